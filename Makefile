@@ -1,0 +1,39 @@
+# make demo and make test do all their own set-up: a first call installs into .venv, later calls don't.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test docs lab check refresh clean distclean
+
+help:  ## list the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup:
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found: CoSee needs Python 3.11 or newer."; exit 1; }
+	@$(PYTHON) tools/env.py
+
+demo: setup  ## ask questions about a sample document and open the evidence
+	@$(BIN)/cosee demo
+
+test: setup  ## run every notebook and every test
+	@$(BIN)/python -m pytest -q tests $(PYTEST_ARGS)
+
+docs: setup  ## build the documentation site into _docs/ and check its links
+	@$(BIN)/python tools/docs.py
+
+lab: setup  ## open the notebooks in JupyterLab
+	@$(BIN)/jupyter lab nbs/index.ipynb
+
+check: setup  ## compare package, notebooks and README, without running anything
+	@$(BIN)/python tools/check.py
+
+refresh: setup  ## run notebooks, store their outputs, export (NB=nbs/01_board.ipynb for one)
+	@$(BIN)/python tools/run_notebooks.py $(NB)
+
+clean:  ## remove what was built (keeps .venv)
+	rm -rf _docs _proc build dist *.egg-info .pytest_cache .hypothesis nbs/nbdev.yml
+	find cosee nbs tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+	find nbs -name .ipynb_checkpoints -type d -prune -exec rm -rf {} +
+
+distclean: clean  ## remove .venv too
+	rm -rf .venv

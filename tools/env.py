@@ -1,0 +1,133 @@
+"""Make .venv with CoSee and everything it needs; do nothing when it is there and up to date.
+
+Runs on a bare Python (only the standard library). Called by the Makefile: python3 tools/env.py
+"""
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+STAMP, LOG = VENV / "installed", VENV / "install.log"
+OLDEST = (3, 11)
+
+
+def stop(message):
+    sys.exit("\n" + message + "\n")
+
+
+def check_python():
+    "Stop with the mend when this Python cannot make the environment."
+    version = "%d.%d.%d" % sys.version_info[:3]
+    if sys.version_info[:2] < OLDEST:
+        stop("CoSee needs Python %d.%d or newer, and %s is %s.\n" % (*OLDEST, sys.executable, version)
+             + "Name a newer one: make demo PYTHON=python3.12")
+    try:
+        import ensurepip, venv  # noqa: F401
+    except ImportError:
+        stop("Python %s cannot make virtual environments: its venv module is missing.\n" % version
+             + "On Debian and Ubuntu: sudo apt-get install python3-venv, then call make again.")
+
+
+def fingerprint():
+    "Changes when what has to be installed changes, or when the repository is moved."
+    text = b"".join((ROOT / name).read_bytes() for name in ("settings.ini", "setup.py"))
+    return hashlib.sha256(text + str(ROOT).encode()).hexdigest()
+
+
+def python():
+    return VENV / ("Scripts" if os.name == "nt" else "bin") / "python"
+
+
+def works():
+    "Does the environment's own Python start?"
+    try:
+        return subprocess.run([str(python()), "-c", "pass"], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+class Progress:
+    "One moving line in a terminal, a line every 15 seconds elsewhere."
+
+    def __init__(self):
+        self.start, self.seen, self.what = time.monotonic(), 0, "starting"
+        self.tty, self.done = sys.stdout.isatty(), threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def read(self, line):
+        "Take what is worth telling from a line of pip's output."
+        words = line.split()
+        if line.startswith("Installing collected packages"):
+            self.what = "unpacking %d packages (the longest part)" % len(line.split(","))
+        elif len(words) > 1 and words[0] == "Collecting":
+            self.seen, self.what = self.seen + 1, "reading " + words[1]
+        elif len(words) > 1 and words[0] in ("Downloading", "Building", "Preparing"):
+            self.what = " ".join([words[0].lower(), words[1].rsplit("/", 1)[-1], *words[2:]])
+
+    def line(self):
+        spent = int(time.monotonic() - self.start)
+        return "  %d:%02d  %d packages  %s" % (spent // 60, spent % 60, self.seen, self.what)
+
+    def show(self):
+        if self.tty:
+            print("\r\033[K" + self.line()[:os.get_terminal_size().columns - 1], end="", flush=True)
+        else:
+            print(self.line(), flush=True)
+
+    def run(self):
+        while not self.done.wait(0.5 if self.tty else 15):
+            self.show()
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self.done.set()
+        self.thread.join()
+        self.show()
+        print()
+
+
+def pip(*args):
+    "Run pip quietly: progress on the screen, everything it says in the log."
+    command = [str(python()), "-m", "pip", *args]
+    with open(LOG, "w", encoding="utf-8") as log, Progress() as progress:
+        run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               stdin=subprocess.DEVNULL, text=True, errors="replace",
+                               env={**os.environ, "PYTHONUNBUFFERED": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+        for line in run.stdout:
+            log.write(line)
+            progress.read(line)
+        code = run.wait()
+    if code:
+        tail = LOG.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
+        stop("\n".join(tail) + "\n\nThe installation failed. The whole log is in %s;\n" % LOG.relative_to(ROOT)
+             + "call make again to go on where it stopped.")
+
+
+def main():
+    if STAMP.exists() and STAMP.read_text() == fingerprint() and works():
+        return
+    check_python()
+    print("Setting up CoSee in .venv, once. It takes about 5 minutes and 6 GB of disk"
+          " (most of it PyTorch).", flush=True)
+    if not works():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
+    if STAMP.exists():
+        STAMP.unlink()
+    pip("install", "--progress-bar", "off", "-e", ".[dev]")
+    STAMP.write_text(fingerprint())
+    print("Installed.\n", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        stop("Stopped. Call make again to go on.")

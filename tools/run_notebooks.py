@@ -1,0 +1,103 @@
+"""Run notebooks and store their outputs, each in a process of its own; then export and clean.
+
+  python tools/run_notebooks.py                     all notebooks
+  python tools/run_notebooks.py nbs/01_board.ipynb  one or more
+  python tools/run_notebooks.py --check             run, store nothing, tell where stored outputs differ
+  python tools/run_notebooks.py --flags gpu         run the cells marked gpu too
+
+A notebook that fails keeps its stored outputs. Cells marked `eval: false` or with one of the
+tst_flags of settings.ini are not run and keep theirs.
+"""
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+# What would make outputs differ from one run to the next.
+STEADY = {"PYTHONHASHSEED": "0", "MPLBACKEND": "agg", "TQDM_DISABLE": "1", "NO_COLOR": "1", "COLUMNS": "100",
+          "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1", "TOKENIZERS_PARALLELISM": "false"}
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def notebooks():
+    "Every notebook of the project, in reading order."
+    found = (ROOT / "nbs").rglob("*.ipynb")
+    return sorted(p for p in found if not any(part[0] in "._" for part in p.relative_to(ROOT).parts))
+
+
+def skipped(cell, flags):
+    "Is this a cell that tests do not run?"
+    from nbdev.process import extract_directives
+    directives = extract_directives(cell, remove=False)
+    return directives.get("eval:", [""])[0].lower() == "false" or bool(flags & directives.keys())
+
+
+def run(path, flags):
+    "The notebook at `path` with fresh outputs; exits with a message where a cell fails."
+    from execnb.nbio import read_nb
+    from execnb.shell import CaptureShell
+    nb = read_nb(path)
+    os.chdir(path.parent)
+    sys.path.insert(0, str(ROOT))
+    shell = CaptureShell(path)
+    for cell in nb.cells:
+        if cell.cell_type != "code" or skipped(cell, flags):
+            continue
+        cell.outputs = []
+        shell.cell(cell)
+        if shell.exc:
+            sys.exit(f"{path.relative_to(ROOT)}: this cell failed:\n\n{cell.source}\n\n" + shell.prettytb(path.name))
+        for output in cell.outputs:
+            output.get("data", {}).pop(WIDGET, None)
+    return nb
+
+
+def stored(cell):
+    "What a cell shows, in a form that can be compared."
+    return [(o.get("output_type"), str(o.get("text", o.get("data")))) for o in cell.get("outputs", [])]
+
+
+def one(path, flags, check):
+    "Run one notebook here; store it, or with `check` tell which outputs differ."
+    from execnb.nbio import read_nb, write_nb
+    from nbdev.clean import nbdev_clean
+    from nbdev.config import get_config
+    config = get_config(path=ROOT)
+    nb = run(path, set(config.tst_flags.split()) - set(flags.split()))
+    if not check:
+        write_nb(nb, path)
+        return nbdev_clean(str(path))
+    from nbdev.clean import clean_nb
+    old = read_nb(path)
+    clean_nb(nb)
+    different = [n for n, (a, b) in enumerate(zip(old.cells, nb.cells)) if a.cell_type == "code" and stored(a) != stored(b)]
+    if different:
+        print("  outputs differ in cells", *different)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("notebooks", nargs="*", type=Path)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--flags", default="", help="test flags to run all the same, as in nbdev_test")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    paths = [p.resolve() for p in args.notebooks] or notebooks()
+    if args.here:
+        return one(paths[0], args.flags, args.check)
+    failed = []
+    for path in paths:
+        print(path.relative_to(ROOT), flush=True)
+        command = [sys.executable, __file__, str(path), "--here", f"--flags={args.flags}"] + ["--check"] * args.check
+        if subprocess.run(command, env={**os.environ, **STEADY}, cwd=ROOT).returncode:
+            failed.append(path.relative_to(ROOT))
+    if not args.check and not failed:
+        subprocess.run([Path(sys.executable).with_name("nbdev_export")], cwd=ROOT, check=True)
+    if failed:
+        sys.exit("Failed: " + " ".join(map(str, failed)))
+
+
+if __name__ == "__main__":
+    main()
