@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs lab check refresh clean distclean
+.PHONY: help setup demo test docs lab readme check refresh clean distclean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ docs: setup  ## build the documentation site into _docs/ and check its links
 
 lab: setup  ## open the notebooks in JupyterLab
 	@$(BIN)/jupyter lab nbs/index.ipynb
+
+readme: setup  ## make README.md from nbs/index.ipynb
+	@$(BIN)/python tools/readme.py
 
 check: setup  ## compare package, notebooks and README, without running anything
 	@$(BIN)/python tools/check.py

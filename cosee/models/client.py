@@ -4,11 +4,14 @@
 
 # %% auto #0
 __all__ = ['COUNTS', 'GEN_DEFAULTS', 'Usage', 'count_tokens', 'BudgetExceeded', 'Ledger', 'build_messages', 'message_blocks',
-           'prompt_text', 'Reply', 'VLMClient', 'prompt_messages', 'image_tokens', 'ScriptedClient']
+           'prompt_text', 'Reply', 'record', 'note_call', 'VLMClient', 'prompt_messages', 'image_tokens',
+           'ScriptedClient']
 
-# %% ../../nbs/00_model.ipynb #a8420498
+# %% ../../nbs/00_model.ipynb #24675165
 import json, math, threading, time
 from collections import deque
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Iterable, Optional, Union
@@ -181,29 +184,59 @@ class Reply:
     model: str = ''                              # name of the client or model
     def __str__(self): return self.text
 
-# %% ../../nbs/00_model.ipynb #8e8d82c3
+# %% ../../nbs/00_model.ipynb #c31f257e
+_calls: ContextVar = ContextVar('cosee_calls', default=None)
+
+@contextmanager
+def record():
+    "Collect every call made in this block: dicts with `messages`, `schema`, `params` and `reply`."
+    calls = []
+    token = _calls.set(calls)
+    try: yield calls
+    finally: _calls.reset(token)
+
+@contextmanager
+def _unrecorded():
+    "Calls made in this block are part of a call that is recorded already"
+    token = _calls.set(None)
+    try: yield
+    finally: _calls.reset(token)
+
+def note_call(messages: list, schema: Optional[dict], params: dict, reply: Reply) -> Reply:
+    "Add a call to the running `record`, if there is one."
+    calls = _calls.get()
+    if calls is not None: calls.append(dict(messages=messages, schema=schema, params=params, reply=reply))
+    return reply
+
+# %% ../../nbs/00_model.ipynb #09ac87cd
 class VLMClient:
-    "Base of every model: subclasses implement `_chat`."
+    "Base of every model: subclasses implement `_chat`, and `_chat_batch` where computing together pays."
     name = 'vlm'         # for reports
     constrains = False   # is a schema honoured by construction?
-
-    def __init__(self): self._local = threading.local()
 
     def _chat(self, messages: list, schema: Optional[dict] = None, **params) -> Reply:
         raise NotImplementedError(f'{type(self).__name__} must implement _chat(messages, schema, **params)')
 
-    @property
-    def last(self) -> Optional[Reply]:
-        "The latest `Reply` that this thread received."
-        return getattr(self.__dict__.setdefault('_local', threading.local()), 'last', None)
-
-    def _remember(self, reply: Reply) -> Reply:
-        self.__dict__.setdefault('_local', threading.local()).last = reply
-        return reply
+    def _chat_batch(self, batch: list, schemas: list, params: list) -> list:
+        return [self._chat(m, schema=s, **p) for m, s, p in zip(batch, schemas, params, strict=True)]
 
     def __repr__(self): return f'{type(self).__name__}(name={self.name!r})'
 
-# %% ../../nbs/00_model.ipynb #a1079b89
+# %% ../../nbs/00_model.ipynb #f5679a5f
+@patch(as_prop=True)
+def last(self: VLMClient) -> Optional[Reply]:
+    "The latest `Reply` that this thread received."
+    return getattr(self.__dict__.get('_local'), 'last', None)
+
+@patch
+def _finish(self: VLMClient, messages: list, schema, params: dict, reply: Reply, seconds: float) -> Reply:
+    "Stamp time and name, remember, record"
+    if not reply.usage.seconds: reply.usage = replace(reply.usage, seconds=seconds)
+    reply.model = reply.model or self.name
+    self.__dict__.setdefault('_local', threading.local()).last = reply
+    return note_call(messages, schema, params, reply)
+
+# %% ../../nbs/00_model.ipynb #e7fa4f47
 @patch
 def chat(self: VLMClient,
     messages: list,                 # chat messages, see `build_messages`
@@ -212,24 +245,26 @@ def chat(self: VLMClient,
 ) -> Reply:                         # text with its usage
     "Answer one prompt."
     start = time.perf_counter()
-    reply = self._chat(messages, schema=schema, **params)
-    reply.usage = replace(reply.usage, seconds=reply.usage.seconds or time.perf_counter() - start)
-    reply.model = reply.model or self.name
-    return self._remember(reply)
+    with _unrecorded(): reply = self._chat(messages, schema=schema, **params)
+    return self._finish(messages, schema, params, reply, time.perf_counter() - start)
 
+# %% ../../nbs/00_model.ipynb #3996d9de
 @patch
 def chat_batch(self: VLMClient,
-    batch: list,                                 # messages of each prompt
-    schema: Union[dict, list, None] = None,      # one schema for all, or one for each
-    params: Optional[list] = None,               # parameters of each prompt, over `**shared`
-    **shared                                     # parameters of all prompts
-) -> list:                                       # replies in the order of `batch`
-    "Answer several prompts; a client that can compute them together overrides this."
-    schemas = schema if isinstance(schema, list) else [schema] * len(batch)
-    params = params or [{}] * len(batch)
-    return [self.chat(m, schema=s, **{**shared, **p}) for m, s, p in zip(batch, schemas, params, strict=True)]
+    batch: list,                              # messages of each prompt
+    schema: Union[dict, list, None] = None,   # one schema for all, or one for each
+    params: Optional[list] = None,            # parameters of each prompt, over `**shared`
+    **shared                                  # parameters of all prompts
+) -> list:                                    # replies in the order of `batch`
+    "Answer several prompts; time that the client does not tell apart is shared out evenly."
+    schemas = list(schema) if isinstance(schema, (list, tuple)) else [schema] * len(batch)
+    params = [{**shared, **p} for p in (params or [{}] * len(batch))]
+    start = time.perf_counter()
+    with _unrecorded(): replies = self._chat_batch(batch, schemas, params)
+    seconds = (time.perf_counter() - start) / max(1, len(batch))
+    return [self._finish(m, s, p, r, seconds) for m, s, p, r in zip(batch, schemas, params, replies, strict=True)]
 
-# %% ../../nbs/00_model.ipynb #43d6fd33
+# %% ../../nbs/00_model.ipynb #f0624c62
 GEN_DEFAULTS = dict(max_new_tokens=64, temperature=0.2, top_p=0.8, top_k=20, repetition_penalty=1.0, presence_penalty=1.5)
 
 @patch
@@ -263,7 +298,7 @@ def generate(self: VLMClient,
     reply = self.chat(messages, **params)
     return reply.raw if return_full_text else reply.text
 
-# %% ../../nbs/00_model.ipynb #d5c6b409
+# %% ../../nbs/00_model.ipynb #7cf1cff7
 _build_messages = build_messages   # the method of the same name calls the function
 
 def prompt_messages(
@@ -274,7 +309,7 @@ def prompt_messages(
     images = [] if image is None else image if isinstance(image, (list, tuple)) else [image]
     return [{'role': 'user', 'content': [*({'type': 'image', 'image': im} for im in images), {'type': 'text', 'text': prompt}]}]
 
-# %% ../../nbs/00_model.ipynb #47e24fd6
+# %% ../../nbs/00_model.ipynb #16259597
 def image_tokens(
     width: int,                       # pixels
     height: int,                      # pixels
@@ -300,7 +335,7 @@ def estimate(self: VLMClient,
     return Usage(text_tokens=math.ceil(len(prompt_text(messages)) / 4), estimated=True,
                  image_tokens=sum(image_tokens(w, h) for w, h in sizes))
 
-# %% ../../nbs/00_model.ipynb #38e375dd
+# %% ../../nbs/00_model.ipynb #f108b38c
 class ScriptedClient(VLMClient):
     "Replays `replies`; when they run out it raises IndexError, or starts again with `cycle`."
     name = 'scripted'
@@ -308,7 +343,6 @@ class ScriptedClient(VLMClient):
         replies: Union[list, dict], # replies in order, or prompt part -> replies
         cycle: bool = False         # start again at the end?
     ):
-        super().__init__()
         self.replies, self.cycle, self.calls = replies, cycle, []
         groups = replies if isinstance(replies, dict) else {'': replies}
         self._queues = {k: deque(v) for k, v in groups.items()}
@@ -324,7 +358,7 @@ class ScriptedClient(VLMClient):
         if self.cycle: queue.rotate(-1)
         return queue[-1] if self.cycle else queue.popleft()
 
-# %% ../../nbs/00_model.ipynb #c39d93f9
+# %% ../../nbs/00_model.ipynb #7693706c
 @patch
 def _chat(self: ScriptedClient, messages: list, schema: Optional[dict] = None, **params) -> Reply:
     with self._mutex:
