@@ -5,15 +5,15 @@
 # %% auto #0
 __all__ = []
 
-# %% ../nbs/13_init.ipynb #f7d6acf8
+# %% ../nbs/13_init.ipynb #90ab12af
 from importlib import import_module
 
 from ._modidx import d as _index
 
-# %% ../nbs/13_init.ipynb #db00b897
+# %% ../nbs/13_init.ipynb #72247c81
 __version__ = "0.1.0"
 
-# %% ../nbs/13_init.ipynb #d85386ef
+# %% ../nbs/13_init.ipynb #18846de8
 def _homes() -> dict[str, list[str]]:  # public name -> the modules that define it
     "Where each public function and class is defined."
     homes = {}
@@ -23,12 +23,12 @@ def _homes() -> dict[str, list[str]]:  # public name -> the modules that define 
             if "." not in name and not name.startswith("_"): homes.setdefault(name, []).append(module)
     return homes
 
-# %% ../nbs/13_init.ipynb #bedc6359
+# %% ../nbs/13_init.ipynb #2ea3c90f
 _parts = {module.split(".")[1] for module in _index["syms"]}
 _names = {name: homes for name, homes in _homes().items() if name not in _parts}
 __all__ = sorted(name for name, homes in _names.items() if len(homes) == 1)
 
-# %% ../nbs/13_init.ipynb #f8d280a3
+# %% ../nbs/13_init.ipynb #af5e06c6
 def __getattr__(
     name: str,  # a public name, or a module of the package
 ):
@@ -39,7 +39,7 @@ def __getattr__(
     if homes: raise AttributeError(f"{name!r} has several meanings in cosee: import it from {' or '.join(homes)}")
     raise AttributeError(f"module 'cosee' has no attribute {name!r}")
 
-# %% ../nbs/13_init.ipynb #9868d73d
+# %% ../nbs/13_init.ipynb #88ee8749
 def __dir__() -> list[str]:  # for tab completion
     "Every name that can be asked for."
     return sorted({*globals(), *__all__, *_parts})

@@ -76,6 +76,13 @@ def output_faults(root):
     return faults
 
 
+def title_faults(root):
+    "Title cells with more than title and subtitle: the site would drop the rest."
+    first = ((path, "".join(nb["cells"][0]["source"])) for path, nb in notebooks(root))
+    return [f"{path}: the first cell must be `# title` and `> subtitle`, nothing else" for path, text in first
+            if not re.fullmatch(r"# [^\n]+\n+> [^\n]+\n*", text)]
+
+
 def readme_faults(root):
     "Is README.md what nbs/index.ipynb gives?"
     path = root / "README.md"
@@ -104,7 +111,7 @@ def faults(root=ROOT):
     with tempfile.TemporaryDirectory() as tmp:
         copy = copied(root, Path(tmp))
         found = export_faults(root, copy) + clean_faults(root, copy)
-    return found + output_faults(root) + readme_faults(root) + sidebar_faults(root)
+    return found + output_faults(root) + title_faults(root) + readme_faults(root) + sidebar_faults(root)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,16 @@ def run(path, flags):
     return nb
 
 
+def split_title(nb):
+    "Put what follows title and subtitle into a cell of its own: the site drops it where it stands."
+    from execnb.nbio import mk_cell
+    lines = nb.cells[0].source.splitlines(keepends=True)
+    end = next((n for n, line in enumerate(lines) if line.strip() and line[:2] not in ("# ", "> ")), None)
+    if end is not None:
+        nb.cells[0].source = "".join(lines[:end]).strip()
+        nb.cells.insert(1, mk_cell("".join(lines[end:]).strip(), "markdown"))
+
+
 def stored(cell):
     "What a cell shows, in a form that can be compared."
     return [(o.get("output_type"), str(o.get("text", o.get("data")))) for o in cell.get("outputs", [])]
@@ -67,6 +77,7 @@ def one(path, flags, check):
     config = get_config(path=ROOT)
     nb = run(path, set(config.tst_flags.split()) - set(flags.split()))
     if not check:
+        split_title(nb)
         write_nb(nb, path)
         return nbdev_clean(str(path))
     from nbdev.clean import clean_nb

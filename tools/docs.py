@@ -1,0 +1,160 @@
+"""Build the documentation site into _docs/ and check every link and anchor in it; no Quarto needed.
+
+nbdev prepares the notebooks in a temporary folder (signatures, links of names in backticks), smalldocs
+renders them. `python tools/docs.py --check` only checks the site that is there.
+"""
+import json
+import os
+import posixpath
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from html.parser import HTMLParser
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+SITE = ROOT / "_docs"
+NOTEBOOK_LINK = re.compile(r"(\]\(|href=[\"'])([^)\"'\s:#]+\.ipynb)")
+
+
+def staged(folder):
+    "The notebooks as nbdev prepares them for the site, under `folder`."
+    from nbdev.quarto import refresh_quarto_yml
+    from nbdev.serve import proc_nbs
+    shutil.copy(ROOT / "settings.ini", folder)
+    shutil.copytree(ROOT / "nbs", folder / "nbs", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+    os.chdir(folder)
+    refresh_quarto_yml()
+    return proc_nbs(force=True, n_workers=min(2, os.cpu_count() or 1))
+
+
+def joined(text):
+    return text if isinstance(text, str) else "".join(text)
+
+
+def texts(cell):
+    "The parts of a cell that may hold links: (holder, key) pairs."
+    if cell["cell_type"] == "markdown":
+        yield cell, "source"
+    for out in cell.get("outputs", []):
+        yield from ((out["data"], kind) for kind in ("text/markdown", "text/html") if kind in out.get("data", {}))
+
+
+def page_name(nb, path):
+    "The name that nbdev gives the page: 01_board.ipynb becomes board.ipynb; taken out of the front matter."
+    front = yaml.safe_load(joined(nb["cells"][0]["source"]).strip().strip("-"))
+    name = front.pop("output-file")
+    nb["cells"][0]["source"] = f"---\n{yaml.safe_dump(front)}---\n"
+    return path.with_name(name).with_suffix(".ipynb")
+
+
+def anchors(nb):
+    "The names that `show_doc` puts as headings on a page, as in the links of nbdev."
+    shown = (joined(holder[key]) for cell in nb["cells"] for holder, key in texts(cell))
+    return {name.lower() for text in shown for name in re.findall(r"^### ([\w.]+)\s*$", text, flags=re.M)}
+
+
+def relink(text, at, names, known, home):
+    "Links of a page `at`: notebooks by their page names, names of the package relative to the page."
+    def notebook(m):
+        target = posixpath.normpath(posixpath.join(at.parent.as_posix(), m[2]))
+        return m[1] + (posixpath.relpath(names[target], at.parent) if target in names else m[2])
+
+    def symbol(m):
+        page, _, anchor = m[1].partition("#")
+        link = posixpath.relpath(page, at.parent)
+        return link + ("#" + anchor if anchor in known.get(page, ()) else "")
+    return re.sub(re.escape(home) + r"/([\w./-]+\.html(?:#[\w.-]+)?)", symbol, NOTEBOOK_LINK.sub(notebook, text))
+
+
+def unlink_code(text):
+    "nbdev links names in the comments of a signature too, where a link shows as its source: take it out."
+    return re.sub(r"^```.*?^```", lambda m: re.sub(r"\[(`[^`]+`)\]\([^)]+\)", r"\1", m[0]), text, flags=re.M | re.S)
+
+
+def rename(tree):
+    "Give the staged pages their own names, and let every link and the sidebar follow."
+    from nbdev.config import get_config
+    home = get_config().doc_host + get_config().doc_baseurl
+    pages = {p.relative_to(tree): json.loads(p.read_text(encoding="utf-8")) for p in sorted(tree.rglob("*.ipynb"))}
+    names = {p.as_posix(): page_name(nb, p).as_posix() for p, nb in pages.items()}
+    if len(set(names.values())) < len(names):
+        sys.exit("Two notebooks would have the same page: " + ", ".join(sorted(names)))
+    known = {PurePosixPath(names[p.as_posix()]).with_suffix(".html").as_posix(): anchors(nb) for p, nb in pages.items()}
+    for path, nb in pages.items():
+        for cell in nb["cells"]:
+            for holder, key in texts(cell):
+                holder[key] = relink(unlink_code(joined(holder[key])), path, names, known, home)
+        (tree / path).unlink()
+        (tree / names[path.as_posix()]).write_text(json.dumps(nb), encoding="utf-8")
+    for config in (tree / "_quarto.yml", tree / "sidebar.yml"):
+        text = config.read_text(encoding="utf-8")
+        config.write_text(re.sub(r"[\w/.-]+\.ipynb", lambda m: names.get(m[0], m[0]), text), encoding="utf-8")
+
+
+def smalldocs(*args):
+    run = subprocess.run([sys.executable, "-c", "from smalldocs.cli import main; raise SystemExit(main())", *args],
+                         capture_output=True, text=True)
+    if run.returncode:
+        sys.exit(f"smalldocs {args[0]} failed:\n{run.stdout}{run.stderr}")
+
+
+def build():
+    "Render the site into _docs/."
+    with tempfile.TemporaryDirectory() as tmp:
+        tree = staged(Path(tmp).resolve())
+        rename(tree)
+        smalldocs("render", "--strict", "--quiet", str(tree))
+        smalldocs("check", str(tree))
+        os.chdir(ROOT)
+        shutil.rmtree(SITE, ignore_errors=True)
+        shutil.copytree(tree / "_docs", SITE)
+
+
+class Page(HTMLParser):
+    "The ids of a page and its links."
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.links = set(), []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.ids |= {attrs[k] for k in ("id", "name") if attrs.get(k)}
+        self.links += [attrs[k] for k in ("href", "src") if attrs.get(k)]
+
+
+def link_faults(site=SITE):
+    "Links inside the site that lead to no file, or to no such place in a page."
+    pages = {p: Page(p.read_text(encoding="utf-8")) for p in sorted(site.rglob("*.html"))}
+    faults = []
+    for path, page in pages.items():
+        for link in page.links:
+            url = urlsplit(link)
+            if url.scheme or url.netloc: continue
+            target = (path.parent / unquote(url.path)).resolve() if url.path else path
+            if target.is_dir(): target = target / "index.html"
+            anchor = unquote(url.fragment)
+            if not target.is_file(): faults.append(f"{path.relative_to(site)}: no such file, {link}")
+            elif anchor and target in pages and anchor not in pages[target].ids:
+                faults.append(f"{path.relative_to(site)}: no such place, {link}")
+    return faults if pages else [f"{site.name}: no page"]
+
+
+def main():
+    if "--check" not in sys.argv:
+        build()
+    if faults := link_faults():
+        sys.exit("\n".join(faults))
+    print(f"{len(list(SITE.rglob('*.html')))} pages in _docs/, every link and anchor leads somewhere."
+          " Open _docs/index.html.")
+
+
+if __name__ == "__main__":
+    main()
