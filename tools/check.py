@@ -106,6 +106,11 @@ def sidebar_faults(root):
             + [f"nbs/sidebar.yml: {p} stands there twice" for p in sorted({p for p in named if named.count(p) > 1})])
 
 
+def distribution(requirement):
+    "The name of the distribution that a requirement asks for, in the form in which names are compared."
+    return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]+", requirement)[0]).lower()
+
+
 def faults(root=ROOT):
     "Everything that is not as it should be, one line each."
     with tempfile.TemporaryDirectory() as tmp:

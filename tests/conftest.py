@@ -1,0 +1,22 @@
+"What all tests share: where the repository is, its tools, and steady surroundings."
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+# Two cores are shared by everything that runs; more threads than cores only slow PyTorch and ONNX down.
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("TQDM_DISABLE", "1")
+# No test may reach for a model hub: whatever it needs is in the repository, in a package, or made on the spot.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+@pytest.fixture(scope="session")
+def root():
+    "The repository."
+    return ROOT

@@ -1,0 +1,152 @@
+"""The project keeps its own rules: package, notebooks, README and sidebar agree; imports are light, declared and
+point one way. Each check is also shown a planted fault, which it has to find."""
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from configparser import ConfigParser
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import check
+import docs
+import pytest
+from conftest import ROOT
+
+MODULES = sorted(p for p in (ROOT / "cosee").rglob("*.py") if p.name != "_modidx.py")
+# Loaded only when they are used: each costs from a tenth of a second to ten.
+HEAVY = {"torch", "torchvision", "transformers", "accelerate", "bitsandbytes", "onnxruntime", "rapidocr", "cv2",
+         "pypdfium2", "pandas", "matplotlib", "reportlab", "ipywidgets", "IPython", "llguidance", "openai", "anthropic",
+         "google", "ray", "langgraph", "sentence_transformers"}
+
+
+def run(code):
+    "What a fresh Python prints."
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def name(path):
+    "The dotted name of the module at `path`."
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports(path):
+    "Every module that the module at `path` imports, inside functions too."
+    package = name(path) if path.name == "__init__.py" else name(path).rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            up = package.split(".")[:len(package.split(".")) - node.level + 1] if node.level else []
+            yield ".".join([*up, *([node.module] if node.module else [])])
+
+
+# --- what is committed is what it is made from ---
+
+def test_package_notebooks_readme_and_sidebar_agree():
+    faults = check.faults(ROOT)
+    assert not faults, "\n".join(faults)
+
+
+@pytest.fixture
+def copy(tmp_path):
+    "A copy of the project in which faults may be planted."
+    for part in ("cosee", "nbs"):
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+    for part in ("settings.ini", "README.md"):
+        shutil.copy(ROOT / part, tmp_path)
+    return tmp_path
+
+
+def edit(path, change):
+    "Change the notebook at `path` in place, as an editor would that cleans nothing."
+    nb = json.loads(path.read_text(encoding="utf-8"))
+    change(nb["cells"])
+    path.write_text(json.dumps(nb, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def test_planted_faults_are_found(copy):
+    (copy / "cosee/stale.py").write_text("left = 'behind'\n")
+    with (copy / "cosee/__init__.py").open("a") as f:
+        f.write("# edited by hand\n")
+    edit(copy / "nbs/index.ipynb", lambda cells: cells[0]["source"].append("\nMore, behind the subtitle."))
+    shown = {"output_type": "stream", "name": "stdout", "text": ["/home/somebody/thing"]}
+    edit(copy / "nbs/13_init.ipynb", lambda cells: [c.update(execution_count=7, outputs=[shown]) for c in cells
+                                                    if c["cell_type"] == "code"])
+    shutil.copy(copy / "nbs/index.ipynb", copy / "nbs/98_new.ipynb")
+    found = "\n".join(check.faults(copy))
+    for fault in ("cosee/stale.py: no notebook exports it", "cosee/__init__.py: differs", "nbs/13_init.ipynb: not clean",
+                  "shows a path of a machine, /home/somebody", "nbs/index.ipynb: the first cell",
+                  "README.md: not what", "nbs/sidebar.yml: 98_new.ipynb is missing"):
+        assert fault in found
+
+
+def test_dead_links_and_anchors_are_found(tmp_path):
+    (tmp_path / "a.html").write_text('<h2 id="here"></h2><a href="b.html#there"></a><a href="#here"></a>')
+    (tmp_path / "b.html").write_text('<a href="a.html#here"></a><a href="c.html"></a><a href="https://x.org/y#z"></a>')
+    assert docs.link_faults(tmp_path) == ["a.html: no such place, b.html#there", "b.html: no such file, c.html"]
+
+
+# --- imports ---
+
+def test_the_package_is_light():
+    loaded = set(run("import sys, cosee; print(*{m.partition('.')[0] for m in sys.modules})").split())
+    assert loaded & (HEAVY | {"numpy", "PIL", "pydantic"}) == set()
+
+
+def test_importing_every_module_loads_nothing_heavy():
+    names = [name(p) for p in MODULES]
+    loaded = set(run("import sys, importlib\n"
+                     f"for m in {names!r}: importlib.import_module(m)\n"
+                     "print(*{m.partition('.')[0] for m in sys.modules})").split())
+    assert loaded & HEAVY == set()
+
+
+def test_every_public_name_can_be_had_from_the_package():
+    missing = run("import cosee\nfor n in cosee.__all__:\n    try: getattr(cosee, n)\n    except Exception as e: print(n, e)")
+    assert missing == ""
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_imports_are_declared(path):
+    config = ConfigParser(delimiters=["="], interpolation=None)
+    config.read(ROOT / "settings.ini")
+    cfg = config["DEFAULT"]
+    words = " ".join([cfg["requirements"], *(v for k, v in cfg.items() if k.startswith("extras_"))]).split()
+    declared = {check.distribution(word) for word in words}
+    owners = packages_distributions()
+    for module in {m.partition(".")[0] for m in imports(path)} - set(sys.stdlib_module_names) - {"cosee", ""}:
+        assert {check.distribution(d) for d in owners.get(module, [module])} & declared, f"{module} is in no requirement"
+
+
+# Who may import whom: a module only from its own floor and those below.
+FLOORS = [
+    {"cosee", "cosee.models", "cosee.config", "cosee.pages", "cosee.jsonscan"},
+    {"cosee.board", "cosee.view"},
+    {"cosee.agents"},
+    {"cosee.controller"},
+    {"cosee.datasets", "cosee.eval", "cosee.document", "cosee.tools", "cosee.screen", "cosee.planner"},
+    {"cosee.experiments", "cosee.report", "cosee.cluster"},
+    {"cosee.cli"},
+]
+
+
+def floor(module):
+    "The floor of the longest name that `FLOORS` knows; the package itself is the ground."
+    parts = module.split(".")
+    for n in range(len(parts), 1, -1):
+        for level, names in enumerate(FLOORS):
+            if ".".join(parts[:n]) in names:
+                return level
+    return 0 if module == "cosee" else None
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_imports_point_down(path):
+    here = floor(name(path))
+    assert here is not None, f"{name(path)} has no floor in FLOORS"
+    used = {m for m in imports(path) if m.startswith("cosee.") and m != "cosee._modidx"}
+    assert {m for m in used if (floor(m) or 0) > here} == set()
