@@ -54,7 +54,7 @@ def count_tokens(
     if count == 'output': return usage.completion_tokens
     return usage.total_tokens - (usage.cached_tokens if count == 'uncached' else 0)
 
-# %% ../../nbs/00_model.ipynb #c9a46345
+# %% ../../nbs/00_model.ipynb #d4d1a2d0
 class BudgetExceeded(RuntimeError):
     "Raised before a call that the ledger's budget does not cover."
 
@@ -79,6 +79,7 @@ class Ledger:
         return usage
 
     def __len__(self): return len(self.entries)
+    def __repr__(self): return f'Ledger({len(self)} calls, {self.spent:,} tokens of {self.max_tokens or "any number"}, {self.count})'
 
 # %% ../../nbs/00_model.ipynb #df74f67f
 def _sum(usages: Iterable[Usage]) -> Usage:
@@ -208,7 +209,7 @@ def note_call(messages: list, schema: Optional[dict], params: dict, reply: Reply
     if calls is not None: calls.append(dict(messages=messages, schema=schema, params=params, reply=reply))
     return reply
 
-# %% ../../nbs/00_model.ipynb #09ac87cd
+# %% ../../nbs/00_model.ipynb #101e0b1f
 class VLMClient:
     "Base of every model: subclasses implement `_chat`, and `_chat_batch` where computing together pays."
     name = 'vlm'         # for reports
@@ -218,7 +219,12 @@ class VLMClient:
         raise NotImplementedError(f'{type(self).__name__} must implement _chat(messages, schema, **params)')
 
     def _chat_batch(self, batch: list, schemas: list, params: list) -> list:
-        return [self._chat(m, schema=s, **p) for m, s, p in zip(batch, schemas, params, strict=True)]
+        return [self._attempt(m, s, p) for m, s, p in zip(batch, schemas, params, strict=True)]
+
+    def _attempt(self, messages: list, schema, params: dict):
+        "The reply, or the exception instead of it: one broken prompt must not lose the others"
+        try: return self._chat(messages, schema=schema, **params)
+        except Exception as e: return e
 
     def __repr__(self): return f'{type(self).__name__}(name={self.name!r})'
 
@@ -248,12 +254,13 @@ def chat(self: VLMClient,
     with _unrecorded(): reply = self._chat(messages, schema=schema, **params)
     return self._finish(messages, schema, params, reply, time.perf_counter() - start)
 
-# %% ../../nbs/00_model.ipynb #3996d9de
+# %% ../../nbs/00_model.ipynb #4d51f673
 @patch
 def chat_batch(self: VLMClient,
     batch: list,                              # messages of each prompt
     schema: Union[dict, list, None] = None,   # one schema for all, or one for each
     params: Optional[list] = None,            # parameters of each prompt, over `**shared`
+    errors: str = 'raise',                    # 'raise' the first failure, or 'return' exceptions in place of replies
     **shared                                  # parameters of all prompts
 ) -> list:                                    # replies in the order of `batch`
     "Answer several prompts; time that the client does not tell apart is shared out evenly."
@@ -262,7 +269,11 @@ def chat_batch(self: VLMClient,
     start = time.perf_counter()
     with _unrecorded(): replies = self._chat_batch(batch, schemas, params)
     seconds = (time.perf_counter() - start) / max(1, len(batch))
-    return [self._finish(m, s, p, r, seconds) for m, s, p, r in zip(batch, schemas, params, replies, strict=True)]
+    for row in zip(batch, schemas, params, replies, strict=True):
+        if isinstance(row[3], Reply): self._finish(*row, seconds)
+    failed = [r for r in replies if isinstance(r, Exception)]
+    if failed and errors == 'raise': raise failed[0]
+    return replies
 
 # %% ../../nbs/00_model.ipynb #f0624c62
 GEN_DEFAULTS = dict(max_new_tokens=64, temperature=0.2, top_p=0.8, top_k=20, repetition_penalty=1.0, presence_penalty=1.5)
