@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs lab readme check refresh clean distclean
+.PHONY: help setup demo test docs lab sync check refresh clean distclean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,21 +16,21 @@ demo: setup  ## ask questions about a sample document and open the evidence
 	@$(BIN)/cosee demo
 
 test: setup  ## run every notebook and every test
-	@$(BIN)/python -m pytest -q tests $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q --tb=short tests $(PYTEST_ARGS)
 
 docs: setup  ## build the documentation site into _docs/ and check its links
 	@$(BIN)/python tools/docs.py
 
 lab: setup  ## open the notebooks in JupyterLab
-	@$(BIN)/jupyter lab nbs/index.ipynb
+	@$(BIN)/jupyter lab --config=tools/lab_config.py
 
-readme: setup  ## make README.md from nbs/index.ipynb
-	@$(BIN)/python tools/readme.py
+sync: setup  ## export, clean, README and sidebar from the notebooks
+	@$(BIN)/python tools/sync.py
 
 check: setup  ## compare package, notebooks and README, without running anything
 	@$(BIN)/python tools/check.py
 
-refresh: setup  ## run notebooks, store their outputs, export (NB=nbs/01_board.ipynb for one)
+refresh: setup  ## run notebooks, store their outputs, sync (NB=nbs/01_board.ipynb for one)
 	@$(BIN)/python tools/run_notebooks.py $(NB)
 
 clean:  ## remove what was built (keeps .venv)

@@ -1,11 +1,13 @@
 "Every notebook runs from top to bottom, each in a process of its own, so that none leans on another."
+import json
 import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from run_notebooks import ROOT, STEADY, notebooks
+from run_notebooks import ROOT, STEADY
+from sync import notebooks
 
 # A notebook that takes this long hangs: the slowest takes a minute.
 LIMIT = 900
@@ -42,3 +44,14 @@ def runs(request):
 def test_notebook(path, runs):
     done = runs[path].result()
     assert done.returncode == 0, f"{path.relative_to(ROOT)} failed:\n{done.stdout[-2000:]}{done.stderr[-6000:]}"
+
+
+def test_a_failing_cell_fails(tmp_path):
+    "The runner itself: one notebook that holds, one that does not."
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "execution_count": None, "outputs": []}
+    for name, source in (("good", "assert True is not False"), ("bad", "assert 1 == 2, 'planted'")):
+        nb = {"cells": [{**cell, "source": source}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+        (tmp_path / f"{name}.ipynb").write_text(json.dumps(nb))
+    assert run(tmp_path / "good.ipynb").returncode == 0
+    bad = run(tmp_path / "bad.ipynb")
+    assert bad.returncode == 1 and "planted" in bad.stderr

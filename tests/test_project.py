@@ -76,11 +76,12 @@ def test_planted_faults_are_found(copy):
     shown = {"output_type": "stream", "name": "stdout", "text": ["/home/somebody/thing"]}
     edit(copy / "nbs/13_init.ipynb", lambda cells: [c.update(execution_count=7, outputs=[shown]) for c in cells
                                                     if c["cell_type"] == "code"])
-    shutil.copy(copy / "nbs/index.ipynb", copy / "nbs/98_new.ipynb")
+    for new in ("04_new", "05_new"):
+        shutil.copy(copy / "nbs/index.ipynb", copy / f"nbs/{new}.ipynb")
     found = "\n".join(check.faults(copy))
     for fault in ("cosee/stale.py: no notebook exports it", "cosee/__init__.py: differs", "nbs/13_init.ipynb: not clean",
                   "shows a path of a machine, /home/somebody", "nbs/index.ipynb: the first cell",
-                  "README.md: not what", "nbs/sidebar.yml: 98_new.ipynb is missing"):
+                  "nbs/04_new.ipynb and nbs/05_new.ipynb: have the same page", "README.md: not what", "nbs/sidebar.yml: not what"):
         assert fault in found
 
 

@@ -1,10 +1,9 @@
 """Compare what is committed with what it is made from, without running any notebook: `make check`.
 
-The package with the notebooks (stale modules too), the notebooks with their cleaned form, README.md with
-nbs/index.ipynb, the sidebar with the notebooks there are.
+The package with the notebooks (stale modules too), the notebooks with their cleaned form, README.md and the
+sidebar with what `make sync` would write. `--style` also lists long lines and long exported cells.
 """
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -12,20 +11,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-import yaml
-
 import readme
+import sync
 
-ROOT = Path(__file__).resolve().parent.parent
-BIN = Path(sys.executable).parent
+ROOT = sync.ROOT
 # Machine paths have no place in an output: they differ from one machine to the next.
 MACHINE_PATH = re.compile(r"(?<![\w./:<-])/(?:home|root|tmp|Users|private|var|opt|mnt)/[\w.-]+|" + re.escape(f"{ROOT}/"))
+MEASURE = "import time; t = time.perf_counter(); import cosee; print(time.perf_counter() - t)"
 
 
 def notebooks(root):
     "Path and content of every notebook."
-    paths = sorted(p for p in (root / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
-    return [(p.relative_to(root), json.loads(p.read_text(encoding="utf-8"))) for p in paths]
+    return [(p.relative_to(root), json.loads(p.read_text(encoding="utf-8"))) for p in sync.notebooks(root)]
 
 
 def copied(root, to):
@@ -35,31 +32,23 @@ def copied(root, to):
     return to
 
 
-def nbdev(command, root):
-    "Run an nbdev command in `root`; it must not believe that it is inside a test."
-    env = {k: v for k, v in os.environ.items() if k != "IN_TEST"}
-    subprocess.run([BIN / command], cwd=root, env=env, check=True, stdout=subprocess.DEVNULL)
-
-
 def modules(root):
     return {p.relative_to(root): p.read_bytes() for p in (root / "cosee").rglob("*.py")}
 
 
 def export_faults(root, copy):
     "Modules that differ from what the notebooks export, that are missing, or that no notebook owns."
-    nbdev("nbdev_export", copy)
+    sync.nbdev("nbdev_export", copy)
     here, fresh = modules(root), modules(copy)
     return ([f"{p}: no notebook exports it" for p in sorted(here.keys() - fresh.keys())]
-            + [f"{p}: missing, call nbdev_export" for p in sorted(fresh.keys() - here.keys())]
-            + [f"{p}: differs from its notebook, call nbdev_export" for p in sorted(here.keys() & fresh.keys())
-               if here[p] != fresh[p]])
+            + [f"{p}: missing" for p in sorted(fresh.keys() - here.keys())]
+            + [f"{p}: differs from its notebook" for p in sorted(here.keys() & fresh.keys()) if here[p] != fresh[p]])
 
 
 def clean_faults(root, copy):
     "Notebooks that nbdev_clean would change."
-    nbdev("nbdev_clean", copy)
-    return [f"{p}: not clean, call nbdev_clean" for p, _ in notebooks(root)
-            if (root / p).read_bytes() != (copy / p).read_bytes()]
+    sync.nbdev("nbdev_clean", copy)
+    return [f"{p}: not clean" for p, _ in notebooks(root) if (root / p).read_bytes() != (copy / p).read_bytes()]
 
 
 def output_faults(root):
@@ -77,33 +66,24 @@ def output_faults(root):
 
 
 def title_faults(root):
-    "Title cells with more than title and subtitle: the site would drop the rest."
-    first = ((path, "".join(nb["cells"][0]["source"])) for path, nb in notebooks(root))
-    return [f"{path}: the first cell must be `# title` and `> subtitle`, nothing else" for path, text in first
-            if not re.fullmatch(r"# [^\n]+\n+> [^\n]+\n*", text)]
+    "First cells that are no title and subtitle, or hold more: the site would drop the rest."
+    return [f"{path}: the first cell must be `# title` and `> subtitle` alone" for path, nb in notebooks(root)
+            if not re.fullmatch(r"# [^\n]+\n+> [^\n]+\n*", "".join(nb["cells"][0]["source"]))]
 
 
-def readme_faults(root):
-    "Is README.md what nbs/index.ipynb gives?"
-    path = root / "README.md"
-    same = path.exists() and path.read_text(encoding="utf-8") == readme.readme(root)
-    return [] if same else ["README.md: not what nbs/index.ipynb gives, call make readme"]
+def page_faults(root):
+    "Notebooks whose pages would have one name: nbdev leaves out the number in front."
+    pages = {}
+    for path, _ in notebooks(root):
+        pages.setdefault(path.with_name(re.sub(r"^\d+[a-zA-Z0-9]*_", "", path.name.lower())), []).append(str(path))
+    return [f"{' and '.join(paths)}: have the same page, {page.stem}.html" for page, paths in pages.items() if len(paths) > 1]
 
 
-def leaves(node):
-    "Every page that a part of sidebar.yml names."
-    if isinstance(node, str): return [node]
-    if isinstance(node, list): return [page for part in node for page in leaves(part)]
-    return leaves([v for k, v in node.items() if k in ("contents", "href", "sidebar", "website")])
-
-
-def sidebar_faults(root):
-    "Notebooks that nbs/sidebar.yml does not name, and pages it names that are not there."
-    named = leaves(yaml.safe_load((root / "nbs/sidebar.yml").read_text(encoding="utf-8")))
-    there = {str(p.relative_to("nbs").as_posix()) for p, _ in notebooks(root)}
-    return ([f"nbs/sidebar.yml: {p} is missing" for p in sorted(there - set(named))]
-            + [f"nbs/sidebar.yml: {p} does not exist" for p in sorted(set(named) - there)]
-            + [f"nbs/sidebar.yml: {p} stands there twice" for p in sorted({p for p in named if named.count(p) > 1})])
+def made_faults(root):
+    "README.md and sidebar where they are not what the notebooks give."
+    made = {"README.md": readme.readme(root), "nbs/sidebar.yml": sync.sidebar(root)}
+    return [f"{name}: not what the notebooks give" for name, text in made.items()
+            if not (root / name).exists() or (root / name).read_text(encoding="utf-8") != text]
 
 
 def distribution(requirement):
@@ -116,10 +96,29 @@ def faults(root=ROOT):
     with tempfile.TemporaryDirectory() as tmp:
         copy = copied(root, Path(tmp))
         found = export_faults(root, copy) + clean_faults(root, copy)
-    return found + output_faults(root) + title_faults(root) + readme_faults(root) + sidebar_faults(root)
+    return found + output_faults(root) + title_faults(root) + page_faults(root) + made_faults(root)
+
+
+def style(root=ROOT):
+    "Code cells with lines over 119 characters, exported cells over 20 lines."
+    for path, nb in notebooks(root):
+        for n, cell in enumerate(nb["cells"]):
+            lines = "".join(cell["source"]).splitlines() if cell["cell_type"] == "code" else []
+            long = [str(len(line)) for line in lines if len(line) > 119]
+            if long: yield f"{path}, cell {n}: lines of {', '.join(long)} characters"
+            if len(lines) > 20 and any(line.startswith("#| export") for line in lines):
+                yield f"{path}, cell {n}: exports {len(lines)} lines"
+
+
+def main():
+    if "--style" in sys.argv:
+        print(*style(), sep="\n")
+    if found := faults():
+        sys.exit("\n".join([*found, "Call make sync, and look at what it changes."]))
+    print("Package, notebooks, README and sidebar agree.")
+    best = min(float(subprocess.check_output([sys.executable, "-c", MEASURE], cwd=ROOT)) for _ in range(3))
+    print(f"import cosee takes {best:.3f} s (best of 3; aim: below 0.5 s).")
 
 
 if __name__ == "__main__":
-    if found := faults():
-        sys.exit("\n".join(found))
-    print("Package, notebooks, README and sidebar agree.")
+    main()

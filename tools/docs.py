@@ -29,6 +29,9 @@ def staged(folder):
     shutil.copy(ROOT / "settings.ini", folder)
     shutil.copytree(ROOT / "nbs", folder / "nbs", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     os.chdir(folder)
+    # For the processes that run the imports of the notebooks: this package, and no warnings about them
+    sys.path.insert(0, str(ROOT))
+    os.environ |= {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
     refresh_quarto_yml()
     return proc_nbs(force=True, n_workers=min(2, os.cpu_count() or 1))
 
@@ -83,8 +86,6 @@ def rename(tree):
     home = get_config().doc_host + get_config().doc_baseurl
     pages = {p.relative_to(tree): json.loads(p.read_text(encoding="utf-8")) for p in sorted(tree.rglob("*.ipynb"))}
     names = {p.as_posix(): page_name(nb, p).as_posix() for p, nb in pages.items()}
-    if len(set(names.values())) < len(names):
-        sys.exit("Two notebooks would have the same page: " + ", ".join(sorted(names)))
     known = {PurePosixPath(names[p.as_posix()]).with_suffix(".html").as_posix(): anchors(nb) for p, nb in pages.items()}
     for path, nb in pages.items():
         for cell in nb["cells"]:

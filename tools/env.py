@@ -64,8 +64,8 @@ class Progress:
         words = line.split()
         if line.startswith("Installing collected packages"):
             self.what = "unpacking %d packages (the longest part)" % len(line.split(","))
-        elif len(words) > 1 and words[0] == "Collecting":
-            self.seen, self.what = self.seen + 1, "reading " + words[1]
+        elif len(words) > 1 and words[0] in ("Collecting", "Processing"):
+            self.seen, self.what = self.seen + 1, "reading " + words[1].rsplit("/", 1)[-1]
         elif len(words) > 1 and words[0] in ("Downloading", "Building", "Preparing"):
             self.what = " ".join([words[0].lower(), words[1].rsplit("/", 1)[-1], *words[2:]])
 

@@ -1,15 +1,14 @@
-"""Make README.md from nbs/index.ipynb: `python tools/readme.py`, or only compare with `--check`.
+"""README.md from nbs/index.ipynb; `make sync` writes it.
 
 Text and code become Markdown as they are, outputs a text block below their cell. Links to notebooks and
 pictures, relative to nbs/ in the notebook, are made relative to the README.
 """
 import json
 import re
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-NOTICE = "<!-- Made from nbs/index.ipynb by tools/readme.py. Edit the notebook, then: make readme -->\n\n"
+NOTICE = "<!-- Made from nbs/index.ipynb by tools/sync.py: edit the notebook, then call make sync. -->\n\n"
 LINK = re.compile(r"""(\]\(|\b(?:src|href)=["'])(?!https?:|mailto:|#|/)([^)"'\s]+)""")
 
 
@@ -51,14 +50,3 @@ def readme(root=ROOT):
     nb = json.loads((root / "nbs/index.ipynb").read_text(encoding="utf-8"))
     return NOTICE + "\n\n".join(part for c in nb["cells"] for part in cell(c) if part) + "\n"
 
-
-def main():
-    path = ROOT / "README.md"
-    if "--check" not in sys.argv:
-        return path.write_text(readme(), encoding="utf-8")
-    if not path.exists() or path.read_text(encoding="utf-8") != readme():
-        sys.exit("README.md is not what nbs/index.ipynb gives: make readme")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Run notebooks and store their outputs, each in a process of its own; then export and clean.
+"""Run notebooks and store their outputs, each in a process of its own; then `make sync`.
 
   python tools/run_notebooks.py                     all notebooks
   python tools/run_notebooks.py nbs/01_board.ipynb  one or more
@@ -14,17 +14,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import sync
+
+ROOT = sync.ROOT
 # What would make outputs differ from one run to the next.
 STEADY = {"PYTHONHASHSEED": "0", "MPLBACKEND": "agg", "TQDM_DISABLE": "1", "NO_COLOR": "1", "COLUMNS": "100",
           "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1", "TOKENIZERS_PARALLELISM": "false"}
 WIDGET = "application/vnd.jupyter.widget-view+json"
-
-
-def notebooks():
-    "Every notebook of the project, in reading order."
-    found = (ROOT / "nbs").rglob("*.ipynb")
-    return sorted(p for p in found if not any(part[0] in "._" for part in p.relative_to(ROOT).parts))
 
 
 def skipped(cell, flags):
@@ -54,16 +50,6 @@ def run(path, flags):
     return nb
 
 
-def split_title(nb):
-    "Put what follows title and subtitle into a cell of its own: the site drops it where it stands."
-    from execnb.nbio import mk_cell
-    lines = nb.cells[0].source.splitlines(keepends=True)
-    end = next((n for n, line in enumerate(lines) if line.strip() and line[:2] not in ("# ", "> ")), None)
-    if end is not None:
-        nb.cells[0].source = "".join(lines[:end]).strip()
-        nb.cells.insert(1, mk_cell("".join(lines[end:]).strip(), "markdown"))
-
-
 def stored(cell):
     "What a cell shows, in a form that can be compared."
     return [(o.get("output_type"), str(o.get("text", o.get("data")))) for o in cell.get("outputs", [])]
@@ -77,7 +63,6 @@ def one(path, flags, check):
     config = get_config(path=ROOT)
     nb = run(path, set(config.tst_flags.split()) - set(flags.split()))
     if not check:
-        split_title(nb)
         write_nb(nb, path)
         return nbdev_clean(str(path))
     from nbdev.clean import clean_nb
@@ -95,7 +80,7 @@ def main():
     parser.add_argument("--flags", default="", help="test flags to run all the same, as in nbdev_test")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    paths = [p.resolve() for p in args.notebooks] or notebooks()
+    paths = [p.resolve() for p in args.notebooks] or sync.notebooks()
     if args.here:
         return one(paths[0], args.flags, args.check)
     failed = []
@@ -105,7 +90,7 @@ def main():
         if subprocess.run(command, env={**os.environ, **STEADY}, cwd=ROOT).returncode:
             failed.append(path.relative_to(ROOT))
     if not args.check and not failed:
-        subprocess.run([Path(sys.executable).with_name("nbdev_export")], cwd=ROOT, check=True)
+        sync.sync()
     if failed:
         sys.exit("Failed: " + " ".join(map(str, failed)))
 

@@ -1,0 +1,78 @@
+"""Make everything that is made from the notebooks, without running them: `make sync`.
+
+Title cells hold title and subtitle alone, notebooks are clean, cosee/ is exported, nbs/sidebar.yml names every
+notebook, README.md is the index.
+"""
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import readme
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+# The sections of the sidebar: which notebooks stand there, by the start of their path in nbs/.
+SECTIONS = [
+    ("Models", ("00",)),
+    ("Board", ("01",)),
+    ("Agents", ("02", "03")),
+    ("Data", ("04",)),
+    ("Evaluation", ("05", "06")),
+    ("Experiments", ("07",)),
+    ("Documents, tools, screens", ("08", "09", "10", "11")),
+    ("Command line and package", ("12", "13")),
+    ("Tutorials", ("tutorials/",)),
+]
+
+
+def notebooks(root=ROOT):
+    "Every notebook, in reading order."
+    found = (p for p in (root / "nbs").rglob("*.ipynb") if p.parent.name != ".ipynb_checkpoints")
+    return sorted(found, key=lambda p: p.relative_to(root / "nbs").as_posix())
+
+
+def sidebar(root=ROOT):
+    "The text of nbs/sidebar.yml."
+    names = [p.relative_to(root / "nbs").as_posix() for p in notebooks(root)]
+    lines = ["# Made by tools/sync.py: make sync", "website:", "  sidebar:", "    contents:", "      - index.ipynb"]
+    for title, starts in SECTIONS:
+        if inside := [name for name in names if name.startswith(starts)]:
+            lines += [f"      - section: {title}", "        contents:", *(f"          - {name}" for name in inside)]
+    return "\n".join(lines) + "\n"
+
+
+def title_end(cell):
+    "How many lines of the first cell are title and subtitle; None where there is nothing else."
+    lines = cell["source"]
+    return next((n for n, line in enumerate(lines) if line.strip() and line[:2] not in ("# ", "> ")), None)
+
+
+def split_title(path):
+    "Put what follows title and subtitle into a cell of its own: the site drops it where it stands."
+    nb = json.loads(path.read_text(encoding="utf-8"))
+    first = nb["cells"][0]
+    if (end := title_end(first)) is None: return
+    rest, first["source"] = first["source"][end:], "".join(first["source"][:end]).strip().splitlines(keepends=True)
+    nb["cells"].insert(1, {"cell_type": "markdown", "id": first["id"] + "b", "metadata": {}, "source": rest})
+    path.write_text(json.dumps(nb, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def nbdev(command, root):
+    "Run an nbdev command in `root`; it must not believe that it is inside a test."
+    env = {k: v for k, v in os.environ.items() if k != "IN_TEST"}
+    subprocess.run([BIN / command], cwd=root, env=env, check=True, stdout=subprocess.DEVNULL)
+
+
+def sync(root=ROOT):
+    for path in notebooks(root):
+        split_title(path)
+    nbdev("nbdev_clean", root)
+    nbdev("nbdev_export", root)
+    (root / "nbs/sidebar.yml").write_text(sidebar(root), encoding="utf-8")
+    (root / "README.md").write_text(readme.readme(root), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sync()
