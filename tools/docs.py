@@ -63,16 +63,19 @@ def anchors(nb):
 
 
 def relink(text, at, names, known, home):
-    "Links of a page `at`: notebooks by their page names, names of the package relative to the page."
+    "Links of a page `at`: notebooks by their page names; names of the package, where a page shows them, relative."
     def notebook(m):
         target = posixpath.normpath(posixpath.join(at.parent.as_posix(), m[2]))
         return m[1] + (posixpath.relpath(names[target], at.parent) if target in names else m[2])
 
-    def symbol(m):
-        page, _, anchor = m[1].partition("#")
-        link = posixpath.relpath(page, at.parent)
-        return link + ("#" + anchor if anchor in known.get(page, ()) else "")
-    return re.sub(re.escape(home) + r"/([\w./-]+\.html(?:#[\w.-]+)?)", symbol, NOTEBOOK_LINK.sub(notebook, text))
+    def shown(m):
+        return m[0] if m[3] in known.get(m[2], ()) else m[1]
+
+    def relative(m):
+        return posixpath.relpath(m[1], at.parent)
+    page = re.escape(home) + r"/([\w./-]+\.html)"
+    text = re.sub(r"\[(`[^`]+`)\]\(" + page + r"#([\w.-]+)\)", shown, NOTEBOOK_LINK.sub(notebook, text))
+    return re.sub(page, relative, text)
 
 
 def unlink_code(text):

@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 # The sections of the sidebar: which notebooks stand there, by the start of their path in nbs/.
 SECTIONS = [
-    ("Models", ("00",)),
-    ("Board", ("01",)),
-    ("Agents", ("02", "03")),
+    ("Models and pages", ("00",)),
+    ("The Board", ("01",)),
+    ("Agents and controller", ("02", "03")),
     ("Data", ("04",)),
     ("Evaluation", ("05", "06")),
     ("Experiments", ("07",)),
