@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['MAX_PIXELS', 'MAX_SIDE', 'MAX_PAGES', 'PageError', 'open_image', 'image_hash', 'parse_pages', 'page_count', 'pages']
 
-# %% ../nbs/00_pages.ipynb #8ad0b252
-import hashlib, re, threading, warnings
+# %% ../nbs/00_pages.ipynb #6d7f68e1
+import hashlib, io, re, threading, warnings
 from contextlib import contextmanager
 from itertools import chain, groupby
 from pathlib import Path
@@ -114,9 +114,9 @@ def _rgb(
     im.info = {}
     return im
 
-# %% ../nbs/00_pages.ipynb #d38ee5d9
+# %% ../nbs/00_pages.ipynb #2d8413c1
 def _decode(
-    path: Path,                 # an image file
+    path,                       # an image file: a path, or an open binary file
     kind: str,                  # as `_kind`
     page: int = 1,              # 1-based page of a TIFF
     max_side: Optional[int] = None, # scale down to this longest side
@@ -124,7 +124,7 @@ def _decode(
 ):                              # PIL image, RGB
     "Read one page of an image file."
     from PIL import Image
-    where = _name(path, page if kind == 'TIFF' else None)
+    where = _name(path, page if kind == 'TIFF' else None) if isinstance(path, Path) else 'image'
     broken = _explained(where, f'the {kind} is broken or cut off')
     with broken, _no_bombs(where), Image.open(path, formats=[kind]) as im:
         if page > 1: im.seek(page - 1)
@@ -146,9 +146,9 @@ def _no_bombs(where: str):
             found = re.search('[0-9]+', str(e))
             raise PageError(f'{where}: {int(found[0]):,} pixels are too many; scale it down') from e
 
-# %% ../nbs/00_pages.ipynb #515c8203
+# %% ../nbs/00_pages.ipynb #d8495e58
 def open_image(
-    source,                      # path of an image, or a PIL image
+    source,                      # path of an image, its encoded bytes, or a PIL image
     max_pixels: int = MAX_PIXELS # refuse larger ones before they are decoded
 ):                               # PIL image, upright, RGB
     "One picture as RGB; raises `PageError` for anything that is no readable image."
@@ -157,8 +157,11 @@ def open_image(
         _check_size(source.size, 'image', max_pixels)
         if source.mode == 'RGB' and not source.getexif().get(0x0112): return source
         with _explained('image', 'cannot be read'): return _rgb(source)
+    if isinstance(source, bytes):
+        if (kind := _sniff(source[:1024])) in ('', 'PDF'): raise PageError('image: these bytes are no picture; give PNG, JPEG, WebP or TIFF')
+        return _decode(io.BytesIO(source), kind, max_pixels=max_pixels)
     if not isinstance(source, (str, Path)):
-        raise PageError(f'an image must be a path or a PIL image, not {type(source).__name__}')
+        raise PageError(f'an image must be a path, bytes or a PIL image, not {type(source).__name__}')
     path = _path(source)
     kind = _kind(path)
     if kind == 'PDF': raise PageError(f'{_name(path)}: a PDF has pages; open it with cosee.pages.pages')
