@@ -44,9 +44,10 @@ def python():
 
 
 def works():
-    "Does the environment's own Python start?"
+    "Does the environment's own Python start, and is it new enough?"
+    code = "import sys; sys.exit(sys.version_info[:2] < %r)" % (OLDEST,)
     try:
-        return subprocess.run([str(python()), "-c", "pass"], capture_output=True).returncode == 0
+        return subprocess.call([str(python()), "-c", code], stderr=subprocess.DEVNULL) == 0
     except OSError:
         return False
 
@@ -107,17 +108,19 @@ def pip(*args):
         code = run.wait()
     if code:
         tail = LOG.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
-        stop("\n".join(tail) + "\n\nThe installation failed. The whole log is in %s;\n" % LOG.relative_to(ROOT)
+        stop("\n".join(line[:300] for line in tail) + "\n\nThe installation failed. The whole log is in %s;\n" % LOG.relative_to(ROOT)
              + "call make again to go on where it stopped.")
 
 
 def main():
     if STAMP.exists() and STAMP.read_text() == fingerprint() and works():
         return
-    check_python()
-    print("Setting up CoSee in .venv, once. It takes about 5 minutes and 6 GB of disk"
-          " (most of it PyTorch).", flush=True)
-    if not works():
+    if works():
+        print("Bringing .venv up to date with settings.ini and setup.py.", flush=True)
+    else:
+        check_python()
+        print("Setting up CoSee in .venv, once. It takes about 5 minutes and 7 GB of disk"
+              " (most of it PyTorch).", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
     if STAMP.exists():
         STAMP.unlink()
