@@ -5,17 +5,18 @@
 # %% auto #0
 __all__ = ['LOADERS', 'Sample', 'DataError', 'Images', 'field_of', 'inside', 'check_image', 'read_jsonl', 'read_json',
            'read_parquet', 'listed', 'whole_number', 'Split', 'subset', 'as_torch', 'Loader', 'register', 'set_root',
-           'data_root', 'load', 'parquet_files', 'first_of', 'to_jsonl', 'from_jsonl', 'Folder']
+           'data_root', 'load', 'parquet_files', 'first_of', 'image_bytes', 'pdf_images', 'to_jsonl', 'from_jsonl',
+           'Folder']
 
-# %% ../../nbs/04_datasets.ipynb #9c0695e3
+# %% ../../nbs/04_datasets.ipynb #cd2ab4d5
 import ast, csv, io, json, os, random, re
 from collections.abc import Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, TypedDict, Union
 from fastcore.basics import patch
-from ..pages import PageError, open_image, pages
+from ..pages import PageError, open_image, page_count, pages
 
 # %% ../../nbs/04_datasets.ipynb #9bf16579
 class Sample(TypedDict, total=False):
@@ -28,7 +29,7 @@ class Sample(TypedDict, total=False):
 class DataError(ValueError):
     "Data that cannot be read; the message names file, line or row, field and mend."
 
-# %% ../../nbs/04_datasets.ipynb #b1c97eb8
+# %% ../../nbs/04_datasets.ipynb #bfbada8d
 class Images(Sequence):
     "Pages that open on access: paths, encoded bytes, PIL images, or functions that return one."
     def __init__(self,
@@ -43,8 +44,7 @@ class Images(Sequence):
     def __repr__(self): return f'Images({len(self)} pages)'
 
     def _open(self, source, i: int):
-        if callable(source): source = source()
-        try: return open_image(source)
+        try: return open_image(source() if callable(source) else source)
         except PageError as e: raise DataError(f'{self.where}: image {i + 1}: {e}') from e
 
 # %% ../../nbs/04_datasets.ipynb #dabd1705
@@ -336,13 +336,14 @@ def load(
     records, to_sample = loader.make(root, split, **options)
     return Split(name, split, records, to_sample, errors, root)
 
-# %% ../../nbs/04_datasets.ipynb #2309bbcd
+# %% ../../nbs/04_datasets.ipynb #4256fa48
 def parquet_files(
     root: Path,  # folder of a data set
     split: str   # part of the file names
 ) -> list:       # paths in order
     "Parquet shards of a split, as hubs name them: `data/val-00000-of-00029.parquet` or `val.parquet`."
-    return sorted(p for p in root.rglob('*.parquet') if re.match(rf'{re.escape(split)}([-_.]|$)', p.name))
+    names = 'val|validation|dev' if split in ('val', 'validation', 'dev') else re.escape(split)
+    return sorted(p for p in root.rglob('*.parquet') if re.match(rf'({names})[-_.]', p.name))
 
 def first_of(
     root: Path,   # folder of a data set
@@ -354,7 +355,36 @@ def first_of(
         if (root / n).exists(): return root / n
     raise DataError(f"{root}: no {what}: expected {' or '.join(names)}")
 
-# %% ../../nbs/04_datasets.ipynb #e34403ab
+# %% ../../nbs/04_datasets.ipynb #be6937b3
+def image_bytes(
+    cell,         # cell of an image column
+    where: str,   # file and row
+    field: str    # column
+) -> bytes:       # the encoded image, checked
+    "The encoded image of a parquet cell, or DataError."
+    data = cell.get('bytes') if isinstance(cell, dict) else cell
+    if not isinstance(data, bytes): raise DataError(f'{where}: field {field!r} holds no image')
+    check_image(data, where, field)
+    return data
+
+@lru_cache(maxsize=256)
+def _count(path: Path) -> int: return page_count(path)
+
+def pdf_images(
+    path: Path,     # a PDF
+    where: str,     # file and line, for errors
+    **page_options  # for `cosee.pages.pages`
+) -> Images:        # pages, drawn on access
+    "The pages of a PDF as `Images`."
+    try: n = _count(path)
+    except PageError as e: raise DataError(f'{where}: {e}') from None
+    return Images([partial(_draw, path, i, page_options) for i in range(1, n + 1)], where)
+
+@lru_cache(maxsize=4)
+def _drawn(path: Path, i: int, options: tuple): return pages(path, pages=[i], **dict(options))[0]
+def _draw(path, i, options): return _drawn(path, i, tuple(sorted(options.items())))
+
+# %% ../../nbs/04_datasets.ipynb #9666afad
 def _store(source, folder: Path, stem: str) -> str:
     "Write one page; its file name"
     if callable(source): source = source()
@@ -382,7 +412,7 @@ def to_jsonl(
             f.write(json.dumps(rec, ensure_ascii=False) + '\n')
     return folder / 'samples.jsonl'
 
-# %% ../../nbs/04_datasets.ipynb #aaa8df86
+# %% ../../nbs/04_datasets.ipynb #5d2564e1
 def _unified(root: Path):
     def to_sample(rec, where):
         names = field_of(rec, 'images', list, where)
@@ -401,7 +431,7 @@ def from_jsonl(
     path = path / 'samples.jsonl' if path.is_dir() else path
     return Split('jsonl', path.stem, lambda: read_jsonl(path), _unified(path.parent), errors, path.parent)
 
-# %% ../../nbs/04_datasets.ipynb #08bb0e56
+# %% ../../nbs/04_datasets.ipynb #69ad4c9b
 def _rows(path: Path) -> Iterator[tuple]:
     if path.suffix.lower() != '.csv':
         yield from read_jsonl(path)
@@ -413,16 +443,13 @@ def _rows(path: Path) -> Iterator[tuple]:
             if 'answer' in rec: rec['answer'] = [a.strip() for a in rec['answer'].split('|')]
             yield f'{path.name}, line {reader.line_num}', rec
 
-class _Document:
-    "Pages of one document, rendered once and kept while it is the latest"
-    def __init__(self, **options): self.options, self.key, self.pages = options, None, None
-    def __call__(self, path: Path, where: str) -> list:
-        if self.key != path:
-            try: self.pages, self.key = list(pages(path, **self.options)), path
-            except PageError as e: raise DataError(f"{where}: field 'file': {e}") from e
-        return self.pages
+def _any_document(path: Path, where: str, options: dict):
+    "Pages of a PDF drawn on access; of anything else, read now"
+    if path.is_file() and path.suffix.lower() == '.pdf': return pdf_images(path, where, **options)
+    try: return pages(path, **options)
+    except PageError as e: raise DataError(f"{where}: field 'file': {e}") from e
 
-# %% ../../nbs/04_datasets.ipynb #4e533704
+# %% ../../nbs/04_datasets.ipynb #4e4cff20
 def Folder(
     questions,             # CSV or JSONL file: file, question, optional answer, page, id
     errors: str = 'raise', # 'raise' | 'skip'
@@ -431,12 +458,11 @@ def Folder(
     "A user's own documents and questions as samples."
     path = Path(questions)
     if not path.is_file(): raise DataError(f'{path}: no such questions file')
-    document = _Document(**page_options)
     def to_sample(rec, where):
         file = inside(path.parent, field_of(rec, 'file', str, where), where, 'file')
         question = field_of(rec, 'question', str, where)
         if not question.strip(): raise DataError(f"{where}: field 'question' is empty")
         meta = dict(id=str(rec.get('id', where)), doc_id=rec['file'])
         if rec.get('page') is not None: meta['evidence_pages'] = [whole_number(rec['page'], where, 'page')]
-        return Sample(images=document(file, where), question=question, answer=field_of(rec, 'answer', (str, list), where, []), meta=meta)
+        return Sample(images=_any_document(file, where, page_options), question=question, answer=field_of(rec, 'answer', (str, list), where, []), meta=meta)
     return Split('folder', path.stem, lambda: _rows(path), to_sample, errors, path.parent)

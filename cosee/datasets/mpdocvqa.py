@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['mpdocvqa', 'load_mpdocvqa_split', 'build_dev_subset']
 
-# %% ../../nbs/04a_mpdocvqa.ipynb #1fce1dc8
+# %% ../../nbs/04a_mpdocvqa.ipynb #0cbf2674
 from pathlib import Path
 from typing import Iterator, Optional
-from .core import (DataError, Images, Sample, check_image, field_of, inside, listed, load, parquet_files, read_json,
+from .core import (DataError, Images, Sample, check_image, field_of, image_bytes, inside, listed, load, parquet_files, read_json,
                                  read_parquet, register, subset, whole_number)
 
 # %% ../../nbs/04a_mpdocvqa.ipynb #4413a1ac
@@ -23,7 +23,7 @@ def _sample(rec: dict, where: str, images: Images, page_ids: list) -> Sample:
     answers = [str(a) for a in listed(answers, where, 'answers')] if answers not in (None, '') else []
     return Sample(images=images, question=field_of(rec, 'question', str, where), answer=answers, meta=meta)
 
-# %% ../../nbs/04a_mpdocvqa.ipynb #25feade0
+# %% ../../nbs/04a_mpdocvqa.ipynb #31bd91f1
 def _from_json(root: Path, split: str):
     def to_sample(rec, where):
         page_ids = field_of(rec, 'page_ids', list, where)
@@ -36,9 +36,8 @@ _COLUMNS = ('questionId', 'question', 'doc_id', 'page_ids', 'image_1')
 
 def _from_parquet(files: list):
     def to_sample(rec, where):
-        cells = [rec.get(f'image_{i}') for i in range(1, 21)]
-        data = [c['bytes'] for c in cells if c and c.get('bytes')]
-        for i, d in enumerate(data, 1): check_image(d, where, f'image_{i}')
+        names = [f'image_{i}' for i in range(1, 21)]
+        data = [image_bytes(rec[n], where, n) for n in names if rec.get(n)]
         return _sample(rec, where, Images(data, where), listed(rec.get('page_ids'), where, 'page_ids'))
     return (lambda: read_parquet(files, _COLUMNS)), to_sample
 

@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['slidevqa', 'load_slidevqa_split', 'build_dev_subset']
 
-# %% ../../nbs/04b_slidevqa.ipynb #c242735b
+# %% ../../nbs/04b_slidevqa.ipynb #29291592
 import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Iterator, Optional
 from ..board import check_bbox
-from .core import (DataError, Images, Sample, check_image, field_of, first_of, inside, listed, load, parquet_files,
+from .core import (DataError, Images, Sample, check_image, field_of, first_of, image_bytes, inside, listed, load, parquet_files,
                                  read_jsonl, read_parquet, register, subset, whole_number)
 from ..pages import open_image
 
@@ -79,13 +79,13 @@ def _on_pages(boxes: list, files: list, pages: list) -> list:
         except ValueError: continue   # a box without area
     return out
 
-# %% ../../nbs/04b_slidevqa.ipynb #6d33ca90
+# %% ../../nbs/04b_slidevqa.ipynb #1da781fd
 _COLUMNS = ('qa_id', 'question', 'deck_name', 'page_1')
 
 def _from_parquet(files: list):
     def to_sample(rec, where):
-        data = [c['bytes'] for i in range(1, 21) if (c := rec.get(f'page_{i}')) and c.get('bytes')]
-        for i, d in enumerate(data, 1): check_image(d, where, f'page_{i}')
+        names = [f'page_{i}' for i in range(1, 21)]
+        data = [image_bytes(rec[n], where, n) for n in names if rec.get(n)]
         return _sample(rec, where, Images(data, where))
     return (lambda: read_parquet(files, _COLUMNS)), to_sample
 
@@ -93,7 +93,7 @@ def _from_parquet(files: list):
 def slidevqa(root: Path, split: str):
     "Records of SlideVQA in whichever layout lies in `root`."
     if (root / 'annotations').is_dir(): return _from_jsonl(root, split)
-    files = parquet_files(root, 'val' if split == 'dev' else split)
+    files = parquet_files(root, split)
     if not files: raise DataError(f'{root}: no SlideVQA here: expected annotations/qa/{split}.jsonl with images/, or data/{split}-*.parquet')
     return _from_parquet(files)
 
