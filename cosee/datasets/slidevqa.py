@@ -27,22 +27,22 @@ def _sample(rec: dict, where: str, images: Images) -> Sample:
     answer = rec.get('answer')
     return Sample(images=images, question=field_of(rec, 'question', str, where), answer=str(answer) if answer is not None else [], meta=meta)
 
-# %% ../../nbs/04b_slidevqa.ipynb #d21e4d36
-def _slide(root: Path, deck: str, number: int, url: str, where: str) -> Path:
+# %% ../../nbs/04b_slidevqa.ipynb #bc030e21
+def _slide(root: Path, split: str, deck: str, number: int, url: str, where: str) -> Path:
     "The image file of a slide"
-    last = str(url).split('?')[0].rstrip('/').rsplit('/', 1)[-1]
-    tried = [n for n in (last, f'{number}.jpg', f'{number}.png', f'slide_{number}.jpg') if n]
-    for name in tried:
-        try: return inside(root, f'images/{deck}/{name}', where, 'image_urls')
+    last = str(url).rstrip('/').rsplit('/', 1)[-1]
+    tried = [n for n in dict.fromkeys((last, last.split('?')[0], f'{number}.jpg', f'{number}.png')) if n]
+    for path in (f'images/{home}{deck}/{name}' for home in (f'{split}/', '') for name in tried):
+        try: return inside(root, path, where, 'image_urls')
         except DataError as e:
             if 'leads out' in str(e): raise
-    raise DataError(f"{where}: field 'image_urls': no image of slide {number} in images/{deck}/; tried {', '.join(tried)}")
+    raise DataError(f"{where}: field 'image_urls': no image of slide {number} in images/{split}/{deck}/; tried {', '.join(tried)}")
 
 def _from_jsonl(root: Path, split: str):
     path, boxes = _annotations(root, 'qa', split), _boxes(root, split)
     def to_sample(rec, where):
         deck, urls = field_of(rec, 'deck_name', str, where), field_of(rec, 'image_urls', list, where)
-        files = [_slide(root, deck, i, u, where) for i, u in enumerate(urls, 1)]
+        files = [_slide(root, path.stem, deck, i, u, where) for i, u in enumerate(urls, 1)]
         for f in files: check_image(f, where, 'image_urls')
         sample = _sample(rec, where, Images(files, where))
         if deck in boxes: sample['meta']['evidence_boxes'] = _on_pages(boxes[deck], files, sample['meta']['evidence_pages'])
