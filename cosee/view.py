@@ -65,7 +65,7 @@ def _palette(
     rest = len(_COLOURS) - len(_ROLES)
     return known | {name: len(_ROLES) + i % rest for i, name in enumerate(others)}
 
-# %% ../nbs/01a_view.ipynb #39905b10
+# %% ../nbs/01a_view.ipynb #ced29e5c
 def _box(
     cell: dict,  # a cell
     size: tuple  # (width, height) of the area to draw on
@@ -77,21 +77,23 @@ def _box(
     return x0 * w, y0 * h, (x1 - x0) * w, (y1 - y0) * h
 
 def _seats(
-    boxes: list,  # boxes in drawing order
+    boxes: list,  # boxes in drawing order: x, y, width, height
+    widths: list, # width of each number
     size: tuple,  # (width, height) of the area
-    r: float      # half the height of a number
-) -> list:        # (x, y) of each number's middle
-    "Where the numbers go: on the upper left corners, never on each other."
+    t: float      # height of a number
+) -> list:        # (x of the right edge, y of the middle) of each number
+    "Where the numbers go: left of their boxes, never on each other."
     taken, (w, h) = [], size
-    for x, y, *_ in boxes:
-        x, y = min(max(x, 1.4 * r), w - 1.4 * r), min(max(y, r), h - r)
-        while any(abs(x - a) < 2.6 * r and abs(y - b) < 2 * r for a, b in taken):
-            x = x + 2.7 * r
-            if x > w - 1.4 * r: x, y = 1.4 * r, y + 2.1 * r
-        taken.append((x, y))
-    return taken
+    free = lambda x, y, b: all(x - b >= a or x <= a - c or abs(y - d) >= t for a, d, c in taken)
+    for (x, y, bw, bh), b in zip(boxes, widths):
+        x, y = max(x, b), min(max(y + min(bh, t) / 2, t / 2), h - t / 2)
+        rows = [y + sign * k * t for k in range(8) for sign in (-1, 1) if t / 2 <= y + sign * k * t <= h - t / 2]
+        spots = [(x - k * b / 4, v) for v in rows for k in range(24) if x - k * b / 4 >= b] or [(x, y)]
+        spot = next((s for s in spots if free(*s, b)), spots[0])
+        taken.append((*spot, b))
+    return [(x, y) for x, y, _ in taken]
 
-# %% ../nbs/01a_view.ipynb #9838adc3
+# %% ../nbs/01a_view.ipynb #b7b3cd0b
 def annotate(
     im,                          # PIL image of a page
     cells: list,                 # cells of that page
@@ -103,11 +105,13 @@ def annotate(
     draw, unit = ImageDraw.Draw(im, 'RGBA'), max(im.size) / 60
     font = ImageFont.load_default(size=max(8, unit))
     found = [(c, b) for c in cells if (b := _box(c, im.size))]
-    for (c, (x, y, w, h)), (a, b) in zip(found, _seats([b for _, b in found], im.size, unit * .75)):
+    widths = [unit * (.8 + .6 * len(str(c['id']))) for c, _ in found]
+    seats = _seats([b for _, b in found], widths, im.size, unit * 1.4)
+    for (c, (x, y, w, h)), (a, b), wide in zip(found, seats, widths):
         colour = _COLOURS[palette.get(c['author'], 0)]
         draw.rectangle((x, y, x + w, y + h), outline=colour, fill=colour + '18', width=max(1, round(unit / 6)))
-        draw.rounded_rectangle((a - unit, b - unit * .75, a + unit, b + unit * .75), unit / 3, fill=colour)
-        draw.text((a, b), str(c['id']), fill='white', font=font, anchor='mm')
+        draw.rounded_rectangle((a - wide, b - unit * .7, a - unit / 6, b + unit * .7), unit / 3, fill=colour)
+        draw.text((a - wide / 2 - unit / 12, b), str(c['id']), fill='white', font=font, anchor='mm')
     return im
 
 # %% ../nbs/01a_view.ipynb #f5c191fe
@@ -172,7 +176,7 @@ def _embed(
         else: break
     return uris if len(uris) == len(pages) else [*uris, *[''] * (len(pages) - len(uris))]
 
-# %% ../nbs/01a_view.ipynb #38ab70a7
+# %% ../nbs/01a_view.ipynb #84dca772
 def _page_svg(
     page: int,         # 1-based
     size: tuple,       # (width, height) of the page, any unit
@@ -184,7 +188,7 @@ def _page_svg(
     h = round(1000 * size[1] / size[0])
     found = [(c, b) for c in cells if (b := _box(c, (1000, h)))]
     marks = [_mark(c, b, at, f"a{palette[c['author']]} {evidence.get(c['id'], '')}")
-             for (c, b), at in zip(found, _seats([b for _, b in found], (1000, h), 15))]
+             for (c, b), at in zip(found, _seats([b for _, b in found], [_wide(c) for c, _ in found], (1000, h), 38))]
     whole = [_el('rect', data_c=c['id'], cls=f"whole a{palette[c['author']]}", x=3, y=3, width=994, height=h - 6)
              for c in cells if not _box(c, (1000, h))]
     notes = ', '.join(str(c['id']) for c, _ in found)
@@ -192,13 +196,18 @@ def _page_svg(
                viewBox=f'0 0 1000 {h}', role='img',
                aria_label=f'Page {page}' + f' with the boxes of notes {notes}' * bool(notes))
 
+def _wide(cell: dict) -> int:
+    "Room for the number of a cell, in thousandths of the page's width"
+    return 24 + 14 * len(str(cell['id']))
+
 def _mark(cell: dict, box: tuple, seat: tuple, cls: str) -> _Html:
-    "A box with its number"
-    (x, y, w, h), n = [round(v, 1) for v in box], cell['id']
-    half = 8 + 6 * len(str(n))
-    return _el('g', _el('rect', cls='box', x=x, y=y, width=w, height=h, rx=3),
-               _el('g', _el('rect', x=-half, y=-14, width=2 * half, height=28, rx=7), _el('text', n, y=7),
-                   cls='badge', transform=f'translate({seat[0]:.0f} {seat[1]:.0f})'), cls=f'mark {cls}', data_c=n)
+    "A box, a little larger than what it holds, with its number"
+    (x, y, w, h), n, wide = [round(v, 1) for v in box], cell['id'], 14 + 12 * len(str(cell['id']))
+    number = _el('g', _el('rect', x=-wide, y=-14, width=wide, height=28, rx=7), _el('text', n, x=-wide / 2, y=7),
+                 cls='badge', transform=f'translate({seat[0] - 5:.0f} {seat[1]:.0f})')
+    return _el('g', _frame(x, y, w, h), number, cls=f'mark {cls}', data_c=n)
+
+def _frame(x, y, w, h) -> _Html: return _el('rect', cls='box', x=x - 4, y=y - 4, width=w + 8, height=h + 8, rx=4)
 
 # %% ../nbs/01a_view.ipynb #0d846a3f
 def _pages_of(
@@ -230,7 +239,7 @@ def _folded(first: int, last: int, rows: list) -> _Html:
     label = f'Page {first}' if first == last else f'Pages {first}–{last}'
     return _el('details', _el('summary', f'{label} · no notes'), rows, cls='quiet')
 
-# %% ../nbs/01a_view.ipynb #bdfd31f8
+# %% ../nbs/01a_view.ipynb #ec66c418
 def _ring(
     confidence: float # 0-1
 ) -> _Html:
@@ -247,14 +256,15 @@ def _facts(episode: dict) -> list:
     "What an episode cost, in words; what is unknown is left out"
     usage, agents = episode.get('usage') or {}, (episode.get('trace') or {}).get('config', {}).get('agents', [])
     clients = dict.fromkeys(str(a['client']) for a in agents if a.get('client'))
-    tokens, seconds, stopped = usage.get('total_tokens'), usage.get('seconds'), episode.get('stopped')
+    tokens, stopped = usage.get('total_tokens'), episode.get('stopped')
+    seconds = episode.get('seconds') or usage.get('seconds')
     parts = [', '.join(clients), f'{len(agents)} agents' if agents else '',
-             f"{episode['steps']} steps" if episode.get('steps') else '',
+             f"{episode['steps']} step{'s' * (episode['steps'] != 1)}" if episode.get('steps') else '',
              f"{tokens:,} tokens{' (estimated)' * bool(usage.get('estimated'))}" if tokens else '',
              f'{seconds:.1f} s' if (seconds or 0) >= .05 else '', _STOPPED.get(stopped, stopped)]
     return [_el('span', p) for p in parts if p]
 
-# %% ../nbs/01a_view.ipynb #3d78886d
+# %% ../nbs/01a_view.ipynb #9e6c7ff0
 def _window(
     box: tuple,     # (x_min, y_min, x_max, y_max), 0-1
     h: int          # height of the page in thousandths of its width
@@ -275,7 +285,7 @@ def _snippet(
     if not found: return None
     (x0, y0, x1, y1), n, size = found['bbox'], found.get('cell'), sizes[found['page'] - 1]
     h = round(1000 * size[1] / size[0])
-    box = _el('rect', cls='box', x=x0 * 1000, y=y0 * h, width=(x1 - x0) * 1000, height=(y1 - y0) * h, rx=3)
+    box = _frame(*(round(v, 1) for v in (x0 * 1000, y0 * h, (x1 - x0) * 1000, (y1 - y0) * h)))
     mark, view = _el('g', box, cls=f'mark evidence main a{colours.get(n, 0)}', data_c=n), _window(found['bbox'], h)
     return _el('svg', _el('rect', cls='paper', width=1000, height=h), _el('use', href=f"#page{found['page']}"), mark,
                cls='snippet' + ' tall' * (view[3] > view[2] / 2), viewBox=' '.join(map(str, view)), role='img',
@@ -556,7 +566,7 @@ h4 { margin: .5rem 0 0; font-weight: 600; }
 .error { color: #c2260c; }
 '''
 
-# %% ../nbs/01a_view.ipynb #b1c70227
+# %% ../nbs/01a_view.ipynb #04276e9a
 _CSS += '''
 @media (max-width: 800px) {
   main, .top { padding-left: .9rem; padding-right: .9rem; }
@@ -568,7 +578,7 @@ _CSS += '''
   .slider > span { display: none; }
   .slider input { flex: 1; min-width: 4rem; width: auto; }
   .slider output { min-width: 0; width: 45%; font-size: .8rem; }
-  .badge > * { scale: 1.75; }
+  .badge > * { scale: 1.3; }
   .replay { padding: .4rem 0; }
 }
 '''
