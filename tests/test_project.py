@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from configparser import ConfigParser
+from fnmatch import fnmatch
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -19,6 +20,8 @@ MODULES = sorted(p for p in (ROOT / "cosee").rglob("*.py") if p.name != "_modidx
 HEAVY = {"torch", "torchvision", "transformers", "accelerate", "bitsandbytes", "onnxruntime", "rapidocr", "cv2",
          "pypdfium2", "pandas", "matplotlib", "reportlab", "ipywidgets", "IPython", "llguidance", "openai", "anthropic",
          "google", "ray", "langgraph", "sentence_transformers"}
+# Modules whose classes extend those of such a library; the others import them inside functions.
+HEAVY_BY_NATURE = {"cosee.models.prefix"}
 
 
 def run(code):
@@ -33,15 +36,20 @@ def name(path):
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports(path):
-    "Every module that the module at `path` imports, inside functions too."
-    package = name(path) if path.name == "__init__.py" else name(path).rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def imports_of(path, package):
+    "Every module that the file at `path` imports, inside functions too; `package` is where a relative import starts."
+    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    for node in ast.walk(compile(path.read_text(encoding="utf-8"), path, "exec", flags)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             up = package.split(".")[:len(package.split(".")) - node.level + 1] if node.level else []
             yield ".".join([*up, *([node.module] if node.module else [])])
+
+
+def imports(path):
+    "Every module that the module at `path` imports."
+    return imports_of(path, name(path) if path.name == "__init__.py" else name(path).rpartition(".")[0])
 
 
 # --- what is committed is what it is made from ---
@@ -99,7 +107,7 @@ def test_the_package_is_light():
 
 
 def test_importing_every_module_loads_nothing_heavy():
-    names = [name(p) for p in MODULES]
+    names = [n for n in map(name, MODULES) if n not in HEAVY_BY_NATURE]
     loaded = set(run("import sys, importlib\n"
                      f"for m in {names!r}: importlib.import_module(m)\n"
                      "print(*{m.partition('.')[0] for m in sys.modules})").split())
@@ -111,16 +119,36 @@ def test_every_public_name_can_be_had_from_the_package():
     assert missing == ""
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_imports_are_declared(path):
+def requirements(*keys):
+    "The distributions that these keys of settings.ini ask for; a key may end in `*`."
     config = ConfigParser(delimiters=["="], interpolation=None)
     config.read(ROOT / "settings.ini")
-    cfg = config["DEFAULT"]
-    words = " ".join([cfg["requirements"], *(v for k, v in cfg.items() if k.startswith("extras_"))]).split()
-    declared = {check.distribution(word) for word in words}
-    owners = packages_distributions()
-    for module in {m.partition(".")[0] for m in imports(path)} - set(sys.stdlib_module_names) - {"cosee", ""}:
-        assert {check.distribution(d) for d in owners.get(module, [module])} & declared, f"{module} is in no requirement"
+    values = (v for k, v in config["DEFAULT"].items() if any(fnmatch(k, key) for key in keys))
+    return {check.distribution(word) for value in values for word in value.split()}
+
+
+def undeclared(modules, declared):
+    "Modules that no declared distribution brings."
+    owners, tops = packages_distributions(), {m.partition(".")[0] for m in modules}
+    foreign = tops - set(sys.stdlib_module_names) - {"cosee", "", *(p.stem for p in ROOT.glob("t*/*.py"))}
+    return {m for m in foreign if not {check.distribution(d) for d in owners.get(m, [m])} & declared}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_imports_are_declared(path):
+    assert undeclared(imports(path), requirements("requirements", "extras_*")) == set()
+
+
+def test_imports_of_notebooks_tests_and_tools_are_declared(tmp_path):
+    "What the builders' environment has to hold: no extra may be needed to run everything."
+    scripts = [*ROOT.glob("tests/*.py"), *ROOT.glob("tools/*.py")]
+    for path, nb in check.notebooks(ROOT):
+        code = "\n".join(line for c in nb["cells"] if c["cell_type"] == "code"
+                         for line in [*"".join(c["source"]).splitlines(), ""] if line[:1] not in ("%", "!"))
+        scripts.append(tmp_path / f"{path.stem}.py")
+        scripts[-1].write_text(code, encoding="utf-8")
+    used = {m for script in scripts for m in imports_of(script, "")}
+    assert undeclared(used, requirements("requirements", "dev_requirements")) == set()
 
 
 # Who may import whom: a module only from its own floor and those below.
