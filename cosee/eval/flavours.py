@@ -6,10 +6,10 @@
 __all__ = ['UNANSWERABLE', 'MARKER', 'read_literal', 'mmlongbench_f1', 'FlavourTable', 'compare_flavours', 'OfficialTable',
            'official_flavours']
 
-# %% ../../nbs/05b_flavours.ipynb #62ed33cc
+# %% ../../nbs/05b_flavours.ipynb #54974f3b
 import ast, math, re, string, warnings
 from typing import Optional
-from .metrics import (SCORERS, OFFICIAL, as_golds, as_text, best_pairs, flavours, score, scorer,
+from .metrics import (SCORERS, OFFICIAL, gold_texts, answer_text, best_pairs, flavours, score, scorer,
                                 _levenshtein, _norm_rrc)
 
 # %% ../../nbs/05b_flavours.ipynb #354223f6
@@ -37,8 +37,9 @@ def _mmlb_clean(answer) -> str:
     if text[-1:] in ('"', "'"): text = text[:-1]
     return text.strip().lstrip('$').strip().rstrip('%').strip()
 
-# %% ../../nbs/05b_flavours.ipynb #b21198c8
-_EXACT = re.compile(r'\d+(?:[-\s]\d+)?|\d{4}[-\s]\d\d(?:[-\s]\d\d)?|[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,}', re.IGNORECASE)
+# %% ../../nbs/05b_flavours.ipynb #a06aeaf4
+_NUMBERS = r'\d+(?:[-\s]\d+)?|\d{4}[-\s]\d\d[-\s]\d\d'  # plain digits, telephone numbers, months; days
+_EXACT = re.compile(_NUMBERS + r'|[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,}')
 
 def _mmlb_exact(gold: str) -> bool:
     "Must this cleaned gold answer be matched letter by letter?"
@@ -59,7 +60,7 @@ def _mmlb_int(pred, gold) -> float:
     try: return float(int(gold) == int(float(pred)))
     except (ValueError, TypeError, OverflowError): return float(gold == '')
 
-# %% ../../nbs/05b_flavours.ipynb #dfe21d32
+# %% ../../nbs/05b_flavours.ipynb #fbfe2fd8
 def _decimals(x: float) -> int:
     text = str(x)
     return len(text.split('.')[-1]) if '.' in text else 3
@@ -71,7 +72,7 @@ def _mmlb_close(pred: float, gold: float) -> bool:
 
 def _mmlb_float(pred, gold) -> float:
     try: gold = float(_mmlb_clean(gold))
-    except ValueError: raise ValueError(f"the answer format is Float, but the gold answer is no number: {gold!r}") from None
+    except ValueError: raise ValueError(f"answer_format is Float, but the gold answer is no number: {gold!r}") from None
     try: pred = float(_mmlb_clean(pred))
     except ValueError: return 0.0
     return float(any(_mmlb_close(pred, g) for g in (gold / 100, gold, gold * 100)))
@@ -151,26 +152,26 @@ def _chart_items(answer) -> list[str]:
     items = read_literal(str(answer), None)
     return [str(x).strip(" '") for x in items] if isinstance(items, list) and items else [str(answer)]
 
-# %% ../../nbs/05b_flavours.ipynb #bd5b1712
+# %% ../../nbs/05b_flavours.ipynb #0f774dc8
 def _chart_flags(year_flag, n: int) -> list[bool]:
     flags = list(year_flag) if isinstance(year_flag, (list, tuple)) else [year_flag]
     if not flags: raise ValueError("ChartQAPro needs year_flag: 'YES' or 'NO', or a list of them")
     if len(flags) < n: flags = flags * n
-    return [as_text(f, 'year flag').upper() == 'YES' for f in flags]
+    return [answer_text(f, 'year flag').upper() == 'YES' for f in flags]
 
 @scorer('chartqapro_relaxed', 'chartqapro', official='ChartQAPro')
 def _chartqapro(pred, gold, year_flag='NO', **context):
     if isinstance(gold, (list, tuple)): return max(_chartqapro(pred, g, year_flag) for g in gold)
-    pred, gold, whole = '' if pred is None else pred, _chart_items(_chart_quoted(as_text(gold))), as_text(gold)
+    pred, gold, whole = '' if pred is None else pred, _chart_items(_chart_quoted(answer_text(gold))), answer_text(gold)
     items, gold = _chart_items(pred), gold if gold else [whole]
     same = lambda p, g, year: float(p.strip().lower() == g.strip().lower()) if year else _chart_one(p, g)
     return sum(map(same, items, gold, _chart_flags(year_flag, len(gold)))) / max(len(items), len(gold))
 
-# %% ../../nbs/05b_flavours.ipynb #00acb01d
+# %% ../../nbs/05b_flavours.ipynb #df0947a5
 @scorer('accuracy', 'chartqapro', official='ChartQAPro (with the trimming of its script)')
 def _chartqapro_script(pred, gold, year_flag='NO', **context):
-    trim = lambda text: as_text(text).strip('.').strip('\n')
-    return max(_chartqapro(trim(pred), trim(g), year_flag) for g in as_golds(gold))
+    trim = lambda text: answer_text(text).strip('.').strip('\n')
+    return max(_chartqapro(trim(pred), trim(g), year_flag) for g in gold_texts(gold))
 
 # %% ../../nbs/05b_flavours.ipynb #771e642e
 MARKER = 'FINAL ANSWER:'
@@ -324,15 +325,16 @@ def _anls_star(pred, gold, threshold=0.5, **context):
 def _anls_star_text(pred, gold, threshold=0.5, **context):
     return _anls_star(pred, tuple(gold) if isinstance(gold, list) else gold, threshold)
 
-# %% ../../nbs/05b_flavours.ipynb #bcc04560
+# %% ../../nbs/05b_flavours.ipynb #26110758
 class FlavourTable(list):
     "Rows of (prediction, gold, {flavour: score, or the error's name})."
     def _repr_markdown_(self):
         names = list(self[0][2]) if self else []
         show = lambda text: '`' + repr(text).replace('|', '\\|').replace('`', "'") + '`'
         cell = lambda s: s if isinstance(s, str) else f'{s:.3g}'
-        rows = [f"| {show(p)} | {show(g)} | " + ' | '.join(cell(s) for s in scores.values()) + ' |' for p, g, scores in self]
-        return '\n'.join(['| predicted | gold | ' + ' | '.join(names) + ' |', '|---|---|' + '---:|' * len(names), *rows])
+        rows = [[show(p), show(g), *map(cell, scores.values())] for p, g, scores in self]
+        table = [['predicted', 'gold', *names], ['---', '---'] + ['---:'] * len(names), *rows]
+        return '\n'.join('| ' + ' | '.join(row) + ' |' for row in table)
 
 def _attempt(*args, **context):
     try: return score(*args, **context)
@@ -348,12 +350,13 @@ def compare_flavours(
     names = names or flavours(metric)[metric]
     return FlavourTable((p, g, {f: _attempt(p, g, metric, f, **context) for f in names}) for p, g in pairs)
 
-# %% ../../nbs/05b_flavours.ipynb #66ce02f8
+# %% ../../nbs/05b_flavours.ipynb #e8f79be6
 class OfficialTable(list):
     "Rows of (metric, flavour, where it is official)."
     def _repr_markdown_(self):
         escape = lambda text: text.replace('*', '\\*')
-        return '\n'.join(['| metric | flavour | official for |', '|---|---|---|', *(f'| `{m}` | `{f}` | {escape(o)} |' for m, f, o in self)])
+        rows = [f'| `{m}` | `{f}` | {escape(o)} |' for m, f, o in self]
+        return '\n'.join(['| metric | flavour | official for |', '|---|---|---|', *rows])
 
 def official_flavours(
     metric: Optional[str] = None, # one metric, or all of them

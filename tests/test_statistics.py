@@ -1,0 +1,151 @@
+"Statistics against exact answers, against other implementations, and against simulated truth."
+import itertools, math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from cosee.eval.statistics import (Difference, align_runs, bootstrap, compare_pair, compare_runs, holm, mcnemar,
+                                   permutation_test, plan_split, smallest_difference, standard_error)
+
+quick = settings(max_examples=60, deadline=None)
+
+
+def runs(seed, documents=60, better=0.0, noise=0.15):
+    "Two runs with five questions a document; the documents differ in how much the first gains."
+    rng = np.random.default_rng(seed)
+    gain = np.repeat(better + noise * rng.standard_normal(documents), 5)
+    b = rng.random(documents * 5)
+    return b + gain + 0.1 * rng.standard_normal(documents * 5), b, np.repeat(np.arange(documents), 5)
+
+
+def test_same_seed_same_numbers():
+    a, b, docs = runs(0)
+    assert compare_pair(a, b, docs) == compare_pair(a, b, docs)
+    assert compare_pair(a, b, docs, seed=1) != compare_pair(a, b, docs)
+    assert bootstrap(a, docs) == bootstrap(list(a), [f"doc {d}" for d in docs])
+
+
+def test_the_order_of_questions_does_not_matter_to_the_estimate():
+    a, b, docs = runs(0)
+    order = np.random.default_rng(1).permutation(len(a))
+    one, other = compare_pair(a, b, docs), compare_pair(a[order], b[order], docs[order])
+    assert one.mean == pytest.approx(other.mean) and one.low == pytest.approx(other.low, abs=0.005)
+
+
+def test_intervals_hold_their_promise():
+    "Of 200 intervals at 90 %, about 180 contain the truth; an interval that ignores documents contains it far less often."
+    honest = naive = 0
+    for seed in range(200):
+        a, b, docs = runs(seed, documents=40)
+        honest += not compare_pair(a, b, docs, level=.9, n_resamples=500).clear
+        naive += not compare_pair(a, b, level=.9, n_resamples=500).clear
+    assert 165 <= honest <= 192 and naive < 140
+
+
+def test_permutation_test_keeps_its_level():
+    found = sum(permutation_test(*runs(seed, documents=20), n_resamples=500) <= .1 for seed in range(200))
+    assert 8 <= found <= 33
+
+
+@quick
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=8))
+def test_exact_permutations(differences):
+    totals = [abs(sum(s * d for s, d in zip(signs, differences))) for signs in itertools.product((1, -1), repeat=len(differences))]
+    exact = sum(t >= abs(sum(differences)) for t in totals) / len(totals)
+    assert permutation_test(differences, [0] * len(differences)) == pytest.approx(exact)
+
+
+def test_random_permutations_come_close_to_the_exact_ones():
+    from scipy.stats import binom
+    n, k = 40, 27  # so many of n equal differences are positive
+    p = permutation_test([1] * k + [0] * (n - k), [0] * k + [1] * (n - k), n_resamples=40_000)
+    assert p == pytest.approx(2 * binom.sf(k - 1, n, .5), abs=.005)
+
+
+def test_standard_error():
+    rng = np.random.default_rng(0)
+    d = rng.standard_normal(50)
+    assert standard_error(d) == pytest.approx(d.std(ddof=1) / 50 ** .5)
+    assert standard_error(np.repeat(d, 4), np.repeat(np.arange(50), 4)) == pytest.approx(standard_error(d))
+    a, b, docs = runs(3)
+    boot = compare_pair(a, b, docs)
+    assert (boot.high - boot.low) / (2 * 1.96) == pytest.approx(standard_error(a - b, docs), rel=.1)
+
+
+def test_power_is_what_is_promised():
+    a, b, docs = runs(0, documents=60)
+    size = smallest_difference(a, b, docs).difference
+    found = sum(compare_pair(*runs(seed, documents=60, better=size), n_resamples=400).p < .05 for seed in range(1, 101))
+    assert 65 <= found <= 95
+
+
+def test_plan():
+    assert plan_split(1000).difference == pytest.approx(2.8016 * (.2 / 1000) ** .5, rel=1e-4)
+    assert plan_split(1000, 200, correlation=0).difference == plan_split(1000).difference
+    assert plan_split(1000, 200, correlation=1).difference == pytest.approx(plan_split(200).difference)
+    assert plan_split(1000, 200).documents_for(plan_split(1000, 200).difference) == 200
+
+
+@quick
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
+def test_holm(p_values):
+    "Holm's method is Bonferroni's on every set of hypotheses that holds the one in question, of which the worst counts."
+    adjusted, n = holm(p_values), len(p_values)
+    sets = [s for size in range(1, n + 1) for s in itertools.combinations(range(n), size)]
+    for i in range(n):
+        assert adjusted[i] == pytest.approx(max(min(1, len(s) * min(p_values[j] for j in s)) for s in sets if i in s))
+    assert all(p <= q <= 1 for p, q in zip(p_values, adjusted))
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    assert [adjusted[i] for i in order] == sorted(adjusted)
+
+
+def test_mcnemar():
+    a, b = [1] * 9 + [0] * 2 + [1] * 5 + [0] * 5, [0] * 9 + [1] * 2 + [1] * 5 + [0] * 5
+    found = mcnemar(a, b)
+    assert (found.only_a, found.only_b) == (9, 2)
+    assert found.p == pytest.approx(2 * sum(math.comb(11, i) for i in range(3)) / 2 ** 11)
+    assert mcnemar([1, 0], [1, 0]).p == 1
+
+
+def test_sentences():
+    d = dict(p=.012, n=935, documents=187)
+    assert str(Difference(.021, .004, .038, **d)).startswith("A is better by 2.1 points, 95 % interval 0.4 to 3.8, 187 documents")
+    assert str(Difference(-.021, -.038, -.004, **d)).startswith("B is better by 2.1 points, 95 % interval 0.4 to 3.8, 187 documents")
+    unclear = str(Difference(.003, -.012, .018, **d))
+    assert unclear.startswith("No clear difference, A minus B is 0.3 points, 95 % interval -1.2 to 1.8") and unclear.endswith("p = 0.012")
+    assert "too few" in str(bootstrap([0, 1], ["x", "y"])) and "2 questions" in str(bootstrap([0, 1]))
+
+
+def test_compare_runs():
+    a, b, docs = runs(0, better=.1)
+    table = compare_runs({"one": a, "two": b, "base": b}, "base", docs)
+    assert [d.a for d in table] == ["one", "two"]
+    assert [d.adjusted for d in table] == holm([d.p for d in table])
+    assert table._repr_markdown_().count("\n") == 3 and "Holm" in str(table[0])
+
+
+def test_align():
+    ids, (a, b) = align_runs({"x": 1, "y": 2, "z": 3}, {"z": 4, "x": 5})
+    assert (ids, a, b) == (["x", "z"], [1, 3], [5, 4])
+
+
+@pytest.mark.parametrize("call, part", [
+    (lambda: bootstrap([]), "not empty"),
+    (lambda: bootstrap(["a"]), "must be numbers"),
+    (lambda: bootstrap([1, None]), "number 1 is nan"),
+    (lambda: bootstrap([1, 0], ["x"]), "2 scores, but 1 documents"),
+    (lambda: bootstrap([1, 0], level=95), "between 0 and 1"),
+    (lambda: compare_pair([1, 0], [1]), "2 and 1 scores"),
+    (lambda: compare_runs({"a": [1]}, "b"), "no run 'b' among a"),
+    (lambda: mcnemar([.5], [1]), "0 or 1"),
+    (lambda: holm([1.5]), "between 0 and 1"),
+    (lambda: align_runs({"x": 1}, {"y": 1}), "share no question"),
+    (lambda: smallest_difference([1, 0], [0, 1], ["x", "x"]), "two documents or more"),
+    (lambda: plan_split(10, 20), "a question for each document"),
+    (lambda: plan_split(10, disagree=0), "shares"),
+    (lambda: plan_split(10, power=80), "between 0 and 1"),
+    (lambda: plan_split(10).documents_for(0), "larger than 0"),
+])
+def test_errors(call, part):
+    with pytest.raises(ValueError, match=part): call()
