@@ -1,0 +1,198 @@
+"Loaders on files of the true form: both layouts agree, what is broken is named, and nothing outside the folder is read."
+import io, json, shutil
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from PIL import Image
+
+from cosee.datasets.core import DataError, Folder, from_jsonl, load, subset, to_jsonl
+from cosee.datasets.layouts import LAYOUTS, write_layout
+from cosee.datasets.made import make_samples
+from cosee.datasets.submissions import FORMS, read_submission, write_submission
+
+BOTH = ['mpdocvqa', 'slidevqa', 'docvqa', 'infographicvqa']
+
+
+@pytest.fixture(scope='module')
+def made():
+    samples = list(make_samples(6, seed=5, kinds=['slides', 'invoice'], per_doc=3, dpi=36, wordings=['literal', 'unanswerable']))
+    return [{**s, 'images': list(s['images'])} for s in samples]
+
+
+@pytest.fixture(scope='module')
+def folders(made, tmp_path_factory):
+    return {(n, k): write_layout(n, made, tmp_path_factory.mktemp(f'{n}_{k}'), k) for n, k in LAYOUTS if n in BOTH or n == 'dude'}
+
+
+@pytest.fixture
+def mp(folders, tmp_path):
+    shutil.copytree(folders['mpdocvqa', 'raw'], tmp_path / 'mp')
+    return tmp_path / 'mp'
+
+
+def edit(path, change):
+    data = json.loads(path.read_text())
+    change(data['data'])
+    path.write_text(json.dumps(data))
+
+
+@pytest.mark.parametrize('name', BOTH)
+def test_layouts_read_the_same(name, folders):
+    raw, hub = list(load(name, 'val', root=folders[name, 'raw'])), list(load(name, 'val', root=folders[name, 'hub']))
+    assert len(raw) == 6
+    for a, b in zip(raw, hub, strict=True):
+        assert (a['question'], a['answer'], a['meta']['id']) == (b['question'], b['answer'], b['meta']['id'])
+        assert a['meta'].get('evidence_pages') == b['meta'].get('evidence_pages')
+        assert [im.size for im in a['images']] == [im.size for im in b['images']]
+
+
+def test_pages_count_from_one(made, folders):
+    for s, m in zip(load('mpdocvqa', 'val', root=folders['mpdocvqa', 'raw']), made, strict=True):
+        assert s['meta']['evidence_pages'][0] == (m['meta'].get('evidence_pages') or [1])[0]
+
+
+def test_boxes_come_back(made, folders):
+    for s, m in zip(load('dude', 'val', root=folders['dude', 'raw']), made, strict=True):
+        for a, b in zip(s['meta'].get('evidence_boxes', []), m['meta'].get('evidence_boxes', []), strict=True):
+            assert a['page'] == b['page'] and all(abs(u - v) < .01 for u, v in zip(a['bbox'], b['bbox']))
+
+
+BREAKS = {
+    'wrong type': (lambda d: d[1].update(question=7), r"val.json, record 2: field 'question' should be str"),
+    'no field': (lambda d: d[1].pop('doc_id'), r"val.json, record 2: field 'doc_id'"),
+    'twice': (lambda d: d[1].update(questionId=d[0]['questionId']), r'val.json, record 2: id 1 is there twice'),
+    'parent': (lambda d: d[1].update(page_ids=['../../secret'], answer_page_idx=0), r"val.json, record 2: field 'page_ids'.*leads out"),
+    'absolute': (lambda d: d[1].update(page_ids=['/etc/passwd'], answer_page_idx=0), r"val.json, record 2: field 'page_ids'"),
+    'page': (lambda d: d[1].update(answer_page_idx=99), r"val.json, record 2: field 'answer_page_idx': 99"),
+    'no object': (lambda d: d.__setitem__(1, 'text'), r'val.json, record 2: expected an object'),
+}
+
+
+@pytest.mark.parametrize('case', BREAKS)
+def test_a_broken_record_is_named_and_skipped(case, mp):
+    change, message = BREAKS[case]
+    edit(mp / 'val.json', change)
+    with pytest.raises(DataError, match=message): list(load('mpdocvqa', 'val', root=mp))
+    split = load('mpdocvqa', 'val', root=mp, errors='skip')
+    assert [s['meta']['id'] for s in split] == [1, 3, 4, 5, 6] and len(split.skipped) == 1
+
+
+@pytest.mark.parametrize('damage', ['missing', 'cut', 'text', 'link'])
+def test_a_broken_image_is_named_and_skipped(damage, mp, tmp_path):
+    records = json.loads((mp / 'val.json').read_text())['data']
+    page = records[3]['page_ids'][0]
+    hit = [n for n, r in enumerate(records, 1) if page in r['page_ids']]
+    image = mp / f'images/{page}.jpg'
+    data = image.read_bytes()
+    image.unlink()
+    if damage == 'cut': image.write_bytes(data[:len(data) // 2])
+    if damage == 'text': image.write_text('no image')
+    if damage == 'link':
+        (tmp_path / 'outside.jpg').write_bytes(data)
+        image.symlink_to(tmp_path / 'outside.jpg')
+    with pytest.raises(DataError, match=rf"record {hit[0]}: field 'page_ids'"): list(load('mpdocvqa', 'val', root=mp))
+    split = load('mpdocvqa', 'val', root=mp, errors='skip')
+    assert [s['meta']['id'] for s in split] == [n for n in range(1, 7) if n not in hit] and len(split.skipped) == len(hit) < 6
+
+
+def test_broken_line_of_jsonl(folders, tmp_path):
+    shutil.copytree(folders['slidevqa', 'raw'], tmp_path / 's')
+    path = tmp_path / 's/annotations/qa/dev.jsonl'
+    lines = path.read_text().splitlines()
+    path.write_text('\n'.join([*lines[:2], '{"qa_id": ', *lines[2:]]))
+    with pytest.raises(DataError, match=r'dev.jsonl, line 3: broken JSON'): list(load('slidevqa', 'dev', root=tmp_path / 's'))
+    split = load('slidevqa', 'dev', root=tmp_path / 's', errors='skip')
+    assert len(list(split)) == 6 and len(split.skipped) == 1
+
+
+def test_missing_column(folders, tmp_path):
+    import pyarrow.parquet as pq
+    (source,) = folders['mpdocvqa', 'hub'].rglob('*.parquet')
+    pq.write_table(pq.read_table(source).drop_columns(['page_ids']), tmp_path / 'val.parquet')
+    with pytest.raises(DataError, match=r"val.parquet: column 'page_ids' is missing"): list(load('mpdocvqa', 'val', root=tmp_path))
+
+
+def test_no_parquet_at_all(tmp_path):
+    (tmp_path / 'val.parquet').write_text('nothing')
+    with pytest.raises(DataError, match='no readable parquet'): list(load('mpdocvqa', 'val', root=tmp_path))
+
+
+def test_roots(tmp_path, monkeypatch, folders):
+    monkeypatch.delenv('COSEE_DATA', raising=False)
+    with pytest.raises(DataError, match='COSEE_DATA'): load('mpdocvqa', 'val')
+    shutil.copytree(folders['mpdocvqa', 'raw'], tmp_path / 'mpdocvqa')
+    monkeypatch.setenv('COSEE_DATA', str(tmp_path))
+    assert len(list(load('mpdocvqa', 'val'))) == 6
+    with pytest.raises(ValueError, match='choose from'): load('nothing', 'val')
+    with pytest.raises(ValueError, match='train, val, test'): load('mpdocvqa', 'all')
+
+
+def test_subset_is_the_same_every_time(folders):
+    from cosee.datasets.mpdocvqa import build_dev_subset, load_mpdocvqa_split
+    root = folders['mpdocvqa', 'raw']
+    ids = [s['meta']['id'] for s in build_dev_subset('val', 3, seed=2, root=root)]
+    assert ids == [s['meta']['id'] for s in build_dev_subset('val', 3, seed=2, root=root)] == sorted(ids) and len(ids) == 3
+    assert len(list(load_mpdocvqa_split('val', root))) == 6
+
+
+def test_torch(folders):
+    from torch.utils.data import DataLoader
+    from cosee.datasets.core import as_torch
+    split = load('mpdocvqa', 'val', root=folders['mpdocvqa', 'raw'])
+    batches = list(DataLoader(as_torch(split), batch_size=4, collate_fn=lambda b: [s['meta']['id'] for s in b]))
+    assert batches == [[1, 2, 3, 4], [5, 6]]
+    assert as_torch(list(split))[5]['meta']['id'] == 6
+
+
+@pytest.mark.parametrize('name', FORMS)
+def test_gold_submission_scores_one(name, made, tmp_path):
+    from cosee.eval.metrics import score
+    flavour = dict(mpdocvqa='mpdocvqa', dude='dude', slidevqa='slidevqa', docvqa2026='docvqa2026')[name]
+    metric = dict(mpdocvqa='anls', dude='anls', slidevqa='f1', docvqa2026='accuracy')[name]
+    gold = [dict(id=s['meta']['id'], answer=s['answer'][0], page=(s['meta'].get('evidence_pages') or [1])[0], confidence=1.,
+                 evidence_pages=s['meta'].get('evidence_pages') or [1]) for s in made if s['meta']['answerable']]
+    path = write_submission(name, gold, [g['id'] for g in gold], tmp_path / 'out.json')
+    back = read_submission(name, path)
+    raw = {r.get('question_id'): r.get('full_answer') for r in json.loads(path.read_text())} if name == 'docvqa2026' else {}
+    for b, g in zip(back, gold, strict=True):
+        assert {k: b[k] for k in b} == {k: g[k] for k in b}
+        assert score(raw.get(b['id'], b['answer']), [g['answer']], metric=metric, flavour=flavour, question='') == 1.
+
+
+def test_own_layout_round_trip(made, tmp_path):
+    for s, m in zip(from_jsonl(to_jsonl(made, tmp_path)), made, strict=True):
+        assert (s['question'], s['answer'], s['meta']['evidence_pages'] if 'evidence_pages' in s['meta'] else None) == \
+               (m['question'], m['answer'], m['meta'].get('evidence_pages'))
+        assert s['images'][0].tobytes() == m['images'][0].tobytes()
+
+
+def test_folder_of_documents(tmp_path):
+    from cosee.datasets.made import samples_dir
+    shutil.copy(samples_dir() / 'invoice.pdf', tmp_path)
+    (tmp_path / 'q.jsonl').write_text('{"file": "invoice.pdf", "question": "What is the total?", "page": 1}\n{"file": "../x.pdf", "question": "?"}\n')
+    split = Folder(tmp_path / 'q.jsonl', errors='skip', dpi=40)
+    (s,) = split
+    assert len(s['images']) == 1 and s['images'][0].size[0] > 100 and s['meta']['evidence_pages'] == [1]
+    assert 'leads out' in split.skipped[0]
+
+
+json_like = st.recursive(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=20)),
+                         lambda c: st.one_of(st.lists(c, max_size=3), st.dictionaries(st.text(max_size=8), c, max_size=3)), max_leaves=6)
+FIELDS = ['questionId', 'question', 'doc_id', 'page_ids', 'answers', 'answer_page_idx']
+
+
+@pytest.fixture(scope='module')
+def fuzzed(folders, tmp_path_factory):
+    root = tmp_path_factory.mktemp('fuzz') / 'mp'
+    shutil.copytree(folders['mpdocvqa', 'raw'], root)
+    return root, json.loads((root / 'val.json').read_text())['data']
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(field=st.sampled_from(FIELDS), value=json_like)
+def test_any_value_is_a_sample_or_a_data_error(field, value, fuzzed):
+    root, records = fuzzed
+    (root / 'val.json').write_text(json.dumps(dict(data=[{**records[0], field: value}, *records[1:]])))
+    split = load('mpdocvqa', 'val', root=root, errors='skip')
+    found = list(split)                                    # anything but a DataError would come through here
+    assert len(found) + len(split.skipped) == 6 and len(split.skipped) <= 2
