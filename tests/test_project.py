@@ -22,6 +22,7 @@ HEAVY = {"torch", "torchvision", "transformers", "accelerate", "bitsandbytes", "
          "google", "ray", "langgraph", "sentence_transformers"}
 # Modules whose classes extend those of such a library; the others import them inside functions.
 HEAVY_BY_NATURE = {"cosee.models.prefix"}
+OWNERS = packages_distributions()
 
 
 def run(code):
@@ -129,7 +130,7 @@ def requirements(*keys):
 
 def undeclared(modules, declared):
     "Modules that no declared distribution brings."
-    owners, tops = packages_distributions(), {m.partition(".")[0] for m in modules}
+    owners, tops = OWNERS, {m.partition(".")[0] for m in modules}
     foreign = tops - set(sys.stdlib_module_names) - {"cosee", "", *(p.stem for p in ROOT.glob("t*/*.py"))}
     return {m for m in foreign if not {check.distribution(d) for d in owners.get(m, [m])} & declared}
 
