@@ -1,0 +1,77 @@
+"Made documents: deterministic, on the page, and their answers stand where they say"
+import hashlib, itertools, json, subprocess, sys
+from collections import defaultdict
+import pytest
+from cosee.datasets import made
+from cosee.datasets.made import (make_document, make_samples, render, samples_dir, write_samples)
+
+CASES = [(k, style, seed) for k in made.kinds for style in ("dev", "held_out") for seed in (0, 1, 2)]
+_docs = {}
+def doc_of(case):
+    if case not in _docs: k, style, seed = case; _docs[case] = make_document(k, seed, style, small_print=True)
+    return _docs[case]
+def inside(b): return 0 <= b[0] < b[2] <= 1 and 0 <= b[1] < b[3] <= 1
+def finger(kind, seed):
+    d = make_document(kind, seed, pages=3, conflict=True)
+    return hashlib.sha256(d.pdf + json.dumps(d.to_dict(), sort_keys=True).encode()).hexdigest()
+
+def test_kinds(): assert len(made.kinds) >= 9
+
+@pytest.mark.parametrize("kind", made.kinds)
+def test_deterministic(kind): assert finger(kind, 5) == finger(kind, 5) != finger(kind, 6)
+
+def test_same_in_another_process():
+    code = "import sys; sys.path.insert(0, 'tests'); from test_made import finger; print(finger('report', 5), finger('slides', 1))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "7", "PYTHONPATH": "."})
+    assert out.stdout.split() == [finger("report", 5), finger("slides", 1)]
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_facts_stand_in_their_boxes(case):
+    import pypdfium2
+    doc = doc_of(case); pdf = pypdfium2.PdfDocument(doc.pdf); assert len(pdf) == doc.pages
+    pages = [p.get_textpage() for p in pdf]; sizes = [p.get_size() for p in pdf]
+    def under(page, b):
+        (w, h) = sizes[page-1]
+        return " ".join(pages[page-1].get_text_bounded(b[0]*w-.5, h-b[3]*h-.5, b[2]*w+.5, h-b[1]*h+.5).split())
+    for q in doc.questions:
+        for e in q["evidence"]:
+            assert inside(e["bbox"]) and 1 <= e["page"] <= doc.pages
+            assert " ".join(e["text"].split()) in under(e["page"], e["bbox"]), (q["question"], e)
+        if q["verbatim"]: assert q["evidence"][0]["text"] in q["answers"], q
+    for f in doc.facts: assert inside(f["bbox"]) and f["value"].split()[0] in under(f["page"], f["bbox"]), f
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_nothing_overlaps_or_leaves_the_page(case):
+    by = defaultdict(list)
+    for m in doc_of(case).marks: by[m["page"]].append(m); b = m["bbox"]; assert min(b) > .003 and max(b) < .997, m
+    def core(b): h = b[3]-b[1]; return b[0]+.002, b[1]+.12*h, b[2], b[3]-.12*h
+    for ms in by.values():
+        for a, b in itertools.combinations(ms, 2):
+            (x0, y0, x1, y1), (u0, v0, u1, v1) = core(a["bbox"]), core(b["bbox"])
+            assert x1 <= u0 or u1 <= x0 or y1 <= v0 or v1 <= y0, (a["text"], b["text"])
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_literal_questions_have_one_answer(case):
+    doc, seen = doc_of(case), {}
+    for q in doc.questions:
+        if q["wording"] == "conflict": continue
+        assert seen.setdefault(q["question"], q["answers"]) == q["answers"], q
+        if q["wording"] == "unanswerable": assert q["answers"] == [made.NO_ANSWER] and not q["evidence"]
+
+def test_every_wording_turns_up():
+    got = {q["wording"] for c in CASES for q in doc_of(c).questions}
+    assert got == {"literal", "paraphrase", "unanswerable", "two_pages", "computed", "conflict"}
+
+def test_two_pages_needs_two_pages():
+    for s in make_samples(20, wordings=["two_pages"], kinds=["report", "slides"]): assert len(s["meta"]["evidence_pages"]) > 1
+
+def test_samples_folder_is_remade_to_the_byte(tmp_path):
+    for p in write_samples(tmp_path): assert p.read_bytes() == (samples_dir()/p.name).read_bytes(), p.name
+
+def test_scan_effects_are_seeded():
+    d = make_document("receipt", 1); kw = dict(noise=.05, rotate=.5, blur=.3, jpeg=60)
+    a, b, c = (render(d, 50, seed=s, **kw)[0].tobytes() for s in (1, 1, 2)); assert a == b != c
+
+def test_bad_arguments():
+    for a in (dict(kind="novel"), dict(kind="form", style="test"), dict(kind="form", pages=0), dict(kind="form", pages=40)):
+        with pytest.raises(ValueError): make_document(**a)
