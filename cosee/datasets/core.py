@@ -136,23 +136,26 @@ def _open_file(path: Path):
     except OSError as e: raise DataError(f'{path}: cannot be read ({e.strerror})') from None
     with f: yield f
 
-# %% ../../nbs/04_datasets.ipynb #20716c4a
+# %% ../../nbs/04_datasets.ipynb #899c4d0c
 def read_json(
     path,                       # a JSON file: a list of records, or an object that has one
     key: Optional[str] = 'data' # field of the object that holds the list
 ) -> Iterator[tuple]:           # (where, dict or DataError)
-    "Records of a JSON file."
-    path = Path(path)
+    "Records of a JSON file, as a stream."
+    import ijson
+    path, n = Path(path), 0
     with _open_file(path) as f:
-        try: whole = json.load(f)
-        except (ValueError, RecursionError) as e: raise DataError(f'{path.name}: broken JSON ({str(e)[:80]})') from None
-    if isinstance(whole, dict): whole = whole.get(key)
-    if not isinstance(whole, list): raise DataError(f'{path.name}: expected a list of records' + (f' under {key!r}' if key else ''))
-    for n, rec in enumerate(whole, 1):
-        where = f'{path.name}, record {n}'
-        yield where, rec if isinstance(rec, dict) else DataError(f'{where}: expected an object, not {type(rec).__name__}')
+        first = f.read(64).lstrip(b'\xef\xbb\xbf \t\r\n')[:1]
+        f.seek(3 if f.seek(0) == 0 and f.read(3) == b'\xef\xbb\xbf' else 0)
+        try:
+            for n, rec in enumerate(ijson.items(f, 'item' if first == b'[' else f'{key}.item', use_float=True), 1):
+                where = f'{path.name}, record {n}'
+                yield where, rec if isinstance(rec, dict) else DataError(f'{where}: expected an object, not {type(rec).__name__}')
+        except (ijson.JSONError, UnicodeDecodeError) as e:
+            raise DataError(f'{path.name}: broken JSON after record {n} ({" ".join(str(e).split())[:80]})') from None
+    if not n: raise DataError(f'{path.name}: no list of records' + (f' under {key!r}' if key else ''))
 
-# %% ../../nbs/04_datasets.ipynb #6e5f03c0
+# %% ../../nbs/04_datasets.ipynb #bcd9714b
 def read_parquet(
     paths: list,                     # parquet files in order
     columns: Iterable = (),          # columns that must be there
@@ -173,7 +176,7 @@ def read_parquet(
                     row += 1
                     yield f'{path.name}, row {row}', rec
 
-# %% ../../nbs/04_datasets.ipynb #e625d66f
+# %% ../../nbs/04_datasets.ipynb #5aaad8fc
 def listed(value, where: str, field: str) -> list:
     "A list that may be written as text; DataError if it is none."
     if isinstance(value, str):
@@ -190,7 +193,7 @@ def whole_number(value, where: str, field: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool): return value
     raise DataError(f'{where}: field {field!r} should be a whole number, not {str(value)[:40]!r}')
 
-# %% ../../nbs/04_datasets.ipynb #37bea861
+# %% ../../nbs/04_datasets.ipynb #2467a294
 class Split:
     "One split of a data set: iterate it for Samples."
     def __init__(self,
@@ -207,7 +210,7 @@ class Split:
 
     def __repr__(self): return f'Split({self.name!r}, {self.split!r})'
 
-# %% ../../nbs/04_datasets.ipynb #3784ad47
+# %% ../../nbs/04_datasets.ipynb #56ad45fd
 @patch
 def _samples(self: Split, rec, where: str) -> Iterator[Sample]:
     if isinstance(rec, DataError): raise rec
@@ -230,7 +233,7 @@ def __iter__(self: Split):
             if self.errors == 'raise': raise
             self.skipped.append(str(e))
 
-# %% ../../nbs/04_datasets.ipynb #aa2c1dc6
+# %% ../../nbs/04_datasets.ipynb #ba4948c5
 def _reservoir(items: Iterable, k: int, rng: random.Random) -> list:
     "`k` of the items, each with the same chance, in their order"
     kept = []
@@ -247,7 +250,7 @@ def _shares(counts: dict, n: int) -> dict:
     for g in sorted(exact, key=lambda g: (out[g] - exact[g], str(g)))[:min(n, total) - sum(out.values())]: out[g] += 1
     return out
 
-# %% ../../nbs/04_datasets.ipynb #edc0f6ba
+# %% ../../nbs/04_datasets.ipynb #0ffd96c7
 def subset(
     split: Iterable,                # samples, iterated once or (with `stratify`) twice
     max_samples: int,               # at most so many
@@ -267,7 +270,7 @@ def subset(
         if rng.random() * (seen + 1) < shares[g] - len(kept): kept.append((i, s))
     return [s for _, s in sorted((p for kept, _ in groups.values() for p in kept), key=lambda p: p[0])]
 
-# %% ../../nbs/04_datasets.ipynb #7bc5aca2
+# %% ../../nbs/04_datasets.ipynb #636134d3
 def as_torch(
     samples: Iterable # a `Split`, or a list of samples
 ):                    # torch.utils.data.Dataset: indexed for a list, iterable for a split
@@ -282,7 +285,7 @@ def as_torch(
             return (s for i, s in enumerate(samples) if info is None or i % info.num_workers == info.id)
     return Listed() if isinstance(samples, Sequence) else Streamed()
 
-# %% ../../nbs/04_datasets.ipynb #7330ccb7
+# %% ../../nbs/04_datasets.ipynb #634823d3
 class Loader(NamedTuple):
     "A registered loader."
     make: Callable  # (root: Path, split: str) -> (records, to_sample)
@@ -303,7 +306,7 @@ def set_root(name: str, root):
     "Remember the folder of a data set."
     _roots[name] = Path(root)
 
-# %% ../../nbs/04_datasets.ipynb #e48a1899
+# %% ../../nbs/04_datasets.ipynb #f9e04459
 def data_root(name: str, root=None) -> Path:
     "The folder of data set `name`; DataError says how to name it."
     home = os.environ.get('COSEE_DATA')
@@ -336,7 +339,7 @@ def load(
     records, to_sample = loader.make(root, split, **options)
     return Split(name, split, records, to_sample, errors, root)
 
-# %% ../../nbs/04_datasets.ipynb #4256fa48
+# %% ../../nbs/04_datasets.ipynb #dd61beb4
 def parquet_files(
     root: Path,  # folder of a data set
     split: str   # part of the file names
@@ -355,7 +358,7 @@ def first_of(
         if (root / n).exists(): return root / n
     raise DataError(f"{root}: no {what}: expected {' or '.join(names)}")
 
-# %% ../../nbs/04_datasets.ipynb #be6937b3
+# %% ../../nbs/04_datasets.ipynb #8b166583
 def image_bytes(
     cell,         # cell of an image column
     where: str,   # file and row
@@ -384,7 +387,7 @@ def pdf_images(
 def _drawn(path: Path, i: int, options: tuple): return pages(path, pages=[i], **dict(options))[0]
 def _draw(path, i, options): return _drawn(path, i, tuple(sorted(options.items())))
 
-# %% ../../nbs/04_datasets.ipynb #9666afad
+# %% ../../nbs/04_datasets.ipynb #9b12ac6c
 def _store(source, folder: Path, stem: str) -> str:
     "Write one page; its file name"
     if callable(source): source = source()
@@ -412,7 +415,7 @@ def to_jsonl(
             f.write(json.dumps(rec, ensure_ascii=False) + '\n')
     return folder / 'samples.jsonl'
 
-# %% ../../nbs/04_datasets.ipynb #5d2564e1
+# %% ../../nbs/04_datasets.ipynb #7bc39a59
 def _unified(root: Path):
     def to_sample(rec, where):
         names = field_of(rec, 'images', list, where)
@@ -431,7 +434,7 @@ def from_jsonl(
     path = path / 'samples.jsonl' if path.is_dir() else path
     return Split('jsonl', path.stem, lambda: read_jsonl(path), _unified(path.parent), errors, path.parent)
 
-# %% ../../nbs/04_datasets.ipynb #69ad4c9b
+# %% ../../nbs/04_datasets.ipynb #9c942575
 def _rows(path: Path) -> Iterator[tuple]:
     if path.suffix.lower() != '.csv':
         yield from read_jsonl(path)
@@ -449,7 +452,7 @@ def _any_document(path: Path, where: str, options: dict):
     try: return pages(path, **options)
     except PageError as e: raise DataError(f"{where}: field 'file': {e}") from e
 
-# %% ../../nbs/04_datasets.ipynb #4e4cff20
+# %% ../../nbs/04_datasets.ipynb #89cdfde6
 def Folder(
     questions,             # CSV or JSONL file: file, question, optional answer, page, id
     errors: str = 'raise', # 'raise' | 'skip'
