@@ -13,6 +13,7 @@ from pathlib import Path
 import check
 import docs
 import pytest
+import sync
 from conftest import ROOT
 
 MODULES = sorted(p for p in (ROOT / "cosee").rglob("*.py") if p.name != "_modidx.py")
@@ -92,6 +93,12 @@ def test_planted_faults_are_found(copy):
                   "shows a path of a machine, /home/somebody", "nbs/index.ipynb: the first cell",
                   "nbs/04_new.ipynb and nbs/05_new.ipynb: have the same page", "README.md: not what", "nbs/sidebar.yml: not what"):
         assert fault in found
+
+
+def test_the_sidebar_names_every_notebook_once(copy):
+    shutil.copy(copy / "nbs/index.ipynb", copy / "nbs/unforeseen.ipynb")
+    named = [line.split("- ")[1] for line in sync.sidebar(copy).splitlines() if line.endswith(".ipynb")]
+    assert sorted(named) == sorted(p.relative_to("nbs").as_posix() for p, _ in check.notebooks(copy))
 
 
 def test_dead_links_and_anchors_are_found(tmp_path):

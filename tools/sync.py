@@ -13,9 +13,10 @@ import readme
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-# The sections of the sidebar: which notebooks stand there, by the start of their path in nbs/.
+# The sections of the sidebar: which notebooks stand there, by the start of their path in nbs/; what is left comes last.
 SECTIONS = [
-    ("Models and pages", ("00",)),
+    ("Models", ("00_model", "00a", "00b", "00c", "00d")),
+    ("Pages and OCR", ("00",)),
     ("The Board", ("01",)),
     ("Agents and controller", ("02", "03")),
     ("Data", ("04",)),
@@ -24,6 +25,7 @@ SECTIONS = [
     ("Documents, tools, screens", ("08", "09", "10", "11")),
     ("Command line and package", ("12", "13")),
     ("Tutorials", ("tutorials/",)),
+    ("More", ("",)),
 ]
 
 
@@ -35,11 +37,12 @@ def notebooks(root=ROOT):
 
 def sidebar(root=ROOT):
     "The text of nbs/sidebar.yml."
-    names = [p.relative_to(root / "nbs").as_posix() for p in notebooks(root)]
+    names = [p.relative_to(root / "nbs").as_posix() for p in notebooks(root) if p.name != "index.ipynb"]
     lines = ["# Made by tools/sync.py: make sync", "website:", "  sidebar:", "    contents:", "      - index.ipynb"]
     for title, starts in SECTIONS:
         if inside := [name for name in names if name.startswith(starts)]:
             lines += [f"      - section: {title}", "        contents:", *(f"          - {name}" for name in inside)]
+            names = [name for name in names if name not in inside]
     return "\n".join(lines) + "\n"
 
 
