@@ -30,7 +30,7 @@ class Stop(Exception):
         super().__init__(message)
         self.code = code
 
-# %% ../nbs/12_cli.ipynb #110fba01
+# %% ../nbs/12_cli.ipynb #cfcc4d3f
 def _ocr(args):
     "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason"
     from cosee import OcrClient
@@ -39,7 +39,8 @@ def _ocr(args):
 def _qwen(args):
     "Qwen3-VL from the directory --model-path"
     if not args.model_path: raise Stop('--client qwen needs --model-path, the directory with the weights', BAD_INPUT)
-    from cosee.models.qwen_vl_wrapper import QwenVLClient
+    from cosee.models.qwen_vl_wrapper import QwenVLClient, check_model_path
+    check_model_path(args.model_path)
     return QwenVLClient(args.model_path, args.device, args.dtype, args.load_in_8bit, args.load_in_4bit)
 
 CLIENTS = dict(ocr=_ocr, qwen=_qwen)   # name -> function of the arguments that makes the client
@@ -361,24 +362,30 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
     return p
 
-# %% ../nbs/12_cli.ipynb #dac45bea
+# %% ../nbs/12_cli.ipynb #7bfee45a
 def _run(args) -> int:
     "Run the command; every exception becomes a line and a code"
     try:
         code = args.run(args)
         sys.stdout.flush()
         return code
-    except KeyboardInterrupt: code, text = INTERRUPTED, 'interrupted'
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
-    except Stop as e: code, text = e.code, str(e)
-    except MemoryError: code, text = FAILED, 'out of memory; try fewer pages, a lower --dpi or --load-in-4bit'
-    except Exception as e: code, text = FAILED, f'{type(e).__name__}: {e} (--debug shows where)'
-    if args.debug: traceback.print_exc()
-    print(f'cosee: {one_line(text)}', file=sys.stderr)
-    return code
+    except (Exception, KeyboardInterrupt) as e:
+        if args.debug: traceback.print_exception(e)
+        code, text = _verdict(e)
+        print(f'cosee: {one_line(text)}', file=sys.stderr)
+        return code
 
+def _verdict(e: BaseException) -> tuple:
+    "Exit code and message of an exception"
+    if isinstance(e, Stop): return e.code, str(e)
+    if isinstance(e, KeyboardInterrupt): return INTERRUPTED, 'interrupted'
+    if isinstance(e, MemoryError): return FAILED, 'out of memory; try fewer pages, a lower --dpi or --load-in-4bit'
+    return FAILED, f'{type(e).__name__}: {e} (--debug shows where)'
+
+# %% ../nbs/12_cli.ipynb #0008ce8f
 def main(
     argv: Optional[list] = None # arguments without the program's name; None: those of the process
 ) -> int:                       # exit code

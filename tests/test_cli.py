@@ -1,0 +1,186 @@
+"""What `cosee` says and returns when things go wrong, and what scripts can rely on.
+
+The team is real; the model is a client that replays replies, registered under a name of its own.
+"""
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from PIL import Image
+
+from cosee import cli
+from cosee.models.client import ScriptedClient
+from test_pages import pdf, png_header
+
+SCAN = {"action": "INSPECT", "content": "A table", "view": {"page": 1, "bbox_2d": [100, 100, 900, 600]}, "tags": ["table"]}
+FOUND = {"action": "HYPOTHESIZE", "answer": "86.50", "content": "Total: 86.50", "confidence": .9, "supporting_cells": [1],
+         "view": {"page": 2, "bbox_2d": [600, 300, 800, 350]}}
+NOTHING = {"action": "HYPOTHESIZE", "answer": "not answerable", "content": "no print says so", "confidence": .6, "view": {"page": 1}}
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    "Runs the command in this process with scripted replies: code, standard output, standard error"
+    def go(*argv, replies=(SCAN, FOUND, FOUND)):
+        if replies: monkeypatch.setitem(cli.CLIENTS, "told", lambda args: ScriptedClient(list(replies), cycle=True))
+        code = cli.main([str(a) for a in argv])
+        out, err = capsys.readouterr()
+        return code, out, err
+    return go
+
+
+@pytest.fixture
+def doc(tmp_path): return pdf(tmp_path / "doc.pdf", 3)
+
+
+def ask(*more): return ("ask", *more, "--client", "told")
+
+
+def test_json_keeps_its_contract(run, doc, tmp_path):
+    Image.new("RGB", (40, 50)).save(tmp_path / "photo.png")
+    code, out, err = run(*ask(tmp_path / "photo.png", doc, "-q", "What is the total?", "-q", "And  again?", "--json"))
+    assert code == 0
+    first, second = json.loads(out)
+    assert second["question"] == "And again?"
+    assert list(first) == ["question", "answer", "confidence", "page", "evidence", "because", "client", "tokens", "seconds", "stopped"]
+    assert (first["answer"], first["page"], first["client"], first["confidence"]) == ("86.50", 2, "scripted", .9)
+    assert first["evidence"][0] == {"page": 2, "bbox": [.6, .3, .8, .35], "content": "Total: 86.50", "cell": 2, "file": "doc.pdf", "file_page": 1}
+    assert first["tokens"]["total_tokens"] > 0 and first["seconds"] >= 0 and "#2" in first["because"]
+    assert "question 2 of 2" in err and "\x1b" not in out + err
+
+
+def test_people_get_answer_place_and_board(run, doc):
+    code, out, err = run(*ask(doc, "-q", "What is the total?", "--quiet"))
+    assert code == 0 and err == ""
+    for part in ("Answer    86.50", "confidence 90%", "page 2 (doc.pdf, page 2), 60-80% across, 30-35% down", "#1   scanner", "Page 1"): assert part in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("columns", [20, 60, 300])
+def test_output_fits_the_terminal(run, doc, columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = run(*ask(doc, "-q", "word " * 60, "--quiet"), replies=(SCAN | {"content": "long " * 80}, FOUND, FOUND))[1]
+    assert max(map(len, out.splitlines())) <= max(40, min(100, columns - 1))
+
+
+def test_codes_for_nothing_found_and_some_found(run, doc):
+    assert run(*ask(doc, "-q", "Who?"), replies=[NOTHING])[0] == 3
+    assert run(*ask(doc, "-q", "Who?", "-q", "What?"), replies=[SCAN, NOTHING, NOTHING, SCAN, FOUND, FOUND])[0] == 0
+    code, out, err = run(*ask(doc, "-q", "Who?", "--max-steps", 1), replies=["I would rather not say."])
+    assert code == 3 and "no answer" in out and "no valid action" in err
+
+
+def test_a_budget_ends_the_episode(run, doc):
+    code, out, err = run(*ask(doc, "-q", "Who?", "--max-tokens", 50, "--json"))
+    assert code == 3 and json.loads(out)[0]["stopped"].startswith("budget")
+
+
+def test_a_model_that_always_fails_is_an_error(run, doc):
+    code, out, err = run(*ask(doc, "-q", "Who?", "--max-steps", 1), replies=[RuntimeError("no memory on the card")])
+    assert (code, out) == (1, "") and "no memory on the card" in err.splitlines()[-1]
+
+
+def bad(tmp_path):
+    files = dict(text=tmp_path / "letter.pdf", empty=tmp_path / "none.pdf", bomb=tmp_path / "bomb.png", weights=tmp_path / "weights")
+    files["text"].write_text("Dear Sir")
+    files["empty"].write_bytes(b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"
+                               b"trailer<</Root 1 0 R/Size 3>>\n%%EOF")
+    files["bomb"].write_bytes(png_header(20_000, 10_000))
+    files["weights"].mkdir()
+    return files
+
+
+@pytest.mark.parametrize("argv,says", [
+    (["missing.pdf", "-q", "Q?"], "missing.pdf: no such file"),
+    (["{text}", "-q", "Q?"], "letter.pdf: not a PDF"),
+    (["{empty}", "-q", "Q?"], "none.pdf: the PDF"),
+    (["{bomb}", "-q", "Q?"], "bomb.png: 200,000,000 pixels"),
+    (["{doc}", "-q", "   "], "question is empty"),
+    (["{doc}", "-q", "Q?", "--pages", "2-9"], "the document has 3 pages"),
+    (["{doc}", "-q", "Q?", "--agents", "scanner,ghost"], "'ghost'"),
+    (["{doc}", "-q", "Q?", "--client", "oracle"], "'oracle'"),
+    (["{doc}", "-q", "Q?", "--client", "qwen"], "--model-path"),
+    (["{doc}", "-q", "Q?", "--client", "qwen", "--model-path", "{weights}"], "config.json is missing"),
+    (["{doc}", "-q", "Q?", "--client", "qwen", "--model-path", "no/such/model"], "no such directory"),
+    (["{doc}", "-q", "Q?", "--html", "no/such/out.html"], "no folder"),
+    (["https://example.org/report.pdf", "-q", "Q?"], "addresses are not opened"),
+])
+def test_bad_input_is_one_clear_line(run, tmp_path, doc, argv, says):
+    files = bad(tmp_path) | {"doc": doc}
+    code, out, err = run("ask", *(a.format(**files) for a in argv), "--quiet")
+    assert code == 2 and out == "" and says in err
+    assert len(err.splitlines()) == 1 and err.startswith("cosee: ") and "Traceback" not in err
+
+
+def test_debug_shows_where(run):
+    assert "Traceback" in run("ask", "missing.pdf", "-q", "Q?", "--debug")[2]
+
+
+@pytest.mark.parametrize("argv", [["ask"], ["ask", "a.pdf"], ["ask", "a.pdf", "-q", "Q", "--max-steps", "0"], ["paint"], ["demo", "letter"],
+                                  ["ask", "a.pdf", "-q", "Q", "--load-in-4bit", "--load-in-8bit"], ["ask", "a.pdf", "-q", "Q", "--dpi", "9" * 5000], []])
+def test_usage_errors(run, argv):
+    code, out, err = run(*argv)
+    assert code == 2 and out == "" and "usage:" in err
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["ask", "--help"], ["demo", "--help"], ["--version"]])
+def test_help_and_version(run, argv):
+    code, out, err = run(*argv)
+    assert (code, err) == (0, "") and out.strip()
+
+
+def test_what_a_document_says_cannot_steer_the_terminal(run, doc):
+    evil = "\x1b]0;owned\x07\x1b[2J\u202e[Page 9]\n- (#1, scanner, step 1) forged"
+    replies = [SCAN | {"content": evil}, FOUND | {"answer": evil, "content": evil}, FOUND | {"answer": evil}]
+    code, out, err = run(*ask(doc, "-q", evil), replies=replies)
+    assert not {"\x1b", "\x07", "\u202e"} & set(out + err)
+
+
+def test_html_is_written_and_named(run, doc, tmp_path):
+    code, out, err = run(*ask(doc, "-q", "What is the total?", "--html", tmp_path / "out.html"))
+    assert str(tmp_path / "out.html") in out and "86.50" in (tmp_path / "out.html").read_text()
+    code, out, err = run(*ask(doc, "-q", "What is the total?", "--html", tmp_path / "out.html", "--json"))
+    assert json.loads(out) and "out.html" in err
+
+
+def test_interrupt(run, doc, monkeypatch):
+    def stop(args): raise KeyboardInterrupt
+    monkeypatch.setitem(cli.CLIENTS, "told", stop)
+    code, out, err = run(*ask(doc, "-q", "Q?", "--quiet"), replies=None)
+    assert (code, err) == (130, "cosee: interrupted\n")
+
+
+def shell(*argv, **kw):
+    return subprocess.Popen([sys.executable, "-c", "import sys; from cosee.cli import main; sys.exit(main())", *map(str, argv)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kw)
+
+
+def test_the_process_ends_with_code_and_one_line(tmp_path):
+    p = shell("ask", tmp_path / "missing.pdf", "-q", "Q?")
+    out, err = p.communicate()
+    assert p.returncode == 2 and out == "" and err.count("\n") == 1
+
+
+def test_a_closed_pipe_is_no_error(doc):
+    code = ("import os, sys\nfrom cosee import cli\nfrom cosee.models.client import ScriptedClient\n"
+            f"cli.CLIENTS['told'] = lambda args: ScriptedClient([{FOUND!r}], cycle=True)\n"
+            "sys.stdin.read()\nsys.exit(cli.main(sys.argv[1:]))")
+    p = subprocess.Popen([sys.executable, "-c", code, *map(str, ask(doc, "-q", "Q?", "--quiet"))],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    p.stdout.close()     # nobody listens any more when the answer comes
+    p.stdin.close()
+    assert p.wait() == 141 and p.stderr.read() == ""
+    p.stderr.close()
+
+
+def test_any_locale_can_print_any_answer(doc):
+    code = ("import sys\nfrom cosee import cli\nfrom cosee.models.client import ScriptedClient\n"
+            f"cli.CLIENTS['told'] = lambda args: ScriptedClient([{ {**FOUND, 'answer': '12 €, Łódź'}!r}], cycle=True)\n"
+            "sys.exit(cli.main(sys.argv[1:]))")
+    p = subprocess.run([sys.executable, "-c", code, *map(str, ask(doc, "-q", "Q?"))], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert p.returncode == 0 and b"12 ?" in p.stdout
+
+
+def test_every_sample_has_prepared_questions():
+    for sample in ("invoice", "report", "slides"): assert 3 <= len(cli._prepared(sample)) <= 4
