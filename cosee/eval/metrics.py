@@ -413,7 +413,7 @@ def anls_many(
 
 _FAST = ('rrc', 'mpdocvqa')
 
-# %% ../../nbs/05_metrics.ipynb #3978519a
+# %% ../../nbs/05_metrics.ipynb #3bd819f5
 class Scores(list):
     "Scores of the samples of a data set, in order."
     def __init__(self, values=(), metric='anls', flavour='rrc', failed=None):
@@ -429,7 +429,7 @@ class Scores(list):
         failed = f", {len(self.failed)} not scorable" if self.failed else ''
         return f"{self.metric} ({self.flavour}): {self.mean:.4f}, {self.n:,} answers{failed}"
 
-# %% ../../nbs/05_metrics.ipynb #d99dfa6c
+# %% ../../nbs/05_metrics.ipynb #3c185382
 def _score_each(f: Callable, preds: list, golds: list, contexts: list, on_error) -> tuple[list, dict]:
     "Scores by `f`, and the errors by position."
     values, failed = [], {}
@@ -441,7 +441,7 @@ def _score_each(f: Callable, preds: list, golds: list, contexts: list, on_error)
             values.append(float(on_error))
     return values, failed
 
-# %% ../../nbs/05_metrics.ipynb #454d7713
+# %% ../../nbs/05_metrics.ipynb #3f05ad72
 def score_many(
     preds: Iterable,    # predictions
     golds: Iterable,    # their golds
@@ -461,7 +461,7 @@ def score_many(
     values, failed = _score_each(f, preds, golds, contexts, on_error)
     return Scores(values, metric, name, failed)
 
-# %% ../../nbs/05_metrics.ipynb #b0f947e8
+# %% ../../nbs/05_metrics.ipynb #0bbe5c18
 class Aggregate(dict):
     "Means by metric; `n` samples, with the scores of each in `per_sample`."
     def __init__(self, per_sample: dict):
@@ -486,7 +486,7 @@ def aggregate_metrics(
     metrics = metrics or DEFAULT_METRICS
     return Aggregate({m: score_many(preds, golds, m, f, contexts, on_error) for m, f in metrics.items()})
 
-# %% ../../nbs/05_metrics.ipynb #61433961
+# %% ../../nbs/05_metrics.ipynb #3626114e
 class Tally:
     "Running scores, by metric and group."
     def __init__(
@@ -509,7 +509,7 @@ class Tally:
         "Means so far."
         return Aggregate(self.scores.get(group, {}))
 
-# %% ../../nbs/05_metrics.ipynb #48dec25d
+# %% ../../nbs/05_metrics.ipynb #8ead6b22
 def _bins(confidence, n_bins: int, scheme: str):
     "Positions of the answers in each bin, empty bins left out."
     import numpy as np
@@ -520,7 +520,7 @@ def _bins(confidence, n_bins: int, scheme: str):
     else: raise ValueError(f"scheme must be 'equal-mass' or 'equal-width', not {scheme!r}")
     return [b for b in bins if len(b)]
 
-# %% ../../nbs/05_metrics.ipynb #62af05bf
+# %% ../../nbs/05_metrics.ipynb #824d1bee
 def expected_calibration_error(
     confidence,          # confidence of each answer, 0 to 1
     correct,             # was it right? booleans, or scores, 0 to 1
@@ -540,7 +540,7 @@ def expected_calibration_error(
     bins = _bins(confidence, max(1, min(n_bins, len(confidence))), scheme)
     return float(sum(len(b) * abs(correct[b].mean() - middle(confidence[b])) for b in bins) / len(confidence))
 
-# %% ../../nbs/05_metrics.ipynb #4ac7328a
+# %% ../../nbs/05_metrics.ipynb #915c5c4e
 def _box(box) -> tuple:
     try: x1, y1, x2, y2 = map(float, box)
     except (TypeError, ValueError): raise ValueError(f"a box is four numbers (x1, y1, x2, y2), not {box!r}") from None
