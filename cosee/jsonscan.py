@@ -43,32 +43,38 @@ def _tidy(x):
     if isinstance(x, int): return x if x.bit_length() < 1000 else None
     return x if isinstance(x, float) and math.isfinite(x) else None
 
-# %% ../nbs/00b_json.ipynb #5111c065
-_MAX_REPAIR = 20_000   # characters of one object that are still mended
-_MAX_OPEN = 200        # brackets that may open in it
+# %% ../nbs/00b_json.ipynb #bf538b83
+_MAX_OPEN = 200   # brackets that may open in a text that is to be mended
 
-def _parse(span: str) -> Optional[dict]:
-    "The object in `span`, mended where need be; None if there is none"
+def _strict(span: str) -> Optional[dict]:
+    "The object in `span` as it stands"
     try: return _tidy(json.loads(span, strict=False))
-    except (ValueError, RecursionError): pass
-    if len(span) > _MAX_REPAIR or span.count('{') + span.count('[') > _MAX_OPEN: return None
+    except (ValueError, RecursionError): return None
+
+def _mend(span: str) -> Optional[dict]:
+    "The object in `span` after mending"
     from json_repair import repair_json
+    if span.count('{') + span.count('[') > _MAX_OPEN: return None
     try: found = _tidy(repair_json(span, return_objects=True, skip_json_loads=True))
     except Exception: return None
     return found if isinstance(found, dict) and found else None
 
-# %% ../nbs/00b_json.ipynb #4924f4ba
+# %% ../nbs/00b_json.ipynb #339bbc6e
+_MEND = 5000 ** 2   # sum of squared lengths that are mended in one text
+
 def scan_json(
     text: str,               # what a model wrote
     max_chars: int = 200_000 # only this much of it is looked at
 ) -> Iterator[tuple]:        # (start, end, object): end is exclusive
     "Every top-level JSON object in `text`, mended where possible; never raises."
-    text, pos = str(text or '')[:max_chars], 0
+    text, pos, mend = str(text or '')[:max_chars], 0, _MEND
     work = 4 * len(text) + 1000
     while (m := _START.search(text, pos)) and work > 0:
-        start = m.start()
+        start, found = m.start(), None
         end, how = _span_end(text, start)
         work -= end - start
-        found = None if how == 'deep' else _parse(text[start:end])
+        if how != 'deep': found = _strict(text[start:end])
+        if found is None and how != 'deep' and (end - start) ** 2 <= mend:
+            mend, found = mend - (end - start) ** 2, _mend(text[start:end])
         if found is not None: yield start, end, found
         pos = end if found is not None or how == 'deep' else start + 1
