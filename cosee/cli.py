@@ -6,7 +6,7 @@
 __all__ = ['ANSWERED', 'FAILED', 'BAD_INPUT', 'NOTHING', 'INTERRUPTED', 'PIPE_CLOSED', 'CLIENTS', 'COMMANDS', 'Stop', 'result_of',
            'ask', 'demo', 'main']
 
-# %% ../nbs/12_cli.ipynb #0a3d2974
+# %% ../nbs/12_cli.ipynb #8c525f2a
 import argparse, json, os, shutil, sys, textwrap, time, traceback
 from importlib.resources import files
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Callable, Optional
 
 from .board import one_line
 
-# %% ../nbs/12_cli.ipynb #f4f0082f
+# %% ../nbs/12_cli.ipynb #ea4b5a3b
 ANSWERED, FAILED, BAD_INPUT, NOTHING, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 130, 141
 
 _CODES = '''exit codes:
@@ -30,7 +30,7 @@ class Stop(Exception):
         super().__init__(message)
         self.code = code
 
-# %% ../nbs/12_cli.ipynb #cfcc4d3f
+# %% ../nbs/12_cli.ipynb #38f0fcbb
 def _ocr(args):
     "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason"
     from cosee import OcrClient
@@ -45,7 +45,7 @@ def _qwen(args):
 
 CLIENTS = dict(ocr=_ocr, qwen=_qwen)   # name -> function of the arguments that makes the client
 
-# %% ../nbs/12_cli.ipynb #1a17d232
+# %% ../nbs/12_cli.ipynb #d4d8a3f0
 def _positive(text: str) -> int:
     "A whole number from 1"
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
@@ -64,7 +64,7 @@ def _model_args(p):
     for n in (8, 4):
         bits.add_argument(f'--load-in-{n}bit', action='store_true', help=f'quantise the weights to {n} bits')
 
-# %% ../nbs/12_cli.ipynb #cd1244d3
+# %% ../nbs/12_cli.ipynb #36a44012
 def _team_args(p):
     "Arguments that shape the episode"
     g = p.add_argument_group('team')
@@ -85,7 +85,7 @@ def _output_args(p, html: Optional[str] = None):
     g.add_argument('--quiet', action='store_true', help='no progress on standard error')
     g.add_argument('--debug', action='store_true', help='show the traceback of an error')
 
-# %% ../nbs/12_cli.ipynb #d9afc713
+# %% ../nbs/12_cli.ipynb #fe824134
 def _ask_args(p):
     "Arguments of `cosee ask`"
     p.add_argument('files', nargs='+', metavar='FILE',
@@ -99,6 +99,7 @@ def _ask_args(p):
     g.add_argument('--password', metavar='TEXT', help='of a protected PDF')
     for add in (_model_args, _team_args, _output_args): add(p)
 
+# %% ../nbs/12_cli.ipynb #186ffcc4
 def _demo_args(p):
     "Arguments of `cosee demo`"
     p.add_argument('sample', nargs='?', default='report', choices=('invoice', 'report', 'slides'),
@@ -109,7 +110,7 @@ def _demo_args(p):
     _output_args(p, html='cosee-demo.html')
     p.set_defaults(pages=None, dpi=144, password=None)
 
-# %% ../nbs/12_cli.ipynb #cbd57fee
+# %% ../nbs/12_cli.ipynb #dcec58ba
 def _say(args, text: str, end: str = '\n'):
     "A line of progress"
     if args.quiet: return
@@ -117,6 +118,7 @@ def _say(args, text: str, end: str = '\n'):
     if tty: text = f'\r\x1b[K{text}'
     if end or tty: print(text, end=end, file=sys.stderr, flush=True)
 
+# %% ../nbs/12_cli.ipynb #8ad26882
 def _read_ahead(args, client, pages: list) -> float:
     "Let a client that reads by OCR read all pages, and tell how far it is; the seconds that it took"
     start, words = time.perf_counter(), getattr(client, 'words', None)
@@ -128,6 +130,7 @@ def _read_ahead(args, client, pages: list) -> float:
     _say(args, f"read {len(pages)} page{'s' * (len(pages) != 1)} in {took:.1f} s")
     return took
 
+# %% ../nbs/12_cli.ipynb #a5c8850b
 def _came_of(event: dict) -> str:
     "What a turn led to, in a few words"
     if not event['valid']: return f"no valid action: {one_line(event['error'], 100)}"
@@ -142,7 +145,7 @@ def _progress(args) -> Callable:
         if kind == 'turn': _say(args, f"  step {event['step']}  {event['agent']:<14} {_came_of(event)}")
     return listen
 
-# %% ../nbs/12_cli.ipynb #443b193e
+# %% ../nbs/12_cli.ipynb #45d85c72
 def _place(page: int, pages: list) -> dict:
     "File and page in it of the document's page"
     info = pages[page - 1].info if 0 < page <= len(pages) else {}
@@ -162,9 +165,10 @@ def result_of(
                 tokens={k: v for k, v in episode['usage'].items() if k != 'seconds'}, seconds=round(seconds, 2),
                 stopped=episode['stopped'])
 
+# %% ../nbs/12_cli.ipynb #47394cfe
 def _answered(result: dict) -> bool: return result['answer'].strip().lower() not in ('', 'not answerable')
 
-# %% ../nbs/12_cli.ipynb #9415be79
+# %% ../nbs/12_cli.ipynb #02a8e61a
 class _Page:
     "Lines for a terminal of some width, with or without colour"
     def __init__(self, stream):
@@ -181,7 +185,7 @@ class _Page:
                               break_on_hyphens=False)
         return '\n'.join(lines) or first
 
-# %% ../nbs/12_cli.ipynb #b775fa60
+# %% ../nbs/12_cli.ipynb #f2faaff3
 def _at(box: Optional[list]) -> str:
     "A box in words"
     if not box: return ''
@@ -193,6 +197,7 @@ def _where(entry: dict) -> str:
     origin = f" ({one_line(entry['file'], 60)}, page {entry['file_page']})" if entry.get('file') else ''
     return f"page {entry['page']}{origin}" + (f", {_at(entry['bbox'])}" if entry['bbox'] else '')
 
+# %% ../nbs/12_cli.ipynb #a5272a0d
 def _answer_lines(r: dict, page: _Page) -> list:
     "Question, answer, place and reason"
     none = 'not answerable from these pages' if r['answer'].strip() else 'no answer'
@@ -203,7 +208,7 @@ def _answer_lines(r: dict, page: _Page) -> list:
     lines += [page.wrap(_where(r['evidence'][0]), 'Where     ')] if r['evidence'] else []
     return lines + ([page.wrap(r['because'].removeprefix('because '), 'Because   ')] if r['because'] else [])
 
-# %% ../nbs/12_cli.ipynb #28762fbf
+# %% ../nbs/12_cli.ipynb #827672d3
 def _board_lines(board, page: _Page) -> list:
     "The Board, page by page"
     out, last = [], None
@@ -223,12 +228,13 @@ def _cost_line(r: dict, episode: dict) -> str:
     return (f"{count(len(episode['board']), 'note')} in {count(episode['steps'], 'step')}, "
             f"{about}{r['tokens']['total_tokens']:,} tokens{took}, stopped: {one_line(r['stopped'], 100)}")
 
+# %% ../nbs/12_cli.ipynb #4bebeb85
 def _show(r: dict, episode: dict, page: _Page):
     "Print one question with everything that belongs to it"
     cost = page.grey(page.wrap(_cost_line(r, episode), 'Board     '))
     print('\n'.join([*_answer_lines(r, page), cost, *_board_lines(episode['board'], page)]), end='\n\n')
 
-# %% ../nbs/12_cli.ipynb #51459962
+# %% ../nbs/12_cli.ipynb #1c190d18
 def _checked(args) -> list:
     "The questions; raises `Stop` for arguments that cannot be used"
     from cosee.agents import ROLES
@@ -244,6 +250,7 @@ def _checked(args) -> list:
     if args.html and Path(args.html).is_dir(): raise Stop(f'--html: {args.html} is a folder; name a file', BAD_INPUT)
     return questions
 
+# %% ../nbs/12_cli.ipynb #cf0eccef
 def _opened(args) -> tuple:
     "Pages and client; whatever the user can mend raises `Stop`"
     from cosee.pages import pages
@@ -254,7 +261,7 @@ def _opened(args) -> tuple:
         return found, CLIENTS[args.client](args)
     except (ValueError, ImportError) as e: raise Stop(str(e), BAD_INPUT) from e
 
-# %% ../nbs/12_cli.ipynb #8363bbcb
+# %% ../nbs/12_cli.ipynb #3e091070
 def _episode(args, client, pages: list, question: str, before: float = 0.) -> tuple:
     "Episode and result of one question; `before` are seconds that were spent on its behalf already"
     from cosee.agents import team
@@ -269,6 +276,7 @@ def _episode(args, client, pages: list, question: str, before: float = 0.) -> tu
     episode['seconds'] = time.perf_counter() - start
     return episode, result_of(episode, question, client.name, pages, episode['seconds'])
 
+# %% ../nbs/12_cli.ipynb #5e9cda63
 def _ask_all(args) -> tuple:
     "Pages, episodes and results of all questions"
     questions = _checked(args)
@@ -279,7 +287,7 @@ def _ask_all(args) -> tuple:
         both.append(_episode(args, client, pages, q, 0. if both else before))
     return pages, [e for e, _ in both], [r for _, r in both]
 
-# %% ../nbs/12_cli.ipynb #d20e9216
+# %% ../nbs/12_cli.ipynb #3ef870a1
 def _report(args, pages: list, episodes: list, results: list):
     "Print the results, write the HTML file"
     from cosee.view import write_html
@@ -300,7 +308,7 @@ def ask(
     _report(args, pages, episodes, results)
     return ANSWERED if any(map(_answered, results)) else NOTHING
 
-# %% ../nbs/12_cli.ipynb #bcb203ab
+# %% ../nbs/12_cli.ipynb #3978daec
 def _prepared(sample: str, per_kind: tuple = (('literal', 3), ('unanswerable', 1))) -> dict:
     "A few prepared questions on a sample -> their accepted answers"
     lines = (files('cosee') / 'samples' / 'questions.jsonl').read_text(encoding='utf-8').splitlines()
@@ -308,6 +316,7 @@ def _prepared(sample: str, per_kind: tuple = (('literal', 3), ('unanswerable', 1
     chosen = [q for kind, n in per_kind for q in [q for q in mine if q['wording'] == kind][:n]]
     return {q['question']: q['answer'] for q in chosen}
 
+# %% ../nbs/12_cli.ipynb #949b14a6
 def _judge(results: list, gold: dict) -> str:
     "How many prepared questions were answered as they should be"
     from cosee.controller import same_answer_key
@@ -315,6 +324,7 @@ def _judge(results: list, gold: dict) -> str:
     missed = [f"\n  expected {gold[r['question']][0]!r} for {r['question']!r}" for r in results if not right(r)]
     return f'{len(results) - len(missed)} of {len(results)} as expected' + ''.join(missed)
 
+# %% ../nbs/12_cli.ipynb #80262258
 def demo(
     args # parsed arguments
 ) -> int: # exit code
@@ -327,7 +337,7 @@ def demo(
     if gold and not args.json: print(_judge(results, gold))
     return ANSWERED if any(map(_answered, results)) else NOTHING
 
-# %% ../nbs/12_cli.ipynb #f9dd5347
+# %% ../nbs/12_cli.ipynb #dd88ad69
 _ASK_EXAMPLES = '''examples:
   cosee ask invoice.pdf -q "What is the total?"
   cosee ask report.pdf annex.png -q "Who audited the firm?" -q "How many staff?" --html out.html
@@ -346,7 +356,7 @@ _DEMO_EXAMPLES = '''examples:
 
 COMMANDS = dict(demo=(_demo_args, demo, _DEMO_EXAMPLES), ask=(_ask_args, ask, _ASK_EXAMPLES))
 
-# %% ../nbs/12_cli.ipynb #40926a4f
+# %% ../nbs/12_cli.ipynb #0e2e7d83
 def _parser() -> argparse.ArgumentParser:
     "The whole command line"
     from cosee import __version__
@@ -362,7 +372,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
     return p
 
-# %% ../nbs/12_cli.ipynb #7bfee45a
+# %% ../nbs/12_cli.ipynb #9b8696cc
 def _run(args) -> int:
     "Run the command; every exception becomes a line and a code"
     try:
@@ -378,6 +388,7 @@ def _run(args) -> int:
         print(f'cosee: {one_line(text)}', file=sys.stderr)
         return code
 
+# %% ../nbs/12_cli.ipynb #30909cf1
 def _verdict(e: BaseException) -> tuple:
     "Exit code and message of an exception"
     if isinstance(e, Stop): return e.code, str(e)
@@ -385,7 +396,7 @@ def _verdict(e: BaseException) -> tuple:
     if isinstance(e, MemoryError): return FAILED, 'out of memory; try fewer pages, a lower --dpi or --load-in-4bit'
     return FAILED, f'{type(e).__name__}: {e} (--debug shows where)'
 
-# %% ../nbs/12_cli.ipynb #0008ce8f
+# %% ../nbs/12_cli.ipynb #24517fb6
 def main(
     argv: Optional[list] = None # arguments without the program's name; None: those of the process
 ) -> int:                       # exit code

@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['MAX_PIXELS', 'MAX_SIDE', 'MAX_PAGES', 'PageError', 'open_image', 'image_hash', 'parse_pages', 'page_count', 'pages']
 
-# %% ../nbs/00_pages.ipynb #6d7f68e1
+# %% ../nbs/00_pages.ipynb #f517195a
 import hashlib, io, re, threading, warnings
 from contextlib import contextmanager
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Iterator, Optional, Union
 
-# %% ../nbs/00_pages.ipynb #34abb34a
+# %% ../nbs/00_pages.ipynb #85d9b94f
 class PageError(ValueError):
     "A document that cannot be turned into pages; the message names file, page and mend in one line."
 
@@ -20,7 +20,7 @@ MAX_PIXELS = 80_000_000  # largest picture that is decoded: about 240 MB in memo
 MAX_SIDE = 2400          # longest side of a page image in pixels; larger ones are scaled down
 MAX_PAGES = 200          # most pages of one document
 
-# %% ../nbs/00_pages.ipynb #67cf6cb2
+# %% ../nbs/00_pages.ipynb #126b5461
 def _name(source, page: Optional[int] = None) -> str:
     "How errors name a file and a page in it"
     text = ''.join(c if c.isprintable() else '?' for c in str(source))
@@ -35,7 +35,7 @@ def _explained(where: str, what: str):
         reason = ' '.join(_name(e).split())[:160]
         raise PageError(f'{where}: {what} ({reason or type(e).__name__})') from e
 
-# %% ../nbs/00_pages.ipynb #bac0290d
+# %% ../nbs/00_pages.ipynb #8eff7cf8
 _MAGIC = ((b'\x89PNG\r\n\x1a\n', 'PNG'), (b'\xff\xd8\xff', 'JPEG'),
           (b'II*\0', 'TIFF'), (b'MM\0*', 'TIFF'), (b'II+\0', 'TIFF'))
 _SUFFIXES = {'.pdf', '.png', '.jpg', '.jpeg', '.webp', '.tif', '.tiff'}
@@ -50,7 +50,7 @@ def _sniff(
     if head[:4] == b'RIFF' and head[8:12] == b'WEBP': return 'WEBP'
     return 'PDF' if b'%PDF-' in head else ''
 
-# %% ../nbs/00_pages.ipynb #3be07ed6
+# %% ../nbs/00_pages.ipynb #58d3fc81
 def _path(
     source # str or Path
 ) -> Path: # the same
@@ -60,6 +60,7 @@ def _path(
     if not str(source).strip(): raise PageError('a file name is empty; give the path of a document')
     return Path(source)
 
+# %% ../nbs/00_pages.ipynb #d4c53451
 def _kind(
     path: Path # a file
 ) -> str:      # as `_sniff`, never ''
@@ -78,7 +79,7 @@ def _kind(
     what = f'not a {claim} by its content' if claim else 'not a kind of file that CoSee reads'
     raise PageError(f'{_name(path)}: {what}; give a {_KINDS} file')
 
-# %% ../nbs/00_pages.ipynb #d07aa796
+# %% ../nbs/00_pages.ipynb #3c02657c
 def _check_size(
     size: tuple,      # (width, height) in pixels
     where: str,       # file and page, for the error
@@ -92,7 +93,7 @@ def _check_size(
                         'scale it down or raise max_pixels')
     if max(w, h) > 200 * min(w, h): raise PageError(f'{where}: {w:,} x {h:,} pixels is too narrow for a page')
 
-# %% ../nbs/00_pages.ipynb #fab227df
+# %% ../nbs/00_pages.ipynb #f35e79df
 def _eight_bits(im):
     "Grey levels of a 16-bit, 32-bit or floating-point image as 8 bits"
     low, high = im.convert('F').getextrema()
@@ -100,6 +101,7 @@ def _eight_bits(im):
     full = next((r for r in (1, 255, 65_535) if high - low <= r), high - low)
     return im.convert('F').point(lambda v: v * (255 / full) - low * 255 / full).convert('L')
 
+# %% ../nbs/00_pages.ipynb #acdd5771
 def _rgb(
     im # PIL image of any mode
 ):     # PIL image, upright, RGB, without metadata
@@ -114,7 +116,7 @@ def _rgb(
     im.info = {}
     return im
 
-# %% ../nbs/00_pages.ipynb #2d8413c1
+# %% ../nbs/00_pages.ipynb #53f82b43
 def _decode(
     path,                       # an image file: a path, or an open binary file
     kind: str,                  # as `_kind`
@@ -135,6 +137,7 @@ def _decode(
     if max_side: im.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
     return im
 
+# %% ../nbs/00_pages.ipynb #a715d690
 @contextmanager
 def _no_bombs(where: str):
     "Pillow refuses what is far too large while it opens it: say so like `_check_size`, and keep its warnings quiet"
@@ -146,7 +149,7 @@ def _no_bombs(where: str):
             found = re.search('[0-9]+', str(e))
             raise PageError(f'{where}: {int(found[0]):,} pixels are too many; scale it down') from e
 
-# %% ../nbs/00_pages.ipynb #d8495e58
+# %% ../nbs/00_pages.ipynb #d95a0319
 def open_image(
     source,                      # path of an image, its encoded bytes, or a PIL image
     max_pixels: int = MAX_PIXELS # refuse larger ones before they are decoded
@@ -158,7 +161,8 @@ def open_image(
         if source.mode == 'RGB' and not source.getexif().get(0x0112): return source
         with _explained('image', 'cannot be read'): return _rgb(source)
     if isinstance(source, bytes):
-        if (kind := _sniff(source[:1024])) in ('', 'PDF'): raise PageError('image: these bytes are no picture; give PNG, JPEG, WebP or TIFF')
+        kind = _sniff(source[:1024])
+        if kind in ('', 'PDF'): raise PageError('image: these bytes are no picture; give PNG, JPEG, WebP or TIFF')
         return _decode(io.BytesIO(source), kind, max_pixels=max_pixels)
     if not isinstance(source, (str, Path)):
         raise PageError(f'an image must be a path, bytes or a PIL image, not {type(source).__name__}')
@@ -167,7 +171,7 @@ def open_image(
     if kind == 'PDF': raise PageError(f'{_name(path)}: a PDF has pages; open it with cosee.pages.pages')
     return _decode(path, kind, max_pixels=max_pixels)
 
-# %% ../nbs/00_pages.ipynb #f3c71ef8
+# %% ../nbs/00_pages.ipynb #1c1a2394
 def image_hash(
     im     # PIL image
 ) -> str:  # 64 hexadecimal digits
@@ -176,7 +180,7 @@ def image_hash(
     h.update(im.tobytes())
     return h.hexdigest()
 
-# %% ../nbs/00_pages.ipynb #3992bb7b
+# %% ../nbs/00_pages.ipynb #e61b7a64
 _pdfium_lock = threading.RLock()
 
 @contextmanager
@@ -198,7 +202,7 @@ def _pdf(
             yield doc
         finally: doc.close()
 
-# %% ../nbs/00_pages.ipynb #ce8fb99b
+# %% ../nbs/00_pages.ipynb #de5f48a8
 def _draw(
     doc,                     # open PDF
     page: int,               # 1-based
@@ -220,7 +224,7 @@ def _draw(
             finally: bitmap.close()
         finally: leaf.close()
 
-# %% ../nbs/00_pages.ipynb #b4063c86
+# %% ../nbs/00_pages.ipynb #8c90f6a0
 def parse_pages(
     spec,   # None: all; '1-3,5', '7-'; a number; a list of numbers
     n: int  # how many pages there are
@@ -230,6 +234,7 @@ def parse_pages(
     parts = spec.split(',') if isinstance(spec, str) else [spec] if isinstance(spec, int) else list(spec)
     return list(dict.fromkeys(chain.from_iterable(_span(p, n) for p in parts)))
 
+# %% ../nbs/00_pages.ipynb #c7bf28b6
 def _span(part, n: int) -> range:
     "The page numbers of one number or span such as '3', '2-4', '7-'"
     m = re.fullmatch(r'\s*([0-9]{1,9})\s*(-\s*([0-9]{1,9})?\s*)?', str(part))
@@ -243,7 +248,7 @@ def _span(part, n: int) -> range:
     if last < first: raise PageError(f'pages {_name(part).strip()}: the span runs backwards; write it like 1-3')
     return range(first, last + 1)
 
-# %% ../nbs/00_pages.ipynb #c7c35869
+# %% ../nbs/00_pages.ipynb #703c4b57
 def _natural(path: Path) -> list:
     "Sort key: runs of digits count as numbers"
     return [(0, int(s), '') if s.isdigit() else (1, 0, s) for s in re.split(r'([0-9]+)', path.name.casefold())]
@@ -254,6 +259,7 @@ def _is_page(path: Path) -> bool:
     if path.suffix.lower() in _SUFFIXES: return True
     with _explained(_name(path), 'cannot be read'), path.open('rb') as f: return bool(_sniff(f.read(1024)))
 
+# %% ../nbs/00_pages.ipynb #818657da
 def _files(source) -> list:
     "Unfold `source` into files and PIL images"
     from PIL import Image
@@ -270,7 +276,7 @@ def _files(source) -> list:
                         f'not {type(source).__name__}')
     return [f for s in source for f in _files(s)]
 
-# %% ../nbs/00_pages.ipynb #e07fdf1d
+# %% ../nbs/00_pages.ipynb #9848ecda
 def _count(
     file,                    # path or PIL image
     kind: str,               # '' for a PIL image
@@ -286,6 +292,7 @@ def _count(
     broken = _explained(_name(file), 'the TIFF is broken or cut off')
     with broken, _no_bombs(_name(file)), Image.open(file, formats=['TIFF']) as im: return im.n_frames
 
+# %% ../nbs/00_pages.ipynb #1ef8a4c6
 def _leaves(source, password: Optional[str] = None) -> list:
     "Every page of `source` as (number of the file, file, kind, 1-based page in it), nothing decoded"
     from PIL import Image
@@ -296,7 +303,7 @@ def _leaves(source, password: Optional[str] = None) -> list:
     if not out: raise PageError('the document has no pages; give at least one file')
     return out
 
-# %% ../nbs/00_pages.ipynb #fbf832ee
+# %% ../nbs/00_pages.ipynb #e6fa4808
 def page_count(
     source,                         # as `pages`
     password: Optional[str] = None  # of a PDF
@@ -304,7 +311,7 @@ def page_count(
     "How many pages `source` has, without drawing them."
     return len(_leaves(source, password))
 
-# %% ../nbs/00_pages.ipynb #bbaf12a1
+# %% ../nbs/00_pages.ipynb #7b98dd17
 def _read(leaves, dpi, max_side, password, max_pixels) -> Iterator:
     "Page images of `leaves`; each PDF is opened once for a run of its pages"
     for (_, file, kind), group in groupby(leaves, key=lambda l: l[:3]):
@@ -318,6 +325,7 @@ def _read(leaves, dpi, max_side, password, max_pixels) -> Iterator:
             if kind: im.info = dict(source=file.name, page=p)
             yield im
 
+# %% ../nbs/00_pages.ipynb #13c6d144
 def _given(im, max_side, max_pixels):
     "An image that was open already, copied and scaled down; it keeps what it says of its origin"
     name = im.info.get('source') or Path(getattr(im, 'filename', '') or 'image').name
@@ -327,7 +335,7 @@ def _given(im, max_side, max_pixels):
     im.info = origin
     return im
 
-# %% ../nbs/00_pages.ipynb #ba774ed2
+# %% ../nbs/00_pages.ipynb #e9232dfa
 def pages(
     source,                          # path of a PDF or image, folder, PIL image, or a list of any of these
     dpi: float = 144,                # resolution at which PDFs are drawn

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['annotate', 'board_html', 'episodes_html', 'episode_html', 'write_html']
 
-# %% ../nbs/01a_view.ipynb #e30c7057
+# %% ../nbs/01a_view.ipynb #f47726d2
 import base64, hashlib, io, os, unicodedata
 from html import escape
 from itertools import groupby
@@ -14,7 +14,7 @@ from typing import Iterable, Optional, Union
 
 from .board import Board
 
-# %% ../nbs/01a_view.ipynb #4fd62983
+# %% ../nbs/01a_view.ipynb #6b41b39c
 _JOINERS = '\u200c\u200d'   # needed to write several languages, harmless here
 
 def _clean(
@@ -31,7 +31,7 @@ def _clean(
     cut = ''.join(map(plain, text[:limit]))
     return cut if len(text) <= limit else f'{cut.rstrip()} … ({len(text):,} characters)'
 
-# %% ../nbs/01a_view.ipynb #cabb8376
+# %% ../nbs/01a_view.ipynb #e5dc3348
 class _Html(str): "Markup that is safe already"
 
 def _flat(kids) -> Iterable:
@@ -52,7 +52,7 @@ def _el(
     body = ''.join(k if isinstance(k, _Html) else escape(_clean(k)) for k in _flat(kids))
     return _Html(f'<{tag}{head}>' + ('' if tag in ('input', 'meta') else f'{body}</{tag}>'))
 
-# %% ../nbs/01a_view.ipynb #517776fd
+# %% ../nbs/01a_view.ipynb #0de7bc17
 _COLOURS = ('#2563eb', '#c2570c', '#0a7d4f', '#8b3fd9', '#c81e6e', '#0e7490', '#5b7a0c', '#b42318')
 _ROLES = ('scanner', 'detail_reader', 'cross_checker')
 
@@ -65,7 +65,7 @@ def _palette(
     rest = len(_COLOURS) - len(_ROLES)
     return known | {name: len(_ROLES) + i % rest for i, name in enumerate(others)}
 
-# %% ../nbs/01a_view.ipynb #ced29e5c
+# %% ../nbs/01a_view.ipynb #7254f0ff
 def _box(
     cell: dict,  # a cell
     size: tuple  # (width, height) of the area to draw on
@@ -76,6 +76,7 @@ def _box(
     (w, h), (x0, y0, x1, y1) = size, box
     return x0 * w, y0 * h, (x1 - x0) * w, (y1 - y0) * h
 
+# %% ../nbs/01a_view.ipynb #20193d08
 def _seats(
     boxes: list,  # boxes in drawing order: x, y, width, height
     widths: list, # width of each number
@@ -93,7 +94,7 @@ def _seats(
         taken.append((*spot, b))
     return [(x, y) for x, y, _ in taken]
 
-# %% ../nbs/01a_view.ipynb #b7b3cd0b
+# %% ../nbs/01a_view.ipynb #7111bd83
 def annotate(
     im,                          # PIL image of a page
     cells: list,                 # cells of that page
@@ -114,7 +115,7 @@ def annotate(
         draw.text((a - wide / 2 - unit / 12, b), str(c['id']), fill='white', font=font, anchor='mm')
     return im
 
-# %% ../nbs/01a_view.ipynb #f5c191fe
+# %% ../nbs/01a_view.ipynb #286bce11
 def _note(
     cell: dict,          # a cell
     palette: dict,       # author -> number of a colour
@@ -132,7 +133,7 @@ def _note(
     return _el('li', head, _el('p', cell['content'], dir='auto'), _el('div', more, cls='more'), id=f'{prefix}c{n}',
                data_c=n, tabindex=0, cls=f"note a{palette[cell['author']]} {evidence.get(n, '')}")
 
-# %% ../nbs/01a_view.ipynb #19054148
+# %% ../nbs/01a_view.ipynb #42e6cfd5
 def board_html(
     board: Board # a Board
 ) -> str:        # HTML
@@ -150,7 +151,7 @@ def _row(c: dict, palette: dict) -> _Html:
               ', '.join(f'#{r}' for r in c.get('refs', [])))
     return _el('tr', [_el('td', v) for v in values])
 
-# %% ../nbs/01a_view.ipynb #f3e1e673
+# %% ../nbs/01a_view.ipynb #9e317be2
 def _data_uri(
     im,            # PIL image
     side: int,     # longest side in pixels
@@ -163,6 +164,7 @@ def _data_uri(
     im.save(out, 'WEBP', quality=quality, method=3)
     return 'data:image/webp;base64,' + base64.b64encode(out.getvalue()).decode()
 
+# %% ../nbs/01a_view.ipynb #3c15fa08
 def _embed(
     pages: list,   # PIL images
     max_bytes: int # of all together
@@ -176,7 +178,7 @@ def _embed(
         else: break
     return uris if len(uris) == len(pages) else [*uris, *[''] * (len(pages) - len(uris))]
 
-# %% ../nbs/01a_view.ipynb #84dca772
+# %% ../nbs/01a_view.ipynb #494dfb7f
 def _page_svg(
     page: int,         # 1-based
     size: tuple,       # (width, height) of the page, any unit
@@ -196,6 +198,7 @@ def _page_svg(
                viewBox=f'0 0 1000 {h}', role='img',
                aria_label=f'Page {page}' + f' with the boxes of notes {notes}' * bool(notes))
 
+# %% ../nbs/01a_view.ipynb #3a97b87b
 def _wide(cell: dict) -> int:
     "Room for the number of a cell, in thousandths of the page's width"
     return 24 + 14 * len(str(cell['id']))
@@ -209,7 +212,7 @@ def _mark(cell: dict, box: tuple, seat: tuple, cls: str) -> _Html:
 
 def _frame(x, y, w, h) -> _Html: return _el('rect', cls='box', x=x - 4, y=y - 4, width=w + 8, height=h + 8, rx=4)
 
-# %% ../nbs/01a_view.ipynb #0d846a3f
+# %% ../nbs/01a_view.ipynb #6d9d785b
 def _pages_of(
     cells: list,    # all cells
     sizes: list,    # size of each page
@@ -225,7 +228,7 @@ def _pages_of(
         out += [row(p) for p in group] if busy else [_folded(group[0], group[-1], [row(p) for p in group])]
     return out
 
-# %% ../nbs/01a_view.ipynb #9f37878a
+# %% ../nbs/01a_view.ipynb #9cbb1dea
 def _page_row(page, size, name, cells, palette, evidence, prefix) -> _Html:
     "A page, and its notes in the order in which they were written"
     order = sorted(cells, key=lambda c: (c['step'], c['id']))
@@ -239,7 +242,7 @@ def _folded(first: int, last: int, rows: list) -> _Html:
     label = f'Page {first}' if first == last else f'Pages {first}–{last}'
     return _el('details', _el('summary', f'{label} · no notes'), rows, cls='quiet')
 
-# %% ../nbs/01a_view.ipynb #ec66c418
+# %% ../nbs/01a_view.ipynb #6c3b70a6
 def _ring(
     confidence: float # 0-1
 ) -> _Html:
@@ -252,6 +255,7 @@ def _ring(
 
 _STOPPED = dict(confidence='stopped: sure enough', agreement='stopped: the agents agree', max_steps='all steps used')
 
+# %% ../nbs/01a_view.ipynb #393568be
 def _facts(episode: dict) -> list:
     "What an episode cost, in words; what is unknown is left out"
     usage, agents = episode.get('usage') or {}, (episode.get('trace') or {}).get('config', {}).get('agents', [])
@@ -264,7 +268,7 @@ def _facts(episode: dict) -> list:
              f'{seconds:.1f} s' if (seconds or 0) >= .05 else '', _STOPPED.get(stopped, stopped)]
     return [_el('span', p) for p in parts if p]
 
-# %% ../nbs/01a_view.ipynb #9e6c7ff0
+# %% ../nbs/01a_view.ipynb #fc6fca3b
 def _window(
     box: tuple,     # (x_min, y_min, x_max, y_max), 0-1
     h: int          # height of the page in thousandths of its width
@@ -275,6 +279,7 @@ def _window(
     x, y = (x0 + x1 - w) / 2, (y0 + y1 - t) / 2
     return round(min(max(x, 0), 1000 - w)), round(min(max(y, 0), h - t)), round(w), round(t)
 
+# %% ../nbs/01a_view.ipynb #c7c35086
 def _snippet(
     evidence: list, # of an episode
     sizes: list,    # size of each page
@@ -291,7 +296,7 @@ def _snippet(
                cls='snippet' + ' tall' * (view[3] > view[2] / 2), viewBox=' '.join(map(str, view)), role='img',
                aria_label=f"Evidence on page {found['page']}")
 
-# %% ../nbs/01a_view.ipynb #4cc76655
+# %% ../nbs/01a_view.ipynb #699b92b5
 def _candidates(
     episode: dict, # an episode
     prefix: str    # of ids
@@ -307,7 +312,7 @@ def _candidates(
         return _el('li', answer, f" {percent}{h.get('author', '')} ", link)
     return _el('ul', [item(h) for h in proposed[:12]], cls='others', aria_label='Proposed answers')
 
-# %% ../nbs/01a_view.ipynb #f81c8254
+# %% ../nbs/01a_view.ipynb #90103f17
 def _chips(episode: dict, prefix: str) -> list:
     "Links to the page and the notes that the answer rests on"
     page, cells = episode.get('page'), dict.fromkeys(e['cell'] for e in episode.get('evidence') or [] if e.get('cell'))
@@ -330,10 +335,11 @@ def _answer(
              _candidates(episode, prefix), _el('p', _facts(episode), cls='facts'))
     return _el('header', _el('div', words, cls='words'), snippet, cls='answer')
 
+# %% ../nbs/01a_view.ipynb #b3c513f2
 def _question(episode: dict) -> str:
     return episode.get('question') or (episode.get('trace') or {}).get('question') or 'An episode'
 
-# %% ../nbs/01a_view.ipynb #22bcf282
+# %% ../nbs/01a_view.ipynb #a749c881
 def _replay(
     cells: list,   # all cells
     palette: dict  # author -> number of a colour
@@ -347,7 +353,7 @@ def _replay(
                  _el('output', 'all notes'), cls='slider')
     return _el('div', _el('div', key, cls='keys'), slider, cls='replay')
 
-# %% ../nbs/01a_view.ipynb #d92fc8f5
+# %% ../nbs/01a_view.ipynb #ea340fba
 def _call(call: dict, largest: int) -> list:
     "Cost of one call, and its texts"
     u = call.get('usage') or {}
@@ -361,6 +367,7 @@ def _call(call: dict, largest: int) -> list:
     return [bar, _el('span', f"{read:,} in, {wrote:,} out, {u.get('seconds', 0):.1f} s", cls='cost'),
             _el('details', _el('summary', 'prompt and reply'), texts)]
 
+# %% ../nbs/01a_view.ipynb #acb5a9c4
 def _turn(event: dict, palette: dict, prefix: str, largest: int) -> _Html:
     "One turn of an agent"
     kind, cell = (event.get('applied') or event.get('action') or {}).get('action', ''), event.get('cell')
@@ -372,6 +379,7 @@ def _turn(event: dict, palette: dict, prefix: str, largest: int) -> _Html:
     return _el('li', head, [_call(c, largest) for c in event.get('calls', [])],
                cls=f"turn a{palette.get(event.get('agent'), 7)}")
 
+# %% ../nbs/01a_view.ipynb #e44b6475
 def _calls(episode: dict, palette: dict, prefix: str) -> Optional[_Html]:
     "All calls of an episode, folded"
     events = (episode.get('trace') or {}).get('events') or []
@@ -380,12 +388,13 @@ def _calls(episode: dict, palette: dict, prefix: str) -> Optional[_Html]:
     label = f'{len(costs)} calls, {sum(costs):,} tokens'
     return _el('details', _el('summary', label), _el('ol', turns), cls='calls') if turns else None
 
-# %% ../nbs/01a_view.ipynb #04d7cfaa
+# %% ../nbs/01a_view.ipynb #8313edad
 def _board_of(episode: dict) -> Board:
     "The Board of an episode, live or read from JSON"
     board = episode.get('board')
     return board if isinstance(board, Board) else Board.from_dict(board or {})
 
+# %% ../nbs/01a_view.ipynb #4c66da3b
 def _section(
     episode: dict, # an episode
     i: int,        # its number in the file, from 1
@@ -403,7 +412,7 @@ def _section(
                _pages_of(cells, sizes, names, palette=palette, evidence=evidence, prefix=prefix),
                _calls(episode, palette, prefix), cls='ep', id=prefix)
 
-# %% ../nbs/01a_view.ipynb #f15a1b20
+# %% ../nbs/01a_view.ipynb #93296ee3
 _CSS = '''
 :root { color-scheme: light dark; --bg: #f4f5f7; --card: #fff; --ink: #1a2330; --soft: #5b6776; --line: #dde2e8;
   --hot: #fff8db; --accent: #1d4ed8; --mix: black 12%; font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto,
@@ -423,7 +432,7 @@ svg { display: block; width: 100%; height: auto; }
 .defs { display: none; }
 '''
 
-# %% ../nbs/01a_view.ipynb #1b03b061
+# %% ../nbs/01a_view.ipynb #188cfb8a
 _CSS += '''
 .top { display: flex; gap: .5rem 1rem; align-items: baseline; flex-wrap: wrap; padding-top: 1.25rem;
   padding-bottom: 1rem; }
@@ -438,7 +447,7 @@ nav a[aria-current] { color: var(--card); background: var(--ink); }
 .ep { padding-bottom: 1rem; }
 '''
 
-# %% ../nbs/01a_view.ipynb #3d9f3a0d
+# %% ../nbs/01a_view.ipynb #1d658b87
 _CSS += '''
 .answer { background: var(--card); border: 1px solid var(--line); border-radius: 14px; padding: 1.4rem 1.6rem;
   margin-bottom: 1rem; display: flex; flex-wrap: wrap; gap: 1rem 2rem; }
@@ -447,7 +456,7 @@ h2 { font-size: 1.02rem; font-weight: 450; color: var(--soft); max-height: 12rem
 .facts { display: flex; flex-wrap: wrap; gap: 0 1.1rem; font-size: .82rem; color: var(--soft); margin-top: .6rem; }
 '''
 
-# %% ../nbs/01a_view.ipynb #e6cbd29b
+# %% ../nbs/01a_view.ipynb #9f474a57
 _CSS += '''
 .said { display: flex; flex-wrap: wrap; align-items: center; gap: .5rem .9rem; margin: .45rem 0 .3rem; }
 .said .text { font-size: 1.75rem; font-weight: 680; line-height: 1.25; letter-spacing: -.01em; max-width: 100%;
@@ -464,7 +473,7 @@ _CSS += '''
 .because { color: var(--ink); max-width: 60rem; max-height: 14rem; overflow: auto; white-space: pre-line; }
 '''
 
-# %% ../nbs/01a_view.ipynb #12678fb9
+# %% ../nbs/01a_view.ipynb #ec9a1910
 _CSS += '''
 .snippet { flex: 1 1 22rem; max-width: 34rem; align-self: center; border-radius: 8px; box-shadow: 0 0 0 1px
   var(--line); max-height: 15rem; }
@@ -475,7 +484,7 @@ _CSS += '''
 .others b { color: var(--ink); font-weight: 600; margin-right: .3em; }
 '''
 
-# %% ../nbs/01a_view.ipynb #5173e1e2
+# %% ../nbs/01a_view.ipynb #880f47a2
 _CSS += '''
 .replay { display: flex; flex-wrap: wrap; gap: .4rem 1.5rem; align-items: center; padding: .6rem 0;
   margin-bottom: .4rem; position: sticky; top: 0; z-index: 2; background: var(--bg); font-size: .87rem; }
@@ -492,7 +501,7 @@ _CSS += '''
   width: 2rem; height: 2rem; cursor: pointer; font-size: .75rem; }
 '''
 
-# %% ../nbs/01a_view.ipynb #b3e0e1eb
+# %% ../nbs/01a_view.ipynb #b35a08ba
 _CSS += '''
 .row { display: grid; grid-template-columns: minmax(0, 1fr) minmax(18rem, 25rem); gap: 1.25rem;
   margin-bottom: 1.75rem; }
@@ -504,7 +513,7 @@ figure svg { border-radius: 6px; box-shadow: 0 0 0 1px var(--line), 0 6px 24px #
 .quiet figure { position: static; }
 '''
 
-# %% ../nbs/01a_view.ipynb #62c50117
+# %% ../nbs/01a_view.ipynb #45184cab
 _CSS += '''
 .paper { fill: #fff; }
 .box, .whole { fill: var(--c); fill-opacity: .05; stroke: var(--c); stroke-width: 2;
@@ -521,7 +530,7 @@ _CSS += '''
 .mark.later, .whole.later { visibility: hidden; }
 '''
 
-# %% ../nbs/01a_view.ipynb #d8c9223a
+# %% ../nbs/01a_view.ipynb #3347f075
 _CSS += '''
 .notes h3 { font-size: .95rem; font-weight: 650; margin-bottom: .5rem; }
 h3 small { color: var(--soft); font-weight: 400; margin-left: .6rem; font-size: .82rem; }
@@ -535,7 +544,7 @@ h3 small { color: var(--soft); font-weight: 400; margin-left: .6rem; font-size: 
 .step { float: right; color: var(--soft); font-size: .8rem; }
 '''
 
-# %% ../nbs/01a_view.ipynb #8f905ec7
+# %% ../nbs/01a_view.ipynb #bfca543c
 _CSS += '''
 .more { display: flex; flex-wrap: wrap; gap: .25rem .45rem; font-size: .78rem; color: var(--soft); }
 .tag { padding: 0 .5em; border: 1px solid var(--line); border-radius: 99px; }
@@ -546,7 +555,7 @@ _CSS += '''
 .note:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 '''
 
-# %% ../nbs/01a_view.ipynb #fc7cd6d1
+# %% ../nbs/01a_view.ipynb #3e19757e
 _CSS += '''
 summary { cursor: pointer; }
 .calls > summary { color: var(--soft); font-size: .9rem; padding: .4rem 0; }
@@ -566,7 +575,7 @@ h4 { margin: .5rem 0 0; font-weight: 600; }
 .error { color: #c2260c; }
 '''
 
-# %% ../nbs/01a_view.ipynb #04276e9a
+# %% ../nbs/01a_view.ipynb #557178e8
 _CSS += '''
 @media (max-width: 800px) {
   main, .top { padding-left: .9rem; padding-right: .9rem; }
@@ -583,7 +592,7 @@ _CSS += '''
 }
 '''
 
-# %% ../nbs/01a_view.ipynb #d14d769a
+# %% ../nbs/01a_view.ipynb #ee34765b
 _CSS += '''
 @media print {
   :root { --bg: #fff; --card: #fff; --ink: #000; --soft: #444; --line: #bbb; }
@@ -602,10 +611,10 @@ _CSS += '''
 }
 '''
 
-# %% ../nbs/01a_view.ipynb #f03e1605
+# %% ../nbs/01a_view.ipynb #cf5ff2c4
 _CSS += ''.join(f'.a{i} {{ --c: {c}; }}\n' for i, c in enumerate(_COLOURS))
 
-# %% ../nbs/01a_view.ipynb #9cd36b14
+# %% ../nbs/01a_view.ipynb #5f77f647
 _JS = '''
 (() => {
   const all = (s, r) => [...(r || document).querySelectorAll(s)];
@@ -627,7 +636,7 @@ _JS = '''
   tabs(all);
 '''
 
-# %% ../nbs/01a_view.ipynb #dfd492a7
+# %% ../nbs/01a_view.ipynb #f98a54f9
 _JS += '''
   function replay(ep, all, light) {
     const input = all('input', ep)[0]; if (!input) return;
@@ -645,6 +654,10 @@ _JS += '''
       if (+input.value >= last) show(0); button.textContent = '❚❚'; button.setAttribute('aria-label', 'Pause');
       timer = setInterval(() => { show(+input.value + 1); if (+input.value >= last) stop(); }, 900); });
   }
+'''
+
+# %% ../nbs/01a_view.ipynb #2efd87a6
+_JS += '''
   function tabs(all) {
     const show = () => { const id = location.hash.slice(1), t = id && document.getElementById(id), eps = all('.ep');
       const ep = t && t.closest('.ep') || eps[0]; if (!ep) return;
@@ -658,7 +671,7 @@ _JS += '''
 })();
 '''
 
-# %% ../nbs/01a_view.ipynb #62385e26
+# %% ../nbs/01a_view.ipynb #e4d4a27b
 def _policy() -> str:
     "The content-security policy of every file"
     own = lambda text: "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
@@ -677,7 +690,7 @@ def _known(episodes: list) -> list:
     pages = next((e['trace'].get('pages') for e in episodes if e.get('trace')), None) or []
     return [(tuple(p.get('size') or (1000, 1414)), p.get('file'), p.get('file_page')) for p in pages]
 
-# %% ../nbs/01a_view.ipynb #b0f54fda
+# %% ../nbs/01a_view.ipynb #d3ea8ec9
 def episodes_html(
     episodes: list,              # episodes about the same pages
     pages: Optional[list] = None,# page images; None: blank sheets stand for them
@@ -695,6 +708,7 @@ def episodes_html(
     main = _el('main', [_section(e, i, sizes, names) for i, e in enumerate(episodes, 1)])
     return _document(_clean(title, 200), _el('body', top, main, _sheets(pages, max_bytes), _el('script', _Html(_JS))))
 
+# %% ../nbs/01a_view.ipynb #b7205343
 def _document(title: str, body: _Html) -> str:
     "A whole HTML document around `body`"
     head = _el('head', _el('meta', charset='utf-8'),
@@ -704,7 +718,7 @@ def _document(title: str, body: _Html) -> str:
                _el('title', f'{title} · CoSee'), _el('style', _Html(_CSS)))
     return f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'
 
-# %% ../nbs/01a_view.ipynb #7a1a66d7
+# %% ../nbs/01a_view.ipynb #52775785
 def episode_html(
     episode: dict,               # of a controller's run; 'question' is shown if it is there
     pages: Optional[list] = None # page images; None: blank sheets stand for them
@@ -712,6 +726,7 @@ def episode_html(
     "One episode as a self-contained page."
     return episodes_html([episode], pages)
 
+# %% ../nbs/01a_view.ipynb #d0f4fcea
 def write_html(
     path: Union[str, Path],      # file to write; an existing one is replaced
     episodes: Union[dict, list], # one episode, or several about the same pages
