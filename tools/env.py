@@ -4,6 +4,7 @@ Runs on a bare Python (only the standard library). Called by the Makefile: pytho
 """
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -56,7 +57,7 @@ class Progress:
     "One moving line in a terminal, a line every 15 seconds elsewhere."
 
     def __init__(self):
-        self.start, self.seen, self.what = time.monotonic(), 0, "starting"
+        self.start, self.seen, self.what, self.unpacking = time.monotonic(), 0, "starting", 0
         self.tty, self.done = sys.stdout.isatty(), threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
 
@@ -64,19 +65,23 @@ class Progress:
         "Take what is worth telling from a line of pip's output."
         words = line.split()
         if line.startswith("Installing collected packages"):
-            self.what = "unpacking %d packages (the longest part)" % len(line.split(","))
+            self.unpacking = len(line.split(","))
         elif len(words) > 1 and words[0] in ("Collecting", "Processing"):
             self.seen, self.what = self.seen + 1, "reading " + words[1].rsplit("/", 1)[-1]
         elif len(words) > 1 and words[0] in ("Downloading", "Building", "Preparing"):
             self.what = " ".join([words[0].lower(), words[1].rsplit("/", 1)[-1], *words[2:]])
 
     def line(self):
-        spent = int(time.monotonic() - self.start)
-        return "  %d:%02d  %d packages  %s" % (spent // 60, spent % 60, self.seen, self.what)
+        minutes, seconds = divmod(int(time.monotonic() - self.start), 60)
+        what = "%d packages, %s" % (self.seen, self.what)
+        if self.unpacking:
+            there = sum(1 for _ in VENV.glob("lib*/python*/site-packages/*.dist-info"))
+            what = "unpacked %d of %d packages" % (min(there, self.unpacking), self.unpacking)
+        return "  %d:%02d  %s" % (minutes, seconds, what)
 
     def show(self):
         if self.tty:
-            print("\r\033[K" + self.line()[:os.get_terminal_size().columns - 1], end="", flush=True)
+            print("\r\033[K" + self.line()[:shutil.get_terminal_size().columns - 1], end="", flush=True)
         else:
             print(self.line(), flush=True)
 
