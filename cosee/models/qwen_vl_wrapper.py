@@ -4,16 +4,19 @@
 
 # %% auto #0
 __all__ = ['MIN_PIXELS', 'MAX_PIXELS', 'ModelError', 'check_model_path', 'load_model', 'page_size', 'page_image', 'scaled',
-           'render', 'Prompt', 'make_prompt', 'inputs_of', 'QwenVLClient', 'ContextOverflow', 'cut']
+           'render', 'Prompt', 'make_prompt', 'inputs_of', 'QwenVLClient', 'ContextOverflow', 'estimate_tokens', 'cut',
+           'Call']
 
-# %% ../../nbs/00a_qwen.ipynb #7e63627f
-import json, math, threading
-from dataclasses import dataclass, field, fields
+# %% ../../nbs/00a_qwen.ipynb #fdc33de2
+import hashlib, json, math, threading
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Optional, Union
 from fastcore.basics import patch
 from .client import GEN_DEFAULTS, Reply, Usage, VLMClient, message_blocks
-from .decode import PresencePenalty, Sampling
+from .client import build_messages as _build_messages
+from .decode import PresencePenalty, Row, Sampling, write
 
 # %% ../../nbs/00a_qwen.ipynb #5b16a261
 class ModelError(ValueError):
@@ -179,7 +182,7 @@ def render(
         out.append(dict(role=m['role'], content=blocks))
     return out
 
-# %% ../../nbs/00a_qwen.ipynb #e4140d9d
+# %% ../../nbs/00a_qwen.ipynb #f20fc0b5
 @dataclass
 class Prompt:
     "What a call sends to the model."
@@ -187,7 +190,8 @@ class Prompt:
     images: list   # PIL images as given
     sizes: list    # (width, height) that the model sees
     ids: list      # tokens, each image token written out
-    image_tokens: int = 0
+    image_tokens: int = 0  # how many of them are image tokens
+    cut: int = 0           # tokens up to the end of the last page: what prompts about the same pages share
 
     def __len__(self): return len(self.ids)
 
@@ -206,7 +210,8 @@ def make_prompt(
         sanitize_control_tokens=True)
     counts, ids, pad = iter([w * h // 1024 for _, (w, h) in pages]), [], processor.image_token_id
     for t in short: ids += [t] * next(counts) if t == pad else [t]
-    return Prompt(rendered, [im for im, _ in pages], [s for _, s in pages], ids, ids.count(pad))
+    cut = len(ids) - ids[::-1].index(processor.vision_end_token_id) if pages else 0
+    return Prompt(rendered, [im for im, _ in pages], [s for _, s in pages], ids, ids.count(pad), cut)
 
 # %% ../../nbs/00a_qwen.ipynb #a95a458a
 def inputs_of(
@@ -221,10 +226,10 @@ def inputs_of(
         messages, tokenize=True, add_generation_prompt=True, return_tensors='pt', return_dict=True,
         sanitize_control_tokens=True, processor_kwargs=dict(do_resize=False))
 
-# %% ../../nbs/00a_qwen.ipynb #96b791ed
+# %% ../../nbs/00a_qwen.ipynb #9ed3c4e4
 class QwenVLClient(VLMClient):
     "Qwen3-VL from a local directory."
-    name = 'qwen'
+    name, constrains = 'qwen', True
     def __init__(self,
         model_path: str,               # local directory with weights, tokenizer and processor configuration
         device: str = 'cpu',           # 'cpu', 'cuda', 'cuda:0', 'auto', ...
@@ -234,7 +239,12 @@ class QwenVLClient(VLMClient):
         min_pixels: int = MIN_PIXELS,  # least area of a page
         max_pixels: int = MAX_PIXELS,  # greatest area of a page
         page_labels: bool = True,      # write 'Page n:' before each of several pages
+        reuse: bool = True,            # compute the pages of a document once, see `PrefixStore`
+        cache_bytes: int = 4 * 2**30,  # most memory for what is reused
+        max_rows: int = 16,            # most prompts that are decoded together
+        fast_forward: bool = True,     # append tokens that a grammar fixes at once
     ):
+        from cosee.models.prefix import ATTENTION, PrefixStore
         super().__init__()
         page_size(32, 32, min_pixels, max_pixels)
         self.model_path, self.min_pixels, self.max_pixels, self.page_labels = str(model_path), min_pixels, max_pixels, page_labels
@@ -243,7 +253,9 @@ class QwenVLClient(VLMClient):
         self.context = self.model.config.text_config.max_position_embeddings
         ends = self.model.generation_config.eos_token_id
         self.ends = set(ends if isinstance(ends, list) else [ends]) | {self.tokenizer.eos_token_id}
-        self._lock = threading.RLock()
+        self.model.set_attn_implementation({'text_config': ATTENTION})
+        self.reuse, self.max_rows, self.fast_forward, self.passes = reuse, max_rows, fast_forward, 0
+        self.prefixes, self._lock = PrefixStore(cache_bytes), threading.RLock()
 
     def __repr__(self):
         return f'QwenVLClient({Path(self.model_path).name!r}, {self.model.num_parameters():,} parameters, {self.device}, {self.model.dtype})'
@@ -289,7 +301,33 @@ def tokenize_prompt_length(self: QwenVLClient,
     "Token count of the prompt."
     return self.estimate(messages).prompt_tokens
 
-# %% ../../nbs/00a_qwen.ipynb #17f79330
+# %% ../../nbs/00a_qwen.ipynb #e3d8d0cb
+@lru_cache(maxsize=4)
+def _processor(folder: str):
+    from transformers import AutoProcessor
+    return AutoProcessor.from_pretrained(check_model_path(folder), local_files_only=True)
+
+def estimate_tokens(
+    pages: list,                       # PIL images, paths, or (width, height)
+    question: str = '',                # the question
+    board_text: Optional[str] = None,  # the Board's summary
+    role_prompt: Optional[str] = None, # role of the agent
+    min_pixels: int = MIN_PIXELS,      # least area of a page
+    max_pixels: int = MAX_PIXELS,      # greatest area of a page
+    model_path: Optional[str] = None   # directory of a model, for an exact count of the text
+) -> Usage:                            # tokens of the prompt
+    "What a prompt will cost, without a model."
+    from PIL import Image
+    pages = [Image.new('1', p) if isinstance(p, tuple) else p for p in pages]
+    messages = _build_messages(pages, question, board_text, role_prompt)
+    if model_path:
+        p = make_prompt(_processor(str(model_path)), messages, True, min_pixels, max_pixels)
+        return Usage(text_tokens=len(p) - p.image_tokens, image_tokens=p.image_tokens)
+    sizes = [page_image(b, min_pixels, max_pixels)[1] for b in messages[0]['content'] if b['type'] == 'image']
+    text = ''.join(message_blocks(render(messages), 'text'))
+    return Usage(text_tokens=math.ceil(len(text) / 4) + 2 * len(pages) + 6, image_tokens=sum(w * h // 1024 for w, h in sizes), estimated=True)
+
+# %% ../../nbs/00a_qwen.ipynb #0e346970
 def cut(
     text: str,  # decoded output
     stop: tuple # stop strings
@@ -299,16 +337,16 @@ def cut(
     return (text, False) if at < 0 else (text[:at], True)
 
 @patch
-def _reply(self: QwenVLClient, p: Prompt, out: list, s: Sampling, cached: int = 0) -> Reply:
+def _reply(self: QwenVLClient, p: Prompt, out: list, s: Sampling, cached: int = 0, finish: str = '') -> Reply:
     "The reply whose tokens are `out`"
     decode = lambda ids: self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     text, stopped = cut(decode(out), s.stop)
     pad = self.processor.image_token_id
     usage = Usage(text_tokens=len(p) - p.image_tokens, image_tokens=p.image_tokens, cached_tokens=cached, completion_tokens=len(out))
     return Reply(text=text.strip(), raw=decode([t for t in p.ids if t != pad]) + text, usage=usage,
-                 finish='stop' if stopped or out and out[-1] in self.ends else 'length')
+                 finish=finish or ('stop' if stopped or out and out[-1] in self.ends else 'length'))
 
-# %% ../../nbs/00a_qwen.ipynb #11dac4bd
+# %% ../../nbs/00a_qwen.ipynb #6e62b245
 @patch
 def _generate(self: QwenVLClient, p: Prompt, s: Sampling, **gen_kwargs) -> list:
     "Tokens that transformers' `generate` writes"
@@ -323,14 +361,109 @@ def _generate(self: QwenVLClient, p: Prompt, s: Sampling, **gen_kwargs) -> list:
                                   repetition_penalty=float(s.repetition_penalty), **sample | gen_kwargs)
     return out[0, len(p):].tolist()
 
-# %% ../../nbs/00a_qwen.ipynb #307a9521
-_SAMPLING = {f.name for f in fields(Sampling)}
+# %% ../../nbs/00a_qwen.ipynb #568fa4cf
+@patch
+def _key(self: QwenVLClient, p: Prompt) -> str:
+    "What the beginning of `p` is, pages included"
+    from cosee.pages import image_hash
+    settings = json.dumps(self.processor.image_processor.to_dict(), sort_keys=True, default=str)
+    return hashlib.sha256(repr((settings, p.sizes, p.ids[:p.cut], [image_hash(im) for im in p.images])).encode()).hexdigest()
 
 @patch
-def _chat(self: QwenVLClient, messages: list, schema: Optional[dict] = None, min_pixels: Optional[int] = None,
-          max_pixels: Optional[int] = None, **params) -> Reply:
+def _prefix(self: QwenVLClient, p: Prompt, key: str) -> tuple:
+    "(prefix of `p`, was it there already?)"
+    from cosee.models.prefix import empty_prefix, prefill
+    found = self.prefixes.get(key) if self.reuse else None
+    if found: return found, True
+    return (prefill(self.model, inputs_of(self.processor, p).to(self.device), p.cut) if p.cut else empty_prefix(self.model)), False
+
+# %% ../../nbs/00a_qwen.ipynb #6aadb4bf
+_SAMPLING = {f.name for f in fields(Sampling)}
+
+@dataclass
+class Call:
+    "One prompt with its settings."
+    prompt: Prompt    # what is sent
+    s: Sampling       # how tokens are chosen
+    state: Any        # a `GrammarState`, or None for free text
+    extra: dict       # arguments for transformers' `generate`
+
+@patch
+def _call(self: QwenVLClient, messages: list, schema: Optional[dict] = None, min_pixels: Optional[int] = None,
+          max_pixels: Optional[int] = None, schema_penalty: bool = False, **params) -> Call:
+    "Sort the parameters of a call, and refuse what cannot work before anything is computed"
     s = Sampling(**{**GEN_DEFAULTS, **{k: v for k, v in params.items() if k in _SAMPLING}})
-    p = self.prompt(messages, min_pixels, max_pixels)
+    if schema is not None and not schema_penalty: s = replace(s, presence_penalty=0.)
+    p, extra = self.prompt(messages, min_pixels, max_pixels), {k: v for k, v in params.items() if k not in _SAMPLING}
     self._fit(p, s.max_new_tokens)
-    out = self._generate(p, s, **{k: v for k, v in params.items() if k not in _SAMPLING})
-    return self._reply(p, out, s)
+    if schema is not None and extra: raise ValueError(f"{', '.join(extra)}: arguments of generate do not go with a schema")
+    return Call(p, s, self._grammar(schema, s), extra)
+
+@patch
+def _grammar(self: QwenVLClient, schema, s: Sampling):
+    if schema is None: return None
+    from cosee.models.grammar import JsonGrammar
+    return JsonGrammar(schema, self.tokenizer).start(s.max_new_tokens)
+
+# %% ../../nbs/00a_qwen.ipynb #1882fc61
+@patch
+def _write(self: QwenVLClient, calls: list, key: str) -> list:
+    "Replies to `calls`, which all begin with the prefix `key`"
+    from cosee.models.prefix import PrefixCache, best_tail, take_tail
+    with self._lock:
+        prefix, found = self._prefix(calls[0].prompt, key)
+        behind = [c.prompt.ids[prefix.length:] for c in calls]
+        n, tail = best_tail(prefix, behind)
+        rows = [Row(c.prompt.ids, prefix.length, c.s, self.ends, c.state, self.fast_forward, n, self.tokenizer.decode,
+                    cached=n + prefix.length * (found or i > 0)) for i, c in enumerate(calls)]
+        def keep(cache):
+            new = [(tuple(ids), take_tail(cache, i, len(ids))) for i, ids in enumerate(behind[:2])]
+            prefix.tails = (new + [t for t in prefix.tails if t[0] not in map(tuple, behind)])[:4]
+        self.passes += write(self.model, PrefixCache(prefix, tail), rows, keep if self.reuse else None)
+        if self.reuse: self.prefixes.put(key, prefix)
+    return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish) for c, r in zip(calls, rows)]
+
+# %% ../../nbs/00a_qwen.ipynb #a0a57c89
+@patch
+def _group(self: QwenVLClient, calls: list) -> dict:
+    "(key of the prefix, must it go the plain way?, what keeps lone calls apart) -> indices of its calls"
+    groups = {}
+    for i, c in enumerate(calls):
+        if isinstance(c, Exception): continue
+        plain = bool(c.extra) or not self.reuse and c.state is None
+        key = (self._key(c.prompt), False, 0) if self.reuse and not plain else ('', plain, i)
+        groups.setdefault(key, []).append(i)
+    return groups
+
+@patch
+def _run(self: QwenVLClient, calls: list) -> list:
+    "Replies, or exceptions, in the order of `calls`"
+    out = list(calls)
+    for (key, plain, _), which in self._group(calls).items():
+        for i in range(0, len(which), self.max_rows):
+            part = which[i:i + self.max_rows]
+            c = calls[part[0]]
+            try: replies = ([self._reply(c.prompt, self._generate(c.prompt, c.s, **c.extra), c.s)] if plain
+                            else self._write([calls[j] for j in part], key))
+            except Exception as e: replies = [e] * len(part)
+            for j, r in zip(part, replies): out[j] = r
+    return out
+
+# %% ../../nbs/00a_qwen.ipynb #de02ece9
+@patch
+def _chat(self: QwenVLClient, messages: list, schema: Optional[dict] = None, **params) -> Reply:
+    reply = self._run([self._call(messages, schema, **params)])[0]
+    if isinstance(reply, Exception): raise reply
+    return reply
+
+@patch
+def _chat_batch(self: QwenVLClient, batch: list, schemas: list, params: list) -> list:
+    calls, seen = [], {}
+    for m, schema, kw in zip(batch, schemas, params, strict=True):
+        try: c = self._call(m, schema, **kw)
+        except Exception as e: calls.append(e); continue
+        same = repr((c.prompt.ids, c.s, schema, [id(im) for im in c.prompt.images]))
+        if c.s.seed is not None: c.s = replace(c.s, seed=c.s.seed + seen.get(same, 0))
+        seen[same] = seen.get(same, 0) + 1
+        calls.append(c)
+    return self._run(calls)

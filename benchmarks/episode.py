@@ -1,0 +1,232 @@
+"""What an episode costs: one prefill for all calls, against computing every call in full.
+
+    python benchmarks/episode.py                         # a table
+    python benchmarks/episode.py --json > results.jsonl  # one JSON object a line
+    python benchmarks/episode.py --size 4b --model DIR   # on a GPU, with real weights
+
+Each way runs in a process of its own on one thread; CPU time is that of the whole process from the first call to the
+last (loading excluded), peak memory that of the whole process. Weights are random: the values change no cost.
+"""
+import argparse, json, os, random, resource, statistics, subprocess, sys, tempfile, time
+
+NOTE, QUESTION, ROLE, NEW = 32, 24, 120, 48  # tokens of a note, a question, a role prompt, a reply
+SCHEMA = dict(type='object', required=['action', 'content', 'view', 'confidence'], properties=dict(
+    action=dict(enum=['INSPECT']), content=dict(type='string', minLength=60, maxLength=60),
+    view=dict(type='object', required=['page', 'bbox_2d'], properties=dict(
+        page=dict(type='integer', minimum=1, maximum=12),
+        bbox_2d=dict(type='array', items=dict(type='integer', minimum=100, maximum=999), minItems=4, maxItems=4))),
+    confidence=dict(type='number', enum=[0.5, 0.9])))
+
+
+def page(seed):
+    "A page of text of 620x877 pixels: 513 image tokens"
+    from PIL import Image, ImageDraw
+    rng, im = random.Random(seed), Image.new('RGB', (620, 877), 'white')
+    draw = ImageDraw.Draw(im)
+    for y in range(30, 850, 16):
+        draw.text((30, y), ' '.join(''.join(rng.choices('aeinorst', k=rng.randint(2, 9))) for _ in range(14))[:90], fill='black')
+    return im
+
+
+def text(client, n, seed):
+    "About `n` tokens of words"
+    rng, words = random.Random(seed), 'total page table report invoice number answer quarterly sales note see row'.split()
+    out = rng.choice(words)
+    while len(client.tokenizer.encode(out)) < n: out += ' ' + rng.choice(words)
+    return out
+
+
+def prompts(client, pages, agents, steps, question=0, sequential=True):
+    "The messages of an episode; a list of steps, each a list of calls. Notes do not depend on replies."
+    q, roles, notes, out = text(client, QUESTION, question), [text(client, ROLE, 100 + a) for a in range(agents)], [], []
+    for step in range(steps):
+        old, calls = len(notes), []
+        for a in range(agents):
+            seen = notes if sequential else notes[:old]
+            board = '[Page 1]\n' + '\n'.join(seen) if seen else None
+            calls.append(client.build_messages(pages, q, board, roles[a]))
+            notes.append(f'- (#{len(notes) + 1}, agent {a}, step {step + 1}) ' + text(client, NOTE, 1000 * question + len(notes)))
+        out.append(calls)
+    return out
+
+
+def tokens_of(client, reply):
+    return reply.raw[-200:], reply.usage.completion_tokens
+
+
+class VisionReuse:
+    "transformers' `generate` with the outputs of the vision tower kept: way (b)"
+    def __init__(self, client): self.client, self.kept = client, {}
+
+    def __call__(self, messages, s):
+        import torch
+        from cosee.models.qwen_vl_wrapper import inputs_of
+        c = self.client
+        p = c.prompt(messages)
+        key = c._key(p)
+        with torch.inference_mode():
+            if key not in self.kept:
+                x = inputs_of(c.processor, p)
+                seen = c.model.get_image_features(x.pop('pixel_values'), x['image_grid_thw'])
+                self.kept[key] = seen, x['image_grid_thw']
+            seen, grid = self.kept[key]
+            ids = torch.tensor([p.ids])
+            kinds = (ids == c.processor.image_token_id).int()
+            out = c.model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), mm_token_type_ids=kinds, image_grid_thw=grid,
+                                   mm_encoder_outputs={'image': seen}, do_sample=False, max_new_tokens=s.max_new_tokens)
+        return c._reply(p, out[0, len(p):].tolist(), s)
+
+
+def child(a):
+    "Run one way and report its cost"
+    import torch
+    torch.set_num_threads(a['threads'])
+    from transformers.utils import logging
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    from cosee.models.decode import Sampling
+    from cosee.models.qwen_vl_wrapper import QwenVLClient
+    plain = a['mode'] in ('plain', 'vision')
+    client = QwenVLClient(a['model'], device=a['device'], reuse=not plain, fast_forward=a['mode'] != 'slow_forward')
+    client.ends, client.model.generation_config.eos_token_id = {-1}, None
+    pages = [page(i) for i in range(a['pages'])]
+    s = dict(max_new_tokens=a['new'], temperature=0, presence_penalty=0)
+    vision, outs = VisionReuse(client), {}
+
+    def ask(batch, **kw):
+        if a['mode'] == 'vision': replies = [vision(m, Sampling(**s)) for m in batch]
+        elif a['mode'] == 'parallel': replies = client.chat_batch(batch, **s | kw)
+        else: replies = [client.chat(m, **s | kw) for m in batch]
+        for m, r in zip(batch, replies): outs[json.dumps([b.get('text') for b in m[0]['content']])] = tokens_of(client, r)
+
+    work = a['work']
+    if work == 'samples':
+        batch = prompts(client, pages, 1, 1)[0] * 5
+        def run():
+            s.update(temperature=1., seed=0)
+            if not plain: return client.chat_batch(batch, **s)
+            from cosee.models.qwen_vl_wrapper import inputs_of
+            with torch.inference_mode():
+                client.model.generate(**inputs_of(client.processor, client.prompt(batch[0])), do_sample=True, top_k=20, top_p=.8,
+                                      num_return_sequences=5, max_new_tokens=a['new'])
+    elif work == 'questions':
+        batch = [prompts(client, pages, 1, 1, q)[0][0] for q in range(10)]
+        run = lambda: ask(batch)
+    elif work == 'one call':
+        batch = prompts(client, pages, a['agents'], a['steps'])[-1][-1:]
+        run = lambda: ask(batch)
+    elif work == 'actions':
+        steps = prompts(client, pages, a['agents'], a['steps'])
+        run = lambda: [ask(calls, schema=SCHEMA, max_new_tokens=256, temperature=1., seed=1) for calls in steps]
+    else:
+        episodes = [prompts(client, pages, a['agents'], a['steps'], e, a['mode'] != 'parallel') for e in range(a['episodes'])]
+        run = lambda: [ask(calls) for ep in episodes for calls in ep]
+    before = time.process_time()
+    run()
+    cpu = time.process_time() - before
+    out = dict(cpu_s=cpu, peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, passes=client.passes, outs=outs)
+    if a['mode'] == 'plain' and work == 'episode': out['shares'] = shares(client, pages, a, s, cpu)
+    return out
+
+
+def shares(client, pages, a, s, cpu):
+    "CPU time of pages, of the rest of the prompt and of decoding in one plain call"
+    from cosee.models.prefix import prefill
+    from cosee.models.qwen_vl_wrapper import inputs_of
+    import torch
+    calls = a['agents'] * a['steps']
+    m = prompts(client, pages, a['agents'], a['steps'])[a['steps'] // 2][0]
+    def took(f):
+        before = time.process_time(); f(); return time.process_time() - before
+    p = client.prompt(m)
+    with torch.inference_mode():
+        pages_s = took(lambda: prefill(client.model, inputs_of(client.processor, p).to(client.device), p.cut))
+    prompt_s = took(lambda: client.chat(m, **s | dict(max_new_tokens=1)))
+    call = cpu / calls
+    P, S, D = pages_s, max(0., prompt_s - pages_s), call - max(prompt_s, pages_s)
+    return dict(share_pages=P / call, share_prompt=S / call, share_decode=D / call, bound=calls * call / (P + calls * (S + D)),
+                pages_s=P, prompt_s=S, decode_s=D)
+
+
+def measure(**a):
+    "One way in a fresh process"
+    env = os.environ | dict(OMP_NUM_THREADS=str(a['threads']), TOKENIZERS_PARALLELISM='false', HF_HUB_OFFLINE='1')
+    r = subprocess.run([sys.executable, __file__, '--child', json.dumps(a)], capture_output=True, text=True, env=env)
+    if r.returncode: raise SystemExit(r.stderr[-3000:])
+    return json.loads(r.stdout.splitlines()[-1])
+
+
+def agree(a, b):
+    "How many prompts that both ways answered were answered alike: 'same/all'"
+    both = [k for k in a if k in b]
+    return f'{sum(a[k] == b[k] for k in both)}/{len(both)}' if both else ''
+
+
+PLAN = {  # work: (pages, ways)
+    'episode': ((1, 4, 12, 20), ('plain', 'vision', 'turns', 'parallel')),
+    'episodes': ((12,), ('turns', 'parallel')),
+    'samples': ((4,), ('plain', 'turns')),
+    'questions': ((12,), ('turns', 'parallel')),
+    'actions': ((4,), ('slow_forward', 'turns')),
+    'one call': ((4, 12), ('plain',)),
+}
+
+
+def bench(args, model):
+    plain = {}
+    for work, (pages, ways) in PLAN.items():
+        if args.work and work not in args.work: continue
+        for n in args.pages or pages:
+            if n not in pages and not args.pages: continue
+            for mode in ways:
+                if args.ways and mode not in args.ways and mode != 'plain': continue
+                a = dict(work=work, mode=mode, pages=n, agents=args.agents, steps=args.steps, model=model, device=args.device,
+                         threads=args.threads, new=args.new, episodes=10 if work == 'episodes' else 1)
+                runs = [measure(**a) for _ in range(args.repeat)]
+                yield row(a, runs, plain)
+
+
+def row(a, runs, plain):
+    "The median of the runs as a line of the table; `plain` remembers what plain calls cost"
+    cpu, work, n = statistics.median(r['cpu_s'] for r in runs), a['work'], a['pages']
+    out = dict(work=work, mode=a['mode'], pages=n, agents=a['agents'], steps=a['steps'], cpu_s=round(cpu, 2),
+               peak_mb=round(statistics.median(r['peak_mb'] for r in runs)), passes=runs[0]['passes'])
+    if a['mode'] == 'plain': plain[work, n] = cpu, runs[0]['outs']
+    if a['mode'] == 'plain' and 'shares' in runs[0]: out.update({k: round(v, 3) for k, v in runs[0]['shares'].items()})
+    base, outs = plain.get((work, n)) or (None, {})
+    calls = a['agents'] * a['steps']
+    if ('episode', n) in plain and work in ('episodes', 'questions'):   # as many plain calls as these, of the same length
+        base = plain['episode', n][0] * (10 if work == 'episodes' else 10 / calls)
+    if base: out['ratio'] = round(base / cpu, 2)
+    if outs and work != 'samples': out['identical'] = agree(outs, runs[0]['outs'])
+    return out
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument('--json', action='store_true', help='one JSON object a line')
+    p.add_argument('--size', default='bench', help="random weights: 'test', 'bench' (37 M parameters) or '4b'")
+    p.add_argument('--model', help='directory of a model instead')
+    p.add_argument('--device', default='cpu')
+    p.add_argument('--threads', type=int, default=1)
+    p.add_argument('--repeat', type=int, default=3, help='runs of which the median counts')
+    p.add_argument('--agents', type=int, default=3)
+    p.add_argument('--steps', type=int, default=3)
+    p.add_argument('--new', type=int, default=NEW, help='tokens of a reply')
+    p.add_argument('--pages', type=int, nargs='*')
+    p.add_argument('--work', nargs='*', choices=list(PLAN))
+    p.add_argument('--ways', nargs='*')
+    p.add_argument('--child', help=argparse.SUPPRESS)
+    args = p.parse_args()
+    if args.child: return print(json.dumps(child(json.loads(args.child))))
+    with tempfile.TemporaryDirectory() as folder:
+        if not args.model:
+            from cosee.models.tiny import random_checkpoint
+            args.model = subprocess.run([sys.executable, '-c', f'from cosee.models.tiny import *; print(random_checkpoint({folder!r}, {args.size!r}))'],
+                                        capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+        for line in bench(args, args.model):
+            if args.json: print(json.dumps(line), flush=True)
+            else: print('  '.join(f'{k}={v}' for k, v in line.items()), flush=True)
+
+
+if __name__ == '__main__': main()
