@@ -19,7 +19,7 @@ from fastcore.basics import patch
 from .words import (address, company, fields_of, filler, locales, make_value, money, names, number,
                                   person, styles, tables_of)
 
-# %% ../../nbs/04x_made.ipynb #cffcdfa2
+# %% ../../nbs/04x_made.ipynb #891b9aa8
 class Sheet:
     "Pages of a PDF under construction: draws, and remembers what stands where"
     def __init__(self,
@@ -32,6 +32,7 @@ class Sheet:
         self.canvas = Canvas(self.buf, pagesize=size, invariant=1, pageCompression=0)
         self.kind, self.rng, self.style, (self.w, self.h) = kind, rng, style, size
         self.page, self.facts, self.marks, self.used, self.title = 1, [], [], set(), ""
+        self.rows, self.section = {}, ""
         self.look = make_look(rng, style)
         self.loc, self.x, self.y = self.look["loc"], self.look["margin"], self.look["margin"]
 
@@ -131,7 +132,7 @@ def turn(self: Sheet):
 def _bottom(self: Sheet): return self.h - 48
 Sheet.bottom = _bottom
 
-# %% ../../nbs/04x_made.ipynb #14246871
+# %% ../../nbs/04x_made.ipynb #ddbb7315
 @patch
 def need(self: Sheet,
          height: float # points
@@ -145,7 +146,7 @@ def heading(self: Sheet, s: str, size: float=13, gap: float=8) -> tuple:
     "A heading at the cursor, kept with at least a few lines behind it"
     k = self.look; self.y += gap; self.need(size + 70)
     size = fit(s, k["bold"], size, self.width)
-    b = self.text(self.x, self.y, s, size, k["bold"], k["accent"]); self.y += 1.55*size
+    b = self.text(self.x, self.y, s, size, k["bold"], k["accent"]); self.y += 1.55*size; self.section = s
     return b
 
 # %% ../../nbs/04x_made.ipynb #352e27ce
@@ -204,7 +205,7 @@ def _odd(label: str, quote=()) -> bool:
     "Does a label read badly behind 'What is the'?"
     return label in quote or bool(_loose.search(label))
 
-# %% ../../nbs/04x_made.ipynb #370657ea
+# %% ../../nbs/04x_made.ipynb #ce16b20b
 @patch
 def fact(self: Sheet, e: dict, # an entry: field, label, value
          bbox: tuple, # box of the value in 0-1
@@ -214,7 +215,7 @@ def fact(self: Sheet, e: dict, # an entry: field, label, value
     f, v = e["field"], e["value"]
     self.facts.append(dict(where=where, key=f["key"], type=f["type"], spec=f["spec"], label=e["label"], value=v["text"],
         sort=v["sort"], also=v["also"], ask=f["ask"], say=f.get("say", []), odd=_odd(e["label"], f.get("quote", ())),
-        page=self.page, bbox=bbox, small=False, row=None, title=None) | extra)
+        page=self.page, bbox=bbox, small=False, row=None, title=None, section=self.section) | extra)
 
 # %% ../../nbs/04x_made.ipynb #8e2177f5
 @patch
@@ -320,17 +321,16 @@ def fields(self: Sheet, es: list, # entries
     if es: _layouts[layout or self.look["fields"]](self, es, self.x if x is None else x, w or self.width)
     self.y += 6
 
-# %% ../../nbs/04x_made.ipynb #69680fab
+# %% ../../nbs/04x_made.ipynb #4ba9c614
 @patch
 def row_name(self: Sheet, spec: str) -> dict:
     "A value for the first column that no other row of the document has; models come in near-identical pairs"
+    old = self.rows.setdefault(spec, []); taken = {n for ns in self.rows.values() for n in ns}
     for _ in range(400):
         v = make_value(spec, self.rng, self.loc)
-        near = [n for n in self.used if isinstance(n, tuple) and n[0] == spec]
-        if near and spec.endswith(("-@", "0-@")) and self.rng.random() < .5:
-            v = dict(v, text=self.rng.choice(sorted(near))[1][:-1] + self.rng.choice("ABCDEFGHKLMNPRSTUVWXYZ"))
-        if (spec, v["text"]) not in self.used and not any(n[1] == v["text"] for n in near):
-            self.used.add((spec, v["text"])); return v
+        if old and spec.endswith("-@") and self.rng.random() < .5:
+            v = dict(v, text=self.rng.choice(old)[:-1] + self.rng.choice("ABCDEFGHKLMNPRSTUVWXYZ"))
+        if v["text"] not in taken: old.append(v["text"]); return v
     return None
 
 # %% ../../nbs/04x_made.ipynb #89622aa8
@@ -382,7 +382,7 @@ def _cells(sh, style, x, ws, h, texts, size, rights, i=0, head=False, last=False
     sh.y += h
     return out
 
-# %% ../../nbs/04x_made.ipynb #be9a4b6f
+# %% ../../nbs/04x_made.ipynb #af192204
 @patch
 def table(self: Sheet, name: str, # a key of the tables
           n: int=6, # rows
@@ -394,6 +394,8 @@ def table(self: Sheet, name: str, # a key of the tables
     t, fs, data = _table_data(self, name, n, ncols, rows)
     if change: change(fs, data)
     title = self.rng.choice(t["titles"]) if title is None else title
+    if title in self.used: title = next(s for i in range(2, 99) if (s := f"{title} ({i})") not in self.used)
+    if title: self.used.add(title)
     head = [self.rng.choice(t["row_labels"])] + [f["label"] for f in fs]
     if title: self.heading(title, self.look["size"]+2.5)
     rights = [False] + [f["type"] in _numeric for f in fs]
@@ -414,19 +416,30 @@ def _rows(self: Sheet, fs, data, head, rights, size, ws, title):
             e = dict(field=f, label=f["label"], value=v)
             self.fact(e, b, "cell", row=r[0]["text"], row_bbox=bs[0], row_label=head[0], title=title)
 
-# %% ../../nbs/04x_made.ipynb #fb867a80
+# %% ../../nbs/04x_made.ipynb #6947a3fa
 def _label_in(l):
     "A label within a sentence: small first letter, unless the first word is an abbreviation"
     w = l.split()[0]
     return l if sum(c.isupper() for c in w) > 1 or w in ("P.O.", "IBAN") else l[0].lower() + l[1:]
 
-_says = dict(dev=["The {l} is {v}.", "The {l} stands at {v}.", "Please note that the {l} is {v}.", "The {l} has been set to {v}."],
-             held_out=["As {l}, {v} has been agreed.", "We have recorded {v} as {l}.", "It was decided on {v} as {l}."])
+_says = dict(
+    dev=dict(loose=["{L}: {v}."], plural=["The {l} are {v}.", "Please note the {l}: {v}."], word=["The {l} is {v}.", "Please note that the {l} is {v}."],
+             amount=["The {l} is {v}.", "The {l} stands at {v}.", "The {l} has been set to {v}.", "Please note that the {l} is {v}."]),
+    held_out=dict(loose=["{L} - {v}."], plural=["As {l}, we list {v}."], word=["As {l}, we name {v}.", "We have entered {v} as {l}."],
+                  amount=["As {l}, {v} has been agreed.", "We have recorded {v} as {l}.", "It was decided on {v} as {l}."]))
+_mass = {"address", "status", "business", "headquarters", "class", "basis", "customs", "process", "access", "progress", "illness"}
+_done = re.compile(r"s (shipped|sold|reported|earned|taken|dispatched|handled|requested|answered|used|lost|tried|given|increase)$", re.I)
+
+def _plural(label):
+    last = label.split()[-1].lower()
+    return bool(_done.search(label)) or last.endswith("s") and not last.endswith("ss") and last not in _mass and " of " not in label.lower()
 
 def says(sh: Sheet, e: dict) -> list: # parts of a paragraph
     "A sentence that states an entry"
     l = _label_in(e["label"])
-    form = "{L}: {v}." if _odd(e["label"], e["field"].get("quote", ())) else "The {l} is {v}." if e["field"]["type"] == "pick" and sh.style == "dev" else sh.rng.choice(_says[sh.style])
+    f = dict(label=l, type=e["field"]["type"], odd=_odd(e["label"], e["field"].get("quote", ())))
+    what = "loose" if f["odd"] else "plural" if _plural(l) else "amount" if f["type"] in _numeric | {"date", "time"} else "word"
+    form = sh.rng.choice(_says[sh.style][what])
     a, b = form.format(l=l, L=e["label"], v="\0").split("\0")
     return [a.strip(), e, b] if a.strip() else [e, b]
 
@@ -463,7 +476,15 @@ def prose(self: Sheet, parts: list, # strings and entries
         self.y += 1.4*size
     self.y += gap
 
-# %% ../../nbs/04x_made.ipynb #20aa41b8
+# %% ../../nbs/04x_made.ipynb #80c0aaa0
+@patch
+def words(self: Sheet, n: int) -> str:
+    "`n` sentences without facts, none twice until all are used"
+    if not getattr(self, "_words", None): self._words = filler(self.rng, 20, self.style).split(". ")
+    out = [self._words.pop().rstrip(".") + "." for _ in range(min(n, len(self._words)))]
+    return " ".join(out)
+
+# %% ../../nbs/04x_made.ipynb #3d2a2c54
 @patch
 def small_print(self: Sheet, n: int=4):
     "Legal lines in tiny letters at the foot of the page"
@@ -479,7 +500,7 @@ def small_print(self: Sheet, n: int=4):
         self.fact(e, vb, label_bbox=lb, small=True); x += lw + vw + 3*size
     self.y = y
 
-# %% ../../nbs/04x_made.ipynb #16295f2a
+# %% ../../nbs/04x_made.ipynb #68e28cac
 _charts = dict(dev=[("Units sold", "quarter"), ("Visitors", "month"), ("Complaints", "branch"), ("Orders", "branch"),
                     ("Energy use in MWh", "month"), ("Revenue in thousand EUR", "quarter"), ("New customers", "month")],
                held_out=[("Parcels handled", "town"), ("Calls answered", "weekday"), ("Scrap in kg", "shift"),
@@ -496,7 +517,7 @@ def _chart_data(sh):
              ask=[dict(dev="How did {row} do in the chart of %s?", held_out="What was reached by {row}, going by the bars of %s?")[sh.style] % _label_in(what)])
     return f"{what} by {by}", what, f, [(c, dict(text=number(x, sh.loc), sort=x, also=[])) for c, x in zip(cats, xs)]
 
-# %% ../../nbs/04x_made.ipynb #10df8e3b
+# %% ../../nbs/04x_made.ipynb #88d09ef3
 @patch
 def chart(self: Sheet, h: float=150, w: float=None):
     "A bar chart with value labels at the cursor"
@@ -517,7 +538,7 @@ def chart(self: Sheet, h: float=150, w: float=None):
         self.fact(dict(field=f, label=what, value=v), vb, "bar", row=c, row_bbox=cb, row_label=title.split(" by ")[-1], title=title)
     self.y += h + 8
 
-# %% ../../nbs/04x_made.ipynb #944715d2
+# %% ../../nbs/04x_made.ipynb #893d5159
 kinds: dict = {}
 _a4, _letter = (595, 842), (612, 792)
 nouns = dict(invoice=("invoice", "bill"), form=("form", "application"), report=("report", "publication"),
@@ -531,7 +552,7 @@ def kind(*sizes, # page sizes in points to choose from
     def _f(f): kinds[f.__name__.strip("_")] = dict(write=f, sizes=sizes, pages=pages); return f
     return _f
 
-# %% ../../nbs/04x_made.ipynb #18ade9d1
+# %% ../../nbs/04x_made.ipynb #7660a514
 def _letterhead(sh, name):
     "Name and address of the sender, at the left, right or centre, perhaps on a band"
     k, r = sh.look, sh.rng; a = r.choice(["left", "right"] if sh.style == "dev" else ["center", "band"])
@@ -549,13 +570,13 @@ def _addressee(sh, name=None):
     for s in (name or company(sh.rng), *address(sh.rng).split(", ")): sh.text(sh.x, sh.y, s); sh.y += 1.4*sh.look["size"]
     sh.y += 12
 
-# %% ../../nbs/04x_made.ipynb #50433e79
+# %% ../../nbs/04x_made.ipynb #051b6e0b
 def _sections(sh, pages, tables):
     "Sections of prose, tables and charts until the document has `pages` pages"
     while sh.page < pages or (sh.page == pages and sh.y < .45*sh.h and pages > 1):
         sh.heading(sh.rng.choice(_heads[sh.style]) if sh.rng.random() < .6 else sh.rng.choice(_heads[sh.style]) + " in detail")
         es = sh.draw(1) + sh.draw(1, "common") if sh.rng.random() < .6 else sh.draw(2)
-        sh.prose([filler(sh.rng, sh.rng.randint(1, 4), sh.style), *(p for e in es for p in says(sh, e)), filler(sh.rng, 2, sh.style)])
+        sh.prose([sh.words(sh.rng.randint(1, 4)), *(p for e in es for p in says(sh, e)), sh.words(2)])
         what = sh.rng.random()
         if what < .65: sh.table(sh.rng.choice(tables), sh.rng.choice([4, 6, 9, 14, 26]))
         elif what < .85: sh.chart()
@@ -564,7 +585,7 @@ def _sections(sh, pages, tables):
 _heads = dict(dev=["Overview", "Background", "Results", "Operations", "Outlook", "Organisation", "Resources", "Method"],
               held_out=["In short", "Where we come from", "What was found", "Day to day", "What comes next", "People", "Means"])
 
-# %% ../../nbs/04x_made.ipynb #d4ad6ef0
+# %% ../../nbs/04x_made.ipynb #2fb3c95e
 def _priced(sh):
     "Makes amounts the product of quantity and unit price"
     def change(fs, rows):
@@ -581,19 +602,20 @@ def _totals(sh, rows):
     for e in es:
         sh.put(e, sh.w-sh.x-220, sh.y, sh.w-sh.x-4, sh.y, 110, align="right", bold=e is es[-1]); sh.y += 1.7*k["size"]
 
-# %% ../../nbs/04x_made.ipynb #8f212db5
+# %% ../../nbs/04x_made.ipynb #f62c68e6
 @kind(_a4, _letter, pages=(1, 2))
 def _invoice(sh, pages):
     name = company(sh.rng); sh.title = f"{dict(dev='Invoice', held_out='Bill')[sh.style]} {name}"; _letterhead(sh, name)
     _addressee(sh); sh.heading(sh.rng.choice(dict(dev=["Invoice", "INVOICE", "Tax invoice"], held_out=["Bill", "Statement of charges"])[sh.style]), 17)
     money_keys = [f"invoice.{k}" for k in ("net_total", "vat_amount", "gross_total")]
     sh.fields(sh.draw(sh.rng.randint(5, 9), skip=money_keys))
-    t = sh.table("items", sh.rng.randint(3, 8) if pages == 1 else 26*(pages-1), title="", change=_priced(sh))
+    t = sh.table("items", sh.rng.randint(3, 8) if pages == 1 else min(26*(pages-1), 160), title="", change=_priced(sh))
     _totals(sh, t["rows"]); sh.y += 14
-    es = sh.draw(2, skip=money_keys) + sh.draw(1, "common"); sh.prose([p for e in es for p in says(sh, e)] + [filler(sh.rng, 1, sh.style)])
+    es = sh.draw(2, skip=money_keys) + sh.draw(1, "common"); sh.prose([p for e in es for p in says(sh, e)] + [sh.words(1)])
+    _sections(sh, pages, ["services", "contacts"])
     if sh.rng.random() < .8: sh.small_print(sh.rng.randint(2, 5))
 
-# %% ../../nbs/04x_made.ipynb #78bd5795
+# %% ../../nbs/04x_made.ipynb #423fe62e
 def _choices(sh, e):
     "The options of a field, the chosen one marked"
     opts = sorted({o.strip() for o in e["field"]["spec"][5:].split(";")}); s = sh.look["size"]; sh.need(3*s)
@@ -614,11 +636,11 @@ _part_keys = ["full_name date_of_birth place_of_birth nationality marital_status
 _form_titles = dict(dev=["Application for membership", "Visa application form", "Registration form", "Personnel questionnaire"],
                     held_out=["Request for admission", "Enrolment sheet", "Intake record", "Entry permit request"])
 
-# %% ../../nbs/04x_made.ipynb #c44fcc42
+# %% ../../nbs/04x_made.ipynb #249ebb86
 @kind(_a4, _letter, pages=(1, 2))
 def _form(sh, pages):
     sh.title = sh.rng.choice(_form_titles[sh.style]); sh.heading(sh.title, 18)
-    sh.prose([filler(sh.rng, 1, sh.style)], .85*sh.look["size"])
+    sh.prose([sh.words(1)], .85*sh.look["size"])
     for i, p in enumerate(_parts[sh.style][:5 if pages > 1 else sh.rng.randint(3, 5)]):
         es = sh.draw(sh.rng.randint(3, 6), only=[f"form.{k}" for k in _part_keys[i].split()]) if i < 4 else sh.draw(2, "common")
         if not es: continue
@@ -629,7 +651,7 @@ def _form(sh, pages):
         for e in ticks: _choices(sh, e)
     _sections(sh, pages, ["services", "contacts"]); sh.small_print(2)
 
-# %% ../../nbs/04x_made.ipynb #a74562bd
+# %% ../../nbs/04x_made.ipynb #ddeb7d86
 _report_titles = dict(dev=["Annual report", "Quarterly report", "Progress report", "Management report"],
                       held_out=["Year in review", "Findings", "State of affairs", "Accounts and activities"])
 
@@ -637,7 +659,7 @@ def _directory(sh, rows):
     "A directory of the managers of the projects"
     people = list(dict.fromkeys(v["text"] for r in rows for v in r if (" " in v["text"] and v["sort"] is None)))
     people = [p for p in people if p.split()[0] in names["first"]][:18]
-    sh.used |= {("person", p) for p in people}
+    sh.rows.setdefault("person", []).extend(people)
     if people: sh.table("contacts", rows=[dict(text=p, sort=None, also=[]) for p in people])
 
 @kind(_a4, _letter, pages=(3, 6))
@@ -647,21 +669,21 @@ def _report(sh, pages):
     sh.heading(what, 26); sh.heading(name, 15); sh.y += 14; sh.fields(sh.draw(5) + sh.draw(1, "common"))
     if pages > 2: sh.small_print(3); sh.turn()
     sh.heading(_heads[sh.style][0], 15); es = sh.draw(3)
-    sh.prose([filler(sh.rng, 3, sh.style), *(p for e in es for p in says(sh, e)), filler(sh.rng, 2, sh.style)])
+    sh.prose([sh.words(3), *(p for e in es for p in says(sh, e)), sh.words(2)])
     sh.table("regions", sh.rng.randint(4, 7), 4); sh.chart()
     rows = sh.table("projects", sh.rng.randint(8, 14) if pages < 4 else sh.rng.randint(38, 48))["rows"]
     _sections(sh, pages-1, ["stock", "staffing"])
     if pages > 2: sh.turn()
     _directory(sh, rows)
 
-# %% ../../nbs/04x_made.ipynb #760fb52e
+# %% ../../nbs/04x_made.ipynb #467f6c8d
 _slide_titles = dict(dev=["Where we stand", "Key figures", "Next steps", "Plan", "Market", "Team", "Risks", "Progress", "Goals"],
                      held_out=["At a glance", "Numbers to remember", "The road ahead", "Who does what", "Our bet", "Watch out"])
 
 def _slide(sh, title):
     "Begins a slide with its title"
     if sh.marks: sh.turn()
-    k = sh.look
+    k, sh.section = sh.look, title
     if sh.style == "dev": sh.rect(0, 0, 14, sh.h, fill=k["accent"])
     else: sh.rect(0, sh.h-12, sh.w, 12, fill=k["accent"])
     sh.y = 34; sh.text(sh.x, sh.y, title, 26, k["bold"], k["accent"]); sh.y += 56
@@ -677,7 +699,7 @@ def _bullets(sh, es):
             lb = sh.text(sh.x+20, sh.y, l, s); vb = sh.text(sh.x+20+lw, sh.y, e["value"]["text"], fit(e["value"]["text"], sh.look["font"], s, sh.width-30-lw))
             sh.fact(e, vb, label_bbox=lb, title=None); sh.y += 1.9*s
 
-# %% ../../nbs/04x_made.ipynb #9e31fa1a
+# %% ../../nbs/04x_made.ipynb #c75c5a8b
 def _big_numbers(sh, es):
     "Large numbers with what they mean below them (dev) or above them (held out)"
     w, up = sh.width/max(1, len(es)), sh.style == "held_out"
@@ -697,7 +719,7 @@ def _title_slide(sh):
         l = e["label"] + ": "; lw = text_width(l, k["font"], 16); x = .5*sh.w - 120
         lb = sh.text(x, y, l.strip(), 16); vb = sh.text(x+lw, y, e["value"]["text"], 16); sh.fact(e, vb, label_bbox=lb); y += 30
 
-# %% ../../nbs/04x_made.ipynb #aaecdd78
+# %% ../../nbs/04x_made.ipynb #22880987
 def _slide_body(sh, i, shown):
     "One slide of a kind that changes with `i`"
     what = ["bullets", "table", "chart", "numbers", "team", "directory"][i % 6]
@@ -716,13 +738,13 @@ def _slides(sh, pages):
     _title_slide(sh); shown, i = [], 0
     while sh.page < pages: _slide_body(sh, i, shown); i += 1
 
-# %% ../../nbs/04x_made.ipynb #8cbbb1e4
+# %% ../../nbs/04x_made.ipynb #32087488
 @kind(_a4, _letter, pages=(1, 3))
 def _datasheet(sh, pages):
     model = make_value("product", sh.rng, sh.loc)["text"]; thing = sh.rng.choice(names["thing"])
     sh.title = f"{dict(dev='Data sheet', held_out='Specification')[sh.style]} {thing} {model}"; k = sh.look
     sh.rect(sh.x, sh.y, sh.width, 5, fill=k["accent"]); sh.y += 16
-    sh.heading(f"{thing.capitalize()} {model}", 20); sh.prose([filler(sh.rng, 3, sh.style)])
+    sh.heading(f"{thing.capitalize()} {model}", 20); sh.prose([sh.words(3)])
     sh.heading(dict(dev="Technical data", held_out="Characteristics")[sh.style]); sh.fields(sh.draw(sh.rng.randint(7, 12)))
     sh.table("models", sh.rng.randint(3, 6), 4)
     if pages > 1: sh.table("stock", 12 + 10*(pages-2), 4)
@@ -737,21 +759,21 @@ def _contract(sh, pages):
     sh.fields(sh.draw(5, only=[f"contract.{k}" for k in ("client", "contractor", "contract_number", "effective_date", "expiry_date")]))
     for i, c in enumerate(_clauses[sh.style]):
         sh.heading(f"§ {i+1} {c}" if sh.style == "dev" else f"{i+1}. {c}", 12); es = sh.draw(3 if pages > 1 else 2)
-        for j, e in enumerate(es): sh.prose([f"({j+1})", filler(sh.rng, 1, sh.style), *says(sh, e), filler(sh.rng, sh.rng.randint(1, 3 if pages > 1 else 2), sh.style)])
+        for j, e in enumerate(es): sh.prose([f"({j+1})", sh.words(1), *says(sh, e), sh.words(sh.rng.randint(1, 3 if pages > 1 else 2))])
     if pages > 1: sh.table("services", sh.rng.randint(5, 9))
     _sections(sh, pages, ["contacts", "staffing"]); sh.need(60); sh.y += 24
     for x in (sh.x, sh.x+.55*sh.width): sh.line(x, sh.y, x+.4*sh.width, sh.y); sh.text(x, sh.y+4, "Place, date, signature", 8)
 
-# %% ../../nbs/04x_made.ipynb #2ff2a0d7
+# %% ../../nbs/04x_made.ipynb #b5fe2a38
 @kind(_a4, (842, 595), pages=(1, 3))
 def _timetable(sh, pages):
     here = sh.rng.choice(names["city"])
     sh.title = dict(dev="Timetable", held_out="Travel plan")[sh.style] + f" {here}"; sh.heading(sh.title, 22); sh.fields(sh.draw(sh.rng.randint(4, 8)))
-    for i in range(pages):
-        t = dict(dev="Departures from {}", held_out="Leaving {}")[sh.style].format(here if i == 0 else sh.rng.choice(names["city"]))
-        sh.table("trains", sh.rng.randint(7, 12) if pages == 1 else 20, sh.rng.choice([4, 5]), title=t, change=_in_order(sh))
-        if sh.page >= pages and i: break
-    es = sh.draw(2); sh.prose([p for e in es for p in says(sh, e)] + [filler(sh.rng, 1, sh.style)]); sh.small_print(2)
+    towns = sh.rng.sample(names["city"], 60); t = dict(dev="Departures from {}", held_out="Leaving {}")[sh.style]; n = 0
+    while not n or sh.page < pages:
+        rows = sh.rng.randint(7, 12) if pages == 1 else 20
+        sh.table("trains", rows, sh.rng.choice([4, 5]), title=t.format(towns[n] if n else here), change=_in_order(sh)); n += 1
+    es = sh.draw(2); sh.prose([p for e in es for p in says(sh, e)] + [sh.words(1)]); sh.small_print(2)
 
 def _in_order(sh):
     "Trains leave in the order of the day and arrive later than they leave"
@@ -764,7 +786,7 @@ def _in_order(sh):
             for r in rows: r[k["arrival"]] = time_value(min(r[k["departure"]]["sort"] + sh.rng.randint(25, 260), 1439), sh.loc)
     return change
 
-# %% ../../nbs/04x_made.ipynb #6188bbd4
+# %% ../../nbs/04x_made.ipynb #5438b75e
 @kind(_a4, _letter, pages=(1, 1))
 def _letter_(sh, pages):
     name = company(sh.rng); sh.title = f"{dict(dev='Letter', held_out='Message')[sh.style]} {name}"; _letterhead(sh, name)
@@ -772,7 +794,7 @@ def _letter_(sh, pages):
     sh.fields(sh.draw(sh.rng.randint(3, 5), skip=closing))
     sh.y += 10; sh.text(sh.x, sh.y, f"Dear {who}," if sh.style == "dev" else f"Good day {who},"); sh.y += 24
     for _ in range(sh.rng.randint(2, 3)):
-        es = sh.draw(2, skip=closing); sh.prose([filler(sh.rng, 2, sh.style), *(p for e in es for p in says(sh, e)), filler(sh.rng, 1, sh.style)])
+        es = sh.draw(2, skip=closing); sh.prose([sh.words(2), *(p for e in es for p in says(sh, e)), sh.words(1)])
     sh.y += 12; es = sh.draw(1, only=closing)
     sh.fields(es, "inline" if sh.style == "dev" else "underline", w=300); _sections(sh, pages, ["items", "services"]); sh.small_print(3)
 
@@ -788,7 +810,7 @@ def _receipt(sh, pages):
     sh.fields([sh.entry(f, money(sum(r[-1]["sort"] for r in t["rows"]), sh.loc))] + sh.draw(2, skip=totals))
     sh.text(sh.w/2, sh.y+4, dict(dev="Thank you!", held_out="See you soon")[sh.style], 8, align="center")
 
-# %% ../../nbs/04x_made.ipynb #8b52a143
+# %% ../../nbs/04x_made.ipynb #dff6aac6
 _templates = {}
 _templates["dev", "field"] = dict(
     any=["What is the {l}?", "What is the {l}?", "What is the {l} in the {doc}?", "Which {l} is stated?", "What is given as {l}?"],
@@ -806,7 +828,7 @@ _templates["dev", "cell"] = dict(
     loose=["What does the table say under \"{L}\" for {row}?", "What is the entry \"{L}\" for {row}?"])
 _templates["dev", "bar"] = dict(any=["What value does the chart \"{title}\" show for {row}?", "What does the chart of {l} show for {row}?"])
 
-# %% ../../nbs/04x_made.ipynb #0a845cc4
+# %% ../../nbs/04x_made.ipynb #ef3ae879
 _templates["held_out", "field"] = dict(
     any=["According to the {doc}, what is the {l}?", "Can you tell me the {l}?", "I am looking for the {l}. What is it?"],
     date=["On which date is the {l} set?", "Can you tell me the {l}?"], person=["Can you tell me who the {l} is?", "Who appears as {l}?"],
@@ -821,21 +843,18 @@ _templates["held_out", "cell"] = dict(
     loose=["What is listed for {row} in the column \"{L}\"?", "In the row of {row}, what is under \"{L}\"?"])
 _templates["held_out", "bar"] = dict(any=["How high is the bar of {row} in \"{title}\"?", "In \"{title}\", which value has {row}?"])
 
-# %% ../../nbs/04x_made.ipynb #eb8533dd
-_mass = {"address", "status", "business", "headquarters", "class", "basis", "customs", "process", "access", "progress", "illness"}
-
+# %% ../../nbs/04x_made.ipynb #7cff6b18
 _role = re.compile(r"\b(manager|director|author|lead|presenter|speaker|owner|contact|head|officer|cashier|rep|approver|writer"
                    r"|representative|signatory|coordinator|applicant|agent|sponsor|clerk|contractor|supplier|client|customer"
                    r"|provider|principal|auditor|operator|carrier|executive|employer|responsible|overseer|steward)\b", re.I)
 
 def _form_of(f):
     "Which templates suit the label and type of a fact"
-    l = f["label"]; last = l.split()[-1].lower()
+    l = f["label"]
     if f["odd"]: return "loose"
     if f["type"] in ("person", "company"): return "person" if _role.search(l) else "any"
     if f["type"] == "span" and re.search("length|duration|time|days|hours", l, re.I): return "any"
-    plural = last.endswith("s") and not last.endswith("ss") and last not in _mass and " of " not in l.lower()
-    if plural: return "count" if f["type"] == "int" else "plural"
+    if _plural(l): return "count" if f["type"] == "int" and not _done.search(l) else "plural"
     return f["type"]
 
 def _row_phrase(f):
@@ -851,11 +870,20 @@ def literal(f: dict, # a fact
     say = [q for q in f.get("say", ()) if any(w in q.lower() for w in stems)]
     t = sh.rng.choice(say if say and sh.rng.random() < .6 else group.get(_form_of(f)) or group["any"])
     doc = nouns[sh.kind][styles.index(sh.style)]
-    return _tidy(t.format(l=_label_in(f["label"]), L=f["label"], row=_row_phrase(f), title=f["title"], doc=doc))
+    q = _tidy(t.format(l=_label_in(f["label"]), L=f["label"], row=_row_phrase(f), title=f["title"], doc=doc))
+    where = f.get("section") if not f.get("small") and f["where"] != "bar" and doc not in q else None
+    return q if not where or sh.rng.random() > .15 else _within(q, f, sh)
+
+def _within(q, f, sh):
+    "A question with the place in the document added: a table, a slide, a section"
+    place = "table" if f["where"] == "cell" and f["title"] else "slide" if sh.kind == "slides" else "section"
+    s = f["title"] if place == "table" else f["section"]
+    if sh.style == "dev": return f'{q[:-1]} {"on" if place == "slide" else "in"} the {place} "{s}"?'
+    return f'{dict(table="Under", slide="On the slide", section="Under")[place]} "{s}": {q[0].lower() + q[1:] if not q.startswith("I ") else q}'
 
 def _tidy(q): return q.replace("..", ".").replace("of of ", "of ")
 
-# %% ../../nbs/04x_made.ipynb #1e161252
+# %% ../../nbs/04x_made.ipynb #e72ad147
 def paraphrase(f: dict, sh: Sheet) -> str:
     "A question for a fact in other words than the page's"
     q, row = sh.rng.choice(f["ask"]), _row_phrase(f) or ""
@@ -875,7 +903,7 @@ def question(text: str, answers: list, # the question; right answers, the printe
                 label=facts[0]["label"] if facts else None, small=any(f["small"] for f in facts), verbatim=bool(facts),
                 evidence=ev, evidence_pages=sorted({e["page"] for e in ev})) | extra
 
-# %% ../../nbs/04x_made.ipynb #69e042fe
+# %% ../../nbs/04x_made.ipynb #56cc5de8
 def _asked(f): return f["label"].lower(), (f["row"] or "").lower(), f["title"] if f["where"] == "bar" else None
 
 def _unique(facts, key):
@@ -885,14 +913,14 @@ def _unique(facts, key):
     return [f for f in facts if len(seen[key(f)]) == 1]
 
 def _single(sh, small):
-    "Literal and paraphrased questions for single facts; on small print only if `small`"
-    facts = [f for f in sh.facts if not f.get("conflict") and (small or not f["small"])]
+    "Literal and paraphrased questions for single facts; on small print if `small`, on nothing else if 'only'"
+    facts = [f for f in sh.facts if not f.get("conflict") and (f["small"] if small == "only" else small or not f["small"])]
     lit = [question(literal(f, sh), [f["value"], *f["also"]], "literal", [f]) for f in _unique(facts, _asked)]
     par = [question(paraphrase(f, sh), [f["value"], *f["also"]], "paraphrase", [f])
            for f in _unique(facts, lambda f: (f["key"], f["row"])) if f["ask"]]
     return lit, par
 
-# %% ../../nbs/04x_made.ipynb #8f055dd6
+# %% ../../nbs/04x_made.ipynb #0a88c22a
 _back = dict(dev=["Which {rl} has the {l} {v}?", "For which {rl} is the {l} {v}?"], held_out=["Where {v} is given as {l}, which {rl} is it?"])
 
 def _reverse(sh):
@@ -909,7 +937,7 @@ def _reverse(sh):
 
 def _as_row(f): return dict(f, value=f["row"], bbox=f["row_bbox"], type="text", sort=None)
 
-# %% ../../nbs/04x_made.ipynb #de1d561a
+# %% ../../nbs/04x_made.ipynb #783ad84f
 _most = dict(dev=("Which {rl} has the {most} {l}?", "Which {rl} has the {least} {l}?", "What is the sum of the {l} of {a} and {b}?", "How many rows does the table \"{t}\" have?"),
              held_out=("Find the {rl} with the {most} {l}. What is it?", "Find the {rl} with the {least} {l}. What is it?",
                        "Taken together, what is the {l} of {a} and {b}?", "How many entries are listed under \"{t}\"?"))
@@ -929,7 +957,7 @@ def _computed(sh):
         out.append(question(q, [str(len(rs))], "computed", fs, verbatim=False, answer_type="int"))
     return out
 
-# %% ../../nbs/04x_made.ipynb #be88d778
+# %% ../../nbs/04x_made.ipynb #5e8dbb33
 def _extremes(sh, l, fs):
     "Largest, smallest and a sum within one column"
     by = sorted(fs, key=lambda f: f["sort"]); out, words = [], dict(rl=_label_in(fs[0]["row_label"]), l=_label_in(l))
@@ -943,7 +971,7 @@ def _extremes(sh, l, fs):
         out.append(question(q, [v["text"], *v["also"]], "computed", [a, b], verbatim=False))
     return out
 
-# %% ../../nbs/04x_made.ipynb #0245a2b8
+# %% ../../nbs/04x_made.ipynb #314b837e
 _join = dict(dev="What is the {l2} of the {l1} of {row}?", held_out="Take the {l1} of {row}: what {l2} is listed for that one?")
 _versus = dict(dev="Which has the higher {l}, {a} or {b}?", held_out="Between {a} and {b}, where is the {l} larger?")
 
@@ -965,7 +993,7 @@ def _two_pages(sh):
         out.append(question(q, [big["row"]], "two_pages", [_as_row(big), big, less], answer_type="text"))
     return out
 
-# %% ../../nbs/04x_made.ipynb #095621cf
+# %% ../../nbs/04x_made.ipynb #40ce8001
 def _unanswerable(sh, n=6):
     "Questions to which the document holds no answer"
     ghosts = [dict(where="field", row=None, title=None, label=e["label"], type=(f := e["field"])["type"], say=f["say"],
@@ -980,7 +1008,7 @@ def _unanswerable(sh, n=6):
 
 NO_ANSWER = "not answerable"
 
-# %% ../../nbs/04x_made.ipynb #f0c4a10a
+# %% ../../nbs/04x_made.ipynb #0ee1e5c8
 def _other(sh, f):
     "Another value of the same kind as that of a fact"
     return next(v for v in (make_value(f["spec"], sh.rng, sh.loc) for _ in range(99)) if v["text"] != f["value"])
@@ -995,16 +1023,17 @@ def contradict(self: Sheet):
           and f["type"] in ("money", "date", "int", "person", "percent", "span", "measure") and f["spec"].split()[0] == f["type"]]
     if not fs or self.page >= 20: return
     old = self.rng.choice(fs); e = dict(field=dict(old, labels=[]), label=old["label"], value=_other(self, old)); fixed = self.rng.random() < .5
-    head, text, summary = _fix[self.style]; self.turn()
-    words = filler(self.rng, 3, self.style).split(". ")
-    if fixed:
-        self.heading(head, 15); self.prose([words[0] + ".", text.format(l=_label_in(old["label"]), p=old["page"]), e, ".", words[1] + "."])
-    else: self.heading(summary, 15); self.prose([words[0] + "."]); self.fields([e, *self.draw(2)])
+    head, text, summary = _fix[self.style]
+    if self.kind != "slides": self.turn()
+    if self.kind == "slides": _slide(self, head if fixed else summary)
+    else: self.heading(head if fixed else summary, 15)
+    if fixed: self.prose([self.words(1), text.format(l=_label_in(old["label"]), p=old["page"]), e, ".", self.words(1)])
+    else: self.prose([self.words(1)]); self.fields([e, *self.draw(2)])
     new = next(f for f in self.facts[::-1] if f["label"] == old["label"]); old["conflict"] = new["conflict"] = True
     vals = [new["value"], *new["also"]] + ([] if fixed else [old["value"], *old["also"]])
     return question(literal(old, self), vals, "conflict", [new, old], resolved=fixed)
 
-# %% ../../nbs/04x_made.ipynb #fd7393c1
+# %% ../../nbs/04x_made.ipynb #3ed3247b
 @dataclass
 class MadeDocument:
     "A made PDF with its questions and facts"
@@ -1027,7 +1056,7 @@ class MadeDocument:
         "Writes the PDF to `path`"
         p = Path(path); p.write_bytes(self.pdf); return p
 
-# %% ../../nbs/04x_made.ipynb #219f10b5
+# %% ../../nbs/04x_made.ipynb #967728cc
 wordings = ("literal", "paraphrase", "unanswerable", "computed", "two_pages", "conflict")
 _mix = dict(zip(wordings, (.45, .25, .1, .1, .1)))
 
@@ -1046,13 +1075,15 @@ def _choose(rng, pools, n):
     return out
 
 def _questions(sh, n, clash, small, wordings):
-    lit, par = _single(sh, small); lit += sh.rng.sample(r := _reverse(sh), min(len(r), 1 + len(lit)//8))
+    lit, par = _single(sh, small)
+    if small == "only": return _choose(sh.rng, {w: p for w, p in zip(("literal", "paraphrase"), (lit, par)) if w in wordings}, n)
+    lit += sh.rng.sample(r := _reverse(sh), min(len(r), 1 + len(lit)//8))
     pools = dict(literal=lit, paraphrase=par, unanswerable=_unanswerable(sh), computed=_computed(sh), two_pages=_two_pages(sh),
                  conflict=[clash] if clash else [])
     first = [clash] if clash and "conflict" in wordings else []
     return first + _choose(sh.rng, {w: p for w, p in pools.items() if w in wordings and w != "conflict"}, n - len(first))
 
-# %% ../../nbs/04x_made.ipynb #f2f8c0b6
+# %% ../../nbs/04x_made.ipynb #c10d6f8c
 class _Strip(Sheet):
     "A sheet that never turns, such as the paper of a till"
     def need(self, height): return False
@@ -1064,7 +1095,7 @@ def _write(kind, style, key, pages, height=None):
     k["write"](sh, pages or rng.randint(*k["pages"]))
     return sh
 
-# %% ../../nbs/04x_made.ipynb #e81a4e96
+# %% ../../nbs/04x_made.ipynb #303de3dd
 def make_document(kind: str, # a key of `kinds`: invoice, form, report, slides, datasheet, contract, timetable, letter, receipt
                   seed: int=0, # another seed, another document
                   style: str="dev", # 'dev' or 'held_out'
@@ -1072,7 +1103,7 @@ def make_document(kind: str, # a key of `kinds`: invoice, form, report, slides, 
                   n_questions: int=12, # about so many questions
                   conflict: bool=None, # add a page that contradicts another? By chance if None
                   wordings: Sequence=wordings, # which questions
-                  small_print: bool=False # ask for small print too? Unreadable below about 200 dpi
+                  small_print=False # True: ask for small print too; 'only': put it there and ask for nothing else
                  ) -> MadeDocument:
     "A document drawn from `seed`; ValueError for an unknown kind or style, or a number of pages out of range"
     if kind not in kinds: raise ValueError(f"unknown kind {kind!r}; known: {', '.join(kinds)}")
@@ -1080,12 +1111,13 @@ def make_document(kind: str, # a key of `kinds`: invoice, form, report, slides, 
     if pages is not None and not 1 <= pages <= 18: raise ValueError(f"pages goes from 1 to 18, not {pages}")
     key = f"{kind}/{style}/{seed}/{pages}/{conflict}"; sh = _write(kind, style, key, pages)
     if kind == "receipt": sh = _write(kind, style, key, pages, sh.y + 30)
+    if small_print == "only" and not any(f["small"] for f in sh.facts): sh.small_print(4)
     clash = sh.contradict() if (sh.rng.random() < .2 and kind != "receipt" if conflict is None else conflict) else None
     doc_id = f"{kind}-{style}-{seed}" + (f"-{pages}p" if pages else "") + (f"-c{int(conflict)}" if conflict is not None else "")
     qs = [dict(id=f"{doc_id}-q{i}") | q for i, q in enumerate(_questions(sh, n_questions, clash, small_print, wordings))]
     return MadeDocument(doc_id, kind, seed, style, sh.page, sh.done(), qs, sh.facts, sh.marks)
 
-# %% ../../nbs/04x_made.ipynb #59f62968
+# %% ../../nbs/04x_made.ipynb #6896afda
 def scan(image, # PIL image of a page
          rng: random.Random, # source of chance
          noise: float=0, # standard deviation of the grain, in parts of white (0.03 is light)
@@ -1104,7 +1136,7 @@ def scan(image, # PIL image of a page
     if jpeg: b = io.BytesIO(); im.save(b, "JPEG", quality=jpeg); im = Image.open(b).convert("RGB")
     return im
 
-# %% ../../nbs/04x_made.ipynb #359de0c9
+# %% ../../nbs/04x_made.ipynb #2d8539ee
 def render(doc: MadeDocument, # a made document
            dpi: float=100, # dots per inch
            pages=None, # 1-based page numbers; all if None
@@ -1117,7 +1149,7 @@ def render(doc: MadeDocument, # a made document
     for p, im in zip(pages, out): im.info |= dict(source=f"{doc.doc_id}.pdf", page=p)
     return out
 
-# %% ../../nbs/04x_made.ipynb #192b4a09
+# %% ../../nbs/04x_made.ipynb #80862071
 class MadePages(Sequence):
     "The page images of a made document, rendered one by one when asked for"
     def __init__(self, doc: MadeDocument, dpi: float=100, **effects): self.doc, self.dpi, self.effects, self._seen = doc, dpi, effects, {}
@@ -1129,7 +1161,7 @@ class MadePages(Sequence):
         if i not in self._seen: self._seen[i] = render(self.doc, self.dpi, [i+1], **self.effects)[0]
         return self._seen[i]
 
-# %% ../../nbs/04x_made.ipynb #7ce4a231
+# %% ../../nbs/04x_made.ipynb #26f2481e
 def to_sample(doc: MadeDocument, q: dict, images) -> dict:
     "A question of a made document as a Sample"
     keep = ("wording", "answer_type", "where", "label", "small", "verbatim", "evidence_pages")
@@ -1157,7 +1189,7 @@ def make_samples(n: int, # how many
         images = MadePages(doc, dpi, **(effects or {})); n -= len(doc.questions); dry = 0 if doc.questions else dry + 1
         for q in doc.questions: yield to_sample(doc, q, images)
 
-# %% ../../nbs/04x_made.ipynb #dec99f59
+# %% ../../nbs/04x_made.ipynb #4a42159d
 _samples = dict(invoice=("invoice", 1, 1), report=("report", 4, 5), slides=("slides", 1, 6))
 
 def write_samples(folder # where to; made if missing

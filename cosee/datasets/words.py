@@ -4,10 +4,13 @@
 
 # %% auto #0
 __all__ = ['names', 'locales', 'styles', 'person', 'company', 'address', 'pattern', 'number', 'day', 'clock', 'money',
-           'time_value', 'make_value', 'fields_of', 'tables_of', 'filler', 'all_labels', 'all_questions']
+           'time_value', 'make_value', 'parse_fields', 'fields_of', 'tables_of', 'filler', 'all_labels',
+           'all_questions']
 
-# %% ../../nbs/04w_words.ipynb #54e20a81
+# %% ../../nbs/04w_words.ipynb #bab1bd7e
 import random, re
+from functools import cache
+from importlib import resources
 from datetime import date, timedelta
 
 # %% ../../nbs/04w_words.ipynb #88353047
@@ -184,327 +187,52 @@ def make_value(spec: str, # such as 'money 10-90', 'date', 'code AB-###', 'pick 
     if kind not in _makers: raise ValueError(f"unknown value spec {spec!r}; known: {', '.join(_makers)}")
     return _makers[kind](arg, rng, loc)
 
-# %% ../../nbs/04w_words.ipynb #005e5f64
-_fields = {}
-_fields["invoice"] = """
-code INV-##### | Invoice number;Invoice no. | Bill reference;Document no. | Under which number was this bill issued;How is this bill numbered | Which number identifies this bill;What would I quote to refer to this bill | What is the invoice number;What's the invoice number;Which invoice number does it have;What is the invoice no.;What's the invoice no. of this document | What bill reference is printed;Which document no. is printed
-date | Invoice date;Date of invoice | Billed on;Date of bill | When was this bill made out;On which day was the bill written | What day was the bill issued;When did they write this bill
-date | Due date;Payment due | Pay by;Payable until | By when must the bill be settled;What is the last day to pay | Until which day can we wait before paying;When is the money expected at the latest | What is the due date of the invoice;When is the due date;When is the payment due | By when must one pay;Until when is it payable
-date | Delivery date;Date of delivery | ~Goods received;~Shipped on | When did the goods arrive;On what day were the goods handed over | When did the parcel come in;On which day did the shipment happen
-code PO-##### | Purchase order;PO number | ~Your order ref.;Customer order | Which order of the buyer does this belong to;What did the buyer number the order | Under which reference did the client place it;What is the buyer's own reference
-code C-#### | Customer number;Customer ID | Account code;Client no. | How is the buyer registered with the seller;What identifies the buyer in the books | Under which code is the client kept;What code does the seller use for this client
-person | Contact person;~Your contact | Clerk in charge;Handled by | Whom can I ask about this bill;Who answers questions on this bill | Who looked after this at the seller;Which employee deals with this bill
-person | Sales representative;Sales rep | Account manager;Field agent | Who sold this;Which salesperson closed the deal | Who looks after the client commercially;Who made the sale
-pick net 30 days;net 14 days;60 days net;on receipt;10 days end of month | Payment terms;Terms of payment | Terms;Settlement conditions | How long does the buyer have to pay;Within what period is money due | How soon does one have to pay;What was agreed about when to pay
-pick bank transfer;direct debit;credit card;cheque;cash on delivery | Payment method;Method of payment | Paid via;Mode of settlement | How will the bill be paid;In which way does the money get across | By what means is the bill settled;What is used to pay
-pick EXW;FOB;CIF;DAP;DDP;FCA | Delivery terms;Incoterms | Trade terms;Shipping clause | Which trade clause rules who pays the freight;What was agreed on freight and risk | Under which clause are the goods sent;Which rule splits the freight cost
-code DN-#### | Delivery note;Delivery note no. | Packing slip;Consignment note | Which slip came along with the goods;What number does the accompanying slip have | Which paper travelled with the parcel;What is the number of the shipping paper
-money 100-9000 | Net total;Subtotal | Sum before tax;Total excl. VAT | What does it come to without tax;How much is it before VAT is added | How much would it be if there were no tax;What is the untaxed sum
-money 20-900 | VAT amount;Tax | Sales tax;Value added tax | How much goes to the revenue office;What goes to the state, in money | How much of it is tax;What does the state get
-money 120-9900 | Gross total;Total amount due | Amount payable;Grand total | How much must be paid altogether;What does the buyer have to pay in the end | What is the final sum to hand over;How much does everything cost together
-money 4-90 | Shipping costs;Freight | Carriage;Postage and packing | What does it cost to send the goods;How much is charged for transport | What is charged for sending it;How expensive was the transport
-percent 1-12 | Discount;Rebate | Price reduction;Trade discount | By how many percent was the price cut;How much off does the buyer get | What share of the price is let off;How much cheaper was it made
-code @@########## | VAT ID;VAT registration | Tax code of seller;Fiscal ID | What is the seller's number with the tax office;How is the seller registered for tax | Under which number does the seller file taxes;What does the tax office call the seller
-"""
-
-# %% ../../nbs/04w_words.ipynb #d2f9f096
-_fields["form"] = """
-person | Full name;Name of applicant | Applicant;Surname and first name | Who filled this in;Who is applying | Whose application is this;Who handed this in
-birth | Date of birth;Born on | Birth date;Day of birth | When was the person born;On which day did the person come into the world | On which day was this person born;What is the person's birthday
-city | Place of birth;Birthplace | Born in;Town of birth | Where was the person born;In which town did the person come into the world | Which town would stand on a birth certificate;Where does the person come from by birth
-pick German;French;Italian;Swiss;Danish;Spanish;Irish;Canadian;Kenyan;Indian | Nationality;Citizenship | ~Citizen of;Country of passport | Which country does the person belong to;What passport does the person hold | Whose citizen is this person;Which state is the person a subject of
-address | Home address;Permanent address | Residence;Postal address | Where does the person live;Where would a letter reach the person | To which place can one write;Where is the person at home | What is the applicant's home address;What is the permanent address of the applicant | What is the applicant's residence;What is the postal address
-phone | Phone number;Telephone | Daytime phone;Mobile | How can I call the person;At which number can one ring | What do I dial to reach the person;On which line is the person reachable
-email | Email address;E-mail | Electronic mail;Mail contact | Where can I send an electronic message;How is the person reached online | What do I type to write to the person online;Which mailbox does the person use
-company | Employer;Current employer | Place of work;Name of company | Who pays the person's salary;Where is the person employed | For whom does the person work;Which firm has hired the person
-pick accountant;nurse;teacher;engineer;carpenter;translator;chemist;driver;librarian;cook | Occupation;Profession | Job title;Present position | What does the person do for a living;What work does the person do | What is the person's line of work;As what is the person working
-pick single;married;divorced;widowed | Marital status;Family status | Civil status;Partnership | Does the person have a spouse;Is the person married or not | Is there a husband or wife;In what kind of union does the person live
-int 0-6 | Number of children;Children | Dependants;Minors in household | How many kids does the person have;How large is the offspring | How many people does the person have to support;How many young ones live there | How many children does the applicant have;What is the number of children | How many dependants are there;How many minors live in the household
-code ###-##-#### | Social security number;Insurance number | National ID;Personal code | Under which number is the person insured;What does the insurance call the person | What number did the state give the person;How does the state register the person
-date | Date of application;Application date | Submitted on;Filed on | When was the form handed in;On which day did the person apply | When did it reach the office;What day was it turned in
-date | Earliest start date;Available from | ~Ready to begin;Desired start | From when can the person begin;How soon could the person take up the post | When would the person like to begin;What is the soonest beginning
-money 20000-90000 | Annual income;Yearly salary | Income per year;Annual pay | How much does the person earn in twelve months;What does the person make a year | What comes in each year;How much is earned between January and December
-code AP-##### | Application number;Case number | File reference;Docket | Under which number is this request kept;How is the request numbered | What number did the office give the request;How does the office file the request
-person | Emergency contact;Person to notify | Next of kin;Call in an emergency | Who should be told if something happens;Who is to be rung after an accident | Whom does one inform if it gets serious;Which relative is named
-pick English;French;German;Polish;Spanish;Arabic;Italian | Mother tongue;First language | Native language;Language spoken at home | What did the person grow up speaking;In which language is the person most at home | What is spoken in the family;Which tongue did the person learn first
-pick Visa;Study;Family visit;Conference;Work;Holiday | Purpose of stay;Reason for visit | Purpose of travel;Occasion of journey | Why does the person come;What is the person coming for | What brings the person here;Why is the journey made
-span 2-90 days | Length of stay;Duration of stay | Days requested;Time in country | How long will the person remain;For how much time is leave asked | For how many days will it be;How long does it last
-"""
-
-# %% ../../nbs/04w_words.ipynb #f34c35ac
-_fields["report"] = """
-person | Author;Prepared by | Compiled by;Writer | Who wrote this;Whose work is this text | Who put this together;From whose pen is it | Who is the author of the {doc};Who prepared the {doc} | By whom was the {doc} compiled;Who is the writer of the {doc}
-person | Project manager;Project lead | Programme head;Coordinator | Who runs the project;Who is in charge of the work | Who steers the undertaking;Who holds the reins
-date | Report date;Date of issue | Published;Released on | When did this text come out;On which day was this text finished | When did it appear;What day was it made public
-code RP-#### | Report number;Report no. | Document ID;Publication no. | How is this text numbered;Under which number is this text filed | Which identifier does this publication bear;How would one order this text
-pick Q1 2025;Q2 2025;Q3 2025;Q4 2025;first half of 2025;fiscal year 2024/25 | Reporting period;Period covered | Time frame;Period under review | Which months does the text deal with;What span of time is looked at | Which part of the year is it about;What time do the numbers belong to
-money 100000-9000000 | Total revenue;Revenue | Turnover;Sales income | How much money did the company take in;What was earned by selling | How much came in from customers;What did all the sales bring
-money 50000-4000000 | Operating costs;Operating expenses | Running expenses;Cost of operations | How much was spent to keep things going;What did day-to-day business cost | What did it cost to run everything;How much went out for daily work
-money 10000-900000 | Net profit;Profit after tax | Earnings;Surplus | What was left over in the end;How much did the company gain after tax | What remained once all was paid;How much did the owners gain
-int 40-4000 | Number of employees;Headcount | Staff;Workforce | How many people work there;How big is the team altogether | How many persons are on the payroll;How many people does the firm have | How many employees are there;What is the headcount in the {doc} | How many staff are there;How large is the workforce
-percent 1-30 | Growth rate;Annual growth | Increase on last year;Year-on-year change | By how much did business get bigger;How fast did it expand | How much better than twelve months ago;What was the rise against the year before
-percent 2-40 | Market share;Share of market | Portion of market;Slice of the market | How much of all sales in the trade are theirs;How big is their piece against rivals | What part do they hold among competitors;How dominant are they
-int 100-9000 | Units shipped;Items sold | Deliveries;Pieces dispatched | How many pieces left the warehouse;What quantity went out to buyers | How many goods went off;What volume was sent out
-percent 60-99 | Customer satisfaction;Satisfaction score | Share of happy customers;Client approval | How content are the buyers;What share of buyers is pleased | What part of clients is glad;How well do clients like it
-int 2-90 | Accidents reported;Safety incidents | Injuries;Mishaps | How often was somebody hurt;How many times did something go wrong on site | How many people got hurt;How often did bad things happen at work
-city | Head office;Headquarters | Seat;Principal place of business | Where is the firm run from;In which town does the management sit | Which town is the centre of the firm;Where is the management found
-company | Auditor;Audited by | Reviewed by;Examining firm | Who checked the books;Which firm looked over the accounts | Which outsiders verified the numbers;Who approved the accounts | Who is the auditor;By whom was the firm audited | By whom was the firm reviewed;Which is the examining firm
-measure 100-9000 MWh | Energy consumption;Energy used | Power drawn;Electricity demand | How much current was needed;What amount of electricity went in | How much did the meters count;How power-hungry was it
-measure 20-900 t | Carbon emissions;CO2 emissions | Greenhouse gases;Climate footprint | How much harm was done to the climate in tonnes;What was let out into the air | How many tonnes of gas were given off;How large is the effect on the climate
-date | Next review;Next review date | Follow-up due;To be revised on | When will it be looked at again;What is the day of the coming check | When is the coming edition due;On which day will it be gone over again
-pick public;internal;confidential;restricted | Classification;Confidentiality | Access level;Distribution | Who may see this text, by its marking;How secret is it | How widely may it be shown;What marking does it bear
-"""
-
-# %% ../../nbs/04w_words.ipynb #49a34581
-_fields["slides"] = """
-person | Presenter;Speaker | ~Presented by;~Talk given by | Who gives the talk;Who stands in front of the audience | Who is holding this talk;Whose talk is it | Who is the presenter;Who is the speaker;Who is the speaker of the presentation | By whom was it presented;By whom was the talk given
-date | Meeting date;Date of meeting | Held on;Session date | On which day do people come together;When does the audience meet | When did they meet;What day is it shown
-money 50000-900000 | Project budget;Budget | Funding;Approved spending | How much money may be used;What sum is set aside | How much can they spend;What does the sponsor give
-date | Launch date;Go-live | Market entry;Roll-out on | When does it start for the public;From which day can customers have it | When will it be out;On what day does it hit the shops | When is the launch date;What is the launch date;When is the go-live | When is the market entry;When is the roll-out
-int 4-60 | Team size;Team members | People on board;Crew size | How many persons take part;How large is the group | How many hands are there;What is the strength of the group
-percent 5-60 | Cost reduction;Savings | Lower costs;Expense cut | By how much do expenses go down;How much cheaper will it be | What share of the cost disappears;How much money is spared
-percent 10-95 | Completion;Progress | Work done;Degree of completion | How far along is the work;What part has been finished | How much has been achieved;How much of it is ready
-int 100-90000 | Active users;Monthly users | Regular visitors;User base | How many people use it;How many come back every month | How many persons are on the platform;What audience does it have
-percent 1-20 | Churn rate;Customer churn | Lost customers;Attrition | What share of customers leaves;How many percent walk away | How big is the part that quits;How many percent stop buying
-money 20-400 | Cost per lead;Acquisition cost | Price per new client;Marketing cost per head | What is paid to win one customer;How much does one new buyer cost | How dear is winning somebody;What is spent for each newcomer
-person | Product owner;Owner | Sponsor;Responsible director | Who decides what is built;To whom does the product answer | Who backs the work;Which boss stands behind it
-date | Next milestone;Next checkpoint | Upcoming gate;Next decision | When is the coming target to be reached;On which day is the coming step | When is the coming choice made;On which day do they decide again
-pick supply delays;staff shortage;exchange rates;cyber attacks;new regulation;rising energy prices | Main risk;Biggest risk | Greatest concern;Top threat | What could go wrong most of all;Which danger is feared most | What keeps the team awake;What might harm the plan
-percent 55-99 | System uptime;Availability | Service level;~Up and running | How reliably does it run;What part of the time is it working | How rarely is it down;How much of the day does it work
-int 3-48 | Pilot sites;Test locations | Trial stores;Places tried | In how many places is it tried out;How many spots take part in the trial | At how many spots does the experiment run;How many shops try it
-money 1000-80000 | Average deal size;Average order value | Typical contract;Mean sale | How much does a usual customer spend;What is one sale worth | What is a normal sale worth;How large is one agreement
-"""
-
-# %% ../../nbs/04w_words.ipynb #efffe4c6
-_fields["datasheet"] = """
-code @@-#00 | Model number;Model | Type designation;Part number | What is the device called by its maker;Which version is described | How does the maker name it;What would one order | What is the model number of the device;Which model is described in the {doc} | What is the type designation;What is the part number
-measure 0.4-48.5 kg | Weight;Net weight | Mass;Unit weight | How heavy is it;What do the scales show | How hard is it to lift, in kilograms;What does it weigh | What is the weight of the device;What is the net weight;How much is its weight | What is the mass;What is the unit weight
-pick 12 V DC;24 V DC;110 V AC;230 V AC;400 V AC;48 V DC | Supply voltage;Rated voltage | Mains input;Operating voltage | What must the socket deliver;On what electric tension does it run | Which tension has to be applied;What does it need from the grid
-measure 5-950 W | Power consumption;Rated power | Wattage;Power draw | How much electricity does it take;How many watts does it use | What load is it for the circuit;How much current work does it eat
-pick -10 to 50 °C;0 to 40 °C;-20 to 60 °C;5 to 35 °C;-40 to 85 °C | Operating temperature;Temperature range | Ambient conditions;Permitted temperature | How warm or cold may it get around it;In what climate does it work | What heat and frost does it stand;Between how many degrees does it run
-pick IP20;IP44;IP54;IP65;IP67;IP68 | Protection class;Ingress protection | IP rating;Enclosure rating | How well does it keep out dust and water;Is it safe against splashes, by its code | Which code tells that it is tight;How sealed is the housing
-pick aluminium;stainless steel;polycarbonate;cast iron;ABS;brass | Housing material;Material | ~Body made of;Casing | What is the outside made of;Which stuff is the shell | What is the shell built from;Which substance surrounds it
-measure 30-88 dB | Noise level;Sound pressure | Acoustic emission;Loudness | How loud is it;How much sound does it make | How noisy does it get;What would a sound meter show
-span 2-10 years | Warranty;Warranty period | Guarantee;Cover period | For how long does the maker repair it free;How long is one covered if it breaks | For what time does the maker vouch for it;How long can I send it back broken | How long is the warranty;What is the warranty period | How long is the guarantee;How long is the cover period
-measure 200-9000 rpm | Speed;Rated speed | Rotation;Revolutions | How fast does it turn;How many turns a minute | How quickly does the shaft go round;What does the rev counter show
-measure 1.5-60.5 Nm | Torque;Rated torque | Turning force;Tightening moment | How strongly does it twist;What twisting strength has it | What twist does the shaft give;How hard can it turn
-measure 2-400 l/min | Flow rate;Maximum flow | Throughput;Delivery rate | How much liquid passes a minute;How much can run through | How many litres get through;What quantity does it move
-measure 1-250.5 bar | Maximum pressure;Working pressure | Pressure limit;Burst rating | How much pressure does it bear;Up to how many bar may it go | When does it get too much for the seals;How far may it be pumped up
-pick RS-485;USB-C;Ethernet;CAN bus;Modbus TCP;Bluetooth 5 | Interface;Communication | Data port;Connection | How is it joined to a computer;Through what does it exchange signals | How does it talk to others;By which plug do signals go
-span 4000-90000 hours | Service life;Expected lifetime | Durability;Mean time to failure | How long will it last;After what time is it worn out | How many hours will it hold;When is it likely to break
-code DS-#### | Data sheet number;Sheet no. | Leaflet code;Publication code | Which number does this paper bear;How is this leaf numbered | What code does this leaf have;How is the leaf filed
-measure 0.05-2.5 mm | Accuracy;Tolerance | Precision;Permissible deviation | How exact is it;How far off can it be | What error must one expect;How well does it hit the mark
-pick China;Germany;Italy;Japan;Mexico;Poland;Vietnam | Country of origin;Made in | Origin;Manufactured in | Where was it built;From which land does it come | In which land is the factory;Where does it come from | What is the country of origin;Where is it made | What is the origin;Where was it manufactured
-measure 10-900 mm | Overall length;Length | End-to-end size;Extent | How long is the device;What does a ruler show from end to end | How far does it reach;How much room does it take lengthwise
-"""
-
-# %% ../../nbs/04w_words.ipynb #bc850e36
-_fields["contract"] = """
-company | Client;Customer | Principal;Commissioning party | Who orders the work;Which firm receives the service | Who is being served;On whose behalf is work done
-company | Contractor;Supplier | Provider;Agent | Who carries out the work;Which firm has to deliver | Who is paid to act;Which firm does the job
-date | Effective date;Commencement date | Entry into force;Begins on | From when does the agreement count;On which day does it become binding | When does the arrangement start to hold;From what day are both bound
-date | Expiry date;End date | Terminates on;Last day of validity | When does the agreement run out;Until when are the parties bound | On which day is it over;When is nobody bound any more
-span 2-60 months | Contract term;Initial term | Fixed period;Minimum duration | How long are the parties bound at least;For how many months was it made | How much time must pass before it ends;For what time was it signed
-span 2-12 weeks | Notice period;Period of notice | Advance warning;Termination lead time | How early must one say that one wants to leave;With how much warning can it be ended | How long ahead must leaving be announced;How many weeks before must one give word | How long is the notice period;What is the period of notice | How long is the advance warning;What is the termination lead time
-money 500-20000 | Monthly fee;Monthly charge | Retainer;Regular remuneration | What is paid every four weeks or so;How much is owed each month | What does it cost to keep the service going;How much is paid at regular times
-money 1000-90000 | Contract value;Total price | Agreed sum;Overall consideration | How much is the whole arrangement worth;What does all of it cost | What do they pay for everything;How large is the deal
-money 200-9000 | Contractual penalty;Penalty | Liquidated damages;Fine for breach | What must be paid for breaking a promise;How much does a violation cost | What does one owe for failing;How dear is it to break the rules
-money 50000-900000 | Liability cap;Limit of liability | Maximum damages;Ceiling for claims | Up to which sum must one make good;How much can be claimed at most | What is the most one can sue for;Where do claims stop
-pick the laws of Austria;the laws of Ireland;the laws of Denmark;the laws of Italy;the laws of Ontario;the laws of Scotland | Governing law;Applicable law | Legal system;Law of the contract | Whose rules decide a quarrel;Which country's rules hold | By whose rules is it read;Which state's statutes count
-city | Place of jurisdiction;Jurisdiction | Court seat;Venue | In which town would a trial be held;Where does one sue | Where would a judge hear it;Which town has the court
-person | Signatory for the client;Signed for the client | Client's representative;Authorised by the buyer | Who put their name to it for the buyer;Who acts for the ordering side | Which person speaks for the buyer;Who was allowed to bind the buyer
-person | Signatory for the contractor;Signed for the contractor | Provider's representative;Authorised by the seller | Who put their name to it for the working side;Who acts for the delivering side | Which person speaks for the seller;Who was allowed to bind the seller
-code CT-##### | Contract number;Agreement no. | Deed no.;Contract file | Under which number is the arrangement kept;How is the arrangement numbered | What does the archive call it;Which number was the deed given
-percent 1-9 | Late payment interest;Default interest | Interest on arrears;Late charge | What is added if one pays too late;How many percent does being late cost | How is slow paying punished;What comes on top when money is late
-span 2-10 years | Confidentiality period;Secrecy period | Non-disclosure term;Silence obligation | For how long must secrets be kept;How many years may nobody talk | How long must one stay quiet;When may one talk about it again
-span 5-60 days | Payment period;Time for payment | Credit period;Settlement window | Within how many days is the money due;How long may one wait with paying | How much time is there to pay;After how many days is one late
-span 2-48 hours | Response time;Reaction time | ~Callback within;Start of repair | How quickly must somebody act on a fault;After how long does help come | How soon does one hear back;When does help begin at the latest
-person | Data protection officer;Privacy officer | Data steward;Guardian of records | Who watches over personal information;Whom does one ask about private records | Who cares for private information;Which person guards the records
-"""
-
-# %% ../../nbs/04w_words.ipynb #542f9177
-_fields["timetable"] = """
-date | Valid from;Effective from | In force since;Starting | From which day does this plan hold;When does this plan begin | Since when can one rely on it;When was it put in force | From when is the {doc} valid;From which date is the {doc} effective | Since when is the {doc} in force;On which date is the {doc} starting
-date | Valid until;Valid to | Expires;Good through | Up to which day does this plan hold;When does this plan stop | How long can one rely on it;When does a new plan come | Until when is the {doc} valid;How long is the {doc} valid | When does the {doc} expire;Until when is the {doc} good
-code L## | Line;Line number | Route;Course no. | Which connection is this;How is the connection numbered | What number is on the front of the vehicle;Where in the list of rides is it
-company | Operator;Operated by | Run by;Carrier | Who runs the vehicles;Which firm drives | Whose vehicles are they;Which firm takes the passengers | Who is the operator;By which company is the line operated | By whom is the line run;Who is the carrier
-phone | Information line;Customer hotline | Travel advice;Call centre | Where can passengers call;What number answers questions | What does one dial to ask;How can a passenger phone somebody
-money 2-40 | Single fare;Single ticket | One-way fare;Simple trip | What does one ride cost;How much is it to go there once | How dear is it to go and not come back;What is paid for one direction | How much is a single ticket;What is the single fare;How much does a single ticket cost | How much is a one-way fare;What does a simple trip cost
-money 20-190 | Monthly pass;Monthly ticket | Thirty-day card;Season ticket | What does one pay for a whole month;How much is it for unlimited rides in four weeks | What do commuters pay;How much is it for those who ride daily | How much is a monthly pass;How much does a monthly ticket cost | How much is the thirty-day card;What is the price of the season ticket
-money 8-90 | Group ticket;Family ticket | Party fare;Joint ticket | What do several people together pay;How much is it for a family | How much for a bunch of friends;What does riding together cost
-money 5-25 | Day ticket;Day pass | All-day card;Twenty-four-hour card | What does riding from morning to night cost;How much is it for one whole day | What does it cost to ride around until midnight;How dear is riding all day long | How much is a day ticket;How much does a day pass cost | How much is an all-day card;How much is the twenty-four-hour card
-money 40-120 | Penalty fare;Fine without ticket | Increased fare;Charge for no ticket | What does being caught cost;How much do fare dodgers pay | What happens to the purse without paying;How dear is dodging
-money 2-12 | Bicycle supplement;Bicycle ticket | Bike fee;Cycle carriage | What does it cost to bring a bike;How much for two wheels | How much more with a cycle;What is paid for wheels
-time | First departure;First service | ~Day begins;Opening run | How early can one leave;When does it start in the morning | When can one ride at the earliest;What is the beginning of the day's rides
-time | Last departure;Last service | ~Day ends;Closing run | How late can one leave;When does it stop in the evening | When does one have to walk home;What is the end of the day's rides
-span 5-60 minutes | Interval;Frequency | Headway;~Every | How often does one come;How long does one wait for the following | How many minutes lie between two;How long is the wait if one is missed
-pick Sundays;public holidays;Christmas Day;New Year's Day;Saturdays | No service on;Does not run on | Suspended on;Out of service on | On which days is there nothing;When does one wait in vain | When are all vehicles parked;When is it no use waiting
-city | Lost property office;Lost and found | Found items;Claims desk | Where are forgotten umbrellas kept;Where do I look for what I left on board | Where does a forgotten bag go;In which town can I fetch what I left
-pick front two cars;rear car;car 4;all cars;middle car | Wheelchair access;Step-free boarding | Barrier-free entry;Accessible door | Where can people on wheels get in;Where is one able to board without stairs | Which part suits people who cannot climb;Where does a pram get in
-"""
-
-# %% ../../nbs/04w_words.ipynb #8f3f56f1
-_fields["letter"] = """
-date | Date;Letter date | Dated;Written on | When was this written;On which day was it sent | What day did the sender put on it;When was pen put to paper
-code @@/#### | ~Our reference;~Our ref. | Sender's sign;~Re file | How does the sender file this;What sign did the sender give | Which mark did the writer use;Under what is it kept by the writer
-code ####/@@ | ~Your reference;~Your ref. | Recipient's sign;~In reply to | How does the recipient file this;What sign did the reader use | Which mark did the reader's side use;To what of ours does it answer
-time | Appointment time;Time of appointment | Meet at;Please arrive at | At what o'clock do they meet;When during the day is one expected | What hour was fixed;How late should one be there | At what time is the appointment;When is the appointment time | At what time do they meet;When should one arrive
-date | Appointment date;Date of appointment | Visit on;Day of visit | On which day do they meet;For what day was it arranged | Which day was fixed;When does one see each other
-pick Room 12;Room 204;Hall B;Office 3.17;Counter 6;Ward 5 | Room;Meeting room | ~Place to come to;Venue in the building | Where in the building is it;Behind which door is it | To which door does one go;Where exactly is one expected
-money 40-2400 | Amount outstanding;Outstanding balance | ~Still open;Arrears | How much is still owed;What has not been paid yet | What is left to pay;How big is the debt
-code ######## | Account number;Account no. | ~Deposit into;Ledger account | Where does the money go;To which account is it paid | Where should it be paid in;What is the number at the bank
-date | Reply by;Answer expected by | Response deadline;Kindly respond before | Until when should one write back;What is the last day to react | How long can one think it over;By when do they want to hear | By when should one reply;By when is an answer expected | What is the response deadline;By when should one respond
-person | ~Signed by;~Yours sincerely | ~With kind regards;Signature | Who wrote this message;Whose name stands at the bottom | From whom is it;Who sent it off | Who signed the {doc};By whom is the letter signed | Whose signature is on the {doc}
-phone | Direct line;Direct dial | Extension;~Ring me at | How does one phone the writer;What does one dial to talk to the sender | On what number is the sender;How can I talk to the sender
-pick brochure;price list;cheque;two forms;contract draft;floor plan | Enclosure;~Enclosed | Attachment;~Comes with | What else is in the envelope;What was put along with it | What lies next to the paper;Which thing was added
-money 15-190 | Reminder fee;Dunning charge | Late notice fee;Collection cost | What does being reminded cost;How much is asked for the trouble of writing | What comes on top for writing;How much does the warning cost
-span 2-21 days | Period for objection;Objection period | Time to appeal;Right to withdraw within | How long can one disagree;Within what time can one complain | How many days are there to say no;Until when can one back out
-"""
-
-# %% ../../nbs/04w_words.ipynb #f45b55c1
-_fields["receipt"] = """
-code ###### | Receipt number;Receipt no. | ~Slip;Ticket no. | How is this slip numbered;Under which number was the purchase rung up | What number would I show for a return;Which number did the till print
-date | Date of purchase;Purchase date | Bought on;Sold on | When was the shopping done;On which day did the customer shop | When was somebody in the shop;What day did it change hands
-time | Time;Time of sale | ~Clock;~Printed at | At what o'clock was the shopping done;When during the day was it paid | How late was it;What hour was it at the till
-person | Cashier;~Served by | ~Your assistant;~At the till | Who took the money;Which employee rang it up | Who stood behind the counter;Which employee was there | Who was the cashier;By whom was the customer served | 
-pick 1;2;3;4;5;6;7;8;9;11;12 | Register;Till | Counter;Checkout no. | At which desk was it paid;Which machine printed it | Where in the shop was it paid;Which desk was it
-money 5-200 | Total;To pay | Sum;Balance due | How much did the shopping cost altogether;What was charged for everything | What did it come to;How dear was it all
-money 10-300 | Cash given;Cash tendered | ~Received;~Paid in notes | How much did the customer hand over;What was put on the counter | How much money was passed across;What did the buyer give
-money 0-30 | Change;Change due | ~Back to you;~Returned | How much came back;What did the customer get back | What was handed back;How much did one get in return
-pick Visa ending 4417;Mastercard ending 0932;cash;debit card;gift voucher;mobile wallet | ~Paid with;Payment | Tender;~Charged to | How did the customer settle it;By what means was it paid | What was used at the till;Which way of paying was used
-int 10-900 | Loyalty points;Points earned | Bonus stamps;Club credit | How many bonus units were given;What did the customer collect | How much reward did it bring;What does the club add
-code ST-### | Store;Store number | Outlet;Shop no. | Which shop was it;How is the shop numbered | In which shop was it;What number does the shop have
-date | Return until;Returns accepted until | Exchange before;Bring back by | Up to when can one give it back;What is the last day to change one's mind | How long can one regret it;When is it too late to give back
-"""
-
-# %% ../../nbs/04w_words.ipynb #1c9d8264
-_fields["common"] = """
-department | Department;Responsible department | Unit;Section in charge | Which part of the firm is in charge;Who inside the firm looks after it | Which office inside deals with it;Who within the house answers for it
-code v#.# | Version;Document version | Revision;Edition | Which state of the text is this;How often has it been renewed, by its mark | Which state of the paper do I hold;How current is the paper, by its mark
-person | ~Approved by;Approver | ~Cleared by;Countersigned by | Who gave the go-ahead;Who said yes to it | Who let it pass;Whose consent was needed | Who approved the {doc};Who is the approver | By whom was the {doc} cleared;By whom was the {doc} countersigned
-person | Checked by;Verified by | Proofread by;Controlled by | Who went over it again;Who made sure it is right | Who looked for mistakes;Whose eyes went over it | Who checked the {doc};Who verified the {doc} | Who proofread the {doc};By whom was the {doc} controlled
-code CC-### | Cost centre;Cost center | Budget line;Charge code | To what are expenses booked;Where in the accounts does it go | Against what is it charged;Which pot pays
-"""
-_fields["legal"] = """
-code HRB ##### | Commercial register;Company registration no. | Trade registry entry;Incorporation no. | Under what is the firm entered with the court;How is the firm registered | What is the firm's entry at the authorities;Where is the firm listed officially
-code @@## #### #### #### | IBAN;Bank account | Account for payments;Giro account | To which bank number is money sent;Where does one transfer to | Where do transfers go;What number does the bank use
-code @@@@@@## | BIC;SWIFT code | Bank code;Routing code | How is the bank itself identified;Which letters stand for the bank | What tells one bank from another;Which letters does the bank have
-person | Managing director;Director | Chief executive;Head of company | Who leads the firm;Who is at the top | Who is the boss;Which person heads the house
-city | Registered office;Registered seat | Domicile;Legal seat | In which town is the firm registered;Where is the firm at home by law | Which town is the firm's official home;Where would one serve papers on the firm
-code ##/###/#### | Tax number;Tax no. | Revenue ref.;Taxpayer no. | How does the tax office file the firm;Under what does the firm pay tax | What do tax people call the firm;How is the firm known to the revenue
-money 25000-900000 | Share capital;Registered capital | Paid-in capital;Stock capital | How much did the owners put in;What stands behind the firm in money | What sum did founders raise;With how much was the firm endowed
-code FM-###-## | Form number;Form no. | Print code;Template ID | What is this sheet called in the stationery store;Which number does the blank bear | How is the blank called by the printer;Which blank is it
-"""
-
-# %% ../../nbs/04w_words.ipynb #8358c6f2
+# %% ../../nbs/04w_words.ipynb #c67f3cb4
 styles = ("dev", "held_out")
+_marks = {"?": "ask", "=": "say", ":": "titles"}
 
-def _alts(s): return [a.strip() for a in s.split(";") if a.strip()]
-def _labels(s): return [a.lstrip("~") for a in _alts(s)], [a[1:] for a in _alts(s) if a[0] == "~"]
-def _slug(s): return re.sub(r"\W+", "_", s.lower()).strip("_")
+def _labels(s):
+    "Labels between ';'; those with '~' before them are quoted in questions"
+    ls = [l.strip() for l in s.split(";")]
+    return dict(labels=[l.lstrip("~") for l in ls], quote=[l[1:] for l in ls if l[0] == "~"], ask=[], say=[], titles=[])
 
-def _field(line, kind, style):
-    spec, *cols = [c.strip() for c in line.split("|")]
-    if len(cols) not in (4, 6): raise ValueError(f"{kind}: a field needs 5 or 7 columns: {line!r}")
-    h = styles.index(style); labels, quote = _labels(cols[h])
-    ask, say = ([q + "?" for q in _alts(c)] for c in (cols[2+h], (cols + ["", ""])[4+h]))
-    return dict(key=f"{kind}.{_slug(_labels(cols[0])[0][0])}", spec=spec, type=spec.split()[0], labels=labels,
-                quote=quote, ask=ask, say=say)
+def parse_fields(text: str # the text of a list of fields
+                ) -> dict: # per section a list of entries: spec, dev, held_out
+    "Reads a list of fields; ValueError that names the line that cannot be read"
+    out, section, entry, half = {}, None, None, None
+    for i, l in enumerate(text.splitlines(), 1):
+        s = l.strip(); style, colon, ls = s.partition(":")
+        if not s or l[0] == "#": continue
+        if l[0] == "[": section = out.setdefault(s[1:-1], [])
+        elif l[0] != " " and section is not None: entry, half = dict(spec=s), None; section.append(entry)
+        elif half and s[0] in _marks: half[_marks[s[0]]].append(s[1:].strip())
+        elif entry and style in styles and ls.strip(): half = entry[style] = _labels(ls)
+        else: raise ValueError(f"fields, line {i}: cannot read {s!r}")
+    return out
 
-def fields_of(kind: str, # a kind of document, or 'common' or 'legal'
+# %% ../../nbs/04w_words.ipynb #f19b3568
+@cache
+def _sections(): return parse_fields((resources.files("cosee")/"samples"/"fields.txt").read_text(encoding="utf-8"))
+
+def _field(e, group, style):
+    slug = re.sub(r"\W+", "_", e["dev"]["labels"][0].lower()).strip("_")
+    return dict(key=f"{group}.{slug}", spec=e["spec"], type=e["spec"].split()[0], **e[style])
+
+def fields_of(kind: str, # a kind of document, 'common' or 'legal'
               style: str="dev" # 'dev' or 'held_out'
              ) -> list[dict]: # key, spec, type, labels, quote (labels to quote), ask (in other words), say (with the label)
     "The fields that a document of `kind` may carry; KeyError for an unknown kind"
-    return [_field(l, kind, style) for l in _fields[kind].strip().splitlines()]
+    return [_field(e, kind, style) for e in _sections()[kind]]
 
-# %% ../../nbs/04w_words.ipynb #07d75f16
-_tables = {}
-_tables["items"] = """
-thing code | Items;Goods | Positions;Articles | Item;Description | Article;Product
-int 1-60 | Quantity;Qty | Pieces;Units | How many of {row} were bought;How often was {row} taken | What number of {row} went out;How much of {row} was there | What quantity of {row} was ordered;What is the quantity of {row} | How many pieces of {row} are billed;How many units of {row} are billed
-money 2-400 | Unit price;Price each | Rate;Price per piece | What does a single {row} cost;How dear is one {row} | How much for one {row};What is paid for each {row}
-money 20-4000 | Amount;Line total | Sum of position;Extended price | What do all {row} cost together;How much was charged for {row} altogether | What did {row} come to in all;How much went on {row}
-"""
-_tables["purchases"] = """
-thing | Your purchase;Bought today | Basket;Sold goods | Article bought;Goods | Sold;Piece of goods
-int 1-9 | Count;Pieces taken | Pcs;Number scanned | How many {row} did the customer take;How often is {row} on the slip | What number of {row} was rung up;How often did {row} pass the scanner
-money 1-60 | Price;Item price | ~Charged;Sold for | What was asked for {row};How much was {row} | What did {row} come to;How expensive was {row}
-"""
-_tables["regions"] = """
-city | Results by branch;Branch figures | Sites compared;Performance of offices | Branch;Location | Site;Office
-money 20000-900000 | Revenue;Sales | Takings;Turnover per site | How much did {row} take in;What did customers spend in {row} | What money came in at {row};How much business did {row} do
-money 10000-500000 | Costs;Expenses | Outlay;Spending | How much did {row} spend;What did it take to run {row} | What went out at {row};How much was paid out in {row}
-int 4-400 | Employees;Staff members | Personnel;Colleagues | How many people work in {row};How large is the crew in {row} | How many are on the payroll of {row};How many persons does {row} have | How many employees does {row} have;How many staff members work in {row} | How many colleagues work in {row}
-percent 1-40 | Growth;Change | Rise;Increase | How fast did {row} get bigger;By how many percent did {row} go up | How much better was {row} than before;By what share did {row} climb
-"""
-_tables["projects"] = """
-codeword | Projects;Project overview | Portfolio;Undertakings | Project;Project name | Undertaking;Scheme
-person | Manager;Head | Lead;~In charge | Who runs {row};Who is responsible for {row} | Who steers {row};Whose job is {row} | Who is the manager of {row};Who is the head of {row};Who is manager of the project {row} | Who is the lead of {row};Who is in charge of {row}
-money 10000-900000 | Budget;Approved budget | Funds;Allotted money | How much money does {row} have;What may {row} spend | What was granted to {row};How much can be used for {row} | How large is the budget of {row};What budget does {row} have | How much are the funds of {row};How much allotted money does {row} have
-date | Start;Start date | Kick-off;~Begun | When did {row} begin;On which day was {row} set going | From when is {row} under way;When was work on {row} taken up | When does {row} start;What is the start date of {row} | When is the kick-off of {row};When was {row} begun
-pick on track;delayed;completed;on hold;cancelled;planned | Status;Current status | State;Condition | How is {row} doing;Where does {row} stand | How do things look for {row};What has become of {row} | What is the status of {row};Which status does the project {row} have | In which state is {row};In what condition is {row}
-"""
-
-# %% ../../nbs/04w_words.ipynb #9cf38f04
-_tables["contacts"] = """
-person | Contacts;Directory | Who is who;Phone list | Name;Employee | Colleague;Person
-phone | Phone;Direct phone | ~Number;~Dial | How can I call {row};What do I dial for {row} | How does one ring {row};On what line is {row} | What is the phone number of {row};What is the direct phone number of {row} | Under which number can {row} be reached
-city | ~Based in;Home office | ~Works from;Town | Where does {row} sit;In which city does {row} work | Where would one meet {row};In which place is {row} | Where is {row} based;What is the home office of {row} | Where does {row} work from
-department | Team;Division | Group;~Belongs to | For which part of the firm is {row} working;Where in the organisation is {row} | Which people does {row} work with;In what unit is {row}
-"""
-_tables["stock"] = """
-code @@-###-@ | Stock list;Inventory | Warehouse;Parts on hand | Part;Part no. | Ref.;Component
-thing | Designation;Part name | Kind of part;Part description | What sort of thing is {row};What is {row} called | Which thing hides behind {row};What does {row} stand for
-int 1-900 | ~In stock;~On hand | ~Available;Count on shelf | How many of {row} are there;How much of {row} is left | What number of {row} lies there;How many pieces of {row} can be had | How many {row} are in stock;How many of {row} are on hand | How many pieces of {row} are available
-int 1-90 | Reorder level;Minimum stock | Order point;Refill at | When must {row} be bought again;How low may {row} fall | At how many pieces does one refill {row};How few of {row} are allowed
-code @-## | Bin;Shelf | Place;Rack | Where is {row} kept;Where do I find {row} | On what spot does {row} lie;Where should I look for {row} | In which bin is {row};On which shelf is {row} | At which place is {row};In which rack is {row}
-money 1-190 | Unit cost;Purchase price | Value of one;Buying price | What was paid for one {row};How dear is {row} to buy | What is one piece of {row} worth;How much to replace one {row}
-"""
-_tables["models"] = """
-code @@-#00-@ | Models;Variants | Versions;Product range | Variant;Type | Kind;Order code
-measure 0.5-48.5 kg | Net mass;Weight per unit | Heft;Load | How heavy is {row};What do scales show for {row} | What does {row} weigh;How hard is {row} to carry
-measure 5-900 W | Input power;Power | Draw;Consumption | How many watts does {row} use;What does {row} take from the socket | How power-hungry is {row};What load is {row}
-measure 50-900 mm | Width;Overall width | Breadth;Side to side | How broad is {row};How much room does {row} take sideways | From edge to edge, how big is {row};What does a ruler show across {row}
-int 200-9000 | Max. speed;Speed (rpm) | Turns;Revs per minute | How fast does {row} go;How quickly does {row} turn | How many times a minute goes {row} round;What speed can {row} do
-money 40-4000 | List price;Recommended price | Retail price;Catalogue price | What does {row} cost;How much must one pay for {row} | How dear is {row};What would I spend on {row}
-"""
-
-# %% ../../nbs/04w_words.ipynb #b60c6ac9
-_tables["trains"] = """
-code @@ ### | Departures;Trains | Outbound;Connections | Train;Train no. | Run;Trip
-city | Destination;~To | ~Towards;~Heading for | Where does {row} go;In which town does {row} end | Where would {row} take me;What is the end of the line for {row} | What is the destination of {row};Which destination does {row} have | 
-time | Departure;~Departs | ~Leaves;~Off at | When does {row} set off;At what o'clock does {row} go | When must I be on board of {row};When does {row} pull out | When does {row} depart;When is the departure of {row};At what time does {row} depart in the {doc} | When does {row} leave;At what time is {row} off
-time | Arrival;~Arrives | ~Gets in;~There at | When does {row} reach its end;At what o'clock is {row} there | When does one get off {row};When does {row} come in | When does {row} arrive;What is the arrival time of {row} | When does {row} get in;At what time is {row} there
-pick 1;2;3;4;5;6;7;8;9;10;11;12;14;16 | Platform;Track | Gate;Bay | From where does {row} go;Where in the station is {row} | Where do I wait for {row};Where does {row} come in to the station | From which platform does {row} leave;Which platform does {row} use;Which track does {row} use;On which track is {row} | From which gate does {row} go;Which bay does {row} use
-pick bistro;no catering;restaurant car;bicycles;quiet zone;first class only | Remarks;Notes | Comment;~Good to know | What is special about {row};What should one know of {row} | What does {row} offer;Is there anything to mind on {row}
-"""
-_tables["services"] = """
-pick Help desk;Backup;Monitoring;Cleaning;Window washing;Lift repair;Gardening;Security patrol;Waste removal;Fire inspection;Network care;Pest control | Services;Scope of services | Tasks;Duties | Service;Activity | Task;Duty
-money 90-4000 | Fee;Charge | Compensation;Reward | How much is paid for {row};What does {row} cost | What does one get for {row};How dear is {row} | How high is the fee for {row};What is the charge for {row} | How high is the compensation for {row};What is the reward for {row}
-pick daily;weekly;monthly;quarterly;twice a year;yearly;on request | Schedule;~How often | Rhythm;Recurrence | At what times is {row} done;How frequently is {row} carried out | What is the turn for {row};How regular is {row} | What is the schedule for {row};How often is {row} done | In what rhythm is {row} done;What is the recurrence of {row}
-person | ~Responsible;Person responsible | Overseer;~Carried out by | Who looks after {row};Who takes care of {row} | Whose job is {row} at the provider;Whom do I call about {row} | Who is responsible for {row};Who is the person responsible for {row} | Who is the overseer of {row};By whom is {row} carried out
-span 2-72 hours | Deadline;~Completed within | Time allowed;~Ready after | How quickly must {row} be finished;How long may {row} take | After how long is {row} over;How much time has one for {row}
-"""
-_tables["staffing"] = """
-department | Staff by department;Departments | Teams in numbers;Organisation | Area;Function | Department name;Business unit
-int 3-240 | Full-time staff;Permanent staff | ~On contract;Fixed posts | How many people have a steady job in {row};How big is {row} | How many steady posts are in {row};How many work in {row}
-int 1-40 | Vacancies;Open positions | Free posts;Jobs to fill | How many people does {row} look for;How many are missing in {row} | How many seats are empty in {row};What is {row} short of in people | How many vacancies are there in {row};How many open positions does {row} have | How many free posts are there in {row};How many jobs to fill has {row}
-percent 1-14 | Sick leave;Absence rate | Days lost;Illness | How often are people of {row} ill;What share of {row} is at home in bed | How healthy is {row}, in percent missed;How much work falls out in {row}
-money 20000-900000 | Payroll;Wages | Salary cost;Pay bill | What do people of {row} earn together;What is spent on salaries in {row} | What do those in {row} cost;How much pay goes to {row}
-"""
-
-# %% ../../nbs/04w_words.ipynb #524cfad4
-def tables_of(name: str, # a key of the tables: items, regions, projects, ...
+def tables_of(name: str, # items, purchases, regions, projects, contacts, stock, models, trains, services, staffing
               style: str="dev" # 'dev' or 'held_out'
-             ) -> dict: # name, titles, row_spec, row_labels, columns (as fields: key, spec, type, labels, ...)
+             ) -> dict: # name, titles, row_spec, row_labels, columns (fields)
     "The table called `name`; KeyError for an unknown one"
-    head, *cols = _tables[name].strip().splitlines()
-    spec, d_titles, h_titles, d_rows, h_rows = [c.strip() for c in head.split("|")]
-    h = styles.index(style)
-    return dict(name=name, titles=_alts((d_titles, h_titles)[h]), row_spec=spec.replace("thing code", "thing"),
-                row_labels=_alts((d_rows, h_rows)[h]), columns=[_field(l, name, style) for l in cols])
+    rows, *cols = _sections()[f"table {name}"]; r = rows[style]
+    return dict(name=name, titles=r["titles"], row_spec=rows["spec"], row_labels=r["labels"],
+                columns=[_field(e, name, style) for e in cols])
 
-# %% ../../nbs/04w_words.ipynb #0e3aa0b3
+# %% ../../nbs/04w_words.ipynb #9de32e9c
 _filler = dict(dev="""The work was carried out as planned. All parties were informed in good time. Further details follow below.
 Customers responded well to the new offer. The team met regularly to discuss open points. No major problems were noted.
 We thank all colleagues for their support. The figures were compiled with care. Changes have to be made in writing.
@@ -523,7 +251,7 @@ Do get in touch if anything is unclear. Fairness is expected of everyone involve
 Many little things were put right. Better late than wrong. Machines are looked at every so often.
 Several people were asked for their opinion. There is no more to tell. Ties with friends in other lands grew stronger.""")
 
-# %% ../../nbs/04w_words.ipynb #11574591
+# %% ../../nbs/04w_words.ipynb #6f984ab6
 def filler(rng: random.Random, # source of chance
            n: int=2, # sentences
            style: str="dev" # 'dev' or 'held_out'
@@ -531,16 +259,13 @@ def filler(rng: random.Random, # source of chance
     "`n` different sentences without facts"
     return " ".join(rng.sample(re.findall(r"[A-Z][^.]*\.", _filler[style].replace("\n", " ")), n))
 
-# %% ../../nbs/04w_words.ipynb #830fe018
-def _all(style):
-    cols = [c for t in _tables for c in tables_of(t, style)["columns"]]
-    return [f for k in _fields for f in fields_of(k, style)] + cols
+# %% ../../nbs/04w_words.ipynb #58950215
+def _all(style): return [f for k in _sections() for f in fields_of(k, style)]
 
 def all_labels(style: str="dev") -> set[str]:
-    "Every label of fields and columns in a half, in lower case"
-    rows = [l for t in _tables for l in tables_of(t, style)["row_labels"]]
-    return {l.lower() for f in _all(style) for l in f["labels"]} | {l.lower() for l in rows}
+    "Every label of fields and columns in a style, in lower case"
+    return {l.lower() for f in _all(style) for l in f["labels"]}
 
 def all_questions(style: str="dev") -> set[str]:
-    "Every question in other words in a half"
-    return {q for f in _all(style) for q in f["ask"]}
+    "Every question of a style that is bound to a field"
+    return {q for f in _all(style) for q in f["ask"] + f["say"]}
