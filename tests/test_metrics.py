@@ -313,3 +313,25 @@ def test_box_iou(a, b):
 def test_every_scorer_says_where_it_is_official():
     assert {m: list(f) for m, f in SCORERS.items()} == flavours() and len(fl.official_flavours()) == sum(map(len, SCORERS.values()))
     assert all(official for _, _, official in fl.official_flavours())
+
+
+LONG = 100_000  # letters: whatever is quadratic in them would take minutes
+
+
+@pytest.mark.parametrize("text", [" " * LONG + "x", "a" + " " * LONG + "b", "(" * LONG, "x" * LONG, "1" * LONG + "\nx\ny", "1," * LONG, "[" + "a " * LONG + "]",
+                                  "{" * LONG, "the " * LONG, "'" * LONG, "1-" * LONG, "a@" + "a." * LONG], ids=lambda t: t[:3].strip())
+def test_long_answers_are_scored(text):
+    for metric, names in SCORERS.items():
+        if metric.startswith(("joint", "evidence")): continue
+        for flavour in names:
+            contexts = [{"answer_format": f} for f in ("Str", "Int", "Float", "List")] if flavour == "mmlongbench" else [{}]
+            n = len(contexts)
+            scores = score_many([f"FINAL ANSWER: {text}" if "2026" in flavour else text] * n, ["12 (about)"] * n, metric, flavour, contexts, on_error=0)
+            assert all(0 <= s <= 1 for s in scores)
+
+
+def test_risk_and_coverage():
+    from cosee.eval.metrics import area_under_risk_coverage
+    assert area_under_risk_coverage([], []) != area_under_risk_coverage([], [])  # NaN
+    assert area_under_risk_coverage([.9, .1], [1, 1]) == 0 and area_under_risk_coverage([.9, .1], [0, 0]) == 1
+    with pytest.raises(ValueError, match="between 0 and 1"): area_under_risk_coverage([2], [1])

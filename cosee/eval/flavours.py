@@ -28,11 +28,15 @@ def read_literal(
         if default is not _NOTHING: return default
         raise ValueError(f"not a list that can be read: {text[:80]!r}") from None
 
-# %% ../../nbs/05b_flavours.ipynb #59b9e07f
-_PARENTHESES = re.compile(r'\s*\([^)]*\)')
+# %% ../../nbs/05b_flavours.ipynb #f9b014a7
+_PARENTHESES = re.compile(r'(?<!\s)\s*\([^)]*\)')
+
+def _drop_parentheses(text: str) -> str: # behind the last ')' nothing can match, and looking for it would take long
+    end = text.rfind(')') + 1
+    return _PARENTHESES.sub('', text[:end]) + text[end:]
 
 def _mmlb_clean(answer) -> str:
-    text = _PARENTHESES.sub('', str(answer).lower().strip()).strip()
+    text = _drop_parentheses(str(answer).lower().strip()).strip()
     if text[:1] in ('"', "'"): text = text[1:]
     if text[-1:] in ('"', "'"): text = text[:-1]
     return text.strip().lstrip('$').strip().rstrip('%').strip()
@@ -173,15 +177,15 @@ def _chartqapro_script(pred, gold, year_flag='NO', **context):
     trim = lambda text: answer_text(text).strip('.').strip('\n')
     return max(_chartqapro(trim(pred), trim(g), year_flag) for g in gold_texts(gold))
 
-# %% ../../nbs/05b_flavours.ipynb #771e642e
+# %% ../../nbs/05b_flavours.ipynb #d142f925
 MARKER = 'FINAL ANSWER:'
-_NUMBER_UNIT = re.compile(r'(-?\d+(?:\.\d+)?)\s*(.*)$')
+_NUMBER_UNIT = re.compile(r'(-?\d++(?:\.\d++)?+)\s*+(.*)$')
 
 def _number_unit(text: str) -> Optional[tuple]: # (number, unit) or None
     match = _NUMBER_UNIT.match(text.lower().strip())
     return (float(match[1]), match[2].strip()) if match else None
 
-# %% ../../nbs/05b_flavours.ipynb #47a5aac7
+# %% ../../nbs/05b_flavours.ipynb #e8ade145
 _VERSION = re.compile(r'\d+\.\d+\.\d+$')
 
 def _date(text: str, today):
@@ -198,7 +202,7 @@ def _date(text: str, today):
 def _same_date(pred: str, gold: str, today) -> bool:
     pred, gold = pred.strip(), gold.strip()
     if _VERSION.match(pred) or _VERSION.match(gold): return pred == gold
-    if len(pred) < 6 or len(gold) < 6: return False
+    if not (6 <= len(pred) <= 200 and 6 <= len(gold) <= 200): return False
     date = _date(pred, today)
     return date is not None and date == _date(gold, today)
 
@@ -246,7 +250,7 @@ def _star_mean(values: list, size: int) -> float: return sum(values) / size if s
 
 def _is_nothing(tree) -> bool: return tree is None or tree in ({}, [], '')
 
-# %% ../../nbs/05b_flavours.ipynb #6635543c
+# %% ../../nbs/05b_flavours.ipynb #2c0ca0ef
 def _star_leaf(gold, pred, threshold: float) -> tuple:
     if not isinstance(pred, (str, int, float)): return [0.0], max(1, _star_size(pred)), gold
     a, b = _norm_rrc(str(gold)), _norm_rrc(str(pred))
@@ -258,12 +262,12 @@ def _star_none(gold, pred, threshold: float) -> tuple:
     nothing = _is_nothing(pred)
     return [float(nothing)], max(1, _star_size(pred)), pred if nothing else None
 
-# %% ../../nbs/05b_flavours.ipynb #49ddc056
+# %% ../../nbs/05b_flavours.ipynb #9229eb88
 def _star_options(gold: tuple, pred, threshold: float) -> tuple:
     options = [_star(g, pred, threshold) for g in gold]
     return max(options, key=lambda o: (_star_mean(o[0], o[1]), o[2] == pred))
 
-# %% ../../nbs/05b_flavours.ipynb #33bb37e2
+# %% ../../nbs/05b_flavours.ipynb #f358cc24
 def _star_gain(cell: tuple, pred) -> float:
     mean = _star_mean(*cell[:2])
     return math.nextafter(mean, math.inf) if cell[2] == pred else mean
@@ -283,7 +287,7 @@ def _star_joined(gold: list, pred: list, cells: list, pairs: list) -> tuple:
     nearest = [cells[i][j][2] for i, j in sorted(pairs, key=lambda pair: pair[1])]
     return values, size, nearest + [g for i, g in enumerate(gold) if i not in rows]
 
-# %% ../../nbs/05b_flavours.ipynb #847286cc
+# %% ../../nbs/05b_flavours.ipynb #ebad3411
 def _star_dict(gold: dict, pred, threshold: float) -> tuple:
     if not isinstance(pred, dict): return [0.0], max(_star_size(gold), _star_size(pred)), gold
     values, size, nearest = [], 0, {}
@@ -295,7 +299,7 @@ def _star_dict(gold: dict, pred, threshold: float) -> tuple:
         if not (_is_nothing(near) and key not in pred): nearest[key] = near
     return values, size, nearest
 
-# %% ../../nbs/05b_flavours.ipynb #593df58c
+# %% ../../nbs/05b_flavours.ipynb #954a2ad5
 _STAR = {tuple: _star_options, list: _star_list, dict: _star_dict, type(None): _star_none}
 
 def _star(gold, pred, threshold: float) -> tuple: # (similarities of the leaves, number of leaves, closest gold)
@@ -312,7 +316,7 @@ def _star_check(tree, gold: bool):
     for child in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (tuple, list)) else ():
         _star_check(child, gold)
 
-# %% ../../nbs/05b_flavours.ipynb #944bafc5
+# %% ../../nbs/05b_flavours.ipynb #4d578e26
 @scorer('anls_star', 'anls_star', official='ANLS* (paper and package)')
 @scorer('anls_list', 'anls_star', official='ANLS* (paper and package)')
 def _anls_star(pred, gold, threshold=0.5, **context):
@@ -325,7 +329,7 @@ def _anls_star(pred, gold, threshold=0.5, **context):
 def _anls_star_text(pred, gold, threshold=0.5, **context):
     return _anls_star(pred, tuple(gold) if isinstance(gold, list) else gold, threshold)
 
-# %% ../../nbs/05b_flavours.ipynb #26110758
+# %% ../../nbs/05b_flavours.ipynb #cc22837b
 class FlavourTable(list):
     "Rows of (prediction, gold, {flavour: score, or the error's name})."
     def _repr_markdown_(self):
@@ -336,6 +340,7 @@ class FlavourTable(list):
         table = [['predicted', 'gold', *names], ['---', '---'] + ['---:'] * len(names), *rows]
         return '\n'.join('| ' + ' | '.join(row) + ' |' for row in table)
 
+# %% ../../nbs/05b_flavours.ipynb #d64fe46a
 def _attempt(*args, **context):
     try: return score(*args, **context)
     except (ValueError, TypeError, IndexError) as e: return type(e).__name__
@@ -350,7 +355,7 @@ def compare_flavours(
     names = names or flavours(metric)[metric]
     return FlavourTable((p, g, {f: _attempt(p, g, metric, f, **context) for f in names}) for p, g in pairs)
 
-# %% ../../nbs/05b_flavours.ipynb #e8f79be6
+# %% ../../nbs/05b_flavours.ipynb #42fa6acd
 class OfficialTable(list):
     "Rows of (metric, flavour, where it is official)."
     def _repr_markdown_(self):

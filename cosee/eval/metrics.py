@@ -6,7 +6,7 @@
 __all__ = ['NORMAL_FORMS', 'SCORERS', 'OFFICIAL', 'CONTEXT', 'ALIASES', 'DEFAULT_METRICS', 'answer_text', 'gold_texts',
            'normalize_answer', 'scorer', 'flavours', 'find_scorer', 'score', 'token_overlap', 'exact_match', 'f1_score',
            'best_pairs', 'anls', 'anls_many', 'Scores', 'score_many', 'Aggregate', 'aggregate_metrics', 'Tally',
-           'expected_calibration_error', 'box_iou']
+           'expected_calibration_error', 'area_under_risk_coverage', 'box_iou']
 
 # %% ../../nbs/05_metrics.ipynb #1ab5f0e5
 import math, re, string
@@ -57,7 +57,7 @@ _SMALL_NUMBERS = ('zero one two three four five six seven eight nine ten eleven 
                   'fifteen sixteen seventeen eighteen nineteen').split()
 _DIGITS = {word: str(number) for number, word in enumerate(_SMALL_NUMBERS)}
 
-# %% ../../nbs/05_metrics.ipynb #6a7b3668
+# %% ../../nbs/05_metrics.ipynb #f0653e6b
 def _asked_units(question: str) -> list[str]:
     "Words behind the first 'how many' and the first 'which' of `question`, in this order."
     units = []
@@ -68,7 +68,7 @@ def _asked_units(question: str) -> list[str]:
         if found: units.append(after.split()[0])
     return units
 
-# %% ../../nbs/05_metrics.ipynb #a773423e
+# %% ../../nbs/05_metrics.ipynb #beb10355
 def _norm_slidevqa(text: str, question='') -> str:
     text = text.lower()
     for phrase, instead in _SLIDE_PHRASES: text = text.replace(phrase, instead)
@@ -77,7 +77,7 @@ def _norm_slidevqa(text: str, question='') -> str:
     if text.startswith(('yes', 'no')): text = text.split()[0]
     return ' '.join(_DIGITS.get(word, word) for word in text.split())
 
-# %% ../../nbs/05_metrics.ipynb #92b8018a
+# %% ../../nbs/05_metrics.ipynb #fa03cb7b
 NORMAL_FORMS = dict(rrc=_norm_rrc, dude=_norm_rrc, anls_star=_norm_rrc, mpdocvqa=_norm_mpdocvqa,
                     squad=_norm_squad, hotpotqa=_norm_squad, slidevqa=_norm_slidevqa)
 
@@ -95,7 +95,7 @@ def normalize_answer(
     if punctuation: text = _drop_punctuation(text)
     return _drop_articles(text) if articles else text
 
-# %% ../../nbs/05_metrics.ipynb #000a7572
+# %% ../../nbs/05_metrics.ipynb #f4ef0d59
 SCORERS = {}   # metric -> flavour -> function(pred, gold, **context)
 OFFICIAL = {}  # (metric, flavour) -> the benchmarks that are scored by it
 CONTEXT = ('question', 'answer_format', 'year_flag', 'answer_type', 'threshold', 'today')
@@ -112,7 +112,7 @@ def scorer(
         return f
     return enter
 
-# %% ../../nbs/05_metrics.ipynb #5929a013
+# %% ../../nbs/05_metrics.ipynb #a9c7a2ee
 ALIASES = {'rrc_anls': 'rrc', 'docvqa': 'rrc', 'infographicvqa': 'rrc',
            'mpdocvqa_framework': 'mpdocvqa', 'mp-docvqa': 'mpdocvqa', 'dude_nlsl': 'dude',
            'squad_v2': 'squad', 'slidevqa_official': 'slidevqa', 'mmlongbench_doc': 'mmlongbench',
@@ -125,7 +125,7 @@ def flavours(
     import_module('cosee.eval.flavours')
     return {m: list(fs) for m, fs in sorted(SCORERS.items()) if metric in (None, m)}
 
-# %% ../../nbs/05_metrics.ipynb #2b058d60
+# %% ../../nbs/05_metrics.ipynb #e56cfb33
 def find_scorer(
     metric: str,   # a metric's name
     flavour='rrc', # a flavour's name, or one of its `ALIASES`
@@ -141,7 +141,7 @@ def find_scorer(
     hint = f"; the flavour {flavour!r} has {', '.join(others)}" if others else ''
     raise ValueError(f"{metric!r} has no flavour {flavour!r}, only {', '.join(known[metric])}{hint}")
 
-# %% ../../nbs/05_metrics.ipynb #bd7fd8c0
+# %% ../../nbs/05_metrics.ipynb #430e8d29
 def _checked(context: dict) -> dict:
     "`context` without the Nones; `TypeError` for a keyword that no scorer knows."
     if unknown := set(context) - set(CONTEXT):
@@ -160,7 +160,7 @@ def score(
     try: return float(f(pred, gold, **_checked(context)))
     except RecursionError: raise ValueError("the prediction or the gold answer is nested too deeply to score") from None
 
-# %% ../../nbs/05_metrics.ipynb #d8361331
+# %% ../../nbs/05_metrics.ipynb #dd21a337
 def token_overlap(
     pred: Iterable, # predicted tokens or pages (hashable)
     gold: Iterable, # gold ones
@@ -172,7 +172,7 @@ def token_overlap(
 
 def _f1(p: float, r: float) -> float: return 2 * p * r / (p + r) if p + r else 0.0
 
-# %% ../../nbs/05_metrics.ipynb #6fe24721
+# %% ../../nbs/05_metrics.ipynb #1da334cd
 def _squad_golds(gold) -> list[str]:
     return [g for g in map(_norm_squad, gold_texts(gold)) if g] or ['']
 
@@ -184,7 +184,7 @@ def _f1_squad(pred, gold, **context):
     pred, golds = _norm_squad(answer_text(pred)).split(), [g.split() for g in _squad_golds(gold)]
     return max(token_overlap(pred, g)[2] if pred and g else float(pred == g) for g in golds)
 
-# %% ../../nbs/05_metrics.ipynb #b237c969
+# %% ../../nbs/05_metrics.ipynb #7902a0cc
 @scorer('em', 'hotpotqa', official='HotpotQA')
 def _em_hotpotqa(pred, gold, **context): return _norm_squad(answer_text(pred)) in map(_norm_squad, gold_texts(gold))
 
@@ -197,7 +197,7 @@ def _overlap_hotpotqa(pred: str, gold: str) -> tuple:
 def _f1_hotpotqa(pred, gold, **context):
     return max(_overlap_hotpotqa(answer_text(pred), g)[2] for g in gold_texts(gold))
 
-# %% ../../nbs/05_metrics.ipynb #b83b69eb
+# %% ../../nbs/05_metrics.ipynb #de63ca30
 def _tokens_slidevqa(pred, gold, question='') -> list[tuple]:
     "Token lists (predicted, gold), one pair for each acceptable answer."
     tokens = lambda text: _norm_slidevqa(text, answer_text(question, 'question')).split()
@@ -211,7 +211,7 @@ def _em_slidevqa(pred, gold, question='', **context):
 def _f1_slidevqa(pred, gold, question='', **context):
     return max(token_overlap(p, g)[2] for p, g in _tokens_slidevqa(pred, gold, question))
 
-# %% ../../nbs/05_metrics.ipynb #717c1fe8
+# %% ../../nbs/05_metrics.ipynb #7600d818
 @scorer('accuracy', 'mpdocvqa', official='MP-DocVQA (the authors\' framework)')
 @scorer('em', 'mpdocvqa', official='MP-DocVQA (the authors\' framework, as "accuracy")')
 def _accuracy_mpdocvqa(pred, gold, answer_type='', **context):
@@ -219,7 +219,7 @@ def _accuracy_mpdocvqa(pred, gold, answer_type='', **context):
     if answer_type == 'not-answerable': return pred in ('', 'none')
     return pred != 'none' and pred in map(_norm_mpdocvqa, gold_texts(gold))
 
-# %% ../../nbs/05_metrics.ipynb #bcff200a
+# %% ../../nbs/05_metrics.ipynb #4bdb7154
 def exact_match(
     pred: str,                   # predicted answer
     gold: Union[str, list[str]], # gold answer, or several acceptable ones
@@ -238,7 +238,7 @@ def f1_score(
     "Token F1 between `pred` and the closest gold answer."
     return score(pred, gold, 'f1', flavour, **context)
 
-# %% ../../nbs/05_metrics.ipynb #1b2437d9
+# %% ../../nbs/05_metrics.ipynb #e8ffd4ef
 @lru_cache
 def _levenshtein() -> Callable:
     from rapidfuzz.distance import Levenshtein
@@ -249,14 +249,14 @@ def _nearest(distances: Iterable[tuple], threshold: float) -> float:
     best = 1 - min(edits / length if length else 0.0 for edits, length in distances)
     return best if best >= threshold else 0.0
 
-# %% ../../nbs/05_metrics.ipynb #f16dd467
+# %% ../../nbs/05_metrics.ipynb #cb4cb7f2
 @scorer('anls', 'rrc', official='DocVQA, InfographicVQA, MP-DocVQA (RRC leaderboards)')
 def _anls_rrc(pred, gold, threshold=0.5, **context):
     pred, golds = answer_text(pred), gold_texts(gold)
     edits = lambda g: _levenshtein()(_norm_rrc(g), _norm_rrc(pred))
     return _nearest([(edits(g), max(len(g.upper()), len(pred.upper()))) for g in golds], threshold)
 
-# %% ../../nbs/05_metrics.ipynb #d75b64e4
+# %% ../../nbs/05_metrics.ipynb #80fb09d0
 @scorer('anls', 'mpdocvqa', official='MP-DocVQA (the authors\' framework)')
 def _anls_mpdocvqa(pred, gold, threshold=0.5, answer_type='', **context):
     pred, golds = _norm_mpdocvqa(answer_text(pred)), [_norm_mpdocvqa(g) for g in gold_texts(gold)]
@@ -264,7 +264,7 @@ def _anls_mpdocvqa(pred, gold, threshold=0.5, answer_type='', **context):
     if pred in ('', 'none'): return 0.0
     return _nearest([(_levenshtein()(g, pred), max(len(g), len(pred))) for g in golds], threshold)
 
-# %% ../../nbs/05_metrics.ipynb #b3bd49f0
+# %% ../../nbs/05_metrics.ipynb #66518103
 def best_pairs(
     gains, # matrix of gains, rows x columns
 ) -> list[tuple]:
@@ -281,7 +281,7 @@ def _nlsl_dude(pred, gold, threshold=0.5, **context):
     gains = [[_anls_rrc(p, [g], threshold) for p in pred] for g in gold]
     return sum(gains[i][j] for i, j in best_pairs(gains)) / max(len(set(gold)), len(pred))
 
-# %% ../../nbs/05_metrics.ipynb #2baf4c39
+# %% ../../nbs/05_metrics.ipynb #464b918e
 def _as_list(answers) -> list:
     "A list of answers as it is, one answer as a list of one, None as an empty list."
     return list(answers) if isinstance(answers, (list, tuple)) else [] if answers is None else [answers]
@@ -292,7 +292,7 @@ def _anls_dude(pred, gold, threshold=0.5, answer_type='', **context):
     first = (_as_list(pred) or [''])[0]
     return _anls_rrc(first, _as_list(gold) or [''], threshold)
 
-# %% ../../nbs/05_metrics.ipynb #e9ebcf3c
+# %% ../../nbs/05_metrics.ipynb #126883d1
 def anls(
     pred: str,                   # predicted answer
     gold: Union[str, list[str]], # gold answer, or several acceptable ones
@@ -302,12 +302,12 @@ def anls(
     "Normalised Levenshtein similarity of `pred` and the closest gold answer; 0 where it is below the threshold."
     return score(pred, gold, 'anls', flavour, **context)
 
-# %% ../../nbs/05_metrics.ipynb #d4efb4eb
+# %% ../../nbs/05_metrics.ipynb #a8bc464e
 @scorer('answer_page_accuracy', 'mpdocvqa', official='MP-DocVQA')
 def _page_accuracy(pred, gold, **context):
     return pred in gold if isinstance(gold, (list, tuple)) and not isinstance(pred, (list, tuple)) else pred == gold
 
-# %% ../../nbs/05_metrics.ipynb #c3fed910
+# %% ../../nbs/05_metrics.ipynb #ba635a89
 def _pages(pages, what: str) -> list:
     if not isinstance(pages, (list, tuple, set, frozenset)):
         raise TypeError(f"the {what} evidence must be a list of pages, not {type(pages).__name__}")
@@ -321,7 +321,7 @@ def _evidence_hotpotqa(pred, gold) -> tuple:
     pred, gold = set(_pages(pred, 'predicted')), set(_pages(gold, 'gold'))
     return (float(pred == gold), *token_overlap(pred, gold))
 
-# %% ../../nbs/05_metrics.ipynb #a9e59bb4
+# %% ../../nbs/05_metrics.ipynb #5dc2f571
 @scorer('evidence_em', 'slidevqa', official='SlideVQA')
 def _evidence_em(pred, gold, **context): return _evidence_slidevqa(pred, gold)[0]
 
@@ -334,7 +334,7 @@ def _evidence_em_sets(pred, gold, **context): return _evidence_hotpotqa(pred, go
 @scorer('evidence_f1', 'hotpotqa', official='HotpotQA (supporting facts)')
 def _evidence_f1_sets(pred, gold, **context): return _evidence_hotpotqa(pred, gold)[3]
 
-# %% ../../nbs/05_metrics.ipynb #90586dab
+# %% ../../nbs/05_metrics.ipynb #de4230cb
 def _parts(sample, what: str) -> tuple: # (answer, evidence pages)
     try: return sample['answer'], sample['evidence_pages']
     except (KeyError, TypeError, IndexError):
@@ -348,7 +348,7 @@ def _answer_hotpotqa(pred, gold, question) -> tuple:
     one = lambda g: (float(_em_hotpotqa(pred, g)), *_overlap_hotpotqa(answer_text(pred), g))
     return max(map(one, gold_texts(gold)), key=lambda s: s[3])
 
-# %% ../../nbs/05_metrics.ipynb #32a99bb4
+# %% ../../nbs/05_metrics.ipynb #7afa721a
 def _joint(answer: Callable, evidence: Callable) -> tuple[Callable, Callable]:
     "Scorers of joint EM and joint F1, made from one for answers and one for evidence."
     def both(pred, gold, question='') -> tuple:
@@ -364,7 +364,7 @@ for _flavour, _made, _of in (('slidevqa', _joint(_answer_slidevqa, _evidence_sli
                              ('hotpotqa', _joint(_answer_hotpotqa, _evidence_hotpotqa), 'HotpotQA')):
     for _metric, _f in zip(('joint_em', 'joint_f1'), _made): scorer(_metric, _flavour, official=_of)(_f)
 
-# %% ../../nbs/05_metrics.ipynb #3e23e5e1
+# %% ../../nbs/05_metrics.ipynb #9db71de7
 def _upper_len(text: str) -> int: return len(text) if text.isascii() else len(text.upper())
 
 def _columns(texts: list, flavour: str) -> tuple[list, list]:
@@ -373,7 +373,7 @@ def _columns(texts: list, flavour: str) -> tuple[list, list]:
     normal = [t.lower().strip() for t in texts]
     return normal, list(map(len, normal))
 
-# %% ../../nbs/05_metrics.ipynb #7379cd85
+# %% ../../nbs/05_metrics.ipynb #e4484dd3
 def _similarities(preds: list, golds: list, flavour: str, threshold: float):
     "Similarity of each pair of texts, as an array; below the threshold it may be 0 instead."
     import numpy as np
@@ -391,7 +391,7 @@ def _similarities(preds: list, golds: list, flavour: str, threshold: float):
     if flavour == 'mpdocvqa': result[[i for i, t in enumerate(a) if t in ('', 'none')]] = 0
     return np.where(result >= threshold, result, 0.0)
 
-# %% ../../nbs/05_metrics.ipynb #1c544284
+# %% ../../nbs/05_metrics.ipynb #8868e4c7
 def anls_many(
     preds: list,     # predicted answers, texts
     golds: list,     # for each of them one gold answer, or a list of acceptable ones
@@ -413,7 +413,7 @@ def anls_many(
 
 _FAST = ('rrc', 'mpdocvqa')
 
-# %% ../../nbs/05_metrics.ipynb #3bd819f5
+# %% ../../nbs/05_metrics.ipynb #6aac607c
 class Scores(list):
     "Scores of the samples of a data set, in order."
     def __init__(self, values=(), metric='anls', flavour='rrc', failed=None):
@@ -429,7 +429,7 @@ class Scores(list):
         failed = f", {len(self.failed)} not scorable" if self.failed else ''
         return f"{self.metric} ({self.flavour}): {self.mean:.4f}, {self.n:,} answers{failed}"
 
-# %% ../../nbs/05_metrics.ipynb #3c185382
+# %% ../../nbs/05_metrics.ipynb #017d5cc3
 def _score_each(f: Callable, preds: list, golds: list, contexts: list, on_error) -> tuple[list, dict]:
     "Scores by `f`, and the errors by position."
     values, failed = [], {}
@@ -441,7 +441,7 @@ def _score_each(f: Callable, preds: list, golds: list, contexts: list, on_error)
             values.append(float(on_error))
     return values, failed
 
-# %% ../../nbs/05_metrics.ipynb #3f05ad72
+# %% ../../nbs/05_metrics.ipynb #a75941c4
 def score_many(
     preds: Iterable,    # predictions
     golds: Iterable,    # their golds
@@ -461,7 +461,7 @@ def score_many(
     values, failed = _score_each(f, preds, golds, contexts, on_error)
     return Scores(values, metric, name, failed)
 
-# %% ../../nbs/05_metrics.ipynb #0bbe5c18
+# %% ../../nbs/05_metrics.ipynb #d404b2fb
 class Aggregate(dict):
     "Means by metric; `n` samples, with the scores of each in `per_sample`."
     def __init__(self, per_sample: dict):
@@ -472,6 +472,7 @@ class Aggregate(dict):
         rows = [f"| {name} | {s.flavour} | {s.mean:.4f} | {s.n:,} |" for name, s in self.per_sample.items()]
         return '\n'.join(['| metric | flavour | mean | answers |', '|---|---|---:|---:|', *rows])
 
+# %% ../../nbs/05_metrics.ipynb #233636a3
 DEFAULT_METRICS = dict(em='squad', f1='squad', anls='rrc')
 
 def aggregate_metrics(
@@ -486,7 +487,7 @@ def aggregate_metrics(
     metrics = metrics or DEFAULT_METRICS
     return Aggregate({m: score_many(preds, golds, m, f, contexts, on_error) for m, f in metrics.items()})
 
-# %% ../../nbs/05_metrics.ipynb #3626114e
+# %% ../../nbs/05_metrics.ipynb #2e8c2b3d
 class Tally:
     "Running scores, by metric and group."
     def __init__(
@@ -497,19 +498,35 @@ class Tally:
         for metric, flavour in self.metrics.items(): find_scorer(metric, flavour)
         self.scores = {}
 
-    def add(self, pred, gold, group='all', **context) -> dict:
-        "Score a sample, add it to `group` and to 'all', return its scores."
-        one = {m: score(pred, gold, m, f, **context) for m, f in self.metrics.items()}
-        for name in dict.fromkeys(('all', group)):
-            kept = self.scores.setdefault(name, {m: Scores([], m, f) for m, f in self.metrics.items()})
-            for m, value in one.items(): kept[m].append(value)
-        return one
-
     def result(self, group='all') -> Aggregate:
         "Means so far."
         return Aggregate(self.scores.get(group, {}))
 
-# %% ../../nbs/05_metrics.ipynb #8ead6b22
+# %% ../../nbs/05_metrics.ipynb #c68c4850
+@patch
+def add(
+    self: Tally,
+    pred,        # prediction
+    gold,        # its gold
+    group='all', # what the sample is counted under, besides 'all'
+    **context,   # question, answer_format, ... as for `score`
+) -> dict:       # metric -> score of this sample
+    "Score a sample and count it."
+    one = {m: score(pred, gold, m, f, **context) for m, f in self.metrics.items()}
+    for name in dict.fromkeys(('all', group)):
+        kept = self.scores.setdefault(name, {m: Scores([], m, f) for m, f in self.metrics.items()})
+        for m, value in one.items(): kept[m].append(value)
+    return one
+
+# %% ../../nbs/05_metrics.ipynb #422527a0
+def _judged(confidence, correct) -> tuple: # both as arrays
+    import numpy as np
+    confidence, correct = np.asarray(confidence, dtype=float), np.asarray(correct, dtype=float)
+    if confidence.shape != correct.shape or confidence.ndim != 1:
+        raise ValueError("give one confidence for each answer")
+    if not ((confidence >= 0) & (confidence <= 1)).all(): raise ValueError("a confidence lies between 0 and 1")
+    return confidence, correct
+
 def _bins(confidence, n_bins: int, scheme: str):
     "Positions of the answers in each bin, empty bins left out."
     import numpy as np
@@ -520,7 +537,7 @@ def _bins(confidence, n_bins: int, scheme: str):
     else: raise ValueError(f"scheme must be 'equal-mass' or 'equal-width', not {scheme!r}")
     return [b for b in bins if len(b)]
 
-# %% ../../nbs/05_metrics.ipynb #824d1bee
+# %% ../../nbs/05_metrics.ipynb #3ec33011
 def expected_calibration_error(
     confidence,          # confidence of each answer, 0 to 1
     correct,             # was it right? booleans, or scores, 0 to 1
@@ -530,17 +547,26 @@ def expected_calibration_error(
 ) -> float:              # 0 (calibrated) to 1
     "Mean distance of confidence and accuracy over bins."
     import numpy as np
-    confidence, correct = np.asarray(confidence, dtype=float), np.asarray(correct, dtype=float)
-    if confidence.shape != correct.shape or confidence.ndim != 1:
-        raise ValueError("give one confidence for each answer")
+    confidence, correct = _judged(confidence, correct)
     if not len(confidence): return math.nan
-    if not ((confidence >= 0) & (confidence <= 1)).all(): raise ValueError("a confidence lies between 0 and 1")
     if proxy not in ('mean', 'upper-edge'): raise ValueError(f"proxy must be 'mean' or 'upper-edge', not {proxy!r}")
     middle = np.mean if proxy == 'mean' else np.max
     bins = _bins(confidence, max(1, min(n_bins, len(confidence))), scheme)
     return float(sum(len(b) * abs(correct[b].mean() - middle(confidence[b])) for b in bins) / len(confidence))
 
-# %% ../../nbs/05_metrics.ipynb #915c5c4e
+# %% ../../nbs/05_metrics.ipynb #3ec93cc8
+def area_under_risk_coverage(
+    confidence, # confidence of each answer
+    correct,    # was it right? booleans, or scores, 0 to 1
+) -> float:     # 0 (nothing wrong) to 1
+    "Mean error rate over all shares of questions that could be answered, surest first."
+    import numpy as np
+    confidence, correct = _judged(confidence, correct)
+    if not len(confidence): return math.nan
+    wrong = 1 - correct[np.argsort(-confidence, kind='stable')]
+    return float((np.cumsum(wrong) / np.arange(1, len(wrong) + 1)).mean())
+
+# %% ../../nbs/05_metrics.ipynb #cbe387fd
 def _box(box) -> tuple:
     try: x1, y1, x2, y2 = map(float, box)
     except (TypeError, ValueError): raise ValueError(f"a box is four numbers (x1, y1, x2, y2), not {box!r}") from None
