@@ -218,6 +218,7 @@ def test_calibration():
     assert expected_calibration_error([.2, .4], [0, 1], n_bins=1) == pytest.approx(.2)
     assert expected_calibration_error([.2, .4], [0, 1], n_bins=1, proxy="upper-edge") == pytest.approx(.1)
     assert expected_calibration_error([.05, .95], [0, 1], scheme="equal-width") == pytest.approx(.05)
+    assert expected_calibration_error([.1, 1], [0, 1], 2, "equal-width", "upper-edge") == pytest.approx(.25)
 
 
 # What must hold for any answer

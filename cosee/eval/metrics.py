@@ -537,22 +537,25 @@ def _bins(confidence, n_bins: int, scheme: str):
     else: raise ValueError(f"scheme must be 'equal-mass' or 'equal-width', not {scheme!r}")
     return [b for b in bins if len(b)]
 
-# %% ../../nbs/05_metrics.ipynb #3ec33011
+# %% ../../nbs/05_metrics.ipynb #0ac343fe
 def expected_calibration_error(
     confidence,          # confidence of each answer, 0 to 1
     correct,             # was it right? booleans, or scores, 0 to 1
     n_bins=10,           # bins (never more than answers)
     scheme='equal-mass', # 'equal-mass' or 'equal-width'
-    proxy='mean',        # confidence of a bin: its 'mean' or its 'upper-edge'
+    proxy='mean',        # what a bin's confidence is: the 'mean' of its answers, or its 'upper-edge'
 ) -> float:              # 0 (calibrated) to 1
     "Mean distance of confidence and accuracy over bins."
     import numpy as np
     confidence, correct = _judged(confidence, correct)
     if not len(confidence): return math.nan
     if proxy not in ('mean', 'upper-edge'): raise ValueError(f"proxy must be 'mean' or 'upper-edge', not {proxy!r}")
-    middle = np.mean if proxy == 'mean' else np.max
-    bins = _bins(confidence, max(1, min(n_bins, len(confidence))), scheme)
-    return float(sum(len(b) * abs(correct[b].mean() - middle(confidence[b])) for b in bins) / len(confidence))
+    n_bins = max(1, min(n_bins, len(confidence)))
+    if proxy == 'mean': stands_for = np.mean
+    elif scheme == 'equal-mass': stands_for = np.max
+    else: stands_for = lambda held: min(1.0, (math.floor(held.max() * n_bins) + 1) / n_bins)
+    gaps = [len(b) * abs(correct[b].mean() - stands_for(confidence[b])) for b in _bins(confidence, n_bins, scheme)]
+    return float(sum(gaps) / len(confidence))
 
 # %% ../../nbs/05_metrics.ipynb #3ec93cc8
 def area_under_risk_coverage(
