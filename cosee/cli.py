@@ -14,7 +14,7 @@ from typing import Callable, Optional
 
 from .board import one_line
 
-# %% ../nbs/12_cli.ipynb #ea4b5a3b
+# %% ../nbs/12_cli.ipynb #346240a4
 ANSWERED, FAILED, BAD_INPUT, NOTHING, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 130, 141
 
 _CODES = '''exit codes:
@@ -22,6 +22,7 @@ _CODES = '''exit codes:
   1  something failed while working
   2  the command line, a file or a model directory cannot be used
   3  no question could be answered from the pages
+  130 interrupted; 141 nobody reads the output any more
 '''
 
 class Stop(Exception):
@@ -99,11 +100,11 @@ def _ask_args(p):
     g.add_argument('--password', metavar='TEXT', help='of a protected PDF')
     for add in (_model_args, _team_args, _output_args): add(p)
 
-# %% ../nbs/12_cli.ipynb #186ffcc4
+# %% ../nbs/12_cli.ipynb #66c50d70
 def _demo_args(p):
     "Arguments of `cosee demo`"
-    p.add_argument('sample', nargs='?', default='report', choices=('invoice', 'report', 'slides'),
-                   help='which document (default: report)')
+    p.add_argument('sample', nargs='?', default='slides', choices=('invoice', 'report', 'slides'),
+                   help='which document (default: slides)')
     p.add_argument('-q', '--question', action='append', metavar='QUESTION',
                    help='ask this instead of the prepared questions')
     for add in (_model_args, _team_args): add(p)
@@ -234,7 +235,7 @@ def _show(r: dict, episode: dict, page: _Page):
     cost = page.grey(page.wrap(_cost_line(r, episode), 'Board     '))
     print('\n'.join([*_answer_lines(r, page), cost, *_board_lines(episode['board'], page)]), end='\n\n')
 
-# %% ../nbs/12_cli.ipynb #1c190d18
+# %% ../nbs/12_cli.ipynb #5f554517
 def _checked(args) -> list:
     "The questions; raises `Stop` for arguments that cannot be used"
     from cosee.agents import ROLES
@@ -243,12 +244,12 @@ def _checked(args) -> list:
     if unknown: raise Stop(f"--agents: there is no agent {unknown[0]!r}; choose from {', '.join(ROLES)}", BAD_INPUT)
     if args.client not in CLIENTS:
         raise Stop(f"--client: there is no client {args.client!r}; choose from {', '.join(CLIENTS)}", BAD_INPUT)
-    questions = [one_line(q) for q in args.question]
-    if not all(questions): raise Stop('--question: a question is empty; write what you want to know', BAD_INPUT)
+    if not all(map(one_line, args.question)):
+        raise Stop('--question: a question is empty; write what you want to know', BAD_INPUT)
     folder = Path(args.html).absolute().parent if args.html else Path()
     if not folder.is_dir(): raise Stop(f'--html: there is no folder {folder}', BAD_INPUT)
     if args.html and Path(args.html).is_dir(): raise Stop(f'--html: {args.html} is a folder; name a file', BAD_INPUT)
-    return questions
+    return [q.encode(errors='replace').decode() for q in args.question]
 
 # %% ../nbs/12_cli.ipynb #cf0eccef
 def _opened(args) -> tuple:
@@ -276,7 +277,7 @@ def _episode(args, client, pages: list, question: str, before: float = 0.) -> tu
     episode['seconds'] = time.perf_counter() - start
     return episode, result_of(episode, question, client.name, pages, episode['seconds'])
 
-# %% ../nbs/12_cli.ipynb #5e9cda63
+# %% ../nbs/12_cli.ipynb #bc806c25
 def _ask_all(args) -> tuple:
     "Pages, episodes and results of all questions"
     questions = _checked(args)
@@ -285,6 +286,7 @@ def _ask_all(args) -> tuple:
     for i, q in enumerate(questions, 1):
         _say(args, f'question {i} of {len(questions)}: {one_line(q, 200)}')
         both.append(_episode(args, client, pages, q, 0. if both else before))
+    _say(args, '')
     return pages, [e for e, _ in both], [r for _, r in both]
 
 # %% ../nbs/12_cli.ipynb #3ef870a1
@@ -337,7 +339,7 @@ def demo(
     if gold and not args.json: print(_judge(results, gold))
     return ANSWERED if any(map(_answered, results)) else NOTHING
 
-# %% ../nbs/12_cli.ipynb #dd88ad69
+# %% ../nbs/12_cli.ipynb #098318d1
 _ASK_EXAMPLES = '''examples:
   cosee ask invoice.pdf -q "What is the total?"
   cosee ask report.pdf annex.png -q "Who audited the firm?" -q "How many staff?" --html out.html
@@ -349,7 +351,7 @@ _ASK_EXAMPLES = '''examples:
 _DEMO_EXAMPLES = '''examples:
   cosee demo
   cosee demo invoice --html invoice.html
-  cosee demo slides -q "How much is the budget?"
+  cosee demo report -q "What is the cost center?"
   cosee demo --client qwen --model-path ~/models/Qwen3-VL-4B-Instruct
 
 ''' + _CODES

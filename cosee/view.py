@@ -575,7 +575,7 @@ h4 { margin: .5rem 0 0; font-weight: 600; }
 .error { color: #c2260c; }
 '''
 
-# %% ../nbs/01a_view.ipynb #557178e8
+# %% ../nbs/01a_view.ipynb #b5ac8df1
 _CSS += '''
 @media (max-width: 800px) {
   main, .top { padding-left: .9rem; padding-right: .9rem; }
@@ -589,18 +589,20 @@ _CSS += '''
   .slider output { min-width: 0; width: 45%; font-size: .8rem; }
   .badge > * { scale: 1.3; }
   .replay { padding: .4rem 0; }
+  .turn { grid-template-columns: auto minmax(0, 1fr); }
+  .bar, .turn > :nth-child(3) { grid-column: 1 / -1; }
 }
 '''
 
-# %% ../nbs/01a_view.ipynb #ee34765b
+# %% ../nbs/01a_view.ipynb #335dd062
 _CSS += '''
 @media print {
   :root { --bg: #fff; --card: #fff; --ink: #000; --soft: #444; --line: #bbb; }
   .js .slider, nav { display: none; }
   .js .ep:not(.on) { display: block; }
   .replay, figure { position: static; }
-  .row { break-inside: avoid; }
-  .row { grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); }
+  .row { break-inside: avoid; grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); }
+  .quiet, .calls { display: none; }
   .note p, h2, .text, .because { max-height: none; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .ep { break-after: page; }

@@ -43,7 +43,7 @@ def test_json_keeps_its_contract(run, doc, tmp_path):
     code, out, err = run(*ask(tmp_path / "photo.png", doc, "-q", "What is the total?", "-q", "And  again?", "--json"))
     assert code == 0
     first, second = json.loads(out)
-    assert second["question"] == "And again?"
+    assert second["question"] == "And  again?"
     assert list(first) == ["question", "answer", "confidence", "page", "evidence", "because", "client", "tokens", "seconds", "stopped"]
     assert (first["answer"], first["page"], first["client"], first["confidence"]) == ("86.50", 2, "scripted", .9)
     assert first["evidence"][0] == {"page": 2, "bbox": [.6, .3, .8, .35], "content": "Total: 86.50", "cell": 2, "file": "doc.pdf", "file_page": 1}
