@@ -54,7 +54,7 @@ def count_tokens(
     if count == 'output': return usage.completion_tokens
     return usage.total_tokens - (usage.cached_tokens if count == 'uncached' else 0)
 
-# %% ../../nbs/00_model.ipynb #d4d1a2d0
+# %% ../../nbs/00_model.ipynb #631139c5
 class BudgetExceeded(RuntimeError):
     "Raised before a call that the ledger's budget does not cover."
 
@@ -79,7 +79,9 @@ class Ledger:
         return usage
 
     def __len__(self): return len(self.entries)
-    def __repr__(self): return f'Ledger({len(self)} calls, {self.spent:,} tokens of {self.max_tokens or "any number"}, {self.count})'
+    def __repr__(self):
+        budget = 'no budget' if self.max_tokens is None else f'budget {self.max_tokens:,} ({self.count})'
+        return f'Ledger({len(self)} calls, {self.spent:,} tokens, {budget})'
 
 # %% ../../nbs/00_model.ipynb #df74f67f
 def _sum(usages: Iterable[Usage]) -> Usage:
