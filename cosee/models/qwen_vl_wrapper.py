@@ -101,7 +101,7 @@ def _quantised(
         load_in_8bit=load_in_8bit, load_in_4bit=load_in_4bit, bnb_4bit_quant_type='nf4', bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16 if dtype == 'auto' else dtype, llm_int8_skip_modules=['visual', 'lm_head'])
 
-# %% ../../nbs/00a_qwen.ipynb #27895273
+# %% ../../nbs/00a_qwen.ipynb #05723301
 def load_model(
     model_path,                 # directory with the weights
     device='cpu',               # 'cpu', 'cuda', 'cuda:0', 'auto', ...
@@ -118,7 +118,7 @@ def load_model(
         processor = AutoProcessor.from_pretrained(folder, local_files_only=True)
         model = AutoModelForImageTextToText.from_pretrained(folder, dtype=dtype, quantization_config=quant, **place,
                                                             local_files_only=True, use_safetensors=True)
-    except (OSError, ValueError, RuntimeError, ImportError, KeyError) as e:
+    except Exception as e:
         reason = ' '.join(str(e).split())[:200]
         raise ModelError(f'{model_path}: cannot be loaded ({reason}); {_GET.format(model_path)}') from e
     return (model if place else model.to(device)).eval(), processor

@@ -1,0 +1,222 @@
+"""QwenVLClient against the plain way of computing, on random weights of the real architecture.
+
+COSEE_CASES=200 pytest tests/test_qwen.py runs the larger comparison."""
+import json, os, random, threading
+import pytest
+from hypothesis import given, settings, strategies as st
+
+torch = pytest.importorskip('torch')
+from PIL import Image
+from cosee.models.client import build_messages, image_tokens
+from cosee.models.decode import Sampling
+from cosee.models.qwen_vl_wrapper import ContextOverflow, ModelError, QwenVLClient, estimate_tokens, inputs_of, page_size
+from cosee.models.tiny import random_checkpoint
+
+CASES = int(os.environ.get('COSEE_CASES', 36))
+WORDS = 'total invoice page 12.50 table "sales" report?\n what is the {amount} é 日本 <|im_end|> <|image_pad|>'.split(' ')
+
+
+@pytest.fixture(scope='module')
+def path(tmp_path_factory):
+    from transformers.utils import logging
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    return random_checkpoint(tmp_path_factory.mktemp('qwen'))
+
+@pytest.fixture(scope='module')
+def plain(path): return QwenVLClient(path, reuse=False)
+
+@pytest.fixture(scope='module')
+def client(path): return QwenVLClient(path)
+
+
+def document(rng):
+    "One to four pages of different sizes"
+    return [Image.effect_mandelbrot((rng.randint(40, 420), rng.randint(40, 420)), (-2, -1, 1, 1), rng.randint(5, 60)).convert('RGB')
+            for _ in range(rng.randint(1, 4))]
+
+def text(rng, n): return ' '.join(rng.choices(WORDS, k=rng.randint(1, n)))
+
+def ask(rng, docs):
+    "A prompt as an episode makes them: same questions and growing boards come back"
+    doc = rng.randrange(len(docs))
+    board = rng.choice([None, '[Page 1]\n- note', '[Page 1]\n- note\n- ' + text(rng, 20)])
+    return build_messages(docs[doc], rng.choice(['What is the total?', text(rng, 12)]), board, rng.choice(['You are the scanner.', None, text(rng, 30)]))
+
+def gap(plain, messages, tokens):
+    "How far apart the two best logits are, after `tokens`, computed in full"
+    x = inputs_of(plain.processor, plain.prompt(messages))
+    extra = torch.tensor([tokens], dtype=torch.long)
+    x['input_ids'] = torch.cat([x['input_ids'], extra], 1)
+    for k in ('attention_mask', 'mm_token_type_ids'):
+        x[k] = torch.cat([x[k], torch.full_like(extra, k == 'attention_mask')], 1)
+    with torch.inference_mode(): best = plain.model(**x).logits[0, -1].topk(2).values
+    return float(best[0] - best[1])
+
+def tokens_of(client, calls, monkeypatch):
+    "Token ids of greedy replies, taken where they are decoded"
+    seen, reply = [], QwenVLClient._reply
+    with monkeypatch.context() as m:
+        m.setattr(QwenVLClient, '_reply', lambda self, p, out, *a, **k: (seen.append((p.ids, list(out))), reply(self, p, out, *a, **k))[1])
+        replies = client.chat_batch(calls, temperature=0, presence_penalty=0, max_new_tokens=10)
+    found = {tuple(ids): out for ids, out in seen}
+    return [found[tuple(client.prompt(c).ids)] for c in calls], replies
+
+def differences(path, plain, monkeypatch, cases, seed=0, cache_bytes=600_000):
+    "Cases in which reuse wrote other tokens than the plain way, ties excepted; and the largest size of the store"
+    rng, client, wrong, done, most = random.Random(seed), QwenVLClient(path, cache_bytes=cache_bytes), [], 0, 0
+    docs = [document(rng) for _ in range(5)]
+    while done < cases:
+        calls = [ask(rng, docs) for _ in range(rng.choice([1, 1, 2, 4]))]
+        for messages, got, want in zip(calls, tokens_of(client, calls, monkeypatch)[0], tokens_of(plain, calls, monkeypatch)[0]):
+            done += 1
+            at = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), None)
+            if at is not None and gap(plain, messages, want[:at]) > 1e-5: wrong.append(messages)
+        assert client.prefixes.nbytes <= cache_bytes
+        most = max(most, len(client.prefixes))
+    return wrong, most, len(docs)
+
+
+def test_reuse_is_exact(path, plain, monkeypatch):
+    wrong, kept, docs = differences(path, plain, monkeypatch, CASES)
+    assert not wrong
+    assert 0 < kept < docs, 'the store must have been too small for all documents, so that some were evicted'
+
+def test_wrong_positions_would_show(path, plain, monkeypatch):
+    import cosee.models.prefix as prefix
+    real = prefix.prefill
+    def shifted(*a):
+        p = real(*a)
+        p.position += 1
+        return p
+    monkeypatch.setattr(prefix, 'prefill', shifted)
+    wrong, *_ = differences(path, plain, monkeypatch, 10)
+    assert wrong
+
+def test_a_row_does_not_see_its_neighbours(client):
+    rng = random.Random(3)
+    docs = [document(rng) for _ in range(2)]
+    calls, kw = [ask(rng, docs) for _ in range(7)], dict(seed=5, max_new_tokens=12, temperature=.9)
+    alone = [QwenVLClient.chat(client, c, **kw).text for c in calls]
+    lengths = [dict(max_new_tokens=12 - i) for i in range(7)]
+    together = client.chat_batch(calls, params=lengths, **{k: v for k, v in kw.items() if k != 'max_new_tokens'})
+    for a, b in zip(alone, together): assert a.startswith(b.text.rstrip('\ufffd'))
+    assert [r.usage.completion_tokens for r in together] <= [12 - i for i in range(7)]
+
+def test_threads(path):
+    rng, client = random.Random(1), QwenVLClient(path, cache_bytes=300_000)
+    docs = [document(rng) for _ in range(3)]
+    calls = [ask(rng, docs) for _ in range(12)]
+    want, got = [client.chat(c, temperature=0, max_new_tokens=8).text for c in calls], {}
+    def work(k):
+        for i in range(k, len(calls), 3): got[i] = client.chat(calls[i], temperature=0, max_new_tokens=8).text
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    assert [got[i] for i in range(len(calls))] == want
+
+def test_cached_tokens_add_up(path):
+    client, docs = QwenVLClient(path), [document(random.Random(2))]
+    first, second = (build_messages(docs[0], q, role_prompt='You are the scanner.') for q in ('What is the total?', 'What is the date?'))
+    a, b = client.chat_batch([first, second], max_new_tokens=2)
+    assert a.usage.cached_tokens == 0 and b.usage.cached_tokens > b.usage.image_tokens
+    again = client.chat(first, max_new_tokens=2)
+    assert again.usage.cached_tokens == again.usage.prompt_tokens - 1
+    small = QwenVLClient(path, cache_bytes=10)
+    assert [small.chat(first, max_new_tokens=2).usage.cached_tokens for _ in range(2)] == [0, 0] and not len(small.prefixes)
+
+def test_a_changed_page_is_another_page(client, plain):
+    im = document(random.Random(4))[0]
+    messages = build_messages([im], 'What?')
+    client.chat(messages, max_new_tokens=2)
+    im.paste((255, 0, 0), (0, 0, 30, 30))
+    reply = client.chat(messages, temperature=0)
+    assert reply.usage.cached_tokens == 0 and reply.text == plain.chat(messages, temperature=0).text
+    assert client.chat(messages, max_pixels=16 * 1024, min_pixels=4096, temperature=0).usage.cached_tokens == 0
+
+
+SCHEMA = dict(type='object', required=['action', 'content', 'view'], properties=dict(
+    action=dict(enum=['INSPECT', 'LINK']), content=dict(type='string', maxLength=30),
+    view=dict(type='object', required=['page', 'bbox_2d'], properties=dict(
+        page=dict(type='integer', minimum=1, maximum=4),
+        bbox_2d=dict(type='array', items=dict(type='integer', minimum=0, maximum=1000), minItems=4, maxItems=4)))))
+
+def test_fast_forward_changes_nothing_but_the_cost(path, client):
+    messages = build_messages(document(random.Random(6)), 'What is the total?')
+    slow, kw = QwenVLClient(path, fast_forward=False), dict(schema=SCHEMA, max_new_tokens=160)
+    before, passes, texts = client.passes, 0, []
+    for seed in range(3):
+        texts.append(client.chat(messages, seed=seed, temperature=0 if seed == 0 else 1., top_p=1., top_k=0, **kw).text)
+        value = json.loads(texts[-1])
+        assert value['action'] in ('INSPECT', 'LINK') and len(value['content']) <= 30 and len(value['view']['bbox_2d']) == 4
+    assert texts[0] == slow.chat(messages, temperature=0, **kw).text
+    fast, start = client.passes - before, slow.passes
+    for seed in (1, 2): slow.chat(messages, seed=seed, temperature=1., top_p=1., top_k=0, **kw)
+    assert fast < slow.passes
+
+def test_batches_of_schemas_and_free_text(client):
+    messages = build_messages(document(random.Random(6)), 'What is the total?')
+    replies = client.chat_batch([messages] * 4, schema=[SCHEMA, None, SCHEMA, {'enum': ['yes', 'no']}], seed=1, max_new_tokens=100)
+    for i in (0, 2): assert set(json.loads(replies[i].text)) >= {'action', 'content', 'view'}
+    assert json.loads(replies[3].text) in ('yes', 'no')
+
+@given(st.integers(1, 6000), st.integers(1, 6000), st.integers(4, 3000), st.integers(0, 3000))
+@settings(max_examples=300, deadline=None)
+def test_sizes_are_those_of_qwen_vl_utils(w, h, low, more):
+    from qwen_vl_utils.vision_process import smart_resize
+    if max(w, h) > 200 * min(w, h):
+        with pytest.raises(ValueError, match='too narrow'): page_size(w, h)
+        return
+    low, high = low * 1024, (low + more) * 1024
+    want_h, want_w = smart_resize(h, w, 32, low, high)
+    assert page_size(w, h, low, high) == (max(32, want_w), max(32, want_h))
+    assert image_tokens(w, h, high, low) == (max(32, want_w) * max(32, want_h)) // 1024
+
+def test_what_does_not_fit_says_what_would(path):
+    client, pages = QwenVLClient(path), [Image.new('L', (1190, 1684))] * 20
+    messages = build_messages(pages, 'What is the total?')
+    assert client.estimate(messages).image_tokens == 20 * 988 < client.context
+    client.context = 8000
+    with pytest.raises(ContextOverflow, match='lower max_pixels to ([0-9,]+)') as e: client.chat(messages, max_new_tokens=100)
+    fits = int(str(e.value).split('max_pixels to ')[1].split(', or')[0].replace(',', ''))
+    client._fit(client.prompt(messages, max_pixels=fits), 100)
+    assert estimate_tokens(pages, 'What is the total?', max_pixels=fits, model_path=path).prompt_tokens <= 7900
+
+def test_models_that_cannot_be_loaded(path, tmp_path):
+    for bad in (dict(device='gpu'), dict(dtype='int3'), dict(load_in_4bit=True, load_in_8bit=True)):
+        with pytest.raises(ModelError) as e: QwenVLClient(path, **bad)
+        assert '\n' not in str(e.value)
+    with pytest.raises(ModelError, match='hf download'): QwenVLClient(str(tmp_path))
+    with pytest.raises(ValueError, match='min_pixels'): QwenVLClient(path, max_pixels=1)
+    for f in os.listdir(path): (tmp_path / f).write_bytes(open(os.path.join(path, f), 'rb').read())
+    (tmp_path / 'model.safetensors').write_bytes(b'\0' * 100)
+    with pytest.raises(ModelError, match='cannot be loaded'): QwenVLClient(str(tmp_path))
+
+@pytest.mark.parametrize('dtype', ['bfloat16', 'float16'])
+def test_half_precision(path, dtype):
+    client = QwenVLClient(path, dtype=dtype)
+    messages = build_messages(document(random.Random(8)), 'What is the total?')
+    first, again = (client.chat(messages, temperature=0, max_new_tokens=6) for _ in range(2))
+    assert again.usage.cached_tokens == again.usage.prompt_tokens - 1 and again.usage.completion_tokens == 6
+    assert client.model.dtype == getattr(torch, dtype)
+
+@pytest.mark.parametrize('name,value', [('temperature', -1), ('temperature', float('nan')), ('temperature', '1'), ('top_p', 0),
+    ('top_p', 1.1), ('top_k', -1), ('top_k', 2.5), ('max_new_tokens', 0), ('max_new_tokens', True), ('repetition_penalty', 0),
+    ('presence_penalty', None), ('seed', -1), ('stop', ('',)), ('stop', (3,))])
+def test_sampling_refuses(name, value):
+    with pytest.raises(ValueError, match=name): Sampling(**{name: value})
+
+
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA GPU')
+
+@gpu
+@pytest.mark.parametrize('kw', [dict(device='cuda'), dict(device='auto'), dict(device='cuda:0', dtype='bfloat16'),
+                                dict(device='cuda', load_in_4bit=True), dict(device='cuda', load_in_8bit=True)])
+def test_on_a_gpu(path, kw):
+    client, messages = QwenVLClient(path, **kw), build_messages(document(random.Random(9)), 'What is the total?')
+    batch = client.chat_batch([messages] * 3, temperature=0, max_new_tokens=8)
+    assert len({r.text for r in batch}) == 1 and batch[1].usage.cached_tokens > 0
+    if kw == dict(device='cuda'):
+        slow = QwenVLClient(path, reuse=False, **kw)
+        assert batch[0].text == slow.chat(messages, temperature=0, max_new_tokens=8).text
