@@ -9,8 +9,9 @@ __all__ = ['ACTIONS', 'NOT_ANSWERABLE', 'KINDS', 'DEFAULT_GEN', 'SCANNER_ACTIONS
            'read_view', 'normalize_action', 'fit_action', 'Parsed', 'invalid_action', 'parse_reply', 'parse_action',
            'ask', 'Agent', 'role_text', 'ScannerAgent', 'DetailReaderAgent', 'CrossCheckerAgent', 'DummyAgent', 'team']
 
-# %% ../nbs/02_agents.ipynb #f0cea874
+# %% ../nbs/02_agents.ipynb #96490416
 import copy, json, math, re
+from functools import lru_cache
 from typing import Annotated, Any, Iterator, Literal, NamedTuple, Optional, TypedDict, Union
 from fastcore.basics import patch
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -127,7 +128,7 @@ def _kind_schema(kind: str, num_pages: Optional[int], num_cells: Optional[int]) 
     return dict(type='object', properties={'action': {'type': 'string', 'enum': [kind]}, **{n: props[n] for n in names}},
                 required=['action', *names], additionalProperties=False)
 
-# %% ../nbs/02_agents.ipynb #c3a290cd
+# %% ../nbs/02_agents.ipynb #6d0d3d0c
 def action_schema(
     actions=ACTIONS,                 # kinds that the role may use
     num_pages: Optional[int] = None, # pages of the document
@@ -136,10 +137,15 @@ def action_schema(
     "Schema of one action; kinds that cannot be valid are left out."
     unknown = [a for a in actions if a not in KINDS]
     if unknown or not actions: raise ValueError(f"unknown actions {unknown}: choose from {', '.join(KINDS)}")
+    return json.loads(_schema_text(tuple(actions), num_pages, num_cells))
+
+@lru_cache(maxsize=1024)
+def _schema_text(actions: tuple, num_pages: Optional[int], num_cells: Optional[int]) -> str:
+    "The schema as JSON: made once, and nobody can change it"
     kinds = [a for a in actions if num_cells != 0 or a not in ('LINK', 'REVISE')] or ['INSPECT']
     schemas = [_kind_schema(a, num_pages, num_cells) for a in kinds]
-    if len(schemas) == 1: return schemas[0]
-    return dict(type='object', properties={'action': {'type': 'string', 'enum': kinds}}, required=['action'], anyOf=schemas)
+    one_of = dict(type='object', properties={'action': {'type': 'string', 'enum': kinds}}, required=['action'], anyOf=schemas)
+    return json.dumps(schemas[0] if len(schemas) == 1 else one_of)
 
 # %% ../nbs/02_agents.ipynb #4704cb72
 def _gaps(model) -> dict: return {k: f.json_schema_extra['gap'] for k, f in model.model_fields.items() if f.json_schema_extra}

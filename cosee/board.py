@@ -142,21 +142,22 @@ def get_cells_by_tags(self: Board, tags: list) -> list:
     "Cells with ANY of `tags`."
     return self.get_cells(tags=tags)
 
-# %% ../nbs/01_board.ipynb #ad72de71
+# %% ../nbs/01_board.ipynb #b500eece
 _HEADER = re.compile(r'\[(\s*page\b[^\[\]]*)\]', re.I)
 _SIGNATURE = re.compile(r'\(\s*#\s*(?=\d+\s*,)')
 _JOINERS = '\u200c\u200d'   # needed to write several languages, harmless here
+
+def _plain(ch: str) -> str:
+    kind = unicodedata.category(ch)
+    if kind == 'Cs': return '\ufffd'
+    return ' ' if kind in ('Cc', 'Zl', 'Zp') else '' if kind == 'Cf' and ch not in _JOINERS else ch
 
 def one_line(
     text: str,                   # anything
     limit: Optional[int] = None  # most characters to keep
 ) -> str:                        # one printable line
     "`text` as one line that cannot be taken for a header or for another note."
-    def plain(ch):
-        kind = unicodedata.category(ch)
-        if kind == 'Cs': return '\ufffd'
-        return ' ' if kind in ('Cc', 'Zl', 'Zp') else '' if kind == 'Cf' and ch not in _JOINERS else ch
-    text = ' '.join(''.join(map(plain, text)).split())
+    text = ' '.join((text if text.isascii() and text.isprintable() else ''.join(map(_plain, text))).split())
     text = _SIGNATURE.sub('(', _HEADER.sub(r'(\1)', text))
     return text if limit is None or len(text) <= limit else text[:max(0, limit - 1)].rstrip() + '…'
 

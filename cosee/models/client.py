@@ -7,17 +7,17 @@ __all__ = ['COUNTS', 'GEN_DEFAULTS', 'Usage', 'count_tokens', 'BudgetExceeded', 
            'prompt_text', 'Reply', 'record', 'note_call', 'VLMClient', 'prompt_messages', 'image_tokens',
            'ScriptedClient']
 
-# %% ../../nbs/00_model.ipynb #24675165
+# %% ../../nbs/00_model.ipynb #2c1a31f5
 import json, math, threading, time
 from collections import deque
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Iterable, Optional, Union
 from fastcore.basics import patch
 
-# %% ../../nbs/00_model.ipynb #eef99034
+# %% ../../nbs/00_model.ipynb #3f173a99
 @dataclass(frozen=True)
 class Usage:
     "Tokens and seconds of one call, or of several added up."
@@ -35,12 +35,12 @@ class Usage:
     def total_tokens(self) -> int: return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: 'Usage') -> 'Usage':
-        a, b = asdict(self), asdict(other)
+        a, b = vars(self), vars(other)
         return Usage(**{k: (a[k] or b[k]) if k == 'estimated' else a[k] + b[k] for k in a})
 
     def to_dict(self) -> dict:
         "JSON-ready, with the sums included"
-        return {**asdict(self), 'prompt_tokens': self.prompt_tokens, 'total_tokens': self.total_tokens}
+        return {**vars(self), 'prompt_tokens': self.prompt_tokens, 'total_tokens': self.total_tokens}
 
 # %% ../../nbs/00_model.ipynb #7d3158d1
 COUNTS = ('total', 'uncached', 'output')
