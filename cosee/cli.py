@@ -46,7 +46,7 @@ def _qwen(args):
 
 CLIENTS = dict(ocr=_ocr, qwen=_qwen)   # name -> function of the arguments that makes the client
 
-# %% ../nbs/12_cli.ipynb #d4d8a3f0
+# %% ../nbs/12_cli.ipynb #51046083
 def _positive(text: str) -> int:
     "A whole number from 1"
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
@@ -65,7 +65,7 @@ def _model_args(p):
     for n in (8, 4):
         bits.add_argument(f'--load-in-{n}bit', action='store_true', help=f'quantise the weights to {n} bits')
 
-# %% ../nbs/12_cli.ipynb #36a44012
+# %% ../nbs/12_cli.ipynb #bff2d104
 def _team_args(p):
     "Arguments that shape the episode"
     g = p.add_argument_group('team')
@@ -86,7 +86,7 @@ def _output_args(p, html: Optional[str] = None):
     g.add_argument('--quiet', action='store_true', help='no progress on standard error')
     g.add_argument('--debug', action='store_true', help='show the traceback of an error')
 
-# %% ../nbs/12_cli.ipynb #fe824134
+# %% ../nbs/12_cli.ipynb #343e74bb
 def _ask_args(p):
     "Arguments of `cosee ask`"
     p.add_argument('files', nargs='+', metavar='FILE',
@@ -100,7 +100,7 @@ def _ask_args(p):
     g.add_argument('--password', metavar='TEXT', help='of a protected PDF')
     for add in (_model_args, _team_args, _output_args): add(p)
 
-# %% ../nbs/12_cli.ipynb #66c50d70
+# %% ../nbs/12_cli.ipynb #91695ebc
 def _demo_args(p):
     "Arguments of `cosee demo`"
     p.add_argument('sample', nargs='?', default='slides', choices=('invoice', 'report', 'slides'),
@@ -111,7 +111,7 @@ def _demo_args(p):
     _output_args(p, html='cosee-demo.html')
     p.set_defaults(pages=None, dpi=144, password=None)
 
-# %% ../nbs/12_cli.ipynb #dcec58ba
+# %% ../nbs/12_cli.ipynb #68a903d2
 def _say(args, text: str, end: str = '\n'):
     "A line of progress"
     if args.quiet: return
@@ -119,7 +119,7 @@ def _say(args, text: str, end: str = '\n'):
     if tty: text = f'\r\x1b[K{text}'
     if end or tty: print(text, end=end, file=sys.stderr, flush=True)
 
-# %% ../nbs/12_cli.ipynb #8ad26882
+# %% ../nbs/12_cli.ipynb #b1564c5a
 def _read_ahead(args, client, pages: list) -> float:
     "Let a client that reads by OCR read all pages, and tell how far it is; the seconds that it took"
     start, words = time.perf_counter(), getattr(client, 'words', None)
@@ -131,7 +131,7 @@ def _read_ahead(args, client, pages: list) -> float:
     _say(args, f"read {len(pages)} page{'s' * (len(pages) != 1)} in {took:.1f} s")
     return took
 
-# %% ../nbs/12_cli.ipynb #a5c8850b
+# %% ../nbs/12_cli.ipynb #ae397014
 def _came_of(event: dict) -> str:
     "What a turn led to, in a few words"
     if not event['valid']: return f"no valid action: {one_line(event['error'], 100)}"
@@ -146,7 +146,7 @@ def _progress(args) -> Callable:
         if kind == 'turn': _say(args, f"  step {event['step']}  {event['agent']:<14} {_came_of(event)}")
     return listen
 
-# %% ../nbs/12_cli.ipynb #45d85c72
+# %% ../nbs/12_cli.ipynb #81ed9780
 def _place(page: int, pages: list) -> dict:
     "File and page in it of the document's page"
     info = pages[page - 1].info if 0 < page <= len(pages) else {}
@@ -166,10 +166,10 @@ def result_of(
                 tokens={k: v for k, v in episode['usage'].items() if k != 'seconds'}, seconds=round(seconds, 2),
                 stopped=episode['stopped'])
 
-# %% ../nbs/12_cli.ipynb #47394cfe
+# %% ../nbs/12_cli.ipynb #231710e1
 def _answered(result: dict) -> bool: return result['answer'].strip().lower() not in ('', 'not answerable')
 
-# %% ../nbs/12_cli.ipynb #02a8e61a
+# %% ../nbs/12_cli.ipynb #323d3465
 class _Page:
     "Lines for a terminal of some width, with or without colour"
     def __init__(self, stream):
@@ -186,7 +186,7 @@ class _Page:
                               break_on_hyphens=False)
         return '\n'.join(lines) or first
 
-# %% ../nbs/12_cli.ipynb #f2faaff3
+# %% ../nbs/12_cli.ipynb #3fa7ffda
 def _at(box: Optional[list]) -> str:
     "A box in words"
     if not box: return ''
@@ -198,7 +198,7 @@ def _where(entry: dict) -> str:
     origin = f" ({one_line(entry['file'], 60)}, page {entry['file_page']})" if entry.get('file') else ''
     return f"page {entry['page']}{origin}" + (f", {_at(entry['bbox'])}" if entry['bbox'] else '')
 
-# %% ../nbs/12_cli.ipynb #a5272a0d
+# %% ../nbs/12_cli.ipynb #4f24079d
 def _answer_lines(r: dict, page: _Page) -> list:
     "Question, answer, place and reason"
     none = 'not answerable from these pages' if r['answer'].strip() else 'no answer'
@@ -209,7 +209,7 @@ def _answer_lines(r: dict, page: _Page) -> list:
     lines += [page.wrap(_where(r['evidence'][0]), 'Where     ')] if r['evidence'] else []
     return lines + ([page.wrap(r['because'].removeprefix('because '), 'Because   ')] if r['because'] else [])
 
-# %% ../nbs/12_cli.ipynb #827672d3
+# %% ../nbs/12_cli.ipynb #c5a0110d
 def _board_lines(board, page: _Page) -> list:
     "The Board, page by page"
     out, last = [], None
@@ -229,13 +229,13 @@ def _cost_line(r: dict, episode: dict) -> str:
     return (f"{count(len(episode['board']), 'note')} in {count(episode['steps'], 'step')}, "
             f"{about}{r['tokens']['total_tokens']:,} tokens{took}, stopped: {one_line(r['stopped'], 100)}")
 
-# %% ../nbs/12_cli.ipynb #4bebeb85
+# %% ../nbs/12_cli.ipynb #8206823e
 def _show(r: dict, episode: dict, page: _Page):
     "Print one question with everything that belongs to it"
     cost = page.grey(page.wrap(_cost_line(r, episode), 'Board     '))
     print('\n'.join([*_answer_lines(r, page), cost, *_board_lines(episode['board'], page)]), end='\n\n')
 
-# %% ../nbs/12_cli.ipynb #5f554517
+# %% ../nbs/12_cli.ipynb #6205f11c
 def _checked(args) -> list:
     "The questions; raises `Stop` for arguments that cannot be used"
     from cosee.agents import ROLES
@@ -251,7 +251,7 @@ def _checked(args) -> list:
     if args.html and Path(args.html).is_dir(): raise Stop(f'--html: {args.html} is a folder; name a file', BAD_INPUT)
     return [q.encode(errors='replace').decode() for q in args.question]
 
-# %% ../nbs/12_cli.ipynb #cf0eccef
+# %% ../nbs/12_cli.ipynb #8ca7dd33
 def _opened(args) -> tuple:
     "Pages and client; whatever the user can mend raises `Stop`"
     from cosee.pages import pages
@@ -262,7 +262,7 @@ def _opened(args) -> tuple:
         return found, CLIENTS[args.client](args)
     except (ValueError, ImportError) as e: raise Stop(str(e), BAD_INPUT) from e
 
-# %% ../nbs/12_cli.ipynb #3e091070
+# %% ../nbs/12_cli.ipynb #f85f3467
 def _episode(args, client, pages: list, question: str, before: float = 0.) -> tuple:
     "Episode and result of one question; `before` are seconds that were spent on its behalf already"
     from cosee.agents import team
@@ -277,7 +277,7 @@ def _episode(args, client, pages: list, question: str, before: float = 0.) -> tu
     episode['seconds'] = time.perf_counter() - start
     return episode, result_of(episode, question, client.name, pages, episode['seconds'])
 
-# %% ../nbs/12_cli.ipynb #bc806c25
+# %% ../nbs/12_cli.ipynb #ee1b6a02
 def _ask_all(args) -> tuple:
     "Pages, episodes and results of all questions"
     questions = _checked(args)
@@ -289,7 +289,7 @@ def _ask_all(args) -> tuple:
     _say(args, '')
     return pages, [e for e, _ in both], [r for _, r in both]
 
-# %% ../nbs/12_cli.ipynb #3ef870a1
+# %% ../nbs/12_cli.ipynb #260026c6
 def _report(args, pages: list, episodes: list, results: list):
     "Print the results, write the HTML file"
     from cosee.view import write_html
@@ -310,7 +310,7 @@ def ask(
     _report(args, pages, episodes, results)
     return ANSWERED if any(map(_answered, results)) else NOTHING
 
-# %% ../nbs/12_cli.ipynb #3978daec
+# %% ../nbs/12_cli.ipynb #5cae3d3f
 def _prepared(sample: str, per_kind: tuple = (('literal', 3), ('unanswerable', 1))) -> dict:
     "A few prepared questions on a sample -> their accepted answers"
     lines = (files('cosee') / 'samples' / 'questions.jsonl').read_text(encoding='utf-8').splitlines()
@@ -318,7 +318,7 @@ def _prepared(sample: str, per_kind: tuple = (('literal', 3), ('unanswerable', 1
     chosen = [q for kind, n in per_kind for q in [q for q in mine if q['wording'] == kind][:n]]
     return {q['question']: q['answer'] for q in chosen}
 
-# %% ../nbs/12_cli.ipynb #949b14a6
+# %% ../nbs/12_cli.ipynb #602e839c
 def _judge(results: list, gold: dict) -> str:
     "How many prepared questions were answered as they should be"
     from cosee.controller import same_answer_key
@@ -326,7 +326,7 @@ def _judge(results: list, gold: dict) -> str:
     missed = [f"\n  expected {gold[r['question']][0]!r} for {r['question']!r}" for r in results if not right(r)]
     return f'{len(results) - len(missed)} of {len(results)} as expected' + ''.join(missed)
 
-# %% ../nbs/12_cli.ipynb #80262258
+# %% ../nbs/12_cli.ipynb #6c30910b
 def demo(
     args # parsed arguments
 ) -> int: # exit code
@@ -339,7 +339,7 @@ def demo(
     if gold and not args.json: print(_judge(results, gold))
     return ANSWERED if any(map(_answered, results)) else NOTHING
 
-# %% ../nbs/12_cli.ipynb #098318d1
+# %% ../nbs/12_cli.ipynb #6d6ec574
 _ASK_EXAMPLES = '''examples:
   cosee ask invoice.pdf -q "What is the total?"
   cosee ask report.pdf annex.png -q "Who audited the firm?" -q "How many staff?" --html out.html
@@ -358,7 +358,7 @@ _DEMO_EXAMPLES = '''examples:
 
 COMMANDS = dict(demo=(_demo_args, demo, _DEMO_EXAMPLES), ask=(_ask_args, ask, _ASK_EXAMPLES))
 
-# %% ../nbs/12_cli.ipynb #0e2e7d83
+# %% ../nbs/12_cli.ipynb #7b6ddb82
 def _parser() -> argparse.ArgumentParser:
     "The whole command line"
     from cosee import __version__
@@ -374,7 +374,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
     return p
 
-# %% ../nbs/12_cli.ipynb #9b8696cc
+# %% ../nbs/12_cli.ipynb #2f5ddec2
 def _run(args) -> int:
     "Run the command; every exception becomes a line and a code"
     try:
@@ -390,7 +390,7 @@ def _run(args) -> int:
         print(f'cosee: {one_line(text)}', file=sys.stderr)
         return code
 
-# %% ../nbs/12_cli.ipynb #30909cf1
+# %% ../nbs/12_cli.ipynb #3c4ca669
 def _verdict(e: BaseException) -> tuple:
     "Exit code and message of an exception"
     if isinstance(e, Stop): return e.code, str(e)
@@ -398,7 +398,7 @@ def _verdict(e: BaseException) -> tuple:
     if isinstance(e, MemoryError): return FAILED, 'out of memory; try fewer pages, a lower --dpi or --load-in-4bit'
     return FAILED, f'{type(e).__name__}: {e} (--debug shows where)'
 
-# %% ../nbs/12_cli.ipynb #24517fb6
+# %% ../nbs/12_cli.ipynb #4386d25a
 def main(
     argv: Optional[list] = None # arguments without the program's name; None: those of the process
 ) -> int:                       # exit code
