@@ -3,6 +3,7 @@ import os
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -14,6 +15,11 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("TQDM_DISABLE", "1")
 # No test may reach for a model hub: whatever it needs is in the repository, in a package, or made on the spot.
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+# The same examples in every run, and no clock: --hypothesis-profile=explore looks for new ones.
+hypothesis.settings.register_profile("steady", derandomize=True, deadline=None, database=None)
+hypothesis.settings.register_profile("explore", deadline=None)
+hypothesis.settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")
