@@ -412,8 +412,9 @@ def _section(
                _pages_of(cells, sizes, names, palette=palette, evidence=evidence, prefix=prefix),
                _calls(episode, palette, prefix), cls='ep', id=prefix)
 
-# %% ../nbs/01a_view.ipynb #a659f98c
+# %% ../nbs/01a_view.ipynb #a764d4a8
 _CSS = '''
+/* The page itself, light and dark */
 :root { color-scheme: light dark; --bg: #f4f5f7; --card: #fff; --ink: #1a2330; --soft: #5b6776; --line: #dde2e8;
   --hot: #fff8db; --accent: #1d4ed8; --mix: black 12%; font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto,
   "DejaVu Sans", sans-serif; }
@@ -432,7 +433,7 @@ svg { display: block; width: 100%; height: auto; }
 .defs { display: none; }
 '''
 
-# %% ../nbs/01a_view.ipynb #890cc1f0
+# %% ../nbs/01a_view.ipynb #b10d6f6d
 _CSS += '''
 .top { display: flex; gap: .5rem 1rem; align-items: baseline; flex-wrap: wrap; padding-top: 1.25rem;
   padding-bottom: 1rem; }
@@ -447,8 +448,9 @@ nav a[aria-current] { color: var(--card); background: var(--ink); }
 .ep { padding-bottom: 1rem; }
 '''
 
-# %% ../nbs/01a_view.ipynb #7a993c9a
+# %% ../nbs/01a_view.ipynb #7291d5aa
 _CSS += '''
+/* The head of an episode */
 .answer { background: var(--card); border: 1px solid var(--line); border-radius: 14px; padding: 1.4rem 1.6rem;
   margin-bottom: 1rem; display: flex; flex-wrap: wrap; gap: 1rem 2rem; }
 .words { flex: 1 1 26rem; min-width: 0; }
@@ -456,7 +458,7 @@ h2 { font-size: 1.02rem; font-weight: 450; color: var(--soft); max-height: 12rem
 .facts { display: flex; flex-wrap: wrap; gap: 0 1.1rem; font-size: .82rem; color: var(--soft); margin-top: .6rem; }
 '''
 
-# %% ../nbs/01a_view.ipynb #eec3446b
+# %% ../nbs/01a_view.ipynb #95522501
 _CSS += '''
 .said { display: flex; flex-wrap: wrap; align-items: center; gap: .5rem .9rem; margin: .45rem 0 .3rem; }
 .said .text { font-size: 1.75rem; font-weight: 680; line-height: 1.25; letter-spacing: -.01em; max-width: 100%;
@@ -473,7 +475,7 @@ _CSS += '''
 .because { color: var(--ink); max-width: 60rem; max-height: 14rem; overflow: auto; white-space: pre-line; }
 '''
 
-# %% ../nbs/01a_view.ipynb #b141e349
+# %% ../nbs/01a_view.ipynb #ebdb4ba9
 _CSS += '''
 .snippet { flex: 1 1 22rem; max-width: 34rem; align-self: center; border-radius: 8px; box-shadow: 0 0 0 1px
   var(--line); max-height: 15rem; }
@@ -484,8 +486,9 @@ _CSS += '''
 .others b { color: var(--ink); font-weight: 600; margin-right: .3em; }
 '''
 
-# %% ../nbs/01a_view.ipynb #26710fac
+# %% ../nbs/01a_view.ipynb #001b6661
 _CSS += '''
+/* The slider and the key of colours */
 .replay { display: flex; flex-wrap: wrap; gap: .4rem 1.5rem; align-items: center; padding: .6rem 0;
   margin-bottom: .4rem; position: sticky; top: 0; z-index: 2; background: var(--bg); font-size: .87rem; }
 .keys { display: flex; flex-wrap: wrap; gap: .3rem .9rem; }
@@ -501,8 +504,9 @@ _CSS += '''
   width: 2rem; height: 2rem; cursor: pointer; font-size: .75rem; }
 '''
 
-# %% ../nbs/01a_view.ipynb #60e539f2
+# %% ../nbs/01a_view.ipynb #e2f827d2
 _CSS += '''
+/* Pages and boxes */
 .row { display: grid; grid-template-columns: minmax(0, 1fr) minmax(18rem, 25rem); gap: 1.25rem;
   margin-bottom: 1.75rem; }
 figure { align-self: start; position: sticky; top: 3.7rem; }
@@ -513,7 +517,7 @@ figure svg { border-radius: 6px; box-shadow: 0 0 0 1px var(--line), 0 6px 24px #
 .quiet figure { position: static; }
 '''
 
-# %% ../nbs/01a_view.ipynb #4eee1d7a
+# %% ../nbs/01a_view.ipynb #3a3dc314
 _CSS += '''
 .paper { fill: #fff; }
 .box, .whole { fill: var(--c); fill-opacity: .05; stroke: var(--c); stroke-width: 2;
@@ -530,8 +534,9 @@ _CSS += '''
 .mark.later, .whole.later { visibility: hidden; }
 '''
 
-# %% ../nbs/01a_view.ipynb #e0d271da
+# %% ../nbs/01a_view.ipynb #67102e98
 _CSS += '''
+/* Notes */
 .notes h3 { font-size: .95rem; font-weight: 650; margin-bottom: .5rem; }
 h3 small { color: var(--soft); font-weight: 400; margin-left: .6rem; font-size: .82rem; }
 .notes ol { list-style: none; display: grid; gap: .5rem; }
@@ -544,7 +549,7 @@ h3 small { color: var(--soft); font-weight: 400; margin-left: .6rem; font-size: 
 .step { float: right; color: var(--soft); font-size: .8rem; }
 '''
 
-# %% ../nbs/01a_view.ipynb #39e32807
+# %% ../nbs/01a_view.ipynb #02938048
 _CSS += '''
 .more { display: flex; flex-wrap: wrap; gap: .25rem .45rem; font-size: .78rem; color: var(--soft); }
 .tag { padding: 0 .5em; border: 1px solid var(--line); border-radius: 99px; }
@@ -555,8 +560,9 @@ _CSS += '''
 .note:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 '''
 
-# %% ../nbs/01a_view.ipynb #160e5bdc
+# %% ../nbs/01a_view.ipynb #e415ceff
 _CSS += '''
+/* Calls */
 summary { cursor: pointer; }
 .calls > summary { color: var(--soft); font-size: .9rem; padding: .4rem 0; }
 .calls ol { list-style: none; }
@@ -575,8 +581,9 @@ h4 { margin: .5rem 0 0; font-weight: 600; }
 .error { color: #c2260c; }
 '''
 
-# %% ../nbs/01a_view.ipynb #e55937ed
+# %% ../nbs/01a_view.ipynb #06cbcc15
 _CSS += '''
+/* Phones and paper */
 @media (max-width: 800px) {
   main, .top { padding-left: .9rem; padding-right: .9rem; }
   .row { grid-template-columns: minmax(0, 1fr); gap: .8rem; }
@@ -594,7 +601,7 @@ _CSS += '''
 }
 '''
 
-# %% ../nbs/01a_view.ipynb #be920500
+# %% ../nbs/01a_view.ipynb #969bacc9
 _CSS += '''
 @media print {
   :root { --bg: #fff; --card: #fff; --ink: #000; --soft: #444; --line: #bbb; }
@@ -613,10 +620,10 @@ _CSS += '''
 }
 '''
 
-# %% ../nbs/01a_view.ipynb #654a9893
+# %% ../nbs/01a_view.ipynb #f585bc9c
 _CSS += ''.join(f'.a{i} {{ --c: {c}; }}\n' for i, c in enumerate(_COLOURS))
 
-# %% ../nbs/01a_view.ipynb #5e7c98a5
+# %% ../nbs/01a_view.ipynb #d8193e7d
 _JS = '''
 (() => {
   const all = (s, r) => [...(r || document).querySelectorAll(s)];
@@ -638,7 +645,7 @@ _JS = '''
   tabs(all);
 '''
 
-# %% ../nbs/01a_view.ipynb #39aed70b
+# %% ../nbs/01a_view.ipynb #fd9d588c
 _JS += '''
   function replay(ep, all, light) {
     const input = all('input', ep)[0]; if (!input) return;
@@ -658,7 +665,7 @@ _JS += '''
   }
 '''
 
-# %% ../nbs/01a_view.ipynb #fd2e7b15
+# %% ../nbs/01a_view.ipynb #a88e3c40
 _JS += '''
   function tabs(all) {
     const show = () => { const id = location.hash.slice(1), t = id && document.getElementById(id), eps = all('.ep');
@@ -673,7 +680,7 @@ _JS += '''
 })();
 '''
 
-# %% ../nbs/01a_view.ipynb #7bcc2a67
+# %% ../nbs/01a_view.ipynb #4fb2c1a5
 def _policy() -> str:
     "The content-security policy of every file"
     own = lambda text: "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
@@ -692,7 +699,7 @@ def _known(episodes: list) -> list:
     pages = next((e['trace'].get('pages') for e in episodes if e.get('trace')), None) or []
     return [(tuple(p.get('size') or (1000, 1414)), p.get('file'), p.get('file_page')) for p in pages]
 
-# %% ../nbs/01a_view.ipynb #2f4abcfc
+# %% ../nbs/01a_view.ipynb #95cfb04e
 def episodes_html(
     episodes: list,              # episodes about the same pages
     pages: Optional[list] = None,# page images; None: blank sheets stand for them
@@ -710,7 +717,7 @@ def episodes_html(
     main = _el('main', [_section(e, i, sizes, names) for i, e in enumerate(episodes, 1)])
     return _document(_clean(title, 200), _el('body', top, main, _sheets(pages, max_bytes), _el('script', _Html(_JS))))
 
-# %% ../nbs/01a_view.ipynb #e66517dc
+# %% ../nbs/01a_view.ipynb #4fdb1e71
 def _document(title: str, body: _Html) -> str:
     "A whole HTML document around `body`"
     head = _el('head', _el('meta', charset='utf-8'),
@@ -720,7 +727,7 @@ def _document(title: str, body: _Html) -> str:
                _el('title', f'{title} · CoSee'), _el('style', _Html(_CSS)))
     return f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'
 
-# %% ../nbs/01a_view.ipynb #69ec6755
+# %% ../nbs/01a_view.ipynb #ba8d97bb
 def episode_html(
     episode: dict,               # of a controller's run; 'question' is shown if it is there
     pages: Optional[list] = None # page images; None: blank sheets stand for them
@@ -728,7 +735,7 @@ def episode_html(
     "One episode as a self-contained page."
     return episodes_html([episode], pages)
 
-# %% ../nbs/01a_view.ipynb #99378d0d
+# %% ../nbs/01a_view.ipynb #a7cf915d
 def write_html(
     path: Union[str, Path],      # file to write; an existing one is replaced
     episodes: Union[dict, list], # one episode, or several about the same pages
@@ -745,7 +752,7 @@ def write_html(
     finally: part.unlink(missing_ok=True)
     return path
 
-# %% ../nbs/01a_view.ipynb #afc1f982
+# %% ../nbs/01a_view.ipynb #316a44d5
 class EpisodeView:
     "An episode in a notebook cell."
     def __init__(self,
