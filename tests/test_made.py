@@ -3,6 +3,8 @@ import hashlib, itertools, json, subprocess, sys
 from collections import defaultdict
 import pytest
 from cosee.datasets import made
+from cosee.datasets.sheet import field_layouts, table_layouts
+from cosee.datasets.words import all_labels
 from cosee.datasets.made import (make_document, make_samples, render, samples_dir, write_samples)
 
 CASES = [(k, style, seed) for k in made.kinds for style in ("dev", "held_out") for seed in (0, 1, 2)]
@@ -38,7 +40,9 @@ def test_facts_stand_in_their_boxes(case):
             assert inside(e["bbox"]) and 1 <= e["page"] <= doc.pages
             assert " ".join(e["text"].split()) in under(e["page"], e["bbox"]), (q["question"], e)
         if q["verbatim"]: assert q["evidence"][0]["text"] in q["answers"], q
-    for f in doc.facts: assert inside(f["bbox"]) and f["value"].split()[0] in under(f["page"], f["bbox"]), f
+    for f in doc.facts:
+        assert inside(f["bbox"]) and f["value"].split()[0] in under(f["page"], f["bbox"]), f
+        if f.get("label_bbox"): assert f["label"].lower() in under(f["page"], f["label_bbox"]).lower(), f
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_nothing_overlaps_or_leaves_the_page(case):
@@ -61,6 +65,22 @@ def test_literal_questions_have_one_answer(case):
 def test_every_wording_turns_up():
     got = {q["wording"] for c in CASES for q in doc_of(c).questions}
     assert got == {"literal", "paraphrase", "unanswerable", "two_pages", "computed", "conflict"}
+
+def test_styles_share_no_label_and_no_layout():
+    seen = {s: {f["label"].lower() for k in made.kinds for i in range(4) for f in make_document(k, i, s).facts} for s in ("dev", "held_out")}
+    assert min(map(len, seen.values())) > 200 and not seen["dev"] & seen["held_out"]
+    for layouts in (field_layouts, table_layouts): assert not set(layouts["dev"]) & set(layouts["held_out"])
+
+def test_labels_are_many(): assert min(len(all_labels(s)) for s in ("dev", "held_out")) >= 300
+
+def test_small_print_alone():
+    for kind in made.kinds:
+        qs = make_document(kind, 3, small_print="only").questions
+        assert qs and all(q["small"] for q in qs) and not any(q["small"] for q in make_document(kind, 3).questions)
+
+def test_pages_are_about_as_many_as_wanted():
+    for kind in set(made.kinds) - {"receipt"}:
+        for n in (1, 4, 18): assert n <= make_document(kind, n, pages=n, conflict=False).pages <= min(n+2, 20), (kind, n)
 
 def test_two_pages_needs_two_pages():
     for s in make_samples(20, wordings=["two_pages"], kinds=["report", "slides"]): assert len(s["meta"]["evidence_pages"]) > 1

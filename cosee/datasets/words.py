@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['names', 'locales', 'styles', 'person', 'company', 'address', 'pattern', 'number', 'day', 'clock', 'money',
-           'time_value', 'make_value', 'parse_fields', 'fields_of', 'tables_of', 'filler', 'all_labels',
+           'time_value', 'make_value', 'parse_fields', 'fields_of', 'tables_of', 'phrases', 'filler', 'all_labels',
            'all_questions']
 
 # %% ../../nbs/04w_words.ipynb #bab1bd7e
@@ -13,51 +13,59 @@ from functools import cache
 from importlib import resources
 from datetime import date, timedelta
 
-# %% ../../nbs/04w_words.ipynb #88353047
-_first = """Anna Ben Carla David Elena Felix Grace Hugo Irene Jonas Karen Liam Maria Nadia Oscar Paula Quentin Rosa Simon
-Tara Umberto Vera Walter Yasmin Zoe Arthur Beatrice Colin Diana Emil Fiona Georg Helen Ivan Julia Kevin Laura Marco Nina
-Olivia Peter Ruth Stefan Teresa Victor Wendy Adele Bruno Clara Dmitri Esther Frank Gloria Henry Ines Jakob Kira Leon
-Marlene Noah Piotr Renée André Zuzana Tomas Linda Robert Sofia Martin Eva Pablo Astrid""".split()
-_last = """Abel Baker Costa Dietrich Evans Fischer Garcia Hansen Ibsen Jansen Keller Lopez Meyer Novak Olsen Peters Quinn
-Rossi Schmidt Turner Ullman Vogel Weber Young Zimmer Adler Brandt Carter Duarte Engel Ferrari Grant Hoffman Irving Jensen
-Kowalski Lambert Moreau Nilsson Ortega Pereira Ramsey Sanders Thorne Urban Vance Walsh Bauer Conti Dubois Eriksson Fontaine
-Graham Huber Kaufmann Lindgren Marsh Nagy Okafor Petrov Rivera Silva Tanaka Usman Wagner Müller Lefèvre Gómez Haas Blum
-Carver Denning Frost Holloway Kemp Langley Mercer""".split()
-_cities = """Lyon, Turin, Graz, Basel, Porto, Leeds, Ghent, Malmo, Bergen, Bremen, Bologna, Seville, Tampere, Gdansk, Brno,
-Utrecht, Nantes, Cork, Dundee, Aarhus, Linz, Leipzig, Verona, Bilbao, Tallinn, Riga, Vilnius, Zagreb, Ljubljana, Geneva,
-Antwerp, Rouen, Exeter, Norwich, Kassel, Rostock, Trieste, Salzburg, Lucerne, Malaga, Valencia, Boston, Denver, Portland,
-Austin, Omaha, Tucson, Raleigh, Halifax, Calgary, Perth, Auckland, Osaka, Pune, Nairobi, Cordoba, Dresden, Zürich, Köln,
-Rennes, Dijon, Bern, Ulm, Essen, Padua, Modena, Groningen, Uppsala, Odense, Coventry"""
+# %% ../../nbs/04w_words.ipynb #0fa0deb6
+_first = """Anna Ben Carla David Elena Felix Grace Hugo Irene Jonas Karen Liam Maria Nadia Oscar Paula Quentin Rosa
+Simon Tara Umberto Vera Walter Yasmin Zoe Arthur Beatrice Colin Diana Emil Fiona Georg Helen Ivan Julia
+Kevin Laura Marco Nina Olivia Peter Ruth Stefan Teresa Victor Wendy Adele Bruno Clara Dmitri Esther Frank
+Gloria Henry Ines Jakob Kira Leon Marlene Noah Piotr Renée André Zuzana Tomas Linda Robert Sofia Martin Eva
+Pablo Astrid""".split()
+_last = """Abel Baker Costa Dietrich Evans Fischer Garcia Hansen Ibsen Jansen Keller Lopez Meyer Novak Olsen Peters
+Quinn Rossi Schmidt Turner Ullman Vogel Weber Young Zimmer Adler Brandt Carter Duarte Engel Ferrari Grant
+Hoffman Irving Jensen Kowalski Lambert Moreau Nilsson Ortega Pereira Ramsey Sanders Thorne Urban Vance Walsh
+Bauer Conti Dubois Eriksson Fontaine Graham Huber Kaufmann Lindgren Marsh Nagy Okafor Petrov Rivera Silva
+Tanaka Usman Wagner Müller Lefèvre Gómez Haas Blum Carver Denning Frost Holloway Kemp Langley Mercer""".split()
+_cities = """Lyon, Turin, Graz, Basel, Porto, Leeds, Ghent, Malmo, Bergen, Bremen, Bologna, Seville, Tampere, Gdansk,
+Brno, Utrecht, Nantes, Cork, Dundee, Aarhus, Linz, Leipzig, Verona, Bilbao, Tallinn, Riga, Vilnius, Zagreb,
+Ljubljana, Geneva, Antwerp, Rouen, Exeter, Norwich, Kassel, Rostock, Trieste, Salzburg, Lucerne, Malaga,
+Valencia, Boston, Denver, Portland, Austin, Omaha, Tucson, Raleigh, Halifax, Calgary, Perth, Auckland,
+Osaka, Pune, Nairobi, Cordoba, Dresden, Zürich, Köln, Rennes, Dijon, Bern, Ulm, Essen, Padua, Modena,
+Groningen, Uppsala, Odense, Coventry"""
 
-# %% ../../nbs/04w_words.ipynb #87d3af4a
+# %% ../../nbs/04w_words.ipynb #de5e372b
 _stems = """Alder Birch Cobalt Delta Ember Falcon Granite Harbor Indigo Juniper Kestrel Lumen Meridian Nordic Orchard
-Pinnacle Quarry Riverside Summit Tidewater Umbra Vantage Westgate Zenith Amber Beacon Cedar Drift Everest Foxglove Glacier
-Heron Ironwood Jasper Kite Lakeside Maple Northwind Oakfield Prism Redstone Saffron Terra Vela Willow Bluebell Copperfield
-Brightwater Clearview Stonebridge""".split()
-_trades = """Logistics, Instruments, Foods, Textiles, Consulting, Energy, Printing, Robotics, Timber, Ceramics, Software,
-Pharma, Tools, Optics, Packaging, Marine, Plastics, Motors, Furniture, Chemicals, Systems, Trading"""
+Pinnacle Quarry Riverside Summit Tidewater Umbra Vantage Westgate Zenith Amber Beacon Cedar Drift Everest
+Foxglove Glacier Heron Ironwood Jasper Kite Lakeside Maple Northwind Oakfield Prism Redstone Saffron Terra
+Vela Willow Bluebell Copperfield Brightwater Clearview Stonebridge""".split()
+_trades = """Logistics, Instruments, Foods, Textiles, Consulting, Energy, Printing, Robotics, Timber, Ceramics,
+Software, Pharma, Tools, Optics, Packaging, Marine, Plastics, Motors, Furniture, Chemicals, Systems,
+Trading"""
 _forms = "Ltd., GmbH, Inc., S.A., AG, LLC, B.V., S.p.A., Oy, plc, & Sons, Group"
-_streets = """Mill Lane, High Street, Station Road, Church Street, Harbour View, Park Avenue, Garden Row, King Street,
-Bridge Road, Market Square, Linden Street, Forest Drive, Queen's Road, Canal Street, Hill Road, Abbey Lane, School Street,
-Victoria Street, Orchard Way, Castle Street"""
-_things = """desk lamp, office chair, hex bolt, drill press, paper roll, water pump, ball valve, copper cable, steel bracket,
-air filter, label printer, torque wrench, oak shelf, wall clock, toner cartridge, cable tray, pressure gauge, gear motor,
-heat sink, sensor module, power supply, linen bag, glass jar, coffee grinder, tent pole, garden hose, bicycle pump,
-safety vest, work glove, storage box, whiteboard, desk fan, door hinge, paint brush, rain jacket, travel mug"""
-_departments = """Purchasing, Human Resources, Finance, Quality Assurance, Research, Marketing, Logistics, Facilities,
-Customer Service, Legal Affairs, Sales, Production, Maintenance, Information Technology, Training, Field Service"""
-_codewords = """Atlas Borealis Cascade Dynamo Eclipse Fjord Gemini Horizon Icarus Jupiter Kepler Lighthouse Mosaic Nimbus
-Orion Pegasus Quartz Rainbow Sequoia Titan Ursa Voyager Windmill Xenon Yellowstone Zephyr Aurora Bison Comet Dragonfly
-Equinox Firefly Gazelle Helix Ibis Jade Krypton Lotus Magnolia Neptune Onyx Pulsar Raven Sirius Tundra Viper Walnut Apollo
-Bamboo Coral""".split()
 
-# %% ../../nbs/04w_words.ipynb #b870aae7
+# %% ../../nbs/04w_words.ipynb #e9eecc9b
+_streets = """Mill Lane, High Street, Station Road, Church Street, Harbour View, Park Avenue, Garden Row, King Street,
+Bridge Road, Market Square, Linden Street, Forest Drive, Queen's Road, Canal Street, Hill Road, Abbey Lane,
+School Street, Victoria Street, Orchard Way, Castle Street"""
+_things = """desk lamp, office chair, hex bolt, drill press, paper roll, water pump, ball valve, copper cable, steel
+bracket, air filter, label printer, torque wrench, oak shelf, wall clock, toner cartridge, cable tray,
+pressure gauge, gear motor, heat sink, sensor module, power supply, linen bag, glass jar, coffee grinder,
+tent pole, garden hose, bicycle pump, safety vest, work glove, storage box, whiteboard, desk fan, door
+hinge, paint brush, rain jacket, travel mug"""
+_departments = """Purchasing, Human Resources, Finance, Quality Assurance, Research, Marketing, Logistics, Facilities,
+Customer Service, Legal Affairs, Sales, Production, Maintenance, Information Technology, Training, Field
+Service"""
+_codewords = """Atlas Borealis Cascade Dynamo Eclipse Fjord Gemini Horizon Icarus Jupiter Kepler Lighthouse Mosaic
+Nimbus Orion Pegasus Quartz Rainbow Sequoia Titan Ursa Voyager Windmill Xenon Yellowstone Zephyr
+Aurora Bison Comet Dragonfly Equinox Firefly Gazelle Helix Ibis Jade Krypton Lotus Magnolia Neptune
+Onyx Pulsar Raven Sirius Tundra Viper Walnut Apollo Bamboo Coral""".split()
+
+# %% ../../nbs/04w_words.ipynb #c9c048e9
 def _commas(s): return [w.strip() for w in s.replace("\n", " ").split(",")]
 
-names = dict(first=_first, last=_last, city=_commas(_cities), stem=_stems, trade=_commas(_trades), form=_commas(_forms),
-             street=_commas(_streets), thing=_commas(_things), department=_commas(_departments), codeword=_codewords)
+names = dict(first=_first, last=_last, city=_commas(_cities), stem=_stems, trade=_commas(_trades),
+             form=_commas(_forms), street=_commas(_streets), thing=_commas(_things),
+             department=_commas(_departments), codeword=_codewords)
 
-# %% ../../nbs/04w_words.ipynb #ae56f1b2
+# %% ../../nbs/04w_words.ipynb #d158c2cf
 def person(rng: random.Random) -> str:
     "A first and a last name"
     return f"{rng.choice(names['first'])} {rng.choice(names['last'])}"
@@ -68,7 +76,8 @@ def company(rng: random.Random) -> str:
 
 def address(rng: random.Random) -> str:
     "Street, house number, post code and city on one line"
-    return f"{rng.choice(names['street'])} {rng.randint(1, 180)}, {rng.randint(10000, 98999)} {rng.choice(names['city'])}"
+    street, city = rng.choice(names["street"]), rng.choice(names["city"])
+    return f"{street} {rng.randint(1, 180)}, {rng.randint(10000, 98999)} {city}"
 
 def pattern(p: str, # '#' becomes a digit, '@' a capital letter, all else stays
             rng: random.Random) -> str:
@@ -76,7 +85,7 @@ def pattern(p: str, # '#' becomes a digit, '@' a capital letter, all else stays
     d = lambda c: rng.choice("123456789") if c == "#" else rng.choice("ABCDEFGHKLMNPRSTUVWXY") if c == "@" else c
     return "".join(map(d, p))
 
-# %% ../../nbs/04w_words.ipynb #a7d2ab32
+# %% ../../nbs/04w_words.ipynb #87f74a1c
 locales = dict(
     us=dict(date="{B} {d}, {y}", thousands=",", decimal=".", money="${}", time="12"),
     us_slash=dict(date="{m:02}/{d:02}/{y}", thousands=",", decimal=".", money="${}", time="12"),
@@ -89,7 +98,7 @@ locales = dict(
     iso=dict(date="{y}-{m:02}-{d:02}", thousands=",", decimal=".", money="{} USD", time="24"))
 _months = """January February March April May June July August September October November December""".split()
 
-# %% ../../nbs/04w_words.ipynb #b215bce4
+# %% ../../nbs/04w_words.ipynb #311d3f7b
 def number(x: float, # the number
            loc: dict, # a value of `locales`
            digits: int=0 # decimals
@@ -112,7 +121,7 @@ def clock(minutes: int, # since midnight
     if loc["time"] == "24": return f"{h:02}:{m:02}"
     return f"{(h-1) % 12 + 1}:{m:02} {'am' if h < 12 else 'pm'}"
 
-# %% ../../nbs/04w_words.ipynb #6dc2f35b
+# %% ../../nbs/04w_words.ipynb #9c10999c
 def _range(s):
     lo, hi = s.split("-"); return float(lo), float(hi), max(len(p.partition(".")[2]) for p in (lo, hi))
 
@@ -140,7 +149,7 @@ def _percent(a, rng, loc):
     lo, hi, _ = _range(a); x = round(rng.uniform(lo, hi), 1)
     n = number(x, loc, 1); return _val(f"{n}%", x, [n, f"{n} %"])
 
-# %% ../../nbs/04w_words.ipynb #33924f64
+# %% ../../nbs/04w_words.ipynb #ce84a2a7
 def _span(a, rng, loc):
     r, _, unit = a.partition(" "); lo, hi, _ = _range(r); x = rng.randint(int(lo), int(hi))
     return _val(f"{x} {unit}", x)
@@ -161,23 +170,22 @@ def _email(a, rng, loc):
     plain = f"{f[0]}.{l}".translate(str.maketrans("éèüóö", "eeuoo"))
     return _val(f"{plain}@{s}.example")
 
-# %% ../../nbs/04w_words.ipynb #4624639a
+# %% ../../nbs/04w_words.ipynb #b9908ce8
 def _pick(a, rng, loc): return _val(rng.choice([o.strip() for o in a.split(";")]))
 def _code(a, rng, loc): return _val(pattern(a, rng))
 def _thing(a, rng, loc):
-    t = rng.choice(names["thing"]).capitalize()
-    return _val(t if rng.random() < .6 else f"{t}, {rng.choice(['black', 'white', 'red', 'blue', 'small', 'large', 'set of two'])}")
+    t, sorts = rng.choice(names["thing"]).capitalize(), "black,white,red,blue,small,large,set of two".split(",")
+    return _val(t if rng.random() < .6 else f"{t}, {rng.choice(sorts)}")
 
 def _product(a, rng, loc): return _val(pattern(rng.choice(["@@-##0", "@@##", "@-###0"]), rng))
 
-_makers = dict(money=_money, measure=_measure, int=_int, percent=_percent, span=_span, date=_date, birth=_birth, time=_time,
-               phone=_phone, email=_email, pick=_pick, code=_code, thing=_thing, product=_product,
+_makers = dict(money=_money, measure=_measure, int=_int, percent=_percent, span=_span, date=_date, birth=_birth,
+               time=_time, phone=_phone, email=_email, pick=_pick, code=_code, thing=_thing, product=_product,
                person=lambda a, rng, loc: _val(person(rng)), company=lambda a, rng, loc: _val(company(rng)),
-               address=lambda a, rng, loc: _val(address(rng)), city=lambda a, rng, loc: _val(rng.choice(names["city"])),
-               department=lambda a, rng, loc: _val(rng.choice(names["department"])),
-               codeword=lambda a, rng, loc: _val(rng.choice(names["codeword"])))
+               address=lambda a, rng, loc: _val(address(rng)),
+               **{k: lambda a, rng, loc, k=k: _val(rng.choice(names[k])) for k in ("city", "department", "codeword")})
 
-# %% ../../nbs/04w_words.ipynb #66f9eb8a
+# %% ../../nbs/04w_words.ipynb #5d719442
 def make_value(spec: str, # such as 'money 10-90', 'date', 'code AB-###', 'pick red;green', 'measure 1-5.5 kg'
                rng: random.Random, # source of chance
                loc: dict # a value of `locales`
@@ -187,14 +195,15 @@ def make_value(spec: str, # such as 'money 10-90', 'date', 'code AB-###', 'pick 
     if kind not in _makers: raise ValueError(f"unknown value spec {spec!r}; known: {', '.join(_makers)}")
     return _makers[kind](arg, rng, loc)
 
-# %% ../../nbs/04w_words.ipynb #c67f3cb4
+# %% ../../nbs/04w_words.ipynb #8932cfb0
 styles = ("dev", "held_out")
 _marks = {"?": "ask", "=": "say", ":": "titles"}
 
 def _labels(s):
     "Labels between ';'; those with '~' before them are quoted in questions"
-    ls = [l.strip() for l in s.split(";")]
-    return dict(labels=[l.lstrip("~") for l in ls], quote=[l[1:] for l in ls if l[0] == "~"], ask=[], say=[], titles=[])
+    ls = [l.strip() for l in s.split(";") if l.strip()]
+    quote = [l[1:] for l in ls if l[0] == "~"]
+    return dict(labels=[l.lstrip("~") for l in ls], quote=quote, ask=[], say=[], titles=[])
 
 def parse_fields(text: str # the text of a list of fields
                 ) -> dict: # per section a list of entries: spec, dev, held_out
@@ -206,11 +215,11 @@ def parse_fields(text: str # the text of a list of fields
         if l[0] == "[": section = out.setdefault(s[1:-1], [])
         elif l[0] != " " and section is not None: entry, half = dict(spec=s), None; section.append(entry)
         elif half and s[0] in _marks: half[_marks[s[0]]].append(s[1:].strip())
-        elif entry and style in styles and ls.strip(): half = entry[style] = _labels(ls)
+        elif entry and style in styles: half = entry[style] = _labels(ls)
         else: raise ValueError(f"fields, line {i}: cannot read {s!r}")
     return out
 
-# %% ../../nbs/04w_words.ipynb #f19b3568
+# %% ../../nbs/04w_words.ipynb #6c256d89
 @cache
 def _sections(): return parse_fields((resources.files("cosee")/"samples"/"fields.txt").read_text(encoding="utf-8"))
 
@@ -220,7 +229,7 @@ def _field(e, group, style):
 
 def fields_of(kind: str, # a kind of document, 'common' or 'legal'
               style: str="dev" # 'dev' or 'held_out'
-             ) -> list[dict]: # key, spec, type, labels, quote (labels to quote), ask (in other words), say (with the label)
+             ) -> list[dict]: # key, spec, type, labels, quote (labels to quote), ask, say (questions)
     "The fields that a document of `kind` may carry; KeyError for an unknown kind"
     return [_field(e, kind, style) for e in _sections()[kind]]
 
@@ -232,35 +241,51 @@ def tables_of(name: str, # items, purchases, regions, projects, contacts, stock,
     return dict(name=name, titles=r["titles"], row_spec=rows["spec"], row_labels=r["labels"],
                 columns=[_field(e, name, style) for e in cols])
 
-# %% ../../nbs/04w_words.ipynb #9de32e9c
-_filler = dict(dev="""The work was carried out as planned. All parties were informed in good time. Further details follow below.
-Customers responded well to the new offer. The team met regularly to discuss open points. No major problems were noted.
-We thank all colleagues for their support. The figures were compiled with care. Changes have to be made in writing.
-The market remained calm for most of the time. Suppliers delivered reliably. Some tasks took longer than expected.
-Training was offered to everybody who asked for it. The method has not changed since the last issue.
-Please keep this document for your records. Questions are welcome at any time. Both sides agree to act in good faith.
-The buildings are in good condition. A number of small improvements were made. Quality comes before speed.
-The equipment is checked at regular intervals. Feedback was collected from several groups. Nothing else was reported.
-Cooperation with partners abroad was extended. The weather had little influence on the results.""",
-held_out="""Everything went the way it was meant to go. Those concerned had been told beforehand. More on this is found later on.
-People took kindly to what was on offer. Open matters were talked through every week. There was little to complain about.
-Thanks go to all who lent a hand. Care was taken in gathering the data. Anything new has to be put on paper.
-Demand did not move a great deal. What had been ordered came when it should. A few jobs needed more patience.
-Whoever wished to learn could do so. Nothing was altered in the way we count. Store this sheet in a safe place.
-Do get in touch if anything is unclear. Fairness is expected of everyone involved. Roofs and walls are sound.
-Many little things were put right. Better late than wrong. Machines are looked at every so often.
-Several people were asked for their opinion. There is no more to tell. Ties with friends in other lands grew stronger.""")
+# %% ../../nbs/04w_words.ipynb #77ebded8
+@cache
+def _phrases(): return {e["spec"]: e for e in _sections()["phrases"]}
 
-# %% ../../nbs/04w_words.ipynb #6f984ab6
+def phrases(name: str, # such as 'report title' or 'field money'
+            style: str="dev", # 'dev' or 'held_out'
+            default: list=None # for an unknown name
+           ) -> list[str]: # one of them is as good as another
+    "The phrases called `name`; KeyError for an unknown name without `default`"
+    if name not in _phrases() and default is not None: return default
+    e = _phrases()[name][style]
+    return e["labels"] or e["say"]
+
+# %% ../../nbs/04w_words.ipynb #40380245
+_filler = dict(dev="""
+The work was carried out as planned. All parties were informed in good time. Further details follow below.
+Customers responded well to the new offer. The team met regularly to discuss open points. No major problems
+were noted. We thank all colleagues for their support. The figures were compiled with care. Changes have to be
+made in writing. The market remained calm for most of the time. Suppliers delivered reliably. Some tasks took
+longer than expected. Training was offered to everybody who asked for it. The method has not changed since the
+last issue. Please keep this document for your records. Questions are welcome at any time. Both sides agree to
+act in good faith. The buildings are in good condition. A number of small improvements were made. Quality
+comes before speed. The equipment is checked at regular intervals. Feedback was collected from several groups.
+Nothing else was reported. Cooperation with partners abroad was extended. The weather had little influence on
+the results.""", held_out="""
+Everything went the way it was meant to go. Those concerned had been told beforehand. More on this is found
+later on. People took kindly to what was on offer. Open matters were talked through every week. There was
+little to complain about. Thanks go to all who lent a hand. Care was taken in gathering the data. Anything new
+has to be put on paper. Demand did not move a great deal. What had been ordered came when it should. A few
+jobs needed more patience. Whoever wished to learn could do so. Nothing was altered in the way we count. Store
+this sheet in a safe place. Do get in touch if anything is unclear. Fairness is expected of everyone involved.
+Roofs and walls are sound. Many little things were put right. Better late than wrong. Machines are looked at
+every so often. Several people were asked for their opinion. There is no more to tell. Ties with friends in
+other lands grew stronger.""")
+
+# %% ../../nbs/04w_words.ipynb #88928def
 def filler(rng: random.Random, # source of chance
            n: int=2, # sentences
            style: str="dev" # 'dev' or 'held_out'
           ) -> str:
     "`n` different sentences without facts"
-    return " ".join(rng.sample(re.findall(r"[A-Z][^.]*\.", _filler[style].replace("\n", " ")), n))
+    return " ".join(rng.sample(re.findall(r"[A-Z][^.]*\.", _filler[style].strip().replace("\n", " ")), n))
 
-# %% ../../nbs/04w_words.ipynb #58950215
-def _all(style): return [f for k in _sections() for f in fields_of(k, style)]
+# %% ../../nbs/04w_words.ipynb #c1743863
+def _all(style): return [f for k in _sections() if k != "phrases" for f in fields_of(k, style)]
 
 def all_labels(style: str="dev") -> set[str]:
     "Every label of fields and columns in a style, in lower case"
