@@ -10,7 +10,7 @@ __all__ = ['EnforcementMode', 'DEFAULT_MAX_TOOL_CALLS_PER_QUESTION', 'DEFAULT_MA
            'PolicyAction', 'PolicyDecision', 'ToolCall', 'ToolPolicy', 'validate_input_schema',
            'SchemaValidatingPolicy', 'Toolbox', 'inert', 'dump_args', 'Outcome', 'InteractiveDocumentWithTools']
 
-# %% ../nbs/09_tools.ipynb #4ccf4305
+# %% ../nbs/09_tools.ipynb #1bcb8207
 import abc, json, re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Any, Literal, Optional, Protocol
 from fastcore.basics import patch
 from .document import (DEFAULT_MAX_TOKENS, DEFAULT_TEMPERATURE, DEFAULT_TOP_K, DEFAULT_TOP_P, Content, Document,
-                            InteractiveDocument, LanguageModel, View, match_choice, truncate)
+                            DocumentView, InteractiveDocument, LanguageModel, View, match_choice, truncate)
 from .jsonscan import json_span, scan_json
 
 # %% ../nbs/09_tools.ipynb #752f44ff
@@ -304,7 +304,7 @@ def _consult(self: InteractiveDocumentWithTools, start: int, view, label: str, *
         self._use(call, reply, attempt)
         self._response(f'{label}: ')
 
-# %% ../nbs/09_tools.ipynb #2d6fbccd
+# %% ../nbs/09_tools.ipynb #b56dad72
 @patch
 def open_question(self: InteractiveDocumentWithTools,
     question: str,                          # what is asked
@@ -319,7 +319,7 @@ def open_question(self: InteractiveDocumentWithTools,
     top_k: int = DEFAULT_TOP_K,             # most likely tokens kept
     question_label: str = 'Question',       # what stands before the question
     answer_label: str = 'Answer',           # what stands before the answer
-    view: Optional[View] = None             # what the model sees of the past; None: `model_view`
+    view: Optional[DocumentView] = None             # what the model sees of the past; None: `model_view`
 ) -> str:                                   # the answer, without `answer_prefix`
     "Ask; the model may call tools before it answers."
     sampling = dict(max_tokens=max_tokens, temperature=temperature, top_p=top_p, top_k=top_k)
@@ -343,14 +343,14 @@ def _force(self: InteractiveDocumentWithTools, start: int, view, label: str, **s
     self._response(f'{label}: ')
     return self._sample(start, view, **settings)
 
-# %% ../nbs/09_tools.ipynb #800c5fd2
+# %% ../nbs/09_tools.ipynb #553e572f
 @patch
 def multiple_choice_question(self: InteractiveDocumentWithTools,
     question: str,                   # what is asked
     answers: Sequence[str],          # the options
     randomize_choices: bool = True,  # shuffle them before they get their letters?
     *,
-    view: Optional[View] = None      # what the model sees of the past; None: `model_view`
+    view: Optional[DocumentView] = None      # what the model sees of the past; None: `model_view`
 ) -> int:                            # index of the chosen one in `answers`
     "Let the model choose; it may call tools before it does."
     if not self._tools: return InteractiveDocument.multiple_choice_question(self, question, answers, randomize_choices, view=view)
