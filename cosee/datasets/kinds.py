@@ -150,7 +150,7 @@ def _report(sh, pages):
     if pages > 2: sh.turn()
     _directory(sh, rows)
 
-# %% ../../nbs/04wb_kinds.ipynb #cc76f1d7
+# %% ../../nbs/04wb_kinds.ipynb #d3e0758d
 def _slide(sh, title):
     "Begins a slide with its title"
     if sh.marks: sh.turn()
@@ -161,7 +161,7 @@ def _slide(sh, title):
 
 def _bullets(sh, es):
     "Facts as bullet points, in a sentence or with label and value"
-    s, dot, font = 17 if len(es) < 6 else 15, "-" if sh.style == "dev" else "*", sh.look["font"]
+    s, dot, font = 17 if len(es) < 6 else 15, "\u2022" if sh.style == "dev" else "\u2013", sh.look["font"]
     for e in es:
         sh.text(sh.x, sh.y, dot, s)
         if sh.rng.random() < .5: sh.prose(says(sh, e), s, sh.x+20, sh.width-20, gap=.5*s); continue
@@ -223,15 +223,22 @@ def _datasheet(sh, pages):
     if pages > 1: sh.table("stock", 12 + 10*(pages-2), 4)
     _sections(sh, pages, ["models", "stock"]); sh.small_print(3)
 
-# %% ../../nbs/04wb_kinds.ipynb #0b209822
+# %% ../../nbs/04wb_kinds.ipynb #bc38ec34
+_clause_keys = """response_time
+contract_term notice_period effective_date expiry_date
+monthly_fee contract_value payment_period late_payment_interest
+contractual_penalty liability_cap
+confidentiality_period data_protection_officer
+governing_law place_of_jurisdiction signatory_for_the_client signatory_for_the_contractor"""
+
 @kind(_a4, _letter_size, pages=(2, 4))
 def _contract(sh, pages):
     sh.title = sh.phrase("contract title"); sh.heading(sh.title, 20); long = pages > 1
     head = "client contractor contract_number effective_date expiry_date".split()
     sh.fields(sh.draw(5, only=[f"contract.{k}" for k in head]))
-    for title in phrases("clause title", sh.style):
+    for title, keys in zip(phrases("clause title", sh.style), _clause_keys.split("\n")):
         sh.heading(title, 12)
-        for j, e in enumerate(sh.draw(3 if long else 2)):
+        for j, e in enumerate(sh.draw(3 if long else 2, only=[f"contract.{k}" for k in keys.split()])):
             _paragraph(sh, [e], 1, sh.rng.randint(1, 3 if long else 2), start=[f"({j+1})"])
     if long: sh.table("services", sh.rng.randint(5, 9))
     _sections(sh, pages, ["contacts", "staffing"]); sh.need(60); sh.y += 24

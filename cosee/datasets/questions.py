@@ -31,7 +31,7 @@ def question(text: str, # the question
                 where=first["where"], label=first["label"], small=any(f["small"] for f in facts), verbatim=bool(facts),
                 evidence=ev, evidence_pages=sorted({e["page"] for e in ev})) | extra
 
-# %% ../../nbs/04wc_questions.ipynb #a2eadde1
+# %% ../../nbs/04wc_questions.ipynb #0340fafa
 _role = re.compile(r"\b(manager|director|author|lead|presenter|speaker|owner|contact|head|officer|cashier|rep"
                    r"|approver|writer|representative|signatory|coordinator|applicant|agent|sponsor|clerk|contractor"
                    r"|supplier|client|customer|provider|principal|auditor|operator|carrier|executive|employer"
@@ -41,7 +41,7 @@ def _form_of(f):
     "Which form of question suits the label and type of a fact"
     l, t = f["label"], f["type"]
     if f["odd"]: return "loose"
-    if t in ("person", "company"): return "person" if _role.search(l) else "any"
+    if t in ("person", "company"): return "person" if _role.search(l) and "name" not in l.lower() else "any"
     if t == "span" and re.search("length|duration|time|days|hours", l, re.I): return "any"
     if is_plural(l): return "count" if t == "int" and " " not in l[:-1] else "plural" if t in numeric else "words"
     return t

@@ -345,14 +345,14 @@ def _draw_table(sh, name, n, ncols, rows):
     ns = [v for v in (rows or (sh.row_name(t["row_spec"]) for _ in range(n))) if v]
     return t, fs, [[v] + [make_value(f["spec"], sh.rng, sh.loc) for f in fs] for v in ns]
 
-# %% ../../nbs/04wa_sheet.ipynb #ed51c38c
+# %% ../../nbs/04wa_sheet.ipynb #f7a42916
 class _Grid:
     "Widths, sizes and style of a table on a sheet"
     def __init__(self, sh, head, fs, rows):
         k = sh.look; self.sh, self.head, self.x, self.style, self.size = sh, head, sh.x, k["table"], k["size"]
         self.rights = [False] + [f["type"] in numeric for f in fs]
         cols = [[k["bold"], k["font"]] + [h] + [r[j]["text"] for r in rows] for j, h in enumerate(head)]
-        def wide(c): return 18 + max(text_width(t, c[i > 0], self.size) for i, t in enumerate(c[2:]))
+        def wide(c): return 22 + max(text_width(t, c[i > 0], self.size) for i, t in enumerate(c[2:]))
         while sum(ws := [wide(c) for c in cols]) > sh.width and self.size > 5.5: self.size -= .5
         full = k.setdefault("fullness", sh.rng.choice([1, 1, .6]))
         ws = [w + full*max(0, sh.width - sum(ws))/len(ws) for w in ws]
@@ -374,15 +374,15 @@ def back(self: _Grid, i, h, head, last):
     if head and self.style in ("zebra", "rules", "verticals"): sh.line(x, y+h, x+w, y+h, sh.look["accent"], 1.1)
     if last and self.style in ("rules", "verticals"): sh.line(x, y+h, x+w, y+h, grey)
 
-# %% ../../nbs/04wa_sheet.ipynb #b0eeff5f
+# %% ../../nbs/04wa_sheet.ipynb #05729086
 @patch
 def row(self: _Grid, texts, i=0, head=False, last=False) -> list:
     "Draws a row at the cursor; returns the boxes of its texts"
     sh, k, x, h = self.sh, self.sh.look, self.x, self.h*(1.1 if head else 1); self.back(i, h, head, last)
     color, font, out = (1, 1, 1) if head and self.style == "dark_head" else None, k["bold" if head else "font"], []
     for t, w, right in zip(texts, self.ws, self.rights):
-        s = fit(t, font, self.size, w-12); y = sh.y + (h-1.1*s)/2
-        out.append(sh.text(x + (w-8 if right else 4), y, t, s, font, color, "right" if right else "left")); x += w
+        s = fit(t, font, self.size, w-16); y = sh.y + (h-1.1*s)/2
+        out.append(sh.text(x + (w-11 if right else 5), y, t, s, font, color, "right" if right else "left")); x += w
     sh.y += h
     return out
 
