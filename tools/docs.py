@@ -59,7 +59,8 @@ def page_name(nb, path):
 def anchors(nb):
     "The names that `show_doc` puts as headings on a page, as in the links of nbdev."
     shown = (joined(holder[key]) for cell in nb["cells"] for holder, key in texts(cell))
-    return {name.lower() for text in shown for name in re.findall(r"^### ([\w.]+)\s*$", text, flags=re.M)}
+    # A heading's id begins at its first letter, so a name with an underscore in front cannot be reached.
+    return {name.lower() for text in shown for name in re.findall(r"^### ([^\W_][\w.]*)\s*$", text, flags=re.M)}
 
 
 def relink(text, at, names, known, home):

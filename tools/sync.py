@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 # The sections of the sidebar: which notebooks stand there, by the start of their path in nbs/; what is left comes last.
 SECTIONS = [
+    ("Tutorials", ("tutorials/",)),
     ("Models", ("00_model", "00a", "00b", "00c", "00d")),
     ("Pages and OCR", ("00",)),
     ("The Board", ("01",)),
@@ -24,7 +25,6 @@ SECTIONS = [
     ("Experiments", ("07",)),
     ("Documents, tools, screens", ("08", "09", "10", "11")),
     ("Command line and package", ("12", "13")),
-    ("Tutorials", ("tutorials/",)),
     ("More", ("",)),
 ]
 
