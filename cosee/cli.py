@@ -6,8 +6,8 @@
 __all__ = ['ANSWERED', 'FAILED', 'BAD_INPUT', 'NOTHING', 'INTERRUPTED', 'PIPE_CLOSED', 'CLIENTS', 'COMMANDS', 'Stop', 'result_of',
            'ask', 'demo', 'main']
 
-# %% ../nbs/12_cli.ipynb #8c525f2a
-import argparse, json, os, shutil, sys, textwrap, time, traceback
+# %% ../nbs/12_cli.ipynb #f017f7b2
+import argparse, json, logging, os, shutil, sys, textwrap, time, traceback
 from importlib.resources import files
 from pathlib import Path
 from typing import Callable, Optional
@@ -31,7 +31,16 @@ class Stop(Exception):
         super().__init__(message)
         self.code = code
 
-# %% ../nbs/12_cli.ipynb #38f0fcbb
+# %% ../nbs/12_cli.ipynb #d8a2d782
+def _hush(args):
+    "No progress bars and warnings of model libraries where nobody watches"
+    if sys.stderr.isatty() and not args.quiet: return
+    from transformers.utils import logging as hf
+    hf.disable_progress_bar()
+    hf.set_verbosity_error()
+    logging.getLogger('bitsandbytes').setLevel(logging.ERROR)
+
+# %% ../nbs/12_cli.ipynb #23a96f2b
 def _ocr(args):
     "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason"
     from cosee import OcrClient
@@ -42,11 +51,13 @@ def _qwen(args):
     if not args.model_path: raise Stop('--client qwen needs --model-path, the directory with the weights', BAD_INPUT)
     from cosee.models.qwen_vl_wrapper import QwenVLClient, check_model_path
     check_model_path(args.model_path)
+    _say(args, f'loading {args.model_path} ...')
+    _hush(args)
     return QwenVLClient(args.model_path, args.device, args.dtype, args.load_in_8bit, args.load_in_4bit)
 
 CLIENTS = dict(ocr=_ocr, qwen=_qwen)   # name -> function of the arguments that makes the client
 
-# %% ../nbs/12_cli.ipynb #51046083
+# %% ../nbs/12_cli.ipynb #5b4718b5
 def _positive(text: str) -> int:
     "A whole number from 1"
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
@@ -65,7 +76,7 @@ def _model_args(p):
     for n in (8, 4):
         bits.add_argument(f'--load-in-{n}bit', action='store_true', help=f'quantise the weights to {n} bits')
 
-# %% ../nbs/12_cli.ipynb #bff2d104
+# %% ../nbs/12_cli.ipynb #332d9735
 def _team_args(p):
     "Arguments that shape the episode"
     g = p.add_argument_group('team')
@@ -86,7 +97,7 @@ def _output_args(p, html: Optional[str] = None):
     g.add_argument('--quiet', action='store_true', help='no progress on standard error')
     g.add_argument('--debug', action='store_true', help='show the traceback of an error')
 
-# %% ../nbs/12_cli.ipynb #343e74bb
+# %% ../nbs/12_cli.ipynb #bba76996
 def _ask_args(p):
     "Arguments of `cosee ask`"
     p.add_argument('files', nargs='+', metavar='FILE',
@@ -100,7 +111,7 @@ def _ask_args(p):
     g.add_argument('--password', metavar='TEXT', help='of a protected PDF')
     for add in (_model_args, _team_args, _output_args): add(p)
 
-# %% ../nbs/12_cli.ipynb #91695ebc
+# %% ../nbs/12_cli.ipynb #73b5b9b3
 def _demo_args(p):
     "Arguments of `cosee demo`"
     p.add_argument('sample', nargs='?', default='slides', choices=('invoice', 'report', 'slides'),
@@ -111,7 +122,7 @@ def _demo_args(p):
     _output_args(p, html='cosee-demo.html')
     p.set_defaults(pages=None, dpi=144, password=None)
 
-# %% ../nbs/12_cli.ipynb #68a903d2
+# %% ../nbs/12_cli.ipynb #02681053
 def _say(args, text: str, end: str = '\n'):
     "A line of progress"
     if args.quiet: return
@@ -119,7 +130,7 @@ def _say(args, text: str, end: str = '\n'):
     if tty: text = f'\r\x1b[K{text}'
     if end or tty: print(text, end=end, file=sys.stderr, flush=True)
 
-# %% ../nbs/12_cli.ipynb #b1564c5a
+# %% ../nbs/12_cli.ipynb #a673d6e4
 def _read_ahead(args, client, pages: list) -> float:
     "Let a client that reads by OCR read all pages, and tell how far it is; the seconds that it took"
     start, words = time.perf_counter(), getattr(client, 'words', None)
@@ -131,7 +142,7 @@ def _read_ahead(args, client, pages: list) -> float:
     _say(args, f"read {len(pages)} page{'s' * (len(pages) != 1)} in {took:.1f} s")
     return took
 
-# %% ../nbs/12_cli.ipynb #ae397014
+# %% ../nbs/12_cli.ipynb #d77f9397
 def _came_of(event: dict) -> str:
     "What a turn led to, in a few words"
     if not event['valid']: return f"no valid action: {one_line(event['error'], 100)}"
@@ -146,7 +157,7 @@ def _progress(args) -> Callable:
         if kind == 'turn': _say(args, f"  step {event['step']}  {event['agent']:<14} {_came_of(event)}")
     return listen
 
-# %% ../nbs/12_cli.ipynb #81ed9780
+# %% ../nbs/12_cli.ipynb #930576c4
 def _place(page: int, pages: list) -> dict:
     "File and page in it of the document's page"
     info = pages[page - 1].info if 0 < page <= len(pages) else {}
@@ -166,10 +177,10 @@ def result_of(
                 tokens={k: v for k, v in episode['usage'].items() if k != 'seconds'}, seconds=round(seconds, 2),
                 stopped=episode['stopped'])
 
-# %% ../nbs/12_cli.ipynb #231710e1
+# %% ../nbs/12_cli.ipynb #28916626
 def _answered(result: dict) -> bool: return result['answer'].strip().lower() not in ('', 'not answerable')
 
-# %% ../nbs/12_cli.ipynb #323d3465
+# %% ../nbs/12_cli.ipynb #c986259d
 class _Page:
     "Lines for a terminal of some width, with or without colour"
     def __init__(self, stream):
@@ -186,7 +197,7 @@ class _Page:
                               break_on_hyphens=False)
         return '\n'.join(lines) or first
 
-# %% ../nbs/12_cli.ipynb #3fa7ffda
+# %% ../nbs/12_cli.ipynb #69e21b22
 def _at(box: Optional[list]) -> str:
     "A box in words"
     if not box: return ''
@@ -198,7 +209,7 @@ def _where(entry: dict) -> str:
     origin = f" ({one_line(entry['file'], 60)}, page {entry['file_page']})" if entry.get('file') else ''
     return f"page {entry['page']}{origin}" + (f", {_at(entry['bbox'])}" if entry['bbox'] else '')
 
-# %% ../nbs/12_cli.ipynb #4f24079d
+# %% ../nbs/12_cli.ipynb #9b8bec37
 def _answer_lines(r: dict, page: _Page) -> list:
     "Question, answer, place and reason"
     none = 'not answerable from these pages' if r['answer'].strip() else 'no answer'
@@ -209,7 +220,7 @@ def _answer_lines(r: dict, page: _Page) -> list:
     lines += [page.wrap(_where(r['evidence'][0]), 'Where     ')] if r['evidence'] else []
     return lines + ([page.wrap(r['because'].removeprefix('because '), 'Because   ')] if r['because'] else [])
 
-# %% ../nbs/12_cli.ipynb #c5a0110d
+# %% ../nbs/12_cli.ipynb #257dc5a2
 def _board_lines(board, page: _Page) -> list:
     "The Board, page by page"
     out, last = [], None
@@ -229,13 +240,13 @@ def _cost_line(r: dict, episode: dict) -> str:
     return (f"{count(len(episode['board']), 'note')} in {count(episode['steps'], 'step')}, "
             f"{about}{r['tokens']['total_tokens']:,} tokens{took}, stopped: {one_line(r['stopped'], 100)}")
 
-# %% ../nbs/12_cli.ipynb #8206823e
+# %% ../nbs/12_cli.ipynb #a808bcf4
 def _show(r: dict, episode: dict, page: _Page):
     "Print one question with everything that belongs to it"
     cost = page.grey(page.wrap(_cost_line(r, episode), 'Board     '))
     print('\n'.join([*_answer_lines(r, page), cost, *_board_lines(episode['board'], page)]), end='\n\n')
 
-# %% ../nbs/12_cli.ipynb #6205f11c
+# %% ../nbs/12_cli.ipynb #ea2f9c57
 def _checked(args) -> list:
     "The questions; raises `Stop` for arguments that cannot be used"
     from cosee.agents import ROLES
@@ -251,7 +262,7 @@ def _checked(args) -> list:
     if args.html and Path(args.html).is_dir(): raise Stop(f'--html: {args.html} is a folder; name a file', BAD_INPUT)
     return [q.encode(errors='replace').decode() for q in args.question]
 
-# %% ../nbs/12_cli.ipynb #8ca7dd33
+# %% ../nbs/12_cli.ipynb #f591959c
 def _opened(args) -> tuple:
     "Pages and client; whatever the user can mend raises `Stop`"
     from cosee.pages import pages
@@ -262,7 +273,7 @@ def _opened(args) -> tuple:
         return found, CLIENTS[args.client](args)
     except (ValueError, ImportError) as e: raise Stop(str(e), BAD_INPUT) from e
 
-# %% ../nbs/12_cli.ipynb #f85f3467
+# %% ../nbs/12_cli.ipynb #0dd50d14
 def _episode(args, client, pages: list, question: str, before: float = 0.) -> tuple:
     "Episode and result of one question; `before` are seconds that were spent on its behalf already"
     from cosee.agents import team
@@ -277,7 +288,7 @@ def _episode(args, client, pages: list, question: str, before: float = 0.) -> tu
     episode['seconds'] = time.perf_counter() - start
     return episode, result_of(episode, question, client.name, pages, episode['seconds'])
 
-# %% ../nbs/12_cli.ipynb #ee1b6a02
+# %% ../nbs/12_cli.ipynb #0edb3db4
 def _ask_all(args) -> tuple:
     "Pages, episodes and results of all questions"
     questions = _checked(args)
@@ -289,7 +300,7 @@ def _ask_all(args) -> tuple:
     _say(args, '')
     return pages, [e for e, _ in both], [r for _, r in both]
 
-# %% ../nbs/12_cli.ipynb #260026c6
+# %% ../nbs/12_cli.ipynb #e4d229c5
 def _report(args, pages: list, episodes: list, results: list):
     "Print the results, write the HTML file"
     from cosee.view import write_html
@@ -310,7 +321,7 @@ def ask(
     _report(args, pages, episodes, results)
     return ANSWERED if any(map(_answered, results)) else NOTHING
 
-# %% ../nbs/12_cli.ipynb #5cae3d3f
+# %% ../nbs/12_cli.ipynb #317f8796
 def _prepared(sample: str, per_kind: tuple = (('literal', 3), ('unanswerable', 1))) -> dict:
     "A few prepared questions on a sample -> their accepted answers"
     lines = (files('cosee') / 'samples' / 'questions.jsonl').read_text(encoding='utf-8').splitlines()
@@ -318,7 +329,7 @@ def _prepared(sample: str, per_kind: tuple = (('literal', 3), ('unanswerable', 1
     chosen = [q for kind, n in per_kind for q in [q for q in mine if q['wording'] == kind][:n]]
     return {q['question']: q['answer'] for q in chosen}
 
-# %% ../nbs/12_cli.ipynb #602e839c
+# %% ../nbs/12_cli.ipynb #90e57561
 def _judge(results: list, gold: dict) -> str:
     "How many prepared questions were answered as they should be"
     from cosee.controller import same_answer_key
@@ -326,7 +337,7 @@ def _judge(results: list, gold: dict) -> str:
     missed = [f"\n  expected {gold[r['question']][0]!r} for {r['question']!r}" for r in results if not right(r)]
     return f'{len(results) - len(missed)} of {len(results)} as expected' + ''.join(missed)
 
-# %% ../nbs/12_cli.ipynb #6c30910b
+# %% ../nbs/12_cli.ipynb #477b20c9
 def demo(
     args # parsed arguments
 ) -> int: # exit code
@@ -339,7 +350,7 @@ def demo(
     if gold and not args.json: print(_judge(results, gold))
     return ANSWERED if any(map(_answered, results)) else NOTHING
 
-# %% ../nbs/12_cli.ipynb #6d6ec574
+# %% ../nbs/12_cli.ipynb #67b4d4c2
 _ASK_EXAMPLES = '''examples:
   cosee ask invoice.pdf -q "What is the total?"
   cosee ask report.pdf annex.png -q "Who audited the firm?" -q "How many staff?" --html out.html
@@ -358,7 +369,7 @@ _DEMO_EXAMPLES = '''examples:
 
 COMMANDS = dict(demo=(_demo_args, demo, _DEMO_EXAMPLES), ask=(_ask_args, ask, _ASK_EXAMPLES))
 
-# %% ../nbs/12_cli.ipynb #7b6ddb82
+# %% ../nbs/12_cli.ipynb #7a4d7cee
 def _parser() -> argparse.ArgumentParser:
     "The whole command line"
     from cosee import __version__
@@ -374,7 +385,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
     return p
 
-# %% ../nbs/12_cli.ipynb #2f5ddec2
+# %% ../nbs/12_cli.ipynb #f0cf3bb7
 def _run(args) -> int:
     "Run the command; every exception becomes a line and a code"
     try:
@@ -390,7 +401,7 @@ def _run(args) -> int:
         print(f'cosee: {one_line(text)}', file=sys.stderr)
         return code
 
-# %% ../nbs/12_cli.ipynb #3c4ca669
+# %% ../nbs/12_cli.ipynb #f2f31f3c
 def _verdict(e: BaseException) -> tuple:
     "Exit code and message of an exception"
     if isinstance(e, Stop): return e.code, str(e)
@@ -398,7 +409,7 @@ def _verdict(e: BaseException) -> tuple:
     if isinstance(e, MemoryError): return FAILED, 'out of memory; try fewer pages, a lower --dpi or --load-in-4bit'
     return FAILED, f'{type(e).__name__}: {e} (--debug shows where)'
 
-# %% ../nbs/12_cli.ipynb #4386d25a
+# %% ../nbs/12_cli.ipynb #3264d16d
 def main(
     argv: Optional[list] = None # arguments without the program's name; None: those of the process
 ) -> int:                       # exit code
