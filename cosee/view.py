@@ -76,25 +76,36 @@ def _box(
     (w, h), (x0, y0, x1, y1) = size, box
     return x0 * w, y0 * h, (x1 - x0) * w, (y1 - y0) * h
 
-# %% ../nbs/01a_view.ipynb #20193d08
+# %% ../nbs/01a_view.ipynb #ae5ef365
+def _spots(box: tuple, b: float, size: tuple, t: float) -> list:
+    "Places for a number of width `b` and height `t` at a box, best first: (x, y, 1 to its right or -1 to its left)"
+    (x, y, bw, bh), (w, h) = box, size
+    y = min(max(y + min(bh, t) / 2, t / 2), h - t / 2)
+    rows = [y + sign * k * t for k in range(8) for sign in (-1, 1) if t / 2 <= y + sign * k * t <= h - t / 2]
+    ends = {1: min(x + bw, w - b), -1: max(x, b)}
+    sides = (1, -1) if bw < .4 * w else (-1, 1)   # a small box, a large one
+    steps = {1: [ends[1] + k * b / 4 for k in range(12)], -1: [ends[-1] - k * b / 4 for k in range(12)]}
+    fits = lambda e, side: e <= w - b if side > 0 else e >= b
+    return [(e, v, side) for v in rows for side in sides for e in steps[side] if fits(e, side)] or [(b, y, -1)]
+
+# %% ../nbs/01a_view.ipynb #139bbbd7
 def _seats(
     boxes: list,  # boxes in drawing order: x, y, width, height
     widths: list, # width of each number
     size: tuple,  # (width, height) of the area
     t: float      # height of a number
-) -> list:        # (x of the right edge, y of the middle) of each number
-    "Where the numbers go: left of their boxes, never on each other."
-    taken, (w, h) = [], size
-    free = lambda x, y, b: all(x - b >= a or x <= a - c or abs(y - d) >= t for a, d, c in taken)
-    for (x, y, bw, bh), b in zip(boxes, widths):
-        x, y = max(x, b), min(max(y + min(bh, t) / 2, t / 2), h - t / 2)
-        rows = [y + sign * k * t for k in range(8) for sign in (-1, 1) if t / 2 <= y + sign * k * t <= h - t / 2]
-        spots = [(x - k * b / 4, v) for v in rows for k in range(24) if x - k * b / 4 >= b] or [(x, y)]
-        spot = next((s for s in spots if free(*s, b)), spots[0])
-        taken.append((*spot, b))
-    return [(x, y) for x, y, _ in taken]
+) -> list:        # (x of the edge next to the box, y of the middle, side) of each number
+    "Where the numbers go: beside their boxes, never on each other."
+    taken, out = [], []
+    for box, b in zip(boxes, widths):
+        spots = _spots(box, b, size, t)
+        left = lambda s: s[0] - b * (s[2] < 0)
+        free = lambda s: all(left(s) >= a + c or left(s) + b <= a or abs(s[1] - d) >= t for a, d, c in taken)
+        out.append(next(filter(free, spots), spots[0]))
+        taken.append((left(out[-1]), out[-1][1], b))
+    return out
 
-# %% ../nbs/01a_view.ipynb #6b652d87
+# %% ../nbs/01a_view.ipynb #e08e385b
 def annotate(
     im,                          # PIL image of a page
     cells: list,                 # cells of that page
@@ -106,16 +117,17 @@ def annotate(
     draw, unit = ImageDraw.Draw(im, 'RGBA'), max(im.size) / 45
     font = ImageFont.load_default(size=max(8, unit * .9))
     found = [(c, b) for c in cells if (b := _box(c, im.size))]
-    widths = [unit * (.8 + .6 * len(str(c['id']))) for c, _ in found]
+    widths = [unit * (1 + .6 * len(str(c['id']))) for c, _ in found]
     seats = _seats([b for _, b in found], widths, im.size, unit * 1.4)
-    for (c, (x, y, w, h)), (a, b), wide in zip(found, seats, widths):
-        colour = _COLOURS[palette.get(c['author'], 0)]
+    for (c, (x, y, w, h)), (a, b, side), wide in zip(found, seats, widths):
+        colour, a = _COLOURS[palette.get(c['author'], 0)], a - wide * (side < 0)
         draw.rectangle((x, y, x + w, y + h), outline=colour, fill=colour + '18', width=max(1, round(unit / 6)))
-        draw.rounded_rectangle((a - wide, b - unit * .7, a - unit / 6, b + unit * .7), unit / 3, fill=colour)
-        draw.text((a - wide / 2 - unit / 12, b), str(c['id']), fill='white', font=font, anchor='mm')
+        plate = (a + unit / 6, b - unit * .7, a + wide - unit / 6, b + unit * .7)
+        draw.rounded_rectangle(plate, unit / 3, fill=colour)
+        draw.text((a + wide / 2, b), str(c['id']), fill='white', font=font, anchor='mm')
     return im
 
-# %% ../nbs/01a_view.ipynb #286bce11
+# %% ../nbs/01a_view.ipynb #da7752cc
 def _note(
     cell: dict,          # a cell
     palette: dict,       # author -> number of a colour
@@ -133,7 +145,7 @@ def _note(
     return _el('li', head, _el('p', cell['content'], dir='auto'), _el('div', more, cls='more'), id=f'{prefix}c{n}',
                data_c=n, tabindex=0, cls=f"note a{palette[cell['author']]} {evidence.get(n, '')}")
 
-# %% ../nbs/01a_view.ipynb #42e6cfd5
+# %% ../nbs/01a_view.ipynb #6d15b403
 def board_html(
     board: Board # a Board
 ) -> str:        # HTML
@@ -151,7 +163,7 @@ def _row(c: dict, palette: dict) -> _Html:
               ', '.join(f'#{r}' for r in c.get('refs', [])))
     return _el('tr', [_el('td', v) for v in values])
 
-# %% ../nbs/01a_view.ipynb #9e317be2
+# %% ../nbs/01a_view.ipynb #5e8d9093
 def _data_uri(
     im,            # PIL image
     side: int,     # longest side in pixels
@@ -164,7 +176,7 @@ def _data_uri(
     im.save(out, 'WEBP', quality=quality, method=3)
     return 'data:image/webp;base64,' + base64.b64encode(out.getvalue()).decode()
 
-# %% ../nbs/01a_view.ipynb #3c15fa08
+# %% ../nbs/01a_view.ipynb #f7fe3441
 def _embed(
     pages: list,   # PIL images
     max_bytes: int # of all together
@@ -178,7 +190,7 @@ def _embed(
         else: break
     return uris if len(uris) == len(pages) else [*uris, *[''] * (len(pages) - len(uris))]
 
-# %% ../nbs/01a_view.ipynb #494dfb7f
+# %% ../nbs/01a_view.ipynb #e2dab639
 def _page_svg(
     page: int,         # 1-based
     size: tuple,       # (width, height) of the page, any unit
@@ -198,7 +210,7 @@ def _page_svg(
                viewBox=f'0 0 1000 {h}', role='img',
                aria_label=f'Page {page}' + f' with the boxes of notes {notes}' * bool(notes))
 
-# %% ../nbs/01a_view.ipynb #3a97b87b
+# %% ../nbs/01a_view.ipynb #a4c5a7be
 def _wide(cell: dict) -> int:
     "Room for the number of a cell, in thousandths of the page's width"
     return 24 + 14 * len(str(cell['id']))
@@ -206,13 +218,15 @@ def _wide(cell: dict) -> int:
 def _mark(cell: dict, box: tuple, seat: tuple, cls: str) -> _Html:
     "A box, a little larger than what it holds, with its number"
     (x, y, w, h), n, wide = [round(v, 1) for v in box], cell['id'], 14 + 12 * len(str(cell['id']))
-    number = _el('g', _el('rect', x=-wide, y=-14, width=wide, height=28, rx=7), _el('text', n, x=-wide / 2, y=7),
-                 cls='badge', transform=f'translate({seat[0] - 5:.0f} {seat[1]:.0f})')
+    at, mid, side = seat
+    number = _el('g', _el('rect', x=min(0, side * wide), y=-14, width=wide, height=28, rx=7),
+                 _el('text', n, x=side * wide / 2, y=7),
+                 cls='badge', transform=f'translate({at + 6 * side:.0f} {mid:.0f})')
     return _el('g', _frame(x, y, w, h), number, cls=f'mark {cls}', data_c=n)
 
 def _frame(x, y, w, h) -> _Html: return _el('rect', cls='box', x=x - 4, y=y - 4, width=w + 8, height=h + 8, rx=4)
 
-# %% ../nbs/01a_view.ipynb #c23c75b8
+# %% ../nbs/01a_view.ipynb #52f59be2
 def _pages_of(
     cells: list,    # all cells
     sizes: list,    # size of each page
@@ -228,7 +242,7 @@ def _pages_of(
         out += [row(p) for p in group] if busy else [_folded(group[0], group[-1], [row(p) for p in group])]
     return out
 
-# %% ../nbs/01a_view.ipynb #93597426
+# %% ../nbs/01a_view.ipynb #6edda1c8
 def _page_row(page, size, name, cells, palette, evidence, prefix) -> _Html:
     "A page, and its notes in the order in which they were written"
     order = sorted(cells, key=lambda c: (c['step'], c['id']))
@@ -242,7 +256,7 @@ def _folded(first: int, last: int, rows: list) -> _Html:
     label = f'Page {first}' if first == last else f'Pages {first}–{last}'
     return _el('details', _el('summary', f'{label} · no notes'), rows, cls='quiet')
 
-# %% ../nbs/01a_view.ipynb #89700dd3
+# %% ../nbs/01a_view.ipynb #6e48142e
 def _ring(
     confidence: float # 0-1
 ) -> _Html:
@@ -255,7 +269,7 @@ def _ring(
 
 _STOPPED = dict(confidence='stopped: sure enough', agreement='stopped: the agents agree', max_steps='all steps used')
 
-# %% ../nbs/01a_view.ipynb #18ac734c
+# %% ../nbs/01a_view.ipynb #46c23d62
 def _facts(episode: dict) -> list:
     "What an episode cost, in words; what is unknown is left out"
     usage, agents = episode.get('usage') or {}, (episode.get('trace') or {}).get('config', {}).get('agents', [])
@@ -268,7 +282,7 @@ def _facts(episode: dict) -> list:
              f'{seconds:.1f} s' if (seconds or 0) >= .05 else '', _STOPPED.get(stopped, stopped)]
     return [_el('span', p) for p in parts if p]
 
-# %% ../nbs/01a_view.ipynb #e4843f11
+# %% ../nbs/01a_view.ipynb #cb2dc2b1
 def _window(
     box: tuple,     # (x_min, y_min, x_max, y_max), 0-1
     h: int          # height of the page in thousandths of its width
@@ -279,7 +293,7 @@ def _window(
     x, y = (x0 + x1 - w) / 2, (y0 + y1 - t) / 2
     return round(min(max(x, 0), 1000 - w)), round(min(max(y, 0), h - t)), round(w), round(t)
 
-# %% ../nbs/01a_view.ipynb #dbd77cf8
+# %% ../nbs/01a_view.ipynb #0ef7a0a7
 def _snippet(
     evidence: list, # of an episode
     sizes: list,    # size of each page
@@ -296,7 +310,7 @@ def _snippet(
                cls='snippet' + ' tall' * (view[3] > view[2] / 2), viewBox=' '.join(map(str, view)), role='img',
                aria_label=f"Evidence on page {found['page']}")
 
-# %% ../nbs/01a_view.ipynb #9741e495
+# %% ../nbs/01a_view.ipynb #57e90e5e
 def _candidates(
     episode: dict, # an episode
     prefix: str    # of ids
@@ -312,7 +326,7 @@ def _candidates(
         return _el('li', answer, f" {percent}{h.get('author', '')} ", link)
     return _el('ul', [item(h) for h in proposed[:12]], cls='others', aria_label='Proposed answers')
 
-# %% ../nbs/01a_view.ipynb #382c6a33
+# %% ../nbs/01a_view.ipynb #6399c3bf
 def _chips(episode: dict, prefix: str) -> list:
     "Links to the page and the notes that the answer rests on"
     page, cells = episode.get('page'), dict.fromkeys(e['cell'] for e in episode.get('evidence') or [] if e.get('cell'))
@@ -335,11 +349,11 @@ def _answer(
              _candidates(episode, prefix), _el('p', _facts(episode), cls='facts'))
     return _el('header', _el('div', words, cls='words'), snippet, cls='answer')
 
-# %% ../nbs/01a_view.ipynb #6fe88ece
+# %% ../nbs/01a_view.ipynb #a3cc3680
 def _question(episode: dict) -> str:
     return episode.get('question') or (episode.get('trace') or {}).get('question') or 'An episode'
 
-# %% ../nbs/01a_view.ipynb #2a516cdf
+# %% ../nbs/01a_view.ipynb #8966e37d
 def _replay(
     cells: list,   # all cells
     palette: dict  # author -> number of a colour
@@ -353,7 +367,7 @@ def _replay(
                  _el('output', 'all notes'), cls='slider')
     return _el('div', _el('div', key, cls='keys'), slider, cls='replay')
 
-# %% ../nbs/01a_view.ipynb #48cece7a
+# %% ../nbs/01a_view.ipynb #fa633ef7
 def _call(call: dict, largest: int) -> list:
     "Cost of one call, and its texts"
     u = call.get('usage') or {}
@@ -367,7 +381,7 @@ def _call(call: dict, largest: int) -> list:
     return [bar, _el('span', f"{read:,} in, {wrote:,} out, {u.get('seconds', 0):.1f} s", cls='cost'),
             _el('details', _el('summary', 'prompt and reply'), texts)]
 
-# %% ../nbs/01a_view.ipynb #5950ee41
+# %% ../nbs/01a_view.ipynb #d88d9034
 def _turn(event: dict, palette: dict, prefix: str, largest: int) -> _Html:
     "One turn of an agent"
     kind, cell = (event.get('applied') or event.get('action') or {}).get('action', ''), event.get('cell')
@@ -379,7 +393,7 @@ def _turn(event: dict, palette: dict, prefix: str, largest: int) -> _Html:
     return _el('li', head, [_call(c, largest) for c in event.get('calls', [])],
                cls=f"turn a{palette.get(event.get('agent'), 7)}")
 
-# %% ../nbs/01a_view.ipynb #1df83328
+# %% ../nbs/01a_view.ipynb #82c52fd0
 def _calls(episode: dict, palette: dict, prefix: str) -> Optional[_Html]:
     "All calls of an episode, folded"
     events = (episode.get('trace') or {}).get('events') or []
@@ -388,13 +402,13 @@ def _calls(episode: dict, palette: dict, prefix: str) -> Optional[_Html]:
     label = f'{len(costs)} calls, {sum(costs):,} tokens'
     return _el('details', _el('summary', label), _el('ol', turns), cls='calls') if turns else None
 
-# %% ../nbs/01a_view.ipynb #1741bc6c
+# %% ../nbs/01a_view.ipynb #f07602f2
 def _board_of(episode: dict) -> Board:
     "The Board of an episode, live or read from JSON"
     board = episode.get('board')
     return board if isinstance(board, Board) else Board.from_dict(board or {})
 
-# %% ../nbs/01a_view.ipynb #3eaef754
+# %% ../nbs/01a_view.ipynb #c805004d
 def _section(
     episode: dict, # an episode
     i: int,        # its number in the file, from 1
@@ -412,7 +426,7 @@ def _section(
                _pages_of(cells, sizes, names, palette=palette, evidence=evidence, prefix=prefix),
                _calls(episode, palette, prefix), cls='ep', id=prefix)
 
-# %% ../nbs/01a_view.ipynb #a764d4a8
+# %% ../nbs/01a_view.ipynb #95fab3d3
 _CSS = '''
 /* The page itself, light and dark */
 :root { color-scheme: light dark; --bg: #f4f5f7; --card: #fff; --ink: #1a2330; --soft: #5b6776; --line: #dde2e8;
@@ -433,7 +447,7 @@ svg { display: block; width: 100%; height: auto; }
 .defs { display: none; }
 '''
 
-# %% ../nbs/01a_view.ipynb #b10d6f6d
+# %% ../nbs/01a_view.ipynb #890cc1f0
 _CSS += '''
 .top { display: flex; gap: .5rem 1rem; align-items: baseline; flex-wrap: wrap; padding-top: 1.25rem;
   padding-bottom: 1rem; }
@@ -448,7 +462,7 @@ nav a[aria-current] { color: var(--card); background: var(--ink); }
 .ep { padding-bottom: 1rem; }
 '''
 
-# %% ../nbs/01a_view.ipynb #7291d5aa
+# %% ../nbs/01a_view.ipynb #3fa94eb4
 _CSS += '''
 /* The head of an episode */
 .answer { background: var(--card); border: 1px solid var(--line); border-radius: 14px; padding: 1.4rem 1.6rem;
@@ -458,7 +472,7 @@ h2 { font-size: 1.02rem; font-weight: 450; color: var(--soft); max-height: 12rem
 .facts { display: flex; flex-wrap: wrap; gap: 0 1.1rem; font-size: .82rem; color: var(--soft); margin-top: .6rem; }
 '''
 
-# %% ../nbs/01a_view.ipynb #95522501
+# %% ../nbs/01a_view.ipynb #9006c281
 _CSS += '''
 .said { display: flex; flex-wrap: wrap; align-items: center; gap: .5rem .9rem; margin: .45rem 0 .3rem; }
 .said .text { font-size: 1.75rem; font-weight: 680; line-height: 1.25; letter-spacing: -.01em; max-width: 100%;
@@ -475,7 +489,7 @@ _CSS += '''
 .because { color: var(--ink); max-width: 60rem; max-height: 14rem; overflow: auto; white-space: pre-line; }
 '''
 
-# %% ../nbs/01a_view.ipynb #ebdb4ba9
+# %% ../nbs/01a_view.ipynb #4329eb90
 _CSS += '''
 .snippet { flex: 1 1 22rem; max-width: 34rem; align-self: center; border-radius: 8px; box-shadow: 0 0 0 1px
   var(--line); max-height: 15rem; }
@@ -486,7 +500,7 @@ _CSS += '''
 .others b { color: var(--ink); font-weight: 600; margin-right: .3em; }
 '''
 
-# %% ../nbs/01a_view.ipynb #001b6661
+# %% ../nbs/01a_view.ipynb #08324bd3
 _CSS += '''
 /* The slider and the key of colours */
 .replay { display: flex; flex-wrap: wrap; gap: .4rem 1.5rem; align-items: center; padding: .6rem 0;
@@ -504,7 +518,7 @@ _CSS += '''
   width: 2rem; height: 2rem; cursor: pointer; font-size: .75rem; }
 '''
 
-# %% ../nbs/01a_view.ipynb #e2f827d2
+# %% ../nbs/01a_view.ipynb #753855d1
 _CSS += '''
 /* Pages and boxes */
 .row { display: grid; grid-template-columns: minmax(0, 1fr) minmax(18rem, 25rem); gap: 1.25rem;
@@ -517,7 +531,7 @@ figure svg { border-radius: 6px; box-shadow: 0 0 0 1px var(--line), 0 6px 24px #
 .quiet figure { position: static; }
 '''
 
-# %% ../nbs/01a_view.ipynb #3a3dc314
+# %% ../nbs/01a_view.ipynb #45184cab
 _CSS += '''
 .paper { fill: #fff; }
 .box, .whole { fill: var(--c); fill-opacity: .05; stroke: var(--c); stroke-width: 2;
@@ -534,7 +548,7 @@ _CSS += '''
 .mark.later, .whole.later { visibility: hidden; }
 '''
 
-# %% ../nbs/01a_view.ipynb #67102e98
+# %% ../nbs/01a_view.ipynb #07d4035c
 _CSS += '''
 /* Notes */
 .notes h3 { font-size: .95rem; font-weight: 650; margin-bottom: .5rem; }
@@ -549,7 +563,7 @@ h3 small { color: var(--soft); font-weight: 400; margin-left: .6rem; font-size: 
 .step { float: right; color: var(--soft); font-size: .8rem; }
 '''
 
-# %% ../nbs/01a_view.ipynb #02938048
+# %% ../nbs/01a_view.ipynb #cb639e07
 _CSS += '''
 .more { display: flex; flex-wrap: wrap; gap: .25rem .45rem; font-size: .78rem; color: var(--soft); }
 .tag { padding: 0 .5em; border: 1px solid var(--line); border-radius: 99px; }
@@ -560,7 +574,7 @@ _CSS += '''
 .note:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 '''
 
-# %% ../nbs/01a_view.ipynb #e415ceff
+# %% ../nbs/01a_view.ipynb #d3fc5eb7
 _CSS += '''
 /* Calls */
 summary { cursor: pointer; }
@@ -581,7 +595,7 @@ h4 { margin: .5rem 0 0; font-weight: 600; }
 .error { color: #c2260c; }
 '''
 
-# %% ../nbs/01a_view.ipynb #06cbcc15
+# %% ../nbs/01a_view.ipynb #8856172c
 _CSS += '''
 /* Phones and paper */
 @media (max-width: 800px) {
@@ -601,7 +615,7 @@ _CSS += '''
 }
 '''
 
-# %% ../nbs/01a_view.ipynb #969bacc9
+# %% ../nbs/01a_view.ipynb #b8d782c8
 _CSS += '''
 @media print {
   :root { --bg: #fff; --card: #fff; --ink: #000; --soft: #444; --line: #bbb; }
@@ -620,10 +634,10 @@ _CSS += '''
 }
 '''
 
-# %% ../nbs/01a_view.ipynb #f585bc9c
+# %% ../nbs/01a_view.ipynb #f2f6261a
 _CSS += ''.join(f'.a{i} {{ --c: {c}; }}\n' for i, c in enumerate(_COLOURS))
 
-# %% ../nbs/01a_view.ipynb #d8193e7d
+# %% ../nbs/01a_view.ipynb #e365d005
 _JS = '''
 (() => {
   const all = (s, r) => [...(r || document).querySelectorAll(s)];
@@ -645,7 +659,7 @@ _JS = '''
   tabs(all);
 '''
 
-# %% ../nbs/01a_view.ipynb #fd9d588c
+# %% ../nbs/01a_view.ipynb #3cba800e
 _JS += '''
   function replay(ep, all, light) {
     const input = all('input', ep)[0]; if (!input) return;
@@ -665,7 +679,7 @@ _JS += '''
   }
 '''
 
-# %% ../nbs/01a_view.ipynb #a88e3c40
+# %% ../nbs/01a_view.ipynb #72de762f
 _JS += '''
   function tabs(all) {
     const show = () => { const id = location.hash.slice(1), t = id && document.getElementById(id), eps = all('.ep');
@@ -680,7 +694,7 @@ _JS += '''
 })();
 '''
 
-# %% ../nbs/01a_view.ipynb #4fb2c1a5
+# %% ../nbs/01a_view.ipynb #6132d6ef
 def _policy() -> str:
     "The content-security policy of every file"
     own = lambda text: "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
@@ -699,7 +713,7 @@ def _known(episodes: list) -> list:
     pages = next((e['trace'].get('pages') for e in episodes if e.get('trace')), None) or []
     return [(tuple(p.get('size') or (1000, 1414)), p.get('file'), p.get('file_page')) for p in pages]
 
-# %% ../nbs/01a_view.ipynb #95cfb04e
+# %% ../nbs/01a_view.ipynb #050a3aa7
 def episodes_html(
     episodes: list,              # episodes about the same pages
     pages: Optional[list] = None,# page images; None: blank sheets stand for them
@@ -717,7 +731,7 @@ def episodes_html(
     main = _el('main', [_section(e, i, sizes, names) for i, e in enumerate(episodes, 1)])
     return _document(_clean(title, 200), _el('body', top, main, _sheets(pages, max_bytes), _el('script', _Html(_JS))))
 
-# %% ../nbs/01a_view.ipynb #4fdb1e71
+# %% ../nbs/01a_view.ipynb #6dc7cbc4
 def _document(title: str, body: _Html) -> str:
     "A whole HTML document around `body`"
     head = _el('head', _el('meta', charset='utf-8'),
@@ -727,7 +741,7 @@ def _document(title: str, body: _Html) -> str:
                _el('title', f'{title} · CoSee'), _el('style', _Html(_CSS)))
     return f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'
 
-# %% ../nbs/01a_view.ipynb #ba8d97bb
+# %% ../nbs/01a_view.ipynb #67b958f2
 def episode_html(
     episode: dict,               # of a controller's run; 'question' is shown if it is there
     pages: Optional[list] = None # page images; None: blank sheets stand for them
@@ -735,7 +749,7 @@ def episode_html(
     "One episode as a self-contained page."
     return episodes_html([episode], pages)
 
-# %% ../nbs/01a_view.ipynb #a7cf915d
+# %% ../nbs/01a_view.ipynb #7c049481
 def write_html(
     path: Union[str, Path],      # file to write; an existing one is replaced
     episodes: Union[dict, list], # one episode, or several about the same pages
@@ -752,7 +766,7 @@ def write_html(
     finally: part.unlink(missing_ok=True)
     return path
 
-# %% ../nbs/01a_view.ipynb #316a44d5
+# %% ../nbs/01a_view.ipynb #84d6559d
 class EpisodeView:
     "An episode in a notebook cell."
     def __init__(self,

@@ -101,10 +101,10 @@ def test_odd_boxes_and_pages():
 def test_numbers_never_cover_each_other():
     from cosee.view import _seats
     boxes = [(x, y, 40, 12) for x in range(0, 1000, 90) for y in range(0, 1400, 60)]
-    seats = _seats(boxes, [38] * len(boxes), (1000, 1400), 30)
-    clash = [(a, b) for i, a in enumerate(seats) for b in seats[:i] if abs(a[0] - b[0]) < 38 - 1e-6 and abs(a[1] - b[1]) < 30 - 1e-6]
+    lefts = [(x - 38 * (side < 0), y) for x, y, side in _seats(boxes, [38] * len(boxes), (1000, 1400), 30)]
+    clash = [(a, b) for i, a in enumerate(lefts) for b in lefts[:i] if abs(a[0] - b[0]) < 38 - 1e-6 and abs(a[1] - b[1]) < 30 - 1e-6]
     assert not clash
-    assert all(38 <= x <= 1000 and 15 <= y <= 1385 for x, y in seats)
+    assert all(0 <= x <= 962 and 15 <= y <= 1385 for x, y in lefts)
 
 
 def test_run_trace_and_json_look_the_same():
