@@ -46,7 +46,7 @@ def make_span(
     return dict(text=text, x0=x0, x1=x1, y0=y0 - sink, y1=y1 - sink, h=max(1.0, y1 - y0), cy=(y0 + y1) / 2 - sink,
                 bbox=(x0 / w, top, x1 / w, bottom), words=words)
 
-# %% ../../nbs/00f_layout.ipynb #a030b9be
+# %% ../../nbs/00f_layout.ipynb #402ad273
 def line_spans(
     line: dict, # a line of print
     page: dict  # its page
@@ -64,8 +64,19 @@ def page_spans(
     page: dict # a page of print
 ) -> list:     # spans from top to bottom
     "All spans of a page."
-    spans = [s for line in page['lines'] for s in line_spans(line, page)]
-    return sorted(spans, key=lambda s: (s['cy'], s['x0']))
+    spans = sorted((s for line in page['lines'] for s in line_spans(line, page)), key=lambda s: s['x0'])
+    out = []
+    for s in spans:
+        left = next((t for t in out if _touches(t, s)), None)
+        if left is None: out.append(s)
+        else: left.update(text=f"{left['text']} {s['text']}", x1=s['x1'], bbox=(*left['bbox'][:2], s['bbox'][2], left['bbox'][3]),
+                          words=left['words'] + s['words'] if left['words'] and s['words'] else [])
+    return sorted(out, key=lambda s: (s['cy'], s['x0']))
+
+def _touches(a: dict, b: dict) -> bool:
+    "Is `b` the rest of a line whose first part is `a`?"
+    return (abs(a['cy'] - b['cy']) < 0.35 * min(a['h'], b['h']) and -0.3 * a['h'] < b['x0'] - a['x1'] < 0.45 * min(a['h'], b['h'])
+            and 0.65 < a['h'] / b['h'] < 1.5)
 
 # %% ../../nbs/00f_layout.ipynb #7ec7c8e5
 def typed_page(
@@ -122,7 +133,7 @@ PATTERNS = {
                 r'(?:years?|yrs?|months?|weeks?|days?|hours?|hrs?|minutes?|mins?|seconds?|secs?)\b',
 }
 
-# %% ../../nbs/00f_layout.ipynb #f7290e4b
+# %% ../../nbs/00f_layout.ipynb #3bcddd3c
 _UNITS = (r'(?:°\s?[CFK]|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|bit|bps|byte|L|l|Ω|F|H|lm|cd|dB|dBm|VA|Ah|eq|rpm|ppm)'
           r'|in|ft|lb|lbs|oz|hp|kWp?|dBA?|inch(?:es)?|mph|km/h|m/s|m²|m³|m2|m3|cm²|cm3|mm²|mm2|ha|kg/h|l/h|l/min|m3/h|m³/h|L/min|Nm|t|tons?|tonnes?|pcs?|'
           r'pixels?|px|GHz|MHz|kHz|bits?|bytes?|GB|MB|KB|TB|people|persons|users|units|hours|litres?|liters?|metres?|meters?|miles|seats|rooms|items|pages|employees)')
@@ -138,7 +149,7 @@ def value_kind(
     t = text.strip()
     for kind, pattern in _FULL.items():
         if pattern.fullmatch(t): return kind
-    if _NUMBER.fullmatch(t): return 'number'
+    if _NUMBER.fullmatch(t) or re.fullmatch(r'\d{1,4}(?:\.\d+)?\s?[-–]\s?\d{1,4}(?:\.\d+)?', t): return 'number'
     if _UNIT.fullmatch(t.rstrip('.,;')): return 'quantity'
     if _CODE.fullmatch(t): return 'code'
     return 'text'
@@ -170,7 +181,7 @@ def _fits(row: list, last: list, pitch: float) -> bool:
     under = sum(any(aligned(s, t, 0.6 * h) for t in last) for s in row)
     return under >= 2 or (under >= 0.6 * len(row) and len(row) >= 2)
 
-# %% ../../nbs/00f_layout.ipynb #554f1100
+# %% ../../nbs/00f_layout.ipynb #d07ad215
 def _middle(row: list) -> float: return statistics.fmean(s['cy'] for s in row)
 
 def labels_below(
@@ -181,13 +192,15 @@ def labels_below(
     colons = [s['text'].endswith(':') for s in row]
     return under is not None and len(row) >= 2 and all(colons) and not any(s['text'].endswith(':') for s in under)
 
+def _code_like(span: dict) -> bool: return value_kind(span['text']) == 'code' and len(span['text']) > 3
+
 def begins_table(
     row: list,            # a row
     above: list,          # the row above, of a table that is being grown
     under: Optional[list] # the row below
 ) -> bool:
     "Is `row` the first of another table?"
-    if under is None or len(row) < 2 or any(is_value(s) for s in row): return False
+    if under is None or len(row) < 2 or any(is_value(s) or _code_like(s) for s in row): return False
     if labels_below(row, under): return True
     if len(under) != len(row) or not all(any(aligned(s, t, 0.6 * s['h']) for t in under) for s in row): return False
     over_values = any(is_value(s) for s in under) and len(row) >= 3
@@ -339,11 +352,13 @@ def _same_looks(prev: dict, t: dict) -> bool:
     kinds = lambda rs, j: {is_value(r[j]) for r in rs if r[j] is not None}
     return all(not kinds(rows, j) or kinds(rows[:1], j) <= (kinds(prev['rows'], j) or {True, False}) for j in range(len(t['cols'])))
 
-# %% ../../nbs/00f_layout.ipynb #e71755c5
+# %% ../../nbs/00f_layout.ipynb #2a10d632
 _BULLET = re.compile(r'^\s*(?:[•●▪■◦‣∙*·►➢✓–—-]|\(?\d{1,2}(?:\.\d{1,2})*[.)]|\(?[a-zA-Z][.)])\s+')
 
 def _next_line(s: dict, t: dict) -> bool:
     "May span `t` be the next line of a paragraph that ends in `s`?"
+    shifted = abs(s['x0'] - t['x0']) > 0.5 * s['h'] and not _BULLET.match(s['text'])
+    if shifted and not t['text'][:1].islower() and not s['text'].endswith(','): return False
     near = -0.4 * s['h'] < t['y0'] - s['y1'] < 0.95 * s['h']
     left = abs(s['x0'] - t['x0']) < 1.6 * s['h'] and 0.72 < t['h'] / s['h'] < 1.4
     return near and left and not _BULLET.match(t['text'])

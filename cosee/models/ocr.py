@@ -179,13 +179,14 @@ def _abstain(self: OcrClient, found: Optional[dict], schema: dict) -> str:
     return write_action(schema, 'HYPOTHESIZE', answer=NOT_ANSWERABLE, confidence=sure, supporting_cells=[], view=view, tags=['abstain'],
                         content='No print on the pages answers the question.')
 
-# %% ../../nbs/00i_ocr.ipynb #4a2edfd1
+# %% ../../nbs/00i_ocr.ipynb #8a5c71d3
 @patch
 def contradiction(self: OcrClient,
     doc: Reader, # the document
     note: dict   # a note on the Board
 ) -> Optional[dict]: # the fact that contradicts it, or None
     "What a page prints where a note claims something else."
+    if re.match(r'Table: |.*; ', note['content']) or note['content'].endswith(' ...'): return None
     claims = inline_pairs(re.sub(r'^(?:Answer|Corrects #\d+|Links #\d+): ', '', note['content']))
     on_page = [f for f in doc.facts if f['page'] == note['page']]
     text = ' '.join(l['text'] for l in doc.pages[note['page'] - 1]['lines']).lower() if note['page'] <= len(doc.pages) else ''

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LEXICON', 'STOP', 'SYNONYM', 'KINDS', 'tokens', 'stem', 'lexicon', 'notions', 'content_words', 'similar',
-           'expected_kind', 'focus_words', 'superlative']
+           'expected_kind', 'focus_words', 'asking_notions', 'superlative']
 
 # %% ../../nbs/00g_question.ipynb #a52d36d4
 import re, unicodedata
@@ -49,7 +49,7 @@ def stem(
     word = re.sub(r'([b-df-hj-np-tv-z])\1$', r'\1', word)
     return word[:-1] if len(word) > 3 and word[-1] in 'ey' else word
 
-# %% ../../nbs/00g_question.ipynb #d3086b58
+# %% ../../nbs/00g_question.ipynb #f8596100
 LEXICON = '''
 total; amount due; total due; balance due; grand total; amount payable; total payable; sum; altogether; overall; in all; to pay; to be paid; must be paid; need to pay; owed; owe; outstanding; payable; full amount; invoice total; total amount; final amount; total to pay; please pay; balance
 net; before tax; subtotal; sub total; excluding tax; net amount; excl vat; without tax; goods value
@@ -61,7 +61,7 @@ supplier; vendor; seller; issuer; sold by; issued by; from; billed by; sender; p
 customer; client; buyer; bill to; billed to; invoice to; invoiced to; sold to; purchaser; recipient; addressee; ordered by; consignee; ship to; deliver to; addressed to; account holder; customer name; payer
 invoice; bill; receipt; statement; invoiced
 number; no; nr; id; reference; ref; code; identifier; num; serial
-quantity; qty; units; pieces; pcs; how many; count; number of; ordered; amount ordered
+quantity; qty; pieces; pcs; how many; count; number of; ordered; amount ordered
 item; product; article; good; description; part; material; goods; position; service; line item; designation
 address; street; located; location; place; site; venue; where; based; premises; seat; registered office
 phone; telephone; tel; mobile; call; called; dial; hotline; phone number; ring; reach by phone; contact number; cell
@@ -193,11 +193,96 @@ renew; renewal; extended; extension; prolonged; renewed; extends; prolong; conti
 trial; probation; probationary period; trial period; test period
 vacation; holiday; leave; annual leave; days off; holidays; paid leave; time off
 working hours; hours per week; weekly hours; work per week; work each week
+where; place; location; city; town; birthplace; place of birth; venue; shelf; bin; to; destination; address; based in; site; room; home office; office; store; kept; stored; storage
+who; name; person; contact; responsible; head; manager; holder
+when; date; time; day; valid; start; end; due
+how much; amount; price; cost; total; fee; value; charge
+how many; number; quantity; count; number of
+how often; frequency; interval; times; every; cycle; schedule
 title; headline; heading; name; called; entitled; topic; subject; about
 introduction; summary; overview; abstract
 attend; attended; attendance; attendees; visitors; participants; took part; take part; present; came
 survey; poll; study; questionnaire; respondents; asked; interviewed
 electricity; power; energy
+cost centre; cost center; booked; book; accounts; accounting; ledger; charged to; account
+version; state of the text; revision; edition; release; rev; draft; issue; document version; status of the document
+department; part of the firm; part of the company; unit; division; inside the firm; inside the company; responsible department; team; group; desk
+how often; frequency; interval; at what times; cycle; monthly; weekly; daily; rhythm; regularity; times a year; recurrence
+reason; why; come; comes; occasion; purpose; aim of the visit; reason for visit; motive; what for
+carbon; co2; climate; greenhouse; emissions; emission; carbon footprint; carbon emissions; climate footprint
+units shipped; went out; goods sent; shipped; sold; units sold; delivered; sent to buyers; items shipped; quantity sold; left the house
+language; speak; speaking; spoken; mother tongue; first language; native language; tongue; grow up speaking; languages
+social security; insurance; national insurance; ssn; social security number; insurance number; insured number; insurance call
+submitted; submission; handed in; filed; application date; date of application; received; lodged; date received; turned in; entered; sent in
+available; available from; can begin; can start; earliest start; ready; able to start; free from; start work
+reviewed; review; reviewer; went over; checked; check; verified; looked over; proofread; reviewed by; checked by; read again; double checked; inspected; second look; examined
+minimum stock; reorder level; how low; bought again; buy again; reorder; safety stock; buy more; reordered; stock level; order again; run low; refill
+shelf; bin; kept; stored; rack; storage; storage place; lie; lies; find it; found; warehouse; stock place; aisle; drawer; compartment
+speed; turn; turns; turns a minute; rpm; rotation; rotate; spin; spins; revolutions; rated speed; revolve
+payroll; salaries; wages; personnel cost; personnel costs; staff costs; labour cost; labor cost; spent on staff; spent on salaries; wage bill
+response; response time; help; help come; react; reaction time; come to help; attend; arrive on site; turn up; somebody comes
+effective; binding; become binding; commencement; takes effect; in force; comes into effect; begins to apply; valid; validity; applies from
+cap; make good; sum insured; up to which sum; liability; damages; at most liable; answer for; stand for; compensation; indemnity; compensate
+destination; to; bound; bound for; terminus; final stop; last stop; go to; goes to; headed; direction; towards; runs to; ends at
+from; origin; starts from; comes from; start point; departs from; point of departure; first stop
+first departure; first train; first bus; in the morning; earliest; first run; early; first service; begins running
+last departure; last train; last bus; in the evening; latest; last run; at night; late; last service; final departure
+line; connection; route; line number; route number; service number
+remarks; remark; note; notes; know; hint; comments; special; particular; information; worth knowing; observations; be aware; attention
+day pass; day ticket; day card; morning to night; all day; whole day; one day; unlimited
+month pass; monthly ticket; season ticket; for a month; monthly pass
+fine; without ticket; fare dodging; no ticket; ticketless; riding without; caught; penalty fare
+family; families; family ticket; with children; parents
+not run; does not run; nothing; no service; out of service; closed; no trains; not in operation; rests; suspended; no buses; stands still
+step free; wheelchair; barrier free; accessible; accessibility; boarding; disabled; ramp; prams
+arrival; there; be there; gets in; due in; reaches; arrives
+pilot; trial; test; spots; pilot sites; test sites; sites; try out; tried out; experiment
+milestone; next milestone; coming target; next target; upcoming; next goal; next step; next stage; target
+interface; communication; computer; joined; join; connect; connection; port; bus; link; linked; hook up; protocol; data link; network
+pressure; bar; working pressure; operating pressure; max pressure; psi; pressurised; squeezed
+torque; turning force; twist; twisting force; nm
+lifetime; service life; life; lasts; expected lifetime; wear; durability; life span; lifespan; lives; how long does it last; endurance
+sheet; sheet no; data sheet number; sheet number; document number; paper number
+absence; sick leave; absence rate; ill; illness; sick; off sick; missing staff; sickness; days lost
+vacancy; vacancies; open positions; open posts; unfilled; posts to fill; jobs open; free posts; looking for; open jobs
+permanent; permanent staff; employees; headcount; staff members; people; on the payroll; workforce; heads; full time
+shareholder; owner; owners; share capital; equity; shares; stake; capital stock
+subject; matter; scope; about; regarding; concerns; re; object; deals with; scope of services; topic
+renewal; automatic renewal; prolongs; extends; renews; extension; carry on; goes on; longer
+bonus; premium; incentive; extra pay; reward
+overtime; extra hours; additional hours
+signed for; signs for; put their name; signature; signed by; on behalf; on behalf of; for the buyer; acting for; signed it
+nationality; citizenship; citizen; passport; national; country of origin; from which country; native
+issued by; authority; issuing; office; issuing authority; made out by
+religion; faith; church; denomination
+income; earns; salary; yearly income; gross; annual income; makes a year; net income; earnings
+size; headcount; scale; area; surface; floor space; square metres; how big; floor area
+completed; completion; progress; done; finished; how far; percent complete; percentage complete; advance; state of progress
+risk; main risk; biggest risk; danger; threat; worry; could go wrong; hazard; key risk; concern; problem
+budget; approved budget; granted; approved; money; allowed to spend; funds; planned budget; may be spent; may spend; volume
+deal size; order value; average order; average order value; typical order; usual order; ticket size; average deal; mean order
+acquisition; acquisition cost; win a customer; gain a customer; new customer; costs to win; cost of a new customer
+conversion; conversion rate; turn into; become customers; buy in the end
+retention; stay; loyal; loyalty; stayed; return rate; come back; renewals
+complaints; complaint; claims; dissatisfied; grievance; objections; unhappy
+visitors; visits; traffic; guests; came by; footfall; audience; visitor
+training; course; courses; learn; learned; teaching; education; training hours; schooling; lessons
+waste; recycling; recycled; rubbish; scrap; disposal; reuse; reused
+water; water use; water consumption; litres used
+energy; energy use; energy consumption; electricity; power used; kwh; mwh; used energy
+operating costs; running costs; overheads; cost of running; opex; expenses; keep running; operation costs
+classification; secrecy; confidentiality level; may see; who may read; security level; restricted; internal; sensitivity
+reporting period; period; covers; covered; time span; stretch of time; what time; reported period; quarter; span of time
+prepared; prepared by; author; compiled; put together; drew up; made by; wrote; written; drafted; created by; set up by; behind the text
+delivery terms; incoterms; terms of delivery; delivery conditions; shipping terms; on what terms
+delivery date; date of delivery; delivered on; goods come; arrive; arrives; handed over; delivered; delivery day
+sales rep; sales representative; salesperson; clerk; sold it; salesman; seller; sales contact; handled by; served by; advisor; agent; rep
+customer id; customer number; client number; account number; identifies the buyer; identifies the customer; client id; number of the buyer
+vat id; tax id; tax number; fiscal number; tax office; vat number; tax identification; vat registration
+payment method; method of payment; paid by; way of paying; how is it paid; mode of payment; pay with; how to pay; means of payment
+shipping cost; shipping costs; postage; carriage; freight; delivery charge; transport cost; cost of sending; sending; haulage
+rebate; discount; reduction; deducted; taken off; allowance; off; cheaper; knocked off; saved; price reduction
+bank; swift; bic; swift code; bank code; sort code; routing number
 '''
 
 # %% ../../nbs/00g_question.ipynb #1d92973f
@@ -223,22 +308,22 @@ def notions(
                 for j in range(i, i + n): found[j] |= ids
     return tuple(frozenset(f) for f in found)
 
-# %% ../../nbs/00g_question.ipynb #fba9e2c2
+# %% ../../nbs/00g_question.ipynb #19866159
 STOP = frozenset('''a an the of to in on at by for with from and or is are was were be been being do does did has have had having it its this that these
-those there their his her what which who whom whose when where why how many much can could will would shall should may might must i you we they
+those there their his her what which who whom whose when where why how many much can could will would shall should might must i you we they
 he she as into than then so if please tell me us give find state listed list stated given shown show mentioned mention according document page pages
-any some about over under also per not no s t'''.split())
+any some about over under also per not s t'''.split())
 
 _ASIDE = re.compile(r'\b(?:according to (?:the|this) (?:\w+ )?(?:document|page|table|report|slides?|invoice|contract|form|text)|'
                     r'in (?:the|this) (?:document|file|pdf|presentation)|on (?:the|this) page|please|can you tell me|could you tell me|'
-                    r'(?:is|are|was|were) (?:given|stated|listed|shown|printed|specified|mentioned|indicated|noted|entered|recorded)\b)', re.I)
+                    r'\bname of (?=the\b|this\b|an?\b)|(?:is|are|was|were) (?:given|stated|listed|shown|printed|specified|mentioned|indicated|noted|entered|recorded)\b)', re.I)
 
 def content_words(
     question: str # a question
 ) -> tuple:       # tokens that a page must show, in order, no doubles
     "What remains of a question without question words, small words and asides."
     words = [w for w in tokens(_ASIDE.sub(' ', question)) if w not in STOP]
-    return tuple(dict.fromkeys(words))
+    return tuple(dict.fromkeys(words)) or tuple(w for w in tokens(question) if w not in STOP)
 
 # %% ../../nbs/00g_question.ipynb #babd6f67
 SYNONYM = 0.72   # how much a word of the same notion counts, against 1 for the word itself
@@ -300,7 +385,17 @@ def focus_words(
     m = _FOCUS.search(question)
     return tuple(w for w in tokens(m[1]) if w not in STOP) if m else ()
 
-# %% ../../nbs/00g_question.ipynb #47192867
+# %% ../../nbs/00g_question.ipynb #abdb0253
+_ASKING = re.compile(r'\b(where|who|when|how much|how many|how often)\b', re.I)
+
+def asking_notions(
+    question: str # a question
+) -> frozenset:   # notions of labels that the question word hints at
+    "What the question word stands for in the lexicon."
+    m = _ASKING.search(question)
+    return frozenset(lexicon().get(tuple(stem(t) for t in tokens(m[1])), ())) if m else frozenset()
+
+# %% ../../nbs/00g_question.ipynb #cc622036
 _MOST = re.compile(r'\b(?:highest|largest|biggest|greatest|most(?! recent)|maximum number|longest|heaviest|strongest|latest|fastest|top|best|oldest|widest|tallest|most expensive|dearest|busiest|leading|hottest)\b', re.I)
 _LEAST = re.compile(r'\b(?:lowest|smallest|least|fewest|minimum number|shortest|lightest|weakest|earliest|slowest|cheapest|worst|youngest|narrowest|coldest|quietest)\b', re.I)
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['clean_print', 'word_edges', 'spread_words', 'make_line', 'page_skew', 'page_key', 'valid_page', 'PageCache',
-           'make_engine', 'ocr_page', 'WordReader']
+           'blank_solids', 'make_engine', 'ocr_page', 'WordReader']
 
 # %% ../../nbs/00e_words.ipynb #c8a3a507
 import hashlib, json, os, re, statistics, threading, unicodedata
@@ -150,7 +150,27 @@ def put(self: PageCache, key: str, page: dict) -> dict:
         except OSError: part.unlink(missing_ok=True)
     return self._hold(key, page)
 
-# %% ../../nbs/00e_words.ipynb #8dc3bbb6
+# %% ../../nbs/00e_words.ipynb #7ea8a726
+def blank_solids(
+    rgb,             # page as an array (height, width, 3) of bytes
+    differs: int = 24 # how far a colour must be from the paper's, 0-255
+):                   # a copy with solid areas in the colour of the paper
+    "Paint over areas that are one colour throughout."
+    import cv2, numpy as np
+    paper = np.median(rgb.reshape(-1, 3)[::97], axis=0)
+    h, w = rgb.shape[:2]
+    dark = (np.abs(rgb.astype(np.int16) - paper).max(axis=2) > differs).astype(np.uint8)
+    thick = np.ones((max(9, round(0.012 * max(h, w))),) * 2, np.uint8)
+    count, _, boxes, _ = cv2.connectedComponentsWithStats(cv2.morphologyEx(dark, cv2.MORPH_OPEN, thick))
+    out = rgb.copy()
+    for x, y, bw, bh, area in boxes[1:count]:
+        patch = rgb[y + 3:y + bh - 3, x + 3:x + bw - 3].reshape(-1, 3).astype(np.int16)
+        if area < 0.0004 * h * w or area < 0.95 * bw * bh: continue
+        if (np.abs(patch - np.median(patch, axis=0)).max(axis=1) > differs).mean() < 0.002:
+            out[max(0, y - 2):y + bh + 2, max(0, x - 2):x + bw + 2] = paper
+    return out
+
+# %% ../../nbs/00e_words.ipynb #146fff78
 def make_engine(
     threads: int = 1,      # threads for one page
     max_side: int = 1600   # pages are scaled down to this longest side, in pixels
@@ -171,7 +191,7 @@ def ocr_page(
     import numpy as np
     size = image.size
     if min(size) < 8: return dict(size=list(size), skew=0.0, lines=[])
-    found = engine(np.asarray(image.convert('RGB'))[:, :, ::-1], return_word_box=True)
+    found = engine(blank_solids(np.asarray(image.convert('RGB')))[:, :, ::-1], return_word_box=True)
     if found.txts is None: return dict(size=list(size), skew=0.0, lines=[])
     quads = [[tuple(map(float, p)) for p in q] for q in found.boxes]
     pieces = [[(t, min(p[0] for p in b), max(p[0] for p in b)) for t, _, b in ws if b is not None]
@@ -179,7 +199,7 @@ def ocr_page(
     lines = [make_line(t, q, s, size, ps) for t, q, s, ps in zip(found.txts, quads, found.scores, pieces)]
     return dict(size=list(size), skew=page_skew(quads, size), lines=[l for l in lines if l['text']])
 
-# %% ../../nbs/00e_words.ipynb #c0b5f051
+# %% ../../nbs/00e_words.ipynb #e434a361
 class WordReader:
     "Reads pages by OCR, each distinct page once."
     def __init__(self,
@@ -195,7 +215,7 @@ class WordReader:
 
     def __repr__(self): return f'WordReader(threads={self.threads}, workers={self.workers}, max_side={self.max_side})'
 
-# %% ../../nbs/00e_words.ipynb #7632634a
+# %% ../../nbs/00e_words.ipynb #8780dea3
 @patch
 def _engine(self: WordReader):
     "The engine of this thread"
@@ -208,7 +228,7 @@ def read(self: WordReader,
 ) -> list:       # pages of print, in order
     "Read pages; those seen before cost nothing."
     images = [_opened(im) for im in images]
-    keys = [page_key(im, 'rapidocr-3.10', self.max_side) for im in images]
+    keys = [page_key(im, 'rapidocr-3.10/3', self.max_side) for im in images]
     pages = {k: self.pages.get(k) for k in keys}
     todo = [(k, im) for k, im in dict(zip(keys, images)).items() if pages[k] is None]
     job = lambda t: (t[0], self.pages.put(t[0], ocr_page(self._engine(), t[1])))
