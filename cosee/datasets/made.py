@@ -160,8 +160,8 @@ def make_samples(n: int, # how many
         n -= len(doc.questions); dry = 0 if doc.questions else dry + 1
         for q in doc.questions: yield to_sample(doc, q, MadePages(doc, dpi, **(effects or {})))
 
-# %% ../../nbs/04x_made.ipynb #70dcbc6d
-_samples = dict(invoice=("invoice", 1, 1), report=("report", 4, 5), slides=("slides", 1, 6))
+# %% ../../nbs/04x_made.ipynb #3fc76823
+_samples = dict(invoice=("invoice", 43, 1), report=("report", 59, 5), slides=("slides", 7, 6))
 
 def _asked(doc, file):
     "The questions of a document as records with page and box of the first piece of evidence"
@@ -175,7 +175,7 @@ def write_samples(folder # where to; made if missing
     "Writes invoice.pdf, report.pdf, slides.pdf and questions.jsonl"
     folder = Path(folder); folder.mkdir(parents=True, exist_ok=True); out, rows = [], []
     for name, (kind, seed, pages) in _samples.items():
-        doc = make_document(kind, seed, pages=pages, conflict=False)
+        doc = make_document(kind, seed, pages=pages, conflict=False, n_questions=16)
         out.append(doc.save(folder/f"{name}.pdf")); rows += _asked(doc, f"{name}.pdf")
     p = folder/"questions.jsonl"
     p.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows), encoding="utf-8")

@@ -31,7 +31,7 @@ def question(text: str, # the question
                 where=first["where"], label=first["label"], small=any(f["small"] for f in facts), verbatim=bool(facts),
                 evidence=ev, evidence_pages=sorted({e["page"] for e in ev})) | extra
 
-# %% ../../nbs/04wc_questions.ipynb #0340fafa
+# %% ../../nbs/04wc_questions.ipynb #116bc889
 _role = re.compile(r"\b(manager|director|author|lead|presenter|speaker|owner|contact|head|officer|cashier|rep"
                    r"|approver|writer|representative|signatory|coordinator|applicant|agent|sponsor|clerk|contractor"
                    r"|supplier|client|customer|provider|principal|auditor|operator|carrier|executive|employer"
@@ -43,8 +43,8 @@ def _form_of(f):
     if f["odd"]: return "loose"
     if t in ("person", "company"): return "person" if _role.search(l) and "name" not in l.lower() else "any"
     if t == "span" and re.search("length|duration|time|days|hours", l, re.I): return "any"
-    if is_plural(l): return "count" if t == "int" and " " not in l[:-1] else "plural" if t in numeric else "words"
-    return t
+    if not is_plural(l): return t
+    return "words" if t not in numeric else "count" if t == "int" and not l.endswith("ed") else "plural"
 
 def _row_phrase(f):
     "The name of a row as one says it: 'the desk lamp', 'AX-700-S'"
@@ -165,13 +165,13 @@ def computed(sh: Sheet) -> list[dict]:
         out.append(question(q, [n], "computed", list(rows.values()), verbatim=False, answer_type="int"))
     return out
 
-# %% ../../nbs/04wc_questions.ipynb #7a551f5b
+# %% ../../nbs/04wc_questions.ipynb #3cd5cb97
 def _joins(sh, cells):
     "What stands in the row that a cell of another page names"
     rows = defaultdict(list)
     for f in cells: rows[f["row"]].append(f)
     for a in cells:
-        for b in (b for b in rows.get(a["value"], ()) if b["page"] != a["page"]):
+        for b in (b for b in rows.get(a["value"], ()) if b["page"] != a["page"] and not is_plural(b["label"])):
             q = phrases("join", sh.style)[0]
             q = q.format(l1=in_sentence(a["label"]), l2=in_sentence(b["label"]), row=_row_phrase(a))
             yield question(q, [b["value"], *b["also"]], "two_pages", [b, a])
@@ -191,7 +191,7 @@ def two_pages(sh: Sheet) -> list[dict]:
     long = [fs for fs in _columns(sh) if fs[0]["type"] in numeric - {"span"}]
     return [*_joins(sh, cells), *(q for fs in long for q in _versus(sh, fs))]
 
-# %% ../../nbs/04wc_questions.ipynb #f2ac4c24
+# %% ../../nbs/04wc_questions.ipynb #be987f27
 def _ghost(e):
     "A fact for an entry that stands nowhere"
     f = e["field"]
@@ -200,7 +200,10 @@ def _ghost(e):
 
 def unanswerable(sh: Sheet, n: int=6) -> list[dict]:
     "Questions to which the document holds no answer"
-    out = [question(literal(_ghost(e), sh), [NO_ANSWER], "unanswerable") for e in sh.draw(n)]
+    known = {f["label"].lower() for f in sh.facts}
+    def near(l): return any(k in l or l in k for k in known)
+    ghosts = [_ghost(e) for e in sh.draw(n) if not near(e["label"].lower())]
+    out = [question(literal(g, sh), [NO_ANSWER], "unanswerable") for g in ghosts]
     cells = [f for f in sh.facts if f["where"] == "cell" and re.search(r"[-\d].$", f["row"])]
     seen = {m["text"] for m in sh.marks}
     for f in sh.rng.sample(cells, min(3, len(cells))):

@@ -32,7 +32,7 @@ class Sheet:
     def width(self): return self.w - 2*self.x
     def __repr__(self): return f"Sheet({self.kind!r}, page {self.page}, {len(self.facts)} facts)"
 
-# %% ../../nbs/04wa_sheet.ipynb #31f921f5
+# %% ../../nbs/04wa_sheet.ipynb #2e046b9c
 field_layouts = dict(dev=["inline", "columns", "above", "leaders"],
                      held_out=["boxed", "banded", "underline", "two_up"])
 table_layouts = dict(dev=["grid", "zebra", "rules"], held_out=["dark_head", "verticals", "separate"])
@@ -45,7 +45,8 @@ def make_look(rng: random.Random, # source of chance
     "Draws fonts, sizes, colours, locale and layouts"
     font, bold = rng.choices(_fonts, (5, 3, 1))[0]
     return dict(font=font, bold=bold, size=rng.choice([9, 9.5, 10, 10.5, 11]),
-                accent=rng.choice([*_accents, (0, 0, 0)]), loc=rng.choice(list(locales.values())),
+                accent=rng.choice([*_accents, (0, 0, 0)]),
+                loc=dict(rng.choice(list(locales.values())), year=rng.choice([2024, 2025, 2026])),
                 fields=rng.choice(field_layouts[style]),
                 table=rng.choice(table_layouts[style]), colon=rng.choice([":", ":", ""]), upper=rng.random() < .1,
                 bold_labels=rng.random() < .4, margin=rng.randint(44, 62), repeat_head=rng.random() < .7,
@@ -437,7 +438,7 @@ def is_plural(label: str) -> bool:
     if " of " in label.lower() or last in _mass: return False
     return bool(_done.search(label)) or last.endswith("s") and not last.endswith("ss")
 
-# %% ../../nbs/04wa_sheet.ipynb #7506e1ee
+# %% ../../nbs/04wa_sheet.ipynb #80947a13
 def says(sh: Sheet, e: dict # an entry
         ) -> list: # parts of a paragraph
     "A sentence that states an entry"
@@ -446,7 +447,7 @@ def says(sh: Sheet, e: dict # an entry
     else: what = "plural" if is_plural(l) else "amount" if t in numeric | {"date", "time"} else "word"
     form = sh.rng.choice(phrases(f"says {what}", sh.style))
     a, b = form.format(l=in_sentence(l), L=l, v="\0").split("\0")
-    return [p for p in (a.strip(), e, b) if p]
+    return [p for p in (a.strip(), e, b.replace("..", ".")) if p]
 
 @patch
 def words(self: Sheet, n: int) -> str:

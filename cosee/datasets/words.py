@@ -149,18 +149,23 @@ def _percent(a, rng, loc):
     lo, hi, _ = _range(a); x = round(rng.uniform(lo, hi), 1)
     n = number(x, loc, 1); return _val(f"{n}%", x, [n, f"{n} %"])
 
-# %% ../../nbs/04w_words.ipynb #ce84a2a7
+# %% ../../nbs/04w_words.ipynb #05ddc2de
 def _span(a, rng, loc):
     r, _, unit = a.partition(" "); lo, hi, _ = _range(r); x = rng.randint(int(lo), int(hi))
     return _val(f"{x} {unit}", x)
 
+def _day(d, loc): return _val(day(d, loc), d.toordinal(), [d.isoformat()])
+
 def _date(a, rng, loc):
-    d = date(2024, 1, 2) + timedelta(rng.randrange(1080)); return _val(day(d, loc), d.toordinal(), [d.isoformat()])
+    if not a: return _day(date(2024, 1, 2) + timedelta(rng.randrange(1080)), loc)
+    first = date(loc.get("year", 2025), 1, 3) + timedelta(dict(early=0, late=182, after=365)[a])
+    return _day(first + timedelta(rng.randrange(175)), loc)
 
 def _birth(a, rng, loc):
-    d = date(1948, 1, 1) + timedelta(rng.randrange(21000)); return _val(day(d, loc), d.toordinal(), [d.isoformat()])
+    return _day(date(1948, 1, 1) + timedelta(rng.randrange(21000)), loc)
 
-def _time(a, rng, loc): return time_value(rng.randrange(5*60, 23*60), loc)
+def _time(a, rng, loc):
+    lo, hi = dict(early=(5, 8), late=(20, 24)).get(a, (5, 23)); return time_value(rng.randrange(lo*60, hi*60), loc)
 
 def _phone(a, rng, loc):
     return _val(pattern(rng.choice(["+44 #### ######", "+1 ### ### ####", "0## ### ## ##", "(###) ###-####"]), rng))
@@ -185,8 +190,8 @@ _makers = dict(money=_money, measure=_measure, int=_int, percent=_percent, span=
                address=lambda a, rng, loc: _val(address(rng)),
                **{k: lambda a, rng, loc, k=k: _val(rng.choice(names[k])) for k in ("city", "department", "codeword")})
 
-# %% ../../nbs/04w_words.ipynb #5d719442
-def make_value(spec: str, # such as 'money 10-90', 'date', 'code AB-###', 'pick red;green', 'measure 1-5.5 kg'
+# %% ../../nbs/04w_words.ipynb #1b9355d8
+def make_value(spec: str, # such as 'money 10-90', 'date', 'date late', 'code AB-###', 'pick a;b', 'measure 1-5.5 kg'
                rng: random.Random, # source of chance
                loc: dict # a value of `locales`
               ) -> dict: # text, sort (number, ordinal day or minute; None for words), also (other right spellings)
