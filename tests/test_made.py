@@ -1,7 +1,9 @@
 "Made documents: deterministic, on the page, and their answers stand where they say"
-import hashlib, itertools, json, subprocess, sys
+import hashlib, itertools, json, os, subprocess, sys
+from pathlib import Path
 from collections import defaultdict
 import pytest
+from hypothesis import given, settings, strategies as st
 from cosee.datasets import made
 from cosee.datasets.sheet import field_layouts, table_layouts
 from cosee.datasets.words import all_labels
@@ -23,8 +25,9 @@ def test_kinds(): assert len(made.kinds) >= 9
 def test_deterministic(kind): assert finger(kind, 5) == finger(kind, 5) != finger(kind, 6)
 
 def test_same_in_another_process():
-    code = "import sys; sys.path.insert(0, 'tests'); from test_made import finger; print(finger('report', 5), finger('slides', 1))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "7", "PYTHONPATH": "."})
+    code = "from test_made import finger; print(finger('report', 5), finger('slides', 1))"
+    here = Path(__file__).parent; env = {"PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
     assert out.stdout.split() == [finger("report", 5), finger("slides", 1)]
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -44,15 +47,21 @@ def test_facts_stand_in_their_boxes(case):
         assert inside(f["bbox"]) and f["value"].split()[0] in under(f["page"], f["bbox"]), f
         if f.get("label_bbox"): assert f["label"].lower() in under(f["page"], f["label_bbox"]).lower(), f
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_nothing_overlaps_or_leaves_the_page(case):
+def core(b): h = b[3]-b[1]; return b[0]+.002, b[1]+.12*h, b[2], b[3]-.12*h
+def tidy(doc):
+    "Nothing leaves its page, no two lines of text overlap"
     by = defaultdict(list)
-    for m in doc_of(case).marks: by[m["page"]].append(m); b = m["bbox"]; assert min(b) > .003 and max(b) < .997, m
-    def core(b): h = b[3]-b[1]; return b[0]+.002, b[1]+.12*h, b[2], b[3]-.12*h
-    for ms in by.values():
-        for a, b in itertools.combinations(ms, 2):
-            (x0, y0, x1, y1), (u0, v0, u1, v1) = core(a["bbox"]), core(b["bbox"])
-            assert x1 <= u0 or u1 <= x0 or y1 <= v0 or v1 <= y0, (a["text"], b["text"])
+    for m in doc.marks: by[m["page"]].append(m); b = m["bbox"]; assert min(b) > .003 and max(b) < .997, m
+    for a, b in (ab for ms in by.values() for ab in itertools.combinations(ms, 2)):
+        (x0, y0, x1, y1), (u0, v0, u1, v1) = core(a["bbox"]), core(b["bbox"])
+        assert x1 <= u0 or u1 <= x0 or y1 <= v0 or v1 <= y0, (a["text"], b["text"])
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_nothing_overlaps_or_leaves_the_page(case): tidy(doc_of(case))
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(sorted(made.kinds)), st.integers(0, 10**6), st.sampled_from(["dev", "held_out"]), st.integers(1, 6), st.booleans())
+def test_any_document_is_tidy(kind, seed, style, pages, conflict): tidy(make_document(kind, seed, style, pages=pages, conflict=conflict))
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_literal_questions_have_one_answer(case):
@@ -61,13 +70,24 @@ def test_literal_questions_have_one_answer(case):
         if q["wording"] == "conflict": continue
         assert seen.setdefault(q["question"], q["answers"]) == q["answers"], q
         if q["wording"] == "unanswerable": assert q["answers"] == [made.NO_ANSWER] and not q["evidence"]
+        if q["wording"] == "literal" and q["answers"][0] != q["row"]:
+            rivals = {f["value"] for f in doc.facts if (f["label"].lower(), f["row"]) == (q["label"].lower(), q["row"])}
+            assert rivals == {q["answers"][0]}, (q["question"], rivals)
+
+def test_unanswerable_questions_ask_for_labels_that_are_not_there():
+    for case in CASES:
+        for q in doc_of(case).questions:
+            if q["wording"] != "unanswerable": continue
+            if "near" in q: assert q["near"] in {f["row"] for f in doc_of(case).facts}
+            else: assert not [f["label"] for f in doc_of(case).facts if f'"{f["label"]}"' in q["question"]], q
 
 def test_every_wording_turns_up():
     got = {q["wording"] for c in CASES for q in doc_of(c).questions}
     assert got == {"literal", "paraphrase", "unanswerable", "two_pages", "computed", "conflict"}
 
 def test_styles_share_no_label_and_no_layout():
-    seen = {s: {f["label"].lower() for k in made.kinds for i in range(4) for f in make_document(k, i, s).facts} for s in ("dev", "held_out")}
+    def labels(style): return {f["label"].lower() for k in made.kinds for i in range(4) for f in make_document(k, i, style).facts}
+    seen = {s: labels(s) for s in ("dev", "held_out")}
     assert min(map(len, seen.values())) > 200 and not seen["dev"] & seen["held_out"]
     for layouts in (field_layouts, table_layouts): assert not set(layouts["dev"]) & set(layouts["held_out"])
 

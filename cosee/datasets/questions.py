@@ -15,7 +15,7 @@ from .kinds import kinds
 from .sheet import Sheet, in_sentence, is_plural, numeric, odd_label
 from .words import money, names, number, phrases
 
-# %% ../../nbs/04wc_questions.ipynb #9aacb168
+# %% ../../nbs/04wc_questions.ipynb #f70698e8
 wordings = ("literal", "paraphrase", "unanswerable", "computed", "two_pages", "conflict")
 NO_ANSWER = "not answerable"
 
@@ -26,10 +26,10 @@ def question(text: str, # the question
              **extra) -> dict: # question, answers, wording, evidence, answer_type, verbatim (printed as it is?), ...
     "A question with its answers and evidence"
     ev = [dict(page=f["page"], bbox=list(f["bbox"]), text=f["value"]) for f in facts]
-    first = facts[0] if facts else dict(type="none", where="none", label=None)
+    first = facts[0] if facts else dict(type="none", where="none", label=None, row=None)
     return dict(question=text, answers=list(dict.fromkeys(answers)), wording=wording, answer_type=first["type"],
-                where=first["where"], label=first["label"], small=any(f["small"] for f in facts), verbatim=bool(facts),
-                evidence=ev, evidence_pages=sorted({e["page"] for e in ev})) | extra
+                where=first["where"], label=first["label"], row=first["row"], small=any(f["small"] for f in facts),
+                verbatim=bool(facts), evidence=ev, evidence_pages=sorted({e["page"] for e in ev})) | extra
 
 # %% ../../nbs/04wc_questions.ipynb #116bc889
 _role = re.compile(r"\b(manager|director|author|lead|presenter|speaker|owner|contact|head|officer|cashier|rep"
