@@ -176,7 +176,7 @@ def test_folder_of_documents(tmp_path):
     assert 'leads out' in split.skipped[0]
 
 
-json_like = st.recursive(st.one_of(st.none(), st.booleans(), st.integers(-2**63, 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=20)),
+json_like = st.recursive(st.one_of(st.none(), st.booleans(), st.integers(-2**62, 2**62), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=20)),
                          lambda c: st.one_of(st.lists(c, max_size=3), st.dictionaries(st.text(max_size=8), c, max_size=3)), max_leaves=6)
 FIELDS = ['questionId', 'question', 'doc_id', 'page_ids', 'answers', 'answer_page_idx']
 
