@@ -28,19 +28,15 @@ def _map_schemas(s, change: Callable, closed: bool = True):
         elif key in ('items', 'additionalProperties'): s[key] = _map_schemas(value, change)
     return change(s, closed)
 
-# %% ../../nbs/00a2_grammar.ipynb #4d5ba2b9
-def _bound_number(s: dict, most: float) -> dict:
-    "Bounds on both sides; open ends of fractions move in a little, as 0.99999999999999999 reads as 1.0 in Python"
-    out = dict(s)
-    for key, side, sign in (('exclusiveMinimum', 'minimum', 1), ('exclusiveMaximum', 'maximum', -1)):
-        end = s.get(key)
-        if s.get('type') == 'integer' or side in s or not isinstance(end, (int, float)) or isinstance(end, bool): continue
-        out[side] = round(end + sign * 1e-9 * max(1, abs(end)), 12)
-        del out[key]
-    if out.get('minimum', -most) > out.get('maximum', most): return s
-    if 'exclusiveMinimum' not in out: out.setdefault('minimum', -most)
-    if 'exclusiveMaximum' not in out: out.setdefault('maximum', most)
-    return out
+# %% ../../nbs/00a2_grammar.ipynb #870eccd0
+def _bound_number(s: dict, most: float, decimals: int, fractions: bool) -> dict:
+    "An end on both sides, and of fractions so many decimals"
+    ends = [s.get(side, s.get(open_side, end)) for side, open_side, end in
+            (('minimum', 'exclusiveMinimum', -most), ('maximum', 'exclusiveMaximum', most))]
+    if not all(isinstance(e, (int, float)) for e in ends) or ends[1] - ends[0] < 2 * 10**-decimals: return s
+    if 'exclusiveMinimum' not in s: s = {'minimum': ends[0]} | s
+    if 'exclusiveMaximum' not in s: s = {'maximum': ends[1]} | s
+    return {'multipleOf': 10.**-decimals} | s if fractions else s
 
 def _bound_object(s: dict, items: int, closed: bool) -> dict:
     "Named keys alone, or at most so many keys where none is named"
@@ -48,46 +44,50 @@ def _bound_object(s: dict, items: int, closed: bool) -> dict:
         return {'additionalProperties': False} | s
     return s if 'properties' in s else {'maxProperties': max(items, s.get('minProperties', 0))} | s
 
-# %% ../../nbs/00a2_grammar.ipynb #bfa593bf
+# %% ../../nbs/00a2_grammar.ipynb #1276f6f9
 def bounded(
-    schema: dict,              # JSON schema
-    max_string: int = 1000,    # characters of a string without `maxLength`
-    max_items: int = 32,       # items of an array without `maxItems`, keys of an object that names none
-    max_number: float = 10**15 # largest absolute value of a number without bounds
-) -> dict:                     # a copy that allows less
+    schema: dict,               # JSON schema
+    max_string: int = 1000,     # characters of a string without `maxLength`
+    max_items: int = 32,        # items of an array without `maxItems`, keys of an object that names none
+    max_number: float = 10**12, # largest absolute value of a number without bounds
+    decimals: int = 6           # of a fraction without `multipleOf`
+) -> dict:                      # a copy that allows less
     "Add bounds where `schema` has none; what is bounded, or listed by `enum` and `const`, stays as it is."
     mixed = '"allOf"' in json.dumps(schema)   # objects that are merged cannot each be closed
     def change(s, closed):
-        kinds = s.get('type', ()); kinds = {kinds} if isinstance(kinds, str) else set(kinds)
+        kinds = {s['type']} if isinstance(s.get('type'), str) else {*s.get('type', ())}
         if 'enum' in s or 'const' in s: return s
         if 'string' in kinds: s = {'maxLength': max(max_string, s.get('minLength', 0))} | s
         if 'array' in kinds: s = {'maxItems': max(max_items, s.get('minItems', 0))} | s
-        if kinds & {'number', 'integer'}: s = _bound_number(s, max_number)
+        if kinds & {'number', 'integer'}: s = _bound_number(s, max_number, decimals, 'number' in kinds)
         return _bound_object(s, max_items, closed and not mixed) if 'object' in kinds else s
     return _map_schemas(schema, change)
 
-# %% ../../nbs/00a2_grammar.ipynb #02cdc19d
-_UTF8 = set(range(0xf5)) - {0xc0, 0xc1}   # bytes that occur in UTF-8
+# %% ../../nbs/00a2_grammar.ipynb #0b5d2e41
+def _tokenizer_json(tokenizer) -> dict:
+    "The fast tokenizer behind `tokenizer`, with all of its added tokens marked as special"
+    backend = getattr(tokenizer, 'backend_tokenizer', None)
+    if backend is None: raise ValueError(f'{type(tokenizer).__name__} is no fast tokenizer: load it with AutoTokenizer')
+    spec = json.loads(backend.to_str()) | dict(padding=None, truncation=None)
+    for added in spec['added_tokens']: added['special'] = True
+    return spec
 
 class Vocabulary:
-    "What a grammar needs to know about a tokenizer; a tokenizer without single-byte tokens raises ValueError."
+    "What a grammar needs to know about a tokenizer; one that is not fast, or cannot spell every text, raises ValueError."
     def __init__(self,
         tokenizer # a fast tokenizer of transformers
     ):
         from llguidance import LLTokenizer
-        backend = getattr(tokenizer, 'backend_tokenizer', None)
-        if backend is None: raise ValueError(f'{type(tokenizer).__name__} is no fast tokenizer: load it with AutoTokenizer')
-        spec = json.loads(backend.to_str()) | dict(padding=None, truncation=None)
-        for added in spec['added_tokens']: added['special'] = True
+        spec, self.eos = _tokenizer_json(tokenizer), tokenizer.eos_token_id
         self.special = {t['content']: t['id'] for t in spec['added_tokens']}
-        self.ll = LLTokenizer(json.dumps(spec), eos_token=tokenizer.eos_token_id, slices=LLTokenizer.json_slices())
-        self.eos, self.size = tokenizer.eos_token_id, self.ll.vocab_size
+        self.ll = LLTokenizer(json.dumps(spec), eos_token=self.eos, slices=LLTokenizer.json_slices())
+        self.size = self.ll.vocab_size
         self.bytes = [b'' if self.ll.is_special_token(i) else self.ll.decode_bytes([i]) for i in range(self.size)]
         self.ids = {text: i for i, text in enumerate(self.bytes) if text}
         self.longest = max(map(len, self.ids))
-        missing = [b for b in _UTF8 if bytes([b]) not in self.ids]
-        if missing: raise ValueError(f'the tokenizer cannot spell every text: {len(missing)} bytes have no token of their own')
         self.compile = lru_cache(maxsize=64)(lambda source: _compile(source, self))
+        missing = [b for b in range(0xf5) if b not in (0xc0, 0xc1) and bytes([b]) not in self.ids]   # bytes of UTF-8
+        if missing: raise ValueError(f'the tokenizer cannot spell every text: {len(missing)} bytes have no token of their own')
 
     def __repr__(self): return f'Vocabulary({self.size:,} tokens, {len(self.special)} special)'
 
@@ -134,22 +134,24 @@ def _completes(matcher, text: bytes) -> bool:
     "Is `text` a valid ending?"
     return matcher.validate_tokens([*text, 256]) == len(text) + 1
 
-# %% ../../nbs/00a2_grammar.ipynb #a26b130e
-_FREE, _DIGITS, _EXITS = frozenset(b'?0aA -"'), frozenset(b'0123456789'), frozenset(b',]}')
+# %% ../../nbs/00a2_grammar.ipynb #2247d357
+_FREE, _DIGITS, _CLOSERS = frozenset(b'?0aA -"'), frozenset(b'0123456789'), frozenset(b']}')
 
-def _next_bytes(matcher) -> list:
-    "The bytes worth trying next"
+def _next_bytes(matcher, in_number: bool = False) -> list:
+    "The bytes worth trying next; of digits, 0 comes first and then the largest, which satisfies any minimum soonest"
     bits = int.from_bytes(matcher.compute_bitmask(), 'little')
     allowed = {b for b in range(256) if bits >> b & 1}
     if len(allowed) > 64: allowed = {34} & allowed or _FREE & allowed or allowed
-    elif allowed & _EXITS and allowed <= _EXITS | _DIGITS | {*b'.eE+-'}: allowed &= _EXITS
+    elif allowed & _CLOSERS: allowed &= _CLOSERS
+    elif {44} & allowed and allowed <= _DIGITS | {*b',.eE+-'}: allowed = {44}
+    elif in_number and allowed <= _DIGITS: allowed = {max(allowed)}
     elif allowed & _DIGITS: allowed -= {*b'-'}
-    return sorted(allowed, key=lambda b: (b != 63, b))
+    return sorted(allowed, key=lambda b: (b != 63, b != 48, -b if b in _DIGITS else b))
 
-# %% ../../nbs/00a2_grammar.ipynb #6faef6ee
-def _branches(matcher, text: bytes, trace: bytes, hints: tuple) -> Iterable:
-    "What may follow: (text, trace, matcher), with all that is forced behind it"
-    steps = _next_bytes(matcher)
+# %% ../../nbs/00a2_grammar.ipynb #329b5ebc
+def _branches(matcher, text: bytes, hints: tuple) -> Iterable:
+    "What may follow `text`, with all that is forced behind it: (text, its trace)"
+    steps = _next_bytes(matcher, text[-1:].isdigit())
     blur = lambda b: b'0' if b in _DIGITS else b'?' if len(steps) > 8 or {*steps} <= _FREE else bytes([b])
     pairs = [(bytes([b]), blur(b)) for b in steps]
     if 63 in steps: pairs += [(h, h) for h in hints if matcher.validate_tokens([*h]) == len(h)]
@@ -157,27 +159,29 @@ def _branches(matcher, text: bytes, trace: bytes, hints: tuple) -> Iterable:
         new = matcher.deep_copy()
         new.consume_tokens([*step])
         forced = new.compute_ff_bytes()
-        new.consume_tokens([*forced])
-        yield text + step + forced, trace + seen + forced, new
+        yield step + forced, seen + forced
 
+# %% ../../nbs/00a2_grammar.ipynb #048ef752
 def shortest_ending(
-    matcher,        # llguidance's matcher over bytes; it is not changed
+    matcher,          # llguidance's matcher over bytes; it is not changed
     hints: tuple = () # texts that strings may have to contain, see `_hints`
-) -> bytes:         # b'' if the text is complete
+) -> bytes:           # b'' if the text is complete
     "The shortest text that completes what `matcher` has read."
-    heap, seen, order = [(0, 0, b'', b'', matcher.deep_copy())], set(), count(1)
+    heap, seen, order = [(0, 0, b'', b'')], set(), count(1)
     while heap:
-        length, _, text, trace, m = heapq.heappop(heap)
+        length, _, text, trace = heapq.heappop(heap)
+        m = matcher.deep_copy()
+        m.consume_tokens([*text])
         if m.is_accepting(): return text
         past = trace.rstrip(b'?0')
-        state = length, m.compute_bitmask(), len(trace) - len(past), past[-16:]
+        state = length, m.compute_bitmask(), len(trace) - len(past), past[-16:] if len(seen) < 2000 else b''
         if state in seen: continue
         seen.add(state)
-        for text2, trace2, new in _branches(m, text, trace, hints):
-            heapq.heappush(heap, (len(text2), next(order), text2, trace2, new))
+        for more, shown in _branches(m, text, hints):
+            heapq.heappush(heap, (length + len(more), next(order), text + more, trace + shown))
     raise ValueError('the grammar has no complete instance')
 
-# %% ../../nbs/00a2_grammar.ipynb #32888912
+# %% ../../nbs/00a2_grammar.ipynb #d1537de4
 def _texts(value) -> Iterable[str]:
     "All strings in a JSON value"
     if isinstance(value, str): yield value
@@ -195,7 +199,7 @@ def _literals(schema: dict) -> list:
     _map_schemas(schema, visit)
     return found
 
-# %% ../../nbs/00a2_grammar.ipynb #1cecee27
+# %% ../../nbs/00a2_grammar.ipynb #566506a3
 def _hints(schema: dict) -> tuple:
     "The shortest match of each `pattern`, as JSON spells it"
     from llguidance import LLMatcher
@@ -207,38 +211,45 @@ def _hints(schema: dict) -> tuple:
     matchers = [LLMatcher(_byte_tokenizer(), LLMatcher.grammar_from_regex(p), log_level=0) for p in dict.fromkeys(found)]
     return tuple(json.dumps(shortest_ending(m).decode(), ensure_ascii=False)[1:-1].encode() for m in matchers if not m.is_error())
 
-# %% ../../nbs/00a2_grammar.ipynb #72c61154
-def _compile(source: str, vocabulary: Vocabulary) -> tuple:
-    "Matchers over tokens and over bytes at the start, the search for endings, and the shortest instance"
+# %% ../../nbs/00a2_grammar.ipynb #0fb937dd
+def _matcher(schema: dict, tokenizer, escapes: str = '"\\nrbtfu'):
+    "llguidance's matcher of compact JSON; ValueError says what is wrong with the schema"
     from llguidance import LLMatcher
-    literals = ''.join(_literals(json.loads(source)))
+    options = dict(whitespace_flexible=False, json_allowed_escapes=escapes)
+    m = LLMatcher(tokenizer, LLMatcher.grammar_from_json_schema(schema, overrides=options), log_level=0)
+    if m.is_error(): raise ValueError(f'no grammar for this schema: {m.get_error().strip().splitlines()[0][:300]}')
+    return m
+
+def _compile(source: str, vocabulary: Vocabulary) -> tuple:
+    "The bounded schema, matchers over tokens and over bytes at the start, the search for endings, the shortest instance"
+    schema, bounds = json.loads(source)
+    _matcher(schema, _byte_tokenizer())   # refuses a malformed schema
+    schema = bounded(schema, **bounds)
+    literals = ''.join(_literals(schema))
     for name in vocabulary.special:
         if name in literals: raise ValueError(f'the schema spells the special token {name!r}: choose another name')
     control = any(ord(c) < 32 or ord(c) == 127 for c in literals)
-    options = dict(whitespace_flexible=False, json_allowed_escapes='"\\nrbtfu' if control else '"\\')
-    grammar = LLMatcher.grammar_from_json_schema(source, overrides=options)
-    matchers = [LLMatcher(t, grammar, log_level=0) for t in (vocabulary.ll, _byte_tokenizer())]
-    for m in matchers:
-        if m.is_error(): raise ValueError(f'no grammar for this schema: {m.get_error().strip().splitlines()[0][:300]}')
-    find = partial(shortest_ending, hints=_hints(json.loads(source)))
-    return *matchers, find, find(matchers[1])
+    tokens, byte = (_matcher(schema, t, '"\\nrbtfu' if control else '"\\') for t in (vocabulary.ll, _byte_tokenizer()))
+    find = partial(shortest_ending, hints=_hints(schema))
+    return schema, tokens, byte, find, find(byte)
 
-# %% ../../nbs/00a2_grammar.ipynb #cc8ce22c
+# %% ../../nbs/00a2_grammar.ipynb #f1d00f0b
 class JsonGrammar:
     "The valid instances of a JSON schema, token by token; a schema that cannot be compiled raises ValueError."
     def __init__(self,
         schema: dict, # JSON schema; see `bounded`
         tokenizer,    # a fast tokenizer of transformers
-        **bounds      # `max_string`, `max_items`, `max_number` of `bounded`
+        **bounds      # `max_string`, `max_items`, `max_number`, `decimals` of `bounded`
     ):
         if not isinstance(schema, dict): raise ValueError(f'a JSON schema is a dict, not {type(schema).__name__}')
-        self.schema, self.vocabulary = bounded(schema, **bounds), vocabulary_of(tokenizer)
-        self._tokens, self._bytes, self._shortest_ending, self.ending = self.vocabulary.compile(json.dumps(self.schema))
+        self.vocabulary = vocabulary_of(tokenizer)
+        compiled = self.vocabulary.compile(json.dumps([schema, bounds]))
+        self.schema, self._tokens, self._bytes, self._shortest_ending, self.ending = compiled
         self.shortest = self.vocabulary.spell(self.ending)   # tokens of the shortest instance
 
     def __repr__(self): return f'JsonGrammar({len(self.shortest)} tokens or more: {self.ending.decode()})'
 
-# %% ../../nbs/00a2_grammar.ipynb #bdee2d2d
+# %% ../../nbs/00a2_grammar.ipynb #e95178a8
 class GrammarState:
     "One output in the making, with an ending that always fits."
     def __init__(self, grammar: JsonGrammar, left: float):
@@ -265,7 +276,7 @@ def start(self: JsonGrammar,
                          f'{len(self.shortest)} tokens: {self.ending.decode()[:200]}')
     return GrammarState(self, max_new_tokens)
 
-# %% ../../nbs/00a2_grammar.ipynb #cc144b97
+# %% ../../nbs/00a2_grammar.ipynb #69aee923
 @patch
 def mask(self: GrammarState):
     "Boolean tensor of the vocabulary's size: may this token come next?"
@@ -284,7 +295,7 @@ def mask_logits_(self: GrammarState,
     logits[..., n:] = -math.inf
     return logits
 
-# %% ../../nbs/00a2_grammar.ipynb #279d5240
+# %% ../../nbs/00a2_grammar.ipynb #11a45812
 @patch
 def _fits(self: GrammarState, ending: Optional[bytes], left: float) -> bool:
     return ending is not None and (len(ending) <= left or len(self.grammar.vocabulary.spell(ending)) <= left)
@@ -299,7 +310,7 @@ def _end_after(self: GrammarState, matcher, text: bytes, left: float) -> Optiona
     ending = self.grammar._shortest_ending(matcher)
     return ending if self._fits(ending, left) else None
 
-# %% ../../nbs/00a2_grammar.ipynb #5ce38fd1
+# %% ../../nbs/00a2_grammar.ipynb #3a9f1136
 @patch
 def advance(self: GrammarState,
     token: int # a token that `mask` allows
@@ -321,7 +332,7 @@ def _append(self: GrammarState, ids: list, ending: bytes, matcher):
     self.ids, self.left, self.ending, self._bytes = self.ids + ids, self.left - len(ids), ending, matcher
     self.done = self._tokens.is_stopped()
 
-# %% ../../nbs/00a2_grammar.ipynb #bfb0d946
+# %% ../../nbs/00a2_grammar.ipynb #cdec50f5
 @patch
 def close(self: GrammarState) -> list:
     "End the output now, by its ending; returns the tokens."
@@ -341,6 +352,7 @@ def closing(self: GrammarState) -> Optional[list]:
         return None
     return self.close()
 
+# %% ../../nbs/00a2_grammar.ipynb #05937c6c
 @patch
 def forced(self: GrammarState) -> list:
     "Append what is fixed already, by the grammar or by the budget; returns the tokens."
@@ -350,7 +362,7 @@ def forced(self: GrammarState) -> list:
         out.append(token)
     return out + (self.closing() or [])
 
-# %% ../../nbs/00a2_grammar.ipynb #d17a48b2
+# %% ../../nbs/00a2_grammar.ipynb #95b12c09
 @patch
 def step(self: GrammarState,
     logits,                    # of the next token, shape (n,); not changed
@@ -358,7 +370,8 @@ def step(self: GrammarState,
     fast_forward: bool = True, # append forced tokens at once?
     tries: int = 8             # refused tokens before the output is closed
 ) -> list:                     # tokens that the output grows by: one, or more that need no model
-    "Choose a token, and append it with all that is fixed behind it."
+    "Choose a token, and append it with all that is fixed behind it; a complete output grows by nothing."
+    if self.done: return []
     logits = self.mask_logits_(logits.clone())
     for _ in range(tries):
         if self.advance(token := int(pick(logits))):

@@ -1,0 +1,267 @@
+"""Output under a grammar: always valid, always within its budget, whatever the model says.
+
+COSEE_CASES=10000 pytest tests/test_grammar.py draws more outputs; benchmarks/grammar.py does so at Qwen's vocabulary."""
+import importlib.util, json, math, os, random, sys, threading
+import pytest
+from hypothesis import given, settings, strategies as st
+
+torch = pytest.importorskip('torch')
+from jsonschema import Draft202012Validator
+from llguidance import LLMatcher
+from cosee.models.grammar import JsonGrammar, Vocabulary, _byte_tokenizer, _next_bytes, bounded, shortest_ending, vocabulary_of
+from cosee.models.tiny import random_tokenizer
+
+CASES = int(os.environ.get('COSEE_CASES', 400))
+
+
+@pytest.fixture(scope='module')
+def bench(root):
+    spec = importlib.util.spec_from_file_location('benchmark_grammar', root / 'benchmarks/grammar.py')
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    return module
+
+TOKENIZER = random_tokenizer()
+VOCABULARY = vocabulary_of(TOKENIZER)
+
+def matcher(schema):
+    "llguidance's matcher over bytes"
+    grammar = LLMatcher.grammar_from_json_schema(schema, overrides=dict(whitespace_flexible=False))
+    m = LLMatcher(_byte_tokenizer(), grammar)
+    assert not m.is_error(), m.get_error()
+    return m
+
+def model(size, rows, seed): return torch.randn(rows, size, generator=torch.Generator().manual_seed(seed)) * 2
+
+
+# -- the guarantee
+
+def test_every_output_is_valid_and_within_its_budget(bench):
+    schemas = bench.role_schemas() | bench.general_schemas()
+    writer, chance = bench.RandomModel(0, size=VOCABULARY.size + 17), random.Random(0)
+    for i in range(CASES):
+        name, schema = list(schemas.items())[i % len(schemas)]
+        grammar = JsonGrammar(schema, TOKENIZER)
+        budget = chance.randint(max(16, len(grammar.shortest)), max(256, len(grammar.shortest)))
+        state, _ = bench.write(grammar, writer, budget, stuck=chance.randrange(24) if i % 5 == 0 else None)
+        assert bench.problem(state, schema, budget) == '', (name, budget, state.text)
+
+def test_the_check_of_outputs_can_fail(bench):
+    grammar = JsonGrammar({'type': 'integer'}, TOKENIZER)
+    state, _ = bench.write(grammar, bench.RandomModel(0, size=VOCABULARY.size), 40)
+    assert bench.problem(state, {'type': 'string'}, 40) and bench.problem(state, {'type': 'integer'}, 0)
+
+def test_the_smallest_budget_gives_the_shortest_instance_and_less_is_refused(bench):
+    for name, schema in (bench.role_schemas() | bench.general_schemas()).items():
+        grammar = JsonGrammar(schema, TOKENIZER)
+        with pytest.raises(ValueError, match='too small for this schema'): grammar.start(len(grammar.shortest) - 1)
+        state, _ = bench.write(grammar, bench.RandomModel(1, size=VOCABULARY.size), len(grammar.shortest))
+        assert bench.problem(state, schema, len(grammar.shortest)) == '', name
+
+# A model at its worst: whatever it may, it chooses what a stranger's data say.
+leaf = st.one_of(
+    st.fixed_dictionaries({'type': st.just('string')}, optional={'minLength': st.integers(0, 4), 'maxLength': st.integers(4, 9)}),
+    st.fixed_dictionaries({'type': st.just('string'), 'pattern': st.sampled_from(['^[a-c]+$', r'\d\d', '^x?y{2}$', '[^"]$'])}),
+    st.fixed_dictionaries({'type': st.sampled_from(['integer', 'number'])},
+                          optional={'minimum': st.integers(-20, 5), 'maximum': st.integers(5, 2000)}),
+    st.builds(lambda v: {'enum': v}, st.lists(st.none() | st.booleans() | st.integers(-99, 99) | st.text(max_size=5), min_size=1, max_size=4)),
+    st.sampled_from([{'type': 'boolean'}, {'type': 'null'}, {}, {'type': 'object'}, {'type': 'array'}]))
+
+def objects(inner):
+    keys = st.text(st.characters(min_codepoint=32, max_codepoint=0x2fff, exclude_categories=['Cs', 'Cn']), max_size=5)
+    return st.dictionaries(keys, inner, max_size=4).flatmap(lambda p: st.builds(
+        lambda required: {'type': 'object', 'properties': p, 'required': required},
+        st.lists(st.sampled_from(list(p)), unique=True) if p else st.just([])))
+
+schemas = st.recursive(leaf, lambda inner: st.one_of(
+    objects(inner), st.builds(lambda s, n: {'type': 'array', 'items': s, 'minItems': n}, inner, st.integers(0, 2)),
+    st.builds(lambda s: {'anyOf': s}, st.lists(inner, min_size=1, max_size=3))), max_leaves=8)
+
+@settings(max_examples=max(60, CASES // 5))
+@given(schemas, st.integers(0, 60), st.integers(0, 2**32))
+def test_any_schema_any_budget(schema, room, seed):
+    try: grammar = JsonGrammar(schema, TOKENIZER)
+    except ValueError as e:
+        assert 'no grammar for this schema' in str(e) or 'special token' in str(e)
+        return
+    state, rows, chance = grammar.start(len(grammar.shortest) + room), model(VOCABULARY.size, 6, seed), random.Random(seed)
+    state.forced()
+    while not state.done: state.step(rows[chance.randrange(6)], torch.argmax)
+    Draft202012Validator(schema).validate(json.loads(state.text))
+    assert len(state.ids) <= len(grammar.shortest) + room
+
+
+# -- endings
+
+@pytest.mark.parametrize('schema', [
+    {'enum': ['green', 'red', 'blue', 17, None]}, {'type': 'integer', 'minimum': 1200}, {'type': 'integer', 'minimum': 17, 'maximum': 130}, {'type': 'number', 'maximum': -1.5},
+    {'type': 'array', 'items': {'type': 'boolean'}, 'minItems': 2},
+    {'type': 'object', 'properties': {'a': {'enum': [1, 22]}, 'b': {'type': 'null'}}, 'required': ['b'], 'additionalProperties': False},
+    {'anyOf': [{'const': 'aaaa'}, {'type': 'array', 'items': {'const': 5}, 'minItems': 1}]}])
+def test_no_ending_is_shorter(schema):
+    def plain(m):
+        "All ways, breadth first, nothing held to be equal"
+        level = [(m, b'')]
+        while True:
+            for m, text in level:
+                if m.is_accepting(): return text
+            nexts = []
+            for m, text in level:
+                bits = int.from_bytes(m.compute_bitmask(), 'little')
+                for b in range(256):
+                    if bits >> b & 1: nexts.append(((c := m.deep_copy()), text + bytes([b]))); c.consume_token(b)
+            level = nexts
+    m = matcher(schema)
+    assert len(shortest_ending(m)) == len(plain(m.deep_copy()))
+
+def test_optional_keys_alternatives_and_patterns_do_not_mislead_the_search():
+    short = lambda **kw: JsonGrammar(dict(type='object', **kw), TOKENIZER).ending.decode()
+    many = {f'k{i}': {'type': 'integer'} for i in range(20)}
+    assert short(properties=many | {'z': {'type': 'string', 'minLength': 5}}, required=['z']) == '{"z":"?????"}'
+    assert short(properties={'p': {'type': 'string', 'pattern': r'\.pdf$'}}, required=['p']) == '{"p":".pdf"}'
+    kinds = [dict(type='object', properties=dict(t={'const': t}, x={'type': 'string'}, y={'const': t * n}), required=['t', 'x', 'y'])
+             for t, n in (('a', 9), ('b', 3), ('c', 5))]
+    assert JsonGrammar({'oneOf': kinds}, TOKENIZER).ending == b'{"t":"b","x":"","y":"bbb"}'
+
+def test_an_ending_fits_behind_every_token(bench):
+    for schema in bench.role_schemas().values():
+        state, rows, chance = JsonGrammar(schema, TOKENIZER).start(), model(VOCABULARY.size, 8, 3), random.Random(3)
+        while not state.done and len(state.ids) < 150:
+            state.step(rows[chance.randrange(8)], torch.argmax)
+            value = json.loads(b''.join(VOCABULARY.bytes[i] for i in state.ids) + state.ending)
+            Draft202012Validator(schema).validate(value)
+
+@given(st.binary(max_size=40).map(lambda b: b.decode(errors='ignore').encode()) | st.text('{}":,aeiont 12', max_size=40).map(str.encode))
+def test_spelling(text):
+    ids = VOCABULARY.spell(text)
+    assert b''.join(VOCABULARY.bytes[i] for i in ids) == text
+    ordinary = [i for i in TOKENIZER.encode(text.decode(), add_special_tokens=False) if VOCABULARY.bytes[i]]
+    assert len(ids) <= len(ordinary) or len(b''.join(VOCABULARY.bytes[i] for i in ordinary)) < len(text)
+
+
+# -- fast-forward
+
+@pytest.mark.parametrize('role', ['role scanner', 'role reader', 'role checker', 'note', 'optional', 'pattern', 'tree'])
+def test_fast_forward_changes_nothing_but_the_passes(bench, role):
+    schema = (bench.role_schemas() | bench.general_schemas())[role]
+    grammar = JsonGrammar(schema, TOKENIZER)
+    def run(fast, seed, budget):
+        state, passes = grammar.start(budget), 0
+        if fast: state.forced()
+        while not state.done:
+            g = torch.Generator().manual_seed(seed + hash(tuple(state.ids)) % 10**9)
+            state.step(torch.randn(VOCABULARY.size, generator=g), torch.argmax, fast); passes += 1
+        return state.ids, state.closed, passes
+    for seed in range(8):
+        budget = len(grammar.shortest) + 7 * seed
+        *fast, few = run(True, seed, budget)
+        *slow, many = run(False, seed, budget)
+        assert fast == slow and few <= many
+
+def test_forced_tokens_are_the_only_ones_allowed(bench):
+    for schema in bench.role_schemas().values():
+        state, rows, chance = JsonGrammar(schema, TOKENIZER).start(), model(VOCABULARY.size, 8, 5), random.Random(5)
+        while not state.done and len(state.ids) < 120:
+            copy = state._tokens.deep_copy()
+            for token in state._tokens.compute_ff_tokens():
+                bits = int.from_bytes(copy.compute_bitmask(), 'little')
+                assert bits == 1 << token and copy.consume_token(token)
+            state.forced()
+            assert not state._tokens.compute_ff_tokens()
+            if not state.done: state.step(rows[chance.randrange(8)], torch.argmax, fast_forward=False)
+
+def test_an_action_spelt_by_the_tokenizer_is_reproduced():
+    text = '{"kind":"table","text":"the total of the invoice","page":12,"tags":["total","sales"]}'
+    schema = dict(type='object', required=['kind', 'text'], properties=dict(
+        kind={'enum': ['figure', 'table']}, text={'type': 'string'}, page={'type': 'integer'},
+        tags={'type': 'array', 'items': {'type': 'string'}}))
+    want, state = TOKENIZER.encode(text, add_special_tokens=False), JsonGrammar(schema, TOKENIZER).start()
+    state.forced()
+    while not state.done: state.step(torch.zeros(VOCABULARY.size), lambda _: want[len(state.ids)])
+    assert state.ids == want and state.text == text
+
+
+# -- what can never be written
+
+def test_no_special_token_and_no_control_character_in_a_string():
+    tok = random_tokenizer()
+    tok.add_tokens(['<think>', '<tool_call>'])   # added, but not marked as special
+    state, v = JsonGrammar({'type': 'string'}, tok).start(), vocabulary_of(tok)
+    assert {'<think>', '<tool_call>', '<|im_end|>', '<|image_pad|>'} <= set(v.special)
+    state.advance(v.ids[b'"'])
+    allowed = state.mask()
+    assert allowed[v.ids[b'a']] and not allowed[list(v.special.values())].any()
+    assert not any(allowed[v.ids[bytes([b])]] for b in range(32))
+    with pytest.raises(ValueError, match='not allowed'): state.advance(v.special['<think>'])
+    for token in v.spell(b'<think>'): assert state.advance(token)
+
+def test_literals_with_control_characters_are_spelt_as_the_schema_has_them():
+    for value in ('a\nb', '\x00', 'tab\t"\\', '\x7f'):
+        assert json.loads(JsonGrammar({'const': value}, TOKENIZER).ending) == value
+        assert json.loads(JsonGrammar({'type': 'object', 'properties': {value: {'type': 'null'}}, 'required': [value]},
+                                      TOKENIZER).ending) == {value: None}
+
+def test_logits_beyond_the_vocabulary_are_forbidden_and_the_rest_is_kept():
+    state = JsonGrammar({'type': 'object'}, TOKENIZER).start()
+    logits = state.mask_logits_(torch.ones(2, VOCABULARY.size + 5, dtype=torch.bfloat16))
+    assert (logits[:, VOCABULARY.size:] == -math.inf).all() and (logits[:, :VOCABULARY.size] == 1)[:, state.mask()].all()
+
+def test_a_refused_token_leaves_the_state_as_it_was():
+    schema = dict(type='object', properties=dict(a={'type': 'string'}, b={'const': 'x' * 40}), required=['a'])
+    grammar = JsonGrammar(schema, TOKENIZER)
+    state = grammar.start(len(grammar.shortest) + 3)
+    for token in TOKENIZER.encode('{"a":"'): assert state.advance(token)
+    for token in VOCABULARY.spell(b'"'): assert state.advance(token)
+    before = state.text, state.left, state.ending, state.mask().tolist()
+    assert not state.advance(VOCABULARY.ids[b','])
+    assert before == (state.text, state.left, state.ending, state.mask().tolist())
+    state.step(torch.zeros(VOCABULARY.size), lambda logits: VOCABULARY.ids[b','])
+    assert json.loads(state.text) == {'a': ''}
+
+
+# -- schemas
+
+@pytest.mark.parametrize('schema, word', [
+    ({'type': 'array', 'uniqueItems': True}, 'uniqueItems'), ({'not': {'type': 'string'}}, 'not'), ({'type': 'colour'}, 'colour'),
+    ({'type': 'integer', 'minimum': 4, 'maximum': 3}, 'minimum'), ({'type': 'string', 'pattern': '('}, 'grammar'),
+    ({'type': 'string', 'format': 'nonsense'}, 'nonsense'), ({'$ref': 'https://example.org/x.json'}, 'grammar'),
+    ({'const': '<|im_end|>'}, 'im_end'), ([], 'dict'), (True, 'dict'), ({'type': 'number', 'minimum': 'a'}, 'minimum'),
+    ({'properties': 5, 'type': 'object'}, 'grammar'), ({'type': 5}, 'grammar'), ({'type': 'string', 'minLength': 'a'}, 'minLength'), ({'anyOf': []}, 'grammar')])
+def test_schemas_that_cannot_be_honoured_are_refused(schema, word):
+    with pytest.raises(ValueError, match=word): JsonGrammar(schema, TOKENIZER)
+
+def test_bounds_narrow_and_do_not_contradict():
+    assert bounded({'type': 'string', 'minLength': 5000})['maxLength'] == 5000
+    assert bounded({'type': 'string', 'maxLength': 5}) == {'type': 'string', 'maxLength': 5}
+    assert bounded({'enum': ['a'], 'type': 'string'}) == {'enum': ['a'], 'type': 'string'}
+    both = {'allOf': [{'type': 'object', 'properties': {'a': {'type': 'integer'}}, 'required': ['a']},
+                      {'type': 'object', 'properties': {'b': {'type': 'boolean'}}, 'required': ['b']}]}
+    assert json.loads(JsonGrammar(both, TOKENIZER).ending) == {'a': 0, 'b': True}
+    beside = {'type': 'object', 'properties': {'a': {'type': 'integer'}}, 'required': ['a'],
+              'anyOf': [{'properties': {'b': {'const': 1}}, 'required': ['b'], 'type': 'object'}]}
+    assert json.loads(JsonGrammar(beside, TOKENIZER).ending) == {'a': 0, 'b': 1}
+
+@given(schemas)
+def test_bounding_twice_is_bounding_once(schema):
+    given = json.dumps(schema)
+    assert bounded(bounded(schema)) == bounded(schema) and json.dumps(schema) == given
+
+def test_tokenizers_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match='no fast tokenizer'): Vocabulary(object())
+    from tokenizers import Tokenizer, decoders, models
+    from transformers import PreTrainedTokenizerFast
+    small = Tokenizer(models.BPE(vocab={'a': 0, 'b': 1, '</s>': 2}, merges=[]))
+    small.decoder = decoders.ByteLevel()
+    with pytest.raises(ValueError, match='cannot spell every text'):
+        Vocabulary(PreTrainedTokenizerFast(tokenizer_object=small, eos_token='</s>'))
+
+def test_threads_share_a_grammar(bench):
+    schema = bench.role_schemas()['role reader']
+    def run(seed, out):
+        grammar = JsonGrammar(schema, TOKENIZER)
+        out[seed] = bench.write(grammar, bench.RandomModel(seed, size=VOCABULARY.size), 90)[0].ids
+    alone, together = {}, {}
+    for seed in range(6): run(seed, alone)
+    threads = [threading.Thread(target=run, args=(seed, together)) for seed in range(6)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    assert alone == together
