@@ -11,7 +11,7 @@ __all__ = ['MONTHS', 'PATTERNS', 'make_span', 'line_spans', 'page_spans', 'typed
 import re, statistics
 from typing import Optional
 
-# %% ../../nbs/00f_layout.ipynb #288ef40f
+# %% ../../nbs/00f_layout.ipynb #62c91bd9
 _LEADER = re.compile(r'(?:[.·…_]\s?){3,}|[.·…_]{2,}$')
 _WIDE_GAP = 1.7   # in line heights
 
@@ -43,7 +43,7 @@ def make_span(
     "A span of a line, with the page's skew taken out."
     (w, h), (_, top, _, bottom) = page['size'], line['bbox']
     y0, y1, sink = top * h, bottom * h, page['skew'] * h * ((x0 + x1) / 2 / w)
-    return dict(text=text, x0=x0, x1=x1, y0=y0 - sink, y1=y1 - sink, h=max(1.0, y1 - y0), cy=(y0 + y1) / 2 - sink,
+    return dict(text=text.lstrip('.·… ') or text, x0=x0, x1=x1, y0=y0 - sink, y1=y1 - sink, h=max(1.0, y1 - y0), cy=(y0 + y1) / 2 - sink,
                 bbox=(x0 / w, top, x1 / w, bottom), words=words)
 
 # %% ../../nbs/00f_layout.ipynb #402ad273
@@ -110,7 +110,7 @@ def page_rows(
     for r in rows: r.sort(key=lambda s: s['x0'])
     return sorted(rows, key=lambda r: statistics.fmean(s['cy'] for s in r))
 
-# %% ../../nbs/00f_layout.ipynb #3c396090
+# %% ../../nbs/00f_layout.ipynb #52f105c0
 MONTHS = ('january|february|march|april|may|june|july|august|september|october|november|december|'
           'jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec')
 _NUM = r"[-+−–±]?\s?\d[\d,.\u202f\u00a0]*(?:[\s'’]\d{3}(?!\d))*(?:[.,]\d+)?"
@@ -125,7 +125,7 @@ PATTERNS = {
     'email': r'[\w.+-]+@[\w-]+(?:\.[\w-]+)+',
     'url': r'(?:https?://|www\.)\S+',
     'iban': r'[A-Z]{2}\d{2}(?:\s?[A-Z0-9]{4}){3,7}(?:\s?[A-Z0-9]{1,4})?',
-    'phone': r'(?:\+|\(0|00)\d[\d\s()/.-]{6,}\d|0\d{2,4}[\s/-]\d[\d\s/-]{4,}\d|\(?\d{3}\)?[\s.-]\d{3}[\s.-]\d{4}|\d{3}[-.]\d{4}',
+    'phone': r'0\d{1,5}(?:[\s/-]\d{2,5}){1,5}|(?:\+|\(0|00)\d[\d\s()/.-]{6,}\d|0\d{2,4}[\s/-]\d[\d\s/-]{4,}\d|\(?\d{3}\)?[\s.-]\d{3}[\s.-]\d{4}|\d{3}[-.]\d{4}',
     'money': rf'{_CUR}\s?{_NUM}{_SCALE}?(?![\w%])|{_NUM}{_SCALE}?\s?{_CUR}(?!\w)',
     'percent': rf'{_NUM}\s?(?:%|percent\b|per cent\b|percentage points\b|pp\b|bps\b)',
     'duration': r'(?:\d+(?:[.,]\d+)?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|sixty|ninety)'
@@ -133,11 +133,11 @@ PATTERNS = {
                 r'(?:years?|yrs?|months?|weeks?|days?|hours?|hrs?|minutes?|mins?|seconds?|secs?)\b',
 }
 
-# %% ../../nbs/00f_layout.ipynb #3bcddd3c
+# %% ../../nbs/00f_layout.ipynb #8729c5ec
 _UNITS = (r'(?:°\s?[CFK]|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|bit|bps|byte|L|l|Ω|F|H|lm|cd|dB|dBm|VA|Ah|eq|rpm|ppm)'
           r'|in|ft|lb|lbs|oz|hp|kWp?|dBA?|inch(?:es)?|mph|km/h|m/s|m²|m³|m2|m3|cm²|cm3|mm²|mm2|ha|kg/h|l/h|l/min|m3/h|m³/h|L/min|Nm|t|tons?|tonnes?|pcs?|'
           r'pixels?|px|GHz|MHz|kHz|bits?|bytes?|GB|MB|KB|TB|people|persons|users|units|hours|litres?|liters?|metres?|meters?|miles|seats|rooms|items|pages|employees)')
-_UNIT = re.compile(rf'{_NUM}(?:\s?(?:to|-|–|\.\.\.|…|x|×|/)\s?{_NUM})*\s?{_UNITS}(?![\w])')
+_UNIT = re.compile(rf'{_NUM}(?:\s?(?:to|-|–|\.\.\.|…|x|×|/)\s?{_NUM})*\s?{_UNITS}(?![\w])(?:\s?(?:AC|DC)\b)?')
 _FULL = {k: re.compile(rf'(?:{p})[.,;]?', re.I if k in ('date', 'time', 'duration') else 0) for k, p in PATTERNS.items()}
 _NUMBER = re.compile(rf'\(?{_NUM}\)?[.,;]?')
 _CODE = re.compile(r'(?=[^\s]*\d)(?=[^\s]*[A-Za-z#/-])[A-Za-z0-9#][A-Za-z0-9#/._-]+')

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LEXICON', 'STOP', 'SYNONYM', 'KINDS', 'tokens', 'stem', 'lexicon', 'notions', 'content_words', 'similar',
-           'expected_kind', 'focus_words', 'asking_notions', 'superlative']
+           'aside_words', 'quoted_labels', 'expected_kind', 'focus_words', 'asking_notions', 'superlative']
 
 # %% ../../nbs/00g_question.ipynb #a52d36d4
 import re, unicodedata
@@ -49,7 +49,7 @@ def stem(
     word = re.sub(r'([b-df-hj-np-tv-z])\1$', r'\1', word)
     return word[:-1] if len(word) > 3 and word[-1] in 'ey' else word
 
-# %% ../../nbs/00g_question.ipynb #f8596100
+# %% ../../nbs/00g_question.ipynb #82466988
 LEXICON = '''
 total; amount due; total due; balance due; grand total; amount payable; total payable; sum; altogether; overall; in all; to pay; to be paid; must be paid; need to pay; owed; owe; outstanding; payable; full amount; invoice total; total amount; final amount; total to pay; please pay; balance
 net; before tax; subtotal; sub total; excluding tax; net amount; excl vat; without tax; goods value
@@ -74,7 +74,7 @@ country; nation; nationality; state; citizen; citizenship
 post code; postal code; zip; zip code; postcode
 job; position; occupation; profession; role; function; job title; post; works as; employed as; title; duty
 employer; company; organisation; organization; firm; business; institution; workplace; employed by; works for; employer name
-department; unit; division; section; team; branch; office
+department; division; section; team; branch; office
 manager; head; leader; lead; director; chief; responsible; in charge; led by; headed by; supervisor; owner; coordinator; coordinate; run by; runs; leads; heads; manages; managed; coordinated; owned; boss; accountable; line manager; person in charge; overseen
 author; written by; wrote; prepared by; compiled by; drafted by; editor; edited by; writer; drawn up by; produced by; put together
 approved; authorised; authorized; signed off; released by; confirmed; sign off; cleared by; approved by
@@ -206,7 +206,7 @@ survey; poll; study; questionnaire; respondents; asked; interviewed
 electricity; power; energy
 cost centre; cost center; booked; book; accounts; accounting; ledger; charged to; account
 version; state of the text; revision; edition; release; rev; draft; issue; document version; status of the document
-department; part of the firm; part of the company; unit; division; inside the firm; inside the company; responsible department; team; group; desk
+department; part of the firm; part of the company; division; inside the firm; inside the company; responsible department; team; group; desk
 how often; frequency; interval; at what times; cycle; monthly; weekly; daily; rhythm; regularity; times a year; recurrence
 reason; why; come; comes; occasion; purpose; aim of the visit; reason for visit; motive; what for
 carbon; co2; climate; greenhouse; emissions; emission; carbon footprint; carbon emissions; climate footprint
@@ -285,7 +285,7 @@ rebate; discount; reduction; deducted; taken off; allowance; off; cheaper; knock
 bank; swift; bic; swift code; bank code; sort code; routing number
 '''
 
-# %% ../../nbs/00g_question.ipynb #1d92973f
+# %% ../../nbs/00g_question.ipynb #4c6f4241
 @lru_cache(1)
 def lexicon() -> dict:
     "Phrase of stems -> ids of the notions that it names; with the longest phrase under the key ''."
@@ -299,23 +299,22 @@ def lexicon() -> dict:
 def notions(
     words: tuple # tokens in order
 ) -> tuple:      # for each token, the frozenset of notions that it helps to name
-    "What the words name: a phrase of the lexicon lends its notion to each of its words."
-    stems, found = [stem(w) for w in words], [set() for _ in words]
-    for n in (1, 2, 3, 4):
+    "What the words name: the longest phrase of the lexicon that covers a word lends it its notions."
+    stems, found, longest = [stem(w) for w in words], [set() for _ in words], [0] * len(words)
+    for n in (4, 3, 2, 1):
         for i in range(len(stems) - n + 1):
-            ids = lexicon().get(tuple(stems[i:i + n]))
-            if ids:
-                for j in range(i, i + n): found[j] |= ids
+            for j in range(i, i + n) if (ids := lexicon().get(tuple(stems[i:i + n]))) else ():
+                if longest[j] <= n: found[j] |= ids; longest[j] = n
     return tuple(frozenset(f) for f in found)
 
-# %% ../../nbs/00g_question.ipynb #19866159
+# %% ../../nbs/00g_question.ipynb #d55df42b
 STOP = frozenset('''a an the of to in on at by for with from and or is are was were be been being do does did has have had having it its this that these
 those there their his her what which who whom whose when where why how many much can could will would shall should might must i you we they
 he she as into than then so if please tell me us give find state listed list stated given shown show mentioned mention according document page pages
 any some about over under also per not s t'''.split())
 
 _ASIDE = re.compile(r'\b(?:according to (?:the|this) (?:\w+ )?(?:document|page|table|report|slides?|invoice|contract|form|text)|'
-                    r'in (?:the|this) (?:document|file|pdf|presentation)|on (?:the|this) page|please|can you tell me|could you tell me|'
+                    r'in (?:the|this) (?:document|file|pdf|presentation)|on (?:the|this) page|please|given as|stated as|entered as|listed as|can you tell me|could you tell me|'
                     r'\bname of (?=the\b|this\b|an?\b)|(?:is|are|was|were) (?:given|stated|listed|shown|printed|specified|mentioned|indicated|noted|entered|recorded)\b)', re.I)
 
 def content_words(
@@ -347,7 +346,28 @@ def similar(
     long, short = sorted((stem(a), stem(b)), key=len, reverse=True)
     return 0.6 if len(short) >= 5 and long.startswith(short) else 0.0
 
-# %% ../../nbs/00g_question.ipynb #00e4a311
+# %% ../../nbs/00g_question.ipynb #00ca946f
+_PLACES = re.compile(r'\b(?:section|chapter|table|chart|figure|graph|diagram|part|heading|paragraph|slide)\s+["“„«]([^"”“»]+)["”“»]', re.I)
+_LABELS = re.compile(r'\b(?:under|field|column|label|labelled|labeled|entry|item|row|line|called|for|as|says?)\s+["“„«]([^"”“»]+)["”“»]', re.I)
+_ASIDES = re.compile(r'\b(?:of|in|on|by|to|from|for|according to) (?:the|this|that)\s+(?:\w+\s+)?'
+                     r'(document|report|form|invoice|contract|agreement|(?:data ?)?sheet|slides?|presentation|deck|timetable|schedule|bill|letter|device|product|unit|'
+                     r'plan|table|chart|offer|statement|leaflet|brochure|paper|text|file|applicant|person|project)\b', re.I)
+_CHARTS = re.compile(r'\b(?:chart|graph|diagram|figure|table) (?:of|on|about|for|showing) (.+?)\s*(?:\b(?:show|give|say|for|in)s?\b|\?|$)', re.I)
+
+def aside_words(
+    question: str # a question
+) -> frozenset:   # tokens that only say where to look
+    "Words of a question that name a place in the document rather than what is asked for."
+    found = [m[1] for p in (_PLACES, _ASIDES, _CHARTS) for m in p.finditer(question)] + re.findall(r'\b(?:chart|graph|diagram|value)\b', question, re.I)
+    return frozenset(t for f in found for t in tokens(f))
+
+def quoted_labels(
+    question: str # a question
+) -> list:        # labels that are quoted
+    "Labels that a question quotes."
+    return [m[1].strip() for m in _LABELS.finditer(question)]
+
+# %% ../../nbs/00g_question.ipynb #0efc29e7
 KINDS = (
     ('email', r'\be-?mail\b'),
     ('url', r'\b(?:website|web ?page|url|web address|homepage|internet address)\b'),
@@ -374,7 +394,7 @@ def expected_kind(
     q = question.strip()
     return next((k for k, p in _KINDS if p.search(q)), 'any')
 
-# %% ../../nbs/00g_question.ipynb #7fe88ab2
+# %% ../../nbs/00g_question.ipynb #2825d5db
 _FOCUS = re.compile(r'\b(?:which|what)\s+((?:[\w-]+\s+){0,3}?[\w-]+?)\s+(?:is|are|was|were|has|have|had|does|do|did|can|will|must|may|should|shows?|costs?|contains?|reach\w*|with|of|in|on|at|comes?|starts?|ends?|leaves?|arrives?|'
                     r'belongs?|grew|fell|rose|earned|produced|sold|made|got|uses?|offers?|takes?|pays?|bears?|appl(?:y|ies)|governs?|handles?|signed|issued|wrote|ran?|runs|goes|lies|sits|stands|weighs|needs|looks?|carries|bought|received|recorded|generated|spent|employs|the)\b', re.I)
 
@@ -385,7 +405,7 @@ def focus_words(
     m = _FOCUS.search(question)
     return tuple(w for w in tokens(m[1]) if w not in STOP) if m else ()
 
-# %% ../../nbs/00g_question.ipynb #abdb0253
+# %% ../../nbs/00g_question.ipynb #ec5ba382
 _ASKING = re.compile(r'\b(where|who|when|how much|how many|how often)\b', re.I)
 
 def asking_notions(
@@ -395,7 +415,7 @@ def asking_notions(
     m = _ASKING.search(question)
     return frozenset(lexicon().get(tuple(stem(t) for t in tokens(m[1])), ())) if m else frozenset()
 
-# %% ../../nbs/00g_question.ipynb #cc622036
+# %% ../../nbs/00g_question.ipynb #12cbb1b9
 _MOST = re.compile(r'\b(?:highest|largest|biggest|greatest|most(?! recent)|maximum number|longest|heaviest|strongest|latest|fastest|top|best|oldest|widest|tallest|most expensive|dearest|busiest|leading|hottest)\b', re.I)
 _LEAST = re.compile(r'\b(?:lowest|smallest|least|fewest|minimum number|shortest|lightest|weakest|earliest|slowest|cheapest|worst|youngest|narrowest|coldest|quietest)\b', re.I)
 
