@@ -19,8 +19,8 @@ from conftest import ROOT
 MODULES = sorted(p for p in (ROOT / "cosee").rglob("*.py") if p.name != "_modidx.py")
 # Loaded only when they are used: each costs from a tenth of a second to ten.
 HEAVY = {"torch", "torchvision", "transformers", "accelerate", "bitsandbytes", "onnxruntime", "rapidocr", "cv2",
-         "pypdfium2", "pandas", "matplotlib", "reportlab", "ipywidgets", "IPython", "llguidance", "openai", "anthropic",
-         "google", "ray", "langgraph", "sentence_transformers"}
+         "pypdfium2", "pandas", "matplotlib", "reportlab", "ipywidgets", "IPython", "llguidance", "openai",
+         "anthropic", "google", "ray", "langgraph", "sentence_transformers"}
 # Modules whose classes extend those of such a library; the others import them inside functions.
 HEAVY_BY_NATURE = {"cosee.models.prefix"}
 OWNERS = packages_distributions()
@@ -64,8 +64,9 @@ def test_package_notebooks_readme_and_sidebar_agree():
 @pytest.fixture
 def copy(tmp_path):
     "A copy of the project in which faults may be planted."
+    ignore = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
     for part in ("cosee", "nbs"):
-        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=ignore)
     for part in ("settings.ini", "README.md"):
         shutil.copy(ROOT / part, tmp_path)
     return tmp_path
@@ -88,10 +89,14 @@ def test_planted_faults_are_found(copy):
                                                     if c["cell_type"] == "code"])
     for new in ("04_new", "05_new"):
         shutil.copy(copy / "nbs/index.ipynb", copy / f"nbs/{new}.ipynb")
+    with (copy / "README.md").open("a") as f:
+        f.write("[gone](nbs/gone.ipynb)\n")
     found = "\n".join(check.faults(copy))
-    for fault in ("cosee/stale.py: no notebook exports it", "cosee/__init__.py: differs", "nbs/13_init.ipynb: not clean",
-                  "shows a path of a machine, /home/somebody", "nbs/index.ipynb: the first cell",
-                  "nbs/04_new.ipynb and nbs/05_new.ipynb: have the same page", "README.md: not what", "nbs/sidebar.yml: not what"):
+    for fault in ("cosee/stale.py: no notebook exports it", "cosee/__init__.py: differs",
+                  "nbs/13_init.ipynb: not clean", "shows a path of a machine, /home/somebody",
+                  "nbs/index.ipynb: the first cell",
+                  "nbs/04_new.ipynb and nbs/05_new.ipynb: have the same page", "README.md: not what",
+                  "nbs/sidebar.yml: not what", "README.md: no such file, nbs/gone.ipynb"):
         assert fault in found
 
 
@@ -123,7 +128,8 @@ def test_importing_every_module_loads_nothing_heavy():
 
 
 def test_every_public_name_can_be_had_from_the_package():
-    missing = run("import cosee\nfor n in cosee.__all__:\n    try: getattr(cosee, n)\n    except Exception as e: print(n, e)")
+    missing = run("import cosee\nfor n in cosee.__all__:\n    try: getattr(cosee, n)\n"
+                  "    except Exception as e: print(n, e)")
     assert missing == ""
 
 

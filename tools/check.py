@@ -1,7 +1,7 @@
 """Compare what is committed with what it is made from, without running any notebook: `make check`.
 
 The package with the notebooks (stale modules too), the notebooks with their cleaned form, README.md and the
-sidebar with what `make sync` would write. `--style` also lists long lines and long exported cells.
+sidebar with what `make sync` would write. `--style` also lists what reads badly.
 """
 import json
 import re
@@ -16,7 +16,8 @@ import sync
 
 ROOT = sync.ROOT
 # Machine paths have no place in an output: they differ from one machine to the next.
-MACHINE_PATH = re.compile(r"(?<![\w./:<-])/(?:home|root|tmp|Users|private|var|opt|mnt)/[\w.-]+|" + re.escape(f"{ROOT}/"))
+MACHINE_PATH = re.compile(r"(?<![\w./:<-])/(?:home|root|tmp|Users|private|var|opt|mnt)/[\w.-]+|"
+                          + re.escape(f"{ROOT}/"))
 MEASURE = "import time; t = time.perf_counter(); import cosee; print(time.perf_counter() - t)"
 
 
@@ -76,7 +77,8 @@ def page_faults(root):
     pages = {}
     for path, _ in notebooks(root):
         pages.setdefault(path.with_name(re.sub(r"^\d+[a-zA-Z0-9]*_", "", path.name.lower())), []).append(str(path))
-    return [f"{' and '.join(paths)}: have the same page, {page.stem}.html" for page, paths in pages.items() if len(paths) > 1]
+    return [f"{' and '.join(paths)}: have the same page, {page.stem}.html"
+            for page, paths in pages.items() if len(paths) > 1]
 
 
 def made_faults(root):
@@ -84,6 +86,12 @@ def made_faults(root):
     made = {"README.md": readme.readme(root), "nbs/sidebar.yml": sync.sidebar(root)}
     return [f"{name}: not what the notebooks give" for name, text in made.items()
             if not (root / name).exists() or (root / name).read_text(encoding="utf-8") != text]
+
+
+def readme_link_faults(root):
+    "Files that README.md links to and that are not there."
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", (root / "README.md").read_text(encoding="utf-8"))
+    return [f"README.md: no such file, {link}" for link in links if "://" not in link and not (root / link).exists()]
 
 
 def distribution(requirement):
@@ -96,11 +104,12 @@ def faults(root=ROOT):
     with tempfile.TemporaryDirectory() as tmp:
         copy = copied(root, Path(tmp))
         found = export_faults(root, copy) + clean_faults(root, copy)
-    return found + output_faults(root) + title_faults(root) + page_faults(root) + made_faults(root)
+    others = (output_faults, title_faults, page_faults, made_faults, readme_link_faults)
+    return found + [fault for faults_of in others for fault in faults_of(root)]
 
 
 def style(root=ROOT):
-    "Code cells with lines over 119 characters, exported cells over 20 lines."
+    "Lines over 119 characters, exported cells over 20 lines, imports beside other code (the site runs such cells)."
     for path, nb in notebooks(root):
         for n, cell in enumerate(nb["cells"]):
             lines = "".join(cell["source"]).splitlines() if cell["cell_type"] == "code" else []
@@ -108,6 +117,9 @@ def style(root=ROOT):
             if long: yield f"{path}, cell {n}: lines of {', '.join(long)} characters"
             if len(lines) > 20 and any(line.startswith("#| export") for line in lines):
                 yield f"{path}, cell {n}: exports {len(lines)} lines"
+            first = [line.split()[0] for line in lines if line[:1].isalpha()]
+            if {"import", "from"} & set(first) and set(first) - {"import", "from"}:
+                yield f"{path}, cell {n}: imports beside other code"
 
 
 def main():

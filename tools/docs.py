@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from html.parser import HTMLParser
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import yaml
@@ -33,7 +33,11 @@ def staged(folder):
     sys.path.insert(0, str(ROOT))
     os.environ |= {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
     refresh_quarto_yml()
-    return proc_nbs(force=True, n_workers=min(2, os.cpu_count() or 1))
+    try:
+        return proc_nbs(force=True, n_workers=min(2, os.cpu_count() or 1))
+    except Exception as e:
+        sys.exit(f"{e}\n\nThe site is built by running what is exported and every cell with an import in it:"
+                 " let imports live alone in their cells.")
 
 
 def joined(text):
@@ -90,7 +94,7 @@ def rename(tree):
     home = get_config().doc_host + get_config().doc_baseurl
     pages = {p.relative_to(tree): json.loads(p.read_text(encoding="utf-8")) for p in sorted(tree.rglob("*.ipynb"))}
     names = {p.as_posix(): page_name(nb, p).as_posix() for p, nb in pages.items()}
-    known = {PurePosixPath(names[p.as_posix()]).with_suffix(".html").as_posix(): anchors(nb) for p, nb in pages.items()}
+    known = {names[p.as_posix()].replace(".ipynb", ".html"): anchors(nb) for p, nb in pages.items()}
     for path, nb in pages.items():
         for cell in nb["cells"]:
             for holder, key in texts(cell):

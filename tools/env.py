@@ -113,7 +113,8 @@ def pip(*args):
         code = run.wait()
     if code:
         tail = LOG.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
-        stop("\n".join(line[:300] for line in tail) + "\n\nThe installation failed. The whole log is in %s;\n" % LOG.relative_to(ROOT)
+        stop("\n".join(line[:300] for line in tail)
+             + "\n\nThe installation failed. The whole log is in %s;\n" % LOG.relative_to(ROOT)
              + "call make again to go on where it stopped.")
 
 

@@ -19,7 +19,8 @@ import sync
 ROOT = sync.ROOT
 # What would make outputs differ from one run to the next.
 STEADY = {"PYTHONHASHSEED": "0", "MPLBACKEND": "agg", "TQDM_DISABLE": "1", "NO_COLOR": "1", "COLUMNS": "100",
-          "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1", "TOKENIZERS_PARALLELISM": "false"}
+          "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1",
+          "TOKENIZERS_PARALLELISM": "false"}
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -68,7 +69,8 @@ def one(path, flags, check):
     from nbdev.clean import clean_nb
     old = read_nb(path)
     clean_nb(nb)
-    different = [n for n, (a, b) in enumerate(zip(old.cells, nb.cells)) if a.cell_type == "code" and stored(a) != stored(b)]
+    pairs = enumerate(zip(old.cells, nb.cells))
+    different = [n for n, (a, b) in pairs if a.cell_type == "code" and stored(a) != stored(b)]
     if different:
         print("  outputs differ in cells", *different)
 

@@ -13,7 +13,8 @@ import readme
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-# The sections of the sidebar: which notebooks stand there, by the start of their path in nbs/; what is left comes last.
+# The sections of the sidebar: which notebooks stand there, by the start of their path in nbs/.
+# A notebook stands in the first section that fits, so what is left comes last.
 SECTIONS = [
     ("Tutorials", ("tutorials/",)),
     ("Models", ("00_model", "00a", "00b", "00c", "00d")),
