@@ -6,6 +6,7 @@
 
 Each way runs in a process of its own on one thread; CPU time is that of the whole process from the first call to the
 last (loading excluded), peak memory that of the whole process. Weights are random: the values change no cost.
+Plain calls cost nearly the same each; with --plain-calls 3 that many of an episode are computed and the cost scaled up.
 """
 import argparse, json, os, random, resource, statistics, subprocess, sys, tempfile, time
 
@@ -118,12 +119,17 @@ def child(a):
     elif work == 'actions':
         steps = prompts(client, pages, a['agents'], a['steps'])
         run = lambda: [ask(calls, schema=SCHEMA, max_new_tokens=256, temperature=1., seed=1) for calls in steps]
+    elif work == 'episode' and plain and a['plain_calls']:
+        steps = prompts(client, pages, a['agents'], a['steps'])   # the first agent of a step reads the same in both orders
+        some = [calls[0] for calls in steps][:a['plain_calls']]
+        run = lambda: ask(some)
     else:
         episodes = [prompts(client, pages, a['agents'], a['steps'], e, a['mode'] != 'parallel') for e in range(a['episodes'])]
         run = lambda: [ask(calls) for ep in episodes for calls in ep]
     before = time.process_time()
     run()
     cpu = time.process_time() - before
+    if work == 'episode' and plain and a['plain_calls']: cpu *= a['agents'] * a['steps'] / len(some)
     out = dict(cpu_s=cpu, peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, passes=client.passes, outs=outs)
     if a['mode'] == 'plain' and work == 'episode': out['shares'] = shares(client, pages, a, s, cpu)
     return out
@@ -181,7 +187,7 @@ def bench(args, model):
             for mode in ways:
                 if args.ways and mode not in args.ways and mode != 'plain': continue
                 a = dict(work=work, mode=mode, pages=n, agents=args.agents, steps=args.steps, model=model, device=args.device,
-                         threads=args.threads, new=args.new, episodes=10 if work == 'episodes' else 1)
+                         threads=args.threads, new=args.new, plain_calls=args.plain_calls, episodes=10 if work == 'episodes' else 1)
                 runs = [measure(**a) for _ in range(args.repeat)]
                 yield row(a, runs, plain)
 
@@ -198,6 +204,7 @@ def row(a, runs, plain):
     if ('episode', n) in plain and work in ('episodes', 'questions'):   # as many plain calls as these, of the same length
         base = plain['episode', n][0] * (10 if work == 'episodes' else 10 / calls)
     if base: out['ratio'] = round(base / cpu, 2)
+    if a['mode'] in ('plain', 'vision') and work == 'episode' and a['plain_calls']: out['calls_computed'] = a['plain_calls']
     if outs and work != 'samples': out['identical'] = agree(outs, runs[0]['outs'])
     return out
 
@@ -210,6 +217,7 @@ def main():
     p.add_argument('--device', default='cpu')
     p.add_argument('--threads', type=int, default=1)
     p.add_argument('--repeat', type=int, default=3, help='runs of which the median counts')
+    p.add_argument('--plain-calls', type=int, default=0, help='compute so many plain calls of an episode instead of all')
     p.add_argument('--agents', type=int, default=3)
     p.add_argument('--steps', type=int, default=3)
     p.add_argument('--new', type=int, default=NEW, help='tokens of a reply')

@@ -12,6 +12,7 @@ from cosee.models.decode import Sampling
 from cosee.models.qwen_vl_wrapper import ContextOverflow, ModelError, QwenVLClient, estimate_tokens, inputs_of, page_size
 from cosee.models.tiny import random_checkpoint
 
+PENALTY = 3.  # random weights like to repeat themselves; with it every reply has ten different tokens
 CASES = int(os.environ.get('COSEE_CASES', 36))
 WORDS = 'total invoice page 12.50 table "sales" report?\n what is the {amount} é 日本 <|im_end|> <|image_pad|>'.split(' ')
 
@@ -51,7 +52,9 @@ def gap(plain, messages, tokens):
     x['input_ids'] = torch.cat([x['input_ids'], extra], 1)
     for k in ('attention_mask', 'mm_token_type_ids'):
         x[k] = torch.cat([x[k], torch.full_like(extra, k == 'attention_mask')], 1)
-    with torch.inference_mode(): best = plain.model(**x).logits[0, -1].topk(2).values
+    with torch.inference_mode(): logits = plain.model(**x).logits[0, -1]
+    logits[list(set(tokens))] -= PENALTY
+    best = logits.topk(2).values
     return float(best[0] - best[1])
 
 def tokens_of(client, calls, monkeypatch):
@@ -59,7 +62,7 @@ def tokens_of(client, calls, monkeypatch):
     seen, reply = [], QwenVLClient._reply
     with monkeypatch.context() as m:
         m.setattr(QwenVLClient, '_reply', lambda self, p, out, *a, **k: (seen.append((p.ids, list(out))), reply(self, p, out, *a, **k))[1])
-        replies = client.chat_batch(calls, temperature=0, presence_penalty=0, max_new_tokens=10)
+        replies = client.chat_batch(calls, temperature=0, presence_penalty=PENALTY, max_new_tokens=10)
     found = {tuple(ids): out for ids, out in seen}
     return [found[tuple(client.prompt(c).ids)] for c in calls], replies
 

@@ -7,10 +7,12 @@ __all__ = ['MIN_PIXELS', 'MAX_PIXELS', 'ModelError', 'check_model_path', 'load_m
            'render', 'Prompt', 'make_prompt', 'inputs_of', 'QwenVLClient', 'ContextOverflow', 'estimate_tokens', 'cut',
            'Call']
 
-# %% ../../nbs/00a_qwen.ipynb #fdc33de2
+# %% ../../nbs/00a_qwen.ipynb #4ae47a41
 import hashlib, json, math, threading
+from collections import Counter
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any, Optional, Union
 from fastcore.basics import patch
@@ -18,7 +20,7 @@ from .client import GEN_DEFAULTS, Reply, Usage, VLMClient, message_blocks
 from .client import build_messages as _build_messages
 from .decode import PresencePenalty, Row, Sampling, write
 
-# %% ../../nbs/00a_qwen.ipynb #5b16a261
+# %% ../../nbs/00a_qwen.ipynb #38ecb201
 class ModelError(ValueError):
     "A model that cannot be loaded as asked; the message says why and what to do, in one line."
 
@@ -36,31 +38,34 @@ def _weights_missing(folder: Path) -> str:
     stubs = [n for n in names if (folder / n).open('rb').read(8) == b'version ']
     return f'{stubs[0]} is a Git LFS pointer, not the weights' if stubs else ''
 
-# %% ../../nbs/00a_qwen.ipynb #05ba377d
+# %% ../../nbs/00a_qwen.ipynb #40404d3a
 def _config_wrong(folder: Path) -> str:
     "What is wrong with the configuration of a model directory, or ''"
     try: kind = json.loads((folder / 'config.json').read_text())['model_type']
     except (ValueError, KeyError, TypeError): return 'config.json is damaged'
     return '' if kind == 'qwen3_vl' else f'config.json describes a {kind!r} model, not qwen3_vl'
 
+_PARTS = ('tokenizer.json', 'vocab.json'), ('preprocessor_config.json', 'processor_config.json')
+
+def _wrong(folder: Path) -> str:
+    "What is wrong with a model directory, or ''"
+    if not folder.exists(): return 'no such directory (a model is loaded from disk, never by its name on a hub)'
+    if not folder.is_dir(): return 'is a file; give the directory that holds config.json and the weights'
+    if not (folder / 'config.json').is_file(): return 'config.json is missing'
+    lacking = [names[0] for names in _PARTS if not any((folder / n).is_file() for n in names)]
+    return _config_wrong(folder) or _weights_missing(folder) or (f'{lacking[0]} is missing' if lacking else '')
+
+# %% ../../nbs/00a_qwen.ipynb #1d75d831
 def check_model_path(
     model_path # local directory
 ) -> Path:     # the same
-    "Raise `ModelError` unless `model_path` holds config, tokenizer, image processor, chat template and all weights."
+    "Raise `ModelError` unless `model_path` holds configuration, tokenizer, image processor and all weights."
     folder = Path(model_path).expanduser()
-    has = lambda *names: any((folder / n).is_file() for n in names)
-    def wrong():
-        if not folder.exists(): return 'no such directory (a model is loaded from disk, never by its name on a hub)'
-        if not folder.is_dir(): return 'is a file; give the directory that holds config.json and the weights'
-        if not has('config.json'): return 'config.json is missing'
-        return (_config_wrong(folder) or _weights_missing(folder)
-                or ('' if has('tokenizer.json', 'vocab.json') else 'tokenizer.json is missing')
-                or ('' if has('preprocessor_config.json', 'processor_config.json') else 'preprocessor_config.json is missing'))
-    problem = wrong()
+    problem = _wrong(folder)
     if problem: raise ModelError(f'{model_path}: {problem}; {_GET.format(model_path)}')
     return folder
 
-# %% ../../nbs/00a_qwen.ipynb #2fc93cbf
+# %% ../../nbs/00a_qwen.ipynb #569250de
 _DTYPES = dict(auto='auto', float32='float32', fp32='float32', float16='float16', fp16='float16', half='float16',
                bfloat16='bfloat16', bf16='bfloat16')
 
@@ -71,12 +76,14 @@ def _dtype(name):
     if name not in _DTYPES: raise ModelError(f"dtype {name!r} is unknown; use {', '.join(sorted(_DTYPES))}")
     return 'auto' if name == 'auto' else getattr(torch, _DTYPES[name])
 
+# %% ../../nbs/00a_qwen.ipynb #c7fd6d24
 def _device(name):
     "'auto' or a torch device that this machine has"
     import torch
     if name == 'auto': return name
     try: device = torch.device(name)
-    except (RuntimeError, TypeError): raise ModelError(f'device {name!r} is unknown; use cpu, cuda, cuda:0 or auto') from None
+    except (RuntimeError, TypeError):
+        raise ModelError(f'device {name!r} is unknown; use cpu, cuda, cuda:0 or auto') from None
     if device.type == 'cuda' and (device.index or 0) >= torch.cuda.device_count():
         raise ModelError(f"device {name!r} is not there: PyTorch {torch.__version__} sees {torch.cuda.device_count()} "
                          "CUDA devices; use device='cpu', or install a PyTorch build for your GPU")
@@ -84,7 +91,7 @@ def _device(name):
         raise ModelError(f"device {name!r} is not there; use device='cpu'")
     return device
 
-# %% ../../nbs/00a_qwen.ipynb #87b33a4e
+# %% ../../nbs/00a_qwen.ipynb #32105d18
 def _quantised(
     load_in_8bit: bool, # LLM.int8
     load_in_4bit: bool, # NF4 with double quantisation
@@ -94,14 +101,21 @@ def _quantised(
     if not (load_in_8bit or load_in_4bit): return None
     if load_in_8bit and load_in_4bit: raise ModelError('load_in_8bit and load_in_4bit exclude each other; choose one')
     from importlib.util import find_spec
-    if not find_spec('bitsandbytes'): raise ModelError('8-bit and 4-bit loading need bitsandbytes: pip install bitsandbytes')
+    if not find_spec('bitsandbytes'): raise ModelError('8 and 4 bits need bitsandbytes: pip install bitsandbytes')
     import torch
     from transformers import BitsAndBytesConfig
-    return BitsAndBytesConfig(
-        load_in_8bit=load_in_8bit, load_in_4bit=load_in_4bit, bnb_4bit_quant_type='nf4', bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=torch.bfloat16 if dtype == 'auto' else dtype, llm_int8_skip_modules=['visual', 'lm_head'])
+    four = dict(bnb_4bit_quant_type='nf4', bnb_4bit_use_double_quant=True,
+                bnb_4bit_compute_dtype=torch.bfloat16 if dtype == 'auto' else dtype)
+    return BitsAndBytesConfig(load_in_8bit=load_in_8bit, load_in_4bit=load_in_4bit, **four if load_in_4bit else {},
+                              llm_int8_skip_modules=['visual', 'lm_head'])
 
-# %% ../../nbs/00a_qwen.ipynb #05723301
+# %% ../../nbs/00a_qwen.ipynb #ddb44e42
+def _from_disk(folder, **kwargs) -> tuple:
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+    processor = AutoProcessor.from_pretrained(folder, local_files_only=True)
+    model = AutoModelForImageTextToText.from_pretrained(folder, local_files_only=True, use_safetensors=True, **kwargs)
+    return model, processor
+
 def load_model(
     model_path,                 # directory with the weights
     device='cpu',               # 'cpu', 'cuda', 'cuda:0', 'auto', ...
@@ -112,18 +126,14 @@ def load_model(
     "Load from disk alone; whatever goes wrong raises `ModelError`."
     folder, device, dtype = check_model_path(model_path), _device(device), _dtype(dtype)
     quant = _quantised(load_in_8bit, load_in_4bit, dtype)
-    from transformers import AutoModelForImageTextToText, AutoProcessor
     place = dict(device_map='auto' if device == 'auto' else {'': device}) if quant or device == 'auto' else {}
-    try:
-        processor = AutoProcessor.from_pretrained(folder, local_files_only=True)
-        model = AutoModelForImageTextToText.from_pretrained(folder, dtype=dtype, quantization_config=quant, **place,
-                                                            local_files_only=True, use_safetensors=True)
+    try: model, processor = _from_disk(folder, dtype=dtype, quantization_config=quant, **place)
     except Exception as e:
         reason = ' '.join(str(e).split())[:200]
         raise ModelError(f'{model_path}: cannot be loaded ({reason}); {_GET.format(model_path)}') from e
     return (model if place else model.to(device)).eval(), processor
 
-# %% ../../nbs/00a_qwen.ipynb #06cc2c00
+# %% ../../nbs/00a_qwen.ipynb #28ba47f8
 MIN_PIXELS = 64 * 32 * 32    # smaller pages are scaled up to this area
 MAX_PIXELS = 1024 * 32 * 32  # larger pages are scaled down to this area
 
@@ -135,17 +145,18 @@ def page_size(
 ) -> tuple:                       # (width, height) as the model sees it, multiples of 32
     "The size that an image is scaled to; limits that contradict each other or a strip of 200:1 raise ValueError."
     if not 4096 <= min_pixels <= max_pixels:
-        raise ValueError(f'pixels per page must satisfy 4,096 <= min_pixels <= max_pixels, not {min_pixels:,} and {max_pixels:,}')
-    if max(width, height) > 200 * min(width, height): raise ValueError(f'an image of {width}x{height} is too narrow for a page')
+        raise ValueError(f'4,096 <= min_pixels <= max_pixels must hold, not {min_pixels:,} and {max_pixels:,}')
+    if max(width, height) > 200 * min(width, height):
+        raise ValueError(f'an image of {width}x{height} pixels is too narrow for a page')
     w, h = (max(32, round(s / 32) * 32) for s in (width, height))
     scale = math.sqrt(width * height / (max_pixels if w * h > max_pixels else min_pixels))
     if w * h > max_pixels: return tuple(max(32, math.floor(s / scale / 32) * 32) for s in (width, height))
     if w * h < min_pixels: return tuple(math.ceil(s / scale / 32) * 32 for s in (width, height))
     return w, h
 
-# %% ../../nbs/00a_qwen.ipynb #cfc8dee4
+# %% ../../nbs/00a_qwen.ipynb #8e5dd5be
 def page_image(
-    block: dict,                  # image block: {'type': 'image', 'image': PIL or path, optional max_pixels, min_pixels}
+    block: dict,                  # image block: 'image' is a PIL image or a path; may have min_pixels and max_pixels
     min_pixels: int = MIN_PIXELS, # for blocks that do not say
     max_pixels: int = MAX_PIXELS  # for blocks that do not say
 ):                                # (PIL image, (width, height) to scale it to)
@@ -163,26 +174,37 @@ def scaled(
     block = dict(type='image', image=image, resized_width=size[0], resized_height=size[1])
     return process_vision_info([dict(role='user', content=[block])], image_patch_size=16)[0][0]
 
-# %% ../../nbs/00a_qwen.ipynb #d25f6a70
+# %% ../../nbs/00a_qwen.ipynb #016c159b
+def _blocks(message: dict) -> list:
+    "The content blocks of a message; one that is neither text nor image raises ValueError"
+    content = message['content']
+    blocks = [dict(type='text', text=content)] if isinstance(content, str) else content
+    for b in blocks:
+        if b.get('type') not in ('text', 'image') or b['type'] not in b:
+            raise ValueError(f"a content block must hold a text or an image, not {b.get('type')!r}")
+    return blocks
+
+def _joined(blocks: list, numbers) -> list:
+    "Blocks with separators, and with the next of `numbers` before each page"
+    out = []
+    for b in blocks:
+        gap = '' if not out else '\n' if out[-1]['type'] == 'image' else '\n\n'
+        if b['type'] == 'image' and numbers: out.append(dict(type='text', text=f'{gap}Page {next(numbers)}:\n'))
+        out.append(dict(type='image') if b['type'] == 'image' else dict(type='text', text=gap + str(b['text'])))
+    return out
+
+# %% ../../nbs/00a_qwen.ipynb #13ccd74a
 def render(
     messages: list,           # chat messages
     page_labels: bool = True  # write 'Page n:' before each page, if there are several
 ) -> list:                    # messages whose blocks the template can join
-    "Put separators between blocks; a block that is neither text nor image raises ValueError."
-    several, page, out = page_labels and len(message_blocks(messages, 'image')) > 1, 0, []
-    for m in messages:
-        content, blocks = m['content'], []
-        for b in [dict(type='text', text=content)] if isinstance(content, str) else content:
-            if b.get('type') not in ('text', 'image'): raise ValueError(f"a content block must be text or image, not {b.get('type')!r}")
-            gap, image = '\n' if blocks and blocks[-1]['type'] == 'image' else '\n\n' if blocks else '', b['type'] == 'image'
-            page += image
-            if image and several: gap += f'Page {page}:\n'
-            if image: blocks += [dict(type='text', text=gap)] * bool(gap and several) + [dict(type='image')]
-            else: blocks.append(dict(type='text', text=gap + str(b['text'])))
-        out.append(dict(role=m['role'], content=blocks))
-    return out
+    "Put separators between blocks and numbers before pages; a block of another kind raises ValueError."
+    blocks = [_blocks(m) for m in messages]
+    several = sum(b['type'] == 'image' for bs in blocks for b in bs) > 1
+    numbers = count(1) if page_labels and several else None
+    return [dict(role=m['role'], content=_joined(bs, numbers)) for m, bs in zip(messages, blocks)]
 
-# %% ../../nbs/00a_qwen.ipynb #f20fc0b5
+# %% ../../nbs/00a_qwen.ipynb #52ad4e21
 @dataclass
 class Prompt:
     "What a call sends to the model."
@@ -192,9 +214,14 @@ class Prompt:
     ids: list      # tokens, each image token written out
     image_tokens: int = 0  # how many of them are image tokens
     cut: int = 0           # tokens up to the end of the last page: what prompts about the same pages share
+    key: str = ''          # names what is shared; made when it is needed
 
     def __len__(self): return len(self.ids)
 
+    @property
+    def text_tokens(self) -> int: return len(self.ids) - self.image_tokens
+
+# %% ../../nbs/00a_qwen.ipynb #3bd6a27c
 def make_prompt(
     processor,                    # of the checkpoint
     messages: list,               # chat messages
@@ -203,8 +230,8 @@ def make_prompt(
     max_pixels: int = MAX_PIXELS  # greatest area of a page
 ) -> Prompt:
     "Render and tokenise `messages`."
-    blocks = [b for m in messages if not isinstance(m['content'], str) for b in m['content'] if b.get('type') == 'image']
-    pages, rendered = [page_image(b, min_pixels, max_pixels) for b in blocks], render(messages, page_labels)
+    rendered = render(messages, page_labels)
+    pages = [page_image(b, min_pixels, max_pixels) for m in messages for b in _blocks(m) if b['type'] == 'image']
     short = processor.tokenizer.apply_chat_template(
         rendered, chat_template=processor.chat_template, tokenize=True, add_generation_prompt=True, return_dict=False,
         sanitize_control_tokens=True)
@@ -213,7 +240,7 @@ def make_prompt(
     cut = len(ids) - ids[::-1].index(processor.vision_end_token_id) if pages else 0
     return Prompt(rendered, [im for im, _ in pages], [s for _, s in pages], ids, ids.count(pad), cut)
 
-# %% ../../nbs/00a_qwen.ipynb #a95a458a
+# %% ../../nbs/00a_qwen.ipynb #ff2c2892
 def inputs_of(
     processor,     # of the checkpoint
     prompt: Prompt # what to send
@@ -226,7 +253,7 @@ def inputs_of(
         messages, tokenize=True, add_generation_prompt=True, return_tensors='pt', return_dict=True,
         sanitize_control_tokens=True, processor_kwargs=dict(do_resize=False))
 
-# %% ../../nbs/00a_qwen.ipynb #9ed3c4e4
+# %% ../../nbs/00a_qwen.ipynb #af14769e
 class QwenVLClient(VLMClient):
     "Qwen3-VL from a local directory."
     name, constrains = 'qwen', True
@@ -247,20 +274,28 @@ class QwenVLClient(VLMClient):
         from cosee.models.prefix import ATTENTION, PrefixStore
         super().__init__()
         page_size(32, 32, min_pixels, max_pixels)
-        self.model_path, self.min_pixels, self.max_pixels, self.page_labels = str(model_path), min_pixels, max_pixels, page_labels
+        self.model_path, self.page_labels, self.reuse = str(model_path), page_labels, reuse
+        self.min_pixels, self.max_pixels, self.max_rows = min_pixels, max_pixels, max_rows
         self.model, self.processor = load_model(model_path, device, dtype, load_in_8bit, load_in_4bit)
-        self.tokenizer, self.device = self.processor.tokenizer, self.model.device
-        self.context = self.model.config.text_config.max_position_embeddings
-        ends = self.model.generation_config.eos_token_id
-        self.ends = set(ends if isinstance(ends, list) else [ends]) | {self.tokenizer.eos_token_id}
         self.model.set_attn_implementation({'text_config': ATTENTION})
-        self.reuse, self.max_rows, self.fast_forward, self.passes = reuse, max_rows, fast_forward, 0
+        self.fast_forward, self.passes = fast_forward, 0
         self.prefixes, self._lock = PrefixStore(cache_bytes), threading.RLock()
+        self._describe()
 
-    def __repr__(self):
-        return f'QwenVLClient({Path(self.model_path).name!r}, {self.model.num_parameters():,} parameters, {self.device}, {self.model.dtype})'
+# %% ../../nbs/00a_qwen.ipynb #c5403204
+@patch
+def _describe(self: QwenVLClient):
+    self.tokenizer, self.device = self.processor.tokenizer, self.model.device
+    self.context = self.model.config.text_config.max_position_embeddings
+    ends = self.model.generation_config.eos_token_id
+    self.ends = {*(ends if isinstance(ends, list) else [ends]), self.tokenizer.eos_token_id}
 
-# %% ../../nbs/00a_qwen.ipynb #9f91631c
+@patch
+def __repr__(self: QwenVLClient):
+    size = f'{self.model.num_parameters():,} parameters'
+    return f'QwenVLClient({Path(self.model_path).name!r}, {size}, {self.device}, {self.model.dtype})'
+
+# %% ../../nbs/00a_qwen.ipynb #8472dc85
 class ContextOverflow(ValueError):
     "A prompt that does not fit the model's context together with its reply."
 
@@ -271,20 +306,24 @@ def prompt(self: QwenVLClient,
     max_pixels: Optional[int] = None  # of this call
 ) -> Prompt:                          # rendered and tokenised
     "What a call would send."
-    return make_prompt(self.processor, messages, self.page_labels, min_pixels or self.min_pixels, max_pixels or self.max_pixels)
+    least, most = (mine if of_call is None else of_call
+                   for mine, of_call in ((self.min_pixels, min_pixels), (self.max_pixels, max_pixels)))
+    return make_prompt(self.processor, messages, self.page_labels, min(least, most), most)
 
+# %% ../../nbs/00a_qwen.ipynb #90b66e7b
 @patch
 def _fit(self: QwenVLClient, p: Prompt, new: int):
     "Raise `ContextOverflow` if `p` and `new` more tokens do not fit"
     if len(p) + new <= self.context: return
-    pages, text = len(p.images), len(p) - p.image_tokens
-    room = (self.context - new - text) // max(pages, 1)
+    pages = len(p.images)
+    room = (self.context - new - p.text_tokens) // max(pages, 1)
     mend = (f'lower max_pixels to {room * 1024:,}, or give fewer pages' if pages and room >= 4 else
             'give fewer pages, a shorter text or fewer max_new_tokens')
-    raise ContextOverflow(f'the prompt has {len(p):,} tokens ({p.image_tokens:,} for {pages} pages, {text:,} of text) and '
-                          f'max_new_tokens is {new:,}, but the context holds {self.context:,}: {mend}')
+    raise ContextOverflow(
+        f'the prompt has {len(p):,} tokens ({p.image_tokens:,} for {pages} pages, {p.text_tokens:,} of text) and '
+        f'max_new_tokens is {new:,}, but the context holds {self.context:,}: {mend}')
 
-# %% ../../nbs/00a_qwen.ipynb #dc328e81
+# %% ../../nbs/00a_qwen.ipynb #fb882efa
 @patch
 def estimate(self: QwenVLClient,
     messages: list, # chat messages
@@ -292,7 +331,7 @@ def estimate(self: QwenVLClient,
 ) -> Usage:         # prompt tokens, exact
     "What the prompt costs, without running the model."
     p = self.prompt(messages, **pixels)
-    return Usage(text_tokens=len(p) - p.image_tokens, image_tokens=p.image_tokens)
+    return Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens)
 
 @patch
 def tokenize_prompt_length(self: QwenVLClient,
@@ -301,12 +340,20 @@ def tokenize_prompt_length(self: QwenVLClient,
     "Token count of the prompt."
     return self.estimate(messages).prompt_tokens
 
-# %% ../../nbs/00a_qwen.ipynb #e3d8d0cb
+# %% ../../nbs/00a_qwen.ipynb #594ba943
 @lru_cache(maxsize=4)
 def _processor(folder: str):
     from transformers import AutoProcessor
     return AutoProcessor.from_pretrained(check_model_path(folder), local_files_only=True)
 
+def _guess(messages: list, min_pixels: int, max_pixels: int) -> Usage:
+    "Image tokens by size, text by length"
+    pages = [page_image(b, min_pixels, max_pixels)[1] for m in messages for b in _blocks(m) if b['type'] == 'image']
+    text = ''.join(message_blocks(render(messages), 'text'))
+    return Usage(text_tokens=math.ceil(len(text) / 4) + 2 * len(pages) + 6, estimated=True,
+                 image_tokens=sum(w * h // 1024 for w, h in pages))
+
+# %% ../../nbs/00a_qwen.ipynb #c22a9dae
 def estimate_tokens(
     pages: list,                       # PIL images, paths, or (width, height)
     question: str = '',                # the question
@@ -320,14 +367,11 @@ def estimate_tokens(
     from PIL import Image
     pages = [Image.new('1', p) if isinstance(p, tuple) else p for p in pages]
     messages = _build_messages(pages, question, board_text, role_prompt)
-    if model_path:
-        p = make_prompt(_processor(str(model_path)), messages, True, min_pixels, max_pixels)
-        return Usage(text_tokens=len(p) - p.image_tokens, image_tokens=p.image_tokens)
-    sizes = [page_image(b, min_pixels, max_pixels)[1] for b in messages[0]['content'] if b['type'] == 'image']
-    text = ''.join(message_blocks(render(messages), 'text'))
-    return Usage(text_tokens=math.ceil(len(text) / 4) + 2 * len(pages) + 6, image_tokens=sum(w * h // 1024 for w, h in sizes), estimated=True)
+    if not model_path: return _guess(messages, min_pixels, max_pixels)
+    p = make_prompt(_processor(str(model_path)), messages, True, min_pixels, max_pixels)
+    return Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens)
 
-# %% ../../nbs/00a_qwen.ipynb #0e346970
+# %% ../../nbs/00a_qwen.ipynb #88ee33b3
 def cut(
     text: str,  # decoded output
     stop: tuple # stop strings
@@ -342,11 +386,12 @@ def _reply(self: QwenVLClient, p: Prompt, out: list, s: Sampling, cached: int = 
     decode = lambda ids: self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     text, stopped = cut(decode(out), s.stop)
     pad = self.processor.image_token_id
-    usage = Usage(text_tokens=len(p) - p.image_tokens, image_tokens=p.image_tokens, cached_tokens=cached, completion_tokens=len(out))
+    usage = Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens, cached_tokens=cached,
+                  completion_tokens=len(out))
     return Reply(text=text.strip(), raw=decode([t for t in p.ids if t != pad]) + text, usage=usage,
                  finish=finish or ('stop' if stopped or out and out[-1] in self.ends else 'length'))
 
-# %% ../../nbs/00a_qwen.ipynb #6e62b245
+# %% ../../nbs/00a_qwen.ipynb #49746452
 @patch
 def _generate(self: QwenVLClient, p: Prompt, s: Sampling, **gen_kwargs) -> list:
     "Tokens that transformers' `generate` writes"
@@ -361,13 +406,16 @@ def _generate(self: QwenVLClient, p: Prompt, s: Sampling, **gen_kwargs) -> list:
                                   repetition_penalty=float(s.repetition_penalty), **sample | gen_kwargs)
     return out[0, len(p):].tolist()
 
-# %% ../../nbs/00a_qwen.ipynb #568fa4cf
+# %% ../../nbs/00a_qwen.ipynb #3c1d4369
 @patch
 def _key(self: QwenVLClient, p: Prompt) -> str:
     "What the beginning of `p` is, pages included"
     from cosee.pages import image_hash
+    if p.key: return p.key
     settings = json.dumps(self.processor.image_processor.to_dict(), sort_keys=True, default=str)
-    return hashlib.sha256(repr((settings, p.sizes, p.ids[:p.cut], [image_hash(im) for im in p.images])).encode()).hexdigest()
+    parts = settings, p.sizes, p.ids[:p.cut], [image_hash(im) for im in p.images]
+    p.key = hashlib.sha256(repr(parts).encode()).hexdigest()
+    return p.key
 
 @patch
 def _prefix(self: QwenVLClient, p: Prompt, key: str) -> tuple:
@@ -375,9 +423,10 @@ def _prefix(self: QwenVLClient, p: Prompt, key: str) -> tuple:
     from cosee.models.prefix import empty_prefix, prefill
     found = self.prefixes.get(key) if self.reuse else None
     if found: return found, True
-    return (prefill(self.model, inputs_of(self.processor, p).to(self.device), p.cut) if p.cut else empty_prefix(self.model)), False
+    if not p.cut: return empty_prefix(self.model), False
+    return prefill(self.model, inputs_of(self.processor, p).to(self.device), p.cut), False
 
-# %% ../../nbs/00a_qwen.ipynb #6aadb4bf
+# %% ../../nbs/00a_qwen.ipynb #90e0414d
 _SAMPLING = {f.name for f in fields(Sampling)}
 
 @dataclass
@@ -388,15 +437,17 @@ class Call:
     state: Any        # a `GrammarState`, or None for free text
     extra: dict       # arguments for transformers' `generate`
 
+# %% ../../nbs/00a_qwen.ipynb #ce6c4d7d
 @patch
 def _call(self: QwenVLClient, messages: list, schema: Optional[dict] = None, min_pixels: Optional[int] = None,
           max_pixels: Optional[int] = None, schema_penalty: bool = False, **params) -> Call:
     "Sort the parameters of a call, and refuse what cannot work before anything is computed"
+    extra = {k: v for k, v in params.items() if k not in _SAMPLING}
     s = Sampling(**{**GEN_DEFAULTS, **{k: v for k, v in params.items() if k in _SAMPLING}})
     if schema is not None and not schema_penalty: s = replace(s, presence_penalty=0.)
-    p, extra = self.prompt(messages, min_pixels, max_pixels), {k: v for k, v in params.items() if k not in _SAMPLING}
+    if schema is not None and extra: raise ValueError(f"arguments of generate do not go with a schema: {', '.join(extra)}")
+    p = self.prompt(messages, min_pixels, max_pixels)
     self._fit(p, s.max_new_tokens)
-    if schema is not None and extra: raise ValueError(f"{', '.join(extra)}: arguments of generate do not go with a schema")
     return Call(p, s, self._grammar(schema, s), extra)
 
 @patch
@@ -405,7 +456,7 @@ def _grammar(self: QwenVLClient, schema, s: Sampling):
     from cosee.models.grammar import JsonGrammar
     return JsonGrammar(schema, self.tokenizer).start(s.max_new_tokens)
 
-# %% ../../nbs/00a_qwen.ipynb #1882fc61
+# %% ../../nbs/00a_qwen.ipynb #4e6f5c91
 @patch
 def _write(self: QwenVLClient, calls: list, key: str) -> list:
     "Replies to `calls`, which all begin with the prefix `key`"
@@ -423,7 +474,7 @@ def _write(self: QwenVLClient, calls: list, key: str) -> list:
         if self.reuse: self.prefixes.put(key, prefix)
     return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish) for c, r in zip(calls, rows)]
 
-# %% ../../nbs/00a_qwen.ipynb #a0a57c89
+# %% ../../nbs/00a_qwen.ipynb #e565d47d
 @patch
 def _group(self: QwenVLClient, calls: list) -> dict:
     "(key of the prefix, must it go the plain way?, what keeps lone calls apart) -> indices of its calls"
@@ -435,6 +486,7 @@ def _group(self: QwenVLClient, calls: list) -> dict:
         groups.setdefault(key, []).append(i)
     return groups
 
+# %% ../../nbs/00a_qwen.ipynb #881f9d7e
 @patch
 def _run(self: QwenVLClient, calls: list) -> list:
     "Replies, or exceptions, in the order of `calls`"
@@ -449,7 +501,7 @@ def _run(self: QwenVLClient, calls: list) -> list:
             for j, r in zip(part, replies): out[j] = r
     return out
 
-# %% ../../nbs/00a_qwen.ipynb #de02ece9
+# %% ../../nbs/00a_qwen.ipynb #ed931e78
 @patch
 def _chat(self: QwenVLClient, messages: list, schema: Optional[dict] = None, **params) -> Reply:
     reply = self._run([self._call(messages, schema, **params)])[0]
@@ -458,12 +510,12 @@ def _chat(self: QwenVLClient, messages: list, schema: Optional[dict] = None, **p
 
 @patch
 def _chat_batch(self: QwenVLClient, batch: list, schemas: list, params: list) -> list:
-    calls, seen = [], {}
+    calls, seen = [], Counter()
     for m, schema, kw in zip(batch, schemas, params, strict=True):
         try: c = self._call(m, schema, **kw)
         except Exception as e: calls.append(e); continue
-        same = repr((c.prompt.ids, c.s, schema, [id(im) for im in c.prompt.images]))
-        if c.s.seed is not None: c.s = replace(c.s, seed=c.s.seed + seen.get(same, 0))
-        seen[same] = seen.get(same, 0) + 1
+        if c.s.seed is not None:
+            same = repr((self._key(c.prompt), c.prompt.ids, c.s, schema))
+            c.s, seen[same] = replace(c.s, seed=c.s.seed + seen[same]), seen[same] + 1
         calls.append(c)
     return self._run(calls)

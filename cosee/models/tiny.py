@@ -5,34 +5,37 @@
 # %% auto #0
 __all__ = ['SIZES', 'SPECIAL', 'TEMPLATE', 'random_tokenizer', 'random_processor', 'random_config', 'random_checkpoint']
 
-# %% ../../nbs/00a0_tiny.ipynb #8c39096b
+# %% ../../nbs/00a0_tiny.ipynb #1cc158f5
 import json
 from pathlib import Path
 
-# %% ../../nbs/00a0_tiny.ipynb #246760de
+# %% ../../nbs/00a0_tiny.ipynb #ec4a5344
 SIZES = {
     'test':  dict(hidden=128, layers=3, heads=4, kv_heads=1, head_dim=32, inner=256,
-                  vision=dict(hidden_size=64, depth=3, num_heads=2, intermediate_size=128, deepstack_visual_indexes=[0, 1, 2])),
+                  vision=dict(hidden_size=64, depth=3, num_heads=2, intermediate_size=128,
+                              deepstack_visual_indexes=[0, 1, 2])),
     'bench': dict(hidden=512, layers=8, heads=8, kv_heads=2, head_dim=64, inner=2048,
-                  vision=dict(hidden_size=192, depth=3, num_heads=3, intermediate_size=768, deepstack_visual_indexes=[0, 1, 2])),
+                  vision=dict(hidden_size=192, depth=3, num_heads=3, intermediate_size=768,
+                              deepstack_visual_indexes=[0, 1, 2])),
     '4b':    dict(hidden=2560, layers=36, heads=32, kv_heads=8, head_dim=128, inner=9728, vocab_size=151936,
                   vision=dict(hidden_size=1024, depth=24, num_heads=16, intermediate_size=4096,
                               deepstack_visual_indexes=[5, 11, 17])),
 }
 
-# %% ../../nbs/00a0_tiny.ipynb #3b19602c
-SPECIAL = ['<|endoftext|>', '<|im_start|>', '<|im_end|>', '<|object_ref_start|>', '<|object_ref_end|>', '<|box_start|>',
-           '<|box_end|>', '<|quad_start|>', '<|quad_end|>', '<|vision_start|>', '<|vision_end|>', '<|vision_pad|>',
-           '<|image_pad|>', '<|video_pad|>']
+# %% ../../nbs/00a0_tiny.ipynb #4bbd6cdb
+SPECIAL = ['<|endoftext|>', '<|im_start|>', '<|im_end|>', '<|object_ref_start|>', '<|object_ref_end|>',
+           '<|box_start|>', '<|box_end|>', '<|quad_start|>', '<|quad_end|>', '<|vision_start|>', '<|vision_end|>',
+           '<|vision_pad|>', '<|image_pad|>', '<|video_pad|>']
 
 _CORPUS = '''What is the total amount on the invoice? Which page has the table of the quarterly sales report?
-Question: the answer is on page 1. Page 2: Page 3: Shared board (summary): [Page 1] - (#3, scanner, step 1) Title: "Report"
-{"action": "INSPECT", "content": "the total of the invoice", "view": {"page": 1, "bbox_2d": [120, 80, 900, 240]}, "tags": ["total"]}
-{"action": "HYPOTHESIZE", "answer": "not answerable", "confidence": 0.9, "supporting_cells": [1, 2], "target_cell_id": 7}
-{"action": "REVISE", "description": "the number in the last row of the table"} {"action": "LINK", "content": "see also page 2"}
-user assistant You are the scanner. You are the detail reader. You are the cross-checker. Reply with one JSON object.'''
+Question: the answer is on page 1. Page 2: Page 3: Shared board (summary):
+[Page 1] - (#3, scanner, step 1) Title: "Report" {"action": "INSPECT", "content": "the total of the invoice",
+"view": {"page": 1, "bbox_2d": [120, 80, 900, 240]}, "tags": ["total"]} {"action": "HYPOTHESIZE", "confidence": 0.9,
+"answer": "not answerable", "supporting_cells": [1, 2], "target_cell_id": 7} {"action": "REVISE", "description":
+"the number in the last row of the table"} {"action": "LINK", "content": "see also page 2"} user assistant
+You are the scanner. You are the detail reader. You are the cross-checker. Reply with one JSON object.'''
 
-# %% ../../nbs/00a0_tiny.ipynb #7fa67f38
+# %% ../../nbs/00a0_tiny.ipynb #4d05ac25
 def random_tokenizer(
     vocab_size: int = 640 # tokens without the special ones; at least 256
 ):                        # a `Qwen2Tokenizer`
@@ -48,7 +51,7 @@ def random_tokenizer(
     tok.add_special_tokens({'additional_special_tokens': SPECIAL})
     return tok
 
-# %% ../../nbs/00a0_tiny.ipynb #0a0adee2
+# %% ../../nbs/00a0_tiny.ipynb #f2869ee4
 TEMPLATE = """{%- for m in messages -%}
 {{- '<|im_start|>' + m['role'] + '\n' -}}
 {%- if m['content'] is string -%}{{- m['content'] -}}
@@ -65,10 +68,10 @@ def random_processor():
     from transformers import Qwen2VLImageProcessorPil, Qwen3VLProcessor, Qwen3VLVideoProcessor
     half = dict(image_mean=[0.5] * 3, image_std=[0.5] * 3, patch_size=16, temporal_patch_size=2, merge_size=2)
     limits = dict(shortest_edge=65536, longest_edge=16777216)
-    return Qwen3VLProcessor(image_processor=Qwen2VLImageProcessorPil(size=limits, **half), tokenizer=random_tokenizer(),
-                            video_processor=Qwen3VLVideoProcessor(), chat_template=TEMPLATE)
+    return Qwen3VLProcessor(image_processor=Qwen2VLImageProcessorPil(size=limits, **half), chat_template=TEMPLATE,
+                            video_processor=Qwen3VLVideoProcessor(), tokenizer=random_tokenizer())
 
-# %% ../../nbs/00a0_tiny.ipynb #22409516
+# %% ../../nbs/00a0_tiny.ipynb #b93226be
 def random_config(
     size: str = 'test', # a name in `SIZES`
     tok=None,           # tokenizer whose special tokens the model uses
@@ -83,11 +86,12 @@ def random_config(
                 intermediate_size=s['inner'], max_position_embeddings=262144, initializer_range=0.08,
                 rope_parameters=dict(rope_type='default', rope_theta=5e6, mrope_interleaved=True,
                                      mrope_section=[s['head_dim'] // 2 - 2 * sixth, sixth, sixth]))
-    return Qwen3VLConfig(text_config=text, vision_config=s['vision'] | dict(out_hidden_size=s['hidden'], initializer_range=0.08),
-                         image_token_id=token('image_pad'), video_token_id=token('video_pad'), tie_word_embeddings=True,
+    vision = s['vision'] | dict(out_hidden_size=s['hidden'], initializer_range=0.08)
+    return Qwen3VLConfig(text_config=text, vision_config=vision, tie_word_embeddings=True,
+                         image_token_id=token('image_pad'), video_token_id=token('video_pad'),
                          vision_start_token_id=token('vision_start'), vision_end_token_id=token('vision_end'))
 
-# %% ../../nbs/00a0_tiny.ipynb #1435557f
+# %% ../../nbs/00a0_tiny.ipynb #2e83e154
 def random_checkpoint(
     folder,              # where to write; made if absent
     size: str = 'test',  # 'test' (about 1 M parameters), 'bench' (about 37 M) or '4b'
