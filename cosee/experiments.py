@@ -367,7 +367,7 @@ def jobs_of(
         due = [(m, _pending(start_record(config, m, i, s), done.get((sample_id(s, i), m.name)), retry_failed)) for m in methods]
         if any(a for _, a in due): yield Job(i, s, [(m, a) for m, a in due if a])
 
-# %% ../nbs/07_experiments.ipynb #9d1f8c7e
+# %% ../nbs/07_experiments.ipynb #282ad8e9
 def run_here(
     config: RunConfig,   # the run
     jobs: Iterable,      # of `Job`
@@ -383,9 +383,14 @@ def run_here(
     with ThreadPoolExecutor(in_flight) as pool:
         waiting = set()
         for m, i, s, a in tasks:
-            waiting.add(pool.submit(answer_one, config, m, i, s, client, None, a))
+            waiting.add(pool.submit(answer_one, config, m, i, _opened(s), client, None, a))
             if len(waiting) >= 2 * in_flight: yield from _ready(waiting)
         while waiting: yield from _ready(waiting)
+
+def _opened(sample: dict) -> dict:
+    "The sample with its pages opened here: drawing PDFs is not safe in threads"
+    try: return {**sample, 'images': list(sample['images'])}
+    except Exception: return sample   # raises again where it becomes a record
 
 def _ready(waiting: set) -> list:
     "Records of what is done; waits for one at least"
