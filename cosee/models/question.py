@@ -49,7 +49,7 @@ def stem(
     word = re.sub(r'([b-df-hj-np-tv-z])\1$', r'\1', word)
     return word[:-1] if len(word) > 3 and word[-1] in 'ey' else word
 
-# %% ../../nbs/00g_question.ipynb #82466988
+# %% ../../nbs/00g_question.ipynb #c07ef2e0
 LEXICON = '''
 total; amount due; total due; balance due; grand total; amount payable; total payable; sum; altogether; overall; in all; to pay; to be paid; must be paid; need to pay; owed; owe; outstanding; payable; full amount; invoice total; total amount; final amount; total to pay; please pay; balance
 net; before tax; subtotal; sub total; excluding tax; net amount; excl vat; without tax; goods value
@@ -283,6 +283,169 @@ payment method; method of payment; paid by; way of paying; how is it paid; mode 
 shipping cost; shipping costs; postage; carriage; freight; delivery charge; transport cost; cost of sending; sending; haulage
 rebate; discount; reduction; deducted; taken off; allowance; off; cheaper; knocked off; saved; price reduction
 bank; swift; bic; swift code; bank code; sort code; routing number
+absence rate; sick leave; sickness rate; ill; at home in bed; illness; off sick; sickness; absent; sick days; missing work; days missed
+cost per lead; acquisition cost; win one customer; one new buyer; new buyer; new client; win a client; gain one customer; attract; win over
+agreement number; contract number; agreement no; contract no; arrangement numbered; arrangement; deal number; contract id; contract reference; file number; under which number
+application number; case number; request; request numbered; file reference; application id; petition; registration number; case id; ticket number
+line total; amount; total price; come to; comes to; charged altogether; position; item total; row total; extended price; total for; cost together
+approved by; approver; go ahead; said yes; authorised by; authorized by; released by; signed off by; gave permission; agreed to; green light; consent; okayed; cleared; ok by
+auditor; audited by; looked over the accounts; checked the books; audit; books; accountant; examined the accounts; certified by
+average order value; average deal size; usual customer; usual order; deal; average sale; worth; one sale; typical sale; average purchase; customer spend; customer spends; basket; one order
+bicycle ticket; bicycle supplement; bike; bicycle; two wheels; cycle; bikes; bicycles; cyclist
+budget; approved budget; may spend; money does; financial frame; may use; may be used; project budget; spend; has to spend; available money; funds; at its disposal
+growth rate; change; go up; went up; bigger; get bigger; business get bigger; grew by; growth; rise; increase
+charge; fee; paid for; price; costs; rate; what does it cost; must one pay; be paid for; expensive; dear; cheap
+checked by; verified by; made sure; went over; reviewed by; proof read; verified; confirmed by; second reader; looked it over; is right; correct
+children; number of children; kids; offspring; sons; daughters; sons and daughters; dependants; dependents
+customer churn; churn rate; churn; leaves; walk away; walks away; lost customers; customers lost; customers leave; quit; cancel their; turn their back; go elsewhere; run away
+citizenship; nationality; passport; belong to; belongs to; country does the person; citizen of; national; which country; homeland; state does
+client; customer; receives the service; orders the work; ordering side; ordering party; commissioning; commissioned; orders; buys; pays for the work; receiver; principal
+contractor; supplier; provider; service provider; carries out; carries out the work; does the work; performs; executes; other side; provides the service; delivers the service; works for the client; hired
+commencement date; effective date; start date; binding; count; become binding; agreement begin; begins; comes into force; applies from; gets going; from which day; from when; sets in; takes effect; live
+end date; expiry date; run out; runs out; bound; parties bound; until when; comes to an end; valid to; valid until; last valid; hold; stops; stop; over; expires; terminates; is finished; ends
+minimum term; minimum duration; bound at least; at least; initial term; contract term; term; fixed term; locked in; must stay; shortest; least time; minimum period; duration
+communication; interface; exchange signals; signals; talk; talks; data exchange; connected; connection; bus; port; joined; computer; protocol; hooked up; digital interface; interfaces
+completed within; deadline; time limit; must be finished; finished; how quickly; may take; long may; turnaround; latest; done within; time allowed; to be done; ready within
+classification; confidentiality; confidentiality level; may see; by its marking; marking; secret; who may read; secrecy level; audience; may read; allowed to see
+confidentiality period; secrecy period; secrets; secrets be kept; nobody talk; kept secret; secrecy; silent; silence; keep quiet; not to tell; disclosed; non disclosure
+contact person; your contact; contact; answers questions; ask about; whom can I ask; turn to; talk to; person to ask; help with; queries to; questions about; person to talk
+contract value; total price; all of it; whole arrangement; worth; arrangement worth; total value; altogether; contract sum; overall value; price in all; total cost
+cost centre; cost center; expenses booked; in the accounts; booked to; charged to; account code; booking; which account; accounting unit; go in the books; budget code
+country of origin; made in; manufactured in; built; which land; come from; comes from; origin; produced in; from where; where was it built; provenance; assembled
+current employer; employer; pays the salary; person employed; employed; works for; firm; where does the person work; place of work; job at; salary; whom does the person work
+current status; status; stand; doing; state; how is; how far; where does; situation; stage; progress; phase; going
+customer id; customer number; customer no; client number; account no; identifies the buyer; buyer registered; registered with the seller; buyer in the books; number of the customer; client id
+hotline; customer hotline; information line; service number; passengers call; number answers; helpline; info line; answers questions; for questions; call for information; phone for help; enquiries; service line; help line
+customer satisfaction; pleased; satisfied; happy; share of buyers; content; satisfaction rate; buyers pleased; like it
+data protection officer; watches over; personal information; privacy officer; privacy; guards; data protection; personal data; looks after data; protects data
+data sheet number; sheet no; sheet number; paper bear; paper; leaf numbered; leaf; document no; datasheet no; number of this sheet
+date of application; application date; handed in; apply; person apply; filed; request made; submitted on; date of request; application made
+date of birth; born on; birth date; come into the world; came into the world; born; birthday; birth; which day was
+place of birth; birthplace; born in; where was the person born; come into the world; town of birth; came into the world
+invoice date; date of invoice; billing date; made out; bill made out; bill was; date of the bill; date on the bill; written; bill date; billed on; issued on; drawn up
+date of issue; issue date; text finished; finished; published; date of report; report date; published on; came out; publication; appeared; appear; issued; released on
+meeting date; date of meeting; come together; people come; audience meet; meet; meets; gathering; event date; date of presentation; takes place; presented on; held on
+due date; payment due; bill be settled; settled; pay by; payment date; payable by; must be paid by; by when; latest payment; deadline for payment; money due; last day to pay; time for payment; pay until
+default interest; late interest; being late; percent does being late; late payment; interest on arrears; paying late; late payer; interest rate; delay cost; overdue
+delivery date; date of delivery; goods arrive; handed over; goods come; delivered on; shipping date; arrival of goods; dispatched; delivered; came; when did the goods
+delivery note; slip; accompanying slip; slip came along; dispatch note; packing slip; delivery slip; note number; delivery document; goods came with
+delivery terms; incoterms; trade clause; pays the freight; terms of delivery; shipping terms; delivery clause; who pays; incoterm
+department; responsible department; part of the firm; inside the firm; looks after; which part; business unit; organisational unit; which unit; section; desk
+division; team; part of the firm; in the organisation; organisation; department; business area; working for; unit of; where in
+departure; departs; dep; set off; sets off; go; leave; starts; pulls out; drive off; rolls out; goes off; start its; set out
+arrival; arrives; arr; there; reach; reach its end; arrive; get there; gets there; in town; end; pulls in; comes in; due at
+destination; to; end; go; goes; town does; where does; bound for; terminates; final station; heads for; terminus; travel to; brings one; run to; towards
+designation; description; part name; item name; sort of thing; called; what is; thing; name; kind of; product name; denomination; which thing; stands for
+direct phone; phone; phone number; telephone; extension; call; dial; ring; number can one; reached; by phone; speak to; at which number; tel no; mobile number; contact number
+discount; rebate; off; buyer get; taken off; price reduction; reduction; percent off; saved; less; deduction; buyer saves; lower
+version; document version; text state; renewed; by its mark; mark; state of the text; revision; rev; which version; issue number; edition; changed how often; which state
+no service on; does not run on; out of service; nothing; wait in vain; in vain; no trains; no buses; not running; days off; runs not; not operate; no departures
+duration of stay; length of stay; leave asked; how long; stay; remain; days asked; time is leave; stays; time in the country; planned stay; days of stay
+email; email address; e mail; electronic message; reached online; online; send; message; mail; write; written to; electronically; post box; mailbox; internet
+available from; earliest start date; earliest start; how soon; take up the post; take up; person begin; free from; can begin; start work; join; ready to start; begin work; possible start
+emergency contact; person to notify; accident; rung; told; something happens; happens; notify in emergency; in case of; be told; be rung; informed; next of kin; closest relative; called in an emergency
+employees; staff members; number of employees; staff; crew; people work; work in; people employed; how many people; headcount; persons work; working there; how many work; personnel; workforce
+full time staff; permanent staff; steady job; steady; how big; permanent employees; fixed staff; regular staff; core staff; long term staff; tenured; posts filled
+energy use; energy used; energy consumption; current was needed; amount of electricity; electricity; current; power consumed; electricity used; energy needed; went in; electric
+expected lifetime; service life; last; worn out; life expectancy; lifespan; endure; endures; hold out; operating life; breaks down; use it for; how long will
+family status; marital status; married; spouse; civil status; single; wife; husband; wed; partner; living with
+family ticket; group ticket; family; several people; together pay; group; for a family; parents and children; group fare; small group; together
+fine without ticket; penalty fare; fare dodgers; fare dodger; riding without; no ticket; without a ticket; caught; dodging; not paying; cheat; black riders
+first departure; first service; first train; in the morning; how early; early; first bus; earliest; morning; starts in the morning; start running; begin in the morning
+last departure; last service; last train; in the evening; how late; late; last bus; latest; evening; stops in the evening; stop running; at night
+first language; mother tongue; native language; grow up speaking; most at home; language is; speak at home; speaks; spoken at home; childhood; language; learned first
+flow rate; maximum flow; flow; liquid; passes; run through; litres a minute; throughput; gallons; flows; water passes; pump; pumps
+freight; shipping costs; shipping; send the goods; transport; postage; delivery costs; cost to send; delivery charge; carriage; charged for transport; sending; bring the goods; shipping fee
+frequency; interval; every; wait for the following; wait; one come; how often; following; cycle; headway; minutes between; apart; spacing; next one; runs every; time between
+how often; schedule; frequency; at what times; how frequently; frequently; interval; rhythm; carried out; done; times; cycle; regularly; recurrence
+gross total; total amount due; total; grand total; amount due; pay in the end; in the end; paid altogether; altogether; whole sum; to pay; final amount; all in; buyer have to pay; final sum; everything
+net total; subtotal; net amount; without tax; before vat; before tax; vat is added; tax is added; excluding vat; net; not counting tax; taxes excluded; leaving out tax
+tax; vat amount; vat; sales tax; revenue office; to the state; state; treasury; tax office; goes to the state; taxman; government; goes to the revenue
+head; manager; lead; runs; in charge of; responsible; leader; leads; chief; charge; head of; directs; steers; at the top; boss; project head; heads up
+headquarters; head office; management sit; management; main office; seat; based; company seat; registered office; where is the company; central office; home of the firm
+home address; permanent address; address; live; letter reach; letter; home; lives; residence; resides; residential address; dwell; where would; post reach; domicile
+home office; based in; city does; sit; work; where does; workplace; office; location; site; sits; works from; place of work; desk; seated; stationed
+in stock; on hand; stock; are there; left; available; quantity in stock; pieces left; are left; how many of; in the store; there; still there; stored
+input power; rated power; power; watts; watt; power consumption; power rating; wattage; energy does; electrical power; how much power; draw; consume
+insurance number; social security number; insured; insurance call; national insurance number; under which number; ssn; insurance no; social insurance; person insured
+invoice number; invoice no; bill numbered; bill issued; number was this bill; bill number; number of the bill; bill reference; this bill; document no; invoice id
+jurisdiction; place of jurisdiction; trial; trial be held; court; courts; legal venue; disputes; lawsuit; sue; sued; judge; dispute be heard; tried; court case; be heard
+length; long is; how long is the device; overall length; long is the; extends; from end to end; front to back
+width; overall width; broad; sideways; room does; take sideways; wide; how wide; from side to side; across; breadth
+height; overall height; tall; high; upwards; how tall; how high; top to bottom; stands how high
+weight; net mass; mass; heavy; scales show; scales; weigh; weighs; net weight; how heavy; on the scales; kilos; put on scales
+liability cap; limit of liability; liability limit; claimed at most; claimed; make good; up to which sum; maximum liability; damages at most; at most; most one can claim; liable for; highest compensation; claim
+line; line number; route; connection numbered; which connection; connection; route number; number of the line; service number; bus number; line no
+list price; recommended price; retail price; cost; pay for; rrp; sales price; selling price; how much must; shop price; price tag; catalogue price
+lost and found; lost property office; lost property; forgotten umbrellas; forgotten; umbrellas; left behind; lost things; lost items; found objects; lose something; left on the train; forgotten things
+main risk; biggest risk; go wrong; feared; danger; danger is feared; greatest threat; what could; threatens; worst; most feared; worry about; fear
+market share; piece; rivals; against rivals; share of the market; part of the market; competitors; competition; their piece; slice; market position
+max speed; speed; rated speed; maximum speed; turn; turns; go; quickly; turns a minute; rotates; fast; how fast; spin; spins; revolutions per minute
+method of payment; payment method; money get across; get across; bill be paid; way does the money; paid how; pay by; way of payment; form of payment; means of payment; how is it paid; settle
+minimum stock; reorder level; low may; fall; bought again; be bought; reorder point; reordered; re ordered; least in stock; ordered again; order more; refilled; new ones; restock; restocked
+model; model number; type; version is described; called by its maker; maker; device called; product model; type designation; model name; described; which device; kind of device; model no
+monthly fee; monthly charge; owed each month; each month; month; fee per month; per month; every month; monthly rate; charged monthly; monthly price; a month
+monthly ticket; monthly pass; whole month; month ticket; for a month; travelling all month; thirty days; month card
+name of applicant; applicant; full name; applying; filled this in; filled; who is; applicant name; surname; person called; name of person; who wants; form filled; who filled
+next checkpoint; next milestone; coming step; coming; next goal; following; next step; upcoming; next date; step is; target to be reached; next stage; next deadline; near goal
+next review date; next review; looked at again; review date; again; revisit; reviewed again; next revision; checked again; renewed review; revised next
+noise level; sound pressure; sound; noise; loud; sound does it make; decibels; acoustic level; make; noisy; sound level; how quiet; racket; heard
+notes; remarks; special; know; should one know; what is special; particular; comments; hints; note; remark; extra information; observe; bear in mind; worth noting
+notice period; period of notice; warning; be ended; early must one; wants to leave; termination; notice; terminate; give notice; end it; get out; leave the contract; ended; warned; say that
+occupation; profession; job; work does the person; do for a living; living; trade; earn a living; line of work; works as; employment; what does the person do; by trade
+open positions; vacancies; missing; look for; looks for; people does; open posts; posts; to be filled; jobs; unfilled; wanted; needed; free jobs; searching; seek
+operated by; operator; drives; runs the vehicles; vehicles; firm drives; carrier; transport company; runs; run by; bus company; railway company; company runs; behind the wheel
+operating expenses; operating costs; day to day business; keep things going; running; running costs; expenditure; day to day; costs; things going; upkeep; overhead; spent on running
+operating temperature; temperature range; ambient temperature; climate does; warm or cold; warm; cold; degrees; temperature; hot or cold; heat; around it; surrounding; weather
+product owner; owner; decides; decides what; built; product answer; answers for; says what; in charge of the product; final say; whom does the product; owns
+purchase order; po number; order number; order of the buyer; buyer number; order no; customer order; your order; order reference; buyer's order; number the order; ordered under; po
+payroll; wages; salaries; earn together; spent on salaries; people of; wage costs; wage bill; staff costs; personnel expenses; pay of; paid out; together earn; salary costs; cost of staff
+penalty; contract penalty; breaking a promise; breaking; breach; promise; contractual penalty; break; broken; fine; violation; breaks; not kept; punished; sanction
+person responsible; responsible; takes care; looks after; in charge; care of; responsible person; cares for; handles; who does; assigned to; deals with; accountable
+pilot sites; test sites; sites; spots; tried out; places is it tried; take part in the trial; trial; places; locations; pilot; tried; many places; try
+platform; track; gate; bay; stop; from where; in the station; station; where does one board; stand; wait; rails; which platform; leave from; board
+prepared by; author; written by; wrote; whose work; work is this; writer; editor; text; this; put together; drawn up by; behind this; made this; pen; compiled
+price each; unit price; price per piece; single; dear; one; price per unit; cost each; per piece; price; for one; each cost; a single; apiece; individual price; how dear
+purchase price; unit cost; paid for one; buy; to buy; cost price; buying price; bought for; buying; purchase cost; procurement; what was paid; price to buy
+profit after tax; net profit; left over; gain; company gain; after tax; net income; in the end; bottom line; earnings; remained; kept; stayed with; surplus; made after tax
+project lead; project manager; project leader; runs the project; lead; leads the project; head of project; manages the project; in charge of the project; steers the project
+protection class; ip rating; ingress protection; dust; water; dust and water; keep out; tight; degree of protection; waterproof; dustproof; splash; rain; sealed; protected against
+qty; quantity; number; many; bought; taken; pieces; ordered; how often; how many of; were bought; units ordered; amount; many of the; sold
+rated torque; torque; twist; twisting; strength; twisting strength; strongly; turning force; max torque; rotational force; wrench
+reaction time; response time; help come; help; act on a fault; fault; quickly must; react; after how long; respond; attend; somebody act; reply time; intervention; act; come
+reason for visit; purpose of stay; purpose; coming for; why does; come; visit; reason; purpose of visit; what is the person; stay for; occasion; wants here; motive
+report number; report no; text filed; text numbered; filed; numbered; report id; reference number; document id; number of this report; under which number is this text
+revenue; sales; turnover; take in; took in; income; money did; money come in; company take; earned; come in; earnings; proceeds; brought in
+safety incidents; incidents; accidents; went wrong; go wrong on site; times did something; on site; injuries; mishaps; something go wrong; hurt; accidents at work
+savings; cheaper; cheaper will; will it be; saved; save; cost reduction; cost savings; cut in costs; less expensive; saving
+signed for the client; signatory for the client; signed for the contractor; acts for; acts; side; ordering side; on behalf; signatory; signature; put their name; signs for; signed; represents; represent; stands for
+single ticket; one ride; ride cost; once; go there once; single; one way; single fare; ride; one trip; single journey; single trip; ticket price; one journey
+shelf; bin; find; kept; where do I find; location; storage; rack; lies; bay; stored; storage location; compartment; store; put; aisle; sits
+speaker; presenter; presented by; front of the audience; stands in front; talks; speaks; presenting; on stage; audience; gives the talk; held by; stage; lecture
+start; start date; begin; set going; began; going; started; kicked off; launch; first day; beginning; started on; got going; get going
+step free boarding; step free access; stairs; without stairs; people on wheels; wheels; board; get in; wheelchair; barrier free; wheelchair access; steps; prams; able to board
+supply voltage; rated voltage; voltage; socket; socket deliver; volts; mains; power supply; wall; plugged; electrical supply; outlet; deliver; plug
+team size; team members; group; large is the group; persons take part; take part; members; people in the team; how large; size of the team; persons; work on it; belong
+terms of payment; payment terms; buyer have to pay; how long does the buyer; payment conditions; pay within; time to pay; how long; credit period; payment period
+units shipped; units sold; shipped; quantity went out; went out; pieces sold; delivered units; sold units; items sold; left the factory; sold; goods went; sent out
+vat id; vat registration; tax number; vat number; tax office; registered for tax; seller's number; seller registered; vat no; tax id; for tax; fiscal; tax registration
+valid to; valid until; plan hold; plan stop; up to which day; until; validity; runs until; expires; plan end; last day; this plan; hold until
+valid from; effective from; from which day; plan hold; plan start; starts; begins; as of; applies from; first day; in force from; this plan; since
+warranty; warranty period; guarantee; maker repair; repair; free; covered; breaks; repair it free; guarantee period; covered if; broken; breaks down; maker repairs; fix; replaced; defect
+working pressure; maximum pressure; max pressure; pressure; bar; bar may; how many bar; pressure does; bear; psi; withstand; pressurised; how much pressure; high pressure
+yearly salary; annual income; annual salary; twelve months; earn; make a year; person make; person earn; income; salary per year; gross pay; paid a year; yearly income; per annum; brings home
+carbon emissions; co2 emissions; emissions; climate; harm; harm was done; co2; carbon; greenhouse gas; greenhouse gases; carbon dioxide; warming; footprint; tonnes
+availability; uptime; reliably; reliable; run; up and running; up time; ready; does it run; works; how reliably; in operation; usable
+launch date; release date; launch; start for the public; public; go live; comes out; on the market; available to; for the public; market entry; opening; unveiled; rolled out
+completion; progress; complete; how far; done; percent done; degree of completion; finished so far; along; ready; achieved
+day pass; day ticket; all day; morning to night; riding; riding from; whole day; one day; travel all day; day card; from morning; ticket for a day
+pages; number of pages; how thick; sheets; page count
+accuracy; precision; exactly; precisely; exact; measure; error; how exact; how precisely; off; deviation; tolerance; wrong; true
+housing; housing material; case; made of; shell; material; outside; body; casing; cover; stuff; consists
+power consumption; power; electricity; draws; takes; watts; uses; needs; consumes; energy; power use; swallow; eat
+interest rate; interest; percent; rate; yearly interest
+shareholders; investors; dividend; payout; paid out; per share
+insurance; cover; insured; sum insured; covered; insurance sum; policy; insurance amount; protection
 '''
 
 # %% ../../nbs/00g_question.ipynb #4c6f4241
