@@ -83,9 +83,10 @@ def relink(text, at, names, known, home):
     return re.sub(page, relative, text)
 
 
-def unlink_code(text):
-    "nbdev links names in the comments of a signature too, where a link shows as its source: take it out."
-    return re.sub(r"^```.*?^```", lambda m: re.sub(r"\[(`[^`]+`)\]\([^)]+\)", r"\1", m[0]), text, flags=re.M | re.S)
+def mended(text):
+    "Markdown of nbdev where it shows wrongly: links inside code blocks, names like `__str__` in headings."
+    text = re.sub(r"^```.*?^```", lambda m: re.sub(r"\[(`[^`]+`)\]\([^)]+\)", r"\1", m[0]), text, flags=re.M | re.S)
+    return re.sub(r"^### [\w.]+$", lambda m: m[0].replace("_", r"\_"), text, flags=re.M)
 
 
 def rename(tree):
@@ -98,7 +99,7 @@ def rename(tree):
     for path, nb in pages.items():
         for cell in nb["cells"]:
             for holder, key in texts(cell):
-                holder[key] = relink(unlink_code(joined(holder[key])), path, names, known, home)
+                holder[key] = relink(mended(joined(holder[key])), path, names, known, home)
         (tree / path).unlink()
         (tree / names[path.as_posix()]).write_text(json.dumps(nb), encoding="utf-8")
     for config in (tree / "_quarto.yml", tree / "sidebar.yml"):
