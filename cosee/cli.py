@@ -369,7 +369,13 @@ _DEMO_EXAMPLES = '''examples:
 
 COMMANDS = dict(demo=(_demo_args, demo, _DEMO_EXAMPLES), ask=(_ask_args, ask, _ASK_EXAMPLES))
 
-# %% ../nbs/12_cli.ipynb #7a4d7cee
+# %% ../nbs/12_cli.ipynb #f138b18c
+def _commands() -> dict:
+    "Every command, those of other modules too"
+    from cosee.run_cli import RUN_COMMANDS
+    return {**COMMANDS, **RUN_COMMANDS}
+
+# %% ../nbs/12_cli.ipynb #ab2ab4cb
 def _parser() -> argparse.ArgumentParser:
     "The whole command line"
     from cosee import __version__
@@ -378,14 +384,14 @@ def _parser() -> argparse.ArgumentParser:
                                 epilog='`cosee COMMAND --help` says all about a command.\n\n' + _CODES, **style)
     p.add_argument('--version', action='version', version=f'cosee {__version__}')
     subs = p.add_subparsers(dest='command', metavar='COMMAND', title='commands')
-    for name, (add, run, examples) in COMMANDS.items():
+    for name, (add, run, examples) in _commands().items():
         sentence = run.__doc__[0].upper() + run.__doc__[1:] + '.'
         sub = subs.add_parser(name, help=run.__doc__, description=sentence, epilog=examples, **style)
         add(sub)
         sub.set_defaults(run=run)
     return p
 
-# %% ../nbs/12_cli.ipynb #f0cf3bb7
+# %% ../nbs/12_cli.ipynb #8074f762
 def _run(args) -> int:
     "Run the command; every exception becomes a line and a code"
     try:
@@ -401,7 +407,7 @@ def _run(args) -> int:
         print(f'cosee: {one_line(text)}', file=sys.stderr)
         return code
 
-# %% ../nbs/12_cli.ipynb #f2f31f3c
+# %% ../nbs/12_cli.ipynb #aa9ca371
 def _verdict(e: BaseException) -> tuple:
     "Exit code and message of an exception"
     if isinstance(e, Stop): return e.code, str(e)
@@ -409,7 +415,7 @@ def _verdict(e: BaseException) -> tuple:
     if isinstance(e, MemoryError): return FAILED, 'out of memory; try fewer pages, a lower --dpi or --load-in-4bit'
     return FAILED, f'{type(e).__name__}: {e} (--debug shows where)'
 
-# %% ../nbs/12_cli.ipynb #3264d16d
+# %% ../nbs/12_cli.ipynb #abcfeeac
 def main(
     argv: Optional[list] = None # arguments without the program's name; None: those of the process
 ) -> int:                       # exit code

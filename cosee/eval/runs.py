@@ -319,7 +319,7 @@ def export(self: Run,
     else: raise ValueError(f'{path.name}: write .csv, .parquet or .jsonl')
     return path
 
-# %% ../../nbs/06a_runs.ipynb #f9df34bd
+# %% ../../nbs/06a_runs.ipynb #07d35dbc
 @patch
 def predictions(self: Run,
     method: str # one of the run's
@@ -328,8 +328,8 @@ def predictions(self: Run,
     rows = [r for r in self if r['method'] == method]
     if not rows: raise RunError(f"{self.folder}: no record of {method!r}; it has {', '.join(self.methods)}")
     pages = lambda r: list(dict.fromkeys(e['page'] for e in r.get('evidence') or []))
-    return [dict(id=r['sample'], answer=r.get('answer') or '', page=r.get('page'), evidence_pages=pages(r),
-                 confidence=r.get('confidence')) for r in rows]
+    return [dict(id=r['sample'], answer=r.get('answer') or '', evidence_pages=pages(r),
+                 **{k: r[k] for k in ('page', 'confidence') if r.get(k) is not None}) for r in rows]
 
 # %% ../../nbs/06a_runs.ipynb #0cd4bdf4
 class Transcript(list):
