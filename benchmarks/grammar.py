@@ -4,10 +4,10 @@
     python benchmarks/grammar.py --tokenizer Qwen/Qwen3-VL-4B-Instruct   any tokenizer of transformers, name or folder
     python benchmarks/grammar.py --runs 600 --json            one JSON object a line
 
-Each output is drawn at temperature 1 with a budget of 16 to 256 tokens (from the schema's shortest instance, where that is
-longer). Every tenth output comes from a model that is stuck: the same logits at every step. An output counts as valid if
-Python's json reads it strictly (no NaN, no Infinity) and jsonschema validates it against the schema *as given*.
-Times are CPU milliseconds on one thread.
+Each output is drawn at temperature 1 with a budget of 16 to 256 tokens (from the schema's shortest instance, where
+that is longer). Every tenth output comes from a model that is stuck: the same logits at every step. An output counts
+as valid if Python's json reads it strictly (no NaN, no Infinity) and jsonschema validates it against the schema *as
+given*. Times are CPU milliseconds on one thread: mask_ms of a mask, state_ms of all else that a pass costs.
 """
 import argparse, json, random, sys, time
 from collections import defaultdict
@@ -25,16 +25,19 @@ def general_schemas() -> dict:
              obj(['kind', 'points'], kind={'const': 'polygon'}, points=dict(type='array', minItems=3, items=dict(
                  type='array', items=dict(type='number', minimum=0, maximum=1), minItems=2, maxItems=2)))]
     return dict(
-        note=obj(['kind', 'text'], kind={'enum': ['figure', 'table']}, text=text, page=dict(whole, minimum=1, maximum=20),
-                 tags=dict(type='array', items=dict(text, maxLength=20))),
-        nested=obj(['a'], a=obj(['b'], b=obj(['c'], c=obj(['d'], d=text)))), optional=obj(**{k: part for k in 'abcdef'}),
-        enum={'enum': ['yes', 'no', 1, None, {'why': 'a\nb'}]}, const=obj(['v'], v={'const': [1, 'é', {'deep': True}]}),
+        note=obj(['kind', 'text'], kind={'enum': ['figure', 'table']}, text=text,
+                 page=dict(whole, minimum=1, maximum=20), tags=dict(type='array', items=dict(text, maxLength=20))),
+        nested=obj(['a'], a=obj(['b'], b=obj(['c'], c=obj(['d'], d=text)))),
+        optional=obj(**{k: part for k in 'abcdef'}),
+        enum={'enum': ['yes', 'no', 1, None, {'why': 'a\nb'}]},
+        const=obj(['v'], v={'const': [1, 'é', {'deep': True}]}),
         any_of={'anyOf': [whole, text, {'type': 'null'}]}, one_of={'oneOf': shape}, tree=tree, anything={},
-        number=number, fraction=dict(number, exclusiveMinimum=0, exclusiveMaximum=1), multiple=dict(whole, multipleOf=7, minimum=10),
-        pattern=obj(['id', 'file'], id=dict(text, pattern=r'^[A-Z]{2}-\d{3}$'), file=dict(text, pattern=r'\.pdf$', maxLength=60),
-                    day=dict(text, format='date')),
-        mapping=dict(type='object', additionalProperties=number, minProperties=1), tuple=dict(
-            type='array', prefixItems=[{'type': 'boolean'}, text], items=False, minItems=2),
+        number=number, fraction=dict(number, exclusiveMinimum=0, exclusiveMaximum=1),
+        multiple=dict(whole, multipleOf=7, minimum=10),
+        pattern=obj(['id', 'file'], id=dict(text, pattern=r'^[A-Z]{2}-\d{3}$'),
+                    file=dict(text, pattern=r'\.pdf$', maxLength=60), day=dict(text, format='date')),
+        mapping=dict(type='object', additionalProperties=number, minProperties=1),
+        tuple=dict(type='array', prefixItems=[{'type': 'boolean'}, text], items=False, minItems=2),
         mixed=dict(type=['string', 'number', 'null', 'array'], items=whole, maxLength=12))
 
 def role_schemas() -> dict:
@@ -117,19 +120,28 @@ def measure(name: str, schema: dict, tok, runs: int, times: dict, seed: int) -> 
     from cosee.models.grammar import JsonGrammar
     start = time.thread_time()
     grammar = JsonGrammar(schema, tok)
-    out = dict(schema=name, compile_ms=(time.thread_time() - start) * 1e3, shortest=len(grammar.shortest), runs=runs, valid=0,
-               tokens=0, passes=0, closed=0, problems=[])
+    out = dict(schema=name, compile_ms=(time.thread_time() - start) * 1e3, shortest=len(grammar.shortest), runs=runs,
+               valid=0, tokens=0, passes=0, closed=0, problems=[])
     model, chance = RandomModel(seed), random.Random(seed)
     for t in times.values(): t.clear()
     for i in range(runs):
         budget = chance.randint(max(16, out['shortest']), max(256, out['shortest']))
         state, passes = write(grammar, model, budget, stuck=chance.randrange(24) if i % 10 == 9 else None)
         wrong = problem(state, schema, budget)
-        out['valid'] += not wrong; out['tokens'] += len(state.ids); out['passes'] += passes; out['closed'] += state.closed
+        done = dict(valid=not wrong, tokens=len(state.ids), passes=passes, closed=state.closed)
+        for key, value in done.items(): out[key] += value
         if wrong: out['problems'].append(f'{wrong}: {state.text[:200]}')
     mask, rest = sorted(times['mask']), sum(times['step']) - sum(times['mask']) - sum(times['pick'])
     n = max(1, len(mask))   # a constant needs no mask
     return out | dict(mask_ms=sum(mask) / n, mask_p99_ms=mask[int(n * .99)] if mask else 0., state_ms=rest / n)
+
+COLUMNS = ('schema', 'shortest', 'runs', 'valid', 'tokens', 'passes', 'closed', 'compile_ms', 'mask_ms', 'mask_p99_ms',
+           'state_ms')
+
+def row(r: dict) -> str:
+    "A line of the table"
+    show = lambda v: f'{v:.3g}' if isinstance(v, float) else f'{v:,}' if isinstance(v, int) else v
+    return '| ' + ' | '.join(show(r[k]) for k in COLUMNS) + ' |'
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -150,13 +162,12 @@ def main():
     times, schemas = defaultdict(list), role_schemas() | general_schemas()
     clocked(times, GrammarState, 'mask', 'step')
     clocked(times, RandomModel, 'pick')
-    head, rows = ('schema', 'shortest', 'runs', 'valid', 'tokens', 'passes', 'closed', 'compile_ms', 'mask_ms', 'mask_p99_ms', 'state_ms'), []
-    if not a.json: print('| ' + ' | '.join(head) + ' |\n' + '|---' * len(head) + '|')
+    rows = []
+    if not a.json: print('| ' + ' | '.join(COLUMNS) + ' |\n' + '|---' * len(COLUMNS) + '|')
     for i, (name, schema) in enumerate(schemas.items()):
         r = measure(name, schema, tok, a.runs // len(schemas) + (i < a.runs % len(schemas)), times, a.seed + i)
         rows.append(r)
-        print(json.dumps(r) if a.json else '| ' + ' | '.join(f'{r[k]:.3g}' if isinstance(r[k], float) else f'{r[k]:,}' if isinstance(r[k], int)
-              else r[k] for k in head) + ' |', flush=True)
+        print(json.dumps(r) if a.json else row(r), flush=True)
     valid, runs = sum(r['valid'] for r in rows), sum(r['runs'] for r in rows)
     print(f'# {valid:,} of {runs:,} outputs are valid', file=sys.stderr)
     for r in rows:
