@@ -1,0 +1,138 @@
+"""Servers on 127.0.0.1 that speak the wire format of a provider, and fail on demand.
+
+A `FakeServer` answers each POST as the next entry of its script says, and well once the script has run out.
+It keeps every request. Nothing sleeps: a slow answer waits for the server's end, a cut one closes the connection.
+"""
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+def openai(text, finish="stop", usage=True, refusal=None):
+    "A chat completion."
+    message = {"role": "assistant", "content": text, "refusal": refusal}
+    counts = {"prompt_tokens": 200, "completion_tokens": 7, "total_tokens": 207, "prompt_tokens_details": {"cached_tokens": 64}}
+    return {"id": "c", "object": "chat.completion", "created": 0, "model": "m", **({"usage": counts} if usage else {}),
+            "choices": [{"index": 0, "finish_reason": finish, "message": message}]}
+
+
+def anthropic(text, finish="end_turn", usage=True, refusal=None):
+    "A message."
+    content = [{"type": "text", "text": text}] if text is not None else []
+    counts = {"input_tokens": 136 if usage else 0, "cache_read_input_tokens": 64, "output_tokens": 7}
+    return {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": content, "usage": counts,
+            "stop_reason": "refusal" if refusal else "max_tokens" if finish == "length" else finish.replace("stop", "end_turn")}
+
+
+def google(text, finish="STOP", usage=True, refusal=None):
+    "The answer of generateContent."
+    finish = "SAFETY" if refusal else {"length": "MAX_TOKENS", "stop": "STOP"}.get(finish, finish)
+    counts = {"promptTokenCount": 200, "candidatesTokenCount": 7, "cachedContentTokenCount": 64}
+    parts = [{"text": text}] if text is not None else []
+    return {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": finish}],
+            **({"usageMetadata": counts} if usage else {})}
+
+
+WIRES = {"openai": openai, "anthropic": anthropic, "google": google}
+
+
+def asked(body):
+    "The text of a request, whichever wire it came by."
+    turns = body.get("messages") or body.get("contents")
+    parts = [p for t in turns for p in (t.get("parts") or t["content"] if not isinstance(t.get("content"), str) else [{"text": t["content"]}])]
+    return "\n".join(p["text"] for p in parts if "text" in p)
+
+
+class FakeServer(ThreadingHTTPServer):
+    "Use it as a context manager; `.url` is its address, `.requests` are dicts with path, headers, body."
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, wire="openai", script=(), answer=lambda body: "42"):
+        self.wire, self.script, self.answer = wire, list(script), answer
+        self.requests, self.in_flight, self.most_in_flight = [], 0, 0
+        self.lock, self.closing, self.gate = threading.Lock(), threading.Event(), None
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.base_url = self.url + ("/v1" if wire == "openai" else "")
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *exc):
+        self.closing.set()
+        self.shutdown()
+        self.server_close()
+
+    def handle_error(self, request, client_address):
+        "A client that went away is part of the test."
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def send(self, status, data, headers=None):
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(data)), **(headers or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self):
+        self.send(200, json.dumps({"object": "list", "data": [{"id": "m", "object": "model"}]}).encode())
+
+    def do_POST(self):
+        server = self.server
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with server.lock:
+            server.requests.append({"path": self.path, "headers": dict(self.headers), "body": body})
+            act = server.script.pop(0) if server.script else "ok"
+            server.in_flight += 1
+            server.most_in_flight = max(server.most_in_flight, server.in_flight)
+        try:
+            if server.gate is not None:
+                server.gate.wait(10)
+            self.act(act, body)
+        finally:
+            with server.lock:
+                server.in_flight -= 1
+
+    def act(self, act, body):
+        wire = WIRES[self.server.wire]
+        if callable(act):
+            act = act(body)
+        if isinstance(act, dict):
+            return self.send(200, json.dumps(act).encode())
+        if isinstance(act, tuple):
+            status, headers = act
+            error = {"error": {"message": f"planned status {status}", "type": "planned", "code": status, "status": "PLANNED"}}
+            return self.send(status, json.dumps(error).encode(), headers)
+        if act == "slow":
+            self.server.closing.wait(30)
+            self.close_connection = True
+            return None
+        if act == "cut":
+            self.close_connection = True
+            return self.connection.close()
+        if act == "torn":
+            self.send_response(200)
+            self.send_header("Content-Length", "5000")
+            self.end_headers()
+            self.wfile.write(b'{"id": "c", ')
+            self.close_connection = True
+            return None
+        if act == "garbage":
+            return self.send(200, b'{"id": "c", "choices": [}')
+        if act == "html":
+            return self.send(200, b"<html>gateway</html>", {"Content-Type": "text/html"})
+        if act == "hollow":
+            return self.send(200, b"{}")
+        texts = {"ok": self.server.answer(body), "empty": "", "none": None, "refusal": "I cannot help with that."}
+        refused = texts["refusal"] if act == "refusal" else None
+        text = None if refused and self.server.wire == "openai" else texts[act]
+        return self.send(200, json.dumps(wire(text, refusal=refused)).encode())
