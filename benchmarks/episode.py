@@ -113,9 +113,6 @@ def child(a):
     elif work == 'questions':
         batch = [prompts(client, pages, 1, 1, q)[0][0] for q in range(10)]
         run = lambda: ask(batch)
-    elif work == 'one call':
-        batch = prompts(client, pages, a['agents'], a['steps'])[-1][-1:]
-        run = lambda: ask(batch)
     elif work == 'actions':
         steps = prompts(client, pages, a['agents'], a['steps'])
         run = lambda: [ask(calls, schema=SCHEMA, max_new_tokens=256, temperature=1., seed=1) for calls in steps]
@@ -169,12 +166,11 @@ def agree(a, b):
 
 
 PLAN = {  # work: (pages, ways)
-    'episode': ((1, 4, 12, 20), ('plain', 'vision', 'turns', 'parallel')),
-    'episodes': ((12,), ('turns', 'parallel')),
     'samples': ((4,), ('plain', 'turns')),
-    'questions': ((12,), ('turns', 'parallel')),
+    'episode': ((12, 4, 1, 20), ('plain', 'vision', 'turns', 'parallel')),
+    'episodes': ((12,), ('turns', 'parallel')),
     'actions': ((4,), ('slow_forward', 'turns')),
-    'one call': ((4, 12), ('plain',)),
+    'questions': ((12,), ('turns', 'parallel')),
 }
 
 
@@ -188,7 +184,8 @@ def bench(args, model):
                 if args.ways and mode not in args.ways and mode != 'plain': continue
                 a = dict(work=work, mode=mode, pages=n, agents=args.agents, steps=args.steps, model=model, device=args.device,
                          threads=args.threads, new=args.new, plain_calls=args.plain_calls, episodes=10 if work == 'episodes' else 1)
-                runs = [measure(**a) for _ in range(args.repeat)]
+                once = args.quick and (n in (1, 20) or work in ('episodes', 'questions', 'actions'))
+                runs = [measure(**a) for _ in range(1 if once else args.repeat)]
                 yield row(a, runs, plain)
 
 
@@ -196,7 +193,7 @@ def row(a, runs, plain):
     "The median of the runs as a line of the table; `plain` remembers what plain calls cost"
     cpu, work, n = statistics.median(r['cpu_s'] for r in runs), a['work'], a['pages']
     out = dict(work=work, mode=a['mode'], pages=n, agents=a['agents'], steps=a['steps'], cpu_s=round(cpu, 2),
-               peak_mb=round(statistics.median(r['peak_mb'] for r in runs)), passes=runs[0]['passes'])
+               peak_mb=round(statistics.median(r['peak_mb'] for r in runs)), passes=runs[0]['passes'], runs=len(runs))
     if a['mode'] == 'plain': plain[work, n] = cpu, runs[0]['outs']
     if a['mode'] == 'plain' and 'shares' in runs[0]: out.update({k: round(v, 3) for k, v in runs[0]['shares'].items()})
     base, outs = plain.get((work, n)) or (None, {})
@@ -218,6 +215,7 @@ def main():
     p.add_argument('--threads', type=int, default=1)
     p.add_argument('--repeat', type=int, default=3, help='runs of which the median counts')
     p.add_argument('--plain-calls', type=int, default=0, help='compute so many plain calls of an episode instead of all')
+    p.add_argument('--quick', action='store_true', help='one run of what takes longest, and --plain-calls 3')
     p.add_argument('--agents', type=int, default=3)
     p.add_argument('--steps', type=int, default=3)
     p.add_argument('--new', type=int, default=NEW, help='tokens of a reply')
@@ -226,6 +224,7 @@ def main():
     p.add_argument('--ways', nargs='*')
     p.add_argument('--child', help=argparse.SUPPRESS)
     args = p.parse_args()
+    if args.quick: args.plain_calls = args.plain_calls or 3
     if args.child: return print(json.dumps(child(json.loads(args.child))))
     with tempfile.TemporaryDirectory() as folder:
         if not args.model:

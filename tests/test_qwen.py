@@ -52,7 +52,7 @@ def gap(plain, messages, tokens):
     x['input_ids'] = torch.cat([x['input_ids'], extra], 1)
     for k in ('attention_mask', 'mm_token_type_ids'):
         x[k] = torch.cat([x[k], torch.full_like(extra, k == 'attention_mask')], 1)
-    with torch.inference_mode(): logits = plain.model(**x).logits[0, -1]
+    with torch.no_grad(): logits = plain.model(**x).logits[0, -1]
     logits[list(set(tokens))] -= PENALTY
     best = logits.topk(2).values
     return float(best[0] - best[1])

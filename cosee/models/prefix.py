@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['ATTENTION', 'nbytes', 'Prefix', 'shared_length', 'best_tail', 'PrefixStore', 'TailLayer', 'PrefixCache', 'take_tail',
-           'shared_attention', 'prefix_attention', 'prefill', 'empty_prefix', 'forward']
+           'attention_parts', 'shared_attention', 'prefix_attention', 'prefill', 'empty_prefix', 'forward']
 
 # %% ../../nbs/00a1_prefix.ipynb #cf344076
 import threading
@@ -132,16 +132,17 @@ class PrefixCache(Cache):
     def update(self, key_states, value_states, layer_idx, *args, **kwargs):
         return self.layers[layer_idx].update(key_states, value_states, self.slots, self.room, self.width)
 
-# %% ../../nbs/00a1_prefix.ipynb #6faab363
+# %% ../../nbs/00a1_prefix.ipynb #62e7ab53
 @patch
 def aim(self: PrefixCache,
     slots # where the next tokens go, shape (rows, tokens); -1 is padding
-):        # which slots they may see, shape (rows, 1, tokens, slots)
+):        # what their attention adds: 0 for slots that they may see, else -inf; (rows, 1, tokens, slots)
     "Place the tokens of the next forward pass and give it its mask."
     self.width = int(slots.max()) + 1
     if self.width >= self.room: self.room = max(64, 2 * self.width)
     self.slots = torch.where(slots < 0, self.room - 1, slots)
-    return torch.arange(self.width, device=slots.device) <= self.slots[:, None, :, None]
+    hidden = torch.arange(self.width, device=slots.device) > self.slots[:, None, :, None]
+    return torch.zeros(hidden.shape, device=slots.device).masked_fill_(hidden, -torch.inf)
 
 # %% ../../nbs/00a1_prefix.ipynb #3ecb4650
 def take_tail(
@@ -152,58 +153,56 @@ def take_tail(
     "What a later prompt may begin with."
     return [tuple(t[row:row + 1, :, :length].clone() for t in (layer.keys, layer.values)) for layer in cache.layers]
 
-# %% ../../nbs/00a1_prefix.ipynb #74eb5a84
-_BLOCK = {'cpu': 2 ** 23, 'cuda': 2 ** 27}  # most scores in memory at once
-
-def _softmax_parts(query, key, value, mask=None):
-    "Attention output and log of the sum of exponentials, in plain operations; queries are scaled"
+# %% ../../nbs/00a1_prefix.ipynb #ff4996c8
+def _plain_parts(query, key, value, mask=None):
+    "Attention and the log of the sum of exponentials, in plain operations; queries are scaled, `mask` is added"
     scores = (query @ key.transpose(-1, -2)).float()
-    if mask is not None: scores = scores.masked_fill_(~mask, -torch.inf)
+    if mask is not None: scores += mask
     top = scores.amax(-1, keepdim=True)
     weights = scores.sub_(top).exp_()
     total = weights.sum(-1, keepdim=True)
     return (weights.to(value.dtype) @ value).float() / total, top + total.log()
 
-# %% ../../nbs/00a1_prefix.ipynb #14ebaacc
-def _prefix_parts(query, key, value):
-    "The same without a mask; shapes (heads, queries, size) and (heads, length, size)"
-    fused = getattr(torch.ops.aten, '_scaled_dot_product_flash_attention_for_cpu', None)
-    if query.device.type == 'cpu' and fused is not None:
-        out, lse = fused(query[None], key[None], value[None], scale=1.)
-        return out[0].float(), lse[0, ..., None]
-    block = max(1, _BLOCK.get(query.device.type, 2 ** 25) // (len(query) * key.shape[1]))
-    parts = [_softmax_parts(q, key, value) for q in query.split(block, 1)]
-    return tuple(torch.cat(p, 1) for p in zip(*parts))
-
-# %% ../../nbs/00a1_prefix.ipynb #e028b913
-def _tail_parts(query, key, value, mask):
-    "The same for tails; shapes (rows, heads, queries, size), (rows, heads, slots, size), (rows, 1, queries, slots)"
-    block = max(1, _BLOCK.get(query.device.type, 2 ** 25) // (query[:, :, 0, 0].numel() * key.shape[2]))
-    parts = [_softmax_parts(q, key, value, m) for q, m in zip(query.split(block, 2), mask.split(block, 2))]
+def _blocks(query, key, value, mask=None):
+    "`_plain_parts` by blocks of queries, so that the scores of one block fit into some hundred megabytes"
+    block = max(1, 2 ** 25 // (query[:, :, 0, 0].numel() * key.shape[2]))
+    masks = [None] * len(query.split(block, 2)) if mask is None else mask.split(block, 2)
+    parts = [_plain_parts(q, key, value, m) for q, m in zip(query.split(block, 2), masks)]
     return tuple(torch.cat(p, 2) for p in zip(*parts))
 
-# %% ../../nbs/00a1_prefix.ipynb #1ff00262
+# %% ../../nbs/00a1_prefix.ipynb #16f33ffe
+def attention_parts(
+    query,    # scaled, shape (rows, heads, queries, size)
+    key,      # (rows, heads, keys, size)
+    value,    # like `key`
+    mask=None # added to the scores, broadcast to (rows, heads, queries, keys)
+) -> tuple:   # attention, and the log of the sum of exponentials, (rows, heads, queries, 1)
+    "Attention over a part of the keys, in a form that can be merged."
+    fused = getattr(torch.ops.aten, '_scaled_dot_product_flash_attention_for_cpu', None)
+    if query.device.type != 'cpu' or fused is None: return _blocks(query, key, value, mask)
+    out, lse = fused(query, key, value, attn_mask=mask, scale=1.)
+    return out.float(), lse[..., None].float()
+
+# %% ../../nbs/00a1_prefix.ipynb #b2d69692
 def shared_attention(
     query,         # (rows, query heads, queries, size)
     key,           # tails: (rows, heads, slots, size)
     value,         # like `key`
     prefix: tuple, # (keys, values), each (1, heads, length, size)
-    mask,          # slots that each query may see: (rows, 1, queries, slots)
+    mask,          # 0 or -inf for each slot: (rows, 1, queries, slots)
     scaling: float # of the scores
 ):                 # (rows, queries, query heads, size)
     "Attention of all rows over one shared prefix and their own tails."
     rows, heads, _, size = key.shape
-    group = query.shape[1] // heads
-    packed = (query * scaling).reshape(rows, heads, -1, size)   # the queries of a group of heads, one behind the other
-    out, lse = _tail_parts(packed, key, value, mask.repeat(1, 1, group, 1))
+    packed = (query * scaling).reshape(rows, heads, -1, size)
+    out, lse = attention_parts(packed, key, value, mask.repeat(1, 1, query.shape[1] // heads, 1))
     if prefix[0].shape[2]:
-        flat = packed.transpose(0, 1).reshape(heads, -1, size)
-        parts = _prefix_parts(flat, prefix[0][0], prefix[1][0])
-        out_p, lse_p = (t.unflatten(1, (rows, -1)).transpose(0, 1) for t in parts)
+        parts = attention_parts(packed.transpose(0, 1).reshape(1, heads, -1, size), *prefix)
+        out_p, lse_p = (t[0].unflatten(1, (rows, -1)).transpose(0, 1) for t in parts)
         out = torch.lerp(out, out_p, torch.sigmoid(lse_p - lse))
     return out.to(query.dtype).view(query.shape).transpose(1, 2)
 
-# %% ../../nbs/00a1_prefix.ipynb #55caa931
+# %% ../../nbs/00a1_prefix.ipynb #c6a54927
 ATTENTION = 'cosee_prefix'  # its name in transformers
 
 def prefix_attention(module, query, key, value, attention_mask, scaling=None, prefix_cache=None, **kwargs):
@@ -216,7 +215,7 @@ def prefix_attention(module, query, key, value, attention_mask, scaling=None, pr
 AttentionInterface.register(ATTENTION, prefix_attention)
 AttentionMaskInterface.register(ATTENTION, sdpa_mask)
 
-# %% ../../nbs/00a1_prefix.ipynb #2050eaa6
+# %% ../../nbs/00a1_prefix.ipynb #3a2f9346
 @torch.inference_mode()
 def prefill(
     model,     # Qwen3-VL
@@ -233,7 +232,7 @@ def prefill(
     layers = [(layer.keys, layer.values) for layer in cache.layers]
     return Prefix(layers, length, int(positions[..., length - 1].max()) + 1)
 
-# %% ../../nbs/00a1_prefix.ipynb #ab4d2cf2
+# %% ../../nbs/00a1_prefix.ipynb #5edfab74
 def empty_prefix(
     model # Qwen3-VL
 ) -> Prefix:
@@ -242,7 +241,7 @@ def empty_prefix(
     none = torch.zeros(1, c.num_key_value_heads, 0, c.head_dim)
     return Prefix([(none, none)] * c.num_hidden_layers, 0, 0)
 
-# %% ../../nbs/00a1_prefix.ipynb #942a7641
+# %% ../../nbs/00a1_prefix.ipynb #2ec95631
 @torch.inference_mode()
 def forward(
     model,              # Qwen3-VL with `prefix_attention`
