@@ -1,17 +1,18 @@
 """How well OCR plus reader answer questions: exact match, ANLS and page accuracy by kind of document and wording.
 
     python benchmarks/ocr_reader.py --style held_out --docs 4
-    python benchmarks/ocr_reader.py --set own --json results.json
+    python benchmarks/ocr_reader.py --set own --json benchmarks/results/ocr_reader_own.json
 
 Sets: `made` (the seeded generator, styles dev and held_out) and `own` (other layouts, drawn by tests/other_layouts.py).
 """
-import argparse, json, sys, time
+import argparse, json, sys
 from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / 'tests')]
 
+MADE = ('set', 'style', 'docs', 'seed', 'kinds', 'dpi', 'max_side', 'rotate', 'noise')
 KINDS = 'invoice form report slides datasheet contract timetable'.split()
 
 
@@ -45,19 +46,26 @@ def judge(found, q, abstain) -> dict:
 
 
 def run(args) -> list:
-    "A row for each question"
+    "A row for each question and variant: with the lexicon alone, and with the sentence encoder where it is installed"
+    from cosee.models.meaning import encoder
     from cosee.models.ocr import OcrClient
+    from cosee.models.reader import Reader
     client, rows = OcrClient(cache=args.cache, max_side=args.max_side), []
-    for kind, pages, questions in (own if args.set == 'own' else made)(args):
-        start = time.perf_counter()
-        doc = client.document(pages)
-        spent = time.perf_counter() - start
-        for q in questions:
-            found = doc.answer(q['question'])
-            rows.append(dict(kind=kind, wording=q['wording'], question=q['question'], gold=q['answers'], answer=found and found['answer'],
-                             pages=len(pages), seconds=spent / len(questions), **judge(found, q, client.abstain)))
-            if args.wrong and not rows[-1]['em']: show(kind, q, doc)
+    variants = {'lexicon': None, **({'encoder': encoder()} if encoder() else {})}
+    for kind, images, questions in (own if args.set == 'own' else made)(args):
+        pages = client.words.read(images)
+        for variant, meaning in variants.items():
+            doc = Reader(pages, meaning)
+            for q in questions: rows.append(answer_row(doc, kind, variant, q, client.abstain, args.wrong))
     return rows
+
+
+def answer_row(doc, kind, variant, q, abstain, wrong) -> dict:
+    found = doc.answer(q['question'])
+    row = dict(kind=kind, variant=variant, wording=q['wording'], question=q['question'], gold=q['answers'],
+               answer=found and found['answer'], **judge(found, q, abstain))
+    if wrong and not row['em']: show(kind, q, doc)
+    return row
 
 
 def show(kind, q, doc):
@@ -72,9 +80,10 @@ def mean(rows, key): return round(sum(r[key] for r in rows) / len(rows), 3)
 def table(rows) -> list:
     "Means by kind and wording, and over all kinds"
     groups = defaultdict(list)
-    for r in rows: groups[r['kind'], r['wording']].append(r); groups['all', r['wording']].append(r)
-    return [dict(kind=k, wording=w, n=len(g), em=mean(g, 'em'), anls=mean(g, 'anls'), page=mean(g, 'page'))
-            for (k, w), g in sorted(groups.items(), key=lambda t: (t[0][1], t[0][0] == 'all', t[0][0]))]
+    for r in rows:
+        for kind in (r['kind'], 'all'): groups[r['variant'], r['wording'], kind].append(r)
+    return [dict(variant=v, wording=w, kind=k, n=len(g), em=mean(g, 'em'), anls=mean(g, 'anls'), page=mean(g, 'page'))
+            for (v, w, k), g in sorted(groups.items(), key=lambda t: (t[0][0], t[0][1], t[0][2] == 'all', t[0][2]))]
 
 
 def main():
@@ -90,15 +99,17 @@ def main():
     p.add_argument('--noise', type=float, default=0, help='noise on the pages')
     p.add_argument('--cache', default=None, help='folder that keeps what was read')
     p.add_argument('--wrong', action='store_true', help='show the questions that were missed')
-    p.add_argument('--json', default=None, help='write table, settings and rows to this file')
+    p.add_argument('--json', default=None, help='write settings and table to this file')
+    p.add_argument('--rows', action='store_true', help='with --json: every question and answer too')
     args = p.parse_args()
     rows = run(args)
     if not rows: sys.exit('no questions')
     result = table(rows)
-    for r in result: print(f"{r['wording']:13} {r['kind']:10} n={r['n']:<4} EM {r['em']:.2f}  ANLS {r['anls']:.2f}  page {r['page']:.2f}")
+    for r in result: print(f"{r['variant']:8} {r['wording']:13} {r['kind']:10} n={r['n']:<4} EM {r['em']:.2f}  ANLS {r['anls']:.2f}  page {r['page']:.2f}")
     if args.json:
-        settings = {k: v for k, v in vars(args).items() if k not in ('json', 'wrong', 'cache')}
-        Path(args.json).write_text(json.dumps(dict(settings=settings, table=result, rows=rows), ensure_ascii=False, indent=1) + '\n', encoding='utf-8')
+        settings = {k: v for k, v in vars(args).items() if k in (MADE if args.set == 'made' else ('set', 'kinds', 'max_side'))}
+        out = dict(settings=settings, table=result, **({'rows': rows} if args.rows else {}))
+        Path(args.json).write_text(json.dumps(out, ensure_ascii=False, indent=1) + '\n', encoding='utf-8')
 
 
 if __name__ == '__main__': main()

@@ -5,13 +5,14 @@
 # %% auto #0
 __all__ = ['NOT_ANSWERABLE', 'read_prompt', 'kind_schema', 'write_action', 'thousandths', 'OcrClient', 'supporting', 'doc_label']
 
-# %% ../../nbs/00i_ocr.ipynb #b51d8289
+# %% ../../nbs/00i_ocr.ipynb #d6bab25e
 import json, math, re
 from collections import OrderedDict
 from dataclasses import replace
 from typing import Optional
 from fastcore.basics import patch
 from .client import Reply, VLMClient, message_blocks
+from .meaning import encoder
 from .reader import Reader, inline_pairs, same
 from .words import WordReader
 
@@ -76,7 +77,7 @@ def thousandths(
     x0, y0 = min(999, math.floor(x0)), min(999, math.floor(y0))
     return [x0, y0, max(x0 + 1, min(1000, math.ceil(x1))), max(y0 + 1, min(1000, math.ceil(y1)))]
 
-# %% ../../nbs/00i_ocr.ipynb #a28f8620
+# %% ../../nbs/00i_ocr.ipynb #ba798249
 class OcrClient(VLMClient):
     "Reads pages by OCR and copies answers from them; it does not reason."
     name, constrains = 'ocr', True
@@ -87,9 +88,13 @@ class OcrClient(VLMClient):
         max_side: int = 1600,        # longest side in pixels at which pages are read
         cache=None,                  # folder that keeps what was read between runs (text of your documents!); None: memory only
         abstain: float = 0.25,       # answers less sure than this are given as 'not answerable'
+        embeddings: Optional[bool] = None, # judge meaning with a sentence encoder? None: if its package is installed
         words: Optional[WordReader] = None # your own reader of pages
     ):
         super().__init__()
+        self.meaning = None if embeddings is False else encoder()
+        if embeddings and self.meaning is None:
+            raise ImportError("the sentence encoder is not installed: pip install 'cosee[embeddings]'")
         self.words = words or WordReader(threads=threads, workers=workers, max_side=max_side, cache=cache)
         self.abstain, self._readers = abstain, OrderedDict()
 
@@ -103,7 +108,7 @@ def document(self: OcrClient,
     pages = self.words.read(images)
     key = tuple(map(id, pages))
     if key not in self._readers:
-        self._readers[key] = Reader(pages)
+        self._readers[key] = Reader(pages, self.meaning)
         while len(self._readers) > 8: self._readers.popitem(last=False)
     return self._readers[key]
 
