@@ -300,10 +300,10 @@ def answer_one(
 
 def _now() -> str: return time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())
 
-# %% ../nbs/07_experiments.ipynb #d374c301
+# %% ../nbs/07_experiments.ipynb #0b3d653a
 def _finished(config: RunConfig, record: dict, outcome: dict, pages: int) -> dict:
     "The part of a record that an outcome gives"
-    out = dict(status='ok', error=None, **{k: outcome[k] for k in ('answer', 'confidence', 'page', 'evidence', 'usage', 'invalid', 'steps', 'stopped')})
+    out = dict(status='ok', error=None, **{k: outcome[k] for k in ('answer', 'confidence', 'page', 'evidence', 'usage', 'invalid', 'raised', 'steps', 'stopped')})
     out['scores'] = _scores(outcome, record, metrics_of(config))
     out['team'] = _team_metrics(outcome, pages) if outcome['board'] else None
     json.dumps(out, allow_nan=False)   # a number that is none would break the log

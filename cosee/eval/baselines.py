@@ -49,7 +49,7 @@ COT_PROMPT = ('Answer the question from the pages. Think step by step: which pag
 PLAIN_GEN = dict(temperature=0., presence_penalty=0.)   # greedy
 SAMPLE_GEN = dict(temperature=.7, top_p=.95, presence_penalty=0.)   # for votes: samples have to differ
 
-# %% ../../nbs/06_baselines.ipynb #ca789b87
+# %% ../../nbs/06_baselines.ipynb #2c3516e8
 class Outcome(TypedDict, total=False):
     "What a method came to on one question; JSON-ready."
     answer: str        # '' if there is none
@@ -57,7 +57,8 @@ class Outcome(TypedDict, total=False):
     page: Any          # page of the evidence, from 1, or None
     evidence: list     # dicts with page, bbox (0-1 or None), content, cell
     usage: dict        # `Usage.to_dict` of everything spent
-    invalid: int       # replies that were no valid action
+    invalid: int       # turns without a valid action
+    raised: int        # those of them in which the model raised instead of answering
     steps: int         # rounds
     stopped: str       # why it ended
     board: Any         # `Board.to_dict`, or None for a method without one
@@ -165,7 +166,7 @@ def fit(self: Task,
         scale *= .95
     return False
 
-# %% ../../nbs/06_baselines.ipynb #732e2be8
+# %% ../../nbs/06_baselines.ipynb #538ce4ba
 @patch
 def outcome(self: Task,
     answer: str,                        # the answer
@@ -178,14 +179,17 @@ def outcome(self: Task,
     evidence = [dict(page=page, bbox=None, content=one_line(answer, 300), cell=None)] if page else []
     trace = dict(version=1, kind='calls', question=self.question, calls=self.calls, ledger=self.ledger.to_dict())
     return Outcome(answer=answer, confidence=confidence, page=page, evidence=evidence, usage=self.ledger.total.to_dict(),
-                   invalid=0, steps=max((c['step'] for c in self.calls), default=0), stopped=stopped, board=None, trace=trace)
+                   invalid=0, raised=0, steps=max((c['step'] for c in self.calls), default=0), stopped=stopped, board=None, trace=trace)
 
 def outcome_of(
     episode: Episode # of `CoSeeController.run`
 ) -> Outcome:
-    "An episode as the outcome of a method."
+    "An episode as the outcome of a method; RuntimeError if the model answered no agent."
+    events = episode['trace']['events']
+    raised = [e['error'] for e in events if e['error'] and not e['calls']]
+    if raised and len(raised) == len(events): raise RuntimeError(f'no agent could act: {raised[0]}')
     keys = ('answer', 'confidence', 'page', 'evidence', 'usage', 'stopped', 'steps', 'trace')
-    return Outcome(invalid=episode['trace']['invalid'], board=episode['board'].to_dict(), **{k: episode[k] for k in keys})
+    return Outcome(invalid=episode['trace']['invalid'], raised=len(raised), board=episode['board'].to_dict(), **{k: episode[k] for k in keys})
 
 # %% ../../nbs/06_baselines.ipynb #889465e3
 METHODS = {}   # type -> function of a task and its settings

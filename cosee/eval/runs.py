@@ -135,7 +135,7 @@ def close(self: RunLog):
     except OSError: pass   # a device without fsync
     finally: self._lock.close()
 
-# %% ../../nbs/06a_runs.ipynb #36a570eb
+# %% ../../nbs/06a_runs.ipynb #e55243b3
 def write_about(
     folder,     # a run folder
     about: dict # what was run
@@ -143,7 +143,7 @@ def write_about(
     "Write `run.json` of a run folder."
     part = Path(folder) / (ABOUT + '.part')
     try:
-        part.write_text(json.dumps(about, ensure_ascii=False, indent=1, default=str) + '\n', encoding='utf-8')
+        part.write_bytes((json.dumps(about, ensure_ascii=False, indent=1, default=str) + '\n').encode('utf-8', 'replace'))
         part.replace(Path(folder) / ABOUT)
     except OSError as e: raise RunError(f'{folder} cannot be written ({e.strerror}); make room or name another folder') from e
 

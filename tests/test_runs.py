@@ -1,0 +1,261 @@
+"""Runs survive: a driver that is killed in the middle of a line, again and again, full disks, broken images, models that
+raise or hang. What is left is resumed, and in the end every question has been answered by every method exactly once,
+as in a run that nothing disturbed.
+
+COSEE_KILLS=30 COSEE_SAMPLES=300 makes the test of killing as long as one likes."""
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from PIL import Image
+
+from cosee.datasets.core import to_jsonl
+from cosee.eval.runs import Run, RunError, RunLog, read_records, without_times
+from cosee.experiments import make_config, read_config, run_experiment
+
+TESTS = Path(__file__).parent
+KILLS, SAMPLES = int(os.environ.get("COSEE_KILLS", 6)), int(os.environ.get("COSEE_SAMPLES", 40))
+METHODS = ["direct", "cot", {"type": "self_consistency", "num_samples": 2.5}, "chat", "cosee_base"]
+sys.path.insert(0, str(TESTS))
+
+
+def write_data(folder, n):
+    page = Image.new("RGB", (64, 64), "white")
+    made = ({"images": [page] * (1 + i % 3), "question": f"What is value w{i}w?", "answer": [f"value {i % 3}"],
+             "meta": {"id": f"q{i}", "doc_id": f"d{i // 4}", "evidence_pages": [1]}} for i in range(n))
+    return to_jsonl(made, folder)
+
+
+def write_config(path, data, **more):
+    fields = {"dataset": {"name": "jsonl", "root": str(data)}, "client": "echo", "methods": METHODS, "plugins": ["echo_plugin"], **more}
+    path.write_text(yaml.safe_dump(fields))
+    return path
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    write_data(folder / "data", SAMPLES)
+    write_config(folder / "config.yaml", folder / "data")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(here):
+    "The records of a run that nothing disturbed, and the lines of its log."
+    run = run_experiment(read_config(here / "config.yaml"), here / "undisturbed")
+    return [without_times(r) for r in run], [without_times(r) for _, r in read_records(run.path)]
+
+
+def cosee(*argv, **env):
+    "`cosee ...` in a process of its own: exit code and standard error."
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)]), "COSEE_ARMED": str(os.getpid()), **{k: str(v) for k, v in env.items()}}
+    done = subprocess.run([sys.executable, "-c", "from cosee.cli import main; raise SystemExit(main())", *map(str, argv)],
+                          env=env, capture_output=True, text=True, timeout=600)
+    return done.returncode, done.stderr + done.stdout
+
+
+def torn(path):
+    return not path.read_bytes().endswith(b"\n")
+
+
+# --- kill -9 ---
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_survives_being_killed_in_the_middle_of_a_line(here, undisturbed, workers):
+    rng, folder, kills = random.Random(workers), here / f"killed-{workers}", KILLS if workers == 1 else max(2, KILLS // 3)
+    each, left_torn = len(undisturbed[0]) // (kills + 1), 0
+    for _ in range(kills):
+        code, said = cosee("run", here / "config.yaml", "--output-dir", folder, "--workers", workers, "--quiet", COSEE_KILL_AT=rng.randint(1, each))
+        assert code == -9, said
+        left_torn += torn(folder / "records.jsonl")
+    assert left_torn == kills
+    code, said = cosee("resume", folder, "--workers", workers, "--quiet")
+    assert code == 0, said
+    lines = [without_times(r) for _, r in read_records(folder / "records.jsonl")]
+    keys = [(r["sample"], r["method"]) for r in lines]
+    assert len(keys) == len(set(keys)) == len(METHODS) * SAMPLES
+    assert [without_times(r) for r in Run(folder)] == undisturbed[0]
+    if workers == 1: assert lines == undisturbed[1]   # and in the order of a run that nothing disturbed
+
+
+def test_the_check_of_killing_can_fail(here, undisturbed):
+    "Another seed gives other records: the comparison above is not empty."
+    other = run_experiment(read_config(here / "config.yaml", ["seed=1", "dataset.limit=8"]), here / "seed")
+    assert [without_times(r) for r in other] != undisturbed[0][:8 * len(METHODS)]
+
+
+def test_two_runs_of_one_configuration_are_the_same_files(here, undisturbed):
+    code, said = cosee("run", here / "config.yaml", "--output-dir", here / "again", "--quiet")
+    assert code == 0, said
+    assert [without_times(r) for _, r in read_records(here / "again/records.jsonl")] == undisturbed[1]
+    about = [without_times(json.loads((here / f / "run.json").read_text())) for f in ("again", "undisturbed")]
+    assert about[0] == about[1]
+
+
+def test_shards_merge_to_the_same_run(here, undisturbed):
+    for i in (1, 2, 3): run_experiment(read_config(here / "config.yaml"), here / "sharded" / f"shard-{i}-of-3", shard=f"{i}/3")
+    code, said = cosee("merge", here / "sharded")
+    assert code == 0, said
+    assert [without_times(r) for r in Run(here / "sharded")] == undisturbed[0]
+
+
+# --- disks and folders ---
+
+def test_a_full_disk_stops_the_run_and_loses_nothing(here, undisturbed):
+    folder = here / "full"
+    limit = sum(len(json.dumps(r)) for r in undisturbed[1]) // 3
+    code, said = cosee("run", here / "config.yaml", "--output-dir", folder, "--quiet", COSEE_FILE_LIMIT=limit)
+    assert code == 1 and "make room and resume" in said and "Traceback" not in said
+    assert not torn(folder / "records.jsonl") and 0 < len(list(Run(folder))) < len(undisturbed[0])
+    assert cosee("resume", folder, "--quiet")[0] == 0
+    assert [without_times(r) for _, r in read_records(folder / "records.jsonl")] == undisturbed[1]
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(here, tmp_path):
+    (tmp_path / "file").touch()
+    code, said = cosee("run", here / "config.yaml", "--output-dir", tmp_path / "file" / "run", COSEE_TRAP="die:What")
+    assert code == 2 and "cannot be written" in said
+
+
+def test_one_writer(here, tmp_path):
+    config = read_config(here / "config.yaml", ["dataset.limit=1"])
+    with RunLog(tmp_path / "run"):
+        with pytest.raises(RunError, match="another process"): run_experiment(config, tmp_path / "run")
+
+
+def test_a_power_cut_in_the_middle_of_the_log_costs_only_its_line(here, undisturbed, tmp_path):
+    run = run_experiment(read_config(here / "config.yaml", ["dataset.limit=4"]), tmp_path / "run")
+    lines = run.path.read_bytes().splitlines(keepends=True)
+    run.path.write_bytes(b"".join(lines[:3]) + b"\0" * 500 + b"\n" + b"".join(lines[4:]))
+    again = run_experiment(read_config(here / "config.yaml", ["dataset.limit=4"]), tmp_path / "run")
+    assert [without_times(r) for r in again] == undisturbed[0][:4 * len(METHODS)]
+
+
+# --- configurations and data do not mix ---
+
+def test_a_changed_configuration_or_changed_data_never_mixes_into_a_run(tmp_path):
+    data = write_data(tmp_path / "data", 4)
+    config = read_config(write_config(tmp_path / "c.yaml", tmp_path / "data", methods=["direct"]))
+    run_experiment(config, tmp_path / "run")
+    with pytest.raises(RunError, match="differs in gen.temperature"):
+        run_experiment(make_config({**config.model_dump(), "gen": {"temperature": .5}}), tmp_path / "run")
+    with pytest.raises(RunError, match="shard"): run_experiment(config, tmp_path / "run", shard="1/2")
+    data.write_text(data.read_text().replace("w2w", "x2x"))
+    with pytest.raises(RunError, match="the data changed"): run_experiment(config, tmp_path / "run")
+
+
+# --- what breaks on the way ---
+
+def test_failures_are_recorded_and_retried_on_demand(here, undisturbed, tmp_path):
+    argv = "run", here / "config.yaml", "--set", "dataset.limit=6", "--quiet", "--output-dir", tmp_path / "run"
+    code, said = cosee(*argv, COSEE_TRAP="raise:w3w")
+    assert code == 1
+    failed = [r for r in Run(tmp_path / "run") if r["status"] == "failed"]
+    assert {r["sample"] for r in failed} == {"q3"} and all("went away" in r["error"] for r in failed)
+    code, said = cosee("status", tmp_path / "run")
+    assert code == 1 and "failed: q3, direct: ConnectionError: the server went away" in said
+    assert cosee("resume", tmp_path / "run", "--quiet")[0] == 1   # left alone
+    assert cosee("resume", tmp_path / "run", "--quiet", "--retry-failed")[0] == 0
+    found = [without_times(r) for r in Run(tmp_path / "run")]
+    assert {r["attempt"] for r in found if r["sample"] == "q3" and r["method"] == "direct"} == {2}
+    assert [{**r, "attempt": 1} for r in found] == undisturbed[0][:6 * len(METHODS)]
+
+
+@pytest.mark.parametrize("kind", ["hang", "stuck"])
+def test_a_hanging_model_costs_its_question_and_no_more(here, tmp_path, monkeypatch, kind):
+    "`hang` is ended by the timer in the worker, `stuck` by killing the worker."
+    from cosee import cluster
+    monkeypatch.setattr(cluster, "GRACE", .5)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), str(TESTS.parent)]))
+    monkeypatch.setenv("COSEE_TRAP", f"{kind}:w1w")
+    config = read_config(here / "config.yaml", ["dataset.limit=3", "methods=[direct, cot]"])
+    run = run_experiment(config, tmp_path / "run", time_limit=2)
+    assert [(r["sample"], r["status"]) for r in run] == [("q0", "ok")] * 2 + [("q1", "failed")] * 2 + [("q2", "ok")] * 2
+    assert all(r["error"].startswith("TimeUp: no answer within 2 s") for r in run if r["status"] == "failed")
+
+
+def test_broken_images_are_named_and_the_others_go_on(tmp_path):
+    data = write_data(tmp_path / "data", 5)
+    pages = sorted((tmp_path / "data/images").glob("*.png"))
+    cut, inner = [p for p in pages if p.name.startswith("000001")][0], [p for p in pages if p.name.startswith("000003")][0]
+    cut.write_bytes(cut.read_bytes()[:40])   # seen when the sample is read
+    whole = inner.read_bytes()
+    inner.write_bytes(whole[:45] + bytes(b ^ 255 for b in whole[45:-20]) + whole[-20:])   # seen when the page is opened
+    write_config(tmp_path / "c.yaml", tmp_path / "data", methods=["direct"])
+    code, said = cosee("run", tmp_path / "c.yaml", "--output-dir", tmp_path / "run", "--quiet")
+    assert code == 1 and "not readable" in said and cut.name in said
+    found = {r["sample"]: r for r in Run(tmp_path / "run")}
+    assert {k: r["status"] for k, r in found.items()} == {"q0": "ok", "q2": "ok", "q3": "failed", "q4": "ok"}
+    assert "image 1" in found["q3"]["error"]
+
+
+def test_an_answer_that_breaks_json_cannot_break_the_log(tmp_path):
+    from cosee.eval.baselines import METHODS as known, Outcome, register_method
+
+    @register_method("odd")
+    def odd(task): return {**task.outcome("\ud800 \x00 \u2028"), "confidence": float("nan")}
+    try:
+        data = write_data(tmp_path / "data", 1)
+        config = make_config({"dataset": {"name": "jsonl", "root": str(data)}, "methods": ["odd", "direct"], "client": {"type": "scripted", "options": {"replies": ["\ud800 \u2028"]}}})
+        run = run_experiment(config, tmp_path / "run")
+        assert [(r["method"], r["status"]) for r in run] == [("odd", "failed"), ("direct", "ok")]
+        assert len(run.path.read_bytes().splitlines()) == 2
+    finally: known.pop("odd")
+
+
+# --- a budget holds for every method ---
+
+@pytest.mark.parametrize("count", ["total", "uncached", "output"])
+def test_no_method_breaks_its_budget(here, tmp_path, count):
+    methods = ["direct", "cot", {"type": "self_consistency", "num_samples": 9}, "chat", "cosee_base", "cosee_light", "cosee_expanded", "single_board", "gated"]
+    for budget in (300, 1500, 4000):
+        config = read_config(here / "config.yaml", ["dataset.limit=2", f"budget.max_tokens={budget}", f"budget.count={count}", "methods=" + json.dumps(methods)])
+        run = run_experiment(config, tmp_path / f"{budget}")
+        spent = lambda u: u["completion_tokens"] if count == "output" else u["total_tokens"] - (u["cached_tokens"] if count == "uncached" else 0)
+        assert run.status().failed == 0
+        assert all(spent(r["usage"]) <= budget for r in run), [(r["method"], r["usage"]) for r in run]
+
+
+# --- records survive a round trip ---
+
+def test_replay_and_rescoring_agree_with_the_run(here, undisturbed):
+    from cosee.eval.runs import replay_record, score_records
+    run = Run(here / "undisturbed")
+    for r in list(run)[:30]:
+        if r["board"]: assert replay_record(r)["answer"] == r["answer"]
+    again = score_records(run, run.about["metrics"])
+    for m, by in again.items():
+        for metric, scores in by.items():
+            assert list(scores) == pytest.approx([r["scores"][metric] for r in run if r["method"] == m], abs=1e-6)
+
+
+def test_memory_does_not_grow_with_the_number_of_samples(tmp_path):
+    "Peak memory allocated while a run writes, at 40 and at 400 questions."
+    import tracemalloc
+    from cosee import experiments
+    from cosee.models.client import ScriptedClient
+    page = Image.new("RGB", (8, 8))
+
+    class Many:
+        def __init__(self, n): self.n = n
+        def __iter__(self): return ({"images": [page], "question": f"Q{i}?", "answer": ["7"], "meta": {"id": i}} for i in range(self.n))
+
+    def peak(n):
+        client = ScriptedClient(["Answer: 7"], cycle=True)
+        client.calls = type("Forgetful", (list,), {"append": lambda self, x: None})()
+        with pytest.MonkeyPatch.context() as m:
+            m.setattr(experiments, "split_of", lambda data: Many(n))
+            tracemalloc.start()
+            try: run_experiment({"methods": ["direct"]}, tmp_path / str(n), client=client)
+            finally: top = tracemalloc.get_traced_memory()[1]; tracemalloc.stop()
+        return top
+
+    peak(5)   # imports
+    small, large = peak(40), peak(400)
+    assert large < small + 200_000
