@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['ANSWERED', 'FAILED', 'BAD_INPUT', 'NOTHING', 'INTERRUPTED', 'PIPE_CLOSED', 'CLIENTS', 'COMMANDS', 'Stop', 'result_of',
-           'ask', 'demo', 'main']
+           'ask', 'demo', 'backends', 'main']
 
 # %% ../nbs/12_cli.ipynb #f017f7b2
 import argparse, json, logging, os, shutil, sys, textwrap, time, traceback
@@ -57,7 +57,32 @@ def _qwen(args):
 
 CLIENTS = dict(ocr=_ocr, qwen=_qwen)   # name -> function of the arguments that makes the client
 
-# %% ../nbs/12_cli.ipynb #5b4718b5
+# %% ../nbs/12_cli.ipynb #8b643928
+def _config(args):
+    "The configuration that `--config` or COSEE_BACKENDS names, or None"
+    from cosee.config import load_config
+    path = args.config or os.environ.get('COSEE_BACKENDS')
+    return load_config(path) if path else None
+
+def _by_id(args, id: str):
+    "The client of a backend's id"
+    from cosee.models.providers import create_vlm_client
+    given = dict(base_url=args.base_url) if args.base_url else {}
+    return create_vlm_client(id, _config(args), **given)
+
+def _provider(kind: str, help: str) -> Callable:
+    "A factory for models of one provider"
+    def make(args):
+        if not args.model: raise Stop(f"--client {kind} needs --model, the provider's name of the model", BAD_INPUT)
+        from cosee.models.providers import create_vlm_client
+        return create_vlm_client(f'{kind}.{args.model}', **(dict(base_url=args.base_url) if args.base_url else {}))
+    make.__doc__ = help
+    return make
+
+CLIENTS |= dict(openai=_provider('openai', 'OpenAI, or the server at --base-url, with --model'),
+                anthropic=_provider('anthropic', 'Claude, with --model'), google=_provider('google', 'Gemini, with --model'))
+
+# %% ../nbs/12_cli.ipynb #235f43d2
 def _positive(text: str) -> int:
     "A whole number from 1"
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
@@ -70,13 +95,24 @@ def _model_args(p):
     g = p.add_argument_group('model')
     g.add_argument('--client', default='ocr', metavar='NAME', help=f'{about} (default: ocr)')
     g.add_argument('--model-path', metavar='DIR', help='local directory with config, tokenizer and weights')
+    g.add_argument('--model', metavar='NAME', help="the provider's or server's name of the model")
+    g.add_argument('--base-url', metavar='URL', help='address of a server that speaks like OpenAI, such as http://127.0.0.1:8000/v1')
+    g.add_argument('--config', metavar='FILE', help='YAML file of backends, whose ids --client then knows (default: $COSEE_BACKENDS)')
     g.add_argument('--device', default='cpu', help="'cpu', 'cuda', 'cuda:0', 'auto' (default: cpu)")
     g.add_argument('--dtype', default='auto', help="'auto': as stored; 'bfloat16', 'float32', ... (default: auto)")
     bits = g.add_mutually_exclusive_group()
     for n in (8, 4):
         bits.add_argument(f'--load-in-{n}bit', action='store_true', help=f'quantise the weights to {n} bits')
 
-# %% ../nbs/12_cli.ipynb #332d9735
+# %% ../nbs/12_cli.ipynb #9eb58447
+def _care_args(p):
+    "Arguments for when a model fails"
+    g = p.add_argument_group('when a model fails, or is asked again')
+    g.add_argument('--retry', type=_positive, default=1, metavar='N', help='requests for one usable reply (default: 1)')
+    g.add_argument('--fallback', action='append', default=[], metavar='NAME', help='client or id that stands in; may be given several times')
+    g.add_argument('--cache', metavar='FILE', help='keep replies in this file, and take them from there')
+
+# %% ../nbs/12_cli.ipynb #8e00e619
 def _team_args(p):
     "Arguments that shape the episode"
     g = p.add_argument_group('team')
@@ -97,7 +133,7 @@ def _output_args(p, html: Optional[str] = None):
     g.add_argument('--quiet', action='store_true', help='no progress on standard error')
     g.add_argument('--debug', action='store_true', help='show the traceback of an error')
 
-# %% ../nbs/12_cli.ipynb #bba76996
+# %% ../nbs/12_cli.ipynb #7a563ca6
 def _ask_args(p):
     "Arguments of `cosee ask`"
     p.add_argument('files', nargs='+', metavar='FILE',
@@ -109,20 +145,20 @@ def _ask_args(p):
     g.add_argument('--dpi', type=_positive, default=144, metavar='N',
                    help='resolution at which PDFs are drawn (default: 144)')
     g.add_argument('--password', metavar='TEXT', help='of a protected PDF')
-    for add in (_model_args, _team_args, _output_args): add(p)
+    for add in (_model_args, _care_args, _team_args, _output_args): add(p)
 
-# %% ../nbs/12_cli.ipynb #73b5b9b3
+# %% ../nbs/12_cli.ipynb #5832ab99
 def _demo_args(p):
     "Arguments of `cosee demo`"
     p.add_argument('sample', nargs='?', default='slides', choices=('invoice', 'report', 'slides'),
                    help='which document (default: slides)')
     p.add_argument('-q', '--question', action='append', metavar='QUESTION',
                    help='ask this instead of the prepared questions')
-    for add in (_model_args, _team_args): add(p)
+    for add in (_model_args, _care_args, _team_args): add(p)
     _output_args(p, html='cosee-demo.html')
     p.set_defaults(pages=None, dpi=144, password=None)
 
-# %% ../nbs/12_cli.ipynb #02681053
+# %% ../nbs/12_cli.ipynb #562d05f5
 def _say(args, text: str, end: str = '\n'):
     "A line of progress"
     if args.quiet: return
@@ -130,7 +166,7 @@ def _say(args, text: str, end: str = '\n'):
     if tty: text = f'\r\x1b[K{text}'
     if end or tty: print(text, end=end, file=sys.stderr, flush=True)
 
-# %% ../nbs/12_cli.ipynb #a673d6e4
+# %% ../nbs/12_cli.ipynb #9107891a
 def _read_ahead(args, client, pages: list) -> float:
     "Let a client that reads by OCR read all pages, and tell how far it is; the seconds that it took"
     start, words = time.perf_counter(), getattr(client, 'words', None)
@@ -142,7 +178,7 @@ def _read_ahead(args, client, pages: list) -> float:
     _say(args, f"read {len(pages)} page{'s' * (len(pages) != 1)} in {took:.1f} s")
     return took
 
-# %% ../nbs/12_cli.ipynb #d77f9397
+# %% ../nbs/12_cli.ipynb #84aa0410
 def _came_of(event: dict) -> str:
     "What a turn led to, in a few words"
     if not event['valid']: return f"no valid action: {one_line(event['error'], 100)}"
@@ -157,7 +193,7 @@ def _progress(args) -> Callable:
         if kind == 'turn': _say(args, f"  step {event['step']}  {event['agent']:<14} {_came_of(event)}")
     return listen
 
-# %% ../nbs/12_cli.ipynb #930576c4
+# %% ../nbs/12_cli.ipynb #d9a8865e
 def _place(page: int, pages: list) -> dict:
     "File and page in it of the document's page"
     info = pages[page - 1].info if 0 < page <= len(pages) else {}
@@ -177,10 +213,10 @@ def result_of(
                 tokens={k: v for k, v in episode['usage'].items() if k != 'seconds'}, seconds=round(seconds, 2),
                 stopped=episode['stopped'])
 
-# %% ../nbs/12_cli.ipynb #28916626
+# %% ../nbs/12_cli.ipynb #6cd77cd2
 def _answered(result: dict) -> bool: return result['answer'].strip().lower() not in ('', 'not answerable')
 
-# %% ../nbs/12_cli.ipynb #c986259d
+# %% ../nbs/12_cli.ipynb #39b335c7
 class _Page:
     "Lines for a terminal of some width, with or without colour"
     def __init__(self, stream):
@@ -197,7 +233,7 @@ class _Page:
                               break_on_hyphens=False)
         return '\n'.join(lines) or first
 
-# %% ../nbs/12_cli.ipynb #69e21b22
+# %% ../nbs/12_cli.ipynb #1618f190
 def _at(box: Optional[list]) -> str:
     "A box in words"
     if not box: return ''
@@ -209,7 +245,7 @@ def _where(entry: dict) -> str:
     origin = f" ({one_line(entry['file'], 60)}, page {entry['file_page']})" if entry.get('file') else ''
     return f"page {entry['page']}{origin}" + (f", {_at(entry['bbox'])}" if entry['bbox'] else '')
 
-# %% ../nbs/12_cli.ipynb #9b8bec37
+# %% ../nbs/12_cli.ipynb #4165a5e2
 def _answer_lines(r: dict, page: _Page) -> list:
     "Question, answer, place and reason"
     none = 'not answerable from these pages' if r['answer'].strip() else 'no answer'
@@ -220,7 +256,7 @@ def _answer_lines(r: dict, page: _Page) -> list:
     lines += [page.wrap(_where(r['evidence'][0]), 'Where     ')] if r['evidence'] else []
     return lines + ([page.wrap(r['because'].removeprefix('because '), 'Because   ')] if r['because'] else [])
 
-# %% ../nbs/12_cli.ipynb #257dc5a2
+# %% ../nbs/12_cli.ipynb #00d7bedc
 def _board_lines(board, page: _Page) -> list:
     "The Board, page by page"
     out, last = [], None
@@ -240,21 +276,38 @@ def _cost_line(r: dict, episode: dict) -> str:
     return (f"{count(len(episode['board']), 'note')} in {count(episode['steps'], 'step')}, "
             f"{about}{r['tokens']['total_tokens']:,} tokens{took}, stopped: {one_line(r['stopped'], 100)}")
 
-# %% ../nbs/12_cli.ipynb #a808bcf4
+# %% ../nbs/12_cli.ipynb #561e2880
 def _show(r: dict, episode: dict, page: _Page):
     "Print one question with everything that belongs to it"
     cost = page.grey(page.wrap(_cost_line(r, episode), 'Board     '))
     print('\n'.join([*_answer_lines(r, page), cost, *_board_lines(episode['board'], page)]), end='\n\n')
 
-# %% ../nbs/12_cli.ipynb #ea2f9c57
+# %% ../nbs/12_cli.ipynb #805bfd0e
+def _known(args, name: str):
+    "Raise `Stop` for a client that nobody knows"
+    if name in CLIENTS or '.' in name and not args.config: return
+    from cosee.config import ConfigError
+    try: ids = config.ids if (config := _config(args)) else []
+    except ConfigError as e: raise Stop(str(e), BAD_INPUT) from None
+    if name not in ids: raise Stop(f"--client: there is no client {name!r}; choose from {', '.join([*CLIENTS, *ids])}", BAD_INPUT)
+
+def _client(args):
+    "The client that the arguments ask for, with all that stands around it"
+    from cosee.agents import parse_reply
+    from cosee.models.resilience import resilient
+    first, *others = (CLIENTS[n](args) if n in CLIENTS else _by_id(args, n) for n in (args.client, *args.fallback))
+    if args.retry == 1 and not others and not args.cache: return first
+    return resilient(first, args.retry, others, args.cache, lambda text, schema: parse_reply(text).error or None,
+                     sampled=True, raising=False)
+
+# %% ../nbs/12_cli.ipynb #e008ba9c
 def _checked(args) -> list:
     "The questions; raises `Stop` for arguments that cannot be used"
     from cosee.agents import ROLES
     args.agents = [a.strip() for a in args.agents.split(',')] if isinstance(args.agents, str) else args.agents
     unknown = [a for a in args.agents if a not in ROLES]
     if unknown: raise Stop(f"--agents: there is no agent {unknown[0]!r}; choose from {', '.join(ROLES)}", BAD_INPUT)
-    if args.client not in CLIENTS:
-        raise Stop(f"--client: there is no client {args.client!r}; choose from {', '.join(CLIENTS)}", BAD_INPUT)
+    for name in (args.client, *args.fallback): _known(args, name)
     if not all(map(one_line, args.question)):
         raise Stop('--question: a question is empty; write what you want to know', BAD_INPUT)
     folder = Path(args.html).absolute().parent if args.html else Path()
@@ -262,18 +315,19 @@ def _checked(args) -> list:
     if args.html and Path(args.html).is_dir(): raise Stop(f'--html: {args.html} is a folder; name a file', BAD_INPUT)
     return [q.encode(errors='replace').decode() for q in args.question]
 
-# %% ../nbs/12_cli.ipynb #f591959c
+# %% ../nbs/12_cli.ipynb #b71bc96d
 def _opened(args) -> tuple:
     "Pages and client; whatever the user can mend raises `Stop`"
+    from cosee.models.providers import VLMClientError
     from cosee.pages import pages
     try:
         found = pages(args.files, dpi=args.dpi, pages=args.pages, password=args.password)
         names = ', '.join(dict.fromkeys(one_line(im.info['source'], 60) for im in found))
         _say(args, f"{len(found)} page{'s' * (len(found) != 1)} from {names}")
-        return found, CLIENTS[args.client](args)
-    except (ValueError, ImportError) as e: raise Stop(str(e), BAD_INPUT) from e
+        return found, _client(args)
+    except (ValueError, ImportError, VLMClientError) as e: raise Stop(str(e), BAD_INPUT) from e
 
-# %% ../nbs/12_cli.ipynb #0dd50d14
+# %% ../nbs/12_cli.ipynb #4d0a1ccf
 def _episode(args, client, pages: list, question: str, before: float = 0.) -> tuple:
     "Episode and result of one question; `before` are seconds that were spent on its behalf already"
     from cosee.agents import team
@@ -288,7 +342,7 @@ def _episode(args, client, pages: list, question: str, before: float = 0.) -> tu
     episode['seconds'] = time.perf_counter() - start
     return episode, result_of(episode, question, client.name, pages, episode['seconds'])
 
-# %% ../nbs/12_cli.ipynb #0edb3db4
+# %% ../nbs/12_cli.ipynb #52cf630c
 def _ask_all(args) -> tuple:
     "Pages, episodes and results of all questions"
     questions = _checked(args)
@@ -300,7 +354,7 @@ def _ask_all(args) -> tuple:
     _say(args, '')
     return pages, [e for e, _ in both], [r for _, r in both]
 
-# %% ../nbs/12_cli.ipynb #e4d229c5
+# %% ../nbs/12_cli.ipynb #937f0a4a
 def _report(args, pages: list, episodes: list, results: list):
     "Print the results, write the HTML file"
     from cosee.view import write_html
@@ -321,7 +375,7 @@ def ask(
     _report(args, pages, episodes, results)
     return ANSWERED if any(map(_answered, results)) else NOTHING
 
-# %% ../nbs/12_cli.ipynb #317f8796
+# %% ../nbs/12_cli.ipynb #d9373601
 def _prepared(sample: str, per_kind: tuple = (('literal', 3), ('unanswerable', 1))) -> dict:
     "A few prepared questions on a sample -> their accepted answers"
     lines = (files('cosee') / 'samples' / 'questions.jsonl').read_text(encoding='utf-8').splitlines()
@@ -329,7 +383,7 @@ def _prepared(sample: str, per_kind: tuple = (('literal', 3), ('unanswerable', 1
     chosen = [q for kind, n in per_kind for q in [q for q in mine if q['wording'] == kind][:n]]
     return {q['question']: q['answer'] for q in chosen}
 
-# %% ../nbs/12_cli.ipynb #90e57561
+# %% ../nbs/12_cli.ipynb #a1248b28
 def _judge(results: list, gold: dict) -> str:
     "How many prepared questions were answered as they should be"
     from cosee.controller import same_answer_key
@@ -337,7 +391,7 @@ def _judge(results: list, gold: dict) -> str:
     missed = [f"\n  expected {gold[r['question']][0]!r} for {r['question']!r}" for r in results if not right(r)]
     return f'{len(results) - len(missed)} of {len(results)} as expected' + ''.join(missed)
 
-# %% ../nbs/12_cli.ipynb #477b20c9
+# %% ../nbs/12_cli.ipynb #0d87253e
 def demo(
     args # parsed arguments
 ) -> int: # exit code
@@ -350,12 +404,55 @@ def demo(
     if gold and not args.json: print(_judge(results, gold))
     return ANSWERED if any(map(_answered, results)) else NOTHING
 
-# %% ../nbs/12_cli.ipynb #67b4d4c2
+# %% ../nbs/12_cli.ipynb #39cd487f
+def _backends_args(p):
+    "Arguments of `cosee backends`"
+    p.add_argument('--config', metavar='FILE', help='YAML file of backends (default: $COSEE_BACKENDS; without it, what the environment offers)')
+    p.add_argument('--check', action='store_true', help='ask each server whether it is there; costs nothing')
+    for flag, text in (('json', 'write a JSON list'), ('debug', 'show the traceback of an error')):
+        p.add_argument(f'--{flag}', action='store_true', help=text)
+
+def _answers(backend) -> str:
+    "'' if a backend can be used, otherwise why not"
+    from cosee.models.providers import VLMClientError, create_vlm_client
+    try:
+        if backend.kind != 'qwen': return create_vlm_client(backend, timeout=5, max_retries=0).ping()
+        from cosee.models.qwen_vl_wrapper import check_model_path
+        return '' if check_model_path(backend.model_path or 'models') else ''
+    except (ValueError, ImportError, VLMClientError) as e: return str(e)
+
+# %% ../nbs/12_cli.ipynb #2263572e
+def _backend_row(id: str, make: Callable, check: bool) -> dict:
+    "What `cosee backends` tells of one"
+    try: b = make(id)
+    except ValueError as e: return dict(id=id, state=one_line(str(e), 300))
+    key = 'none' if not b.key_variable else f"{b.key_variable} {'set' if b.api_key else 'not set'}"
+    row = dict(id=id, kind=b.kind, model=b.model_path if b.kind == 'qwen' else b.model, address=b.base_url or '', key=key)
+    return {**row, 'state': (_answers(b) or 'answers') if check else ''}
+
+def backends(
+    args # parsed arguments
+) -> int: # exit code
+    "list the models that can be asked"
+    from cosee.config import redact, usual_backend
+    try: config = _config(args)
+    except ValueError as e: raise Stop(str(e), BAD_INPUT) from e
+    usual = ['openai.gpt-4o', 'anthropic.claude-sonnet-4-5', 'google.gemini-2.5-flash']
+    rows = redact([_backend_row(i, config.backend if config else usual_backend, args.check) for i in (config.ids if config else usual)])
+    if args.json: print(json.dumps(rows, ensure_ascii=False, indent=2))
+    else: print('\n'.join('  '.join(f"{one_line(str(r.get(k) or '-'), 300):<{w}}" for k, w in _WIDTHS.items()).rstrip() for r in rows))
+    return FAILED if args.check and all(r['state'] != 'answers' for r in rows) else ANSWERED
+
+_WIDTHS = dict(id=28, kind=10, model=28, address=32, key=28, state=0)
+
+# %% ../nbs/12_cli.ipynb #4373dfba
 _ASK_EXAMPLES = '''examples:
   cosee ask invoice.pdf -q "What is the total?"
   cosee ask report.pdf annex.png -q "Who audited the firm?" -q "How many staff?" --html out.html
   cosee ask scans/ -q "When is the rent due?" --pages 1-3,7 --json > answers.json
   cosee ask report.pdf -q "What was sold most?" --client qwen --model-path ~/models/Qwen3-VL-4B-Instruct --device cuda
+  cosee ask report.pdf -q "What was sold most?" --client openai --base-url http://127.0.0.1:8000/v1 --model Qwen/Qwen3-VL-4B-Instruct
+  cosee ask report.pdf -q "What was sold most?" --client openai.gpt-4o --retry 3 --fallback anthropic.claude-sonnet-4-5 --cache replies.sqlite
 
 ''' + _CODES
 
@@ -367,15 +464,21 @@ _DEMO_EXAMPLES = '''examples:
 
 ''' + _CODES
 
-COMMANDS = dict(demo=(_demo_args, demo, _DEMO_EXAMPLES), ask=(_ask_args, ask, _ASK_EXAMPLES))
+_BACKENDS_EXAMPLES = '''examples:
+  cosee backends
+  cosee backends --config configs/model_backends.yaml --check
+'''
 
-# %% ../nbs/12_cli.ipynb #f138b18c
+COMMANDS = dict(demo=(_demo_args, demo, _DEMO_EXAMPLES), ask=(_ask_args, ask, _ASK_EXAMPLES),
+                backends=(_backends_args, backends, _BACKENDS_EXAMPLES))
+
+# %% ../nbs/12_cli.ipynb #6654b09c
 def _commands() -> dict:
     "Every command, those of other modules too"
     from cosee.run_cli import RUN_COMMANDS
     return {**COMMANDS, **RUN_COMMANDS}
 
-# %% ../nbs/12_cli.ipynb #ab2ab4cb
+# %% ../nbs/12_cli.ipynb #b1232145
 def _parser() -> argparse.ArgumentParser:
     "The whole command line"
     from cosee import __version__
@@ -391,7 +494,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
     return p
 
-# %% ../nbs/12_cli.ipynb #8074f762
+# %% ../nbs/12_cli.ipynb #de2a0078
 def _run(args) -> int:
     "Run the command; every exception becomes a line and a code"
     try:
@@ -407,7 +510,7 @@ def _run(args) -> int:
         print(f'cosee: {one_line(text)}', file=sys.stderr)
         return code
 
-# %% ../nbs/12_cli.ipynb #aa9ca371
+# %% ../nbs/12_cli.ipynb #819e98f4
 def _verdict(e: BaseException) -> tuple:
     "Exit code and message of an exception"
     if isinstance(e, Stop): return e.code, str(e)
@@ -415,7 +518,7 @@ def _verdict(e: BaseException) -> tuple:
     if isinstance(e, MemoryError): return FAILED, 'out of memory; try fewer pages, a lower --dpi or --load-in-4bit'
     return FAILED, f'{type(e).__name__}: {e} (--debug shows where)'
 
-# %% ../nbs/12_cli.ipynb #abcfeeac
+# %% ../nbs/12_cli.ipynb #dee3643a
 def main(
     argv: Optional[list] = None # arguments without the program's name; None: those of the process
 ) -> int:                       # exit code

@@ -439,7 +439,17 @@ def _read(self: GoogleVLMClient, answer, messages: list, turns: list, schema) ->
                       written=(u.candidates_token_count or 0) + (u.thoughts_token_count or 0))
     return self._reply(text, finish, messages, turns, None, **counts)
 
-# %% ../../nbs/00c_providers.ipynb #be2c279b
+# %% ../../nbs/00c_providers.ipynb #fd9ffec6
+@patch
+def ping(self: RemoteClient) -> str:
+    "'' if the server answers, otherwise why it does not; costs nothing."
+    try: next(iter(self.sdk.models.list()), None)
+    except Exception as e:
+        error = translated(e, self.name)
+        return f'{type(error).__name__}: {redact(" ".join(str(error).split()))[:200]}'
+    return ''
+
+# %% ../../nbs/00c_providers.ipynb #0e5b0f73
 def _qwen(backend: Backend):
     "The local Qwen3-VL of a backend"
     from cosee.models.qwen_vl_wrapper import QwenVLClient

@@ -1,0 +1,91 @@
+"The command line against models of providers and servers: asked, repeated, replaced, remembered, listed; and no key shown."
+import json
+
+import pytest
+from cosee.cli import main
+from conftest import ROOT
+from fake_servers import FakeServer
+from PIL import Image
+
+KEY = "planted-0123456789-key"
+FOUND = json.dumps({"action": "HYPOTHESIZE", "view": {"page": 1, "bbox_2d": [0, 0, 500, 500]}, "content": "It stands there.",
+                    "answer": "1,250.00 EUR", "supporting_cells": [], "confidence": 0.95})
+
+
+@pytest.fixture
+def doc(tmp_path):
+    Image.new("RGB", (200, 280), "white").save(tmp_path / "page.png")
+    return str(tmp_path / "page.png")
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    monkeypatch.setenv("COSEE_API_KEY", KEY)
+    monkeypatch.delenv("COSEE_BACKENDS", raising=False)
+
+    def run(*argv):
+        code = main(list(argv))
+        out, err = capsys.readouterr()
+        assert KEY not in out + err
+        return code, out, err
+    return run
+
+
+def test_ask_a_server(run, doc):
+    with FakeServer("openai", answer=lambda body: FOUND) as server:
+        code, out, _ = run("ask", doc, "-q", "What is the total?", "--client", "openai", "--base-url", server.base_url, "--model", "m",
+                           "--agents", "detail_reader", "--json")
+        assert code == 0 and len(server.requests) == 1 and f"Bearer {KEY}" in server.requests[0]["headers"].values()
+    result = json.loads(out)[0]
+    assert (result["answer"], result["tokens"]["prompt_tokens"], result["tokens"]["cached_tokens"]) == ("1,250.00 EUR", 200, 64)
+
+
+def test_retry_fallback_and_cache_by_one_flag_each(run, doc, tmp_path):
+    with FakeServer("openai", ["empty"] * 2, lambda body: "prose") as dull, FakeServer("openai", answer=lambda body: FOUND) as bright:
+        config = tmp_path / "b.yaml"
+        config.write_text(json.dumps({"backends": {n: {"kind": "openai", "base_url": s.base_url, "models": {"m": "m"}}
+                                                   for n, s in (("dull", dull), ("bright", bright))}}))
+        argv = ["ask", doc, "-q", "What is the total?", "--config", str(config), "--client", "dull.m", "--agents", "detail_reader",
+                "--retry", "3", "--fallback", "bright.m", "--cache", str(tmp_path / "c.sqlite"), "--json"]
+        for _ in range(2):
+            code, out, _ = run(*argv)
+            result = json.loads(out)[0]
+            assert code == 0 and result["answer"] == "1,250.00 EUR" and result["tokens"]["calls"] == 4
+        assert (len(dull.requests), len(bright.requests)) == (3, 1)
+
+
+@pytest.mark.parametrize("argv, says", [
+    (["--client", "openai"], "needs --model"), (["--client", "nobody"], "there is no client 'nobody'; choose from ocr, qwen, openai"),
+    (["--client", "nobody.m"], "write kind.model"), (["--fallback", "nobody"], "there is no client 'nobody'"),
+    (["--client", "anthropic", "--model", "m"], "set the environment variable ANTHROPIC_API_KEY"),
+    (["--client", "a.m", "--config", "none.yaml"], "none.yaml: cannot be read"),
+])
+def test_what_cannot_be_used_is_one_clear_line(run, doc, monkeypatch, argv, says):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    code, out, err = run("ask", doc, "-q", "What?", *argv, "--quiet")
+    assert code == 2 and says in err and err.count("\n") == 1 and not out
+
+
+def test_a_refused_key_is_told(run, doc):
+    with FakeServer("openai", [(401, {})] * 9) as server:
+        code, _, err = run("ask", doc, "-q", "What?", "--client", "openai", "--base-url", server.base_url, "--model", "m", "--quiet")
+    assert code == 1 and "AuthenticationError" in err
+
+
+def test_backends_are_listed_without_keys(run, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+    code, out, _ = run("backends", "--config", str(ROOT / "configs/model_backends.yaml"), "--json")
+    rows = {r["id"]: r for r in json.loads(out)}
+    assert code == 0 and rows["openai.gpt-4o"]["key"] == "OPENAI_API_KEY set" and rows["google.gemini-2.5-flash"]["key"] == "GOOGLE_API_KEY not set"
+    assert len(run("backends")[1].splitlines()) == 3
+
+
+def test_backends_that_answer(run, tmp_path):
+    config = tmp_path / "b.yaml"
+    with FakeServer("openai") as server:
+        urls = {"up": server.base_url, "down": "http://127.0.0.1:9/v1"}
+        config.write_text(json.dumps({"backends": {n: {"kind": "openai", "base_url": u, "models": {"m": "m"}} for n, u in urls.items()}}))
+        code, out, _ = run("backends", "--config", str(config), "--check", "--json")
+    states = {r["id"]: r["state"] for r in json.loads(out)}
+    assert code == 0 and states["up.m"] == "answers" and states["down.m"].startswith("ServerError")
