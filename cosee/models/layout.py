@@ -405,8 +405,8 @@ def split_sentences(
         out.append((start, m.end())); start = m.end()
     return out + ([(start, len(text))] if text[start:].strip() else [])
 
-# %% ../../nbs/00f_layout.ipynb #ec9eb5be
-_NUMBERED = re.compile(r'^(?:(?:section|article|chapter|part|annex|appendix|clause|table|figure|schedule|item)\s+)?(?:\d+(?:\.\d+)*|[A-Z]|[IVX]+)[.):]?\s+[A-Z]', re.I)
+# %% ../../nbs/00f_layout.ipynb #9d7c6ee4
+_NUMBERED = re.compile(r'^§\s?\d+|^(?:(?:section|article|chapter|part|annex|appendix|clause|table|figure|schedule|item)\s+)?(?:\d+(?:\.\d+)*|[A-Z]|[IVX]+)[.):]?\s+[A-Z]', re.I)
 
 def page_headings(
     rows: list # rows of a page

@@ -740,7 +740,7 @@ def statement(found: dict) -> str:
         return f"{', '.join(names)}: {fact['value']}" if names else fact['value']
     return f"{fact['labels'][0][1]}: {fact['value']}" if fact['kind'] != 'title' else f"Title: {fact['value']}"
 
-# %% ../../nbs/00h_reader.ipynb #7a530923
+# %% ../../nbs/00h_reader.ipynb #b6a702ea
 @patch
 def regions(self: Reader) -> list:
     "Tables and sections of all pages: dicts with page, bbox (0-1), content and tag."
@@ -768,7 +768,8 @@ def _section_regions(context: dict, page: int) -> list:
     out = []
     for a, b in zip(starts, starts[1:]):
         inside = [s for s in spans if a - 1 <= s['y0'] < b - 1]
-        if inside: out.append(dict(page=page, bbox=_around(inside), tag='section', content=_short('; '.join(s['text'] for s in inside))))
+        text = '; '.join(' '.join(s['text'] for s in row) for row in page_rows(inside))
+        if inside: out.append(dict(page=page, bbox=_around(inside), tag='section', content=_short(text)))
     return out
 
 def _short(text: str, most: int = 180) -> str:

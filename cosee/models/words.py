@@ -6,10 +6,11 @@
 __all__ = ['clean_print', 'word_edges', 'spread_words', 'make_line', 'page_skew', 'page_key', 'valid_page', 'PageCache',
            'blank_solids', 'make_engine', 'ocr_page', 'WordReader']
 
-# %% ../../nbs/00e_words.ipynb #c8a3a507
+# %% ../../nbs/00e_words.ipynb #5bf1a48e
 import hashlib, json, os, re, statistics, threading, unicodedata
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Optional, Union
 from fastcore.basics import patch
@@ -118,7 +119,7 @@ class PageCache:
     def __len__(self): return len(self._pages)
     def _path(self, key: str) -> Path: return self.folder / f'{key}.json'
 
-# %% ../../nbs/00e_words.ipynb #13b44e8c
+# %% ../../nbs/00e_words.ipynb #fc93d1b7
 @patch
 def get(self: PageCache, key: str) -> Optional[dict]:
     "The page kept under `key`, or None."
@@ -147,7 +148,8 @@ def put(self: PageCache, key: str, page: dict) -> dict:
             self.folder.mkdir(parents=True, exist_ok=True)
             part.write_text(json.dumps(page, ensure_ascii=False), encoding='utf-8')
             os.replace(part, self._path(key))
-        except OSError: part.unlink(missing_ok=True)
+        except OSError:
+            with suppress(OSError): part.unlink()
     return self._hold(key, page)
 
 # %% ../../nbs/00e_words.ipynb #7ea8a726

@@ -1,0 +1,175 @@
+"""Guards for the embedded default: what print says, what the reader copies, and that replies stay within the schema."""
+import json, subprocess, sys
+from pathlib import Path
+import pytest
+from hypothesis import given, settings, strategies as st
+from PIL import Image
+from cosee.agents import ACTIONS, action_schema, parse_reply
+from cosee.models.client import build_messages
+from cosee.models.layout import page_spans, split_sentences, typed_page, value_kind
+from cosee.models.ocr import OcrClient, read_prompt, thousandths
+from cosee.models.question import notions, similar, stem, tokens
+from cosee.models.reader import Reader, inline_pairs, to_number, touching_pairs, trailing_value
+from cosee.models.words import PageCache, WordReader, make_line, page_key, valid_page
+from other_layouts import clinic_form
+
+WORDS = json.loads((Path(__file__).parent / 'other_layouts_words.json').read_text(encoding='utf-8'))
+
+
+class Typed(WordReader):
+    "Hands out pages that were read before"
+    def __init__(self, pages): super().__init__(); self.given = pages
+    def read(self, images): return self.given[:len(images)]
+
+
+@pytest.fixture(scope='module')
+def lease():
+    doc = next(d for d in WORDS if d['kind'] == 'contract')
+    return OcrClient(words=Typed(doc['pages']), embeddings=False), [Image.new('RGB', (20, 20))] * len(doc['pages'])
+
+
+def test_reader_finds_what_is_printed():
+    "Well below what was measured when the words were read: a guard against breaking the reader, not a measurement"
+    right = dict(literal=[], paraphrase=[])
+    pages = []
+    for doc in WORDS:
+        reader = Reader(doc['pages'])
+        for q in doc['questions']:
+            if q['wording'] not in right: continue
+            found = reader.answer(q['question'])
+            right[q['wording']].append(found is not None and found['answer'] in q['answers'])
+            if q['wording'] == 'literal': pages.append(found is not None and found['page'] in q['pages'])
+    share = {k: sum(v) / len(v) for k, v in right.items()}
+    assert share['literal'] >= 0.75 and share['paraphrase'] >= 0.5 and sum(pages) / len(pages) >= 0.9, share
+
+
+def test_answers_are_print():
+    "An answer is always copied: its letters stand on its page"
+    letters = lambda s: ''.join(c for c in s.lower() if c.isalnum())
+    for doc in WORDS:
+        reader = Reader(doc['pages'])
+        for q in doc['questions'][:6]:
+            found = reader.answer(q['question'])
+            page = letters(' '.join(s['text'] for s in page_spans(doc['pages'][found['page'] - 1])))
+            assert all(letters(w) in page for w in found['answer'].split()), found['answer']
+            assert 0 <= found['confidence'] <= 1 and all(0 <= v <= 1 for v in found['bbox'])
+
+
+@pytest.mark.parametrize('actions', [('INSPECT',), ('INSPECT', 'HYPOTHESIZE'), ('HYPOTHESIZE', 'REVISE', 'LINK'), ACTIONS, ('LINK', 'REVISE'), ('HYPOTHESIZE',)])
+@pytest.mark.parametrize('board', ['', '[Page 1]\n- (#1, scanner, step 1) Landlord: Somebody Else\n- (#2, x, step 1) Answer: 77. No.'])
+def test_replies_follow_the_schema(lease, actions, board):
+    client, images = lease
+    schema = action_schema(actions, len(images), board.count('(#') or 0)
+    for question in ('Who is the landlord?', 'What is the phase of the moon?', '?'):
+        reply = client.chat(build_messages(images, question, board or None, 'Do your duty.'), schema=schema)
+        parsed = parse_reply(reply.text)
+        assert parsed.how == 'strict', reply.text
+        kind = parsed.action['action']
+        assert kind in schema['properties']['action']['enum']
+        part = next((p for p in schema.get('anyOf', [schema]) if kind in p['properties']['action']['enum']), schema)
+        raw = json.loads(reply.text)
+        assert set(raw) == set(part['properties']), (raw, list(part['properties']))
+        for key, rule in part['properties'].items():
+            if 'maxLength' in rule: assert 1 <= len(raw[key]) <= rule['maxLength']
+            if 'maxItems' in rule: assert len(raw[key]) <= rule['maxItems']
+
+
+def test_scanner_moves_on(lease):
+    "With its first region on the Board, the scanner shows another one"
+    client, images = lease
+    schema = action_schema(('INSPECT',), len(images), 0)
+    first = json.loads(client.chat(build_messages(images, 'How much is the deposit?', None, 'x'), schema=schema).text)
+    board = f"[Page {first['view']['page']}]\n- (#1, scanner, step 1) {first['content']}"
+    second = json.loads(client.chat(build_messages(images, 'How much is the deposit?', board, 'x'), schema=schema).text)
+    assert second['content'] != first['content']
+
+
+def test_usage_is_an_estimate(lease):
+    client, images = lease
+    usage = client.chat(build_messages(images, 'Who is the tenant?')).usage
+    assert usage.estimated and usage.image_tokens > 0 and usage.completion_tokens > 0
+
+
+def test_pages_without_print_are_no_error():
+    client = OcrClient(words=Typed([dict(size=[100, 100], skew=0.0, lines=[])]), embeddings=False)
+    blank = [Image.new('RGB', (100, 100))]
+    for actions in (('INSPECT',), ('INSPECT', 'HYPOTHESIZE'), ('HYPOTHESIZE', 'REVISE')):
+        assert parse_reply(client.chat(build_messages(blank, 'What?'), schema=action_schema(actions, 1, 0)).text).how == 'strict'
+    assert 'not answerable' in client.generate(blank, 'What is the total?')
+    assert 'not answerable' in client.generate([], 'What is the total?')
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=120))
+def test_text_helpers_take_any_text(text):
+    for f in (tokens, value_kind, inline_pairs, trailing_value, touching_pairs, to_number, split_sentences): f(text)
+    assert len(notions(tokens(text))) == len(tokens(text))
+    read_prompt(build_messages([], text, text, text))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.tuples(st.integers(0, 60), st.text('aB1:., €-', min_size=1, max_size=12)), max_size=4), min_size=1, max_size=8), st.text(max_size=40))
+def test_any_page_can_be_read(rows, question):
+    lines = [make_line(t, [(x * 10, i * 25), (x * 10 + len(t) * 9, i * 25), (x * 10 + len(t) * 9, i * 25 + 18), (x * 10, i * 25 + 18)], 1, (900, 400))
+             for i, row in enumerate(rows) for x, t in row if t.strip()]
+    reader = Reader([dict(size=[900, 400], skew=0.0, lines=lines)])
+    reader.answer(question); reader.regions()
+
+
+@given(st.tuples(*[st.floats(-1, 2)] * 4))
+def test_boxes_are_boxes(box):
+    x0, y0, x1, y1 = thousandths(box)
+    assert 0 <= x0 < x1 <= 1000 and 0 <= y0 < y1 <= 1000
+
+
+@pytest.mark.parametrize('a,b', [('ax-700-s', 'ax-700-b'), ('2024', '2025'), ('q1', 'q2'), ('p-40', 'p-40-s')])
+def test_codes_match_exactly(a, b): assert similar(a, b) == 0 and stem(a) == a
+
+
+def test_damaged_cache_counts_as_absent(tmp_path):
+    page = typed_page('Total: 42')
+    PageCache(tmp_path).put('k', page)
+    assert PageCache(tmp_path).get('k') == page
+    for junk in ('', '{', '[]', '{"size": [1, 2]}', '{"size": [9, 9], "skew": 0, "lines": [{"text": 3}]}', '[' * 100_000, '\x00'):
+        (tmp_path / 'k.json').write_text(junk)
+        assert PageCache(tmp_path).get('k') is None
+    assert not list(tmp_path.glob('*.part'))
+
+
+def test_unwritable_cache_is_no_error(tmp_path):
+    (tmp_path / 'file').write_text('x')
+    assert PageCache(tmp_path / 'file' / 'folder').put('k', typed_page('a'))
+
+
+def test_real_pages(tmp_path):
+    "One page read for real: print, a tick, the disk cache, and no second reading"
+    doc = clinic_form()
+    reader = WordReader(cache=tmp_path, max_side=1200)
+    page, = reader.read(doc['pages'])
+    assert valid_page(page) and 'Okonkwo' in [l['text'] for l in page['lines']]
+    assert len(list(tmp_path.glob('*.json'))) == 1
+    again = WordReader(cache=tmp_path, max_side=1200)
+    again._engine = lambda: pytest.fail('read twice')
+    assert again.read(doc['pages']) == [page]
+    assert page_key(doc['pages'][0], 1) != page_key(doc['pages'][0], 2)
+    assert Reader([page]).answer('Who is the insurer?')['answer'] == 'Helvia Mutual'
+
+
+def test_reading_needs_no_network():
+    "The models lie in the package: an engine is made and reads where every connection is refused"
+    code = ('import socket\n'
+            'def refuse(*a, **k): raise OSError("no network")\n'
+            'socket.socket.connect = refuse; socket.create_connection = refuse; socket.getaddrinfo = refuse\n'
+            'from PIL import Image\nfrom cosee.models.words import WordReader\n'
+            'assert WordReader().read([Image.new("RGB", (200, 80), "white")])[0]["lines"] == []\n')
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, cwd=Path(__file__).parents[1], timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout.strip() and 'INFO' not in done.stderr
+
+
+def test_import_is_light():
+    code = ("import sys, cosee.models.ocr\n"
+            "heavy = {'torch', 'transformers', 'rapidocr', 'onnxruntime', 'cv2', 'numpy', 'sentence_transformers'} & set(sys.modules)\n"
+            "assert not heavy, heavy")
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    assert done.returncode == 0, done.stderr
