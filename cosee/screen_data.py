@@ -56,7 +56,7 @@ def _jobs(config: ScreenConfig, part: str) -> list:
     "(task, number in the task) of each record"
     return [(task, i) for task, n in _counts(config, part).items() for i in range(n)]
 
-# %% ../nbs/10d_screen_data.ipynb #6c7b9bab
+# %% ../nbs/10d_screen_data.ipynb #26b2e7f1
 def _annotated(shot: Shot, tolerance) -> bytes:
     "A test picture with what is expected drawn in"
     reach = tuple(t * s / RU_MAX for t, s in zip(tolerance_pair(tolerance), shot.scene.size))
@@ -75,9 +75,8 @@ def _make_one(config: ScreenConfig, folder: Path, part: str, n: int, task: str, 
         _write(root / 'annotated' / f'{stem}_annotated.png', _annotated(shot, config.test.tolerance))
     return _test_case(stem, f'images/{stem}.{kind}', shot, config.test.tolerance)
 
-def _make_chunk(config: dict, folder: Path, part: str, start: int) -> int:
+def _make_chunk(config: ScreenConfig, folder: Path, part: str, start: int) -> int:
     "Make the records of one chunk; how many"
-    config = screen_config(config)
     jobs = list(enumerate(_jobs(config, part)))[start:start + _CHUNK]
     lines = ''.join(_line(_make_one(config, folder, part, n, *job)) + '\n' for n, job in jobs)
     _write(folder / _UNFINISHED / f'{part}_{start:08d}.jsonl', lines.encode())
@@ -131,7 +130,7 @@ def _begin(config: ScreenConfig, out: Path, timestamp: Optional[str], resume: bo
     _write(folder / _UNFINISHED / 'config.json', _described(config))
     return folder
 
-# %% ../nbs/10d_screen_data.ipynb #f44ab29d
+# %% ../nbs/10d_screen_data.ipynb #fafee1fd
 def _pool(workers: int) -> ProcessPoolExecutor:
     "Processes that know the tasks registered so far, where the system can fork"
     how = 'fork' if 'fork' in multiprocessing.get_all_start_methods() else None
@@ -139,12 +138,11 @@ def _pool(workers: int) -> ProcessPoolExecutor:
 
 def _work(config: ScreenConfig, folder: Path, todo: list, workers: int) -> Iterator[int]:
     "Make the chunks that are not there; yields how many records are done with each"
-    fields = config.model_dump()
     if workers == 1 or len(todo) < 2:
-        for part, start in todo: yield _make_chunk(fields, folder, part, start)
+        for part, start in todo: yield _make_chunk(config, folder, part, start)
         return
     with _pool(min(workers, len(todo))) as pool:
-        futures = [pool.submit(_make_chunk, fields, folder, *job) for job in todo]
+        futures = [pool.submit(_make_chunk, config, folder, *job) for job in todo]
         try:
             for f in as_completed(futures): yield f.result()
         except BaseException:
