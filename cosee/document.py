@@ -22,10 +22,11 @@ from fastcore.basics import patch
 from .jsonscan import scan_json
 from .models.client import VLMClient
 
-# %% ../nbs/08_document.ipynb #07f8d887
+# %% ../nbs/08_document.ipynb #005d8c9d
 def _tagset(tags) -> frozenset:
     "`tags` as a frozenset; one bare string is refused, as it would become a set of letters"
-    if isinstance(tags, str): raise TypeError(f'tags must be a collection of strings, not the string {tags!r}: write [{tags!r}]')
+    if isinstance(tags, str):
+        raise TypeError(f'tags must be a collection of strings, not the string {tags!r}: write [{tags!r}]')
     return frozenset(tags)
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Content:
     def __post_init__(self): object.__setattr__(self, 'tags', _tagset(self.tags))
     def __str__(self): return self.text
 
-# %% ../nbs/08_document.ipynb #cb22b8ef
+# %% ../nbs/08_document.ipynb #0b1525c9
 class Document:
     "A list of `Content` that grows at its end."
     def __init__(self,
@@ -55,7 +56,8 @@ class Document:
         return (*(self._base.visible() if self._base is not None else ()), *self._contents)
 
     def __iter__(self) -> Iterator[Content]: return iter(self.contents())
-    def __eq__(self, other): return self.contents() == other.contents() if isinstance(other, type(self)) else NotImplemented
+    def __eq__(self, other):
+        return self.contents() == other.contents() if isinstance(other, type(self)) else NotImplemented
     def text(self) -> str:
         "All visible text, joined as it was written"
         return ''.join(c.text for c in self.visible())
@@ -80,7 +82,7 @@ def clear(self: Document):
     "Forget the contents; a branch still sees its base."
     self._contents = []
 
-# %% ../nbs/08_document.ipynb #b8194216
+# %% ../nbs/08_document.ipynb #9fef0bb4
 class DocumentView:
     "A live window into a `document`, filtered by tags."
     def __init__(self,
@@ -95,7 +97,8 @@ class DocumentView:
 
     def shows(self, content: Content) -> bool:
         "Does this view let `content` through?"
-        return not content.tags & self._exclude_tags and (not self._include_tags or bool(content.tags & self._include_tags))
+        if content.tags & self._exclude_tags: return False
+        return not self._include_tags or bool(content.tags & self._include_tags)
 
     def __iter__(self) -> Iterator[Content]: return filter(self.shows, self._document.visible())
     def contents(self) -> tuple: return tuple(self)
@@ -140,7 +143,7 @@ def edit(self: Document) -> Iterator[Document]:
     finally: branch._base = Document(self.visible())
     self.extend(added)
 
-# %% ../nbs/08_document.ipynb #1f386898
+# %% ../nbs/08_document.ipynb #db17ce35
 _SHOWN = 20   # contents that a repr shows
 
 @patch
@@ -150,7 +153,8 @@ def _repr_pretty_(self: Content, p, cycle: bool):
 
 @patch
 def _repr_html_(self: Content):
-    tags = f'<small style="opacity:.6">Tags: {escape(", ".join(sorted(map(str, self.tags))))}</small>' if self.tags else ''
+    names = escape(', '.join(sorted(map(str, self.tags))))
+    tags = f'<small style="opacity:.6">Tags: {names}</small>' if names else ''
     return f'<div>{escape(self.text).replace(chr(10), "<br>")} {tags}</div>'
 
 @patch
@@ -257,7 +261,7 @@ def sample_text(self: VLMLanguageModel,
     text = text.lstrip()
     return truncate((text.removeprefix(last) if last else text).lstrip(), terminators)
 
-# %% ../nbs/08_document.ipynb #abbc15a1
+# %% ../nbs/08_document.ipynb #0a7f8035
 def _bare(s: str) -> str: return s.strip().strip('()[]{}.,:;!?*`\'" \n').casefold()
 
 def match_choice(
@@ -267,14 +271,15 @@ def match_choice(
     "Which of `responses` does `text` choose?"
     names = [_bare(r) for r in responses]
     if _bare(text) in names and _bare(text): return names.index(_bare(text))
-    patterns = (r'\(({0})\)', r'^\W*({0})[).:\]]', r'(?:answer|choice|option)(?:\s+is)?\W+({0})\b(?!\s+\w)', r'\b({0})\b')
+    patterns = (r'\(({0})\)', r'^\W*({0})[).:\]]', r'(?:answer|choice|option)(?:\s+is)?\W+({0})\b(?!\s+\w)',
+                r'\b({0})\b')
     for i, pattern in enumerate(patterns):
         able = [n for n in names if n and (i < 3 or len(n) > 1)]   # "a" is a word, so a letter alone says nothing
         alternatives = '|'.join(map(re.escape, sorted(able, key=len, reverse=True)))
         found = set(re.findall(pattern.format(alternatives), text.casefold())) if able else set()
         if found: return names.index(found.pop()) if len(found) == 1 else None
 
-# %% ../nbs/08_document.ipynb #26e97756
+# %% ../nbs/08_document.ipynb #ffb4707f
 def choice_schema(responses: Sequence[str]) -> dict:
     "JSON schema of an object whose `choice` is one of `responses`."
     choice = {'type': 'string', 'enum': list(dict.fromkeys(responses))}
@@ -296,7 +301,8 @@ def sample_choice(self: VLMLanguageModel,
         chosen = next((str(o['choice']) for *_, o in scan_json(said) if 'choice' in o), said)
         found = match_choice(chosen, responses)
         if found is not None: return found, responses[found], {'attempts': attempt + 1, 'reply': said}
-    raise InvalidResponseError(f'no choice of {list(responses)} after {self.attempts} attempts; the last reply was {said[:80]!r}')
+    raise InvalidResponseError(f'no choice of {list(responses)} after {self.attempts} attempts; '
+                               f'the last reply was {said[:80]!r}')
 
 # %% ../nbs/08_document.ipynb #7df3df05
 DEFAULT_MAX_CHARACTERS = 200
@@ -387,7 +393,7 @@ def _prompt(self: InteractiveDocument,
     else: past = view.text()
     return past + ''.join(c.text for c in asked if DEBUG_TAG not in c.tags)
 
-# %% ../nbs/08_document.ipynb #1449f529
+# %% ../nbs/08_document.ipynb #33386c96
 def _accepted(f, settings: dict) -> dict:
     "The part of `settings` that `f` takes by keyword"
     try: params = inspect.signature(f).parameters
@@ -398,7 +404,8 @@ def _accepted(f, settings: dict) -> dict:
 @patch
 def _sample(self: InteractiveDocument, start: int, view=None, **settings) -> str:
     "Let the model go on from the question that began at `start`."
-    return self._model.sample_text(**_accepted(self._model.sample_text, dict(prompt=self._prompt(start, view), **settings)))
+    sample = self._model.sample_text
+    return sample(**_accepted(sample, dict(prompt=self._prompt(start, view), **settings)))
 
 # %% ../nbs/08_document.ipynb #e300a897
 @patch
@@ -457,7 +464,7 @@ def _choose(self: InteractiveDocument, start: int, options: dict, view=None) -> 
     self.debug(f'[{info}]')
     return list(options.values())[i]
 
-# %% ../nbs/08_document.ipynb #445ca6cf
+# %% ../nbs/08_document.ipynb #9a585000
 @patch
 def multiple_choice_question(self: InteractiveDocument,
     question: str,                   # what is asked
@@ -479,11 +486,12 @@ def yes_no_question(self: InteractiveDocument,
     view: Optional[DocumentView] = None  # what the model sees of the past; None: `model_view`
 ) -> bool:                       # True for yes
     "Ask the model for a yes or a no."
-    return self.multiple_choice_question(question, self._YES_NO, **({} if view is None else {'view': view})) == self._YES_NO.index('Yes')
+    seen = {} if view is None else {'view': view}   # a subclass may know no views
+    return self.multiple_choice_question(question, self._YES_NO, **seen) == self._YES_NO.index('Yes')
 
 InteractiveDocument._YES_NO = ('No', 'Yes')
 
-# %% ../nbs/08_document.ipynb #f1aed158
+# %% ../nbs/08_document.ipynb #90c00f5f
 @patch
 def open_question_diversified(self: InteractiveDocument,
     question: str,                          # what is asked
@@ -501,7 +509,8 @@ def open_question_diversified(self: InteractiveDocument,
 ) -> str:                                   # the drawn answer
     "Ask for several answers and draw one; raises Warning if there are fewer than two to draw from."
     start, answer = len(self._contents), forced_response
-    self._question(f'Task: generate {num_samples} {answer_label}s to the following {question_label}:\nQuestion: {question}\n')
+    self._question(f'Task: generate {num_samples} {answer_label}s to the following {question_label}:\n'
+                   f'Question: {question}\n')
     if answer is None:
         self._response(f'{answer_label}s:\n1. ')
         listed = self._sample(start, view, max_tokens=max_tokens * num_samples, terminators=[], temperature=temperature,

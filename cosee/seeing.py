@@ -15,7 +15,7 @@ from fastcore.basics import patch
 from .board import Board, cell_line, check_bbox
 from .tools import PolicyAction, PolicyDecision, Tool, ToolCall, ToolPolicy, validate_input_schema
 
-# %% ../nbs/09a_seeing.ipynb #cec79930
+# %% ../nbs/09a_seeing.ipynb #2ef0a749
 class Seen(str):
     "A tool's result that knows where it was found."
     page: Optional[int] = None   # from 1
@@ -32,7 +32,8 @@ class Sight:
     "The document that tools look at."
     def __init__(self,
         images: Sequence,              # pages as the model sees them: PIL images or paths
-        source=None,                   # anything that `cosee.pages.pages` opens; None: nothing finer than `images`
+        source=None,                   # anything that `cosee.pages.pages` opens with the same pages, or a function
+                                       # page -> image; None: nothing finer than `images`
         board: Optional[Board] = None, # for `ReadBoard`
         words=None,                    # `WordReader` for OCR; None: one is made when it is needed
         dpi: float = 288,              # resolution at which PDFs are drawn again
@@ -41,7 +42,7 @@ class Sight:
         self.images, self.source, self.board, self.dpi, self.max_side = list(images), source, board, dpi, max_side
         self._words, self._fine = words, {}
 
-# %% ../nbs/09a_seeing.ipynb #f2f83a22
+# %% ../nbs/09a_seeing.ipynb #dde1889e
 @patch(as_prop=True)
 def words(self: Sight):
     "The reader of print, made at first use."
@@ -65,11 +66,13 @@ def fine(self: Sight, page: int):
     if page not in self._fine:
         from cosee.pages import open_image, pages
         self._fine = dict(list(self._fine.items())[-3:])
-        self._fine[page] = (open_image(self.images[page - 1]) if self.source is None
-                            else pages(self.source, dpi=self.dpi, max_side=None, pages=[page])[0])
+        if self.source is None: im = open_image(self.images[page - 1])
+        elif callable(self.source): im = open_image(self.source(page))
+        else: im = pages(self.source, dpi=self.dpi, max_side=None, pages=[page])[0]
+        self._fine[page] = im
     return self._fine[page]
 
-# %% ../nbs/09a_seeing.ipynb #4bffd465
+# %% ../nbs/09a_seeing.ipynb #6ae0d3e3
 _LEAST = 0.02   # side of the smallest box, as a fraction of the page
 
 def read_box(
@@ -77,12 +80,16 @@ def read_box(
 ) -> tuple:    # in 0-1, ordered, at least 0.02 wide and high
     "A box as a model wrote it; ValueError if it is none."
     try: box = [float(v) for v in bbox]
-    except (TypeError, ValueError, OverflowError): raise ValueError(f'bbox needs four numbers from 0 to 1000, not {str(bbox)[:60]!r}') from None
-    if len(box) != 4 or not all(map(math.isfinite, box)): raise ValueError(f'bbox needs four numbers from 0 to 1000, not {str(bbox)[:60]!r}')
+    except (TypeError, ValueError, OverflowError): box = []
+    if len(box) != 4 or not all(map(math.isfinite, box)):
+        raise ValueError(f'bbox needs four numbers from 0 to 1000, not {str(bbox)[:60]!r}')
     scale = 1000 if max(box) > 1 else 1
     sides = [sorted(min(1., max(0., box[i + j] / scale)) for j in (0, 2)) for i in (0, 1)]
-    (x0, x1), (y0, y1) = ((max(0., min(m - _LEAST / 2, 1 - _LEAST)), min(1., max(m + _LEAST / 2, _LEAST))) if b - a < _LEAST else (a, b)
-                          for a, b in sides for m in [(a + b) / 2])
+    def widened(a, b):
+        if b - a >= _LEAST: return a, b
+        start = min(1 - _LEAST, max(0., (a + b - _LEAST) / 2))
+        return start, start + _LEAST
+    (x0, x1), (y0, y1) = (widened(*s) for s in sides)
     return check_bbox((x0, y0, x1, y1))
 
 def thousandths(
@@ -91,7 +98,7 @@ def thousandths(
     "A box as models write it."
     return [round(v * 1000) for v in bbox]
 
-# %% ../nbs/09a_seeing.ipynb #49f3cedc
+# %% ../nbs/09a_seeing.ipynb #be8d8eab
 @patch
 def crop(self: Sight,
     page: int,                    # from 1
@@ -107,7 +114,8 @@ def crop(self: Sight,
     return im.convert('RGB').resize(size, Image.Resampling.LANCZOS)
 
 _PAGE, _BBOX = {'type': 'integer'}, {'type': 'array'}
-def _object(required=(), **properties) -> dict: return dict(type='object', required=list(required), properties=properties)
+def _object(required=(), **properties) -> dict:
+    return dict(type='object', required=list(required), properties=properties)
 
 class SightTool(Tool):
     "A tool that looks at a document."
@@ -115,8 +123,9 @@ class SightTool(Tool):
     def __init__(self, sight: Sight): self.sight = sight
     def execute(self, **kwargs) -> str: raise NotImplementedError
 
-# %% ../nbs/09a_seeing.ipynb #cef02d66
-def _region(page: int, box: Optional[tuple]) -> str: return f'page {page}' + (f', region {thousandths(box)}' if box else '')
+# %% ../nbs/09a_seeing.ipynb #9716e716
+def _region(page: int, box: Optional[tuple]) -> str:
+    return f'page {page}' + (f', region {thousandths(box)}' if box else '')
 
 class Zoom(SightTool):
     "A region at a higher resolution."
@@ -140,7 +149,7 @@ class Ocr(SightTool):
         lines = self.sight.words.read([self.sight.crop(self.sight.check_page(page), box)])[0]['lines']
         return seen('\n'.join(l['text'] for l in lines) or f'no print on {_region(page, box)}', page, box)
 
-# %% ../nbs/09a_seeing.ipynb #7d71b5bf
+# %% ../nbs/09a_seeing.ipynb #99461973
 @patch
 def print_of(self: Sight, page: int) -> list:
     "Lines of a page, with their boxes in 0-1."
@@ -159,7 +168,8 @@ class FindPage(SightTool):
                               token_set_ratio(wanted, l['text'].casefold()))
         best = [max(((worth(l), -i, l) for i, l in enumerate(self.sight.print_of(p))), key=lambda b: b[:2], default=None)
                 for p in range(1, len(self.sight.images) + 1)]
-        hits = sorted(((b[0], p, b[2]) for p, b in enumerate(best, 1) if b and b[0] >= 60), key=lambda h: (-h[0], h[1]))[:3]
+        hits = [(b[0], p, b[2]) for p, b in enumerate(best, 1) if b and b[0] >= 60]
+        hits = sorted(hits, key=lambda h: (-h[0], h[1]))[:3]
         if not hits: return seen(f'no page shows {wanted!r}')
         lines = [f"page {p}, region {thousandths(l['bbox'])}: {l['text']}" for _, p, l in hits]
         return seen('\n'.join(lines), hits[0][1], tuple(hits[0][2]['bbox']))
@@ -192,7 +202,7 @@ def _power(a, b):
     if a < 0 and b != int(b): raise ValueError('a root of a negative number is no real number')
     return a ** b
 
-# %% ../nbs/09a_seeing.ipynb #c02f633b
+# %% ../nbs/09a_seeing.ipynb #cefa5643
 def _value(node):
     "Value of a parsed expression"
     if isinstance(node, ast.Constant): return _number(node.value)
@@ -210,14 +220,16 @@ def calculate(
     "The value of an expression, without `eval`; ValueError says what cannot be calculated."
     text = str(expression).strip()
     if not 0 < len(text) <= 200: raise ValueError('an expression has 1 to 200 characters')
-    text = re.sub(r'[$€£]', '', text).translate(str.maketrans({'×': '*', '÷': '/', '−': '-', '–': '-', '^': '**'}))
+    signs = {'×': '*', '÷': '/', '−': '-', '–': '-', '^': '**', '$': None, '€': None, '£': None}
+    text = text.translate(str.maketrans(signs))
     if not re.search(r'[a-z]\w*\s*\(', text): text = re.sub(r'(?<=\d),(?=\d{3}(?!\d))', '', text)
     text = re.sub(r'(?<=[\d.])%(?!\s*[\w(.])', '/100', text)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')
             value = _value(ast.parse(text, mode='eval').body)
-    except (SyntaxError, TypeError, RecursionError, MemoryError): raise ValueError(f'not an expression: {text[:60]!r}') from None
+    except (SyntaxError, TypeError, RecursionError, MemoryError):
+        raise ValueError(f'not an expression: {text[:60]!r}') from None
     except ZeroDivisionError: raise ValueError('division by zero') from None
     except OverflowError: raise ValueError('a number is too large') from None
     return str(value) if isinstance(value, int) else format(value, '.12g')
@@ -241,12 +253,13 @@ def page_tools(
     if unknown: raise ValueError(f"unknown tools {unknown}: choose from {', '.join(SIGHT_TOOLS)}")
     return [Calculate() if n == 'calculate' else SIGHT_TOOLS[n](sight) for n in names]
 
-# %% ../nbs/09a_seeing.ipynb #926c8839
+# %% ../nbs/09a_seeing.ipynb #d8105e94
 _NUMBER = r'-?\d{1,7}(?:\.\d{1,9})?'
 
 def _as_page(value, n: int) -> int:
     "A page number within the document"
-    found = re.search(_NUMBER, str(value)) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else None
+    plain = isinstance(value, (int, float, str)) and not isinstance(value, bool)
+    found = re.search(_NUMBER, str(value)) if plain else None
     if value is None and n == 1: return 1
     if not found: raise ValueError(f'name a page from 1 to {n}')
     return min(n, max(1, int(float(found[0]))))

@@ -15,9 +15,10 @@ from .models.client import VLMClient
 from .seeing import SIGHT_TOOLS, Sight, SightPolicy, page_tools, thousandths
 from .tools import EnforcementMode, Outcome, Toolbox, ToolCall, ToolPolicy, parse_tool_call
 
-# %% ../nbs/09b_tool_agent.ipynb #0f3fa9a1
+# %% ../nbs/09b_tool_agent.ipynb #04a30156
 _ARGS = dict(page={'type': 'integer', 'minimum': 1}, text={'type': 'string', 'minLength': 1, 'maxLength': 80},
-             bbox={'type': 'array', 'items': {'type': 'integer', 'minimum': 0, 'maximum': 1000}, 'minItems': 4, 'maxItems': 4},
+             bbox={'type': 'array', 'items': {'type': 'integer', 'minimum': 0, 'maximum': 1000},
+                   'minItems': 4, 'maxItems': 4},
              expression={'type': 'string', 'minLength': 1, 'maxLength': 80},
              tags={'type': 'array', 'items': {'type': 'string', 'maxLength': 20}, 'maxItems': 3})
 
@@ -48,12 +49,12 @@ def describe_tools(
     return (f'You may look closer before you reply, at most {times}: instead of the action, write one call as '
             f'{{"tool": "<name>", "args": {{...}}}}, and you are shown the result.\n{listed}')
 
-# %% ../nbs/09b_tool_agent.ipynb #2b096bb6
+# %% ../nbs/09b_tool_agent.ipynb #1689cc1a
 class ToolAgent(Agent):
     "An agent that may look closer, a bounded number of times a turn."
     def __init__(self,
         agent: Agent,                          # whose turn it is
-        source=None,                           # anything `cosee.pages.pages` opens: where finer pages come from
+        source=None,                           # where finer pages come from, see `Sight`
         tools: Sequence = tuple(SIGHT_TOOLS),  # names of page tools, or your own `Tool` objects
         max_calls: int = 3,                    # calls in one turn
         policy: Optional[ToolPolicy] = None,   # asked for what `SightPolicy` lets through
@@ -64,8 +65,10 @@ class ToolAgent(Agent):
         words=None                             # `WordReader` to share; None: the client's, or a new one
     ):
         if max_calls < 1: raise ValueError(f'max_calls must be at least 1, not {max_calls}')
-        super().__init__(agent.name, agent.role_prompt, agent.qwen_client, agent.actions, agent.gen_defaults, agent.board_kwargs)
-        self.agent, self.source, self.max_calls, self.policy, self.mode = agent, source, max_calls, policy, enforcement_mode
+        super().__init__(agent.name, agent.role_prompt, agent.qwen_client, agent.actions, agent.gen_defaults,
+                         agent.board_kwargs)
+        self.agent, self.source, self.max_calls = agent, source, max_calls
+        self.policy, self.mode = policy, enforcement_mode
         self.offer, self.look, self.sure, self.tools = offer, look, sure, list(tools)
         self.words = words or getattr(agent.qwen_client, 'words', None)
         self.calls_per_turn, self._sight = max_calls + 1, None
@@ -156,7 +159,7 @@ def _closer(self: ToolAgent, action: Action, outs: list, images: list) -> Option
     fresh = [thousandths(b) for b in wanted if (page, thousandths(b)) not in done]
     return ('zoom', {'page': page, 'bbox': fresh[0]}) if fresh and 'zoom' in self.tools else None
 
-# %% ../nbs/09b_tool_agent.ipynb #8bc638d2
+# %% ../nbs/09b_tool_agent.ipynb #7ca3240c
 @patch
 def _mapped(self: ToolAgent, action: Action, outs: list, num_pages: int) -> Action:
     "`action` with a view into a zoomed picture as a view of its page"
@@ -175,11 +178,12 @@ def _grounded(self: ToolAgent, action: Action, outs: list, num_pages: int) -> Ac
     action = self._mapped(action, outs, num_pages)
     found = next((o.value for o in reversed(outs) if getattr(o.value, 'bbox', None)), None)
     view = action.get('view') or {}
-    if found is not None and not view.get('bbox') and view.get('page', found.page) == found.page and action.get('action') != 'INVALID':
+    lacks = action.get('action') != 'INVALID' and not view.get('bbox')
+    if found is not None and lacks and view.get('page', found.page) == found.page:
         action = {**action, 'view': {**view, 'page': found.page, 'bbox': tuple(found.bbox)}}
     return {**action, 'tools': [call_entry(o) for o in outs]} if outs else action
 
-# %% ../nbs/09b_tool_agent.ipynb #8c306d11
+# %% ../nbs/09b_tool_agent.ipynb #1477bc35
 def with_tools(
     agents: list, # a team
     source=None,  # what its pages were drawn from
@@ -187,5 +191,5 @@ def with_tools(
 ) -> list:        # the same team, with tools
     "Every agent as a `ToolAgent`; one whose client cannot write calls is looked for instead."
     plain = lambda a: getattr(a.qwen_client, 'name', '') == 'ocr'
-    return [ToolAgent(a, source, **{'offer': not plain(a), 'look': plain(a), **kwargs}) if isinstance(a.qwen_client, VLMClient) else a
-            for a in agents]
+    def tooled(a): return ToolAgent(a, source, **{'offer': not plain(a), 'look': plain(a), **kwargs})
+    return [tooled(a) if isinstance(a.qwen_client, VLMClient) else a for a in agents]

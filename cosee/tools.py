@@ -131,12 +131,12 @@ TOOL_POLICY_DENY_OBSERVED_TAG, TOOL_POLICY_DENY_ENFORCED_TAG = 'tool_policy_deny
 TOOL_POLICY_EDIT_OBSERVED_TAG, TOOL_POLICY_EDIT_ENFORCED_TAG = 'tool_policy_edit_observed', 'tool_policy_edit_enforced'
 TOOL_POLICY_ERROR_OBSERVED_TAG, TOOL_POLICY_ERROR_ENFORCED_TAG = 'tool_policy_error_observed', 'tool_policy_error_enforced'
 
-# %% ../nbs/09_tools.ipynb #38b9f2b4
+# %% ../nbs/09_tools.ipynb #82d15a43
 class Toolbox:
     "Tools with the policy that guards them."
     def __init__(self,
         tools: Sequence[Tool] = (),                                   # names must differ
-        policy: Optional[ToolPolicy] = None,                          # judges every call; None: all are allowed, nothing is noted
+        policy: Optional[ToolPolicy] = None,                          # judges every call; None: all run, nothing is noted
         enforcement_mode: EnforcementMode = 'observe',                # 'observe' | 'enforce'
         max_result_length: int = DEFAULT_MAX_TOOL_RESULT_LENGTH       # characters of a result, at least 3
     ):
@@ -182,13 +182,14 @@ def shorten(self: Toolbox, result) -> str:
     text = inert(str(result))
     return text if len(text) <= self.max_result_length else text[:self.max_result_length - 3] + '...'
 
-# %% ../nbs/09_tools.ipynb #f12633e0
+# %% ../nbs/09_tools.ipynb #cbfb3924
 def _checked(decision) -> PolicyDecision:
     "`decision` if it is one; else ValueError"
-    if not isinstance(decision, PolicyDecision): raise ValueError(f'Policy must return PolicyDecision, got {type(decision).__name__}.')
+    if not isinstance(decision, PolicyDecision):
+        raise ValueError(f'Policy must return PolicyDecision, got {type(decision).__name__}.')
     if not isinstance(decision.action, PolicyAction):
         raise ValueError(f'Policy decision action must be PolicyAction, got {type(decision.action).__name__}.')
-    if isinstance(decision.tags, str): raise ValueError('Policy decision tags must be a collection of strings, not a string.')
+    if isinstance(decision.tags, str): raise ValueError('Policy decision tags must be strings in a collection.')
     tags = tuple(decision.tags)
     if not all(isinstance(t, str) for t in tags): raise ValueError('Policy decision tags must contain only strings.')
     if decision.action is PolicyAction.EDIT and not isinstance(decision.edited_args, dict):
@@ -221,7 +222,7 @@ class Outcome:
         "The record of the result"
         return f'[Tool Result: {self.result}]'
 
-# %% ../nbs/09_tools.ipynb #d865b59f
+# %% ../nbs/09_tools.ipynb #dc540ad9
 def _note(kind: str, reason: str = '', edited: Optional[dict] = None) -> str:
     "One line about a decision"
     parts = [f'action={kind}', *([f'reason={" ".join(inert(reason).split())}'] if reason else []),
@@ -237,12 +238,14 @@ def _judge(self: Toolbox, call: ToolCall) -> tuple:
     try: decision = _checked(self.policy.evaluate(asked, dict(self.tools)))
     except Exception as e:
         why = f'Error: Tool call "{name}" blocked due to policy error.'
-        return call.args if self.mode == 'observe' else None, why, (f'tool_policy_error_{how}',), _note(f'error_{how}', str(e))
+        args = call.args if self.mode == 'observe' else None
+        return args, why, (f'tool_policy_error_{how}',), _note(f'error_{how}', str(e))
     act, edit = decision.action, decision.action is PolicyAction.EDIT
     kind = 'allow' if act is PolicyAction.ALLOW else f'{act.value}_{how}'
     args = call.args if self.mode == 'observe' or act is PolicyAction.ALLOW else decision.edited_args if edit else None
     note = _note(kind, decision.reason, decision.edited_args if edit else None)
-    return args, f'Error: Tool call "{name}" denied by policy.', tuple(dict.fromkeys([f'tool_policy_{kind}', *decision.tags])), note
+    tags = tuple(dict.fromkeys([f'tool_policy_{kind}', *decision.tags]))
+    return args, f'Error: Tool call "{name}" denied by policy.', tags, note
 
 @patch
 def run(self: Toolbox,
@@ -343,7 +346,7 @@ def _force(self: InteractiveDocumentWithTools, start: int, view, label: str, **s
     self._response(f'{label}: ')
     return self._sample(start, view, **settings)
 
-# %% ../nbs/09_tools.ipynb #553e572f
+# %% ../nbs/09_tools.ipynb #918f5d16
 @patch
 def multiple_choice_question(self: InteractiveDocumentWithTools,
     question: str,                   # what is asked
@@ -353,7 +356,8 @@ def multiple_choice_question(self: InteractiveDocumentWithTools,
     view: Optional[DocumentView] = None      # what the model sees of the past; None: `model_view`
 ) -> int:                            # index of the chosen one in `answers`
     "Let the model choose; it may call tools before it does."
-    if not self._tools: return InteractiveDocument.multiple_choice_question(self, question, answers, randomize_choices, view=view)
+    if not self._tools:
+        return InteractiveDocument.multiple_choice_question(self, question, answers, randomize_choices, view=view)
     start = len(self._contents)
     self.statement(self._box.describe() + '\nAlternatively, answer with the letter of your choice.')
     options = self._pose(question, answers, randomize_choices)
@@ -372,8 +376,9 @@ def multiple_choice_question(self: InteractiveDocumentWithTools,
     self._response('Please select from the options: (')
     return self._choose(start, options, view)
 
-# %% ../nbs/09_tools.ipynb #9b95c096
-_SEEING = ('Sight', 'Seen', 'Zoom', 'Ocr', 'FindPage', 'ReadBoard', 'Calculate', 'SightPolicy', 'calculate', 'page_tools')
+# %% ../nbs/09_tools.ipynb #b9b54ff0
+_SEEING = ('Sight', 'Seen', 'Zoom', 'Ocr', 'FindPage', 'ReadBoard', 'Calculate', 'SightPolicy', 'calculate',
+           'page_tools')
 
 def __getattr__(name: str):
     if name not in _SEEING: raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

@@ -41,6 +41,8 @@ def test_zoom_draws_from_the_finer_source():
     fine.paste("black", (1000, 1500, 2000, 3000))
     out = Zoom(Sight([page(40, 60)], source=[fine], max_side=500)).execute(page=1, bbox=[500, 500, 1000, 1000])
     assert out.image.size == (333, 500) and out.image.getextrema() == ((0, 0),) * 3 and (out.page, out.bbox) == (1, (.5, .5, 1, 1))
+    chosen = Sight([page(), page()], source=lambda n: page(1000, 1000, ("red", "blue")[n - 1]))   # such as pages 3 and 7 of a file
+    assert Zoom(chosen).execute(page=2, bbox=[0, 0, 500, 500]).image.getpixel((0, 0)) == (0, 0, 255)
     assert Zoom(Sight([page()])).execute(page=1, bbox_2d=[0, 0, 100, 100]).image.size == (120, 160)   # four times, no more
 
 
