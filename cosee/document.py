@@ -9,7 +9,7 @@ __all__ = ['View', 'DEFAULT_TEMPERATURE', 'DEFAULT_TOP_P', 'DEFAULT_TOP_K', 'DEF
            'InvalidResponseError', 'LanguageModel', 'VLMLanguageModel', 'truncate', 'match_choice', 'choice_schema',
            'InteractiveDocument']
 
-# %% ../nbs/08_document.ipynb #74fd0bf1
+# %% ../nbs/08_document.ipynb #7c85f551
 import inspect, re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from fastcore.basics import patch
 from .jsonscan import scan_json
 from .models.client import VLMClient
 
-# %% ../nbs/08_document.ipynb #005d8c9d
+# %% ../nbs/08_document.ipynb #e7bc8a23
 def _tagset(tags) -> frozenset:
     "`tags` as a frozenset; one bare string is refused, as it would become a set of letters"
     if isinstance(tags, str):
@@ -39,7 +39,7 @@ class Content:
     def __post_init__(self): object.__setattr__(self, 'tags', _tagset(self.tags))
     def __str__(self): return self.text
 
-# %% ../nbs/08_document.ipynb #0b1525c9
+# %% ../nbs/08_document.ipynb #ff680cb3
 class Document:
     "A list of `Content` that grows at its end."
     def __init__(self,
@@ -62,7 +62,7 @@ class Document:
         "All visible text, joined as it was written"
         return ''.join(c.text for c in self.visible())
 
-# %% ../nbs/08_document.ipynb #fe6aa030
+# %% ../nbs/08_document.ipynb #d332018e
 @patch
 def append(self: Document,
     text: str,                  # text, with its own line end
@@ -82,7 +82,7 @@ def clear(self: Document):
     "Forget the contents; a branch still sees its base."
     self._contents = []
 
-# %% ../nbs/08_document.ipynb #9fef0bb4
+# %% ../nbs/08_document.ipynb #bfadce76
 class DocumentView:
     "A live window into a `document`, filtered by tags."
     def __init__(self,
@@ -106,7 +106,7 @@ class DocumentView:
 
 View = DocumentView   # its name in the library that this module follows; the Board's View is another thing
 
-# %% ../nbs/08_document.ipynb #01af9722
+# %% ../nbs/08_document.ipynb #c8e8778b
 @patch
 def view(self: Document,
     include_tags: Iterable[str] = (), # show only contents with one of these; empty: all
@@ -115,7 +115,7 @@ def view(self: Document,
     "A live view; a tag in both raises ValueError."
     return DocumentView(self, include_tags=include_tags, exclude_tags=exclude_tags)
 
-# %% ../nbs/08_document.ipynb #7ac09dd0
+# %% ../nbs/08_document.ipynb #cb0a1208
 @patch
 def copy(self: Document) -> Document:
     "An independent document with the same contents and settings."
@@ -130,7 +130,7 @@ def new(self: Document) -> Document:
     twin._contents, twin._base = [], None
     return twin
 
-# %% ../nbs/08_document.ipynb #b19d84b8
+# %% ../nbs/08_document.ipynb #8c0853b0
 @patch
 @contextmanager
 def edit(self: Document) -> Iterator[Document]:
@@ -143,7 +143,7 @@ def edit(self: Document) -> Iterator[Document]:
     finally: branch._base = Document(self.visible())
     self.extend(added)
 
-# %% ../nbs/08_document.ipynb #db17ce35
+# %% ../nbs/08_document.ipynb #436ee90e
 _SHOWN = 20   # contents that a repr shows
 
 @patch
@@ -162,7 +162,7 @@ def _repr_markdown_(self: Content):
     tags = ', '.join(f'`{escape(str(t), quote=False)}`' for t in sorted(self.tags, key=str))
     return escape(self.text, quote=False) + (f'\n\n*Tags: {tags}*' if tags else '')
 
-# %% ../nbs/08_document.ipynb #b42f6596
+# %% ../nbs/08_document.ipynb #6c0d90d8
 def _summary(d: Document) -> str: return f'{len(d.visible())} content(s), {len(d.text())} characters'
 
 def _more(d: Document) -> str:
@@ -189,7 +189,7 @@ def _repr_markdown_(self: Document):
     parts = [f'### Content {i}\n\n{c._repr_markdown_()}' for i, c in enumerate(islice(self.visible(), _SHOWN), 1)]
     return '\n\n'.join([f'# {type(self).__name__}', f'*{_summary(self)}*', *parts, *filter(None, [_more(self)])])
 
-# %% ../nbs/08_document.ipynb #01a50ab2
+# %% ../nbs/08_document.ipynb #71d56fa8
 DEFAULT_TEMPERATURE, DEFAULT_TOP_P, DEFAULT_TOP_K = 1.0, 0.95, 64
 DEFAULT_TERMINATORS, DEFAULT_TIMEOUT_SECONDS = (), 60
 
@@ -207,7 +207,7 @@ class LanguageModel(Protocol):
     def sample_choice(self, prompt: str, responses: Sequence[str], *, seed: Optional[int] = None) -> tuple:
         "(index, response, info): one of `responses`, and anything worth logging about how it was chosen."
 
-# %% ../nbs/08_document.ipynb #aee0be07
+# %% ../nbs/08_document.ipynb #809422e4
 CONTINUE = 'Continue the text below. Write only what comes next.'
 
 class VLMLanguageModel:
@@ -233,7 +233,7 @@ class VLMLanguageModel:
         if self.ledger is not None: self.ledger.add(reply.usage, agent=self.agent)
         return reply.text
 
-# %% ../nbs/08_document.ipynb #631fc05f
+# %% ../nbs/08_document.ipynb #4995ad46
 def truncate(
     text: str,                   # any text
     terminators: Collection[str] # strings that end it
@@ -242,7 +242,7 @@ def truncate(
     ends = [i for t in terminators if t and (i := text.find(t)) >= 0]
     return text[:min(ends, default=len(text))]
 
-# %% ../nbs/08_document.ipynb #81b4114f
+# %% ../nbs/08_document.ipynb #2a848912
 @patch
 def sample_text(self: VLMLanguageModel,
     prompt: str,                            # the text so far
@@ -261,7 +261,7 @@ def sample_text(self: VLMLanguageModel,
     text = text.lstrip()
     return truncate((text.removeprefix(last) if last else text).lstrip(), terminators)
 
-# %% ../nbs/08_document.ipynb #0a7f8035
+# %% ../nbs/08_document.ipynb #c4242a10
 def _bare(s: str) -> str: return s.strip().strip('()[]{}.,:;!?*`\'" \n').casefold()
 
 def match_choice(
@@ -279,7 +279,7 @@ def match_choice(
         found = set(re.findall(pattern.format(alternatives), text.casefold())) if able else set()
         if found: return names.index(found.pop()) if len(found) == 1 else None
 
-# %% ../nbs/08_document.ipynb #ffb4707f
+# %% ../nbs/08_document.ipynb #0b26d2f3
 def choice_schema(responses: Sequence[str]) -> dict:
     "JSON schema of an object whose `choice` is one of `responses`."
     choice = {'type': 'string', 'enum': list(dict.fromkeys(responses))}
@@ -304,7 +304,7 @@ def sample_choice(self: VLMLanguageModel,
     raise InvalidResponseError(f'no choice of {list(responses)} after {self.attempts} attempts; '
                                f'the last reply was {said[:80]!r}')
 
-# %% ../nbs/08_document.ipynb #7df3df05
+# %% ../nbs/08_document.ipynb #efe7db5d
 DEFAULT_MAX_CHARACTERS = 200
 DEFAULT_MAX_TOKENS = DEFAULT_MAX_CHARACTERS // 4
 DEBUG_TAG, STATEMENT_TAG, QUESTION_TAG, RESPONSE_TAG, MODEL_TAG = 'debug', 'statement', 'question', 'response', 'model'
@@ -327,7 +327,7 @@ class InteractiveDocument(Document):
         "A live view, without debug texts unless `exclude_tags` says otherwise"
         return super().view(include_tags=include_tags, exclude_tags=exclude_tags)
 
-# %% ../nbs/08_document.ipynb #e7cc68d7
+# %% ../nbs/08_document.ipynb #df25af79
 @patch
 def debug(self: InteractiveDocument,
     text: str,                   # the text
@@ -348,7 +348,7 @@ def statement(self: InteractiveDocument,
     "Write a statement, a line of its own by default."
     self.append(text + end, tags=[STATEMENT_TAG, *tags])
 
-# %% ../nbs/08_document.ipynb #49b82181
+# %% ../nbs/08_document.ipynb #e46b23aa
 @patch
 def _question(self: InteractiveDocument, text, *, tags=(), end=''): self.append(text + end, tags=[QUESTION_TAG, *tags])
 
@@ -359,7 +359,7 @@ def _response(self: InteractiveDocument, text, *, tags=(), end=''): self.append(
 def _model_response(self: InteractiveDocument, text, *, tags=(), end=''):
     self.append(text + end, tags=[RESPONSE_TAG, MODEL_TAG, *tags])
 
-# %% ../nbs/08_document.ipynb #7d592eaf
+# %% ../nbs/08_document.ipynb #628276ac
 @patch(as_prop=True)
 def model_view(self: InteractiveDocument) -> DocumentView:
     "What the model sees of this document when a question names no view of its own."
@@ -370,7 +370,7 @@ def model_view(self: InteractiveDocument, view: DocumentView):
     if view._document is not self: raise ValueError('model_view must be a view of this very document')
     self._model_tags = (view._include_tags, view._exclude_tags)
 
-# %% ../nbs/08_document.ipynb #e0825aed
+# %% ../nbs/08_document.ipynb #20c6e6d7
 @patch
 def _owns(self: InteractiveDocument, view) -> bool:
     "Is `view` a view of this document, or of one that this is a branch of?"
@@ -393,7 +393,7 @@ def _prompt(self: InteractiveDocument,
     else: past = view.text()
     return past + ''.join(c.text for c in asked if DEBUG_TAG not in c.tags)
 
-# %% ../nbs/08_document.ipynb #33386c96
+# %% ../nbs/08_document.ipynb #7a49a1ac
 def _accepted(f, settings: dict) -> dict:
     "The part of `settings` that `f` takes by keyword"
     try: params = inspect.signature(f).parameters
@@ -407,7 +407,7 @@ def _sample(self: InteractiveDocument, start: int, view=None, **settings) -> str
     sample = self._model.sample_text
     return sample(**_accepted(sample, dict(prompt=self._prompt(start, view), **settings)))
 
-# %% ../nbs/08_document.ipynb #e300a897
+# %% ../nbs/08_document.ipynb #c388d6e5
 @patch
 def open_question(self: InteractiveDocument,
     question: str,                           # what is asked
@@ -440,7 +440,7 @@ def _finish(self: InteractiveDocument, answer: str, prefix: str, suffix: str) ->
     self._response(f'{suffix}\n')
     return answer
 
-# %% ../nbs/08_document.ipynb #236e3b39
+# %% ../nbs/08_document.ipynb #964d047d
 def _letters() -> Iterator[str]:
     "a, b, ..., z, aa, ab, ..."
     for n in count(1): yield from map(''.join, product('abcdefghijklmnopqrstuvwxyz', repeat=n))
@@ -464,7 +464,7 @@ def _choose(self: InteractiveDocument, start: int, options: dict, view=None) -> 
     self.debug(f'[{info}]')
     return list(options.values())[i]
 
-# %% ../nbs/08_document.ipynb #9a585000
+# %% ../nbs/08_document.ipynb #5d8415ef
 @patch
 def multiple_choice_question(self: InteractiveDocument,
     question: str,                   # what is asked
@@ -491,7 +491,7 @@ def yes_no_question(self: InteractiveDocument,
 
 InteractiveDocument._YES_NO = ('No', 'Yes')
 
-# %% ../nbs/08_document.ipynb #90c00f5f
+# %% ../nbs/08_document.ipynb #812da260
 @patch
 def open_question_diversified(self: InteractiveDocument,
     question: str,                          # what is asked

@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['json_span', 'scan_json']
 
-# %% ../nbs/00b_json.ipynb #c76c6044
+# %% ../nbs/00b_json.ipynb #5240852c
 import json, math, re
 from typing import Iterator, Optional
 
-# %% ../nbs/00b_json.ipynb #1a640a43
+# %% ../nbs/00b_json.ipynb #a984834e
 _START = re.compile(r'''\{(?=\s*+(?:["'“}]|[^\W\d]\w*+\s*+:))''')
 
-# %% ../nbs/00b_json.ipynb #2e508dac
+# %% ../nbs/00b_json.ipynb #d7b08076
 _TOKEN = re.compile(r'''"(?:[^"\\]|\\.)*+(?:"|\\?\Z)           # a string, or one that the end cuts off
     |([{\[,:])\s*+'(?:[^'\\]|\\.)*+(?:'|\\?\Z)                 # a Python string where a value or key may stand
     |[{}\[\]]|(?:```|</tool_call>)''', re.X | re.S)
@@ -36,7 +36,7 @@ def json_span(
         if max(depth, brackets) > _MAX_DEPTH: return m.end(), 'deep'
     return len(text), 'open'
 
-# %% ../nbs/00b_json.ipynb #f01c3c15
+# %% ../nbs/00b_json.ipynb #7ac98e11
 def _tidy(x):
     "`x` with only values that survive being written as JSON in UTF-8"
     if isinstance(x, dict): return {_tidy(str(k)): _tidy(v) for k, v in x.items()}
@@ -46,7 +46,7 @@ def _tidy(x):
     if isinstance(x, int): return x if x.bit_length() < 1000 else None
     return x if isinstance(x, float) and math.isfinite(x) else None
 
-# %% ../nbs/00b_json.ipynb #bf538b83
+# %% ../nbs/00b_json.ipynb #66f22a6c
 _MAX_OPEN = 200   # brackets that may open in a text that is to be mended
 
 def _strict(span: str) -> Optional[dict]:
@@ -62,7 +62,7 @@ def _mend(span: str) -> Optional[dict]:
     except Exception: return None
     return found if isinstance(found, dict) and found else None
 
-# %% ../nbs/00b_json.ipynb #30b524bb
+# %% ../nbs/00b_json.ipynb #f9f7b659
 _MEND = 5000 ** 2   # sum of squared lengths that are mended in one text
 
 def scan_json(

@@ -6,7 +6,7 @@
 __all__ = ['SIGHT_TOOLS', 'Seen', 'seen', 'Sight', 'read_box', 'thousandths', 'SightTool', 'Zoom', 'Ocr', 'FindPage', 'ReadBoard',
            'calculate', 'Calculate', 'page_tools', 'SightPolicy']
 
-# %% ../nbs/09a_seeing.ipynb #04e3f61d
+# %% ../nbs/09a_seeing.ipynb #4d3a80a6
 import ast, math, operator, re, warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from fastcore.basics import patch
 from .board import Board, cell_line, check_bbox
 from .tools import PolicyAction, PolicyDecision, Tool, ToolCall, ToolPolicy, validate_input_schema
 
-# %% ../nbs/09a_seeing.ipynb #2ef0a749
+# %% ../nbs/09a_seeing.ipynb #a78e00a7
 class Seen(str):
     "A tool's result that knows where it was found."
     page: Optional[int] = None   # from 1
@@ -42,7 +42,7 @@ class Sight:
         self.images, self.source, self.board, self.dpi, self.max_side = list(images), source, board, dpi, max_side
         self._words, self._fine = words, {}
 
-# %% ../nbs/09a_seeing.ipynb #dde1889e
+# %% ../nbs/09a_seeing.ipynb #6b590805
 @patch(as_prop=True)
 def words(self: Sight):
     "The reader of print, made at first use."
@@ -72,7 +72,7 @@ def fine(self: Sight, page: int):
         self._fine[page] = im
     return self._fine[page]
 
-# %% ../nbs/09a_seeing.ipynb #6ae0d3e3
+# %% ../nbs/09a_seeing.ipynb #3ba8c12e
 _LEAST = 0.02   # side of the smallest box, as a fraction of the page
 
 def read_box(
@@ -98,7 +98,7 @@ def thousandths(
     "A box as models write it."
     return [round(v * 1000) for v in bbox]
 
-# %% ../nbs/09a_seeing.ipynb #be8d8eab
+# %% ../nbs/09a_seeing.ipynb #06d139c9
 @patch
 def crop(self: Sight,
     page: int,                    # from 1
@@ -123,7 +123,7 @@ class SightTool(Tool):
     def __init__(self, sight: Sight): self.sight = sight
     def execute(self, **kwargs) -> str: raise NotImplementedError
 
-# %% ../nbs/09a_seeing.ipynb #9716e716
+# %% ../nbs/09a_seeing.ipynb #8109fbd2
 def _region(page: int, box: Optional[tuple]) -> str:
     return f'page {page}' + (f', region {thousandths(box)}' if box else '')
 
@@ -149,7 +149,7 @@ class Ocr(SightTool):
         lines = self.sight.words.read([self.sight.crop(self.sight.check_page(page), box)])[0]['lines']
         return seen('\n'.join(l['text'] for l in lines) or f'no print on {_region(page, box)}', page, box)
 
-# %% ../nbs/09a_seeing.ipynb #99461973
+# %% ../nbs/09a_seeing.ipynb #189b56d0
 @patch
 def print_of(self: Sight, page: int) -> list:
     "Lines of a page, with their boxes in 0-1."
@@ -174,7 +174,7 @@ class FindPage(SightTool):
         lines = [f"page {p}, region {thousandths(l['bbox'])}: {l['text']}" for _, p, l in hits]
         return seen('\n'.join(lines), hits[0][1], tuple(hits[0][2]['bbox']))
 
-# %% ../nbs/09a_seeing.ipynb #c6743860
+# %% ../nbs/09a_seeing.ipynb #da006340
 class ReadBoard(SightTool):
     "Notes on the Board."
     name = 'read_board'
@@ -185,7 +185,7 @@ class ReadBoard(SightTool):
         tags = [tags] if isinstance(tags, str) else [str(t) for t in tags] if tags else None
         return '\n'.join(cell_line(c, 300) for c in board.get_cells(page=page, tags=tags)) or 'no such notes'
 
-# %% ../nbs/09a_seeing.ipynb #1fb1a3ea
+# %% ../nbs/09a_seeing.ipynb #89f7e8f0
 _OPS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
         ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.UAdd: operator.pos, ast.USub: operator.neg}
 _CALLS = dict(abs=abs, round=round, min=min, max=max, sum=lambda *v: sum(v))
@@ -202,7 +202,7 @@ def _power(a, b):
     if a < 0 and b != int(b): raise ValueError('a root of a negative number is no real number')
     return a ** b
 
-# %% ../nbs/09a_seeing.ipynb #cefa5643
+# %% ../nbs/09a_seeing.ipynb #802e31f9
 def _value(node):
     "Value of a parsed expression"
     if isinstance(node, ast.Constant): return _number(node.value)
@@ -234,7 +234,7 @@ def calculate(
     except OverflowError: raise ValueError('a number is too large') from None
     return str(value) if isinstance(value, int) else format(value, '.12g')
 
-# %% ../nbs/09a_seeing.ipynb #640b8dc3
+# %% ../nbs/09a_seeing.ipynb #749224d8
 class Calculate(Tool):
     "Arithmetic."
     name = 'calculate'
@@ -253,7 +253,7 @@ def page_tools(
     if unknown: raise ValueError(f"unknown tools {unknown}: choose from {', '.join(SIGHT_TOOLS)}")
     return [Calculate() if n == 'calculate' else SIGHT_TOOLS[n](sight) for n in names]
 
-# %% ../nbs/09a_seeing.ipynb #d8105e94
+# %% ../nbs/09a_seeing.ipynb #122ad824
 _NUMBER = r'-?\d{1,7}(?:\.\d{1,9})?'
 
 def _as_page(value, n: int) -> int:
@@ -272,7 +272,7 @@ def _as_box(value) -> list:
     known = isinstance(value, list) and all(type(v) is int for v in value) and [v / 1000 for v in value] == list(box)
     return value if known else thousandths(box)
 
-# %% ../nbs/09a_seeing.ipynb #ea85ad75
+# %% ../nbs/09a_seeing.ipynb #f9bb482d
 class SightPolicy:
     "Keeps pages in range, boxes sane and calls within a budget."
     def __init__(self,
@@ -294,7 +294,7 @@ class SightPolicy:
         if error := validate_input_schema(out, schema): raise ValueError(error)
         return out
 
-# %% ../nbs/09a_seeing.ipynb #0cf67d4f
+# %% ../nbs/09a_seeing.ipynb #36cd4a10
 @patch
 def evaluate(self: SightPolicy, call: ToolCall, available_tools: Mapping) -> PolicyDecision:
     "Judge one call."

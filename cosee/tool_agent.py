@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['call_schema', 'turn_schema', 'describe_tools', 'ToolAgent', 'call_blocks', 'call_entry', 'with_tools']
 
-# %% ../nbs/09b_tool_agent.ipynb #d204501a
+# %% ../nbs/09b_tool_agent.ipynb #c219065c
 from collections.abc import Sequence
 from typing import Optional
 from fastcore.basics import patch
@@ -15,7 +15,7 @@ from .models.client import VLMClient
 from .seeing import SIGHT_TOOLS, Sight, SightPolicy, page_tools, thousandths
 from .tools import EnforcementMode, Outcome, Toolbox, ToolCall, ToolPolicy, parse_tool_call
 
-# %% ../nbs/09b_tool_agent.ipynb #04a30156
+# %% ../nbs/09b_tool_agent.ipynb #9f78df46
 _ARGS = dict(page={'type': 'integer', 'minimum': 1}, text={'type': 'string', 'minLength': 1, 'maxLength': 80},
              bbox={'type': 'array', 'items': {'type': 'integer', 'minimum': 0, 'maximum': 1000},
                    'minItems': 4, 'maxItems': 4},
@@ -49,7 +49,7 @@ def describe_tools(
     return (f'You may look closer before you reply, at most {times}: instead of the action, write one call as '
             f'{{"tool": "<name>", "args": {{...}}}}, and you are shown the result.\n{listed}')
 
-# %% ../nbs/09b_tool_agent.ipynb #1689cc1a
+# %% ../nbs/09b_tool_agent.ipynb #bfa76ae0
 class ToolAgent(Agent):
     "An agent that may look closer, a bounded number of times a turn."
     def __init__(self,
@@ -81,7 +81,7 @@ class ToolAgent(Agent):
 
     def interpret(self, text: str) -> Action: return self.agent.interpret(text)
 
-# %% ../nbs/09b_tool_agent.ipynb #ee82fa2b
+# %% ../nbs/09b_tool_agent.ipynb #bb235b6f
 @patch
 def sight(self: ToolAgent,
     images: list, # pages
@@ -94,7 +94,7 @@ def sight(self: ToolAgent,
     self._sight.board = board
     return self._sight
 
-# %% ../nbs/09b_tool_agent.ipynb #8e5614f6
+# %% ../nbs/09b_tool_agent.ipynb #9f535660
 def call_blocks(out: Outcome) -> list:
     "What a model reads about a call: text, and the picture if there is one."
     text = '\n'.join(t for t in (out.call_text(), out.note, out.result_text()) if t)
@@ -131,7 +131,7 @@ def act(self: ToolAgent,
         messages = [{**messages[0], 'content': blocks}]
     return self._grounded(action, outs, len(images))
 
-# %% ../nbs/09b_tool_agent.ipynb #baf0dbce
+# %% ../nbs/09b_tool_agent.ipynb #297e22a3
 def _around(box: tuple, w: float = 0.6, h: float = 0.2) -> tuple:
     "`box`, widened around its middle to at least `w` times `h` of the page"
     out = []
@@ -159,7 +159,7 @@ def _closer(self: ToolAgent, action: Action, outs: list, images: list) -> Option
     fresh = [thousandths(b) for b in wanted if (page, thousandths(b)) not in done]
     return ('zoom', {'page': page, 'bbox': fresh[0]}) if fresh and 'zoom' in self.tools else None
 
-# %% ../nbs/09b_tool_agent.ipynb #7ca3240c
+# %% ../nbs/09b_tool_agent.ipynb #190f2b51
 @patch
 def _mapped(self: ToolAgent, action: Action, outs: list, num_pages: int) -> Action:
     "`action` with a view into a zoomed picture as a view of its page"
@@ -183,7 +183,7 @@ def _grounded(self: ToolAgent, action: Action, outs: list, num_pages: int) -> Ac
         action = {**action, 'view': {**view, 'page': found.page, 'bbox': tuple(found.bbox)}}
     return {**action, 'tools': [call_entry(o) for o in outs]} if outs else action
 
-# %% ../nbs/09b_tool_agent.ipynb #1477bc35
+# %% ../nbs/09b_tool_agent.ipynb #1bf790ed
 def with_tools(
     agents: list, # a team
     source=None,  # what its pages were drawn from

@@ -10,7 +10,7 @@ __all__ = ['EnforcementMode', 'DEFAULT_MAX_TOOL_CALLS_PER_QUESTION', 'DEFAULT_MA
            'PolicyAction', 'PolicyDecision', 'ToolCall', 'ToolPolicy', 'validate_input_schema',
            'SchemaValidatingPolicy', 'Toolbox', 'inert', 'dump_args', 'Outcome', 'InteractiveDocumentWithTools']
 
-# %% ../nbs/09_tools.ipynb #1bcb8207
+# %% ../nbs/09_tools.ipynb #614f5589
 import abc, json, re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -22,7 +22,7 @@ from .document import (DEFAULT_MAX_TOKENS, DEFAULT_TEMPERATURE, DEFAULT_TOP_K, D
                             DocumentView, InteractiveDocument, LanguageModel, View, match_choice, truncate)
 from .jsonscan import json_span, scan_json
 
-# %% ../nbs/09_tools.ipynb #752f44ff
+# %% ../nbs/09_tools.ipynb #8a7e540b
 class Tool(abc.ABC):
     "Something that a model can call."
     @property
@@ -44,7 +44,7 @@ class Tool(abc.ABC):
     @property
     def risk_level(self) -> str: return 'read'
 
-# %% ../nbs/09_tools.ipynb #3b081ffb
+# %% ../nbs/09_tools.ipynb #f0e10147
 def _as_call(obj: dict) -> Optional[tuple]:
     "(name, arguments) if `obj` is a call"
     for inner in ('function', 'tool_call'):
@@ -62,7 +62,7 @@ def parse_tool_call(
         whole = json_span(text, start)[1] == 'closed' or text[end:].startswith(('```', '</tool_call>'))
         if whole and (call := _as_call(obj)): return call
 
-# %% ../nbs/09_tools.ipynb #f3ba6bf3
+# %% ../nbs/09_tools.ipynb #f3b45649
 class PolicyAction(Enum):
     "What a policy decides."
     ALLOW, DENY, EDIT = 'allow', 'deny', 'edit'
@@ -88,7 +88,7 @@ class ToolPolicy(Protocol):
     def evaluate(self, call: ToolCall, available_tools: Mapping[str, Tool]) -> PolicyDecision:
         "Judge `call`."
 
-# %% ../nbs/09_tools.ipynb #6eb06d21
+# %% ../nbs/09_tools.ipynb #c2b1a85c
 _TYPES = {'string': str, 'number': (int, float), 'integer': int, 'boolean': bool, 'object': Mapping, 'array': list}
 
 def _fits(value, kind) -> bool:
@@ -108,7 +108,7 @@ def validate_input_schema(
         kind = props[key].get('type') if isinstance(props.get(key), Mapping) else None
         if not _fits(value, kind): return f'Argument "{key}" must have type "{kind}", got "{type(value).__name__}".'
 
-# %% ../nbs/09_tools.ipynb #b68f4dc3
+# %% ../nbs/09_tools.ipynb #98ac3f61
 class SchemaValidatingPolicy:
     "Denies calls that do not fit their tool's `input_schema`; the rest is up to `delegate`, or allowed."
     def __init__(self,
@@ -122,7 +122,7 @@ class SchemaValidatingPolicy:
             return PolicyDecision(PolicyAction.DENY, reason=f'Input schema validation failed: {error}')
         return PolicyDecision() if self._delegate is None else self._delegate.evaluate(call, available_tools)
 
-# %% ../nbs/09_tools.ipynb #c8dc7a85
+# %% ../nbs/09_tools.ipynb #4ad073b3
 EnforcementMode = Literal['observe', 'enforce']
 DEFAULT_MAX_TOOL_CALLS_PER_QUESTION, DEFAULT_MAX_TOOL_RESULT_LENGTH = 5, 1000
 TOOL_CALL_TAG, TOOL_RESULT_TAG, TOOL_POLICY_TAG = 'tool_call', 'tool_result', 'tool_policy'
@@ -131,7 +131,7 @@ TOOL_POLICY_DENY_OBSERVED_TAG, TOOL_POLICY_DENY_ENFORCED_TAG = 'tool_policy_deny
 TOOL_POLICY_EDIT_OBSERVED_TAG, TOOL_POLICY_EDIT_ENFORCED_TAG = 'tool_policy_edit_observed', 'tool_policy_edit_enforced'
 TOOL_POLICY_ERROR_OBSERVED_TAG, TOOL_POLICY_ERROR_ENFORCED_TAG = 'tool_policy_error_observed', 'tool_policy_error_enforced'
 
-# %% ../nbs/09_tools.ipynb #82d15a43
+# %% ../nbs/09_tools.ipynb #31997d7f
 class Toolbox:
     "Tools with the policy that guards them."
     def __init__(self,
@@ -157,7 +157,7 @@ class Toolbox:
                           '\nTo use a tool, respond with: {"tool": "<name>", "args": {...}}',
                           'After receiving tool results, provide your final answer.'])
 
-# %% ../nbs/09_tools.ipynb #7e1862d0
+# %% ../nbs/09_tools.ipynb #a20a455f
 _RECORD = re.compile(r'\[(?=\s*(?:Tool\s*(?:Call|Result|Policy)|Executed\s+with)\b)', re.I)
 
 def inert(
@@ -182,7 +182,7 @@ def shorten(self: Toolbox, result) -> str:
     text = inert(str(result))
     return text if len(text) <= self.max_result_length else text[:self.max_result_length - 3] + '...'
 
-# %% ../nbs/09_tools.ipynb #cbfb3924
+# %% ../nbs/09_tools.ipynb #8298befe
 def _checked(decision) -> PolicyDecision:
     "`decision` if it is one; else ValueError"
     if not isinstance(decision, PolicyDecision):
@@ -201,7 +201,7 @@ def dump_args(args) -> str:
     try: return json.dumps(args, sort_keys=True)
     except (TypeError, ValueError, RecursionError): return str(args)
 
-# %% ../nbs/09_tools.ipynb #7110c769
+# %% ../nbs/09_tools.ipynb #6c4ae369
 @dataclass
 class Outcome:
     "What became of a call."
@@ -222,7 +222,7 @@ class Outcome:
         "The record of the result"
         return f'[Tool Result: {self.result}]'
 
-# %% ../nbs/09_tools.ipynb #dc540ad9
+# %% ../nbs/09_tools.ipynb #9b2417bf
 def _note(kind: str, reason: str = '', edited: Optional[dict] = None) -> str:
     "One line about a decision"
     parts = [f'action={kind}', *([f'reason={" ".join(inert(reason).split())}'] if reason else []),
@@ -256,7 +256,7 @@ def run(self: Toolbox,
     value = why_not if args is None else self.execute(call.tool_name, deepcopy(args))
     return Outcome(call, args, value, self.shorten(value), tags, note)
 
-# %% ../nbs/09_tools.ipynb #5b73e031
+# %% ../nbs/09_tools.ipynb #da3a7ffd
 class InteractiveDocumentWithTools(InteractiveDocument):
     "An `InteractiveDocument` whose model may call tools before it answers."
     def __init__(self,
@@ -285,7 +285,7 @@ class InteractiveDocumentWithTools(InteractiveDocument):
 
 InteractiveDocumentWithTools._YES_NO = ('Yes', 'No')
 
-# %% ../nbs/09_tools.ipynb #3571594b
+# %% ../nbs/09_tools.ipynb #7a97bb07
 @patch
 def _use(self: InteractiveDocumentWithTools, call: tuple, reply: str, attempt: int):
     "Run one call and write it down."
@@ -307,7 +307,7 @@ def _consult(self: InteractiveDocumentWithTools, start: int, view, label: str, *
         self._use(call, reply, attempt)
         self._response(f'{label}: ')
 
-# %% ../nbs/09_tools.ipynb #b56dad72
+# %% ../nbs/09_tools.ipynb #28c18105
 @patch
 def open_question(self: InteractiveDocumentWithTools,
     question: str,                          # what is asked
@@ -346,7 +346,7 @@ def _force(self: InteractiveDocumentWithTools, start: int, view, label: str, **s
     self._response(f'{label}: ')
     return self._sample(start, view, **settings)
 
-# %% ../nbs/09_tools.ipynb #918f5d16
+# %% ../nbs/09_tools.ipynb #cc6d4e97
 @patch
 def multiple_choice_question(self: InteractiveDocumentWithTools,
     question: str,                   # what is asked
@@ -376,7 +376,7 @@ def multiple_choice_question(self: InteractiveDocumentWithTools,
     self._response('Please select from the options: (')
     return self._choose(start, options, view)
 
-# %% ../nbs/09_tools.ipynb #b9b54ff0
+# %% ../nbs/09_tools.ipynb #2f4bb7ca
 _SEEING = ('Sight', 'Seen', 'Zoom', 'Ocr', 'FindPage', 'ReadBoard', 'Calculate', 'SightPolicy', 'calculate',
            'page_tools')
 
