@@ -3,6 +3,7 @@
 nbdev prepares the notebooks in a temporary folder (signatures, links of names in backticks), smalldocs
 renders them. `python tools/docs.py --check` only checks the site that is there.
 """
+import ast
 import json
 import os
 import posixpath
@@ -22,12 +23,32 @@ SITE = ROOT / "_docs"
 NOTEBOOK_LINK = re.compile(r"(\]\(|href=[\"'])([^)\"'\s:#]+\.ipynb)")
 
 
+def imports_alone(cells):
+    """The cells as the site may run them: nbdev runs what is exported and every cell with an import in it, so a
+    cell that imports and does more is not run, and its imports go into a hidden cell before it."""
+    for cell in cells:
+        source = joined(cell["source"])
+        kept = re.search(r"^#\|\s*(export|exec_doc)|^show_doc", source, flags=re.M)
+        try:
+            body = ast.parse(source).body if cell["cell_type"] == "code" and not kept else []
+        except SyntaxError:  # a magic, or a top-level await
+            body = []
+        lines = [ast.unparse(node) for node in body if isinstance(node, (ast.Import, ast.ImportFrom))]
+        if len(lines) < len(body) and re.search(r"^\s*(import|from) ", source, flags=re.M):
+            yield {**cell, "id": cell["id"] + "i", "source": "\n".join(["#| hide", *lines]), "outputs": []}
+            cell = {**cell, "source": "#| eval: false\n" + source}
+        yield cell
+
+
 def staged(folder):
     "The notebooks as nbdev prepares them for the site, under `folder`."
     from nbdev.quarto import refresh_quarto_yml
     from nbdev.serve import proc_nbs
     shutil.copy(ROOT / "settings.ini", folder)
     shutil.copytree(ROOT / "nbs", folder / "nbs", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+    for path in (folder / "nbs").rglob("*.ipynb"):
+        nb = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps({**nb, "cells": list(imports_alone(nb["cells"]))}), encoding="utf-8")
     os.chdir(folder)
     # For the processes that run the imports of the notebooks: this package, and no warnings about them
     sys.path.insert(0, str(ROOT))
@@ -36,8 +57,7 @@ def staged(folder):
     try:
         return proc_nbs(force=True, n_workers=min(2, os.cpu_count() or 1))
     except Exception as e:
-        sys.exit(f"{e}\n\nThe site is built by running what is exported and every cell with an import in it:"
-                 " let imports live alone in their cells.")
+        sys.exit(f"{e}\n\nThe site is built by running what is exported, and imports: this is one of them.")
 
 
 def joined(text):
