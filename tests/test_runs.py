@@ -150,6 +150,15 @@ def test_a_changed_configuration_or_changed_data_never_mixes_into_a_run(tmp_path
     with pytest.raises(RunError, match="the data changed"): run_experiment(config, tmp_path / "run")
 
 
+@pytest.mark.parametrize("path", sorted(set((TESTS.parent / "configs").glob("*.yaml")) - {TESTS.parent / "configs/model_backends.yaml"}), ids=lambda p: p.stem)
+def test_the_configurations_that_users_copy_are_valid(path):
+    from cosee.datasets.core import _loaders
+    from cosee.experiments import RUN_CLIENTS
+    config = read_config(path)
+    assert config.client.type in RUN_CLIENTS and config.name == path.stem
+    assert config.dataset.name == "made" or config.dataset.split in _loaders()[config.dataset.name].splits
+
+
 # --- what breaks on the way ---
 
 def test_failures_are_recorded_and_retried_on_demand(here, undisturbed, tmp_path):
@@ -196,7 +205,7 @@ def test_broken_images_are_named_and_the_others_go_on(tmp_path):
 
 
 def test_an_answer_that_breaks_json_cannot_break_the_log(tmp_path):
-    from cosee.eval.baselines import METHODS as known, Outcome, register_method
+    from cosee.eval.baselines import METHODS as known, register_method
 
     @register_method("odd")
     def odd(task): return {**task.outcome("\ud800 \x00 \u2028"), "confidence": float("nan")}

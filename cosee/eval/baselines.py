@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['DIRECT_PROMPT', 'COT_PROMPT', 'PLAIN_GEN', 'SAMPLE_GEN', 'SMALLEST_SIDE', 'METHODS', 'DIALS', 'read_answer',
-           'Outcome', 'Task', 'shrink_pages', 'outcome_of', 'register_method', 'method_settings', 'Method',
+           'MethodOutcome', 'Task', 'shrink_pages', 'outcome_of', 'register_method', 'method_settings', 'Method',
            'make_method', 'direct_answer', 'single_agent_cot', 'vote', 'seed_of', 'whole', 'self_consistency',
            'build_team', 'multi_agent_chat_no_board', 'sample_id', 'Matched', 'match_budget']
 
@@ -49,8 +49,8 @@ COT_PROMPT = ('Answer the question from the pages. Think step by step: which pag
 PLAIN_GEN = dict(temperature=0., presence_penalty=0.)   # greedy
 SAMPLE_GEN = dict(temperature=.7, top_p=.95, presence_penalty=0.)   # for votes: samples have to differ
 
-# %% ../../nbs/06_baselines.ipynb #2c3516e8
-class Outcome(TypedDict, total=False):
+# %% ../../nbs/06_baselines.ipynb #d830616f
+class MethodOutcome(TypedDict, total=False):
     "What a method came to on one question; JSON-ready."
     answer: str        # '' if there is none
     confidence: Any    # 0-1, or None where the method does not say
@@ -166,39 +166,39 @@ def fit(self: Task,
         scale *= .95
     return False
 
-# %% ../../nbs/06_baselines.ipynb #538ce4ba
+# %% ../../nbs/06_baselines.ipynb #3eb74512
 @patch
 def outcome(self: Task,
     answer: str,                        # the answer
     page: Optional[int] = None,         # where it stands
     confidence: Optional[float] = None, # 0-1
     stopped: str = 'answered'           # why the method ended
-) -> Outcome:
+) -> MethodOutcome:
     "The outcome of a method that wrote no Board."
     page = page if page and 0 < page <= len(self.images) else None
     evidence = [dict(page=page, bbox=None, content=one_line(answer, 300), cell=None)] if page else []
     trace = dict(version=1, kind='calls', question=self.question, calls=self.calls, ledger=self.ledger.to_dict())
-    return Outcome(answer=answer, confidence=confidence, page=page, evidence=evidence, usage=self.ledger.total.to_dict(),
+    return MethodOutcome(answer=answer, confidence=confidence, page=page, evidence=evidence, usage=self.ledger.total.to_dict(),
                    invalid=0, raised=0, steps=max((c['step'] for c in self.calls), default=0), stopped=stopped, board=None, trace=trace)
 
 def outcome_of(
     episode: Episode # of `CoSeeController.run`
-) -> Outcome:
+) -> MethodOutcome:
     "An episode as the outcome of a method; RuntimeError if the model answered no agent."
     events = episode['trace']['events']
     raised = [e['error'] for e in events if e['error'] and not e['calls']]
     if raised and len(raised) == len(events): raise RuntimeError(f'no agent could act: {raised[0]}')
     keys = ('answer', 'confidence', 'page', 'evidence', 'usage', 'stopped', 'steps', 'trace')
-    return Outcome(invalid=episode['trace']['invalid'], raised=len(raised), board=episode['board'].to_dict(), **{k: episode[k] for k in keys})
+    return MethodOutcome(invalid=episode['trace']['invalid'], raised=len(raised), board=episode['board'].to_dict(), **{k: episode[k] for k in keys})
 
-# %% ../../nbs/06_baselines.ipynb #889465e3
+# %% ../../nbs/06_baselines.ipynb #ee5cd2a9
 METHODS = {}   # type -> function of a task and its settings
 
 def register_method(
     name: str,     # what configurations call it
     **settings     # settings that differ from the function's own
 ) -> Callable:     # decorator
-    "Decorator: methods of type `name` are run by this function `(task, **settings) -> Outcome`."
+    "Decorator: methods of type `name` are run by this function `(task, **settings) -> MethodOutcome`."
     def add(f):
         METHODS[name] = (f, settings)
         return f
@@ -240,7 +240,7 @@ def make_method(
     name = entry.pop('name', None)
     return Method(entry.pop('type', name), name, **entry)
 
-# %% ../../nbs/06_baselines.ipynb #8edb4a77
+# %% ../../nbs/06_baselines.ipynb #98cdd714
 @patch
 def run(self: Method,
     sample: dict,                     # a Sample: images and question
@@ -248,24 +248,24 @@ def run(self: Method,
     ledger: Optional[Ledger] = None,  # account, with or without a budget
     seed: int = 0,                    # of everything drawn by chance
     gen: Optional[dict] = None        # generation settings over the method's own
-) -> Outcome:
+) -> MethodOutcome:
     "Answer one question."
     task = Task(list(sample['images']), sample['question'], client, Ledger() if ledger is None else ledger, seed, dict(gen or {}))
     if not str(task.question).strip(): raise ValueError('the question is empty')
     try: return METHODS[self.type][0](task, **self.settings)
     except BudgetExceeded as e: return task.outcome('', stopped=f'budget: {e}')
 
-# %% ../../nbs/06_baselines.ipynb #cbe2597d
-def _solo(task: Task, prompt: str, max_new_tokens: int) -> Outcome:
+# %% ../../nbs/06_baselines.ipynb #1a02b525
+def _solo(task: Task, prompt: str, max_new_tokens: int) -> MethodOutcome:
     "One greedy reply, on smaller pages where the budget asks for it"
     task.fit([(prompt, max_new_tokens)])
     return task.outcome(**read_answer(task.ask(prompt, max_new_tokens=max_new_tokens, **PLAIN_GEN)[0].text))
 
 @register_method('direct')
-def _direct(task: Task, max_new_tokens: int = 64) -> Outcome: return _solo(task, DIRECT_PROMPT, max_new_tokens)
+def _direct(task: Task, max_new_tokens: int = 64) -> MethodOutcome: return _solo(task, DIRECT_PROMPT, max_new_tokens)
 
 @register_method('cot')
-def _cot(task: Task, max_new_tokens: int = 256) -> Outcome: return _solo(task, COT_PROMPT, max_new_tokens)
+def _cot(task: Task, max_new_tokens: int = 256) -> MethodOutcome: return _solo(task, COT_PROMPT, max_new_tokens)
 
 # %% ../../nbs/06_baselines.ipynb #d6d54ac7
 def _answer(kind: str, client, images, question, gen_kwargs, **settings) -> str:
@@ -319,9 +319,9 @@ def whole(
     low = math.floor(value)
     return low + (seed_of(seed, 'whole') / 2 ** 31 < value - low)
 
-# %% ../../nbs/06_baselines.ipynb #670c13b2
+# %% ../../nbs/06_baselines.ipynb #8f055b84
 @register_method('self_consistency')
-def _self_consistency(task: Task, num_samples: float = 3, max_new_tokens: int = 256) -> Outcome:
+def _self_consistency(task: Task, num_samples: float = 3, max_new_tokens: int = 256) -> MethodOutcome:
     n = whole(num_samples, task.seed)
     if n < 1: raise ValueError(f'num_samples must be at least 1, not {num_samples}')
     task.fit([(COT_PROMPT, max_new_tokens)])
@@ -369,8 +369,8 @@ def _turn(task: Task, agent: Agent, memory: Document, step: int, max_new_tokens:
     memory.append(f'{one_line(agent.name, 40)}: {one_line(reply.text, 600)}\n', tags=[agent.name])
     return read_answer(reply.text)
 
-# %% ../../nbs/06_baselines.ipynb #0e58b052
-def _talk(task: Task, agents: list, max_turns: int, max_new_tokens: int) -> Outcome:
+# %% ../../nbs/06_baselines.ipynb #4dd6d4b8
+def _talk(task: Task, agents: list, max_turns: int, max_new_tokens: int) -> MethodOutcome:
     memory, readings, stopped = Document(), {}, 'max_turns'
     task.fit([(_chat_prompt(a, memory) + 'x' * 200 * len(agents), max_new_tokens) for a in agents])
     try:
@@ -383,7 +383,7 @@ def _talk(task: Task, agents: list, max_turns: int, max_new_tokens: int) -> Outc
     return task.outcome(**_last_word(readings), stopped=stopped)
 
 @register_method('chat')
-def _chat(task: Task, agents=tuple(ROLES), max_turns: float = 3, max_new_tokens: int = 192) -> Outcome:
+def _chat(task: Task, agents=tuple(ROLES), max_turns: float = 3, max_new_tokens: int = 192) -> MethodOutcome:
     return _talk(task, build_team(task.client, agents), whole(max_turns, task.seed), max_new_tokens)
 
 # %% ../../nbs/06_baselines.ipynb #6f8a9e1b
@@ -413,7 +413,7 @@ def multi_agent_chat_no_board(
     task = Task(list(images), question, None, gen=dict(gen_kwargs or {}))
     return _talk(task, agents, max_turns, 192)['answer']
 
-# %% ../../nbs/06_baselines.ipynb #fba50488
+# %% ../../nbs/06_baselines.ipynb #f5a71b60
 _NOTE = 'x' * 400   # stands for what a turn adds to the Board's text
 
 def _needs(agents: list) -> list:
@@ -429,7 +429,7 @@ def _within(task: Task, agents: list) -> list:
 
 @register_method('cosee')
 def _cosee(task: Task, agents=tuple(ROLES), max_steps: float = 2, order: str = 'sequential', stop_confidence: float = .9,
-           agreement: int = 2, max_cells_per_page: int = 8, max_total_chars: int = 2000) -> Outcome:
+           agreement: int = 2, max_cells_per_page: int = 8, max_total_chars: int = 2000) -> MethodOutcome:
     crew = build_team(task.client, agents)
     for a in crew: a.board_kwargs = dict(max_cells_per_page=max_cells_per_page, max_total_chars=max_total_chars)
     crew = _within(task, crew)
@@ -442,7 +442,16 @@ register_method('cosee_light', agents=('scanner', 'detail_reader'), max_steps=2)
 register_method('cosee_expanded', agents=tuple(ROLES), max_steps=3)(_cosee)
 register_method('single_board', agents=('detail_reader',), max_steps=3, agreement=1, stop_confidence=.9)(_cosee);
 
-# %% ../../nbs/06_baselines.ipynb #d166ff6d
+# %% ../../nbs/06_baselines.ipynb #15e9a4d0
+@register_method('cosee_tools')
+def _cosee_tools(task: Task, agents=tuple(ROLES), max_steps: float = 2, max_calls: int = 3, order: str = 'sequential',
+                 stop_confidence: float = .9, agreement: int = 2) -> MethodOutcome:
+    from cosee.tool_agent import with_tools
+    crew = with_tools(_within(task, build_team(task.client, agents)), max_calls=max_calls)
+    controller = CoSeeController(crew, whole(max_steps, task.seed), {**task.gen, 'seed': task.seed}, order, stop_confidence, agreement)
+    return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
+
+# %% ../../nbs/06_baselines.ipynb #5804df7a
 def _settled(readings: list, min_confidence: float) -> bool:
     "Do all samples name one answer, none unsure?"
     keys = {same_answer_key(r['answer']) for r in readings}
@@ -451,7 +460,7 @@ def _settled(readings: list, min_confidence: float) -> bool:
 
 @register_method('gated')
 def _gated(task: Task, pages: int = 10, probe: int = 1, min_confidence: float = .5, max_new_tokens: int = 256,
-           agents=tuple(ROLES), max_steps: float = 2) -> Outcome:
+           agents=tuple(ROLES), max_steps: float = 2) -> MethodOutcome:
     if len(task.images) > pages: return _cosee(task, agents, max_steps)
     task.fit([(COT_PROMPT, max_new_tokens)])
     gen = PLAIN_GEN if probe == 1 else SAMPLE_GEN
@@ -463,9 +472,9 @@ def _gated(task: Task, pages: int = 10, probe: int = 1, min_confidence: float = 
     out['trace'] = {**out['trace'], 'before': first['trace']['calls'], 'answer': out['trace']['answer']}
     return out
 
-# %% ../../nbs/06_baselines.ipynb #553e9a71
+# %% ../../nbs/06_baselines.ipynb #61a46102
 DIALS = dict(self_consistency='num_samples', chat='max_turns', cosee='max_steps', cosee_base='max_steps', cosee_light='max_steps',
-             cosee_expanded='max_steps', single_board='max_steps')
+             cosee_expanded='max_steps', cosee_tools='max_steps', single_board='max_steps')
 
 def _costs(method: Method, samples: list, client, seed: int, count: str) -> list:
     "What the method spends on each sample"
@@ -480,7 +489,7 @@ def sample_id(
     "How a run calls a sample."
     return str(sample.get('meta', {}).get('id', index))
 
-# %% ../../nbs/06_baselines.ipynb #ca5077bc
+# %% ../../nbs/06_baselines.ipynb #f39c2bb4
 @dataclass
 class Matched:
     "A method that was tuned to spend like another."
@@ -492,7 +501,7 @@ class Matched:
     def off(self) -> float: return self.spent / self.target - 1   # 0.03: spends 3 % more
     def __repr__(self): return f'{self.method!r}: {self.spent:,.0f} tokens a question, {self.off:+.1%} of {self.target:,.0f}'
 
-# %% ../../nbs/06_baselines.ipynb #14e73d0b
+# %% ../../nbs/06_baselines.ipynb #dc97e091
 def _between(low: list, high: list, seeds: list, target: float) -> tuple:
     "The share of seeds that get the dearer setting, and the mean that results, closest to `target`"
     order = sorted(range(len(seeds)), key=lambda i: seed_of(seeds[i], 'whole'))
