@@ -260,7 +260,7 @@ def _error_cell(self: _Run, event: dict):
     event['error_cell'] = self.board.add_cell({'page': 1, 'description': 'whole document'},
         f"No valid action: {event['error']}", ['error'], event['agent'], event['step'])
 
-# %% ../nbs/03_controller.ipynb #ef55248a
+# %% ../nbs/03_controller.ipynb #4d4d1355
 @patch
 def _afford(self: _Run, agents: list, gens: list):
     "Raise `BudgetExceeded` if the next calls might break the budget"
@@ -271,7 +271,7 @@ def _afford(self: _Run, agents: list, gens: list):
         r = a.request(self.images, self.question, self.board, g)
         messages = a.qwen_client.build_messages(r['images'], r['question'], r['board_text'], r['role_prompt'])
         prompt = 0 if self.ledger.count == 'output' else a.qwen_client.estimate(messages).prompt_tokens
-        worst += prompt + r.get('max_new_tokens', 64)
+        worst += (prompt + r.get('max_new_tokens', 64)) * getattr(a, 'calls_per_turn', 1)
     self.ledger.require(max(1, worst))
 
 @patch
