@@ -168,7 +168,7 @@ def agree(a, b):
 PLAN = {  # work: (pages, ways)
     'samples': ((4,), ('plain', 'turns')),
     'episode': ((12, 4, 1, 20), ('plain', 'vision', 'turns', 'parallel')),
-    'episodes': ((12,), ('turns', 'parallel')),
+    'episodes': ((12,), ('parallel', 'turns')),
     'actions': ((4,), ('slow_forward', 'turns')),
     'questions': ((12,), ('turns', 'parallel')),
 }
@@ -178,8 +178,7 @@ def bench(args, model):
     plain = {}
     for work, (pages, ways) in PLAN.items():
         if args.work and work not in args.work: continue
-        for n in args.pages or pages:
-            if n not in pages and not args.pages: continue
+        for n in [n for n in pages if n in (args.pages or pages)]:
             for mode in ways:
                 if args.ways and mode not in args.ways and mode != 'plain': continue
                 a = dict(work=work, mode=mode, pages=n, agents=args.agents, steps=args.steps, model=model, device=args.device,
@@ -219,9 +218,9 @@ def main():
     p.add_argument('--agents', type=int, default=3)
     p.add_argument('--steps', type=int, default=3)
     p.add_argument('--new', type=int, default=NEW, help='tokens of a reply')
-    p.add_argument('--pages', type=int, nargs='*')
-    p.add_argument('--work', nargs='*', choices=list(PLAN))
-    p.add_argument('--ways', nargs='*')
+    p.add_argument('--pages', type=int, nargs='*', help='only these of 1, 4, 12 and 20')
+    p.add_argument('--work', nargs='*', choices=list(PLAN), help='only this work')
+    p.add_argument('--ways', nargs='*', help='only these ways beside plain: vision, turns, parallel, slow_forward')
     p.add_argument('--child', help=argparse.SUPPRESS)
     args = p.parse_args()
     if args.quick: args.plain_calls = args.plain_calls or 3

@@ -163,7 +163,7 @@ def step(self: Row,
     choose = lambda scores: pick(scores, self.ids, self.steps, self.source)
     self.take([choose(logits)] if self.state is None else self.state.step(logits, choose, self.fast_forward))
 
-# %% ../../nbs/00a3_decode.ipynb #7ceb6050
+# %% ../../nbs/00a3_decode.ipynb #29514cda
 def _advance(model, cache, rows: list):
     "One forward pass over what each row has pending; returns its logits"
     from cosee.models.prefix import forward
@@ -173,12 +173,11 @@ def _advance(model, cache, rows: list):
 
 def _part(model, cache, rows: list) -> int:
     "Compute the head that all rows share and give each its copy; returns how many tokens that were"
-    import torch
     from cosee.models.prefix import forward, shared_length
     first, shortest = rows[0], min(len(r.pending) for r in rows)
     head = min(shortest - 1, *(shared_length(first.pending, r.pending) for r in rows)) if len(rows) > 1 else 0
     if head: forward(model, cache, [first.pending[:head]], [first.at])
-    cache.batch_select_indices(torch.zeros(len(rows), dtype=torch.long, device=model.device))
+    if len(rows) > 1: cache.batch_select_indices([0] * len(rows))
     for r in rows: r.at, r.pending, r.cached = r.at + head, r.pending[head:], r.cached + head * (r is not first)
     return head
 

@@ -221,7 +221,9 @@ class Prompt:
     @property
     def text_tokens(self) -> int: return len(self.ids) - self.image_tokens
 
-# %% ../../nbs/00a_qwen.ipynb #3bd6a27c
+# %% ../../nbs/00a_qwen.ipynb #cf301b47
+_tokenizing = threading.Lock()
+
 def make_prompt(
     processor,                    # of the checkpoint
     messages: list,               # chat messages
@@ -232,7 +234,7 @@ def make_prompt(
     "Render and tokenise `messages`."
     rendered = render(messages, page_labels)
     pages = [page_image(b, min_pixels, max_pixels) for m in messages for b in _blocks(m) if b['type'] == 'image']
-    short = processor.tokenizer.apply_chat_template(
+    with _tokenizing: short = processor.tokenizer.apply_chat_template(
         rendered, chat_template=processor.chat_template, tokenize=True, add_generation_prompt=True, return_dict=False,
         sanitize_control_tokens=True)
     counts, ids, pad = iter([w * h // 1024 for _, (w, h) in pages]), [], processor.image_token_id
@@ -240,7 +242,7 @@ def make_prompt(
     cut = len(ids) - ids[::-1].index(processor.vision_end_token_id) if pages else 0
     return Prompt(rendered, [im for im, _ in pages], [s for _, s in pages], ids, ids.count(pad), cut)
 
-# %% ../../nbs/00a_qwen.ipynb #ff2c2892
+# %% ../../nbs/00a_qwen.ipynb #17bcc4bc
 def inputs_of(
     processor,     # of the checkpoint
     prompt: Prompt # what to send
@@ -249,7 +251,7 @@ def inputs_of(
     pages = iter(scaled(im, size) for im, size in zip(prompt.images, prompt.sizes))
     messages = [m | dict(content=[b | dict(image=next(pages)) if b['type'] == 'image' else b for b in m['content']])
                 for m in prompt.messages]
-    return processor.apply_chat_template(
+    with _tokenizing: return processor.apply_chat_template(
         messages, tokenize=True, add_generation_prompt=True, return_tensors='pt', return_dict=True,
         sanitize_control_tokens=True, processor_kwargs=dict(do_resize=False))
 
