@@ -196,7 +196,7 @@ def _link(self: OcrClient, found: Optional[dict], notes: list, schema: dict, all
                         content=place['content'], answer=place['answer'], confidence=place['confidence'],
                         view=dict(page=place['page'], bbox_2d=thousandths(place['bbox'])))
 
-# %% ../../nbs/00i_ocr.ipynb #78bbc596
+# %% ../../nbs/00i_ocr.ipynb #ec3e5fc5
 @patch
 def contradiction(self: OcrClient,
     doc: Reader, # the document
@@ -205,13 +205,18 @@ def contradiction(self: OcrClient,
     "What a page prints where a note claims something else."
     if re.match(r'Table: |.*; ', note['content']) or note['content'].endswith(' ...'): return None
     claims = inline_pairs(re.sub(r'^(?:Answer|Corrects #\d+|Links #\d+): ', '', note['content']))
+    if len(claims) != 1 or len(claims[0][1].split()) > 8: return None
     on_page = [f for f in doc.facts if f['page'] == note['page']]
     text = ' '.join(l['text'] for l in doc.pages[note['page'] - 1]['lines']).lower() if note['page'] <= len(doc.pages) else ''
     for label, value, *_ in claims:
-        if value.lower().rstrip('.') in text: continue
+        if _letters(value) in _letters(text): continue
         named = [f for f in on_page if f['kind'] in ('inline', 'right', 'cell') and same(doc_label(f), label)]
-        if named: return named[0]
+        if len({f['value'] for f in named}) == 1: return named[0]
     return None
+
+def _letters(text: str) -> str:
+    "Letters and digits alone: what OCR and people do not space alike"
+    return re.sub(r'[\W_]+', '', text.lower())
 
 def unprinted(
     doc: Reader, # the document
@@ -220,8 +225,7 @@ def unprinted(
     "Is the note an answer that nobody can have copied?"
     m = re.match(r'Answer: (.+?)\. ', note['content'] + ' ')
     if not m or same(m[1], NOT_ANSWERABLE): return False
-    plain = lambda t: re.sub(r'\W+', '', t.lower())
-    return plain(m[1]) not in plain(' '.join(l['text'] for p in doc.pages for l in p['lines']))
+    return _letters(m[1]) not in _letters(' '.join(l['text'] for p in doc.pages for l in p['lines']))
 
 def doc_label(fact: dict) -> str:
     "The label of a fact, as notes write it"
@@ -234,7 +238,9 @@ def _check(self: OcrClient, doc: Reader, question: str, found: Optional[dict], n
     sure = found is not None and found['confidence'] >= self.abstain
     for note in reversed(notes if 'REVISE' in allowed else []):
         if any(f"Corrects #{note['id']}:" in n['content'] for n in notes): continue
-        if fact := self.contradiction(doc, note): return self._revise(note, fact['value'], 0.8, f"{doc_label(fact)}: {fact['value']}", fact, schema)
+        if fact := self.contradiction(doc, note):
+            answer, confidence = (found['answer'], found['confidence']) if sure else (NOT_ANSWERABLE, 0.3)
+            return self._revise(note, answer, confidence, f"{doc_label(fact)}: {fact['value']}", fact, schema)
         if sure and unprinted(doc, note): return self._revise(note, found['answer'], found['confidence'], found['content'], found, schema)
     if not sure: return self._abstain(found, schema)
     return self._propose({**found, 'confidence': round(found['confidence'] * (1.0 if found['second'] else 0.9), 3)}, notes, schema)
