@@ -472,11 +472,12 @@ _BACKENDS_EXAMPLES = '''examples:
 COMMANDS = dict(demo=(_demo_args, demo, _DEMO_EXAMPLES), ask=(_ask_args, ask, _ASK_EXAMPLES),
                 backends=(_backends_args, backends, _BACKENDS_EXAMPLES))
 
-# %% ../nbs/12_cli.ipynb #6654b09c
+# %% ../nbs/12_cli.ipynb #8b1635b0
 def _commands() -> dict:
     "Every command, those of other modules too"
     from cosee.run_cli import RUN_COMMANDS
-    return {**COMMANDS, **RUN_COMMANDS}
+    from cosee.screen_cli import SCREEN_COMMANDS
+    return {**COMMANDS, **RUN_COMMANDS, **SCREEN_COMMANDS}
 
 # %% ../nbs/12_cli.ipynb #b1232145
 def _parser() -> argparse.ArgumentParser:
