@@ -1,0 +1,220 @@
+"""Measured image quality, the notes that a team gets from it, and the graph from request to answer."""
+import json
+import math
+import random
+import runpy
+import sys
+import threading
+
+import numpy as np
+import pytest
+from cosee.agents import team
+from cosee.controller import CoSeeController
+from cosee.datasets.made import make_document, render, scan
+from cosee.graph import cosee_graph, memory, planner_graph, serializer
+from cosee.models.client import ScriptedClient
+from cosee.models.providers import ServerError
+from cosee.planner import PlanControlFlags, PlannerOutput
+from cosee.quality import (FINDINGS, MEASURES, QualityController, image_quality, quality_findings, quality_node, quality_text,
+                           wanted_measures)
+from conftest import ROOT
+from PIL import Image
+
+FLAGS = {"distortion_detection": True, "distortion_analysis": True, "tool_selection": False, "tool_execution": True}
+PLAN = {"query_type": "Other", "query_scope": "Global", "distortion_source": "Inferred", "distortions": None,
+        "reference_mode": "No-Reference", "required_tool": None, "plan": FLAGS}
+FOUND = {"action": "HYPOTHESIZE", "view": {"page": 1, "bbox_2d": [0, 0, 9, 9]}, "content": "At the bottom.", "answer": "A. Lovelace",
+         "supporting_cells": [], "confidence": 0.95}
+NOTHING = {**FOUND, "answer": "not answerable"}
+
+
+@pytest.fixture(scope="module")
+def clean():
+    return render(make_document("letter", seed=5), dpi=100, pages=[1])[0]
+
+
+@pytest.fixture(scope="module")
+def blurred(clean):
+    return scan(clean, random.Random(1), blur=2)
+
+
+# --- measures ---
+
+def test_the_benchmark_on_three_pages():
+    "benchmarks/image_quality.py runs the same on 25 pages, 500 cases."
+    result = runpy.run_path(str(ROOT / "benchmarks/image_quality.py"))["run"](3, seed=1)
+    assert result["cases"] == 60 and result["named"] >= 0.95, result["wrong"]
+    assert set(result["in_order"].values()) == {"3/3"} and not result["false_alarms"]
+
+
+def test_the_stored_result_is_of_500_cases():
+    stored = json.loads((ROOT / "benchmarks/results/image_quality.json").read_text())
+    assert stored["cases"] == 500 and stored["named"] >= 0.95 and stored["style"] == "held_out"
+
+
+@pytest.mark.parametrize("make", [lambda: Image.new("RGB", (64, 64), "white"), lambda: Image.new("L", (500, 20)),
+                                  lambda: Image.effect_noise((300, 300), 60), lambda: Image.new("RGBA", (17, 17))])
+def test_any_picture_gives_numbers(make):
+    measures = image_quality(make())
+    assert set(measures) == set(MEASURES)
+    assert all(v is None or math.isfinite(v) for v in measures.values())
+    assert all(0 < f["severity"] <= 1 for f in quality_findings(measures)) and quality_text(quality_findings(measures))
+
+
+def test_what_cannot_be_measured_is_refused(clean):
+    with pytest.raises(ValueError, match="too small"):
+        image_quality(Image.new("RGB", (15, 400)))
+    with pytest.raises(ValueError, match="there is no measure 'beauty'; choose from sharpness"):
+        image_quality(clean, which=("beauty",))
+    with pytest.raises(ValueError, match="differ in size"):
+        image_quality(clean, Image.new("RGB", (40, 40)))
+
+
+def test_full_reference_measures(clean, blurred):
+    same, worse = image_quality(clean, clean, ()), image_quality(blurred, clean, ())
+    assert same == {"psnr": 100.0, "ssim": 1.0} and worse["psnr"] < 40 and worse["ssim"] < 0.99
+    flat = image_quality(Image.new("L", (64, 64), 100), Image.new("L", (64, 64), 110), ())
+    assert flat["psnr"] == pytest.approx(20 * math.log10(255 / 10), abs=0.01)
+    luminance = (2 * 100 * 110 + 6.5025) / (100**2 + 110**2 + 6.5025)
+    assert flat["ssim"] == pytest.approx(luminance, abs=1e-4)
+
+
+def test_skew_has_its_sign_and_size(clean):
+    for angle in (-5, -1.2, 0.8, 7.5):
+        turned = clean.rotate(angle, Image.BICUBIC, fillcolor="white")
+        assert image_quality(turned, which=("skew",))["skew"] == pytest.approx(angle, abs=0.2)
+
+
+def test_severity_grows_from_the_limits():
+    for measure, (name, start, end, _) in FINDINGS.items():
+        if measure == "contrast":
+            continue
+        middle = quality_findings({measure: (start + end) / 2})
+        assert middle == [] or (middle[0]["distortion"], middle[0]["severity"]) == (name, 0.5) or measure == "text_height"
+        assert quality_findings({measure: start}) == []
+
+
+# --- what a plan asks for ---
+
+@pytest.mark.parametrize("changes, which", [
+    ({}, tuple(MEASURES)), ({"distortion_detection": False, "distortion_analysis": False, "tool_execution": False}, ()),
+    ({"distortion_detection": False}, tuple(MEASURES))])
+def test_flags_decide_which_measures_run(changes, which, tmp_path, clean):
+    plan = PlannerOutput.model_validate({**PLAN, "plan": {**FLAGS, **changes}})
+    assert wanted_measures(plan) == which
+    clean.save(tmp_path / "p.png")
+    found = quality_node({"image_path": str(tmp_path / "p.png"), "plan": plan})["quality"]
+    assert tuple(found.get("measures", ())) == which
+
+
+def test_named_distortions_are_the_ones_that_are_measured():
+    flags = PlanControlFlags(distortion_detection=False, distortion_analysis=True, tool_selection=False, tool_execution=False)
+    plan = PlannerOutput(**{**PLAN, "distortions": {"stamp": ["Out of focus", "film grain"]}, "plan": flags})
+    assert wanted_measures(plan) == ("sharpness", "noise")
+
+
+# --- notes for the team ---
+
+@pytest.mark.parametrize("order", ["sequential", "parallel"])
+def test_the_team_knows_which_page_is_impaired(clean, blurred, order):
+    model = ScriptedClient([json.dumps({**FOUND, "view": {"page": 2, "bbox_2d": [0, 0, 9, 9]}})] * 2)
+    controller = QualityController(team(model, ["detail_reader"]), max_steps=1, order=order)
+    episode = controller.run([clean, blurred], "Who signed?")
+    note = episode["board"].list_cells()[0]
+    assert (note["view"]["page"], note["author"], note["tags"][0]) == (2, "quality_2", "quality") and "blur" in note["content"]
+    assert "page 2 is hard to read: blur" in episode["because"] and not episode["quality"][0]["findings"]
+    assert episode["trace"]["invalid"] == 0 and episode["usage"]["calls"] == 1
+    assert order == "parallel" or "impaired by blur" in json.dumps(model.calls[0]["messages"], default=str)
+    assert len(controller.agents) == 1
+
+
+def test_good_pages_change_nothing(clean):
+    def run(kind):
+        return kind(team(ScriptedClient([json.dumps(FOUND)]), ["detail_reader"]), max_steps=1).run([clean], "Who signed?")
+    plain, with_quality = run(CoSeeController), run(QualityController)
+    assert plain["board"].to_dict() == with_quality["board"].to_dict() and plain["because"] == with_quality["because"]
+
+
+def test_notes_are_written_once_and_threads_do_not_mix(clean, blurred):
+    model = ScriptedClient([json.dumps({**FOUND, "confidence": 0.2})], cycle=True)
+    controller, boards = QualityController(team(model, ["detail_reader"]), max_steps=2, which=("sharpness",)), {}
+    threads = [threading.Thread(target=lambda n=n, im=im: boards.update({n: controller.run([im], "Who?")["board"]}))
+               for n, im in enumerate([clean, blurred] * 2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert [sum(c["author"] == "quality_1" for c in boards[n].list_cells()) for n in range(4)] == [0, 1, 0, 1]
+
+
+# --- the graph ---
+
+@pytest.fixture
+def folder(tmp_path, blurred):
+    blurred.save(tmp_path / "page.png")
+    return tmp_path
+
+
+def graph(planner, readers, folder, checkpointer=None, **kwargs):
+    return cosee_graph(ScriptedClient([json.dumps(r) if isinstance(r, dict) else r for r in readers]), planner, checkpointer, root=folder,
+                       agents=["detail_reader"], max_steps=1, cache=None, **kwargs)
+
+
+def test_one_node(folder):
+    out = planner_graph(ScriptedClient([json.dumps(PLAN)]), root=folder, cache=None).invoke({"query": "Who?", "image_path": "page.png"})
+    assert out["plan"].query_type == "Other" and out["error"] == ""
+    out = planner_graph(ScriptedClient([]), root=folder, cache=None).invoke({"query": "Who?", "image_path": "../page.png"})
+    assert out["plan"] is None and "leads out" in out["error"]
+
+
+def test_from_request_to_answer(folder):
+    planner = ScriptedClient([json.dumps(PLAN)])
+    out = graph(planner, [FOUND], folder).invoke({"query": "Who signed?", "image_path": "page.png"})
+    assert out["answer"] == "A. Lovelace" and out["attempts"] == 1 and out["quality"]["findings"][0]["distortion"] == "blur"
+    assert "hard to read: blur" in out["episode"]["because"] and out["episode"]["usage"]["calls"] == 1
+    json.dumps({k: v for k, v in out.items() if k != "plan"})
+
+
+def test_no_answer_leads_to_a_second_plan_and_no_third(folder):
+    planner = ScriptedClient([json.dumps(PLAN)] * 3)
+    out = graph(planner, [NOTHING, NOTHING], folder).invoke({"query": "Who signed?", "image_path": "page.png"})
+    assert out["answer"] == "not answerable" and out["attempts"] == len(planner.calls) == 2
+    assert "An earlier plan led to no answer" in planner.calls[1]["messages"][0]["content"][-1]["text"]
+
+
+def test_a_plan_that_fails_is_tried_again_and_then_told(folder):
+    planner = ScriptedClient([ServerError("down"), json.dumps(PLAN)])
+    assert graph(planner, [FOUND], folder).invoke({"query": "Who?", "image_path": "page.png"})["answer"] == "A. Lovelace"
+    out = graph(ScriptedClient([ServerError("down")] * 2), [], folder).invoke({"query": "Who?", "image_path": "page.png"})
+    assert "down" in out["error"] and "answer" not in out
+
+
+@pytest.mark.parametrize("stop", ["team", "planner"])
+def test_an_interrupted_graph_goes_on_in_another(folder, stop):
+    saver, thread = memory(), {"configurable": {"thread_id": "t"}}
+    broken = [KeyboardInterrupt()]
+    first = graph(ScriptedClient(broken if stop == "planner" else [json.dumps(PLAN)]), broken, folder, saver)
+    with pytest.raises(KeyboardInterrupt):
+        first.invoke({"query": "Who signed?", "image_path": "page.png"}, thread)
+    planner = ScriptedClient([json.dumps(PLAN)] if stop == "planner" else [])
+    second = graph(planner, [FOUND], folder, saver)
+    assert second.get_state(thread).next == (stop,)
+    assert second.invoke(None, thread)["answer"] == "A. Lovelace" and len(planner.calls) == (stop == "planner")
+
+
+def test_a_checkpoint_is_small_and_holds_no_pixels(folder):
+    saver, thread = memory(), {"configurable": {"thread_id": "t"}}
+    out = graph(ScriptedClient([json.dumps(PLAN)]), [FOUND], folder, saver).invoke({"query": "Who?", "image_path": "page.png"}, thread)
+    kind, data = serializer().dumps_typed(out)
+    assert len(data) < 4000 and serializer().loads_typed((kind, data))["plan"] == out["plan"]
+    assert len(serializer().dumps_typed({k: out[k] for k in ("query", "image_path", "plan", "error", "attempts")})[1]) < 1024
+
+
+def test_without_langgraph_the_error_says_which_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "langgraph.graph", None)
+    with pytest.raises(ImportError, match=r"cosee\[planner\]"):
+        planner_graph(ScriptedClient([]))
+
+
+def test_pixels_of_any_type_are_read():
+    assert image_quality(Image.fromarray(np.zeros((40, 40), np.uint8)))["brightness"] == 0
