@@ -11,7 +11,7 @@ __all__ = ['MONTHS', 'PATTERNS', 'make_span', 'line_spans', 'page_spans', 'typed
 import re, statistics
 from typing import Optional
 
-# %% ../../nbs/00f_layout.ipynb #62c91bd9
+# %% ../../nbs/00f_layout.ipynb #c68d0763
 _LEADER = re.compile(r'(?:[.·…_]\s?){3,}|[.·…_]{2,}$')
 _WIDE_GAP = 1.7   # in line heights
 
@@ -23,6 +23,7 @@ def _cuts(words: list, edges: list, height: float) -> list:
         else: groups[-1].append(i)
     return groups
 
+# %% ../../nbs/00f_layout.ipynb #812d6fd1
 def _leader_parts(text: str, x0: float, x1: float) -> list:
     "(text, x0, x1) of the parts of `text` around dotted leaders"
     parts, at, step = [], 0, (x1 - x0) / max(1, len(text))
@@ -32,6 +33,7 @@ def _leader_parts(text: str, x0: float, x1: float) -> list:
         at = m.end() if m else end
     return parts
 
+# %% ../../nbs/00f_layout.ipynb #556ad9c7
 def make_span(
     text: str,  # print of the span
     x0: float,  # left edge in pixels
@@ -43,10 +45,10 @@ def make_span(
     "A span of a line, with the page's skew taken out."
     (w, h), (_, top, _, bottom) = page['size'], line['bbox']
     y0, y1, sink = top * h, bottom * h, page['skew'] * h * ((x0 + x1) / 2 / w)
-    return dict(text=text.lstrip('.·… ') or text, x0=x0, x1=x1, y0=y0 - sink, y1=y1 - sink, h=max(1.0, y1 - y0), cy=(y0 + y1) / 2 - sink,
-                bbox=(x0 / w, top, x1 / w, bottom), words=words)
+    return dict(text=text.lstrip('.·… ') or text, x0=x0, x1=x1, y0=y0 - sink, y1=y1 - sink,
+                h=max(1.0, y1 - y0), cy=(y0 + y1) / 2 - sink, bbox=(x0 / w, top, x1 / w, bottom), words=words)
 
-# %% ../../nbs/00f_layout.ipynb #402ad273
+# %% ../../nbs/00f_layout.ipynb #6f0ef70a
 def line_spans(
     line: dict, # a line of print
     page: dict  # its page
@@ -60,6 +62,20 @@ def line_spans(
             spans.append(make_span(part, x0, x1, line, page, placed if part == text else []))
     return spans
 
+# %% ../../nbs/00f_layout.ipynb #b064bc80
+def _touches(a: dict, b: dict) -> bool:
+    "Is `b` the rest of a line whose first part is `a`?"
+    return (abs(a['cy'] - b['cy']) < 0.35 * min(a['h'], b['h'])
+            and -0.3 * a['h'] < b['x0'] - a['x1'] < 0.45 * min(a['h'], b['h'])
+            and 0.65 < a['h'] / b['h'] < 1.5)
+
+# %% ../../nbs/00f_layout.ipynb #0045142f
+def _append(left: dict, s: dict):
+    "Put span `s` at the end of the span `left`"
+    words = left['words'] + s['words'] if left['words'] and s['words'] else []
+    left.update(text=f"{left['text']} {s['text']}", x1=s['x1'], words=words,
+                bbox=(*left['bbox'][:2], s['bbox'][2], left['bbox'][3]))
+
 def page_spans(
     page: dict # a page of print
 ) -> list:     # spans from top to bottom
@@ -69,16 +85,10 @@ def page_spans(
     for s in spans:
         left = next((t for t in out if _touches(t, s)), None)
         if left is None: out.append(s)
-        else: left.update(text=f"{left['text']} {s['text']}", x1=s['x1'], bbox=(*left['bbox'][:2], s['bbox'][2], left['bbox'][3]),
-                          words=left['words'] + s['words'] if left['words'] and s['words'] else [])
+        else: _append(left, s)
     return sorted(out, key=lambda s: (s['cy'], s['x0']))
 
-def _touches(a: dict, b: dict) -> bool:
-    "Is `b` the rest of a line whose first part is `a`?"
-    return (abs(a['cy'] - b['cy']) < 0.35 * min(a['h'], b['h']) and -0.3 * a['h'] < b['x0'] - a['x1'] < 0.45 * min(a['h'], b['h'])
-            and 0.65 < a['h'] / b['h'] < 1.5)
-
-# %% ../../nbs/00f_layout.ipynb #7ec7c8e5
+# %% ../../nbs/00f_layout.ipynb #dc7b8816
 def typed_page(
     text: str,        # a page as plain text; two spaces part two lines of print
     char: float = 10, # width of a character, in pixels
@@ -96,7 +106,7 @@ def typed_page(
             lines.append(make_line(m[0], [(x0, y0), (x1, y0), (x1, y0 + height), (x0, y0 + height)], 1.0, size))
     return dict(size=list(size), skew=0.0, lines=lines)
 
-# %% ../../nbs/00f_layout.ipynb #25a29f3a
+# %% ../../nbs/00f_layout.ipynb #1d7e83db
 def page_rows(
     spans: list # spans of a page
 ) -> list:      # rows from top to bottom: lists of spans from left to right
@@ -110,41 +120,64 @@ def page_rows(
     for r in rows: r.sort(key=lambda s: s['x0'])
     return sorted(rows, key=lambda r: statistics.fmean(s['cy'] for s in r))
 
-# %% ../../nbs/00f_layout.ipynb #52f105c0
+# %% ../../nbs/00f_layout.ipynb #02bc00df
 MONTHS = ('january|february|march|april|may|june|july|august|september|october|november|december|'
           'jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec')
 _NUM = r"[-+−–±]?\s?\d[\d,.\u202f\u00a0]*(?:[\s'’]\d{3}(?!\d))*(?:[.,]\d+)?"
-_CUR = r'(?:[A-Z]{0,3}[$€£¥₹]|USD|EUR|GBP|CHF|JPY|SEK|NOK|DKK|CAD|AUD|PLN|CZK|INR|CNY|Euros?|euros?|dollars?|pounds?|Fr\.|kr\.?)'
+_CUR = (r'(?:[A-Z]{0,3}[$€£¥₹]|USD|EUR|GBP|CHF|JPY|SEK|NOK|DKK|CAD|AUD|PLN|CZK|INR|CNY|Euros?|euros?|'
+        r'dollars?|pounds?|Fr\.|kr\.?)')
 _SCALE = r'(?:\s?(?:million|billion|thousand|trillion|bn|mn|m|M|k|K|B))'
 _DAY = r'\d{1,2}(?:st|nd|rd|th)?'
+
+# %% ../../nbs/00f_layout.ipynb #5d7a21ac
 PATTERNS = {
-    'date': rf'(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,?\s+)?(?:{_DAY}\.?\s+(?:of\s+)?(?:{MONTHS})\b\.?,?(?:\s+\d{{4}})?|'
-            rf'(?:{MONTHS})\b\.?\s+{_DAY}\b(?:,?\s+\d{{4}})?|\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}|'
-            rf'{_DAY}[-\s](?:{MONTHS})\b[-\s]\d{{2,4}}|(?:{MONTHS})\.?,?\s+(?:19|20)\d{{2}}|Q[1-4]\s+(?:19|20)\d{{2}})',
-    'time': r'(?:[01]?\d|2[0-4])(?::|[.h](?=[0-5]\d\s*(?:h\b|am\b|pm\b|a\.m|p\.m|uhr|o.clock)))[0-5]\d(?::[0-5]\d)?(?:\s*(?:am|pm|a\.m\.|p\.m\.|h|uhr|CET|UTC|GMT)\b)?|\d{1,2}\s*(?:am|pm|a\.m\.|p\.m\.)(?!\w)',
+    'date': rf'(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,?\s+)?'
+            rf'(?:{_DAY}\.?\s+(?:of\s+)?(?:{MONTHS})\b\.?,?(?:\s+\d{{4}})?|'
+            rf'(?:{MONTHS})\b\.?\s+{_DAY}\b(?:,?\s+\d{{4}})?|'
+            rf'\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}|'
+            rf'{_DAY}[-\s](?:{MONTHS})\b[-\s]\d{{2,4}}|'
+            rf'(?:{MONTHS})\.?,?\s+(?:19|20)\d{{2}}|Q[1-4]\s+(?:19|20)\d{{2}})',
+    'time': r'(?:[01]?\d|2[0-4])(?::|[.h](?=[0-5]\d\s*(?:h\b|am\b|pm\b|a\.m|p\.m|uhr|o.clock)))[0-5]\d'
+            r'(?::[0-5]\d)?(?:\s*(?:am|pm|a\.m\.|p\.m\.|h|uhr|CET|UTC|GMT)\b)?|'
+            r'\d{1,2}\s*(?:am|pm|a\.m\.|p\.m\.)(?!\w)',
+}
+
+# %% ../../nbs/00f_layout.ipynb #4e90b797
+PATTERNS |= {
     'email': r'[\w.+-]+@[\w-]+(?:\.[\w-]+)+',
     'url': r'(?:https?://|www\.)\S+',
     'iban': r'[A-Z]{2}\d{2}(?:\s?[A-Z0-9]{4}){3,7}(?:\s?[A-Z0-9]{1,4})?',
-    'phone': r'0\d{1,5}(?:[\s/-]\d{2,5}){1,5}|(?:\+|\(0|00)\d[\d\s()/.-]{6,}\d|0\d{2,4}[\s/-]\d[\d\s/-]{4,}\d|\(?\d{3}\)?[\s.-]\d{3}[\s.-]\d{4}|\d{3}[-.]\d{4}',
+    'phone': r'0\d{1,5}(?:[\s/-]\d{2,5}){1,5}|(?:\+|\(0|00)\d[\d\s()/.-]{6,}\d|0\d{2,4}[\s/-]\d[\d\s/-]{4,}\d|'
+             r'\(?\d{3}\)?[\s.-]\d{3}[\s.-]\d{4}|\d{3}[-.]\d{4}',
+}
+
+# %% ../../nbs/00f_layout.ipynb #5dc8e3aa
+PATTERNS |= {
     'money': rf'{_CUR}\s?{_NUM}{_SCALE}?(?![\w%])|{_NUM}{_SCALE}?\s?{_CUR}(?!\w)',
     'percent': rf'{_NUM}\s?(?:%|percent\b|per cent\b|percentage points\b|pp\b|bps\b)',
-    'duration': r'(?:\d+(?:[.,]\d+)?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|sixty|ninety)'
+    'duration': r'(?:\d+(?:[.,]\d+)?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|'
+                r'fifteen|twenty|thirty|sixty|ninety)'
                 r'(?:\s*(?:-|–|to)\s*\d+)?(?:\s*\(\d+\))?[\s-]*(?:calendar|business|working|full|consecutive)?\s*'
                 r'(?:years?|yrs?|months?|weeks?|days?|hours?|hrs?|minutes?|mins?|seconds?|secs?)\b',
 }
 
-# %% ../../nbs/00f_layout.ipynb #8729c5ec
-_UNITS = (r'(?:°\s?[CFK]|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|bit|bps|byte|L|l|Ω|F|H|lm|cd|dB|dBm|VA|Ah|eq|rpm|ppm)'
-          r'|in|ft|lb|lbs|oz|hp|kWp?|dBA?|inch(?:es)?|mph|km/h|m/s|m²|m³|m2|m3|cm²|cm3|mm²|mm2|ha|kg/h|l/h|l/min|m3/h|m³/h|L/min|Nm|t|tons?|tonnes?|pcs?|'
-          r'pixels?|px|GHz|MHz|kHz|bits?|bytes?|GB|MB|KB|TB|people|persons|users|units|hours|litres?|liters?|metres?|meters?|miles|seats|rooms|items|pages|employees)')
+# %% ../../nbs/00f_layout.ipynb #b4925dfe
+_UNITS = (r'(?:°\s?[CFK]|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|bit|bps|byte|L|l|Ω|F|H|lm|cd|dB|dBm|'
+          r'VA|Ah|eq|rpm|ppm)'
+          r'|in|ft|lb|lbs|oz|hp|kWp?|dBA?|inch(?:es)?|mph|km/h|m/s|m²|m³|m2|m3|cm²|cm3|mm²|mm2|ha|kg/h|l/h|l/min|'
+          r'm3/h|m³/h|L/min|Nm|t|tons?|tonnes?|pcs?|'
+          r'pixels?|px|GHz|MHz|kHz|bits?|bytes?|GB|MB|KB|TB|people|persons|users|units|hours|litres?|liters?|'
+          r'metres?|meters?|miles|seats|rooms|items|pages|employees)')
 _UNIT = re.compile(rf'{_NUM}(?:\s?(?:to|-|–|\.\.\.|…|x|×|/)\s?{_NUM})*\s?{_UNITS}(?![\w])(?:\s?(?:AC|DC)\b)?')
-_FULL = {k: re.compile(rf'(?:{p})[.,;]?', re.I if k in ('date', 'time', 'duration') else 0) for k, p in PATTERNS.items()}
+_FULL = {k: re.compile(rf'(?:{p})[.,;]?', re.I if k in ('date', 'time', 'duration') else 0)
+         for k, p in PATTERNS.items()}
 _NUMBER = re.compile(rf'\(?{_NUM}\)?[.,;]?')
 _CODE = re.compile(r'(?=[^\s]*\d)(?=[^\s]*[A-Za-z#/-])[A-Za-z0-9#][A-Za-z0-9#/._-]+')
 
+# %% ../../nbs/00f_layout.ipynb #8f3323ce
 def value_kind(
     text: str # a short text
-) -> str:     # 'date', 'time', 'email', 'url', 'iban', 'phone', 'money', 'percent', 'duration', 'quantity', 'number', 'code', 'text'
+) -> str:     # a key of `PATTERNS`, or 'quantity', 'number', 'code', 'text'
     "What kind of value `text` as a whole is."
     t = text.strip()
     for kind, pattern in _FULL.items():
@@ -154,7 +187,7 @@ def value_kind(
     if _CODE.fullmatch(t): return 'code'
     return 'text'
 
-# %% ../../nbs/00f_layout.ipynb #7a72b3be
+# %% ../../nbs/00f_layout.ipynb #fcd24841
 _NUMERIC_KINDS = {'date', 'time', 'money', 'percent', 'duration', 'quantity', 'number', 'iban', 'phone'}
 
 def is_value(
@@ -173,6 +206,7 @@ def aligned(
     narrow = min(a['x1'] - a['x0'], b['x1'] - b['x0'])
     return abs(a['x0'] - b['x0']) < slack or abs(a['x1'] - b['x1']) < slack or overlap > 0.5 * narrow
 
+# %% ../../nbs/00f_layout.ipynb #5bf4c933
 def _fits(row: list, last: list, pitch: float) -> bool:
     "Does `row` continue a table whose latest row is `last`?"
     h = statistics.median(s['h'] for s in row + last)
@@ -181,7 +215,7 @@ def _fits(row: list, last: list, pitch: float) -> bool:
     under = sum(any(aligned(s, t, 0.6 * h) for t in last) for s in row)
     return under >= 2 or (under >= 0.6 * len(row) and len(row) >= 2)
 
-# %% ../../nbs/00f_layout.ipynb #d07ad215
+# %% ../../nbs/00f_layout.ipynb #9492adbf
 def _middle(row: list) -> float: return statistics.fmean(s['cy'] for s in row)
 
 def labels_below(
@@ -194,6 +228,7 @@ def labels_below(
 
 def _code_like(span: dict) -> bool: return value_kind(span['text']) == 'code' and len(span['text']) > 3
 
+# %% ../../nbs/00f_layout.ipynb #83844256
 def begins_table(
     row: list,            # a row
     above: list,          # the row above, of a table that is being grown
@@ -207,7 +242,7 @@ def begins_table(
     had_values = any(is_value(s) for s in above)
     return (over_values and had_values) or _middle(row) - _middle(above) > 1.3 * (_middle(under) - _middle(row))
 
-# %% ../../nbs/00f_layout.ipynb #84e0a995
+# %% ../../nbs/00f_layout.ipynb #d3f60af8
 def _wraps(row: list, last: list) -> Optional[dict]:
     "The cell of `last` that the only span of `row` continues, if any"
     if len(row) != 1: return None
@@ -217,6 +252,7 @@ def _wraps(row: list, last: list) -> Optional[dict]:
         if abs(s['x0'] - t['x0']) < 0.5 * s['h'] and gap < 0.45 * s['h'] and 0.75 < s['h'] / t['h'] < 1.33: return t
     return None
 
+# %% ../../nbs/00f_layout.ipynb #080fc2c3
 def _grow(rows: list, start: int) -> list:
     "Rows of the table that begins at row `start`, wrapped cells put together"
     table, pitch, i = [[dict(s) for s in rows[start]]], 0.0, start + 1
@@ -224,7 +260,8 @@ def _grow(rows: list, start: int) -> list:
         under = rows[i + 1] if i + 1 < len(rows) else None
         cell = _wraps(rows[i], table[-1]) if len(table) > 1 else None
         if cell is not None and value_kind(cell['text']) == 'text' and (under is None or len(under) > 1):
-            cell.update(text=f"{cell['text']} {rows[i][0]['text']}", wrapped=rows[i][0]['y1'], parts=cell.get('parts', 0) + 1)
+            cell.update(text=f"{cell['text']} {rows[i][0]['text']}", wrapped=rows[i][0]['y1'],
+                        parts=cell.get('parts', 0) + 1)
         elif len(rows[i]) >= 2 and _fits(rows[i], table[-1], pitch) and not begins_table(rows[i], rows[i - 1], under):
             pitch = rows[i][0]['cy'] - table[-1][0]['cy']
             table.append([dict(s) for s in rows[i]])
@@ -232,7 +269,7 @@ def _grow(rows: list, start: int) -> list:
         i += 1
     return table
 
-# %% ../../nbs/00f_layout.ipynb #10e39d14
+# %% ../../nbs/00f_layout.ipynb #9aabf2d2
 def _columns(table: list) -> list:
     "Columns (x0, x1) of a table, from its fullest row"
     most = max(map(len, table))
@@ -247,6 +284,7 @@ def _column_of(span: dict, cols: list) -> int:
     overlap = lambda c: min(span['x1'], c['x1']) - max(span['x0'], c['x0'])
     return max(range(len(cols)), key=lambda i: overlap(cols[i]))
 
+# %% ../../nbs/00f_layout.ipynb #5a70c387
 def _cut_at_columns(span: dict, cols: list) -> list:
     "The span, cut where its words stand in different columns"
     words = span['words']
@@ -256,8 +294,10 @@ def _cut_at_columns(span: dict, cols: list) -> list:
     groups = {}
     for w in words: groups.setdefault(_column_of(dict(x0=w[1], x1=w[2]), cols), []).append(w)
     return [{**span, 'text': ' '.join(w[0] for w in g), 'x0': g[0][1], 'x1': g[-1][2], 'words': g,
-             'bbox': (x0 + (g[0][1] - span['x0']) * per, y0, x0 + (g[-1][2] - span['x0']) * per, y1)} for g in groups.values()]
+             'bbox': (x0 + (g[0][1] - span['x0']) * per, y0, x0 + (g[-1][2] - span['x0']) * per, y1)}
+            for g in groups.values()]
 
+# %% ../../nbs/00f_layout.ipynb #0d61a9e4
 def _cells(row: list, cols: list) -> list:
     "The row's spans by column; None where a cell is empty"
     if len(row) == len(cols): return list(row)
@@ -268,7 +308,7 @@ def _cells(row: list, cols: list) -> list:
                                               'bbox': (*cells[i]['bbox'][:2], *s['bbox'][2:])}
     return cells
 
-# %% ../../nbs/00f_layout.ipynb #51ed1385
+# %% ../../nbs/00f_layout.ipynb #f9bcf6e8
 _YEAR = re.compile(r"(?:FY|Q[1-4]\s?)?'?(?:(?:19|20)\d{2}|\d{2})(?:/\d{2,4})?[EA]?")
 
 def has_header(
@@ -285,7 +325,7 @@ def has_header(
     over = sum(head[j] is not None and sum(is_value(r[j]) for r in body) > 0.5 * len(body) for j in range(len(head)))
     return over > 0 or (len(head) >= 3 and len(grid) >= 3)
 
-# %% ../../nbs/00f_layout.ipynb #3be95e48
+# %% ../../nbs/00f_layout.ipynb #4e3385ec
 def find_tables(
     rows: list,    # rows of a page, see `page_rows`
     page: int = 1  # number of the page, from 1
@@ -301,6 +341,7 @@ def find_tables(
         i += used
     return tables
 
+# %% ../../nbs/00f_layout.ipynb #0f3424db
 def _is_form(grown: list, around: list) -> bool:
     "Two rows that are labels and, just below, their values?"
     if len(grown) != 2 or any(is_value(s) for s in grown[0]): return False
@@ -309,18 +350,28 @@ def _is_form(grown: list, around: list) -> bool:
     apart = all(min(abs(_middle(r) - _middle(g)) for g in grown) > 1.3 * gap for r in around)
     return apart and bool(around) and not any(s['text'].endswith(':') for s in grown[0])
 
+# %% ../../nbs/00f_layout.ipynb #66c89325
 def _table(grown: list, page: int, around: list) -> dict:
+    "A grown table as a dict, see `find_tables`"
     cols = _columns(grown)
     grid = [_cells(r, cols) for r in grown]
     form = _is_form(grown, around)
     head = form or has_header(grid)
-    steps = [statistics.fmean(s['cy'] for s in b) - statistics.fmean(s['cy'] for s in a) for a, b in zip(grown, grown[1:])]
+    steps = [_middle(b) - _middle(a) for a, b in zip(grown, grown[1:])]
     even = len(steps) < 2 or statistics.pstdev(steps) < 0.25 * statistics.fmean(steps)
-    return dict(page=page, header=grid[0] if head else None, rows=grid[1:] if head else grid, cols=cols, regular=even, form=form)
+    return dict(page=page, header=grid[0] if head else None, rows=grid[1:] if head else grid,
+                cols=cols, regular=even, form=form)
 
-# %% ../../nbs/00f_layout.ipynb #211724cd
+# %% ../../nbs/00f_layout.ipynb #3731f589
 def _texts(cells) -> list: return [c['text'].lower() if c else '' for c in cells or []]
 
+def _mark_page(t: dict):
+    "Let each cell of `t` know its page"
+    for r in t['rows'] + ([t['header']] if t['header'] else []):
+        for c in r:
+            if c is not None: c['page'] = t['page']
+
+# %% ../../nbs/00f_layout.ipynb #0e31744e
 def join_tables(
     tables: list, # tables of all pages in order
     width: float  # width of a page in pixels
@@ -328,21 +379,22 @@ def join_tables(
     "Join tables that go over pages: `rows` grow, each cell keeps the page that it stands on."
     out = []
     for t in tables:
-        for r in t['rows'] + ([t['header']] if t['header'] else []):
-            for c in r:
-                if c is not None: c['page'] = t['page']
+        _mark_page(t)
         prev = next((p for p in reversed(out) if p['pages'][-1] in (t['page'] - 1, t['page'])), None)
         if prev and _continues(prev, t, width):
-            prev['rows'] += t['rows'] if not t['header'] or _texts(t['header']) == _texts(prev['header']) else [t['header'], *t['rows']]
+            repeated = not t['header'] or _texts(t['header']) == _texts(prev['header'])
+            prev['rows'] += t['rows'] if repeated else [t['header'], *t['rows']]
             prev['pages'].append(t['page'])
         else: out.append({**t, 'pages': [t['page']]})
     return out
 
+# %% ../../nbs/00f_layout.ipynb #53c49fd5
 def _continues(prev: dict, t: dict, width: float) -> bool:
     "Is `t` the continuation of `prev`?"
     if not prev['header'] or len(prev['cols']) != len(t['cols']): return False
     if t['header'] and _texts(t['header']) == _texts(prev['header']): return True
-    close = sum(abs(a['x0'] - b['x0']) < 0.03 * width or abs(a['x1'] - b['x1']) < 0.03 * width for a, b in zip(prev['cols'], t['cols']))
+    near = lambda a, b: abs(a - b) < 0.03 * width
+    close = sum(near(a['x0'], b['x0']) or near(a['x1'], b['x1']) for a, b in zip(prev['cols'], t['cols']))
     fresh = t['page'] == prev['pages'][-1] + 1
     return fresh and close >= 0.75 * len(t['cols']) and _same_looks(prev, t)
 
@@ -350,9 +402,10 @@ def _same_looks(prev: dict, t: dict) -> bool:
     "Do the columns of `t`, its first row included, hold the kinds of values that those of `prev` hold?"
     rows = ([t['header']] if t['header'] else []) + t['rows']
     kinds = lambda rs, j: {is_value(r[j]) for r in rs if r[j] is not None}
-    return all(not kinds(rows, j) or kinds(rows[:1], j) <= (kinds(prev['rows'], j) or {True, False}) for j in range(len(t['cols'])))
+    return all(not kinds(rows, j) or kinds(rows[:1], j) <= (kinds(prev['rows'], j) or {True, False})
+               for j in range(len(t['cols'])))
 
-# %% ../../nbs/00f_layout.ipynb #2a10d632
+# %% ../../nbs/00f_layout.ipynb #315b287b
 _BULLET = re.compile(r'^\s*(?:[•●▪■◦‣∙*·►➢✓–—-]|\(?\d{1,2}(?:\.\d{1,2})*[.)]|\(?[a-zA-Z][.)])\s+')
 
 def _next_line(s: dict, t: dict) -> bool:
@@ -363,12 +416,13 @@ def _next_line(s: dict, t: dict) -> bool:
     left = abs(s['x0'] - t['x0']) < 1.6 * s['h'] and 0.72 < t['h'] / s['h'] < 1.4
     return near and left and not _BULLET.match(t['text'])
 
+# %% ../../nbs/00f_layout.ipynb #37820f11
 def _full(s: dict, t: dict, right: float) -> bool:
     "Is line `s` full: would the first word of `t` not have fitted before the `right` edge?"
     first = (t['x1'] - t['x0']) * len(t['text'].split()[0]) / max(1, len(t['text']))
     return s['x1'] + first > right - 1.5 * s['h']
 
-# %% ../../nbs/00f_layout.ipynb #50cd8276
+# %% ../../nbs/00f_layout.ipynb #d2192f94
 def page_paragraphs(
     spans: list # spans of a page
 ) -> list:      # paragraphs from top to bottom: lists of spans
@@ -390,10 +444,12 @@ def _split_full(chain: list) -> list:
         else: out.append([t])
     return out
 
-# %% ../../nbs/00f_layout.ipynb #e5a3bdb3
-_ABBREV = {'no', 'nr', 'dr', 'mr', 'mrs', 'ms', 'prof', 'st', 'str', 'inc', 'ltd', 'co', 'corp', 'approx', 'e.g', 'i.e', 'vs', 'fig', 'art',
-           'sec', 'tel', 'ca', 'max', 'min', 'incl', 'excl', 'p.a', 'jan', 'feb', 'mar', 'apr', 'jun', 'jul', 'aug', 'sept', 'sep', 'oct', 'nov', 'dec'}
+# %% ../../nbs/00f_layout.ipynb #fb60cf95
+_ABBREV = {'no', 'nr', 'dr', 'mr', 'mrs', 'ms', 'prof', 'st', 'str', 'inc', 'ltd', 'co', 'corp', 'approx', 'e.g',
+           'i.e', 'vs', 'fig', 'art', 'sec', 'tel', 'ca', 'max', 'min', 'incl', 'excl', 'p.a', 'jan', 'feb', 'mar',
+           'apr', 'jun', 'jul', 'aug', 'sept', 'sep', 'oct', 'nov', 'dec'}
 
+# %% ../../nbs/00f_layout.ipynb #1e6087bf
 def split_sentences(
     text: str # running text
 ) -> list:    # (start, end) of each sentence
@@ -405,9 +461,12 @@ def split_sentences(
         out.append((start, m.end())); start = m.end()
     return out + ([(start, len(text))] if text[start:].strip() else [])
 
-# %% ../../nbs/00f_layout.ipynb #9d7c6ee4
-_NUMBERED = re.compile(r'^§\s?\d+|^(?:(?:section|article|chapter|part|annex|appendix|clause|table|figure|schedule|item)\s+)?(?:\d+(?:\.\d+)*|[A-Z]|[IVX]+)[.):]?\s+[A-Z]', re.I)
+# %% ../../nbs/00f_layout.ipynb #52eefd10
+_NUMBERED = re.compile(r'^§\s?\d+|'
+                       r'^(?:(?:section|article|chapter|part|annex|appendix|clause|table|figure|schedule|item)\s+)?'
+                       r'(?:\d+(?:\.\d+)*|[A-Z]|[IVX]+)[.):]?\s+[A-Z]', re.I)
 
+# %% ../../nbs/00f_layout.ipynb #9aada33f
 def page_headings(
     rows: list # rows of a page
 ) -> list:     # spans that are headings, from top to bottom
@@ -417,8 +476,10 @@ def page_headings(
     return [s for r in rows for s in r if _heading(s, r, usual)]
 
 def _heading(s: dict, row: list, usual: float) -> bool:
+    "Does span `s` look like a heading, where print is `usual` pixels high?"
     words = s['text'].split()
     if len(words) > 12 or value_kind(s['text']) != 'text' or not re.search('[A-Za-z]{2}', s['text']): return False
-    large, numbered = s['h'] > 1.22 * usual, bool(_NUMBERED.match(s['text'])) and not s['text'].rstrip().endswith(('.', ','))
+    large = s['h'] > 1.22 * usual
+    numbered = bool(_NUMBERED.match(s['text'])) and not s['text'].rstrip().endswith(('.', ','))
     shouted = s['text'].isupper() and len(s['text']) > 3 and len(words) <= 7
     return large or (len(row) == 1 and (numbered or shouted) and ': ' not in s['text'])
