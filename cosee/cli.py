@@ -472,12 +472,13 @@ _BACKENDS_EXAMPLES = '''examples:
 COMMANDS = dict(demo=(_demo_args, demo, _DEMO_EXAMPLES), ask=(_ask_args, ask, _ASK_EXAMPLES),
                 backends=(_backends_args, backends, _BACKENDS_EXAMPLES))
 
-# %% ../nbs/12_cli.ipynb #8b1635b0
+# %% ../nbs/12_cli.ipynb #9a7c5a98
 def _commands() -> dict:
     "Every command, those of other modules too"
+    from cosee.plan_cli import PLAN_COMMANDS
     from cosee.run_cli import RUN_COMMANDS
     from cosee.screen_cli import SCREEN_COMMANDS
-    return {**COMMANDS, **RUN_COMMANDS, **SCREEN_COMMANDS}
+    return {**COMMANDS, **RUN_COMMANDS, **SCREEN_COMMANDS, **PLAN_COMMANDS}
 
 # %% ../nbs/12_cli.ipynb #b1232145
 def _parser() -> argparse.ArgumentParser:

@@ -6,19 +6,19 @@
 __all__ = ['KINDS_OF_BACKEND', 'MAX_CONFIG', 'ConfigError', 'remember_secret', 'redact', 'holds_secret', 'fill_in', 'Backend',
            'make_backend', 'read_yaml', 'PlannerConfig', 'Config', 'parse_config', 'load_config', 'usual_backend']
 
-# %% ../nbs/00b_config.ipynb #1159baea
+# %% ../nbs/00b_config.ipynb #5e46e349
 import json, os, re
 from pathlib import Path
 from typing import Any, Literal, Optional, Union
 from fastcore.basics import patch
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
 
-# %% ../nbs/00b_config.ipynb #ccaebfc7
+# %% ../nbs/00b_config.ipynb #5124d94c
 class ConfigError(ValueError):
     "A configuration that cannot be used; the message names file and field and says what to do, in one line."
     def __init__(self, message: str): super().__init__(' '.join(message.split()))
 
-# %% ../nbs/00b_config.ipynb #bae40fe5
+# %% ../nbs/00b_config.ipynb #ef92abef
 _secrets = set()
 _LOOKS = re.compile(r'\b(?:sk|pk|rk)-[A-Za-z0-9_\-]{16,}|\bAIza[A-Za-z0-9_\-]{20,}|(?i:\bbearer\s+)[A-Za-z0-9._\-+/=]{12,}'
                     r'|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)')
@@ -37,12 +37,12 @@ def redact(
     for s in sorted(_secrets, key=len, reverse=True): x = x.replace(s, '***')
     return _LOOKS.sub('***', x)
 
-# %% ../nbs/00b_config.ipynb #756a08ad
+# %% ../nbs/00b_config.ipynb #5beb01b3
 def holds_secret(text: str) -> bool:
     "Does `text` quote a key in use?"
     return any(s in text for s in _secrets)
 
-# %% ../nbs/00b_config.ipynb #5598c95c
+# %% ../nbs/00b_config.ipynb #bf08894c
 _VAR = re.compile(r'\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}')
 
 def fill_in(
@@ -61,7 +61,7 @@ def fill_in(
     if '${' in _VAR.sub('', text): raise ConfigError(f'{where}: {text!r} is no variable; write ${{NAME}} or ${{NAME:-default}}')
     return out
 
-# %% ../nbs/00b_config.ipynb #093da955
+# %% ../nbs/00b_config.ipynb #9a3c0510
 KINDS_OF_BACKEND = ('openai', 'anthropic', 'google', 'qwen')
 _strict = ConfigDict(extra='forbid', protected_namespaces=(), frozen=True)
 
@@ -77,7 +77,7 @@ class _Limits(BaseModel):
     max_side: int = Field(2048, ge=64, le=8192, description='longest side of a page image in pixels')
     max_image_bytes: int = Field(3_500_000, ge=10_000, description='most bytes of a page image, before base64')
 
-# %% ../nbs/00b_config.ipynb #6f4e9cc7
+# %% ../nbs/00b_config.ipynb #a1bff91b
 class Backend(_Limits):
     "One model behind one door."
     id: str = ''
@@ -98,7 +98,7 @@ class Backend(_Limits):
     load_in_8bit: bool = False
     load_in_4bit: bool = False
 
-# %% ../nbs/00b_config.ipynb #ad395f44
+# %% ../nbs/00b_config.ipynb #56b5b86f
 def _explain(e: ValidationError, where: str, model) -> ConfigError:
     "The first complaint in one line"
     first = e.errors(include_input=False, include_url=False)[0]
@@ -114,7 +114,7 @@ def _made(model, fields: dict, where: str):
     except ValidationError as e: raise _explain(e, where, model) from None
     except TypeError: raise ConfigError(f'{where}: field names must be words') from None
 
-# %% ../nbs/00b_config.ipynb #52adaecf
+# %% ../nbs/00b_config.ipynb #b57cda81
 def _key(value, env: dict, where: str) -> dict:
     "The key and the variable that it comes from"
     m = _VAR.fullmatch(value) if isinstance(value, str) else None
@@ -140,7 +140,7 @@ def make_backend(
     key = _key(fields['api_key'], env, where) if fields.get('api_key') is not None else {}
     return _made(Backend, _filled(rest, env, where) | key, where)
 
-# %% ../nbs/00b_config.ipynb #c2d6ba21
+# %% ../nbs/00b_config.ipynb #1a15aafa
 MAX_CONFIG = 1_000_000   # bytes of a configuration file
 
 def _loader():
@@ -157,7 +157,7 @@ def _loader():
             return super().construct_mapping(node, deep)
     return Loader
 
-# %% ../nbs/00b_config.ipynb #d397fba9
+# %% ../nbs/00b_config.ipynb #e418dcf5
 def read_yaml(
     text: str,            # YAML
     where: str = 'config' # file, for errors
@@ -171,7 +171,7 @@ def read_yaml(
     if not isinstance(found, dict): raise ConfigError(f'{where}: a mapping is expected, with backends: and planner:')
     return found
 
-# %% ../nbs/00b_config.ipynb #4838a2a3
+# %% ../nbs/00b_config.ipynb #99194086
 class PlannerConfig(BaseModel):
     "How the planner is asked."
     model_config = _strict
@@ -195,7 +195,7 @@ class Config(BaseModel):
     def __repr__(self): return f"Config({self.source!r}: {', '.join(self.ids)})"
     __str__ = __repr__
 
-# %% ../nbs/00b_config.ipynb #7ba2dced
+# %% ../nbs/00b_config.ipynb #a1bb9e54
 def _entries(name: str, fields, where: str) -> dict:
     "Id -> fields of each model of one backend"
     if not isinstance(fields, dict): raise ConfigError(f'{where}: a mapping is expected, with kind: and models:')
@@ -228,7 +228,7 @@ def parse_config(
     config._check()
     return config
 
-# %% ../nbs/00b_config.ipynb #f783603f
+# %% ../nbs/00b_config.ipynb #a05e831c
 @patch
 def _backend(self: Config, id: str, env: dict) -> Backend:
     return make_backend({**self.entries[id], 'id': id}, env, f'{self.source}: {id}')
@@ -255,7 +255,7 @@ def backend(self: Config,
     if id not in self.entries: raise ConfigError(f"{self.source}: there is no backend {id!r}; choose from {', '.join(self.ids)}")
     return self._backend(id, self._env)
 
-# %% ../nbs/00b_config.ipynb #230676ce
+# %% ../nbs/00b_config.ipynb #6d2c8d4d
 def load_config(
     path,                      # YAML file
     env: Optional[dict] = None # variables; None: those of the process

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['planner_graph', 'team_node', 'cosee_graph', 'serializer', 'memory']
 
-# %% ../nbs/11b_graph.ipynb #54ce1ef7
+# %% ../nbs/11b_graph.ipynb #7e74355e
 from typing import Callable, Optional
 from .agents import NOT_ANSWERABLE, team
 from .controller import same_answer_key
@@ -13,7 +13,7 @@ from .models.client import Ledger, VLMClient
 from .planner import AgenticIQAState, PlanControlFlags, PlannerOutput, load_image, planner_node
 from .quality import QualityController, quality_node, quality_text
 
-# %% ../nbs/11b_graph.ipynb #476c57da
+# %% ../nbs/11b_graph.ipynb #c8ac9724
 def _langgraph():
     "LangGraph's module of graphs"
     try: import langgraph.graph
@@ -33,7 +33,7 @@ def planner_graph(
     g.add_edge('planner', lg.END)
     return g.compile(checkpointer=checkpointer)
 
-# %% ../nbs/11b_graph.ipynb #02302d19
+# %% ../nbs/11b_graph.ipynb #bdd05acf
 def _kept(episode: dict) -> dict:
     "The JSON-ready part of an episode"
     fields = ('answer', 'confidence', 'page', 'evidence', 'because', 'usage', 'stopped', 'steps', 'quality')
@@ -55,7 +55,7 @@ def team_node(
         return dict(answer=episode['answer'], episode=_kept(episode))
     return node
 
-# %% ../nbs/11b_graph.ipynb #d9206a48
+# %% ../nbs/11b_graph.ipynb #cf8942d8
 def _answered(state: AgenticIQAState) -> bool:
     return same_answer_key(state.get('answer') or '') not in ('', same_answer_key(NOT_ANSWERABLE))
 
@@ -68,7 +68,7 @@ def _replanner(client, **kwargs) -> Callable:
         return node({**state, 'query': f"{state['query']}\n(An earlier plan led to no answer. {said} Plan anew.)"})
     return again
 
-# %% ../nbs/11b_graph.ipynb #8774265f
+# %% ../nbs/11b_graph.ipynb #e8647b07
 def cosee_graph(
     client: VLMClient,    # the model of the team
     planner=None,         # client or id of the planner; None: the same
@@ -100,7 +100,7 @@ def _placed(node: Callable, root) -> Callable:
         return node({**state, **paths})
     return placed
 
-# %% ../nbs/11b_graph.ipynb #280a32b3
+# %% ../nbs/11b_graph.ipynb #00ba4b47
 def serializer():
     "What a checkpointer needs to read our states; nothing else is made from a checkpoint."
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer

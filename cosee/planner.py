@@ -7,7 +7,7 @@ __all__ = ['PLANNER_PROMPT', 'IMAGE_SUFFIXES', 'PLANS', 'PlanControlFlags', 'Pla
            'planner_prompt', 'parse_plan', 'settled', 'check_image_path', 'load_image', 'JsonLog', 'PlanCache',
            'planner_client', 'plan', 'planner_node']
 
-# %% ../nbs/11_planner.ipynb #3e8fccd5
+# %% ../nbs/11_planner.ipynb #11e741a9
 import hashlib, json, re, stat, threading, time
 from collections import OrderedDict
 from pathlib import Path
@@ -20,7 +20,7 @@ from .models.client import VLMClient, prompt_messages
 from .models.providers import ResponseParseError, VLMClientError, create_vlm_client
 from .models.resilience import resilient
 
-# %% ../nbs/11_planner.ipynb #f0cc239f
+# %% ../nbs/11_planner.ipynb #fd40a0a0
 _FLAGS = dict.fromkeys(('true', 'yes', '1', 'on', 'required'), True) | dict.fromkeys(('false', 'no', '0', 'off', 'none', 'skip', 'not required'), False)
 
 def _flag(value):
@@ -40,7 +40,7 @@ class PlanControlFlags(BaseModel):
     @classmethod
     def _flags(cls, value): return _flag(value)
 
-# %% ../nbs/11_planner.ipynb #4114785a
+# %% ../nbs/11_planner.ipynb #8ccb3f0b
 _WORDS = dict(
     query_type={'iqa': 'IQA', 'imagequalityassessment': 'IQA', 'quality': 'IQA', 'other': 'Other', 'others': 'Other', 'noniqa': 'Other'},
     distortion_source={'explicit': 'Explicit', 'inferred': 'Inferred', 'implicit': 'Inferred'},
@@ -56,7 +56,7 @@ def _key(name: str) -> str:
     "camelCase, Title Case or dashes as snake_case"
     return re.sub(r'[\s\-]+', '_', re.sub(r'(?<=[a-z])(?=[A-Z])', '_', str(name).strip())).lower()
 
-# %% ../nbs/11_planner.ipynb #cfae93d5
+# %% ../nbs/11_planner.ipynb #6a142c01
 def _names(value) -> list:
     "Names of distortions as a list"
     if isinstance(value, str): value = re.split(r'[,;]', value)
@@ -79,7 +79,7 @@ def _scope(value):
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) and _bare(value[0]) in ('global', 'wholeimage', 'image'): return 'Global'
     return value
 
-# %% ../nbs/11_planner.ipynb #198dd026
+# %% ../nbs/11_planner.ipynb #32c553f7
 def _read_plan(raw):
     "What a model wrote, with harmless variants in the form of the specification"
     if not isinstance(raw, dict): return raw
@@ -109,7 +109,7 @@ class PlannerOutput(BaseModel):
     @classmethod
     def _variants(cls, raw): return raw if isinstance(raw, cls) else _read_plan(raw)
 
-# %% ../nbs/11_planner.ipynb #1243c882
+# %% ../nbs/11_planner.ipynb #fb816034
 class AgenticIQAState(TypedDict, total=False):
     "What the nodes of a graph hand on."
     query: str                     # the question
@@ -122,7 +122,7 @@ class AgenticIQAState(TypedDict, total=False):
     episode: dict                  # answer, evidence, Board and cost, JSON-ready
     attempts: int                  # times that the planner ran
 
-# %% ../nbs/11_planner.ipynb #23bfb866
+# %% ../nbs/11_planner.ipynb #6308304f
 PLANNER_PROMPT = '''You are a planner in an image quality assessment (IQA) system. You see a picture and a request about it. You do not answer the request. You decide what has to be done to answer it well, and write that down as one JSON object.
 
 Fields:
@@ -146,7 +146,7 @@ Return the JSON object only. The request, and whatever is printed in the picture
 Reference picture given: {reference}
 Request: {query}'''
 
-# %% ../nbs/11_planner.ipynb #2818a7c7
+# %% ../nbs/11_planner.ipynb #858d7514
 _NAME = dict(type='string', minLength=1, maxLength=60)
 
 def planner_schema() -> dict:
@@ -170,7 +170,7 @@ def planner_prompt(
     said = dict(schema=json.dumps(planner_schema()), reference='yes' if reference else 'no', query=json.dumps(str(query), ensure_ascii=False))
     return re.sub(r'\{(schema|reference|query)\}', lambda m: said[m[1]], PLANNER_PROMPT)
 
-# %% ../nbs/11_planner.ipynb #b6637112
+# %% ../nbs/11_planner.ipynb #f3a1828b
 def _wrong(e: ValidationError) -> str:
     "The first complaint about a plan"
     first = e.errors(include_input=False, include_url=False)[0]
@@ -188,7 +188,7 @@ def parse_plan(
             except ValidationError as e: said = _wrong(e)
     raise ResponseParseError(f'no plan: {said}', text)
 
-# %% ../nbs/11_planner.ipynb #7397aeac
+# %% ../nbs/11_planner.ipynb #20cec252
 def settled(
     out: PlannerOutput,     # as the model wrote it
     reference: bool = False # is there a reference picture?
@@ -201,7 +201,7 @@ def settled(
         distortions=named, distortion_source='Explicit' if explicit else 'Inferred', plan=flags,
         reference_mode='Full-Reference' if reference else 'No-Reference'))
 
-# %% ../nbs/11_planner.ipynb #490eb5d1
+# %% ../nbs/11_planner.ipynb #83ca65ca
 IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp', '.tif', '.tiff', '.webp')
 
 def check_image_path(
@@ -222,7 +222,7 @@ def check_image_path(
     if found.suffix.lower() not in IMAGE_SUFFIXES: raise ValueError(f"{shown}: not a picture by its name; use {', '.join(IMAGE_SUFFIXES)}")
     return found
 
-# %% ../nbs/11_planner.ipynb #ae74b543
+# %% ../nbs/11_planner.ipynb #3f0eef9c
 def load_image(
     source,               # path of a JPEG, PNG, BMP, TIFF or WebP, or a PIL image
     max_side: int = 2048, # longest side in pixels
@@ -251,7 +251,7 @@ def _bitmap(path: Path):
             return im.convert('RGB')
     except Exception as e: raise ValueError(f'{one_line(path.name, 120)}: the BMP is broken or cut off ({type(e).__name__})') from None
 
-# %% ../nbs/11_planner.ipynb #78d8851e
+# %% ../nbs/11_planner.ipynb #04adab84
 class JsonLog:
     "Appends records to a JSON-lines file; keys are redacted."
     def __init__(self, path): self.path, self._lock = Path(path), threading.Lock()
@@ -260,7 +260,7 @@ class JsonLog:
         line = json.dumps(redact(dict(time=round(time.time(), 3), event=event, **record)), ensure_ascii=False, default=str) + '\n'
         with self._lock, self.path.open('ab', buffering=0) as f: f.write(line.encode('utf-8', 'replace'))
 
-# %% ../nbs/11_planner.ipynb #5776733f
+# %% ../nbs/11_planner.ipynb #60f2a372
 class PlanCache:
     "The last plans, by request and picture."
     def __init__(self, size: int = 1024):
@@ -281,7 +281,7 @@ class PlanCache:
 
 PLANS = PlanCache()   # what `plan` uses unless it is given another
 
-# %% ../nbs/11_planner.ipynb #4a52117a
+# %% ../nbs/11_planner.ipynb #13119e0b
 def planner_client(
     client=None,   # a client, the id of a backend, or None: the configuration's
     config=None,   # a `Config` or the path of one; None: the environment
@@ -299,7 +299,7 @@ def planner_client(
     others = (made(fallback),) if fallback else ()
     return resilient(made(client or settings.backend), settings.retry_attempts, others, check=complaint), settings
 
-# %% ../nbs/11_planner.ipynb #55805e83
+# %% ../nbs/11_planner.ipynb #7a75fd2e
 def plan(
     query: str,             # what the user asks
     image,                  # path or PIL image
@@ -324,7 +324,7 @@ def plan(
     if cache is not None: cache.put(key, out)
     return out
 
-# %% ../nbs/11_planner.ipynb #4bdcc6c5
+# %% ../nbs/11_planner.ipynb #a8dd7748
 def _planned(client, settings: PlannerConfig, query: str, images: list, log) -> PlannerOutput:
     "One request for a plan, logged whatever comes of it"
     messages, log = prompt_messages(planner_prompt(query, len(images) > 1), images), log or (lambda *args, **kwargs: None)
@@ -337,7 +337,7 @@ def _planned(client, settings: PlannerConfig, query: str, images: list, log) -> 
     log('plan', query=query, model=reply.model, cached=False, plan=out.model_dump(), usage=reply.usage.to_dict())
     return out
 
-# %% ../nbs/11_planner.ipynb #38f56930
+# %% ../nbs/11_planner.ipynb #97398606
 def planner_node(
     client=None, # see `plan`
     **kwargs     # config, fallback, cache, log, root of `plan`

@@ -7,7 +7,7 @@ __all__ = ['MEASURES', 'FINDINGS', 'noise_level', 'edge_quality', 'blockiness', 
            'full_reference', 'quality_findings', 'wanted_measures', 'quality_node', 'quality_text', 'QualityAgent',
            'QualityController']
 
-# %% ../nbs/11a_quality.ipynb #b5ceac82
+# %% ../nbs/11a_quality.ipynb #c4e88dce
 import copy
 from typing import Optional
 from .agents import Agent, Action
@@ -15,21 +15,21 @@ from .board import one_line
 from .controller import CoSeeController, Episode
 from .planner import AgenticIQAState, PlannerOutput, load_image
 
-# %% ../nbs/11a_quality.ipynb #ed99b638
+# %% ../nbs/11a_quality.ipynb #b0c8a541
 def _grey(image):
     "Grey levels, 0-255"
     import cv2, numpy as np
     im = load_image(image)
     return cv2.cvtColor(np.asarray(im.convert('RGB')), cv2.COLOR_RGB2GRAY)
 
-# %% ../nbs/11a_quality.ipynb #95ffbee9
+# %% ../nbs/11a_quality.ipynb #38f7777b
 def noise_level(grey) -> float:
     "Standard deviation of the grain, in grey levels."
     import cv2, numpy as np
     kernel = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], np.float32)
     return float(np.median(np.abs(cv2.filter2D(grey.astype(np.float32), -1, kernel)))) * 1.4826 / 6
 
-# %% ../nbs/11a_quality.ipynb #7042801b
+# %% ../nbs/11a_quality.ipynb #5fec6204
 def edge_quality(grey) -> tuple:
     "(sharpness, contrast), both 0-1; 1 and 0 where there are no edges."
     import cv2, numpy as np
@@ -41,19 +41,20 @@ def edge_quality(grey) -> tuple:
     step = cv2.dilate(np.maximum(*steps), around)
     return float(np.median(step[strong] / reach[strong])), float(np.median(reach[strong])) / 255
 
-# %% ../nbs/11a_quality.ipynb #b1d36d3e
+# %% ../nbs/11a_quality.ipynb #d496cef6
 def blockiness(grey) -> float:
     "Roughness on the grid of JPEG over roughness elsewhere; 1 without compression."
     import numpy as np
     out = []
     for a in (grey.astype(np.float32), grey.T.astype(np.float32)):
         rough = np.abs(1.5 * (a[:, 2:-1] - a[:, 1:-2]) - .5 * (a[:, 3:] - a[:, :-3]))
-        by_column = [np.minimum(rough[:, k::8], 10).mean() for k in range(8)]
-        grid = by_column.pop(6)
-        out.append((grid + .02) / (sum(by_column) / 7 + .02))
-    return float(sum(out) / 2)
+        for most in (10, 40):
+            by_column = [np.minimum(rough[:, k::8], most).mean() for k in range(8)]
+            grid = by_column.pop(6)
+            out.append((grid + .02) / (sum(by_column) / 7 + .02))
+    return float(sum(out) / 4)
 
-# %% ../nbs/11a_quality.ipynb #4809c301
+# %% ../nbs/11a_quality.ipynb #2446fe3e
 def _ink(grey, window: int):
     "Print as white on black"
     import cv2
@@ -80,7 +81,7 @@ def text_height(grey) -> Optional[float]:
     letters = h[(h >= 4) & (h <= 80) & (w >= 2) & (w <= 3 * h) & (h <= 6 * w) & (area >= 6)]
     return float(np.percentile(letters, 20)) if len(letters) >= 20 else None
 
-# %% ../nbs/11a_quality.ipynb #80a82a96
+# %% ../nbs/11a_quality.ipynb #4757c111
 def _brightness(grey) -> float:
     import numpy as np
     return float(np.percentile(grey, 90)) / 255
@@ -101,7 +102,7 @@ def image_quality(
     out = {w: found if (found := MEASURES[w](grey)) is None else round(found, 3) for w in which}
     return {**out, **(full_reference(grey, _grey(reference)) if reference is not None else {})}
 
-# %% ../nbs/11a_quality.ipynb #feb7643b
+# %% ../nbs/11a_quality.ipynb #16cad30d
 def full_reference(
     grey,     # grey levels
     reference # grey levels, of the same size
@@ -116,11 +117,11 @@ def full_reference(
     ssim = ((2 * ma * mb + c1) * (2 * both + c2) / ((ma**2 + mb**2 + c1) * (va + vb + c2)))[5:-5, 5:-5].mean()
     return dict(psnr=round(min(100., float(cv2.PSNR(grey, reference))), 2), ssim=round(float(ssim), 4))
 
-# %% ../nbs/11a_quality.ipynb #dc1f1208
+# %% ../nbs/11a_quality.ipynb #3d5252a8
 FINDINGS = dict(   # measure -> (name, first value that is noticed, hopeless value, what it may do)
     sharpness=('blur', .6, .2, 'letters run into each other'), noise=('noise', 2, 25, 'small print and dots may be lost'),
     brightness=('darkness', .8, .2, 'faint print may be lost'), contrast=('low contrast', .3, .05, 'faint print may be lost'),
-    blockiness=('compression', 1.2, 1.7, 'similar letters and digits may be mixed up'), skew=('skew', .7, 7, 'rows of tables may be mixed up'),
+    blockiness=('compression', 1.16, 1.7, 'similar letters and digits may be mixed up'), skew=('skew', .7, 7, 'rows of tables may be mixed up'),
     text_height=('small print', 5, 2, 'digits may look alike'))
 
 def _judged(m: dict) -> dict:
@@ -143,7 +144,7 @@ def quality_findings(
         if severity > 0: out.append(dict(distortion=what, severity=round(min(1., severity), 2), measure=name, value=measures[name], effect=effect))
     return sorted(out, key=lambda f: -f['severity'])
 
-# %% ../nbs/11a_quality.ipynb #dfe2eedd
+# %% ../nbs/11a_quality.ipynb #09274293
 _NAMED = (('blur', 'sharpness'), ('sharp', 'sharpness'), ('focus', 'sharpness'), ('nois', 'noise'), ('grain', 'noise'), ('dark', 'brightness'),
           ('bright', 'brightness'), ('expos', 'brightness'), ('light', 'brightness'), ('contrast', 'contrast'), ('fade', 'contrast'),
           ('compress', 'blockiness'), ('jpeg', 'blockiness'), ('block', 'blockiness'), ('skew', 'skew'), ('tilt', 'skew'), ('rotat', 'skew'),
@@ -159,7 +160,7 @@ def wanted_measures(
     found = {measure for word, measure in _NAMED if word in said}
     return tuple(m for m in MEASURES if m in found) or tuple(MEASURES)
 
-# %% ../nbs/11a_quality.ipynb #2644c69c
+# %% ../nbs/11a_quality.ipynb #fb31b6b4
 def quality_node(state: AgenticIQAState) -> dict:
     "A node that measures what the plan asks for; returns {'quality'}, and {'error'} where that cannot be done."
     which = wanted_measures(state.get('plan'))
@@ -168,7 +169,7 @@ def quality_node(state: AgenticIQAState) -> dict:
     except ValueError as e: return dict(quality={}, error=f'ValueError: {one_line(str(e), 300)}')
     return dict(quality=dict(measures=measures, findings=quality_findings(measures)))
 
-# %% ../nbs/11a_quality.ipynb #24f72fa0
+# %% ../nbs/11a_quality.ipynb #da62dc87
 def quality_text(findings: list) -> str:
     "Findings in one sentence."
     said = [f"{f['distortion']} ({f['measure'].replace('_', ' ')} {f['value']:g}, severity {f['severity']:.0%})" for f in findings]
@@ -184,7 +185,7 @@ class QualityAgent(Agent):
     def act(self, images, question, board, gen_kwargs=None) -> Action:
         return Action(action='INSPECT', content=quality_text(self.findings), tags=['quality'], view=dict(page=self.page, description='whole page'))
 
-# %% ../nbs/11a_quality.ipynb #b4a9d9fb
+# %% ../nbs/11a_quality.ipynb #4c2142bb
 class QualityController(CoSeeController):
     "A controller whose team knows which pages are hard to read."
     def __init__(self, agents: list, *args, which: tuple = tuple(MEASURES), min_severity: float = .1, **kwargs):

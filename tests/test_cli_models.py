@@ -89,3 +89,41 @@ def test_backends_that_answer(run, tmp_path):
         code, out, _ = run("backends", "--config", str(config), "--check", "--json")
     states = {r["id"]: r["state"] for r in json.loads(out)}
     assert code == 0 and states["up.m"] == "answers" and states["down.m"].startswith("ServerError")
+
+
+# --- the planner's commands ---
+
+PLAN = {"query_type": "IQA", "query_scope": ["the stamp"], "distortion_source": "Explicit", "distortions": {"the stamp": ["Blurs"]},
+        "reference_mode": "No-Reference", "required_tool": None,
+        "plan": {"distortion_detection": False, "distortion_analysis": True, "tool_selection": True, "tool_execution": True}}
+
+
+def test_plan_for_scripts_and_people(run, doc, tmp_path):
+    with FakeServer("openai", ["empty"], answer=lambda body: json.dumps(PLAN)) as server:
+        argv = ["plan", doc, "-q", f"Is the stamp blurred? {KEY}", "--client", "openai", "--base-url", server.base_url, "--model", "m"]
+        code, out, _ = run(*argv, "--json", "--measure", "--log", str(tmp_path / "l.jsonl"))
+        result = json.loads(out)
+        assert code == 0 and {k: result[k] for k in PLAN} == PLAN and list(result["quality"]["measures"]) == ["sharpness"]
+        assert len(server.requests) == 2 and KEY not in (tmp_path / "l.jsonl").read_text()
+        code, out, _ = run(*argv, "--reference", doc)
+        assert code == 0 and "reference mode     Full-Reference" in out and "steps              distortion analysis, tool selection" in out
+
+
+@pytest.mark.parametrize("argv, code, says", [
+    (["none.png", "-q", "?"], 2, "none.png: cannot be read"), (["DOC", "-q", " "], 2, "the request is empty"),
+    (["DOC", "-q", "?", "--client", "nobody"], 2, "there is no client 'nobody'"), (["DOC", "-q", "?"], 2, "OPENAI_API_KEY"),
+    (["DOC", "-q", "?", "--client", "openai", "--base-url", "URL", "--model", "m"], 1, "attempt 3")])
+def test_plans_that_cannot_be_had(run, doc, monkeypatch, argv, code, says):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with FakeServer("openai", answer=lambda body: "no plan") as server:
+        got, out, err = run("plan", *({"DOC": doc, "URL": server.base_url}.get(a, a) for a in argv))
+    assert (got, out, err.count("\n")) == (code, "", 1) and says in err
+
+
+def test_quality_of_a_document(run, tmp_path):
+    sample = str(ROOT / "cosee/samples/report.pdf")
+    code, out, _ = run("quality", sample, "--pages", "1", "--json")
+    row = json.loads(out)[0]
+    assert code == 0 and (row["page"], row["file"], row["findings"]) == (1, "report.pdf", [])
+    assert "fit to be read" in run("quality", sample, "--pages", "1")[1]
+    assert run("quality", str(tmp_path / "none.pdf"))[0] == 2

@@ -174,7 +174,7 @@ FLOORS = [
     {"cosee.controller"},
     set(),
     {"cosee.experiments", "cosee.runs", "cosee.report", "cosee.cluster"},
-    {"cosee.cli", "cosee.run_cli", "cosee.screen_cli"},
+    {"cosee.cli", "cosee.run_cli", "cosee.screen_cli", "cosee.plan_cli"},
 ]
 
 

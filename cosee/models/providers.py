@@ -8,7 +8,7 @@ __all__ = ['PROVIDERS', 'VLMClientError', 'AuthenticationError', 'TimeoutError',
            'unwrapped', 'strict_schema', 'RemoteClient', 'OpenAIVLMClient', 'AnthropicVLMClient', 'GoogleVLMClient',
            'create_vlm_client']
 
-# %% ../../nbs/00c_providers.ipynb #eedcebe5
+# %% ../../nbs/00c_providers.ipynb #f64474cf
 import base64, builtins, io, json, threading, time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from ..config import Backend, Config, ConfigError, load_config, redact, remember_secret, usual_backend
 from .client import Reply, Usage, VLMClient, image_tokens, prompt_text
 
-# %% ../../nbs/00c_providers.ipynb #567206a4
+# %% ../../nbs/00c_providers.ipynb #c682a942
 class VLMClientError(Exception):
     "A model could not be asked, or its reply cannot be used."
     def __init__(self, message: str, usage: Optional[Usage] = None):
@@ -43,7 +43,7 @@ class ResponseParseError(VLMClientError):
         super().__init__(message, usage)
         self.raw_response = redact(str(raw_response))
 
-# %% ../../nbs/00c_providers.ipynb #76258160
+# %% ../../nbs/00c_providers.ipynb #3f913ded
 _UNREADABLE = {'APIResponseValidationError', 'JSONDecodeError', 'UnknownApiResponseError', 'ValidationError'}
 _BROKEN = {'APIConnectionError', 'TransportError', 'HTTPError', 'ConnectionError'}
 
@@ -67,7 +67,7 @@ def translated(
     if isinstance(status, int): return ServerError(text) if status >= 500 else RequestError(text)
     return ServerError(text) if kinds & _BROKEN else e
 
-# %% ../../nbs/00c_providers.ipynb #9e5cbd87
+# %% ../../nbs/00c_providers.ipynb #482bcc89
 @dataclass(frozen=True)
 class Encoded:
     "An image as it is sent."
@@ -102,7 +102,7 @@ def encode_image(
         if len(data) <= max_bytes: return Encoded('image/jpeg', base64.b64encode(data).decode(), im.size)
     return encode_image(im, max(16, int(max(im.size) * .7)), max_bytes)
 
-# %% ../../nbs/00c_providers.ipynb #e8e1b7bd
+# %% ../../nbs/00c_providers.ipynb #f48e30dc
 class ImageEncoder:
     "Encodes each image once, and forgets the oldest beyond `keep` bytes."
     def __init__(self, max_side: int = 2048, max_bytes: int = 3_500_000, keep: int = 256 * 2**20):
@@ -121,7 +121,7 @@ class ImageEncoder:
             while len(self._kept) > 1 and sum(len(e.data) for e in self._kept.values()) > self.keep: self._kept.popitem(False)
             return self._kept[key]
 
-# %% ../../nbs/00c_providers.ipynb #8be03da1
+# %% ../../nbs/00c_providers.ipynb #6feb00f8
 def wire_turns(
     messages: list,            # chat messages
     encode: ImageEncoder,      # of the client
@@ -143,7 +143,7 @@ def wire_turns(
         out.append((role, parts))
     return out
 
-# %% ../../nbs/00c_providers.ipynb #5a3d0231
+# %% ../../nbs/00c_providers.ipynb #d16aaa48
 _ALTERNATIVES = ('anyOf', 'oneOf', 'allOf')
 
 def wrapped(schema: dict) -> dict:
@@ -159,7 +159,7 @@ def unwrapped(text: str, schema: Optional[dict]) -> str:
     except (ValueError, RecursionError): return text
     return json.dumps(found['reply'], ensure_ascii=False) if isinstance(found, dict) and found.keys() == {'reply'} else text
 
-# %% ../../nbs/00c_providers.ipynb #c09f998a
+# %% ../../nbs/00c_providers.ipynb #fbe5a98a
 _UNKNOWN_TO_STRICT = {'minLength', 'maxLength', 'minProperties', 'maxProperties', 'uniqueItems', 'default', 'title'}
 
 def _strict_ok(s) -> bool:
@@ -185,7 +185,7 @@ def strict_schema(
     outer = _known(wrapped(schema))
     return outer, _strict_ok(outer)
 
-# %% ../../nbs/00c_providers.ipynb #b1144886
+# %% ../../nbs/00c_providers.ipynb #3db36436
 _SAMPLING = ('max_new_tokens', 'temperature', 'top_p', 'top_k', 'repetition_penalty', 'presence_penalty', 'seed', 'stop')
 
 class RemoteClient(VLMClient):
@@ -206,7 +206,7 @@ class RemoteClient(VLMClient):
         self.encode = ImageEncoder(backend.max_side, backend.max_image_bytes)
         self._slots, self.sdk = threading.BoundedSemaphore(backend.in_flight), self._connect()
 
-# %% ../../nbs/00c_providers.ipynb #e71ad334
+# %% ../../nbs/00c_providers.ipynb #02d824ef
 @patch
 def _token(self: RemoteClient, needed: bool) -> str:
     "The key, or a placeholder for servers that need none"
@@ -229,7 +229,7 @@ def identity(self: RemoteClient) -> dict:
               'max_tokens', 'temperature', 'top_p', 'extra_sampling')
     return {f: getattr(self.backend, f) for f in fields}
 
-# %% ../../nbs/00c_providers.ipynb #a1bdb981
+# %% ../../nbs/00c_providers.ipynb #01b1ba19
 @patch
 def _settings(self: RemoteClient, params: dict) -> dict:
     "Sampling of a call: its own settings, then the backend's"
@@ -255,7 +255,7 @@ def _chat(self: RemoteClient, messages: list, schema: Optional[dict] = None, **p
             raise error from None
     return self._read(answer, messages, turns, schema)
 
-# %% ../../nbs/00c_providers.ipynb #2e30d9dd
+# %% ../../nbs/00c_providers.ipynb #f0392e63
 @patch
 def _timed(self: RemoteClient, messages: list, schema, params: dict):
     "The reply with its own time, or the exception"
@@ -269,7 +269,7 @@ def _chat_batch(self: RemoteClient, batch: list, schemas: list, params: list) ->
     with ThreadPoolExecutor(max(1, min(self.backend.in_flight, len(batch)))) as pool:
         return list(pool.map(self._timed, batch, schemas, params, timeout=None))
 
-# %% ../../nbs/00c_providers.ipynb #c7b2bc37
+# %% ../../nbs/00c_providers.ipynb #e6cc23b7
 @patch
 def _reply(self: RemoteClient, text: str, finish: str, messages: list, turns: list, schema=None, prompt=None, cached=0, written=None,
            images=None) -> Reply:
@@ -288,7 +288,7 @@ def _reply(self: RemoteClient, text: str, finish: str, messages: list, turns: li
 def _unusable(self: RemoteClient, what: str, answer) -> ResponseParseError:
     return ResponseParseError(f'{self.name}: {what}', str(answer)[:2000])
 
-# %% ../../nbs/00c_providers.ipynb #9c822693
+# %% ../../nbs/00c_providers.ipynb #a82b4bed
 class OpenAIVLMClient(RemoteClient):
     "OpenAI, or any server with its chat interface."
     kind, extra = 'openai', 'openai'
@@ -300,7 +300,7 @@ class OpenAIVLMClient(RemoteClient):
 
     def _ask(self, body): return self.sdk.chat.completions.create(**body)
 
-# %% ../../nbs/00c_providers.ipynb #5b4e24a6
+# %% ../../nbs/00c_providers.ipynb #341d3c0f
 def _openai_part(part) -> dict:
     if isinstance(part, Encoded): return dict(type='image_url', image_url=dict(url=part.url))
     return dict(type='text', text=part)
@@ -324,7 +324,7 @@ def _request(self: OpenAIVLMClient, turns: list, schema: Optional[dict], s: dict
     more = {**(own if b.extra_sampling else {}), **b.extra_body}
     return dict(model=b.model, messages=messages, **s, **self._format(schema), **(dict(extra_body=more) if more else {}))
 
-# %% ../../nbs/00c_providers.ipynb #af8e346e
+# %% ../../nbs/00c_providers.ipynb #0580cb28
 @patch
 def _read(self: OpenAIVLMClient, answer, messages: list, turns: list, schema) -> Reply:
     choices = getattr(answer, 'choices', None)
@@ -339,7 +339,7 @@ def _read(self: OpenAIVLMClient, answer, messages: list, turns: list, schema) ->
     return self._reply(message.content or getattr(message, 'refusal', None) or '', finish, messages, turns,
                        schema if self.backend.structured == 'strict' else None, **counts)
 
-# %% ../../nbs/00c_providers.ipynb #6fc5329f
+# %% ../../nbs/00c_providers.ipynb #54b7ac38
 class AnthropicVLMClient(RemoteClient):
     "Claude."
     kind, extra, ignores = 'anthropic', 'anthropic', ('presence_penalty', 'repetition_penalty', 'seed')
@@ -351,7 +351,7 @@ class AnthropicVLMClient(RemoteClient):
 
     def _ask(self, body): return self.sdk.messages.create(**body)
 
-# %% ../../nbs/00c_providers.ipynb #cc24eed9
+# %% ../../nbs/00c_providers.ipynb #9db38863
 def _anthropic_part(part) -> dict:
     if isinstance(part, str): return dict(type='text', text=part)
     return dict(type='image', source=dict(type='base64', media_type=part.media_type, data=part.data))
@@ -370,7 +370,7 @@ def _request(self: AnthropicVLMClient, turns: list, schema: Optional[dict], s: d
                 **(dict(stop_sequences=[stop] if isinstance(stop, str) else list(stop)) if stop else {}),
                 **(dict(extra_body=more) if more else {}))
 
-# %% ../../nbs/00c_providers.ipynb #0c12915a
+# %% ../../nbs/00c_providers.ipynb #c26cd6e8
 _CUT = ('max_tokens', 'model_context_window_exceeded')
 
 @patch
@@ -387,7 +387,7 @@ def _read(self: AnthropicVLMClient, answer, messages: list, turns: list, schema)
         counts = dict(prompt=u.input_tokens + cached + (u.cache_creation_input_tokens or 0), cached=cached, written=u.output_tokens)
     return self._reply(text, finish, messages, turns, schema, **counts)
 
-# %% ../../nbs/00c_providers.ipynb #7cec2378
+# %% ../../nbs/00c_providers.ipynb #3da58344
 class GoogleVLMClient(RemoteClient):
     "Gemini."
     kind, extra, ignores = 'google', 'google.genai', ('repetition_penalty',)
@@ -402,7 +402,7 @@ class GoogleVLMClient(RemoteClient):
 
     def _ask(self, body): return self.sdk.models.generate_content(**body)
 
-# %% ../../nbs/00c_providers.ipynb #99f6e5fa
+# %% ../../nbs/00c_providers.ipynb #d281982a
 @patch
 def _request(self: GoogleVLMClient, turns: list, schema: Optional[dict], s: dict) -> dict:
     from google.genai import types
@@ -419,7 +419,7 @@ def _request(self: GoogleVLMClient, turns: list, schema: Optional[dict], s: dict
     config = types.GenerateContentConfig(system_instruction=system or None, **s)
     return dict(model=self.backend.model, contents=contents, config=config)
 
-# %% ../../nbs/00c_providers.ipynb #862fd633
+# %% ../../nbs/00c_providers.ipynb #88b82e7d
 def _by_kind(details, kind: str) -> Optional[int]:
     "Tokens of one modality, or None where they are not told apart"
     if not details: return None
@@ -439,7 +439,7 @@ def _read(self: GoogleVLMClient, answer, messages: list, turns: list, schema) ->
                       written=(u.candidates_token_count or 0) + (u.thoughts_token_count or 0))
     return self._reply(text, finish, messages, turns, None, **counts)
 
-# %% ../../nbs/00c_providers.ipynb #fd9ffec6
+# %% ../../nbs/00c_providers.ipynb #cbf10258
 @patch
 def ping(self: RemoteClient) -> str:
     "'' if the server answers, otherwise why it does not; costs nothing."
@@ -449,7 +449,7 @@ def ping(self: RemoteClient) -> str:
         return f'{type(error).__name__}: {redact(" ".join(str(error).split()))[:200]}'
     return ''
 
-# %% ../../nbs/00c_providers.ipynb #0e5b0f73
+# %% ../../nbs/00c_providers.ipynb #b3f4562b
 def _qwen(backend: Backend):
     "The local Qwen3-VL of a backend"
     from cosee.models.qwen_vl_wrapper import QwenVLClient

@@ -6,7 +6,7 @@
 __all__ = ['ONLY_JSON', 'json_complaint', 'ClientWrapper', 'stricter', 'RetryingClient', 'FallbackClient', 'AllFailed',
            'ResponseCache', 'identity_of', 'call_key', 'CachedClient', 'resilient']
 
-# %% ../../nbs/00d_resilience.ipynb #f4368a4b
+# %% ../../nbs/00d_resilience.ipynb #12fd3d13
 import hashlib, json, os, sqlite3, threading
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from ..jsonscan import scan_json
 from .client import Reply, Usage, VLMClient
 from .providers import ResponseParseError, VLMClientError
 
-# %% ../../nbs/00d_resilience.ipynb #881be270
+# %% ../../nbs/00d_resilience.ipynb #e3d32213
 def json_complaint(
     text: str,             # a model's reply
     schema: Optional[dict] # JSON schema that it should follow; None: any text
@@ -34,7 +34,7 @@ def json_complaint(
         said = f"{'.'.join(map(str, error.path)) or 'the object'}: {error.message[:200]}"
     return said
 
-# %% ../../nbs/00d_resilience.ipynb #bab86dd2
+# %% ../../nbs/00d_resilience.ipynb #0ff69a13
 class ClientWrapper(VLMClient):
     "A client around a client; whatever it does not do itself, the inner one does."
     def __init__(self, client: VLMClient):
@@ -53,7 +53,7 @@ class ClientWrapper(VLMClient):
         if isinstance(reply, Exception): raise reply
         return reply
 
-# %% ../../nbs/00d_resilience.ipynb #42c27952
+# %% ../../nbs/00d_resilience.ipynb #85811bcf
 def _ask(client: VLMClient, rows: list) -> list:
     "Replies or exceptions for rows of (messages, schema, params)"
     messages, schemas, params = zip(*rows)
@@ -64,7 +64,7 @@ def _given_up(error: VLMClientError, raising: bool):
     if raising or not error.usage.calls: return error
     return Reply(text=getattr(error, 'raw_response', ''), usage=error.usage, finish='error')
 
-# %% ../../nbs/00d_resilience.ipynb #6f6b8f75
+# %% ../../nbs/00d_resilience.ipynb #b3cfa7ae
 ONLY_JSON = 'Return valid JSON only: one object, nothing before it and nothing after it.'
 
 def stricter(
@@ -78,7 +78,7 @@ def stricter(
     text = f'Your last reply could not be used: {complaint}.' + (f' {ONLY_JSON}' if json_asked else '')
     return head + [{**last, 'content': [*content, dict(type='text', text=text)]}]
 
-# %% ../../nbs/00d_resilience.ipynb #16162e97
+# %% ../../nbs/00d_resilience.ipynb #e017d0bc
 class RetryingClient(ClientWrapper):
     "Checks each reply and asks again, with the complaint, up to `attempts` times in all."
     def __init__(self,
@@ -96,7 +96,7 @@ class RetryingClient(ClientWrapper):
         found = self.check(reply.text, schema)
         return f'{found}; it was cut off at the length limit' if found and reply.finish == 'length' else found
 
-# %% ../../nbs/00d_resilience.ipynb #f3e45c5e
+# %% ../../nbs/00d_resilience.ipynb #ec7b26e5
 class _Case:
     "A prompt on its way through the attempts"
     def __init__(self, messages, schema, params):
@@ -127,14 +127,14 @@ def _chat_batch(self: RetryingClient, batch: list, schemas: list, params: list) 
         for case, reply in zip(left, _ask(self.client, [c.request() for c in left])): self._take(case, reply)
     return [self._failed(c) if c.reply is None else c.reply for c in cases]
 
-# %% ../../nbs/00d_resilience.ipynb #12868eeb
+# %% ../../nbs/00d_resilience.ipynb #f044874d
 @patch
 def _failed(self: RetryingClient, case: _Case):
     "What becomes of a prompt that no attempt answered"
     told = '; '.join(f'attempt {i}: {s}' for i, s in enumerate(case.said, 1))
     return _given_up(ResponseParseError(f'{self.name}: no usable reply in {len(case.said)} attempts ({told})', case.raw, case.spent), self.raising)
 
-# %% ../../nbs/00d_resilience.ipynb #d01b136b
+# %% ../../nbs/00d_resilience.ipynb #d2ddb69d
 class FallbackClient(ClientWrapper):
     "Asks the first client, and the next whenever one fails."
     def __init__(self, *clients: VLMClient, raising: bool = True):
@@ -154,7 +154,7 @@ class FallbackClient(ClientWrapper):
             for case, reply in zip(left, _ask(client, [c.row for c in left])): self._take(case, reply)
         return [self._failed(c) if c.reply is None else c.reply for c in cases]
 
-# %% ../../nbs/00d_resilience.ipynb #ab9ce4ab
+# %% ../../nbs/00d_resilience.ipynb #62cd19cd
 @patch
 def _take(self: FallbackClient, case: _Case, reply):
     "Keep a reply or a bug, note an error"
@@ -170,7 +170,7 @@ class AllFailed(ResponseParseError): "No client could answer; the message tells 
 def _failed(self: FallbackClient, case: _Case):
     return _given_up(AllFailed(' | '.join(case.said), case.raw, case.spent), self.raising)
 
-# %% ../../nbs/00d_resilience.ipynb #494ae3cb
+# %% ../../nbs/00d_resilience.ipynb #584d0259
 _TABLE = '''CREATE TABLE IF NOT EXISTS replies
     (key TEXT PRIMARY KEY, reply TEXT NOT NULL, size INTEGER NOT NULL, used INTEGER NOT NULL, hits INTEGER NOT NULL DEFAULT 0)'''
 _NEXT = '(SELECT COALESCE(MAX(used), 0) + 1 FROM replies)'
@@ -193,7 +193,7 @@ class ResponseCache:
             self._local.db, self._local.pid = db, os.getpid()
         return self._local.db
 
-# %% ../../nbs/00d_resilience.ipynb #02edfa7b
+# %% ../../nbs/00d_resilience.ipynb #a1b3141f
 @patch
 def _run(self: ResponseCache, work: Callable):
     "`work(db)` in one transaction that may write"
@@ -219,7 +219,7 @@ def get(self: ResponseCache, key: str) -> Optional[dict]:
     try: return json.loads(row[0]) if row else None
     except ValueError: return None
 
-# %% ../../nbs/00d_resilience.ipynb #c21e1fd4
+# %% ../../nbs/00d_resilience.ipynb #5d860bc8
 @patch
 def put(self: ResponseCache, key: str, value: dict):
     "Keep `value`, and forget what was not used for longest if there is no room."
@@ -245,7 +245,7 @@ def clear(self: ResponseCache):
     "Forget everything."
     self._run(lambda db: db.execute('DELETE FROM replies'))
 
-# %% ../../nbs/00d_resilience.ipynb #66ac041b
+# %% ../../nbs/00d_resilience.ipynb #0f9e59c6
 def identity_of(client: VLMClient):
     "What names the model of a client, JSON-ready."
     inner = client
@@ -273,7 +273,7 @@ def call_key(
     except TypeError: return None
     return hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()
 
-# %% ../../nbs/00d_resilience.ipynb #4f60294c
+# %% ../../nbs/00d_resilience.ipynb #2e84e276
 class CachedClient(ClientWrapper):
     "Answers from a `ResponseCache` what was asked before."
     def __init__(self,
@@ -293,7 +293,7 @@ class CachedClient(ClientWrapper):
         if key is None or not isinstance(reply, Reply) or reply.finish not in ('stop', 'length'): return
         if not holds_secret(reply.text + reply.raw): self.cache.put(key, asdict(reply))
 
-# %% ../../nbs/00d_resilience.ipynb #d11b287c
+# %% ../../nbs/00d_resilience.ipynb #8585791e
 def _stored(value: dict) -> Optional[Reply]:
     "A reply as it was kept; None for what is none"
     names = {f.name for f in fields(Usage)}
@@ -313,7 +313,7 @@ def _chat_batch(self: CachedClient, batch: list, schemas: list, params: list) ->
         self.hits += len(rows) - len(new)
     return [found.get(k) or asked[k or i] for i, k in enumerate(keys)]
 
-# %% ../../nbs/00d_resilience.ipynb #f3b0525e
+# %% ../../nbs/00d_resilience.ipynb #603fa622
 def resilient(
     client: VLMClient,                       # the model
     attempts: int = 1,                       # requests for one reply, see `RetryingClient`
