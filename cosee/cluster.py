@@ -5,16 +5,17 @@
 # %% auto #0
 __all__ = ['GRACE', 'Answerer', 'work', 'Worker', 'Pool', 'failed_record', 'run_processes', 'run_ray']
 
-# %% ../nbs/07b_cluster.ipynb #bc2da8f3
+# %% ../nbs/07b_cluster.ipynb #45f27d60
 import json, os, selectors, subprocess, sys, time
 from collections import deque
 from typing import Iterable, Iterator, Optional
 from fastcore.basics import patch
 from .board import one_line
 from .eval.baselines import make_method
-from .experiments import ConfigError, Job, RunConfig, answer_one, make_client, make_config, samples_of, split_of, start_record
+from .config import ConfigError
+from .experiments import Job, RunConfig, answer_one, make_client, make_config, samples_of, start_record
 
-# %% ../nbs/07b_cluster.ipynb #11e0a038
+# %% ../nbs/07b_cluster.ipynb #3da19852
 class Answerer:
     "What a worker holds: the model, the methods, and its place in the data."
     def __init__(self,
@@ -35,7 +36,8 @@ class Answerer:
 
     def answer(self, index: int, method: str, attempt: int, time_limit: Optional[float] = None) -> dict:
         "One record"
-        return answer_one(self.config, self.methods[method], index, self.sample(index), self.client, time_limit, attempt)
+        return answer_one(self.config, self.methods[method], index, self.sample(index), self.client, time_limit,
+                          attempt)
 
 # %% ../nbs/07b_cluster.ipynb #20f1a006
 def work():
@@ -53,12 +55,13 @@ def work():
     for job in lines:
         for name, attempt in job['methods']: tell(answerer.answer(job['index'], name, attempt, hello['time_limit']))
 
-# %% ../nbs/07b_cluster.ipynb #52678df0
+# %% ../nbs/07b_cluster.ipynb #9ed3dad9
 class Worker:
     "A worker process, and what it is at."
     def __init__(self, config: dict, time_limit: Optional[float], threads: int):
         env = {'OMP_NUM_THREADS': str(threads), **os.environ}
-        self.proc = subprocess.Popen([sys.executable, '-c', 'from cosee.cluster import work; work()'], stdin=subprocess.PIPE,
+        self.proc = subprocess.Popen([sys.executable, '-c', 'from cosee.cluster import work; work()'],
+                                     stdin=subprocess.PIPE,
                                      stdout=subprocess.PIPE, env=env)
         self.job, self.due, self.ready, self.buffer, self.since = None, deque(), False, b'', time.monotonic()
         self.send(dict(config=config, time_limit=time_limit))
@@ -144,7 +147,7 @@ def _lost(self: Pool, w: Worker, error: str, again: bool) -> list:
     if due: self.again.append(w.job._replace(methods=due))
     return failed
 
-# %% ../nbs/07b_cluster.ipynb #6db8a975
+# %% ../nbs/07b_cluster.ipynb #3cead65c
 @patch
 def _heard(self: Pool, w: Worker) -> list:
     "Records that came from a worker; ConfigError if none can begin"
@@ -164,20 +167,23 @@ def _heard(self: Pool, w: Worker) -> list:
 def _stillborn(self: Pool, w: Worker, code: int) -> list:
     "A worker died while it loaded its model: give its job back, unless that happens every time"
     self.born_dead += 1
-    if self.born_dead > self.retries: raise ConfigError(f'worker after worker ended before it was ready (exit code {code})')
+    if self.born_dead > self.retries:
+        raise ConfigError(f'worker after worker ended before it was ready (exit code {code})')
     self.again.append(w.job)
     return []
 
+# %% ../nbs/07b_cluster.ipynb #6a0ec4fe
 @patch
 def _overdue(self: Pool) -> list:
     "Records of questions whose worker had to be killed"
     limit, out = (self.time_limit or 0) + GRACE, []
-    for w in [w for w in self.workers if self.time_limit and w.ready and w.due and time.monotonic() - w.since > limit]:
+    for w in [w for w in self.workers if self.time_limit and w.ready and w.due
+              and time.monotonic() - w.since > limit]:
         self.drop(w)
         out += self._lost(w, f'TimeUp: no answer within {self.time_limit:g} s, the process was killed', again=False)
     return out
 
-# %% ../nbs/07b_cluster.ipynb #2df06a55
+# %% ../nbs/07b_cluster.ipynb #c19fa308
 @patch
 def _staff(self: Pool) -> bool:
     "Hand out jobs, start workers for them; is anybody at work?"
@@ -196,7 +202,7 @@ def records(self: Pool) -> Iterator[dict]:
     finally:
         for w in list(self.workers): self.drop(w)
 
-# %% ../nbs/07b_cluster.ipynb #48b07444
+# %% ../nbs/07b_cluster.ipynb #c24bc025
 def run_processes(
     config: RunConfig,   # the run
     jobs: Iterable,      # of `Job`
@@ -207,7 +213,7 @@ def run_processes(
     "Answer `jobs` in processes of their own."
     return Pool(config, jobs, workers, time_limit, retries).records()
 
-# %% ../nbs/07b_cluster.ipynb #bd186596
+# %% ../nbs/07b_cluster.ipynb #3648319a
 def _ray():
     try: import ray
     except ImportError: raise ImportError("a cluster needs Ray: pip install 'cosee[ray]'") from None
@@ -218,7 +224,7 @@ def _actors(ray, config: RunConfig, actors: int, num_cpus: float, num_gpus: floa
     Actor = ray.remote(max_restarts=-1, max_task_retries=2, num_cpus=num_cpus, num_gpus=num_gpus)(Answerer)
     return [Actor.remote(config.model_dump(mode='json')) for _ in range(actors)]
 
-# %% ../nbs/07b_cluster.ipynb #a2f85293
+# %% ../nbs/07b_cluster.ipynb #2d4ac6b5
 def _tasks(jobs: Iterable) -> Iterator[tuple]: return ((j, m, a) for j in jobs for m, a in j.methods)
 
 def run_ray(
@@ -244,8 +250,9 @@ def run_ray(
             yield _result(ray, config, ref, j, m, a)
             idle.append(actor)
 
-# %% ../nbs/07b_cluster.ipynb #61d587de
+# %% ../nbs/07b_cluster.ipynb #597c5697
 def _result(ray, config: RunConfig, ref, job: Job, method, attempt: int) -> dict:
     "The record of a task, also where its actor died for good"
     try: return ray.get(ref)
-    except ray.exceptions.RayError as e: return failed_record(config, job, method, attempt, f'{type(e).__name__}: {one_line(str(e), 300)}')
+    except ray.exceptions.RayError as e:
+        return failed_record(config, job, method, attempt, f'{type(e).__name__}: {one_line(str(e), 300)}')

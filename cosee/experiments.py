@@ -90,13 +90,14 @@ def _check_metrics(config: RunConfig):
         try: find_scorer(metric, flavour)
         except ValueError as e: raise ConfigError(f'field metrics.{metric}: {e}') from None
 
-# %% ../nbs/07_experiments.ipynb #da2aefa4
+# %% ../nbs/07_experiments.ipynb #2c46126f
 def make_config(
     data: Optional[dict] = None, # fields; the rest keeps its default
     where: str = 'configuration' # file, for errors
 ) -> RunConfig:
     "A checked configuration; ConfigError names file and field."
-    if not isinstance(data or {}, dict): raise ConfigError(f'{where}: expected fields with values, not {type(data).__name__}')
+    if not isinstance(data or {}, dict):
+        raise ConfigError(f'{where}: expected fields with values, not {type(data).__name__}')
     try:
         config = RunConfig(**(data or {}))
         load_plugins(config.plugins)
@@ -106,21 +107,24 @@ def make_config(
     except ConfigError as e: raise ConfigError(f'{where}: {e}') from None
     return config
 
+# %% ../nbs/07_experiments.ipynb #1a50fb3a
 def load_plugins(names: Iterable):
     "Import modules of the user's own that register methods and clients."
     from importlib import import_module
     for n in names:
-        if not re.fullmatch(r'[A-Za-z_]\w*(\.[A-Za-z_]\w*)*', n): raise ConfigError(f'field plugins: {n!r} is no name of a module')
+        if not re.fullmatch(r'[A-Za-z_]\w*(\.[A-Za-z_]\w*)*', n):
+            raise ConfigError(f'field plugins: {n!r} is no name of a module')
         try: import_module(n)
         except ImportError as e: raise ConfigError(f'field plugins: {n} cannot be imported ({e})') from None
 
-# %% ../nbs/07_experiments.ipynb #00d6ec61
+# %% ../nbs/07_experiments.ipynb #880ce8ca
 def _yaml(text: str, where: str):
     import yaml
     try: return yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as e:
         mark = getattr(e, 'problem_mark', None)
-        raise ConfigError(f"{where}{f', line {mark.line + 1}' if mark else ''}: no valid YAML ({getattr(e, 'problem', None) or 'too deep'})") from None
+        line, why = f', line {mark.line + 1}' if mark else '', getattr(e, 'problem', None) or 'too deep'
+        raise ConfigError(f'{where}{line}: no valid YAML ({why})') from None
 
 def _lay(data: dict, override: str) -> dict:
     "`data` with `a.b=value` laid over it"
@@ -129,13 +133,14 @@ def _lay(data: dict, override: str) -> dict:
     if not eq or not all(keys): raise ConfigError(f'{override!r}: write FIELD=VALUE, such as dataset.limit=20')
     here = data
     for k in keys[:-1]:
-        if here is data and isinstance(here.get(k), str) and k in ('dataset', 'client'): here[k] = {'name' if k == 'dataset' else 'type': here[k]}
+        if here is data and isinstance(here.get(k), str) and k in ('dataset', 'client'):
+            here[k] = {'name' if k == 'dataset' else 'type': here[k]}
         here = here.setdefault(k, {})
         if not isinstance(here, dict): raise ConfigError(f'{override!r}: {k} has no fields')
     here[keys[-1]] = _yaml(value, override)
     return data
 
-# %% ../nbs/07_experiments.ipynb #31cc447b
+# %% ../nbs/07_experiments.ipynb #0dcbe6bf
 def read_config(
     path=None,                  # a YAML or JSON file; None: only defaults and overrides
     overrides: Iterable = (),   # 'dataset.limit=20', ...
@@ -146,14 +151,16 @@ def read_config(
     if path is not None:
         where = Path(path).name
         try: text = Path(path).read_text(encoding='utf-8')
-        except (OSError, UnicodeDecodeError) as e: raise ConfigError(f'{path}: cannot be read ({getattr(e, "strerror", None) or "not UTF-8"})') from None
+        except (OSError, UnicodeDecodeError) as e:
+            raise ConfigError(f'{path}: cannot be read ({getattr(e, "strerror", None) or "not UTF-8"})') from None
         found = _yaml(text, where)
-        if not isinstance(found or {}, dict): raise ConfigError(f'{where}: expected fields with values, not {type(found).__name__}')
+        if not isinstance(found or {}, dict):
+            raise ConfigError(f'{where}: expected fields with values, not {type(found).__name__}')
         data.update(found or {})
     for o in overrides: _lay(data, o)
     return make_config(data, where)
 
-# %% ../nbs/07_experiments.ipynb #68c37507
+# %% ../nbs/07_experiments.ipynb #9e97d082
 RUN_CLIENTS = {}   # type -> function of the options that makes the client
 
 def register_client(name: str) -> Callable:
@@ -167,12 +174,13 @@ def make_client(
     config: ClientConfig # type and options
 ):                       # a client
     "The client of a configuration; ConfigError for an unknown type or option."
-    if config.type not in RUN_CLIENTS: raise ConfigError(f"field client.type: there is no client {config.type!r}; choose from {', '.join(RUN_CLIENTS)}")
+    if config.type not in RUN_CLIENTS:
+        raise ConfigError(f"field client.type: no client {config.type!r}; choose from {', '.join(RUN_CLIENTS)}")
     try: return RUN_CLIENTS[config.type](**config.options)
     except TypeError as e: raise ConfigError(f'field client.options: {e}') from None
     except (ValueError, OSError) as e: raise ConfigError(f'field client: {e}') from e
 
-# %% ../nbs/07_experiments.ipynb #063faf36
+# %% ../nbs/07_experiments.ipynb #65ac0353
 @register_client('ocr')
 def _ocr_client(**options):
     from cosee.models.ocr import OcrClient
@@ -191,6 +199,7 @@ def _tiny_client(size: str = 'test', seed: int = 0, **options):
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     with tempfile.TemporaryDirectory() as d: return QwenVLClient(random_checkpoint(d, size, seed), **options)
 
+# %% ../nbs/07_experiments.ipynb #2ef12dac
 @register_client('backend')
 def _backend_client(id: str, config: Optional[str] = None, attempts: int = 1, cache: Optional[str] = None, **fields):
     "A provider or a server, by its id in a file of backends or by `kind.model`"
@@ -205,20 +214,22 @@ def _scripted_client(replies, cycle: bool = True):
     client.calls = deque(maxlen=1)   # a run may be long
     return client
 
-# %% ../nbs/07_experiments.ipynb #30ad4a6a
+# %% ../nbs/07_experiments.ipynb #4f5ed9fd
 def split_of(
     data: DataConfig # which questions
 ) -> Iterable:       # of Samples
     "The samples of a configuration, before `limit`."
     from cosee.datasets.core import Folder, from_jsonl, load
     if data.name == 'made': return _made(data)
-    if data.name in ('folder', 'jsonl') and not data.root: raise ConfigError(f'field dataset.root: name the questions file of {data.name!r}')
+    if data.name in ('folder', 'jsonl') and not data.root:
+        raise ConfigError(f'field dataset.root: name the questions file of {data.name!r}')
     try:
         if data.name == 'folder': return Folder(data.root, data.errors, **data.options)
         if data.name == 'jsonl': return from_jsonl(data.root, data.errors)
         return load(data.name, data.split or 'val', data.root, data.errors, **data.options)
     except (ValueError, TypeError) as e: raise ConfigError(f'field dataset: {e}') from e
 
+# %% ../nbs/07_experiments.ipynb #6f58b6bc
 class _made:
     "Made documents that can be iterated again"
     def __init__(self, data: DataConfig):
@@ -229,7 +240,7 @@ class _made:
         except (ValueError, TypeError) as e: raise ConfigError(f'field dataset.options: {e}') from e
     def __iter__(self): return self.make()
 
-# %% ../nbs/07_experiments.ipynb #7251e749
+# %% ../nbs/07_experiments.ipynb #52ee5195
 def samples_of(
     data: DataConfig,             # which questions
     split: Optional[Iterable] = None # what `split_of` gave, if it is at hand
@@ -241,9 +252,11 @@ def samples_of(
         from cosee.datasets.core import subset
         yield from enumerate(subset(split, data.limit or sys.maxsize, data.shuffle))
 
-# %% ../nbs/07_experiments.ipynb #01067b45
-DATASET_METRICS = dict(mpdocvqa=dict(anls='mpdocvqa'), slidevqa=dict(em='slidevqa', f1='slidevqa'), dude=dict(anls='dude'),
-                       docvqa=dict(anls='rrc'), infographicvqa=dict(anls='rrc'), mmlongbench=dict(accuracy='mmlongbench'),
+# %% ../nbs/07_experiments.ipynb #163940e5
+DATASET_METRICS = dict(mpdocvqa=dict(anls='mpdocvqa'), slidevqa=dict(em='slidevqa', f1='slidevqa'),
+                       dude=dict(anls='dude'),
+                       docvqa=dict(anls='rrc'), infographicvqa=dict(anls='rrc'),
+                       mmlongbench=dict(accuracy='mmlongbench'),
                        chartqapro=dict(accuracy='chartqapro'), docvqa2026=dict(accuracy='docvqa2026'))
 
 def metrics_of(
@@ -252,26 +265,30 @@ def metrics_of(
     "What a run is scored by."
     return config.metrics or DATASET_METRICS.get(config.dataset.name, dict(anls='rrc', em='squad', f1='squad'))
 
-# %% ../nbs/07_experiments.ipynb #bdcc168b
+# %% ../nbs/07_experiments.ipynb #e2829a83
 def _team_metrics(outcome: dict, pages: int) -> dict:
     "How the team worked together, from its Board"
     board = Board.from_dict(outcome['board'])
-    return dict(cells=len(board), coverage=round(board.coverage(pages)['share'], 4), redundancy=round(board.redundancy(), 4),
+    return dict(cells=len(board), coverage=round(board.coverage(pages)['share'], 4),
+                redundancy=round(board.redundancy(), 4),
                 corrections=len(board.corrections()))
 
 def _page_scores(outcome: dict, gold: list) -> dict:
     "Was the evidence found on the right pages?"
     found = list(dict.fromkeys(e['page'] for e in outcome['evidence']))
-    return dict(page_hit=float(outcome['page'] in gold), evidence_f1=score_many([found], [gold], 'evidence_f1', 'hotpotqa')[0])
+    return dict(page_hit=float(outcome['page'] in gold),
+                evidence_f1=score_many([found], [gold], 'evidence_f1', 'hotpotqa')[0])
 
 def _scores(outcome: dict, record: dict, metrics: dict) -> dict:
     "All scores of an outcome; none where the split has no gold"
     gold, pages = record['gold'], record['meta'].get('evidence_pages')
     one = lambda m, f: score_many([outcome['answer']], [gold], m, f, [context_of(record)], on_error=0.)[0]
-    return {**({m: round(one(m, f), 6) for m, f in metrics.items()} if gold else {}), **(_page_scores(outcome, pages) if pages else {})}
+    return {**({m: round(one(m, f), 6) for m, f in metrics.items()} if gold else {}),
+            **(_page_scores(outcome, pages) if pages else {})}
 
-# %% ../nbs/07_experiments.ipynb #86d69639
-_KEPT = ('wording', 'kind', 'style', 'answer_type', 'answer_format', 'year_flag', 'evidence_pages', 'evidence_boxes', 'reasoning_type',
+# %% ../nbs/07_experiments.ipynb #2a15df1b
+_KEPT = ('wording', 'kind', 'style', 'answer_type', 'answer_format', 'year_flag', 'evidence_pages', 'evidence_boxes',
+         'reasoning_type',
          'answerable', 'n_pages', 'dataset', 'split', 'page_ids')
 
 def start_record(
@@ -283,9 +300,12 @@ def start_record(
     "What is asked, by whom, with which seed."
     id, meta, answer = sample_id(sample, index), sample.get('meta', {}), sample.get('answer', [])
     gold = [answer] if isinstance(answer, str) else list(answer or [])
-    return dict(sample=meta.get('id', id), index=index, method=method.name, doc=meta.get('doc_id', id), question=sample['question'], gold=gold,
-                data=digest([id, sample['question'], gold]), seed=seed_of(config.seed, id, method.name), meta={k: meta[k] for k in _KEPT if k in meta})
+    return dict(sample=meta.get('id', id), index=index, method=method.name, doc=meta.get('doc_id', id),
+                question=sample['question'], gold=gold,
+                data=digest([id, sample['question'], gold]), seed=seed_of(config.seed, id, method.name),
+                meta={k: meta[k] for k in _KEPT if k in meta})
 
+# %% ../nbs/07_experiments.ipynb #06ca4287
 def answer_one(
     config: RunConfig, # the run
     method: Method,    # who answers
@@ -296,25 +316,29 @@ def answer_one(
     attempt: int = 1   # how often it was tried, this time included
 ) -> dict:             # a record
     "Run a method on a sample; failures become records too."
-    record, start, ledger = start_record(config, method, index, sample), time.perf_counter(), Ledger(config.budget.max_tokens, config.budget.count)
+    record, start = start_record(config, method, index, sample), time.perf_counter()
+    ledger = Ledger(config.budget.max_tokens, config.budget.count)
     try:
         with limited(time_limit): outcome = method.run(sample, client, ledger, record['seed'], config.gen)
         record.update(_finished(config, record, outcome, len(sample['images'])))
-    except (Exception, TimeUp) as e: record.update(status='failed', error=f'{type(e).__name__}: {one_line(str(e), 400)}', answer='', usage=ledger.total.to_dict())
+    except (Exception, TimeUp) as e:
+        record.update(status='failed', error=f'{type(e).__name__}: {one_line(str(e), 400)}', answer='',
+                      usage=ledger.total.to_dict())
     return {**record, 'attempt': attempt, 'times': dict(seconds=round(time.perf_counter() - start, 4), at=_now())}
 
 def _now() -> str: return time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())
 
-# %% ../nbs/07_experiments.ipynb #7e09c68c
+# %% ../nbs/07_experiments.ipynb #c3fed2e4
 def _finished(config: RunConfig, record: dict, outcome: dict, pages: int) -> dict:
     "The part of a record that an outcome gives"
-    out = dict(status='ok', error=None, **{k: outcome[k] for k in ('answer', 'confidence', 'page', 'evidence', 'usage', 'invalid', 'raised', 'steps', 'stopped')})
+    keys = ('answer', 'confidence', 'page', 'evidence', 'usage', 'invalid', 'raised', 'steps', 'stopped')
+    out = dict(status='ok', error=None, **{k: outcome[k] for k in keys})
     out['scores'] = _scores(outcome, record, metrics_of(config))
     out['team'] = _team_metrics(outcome, pages) if outcome['board'] else None
     json.dumps(out, allow_nan=False)   # a number that is none would break the log
     return {**out, **({'board': outcome['board'], 'trace': outcome['trace']} if config.trace else {})}
 
-# %% ../nbs/07_experiments.ipynb #e688d3ec
+# %% ../nbs/07_experiments.ipynb #94c12f60
 class TimeUp(BaseException):
     "The time limit of a question is over."
 
@@ -334,7 +358,7 @@ def limited(
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
-# %% ../nbs/07_experiments.ipynb #fbfa6058
+# %% ../nbs/07_experiments.ipynb #9419fc63
 class Job(NamedTuple):
     "The methods that a sample still needs."
     index: int
@@ -350,12 +374,12 @@ def read_shard(
     if not m or not 1 <= int(m[1]) <= int(m[2]): raise ConfigError(f'shard {text!r}: write i/n, from 1/n to n/n')
     return int(m[1]) - 1, int(m[2])
 
-# %% ../nbs/07_experiments.ipynb #24d8d7f4
+# %% ../nbs/07_experiments.ipynb #3f950465
 def _pending(record: dict, entry, retry_failed: bool) -> int:
     "The number of the attempt that is due; 0 if there is none"
     if entry is None: return 1
     if entry.data and entry.data != record['data']:
-        raise RunError(f"sample {record['sample']!r} is not the one that was answered before: the data changed; use a new folder")
+        raise RunError(f"sample {record['sample']!r} was answered before in another form: the data changed")
     return entry.attempt + 1 if retry_failed and not entry.ok else 0
 
 def jobs_of(
@@ -369,10 +393,11 @@ def jobs_of(
     methods = [make_method(m) for m in config.methods]
     for i, s in samples_of(config.dataset, split):
         if i % shard[1] != shard[0]: continue
-        due = [(m, _pending(start_record(config, m, i, s), done.get((sample_id(s, i), m.name)), retry_failed)) for m in methods]
+        due = [(m, _pending(start_record(config, m, i, s), done.get((sample_id(s, i), m.name)), retry_failed))
+               for m in methods]
         if any(a for _, a in due): yield Job(i, s, [(m, a) for m, a in due if a])
 
-# %% ../nbs/07_experiments.ipynb #f8f57238
+# %% ../nbs/07_experiments.ipynb #8ee082c2
 def run_here(
     config: RunConfig,   # the run
     jobs: Iterable,      # of `Job`
@@ -392,6 +417,7 @@ def run_here(
             if len(waiting) >= 2 * in_flight: yield from _ready(waiting)
         while waiting: yield from _ready(waiting)
 
+# %% ../nbs/07_experiments.ipynb #3392089d
 def _opened(sample: dict) -> dict:
     "The sample with its pages opened here: drawing PDFs is not safe in threads"
     try: return {**sample, 'images': list(sample['images'])}
@@ -403,7 +429,7 @@ def _ready(waiting: set) -> list:
     waiting -= done
     return [f.result() for f in done]
 
-# %% ../nbs/07_experiments.ipynb #7bdc5db2
+# %% ../nbs/07_experiments.ipynb #b5a9c5e6
 _PACKAGES = ('torch', 'transformers', 'numpy', 'pillow', 'rapidocr', 'onnxruntime', 'pydantic')
 
 def _versions() -> dict:
@@ -419,18 +445,22 @@ def _git() -> Optional[dict]:
     here = Path(cosee.__file__).resolve().parent
     if not any((p / '.git').exists() for p in (here, here.parent)): return None
     git = lambda *a: subprocess.run(['git', '-C', str(here), *a], capture_output=True, text=True, timeout=20)
-    try: commit, changed = git('rev-parse', 'HEAD'), git('status', '--porcelain', '--untracked-files=no', '--', str(here))
+    try:
+        commit, changed = git('rev-parse', 'HEAD'), git('status', '--porcelain', '--untracked-files=no', '--',
+                                                        str(here))
     except (OSError, subprocess.SubprocessError): return None
-    return dict(commit=commit.stdout.strip(), changed=bool(changed.stdout.strip())) if commit.returncode == 0 else None
+    return dict(commit=commit.stdout.strip(),
+                changed=bool(changed.stdout.strip())) if commit.returncode == 0 else None
 
-# %% ../nbs/07_experiments.ipynb #ab8f7240
+# %% ../nbs/07_experiments.ipynb #5229d1a1
 def about_of(
     config: RunConfig,          # the run
     shard: Optional[str] = None # 'i/n'
 ) -> dict:                      # content of `run.json`
     "What was run, and with what."
     data = config.model_dump(mode='json')
-    return dict(hash=digest(data), name=config.name, methods=[make_method(m).name for m in config.methods], metrics=metrics_of(config), shard=shard,
+    return dict(hash=digest(data), name=config.name, methods=[make_method(m).name for m in config.methods],
+                metrics=metrics_of(config), shard=shard,
                 config=data, versions=_versions(), git=_git(), times=dict(at=_now()))
 
 def differing(a: dict, b: dict, where: str = '') -> list:
@@ -438,6 +468,7 @@ def differing(a: dict, b: dict, where: str = '') -> list:
     if not (isinstance(a, dict) and isinstance(b, dict)): return [] if a == b else [where]
     return [p for k in {**a, **b} for p in differing(a.get(k), b.get(k), f'{where}.{k}'.lstrip('.'))]
 
+# %% ../nbs/07_experiments.ipynb #d0e6fb0d
 def open_run(
     config: RunConfig,          # the run
     folder,                     # its folder
@@ -448,11 +479,12 @@ def open_run(
     old, new = Run(folder), about_of(config, shard)
     if old.about.get('hash') != new['hash']:
         fields = differing(old.about.get('config') or {}, new['config'])
-        raise RunError(f"{folder} holds a run of another configuration (it differs in {', '.join(fields[:6])}); name another folder")
-    if old.about.get('shard') != shard: raise RunError(f"{folder} holds shard {old.about.get('shard') or 'none'}, not {shard or 'none'}; name another folder")
+        raise RunError(f"{folder} holds a run of another configuration (in {', '.join(fields[:6])}); name another")
+    if old.about.get('shard') != shard:
+        raise RunError(f"{folder} holds shard {old.about.get('shard') or 'none'}, not {shard or 'none'}")
     return old.entries()
 
-# %% ../nbs/07_experiments.ipynb #e27f234f
+# %% ../nbs/07_experiments.ipynb #ba306b38
 def _bar(config: RunConfig, done: int, shard: tuple, progress: bool):
     "Progress with rate, expected end and spent tokens"
     from tqdm import tqdm
@@ -470,7 +502,7 @@ def _write_all(log: RunLog, records: Iterable, bar) -> int:
         bar.set_postfix(tokens=f'{tokens:,}', failed=failed, refresh=False)
     return n
 
-# %% ../nbs/07_experiments.ipynb #4cbd58f2
+# %% ../nbs/07_experiments.ipynb #cad99e2e
 def run_experiment(
     config,                     # `RunConfig`, dict, or path of a file
     folder,                     # run folder: new, or of the same configuration
@@ -485,7 +517,7 @@ def run_experiment(
     fsync: float = 1.0          # see `RunLog`
 ) -> Run:
     "Answer every question with every method, or what is left of it; RunError where it cannot go on."
-    config = config if isinstance(config, RunConfig) else make_config(config) if isinstance(config, dict) else read_config(config)
+    if not isinstance(config, RunConfig): config = (make_config if isinstance(config, dict) else read_config)(config)
     part, split = read_shard(shard), split_of(config.dataset)
     with RunLog(folder, fsync) as log:
         done = open_run(config, folder, shard)
@@ -494,7 +526,7 @@ def run_experiment(
         with _bar(config, len(done), part, progress) as bar: _write_all(log, engine(config, jobs), bar)
     return _closed(Run(folder), split)
 
-# %% ../nbs/07_experiments.ipynb #e8117062
+# %% ../nbs/07_experiments.ipynb #e56cf2db
 def _engine(config: RunConfig, client, workers: int, in_flight: int, time_limit) -> Callable:
     "Here, or in processes that can be killed when they hang"
     if client is None and in_flight == 1 and (workers > 1 or time_limit):
@@ -510,7 +542,8 @@ def _late(config: RunConfig, jobs: Iterator, client, time_limit, in_flight: int)
     def all_jobs():
         yield first
         yield from jobs
-    yield from run_here(config, all_jobs(), make_client(config.client) if client is None else client, time_limit, in_flight)
+    yield from run_here(config, all_jobs(), make_client(config.client) if client is None else client, time_limit,
+                        in_flight)
 
 def _closed(run: Run, split) -> Run:
     run.skipped = list(getattr(split, 'skipped', []))

@@ -17,8 +17,9 @@ from .eval.metrics import DEFAULT_METRICS
 from .eval.runs import Run, RunError, score_records, slim
 from .eval.statistics import Differences, bootstrap, compare_runs
 
-# %% ../nbs/07a_report.ipynb #f3dcc5d7
-_KEEP = ('sample', 'method', 'doc', 'question', 'gold', 'answer', 'page', 'status', 'error', 'usage', 'invalid', 'scores', 'team', 'times', 'meta')
+# %% ../nbs/07a_report.ipynb #563650af
+_KEEP = ('sample', 'method', 'doc', 'question', 'gold', 'answer', 'page', 'status', 'error', 'usage', 'invalid',
+         'scores', 'team', 'times', 'meta')
 
 def _labelled(runs: list) -> list:
     "Pairs of a run and the label of each of its methods"
@@ -31,6 +32,7 @@ def _metric_of(runs: list, metric: Optional[str]) -> dict:
     name, _, flavour = (metric or next(iter(known))).partition('=')
     return {name: flavour or known.get(name, 'rrc')}
 
+# %% ../nbs/07a_report.ipynb #dbe63b2a
 def gather(
     runs: list,  # of `Run`
     metric: dict # {metric: flavour}
@@ -41,12 +43,14 @@ def gather(
         rows = [{k: r.get(k) for k in _KEEP} for r in run if r.get('gold')]
         for m, found in score_records(rows, metric).items():
             mine = [r for r in rows if r['method'] == m]
-            out[labels.get(m, m)] = [{**r, 'score': s, 'sample': str(r['sample'])} for r, s in zip(mine, next(iter(found.values())))]
+            out[labels.get(m, m)] = [{**r, 'score': s, 'sample': str(r['sample'])} for r,
+                                     s in zip(mine, next(iter(found.values())))]
     if not out: raise RunError('there is nothing to report: no record has a gold answer')
     return out
 
-# %% ../nbs/07a_report.ipynb #04bbf257
-_COLUMNS = dict(questions='{:,}', score='{:.1f}', interval='{}', tokens='{:,.0f}', calls='{:.1f}', seconds='{:.2f}', invalid='{:.1%}',
+# %% ../nbs/07a_report.ipynb #28f046e9
+_COLUMNS = dict(questions='{:,}', score='{:.1f}', interval='{}', tokens='{:,.0f}', calls='{:.1f}', seconds='{:.2f}',
+                invalid='{:.1%}',
                 failed='{:,}', cost='{}')
 
 def _mean(values) -> float:
@@ -59,10 +63,11 @@ def price_of(
 ) -> float:      # in the price's currency
     "What a call or a question costs."
     fresh = usage.get('prompt_tokens', 0) - usage.get('cached_tokens', 0)
-    return (fresh * price.get('prompt', 0) + usage.get('cached_tokens', 0) * price.get('cached', price.get('prompt', 0))
+    return (fresh * price.get('prompt', 0) + usage.get('cached_tokens', 0) * price.get('cached',
+            price.get('prompt', 0))
             + usage.get('completion_tokens', 0) * price.get('completion', 0)) / 1e6
 
-# %% ../nbs/07a_report.ipynb #0b192523
+# %% ../nbs/07a_report.ipynb #ae6b4cdc
 def summary_row(
     rows: list,            # of one method
     price: Optional[dict] = None, # see `price_of`
@@ -72,12 +77,15 @@ def summary_row(
     e = bootstrap([r['score'] for r in rows], [r['doc'] for r in rows], n_resamples=n_resamples)
     usage = [r['usage'] or {} for r in rows]
     calls = sum(u.get('calls', 0) for u in usage)
-    return dict(questions=len(rows), score=100 * e.mean, interval=f'{100 * e.low:.1f} to {100 * e.high:.1f}', low=100 * e.low, high=100 * e.high,
-                tokens=_mean(u.get('total_tokens', 0) for u in usage), calls=calls / len(rows), seconds=_mean((r['times'] or {}).get('seconds') for r in rows),
-                invalid=sum(r['invalid'] or 0 for r in rows) / max(1, calls), failed=sum(r['status'] != 'ok' for r in rows),
+    return dict(questions=len(rows), score=100 * e.mean, interval=f'{100 * e.low:.1f} to {100 * e.high:.1f}',
+                low=100 * e.low, high=100 * e.high,
+                tokens=_mean(u.get('total_tokens', 0) for u in usage), calls=calls / len(rows),
+                seconds=_mean((r['times'] or {}).get('seconds') for r in rows),
+                invalid=sum(r['invalid'] or 0 for r in rows) / max(1, calls),
+                failed=sum(r['status'] != 'ok' for r in rows),
                 cost=f'{sum(price_of(u, price) for u in usage):.4f}' if price else '')
 
-# %% ../nbs/07a_report.ipynb #d523e491
+# %% ../nbs/07a_report.ipynb #084c2217
 class Report:
     "Methods of one or several runs side by side."
     def __init__(self,
@@ -92,14 +100,15 @@ class Report:
         self.metric, self.n_resamples, self.price = _metric_of(self.runs, metric), n_resamples, price
         self.rows = gather(self.runs, self.metric)
         self.baseline = baseline or next(iter(self.rows))
-        if self.baseline not in self.rows: raise RunError(f"no method {self.baseline!r} here: choose from {', '.join(self.rows)}")
+        if self.baseline not in self.rows:
+            raise RunError(f"no method {self.baseline!r} here: choose from {', '.join(self.rows)}")
         self.table = {m: summary_row(rows, price, n_resamples) for m, rows in self.rows.items()}
 
     @property
     def title(self) -> str: return ', '.join(f'{m} ({f})' for m, f in self.metric.items())
     def __repr__(self): return f'Report({self.title}: {", ".join(self.rows)})'
 
-# %% ../nbs/07a_report.ipynb #f247c331
+# %% ../nbs/07a_report.ipynb #644e6438
 @patch
 def shared(self: Report) -> dict:
     "Label -> rows of the questions that all methods have, in one order."
@@ -115,7 +124,7 @@ def tests(self: Report) -> Differences:
     if len(scores) < 2 or not scores[self.baseline]: return Differences()
     return compare_runs(scores, self.baseline, [r['doc'] for r in rows[self.baseline]], n_resamples=self.n_resamples)
 
-# %% ../nbs/07a_report.ipynb #f3b8b193
+# %% ../nbs/07a_report.ipynb #7abb0d29
 @patch
 def fairness(self: Report) -> list:
     "One sentence for each method that spends more than 5 % more or less than the baseline."
@@ -126,7 +135,7 @@ def fairness(self: Report) -> list:
             out.append(f"{m} spends {abs(off):.0%} {'more' if off > 0 else 'fewer'} tokens than {self.baseline}: a difference in score may be bought.")
     return out
 
-# %% ../nbs/07a_report.ipynb #26b49974
+# %% ../nbs/07a_report.ipynb #264d85ce
 @patch
 def drill(self: Report,
     n: int = 20 # questions
@@ -138,13 +147,15 @@ def drill(self: Report,
     wide = sorted((q for q in each if gap(q) > 0), key=lambda q: -gap(q))[:n]
     first = lambda q: next(iter(q.values()))
     return [dict(sample=first(q)['sample'], question=first(q)['question'], gold=first(q)['gold'],
-                 methods={m: (r['answer'] if r['status'] == 'ok' else r['error'], r['score'], r['page']) for m, r in q.items()}) for q in wide]
+                 methods={m: (r['answer'] if r['status'] == 'ok' else r['error'], r['score'], r['page']) for m,
+                          r in q.items()}) for q in wide]
 
-# %% ../nbs/07a_report.ipynb #7c951f73
+# %% ../nbs/07a_report.ipynb #c379b524
 def _ticks(high: float, n: int = 4) -> list:
     "Round numbers from 0 to about `high`"
     raw = max(high, 1e-9) / n
-    step = min((m * 10 ** math.floor(math.log10(raw)) * k for m in (1, 2, 5) for k in (1, 10)), key=lambda s: abs(s - raw))
+    step = min((m * 10 ** math.floor(math.log10(raw)) * k for m in (1, 2, 5) for k in (1, 10)),
+               key=lambda s: abs(s - raw))
     return [i * step for i in range(int(high / step) + 1)]
 
 def _svg_axes(x, y, high: float) -> list:
@@ -152,6 +163,7 @@ def _svg_axes(x, y, high: float) -> list:
     marks = [f'<text x="{x(v):.1f}" y="296" text-anchor="middle">{v:,.0f}</text>' for v in _ticks(high)]
     return grid + marks + ['<text x="340" y="316" text-anchor="middle">tokens for each question</text>']
 
+# %% ../nbs/07a_report.ipynb #788057a0
 @patch
 def svg(self: Report) -> str:
     "Score against tokens, with intervals."
@@ -161,9 +173,10 @@ def svg(self: Report) -> str:
             f'<circle cx="{x(r["tokens"]):.1f}" cy="{y(r["score"]):.1f}" r="4" fill="#2b6cb0"><title>{escape(m)}</title></circle>' for m, r in self.table.items()]
     names = _labels([(m, x(r['tokens']), y(r['score'])) for m, r in self.table.items()])
     return ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 322" width="720" font-family="sans-serif" font-size="12" fill="currentColor" role="img">'
-            f'<title>{escape(self.title)} against tokens</title>' + ''.join(_svg_axes(x, y, high) + dots + names) + '</svg>')
+            f'<title>{escape(self.title)} against tokens</title>' + ''.join(_svg_axes(x, y,
+                    high) + dots + names) + '</svg>')
 
-# %% ../nbs/07a_report.ipynb #546f6d57
+# %% ../nbs/07a_report.ipynb #5d637622
 def _labels(points: list) -> list:
     "Names beside their points, moved down where they would overlap"
     out, taken = [], []
@@ -174,7 +187,7 @@ def _labels(points: list) -> list:
         out.append(f'<text x="{px - 8 if left else px + 8:.1f}" y="{py + 4:.1f}" text-anchor="{"end" if left else "start"}">{escape(one_line(m, 30))}</text>')
     return out
 
-# %% ../nbs/07a_report.ipynb #9ccb847c
+# %% ../nbs/07a_report.ipynb #bebff504
 def _cell(value, limit: int = 80) -> str:
     "Text for a cell of a Markdown table"
     text = escape(one_line(str(value), limit), quote=False)
@@ -184,8 +197,10 @@ def _cell(value, limit: int = 80) -> str:
 def _lines(head: list, rows: list) -> list:
     "A Markdown table; numbers stand right"
     right = [all(isinstance(r[i], str) and r[i][:1].isdigit() for r in rows) for i in range(len(head))]
-    return ['| ' + ' | '.join(head) + ' |', '|' + '|'.join('---:' if r else '---' for r in right) + '|'] + ['| ' + ' | '.join(r) + ' |' for r in rows]
+    return ['| ' + ' | '.join(head) + ' |',
+            '|' + '|'.join('---:' if r else '---' for r in right) + '|'] + ['| ' + ' | '.join(r) + ' |' for r in rows]
 
+# %% ../nbs/07a_report.ipynb #14cca250
 @patch
 def _shown(self: Report) -> list:
     "Columns that say something: no cost without a price"
@@ -195,16 +210,18 @@ def _shown(self: Report) -> list:
 def markdown_table(self: Report) -> str:
     "The table of methods."
     cols = self._shown()
-    return '\n'.join(_lines(['method', *cols], [[_cell(m), *(_COLUMNS[c].format(r[c]) for c in cols)] for m, r in self.table.items()]))
+    return '\n'.join(_lines(['method', *cols], [[_cell(m), *(_COLUMNS[c].format(r[c]) for c in cols)] for m,
+                                                r in self.table.items()]))
 
-# %% ../nbs/07a_report.ipynb #ee04673f
+# %% ../nbs/07a_report.ipynb #2e0e02e1
 @patch
 def collaboration(self: Report) -> dict:
     "Method -> means of what Boards and evidence show; methods that have neither are left out."
     out = {}
     for m, rows in self.rows.items():
         found = {k: [r[part][k] for r in rows if (r[part] or {}).get(k) is not None]
-                 for part, ks in (('team', ('cells', 'coverage', 'redundancy', 'corrections')), ('scores', ('page_hit', 'evidence_f1'))) for k in ks}
+                 for part, ks in (('team', ('cells', 'coverage', 'redundancy', 'corrections')),
+                                  ('scores', ('page_hit', 'evidence_f1'))) for k in ks}
         if any(found.values()): out[m] = {k: _mean(v) if v else None for k, v in found.items()}
     return out
 
@@ -213,14 +230,16 @@ def _team_lines(self: Report) -> list:
     found = self.collaboration()
     if not found: return []
     cols = list(next(iter(found.values())))
-    return _lines(['method', *(c.replace('_', ' ') for c in cols)], [[_cell(m), *('' if r[c] is None else f'{r[c]:.2f}' for c in cols)] for m, r in found.items()])
+    return _lines(['method', *(c.replace('_', ' ') for c in cols)],
+                  [[_cell(m), *('' if r[c] is None else f'{r[c]:.2f}' for c in cols)] for m, r in found.items()])
 
-# %% ../nbs/07a_report.ipynb #1b1f6fda
+# %% ../nbs/07a_report.ipynb #924a3b78
 @patch
 def _drill_lines(self: Report, n: int) -> list:
     rows = [[_cell(q['sample'], 40), _cell(q['question']), _cell(' / '.join(map(str, q['gold'])), 60),
              *(f'{_cell(a, 60)} ({s:.2f})' for a, s, _ in q['methods'].values())] for q in self.drill(n)]
-    return _lines(['question', 'text', 'gold', *map(_cell, self.rows)], rows) if rows else ['All methods score alike on every question.']
+    return _lines(['question', 'text', 'gold', *map(_cell, self.rows)],
+                  rows) if rows else ['All methods score alike on every question.']
 
 @patch
 def markdown(self: Report,
@@ -231,36 +250,41 @@ def markdown(self: Report,
     parts = [f'# {_cell(self.title)}', self.markdown_table(), *self.fairness()]
     if tests: parts += ['## Differences', '\n'.join(f'- {_cell(d, 400)}' for d in tests)]
     if team := self._team_lines(): parts += ['## Boards and evidence', '\n'.join(team)]
-    return '\n\n'.join([*parts, '## Questions on which the methods part', '\n'.join(self._drill_lines(questions))]) + '\n'
+    return '\n\n'.join([*parts, '## Questions on which the methods part',
+                        '\n'.join(self._drill_lines(questions))]) + '\n'
 
 @patch
 def _repr_markdown_(self: Report): return self.markdown(8)
 
-# %% ../nbs/07a_report.ipynb #94a8ad10
+# %% ../nbs/07a_report.ipynb #a676bb29
 _CSS = '''body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em}table{border-collapse:collapse;margin:1em 0}
 td,th{padding:.25em .7em;border-bottom:1px solid #8884;text-align:left;vertical-align:top}td.n,th.n{text-align:right}
 details{margin:.4em 0}.wrong{color:#b00020}.right{color:#0a7a3d}@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}.wrong{color:#ff8a8a}.right{color:#7bd88f}}'''
 
 def _html_table(head: list, rows: list) -> str:
-    body = ''.join('<tr>' + ''.join(f'<td{" class=n" if i and v[:1].isdigit() else ""}>{escape(v)}</td>' for i, v in enumerate(r)) + '</tr>' for r in rows)
-    return '<table><thead><tr>' + ''.join(f'<th>{escape(h)}</th>' for h in head) + f'</tr></thead><tbody>{body}</tbody></table>'
+    body = ''.join('<tr>' + ''.join(f'<td{" class=n" if i and v[:1].isdigit() else ""}>{escape(v)}</td>' for i,
+                                    v in enumerate(r)) + '</tr>' for r in rows)
+    return '<table><thead><tr>' + ''.join(f'<th>{escape(h)}</th>'
+                                          for h in head) + f'</tr></thead><tbody>{body}</tbody></table>'
 
 def _html_question(q: dict) -> str:
     "One question, folded"
     rows = ''.join(f'<tr><td>{escape(m)}</td><td class="{"right" if s >= .5 else "wrong"}">{escape(one_line(str(a), 400))}</td>'
-                   f'<td class=n>{s:.2f}</td><td class=n>{escape(str(p or ""))}</td></tr>' for m, (a, s, p) in q['methods'].items())
+                   f'<td class=n>{s:.2f}</td><td class=n>{escape(str(p or ""))}</td></tr>' for m,
+                   (a, s, p) in q['methods'].items())
     gold = escape(one_line(' / '.join(map(str, q['gold'])), 400))
     return (f'<details><summary>{escape(one_line(q["question"], 300))}</summary><p>{escape(q["sample"])}, gold: <b>{gold}</b></p>'
             f'<table><thead><tr><th>method</th><th>answer</th><th>score</th><th>page</th></tr></thead><tbody>{rows}</tbody></table></details>')
 
-# %% ../nbs/07a_report.ipynb #d25967b0
+# %% ../nbs/07a_report.ipynb #f5778e86
 @patch
 def html(self: Report,
     questions: int = 200 # how many are listed
 ) -> str:
     "The whole report as one page that needs nothing else."
     cols, team = self._shown(), self.collaboration()
-    main = _html_table(['method', *cols], [[m, *(_COLUMNS[c].format(r[c]) for c in cols)] for m, r in self.table.items()])
+    main = _html_table(['method', *cols], [[m, *(_COLUMNS[c].format(r[c]) for c in cols)] for m,
+                                           r in self.table.items()])
     said = ''.join(f'<li>{escape(str(s))}</li>' for s in [*self.tests(), *self.fairness()])
     keys = list(next(iter(team.values()))) if team else []
     boards = '<h2>Boards and evidence</h2>' + _html_table(['method', *(k.replace('_', ' ') for k in keys)],
@@ -270,6 +294,7 @@ def html(self: Report,
             f'<style>{_CSS}</style></head><body><h1>{escape(self.title)}</h1>{main}<ul>{said}</ul>{self.svg()}{boards}'
             f'<h2>Questions on which the methods part</h2>{listed}</body></html>')
 
+# %% ../nbs/07a_report.ipynb #17de5190
 @patch
 def save(self: Report,
     path # .html or .md

@@ -36,19 +36,22 @@ def _told(f: Callable) -> Callable:
     run.__doc__ = f.__doc__
     return run
 
-# %% ../nbs/07c_run_cli.ipynb #8ecf1e40
+# %% ../nbs/07c_run_cli.ipynb #c5355a1e
 def _common_args(p):
     "Arguments of every command"
     p.add_argument('--json', action='store_true', help='write JSON to standard output')
     p.add_argument('--quiet', action='store_true', help='no progress on standard error')
     p.add_argument('--debug', action='store_true', help='show the traceback of an error')
 
+# %% ../nbs/07c_run_cli.ipynb #ddeb4567
 def _what_args(p):
     "Arguments that lie over the configuration"
     g = p.add_argument_group('what is run (over the file)')
-    g.add_argument('--dataset', metavar='NAME', help="'made', 'folder', 'jsonl', mpdocvqa, slidevqa, ... (default: made)")
+    g.add_argument('--dataset', metavar='NAME',
+                   help="'made', 'folder', 'jsonl', mpdocvqa, slidevqa, ... (default: made)")
     g.add_argument('--split', metavar='NAME', help='part of the data set')
-    g.add_argument('--root', metavar='DIR', help="folder of the data set; of 'folder', the questions file (CSV or JSONL)")
+    g.add_argument('--root', metavar='DIR',
+                   help="folder of the data set; of 'folder', the questions file (CSV or JSONL)")
     g.add_argument('--limit', type=_positive, metavar='N', help='at most so many questions')
     g.add_argument('--method', action='append', metavar='M', help='may be given several times, or as A,B,C')
     g.add_argument('--client', metavar='NAME', help='ocr, tiny, qwen, ... (default: ocr)')
@@ -56,17 +59,20 @@ def _what_args(p):
     g.add_argument('--device', metavar='NAME', help="'cpu', 'cuda', 'auto', ...")
     g.add_argument('--agents', metavar='A,B,...', help='of every method that has a team')
     g.add_argument('--max-steps', type=_positive, metavar='N', help='of every method that has steps or turns')
-    g.add_argument('--max-tokens', type=_positive, metavar='N', help='hard budget of tokens for each question and method')
+    g.add_argument('--max-tokens', type=_positive, metavar='N',
+                   help='hard budget of tokens for each question and method')
     g.add_argument('--seed', type=int, metavar='N', help='of everything drawn by chance')
     g.add_argument('--no-trace', action='store_true', help='keep no Boards and traces')
-    g.add_argument('--set', action='append', default=[], metavar='FIELD=VALUE', help='any other field, such as dataset.options.dpi=80')
+    g.add_argument('--set', action='append', default=[], metavar='FIELD=VALUE',
+                   help='any other field, such as dataset.options.dpi=80')
 
-# %% ../nbs/07c_run_cli.ipynb #33ccc74f
+# %% ../nbs/07c_run_cli.ipynb #dbeedba3
 def _how_args(p):
     "Arguments that change how a run is done, and nothing in its results"
     g = p.add_argument_group('how it is run')
     g.add_argument('--workers', type=_positive, default=1, metavar='N', help='processes on this machine (default: 1)')
-    g.add_argument('--in-flight', type=_positive, default=1, metavar='N', help='questions at once, for a served model (default: 1)')
+    g.add_argument('--in-flight', type=_positive, default=1, metavar='N',
+                   help='questions at once, for a served model (default: 1)')
     g.add_argument('--ray', type=_positive, metavar='N', help="so many actors on a Ray cluster; needs cosee[ray]")
     g.add_argument('--gpus-per-actor', type=float, default=0, metavar='X', help='of --ray (default: 0)')
     g.add_argument('--time-limit', type=float, metavar='S', help='seconds for each question and method')
@@ -76,16 +82,20 @@ def _run_args(p):
     "Arguments of `cosee run`"
     p.add_argument('config', nargs='?', metavar='CONFIG', help='YAML or JSON file; without one, the defaults')
     p.add_argument('--output-dir', metavar='DIR', help='run folder (default: runs/NAME)')
-    p.add_argument('--shard', metavar='I/N', help='do every N-th question only; writes to DIR/shard-I-of-N, see `cosee merge`')
+    p.add_argument('--shard', metavar='I/N',
+                   help='do every N-th question only; writes to DIR/shard-I-of-N, see `cosee merge`')
     for add in (_what_args, _how_args, _common_args): add(p)
 
-# %% ../nbs/07c_run_cli.ipynb #4e33ff4b
+# %% ../nbs/07c_run_cli.ipynb #a80bd227
 def _fields(args) -> list:
     "Arguments as FIELD=VALUE"
-    pairs = {'dataset.name': args.dataset, 'dataset.split': args.split, 'dataset.root': args.root, 'dataset.limit': args.limit,
-             'client.type': args.client or ('qwen' if args.model_path else None), 'client.options.model_path': args.model_path,
+    pairs = {'dataset.name': args.dataset, 'dataset.split': args.split, 'dataset.root': args.root,
+             'dataset.limit': args.limit,
+             'client.type': args.client or ('qwen' if args.model_path else None),
+             'client.options.model_path': args.model_path,
              'client.options.device': args.device, 'budget.max_tokens': args.max_tokens, 'seed': args.seed,
-             'methods': [m.strip() for part in args.method for m in part.split(',')] if args.method else None, 'trace': False if args.no_trace else None}
+             'methods': [m.strip() for part in args.method for m in part.split(',')] if args.method else None,
+             'trace': False if args.no_trace else None}
     return [f'{k}={json.dumps(v)}' for k, v in pairs.items() if v is not None] + args.set
 
 def _shaped(entry, agents: Optional[str], max_steps: Optional[int]):
@@ -98,7 +108,7 @@ def _shaped(entry, agents: Optional[str], max_steps: Optional[int]):
         if k in has: entry[k] = max_steps
     return entry if len(entry) > 1 else entry['type']
 
-# %% ../nbs/07c_run_cli.ipynb #31040212
+# %% ../nbs/07c_run_cli.ipynb #8dd33d00
 def config_of(
     args # parsed arguments of `cosee run`
 ):       # `RunConfig`
@@ -110,7 +120,7 @@ def config_of(
     data['methods'] = [_shaped(m, args.agents, args.max_steps) for m in data['methods']]
     return make_config(data, 'command line')
 
-# %% ../nbs/07c_run_cli.ipynb #4bfef102
+# %% ../nbs/07c_run_cli.ipynb #4e5676e9
 def _engine_of(args) -> Optional[Callable]:
     "A cluster, if one is asked for"
     if not args.ray: return None
@@ -120,18 +130,20 @@ def _engine_of(args) -> Optional[Callable]:
 def _ended(args, run) -> int:
     "Print what came out; the exit code"
     status, skipped = run.status(), getattr(run, 'skipped', [])
-    if args.json: print(json.dumps(dict(folder=str(run.folder), methods=status, skipped=skipped), ensure_ascii=False, indent=2))
+    if args.json:
+        print(json.dumps(dict(folder=str(run.folder), methods=status, skipped=skipped), ensure_ascii=False, indent=2))
     else: print(_status_text(run, status))
     for s in skipped[:5]: print(f'cosee: not readable: {one_line(s, 200)}', file=sys.stderr)
     return RUN_FAILED if status.failed or skipped else RUN_OK
 
 def _go(args, config, folder, shard: Optional[str]) -> int:
     from cosee.experiments import run_experiment
-    run = run_experiment(config, folder, workers=args.workers, in_flight=args.in_flight, shard=shard, time_limit=args.time_limit,
+    run = run_experiment(config, folder, workers=args.workers, in_flight=args.in_flight, shard=shard,
+                         time_limit=args.time_limit,
                          retry_failed=args.retry_failed, engine=_engine_of(args), progress=not args.quiet)
     return _ended(args, run)
 
-# %% ../nbs/07c_run_cli.ipynb #01ab1551
+# %% ../nbs/07c_run_cli.ipynb #ca03e958
 @_told
 def run_command(
     args # parsed arguments
@@ -153,12 +165,13 @@ def resume_command(
     run = Run(args.folder)
     return _go(args, make_config(run.about['config'], str(run.folder)), run.folder, run.about.get('shard'))
 
-# %% ../nbs/07c_run_cli.ipynb #3fe7daef
+# %% ../nbs/07c_run_cli.ipynb #3f7f4858
 def _text_table(head: list, rows: list) -> str:
     "Columns for a terminal: the first one left, the others right"
     rows = [head, *([one_line(str(v), 40) for v in r] for r in rows)]
     widths = [max(len(r[i]) for r in rows) for i in range(len(head))]
-    return '\n'.join('  '.join(v.rjust(w) if i else v.ljust(w) for i, (v, w) in enumerate(zip(r, widths))).rstrip() for r in rows)
+    return '\n'.join('  '.join(v.rjust(w) if i else v.ljust(w) for i, (v, w) in enumerate(zip(r, widths))).rstrip()
+                     for r in rows)
 
 def _status_text(run, status) -> str:
     from cosee.eval.runs import score_records, slim
@@ -166,14 +179,15 @@ def _status_text(run, status) -> str:
     scores = score_records([slim(r) for r in run], metrics) if metrics else {}
     rows = [[m, s['ok'], s['failed'], f"{s['tokens']:,}", f"{s['calls']:,}", f"{s['seconds']:.0f}",
              *(f"{100 * scores[m][k].mean:.1f}" if m in scores else '' for k in metrics)] for m, s in status.items()]
-    return _text_table(['method', 'answered', 'failed', 'tokens', 'calls', 'seconds', *metrics], rows) + f'\n{run.folder}'
+    return _text_table(['method', 'answered', 'failed', 'tokens', 'calls', 'seconds', *metrics],
+                       rows) + f'\n{run.folder}'
 
 def _folder_args(p, many: bool = False):
     "One run folder, or several"
     if many: p.add_argument('folders', nargs='+', metavar='RUN', help='run folders')
     else: p.add_argument('folder', metavar='RUN', help='a run folder')
 
-# %% ../nbs/07c_run_cli.ipynb #782c7562
+# %% ../nbs/07c_run_cli.ipynb #081cb358
 def _status_args(p):
     "Arguments of `cosee status`"
     _folder_args(p)
@@ -187,12 +201,16 @@ def status_command(
     from cosee.eval.runs import Run
     run = Run(args.folder)
     status = run.status()
-    failed = [dict(sample=r['sample'], method=r['method'], error=r['error'], attempt=r['attempt']) for r in run if r['status'] != 'ok']
+    failed = [dict(sample=r['sample'], method=r['method'], error=r['error'], attempt=r['attempt']) for r in run
+              if r['status'] != 'ok']
     if args.json: print(json.dumps(dict(methods=status, failed=failed), ensure_ascii=False, indent=2))
-    else: print('\n'.join([_status_text(run, status), *(f"failed: {one_line(str(f['sample']), 60)}, {f['method']}: {one_line(f['error'], 120)}" for f in failed[:20])]))
+    else:
+        print('\n'.join([_status_text(run, status),
+                         *(f"failed: {one_line(str(f['sample']), 60)}, {f['method']}: {one_line(f['error'], 120)}"
+                           for f in failed[:20])]))
     return RUN_FAILED if failed else RUN_OK
 
-# %% ../nbs/07c_run_cli.ipynb #76486fed
+# %% ../nbs/07c_run_cli.ipynb #9a68fb14
 def _resume_args(p):
     "Arguments of `cosee resume`"
     _folder_args(p)
@@ -201,7 +219,8 @@ def _resume_args(p):
 def _score_args(p):
     "Arguments of `cosee score`"
     _folder_args(p)
-    p.add_argument('--metric', action='append', metavar='M[=FLAVOUR]', help='such as anls=mpdocvqa or em=slidevqa; default: as configured')
+    p.add_argument('--metric', action='append', metavar='M[=FLAVOUR]',
+                   help='such as anls=mpdocvqa or em=slidevqa; default: as configured')
     _common_args(p)
 
 def _metrics(args, run) -> dict:
@@ -209,6 +228,7 @@ def _metrics(args, run) -> dict:
     if not args.metric: return known
     return {m.partition('=')[0]: m.partition('=')[2] or known.get(m, 'rrc') for m in args.metric}
 
+# %% ../nbs/07c_run_cli.ipynb #b45b8e36
 @_told
 def score_command(
     args # parsed arguments
@@ -218,13 +238,15 @@ def score_command(
     run = Run(args.folder)
     metrics = _metrics(args, run)
     found = score_records((slim(r) for r in run), metrics)
-    means = {m: {k: dict(mean=s.mean, n=s.n, flavour=s.flavour, not_scorable=len(s.failed)) for k, s in by.items()} for m, by in found.items()}
+    means = {m: {k: dict(mean=s.mean, n=s.n, flavour=s.flavour, not_scorable=len(s.failed)) for k, s in by.items()}
+             for m, by in found.items()}
     if args.json: print(json.dumps(means, indent=2))
     else: print(_text_table(['method', *(f'{m} ({f})' for m, f in metrics.items()), 'n'],
-                            [[m, *(f"{100 * s['mean']:.2f}" for s in by.values()), next(iter(by.values()))['n']] for m, by in means.items()]))
+                            [[m, *(f"{100 * s['mean']:.2f}" for s in by.values()), next(iter(by.values()))['n']]
+                             for m, by in means.items()]))
     return RUN_OK
 
-# %% ../nbs/07c_run_cli.ipynb #8d72e539
+# %% ../nbs/07c_run_cli.ipynb #fb7e0f6c
 def _compare_args(p):
     "Arguments of `cosee compare` and `cosee report`"
     _folder_args(p, many=True)
@@ -243,6 +265,7 @@ def _report_of(args):
     from cosee.report import Report
     return Report(args.folders, args.metric, args.baseline, _price(args.price))
 
+# %% ../nbs/07c_run_cli.ipynb #b28836d8
 @_told
 def compare_command(
     args # parsed arguments
@@ -251,13 +274,19 @@ def compare_command(
     report = _report_of(args)
     tests = report.tests()
     if args.output: print(report.save(args.output))
-    elif args.json: print(json.dumps(dict(metric=report.metric, baseline=report.baseline, methods=report.table, tests=[vars(d) for d in tests]), ensure_ascii=False, indent=2))
+    elif args.json:
+        print(json.dumps(dict(metric=report.metric, baseline=report.baseline, methods=report.table,
+                              tests=[vars(d) for d in tests]), ensure_ascii=False, indent=2))
     else:
         cols = ['questions', 'score', 'interval', 'tokens', 'calls', 'invalid', 'failed']
-        shown = lambda r: [r['questions'], f"{r['score']:.1f}", r['interval'], f"{r['tokens']:,.0f}", f"{r['calls']:.1f}", f"{r['invalid']:.1%}", r['failed']]
-        print('\n'.join([report.title, _text_table(['method', *cols], [[m, *shown(r)] for m, r in report.table.items()]), '', *map(str, tests), *report.fairness()]))
+        shown = lambda r: [r['questions'], f"{r['score']:.1f}", r['interval'], f"{r['tokens']:,.0f}",
+                           f"{r['calls']:.1f}", f"{r['invalid']:.1%}", r['failed']]
+        print('\n'.join([report.title, _text_table(['method', *cols],
+                                                   [[m, *shown(r)] for m, r in report.table.items()]), '',
+                         *map(str, tests), *report.fairness()]))
     return RUN_OK
 
+# %% ../nbs/07c_run_cli.ipynb #13e293e3
 @_told
 def report_command(
     args # parsed arguments
@@ -267,22 +296,26 @@ def report_command(
     print(_report_of(args).save(args.output))
     return RUN_OK
 
-# %% ../nbs/07c_run_cli.ipynb #c7d2db27
+# %% ../nbs/07c_run_cli.ipynb #c4249168
 def _replay_args(p):
     "Arguments of `cosee replay`"
     _folder_args(p)
     p.add_argument('sample', metavar='SAMPLE', help='id of the question')
     p.add_argument('--method', metavar='M', help='default: the first that keeps a Board, or the first')
-    p.add_argument('--html', metavar='OUT', help='write pages, boxes and Board to this file; reads the data set again for the pages')
+    p.add_argument('--html', metavar='OUT',
+                   help='write pages, boxes and Board to this file; reads the data set again for the pages')
     _common_args(p)
 
 def _find(args) -> dict:
     "The record that is asked for"
     from cosee.eval.runs import Run, RunError
     found = [r for r in Run(args.folder) if str(r['sample']) == args.sample and args.method in (None, r['method'])]
-    if not found: raise RunError(f"{args.folder} has no record of {args.sample!r}" + (f' by {args.method!r}' if args.method else ''))
+    if not found:
+        raise RunError(f"{args.folder} has no record of {args.sample!r}" + (f' by {args.method!r}' if args.method
+                else ''))
     return next((r for r in found if r.get('board')), found[0])
 
+# %% ../nbs/07c_run_cli.ipynb #8d61d26a
 def _pages_of(args, record: dict) -> list:
     "The pages of a record's document"
     from cosee.eval.runs import Run
@@ -290,7 +323,7 @@ def _pages_of(args, record: dict) -> list:
     config = make_config(Run(args.folder).about['config'])
     return next(list(s['images']) for i, s in samples_of(config.dataset) if i == record['index'])
 
-# %% ../nbs/07c_run_cli.ipynb #7527c0f9
+# %% ../nbs/07c_run_cli.ipynb #e4528d85
 @_told
 def replay_command(
     args # parsed arguments
@@ -304,14 +337,15 @@ def replay_command(
     else:
         page, shown = _Page(sys.stdout), f"{one_line(str(record['answer']), 200)} (gold: {one_line(' / '.join(record['gold']), 200)})"
         lines = _board_lines(again['board'], page) if record.get('board') else repr(again).splitlines()
-        print('\n'.join([page.wrap(record['question'], 'Question  '), page.wrap(shown, 'Answer    '), page.wrap(record['method'] + ', stopped: ' + record['stopped'], 'Method    '), *lines]))
+        print('\n'.join([page.wrap(record['question'], 'Question  '), page.wrap(shown, 'Answer    '),
+                         page.wrap(record['method'] + ', stopped: ' + record['stopped'], 'Method    '), *lines]))
     if args.html:
         from cosee.view import write_html
         if not record.get('board'): raise Stop('--html: a method without a Board has none to show', BAD_INPUT)
         print(write_html(args.html, [again], _pages_of(args, record)), file=sys.stderr)
     return RUN_OK
 
-# %% ../nbs/07c_run_cli.ipynb #921e5e4c
+# %% ../nbs/07c_run_cli.ipynb #3f953245
 def _export_args(p):
     "Arguments of `cosee export`"
     _folder_args(p)
@@ -327,12 +361,15 @@ def export_command(
     print(Run(args.folder).export(args.output))
     return RUN_OK
 
+# %% ../nbs/07c_run_cli.ipynb #9009b4b4
 def _submit_args(p):
     "Arguments of `cosee submit`"
     _folder_args(p)
     p.add_argument('--method', required=True, metavar='M', help='whose answers')
-    p.add_argument('--form', metavar='NAME', help="data set's form: mpdocvqa, slidevqa, dude, docvqa2026 (default: that of the run)")
-    p.add_argument('-o', '--output', default='submission.json', metavar='OUT', help='file to write (default: submission.json)')
+    p.add_argument('--form', metavar='NAME',
+                   help="data set's form: mpdocvqa, slidevqa, dude, docvqa2026 (default: that of the run)")
+    p.add_argument('-o', '--output', default='submission.json', metavar='OUT',
+                   help='file to write (default: submission.json)')
     _common_args(p)
 
 @_told
@@ -349,7 +386,7 @@ def submit_command(
     print(write_submission(args.form or data.name, rows, ids, args.output))
     return RUN_OK
 
-# %% ../nbs/07c_run_cli.ipynb #ecd6c280
+# %% ../nbs/07c_run_cli.ipynb #12ccf43b
 def _merge_args(p):
     "Arguments of `cosee merge`"
     p.add_argument('output', metavar='OUT', help='folder of the merged run')
@@ -364,7 +401,7 @@ def merge_command(
     from cosee.eval.runs import merge_runs
     return _ended(args, merge_runs(args.folders or sorted(Path(args.output).glob('shard-*')), args.output))
 
-# %% ../nbs/07c_run_cli.ipynb #944c0381
+# %% ../nbs/07c_run_cli.ipynb #d93694c9
 _RUN_EXAMPLES = '''examples:
   cosee run --limit 20 --method direct,cosee_base           made documents, read by OCR
   cosee run configs/compare_made.yaml --output-dir runs/made
@@ -375,7 +412,10 @@ _RUN_EXAMPLES = '''examples:
 ''' + _RUN_CODES
 
 RUN_COMMANDS = dict(
-    run=(_run_args, run_command, _RUN_EXAMPLES), resume=(_resume_args, resume_command, _RUN_CODES), status=(_status_args, status_command, _RUN_CODES),
-    score=(_score_args, score_command, _RUN_CODES), compare=(_compare_args, compare_command, _RUN_CODES), report=(_compare_args, report_command, _RUN_CODES),
-    replay=(_replay_args, replay_command, _RUN_CODES), export=(_export_args, export_command, _RUN_CODES), submit=(_submit_args, submit_command, _RUN_CODES),
+    run=(_run_args, run_command, _RUN_EXAMPLES), resume=(_resume_args, resume_command, _RUN_CODES),
+                    status=(_status_args, status_command, _RUN_CODES),
+    score=(_score_args, score_command, _RUN_CODES), compare=(_compare_args, compare_command, _RUN_CODES),
+                    report=(_compare_args, report_command, _RUN_CODES),
+    replay=(_replay_args, replay_command, _RUN_CODES), export=(_export_args, export_command, _RUN_CODES),
+                    submit=(_submit_args, submit_command, _RUN_CODES),
     merge=(_merge_args, merge_command, _RUN_CODES))

@@ -49,7 +49,7 @@ COT_PROMPT = ('Answer the question from the pages. Think step by step: which pag
 PLAIN_GEN = dict(temperature=0., presence_penalty=0.)   # greedy
 SAMPLE_GEN = dict(temperature=.7, top_p=.95, presence_penalty=0.)   # for votes: samples have to differ
 
-# %% ../../nbs/06_baselines.ipynb #d830616f
+# %% ../../nbs/06_baselines.ipynb #8ecd5411
 class MethodOutcome(TypedDict, total=False):
     "What a method came to on one question; JSON-ready."
     answer: str        # '' if there is none
@@ -64,6 +64,7 @@ class MethodOutcome(TypedDict, total=False):
     board: Any         # `Board.to_dict`, or None for a method without one
     trace: dict        # everything that is needed to look at it again
 
+# %% ../../nbs/06_baselines.ipynb #1a6655e7
 @dataclass
 class Task:
     "One question put to one client."
@@ -75,7 +76,7 @@ class Task:
     gen: dict = field(default_factory=dict)      # generation settings over the method's own
     calls: list = field(default_factory=list)    # recorded calls
 
-# %% ../../nbs/06_baselines.ipynb #baa6a46f
+# %% ../../nbs/06_baselines.ipynb #3ec8bf0d
 def _counter(client) -> VLMClient: return client if isinstance(client, VLMClient) else VLMClient()
 
 @patch
@@ -96,7 +97,7 @@ def affordable(self: Task, role_prompt: str, max_new_tokens: int = 64) -> float:
     if self.ledger.max_tokens is None: return math.inf
     return max(0, self.ledger.left // max(1, self.price(role_prompt, max_new_tokens)))
 
-# %% ../../nbs/06_baselines.ipynb #bbcc48ee
+# %% ../../nbs/06_baselines.ipynb #919d7e18
 @patch
 def _call(self: Task, role_prompt: str, seeds: list, gen: dict) -> list:
     "Replies to one prompt, one for each seed"
@@ -110,7 +111,7 @@ def _book(self: Task, calls: list, agent: str, step: int):
     for c in calls: self.ledger.add(c['reply'].usage, agent=agent, step=step)
     self.calls += [dict(agent=agent, step=step, **_call_entry(c)) for c in calls]
 
-# %% ../../nbs/06_baselines.ipynb #46be41b2
+# %% ../../nbs/06_baselines.ipynb #622288b5
 @patch
 def ask(self: Task,
     role_prompt: str,     # the instruction
@@ -130,7 +131,7 @@ def ask(self: Task,
     if not replies: self.ledger.require(self.price(role_prompt, new))
     return replies
 
-# %% ../../nbs/06_baselines.ipynb #7bb8b3f6
+# %% ../../nbs/06_baselines.ipynb #994ec932
 SMALLEST_SIDE = 320   # pixels of the longer side
 
 def shrink_pages(
@@ -145,7 +146,7 @@ def shrink_pages(
     for a, b in zip(images, out): b.info.update({k: a.info[k] for k in ('source', 'page') if k in a.info})
     return out
 
-# %% ../../nbs/06_baselines.ipynb #544e9ab7
+# %% ../../nbs/06_baselines.ipynb #447abb24
 @patch
 def fit(self: Task,
     prompts: list # pairs (instruction, max_new_tokens) that all have to be covered
@@ -166,7 +167,7 @@ def fit(self: Task,
         scale *= .95
     return False
 
-# %% ../../nbs/06_baselines.ipynb #3eb74512
+# %% ../../nbs/06_baselines.ipynb #e7913279
 @patch
 def outcome(self: Task,
     answer: str,                        # the answer
@@ -178,9 +179,12 @@ def outcome(self: Task,
     page = page if page and 0 < page <= len(self.images) else None
     evidence = [dict(page=page, bbox=None, content=one_line(answer, 300), cell=None)] if page else []
     trace = dict(version=1, kind='calls', question=self.question, calls=self.calls, ledger=self.ledger.to_dict())
-    return MethodOutcome(answer=answer, confidence=confidence, page=page, evidence=evidence, usage=self.ledger.total.to_dict(),
-                   invalid=0, raised=0, steps=max((c['step'] for c in self.calls), default=0), stopped=stopped, board=None, trace=trace)
+    return MethodOutcome(answer=answer, confidence=confidence, page=page, evidence=evidence,
+                         usage=self.ledger.total.to_dict(),
+                   invalid=0, raised=0, steps=max((c['step'] for c in self.calls), default=0), stopped=stopped,
+                         board=None, trace=trace)
 
+# %% ../../nbs/06_baselines.ipynb #072a79c8
 def outcome_of(
     episode: Episode # of `CoSeeController.run`
 ) -> MethodOutcome:
@@ -189,9 +193,10 @@ def outcome_of(
     raised = [e['error'] for e in events if e['error'] and not e['calls']]
     if raised and len(raised) == len(events): raise RuntimeError(f'no agent could act: {raised[0]}')
     keys = ('answer', 'confidence', 'page', 'evidence', 'usage', 'stopped', 'steps', 'trace')
-    return MethodOutcome(invalid=episode['trace']['invalid'], raised=len(raised), board=episode['board'].to_dict(), **{k: episode[k] for k in keys})
+    return MethodOutcome(invalid=episode['trace']['invalid'], raised=len(raised), board=episode['board'].to_dict(),
+                         **{k: episode[k] for k in keys})
 
-# %% ../../nbs/06_baselines.ipynb #ee5cd2a9
+# %% ../../nbs/06_baselines.ipynb #b91af742
 METHODS = {}   # type -> function of a task and its settings
 
 def register_method(
@@ -212,7 +217,7 @@ def method_settings(
     f, own = METHODS[type]
     return {**{k: p.default for k, p in list(inspect.signature(f).parameters.items())[1:]}, **own}
 
-# %% ../../nbs/06_baselines.ipynb #e65ddbe1
+# %% ../../nbs/06_baselines.ipynb #b6e14ea1
 class Method:
     "One way of answering, with its settings."
     def __init__(self,
@@ -222,25 +227,29 @@ class Method:
     ):
         known = method_settings(type)
         wrong = [k for k in settings if k not in known]
-        if wrong: raise ValueError(f"method {type!r} has no setting {wrong[0]!r}: it has {', '.join(known) or 'none'}")
+        if wrong:
+            raise ValueError(f"method {type!r} has no setting {wrong[0]!r}: it has {', '.join(known) or 'none'}")
         self.type, self.name, self.settings = type, name or type, {**known, **settings}
 
     def __repr__(self):
         told = ', '.join(f'{k}={v!r}' for k, v in self.settings.items() if v != method_settings(self.type)[k])
-        return f'Method({self.name!r}' + (f', {self.type}' if self.name != self.type else '') + (f', {told})' if told else ')')
+        return f'Method({self.name!r}' + (f', {self.type}' if self.name != self.type else '') + (f', {told})' if told
+                else ')')
 
+# %% ../../nbs/06_baselines.ipynb #9e35dc28
 def make_method(
     entry # a `Method`, a type, or a dict with type, optional name and settings
 ) -> Method:
     "A method from an entry of a configuration."
     if isinstance(entry, Method): return entry
     if isinstance(entry, str): return Method(entry)
-    if not isinstance(entry, dict): raise ValueError(f'a method is a name or an object with a type, not {str(entry)[:60]!r}')
+    if not isinstance(entry, dict):
+        raise ValueError(f'a method is a name or an object with a type, not {str(entry)[:60]!r}')
     entry = dict(entry)
     name = entry.pop('name', None)
     return Method(entry.pop('type', name), name, **entry)
 
-# %% ../../nbs/06_baselines.ipynb #98cdd714
+# %% ../../nbs/06_baselines.ipynb #ee8ef869
 @patch
 def run(self: Method,
     sample: dict,                     # a Sample: images and question
@@ -250,12 +259,13 @@ def run(self: Method,
     gen: Optional[dict] = None        # generation settings over the method's own
 ) -> MethodOutcome:
     "Answer one question."
-    task = Task(list(sample['images']), sample['question'], client, Ledger() if ledger is None else ledger, seed, dict(gen or {}))
+    task = Task(list(sample['images']), sample['question'], client, Ledger() if ledger is None else ledger, seed,
+                dict(gen or {}))
     if not str(task.question).strip(): raise ValueError('the question is empty')
     try: return METHODS[self.type][0](task, **self.settings)
     except BudgetExceeded as e: return task.outcome('', stopped=f'budget: {e}')
 
-# %% ../../nbs/06_baselines.ipynb #1a02b525
+# %% ../../nbs/06_baselines.ipynb #c2171aa9
 def _solo(task: Task, prompt: str, max_new_tokens: int) -> MethodOutcome:
     "One greedy reply, on smaller pages where the budget asks for it"
     task.fit([(prompt, max_new_tokens)])
@@ -267,7 +277,7 @@ def _direct(task: Task, max_new_tokens: int = 64) -> MethodOutcome: return _solo
 @register_method('cot')
 def _cot(task: Task, max_new_tokens: int = 256) -> MethodOutcome: return _solo(task, COT_PROMPT, max_new_tokens)
 
-# %% ../../nbs/06_baselines.ipynb #d6d54ac7
+# %% ../../nbs/06_baselines.ipynb #34bf1245
 def _answer(kind: str, client, images, question, gen_kwargs, **settings) -> str:
     "The answer of a method on bare pages"
     return Method(kind, **settings).run(dict(images=images, question=question), client, gen=gen_kwargs)['answer']
@@ -282,6 +292,7 @@ def direct_answer(
     "One call, no reasoning asked for."
     return _answer('direct', qwen_client, images, question, gen_kwargs, max_new_tokens=max_new_tokens)
 
+# %% ../../nbs/06_baselines.ipynb #d7ba8f62
 def single_agent_cot(
     qwen_client,                       # the model
     images: list,                      # pages
@@ -292,19 +303,20 @@ def single_agent_cot(
     "One call that reasons step by step before it answers."
     return _answer('cot', qwen_client, images, question, gen_kwargs, max_new_tokens=max_new_tokens)
 
-# %% ../../nbs/06_baselines.ipynb #7d83ce61
+# %% ../../nbs/06_baselines.ipynb #9ca34b01
 def vote(
     readings: list # dicts of `read_answer`
 ) -> dict:         # the winning reading, with the share of its votes as confidence
     "Majority over normalised answers."
     keys = [same_answer_key(r['answer']) for r in readings]
     counts = Counter(k for k in keys if k) or Counter(keys)
-    def rank(i): return (-counts[keys[i]], -max(readings[j]['confidence'] or 0 for j, k in enumerate(keys) if k == keys[i]), i)
+    def rank(i):
+        return (-counts[keys[i]], -max(readings[j]['confidence'] or 0 for j, k in enumerate(keys) if k == keys[i]), i)
     best = min(range(len(keys)), key=rank)
     page = next((r['page'] for r, k in zip(readings, keys) if k == keys[best] and r['page']), None)
     return dict(answer=readings[best]['answer'], page=page, confidence=counts[keys[best]] / len(keys))
 
-# %% ../../nbs/06_baselines.ipynb #b2f0b8fd
+# %% ../../nbs/06_baselines.ipynb #3a9cb7a6
 def seed_of(
     *parts # whatever the seed depends on
 ) -> int:  # 0 to 2**31 - 1
@@ -319,7 +331,7 @@ def whole(
     low = math.floor(value)
     return low + (seed_of(seed, 'whole') / 2 ** 31 < value - low)
 
-# %% ../../nbs/06_baselines.ipynb #8f055b84
+# %% ../../nbs/06_baselines.ipynb #30a5cc56
 @register_method('self_consistency')
 def _self_consistency(task: Task, num_samples: float = 3, max_new_tokens: int = 256) -> MethodOutcome:
     n = whole(num_samples, task.seed)
@@ -327,7 +339,8 @@ def _self_consistency(task: Task, num_samples: float = 3, max_new_tokens: int = 
     task.fit([(COT_PROMPT, max_new_tokens)])
     replies = task.ask(COT_PROMPT, n, max_new_tokens=max_new_tokens, **SAMPLE_GEN)
     out = task.outcome(**vote([read_answer(r.text) for r in replies]))
-    return {**out, 'steps': 1, 'stopped': 'answered' if len(replies) == n else f'budget: {len(replies)} of {n} samples'}
+    return {**out, 'steps': 1, 'stopped': 'answered' if len(replies) == n
+            else f'budget: {len(replies)} of {n} samples'}
 
 def self_consistency(
     qwen_client,                       # the model
@@ -338,9 +351,10 @@ def self_consistency(
     gen_kwargs: Optional[dict] = None  # generation settings
 ) -> str:                              # the majority's answer
     "Several sampled chains of thought, and a vote."
-    return _answer('self_consistency', qwen_client, images, question, gen_kwargs, num_samples=num_samples, max_new_tokens=max_new_tokens)
+    return _answer('self_consistency', qwen_client, images, question, gen_kwargs, num_samples=num_samples,
+                   max_new_tokens=max_new_tokens)
 
-# %% ../../nbs/06_baselines.ipynb #c36e0a82
+# %% ../../nbs/06_baselines.ipynb #9c6ccbbb
 _CHAT = ('Talk to the others in at most three sentences: say what you see and on which page, and whether you agree. '
          f'{_RULES}\nEnd with these lines:\n{_LINES}')
 _DUTIES = dict(scanner='You are the scanner: you show the others which page and region holds the answer.',
@@ -354,22 +368,25 @@ def _duty(agent: Agent) -> str:
 
 def _chat_prompt(agent: Agent, memory: Document) -> str:
     said = memory.text()
-    return (f'Conversation so far:\n{said}\n' if said else '') + f'You are {agent.name} in a team. {_duty(agent)}\n{_CHAT}'
+    return (f'Conversation so far:\n{said}\n' if said
+            else '') + f'You are {agent.name} in a team. {_duty(agent)}\n{_CHAT}'
 
-# %% ../../nbs/06_baselines.ipynb #b3d5d674
+# %% ../../nbs/06_baselines.ipynb #9191633b
 def _last_word(readings: dict) -> dict:
     "The majority among the latest answers; the last speaker wins a tie"
     latest = list(readings.values())[::-1]
-    return vote([{**r, 'confidence': None} for r in latest]) if latest else dict(answer='', page=None, confidence=None)
+    return vote([{**r, 'confidence': None} for r in latest]) if latest else dict(answer='', page=None,
+            confidence=None)
 
 def _turn(task: Task, agent: Agent, memory: Document, step: int, max_new_tokens: int) -> dict:
     "One message: asked for, written down, and read"
     task.client = agent.qwen_client
-    reply = task.ask(_chat_prompt(agent, memory), agent=agent.name, step=step, **{**PLAIN_GEN, 'max_new_tokens': max_new_tokens})[0]
+    reply = task.ask(_chat_prompt(agent, memory), agent=agent.name, step=step,
+                     **{**PLAIN_GEN, 'max_new_tokens': max_new_tokens})[0]
     memory.append(f'{one_line(agent.name, 40)}: {one_line(reply.text, 600)}\n', tags=[agent.name])
     return read_answer(reply.text)
 
-# %% ../../nbs/06_baselines.ipynb #4dd6d4b8
+# %% ../../nbs/06_baselines.ipynb #43083de0
 def _talk(task: Task, agents: list, max_turns: int, max_new_tokens: int) -> MethodOutcome:
     memory, readings, stopped = Document(), {}, 'max_turns'
     task.fit([(_chat_prompt(a, memory) + 'x' * 200 * len(agents), max_new_tokens) for a in agents])
@@ -386,7 +403,7 @@ def _talk(task: Task, agents: list, max_turns: int, max_new_tokens: int) -> Meth
 def _chat(task: Task, agents=tuple(ROLES), max_turns: float = 3, max_new_tokens: int = 192) -> MethodOutcome:
     return _talk(task, build_team(task.client, agents), whole(max_turns, task.seed), max_new_tokens)
 
-# %% ../../nbs/06_baselines.ipynb #6f8a9e1b
+# %% ../../nbs/06_baselines.ipynb #9ad71376
 def build_team(
     client,  # the model that all share
     agents   # names of roles, or dicts with name, duty and optional actions
@@ -396,12 +413,15 @@ def build_team(
     def one(a):
         if isinstance(a, str): return team(client, (a,))[0]
         unknown = set(a) - {'name', 'duty', 'actions'}
-        if unknown or not {'name', 'duty'} <= set(a): raise ValueError(f'an agent needs name and duty, and may name actions: {str(a)[:80]}')
+        if unknown or not {'name', 'duty'} <= set(a):
+            raise ValueError(f'an agent needs name and duty, and may name actions: {str(a)[:80]}')
         actions = tuple(a.get('actions') or Agent.actions)
-        if wrong := [k for k in actions if k not in Agent.actions]: raise ValueError(f'agent {a["name"]!r}: unknown action {wrong[0]!r}')
+        if wrong := [k for k in actions if k not in Agent.actions]:
+            raise ValueError(f'agent {a["name"]!r}: unknown action {wrong[0]!r}')
         return Agent(a['name'], role_text(a['duty'], actions), client, actions)
     return [one(a) for a in agents]
 
+# %% ../../nbs/06_baselines.ipynb #3852939a
 def multi_agent_chat_no_board(
     agents: list,                      # `Agent`s; each brings its client
     images: list,                      # pages
@@ -413,7 +433,7 @@ def multi_agent_chat_no_board(
     task = Task(list(images), question, None, gen=dict(gen_kwargs or {}))
     return _talk(task, agents, max_turns, 192)['answer']
 
-# %% ../../nbs/06_baselines.ipynb #f5a71b60
+# %% ../../nbs/06_baselines.ipynb #62c8f52b
 _NOTE = 'x' * 400   # stands for what a turn adds to the Board's text
 
 def _needs(agents: list) -> list:
@@ -427,31 +447,35 @@ def _within(task: Task, agents: list) -> list:
         if some and task.fit(_needs(some)): return some
     return agents
 
+# %% ../../nbs/06_baselines.ipynb #c434bab2
 @register_method('cosee')
-def _cosee(task: Task, agents=tuple(ROLES), max_steps: float = 2, order: str = 'sequential', stop_confidence: float = .9,
+def _cosee(task: Task, agents=tuple(ROLES), max_steps: float = 2, order: str = 'sequential',
+           stop_confidence: float = .9,
            agreement: int = 2, max_cells_per_page: int = 8, max_total_chars: int = 2000) -> MethodOutcome:
     crew = build_team(task.client, agents)
     for a in crew: a.board_kwargs = dict(max_cells_per_page=max_cells_per_page, max_total_chars=max_total_chars)
     crew = _within(task, crew)
-    controller = CoSeeController(crew, whole(max_steps, task.seed), {**task.gen, 'seed': task.seed}, order, stop_confidence, agreement)
+    controller = CoSeeController(crew, whole(max_steps, task.seed), {**task.gen, 'seed': task.seed}, order,
+                                 stop_confidence, agreement)
     return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
 
-# %% ../../nbs/06_baselines.ipynb #1f61cede
+# %% ../../nbs/06_baselines.ipynb #5cefcfb7
 register_method('cosee_base', agents=tuple(ROLES), max_steps=2)(_cosee)
 register_method('cosee_light', agents=('scanner', 'detail_reader'), max_steps=2)(_cosee)
 register_method('cosee_expanded', agents=tuple(ROLES), max_steps=3)(_cosee)
 register_method('single_board', agents=('detail_reader',), max_steps=3, agreement=1, stop_confidence=.9)(_cosee);
 
-# %% ../../nbs/06_baselines.ipynb #15e9a4d0
+# %% ../../nbs/06_baselines.ipynb #f7c0ef4f
 @register_method('cosee_tools')
 def _cosee_tools(task: Task, agents=tuple(ROLES), max_steps: float = 2, max_calls: int = 3, order: str = 'sequential',
                  stop_confidence: float = .9, agreement: int = 2) -> MethodOutcome:
     from cosee.tool_agent import with_tools
     crew = with_tools(_within(task, build_team(task.client, agents)), max_calls=max_calls)
-    controller = CoSeeController(crew, whole(max_steps, task.seed), {**task.gen, 'seed': task.seed}, order, stop_confidence, agreement)
+    controller = CoSeeController(crew, whole(max_steps, task.seed), {**task.gen, 'seed': task.seed}, order,
+                                 stop_confidence, agreement)
     return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
 
-# %% ../../nbs/06_baselines.ipynb #5804df7a
+# %% ../../nbs/06_baselines.ipynb #e7eb0858
 def _settled(readings: list, min_confidence: float) -> bool:
     "Do all samples name one answer, none unsure?"
     keys = {same_answer_key(r['answer']) for r in readings}
@@ -472,14 +496,16 @@ def _gated(task: Task, pages: int = 10, probe: int = 1, min_confidence: float = 
     out['trace'] = {**out['trace'], 'before': first['trace']['calls'], 'answer': out['trace']['answer']}
     return out
 
-# %% ../../nbs/06_baselines.ipynb #61a46102
-DIALS = dict(self_consistency='num_samples', chat='max_turns', cosee='max_steps', cosee_base='max_steps', cosee_light='max_steps',
+# %% ../../nbs/06_baselines.ipynb #a0ccc382
+DIALS = dict(self_consistency='num_samples', chat='max_turns', cosee='max_steps', cosee_base='max_steps',
+             cosee_light='max_steps',
              cosee_expanded='max_steps', cosee_tools='max_steps', single_board='max_steps')
 
 def _costs(method: Method, samples: list, client, seed: int, count: str) -> list:
     "What the method spends on each sample"
     ledgers = [Ledger(count=count) for _ in samples]
-    for i, (s, l) in enumerate(zip(samples, ledgers)): method.run(s, client, l, seed_of(seed, sample_id(s, i), method.name))
+    for i, (s, l) in enumerate(zip(samples, ledgers)):
+        method.run(s, client, l, seed_of(seed, sample_id(s, i), method.name))
     return [l.spent for l in ledgers]
 
 def sample_id(
@@ -489,7 +515,7 @@ def sample_id(
     "How a run calls a sample."
     return str(sample.get('meta', {}).get('id', index))
 
-# %% ../../nbs/06_baselines.ipynb #f39c2bb4
+# %% ../../nbs/06_baselines.ipynb #ff823ae1
 @dataclass
 class Matched:
     "A method that was tuned to spend like another."
@@ -499,9 +525,10 @@ class Matched:
 
     @property
     def off(self) -> float: return self.spent / self.target - 1   # 0.03: spends 3 % more
-    def __repr__(self): return f'{self.method!r}: {self.spent:,.0f} tokens a question, {self.off:+.1%} of {self.target:,.0f}'
+    def __repr__(self):
+        return f'{self.method!r}: {self.spent:,.0f} tokens a question, {self.off:+.1%} of {self.target:,.0f}'
 
-# %% ../../nbs/06_baselines.ipynb #dc97e091
+# %% ../../nbs/06_baselines.ipynb #86ae5411
 def _between(low: list, high: list, seeds: list, target: float) -> tuple:
     "The share of seeds that get the dearer setting, and the mean that results, closest to `target`"
     order = sorted(range(len(seeds)), key=lambda i: seed_of(seeds[i], 'whole'))
@@ -512,6 +539,7 @@ def _between(low: list, high: list, seeds: list, target: float) -> tuple:
         best = min(best, (abs(mean - target), (seed_of(seeds[i], 'whole') + 1) / 2 ** 31, mean))
     return best[1], best[2]
 
+# %% ../../nbs/06_baselines.ipynb #1a16e9e2
 def match_budget(
     method,              # a method with a dial, see `DIALS`
     of,                  # the method whose spending is the target
@@ -528,7 +556,8 @@ def match_budget(
     target = sum(_costs(of, samples, client, seed, count)) / len(samples)
     at = lambda n: Method(method.type, method.name, **{**method.settings, DIALS[method.type]: n})
     low = _costs(at(1), samples, client, seed, count)
-    if sum(low) / len(samples) > target * 1.05: raise ValueError(f'{method.name} spends {sum(low) / len(samples):,.0f} tokens at its cheapest, more than {target:,.0f}')
+    if sum(low) / len(samples) > target * 1.05:
+        raise ValueError(f'{method.name} spends {sum(low) / len(samples):,.0f} tokens at its cheapest, more than {target:,.0f}')
     for n in range(2, most + 1):
         high = _costs(at(n), samples, client, seed, count)
         if sum(high) / len(samples) >= target: break

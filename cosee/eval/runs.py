@@ -74,7 +74,7 @@ def cut_torn_tail(
         if end < size: f.truncate(end)
         return size - end
 
-# %% ../../nbs/06a_runs.ipynb #f742e8a3
+# %% ../../nbs/06a_runs.ipynb #2c5d54ff
 class RunLog:
     "The one writer of a run folder; use it in a `with` block."
     def __init__(self,
@@ -88,7 +88,8 @@ class RunLog:
     def __exit__(self, *args): self.close()
     def __enter__(self):
         try: return self._open()
-        except OSError as e: raise RunError(f'{self.folder} cannot be written ({e.strerror}); name another folder') from e
+        except OSError as e:
+            raise RunError(f'{self.folder} cannot be written ({e.strerror}); name another folder') from e
 
     def _open(self):
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +99,7 @@ class RunLog:
         self._synced = time.monotonic()
         return self
 
-# %% ../../nbs/06a_runs.ipynb #41116e7f
+# %% ../../nbs/06a_runs.ipynb #29c2a59c
 def to_line(record: dict) -> bytes:
     "A record as a line of the log."
     text = json.dumps(record, ensure_ascii=False, separators=(',', ':'), default=str, allow_nan=False)
@@ -118,6 +119,7 @@ def write(self: RunLog,
         except OSError: pass   # the next writer cuts the torn line
         raise RunError(f'{self.folder / RECORDS} cannot be written ({e.strerror}); make room and resume') from e
 
+# %% ../../nbs/06a_runs.ipynb #99ec3485
 @patch
 def sync(self: RunLog):
     "Force everything written to the disk."
@@ -135,7 +137,7 @@ def close(self: RunLog):
     except OSError: pass   # a device without fsync
     finally: self._lock.close()
 
-# %% ../../nbs/06a_runs.ipynb #e55243b3
+# %% ../../nbs/06a_runs.ipynb #b7731efd
 def write_about(
     folder,     # a run folder
     about: dict # what was run
@@ -143,11 +145,13 @@ def write_about(
     "Write `run.json` of a run folder."
     part = Path(folder) / (ABOUT + '.part')
     try:
-        part.write_bytes((json.dumps(about, ensure_ascii=False, indent=1, default=str) + '\n').encode('utf-8', 'replace'))
+        part.write_bytes((json.dumps(about, ensure_ascii=False, indent=1, default=str) + '\n').encode('utf-8',
+                'replace'))
         part.replace(Path(folder) / ABOUT)
-    except OSError as e: raise RunError(f'{folder} cannot be written ({e.strerror}); make room or name another folder') from e
+    except OSError as e:
+        raise RunError(f'{folder} cannot be written ({e.strerror}); make room or name another folder') from e
 
-# %% ../../nbs/06a_runs.ipynb #a680468e
+# %% ../../nbs/06a_runs.ipynb #246b74ce
 def _record(line: bytes) -> Optional[dict]:
     try: found = json.loads(line)
     except (ValueError, RecursionError): return None
@@ -163,7 +167,7 @@ def read_records(
             if line.endswith(b'\n') and (record := _record(line)): yield offset, record
             offset += len(line)
 
-# %% ../../nbs/06a_runs.ipynb #951165c2
+# %% ../../nbs/06a_runs.ipynb #eead563d
 class Entry(NamedTuple):
     "Where a record stands, and what a resumed run has to know about it."
     index: int   # of its sample
@@ -173,6 +177,7 @@ class Entry(NamedTuple):
     data: str    # fingerprint of its sample
     attempt: int # how often it was tried
 
+# %% ../../nbs/06a_runs.ipynb #f89ac9e1
 class Run:
     "A run folder, for reading."
     def __init__(self,
@@ -188,9 +193,10 @@ class Run:
     def path(self) -> Path: return self.folder / RECORDS
     @property
     def methods(self) -> list: return list(self.about.get('methods', []))
-    def __repr__(self): return f"Run({self.folder.name!r}, {len(self.methods)} methods, configuration {self.about.get('hash')})"
+    def __repr__(self):
+        return f"Run({self.folder.name!r}, {len(self.methods)} methods, configuration {self.about.get('hash')})"
 
-# %% ../../nbs/06a_runs.ipynb #bbddbcae
+# %% ../../nbs/06a_runs.ipynb #aaa8dee1
 @patch
 def entries(self: Run) -> dict:
     "(sample, method) -> `Entry` of the record that counts."
@@ -210,7 +216,7 @@ def __iter__(self: Run) -> Iterator[dict]:
             f.seek(offset)
             yield json.loads(f.readline())
 
-# %% ../../nbs/06a_runs.ipynb #1503f99e
+# %% ../../nbs/06a_runs.ipynb #8b29f5d2
 class Status(dict):
     "Method -> counts of a run."
     def _repr_markdown_(self):
@@ -223,6 +229,7 @@ class Status(dict):
     @property
     def done(self) -> int: return sum(s['ok'] + s['failed'] for s in self.values())
 
+# %% ../../nbs/06a_runs.ipynb #8c39cfa2
 @patch
 def status(self: Run) -> Status:
     "How many questions each method answered, what failed, and what it cost."
@@ -230,15 +237,17 @@ def status(self: Run) -> Status:
     for r in self:
         s = out.setdefault(r['method'], dict(ok=0, failed=0, tokens=0, calls=0, seconds=0.))
         s['ok' if r['status'] == 'ok' else 'failed'] += 1
-        for name, found in (('tokens', 'total_tokens'), ('calls', 'calls')): s[name] += r.get('usage', {}).get(found, 0)
+        for name, found in (('tokens', 'total_tokens'), ('calls', 'calls')):
+            s[name] += r.get('usage', {}).get(found, 0)
         s['seconds'] += r.get('times', {}).get('seconds', 0.)
     return Status(out)
 
-# %% ../../nbs/06a_runs.ipynb #f58b2782
+# %% ../../nbs/06a_runs.ipynb #10d519c7
 def context_of(record: dict) -> dict:
     "What official scorers look at besides the answers."
     meta = record.get('meta') or {}
-    return {'question': record.get('question', ''), **{k: meta[k] for k in ('answer_format', 'year_flag', 'answer_type') if meta.get(k)}}
+    return {'question': record.get('question', ''),
+            **{k: meta[k] for k in ('answer_format', 'year_flag', 'answer_type') if meta.get(k)}}
 
 def score_records(
     records: Iterable,             # records with answer and gold
@@ -248,20 +257,22 @@ def score_records(
     by = {}
     for r in records:
         if r.get('gold'): by.setdefault(r['method'], []).append(r)
-    return {m: {name: _score_all(rs, name, flavour) for name, flavour in (metrics or DEFAULT_METRICS).items()} for m, rs in by.items()}
+    return {m: {name: _score_all(rs, name, flavour) for name, flavour in (metrics or DEFAULT_METRICS).items()} for m,
+            rs in by.items()}
 
 def _score_all(records: list, metric: str, flavour: str) -> Scores:
     preds, golds = [r.get('answer') or '' for r in records], [r['gold'] for r in records]
     if flavour == 'rrc' and metric == 'anls': return score_many(preds, golds, metric, flavour)   # looks at nothing else: the fast way
     return score_many(preds, golds, metric, flavour, list(map(context_of, records)), on_error=0.)
 
-# %% ../../nbs/06a_runs.ipynb #bbcd72f4
+# %% ../../nbs/06a_runs.ipynb #2dec9354
 def slim(
     record: dict # a record
 ) -> dict:
     "A record without what only looking at it needs."
     return {k: v for k, v in record.items() if k not in ('trace', 'board', 'hypotheses')}
 
+# %% ../../nbs/06a_runs.ipynb #cc69946b
 @patch
 def scores(self: Run,
     metric: str = 'anls',          # see `cosee.eval.metrics.flavours()`
@@ -270,7 +281,8 @@ def scores(self: Run,
     "Scores by method and sample."
     flavour = flavour or (self.about.get('metrics') or DEFAULT_METRICS).get(metric, 'rrc')
     records = [slim(r) for r in self if r.get('gold')]
-    names = {m: [str(r['sample']) for r in records if r['method'] == m] for m in dict.fromkeys(r['method'] for r in records)}
+    names = {m: [str(r['sample']) for r in records if r['method'] == m]
+             for m in dict.fromkeys(r['method'] for r in records)}
     found = score_records(records, {metric: flavour})
     return {m: dict(zip(ids, found[m][metric])) for m, ids in names.items()}
 
@@ -279,18 +291,21 @@ def documents(self: Run) -> dict:
     "Sample -> document: what intervals are drawn by."
     return {str(r['sample']): str(r.get('doc', r['sample'])) for r in self}
 
-# %% ../../nbs/06a_runs.ipynb #a77fbbd7
+# %% ../../nbs/06a_runs.ipynb #02bc6882
 def flat(
     record: dict # a record
 ) -> dict:       # one level, values that fit into a cell
     "A record as a row of a table."
     out = {k: v for k, v in slim(record).items() if not isinstance(v, (dict, list))}
-    for k in ('scores', 'usage', 'team', 'times'): out.update({f'{k}_{n}' if k == 'team' else n: v for n, v in (record.get(k) or {}).items()})
+    for k in ('scores', 'usage', 'team', 'times'):
+        out.update({f'{k}_{n}' if k == 'team' else n: v for n, v in (record.get(k) or {}).items()})
     out['gold'] = ' | '.join(map(str, record.get('gold') or []))
     out['evidence_pages'] = ' '.join(dict.fromkeys(str(e['page']) for e in record.get('evidence') or []))
     out['boxes'] = json.dumps([e['bbox'] for e in record.get('evidence') or []])
-    return {**out, **{f'meta_{k}': v for k, v in (record.get('meta') or {}).items() if not isinstance(v, (dict, list))}}
+    return {**out, **{f'meta_{k}': v for k, v in (record.get('meta') or {}).items() if not isinstance(v,
+            (dict, list))}}
 
+# %% ../../nbs/06a_runs.ipynb #22924127
 @patch
 def frame(self: Run):
     "The records as a pandas DataFrame."
@@ -302,7 +317,7 @@ def _texts(frame):
     mixed = [c for c in frame if frame[c].dtype == object and len({type(v) for v in frame[c].dropna()}) > 1]
     return frame.assign(**{c: frame[c].map(lambda v: None if v is None or v != v else str(v)) for c in mixed})
 
-# %% ../../nbs/06a_runs.ipynb #8b47bfab
+# %% ../../nbs/06a_runs.ipynb #ce3da530
 def _safe(value):
     "Text that no spreadsheet takes for a formula"
     return "'" + value if isinstance(value, str) and value[:1] in ('=', '+', '-', '@', '\t', '\r') else value
@@ -319,7 +334,7 @@ def export(self: Run,
     else: raise ValueError(f'{path.name}: write .csv, .parquet or .jsonl')
     return path
 
-# %% ../../nbs/06a_runs.ipynb #07d35dbc
+# %% ../../nbs/06a_runs.ipynb #8b44b175
 @patch
 def predictions(self: Run,
     method: str # one of the run's
@@ -331,7 +346,7 @@ def predictions(self: Run,
     return [dict(id=r['sample'], answer=r.get('answer') or '', evidence_pages=pages(r),
                  **{k: r[k] for k in ('page', 'confidence') if r.get(k) is not None}) for r in rows]
 
-# %% ../../nbs/06a_runs.ipynb #0cd4bdf4
+# %% ../../nbs/06a_runs.ipynb #052c2a76
 class Transcript(list):
     "Calls of a method without a Board: dicts with agent, step, prompt, text, usage."
     def __repr__(self): return '\n'.join(f"[{c['agent']}, step {c['step']}] {one_line(c['text'], 300)}" for c in self)
@@ -348,7 +363,7 @@ def replay_record(
     if not trace: raise RunError(f"{record['sample']}, {record['method']}: the record has no trace")
     return Transcript(trace['calls']) if trace.get('kind') == 'calls' else replay(trace)
 
-# %% ../../nbs/06a_runs.ipynb #7769f119
+# %% ../../nbs/06a_runs.ipynb #3a4ed11d
 def merge_runs(
     folders: Iterable, # run folders
     out                # new or empty folder
@@ -357,16 +372,19 @@ def merge_runs(
     runs = [Run(f) for f in folders]
     if not runs: raise RunError('there is nothing to merge')
     hashes = {r.about.get('hash') for r in runs}
-    if len(hashes) > 1: raise RunError('these runs differ in their configuration: ' + ', '.join(f"{r.folder.name} {r.about.get('hash')}" for r in runs))
+    if len(hashes) > 1:
+        raise RunError('these runs differ in their configuration: ' + ', '.join(f"{r.folder.name} {r.about.get('hash')}" for r in runs))
     best = {}
     for n, r in enumerate(runs):
         for k, e in r.entries().items():
             if k not in best or (e.ok, e.attempt) > (best[k][0].ok, best[k][0].attempt): best[k] = (e, n)
-    if (Path(out) / ABOUT).exists() and Run(out).entries(): raise RunError(f'{out} holds a run already; merge into a new folder')
+    if (Path(out) / ABOUT).exists() and Run(out).entries():
+        raise RunError(f'{out} holds a run already; merge into a new folder')
     with RunLog(out) as log: _copy_all(log, runs, best)
     write_about(out, {**runs[0].about, 'shard': None})
     return Run(out)
 
+# %% ../../nbs/06a_runs.ipynb #02d72359
 def _copy_all(log: RunLog, runs: list, best: dict):
     "Write the chosen records in the order of the data set"
     files = [r.path.open('rb') if r.path.exists() else None for r in runs]
