@@ -131,13 +131,13 @@ def similar(
     long, short = sorted((stem(a), stem(b)), key=len, reverse=True)
     return 0.6 if len(short) >= 5 and long.startswith(short) else 0.0
 
-# %% ../../nbs/00g_question.ipynb #8ca384ce
+# %% ../../nbs/00g_question.ipynb #a0a77945
 _PLACES = re.compile(r'\b(?:section|chapter|table|chart|figure|graph|diagram|part|heading|paragraph|'
                      r'slide)\s+["“„«]([^"”“»]+)["”“»]', re.I)
 _LABELS = re.compile(r'\b(?:under|field|column|label|labelled|labeled|entry|item|row|line|called|for|as|'
                      r'says?)\s+["“„«]([^"”“»]+)["”“»]', re.I)
 
-# %% ../../nbs/00g_question.ipynb #ef3c9630
+# %% ../../nbs/00g_question.ipynb #cd755cd1
 _ASIDES = re.compile(r'\b(?:of|in|on|by|to|from|for|according to) (?:the|this|that)\s+(?:\w+\s+)?'
                      r'(document|report|form|invoice|contract|agreement|(?:data ?)?sheet|slides?|presentation|deck|'
                      r'timetable|schedule|bill|letter|device|product|unit|'
@@ -146,7 +146,7 @@ _ASIDES = re.compile(r'\b(?:of|in|on|by|to|from|for|according to) (?:the|this|th
 _CHARTS = re.compile(r'\b(?:chart|graph|diagram|figure|table) (?:of|on|about|for|showing) (.+?)\s*(?:\b(?:show|give|'
                      r'say|for|in)s?\b|\?|$)', re.I)
 
-# %% ../../nbs/00g_question.ipynb #839945c3
+# %% ../../nbs/00g_question.ipynb #0e03b64c
 def aside_words(
     question: str # a question
 ) -> frozenset:   # tokens that only say where to look
@@ -155,14 +155,14 @@ def aside_words(
     found += re.findall(r'\b(?:chart|graph|diagram|value)\b', question, re.I)
     return frozenset(t for f in found for t in tokens(f))
 
-# %% ../../nbs/00g_question.ipynb #2ba947ca
+# %% ../../nbs/00g_question.ipynb #6e9e1937
 def quoted_labels(
     question: str # a question
 ) -> list:        # labels that are quoted
     "Labels that a question quotes."
     return [m[1].strip() for m in _LABELS.finditer(question)]
 
-# %% ../../nbs/00g_question.ipynb #c8916386
+# %% ../../nbs/00g_question.ipynb #26bc4ee5
 KINDS = (
     ('email', r'\be-?mail\b'),
     ('url', r'\b(?:website|web ?page|url|web address|homepage|internet address)\b'),
@@ -177,7 +177,7 @@ KINDS = (
              r'day|month|year)\b|\bdate\b(?! of the)|\bdeadline\b|, when\b'),
 )
 
-# %% ../../nbs/00g_question.ipynb #5a9f1d97
+# %% ../../nbs/00g_question.ipynb #39444881
 KINDS += (
     ('percent', r'\bpercent|%|\b(?:what|which) (?:\w+ )?(?:share|proportion|fraction|rate of (?:interest|vat|tax)|'
                 r'tax rate|vat rate|interest rate|growth rate)\b|\bby how (?:much|many per)\b|'
@@ -192,7 +192,7 @@ KINDS += (
               r'total|sum|balance|deposit|charge|charges|wage|turnover|profit|premium)\b'),
 )
 
-# %% ../../nbs/00g_question.ipynb #5c54893d
+# %% ../../nbs/00g_question.ipynb #022a6595
 KINDS += (
     ('person', r'\bwho(?:m|se)?\b|\b(?:what|which) (?:person|employee|manager|doctor|physician|speaker|author|'
                r'teacher|colleague)\b|\bname of the (?:person|contact|author|manager|speaker|applicant|patient|'
@@ -204,7 +204,7 @@ KINDS += (
 )
 _KINDS = [(k, re.compile(p, re.I)) for k, p in KINDS]
 
-# %% ../../nbs/00g_question.ipynb #daeb9ecf
+# %% ../../nbs/00g_question.ipynb #4807eaab
 def expected_kind(
     question: str # a question
 ) -> str:         # kind of value that is wanted; 'any' if the question does not say
@@ -212,7 +212,7 @@ def expected_kind(
     q = question.strip()
     return next((k for k, p in _KINDS if p.search(q)), 'any')
 
-# %% ../../nbs/00g_question.ipynb #dda23bf4
+# %% ../../nbs/00g_question.ipynb #d34eee69
 _FOCUS = re.compile(r'\b(?:which|what)\s+((?:[\w-]+\s+){0,3}?[\w-]+?)\s+(?:is|are|was|were|has|have|had|does|do|did|'
                     r'can|will|must|may|should|shows?|costs?|contains?|reach\w*|with|of|in|on|at|comes?|starts?|'
                     r'ends?|leaves?|arrives?|'
@@ -220,7 +220,7 @@ _FOCUS = re.compile(r'\b(?:which|what)\s+((?:[\w-]+\s+){0,3}?[\w-]+?)\s+(?:is|ar
                     r'appl(?:y|ies)|governs?|handles?|signed|issued|wrote|ran?|runs|goes|lies|sits|stands|weighs|'
                     r'needs|looks?|carries|bought|received|recorded|generated|spent|employs|the)\b', re.I)
 
-# %% ../../nbs/00g_question.ipynb #061cf3d5
+# %% ../../nbs/00g_question.ipynb #50d41fc7
 def focus_words(
     question: str # a question
 ) -> tuple:       # tokens of the noun that is asked for; empty if there is none
@@ -228,7 +228,7 @@ def focus_words(
     m = _FOCUS.search(question)
     return tuple(w for w in tokens(m[1]) if w not in STOP) if m else ()
 
-# %% ../../nbs/00g_question.ipynb #21fa8d72
+# %% ../../nbs/00g_question.ipynb #a0a48b4c
 _ASKING = re.compile(r'\b(where|who|when|how much|how many|how often)\b', re.I)
 
 def asking_notions(
@@ -238,14 +238,14 @@ def asking_notions(
     m = _ASKING.search(question)
     return frozenset(lexicon().get(tuple(stem(t) for t in tokens(m[1])), ())) if m else frozenset()
 
-# %% ../../nbs/00g_question.ipynb #7f6c4e90
+# %% ../../nbs/00g_question.ipynb #5425b109
 _MOST = re.compile(r'\b(?:highest|largest|biggest|greatest|most(?! recent)|maximum number|longest|heaviest|strongest|'
                    r'latest|fastest|top|best|oldest|widest|tallest|most expensive|dearest|busiest|leading|hottest)\b',
                    re.I)
 _LEAST = re.compile(r'\b(?:lowest|smallest|least|fewest|minimum number|shortest|lightest|weakest|earliest|slowest|'
                     r'cheapest|worst|youngest|narrowest|coldest|quietest)\b', re.I)
 
-# %% ../../nbs/00g_question.ipynb #dd3ad4b5
+# %% ../../nbs/00g_question.ipynb #d38bb29e
 def superlative(
     question: str # a question
 ) -> int:         # 1: largest, -1: smallest, 0: neither
