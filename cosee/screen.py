@@ -319,13 +319,13 @@ def unit_distance(a: tuple, b: tuple) -> float:
     "Straight distance of two points, in the units of their coordinates."
     return math.dist(_pair(a), _pair(b))
 
-# %% ../nbs/10_screen.ipynb #6daf2d5d
+# %% ../nbs/10_screen.ipynb #40f26efd
 _NAMES = {'screen_config': 'ScreenConfig read_screen_config screen_config SYSTEM_PROMPTS',
           'scenes': 'Scene mark_screen', 'screen_tasks': 'SCREEN_TASKS ScreenTask Shot screen_task make_shot',
           'screen_data': 'make_screens write_screens training_record split_numbers',
           'screen_check': 'validate_dataset check_record check_case',
           'screen_agent': 'load_screens ScreenAgent run_screens read_step score_step score_screens ScreenScores step_picture '
-                          'write_board_records'}
+                          'write_board_records', 'screen_reader': 'ScreenReader'}
 _CHAPTERS = {name: f'cosee.{module}' for module, names in _NAMES.items() for name in names.split()}
 
 def __getattr__(name: str):

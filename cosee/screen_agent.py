@@ -6,7 +6,7 @@
 __all__ = ['SCREEN_SPLITS', 'SCREEN_GEN', 'step_text', 'load_screens', 'read_step', 'ScreenAgent', 'run_screens', 'score_step',
            'ScreenScores', 'score_screens', 'step_picture', 'board_call', 'write_board_records']
 
-# %% ../nbs/10f_screen_agent.ipynb #98bc84f0
+# %% ../nbs/10f_screen_agent.ipynb #e7d20e9f
 import json
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from .datasets.core import DataError, Images, Sample, Split
 from .eval.baselines import MethodOutcome, Task, register_method
 from .eval.metrics import score
 from .eval.statistics import Estimate, bootstrap
-from .screen import (RU_MAX, ToolCall, _coordinate_faults, format_tool_call, read_tool_calls, to_pixels, to_units,
+from .screen import (RU_MAX, ToolCall, _coordinate_faults, _number, format_tool_call, read_tool_calls, to_pixels, to_units,
                           tolerance_pair, tool_call_schema, unit_distance, validate_tool_call, within_tolerance)
 from .screen_check import _cases, _full_check, _lines, _reply_calls, check_case, check_record
 from .screen_config import SYSTEM_PROMPTS, screen_config
@@ -167,7 +167,7 @@ def score_step(
     return dict(valid=float(valid), action=float(same), place=place, content=content, score=total,
                 distance=unit_distance(predicted.coordinate, expected.coordinate) if both else None)
 
-# %% ../nbs/10f_screen_agent.ipynb #e6d2558d
+# %% ../nbs/10f_screen_agent.ipynb #b677b7a3
 class ScreenScores(list):
     "Scored steps: dicts with id, task, action_type, expected, predicted and what `score_step` says."
     def __repr__(self): return f"ScreenScores({len(self)} steps: {self.estimate()})"
@@ -181,6 +181,15 @@ def _as_call(p) -> Union[ToolCall, dict, None]:
     if isinstance(p, str): return read_step(p)['call']
     return p.get('call') if isinstance(p, dict) and 'name' not in p else p
 
+def _hit(meta: dict, row: dict, predicted) -> Optional[float]:
+    "Does a click that counts as the right action land on the target? None where the target's box is not known"
+    box, size, call = meta.get('target_box'), meta.get('screen_size'), predicted.to_dict() if isinstance(predicted, ToolCall) else predicted
+    if row['place'] is None or not box or not size: return None
+    if not row['action'] or row['distance'] is None: return 0.
+    try: x0, y0, x1, y1, (x, y) = *box, to_pixels(call['arguments']['coordinate'], size)
+    except (TypeError, ValueError): return None
+    return float(x0 <= x <= x1 and y0 <= y <= y1) if all(map(_number, (x0, y0, x1, y1))) else None
+
 def score_screens(
     samples: Iterable, # of `load_screens`
     predictions: dict, # id -> step, wire format, reply, or row of `run_screens`
@@ -193,11 +202,11 @@ def score_screens(
         row = score_step(found, meta['expected_action'], meta.get('tolerance', tolerance))
         shown = found.to_dict() if isinstance(found, ToolCall) else found
         rows.append(dict(id=meta['id'], task=meta['task_type'], action_type=meta['expected_action']['arguments']['action'],
-                         expected=meta['expected_action'], predicted=shown, **row))
+                         expected=meta['expected_action'], predicted=shown, **row, hit=_hit(meta, row, found)))
     if not rows: raise ValueError('there are no samples to score')
     return rows
 
-# %% ../nbs/10f_screen_agent.ipynb #40077ae1
+# %% ../nbs/10f_screen_agent.ipynb #896ce5fe
 def _mean(rows: list, key: str) -> Optional[float]:
     found = [r[key] for r in rows if r[key] is not None]
     return sum(found) / len(found) if found else None
@@ -213,16 +222,16 @@ def groups(self: ScreenScores) -> dict:
 @patch
 def to_dict(self: ScreenScores) -> dict:
     "JSON-ready: a summary of each group, and all rows."
-    keys = ('valid', 'action', 'place', 'content', 'score', 'distance')
+    keys = ('valid', 'action', 'place', 'hit', 'content', 'score', 'distance')
     told = lambda rows, e: dict(n=len(rows), low=e.low, high=e.high, **{k: _mean(rows, k) for k in keys})
     return dict(groups={g: told(rows, self.estimate(rows)) for g, rows in self.groups().items()}, rows=list(self))
 
 @patch
 def _repr_markdown_(self: ScreenScores):
     part = lambda v: '' if v is None else f'{100 * v:.0f}'
-    lines = ['| | steps | score | interval | valid | action | place | content |', '|---|---:|---:|---:|---:|---:|---:|---:|']
+    lines = ['| | steps | score | interval | valid | action | place | hit | content |', '|---|' + '---:|' * 8]
     for name, g in self.to_dict()['groups'].items():
-        cells = [name.replace('|', ' '), str(g['n']), part(g['score']), f"{part(g['low'])} to {part(g['high'])}", *(part(g[k]) for k in ('valid', 'action', 'place', 'content'))]
+        cells = [name.replace('|', ' '), str(g['n']), part(g['score']), f"{part(g['low'])} to {part(g['high'])}", *(part(g[k]) for k in ('valid', 'action', 'place', 'hit', 'content'))]
         lines.append('| ' + ' | '.join(cells) + ' |')
     return '\n'.join(lines)
 

@@ -31,7 +31,7 @@ def _part(p, split: str):
     p.add_argument('--split', default=split, help="'test', 'train', 'val', 'held_out' or 'data' (default: %(default)s)")
     p.add_argument('--limit', type=_positive, metavar='N', help='at most so many samples')
 
-# %% ../nbs/10g_screen_cli.ipynb #6aca42a0
+# %% ../nbs/10g_screen_cli.ipynb #a80283ad
 def _make_args(p):
     p.add_argument('config', type=Path, metavar='FILE', help='a dataset.yaml')
     p.add_argument('--out', type=Path, default=Path(), metavar='DIR', help='where the data set\'s folder is made (default: here)')
@@ -57,6 +57,7 @@ def _score_args(p):
     _model_args(p)
     _care_args(p)
     p.set_defaults(client=None)
+    p.epilog = 'One client more: --client screen-ocr reads the print and follows the verb of the instruction; it needs no GPU and no weights.'
 
 # %% ../nbs/10g_screen_cli.ipynb #ee343294
 def _make(args) -> int:
@@ -119,11 +120,17 @@ def _show(args) -> int:
     else: print('\n'.join(f"{t['id']}  {t['task']}\n    {one_line(t['prompt'], 200)}\n    {one_line(json.dumps(t['expected'], ensure_ascii=False), 200)}" for t in told))
     return 0
 
-# %% ../nbs/10g_screen_cli.ipynb #0d43978d
+# %% ../nbs/10g_screen_cli.ipynb #c91bde4b
+def _screen_client(args):
+    "The client that is asked: `screen-ocr`, or one of the command line's"
+    if args.client != 'screen-ocr': return _client(args)
+    from cosee.screen_reader import ScreenReader
+    return ScreenReader()
+
 def _asked(args, samples: list) -> dict:
     "Predictions of a client"
     from cosee.screen_agent import run_screens
-    rows = run_screens(_client(args), samples, False if args.quiet else None)
+    rows = run_screens(_screen_client(args), samples, False if args.quiet else None)
     if args.save:
         lines = [json.dumps(dict(id=i, reply=r['text'], error=r['error']), ensure_ascii=False) for i, r in rows.items()]
         args.save.write_text('\n'.join(lines) + '\n', encoding='utf-8', errors='replace')
@@ -159,11 +166,12 @@ def screen_command(
     except (ValueError, ImportError) as e: raise Stop(str(e), BAD_INPUT) from e
     except OSError as e: raise Stop(f'{e.filename}: {e.strerror}' if e.filename else str(e), BAD_INPUT) from e
 
-# %% ../nbs/10g_screen_cli.ipynb #0783b2f5
+# %% ../nbs/10g_screen_cli.ipynb #55075320
 _SCREEN_EXAMPLES = '''examples:
   cosee screen make dataset.yaml --out data --workers 2
   cosee screen check data/office-20260101_120000
   cosee screen show data/office-20260101_120000 --limit 5 --pictures look
+  cosee screen score data/office-20260101_120000 --client screen-ocr
   cosee screen score data/office-20260101_120000 --client qwen --model-path ~/models/Qwen3-VL-4B-Instruct --save said.jsonl
   cosee screen score data/office-20260101_120000 --predictions said.jsonl
 

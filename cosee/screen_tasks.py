@@ -43,7 +43,7 @@ def screen_task(
         return f
     return add
 
-# %% ../nbs/10c_screen_tasks.ipynb #231a0b95
+# %% ../nbs/10c_screen_tasks.ipynb #7a1412b2
 def make_shot(
     task: str,                   # name of a task
     rng,                         # `random.Random`, or what to seed one with
@@ -56,7 +56,8 @@ def make_shot(
     pointing = 'coordinate' in TOOL_ACTIONS.get(shot.call.action, ())
     if pointing: shot.call = replace(shot.call, coordinate=to_units(middle(shot.box), shot.scene.size))
     if faults := validate_tool_call(shot.call): raise ValueError(f"task {task!r} makes a step that is not valid: {'; '.join(faults)}")
-    shot.meta = dict(task_type=task, kind=kind, real_coords=list(middle(shot.box)), target_box=list(shot.box), **shot.meta)
+    place = dict(real_coords=list(middle(shot.box)), target_box=list(shot.box), screen_size=list(shot.scene.size))
+    shot.meta = dict(task_type=task, kind=kind, **place, **shot.meta)
     return shot
 
 # %% ../nbs/10c_screen_tasks.ipynb #64cf98c5

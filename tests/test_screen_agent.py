@@ -121,6 +121,17 @@ def test_predictions_in_any_form_and_tables(folder):
     assert score_screens(load_screens(folder, "train"), {}, tolerance=5).estimate().mean == 0
 
 
+@pytest.mark.parametrize("box, size, at, hit", [
+    ([400, 200, 600, 400], [1000, 1000], (590, 390), 1), ([400, 200, 600, 400], [1000, 1000], (601, 390), 0), (None, [1000, 1000], (500, 300), None),
+    ("abcd", [1000, 1000], (500, 300), None), ([1, 2], [5, 5], (500, 300), None), ([0, 0, 1, 1], "x", (500, 300), None), ([1, 1, 2, 2], [0, 0], (500, 300), None)])
+def test_hits_go_by_the_box_of_the_target(box, size, at, hit):
+    meta = dict(id="a", task_type="t", expected_action=CLICK.to_dict(), target_box=box, screen_size=size)
+    score = lambda call: score_screens([dict(meta=meta)], {"a": call})[0]
+    assert score(ToolCall.left_click(at))["hit"] == hit
+    if box == [400, 200, 600, 400]:
+        assert score(ToolCall.right_click((500, 300)))["hit"] == score(None)["hit"] == score(ToolCall.answer("x"))["hit"] == 0
+
+
 def test_pictures_of_any_prediction(folder):
     for s in load_screens(folder):
         size = s["images"][0].size
