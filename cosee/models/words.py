@@ -27,7 +27,7 @@ def clean_print(
     text = ''.join(c if unicodedata.category(c)[0] != 'C' else ' ' for c in text)
     return ' '.join(text.split())
 
-# %% ../../nbs/00e_words.ipynb #0b993de6
+# %% ../../nbs/00e_words.ipynb #0d0d3ea9
 def word_edges(
     text: str,   # a line of print
     pieces: list # (text, left, right) of the parts that the model placed, in order
@@ -41,6 +41,7 @@ def word_edges(
         edges.append((chars[at][0], chars[at + len(w) - 1][1])); at += len(w)
     return edges
 
+# %% ../../nbs/00e_words.ipynb #75f5dc5c
 def spread_words(
     text: str,    # a line of print
     left: float,  # its left edge
@@ -53,7 +54,7 @@ def spread_words(
         edges.append((left + start * step, left + at * step))
     return edges
 
-# %% ../../nbs/00e_words.ipynb #dca3cdc6
+# %% ../../nbs/00e_words.ipynb #36b1fec7
 def make_line(
     text: str,          # print of the line
     quad: list,         # four corners (x, y) in pixels, clockwise from top left
@@ -72,7 +73,7 @@ def make_line(
     return dict(text=text, bbox=[unit(min(xs), w), unit(top, h), unit(max(xs), w), unit(bottom, h)],
                 score=round(float(score), 3), words=[[unit(a, w), unit(b, w)] for a, b in edges])
 
-# %% ../../nbs/00e_words.ipynb #fe299355
+# %% ../../nbs/00e_words.ipynb #ff383f17
 def page_skew(
     quads: list, # corners of every line, in pixels
     size: tuple  # (width, height) of the page in pixels
@@ -84,7 +85,7 @@ def page_skew(
     slope = statistics.median(slopes) if len(slopes) >= 3 else 0.0
     return round(slope * w / h, 4) if 0.003 < abs(slope) < 0.1 else 0.0
 
-# %% ../../nbs/00e_words.ipynb #e227b82a
+# %% ../../nbs/00e_words.ipynb #00385519
 def page_key(
     image,         # a PIL image
     *settings      # whatever else decides how the page is read
@@ -94,19 +95,26 @@ def page_key(
     h.update(image.tobytes())
     return h.hexdigest()[:40]
 
-# %% ../../nbs/00e_words.ipynb #cf4b45f6
+# %% ../../nbs/00e_words.ipynb #8b6b98c3
+_is_number = lambda v: isinstance(v, (int, float)) and not isinstance(v, bool)
+
+def _valid_line(line: dict) -> bool:
+    "Has `line` the fields of a line, with as many edges as words?"
+    return (isinstance(line['text'], str) and _is_number(line['score'])
+            and len(line['bbox']) == 4 and all(map(_is_number, line['bbox']))
+            and len(line['words']) == len(line['text'].split())
+            and all(_is_number(a) and _is_number(b) for a, b in line['words']))
+
 def valid_page(
     page # anything that came out of a JSON file
 ) -> bool:
     "Is `page` a page of print, as this notebook defines it?"
-    num = lambda v: isinstance(v, (int, float)) and not isinstance(v, bool)
     try:
-        return (all(isinstance(v, int) and v > 0 for v in page['size']) and len(page['size']) == 2 and num(page['skew'])
-                and all(isinstance(l['text'], str) and num(l['score']) and len(l['bbox']) == 4 and all(map(num, l['bbox']))
-                        and len(l['words']) == len(l['text'].split()) and all(num(a) and num(b) for a, b in l['words'])
-                        for l in page['lines']))
+        return (all(isinstance(v, int) and v > 0 for v in page['size']) and len(page['size']) == 2
+                and _is_number(page['skew']) and all(map(_valid_line, page['lines'])))
     except (KeyError, TypeError, ValueError): return False
 
+# %% ../../nbs/00e_words.ipynb #b5c5bc0a
 class PageCache:
     "Pages of print by key: the latest `keep` in memory, and in `folder` where one is given."
     def __init__(self,
@@ -119,7 +127,7 @@ class PageCache:
     def __len__(self): return len(self._pages)
     def _path(self, key: str) -> Path: return self.folder / f'{key}.json'
 
-# %% ../../nbs/00e_words.ipynb #fc93d1b7
+# %% ../../nbs/00e_words.ipynb #85321fbf
 @patch
 def get(self: PageCache, key: str) -> Optional[dict]:
     "The page kept under `key`, or None."
@@ -132,6 +140,7 @@ def get(self: PageCache, key: str) -> Optional[dict]:
     except (OSError, ValueError, RecursionError): return None
     return self._hold(key, page) if valid_page(page) else None
 
+# %% ../../nbs/00e_words.ipynb #bb635181
 @patch
 def _hold(self: PageCache, key: str, page: dict) -> dict:
     with self._lock:
@@ -139,6 +148,7 @@ def _hold(self: PageCache, key: str, page: dict) -> dict:
         while len(self._pages) > self.keep: self._pages.popitem(last=False)
     return page
 
+# %% ../../nbs/00e_words.ipynb #1b23fd02
 @patch
 def put(self: PageCache, key: str, page: dict) -> dict:
     "Keep `page`; a folder that cannot be written is no error, only a slower next time."
@@ -152,7 +162,7 @@ def put(self: PageCache, key: str, page: dict) -> dict:
             with suppress(OSError): part.unlink()
     return self._hold(key, page)
 
-# %% ../../nbs/00e_words.ipynb #7ea8a726
+# %% ../../nbs/00e_words.ipynb #dc35465c
 def blank_solids(
     rgb,             # page as an array (height, width, 3) of bytes
     differs: int = 24 # how far a colour must be from the paper's, 0-255
@@ -172,7 +182,7 @@ def blank_solids(
             out[max(0, y - 2):y + bh + 2, max(0, x - 2):x + bw + 2] = paper
     return out
 
-# %% ../../nbs/00e_words.ipynb #146fff78
+# %% ../../nbs/00e_words.ipynb #539a0cb3
 def make_engine(
     threads: int = 1,      # threads for one page
     max_side: int = 1600   # pages are scaled down to this longest side, in pixels
@@ -185,6 +195,11 @@ def make_engine(
                             'EngineConfig.onnxruntime.intra_op_num_threads': threads,
                             'EngineConfig.onnxruntime.inter_op_num_threads': 1})
 
+# %% ../../nbs/00e_words.ipynb #21558628
+def _pieces(words: list) -> list:
+    "(text, left, right) of the pieces that the engine placed on a line"
+    return [(t, min(p[0] for p in b), max(p[0] for p in b)) for t, _, b in words if b is not None]
+
 def ocr_page(
     engine, # an OCR engine, see `make_engine`
     image   # a PIL image
@@ -196,12 +211,11 @@ def ocr_page(
     found = engine(blank_solids(np.asarray(image.convert('RGB')))[:, :, ::-1], return_word_box=True)
     if found.txts is None: return dict(size=list(size), skew=0.0, lines=[])
     quads = [[tuple(map(float, p)) for p in q] for q in found.boxes]
-    pieces = [[(t, min(p[0] for p in b), max(p[0] for p in b)) for t, _, b in ws if b is not None]
-              for ws in found.word_results] if len(found.word_results) == len(quads) else [()] * len(quads)
+    pieces = [_pieces(ws) for ws in found.word_results] if len(found.word_results) == len(quads) else [()] * len(quads)
     lines = [make_line(t, q, s, size, ps) for t, q, s, ps in zip(found.txts, quads, found.scores, pieces)]
     return dict(size=list(size), skew=page_skew(quads, size), lines=[l for l in lines if l['text']])
 
-# %% ../../nbs/00e_words.ipynb #e434a361
+# %% ../../nbs/00e_words.ipynb #11653904
 class WordReader:
     "Reads pages by OCR, each distinct page once."
     def __init__(self,
@@ -217,26 +231,12 @@ class WordReader:
 
     def __repr__(self): return f'WordReader(threads={self.threads}, workers={self.workers}, max_side={self.max_side})'
 
-# %% ../../nbs/00e_words.ipynb #8780dea3
+# %% ../../nbs/00e_words.ipynb #29300a5c
 @patch
 def _engine(self: WordReader):
     "The engine of this thread"
     if not hasattr(self._engines, 'engine'): self._engines.engine = make_engine(self.threads, self.max_side)
     return self._engines.engine
-
-@patch
-def read(self: WordReader,
-    images: list # PIL images or paths
-) -> list:       # pages of print, in order
-    "Read pages; those seen before cost nothing."
-    images = [_opened(im) for im in images]
-    keys = [page_key(im, 'rapidocr-3.10/3', self.max_side) for im in images]
-    pages = {k: self.pages.get(k) for k in keys}
-    todo = [(k, im) for k, im in dict(zip(keys, images)).items() if pages[k] is None]
-    job = lambda t: (t[0], self.pages.put(t[0], ocr_page(self._engine(), t[1])))
-    if len(todo) == 1: pages.update([job(todo[0])])
-    elif todo: pages.update(self._pool().map(job, todo))
-    return [pages[k] for k in keys]
 
 @patch
 def _pool(self: WordReader):
@@ -250,3 +250,18 @@ def _opened(image):
     if hasattr(image, 'tobytes'): return image
     from PIL import Image, ImageOps
     with Image.open(image) as im: return ImageOps.exif_transpose(im).convert('RGB')
+
+# %% ../../nbs/00e_words.ipynb #be65d824
+@patch
+def read(self: WordReader,
+    images: list # PIL images or paths
+) -> list:       # pages of print, in order
+    "Read pages; those seen before cost nothing."
+    images = [_opened(im) for im in images]
+    keys = [page_key(im, 'rapidocr-3.10/3', self.max_side) for im in images]
+    pages = {k: self.pages.get(k) for k in keys}
+    todo = [(k, im) for k, im in dict(zip(keys, images)).items() if pages[k] is None]
+    job = lambda t: (t[0], self.pages.put(t[0], ocr_page(self._engine(), t[1])))
+    if len(todo) == 1: pages.update([job(todo[0])])
+    elif todo: pages.update(self._pool().map(job, todo))
+    return [pages[k] for k in keys]
