@@ -164,6 +164,16 @@ def test_batches_of_schemas_and_free_text(client):
     for i in (0, 2): assert set(json.loads(replies[i].text)) >= {'action', 'content', 'view'}
     assert json.loads(replies[3].text) in ('yes', 'no')
 
+def test_a_schema_without_choice_needs_no_model(path):
+    client, messages = QwenVLClient(path), build_messages(document(random.Random(6)), 'What is the total?')
+    alone = client.chat(messages, schema={'const': 'yes'})
+    assert alone.text == '"yes"' and alone.finish == 'stop' and client.passes == 0
+    batch = client.chat_batch([messages] * 4, schema=[{'const': 'yes'}, SCHEMA, SCHEMA, {'const': 'no'}], seed=1, max_new_tokens=90)
+    assert [batch[0].text, batch[3].text] == ['"yes"', '"no"'] and json.loads(batch[1].text) != json.loads(batch[2].text)
+    assert all(r.usage.cached_tokens <= r.usage.prompt_tokens for r in batch)
+    again = client.chat(messages, temperature=0, max_new_tokens=4)
+    assert again.text == QwenVLClient(path, reuse=False).chat(messages, temperature=0, max_new_tokens=4).text
+
 @given(st.integers(1, 6000), st.integers(1, 6000), st.integers(4, 3000), st.integers(0, 3000))
 @settings(max_examples=300, deadline=None)
 def test_sizes_are_those_of_qwen_vl_utils(w, h, low, more):
@@ -206,7 +216,7 @@ def test_half_precision(path, dtype):
 
 @pytest.mark.parametrize('name,value', [('temperature', -1), ('temperature', float('nan')), ('temperature', '1'), ('top_p', 0),
     ('top_p', 1.1), ('top_k', -1), ('top_k', 2.5), ('max_new_tokens', 0), ('max_new_tokens', True), ('repetition_penalty', 0),
-    ('presence_penalty', None), ('seed', -1), ('stop', ('',)), ('stop', (3,))])
+    ('presence_penalty', None), ('seed', -1), ('seed', 2**64), ('stop', ('',)), ('stop', (3,))])
 def test_sampling_refuses(name, value):
     with pytest.raises(ValueError, match=name): Sampling(**{name: value})
 

@@ -32,7 +32,7 @@ class Sampling:
         object.__setattr__(self, 'stop', (stop,) if isinstance(stop, str) else tuple(stop))
         _check(self)
 
-# %% ../../nbs/00a3_decode.ipynb #49514e36
+# %% ../../nbs/00a3_decode.ipynb #5d5e46b1
 def _number(x): return isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)
 def _whole(x): return isinstance(x, int) and not isinstance(x, bool)
 
@@ -43,7 +43,7 @@ _LIMITS = (
     ('top_k', lambda v: _whole(v) and v >= 0, 'a whole number from 0 (off)'),
     ('repetition_penalty', lambda v: _number(v) and v > 0, 'above 0; 1 is off'),
     ('presence_penalty', _number, 'a number; 0 is off'),
-    ('seed', lambda v: v is None or _whole(v) and v >= 0, 'a whole number from 0, or None'),
+    ('seed', lambda v: v is None or _whole(v) and 0 <= v < 2**63, 'a whole number from 0, or None'),
     ('stop', lambda v: all(isinstance(s, str) and s for s in v), 'a string or a list of strings that are not empty'))
 
 def _check(s: Sampling):
@@ -163,7 +163,7 @@ def step(self: Row,
     choose = lambda scores: pick(scores, self.ids, self.steps, self.source)
     self.take([choose(logits)] if self.state is None else self.state.step(logits, choose, self.fast_forward))
 
-# %% ../../nbs/00a3_decode.ipynb #29514cda
+# %% ../../nbs/00a3_decode.ipynb #1867a303
 def _advance(model, cache, rows: list):
     "One forward pass over what each row has pending; returns its logits"
     from cosee.models.prefix import forward
@@ -174,25 +174,26 @@ def _advance(model, cache, rows: list):
 def _part(model, cache, rows: list) -> int:
     "Compute the head that all rows share and give each its copy; returns how many tokens that were"
     from cosee.models.prefix import forward, shared_length
-    first, shortest = rows[0], min(len(r.pending) for r in rows)
-    head = min(shortest - 1, *(shared_length(first.pending, r.pending) for r in rows)) if len(rows) > 1 else 0
+    first, most = rows[0], min(min(len(r.prompt) - r.start - r.at, len(r.pending) - 1) for r in rows)
+    head = min(most, *(shared_length(first.pending, r.pending) for r in rows)) if len(rows) > 1 else 0
     if head: forward(model, cache, [first.pending[:head]], [first.at])
     if len(rows) > 1: cache.batch_select_indices([0] * len(rows))
     for r in rows: r.at, r.pending, r.cached = r.at + head, r.pending[head:], r.cached + head * (r is not first)
     return head
 
-# %% ../../nbs/00a3_decode.ipynb #fb5827b3
+# %% ../../nbs/00a3_decode.ipynb #7a870650
 def write(
     model,      # Qwen3-VL with `prefix_attention`
     cache,      # `PrefixCache` of one row
     rows: list, # `Row`s that continue it
-    prefilled: Callable = None # called with the cache when all prompts are in it
+    prefilled: Callable = None # called with the cache and its rows when all prompts are in it
 ) -> int:       # forward passes
-    "Decode all rows to their ends."
-    passes, live = int(_part(model, cache, rows) > 0), list(rows)
+    "Decode all rows to their ends; a row whose schema left no choice is at its end already."
+    live = [r for r in rows if not r.finish]
+    passes = int(bool(live) and _part(model, cache, live) > 0)
     while live:
         for row, logits in zip(live, _advance(model, cache, live)): row.step(logits)
-        if prefilled: prefilled(cache)
+        if prefilled: prefilled(cache, live)
         passes, prefilled, going = passes + 1, None, [i for i, r in enumerate(live) if not r.finish]
         if len(going) < len(live): cache.batch_select_indices(going)
         live = [live[i] for i in going]

@@ -458,7 +458,7 @@ def _grammar(self: QwenVLClient, schema, s: Sampling):
     from cosee.models.grammar import JsonGrammar
     return JsonGrammar(schema, self.tokenizer).start(s.max_new_tokens)
 
-# %% ../../nbs/00a_qwen.ipynb #4e6f5c91
+# %% ../../nbs/00a_qwen.ipynb #48a727de
 @patch
 def _write(self: QwenVLClient, calls: list, key: str) -> list:
     "Replies to `calls`, which all begin with the prefix `key`"
@@ -469,9 +469,9 @@ def _write(self: QwenVLClient, calls: list, key: str) -> list:
         n, tail = best_tail(prefix, behind)
         rows = [Row(c.prompt.ids, prefix.length, c.s, self.ends, c.state, self.fast_forward, n, self.tokenizer.decode,
                     cached=n + prefix.length * (found or i > 0)) for i, c in enumerate(calls)]
-        def keep(cache):
-            new = [(tuple(ids), take_tail(cache, i, len(ids))) for i, ids in enumerate(behind[:2])]
-            prefix.tails = (new + [t for t in prefix.tails if t[0] not in map(tuple, behind)])[:4]
+        def keep(cache, live):
+            new = {tuple(r.prompt[r.start:]): take_tail(cache, i, len(r.prompt) - r.start) for i, r in enumerate(live[:2])}
+            prefix.tails = [*new.items(), *(t for t in prefix.tails if t[0] not in new)][:4]
         self.passes += write(self.model, PrefixCache(prefix, tail), rows, keep if self.reuse else None)
         if self.reuse: self.prefixes.put(key, prefix)
     return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish) for c, r in zip(calls, rows)]
