@@ -161,9 +161,9 @@ PATTERNS |= {
                 r'(?:years?|yrs?|months?|weeks?|days?|hours?|hrs?|minutes?|mins?|seconds?|secs?)\b',
 }
 
-# %% ../../nbs/00f_layout.ipynb #b4925dfe
+# %% ../../nbs/00f_layout.ipynb #50676d94
 _UNITS = (r'(?:°\s?[CFK]|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|bit|bps|byte|L|l|Ω|F|H|lm|cd|dB|dBm|'
-          r'VA|Ah|eq|rpm|ppm)'
+          r'VA|Ah|eq|rpm|ppm)|dB\s?\([A-Z]\)'
           r'|in|ft|lb|lbs|oz|hp|kWp?|dBA?|inch(?:es)?|mph|km/h|m/s|m²|m³|m2|m3|cm²|cm3|mm²|mm2|ha|kg/h|l/h|l/min|'
           r'm3/h|m³/h|L/min|Nm|t|tons?|tonnes?|pcs?|'
           r'pixels?|px|GHz|MHz|kHz|bits?|bytes?|GB|MB|KB|TB|people|persons|users|units|hours|litres?|liters?|'
@@ -228,7 +228,13 @@ def labels_below(
 
 def _code_like(span: dict) -> bool: return value_kind(span['text']) == 'code' and len(span['text']) > 3
 
-# %% ../../nbs/00f_layout.ipynb #83844256
+# %% ../../nbs/00f_layout.ipynb #2503673a
+_MEASURED = re.compile(r'[-+−–±<>≤≥~≈]?\s?\d[\d.,]*(?![\d.,]|(?:st|nd|rd|th)\b)')
+
+def _is_measured(row: list) -> bool:
+    "Do two or more spans of `row` begin with a number, whatever unit follows?"
+    return sum(bool(_MEASURED.match(s['text'])) for s in row) >= 2
+
 def begins_table(
     row: list,            # a row
     above: list,          # the row above, of a table that is being grown
@@ -236,6 +242,7 @@ def begins_table(
 ) -> bool:
     "Is `row` the first of another table?"
     if under is None or len(row) < 2 or any(is_value(s) or _code_like(s) for s in row): return False
+    if _is_measured(row): return False
     if labels_below(row, under): return True
     if len(under) != len(row) or not all(any(aligned(s, t, 0.6 * s['h']) for t in under) for s in row): return False
     over_values = any(is_value(s) for s in under) and len(row) >= 3
@@ -362,7 +369,7 @@ def _table(grown: list, page: int, around: list) -> dict:
     return dict(page=page, header=grid[0] if head else None, rows=grid[1:] if head else grid,
                 cols=cols, regular=even, form=form)
 
-# %% ../../nbs/00f_layout.ipynb #3731f589
+# %% ../../nbs/00f_layout.ipynb #53d82ccb
 def _texts(cells) -> list: return [c['text'].lower() if c else '' for c in cells or []]
 
 def _mark_page(t: dict):
@@ -371,7 +378,7 @@ def _mark_page(t: dict):
         for c in r:
             if c is not None: c['page'] = t['page']
 
-# %% ../../nbs/00f_layout.ipynb #0e31744e
+# %% ../../nbs/00f_layout.ipynb #92b4a17b
 def join_tables(
     tables: list, # tables of all pages in order
     width: float  # width of a page in pixels
@@ -388,7 +395,7 @@ def join_tables(
         else: out.append({**t, 'pages': [t['page']]})
     return out
 
-# %% ../../nbs/00f_layout.ipynb #53c49fd5
+# %% ../../nbs/00f_layout.ipynb #3ff65637
 def _continues(prev: dict, t: dict, width: float) -> bool:
     "Is `t` the continuation of `prev`?"
     if not prev['header'] or len(prev['cols']) != len(t['cols']): return False
@@ -405,7 +412,7 @@ def _same_looks(prev: dict, t: dict) -> bool:
     return all(not kinds(rows, j) or kinds(rows[:1], j) <= (kinds(prev['rows'], j) or {True, False})
                for j in range(len(t['cols'])))
 
-# %% ../../nbs/00f_layout.ipynb #315b287b
+# %% ../../nbs/00f_layout.ipynb #6d623d9b
 _BULLET = re.compile(r'^\s*(?:[•●▪■◦‣∙*·►➢✓–—-]|\(?\d{1,2}(?:\.\d{1,2})*[.)]|\(?[a-zA-Z][.)])\s+')
 
 def _next_line(s: dict, t: dict) -> bool:
@@ -416,13 +423,13 @@ def _next_line(s: dict, t: dict) -> bool:
     left = abs(s['x0'] - t['x0']) < 1.6 * s['h'] and 0.72 < t['h'] / s['h'] < 1.4
     return near and left and not _BULLET.match(t['text'])
 
-# %% ../../nbs/00f_layout.ipynb #37820f11
+# %% ../../nbs/00f_layout.ipynb #8ad922d6
 def _full(s: dict, t: dict, right: float) -> bool:
     "Is line `s` full: would the first word of `t` not have fitted before the `right` edge?"
     first = (t['x1'] - t['x0']) * len(t['text'].split()[0]) / max(1, len(t['text']))
     return s['x1'] + first > right - 1.5 * s['h']
 
-# %% ../../nbs/00f_layout.ipynb #d2192f94
+# %% ../../nbs/00f_layout.ipynb #7ec8eb6c
 def page_paragraphs(
     spans: list # spans of a page
 ) -> list:      # paragraphs from top to bottom: lists of spans
@@ -444,12 +451,12 @@ def _split_full(chain: list) -> list:
         else: out.append([t])
     return out
 
-# %% ../../nbs/00f_layout.ipynb #fb60cf95
+# %% ../../nbs/00f_layout.ipynb #ec100dbb
 _ABBREV = {'no', 'nr', 'dr', 'mr', 'mrs', 'ms', 'prof', 'st', 'str', 'inc', 'ltd', 'co', 'corp', 'approx', 'e.g',
            'i.e', 'vs', 'fig', 'art', 'sec', 'tel', 'ca', 'max', 'min', 'incl', 'excl', 'p.a', 'jan', 'feb', 'mar',
            'apr', 'jun', 'jul', 'aug', 'sept', 'sep', 'oct', 'nov', 'dec'}
 
-# %% ../../nbs/00f_layout.ipynb #1e6087bf
+# %% ../../nbs/00f_layout.ipynb #ba6e346a
 def split_sentences(
     text: str # running text
 ) -> list:    # (start, end) of each sentence
@@ -461,12 +468,12 @@ def split_sentences(
         out.append((start, m.end())); start = m.end()
     return out + ([(start, len(text))] if text[start:].strip() else [])
 
-# %% ../../nbs/00f_layout.ipynb #52eefd10
+# %% ../../nbs/00f_layout.ipynb #5a0dc43f
 _NUMBERED = re.compile(r'^§\s?\d+|'
                        r'^(?:(?:section|article|chapter|part|annex|appendix|clause|table|figure|schedule|item)\s+)?'
                        r'(?:\d+(?:\.\d+)*|[A-Z]|[IVX]+)[.):]?\s+[A-Z]', re.I)
 
-# %% ../../nbs/00f_layout.ipynb #9aada33f
+# %% ../../nbs/00f_layout.ipynb #338795c4
 def page_headings(
     rows: list # rows of a page
 ) -> list:     # spans that are headings, from top to bottom
