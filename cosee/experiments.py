@@ -160,7 +160,7 @@ def read_config(
     for o in overrides: _lay(data, o)
     return make_config(data, where)
 
-# %% ../nbs/07_experiments.ipynb #9e97d082
+# %% ../nbs/07_experiments.ipynb #beaf5a99
 RUN_CLIENTS = {}   # type -> function of the options that makes the client
 
 def register_client(name: str) -> Callable:
@@ -174,9 +174,11 @@ def make_client(
     config: ClientConfig # type and options
 ):                       # a client
     "The client of a configuration; ConfigError for an unknown type or option."
-    if config.type not in RUN_CLIENTS:
-        raise ConfigError(f"field client.type: no client {config.type!r}; choose from {', '.join(RUN_CLIENTS)}")
-    try: return RUN_CLIENTS[config.type](**config.options)
+    type, options = config.type, config.options
+    if '.' in type: type, options = 'backend', {'id': type, **options}
+    if type not in RUN_CLIENTS:
+        raise ConfigError(f"field client.type: no client {type!r}; choose from {', '.join(RUN_CLIENTS)}")
+    try: return RUN_CLIENTS[type](**options)
     except TypeError as e: raise ConfigError(f'field client.options: {e}') from None
     except (ValueError, OSError) as e: raise ConfigError(f'field client: {e}') from e
 
@@ -199,13 +201,14 @@ def _tiny_client(size: str = 'test', seed: int = 0, **options):
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     with tempfile.TemporaryDirectory() as d: return QwenVLClient(random_checkpoint(d, size, seed), **options)
 
-# %% ../nbs/07_experiments.ipynb #2ef12dac
+# %% ../nbs/07_experiments.ipynb #68667f12
 @register_client('backend')
 def _backend_client(id: str, config: Optional[str] = None, attempts: int = 1, cache: Optional[str] = None, **fields):
     "A provider or a server, by its id in a file of backends or by `kind.model`"
     from cosee.models.providers import create_vlm_client
     from cosee.models.resilience import resilient
-    return resilient(create_vlm_client(id, config, **fields), attempts, cache=cache)
+    client = create_vlm_client(id, config or os.environ.get('COSEE_BACKENDS'), **fields)
+    return resilient(client, attempts, cache=cache)
 
 @register_client('scripted')
 def _scripted_client(replies, cycle: bool = True):

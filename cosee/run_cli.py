@@ -43,7 +43,7 @@ def _common_args(p):
     p.add_argument('--quiet', action='store_true', help='no progress on standard error')
     p.add_argument('--debug', action='store_true', help='show the traceback of an error')
 
-# %% ../nbs/07c_run_cli.ipynb #ddeb4567
+# %% ../nbs/07c_run_cli.ipynb #10494de2
 def _what_args(p):
     "Arguments that lie over the configuration"
     g = p.add_argument_group('what is run (over the file)')
@@ -54,7 +54,7 @@ def _what_args(p):
                    help="folder of the data set; of 'folder', the questions file (CSV or JSONL)")
     g.add_argument('--limit', type=_positive, metavar='N', help='at most so many questions')
     g.add_argument('--method', action='append', metavar='M', help='may be given several times, or as A,B,C')
-    g.add_argument('--client', metavar='NAME', help='ocr, tiny, qwen, ... (default: ocr)')
+    g.add_argument('--client', metavar='NAME', help='ocr, tiny, qwen, or a backend such as openai.gpt-4o (default: ocr)')
     g.add_argument('--model-path', metavar='DIR', help='of --client qwen; with it qwen is the default')
     g.add_argument('--device', metavar='NAME', help="'cpu', 'cuda', 'auto', ...")
     g.add_argument('--agents', metavar='A,B,...', help='of every method that has a team')
