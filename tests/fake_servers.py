@@ -112,6 +112,8 @@ class Handler(BaseHTTPRequestHandler):
             status, headers = act
             error = {"error": {"message": f"planned status {status}", "type": "planned", "code": status, "status": "PLANNED"}}
             return self.send(status, json.dumps(error).encode(), headers)
+        if act == "echo":  # as some gateways do
+            return self.send(401, json.dumps({"error": {"message": f"wrong key in {dict(self.headers)}"}}).encode())
         if act == "slow":
             self.server.closing.wait(30)
             self.close_connection = True

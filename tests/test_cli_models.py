@@ -91,6 +91,22 @@ def test_backends_that_answer(run, tmp_path):
     assert code == 0 and states["up.m"] == "answers" and states["down.m"].startswith("ServerError")
 
 
+def test_no_key_in_any_file_of_a_run(run, tmp_path):
+    "Good replies, and errors of a gateway that quotes the key."
+    config = tmp_path / "run.yaml"
+    with FakeServer("openai", ["ok", "echo", "ok", "echo"], answer=lambda body: FOUND) as server:
+        config.write_text(json.dumps({
+            "name": "keys", "dataset": {"name": "made", "limit": 4, "options": {"kinds": ["letter"], "per_doc": 4, "dpi": 40}},
+            "client": {"type": "backend", "options": {"id": "openai.m", "base_url": server.base_url, "cache": str(tmp_path / "c.sqlite")}},
+            "methods": ["direct"], "trace": True}))
+        code, out, err = run("run", str(config), "--output-dir", str(tmp_path / "runs"))
+        assert code in (0, 1), err
+        assert len(server.requests) == 4 and KEY in json.dumps(server.requests[1]["headers"])
+    written = [p for p in tmp_path.rglob("*") if p.is_file()]
+    assert any(b"wrong key in" in p.read_bytes() for p in written) and len(written) > 4
+    assert not [p for p in written if KEY.encode() in p.read_bytes()]
+
+
 # --- the planner's commands ---
 
 PLAN = {"query_type": "IQA", "query_scope": ["the stamp"], "distortion_source": "Explicit", "distortions": {"the stamp": ["Blurs"]},
