@@ -112,7 +112,7 @@ def _care_args(p):
     g.add_argument('--fallback', action='append', default=[], metavar='NAME', help='client or id that stands in; may be given several times')
     g.add_argument('--cache', metavar='FILE', help='keep replies in this file, and take them from there')
 
-# %% ../nbs/12_cli.ipynb #8e00e619
+# %% ../nbs/12_cli.ipynb #9f0d8843
 def _team_args(p):
     "Arguments that shape the episode"
     g = p.add_argument_group('team')
@@ -122,6 +122,7 @@ def _team_args(p):
     g.add_argument('--order', choices=('sequential', 'parallel'), default='sequential',
                    help='parallel: the agents of a step do not see each other\'s notes (default: sequential)')
     g.add_argument('--max-tokens', type=_positive, metavar='N', help='hard budget of tokens for each question')
+    g.add_argument('--tools', action='store_true', help='agents may look closer before they write: zoom, ocr, find_page, ...')
 
 def _output_args(p, html: Optional[str] = None):
     "Arguments that shape the output"
@@ -327,13 +328,25 @@ def _opened(args) -> tuple:
         return found, _client(args)
     except (ValueError, ImportError, VLMClientError) as e: raise Stop(str(e), BAD_INPUT) from e
 
-# %% ../nbs/12_cli.ipynb #4d0a1ccf
+# %% ../nbs/12_cli.ipynb #7aee066d
+def _team(args, client, pages: list) -> list:
+    "The agents that were asked for, with tools if they were"
+    from cosee.agents import team
+    agents = team(client, args.agents)
+    if not args.tools: return agents
+    from cosee.pages import pages as draw
+    from cosee.tool_agent import with_tools
+    def finer(n):
+        at = pages[n - 1].info
+        return draw(at['source'], dpi=2 * getattr(args, 'dpi', 144), max_side=None, pages=[at['page']], password=getattr(args, 'password', None))[0]
+    return with_tools(agents, finer)
+
+# %% ../nbs/12_cli.ipynb #b697876d
 def _episode(args, client, pages: list, question: str, before: float = 0.) -> tuple:
     "Episode and result of one question; `before` are seconds that were spent on its behalf already"
-    from cosee.agents import team
     from cosee.controller import CoSeeController
     from cosee.models.client import Ledger
-    controller = CoSeeController(team(client, args.agents), args.max_steps, order=args.order)
+    controller = CoSeeController(_team(args, client, pages), args.max_steps, order=args.order)
     start = time.perf_counter() - before
     episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_progress(args))
     events = episode['trace']['events']
@@ -342,7 +355,7 @@ def _episode(args, client, pages: list, question: str, before: float = 0.) -> tu
     episode['seconds'] = time.perf_counter() - start
     return episode, result_of(episode, question, client.name, pages, episode['seconds'])
 
-# %% ../nbs/12_cli.ipynb #52cf630c
+# %% ../nbs/12_cli.ipynb #750fb58c
 def _ask_all(args) -> tuple:
     "Pages, episodes and results of all questions"
     questions = _checked(args)
@@ -354,7 +367,7 @@ def _ask_all(args) -> tuple:
     _say(args, '')
     return pages, [e for e, _ in both], [r for _, r in both]
 
-# %% ../nbs/12_cli.ipynb #937f0a4a
+# %% ../nbs/12_cli.ipynb #afddb7e7
 def _report(args, pages: list, episodes: list, results: list):
     "Print the results, write the HTML file"
     from cosee.view import write_html
@@ -375,7 +388,7 @@ def ask(
     _report(args, pages, episodes, results)
     return ANSWERED if any(map(_answered, results)) else NOTHING
 
-# %% ../nbs/12_cli.ipynb #d9373601
+# %% ../nbs/12_cli.ipynb #5562358d
 def _prepared(sample: str, per_kind: tuple = (('literal', 3), ('unanswerable', 1))) -> dict:
     "A few prepared questions on a sample -> their accepted answers"
     lines = (files('cosee') / 'samples' / 'questions.jsonl').read_text(encoding='utf-8').splitlines()
@@ -383,7 +396,7 @@ def _prepared(sample: str, per_kind: tuple = (('literal', 3), ('unanswerable', 1
     chosen = [q for kind, n in per_kind for q in [q for q in mine if q['wording'] == kind][:n]]
     return {q['question']: q['answer'] for q in chosen}
 
-# %% ../nbs/12_cli.ipynb #a1248b28
+# %% ../nbs/12_cli.ipynb #e4878ccb
 def _judge(results: list, gold: dict) -> str:
     "How many prepared questions were answered as they should be"
     from cosee.controller import same_answer_key
@@ -391,7 +404,7 @@ def _judge(results: list, gold: dict) -> str:
     missed = [f"\n  expected {gold[r['question']][0]!r} for {r['question']!r}" for r in results if not right(r)]
     return f'{len(results) - len(missed)} of {len(results)} as expected' + ''.join(missed)
 
-# %% ../nbs/12_cli.ipynb #0d87253e
+# %% ../nbs/12_cli.ipynb #1aea9360
 def demo(
     args # parsed arguments
 ) -> int: # exit code
@@ -404,7 +417,7 @@ def demo(
     if gold and not args.json: print(_judge(results, gold))
     return ANSWERED if any(map(_answered, results)) else NOTHING
 
-# %% ../nbs/12_cli.ipynb #39cd487f
+# %% ../nbs/12_cli.ipynb #8f64bc44
 def _backends_args(p):
     "Arguments of `cosee backends`"
     p.add_argument('--config', metavar='FILE', help='YAML file of backends (default: $COSEE_BACKENDS; without it, what the environment offers)')
@@ -421,7 +434,7 @@ def _answers(backend) -> str:
         return '' if check_model_path(backend.model_path or 'models') else ''
     except (ValueError, ImportError, VLMClientError) as e: return str(e)
 
-# %% ../nbs/12_cli.ipynb #2263572e
+# %% ../nbs/12_cli.ipynb #f7d60c56
 def _backend_row(id: str, make: Callable, check: bool) -> dict:
     "What `cosee backends` tells of one"
     try: b = make(id)
@@ -445,7 +458,7 @@ def backends(
 
 _WIDTHS = dict(id=28, kind=10, model=28, address=32, key=28, state=0)
 
-# %% ../nbs/12_cli.ipynb #4373dfba
+# %% ../nbs/12_cli.ipynb #ebf771c6
 _ASK_EXAMPLES = '''examples:
   cosee ask invoice.pdf -q "What is the total?"
   cosee ask report.pdf annex.png -q "Who audited the firm?" -q "How many staff?" --html out.html
@@ -472,7 +485,7 @@ _BACKENDS_EXAMPLES = '''examples:
 COMMANDS = dict(demo=(_demo_args, demo, _DEMO_EXAMPLES), ask=(_ask_args, ask, _ASK_EXAMPLES),
                 backends=(_backends_args, backends, _BACKENDS_EXAMPLES))
 
-# %% ../nbs/12_cli.ipynb #9a7c5a98
+# %% ../nbs/12_cli.ipynb #d2f38370
 def _commands() -> dict:
     "Every command, those of other modules too"
     from cosee.plan_cli import PLAN_COMMANDS
@@ -480,7 +493,7 @@ def _commands() -> dict:
     from cosee.screen_cli import SCREEN_COMMANDS
     return {**COMMANDS, **RUN_COMMANDS, **SCREEN_COMMANDS, **PLAN_COMMANDS}
 
-# %% ../nbs/12_cli.ipynb #b1232145
+# %% ../nbs/12_cli.ipynb #be87d7ed
 def _parser() -> argparse.ArgumentParser:
     "The whole command line"
     from cosee import __version__
@@ -496,7 +509,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
     return p
 
-# %% ../nbs/12_cli.ipynb #de2a0078
+# %% ../nbs/12_cli.ipynb #665f6efd
 def _run(args) -> int:
     "Run the command; every exception becomes a line and a code"
     try:
@@ -512,7 +525,7 @@ def _run(args) -> int:
         print(f'cosee: {one_line(text)}', file=sys.stderr)
         return code
 
-# %% ../nbs/12_cli.ipynb #819e98f4
+# %% ../nbs/12_cli.ipynb #bba0f6f3
 def _verdict(e: BaseException) -> tuple:
     "Exit code and message of an exception"
     if isinstance(e, Stop): return e.code, str(e)
@@ -520,7 +533,7 @@ def _verdict(e: BaseException) -> tuple:
     if isinstance(e, MemoryError): return FAILED, 'out of memory; try fewer pages, a lower --dpi or --load-in-4bit'
     return FAILED, f'{type(e).__name__}: {e} (--debug shows where)'
 
-# %% ../nbs/12_cli.ipynb #dee3643a
+# %% ../nbs/12_cli.ipynb #d044c690
 def main(
     argv: Optional[list] = None # arguments without the program's name; None: those of the process
 ) -> int:                       # exit code
