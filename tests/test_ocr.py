@@ -1,5 +1,6 @@
-"""Guards for the embedded default: what print says, what the reader copies, and that replies stay within the schema."""
+"""Guards for the embedded default: what print says, what the reader copies, that replies stay within the schema."""
 import json, subprocess, sys
+from fnmatch import fnmatch
 from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -8,7 +9,7 @@ from cosee.agents import ACTIONS, action_schema, parse_reply
 from cosee.models.client import build_messages
 from cosee.models.layout import page_spans, split_sentences, typed_page, value_kind
 from cosee.models.ocr import OcrClient, read_prompt, thousandths
-from cosee.models.question import notions, similar, stem, tokens
+from cosee.models.question import lexicon_lines, notions, similar, stem, tokens
 from cosee.models.reader import Reader, inline_pairs, to_number, touching_pairs, trailing_value
 from cosee.models.words import PageCache, WordReader, make_line, page_key, valid_page
 from other_layouts import clinic_form
@@ -55,8 +56,10 @@ def test_answers_are_print():
             assert 0 <= found['confidence'] <= 1 and all(0 <= v <= 1 for v in found['bbox'])
 
 
-@pytest.mark.parametrize('actions', [('INSPECT',), ('INSPECT', 'HYPOTHESIZE'), ('HYPOTHESIZE', 'REVISE', 'LINK'), ACTIONS, ('LINK', 'REVISE'), ('HYPOTHESIZE',)])
-@pytest.mark.parametrize('board', ['', '[Page 1]\n- (#1, scanner, step 1) Landlord: Somebody Else\n- (#2, x, step 1) Answer: 77. No.'])
+@pytest.mark.parametrize('actions', [('INSPECT',), ('INSPECT', 'HYPOTHESIZE'), ('HYPOTHESIZE', 'REVISE', 'LINK'),
+                                     ACTIONS, ('LINK', 'REVISE'), ('HYPOTHESIZE',)])
+@pytest.mark.parametrize('board', ['', '[Page 1]\n- (#1, scanner, step 1) Landlord: Somebody Else\n- (#2, x, step 1) '
+                                       'Answer: 77. No.'])
 def test_replies_follow_the_schema(lease, actions, board):
     client, images = lease
     schema = action_schema(actions, len(images), board.count('(#') or 0)
@@ -80,7 +83,8 @@ def test_scanner_moves_on(lease):
     schema = action_schema(('INSPECT',), len(images), 0)
     first = json.loads(client.chat(build_messages(images, 'How much is the deposit?', None, 'x'), schema=schema).text)
     board = f"[Page {first['view']['page']}]\n- (#1, scanner, step 1) {first['content']}"
-    second = json.loads(client.chat(build_messages(images, 'How much is the deposit?', board, 'x'), schema=schema).text)
+    second = json.loads(client.chat(build_messages(images, 'How much is the deposit?', board, 'x'),
+                                    schema=schema).text)
     assert second['content'] != first['content']
 
 
@@ -94,7 +98,8 @@ def test_pages_without_print_are_no_error():
     client = OcrClient(words=Typed([dict(size=[100, 100], skew=0.0, lines=[])]), embeddings=False)
     blank = [Image.new('RGB', (100, 100))]
     for actions in (('INSPECT',), ('INSPECT', 'HYPOTHESIZE'), ('HYPOTHESIZE', 'REVISE')):
-        assert parse_reply(client.chat(build_messages(blank, 'What?'), schema=action_schema(actions, 1, 0)).text).how == 'strict'
+        assert parse_reply(client.chat(build_messages(blank, 'What?'),
+                                       schema=action_schema(actions, 1, 0)).text).how == 'strict'
     assert 'not answerable' in client.generate(blank, 'What is the total?')
     assert 'not answerable' in client.generate([], 'What is the total?')
 
@@ -108,9 +113,11 @@ def test_text_helpers_take_any_text(text):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.tuples(st.integers(0, 60), st.text('aB1:., €-', min_size=1, max_size=12)), max_size=4), min_size=1, max_size=8), st.text(max_size=40))
+@given(st.lists(st.lists(st.tuples(st.integers(0, 60), st.text('aB1:., €-', min_size=1, max_size=12)), max_size=4),
+                min_size=1, max_size=8), st.text(max_size=40))
 def test_any_page_can_be_read(rows, question):
-    lines = [make_line(t, [(x * 10, i * 25), (x * 10 + len(t) * 9, i * 25), (x * 10 + len(t) * 9, i * 25 + 18), (x * 10, i * 25 + 18)], 1, (900, 400))
+    lines = [make_line(t, [(x * 10, i * 25), (x * 10 + len(t) * 9, i * 25), (x * 10 + len(t) * 9, i * 25 + 18),
+                           (x * 10, i * 25 + 18)], 1, (900, 400))
              for i, row in enumerate(rows) for x, t in row if t.strip()]
     reader = Reader([dict(size=[900, 400], skew=0.0, lines=lines)])
     reader.answer(question); reader.regions()
@@ -130,10 +137,32 @@ def test_damaged_cache_counts_as_absent(tmp_path):
     page = typed_page('Total: 42')
     PageCache(tmp_path).put('k', page)
     assert PageCache(tmp_path).get('k') == page
-    for junk in ('', '{', '[]', '{"size": [1, 2]}', '{"size": [9, 9], "skew": 0, "lines": [{"text": 3}]}', '[' * 100_000, '\x00'):
+    for junk in ('', '{', '[]', '{"size": [1, 2]}', '{"size": [9, 9], "skew": 0, "lines": [{"text": 3}]}',
+                 '[' * 100_000, '\x00'):
         (tmp_path / 'k.json').write_text(junk)
         assert PageCache(tmp_path).get('k') is None
     assert not list(tmp_path.glob('*.part'))
+
+
+def test_lexicon_is_part_of_the_package():
+    "An installed CoSee needs the lexicon: the settings name its pattern, and each notion has words to swap"
+    settings = (Path(__file__).parents[1] / 'settings.ini').read_text(encoding='utf-8')
+    patterns = next(l for l in settings.splitlines() if l.startswith('package_data')).split('=')[1].split()
+    assert any(fnmatch('data/lexicon.txt', p) for p in patterns)
+    assert all(len(line.split(';')) >= 2 for line in lexicon_lines())
+
+
+@pytest.mark.parametrize('cells,same', [(('49 sone', '52 sone'), True), (('1st half', '2nd half'), False)])
+def test_unknown_units_do_not_cut_a_table(cells, same):
+    "A row that begins with numbers is one of values; ordinals may be labels"
+    page = typed_page(f"""
+Parameter       HX-250-S     HX-250-L
+Heat output     6.1 kW       11.9 kW
+Loudness        {cells[0]}      {cells[1]}
+Net weight      88 kg        131 kg
+""")
+    found = Reader([page]).answer('What is the net weight of the HX-250-L?')
+    assert (found['content'] == 'Net weight, HX-250-L: 131 kg') is same
 
 
 def test_unwritable_cache_is_no_error(tmp_path):
@@ -162,14 +191,16 @@ def test_reading_needs_no_network():
             'socket.socket.connect = refuse; socket.create_connection = refuse; socket.getaddrinfo = refuse\n'
             'from PIL import Image\nfrom cosee.models.words import WordReader\n'
             'assert WordReader().read([Image.new("RGB", (200, 80), "white")])[0]["lines"] == []\n')
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, cwd=Path(__file__).parents[1], timeout=300)
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, cwd=Path(__file__).parents[1],
+                          timeout=300)
     assert done.returncode == 0, done.stderr
     assert not done.stdout.strip() and 'INFO' not in done.stderr
 
 
 def test_import_is_light():
     code = ("import sys, cosee.models.ocr\n"
-            "heavy = {'torch', 'transformers', 'rapidocr', 'onnxruntime', 'cv2', 'numpy', 'sentence_transformers'} & set(sys.modules)\n"
+            "heavy = {'torch', 'transformers', 'rapidocr', 'onnxruntime', 'cv2', 'numpy', 'sentence_transformers'} & "
+            "set(sys.modules)\n"
             "assert not heavy, heavy")
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, cwd=Path(__file__).parents[1])
     assert done.returncode == 0, done.stderr

@@ -187,12 +187,12 @@ def _propose(self: OcrClient, found: dict, notes: list, schema: dict) -> str:
                         supporting_cells=supporting(found, notes), tags=['value'],
                         view=dict(page=found['page'], bbox_2d=thousandths(found['bbox']), description=found['kind']))
 
-# %% ../../nbs/00i_ocr.ipynb #326decba
+# %% ../../nbs/00i_ocr.ipynb #35909fbe
 @patch
 def _read(self: OcrClient, found: Optional[dict], notes: list, schema: dict) -> str:
     "Propose what is sure, note what is doubtful, abstain from what was noted before"
-    if found is None or found['confidence'] < self.abstain and any(same(n['content'], found['content'])
-                                                                   for n in notes):
+    known = found is not None and any(same(n['content'], found['content']) for n in notes)
+    if found is None or found['confidence'] < self.abstain and known:
         return self._abstain(found, schema)
     if found['confidence'] >= self.abstain: return self._propose(found, notes, schema)
     return write_action(schema, 'INSPECT', content=found['content'], tags=['field'],
@@ -285,15 +285,14 @@ def _check(self: OcrClient, doc: Reader, question: str, found: Optional[dict], n
     return self._propose({**found, 'confidence': round(found['confidence'] * (1.0 if found['second'] else 0.9), 3)},
                          notes, schema)
 
-# %% ../../nbs/00i_ocr.ipynb #728c20cc
+# %% ../../nbs/00i_ocr.ipynb #45db1d43
 @patch
 def _revise(self: OcrClient, note: dict, answer: str, confidence: float, content: str, place: dict,
             schema: dict) -> str:
     "A correction of a note by what is printed"
+    view = dict(page=place['page'], bbox_2d=thousandths(place['bbox']))
     return write_action(schema, 'REVISE', target_cell_id=note['id'], answer=answer, confidence=confidence,
-                        content=content,
-                        supporting_cells=[note['id']], view=dict(page=place['page'],
-                                                                 bbox_2d=thousandths(place['bbox'])))
+                        content=content, supporting_cells=[note['id']], view=view)
 
 # %% ../../nbs/00i_ocr.ipynb #5d57a6d5
 def results_table(

@@ -48,7 +48,7 @@ def inline_pairs(
 # %% ../../nbs/00h_reader.ipynb #f88b6f77
 def _is_code(text: str) -> bool: return value_kind(text) == 'code' and len(text) > 2
 
-# %% ../../nbs/00h_reader.ipynb #d1b01735
+# %% ../../nbs/00h_reader.ipynb #f4c69e82
 def trailing_value(
     text: str # a short text
 ) -> Optional[tuple]: # (key, value, start of the value, end of the value), or None
@@ -58,14 +58,14 @@ def trailing_value(
     if not 2 <= len(words) <= 9 or value_kind(bare) != 'text': return None
     for n in range(min(5, len(words) - 1), 0, -1):
         tail, head = ' '.join(words[-n:]), ' '.join(words[:n])
-        if value_kind(tail) in _NUMERIC_KINDS or (n == 1 and _is_code(tail)
-                                                  and not re.search(r'\d', ' '.join(words[:-1]))):
+        code = n == 1 and _is_code(tail) and not re.search(r'\d', ' '.join(words[:-1]))
+        if value_kind(tail) in _NUMERIC_KINDS or code:
             return ' '.join(words[:-n]), tail, off + len(bare) - len(tail), off + len(bare)
         if value_kind(head) in _NUMERIC_KINDS - {'number'} or (n == 1 and value_kind(head) == 'number' and not off):
             return ' '.join(words[n:]), head, off, off + len(head)
     return None
 
-# %% ../../nbs/00h_reader.ipynb #aa7a9af3
+# %% ../../nbs/00h_reader.ipynb #305f5fdc
 def part_box(
     span: dict, # a span
     start: int, # first character of the part
@@ -76,13 +76,13 @@ def part_box(
     step = (x1 - x0) / max(1, len(span['text']))
     return (x0 + start * step, y0, min(x1, x0 + end * step), y1)
 
-# %% ../../nbs/00h_reader.ipynb #34929b80
+# %% ../../nbs/00h_reader.ipynb #30e64800
 def make_fact(kind: str, value: str, span: dict, labels: list, box=None, **extra) -> dict:
     "A fact that stands at `span`, or in the `box` within it"
     return dict(kind=kind, value=ticked(value.strip()), page=span['page'], bbox=tuple(box or span['bbox']),
                 labels=labels, **extra)
 
-# %% ../../nbs/00h_reader.ipynb #1df6850e
+# %% ../../nbs/00h_reader.ipynb #930ef92b
 def span_pairs(
     span: dict # a span that knows its page
 ) -> list:     # facts
@@ -93,7 +93,7 @@ def span_pairs(
     return [make_fact(kind, v, span, [('key', k)], part_box(span, a, b))
             for kind, pairs in (('inline', found), ('touching', touching)) for k, v, a, b in pairs]
 
-# %% ../../nbs/00h_reader.ipynb #18a53996
+# %% ../../nbs/00h_reader.ipynb #db9ea4f2
 def touching_pairs(
     text: str # a short text
 ) -> list:    # (key, value, start of the value, end of the value)
@@ -104,11 +104,11 @@ def touching_pairs(
     return [(text[:c].strip(), text[c:], c, len(text)) for c in cuts if len(text[:c].split()) <= 5
             and not re.search(r'\d', text[:c])]
 
-# %% ../../nbs/00h_reader.ipynb #1d603ae6
+# %% ../../nbs/00h_reader.ipynb #d86f48d2
 _TICK = re.compile(r'[\[(]\s?[xX×✓✔*vV]\s?[\])]|[☒☑✓✔✗✘■●]')
 _OPEN = re.compile(r'[\[(]\s?[\])]|[☐□○]')
 
-# %% ../../nbs/00h_reader.ipynb #3e8af5ed
+# %% ../../nbs/00h_reader.ipynb #8e9fcc04
 def ticked(
     text: str # a value
 ) -> str:     # what is ticked, or the text as it is
@@ -118,15 +118,15 @@ def ticked(
     return ', '.join(b.strip(' ,;') for a, b in zip(parts[1::2], parts[2::2]) if _TICK.fullmatch(a)
                      and b.strip()) or text
 
-# %% ../../nbs/00h_reader.ipynb #44f80954
+# %% ../../nbs/00h_reader.ipynb #e31682f2
 def looks_like_label(
     text: str # text of a span
 ) -> bool:
     "Could `text` name a value? Short, with letters, and no value itself."
-    return len(text.split()) <= 8 and bool(re.search(r'[^\W\d_]{2}|^[A-Z]\d?$',
-                                                     text)) and value_kind(text) in ('text', 'code')
+    lettered = bool(re.search(r'[^\W\d_]{2}|^[A-Z]\d?$', text))
+    return len(text.split()) <= 8 and lettered and value_kind(text) in ('text', 'code')
 
-# %% ../../nbs/00h_reader.ipynb #e75d928b
+# %% ../../nbs/00h_reader.ipynb #dce952c4
 def right_facts(
     row: list # spans of a row, from left to right
 ) -> list:    # facts
@@ -140,7 +140,7 @@ def right_facts(
         out.append(make_fact(kind, b['text'], b, [('key', a['text'].rstrip(': '))], key_box=a['bbox']))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #4e6e58c6
+# %% ../../nbs/00h_reader.ipynb #1456d1fe
 def _beside(a: dict, spans: list) -> bool:
     "Does something stand to the right of `a` in its row? Then `a` more likely names that than what is below"
     return any(b['x0'] > a['x1'] and abs(b['cy'] - a['cy']) < 0.5 * min(a['h'], b['h']) for b in spans)
@@ -156,7 +156,7 @@ def _right_below(a: dict, b: dict) -> bool:
     return close and (abs(a['x0'] - b['x0']) < 1.2 * a['h'] or abs(a['x1'] - b['x1']) < 0.5 * a['h']
                       or _same_middle(a, b))
 
-# %% ../../nbs/00h_reader.ipynb #cdcdedd4
+# %% ../../nbs/00h_reader.ipynb #f28fc6b6
 def _value_below(a: dict, spans: list) -> Optional[dict]:
     "The span that label `a` may name below it, if any"
     if not looks_like_label(a['text']) or _BULLET.match(a['text']): return None
@@ -167,7 +167,7 @@ def _value_below(a: dict, spans: list) -> Optional[dict]:
     if b is None or b['text'].endswith(':') or inline_pairs(a['text']) or _BULLET.match(b['text']): return None
     return b
 
-# %% ../../nbs/00h_reader.ipynb #08d9e15f
+# %% ../../nbs/00h_reader.ipynb #03ad66c4
 def below_facts(
     spans: list # spans of a page from top to bottom
 ) -> list:      # facts
@@ -182,7 +182,7 @@ def below_facts(
         out.append(make_fact(kind, value, b, [('key', label)], part_box(b, start, end), key_box=a['bbox']))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #be66bc14
+# %% ../../nbs/00h_reader.ipynb #d04ead9c
 def above_facts(
     spans: list # spans of a page from top to bottom
 ) -> list:      # facts
@@ -196,7 +196,7 @@ def above_facts(
             out.append(make_fact('above', b['text'], b, [('key', a['text'])], key_box=a['bbox']))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #c931e9e5
+# %% ../../nbs/00h_reader.ipynb #c25648cb
 def _axis(row: list) -> list:
     "The spans of `row` that may be the words on an axis: years, or short labels"
     years = [s for s in row if re.fullmatch(r"(?:19|20)\d\d|'\d\d", s['text'])]
@@ -217,7 +217,7 @@ def _caption(spans: list, top: float) -> list:
     caption = next((s for s in over if len(s['text'].split()) > 1), None)
     return [('caption', caption['text'])] if caption else []
 
-# %% ../../nbs/00h_reader.ipynb #9e85b2dd
+# %% ../../nbs/00h_reader.ipynb #932858a7
 def chart_facts(
     rows: list,  # rows of a page
     spans: list  # its spans, from top to bottom
@@ -235,7 +235,7 @@ def chart_facts(
         used += [s for s in spans if top - 2 <= s['cy'] <= row[0]['y1'] + 2]
     return facts, used
 
-# %% ../../nbs/00h_reader.ipynb #ae6f2813
+# %% ../../nbs/00h_reader.ipynb #11226d4a
 def cell_facts(
     table: dict, # a table, see `join_tables`
     number: int  # number of the table in the document
@@ -252,12 +252,14 @@ def cell_facts(
                                  alone=len(table['rows']) == 1, key_box=row[0]['bbox'] if row[0] else None))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #c93d07df
+# %% ../../nbs/00h_reader.ipynb #8055dabd
 _PARTY = re.compile(r'\(\s*(?:hereinafter|hereafter)?,?\s*(?:referred to as|'
                     r'called)?\s*(?:the)?\s*["“”„\'‘’]+\s*(?:the\s+)?(?P<role>[^"“”\'’)]{2,30}?)\s*["“”\'’]+\s*\)',
                     re.I)
 
-# %% ../../nbs/00h_reader.ipynb #5681f289
+# %% ../../nbs/00h_reader.ipynb #2fc94bd5
+_LEAD = re.compile(r'\b(?:between|and|by|with|from|is)\s+(?=(?:the\s+)?[A-Z0-9])|[:;]\s*|\(\d\)\s*')
+
 def party_pairs(
     text: str # a sentence
 ) -> list:    # (role, party, start of the party, end of the party)
@@ -265,14 +267,13 @@ def party_pairs(
     out, at = [], 0
     for m in _PARTY.finditer(text):
         lead = text[at:m.start()]
-        begin = max([x.end() for x in re.finditer(r'\b(?:between|and|by|with|from|is)\s+(?=(?:the\s+)?[A-Z0-9])|'
-                                                  r'[:;]\s*|\(\d\)\s*', lead)] or [0])
+        begin = max([x.end() for x in _LEAD.finditer(lead)] or [0])
         name = re.split(r',\s|\s\(|\s+(?:of|having|with)\s', lead[begin:])[0].strip(' ,')
         if name: out.append((m['role'], name, at + begin, at + begin + len(name)))
         at = m.end()
     return out
 
-# %% ../../nbs/00h_reader.ipynb #7bb1bc39
+# %% ../../nbs/00h_reader.ipynb #a42bf30a
 _VALUES = [(k, re.compile(p, re.I if k in ('date', 'time', 'duration') else 0)) for k, p in PATTERNS.items()]
 _VALUES += [('quantity', _UNIT),
             ('number', re.compile(r'(?<![\w.,/-])\d[\d,.]*\d(?![\w%/-])|(?<![\w.,/-])\d(?![\w.,%/-])')),
@@ -280,11 +281,11 @@ _VALUES += [('quantity', _UNIT),
                                 r'[A-Z0-9]+(?:[-/][A-Z0-9]+)*(?![\w-])')),
             ('number', re.compile(r'\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b', re.I))]
 
-# %% ../../nbs/00h_reader.ipynb #5b25adf9
+# %% ../../nbs/00h_reader.ipynb #91b2ff5b
 _NAME = re.compile(r"(?:(?:Dr|Prof|Mr|Mrs|Ms|St)\.?\s)?(?:[A-ZÀ-ÖØ-Þ][\w'’-]+|[A-Z]\.)(?:\s(?:(?:of|de|van|von|der|"
                    r"den|da|di|&|the)\s)*(?:[A-ZÀ-ÖØ-Þ][\w'’-]*|[A-Z]\.))*")
 
-# %% ../../nbs/00h_reader.ipynb #a70ad648
+# %% ../../nbs/00h_reader.ipynb #96c26c0d
 _TRIGGER = re.compile(r'\b(?:is|are|was|were|be|been|of|to|by|at|in|on|from|for|as|with|into|via|through|called|'
                       r'named|using|against|under|near|including|includes?|uses?|means|becomes?|requires?|the|has|'
                       r'have|had)\s+|[:–—]\s+', re.I)
@@ -294,11 +295,11 @@ _CLAUSE = re.compile(r'[,;.:!?](?=\s|$)|\s(?=and\b|or\b|which\b|who\b|that\b|whe
                      r'when\b|because\b|since\b|until\b|with\b|within\b|for\b|from\b|on\b|in\b|at\b|by\b|to\b|'
                      r'after\b|before\b|during\b|per\b|is\b|are\b|was\b|were\b|will\b|\()', re.I)
 
-# %% ../../nbs/00h_reader.ipynb #93b3e5ab
+# %% ../../nbs/00h_reader.ipynb #8bd3fea3
 _VERBAL = re.compile(r'(?:been|be|being|not|also|[a-z]{2,}ed|set|made|given|held|paid|kept|sent|taken|done|known|due|'
                      r'to|at|by|on|in|of|from|for|with|as|the following)\b', re.I)
 
-# %% ../../nbs/00h_reader.ipynb #b5ec4a53
+# %% ../../nbs/00h_reader.ipynb #ec5df156
 def sentence_values(
     text: str # a sentence
 ) -> list:    # (kind, start, end), the most telling kind first, no two the same place
@@ -317,7 +318,7 @@ def sentence_values(
 
 _COPULA = re.compile(r'(?:is|are|was|were|:|means|includes?)\s', re.I)
 
-# %% ../../nbs/00h_reader.ipynb #5b436306
+# %% ../../nbs/00h_reader.ipynb #a1d950f0
 def _phrases(text: str) -> list:
     "(kind, start, end) of what stands behind a verb or preposition"
     out = []
@@ -330,7 +331,7 @@ def _phrases(text: str) -> list:
                 out.append(('complement' if _COPULA.match(m[0]) else 'phrase', m.end(), end))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #131b5ee5
+# %% ../../nbs/00h_reader.ipynb #e489f4b9
 def paragraph_text(
     lines: list # spans of a paragraph
 ) -> tuple:     # (text, [(start, end, span)])
@@ -343,7 +344,7 @@ def paragraph_text(
         text += s['text']
     return text, places
 
-# %% ../../nbs/00h_reader.ipynb #ab271deb
+# %% ../../nbs/00h_reader.ipynb #277ecdc1
 def place_of(
     places: list, # see `paragraph_text`
     start: int,   # first character
@@ -354,7 +355,7 @@ def place_of(
         if start < b: return span, part_box(span, max(0, start - a), min(end, b) - a)
     return places[-1][2], places[-1][2]['bbox']
 
-# %% ../../nbs/00h_reader.ipynb #337c27fa
+# %% ../../nbs/00h_reader.ipynb #51cd4f30
 def sentence_facts(
     lines: list # spans of a paragraph
 ) -> list:      # facts
@@ -373,7 +374,7 @@ def sentence_facts(
                                  peers=[v[1:] for v in values if v[0] == kind and v[1:] != (c, d)]))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #e90e5c8f
+# %% ../../nbs/00h_reader.ipynb #e08e6e55
 def is_ruled(
     t: dict # a table
 ) -> bool:
@@ -381,7 +382,7 @@ def is_ruled(
     if t['form']: return len(t['cols']) >= 3 or all(c['text'].endswith(':') for c in t['header'] if c)
     return bool(t['header']) and len(t['cols']) >= 3 and (len(t['rows']) >= 3 or t['regular'] and len(t['rows']) >= 2)
 
-# %% ../../nbs/00h_reader.ipynb #c22a7142
+# %% ../../nbs/00h_reader.ipynb #3aa49a37
 def _table_box(t: dict) -> tuple:
     "Left, top, right and bottom of a table, in pixels"
     cells = [c for r in [t['header'] or [], *t['rows']] for c in r if c]
@@ -397,7 +398,7 @@ def _crosses(t: dict, spans: list) -> bool:
     box = _table_box(t)
     return sum(_within(s, box) for s in spans) >= 3
 
-# %% ../../nbs/00h_reader.ipynb #874537c5
+# %% ../../nbs/00h_reader.ipynb #8dc86859
 def _page_title(spans: list) -> Optional[dict]:
     "The largest print in the upper half of a page"
     words = [s for s in spans if re.search('[A-Za-z]{3}', s['text'])]
@@ -406,7 +407,7 @@ def _page_title(spans: list) -> Optional[dict]:
     largest = max(s['h'] for s in top)
     return next(s for s in top if s['h'] > 0.92 * largest)
 
-# %% ../../nbs/00h_reader.ipynb #5a1fb1e3
+# %% ../../nbs/00h_reader.ipynb #d98cfa3e
 def _loose_facts(loose: list, tables: list) -> list:
     "Facts of spans that stand in no ruled table and no chart"
     facts = [f for s in loose for f in span_pairs(s)] + [f for r in page_rows(loose) for f in right_facts(r)]
@@ -416,7 +417,7 @@ def _loose_facts(loose: list, tables: list) -> list:
     facts += below_facts(loose) + above_facts(loose)
     return facts + [f for p in page_paragraphs(loose) for f in sentence_facts(p)]
 
-# %% ../../nbs/00h_reader.ipynb #b2ff2961
+# %% ../../nbs/00h_reader.ipynb #115cff29
 def page_facts(
     page: dict, # a page of print
     number: int # its number, from 1
@@ -433,7 +434,7 @@ def page_facts(
     context = dict(heads=heads, title=_page_title(spans), spans=spans, size=page['size'])
     return facts + _loose_facts(loose, tables), tables, context
 
-# %% ../../nbs/00h_reader.ipynb #8996af06
+# %% ../../nbs/00h_reader.ipynb #cba5a163
 def add_surroundings(
     fact: dict,   # a fact
     context: dict # of its page, see `page_facts`
@@ -450,7 +451,7 @@ def add_surroundings(
     if near: fact['labels'].append(('near', near[-1]['text']))
     return fact
 
-# %% ../../nbs/00h_reader.ipynb #bcd89fd5
+# %% ../../nbs/00h_reader.ipynb #b19ac043
 class Reader:
     "A document as facts, ready for questions."
     def __init__(self,
@@ -469,14 +470,14 @@ class Reader:
 
     def __repr__(self): return f'Reader({len(self.pages)} pages, {len(self.tables)} tables, {len(self.facts)} facts)'
 
-# %% ../../nbs/00h_reader.ipynb #d29a92d9
+# %% ../../nbs/00h_reader.ipynb #567bf50f
 def _titles(contexts: list) -> list:
     "The title of the document, and of each page"
     return [make_fact('title', c['title']['text'], {**c['title'], 'page': i},
                       [('key', 'title headline' if i > 1 else 'title headline of the document report')])
             for i, c in enumerate(contexts, 1) if c['title']]
 
-# %% ../../nbs/00h_reader.ipynb #7858bf06
+# %% ../../nbs/00h_reader.ipynb #dcaa58c7
 @patch
 def _count_words(self: Reader):
     "How many lines hold a word: rare words say more"
@@ -494,7 +495,7 @@ def weight(self: Reader,
     rare = math.log(1 + (self.lines + 1) / (0.5 + self.df.get(word, 0))) / math.log(3 + 2 * self.lines) + 0.25
     return rare * (0.75 if word not in self.df and not any(c.isdigit() for c in word) else 1.0)
 
-# %% ../../nbs/00h_reader.ipynb #16f736c7
+# %% ../../nbs/00h_reader.ipynb #61962777
 TRUST = dict(caption=0.95, key=1.0, column=1.0, row=1.0, other=0.95, section=0.62, title=0.42, near=0.45)
 SMALL = STOP | {'page', 'table'}
 
@@ -509,7 +510,7 @@ def label_words(
     pairs = list(zip(ts, notions(ts)))
     return [p for p in pairs if p[0] not in SMALL] or pairs
 
-# %% ../../nbs/00h_reader.ipynb #5df4dfd8
+# %% ../../nbs/00h_reader.ipynb #dc0ed548
 class Asked:
     "A question, taken apart once."
     def __init__(self, question: str, reader: Reader):
@@ -521,7 +522,7 @@ class Asked:
         self.total = sum(self.weights) or 1.0
         self.near = reader.likeness(question)
 
-# %% ../../nbs/00h_reader.ipynb #78a43a7d
+# %% ../../nbs/00h_reader.ipynb #1e083954
 @patch
 def _take_words(self: Asked, reader: Reader):
     "Set the words of the question, with their weights and notions"
@@ -540,7 +541,7 @@ def match(self: Asked, label: str) -> list:
     pairs = label_words(label)
     return [max((similar(w, t, n, m) for t, m in pairs), default=0.0) for w, n in zip(self.words, self.notions)]
 
-# %% ../../nbs/00h_reader.ipynb #d7d84ad6
+# %% ../../nbs/00h_reader.ipynb #361f672a
 @patch
 def said(self: Asked,
     label: str,    # a label on the page
@@ -561,7 +562,7 @@ def covered(self: Asked,
     best = [max((t * m[i] for t, m in parts), default=0.0) for i in range(len(self.words))]
     return sum(w * b for w, b in zip(self.weights, best)) / self.total
 
-# %% ../../nbs/00h_reader.ipynb #4d0aa573
+# %% ../../nbs/00h_reader.ipynb #49e7e481
 def _near(distance: int) -> float:
     "How much a word counts at a distance in words; behind the value a little less"
     return max(0.55, 1.0 - 0.03 * abs(distance)) * (1.0 if distance > 0 else 0.92)
@@ -576,7 +577,7 @@ def _owner(fact: dict, text: str, word: str, before: bool) -> float:
     follows = any(c >= at for c, d in fact['peers'])
     return 0.68 if follows else 0.9
 
-# %% ../../nbs/00h_reader.ipynb #9ed76d71
+# %% ../../nbs/00h_reader.ipynb #5d98d56e
 def sentence_match(
     asked: Asked, # the question
     fact: dict    # a fact of kind `sentence`
@@ -593,7 +594,7 @@ def sentence_match(
                        default=0.0))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #74e9b17e
+# %% ../../nbs/00h_reader.ipynb #56d0cd0d
 _FITS = {
     'date': {'date': 1, 'time': -.3, 'number': -.5},
     'time': {'time': 1, 'date': -.2},
@@ -609,14 +610,14 @@ _FITS = {
     'iban': {'iban': 1, 'code': .2}, 'phone': {'phone': 1, 'number': .2, 'code': -.2},
 }
 
-# %% ../../nbs/00h_reader.ipynb #7151dc6d
+# %% ../../nbs/00h_reader.ipynb #016a4d60
 _CUT = {'date', 'time', 'email', 'url', 'iban', 'phone', 'money', 'percent', 'duration', 'quantity'}
 _PERSON = re.compile(r"(?:(?:Dr|Prof|Mr|Mrs|Ms|Sir|Director|Judge)\.?\s)*[A-ZÀ-Þ][\w'’-]+(?:\s(?:[A-Z]\.|de|van|von|"
                      r"der|den|da|di|la|le|bin|al|[A-ZÀ-Þ][\w'’-]+)){1,3}")
 _ORG = re.compile(r'\b(?:GmbH|Ltd|Inc|LLC|PLC|AB|AG|Corp|Co|Company|S\.?A|SE|NV|BV|Oy|AS|SpA|Srl|KG|Group|Limited|'
                   r'LLP|University|Institute|Office|Agency|Ministry|Bank|Association|Foundation)\b\.?', re.I)
 
-# %% ../../nbs/00h_reader.ipynb #043797ca
+# %% ../../nbs/00h_reader.ipynb #4c8a4716
 def fits(
     kind: str, # what is asked for, see `expected_kind`
     value: str # a value
@@ -635,7 +636,7 @@ def fits(
         if len(found) == 1: return 0.8, found[0][0].strip(' .,;')
     return good, value
 
-# %% ../../nbs/00h_reader.ipynb #dd57b3bd
+# %% ../../nbs/00h_reader.ipynb #ef169937
 FAR = 0.1   # likeness in meaning below this says nothing
 
 def label_text(
@@ -645,7 +646,7 @@ def label_text(
     if fact['kind'] == 'sentence': return fact['sentence'].replace(fact['value'], '...')[:300]
     return fact['labels'][0][1]
 
-# %% ../../nbs/00h_reader.ipynb #7c6c5c38
+# %% ../../nbs/00h_reader.ipynb #5ce0fe39
 @patch
 def likeness(self: Reader,
     question: str # a question
@@ -658,13 +659,13 @@ def likeness(self: Reader,
     if not self._labels: return {}
     return dict(zip(self._labels, (self._vectors @ self.meaning.encode([question])[0]).tolist()))
 
-# %% ../../nbs/00h_reader.ipynb #6d151210
+# %% ../../nbs/00h_reader.ipynb #e3810d2b
 PRIOR = dict(bar=0.08, inline=0.06, right=0.06, party=0.08, cell=0.04, below=0.0, above=-0.01, sentence=-0.05,
              title=-0.05)
 PRIOR |= {'right?': -0.03, 'below?': -0.22, 'right-': -0.3, 'touching': -0.12}
 LOOKS = dict(name=0.02, phrase=-0.04, complement=0.04)   # how likely a span of a sentence is the answer, by what it is
 
-# %% ../../nbs/00h_reader.ipynb #541894a6
+# %% ../../nbs/00h_reader.ipynb #b4d91e1d
 @patch
 def score(self: Reader,
     asked: Asked, # the question
@@ -680,7 +681,7 @@ def score(self: Reader,
     total = cover + near + 0.34 * label + 0.16 * good + likely - _minus(self, asked, fact, value)
     return total, value, cover, label
 
-# %% ../../nbs/00h_reader.ipynb #2b27abc6
+# %% ../../nbs/00h_reader.ipynb #8d63ab03
 def _named(reader: Reader, asked: Asked, fact: dict) -> tuple:
     "(coverage of the question, what is said of the label) of a fact of any kind"
     around = [(TRUST[r], asked.match(t)) for r, t in fact['labels'] if r in ('section', 'title', 'near', 'caption')]
@@ -695,7 +696,7 @@ def _minus(reader: Reader, asked: Asked, fact: dict, value: str) -> float:
     rate = 0.2 if fact.get('looks') == 'complement' else 0.5
     return rate * max(0, echo - 0.2) + 0.03 * max(0, len(value.split()) - 8)
 
-# %% ../../nbs/00h_reader.ipynb #f8d3ff4f
+# %% ../../nbs/00h_reader.ipynb #1a57b8bd
 def _score_cell(reader: Reader, asked: Asked, fact: dict, around: list) -> tuple:
     "Coverage and label of a table cell: its column, its row, and the heads of cells that are named"
     head = fact['labels'][0][1]
@@ -713,7 +714,7 @@ def _score_cell(reader: Reader, asked: Asked, fact: dict, around: list) -> tuple
     wanted = 0.2 if focused else 0.0
     return asked.covered(*parts) + wanted, 0.45 * named + 0.55 * max(rows)
 
-# %% ../../nbs/00h_reader.ipynb #d4950f0e
+# %% ../../nbs/00h_reader.ipynb #99c6fdd9
 _VALUE = re.compile('|'.join(f'(?:{PATTERNS[k]})' for k in ('date', 'money', 'percent', 'duration')))
 def _without_values(text: str) -> str: return _VALUE.sub(' ', text)
 
@@ -725,7 +726,7 @@ def _score_sentence(reader: Reader, asked: Asked, fact: dict, around: list) -> t
     after = [w for w in tokens(text[b:]) if w not in SMALL][:1]
     return cover, max(0.8 * asked.said(' '.join(before), reader), 0.55 * asked.said(' '.join(after), reader))
 
-# %% ../../nbs/00h_reader.ipynb #c3bb3857
+# %% ../../nbs/00h_reader.ipynb #fb1de947
 @patch
 def candidates(self: Reader,
     question: str, # a question
@@ -745,7 +746,7 @@ def candidates(self: Reader,
     ranked = sorted(best.values(), key=lambda c: (-c['score'], c['page'], c['bbox'][1]))
     return ranked[:top]
 
-# %% ../../nbs/00h_reader.ipynb #ee2d3bbf
+# %% ../../nbs/00h_reader.ipynb #bd410db3
 def to_number(
     text: str # a value
 ) -> Optional[float]: # its number; None if there is none
@@ -763,14 +764,14 @@ def to_number(
     try: return float(digits)
     except ValueError: return None
 
-# %% ../../nbs/00h_reader.ipynb #73f5b485
+# %% ../../nbs/00h_reader.ipynb #00879507
 def _picked(rows: list, sign: int):
     "The row (number, ...) whose number is largest, or smallest; None where two share it or numbers are missing"
     rows = [r for r in rows if r[0] is not None]
     ranked = sorted(rows, key=lambda r: -sign * r[0])
     return ranked[0] if len(ranked) >= 2 and ranked[0][0] != ranked[1][0] else None
 
-# %% ../../nbs/00h_reader.ipynb #3bd47adb
+# %% ../../nbs/00h_reader.ipynb #843a56fe
 @patch
 def extremes(self: Reader,
     asked: Asked # a question that asks for the largest or smallest
@@ -788,7 +789,7 @@ def extremes(self: Reader,
         if best: out.append(_extreme(self, asked, best[1], []))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #1b27dbcf
+# %% ../../nbs/00h_reader.ipynb #cf7395c4
 def _numbers(table: dict, cells: list, col: int) -> list:
     "(number, fact) of a column, totals left out; empty if it does not hold values"
     first = lambda f: (table['rows'][f['row']][0] or {}).get('text', '')
@@ -800,7 +801,7 @@ def _same_row(cells: list, fact: dict) -> list:
     "The other cells of the row of `fact`"
     return [f for f in cells if f['row'] == fact['row'] and f is not fact]
 
-# %% ../../nbs/00h_reader.ipynb #c9a6a7a6
+# %% ../../nbs/00h_reader.ipynb #69a682c2
 def _extreme(reader: Reader, asked: Asked, fact: dict, row: list) -> dict:
     "The candidate for the row or bar of an extreme"
     caption = next((t for r, t in fact['labels'] if r == 'caption'), '')
@@ -815,7 +816,7 @@ def _extreme(reader: Reader, asked: Asked, fact: dict, row: list) -> dict:
     return dict(answer=name['value'], page=name['page'], bbox=name['bbox'], score=score, cover=cover,
                 label=0.0, kind='extreme', fact=name)
 
-# %% ../../nbs/00h_reader.ipynb #4a474beb
+# %% ../../nbs/00h_reader.ipynb #1b5a6c5c
 def _closeness(word: dict, value: dict) -> float:
     "How much a span speaks for a value by its place alone, 0-1"
     if word is value: return 0.9
@@ -826,7 +827,7 @@ def _closeness(word: dict, value: dict) -> float:
     if word['cy'] > value['cy']: return 0.35 / (1 + rows) if gap < 1 else 0.0
     return 0.95 / (1 + 0.04 * rows) if gap < 0.5 else 0.4 / (1 + 0.1 * rows + 0.05 * gap)
 
-# %% ../../nbs/00h_reader.ipynb #eaa5f71f
+# %% ../../nbs/00h_reader.ipynb #cb77463f
 @patch
 def nearby(self: Reader,
     question: str, # a question
@@ -844,17 +845,17 @@ def nearby(self: Reader,
             out.append(dict(answer=value, page=page, bbox=v['bbox'], score=score))
     return sorted(out, key=lambda c: -c['score'])[:top]
 
-# %% ../../nbs/00h_reader.ipynb #5e86ce7a
+# %% ../../nbs/00h_reader.ipynb #09635e51
 CALIBRATION = {False: dict(bias=-3.2, score=3.5, cover=-0.2, lead=5.0),   # words and lexicon alone
                True: dict(bias=-2.8, score=0.9, cover=2.1, lead=5.7)}     # with an encoder
 
-# %% ../../nbs/00h_reader.ipynb #a696f3f9
+# %% ../../nbs/00h_reader.ipynb #a617bd13
 def same(a: str, b: str) -> bool:
     "Are two answers the same but for spaces, case and punctuation at the ends?"
     plain = lambda s: ' '.join(s.lower().split()).strip(' .,;:')
     return plain(a) == plain(b)
 
-# %% ../../nbs/00h_reader.ipynb #e633e67e
+# %% ../../nbs/00h_reader.ipynb #33652402
 @patch
 def answer(self: Reader,
     question: str # a question
@@ -870,7 +871,7 @@ def answer(self: Reader,
     logit = k['bias'] + k['score'] * min(2.2, best['score']) + k['cover'] * best['cover'] + k['lead'] * lead
     return {**best, 'confidence': round(1 / (1 + math.exp(-logit)), 3), 'second': second, 'content': statement(best)}
 
-# %% ../../nbs/00h_reader.ipynb #1f18f2b5
+# %% ../../nbs/00h_reader.ipynb #08b32f00
 def statement(found: dict) -> str:
     "What a candidate says, as a note: its labels and its value"
     fact = found['fact']
@@ -880,7 +881,7 @@ def statement(found: dict) -> str:
         return f"{', '.join(names)}: {fact['value']}" if names else fact['value']
     return f"{fact['labels'][0][1]}: {fact['value']}" if fact['kind'] != 'title' else f"Title: {fact['value']}"
 
-# %% ../../nbs/00h_reader.ipynb #dcf707f1
+# %% ../../nbs/00h_reader.ipynb #965019ae
 @patch
 def regions(self: Reader) -> list:
     "Tables and sections of all pages: dicts with page, bbox (0-1), content and tag."
@@ -891,7 +892,7 @@ def regions(self: Reader) -> list:
         out += _section_regions(context, page)
     return out
 
-# %% ../../nbs/00h_reader.ipynb #4f1cdaea
+# %% ../../nbs/00h_reader.ipynb #833df4be
 def _around(spans: list) -> tuple:
     boxes = [s['bbox'] for s in spans]
     return (min(b[0] for b in boxes), min(b[1] for b in boxes), max(b[2] for b in boxes), max(b[3] for b in boxes))
@@ -904,7 +905,7 @@ def _table_region(table: dict, page: int) -> dict:
     named = f"columns {', '.join(heads)}; rows " if heads else 'rows '
     return dict(page=page, bbox=_around(cells), tag='table', content=_short(f"Table: {named}{', '.join(first)}"))
 
-# %% ../../nbs/00h_reader.ipynb #07e35e86
+# %% ../../nbs/00h_reader.ipynb #b676f28a
 def _section_regions(context: dict, page: int) -> list:
     spans, heads = context['spans'], context['heads']
     starts = [-1.0] + [h['y0'] for h in heads] + [math.inf]
