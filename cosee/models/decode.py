@@ -32,7 +32,7 @@ class Sampling:
         object.__setattr__(self, 'stop', (stop,) if isinstance(stop, str) else tuple(stop))
         _check(self)
 
-# %% ../../nbs/00a3_decode.ipynb #5d5e46b1
+# %% ../../nbs/00a3_decode.ipynb #00daead1
 def _number(x): return isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)
 def _whole(x): return isinstance(x, int) and not isinstance(x, bool)
 
@@ -50,7 +50,7 @@ def _check(s: Sampling):
     for name, fits, want in _LIMITS:
         if not fits(getattr(s, name)): raise ValueError(f'{name} must be {want}, not {getattr(s, name)!r}')
 
-# %% ../../nbs/00a3_decode.ipynb #ee937c20
+# %% ../../nbs/00a3_decode.ipynb #6379a011
 class PresencePenalty:
     "A logits processor: subtracts `penalty` once from each distinct token behind the prompt."
     def __init__(self,
@@ -63,7 +63,7 @@ class PresencePenalty:
         if not written.shape[1]: return scores
         return scores.scatter(1, written, scores.gather(1, written) - self.penalty)
 
-# %% ../../nbs/00a3_decode.ipynb #f8494f9c
+# %% ../../nbs/00a3_decode.ipynb #de98c7cf
 def processors(
     s: Sampling,       # settings of the call
     prompt_length: int # tokens of the prompt
@@ -80,7 +80,7 @@ def processors(
     if s.top_p < 1: out.append(TopPLogitsWarper(float(s.top_p)))
     return out
 
-# %% ../../nbs/00a3_decode.ipynb #62932303
+# %% ../../nbs/00a3_decode.ipynb #4a3c5151
 def generator(
     seed: Optional[int] # None: drawn from the operating system
 ):                      # a `torch.Generator` on the CPU
@@ -91,7 +91,7 @@ def generator(
     else: g.manual_seed(seed)
     return g
 
-# %% ../../nbs/00a3_decode.ipynb #5f0575da
+# %% ../../nbs/00a3_decode.ipynb #d181e4ac
 def pick(
     logits,    # of the next token, shape (vocabulary,)
     ids,       # tokens of prompt and output so far, shape (n,); not used without `steps`
@@ -105,7 +105,7 @@ def pick(
     if source is None: return int(scores.argmax())
     return int(torch.multinomial(scores.softmax(-1).cpu(), 1, generator=source))
 
-# %% ../../nbs/00a3_decode.ipynb #408d2245
+# %% ../../nbs/00a3_decode.ipynb #597ac0c6
 @dataclass
 class Row:
     "One reply in the making."
@@ -123,7 +123,7 @@ class Row:
 
     def __post_init__(self): self._begin()
 
-# %% ../../nbs/00a3_decode.ipynb #c21f76f8
+# %% ../../nbs/00a3_decode.ipynb #3f79a444
 @patch
 def _begin(self: Row):
     import torch
@@ -134,7 +134,7 @@ def _begin(self: Row):
     self.ids = torch.tensor(self.prompt) if self.steps else None
     if self.state is not None and self.fast_forward: self.take(self.state.forced())
 
-# %% ../../nbs/00a3_decode.ipynb #e385063b
+# %% ../../nbs/00a3_decode.ipynb #d4fd0246
 @patch
 def take(self: Row,
     tokens: list # next tokens of the reply
@@ -154,7 +154,7 @@ def take(self: Row,
 def _stopped(self: Row) -> bool:
     return bool(self.s.stop) and any(x in self.decode(self.out) for x in self.s.stop)
 
-# %% ../../nbs/00a3_decode.ipynb #1ce70dca
+# %% ../../nbs/00a3_decode.ipynb #b710ec19
 @patch
 def step(self: Row,
     logits # of the next token, shape (vocabulary,)
@@ -163,7 +163,7 @@ def step(self: Row,
     choose = lambda scores: pick(scores, self.ids, self.steps, self.source)
     self.take([choose(logits)] if self.state is None else self.state.step(logits, choose, self.fast_forward))
 
-# %% ../../nbs/00a3_decode.ipynb #1867a303
+# %% ../../nbs/00a3_decode.ipynb #37d113b7
 def _advance(model, cache, rows: list):
     "One forward pass over what each row has pending; returns its logits"
     from cosee.models.prefix import forward
@@ -181,7 +181,7 @@ def _part(model, cache, rows: list) -> int:
     for r in rows: r.at, r.pending, r.cached = r.at + head, r.pending[head:], r.cached + head * (r is not first)
     return head
 
-# %% ../../nbs/00a3_decode.ipynb #7a870650
+# %% ../../nbs/00a3_decode.ipynb #5a0acf0b
 def write(
     model,      # Qwen3-VL with `prefix_attention`
     cache,      # `PrefixCache` of one row

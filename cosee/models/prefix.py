@@ -38,7 +38,7 @@ class Prefix:
     def __repr__(self):
         return f'Prefix({self.length:,} tokens, next position {self.position:,}, {len(self.tails)} tails)'
 
-# %% ../../nbs/00a1_prefix.ipynb #c2be1cbe
+# %% ../../nbs/00a1_prefix.ipynb #493c7890
 def shared_length(
     a, # token ids
     b  # token ids
@@ -56,7 +56,7 @@ def best_tail(
     length = max(shares)
     return length, [(k[:, :, :length], v[:, :, :length]) for k, v in prefix.tails[shares.index(length)][1]]
 
-# %% ../../nbs/00a1_prefix.ipynb #a3b80949
+# %% ../../nbs/00a1_prefix.ipynb #6d400793
 class PrefixStore:
     "Prefixes by key, bounded by `max_bytes`; least recently used leaves first."
     def __init__(self,
@@ -69,7 +69,7 @@ class PrefixStore:
     def __len__(self): return len(self.entries)
     def __repr__(self): return f'PrefixStore({len(self)} prefixes, {self.nbytes:,} of {self.max_bytes:,} bytes)'
 
-# %% ../../nbs/00a1_prefix.ipynb #41529998
+# %% ../../nbs/00a1_prefix.ipynb #fbc23c7f
 @patch
 def get(self: PrefixStore, key) -> Optional[Prefix]:
     "The prefix under `key`, which becomes the latest used."
@@ -85,7 +85,7 @@ def put(self: PrefixStore, key, prefix: Prefix):
         self.entries.move_to_end(key)
         while self.nbytes > self.max_bytes: self.entries.popitem(last=False)
 
-# %% ../../nbs/00a1_prefix.ipynb #f8709ef5
+# %% ../../nbs/00a1_prefix.ipynb #456c261a
 def _roomy(
     tensor,   # (rows, heads, slots, size)
     room: int # slots that it shall have
@@ -94,7 +94,7 @@ def _roomy(
     new[:, :, :tensor.shape[2]] = tensor
     return new
 
-# %% ../../nbs/00a1_prefix.ipynb #f8c8a008
+# %% ../../nbs/00a1_prefix.ipynb #de5590be
 class TailLayer(CacheLayerMixin):
     "The tails of all rows in one layer."
     def lazy_initialization(self, key_states, value_states):
@@ -118,7 +118,7 @@ class TailLayer(CacheLayerMixin):
     def batch_select_indices(self, indices):
         if self.is_initialized: self.keys, self.values = self.keys[indices], self.values[indices]
 
-# %% ../../nbs/00a1_prefix.ipynb #a24a764e
+# %% ../../nbs/00a1_prefix.ipynb #848eeb89
 class PrefixCache(Cache):
     "A transformers cache: rows that continue one shared prefix, each with its own tail."
     def __init__(self,
@@ -132,7 +132,7 @@ class PrefixCache(Cache):
     def update(self, key_states, value_states, layer_idx, *args, **kwargs):
         return self.layers[layer_idx].update(key_states, value_states, self.slots, self.room, self.width)
 
-# %% ../../nbs/00a1_prefix.ipynb #62e7ab53
+# %% ../../nbs/00a1_prefix.ipynb #d7663862
 @patch
 def aim(self: PrefixCache,
     slots # where the next tokens go, shape (rows, tokens); -1 is padding
@@ -144,7 +144,7 @@ def aim(self: PrefixCache,
     hidden = torch.arange(self.width, device=slots.device) > self.slots[:, None, :, None]
     return torch.zeros(hidden.shape, device=slots.device).masked_fill_(hidden, -torch.inf)
 
-# %% ../../nbs/00a1_prefix.ipynb #3ecb4650
+# %% ../../nbs/00a1_prefix.ipynb #b5522bea
 def take_tail(
     cache: PrefixCache, # after the prompt was computed
     row: int,           # which row
@@ -153,7 +153,7 @@ def take_tail(
     "What a later prompt may begin with."
     return [tuple(t[row:row + 1, :, :length].clone() for t in (layer.keys, layer.values)) for layer in cache.layers]
 
-# %% ../../nbs/00a1_prefix.ipynb #ff4996c8
+# %% ../../nbs/00a1_prefix.ipynb #38f2147f
 def _plain_parts(query, key, value, mask=None):
     "Attention and the log of the sum of exponentials, in plain operations; queries are scaled, `mask` is added"
     scores = (query @ key.transpose(-1, -2)).float()
@@ -170,7 +170,7 @@ def _blocks(query, key, value, mask=None):
     parts = [_plain_parts(q, key, value, m) for q, m in zip(query.split(block, 2), masks)]
     return tuple(torch.cat(p, 2) for p in zip(*parts))
 
-# %% ../../nbs/00a1_prefix.ipynb #16f33ffe
+# %% ../../nbs/00a1_prefix.ipynb #e99ad1e6
 def attention_parts(
     query,    # scaled, shape (rows, heads, queries, size)
     key,      # (rows, heads, keys, size)
@@ -183,7 +183,7 @@ def attention_parts(
     out, lse = fused(query, key, value, attn_mask=mask, scale=1.)
     return out.float(), lse[..., None].float()
 
-# %% ../../nbs/00a1_prefix.ipynb #b2d69692
+# %% ../../nbs/00a1_prefix.ipynb #c60f16e5
 def shared_attention(
     query,         # (rows, query heads, queries, size)
     key,           # tails: (rows, heads, slots, size)
@@ -202,7 +202,7 @@ def shared_attention(
         out = torch.lerp(out, out_p, torch.sigmoid(lse_p - lse))
     return out.to(query.dtype).view(query.shape).transpose(1, 2)
 
-# %% ../../nbs/00a1_prefix.ipynb #c6a54927
+# %% ../../nbs/00a1_prefix.ipynb #27be1bdc
 ATTENTION = 'cosee_prefix'  # its name in transformers
 
 def prefix_attention(module, query, key, value, attention_mask, scaling=None, prefix_cache=None, **kwargs):
@@ -215,7 +215,7 @@ def prefix_attention(module, query, key, value, attention_mask, scaling=None, pr
 AttentionInterface.register(ATTENTION, prefix_attention)
 AttentionMaskInterface.register(ATTENTION, sdpa_mask)
 
-# %% ../../nbs/00a1_prefix.ipynb #3a2f9346
+# %% ../../nbs/00a1_prefix.ipynb #683ab040
 @torch.inference_mode()
 def prefill(
     model,     # Qwen3-VL
@@ -232,7 +232,7 @@ def prefill(
     layers = [(layer.keys, layer.values) for layer in cache.layers]
     return Prefix(layers, length, int(positions[..., length - 1].max()) + 1)
 
-# %% ../../nbs/00a1_prefix.ipynb #5edfab74
+# %% ../../nbs/00a1_prefix.ipynb #e2f81ccd
 def empty_prefix(
     model # Qwen3-VL
 ) -> Prefix:
@@ -241,7 +241,7 @@ def empty_prefix(
     none = torch.zeros(1, c.num_key_value_heads, 0, c.head_dim)
     return Prefix([(none, none)] * c.num_hidden_layers, 0, 0)
 
-# %% ../../nbs/00a1_prefix.ipynb #2ec95631
+# %% ../../nbs/00a1_prefix.ipynb #240017d8
 @torch.inference_mode()
 def forward(
     model,              # Qwen3-VL with `prefix_attention`

@@ -38,7 +38,7 @@ def _weights_missing(folder: Path) -> str:
     stubs = [n for n in names if (folder / n).open('rb').read(8) == b'version ']
     return f'{stubs[0]} is a Git LFS pointer, not the weights' if stubs else ''
 
-# %% ../../nbs/00a_qwen.ipynb #40404d3a
+# %% ../../nbs/00a_qwen.ipynb #bf3dbfa8
 def _config_wrong(folder: Path) -> str:
     "What is wrong with the configuration of a model directory, or ''"
     try: kind = json.loads((folder / 'config.json').read_text())['model_type']
@@ -55,7 +55,7 @@ def _wrong(folder: Path) -> str:
     lacking = [names[0] for names in _PARTS if not any((folder / n).is_file() for n in names)]
     return _config_wrong(folder) or _weights_missing(folder) or (f'{lacking[0]} is missing' if lacking else '')
 
-# %% ../../nbs/00a_qwen.ipynb #1d75d831
+# %% ../../nbs/00a_qwen.ipynb #68e6e2a6
 def check_model_path(
     model_path # local directory
 ) -> Path:     # the same
@@ -65,7 +65,7 @@ def check_model_path(
     if problem: raise ModelError(f'{model_path}: {problem}; {_GET.format(model_path)}')
     return folder
 
-# %% ../../nbs/00a_qwen.ipynb #569250de
+# %% ../../nbs/00a_qwen.ipynb #de3fab65
 _DTYPES = dict(auto='auto', float32='float32', fp32='float32', float16='float16', fp16='float16', half='float16',
                bfloat16='bfloat16', bf16='bfloat16')
 
@@ -76,7 +76,7 @@ def _dtype(name):
     if name not in _DTYPES: raise ModelError(f"dtype {name!r} is unknown; use {', '.join(sorted(_DTYPES))}")
     return 'auto' if name == 'auto' else getattr(torch, _DTYPES[name])
 
-# %% ../../nbs/00a_qwen.ipynb #c7fd6d24
+# %% ../../nbs/00a_qwen.ipynb #e100863b
 def _device(name):
     "'auto' or a torch device that this machine has"
     import torch
@@ -91,7 +91,7 @@ def _device(name):
         raise ModelError(f"device {name!r} is not there; use device='cpu'")
     return device
 
-# %% ../../nbs/00a_qwen.ipynb #32105d18
+# %% ../../nbs/00a_qwen.ipynb #73642535
 def _quantised(
     load_in_8bit: bool, # LLM.int8
     load_in_4bit: bool, # NF4 with double quantisation
@@ -109,14 +109,14 @@ def _quantised(
     return BitsAndBytesConfig(load_in_8bit=load_in_8bit, load_in_4bit=load_in_4bit, **four if load_in_4bit else {},
                               llm_int8_skip_modules=['visual', 'lm_head'])
 
-# %% ../../nbs/00a_qwen.ipynb #50036816
+# %% ../../nbs/00a_qwen.ipynb #31106987
 def _from_disk(folder, **kwargs) -> tuple:
     from transformers import AutoModelForImageTextToText, AutoProcessor
     processor = AutoProcessor.from_pretrained(folder, local_files_only=True)
     model = AutoModelForImageTextToText.from_pretrained(folder, local_files_only=True, use_safetensors=True, **kwargs)
     return model, processor
 
-# %% ../../nbs/00a_qwen.ipynb #d70d3454
+# %% ../../nbs/00a_qwen.ipynb #da2eb592
 def load_model(
     model_path,                 # directory with the weights
     device='cpu',               # 'cpu', 'cuda', 'cuda:0', 'auto', ...
@@ -134,7 +134,7 @@ def load_model(
         raise ModelError(f'{model_path}: cannot be loaded ({reason}); {_GET.format(model_path)}') from e
     return (model if place else model.to(device)).eval(), processor
 
-# %% ../../nbs/00a_qwen.ipynb #d8da369c
+# %% ../../nbs/00a_qwen.ipynb #faa19f71
 MIN_PIXELS = 64 * 32 * 32    # smaller pages are scaled up to this area
 MAX_PIXELS = 1024 * 32 * 32  # larger pages are scaled down to this area
 
@@ -155,7 +155,7 @@ def page_size(
     if w * h < min_pixels: return tuple(math.ceil(s / scale / 32) * 32 for s in (width, height))
     return w, h
 
-# %% ../../nbs/00a_qwen.ipynb #21db8815
+# %% ../../nbs/00a_qwen.ipynb #e56c7474
 def page_image(
     block: dict,                  # image block: 'image' is a PIL image or a path; may have min_pixels and max_pixels
     min_pixels: int = MIN_PIXELS, # for blocks that do not say
@@ -175,7 +175,7 @@ def scaled(
     block = dict(type='image', image=image, resized_width=size[0], resized_height=size[1])
     return process_vision_info([dict(role='user', content=[block])], image_patch_size=16)[0][0]
 
-# %% ../../nbs/00a_qwen.ipynb #7310db1a
+# %% ../../nbs/00a_qwen.ipynb #1be4eda3
 def _blocks(message: dict) -> list:
     "The content blocks of a message; one that is neither text nor image raises ValueError"
     content = message['content']
@@ -194,7 +194,7 @@ def _joined(blocks: list, numbers) -> list:
         out.append(dict(type='image') if b['type'] == 'image' else dict(type='text', text=gap + str(b['text'])))
     return out
 
-# %% ../../nbs/00a_qwen.ipynb #ea712dcf
+# %% ../../nbs/00a_qwen.ipynb #b16683b3
 def render(
     messages: list,           # chat messages
     page_labels: bool = True  # write 'Page n:' before each page, if there are several
@@ -205,7 +205,7 @@ def render(
     numbers = count(1) if page_labels and several else None
     return [dict(role=m['role'], content=_joined(bs, numbers)) for m, bs in zip(messages, blocks)]
 
-# %% ../../nbs/00a_qwen.ipynb #a6bf6b27
+# %% ../../nbs/00a_qwen.ipynb #1fd53c0b
 @dataclass
 class Prompt:
     "What a call sends to the model."
@@ -222,7 +222,7 @@ class Prompt:
     @property
     def text_tokens(self) -> int: return len(self.ids) - self.image_tokens
 
-# %% ../../nbs/00a_qwen.ipynb #582520a5
+# %% ../../nbs/00a_qwen.ipynb #73a8e61e
 _tokenizing = threading.Lock()
 
 def make_prompt(
@@ -243,7 +243,7 @@ def make_prompt(
     cut = len(ids) - ids[::-1].index(processor.vision_end_token_id) if pages else 0
     return Prompt(rendered, [im for im, _ in pages], [s for _, s in pages], ids, ids.count(pad), cut)
 
-# %% ../../nbs/00a_qwen.ipynb #31363a32
+# %% ../../nbs/00a_qwen.ipynb #e118f728
 def inputs_of(
     processor,     # of the checkpoint
     prompt: Prompt # what to send
@@ -256,7 +256,7 @@ def inputs_of(
         messages, tokenize=True, add_generation_prompt=True, return_tensors='pt', return_dict=True,
         sanitize_control_tokens=True, processor_kwargs=dict(do_resize=False))
 
-# %% ../../nbs/00a_qwen.ipynb #73bed2c7
+# %% ../../nbs/00a_qwen.ipynb #28ebed06
 class QwenVLClient(VLMClient):
     "Qwen3-VL from a local directory."
     name, constrains = 'qwen', True
@@ -285,7 +285,7 @@ class QwenVLClient(VLMClient):
         self.prefixes, self._lock = PrefixStore(cache_bytes), threading.RLock()
         self._describe()
 
-# %% ../../nbs/00a_qwen.ipynb #2aebabd0
+# %% ../../nbs/00a_qwen.ipynb #bfb53e2b
 @patch
 def _describe(self: QwenVLClient):
     self.tokenizer, self.device = self.processor.tokenizer, self.model.device
@@ -298,7 +298,7 @@ def __repr__(self: QwenVLClient):
     size = f'{self.model.num_parameters():,} parameters'
     return f'QwenVLClient({Path(self.model_path).name!r}, {size}, {self.device}, {self.model.dtype})'
 
-# %% ../../nbs/00a_qwen.ipynb #0f907611
+# %% ../../nbs/00a_qwen.ipynb #c1a48daf
 class ContextOverflow(ValueError):
     "A prompt that does not fit the model's context together with its reply."
 
@@ -313,7 +313,7 @@ def prompt(self: QwenVLClient,
                    for mine, of_call in ((self.min_pixels, min_pixels), (self.max_pixels, max_pixels)))
     return make_prompt(self.processor, messages, self.page_labels, min(least, most), most)
 
-# %% ../../nbs/00a_qwen.ipynb #472e1846
+# %% ../../nbs/00a_qwen.ipynb #832eb72d
 @patch
 def _fit(self: QwenVLClient, p: Prompt, new: int):
     "Raise `ContextOverflow` if `p` and `new` more tokens do not fit"
@@ -326,7 +326,7 @@ def _fit(self: QwenVLClient, p: Prompt, new: int):
         f'the prompt has {len(p):,} tokens ({p.image_tokens:,} for {pages} pages, {p.text_tokens:,} of text) and '
         f'max_new_tokens is {new:,}, but the context holds {self.context:,}: {mend}')
 
-# %% ../../nbs/00a_qwen.ipynb #b3974af3
+# %% ../../nbs/00a_qwen.ipynb #b44b2511
 @patch
 def estimate(self: QwenVLClient,
     messages: list, # chat messages
@@ -343,7 +343,7 @@ def tokenize_prompt_length(self: QwenVLClient,
     "Token count of the prompt."
     return self.estimate(messages).prompt_tokens
 
-# %% ../../nbs/00a_qwen.ipynb #938fd06d
+# %% ../../nbs/00a_qwen.ipynb #225617f6
 @lru_cache(maxsize=4)
 def _processor(folder: str):
     from transformers import AutoProcessor
@@ -356,7 +356,7 @@ def _guess(messages: list, min_pixels: int, max_pixels: int) -> Usage:
     return Usage(text_tokens=math.ceil(len(text) / 4) + 2 * len(pages) + 6, estimated=True,
                  image_tokens=sum(w * h // 1024 for w, h in pages))
 
-# %% ../../nbs/00a_qwen.ipynb #9ddc85e7
+# %% ../../nbs/00a_qwen.ipynb #7ed0c2c9
 def estimate_tokens(
     pages: list,                       # PIL images, paths, or (width, height)
     question: str = '',                # the question
@@ -374,7 +374,7 @@ def estimate_tokens(
     p = make_prompt(_processor(str(model_path)), messages, True, min_pixels, max_pixels)
     return Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens)
 
-# %% ../../nbs/00a_qwen.ipynb #0220fb03
+# %% ../../nbs/00a_qwen.ipynb #53594e2d
 def cut(
     text: str,  # decoded output
     stop: tuple # stop strings
@@ -394,7 +394,7 @@ def _reply(self: QwenVLClient, p: Prompt, out: list, s: Sampling, cached: int = 
     return Reply(text=text.strip(), raw=decode([t for t in p.ids if t != pad]) + text, usage=usage,
                  finish=finish or ('stop' if stopped or out and out[-1] in self.ends else 'length'))
 
-# %% ../../nbs/00a_qwen.ipynb #9de964fb
+# %% ../../nbs/00a_qwen.ipynb #807aa0f7
 @patch
 def _generate(self: QwenVLClient, p: Prompt, s: Sampling, **gen_kwargs) -> list:
     "Tokens that transformers' `generate` writes"
@@ -409,7 +409,7 @@ def _generate(self: QwenVLClient, p: Prompt, s: Sampling, **gen_kwargs) -> list:
                                   repetition_penalty=float(s.repetition_penalty), **sample | gen_kwargs)
     return out[0, len(p):].tolist()
 
-# %% ../../nbs/00a_qwen.ipynb #159eb102
+# %% ../../nbs/00a_qwen.ipynb #5b5dcbca
 @patch
 def _key(self: QwenVLClient, p: Prompt) -> str:
     "What the beginning of `p` is, pages included"
@@ -429,7 +429,7 @@ def _prefix(self: QwenVLClient, p: Prompt, key: str) -> tuple:
     if not p.cut: return empty_prefix(self.model), False
     return prefill(self.model, inputs_of(self.processor, p).to(self.device), p.cut), False
 
-# %% ../../nbs/00a_qwen.ipynb #8540a006
+# %% ../../nbs/00a_qwen.ipynb #4c1731a2
 _SAMPLING = {f.name for f in fields(Sampling)}
 
 @dataclass
@@ -440,7 +440,7 @@ class Call:
     state: Any        # a `GrammarState`, or None for free text
     extra: dict       # arguments for transformers' `generate`
 
-# %% ../../nbs/00a_qwen.ipynb #5b002592
+# %% ../../nbs/00a_qwen.ipynb #a11a7bb1
 @patch
 def _call(self: QwenVLClient, messages: list, schema: Optional[dict] = None, min_pixels: Optional[int] = None,
           max_pixels: Optional[int] = None, schema_penalty: bool = False, **params) -> Call:
@@ -460,7 +460,7 @@ def _grammar(self: QwenVLClient, schema, s: Sampling):
     from cosee.models.grammar import JsonGrammar
     return JsonGrammar(schema, self.tokenizer).start(s.max_new_tokens)
 
-# %% ../../nbs/00a_qwen.ipynb #cf6af58a
+# %% ../../nbs/00a_qwen.ipynb #ad867794
 def _keep_tails(prefix, cache, rows: list):
     "Keep the prompts of the first two `rows` behind `prefix`, and at most four tails in all"
     from cosee.models.prefix import take_tail
@@ -468,7 +468,7 @@ def _keep_tails(prefix, cache, rows: list):
     new = dict(tails)
     prefix.tails = [*new.items(), *(t for t in prefix.tails if t[0] not in new)][:4]
 
-# %% ../../nbs/00a_qwen.ipynb #c77ae55a
+# %% ../../nbs/00a_qwen.ipynb #dbace92b
 @patch
 def _write(self: QwenVLClient, calls: list, key: str) -> list:
     "Replies to `calls`, which all begin with the prefix `key`"
@@ -484,7 +484,7 @@ def _write(self: QwenVLClient, calls: list, key: str) -> list:
         if self.reuse: self.prefixes.put(key, prefix)
     return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish) for c, r in zip(calls, rows)]
 
-# %% ../../nbs/00a_qwen.ipynb #21fb92f9
+# %% ../../nbs/00a_qwen.ipynb #5ddfd945
 @patch
 def _group(self: QwenVLClient, calls: list) -> dict:
     "(key of the prefix, must it go the plain way?, what keeps lone calls apart) -> indices of its calls"
@@ -496,7 +496,7 @@ def _group(self: QwenVLClient, calls: list) -> dict:
         groups.setdefault(key, []).append(i)
     return groups
 
-# %% ../../nbs/00a_qwen.ipynb #1950b8f9
+# %% ../../nbs/00a_qwen.ipynb #eb70be75
 @patch
 def _run(self: QwenVLClient, calls: list) -> list:
     "Replies, or exceptions, in the order of `calls`"
@@ -511,7 +511,7 @@ def _run(self: QwenVLClient, calls: list) -> list:
             for j, r in zip(part, replies): out[j] = r
     return out
 
-# %% ../../nbs/00a_qwen.ipynb #a0f65bce
+# %% ../../nbs/00a_qwen.ipynb #abbf5bcc
 @patch
 def _chat(self: QwenVLClient, messages: list, schema: Optional[dict] = None, **params) -> Reply:
     reply = self._run([self._call(messages, schema, **params)])[0]

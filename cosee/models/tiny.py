@@ -91,7 +91,7 @@ def random_config(
                          image_token_id=token('image_pad'), video_token_id=token('video_pad'),
                          vision_start_token_id=token('vision_start'), vision_end_token_id=token('vision_end'))
 
-# %% ../../nbs/00a0_tiny.ipynb #2e83e154
+# %% ../../nbs/00a0_tiny.ipynb #af6955ac
 def random_checkpoint(
     folder,              # where to write; made if absent
     size: str = 'test',  # 'test' (about 1 M parameters), 'bench' (about 37 M) or '4b'
