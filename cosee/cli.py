@@ -57,7 +57,7 @@ def _qwen(args):
 
 CLIENTS = dict(ocr=_ocr, qwen=_qwen)   # name -> function of the arguments that makes the client
 
-# %% ../nbs/12_cli.ipynb #8b643928
+# %% ../nbs/12_cli.ipynb #95d2af69
 def _config(args):
     "The configuration that `--config` or COSEE_BACKENDS names, or None"
     from cosee.config import load_config
@@ -67,7 +67,7 @@ def _config(args):
 def _by_id(args, id: str):
     "The client of a backend's id"
     from cosee.models.providers import create_vlm_client
-    given = dict(base_url=args.base_url) if args.base_url else {}
+    given = dict(base_url=args.base_url) if args.base_url and id == args.client else {}
     return create_vlm_client(id, _config(args), **given)
 
 def _provider(kind: str, help: str) -> Callable:
@@ -75,7 +75,7 @@ def _provider(kind: str, help: str) -> Callable:
     def make(args):
         if not args.model: raise Stop(f"--client {kind} needs --model, the provider's name of the model", BAD_INPUT)
         from cosee.models.providers import create_vlm_client
-        return create_vlm_client(f'{kind}.{args.model}', **(dict(base_url=args.base_url) if args.base_url else {}))
+        return create_vlm_client(f'{kind}.{args.model}', **(dict(base_url=args.base_url) if args.base_url and args.client == kind else {}))
     make.__doc__ = help
     return make
 
@@ -112,7 +112,7 @@ def _care_args(p):
     g.add_argument('--fallback', action='append', default=[], metavar='NAME', help='client or id that stands in; may be given several times')
     g.add_argument('--cache', metavar='FILE', help='keep replies in this file, and take them from there')
 
-# %% ../nbs/12_cli.ipynb #9f0d8843
+# %% ../nbs/12_cli.ipynb #d6edceb5
 def _team_args(p):
     "Arguments that shape the episode"
     g = p.add_argument_group('team')
@@ -123,6 +123,7 @@ def _team_args(p):
                    help='parallel: the agents of a step do not see each other\'s notes (default: sequential)')
     g.add_argument('--max-tokens', type=_positive, metavar='N', help='hard budget of tokens for each question')
     g.add_argument('--tools', action='store_true', help='agents may look closer before they write: zoom, ocr, find_page, ...')
+    g.add_argument('--quality', action='store_true', help='measure how well each page can be read, and tell the team')
 
 def _output_args(p, html: Optional[str] = None):
     "Arguments that shape the output"
@@ -341,15 +342,17 @@ def _team(args, client, pages: list) -> list:
         return draw(at['source'], dpi=2 * getattr(args, 'dpi', 144), max_side=None, pages=[at['page']], password=getattr(args, 'password', None))[0]
     return with_tools(agents, finer)
 
-# %% ../nbs/12_cli.ipynb #b697876d
+# %% ../nbs/12_cli.ipynb #08d3f36f
 def _episode(args, client, pages: list, question: str, before: float = 0.) -> tuple:
     "Episode and result of one question; `before` are seconds that were spent on its behalf already"
     from cosee.controller import CoSeeController
     from cosee.models.client import Ledger
-    controller = CoSeeController(_team(args, client, pages), args.max_steps, order=args.order)
+    from cosee.quality import QualityController
+    kind = QualityController if args.quality else CoSeeController
+    controller = kind(_team(args, client, pages), args.max_steps, order=args.order)
     start = time.perf_counter() - before
     episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_progress(args))
-    events = episode['trace']['events']
+    events = [e for e in episode['trace']['events'] if not e['agent'].startswith('quality_')]
     if events and not any(e['valid'] for e in events) and all(not e['calls'] for e in events):
         raise Stop(f"{question!r}: no agent could act: {events[0]['error']}")
     episode['seconds'] = time.perf_counter() - start

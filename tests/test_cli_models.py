@@ -1,9 +1,11 @@
 "The command line against models of providers and servers: asked, repeated, replaced, remembered, listed; and no key shown."
 import json
+import random
 
 import pytest
 from cosee.cli import main
 from conftest import ROOT
+from cosee.datasets.made import make_document, render, scan
 from fake_servers import FakeServer
 from PIL import Image
 
@@ -143,3 +145,17 @@ def test_quality_of_a_document(run, tmp_path):
     assert code == 0 and (row["page"], row["file"], row["findings"]) == (1, "report.pdf", [])
     assert "fit to be read" in run("quality", sample, "--pages", "1")[1]
     assert run("quality", str(tmp_path / "none.pdf"))[0] == 2
+
+
+def test_ask_tells_the_team_of_a_page_that_is_hard_to_read(run, tmp_path):
+    page = scan(render(make_document("letter", seed=5), dpi=60, pages=[1])[0], random.Random(1), paper=70)
+    page.save(tmp_path / "dark.png")
+    with FakeServer("openai", answer=lambda body: FOUND) as server:
+        argv = ["ask", str(tmp_path / "dark.png"), "-q", "What?", "--client", "openai", "--base-url", server.base_url, "--model", "m",
+                "--agents", "detail_reader", "--json", "--quality"]
+        code, out, _ = run(*argv)
+        assert code == 0 and "page 1 is hard to read: darkness" in json.loads(out)[0]["because"]
+        assert "impaired by darkness" in json.dumps(server.requests[0]["body"])
+    with FakeServer("openai", [(500, {"Retry-After": "0.01"})] * 99) as server:
+        argv[argv.index("--base-url") + 1] = server.base_url
+        assert run(*argv)[0] == 1

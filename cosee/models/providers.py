@@ -255,7 +255,7 @@ def _chat(self: RemoteClient, messages: list, schema: Optional[dict] = None, **p
             raise error from None
     return self._read(answer, messages, turns, schema)
 
-# %% ../../nbs/00c_providers.ipynb #f0392e63
+# %% ../../nbs/00c_providers.ipynb #fae0960d
 @patch
 def _timed(self: RemoteClient, messages: list, schema, params: dict):
     "The reply with its own time, or the exception"
@@ -267,7 +267,7 @@ def _timed(self: RemoteClient, messages: list, schema, params: dict):
 @patch
 def _chat_batch(self: RemoteClient, batch: list, schemas: list, params: list) -> list:
     with ThreadPoolExecutor(max(1, min(self.backend.in_flight, len(batch)))) as pool:
-        return list(pool.map(self._timed, batch, schemas, params, timeout=None))
+        return list(pool.map(self._timed, batch, schemas, params))
 
 # %% ../../nbs/00c_providers.ipynb #e6cc23b7
 @patch

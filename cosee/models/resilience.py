@@ -245,7 +245,7 @@ def clear(self: ResponseCache):
     "Forget everything."
     self._run(lambda db: db.execute('DELETE FROM replies'))
 
-# %% ../../nbs/00d_resilience.ipynb #0f9e59c6
+# %% ../../nbs/00d_resilience.ipynb #7f0e3750
 def identity_of(client: VLMClient):
     "What names the model of a client, JSON-ready."
     inner = client
@@ -254,7 +254,8 @@ def identity_of(client: VLMClient):
     if found is not None: return found
     folder = Path(getattr(inner, 'model_path', '') or '/nowhere')
     files = sorted((p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in folder.iterdir()) if folder.is_dir() else []
-    return [type(inner).__qualname__, inner.name, repr(inner), files]
+    settings = [getattr(inner, name, None) for name in ('min_pixels', 'max_pixels', 'page_labels')]
+    return [type(inner).__qualname__, inner.name, repr(inner), settings, files]
 
 def _plain(block: dict) -> dict:
     "A content block with the hash of its pixels instead of the image"
