@@ -268,3 +268,14 @@ def test_memory_does_not_grow_with_the_number_of_samples(tmp_path):
     peak(5)   # imports
     small, large = peak(40), peak(400)
     assert large < small + 200_000
+
+
+def test_the_committed_run_is_whole_and_still_scores_as_it_did():
+    from cosee.eval.runs import score_records
+    run = Run(TESTS.parent / "benchmarks/results/compare_made")
+    records = list(run)
+    assert len(records) == 64 * len(run.methods) == len({(r["sample"], r["method"]) for r in records})
+    for m, by in score_records(records, run.about["metrics"]).items():
+        assert list(by["anls"]) == pytest.approx([r["scores"]["anls"] for r in records if r["method"] == m], abs=1e-6)
+    config = read_config(TESTS.parent / "configs/compare_made.yaml").model_dump(mode="json")
+    assert config == run.about["config"]
