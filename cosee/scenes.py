@@ -11,11 +11,15 @@ from functools import lru_cache
 from typing import Optional
 from fastcore.basics import patch
 
-# %% ../nbs/10b_scenes.ipynb #9fc94024
-_LOOKS = [dict(desk='#3b6ea5', bar='#f0f0f0', pane='#ffffff', ink='#1b1b1b', soft='#767676', line='#c3c3c3', accent='#0b63c5', on='#ffffff', key='#e4e4e4'),
-          dict(desk='#2d3b45', bar='#dfe5ea', pane='#fbfcfd', ink='#20303a', soft='#6a7d89', line='#b9c6cf', accent='#007a6c', on='#ffffff', key='#e8eef2'),
-          dict(desk='#101418', bar='#2a2f36', pane='#1d2127', ink='#e8eaed', soft='#9aa4af', line='#454d57', accent='#5b9bff', on='#0c1016', key='#353c45'),
-          dict(desk='#c9b79c', bar='#efe8dc', pane='#fffdf8', ink='#3a2f22', soft='#8a7b66', line='#d0c3ae', accent='#a8431f', on='#ffffff', key='#f2eadc')]
+# %% ../nbs/10b_scenes.ipynb #5da2cdde
+_LOOKS = [dict(desk='#3b6ea5', bar='#f0f0f0', pane='#ffffff', ink='#1b1b1b', soft='#767676', line='#c3c3c3',
+               accent='#0b63c5', on='#ffffff', key='#e4e4e4'),
+          dict(desk='#2d3b45', bar='#dfe5ea', pane='#fbfcfd', ink='#20303a', soft='#6a7d89', line='#b9c6cf',
+               accent='#007a6c', on='#ffffff', key='#e8eef2'),
+          dict(desk='#101418', bar='#2a2f36', pane='#1d2127', ink='#e8eaed', soft='#9aa4af', line='#454d57',
+               accent='#5b9bff', on='#0c1016', key='#353c45'),
+          dict(desk='#c9b79c', bar='#efe8dc', pane='#fffdf8', ink='#3a2f22', soft='#8a7b66', line='#d0c3ae',
+               accent='#a8431f', on='#ffffff', key='#f2eadc')]
 SIZES = ((1024, 768), (1280, 720), (1366, 768), (1440, 900))   # of screens, in pixels
 
 @lru_cache(maxsize=64)
@@ -44,20 +48,22 @@ class Scene:
         self.marks.append((role, label, tuple(box)))
         return tuple(box)
 
-# %% ../nbs/10b_scenes.ipynb #8cf2b850
+# %% ../nbs/10b_scenes.ipynb #ae99006a
 def middle(
     box: tuple # (left, top, right, bottom) in pixels
 ) -> tuple:    # (x, y) in whole pixels
     "The pixel in the middle of `box`."
     return int((box[0] + box[2]) // 2), int((box[1] + box[3]) // 2)
 
+# %% ../nbs/10b_scenes.ipynb #9fd48a61
 @patch
 def wide(self: Scene, text: str, size: int = 0) -> int:
     "Width of `text` in pixels."
     return int(_font(size or self.scale).getlength(text)) + 1
 
 @patch
-def text(self: Scene, at: tuple, text: str, color: str = 'ink', size: int = 0, anchor: str = 'lm', room: Optional[int] = None):
+def text(self: Scene, at: tuple, text: str, color: str = 'ink', size: int = 0, anchor: str = 'lm',
+         room: Optional[int] = None):
     "Write `text` at a point; `anchor` as Pillow names it, `room` in pixels."
     size = size or self.scale
     if room is not None and self.wide(text, size) > room:
@@ -65,13 +71,15 @@ def text(self: Scene, at: tuple, text: str, color: str = 'ink', size: int = 0, a
         text += '...'
     self.draw.text(at, text, self.look.get(color, color), _font(size), anchor)
 
+# %% ../nbs/10b_scenes.ipynb #d3578c58
 @patch
-def box(self: Scene, box: tuple, fill: Optional[str] = None, line: Optional[str] = 'line', radius: int = 0, width: int = 1):
+def box(self: Scene, box: tuple, fill: Optional[str] = None, line: Optional[str] = 'line', radius: int = 0,
+        width: int = 1):
     "Draw a rectangle; colours are names of the look or Pillow's."
     named = lambda c: self.look.get(c, c) if c else None
     self.draw.rounded_rectangle(box, radius, named(fill), named(line), width)
 
-# %% ../nbs/10b_scenes.ipynb #e40caff4
+# %% ../nbs/10b_scenes.ipynb #a1739ac5
 @patch
 def desktop(self: Scene) -> tuple:
     "Task bar and icons; the box that is left for windows."
@@ -83,6 +91,7 @@ def desktop(self: Scene) -> tuple:
     self.text((w - 12, h - bar // 2), clock, anchor='rm')
     return 0, 0, w, h - bar
 
+# %% ../nbs/10b_scenes.ipynb #a89b754d
 @patch
 def window(self: Scene, title: str, box: tuple) -> tuple:
     "A window; the box of its content."
@@ -96,7 +105,7 @@ def window(self: Scene, title: str, box: tuple) -> tuple:
         self.text(middle(at), sign, 'on', anchor='mm')
     return x0 + 1, y0 + bar + 1, x1 - 1, y1 - 1
 
-# %% ../nbs/10b_scenes.ipynb #08ef137c
+# %% ../nbs/10b_scenes.ipynb #ff0de045
 @patch
 def place(self: Scene, room: tuple, w: int, h: int) -> tuple:
     "A box of `w` x `h` pixels somewhere in `room`, smaller if it must be."
@@ -111,7 +120,7 @@ def app(self: Scene, title: str, least: float = .7) -> tuple:
     share = lambda: self.rng.uniform(least, 1)
     return self.window(title, self.place(room, int(room[2] * share()), int(room[3] * share())))
 
-# %% ../nbs/10b_scenes.ipynb #cdbea729
+# %% ../nbs/10b_scenes.ipynb #9ca218e9
 @patch
 def button(self: Scene, label: str, at: tuple, main: bool = False, role: str = 'button') -> tuple:
     "A button whose top left corner is `at`; its box."
@@ -121,6 +130,7 @@ def button(self: Scene, label: str, at: tuple, main: bool = False, role: str = '
     self.text(middle(box), label, 'on' if main else 'ink', anchor='mm')
     return self.mark(role, label, box)
 
+# %% ../nbs/10b_scenes.ipynb #bc82dabf
 @patch
 def toolbar(self: Scene, box: tuple, labels: list, role: str = 'button') -> tuple:
     "A row of buttons at the top of `box`, as many as fit; the box below them."
@@ -133,7 +143,7 @@ def toolbar(self: Scene, box: tuple, labels: list, role: str = 'button') -> tupl
         at = self.button(label, (at, y + 6), role=role)[2] + 8
     return x, y + high, right, bottom
 
-# %% ../nbs/10b_scenes.ipynb #ce1fb22c
+# %% ../nbs/10b_scenes.ipynb #3e1f0ec4
 @patch
 def field(self: Scene, label: str, at: tuple, width: int, value: str = '', focus: bool = False) -> tuple:
     "A labelled text field; the box of the field. With `focus` it shows a caret."
@@ -147,6 +157,7 @@ def field(self: Scene, label: str, at: tuple, width: int, value: str = '', focus
         self.draw.line((caret, box[1] + 5, caret, box[3] - 5), self.look['ink'], 2)
     return self.mark('field', label, box)
 
+# %% ../nbs/10b_scenes.ipynb #69e6ea45
 @patch
 def checkbox(self: Scene, label: str, at: tuple, ticked: bool) -> tuple:
     "A box to tick with its label."
@@ -157,11 +168,12 @@ def checkbox(self: Scene, label: str, at: tuple, ticked: bool) -> tuple:
     self.text((box[2] + 8, middle(box)[1]), label)
     return self.mark('checkbox', label, box)
 
-# %% ../nbs/10b_scenes.ipynb #6c445938
+# %% ../nbs/10b_scenes.ipynb #ad274755
 @patch
 def dialog(self: Scene, room: tuple, title: str, lines: list, buttons: list) -> tuple:
     "A dialog in the middle of things, its buttons at the bottom right; the box of its content."
-    wide = max([self.wide(t) for t in (title + ' ' * 24, *lines)] + [sum(self.wide(b) + 3 * self.scale for b in buttons)]) + 60
+    wide = max([self.wide(t) for t in (title + ' ' * 24, *lines)] + [sum(self.wide(b) + 3 * self.scale
+                                                                         for b in buttons)]) + 60
     high = self.scale * (2 * len(lines) + 8)
     inner = self.window(title, self.place(room, wide, high))
     for i, line in enumerate(lines): self.text((inner[0] + 24, inner[1] + (2 * i + 2) * self.scale), line)
@@ -172,25 +184,27 @@ def dialog(self: Scene, room: tuple, title: str, lines: list, buttons: list) -> 
         x -= 12
     return inner
 
-# %% ../nbs/10b_scenes.ipynb #d3d11cb3
+# %% ../nbs/10b_scenes.ipynb #2dbf1f88
 @patch
 def month(self: Scene, box: tuple, year: int, number: int, dots: tuple = ()) -> dict:
     "A month's page in `box`; the box of each day. Days in `dots` carry a dot."
     x0, y0, x1, y1 = box
     weeks, head = calendar.Calendar().monthdayscalendar(year, number), 3 * self.scale
     w, h, boxes = (x1 - x0) / 7, (y1 - y0 - head) / len(weeks), {}
-    for i, name in enumerate(('Mo', 'Tu', 'We', 'Th', 'Fr', 'Sa', 'Su')): self.text((x0 + (i + .5) * w, y0 + head // 2), name, 'soft', anchor='mm')
+    for i, name in enumerate(('Mo', 'Tu', 'We', 'Th', 'Fr', 'Sa', 'Su')):
+        self.text((x0 + (i + .5) * w, y0 + head // 2), name, 'soft', anchor='mm')
     for r, week in enumerate(weeks):
         for c, day in enumerate(week):
             cell = (int(x0 + c * w), int(y0 + head + r * h), int(x0 + (c + 1) * w), int(y0 + head + (r + 1) * h))
             self.box(cell, 'pane' if day else 'bar')
             if not day: continue
             self.text((cell[0] + 8, cell[1] + self.scale), str(day))
-            if day in dots: self.draw.ellipse((cell[2] - 14, cell[1] + 6, cell[2] - 6, cell[1] + 14), self.look['accent'])
+            if day in dots:
+                self.draw.ellipse((cell[2] - 14, cell[1] + 6, cell[2] - 6, cell[1] + 14), self.look['accent'])
             boxes[day] = self.mark('day', str(day), cell)
     return boxes
 
-# %% ../nbs/10b_scenes.ipynb #55e1952f
+# %% ../nbs/10b_scenes.ipynb #37dfe01f
 DAYS = ('Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday')
 
 @patch
@@ -199,10 +213,12 @@ def week(self: Scene, box: tuple, entries: list, first: int = 8, last: int = 18)
     x0, y0, x1, y1 = box
     side, head, hours = self.wide('00:00') + 12, 2 * self.scale, last - first
     w, h = (x1 - x0 - side) / len(DAYS), (y1 - y0 - head) / hours
-    for d, name in enumerate(DAYS): self.text((x0 + side + (d + .5) * w, y0 + head // 2), name, 'soft', anchor='mm', room=int(w) - 4)
+    for d, name in enumerate(DAYS):
+        self.text((x0 + side + (d + .5) * w, y0 + head // 2), name, 'soft', anchor='mm', room=int(w) - 4)
     for i in range(hours):
         self.text((x0 + side - 6, y0 + head + i * h + self.scale // 2), f'{first + i:02d}:00', 'soft', anchor='rm')
-        for d in range(len(DAYS)): self.box((x0 + side + d * w, y0 + head + i * h, x0 + side + (d + 1) * w, y0 + head + (i + 1) * h), 'pane')
+        for d in range(len(DAYS)):
+            self.box((x0 + side + d * w, y0 + head + i * h, x0 + side + (d + 1) * w, y0 + head + (i + 1) * h), 'pane')
     boxes = []
     for e in entries:
         left, top = x0 + side + e['day'] * w, y0 + head + (e['hour'] - first) * h
@@ -212,7 +228,7 @@ def week(self: Scene, box: tuple, entries: list, first: int = 8, last: int = 18)
         self.mark('appointment', e['title'], boxes[-1])
     return boxes
 
-# %% ../nbs/10b_scenes.ipynb #ea1de0e0
+# %% ../nbs/10b_scenes.ipynb #6ea439a4
 @patch
 def table(self: Scene, box: tuple, head: list, rows: list) -> list:
     "A table at the top of `box`; boxes of its cells, a list for each row that fits."
@@ -226,6 +242,7 @@ def table(self: Scene, box: tuple, head: list, rows: list) -> list:
         if r: boxes.append([self.mark('cell', str(v), c) for v, c in zip(row, cells)])
     return boxes
 
+# %% ../nbs/10b_scenes.ipynb #b33a68fc
 @patch
 def listing(self: Scene, box: tuple, items: list, first: int, chosen: Optional[int] = None) -> dict:
     "Entries of a long list from number `first`; the boxes of those that show, by number."
@@ -241,7 +258,7 @@ def listing(self: Scene, box: tuple, items: list, first: int, chosen: Optional[i
     self.scrollbar((x1 - 16, y0, x1, y1), first / len(items), min(1., (first + count) / len(items)))
     return boxes
 
-# %% ../nbs/10b_scenes.ipynb #b0e66b3c
+# %% ../nbs/10b_scenes.ipynb #4be4929e
 @patch
 def scrollbar(self: Scene, box: tuple, start: float, end: float):
     "A scroll bar, upright or level, whose thumb covers `start` to `end` of it."
@@ -253,6 +270,7 @@ def scrollbar(self: Scene, box: tuple, start: float, end: float):
     thumb = (x0 + a, y0 + 3, min(x1, x0 + b), y1 - 3) if across else (x0 + 3, y0 + a, x1 - 3, min(y1, y0 + b))
     self.box(thumb, 'soft', None, 4)
 
+# %% ../nbs/10b_scenes.ipynb #74f90565
 @patch
 def progress(self: Scene, box: tuple, share: float) -> tuple:
     "A progress bar, filled by `share`."
@@ -268,7 +286,7 @@ def pointer(self: Scene, at: tuple):
     arrow = [(0, 0), (0, 17), (4, 13), (7, 19), (10, 18), (7, 12), (12, 12)]
     self.draw.polygon([(x + a, y + b) for a, b in arrow], '#ffffff', '#000000')
 
-# %% ../nbs/10b_scenes.ipynb #ba29ce96
+# %% ../nbs/10b_scenes.ipynb #ab64f930
 _GOOD, _BAD = '#12a150', '#e0294a'
 
 def _cross(draw, at: tuple, color: str):
@@ -277,6 +295,7 @@ def _cross(draw, at: tuple, color: str):
         draw.line((x - 10, y - 10, x + 10, y + 10), c, width)
         draw.line((x - 10, y + 10, x + 10, y - 10), c, width)
 
+# %% ../nbs/10b_scenes.ipynb #39ed2002
 def mark_screen(
     image,                            # picture of a screen
     expected: Optional[tuple] = None, # (x, y) in pixels
@@ -293,7 +312,8 @@ def mark_screen(
     draw = ImageDraw.Draw(out)
     if expected:
         (x, y), (tx, ty) = expected, (max(t, 6) for t in tolerance)
-        for width, c in ((5, '#ffffff'), (3, _GOOD)): draw.rectangle((x - tx, y - ty, x + tx, y + ty), outline=c, width=width)
+        for width, c in ((5, '#ffffff'), (3, _GOOD)):
+            draw.rectangle((x - tx, y - ty, x + tx, y + ty), outline=c, width=width)
         draw.ellipse((x - 3, y - 3, x + 3, y + 3), _GOOD)
     if predicted: _cross(draw, predicted, _GOOD if good else _BAD)
     for i, line in enumerate(lines): draw.text((8, h + 6 + 24 * i), line, '#1b1b1b', _font(16))

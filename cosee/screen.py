@@ -16,8 +16,9 @@ from typing import Any, Iterator, Optional, Union
 from fastcore.basics import patch
 from .jsonscan import scan_json
 
-# %% ../nbs/10_screen.ipynb #9f430139
-_POINTING = ('left_click', 'right_click', 'middle_click', 'double_click', 'triple_click', 'mouse_move', 'left_click_drag')
+# %% ../nbs/10_screen.ipynb #fb9eb20c
+_POINTING = ('left_click', 'right_click', 'middle_click', 'double_click', 'triple_click', 'mouse_move',
+             'left_click_drag')
 TOOL_ACTIONS = {**{a: ('coordinate',) for a in _POINTING},
                 'scroll': ('coordinate', 'pixels'), 'hscroll': ('coordinate', 'pixels'), 'key': ('keys',),
                 'type': ('text',), 'wait': ('time',), 'terminate': ('status',), 'answer': ()}
@@ -44,7 +45,7 @@ class ToolCall:
 
 _FIELDS = ('action', 'coordinate', 'pixels', 'keys', 'text', 'time', 'status')
 
-# %% ../nbs/10_screen.ipynb #11c073dd
+# %% ../nbs/10_screen.ipynb #765310e4
 @patch
 def to_dict(self: ToolCall) -> dict:
     "Wire format: `{'name': 'computer', 'arguments': {...}}`."
@@ -57,7 +58,8 @@ def from_dict(cls: ToolCall,
 ) -> ToolCall:
     "The call that `data` holds; ValueError if it is the call of another tool, or names no action."
     if not isinstance(data, dict): raise ValueError(f'a tool call is an object, not {type(data).__name__}')
-    if data.get('name') not in list(TOOL_NAMES): raise ValueError(f"the tool is named 'computer', not {str(data.get('name'))[:40]!r}")
+    if data.get('name') not in list(TOOL_NAMES):
+        raise ValueError(f"the tool is named 'computer', not {str(data.get('name'))[:40]!r}")
     args = data.get('arguments')
     if not isinstance(args, dict): raise ValueError(f"'arguments' must be an object, not {type(args).__name__}")
     if args.get('action') is None: raise ValueError("'arguments' name no action")
@@ -156,12 +158,14 @@ def _coordinate_faults(c) -> list:
     if all(0 <= v <= RU_MAX for v in c): return []
     return [f'Coordinate out of range [0, {RU_MAX}]: ({_shown(c[0], 24)}, {_shown(c[1], 24)})']
 
-# %% ../nbs/10_screen.ipynb #1fd1d7de
+# %% ../nbs/10_screen.ipynb #c22b1951
 _SOUND = {'pixels': (_number, 'Invalid pixels value'), 'time': (lambda v: _number(v) and v >= 0, 'Invalid time value'),
-          'keys': (lambda v: isinstance(v, list) and v and all(isinstance(k, str) and k for k in v), 'Invalid keys value'),
+          'keys': (lambda v: isinstance(v, list) and v and all(isinstance(k, str) and k for k in v),
+                   'Invalid keys value'),
           'text': (lambda v: isinstance(v, str), 'Invalid text value'),
           'status': (lambda v: isinstance(v, str) and v in STATUSES, 'Invalid terminate status')}
 
+# %% ../nbs/10_screen.ipynb #d25d2288
 def _lacking(call: ToolCall) -> list:
     "Required arguments that are not there"
     said = lambda p: f"Action '{call.action}' requires " + (p if p == 'coordinate' else f"'{p}'")
@@ -174,17 +178,19 @@ def validate_tool_call(
     if not isinstance(call, ToolCall):
         try: call = ToolCall.from_dict(call)
         except ValueError as e: return [f'Not a tool call: {e}']
-    if not isinstance(call.action, str) or call.action not in TOOL_ACTIONS: return [f'Invalid action: {_shown(call.action)}']
+    if not isinstance(call.action, str) or call.action not in TOOL_ACTIONS:
+        return [f'Invalid action: {_shown(call.action)}']
     faults = _lacking(call)
     if call.coordinate is not None: faults += _coordinate_faults(call.coordinate)
     given = ((p, getattr(call, p)) for p in _SOUND)
     return faults + [f'{_SOUND[p][1]}: {_shown(v)}' for p, v in given if v is not None and not _SOUND[p][0](v)]
 
-# %% ../nbs/10_screen.ipynb #04286e3c
+# %% ../nbs/10_screen.ipynb #2eec80ba
 _WHOLE = {'type': 'integer', 'minimum': 0, 'maximum': RU_MAX}
 _TYPES = {'coordinate': {'type': 'array', 'items': _WHOLE, 'minItems': 2, 'maxItems': 2},
           'pixels': {'type': 'integer', 'minimum': -10_000, 'maximum': 10_000},
-          'keys': {'type': 'array', 'items': {'type': 'string', 'minLength': 1, 'maxLength': 20}, 'minItems': 1, 'maxItems': 5},
+          'keys': {'type': 'array', 'items': {'type': 'string', 'minLength': 1, 'maxLength': 20}, 'minItems': 1,
+                   'maxItems': 5},
           'text': {'type': 'string', 'maxLength': 1000}, 'time': {'type': 'number', 'minimum': 0, 'maximum': 3600},
           'status': {'type': 'string', 'enum': list(STATUSES)}}
 
@@ -193,7 +199,7 @@ def _arguments_schema(action: str) -> dict:
     props = {'action': {'type': 'string', 'enum': [action]}, **{n: json.loads(json.dumps(_TYPES[n])) for n in names}}
     return dict(type='object', properties=props, required=list(props), additionalProperties=False)
 
-# %% ../nbs/10_screen.ipynb #e85d4dc2
+# %% ../nbs/10_screen.ipynb #b9969f27
 def tool_call_schema(
     actions=tuple(TOOL_ACTIONS) # actions that are allowed
 ) -> dict:                      # JSON schema of the wire format
@@ -201,10 +207,11 @@ def tool_call_schema(
     unknown = [a for a in actions if a not in TOOL_ACTIONS]
     if unknown or not actions: raise ValueError(f"unknown actions {unknown}: choose from {', '.join(TOOL_ACTIONS)}")
     kinds = [_arguments_schema(a) for a in actions]
-    props = {'name': {'type': 'string', 'enum': [TOOL_NAMES[0]]}, 'arguments': kinds[0] if len(kinds) == 1 else {'anyOf': kinds}}
+    arguments = kinds[0] if len(kinds) == 1 else {'anyOf': kinds}
+    props = {'name': {'type': 'string', 'enum': [TOOL_NAMES[0]]}, 'arguments': arguments}
     return dict(type='object', properties=props, required=list(props), additionalProperties=False)
 
-# %% ../nbs/10_screen.ipynb #e16bc6e0
+# %% ../nbs/10_screen.ipynb #8e43ee26
 def _json(x) -> str:
     "JSON as the wire format has it, in characters that UTF-8 can hold"
     text = json.dumps(x, ensure_ascii=False)
@@ -218,7 +225,7 @@ def format_tool_call(
     "`call` as a `<tool_call>` block."
     return f"<tool_call>\n{_json(call.to_dict() if isinstance(call, ToolCall) else call)}\n</tool_call>"
 
-# %% ../nbs/10_screen.ipynb #0dbee40a
+# %% ../nbs/10_screen.ipynb #adbcfce1
 _OPENING, _CLOSING = re.compile(r'<tool_call>\s*', re.I), re.compile(r'\s*</tool_call>', re.I)
 
 def _no_constant(name): raise ValueError(f'{name} is not JSON')
@@ -234,7 +241,7 @@ def _call(found) -> Optional[ToolCall]:
     try: return ToolCall.from_dict(found)
     except ValueError: return None
 
-# %% ../nbs/10_screen.ipynb #5da96969
+# %% ../nbs/10_screen.ipynb #2f212205
 def read_tool_call(
     text: str # what a model wrote
 ) -> Optional[ToolCall]:
@@ -244,7 +251,7 @@ def read_tool_call(
 
 parse_tool_call = read_tool_call   # as it is called elsewhere
 
-# %% ../nbs/10_screen.ipynb #6ad8ec0b
+# %% ../nbs/10_screen.ipynb #a86b9ea7
 def _spans(text: str) -> Iterator[str]:
     "What stands in each block; the whole text if no block is opened"
     starts, end = list(_OPENING.finditer(text)), 0
@@ -255,6 +262,7 @@ def _spans(text: str) -> Iterator[str]:
         if found is None: end = starts[i + 1].start() if i + 1 < len(starts) else len(text)
         yield text[m.end():end]
 
+# %% ../nbs/10_screen.ipynb #f40b3958
 def read_tool_calls(
     text: str,         # what a model wrote
     mend: bool = True  # mend broken JSON, and read calls without tags?
@@ -266,12 +274,13 @@ def read_tool_calls(
         return [c for obj, _ in found if (c := _call(obj))]
     return [c for span in _spans(text) for _, _, obj in scan_json(span) if (c := _call(obj))]
 
-# %% ../nbs/10_screen.ipynb #e94547e8
+# %% ../nbs/10_screen.ipynb #f29eeadf
 def _sides(size) -> tuple:
     "Width and height, or ValueError"
     try: w, h = size
     except (TypeError, ValueError): raise ValueError(f'size must be (width, height), not {_shown(size)}') from None
-    if not all(_number(v) and v > 0 for v in (w, h)): raise ValueError(f'width and height must be positive, not {_shown(size)}')
+    if not all(_number(v) and v > 0 for v in (w, h)):
+        raise ValueError(f'width and height must be positive, not {_shown(size)}')
     return w, h
 
 def _pair(point) -> tuple:
@@ -281,7 +290,7 @@ def _pair(point) -> tuple:
     if not (_number(x) and _number(y)): raise ValueError(f'a point is two numbers, not {_shown(point)}')
     return x, y
 
-# %% ../nbs/10_screen.ipynb #77a79c9c
+# %% ../nbs/10_screen.ipynb #504b569e
 def to_units(
     pixel: tuple, # (x, y) in pixels
     size: tuple   # (width, height) of the picture in pixels
@@ -289,6 +298,7 @@ def to_units(
     "Pixels as coordinates; ValueError for a size that is not positive."
     return tuple(round(Fraction(p) * RU_MAX / Fraction(s)) for p, s in zip(_pair(pixel), _sides(size)))
 
+# %% ../nbs/10_screen.ipynb #3d96ea37
 def to_pixels(
     units: tuple, # (x, y) in thousandths
     size: tuple   # (width, height) of the picture in pixels
@@ -297,7 +307,7 @@ def to_pixels(
     at = [(Fraction(u) * Fraction(s) / RU_MAX, s) for u, s in zip(_pair(units), _sides(size))]
     return tuple(min(round(p), math.ceil(s) - 1) if 0 <= p <= s else round(p) for p, s in at)
 
-# %% ../nbs/10_screen.ipynb #07648bc5
+# %% ../nbs/10_screen.ipynb #640670b7
 def tolerance_pair(
     tolerance # number, or [x, y]
 ) -> tuple:   # (x, y) in thousandths
@@ -307,6 +317,7 @@ def tolerance_pair(
         raise ValueError(f'tolerance must be a number from 0, or two of them, not {_shown(tolerance)}')
     return tuple(pair)
 
+# %% ../nbs/10_screen.ipynb #ba410755
 def within_tolerance(
     predicted: tuple, # (x, y) in thousandths
     expected: tuple,  # (x, y) in thousandths
@@ -319,13 +330,13 @@ def unit_distance(a: tuple, b: tuple) -> float:
     "Straight distance of two points, in the units of their coordinates."
     return math.dist(_pair(a), _pair(b))
 
-# %% ../nbs/10_screen.ipynb #40f26efd
+# %% ../nbs/10_screen.ipynb #c7d1efd3
 _NAMES = {'screen_config': 'ScreenConfig read_screen_config screen_config SYSTEM_PROMPTS',
           'scenes': 'Scene mark_screen', 'screen_tasks': 'SCREEN_TASKS ScreenTask Shot screen_task make_shot',
           'screen_data': 'make_screens write_screens training_record split_numbers',
           'screen_check': 'validate_dataset check_record check_case',
-          'screen_agent': 'load_screens ScreenAgent run_screens read_step score_step score_screens ScreenScores step_picture '
-                          'write_board_records', 'screen_reader': 'ScreenReader'}
+          'screen_agent': 'load_screens ScreenAgent run_screens read_step score_step score_screens ScreenScores '
+                          'step_picture write_board_records', 'screen_reader': 'ScreenReader'}
 _CHAPTERS = {name: f'cosee.{module}' for module, names in _NAMES.items() for name in names.split()}
 
 def __getattr__(name: str):

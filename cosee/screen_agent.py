@@ -6,7 +6,7 @@
 __all__ = ['SCREEN_SPLITS', 'SCREEN_GEN', 'step_text', 'load_screens', 'read_step', 'ScreenAgent', 'run_screens', 'score_step',
            'ScreenScores', 'score_screens', 'step_picture', 'board_call', 'write_board_records']
 
-# %% ../nbs/10f_screen_agent.ipynb #e7d20e9f
+# %% ../nbs/10f_screen_agent.ipynb #7231bcfa
 import json
 from functools import partial
 from pathlib import Path
@@ -17,13 +17,14 @@ from .datasets.core import DataError, Images, Sample, Split
 from .eval.baselines import MethodOutcome, Task, register_method
 from .eval.metrics import score
 from .eval.statistics import Estimate, bootstrap
-from .screen import (RU_MAX, ToolCall, _coordinate_faults, _number, format_tool_call, read_tool_calls, to_pixels, to_units,
+from .screen import (RU_MAX, ToolCall, _coordinate_faults, _number, format_tool_call, read_tool_calls,
+                          to_pixels, to_units,
                           tolerance_pair, tool_call_schema, unit_distance, validate_tool_call, within_tolerance)
 from .screen_check import _cases, _full_check, _lines, _reply_calls, check_case, check_record
 from .screen_config import SYSTEM_PROMPTS, screen_config
 from .screen_data import _encoded, _line, _write, training_record, write_screens
 
-# %% ../nbs/10f_screen_agent.ipynb #7718e631
+# %% ../nbs/10f_screen_agent.ipynb #052b813c
 SCREEN_SPLITS = ('test', 'train', 'val', 'held_out', 'data')
 
 def step_text(
@@ -31,23 +32,28 @@ def step_text(
 ) -> str:                       # the answer's text, or the arguments as JSON
     "A step as the answer of a Sample."
     args = call.to_dict()['arguments'] if isinstance(call, ToolCall) else call['arguments']
-    return args['text'] if args.get('action') == 'answer' and isinstance(args.get('text'), str) else json.dumps(args, ensure_ascii=False)
+    words = args.get('text') if args.get('action') == 'answer' else None
+    return words if isinstance(words, str) else json.dumps(args, ensure_ascii=False)
 
+# %% ../nbs/10f_screen_agent.ipynb #854c3563
 def _sample(root: Path, item: dict, name: str, where: str, prompt: str, call: dict, **meta) -> Sample:
     return Sample(images=Images([root / name], where), question=prompt, answer=step_text(call),
                   meta={**item['metadata'], 'expected_action': call, **meta})
 
 def _train_sample(rec, where: str, root: Path, system: str) -> Sample:
-    if faults := _full_check(rec, root, check_record, 'image', lambda r: None): raise DataError(f'{where}: {faults[0]}')
+    if faults := _full_check(rec, root, check_record, 'image', lambda r: None):
+        raise DataError(f'{where}: {faults[0]}')
     call = _reply_calls(rec['conversations'][1]['value'])[0][0].to_dict()
-    return _sample(root, rec, rec['image'], where, rec['conversations'][0]['value'][8:], call, id=rec['id'], system_prompt=system)
+    return _sample(root, rec, rec['image'], where, rec['conversations'][0]['value'][8:], call, id=rec['id'],
+                   system_prompt=system)
 
 def _test_sample(case, where: str, root: Path, system: str) -> Sample:
-    if faults := _full_check(case, root, check_case, 'screenshot', lambda c: None): raise DataError(f'{where}: {faults[0]}')
+    if faults := _full_check(case, root, check_case, 'screenshot', lambda c: None):
+        raise DataError(f'{where}: {faults[0]}')
     more = dict(id=case['test_id'], tolerance=case['tolerance'], system_prompt=system)
     return _sample(root, case, case['screenshot'], where, case['prompt'], case['expected_action'], **more)
 
-# %% ../nbs/10f_screen_agent.ipynb #4accbed1
+# %% ../nbs/10f_screen_agent.ipynb #ececb452
 def _system_text(root: Path) -> str:
     "The system prompt that a data set was made with"
     try: said = json.loads((root / 'config.json').read_bytes())
@@ -55,6 +61,7 @@ def _system_text(root: Path) -> str:
     text = said.get('system_prompt_text') if isinstance(said, dict) else None
     return text if isinstance(text, str) else SYSTEM_PROMPTS['computer-use']
 
+# %% ../nbs/10f_screen_agent.ipynb #7be25c49
 def load_screens(
     path,                 # folder of a data set
     split: str = 'test',  # one of `SCREEN_SPLITS`
@@ -62,15 +69,18 @@ def load_screens(
 ) -> Split:               # of Samples
     "A part of a data set of screens; DataError names file and line of what cannot be read."
     root = Path(path)
-    if split not in SCREEN_SPLITS: raise ValueError(f"screens have no split {split!r}: choose from {', '.join(SCREEN_SPLITS)}")
+    if split not in SCREEN_SPLITS:
+        raise ValueError(f"screens have no split {split!r}: choose from {', '.join(SCREEN_SPLITS)}")
     name = 'test/test.json' if split == 'test' else f'{split}.jsonl'
     if not (root / name).is_file(): raise DataError(f'{root.name}: has no {name}')
     read, make = (_cases, _test_sample) if split == 'test' else (_lines, _train_sample)
     def records():
-        for n, item, broken in read(root / name): yield f'{name}:{n}', DataError(f'{name}:{n}: {broken}') if broken else item
-    return Split('screens', split, records, partial(make, root=(root / name).parent, system=_system_text(root)), errors, root)
+        for n, item, broken in read(root / name):
+            yield f'{name}:{n}', DataError(f'{name}:{n}: {broken}') if broken else item
+    return Split('screens', split, records, partial(make, root=(root / name).parent, system=_system_text(root)),
+                 errors, root)
 
-# %% ../nbs/10f_screen_agent.ipynb #4021ede0
+# %% ../nbs/10f_screen_agent.ipynb #4512c0cc
 def read_step(
     text: str # what a model wrote
 ) -> dict:    # call (`ToolCall` or None), how ('strict' | 'mended' | 'failed'), error
@@ -83,7 +93,7 @@ def read_step(
     if not calls: return dict(call=None, how='failed', error='no tool call in the reply')
     return dict(call=calls[0], how='strict' if strict else 'mended', error='; '.join(validate_tool_call(calls[0])))
 
-# %% ../nbs/10f_screen_agent.ipynb #7d02a1fd
+# %% ../nbs/10f_screen_agent.ipynb #4cfb2253
 SCREEN_GEN = dict(max_new_tokens=160, temperature=0.0, presence_penalty=0.0)
 
 class ScreenAgent:
@@ -98,17 +108,19 @@ class ScreenAgent:
 
     def __repr__(self): return f"ScreenAgent({getattr(self.client, 'name', type(self.client).__name__)!r})"
 
-    def act(self,
-        image,                               # PIL image or path of the screen
-        instruction: str,                    # what to do
-        system_prompt: Optional[str] = None  # over the agent's own
-    ) -> dict:                               # of `read_step`, with text and usage
-        "The next step."
-        told = next(p for p in (system_prompt, self.system_prompt, SYSTEM_PROMPTS['computer-use']) if p is not None)
-        reply = ask(self.client, [image], instruction, None, told or None, self.schema, **self.gen)
-        return {**read_step(reply.text), 'text': reply.text, 'usage': reply.usage}
+# %% ../nbs/10f_screen_agent.ipynb #49ca5e7a
+@patch
+def act(self: ScreenAgent,
+    image,                               # PIL image or path of the screen
+    instruction: str,                    # what to do
+    system_prompt: Optional[str] = None  # over the agent's own
+) -> dict:                               # of `read_step`, with text and usage
+    "The next step."
+    told = next(p for p in (system_prompt, self.system_prompt, SYSTEM_PROMPTS['computer-use']) if p is not None)
+    reply = ask(self.client, [image], instruction, None, told or None, self.schema, **self.gen)
+    return {**read_step(reply.text), 'text': reply.text, 'usage': reply.usage}
 
-# %% ../nbs/10f_screen_agent.ipynb #2f096a8a
+# %% ../nbs/10f_screen_agent.ipynb #f182bde1
 def run_screens(
     agent,                           # a `ScreenAgent`, or a client
     samples: Iterable,               # of `load_screens`
@@ -120,10 +132,11 @@ def run_screens(
     for s in tqdm(samples, unit='screen', disable=None if progress is None else not progress):
         system = None if agent.system_prompt is not None else s['meta'].get('system_prompt')
         try: out[s['meta']['id']] = agent.act(s['images'][0], s['question'], system)
-        except Exception as e: out[s['meta']['id']] = dict(call=None, how='failed', error=f'{type(e).__name__}: {e}', text='', usage=None)
+        except Exception as e:
+            out[s['meta']['id']] = dict(call=None, how='failed', error=f'{type(e).__name__}: {e}', text='', usage=None)
     return out
 
-# %% ../nbs/10f_screen_agent.ipynb #5a663931
+# %% ../nbs/10f_screen_agent.ipynb #27339ccc
 @register_method('screen')
 def _screen_method(task: Task, style: str = 'computer-use', max_new_tokens: int = 160) -> MethodOutcome:
     "One step on a screen; the outcome's answer is its text or its arguments"
@@ -131,8 +144,9 @@ def _screen_method(task: Task, style: str = 'computer-use', max_new_tokens: int 
     step = read_step(reply.text)
     return task.outcome(step_text(step['call']) if step['call'] and not step['error'] else '')
 
-# %% ../nbs/10f_screen_agent.ipynb #fa6ada92
-_KEYS = {'control': 'ctrl', 'return': 'enter', 'escape': 'esc', 'command': 'meta', 'cmd': 'meta', 'super': 'meta', 'win': 'meta',
+# %% ../nbs/10f_screen_agent.ipynb #930bc574
+_KEYS = {'control': 'ctrl', 'return': 'enter', 'escape': 'esc', 'command': 'meta', 'cmd': 'meta', 'super': 'meta',
+         'win': 'meta',
          'option': 'alt', 'del': 'delete', 'pgdn': 'pagedown', 'pgup': 'pageup'}
 _MODIFIERS = ('ctrl', 'shift', 'alt', 'meta')
 
@@ -148,26 +162,28 @@ _CONTENT = {'key': lambda p, e: _same_keys(p.keys, e.keys), 'type': lambda p, e:
             'hscroll': lambda p, e: (p.pixels > 0) == (e.pixels > 0),
             'answer': lambda p, e: 1. if e.text is None else score(p.text or '', [e.text], 'anls')}
 
-# %% ../nbs/10f_screen_agent.ipynb #c30b7b26
+# %% ../nbs/10f_screen_agent.ipynb #bcaaa3e6
 def score_step(
     predicted: Union[ToolCall, dict, None], # what a model did
     expected: Union[ToolCall, dict],        # what it should have done
     tolerance=10                            # number, or [x, y], thousandths
-) -> dict:                                  # valid, action, place, content: 0 to 1, None where it does not apply; score; distance
+) -> dict: # valid, action, place, content: 0 to 1, None where it does not apply; score; distance
     "How good a step is."
     expected = expected if isinstance(expected, ToolCall) else ToolCall.from_dict(expected)
     valid = predicted is not None and not validate_tool_call(predicted)
     if valid and not isinstance(predicted, ToolCall): predicted = ToolCall.from_dict(predicted)
-    same, pointing = valid and predicted.action == expected.action, expected.coordinate is not None and expected.action != 'answer'
+    same = valid and predicted.action == expected.action
+    pointing = expected.coordinate is not None and expected.action != 'answer'
     both = valid and pointing and predicted.coordinate is not None
-    place = float(same and both and within_tolerance(predicted.coordinate, expected.coordinate, tolerance)) if pointing else None
+    near = lambda: within_tolerance(predicted.coordinate, expected.coordinate, tolerance)
+    place = float(same and both and near()) if pointing else None
     judge = _CONTENT.get(expected.action)
     content = (float(judge(predicted, expected)) if same else 0.) if judge else None
     total = float(same) * (1. if place is None else place) * (1. if content is None else content)
     return dict(valid=float(valid), action=float(same), place=place, content=content, score=total,
                 distance=unit_distance(predicted.coordinate, expected.coordinate) if both else None)
 
-# %% ../nbs/10f_screen_agent.ipynb #b677b7a3
+# %% ../nbs/10f_screen_agent.ipynb #c7190e59
 class ScreenScores(list):
     "Scored steps: dicts with id, task, action_type, expected, predicted and what `score_step` says."
     def __repr__(self): return f"ScreenScores({len(self)} steps: {self.estimate()})"
@@ -181,15 +197,18 @@ def _as_call(p) -> Union[ToolCall, dict, None]:
     if isinstance(p, str): return read_step(p)['call']
     return p.get('call') if isinstance(p, dict) and 'name' not in p else p
 
+# %% ../nbs/10f_screen_agent.ipynb #76aefe04
 def _hit(meta: dict, row: dict, predicted) -> Optional[float]:
     "Does a click that counts as the right action land on the target? None where the target's box is not known"
-    box, size, call = meta.get('target_box'), meta.get('screen_size'), predicted.to_dict() if isinstance(predicted, ToolCall) else predicted
+    box, size = meta.get('target_box'), meta.get('screen_size')
+    call = predicted.to_dict() if isinstance(predicted, ToolCall) else predicted
     if row['place'] is None or not box or not size: return None
     if not row['action'] or row['distance'] is None: return 0.
     try: x0, y0, x1, y1, (x, y) = *box, to_pixels(call['arguments']['coordinate'], size)
     except (TypeError, ValueError): return None
     return float(x0 <= x <= x1 and y0 <= y <= y1) if all(map(_number, (x0, y0, x1, y1))) else None
 
+# %% ../nbs/10f_screen_agent.ipynb #c378fd2a
 def score_screens(
     samples: Iterable, # of `load_screens`
     predictions: dict, # id -> step, wire format, reply, or row of `run_screens`
@@ -201,24 +220,28 @@ def score_screens(
         meta, found = s['meta'], _as_call(predictions.get(s['meta']['id']))
         row = score_step(found, meta['expected_action'], meta.get('tolerance', tolerance))
         shown = found.to_dict() if isinstance(found, ToolCall) else found
-        rows.append(dict(id=meta['id'], task=meta['task_type'], action_type=meta['expected_action']['arguments']['action'],
+        rows.append(dict(id=meta['id'], task=meta['task_type'],
+                         action_type=meta['expected_action']['arguments']['action'],
                          expected=meta['expected_action'], predicted=shown, **row, hit=_hit(meta, row, found)))
     if not rows: raise ValueError('there are no samples to score')
     return rows
 
-# %% ../nbs/10f_screen_agent.ipynb #896ce5fe
+# %% ../nbs/10f_screen_agent.ipynb #714d59dc
 def _mean(rows: list, key: str) -> Optional[float]:
     found = [r[key] for r in rows if r[key] is not None]
     return sum(found) / len(found) if found else None
 
+# %% ../nbs/10f_screen_agent.ipynb #f433a878
 @patch
 def groups(self: ScreenScores) -> dict:
     "'all', each action and each task -> its rows."
     out = {'all': list(self)}
     for kind in ('action_type', 'task'):
         for r in sorted(self, key=lambda r: r[kind]): out.setdefault((kind, r[kind]), []).append(r)
-    return {k if k == 'all' else ('action ' if k[0] == 'action_type' else 'task ') + k[1]: rows for k, rows in out.items()}
+    return {k if k == 'all' else ('action ' if k[0] == 'action_type' else 'task ') + k[1]: rows
+            for k, rows in out.items()}
 
+# %% ../nbs/10f_screen_agent.ipynb #70123c15
 @patch
 def to_dict(self: ScreenScores) -> dict:
     "JSON-ready: a summary of each group, and all rows."
@@ -231,17 +254,19 @@ def _repr_markdown_(self: ScreenScores):
     part = lambda v: '' if v is None else f'{100 * v:.0f}'
     lines = ['| | steps | score | interval | valid | action | place | hit | content |', '|---|' + '---:|' * 8]
     for name, g in self.to_dict()['groups'].items():
-        cells = [name.replace('|', ' '), str(g['n']), part(g['score']), f"{part(g['low'])} to {part(g['high'])}", *(part(g[k]) for k in ('valid', 'action', 'place', 'hit', 'content'))]
+        cells = [name.replace('|', ' '), str(g['n']), part(g['score']), f"{part(g['low'])} to {part(g['high'])}",
+                 *(part(g[k]) for k in ('valid', 'action', 'place', 'hit', 'content'))]
         lines.append('| ' + ' | '.join(cells) + ' |')
     return '\n'.join(lines)
 
-# %% ../nbs/10f_screen_agent.ipynb #a3ac64f1
+# %% ../nbs/10f_screen_agent.ipynb #24b80649
 def _place(call, size: tuple) -> Optional[tuple]:
     "Pixels that a step points at, if it does"
     args = call.get('arguments') if isinstance(call, dict) else None
     at = args.get('coordinate') if isinstance(args, dict) else None
     return to_pixels(at, size) if at is not None and not _coordinate_faults(at) else None
 
+# %% ../nbs/10f_screen_agent.ipynb #757aaff5
 def step_picture(
     sample: dict,                # of `load_screens`
     row: Optional[dict] = None,  # its row of `ScreenScores`; None shows what is expected alone
@@ -253,18 +278,22 @@ def step_picture(
     pair = tolerance_pair(sample['meta'].get('tolerance', tolerance))
     lines = [*sample['question'].splitlines(), 'expected: ' + json.dumps(expected['arguments'], ensure_ascii=False)]
     predicted = row and row['predicted']
-    if row: lines.append('predicted: ' + (json.dumps(predicted.get('arguments'), ensure_ascii=False) if predicted else 'no step'))
+    said = json.dumps(predicted.get('arguments'), ensure_ascii=False) if predicted else 'no step'
+    if row: lines.append(f'predicted: {said}')
     reach = tuple(t * s / RU_MAX for t, s in zip(pair, image.size))
-    return mark_screen(image, _place(expected, image.size), reach, _place(predicted, image.size), bool(row and row['score'] == 1), [t[:160] for t in lines])
+    return mark_screen(image, _place(expected, image.size), reach, _place(predicted, image.size),
+                       bool(row and row['score'] == 1), [t[:160] for t in lines])
 
-# %% ../nbs/10f_screen_agent.ipynb #e485676b
+# %% ../nbs/10f_screen_agent.ipynb #506ff39d
 def _board_action(action: dict) -> dict:
     "An action as agents write it: boxes in thousandths"
     view = action.get('view')
     out = {k: v for k, v in action.items() if k != 'view'}
-    if view: out['view'] = {k: v for k, v in view.items() if k != 'bbox'} | ({'bbox_2d': [round(v * RU_MAX) for v in view['bbox']]} if 'bbox' in view else {})
-    return out
+    if not view: return out
+    box = {'bbox_2d': [round(v * RU_MAX) for v in view['bbox']]} if 'bbox' in view else {}
+    return {**out, 'view': {**{k: v for k, v in view.items() if k != 'bbox'}, **box}}
 
+# %% ../nbs/10f_screen_agent.ipynb #e53ebe9d
 def _turns(episode: dict) -> Iterator[tuple]:
     "(event, view) of each valid turn that has a prompt"
     for e in episode['trace']['events']:
@@ -275,17 +304,20 @@ def board_call(
     at: Optional[tuple]     # (x, y) in thousandths of what it looks at, if it has a box
 ) -> ToolCall:
     "An action on the Board as a step that can be trained on."
-    return ToolCall('answer', coordinate=at, text=action.get('answer') or action['content'], extra={'board': _board_action(action)})
+    return ToolCall('answer', coordinate=at, text=action.get('answer') or action['content'],
+                    extra={'board': _board_action(action)})
 
-# %% ../nbs/10f_screen_agent.ipynb #ade96fb4
+# %% ../nbs/10f_screen_agent.ipynb #cda99bc6
 def _board_record(n: int, event: dict, view: dict, image: str, size: tuple, pages: int) -> dict:
     box = view.get('bbox') or (0, 0, 1, 1)
     at = [int((box[0] + box[2]) / 2 * size[0]), int((box[1] + box[3]) / 2 * size[1])]
     call = board_call(event['applied'], to_units(at, size) if view.get('bbox') else None)
     prompt = '\n\n'.join([f"This is page {view['page']} of {pages}."] * (pages > 1) + event['calls'][-1]['prompt'])
-    meta = dict(task_type=f"board-{event['applied']['action'].lower()}", real_coords=at, agent=event['agent'], step=event['step'], page=view['page'])
+    meta = dict(task_type=f"board-{event['applied']['action'].lower()}", real_coords=at, agent=event['agent'],
+                step=event['step'], page=view['page'])
     return training_record(f'sample_{n:05d}', image, prompt, call, meta)
 
+# %% ../nbs/10f_screen_agent.ipynb #14742431
 def write_board_records(
     episodes: Iterable,   # of (episode, its page images); an episode as `CoSeeController.run` or `replay` gives it
     folder,               # new folder of the data set
@@ -301,7 +333,9 @@ def write_board_records(
             if not (folder / name).exists(): _write(folder / name, _encoded(images[view['page'] - 1], 'png', 0))
             records.append(_board_record(len(records), event, view, name, images[view['page'] - 1].size, len(images)))
     if not records: raise ValueError('no episode has a valid turn with a recorded prompt')
-    counts = {t: sum(r['metadata']['task_type'] == t for r in records) for t in sorted({r['metadata']['task_type'] for r in records})}
-    config = screen_config(dict(name_prefix='board', seed=seed, tasks=counts, splits=dict(train=train), system_prompt='none', test=dict(count=0)))
+    counts = {t: sum(r['metadata']['task_type'] == t for r in records)
+              for t in sorted({r['metadata']['task_type'] for r in records})}
+    config = screen_config(dict(name_prefix='board', seed=seed, tasks=counts, splits=dict(train=train),
+                                system_prompt='none', test=dict(count=0)))
     write_screens(folder, config, [_line(r) for r in records], [])
     return folder

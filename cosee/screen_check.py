@@ -14,7 +14,7 @@ from .datasets.core import DataError, check_image, inside
 from .screen import (_CLOSING, _OPENING, _number, _shown, _whole_block, ToolCall, to_units, tolerance_pair,
                           validate_tool_call)
 
-# %% ../nbs/10e_screen_check.ipynb #a2ad25c1
+# %% ../nbs/10e_screen_check.ipynb #e2e36049
 def _text_faults(record: dict, name: str) -> list:
     "Is the field there, and text with something in it?"
     if name not in record: return [f'field {name!r} is missing']
@@ -22,19 +22,21 @@ def _text_faults(record: dict, name: str) -> list:
     if isinstance(value, str) and value.strip(): return []
     return [f'field {name!r} must be text' + (', not empty' if isinstance(value, str) else f', not {_shown(value)}')]
 
+# %% ../nbs/10e_screen_check.ipynb #209c40b7
 def _reply_calls(value: str) -> tuple:
     "Tool calls of a reply that is nothing but blocks, and what is wrong with it"
     calls, pos = [], 0
     while pos < len(value.rstrip()):
         opening = _OPENING.match(value, pos + len(value[pos:]) - len(value[pos:].lstrip()))
         found, end = _whole_block(value, opening.end()) if opening else (None, pos)
-        if found is None: return calls, ['a reply must be <tool_call> blocks with JSON in them: ' + _shown(value[pos:])]
+        if found is None:
+            return calls, ['a reply must be <tool_call> blocks with JSON in them: ' + _shown(value[pos:])]
         if faults := validate_tool_call(found): return calls, faults
         calls.append(ToolCall.from_dict(found))
         pos = _CLOSING.match(value, end).end()
     return calls, [] if calls else ['a reply must hold a <tool_call> block']
 
-# %% ../nbs/10e_screen_check.ipynb #5eeeacb1
+# %% ../nbs/10e_screen_check.ipynb #de536a26
 def _turn_faults(turn, i: int) -> list:
     who = ('human', 'gpt')[i % 2]
     if not isinstance(turn, dict): return [f'turn {i + 1} must be an object, not {_shown(turn)}']
@@ -45,12 +47,13 @@ def _turn_faults(turn, i: int) -> list:
         return ["turn 1 must be '<image>', a line end and the instruction: " + _shown(value)]
     return [f'turn {i + 1}: {f}' for f in _reply_calls(value)[1]] if i % 2 else []
 
+# %% ../nbs/10e_screen_check.ipynb #86ddd488
 def _conversation_faults(turns) -> list:
     if not isinstance(turns, list) or not turns or len(turns) % 2:
         return ["field 'conversations' must be a list of pairs, each an instruction and a reply"]
     return [f for i, turn in enumerate(turns) for f in _turn_faults(turn, i)]
 
-# %% ../nbs/10e_screen_check.ipynb #93fcbded
+# %% ../nbs/10e_screen_check.ipynb #f0159f93
 def _metadata_faults(meta, needs_coords: bool) -> list:
     if not isinstance(meta, dict): return [f"field 'metadata' must be an object, not {_shown(meta)}"]
     faults = [f'metadata: {f}' for f in _text_faults(meta, 'task_type')]
@@ -60,6 +63,7 @@ def _metadata_faults(meta, needs_coords: bool) -> list:
         faults.append(f"metadata: field 'real_coords' must be two pixel positions, not {_shown(at)}")
     return faults
 
+# %% ../nbs/10e_screen_check.ipynb #6a8eb902
 def check_record(
     record # a line of train.jsonl, as a dict
 ) -> list: # messages; empty if it is sound
@@ -68,20 +72,21 @@ def check_record(
     faults = _text_faults(record, 'id') + _text_faults(record, 'image')
     return faults + _conversation_faults(record.get('conversations')) + _metadata_faults(record.get('metadata'), True)
 
-# %% ../nbs/10e_screen_check.ipynb #195ad7f0
+# %% ../nbs/10e_screen_check.ipynb #9cd56886
 def check_case(
     case # an element of test.json, as a dict
 ) -> list: # messages; empty if it is sound
     "Everything that is wrong with a test case."
     if not isinstance(case, dict): return [f'expected an object, not {type(case).__name__}']
     faults = [f for name in ('test_id', 'screenshot', 'prompt') for f in _text_faults(case, name)]
-    if isinstance(case.get('prompt'), str) and case['prompt'].startswith('<image>'): faults.append("field 'prompt' must not begin with <image>")
+    if isinstance(case.get('prompt'), str) and case['prompt'].startswith('<image>'):
+        faults.append("field 'prompt' must not begin with <image>")
     faults += [f'expected_action: {f}' for f in validate_tool_call(case.get('expected_action'))]
     try: tolerance_pair(case.get('tolerance'))
     except ValueError as e: faults.append(f"field 'tolerance': {e}")
     return faults + _metadata_faults(case.get('metadata'), False)
 
-# %% ../nbs/10e_screen_check.ipynb #9fd003f3
+# %% ../nbs/10e_screen_check.ipynb #d29debcc
 def _picture(root: Path, name, field: str) -> tuple:
     "(size of the picture or None, faults)"
     from PIL import Image
@@ -92,21 +97,24 @@ def _picture(root: Path, name, field: str) -> tuple:
     except DataError as e: return None, [str(e).removeprefix(': ').replace(f'{root / str(name)}: ', '')]
     except Exception as e: return None, [f'field {field!r}: cannot be read ({_shown(e)})']
 
+# %% ../nbs/10e_screen_check.ipynb #b774faa0
 def _place_faults(size: tuple, at, call: Optional[ToolCall]) -> list:
     "Does the position fit the picture, and the coordinate the position?"
     if not at: return []
-    if any(v > s for v, s in zip(at, size)): return [f'real_coords {at} lie outside of the picture, {size[0]} x {size[1]}']
+    if any(v > s for v, s in zip(at, size)):
+        return [f'real_coords {at} lie outside of the picture, {size[0]} x {size[1]}']
     if call is None or call.coordinate is None: return []
     units = to_units(at, size)
     if all(abs(u - c) <= 1 for u, c in zip(units, call.coordinate)): return []
-    return [f'coordinate {list(call.coordinate)} does not fit real_coords {at}: on {size[0]} x {size[1]} they are {list(units)}']
+    said = f'coordinate {list(call.coordinate)} does not fit real_coords {at}'
+    return [f'{said}: on {size[0]} x {size[1]} they are {list(units)}']
 
 def _only_call(record: dict) -> Optional[ToolCall]:
     "The step of a record that has only one"
     calls = [c for t in record['conversations'][1::2] for c in _reply_calls(t['value'])[0]]
     return calls[0] if len(calls) == 1 else None
 
-# %% ../nbs/10e_screen_check.ipynb #1a0ff691
+# %% ../nbs/10e_screen_check.ipynb #f4da1ae3
 def _full_check(item, root: Path, check: Callable, field: str, call_of: Callable) -> list:
     "Faults of a record or a case, its picture included"
     faults = check(item)
@@ -116,9 +124,10 @@ def _full_check(item, root: Path, check: Callable, field: str, call_of: Callable
     return _place_faults(size, item['metadata'].get('real_coords'), call_of(item))
 
 _check_sample = partial(_full_check, check=check_record, field='image', call_of=_only_call)
-_check_test = partial(_full_check, check=check_case, field='screenshot', call_of=lambda c: ToolCall.from_dict(c['expected_action']))
+_check_test = partial(_full_check, check=check_case, field='screenshot',
+                      call_of=lambda c: ToolCall.from_dict(c['expected_action']))
 
-# %% ../nbs/10e_screen_check.ipynb #cd791da0
+# %% ../nbs/10e_screen_check.ipynb #0af39c5a
 def _no_constant(name): raise ValueError(f'{name} is not JSON')
 _decoder = json.JSONDecoder(parse_constant=_no_constant)
 
@@ -127,6 +136,7 @@ def _parsed(text: str) -> tuple:
     try: return _decoder.decode(text), ''
     except (ValueError, RecursionError) as e: return None, f'broken JSON ({_shown(e, 80)})'
 
+# %% ../nbs/10e_screen_check.ipynb #91b89254
 def _lines(path: Path) -> Iterator[tuple]:
     "(line number, value, fault) of each line that is not blank"
     with path.open('rb') as f:
@@ -136,7 +146,7 @@ def _lines(path: Path) -> Iterator[tuple]:
             else:
                 if text.strip(): yield n, *_parsed(text)
 
-# %% ../nbs/10e_screen_check.ipynb #91d76ab5
+# %% ../nbs/10e_screen_check.ipynb #851868ff
 def _elements(text: str) -> Iterator[tuple]:
     "(line number, value, fault) of each element of a JSON array"
     def skip(at, also=''):
@@ -156,16 +166,18 @@ def _elements(text: str) -> Iterator[tuple]:
     if text[pos:pos + 1] != ']' or text[pos + 1:].strip():
         yield line + text.count('\n', counted, pos), None, 'broken JSON: the list of cases does not end as it should'
 
+# %% ../nbs/10e_screen_check.ipynb #ee08b977
 def _cases(path: Path) -> Iterator[tuple]:
     try: text = path.read_bytes().decode('utf-8-sig')
     except UnicodeDecodeError: return iter([(1, None, 'is not UTF-8')])
     return _elements(text)
 
-# %% ../nbs/10e_screen_check.ipynb #3ab29e08
+# %% ../nbs/10e_screen_check.ipynb #90ed11dd
 def _fingerprint(item) -> int:
     try: return hash(json.dumps(item, sort_keys=True))
     except RecursionError: return 0
 
+# %% ../nbs/10e_screen_check.ipynb #1a3da08b
 def _file_faults(root: Path, name: str, read: Callable, check: Callable, key: str, ids: dict) -> Iterator[str]:
     "Faults of one file; fills `ids` with id -> (line, fingerprint)"
     path = root / name
@@ -181,6 +193,7 @@ def _file_faults(root: Path, name: str, read: Callable, check: Callable, key: st
             ids.setdefault(id, (n, _fingerprint(item)))
     except OSError as e: yield f'{name}:0: cannot be read ({e.strerror})'
 
+# %% ../nbs/10e_screen_check.ipynb #25df59d0
 def _split_faults(found: dict) -> Iterator[str]:
     "Do the splits divide the data?"
     data, seen = found.pop('data.jsonl'), {}
@@ -188,11 +201,13 @@ def _split_faults(found: dict) -> Iterator[str]:
         for id, (n, content) in ids.items():
             if id in seen: yield f'{name}:{n}: sample {_shown(id)!r} is in {seen[id]} too'
             if id not in data: yield f'{name}:{n}: sample {_shown(id)!r} is not in data.jsonl'
-            elif data[id][1] != content: yield f'{name}:{n}: sample {_shown(id)!r} differs from data.jsonl, line {data[id][0]}'
+            elif data[id][1] != content:
+                yield f'{name}:{n}: sample {_shown(id)!r} differs from data.jsonl, line {data[id][0]}'
             seen.setdefault(id, name)
-    yield from (f'data.jsonl:{n}: sample {_shown(id)!r} is in no split' for id, (n, _) in data.items() if id not in seen)
+    lost = {id: n for id, (n, _) in data.items() if id not in seen}
+    yield from (f'data.jsonl:{n}: sample {_shown(id)!r} is in no split' for id, n in lost.items())
 
-# %% ../nbs/10e_screen_check.ipynb #80fe7901
+# %% ../nbs/10e_screen_check.ipynb #b1f6a727
 def _config_faults(root: Path) -> list:
     try: found, broken = _parsed((root / 'config.json').read_bytes().decode())
     except UnicodeDecodeError: return ['config.json:1: is not UTF-8']
@@ -200,6 +215,7 @@ def _config_faults(root: Path) -> list:
     if broken: return [f'config.json:1: {broken}']
     return [] if isinstance(found, dict) else ['config.json:1: expected an object']
 
+# %% ../nbs/10e_screen_check.ipynb #1119d63c
 def validate_dataset(
     path # folder of a data set
 ) -> list: # faults as `file:line: message`; line 0 is the file itself

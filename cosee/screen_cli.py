@@ -12,7 +12,7 @@ from typing import Callable, Optional
 from .board import one_line
 from .cli import BAD_INPUT, Stop, _care_args, _client, _model_args, _positive, _say
 
-# %% ../nbs/10g_screen_cli.ipynb #7b86f8e3
+# %% ../nbs/10g_screen_cli.ipynb #9c021b64
 _SCREEN_CODES = '''exit codes:
   0  done; for `check`: nothing is wrong
   1  `check` found faults, or something failed while working
@@ -28,49 +28,64 @@ def _output(p):
 def _part(p, split: str):
     "Arguments that choose samples"
     p.add_argument('folder', type=Path, metavar='DIR', help='folder of a data set')
-    p.add_argument('--split', default=split, help="'test', 'train', 'val', 'held_out' or 'data' (default: %(default)s)")
+    p.add_argument('--split', default=split,
+                   help="'test', 'train', 'val', 'held_out' or 'data' (default: %(default)s)")
     p.add_argument('--limit', type=_positive, metavar='N', help='at most so many samples')
 
-# %% ../nbs/10g_screen_cli.ipynb #a80283ad
+# %% ../nbs/10g_screen_cli.ipynb #e843005b
 def _make_args(p):
     p.add_argument('config', type=Path, metavar='FILE', help='a dataset.yaml')
-    p.add_argument('--out', type=Path, default=Path(), metavar='DIR', help='where the data set\'s folder is made (default: here)')
+    p.add_argument('--out', type=Path, default=Path(), metavar='DIR',
+                   help='where the data set\'s folder is made (default: here)')
     p.add_argument('--workers', type=_positive, default=1, metavar='N', help='processes (default: 1)')
     p.add_argument('--timestamp', metavar='TEXT', help='end of the folder\'s name (default: the time)')
     p.add_argument('--no-resume', action='store_true', help='begin anew, even if an unfinished run is there')
 
+# %% ../nbs/10g_screen_cli.ipynb #7a490dc9
 def _check_args(p):
     p.add_argument('folder', type=Path, metavar='DIR', help='folder of a data set')
-    p.add_argument('--most', type=_positive, default=50, metavar='N', help='print at most so many faults (default: 50)')
+    p.add_argument('--most', type=_positive, default=50, metavar='N',
+                   help='print at most so many faults (default: 50)')
 
 def _show_args(p):
     _part(p, 'test')
     p.add_argument('--id', action='append', metavar='ID', help='only this sample; may be given several times')
     p.add_argument('--predictions', type=Path, metavar='FILE', help='draw these in too, see `cosee screen score`')
-    p.add_argument('--pictures', type=Path, metavar='DIR', help='write a marked picture of each sample into this folder')
+    p.add_argument('--pictures', type=Path, metavar='DIR',
+                   help='write a marked picture of each sample into this folder')
 
+# %% ../nbs/10g_screen_cli.ipynb #c2613755
 def _score_args(p):
     _part(p, 'test')
-    p.add_argument('--predictions', type=Path, metavar='FILE', help='JSON Lines with id and reply (text) or call (a tool call); instead of a client')
-    p.add_argument('--save', type=Path, metavar='FILE', help='write what the client said to this file, in the same form')
-    p.add_argument('--tolerance', type=float, default=10, metavar='N', help='of samples that have none, in thousandths (default: 10)')
+    p.add_argument('--predictions', type=Path, metavar='FILE',
+                   help='JSON Lines with id and reply (text) or call (a tool call); instead of a client')
+    p.add_argument('--save', type=Path, metavar='FILE',
+                   help='write what the client said to this file, in the same form')
+    p.add_argument('--tolerance', type=float, default=10, metavar='N',
+                   help='of samples that have none, in thousandths (default: 10)')
     _model_args(p)
     _care_args(p)
     p.set_defaults(client=None)
-    p.epilog = 'One client more: --client screen-ocr reads the print and follows the verb of the instruction; it needs no GPU and no weights.'
+    p.epilog = ('One client more: --client screen-ocr reads the print and follows the verb of the instruction; '
+                'it needs no GPU and no weights.')
 
-# %% ../nbs/10g_screen_cli.ipynb #ee343294
+# %% ../nbs/10g_screen_cli.ipynb #a4ee4e2c
 def _make(args) -> int:
     "make a data set from a dataset.yaml"
     from cosee.screen_data import make_screens
     if args.out.exists() and not args.out.is_dir(): raise Stop(f'--out: {args.out} is no folder', BAD_INPUT)
-    if args.timestamp and not args.timestamp.replace('_', '').isalnum(): raise Stop('--timestamp: letters, digits and _ only', BAD_INPUT)
-    folder = make_screens(args.config, args.out, args.workers, args.timestamp, not args.no_resume, False if args.quiet else None)
-    told = dict(folder=str(folder), **{n: sum(1 for _ in (folder / f'{n}.jsonl').open('rb')) for n in ('train', 'val', 'held_out') if (folder / f'{n}.jsonl').exists()})
+    if args.timestamp and not args.timestamp.replace('_', '').isalnum():
+        raise Stop('--timestamp: letters, digits and _ only', BAD_INPUT)
+    quiet = False if args.quiet else None
+    folder = make_screens(args.config, args.out, args.workers, args.timestamp, not args.no_resume, quiet)
+    parts = {n: folder / f'{n}.jsonl' for n in ('train', 'val', 'held_out')}
+    told = dict(folder=str(folder), **{n: p.read_bytes().count(b'\n') for n, p in parts.items() if p.exists()})
     told['test'] = len(json.loads((folder / 'test/test.json').read_text(encoding='utf-8')))
-    print(json.dumps(told) if args.json else f"{folder}: " + ', '.join(f'{n} {k}' for k, n in told.items() if k != 'folder'))
+    counts = ', '.join(f'{n} {k}' for k, n in told.items() if k != 'folder')
+    print(json.dumps(told) if args.json else f'{folder}: {counts}')
     return 0
 
+# %% ../nbs/10g_screen_cli.ipynb #315ada4d
 def _check(args) -> int:
     "list everything that is wrong with a data set, as file:line: message"
     from cosee.screen_check import validate_dataset
@@ -79,10 +94,11 @@ def _check(args) -> int:
     if args.json: print(json.dumps(faults, ensure_ascii=False, indent=1))
     else:
         for f in faults[:args.most]: print(one_line(f, 400))
-        print(f"{len(faults)} fault{'s' * (len(faults) != 1)}" + (f', {len(faults) - args.most} not shown' if len(faults) > args.most else ''))
+        hidden = f', {len(faults) - args.most} not shown' if len(faults) > args.most else ''
+        print(f"{len(faults)} fault{'s' * (len(faults) != 1)}{hidden}")
     return 1 if faults else 0
 
-# %% ../nbs/10g_screen_cli.ipynb #7a7e1d2c
+# %% ../nbs/10g_screen_cli.ipynb #b09374a7
 def _samples(args) -> list:
     "The samples that are asked for"
     from itertools import islice
@@ -90,9 +106,11 @@ def _samples(args) -> list:
     if not args.folder.is_dir(): raise Stop(f'{args.folder}: no such folder', BAD_INPUT)
     split, ids = load_screens(args.folder, args.split), getattr(args, 'id', None)
     found = list(islice((s for s in split if not ids or s['meta']['id'] in ids), args.limit))
-    if missing := set(ids or ()) - {s['meta']['id'] for s in found}: raise Stop(f'--id: there is no sample {sorted(missing)[0]!r}', BAD_INPUT)
+    if missing := set(ids or ()) - {s['meta']['id'] for s in found}:
+        raise Stop(f'--id: there is no sample {sorted(missing)[0]!r}', BAD_INPUT)
     return found
 
+# %% ../nbs/10g_screen_cli.ipynb #18e90784
 def _predictions(path: Path) -> dict:
     "id -> reply or tool call"
     from cosee.datasets.core import DataError, field_of, read_jsonl
@@ -100,27 +118,34 @@ def _predictions(path: Path) -> dict:
     for where, rec in read_jsonl(path):
         if isinstance(rec, DataError): raise rec
         id = field_of(rec, 'id' if 'id' in rec else 'test_id', str, where)
-        out[id] = field_of(rec, 'reply', str, where) if 'reply' in rec else field_of(rec, 'call', (dict, type(None)), where)
+        name, types = ('reply', str) if 'reply' in rec else ('call', (dict, type(None)))
+        out[id] = field_of(rec, name, types, where)
     return out
 
-# %% ../nbs/10g_screen_cli.ipynb #d49f2c58
+# %% ../nbs/10g_screen_cli.ipynb #81c9ba09
 def _show(args) -> int:
     "print samples, and write pictures with the expected and the predicted step"
     from cosee.screen_agent import score_screens, step_picture
     samples = _samples(args)
-    scores = score_screens(samples, _predictions(args.predictions)) if args.predictions and samples else [None] * len(samples)
-    told = [dict(id=s['meta']['id'], task=s['meta']['task_type'], prompt=s['question'], expected=s['meta']['expected_action']['arguments'],
+    scores = [None] * len(samples)
+    if args.predictions and samples: scores = score_screens(samples, _predictions(args.predictions))
+    told = [dict(id=s['meta']['id'], task=s['meta']['task_type'], prompt=s['question'],
+                 expected=s['meta']['expected_action']['arguments'],
                  **({'predicted': r['predicted'], 'score': r['score']} if r else {})) for s, r in zip(samples, scores)]
     if args.pictures:
         args.pictures.mkdir(parents=True, exist_ok=True)
         for n, (s, r, t) in enumerate(zip(samples, scores, told)):
-            t['picture'] = str(args.pictures / f'{n:05d}_{"".join(c if c.isalnum() else "_" for c in t["id"])[:60]}.png')
+            plain = ''.join(c if c.isalnum() else '_' for c in t['id'])[:60]
+            t['picture'] = str(args.pictures / f'{n:05d}_{plain}.png')
             step_picture(s, r).save(t['picture'])
     if args.json: print(json.dumps(told, ensure_ascii=False, indent=1))
-    else: print('\n'.join(f"{t['id']}  {t['task']}\n    {one_line(t['prompt'], 200)}\n    {one_line(json.dumps(t['expected'], ensure_ascii=False), 200)}" for t in told))
+    else:
+        for t in told:
+            print(f"{t['id']}  {t['task']}\n    {one_line(t['prompt'], 200)}")
+            print('    ' + one_line(json.dumps(t['expected'], ensure_ascii=False), 200))
     return 0
 
-# %% ../nbs/10g_screen_cli.ipynb #c91bde4b
+# %% ../nbs/10g_screen_cli.ipynb #384df112
 def _screen_client(args):
     "The client that is asked: `screen-ocr`, or one of the command line's"
     if args.client != 'screen-ocr': return _client(args)
@@ -132,29 +157,35 @@ def _asked(args, samples: list) -> dict:
     from cosee.screen_agent import run_screens
     rows = run_screens(_screen_client(args), samples, False if args.quiet else None)
     if args.save:
-        lines = [json.dumps(dict(id=i, reply=r['text'], error=r['error']), ensure_ascii=False) for i, r in rows.items()]
+        lines = [json.dumps(dict(id=i, reply=r['text'], error=r['error']), ensure_ascii=False)
+                 for i, r in rows.items()]
         args.save.write_text('\n'.join(lines) + '\n', encoding='utf-8', errors='replace')
-    if failed := [r['error'] for r in rows.values() if r['usage'] is None]: _say(args, f'{len(failed)} of {len(rows)} calls failed: {one_line(failed[0], 200)}')
+    if failed := [r['error'] for r in rows.values() if r['usage'] is None]:
+        _say(args, f'{len(failed)} of {len(rows)} calls failed: {one_line(failed[0], 200)}')
     return rows
 
+# %% ../nbs/10g_screen_cli.ipynb #5b8b984b
 def _score(args) -> int:
     "score predictions, or a client that is asked now"
     from cosee.screen_agent import score_screens
     if bool(args.predictions) == bool(args.client): raise Stop('give either --predictions or --client', BAD_INPUT)
     samples = _samples(args)
-    scores = score_screens(samples, _predictions(args.predictions) if args.predictions else _asked(args, samples), args.tolerance)
+    scores = score_screens(samples, _predictions(args.predictions) if args.predictions else _asked(args, samples),
+                           args.tolerance)
     if args.json: print(json.dumps(scores.to_dict(), ensure_ascii=False, indent=1))
     else: print(f'{scores.estimate()}\n\n' + scores._repr_markdown_())
     return 0
 
-# %% ../nbs/10g_screen_cli.ipynb #dde9ca53
-_PARTS = dict(make=(_make_args, _make), check=(_check_args, _check), show=(_show_args, _show), score=(_score_args, _score))
+# %% ../nbs/10g_screen_cli.ipynb #77ca79a8
+_PARTS = dict(make=(_make_args, _make), check=(_check_args, _check), show=(_show_args, _show),
+              score=(_score_args, _score))
 
 def _screen_args(p):
     "Arguments of `cosee screen`"
     subs = p.add_subparsers(dest='part', metavar='PART', title='parts', required=True)
     for name, (add, run) in _PARTS.items():
-        sub = subs.add_parser(name, help=run.__doc__, description=run.__doc__[0].upper() + run.__doc__[1:] + '.', allow_abbrev=False)
+        sub = subs.add_parser(name, help=run.__doc__, description=run.__doc__[0].upper() + run.__doc__[1:] + '.',
+                              allow_abbrev=False)
         add(sub)
         _output(sub)
 
@@ -166,13 +197,13 @@ def screen_command(
     except (ValueError, ImportError) as e: raise Stop(str(e), BAD_INPUT) from e
     except OSError as e: raise Stop(f'{e.filename}: {e.strerror}' if e.filename else str(e), BAD_INPUT) from e
 
-# %% ../nbs/10g_screen_cli.ipynb #55075320
+# %% ../nbs/10g_screen_cli.ipynb #93c468f7
 _SCREEN_EXAMPLES = '''examples:
   cosee screen make dataset.yaml --out data --workers 2
   cosee screen check data/office-20260101_120000
   cosee screen show data/office-20260101_120000 --limit 5 --pictures look
   cosee screen score data/office-20260101_120000 --client screen-ocr
-  cosee screen score data/office-20260101_120000 --client qwen --model-path ~/models/Qwen3-VL-4B-Instruct --save said.jsonl
+  cosee screen score data/office-20260101_120000 --client qwen --model-path models/Qwen3-VL-4B --save said.jsonl
   cosee screen score data/office-20260101_120000 --predictions said.jsonl
 
 ''' + _SCREEN_CODES

@@ -15,20 +15,24 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from .datasets.core import DataError
 from .screen import TOOL_ACTIONS, tolerance_pair
 
-# %% ../nbs/10a_screen_config.ipynb #de0267da
-_MEANING = dict(left_click='click at (x, y)', right_click='click with the right button', middle_click='click with the middle button',
+# %% ../nbs/10a_screen_config.ipynb #98ba72dc
+_MEANING = dict(left_click='click at (x, y)', right_click='click with the right button',
+                middle_click='click with the middle button',
                 double_click='click twice', triple_click='click three times, which selects a paragraph',
-                scroll='scroll down by so many pixels, up if negative', hscroll='scroll right by so many pixels, left if negative',
+                scroll='scroll down by so many pixels, up if negative',
+                hscroll='scroll right by so many pixels, left if negative',
                 mouse_move='move the pointer to (x, y)', left_click_drag='drag from the pointer to (x, y)',
-                key='press keys in order, release them in reverse', type='type text where the focus is', wait='wait so many seconds',
+                key='press keys in order, release them in reverse', type='type text where the focus is',
+                wait='wait so many seconds',
                 terminate='end the task', answer='answer a question about the screen')
-_GAPS = dict(coordinate='[x, y]', pixels='number', keys='["..."]', text='"..."', time='seconds', status='"success" or "failure"')
+_GAPS = dict(coordinate='[x, y]', pixels='number', keys='["..."]', text='"..."', time='seconds',
+             status='"success" or "failure"')
 
 def _template(action: str) -> str:
     names = TOOL_ACTIONS[action] or ('text',)
     return '{"action": "' + action + '", ' + ', '.join(f'"{n}": {_GAPS[n]}' for n in names) + '}'
 
-# %% ../nbs/10a_screen_config.ipynb #56e0e203
+# %% ../nbs/10a_screen_config.ipynb #e50de2e7
 _COMPACT = '''You work on a screen with one tool, `computer`. Reply with the next step alone:
 <tool_call>
 {"name": "computer", "arguments": {"action": "left_click", "coordinate": [x, y]}}
@@ -37,8 +41,10 @@ Coordinates are whole numbers from 0 to 1000 of the picture's width and height, 
 
 def _style_texts() -> dict:
     lines = [f'- {_MEANING[a]}: {_template(a)}' for a in TOOL_ACTIONS]
-    brief = '\nActions: ' + ', '.join(f"{a} ({', '.join(n)})" if (n := TOOL_ACTIONS[a]) else a for a in TOOL_ACTIONS) + '.'
-    return {'computer-use': '\n'.join([_COMPACT, 'The arguments are one of:', *lines]), 'compact': _COMPACT + brief, 'none': ''}
+    brief = '\nActions: ' + ', '.join(f"{a} ({', '.join(n)})" if (n := TOOL_ACTIONS[a]) else a
+                                      for a in TOOL_ACTIONS) + '.'
+    return {'computer-use': '\n'.join([_COMPACT, 'The arguments are one of:', *lines]), 'compact': _COMPACT + brief,
+            'none': ''}
 
 SYSTEM_PROMPTS = _style_texts()   # style -> instruction
 
@@ -111,7 +117,7 @@ class ScreenConfig(_Block):
             warnings.warn('output.image_quality is for jpg pictures: png keeps every pixel', stacklevel=2)
         return self
 
-# %% ../nbs/10a_screen_config.ipynb #9e5a0f74
+# %% ../nbs/10a_screen_config.ipynb #7ddfbf16
 def screen_config(
     fields: dict,                 # contents of a dataset.yaml
     where: str = 'configuration'  # file, for errors
@@ -120,7 +126,8 @@ def screen_config(
     try: return ScreenConfig.model_validate(fields)
     except ValidationError as e:
         told = {'.'.join(str(p) for p in err['loc'] if p not in ('float', 'int', 'list')): err for err in e.errors()}
-        faults = [f"{name + ': ' if name else ''}{err['msg'].removeprefix('Value error, ')}{_given(err)}" for name, err in told.items()]
+        faults = [f"{name + ': ' if name else ''}{err['msg'].removeprefix('Value error, ')}{_given(err)}"
+                  for name, err in told.items()]
         raise DataError(f'{where}: ' + '; '.join(faults)) from None
 
 def _given(err: dict) -> str:
@@ -144,9 +151,10 @@ def _yaml(text: str, where: str):
     except (yaml.YAMLError, RecursionError, TypeError, ValueError) as e:
         raise DataError(f'{where}: cannot be read as YAML ({" ".join(str(e).split())[:160]})') from None
 
-# %% ../nbs/10a_screen_config.ipynb #2afa112b
+# %% ../nbs/10a_screen_config.ipynb #7c99bc52
 _MOST = 1_000_000   # bytes of a configuration
 
+# %% ../nbs/10a_screen_config.ipynb #205a21bc
 def read_screen_config(
     source # path of a dataset.yaml, or its fields as a dict
 ) -> ScreenConfig:
@@ -162,7 +170,7 @@ def read_screen_config(
     if not isinstance(found, dict): raise DataError(f'{path.name}: expected fields such as name_prefix and tasks')
     return screen_config(found, path.name)
 
-# %% ../nbs/10a_screen_config.ipynb #175890e6
+# %% ../nbs/10a_screen_config.ipynb #3d63d67d
 def draw_kind(
     shares: dict,      # kind -> probability
     rng: random.Random # source of chance
@@ -174,7 +182,7 @@ def draw_kind(
         if at < total: return kind
     return kind
 
-# %% ../nbs/10a_screen_config.ipynb #9cbd839f
+# %% ../nbs/10a_screen_config.ipynb #816f2850
 def share_out(
     n: int,      # how many
     counts: dict # name -> weight

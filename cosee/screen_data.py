@@ -17,7 +17,7 @@ from .screen import RU_MAX, format_tool_call, tolerance_pair
 from .screen_config import SYSTEM_PROMPTS, ScreenConfig, read_screen_config, screen_config, share_out
 from .screen_tasks import Shot, check_tasks, make_shot
 
-# %% ../nbs/10d_screen_data.ipynb #f2a29bc7
+# %% ../nbs/10d_screen_data.ipynb #3567ad30
 def training_record(
     id: str,    # unique in its data set
     image: str, # path in the data set
@@ -30,9 +30,10 @@ def training_record(
     return dict(id=id, image=image, conversations=turns, metadata=metadata)
 
 def _test_case(id: str, image: str, shot: Shot, tolerance) -> dict:
-    return dict(test_id=id, screenshot=image, prompt=shot.prompt, expected_action=shot.call.to_dict(), tolerance=tolerance, metadata=shot.meta)
+    return dict(test_id=id, screenshot=image, prompt=shot.prompt, expected_action=shot.call.to_dict(),
+                tolerance=tolerance, metadata=shot.meta)
 
-# %% ../nbs/10d_screen_data.ipynb #62076841
+# %% ../nbs/10d_screen_data.ipynb #91dc2704
 _CHUNK, _UNFINISHED = 25, '.unfinished'   # records of a chunk; folder of the chunks
 
 def _write(path: Path, data: bytes):
@@ -46,17 +47,22 @@ def _encoded(image, kind: str, quality: int) -> bytes:
     image.save(out, **dict(format='JPEG', quality=quality, subsampling=0) if kind == 'jpg' else dict(format='PNG'))
     return out.getvalue()
 
+# %% ../nbs/10d_screen_data.ipynb #78b9b27c
 def _line(record: dict) -> str: return json.dumps(record, ensure_ascii=False)
 
 def _counts(config: ScreenConfig, part: str) -> dict:
     "Task -> records of a part"
     return config.tasks if part == 'train' else share_out(config.test.count, config.tasks)
 
-def _jobs(config: ScreenConfig, part: str) -> list:
-    "(task, number in the task) of each record"
-    return [(task, i) for task, n in _counts(config, part).items() for i in range(n)]
+def _jobs(config: ScreenConfig, part: str, start: int) -> list:
+    "(number, task, number in the task) of each record of the chunk that begins at `start`"
+    out, first = [], 0
+    for task, n in _counts(config, part).items():
+        out += [(k, task, k - first) for k in range(max(start, first), min(start + _CHUNK, first + n))]
+        first += n
+    return out
 
-# %% ../nbs/10d_screen_data.ipynb #26b2e7f1
+# %% ../nbs/10d_screen_data.ipynb #d9f53cf5
 def _annotated(shot: Shot, tolerance) -> bytes:
     "A test picture with what is expected drawn in"
     reach = tuple(t * s / RU_MAX for t, s in zip(tolerance_pair(tolerance), shot.scene.size))
@@ -64,25 +70,28 @@ def _annotated(shot: Shot, tolerance) -> bytes:
     at = middle(shot.box) if shot.call.coordinate else None
     return _encoded(mark_screen(shot.scene.image, at, reach, lines=lines), 'png', 0)
 
+# %% ../nbs/10d_screen_data.ipynb #019cee3e
 def _make_one(config: ScreenConfig, folder: Path, part: str, n: int, task: str, i: int) -> dict:
     "Draw and store record `n`"
     shot = make_shot(task, f'{config.seed}/{part}/{task}/{i}', config.task_distributions.get(task))
     kind, stem = config.output.image_format, f'screenshot_{n:05d}' if part == 'train' else f'test_{n:05d}'
     root = folder if part == 'train' else folder / 'test'
     _write(root / 'images' / f'{stem}.{kind}', _encoded(shot.scene.image, kind, config.output.image_quality))
-    if part == 'train': return training_record(f'sample_{n:05d}', f'images/{stem}.{kind}', shot.prompt, shot.call, shot.meta)
+    if part == 'train':
+        return training_record(f'sample_{n:05d}', f'images/{stem}.{kind}', shot.prompt, shot.call, shot.meta)
     if i < config.annotated(task, _counts(config, part)[task]):
         _write(root / 'annotated' / f'{stem}_annotated.png', _annotated(shot, config.test.tolerance))
     return _test_case(stem, f'images/{stem}.{kind}', shot, config.test.tolerance)
 
+# %% ../nbs/10d_screen_data.ipynb #50ca5421
 def _make_chunk(config: ScreenConfig, folder: Path, part: str, start: int) -> int:
     "Make the records of one chunk; how many"
-    jobs = list(enumerate(_jobs(config, part)))[start:start + _CHUNK]
-    lines = ''.join(_line(_make_one(config, folder, part, n, *job)) + '\n' for n, job in jobs)
+    jobs = _jobs(config, part, start)
+    lines = ''.join(_line(_make_one(config, folder, part, *job)) + '\n' for job in jobs)
     _write(folder / _UNFINISHED / f'{part}_{start:08d}.jsonl', lines.encode())
     return len(jobs)
 
-# %% ../nbs/10d_screen_data.ipynb #8d5b97f6
+# %% ../nbs/10d_screen_data.ipynb #1b4ba2b1
 def split_numbers(
     n: int,              # samples
     config: ScreenConfig # seed and shares
@@ -95,12 +104,13 @@ def split_numbers(
     cut = int(len(rest) * config.splits.train)
     return dict(train=rest[:cut], val=rest[cut:], held_out=held)
 
-# %% ../nbs/10d_screen_data.ipynb #d7ff85d9
+# %% ../nbs/10d_screen_data.ipynb #f1c40e17
 def _described(config: ScreenConfig) -> bytes:
     "Contents of config.json"
     said = dict(config.model_dump(), system_prompt_text=SYSTEM_PROMPTS[config.system_prompt])
     return (json.dumps(said, ensure_ascii=False, indent=2) + '\n').encode()
 
+# %% ../nbs/10d_screen_data.ipynb #76d8e8c4
 def write_screens(
     folder: Path,      # of the data set; its pictures are there already
     config: ScreenConfig, # seed and shares of the splits
@@ -109,18 +119,21 @@ def write_screens(
 ):
     "Write config.json, data.jsonl, the splits and test.json."
     numbers = split_numbers(len(records), config)
-    files = dict(data=range(len(records)), **{k: v for k, v in numbers.items() if k != 'held_out' or config.held_out.enabled})
-    for name, chosen in files.items(): _write(folder / f'{name}.jsonl', ''.join(records[n] + '\n' for n in chosen).encode())
+    if not config.held_out.enabled: numbers.pop('held_out')
+    files = dict(data=range(len(records)), **numbers)
+    for name, chosen in files.items():
+        _write(folder / f'{name}.jsonl', ''.join(records[n] + '\n' for n in chosen).encode())
     body = ',\n'.join(cases)
     _write(folder / 'test' / 'test.json', (f'[\n{body}\n]\n' if cases else '[]\n').encode())
     _write(folder / 'config.json', _described(config))
 
-# %% ../nbs/10d_screen_data.ipynb #ae4d30a8
+# %% ../nbs/10d_screen_data.ipynb #8d34890b
 def _begin(config: ScreenConfig, out: Path, timestamp: Optional[str], resume: bool) -> Path:
     "A new folder, or that of an unfinished run of the same configuration"
     stem = f'{config.name_prefix}-'
     for old in sorted(out.glob(f'{stem}*/{_UNFINISHED}/config.json')) if resume else ():
-        if old.read_bytes() == _described(config) and timestamp in (None, old.parts[-3].removeprefix(stem)): return old.parent.parent
+        if old.read_bytes() == _described(config) and timestamp in (None, old.parts[-3].removeprefix(stem)):
+            return old.parent.parent
     now, folder = time.time(), None
     while folder is None or folder.exists():
         folder = out / (stem + (timestamp or time.strftime('%Y%m%d_%H%M%S', time.localtime(now))))
@@ -130,7 +143,7 @@ def _begin(config: ScreenConfig, out: Path, timestamp: Optional[str], resume: bo
     _write(folder / _UNFINISHED / 'config.json', _described(config))
     return folder
 
-# %% ../nbs/10d_screen_data.ipynb #fafee1fd
+# %% ../nbs/10d_screen_data.ipynb #652a7ec1
 def _pool(workers: int) -> ProcessPoolExecutor:
     "Processes that know the tasks registered so far, where the system can fork"
     how = 'fork' if 'fork' in multiprocessing.get_all_start_methods() else None
@@ -149,7 +162,15 @@ def _work(config: ScreenConfig, folder: Path, todo: list, workers: int) -> Itera
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
-# %% ../nbs/10d_screen_data.ipynb #55ac4266
+# %% ../nbs/10d_screen_data.ipynb #c738e15b
+def _chunks(config: ScreenConfig, folder: Path, part: str) -> dict:
+    "First record -> file of each chunk"
+    starts = range(0, sum(_counts(config, part).values()), _CHUNK)
+    return {i: folder / _UNFINISHED / f'{part}_{i:08d}.jsonl' for i in starts}
+
+def _chunk_lines(path: Path) -> list: return path.read_text(encoding='utf-8').split('\n')[:-1]
+
+# %% ../nbs/10d_screen_data.ipynb #0552f027
 def make_screens(
     config,                          # path of a dataset.yaml, its fields, or a `ScreenConfig`
     out='.',                         # folder in which the data set's folder is made
@@ -164,24 +185,26 @@ def make_screens(
     config, out = read_screen_config(config), Path(out)
     check_tasks(config)
     folder = _begin(config, out, timestamp, resume)
-    chunks = {part: [folder / _UNFINISHED / f'{part}_{i:08d}.jsonl' for i in range(0, sum(_counts(config, part).values()), _CHUNK)] for part in ('train', 'test')}
-    todo = [(part, i * _CHUNK) for part, paths in chunks.items() for i, p in enumerate(paths) if not p.exists()]
-    total = sum(sum(_counts(config, part).values()) for part in chunks)
-    with tqdm(total=total, unit='screen', disable=None if progress is None else not progress) as bar:
-        bar.update(max(0, total - sum(min(_CHUNK, sum(_counts(config, p).values()) - i) for p, i in todo)))
+    chunks = {part: _chunks(config, folder, part) for part in ('train', 'test')}
+    todo = [(part, i) for part, paths in chunks.items() for i, p in paths.items() if not p.exists()]
+    totals = {part: sum(_counts(config, part).values()) for part in chunks}
+    total, left = sum(totals.values()), sum(min(_CHUNK, totals[part] - i) for part, i in todo)
+    hidden = None if progress is None else not progress
+    with tqdm(total=total, initial=total - left, unit='screen', disable=hidden) as bar:
         for n in _work(config, folder, todo, workers): bar.update(n)
-    read = lambda part: [line for p in chunks[part] for line in p.read_text(encoding='utf-8').split('\n')[:-1]]
-    write_screens(folder, config, read('train'), read('test'))
+    records, cases = ([line for p in paths.values() for line in _chunk_lines(p)] for paths in chunks.values())
+    write_screens(folder, config, records, cases)
     _tidy_up(folder)
     return folder
 
+# %% ../nbs/10d_screen_data.ipynb #88696e2f
 def _tidy_up(folder: Path):
     "Remove what only the run needed"
     shutil.rmtree(folder / _UNFINISHED)
     for left in folder.rglob('.*.*'): left.unlink()
     if not any((folder / 'test' / 'annotated').iterdir()): (folder / 'test' / 'annotated').rmdir()
 
-# %% ../nbs/10d_screen_data.ipynb #5a0f9299
+# %% ../nbs/10d_screen_data.ipynb #64118720
 def screen_files(
     folder # of a data set
 ) -> dict: # relative path -> bytes

@@ -12,7 +12,7 @@ from fastcore.basics import patch
 from .models.client import Reply, VLMClient, message_blocks
 from .screen import RU_MAX, ToolCall, format_tool_call
 
-# %% ../nbs/10h_screen_reader.ipynb #6b4bb71f
+# %% ../nbs/10h_screen_reader.ipynb #14081d61
 def find_print(
     lines: list, # lines of print, see `WordReader`
     words: str   # what to look for
@@ -20,16 +20,19 @@ def find_print(
     "Where `words` stand on a screen."
     from rapidfuzz import fuzz
     plain = lambda t: re.sub(r'\W+', ' ', t).strip().lower()
-    rate = lambda l: max(fuzz.ratio(plain(words), plain(l['text'])), .9 * fuzz.partial_ratio(plain(words), plain(l['text']))
+    rate = lambda l: max(fuzz.ratio(plain(words), plain(l['text'])),
+                         .9 * fuzz.partial_ratio(plain(words), plain(l['text']))
                          if len(l['text']) >= len(words) else 0)
     best = max(lines, key=rate, default=None)
     if best is None or rate(best) < 60: return None
     x0, y0, x1, y1 = best['bbox']
     return round((x0 + x1) / 2 * RU_MAX), round((y0 + y1) / 2 * RU_MAX)
 
-# %% ../nbs/10h_screen_reader.ipynb #b361691c
-_SHORTCUT = {'save': 'ctrl s', 'print': 'ctrl p', 'open': 'ctrl o', 'copy': 'ctrl c', 'paste': 'ctrl v', 'undo': 'ctrl z',
-             'select everything': 'ctrl a', 'close the window': 'alt f4', 'next tab': 'ctrl tab', 'reopen': 'ctrl shift t'}
+# %% ../nbs/10h_screen_reader.ipynb #c4a0518e
+_SHORTCUT = {'save': 'ctrl s', 'print': 'ctrl p', 'open': 'ctrl o', 'copy': 'ctrl c', 'paste': 'ctrl v',
+             'undo': 'ctrl z',
+             'select everything': 'ctrl a', 'close the window': 'alt f4', 'next tab': 'ctrl tab',
+             'reopen': 'ctrl shift t'}
 
 def _quoted(text: str) -> list: return re.findall(r"'([^'\n]+)'", text)
 
@@ -54,15 +57,17 @@ def _dragging(text: str, lines: list) -> ToolCall:
 
 def _typing(text: str, lines: list) -> ToolCall: return ToolCall.type_text((_quoted(text) or [''])[0])
 
-# %% ../nbs/10h_screen_reader.ipynb #91c5c496
-_CLICKS = {'right-click|context menu': 'right_click', 'middle': 'middle_click', 'double': 'double_click', 'triple': 'triple_click'}
+# %% ../nbs/10h_screen_reader.ipynb #e965a0a4
+_CLICKS = {'right-click|context menu': 'right_click', 'middle': 'middle_click', 'double': 'double_click',
+           'triple': 'triple_click'}
 
 def _clicking(text: str, lines: list) -> ToolCall:
     action = next((a for pattern, a in _CLICKS.items() if re.search(pattern, text, re.I)), 'left_click')
     words = _quoted(text) or re.findall(r'\b\d{1,2}\b', text)[:1] or [text]
     return ToolCall(action, coordinate=find_print(lines, words[0]) or (500, 500))
 
-_RULES = ((r'shortcut|keyboard', _shortcut), (r'\bscroll', _scrolling), (r'\bwait until\b', _waiting), (r'\bdrag', _dragging),
+_RULES = ((r'shortcut|keyboard', _shortcut), (r'\bscroll', _scrolling), (r'\bwait until\b', _waiting),
+          (r'\bdrag', _dragging),
           (r"^(type|enter) '", _typing), (r'', _clicking))
 
 # %% ../nbs/10h_screen_reader.ipynb #ad9341cc
@@ -82,13 +87,14 @@ class ScreenReader(VLMClient):
             self._ocr = OcrClient()
         return self._ocr
 
-# %% ../nbs/10h_screen_reader.ipynb #891ca539
+# %% ../nbs/10h_screen_reader.ipynb #d3b55d1b
 @patch
 def _chat(self: ScreenReader, messages: list, schema: Optional[dict] = None, **params) -> Reply:
     texts, images = message_blocks(messages, 'text'), message_blocks(messages, 'image')
     text = next((t.removeprefix('Question: ') for t in texts if t.startswith('Question: ')), ' '.join(texts))
     if not images: raise ValueError('there is no screen to read')
-    if text.rstrip().endswith('?'): call = ToolCall.answer(self.ocr.generate(images[-1:], text).rpartition('Answer:')[2].strip())
+    if text.rstrip().endswith('?'):
+        call = ToolCall.answer(self.ocr.generate(images[-1:], text).rpartition('Answer:')[2].strip())
     else:
         lines = self.ocr.words.read(images[-1:])[0]['lines']
         call = next(rule for pattern, rule in _RULES if re.search(pattern, text, re.I))(text, lines)

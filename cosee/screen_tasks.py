@@ -43,7 +43,7 @@ def screen_task(
         return f
     return add
 
-# %% ../nbs/10c_screen_tasks.ipynb #7a1412b2
+# %% ../nbs/10c_screen_tasks.ipynb #faa52921
 def make_shot(
     task: str,                   # name of a task
     rng,                         # `random.Random`, or what to seed one with
@@ -55,66 +55,81 @@ def make_shot(
     shot = entry.make(rng, kind)
     pointing = 'coordinate' in TOOL_ACTIONS.get(shot.call.action, ())
     if pointing: shot.call = replace(shot.call, coordinate=to_units(middle(shot.box), shot.scene.size))
-    if faults := validate_tool_call(shot.call): raise ValueError(f"task {task!r} makes a step that is not valid: {'; '.join(faults)}")
+    if faults := validate_tool_call(shot.call):
+        raise ValueError(f"task {task!r} makes a step that is not valid: {'; '.join(faults)}")
     place = dict(real_coords=list(middle(shot.box)), target_box=list(shot.box), screen_size=list(shot.scene.size))
     shot.meta = dict(task_type=task, kind=kind, **place, **shot.meta)
     return shot
 
-# %% ../nbs/10c_screen_tasks.ipynb #64cf98c5
+# %% ../nbs/10c_screen_tasks.ipynb #21d2fc44
 def check_tasks(
     config: ScreenConfig # what to make
 ):
     "DataError for tasks and kinds that are not registered."
-    named = {'tasks': config.tasks, 'task_distributions': config.task_distributions, 'annotation.per_type': config.annotation.per_type}
+    named = {'tasks': config.tasks, 'task_distributions': config.task_distributions,
+             'annotation.per_type': config.annotation.per_type}
     for where, tasks in named.items():
         for t in tasks:
-            if t not in SCREEN_TASKS: raise DataError(f"{where}: unknown task {t!r}; there are {', '.join(sorted(SCREEN_TASKS))}")
+            if t not in SCREEN_TASKS:
+                raise DataError(f"{where}: unknown task {t!r}; there are {', '.join(sorted(SCREEN_TASKS))}")
     for task, shares in config.task_distributions.items():
         for kind in shares:
             if kind not in SCREEN_TASKS[task].kinds:
-                raise DataError(f"task_distributions.{task}: unknown kind {kind!r}; there are {', '.join(SCREEN_TASKS[task].kinds)}")
+                known = ', '.join(SCREEN_TASKS[task].kinds)
+                raise DataError(f"task_distributions.{task}: unknown kind {kind!r}; there are {known}")
 
-# %% ../nbs/10c_screen_tasks.ipynb #9734a0ec
-_TOOLS = 'New Open Save Print Find Undo Redo Cut Copy Paste Share Export Import Zoom Filter Sort Help Settings Refresh Attach'.split()
+# %% ../nbs/10c_screen_tasks.ipynb #6fbeef93
+_TOOLS = ('New Open Save Print Find Undo Redo Cut Copy Paste Share Export Import Zoom Filter Sort Help Settings '
+          'Refresh Attach').split()
 _APPS = ('Letter', 'Orders', 'Planner', 'Archive', 'Inbox', 'Notes', 'Stock', 'Members', 'Invoices', 'Travel')
-_PEOPLE = ('Ada Moor', 'Ben Okoro', 'Clara Diaz', 'David Lind', 'Emma Novak', 'Finn Ito', 'Greta Sand', 'Hugo Marsh', 'Iris Bell', 'Jon Perez')
-_SUBJECTS = ('Dentist', 'Budget', 'Interview', 'Standup', 'Review', 'Training', 'Lunch', 'Board call', 'Site visit', 'Planning', 'Handover', 'Audit')
-_ITEMS = ('Ink', 'Paper', 'Tape', 'Stapler', 'Lamp', 'Chair', 'Desk', 'Folder', 'Marker', 'Cable', 'Mouse', 'Screen', 'Phone', 'Clock')
+_PEOPLE = ('Ada Moor', 'Ben Okoro', 'Clara Diaz', 'David Lind', 'Emma Novak', 'Finn Ito', 'Greta Sand', 'Hugo Marsh',
+           'Iris Bell', 'Jon Perez')
+_SUBJECTS = ('Dentist', 'Budget', 'Interview', 'Standup', 'Review', 'Training', 'Lunch', 'Board call', 'Site visit',
+             'Planning', 'Handover', 'Audit')
+_ITEMS = ('Ink', 'Paper', 'Tape', 'Stapler', 'Lamp', 'Chair', 'Desk', 'Folder', 'Marker', 'Cable', 'Mouse', 'Screen',
+          'Phone', 'Clock')
 _TOWNS = ('Bergen', 'Lyon', 'Porto', 'Graz', 'Turku', 'Ghent', 'Split', 'Cork', 'Gdansk', 'Malmo')
 _FIELDS = ('Name', 'Company', 'City', 'Street', 'Phone', 'Reference', 'Project', 'Comment')
 
+# %% ../nbs/10c_screen_tasks.ipynb #f622c031
 def _inset(box: tuple, by: int = 12) -> tuple: return box[0] + by, box[1] + by, box[2] - by, box[3] - by
 
 def _value(label: str, rng: random.Random) -> str:
     "Something to stand in a field"
-    banks = {'Name': _PEOPLE, 'City': _TOWNS, 'Project': _SUBJECTS, 'Company': [f'{t} {k}' for t in _TOWNS for k in ('Ltd', 'Group')]}
+    banks = {'Name': _PEOPLE, 'City': _TOWNS, 'Project': _SUBJECTS,
+             'Company': [f'{t} {k}' for t in _TOWNS for k in ('Ltd', 'Group')]}
     if label in banks: return rng.choice(banks[label])
     if label in ('Phone', 'Reference'): return str(rng.randrange(10_000, 999_999))
     return f'{rng.choice(_ITEMS)} {rng.randrange(1, 200)}'
 
-# %% ../nbs/10c_screen_tasks.ipynb #31713e75
+# %% ../nbs/10c_screen_tasks.ipynb #49a0b527
 def _form(s: Scene, room: tuple, labels: list, focus: Optional[str] = None, values: Optional[dict] = None) -> dict:
     "A form in `room`; the box of each field"
     width, high = min(340, (room[2] - room[0] - 60) // 2), 3 * s.scale + 24
     at = lambda i: (room[0] + 20 + i % 2 * (width + 20), room[1] + 16 + i // 2 * high)
-    return {name: s.field(name, at(i), width, (values or {}).get(name, ''), name == focus) for i, name in enumerate(labels)}
+    return {name: s.field(name, at(i), width, (values or {}).get(name, ''), name == focus)
+            for i, name in enumerate(labels)}
 
+# %% ../nbs/10c_screen_tasks.ipynb #d377e8c4
 @screen_task('click-button', 'toolbar', 'dialog', 'form')
 def _click_button(rng: random.Random, kind: str) -> Shot:
     "Click a named button."
     s = Scene(rng)
     below = s.toolbar(s.app(rng.choice(_APPS)), rng.sample(_TOOLS, 8))
     _form(s, below, rng.sample(_FIELDS, 4))
-    if kind == 'dialog': s.dialog(below, 'Leave this page?', ['Some entries are not saved yet.'], rng.sample(['Keep', 'Discard', 'Cancel', 'Later'], 3))
+    if kind == 'dialog':
+        s.dialog(below, 'Leave this page?', ['Some entries are not saved yet.'],
+                 rng.sample(['Keep', 'Discard', 'Cancel', 'Later'], 3))
     if kind == 'form':
         x = below[0] + 20
-        for label in rng.sample(['Submit', 'Reset', 'Preview', 'Back', 'Apply'], 3): x = s.button(label, (x, below[3] - 60), role='form button')[2] + 12
+        for label in rng.sample(['Submit', 'Reset', 'Preview', 'Back', 'Apply'], 3):
+            x = s.button(label, (x, below[3] - 60), role='form button')[2] + 12
     role = {'toolbar': 'button', 'dialog': 'dialog button', 'form': 'form button'}[kind]
     _, label, box = rng.choice([m for m in s.marks if m[0] == role and m[1] != 'Start'])
     said = rng.choice(("Click on the '{}' button", "Click the '{}' button.", "Press '{}'."))
     return Shot(s, said.format(label), ToolCall('left_click'), box, {'button_label': label})
 
-# %% ../nbs/10c_screen_tasks.ipynb #e2d88087
+# %% ../nbs/10c_screen_tasks.ipynb #60b9b1d1
 def _month(s: Scene, rng: random.Random, dots: tuple = ()) -> tuple:
     "A month's page: its name, the box of all, the box of each day"
     year, number = rng.randint(2019, 2031), rng.randint(1, 12)
@@ -124,31 +139,37 @@ def _month(s: Scene, rng: random.Random, dots: tuple = ()) -> tuple:
     box = (room[0], room[1] + 3 * s.scale, room[2], room[3])
     return name, box, s.month(box, year, number, dots)
 
+# %% ../nbs/10c_screen_tasks.ipynb #e6b1bfad
 @screen_task('click-day', 'plain', 'dotted')
 def _click_day(rng: random.Random, kind: str) -> Shot:
     "Click a day of a month."
     s = Scene(rng)
     name, _, days = _month(s, rng, tuple(rng.sample(range(1, 29), 5)) if kind == 'dotted' else ())
     day = rng.choice(sorted(days))
-    said = rng.choice((f'Click on day {day} in the calendar.', f'Select {name.split()[0]} {day}.', f'Pick {day} {name}.'))
+    said = rng.choice((f'Click on day {day} in the calendar.', f'Select {name.split()[0]} {day}.',
+                       f'Pick {day} {name}.'))
     return Shot(s, said, ToolCall('left_click'), days[day], {'day': day, 'month': name})
 
+# %% ../nbs/10c_screen_tasks.ipynb #546569ea
 @screen_task('scroll-month', 'next', 'previous')
 def _scroll_month(rng: random.Random, kind: str) -> Shot:
     "Scroll a calendar to the next or the previous month."
     s = Scene(rng)
     name, box, _ = _month(s, rng)
-    said = rng.choice((f'Scroll to the {kind} month.', f'Show the month {"after" if kind == "next" else "before"} {name} by scrolling.'))
+    said = rng.choice((f'Scroll to the {kind} month.',
+                       f'Show the month {"after" if kind == "next" else "before"} {name} by scrolling.'))
     return Shot(s, said, ToolCall('scroll', pixels=100 if kind == 'next' else -100), box, {'month': name})
 
-# %% ../nbs/10c_screen_tasks.ipynb #6d614b3e
+# %% ../nbs/10c_screen_tasks.ipynb #f5c7b268
 _COLORS, _GREYS = ('#9fd3a8', '#f2c38b', '#a9c8f0', '#e8a7b5', '#d9cf7c'), ('#c8c8c8', '#d6d6d6', '#bcbcbc')
 
 def _entries(rng: random.Random, n: int, colors: tuple) -> list:
     "Appointments at different times with different titles"
     slots = rng.sample([(d, h) for d in range(5) for h in range(8, 18)], n)
-    return [dict(day=d, hour=h, title=t, color=rng.choice(colors)) for (d, h), t in zip(slots, rng.sample(_SUBJECTS, n))]
+    return [dict(day=d, hour=h, title=t, color=rng.choice(colors))
+            for (d, h), t in zip(slots, rng.sample(_SUBJECTS, n))]
 
+# %% ../nbs/10c_screen_tasks.ipynb #93508823
 def _appointment(rng: random.Random, entries: list, target: int, said: tuple) -> Shot:
     "A week with `entries`, one of which is meant"
     s, e = Scene(rng), entries[target]
@@ -157,8 +178,9 @@ def _appointment(rng: random.Random, entries: list, target: int, said: tuple) ->
     words = rng.choice(said).format(**e)
     return Shot(s, words, ToolCall('left_click'), box, {'title': e['title'], 'day': e['day'], 'hour': e['hour']})
 
-# %% ../nbs/10c_screen_tasks.ipynb #f24a4623
-_WHEN = ("Click the appointment '{title}' on {day} at {hour}:00.", "On {day} at {hour}:00 there is '{title}': click on it.")
+# %% ../nbs/10c_screen_tasks.ipynb #6b823c9b
+_WHEN = ("Click the appointment '{title}' on {day} at {hour}:00.",
+         "On {day} at {hour}:00 there is '{title}': click on it.")
 
 @screen_task('select-appointment', 'sparse', 'crowded')
 def _select_appointment(rng: random.Random, kind: str) -> Shot:
@@ -174,7 +196,7 @@ def _click_appointment(rng: random.Random, kind: str) -> Shot:
     if kind == 'adversarial': entries[1].update(title=entries[0]['title'], color=entries[0]['color'])
     return _appointment(rng, entries, 0, _WHEN)
 
-# %% ../nbs/10c_screen_tasks.ipynb #89d8b683
+# %% ../nbs/10c_screen_tasks.ipynb #7bb7b6ff
 _MOUSE = {'right': ('right_click', ("Open the context menu of '{}'.", "Right-click on '{}'.")),
           'middle': ('middle_click', ("Open the link '{}' in a new tab with the middle button.",)),
           'double': ('double_click', ("Double-click on '{}' to open it.", "Open '{}' with a double click.")),
@@ -190,7 +212,7 @@ def _use_mouse(rng: random.Random, kind: str) -> Shot:
     i = rng.choice(sorted(boxes))
     return Shot(s, rng.choice(said).format(items[i]), ToolCall(action), boxes[i], {'entry': items[i]})
 
-# %% ../nbs/10c_screen_tasks.ipynb #f6d66842
+# %% ../nbs/10c_screen_tasks.ipynb #e8265c2d
 def _long_list(s: Scene, rng: random.Random, room: tuple) -> tuple:
     "A part of a long list; its box"
     items = [f'{n:03d}  {rng.choice(_PEOPLE)}, {rng.choice(_TOWNS)}' for n in range(1, 121)]
@@ -205,6 +227,7 @@ def _wide_table(s: Scene, rng: random.Random, room: tuple) -> tuple:
     s.scrollbar((room[0], room[3] - high, room[2], room[3]), first / 20, (first + 6) / 20)
     return room
 
+# %% ../nbs/10c_screen_tasks.ipynb #8b8dee6c
 @screen_task('scroll-list', 'down', 'up', 'right', 'left')
 def _scroll_list(rng: random.Random, kind: str) -> Shot:
     "Scroll a list or a wide table by a page."
@@ -215,7 +238,7 @@ def _scroll_list(rng: random.Random, kind: str) -> Shot:
     said = rng.choice((f'Scroll {kind} by one page in the {what}.', f'Scroll the {what} {kind} to see more of it.'))
     return Shot(s, said, ToolCall('hscroll' if across else 'scroll', pixels=pixels), box)
 
-# %% ../nbs/10c_screen_tasks.ipynb #d765c44c
+# %% ../nbs/10c_screen_tasks.ipynb #fe352ce3
 @screen_task('type-into-field', 'focused', 'unfocused')
 def _type_into_field(rng: random.Random, kind: str) -> Shot:
     "Enter a value in a field; click on it first if it has no focus."
@@ -228,10 +251,13 @@ def _type_into_field(rng: random.Random, kind: str) -> Shot:
     said = rng.choice(("Enter '{}' in the field '{}'.", "Type '{}' into '{}'."))
     return Shot(s, said.format(value, target), call, boxes[target], {'field': target, 'value': value})
 
-# %% ../nbs/10c_screen_tasks.ipynb #09b0e22f
-_SHORTCUTS = {'file': (('Save the document', ['ctrl', 's']), ('Print the document', ['ctrl', 'p']), ('Open a file', ['ctrl', 'o'])),
-              'edit': (('Copy the selection', ['ctrl', 'c']), ('Paste', ['ctrl', 'v']), ('Undo the last step', ['ctrl', 'z']), ('Select everything', ['ctrl', 'a'])),
-              'window': (('Close the window', ['alt', 'f4']), ('Switch to the next tab', ['ctrl', 'tab']), ('Reopen the closed tab', ['ctrl', 'shift', 't']))}
+# %% ../nbs/10c_screen_tasks.ipynb #b327a2ca
+_SHORTCUTS = {'file': (('Save the document', ['ctrl', 's']), ('Print the document', ['ctrl', 'p']),
+                       ('Open a file', ['ctrl', 'o'])),
+              'edit': (('Copy the selection', ['ctrl', 'c']), ('Paste', ['ctrl', 'v']),
+                       ('Undo the last step', ['ctrl', 'z']), ('Select everything', ['ctrl', 'a'])),
+              'window': (('Close the window', ['alt', 'f4']), ('Switch to the next tab', ['ctrl', 'tab']),
+                         ('Reopen the closed tab', ['ctrl', 'shift', 't']))}
 
 @screen_task('press-keys', *_SHORTCUTS)
 def _press_keys(rng: random.Random, kind: str) -> Shot:
@@ -243,13 +269,15 @@ def _press_keys(rng: random.Random, kind: str) -> Shot:
         words = ' '.join(rng.choice(_ITEMS + _TOWNS + _SUBJECTS).lower() for _ in range(40))
         s.text((room[0] + 14, y), words, room=room[2] - room[0] - 28)
     said = rng.choice(('{} with the keyboard.', 'Use a keyboard shortcut: {}.'))
-    return Shot(s, said.format(what), ToolCall('key', keys=keys), s.mark('editor', 'text', room), {'shortcut': '+'.join(keys)})
+    return Shot(s, said.format(what), ToolCall('key', keys=keys), s.mark('editor', 'text', room),
+                {'shortcut': '+'.join(keys)})
 
-# %% ../nbs/10c_screen_tasks.ipynb #9420a0da
+# %% ../nbs/10c_screen_tasks.ipynb #8912d804
 def _after(prompt: str, *calls: ToolCall) -> str:
     "An instruction with the steps that were taken already"
     return prompt + '\nSteps so far:\n' + '\n'.join(json.dumps(c.to_dict()['arguments']) for c in calls)
 
+# %% ../nbs/10c_screen_tasks.ipynb #07ce3ecb
 @screen_task('drag-file', 'grab', 'drop')
 def _drag_file(rng: random.Random, kind: str) -> Shot:
     "Drag a file to a folder: move to it, then drag."
@@ -258,13 +286,17 @@ def _drag_file(rng: random.Random, kind: str) -> Shot:
     w, h = (room[2] - room[0]) // 5, (room[3] - room[1]) // 4
     slots = rng.sample([(c, r) for c in range(5) for r in range(4)], 9)
     names = [f'{n}.txt' for n in rng.sample(_ITEMS, 6)] + rng.sample(_TOWNS, 3)
-    boxes = [_icon(s, name, (room[0] + c * w, room[1] + r * h, room[0] + c * w + w, room[1] + r * h + h)) for name, (c, r) in zip(names, slots)]
-    said = rng.choice(("Drag the file '{}' into the folder '{}'.", "Move '{}' to '{}' by dragging it.")).format(names[0], names[6])
+    boxes = [_icon(s, name, (room[0] + c * w, room[1] + r * h, room[0] + c * w + w, room[1] + r * h + h))
+             for name, (c, r) in zip(names, slots)]
+    said = rng.choice(("Drag the file '{}' into the folder '{}'.",
+                       "Move '{}' to '{}' by dragging it.")).format(names[0], names[6])
     meta = {'file': names[0], 'folder': names[6], 'step': 1 if kind == 'grab' else 2}
     if kind == 'grab': return Shot(s, said, ToolCall('mouse_move'), boxes[0], meta)
     s.pointer(middle(boxes[0]))
-    return Shot(s, _after(said, ToolCall.mouse_move(to_units(middle(boxes[0]), s.size))), ToolCall('left_click_drag'), boxes[6], meta)
+    return Shot(s, _after(said, ToolCall.mouse_move(to_units(middle(boxes[0]), s.size))), ToolCall('left_click_drag'),
+                boxes[6], meta)
 
+# %% ../nbs/10c_screen_tasks.ipynb #51d609ab
 def _icon(s: Scene, name: str, cell: tuple) -> tuple:
     "A file or a folder with its name; the box of its picture"
     x, y = middle(cell)
@@ -274,7 +306,7 @@ def _icon(s: Scene, name: str, cell: tuple) -> tuple:
     s.text((x, y + 22), name, anchor='mm')
     return s.mark('folder' if folder else 'file', name, box)
 
-# %% ../nbs/10c_screen_tasks.ipynb #4951a48e
+# %% ../nbs/10c_screen_tasks.ipynb #06be9c73
 _STATES = {'running': ('Please wait', ToolCall.wait(5)), 'done': ('Done', ToolCall.terminate('success')),
            'failed': ('Failed', ToolCall.terminate('failure'))}
 
@@ -285,31 +317,36 @@ def _wait_progress(rng: random.Random, kind: str) -> Shot:
     what, item = rng.choice((('Export', 'exported'), ('Upload', 'uploaded'), ('Backup', 'saved'))), rng.choice(_APPS)
     below = s.toolbar(s.app(item), rng.sample(_TOOLS, 6))
     share = {'running': rng.uniform(.05, .95), 'done': 1., 'failed': rng.uniform(.2, .8)}[kind]
-    words = {'running': f'{share:.0%} of {item} {what[1]}', 'done': f'{item}: all items {what[1]}.', 'failed': f'Error {rng.randrange(100, 999)}: the disk is full.'}[kind]
+    words = {'running': f'{share:.0%} of {item} {what[1]}', 'done': f'{item}: all items {what[1]}.',
+             'failed': f'Error {rng.randrange(100, 999)}: the disk is full.'}[kind]
     inner = s.dialog(below, f'{what[0]}: {title}', [words, '', ''], ['Hide'])
     bar = s.progress((inner[0] + 24, inner[1] + 4 * s.scale, inner[2] - 24, inner[1] + 4 * s.scale + 20), share)
     said = f'{what[0]} of {item} was started. Wait until it ends, then report whether it worked.'
-    return Shot(s, said if kind == 'running' else _after(said, _STATES['running'][1]), replace(call), bar, {'step': 1 if kind == 'running' else 2})
+    return Shot(s, said if kind == 'running' else _after(said, _STATES['running'][1]), replace(call), bar,
+                {'step': 1 if kind == 'running' else 2})
 
-# %% ../nbs/10c_screen_tasks.ipynb #43b5c1c4
+# %% ../nbs/10c_screen_tasks.ipynb #28236208
 def _ask_table(s: Scene, rng: random.Random, room: tuple) -> tuple:
     head, items = ['Item', 'Price', 'In stock', 'Place'], rng.sample(_ITEMS, 8)
     rows = [[i, f'{rng.uniform(1, 99):.2f}', rng.randrange(500), rng.choice(_TOWNS)] for i in items]
     cells = s.table(_inset(room), head, rows)
     r, c = rng.randrange(len(cells)), rng.randint(1, 3)
-    return f"What is the {head[c].lower()} of '{items[r]}'?" if c != 2 else f"How many of '{items[r]}' are in stock?", str(rows[r][c]), cells[r][c]
+    said = f"How many of '{items[r]}' are in stock?" if c == 2 else f"What is the {head[c].lower()} of '{items[r]}'?"
+    return said, str(rows[r][c]), cells[r][c]
 
+# %% ../nbs/10c_screen_tasks.ipynb #89b3705a
 def _ask_form(s: Scene, rng: random.Random, room: tuple) -> tuple:
     labels = rng.sample(_FIELDS, 6)
     values = {n: _value(n, rng) for n in labels}
     label = rng.choice(labels)
     return f"What stands in the field '{label}'?", values[label], _form(s, room, labels, values=values)[label]
 
+# %% ../nbs/10c_screen_tasks.ipynb #bb16c5e2
 def _ask_calendar(s: Scene, rng: random.Random, room: tuple) -> tuple:
     entries = _entries(rng, 6, _COLORS)
     return f"On which day is '{entries[0]['title']}'?", DAYS[entries[0]['day']], s.week(_inset(room), entries)[0]
 
-# %% ../nbs/10c_screen_tasks.ipynb #b697a043
+# %% ../nbs/10c_screen_tasks.ipynb #3048086b
 _QUESTIONS = dict(table=_ask_table, form=_ask_form, calendar=_ask_calendar)
 
 @screen_task('answer-question', *_QUESTIONS)
