@@ -7,11 +7,11 @@ __all__ = ['MONTHS', 'PATTERNS', 'make_span', 'line_spans', 'page_spans', 'typed
            'aligned', 'labels_below', 'begins_table', 'has_header', 'find_tables', 'join_tables', 'page_paragraphs',
            'split_sentences', 'page_headings']
 
-# %% ../../nbs/00f_layout.ipynb #7c87235f
+# %% ../../nbs/00f_layout.ipynb #8f5574c1
 import re, statistics
 from typing import Optional
 
-# %% ../../nbs/00f_layout.ipynb #c68d0763
+# %% ../../nbs/00f_layout.ipynb #38f87296
 _LEADER = re.compile(r'(?:[.·…_]\s?){3,}|[.·…_]{2,}$')
 _WIDE_GAP = 1.7   # in line heights
 
@@ -23,7 +23,7 @@ def _cuts(words: list, edges: list, height: float) -> list:
         else: groups[-1].append(i)
     return groups
 
-# %% ../../nbs/00f_layout.ipynb #812d6fd1
+# %% ../../nbs/00f_layout.ipynb #49f3677f
 def _leader_parts(text: str, x0: float, x1: float) -> list:
     "(text, x0, x1) of the parts of `text` around dotted leaders"
     parts, at, step = [], 0, (x1 - x0) / max(1, len(text))
@@ -33,7 +33,7 @@ def _leader_parts(text: str, x0: float, x1: float) -> list:
         at = m.end() if m else end
     return parts
 
-# %% ../../nbs/00f_layout.ipynb #556ad9c7
+# %% ../../nbs/00f_layout.ipynb #562044b7
 def make_span(
     text: str,  # print of the span
     x0: float,  # left edge in pixels
@@ -48,7 +48,7 @@ def make_span(
     return dict(text=text.lstrip('.·… ') or text, x0=x0, x1=x1, y0=y0 - sink, y1=y1 - sink,
                 h=max(1.0, y1 - y0), cy=(y0 + y1) / 2 - sink, bbox=(x0 / w, top, x1 / w, bottom), words=words)
 
-# %% ../../nbs/00f_layout.ipynb #e4f40769
+# %% ../../nbs/00f_layout.ipynb #19e9dda2
 def line_spans(
     line: dict, # a line of print
     page: dict  # its page
@@ -62,14 +62,14 @@ def line_spans(
             spans.append(make_span(part, x0, x1, line, page, placed if part == text else []))
     return spans
 
-# %% ../../nbs/00f_layout.ipynb #5ccc3f18
+# %% ../../nbs/00f_layout.ipynb #bdb414dd
 def _touches(a: dict, b: dict) -> bool:
     "Is `b` the rest of a line whose first part is `a`?"
     return (abs(a['cy'] - b['cy']) < 0.35 * min(a['h'], b['h'])
             and -0.3 * a['h'] < b['x0'] - a['x1'] < 0.45 * min(a['h'], b['h'])
             and 0.65 < a['h'] / b['h'] < 1.5)
 
-# %% ../../nbs/00f_layout.ipynb #612652ab
+# %% ../../nbs/00f_layout.ipynb #c481de5b
 def _append(left: dict, s: dict):
     "Put span `s` at the end of the span `left`"
     words = left['words'] + s['words'] if left['words'] and s['words'] else []
@@ -88,7 +88,7 @@ def page_spans(
         else: _append(left, s)
     return sorted(out, key=lambda s: (s['cy'], s['x0']))
 
-# %% ../../nbs/00f_layout.ipynb #7e7d0240
+# %% ../../nbs/00f_layout.ipynb #f6452341
 def typed_page(
     text: str,        # a page as plain text; two spaces part two lines of print
     char: float = 10, # width of a character, in pixels
@@ -106,7 +106,7 @@ def typed_page(
             lines.append(make_line(m[0], [(x0, y0), (x1, y0), (x1, y0 + height), (x0, y0 + height)], 1.0, size))
     return dict(size=list(size), skew=0.0, lines=lines)
 
-# %% ../../nbs/00f_layout.ipynb #336a8a83
+# %% ../../nbs/00f_layout.ipynb #2c157fa8
 def page_rows(
     spans: list # spans of a page
 ) -> list:      # rows from top to bottom: lists of spans from left to right
@@ -120,7 +120,7 @@ def page_rows(
     for r in rows: r.sort(key=lambda s: s['x0'])
     return sorted(rows, key=lambda r: statistics.fmean(s['cy'] for s in r))
 
-# %% ../../nbs/00f_layout.ipynb #c78464a7
+# %% ../../nbs/00f_layout.ipynb #c0f0535e
 MONTHS = ('january|february|march|april|may|june|july|august|september|october|november|december|'
           'jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec')
 _NUM = r"[-+−–±]?\s?\d[\d,.\u202f\u00a0]*(?:[\s'’]\d{3}(?!\d))*(?:[.,]\d+)?"
@@ -129,7 +129,7 @@ _CUR = (r'(?:[A-Z]{0,3}[$€£¥₹]|USD|EUR|GBP|CHF|JPY|SEK|NOK|DKK|CAD|AUD|PLN
 _SCALE = r'(?:\s?(?:million|billion|thousand|trillion|bn|mn|m|M|k|K|B))'
 _DAY = r'\d{1,2}(?:st|nd|rd|th)?'
 
-# %% ../../nbs/00f_layout.ipynb #b5cd59eb
+# %% ../../nbs/00f_layout.ipynb #ab722b14
 PATTERNS = {
     'date': rf'(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,?\s+)?'
             rf'(?:{_DAY}\.?\s+(?:of\s+)?(?:{MONTHS})\b\.?,?(?:\s+\d{{4}})?|'
@@ -142,7 +142,7 @@ PATTERNS = {
             r'\d{1,2}\s*(?:am|pm|a\.m\.|p\.m\.)(?!\w)',
 }
 
-# %% ../../nbs/00f_layout.ipynb #b919c3b1
+# %% ../../nbs/00f_layout.ipynb #da66c83a
 PATTERNS |= {
     'email': r'[\w.+-]+@[\w-]+(?:\.[\w-]+)+',
     'url': r'(?:https?://|www\.)\S+',
@@ -151,7 +151,7 @@ PATTERNS |= {
              r'\(?\d{3}\)?[\s.-]\d{3}[\s.-]\d{4}|\d{3}[-.]\d{4}',
 }
 
-# %% ../../nbs/00f_layout.ipynb #b5fc1c61
+# %% ../../nbs/00f_layout.ipynb #c348435e
 PATTERNS |= {
     'money': rf'{_CUR}\s?{_NUM}{_SCALE}?(?![\w%])|{_NUM}{_SCALE}?\s?{_CUR}(?!\w)',
     'percent': rf'{_NUM}\s?(?:%|percent\b|per cent\b|percentage points\b|pp\b|bps\b)',
@@ -161,7 +161,7 @@ PATTERNS |= {
                 r'(?:years?|yrs?|months?|weeks?|days?|hours?|hrs?|minutes?|mins?|seconds?|secs?)\b',
 }
 
-# %% ../../nbs/00f_layout.ipynb #f99c3645
+# %% ../../nbs/00f_layout.ipynb #af33e748
 _UNITS = (r'(?:°\s?[CFK]|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|bit|bps|byte|L|l|Ω|F|H|lm|cd|dB|dBm|'
           r'VA|Ah|eq|rpm|ppm)|dB\s?\([A-Z]\)'
           r'|in|ft|lb|lbs|oz|hp|kWp?|dBA?|inch(?:es)?|mph|km/h|m/s|m²|m³|m2|m3|cm²|cm3|mm²|mm2|ha|kg/h|l/h|l/min|'
@@ -174,7 +174,7 @@ _FULL = {k: re.compile(rf'(?:{p})[.,;]?', re.I if k in ('date', 'time', 'duratio
 _NUMBER = re.compile(rf'\(?{_NUM}\)?[.,;]?')
 _CODE = re.compile(r'(?=[^\s]*\d)(?=[^\s]*[A-Za-z#/-])[A-Za-z0-9#][A-Za-z0-9#/._-]+')
 
-# %% ../../nbs/00f_layout.ipynb #64a6344a
+# %% ../../nbs/00f_layout.ipynb #6518c89c
 def value_kind(
     text: str # a short text
 ) -> str:     # a key of `PATTERNS`, or 'quantity', 'number', 'code', 'text'
@@ -187,7 +187,7 @@ def value_kind(
     if _CODE.fullmatch(t): return 'code'
     return 'text'
 
-# %% ../../nbs/00f_layout.ipynb #a3f00791
+# %% ../../nbs/00f_layout.ipynb #0adee661
 _NUMERIC_KINDS = {'date', 'time', 'money', 'percent', 'duration', 'quantity', 'number', 'iban', 'phone'}
 
 def is_value(
@@ -206,7 +206,7 @@ def aligned(
     narrow = min(a['x1'] - a['x0'], b['x1'] - b['x0'])
     return abs(a['x0'] - b['x0']) < slack or abs(a['x1'] - b['x1']) < slack or overlap > 0.5 * narrow
 
-# %% ../../nbs/00f_layout.ipynb #9d52feb6
+# %% ../../nbs/00f_layout.ipynb #00756e63
 def _fits(row: list, last: list, pitch: float) -> bool:
     "Does `row` continue a table whose latest row is `last`?"
     h = statistics.median(s['h'] for s in row + last)
@@ -215,7 +215,7 @@ def _fits(row: list, last: list, pitch: float) -> bool:
     under = sum(any(aligned(s, t, 0.6 * h) for t in last) for s in row)
     return under >= 2 or (under >= 0.6 * len(row) and len(row) >= 2)
 
-# %% ../../nbs/00f_layout.ipynb #b2448f54
+# %% ../../nbs/00f_layout.ipynb #de6cf0ce
 def _middle(row: list) -> float: return statistics.fmean(s['cy'] for s in row)
 
 def labels_below(
@@ -228,7 +228,7 @@ def labels_below(
 
 def _code_like(span: dict) -> bool: return value_kind(span['text']) == 'code' and len(span['text']) > 3
 
-# %% ../../nbs/00f_layout.ipynb #3019307d
+# %% ../../nbs/00f_layout.ipynb #43d2425a
 _MEASURED = re.compile(r'[-+−–±<>≤≥~≈]?\s?\d[\d.,]*(?![\d.,]|(?:st|nd|rd|th)\b)')
 
 def _is_measured(row: list) -> bool:
@@ -249,7 +249,7 @@ def begins_table(
     had_values = any(is_value(s) for s in above)
     return (over_values and had_values) or _middle(row) - _middle(above) > 1.3 * (_middle(under) - _middle(row))
 
-# %% ../../nbs/00f_layout.ipynb #83865147
+# %% ../../nbs/00f_layout.ipynb #44e71c1c
 def _wraps(row: list, last: list) -> Optional[dict]:
     "The cell of `last` that the only span of `row` continues, if any"
     if len(row) != 1: return None
@@ -259,7 +259,7 @@ def _wraps(row: list, last: list) -> Optional[dict]:
         if abs(s['x0'] - t['x0']) < 0.5 * s['h'] and gap < 0.45 * s['h'] and 0.75 < s['h'] / t['h'] < 1.33: return t
     return None
 
-# %% ../../nbs/00f_layout.ipynb #cb97986a
+# %% ../../nbs/00f_layout.ipynb #6df43107
 def _grow(rows: list, start: int) -> list:
     "Rows of the table that begins at row `start`, wrapped cells put together"
     table, pitch, i = [[dict(s) for s in rows[start]]], 0.0, start + 1
@@ -276,7 +276,7 @@ def _grow(rows: list, start: int) -> list:
         i += 1
     return table
 
-# %% ../../nbs/00f_layout.ipynb #503a99a6
+# %% ../../nbs/00f_layout.ipynb #8da3fbd5
 def _columns(table: list) -> list:
     "Columns (x0, x1) of a table, from its fullest row"
     most = max(map(len, table))
@@ -291,7 +291,7 @@ def _column_of(span: dict, cols: list) -> int:
     overlap = lambda c: min(span['x1'], c['x1']) - max(span['x0'], c['x0'])
     return max(range(len(cols)), key=lambda i: overlap(cols[i]))
 
-# %% ../../nbs/00f_layout.ipynb #ae7a3e41
+# %% ../../nbs/00f_layout.ipynb #f2ac7a5c
 def _cut_at_columns(span: dict, cols: list) -> list:
     "The span, cut where its words stand in different columns"
     words = span['words']
@@ -304,7 +304,7 @@ def _cut_at_columns(span: dict, cols: list) -> list:
              'bbox': (x0 + (g[0][1] - span['x0']) * per, y0, x0 + (g[-1][2] - span['x0']) * per, y1)}
             for g in groups.values()]
 
-# %% ../../nbs/00f_layout.ipynb #fd1f5bd8
+# %% ../../nbs/00f_layout.ipynb #a7a6a6ec
 def _beyond(cell: dict, s: dict) -> dict:
     "The cell with span `s` behind it"
     return {**cell, 'text': f"{cell['text']} {s['text']}", 'x1': s['x1'], 'bbox': (*cell['bbox'][:2], *s['bbox'][2:])}
@@ -318,7 +318,7 @@ def _cells(row: list, cols: list) -> list:
         cells[i] = s if cells[i] is None else _beyond(cells[i], s)
     return cells
 
-# %% ../../nbs/00f_layout.ipynb #cfe6d686
+# %% ../../nbs/00f_layout.ipynb #260889cf
 _YEAR = re.compile(r"(?:FY|Q[1-4]\s?)?'?(?:(?:19|20)\d{2}|\d{2})(?:/\d{2,4})?[EA]?")
 
 def has_header(
@@ -335,7 +335,7 @@ def has_header(
     over = sum(head[j] is not None and sum(is_value(r[j]) for r in body) > 0.5 * len(body) for j in range(len(head)))
     return over > 0 or (len(head) >= 3 and len(grid) >= 3)
 
-# %% ../../nbs/00f_layout.ipynb #04f4f482
+# %% ../../nbs/00f_layout.ipynb #3f1162e8
 def find_tables(
     rows: list,    # rows of a page, see `page_rows`
     page: int = 1  # number of the page, from 1
@@ -351,7 +351,7 @@ def find_tables(
         i += used
     return tables
 
-# %% ../../nbs/00f_layout.ipynb #ac546dba
+# %% ../../nbs/00f_layout.ipynb #3d96bf68
 def _is_form(grown: list, around: list) -> bool:
     "Two rows that are labels and, just below, their values?"
     if len(grown) != 2 or any(is_value(s) for s in grown[0]): return False
@@ -360,7 +360,7 @@ def _is_form(grown: list, around: list) -> bool:
     apart = all(min(abs(_middle(r) - _middle(g)) for g in grown) > 1.3 * gap for r in around)
     return apart and bool(around) and not any(s['text'].endswith(':') for s in grown[0])
 
-# %% ../../nbs/00f_layout.ipynb #964207fd
+# %% ../../nbs/00f_layout.ipynb #2aa491ef
 def _table(grown: list, page: int, around: list) -> dict:
     "A grown table as a dict, see `find_tables`"
     cols = _columns(grown)
@@ -372,7 +372,7 @@ def _table(grown: list, page: int, around: list) -> dict:
     return dict(page=page, header=grid[0] if head else None, rows=grid[1:] if head else grid,
                 cols=cols, regular=even, form=form)
 
-# %% ../../nbs/00f_layout.ipynb #fb879f55
+# %% ../../nbs/00f_layout.ipynb #2d180c29
 def _texts(cells) -> list: return [c['text'].lower() if c else '' for c in cells or []]
 
 def _mark_page(t: dict):
@@ -381,7 +381,7 @@ def _mark_page(t: dict):
         for c in r:
             if c is not None: c['page'] = t['page']
 
-# %% ../../nbs/00f_layout.ipynb #22c171a5
+# %% ../../nbs/00f_layout.ipynb #544d306b
 def join_tables(
     tables: list, # tables of all pages in order
     width: float  # width of a page in pixels
@@ -398,7 +398,7 @@ def join_tables(
         else: out.append({**t, 'pages': [t['page']]})
     return out
 
-# %% ../../nbs/00f_layout.ipynb #467aa1a5
+# %% ../../nbs/00f_layout.ipynb #d63c1b1e
 def _continues(prev: dict, t: dict, width: float) -> bool:
     "Is `t` the continuation of `prev`?"
     if not prev['header'] or len(prev['cols']) != len(t['cols']): return False
@@ -415,7 +415,7 @@ def _same_looks(prev: dict, t: dict) -> bool:
     return all(not kinds(rows, j) or kinds(rows[:1], j) <= (kinds(prev['rows'], j) or {True, False})
                for j in range(len(t['cols'])))
 
-# %% ../../nbs/00f_layout.ipynb #498f5f98
+# %% ../../nbs/00f_layout.ipynb #b051c961
 _BULLET = re.compile(r'^\s*(?:[•●▪■◦‣∙*·►➢✓–—-]|\(?\d{1,2}(?:\.\d{1,2})*[.)]|\(?[a-zA-Z][.)])\s+')
 
 def _next_line(s: dict, t: dict) -> bool:
@@ -426,13 +426,13 @@ def _next_line(s: dict, t: dict) -> bool:
     left = abs(s['x0'] - t['x0']) < 1.6 * s['h'] and 0.72 < t['h'] / s['h'] < 1.4
     return near and left and not _BULLET.match(t['text'])
 
-# %% ../../nbs/00f_layout.ipynb #4d11f36f
+# %% ../../nbs/00f_layout.ipynb #aa331c61
 def _full(s: dict, t: dict, right: float) -> bool:
     "Is line `s` full: would the first word of `t` not have fitted before the `right` edge?"
     first = (t['x1'] - t['x0']) * len(t['text'].split()[0]) / max(1, len(t['text']))
     return s['x1'] + first > right - 1.5 * s['h']
 
-# %% ../../nbs/00f_layout.ipynb #8da73518
+# %% ../../nbs/00f_layout.ipynb #8e834473
 def page_paragraphs(
     spans: list # spans of a page
 ) -> list:      # paragraphs from top to bottom: lists of spans
@@ -444,6 +444,7 @@ def page_paragraphs(
         s.append(t)
     return [p for c in chains for p in _split_full(c)]
 
+# %% ../../nbs/00f_layout.ipynb #d4572b8c
 def _split_full(chain: list) -> list:
     "Cut a chain of lines after each line that is not full"
     right = max(s['x1'] for s in chain)
@@ -454,12 +455,12 @@ def _split_full(chain: list) -> list:
         else: out.append([t])
     return out
 
-# %% ../../nbs/00f_layout.ipynb #e1ce78de
+# %% ../../nbs/00f_layout.ipynb #6def4862
 _ABBREV = {'no', 'nr', 'dr', 'mr', 'mrs', 'ms', 'prof', 'st', 'str', 'inc', 'ltd', 'co', 'corp', 'approx', 'e.g',
            'i.e', 'vs', 'fig', 'art', 'sec', 'tel', 'ca', 'max', 'min', 'incl', 'excl', 'p.a', 'jan', 'feb', 'mar',
            'apr', 'jun', 'jul', 'aug', 'sept', 'sep', 'oct', 'nov', 'dec'}
 
-# %% ../../nbs/00f_layout.ipynb #ab992b79
+# %% ../../nbs/00f_layout.ipynb #3f4e0637
 def split_sentences(
     text: str # running text
 ) -> list:    # (start, end) of each sentence
@@ -471,12 +472,12 @@ def split_sentences(
         out.append((start, m.end())); start = m.end()
     return out + ([(start, len(text))] if text[start:].strip() else [])
 
-# %% ../../nbs/00f_layout.ipynb #fc19074c
+# %% ../../nbs/00f_layout.ipynb #f0aab6ad
 _NUMBERED = re.compile(r'^§\s?\d+|'
                        r'^(?:(?:section|article|chapter|part|annex|appendix|clause|table|figure|schedule|item)\s+)?'
                        r'(?:\d+(?:\.\d+)*|[A-Z]|[IVX]+)[.):]?\s+[A-Z]', re.I)
 
-# %% ../../nbs/00f_layout.ipynb #37ad461e
+# %% ../../nbs/00f_layout.ipynb #7489b924
 def page_headings(
     rows: list # rows of a page
 ) -> list:     # spans that are headings, from top to bottom

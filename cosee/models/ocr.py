@@ -6,7 +6,7 @@
 __all__ = ['NOT_ANSWERABLE', 'read_prompt', 'kind_schema', 'write_action', 'thousandths', 'OcrClient', 'supporting', 'page_text',
            'doc_label', 'unprinted', 'results_table']
 
-# %% ../../nbs/00i_ocr.ipynb #0edb388c
+# %% ../../nbs/00i_ocr.ipynb #d1a05091
 import json, math, re, threading
 from collections import OrderedDict
 from dataclasses import replace
@@ -17,7 +17,7 @@ from .meaning import encoder, weights_folder
 from .reader import Reader, inline_pairs, same, statement
 from .words import WordReader
 
-# %% ../../nbs/00i_ocr.ipynb #23446af9
+# %% ../../nbs/00i_ocr.ipynb #c5571520
 NOT_ANSWERABLE = 'not answerable'
 _NOTE = re.compile(r'^- \(#(\d+), (.*?), step (\d+)\) (.*)$')
 
@@ -27,7 +27,7 @@ def _last_question(text: str) -> str:
     asked = [l for l in lines if l.endswith('?')]
     return re.sub(r'^(?:question|q)\s*:\s*', '', (asked or lines or [''])[-1], flags=re.I)
 
-# %% ../../nbs/00i_ocr.ipynb #a1330e43
+# %% ../../nbs/00i_ocr.ipynb #230269e6
 def read_prompt(
     messages: list # chat messages
 ) -> tuple:        # (question, notes on the Board)
@@ -43,7 +43,7 @@ def read_prompt(
             notes.append(dict(id=int(m[1]), author=m[2], step=int(m[3]), page=page, content=m[4]))
     return question, notes
 
-# %% ../../nbs/00i_ocr.ipynb #9129bc24
+# %% ../../nbs/00i_ocr.ipynb #ce7f2a6f
 def kind_schema(
     schema: dict, # schema of an agent's reply
     kind: str     # 'INSPECT', ...
@@ -62,7 +62,7 @@ def _within(value, rule: dict):
         return {k: _within(v, rule['properties'][k]) for k, v in value.items() if k in rule.get('properties', {k: {}})}
     return value
 
-# %% ../../nbs/00i_ocr.ipynb #c4416669
+# %% ../../nbs/00i_ocr.ipynb #eb8bdb17
 def write_action(
     schema: dict, # schema of the reply
     kind: str,    # kind of action
@@ -75,7 +75,7 @@ def write_action(
     named = {k: _within(fields[k], rules[k]) for k in rules if k in fields}
     return json.dumps({'action': kind, **named} if len(rules) > 1 else {'action': kind, **fields}, ensure_ascii=False)
 
-# %% ../../nbs/00i_ocr.ipynb #baba8fe0
+# %% ../../nbs/00i_ocr.ipynb #7b5194e5
 def thousandths(
     box: tuple # 0-1
 ) -> list:     # whole numbers 0-1000, right and bottom beyond left and top
@@ -84,7 +84,7 @@ def thousandths(
     x0, y0 = min(999, math.floor(x0)), min(999, math.floor(y0))
     return [x0, y0, max(x0 + 1, min(1000, math.ceil(x1))), max(y0 + 1, min(1000, math.ceil(y1)))]
 
-# %% ../../nbs/00i_ocr.ipynb #e49bf7ca
+# %% ../../nbs/00i_ocr.ipynb #63e1d9bf
 class OcrClient(VLMClient):
     "Reads pages by OCR and copies answers from them; it does not reason."
     name, constrains = 'ocr', True
@@ -104,9 +104,12 @@ class OcrClient(VLMClient):
         self.words = words or WordReader(threads=threads, workers=workers, max_side=max_side, cache=cache)
         self.abstain, self._readers, self._mutex = abstain, OrderedDict(), threading.Lock()
 
-    def __repr__(self): return f"OcrClient(reads print and copies answers, does not reason; abstain={self.abstain})"
+# %% ../../nbs/00i_ocr.ipynb #c7c21e71
+@patch
+def __repr__(self: OcrClient):
+    return f"OcrClient(reads print and copies answers, does not reason; abstain={self.abstain})"
 
-# %% ../../nbs/00i_ocr.ipynb #29fa7f16
+# %% ../../nbs/00i_ocr.ipynb #197e1aaf
 @patch
 def document(self: OcrClient,
     images: list # pages: PIL images or paths
@@ -120,7 +123,7 @@ def document(self: OcrClient,
         while len(self._readers) > 8: self._readers.popitem(last=False)
         return self._readers[key]
 
-# %% ../../nbs/00i_ocr.ipynb #6feab024
+# %% ../../nbs/00i_ocr.ipynb #ecbe5f8e
 @patch
 def _chat(self: OcrClient, messages: list, schema: Optional[dict] = None, **params) -> Reply:
     "The reply of the agent that `schema` speaks of"
@@ -136,7 +139,7 @@ def _chat(self: OcrClient, messages: list, schema: Optional[dict] = None, **para
     usage = replace(self.estimate(messages), completion_tokens=math.ceil(len(text) / 4))
     return Reply(text=text, raw=f"user\n{question}\nassistant\n{text}", usage=usage)
 
-# %% ../../nbs/00i_ocr.ipynb #e62667c9
+# %% ../../nbs/00i_ocr.ipynb #8bb8496e
 @patch
 def _plain(self: OcrClient, found: Optional[dict]) -> str:
     "An answer in words, with its page"
@@ -144,14 +147,14 @@ def _plain(self: OcrClient, found: Optional[dict]) -> str:
         return f'No page shows the answer.\nAnswer: {NOT_ANSWERABLE}'
     return f"The answer is {found['answer']} (page {found['page']}).\nAnswer: {found['answer']}"
 
-# %% ../../nbs/00i_ocr.ipynb #0e435c50
+# %% ../../nbs/00i_ocr.ipynb #e2675479
 def _covers(region: dict, found: dict) -> bool:
     "Does a region hold the place of an answer?"
     x, y = (found['bbox'][0] + found['bbox'][2]) / 2, (found['bbox'][1] + found['bbox'][3]) / 2
     x0, y0, x1, y1 = region['bbox']
     return region['page'] == found['page'] and x0 <= x <= x1 and y0 <= y <= y1
 
-# %% ../../nbs/00i_ocr.ipynb #24a25b01
+# %% ../../nbs/00i_ocr.ipynb #6c90f0eb
 @patch
 def _scan(self: OcrClient, doc: Reader, question: str, notes: list, schema: dict) -> str:
     "Note the best region that is not on the Board yet"
@@ -166,7 +169,7 @@ def _scan(self: OcrClient, doc: Reader, question: str, notes: list, schema: dict
     return write_action(schema, 'INSPECT', content=best['content'], tags=[best['tag']],
                         view=dict(page=best['page'], bbox_2d=thousandths(best['bbox']), description=best['tag']))
 
-# %% ../../nbs/00i_ocr.ipynb #bcedb0a9
+# %% ../../nbs/00i_ocr.ipynb #afe48cc7
 def supporting(
     found: dict, # an answer
     notes: list  # notes on the Board
@@ -178,7 +181,7 @@ def supporting(
     here = [(worth(n), n['id']) for n in notes if n['page'] == found['page']]
     return [i for w, i in sorted(here, key=lambda p: (not p[0][0], -p[0][1], p[1])) if w[0] or w[1] >= 2]
 
-# %% ../../nbs/00i_ocr.ipynb #81e927d5
+# %% ../../nbs/00i_ocr.ipynb #3952f747
 @patch
 def _propose(self: OcrClient, found: dict, notes: list, schema: dict) -> str:
     "Propose an answer at its place"
@@ -187,7 +190,7 @@ def _propose(self: OcrClient, found: dict, notes: list, schema: dict) -> str:
                         supporting_cells=supporting(found, notes), tags=['value'],
                         view=dict(page=found['page'], bbox_2d=thousandths(found['bbox']), description=found['kind']))
 
-# %% ../../nbs/00i_ocr.ipynb #35909fbe
+# %% ../../nbs/00i_ocr.ipynb #cbf13c74
 @patch
 def _read(self: OcrClient, found: Optional[dict], notes: list, schema: dict) -> str:
     "Propose what is sure, note what is doubtful, abstain from what was noted before"
@@ -198,7 +201,7 @@ def _read(self: OcrClient, found: Optional[dict], notes: list, schema: dict) -> 
     return write_action(schema, 'INSPECT', content=found['content'], tags=['field'],
                         view=dict(page=found['page'], bbox_2d=thousandths(found['bbox']), description=found['kind']))
 
-# %% ../../nbs/00i_ocr.ipynb #7bd605c0
+# %% ../../nbs/00i_ocr.ipynb #5875abbb
 @patch
 def _abstain(self: OcrClient, found: Optional[dict], schema: dict) -> str:
     "Say that nothing fits; the surer, the less the best candidate convinced"
@@ -208,7 +211,7 @@ def _abstain(self: OcrClient, found: Optional[dict], schema: dict) -> str:
                         tags=['abstain'],
                         content='No print on the pages answers the question.')
 
-# %% ../../nbs/00i_ocr.ipynb #af8b809e
+# %% ../../nbs/00i_ocr.ipynb #7d93d5a2
 @patch
 def _link(self: OcrClient, found: Optional[dict], notes: list, schema: dict, allowed: list) -> str:
     "Point at the note that speaks of the answer, with the others as support"
@@ -220,7 +223,7 @@ def _link(self: OcrClient, found: Optional[dict], notes: list, schema: dict, all
                         content=place['content'], answer=place['answer'], confidence=place['confidence'],
                         view=dict(page=place['page'], bbox_2d=thousandths(place['bbox'])))
 
-# %% ../../nbs/00i_ocr.ipynb #30908e9f
+# %% ../../nbs/00i_ocr.ipynb #58b5e5f4
 def _letters(text: str) -> str:
     "Letters and digits alone: what OCR and people do not space alike"
     return re.sub(r'[\W_]+', '', text.lower())
@@ -232,6 +235,7 @@ def page_text(
     "The print of one page as one text."
     return ' '.join(l['text'] for p in doc.pages[number - 1:number] for l in p['lines']) if number > 0 else ''
 
+# %% ../../nbs/00i_ocr.ipynb #561300cd
 def _is_claim(content: str) -> bool:
     "May a note be of the form *label: value*: no table, no row of cells, not cut off?"
     return not re.match(r'Table: |.*; ', content) and not content.endswith(' ...')
@@ -242,7 +246,7 @@ def doc_label(fact: dict) -> str:
     names = [t for _, t, first in fact['others'] if first] + [t for r, t in fact['labels'] if r == 'column' and t]
     return ', '.join(names)
 
-# %% ../../nbs/00i_ocr.ipynb #cf81c9e7
+# %% ../../nbs/00i_ocr.ipynb #76e76681
 @patch
 def contradiction(self: OcrClient,
     doc: Reader, # the document
@@ -258,7 +262,7 @@ def contradiction(self: OcrClient,
              and same(doc_label(f), label)]
     return named[0] if len({f['value'] for f in named}) == 1 else None
 
-# %% ../../nbs/00i_ocr.ipynb #9bd0bcfb
+# %% ../../nbs/00i_ocr.ipynb #6067dab1
 def unprinted(
     doc: Reader, # the document
     note: dict   # a note on the Board
@@ -268,7 +272,7 @@ def unprinted(
     if not m or same(m[1], NOT_ANSWERABLE): return False
     return _letters(m[1]) not in _letters(' '.join(l['text'] for p in doc.pages for l in p['lines']))
 
-# %% ../../nbs/00i_ocr.ipynb #6fc1dac9
+# %% ../../nbs/00i_ocr.ipynb #12da2967
 @patch
 def _check(self: OcrClient, doc: Reader, question: str, found: Optional[dict], notes: list, schema: dict,
            allowed: list) -> str:
@@ -285,7 +289,7 @@ def _check(self: OcrClient, doc: Reader, question: str, found: Optional[dict], n
     return self._propose({**found, 'confidence': round(found['confidence'] * (1.0 if found['second'] else 0.9), 3)},
                          notes, schema)
 
-# %% ../../nbs/00i_ocr.ipynb #45db1d43
+# %% ../../nbs/00i_ocr.ipynb #87a20d3b
 @patch
 def _revise(self: OcrClient, note: dict, answer: str, confidence: float, content: str, place: dict,
             schema: dict) -> str:
@@ -294,7 +298,7 @@ def _revise(self: OcrClient, note: dict, answer: str, confidence: float, content
     return write_action(schema, 'REVISE', target_cell_id=note['id'], answer=answer, confidence=confidence,
                         content=content, supporting_cells=[note['id']], view=view)
 
-# %% ../../nbs/00i_ocr.ipynb #5d57a6d5
+# %% ../../nbs/00i_ocr.ipynb #dcacb080
 def results_table(
     results: dict # name -> contents of a results file
 ) -> str:         # a table in Markdown

@@ -6,12 +6,12 @@
 __all__ = ['STOP', 'SYNONYM', 'KINDS', 'tokens', 'stem', 'lexicon_lines', 'lexicon', 'notions', 'content_words', 'similar',
            'aside_words', 'quoted_labels', 'expected_kind', 'focus_words', 'asking_notions', 'superlative']
 
-# %% ../../nbs/00g_question.ipynb #2b567caa
+# %% ../../nbs/00g_question.ipynb #494b1ff0
 import re, unicodedata
 from functools import lru_cache
 from importlib.resources import files
 
-# %% ../../nbs/00g_question.ipynb #489d3c9e
+# %% ../../nbs/00g_question.ipynb #607c0f09
 _TOKEN = re.compile(r"[^\W_]+(?:[-./:,'’&][^\W_]+)*")
 
 def _plain(text: str) -> str:
@@ -19,7 +19,7 @@ def _plain(text: str) -> str:
     text = unicodedata.normalize('NFKD', text.lower().replace('ß', 'ss').replace('ø', 'o').replace('ł', 'l'))
     return ''.join(c for c in text if not unicodedata.combining(c))
 
-# %% ../../nbs/00g_question.ipynb #2370d6f9
+# %% ../../nbs/00g_question.ipynb #e004c21e
 @lru_cache(50_000)
 def tokens(
     text: str # any text
@@ -32,14 +32,14 @@ def tokens(
         else: out += [w for w in re.split(r"[-./:,&]|'s?\b", t) if w]
     return tuple(out)
 
-# %% ../../nbs/00g_question.ipynb #3b450432
+# %% ../../nbs/00g_question.ipynb #fa7281e1
 _ENDS = (('ational', 'ate'), ('ization', 'ize'), ('isation', 'ize'), ('ements', ''), ('ement', ''), ('ments', ''),
          ('ment', ''), ('ations', ''), ('ation', ''), ('ities', ''), ('ity', ''), ('ances', ''), ('ance', ''),
          ('ences', ''), ('ence', ''), ('ings', ''), ('ing', ''), ('ions', ''), ('ion', ''), ('ies', 'y'),
          ('ied', 'y'), ('ers', ''), ('ors', ''), ('er', ''), ('or', ''), ('ed', ''), ('es', ''), ('al', ''),
          ('ly', ''), ('s', ''), ('e', ''))
 
-# %% ../../nbs/00g_question.ipynb #7bf7bcb5
+# %% ../../nbs/00g_question.ipynb #315f53f5
 @lru_cache(20_000)
 def stem(
     word: str # a token
@@ -53,14 +53,14 @@ def stem(
     word = re.sub(r'([b-df-hj-np-tv-z])\1$', r'\1', word)
     return word[:-1] if len(word) > 3 and word[-1] in 'ey' else word
 
-# %% ../../nbs/00g_question.ipynb #47adb4ad
+# %% ../../nbs/00g_question.ipynb #0c3b1eb9
 @lru_cache(1)
 def lexicon_lines() -> tuple:
     "The notions of `cosee/data/lexicon.txt`, a line each; a package without it is not whole."
     text = (files('cosee') / 'data' / 'lexicon.txt').read_text(encoding='utf-8')
     return tuple(l for l in text.splitlines() if l.strip() and not l.startswith('#'))
 
-# %% ../../nbs/00g_question.ipynb #34805ea6
+# %% ../../nbs/00g_question.ipynb #5ab42fcb
 @lru_cache(1)
 def lexicon() -> dict:
     "Phrase of stems -> ids of the notions that it names."
@@ -70,7 +70,7 @@ def lexicon() -> dict:
             out.setdefault(tuple(stem(t) for t in tokens(phrase)), set()).add(i)
     return out
 
-# %% ../../nbs/00g_question.ipynb #0d369787
+# %% ../../nbs/00g_question.ipynb #09eed559
 @lru_cache(50_000)
 def notions(
     words: tuple # tokens in order
@@ -83,7 +83,7 @@ def notions(
                 if longest[j] <= n: found[j] |= ids; longest[j] = n
     return tuple(frozenset(f) for f in found)
 
-# %% ../../nbs/00g_question.ipynb #76a23cd3
+# %% ../../nbs/00g_question.ipynb #7bb5816f
 STOP = frozenset('''
 a an the of to in on at by for with from and or is are was were be been being do does did has have had having it its
 this that these those there their his her what which who whom whose when where why how many much can could will
@@ -92,7 +92,7 @@ list stated given shown show mentioned mention according document page pages any
 s t
 '''.split())
 
-# %% ../../nbs/00g_question.ipynb #5dbb577f
+# %% ../../nbs/00g_question.ipynb #39d02e0f
 _ASIDE = re.compile(r'\b(?:according to (?:the|this) (?:\w+ )?(?:document|page|table|report|slides?|invoice|contract|'
                     r'form|text)|'
                     r'in (?:the|this) (?:document|file|pdf|presentation)|on (?:the|this) page|please|given as|'
@@ -100,7 +100,7 @@ _ASIDE = re.compile(r'\b(?:according to (?:the|this) (?:\w+ )?(?:document|page|t
                     r'\bname of (?=the\b|this\b|an?\b)|(?:is|are|was|were) (?:given|stated|listed|shown|printed|'
                     r'specified|mentioned|indicated|noted|entered|recorded)\b)', re.I)
 
-# %% ../../nbs/00g_question.ipynb #ad08487c
+# %% ../../nbs/00g_question.ipynb #c3c99793
 def content_words(
     question: str # a question
 ) -> tuple:       # tokens that a page must show, in order, no doubles
@@ -108,10 +108,10 @@ def content_words(
     words = [w for w in tokens(_ASIDE.sub(' ', question)) if w not in STOP]
     return tuple(dict.fromkeys(words)) or tuple(w for w in tokens(question) if w not in STOP)
 
-# %% ../../nbs/00g_question.ipynb #850bfa67
+# %% ../../nbs/00g_question.ipynb #511ddf43
 SYNONYM = 0.72   # how much a word of the same notion counts, against 1 for the word itself
 
-# %% ../../nbs/00g_question.ipynb #22bc364c
+# %% ../../nbs/00g_question.ipynb #85fa4391
 @lru_cache(200_000)
 def similar(
     a: str,            # token of the question
@@ -131,13 +131,13 @@ def similar(
     long, short = sorted((stem(a), stem(b)), key=len, reverse=True)
     return 0.6 if len(short) >= 5 and long.startswith(short) else 0.0
 
-# %% ../../nbs/00g_question.ipynb #a0a77945
+# %% ../../nbs/00g_question.ipynb #8ca384ce
 _PLACES = re.compile(r'\b(?:section|chapter|table|chart|figure|graph|diagram|part|heading|paragraph|'
                      r'slide)\s+["“„«]([^"”“»]+)["”“»]', re.I)
 _LABELS = re.compile(r'\b(?:under|field|column|label|labelled|labeled|entry|item|row|line|called|for|as|'
                      r'says?)\s+["“„«]([^"”“»]+)["”“»]', re.I)
 
-# %% ../../nbs/00g_question.ipynb #cd755cd1
+# %% ../../nbs/00g_question.ipynb #ef3c9630
 _ASIDES = re.compile(r'\b(?:of|in|on|by|to|from|for|according to) (?:the|this|that)\s+(?:\w+\s+)?'
                      r'(document|report|form|invoice|contract|agreement|(?:data ?)?sheet|slides?|presentation|deck|'
                      r'timetable|schedule|bill|letter|device|product|unit|'
@@ -146,7 +146,7 @@ _ASIDES = re.compile(r'\b(?:of|in|on|by|to|from|for|according to) (?:the|this|th
 _CHARTS = re.compile(r'\b(?:chart|graph|diagram|figure|table) (?:of|on|about|for|showing) (.+?)\s*(?:\b(?:show|give|'
                      r'say|for|in)s?\b|\?|$)', re.I)
 
-# %% ../../nbs/00g_question.ipynb #0e03b64c
+# %% ../../nbs/00g_question.ipynb #839945c3
 def aside_words(
     question: str # a question
 ) -> frozenset:   # tokens that only say where to look
@@ -155,14 +155,14 @@ def aside_words(
     found += re.findall(r'\b(?:chart|graph|diagram|value)\b', question, re.I)
     return frozenset(t for f in found for t in tokens(f))
 
-# %% ../../nbs/00g_question.ipynb #6e9e1937
+# %% ../../nbs/00g_question.ipynb #2ba947ca
 def quoted_labels(
     question: str # a question
 ) -> list:        # labels that are quoted
     "Labels that a question quotes."
     return [m[1].strip() for m in _LABELS.finditer(question)]
 
-# %% ../../nbs/00g_question.ipynb #26bc4ee5
+# %% ../../nbs/00g_question.ipynb #2862177d
 KINDS = (
     ('email', r'\be-?mail\b'),
     ('url', r'\b(?:website|web ?page|url|web address|homepage|internet address)\b'),
@@ -177,7 +177,7 @@ KINDS = (
              r'day|month|year)\b|\bdate\b(?! of the)|\bdeadline\b|, when\b'),
 )
 
-# %% ../../nbs/00g_question.ipynb #39444881
+# %% ../../nbs/00g_question.ipynb #5a563374
 KINDS += (
     ('percent', r'\bpercent|%|\b(?:what|which) (?:\w+ )?(?:share|proportion|fraction|rate of (?:interest|vat|tax)|'
                 r'tax rate|vat rate|interest rate|growth rate)\b|\bby how (?:much|many per)\b|'
@@ -192,7 +192,7 @@ KINDS += (
               r'total|sum|balance|deposit|charge|charges|wage|turnover|profit|premium)\b'),
 )
 
-# %% ../../nbs/00g_question.ipynb #022a6595
+# %% ../../nbs/00g_question.ipynb #5b65c4a4
 KINDS += (
     ('person', r'\bwho(?:m|se)?\b|\b(?:what|which) (?:person|employee|manager|doctor|physician|speaker|author|'
                r'teacher|colleague)\b|\bname of the (?:person|contact|author|manager|speaker|applicant|patient|'
@@ -204,7 +204,7 @@ KINDS += (
 )
 _KINDS = [(k, re.compile(p, re.I)) for k, p in KINDS]
 
-# %% ../../nbs/00g_question.ipynb #4807eaab
+# %% ../../nbs/00g_question.ipynb #0155c543
 def expected_kind(
     question: str # a question
 ) -> str:         # kind of value that is wanted; 'any' if the question does not say
@@ -212,7 +212,7 @@ def expected_kind(
     q = question.strip()
     return next((k for k, p in _KINDS if p.search(q)), 'any')
 
-# %% ../../nbs/00g_question.ipynb #d34eee69
+# %% ../../nbs/00g_question.ipynb #703f4c03
 _FOCUS = re.compile(r'\b(?:which|what)\s+((?:[\w-]+\s+){0,3}?[\w-]+?)\s+(?:is|are|was|were|has|have|had|does|do|did|'
                     r'can|will|must|may|should|shows?|costs?|contains?|reach\w*|with|of|in|on|at|comes?|starts?|'
                     r'ends?|leaves?|arrives?|'
@@ -220,7 +220,7 @@ _FOCUS = re.compile(r'\b(?:which|what)\s+((?:[\w-]+\s+){0,3}?[\w-]+?)\s+(?:is|ar
                     r'appl(?:y|ies)|governs?|handles?|signed|issued|wrote|ran?|runs|goes|lies|sits|stands|weighs|'
                     r'needs|looks?|carries|bought|received|recorded|generated|spent|employs|the)\b', re.I)
 
-# %% ../../nbs/00g_question.ipynb #50d41fc7
+# %% ../../nbs/00g_question.ipynb #ae6d412a
 def focus_words(
     question: str # a question
 ) -> tuple:       # tokens of the noun that is asked for; empty if there is none
@@ -228,7 +228,7 @@ def focus_words(
     m = _FOCUS.search(question)
     return tuple(w for w in tokens(m[1]) if w not in STOP) if m else ()
 
-# %% ../../nbs/00g_question.ipynb #a0a48b4c
+# %% ../../nbs/00g_question.ipynb #09583ad1
 _ASKING = re.compile(r'\b(where|who|when|how much|how many|how often)\b', re.I)
 
 def asking_notions(
@@ -238,14 +238,14 @@ def asking_notions(
     m = _ASKING.search(question)
     return frozenset(lexicon().get(tuple(stem(t) for t in tokens(m[1])), ())) if m else frozenset()
 
-# %% ../../nbs/00g_question.ipynb #5425b109
+# %% ../../nbs/00g_question.ipynb #5debf9a6
 _MOST = re.compile(r'\b(?:highest|largest|biggest|greatest|most(?! recent)|maximum number|longest|heaviest|strongest|'
                    r'latest|fastest|top|best|oldest|widest|tallest|most expensive|dearest|busiest|leading|hottest)\b',
                    re.I)
 _LEAST = re.compile(r'\b(?:lowest|smallest|least|fewest|minimum number|shortest|lightest|weakest|earliest|slowest|'
                     r'cheapest|worst|youngest|narrowest|coldest|quietest)\b', re.I)
 
-# %% ../../nbs/00g_question.ipynb #d38bb29e
+# %% ../../nbs/00g_question.ipynb #a90d59eb
 def superlative(
     question: str # a question
 ) -> int:         # 1: largest, -1: smallest, 0: neither

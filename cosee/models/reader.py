@@ -10,7 +10,7 @@ __all__ = ['TRUST', 'SMALL', 'ASKING', 'ASKING_WEIGHT', 'ASIDE', 'FAR', 'PRIOR',
            'add_surroundings', 'Reader', 'label_words', 'Asked', 'sentence_match', 'fits', 'label_text', 'to_number',
            'same', 'statement']
 
-# %% ../../nbs/00h_reader.ipynb #4b6ac63c
+# %% ../../nbs/00h_reader.ipynb #24c1bffd
 import math, re, statistics
 from typing import Optional
 from fastcore.basics import patch
@@ -19,7 +19,7 @@ from .layout import (PATTERNS, _BULLET, _NUMERIC_KINDS, _UNIT, is_value, find_ta
 from .question import (STOP, aside_words, quoted_labels, asking_notions, content_words, expected_kind,
                                    focus_words, notions, similar, superlative, tokens)
 
-# %% ../../nbs/00h_reader.ipynb #d5d8e912
+# %% ../../nbs/00h_reader.ipynb #19cfe90a
 def first_sentence(
     text: str # a value, maybe with text behind it
 ) -> str:     # its first sentence, without the full stop if another one follows
@@ -27,7 +27,7 @@ def first_sentence(
     end = split_sentences(text)[0][1] if text.strip() else 0
     return text if end >= len(text) else text[:end].strip().rstrip('.')
 
-# %% ../../nbs/00h_reader.ipynb #a770eeb6
+# %% ../../nbs/00h_reader.ipynb #e34619a1
 _PAIR = re.compile(r"(?P<key>[^\W_][^:=;|•]{0,48}?)\s*(?::|=|\s[–—]\s)\s*(?P<value>\S.*?)"
                    r"(?=\s*(?:[;|•·]|[,.]\s|\s{2,})\s*[^\W\d_][^:=;,.|•]{1,30}:\s|$)")
 
@@ -45,10 +45,10 @@ def inline_pairs(
             out.append((key, value, off + m.start('value'), off + m.start('value') + len(value)))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #f88b6f77
+# %% ../../nbs/00h_reader.ipynb #7b2851b7
 def _is_code(text: str) -> bool: return value_kind(text) == 'code' and len(text) > 2
 
-# %% ../../nbs/00h_reader.ipynb #f4c69e82
+# %% ../../nbs/00h_reader.ipynb #67b6fc3d
 def trailing_value(
     text: str # a short text
 ) -> Optional[tuple]: # (key, value, start of the value, end of the value), or None
@@ -65,7 +65,7 @@ def trailing_value(
             return ' '.join(words[n:]), head, off, off + len(head)
     return None
 
-# %% ../../nbs/00h_reader.ipynb #305f5fdc
+# %% ../../nbs/00h_reader.ipynb #37ac6909
 def part_box(
     span: dict, # a span
     start: int, # first character of the part
@@ -76,13 +76,13 @@ def part_box(
     step = (x1 - x0) / max(1, len(span['text']))
     return (x0 + start * step, y0, min(x1, x0 + end * step), y1)
 
-# %% ../../nbs/00h_reader.ipynb #30e64800
+# %% ../../nbs/00h_reader.ipynb #24ae425c
 def make_fact(kind: str, value: str, span: dict, labels: list, box=None, **extra) -> dict:
     "A fact that stands at `span`, or in the `box` within it"
     return dict(kind=kind, value=ticked(value.strip()), page=span['page'], bbox=tuple(box or span['bbox']),
                 labels=labels, **extra)
 
-# %% ../../nbs/00h_reader.ipynb #930ef92b
+# %% ../../nbs/00h_reader.ipynb #b4f23ca7
 def span_pairs(
     span: dict # a span that knows its page
 ) -> list:     # facts
@@ -93,7 +93,7 @@ def span_pairs(
     return [make_fact(kind, v, span, [('key', k)], part_box(span, a, b))
             for kind, pairs in (('inline', found), ('touching', touching)) for k, v, a, b in pairs]
 
-# %% ../../nbs/00h_reader.ipynb #db9ea4f2
+# %% ../../nbs/00h_reader.ipynb #1469e385
 def touching_pairs(
     text: str # a short text
 ) -> list:    # (key, value, start of the value, end of the value)
@@ -104,11 +104,11 @@ def touching_pairs(
     return [(text[:c].strip(), text[c:], c, len(text)) for c in cuts if len(text[:c].split()) <= 5
             and not re.search(r'\d', text[:c])]
 
-# %% ../../nbs/00h_reader.ipynb #d86f48d2
+# %% ../../nbs/00h_reader.ipynb #77602cb3
 _TICK = re.compile(r'[\[(]\s?[xX×✓✔*vV]\s?[\])]|[☒☑✓✔✗✘■●]')
 _OPEN = re.compile(r'[\[(]\s?[\])]|[☐□○]')
 
-# %% ../../nbs/00h_reader.ipynb #8e9fcc04
+# %% ../../nbs/00h_reader.ipynb #1b37ca9e
 def ticked(
     text: str # a value
 ) -> str:     # what is ticked, or the text as it is
@@ -118,7 +118,7 @@ def ticked(
     return ', '.join(b.strip(' ,;') for a, b in zip(parts[1::2], parts[2::2]) if _TICK.fullmatch(a)
                      and b.strip()) or text
 
-# %% ../../nbs/00h_reader.ipynb #e31682f2
+# %% ../../nbs/00h_reader.ipynb #6e7a8453
 def looks_like_label(
     text: str # text of a span
 ) -> bool:
@@ -126,7 +126,7 @@ def looks_like_label(
     lettered = bool(re.search(r'[^\W\d_]{2}|^[A-Z]\d?$', text))
     return len(text.split()) <= 8 and lettered and value_kind(text) in ('text', 'code')
 
-# %% ../../nbs/00h_reader.ipynb #dce952c4
+# %% ../../nbs/00h_reader.ipynb #8ced696d
 def right_facts(
     row: list # spans of a row, from left to right
 ) -> list:    # facts
@@ -140,7 +140,7 @@ def right_facts(
         out.append(make_fact(kind, b['text'], b, [('key', a['text'].rstrip(': '))], key_box=a['bbox']))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #1456d1fe
+# %% ../../nbs/00h_reader.ipynb #71fa0ee5
 def _beside(a: dict, spans: list) -> bool:
     "Does something stand to the right of `a` in its row? Then `a` more likely names that than what is below"
     return any(b['x0'] > a['x1'] and abs(b['cy'] - a['cy']) < 0.5 * min(a['h'], b['h']) for b in spans)
@@ -156,7 +156,7 @@ def _right_below(a: dict, b: dict) -> bool:
     return close and (abs(a['x0'] - b['x0']) < 1.2 * a['h'] or abs(a['x1'] - b['x1']) < 0.5 * a['h']
                       or _same_middle(a, b))
 
-# %% ../../nbs/00h_reader.ipynb #f28fc6b6
+# %% ../../nbs/00h_reader.ipynb #0656d258
 def _value_below(a: dict, spans: list) -> Optional[dict]:
     "The span that label `a` may name below it, if any"
     if not looks_like_label(a['text']) or _BULLET.match(a['text']): return None
@@ -167,7 +167,7 @@ def _value_below(a: dict, spans: list) -> Optional[dict]:
     if b is None or b['text'].endswith(':') or inline_pairs(a['text']) or _BULLET.match(b['text']): return None
     return b
 
-# %% ../../nbs/00h_reader.ipynb #03ad66c4
+# %% ../../nbs/00h_reader.ipynb #e2e197a8
 def below_facts(
     spans: list # spans of a page from top to bottom
 ) -> list:      # facts
@@ -182,7 +182,7 @@ def below_facts(
         out.append(make_fact(kind, value, b, [('key', label)], part_box(b, start, end), key_box=a['bbox']))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #d04ead9c
+# %% ../../nbs/00h_reader.ipynb #e7d95df6
 def above_facts(
     spans: list # spans of a page from top to bottom
 ) -> list:      # facts
@@ -196,7 +196,7 @@ def above_facts(
             out.append(make_fact('above', b['text'], b, [('key', a['text'])], key_box=a['bbox']))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #c25648cb
+# %% ../../nbs/00h_reader.ipynb #37287a74
 def _axis(row: list) -> list:
     "The spans of `row` that may be the words on an axis: years, or short labels"
     years = [s for s in row if re.fullmatch(r"(?:19|20)\d\d|'\d\d", s['text'])]
@@ -217,7 +217,7 @@ def _caption(spans: list, top: float) -> list:
     caption = next((s for s in over if len(s['text'].split()) > 1), None)
     return [('caption', caption['text'])] if caption else []
 
-# %% ../../nbs/00h_reader.ipynb #932858a7
+# %% ../../nbs/00h_reader.ipynb #370a1c16
 def chart_facts(
     rows: list,  # rows of a page
     spans: list  # its spans, from top to bottom
@@ -235,7 +235,7 @@ def chart_facts(
         used += [s for s in spans if top - 2 <= s['cy'] <= row[0]['y1'] + 2]
     return facts, used
 
-# %% ../../nbs/00h_reader.ipynb #11226d4a
+# %% ../../nbs/00h_reader.ipynb #b59e56d1
 def cell_facts(
     table: dict, # a table, see `join_tables`
     number: int  # number of the table in the document
@@ -252,12 +252,12 @@ def cell_facts(
                                  alone=len(table['rows']) == 1, key_box=row[0]['bbox'] if row[0] else None))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #8055dabd
+# %% ../../nbs/00h_reader.ipynb #052f8b35
 _PARTY = re.compile(r'\(\s*(?:hereinafter|hereafter)?,?\s*(?:referred to as|'
                     r'called)?\s*(?:the)?\s*["“”„\'‘’]+\s*(?:the\s+)?(?P<role>[^"“”\'’)]{2,30}?)\s*["“”\'’]+\s*\)',
                     re.I)
 
-# %% ../../nbs/00h_reader.ipynb #2fc94bd5
+# %% ../../nbs/00h_reader.ipynb #98f13ae7
 _LEAD = re.compile(r'\b(?:between|and|by|with|from|is)\s+(?=(?:the\s+)?[A-Z0-9])|[:;]\s*|\(\d\)\s*')
 
 def party_pairs(
@@ -273,7 +273,7 @@ def party_pairs(
         at = m.end()
     return out
 
-# %% ../../nbs/00h_reader.ipynb #a42bf30a
+# %% ../../nbs/00h_reader.ipynb #386b92f0
 _VALUES = [(k, re.compile(p, re.I if k in ('date', 'time', 'duration') else 0)) for k, p in PATTERNS.items()]
 _VALUES += [('quantity', _UNIT),
             ('number', re.compile(r'(?<![\w.,/-])\d[\d,.]*\d(?![\w%/-])|(?<![\w.,/-])\d(?![\w.,%/-])')),
@@ -281,11 +281,11 @@ _VALUES += [('quantity', _UNIT),
                                 r'[A-Z0-9]+(?:[-/][A-Z0-9]+)*(?![\w-])')),
             ('number', re.compile(r'\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b', re.I))]
 
-# %% ../../nbs/00h_reader.ipynb #91b2ff5b
+# %% ../../nbs/00h_reader.ipynb #32a4f1c4
 _NAME = re.compile(r"(?:(?:Dr|Prof|Mr|Mrs|Ms|St)\.?\s)?(?:[A-ZÀ-ÖØ-Þ][\w'’-]+|[A-Z]\.)(?:\s(?:(?:of|de|van|von|der|"
                    r"den|da|di|&|the)\s)*(?:[A-ZÀ-ÖØ-Þ][\w'’-]*|[A-Z]\.))*")
 
-# %% ../../nbs/00h_reader.ipynb #96c26c0d
+# %% ../../nbs/00h_reader.ipynb #901505e5
 _TRIGGER = re.compile(r'\b(?:is|are|was|were|be|been|of|to|by|at|in|on|from|for|as|with|into|via|through|called|'
                       r'named|using|against|under|near|including|includes?|uses?|means|becomes?|requires?|the|has|'
                       r'have|had)\s+|[:–—]\s+', re.I)
@@ -295,11 +295,11 @@ _CLAUSE = re.compile(r'[,;.:!?](?=\s|$)|\s(?=and\b|or\b|which\b|who\b|that\b|whe
                      r'when\b|because\b|since\b|until\b|with\b|within\b|for\b|from\b|on\b|in\b|at\b|by\b|to\b|'
                      r'after\b|before\b|during\b|per\b|is\b|are\b|was\b|were\b|will\b|\()', re.I)
 
-# %% ../../nbs/00h_reader.ipynb #8bd3fea3
+# %% ../../nbs/00h_reader.ipynb #4699a8df
 _VERBAL = re.compile(r'(?:been|be|being|not|also|[a-z]{2,}ed|set|made|given|held|paid|kept|sent|taken|done|known|due|'
                      r'to|at|by|on|in|of|from|for|with|as|the following)\b', re.I)
 
-# %% ../../nbs/00h_reader.ipynb #ec5df156
+# %% ../../nbs/00h_reader.ipynb #3f887fd7
 def sentence_values(
     text: str # a sentence
 ) -> list:    # (kind, start, end), the most telling kind first, no two the same place
@@ -318,7 +318,7 @@ def sentence_values(
 
 _COPULA = re.compile(r'(?:is|are|was|were|:|means|includes?)\s', re.I)
 
-# %% ../../nbs/00h_reader.ipynb #a1d950f0
+# %% ../../nbs/00h_reader.ipynb #dcdeadca
 def _phrases(text: str) -> list:
     "(kind, start, end) of what stands behind a verb or preposition"
     out = []
@@ -331,7 +331,7 @@ def _phrases(text: str) -> list:
                 out.append(('complement' if _COPULA.match(m[0]) else 'phrase', m.end(), end))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #e489f4b9
+# %% ../../nbs/00h_reader.ipynb #5682a1f0
 def paragraph_text(
     lines: list # spans of a paragraph
 ) -> tuple:     # (text, [(start, end, span)])
@@ -344,7 +344,7 @@ def paragraph_text(
         text += s['text']
     return text, places
 
-# %% ../../nbs/00h_reader.ipynb #277ecdc1
+# %% ../../nbs/00h_reader.ipynb #5a526f8b
 def place_of(
     places: list, # see `paragraph_text`
     start: int,   # first character
@@ -355,7 +355,7 @@ def place_of(
         if start < b: return span, part_box(span, max(0, start - a), min(end, b) - a)
     return places[-1][2], places[-1][2]['bbox']
 
-# %% ../../nbs/00h_reader.ipynb #51cd4f30
+# %% ../../nbs/00h_reader.ipynb #781cd7c3
 def sentence_facts(
     lines: list # spans of a paragraph
 ) -> list:      # facts
@@ -374,7 +374,7 @@ def sentence_facts(
                                  peers=[v[1:] for v in values if v[0] == kind and v[1:] != (c, d)]))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #e08e6e55
+# %% ../../nbs/00h_reader.ipynb #698292d2
 def is_ruled(
     t: dict # a table
 ) -> bool:
@@ -382,7 +382,7 @@ def is_ruled(
     if t['form']: return len(t['cols']) >= 3 or all(c['text'].endswith(':') for c in t['header'] if c)
     return bool(t['header']) and len(t['cols']) >= 3 and (len(t['rows']) >= 3 or t['regular'] and len(t['rows']) >= 2)
 
-# %% ../../nbs/00h_reader.ipynb #3aa49a37
+# %% ../../nbs/00h_reader.ipynb #b251ee34
 def _table_box(t: dict) -> tuple:
     "Left, top, right and bottom of a table, in pixels"
     cells = [c for r in [t['header'] or [], *t['rows']] for c in r if c]
@@ -398,7 +398,7 @@ def _crosses(t: dict, spans: list) -> bool:
     box = _table_box(t)
     return sum(_within(s, box) for s in spans) >= 3
 
-# %% ../../nbs/00h_reader.ipynb #8dc86859
+# %% ../../nbs/00h_reader.ipynb #b5950301
 def _page_title(spans: list) -> Optional[dict]:
     "The largest print in the upper half of a page"
     words = [s for s in spans if re.search('[A-Za-z]{3}', s['text'])]
@@ -407,7 +407,7 @@ def _page_title(spans: list) -> Optional[dict]:
     largest = max(s['h'] for s in top)
     return next(s for s in top if s['h'] > 0.92 * largest)
 
-# %% ../../nbs/00h_reader.ipynb #d98cfa3e
+# %% ../../nbs/00h_reader.ipynb #65e0aca5
 def _loose_facts(loose: list, tables: list) -> list:
     "Facts of spans that stand in no ruled table and no chart"
     facts = [f for s in loose for f in span_pairs(s)] + [f for r in page_rows(loose) for f in right_facts(r)]
@@ -417,7 +417,7 @@ def _loose_facts(loose: list, tables: list) -> list:
     facts += below_facts(loose) + above_facts(loose)
     return facts + [f for p in page_paragraphs(loose) for f in sentence_facts(p)]
 
-# %% ../../nbs/00h_reader.ipynb #115cff29
+# %% ../../nbs/00h_reader.ipynb #70478bcc
 def page_facts(
     page: dict, # a page of print
     number: int # its number, from 1
@@ -434,7 +434,7 @@ def page_facts(
     context = dict(heads=heads, title=_page_title(spans), spans=spans, size=page['size'])
     return facts + _loose_facts(loose, tables), tables, context
 
-# %% ../../nbs/00h_reader.ipynb #cba5a163
+# %% ../../nbs/00h_reader.ipynb #4d97f9fa
 def add_surroundings(
     fact: dict,   # a fact
     context: dict # of its page, see `page_facts`
@@ -451,7 +451,7 @@ def add_surroundings(
     if near: fact['labels'].append(('near', near[-1]['text']))
     return fact
 
-# %% ../../nbs/00h_reader.ipynb #b19ac043
+# %% ../../nbs/00h_reader.ipynb #b2bc941c
 class Reader:
     "A document as facts, ready for questions."
     def __init__(self,
@@ -470,14 +470,14 @@ class Reader:
 
     def __repr__(self): return f'Reader({len(self.pages)} pages, {len(self.tables)} tables, {len(self.facts)} facts)'
 
-# %% ../../nbs/00h_reader.ipynb #567bf50f
+# %% ../../nbs/00h_reader.ipynb #574a8bb8
 def _titles(contexts: list) -> list:
     "The title of the document, and of each page"
     return [make_fact('title', c['title']['text'], {**c['title'], 'page': i},
                       [('key', 'title headline' if i > 1 else 'title headline of the document report')])
             for i, c in enumerate(contexts, 1) if c['title']]
 
-# %% ../../nbs/00h_reader.ipynb #dcaa58c7
+# %% ../../nbs/00h_reader.ipynb #0b0eaa53
 @patch
 def _count_words(self: Reader):
     "How many lines hold a word: rare words say more"
@@ -495,7 +495,7 @@ def weight(self: Reader,
     rare = math.log(1 + (self.lines + 1) / (0.5 + self.df.get(word, 0))) / math.log(3 + 2 * self.lines) + 0.25
     return rare * (0.75 if word not in self.df and not any(c.isdigit() for c in word) else 1.0)
 
-# %% ../../nbs/00h_reader.ipynb #61962777
+# %% ../../nbs/00h_reader.ipynb #8e503c2d
 TRUST = dict(caption=0.95, key=1.0, column=1.0, row=1.0, other=0.95, section=0.62, title=0.42, near=0.45)
 SMALL = STOP | {'page', 'table'}
 
@@ -510,7 +510,7 @@ def label_words(
     pairs = list(zip(ts, notions(ts)))
     return [p for p in pairs if p[0] not in SMALL] or pairs
 
-# %% ../../nbs/00h_reader.ipynb #dc0ed548
+# %% ../../nbs/00h_reader.ipynb #b0fe07e1
 class Asked:
     "A question, taken apart once."
     def __init__(self, question: str, reader: Reader):
@@ -522,7 +522,7 @@ class Asked:
         self.total = sum(self.weights) or 1.0
         self.near = reader.likeness(question)
 
-# %% ../../nbs/00h_reader.ipynb #1e083954
+# %% ../../nbs/00h_reader.ipynb #4dfe27f4
 @patch
 def _take_words(self: Asked, reader: Reader):
     "Set the words of the question, with their weights and notions"
@@ -541,7 +541,7 @@ def match(self: Asked, label: str) -> list:
     pairs = label_words(label)
     return [max((similar(w, t, n, m) for t, m in pairs), default=0.0) for w, n in zip(self.words, self.notions)]
 
-# %% ../../nbs/00h_reader.ipynb #361f672a
+# %% ../../nbs/00h_reader.ipynb #140faaed
 @patch
 def said(self: Asked,
     label: str,    # a label on the page
@@ -562,7 +562,7 @@ def covered(self: Asked,
     best = [max((t * m[i] for t, m in parts), default=0.0) for i in range(len(self.words))]
     return sum(w * b for w, b in zip(self.weights, best)) / self.total
 
-# %% ../../nbs/00h_reader.ipynb #49e7e481
+# %% ../../nbs/00h_reader.ipynb #7a8ae05d
 def _near(distance: int) -> float:
     "How much a word counts at a distance in words; behind the value a little less"
     return max(0.55, 1.0 - 0.03 * abs(distance)) * (1.0 if distance > 0 else 0.92)
@@ -577,7 +577,7 @@ def _owner(fact: dict, text: str, word: str, before: bool) -> float:
     follows = any(c >= at for c, d in fact['peers'])
     return 0.68 if follows else 0.9
 
-# %% ../../nbs/00h_reader.ipynb #5d98d56e
+# %% ../../nbs/00h_reader.ipynb #d411bd32
 def sentence_match(
     asked: Asked, # the question
     fact: dict    # a fact of kind `sentence`
@@ -594,7 +594,7 @@ def sentence_match(
                        default=0.0))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #56d0cd0d
+# %% ../../nbs/00h_reader.ipynb #ed3cba29
 _FITS = {
     'date': {'date': 1, 'time': -.3, 'number': -.5},
     'time': {'time': 1, 'date': -.2},
@@ -610,14 +610,14 @@ _FITS = {
     'iban': {'iban': 1, 'code': .2}, 'phone': {'phone': 1, 'number': .2, 'code': -.2},
 }
 
-# %% ../../nbs/00h_reader.ipynb #016a4d60
+# %% ../../nbs/00h_reader.ipynb #17b623a9
 _CUT = {'date', 'time', 'email', 'url', 'iban', 'phone', 'money', 'percent', 'duration', 'quantity'}
 _PERSON = re.compile(r"(?:(?:Dr|Prof|Mr|Mrs|Ms|Sir|Director|Judge)\.?\s)*[A-ZÀ-Þ][\w'’-]+(?:\s(?:[A-Z]\.|de|van|von|"
                      r"der|den|da|di|la|le|bin|al|[A-ZÀ-Þ][\w'’-]+)){1,3}")
 _ORG = re.compile(r'\b(?:GmbH|Ltd|Inc|LLC|PLC|AB|AG|Corp|Co|Company|S\.?A|SE|NV|BV|Oy|AS|SpA|Srl|KG|Group|Limited|'
                   r'LLP|University|Institute|Office|Agency|Ministry|Bank|Association|Foundation)\b\.?', re.I)
 
-# %% ../../nbs/00h_reader.ipynb #4c8a4716
+# %% ../../nbs/00h_reader.ipynb #26f7caa3
 def fits(
     kind: str, # what is asked for, see `expected_kind`
     value: str # a value
@@ -636,7 +636,7 @@ def fits(
         if len(found) == 1: return 0.8, found[0][0].strip(' .,;')
     return good, value
 
-# %% ../../nbs/00h_reader.ipynb #ef169937
+# %% ../../nbs/00h_reader.ipynb #cb06a119
 FAR = 0.1   # likeness in meaning below this says nothing
 
 def label_text(
@@ -646,7 +646,7 @@ def label_text(
     if fact['kind'] == 'sentence': return fact['sentence'].replace(fact['value'], '...')[:300]
     return fact['labels'][0][1]
 
-# %% ../../nbs/00h_reader.ipynb #5ce0fe39
+# %% ../../nbs/00h_reader.ipynb #399451a3
 @patch
 def likeness(self: Reader,
     question: str # a question
@@ -659,13 +659,13 @@ def likeness(self: Reader,
     if not self._labels: return {}
     return dict(zip(self._labels, (self._vectors @ self.meaning.encode([question])[0]).tolist()))
 
-# %% ../../nbs/00h_reader.ipynb #e3810d2b
+# %% ../../nbs/00h_reader.ipynb #08e9163b
 PRIOR = dict(bar=0.08, inline=0.06, right=0.06, party=0.08, cell=0.04, below=0.0, above=-0.01, sentence=-0.05,
              title=-0.05)
 PRIOR |= {'right?': -0.03, 'below?': -0.22, 'right-': -0.3, 'touching': -0.12}
 LOOKS = dict(name=0.02, phrase=-0.04, complement=0.04)   # how likely a span of a sentence is the answer, by what it is
 
-# %% ../../nbs/00h_reader.ipynb #b4d91e1d
+# %% ../../nbs/00h_reader.ipynb #3421d009
 @patch
 def score(self: Reader,
     asked: Asked, # the question
@@ -681,7 +681,7 @@ def score(self: Reader,
     total = cover + near + 0.34 * label + 0.16 * good + likely - _minus(self, asked, fact, value)
     return total, value, cover, label
 
-# %% ../../nbs/00h_reader.ipynb #8d63ab03
+# %% ../../nbs/00h_reader.ipynb #1ecad86c
 def _named(reader: Reader, asked: Asked, fact: dict) -> tuple:
     "(coverage of the question, what is said of the label) of a fact of any kind"
     around = [(TRUST[r], asked.match(t)) for r, t in fact['labels'] if r in ('section', 'title', 'near', 'caption')]
@@ -696,7 +696,7 @@ def _minus(reader: Reader, asked: Asked, fact: dict, value: str) -> float:
     rate = 0.2 if fact.get('looks') == 'complement' else 0.5
     return rate * max(0, echo - 0.2) + 0.03 * max(0, len(value.split()) - 8)
 
-# %% ../../nbs/00h_reader.ipynb #1a57b8bd
+# %% ../../nbs/00h_reader.ipynb #f9fb81f2
 def _score_cell(reader: Reader, asked: Asked, fact: dict, around: list) -> tuple:
     "Coverage and label of a table cell: its column, its row, and the heads of cells that are named"
     head = fact['labels'][0][1]
@@ -714,7 +714,7 @@ def _score_cell(reader: Reader, asked: Asked, fact: dict, around: list) -> tuple
     wanted = 0.2 if focused else 0.0
     return asked.covered(*parts) + wanted, 0.45 * named + 0.55 * max(rows)
 
-# %% ../../nbs/00h_reader.ipynb #99c6fdd9
+# %% ../../nbs/00h_reader.ipynb #a95d368d
 _VALUE = re.compile('|'.join(f'(?:{PATTERNS[k]})' for k in ('date', 'money', 'percent', 'duration')))
 def _without_values(text: str) -> str: return _VALUE.sub(' ', text)
 
@@ -726,7 +726,7 @@ def _score_sentence(reader: Reader, asked: Asked, fact: dict, around: list) -> t
     after = [w for w in tokens(text[b:]) if w not in SMALL][:1]
     return cover, max(0.8 * asked.said(' '.join(before), reader), 0.55 * asked.said(' '.join(after), reader))
 
-# %% ../../nbs/00h_reader.ipynb #fb1de947
+# %% ../../nbs/00h_reader.ipynb #f4b0c357
 @patch
 def candidates(self: Reader,
     question: str, # a question
@@ -746,7 +746,7 @@ def candidates(self: Reader,
     ranked = sorted(best.values(), key=lambda c: (-c['score'], c['page'], c['bbox'][1]))
     return ranked[:top]
 
-# %% ../../nbs/00h_reader.ipynb #bd410db3
+# %% ../../nbs/00h_reader.ipynb #9dde66c6
 def to_number(
     text: str # a value
 ) -> Optional[float]: # its number; None if there is none
@@ -764,14 +764,14 @@ def to_number(
     try: return float(digits)
     except ValueError: return None
 
-# %% ../../nbs/00h_reader.ipynb #00879507
+# %% ../../nbs/00h_reader.ipynb #e66d2ccf
 def _picked(rows: list, sign: int):
     "The row (number, ...) whose number is largest, or smallest; None where two share it or numbers are missing"
     rows = [r for r in rows if r[0] is not None]
     ranked = sorted(rows, key=lambda r: -sign * r[0])
     return ranked[0] if len(ranked) >= 2 and ranked[0][0] != ranked[1][0] else None
 
-# %% ../../nbs/00h_reader.ipynb #843a56fe
+# %% ../../nbs/00h_reader.ipynb #5bc79181
 @patch
 def extremes(self: Reader,
     asked: Asked # a question that asks for the largest or smallest
@@ -789,7 +789,7 @@ def extremes(self: Reader,
         if best: out.append(_extreme(self, asked, best[1], []))
     return out
 
-# %% ../../nbs/00h_reader.ipynb #cf7395c4
+# %% ../../nbs/00h_reader.ipynb #8a8a6ae3
 def _numbers(table: dict, cells: list, col: int) -> list:
     "(number, fact) of a column, totals left out; empty if it does not hold values"
     first = lambda f: (table['rows'][f['row']][0] or {}).get('text', '')
@@ -801,7 +801,7 @@ def _same_row(cells: list, fact: dict) -> list:
     "The other cells of the row of `fact`"
     return [f for f in cells if f['row'] == fact['row'] and f is not fact]
 
-# %% ../../nbs/00h_reader.ipynb #69a682c2
+# %% ../../nbs/00h_reader.ipynb #b2425962
 def _extreme(reader: Reader, asked: Asked, fact: dict, row: list) -> dict:
     "The candidate for the row or bar of an extreme"
     caption = next((t for r, t in fact['labels'] if r == 'caption'), '')
@@ -816,7 +816,7 @@ def _extreme(reader: Reader, asked: Asked, fact: dict, row: list) -> dict:
     return dict(answer=name['value'], page=name['page'], bbox=name['bbox'], score=score, cover=cover,
                 label=0.0, kind='extreme', fact=name)
 
-# %% ../../nbs/00h_reader.ipynb #1b5a6c5c
+# %% ../../nbs/00h_reader.ipynb #edfc3790
 def _closeness(word: dict, value: dict) -> float:
     "How much a span speaks for a value by its place alone, 0-1"
     if word is value: return 0.9
@@ -827,7 +827,7 @@ def _closeness(word: dict, value: dict) -> float:
     if word['cy'] > value['cy']: return 0.35 / (1 + rows) if gap < 1 else 0.0
     return 0.95 / (1 + 0.04 * rows) if gap < 0.5 else 0.4 / (1 + 0.1 * rows + 0.05 * gap)
 
-# %% ../../nbs/00h_reader.ipynb #cb77463f
+# %% ../../nbs/00h_reader.ipynb #23253930
 @patch
 def nearby(self: Reader,
     question: str, # a question
@@ -845,17 +845,17 @@ def nearby(self: Reader,
             out.append(dict(answer=value, page=page, bbox=v['bbox'], score=score))
     return sorted(out, key=lambda c: -c['score'])[:top]
 
-# %% ../../nbs/00h_reader.ipynb #09635e51
+# %% ../../nbs/00h_reader.ipynb #bc685c01
 CALIBRATION = {False: dict(bias=-3.2, score=3.5, cover=-0.2, lead=5.0),   # words and lexicon alone
                True: dict(bias=-2.8, score=0.9, cover=2.1, lead=5.7)}     # with an encoder
 
-# %% ../../nbs/00h_reader.ipynb #a617bd13
+# %% ../../nbs/00h_reader.ipynb #bd7760b3
 def same(a: str, b: str) -> bool:
     "Are two answers the same but for spaces, case and punctuation at the ends?"
     plain = lambda s: ' '.join(s.lower().split()).strip(' .,;:')
     return plain(a) == plain(b)
 
-# %% ../../nbs/00h_reader.ipynb #33652402
+# %% ../../nbs/00h_reader.ipynb #fd0adb89
 @patch
 def answer(self: Reader,
     question: str # a question
@@ -871,7 +871,7 @@ def answer(self: Reader,
     logit = k['bias'] + k['score'] * min(2.2, best['score']) + k['cover'] * best['cover'] + k['lead'] * lead
     return {**best, 'confidence': round(1 / (1 + math.exp(-logit)), 3), 'second': second, 'content': statement(best)}
 
-# %% ../../nbs/00h_reader.ipynb #08b32f00
+# %% ../../nbs/00h_reader.ipynb #9438be04
 def statement(found: dict) -> str:
     "What a candidate says, as a note: its labels and its value"
     fact = found['fact']
@@ -881,7 +881,7 @@ def statement(found: dict) -> str:
         return f"{', '.join(names)}: {fact['value']}" if names else fact['value']
     return f"{fact['labels'][0][1]}: {fact['value']}" if fact['kind'] != 'title' else f"Title: {fact['value']}"
 
-# %% ../../nbs/00h_reader.ipynb #965019ae
+# %% ../../nbs/00h_reader.ipynb #cc130bc5
 @patch
 def regions(self: Reader) -> list:
     "Tables and sections of all pages: dicts with page, bbox (0-1), content and tag."
@@ -892,7 +892,7 @@ def regions(self: Reader) -> list:
         out += _section_regions(context, page)
     return out
 
-# %% ../../nbs/00h_reader.ipynb #833df4be
+# %% ../../nbs/00h_reader.ipynb #94bc75d9
 def _around(spans: list) -> tuple:
     boxes = [s['bbox'] for s in spans]
     return (min(b[0] for b in boxes), min(b[1] for b in boxes), max(b[2] for b in boxes), max(b[3] for b in boxes))
@@ -905,7 +905,7 @@ def _table_region(table: dict, page: int) -> dict:
     named = f"columns {', '.join(heads)}; rows " if heads else 'rows '
     return dict(page=page, bbox=_around(cells), tag='table', content=_short(f"Table: {named}{', '.join(first)}"))
 
-# %% ../../nbs/00h_reader.ipynb #b676f28a
+# %% ../../nbs/00h_reader.ipynb #029691d7
 def _section_regions(context: dict, page: int) -> list:
     spans, heads = context['spans'], context['heads']
     starts = [-1.0] + [h['y0'] for h in heads] + [math.inf]

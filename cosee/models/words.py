@@ -6,7 +6,7 @@
 __all__ = ['clean_print', 'word_edges', 'spread_words', 'make_line', 'page_skew', 'page_key', 'valid_page', 'PageCache',
            'blank_solids', 'make_engine', 'ocr_page', 'WordReader']
 
-# %% ../../nbs/00e_words.ipynb #5bf1a48e
+# %% ../../nbs/00e_words.ipynb #af2d896d
 import hashlib, json, os, re, statistics, threading, unicodedata
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Optional, Union
 from fastcore.basics import patch
 
-# %% ../../nbs/00e_words.ipynb #0cf40b21
+# %% ../../nbs/00e_words.ipynb #c4338b7a
 _PRINT = {'℃': '°C', '℉': '°F', '：': ':', '（': '(', '）': ')', '，': ',', '；': ';', '％': '%', '－': '-', '￥': '¥',
           '。': '.', '、': ',', '！': '!', '？': '?', '＋': '+', '＝': '=', '／': '/', '＆': '&', '＃': '#', '\u3000': ' '}
 
@@ -27,7 +27,7 @@ def clean_print(
     text = ''.join(c if unicodedata.category(c)[0] != 'C' else ' ' for c in text)
     return ' '.join(text.split())
 
-# %% ../../nbs/00e_words.ipynb #0d0d3ea9
+# %% ../../nbs/00e_words.ipynb #bf391574
 def word_edges(
     text: str,   # a line of print
     pieces: list # (text, left, right) of the parts that the model placed, in order
@@ -41,7 +41,7 @@ def word_edges(
         edges.append((chars[at][0], chars[at + len(w) - 1][1])); at += len(w)
     return edges
 
-# %% ../../nbs/00e_words.ipynb #75f5dc5c
+# %% ../../nbs/00e_words.ipynb #cb6ff717
 def spread_words(
     text: str,    # a line of print
     left: float,  # its left edge
@@ -54,7 +54,7 @@ def spread_words(
         edges.append((left + start * step, left + at * step))
     return edges
 
-# %% ../../nbs/00e_words.ipynb #91d77042
+# %% ../../nbs/00e_words.ipynb #4a8f2595
 def make_line(
     text: str,          # print of the line
     quad: list,         # four corners (x, y) in pixels, clockwise from top left
@@ -72,7 +72,7 @@ def make_line(
     return dict(text=text, bbox=[unit(min(xs), w), unit(top, h), unit(max(xs), w), unit(bottom, h)],
                 score=round(float(score), 3), words=[[unit(a, w), unit(b, w)] for a, b in edges])
 
-# %% ../../nbs/00e_words.ipynb #c345ef9d
+# %% ../../nbs/00e_words.ipynb #3dfd9991
 def page_skew(
     quads: list, # corners of every line, in pixels
     size: tuple  # (width, height) of the page in pixels
@@ -84,7 +84,7 @@ def page_skew(
     slope = statistics.median(slopes) if len(slopes) >= 3 else 0.0
     return round(slope * w / h, 4) if 0.003 < abs(slope) < 0.1 else 0.0
 
-# %% ../../nbs/00e_words.ipynb #bfdb0711
+# %% ../../nbs/00e_words.ipynb #bdc0e832
 def page_key(
     image,         # a PIL image
     *settings      # whatever else decides how the page is read
@@ -94,7 +94,7 @@ def page_key(
     h.update(image.tobytes())
     return h.hexdigest()[:40]
 
-# %% ../../nbs/00e_words.ipynb #24f9744e
+# %% ../../nbs/00e_words.ipynb #c60af7a5
 _is_number = lambda v: isinstance(v, (int, float)) and not isinstance(v, bool)
 
 def _valid_line(line: dict) -> bool:
@@ -113,7 +113,7 @@ def valid_page(
                 and _is_number(page['skew']) and all(map(_valid_line, page['lines'])))
     except (KeyError, TypeError, ValueError): return False
 
-# %% ../../nbs/00e_words.ipynb #5f89928d
+# %% ../../nbs/00e_words.ipynb #327aa939
 class PageCache:
     "Pages of print by key: the latest `keep` in memory, and in `folder` where one is given."
     def __init__(self,
@@ -126,7 +126,7 @@ class PageCache:
     def __len__(self): return len(self._pages)
     def _path(self, key: str) -> Path: return self.folder / f'{key}.json'
 
-# %% ../../nbs/00e_words.ipynb #4391eb15
+# %% ../../nbs/00e_words.ipynb #ec7dc999
 @patch
 def get(self: PageCache, key: str) -> Optional[dict]:
     "The page kept under `key`, or None."
@@ -139,7 +139,7 @@ def get(self: PageCache, key: str) -> Optional[dict]:
     except (OSError, ValueError, RecursionError): return None
     return self._hold(key, page) if valid_page(page) else None
 
-# %% ../../nbs/00e_words.ipynb #e882d483
+# %% ../../nbs/00e_words.ipynb #3552378f
 @patch
 def _hold(self: PageCache, key: str, page: dict) -> dict:
     with self._lock:
@@ -147,7 +147,7 @@ def _hold(self: PageCache, key: str, page: dict) -> dict:
         while len(self._pages) > self.keep: self._pages.popitem(last=False)
     return page
 
-# %% ../../nbs/00e_words.ipynb #9644e4b9
+# %% ../../nbs/00e_words.ipynb #f606172d
 @patch
 def put(self: PageCache, key: str, page: dict) -> dict:
     "Keep `page`; a folder that cannot be written is no error, only a slower next time."
@@ -161,7 +161,7 @@ def put(self: PageCache, key: str, page: dict) -> dict:
             with suppress(OSError): part.unlink()
     return self._hold(key, page)
 
-# %% ../../nbs/00e_words.ipynb #598694fb
+# %% ../../nbs/00e_words.ipynb #6ff192a9
 def blank_solids(
     rgb,             # page as an array (height, width, 3) of bytes
     differs: int = 24 # how far a colour must be from the paper's, 0-255
@@ -181,7 +181,7 @@ def blank_solids(
             out[max(0, y - 2):y + bh + 2, max(0, x - 2):x + bw + 2] = paper
     return out
 
-# %% ../../nbs/00e_words.ipynb #702c1d45
+# %% ../../nbs/00e_words.ipynb #0d0df329
 def make_engine(
     threads: int = 1,      # threads for one page
     max_side: int = 1600   # pages are scaled down to this longest side, in pixels
@@ -194,7 +194,7 @@ def make_engine(
                             'EngineConfig.onnxruntime.intra_op_num_threads': threads,
                             'EngineConfig.onnxruntime.inter_op_num_threads': 1})
 
-# %% ../../nbs/00e_words.ipynb #72608992
+# %% ../../nbs/00e_words.ipynb #0032e7ee
 def _pieces(words: list) -> list:
     "(text, left, right) of the pieces that the engine placed on a line"
     return [(t, min(p[0] for p in b), max(p[0] for p in b)) for t, _, b in words if b is not None]
@@ -214,7 +214,7 @@ def ocr_page(
     lines = [make_line(t, q, s, size, ps) for t, q, s, ps in zip(found.txts, quads, found.scores, pieces)]
     return dict(size=list(size), skew=page_skew(quads, size), lines=[l for l in lines if l['text']])
 
-# %% ../../nbs/00e_words.ipynb #3a4b5630
+# %% ../../nbs/00e_words.ipynb #21bb62cd
 class WordReader:
     "Reads pages by OCR, each distinct page once."
     def __init__(self,
@@ -230,7 +230,7 @@ class WordReader:
 
     def __repr__(self): return f'WordReader(threads={self.threads}, workers={self.workers}, max_side={self.max_side})'
 
-# %% ../../nbs/00e_words.ipynb #239d22cc
+# %% ../../nbs/00e_words.ipynb #97c0aef4
 @patch
 def _engine(self: WordReader):
     "The engine of this thread"
@@ -250,7 +250,7 @@ def _opened(image):
     from PIL import Image, ImageOps
     with Image.open(image) as im: return ImageOps.exif_transpose(im).convert('RGB')
 
-# %% ../../nbs/00e_words.ipynb #c7e3607a
+# %% ../../nbs/00e_words.ipynb #2cca292c
 @patch
 def read(self: WordReader,
     images: list # PIL images or paths
