@@ -150,7 +150,7 @@ def drill(self: Report,
                  methods={m: (r['answer'] if r['status'] == 'ok' else r['error'], r['score'], r['page']) for m,
                           r in q.items()}) for q in wide]
 
-# %% ../nbs/07a_report.ipynb #c379b524
+# %% ../nbs/07a_report.ipynb #914f0883
 def _ticks(high: float, n: int = 4) -> list:
     "Round numbers from 0 to about `high`"
     raw = max(high, 1e-9) / n
@@ -159,35 +159,34 @@ def _ticks(high: float, n: int = 4) -> list:
     return [i * step for i in range(int(high / step) + 1)]
 
 def _svg_axes(x, y, high: float) -> list:
-    grid = [f'<line x1="60" x2="620" y1="{y(v):.1f}" y2="{y(v):.1f}" stroke="#8884"/><text x="52" y="{y(v) + 4:.1f}" text-anchor="end">{v:g}</text>' for v in (0, 25, 50, 75, 100)]
+    grid = [f'<line x1="60" x2="520" y1="{y(v):.1f}" y2="{y(v):.1f}" stroke="#8884"/><text x="52" y="{y(v) + 4:.1f}" text-anchor="end">{v:g}</text>' for v in (0, 25, 50, 75, 100)]
     marks = [f'<text x="{x(v):.1f}" y="296" text-anchor="middle">{v:,.0f}</text>' for v in _ticks(high)]
-    return grid + marks + ['<text x="340" y="316" text-anchor="middle">tokens for each question</text>']
+    return grid + marks + ['<text x="290" y="316" text-anchor="middle">tokens for each question</text>']
 
-# %% ../nbs/07a_report.ipynb #788057a0
+# %% ../nbs/07a_report.ipynb #9086ea92
+_COLOURS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#7a5195', '#8c8c00', '#444c5c', '#b00020')
+
+def _svg_point(row: dict, x, y, colour: str, name: str) -> str:
+    "A method: its score, and its interval as a line"
+    px, ends = f'{x(row["tokens"]):.1f}', f'y1="{y(row["low"]):.1f}" y2="{y(row["high"]):.1f}"'
+    return (f'<line x1="{px}" x2="{px}" {ends} stroke="{colour}" stroke-width="2" opacity=".6"/>'
+            f'<circle cx="{px}" cy="{y(row["score"]):.1f}" r="5" fill="{colour}"><title>{escape(name)}</title></circle>')
+
 @patch
 def svg(self: Report) -> str:
     "Score against tokens, with intervals."
     high = 1.08 * max(r['tokens'] for r in self.table.values()) or 1
-    x, y = lambda v: 60 + 560 * v / high, lambda v: 276 - 2.5 * v
-    dots = [f'<line x1="{x(r["tokens"]):.1f}" x2="{x(r["tokens"]):.1f}" y1="{y(r["low"]):.1f}" y2="{y(r["high"]):.1f}" stroke="#2b6cb0"/>'
-            f'<circle cx="{x(r["tokens"]):.1f}" cy="{y(r["score"]):.1f}" r="4" fill="#2b6cb0"><title>{escape(m)}</title></circle>' for m, r in self.table.items()]
-    names = _labels([(m, x(r['tokens']), y(r['score'])) for m, r in self.table.items()])
-    return ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 322" width="720" font-family="sans-serif" font-size="12" fill="currentColor" role="img">'
-            f'<title>{escape(self.title)} against tokens</title>' + ''.join(_svg_axes(x, y,
-                    high) + dots + names) + '</svg>')
+    x, y = lambda v: 60 + 460 * v / high, lambda v: 276 - 2.5 * v
+    named = [(m, r, _COLOURS[i % len(_COLOURS)]) for i, (m, r) in enumerate(self.table.items())]
+    dots = [_svg_point(r, x, y, c, m) for m, r, c in named]
+    legend = [f'<circle cx="552" cy="{30 + 20 * i}" r="5" fill="{c}"/><text x="564" y="{34 + 20 * i}">'
+              f'{escape(one_line(m, 24))}</text>' for i, (m, _, c) in enumerate(named)]
+    tall = max(322, 40 + 20 * len(named))
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 740 {tall}" width="740" font-family="sans-serif" '
+            f'font-size="12" fill="currentColor" role="img"><title>{escape(self.title)} against tokens</title>'
+            + ''.join(_svg_axes(x, y, high) + dots + legend) + '</svg>')
 
-# %% ../nbs/07a_report.ipynb #5d637622
-def _labels(points: list) -> list:
-    "Names beside their points, moved down where they would overlap"
-    out, taken = [], []
-    for m, px, py in sorted(points, key=lambda p: p[2]):
-        while any(abs(px - qx) < 110 and abs(py - qy) < 13 for qx, qy in taken): py += 13
-        taken.append((px, py))
-        left = px > 520
-        out.append(f'<text x="{px - 8 if left else px + 8:.1f}" y="{py + 4:.1f}" text-anchor="{"end" if left else "start"}">{escape(one_line(m, 30))}</text>')
-    return out
-
-# %% ../nbs/07a_report.ipynb #bebff504
+# %% ../nbs/07a_report.ipynb #9db49268
 def _cell(value, limit: int = 80) -> str:
     "Text for a cell of a Markdown table"
     text = escape(one_line(str(value), limit), quote=False)
@@ -200,7 +199,7 @@ def _lines(head: list, rows: list) -> list:
     return ['| ' + ' | '.join(head) + ' |',
             '|' + '|'.join('---:' if r else '---' for r in right) + '|'] + ['| ' + ' | '.join(r) + ' |' for r in rows]
 
-# %% ../nbs/07a_report.ipynb #14cca250
+# %% ../nbs/07a_report.ipynb #c5a52bfe
 @patch
 def _shown(self: Report) -> list:
     "Columns that say something: no cost without a price"
@@ -213,7 +212,7 @@ def markdown_table(self: Report) -> str:
     return '\n'.join(_lines(['method', *cols], [[_cell(m), *(_COLUMNS[c].format(r[c]) for c in cols)] for m,
                                                 r in self.table.items()]))
 
-# %% ../nbs/07a_report.ipynb #2e0e02e1
+# %% ../nbs/07a_report.ipynb #a5137347
 @patch
 def collaboration(self: Report) -> dict:
     "Method -> means of what Boards and evidence show; methods that have neither are left out."
@@ -233,7 +232,7 @@ def _team_lines(self: Report) -> list:
     return _lines(['method', *(c.replace('_', ' ') for c in cols)],
                   [[_cell(m), *('' if r[c] is None else f'{r[c]:.2f}' for c in cols)] for m, r in found.items()])
 
-# %% ../nbs/07a_report.ipynb #924a3b78
+# %% ../nbs/07a_report.ipynb #eb806be5
 @patch
 def _drill_lines(self: Report, n: int) -> list:
     rows = [[_cell(q['sample'], 40), _cell(q['question']), _cell(' / '.join(map(str, q['gold'])), 60),
@@ -256,7 +255,7 @@ def markdown(self: Report,
 @patch
 def _repr_markdown_(self: Report): return self.markdown(8)
 
-# %% ../nbs/07a_report.ipynb #a676bb29
+# %% ../nbs/07a_report.ipynb #1c589244
 _CSS = '''body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em}table{border-collapse:collapse;margin:1em 0}
 td,th{padding:.25em .7em;border-bottom:1px solid #8884;text-align:left;vertical-align:top}td.n,th.n{text-align:right}
 details{margin:.4em 0}.wrong{color:#b00020}.right{color:#0a7a3d}@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}.wrong{color:#ff8a8a}.right{color:#7bd88f}}'''
@@ -276,7 +275,7 @@ def _html_question(q: dict) -> str:
     return (f'<details><summary>{escape(one_line(q["question"], 300))}</summary><p>{escape(q["sample"])}, gold: <b>{gold}</b></p>'
             f'<table><thead><tr><th>method</th><th>answer</th><th>score</th><th>page</th></tr></thead><tbody>{rows}</tbody></table></details>')
 
-# %% ../nbs/07a_report.ipynb #f5778e86
+# %% ../nbs/07a_report.ipynb #977e6f83
 @patch
 def html(self: Report,
     questions: int = 200 # how many are listed
@@ -294,7 +293,7 @@ def html(self: Report,
             f'<style>{_CSS}</style></head><body><h1>{escape(self.title)}</h1>{main}<ul>{said}</ul>{self.svg()}{boards}'
             f'<h2>Questions on which the methods part</h2>{listed}</body></html>')
 
-# %% ../nbs/07a_report.ipynb #17de5190
+# %% ../nbs/07a_report.ipynb #3402306e
 @patch
 def save(self: Report,
     path # .html or .md
