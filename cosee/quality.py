@@ -144,7 +144,7 @@ def quality_findings(
         if severity > 0: out.append(dict(distortion=what, severity=round(min(1., severity), 2), measure=name, value=measures[name], effect=effect))
     return sorted(out, key=lambda f: -f['severity'])
 
-# %% ../nbs/11a_quality.ipynb #09274293
+# %% ../nbs/11a_quality.ipynb #94f11f0e
 _NAMED = (('blur', 'sharpness'), ('sharp', 'sharpness'), ('focus', 'sharpness'), ('nois', 'noise'), ('grain', 'noise'), ('dark', 'brightness'),
           ('bright', 'brightness'), ('expos', 'brightness'), ('light', 'brightness'), ('contrast', 'contrast'), ('fade', 'contrast'),
           ('compress', 'blockiness'), ('jpeg', 'blockiness'), ('block', 'blockiness'), ('skew', 'skew'), ('tilt', 'skew'), ('rotat', 'skew'),
@@ -160,7 +160,7 @@ def wanted_measures(
     found = {measure for word, measure in _NAMED if word in said}
     return tuple(m for m in MEASURES if m in found) or tuple(MEASURES)
 
-# %% ../nbs/11a_quality.ipynb #fb31b6b4
+# %% ../nbs/11a_quality.ipynb #b09c4ce2
 def quality_node(state: AgenticIQAState) -> dict:
     "A node that measures what the plan asks for; returns {'quality'}, and {'error'} where that cannot be done."
     which = wanted_measures(state.get('plan'))
@@ -169,7 +169,7 @@ def quality_node(state: AgenticIQAState) -> dict:
     except ValueError as e: return dict(quality={}, error=f'ValueError: {one_line(str(e), 300)}')
     return dict(quality=dict(measures=measures, findings=quality_findings(measures)))
 
-# %% ../nbs/11a_quality.ipynb #da62dc87
+# %% ../nbs/11a_quality.ipynb #23ddeb47
 def quality_text(findings: list) -> str:
     "Findings in one sentence."
     said = [f"{f['distortion']} ({f['measure'].replace('_', ' ')} {f['value']:g}, severity {f['severity']:.0%})" for f in findings]
@@ -185,7 +185,7 @@ class QualityAgent(Agent):
     def act(self, images, question, board, gen_kwargs=None) -> Action:
         return Action(action='INSPECT', content=quality_text(self.findings), tags=['quality'], view=dict(page=self.page, description='whole page'))
 
-# %% ../nbs/11a_quality.ipynb #4c2142bb
+# %% ../nbs/11a_quality.ipynb #48a73634
 class QualityController(CoSeeController):
     "A controller whose team knows which pages are hard to read."
     def __init__(self, agents: list, *args, which: tuple = tuple(MEASURES), min_severity: float = .1, **kwargs):

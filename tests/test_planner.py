@@ -8,8 +8,9 @@ import threading
 import pytest
 from cosee.config import Backend, load_config
 from cosee.models.client import ScriptedClient
-from cosee.models.providers import AuthenticationError, OpenAIVLMClient, ResponseParseError, ServerError
+from cosee.models.providers import AuthenticationError, OpenAIVLMClient, ResponseParseError, ServerError, create_vlm_client
 from cosee.models.resilience import AllFailed
+from cosee.models.tiny import random_checkpoint
 from cosee.planner import (PLANNER_PROMPT, AgenticIQAState, JsonLog, PlanCache, PlanControlFlags, PlannerOutput, check_image_path,
                            load_image, parse_plan, plan, planner_client, planner_node, planner_prompt, planner_schema, settled)
 from conftest import ROOT
@@ -144,9 +145,9 @@ def test_any_text_is_a_plan_or_one_error(text):
 
 
 def test_under_a_grammar_every_reply_is_a_plan(tmp_path):
-    from cosee.models.qwen_vl_wrapper import QwenVLClient
-    from cosee.models.tiny import random_checkpoint
-    client = QwenVLClient(str(random_checkpoint(tmp_path / "tiny")))
+    config = {"backends": {"qwen": {"kind": "qwen", "model_path": str(random_checkpoint(tmp_path / "tiny")), "models": {"tiny": "tiny"}}}}
+    client = create_vlm_client("qwen.tiny", config)
+    assert client.name == "qwen.tiny" and client.constrains
     for i in range(2):
         reply = client.chat([{"role": "user", "content": f"Plan {i}."}], schema=planner_schema(), max_new_tokens=220, temperature=1.0, seed=i)
         Draft202012Validator(planner_schema()).validate(json.loads(reply.text))
