@@ -42,7 +42,7 @@ def holds_secret(text: str) -> bool:
     "Does `text` quote a key in use?"
     return any(s in text for s in _secrets)
 
-# %% ../nbs/00b_config.ipynb #bf08894c
+# %% ../nbs/00b_config.ipynb #3b915917
 _VAR = re.compile(r'\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}')
 
 def fill_in(
@@ -58,7 +58,8 @@ def fill_in(
                                             f'or write ${{{m[1]}:-default}}')
         return found
     out = _VAR.sub(value, text)
-    if '${' in _VAR.sub('', text): raise ConfigError(f'{where}: {text!r} is no variable; write ${{NAME}} or ${{NAME:-default}}')
+    if '${' in _VAR.sub('', text):
+        raise ConfigError(f'{where}: {text!r} is no variable; write ${{NAME}} or ${{NAME:-default}}')
     return out
 
 # %% ../nbs/00b_config.ipynb #9a3c0510
@@ -114,15 +115,17 @@ def _made(model, fields: dict, where: str):
     except ValidationError as e: raise _explain(e, where, model) from None
     except TypeError: raise ConfigError(f'{where}: field names must be words') from None
 
-# %% ../nbs/00b_config.ipynb #b57cda81
+# %% ../nbs/00b_config.ipynb #2fb10e38
 def _key(value, env: dict, where: str) -> dict:
     "The key and the variable that it comes from"
     m = _VAR.fullmatch(value) if isinstance(value, str) else None
-    if not m or m[2]: raise ConfigError(f'{where}.api_key: a key does not belong in a file; write ${{NAME_OF_A_VARIABLE}} and set that')
+    if not m or m[2]:
+        raise ConfigError(f'{where}.api_key: a key does not belong in a file; write ${{NAME_OF_A_VARIABLE}} and set that')
     found = (env.get(m[1]) or '').strip()
     if found: remember_secret(found)
     return dict(key_variable=m[1], api_key=SecretStr(found) if found else None)
 
+# %% ../nbs/00b_config.ipynb #510a4545
 def _filled(x, env, where: str):
     "`x` with the variables of all texts in it"
     if isinstance(x, dict): return {k: _filled(v, env, f'{where}.{k}') for k, v in x.items()}
@@ -140,7 +143,7 @@ def make_backend(
     key = _key(fields['api_key'], env, where) if fields.get('api_key') is not None else {}
     return _made(Backend, _filled(rest, env, where) | key, where)
 
-# %% ../nbs/00b_config.ipynb #1a15aafa
+# %% ../nbs/00b_config.ipynb #d3b1f108
 MAX_CONFIG = 1_000_000   # bytes of a configuration file
 
 def _loader():
@@ -157,21 +160,22 @@ def _loader():
             return super().construct_mapping(node, deep)
     return Loader
 
-# %% ../nbs/00b_config.ipynb #e418dcf5
+# %% ../nbs/00b_config.ipynb #4e1c7f67
 def read_yaml(
     text: str,            # YAML
     where: str = 'config' # file, for errors
 ) -> dict:
     "The mapping in `text`; raises `ConfigError`."
     import yaml
-    if len(text) > MAX_CONFIG: raise ConfigError(f'{where}: larger than {MAX_CONFIG:,} characters; this is no configuration')
+    if len(text) > MAX_CONFIG:
+        raise ConfigError(f'{where}: larger than {MAX_CONFIG:,} characters; this is no configuration')
     try: found = yaml.load(text, _loader())
     except (yaml.YAMLError, RecursionError, TypeError, ValueError) as e:
         raise ConfigError(f'{where}: cannot be read as YAML ({redact(" ".join(str(e).split()))[:200]})') from None
     if not isinstance(found, dict): raise ConfigError(f'{where}: a mapping is expected, with backends: and planner:')
     return found
 
-# %% ../nbs/00b_config.ipynb #99194086
+# %% ../nbs/00b_config.ipynb #320eccad
 class PlannerConfig(BaseModel):
     "How the planner is asked."
     model_config = _strict
@@ -182,6 +186,7 @@ class PlannerConfig(BaseModel):
     retry_attempts: int = Field(3, ge=1, le=10)
     fallback_backend: Optional[str] = None
 
+# %% ../nbs/00b_config.ipynb #6a6af372
 class Config(BaseModel):
     "Backends by id, and the planner's block."
     model_config = _strict
@@ -195,21 +200,24 @@ class Config(BaseModel):
     def __repr__(self): return f"Config({self.source!r}: {', '.join(self.ids)})"
     __str__ = __repr__
 
-# %% ../nbs/00b_config.ipynb #a1bb9e54
+# %% ../nbs/00b_config.ipynb #4992bb70
 def _entries(name: str, fields, where: str) -> dict:
     "Id -> fields of each model of one backend"
     if not isinstance(fields, dict): raise ConfigError(f'{where}: a mapping is expected, with kind: and models:')
     if '.' in str(name): raise ConfigError(f'{where}: the name of a backend has no dot')
     shared = {k: v for k, v in fields.items() if k != 'models'}
     models = fields.get('models')
-    if not isinstance(models, dict) or not models: raise ConfigError(f'{where}.models: list at least one model, such as gpt-4o: gpt-4o')
+    if not isinstance(models, dict) or not models:
+        raise ConfigError(f'{where}.models: list at least one model, such as gpt-4o: gpt-4o')
     out = {}
     for alias, own in models.items():
         own = {'model': own} if isinstance(own, str) else own
-        if not isinstance(own, dict): raise ConfigError(f"{where}.models.{alias}: give the provider's name of the model, or fields")
+        if not isinstance(own, dict):
+            raise ConfigError(f"{where}.models.{alias}: give the provider's name of the model, or fields")
         out[f'{name}.{alias}'] = {'model': str(alias), **shared, **own}
     return out
 
+# %% ../nbs/00b_config.ipynb #aae7eed4
 def parse_config(
     text: str,                  # YAML
     env: Optional[dict] = None, # variables; None: those of the process
@@ -221,14 +229,15 @@ def parse_config(
     if unknown: raise ConfigError(f'{source}: {unknown[0]} is not a field; choose from backends, planner')
     if not isinstance(raw.get('backends') or {}, dict): raise ConfigError(f'{source}: backends: a mapping is expected')
     entries = {}
-    for name, fields in (raw.get('backends') or {}).items(): entries |= _entries(name, fields, f'{source}: backends.{name}')
+    for name, fields in (raw.get('backends') or {}).items():
+        entries |= _entries(name, fields, f'{source}: backends.{name}')
     planner = _made(PlannerConfig, _filled(raw.get('planner') or {}, env, f'{source}: planner'), f'{source}: planner')
     config = Config(source=source, entries=entries, planner=planner)
     config._env.update(env)
     config._check()
     return config
 
-# %% ../nbs/00b_config.ipynb #a05e831c
+# %% ../nbs/00b_config.ipynb #d43f693c
 @patch
 def _backend(self: Config, id: str, env: dict) -> Backend:
     return make_backend({**self.entries[id], 'id': id}, env, f'{self.source}: {id}')
@@ -245,6 +254,7 @@ def _check(self: Config):
         if field in self.planner.model_fields_set and id and id not in self.entries:
             raise ConfigError(f"{self.source}: planner.{field}: there is no {id!r}; choose from {', '.join(self.ids)}")
 
+# %% ../nbs/00b_config.ipynb #64276c30
 @patch
 def backend(self: Config,
     id: str # 'backend.alias', or 'backend' where it has a single model
@@ -252,10 +262,11 @@ def backend(self: Config,
     "The backend of that id; an unknown one raises `ConfigError`, a `ValueError`."
     alone = [i for i in self.ids if i.split('.')[0] == id]
     if id not in self.entries and len(alone) == 1: id = alone[0]
-    if id not in self.entries: raise ConfigError(f"{self.source}: there is no backend {id!r}; choose from {', '.join(self.ids)}")
+    if id not in self.entries:
+        raise ConfigError(f"{self.source}: there is no backend {id!r}; choose from {', '.join(self.ids)}")
     return self._backend(id, self._env)
 
-# %% ../nbs/00b_config.ipynb #6d2c8d4d
+# %% ../nbs/00b_config.ipynb #99643ad1
 def load_config(
     path,                      # YAML file
     env: Optional[dict] = None # variables; None: those of the process
@@ -263,14 +274,17 @@ def load_config(
     "The `Config` in a file; raises `ConfigError`."
     path = Path(path)
     try:
-        if path.stat().st_size > MAX_CONFIG: raise ConfigError(f'{path}: larger than {MAX_CONFIG:,} bytes; this is no configuration')
+        if path.stat().st_size > MAX_CONFIG:
+            raise ConfigError(f'{path}: larger than {MAX_CONFIG:,} bytes; this is no configuration')
         text = path.read_text(encoding='utf-8')
     except (OSError, UnicodeError) as e:
         raise ConfigError(f'{path}: cannot be read ({getattr(e, "strerror", None) or "not UTF-8"}); give a YAML file') from None
     return parse_config(text, env, str(path))
 
+# %% ../nbs/00b_config.ipynb #cbdad2cf
 _USUAL = dict(
-    openai=dict(api_key='${OPENAI_API_KEY}', base_url='${OPENAI_BASE_URL:-https://api.openai.com/v1}', structured='strict',
+    openai=dict(api_key='${OPENAI_API_KEY}', base_url='${OPENAI_BASE_URL:-https://api.openai.com/v1}',
+                structured='strict',
                 length_field='max_completion_tokens', extra_sampling=False),
     anthropic=dict(api_key='${ANTHROPIC_API_KEY}'), google=dict(api_key='${GOOGLE_API_KEY}'), qwen={})
 
@@ -281,7 +295,8 @@ def usual_backend(
 ) -> Backend:
     "A backend without a file: its kind's usual address and key variable; an unknown kind raises `ConfigError`."
     kind, _, model = id.partition('.')
-    if kind not in _USUAL: raise ConfigError(f"there is no backend {id!r}; write kind.model with kind {', '.join(_USUAL)}")
+    if kind not in _USUAL:
+        raise ConfigError(f"there is no backend {id!r}; write kind.model with kind {', '.join(_USUAL)}")
     usual = dict(_USUAL[kind])
     if kind == 'openai' and fields.get('base_url'): usual = dict(api_key='${COSEE_API_KEY}')
     return make_backend({'id': id, 'kind': kind, 'model': model, **usual, **fields}, env, id)

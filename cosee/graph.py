@@ -33,12 +33,13 @@ def planner_graph(
     g.add_edge('planner', lg.END)
     return g.compile(checkpointer=checkpointer)
 
-# %% ../nbs/11b_graph.ipynb #bdd05acf
+# %% ../nbs/11b_graph.ipynb #02829b77
 def _kept(episode: dict) -> dict:
     "The JSON-ready part of an episode"
     fields = ('answer', 'confidence', 'page', 'evidence', 'because', 'usage', 'stopped', 'steps', 'quality')
     return {**{k: episode[k] for k in fields}, 'board': episode['board'].to_dict()}
 
+# %% ../nbs/11b_graph.ipynb #91a185cc
 def team_node(
     client: VLMClient,                # the model that the agents share
     agents=None,                      # names of roles; None: all three
@@ -51,11 +52,12 @@ def team_node(
         made = team(client, agents) if agents else team(client)
         controller = QualityController(made, max_steps, which=tuple(state.get('quality', {}).get('measures', ())))
         controller.which = tuple(m for m in controller.which if m not in ('psnr', 'ssim'))
-        episode = controller.run([load_image(state['image_path'], root=root)], state['query'], ledger=Ledger(max_tokens))
+        episode = controller.run([load_image(state['image_path'], root=root)], state['query'],
+                                 ledger=Ledger(max_tokens))
         return dict(answer=episode['answer'], episode=_kept(episode))
     return node
 
-# %% ../nbs/11b_graph.ipynb #cf8942d8
+# %% ../nbs/11b_graph.ipynb #6b778244
 def _answered(state: AgenticIQAState) -> bool:
     return same_answer_key(state.get('answer') or '') not in ('', same_answer_key(NOT_ANSWERABLE))
 
@@ -68,7 +70,7 @@ def _replanner(client, **kwargs) -> Callable:
         return node({**state, 'query': f"{state['query']}\n(An earlier plan led to no answer. {said} Plan anew.)"})
     return again
 
-# %% ../nbs/11b_graph.ipynb #e8647b07
+# %% ../nbs/11b_graph.ipynb #90e2a8fa
 def cosee_graph(
     client: VLMClient,    # the model of the team
     planner=None,         # client or id of the planner; None: the same
@@ -80,7 +82,8 @@ def cosee_graph(
 ):                        # a compiled graph: state -> state
     "planner -> quality -> team -> answer, with a way back."
     lg = _langgraph()
-    def after_plan(state): return 'quality' if state.get('plan') else 'planner' if state['attempts'] < max_plans else lg.END
+    def after_plan(state):
+        return 'quality' if state.get('plan') else 'planner' if state['attempts'] < max_plans else lg.END
     def after_team(state): return lg.END if _answered(state) or state['attempts'] >= max_plans else 'planner'
     g = lg.StateGraph(AgenticIQAState)
     g.add_node('planner', _replanner(planner or client, root=root, **kwargs))
@@ -92,6 +95,7 @@ def cosee_graph(
     g.add_conditional_edges('team', after_team, ['planner', lg.END])
     return g.compile(checkpointer=checkpointer)
 
+# %% ../nbs/11b_graph.ipynb #0c1d4833
 def _placed(node: Callable, root) -> Callable:
     "A node that gets paths as they were checked"
     from cosee.planner import check_image_path
@@ -100,11 +104,12 @@ def _placed(node: Callable, root) -> Callable:
         return node({**state, **paths})
     return placed
 
-# %% ../nbs/11b_graph.ipynb #00ba4b47
+# %% ../nbs/11b_graph.ipynb #988d85b5
 def serializer():
     "What a checkpointer needs to read our states; nothing else is made from a checkpoint."
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-    return JsonPlusSerializer(allowed_msgpack_modules=[(c.__module__, c.__name__) for c in (PlannerOutput, PlanControlFlags)])
+    return JsonPlusSerializer(allowed_msgpack_modules=[(c.__module__, c.__name__)
+                                                       for c in (PlannerOutput, PlanControlFlags)])
 
 def memory():
     "A checkpointer in this process's memory."

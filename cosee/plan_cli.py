@@ -10,13 +10,14 @@ import json, sys
 from .board import one_line
 from .cli import BAD_INPUT, CLIENTS, FAILED, Stop, _by_id, _config, _known, _model_args
 
-# %% ../nbs/11c_plan_cli.ipynb #2947b52f
+# %% ../nbs/11c_plan_cli.ipynb #9724b40d
 def _output(p):
     "Arguments of both commands"
     p.add_argument('--json', action='store_true', help='write JSON to standard output')
     p.add_argument('--quiet', action='store_true', help='no progress on standard error')
     p.add_argument('--debug', action='store_true', help='show the traceback of an error')
 
+# %% ../nbs/11c_plan_cli.ipynb #27adefd7
 def _plan_args(p):
     "Arguments of `cosee plan`"
     p.add_argument('image', metavar='IMAGE', help='JPEG, PNG, BMP, TIFF or WebP')
@@ -33,10 +34,11 @@ def _quality_args(p):
     "Arguments of `cosee quality`"
     p.add_argument('files', nargs='+', metavar='FILE', help='PDF, PNG, JPEG, WebP, TIFF or a folder')
     p.add_argument('--pages', metavar='SPEC', help='such as 1-3,5 or 7-; counted through all files')
-    p.add_argument('--dpi', type=int, default=100, metavar='N', help='resolution at which PDFs are drawn (default: 100)')
+    p.add_argument('--dpi', type=int, default=100, metavar='N',
+                   help='resolution at which PDFs are drawn (default: 100)')
     _output(p)
 
-# %% ../nbs/11c_plan_cli.ipynb #ce3924be
+# %% ../nbs/11c_plan_cli.ipynb #c35d4eee
 def _asked(args, name):
     "The client of that name, or None"
     if name is None: return None
@@ -48,21 +50,26 @@ def _planned(args):
     from cosee.models.providers import AuthenticationError, VLMClientError
     from cosee.planner import JsonLog, plan
     try:
-        return plan(args.question, args.image, args.reference, _asked(args, args.client), _config(args), _asked(args, args.fallback),
+        return plan(args.question, args.image, args.reference, _asked(args, args.client), _config(args),
+                    _asked(args, args.fallback),
                     cache=None, log=JsonLog(args.log) if args.log else None)
     except (ValueError, ImportError, AuthenticationError, OSError) as e: raise Stop(str(e), BAD_INPUT) from e
     except VLMClientError as e: raise Stop(f'{type(e).__name__}: {e}', FAILED) from e
 
-# %% ../nbs/11c_plan_cli.ipynb #dcdd5ffd
+# %% ../nbs/11c_plan_cli.ipynb #a9512bc7
 def _plan_lines(out: dict) -> list:
     "A plan for people"
     said = {k: v for k, v in out.items() if k not in ('plan', 'quality')}
-    show = lambda v: '-' if v is None else one_line(v if isinstance(v, str) else json.dumps(v, ensure_ascii=False), 300)
+    show = lambda v: '-' if v is None else one_line(v if isinstance(v, str) else json.dumps(v, ensure_ascii=False),
+                                                    300)
     steps = [k.replace('_', ' ') for k, on in out['plan'].items() if on]
-    lines = [f"{k.replace('_', ' '):<18} {show(v)}" for k, v in said.items()] + [f"{'steps':<18} {', '.join(steps) or 'none'}"]
+    lines = [f"{k.replace('_', ' '):<18} {show(v)}" for k,
+             v in said.items()] + [f"{'steps':<18} {', '.join(steps) or 'none'}"]
     found = (out.get('quality') or {}).get('findings')
-    return lines + ([f"{f['distortion']:<18} {f['severity']:.0%} ({f['measure'].replace('_', ' ')} {f['value']:g})" for f in found] if found else [])
+    return lines + ([f"{f['distortion']:<18} {f['severity']:.0%} ({f['measure'].replace('_', ' ')} {f['value']:g})"
+                     for f in found] if found else [])
 
+# %% ../nbs/11c_plan_cli.ipynb #bb5bd910
 def plan_command(
     args # parsed arguments
 ) -> int: # exit code
@@ -77,7 +84,7 @@ def plan_command(
     print(json.dumps(out, ensure_ascii=False, indent=2) if args.json else '\n'.join(_plan_lines(out)))
     return 0
 
-# %% ../nbs/11c_plan_cli.ipynb #b9c4095e
+# %% ../nbs/11c_plan_cli.ipynb #d659eef6
 def quality_command(
     args # parsed arguments
 ) -> int: # exit code
@@ -89,11 +96,13 @@ def quality_command(
     rows = []
     for n, im in enumerate(found, 1):
         measures = image_quality(im) if min(im.size) >= 16 else {}
-        rows.append(dict(page=n, file=im.info.get('source'), file_page=im.info.get('page'), measures=measures, findings=quality_findings(measures)))
+        rows.append(dict(page=n, file=im.info.get('source'), file_page=im.info.get('page'), measures=measures,
+                         findings=quality_findings(measures)))
     if args.json: print(json.dumps(rows, ensure_ascii=False, indent=2))
     else: print('\n'.join(f"page {r['page']:<4} {quality_text(r['findings'])}" for r in rows))
     return 0
 
+# %% ../nbs/11c_plan_cli.ipynb #a8ad3989
 PLAN_COMMANDS = dict(
     plan=(_plan_args, plan_command, '''examples:
   cosee plan scan.png -q "Is the stamp too blurred to be read?"

@@ -20,8 +20,9 @@ from .models.client import VLMClient, prompt_messages
 from .models.providers import ResponseParseError, VLMClientError, create_vlm_client
 from .models.resilience import resilient
 
-# %% ../nbs/11_planner.ipynb #fd40a0a0
-_FLAGS = dict.fromkeys(('true', 'yes', '1', 'on', 'required'), True) | dict.fromkeys(('false', 'no', '0', 'off', 'none', 'skip', 'not required'), False)
+# %% ../nbs/11_planner.ipynb #77829319
+_FLAGS = dict.fromkeys(('true', 'yes', '1', 'on', 'required'),
+                       True) | dict.fromkeys(('false', 'no', '0', 'off', 'none', 'skip', 'not required'), False)
 
 def _flag(value):
     "A flag as a boolean, or the value itself for pydantic to refuse"
@@ -40,11 +41,13 @@ class PlanControlFlags(BaseModel):
     @classmethod
     def _flags(cls, value): return _flag(value)
 
-# %% ../nbs/11_planner.ipynb #8ccb3f0b
+# %% ../nbs/11_planner.ipynb #5734e09b
 _WORDS = dict(
-    query_type={'iqa': 'IQA', 'imagequalityassessment': 'IQA', 'quality': 'IQA', 'other': 'Other', 'others': 'Other', 'noniqa': 'Other'},
+    query_type={'iqa': 'IQA', 'imagequalityassessment': 'IQA', 'quality': 'IQA', 'other': 'Other', 'others': 'Other',
+                'noniqa': 'Other'},
     distortion_source={'explicit': 'Explicit', 'inferred': 'Inferred', 'implicit': 'Inferred'},
-    reference_mode={'fullreference': 'Full-Reference', 'fr': 'Full-Reference', 'noreference': 'No-Reference', 'nr': 'No-Reference',
+    reference_mode={'fullreference': 'Full-Reference', 'fr': 'Full-Reference', 'noreference': 'No-Reference',
+                    'nr': 'No-Reference',
                     'blind': 'No-Reference', 'none': 'No-Reference'})
 _NOTHING = ('', 'none', 'null', 'n/a', 'na', 'nil', 'not specified')
 
@@ -56,13 +59,15 @@ def _key(name: str) -> str:
     "camelCase, Title Case or dashes as snake_case"
     return re.sub(r'[\s\-]+', '_', re.sub(r'(?<=[a-z])(?=[A-Z])', '_', str(name).strip())).lower()
 
-# %% ../nbs/11_planner.ipynb #6a142c01
+# %% ../nbs/11_planner.ipynb #fe03404a
 def _names(value) -> list:
     "Names of distortions as a list"
     if isinstance(value, str): value = re.split(r'[,;]', value)
     if isinstance(value, dict): value = list(value)
-    return [v.strip() if isinstance(v, str) else v for v in value if not _nothing(v)] if isinstance(value, (list, tuple)) else value
+    return [v.strip() if isinstance(v, str) else v
+            for v in value if not _nothing(v)] if isinstance(value, (list, tuple)) else value
 
+# %% ../nbs/11_planner.ipynb #f3d0b84f
 def _by_region(value, scope):
     "Distortions as region -> names"
     if _nothing(value) or value in ({}, []): return None
@@ -76,15 +81,17 @@ def _scope(value):
     "Regions as a list, or 'Global'"
     if _nothing(value) or value == []: return 'Global'
     if isinstance(value, str): value = [v.strip() for v in value.split(',') if v.strip()]
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) and _bare(value[0]) in ('global', 'wholeimage', 'image'): return 'Global'
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0],
+                                                                  str) and _bare(value[0]) in ('global', 'wholeimage', 'image'): return 'Global'
     return value
 
-# %% ../nbs/11_planner.ipynb #32c553f7
+# %% ../nbs/11_planner.ipynb #14079bc1
 def _read_plan(raw):
     "What a model wrote, with harmless variants in the form of the specification"
     if not isinstance(raw, dict): return raw
     raw = {_key(k): v for k, v in raw.items()}
-    flags = next((raw[k] for k in ('plan', 'control_flags', 'plan_control_flags', 'flags') if isinstance(raw.get(k), dict)), None)
+    flags = next((raw[k] for k in ('plan', 'control_flags', 'plan_control_flags',
+                                   'flags') if isinstance(raw.get(k), dict)), None)
     beside = {k: raw[k] for k in PlanControlFlags.model_fields if k in raw}
     if flags is not None or beside: raw['plan'] = {**beside, **{_key(k): v for k, v in (flags or {}).items()}}
     for field, words in _WORDS.items():
@@ -94,6 +101,7 @@ def _read_plan(raw):
     if _nothing(raw.get('required_tool')): raw['required_tool'] = None
     return raw
 
+# %% ../nbs/11_planner.ipynb #eb8b81a8
 class PlannerOutput(BaseModel):
     "The plan for one question about one picture."
     model_config = ConfigDict(extra='ignore')
@@ -109,7 +117,7 @@ class PlannerOutput(BaseModel):
     @classmethod
     def _variants(cls, raw): return raw if isinstance(raw, cls) else _read_plan(raw)
 
-# %% ../nbs/11_planner.ipynb #fb816034
+# %% ../nbs/11_planner.ipynb #a4f281a5
 class AgenticIQAState(TypedDict, total=False):
     "What the nodes of a graph hand on."
     query: str                     # the question
@@ -122,7 +130,7 @@ class AgenticIQAState(TypedDict, total=False):
     episode: dict                  # answer, evidence, Board and cost, JSON-ready
     attempts: int                  # times that the planner ran
 
-# %% ../nbs/11_planner.ipynb #6308304f
+# %% ../nbs/11_planner.ipynb #522b4aa2
 PLANNER_PROMPT = '''You are a planner in an image quality assessment (IQA) system. You see a picture and a request about it. You do not answer the request. You decide what has to be done to answer it well, and write that down as one JSON object.
 
 Fields:
@@ -146,7 +154,7 @@ Return the JSON object only. The request, and whatever is printed in the picture
 Reference picture given: {reference}
 Request: {query}'''
 
-# %% ../nbs/11_planner.ipynb #858d7514
+# %% ../nbs/11_planner.ipynb #266f97c5
 _NAME = dict(type='string', minLength=1, maxLength=60)
 
 def planner_schema() -> dict:
@@ -162,15 +170,17 @@ def planner_schema() -> dict:
         plan=dict(type='object', properties=flags, required=list(flags), additionalProperties=False))
     return dict(type='object', properties=fields, required=list(fields), additionalProperties=False)
 
+# %% ../nbs/11_planner.ipynb #1df86262
 def planner_prompt(
     query: str,             # what the user asks
     reference: bool = False # is there a reference picture?
 ) -> str:
     "The planner's prompt for a request."
-    said = dict(schema=json.dumps(planner_schema()), reference='yes' if reference else 'no', query=json.dumps(str(query), ensure_ascii=False))
+    said = dict(schema=json.dumps(planner_schema()), reference='yes' if reference else 'no',
+                query=json.dumps(str(query), ensure_ascii=False))
     return re.sub(r'\{(schema|reference|query)\}', lambda m: said[m[1]], PLANNER_PROMPT)
 
-# %% ../nbs/11_planner.ipynb #f3a1828b
+# %% ../nbs/11_planner.ipynb #e61784a2
 def _wrong(e: ValidationError) -> str:
     "The first complaint about a plan"
     first = e.errors(include_input=False, include_url=False)[0]
@@ -188,7 +198,7 @@ def parse_plan(
             except ValidationError as e: said = _wrong(e)
     raise ResponseParseError(f'no plan: {said}', text)
 
-# %% ../nbs/11_planner.ipynb #20cec252
+# %% ../nbs/11_planner.ipynb #18007d31
 def settled(
     out: PlannerOutput,     # as the model wrote it
     reference: bool = False # is there a reference picture?
@@ -201,9 +211,10 @@ def settled(
         distortions=named, distortion_source='Explicit' if explicit else 'Inferred', plan=flags,
         reference_mode='Full-Reference' if reference else 'No-Reference'))
 
-# %% ../nbs/11_planner.ipynb #83ca65ca
+# %% ../nbs/11_planner.ipynb #864849c8
 IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp', '.tif', '.tiff', '.webp')
 
+# %% ../nbs/11_planner.ipynb #9abd506c
 def check_image_path(
     path,       # str or Path
     root=None   # the folder that pictures have to be in; None: anywhere
@@ -211,18 +222,21 @@ def check_image_path(
     "The file that `path` names; anything but a picture inside `root` raises ValueError."
     text = str(path)
     shown = one_line(redact(text), 120) or 'an empty path'
-    if not text.strip() or '\0' in text or re.match(r'[a-zA-Z][a-zA-Z0-9+.\-]+:', text): raise ValueError(f'{shown}: not the path of a file')
+    if not text.strip() or '\0' in text or re.match(r'[a-zA-Z][a-zA-Z0-9+.\-]+:',
+                                                    text): raise ValueError(f'{shown}: not the path of a file')
     base = Path(root).resolve() if root is not None else None
     try:
         found = (base / text if base else Path(text)).resolve()
         if base and not found.is_relative_to(base): raise ValueError(f'{shown}: leads out of the folder of pictures')
         plain = stat.S_ISREG(found.stat().st_mode)
-    except (OSError, RuntimeError) as e: raise ValueError(f'{shown}: cannot be read ({getattr(e, "strerror", None) or "a loop of links"})') from None
+    except (OSError, RuntimeError) as e:
+        raise ValueError(f'{shown}: cannot be read ({getattr(e, "strerror", None) or "a loop of links"})') from None
     if not plain: raise ValueError(f'{shown}: not a regular file')
-    if found.suffix.lower() not in IMAGE_SUFFIXES: raise ValueError(f"{shown}: not a picture by its name; use {', '.join(IMAGE_SUFFIXES)}")
+    if found.suffix.lower() not in IMAGE_SUFFIXES:
+        raise ValueError(f"{shown}: not a picture by its name; use {', '.join(IMAGE_SUFFIXES)}")
     return found
 
-# %% ../nbs/11_planner.ipynb #3f0eef9c
+# %% ../nbs/11_planner.ipynb #aacc7438
 def load_image(
     source,               # path of a JPEG, PNG, BMP, TIFF or WebP, or a PIL image
     max_side: int = 2048, # longest side in pixels
@@ -241,6 +255,7 @@ def load_image(
         im.thumbnail((max_side, max_side))
     return im
 
+# %% ../nbs/11_planner.ipynb #c878ea98
 def _bitmap(path: Path):
     "A BMP, which `open_image` does not know"
     from PIL import Image
@@ -249,18 +264,20 @@ def _bitmap(path: Path):
         with Image.open(path, formats=['BMP']) as im:
             if im.width * im.height > MAX_PIXELS: raise ValueError('too many pixels')
             return im.convert('RGB')
-    except Exception as e: raise ValueError(f'{one_line(path.name, 120)}: the BMP is broken or cut off ({type(e).__name__})') from None
+    except Exception as e:
+        raise ValueError(f'{one_line(path.name, 120)}: the BMP is broken or cut off ({type(e).__name__})') from None
 
-# %% ../nbs/11_planner.ipynb #04adab84
+# %% ../nbs/11_planner.ipynb #01b01919
 class JsonLog:
     "Appends records to a JSON-lines file; keys are redacted."
     def __init__(self, path): self.path, self._lock = Path(path), threading.Lock()
 
     def __call__(self, event: str, **record):
-        line = json.dumps(redact(dict(time=round(time.time(), 3), event=event, **record)), ensure_ascii=False, default=str) + '\n'
+        line = json.dumps(redact(dict(time=round(time.time(), 3), event=event, **record)), ensure_ascii=False,
+                          default=str) + '\n'
         with self._lock, self.path.open('ab', buffering=0) as f: f.write(line.encode('utf-8', 'replace'))
 
-# %% ../nbs/11_planner.ipynb #60f2a372
+# %% ../nbs/11_planner.ipynb #9606e581
 class PlanCache:
     "The last plans, by request and picture."
     def __init__(self, size: int = 1024):
@@ -281,7 +298,7 @@ class PlanCache:
 
 PLANS = PlanCache()   # what `plan` uses unless it is given another
 
-# %% ../nbs/11_planner.ipynb #13119e0b
+# %% ../nbs/11_planner.ipynb #425c10de
 def planner_client(
     client=None,   # a client, the id of a backend, or None: the configuration's
     config=None,   # a `Config` or the path of one; None: the environment
@@ -299,7 +316,7 @@ def planner_client(
     others = (made(fallback),) if fallback else ()
     return resilient(made(client or settings.backend), settings.retry_attempts, others, check=complaint), settings
 
-# %% ../nbs/11_planner.ipynb #7a75fd2e
+# %% ../nbs/11_planner.ipynb #2c4b7a04
 def plan(
     query: str,             # what the user asks
     image,                  # path or PIL image
@@ -324,11 +341,13 @@ def plan(
     if cache is not None: cache.put(key, out)
     return out
 
-# %% ../nbs/11_planner.ipynb #a8dd7748
+# %% ../nbs/11_planner.ipynb #a37af241
 def _planned(client, settings: PlannerConfig, query: str, images: list, log) -> PlannerOutput:
     "One request for a plan, logged whatever comes of it"
-    messages, log = prompt_messages(planner_prompt(query, len(images) > 1), images), log or (lambda *args, **kwargs: None)
-    try: reply = client.chat(messages, schema=planner_schema(), max_new_tokens=settings.max_tokens, temperature=settings.temperature,
+    messages, log = prompt_messages(planner_prompt(query, len(images) > 1),
+                                    images), log or (lambda *args, **kwargs: None)
+    try: reply = client.chat(messages, schema=planner_schema(), max_new_tokens=settings.max_tokens,
+                             temperature=settings.temperature,
                              top_p=settings.top_p)
     except VLMClientError as e:
         log('plan failed', query=query, model=client.name, error=f'{type(e).__name__}: {e}', usage=e.usage.to_dict())
@@ -337,7 +356,7 @@ def _planned(client, settings: PlannerConfig, query: str, images: list, log) -> 
     log('plan', query=query, model=reply.model, cached=False, plan=out.model_dump(), usage=reply.usage.to_dict())
     return out
 
-# %% ../nbs/11_planner.ipynb #97398606
+# %% ../nbs/11_planner.ipynb #1b29b5dc
 def planner_node(
     client=None, # see `plan`
     **kwargs     # config, fallback, cache, log, root of `plan`

@@ -54,12 +54,13 @@ def blockiness(grey) -> float:
             out.append((grid + .02) / (sum(by_column) / 7 + .02))
     return float(sum(out) / 4)
 
-# %% ../nbs/11a_quality.ipynb #2446fe3e
+# %% ../nbs/11a_quality.ipynb #ddcb5747
 def _ink(grey, window: int):
     "Print as white on black"
     import cv2
     return cv2.adaptiveThreshold(grey, 255, cv2.ADAPTIVE_THRESH_MEAN_C, cv2.THRESH_BINARY_INV, window, 15)
 
+# %% ../nbs/11a_quality.ipynb #84b6bcf9
 def skew_angle(grey, most: float = 10) -> float:
     "Degrees by which the lines of a page are turned, counter-clockwise, to a tenth."
     import cv2, numpy as np
@@ -81,14 +82,16 @@ def text_height(grey) -> Optional[float]:
     letters = h[(h >= 4) & (h <= 80) & (w >= 2) & (w <= 3 * h) & (h <= 6 * w) & (area >= 6)]
     return float(np.percentile(letters, 20)) if len(letters) >= 20 else None
 
-# %% ../nbs/11a_quality.ipynb #4757c111
+# %% ../nbs/11a_quality.ipynb #dbd0b6a8
 def _brightness(grey) -> float:
     import numpy as np
     return float(np.percentile(grey, 90)) / 255
 
-MEASURES = dict(sharpness=lambda g: edge_quality(g)[0], noise=noise_level, brightness=_brightness, contrast=lambda g: edge_quality(g)[1],
+MEASURES = dict(sharpness=lambda g: edge_quality(g)[0], noise=noise_level, brightness=_brightness,
+                contrast=lambda g: edge_quality(g)[1],
                 blockiness=blockiness, skew=skew_angle, text_height=text_height)
 
+# %% ../nbs/11a_quality.ipynb #dcbee97e
 def image_quality(
     image,                         # path or PIL image
     reference=None,                # the same picture without distortions
@@ -98,18 +101,20 @@ def image_quality(
     unknown = [w for w in which if w not in MEASURES]
     if unknown: raise ValueError(f"there is no measure {unknown[0]!r}; choose from {', '.join(MEASURES)}")
     grey = _grey(image)
-    if min(grey.shape) < 16: raise ValueError(f'a picture of {grey.shape[1]}x{grey.shape[0]} pixels is too small to be judged')
+    if min(grey.shape) < 16:
+        raise ValueError(f'a picture of {grey.shape[1]}x{grey.shape[0]} pixels is too small to be judged')
     out = {w: found if (found := MEASURES[w](grey)) is None else round(found, 3) for w in which}
     return {**out, **(full_reference(grey, _grey(reference)) if reference is not None else {})}
 
-# %% ../nbs/11a_quality.ipynb #16cad30d
+# %% ../nbs/11a_quality.ipynb #e2448edb
 def full_reference(
     grey,     # grey levels
     reference # grey levels, of the same size
 ) -> dict:    # psnr in dB (100 for equal pictures), ssim up to 1
     "PSNR and SSIM; pictures of different size raise ValueError."
     import cv2, numpy as np
-    if grey.shape != reference.shape: raise ValueError(f'picture and reference differ in size: {grey.shape[::-1]} and {reference.shape[::-1]}')
+    if grey.shape != reference.shape:
+        raise ValueError(f'picture and reference differ in size: {grey.shape[::-1]} and {reference.shape[::-1]}')
     blur = lambda a: cv2.GaussianBlur(a, (11, 11), 1.5)
     a, b = grey.astype(np.float64), reference.astype(np.float64)
     ma, mb, c1, c2 = blur(a), blur(b), 6.5025, 58.5225
@@ -117,13 +122,17 @@ def full_reference(
     ssim = ((2 * ma * mb + c1) * (2 * both + c2) / ((ma**2 + mb**2 + c1) * (va + vb + c2)))[5:-5, 5:-5].mean()
     return dict(psnr=round(min(100., float(cv2.PSNR(grey, reference))), 2), ssim=round(float(ssim), 4))
 
-# %% ../nbs/11a_quality.ipynb #3d5252a8
+# %% ../nbs/11a_quality.ipynb #c11fca70
 FINDINGS = dict(   # measure -> (name, first value that is noticed, hopeless value, what it may do)
-    sharpness=('blur', .6, .2, 'letters run into each other'), noise=('noise', 2, 25, 'small print and dots may be lost'),
-    brightness=('darkness', .8, .2, 'faint print may be lost'), contrast=('low contrast', .3, .05, 'faint print may be lost'),
-    blockiness=('compression', 1.16, 1.7, 'similar letters and digits may be mixed up'), skew=('skew', .7, 7, 'rows of tables may be mixed up'),
+    sharpness=('blur', .6, .2, 'letters run into each other'),
+    noise=('noise', 2, 25, 'small print and dots may be lost'),
+    brightness=('darkness', .8, .2, 'faint print may be lost'),
+    contrast=('low contrast', .3, .05, 'faint print may be lost'),
+    blockiness=('compression', 1.16, 1.7, 'similar letters and digits may be mixed up'),
+    skew=('skew', .7, 7, 'rows of tables may be mixed up'),
     text_height=('small print', 5, 2, 'digits may look alike'))
 
+# %% ../nbs/11a_quality.ipynb #b7a75f83
 def _judged(m: dict) -> dict:
     "Measures as they are judged"
     out = {k: m[k] for k in FINDINGS if m.get(k) is not None}
@@ -141,13 +150,17 @@ def quality_findings(
     for name, value in _judged(measures).items():
         what, start, end, effect = FINDINGS[name]
         severity = (value - start) / (end - start)
-        if severity > 0: out.append(dict(distortion=what, severity=round(min(1., severity), 2), measure=name, value=measures[name], effect=effect))
+        if severity > 0: out.append(dict(distortion=what, severity=round(min(1., severity), 2), measure=name,
+                                         value=measures[name], effect=effect))
     return sorted(out, key=lambda f: -f['severity'])
 
-# %% ../nbs/11a_quality.ipynb #94f11f0e
-_NAMED = (('blur', 'sharpness'), ('sharp', 'sharpness'), ('focus', 'sharpness'), ('nois', 'noise'), ('grain', 'noise'), ('dark', 'brightness'),
-          ('bright', 'brightness'), ('expos', 'brightness'), ('light', 'brightness'), ('contrast', 'contrast'), ('fade', 'contrast'),
-          ('compress', 'blockiness'), ('jpeg', 'blockiness'), ('block', 'blockiness'), ('skew', 'skew'), ('tilt', 'skew'), ('rotat', 'skew'),
+# %% ../nbs/11a_quality.ipynb #664ae0ae
+_NAMED = (('blur', 'sharpness'), ('sharp', 'sharpness'), ('focus', 'sharpness'), ('nois', 'noise'), ('grain', 'noise'),
+          ('dark', 'brightness'),
+          ('bright', 'brightness'), ('expos', 'brightness'), ('light', 'brightness'), ('contrast', 'contrast'),
+          ('fade', 'contrast'),
+          ('compress', 'blockiness'), ('jpeg', 'blockiness'), ('block', 'blockiness'), ('skew', 'skew'),
+          ('tilt', 'skew'), ('rotat', 'skew'),
           ('small', 'text_height'), ('resol', 'text_height'))
 
 def wanted_measures(
@@ -160,7 +173,7 @@ def wanted_measures(
     found = {measure for word, measure in _NAMED if word in said}
     return tuple(m for m in MEASURES if m in found) or tuple(MEASURES)
 
-# %% ../nbs/11a_quality.ipynb #b09c4ce2
+# %% ../nbs/11a_quality.ipynb #762c71c5
 def quality_node(state: AgenticIQAState) -> dict:
     "A node that measures what the plan asks for; returns {'quality'}, and {'error'} where that cannot be done."
     which = wanted_measures(state.get('plan'))
@@ -169,10 +182,11 @@ def quality_node(state: AgenticIQAState) -> dict:
     except ValueError as e: return dict(quality={}, error=f'ValueError: {one_line(str(e), 300)}')
     return dict(quality=dict(measures=measures, findings=quality_findings(measures)))
 
-# %% ../nbs/11a_quality.ipynb #23ddeb47
+# %% ../nbs/11a_quality.ipynb #8d282a6f
 def quality_text(findings: list) -> str:
     "Findings in one sentence."
-    said = [f"{f['distortion']} ({f['measure'].replace('_', ' ')} {f['value']:g}, severity {f['severity']:.0%})" for f in findings]
+    said = [f"{f['distortion']} ({f['measure'].replace('_', ' ')} {f['value']:g}, severity {f['severity']:.0%})"
+            for f in findings]
     return f"This page is impaired by {', '.join(said)}: {findings[0]['effect']}." if said else 'This page is fit to be read.'
 
 class QualityAgent(Agent):
@@ -183,9 +197,10 @@ class QualityAgent(Agent):
         self.page, self.findings = page, findings
 
     def act(self, images, question, board, gen_kwargs=None) -> Action:
-        return Action(action='INSPECT', content=quality_text(self.findings), tags=['quality'], view=dict(page=self.page, description='whole page'))
+        return Action(action='INSPECT', content=quality_text(self.findings), tags=['quality'],
+                      view=dict(page=self.page, description='whole page'))
 
-# %% ../nbs/11a_quality.ipynb #48a73634
+# %% ../nbs/11a_quality.ipynb #24859f84
 class QualityController(CoSeeController):
     "A controller whose team knows which pages are hard to read."
     def __init__(self, agents: list, *args, which: tuple = tuple(MEASURES), min_severity: float = .1, **kwargs):
@@ -203,6 +218,7 @@ class QualityController(CoSeeController):
         mine.agents = [*(QualityAgent(p, fs) for p, fs in enumerate(found, 1) if fs), *self.team]
         return _with_quality(super(QualityController, mine).run(images, question, *args, **kwargs), found)
 
+# %% ../nbs/11a_quality.ipynb #791918aa
 def _with_quality(episode: Episode, found: list) -> Episode:
     "The episode with findings, and a warning where the answer rests on a page that is hard to read"
     episode['quality'] = [dict(page=p, findings=fs) for p, fs in enumerate(found, 1)]

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from ..config import Backend, Config, ConfigError, load_config, redact, remember_secret, usual_backend
 from .client import Reply, Usage, VLMClient, image_tokens, prompt_text
 
-# %% ../../nbs/00c_providers.ipynb #c682a942
+# %% ../../nbs/00c_providers.ipynb #6b83097c
 class VLMClientError(Exception):
     "A model could not be asked, or its reply cannot be used."
     def __init__(self, message: str, usage: Optional[Usage] = None):
@@ -31,6 +31,7 @@ class TimeoutError(VLMClientError, builtins.TimeoutError): "No answer in time."
 class ServerError(VLMClientError): "The server failed, or the connection broke."
 class RequestError(VLMClientError): "The server takes the request for wrong; the message says why."
 
+# %% ../../nbs/00c_providers.ipynb #d5d406e8
 class RateLimitError(VLMClientError):
     "Too many requests; `retry_after` says how many seconds to wait, where the server does."
     def __init__(self, message: str, retry_after: Optional[float] = None, usage: Optional[Usage] = None):
@@ -43,7 +44,7 @@ class ResponseParseError(VLMClientError):
         super().__init__(message, usage)
         self.raw_response = redact(str(raw_response))
 
-# %% ../../nbs/00c_providers.ipynb #3f913ded
+# %% ../../nbs/00c_providers.ipynb #1e9137e9
 _UNREADABLE = {'APIResponseValidationError', 'JSONDecodeError', 'UnknownApiResponseError', 'ValidationError'}
 _BROKEN = {'APIConnectionError', 'TransportError', 'HTTPError', 'ConnectionError'}
 
@@ -53,6 +54,7 @@ def _wait(e) -> Optional[float]:
     try: return max(0., float(headers.get('retry-after')))
     except (TypeError, ValueError): return None
 
+# %% ../../nbs/00c_providers.ipynb #9dbacd95
 def translated(
     e: Exception, # of an SDK
     name: str     # of the client, for the message
@@ -67,7 +69,7 @@ def translated(
     if isinstance(status, int): return ServerError(text) if status >= 500 else RequestError(text)
     return ServerError(text) if kinds & _BROKEN else e
 
-# %% ../../nbs/00c_providers.ipynb #482bcc89
+# %% ../../nbs/00c_providers.ipynb #2c822b10
 @dataclass(frozen=True)
 class Encoded:
     "An image as it is sent."
@@ -77,13 +79,15 @@ class Encoded:
 
     @property
     def url(self) -> str: return f'data:{self.media_type};base64,{self.data}'
-    def __repr__(self): return f'Encoded({self.media_type}, {self.size[0]}x{self.size[1]}, {len(self.data):,} characters)'
+    def __repr__(self):
+        return f'Encoded({self.media_type}, {self.size[0]}x{self.size[1]}, {len(self.data):,} characters)'
 
 def _saved(im, kind: str, **how) -> bytes:
     out = io.BytesIO()
     im.save(out, kind, **how)
     return out.getvalue()
 
+# %% ../../nbs/00c_providers.ipynb #b42a414e
 def encode_image(
     im,                             # PIL image
     max_side: int = 2048,           # longest side in pixels
@@ -102,7 +106,7 @@ def encode_image(
         if len(data) <= max_bytes: return Encoded('image/jpeg', base64.b64encode(data).decode(), im.size)
     return encode_image(im, max(16, int(max(im.size) * .7)), max_bytes)
 
-# %% ../../nbs/00c_providers.ipynb #f48e30dc
+# %% ../../nbs/00c_providers.ipynb #33f474c0
 class ImageEncoder:
     "Encodes each image once, and forgets the oldest beyond `keep` bytes."
     def __init__(self, max_side: int = 2048, max_bytes: int = 3_500_000, keep: int = 256 * 2**20):
@@ -118,10 +122,11 @@ class ImageEncoder:
                 self._kept[key] = encode_image(im, *self.limits, max_pixels)
                 self.encoded += 1
             self._kept.move_to_end(key)
-            while len(self._kept) > 1 and sum(len(e.data) for e in self._kept.values()) > self.keep: self._kept.popitem(False)
+            size = sum(len(e.data) for e in self._kept.values())
+            while len(self._kept) > 1 and size > self.keep: size -= len(self._kept.popitem(False)[1].data)
             return self._kept[key]
 
-# %% ../../nbs/00c_providers.ipynb #6feb00f8
+# %% ../../nbs/00c_providers.ipynb #e12f5603
 def wire_turns(
     messages: list,            # chat messages
     encode: ImageEncoder,      # of the client
@@ -130,7 +135,8 @@ def wire_turns(
 ) -> list:                     # of (role, [str or Encoded, ...])
     "Messages with images encoded; a block of another kind raises ValueError."
     out, number = [], 0
-    blocks = [(m['role'], [dict(type='text', text=m['content'])] if isinstance(m['content'], str) else m['content']) for m in messages]
+    blocks = [(m['role'], [dict(type='text', text=m['content'])] if isinstance(m['content'], str) else m['content'])
+              for m in messages]
     several = sum(b.get('type') == 'image' for _, bs in blocks for b in bs) > 1
     for role, bs in blocks:
         parts = []
@@ -143,7 +149,7 @@ def wire_turns(
         out.append((role, parts))
     return out
 
-# %% ../../nbs/00c_providers.ipynb #d16aaa48
+# %% ../../nbs/00c_providers.ipynb #fdf2349d
 _ALTERNATIVES = ('anyOf', 'oneOf', 'allOf')
 
 def wrapped(schema: dict) -> dict:
@@ -157,9 +163,10 @@ def unwrapped(text: str, schema: Optional[dict]) -> str:
     if schema is None or wrapped(schema) is schema: return text
     try: found = json.loads(text)
     except (ValueError, RecursionError): return text
-    return json.dumps(found['reply'], ensure_ascii=False) if isinstance(found, dict) and found.keys() == {'reply'} else text
+    if not isinstance(found, dict) or found.keys() != {'reply'}: return text
+    return json.dumps(found['reply'], ensure_ascii=False)
 
-# %% ../../nbs/00c_providers.ipynb #fbe5a98a
+# %% ../../nbs/00c_providers.ipynb #c438f6d5
 _UNKNOWN_TO_STRICT = {'minLength', 'maxLength', 'minProperties', 'maxProperties', 'uniqueItems', 'default', 'title'}
 
 def _strict_ok(s) -> bool:
@@ -168,15 +175,18 @@ def _strict_ok(s) -> bool:
     if not isinstance(s, dict): return True
     if s.keys() & {'oneOf', 'allOf', 'patternProperties', 'not', 'if'}: return False
     kinds = s.get('type') if isinstance(s.get('type'), list) else [s.get('type')]
-    if 'object' in kinds and (s.get('additionalProperties') is not False or {*s.get('required', ())} != {*s.get('properties', ())}):
+    if 'object' in kinds and (s.get('additionalProperties') is not False
+                              or {*s.get('required', ())} != {*s.get('properties', ())}):
         return False
     return all(_strict_ok([*v.values()] if k in ('properties', '$defs') else v) for k, v in s.items())
 
+# %% ../../nbs/00c_providers.ipynb #553e0823
 def _known(s, names: bool = False):
     "`s` without the words that strict mode does not know; `names`: the keys are names of properties"
     if isinstance(s, list): return [_known(v) for v in s]
     if not isinstance(s, dict): return s
-    return {k: _known(v, k in ('properties', '$defs') and not names) for k, v in s.items() if names or k not in _UNKNOWN_TO_STRICT}
+    return {k: _known(v, k in ('properties', '$defs') and not names) for k,
+            v in s.items() if names or k not in _UNKNOWN_TO_STRICT}
 
 def strict_schema(
     schema: dict # any JSON schema
@@ -185,8 +195,9 @@ def strict_schema(
     outer = _known(wrapped(schema))
     return outer, _strict_ok(outer)
 
-# %% ../../nbs/00c_providers.ipynb #3db36436
-_SAMPLING = ('max_new_tokens', 'temperature', 'top_p', 'top_k', 'repetition_penalty', 'presence_penalty', 'seed', 'stop')
+# %% ../../nbs/00c_providers.ipynb #d823ff12
+_SAMPLING = ('max_new_tokens', 'temperature', 'top_p', 'top_k', 'repetition_penalty', 'presence_penalty', 'seed',
+             'stop')
 
 class RemoteClient(VLMClient):
     "A model behind an SDK: subclasses say how to connect, how to ask, and how to read the reply."
@@ -206,35 +217,40 @@ class RemoteClient(VLMClient):
         self.encode = ImageEncoder(backend.max_side, backend.max_image_bytes)
         self._slots, self.sdk = threading.BoundedSemaphore(backend.in_flight), self._connect()
 
-# %% ../../nbs/00c_providers.ipynb #02d824ef
+# %% ../../nbs/00c_providers.ipynb #e494952e
 @patch
 def _token(self: RemoteClient, needed: bool) -> str:
     "The key, or a placeholder for servers that need none"
     b = self.backend
     if b.api_key is not None: return b.api_key.get_secret_value()
-    if needed: raise AuthenticationError(f'{self.name}: no key; set the environment variable {b.key_variable or "that api_key names"}')
+    if needed:
+        raise AuthenticationError(f'{self.name}: no key; set the environment variable {b.key_variable or "that api_key names"}')
     return 'none'
 
+# %% ../../nbs/00c_providers.ipynb #c22b75f2
 @patch
 def _sdk(self: RemoteClient):
     "The SDK's module"
     from importlib import import_module
     try: return import_module(self.extra)
-    except ImportError: raise ImportError(f"{self.name} needs an SDK that is not installed: pip install 'cosee[{self.kind}]'") from None
+    except ImportError:
+        raise ImportError(f"{self.name} needs an SDK that is not installed: pip install 'cosee[{self.kind}]'") from None
 
 @patch(as_prop=True)
 def identity(self: RemoteClient) -> dict:
     "What a reply depends on besides the call: the part of a cache's key that names the model."
-    fields = ('kind', 'model', 'base_url', 'structured', 'max_side', 'max_image_bytes', 'omit', 'extra_body', 'page_labels',
+    fields = ('kind', 'model', 'base_url', 'structured', 'max_side', 'max_image_bytes', 'omit', 'extra_body',
+              'page_labels',
               'max_tokens', 'temperature', 'top_p', 'extra_sampling')
     return {f: getattr(self.backend, f) for f in fields}
 
-# %% ../../nbs/00c_providers.ipynb #01b1ba19
+# %% ../../nbs/00c_providers.ipynb #be050e58
 @patch
 def _settings(self: RemoteClient, params: dict) -> dict:
     "Sampling of a call: its own settings, then the backend's"
     unknown = params.keys() - {*_SAMPLING, 'min_pixels', 'max_pixels'}
-    if unknown: raise ValueError(f"{self.name}: unknown parameter {sorted(unknown)[0]}; choose from {', '.join(_SAMPLING)}")
+    if unknown:
+        raise ValueError(f"{self.name}: unknown parameter {sorted(unknown)[0]}; choose from {', '.join(_SAMPLING)}")
     b = self.backend
     shared = dict(max_new_tokens=b.max_tokens, temperature=b.temperature, top_p=b.top_p)
     p = {**shared, **{k: v for k, v in params.items() if v is not None}}
@@ -243,6 +259,7 @@ def _settings(self: RemoteClient, params: dict) -> dict:
     omit = {*self.ignores, *(named.get(o, o) for o in b.omit)}
     return {k: v for k, v in p.items() if k in _SAMPLING and v is not None and k not in omit and idle.get(k, ...) != v}
 
+# %% ../../nbs/00c_providers.ipynb #02dd9d03
 @patch
 def _chat(self: RemoteClient, messages: list, schema: Optional[dict] = None, **params) -> Reply:
     turns = wire_turns(messages, self.encode, self.backend.page_labels, params.get('max_pixels'))
@@ -255,7 +272,7 @@ def _chat(self: RemoteClient, messages: list, schema: Optional[dict] = None, **p
             raise error from None
     return self._read(answer, messages, turns, schema)
 
-# %% ../../nbs/00c_providers.ipynb #fae0960d
+# %% ../../nbs/00c_providers.ipynb #8e833a58
 @patch
 def _timed(self: RemoteClient, messages: list, schema, params: dict):
     "The reply with its own time, or the exception"
@@ -269,26 +286,29 @@ def _chat_batch(self: RemoteClient, batch: list, schemas: list, params: list) ->
     with ThreadPoolExecutor(max(1, min(self.backend.in_flight, len(batch)))) as pool:
         return list(pool.map(self._timed, batch, schemas, params))
 
-# %% ../../nbs/00c_providers.ipynb #e6cc23b7
+# %% ../../nbs/00c_providers.ipynb #f97e48e6
 @patch
-def _reply(self: RemoteClient, text: str, finish: str, messages: list, turns: list, schema=None, prompt=None, cached=0, written=None,
+def _reply(self: RemoteClient, text: str, finish: str, messages: list, turns: list, schema=None, prompt=None, cached=0,
+           written=None,
            images=None) -> Reply:
     "A `Reply` with the counts of the server, or an estimate"
     text = unwrapped(text, schema)
     if prompt is None:
-        usage = replace(self.estimate(messages), completion_tokens=written if written is not None else -(-len(text) // 4))
+        usage = replace(self.estimate(messages),
+                        completion_tokens=written if written is not None else -(-len(text) // 4))
     else:
         guess = sum(image_tokens(*p.size) for _, parts in turns for p in parts if isinstance(p, Encoded))
         seen = min(prompt, guess if images is None else images)
         usage = Usage(text_tokens=prompt - seen, image_tokens=seen, cached_tokens=min(cached or 0, prompt),
                       completion_tokens=written or 0)
-    return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', usage=usage, finish=finish, model=self.name)
+    return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', usage=usage, finish=finish,
+                 model=self.name)
 
 @patch
 def _unusable(self: RemoteClient, what: str, answer) -> ResponseParseError:
     return ResponseParseError(f'{self.name}: {what}', str(answer)[:2000])
 
-# %% ../../nbs/00c_providers.ipynb #a82b4bed
+# %% ../../nbs/00c_providers.ipynb #d728cf5d
 class OpenAIVLMClient(RemoteClient):
     "OpenAI, or any server with its chat interface."
     kind, extra = 'openai', 'openai'
@@ -296,11 +316,12 @@ class OpenAIVLMClient(RemoteClient):
     def _connect(self):
         b = self.backend
         official = 'api.openai.com' in (b.base_url or 'api.openai.com')
-        return self._sdk().OpenAI(api_key=self._token(official), base_url=b.base_url, timeout=b.timeout, max_retries=b.max_retries)
+        return self._sdk().OpenAI(api_key=self._token(official), base_url=b.base_url, timeout=b.timeout,
+                                  max_retries=b.max_retries)
 
     def _ask(self, body): return self.sdk.chat.completions.create(**body)
 
-# %% ../../nbs/00c_providers.ipynb #341d3c0f
+# %% ../../nbs/00c_providers.ipynb #f98853ed
 def _openai_part(part) -> dict:
     if isinstance(part, Encoded): return dict(type='image_url', image_url=dict(url=part.url))
     return dict(type='text', text=part)
@@ -314,21 +335,25 @@ def _format(self: OpenAIVLMClient, schema: Optional[dict]) -> dict:
     sent, strict = strict_schema(schema) if how == 'strict' else (schema, True)
     return dict(response_format=dict(type='json_schema', json_schema=dict(name='reply', schema=sent, strict=strict)))
 
+# %% ../../nbs/00c_providers.ipynb #241d9c06
 @patch
 def _request(self: OpenAIVLMClient, turns: list, schema: Optional[dict], s: dict) -> dict:
     b, own = self.backend, {k: s.pop(k) for k in ('top_k', 'repetition_penalty') if k in s}
     if 'max_new_tokens' in s: s[b.length_field] = s.pop('max_new_tokens')
     if isinstance(s.get('stop'), tuple): s['stop'] = list(s['stop'])
-    messages = [dict(role=role, content=[_openai_part(p) for p in parts] if role == 'user' else '\n\n'.join(map(str, parts)))
+    messages = [dict(role=role, content=[_openai_part(p)
+                                         for p in parts] if role == 'user' else '\n\n'.join(map(str, parts)))
                 for role, parts in turns]
     more = {**(own if b.extra_sampling else {}), **b.extra_body}
-    return dict(model=b.model, messages=messages, **s, **self._format(schema), **(dict(extra_body=more) if more else {}))
+    return dict(model=b.model, messages=messages, **s, **self._format(schema),
+                **(dict(extra_body=more) if more else {}))
 
-# %% ../../nbs/00c_providers.ipynb #0580cb28
+# %% ../../nbs/00c_providers.ipynb #ac691b97
 @patch
 def _read(self: OpenAIVLMClient, answer, messages: list, turns: list, schema) -> Reply:
     choices = getattr(answer, 'choices', None)
-    if not choices or getattr(choices[0], 'message', None) is None: raise self._unusable('the answer holds no message', answer)
+    if not choices or getattr(choices[0], 'message',
+                              None) is None: raise self._unusable('the answer holds no message', answer)
     message, u = choices[0].message, answer.usage
     refused = getattr(message, 'refusal', None) or choices[0].finish_reason == 'content_filter'
     finish = 'refusal' if refused else 'length' if choices[0].finish_reason == 'length' else 'stop'
@@ -339,7 +364,7 @@ def _read(self: OpenAIVLMClient, answer, messages: list, turns: list, schema) ->
     return self._reply(message.content or getattr(message, 'refusal', None) or '', finish, messages, turns,
                        schema if self.backend.structured == 'strict' else None, **counts)
 
-# %% ../../nbs/00c_providers.ipynb #54b7ac38
+# %% ../../nbs/00c_providers.ipynb #5418e2f4
 class AnthropicVLMClient(RemoteClient):
     "Claude."
     kind, extra, ignores = 'anthropic', 'anthropic', ('presence_penalty', 'repetition_penalty', 'seed')
@@ -347,18 +372,20 @@ class AnthropicVLMClient(RemoteClient):
     def _connect(self):
         b = self.backend
         official = 'api.anthropic.com' in (b.base_url or 'api.anthropic.com')
-        return self._sdk().Anthropic(api_key=self._token(official), base_url=b.base_url, timeout=b.timeout, max_retries=b.max_retries)
+        return self._sdk().Anthropic(api_key=self._token(official), base_url=b.base_url, timeout=b.timeout,
+                                     max_retries=b.max_retries)
 
     def _ask(self, body): return self.sdk.messages.create(**body)
 
-# %% ../../nbs/00c_providers.ipynb #9db38863
+# %% ../../nbs/00c_providers.ipynb #cd09ce6e
 def _anthropic_part(part) -> dict:
     if isinstance(part, str): return dict(type='text', text=part)
     return dict(type='image', source=dict(type='base64', media_type=part.media_type, data=part.data))
 
 @patch
 def _request(self: AnthropicVLMClient, turns: list, schema: Optional[dict], s: dict) -> dict:
-    messages = [dict(role=role, content=[_anthropic_part(p) for p in parts]) for role, parts in turns if role != 'system']
+    messages = [dict(role=role, content=[_anthropic_part(p) for p in parts]) for role,
+                parts in turns if role != 'system']
     images = [p for m in messages for p in m['content'] if p['type'] == 'image']
     if images: images[-1]['cache_control'] = dict(type='ephemeral')
     system = '\n\n'.join(str(p) for role, parts in turns if role == 'system' for p in parts)
@@ -366,11 +393,12 @@ def _request(self: AnthropicVLMClient, turns: list, schema: Optional[dict], s: d
     tool = dict(tools=[dict(name='reply', description='Give the reply.', input_schema=wrapped(schema))],
                 tool_choice=dict(type='tool', name='reply')) if schema is not None and self.backend.structured != 'none' else {}
     more = {**s, **self.backend.extra_body}
-    return dict(model=self.backend.model, max_tokens=length, messages=messages, **tool, **(dict(system=system) if system else {}),
+    return dict(model=self.backend.model, max_tokens=length, messages=messages, **tool,
+                **(dict(system=system) if system else {}),
                 **(dict(stop_sequences=[stop] if isinstance(stop, str) else list(stop)) if stop else {}),
                 **(dict(extra_body=more) if more else {}))
 
-# %% ../../nbs/00c_providers.ipynb #c26cd6e8
+# %% ../../nbs/00c_providers.ipynb #78cc265b
 _CUT = ('max_tokens', 'model_context_window_exceeded')
 
 @patch
@@ -384,10 +412,11 @@ def _read(self: AnthropicVLMClient, answer, messages: list, turns: list, schema)
     counts = {}
     if u is not None and u.input_tokens is not None:
         cached = u.cache_read_input_tokens or 0
-        counts = dict(prompt=u.input_tokens + cached + (u.cache_creation_input_tokens or 0), cached=cached, written=u.output_tokens)
+        counts = dict(prompt=u.input_tokens + cached + (u.cache_creation_input_tokens or 0), cached=cached,
+                      written=u.output_tokens)
     return self._reply(text, finish, messages, turns, schema, **counts)
 
-# %% ../../nbs/00c_providers.ipynb #3da58344
+# %% ../../nbs/00c_providers.ipynb #01f67ddc
 class GoogleVLMClient(RemoteClient):
     "Gemini."
     kind, extra, ignores = 'google', 'google.genai', ('repetition_penalty',)
@@ -402,7 +431,7 @@ class GoogleVLMClient(RemoteClient):
 
     def _ask(self, body): return self.sdk.models.generate_content(**body)
 
-# %% ../../nbs/00c_providers.ipynb #d281982a
+# %% ../../nbs/00c_providers.ipynb #12a11715
 @patch
 def _request(self: GoogleVLMClient, turns: list, schema: Optional[dict], s: dict) -> dict:
     from google.genai import types
@@ -419,27 +448,31 @@ def _request(self: GoogleVLMClient, turns: list, schema: Optional[dict], s: dict
     config = types.GenerateContentConfig(system_instruction=system or None, **s)
     return dict(model=self.backend.model, contents=contents, config=config)
 
-# %% ../../nbs/00c_providers.ipynb #88b82e7d
+# %% ../../nbs/00c_providers.ipynb #5473750f
 def _by_kind(details, kind: str) -> Optional[int]:
     "Tokens of one modality, or None where they are not told apart"
     if not details: return None
     return sum(d.token_count or 0 for d in details if str(getattr(d.modality, 'value', d.modality)) == kind)
 
+# %% ../../nbs/00c_providers.ipynb #17af5089
 @patch
 def _read(self: GoogleVLMClient, answer, messages: list, turns: list, schema) -> Reply:
     candidates, u, blocked = answer.candidates or [], answer.usage_metadata, answer.prompt_feedback
-    if not candidates and not (blocked and blocked.block_reason): raise self._unusable('the answer holds no candidate', answer)
+    if not candidates and not (blocked and blocked.block_reason):
+        raise self._unusable('the answer holds no candidate', answer)
     reason = str(getattr(candidates[0].finish_reason, 'value', '')) if candidates else 'BLOCKED'
     parts = (candidates[0].content.parts or []) if candidates and candidates[0].content else []
     text = ''.join(p.text for p in parts if p.text and not p.thought)
-    finish = {'STOP': 'stop', '': 'stop', 'FINISH_REASON_UNSPECIFIED': 'stop', 'MAX_TOKENS': 'length'}.get(reason, 'refusal')
+    finish = {'STOP': 'stop', '': 'stop', 'FINISH_REASON_UNSPECIFIED': 'stop',
+              'MAX_TOKENS': 'length'}.get(reason, 'refusal')
     counts = {}
     if u is not None and u.prompt_token_count:
-        counts = dict(prompt=u.prompt_token_count, cached=u.cached_content_token_count, images=_by_kind(u.prompt_tokens_details, 'IMAGE'),
+        counts = dict(prompt=u.prompt_token_count, cached=u.cached_content_token_count,
+                      images=_by_kind(u.prompt_tokens_details, 'IMAGE'),
                       written=(u.candidates_token_count or 0) + (u.thoughts_token_count or 0))
     return self._reply(text, finish, messages, turns, None, **counts)
 
-# %% ../../nbs/00c_providers.ipynb #cbf10258
+# %% ../../nbs/00c_providers.ipynb #d3ceb434
 @patch
 def ping(self: RemoteClient) -> str:
     "'' if the server answers, otherwise why it does not; costs nothing."
@@ -449,18 +482,21 @@ def ping(self: RemoteClient) -> str:
         return f'{type(error).__name__}: {redact(" ".join(str(error).split()))[:200]}'
     return ''
 
-# %% ../../nbs/00c_providers.ipynb #b3f4562b
+# %% ../../nbs/00c_providers.ipynb #8040dcac
 def _qwen(backend: Backend):
     "The local Qwen3-VL of a backend"
     from cosee.models.qwen_vl_wrapper import QwenVLClient
-    if not backend.model_path: raise ConfigError(f'{backend.id}: model_path is missing; give the directory with the weights')
-    client = QwenVLClient(backend.model_path, backend.device, backend.dtype, backend.load_in_8bit, backend.load_in_4bit,
+    if not backend.model_path:
+        raise ConfigError(f'{backend.id}: model_path is missing; give the directory with the weights')
+    client = QwenVLClient(backend.model_path, backend.device, backend.dtype, backend.load_in_8bit,
+                          backend.load_in_4bit,
                           page_labels=backend.page_labels)
     client.name = backend.id or client.name
     return client
 
 PROVIDERS = dict(openai=OpenAIVLMClient, anthropic=AnthropicVLMClient, google=GoogleVLMClient, qwen=_qwen)
 
+# %% ../../nbs/00c_providers.ipynb #7a1cb01f
 def create_vlm_client(
     backend: Union[str, Backend],               # id, such as 'openai.gpt-4o'
     config: Union[Config, str, dict, None] = None, # a `Config`, a YAML file, the content of one; None: the environment

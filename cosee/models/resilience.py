@@ -96,17 +96,19 @@ class RetryingClient(ClientWrapper):
         found = self.check(reply.text, schema)
         return f'{found}; it was cut off at the length limit' if found and reply.finish == 'length' else found
 
-# %% ../../nbs/00d_resilience.ipynb #ec7b26e5
+# %% ../../nbs/00d_resilience.ipynb #77333cf7
 class _Case:
     "A prompt on its way through the attempts"
     def __init__(self, messages, schema, params):
-        self.row, self.spent, self.said, self.reply, self.raw = (messages, schema, params), Usage(calls=0), [], None, ''
+        self.row, self.spent, self.said, self.reply, self.raw = (messages, schema,
+                                                                 params), Usage(calls=0), [], None, ''
         self.complaint = None   # what the model has to hear
 
     def request(self):
         messages, schema, params = self.row
         return (stricter(messages, self.complaint, schema is not None) if self.complaint else messages), schema, params
 
+# %% ../../nbs/00d_resilience.ipynb #1b7c08b1
 @patch
 def _take(self: RetryingClient, case: _Case, reply):
     "Judge a reply"
@@ -127,14 +129,15 @@ def _chat_batch(self: RetryingClient, batch: list, schemas: list, params: list) 
         for case, reply in zip(left, _ask(self.client, [c.request() for c in left])): self._take(case, reply)
     return [self._failed(c) if c.reply is None else c.reply for c in cases]
 
-# %% ../../nbs/00d_resilience.ipynb #f044874d
+# %% ../../nbs/00d_resilience.ipynb #6e5863be
 @patch
 def _failed(self: RetryingClient, case: _Case):
     "What becomes of a prompt that no attempt answered"
     told = '; '.join(f'attempt {i}: {s}' for i, s in enumerate(case.said, 1))
-    return _given_up(ResponseParseError(f'{self.name}: no usable reply in {len(case.said)} attempts ({told})', case.raw, case.spent), self.raising)
+    return _given_up(ResponseParseError(f'{self.name}: no usable reply in {len(case.said)} attempts ({told})',
+                                        case.raw, case.spent), self.raising)
 
-# %% ../../nbs/00d_resilience.ipynb #d2ddb69d
+# %% ../../nbs/00d_resilience.ipynb #0a1f55d8
 class FallbackClient(ClientWrapper):
     "Asks the first client, and the next whenever one fails."
     def __init__(self, *clients: VLMClient, raising: bool = True):
@@ -154,7 +157,7 @@ class FallbackClient(ClientWrapper):
             for case, reply in zip(left, _ask(client, [c.row for c in left])): self._take(case, reply)
         return [self._failed(c) if c.reply is None else c.reply for c in cases]
 
-# %% ../../nbs/00d_resilience.ipynb #62cd19cd
+# %% ../../nbs/00d_resilience.ipynb #4d2ab51b
 @patch
 def _take(self: FallbackClient, case: _Case, reply):
     "Keep a reply or a bug, note an error"
@@ -170,11 +173,12 @@ class AllFailed(ResponseParseError): "No client could answer; the message tells 
 def _failed(self: FallbackClient, case: _Case):
     return _given_up(AllFailed(' | '.join(case.said), case.raw, case.spent), self.raising)
 
-# %% ../../nbs/00d_resilience.ipynb #584d0259
+# %% ../../nbs/00d_resilience.ipynb #60dd24e4
 _TABLE = '''CREATE TABLE IF NOT EXISTS replies
     (key TEXT PRIMARY KEY, reply TEXT NOT NULL, size INTEGER NOT NULL, used INTEGER NOT NULL, hits INTEGER NOT NULL DEFAULT 0)'''
 _NEXT = '(SELECT COALESCE(MAX(used), 0) + 1 FROM replies)'
 
+# %% ../../nbs/00d_resilience.ipynb #a85e4a85
 class ResponseCache:
     "Replies in an SQLite file, for several processes and threads."
     def __init__(self,
@@ -193,7 +197,7 @@ class ResponseCache:
             self._local.db, self._local.pid = db, os.getpid()
         return self._local.db
 
-# %% ../../nbs/00d_resilience.ipynb #a1b3141f
+# %% ../../nbs/00d_resilience.ipynb #22fca61d
 @patch
 def _run(self: ResponseCache, work: Callable):
     "`work(db)` in one transaction that may write"
@@ -206,8 +210,10 @@ def _run(self: ResponseCache, work: Callable):
             raise
         db.execute('COMMIT')
         return out
-    except sqlite3.Error as e: raise ValueError(f'{self.path}: cannot be used as a response cache ({e}); name another file') from None
+    except sqlite3.Error as e:
+        raise ValueError(f'{self.path}: cannot be used as a response cache ({e}); name another file') from None
 
+# %% ../../nbs/00d_resilience.ipynb #f3ab37ed
 @patch
 def get(self: ResponseCache, key: str) -> Optional[dict]:
     "The value under `key`, or None; counts a hit."
@@ -219,14 +225,15 @@ def get(self: ResponseCache, key: str) -> Optional[dict]:
     try: return json.loads(row[0]) if row else None
     except ValueError: return None
 
-# %% ../../nbs/00d_resilience.ipynb #5d860bc8
+# %% ../../nbs/00d_resilience.ipynb #3124d62f
 @patch
 def put(self: ResponseCache, key: str, value: dict):
     "Keep `value`, and forget what was not used for longest if there is no room."
     text = json.dumps(value)
     if len(text) > self.max_bytes: return
     def work(db):
-        db.execute(f'INSERT OR REPLACE INTO replies (key, reply, size, used) VALUES (?, ?, ?, {_NEXT})', (key, text, len(text)))
+        db.execute(f'INSERT OR REPLACE INTO replies (key, reply, size, used) VALUES (?, ?, ?, {_NEXT})',
+                   (key, text, len(text)))
         over = db.execute('SELECT SUM(size) FROM replies').fetchone()[0] - self.max_bytes
         while over > 0:
             old, size = db.execute('SELECT key, size FROM replies ORDER BY used LIMIT 1').fetchone()
@@ -234,6 +241,7 @@ def put(self: ResponseCache, key: str, value: dict):
             over -= size
     self._run(work)
 
+# %% ../../nbs/00d_resilience.ipynb #0e2bf11d
 @patch
 def stats(self: ResponseCache) -> dict:
     "How much there is, and how often it was of use."
@@ -245,7 +253,7 @@ def clear(self: ResponseCache):
     "Forget everything."
     self._run(lambda db: db.execute('DELETE FROM replies'))
 
-# %% ../../nbs/00d_resilience.ipynb #7f0e3750
+# %% ../../nbs/00d_resilience.ipynb #1f125fba
 def identity_of(client: VLMClient):
     "What names the model of a client, JSON-ready."
     inner = client
@@ -253,10 +261,12 @@ def identity_of(client: VLMClient):
     found = getattr(inner, 'identity', None)
     if found is not None: return found
     folder = Path(getattr(inner, 'model_path', '') or '/nowhere')
-    files = sorted((p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in folder.iterdir()) if folder.is_dir() else []
+    files = sorted((p.name, p.stat().st_size, p.stat().st_mtime_ns)
+                   for p in folder.iterdir()) if folder.is_dir() else []
     settings = [getattr(inner, name, None) for name in ('min_pixels', 'max_pixels', 'page_labels')]
     return [type(inner).__qualname__, inner.name, repr(inner), settings, files]
 
+# %% ../../nbs/00d_resilience.ipynb #ea5f4f81
 def _plain(block: dict) -> dict:
     "A content block with the hash of its pixels instead of the image"
     from cosee.pages import image_hash, open_image
@@ -269,12 +279,13 @@ def call_key(
     params: dict            # sampling and the like
 ) -> Optional[str]:         # None if the call holds something that has no JSON form
     "SHA-256 of everything that a reply depends on."
-    said = [(m['role'], m['content'] if isinstance(m['content'], str) else [_plain(b) for b in m['content']]) for m in messages]
+    said = [(m['role'], m['content'] if isinstance(m['content'], str) else [_plain(b) for b in m['content']])
+            for m in messages]
     try: text = json.dumps([1, identity_of(client), said, schema, params], sort_keys=True)
     except TypeError: return None
     return hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()
 
-# %% ../../nbs/00d_resilience.ipynb #2e84e276
+# %% ../../nbs/00d_resilience.ipynb #255764d3
 class CachedClient(ClientWrapper):
     "Answers from a `ResponseCache` what was asked before."
     def __init__(self,
@@ -294,7 +305,7 @@ class CachedClient(ClientWrapper):
         if key is None or not isinstance(reply, Reply) or reply.finish not in ('stop', 'length'): return
         if not holds_secret(reply.text + reply.raw): self.cache.put(key, asdict(reply))
 
-# %% ../../nbs/00d_resilience.ipynb #8585791e
+# %% ../../nbs/00d_resilience.ipynb #485cb6f7
 def _stored(value: dict) -> Optional[Reply]:
     "A reply as it was kept; None for what is none"
     names = {f.name for f in fields(Usage)}
@@ -314,7 +325,7 @@ def _chat_batch(self: CachedClient, batch: list, schemas: list, params: list) ->
         self.hits += len(rows) - len(new)
     return [found.get(k) or asked[k or i] for i, k in enumerate(keys)]
 
-# %% ../../nbs/00d_resilience.ipynb #603fa622
+# %% ../../nbs/00d_resilience.ipynb #319e8ab8
 def resilient(
     client: VLMClient,                       # the model
     attempts: int = 1,                       # requests for one reply, see `RetryingClient`
