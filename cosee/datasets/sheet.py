@@ -6,10 +6,11 @@
 __all__ = ['field_layouts', 'table_layouts', 'numeric', 'Sheet', 'make_look', 'text_width', 'fit', 'Strip', 'pdf_pages',
            'show_boxes', 'odd_label', 'in_sentence', 'is_plural', 'says']
 
-# %% ../../nbs/04wa_sheet.ipynb #eef04242
+# %% ../../nbs/04wa_sheet.ipynb #628e7825
 import io, random, re
 from fastcore.basics import patch
 from .words import fields_of, filler, locales, make_value, names, number, phrases, styles, tables_of
+from ..pages import pdfium_lock
 
 # %% ../../nbs/04wa_sheet.ipynb #48ecae16
 class Sheet:
@@ -156,16 +157,17 @@ class Strip(Sheet):
     def need(self, height): return False
     def foot(self): pass
 
-# %% ../../nbs/04wa_sheet.ipynb #49d095f1
+# %% ../../nbs/04wa_sheet.ipynb #3c23bd5c
 def pdf_pages(pdf: bytes, # a PDF
               dpi: float=100, # dots per inch
               pages=None # 0-based page indices; all if None
              ) -> list: # PIL images
-    "Renders pages of a PDF"
+    "Renders pages of a PDF; under the lock of `cosee.pages`, since pdfium is not safe in several threads"
     import pypdfium2
-    d = pypdfium2.PdfDocument(pdf); pages = range(len(d)) if pages is None else pages
-    try: return [d[i].render(scale=dpi/72).to_pil().convert("RGB") for i in pages]
-    finally: d.close()
+    with pdfium_lock:
+        d = pypdfium2.PdfDocument(pdf); pages = range(len(d)) if pages is None else pages
+        try: return [d[i].render(scale=dpi/72).to_pil().convert("RGB") for i in pages]
+        finally: d.close()
 
 def show_boxes(image, # PIL image of a page
                boxes, # iterable of (x0, y0, x1, y1) in 0-1
