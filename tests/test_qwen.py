@@ -43,7 +43,13 @@ def ask(rng, docs):
     "A prompt as an episode makes them: same questions and growing boards come back"
     doc = rng.randrange(len(docs))
     board = rng.choice([None, '[Page 1]\n- note', '[Page 1]\n- note\n- ' + text(rng, 20)])
-    return build_messages(docs[doc], rng.choice(['What is the total?', text(rng, 12)]), board, rng.choice(['You are the scanner.', None, text(rng, 30)]))
+    messages = build_messages(docs[doc], rng.choice(['What is the total?', text(rng, 12)]), board, rng.choice(['You are the scanner.', None, text(rng, 30)]))
+    return messages + zoomed(docs[doc][0]) if rng.random() < .3 else messages
+
+def zoomed(page):
+    "A tool call and its result: a crop behind the pages"
+    return [dict(role='assistant', content='{"tool": "zoom"}'),
+            dict(role='user', content=[dict(type='text', text='Result:'), dict(type='image', image=page.crop((0, 0, 36, 40)).resize((72, 80)))])]
 
 def gap(plain, messages, tokens):
     "How far apart the two best logits are, after `tokens`, computed in full"
@@ -128,6 +134,22 @@ def test_cached_tokens_add_up(path):
     assert again.usage.cached_tokens == again.usage.prompt_tokens - 1
     small = QwenVLClient(path, cache_bytes=10)
     assert [small.chat(first, max_new_tokens=2).usage.cached_tokens for _ in range(2)] == [0, 0] and not len(small.prefixes)
+
+@pytest.mark.parametrize('pages', [1, 3])
+def test_a_crop_does_not_make_the_pages_new(path, plain, pages):
+    client, doc = QwenVLClient(path), [p for i in range(4) for p in document(random.Random(i))][:pages]
+    asked = build_messages(doc, 'What is the total?', None, 'You are the reader.')
+    client.chat(asked, max_new_tokens=1)
+    known = client.prompt(asked).lead
+    first = client.chat(asked + zoomed(doc[0]), max_new_tokens=8, temperature=0)
+    assert first.usage.cached_tokens == known > 0
+    again = client.chat(asked + zoomed(doc[0]), max_new_tokens=8, temperature=0)
+    assert again.usage.cached_tokens > client.prompt(asked + zoomed(doc[0])).cut - 1
+    want = plain.chat(asked + zoomed(doc[0]), max_new_tokens=8, temperature=0)
+    assert first.text == again.text == want.text
+    fresh = QwenVLClient(path)
+    fresh.chat(asked + zoomed(doc[0]), max_new_tokens=1)
+    assert fresh.chat(asked, max_new_tokens=1).usage.cached_tokens == known   # the pages were kept, too
 
 def test_a_changed_page_is_another_page(client, plain):
     im = document(random.Random(4))[0]

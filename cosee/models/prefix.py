@@ -215,24 +215,34 @@ def prefix_attention(module, query, key, value, attention_mask, scaling=None, pr
 AttentionInterface.register(ATTENTION, prefix_attention)
 AttentionMaskInterface.register(ATTENTION, sdpa_mask)
 
-# %% ../../nbs/00a1_prefix.ipynb #683ab040
+# %% ../../nbs/00a1_prefix.ipynb #babcd565
+def _pictures_from(model, inputs, start: int) -> dict:
+    "Pixels and grids of the pages that lie behind the first `start` tokens"
+    grids = inputs['image_grid_thw']
+    tokens = grids.prod(-1) // model.config.vision_config.spatial_merge_size ** 2
+    before = int((tokens.cumsum(0) <= int((inputs['mm_token_type_ids'][0, :start] == 1).sum())).sum())
+    return dict(pixel_values=inputs['pixel_values'][int(grids[:before].prod(-1).sum()):], image_grid_thw=grids[before:])
+
+# %% ../../nbs/00a1_prefix.ipynb #a45adf46
 @torch.inference_mode()
 def prefill(
-    model,     # Qwen3-VL
-    inputs,    # from the processor: input_ids, pixel_values, image_grid_thw, mm_token_type_ids
-    length: int # tokens that belong to the prefix
+    model,       # Qwen3-VL
+    inputs,      # from the processor: input_ids, pixel_values, image_grid_thw, mm_token_type_ids
+    length: int, # tokens that belong to the prefix
+    base: Optional[Prefix] = None # prefix with which they begin, if it is known; not changed
 ) -> Prefix:
     "Compute the first `length` tokens of a prompt, pages included."
-    positions, delta = model.model.get_rope_index(
+    positions, _ = model.model.get_rope_index(
         inputs['input_ids'], mm_token_type_ids=inputs['mm_token_type_ids'], image_grid_thw=inputs['image_grid_thw'])
-    cache = DynamicCache(config=model.config.text_config)
-    model.model(input_ids=inputs['input_ids'][:, :length], position_ids=positions[..., :length], past_key_values=cache,
-                pixel_values=inputs['pixel_values'], image_grid_thw=inputs['image_grid_thw'],
-                mm_token_type_ids=inputs['mm_token_type_ids'][:, :length], use_cache=True)
+    cache, start = DynamicCache(config=model.config.text_config), base.length if base else 0
+    for i, (k, v) in enumerate(base.layers if base else []): cache.update(k, v, i)
+    model.model(input_ids=inputs['input_ids'][:, start:length], position_ids=positions[..., start:length],
+                past_key_values=cache, mm_token_type_ids=inputs['mm_token_type_ids'][:, start:length], use_cache=True,
+                **_pictures_from(model, inputs, start))
     layers = [(layer.keys, layer.values) for layer in cache.layers]
     return Prefix(layers, length, int(positions[..., length - 1].max()) + 1)
 
-# %% ../../nbs/00a1_prefix.ipynb #e2f81ccd
+# %% ../../nbs/00a1_prefix.ipynb #219848cc
 def empty_prefix(
     model # Qwen3-VL
 ) -> Prefix:
@@ -241,7 +251,7 @@ def empty_prefix(
     none = torch.zeros(1, c.num_key_value_heads, 0, c.head_dim)
     return Prefix([(none, none)] * c.num_hidden_layers, 0, 0)
 
-# %% ../../nbs/00a1_prefix.ipynb #240017d8
+# %% ../../nbs/00a1_prefix.ipynb #1b23c9ec
 @torch.inference_mode()
 def forward(
     model,              # Qwen3-VL with `prefix_attention`

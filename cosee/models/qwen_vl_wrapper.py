@@ -4,15 +4,15 @@
 
 # %% auto #0
 __all__ = ['MIN_PIXELS', 'MAX_PIXELS', 'ModelError', 'check_model_path', 'load_model', 'page_size', 'page_image', 'scaled',
-           'render', 'Prompt', 'make_prompt', 'inputs_of', 'QwenVLClient', 'ContextOverflow', 'estimate_tokens', 'cut',
-           'Call']
+           'leading_images', 'render', 'Prompt', 'make_prompt', 'inputs_of', 'QwenVLClient', 'ContextOverflow',
+           'estimate_tokens', 'cut', 'Call']
 
-# %% ../../nbs/00a_qwen.ipynb #4ae47a41
+# %% ../../nbs/00a_qwen.ipynb #e5d9fc2b
 import hashlib, json, math, threading
 from collections import Counter
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from itertools import count
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Optional, Union
 from fastcore.basics import patch
@@ -175,7 +175,7 @@ def scaled(
     block = dict(type='image', image=image, resized_width=size[0], resized_height=size[1])
     return process_vision_info([dict(role='user', content=[block])], image_patch_size=16)[0][0]
 
-# %% ../../nbs/00a_qwen.ipynb #1be4eda3
+# %% ../../nbs/00a_qwen.ipynb #e656048b
 def _blocks(message: dict) -> list:
     "The content blocks of a message; one that is neither text nor image raises ValueError"
     content = message['content']
@@ -186,26 +186,33 @@ def _blocks(message: dict) -> list:
     return blocks
 
 def _joined(blocks: list, numbers) -> list:
-    "Blocks with separators, and with the next of `numbers` before each page"
+    "Blocks with separators, and with the next of `numbers` before each page, as long as there are any"
     out = []
     for b in blocks:
         gap = '' if not out else '\n' if out[-1]['type'] == 'image' else '\n\n'
-        if b['type'] == 'image' and numbers: out.append(dict(type='text', text=f'{gap}Page {next(numbers)}:\n'))
+        if b['type'] == 'image' and (n := next(numbers, None)): out.append(dict(type='text', text=f'{gap}Page {n}:\n'))
         out.append(dict(type='image') if b['type'] == 'image' else dict(type='text', text=gap + str(b['text'])))
     return out
 
-# %% ../../nbs/00a_qwen.ipynb #b16683b3
+# %% ../../nbs/00a_qwen.ipynb #1e9ff33d
+def leading_images(
+    messages: list # chat messages
+) -> int:          # images before any text
+    "How many pages a prompt begins with; pictures that come later, such as a zoomed crop, are no pages."
+    return sum(1 for _ in takewhile(lambda b: b['type'] == 'image', _blocks(messages[0]))) if messages else 0
+
+# %% ../../nbs/00a_qwen.ipynb #24d61226
 def render(
     messages: list,           # chat messages
     page_labels: bool = True  # write 'Page n:' before each page, if there are several
 ) -> list:                    # messages whose blocks the template can join
     "Put separators between blocks and numbers before pages; a block of another kind raises ValueError."
     blocks = [_blocks(m) for m in messages]
-    several = sum(b['type'] == 'image' for bs in blocks for b in bs) > 1
-    numbers = count(1) if page_labels and several else None
+    pages = leading_images(messages)
+    numbers = iter(range(1, pages + 1) if page_labels and pages > 1 else ())
     return [dict(role=m['role'], content=_joined(bs, numbers)) for m, bs in zip(messages, blocks)]
 
-# %% ../../nbs/00a_qwen.ipynb #1fd53c0b
+# %% ../../nbs/00a_qwen.ipynb #f42b6e49
 @dataclass
 class Prompt:
     "What a call sends to the model."
@@ -214,7 +221,9 @@ class Prompt:
     sizes: list    # (width, height) that the model sees
     ids: list      # tokens, each image token written out
     image_tokens: int = 0  # how many of them are image tokens
-    cut: int = 0           # tokens up to the end of the last page: what prompts about the same pages share
+    cut: int = 0           # tokens up to the end of the last picture: what is computed once
+    lead: int = 0          # tokens up to the end of the leading pages: what all prompts about them share
+    pages: int = 0         # leading pages
     key: str = ''          # names what is shared; made when it is needed
 
     def __len__(self): return len(self.ids)
@@ -222,7 +231,7 @@ class Prompt:
     @property
     def text_tokens(self) -> int: return len(self.ids) - self.image_tokens
 
-# %% ../../nbs/00a_qwen.ipynb #73a8e61e
+# %% ../../nbs/00a_qwen.ipynb #19830839
 _tokenizing = threading.Lock()
 
 def make_prompt(
@@ -240,10 +249,11 @@ def make_prompt(
         sanitize_control_tokens=True)
     counts, ids, pad = iter([w * h // 1024 for _, (w, h) in pages]), [], processor.image_token_id
     for t in short: ids += [t] * next(counts) if t == pad else [t]
-    cut = len(ids) - ids[::-1].index(processor.vision_end_token_id) if pages else 0
-    return Prompt(rendered, [im for im, _ in pages], [s for _, s in pages], ids, ids.count(pad), cut)
+    ends, lead = [i + 1 for i, t in enumerate(ids) if t == processor.vision_end_token_id], leading_images(messages)
+    return Prompt(rendered, [im for im, _ in pages], [s for _, s in pages], ids, ids.count(pad),
+                  cut=ends[-1] if ends else 0, lead=ends[lead - 1] if lead else 0, pages=lead)
 
-# %% ../../nbs/00a_qwen.ipynb #e118f728
+# %% ../../nbs/00a_qwen.ipynb #b933aede
 def inputs_of(
     processor,     # of the checkpoint
     prompt: Prompt # what to send
@@ -256,7 +266,7 @@ def inputs_of(
         messages, tokenize=True, add_generation_prompt=True, return_tensors='pt', return_dict=True,
         sanitize_control_tokens=True, processor_kwargs=dict(do_resize=False))
 
-# %% ../../nbs/00a_qwen.ipynb #28ebed06
+# %% ../../nbs/00a_qwen.ipynb #04e71707
 class QwenVLClient(VLMClient):
     "Qwen3-VL from a local directory."
     name, constrains = 'qwen', True
@@ -285,7 +295,7 @@ class QwenVLClient(VLMClient):
         self.prefixes, self._lock = PrefixStore(cache_bytes), threading.RLock()
         self._describe()
 
-# %% ../../nbs/00a_qwen.ipynb #bfb53e2b
+# %% ../../nbs/00a_qwen.ipynb #396a253f
 @patch
 def _describe(self: QwenVLClient):
     self.tokenizer, self.device = self.processor.tokenizer, self.model.device
@@ -298,7 +308,7 @@ def __repr__(self: QwenVLClient):
     size = f'{self.model.num_parameters():,} parameters'
     return f'QwenVLClient({Path(self.model_path).name!r}, {size}, {self.device}, {self.model.dtype})'
 
-# %% ../../nbs/00a_qwen.ipynb #c1a48daf
+# %% ../../nbs/00a_qwen.ipynb #70477e93
 class ContextOverflow(ValueError):
     "A prompt that does not fit the model's context together with its reply."
 
@@ -313,7 +323,7 @@ def prompt(self: QwenVLClient,
                    for mine, of_call in ((self.min_pixels, min_pixels), (self.max_pixels, max_pixels)))
     return make_prompt(self.processor, messages, self.page_labels, min(least, most), most)
 
-# %% ../../nbs/00a_qwen.ipynb #832eb72d
+# %% ../../nbs/00a_qwen.ipynb #32e9971e
 @patch
 def _fit(self: QwenVLClient, p: Prompt, new: int):
     "Raise `ContextOverflow` if `p` and `new` more tokens do not fit"
@@ -326,7 +336,7 @@ def _fit(self: QwenVLClient, p: Prompt, new: int):
         f'the prompt has {len(p):,} tokens ({p.image_tokens:,} for {pages} pages, {p.text_tokens:,} of text) and '
         f'max_new_tokens is {new:,}, but the context holds {self.context:,}: {mend}')
 
-# %% ../../nbs/00a_qwen.ipynb #b44b2511
+# %% ../../nbs/00a_qwen.ipynb #9b05f8d6
 @patch
 def estimate(self: QwenVLClient,
     messages: list, # chat messages
@@ -343,7 +353,7 @@ def tokenize_prompt_length(self: QwenVLClient,
     "Token count of the prompt."
     return self.estimate(messages).prompt_tokens
 
-# %% ../../nbs/00a_qwen.ipynb #225617f6
+# %% ../../nbs/00a_qwen.ipynb #ff3c5f10
 @lru_cache(maxsize=4)
 def _processor(folder: str):
     from transformers import AutoProcessor
@@ -356,7 +366,7 @@ def _guess(messages: list, min_pixels: int, max_pixels: int) -> Usage:
     return Usage(text_tokens=math.ceil(len(text) / 4) + 2 * len(pages) + 6, estimated=True,
                  image_tokens=sum(w * h // 1024 for w, h in pages))
 
-# %% ../../nbs/00a_qwen.ipynb #7ed0c2c9
+# %% ../../nbs/00a_qwen.ipynb #2a94869a
 def estimate_tokens(
     pages: list,                       # PIL images, paths, or (width, height)
     question: str = '',                # the question
@@ -374,7 +384,7 @@ def estimate_tokens(
     p = make_prompt(_processor(str(model_path)), messages, True, min_pixels, max_pixels)
     return Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens)
 
-# %% ../../nbs/00a_qwen.ipynb #53594e2d
+# %% ../../nbs/00a_qwen.ipynb #22b7dd4f
 def cut(
     text: str,  # decoded output
     stop: tuple # stop strings
@@ -394,7 +404,7 @@ def _reply(self: QwenVLClient, p: Prompt, out: list, s: Sampling, cached: int = 
     return Reply(text=text.strip(), raw=decode([t for t in p.ids if t != pad]) + text, usage=usage,
                  finish=finish or ('stop' if stopped or out and out[-1] in self.ends else 'length'))
 
-# %% ../../nbs/00a_qwen.ipynb #807aa0f7
+# %% ../../nbs/00a_qwen.ipynb #c5b8bf35
 @patch
 def _generate(self: QwenVLClient, p: Prompt, s: Sampling, **gen_kwargs) -> list:
     "Tokens that transformers' `generate` writes"
@@ -409,27 +419,51 @@ def _generate(self: QwenVLClient, p: Prompt, s: Sampling, **gen_kwargs) -> list:
                                   repetition_penalty=float(s.repetition_penalty), **sample | gen_kwargs)
     return out[0, len(p):].tolist()
 
-# %% ../../nbs/00a_qwen.ipynb #5b5dcbca
+# %% ../../nbs/00a_qwen.ipynb #24b5de6f
+@patch
+def _hash(self: QwenVLClient, p: Prompt, length: int, pages: int) -> str:
+    "What the first `length` tokens of `p` are, their pictures included"
+    from cosee.pages import image_hash
+    settings = json.dumps(self.processor.image_processor.to_dict(), sort_keys=True, default=str)
+    parts = settings, p.sizes[:pages], p.ids[:length], [image_hash(im) for im in p.images[:pages]]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
 @patch
 def _key(self: QwenVLClient, p: Prompt) -> str:
-    "What the beginning of `p` is, pages included"
-    from cosee.pages import image_hash
-    if p.key: return p.key
-    settings = json.dumps(self.processor.image_processor.to_dict(), sort_keys=True, default=str)
-    parts = settings, p.sizes, p.ids[:p.cut], [image_hash(im) for im in p.images]
-    p.key = hashlib.sha256(repr(parts).encode()).hexdigest()
+    "What the beginning of `p` is, up to its last picture"
+    p.key = p.key or self._hash(p, p.cut, len(p.images))
     return p.key
 
+# %% ../../nbs/00a_qwen.ipynb #43e121f6
 @patch
 def _prefix(self: QwenVLClient, p: Prompt, key: str) -> tuple:
-    "(prefix of `p`, was it there already?)"
+    "(prefix of `p`, how many of its tokens were there already)"
     from cosee.models.prefix import empty_prefix, prefill
     found = self.prefixes.get(key) if self.reuse else None
-    if found: return found, True
-    if not p.cut: return empty_prefix(self.model), False
-    return prefill(self.model, inputs_of(self.processor, p).to(self.device), p.cut), False
+    if found: return found, found.length
+    if not p.cut: return empty_prefix(self.model), 0
+    inputs = inputs_of(self.processor, p).to(self.device)
+    base, known = self._pages(p, inputs) if self.reuse and 0 < p.lead < p.cut else (None, 0)
+    return prefill(self.model, inputs, p.cut, base), known
 
-# %% ../../nbs/00a_qwen.ipynb #4c1731a2
+@patch
+def _pages(self: QwenVLClient, p: Prompt, inputs) -> tuple:
+    "(prefix of the leading pages, how many of its tokens were there already)"
+    from cosee.models.prefix import prefill
+    key = self._hash(p, p.lead, p.pages)
+    found = self.prefixes.get(key)
+    if found: return found, found.length
+    made = prefill(self.model, _first(inputs, p.lead, p.pages), p.lead)
+    self.prefixes.put(key, made)
+    return made, 0
+
+def _first(inputs, length: int, pages: int) -> dict:
+    "The model's inputs cut to the first `length` tokens and their pictures"
+    grids = inputs['image_grid_thw'][:pages]
+    return dict(input_ids=inputs['input_ids'][:, :length], mm_token_type_ids=inputs['mm_token_type_ids'][:, :length],
+                pixel_values=inputs['pixel_values'][:int(grids.prod(-1).sum())], image_grid_thw=grids)
+
+# %% ../../nbs/00a_qwen.ipynb #be415b34
 _SAMPLING = {f.name for f in fields(Sampling)}
 
 @dataclass
@@ -440,7 +474,7 @@ class Call:
     state: Any        # a `GrammarState`, or None for free text
     extra: dict       # arguments for transformers' `generate`
 
-# %% ../../nbs/00a_qwen.ipynb #a11a7bb1
+# %% ../../nbs/00a_qwen.ipynb #0ee369ac
 @patch
 def _call(self: QwenVLClient, messages: list, schema: Optional[dict] = None, min_pixels: Optional[int] = None,
           max_pixels: Optional[int] = None, schema_penalty: bool = False, **params) -> Call:
@@ -460,7 +494,7 @@ def _grammar(self: QwenVLClient, schema, s: Sampling):
     from cosee.models.grammar import JsonGrammar
     return JsonGrammar(schema, self.tokenizer).start(s.max_new_tokens)
 
-# %% ../../nbs/00a_qwen.ipynb #ad867794
+# %% ../../nbs/00a_qwen.ipynb #19e281bc
 def _keep_tails(prefix, cache, rows: list):
     "Keep the prompts of the first two `rows` behind `prefix`, and at most four tails in all"
     from cosee.models.prefix import take_tail
@@ -468,23 +502,23 @@ def _keep_tails(prefix, cache, rows: list):
     new = dict(tails)
     prefix.tails = [*new.items(), *(t for t in prefix.tails if t[0] not in new)][:4]
 
-# %% ../../nbs/00a_qwen.ipynb #dbace92b
+# %% ../../nbs/00a_qwen.ipynb #a5cffbdc
 @patch
 def _write(self: QwenVLClient, calls: list, key: str) -> list:
     "Replies to `calls`, which all begin with the prefix `key`"
     from cosee.models.prefix import PrefixCache, best_tail
     with self._lock:
-        prefix, found = self._prefix(calls[0].prompt, key)
+        prefix, known = self._prefix(calls[0].prompt, key)
         behind = [c.prompt.ids[prefix.length:] for c in calls]
         n, tail = best_tail(prefix, behind)
         rows = [Row(c.prompt.ids, prefix.length, c.s, self.ends, c.state, self.fast_forward, n, self.tokenizer.decode,
-                    cached=n + prefix.length * (found or i > 0)) for i, c in enumerate(calls)]
+                    cached=n + (prefix.length if i else known)) for i, c in enumerate(calls)]
         keep = (lambda cache, live: _keep_tails(prefix, cache, live)) if self.reuse else None
         self.passes += write(self.model, PrefixCache(prefix, tail), rows, keep)
         if self.reuse: self.prefixes.put(key, prefix)
     return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish) for c, r in zip(calls, rows)]
 
-# %% ../../nbs/00a_qwen.ipynb #5ddfd945
+# %% ../../nbs/00a_qwen.ipynb #b6bef097
 @patch
 def _group(self: QwenVLClient, calls: list) -> dict:
     "(key of the prefix, must it go the plain way?, what keeps lone calls apart) -> indices of its calls"
@@ -496,7 +530,7 @@ def _group(self: QwenVLClient, calls: list) -> dict:
         groups.setdefault(key, []).append(i)
     return groups
 
-# %% ../../nbs/00a_qwen.ipynb #eb70be75
+# %% ../../nbs/00a_qwen.ipynb #d0327c4a
 @patch
 def _run(self: QwenVLClient, calls: list) -> list:
     "Replies, or exceptions, in the order of `calls`"
@@ -511,7 +545,7 @@ def _run(self: QwenVLClient, calls: list) -> list:
             for j, r in zip(part, replies): out[j] = r
     return out
 
-# %% ../../nbs/00a_qwen.ipynb #abbf5bcc
+# %% ../../nbs/00a_qwen.ipynb #c7831cb2
 @patch
 def _chat(self: QwenVLClient, messages: list, schema: Optional[dict] = None, **params) -> Reply:
     reply = self._run([self._call(messages, schema, **params)])[0]
