@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NOT_SEEN', 'View', 'Cell', 'check_bbox', 'check_view', 'Board', 'one_line', 'cell_line']
 
-# %% ../nbs/01_board.ipynb #9f7ef1b2
+# %% ../nbs/01_board.ipynb #be0f368f
 import copy, json, math, re, unicodedata
 from bisect import bisect_left
 from html import escape
@@ -13,7 +13,7 @@ from operator import index
 from typing import Any, Callable, Optional, TypedDict, Union
 from fastcore.basics import patch
 
-# %% ../nbs/01_board.ipynb #6af712bd
+# %% ../nbs/01_board.ipynb #c3df23e0
 class View(TypedDict, total=False):
     "Where a note is grounded; `page` is required."
     page: int         # 1-based
@@ -30,7 +30,7 @@ class Cell(TypedDict, total=False):
     step: int     # collaboration step, 0 before the first
     refs: list    # ids of cells that this note rests on or corrects; absent if there are none
 
-# %% ../nbs/01_board.ipynb #1c5357a6
+# %% ../nbs/01_board.ipynb #3f947ed3
 def check_bbox(
     bbox,                         # four numbers
     size: Optional[tuple] = None  # (width, height) of the page in pixels, if known
@@ -47,7 +47,7 @@ def check_bbox(
     if box[0] == box[2] or box[1] == box[3]: raise ValueError(f'bbox has no area on the page: {str(tuple(bbox))[:60]}')
     return box
 
-# %% ../nbs/01_board.ipynb #fa62356e
+# %% ../nbs/01_board.ipynb #8c8646cf
 def check_view(
     view: dict,                   # a `View`
     size: Optional[tuple] = None  # (width, height) of its page in pixels, if known
@@ -63,7 +63,7 @@ def check_view(
     else: out['bbox'] = check_bbox(view['bbox'], size)
     return out
 
-# %% ../nbs/01_board.ipynb #33f02623
+# %% ../nbs/01_board.ipynb #757a81bb
 class Board:
     "Shared visual workspace: an append-only list of cells."
     def __init__(self,
@@ -76,7 +76,7 @@ class Board:
     def __eq__(self, other): return isinstance(other, Board) and self.to_dict() == other.to_dict()
     __hash__ = None
 
-# %% ../nbs/01_board.ipynb #477d872b
+# %% ../nbs/01_board.ipynb #eb2f799d
 @patch
 def add_cell(self: Board,
     view: View,                   # page (from 1), optional bbox and description
@@ -98,7 +98,7 @@ def add_cell(self: Board,
     self._cells.append(cell)
     return cell['id']
 
-# %% ../nbs/01_board.ipynb #5cc43564
+# %% ../nbs/01_board.ipynb #dc61f42b
 @patch
 def get_cell(self: Board, cell_id: int) -> Optional[Cell]:
     "The cell with this id, or None."
@@ -113,7 +113,7 @@ def list_cells(self: Board,
     cells = copy.deepcopy(self._cells)
     return cells if filter_fn is None else [c for c in cells if filter_fn(c)]
 
-# %% ../nbs/01_board.ipynb #beb8b9cb
+# %% ../nbs/01_board.ipynb #e6386f76
 def _as_set(x) -> set: return {x} if isinstance(x, (str, int)) else set(x)
 
 @patch
@@ -142,7 +142,7 @@ def get_cells_by_tags(self: Board, tags: list) -> list:
     "Cells with ANY of `tags`."
     return self.get_cells(tags=tags)
 
-# %% ../nbs/01_board.ipynb #b500eece
+# %% ../nbs/01_board.ipynb #3ad19854
 _HEADER = re.compile(r'\[(\s*page\b[^\[\]]*)\]', re.I)
 _SIGNATURE = re.compile(r'\(\s*#\s*(?=\d+\s*,)')
 _JOINERS = '\u200c\u200d'   # needed to write several languages, harmless here
@@ -161,7 +161,7 @@ def one_line(
     text = _SIGNATURE.sub('(', _HEADER.sub(r'(\1)', text))
     return text if limit is None or len(text) <= limit else text[:max(0, limit - 1)].rstrip() + '…'
 
-# %% ../nbs/01_board.ipynb #2caee3de
+# %% ../nbs/01_board.ipynb #8aff52f0
 def _name(author: str) -> str: return re.sub(r'[^\w .+-]', '_', one_line(author, 40)) or 'unknown'
 
 def cell_line(
@@ -176,7 +176,7 @@ def _render(cells: list, limit: Optional[int] = None) -> str:
     for c in cells: pages.setdefault(c['view']['page'], []).append(cell_line(c, limit))
     return '\n\n'.join(f'[Page {p}]\n' + '\n'.join(pages[p]) for p in sorted(pages))
 
-# %% ../nbs/01_board.ipynb #52456fd3
+# %% ../nbs/01_board.ipynb #037cb849
 def _age(cell: Cell) -> tuple: return cell['step'], cell['id']
 
 @patch
@@ -195,7 +195,7 @@ def to_text(self: Board,
     fits = lambda drop: len(_render(kept[drop:], limit)) <= max_total_chars
     return _render(kept[bisect_left(range(len(kept)), True, key=fits):], limit)
 
-# %% ../nbs/01_board.ipynb #4909dfb7
+# %% ../nbs/01_board.ipynb #8cf2c624
 NOT_SEEN = ('hypothesis', 'error')   # tags of cells that are no observation
 
 @patch
@@ -209,7 +209,7 @@ def coverage(self: Board,
         if p in seen and not set(c['tags']) & set(NOT_SEEN): seen[p] += 1
     return dict(share=sum(n > 0 for n in seen.values()) / num_pages if num_pages else 0., pages=seen)
 
-# %% ../nbs/01_board.ipynb #60230f45
+# %% ../nbs/01_board.ipynb #58e2bf89
 @patch
 def redundancy(self: Board,
     threshold: float = 0.9 # similarity from which a note repeats another, 0-1
@@ -226,7 +226,7 @@ def corrections(self: Board) -> list:
     "Pairs of ids (old, new): which cell was corrected by which."
     return [(old, c['id']) for c in self._cells if 'correction' in c['tags'] for old in c.get('refs', [])[:1]]
 
-# %% ../nbs/01_board.ipynb #d14a0546
+# %% ../nbs/01_board.ipynb #e35b210f
 @patch
 def to_dict(self: Board) -> dict:
     "JSON-ready"
@@ -253,7 +253,7 @@ def from_json(cls: Board, text: str) -> Board:
     "A Board from `to_json`."
     return cls.from_dict(json.loads(text))
 
-# %% ../nbs/01_board.ipynb #9f9e1b3d
+# %% ../nbs/01_board.ipynb #9e43a7c4
 def _where(cell: Cell) -> str:
     box = cell['view'].get('bbox')
     region = '' if box is None else ' ' + ' '.join(f'{v:.2f}' for v in box)

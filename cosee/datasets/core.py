@@ -8,7 +8,7 @@ __all__ = ['LOADERS', 'Sample', 'DataError', 'Images', 'field_of', 'inside', 'ch
            'data_root', 'load', 'parquet_files', 'first_of', 'image_bytes', 'pdf_images', 'to_jsonl', 'from_jsonl',
            'Folder']
 
-# %% ../../nbs/04_datasets.ipynb #cd2ab4d5
+# %% ../../nbs/04_datasets.ipynb #bddbccdf
 import ast, csv, io, json, os, random, re
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Type
 from fastcore.basics import patch
 from ..pages import PageError, open_image, page_count, pages
 
-# %% ../../nbs/04_datasets.ipynb #9bf16579
+# %% ../../nbs/04_datasets.ipynb #d3f239a0
 class Sample(TypedDict, total=False):
     "One question on one document."
     images: Sequence       # pages in order, opened when indexed
@@ -29,7 +29,7 @@ class Sample(TypedDict, total=False):
 class DataError(ValueError):
     "Data that cannot be read; the message names file, line or row, field and mend."
 
-# %% ../../nbs/04_datasets.ipynb #bfbada8d
+# %% ../../nbs/04_datasets.ipynb #df47b244
 class Images(Sequence):
     "Pages that open on access: paths, encoded bytes, PIL images, or functions that return one."
     def __init__(self,
@@ -47,7 +47,7 @@ class Images(Sequence):
         try: return open_image(source() if callable(source) else source)
         except PageError as e: raise DataError(f'{self.where}: image {i + 1}: {e}') from e
 
-# %% ../../nbs/04_datasets.ipynb #dabd1705
+# %% ../../nbs/04_datasets.ipynb #c12fbb61
 _MISSING = object()
 
 def field_of(
@@ -67,7 +67,7 @@ def field_of(
         raise DataError(f'{where}: field {name!r} should be {said}, not {type(value).__name__}: {str(value)[:60]!r}')
     return value
 
-# %% ../../nbs/04_datasets.ipynb #8c1d3c04
+# %% ../../nbs/04_datasets.ipynb #b3a75949
 def inside(
     root,        # folder of the data set
     name: str,   # relative path as the data gives it
@@ -86,7 +86,7 @@ def inside(
     if not real.is_relative_to(root.resolve()): raise DataError(f'{bad} leads out of the data set through a link')
     return path
 
-# %% ../../nbs/04_datasets.ipynb #7baf7fda
+# %% ../../nbs/04_datasets.ipynb #5d94cdd4
 _ENDS = (b'\xff\xd9', b'IEND\xaeB`\x82')   # last bytes of a JPEG and of a PNG
 
 def _whole(head: bytes, tail: bytes) -> bool:
@@ -114,7 +114,7 @@ def check_image(source: Union[Path, bytes], where: str, field: str = 'image'):
     problem = _checked(str(source), stat.st_size, stat.st_mtime_ns)
     if problem: raise DataError(f'{where}: field {field!r}: {problem}')
 
-# %% ../../nbs/04_datasets.ipynb #c8d9f0c5
+# %% ../../nbs/04_datasets.ipynb #076729dd
 def read_jsonl(
     path # JSON Lines file, UTF-8
 ) -> Iterator[tuple]: # (where, dict or DataError)
@@ -136,7 +136,7 @@ def _open_file(path: Path):
     except OSError as e: raise DataError(f'{path}: cannot be read ({e.strerror})') from None
     with f: yield f
 
-# %% ../../nbs/04_datasets.ipynb #899c4d0c
+# %% ../../nbs/04_datasets.ipynb #b511fd7b
 def read_json(
     path,                       # a JSON file: a list of records, or an object that has one
     key: Optional[str] = 'data' # field of the object that holds the list
@@ -155,7 +155,7 @@ def read_json(
             raise DataError(f'{path.name}: broken JSON after record {n} ({" ".join(str(e).split())[:80]})') from None
     if not n: raise DataError(f'{path.name}: no list of records' + (f' under {key!r}' if key else ''))
 
-# %% ../../nbs/04_datasets.ipynb #bcd9714b
+# %% ../../nbs/04_datasets.ipynb #030cb6a6
 def read_parquet(
     paths: list,                     # parquet files in order
     columns: Iterable = (),          # columns that must be there
@@ -176,7 +176,7 @@ def read_parquet(
                     row += 1
                     yield f'{path.name}, row {row}', rec
 
-# %% ../../nbs/04_datasets.ipynb #5aaad8fc
+# %% ../../nbs/04_datasets.ipynb #41121e27
 def listed(value, where: str, field: str) -> list:
     "A list that may be written as text; DataError if it is none."
     if isinstance(value, str):
@@ -193,7 +193,7 @@ def whole_number(value, where: str, field: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool): return value
     raise DataError(f'{where}: field {field!r} should be a whole number, not {str(value)[:40]!r}')
 
-# %% ../../nbs/04_datasets.ipynb #2467a294
+# %% ../../nbs/04_datasets.ipynb #9d5cfced
 class Split:
     "One split of a data set: iterate it for Samples."
     def __init__(self,
@@ -210,7 +210,7 @@ class Split:
 
     def __repr__(self): return f'Split({self.name!r}, {self.split!r})'
 
-# %% ../../nbs/04_datasets.ipynb #56ad45fd
+# %% ../../nbs/04_datasets.ipynb #ba03fdcb
 @patch
 def _samples(self: Split, rec, where: str) -> Iterator[Sample]:
     if isinstance(rec, DataError): raise rec
@@ -233,7 +233,7 @@ def __iter__(self: Split):
             if self.errors == 'raise': raise
             self.skipped.append(str(e))
 
-# %% ../../nbs/04_datasets.ipynb #ba4948c5
+# %% ../../nbs/04_datasets.ipynb #fdc30602
 def _reservoir(items: Iterable, k: int, rng: random.Random) -> list:
     "`k` of the items, each with the same chance, in their order"
     kept = []
@@ -250,7 +250,7 @@ def _shares(counts: dict, n: int) -> dict:
     for g in sorted(exact, key=lambda g: (out[g] - exact[g], str(g)))[:min(n, total) - sum(out.values())]: out[g] += 1
     return out
 
-# %% ../../nbs/04_datasets.ipynb #0ffd96c7
+# %% ../../nbs/04_datasets.ipynb #0c50a6c9
 def subset(
     split: Iterable,                # samples, iterated once or (with `stratify`) twice
     max_samples: int,               # at most so many
@@ -270,7 +270,7 @@ def subset(
         if rng.random() * (seen + 1) < shares[g] - len(kept): kept.append((i, s))
     return [s for _, s in sorted((p for kept, _ in groups.values() for p in kept), key=lambda p: p[0])]
 
-# %% ../../nbs/04_datasets.ipynb #636134d3
+# %% ../../nbs/04_datasets.ipynb #da23c459
 def as_torch(
     samples: Iterable # a `Split`, or a list of samples
 ):                    # torch.utils.data.Dataset: indexed for a list, iterable for a split
@@ -285,7 +285,7 @@ def as_torch(
             return (s for i, s in enumerate(samples) if info is None or i % info.num_workers == info.id)
     return Listed() if isinstance(samples, Sequence) else Streamed()
 
-# %% ../../nbs/04_datasets.ipynb #634823d3
+# %% ../../nbs/04_datasets.ipynb #3efdb937
 class Loader(NamedTuple):
     "A registered loader."
     make: Callable  # (root: Path, split: str) -> (records, to_sample)
@@ -306,7 +306,7 @@ def set_root(name: str, root):
     "Remember the folder of a data set."
     _roots[name] = Path(root)
 
-# %% ../../nbs/04_datasets.ipynb #f9e04459
+# %% ../../nbs/04_datasets.ipynb #e65c147e
 def data_root(name: str, root=None) -> Path:
     "The folder of data set `name`; DataError says how to name it."
     home = os.environ.get('COSEE_DATA')
@@ -339,7 +339,7 @@ def load(
     records, to_sample = loader.make(root, split, **options)
     return Split(name, split, records, to_sample, errors, root)
 
-# %% ../../nbs/04_datasets.ipynb #dd61beb4
+# %% ../../nbs/04_datasets.ipynb #1da4ad0b
 def parquet_files(
     root: Path,  # folder of a data set
     split: str   # part of the file names
@@ -358,7 +358,7 @@ def first_of(
         if (root / n).exists(): return root / n
     raise DataError(f"{root}: no {what}: expected {' or '.join(names)}")
 
-# %% ../../nbs/04_datasets.ipynb #8b166583
+# %% ../../nbs/04_datasets.ipynb #78024251
 def image_bytes(
     cell,         # cell of an image column
     where: str,   # file and row
@@ -387,7 +387,7 @@ def pdf_images(
 def _drawn(path: Path, i: int, options: tuple): return pages(path, pages=[i], **dict(options))[0]
 def _draw(path, i, options): return _drawn(path, i, tuple(sorted(options.items())))
 
-# %% ../../nbs/04_datasets.ipynb #9b12ac6c
+# %% ../../nbs/04_datasets.ipynb #d34d099f
 def _store(source, folder: Path, stem: str) -> str:
     "Write one page; its file name"
     if callable(source): source = source()
@@ -415,7 +415,7 @@ def to_jsonl(
             f.write(json.dumps(rec, ensure_ascii=False) + '\n')
     return folder / 'samples.jsonl'
 
-# %% ../../nbs/04_datasets.ipynb #7bc39a59
+# %% ../../nbs/04_datasets.ipynb #04451df5
 def _unified(root: Path):
     def to_sample(rec, where):
         names = field_of(rec, 'images', list, where)
@@ -434,7 +434,7 @@ def from_jsonl(
     path = path / 'samples.jsonl' if path.is_dir() else path
     return Split('jsonl', path.stem, lambda: read_jsonl(path), _unified(path.parent), errors, path.parent)
 
-# %% ../../nbs/04_datasets.ipynb #9c942575
+# %% ../../nbs/04_datasets.ipynb #7491fe5c
 def _rows(path: Path) -> Iterator[tuple]:
     if path.suffix.lower() != '.csv':
         yield from read_jsonl(path)
@@ -452,7 +452,7 @@ def _any_document(path: Path, where: str, options: dict):
     try: return pages(path, **options)
     except PageError as e: raise DataError(f"{where}: field 'file': {e}") from e
 
-# %% ../../nbs/04_datasets.ipynb #89cdfde6
+# %% ../../nbs/04_datasets.ipynb #2f32f4bd
 def Folder(
     questions,             # CSV or JSONL file: file, question, optional answer, page, id
     errors: str = 'raise', # 'raise' | 'skip'
