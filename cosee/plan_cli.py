@@ -5,19 +5,13 @@
 # %% auto #0
 __all__ = ['PLAN_COMMANDS', 'plan_command', 'quality_command']
 
-# %% ../nbs/11c_plan_cli.ipynb #99bce957
+# %% ../nbs/11c_plan_cli.ipynb #7ba7535d
 import json, sys
 from .board import one_line
 from .cli import BAD_INPUT, CLIENTS, FAILED, Stop, _by_id, _config, _known, _model_args
+from .run_cli import common_args
 
-# %% ../nbs/11c_plan_cli.ipynb #9724b40d
-def _output(p):
-    "Arguments of both commands"
-    p.add_argument('--json', action='store_true', help='write JSON to standard output')
-    p.add_argument('--quiet', action='store_true', help='no progress on standard error')
-    p.add_argument('--debug', action='store_true', help='show the traceback of an error')
-
-# %% ../nbs/11c_plan_cli.ipynb #27adefd7
+# %% ../nbs/11c_plan_cli.ipynb #c897d559
 def _plan_args(p):
     "Arguments of `cosee plan`"
     p.add_argument('image', metavar='IMAGE', help='JPEG, PNG, BMP, TIFF or WebP')
@@ -27,7 +21,7 @@ def _plan_args(p):
     p.add_argument('--fallback', metavar='NAME', help='client or id that stands in')
     p.add_argument('--log', metavar='FILE', help='append what happened to this JSON-lines file')
     _model_args(p)
-    _output(p)
+    common_args(p)
     p.set_defaults(client=None)
 
 def _quality_args(p):
@@ -36,9 +30,9 @@ def _quality_args(p):
     p.add_argument('--pages', metavar='SPEC', help='such as 1-3,5 or 7-; counted through all files')
     p.add_argument('--dpi', type=int, default=100, metavar='N',
                    help='resolution at which PDFs are drawn (default: 100)')
-    _output(p)
+    common_args(p)
 
-# %% ../nbs/11c_plan_cli.ipynb #c35d4eee
+# %% ../nbs/11c_plan_cli.ipynb #8e638835
 def _asked(args, name):
     "The client of that name, or None"
     if name is None: return None
@@ -56,7 +50,7 @@ def _planned(args):
     except (ValueError, ImportError, AuthenticationError, OSError) as e: raise Stop(str(e), BAD_INPUT) from e
     except VLMClientError as e: raise Stop(f'{type(e).__name__}: {e}', FAILED) from e
 
-# %% ../nbs/11c_plan_cli.ipynb #a9512bc7
+# %% ../nbs/11c_plan_cli.ipynb #8d4f143b
 def _plan_lines(out: dict) -> list:
     "A plan for people"
     said = {k: v for k, v in out.items() if k not in ('plan', 'quality')}
@@ -69,7 +63,7 @@ def _plan_lines(out: dict) -> list:
     return lines + ([f"{f['distortion']:<18} {f['severity']:.0%} ({f['measure'].replace('_', ' ')} {f['value']:g})"
                      for f in found] if found else [])
 
-# %% ../nbs/11c_plan_cli.ipynb #bb5bd910
+# %% ../nbs/11c_plan_cli.ipynb #ebe2d030
 def plan_command(
     args # parsed arguments
 ) -> int: # exit code
@@ -84,7 +78,7 @@ def plan_command(
     print(json.dumps(out, ensure_ascii=False, indent=2) if args.json else '\n'.join(_plan_lines(out)))
     return 0
 
-# %% ../nbs/11c_plan_cli.ipynb #d659eef6
+# %% ../nbs/11c_plan_cli.ipynb #8bff52fe
 def quality_command(
     args # parsed arguments
 ) -> int: # exit code
@@ -102,7 +96,7 @@ def quality_command(
     else: print('\n'.join(f"page {r['page']:<4} {quality_text(r['findings'])}" for r in rows))
     return 0
 
-# %% ../nbs/11c_plan_cli.ipynb #a8ad3989
+# %% ../nbs/11c_plan_cli.ipynb #41e73086
 PLAN_COMMANDS = dict(
     plan=(_plan_args, plan_command, '''examples:
   cosee plan scan.png -q "Is the stamp too blurred to be read?"

@@ -5,25 +5,20 @@
 # %% auto #0
 __all__ = ['SCREEN_COMMANDS', 'screen_command']
 
-# %% ../nbs/10g_screen_cli.ipynb #e8f943b8
+# %% ../nbs/10g_screen_cli.ipynb #090fc596
 import argparse, json, sys
 from pathlib import Path
 from typing import Callable, Optional
 from .board import one_line
 from .cli import BAD_INPUT, Stop, _care_args, _client, _model_args, _positive, _say
+from .run_cli import common_args
 
-# %% ../nbs/10g_screen_cli.ipynb #9c021b64
+# %% ../nbs/10g_screen_cli.ipynb #89a2f8c4
 _SCREEN_CODES = '''exit codes:
   0  done; for `check`: nothing is wrong
   1  `check` found faults, or something failed while working
   2  the command line, a file or a folder cannot be used
 '''
-
-def _output(p):
-    "Arguments of every command"
-    p.add_argument('--json', action='store_true', help='write JSON to standard output')
-    p.add_argument('--quiet', action='store_true', help='no progress on standard error')
-    p.add_argument('--debug', action='store_true', help='show the traceback of an error')
 
 def _part(p, split: str):
     "Arguments that choose samples"
@@ -176,7 +171,7 @@ def _score(args) -> int:
     else: print(f'{scores.estimate()}\n\n' + scores._repr_markdown_())
     return 0
 
-# %% ../nbs/10g_screen_cli.ipynb #77ca79a8
+# %% ../nbs/10g_screen_cli.ipynb #6db1a64f
 _PARTS = dict(make=(_make_args, _make), check=(_check_args, _check), show=(_show_args, _show),
               score=(_score_args, _score))
 
@@ -187,7 +182,7 @@ def _screen_args(p):
         sub = subs.add_parser(name, help=run.__doc__, description=run.__doc__[0].upper() + run.__doc__[1:] + '.',
                               allow_abbrev=False)
         add(sub)
-        _output(sub)
+        common_args(sub)
 
 def screen_command(
     args # parsed arguments
