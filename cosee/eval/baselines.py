@@ -6,9 +6,10 @@
 __all__ = ['DIRECT_PROMPT', 'COT_PROMPT', 'PLAIN_GEN', 'SAMPLE_GEN', 'SMALLEST_SIDE', 'METHODS', 'DIALS', 'read_answer',
            'MethodOutcome', 'Task', 'shrink_pages', 'outcome_of', 'register_method', 'method_settings', 'Method',
            'make_method', 'direct_answer', 'single_agent_cot', 'vote', 'seed_of', 'whole', 'self_consistency',
-           'build_team', 'multi_agent_chat_no_board', 'sample_id', 'Matched', 'match_budget']
+           'open_and_hidden', 'Speaker', 'memories', 'build_team', 'multi_agent_chat_no_board', 'sample_id', 'Matched',
+           'match_budget']
 
-# %% ../../nbs/06_baselines.ipynb #b5238288
+# %% ../../nbs/06_baselines.ipynb #4d87c15a
 import hashlib, inspect, math, re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -17,7 +18,8 @@ from fastcore.basics import patch
 from ..agents import NOT_ANSWERABLE, ROLES, Agent, ask, describe_actions, role_text, team
 from ..board import one_line
 from ..controller import CoSeeController, Episode, _call_entry, same_answer_key
-from ..document import Document
+from ..document import (DEBUG_TAG, MODEL_TAG, RESPONSE_TAG, Content, Document, InteractiveDocument,
+                            VLMLanguageModel)
 from ..models.client import BudgetExceeded, Ledger, Reply, VLMClient, record
 
 # %% ../../nbs/06_baselines.ipynb #32c222e2
@@ -354,9 +356,10 @@ def self_consistency(
     return _answer('self_consistency', qwen_client, images, question, gen_kwargs, num_samples=num_samples,
                    max_new_tokens=max_new_tokens)
 
-# %% ../../nbs/06_baselines.ipynb #9c6ccbbb
+# %% ../../nbs/06_baselines.ipynb #c2993835
 _CHAT = ('Talk to the others in at most three sentences: say what you see and on which page, and whether you agree. '
          f'{_RULES}\nEnd with these lines:\n{_LINES}')
+_NOTES = ('You may first write one line that begins with "Private:", a note to yourself that the others never see.\n')
 _DUTIES = dict(scanner='You are the scanner: you show the others which page and region holds the answer.',
                detail_reader='You are the detail reader: you read small print, numbers, names and dates exactly.',
                cross_checker='You are the cross-checker: you believe the pages, not the others; find the place yourself and compare.')
@@ -366,44 +369,129 @@ def _duty(agent: Agent) -> str:
     own = agent.role_prompt.replace(describe_actions(agent.actions), '').strip()
     return next((d for n, d in _DUTIES.items() if isinstance(agent, ROLES[n])), own)
 
-def _chat_prompt(agent: Agent, memory: Document) -> str:
-    said = memory.text()
-    return (f'Conversation so far:\n{said}\n' if said
-            else '') + f'You are {agent.name} in a team. {_duty(agent)}\n{_CHAT}'
+def _instruction(agent: Agent, thoughts: bool) -> str:
+    return f'You are {agent.name} in a team. {_duty(agent)}\n{_NOTES if thoughts else ""}{_CHAT}'
 
-# %% ../../nbs/06_baselines.ipynb #9191633b
+# %% ../../nbs/06_baselines.ipynb #c6b11ab7
+_PRIVATE = re.compile(r'^[^\w\n]*private\W*?:[ \t*_`]*(.*)(?:\n|\Z)', re.I | re.M)
+
+def open_and_hidden(
+    text: str,             # a reply
+    thoughts: bool = False # are lines that begin with "Private:" notes?
+) -> tuple:                # (what the others hear, notes to itself, reasoning)
+    "A reply as what is said, noted and thought."
+    reasoning, closed, said = text.rpartition('</think>')
+    said, opened, cut = said.partition('<think>')
+    notes = ' '.join(_PRIVATE.findall(said)) if thoughts else ''
+    if thoughts: said = _PRIVATE.sub('', said)
+    return said.strip(), notes.strip(), (reasoning.replace('<think>', '', 1) + cut).strip()
+
+# %% ../../nbs/06_baselines.ipynb #4540589b
+_HIDDEN = ('private', DEBUG_TAG)   # tags that the others never see
+
+class Speaker(VLMLanguageModel):
+    "An agent in a conversation: what it remembers, and what the others see of it."
+    def __init__(self,
+        task: Task,                # the question, and who pays
+        agent: Agent,              # speaks with its own client
+        max_new_tokens: int = 192, # longest message
+        thoughts: bool = False     # may it take notes that the others do not see?
+    ):
+        from numpy.random import default_rng
+        super().__init__(agent.qwen_client, instruction='', agent=agent.name)
+        self.task, self.name, self.thoughts, self.step, self.told = task, one_line(agent.name, 40), thoughts, 1, 0
+        self.gen = {**PLAIN_GEN, 'max_new_tokens': max_new_tokens}
+        self.memory = InteractiveDocument(self, rng=default_rng(task.seed))
+        self.public = self.memory.view(include_tags=[MODEL_TAG], exclude_tags=_HIDDEN)
+        self.instruction = _instruction(agent, thoughts)
+        self.memory.debug(self.instruction, tags=['private'])
+
+    def _ask(self, prompt: str, schema: Optional[dict] = None, **params) -> str:
+        "One call through the task"
+        self.task.client = self.client
+        settings = {**self.gen, **({} if schema is None else {'schema': schema}),
+                    **{k: v for k, v in params.items() if v is not None and k != 'seed'}}
+        return self.task.ask(prompt, agent=self.agent, step=self.step, **settings)[0].text
+
+# %% ../../nbs/06_baselines.ipynb #0456a74e
+@patch
+def prompt(self: Speaker) -> str:
+    "What it is asked next."
+    past = self.memory.model_view.text()
+    return (f'Conversation so far:\n{past}\n' if past else '') + self.instruction
+
+@patch
+def speak(self: Speaker,
+    step: int # round, from 1
+) -> dict:    # `read_answer` of what the others hear
+    "Ask for one message, and write it down with what stays unsaid."
+    self.step = step
+    said, notes, reasoning = open_and_hidden(self._ask(self.prompt()), self.thoughts)
+    if reasoning: self.memory.debug(reasoning[:6000], tags=['private'])
+    if notes: self.memory.statement(f'{self.name}, to itself: {one_line(notes, 300)}', tags=['private'])
+    self.memory.append(f'{self.name}: {one_line(said, 600)}\n', tags=[RESPONSE_TAG, MODEL_TAG])
+    return read_answer(said)
+
+# %% ../../nbs/06_baselines.ipynb #07dbe5ae
+@patch
+def news(self: Speaker) -> list:
+    "What the public view shows since the last call."
+    shown = self.public.contents()
+    new, self.told = shown[self.told:], len(shown)
+    return list(new)
+
+@patch
+def hear(self: Speaker, news: Iterable):
+    "Write down what another speaker said."
+    for content in news: self.memory.statement(content.text, tags=['heard'], end='')
+
+# %% ../../nbs/06_baselines.ipynb #6cedec28
 def _last_word(readings: dict) -> dict:
     "The majority among the latest answers; the last speaker wins a tie"
     latest = list(readings.values())[::-1]
     return vote([{**r, 'confidence': None} for r in latest]) if latest else dict(answer='', page=None,
             confidence=None)
 
-def _turn(task: Task, agent: Agent, memory: Document, step: int, max_new_tokens: int) -> dict:
-    "One message: asked for, written down, and read"
-    task.client = agent.qwen_client
-    reply = task.ask(_chat_prompt(agent, memory), agent=agent.name, step=step,
-                     **{**PLAIN_GEN, 'max_new_tokens': max_new_tokens})[0]
-    memory.append(f'{one_line(agent.name, 40)}: {one_line(reply.text, 600)}\n', tags=[agent.name])
-    return read_answer(reply.text)
+def _round(speakers: list, step: int, readings: dict):
+    "Let each speak once, and the others hear it"
+    for i, s in enumerate(speakers):
+        said, news = s.speak(step), s.news()
+        readings.pop(i, None)
+        if same_answer_key(said['answer']): readings[i] = said
+        for other in speakers:
+            if other is not s: other.hear(news)
 
-# %% ../../nbs/06_baselines.ipynb #43083de0
-def _talk(task: Task, agents: list, max_turns: int, max_new_tokens: int) -> MethodOutcome:
-    memory, readings, stopped = Document(), {}, 'max_turns'
-    task.fit([(_chat_prompt(a, memory) + 'x' * 200 * len(agents), max_new_tokens) for a in agents])
+# %% ../../nbs/06_baselines.ipynb #76812f76
+def _kept(speaker: Speaker) -> dict:
+    "What a speaker remembers, JSON-ready"
+    return dict(agent=speaker.name, contents=[[c.text, sorted(c.tags)] for c in speaker.memory.contents()])
+
+def memories(
+    trace: dict # of a conversation's outcome
+) -> list:      # pairs (name, `Document`), in the order in which they speak
+    "What each agent of a conversation said, heard and thought."
+    return [(m['agent'], Document(Content(str(text), tags=map(str, tags)) for text, tags in m['contents']))
+            for m in trace.get('memories', [])]
+
+# %% ../../nbs/06_baselines.ipynb #32d5fd92
+def _talk(task: Task, agents: list, max_turns: int, max_new_tokens: int, thoughts: bool = False) -> MethodOutcome:
+    "Everybody speaks in every round, until the rounds or the budget end"
+    speakers, readings, stopped = [Speaker(task, a, max_new_tokens, thoughts) for a in agents], {}, 'max_turns'
+    room = 'x' * 200 * (len(agents) + thoughts)   # what a round may add to the past
+    task.fit([(s.prompt() + room, max_new_tokens) for s in speakers])
     try:
-        for step in range(1, max_turns + 1):
-            for a in agents:
-                said = _turn(task, a, memory, step, max_new_tokens)
-                readings.pop(a.name, None)
-                if same_answer_key(said['answer']): readings[a.name] = said
+        for step in range(1, max_turns + 1): _round(speakers, step, readings)
     except BudgetExceeded as e: stopped = f'budget: {e}'
-    return task.outcome(**_last_word(readings), stopped=stopped)
+    out = task.outcome(**_last_word(readings), stopped=stopped)
+    out['trace']['memories'] = list(map(_kept, speakers))
+    return out
 
 @register_method('chat')
-def _chat(task: Task, agents=tuple(ROLES), max_turns: float = 3, max_new_tokens: int = 192) -> MethodOutcome:
-    return _talk(task, build_team(task.client, agents), whole(max_turns, task.seed), max_new_tokens)
+def _chat(task: Task, agents=tuple(ROLES), max_turns: float = 3, max_new_tokens: int = 192,
+          thoughts: bool = False) -> MethodOutcome:
+    return _talk(task, build_team(task.client, agents), whole(max_turns, task.seed), max_new_tokens, thoughts)
 
-# %% ../../nbs/06_baselines.ipynb #9ad71376
+# %% ../../nbs/06_baselines.ipynb #397f17ec
 def build_team(
     client,  # the model that all share
     agents   # names of roles, or dicts with name, duty and optional actions
@@ -421,7 +509,7 @@ def build_team(
         return Agent(a['name'], role_text(a['duty'], actions), client, actions)
     return [one(a) for a in agents]
 
-# %% ../../nbs/06_baselines.ipynb #3852939a
+# %% ../../nbs/06_baselines.ipynb #0b621bc4
 def multi_agent_chat_no_board(
     agents: list,                      # `Agent`s; each brings its client
     images: list,                      # pages
@@ -433,7 +521,7 @@ def multi_agent_chat_no_board(
     task = Task(list(images), question, None, gen=dict(gen_kwargs or {}))
     return _talk(task, agents, max_turns, 192)['answer']
 
-# %% ../../nbs/06_baselines.ipynb #62c8f52b
+# %% ../../nbs/06_baselines.ipynb #407174e4
 _NOTE = 'x' * 400   # stands for what a turn adds to the Board's text
 
 def _needs(agents: list) -> list:
@@ -447,7 +535,7 @@ def _within(task: Task, agents: list) -> list:
         if some and task.fit(_needs(some)): return some
     return agents
 
-# %% ../../nbs/06_baselines.ipynb #c434bab2
+# %% ../../nbs/06_baselines.ipynb #37ca952a
 @register_method('cosee')
 def _cosee(task: Task, agents=tuple(ROLES), max_steps: float = 2, order: str = 'sequential',
            stop_confidence: float = .9,
@@ -459,13 +547,13 @@ def _cosee(task: Task, agents=tuple(ROLES), max_steps: float = 2, order: str = '
                                  stop_confidence, agreement)
     return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
 
-# %% ../../nbs/06_baselines.ipynb #5cefcfb7
+# %% ../../nbs/06_baselines.ipynb #b49972c4
 register_method('cosee_base', agents=tuple(ROLES), max_steps=2)(_cosee)
 register_method('cosee_light', agents=('scanner', 'detail_reader'), max_steps=2)(_cosee)
 register_method('cosee_expanded', agents=tuple(ROLES), max_steps=3)(_cosee)
 register_method('single_board', agents=('detail_reader',), max_steps=3, agreement=1, stop_confidence=.9)(_cosee);
 
-# %% ../../nbs/06_baselines.ipynb #f7c0ef4f
+# %% ../../nbs/06_baselines.ipynb #76827324
 @register_method('cosee_tools')
 def _cosee_tools(task: Task, agents=tuple(ROLES), max_steps: float = 2, max_calls: int = 3, order: str = 'sequential',
                  stop_confidence: float = .9, agreement: int = 2) -> MethodOutcome:
@@ -475,7 +563,7 @@ def _cosee_tools(task: Task, agents=tuple(ROLES), max_steps: float = 2, max_call
                                  stop_confidence, agreement)
     return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
 
-# %% ../../nbs/06_baselines.ipynb #e7eb0858
+# %% ../../nbs/06_baselines.ipynb #5ee56d3b
 def _settled(readings: list, min_confidence: float) -> bool:
     "Do all samples name one answer, none unsure?"
     keys = {same_answer_key(r['answer']) for r in readings}
@@ -496,7 +584,7 @@ def _gated(task: Task, pages: int = 10, probe: int = 1, min_confidence: float = 
     out['trace'] = {**out['trace'], 'before': first['trace']['calls'], 'answer': out['trace']['answer']}
     return out
 
-# %% ../../nbs/06_baselines.ipynb #a0ccc382
+# %% ../../nbs/06_baselines.ipynb #469e1385
 DIALS = dict(self_consistency='num_samples', chat='max_turns', cosee='max_steps', cosee_base='max_steps',
              cosee_light='max_steps',
              cosee_expanded='max_steps', cosee_tools='max_steps', single_board='max_steps')
@@ -515,7 +603,7 @@ def sample_id(
     "How a run calls a sample."
     return str(sample.get('meta', {}).get('id', index))
 
-# %% ../../nbs/06_baselines.ipynb #ff823ae1
+# %% ../../nbs/06_baselines.ipynb #30ae7824
 @dataclass
 class Matched:
     "A method that was tuned to spend like another."
@@ -528,7 +616,7 @@ class Matched:
     def __repr__(self):
         return f'{self.method!r}: {self.spent:,.0f} tokens a question, {self.off:+.1%} of {self.target:,.0f}'
 
-# %% ../../nbs/06_baselines.ipynb #86ae5411
+# %% ../../nbs/06_baselines.ipynb #c8b70fbe
 def _between(low: list, high: list, seeds: list, target: float) -> tuple:
     "The share of seeds that get the dearer setting, and the mean that results, closest to `target`"
     order = sorted(range(len(seeds)), key=lambda i: seed_of(seeds[i], 'whole'))
@@ -539,7 +627,7 @@ def _between(low: list, high: list, seeds: list, target: float) -> tuple:
         best = min(best, (abs(mean - target), (seed_of(seeds[i], 'whole') + 1) / 2 ** 31, mean))
     return best[1], best[2]
 
-# %% ../../nbs/06_baselines.ipynb #1a16e9e2
+# %% ../../nbs/06_baselines.ipynb #85ea22e6
 def match_budget(
     method,              # a method with a dial, see `DIALS`
     of,                  # the method whose spending is the target
