@@ -6,7 +6,16 @@
 
 Each way runs in a process of its own on one thread; CPU time is that of the whole process from the first call to the
 last (loading excluded), peak memory that of the whole process. Weights are random: the values change no cost.
-Plain calls cost nearly the same each; with --plain-calls 3 that many of an episode are computed and the cost scaled up.
+
+The ways: `plain` is transformers' `generate` for each call; `quick` the same with this project's products of weights, but
+without reuse; `vision` keeps the outputs of the vision tower; `turns` and `parallel` are this project's.
+Plain calls cost nearly the same each; with --plain-calls 3 that many of an episode are computed and the cost scaled up:
+the first of each step, whose Boards are shortest, so rather too little than too much.
+
+    python benchmarks/episode.py --vllm PYTHON           # vLLM's prefix caching as well
+
+PYTHON is the interpreter of an environment of its own that has vLLM; it gets the same prompts and pages, in turn and
+by steps, and the same count of tokens. Its cost is the CPU time of the whole process from the first call to the last.
 """
 import argparse, json, os, random, resource, statistics, subprocess, sys, tempfile, time
 
@@ -78,6 +87,44 @@ class VisionReuse:
         return c._reply(p, out[0, len(p):].tolist(), s)
 
 
+def serve(folder, mode):
+    "Run in an environment that has vLLM: answer the prompts in `folder`, and report the cost and the tokens"
+    from PIL import Image
+    from vllm import LLM, SamplingParams
+    job = json.load(open(os.path.join(folder, 'job.json')))
+    pages = [Image.open(os.path.join(folder, f'{i}.png')).convert('RGB') for i in range(job['pages'])]
+    llm = LLM(job['model'], dtype='float32', enable_prefix_caching=True, enforce_eager=True, max_model_len=job['context'],
+              limit_mm_per_prompt=dict(image=job['pages'], video=0), max_num_seqs=8, seed=0)
+    how = SamplingParams(temperature=0, max_tokens=job['new'], ignore_eos=True, skip_special_tokens=False)
+    ask = lambda texts: llm.generate([dict(prompt=t, multi_modal_data=dict(image=pages)) for t in texts], how, use_tqdm=False)
+    steps = job['steps'] if mode == 'vllm_parallel' else [[t] for calls in job['steps'] for t in calls]
+    before = time.process_time()
+    replies = [r for texts in steps for r in ask(texts)]
+    cpu = time.process_time() - before
+    return dict(cpu_s=cpu, peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+                ids=[list(r.outputs[0].token_ids) for r in replies], cached=sum(r.num_cached_tokens or 0 for r in replies))
+
+
+def vllm_child(a, client, steps, s):
+    "Hand an episode to vLLM and read its tokens as this client does"
+    from cosee.models.decode import Sampling
+    from cosee.models.qwen_vl_wrapper import scaled
+    calls = [client.prompt(m) for step in steps for m in step]
+    say = lambda m: client.processor.apply_chat_template(client.prompt(m).messages, tokenize=False, add_generation_prompt=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for i, (im, size) in enumerate(zip(calls[0].images, calls[0].sizes)): scaled(im, size).save(f'{folder}/{i}.png')
+        context = -(-max(len(p) + a['new'] for p in calls) // 256) * 256
+        job = dict(model=a['model'], pages=a['pages'], new=a['new'], context=context, steps=[[say(m) for m in step] for step in steps])
+        with open(f'{folder}/job.json', 'w') as f: json.dump(job, f)
+        env = os.environ | dict(VLLM_ENABLE_V1_MULTIPROCESSING='0', VLLM_CPU_KVCACHE_SPACE='1', VLLM_LOGGING_LEVEL='WARNING')
+        r = subprocess.run([a['vllm'], os.path.abspath(__file__), '--serve', folder, a['mode']], capture_output=True, text=True, env=env)
+        if r.returncode: raise SystemExit(r.stderr[-3000:])
+    out = json.loads(r.stdout.splitlines()[-1])
+    replies = [client._reply(p, ids, Sampling(**s)) for p, ids in zip(calls, out.pop('ids'))]
+    texts = [json.dumps([b.get('text') for b in m[0]['content']]) for step in steps for m in step]
+    return out | dict(passes=0, outs={t: tokens_of(client, r) for t, r in zip(texts, replies)})
+
+
 def child(a):
     "Run one way and report its cost"
     import torch
@@ -86,9 +133,11 @@ def child(a):
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     from cosee.models.decode import Sampling
+    from cosee.models.prefix import quicken
     from cosee.models.qwen_vl_wrapper import QwenVLClient
-    plain = a['mode'] in ('plain', 'vision')
+    plain = a['mode'] in ('plain', 'quick', 'vision')
     client = QwenVLClient(a['model'], device=a['device'], reuse=not plain, fast_forward=a['mode'] != 'slow_forward')
+    if a['mode'] == 'quick': quicken(client.model)
     client.ends, client.model.generation_config.eos_token_id = {-1}, None
     pages = [page(i) for i in range(a['pages'])]
     s = dict(max_new_tokens=a['new'], temperature=0, presence_penalty=0)
@@ -121,8 +170,9 @@ def child(a):
         some = [calls[0] for calls in steps][:a['plain_calls']]
         run = lambda: ask(some)
     else:
-        episodes = [prompts(client, pages, a['agents'], a['steps'], e, a['mode'] != 'parallel') for e in range(a['episodes'])]
+        episodes = [prompts(client, pages, a['agents'], a['steps'], e, not a['mode'].endswith('parallel')) for e in range(a['episodes'])]
         run = lambda: [ask(calls) for ep in episodes for calls in ep]
+    if a['mode'].startswith('vllm'): return vllm_child(a, client, episodes[0], s)
     before = time.process_time()
     run()
     cpu = time.process_time() - before
@@ -167,7 +217,7 @@ def agree(a, b):
 
 PLAN = {  # work: (pages, ways)
     'samples': ((4,), ('plain', 'turns')),
-    'episode': ((12, 4, 1, 20), ('plain', 'vision', 'turns', 'parallel')),
+    'episode': ((12, 4, 1, 20), ('plain', 'quick', 'vision', 'turns', 'parallel')),
     'episodes': ((12,), ('parallel', 'turns')),
     'actions': ((4,), ('slow_forward', 'turns')),
     'questions': ((12,), ('turns', 'parallel')),
@@ -179,10 +229,10 @@ def bench(args, model):
     for work, (pages, ways) in PLAN.items():
         if args.work and work not in args.work: continue
         for n in [n for n in pages if n in (args.pages or pages)]:
-            for mode in ways:
+            for mode in ways + (('vllm', 'vllm_parallel') if args.vllm and work == 'episode' else ()):
                 if args.ways and mode not in args.ways and mode != 'plain': continue
                 a = dict(work=work, mode=mode, pages=n, agents=args.agents, steps=args.steps, model=model, device=args.device,
-                         threads=args.threads, new=args.new, plain_calls=args.plain_calls, episodes=10 if work == 'episodes' else 1)
+                         threads=args.threads, new=args.new, plain_calls=args.plain_calls, vllm=args.vllm, episodes=10 if work == 'episodes' else 1)
                 once = args.quick and (n in (1, 20) or work in ('episodes', 'questions', 'actions'))
                 runs = [measure(**a) for _ in range(1 if once else args.repeat)]
                 yield row(a, runs, plain)
@@ -199,8 +249,9 @@ def row(a, runs, plain):
     calls = a['agents'] * a['steps']
     if ('episode', n) in plain and work in ('episodes', 'questions'):   # as many plain calls as these, of the same length
         base = plain['episode', n][0] * (10 if work == 'episodes' else 10 / calls)
+    if 'cached' in runs[0]: out['cached_tokens'] = runs[0]['cached']
     if base: out['ratio'] = round(base / cpu, 2)
-    if a['mode'] in ('plain', 'vision') and work == 'episode' and a['plain_calls']: out['calls_computed'] = a['plain_calls']
+    if a['mode'] in ('plain', 'quick', 'vision') and work == 'episode' and a['plain_calls']: out['calls_computed'] = a['plain_calls']
     if outs and work != 'samples': out['identical'] = agree(outs, runs[0]['outs'])
     return out
 
@@ -220,10 +271,13 @@ def main():
     p.add_argument('--new', type=int, default=NEW, help='tokens of a reply')
     p.add_argument('--pages', type=int, nargs='*', help='only these of 1, 4, 12 and 20')
     p.add_argument('--work', nargs='*', choices=list(PLAN), help='only this work')
-    p.add_argument('--ways', nargs='*', help='only these ways beside plain: vision, turns, parallel, slow_forward')
+    p.add_argument('--ways', nargs='*', help='only these ways beside plain, such as turns parallel')
+    p.add_argument('--vllm', metavar='PYTHON', help='interpreter of an environment with vLLM')
     p.add_argument('--child', help=argparse.SUPPRESS)
+    p.add_argument('--serve', nargs=2, help=argparse.SUPPRESS)
     args = p.parse_args()
     if args.quick: args.plain_calls = args.plain_calls or 3
+    if args.serve: return print('\n' + json.dumps(serve(*args.serve)))
     if args.child: return print(json.dumps(child(json.loads(args.child))))
     with tempfile.TemporaryDirectory() as folder:
         if not args.model:

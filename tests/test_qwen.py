@@ -151,6 +151,16 @@ def test_a_crop_does_not_make_the_pages_new(path, plain, pages):
     fresh.chat(asked + zoomed(doc[0]), max_new_tokens=1)
     assert fresh.chat(asked, max_new_tokens=1).usage.cached_tokens == known   # the pages were kept, too
 
+def test_documents_share_their_first_pages(path, plain):
+    client, doc = QwenVLClient(path), [p for i in range(6) for p in document(random.Random(i))][:5]
+    others = document(random.Random(99))[:1]
+    known = lambda pages, n: client.prompt(build_messages(pages, 'What?')).ends[n - 1] if n else 0
+    for pages, shared in ((doc[:3], 0), (doc[:4], 3), (doc[:2], 2), (doc[:3] + others, 3), (others + doc[1:], 0), (doc, 4)):
+        asked = build_messages(pages, f'What is on the last of {len(pages)} pages?', None, 'You are the reader.')
+        reply = client.chat(asked, max_new_tokens=8, temperature=0)
+        assert reply.text == plain.chat(asked, max_new_tokens=8, temperature=0).text
+        assert reply.usage.cached_tokens == known(pages, shared)
+
 def test_a_changed_page_is_another_page(client, plain):
     im = document(random.Random(4))[0]
     messages = build_messages([im], 'What?')

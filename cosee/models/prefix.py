@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['ATTENTION', 'nbytes', 'Prefix', 'shared_length', 'best_tail', 'PrefixStore', 'TailLayer', 'PrefixCache', 'take_tail',
-           'attention_parts', 'shared_attention', 'prefix_attention', 'prefill', 'empty_prefix', 'forward']
+           'attention_parts', 'shared_attention', 'prefix_attention', 'prefill', 'empty_prefix', 'forward', 'four_rows',
+           'QuickLinear', 'quicken']
 
 # %% ../../nbs/00a1_prefix.ipynb #cf344076
 import threading
@@ -17,7 +18,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, Cache, Dyna
 from transformers.cache_utils import CacheLayerMixin
 from transformers.masking_utils import sdpa_mask
 
-# %% ../../nbs/00a1_prefix.ipynb #fd91c4b1
+# %% ../../nbs/00a1_prefix.ipynb #61183928
 def nbytes(
     layers: list # (keys, values) of each layer
 ) -> int:        # bytes of memory
@@ -31,9 +32,17 @@ class Prefix:
     length: int                                # tokens
     position: int                              # position of the token that follows
     tails: list = field(default_factory=list)  # (token ids, layers) of recent continuations, latest first
+    places: Optional[torch.Tensor] = None      # position of each token, shape (length,)
+    marks: tuple = ()                          # (length, name) of the beginnings that other prompts may share
 
     @property
     def nbytes(self) -> int: return nbytes(self.layers) + sum(nbytes(layers) for _, layers in self.tails)
+
+    def head(self, length: int) -> 'Prefix':
+        "Its first `length` tokens, copied"
+        layers = [(k[:, :, :length].clone(), v[:, :, :length].clone()) for k, v in self.layers]
+        return Prefix(layers, length, int(self.places[length - 1]) + 1, places=self.places[:length],
+                      marks=tuple(m for m in self.marks if m[0] <= length))
 
     def __repr__(self):
         return f'Prefix({self.length:,} tokens, next position {self.position:,}, {len(self.tails)} tails)'
@@ -85,7 +94,21 @@ def put(self: PrefixStore, key, prefix: Prefix):
         self.entries.move_to_end(key)
         while self.nbytes > self.max_bytes: self.entries.popitem(last=False)
 
-# %% ../../nbs/00a1_prefix.ipynb #456c261a
+# %% ../../nbs/00a1_prefix.ipynb #bf9f9b44
+@patch
+def longest(self: PrefixStore,
+    marks: tuple # (length, name) of a prompt's beginnings, shortest first
+) -> Optional[Prefix]:
+    "The longest beginning in the store: an entry, which becomes the latest used, or a part of one."
+    with self._lock:
+        for mark in reversed(marks):
+            key = next((k for k, p in self.entries.items() if mark in p.marks), None)
+            key = mark[1] if mark[1] in self.entries else key
+            if key is None: continue
+            self.entries.move_to_end(key)
+            return self.entries[key] if self.entries[key].length == mark[0] else self.entries[key].head(mark[0])
+
+# %% ../../nbs/00a1_prefix.ipynb #fe593aa3
 def _roomy(
     tensor,   # (rows, heads, slots, size)
     room: int # slots that it shall have
@@ -94,7 +117,7 @@ def _roomy(
     new[:, :, :tensor.shape[2]] = tensor
     return new
 
-# %% ../../nbs/00a1_prefix.ipynb #de5590be
+# %% ../../nbs/00a1_prefix.ipynb #1eca64a6
 class TailLayer(CacheLayerMixin):
     "The tails of all rows in one layer."
     def lazy_initialization(self, key_states, value_states):
@@ -118,7 +141,7 @@ class TailLayer(CacheLayerMixin):
     def batch_select_indices(self, indices):
         if self.is_initialized: self.keys, self.values = self.keys[indices], self.values[indices]
 
-# %% ../../nbs/00a1_prefix.ipynb #848eeb89
+# %% ../../nbs/00a1_prefix.ipynb #c9a84e6d
 class PrefixCache(Cache):
     "A transformers cache: rows that continue one shared prefix, each with its own tail."
     def __init__(self,
@@ -132,7 +155,7 @@ class PrefixCache(Cache):
     def update(self, key_states, value_states, layer_idx, *args, **kwargs):
         return self.layers[layer_idx].update(key_states, value_states, self.slots, self.room, self.width)
 
-# %% ../../nbs/00a1_prefix.ipynb #d7663862
+# %% ../../nbs/00a1_prefix.ipynb #7d269ded
 @patch
 def aim(self: PrefixCache,
     slots # where the next tokens go, shape (rows, tokens); -1 is padding
@@ -144,7 +167,7 @@ def aim(self: PrefixCache,
     hidden = torch.arange(self.width, device=slots.device) > self.slots[:, None, :, None]
     return torch.zeros(hidden.shape, device=slots.device).masked_fill_(hidden, -torch.inf)
 
-# %% ../../nbs/00a1_prefix.ipynb #b5522bea
+# %% ../../nbs/00a1_prefix.ipynb #7d5b03e6
 def take_tail(
     cache: PrefixCache, # after the prompt was computed
     row: int,           # which row
@@ -153,7 +176,7 @@ def take_tail(
     "What a later prompt may begin with."
     return [tuple(t[row:row + 1, :, :length].clone() for t in (layer.keys, layer.values)) for layer in cache.layers]
 
-# %% ../../nbs/00a1_prefix.ipynb #38f2147f
+# %% ../../nbs/00a1_prefix.ipynb #64e5e0de
 def _plain_parts(query, key, value, mask=None):
     "Attention and the log of the sum of exponentials, in plain operations; queries are scaled, `mask` is added"
     scores = (query @ key.transpose(-1, -2)).float()
@@ -170,7 +193,7 @@ def _blocks(query, key, value, mask=None):
     parts = [_plain_parts(q, key, value, m) for q, m in zip(query.split(block, 2), masks)]
     return tuple(torch.cat(p, 2) for p in zip(*parts))
 
-# %% ../../nbs/00a1_prefix.ipynb #e99ad1e6
+# %% ../../nbs/00a1_prefix.ipynb #e709c0c1
 def attention_parts(
     query,    # scaled, shape (rows, heads, queries, size)
     key,      # (rows, heads, keys, size)
@@ -183,7 +206,7 @@ def attention_parts(
     out, lse = fused(query, key, value, attn_mask=mask, scale=1.)
     return out.float(), lse[..., None].float()
 
-# %% ../../nbs/00a1_prefix.ipynb #c60f16e5
+# %% ../../nbs/00a1_prefix.ipynb #6ec9f07e
 def shared_attention(
     query,         # (rows, query heads, queries, size)
     key,           # tails: (rows, heads, slots, size)
@@ -195,14 +218,16 @@ def shared_attention(
     "Attention of all rows over one shared prefix and their own tails."
     rows, heads, _, size = key.shape
     packed = (query * scaling).reshape(rows, heads, -1, size)
-    out, lse = attention_parts(packed, key, value, mask.repeat(1, 1, query.shape[1] // heads, 1))
+    group = query.shape[1] // heads
+    mask = mask.expand(-1, -1, group, -1) if mask.shape[2] == 1 else mask.repeat(1, 1, group, 1)
+    out, lse = attention_parts(packed, key, value, mask)
     if prefix[0].shape[2]:
         parts = attention_parts(packed.transpose(0, 1).reshape(1, heads, -1, size), *prefix)
         out_p, lse_p = (t[0].unflatten(1, (rows, -1)).transpose(0, 1) for t in parts)
         out = torch.lerp(out, out_p, torch.sigmoid(lse_p - lse))
     return out.to(query.dtype).view(query.shape).transpose(1, 2)
 
-# %% ../../nbs/00a1_prefix.ipynb #27be1bdc
+# %% ../../nbs/00a1_prefix.ipynb #29d71598
 ATTENTION = 'cosee_prefix'  # its name in transformers
 
 def prefix_attention(module, query, key, value, attention_mask, scaling=None, prefix_cache=None, **kwargs):
@@ -215,7 +240,7 @@ def prefix_attention(module, query, key, value, attention_mask, scaling=None, pr
 AttentionInterface.register(ATTENTION, prefix_attention)
 AttentionMaskInterface.register(ATTENTION, sdpa_mask)
 
-# %% ../../nbs/00a1_prefix.ipynb #babcd565
+# %% ../../nbs/00a1_prefix.ipynb #53b5e57f
 def _pictures_from(model, inputs, start: int) -> dict:
     "Pixels and grids of the pages that lie behind the first `start` tokens"
     grids = inputs['image_grid_thw']
@@ -223,7 +248,7 @@ def _pictures_from(model, inputs, start: int) -> dict:
     before = int((tokens.cumsum(0) <= int((inputs['mm_token_type_ids'][0, :start] == 1).sum())).sum())
     return dict(pixel_values=inputs['pixel_values'][int(grids[:before].prod(-1).sum()):], image_grid_thw=grids[before:])
 
-# %% ../../nbs/00a1_prefix.ipynb #a45adf46
+# %% ../../nbs/00a1_prefix.ipynb #7152e850
 @torch.inference_mode()
 def prefill(
     model,       # Qwen3-VL
@@ -240,9 +265,10 @@ def prefill(
                 past_key_values=cache, mm_token_type_ids=inputs['mm_token_type_ids'][:, start:length], use_cache=True,
                 **_pictures_from(model, inputs, start))
     layers = [(layer.keys, layer.values) for layer in cache.layers]
-    return Prefix(layers, length, int(positions[..., length - 1].max()) + 1)
+    places = positions[:, 0, :length].amax(0).cpu()
+    return Prefix(layers, length, int(places[-1]) + 1, places=places)
 
-# %% ../../nbs/00a1_prefix.ipynb #219848cc
+# %% ../../nbs/00a1_prefix.ipynb #6f4bb119
 def empty_prefix(
     model # Qwen3-VL
 ) -> Prefix:
@@ -251,7 +277,7 @@ def empty_prefix(
     none = torch.zeros(1, c.num_key_value_heads, 0, c.head_dim)
     return Prefix([(none, none)] * c.num_hidden_layers, 0, 0)
 
-# %% ../../nbs/00a1_prefix.ipynb #1b23c9ec
+# %% ../../nbs/00a1_prefix.ipynb #7b300a6b
 @torch.inference_mode()
 def forward(
     model,              # Qwen3-VL with `prefix_attention`
@@ -267,3 +293,32 @@ def forward(
     positions = (cache.prefix.position + slots.clamp(min=0)).expand(3, -1, -1)
     return model(input_ids=ids, position_ids=positions, attention_mask=cache.aim(slots), past_key_values=cache,
                  prefix_cache=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
+
+# %% ../../nbs/00a1_prefix.ipynb #d34d48c2
+def four_rows(
+    x, # shape (rows, inputs), at most four rows
+    w  # weight, shape (outputs, inputs)
+):     # x @ w.T, shape (rows, outputs)
+    "A product whose few rows are laid out for speed."
+    full = torch.nn.functional.pad(x, (0, 0, 0, 4 - len(x)))
+    return (w @ full.t()).t()[:len(x)].contiguous()
+
+# %% ../../nbs/00a1_prefix.ipynb #3f85c081
+class QuickLinear(torch.nn.Linear):
+    "`Linear` in single precision on a CPU, by the fastest of three ways."
+    def forward(self, input):
+        rows = input.numel() // self.in_features
+        if torch.is_grad_enabled() or not rows: return super().forward(input)
+        if rows <= 4 and self.in_features <= 1024 and self.bias is None:
+            return four_rows(input.reshape(rows, -1), self.weight).view(*input.shape[:-1], -1)
+        return torch.ops.mkldnn._linear_pointwise(input, self.weight, self.bias, 'none', [], '')
+
+def quicken(
+    model # any module; changed in place
+) -> int: # how many of its layers are now `QuickLinear`
+    "Use `QuickLinear` where weights are single precision on a CPU."
+    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, '_linear_pointwise'): return 0
+    fits = lambda m: type(m) is torch.nn.Linear and m.weight.dtype == torch.float32 and m.weight.device.type == 'cpu'
+    layers = [m for m in model.modules() if fits(m)]
+    for m in layers: m.__class__ = QuickLinear
+    return len(layers)

@@ -212,7 +212,7 @@ def render(
     numbers = iter(range(1, pages + 1) if page_labels and pages > 1 else ())
     return [dict(role=m['role'], content=_joined(bs, numbers)) for m, bs in zip(messages, blocks)]
 
-# %% ../../nbs/00a_qwen.ipynb #f42b6e49
+# %% ../../nbs/00a_qwen.ipynb #0c1bdffa
 @dataclass
 class Prompt:
     "What a call sends to the model."
@@ -224,14 +224,15 @@ class Prompt:
     cut: int = 0           # tokens up to the end of the last picture: what is computed once
     lead: int = 0          # tokens up to the end of the leading pages: what all prompts about them share
     pages: int = 0         # leading pages
-    key: str = ''          # names what is shared; made when it is needed
+    ends: tuple = ()       # tokens up to the end of each picture
+    marks: tuple = ()      # (tokens, name of what they are) for each of `ends`; made when they are needed
 
     def __len__(self): return len(self.ids)
 
     @property
     def text_tokens(self) -> int: return len(self.ids) - self.image_tokens
 
-# %% ../../nbs/00a_qwen.ipynb #19830839
+# %% ../../nbs/00a_qwen.ipynb #682b0bd6
 _tokenizing = threading.Lock()
 
 def make_prompt(
@@ -251,7 +252,7 @@ def make_prompt(
     for t in short: ids += [t] * next(counts) if t == pad else [t]
     ends, lead = [i + 1 for i, t in enumerate(ids) if t == processor.vision_end_token_id], leading_images(messages)
     return Prompt(rendered, [im for im, _ in pages], [s for _, s in pages], ids, ids.count(pad),
-                  cut=ends[-1] if ends else 0, lead=ends[lead - 1] if lead else 0, pages=lead)
+                  cut=ends[-1] if ends else 0, lead=ends[lead - 1] if lead else 0, pages=lead, ends=tuple(ends))
 
 # %% ../../nbs/00a_qwen.ipynb #b933aede
 def inputs_of(
@@ -266,7 +267,7 @@ def inputs_of(
         messages, tokenize=True, add_generation_prompt=True, return_tensors='pt', return_dict=True,
         sanitize_control_tokens=True, processor_kwargs=dict(do_resize=False))
 
-# %% ../../nbs/00a_qwen.ipynb #04e71707
+# %% ../../nbs/00a_qwen.ipynb #32193382
 class QwenVLClient(VLMClient):
     "Qwen3-VL from a local directory."
     name, constrains = 'qwen', True
@@ -284,13 +285,14 @@ class QwenVLClient(VLMClient):
         max_rows: int = 16,            # most prompts that are decoded together
         fast_forward: bool = True,     # append tokens that a grammar fixes at once
     ):
-        from cosee.models.prefix import ATTENTION, PrefixStore
+        from cosee.models.prefix import ATTENTION, PrefixStore, quicken
         super().__init__()
         page_size(32, 32, min_pixels, max_pixels)
         self.model_path, self.page_labels, self.reuse = str(model_path), page_labels, reuse
         self.min_pixels, self.max_pixels, self.max_rows = min_pixels, max_pixels, max_rows
         self.model, self.processor = load_model(model_path, device, dtype, load_in_8bit, load_in_4bit)
         self.model.set_attn_implementation({'text_config': ATTENTION})
+        if reuse: quicken(self.model)
         self.fast_forward, self.passes = fast_forward, 0
         self.prefixes, self._lock = PrefixStore(cache_bytes), threading.RLock()
         self._describe()
@@ -419,43 +421,47 @@ def _generate(self: QwenVLClient, p: Prompt, s: Sampling, **gen_kwargs) -> list:
                                   repetition_penalty=float(s.repetition_penalty), **sample | gen_kwargs)
     return out[0, len(p):].tolist()
 
-# %% ../../nbs/00a_qwen.ipynb #24b5de6f
+# %% ../../nbs/00a_qwen.ipynb #af0c623b
 @patch
-def _hash(self: QwenVLClient, p: Prompt, length: int, pages: int) -> str:
-    "What the first `length` tokens of `p` are, their pictures included"
+def _marks(self: QwenVLClient, p: Prompt) -> tuple:
+    "(tokens up to the end of a picture, a name for what they are, pictures included), shortest first"
     from cosee.pages import image_hash
+    if p.marks or not p.ends: return p.marks
     settings = json.dumps(self.processor.image_processor.to_dict(), sort_keys=True, default=str)
-    parts = settings, p.sizes[:pages], p.ids[:length], [image_hash(im) for im in p.images[:pages]]
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+    seen, names = hashlib.sha256(settings.encode()), []
+    for start, end, size, im in zip((0, *p.ends), p.ends, p.sizes, p.images):
+        seen.update(repr((size, p.ids[start:end], image_hash(im))).encode())
+        names.append(seen.hexdigest())
+    p.marks = tuple(zip(p.ends, names))
+    return p.marks
 
 @patch
 def _key(self: QwenVLClient, p: Prompt) -> str:
     "What the beginning of `p` is, up to its last picture"
-    p.key = p.key or self._hash(p, p.cut, len(p.images))
-    return p.key
+    return self._marks(p)[-1][1] if p.ends else ''
 
-# %% ../../nbs/00a_qwen.ipynb #43e121f6
+# %% ../../nbs/00a_qwen.ipynb #25fb6e56
 @patch
-def _prefix(self: QwenVLClient, p: Prompt, key: str) -> tuple:
+def _prefix(self: QwenVLClient, p: Prompt) -> tuple:
     "(prefix of `p`, how many of its tokens were there already)"
-    from cosee.models.prefix import empty_prefix, prefill
-    found = self.prefixes.get(key) if self.reuse else None
-    if found: return found, found.length
+    from cosee.models.prefix import empty_prefix
     if not p.cut: return empty_prefix(self.model), 0
+    base = self.prefixes.longest(self._marks(p)) if self.reuse else None
+    known = base.length if base else 0
+    if known == p.cut: return base, known
     inputs = inputs_of(self.processor, p).to(self.device)
-    base, known = self._pages(p, inputs) if self.reuse and 0 < p.lead < p.cut else (None, 0)
-    return prefill(self.model, inputs, p.cut, base), known
+    if self.reuse and known < p.lead < p.cut:
+        base = self._made(p, _first(inputs, p.lead, p.pages), p.lead, base)
+        self.prefixes.put(base.marks[-1][1], base)
+    return self._made(p, inputs, p.cut, base), known
 
 @patch
-def _pages(self: QwenVLClient, p: Prompt, inputs) -> tuple:
-    "(prefix of the leading pages, how many of its tokens were there already)"
+def _made(self: QwenVLClient, p: Prompt, inputs, length: int, base):
+    "The prefix of the first `length` tokens, computed on top of `base`"
     from cosee.models.prefix import prefill
-    key = self._hash(p, p.lead, p.pages)
-    found = self.prefixes.get(key)
-    if found: return found, found.length
-    made = prefill(self.model, _first(inputs, p.lead, p.pages), p.lead)
-    self.prefixes.put(key, made)
-    return made, 0
+    made = prefill(self.model, inputs, length, base)
+    if self.reuse: made.marks = tuple(m for m in self._marks(p) if m[0] <= length)
+    return made
 
 def _first(inputs, length: int, pages: int) -> dict:
     "The model's inputs cut to the first `length` tokens and their pictures"
@@ -502,13 +508,13 @@ def _keep_tails(prefix, cache, rows: list):
     new = dict(tails)
     prefix.tails = [*new.items(), *(t for t in prefix.tails if t[0] not in new)][:4]
 
-# %% ../../nbs/00a_qwen.ipynb #a5cffbdc
+# %% ../../nbs/00a_qwen.ipynb #ac674b3c
 @patch
 def _write(self: QwenVLClient, calls: list, key: str) -> list:
     "Replies to `calls`, which all begin with the prefix `key`"
     from cosee.models.prefix import PrefixCache, best_tail
     with self._lock:
-        prefix, known = self._prefix(calls[0].prompt, key)
+        prefix, known = self._prefix(calls[0].prompt)
         behind = [c.prompt.ids[prefix.length:] for c in calls]
         n, tail = best_tail(prefix, behind)
         rows = [Row(c.prompt.ids, prefix.length, c.s, self.ends, c.state, self.fast_forward, n, self.tokenizer.decode,
