@@ -173,7 +173,7 @@ FLOORS = [
     {"cosee.agents"},
     {"cosee.controller"},
     set(),
-    {"cosee.experiments", "cosee.runs", "cosee.report", "cosee.cluster"},
+    {"cosee.experiments", "cosee.runs", "cosee.report", "cosee.viewer", "cosee.cluster"},
     {"cosee.cli", "cosee.run_cli", "cosee.screen_cli", "cosee.plan_cli"},
 ]
 
