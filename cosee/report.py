@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['gather', 'price_of', 'summary_row', 'Report']
 
-# %% ../nbs/07a_report.ipynb #3872b3b0
+# %% ../nbs/07a_report.ipynb #72d393a2
 import math
 from dataclasses import dataclass
 from html import escape
@@ -16,6 +16,7 @@ from .board import one_line
 from .eval.metrics import DEFAULT_METRICS
 from .eval.runs import Run, RunError, score_records, slim
 from .eval.statistics import Differences, bootstrap, compare_runs
+from .pictures import Picture, glance, pictures
 
 # %% ../nbs/07a_report.ipynb #563650af
 _KEEP = ('sample', 'method', 'doc', 'question', 'gold', 'answer', 'page', 'status', 'error', 'usage', 'invalid',
@@ -32,7 +33,7 @@ def _metric_of(runs: list, metric: Optional[str]) -> dict:
     name, _, flavour = (metric or next(iter(known))).partition('=')
     return {name: flavour or known.get(name, 'rrc')}
 
-# %% ../nbs/07a_report.ipynb #dbe63b2a
+# %% ../nbs/07a_report.ipynb #7ab95389
 def gather(
     runs: list,  # of `Run`
     metric: dict # {metric: flavour}
@@ -40,7 +41,7 @@ def gather(
     "All records by method, scored; RunError if no question has a gold answer."
     out = {}
     for run, labels in _labelled(runs):
-        rows = [{k: r.get(k) for k in _KEEP} for r in run if r.get('gold')]
+        rows = [{k: r.get(k) for k in _KEEP} | {'seen': glance(r)} for r in run if r.get('gold')]
         for m, found in score_records(rows, metric).items():
             mine = [r for r in rows if r['method'] == m]
             out[labels.get(m, m)] = [{**r, 'score': s, 'sample': str(r['sample'])} for r,
@@ -186,7 +187,20 @@ def svg(self: Report) -> str:
             f'font-size="12" fill="currentColor" role="img"><title>{escape(self.title)} against tokens</title>'
             + ''.join(_svg_axes(x, y, high) + dots + legend) + '</svg>')
 
-# %% ../nbs/07a_report.ipynb #9db49268
+# %% ../nbs/07a_report.ipynb #ce5fbc25
+@patch
+def pictures(self: Report) -> list:
+    "`Picture`s of the runs; ImportError without matplotlib."
+    return pictures(self.table, self.rows, self.title)
+
+@patch
+def _figures(self: Report) -> str:
+    "The pictures as HTML, or the plain one where matplotlib is missing"
+    try: drawn = [(p.title, p.svg()) for p in self.pictures()]
+    except ImportError: drawn = [(f'{self.title} against tokens', self.svg())]
+    return ''.join(f'<figure>{svg}<figcaption>{escape(title)}</figcaption></figure>' for title, svg in drawn)
+
+# %% ../nbs/07a_report.ipynb #3fd1326a
 def _cell(value, limit: int = 80) -> str:
     "Text for a cell of a Markdown table"
     text = escape(one_line(str(value), limit), quote=False)
@@ -199,7 +213,7 @@ def _lines(head: list, rows: list) -> list:
     return ['| ' + ' | '.join(head) + ' |',
             '|' + '|'.join('---:' if r else '---' for r in right) + '|'] + ['| ' + ' | '.join(r) + ' |' for r in rows]
 
-# %% ../nbs/07a_report.ipynb #c5a52bfe
+# %% ../nbs/07a_report.ipynb #aa77f166
 @patch
 def _shown(self: Report) -> list:
     "Columns that say something: no cost without a price"
@@ -212,7 +226,7 @@ def markdown_table(self: Report) -> str:
     return '\n'.join(_lines(['method', *cols], [[_cell(m), *(_COLUMNS[c].format(r[c]) for c in cols)] for m,
                                                 r in self.table.items()]))
 
-# %% ../nbs/07a_report.ipynb #a5137347
+# %% ../nbs/07a_report.ipynb #81001263
 @patch
 def collaboration(self: Report) -> dict:
     "Method -> means of what Boards and evidence show; methods that have neither are left out."
@@ -232,7 +246,7 @@ def _team_lines(self: Report) -> list:
     return _lines(['method', *(c.replace('_', ' ') for c in cols)],
                   [[_cell(m), *('' if r[c] is None else f'{r[c]:.2f}' for c in cols)] for m, r in found.items()])
 
-# %% ../nbs/07a_report.ipynb #eb806be5
+# %% ../nbs/07a_report.ipynb #424bcfdc
 @patch
 def _drill_lines(self: Report, n: int) -> list:
     rows = [[_cell(q['sample'], 40), _cell(q['question']), _cell(' / '.join(map(str, q['gold'])), 60),
@@ -255,10 +269,13 @@ def markdown(self: Report,
 @patch
 def _repr_markdown_(self: Report): return self.markdown(8)
 
-# %% ../nbs/07a_report.ipynb #1c589244
+# %% ../nbs/07a_report.ipynb #9980c2b3
 _CSS = '''body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em}table{border-collapse:collapse;margin:1em 0}
 td,th{padding:.25em .7em;border-bottom:1px solid #8884;text-align:left;vertical-align:top}td.n,th.n{text-align:right}
-details{margin:.4em 0}.wrong{color:#b00020}.right{color:#0a7a3d}@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}.wrong{color:#ff8a8a}.right{color:#7bd88f}}'''
+details{margin:.4em 0}figure{margin:1.5em 0}figcaption{opacity:.75}.wrong{color:#b00020}.right{color:#0a7a3d}@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}.wrong{color:#ff8a8a}.right{color:#7bd88f}}'''
+
+# The page may show what it brings along and nothing else: no script, nothing from elsewhere
+_POLICY = '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'">'
 
 def _html_table(head: list, rows: list) -> str:
     body = ''.join('<tr>' + ''.join(f'<td{" class=n" if i and v[:1].isdigit() else ""}>{escape(v)}</td>' for i,
@@ -275,7 +292,7 @@ def _html_question(q: dict) -> str:
     return (f'<details><summary>{escape(one_line(q["question"], 300))}</summary><p>{escape(q["sample"])}, gold: <b>{gold}</b></p>'
             f'<table><thead><tr><th>method</th><th>answer</th><th>score</th><th>page</th></tr></thead><tbody>{rows}</tbody></table></details>')
 
-# %% ../nbs/07a_report.ipynb #977e6f83
+# %% ../nbs/07a_report.ipynb #8ccaae18
 @patch
 def html(self: Report,
     questions: int = 200 # how many are listed
@@ -289,11 +306,11 @@ def html(self: Report,
     boards = '<h2>Boards and evidence</h2>' + _html_table(['method', *(k.replace('_', ' ') for k in keys)],
               [[m, *('' if r[k] is None else f'{r[k]:.2f}' for k in keys)] for m, r in team.items()]) if team else ''
     listed = ''.join(map(_html_question, self.drill(questions))) or '<p>All methods score alike on every question.</p>'
-    return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(self.title)}</title>'
-            f'<style>{_CSS}</style></head><body><h1>{escape(self.title)}</h1>{main}<ul>{said}</ul>{self.svg()}{boards}'
+    return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">{_POLICY}<title>{escape(self.title)}</title>'
+            f'<style>{_CSS}</style></head><body><h1>{escape(self.title)}</h1>{main}<ul>{said}</ul>{self._figures()}{boards}'
             f'<h2>Questions on which the methods part</h2>{listed}</body></html>')
 
-# %% ../nbs/07a_report.ipynb #3402306e
+# %% ../nbs/07a_report.ipynb #b183eda6
 @patch
 def save(self: Report,
     path # .html or .md
