@@ -21,11 +21,11 @@ from .eval.runs import ABOUT, RECORDS, Run, RunError, digest, replay_record, sco
 from .view import _Html, _clean, _el, episodes_html
 from .viewer_page import _hash, viewer_page, viewer_policy
 
-# %% ../nbs/07e_viewer.ipynb #2603257b
+# %% ../nbs/07e_viewer.ipynb #a14841e9
 def _number(x, digits: int = 4) -> Optional[float]:
     "A finite number, or None"
-    if not isinstance(x, (int, float)) or isinstance(x, bool) or not math.isfinite(x): return None
-    return x if isinstance(x, int) and abs(x) < 2 ** 53 else round(float(x), digits)
+    if isinstance(x, int) and not isinstance(x, bool): return x if abs(x) < 2 ** 53 else None
+    return round(x, digits) if isinstance(x, float) and math.isfinite(x) else None
 
 def _text(x, limit: int = 300) -> str:
     "What can be shown of a text, in at most about `limit` characters"
@@ -36,7 +36,7 @@ def _dict(x) -> dict: return x if isinstance(x, dict) else {}
 def _list(x) -> list: return x if isinstance(x, list) else []
 def _pages_in(x) -> str: return ' '.join(str(p) for p in _list(x)[:40] if isinstance(p, int))
 
-# %% ../nbs/07e_viewer.ipynb #c544930a
+# %% ../nbs/07e_viewer.ipynb #e8fae2d2
 def _scores_of(record: dict, metrics: dict, kept: bool) -> list:
     "A score for each metric, or None; `kept`: those in the record are of these flavours"
     if not record.get('gold'): return [None] * len(metrics)
@@ -45,7 +45,7 @@ def _scores_of(record: dict, metrics: dict, kept: bool) -> list:
     missing = {m: f for m, f in metrics.items() if _number(found.get(m)) is None}
     if missing:
         try: found = {**found, **{m: s[0] for m, s in next(iter(score_records([record], missing).values())).items()}}
-        except (ValueError, TypeError, AttributeError): pass   # what cannot be scored has no score
+        except Exception: pass   # what cannot be scored has no score
     return [_number(found.get(m)) for m in metrics]
 
 # %% ../nbs/07e_viewer.ipynb #3686f971
@@ -127,28 +127,33 @@ def _line(self: _Tail, line: bytes):
     else: self.broken.append(self.end)
     self.end += len(line)
 
-# %% ../nbs/07e_viewer.ipynb #1df2747b
+# %% ../nbs/07e_viewer.ipynb #46cd9183
 MOST_PAGES = 120   # of one document that are opened to be looked at
 
 class _Sources:
     "The samples of a run's data set, found again"
     def __init__(self, run: Run):
-        self.run, self.lock, self.seen, self.left = run, threading.Lock(), {}, None
+        self.run, self.lock, self.seen, self.left, self.fault = run, threading.Lock(), {}, None, ''
+
+    def _samples(self):
+        from cosee.experiments import DataConfig, samples_of
+        found = _dict(self.run.about.get('config')).get('dataset')
+        if not isinstance(found, (dict, str)): raise ValueError(f'{ABOUT} names no data set')
+        try: yield from samples_of(DataConfig(**({'name': found} if isinstance(found, str) else found)))
+        except Exception as e:
+            self.fault = str(e)
+            raise
 
     def _find(self, index: int) -> dict:
         "The sample at a place of the data set; those on the way to it are kept, their pages unopened"
-        from cosee.experiments import DataConfig, samples_of
-        if self.left is None:
-            found = _dict(self.run.about.get('config')).get('dataset')
-            if found is None: raise ValueError(f'{ABOUT} names no data set')
-            self.left = samples_of(DataConfig(**({'name': found} if isinstance(found, str) else found)))
+        self.left = self.left or self._samples()
         while index not in self.seen:
             i, sample = next(self.left, (None, None))
-            if i is None: raise ValueError('the data set has fewer questions than the run')
+            if i is None: raise ValueError(self.fault or 'the data set has fewer questions than the run')
             self.seen[i] = sample
         return self.seen[index]
 
-# %% ../nbs/07e_viewer.ipynb #01fc86f2
+# %% ../nbs/07e_viewer.ipynb #4a662fb8
 @patch
 def pages(self: _Sources,
     record: dict # of the run
@@ -165,7 +170,6 @@ def pages(self: _Sources,
         if len(sample['images']) > MOST_PAGES: raise ValueError(f"{len(sample['images'])} pages are too many to show")
         with self.lock: return list(sample['images']), ''
     except Exception as e:   # of whatever reads data
-        self.left = self.left if self.seen else None
         return [], f'no pictures: {one_line(str(e), 140)}'
 
 # %% ../nbs/07e_viewer.ipynb #85592a0e
@@ -303,14 +307,16 @@ def _open_run(folder) -> Run:
         raise RunError(f"{folder / ABOUT} is not what this version of CoSee writes: field 'methods' must be a list of names")
     return run
 
-# %% ../nbs/07e_viewer.ipynb #2b3d78e1
+# %% ../nbs/07e_viewer.ipynb #261b7f36
 def _wanted(runs: list, asked: Optional[Iterable]) -> dict:
-    "Metric -> flavour, as asked for or as the first run was configured; ValueError for an unknown one"
+    "Metric -> flavour, as asked for or as the first run was configured; RunError for an unknown one"
     from cosee.eval.metrics import find_scorer
     known = {str(k): str(v) for k, v in _dict(runs[0].about.get('metrics')).items()} or dict(DEFAULT_METRICS)
     pairs = [str(m).partition('=') for m in asked or ()]
     metrics = {m: flavour or known.get(m, 'rrc') for m, _, flavour in pairs} or known
-    for m, flavour in metrics.items(): find_scorer(m, flavour)
+    try: [find_scorer(m, flavour) for m, flavour in metrics.items()]
+    except ValueError as e:
+        raise RunError(f'{e}' if asked else f"{runs[0].folder / ABOUT}: field 'metrics': {e}; name another one with --metric") from None
     return metrics
 
 def _labels(runs: list) -> list:
@@ -320,7 +326,7 @@ def _labels(runs: list) -> list:
     where = lambda r: r.folder.name if folders.count(r.folder.name) == 1 else f'{r.folder.parent.name}/{r.folder.name}'
     return [{m: f'{where(r)}: {m}' if names.count(m) > 1 else m for m in r.methods} for r in runs]
 
-# %% ../nbs/07e_viewer.ipynb #872d42d5
+# %% ../nbs/07e_viewer.ipynb #bd7ec0e5
 class Viewer:
     "Runs, as the page shows them."
     def __init__(self,
@@ -334,13 +340,13 @@ class Viewer:
         same = lambda r: not metrics and _dict(r.about.get('metrics')) == self.metrics
         self.tails = [_Tail(r, self.metrics, same(r)) for r in self.runs]
         self.labels, self.sources = _labels(self.runs), [_Sources(r) for r in self.runs]
-        self.lock, self.packed = threading.RLock(), None
+        self.lock, self.packed, self.listed = threading.RLock(), None, None
 
     @property
     def title(self) -> str: return ', '.join(_text(r.folder.resolve().name, 80) for r in self.runs)
     def __repr__(self): return f'Viewer({self.title!r}, {sum(len(t.rows) for t in self.tails):,} records)'
 
-# %% ../nbs/07e_viewer.ipynb #2c8a47f1
+# %% ../nbs/07e_viewer.ipynb #640f3161
 def _key(run: int, sample: str, method: str) -> str: return digest([run, sample, method], 16)
 
 @patch
@@ -348,16 +354,19 @@ def update(self: Viewer) -> bool:
     "Read what is new in the folders; was there anything?"
     with self.lock:
         changed = any([t.update() for t in self.tails])
-        if changed: self.packed = None
+        if changed: self.packed = self.listed = None
         return changed
 
 @patch
 def rows(self: Viewer) -> list:
     "(number of the run, method, key, `Row`) in the order of the data set, methods in theirs."
-    found = [(row.index, n, rank.get(m, len(rank)), m, _key(n, s, m), row)
-             for n, (t, run) in enumerate(zip(self.tails, self.runs)) for rank in [{m: i for i, m in enumerate(run.methods)}]
-             for (s, m), row in t.rows.items()]
-    return [(n, m, key, row) for _, n, _, m, key, row in sorted(found, key=lambda r: r[:5])]
+    with self.lock:
+        if self.listed is None:
+            ranks = [{m: i for i, m in enumerate(run.methods)} for run in self.runs]
+            found = [(row.index, n, ranks[n].get(m, len(ranks[n])), m, _key(n, s, m), row)
+                     for n, t in enumerate(self.tails) for (s, m), row in t.rows.items()]
+            self.listed = [(n, m, key, row) for _, n, _, m, key, row in sorted(found, key=lambda r: r[:5])]
+        return self.listed
 
 # %% ../nbs/07e_viewer.ipynb #ef838232
 def _told_of(run: Run) -> list:

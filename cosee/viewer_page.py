@@ -746,14 +746,14 @@ if (here) begin(JSON.parse(here)); else load();
 })();
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #0f39cb1b
+# %% ../nbs/07e0_viewer_page.ipynb #764bb861
 def _hash(text: str) -> str:
     "A source of a content-security policy: exactly this text"
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 def viewer_policy() -> str: # of the page
     "The content-security policy of the page."
-    return (f"default-src 'none'; style-src {_hash(_CSS)}; script-src {_hash(_JS)}; connect-src 'self'; "
+    return (f"default-src 'none'; style-src {_hash(_CSS)}; script-src {_hash(_JS)}; connect-src 'self'; img-src data:; "
             "frame-src 'self'; base-uri 'none'; form-action 'none'")
 
 def in_page(
@@ -763,14 +763,20 @@ def in_page(
     text = json.dumps(data, ensure_ascii=False, separators=(',', ':'), allow_nan=False)
     return text.replace('<', '\\u003c').replace('\u2028', '\\u2028').replace('\u2029', '\\u2029')
 
-# %% ../nbs/07e0_viewer_page.ipynb #020453e0
+# %% ../nbs/07e0_viewer_page.ipynb #e129e310
+_ICON = ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect x="5" y="2" width="22" height="28" rx="3" '
+         'fill="#fff" stroke="#5b6776" stroke-width="2"/><rect x="9" y="8" width="14" height="5" rx="1.5" fill="#2563eb"/>'
+         '<rect x="9" y="18" width="9" height="5" rx="1.5" fill="#c2570c"/></svg>')
+
 def viewer_page(
     data: Optional[dict] = None # what is shown, see the next notebook; None: it is fetched as data.json
 ) -> str:                       # a whole HTML document
     "The page of the run viewer."
+    icon = base64.b64encode(_ICON.encode()).decode()
     head = (f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{viewer_policy()}">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             '<meta name="referrer" content="no-referrer"><meta name="generator" content="CoSee run viewer">'
+            f'<link rel="icon" href="data:image/svg+xml;base64,{icon}">'
             f'<title>CoSee</title><style>{_CSS}</style>')
     kept = '' if data is None else in_page(data)
     return (f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{_BODY}'
