@@ -3,6 +3,7 @@
 The browser is spoken to over its own pipe (DevTools protocol), so no driver is needed. Without Chromium the tests skip.
 """
 import base64
+import fcntl
 import io
 import json
 import os
@@ -25,7 +26,7 @@ class Browser:
     def __init__(self, profile):
         (read, to_browser), (from_browser, write) = os.pipe(), os.pipe()
         def child():
-            a, b = os.dup(read), os.dup(write)   # out of the way of 3 and 4
+            a, b = (fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (read, write))   # out of the way of 3 and 4
             os.dup2(a, 3), os.dup2(b, 4)
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
                  "--disable-background-networking", "--remote-debugging-pipe", f"--user-data-dir={profile}"]
