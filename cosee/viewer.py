@@ -568,13 +568,13 @@ def _send(self: _Handler, a: Answer):
     self.end_headers()
     if self.command != 'HEAD' and not known: self.wfile.write(a.body)
 
-# %% ../nbs/07e_viewer.ipynb #623ca9e7
+# %% ../nbs/07e_viewer.ipynb #2c6a477e
 @patch
 def send_error(self: _Handler, code, message=None, explain=None):
     "An error of the base class: a request that is malformed, or no GET or HEAD."
     code = 405 if code == 501 else int(code)
     a = _said(code, 'This server answers GET and HEAD only.' if code == 405 else 'This is no request that the server understands.')
-    self.close_connection, self.requestline = True, getattr(self, 'requestline', '')
+    self.close_connection, self.request_version = True, 'HTTP/1.1'   # else one without a version got no headers
     self.command = getattr(self, 'command', None) or 'GET'
     self.send_response_only(code)
     more = {'Allow': 'GET, HEAD'} if code == 405 else {}

@@ -567,12 +567,12 @@ function drawTools(base, tests, columns) {
 }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #264e1dc8
+# %% ../nbs/07e0_viewer_page.ipynb #501bcad2
 _JS += r'''
 function header(c) {
   const shown = S.sort || {answers: 'score', questions: 'right'}[S.view], up = shown === c.key, down = shown === '-' + c.key;
-  const next = up ? '-' + c.key : down ? '' : c.num && S.sort.replace(/^-/, '') !== c.key && c.key !== 'page'
-    && !['diff', 'right'].includes(c.key) ? '-' + c.key : c.key;
+  const low = !c.num || ['page', 'diff', 'right'].includes(c.key), turns = low ? [c.key, '-' + c.key, ''] : ['-' + c.key, c.key, ''];
+  const next = turns[(turns.indexOf(shown) + 1) % 3];
   const th = h('th', {scope: 'col', role: 'columnheader', class: [c.num ? 'n' : '', c.p || ''].join(' '), title: c.title,
     'aria-sort': up ? 'ascending' : down ? 'descending' : null}, h('button', {type: 'button', 'data-sort': c.key,
     click: () => { filter({sort: next}); const b = [...document.querySelectorAll('#rows thead button')].find(x =>
@@ -695,7 +695,7 @@ document.addEventListener('keydown', e => {
 });
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #de1cdd66
+# %% ../nbs/07e0_viewer_page.ipynb #ff1f2c64
 _JS += r'''
 let later = 0, opener = '';
 $('q').addEventListener('input', () => { clearTimeout(later); later = setTimeout(() => filter({q: $('q').value}, true),
@@ -712,7 +712,8 @@ $('close').addEventListener('click', () => $('one').close());
 $('one').addEventListener('close', () => {
   if (!S.open) return;
   const key = S.open; go({open: ''});
-  const a = [...$('rows').querySelectorAll('tbody a')].find(x => x.dataset.key === key || x.dataset.key === opener);
+  const links = [...$('rows').querySelectorAll('tbody a')], its = k => links.find(x => x.dataset.key === k);
+  const a = its(key) || its(opener);
   if (a) focus(a);
 });
 $('one').addEventListener('click', e => { if (e.target === $('one')) $('one').close(); });

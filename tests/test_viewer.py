@@ -1,0 +1,492 @@
+"""The run viewer in headless Chromium, its server on a socket, its folder from the disk: what is shown, how fast, and that
+nothing hostile runs or gets out. Without Chromium the tests of the page skip."""
+import gzip
+import http.client
+import itertools
+import json
+import shutil
+import socket
+import threading
+import time
+
+import pytest
+from PIL import Image
+
+from cosee.cli import main
+from cosee.datasets.core import to_jsonl
+from cosee.eval.runs import Run, RunLog, write_about
+from cosee.experiments import run_experiment
+from cosee.models.client import ScriptedClient
+from cosee.report import Report
+from cosee.viewer import Viewer, export_viewer, view_server
+from test_browser import CHROMIUM, EVIL, Browser, contrast
+
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome on this machine")
+READY = """new Promise(done => { const look = () => performance.getEntriesByName('rows').length
+  ? requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))) : setTimeout(look, 5); look(); })"""
+OPENED = """new Promise(done => { document.addEventListener('load', e => e.target.tagName === 'IFRAME' && done(true), true);
+  document.querySelector('%s').click(); })"""
+DRAWN = """new Promise(done => { const look = () => %s ? done(true) : setTimeout(look, 10); look(); })"""
+
+
+class Address(str):
+    "An address in the form in which `Browser.open` takes a path"
+    def as_uri(self): return str(self)
+
+
+class Served:
+    "A viewer behind its server"
+    def __init__(self, *folders):
+        self.server = view_server(Viewer(folders))
+        self.url = self.server.url
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def ask(self, path, method="GET", host=None, **headers):
+        c = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=30)
+        c.putrequest(method, path, skip_host=host is not None, skip_accept_encoding=True)
+        for k, v in {**({"Host": host} if host else {}), **headers}.items(): c.putheader(k.replace("_", "-"), v)
+        c.endheaders()
+        r = c.getresponse()
+        body = r.read()
+        c.close()
+        return r, body
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory): return tmp_path_factory.mktemp("viewer")
+
+
+@pytest.fixture(scope="module")
+def run(home):
+    "Twelve questions, three methods, their traces; `direct` is right on some questions and `cot` on others"
+    page = Image.new("RGB", (300, 420), "white")
+    to_jsonl(({"images": [page] * 2, "question": f"What is value {i}?", "answer": [str(i % 3)],
+               "meta": {"id": f"q{i}", "doc_id": f"d{i // 2}", "evidence_pages": [2], "kind": ["form", "letter"][i % 2],
+                        "evidence_boxes": [{"page": 2, "bbox": [.1, .1, .4, .2]}]}} for i in range(12)), home / "data")
+    note = dict(action="HYPOTHESIZE", answer="2", content="It says 2", confidence=.9, view=dict(page=2, bbox_2d=[100, 100, 400, 160]))
+    def said(messages):
+        text = str(messages)
+        return dict(note) if "HYPOTHESIZE" in text else "Page: 2\nAnswer: 1" if "step by step" in text.lower() else "Page: 1\nAnswer: 0"
+    config = dict(dataset=dict(name="jsonl", root=str(home / "data")), methods=["direct", "cot", "cosee_light"], metrics=dict(em="squad"))
+    return run_experiment(config, home / "small", client=ScriptedClient([said], cycle=True))
+
+
+@pytest.fixture(scope="module")
+def served(run):
+    s = Served(run.folder)
+    yield s
+    s.close()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    b = Browser(tmp_path_factory.mktemp("profile"))
+    yield b
+    b.close()
+
+
+def go(browser, url, **how):
+    "Open an address afresh, and wait until the rows are painted"
+    browser("Page.navigate", url="about:blank")
+    browser.open(Address(url), **how)
+    browser.js(READY)
+    return browser
+
+
+def clean(browser, origin):
+    "Nothing ran but our script, nobody complained, and nothing left the origin"
+    assert not browser.seen("Page.javascriptDialogOpening", "Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
+    urls = [e["params"]["request"]["url"] for e in browser.seen("Network.requestWillBeSent")]
+    assert [u for u in urls if not u.startswith((origin, "data:", "about:"))] == [] and urls
+
+
+def column(browser, name):
+    "Texts of a column of the table"
+    return browser.js(f"""(() => {{ const k = [...document.querySelectorAll('#rows thead th')].findIndex(th =>
+      th.querySelector('button').dataset.sort === {name!r}); return [...document.querySelectorAll('#rows tbody tr')].map(tr => tr.cells[k].textContent); }})()""")
+
+
+def sort(browser, name):
+    browser.js(f"document.querySelector('#rows thead [data-sort={name}]').click()")
+    return browser.js(f"document.querySelector('#rows thead [data-sort={name}]').closest('th').getAttribute('aria-sort')")
+
+
+def choose(browser, id, value):
+    browser.js(f"(() => {{ const e = document.getElementById({id!r}); e.value = {value!r}; e.dispatchEvent(new Event('change')); }})()")
+
+
+def count(browser): return browser.js("document.getElementById('count').textContent")
+
+
+# --- the page ---
+
+@needs_browser
+def test_wrong_answers_stand_first_and_nobody_complains(browser, served, run):
+    go(browser, served.url)
+    results, right = column(browser, "score"), [r["scores"]["em"] for r in run]
+    assert len(results) == 36 and [("✓" in t) for t in results] == sorted("✓" in t for t in results)
+    assert sum("✓" in t for t in results) == sum(right)
+    assert count(browser).startswith("36 answers, wrong first")
+    means = browser.js("[...document.querySelectorAll('#methods tbody tr')].map(tr => [...tr.cells].slice(0, 3).map(td => td.textContent))")
+    assert means == [[m, "12", f"{100 * sum(s.values()) / 12:.1f}"] for m, s in Run(run.folder).scores("em").items()]
+    clean(browser, served.url)
+
+
+@needs_browser
+def test_sort_search_filter_and_the_address_that_leads_back(browser, served):
+    go(browser, served.url)
+    for direction, down in (("descending", True), ("ascending", False)):
+        assert sort(browser, "tokens") == direction
+        values = [int(t.replace(",", "")) for t in column(browser, "tokens")]
+        assert values == sorted(values, reverse=down) and len(set(values)) > 1
+    assert sort(browser, "tokens") is None and browser.js("document.querySelector('[aria-sort]').textContent") == "em▲"
+    choose(browser, "method", "cot")
+    choose(browser, "group", "kind=letter")
+    assert count(browser).startswith("6 answers") and set(column(browser, "method")) == {"cot"}
+    assert browser.js("document.querySelector('#methods tbody tr').cells[1].textContent") == "6"
+    browser.js("[...document.querySelectorAll('#only button')].find(b => b.textContent.startsWith('Wrong')).click()")
+    assert count(browser).startswith("4 answers of 6") and all("✗" in t for t in column(browser, "score"))
+    browser.js("(() => { const q = document.getElementById('q'); q.value = 'VALUE 11'; q.dispatchEvent(new Event('input')); })()")
+    browser.js(DRAWN % "document.querySelectorAll('#rows tbody tr').length === 1")
+    address = browser.js("location.href")
+    go(browser, address)
+    assert column(browser, "question") == ["What is value 11?q11 · d5"] and browser.js("document.getElementById('q').value") == "VALUE 11"
+    go(browser, served.url + "#q=nothing+of+the+kind&sort=__proto__&view=constructor&page=-7&size=x")
+    assert "Nothing passes these filters" in count(browser)
+    browser.js("document.querySelector('#count button').click()")
+    assert count(browser).startswith("36 answers")
+    clean(browser, served.url)
+
+
+@needs_browser
+def test_method_against_method(browser, served, run):
+    scores = run.scores("em")
+    pairs = [(bool(scores["direct"][q]), bool(scores["cosee_light"][q])) for q in scores["direct"]]
+    cells = [(True, True), (True, False), (False, True), (False, False)]
+    go(browser, served.url + "#view=pair")
+    assert browser.js("[...document.querySelectorAll('#square b')].map(b => +b.textContent)") == [pairs.count(c) for c in cells]
+    assert pairs.count(cells[1]) and pairs.count(cells[2])
+    for k, c in enumerate(cells):
+        browser.js(f"document.querySelectorAll('#square button')[{k}].click()")
+        shown = browser.js("document.querySelectorAll('#rows tbody tr').length")
+        assert shown == pairs.count(c) and browser.js(f"document.querySelectorAll('#square button')[{k}].getAttribute('aria-pressed')") == "true"
+    choose(browser, "b", "direct")
+    assert "same method" in browser.js("document.getElementById('verdict').textContent")
+    go(browser, served.url + "#view=questions")
+    assert browser.js("document.querySelectorAll('#rows tbody tr').length") == 12
+    parted = sum(len({bool(s[q]) for s in scores.values()}) == 2 for q in scores["cot"])
+    browser.js("[...document.querySelectorAll('#only button')].find(b => b.textContent.startsWith('Methods part')).click()")
+    assert count(browser).startswith(f"{parted} questions")
+    clean(browser, served.url)
+
+
+@needs_browser
+def test_a_row_opens_its_episode(browser, served):
+    go(browser, served.url + "#method=cosee_light")
+    browser.js(OPENED % "#rows tbody tr")
+    assert browser.js("document.getElementById('one').open && document.getElementById('question').textContent").startswith("What is value")
+    path = browser.js("document.querySelector('#episode iframe').getAttribute('src')")
+    assert [e["params"]["response"]["status"] for e in browser.seen("Network.responseReceived")
+            if e["params"]["response"]["url"].endswith(path)] in ([200], [])   # the frame may live in a process of its own
+    browser.js("[...document.querySelectorAll('#others button')].find(b => b.textContent.includes('cot')).click()")
+    assert browser.js("document.querySelector('#episode iframe').getAttribute('src')") != path
+    clean(browser, served.url)
+    browser.open(Address(served.url + path))
+    assert browser.js("document.querySelectorAll('.note').length") > 0 and browser.js("document.querySelectorAll('image, .row svg').length") > 0
+    clean(browser, served.url)
+
+
+@needs_browser
+def test_a_method_without_a_board_shows_its_calls(browser, served):
+    key = json.loads(served.ask("/data.json")[1])["rows"]["key"][0]   # direct
+    browser.open(Address(f"{served.url}episodes/{key}.html"))
+    text = browser.js("document.body.innerText")
+    assert "1 call" in text and "Answer: 0" in text and "box of the gold" in text and "What was asked" in text
+    assert browser.js("document.querySelectorAll('svg rect.gold').length") == 1 and browser.js("document.scripts.length") == 0
+    clean(browser, served.url)
+
+
+@needs_browser
+def test_keyboard(browser, served):
+    go(browser, served.url)
+    focused = "document.activeElement.closest('tr') && [...document.querySelectorAll('#rows tbody tr')].indexOf(document.activeElement.closest('tr'))"
+    browser.js("document.querySelector('#rows tbody a[tabindex=\"0\"]').focus()")
+    for key, code, row in (("ArrowDown", 40, 1), ("ArrowDown", 40, 2), ("ArrowUp", 38, 1), ("End", 35, 35), ("Home", 36, 0), ("ArrowUp", 38, 0)):
+        browser.key(key, code)
+        assert browser.js(focused) == row
+    assert browser.js("getComputedStyle(document.activeElement).outlineStyle") != "none"
+    question = browser.js("document.activeElement.textContent")
+    browser("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+    browser("Input.dispatchKeyEvent", type="keyUp", key="Enter", code="Enter", windowsVirtualKeyCode=13)
+    assert browser.js("document.getElementById('one').open") and browser.js("document.getElementById('question').textContent") == question
+    browser.key("ArrowRight", 39)
+    assert browser.js("document.getElementById('place').textContent") == "2 of 36"
+    browser.key("Escape", 27)
+    assert not browser.js("document.getElementById('one').open") and browser.js(focused) == 1
+    browser("Input.dispatchKeyEvent", type="keyDown", key="/", code="Slash", windowsVirtualKeyCode=191, text="/")
+    assert browser.js("document.activeElement.id") == "q" and browser.js("document.activeElement.value") == ""
+    go(browser, served.url + "#view=questions").js("document.querySelectorAll('#rows tbody a')[0].focus()")
+    browser.key("ArrowRight", 39)
+    assert browser.js("[...document.activeElement.closest('tr').querySelectorAll('a')].indexOf(document.activeElement)") == 1
+
+
+@needs_browser
+@pytest.mark.parametrize("dark", [False, True])
+def test_both_themes_can_be_read(browser, served, dark):
+    corner = go(browser, served.url, dark=dark).picture().getpixel((3, 300))
+    assert max(corner) < 40 if dark else min(corner) > 230
+    code = """(() => { const c = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+      const rgb = v => { c.clearRect(0, 0, 1, 1); c.fillStyle = v; c.fillRect(0, 0, 1, 1); return [...c.getImageData(0, 0, 1, 1).data]; };
+      const ground = e => { for (; e; e = e.parentElement) { const v = rgb(getComputedStyle(e).backgroundColor); if (v[3] == 255) return v; } return [255, 255, 255, 255]; };
+      return ['#title', '#about span', 'h2', 'th', '.methods button', '.methods td', 'label span', '#views button', '#only small', '#count', '.chip', '.id', '.cut', '.n', '#hint',
+        '.dim', '#verdict', '#square span', '.cell', '.key'].flatMap(s => [...document.querySelectorAll(s)].slice(0, 40).filter(e => e.offsetParent).map(e => [s, rgb(getComputedStyle(e).color), ground(e)])); })()"""
+    measured = [m for view in ("answers", "questions", "pair") for m in go(browser, f"{served.url}#view={view}", dark=dark).js(code)]
+    assert len({s for s, *_ in measured}) > 15
+    assert [(s, round(contrast(a[:3], b[:3]), 1)) for s, a, b in measured if contrast(a[:3], b[:3]) < 4.5] == []
+
+
+@needs_browser
+def test_phone_and_paper(browser, served):
+    for view in ("answers", "questions", "pair"):
+        go(browser, f"{served.url}#view={view}", width=360, height=740)
+        assert browser.js("document.documentElement.scrollWidth") <= 360
+    assert browser.js("getComputedStyle(document.getElementById('sort').parentElement).display") != "none"
+    go(browser, served.url)
+    browser("Emulation.setEmulatedMedia", media="print")
+    hidden = browser.js("['views', 'only', 'hint', 'reload'].map(id => document.getElementById(id).offsetHeight)")
+    browser("Emulation.setEmulatedMedia", media="")
+    assert hidden == [0] * 4 and browser("Page.printToPDF")["data"]
+
+
+# --- ten thousand samples ---
+
+@pytest.fixture(scope="module")
+def many(home):
+    "A run of 10,000 samples and two methods"
+    write_about(home / "many" if (home / "many").mkdir() is None else "", dict(methods=["direct", "team"], metrics=dict(anls="mpdocvqa")))
+    log = itertools.chain.from_iterable((dict(
+        sample=f"q{i}", index=i, method=m, doc=f"d{i // 5}", question=f"What is the total of table {i} in the annual report of region {i % 97}?",
+        gold=[f"value {i}"], answer=f"value {i}" if (i * 7 + k * 3) % 10 < 7 else "nothing", page=1 + i % 9, status="ok", error=None, data=str(i), evidence=[],
+        confidence=.5, usage=dict(total_tokens=900 + i % 5000 + 3000 * k, calls=1 + k * 5), scores=dict(anls=float((i * 7 + k * 3) % 10 < 7)), attempt=1,
+        times=dict(seconds=.25), meta=dict(kind=("form", "letter")[i % 2], evidence_pages=[1 + i % 7], n_pages=1 + i % 20))
+        for k, m in enumerate(("direct", "team"))) for i in range(10_000))
+    with RunLog(home / "many", 60) as f:
+        for r in log: f.write(r)
+    return home / "many"
+
+
+@needs_browser
+def test_ten_thousand_samples(browser, many, capsys):
+    start = time.perf_counter()
+    served = Served(many)
+    began = time.perf_counter() - start
+    try:
+        go(browser, served.url)
+        painted = browser.js("performance.getEntriesByName('rows')[0].startTime")
+        first = browser.js("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        assert count(browser).startswith("20,000 answers") and browser.js("document.querySelectorAll('#rows tbody tr').length") == 100
+        took = {name: browser.js(f"(() => {{ const t = performance.now(); {code}; document.body.offsetHeight; return performance.now() - t; }})()") for name, code in
+                {"sort": "document.querySelector('[data-sort=tokens]').click()", "filter": "document.querySelectorAll('#only button')[1].click()",
+                 "pair": "document.querySelectorAll('#views button')[2].click()"}.items()}
+        assert sum(browser.js("[...document.querySelectorAll('#square b')].map(b => +b.textContent.replace(',', ''))")) == 10_000
+        browser.js("document.querySelector('#pager [aria-label=\"Last page\"]').click()")
+        assert browser.js("document.querySelector('#pager span').textContent") == "9,901 – 10,000 of 10,000"
+        clean(browser, served.url)
+        with capsys.disabled():
+            print(f"\n10,000 samples, 20,000 rows: read in {began:.2f} s, first paint {first:.0f} ms, rows {painted:.0f} ms, "
+                  + ", ".join(f"{k} {v:.0f} ms" for k, v in took.items()))
+    finally: served.close()
+
+
+# --- a run that grows, files that are broken ---
+
+@needs_browser
+def test_reload_shows_what_has_come(browser, run, home):
+    lines = run.path.read_bytes().splitlines(keepends=True)
+    grows = home / "grows"
+    grows.mkdir()
+    shutil.copy(run.folder / "run.json", grows)
+    served = Served(grows)
+    try:
+        go(browser, served.url)
+        assert "no record yet" in count(browser) and "is not there" in browser.js("document.getElementById('notices').textContent")
+        (grows / "records.jsonl").write_bytes(b"".join(lines[:7]) + b"\x00broken\n" + lines[7][:80])
+        browser.js("document.getElementById('reload').click()")
+        browser.js(DRAWN % "document.querySelectorAll('#rows tbody tr').length === 7")
+        told = browser.js("document.getElementById('notices').textContent")
+        assert "1 line" in told and "the last line is not whole" in told and "grows/records.jsonl" in told
+        with (grows / "records.jsonl").open("ab") as f: f.write(lines[7][80:] + lines[8])
+        go(browser, served.url)
+        assert count(browser).startswith("9 answers") and "not whole" not in browser.js("document.getElementById('notices').textContent")
+        again = {**json.loads(lines[0]), "answer": "another", "attempt": 2}
+        with (grows / "records.jsonl").open("ab") as f: f.write(json.dumps(again).encode() + b"\n")
+        assert "another" in json.loads(served.ask("/data.json")[1])["rows"]["answer"]
+    finally: served.close()
+
+
+@pytest.mark.parametrize("record", [
+    {}, dict(status="ok"), dict(status=7, error=["a"], usage=[], times="x", meta=[], scores=[], gold="5"), dict(gold=[None, {}], answer={"a": 1}, status="ok"),
+    dict(index="x", page=[], confidence="high", usage=dict(total_tokens=10**400, calls=float("nan"))), dict(board=7, trace=[], status="ok"),
+    dict(board=dict(cells="x"), trace=dict(events=5, kind="calls", calls=7), evidence=dict(a=1), meta=dict(evidence_boxes=[7, dict(page="x", bbox=[1]), dict(page=1, bbox=[0, 0, 9, 9])])),
+    dict(sample=["a", 1], doc=None, question=None), dict(gold=["\ud800"], answer="\ud800", status="ok", scores=dict(em=True))])
+def test_records_of_any_kind_are_shown(tmp_path, record):
+    write_about(tmp_path, dict(methods=["m"], metrics=dict(em="squad"), config=7, versions=[], git=3, times=[]))
+    (tmp_path / "records.jsonl").write_text(json.dumps({"sample": "a", "method": "m", **record}) + "\n")
+    viewer = Viewer(tmp_path)
+    raw, packed, _ = viewer.pack()
+    data = json.loads(raw)
+    assert gzip.decompress(packed) == raw and len(data["rows"]["key"]) == 1
+    assert "Content-Security-Policy" in viewer.episode(data["rows"]["key"][0])
+
+
+@pytest.mark.parametrize("about, said", [(None, "no run.json"), ("{", "is broken"), ("[]", "'methods'"), ('{"methods": "a"}', "'methods'"),
+                                         ('{"methods": ["a"], "metrics": {"magic": "x"}}', "--metric")])
+def test_what_is_no_run_is_said_with_file_and_mend(tmp_path, capsys, about, said):
+    if about: (tmp_path / "run.json").write_text(about)
+    assert main(["view", str(tmp_path), "--no-browser"]) == 2
+    err = capsys.readouterr().err
+    assert said in err and str(tmp_path) in err and len(err.splitlines()) == 1
+
+
+def test_another_version_is_said(tmp_path):
+    write_about(tmp_path, dict(methods=["m"], versions=dict(cosee="9.4.0")))
+    (tmp_path / "records.jsonl").touch()
+    assert any("9.4.0" in s and "run.json" in s for s in Viewer(tmp_path).data()["notices"])
+
+
+# --- the server ---
+
+TRAVERSAL = ["/../run.json", "/episodes/../../run.json", "/episodes/%2e%2e/%2e%2e/run.json", "//etc/passwd", "/etc/passwd", "/episodes/", "/episodes", "/records.jsonl", "/run.json",
+             "/.lock", "/episodes/..%2f..%2frun.json", "/episodes/0123456789abcdef.html", "/episodes/0123456789abcdeF.html", "/data.json/", "/index.html/..", "/%00", "/episodes/\\..\\run.json",
+             "http://127.0.0.1/run.json", "file:///etc/passwd", "/?/../run.json/", "/data.json%00.html", "*"]
+
+
+@pytest.mark.parametrize("path", TRAVERSAL)
+def test_no_path_leads_out(served, path):
+    r, body = served.ask(path)
+    if path.startswith("/?"): assert r.status == 200   # the query is nothing to the server
+    else: assert r.status in (400, 404) and len(body) < 200 and b"root:" not in body and b"hash" not in body
+    assert "default-src 'none'" in r.getheader("Content-Security-Policy")
+
+
+@pytest.mark.parametrize("host, status", [("evil.example", 403), ("127.0.0.1.evil.example:80", 403), ("localhost.evil.example", 403), ("", 403), ("127.0.0.1@evil.example", 403),
+                                          ("localhost:8123", 200), ("127.0.0.1", 200), ("LOCALHOST", 200), ("[::1]:9", 200)])
+def test_only_this_machine_may_be_named(served, host, status):
+    for path in ("/", "/data.json"):
+        r, body = served.ask(path, host=host or " ")
+        assert r.status == status and (status == 200) == (len(body) > 1000)
+
+
+def test_reads_only(served):
+    for path in ("/", "/data.json", "/report.html", "/nothing"):
+        (head, empty), (get, body) = served.ask(path, "HEAD"), served.ask(path)
+        assert empty == b"" and head.status == get.status and dict(head.getheaders()) | {"Date": ""} == dict(get.getheaders()) | {"Date": ""}
+        assert int(get.getheader("Content-Length")) == len(body) and get.getheader("X-Content-Type-Options") == "nosniff"
+        assert get.getheader("Cross-Origin-Resource-Policy") == "same-origin" and "frame-ancestors" in get.getheader("Content-Security-Policy")
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"):
+        r, _ = served.ask("/", method)
+        assert (r.status, r.getheader("Allow")) == (405, "GET, HEAD") and r.getheader("Content-Security-Policy")
+    r, body = served.ask("/data.json", Accept_Encoding="gzip")
+    assert r.getheader("Content-Encoding") == "gzip" and json.loads(gzip.decompress(body))["rows"]
+    again, nothing = served.ask("/data.json", Accept_Encoding="gzip", If_None_Match=r.getheader("ETag"))
+    assert (again.status, nothing) == (304, b"")
+
+
+def test_requests_that_are_none(served):
+    for raw in (b"\x16\x03\x01\x02\x00\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n", b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", served.server.server_port), timeout=30) as s:
+            s.sendall(raw)
+            s.shutdown(socket.SHUT_WR)
+            said = b"".join(iter(lambda: s.recv(65536), b""))
+        assert b" 200 " not in said.split(b"\n")[0] and b"Content-Security-Policy: default-src 'none'" in said
+    assert served.ask("/")[0].status == 200
+
+
+# --- a folder ---
+
+@needs_browser
+def test_the_folder_works_from_the_disk(browser, run, home):
+    viewer = Viewer(run.folder)
+    done = export_viewer(viewer, home / "site", "wrong")
+    assert done["episodes"] == sum(not r["scores"]["em"] for r in run) == len(list((home / "site/episodes").iterdir()))
+    origin = (home / "site").as_uri()
+    go(browser, (home / "site/index.html").as_uri())
+    assert count(browser).startswith("36 answers") and browser.js("document.getElementById('reload').hidden")
+    browser.js(OPENED % "#rows tbody a")
+    clean(browser, origin)
+    go(browser, (home / "site/index.html").as_uri() + "#only=right").js("document.querySelector('#rows tbody a').click()")
+    assert "was not exported" in browser.js("document.getElementById('episode').textContent")
+    for path in (home / "site").rglob("*.html"):
+        text = path.read_text()
+        assert 'http-equiv="Content-Security-Policy"' in text and str(home) not in text and 'href="/' not in text and 'src="/' not in text, path.name
+    assert main(["view", str(run.folder), "--export", str(home / "data"), "--quiet"]) == 2
+
+
+# --- what is hostile ---
+
+AROUND = ["", '"', "'>", "</td></table>", "-->", "*/", "&quot;", "\u202e"]
+HOSTILE = [a + e for a in AROUND for e in (x if len(x) < 9000 or not a else x[:500] for x in EVIL)]
+
+
+@pytest.fixture(scope="module")
+def hostile(home):
+    "A run in which 200 hostile texts stand wherever a text can stand"
+    folder = home / "<img src=x onerror=alert(1)>"
+    folder.mkdir()
+    methods = ["direct", '<script>alert("m")</script>', "x" * 300]
+    write_about(folder, dict(methods=methods, metrics=dict(anls="rrc"), shard=HOSTILE[2], versions=dict(cosee=HOSTILE[1]), git=dict(commit=HOSTILE[3]),
+                             config=dict(dataset=dict(name=HOSTILE[4], root=HOSTILE[5]), client=dict(type=HOSTILE[6]), seed=HOSTILE[7])))
+    assert len(HOSTILE) == len(set(HOSTILE)) == 200
+    with RunLog(folder) as log:
+        for i, t in enumerate(HOSTILE):
+            for k, m in enumerate(methods):
+                u = HOSTILE[(i + 37 * k) % 200]
+                call = dict(agent=t, step=1, prompt=[t, u], text=u, usage=dict(prompt_tokens=1), error=None)
+                failed = (i + k) % 5 == 0
+                log.write(dict(sample=t, index=i, method=m, doc=u, question=t, gold=[t if k == 1 else u], data=str(i), answer=t, status="failed" if failed else "ok", error=u, page=1,
+                               evidence=[dict(page=1, bbox=[.1, .1, .2, .2], content=t)], meta=dict(kind=HOSTILE[i % 20], split=t), usage=dict(total_tokens=i + 1, calls=1),
+                               times=dict(seconds=1.), scores=dict(anls=float(k == 1)), invalid=0, trace=dict(kind="calls", calls=[call]) if k else None))
+    return folder
+
+
+@needs_browser
+def test_nothing_hostile_runs_in_the_viewer(browser, hostile):
+    served = Served(hostile)
+    try:
+        for width, view, rows in ((1280, "answers", 500), (390, "answers", 100), (390, "questions", 200), (1280, "pair", 160), (390, "pair", 100)):
+            go(browser, f"{served.url}#view={view}&size={100 if rows == 100 else 500}", width=width)
+            assert browser.js("document.querySelectorAll('#rows tbody tr').length") >= rows
+            assert browser.js("document.documentElement.scrollWidth") <= width
+            assert browser.js("Math.max(...[...document.querySelectorAll('#rows tbody tr')].map(tr => tr.offsetHeight))") < 500
+            assert browser.js("document.scripts.length") == 2 and browser.js("document.querySelectorAll('img, object, base, [onerror], [onload]').length") == 0
+            clean(browser, served.url)
+        go(browser, served.url).js("document.querySelector('#rows tbody a').click()")
+        for _ in range(12):
+            browser.js("document.getElementById('next').click()")
+            assert browser.js("document.getElementById('one').scrollWidth <= document.getElementById('one').clientWidth")
+        assert browser.js("document.getElementById('episode').offsetHeight") > 250
+        clean(browser, served.url)
+        keys = json.loads(served.ask("/data.json")[1])["rows"]["key"]
+        for key in keys[1:120:13]:
+            browser.open(Address(f"{served.url}episodes/{key}.html"), width=390)
+            assert browser.js("document.scripts.length") == 0 and browser.js("document.documentElement.scrollWidth") <= 390
+            clean(browser, served.url)
+    finally: served.close()
+
+
+@needs_browser
+def test_nothing_hostile_runs_in_report_and_folder(browser, hostile, home):
+    report = Report(Run(hostile), n_resamples=50).save(home / "report.html")
+    export_viewer(Viewer(hostile), home / "hostile-site", "none")
+    for path in (report, home / "hostile-site/report.html", home / "hostile-site/index.html"):
+        for width in (390, 1280):
+            browser.open(path, width=width)
+            browser.js("document.querySelectorAll('details').forEach(e => e.open = true)")
+            assert browser.js("document.documentElement.scrollWidth") <= width
+            assert browser.js("document.querySelectorAll('object, base, iframe[srcdoc], [onerror], [onload], a[href^=\"javascript:\"]').length") == 0
+            clean(browser, path.as_uri())
+            assert "Content-Security-Policy" in path.read_text()
