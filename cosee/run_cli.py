@@ -345,23 +345,47 @@ def replay_command(
         print(write_html(args.html, [again], _pages_of(args, record)), file=sys.stderr)
     return RUN_OK
 
-# %% ../nbs/07c_run_cli.ipynb #cb7d070a
+# %% ../nbs/07c_run_cli.ipynb #5a8ff94a
 def _export_args(p):
     "Arguments of `cosee export`"
     _folder_args(p)
-    p.add_argument('-o', '--output', required=True, metavar='OUT', help='.csv, .parquet or .jsonl')
+    p.add_argument('--to', choices=('table', 'markdown', 'inspect'), default='table',
+                   help='a table; Markdown, a page for each question; logs for `inspect view` (default: table)')
+    p.add_argument('-o', '--output', required=True, metavar='OUT',
+                   help='.csv, .parquet or .jsonl; of markdown and inspect, a folder')
+    p.add_argument('--pages', action='store_true',
+                   help='of inspect: put the pages into the logs; reads the data set again')
     common_args(p)
 
+def _pages_in_turn(folder) -> Callable:
+    "A function from records to their pages that goes through the data set once for records in order"
+    from cosee.eval.runs import Run
+    from cosee.experiments import make_config, samples_of
+    config, at = make_config(Run(folder).about['config']), dict(index=-1, samples=iter(()))
+    def pages(record):
+        if at['index'] >= record['index'] or at['index'] < 0: at.update(index=-1, samples=samples_of(config.dataset))
+        for at['index'], sample in at['samples']:
+            if at['index'] == record['index']: return list(sample['images'])
+        return []
+    return pages
+
+# %% ../nbs/07c_run_cli.ipynb #8d884b62
 @_told
 def export_command(
     args # parsed arguments
 ) -> int: # exit code
-    "write the records of a run as a table"
+    "write a run as a table, as Markdown, or as logs for Inspect"
     from cosee.eval.runs import Run
-    print(Run(args.folder).export(args.output))
+    if args.pages and args.to != 'inspect': raise Stop('--pages: only logs for Inspect hold pages; add --to inspect', BAD_INPUT)
+    if args.to == 'table': written = [Run(args.folder).export(args.output)]
+    else:
+        from cosee.exports import run_markdown, write_inspect
+        written = ([run_markdown(args.folder, args.output)] if args.to == 'markdown'
+                   else write_inspect(args.folder, args.output, _pages_in_turn(args.folder) if args.pages else None))
+    print('\n'.join(map(str, written)) if not args.json else json.dumps(list(map(str, written))))
     return RUN_OK
 
-# %% ../nbs/07c_run_cli.ipynb #82e137f4
+# %% ../nbs/07c_run_cli.ipynb #a4ef68dc
 def _submit_args(p):
     "Arguments of `cosee submit`"
     _folder_args(p)
@@ -386,7 +410,7 @@ def submit_command(
     print(write_submission(args.form or data.name, rows, ids, args.output))
     return RUN_OK
 
-# %% ../nbs/07c_run_cli.ipynb #57547867
+# %% ../nbs/07c_run_cli.ipynb #b53229b3
 def _merge_args(p):
     "Arguments of `cosee merge`"
     p.add_argument('output', metavar='OUT', help='folder of the merged run')
@@ -401,7 +425,7 @@ def merge_command(
     from cosee.eval.runs import merge_runs
     return _ended(args, merge_runs(args.folders or sorted(Path(args.output).glob('shard-*')), args.output))
 
-# %% ../nbs/07c_run_cli.ipynb #2b73f6b2
+# %% ../nbs/07c_run_cli.ipynb #24a53994
 def _view_args(p):
     "Arguments of `cosee view`"
     _folder_args(p, many=True)
@@ -414,7 +438,7 @@ def _view_args(p):
                    help='of --export: all, wrong, none, or how many, wrong answers first (default: 200)')
     common_args(p)
 
-# %% ../nbs/07c_run_cli.ipynb #c7b9ca4e
+# %% ../nbs/07c_run_cli.ipynb #356004fc
 def _exported(args, viewer) -> int:
     from tqdm import tqdm
     from cosee.viewer import export_viewer
@@ -439,7 +463,7 @@ def _serve(args, viewer) -> int:
         except KeyboardInterrupt: pass
     return RUN_OK
 
-# %% ../nbs/07c_run_cli.ipynb #5be49380
+# %% ../nbs/07c_run_cli.ipynb #2720be4f
 @_told
 def view_command(
     args # parsed arguments
@@ -449,7 +473,7 @@ def view_command(
     viewer = Viewer(args.folders, args.metric)
     return _exported(args, viewer) if args.export else _serve(args, viewer)
 
-# %% ../nbs/07c_run_cli.ipynb #b1ca80b2
+# %% ../nbs/07c_run_cli.ipynb #11dd7e44
 _RUN_EXAMPLES = '''examples:
   cosee run --limit 20 --method direct,cosee_base           made documents, read by OCR
   cosee run configs/compare_made.yaml --output-dir runs/made
