@@ -176,11 +176,12 @@ def take_tail(
     "What a later prompt may begin with."
     return [tuple(t[row:row + 1, :, :length].clone() for t in (layer.keys, layer.values)) for layer in cache.layers]
 
-# %% ../../nbs/00a1_prefix.ipynb #64e5e0de
+# %% ../../nbs/00a1_prefix.ipynb #b0207537
 def _plain_parts(query, key, value, mask=None):
     "Attention and the log of the sum of exponentials, in plain operations; queries are scaled, `mask` is added"
-    scores = (query @ key.transpose(-1, -2)).float()
-    if mask is not None: scores += mask
+    few = query.shape[2] <= 4   # then keys from the left are read faster
+    scores = (key @ query.mT).mT.contiguous() if few else query @ key.mT
+    scores = scores.float() if mask is None else scores.float() + mask
     top = scores.amax(-1, keepdim=True)
     weights = scores.sub_(top).exp_()
     total = weights.sum(-1, keepdim=True)
@@ -193,7 +194,7 @@ def _blocks(query, key, value, mask=None):
     parts = [_plain_parts(q, key, value, m) for q, m in zip(query.split(block, 2), masks)]
     return tuple(torch.cat(p, 2) for p in zip(*parts))
 
-# %% ../../nbs/00a1_prefix.ipynb #e709c0c1
+# %% ../../nbs/00a1_prefix.ipynb #008ad374
 def attention_parts(
     query,    # scaled, shape (rows, heads, queries, size)
     key,      # (rows, heads, keys, size)
@@ -203,6 +204,7 @@ def attention_parts(
     "Attention over a part of the keys, in a form that can be merged."
     fused = getattr(torch.ops.aten, '_scaled_dot_product_flash_attention_for_cpu', None)
     if query.device.type != 'cpu' or fused is None: return _blocks(query, key, value, mask)
+    if query.shape[2] <= 4 and mask is None and query.dtype == torch.float32: return _plain_parts(query, key, value)
     out, lse = fused(query, key, value, attn_mask=mask, scale=1.)
     return out.float(), lse[..., None].float()
 
