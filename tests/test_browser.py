@@ -121,7 +121,7 @@ def page(tmp_path_factory):
     return write_html(tmp_path_factory.mktemp("html") / "episode.html", [one, two], pages)
 
 
-def lit(browser): return browser.js("[...document.querySelectorAll('.lit')].map(e => e.classList[0] + e.dataset.c).sort().join(' ')")
+def lit(browser): return browser.js("[...document.querySelectorAll('.lit[data-c]')].map(e => e.classList[0] + e.dataset.c).sort().join(' ')")
 
 
 def clean(browser):
@@ -153,15 +153,15 @@ def test_click_on_a_box_goes_to_its_note(browser, page):
 
 
 def test_slider_replays_by_keyboard(browser, page):
-    browser.open(page).js("document.querySelector('#q1 input').focus()")
+    browser.open(page).js("document.querySelector('#q1 .slider input').focus()")
     later = "[...document.querySelectorAll('#q1 .note.later')].map(e => e.id).join(' ')"
     assert browser.js(later) == ""
     browser.key("Home", 36)
-    assert browser.js(later) == "q1c1 q1c2 q1c3" and browser.js("document.querySelector('#q1 output').textContent") == "an empty Board"
+    assert browser.js(later) == "q1c1 q1c2 q1c3" and browser.js("document.querySelector('#q1 .slider output').textContent") == "an empty Board"
     browser.key("ArrowRight", 39)
     browser.key("ArrowRight", 39)
     assert browser.js(later) == "q1c3"
-    assert browser.js("document.querySelector('#q1 output').textContent") == "2 of 3: detail_reader, step 1"
+    assert browser.js("document.querySelector('#q1 .slider output').textContent") == "2 of 3: detail_reader, step 1"
     assert browser.js("getComputedStyle(document.querySelector('#q1 .row .mark[data-c=\"2\"]')).visibility") == "visible"
     browser.key("End", 35)
     assert browser.js(later) == ""
@@ -169,10 +169,10 @@ def test_slider_replays_by_keyboard(browser, page):
 
 def test_play_ends_at_the_last_note(browser, page):
     browser.open(page)
-    ended = ("new Promise(done => { const o = document.querySelector('#q1 output'), seen = []; new MutationObserver(() => { seen.push(o.textContent);"
-             "if (o.textContent == 'all notes') done(seen); }).observe(o, {childList: true}); document.querySelector('#q1 button').click(); })")
+    ended = ("new Promise(done => { const o = document.querySelector('#q1 .slider output'), seen = []; new MutationObserver(() => { seen.push(o.textContent);"
+             "if (o.textContent == 'all notes') done(seen); }).observe(o, {childList: true}); document.querySelector('#q1 .slider button').click(); })")
     assert browser.js(ended) == ["an empty Board", "1 of 3: scanner, step 1", "2 of 3: detail_reader, step 1", "all notes"]
-    assert browser.js("document.querySelector('#q1 button').textContent") == "▶"
+    assert browser.js("document.querySelector('#q1 .slider button').textContent") == "▶"
 
 
 def test_one_question_at_a_time_and_links_find_their_way(browser, page):

@@ -20,7 +20,7 @@ MODULES = sorted(p for p in (ROOT / "cosee").rglob("*.py") if p.name != "_modidx
 # Loaded only when they are used: each costs from a tenth of a second to ten.
 HEAVY = {"torch", "torchvision", "transformers", "accelerate", "bitsandbytes", "onnxruntime", "rapidocr", "cv2",
          "pypdfium2", "pandas", "matplotlib", "reportlab", "ipywidgets", "IPython", "llguidance", "openai",
-         "anthropic", "google", "ray", "langgraph", "sentence_transformers"}
+         "anthropic", "google", "ray", "anywidget", "langgraph", "sentence_transformers"}
 # Modules whose classes extend those of such a library; the others import them inside functions.
 HEAVY_BY_NATURE = {"cosee.models.prefix"}
 OWNERS = packages_distributions()
@@ -169,7 +169,7 @@ def test_imports_of_notebooks_tests_and_tools_are_declared(tmp_path):
 # evaluation, documents, tools) stand above the controller and below the experiments.
 FLOORS = [
     {"cosee.models", "cosee.config", "cosee.pages", "cosee.jsonscan"},
-    {"cosee.board", "cosee.view"},
+    {"cosee.board", "cosee.markup", "cosee.drawing", "cosee.look", "cosee.view"},
     {"cosee.agents"},
     {"cosee.controller"},
     set(),
