@@ -269,45 +269,59 @@ def markdown(self: Report,
 @patch
 def _repr_markdown_(self: Report): return self.markdown(8)
 
-# %% ../nbs/07a_report.ipynb #114da9b7
+# %% ../nbs/07a_report.ipynb #af28882e
 _CSS = '''
-:root{color-scheme:light dark;--bg:#f4f5f7;--card:#fff;--ink:#1a2330;--soft:#5b6776;--line:#dde2e8;--good:#0a6b43;--bad:#b3261e}
-@media(prefers-color-scheme:dark){:root{--bg:#0e1217;--card:#171d25;--ink:#e7ecf2;--soft:#9aa7b6;--line:#2b3440;--good:#6fdca5;--bad:#ff9a90}}
-*{box-sizing:border-box}body{font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;max-width:1240px;margin:0 auto;
+:root{color-scheme:light dark;--bg:#f4f5f7;--card:#fff;--ink:#1a2330;--soft:#5b6776;--line:#dde2e8;--good:#0a6b43;
+ --bad:#b3261e}
+@media(prefers-color-scheme:dark){:root{--bg:#0e1217;--card:#171d25;--ink:#e7ecf2;--soft:#9aa7b6;--line:#2b3440;
+ --good:#6fdca5;--bad:#ff9a90}}
+*{box-sizing:border-box}
+body{font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;max-width:1240px;margin:0 auto;
  padding:1.5rem 1.2rem 3rem;background:var(--bg);color:var(--ink);overflow-wrap:anywhere}
-h1{font-size:1.45rem;margin:0 0 1rem}h1 small{font-weight:400;color:var(--soft);font-size:1rem;margin-left:.6rem}h2{font-size:1.05rem;margin:1.6rem 0 .6rem}
-.card{background:var(--card);border:1px solid var(--line);border-radius:12px;overflow-x:auto}table{border-collapse:collapse;width:100%}
-td,th{padding:.35rem .8rem;text-align:left;vertical-align:top}td{border-top:1px solid var(--line);min-width:4rem}td:first-child{min-width:9rem}th{color:var(--soft);font-size:.85rem;font-weight:550}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}ul{padding-left:1.2rem;max-width:75rem}
-.wrong{color:var(--bad)}.right{color:var(--good)}.soft,figcaption{color:var(--soft)}'''
+h1{font-size:1.45rem;margin:0 0 1rem}h1 small{font-weight:400;color:var(--soft);font-size:1rem;margin-left:.6rem}
+h2{font-size:1.05rem;margin:1.6rem 0 .6rem}ul{padding-left:1.2rem;max-width:75rem}
+.card{background:var(--card);border:1px solid var(--line);border-radius:12px;overflow-x:auto}
+table{border-collapse:collapse;width:100%}td,th{padding:.35rem .8rem;text-align:left;vertical-align:top}
+td{border-top:1px solid var(--line);min-width:4rem}td:first-child{min-width:9rem}
+th{color:var(--soft);font-size:.85rem;font-weight:550}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}'''
+
+# %% ../nbs/07a_report.ipynb #b3c11502
 _CSS += '''
-.pictures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:1rem}figure{margin:0;padding:1rem;overflow:hidden;background:var(--card);border:1px solid var(--line);border-radius:12px}
+.wrong{color:var(--bad)}.right{color:var(--good)}.soft,figcaption{color:var(--soft)}
+.pictures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:1rem}
+figure{margin:0;padding:1rem;overflow:hidden;background:var(--card);border:1px solid var(--line);border-radius:12px}
 figure svg{display:block;width:100%;height:auto}figcaption{margin-top:.5rem;font-size:.9rem}
-details{background:var(--card);border:1px solid var(--line);border-radius:10px;margin:.4rem 0}summary{cursor:pointer;padding:.45rem .8rem}
-details>p{margin:.2rem .8rem .6rem}details table{border-top:1px solid var(--line)}details div{overflow-x:auto}
-@media print{:root{--bg:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#bbb}body{max-width:none;padding:0}figure,tr,details{break-inside:avoid}.card{overflow:visible}}'''
+details{background:var(--card);border:1px solid var(--line);border-radius:10px;margin:.4rem 0}
+summary{cursor:pointer;padding:.45rem .8rem}details>p{margin:.2rem .8rem .6rem}
+details table{border-top:1px solid var(--line)}details div{overflow-x:auto}
+@media print{:root{--bg:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#bbb}body{max-width:none;padding:0}
+ figure,tr,details{break-inside:avoid}.card{overflow:visible}}'''
 
 # The page may show what it brings along and nothing else: no script, nothing from elsewhere
 _POLICY = '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'">'
 
 def _html_table(head: list, rows: list) -> str:
-    body = ''.join('<tr>' + ''.join(f'<td{" class=n" if i and v[:1].isdigit() else ""}>{escape(v)}</td>' for i,
-                                    v in enumerate(r)) + '</tr>' for r in rows)
+    cell = lambda i, v: f'<td{" class=n" if i and v[:1].isdigit() else ""}>{escape(v)}</td>'
+    body = ''.join('<tr>' + ''.join(cell(i, v) for i, v in enumerate(r)) + '</tr>' for r in rows)
     right = [i > 0 and all(not r[i] or r[i][0].isdigit() for r in rows) for i in range(len(head))]
     titles = ''.join(f'<th scope="col"{" class=n" * n}>{escape(h)}</th>' for h, n in zip(head, right))
     return f'<div class="card"><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>'
 
+# %% ../nbs/07a_report.ipynb #aca6a520
 def _html_question(q: dict) -> str:
     "One question, folded"
     short = lambda text, n: escape(one_line(str(text), n))
-    rows = ''.join(f'<tr><td>{short(m, 80)}</td><td class="{"right" if s >= .5 else "wrong"}">{short(a, 400)}</td>'
-                   f'<td class=n>{s:.2f}</td><td class=n>{short(p or "", 10)}</td></tr>' for m, (a, s, p) in q['methods'].items())
+    row = lambda m, a, s, p: (f'<tr><td>{short(m, 80)}</td><td class="{"right" if s >= .5 else "wrong"}">{short(a, 400)}</td>'
+                              f'<td class=n>{s:.2f}</td><td class=n>{short(p or "", 10)}</td></tr>')
+    rows = ''.join(row(m, *found) for m, found in q['methods'].items())
     head = '<tr><th>method</th><th>answer</th><th class=n>score</th><th class=n>page</th></tr>'
-    about = f'<p class="soft">{short(q["sample"], 120)}, gold: <b>{short(" / ".join(map(str, q["gold"])), 400)}</b></p>'
+    gold = short(' / '.join(map(str, q['gold'])), 400)
+    about = f'<p class="soft">{short(q["sample"], 120)}, gold: <b>{gold}</b></p>'
     return (f'<details><summary>{short(q["question"], 300)}</summary>{about}'
             f'<div><table><thead>{head}</thead><tbody>{rows}</tbody></table></div></details>')
 
-# %% ../nbs/07a_report.ipynb #93090530
+# %% ../nbs/07a_report.ipynb #c768803a
 @patch
 def html(self: Report,
     questions: int = 200 # how many are listed
@@ -327,7 +341,7 @@ def html(self: Report,
             f'<h1>{names}<small>{escape(self.title)}</small></h1>{main}<ul>{said}</ul><div class="pictures">{self._figures()}</div>{boards}'
             f'<h2>Questions on which the methods part</h2>{listed}</body></html>')
 
-# %% ../nbs/07a_report.ipynb #b183eda6
+# %% ../nbs/07a_report.ipynb #9e42da0b
 @patch
 def save(self: Report,
     path # .html or .md

@@ -425,7 +425,7 @@ def merge_command(
     from cosee.eval.runs import merge_runs
     return _ended(args, merge_runs(args.folders or sorted(Path(args.output).glob('shard-*')), args.output))
 
-# %% ../nbs/07c_run_cli.ipynb #24a53994
+# %% ../nbs/07c_run_cli.ipynb #dca1cf4a
 def _view_args(p):
     "Arguments of `cosee view`"
     _folder_args(p, many=True)
@@ -433,19 +433,20 @@ def _view_args(p):
                    help='such as anls=mpdocvqa; the first says what is right; default: as configured')
     p.add_argument('--port', type=int, default=0, metavar='N', help='of the local page (default: a free one)')
     p.add_argument('--no-browser', action='store_true', help='only print the address')
-    p.add_argument('--export', metavar='FOLDER', help='write the page as a folder of files instead, for a web host or a double click')
+    p.add_argument('--export', metavar='FOLDER',
+                   help='write the page as a folder of files instead, for a web host or a double click')
     p.add_argument('--episodes', default='200', metavar='WHICH',
                    help='of --export: all, wrong, none, or how many, wrong answers first (default: 200)')
     common_args(p)
 
-# %% ../nbs/07c_run_cli.ipynb #356004fc
+# %% ../nbs/07c_run_cli.ipynb #2a06020a
 def _exported(args, viewer) -> int:
     from tqdm import tqdm
     from cosee.viewer import export_viewer
     bar = lambda keys: tqdm(keys, unit='episode', disable=True if args.quiet else None)
     done = export_viewer(viewer, args.export, args.episodes, bar)
     if args.json: print(json.dumps(done))
-    else: print(f"{done['folder']}/index.html: {done['records']:,} answers, {done['episodes']:,} of them with their episode")
+    else: print(f"{done['folder']}/index.html: {done['records']:,} answers, {done['episodes']:,} with their episode")
     return RUN_OK
 
 def _open(url: str):
@@ -473,7 +474,7 @@ def view_command(
     viewer = Viewer(args.folders, args.metric)
     return _exported(args, viewer) if args.export else _serve(args, viewer)
 
-# %% ../nbs/07c_run_cli.ipynb #11dd7e44
+# %% ../nbs/07c_run_cli.ipynb #4add299d
 _RUN_EXAMPLES = '''examples:
   cosee run --limit 20 --method direct,cosee_base           made documents, read by OCR
   cosee run configs/compare_made.yaml --output-dir runs/made
@@ -492,7 +493,11 @@ _VIEW_EXAMPLES = '''examples:
 
 The page is served to this machine only; whoever has an account on it can open it.
 
-''' + _RUN_CODES
+exit codes:
+  0  shown until Ctrl-C, or written
+  1  there is no room to write to
+  2  the command line or a folder cannot be used
+'''
 
 RUN_COMMANDS = dict(
     run=(_run_args, run_command, _RUN_EXAMPLES), resume=(_resume_args, resume_command, _RUN_CODES),

@@ -51,7 +51,7 @@ aria-label="Previous answer">‹</button><button id="next" type="button" aria-la
 <dl id="facts"></dl><div id="episode"></div></dialog>
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #28786c1b
+# %% ../nbs/07e0_viewer_page.ipynb #a03a3ef3
 _CSS = '''
 :root { color-scheme: light dark; --bg: #f4f5f7; --card: #fff; --ink: #1a2330; --soft: #5b6776; --line: #dde2e8;
   --hot: #fff8db; --accent: #1d4ed8; --good: #0a6b43; --bad: #b3261e; --goodbg: #e2f4ea; --badbg: #fdeae8;
@@ -64,12 +64,16 @@ _CSS = '''
 [hidden] { display: none !important; }
 body { margin: 0; background: var(--bg); color: var(--ink); overflow-wrap: anywhere; }
 main, .top { max-width: 1560px; margin: 0 auto; padding: 0 1.5rem; }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #09bcb191
+_CSS += '''
 h1, h2, p, dl, dd { margin: 0; padding: 0; }
 a { color: var(--accent); text-underline-offset: .15em; }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: 4px; }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #a8fdf971
+# %% ../nbs/07e0_viewer_page.ipynb #7483c042
 _CSS += '''
 .top { display: flex; flex-wrap: wrap; gap: .25rem 1rem; align-items: baseline; padding-top: 1.25rem;
   padding-bottom: 1rem; }
@@ -80,6 +84,10 @@ h1 span { margin-left: .5rem; font-size: 1.3rem; font-weight: 600; letter-spacin
 button, select, input, .top nav a { font: inherit; color: var(--ink); background: var(--card); border: 1px solid
   var(--line); border-radius: 8px; padding: .3rem .7rem; }
 button, select { cursor: pointer; }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #a4ea0719
+_CSS += '''
 .top nav a { text-decoration: none; }
 button:hover, .top nav a:hover { border-color: var(--accent); }
 button:disabled { opacity: .4; cursor: default; border-color: var(--line); }
@@ -89,7 +97,7 @@ h2 { font-size: 1rem; font-weight: 650; margin-bottom: .5rem; }
 h2 small { font-weight: 400; color: var(--soft); font-size: .87rem; margin-left: .4rem; }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #c838853a
+# %% ../nbs/07e0_viewer_page.ipynb #d3c9f3aa
 _CSS += '''
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .7rem; }
@@ -97,11 +105,16 @@ th { font-weight: 550; color: var(--soft); font-size: .82rem; }
 .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .scroll { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: 12px;
   margin-bottom: 1.2rem; }
-.methods td { border-top: 1px solid var(--line); padding: .16rem .7rem; font-size: .93rem; background-color: var(--card); }
+.methods td { border-top: 1px solid var(--line); padding: .16rem .7rem; font-size: .93rem;
+  background-color: var(--card); }
 .methods th { padding-top: .5rem; white-space: nowrap; }
 .methods td.score { min-width: 6.5rem; background: linear-gradient(90deg, var(--bar) var(--v, 0%), transparent 0)
   .4rem 50% / calc(100% - 4.3rem) .55rem no-repeat var(--card); }
 .methods td.best { font-weight: 700; }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #44ada193
+_CSS += '''
 .methods button { border: 0; background: none; padding: 0; text-align: left; color: var(--accent); max-width: 24rem;
   overflow: hidden; text-overflow: ellipsis; white-space: nowrap; display: block; }
 .methods :is(th, td):first-child { position: sticky; left: 0; background-color: var(--card); }
@@ -109,12 +122,16 @@ th { font-weight: 550; color: var(--soft); font-size: .82rem; }
 .dim { color: var(--soft); }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #9906ff69
+# %% ../nbs/07e0_viewer_page.ipynb #19053fb6
 _CSS += '''
 #tools { display: flex; flex-wrap: wrap; gap: .6rem .9rem; align-items: end; margin-bottom: .7rem; }
 #tools label { display: grid; gap: .15rem; font-size: .78rem; color: var(--soft); }
 #tools label > * { font-size: .9rem; }
 #tools label span { font-size: .78rem; }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #21551c09
+_CSS += '''
 #tools select { max-width: 16rem; }
 .grow { flex: 1 1 14rem; max-width: 30rem; }
 .phone { display: none !important; }
@@ -127,7 +144,7 @@ _CSS += '''
 .seg small { margin-left: .35em; opacity: .75; }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #ac89e892
+# %% ../nbs/07e0_viewer_page.ipynb #dd9de39b
 _CSS += '''
 #pair { width: 100%; display: flex; flex-wrap: wrap; gap: .7rem 1.2rem; align-items: center; background: var(--card);
   border: 1px solid var(--line); border-radius: 12px; padding: .8rem 1rem; }
@@ -140,6 +157,10 @@ _CSS += '''
 #square .yes { background: var(--goodbg); }
 #square .no { background: var(--badbg); }
 #square button[aria-pressed=true] { outline: 2px solid var(--ink); outline-offset: 1px; }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #2baa9f66
+_CSS += '''
 #verdict { flex: 1 1 18rem; color: var(--soft); max-width: 44rem; }
 #verdict b { color: var(--ink); }
 #count { color: var(--soft); margin-bottom: .5rem; font-size: .9rem; min-height: 1.3em; }
@@ -147,7 +168,7 @@ _CSS += '''
 kbd { border: 1px solid var(--line); border-radius: 4px; padding: 0 .35em; background: var(--card); }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #c7109212
+# %% ../nbs/07e0_viewer_page.ipynb #d6d4a06c
 _CSS += '''
 #frame { position: relative; background: var(--card); border: 1px solid var(--line); border-radius: 12px; }
 #frame.wide { overflow: auto; max-height: 88vh; }
@@ -158,6 +179,10 @@ _CSS += '''
   box-shadow: inset 0 -1px var(--line); vertical-align: bottom; }
 #rows thead th:first-child { border-radius: 12px 0 0 0; }
 #rows thead th:last-child { border-radius: 0 12px 0 0; }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #df02e99c
+_CSS += '''
 #rows thead button { border: 0; background: none; width: 100%; padding: .5rem; color: inherit; font-size: .82rem;
   font-weight: 550; display: flex; gap: .25em; text-align: left; }
 #rows thead button span { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
@@ -169,7 +194,7 @@ _CSS += '''
 #rows tr:focus-within td, #rows tbody tr:hover td { background: color-mix(in srgb, var(--accent) 7%, var(--card)); }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #560875b0
+# %% ../nbs/07e0_viewer_page.ipynb #a87a7d88
 _CSS += '''
 .cut { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 3; overflow: hidden;
   max-height: 4.4em; }
@@ -185,6 +210,10 @@ _CSS += '''
 .none { color: var(--soft); }
 .said { color: var(--bad); font-style: italic; }
 .far { width: 1px; height: 1px; position: absolute; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #032f8676
+_CSS += '''
 .wide th { max-width: 9rem; }
 .wide td { min-width: 8.5rem; }
 .wide td:first-child { min-width: 17rem; max-width: 24rem; }
@@ -194,18 +223,23 @@ _CSS += '''
 .cell { border-radius: 6px; padding: .05rem .45rem; max-width: 11rem; }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #ae0defbc
+# %% ../nbs/07e0_viewer_page.ipynb #af5e7e2e
 _CSS += '''
 #pager { display: flex; flex-wrap: wrap; gap: .5rem 1rem; align-items: center; padding: .8rem 0; color: var(--soft); }
 #pager label { display: inline-flex; gap: .4rem; align-items: center; margin-left: auto; }
-dialog { border: 1px solid var(--line); padding: 0; background: var(--bg); color: var(--ink); width: min(1480px, 96vw); height: 95vh;
-  max-width: none; max-height: none; border-radius: 14px; overflow: hidden; }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #34cd7db9
+_CSS += '''
+dialog { border: 1px solid var(--line); padding: 0; background: var(--bg); color: var(--ink);
+  width: min(1480px, 96vw); height: 95vh; max-width: none; max-height: none; border-radius: 14px; overflow: hidden; }
 dialog[open] { display: flex; flex-direction: column; }
 dialog::backdrop { background: #0b0f14aa; }
 .bar { display: flex; gap: .8rem; align-items: center; padding: .7rem 1rem .3rem; color: var(--soft);
   font-size: .9rem; }
 .bar #alone { margin-left: auto; }
-dialog h2 { padding: 0 1rem; margin: .1rem 0 .45rem; font-size: 1.08rem; max-height: 5.6rem; overflow: auto; flex: none; }
+dialog h2 { padding: 0 1rem; margin: .1rem 0 .45rem; font-size: 1.08rem; max-height: 5.6rem; overflow: auto;
+  flex: none; }
 #others { display: flex; flex-wrap: wrap; gap: .35rem; padding: 0 1rem .5rem; max-height: 5.5rem; overflow: auto;
   flex: none; }
 #others button { border-radius: 99px; padding: .08rem .7rem; font-size: .85rem; max-width: 20rem; white-space: nowrap;
@@ -213,7 +247,7 @@ dialog h2 { padding: 0 1rem; margin: .1rem 0 .45rem; font-size: 1.08rem; max-hei
 #others button[aria-pressed=true] { box-shadow: inset 0 0 0 2px currentColor; }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #0fe21456
+# %% ../nbs/07e0_viewer_page.ipynb #c4f5bf37
 _CSS += '''
 #facts { display: flex; flex-wrap: wrap; gap: .3rem 1.6rem; padding: .5rem 1rem .7rem; background: var(--card);
   border-top: 1px solid var(--line); border-bottom: 1px solid var(--line); max-height: 10.5rem; overflow: auto;
@@ -227,7 +261,7 @@ _CSS += '''
 #episode p { padding: 2rem 1rem; color: var(--soft); max-width: 44rem; }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #afda00e9
+# %% ../nbs/07e0_viewer_page.ipynb #3c6247af
 _CSS += '''
 @media (max-width: 1250px) { .p3 { display: none; } }
 @media (max-width: 1000px) { .p2 { display: none; } main, .top { padding: 0 1rem; } .top { padding-top: 1rem; } }
@@ -240,12 +274,24 @@ _CSS += '''
   #frame:not(.wide) tr { display: flex; flex-wrap: wrap; gap: .1rem .8rem; padding: .6rem .8rem; border-top: 1px solid
     var(--line); }
   #frame:not(.wide) td { display: block; border: 0; padding: 0; text-align: left; max-width: 100%; min-width: 0; }
+}
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #fe6be764
+_CSS += '''
+@media (max-width: 720px) {
   #frame:not(.wide) td.full { flex: 1 1 100%; }
   #frame:not(.wide) td.half { flex: 1 1 40%; }
   #frame:not(.wide) td.first { flex: 0 1 auto; order: -1; }
   #frame:not(.wide) td:empty { display: none; }
   #frame:not(.wide) td[data-name]::before { content: attr(data-name) " "; color: var(--soft); font-size: .78rem; }
   #frame:not(.wide) td.n { font-size: .82rem; color: var(--soft); }
+}
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #dfacc5f2
+_CSS += '''
+@media (max-width: 720px) {
   #hint { display: none; }
   dialog { width: 100vw; height: 100vh; border-radius: 0; }
   #facts { max-height: 8rem; gap: .2rem 1rem; }
@@ -256,7 +302,7 @@ _CSS += '''
 }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #d42e108f
+# %% ../nbs/07e0_viewer_page.ipynb #c070842f
 _CSS += '''
 @media print {
   :root { --bg: #fff; --card: #fff; --ink: #000; --soft: #444; --line: #bbb; --hot: #fff; font-size: 11px; }
@@ -273,7 +319,7 @@ _CSS += '''
 @media (prefers-reduced-motion: no-preference) { button, #rows td { transition: background-color .12s; } }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #6359493c
+# %% ../nbs/07e0_viewer_page.ipynb #128217bb
 _JS = r'''
 (() => {
 'use strict';
@@ -288,6 +334,10 @@ function h(tag, props, ...kids) {
   e.append(...kids.flat().filter(x => x !== null && x !== undefined && x !== false).map(String_));
   return e;
 }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #db6c0f93
+_JS += r'''
 const String_ = x => x instanceof Node ? x : String(x);
 const fill = (id, ...kids) => { $(id).replaceChildren(...kids.flat().filter(Boolean)); return $(id); };
 const num = (x, d) => x === null || x === undefined ? '' : x.toLocaleString('en', {minimumFractionDigits: d || 0,
@@ -295,7 +345,7 @@ const num = (x, d) => x === null || x === undefined ? '' : x.toLocaleString('en'
 const plural = (n, word) => `${num(n)} ${word}${n === 1 ? '' : 's'}`;
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #81db716f
+# %% ../nbs/07e0_viewer_page.ipynb #39f20860
 _JS += r'''
 const START = {view: 'answers', q: '', method: '', group: '', only: '', sort: '', page: '1', size: '100', a: '', b: '',
   open: ''};
@@ -315,7 +365,7 @@ function go(change, quiet) {
 const filter = (change, quiet) => go({page: '1', ...change}, quiet);
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #db2cb5ac
+# %% ../nbs/07e0_viewer_page.ipynb #7e9674d2
 _JS += r'''
 function take(data) {
   D = data; R = D.rows; M = D.methods.length; N = D.samples.id.length;
@@ -330,6 +380,10 @@ const result = i => i < 0 ? 'none' : R.failed[i] ? 'error' : R.score[i] === null
   : 'wrong';
 const isRight = i => i >= 0 && R.score[i] !== null && R.score[i] >= .5;
 const isWrong = i => i >= 0 && R.score[i] !== null && R.score[i] < .5;
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #bd4462fb
+_JS += r'''
 function texts() {
   const low = list => list.map(x => String(x).toLowerCase()), t = D.samples;
   R.text = low(R.answer);
@@ -337,7 +391,7 @@ function texts() {
 }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #b29e2422
+# %% ../nbs/07e0_viewer_page.ipynb #1b23f19e
 _JS += r'''
 function passing() {
   const eq = S.group.indexOf('='), f = D.facets.findIndex(([name]) => eq > 0 && name === S.group.slice(0, eq));
@@ -350,6 +404,10 @@ function passing() {
   for (let i = 0; i < R.s.length; i++) if (inPart(R.s[i]) && (!words.length || rowHas(i))) rows.push(i);
   return rows;
 }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #3e0477b5
+_JS += r'''
 const samplesOf = rows => [...new Set(rows.map(i => R.s[i]))];
 const all = s => { const out = []; for (let m = 0; m < M; m++) if (of(s, m) >= 0) out.push(of(s, m)); return out; };
 const parted = s => all(s).some(isRight) && all(s).some(isWrong);
@@ -362,7 +420,7 @@ const ONLY = {
 };
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #8031a0c7
+# %% ../nbs/07e0_viewer_page.ipynb #267be6db
 _JS += r'''
 const words = {right: 'right', wrong: 'wrong', error: 'failed', none: 'not scored'};
 const mark = {right: '✓', wrong: '✗', error: '!', none: '–'};
@@ -374,6 +432,10 @@ function chip(i) {
 const cut = (text, cls) => h('span', {class: 'cut ' + (cls || ''), dir: 'auto'}, text);
 const answer = i => i < 0 ? cut('', 'dim') : R.failed[i] ? cut(R.answer[i] || 'failed', 'said')
   : R.answer[i] === '' ? cut('(empty)', 'dim') : cut(R.answer[i]);
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #b30722a0
+_JS += r'''
 const open = (i, inside) => h('a', {href: link({open: R.key[i]}), tabindex: '-1', 'data-key': R.key[i]}, inside);
 function asked(s, i) {
   const t = D.samples, id = [t.id[s], t.doc[s] === t.id[s] ? '' : t.doc[s]].filter(Boolean).join(' · ');
@@ -385,41 +447,50 @@ const page = i => { const p = R.page[i], gold = D.samples.pages[R.s[i]];
       ? ' ✓' : ` ≠ ${gold}`) : []); };
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #03b53ec4
+# %% ../nbs/07e0_viewer_page.ipynb #ec403bf3
 _JS += r'''
 const by = (column) => i => column[i];
 const col = (key, name, get, make, more) => ({key, name, get, make, ...more});
-const count = (key, name, d, p) => col(key, name, by(R[key]), i => num(R[key][i], d), {num: true, w: d === 2 ? 5 : key === 'calls' ? 3.9 : 4.8, p});
+const WIDTH = {tokens: 4.8, calls: 3.9, seconds: 5};   // in rem
+const count = (key, name, d, p) => col(key, name, by(R[key]), i => num(R[key][i], d), {num: true, w: WIDTH[key], p});
+const metric = ([name, title], k) => col('score' + (k + 1), name, by(R.scores[k + 1]), i => num(R.scores[k + 1][i], 2),
+  {num: true, w: 3.6, p: 'p3', title});
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #eec76a5b
+_JS += r'''
 function answersColumns() {
-  const t = D.samples, others = D.metrics.slice(1).map((name, k) => col('score' + (k + 1), name[0], by(R.scores[k + 1]),
-    i => num(R.scores[k + 1][i], 2), {num: true, w: 3.6, p: 'p3', title: name[1]}));
-  return [col('score', D.metrics.length ? D.metrics[0][0] : 'result', by(R.score), i => chip(i), {w: 5.4, at: 'first',
-      title: D.metrics.length ? D.metrics[0][1] : ''}),
+  const t = D.samples, [name, title] = D.metrics[0] || ['result', ''];
+  return [col('score', name, by(R.score), i => chip(i), {w: 5.4, at: 'first', title}),
     col('question', 'Question', i => t.question[R.s[i]], i => asked(R.s[i], i), {at: 'full'}),
     M > 1 && col('method', 'Method', i => R.m[i], i => cut(D.methods[R.m[i]]), {w: 8.6, at: 'first'}),
     col('answer', 'Answer', by(R.answer), answer, {at: 'half', label: 'Answer', w: 13}),
     col('gold', 'Gold', i => t.gold[R.s[i]], i => cut(t.gold[R.s[i]]), {at: 'half', label: 'Gold', w: 11}),
-    col('page', 'Page', by(R.page), page, {num: true, w: 4, label: 'page'}), ...others,
+    col('page', 'Page', by(R.page), page, {num: true, w: 4, label: 'page'}), ...D.metrics.slice(1).map(metric),
     count('tokens', 'Tokens', 0), count('calls', 'Calls', 0, 'p2'), count('seconds', 'Seconds', 2, 'p2'),
     R.confidence.some(x => x !== null) && col('confidence', 'Sure', by(R.confidence), i => num(R.confidence[i], 2),
       {num: true, w: 3.9, p: 'p3', title: 'confidence'})].filter(Boolean);
 }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #658a4187
+# %% ../nbs/07e0_viewer_page.ipynb #72cd3f33
 _JS += r'''
 const tinted = i => { const a = open(i, [h('span', {'aria-hidden': 'true'}, mark[result(i)]), h('span', {class: 'far'},
   words[result(i)] + ': '), answer(i)]); a.className = 'cell ' + result(i); return a; };
 const goldCell = s => cut(D.samples.gold[s]);
 function questionsColumns() {
-  const hits = s => { const k = all(s).filter(i => R.score[i] !== null);
-    return k.length ? k.filter(isRight).length / k.length : null; };
-  const share = s => { const k = all(s).filter(i => R.score[i] !== null); return `${k.filter(isRight).length}/${k.length}`; };
+  const scored = s => all(s).filter(i => R.score[i] !== null);
+  const hits = s => scored(s).length ? scored(s).filter(isRight).length / scored(s).length : null;
+  const share = s => `${scored(s).filter(isRight).length}/${scored(s).length}`;
   return [col('question', 'Question', s => D.samples.question[s], s => asked(s, -1)),
     col('gold', 'Gold', s => D.samples.gold[s], goldCell), col('right', 'Right', hits, share, {num: true}),
     ...D.methods.map((name, m) => col('m' + m, name, s => of(s, m) < 0 ? null : R.score[of(s, m)], s => of(s, m) < 0
       ? '' : tinted(of(s, m)), {title: name}))];
 }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #efe28875
+_JS += r'''
 function pairColumns() {
   const [a, b] = pair(), side = (m, i) => [chip(i), ' ', open(i, answer(i))];
   const diff = s => (R.score[of(s, b)] || 0) - (R.score[of(s, a)] || 0);
@@ -438,7 +509,7 @@ function pair() {
 }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #007ac0cb
+# %% ../nbs/07e0_viewer_page.ipynb #173b4b76
 _JS += r'''
 const SQUARE = [['both', 'both right', (x, y) => x && y], ['a', 'only A', (x, y) => x && !y],
   ['b', 'only B', (x, y) => !x && y], ['neither', 'both wrong', (x, y) => !x && !y]];
@@ -447,8 +518,13 @@ function shared(rows) {
   return samplesOf(rows).filter(s => good(of(s, a)) && good(of(s, b)));
 }
 const inSquare = (s, k) => { const [a, b] = pair(); return SQUARE[k][2](isRight(of(s, a)), isRight(of(s, b))); };
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #b72bbe77
+_JS += r'''
 function drawPair(both) {
-  const [a, b] = pair(), options = m => D.methods.map((name, k) => h('option', {value: name, selected: k === m}, name));
+  const [a, b] = pair();
+  const options = m => D.methods.map((name, k) => h('option', {value: name, selected: k === m}, name));
   fill('a', options(a)); fill('b', options(b));
   const button = k => h('td', {}, h('button', {type: 'button', class: ['yes', '', '', 'no'][k],
     'aria-pressed': String(S.only === SQUARE[k][0]), click: () => filter({only: S.only === SQUARE[k][0] ? ''
@@ -461,7 +537,7 @@ function drawPair(both) {
 }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #6e1bbd1a
+# %% ../nbs/07e0_viewer_page.ipynb #8e1d1798
 _JS += r'''
 const mean = xs => { let n = 0, sum = 0; for (const x of xs) if (x !== null && x !== undefined) { n++; sum += x; }
   return n ? sum / n : null; };
@@ -470,58 +546,70 @@ function verdict(both, a, b) {
   if (!both.length) return fill('verdict', 'No question here has a score by both methods.');
   const [x, y] = [a, b].map(m => 100 * mean(both.map(s => R.score[of(s, m)])));
   const [u, v] = [a, b].map(m => mean(both.map(s => R.tokens[of(s, m)])));
-  const gap = Math.abs(x - y), lead = gap < .05 ? 'They score alike' : `${y > x ? 'B' : 'A'} leads by ${num(gap, 1)} points`;
-  fill('verdict', h('b', {}, `${D.metrics[0][0]}: A ${num(x, 1)}, B ${num(y, 1)}.`), ` ${lead} on ${plural(both.length,
-    'shared question')}, at ${num(u)} and ${num(v)} tokens each.`, D.report ? ' Whether that may be chance is in the report.'
-    : '');
+  const gap = Math.abs(x - y), ahead = `${y > x ? 'B' : 'A'} leads by ${num(gap, 1)} points`;
+  fill('verdict', h('b', {}, `${D.metrics[0][0]}: A ${num(x, 1)}, B ${num(y, 1)}.`),
+    ` ${gap < .05 ? 'They score alike' : ahead} on ${plural(both.length, 'shared question')},`,
+    ` at ${num(u)} and ${num(v)} tokens each.`, D.report ? ' Whether that may be chance is in the report.' : '');
 }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #024dadd9
+# %% ../nbs/07e0_viewer_page.ipynb #d0d8e81a
+_JS += r'''
+function bar(v, best) {
+  const good = v !== null && v === best ? ' best' : '', td = h('td', {class: 'n score' + good}, v === null ? '–'
+    : num(100 * v, 1));
+  td.style.setProperty('--v', `${100 * (v || 0)}%`);
+  return td;
+}
+function topOf(values) {
+  const top = Math.max(...values.map(x => x === null ? -1 : x));
+  return values.filter(x => x === top).length > M / 2 ? null : top;   // most have it: it tells nothing
+}
+function onlyMethod(name) {
+  filter({view: 'answers', method: S.method === name ? '' : name, only: S.view === 'answers' ? S.only : '', sort: ''});
+}
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #01f76cc1
 _JS += r'''
 function drawSummary(rows) {
   const mine = D.methods.map((_, m) => rows.filter(i => R.m[i] === m));
-  const means = D.metrics.map((_, k) => mine.map(is => mean(is.map(i => R.scores[k][i]))));
-  const best = means.map(v => { const top = Math.max(...v.map(x => x === null ? -1 : x)); return v.filter(x => x ===
-    top).length > M / 2 ? 2 : top; });
+  const means = D.metrics.map((_, k) => mine.map(is => mean(is.map(i => R.scores[k][i])))), best = means.map(topOf);
   const head = ['Method', 'n', ...D.metrics.map(x => x[1]), 'Wrong', 'Errors', 'Tokens', 'Calls', 'Seconds'];
-  const scored = (k, m) => { const v = means[k][m], td = h('td', {class: 'n score' + (v !== null && v === best[k]
-    ? ' best' : '')}, v === null ? '–' : num(100 * v, 1)); td.style.setProperty('--v', `${100 * (v || 0)}%`); return td; };
+  const cell = x => h('td', {class: 'n'}, x), each = (m, key, d) => cell(num(mean(mine[m].map(i => R[key][i])), d));
   const line = (name, m) => h('tr', {class: S.view === 'answers' && S.method === name ? 'on' : null}, h('td', {},
-    h('button', {type: 'button', title: 'Show these answers', click: () => filter({view: 'answers', method: S.method ===
-      name ? '' : name, only: S.view === 'answers' ? S.only : '', sort: ''})}, name)),
-    h('td', {class: 'n'}, num(mine[m].length)), D.metrics.map((_, k) => scored(k, m)),
-    [mine[m].filter(isWrong).length, mine[m].filter(i => R.failed[i]).length].map(x => h('td', {class: 'n'}, num(x))),
-    [['tokens', 0], ['calls', 1], ['seconds', 2]].map(([k, d]) => h('td', {class: 'n'}, num(mean(mine[m].map(i =>
-      R[k][i])), d))));
+    h('button', {type: 'button', title: 'Show these answers', click: () => onlyMethod(name)}, name)),
+    cell(num(mine[m].length)), means.map((v, k) => bar(v[m], best[k])), cell(num(mine[m].filter(isWrong).length)),
+    cell(num(mine[m].filter(i => R.failed[i]).length)), each(m, 'tokens'), each(m, 'calls', 1), each(m, 'seconds', 2));
   fill('methods', h('thead', {}, h('tr', {}, head.map((t, k) => h('th', {scope: 'col', class: k ? 'n' : null}, t)))),
     h('tbody', {}, D.methods.map(line)));
-  const part = rows.length < R.s.length;
-  fill('of', `means over ${part ? 'what the search and the part leave: ' : ''}${plural(samplesOf(rows).length, 'question')}`);
+  const part = rows.length < R.s.length ? 'what the search and the part leave: ' : '';
+  fill('of', `means over ${part}${plural(samplesOf(rows).length, 'question')}`);
 }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #5ef17d2d
+# %% ../nbs/07e0_viewer_page.ipynb #3a4235a2
 _JS += r'''
 const FIRST = {answers: 'score', questions: 'right', pair: 'gap'};
 const text = new Intl.Collator('en', {numeric: true, sensitivity: 'base'});
+const natural = (x, y) => x - y, none = v => v === null || v === undefined || v === '';
+function byGap(items) {
+  const [a, b] = pair(), gap = s => Math.abs(R.score[of(s, a)] - R.score[of(s, b)]);
+  return items.sort((x, y) => gap(y) - gap(x) || natural(x, y));
+}
 function sorted(items, columns) {
   const down = S.sort.startsWith('-'), c = columns.find(x => x.key === S.sort.replace(/^-/, ''));
-  const natural = (x, y) => x - y;
-  if (!c && S.view === 'pair') {
-    const [a, b] = pair(), gap = s => Math.abs(R.score[of(s, a)] - R.score[of(s, b)]);
-    return items.sort((x, y) => gap(y) - gap(x) || natural(x, y));
-  }
+  if (!c && S.view === 'pair') return byGap(items);
   const get = (c || columns.find(x => x.key === FIRST[S.view])).get, keys = new Map(items.map(x => [x, get(x)]));
   const words = items.some(x => typeof keys.get(x) === 'string');
-  const order = words ? text.compare : (x, y) => x - y, none = v => v === null || v === undefined || v === '';
+  const order = words ? text.compare : natural;
   return items.sort((x, y) => { const u = keys.get(x), v = keys.get(y);
     if (none(u) || none(v)) return none(u) - none(v) || natural(x, y);
     return (down ? -1 : 1) * order(u, v) || natural(x, y); });
 }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #7518eb9d
+# %% ../nbs/07e0_viewer_page.ipynb #96e297d0
 _JS += r'''
 function select() {
   const rows = passing(), m = D.methods.indexOf(S.method);
@@ -533,6 +621,10 @@ function select() {
   list = sorted(test ? base.filter(test[2]) : base.slice(), columns);
   return {rows, base, tests, columns};
 }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #b97b6fe5
+_JS += r'''
 function show() {
   read();
   const {rows, base, tests, columns} = select();
@@ -545,13 +637,17 @@ function show() {
 }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #79f69fba
+# %% ../nbs/07e0_viewer_page.ipynb #b5a1e149
 _JS += r'''
 function segments(id, items, chosen, change) {
   fill(id, items.map(([key, name, n]) => h('button', {type: 'button', 'aria-pressed': String(key === chosen),
     click: () => { change(key); const on = $(id).querySelector('[aria-pressed=true]'); if (on) on.focus(); }}, name,
     n === undefined ? '' : h('small', {}, num(n)))));
 }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #29cf1281
+_JS += r'''
 function drawTools(base, tests, columns) {
   segments('views', Object.entries(VIEWS).filter(([k]) => k === 'answers' || M > 1), S.view, view =>
     filter({view, only: '', sort: ''}));
@@ -560,26 +656,33 @@ function drawTools(base, tests, columns) {
   if (document.activeElement !== $('q')) $('q').value = S.q;
   const option = (value, name, chosen) => h('option', {value, selected: value === chosen}, name);
   fill('method', option('', 'All', S.method), D.methods.map(m => option(m, m, S.method)));
-  fill('group', option('', 'All', S.group), D.facets.map(([name, values]) => h('optgroup', {label: name}, values.map(v =>
-    option(`${name}=${v}`, v, S.group)))));
+  const part = ([name, values]) => h('optgroup', {label: name}, values.map(v => option(`${name}=${v}`, v, S.group)));
+  fill('group', option('', 'All', S.group), D.facets.map(part));
   fill('sort', option('', S.view === 'pair' ? 'where they part' : 'wrong first', S.sort), columns.flatMap(c => [
     option(c.key, c.name + ' ↑', S.sort), option('-' + c.key, c.name + ' ↓', S.sort)]));
 }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #501bcad2
+# %% ../nbs/07e0_viewer_page.ipynb #2f9ca833
 _JS += r'''
 function header(c) {
-  const shown = S.sort || {answers: 'score', questions: 'right'}[S.view], up = shown === c.key, down = shown === '-' + c.key;
-  const low = !c.num || ['page', 'diff', 'right'].includes(c.key), turns = low ? [c.key, '-' + c.key, ''] : ['-' + c.key, c.key, ''];
+  const shown = S.sort || {answers: 'score', questions: 'right'}[S.view], low = !c.num
+    || ['page', 'diff', 'right'].includes(c.key);
+  const turns = low ? [c.key, '-' + c.key, ''] : ['-' + c.key, c.key, ''];
   const next = turns[(turns.indexOf(shown) + 1) % 3];
-  const th = h('th', {scope: 'col', role: 'columnheader', class: [c.num ? 'n' : '', c.p || ''].join(' '), title: c.title,
-    'aria-sort': up ? 'ascending' : down ? 'descending' : null}, h('button', {type: 'button', 'data-sort': c.key,
-    click: () => { filter({sort: next}); const b = [...document.querySelectorAll('#rows thead button')].find(x =>
-      x.dataset.sort === c.key); if (b) b.focus(); }}, h('span', {}, c.name), up ? '▲' : down ? '▼' : ''));
+  const up = shown === c.key, down = shown === '-' + c.key;
+  const again = () => [...document.querySelectorAll('#rows thead button')].find(x => x.dataset.sort === c.key);
+  const click = () => { filter({sort: next}); if (again()) again().focus(); };
+  const th = h('th', {scope: 'col', role: 'columnheader', class: `${c.num ? 'n' : ''} ${c.p || ''}`, title: c.title,
+    'aria-sort': up ? 'ascending' : down ? 'descending' : null},
+    h('button', {type: 'button', 'data-sort': c.key, click}, h('span', {}, c.name), up ? '▲' : down ? '▼' : ''));
   if (c.w) th.style.width = c.w + 'rem';
   return th;
 }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #b4491171
+_JS += r'''
 function drawTable(columns, before) {
   const size = +S.size, last = Math.max(1, Math.ceil(list.length / size));
   S.page = String(Math.min(last, Math.max(1, Math.floor(+S.page) || 1)));
@@ -587,18 +690,19 @@ function drawTable(columns, before) {
   const td = (c, i) => h('td', {role: 'cell', class: [c.num ? 'n' : '', c.at || '', c.p || ''].join(' '),
     'data-name': c.label || (c.num ? c.name.toLowerCase() : null)}, c.make(i));
   $('frame').className = (S.view === 'questions' ? 'wide' : '') + (part.length ? '' : ' none');
-  fill('rows', h('thead', {role: 'rowgroup'}, h('tr', {role: 'row'}, columns.map(header))), h('tbody', {role: 'rowgroup'},
-    part.map(i => h('tr', {role: 'row'}, columns.map(c => td(c, i))))));
+  fill('rows', h('thead', {role: 'rowgroup'}, h('tr', {role: 'row'}, columns.map(header))),
+    h('tbody', {role: 'rowgroup'}, part.map(i => h('tr', {role: 'row'}, columns.map(c => td(c, i))))));
   const first = $('rows').querySelector('tbody a'); if (first) first.tabIndex = 0;
   say(before);
 }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #5b0c196a
+# %% ../nbs/07e0_viewer_page.ipynb #de54da55
 _JS += r'''
 function say(before) {
   const thing = S.view === 'answers' ? 'answer' : 'question', filtered = S.q || S.method || S.group || S.only;
-  const order = S.sort ? '' : S.view === 'pair' ? ', where the methods part first' : R.scores.length ? ', wrong first' : '';
+  const order = S.sort || !R.scores.length ? '' : S.view === 'pair' ? ', where the methods part first'
+    : ', wrong first';
   const clear = h('button', {type: 'button', click: () => { $('q').value = ''; filter({q: '', method: '', group: '',
     only: ''}); }}, 'Clear filters');
   if (!R.s.length) return fill('count', 'This run has no record yet. Reload when it has answered something.');
@@ -607,6 +711,10 @@ function say(before) {
   fill('count', `${plural(list.length, thing)}${list.length < before ? ` of ${num(before)}` : ''}${order}. `, filtered
     ? clear : '');
 }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #c0d3f3f0
+_JS += r'''
 function drawPager() {
   const size = +S.size, last = Math.ceil(list.length / size), p = +S.page;
   $('pager').hidden = list.length <= 50;
@@ -620,12 +728,22 @@ function drawPager() {
 }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #21b7230b
+# %% ../nbs/07e0_viewer_page.ipynb #1f5ac6dd
 _JS += r'''
 function trail(i) {
   const m = R.m[i];
   return S.view === 'answers' ? list : list.map(s => of(s, m)).filter(k => k >= 0);
 }
+function other(j, here) {
+  const click = () => { go({open: R.key[j]}, true); const on = $('others').querySelector('[aria-pressed=true]');
+    if (on) on.focus(); };
+  return h('button', {type: 'button', class: result(j), 'aria-pressed': String(here), title: words[result(j)], click},
+    `${mark[result(j)]} ${D.methods[R.m[j]]}`);
+}
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #a04c0b22
+_JS += r'''
 function drawOne() {
   const i = S.open && at.has(S.open) ? at.get(S.open) : -1, box = $('one');
   if (i < 0) { if (box.open) box.close(); fill('episode'); return; }
@@ -635,15 +753,13 @@ function drawOne() {
     $(id).disabled = k < 0 || to < 0 || to >= near.length; }
   fill('place', k < 0 ? 'not in this list' : `${num(k + 1)} of ${num(near.length)}`);
   fill('question', D.samples.question[s]);
-  fill('others', all(s).map(j => h('button', {type: 'button', class: result(j), 'aria-pressed': String(j === i),
-    title: words[result(j)], click: () => { go({open: R.key[j]}, true); const on =
-      $('others').querySelector('[aria-pressed=true]'); if (on) on.focus(); }}, `${mark[result(j)]} ${D.methods[R.m[j]]}`)));
+  fill('others', all(s).map(j => other(j, j === i)));
   drawFacts(i, s); drawEpisode(i);
   if (!box.open) box.showModal();
 }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #93bb00cb
+# %% ../nbs/07e0_viewer_page.ipynb #742926d4
 _JS += r'''
 function drawFacts(i, s) {
   const t = D.samples, fact = (name, value, cls) => value === '' || value === null || value === undefined ? null
@@ -656,18 +772,22 @@ function drawFacts(i, s) {
     D.facets.map(([name, values], f) => fact(name, values[t.facets[f][s]])),
     fact('Sample', t.id[s]), fact('Document', t.doc[s] === t.id[s] ? '' : t.doc[s]));
 }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #31b4cfc0
+_JS += r'''
 function drawEpisode(i) {
   const there = !R.file || R.file[i], path = `episodes/${R.key[i]}.html`, now = $('episode').firstChild;
   $('alone').hidden = !there; $('alone').href = path;
   if (!there) return fill('episode', h('p', {}, 'The page of this answer was not exported. `cosee view RUN --export '
     + 'FOLDER --episodes all` writes them all.'));
   if (now && now.dataset.path === path) return;
-  fill('episode', h('iframe', {src: path, 'data-path': path, sandbox: 'allow-scripts', title: 'The episode, or the calls',
-    referrerpolicy: 'no-referrer'}));
+  fill('episode', h('iframe', {src: path, 'data-path': path, sandbox: 'allow-scripts', referrerpolicy: 'no-referrer',
+    title: 'The episode, or the calls'}));
 }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #f16c5c56
+# %% ../nbs/07e0_viewer_page.ipynb #4bd9281f
 _JS += r'''
 const rowLinks = tr => [...tr.querySelectorAll('a[data-key]')];
 function focus(a) {
@@ -685,22 +805,28 @@ function move(a, down, right) {
     const links = [...$('rows').querySelectorAll('tbody a')]; focus(links[down > 0 ? 0 : links.length - 1]);
   } else focus(rowLinks(trs[down > 0 ? trs.length - 1 : 0])[c]);
 }
-const STEPS = {ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1], End: [1e9, 0], Home: [-1e9, 0]};
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #c04b1010
+_JS += r'''
+const STEPS = {ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1], End: [1e9, 0],
+  Home: [-1e9, 0]};
 document.addEventListener('keydown', e => {
-  const a = e.target.closest && e.target.closest('#rows tbody a'), typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName);
+  const a = e.target.closest && e.target.closest('#rows tbody a'), typing = /^(INPUT|SELECT)$/.test(e.target.tagName);
   if (e.ctrlKey || e.metaKey || e.altKey) return;
-  if ($('one').open) { if (e.key === 'ArrowLeft') $('back').click(); else if (e.key === 'ArrowRight') $('next').click(); }
+  if ($('one').open) { const turn = {ArrowLeft: 'back', ArrowRight: 'next'}[e.key]; if (turn) $(turn).click(); }
   else if (a && STEPS[e.key]) { e.preventDefault(); move(a, ...STEPS[e.key]); }
   else if (e.key === '/' && !typing && D) { e.preventDefault(); $('q').focus(); }
 });
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #ff1f2c64
+# %% ../nbs/07e0_viewer_page.ipynb #1f810863
 _JS += r'''
 let later = 0, opener = '';
 $('q').addEventListener('input', () => { clearTimeout(later); later = setTimeout(() => filter({q: $('q').value}, true),
   R && R.s.length > 5000 ? 120 : 20); });
-for (const id of ['method', 'group', 'a', 'b', 'sort']) $(id).addEventListener('change', () => filter({[id]: $(id).value}));
+for (const id of ['method', 'group', 'a', 'b', 'sort'])
+  $(id).addEventListener('change', () => filter({[id]: $(id).value}));
 $('rows').addEventListener('click', e => {
   const a = e.target.closest('a[data-key]'), tr = e.target.closest('tbody tr');
   if (e.ctrlKey || e.metaKey || e.shiftKey || e.button || !tr || String(getSelection())) return;
@@ -708,6 +834,10 @@ $('rows').addEventListener('click', e => {
   if (!key) return;
   e.preventDefault(); opener = key; go({open: key});
 });
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #26923124
+_JS += r'''
 $('close').addEventListener('click', () => $('one').close());
 $('one').addEventListener('close', () => {
   if (!S.open) return;
@@ -720,7 +850,7 @@ $('one').addEventListener('click', e => { if (e.target === $('one')) $('one').cl
 for (const kind of ['hashchange', 'popstate']) addEventListener(kind, () => D && show());
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #831a2a8b
+# %% ../nbs/07e0_viewer_page.ipynb #bb235395
 _JS += r'''
 function begin(data) {
   take(data);
@@ -731,6 +861,10 @@ function begin(data) {
   show();
   performance.mark('rows');
 }
+'''
+
+# %% ../nbs/07e0_viewer_page.ipynb #fb692733
+_JS += r'''
 async function load() {
   try {
     const answer = await fetch('data.json', {cache: 'no-cache'});
@@ -747,15 +881,15 @@ if (here) begin(JSON.parse(here)); else load();
 })();
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #764bb861
+# %% ../nbs/07e0_viewer_page.ipynb #69dcecfc
 def _hash(text: str) -> str:
     "A source of a content-security policy: exactly this text"
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 def viewer_policy() -> str: # of the page
     "The content-security policy of the page."
-    return (f"default-src 'none'; style-src {_hash(_CSS)}; script-src {_hash(_JS)}; connect-src 'self'; img-src data:; "
-            "frame-src 'self'; base-uri 'none'; form-action 'none'")
+    return (f"default-src 'none'; style-src {_hash(_CSS)}; script-src {_hash(_JS)}; connect-src 'self'; "
+            "img-src data:; frame-src 'self'; base-uri 'none'; form-action 'none'")
 
 def in_page(
     data # JSON-ready
@@ -764,9 +898,10 @@ def in_page(
     text = json.dumps(data, ensure_ascii=False, separators=(',', ':'), allow_nan=False)
     return text.replace('<', '\\u003c').replace('\u2028', '\\u2028').replace('\u2029', '\\u2029')
 
-# %% ../nbs/07e0_viewer_page.ipynb #e129e310
+# %% ../nbs/07e0_viewer_page.ipynb #51286135
 _ICON = ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect x="5" y="2" width="22" height="28" rx="3" '
-         'fill="#fff" stroke="#5b6776" stroke-width="2"/><rect x="9" y="8" width="14" height="5" rx="1.5" fill="#2563eb"/>'
+         'fill="#fff" stroke="#5b6776" stroke-width="2"/>'
+         '<rect x="9" y="8" width="14" height="5" rx="1.5" fill="#2563eb"/>'
          '<rect x="9" y="18" width="9" height="5" rx="1.5" fill="#c2570c"/></svg>')
 
 def viewer_page(

@@ -5,9 +5,13 @@ import http.client
 import itertools
 import json
 import shutil
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
+import urllib.request
 
 import pytest
 from PIL import Image
@@ -404,6 +408,19 @@ def test_requests_that_are_none(served):
             said = b"".join(iter(lambda: s.recv(65536), b""))
         assert b" 200 " not in said.split(b"\n")[0] and b"Content-Security-Policy: default-src 'none'" in said
     assert served.ask("/")[0].status == 200
+
+
+def test_the_command_says_where_serves_and_ends(run):
+    argv = ["view", str(run.folder), "--no-browser", "--json"]
+    done = subprocess.Popen([sys.executable, "-c", f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+                             f"from cosee.cli import main; raise SystemExit(main({argv!r}))"], stdout=subprocess.PIPE, text=True)
+    try:
+        url = json.loads(done.stdout.readline())["url"]
+        assert url.startswith("http://127.0.0.1:") and b"CoSee run viewer" in urllib.request.urlopen(url, timeout=30).read()
+        assert main(["view", str(run.folder), "--no-browser", "--port", url.split(":")[-1].strip("/")]) == 2   # taken
+        done.send_signal(signal.SIGINT)
+        assert done.wait(30) == 0
+    finally: done.kill()
 
 
 # --- a folder ---
