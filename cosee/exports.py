@@ -27,10 +27,11 @@ def md_line(
     for mark, entity in _ENTITIES.items(): text = text.replace(mark, entity)
     return re.sub(r'(?i)(www)\.', r'\1&#46;', text)
 
-# %% ../nbs/07f_exports.ipynb #661cb8ed
+# %% ../nbs/07f_exports.ipynb #3400178b
 def _visible(line: str) -> str:
     "`line` without control and direction characters; tabs become spaces"
-    keep = lambda c: ' ' if c == '\t' else '\ufffd' if unicodedata.category(c) == 'Cs' else '' if unicodedata.category(c) in ('Cc', 'Cf') else c
+    shown = dict(Cs='\ufffd', Cc='', Cf='')
+    keep = lambda c: ' ' if c == '\t' else shown.get(unicodedata.category(c), c)
     return line if line.isascii() and line.isprintable() else ''.join(map(keep, line))
 
 def md_block(
@@ -65,30 +66,37 @@ def board_markdown(
     order = sorted(cells, key=lambda c: (c['view']['page'], c['step'], c['id']))
     return _table(['page', 'note', 'author', 'step', 'what it says', 'box', 'tags', 'rests on'], list(map(row, order)))
 
-# %% ../nbs/07f_exports.ipynb #32d2edc9
+# %% ../nbs/07f_exports.ipynb #e20d0b32
+def _sure(e: dict, before: str = '') -> str:
+    return '' if e.get('confidence') is None else f"{before}{e['confidence']:.2f}"
+
 def _head(e: dict, level: str) -> list:
     "Question and answer"
     question, usage = e.get('question') or (e.get('trace') or {}).get('question', ''), e.get('usage') or {}
-    facts = [f"page {int(e['page'])}" if e.get('page') else '', f"confidence {e['confidence']:.2f}" if e.get('confidence') is not None else '',
-             f"{usage.get('calls', 0):,} calls", f"{usage.get('total_tokens', 0):,} tokens", md_line(f"stopped: {e.get('stopped', '')}", 200)]
-    lines = [f'{level} {md_line(question)}', f"**{md_line(e.get('answer') or '(no answer)')}** ({', '.join(filter(None, facts))})"]
+    facts = [f"page {int(e['page'])}" if e.get('page') else '', _sure(e, 'confidence '),
+             f"{usage.get('calls', 0):,} calls", f"{usage.get('total_tokens', 0):,} tokens",
+             md_line(f"stopped: {e.get('stopped', '')}", 200)]
+    lines = [f'{level} {md_line(question)}',
+             f"**{md_line(e.get('answer') or '(no answer)')}** ({', '.join(filter(None, facts))})"]
     if e.get('gold'): lines.append('Gold: ' + md_line(' / '.join(map(str, e['gold']))))
     if e.get('error'): lines.append('Failed: ' + md_line(e['error']))
     return lines + ([md_line(e['because'])] if e.get('because') else [])
 
 def _proposed(e: dict) -> list:
     "Answers that were proposed"
-    rows = [[md_line(h.get('answer') or h.get('content', '')), f"{h['confidence']:.2f}" if h.get('confidence') is not None else '',
-             md_line(h.get('author', ''), 40), f"\\#{int(h['cell'])}" if h.get('cell') else ''] for h in e.get('hypotheses') or []]
+    rows = [[md_line(h.get('answer') or h.get('content', '')), _sure(h), md_line(h.get('author', ''), 40),
+             f"\\#{int(h['cell'])}" if h.get('cell') else ''] for h in e.get('hypotheses') or []]
     return [_table(['answer', 'confidence', 'author', 'note'], rows)] if rows else []
 
-# %% ../nbs/07f_exports.ipynb #ed370010
+# %% ../nbs/07f_exports.ipynb #85159613
 def _called(call: dict) -> list:
     "A call: its price, prompt and reply"
     usage = call.get('usage') or {}
-    cost = f"{usage.get('prompt_tokens', 0):,} tokens in ({usage.get('cached_tokens', 0):,} cached), {usage.get('completion_tokens', 0):,} out"
-    return [f"Asked {md_line(call.get('model') or 'the model', 80)}: {cost}.", md_block('\n\n'.join(map(str, call.get('prompt') or []))),
-            'Reply:', md_block(call.get('text', ''))]
+    read, cached, wrote = (usage.get(k, 0) for k in ('prompt_tokens', 'cached_tokens', 'completion_tokens'))
+    model = md_line(call.get('model') or 'the model', 80)
+    asked = f'Asked {model}: {read:,} tokens in ({cached:,} cached), {wrote:,} out.'
+    prompt = '\n\n'.join(map(str, call.get('prompt') or []))
+    return [asked, md_block(prompt), 'Reply:', md_block(call.get('text', ''))]
 
 def _turned(event: dict, level: str, calls: bool) -> list:
     "A turn of an episode"
@@ -116,10 +124,11 @@ def episode_markdown(
     for event in turns: parts += _turned(event, level + '##', calls)
     return '\n\n'.join(parts) + '\n'
 
-# %% ../nbs/07f_exports.ipynb #ac9e1573
+# %% ../nbs/07f_exports.ipynb #a146571c
 def _index(run: Run, records: dict) -> str:
     "The page that lists all questions"
-    shown = lambda r: '' if r is None else 'failed' if r['status'] != 'ok' else f"{md_line(r['answer'], 80)}{_score(r)}"
+    said = lambda r: f"{md_line(r['answer'], 80)}{_score(r)}" if r['status'] == 'ok' else 'failed'
+    shown = lambda r: '' if r is None else said(r)
     def row(number, by):
         first = next(iter(by.values()))
         return [f'[{number}](questions/{number:05}.md)', md_line(first['question'], 160),
@@ -172,7 +181,7 @@ def _tokens(i, usage: dict):
     return i.model.ModelUsage(input_tokens=max(0, prompt - cached), output_tokens=out, total_tokens=prompt + out,
                               input_tokens_cache_read=cached)
 
-# %% ../nbs/07f_exports.ipynb #7782ce23
+# %% ../nbs/07f_exports.ipynb #7c50e2d6
 def _asked(i, texts: list, images: list) -> list:
     "A prompt: pages, then texts"
     return [i.model.ChatMessageUser(content=[*(i.model.ContentImage(image=uri) for uri in images),
@@ -186,19 +195,19 @@ def _call_event(i, call: dict, images: list, at: datetime, span: str):
     output.usage, output.time = _tokens(i, call.get('usage') or {}), seconds
     params = {k: v for k, v in (call.get('params') or {}).items() if k in ('temperature', 'top_p', 'top_k', 'seed')}
     config = i.model.GenerateConfig(max_tokens=(call.get('params') or {}).get('max_new_tokens'), **params)
-    return i.event.ModelEvent(model=output.model, input=_asked(i, call.get('prompt') or [], images), tools=[], tool_choice='none',
-                              config=config, output=output, timestamp=at, completed=at + timedelta(seconds=seconds),
-                              working_time=seconds, span_id=span)
+    return i.event.ModelEvent(model=output.model, input=_asked(i, call.get('prompt') or [], images), config=config,
+                              tools=[], tool_choice='none', output=output, timestamp=at, span_id=span,
+                              completed=at + timedelta(seconds=seconds), working_time=seconds)
 
-# %% ../nbs/07f_exports.ipynb #c09be6a2
+# %% ../nbs/07f_exports.ipynb #e71bbd63
 def _events(i, record: dict, images: list) -> list:
     "The turns of a record as events"
     trace, times, out = record.get('trace') or {}, record.get('times') or {}, []
     at = _time(times.get('at')) - timedelta(seconds=float(times.get('seconds') or 0))
     turns = trace.get('events') or [dict(c, calls=[c]) for c in trace.get('calls') or []]
     for n, turn in enumerate(turns):
-        span = digest([record['sample'], record['method'], n])
-        out.append(i.event.SpanBeginEvent(id=span, span_id=span, type='agent', name=f"{turn.get('agent')}, step {turn.get('step')}", timestamp=at))
+        span, name = digest([record['sample'], record['method'], n]), f"{turn.get('agent')}, step {turn.get('step')}"
+        out.append(i.event.SpanBeginEvent(id=span, span_id=span, type='agent', name=name, timestamp=at))
         for call in turn.get('calls') or []:
             out.append(_call_event(i, call, images, at, span))
             at = out[-1].completed
@@ -207,12 +216,16 @@ def _events(i, record: dict, images: list) -> list:
         out.append(i.event.SpanEndEvent(id=span, span_id=span, timestamp=at))
     return out
 
-# %% ../nbs/07f_exports.ipynb #ee8e60c4
+# %% ../nbs/07f_exports.ipynb #f3781200
 def _scored(i, record: dict) -> dict:
     "Scores of a record, each with the answer and the evidence"
-    because = '; '.join(f"page {e.get('page')}: {one_line(str(e.get('content', '')), 200)}" for e in record.get('evidence') or [])
+    because = '; '.join(f"page {e.get('page')}: {one_line(str(e.get('content', '')), 200)}"
+                        for e in record.get('evidence') or [])
     return {name: i.scorer.Score(value=float(v), answer=str(record.get('answer') or ''), explanation=because or None)
             for name, v in (record.get('scores') or {}).items()}
+
+# %% ../nbs/07f_exports.ipynb #cf69228c
+_TOLD = ('doc', 'meta', 'page', 'evidence', 'confidence', 'stopped', 'steps', 'invalid', 'team', 'seed')
 
 def _id(record: dict) -> str:
     "The id of a sample; one that no file could be called is cut and told apart by its digest"
@@ -224,20 +237,21 @@ def _sample(i, record: dict, images: list):
     model, usage, seconds = _model_of([record]), record.get('usage') or {}, (record.get('times') or {}).get('seconds')
     asked, answer = _asked(i, [record['question']], images), str(record.get('answer') or '')
     output = i.model.ModelOutput.from_content(model, answer, 'stop')
-    keep = ('doc', 'meta', 'page', 'evidence', 'confidence', 'stopped', 'steps', 'invalid', 'team', 'seed')
-    error = i.log.EvalError(message=str(record['error']), traceback='', traceback_ansi='') if record.get('error') else None
+    error = record.get('error') and i.log.EvalError(message=str(record['error']), traceback='', traceback_ansi='')
     return i.log.EvalSample(id=_id(record), epoch=1, input=asked, target=[str(g) for g in record.get('gold') or []],
                             messages=[*asked, output.choices[0].message], output=output, scores=_scored(i, record),
-                            metadata={k: record[k] for k in keep if record.get(k) is not None}, events=_events(i, record, images),
-                            model_usage={model: _tokens(i, usage)}, error=error, total_time=seconds, working_time=usage.get('seconds'))
+                            metadata={k: record[k] for k in _TOLD if record.get(k) is not None},
+                            events=_events(i, record, images), model_usage={model: _tokens(i, usage)},
+                            error=error or None, total_time=seconds, working_time=usage.get('seconds'))
 
+# %% ../nbs/07f_exports.ipynb #0a35353d
 def _model_of(records: list) -> str:
     "The model of records, from their first call"
     calls = (c for r in records for t in [r.get('trace') or {}] for c in
              [*(t.get('calls') or []), *(c for e in t.get('events') or [] for c in e.get('calls') or [])])
     return next((str(c['model']) for c in calls if c.get('model')), 'unknown')
 
-# %% ../nbs/07f_exports.ipynb #403de10f
+# %% ../nbs/07f_exports.ipynb #fbf0c2aa
 def _results(i, samples: list):
     "Means of all scores"
     values = {}
@@ -245,23 +259,33 @@ def _results(i, samples: list):
         for name, score in s.scores.items(): values.setdefault(name, []).append(score.value)
     scores = [i.log.EvalScore(name=name, scorer=name, scored_samples=len(v), metrics=dict(
         mean=i.log.EvalMetric(name='mean', value=sum(v) / len(v)))) for name, v in values.items()]
-    return i.log.EvalResults(total_samples=len(samples), completed_samples=sum(s.error is None for s in samples), scores=scores)
+    return i.log.EvalResults(total_samples=len(samples), completed_samples=sum(s.error is None for s in samples),
+                             scores=scores)
 
+# %% ../nbs/07f_exports.ipynb #b30f855b
+def _spec(i, run: Run, method: str, samples: list, created: str, model: str):
+    "What was run"
+    about, id = run.about, digest([run.about.get('hash'), method], 22)
+    name, config = str(about.get('name') or run.folder.name), about.get('config') or {}
+    data = i.log.EvalDataset(name=str((config.get('dataset') or {}).get('name') or name), samples=len(samples),
+                             sample_ids=[s.id for s in samples])
+    return i.log.EvalSpec(created=created, task=f'{name}-{method}', task_id=id, eval_id=id, model=model, dataset=data,
+                          run_id=digest(about.get('hash'), 22), config=i.log.EvalConfig(), solver=method,
+                          metadata=dict(method=method, config=config),
+                          packages={k: str(v) for k, v in (about.get('versions') or {}).items()})
+
+# %% ../nbs/07f_exports.ipynb #09d0401d
 def _log(i, run: Run, method: str, records: list, pages: Optional[Callable]):
     "The log of one method"
-    samples, name = [_sample(i, r, pages(r) if pages else []) for r in records], str(run.about.get('name') or run.folder.name)
-    at = [(r.get('times') or {}).get('at') for r in records]
-    created, model = _time(min(filter(None, at), default=None)).isoformat(), _model_of(records)
-    id, data = digest([run.about.get('hash'), method], 22), (run.about.get('config') or {}).get('dataset') or {}
-    spec = i.log.EvalSpec(created=created, task=f'{name}-{method}', task_id=id, eval_id=id, run_id=digest(run.about.get('hash'), 22),
-                          model=model, config=i.log.EvalConfig(), solver=method, metadata=dict(method=method, config=run.about.get('config')),
-                          dataset=i.log.EvalDataset(name=str(data.get('name') or name), samples=len(samples), sample_ids=[s.id for s in samples]),
-                          packages={k: str(v) for k, v in (run.about.get('versions') or {}).items()})
+    samples = [_sample(i, r, pages(r) if pages else []) for r in records]
+    at = [t for r in records if (t := (r.get('times') or {}).get('at'))]
+    spec = _spec(i, run, method, samples, _time(min(at, default=None)).isoformat(), _model_of(records))
     total = sum((s.model_usage[m] for s in samples for m in s.model_usage), i.model.ModelUsage())
-    stats = i.log.EvalStats(started_at=created, completed_at=_time(max(filter(None, at), default=None)).isoformat(), model_usage={model: total})
+    stats = i.log.EvalStats(started_at=spec.created, completed_at=_time(max(at, default=None)).isoformat(),
+                            model_usage={spec.model: total})
     return i.log.EvalLog(status='success', eval=spec, results=_results(i, samples), stats=stats, samples=samples)
 
-# %% ../nbs/07f_exports.ipynb #0696de99
+# %% ../nbs/07f_exports.ipynb #b1662dd9
 def page_uri(
     image,               # a page, PIL
     max_side: int = 1400 # pixels
@@ -272,6 +296,7 @@ def page_uri(
     small.save(out, 'JPEG', quality=80)
     return 'data:image/jpeg;base64,' + base64.b64encode(out.getvalue()).decode()
 
+# %% ../nbs/07f_exports.ipynb #0b106c6c
 def write_inspect(
     run: Union[Run, str, Path],       # a run folder
     folder,                           # is made

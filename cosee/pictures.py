@@ -38,10 +38,10 @@ def _answers(trace: dict) -> list:
     alone = len({who for who, _ in told}) < 2 and not trace.get('events')
     return [a for _, a in told] if alone else list(dict(told).values())
 
-# %% ../nbs/07d_pictures.ipynb #f067a7d9
+# %% ../nbs/07d_pictures.ipynb #43f897cb
 def glance(
     record: dict # of a run
-) -> dict:       # agents, answers, noted pages (None without a Board), pages of the document, pages of the gold evidence
+) -> dict:       # agents, answers, noted pages (None without a Board), gold pages, pages of the document
     "What the pictures need of a record."
     trace, meta = record.get('trace') or {}, record.get('meta') or {}
     cells = (record.get('board') or {}).get('cells')
@@ -70,24 +70,28 @@ def contrast(
     low, high = sorted([light(one), light(other)])
     return (high + .05) / (low + .05)
 
-# %% ../nbs/07d_pictures.ipynb #8c19a8d2
+# %% ../nbs/07d_pictures.ipynb #03a693ef
+_SETTINGS = {
+    'font.family': ['sans-serif'], 'font.sans-serif': ['DejaVu Sans'], 'font.size': 12, 'figure.dpi': 72,
+    'text.parse_math': False, 'text.usetex': False, 'svg.fonttype': 'none', 'svg.hashsalt': 'cosee',
+    'figure.facecolor': 'none', 'axes.facecolor': 'none', 'axes.spines.top': False, 'axes.spines.right': False,
+    'axes.axisbelow': True, 'grid.color': '#88888855', 'xtick.major.size': 0, 'ytick.major.size': 0,
+    'xtick.minor.size': 0}
+
+# %% ../nbs/07d_pictures.ipynb #6e7c13c6
 @contextmanager
 def _drawing(ink: str):
     "matplotlib as pictures want it, for this block"
     try: import matplotlib
     except ImportError as e: raise ImportError('pictures need matplotlib: pip install "cosee[pictures]"') from e
-    own = {'font.family': ['sans-serif'], 'font.sans-serif': ['DejaVu Sans'], 'font.size': 12, 'text.parse_math': False,
-           'text.usetex': False, 'svg.fonttype': 'none', 'svg.hashsalt': 'cosee', 'figure.dpi': 72,
-           'figure.facecolor': 'none', 'axes.facecolor': 'none', 'axes.spines.top': False, 'axes.spines.right': False,
-           'axes.axisbelow': True, 'grid.color': '#88888855', 'xtick.major.size': 0, 'ytick.major.size': 0,
-           'xtick.minor.size': 0,
-           **{k: ink for k in ('text.color', 'axes.edgecolor', 'axes.labelcolor', 'xtick.color', 'ytick.color')}}
+    inked = ('text.color', 'axes.edgecolor', 'axes.labelcolor', 'xtick.color', 'ytick.color')
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter('ignore')   # a font that lacks a letter: the reader's has it
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(own)
+        matplotlib.rcParams.update({**_SETTINGS, **{k: ink for k in inked}})
         yield
 
+# %% ../nbs/07d_pictures.ipynb #fa29b3a3
 def _canvas(width: float, height: float):
     "An empty figure, in pixels"
     from matplotlib.figure import Figure
@@ -98,7 +102,7 @@ def _axes(figure, left: float, top: float, right: float, bottom: float):
     w, h = figure.get_size_inches() * 72
     return figure.add_axes([left / w, bottom / h, (w - left - right) / w, (h - top - bottom) / h])
 
-# %% ../nbs/07d_pictures.ipynb #cfa83f1f
+# %% ../nbs/07d_pictures.ipynb #dbee249f
 _SVG, _LINK = '{http://www.w3.org/2000/svg}', '{http://www.w3.org/1999/xlink}href'
 
 def _own(element, prefix: str):
@@ -111,6 +115,7 @@ def _own(element, prefix: str):
         if e.tag == _SVG + 'text':
             e.set('style', re.sub(r"'[^']*'(?:, )?|(?<=: )DejaVu Sans, ?", '', e.get('style', '')))
 
+# %% ../nbs/07d_pictures.ipynb #009eeff4
 def _element(text: str, title: str, alt: str, prefix: str) -> str:
     "The SVG of a figure as an element of a page"
     from xml.etree import ElementTree as ET
@@ -119,15 +124,15 @@ def _element(text: str, title: str, alt: str, prefix: str) -> str:
     root = ET.fromstring(text)
     for e in root.findall(_SVG + 'metadata'): root.remove(e)
     _own(root, prefix)
-    root.attrib.update({'role': 'img', 'fill': 'currentColor', 'style': 'max-width:100%;height:auto',
-                        'width': root.get('width').removesuffix('pt'), 'height': root.get('height').removesuffix('pt')})
+    pixels = {k: root.get(k).removesuffix('pt') for k in ('width', 'height')}
+    root.attrib.update(role='img', fill='currentColor', style='max-width:100%;height:auto', **pixels)
     for i, (tag, words) in enumerate((('title', title), ('desc', alt))):
         e = ET.Element(_SVG + tag)
         e.text = words
         root.insert(i, e)
     return ET.tostring(root, encoding='unicode')
 
-# %% ../nbs/07d_pictures.ipynb #68d22294
+# %% ../nbs/07d_pictures.ipynb #54619924
 @dataclass
 class Picture:
     "A drawing and its words."
@@ -147,10 +152,11 @@ class Picture:
 
     def _repr_html_(self): return self.svg()
 
-# %% ../nbs/07d_pictures.ipynb #1a7b1b08
+# %% ../nbs/07d_pictures.ipynb #769c4a11
 _FILE_STYLE = ('<style>svg{{color:{light}}}@media(prefers-color-scheme:dark){{svg{{color:{dark}}}}}</style>'
                .format(**THEMES))
 
+# %% ../nbs/07d_pictures.ipynb #94c50577
 @patch
 def save(self: Picture,
     path,                 # .svg, .png or .pdf
@@ -170,13 +176,14 @@ def save(self: Picture,
         self.draw(THEMES[theme]).savefig(path, transparent=True, dpi=dpi, **made)
     return path
 
-# %% ../nbs/07d_pictures.ipynb #32e23118
+# %% ../nbs/07d_pictures.ipynb #07395cff
 _NAME, _ROW, _SIGN = 7.2, 17, 16   # pixels: a letter, a line, the sign before a name
 
 def _room(taken: list, box: tuple) -> bool:
     "Does `box` (left, right, low, high) overlap none of `taken`?"
     return all(box[1] < l or r < box[0] or box[3] < lo or hi < box[2] for l, r, lo, hi in taken)
 
+# %% ../nbs/07d_pictures.ipynb #9a2336f1
 def place_names(
     points: list # (name, x, low, high) in pixels, y upwards
 ) -> list:       # (x, y) of the middle of each name
@@ -192,54 +199,63 @@ def place_names(
         out[i] = x, y
     return out
 
+# %% ../nbs/07d_pictures.ipynb #3755a833
 def spread(
     xs: list,          # places in pixels
     apart: float = 11. # pixels
 ) -> list:             # places that are at least `apart`, moved as little as a group allows
     "Move places that are too close together apart, around their common middle."
-    order, groups = sorted(range(len(xs)), key=lambda i: xs[i]), []
-    for i in order:
+    groups = []
+    for i in sorted(range(len(xs)), key=lambda i: xs[i]):
         groups.append([i])
-        while len(groups) > 1 and _middle(groups[-1], xs) - _middle(groups[-2], xs) < apart * (len(groups[-1]) + len(groups[-2])) / 2:
+        while len(groups) > 1 and _collide(groups[-2], groups[-1], xs, apart):
             last = groups.pop()
             groups[-1] += last
     where = {i: _middle(g, xs) + apart * (k - (len(g) - 1) / 2) for g in groups for k, i in enumerate(g)}
     return [where[i] for i in range(len(xs))]
 
 def _middle(group: list, xs: list) -> float: return math.fsum(xs[i] for i in group) / len(group)
+def _collide(one: list, other: list, xs: list, apart: float) -> bool:
+    "Would two groups overlap, once each is spread around its middle?"
+    return _middle(other, xs) - _middle(one, xs) < apart * (len(one) + len(other)) / 2
 
-# %% ../nbs/07d_pictures.ipynb #273f9a5c
-_WIDE, _LEFT, _RIGHT = 720, 54, 40   # pixels
+# %% ../nbs/07d_pictures.ipynb #31a01699
+_WIDE, _TALL, _LEFT, _RIGHT = 720, 230, 54, 40   # pixels
 
 def _log_scale(values: list) -> bool: return min(values) > 0 and max(values) / min(values) > 6
 
 def _x_of(tokens: list) -> tuple:
-    "A function from tokens to pixels inside the axes, and the limits of the axis"
+    "A function from tokens to pixels inside the axes, the limits of the axis, and the way back"
     f, back = (math.log10, lambda v: 10 ** v) if _log_scale(tokens) else (float, float)
     low, high = (f(min(tokens)), f(max(tokens))) if _log_scale(tokens) else (0., max(tokens) or 1.)
     pad = .12 * (high - low or 1)
     low, high = (low - pad, high + pad) if _log_scale(tokens) else (0., high + pad)
     width = _WIDE - _LEFT - _RIGHT
-    return (lambda t: width * (f(t) - low) / (high - low)), (back(low), back(high)), lambda px: back(low + px / width * (high - low))
+    scale = (high - low) / width   # of a pixel
+    return (lambda t: (f(t) - low) / scale), (back(low), back(high)), (lambda px: back(low + px * scale))
 
 def _span(lows: list, highs: list, step: float = 10.) -> tuple:
     "Round limits of scores around all intervals"
     low, high = math.floor(min(lows) / step) * step, math.ceil(max(highs) / step) * step
     return max(0., low), min(100., high) if high > low else high + step
 
-# %% ../nbs/07d_pictures.ipynb #1dd3695f
+# %% ../nbs/07d_pictures.ipynb #21ab65d9
+#| export
+
+# %% ../nbs/07d_pictures.ipynb #6d593dc2
 def _lay_out(rows: dict) -> dict:
     "Where points and names stand, in pixels, and how much room names need above and below"
     x_of, x_span, back = _x_of([r['tokens'] for r in rows.values()])
     low, high = _span([r['low'] for r in rows.values()], [r['high'] for r in rows.values()])
-    y_of = lambda v: 230 * (v - low) / (high - low)
+    y_of, unit = (lambda v: _TALL * (v - low) / (high - low)), (high - low) / _TALL
     xs, names = spread([x_of(r['tokens']) for r in rows.values()]), [one_line(m, 28) for m in rows]
     at = place_names([(n, x, y_of(r['low']), y_of(r['high'])) for n, x, r in zip(names, xs, rows.values())])
-    above, below = (max([0, *(f(y) + _ROW for _, y in at)]) for f in (lambda y: y - 230, lambda y: -y))
-    return dict(names=names, xs=[back(x) for x in xs], at=[(back(x), low + y / 230 * (high - low)) for x, y in at], x_span=x_span,
-                y_span=(low - below / 230 * (high - low), high + above / 230 * (high - low)), tall=230 + above + below, ticks=(low, high),
-                half_row=_ROW / 460 * (high - low))
+    above, below = max(0, *(y - _TALL + _ROW for _, y in at)), max(0, *(_ROW - y for _, y in at))
+    return dict(names=names, xs=[back(x) for x in xs], at=[(back(x), low + y * unit) for x, y in at], x_span=x_span,
+                y_span=(low - below * unit, high + above * unit), tall=_TALL + above + below, ticks=(low, high),
+                half_row=_ROW / 2 * unit)
 
+# %% ../nbs/07d_pictures.ipynb #84e010d9
 def _score_axes(axes, plan: dict, rows: dict, label: str):
     "Limits, grid and words of the axes"
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
@@ -249,11 +265,12 @@ def _score_axes(axes, plan: dict, rows: dict, label: str):
         axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set(xlim=plan['x_span'], ylim=plan['y_span'], xlabel='tokens for each question', ylabel=label)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f'{v:,.0f}'))
-    axes.set_yticks([t for t in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(*plan['ticks']) if plan['ticks'][0] <= t <= plan['ticks'][1]])
+    low, high = plan['ticks']
+    axes.set_yticks([t for t in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= t <= high])
     axes.grid(axis='y')
     axes.spines['left'].set_visible(False)
 
-# %% ../nbs/07d_pictures.ipynb #c77a51fd
+# %% ../nbs/07d_pictures.ipynb #5417513c
 def _named(axes, name: str, at: tuple, dx: float, dy: float, i: Optional[int] = None):
     "A name, `dx` and `dy` pixels from a point, behind the sign of method `i`"
     from matplotlib.transforms import ScaledTranslation
@@ -264,6 +281,7 @@ def _named(axes, name: str, at: tuple, dx: float, dy: float, i: Optional[int] = 
     axes.annotate(name, at, xytext=(dx + (_SIGN if i is not None else 0), dy), textcoords='offset points', va='center',
                   annotation_clip=False)
 
+# %% ../nbs/07d_pictures.ipynb #7fa2aa65
 def _point(axes, i: int, name: str, row: dict, x: float, at: tuple, short: float):
     "A method: its score, its interval, and its name behind its sign"
     (colour, marker), (tx, ty) = _look(i), at
@@ -273,6 +291,7 @@ def _point(axes, i: int, name: str, row: dict, x: float, at: tuple, short: float
     axes.plot([x], [row['score']], marker, color=colour, ms=8)
     _named(axes, name, (tx, ty), -(len(name) * _NAME + _SIGN) / 2, 0, i)
 
+# %% ../nbs/07d_pictures.ipynb #9fe02cd2
 def _draw_scores(rows: dict, label: str):
     "The figure of scores against tokens"
     plan = _lay_out(rows)
@@ -288,11 +307,12 @@ def score_picture(
     metric: str = 'score' # what is scored
 ) -> Picture:
     "Scores with intervals against tokens, a point for each method."
-    words = '; '.join(f"{one_line(m, 40)}: {r['score']:.1f} ({r['low']:.1f} to {r['high']:.1f}) at {r['tokens']:,.0f} tokens"
-                      for m, r in table.items())
-    return Picture(lambda ink: _draw_scores(table, one_line(metric, 30)), f'{one_line(metric, 30)} against tokens', words + '.')
+    words = '; '.join(f"{one_line(m, 40)}: {r['score']:.1f} ({r['low']:.1f} to {r['high']:.1f}) "
+                      f"at {r['tokens']:,.0f} tokens" for m, r in table.items())
+    metric = one_line(metric, 30)
+    return Picture(lambda ink: _draw_scores(table, metric), f'{metric} against tokens', words + '.')
 
-# %% ../nbs/07d_pictures.ipynb #cab408c7
+# %% ../nbs/07d_pictures.ipynb #395ee4f7
 def by_agent(
     rows: list # of one method, with `seen` of `glance` and `usage`
 ) -> dict:     # agent -> (calls, tokens) for each question; '' where agents are not known
@@ -302,7 +322,7 @@ def by_agent(
         usage = r.get('usage') or {}
         spent = (r.get('seen') or {}).get('agents') or {'': [usage.get('calls', 0), usage.get('total_tokens', 0)]}
         for who, (calls, tokens) in spent.items():
-            had = out.get(who, (0, 0))
+            had = out.get(who := one_line(who, 28), (0, 0))
             out[who] = had[0] + calls, had[1] + tokens
     return {who: (c / len(rows), t / len(rows)) for who, (c, t) in out.items()}
 
@@ -313,7 +333,7 @@ def _agents_of(spent: dict) -> list:
     named = [who for who, _ in total.most_common()]
     return named if len(named) <= len(COLOURS) else named[:len(COLOURS) - 1]
 
-# %% ../nbs/07d_pictures.ipynb #e7358077
+# %% ../nbs/07d_pictures.ipynb #e32c24dc
 def _bars(axes, spent: dict, agents: list, which: int):
     "Bars of one panel, cut by agent, with their sums"
     for y, parts in enumerate(spent.values()):
@@ -325,9 +345,11 @@ def _bars(axes, spent: dict, agents: list, which: int):
             left += size
         axes.annotate(f'{left:,.0f}' if which or left >= 20 else f'{left:.1f}', (left, y), xytext=(6, 0),
                       textcoords='offset points', va='center')
-    axes.set(ylim=(len(spent) - .4, -.6), xticks=[], xlim=(0, 1.22 * max([sum(p[which] for p in parts.values()) for parts in spent.values()] + [1e-9])))
+    most = max([sum(p[which] for p in parts.values()) for parts in spent.values()] + [1e-9])
+    axes.set(ylim=(len(spent) - .4, -.6), xticks=[], xlim=(0, 1.22 * most))
     for side in ('left', 'bottom'): axes.spines[side].set_visible(False)
 
+# %% ../nbs/07d_pictures.ipynb #9f1893d9
 def _key(figure, agents: list, left: float, top: float):
     "Names of the agents in their colours, in a row or several"
     w, h = figure.get_size_inches() * 72
@@ -339,7 +361,7 @@ def _key(figure, agents: list, left: float, top: float):
         x += 34 + len(who) * _NAME
     return y
 
-# %% ../nbs/07d_pictures.ipynb #b61b99b2
+# %% ../nbs/07d_pictures.ipynb #06d7b9c5
 def _draw_spending(spent: dict):
     "The figure of calls and tokens by agent"
     agents = _agents_of(spent)
@@ -356,16 +378,18 @@ def _draw_spending(spent: dict):
         axes.set_yticks(range(len(spent)), [one_line(m, 28) for m in spent] if not which else [''] * len(spent))
     return figure
 
+# %% ../nbs/07d_pictures.ipynb #4e9eef5b
 def spending_picture(
     rows: dict # method -> its rows, with `seen` of `glance` and `usage`
 ) -> Picture:
     "Calls and tokens of each method, by agent."
     spent = {m: by_agent(rs) for m, rs in rows.items()}
-    part = lambda parts: ', '.join(f"{one_line(who, 28) + ' ' if who else ''}{c:.1f} calls and {t:,.0f} tokens" for who, (c, t) in parts.items())
+    part = lambda parts: ', '.join(f"{who + ' ' if who else ''}{c:.1f} calls and {t:,.0f} tokens"
+                                   for who, (c, t) in parts.items())
     words = '; '.join(f'{one_line(m, 40)}: {part(parts)}' for m, parts in spent.items())
     return Picture(lambda ink: _draw_spending(spent), 'Calls and tokens by agent', words + '.')
 
-# %% ../nbs/07d_pictures.ipynb #ffc98233
+# %% ../nbs/07d_pictures.ipynb #5f7ab667
 def by_page(
     rows: list,    # of one method
     most: int = 40 # pages at most
@@ -379,16 +403,17 @@ def by_page(
     gold = {p: mean(share('gold', p)) for p in range(1, last + 1)} if any(s['gold'] for s in seen) else {}
     return noted, gold
 
+# %% ../nbs/07d_pictures.ipynb #0c7e1ace
 def _end_names(axes, ends: list, tall: float):
     "Names in a column behind the ends of lines, moved apart where they would overlap; ends are (name, x, y, number)"
     (low, high), right = axes.get_ylim(), axes.get_xlim()[1]
     px = lambda y: (y - low) / (high - low) * tall
     for (name, x, y, i), at in zip(ends, spread([px(y) for _, _, y, _ in ends], _ROW)):
-        colour = '#808080' if i is None else _look(i)[0]
-        axes.plot([x, right], [y, low + at / tall * (high - low)], color=colour, lw=.9, alpha=.6, clip_on=False, zorder=1)
-        _named(axes, name, (right, low + at / tall * (high - low)), 4, 0, i)
+        colour, end = '#808080' if i is None else _look(i)[0], low + at / tall * (high - low)
+        axes.plot([x, right], [y, end], color=colour, lw=.9, alpha=.6, clip_on=False, zorder=1)
+        _named(axes, name, (right, end), 4, 0, i)
 
-# %% ../nbs/07d_pictures.ipynb #d34cccca
+# %% ../nbs/07d_pictures.ipynb #a86bad27
 def _draw_coverage(lines: dict, gold: dict, ink: str):
     "The figure of noted pages"
     names = [one_line(m, 28) for m in lines]
@@ -410,6 +435,7 @@ def _draw_coverage(lines: dict, gold: dict, ink: str):
     _end_names(axes, ends, 300 - 68)
     return figure
 
+# %% ../nbs/07d_pictures.ipynb #f8ef6b5a
 def coverage_picture(
     rows: dict # method -> its rows, with `seen` of `glance`
 ) -> Optional[Picture]: # None if no method keeps Boards
@@ -418,10 +444,11 @@ def coverage_picture(
     lines, gold = {m: n for m, (n, _) in found.items() if n}, next((g for _, g in found.values() if g), {})
     if not lines: return None
     say = lambda shares: ', '.join(f'page {p} {100 * v:.0f} %' for p, v in shares.items())
-    words = '; '.join([*(f'{one_line(m, 40)}: {say(n)}' for m, n in lines.items()), *([f'gold evidence: {say(gold)}'] if gold else [])])
+    words = '; '.join([*(f'{one_line(m, 40)}: {say(n)}' for m, n in lines.items()),
+                       *([f'gold evidence: {say(gold)}'] if gold else [])])
     return Picture(lambda ink: _draw_coverage(lines, gold, ink), 'Pages with notes', words + '.')
 
-# %% ../nbs/07d_pictures.ipynb #fa7a16c2
+# %% ../nbs/07d_pictures.ipynb #bc4b3e7a
 GROUPS = ('no majority', 'a majority', 'all agree')
 
 def agreement_of(
@@ -437,11 +464,13 @@ def by_agreement(
     n_resamples: int = 1000 # draws of the intervals
 ) -> dict:      # group -> (questions, score, low, high), scores 0-100
     "Scores by how far the answers agree."
-    groups = {g: [r for r in rows if agreement_of((r.get('seen') or {}).get('answers') or []) == g] for g in GROUPS}
-    fit = {g: bootstrap([r['score'] for r in rs], [r['doc'] for r in rs], n_resamples=n_resamples) for g, rs in groups.items() if rs}
+    of = lambda r: agreement_of((r.get('seen') or {}).get('answers') or [])
+    groups = {g: [r for r in rows if of(r) == g] for g in GROUPS}
+    fit = {g: bootstrap([r['score'] for r in rs], [r['doc'] for r in rs], n_resamples=n_resamples)
+           for g, rs in groups.items() if rs}
     return {g: (len(groups[g]), 100 * e.mean, 100 * e.low, 100 * e.high) for g, e in fit.items()}
 
-# %% ../nbs/07d_pictures.ipynb #51f0a473
+# %% ../nbs/07d_pictures.ipynb #e768b472
 def _draw_agreement(found: dict, label: str):
     "The figure of scores by agreement"
     names = [one_line(m, 28) for m in found]
@@ -449,11 +478,12 @@ def _draw_agreement(found: dict, label: str):
     figure = _canvas(_WIDE, 320)
     axes, ends = _axes(figure, _LEFT, 14, right, 54), []
     for i, (name, groups) in enumerate(zip(names, found.values())):
-        (colour, marker), xs = _look(i), [GROUPS.index(g) + (i - (n - 1) / 2) * min(.09, .6 / n) for g in groups]
+        (colour, marker), total = _look(i), sum(v[0] for v in groups.values())
+        xs = [GROUPS.index(g) + (i - (n - 1) / 2) * min(.09, .6 / n) for g in groups]
         axes.plot(xs, [v[1] for v in groups.values()], color=colour, lw=1.4)
         for x, (questions, score, low, high) in zip(xs, groups.values()):
             axes.plot([x, x], [low, high], color=colour, lw=2.4, alpha=.55, solid_capstyle='butt')
-            axes.plot([x], [score], marker, color=colour, ms=4 + 7 * math.sqrt(questions / sum(v[0] for v in groups.values())))
+            axes.plot([x], [score], marker, color=colour, ms=4 + 7 * math.sqrt(questions / total))
         ends.append((name, xs[-1], list(groups.values())[-1][1], i))
     axes.set(ylim=(-3, 103), xlim=(-.5, 2.55), ylabel=label, xticks=range(3))
     axes.set_xticklabels([f'{g}\n{sum(f[g][0] for f in found.values() if g in f):,} questions' for g in GROUPS])
@@ -462,6 +492,7 @@ def _draw_agreement(found: dict, label: str):
     _end_names(axes, ends, 320 - 68)
     return figure
 
+# %% ../nbs/07d_pictures.ipynb #bbd628f7
 def agreement_picture(
     rows: dict,           # method -> its rows, with `seen` and `score` (0-1)
     metric: str = 'score' # what is scored
@@ -473,12 +504,13 @@ def agreement_picture(
     return Picture(lambda ink: _draw_agreement(found, one_line(metric, 30)), f'{one_line(metric, 30)} by agreement',
                    '; '.join(f'{one_line(m, 40)}: {say(g)}' for m, g in found.items()) + '.')
 
-# %% ../nbs/07d_pictures.ipynb #f1d09ccb
+# %% ../nbs/07d_pictures.ipynb #b9a2dce3
 def pictures(
     table: dict,          # method -> row with score, low, high and tokens
     rows: dict,           # method -> its rows, with `seen`, `usage` and `score`
     metric: str = 'score' # what is scored
 ) -> list:                # of `Picture`
     "The pictures that a run has the numbers for."
-    drawn = [score_picture(table, metric), spending_picture(rows), coverage_picture(rows), agreement_picture(rows, metric)]
+    drawn = [score_picture(table, metric), spending_picture(rows), coverage_picture(rows),
+             agreement_picture(rows, metric)]
     return [p for p in drawn if p]

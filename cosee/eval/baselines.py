@@ -386,7 +386,7 @@ def open_and_hidden(
     if thoughts: said = _PRIVATE.sub('', said)
     return said.strip(), notes.strip(), (reasoning.replace('<think>', '', 1) + cut).strip()
 
-# %% ../../nbs/06_baselines.ipynb #4540589b
+# %% ../../nbs/06_baselines.ipynb #6fb53fa9
 _HIDDEN = ('private', DEBUG_TAG)   # tags that the others never see
 
 class Speaker(VLMLanguageModel):
@@ -406,14 +406,16 @@ class Speaker(VLMLanguageModel):
         self.instruction = _instruction(agent, thoughts)
         self.memory.debug(self.instruction, tags=['private'])
 
-    def _ask(self, prompt: str, schema: Optional[dict] = None, **params) -> str:
-        "One call through the task"
-        self.task.client = self.client
-        settings = {**self.gen, **({} if schema is None else {'schema': schema}),
-                    **{k: v for k, v in params.items() if v is not None and k != 'seed'}}
-        return self.task.ask(prompt, agent=self.agent, step=self.step, **settings)[0].text
+# %% ../../nbs/06_baselines.ipynb #8a98c0b6
+@patch
+def _ask(self: Speaker, prompt: str, schema: Optional[dict] = None, **params) -> str:
+    "One call through the task"
+    self.task.client = self.client
+    settings = {**self.gen, **({} if schema is None else {'schema': schema}),
+                **{k: v for k, v in params.items() if v is not None and k != 'seed'}}
+    return self.task.ask(prompt, agent=self.agent, step=self.step, **settings)[0].text
 
-# %% ../../nbs/06_baselines.ipynb #0456a74e
+# %% ../../nbs/06_baselines.ipynb #ceaafe1d
 @patch
 def prompt(self: Speaker) -> str:
     "What it is asked next."
@@ -432,7 +434,7 @@ def speak(self: Speaker,
     self.memory.append(f'{self.name}: {one_line(said, 600)}\n', tags=[RESPONSE_TAG, MODEL_TAG])
     return read_answer(said)
 
-# %% ../../nbs/06_baselines.ipynb #07dbe5ae
+# %% ../../nbs/06_baselines.ipynb #a1bf8c12
 @patch
 def news(self: Speaker) -> list:
     "What the public view shows since the last call."
@@ -445,7 +447,7 @@ def hear(self: Speaker, news: Iterable):
     "Write down what another speaker said."
     for content in news: self.memory.statement(content.text, tags=['heard'], end='')
 
-# %% ../../nbs/06_baselines.ipynb #6cedec28
+# %% ../../nbs/06_baselines.ipynb #4eb4d362
 def _last_word(readings: dict) -> dict:
     "The majority among the latest answers; the last speaker wins a tie"
     latest = list(readings.values())[::-1]
@@ -461,7 +463,7 @@ def _round(speakers: list, step: int, readings: dict):
         for other in speakers:
             if other is not s: other.hear(news)
 
-# %% ../../nbs/06_baselines.ipynb #76812f76
+# %% ../../nbs/06_baselines.ipynb #b98b6248
 def _kept(speaker: Speaker) -> dict:
     "What a speaker remembers, JSON-ready"
     return dict(agent=speaker.name, contents=[[c.text, sorted(c.tags)] for c in speaker.memory.contents()])
@@ -473,7 +475,7 @@ def memories(
     return [(m['agent'], Document(Content(str(text), tags=map(str, tags)) for text, tags in m['contents']))
             for m in trace.get('memories', [])]
 
-# %% ../../nbs/06_baselines.ipynb #32d5fd92
+# %% ../../nbs/06_baselines.ipynb #c4abd298
 def _talk(task: Task, agents: list, max_turns: int, max_new_tokens: int, thoughts: bool = False) -> MethodOutcome:
     "Everybody speaks in every round, until the rounds or the budget end"
     speakers, readings, stopped = [Speaker(task, a, max_new_tokens, thoughts) for a in agents], {}, 'max_turns'
@@ -491,7 +493,7 @@ def _chat(task: Task, agents=tuple(ROLES), max_turns: float = 3, max_new_tokens:
           thoughts: bool = False) -> MethodOutcome:
     return _talk(task, build_team(task.client, agents), whole(max_turns, task.seed), max_new_tokens, thoughts)
 
-# %% ../../nbs/06_baselines.ipynb #397f17ec
+# %% ../../nbs/06_baselines.ipynb #b93a7a8a
 def build_team(
     client,  # the model that all share
     agents   # names of roles, or dicts with name, duty and optional actions
@@ -509,7 +511,7 @@ def build_team(
         return Agent(a['name'], role_text(a['duty'], actions), client, actions)
     return [one(a) for a in agents]
 
-# %% ../../nbs/06_baselines.ipynb #0b621bc4
+# %% ../../nbs/06_baselines.ipynb #0dda1cb4
 def multi_agent_chat_no_board(
     agents: list,                      # `Agent`s; each brings its client
     images: list,                      # pages
@@ -521,7 +523,7 @@ def multi_agent_chat_no_board(
     task = Task(list(images), question, None, gen=dict(gen_kwargs or {}))
     return _talk(task, agents, max_turns, 192)['answer']
 
-# %% ../../nbs/06_baselines.ipynb #407174e4
+# %% ../../nbs/06_baselines.ipynb #e08bd6d1
 _NOTE = 'x' * 400   # stands for what a turn adds to the Board's text
 
 def _needs(agents: list) -> list:
@@ -535,7 +537,7 @@ def _within(task: Task, agents: list) -> list:
         if some and task.fit(_needs(some)): return some
     return agents
 
-# %% ../../nbs/06_baselines.ipynb #37ca952a
+# %% ../../nbs/06_baselines.ipynb #1aaf2cc5
 @register_method('cosee')
 def _cosee(task: Task, agents=tuple(ROLES), max_steps: float = 2, order: str = 'sequential',
            stop_confidence: float = .9,
@@ -547,13 +549,13 @@ def _cosee(task: Task, agents=tuple(ROLES), max_steps: float = 2, order: str = '
                                  stop_confidence, agreement)
     return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
 
-# %% ../../nbs/06_baselines.ipynb #b49972c4
+# %% ../../nbs/06_baselines.ipynb #974c3cf1
 register_method('cosee_base', agents=tuple(ROLES), max_steps=2)(_cosee)
 register_method('cosee_light', agents=('scanner', 'detail_reader'), max_steps=2)(_cosee)
 register_method('cosee_expanded', agents=tuple(ROLES), max_steps=3)(_cosee)
 register_method('single_board', agents=('detail_reader',), max_steps=3, agreement=1, stop_confidence=.9)(_cosee);
 
-# %% ../../nbs/06_baselines.ipynb #76827324
+# %% ../../nbs/06_baselines.ipynb #1f4809f2
 @register_method('cosee_tools')
 def _cosee_tools(task: Task, agents=tuple(ROLES), max_steps: float = 2, max_calls: int = 3, order: str = 'sequential',
                  stop_confidence: float = .9, agreement: int = 2) -> MethodOutcome:
@@ -563,7 +565,7 @@ def _cosee_tools(task: Task, agents=tuple(ROLES), max_steps: float = 2, max_call
                                  stop_confidence, agreement)
     return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
 
-# %% ../../nbs/06_baselines.ipynb #5ee56d3b
+# %% ../../nbs/06_baselines.ipynb #9a841d81
 def _settled(readings: list, min_confidence: float) -> bool:
     "Do all samples name one answer, none unsure?"
     keys = {same_answer_key(r['answer']) for r in readings}
@@ -584,7 +586,7 @@ def _gated(task: Task, pages: int = 10, probe: int = 1, min_confidence: float = 
     out['trace'] = {**out['trace'], 'before': first['trace']['calls'], 'answer': out['trace']['answer']}
     return out
 
-# %% ../../nbs/06_baselines.ipynb #469e1385
+# %% ../../nbs/06_baselines.ipynb #b894e127
 DIALS = dict(self_consistency='num_samples', chat='max_turns', cosee='max_steps', cosee_base='max_steps',
              cosee_light='max_steps',
              cosee_expanded='max_steps', cosee_tools='max_steps', single_board='max_steps')
@@ -603,7 +605,7 @@ def sample_id(
     "How a run calls a sample."
     return str(sample.get('meta', {}).get('id', index))
 
-# %% ../../nbs/06_baselines.ipynb #30ae7824
+# %% ../../nbs/06_baselines.ipynb #7e43c662
 @dataclass
 class Matched:
     "A method that was tuned to spend like another."
@@ -616,7 +618,7 @@ class Matched:
     def __repr__(self):
         return f'{self.method!r}: {self.spent:,.0f} tokens a question, {self.off:+.1%} of {self.target:,.0f}'
 
-# %% ../../nbs/06_baselines.ipynb #c8b70fbe
+# %% ../../nbs/06_baselines.ipynb #202b6358
 def _between(low: list, high: list, seeds: list, target: float) -> tuple:
     "The share of seeds that get the dearer setting, and the mean that results, closest to `target`"
     order = sorted(range(len(seeds)), key=lambda i: seed_of(seeds[i], 'whole'))
@@ -627,7 +629,7 @@ def _between(low: list, high: list, seeds: list, target: float) -> tuple:
         best = min(best, (abs(mean - target), (seed_of(seeds[i], 'whole') + 1) / 2 ** 31, mean))
     return best[1], best[2]
 
-# %% ../../nbs/06_baselines.ipynb #85ea22e6
+# %% ../../nbs/06_baselines.ipynb #17b96546
 def match_budget(
     method,              # a method with a dial, see `DIALS`
     of,                  # the method whose spending is the target
