@@ -464,7 +464,7 @@ def _serve(args, viewer) -> int:
         except KeyboardInterrupt: pass
     return RUN_OK
 
-# %% ../nbs/07c_run_cli.ipynb #2720be4f
+# %% ../nbs/07c_run_cli.ipynb #defb1efb
 @_told
 def view_command(
     args # parsed arguments
@@ -472,6 +472,8 @@ def view_command(
     "look at every answer of a run in the browser, wrong ones first"
     from cosee.viewer import Viewer
     viewer = Viewer(args.folders, args.metric)
+    size = sum(r.path.stat().st_size for r in viewer.runs if r.path.exists()) // 10 ** 6
+    if size >= 50 and not args.quiet: print(f'reading {size:,} MB of records ...', file=sys.stderr)
     return _exported(args, viewer) if args.export else _serve(args, viewer)
 
 # %% ../nbs/07c_run_cli.ipynb #4add299d

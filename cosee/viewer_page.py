@@ -35,10 +35,10 @@ _BODY += '''
 </section>
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #4fb47a00
+# %% ../nbs/07e0_viewer_page.ipynb #a8c20402
 _BODY += '''
 <p id="count" role="status" aria-live="polite">Reading the records …</p>
-<div id="frame"><table id="rows" role="table" aria-describedby="count"></table></div>
+<div id="frame"><table id="rows" role="table" aria-label="Answers" aria-describedby="count"></table></div>
 <nav id="pager" aria-label="Pages of the table" hidden></nav>
 <p id="hint" hidden>Arrow keys move from answer to answer, Enter opens one, <kbd>/</kbd> searches. A score of
 0.5 and more counts as right; a question that failed counts as wrong.</p>
@@ -697,11 +697,11 @@ function drawTable(columns, before) {
 }
 '''
 
-# %% ../nbs/07e0_viewer_page.ipynb #de54da55
+# %% ../nbs/07e0_viewer_page.ipynb #4cca7c61
 _JS += r'''
 function say(before) {
   const thing = S.view === 'answers' ? 'answer' : 'question', filtered = S.q || S.method || S.group || S.only;
-  const order = S.sort || !R.scores.length ? '' : S.view === 'pair' ? ', where the methods part first'
+  const order = S.sort || R.score.every(x => x === null) ? '' : S.view === 'pair' ? ', where the methods part first'
     : ', wrong first';
   const clear = h('button', {type: 'button', click: () => { $('q').value = ''; filter({q: '', method: '', group: '',
     only: ''}); }}, 'Clear filters');

@@ -18,7 +18,7 @@ from PIL import Image
 
 from cosee.cli import main
 from cosee.datasets.core import to_jsonl
-from cosee.eval.runs import Run, RunLog, write_about
+from cosee.eval.runs import Run, RunError, RunLog, write_about
 from cosee.experiments import run_experiment
 from cosee.models.client import ScriptedClient
 from cosee.report import Report
@@ -360,6 +360,19 @@ def test_another_version_is_said(tmp_path):
     write_about(tmp_path, dict(methods=["m"], versions=dict(cosee="9.4.0")))
     (tmp_path / "records.jsonl").touch()
     assert any("9.4.0" in s and "run.json" in s for s in Viewer(tmp_path).data()["notices"])
+
+
+def test_methods_of_several_runs_stand_side_by_side(run, home):
+    shutil.copytree(run.folder, home / "other" / "small")
+    viewer = Viewer([run.folder, home / "other" / "small"])
+    viewer.update()
+    data = viewer.data()
+    assert data["methods"][3] == "other/small: direct" and len(data["samples"]["id"]) == 12 and len(set(data["rows"]["key"])) == 72
+    assert all("Content-Security-Policy" in viewer.episode(k) for k in data["rows"]["key"][-2:])
+    again = Viewer(run.folder, ["anls=rrc"])
+    again.update()
+    assert again.data()["metrics"] == [["anls", "anls (rrc)"]] and set(again.data()["rows"]["scores"][0]) == {0., 1.}
+    with pytest.raises(RunError, match="magic"): Viewer(run.folder, ["magic"])
 
 
 # --- the server ---
