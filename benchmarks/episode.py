@@ -14,8 +14,9 @@ the first of each step, whose Boards are shortest, so rather too little than too
 
     python benchmarks/episode.py --vllm PYTHON           # vLLM's prefix caching as well
 
-PYTHON is the interpreter of an environment of its own that has vLLM; it gets the same prompts and pages, in turn and
-by steps, and the same count of tokens. Its cost is the CPU time of the whole process from the first call to the last.
+PYTHON is the interpreter of an environment of its own that has vLLM (run with the CPU build of vLLM 0.32); it gets the
+same prompts and pages, in turn and by steps, and writes as many tokens. Its cost is counted in the same way; its engine
+runs inside the process that is measured.
 """
 import argparse, json, os, random, resource, statistics, subprocess, sys, tempfile, time
 
