@@ -115,17 +115,19 @@ def _own(element, prefix: str):
         if e.tag == _SVG + 'text':
             e.set('style', re.sub(r"'[^']*'(?:, )?|(?<=: )DejaVu Sans, ?", '', e.get('style', '')))
 
-# %% ../nbs/07d_pictures.ipynb #009eeff4
+# %% ../nbs/07d_pictures.ipynb #0fc18789
 def _element(text: str, title: str, alt: str, prefix: str) -> str:
     "The SVG of a figure as an element of a page"
     from xml.etree import ElementTree as ET
     ET.register_namespace('', _SVG[1:-1])
     ET.register_namespace('xlink', 'http://www.w3.org/1999/xlink')
     root = ET.fromstring(text)
-    for e in root.findall(_SVG + 'metadata'): root.remove(e)
+    for parent in list(root.iter()):   # what made it, and a style that would hold for the whole page
+        for e in [e for e in parent if e.tag in (_SVG + 'metadata', _SVG + 'style')]: parent.remove(e)
     _own(root, prefix)
     pixels = {k: root.get(k).removesuffix('pt') for k in ('width', 'height')}
-    root.attrib.update(role='img', fill='currentColor', style='max-width:100%;height:auto', **pixels)
+    root.attrib.update({'role': 'img', 'fill': 'currentColor', 'style': 'max-width:100%;height:auto',
+                        'stroke-linejoin': 'round', **pixels})
     for i, (tag, words) in enumerate((('title', title), ('desc', alt))):
         e = ET.Element(_SVG + tag)
         e.text = words
@@ -470,13 +472,13 @@ def by_agreement(
            for g, rs in groups.items() if rs}
     return {g: (len(groups[g]), 100 * e.mean, 100 * e.low, 100 * e.high) for g, e in fit.items()}
 
-# %% ../nbs/07d_pictures.ipynb #e768b472
+# %% ../nbs/07d_pictures.ipynb #70c262b1
 def _draw_agreement(found: dict, label: str):
     "The figure of scores by agreement"
     names = [one_line(m, 28) for m in found]
     right, n = 34 + _SIGN + _NAME * max(map(len, names)), len(found)
-    figure = _canvas(_WIDE, 320)
-    axes, ends = _axes(figure, _LEFT, 14, right, 54), []
+    figure = _canvas(_WIDE, 300)
+    axes, ends = _axes(figure, _LEFT, 14, right, 34), []
     for i, (name, groups) in enumerate(zip(names, found.values())):
         (colour, marker), total = _look(i), sum(v[0] for v in groups.values())
         xs = [GROUPS.index(g) + (i - (n - 1) / 2) * min(.09, .6 / n) for g in groups]
@@ -485,11 +487,11 @@ def _draw_agreement(found: dict, label: str):
             axes.plot([x, x], [low, high], color=colour, lw=2.4, alpha=.55, solid_capstyle='butt')
             axes.plot([x], [score], marker, color=colour, ms=4 + 7 * math.sqrt(questions / total))
         ends.append((name, xs[-1], list(groups.values())[-1][1], i))
-    axes.set(ylim=(-3, 103), xlim=(-.5, 2.55), ylabel=label, xticks=range(3))
-    axes.set_xticklabels([f'{g}\n{sum(f[g][0] for f in found.values() if g in f):,} questions' for g in GROUPS])
+    axes.set(ylim=(-3, 103), xlim=(-.5, 2.55), ylabel=label)
+    axes.set_xticks(range(3), GROUPS)
     axes.grid(axis='y')
     axes.spines['left'].set_visible(False)
-    _end_names(axes, ends, 320 - 68)
+    _end_names(axes, ends, 300 - 48)
     return figure
 
 # %% ../nbs/07d_pictures.ipynb #bbd628f7

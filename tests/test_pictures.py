@@ -13,7 +13,7 @@ from cosee.report import Report
 from test_exports import HOSTILE, made_run
 
 SVG = "{http://www.w3.org/2000/svg}"
-ELEMENTS = {SVG + t for t in ("svg", "g", "path", "defs", "clipPath", "rect", "text", "tspan", "title", "desc", "use", "style", "circle", "image")}
+ELEMENTS = {SVG + t for t in ("svg", "g", "path", "defs", "clipPath", "rect", "text", "tspan", "title", "desc", "use")}
 
 
 def row(score=50., tokens=1000, **kw): return {**dict(score=score, low=score - 5, high=score + 5, tokens=tokens), **kw}
