@@ -109,7 +109,7 @@ def _link(tie: tuple, places: dict) -> _Html:
              _el('circle', cx=f'{x:.0f}', cy=f'{y:.0f}', r=6))
     return _el('g', parts, cls=f'tie k-{kind}', data_from=a, data_to=b)
 
-# %% ../nbs/01a1_drawing.ipynb #806e906e
+# %% ../nbs/01a1_drawing.ipynb #cfb203cc
 def _data_uri(
     im,            # PIL image
     side: int,     # longest side in pixels
@@ -119,28 +119,32 @@ def _data_uri(
     im = im.convert('RGB')
     im.thumbnail((side, side))
     out = io.BytesIO()
-    im.save(out, 'WEBP', quality=quality, method=3)
+    im.save(out, 'WEBP', quality=quality, method=1)
     return 'data:image/webp;base64,' + base64.b64encode(out.getvalue()).decode()
 
-# %% ../nbs/01a1_drawing.ipynb #41095b61
-_SHOWN = ((1300, 72), (1000, 68), (800, 62), (600, 52), (450, 42), (320, 30))   # longest side, quality
+# %% ../nbs/01a1_drawing.ipynb #d4afeaa7
+# Longest side and quality of WebP, largest first
+_SHOWN = ((1300, 72), (1000, 68), (800, 62), (600, 52), (450, 42), (320, 30))
 _FULL = ((2400, 82), (1900, 78), (1500, 74), (1200, 68), (900, 60))
 
+# %% ../nbs/01a1_drawing.ipynb #5327c056
 def _embed(
-    pages: list,         # PIL images
-    max_bytes: int,      # of all together
-    sizes: tuple = _SHOWN# (longest side, quality), largest first
-) -> tuple:              # (data URIs, longest side); of the last size only as many as fit
+    pages: list,          # PIL images
+    max_bytes: int,       # of all together
+    sizes: tuple = _SHOWN # (longest side, quality), largest first
+) -> tuple:               # data URIs ('' for a page without room, at the smallest size only); longest side
     "All pages within `max_bytes`, as large as that allows."
     for side, quality in sizes:
-        uris, total = [], 0
-        for im in pages:
-            uris.append(_data_uri(im, side, quality)); total += len(uris[-1])
-            if total > max_bytes: break
-        else: return uris, side
-    return uris[:-1] + [''] * (len(pages) - len(uris) + 1), side
+        uris, total = [''] * len(pages), 0
+        for n, i in enumerate(sorted(range(len(pages)), key=lambda i: i % 4), 1):
+            uri = _data_uri(pages[i], side, quality)
+            if total + len(uri) > max_bytes: break
+            uris[i], total = uri, total + len(uri)
+            if n > 2 and total / n * len(pages) > 1.5 * max_bytes and (side, quality) != sizes[-1]: break
+        else: break
+    return uris, side
 
-# %% ../nbs/01a1_drawing.ipynb #6105e927
+# %% ../nbs/01a1_drawing.ipynb #fed7e7cd
 def _image(uri: str, im, **attrs) -> _Html:
     "A picture of page `im` in units of a thousandth of its width"
     return _el('image', width=1000, height=round(1000 * im.height / im.width), href=_Html(uri),
@@ -160,7 +164,7 @@ def _sheets(
             for i, (im, uri) in enumerate(zip(pages, full), 1) if uri and min(most, max(im.size)) > side]
     return [_el('svg', _el('defs', shown), cls='defs', aria_hidden='true'), *more]
 
-# %% ../nbs/01a1_drawing.ipynb #7c044778
+# %% ../nbs/01a1_drawing.ipynb #0a83e0a9
 def _page_svg(
     page: int,         # 1-based
     size: tuple,       # (width, height) of the page, any unit
@@ -182,14 +186,14 @@ def _page_svg(
                [_link(t, places) for t in ties], marks, viewBox=f'0 0 1000 {h}', role='img',
                aria_label=_label(page, list(places), ties))
 
-# %% ../nbs/01a1_drawing.ipynb #aa488317
+# %% ../nbs/01a1_drawing.ipynb #41dab4a4
 def _label(page: int, boxes: list, ties: list) -> str:
     "A page in words"
     links = '; '.join(f'note {a} {_KINDS[kind][0]} note {b}' for a, b, kind in ties[:40])
     return (f'Page {page}' + f" with the boxes of notes {', '.join(map(str, boxes))}" * bool(boxes) +
             f'; {links}' * bool(links))
 
-# %% ../nbs/01a1_drawing.ipynb #0a2d355a
+# %% ../nbs/01a1_drawing.ipynb #e77123b2
 def _wide(cell: dict) -> int:
     "Room for the number of a cell, in thousandths of the page's width"
     return 24 + 14 * len(str(cell['id']))

@@ -73,15 +73,19 @@ _CSS += '''
 .because { color: var(--ink); max-width: 60rem; max-height: 14rem; overflow: auto; white-space: pre-line; }
 '''
 
-# %% ../nbs/01a2_look.ipynb #11e18592
+# %% ../nbs/01a2_look.ipynb #9fc5e065
 _CSS += '''
 .snippet { flex: 1 1 22rem; max-width: 34rem; align-self: center; border-radius: 8px; box-shadow: 0 0 0 1px
   var(--line); max-height: 15rem; }
 .snippet.tall { flex-grow: .4; }
-.others { list-style: none; max-height: 9rem; overflow: auto; margin: .5rem 0 0; padding: 0; font-size: .85rem; color: var(--soft); display: flex;
-  flex-wrap: wrap; gap: .2rem .6rem; }
+.others { list-style: none; max-height: 9rem; overflow: auto; margin: .5rem 0 0; padding: 0; font-size: .85rem;
+  color: var(--soft); display: flex; flex-wrap: wrap; gap: .2rem .6rem; }
 .others li { border: 1px solid var(--line); border-radius: 8px; padding: .05rem .6rem; }
 .others b { color: var(--ink); font-weight: 600; margin-right: .3em; }
+'''
+
+# %% ../nbs/01a2_look.ipynb #7dd7f417
+_CSS += '''
 .others .won { border-color: #0a7d4f; box-shadow: inset 0 0 0 1px #0a7d4f; }
 .others .fallen b { text-decoration: line-through; }
 .sure { display: inline-block; width: 3rem; height: .45rem; vertical-align: .1em; border-radius: 3px;
@@ -93,7 +97,7 @@ _CSS += '''
 @keyframes turn { to { transform: rotate(1turn); } }
 '''
 
-# %% ../nbs/01a2_look.ipynb #803e54ae
+# %% ../nbs/01a2_look.ipynb #e9ae3e6e
 _CSS += '''
 /* The slider, and the filters that are the key of colours too */
 .replay { display: flex; flex-wrap: wrap; gap: .4rem 1.5rem; align-items: center; padding: .6rem 0;
@@ -109,6 +113,10 @@ _CSS += '''
 .js .slider { display: flex; }
 .slider input { width: 11rem; accent-color: var(--accent); }
 .slider output { min-width: 13.5rem; }
+'''
+
+# %% ../nbs/01a2_look.ipynb #9c670bc2
+_CSS += '''
 .filters { display: none; flex-wrap: wrap; gap: .3rem 1.2rem; width: 100%; align-items: baseline;
   max-height: 8.5rem; overflow: auto; }
 .js .filters { display: flex; }
@@ -120,13 +128,13 @@ _CSS += '''
 .status { color: var(--soft); }
 '''
 
-# %% ../nbs/01a2_look.ipynb #2bfb85b9
+# %% ../nbs/01a2_look.ipynb #be32b271
 _CSS += '''
 .slider button { border: 1px solid var(--line); background: var(--card); color: var(--ink); border-radius: 99px;
   width: 2rem; height: 2rem; cursor: pointer; font-size: .75rem; }
 '''
 
-# %% ../nbs/01a2_look.ipynb #78385f34
+# %% ../nbs/01a2_look.ipynb #a417f559
 _CSS += '''
 /* Pages and boxes */
 .row { display: grid; grid-template-columns: minmax(0, 1fr) minmax(18rem, 25rem); gap: 1.25rem;
@@ -142,7 +150,7 @@ figure svg { border-radius: 6px; box-shadow: 0 0 0 1px var(--line), 0 6px 24px #
 .quiet figure { position: relative; top: 0; }
 '''
 
-# %% ../nbs/01a2_look.ipynb #14a573f8
+# %% ../nbs/01a2_look.ipynb #25011c80
 _CSS += '''
 .paper { fill: #fff; }
 .box, .whole { fill: var(--c); fill-opacity: .05; stroke: var(--c); stroke-width: 2;
@@ -158,8 +166,12 @@ _CSS += '''
 .later { opacity: .13; }
 .mark.later, .whole.later { visibility: hidden; }
 .out, .bare { display: none; }
+'''
+
+# %% ../nbs/01a2_look.ipynb #55ae91bb
+_CSS += '''
 /* Links between boxes: faint, and clear where one of their ends is looked at */
-.tie { --k: var(--soft); pointer-events: none; opacity: .3; }
+.tie { --k: #5b6776; pointer-events: none; opacity: .3; }
 .tie path { fill: none; stroke: var(--k); stroke-width: 1.5; vector-effect: non-scaling-stroke; }
 .tie circle { fill: var(--k); }
 .k-correction { --k: #c2260c; }
@@ -171,7 +183,7 @@ _CSS += '''
 .mark.near .box { stroke-opacity: 1; stroke-dasharray: 5 3; }
 '''
 
-# %% ../nbs/01a2_look.ipynb #556bf614
+# %% ../nbs/01a2_look.ipynb #93fe00c3
 _CSS += '''
 /* Notes */
 .notes h3 { font-size: .95rem; font-weight: 650; margin-bottom: .5rem; }
@@ -186,7 +198,7 @@ h3 small { color: var(--soft); font-weight: 400; margin-left: .6rem; font-size: 
 .step { float: right; color: var(--soft); font-size: .8rem; }
 '''
 
-# %% ../nbs/01a2_look.ipynb #d51270eb
+# %% ../nbs/01a2_look.ipynb #b8981ff6
 _CSS += '''
 .more { display: flex; flex-wrap: wrap; gap: .25rem .45rem; font-size: .78rem; color: var(--soft); }
 .tag { padding: 0 .5em; border: 1px solid var(--line); border-radius: 99px; }
@@ -194,10 +206,16 @@ _CSS += '''
 .refs a { margin: 0 .15em; padding: 0 .35em; border-radius: 5px; border: 1px solid transparent; }
 .refs a:hover, .refs a.lit { border-color: currentColor; background: var(--hot); }
 .refs.k-correction { color: color-mix(in srgb, #c2260c, var(--mix)); }
+'''
+
+# %% ../nbs/01a2_look.ipynb #65520162
+_CSS += '''
+/* Links between notes: arcs beside them */
 .notes { position: relative; }
 .tied ol { padding-left: 1.5rem; }
 .arcs { position: absolute; left: 0; top: 0; width: 1.5rem; pointer-events: none; overflow: visible; }
 .arcs .tie { opacity: .45; }
+.arcs .k-support { --k: var(--soft); }
 .arcs .tie.lit { opacity: 1; }
 .note.near { box-shadow: 0 0 0 1px var(--c); }
 .fresh { animation: fresh 1.6s ease-out; }
@@ -207,7 +225,7 @@ _CSS += '''
 .note:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 '''
 
-# %% ../nbs/01a2_look.ipynb #4c45481a
+# %% ../nbs/01a2_look.ipynb #57a030c2
 _CSS += '''
 /* Calls */
 summary { cursor: pointer; }
@@ -228,7 +246,7 @@ h4 { margin: .5rem 0 0; font-weight: 600; }
 .error { color: #c2260c; }
 '''
 
-# %% ../nbs/01a2_look.ipynb #8bae8e57
+# %% ../nbs/01a2_look.ipynb #e3de1386
 _CSS += '''
 /* A page in full size */
 .zoom { width: 100vw; height: 100vh; height: 100dvh; max-width: none; max-height: none; border: 0; padding: 0;
@@ -244,7 +262,7 @@ _CSS += '''
 .stage svg { margin: 0 auto; box-shadow: 0 0 0 1px var(--line); }
 '''
 
-# %% ../nbs/01a2_look.ipynb #e09bc549
+# %% ../nbs/01a2_look.ipynb #fdd1f72e
 _CSS += '''
 /* Phones and paper */
 @media (max-width: 800px) {
@@ -265,7 +283,7 @@ _CSS += '''
 }
 '''
 
-# %% ../nbs/01a2_look.ipynb #46806c9f
+# %% ../nbs/01a2_look.ipynb #eff5ebc6
 _CSS += '''
 @media print {
   :root { --bg: #fff; --card: #fff; --ink: #000; --soft: #444; --line: #bbb; }
@@ -286,10 +304,10 @@ _CSS += '''
 }
 '''
 
-# %% ../nbs/01a2_look.ipynb #ffc05cc9
+# %% ../nbs/01a2_look.ipynb #29b1f092
 _CSS += ''.join(f'.a{i} {{ --c: {c}; }}\n' for i, c in enumerate(_COLOURS))
 
-# %% ../nbs/01a2_look.ipynb #77c2c5d4
+# %% ../nbs/01a2_look.ipynb #c64736ed
 _JS = '''
 (() => {
   const all = (s, r) => [...(r || document).querySelectorAll(s)];
@@ -301,7 +319,7 @@ _JS = '''
   };
 '''
 
-# %% ../nbs/01a2_look.ipynb #58c088bc
+# %% ../nbs/01a2_look.ipynb #a11fe5f5
 _JS += '''
   const lights = ep => {
     let lit = [];
@@ -326,7 +344,7 @@ _JS += '''
   };
 '''
 
-# %% ../nbs/01a2_look.ipynb #105fd2fb
+# %% ../nbs/01a2_look.ipynb #b720737e
 _JS += '''
   const showing = (ep, state, light, draw) => {
     const notes = all('.note', ep), last = notes.length, keys = {};
@@ -339,7 +357,8 @@ _JS += '''
       all('[data-c]', ep).forEach(e => set(e, +e.dataset.c > k, !passes(e.dataset.c)));
       all('[data-from]', ep).forEach(e => { const {from, to} = e.dataset;
         set(e, Math.max(from, to) > k, !e.closest('.note') && !(passes(from) && passes(to))); });
-      all('.row', ep).forEach(r => r.classList.toggle('bare', state.on.size > 0 && !r.querySelector('.note:not(.out)')));
+      all('.row', ep).forEach(r =>
+        r.classList.toggle('bare', state.on.size > 0 && !r.querySelector('.note:not(.out)')));
       const seen = notes.filter(n => !n.matches('.later, .out')).length, status = all('.status', ep)[0];
       if (status) status.textContent = state.on.size ? `${seen} of ${last} notes shown` : '';
       draw(); light(k && k < last ? k : null);
@@ -347,7 +366,7 @@ _JS += '''
   };
 '''
 
-# %% ../nbs/01a2_look.ipynb #519bb383
+# %% ../nbs/01a2_look.ipynb #958ccd7d
 _JS += '''
   const replay = (ep, state, show) => {
     const input = all('.slider input', ep)[0]; if (!input) return;
@@ -368,7 +387,7 @@ _JS += '''
   };
 '''
 
-# %% ../nbs/01a2_look.ipynb #6be5d0dd
+# %% ../nbs/01a2_look.ipynb #6de04e72
 _JS += '''
   const filters = (ep, state, show) => {
     const buttons = all('[data-f]', ep), press = () => { for (const b of buttons) { const f = b.dataset.f;
@@ -382,7 +401,7 @@ _JS += '''
   };
 '''
 
-# %% ../nbs/01a2_look.ipynb #5ee1fa42
+# %% ../nbs/01a2_look.ipynb #2d2a36d8
 _JS += '''
   const arcs = ep => {
     const make = (tag, attrs) => { const e = document.createElementNS('http://www.w3.org/2000/svg', tag);
@@ -390,29 +409,32 @@ _JS += '''
     const one = (svg, link) => {
       const box = svg.parentElement, {from, to} = link.dataset;
       const [a, b] = [from, to].map(c => all(`.note[data-c="${c}"]`, box)[0]);
-      if (!a || !b || !a.offsetParent || !b.offsetParent) return;
+      if (!a || !b || !a.offsetParent || !b.offsetParent) return [];
       const x = a.offsetLeft, y = [a, b].map(e => e.offsetTop + 18), near = Math.abs(y[0] - y[1]);
-      const g = make('g', {class: `tie ${link.dataset.kind}` + (link.matches('.later') ? ' later' : ''),
-        'data-from': from, 'data-to': to}), w = x - Math.min(x - 3, 7 + near / 22);
+      const now = ['later', 'lit'].filter(c => link.classList.contains(c));
+      const g = make('g', {class: ['tie', link.dataset.kind, ...now].join(' '), 'data-from': from, 'data-to': to}),
+        w = x - Math.min(x - 3, 7 + near / 22);
       g.append(make('path', {d: `M${x} ${y[0]}C${w} ${y[0]} ${w} ${y[1]} ${x} ${y[1]}`}),
         make('circle', {cx: x - 1, cy: y[1], r: 3}));
-      svg.append(g); };
-    const draw = () => all('.arcs', ep).forEach(svg => { svg.replaceChildren();
-      all('.note:not(.out) a[data-kind]', svg.parentElement).forEach(link => one(svg, link)); });
+      return [g]; };
+    const draw = () => ep.matches('.on') && all('.arcs', ep).map(svg => [svg,   // first measure, then draw
+      all('.note:not(.out) a[data-kind]', svg.parentElement).flatMap(link => one(svg, link))])
+      .forEach(([svg, found]) => svg.replaceChildren(...found));
     const seen = new ResizeObserver(draw);
     all('.tied ol', ep).forEach(list => seen.observe(list));
     return draw;
   };
 '''
 
-# %% ../nbs/01a2_look.ipynb #086d0ab8
+# %% ../nbs/01a2_look.ipynb #f6af7913
 _JS += '''
   const zoom = ep => {
     const box = all('.zoom', ep)[0]; if (!box) return;
     const [title, stage, output] = ['h3', '.stage', 'output'].map(s => all(s, box)[0]); let scale = 1;
     const size = s => { const svg = stage.firstElementChild; scale = Math.min(6, Math.max(.5, s)); if (!svg) return;
       svg.style.width = `${100 * scale}%`; output.textContent = `${Math.round(100 * scale)}%`; };
-    const by = {out: () => size(scale / 1.25), in: () => size(scale * 1.25), fit: () => size(1), close: () => box.close()};
+    const by = {out: () => size(scale / 1.25), in: () => size(scale * 1.25), fit: () => size(1),
+      close: () => box.close()};
     ep.addEventListener('click', e => { const b = e.target.closest('.enlarge'); if (b) open(b.dataset.page,
       b.parentElement.querySelector('svg')); });
     const open = (page, shown) => { const svg = shown.cloneNode(true), use = all('use', svg)[0];
@@ -426,7 +448,7 @@ _JS += '''
   };
 '''
 
-# %% ../nbs/01a2_look.ipynb #e1b3ccab
+# %% ../nbs/01a2_look.ipynb #afcf7158
 _JS += '''
   const tabs = () => {
     const show = () => { const id = location.hash.slice(1), t = id && document.getElementById(id), eps = all('.ep');
@@ -441,7 +463,7 @@ _JS += '''
   all('.ep').forEach(ep => setup(ep)); tabs();
 '''
 
-# %% ../nbs/01a2_look.ipynb #ab6f0cbf
+# %% ../nbs/01a2_look.ipynb #ce81025a
 _LIVE = '''
   let waiting = null;
   const update = html => {
@@ -459,7 +481,7 @@ _LIVE = '''
   };
 '''
 
-# %% ../nbs/01a2_look.ipynb #4d5b07ce
+# %% ../nbs/01a2_look.ipynb #e8635689
 _LIVE += '''
   const flush = () => { if (waiting !== null && !document.querySelector('.zoom[open]')) {
     const html = waiting; waiting = null; update(html); } };
@@ -469,7 +491,7 @@ _LIVE += '''
   parent.postMessage({cosee: 'ready'}, '*');
 '''
 
-# %% ../nbs/01a2_look.ipynb #a83f2513
+# %% ../nbs/01a2_look.ipynb #368069f8
 def _script(
     live: bool = False # for a page that follows a running episode?
 ) -> str:

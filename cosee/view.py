@@ -18,12 +18,13 @@ from .drawing import _KINDS, _box, _frame, _page_svg, _sheets, _ties, annotate
 from .look import _CSS, _policy, _script
 from .markup import _COLOURS, _Html, _clean, _el, _palette
 
-# %% ../nbs/01a_view.ipynb #98681b12
+# %% ../nbs/01a_view.ipynb #4098ea1f
 def _chip_link(n: int, to: int, pair: tuple, kind: str, page: Optional[int], words: str, prefix: str) -> _Html:
     "The other end of a link, to go to"
     where = f' p. {page}' if page else ''
     return _el('a', f'#{to}{where}', href=f'#{prefix}c{to}', data_from=pair[0], data_to=pair[1],
-               data_kind=f'k-{kind}' if n == pair[0] else None, aria_label=f'{words} note {to}' + ',' * bool(page) + where)
+               data_kind=f'k-{kind}' if n == pair[0] else None,
+               aria_label=f'{words} note {to}' + ',' * bool(page) + where)
 
 def _links_of(
     cells: list, # all cells
@@ -33,9 +34,8 @@ def _links_of(
     pages, ends = {c['id']: c['view']['page'] for c in cells}, {}
     for a, b, kind in _ties(cells):
         for n, to, words in ((a, b, _KINDS[kind][0]), (b, a, _KINDS[kind][1])):
-            page = pages[to] if pages[to] != pages[n] else None
-            ends.setdefault(n, {}).setdefault((words, kind), []).append(
-                _chip_link(n, to, (a, b), kind, page, words, prefix))
+            chip = _chip_link(n, to, (a, b), kind, pages[to] if pages[to] != pages[n] else None, words, prefix)
+            ends.setdefault(n, {}).setdefault((words, kind), []).append(chip)
     return {n: [_el('span', f'{words} ', chips[:12], cls=f'refs k-{kind}') for (words, kind), chips in groups.items()]
             for n, groups in ends.items()}
 
@@ -163,7 +163,7 @@ def _snippet(
                cls='snippet' + ' tall' * (view[3] > view[2] / 2), viewBox=' '.join(map(str, view)), role='img',
                aria_label=f"Evidence on page {found['page']}")
 
-# %% ../nbs/01a_view.ipynb #0127354c
+# %% ../nbs/01a_view.ipynb #564e5e9f
 def _same(answer) -> str: return ' '.join(str(answer).casefold().split()).strip(' .,;:!?')
 
 def _proposals(
@@ -175,24 +175,30 @@ def _proposals(
     for h in episode.get('hypotheses') or []:
         p = out.setdefault(_same(h.get('answer') or h.get('content')), dict(
             answer=h.get('answer') or h.get('content'), sure=None, authors={}, cells=[], fallen=True))
-        if isinstance(sure := h.get('confidence'), (int, float)): p['sure'] = max(p['sure'] or 0, min(1, max(0, sure)))
+        if isinstance(sure := h.get('confidence'), (int, float)):
+            p['sure'] = max(p['sure'] or 0, min(1, max(0, sure)))
         if h.get('author'): p['authors'][h['author']] = True
         if h.get('cell'): p['cells'].append(h['cell'])
         p['fallen'] &= h.get('cell') in fallen
     return sorted(out.values(), key=lambda p: (p['fallen'], -(p['sure'] or 0), -len(p['authors'])))
 
-# %% ../nbs/01a_view.ipynb #69b0f353
+# %% ../nbs/01a_view.ipynb #ec8f3f35
+def _bar(percent: int) -> _Html:
+    return _el('svg', _el('rect', width=percent, height=10), viewBox='0 0 100 10', preserveAspectRatio='none',
+               cls='sure', aria_hidden='true')
+
 def _proposal(p: dict, won: bool, prefix: str) -> _Html:
     "One proposed answer"
     percent, votes = None if p['sure'] is None else round(100 * p['sure']), len(p['authors'])
-    bar = _el('svg', _el('rect', width=percent, height=10), viewBox='0 0 100 10', preserveAspectRatio='none', cls='sure',
-              aria_hidden='true') if percent is not None else None
+    bar = None if percent is None else _bar(percent)
     links = [(_el('a', f'#{c}', href=f'#{prefix}c{c}'), ' ') for c in p['cells'][:8]]
     names = ', '.join(_clean(a, 40) for a in list(p['authors'])[:6])
-    words = f"{percent}% sure, " * (percent is not None) + f"{votes} vote{'s' * (votes != 1)}" + f' ({names})' * bool(names)
-    return _el('li', _el('b', _clean(p['answer'], 120), dir='auto'), bar, words, ', corrected' * p['fallen'], ' ', links,
-               cls='won' * won + ' fallen' * p['fallen'])
+    words = (f'{percent}% sure, ' * (percent is not None) + f"{votes} vote{'s' * (votes != 1)}" +
+             f' ({names})' * bool(names))
+    return _el('li', _el('b', _clean(p['answer'], 120), dir='auto'), bar, words, ', corrected' * p['fallen'],
+               ' ', links, cls='won' * won + ' fallen' * p['fallen'])
 
+# %% ../nbs/01a_view.ipynb #2214596e
 def _candidates(
     episode: dict, # an episode
     prefix: str    # of ids
@@ -203,7 +209,7 @@ def _candidates(
     items = [_proposal(p, _same(p['answer']) == _same(episode.get('answer')), prefix) for p in found[:12]]
     return _el('ul', items, cls='others', aria_label='Proposed answers')
 
-# %% ../nbs/01a_view.ipynb #93790b44
+# %% ../nbs/01a_view.ipynb #3b37588b
 def _chips(episode: dict, prefix: str) -> list:
     "Links to the page and the notes that the answer rests on"
     page, cells = episode.get('page'), dict.fromkeys(e['cell'] for e in episode.get('evidence') or [] if e.get('cell'))
@@ -227,17 +233,18 @@ def _answer(
              _candidates(episode, prefix), _el('p', _facts(episode), cls='facts'))
     return _el('header', _el('div', words, cls='words'), snippet, cls='answer')
 
-# %% ../nbs/01a_view.ipynb #77efddfb
+# %% ../nbs/01a_view.ipynb #bdcd5658
 def _question(episode: dict) -> str:
     return episode.get('question') or (episode.get('trace') or {}).get('question') or 'An episode'
 
-# %% ../nbs/01a_view.ipynb #bef5d686
+# %% ../nbs/01a_view.ipynb #12b6d3b3
 def _groups(
     cells: list # all cells
 ) -> tuple:     # group -> [(name of the filter, its text, notes)]; id of a cell -> the filters that it passes
     "What the notes can be filtered by."
     authors = {a: f'a{i}' for i, a in enumerate(dict.fromkeys(c['author'] for c in cells))}
-    tags = {t: f't{i}' for i, (t, _) in enumerate(Counter(t for c in cells for t in set(c['tags'])).most_common(24))}
+    tags = Counter(t for c in cells for t in dict.fromkeys(c['tags']))
+    tags = {t: f't{i}' for i, (t, _) in enumerate(tags.most_common(24))}
     keys = {c['id']: [authors[c['author']], f"s{c['step']}", *(tags[t] for t in dict.fromkeys(c['tags']) if t in tags)]
             for c in cells}
     counts = Counter(k for names in keys.values() for k in names)
@@ -246,7 +253,7 @@ def _groups(
               for title, names in (('Agents', authors), ('Steps', steps), ('Tags', tags))}
     return groups, {n: ' '.join(names) for n, names in keys.items()}
 
-# %% ../nbs/01a_view.ipynb #41b30802
+# %% ../nbs/01a_view.ipynb #9b1c419f
 def _buttons(title: str, filters: list, colours: dict) -> _Html:
     "One group of filters"
     return _el('div', _el('span', title) if title != 'Agents' else None,
@@ -270,7 +277,7 @@ def _replay(
     return _el('div', _buttons('Agents', groups['Agents'], colours), slider,
                _el('div', more, clear, _el('span', cls='status', role='status'), cls='filters'), cls='replay')
 
-# %% ../nbs/01a_view.ipynb #7fd7f673
+# %% ../nbs/01a_view.ipynb #f76e7e7a
 def _call(call: dict, largest: int) -> list:
     "Cost of one call, and its texts"
     u = call.get('usage') or {}
@@ -284,7 +291,7 @@ def _call(call: dict, largest: int) -> list:
     return [bar, _el('span', f"{read:,} in, {wrote:,} out, {u.get('seconds', 0):.1f} s", cls='cost'),
             _el('details', _el('summary', 'prompt and reply'), texts)]
 
-# %% ../nbs/01a_view.ipynb #ba359965
+# %% ../nbs/01a_view.ipynb #af128530
 def _turn(event: dict, palette: dict, prefix: str, largest: int) -> _Html:
     "One turn of an agent"
     kind, cell = (event.get('applied') or event.get('action') or {}).get('action', ''), event.get('cell')
@@ -296,7 +303,7 @@ def _turn(event: dict, palette: dict, prefix: str, largest: int) -> _Html:
     return _el('li', head, [_call(c, largest) for c in event.get('calls', [])],
                cls=f"turn a{palette.get(event.get('agent'), 7)}")
 
-# %% ../nbs/01a_view.ipynb #7fccade1
+# %% ../nbs/01a_view.ipynb #820dc8bc
 def _calls(episode: dict, palette: dict, prefix: str) -> Optional[_Html]:
     "All calls of an episode, folded"
     events = (episode.get('trace') or {}).get('events') or []
@@ -305,13 +312,13 @@ def _calls(episode: dict, palette: dict, prefix: str) -> Optional[_Html]:
     label = f'{len(costs)} calls, {sum(costs):,} tokens'
     return _el('details', _el('summary', label), _el('ol', turns), cls='calls', data_o='calls') if turns else None
 
-# %% ../nbs/01a_view.ipynb #8dd80ef9
+# %% ../nbs/01a_view.ipynb #4fe5e6b4
 def _board_of(episode: dict) -> Board:
     "The Board of an episode, live or read from JSON"
     board = episode.get('board')
     return board if isinstance(board, Board) else Board.from_dict(board or {})
 
-# %% ../nbs/01a_view.ipynb #8ab9b28c
+# %% ../nbs/01a_view.ipynb #8893e7a8
 def _section(
     episode: dict, # an episode
     i: int,        # its number in the file, from 1
@@ -328,9 +335,10 @@ def _section(
     groups, keys = _groups(cells)
     shared = dict(palette=palette, evidence=evidence, prefix=prefix, links=_links_of(cells, prefix), keys=keys)
     return _el('section', _answer(episode, prefix, snippet), _replay(cells, palette, groups),
-               _pages_of(cells, sizes, names, **shared), _calls(episode, palette, prefix), _zoom(), cls='ep', id=prefix)
+               _pages_of(cells, sizes, names, **shared), _calls(episode, palette, prefix), _zoom(),
+               cls='ep', id=prefix)
 
-# %% ../nbs/01a_view.ipynb #a5b16a38
+# %% ../nbs/01a_view.ipynb #7c7aa7cf
 def _zoom() -> _Html:
     "The dialog in which a page is looked at closely."
     button = lambda text, what, label: _el('button', text, type='button', data_zoom=what, aria_label=label)
@@ -338,7 +346,7 @@ def _zoom() -> _Html:
               button('+', 'in', 'Larger'), button('Fit', 'fit', 'Fit the width'), button('Close', 'close', 'Close'))
     return _el('dialog', bar, _el('div', cls='stage', tabindex=0), cls='zoom', aria_label='A page in full size')
 
-# %% ../nbs/01a_view.ipynb #1af656f2
+# %% ../nbs/01a_view.ipynb #29e4c27f
 def _known(episodes: list) -> list:
     "Size, file and page in the file of each page, as the first trace knows them"
     pages = next((e['trace'].get('pages') for e in episodes if e.get('trace')), None) or []
@@ -351,7 +359,7 @@ def _captions(episodes: list, pages: list) -> tuple:
     names = [f'{base(f)}, page {p}' if f and p else base(f) if f else '' for _, f, p in known]
     return [s for s, *_ in known], names, ', '.join(dict.fromkeys(base(f) for _, f, _ in known if f))
 
-# %% ../nbs/01a_view.ipynb #bbfeae4c
+# %% ../nbs/01a_view.ipynb #3afc02a5
 def _sections(
     episodes: list, # episodes about the same pages
     pages: list     # page images, or none
@@ -360,7 +368,7 @@ def _sections(
     sizes, names, _ = _captions(episodes, pages)
     return [_section(e, i, sizes, names) for i, e in enumerate(episodes, 1)]
 
-# %% ../nbs/01a_view.ipynb #8b5b496a
+# %% ../nbs/01a_view.ipynb #556da745
 def episodes_html(
     episodes: list,              # episodes about the same pages
     pages: Optional[list] = None,# page images; None: blank sheets stand for them
@@ -370,7 +378,7 @@ def episodes_html(
     "Several questions about one document, as one self-contained page."
     return _page(episodes, list(pages or []), title, max_bytes)
 
-# %% ../nbs/01a_view.ipynb #72c59b1b
+# %% ../nbs/01a_view.ipynb #6fe39a5d
 def _page(episodes: list, pages: list, title: Optional[str], max_bytes: int, live: bool = False) -> str:
     "The whole page; `live`: it takes new sections from the page that frames it"
     title = _clean(title or _captions(episodes, pages)[2] or 'An episode', 200)
@@ -390,7 +398,7 @@ def _document(title: str, body: _Html, live: bool = False) -> str:
                _el('title', f'{title} · CoSee'), _el('style', _Html(_CSS)))
     return f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'
 
-# %% ../nbs/01a_view.ipynb #a50bf93e
+# %% ../nbs/01a_view.ipynb #ee623142
 def episode_html(
     episode: dict,               # of a controller's run; 'question' is shown if it is there
     pages: Optional[list] = None # page images; None: blank sheets stand for them
@@ -398,7 +406,7 @@ def episode_html(
     "One episode as a self-contained page."
     return episodes_html([episode], pages)
 
-# %% ../nbs/01a_view.ipynb #1a7f6526
+# %% ../nbs/01a_view.ipynb #2096358a
 def write_html(
     path: Union[str, Path],      # file to write; an existing one is replaced
     episodes: Union[dict, list], # one episode, or several about the same pages
@@ -415,7 +423,7 @@ def write_html(
     finally: part.unlink(missing_ok=True)
     return path
 
-# %% ../nbs/01a_view.ipynb #0e32619d
+# %% ../nbs/01a_view.ipynb #1a15d8f6
 class EpisodeView:
     "An episode in a notebook cell."
     def __init__(self,

@@ -63,7 +63,7 @@ def episode(self: LiveEpisode) -> dict: # as the view takes it
     return dict(question=self.question, status=status, answer=so_far, board=self.board, evidence=[],
                 hypotheses=self.hypotheses, trace=dict(question=self.question, events=self.events))
 
-# %% ../nbs/01b_widget.ipynb #cfe566e0
+# %% ../nbs/01b_widget.ipynb #3949595b
 def _picture(im, cells: list, side: int = 900):
     "A page with its boxes as an element"
     im = annotate(im, cells)
@@ -73,26 +73,29 @@ def _picture(im, cells: list, side: int = 900):
     uri = 'data:image/webp;base64,' + base64.b64encode(out.getvalue()).decode()
     return _el('img', src=_Html(uri), alt='The page of the evidence with numbered boxes', width=420)
 
+# %% ../nbs/01b_widget.ipynb #cf977174
 def episode_fallback(
     episode: dict,                # an episode, also one that still runs
     pages: Optional[list] = None  # page images
 ) -> str:                         # HTML without scripts and styles
     "An episode where no script runs."
-    board, page, said = _board_of(episode), episode.get('page'), episode.get('status') or episode.get('answer')
+    board, page = _board_of(episode), episode.get('page')
+    said = _clean(episode.get('status') or episode.get('answer') or 'Not answerable from these pages', 400)
     cells = board.get_cells_by_page(page) if page else []
     shown = _picture(pages[page - 1], cells) if pages and page and 0 < page <= len(pages) else None
     parts = (_el('p', _clean(_question(episode), 400)),
-             _el('p', _el('strong', _clean(said or 'Not answerable from these pages', 400)), f' (page {page})' if page else ''),
+             _el('p', _el('strong', said), f' (page {page})' if page else ''),
              _el('p', _clean(episode.get('because') or '', 1000)), shown)
     return str(_el('div', parts, _Html(board_html(board))))
 
-# %% ../nbs/01b_widget.ipynb #15adef3d
+# %% ../nbs/01b_widget.ipynb #195582ae
 _FRONT = '''
 function render({ model, el }) {
   const frame = document.createElement('iframe'); let ready = false;
   const send = () => { if (ready) frame.contentWindow.postMessage({ section: model.get('section') }, '*'); };
   const size = () => { frame.style.height = `${model.get('height')}px`; };
-  const hear = e => { if (e.source === frame.contentWindow && e.data && e.data.cosee === 'ready') { ready = true; send(); } };
+  const hear = e => { if (e.source !== frame.contentWindow || !e.data || e.data.cosee !== 'ready') return;
+    ready = true; send(); };
   frame.setAttribute('sandbox', 'allow-scripts'); frame.title = 'An episode';
   frame.style.cssText = 'width: 100%; border: 0; border-radius: 8px'; size();
   addEventListener('message', hear);
@@ -105,7 +108,7 @@ function render({ model, el }) {
 export default { render };
 '''
 
-# %% ../nbs/01b_widget.ipynb #5cab54a1
+# %% ../nbs/01b_widget.ipynb #53a7a459
 @cache
 def _widget_class():
     "The anywidget behind `EpisodeWidget`"
@@ -115,7 +118,7 @@ def _widget_class():
     return type('EpisodeFrame', (anywidget.AnyWidget,), dict(
         _esm=_FRONT, page=synced(t.Unicode, ''), section=synced(t.Unicode, ''), height=synced(t.Int, 640)))
 
-# %% ../nbs/01b_widget.ipynb #8ffc5d34
+# %% ../nbs/01b_widget.ipynb #bef3cb3a
 class EpisodeWidget:
     "An episode in JupyterLab, finished or running: call it with a controller's events."
     def __init__(self,
@@ -132,7 +135,7 @@ class EpisodeWidget:
 
     def __repr__(self): return f'EpisodeWidget({self.live.status!r}, {len(self.live.board)} cells)'
 
-# %% ../nbs/01b_widget.ipynb #0f5b36f9
+# %% ../nbs/01b_widget.ipynb #692e9de9
 @patch(as_prop=True)
 def episode(self: EpisodeWidget) -> dict:
     "The episode as far as it is known"
@@ -156,7 +159,7 @@ def _repr_mimebundle_(self: EpisodeWidget, **kwargs):
     data = dict(found[0] if isinstance(found, tuple) else found or {})
     return {**data, 'text/plain': repr(self), 'text/html': episode_fallback(self.episode, self.pages)}
 
-# %% ../nbs/01b_widget.ipynb #cb837fb8
+# %% ../nbs/01b_widget.ipynb #844146d8
 class Following(EpisodeWidget):
     "An episode that runs in a thread of its own, and its view."
     def start(self, run, **kwargs):
@@ -176,7 +179,7 @@ class Following(EpisodeWidget):
         if self._stopped and kind == 'start': raise BudgetExceeded('ended by hand')
         super().__call__(kind, event)
 
-# %% ../nbs/01b_widget.ipynb #1ba29ee5
+# %% ../nbs/01b_widget.ipynb #12fb9129
 @patch
 def stop(self: Following):
     "End the episode before its next turn; what is on the Board by then decides the answer."
@@ -192,7 +195,7 @@ def result(self: Following,
     if self._error: raise self._error
     return self.live.done
 
-# %% ../nbs/01b_widget.ipynb #32063545
+# %% ../nbs/01b_widget.ipynb #9bacfdca
 def follow(
     controller: CoSeeController, # or anything with the same `run`
     images: list,                # pages in order, PIL images
@@ -204,7 +207,7 @@ def follow(
     run = lambda **kw: controller.run(images, question, **kw)
     return Following(question, images, height).start(run, **kwargs)
 
-# %% ../nbs/01b_widget.ipynb #b7c78510
+# %% ../nbs/01b_widget.ipynb #5953766d
 def board_part(
     board: Board,                      # a Board
     step: Optional[int] = None,        # last step shown; None: all
@@ -218,7 +221,7 @@ def board_part(
                                    and (not tags or bool(tags & set(c['tags']))))
     return part
 
-# %% ../nbs/01b_widget.ipynb #be116afc
+# %% ../nbs/01b_widget.ipynb #d8ee667a
 def _choices(name: str, options):
     import ipywidgets as w
     return w.SelectMultiple(options=sorted(options), description=name, rows=min(5, max(2, len(options))))
@@ -233,7 +236,7 @@ def _with_fallback(box, html: str):
     box.__class__ = type(type(box).__name__, (type(box),), dict(_repr_mimebundle_=bundle))
     return box
 
-# %% ../nbs/01b_widget.ipynb #d5d47012
+# %% ../nbs/01b_widget.ipynb #acabe07d
 def explore_board(
     board: Board # a Board
 ):               # an ipywidgets box

@@ -258,3 +258,228 @@ def test_nothing_hostile_runs_and_the_layout_holds(browser, tmp_path):
         browser.hover(".on .note")
         clean(browser)
     assert browser.js("document.scripts.length") == 1
+
+
+# --- links, filters, pages in full size ---
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory):
+    "Two pages; every kind of link, on one page and across"
+    b = board()                                                                                             # 1-3 on page 2
+    b.add_cell({"page": 2, "bbox": (.1, .7, .4, .8)}, "No, it is 80", ["correction", "number"], "cross_checker", 2, [2, 1])
+    b.add_cell({"page": 1, "bbox": (.2, .2, .4, .3)}, "The same sum", ["link"], "scanner", 3, [2])
+    said = [dict(answer="86.50", confidence=.9, author="detail_reader", cell=2), dict(answer="80", confidence=.4, author="cross_checker", cell=4),
+            dict(answer="86.50.", confidence=.7, author="scanner", cell=5)]
+    episode = dict(question="What is the total?", answer="86.50", confidence=.9, page=2, board=b, hypotheses=said, evidence=[])
+    pages = [Image.effect_noise((1500, 2000), 40).convert("RGB") for _ in range(2)]
+    return write_html(tmp_path_factory.mktemp("html") / "linked.html", episode, pages)
+
+
+def ends(browser, where): return browser.js(f"[...document.querySelectorAll('{where}')].map(e => e.dataset.from + '>' + e.dataset.to).sort().join(' ')")
+
+
+def names(browser, where): return browser.js(f"[...document.querySelectorAll('{where}')].map(e => e.dataset.c).join(' ')")
+
+
+def test_links_are_drawn_between_boxes_and_between_notes(browser, linked):
+    browser.open(linked)
+    assert ends(browser, "figure .tie") == "2>1 4>1 4>2"   # 3 has no box, 5 stands on the other page
+    assert ends(browser, ".arcs .tie") == "2>1 3>2 4>1 4>2"
+    assert ends(browser, "figure .k-correction") == ends(browser, ".arcs .k-correction") == "4>2"
+    label = browser.js("document.querySelector('#q1p2 figure svg').getAttribute('aria-label')")
+    assert "note 4 corrects note 2" in label and "note 2 rests on note 1" in label
+    words = browser.js("[...document.querySelectorAll('#q1c2 .refs a')].map(e => e.getAttribute('aria-label')).join('; ')")
+    assert words == "rests on note 1; supports note 3; corrected by note 4; linked from note 5, p. 1"
+    clean(browser)
+
+
+def test_a_link_lights_both_ends_by_mouse_and_keyboard(browser, linked):
+    browser.open(linked).hover("#q1c5 .refs a")
+    assert names(browser, ".note.lit") == "5 2"
+    browser.js("document.querySelector('#q1c4 .refs a').focus()")
+    assert names(browser, ".note.lit") == "2 4" and ends(browser, "figure .tie.lit") == "4>2"
+    browser.hover("#q1c4 p")
+    assert names(browser, ".note.lit") == "4" and names(browser, ".note.near") == "1 2" and ends(browser, ".arcs .tie.lit") == "4>1 4>2"
+    faint, strong = (float(browser.js(f"getComputedStyle(document.querySelector('figure .tie{s}')).opacity")) for s in (":not(.lit)", ".lit"))
+    assert faint < .5 and strong == 1
+
+
+def test_links_follow_the_slider(browser, linked):
+    browser.open(linked).js("document.querySelector('.slider input').focus()")
+    browser.key("ArrowLeft", 37)
+    browser.key("ArrowLeft", 37)
+    shown = "[...document.querySelectorAll('figure .tie')].filter(e => getComputedStyle(e).visibility == 'visible').map(e => e.dataset.from + '>' + e.dataset.to).join()"
+    assert browser.js(shown) == "2>1"
+    assert browser.js("document.querySelector('.slider input').getAttribute('aria-valuetext')") == "3 of 5: cross_checker, step 2"
+
+
+def test_filters_work_by_keyboard_and_hold_with_the_slider(browser, linked):
+    visible = "[...document.querySelectorAll('.note')].filter(e => e.offsetParent && !e.matches('.later')).map(e => e.dataset.c).join(' ')"
+    status = "document.querySelector('.status').textContent"
+    press = "(t => { const b = [...document.querySelectorAll('[data-f]')].find(b => b.firstChild.textContent == t); b.focus(); return b.dataset.f; })('%s')"
+    browser.open(linked)
+    assert browser.js(visible) == "5 1 2 3 4" and browser.js(status) == ""
+    browser.js(press % "scanner")
+    browser("Input.dispatchKeyEvent", type="keyDown", key=" ", code="Space", text=" ", windowsVirtualKeyCode=32)
+    browser("Input.dispatchKeyEvent", type="keyUp", key=" ", code="Space", windowsVirtualKeyCode=32)
+    assert browser.js(visible) == "5 1" and browser.js(status) == "2 of 5 notes shown"
+    assert browser.js("document.activeElement.getAttribute('aria-pressed')") == "true"
+    assert ends(browser, ".arcs .tie") == "" and ends(browser, "figure .tie:not(.out)") == ""
+    browser.js(press % "cross_checker")
+    browser("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", text="\r", windowsVirtualKeyCode=13)
+    assert browser.js(visible) == "5 1 3 4"
+    browser.js((press % "2") + "; document.activeElement.click()")                                # step 2 of these two
+    assert browser.js(visible) == "3 4" and browser.js("getComputedStyle(document.getElementById('q1p1')).display") == "none"
+    browser.js("document.querySelector('.slider input').focus()")
+    browser.key("ArrowLeft", 37)
+    browser.key("ArrowLeft", 37)
+    assert browser.js(visible) == "3" and browser.js(status) == "1 of 5 notes shown"
+    browser.js("document.querySelector('[data-f=\"\"]').click()")
+    assert browser.js(visible) == "1 2 3" and browser.js("document.querySelectorAll('[aria-pressed=true]').length") == 0
+    browser.js((press % "number") + "; document.activeElement.click()")                           # a tag
+    assert browser.js(visible) == "2"
+    clean(browser)
+
+
+def test_proposals_show_confidence_and_votes(browser, linked):
+    text = browser.open(linked).js("[...document.querySelectorAll('.others li')].map(e => e.className.trim() + ': ' + e.textContent.trim()).join(' | ')")
+    assert text == ("won: 86.5090% sure, 2 votes (detail_reader, scanner) #2 #5 | : 8040% sure, 1 vote (cross_checker) #4")
+
+
+def test_a_page_opens_in_full_size_by_keyboard(browser, linked):
+    browser.open(linked).js("document.querySelector('#q1p2 .enlarge').focus()")
+    browser("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", text="\r", windowsVirtualKeyCode=13)
+    assert browser.js("document.querySelector('.zoom').open && document.activeElement.className") == "stage"
+    assert browser.js("document.querySelectorAll('.stage .mark').length") == 3
+    size = """(async e => { const i = new Image(); i.src = e.getAttribute('href'); await i.decode(); return i.naturalHeight; })(document.querySelector('%s'))"""
+    assert browser.js(size % ".stage image") == 2000 and browser.js(size % "#page2") <= 1300
+    wide = "document.querySelector('.stage svg').getBoundingClientRect().width"
+    before = browser.js(wide)
+    browser.key("+", 187)
+    assert browser.js(wide) > 1.2 * before and browser.js("document.querySelector('.zoom output').textContent") == "125%"
+    browser.key("0", 48)
+    assert browser.js(wide) == before
+    browser.js("window.shut = new Promise(done => document.querySelector('.zoom').addEventListener('close', () => done(true))); 1")
+    browser.key("Escape", 27)
+    assert browser.js("shut") and not browser.js("document.querySelector('.zoom').open") and browser.js("document.querySelector('.stage').children.length") == 0
+    assert browser.js("document.activeElement.className") == "enlarge"
+    clean(browser)
+
+
+def test_twenty_pages_in_one_small_file(browser, tmp_path):
+    from PIL import ImageDraw
+    pages, b = [], Board()
+    scan = Image.effect_noise((1190, 1684), 6).point(lambda v: min(255, v + 110)).convert("RGB")   # scans have grain
+    for p in range(20):
+        im = Image.new("RGB", scan.size, "white") if p % 4 else scan.copy()
+        draw = ImageDraw.Draw(im)
+        for y in range(60, 1620, 26): draw.text((70, y), f"Line {y} of page {p + 1}: {y * 7919 % 99991} and {y * 104729 % 99991}", fill="#222", font_size=19)
+        pages.append(im)
+        b.add_cell({"page": p + 1, "bbox": (.05, .1, .5, .14)}, f"note on page {p + 1}", ["number"], "scanner", 1, [p] if p else None)
+    path = write_html(tmp_path / "twenty.html", dict(question="?", answer="x", board=b, evidence=[]), pages)
+    assert path.stat().st_size < 8_000_000
+    browser.open(path)
+    assert browser.js("document.querySelectorAll('defs image').length") == 20 and browser.js("document.querySelectorAll('template').length") == 20
+    browser.js("document.querySelector('#q1p20 .enlarge').click()")
+    assert browser.js("document.querySelectorAll('.stage image').length") == 1
+    clean(browser)
+
+
+# --- two hundred hostile texts ---
+
+WRAPS = ["%s", "\"'>%s", "</title></textarea></style></template>%s", "<svg><desc>%s", "`${%s}`", "--><!-- %s", "\u202e%s\u2066", "@import url(//example.org/a.css);%s{}"]
+TEXTS = [wrap % text[:5000] for wrap in WRAPS for text in EVIL]
+
+
+def test_two_hundred_hostile_notes_names_and_questions(browser, tmp_path):
+    assert len(TEXTS) == 200
+    b = Board()
+    for i, t in enumerate(TEXTS):
+        b.add_cell({"page": 1 + i % 3, "bbox": (.1, .1, .2 + i / 300, .3), "description": t}, t, [t, TEXTS[-i]], TEXTS[i // 2], i % 7, [i] if i else None)
+    pages = [Image.new("RGB", (60, 80)) for _ in range(3)]
+    for im, t in zip(pages, TEXTS[25:]): im.info = dict(source=t, page=1)
+    said = [dict(answer=t, author=t, cell=1, confidence=.5) for t in TEXTS]
+    first = dict(question=TEXTS[0], answer=EVIL[18], because=EVIL[18], confidence=.3, page=1, board=b, evidence=[], hypotheses=said)
+    others = [dict(question=t, answer=t, because=t, board=Board(), stopped=t, evidence=[]) for t in TEXTS]
+    path = write_html(tmp_path / "hostile.html", [first, *others], pages, title=TEXTS[3])
+    for width in (390, 1280):
+        browser.open(path, width=width)
+        browser.js("document.querySelectorAll('details').forEach(e => e.open = true); document.querySelectorAll('#q1 .key').forEach((e, i) => i < 9 && e.click())")
+        wide = browser.js("[0, 1, 2].map(k => { document.querySelectorAll('.ep').forEach((e, i) => e.classList.toggle('on', k ? i % 2 == k - 1 : i == 0)); return document.documentElement.scrollWidth; })")
+        assert max(wide) <= width
+        clean(browser)
+    assert browser.js("document.scripts.length") == 1
+
+
+def test_two_hundred_hostile_texts_in_the_fallback(browser, tmp_path):
+    "Without a policy, as in a notebook: escaping alone has to do"
+    from cosee.widget import episode_fallback, explore_board
+    b = Board()
+    for i, t in enumerate(TEXTS): b.add_cell({"page": 1, "bbox": (.1, .1, .5, .3)}, t, [t], t, i)
+    parts = [episode_fallback(dict(question=t, answer=t, because=t, page=1, board=Board()), [Image.new("RGB", (60, 80))]) for t in TEXTS]
+    parts.append(episode_fallback(dict(question="?", answer=EVIL[18], because=EVIL[18], status=TEXTS[4], page=1, board=b), [Image.new("RGB", (60, 80))]))
+    parts.append(explore_board(b)._repr_mimebundle_()["text/html"])
+    path = tmp_path / "fallback.html"
+    path.write_text("<!doctype html><meta charset=utf-8><style>body { overflow-wrap: anywhere }</style>" + "".join(parts), encoding="utf-8")
+    browser.open(path, width=800)
+    clean(browser)
+    assert browser.js("document.scripts.length") == 0 and browser.js("document.querySelectorAll('img, svg, iframe, object, link, base, form, a').length") == 201
+    assert browser.js("document.documentElement.scrollWidth") <= 800
+
+
+# --- the widget's front end, fed with the sections of a running episode ---
+
+class Frame:
+    "What runs inside the sandboxed frame of a page"
+    def __init__(self, browser):
+        self.browser = browser
+        found = [t for t in browser("Target.getTargets")["targetInfos"] if t["type"] == "iframe" and t["url"] == "about:srcdoc"]
+        assert len(found) == 1
+        self.session = browser("Target.attachToTarget", targetId=found[0]["targetId"], flatten=True)["sessionId"]
+
+    def js(self, code):
+        outer, self.browser.session = self.browser.session, self.session
+        try: return self.browser.js(code)
+        finally: self.browser.session = outer
+
+
+def test_widget_follows_and_keeps_what_its_reader_has_chosen(browser, tmp_path):
+    from cosee.agents import DummyAgent
+    from cosee.controller import CoSeeController
+    from cosee.widget import EpisodeWidget, _FRONT
+    pages = [Image.new("RGB", (600, 800), "white")]
+    look = lambda n: dict(action="INSPECT", content=f"note {n}", tags=["table"] if n % 2 else [TEXTS[n]], view=dict(page=1, bbox=(.1, n / 10, .5, n / 10 + .05)))
+    team = [DummyAgent(name=name, script=[look(k), look(k + 2)]) for k, name in ((1, "scanner"), (2, "detail_reader"))]
+    widget, sections = EpisodeWidget("What?", pages), []
+    first, page = widget.widget.section, widget.widget.page
+    widget.widget.observe(lambda change: sections.append(change.new), "section")
+    CoSeeController(team, max_steps=2).run(pages, "What?", on_event=widget)
+    assert len(sections) == 9 and "data:image" not in "".join(sections)   # four starts, four turns, the end; no picture twice
+    model = f"""{_FRONT.replace('export default { render };', '')}
+      const values = {json.dumps(dict(page=page, section=first, height=500)).replace('<', chr(92) + 'u003c')}, heard = {{}};
+      const model = {{ get: k => values[k], on: (e, f) => (heard[e] = heard[e] || []).push(f), off: () => {{}} }};
+      window.put = (k, v) => {{ values[k] = v; (heard['change:' + k] || []).forEach(f => f()); }};
+      window.ready = new Promise(done => addEventListener('message', e => e.data && e.data.cosee && done(true)));
+      render({{ model, el: document.body }});"""
+    path = tmp_path / "widget.html"
+    path.write_text(f"<!doctype html><meta charset=utf-8><body><script>{model}</script></body>", encoding="utf-8")
+    browser.open(path)
+    assert browser.js("ready") is True
+    frame = Frame(browser)
+    shown = "[...document.querySelectorAll('.note:not(.out)')].map(e => e.dataset.c).join(' ')"
+    def put(section, until):   # a message takes its time
+        browser.js(f"put('section', {json.dumps(section)})")
+        frame.js(f"new Promise(done => {{ const look = () => {until} ? done() : setTimeout(look, 10); look(); }})")
+    count = "document.querySelectorAll('.note').length == %d && !document.querySelector('.going') == %s"
+    put(sections[3], count % (2, "false"))
+    assert frame.js(shown) == "1 2" and frame.js("document.querySelector('.going').textContent") == "detail_reader is looking, step 1"
+    frame.js("document.querySelector('[data-f=a0]').click(); document.querySelector('[data-f=a0]').focus(); 1")
+    put(sections[8], count % (4, "true"))
+    assert frame.js(shown) == "1 3" and frame.js("document.querySelector('.status').textContent") == "2 of 4 notes shown"
+    assert frame.js("document.activeElement.dataset.f") == "a0" and frame.js("document.querySelectorAll('.note.fresh').length") == 2
+    assert frame.js("document.querySelectorAll('.going').length") == 0
+    evil = "<section class=ep><img src=x onerror=alert(1)><script>alert(1)</script><p onclick=alert(1)></p></section>"
+    put(evil, "document.querySelector('.ep p[onclick]')")
+    frame.js("document.querySelector('.ep p').click()")
+    assert frame.js("document.querySelectorAll('script').length") == 2   # its own, and one that is dead
+    assert not browser.seen("Page.javascriptDialogOpening")
