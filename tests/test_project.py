@@ -173,8 +173,8 @@ FLOORS = [
     {"cosee.agents"},
     {"cosee.controller"},
     set(),
-    {"cosee.experiments", "cosee.runs", "cosee.report", "cosee.viewer", "cosee.cluster"},
-    {"cosee.cli", "cosee.run_cli", "cosee.screen_cli", "cosee.plan_cli"},
+    {"cosee.experiments", "cosee.runs", "cosee.report", "cosee.viewer", "cosee.cluster", "cosee.tiny_report"},
+    {"cosee.cli", "cosee.run_cli", "cosee.screen_cli", "cosee.plan_cli", "cosee.tiny_cli"},
 ]
 
 

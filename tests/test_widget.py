@@ -1,0 +1,69 @@
+"`cosee.widget` apart from its front end, which is tested in a browser (test_browser.py)."
+import subprocess
+import sys
+import threading
+
+import pytest
+from PIL import Image
+
+from cosee.agents import DummyAgent
+from cosee.controller import CoSeeController, replay
+from cosee.widget import EpisodeWidget, LiveEpisode, follow
+
+PAGES = [Image.new("RGB", (300, 400), "white")]
+
+
+def look(text, **more): return dict(action="INSPECT", content=text, view=dict(page=1, bbox=(.1, .1, .5, .2)), **more)
+
+
+class Gate(DummyAgent):
+    "An agent that tells when it is asked, and waits until it may go on"
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def act(self, *args, **kwargs):
+        self.asked.set()
+        assert self.go.wait(30)
+        return super().act(*args, **kwargs)
+
+
+def test_events_lead_to_the_board_of_the_controller():
+    script = [look("a table"), dict(action="HYPOTHESIZE", content="from it", answer="7", confidence=.5, supporting_cells=[1], view=dict(page=1)),
+              dict(action="REVISE", content="no, 8", answer="8", target_cell_id=2), dict(action="LINK", content="see", target_cell_id=99)]
+    live = LiveEpisode("What?")
+    episode = CoSeeController([DummyAgent(script=script)], max_steps=4, stop_confidence=1.1, agreement=9, error_cells=True).run(PAGES, "What?", on_event=live)
+    assert live.board == episode["board"] and live.hypotheses == episode["hypotheses"]
+    assert live.episode()["answer"] == episode["answer"] and "error" in live.board.get_cell(4)["tags"]
+
+
+def test_the_kernel_is_free_while_an_episode_is_followed():
+    agent = Gate(name="scanner", script=[look("one"), look("two")])
+    watched = follow(CoSeeController([agent], max_steps=2), PAGES, "What?")
+    assert agent.asked.wait(30) and "scanner is looking, step 1" in watched.widget.section
+    with pytest.raises(TimeoutError, match="still runs: scanner is looking"): watched.result(timeout=0)
+    agent.go.set()
+    assert len(watched.result(30)["board"]) == 2 and "is looking" not in watched.widget.section
+
+
+def test_stop_ends_before_the_next_turn():
+    agent = Gate(name="scanner", script=[look("one"), look("two")])
+    watched = follow(CoSeeController([agent], max_steps=2), PAGES, "What?")
+    assert agent.asked.wait(30)
+    watched.stop()
+    agent.go.set()
+    episode = watched.result(30)
+    assert len(episode["board"]) == 1 and episode["stopped"] == "budget: ended by hand"
+
+
+def test_shown_without_a_kernel_and_from_a_trace():
+    episode = CoSeeController([DummyAgent(script=[look("<script>alert(1)</script>")])], max_steps=1).run(PAGES, "<b>What?</b>")
+    widget = EpisodeWidget({**replay(episode["trace"]), "page": 1}, PAGES)
+    bundle = widget._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in bundle and "&lt;script&gt;" in bundle["text/html"] and "<script" not in bundle["text/html"]
+    assert bundle["text/html"].count("<img") == 1 and "<b>What" not in widget.widget.page
+
+
+def test_import_is_light():
+    code = "import sys, cosee.widget; print([m for m in ('anywidget', 'ipywidgets', 'torch', 'PIL', 'numpy') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
