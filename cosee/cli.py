@@ -40,7 +40,7 @@ def _hush(args):
     hf.set_verbosity_error()
     logging.getLogger('bitsandbytes').setLevel(logging.ERROR)
 
-# %% ../nbs/12_cli.ipynb #23a96f2b
+# %% ../nbs/12_cli.ipynb #cfccab7e
 def _ocr(args):
     "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason"
     from cosee import OcrClient
@@ -55,7 +55,13 @@ def _qwen(args):
     _hush(args)
     return QwenVLClient(args.model_path, args.device, args.dtype, args.load_in_8bit, args.load_in_4bit)
 
-CLIENTS = dict(ocr=_ocr, qwen=_qwen)   # name -> function of the arguments that makes the client
+def _tiny(args):
+    "the tiny Qwen3-VL of the package, for documents of small pages"
+    from cosee.models.qwen_vl_wrapper import QwenVLClient
+    _hush(args)
+    return QwenVLClient.tiny(device=args.device)
+
+CLIENTS = dict(ocr=_ocr, qwen=_qwen, tiny=_tiny)   # name -> function of the arguments that makes the client
 
 # %% ../nbs/12_cli.ipynb #95d2af69
 def _config(args):
@@ -488,13 +494,14 @@ _BACKENDS_EXAMPLES = '''examples:
 COMMANDS = dict(demo=(_demo_args, demo, _DEMO_EXAMPLES), ask=(_ask_args, ask, _ASK_EXAMPLES),
                 backends=(_backends_args, backends, _BACKENDS_EXAMPLES))
 
-# %% ../nbs/12_cli.ipynb #d2f38370
+# %% ../nbs/12_cli.ipynb #b3867b2f
 def _commands() -> dict:
     "Every command, those of other modules too"
     from cosee.plan_cli import PLAN_COMMANDS
     from cosee.run_cli import RUN_COMMANDS
     from cosee.screen_cli import SCREEN_COMMANDS
-    return {**COMMANDS, **RUN_COMMANDS, **SCREEN_COMMANDS, **PLAN_COMMANDS}
+    from cosee.tiny_cli import TINY_COMMANDS
+    return {**COMMANDS, **RUN_COMMANDS, **SCREEN_COMMANDS, **PLAN_COMMANDS, **TINY_COMMANDS}
 
 # %% ../nbs/12_cli.ipynb #be87d7ed
 def _parser() -> argparse.ArgumentParser:

@@ -182,7 +182,7 @@ def make_client(
     except TypeError as e: raise ConfigError(f'field client.options: {e}') from None
     except (ValueError, OSError) as e: raise ConfigError(f'field client: {e}') from e
 
-# %% ../nbs/07_experiments.ipynb #65ac0353
+# %% ../nbs/07_experiments.ipynb #baf0dbf7
 @register_client('ocr')
 def _ocr_client(**options):
     from cosee.models.ocr import OcrClient
@@ -194,7 +194,13 @@ def _qwen_client(model_path: str, **options):
     return QwenVLClient(model_path, **options)
 
 @register_client('tiny')
-def _tiny_client(size: str = 'test', seed: int = 0, **options):
+def _tiny_client(**options):
+    "The trained checkpoint of the package, for documents of small pages"
+    from cosee.models.qwen_vl_wrapper import QwenVLClient
+    return QwenVLClient.tiny(**options)
+
+@register_client('random')
+def _random_client(size: str = 'test', seed: int = 0, **options):
     "A Qwen3-VL of random weights: the whole machinery of a model, and no sense"
     import tempfile
     from cosee.models.tiny import random_checkpoint
@@ -217,13 +223,13 @@ def _scripted_client(replies, cycle: bool = True):
     client.calls = deque(maxlen=1)   # a run may be long
     return client
 
-# %% ../nbs/07_experiments.ipynb #4f5ed9fd
+# %% ../nbs/07_experiments.ipynb #acdf822d
 def split_of(
     data: DataConfig # which questions
 ) -> Iterable:       # of Samples
     "The samples of a configuration, before `limit`."
     from cosee.datasets.core import Folder, from_jsonl, load
-    if data.name == 'made': return _made(data)
+    if data.name in ('made', 'small'): return _made(data)
     if data.name in ('folder', 'jsonl') and not data.root:
         raise ConfigError(f'field dataset.root: name the questions file of {data.name!r}')
     try:
@@ -232,13 +238,15 @@ def split_of(
         return load(data.name, data.split or 'val', data.root, data.errors, **data.options)
     except (ValueError, TypeError) as e: raise ConfigError(f'field dataset: {e}') from e
 
-# %% ../nbs/07_experiments.ipynb #6f58b6bc
+# %% ../nbs/07_experiments.ipynb #5c439a08
 class _made:
     "Made documents that can be iterated again"
     def __init__(self, data: DataConfig):
         from cosee.datasets.made import make_samples
+        from cosee.datasets.small import small_samples
         options = {'style': data.split or 'dev', **data.options}
-        self.make = lambda: make_samples(data.limit or 100, **options)
+        draw = make_samples if data.name == 'made' else small_samples
+        self.make = lambda: draw(data.limit or 100, **options)
         try: next(iter(self.make()))
         except (ValueError, TypeError) as e: raise ConfigError(f'field dataset.options: {e}') from e
     def __iter__(self): return self.make()

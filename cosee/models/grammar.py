@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['bounded', 'Vocabulary', 'vocabulary_of', 'shortest_ending', 'JsonGrammar', 'GrammarState']
 
-# %% ../../nbs/00a2_grammar.ipynb #6f888024
+# %% ../../nbs/00a2_grammar.ipynb #fba0b68e
 import heapq, json, math
 from functools import cache, lru_cache, partial
 from itertools import count
@@ -14,7 +14,7 @@ from typing import Callable, Iterable, Optional
 from weakref import WeakKeyDictionary
 from fastcore.basics import patch
 
-# %% ../../nbs/00a2_grammar.ipynb #b9d74c3d
+# %% ../../nbs/00a2_grammar.ipynb #2330dd6b
 _MAPS, _LISTS = ('properties', 'patternProperties', '$defs', 'definitions'), ('anyOf', 'oneOf', 'allOf', 'prefixItems')
 
 def _map_schemas(s, change: Callable, closed: bool = True):
@@ -28,7 +28,7 @@ def _map_schemas(s, change: Callable, closed: bool = True):
         elif key in ('items', 'additionalProperties'): s[key] = _map_schemas(value, change)
     return change(s, closed)
 
-# %% ../../nbs/00a2_grammar.ipynb #870eccd0
+# %% ../../nbs/00a2_grammar.ipynb #8e9fd138
 def _bound_number(s: dict, most: float, decimals: int, fractions: bool) -> dict:
     "An end on both sides, and of fractions so many decimals"
     ends = [s.get(side, s.get(open_side, end)) for side, open_side, end in
@@ -44,7 +44,7 @@ def _bound_object(s: dict, items: int, closed: bool) -> dict:
         return {'additionalProperties': False} | s
     return s if 'properties' in s else {'maxProperties': max(items, s.get('minProperties', 0))} | s
 
-# %% ../../nbs/00a2_grammar.ipynb #1276f6f9
+# %% ../../nbs/00a2_grammar.ipynb #09b4951b
 def bounded(
     schema: dict,               # JSON schema
     max_string: int = 1000,     # characters of a string without `maxLength`
@@ -63,13 +63,15 @@ def bounded(
         return _bound_object(s, max_items, closed and not mixed) if 'object' in kinds else s
     return _map_schemas(schema, change)
 
-# %% ../../nbs/00a2_grammar.ipynb #d66bd613
+# %% ../../nbs/00a2_grammar.ipynb #ff023b1c
 def _tokenizer_json(tokenizer) -> dict:
     "The fast tokenizer behind `tokenizer`, with all of its added tokens marked as special"
     backend = getattr(tokenizer, 'backend_tokenizer', None)
     if backend is None: raise ValueError(f'{type(tokenizer).__name__} is no fast tokenizer: use AutoTokenizer')
     spec = json.loads(backend.to_str()) | dict(padding=None, truncation=None)
-    for added in spec['added_tokens']: added['special'] = True
+    for added in spec['added_tokens']:   # never written; a name that is too long for llguidance is replaced
+        added['special'] = True
+        if len(added['content'].encode()) > 200: added['content'] = f"<|added_{added['id']}|>"
     return spec
 
 class Vocabulary:
@@ -91,7 +93,7 @@ class Vocabulary:
 
     def __repr__(self): return f'Vocabulary({self.size:,} tokens, {len(self.special)} special)'
 
-# %% ../../nbs/00a2_grammar.ipynb #94d51b3b
+# %% ../../nbs/00a2_grammar.ipynb #7637ac7f
 @patch
 def spell(self: Vocabulary,
     text: bytes # need not be whole UTF-8 characters
@@ -107,7 +109,7 @@ def spell(self: Vocabulary,
     while i < n: out.append(self.ids[text[i:first[i]]]); i = first[i]
     return out
 
-# %% ../../nbs/00a2_grammar.ipynb #af87bd1b
+# %% ../../nbs/00a2_grammar.ipynb #644770a5
 _vocabularies, _lock = WeakKeyDictionary(), Lock()
 
 def vocabulary_of(
@@ -118,7 +120,7 @@ def vocabulary_of(
         if tokenizer not in _vocabularies: _vocabularies[tokenizer] = Vocabulary(tokenizer)
         return _vocabularies[tokenizer]
 
-# %% ../../nbs/00a2_grammar.ipynb #efb00dac
+# %% ../../nbs/00a2_grammar.ipynb #ac53d281
 class _Bytes:
     "The smallest vocabulary: a token for each byte, and an end"
     bos_token_id, eos_token_id, special_token_ids = None, 256, [256]
@@ -134,7 +136,7 @@ def _completes(matcher, text: bytes) -> bool:
     "Is `text` a valid ending?"
     return matcher.validate_tokens([*text, 256]) == len(text) + 1
 
-# %% ../../nbs/00a2_grammar.ipynb #2247d357
+# %% ../../nbs/00a2_grammar.ipynb #aa7bec21
 _FREE, _DIGITS, _CLOSERS = frozenset(b'?0aA -"'), frozenset(b'0123456789'), frozenset(b']}')
 
 def _next_bytes(matcher, in_number: bool = False) -> list:
@@ -148,7 +150,7 @@ def _next_bytes(matcher, in_number: bool = False) -> list:
     elif allowed & _DIGITS: allowed -= {*b'-'}
     return sorted(allowed, key=lambda b: (b != 63, b != 48, -b if b in _DIGITS else b))
 
-# %% ../../nbs/00a2_grammar.ipynb #329b5ebc
+# %% ../../nbs/00a2_grammar.ipynb #b7fd5c16
 def _branches(matcher, text: bytes, hints: tuple) -> Iterable:
     "What may follow `text`, with all that is forced behind it: (text, its trace)"
     steps = _next_bytes(matcher, text[-1:].isdigit())
@@ -161,7 +163,7 @@ def _branches(matcher, text: bytes, hints: tuple) -> Iterable:
         forced = new.compute_ff_bytes()
         yield step + forced, seen + forced
 
-# %% ../../nbs/00a2_grammar.ipynb #fe0895c4
+# %% ../../nbs/00a2_grammar.ipynb #7c3232e5
 def shortest_ending(
     matcher,          # llguidance's matcher over bytes; it is not changed
     hints: tuple = () # texts that strings may have to contain, see `_hints`
@@ -180,7 +182,7 @@ def shortest_ending(
         for more, shown in _branches(m, text, hints):
             heapq.heappush(heap, (length + len(more), next(order), text + more, trace + shown))
 
-# %% ../../nbs/00a2_grammar.ipynb #d1537de4
+# %% ../../nbs/00a2_grammar.ipynb #4a0f40c5
 def _texts(value) -> Iterable[str]:
     "All strings in a JSON value"
     if isinstance(value, str): yield value
@@ -198,7 +200,7 @@ def _literals(schema: dict) -> list:
     _map_schemas(schema, visit)
     return found
 
-# %% ../../nbs/00a2_grammar.ipynb #c8faa2fe
+# %% ../../nbs/00a2_grammar.ipynb #8011b3c7
 def _hints(schema: dict) -> tuple:
     "The shortest match of each `pattern`, as JSON spells it"
     from llguidance import LLMatcher
@@ -211,7 +213,7 @@ def _hints(schema: dict) -> tuple:
     matches = sorted(shortest_ending(m).decode() for m in matchers if not m.is_error())
     return tuple(json.dumps(text, ensure_ascii=False)[1:-1].encode() for text in matches)
 
-# %% ../../nbs/00a2_grammar.ipynb #c6ca636a
+# %% ../../nbs/00a2_grammar.ipynb #8bc84016
 def _matcher(schema: dict, tokenizer, escapes: str = '"\\nrbtfu'):
     "llguidance's matcher of compact JSON; ValueError says what is wrong with the schema"
     from llguidance import LLMatcher
@@ -234,7 +236,7 @@ def _compile(source: str, vocabulary: Vocabulary) -> tuple:
     if (shortest := find(byte)) is None: raise ValueError('this schema has no instance of at most 2,000 bytes')
     return schema, tokens, byte, find, shortest
 
-# %% ../../nbs/00a2_grammar.ipynb #f1d00f0b
+# %% ../../nbs/00a2_grammar.ipynb #3a224853
 class JsonGrammar:
     "The valid instances of a JSON schema, token by token; a schema that cannot be compiled raises ValueError."
     def __init__(self,
@@ -250,7 +252,7 @@ class JsonGrammar:
 
     def __repr__(self): return f'JsonGrammar({len(self.shortest)} tokens or more: {self.ending.decode()})'
 
-# %% ../../nbs/00a2_grammar.ipynb #e95178a8
+# %% ../../nbs/00a2_grammar.ipynb #e777c60a
 class GrammarState:
     "One output in the making, with an ending that always fits."
     def __init__(self, grammar: JsonGrammar, left: float):
@@ -277,7 +279,7 @@ def start(self: JsonGrammar,
                          f'{len(self.shortest)} tokens: {self.ending.decode()[:200]}')
     return GrammarState(self, max_new_tokens)
 
-# %% ../../nbs/00a2_grammar.ipynb #69aee923
+# %% ../../nbs/00a2_grammar.ipynb #37c0371c
 @patch
 def mask(self: GrammarState):
     "Boolean tensor of the vocabulary's size: may this token come next?"
@@ -296,7 +298,7 @@ def mask_logits_(self: GrammarState,
     logits[..., n:] = -math.inf
     return logits
 
-# %% ../../nbs/00a2_grammar.ipynb #11a45812
+# %% ../../nbs/00a2_grammar.ipynb #c9c1ea17
 @patch
 def _fits(self: GrammarState, ending: Optional[bytes], left: float) -> bool:
     return ending is not None and (len(ending) <= left or len(self.grammar.vocabulary.spell(ending)) <= left)
@@ -311,7 +313,7 @@ def _end_after(self: GrammarState, matcher, text: bytes, left: float) -> Optiona
     ending = self.grammar._shortest_ending(matcher)
     return ending if self._fits(ending, left) else None
 
-# %% ../../nbs/00a2_grammar.ipynb #3a9f1136
+# %% ../../nbs/00a2_grammar.ipynb #7c94b1e0
 @patch
 def advance(self: GrammarState,
     token: int # a token that `mask` allows
@@ -333,7 +335,7 @@ def _append(self: GrammarState, ids: list, ending: bytes, matcher):
     self.ids, self.left, self.ending, self._bytes = self.ids + ids, self.left - len(ids), ending, matcher
     self.done = self._tokens.is_stopped()
 
-# %% ../../nbs/00a2_grammar.ipynb #fdbfe3d0
+# %% ../../nbs/00a2_grammar.ipynb #78b5444c
 @patch
 def close(self: GrammarState) -> list:
     "End the output now, by its ending; returns the tokens."
@@ -351,7 +353,7 @@ def closing(self: GrammarState) -> Optional[list]:
     if not self._fits(shortest, self.left - 1): return self.close()
     self.ending = shortest
 
-# %% ../../nbs/00a2_grammar.ipynb #05937c6c
+# %% ../../nbs/00a2_grammar.ipynb #db523730
 @patch
 def forced(self: GrammarState) -> list:
     "Append what is fixed already, by the grammar or by the budget; returns the tokens."
@@ -361,7 +363,7 @@ def forced(self: GrammarState) -> list:
         out.append(token)
     return out + (self.closing() or [])
 
-# %% ../../nbs/00a2_grammar.ipynb #95b12c09
+# %% ../../nbs/00a2_grammar.ipynb #73b726e3
 @patch
 def step(self: GrammarState,
     logits,                    # of the next token, shape (n,); not changed

@@ -1,0 +1,142 @@
+"""The tiny model: its documents, its tokens, its training, and the checkpoint in the package."""
+
+import json
+import random
+
+import pytest
+
+pytest.importorskip("torch")
+
+from cosee.agents import ROLES, action_schema, parse_reply, team
+from cosee.datasets.small import is_held_out, letter_places, small_document, small_samples
+from cosee.models.client import ScriptedClient
+from cosee.tiny_lessons import checker_reply, make_lesson, misread, reader_reply, tell, truth_of
+from cosee.tiny_train import letter_grid, make_batch, make_row, stage, train
+
+
+def test_documents_are_what_their_questions_say():
+    for i in range(60):
+        doc = small_document(f"test-{i}", style=("dev", "held_out")[i % 2])
+        seen = {(f["label"], f["page"]): f["value"] for f in doc.facts}
+        assert len(seen) == len(doc.facts)
+        for f in doc.facts:
+            x0, y0, x1, y1 = f["row_bbox"]
+            assert 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1
+            if len(f["label"].split()) == 1:
+                assert is_held_out(f["label"]) == (i % 2 == 1)
+        for q in doc.questions:
+            if q["fact"] is None:
+                named = [p for label, p in seen if label == q["label"]]
+                assert q["answers"] == ["not answerable"] and (not named or q["asked_page"] not in named and q["asked_page"])
+            else:
+                same = [f for f in doc.facts if f["label"] == q["label"]]
+                assert q["asked_page"] or len(same) == 1
+                assert q["answers"] == [q["fact"]["value"]] and q["evidence_pages"] == [q["fact"]["page"]]
+
+
+def test_letters_stand_within_their_lines():
+    doc = small_document("letters", 3)
+    for m in doc.marks:
+        places = letter_places(m)
+        assert "".join(c for c, _ in places) == m["text"].replace(" ", "")
+        xs = [x for _, x in places]
+        assert xs == sorted(xs) and m["bbox"][0] * 400 <= xs[0] + 400 and xs[-1] <= 330
+    grid = letter_grid([m for m in doc.marks if m["page"] == 2], (256, 256), (500, 0))
+    assert grid.sum() == 0   # moved off the page
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_lessons_are_valid_replies_of_their_roles(role):
+    agent = team(ScriptedClient([]), (role,))[0]
+    for i in range(150):
+        doc, rng = small_document(f"role-{i}"), random.Random(i)
+        lesson = make_lesson(doc, rng.choice(doc.questions), rng, weights={k: 0 for k in ("direct", "read", "cot", "chat", *ROLES)} | {role: 1})
+        read = parse_reply(lesson.text)
+        assert read.how == "strict" and read.action["action"] in agent.actions
+        view = read.action.get("view")
+        assert view is None or 1 <= view["page"] <= doc.pages
+
+
+def test_a_misreading_is_never_the_truth():
+    for i in range(200):
+        doc, rng = small_document(f"mis-{i}"), random.Random(i)
+        t = truth_of(rng.choice(doc.questions))
+        wrong = misread(t, doc, rng)
+        assert wrong.answer != t.answer and wrong.answer
+
+
+def test_a_wrong_note_is_revised_and_a_right_one_confirmed():
+    kinds = set()
+    for i in range(300):
+        doc, rng = small_document(f"note-{i}"), random.Random(i)
+        s = tell(doc, truth_of(rng.choice(doc.questions)), rng, "cross_checker")
+        action = parse_reply("".join(t for t, _ in checker_reply(s))).action
+        kinds.add(action["action"])
+        assert (action["action"] == "REVISE") == bool(s.wrong)
+        if s.wrong:
+            assert action["target_cell_id"] == s.wrong[0] and action["answer"] == s.t.answer
+    assert kinds == {"HYPOTHESIZE", "REVISE", "LINK"}
+
+
+def test_samples_can_be_iterated_as_a_data_set():
+    from cosee.experiments import DataConfig, split_of
+
+    split = split_of(DataConfig(name="small", limit=5, options=dict(pages=1)))
+    assert [s["question"] for s in split] == [s["question"] for s in split] == [s["question"] for s in small_samples(5, pages=1)]
+
+
+def test_what_a_step_learns_depends_on_its_number_alone():
+    import torch
+    from cosee.tiny_tokens import tiny_tokenizer
+
+    tok = tiny_tokenizer()
+    a, b, other = (make_batch(tok, step, 100, seed=3) for step in (40, 40, 41))
+    assert all(torch.equal(a[k], b[k]) for k in a)
+    assert a["input_ids"].shape != other["input_ids"].shape or not torch.equal(a["input_ids"], other["input_ids"])
+    assert stage(0)[0] == (1, 1) and stage(1)[0] == (1, 6)
+
+
+@pytest.mark.timeout(600)
+def test_training_falls_and_resumes_exactly(tmp_path):
+    from safetensors.torch import load_file
+
+    log = train(tmp_path / "whole", steps=60, every=30, workers=0, progress=False)
+    train(tmp_path / "parts", steps=60, stop=30, every=30, workers=0, progress=False)
+    again = train(tmp_path / "parts", steps=60, every=30, workers=0, progress=False)
+    assert log[1]["loss"] < .8 * log[0]["loss"] and log[1]["letters"] < .8 * log[0]["letters"]
+    assert [(r["step"], r["loss"], r["letters"]) for r in again] == [(r["step"], r["loss"], r["letters"]) for r in log]
+    a, b = (load_file(tmp_path / n / "last" / "model.safetensors") for n in ("whole", "parts"))
+    assert a.keys() == b.keys() and all((a[k] == b[k]).all() for k in a)
+    with pytest.raises(ValueError, match="give the same"):
+        train(tmp_path / "parts", steps=90, progress=False)
+    assert json.loads((tmp_path / "parts" / "last" / "training.json").read_text())["step"] == 60
+
+
+def test_a_torn_checkpoint_leaves_the_one_before(tmp_path):
+    from cosee.tiny_train import letter_head, load_state, optimizers, save_state
+    from cosee.tiny_tokens import tiny_model
+
+    model, processor = tiny_model()
+    head = letter_head(model)
+    opts = optimizers(model, head)
+    for step in (1, 2):
+        save_state(tmp_path, model, head, processor, opts, dict(step=step))
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "model.safetensors").write_bytes(b"half")
+    assert load_state(tmp_path, model, head, opts)["step"] == 2
+    (tmp_path / "last").rename(tmp_path / "old")   # killed between the two renames
+    assert load_state(tmp_path, model, head, opts)["step"] == 2
+
+
+def test_the_checkpoint_of_the_package_reads_and_abstains():
+    from cosee.models.qwen_vl_wrapper import QwenVLClient, tiny_folder
+    from cosee.tiny_report import check_notes, read_documents
+
+    assert sum(f.stat().st_size for f in tiny_folder().iterdir()) < 10e6
+    client = QwenVLClient.tiny()
+    rows = read_documents(client, "test", 8, (1, 2, 3))
+    there, missing = [r for r in rows if r["answerable"]], [r for r in rows if not r["answerable"]]
+    assert sum(r["em"] for r in there) / len(there) > .7
+    assert sum(r["em"] for r in missing) / len(missing) > .6
+    notes = check_notes(client, 4)
+    assert sum(r["corrected"] for r in notes if r["wrong"]) > .5 * sum(r["wrong"] for r in notes)
