@@ -40,7 +40,7 @@ def _hush(args):
     hf.set_verbosity_error()
     logging.getLogger('bitsandbytes').setLevel(logging.ERROR)
 
-# %% ../nbs/12_cli.ipynb #cfccab7e
+# %% ../nbs/12_cli.ipynb #41053928
 def _ocr(args):
     "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason"
     from cosee import OcrClient
@@ -56,10 +56,10 @@ def _qwen(args):
     return QwenVLClient(args.model_path, args.device, args.dtype, args.load_in_8bit, args.load_in_4bit)
 
 def _tiny(args):
-    "the tiny Qwen3-VL of the package, for documents of small pages"
+    "what `cosee tiny train` wrote to --model-path, for documents of small pages"
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     _hush(args)
-    return QwenVLClient.tiny(device=args.device)
+    return QwenVLClient.tiny(args.model_path, device=args.device)
 
 CLIENTS = dict(ocr=_ocr, qwen=_qwen, tiny=_tiny)   # name -> function of the arguments that makes the client
 

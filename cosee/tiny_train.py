@@ -34,13 +34,12 @@ def pixel_values(
     x = (cut.float() / 127.5 - 1).view(-1, 3, 1, 256)
     return x.expand(-1, 3, 2, 256).reshape(len(cut), 1536)
 
-# %% ../nbs/14b_tiny_train.ipynb #c4c5b330
-def _worn(images: list, rng: random.Random) -> tuple:
-    "Pages with light noise, paper and blur, and moved by up to three pixels; and by how much"
-    if rng.random() < .4: return images, [(0, 0)] * len(images)
-    moves = [(rng.randint(-3, 3), rng.randint(-3, 3)) for _ in images]
+# %% ../nbs/14b_tiny_train.ipynb #1b8f0cf0
+def _worn(images: list, rng: random.Random) -> list:
+    "Pages with light noise, paper and blur, and moved by up to three pixels"
+    if rng.random() < .4: return images
     marks = dict(noise=rng.choice((0, .01, .02, .04)), blur=rng.choice((0, 0, 0, .4, .6)), paper=rng.choice((255, 255, 245, 235)))
-    return [shift(scan(im, rng, **marks), *move) for im, move in zip(images, moves)], moves
+    return [shift(scan(im, rng, **marks), rng.randint(-3, 3), rng.randint(-3, 3)) for im in images]
 
 @cache
 def _prints() -> list:
@@ -60,24 +59,20 @@ def outside_page(
     noise = np.random.default_rng(rng.getrandbits(32)).integers(0, 256, (size[1] // 8, size[0] // 8, 3), dtype=np.uint8)
     return Image.fromarray(noise).resize(size, rng.choice((Image.BICUBIC, Image.NEAREST)))
 
-# %% ../nbs/14b_tiny_train.ipynb #ca4c27ea
+# %% ../nbs/14b_tiny_train.ipynb #f9a6c2c4
 LETTERS = string.ascii_letters + string.digits + '.:-/%$'
-SLOTS = 8   # columns of an image token
+SLOTS = 3   # letters of an image token
 
 def letter_grid(
-    marks: list,       # lines of a page
-    size: tuple,       # width and height in pixels
-    move: tuple = (0, 0) # by which the page was moved
-):                     # int array, shape (image tokens, SLOTS): 0 or the number of a letter in LETTERS, from 1
+    marks: list, # lines of a page
+    size: tuple  # width and height in pixels
+):               # int array, shape (image tokens, SLOTS): 0 or the number of a letter in LETTERS, from 1
     "Which letters stand where."
     import numpy as np
-    w, h = size
-    out = np.zeros((h // 32, w // 32 * SLOTS), dtype=np.int64)
+    out = np.zeros((size[1] // 32, size[0] // 32 * SLOTS), dtype=np.int64)
     for m in marks:
-        row = int(((m['bbox'][1] + m['bbox'][3]) / 2 * h + move[1]) // 32)
-        for c, x in letter_places(m):
-            col = int((x + move[0]) // (32 / SLOTS))
-            if c in LETTERS and 0 <= row < len(out) and 0 <= col < out.shape[1]: out[row, col] = LETTERS.index(c) + 1
+        for c, row, col in letter_places(m):
+            if c in LETTERS: out[row, col] = LETTERS.index(c) + 1
     return out.reshape(-1, SLOTS)
 
 # %% ../nbs/14b_tiny_train.ipynb #cc9cb641
@@ -169,14 +164,14 @@ def answers(
     where = batch['labels'] >= 0
     return model.lm_head(hidden[where]), batch['labels'][where]
 
-# %% ../nbs/14b_tiny_train.ipynb #9e01dff1
-STAGES = [(.05, (1, 1), (1, 1), 'read'), (.10, (1, 1), (1, 5), 'read'), (.20, (1, 1), (1, 3), 'act'), (.32, (1, 1), (1, 6), 'act'),
-          (.44, (1, 2), (1, 7), 'act'), (.58, (1, 3), (1, 7), 'act'), (1., (1, 6), (1, 7), 'act')]   # until, pages, lines, what for
+# %% ../nbs/14b_tiny_train.ipynb #2bda8d4c
+STAGES = [(.015, (1, 1), (1, 1), 'read'), (.05, (1, 1), (1, 4), 'read'), (.15, (1, 1), (1, 7), 'read'), (.35, (1, 1), (1, 7), 'both'),
+          (.45, (1, 2), (1, 7), 'act'), (.55, (1, 3), (1, 7), 'act'), (1., (1, 6), (1, 7), 'act')]   # until, pages, lines, what for
 ROWS = {1: 14, 2: 12, 3: 10, 4: 9, 5: 8, 6: 7}   # documents of a batch by their pages
 
 def stage(
     share: float # of the training that is done, 0-1
-) -> tuple:      # (least and most pages, least and most lines, 'read' or 'act')
+) -> tuple:      # (least and most pages, least and most lines, 'read', 'act' or 'both')
     "Where the curriculum stands."
     return next(rest for until, *rest in STAGES if share <= until)
 
@@ -186,10 +181,11 @@ def document_row(tok, seed: str, pages: int, lines: tuple = (1, 7), style: str =
     rng, first = random.Random(seed), lines[1] < 2
     doc = small_document(seed, pages, style, lines, SMALL_FONTS[:2] if first else SMALL_FONTS, n_questions=per_doc, unanswerable=.2)
     images, readable = render(doc, 72), rng.random() >= outside
-    moves = [(0, 0)] * len(images)
-    if not first and readable: images, moves = _worn(images, rng)
-    letters = [letter_grid([m for m in doc.marks if m['page'] == p], im.size, move) for p, (im, move) in enumerate(zip(images, moves), 1)]
+    if not first and readable: images = _worn(images, rng)
+    letters = [letter_grid([m for m in doc.marks if m['page'] == p], im.size) for p, im in enumerate(images, 1)]
     if aim == 'read': return make_row(tok, images, [page_lesson(doc)], letters)
+    if aim == 'both' and readable:
+        return make_row(tok, images, [page_lesson(doc), *(make_lesson(doc, q, rng) for q in doc.questions[:4])], letters)
     if not readable: images, letters = [outside_page(rng, im.size) for im in images], [0 * g for g in letters]
     return make_row(tok, images, [make_lesson(doc, q, rng, readable) for q in doc.questions], letters)
 
@@ -212,7 +208,7 @@ def batches(first: int, steps: int, seed: int = 0, workers: int = 1) -> Iterator
         def __getitem__(self, i): return make_batch(self.tok, first + i, steps, seed)
     return iter(DataLoader(Steps(), batch_size=None, num_workers=workers, prefetch_factor=4 if workers else None))
 
-# %% ../nbs/14b_tiny_train.ipynb #bf84ca78
+# %% ../nbs/14b_tiny_train.ipynb #049daf09
 def optimizers(
     model,              # the model
     head,               # of `letter_head`
@@ -228,7 +224,7 @@ def optimizers(
 
 def rate_at(step: int, steps: int, rate: float = 3e-3) -> float:
     "The learning rate of a step."
-    return rate * min(1, (step + 1) / min(100, steps), (steps - step) / (.35 * steps))
+    return rate * min(1, (step + 1) / min(100, steps), (steps - step) / (.5 * steps))
 
 # %% ../nbs/14b_tiny_train.ipynb #ae7c5fcc
 def flat_patches(model):
@@ -315,10 +311,10 @@ def quick_look(
             for group in (l.kind, f'{p} pages', 'all'): got.setdefault(group, []).append(right)
     return {k: sum(v) / len(v) for k, v in sorted(got.items())}
 
-# %% ../nbs/14b_tiny_train.ipynb #306c6779
+# %% ../nbs/14b_tiny_train.ipynb #10461d43
 def train(
     folder,                    # where checkpoints go; a training that stands there is continued
-    steps: int = 2400,         # of the whole training
+    steps: int = 6000,         # of the whole training
     seed: int = 0,             # of weights and documents
     stop: Optional[int] = None,# end at this step, to go on later
     every: int = 100,          # steps between checkpoints
@@ -337,6 +333,7 @@ def train(
     head = letter_head(model)
     opts = optimizers(model, head, rate)
     state = load_state(folder, model, head, opts) or dict(step=0, steps=steps, seed=seed, cpu_s=0., log=[])
+    if steps < 1: raise ValueError(f'steps must be at least 1, not {steps}')
     if (state['steps'], state['seed']) != (steps, seed):
         raise ValueError(f"{folder}: holds a training of {state['steps']} steps and seed {state['seed']}; give the same, or another folder")
     end, before, clock = min(steps, stop or steps), state['cpu_s'], time.process_time()
