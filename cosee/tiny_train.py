@@ -233,11 +233,13 @@ def flat_patches(model):
     embed = model.model.visual.patch_embed
     embed.forward = lambda x: linear(x.view(len(x), -1), embed.proj.weight.flatten(1), embed.proj.bias)
 
-# %% ../nbs/14b_tiny_train.ipynb #f04d10a1
-def letter_head(model):
+# %% ../nbs/14b_tiny_train.ipynb #22cc692c
+def letter_head(model, seed: int = 0):
     "A linear layer from image tokens to letters; the tokens of the last pass are its `seen`."
     import torch
-    head = torch.nn.Linear(model.config.vision_config.out_hidden_size, SLOTS * (len(LETTERS) + 1), device=model.device)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        head = torch.nn.Linear(model.config.vision_config.out_hidden_size, SLOTS * (len(LETTERS) + 1), device=model.device)
     model.model.visual.merger.register_forward_hook(lambda module, inputs, out: setattr(head, 'seen', out))
     return head
 
@@ -311,7 +313,7 @@ def quick_look(
             for group in (l.kind, f'{p} pages', 'all'): got.setdefault(group, []).append(right)
     return {k: sum(v) / len(v) for k, v in sorted(got.items())}
 
-# %% ../nbs/14b_tiny_train.ipynb #10461d43
+# %% ../nbs/14b_tiny_train.ipynb #c15da789
 def train(
     folder,                    # where checkpoints go; a training that stands there is continued
     steps: int = 6000,         # of the whole training
@@ -330,7 +332,7 @@ def train(
     model, processor = tiny_model(seed)
     model.to(device or Accelerator().device)
     flat_patches(model)
-    head = letter_head(model)
+    head = letter_head(model, seed)
     opts = optimizers(model, head, rate)
     state = load_state(folder, model, head, opts) or dict(step=0, steps=steps, seed=seed, cpu_s=0., log=[])
     if steps < 1: raise ValueError(f'steps must be at least 1, not {steps}')

@@ -102,16 +102,16 @@ def test_what_a_step_learns_depends_on_its_number_alone():
 def test_training_falls_and_resumes_exactly(tmp_path):
     from safetensors.torch import load_file
 
-    log = train(tmp_path / "whole", steps=40, every=20, workers=0, progress=False)
-    train(tmp_path / "parts", steps=40, stop=20, every=20, workers=0, progress=False)
-    again = train(tmp_path / "parts", steps=40, every=20, workers=0, progress=False)
-    assert log[1]["loss"] < .9 * log[0]["loss"] and log[1]["letters"] < .9 * log[0]["letters"]
+    log = train(tmp_path / "whole", steps=12, every=6, workers=0, progress=False)
+    train(tmp_path / "parts", steps=12, stop=6, every=6, workers=0, progress=False)
+    again = train(tmp_path / "parts", steps=12, every=6, workers=0, progress=False)
+    assert log[1]["loss"] < log[0]["loss"] and log[1]["letters"] < log[0]["letters"]
     assert [(r["step"], r["loss"], r["letters"]) for r in again] == [(r["step"], r["loss"], r["letters"]) for r in log]
     a, b = (load_file(tmp_path / n / "last" / "model.safetensors") for n in ("whole", "parts"))
     assert a.keys() == b.keys() and all((a[k] == b[k]).all() for k in a)
     with pytest.raises(ValueError, match="give the same"):
         train(tmp_path / "parts", steps=90, progress=False)
-    assert json.loads((tmp_path / "parts" / "last" / "training.json").read_text())["step"] == 40
+    assert json.loads((tmp_path / "parts" / "last" / "training.json").read_text())["step"] == 12
 
 
 def test_a_torn_checkpoint_leaves_the_one_before(tmp_path):
@@ -137,3 +137,15 @@ def test_where_no_checkpoint_is_the_error_names_the_mend(tmp_path):
         QwenVLClient.tiny()
     with pytest.raises(ModelError, match="no such directory"):
         QwenVLClient.tiny(tmp_path / "nothing")
+
+
+def test_an_evaluation_asks_everything_and_sums_up(tmp_path):
+    from cosee.tiny_report import METHODS_CONFIG, evaluate, reading_groups, summary_text
+
+    reply = '{"action":"HYPOTHESIZE","view":{"page":1,"bbox_2d":[0,0,1000,1000]},"content":"not found","answer":"not answerable","supporting_cells":[],"confidence":0.95}'
+    found = evaluate(tmp_path, n=1, limit=2, client=ScriptedClient([reply], cycle=True), progress=False)
+    assert set(found["reading"]) <= set(reading_groups(1)) and all(r["em"] == 0 for r in found["reading"].values())
+    assert found["notes"]["corrected"] == 0 and found["strangers"]["abstained"] == 1
+    records = [json.loads(line) for line in (tmp_path / "methods" / "records.jsonl").read_text().splitlines()]
+    assert len([r for r in records if "method" in r]) == 2 * len(METHODS_CONFIG["methods"])
+    assert "wrong notes corrected" in summary_text(found)
