@@ -275,6 +275,13 @@ def linked(tmp_path_factory):
     return write_html(tmp_path_factory.mktemp("html") / "linked.html", episode, pages)
 
 
+def drawn(browser):
+    "The browser, once the links beside the notes are drawn (or five seconds are over)."
+    browser.js("new Promise(ok => { const look = () => document.querySelector('.arcs .tie') || performance.now() > 5000 ? ok() : "
+               "requestAnimationFrame(look); look() })")
+    return browser
+
+
 def ends(browser, where): return browser.js(f"[...document.querySelectorAll('{where}')].map(e => e.dataset.from + '>' + e.dataset.to).sort().join(' ')")
 
 
@@ -282,7 +289,7 @@ def names(browser, where): return browser.js(f"[...document.querySelectorAll('{w
 
 
 def test_links_are_drawn_between_boxes_and_between_notes(browser, linked):
-    browser.open(linked)
+    drawn(browser.open(linked))
     assert ends(browser, "figure .tie") == "2>1 4>1 4>2"   # 3 has no box, 5 stands on the other page
     assert ends(browser, ".arcs .tie") == "2>1 3>2 4>1 4>2"
     assert ends(browser, "figure .k-correction") == ends(browser, ".arcs .k-correction") == "4>2"
@@ -294,7 +301,7 @@ def test_links_are_drawn_between_boxes_and_between_notes(browser, linked):
 
 
 def test_a_link_lights_both_ends_by_mouse_and_keyboard(browser, linked):
-    browser.open(linked).hover("#q1c5 .refs a")
+    drawn(browser.open(linked)).hover("#q1c5 .refs a")
     assert names(browser, ".note.lit") == "5 2"
     browser.js("document.querySelector('#q1c4 .refs a').focus()")
     assert names(browser, ".note.lit") == "2 4" and ends(browser, "figure .tie.lit") == "4>2"
@@ -305,7 +312,7 @@ def test_a_link_lights_both_ends_by_mouse_and_keyboard(browser, linked):
 
 
 def test_links_follow_the_slider(browser, linked):
-    browser.open(linked).js("document.querySelector('.slider input').focus()")
+    drawn(browser.open(linked)).js("document.querySelector('.slider input').focus()")
     browser.key("ArrowLeft", 37)
     browser.key("ArrowLeft", 37)
     shown = "[...document.querySelectorAll('figure .tie')].filter(e => getComputedStyle(e).visibility == 'visible').map(e => e.dataset.from + '>' + e.dataset.to).join()"
@@ -317,7 +324,7 @@ def test_filters_work_by_keyboard_and_hold_with_the_slider(browser, linked):
     visible = "[...document.querySelectorAll('.note')].filter(e => e.offsetParent && !e.matches('.later')).map(e => e.dataset.c).join(' ')"
     status = "document.querySelector('.status').textContent"
     press = "(t => { const b = [...document.querySelectorAll('[data-f]')].find(b => b.firstChild.textContent == t); b.focus(); return b.dataset.f; })('%s')"
-    browser.open(linked)
+    drawn(browser.open(linked))
     assert browser.js(visible) == "5 1 2 3 4" and browser.js(status) == ""
     browser.js(press % "scanner")
     browser("Input.dispatchKeyEvent", type="keyDown", key=" ", code="Space", text=" ", windowsVirtualKeyCode=32)
@@ -342,12 +349,12 @@ def test_filters_work_by_keyboard_and_hold_with_the_slider(browser, linked):
 
 
 def test_proposals_show_confidence_and_votes(browser, linked):
-    text = browser.open(linked).js("[...document.querySelectorAll('.others li')].map(e => e.className.trim() + ': ' + e.textContent.trim()).join(' | ')")
+    text = drawn(browser.open(linked)).js("[...document.querySelectorAll('.others li')].map(e => e.className.trim() + ': ' + e.textContent.trim()).join(' | ')")
     assert text == ("won: 86.5090% sure, 2 votes (detail_reader, scanner) #2 #5 | : 8040% sure, 1 vote (cross_checker) #4")
 
 
 def test_a_page_opens_in_full_size_by_keyboard(browser, linked):
-    browser.open(linked).js("document.querySelector('#q1p2 .enlarge').focus()")
+    drawn(browser.open(linked)).js("document.querySelector('#q1p2 .enlarge').focus()")
     browser("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", text="\r", windowsVirtualKeyCode=13)
     assert browser.js("document.querySelector('.zoom').open && document.activeElement.className") == "stage"
     assert browser.js("document.querySelectorAll('.stage .mark').length") == 3
