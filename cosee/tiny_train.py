@@ -75,7 +75,7 @@ def letter_grid(
             if c in LETTERS: out[row, col] = LETTERS.index(c) + 1
     return out.reshape(-1, SLOTS)
 
-# %% ../nbs/14b_tiny_train.ipynb #cc9cb641
+# %% ../nbs/14b_tiny_train.ipynb #47f14793
 class Row(NamedTuple):
     "A document with its lessons as one sequence."
     ids: list       # tokens
@@ -97,7 +97,6 @@ def _pages_part(tok, sizes: list) -> tuple:
     say('<|im_start|>user\n')
     for n, (w, h) in enumerate(sizes, 1):
         if len(sizes) > 1: say(('\n' if n > 1 else '') + f'Page {n}:\n')
-        elif n > 1: say('\n')
         say('<|vision_start|>')
         w, h = w // 32, h // 32
         ids.extend([tok.convert_tokens_to_ids('<|image_pad|>')] * (w * h))
@@ -106,7 +105,7 @@ def _pages_part(tok, sizes: list) -> tuple:
         say('<|vision_end|>')
     return ids, pos, at
 
-# %% ../nbs/14b_tiny_train.ipynb #bb42512f
+# %% ../nbs/14b_tiny_train.ipynb #73fc18ca
 def _prompt_text(l: Lesson) -> str:
     "What stands behind the pages, up to the reply"
     board = f'\n\nShared board (summary):\n{l.board}' if l.board else ''
@@ -122,8 +121,8 @@ def make_row(
     ids, pos, start = _pages_part(tok, [im.size for im in images])
     labels, branch = [-100] * len(ids), [0] * len(ids)
     for n, l in enumerate(lessons, 1):
-        own, learned = tok.encode(_prompt_text(l)), []
-        learned += [False] * len(own)
+        own = tok.encode(_prompt_text(l))
+        learned = [False] * len(own)
         for text, learn in [*l.reply, ('<|im_end|>', True)]:
             new = tok.encode(text)
             own += new; learned += [learn] * len(new)

@@ -51,7 +51,7 @@ def random_tokenizer(
     tok.add_special_tokens({'additional_special_tokens': SPECIAL})
     return tok
 
-# %% ../../nbs/00a0_tiny.ipynb #f2869ee4
+# %% ../../nbs/00a0_tiny.ipynb #e7177c65
 TEMPLATE = """{%- for m in messages -%}
 {{- '<|im_start|>' + m['role'] + '\n' -}}
 {%- if m['content'] is string -%}{{- m['content'] -}}
@@ -63,13 +63,15 @@ TEMPLATE = """{%- for m in messages -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"""
 
-def random_processor():
+def random_processor(
+    tok=None # tokenizer; a `random_tokenizer` if None
+):           # a `Qwen3VLProcessor`
     "Tokenizer, image processor and chat template, put together as in the real checkpoint."
     from transformers import Qwen2VLImageProcessorPil, Qwen3VLProcessor, Qwen3VLVideoProcessor
     half = dict(image_mean=[0.5] * 3, image_std=[0.5] * 3, patch_size=16, temporal_patch_size=2, merge_size=2)
     limits = dict(shortest_edge=65536, longest_edge=16777216)
     return Qwen3VLProcessor(image_processor=Qwen2VLImageProcessorPil(size=limits, **half), chat_template=TEMPLATE,
-                            video_processor=Qwen3VLVideoProcessor(), tokenizer=random_tokenizer())
+                            video_processor=Qwen3VLVideoProcessor(), tokenizer=tok or random_tokenizer())
 
 # %% ../../nbs/00a0_tiny.ipynb #b93226be
 def random_config(
