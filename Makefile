@@ -16,7 +16,7 @@ demo: setup  ## ask questions about a sample document and open the evidence
 	@$(BIN)/cosee demo
 
 test: setup  ## run every notebook and every test
-	@echo "Every notebook and every test: about 6 minutes on two cores."
+	@echo "Every notebook and every test: about 9 minutes on two cores."
 	@$(BIN)/python -m pytest -q --tb=short tests $(PYTEST_ARGS)
 
 docs: setup  ## build the documentation site into _docs/ and check its links

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['EVERYWHERE', 'UNREADABLE', 'SURE', 'DOUBT', 'LESSONS', 'Truth', 'tens', 'truth_of', 'inspect_reply', 'answer_reply',
            'link_reply', 'misread', 'Story', 'tell', 'scanner_reply', 'reader_reply', 'checker_reply', 'spoken',
-           'Lesson', 'page_lesson', 'make_lesson']
+           'Lesson', 'place_of', 'page_lesson', 'make_lesson']
 
 # %% ../nbs/14a_tiny_lessons.ipynb #62e78181
 import random, string
@@ -207,7 +207,7 @@ def _talk_so_far(doc: SmallDocument, t: Truth, rng: random.Random) -> tuple:
         said = now
     return ('Conversation so far:\n' + ''.join(lines) + '\n' if lines else ''), said
 
-# %% ../nbs/14a_tiny_lessons.ipynb #b50b314c
+# %% ../nbs/14a_tiny_lessons.ipynb #d2c3f855
 class Lesson(NamedTuple):
     "A prompt behind the pages, and its reply."
     kind: str       # 'direct', 'cot', 'chat', 'read', 'scanner', 'detail_reader', 'cross_checker', with '+tools' for some
@@ -215,15 +215,24 @@ class Lesson(NamedTuple):
     board: str      # the Board's text, or ''
     role: str       # the role prompt
     reply: list     # pairs (text, is it learned?)
+    place: Optional[tuple] = None # where to look: (page, middle of the line in thousandths); (0, 0): nowhere
 
     @property
     def text(self) -> str: return ''.join(t for t, _ in self.reply)
 
+def place_of(t: Truth) -> tuple:
+    "Where to look for a truth."
+    return (t.page, (t.box[1] + t.box[3]) / 2) if t.found else (0, 0)
+
 LESSONS = dict(direct=2., read=1., cot=1., chat=1.2, scanner=1., detail_reader=1.4, cross_checker=3.)
 
-# %% ../nbs/14a_tiny_lessons.ipynb #06c3ac74
+# %% ../nbs/14a_tiny_lessons.ipynb #9680635b
 def _lines_of(doc: SmallDocument, page: int) -> list:
     return [doc.heads[page - 1]['text'], *(f"{f['shown']}: {f['value']}" for f in doc.facts if f['page'] == page)]
+
+def _line_place(doc: SmallDocument, page: int, i: int) -> tuple:
+    box = [doc.heads[page - 1]['bbox'], *(f['row_bbox'] for f in doc.facts if f['page'] == page)][i]
+    return page, 500 * (box[1] + box[3])
 
 def page_lesson(doc: SmallDocument, page: int = 1) -> Lesson:
     "Plain reading: all lines of a page"
@@ -235,7 +244,7 @@ def _line_lesson(doc: SmallDocument, rng: random.Random) -> Lesson:
     lines = _lines_of(doc, page)
     i = rng.randrange(len(lines))
     where = f' on page {page}' if doc.pages > 1 else ''
-    return Lesson('read', f'What stands in line {i + 1}{where}?', '', role_prompts()['direct'], [(f'Answer: {lines[i]}', True)])
+    return Lesson('read', f'What stands in line {i + 1}{where}?', '', role_prompts()['direct'], [(f'Answer: {lines[i]}', True)], _line_place(doc, page, i))
 
 def _team_lesson(kind: str, q: dict, doc: SmallDocument, t: Truth, rng: random.Random) -> Lesson:
     s = tell(doc, t, rng, kind)
@@ -243,9 +252,10 @@ def _team_lesson(kind: str, q: dict, doc: SmallDocument, t: Truth, rng: random.R
     doubt = doubt if doubt and doubt.found else None
     reply = scanner_reply(s) if kind == 'scanner' else (reader_reply if kind == 'detail_reader' else checker_reply)(s, doubt)
     role = kind + ('+tools' if rng.random() < .15 else '')
-    return Lesson(kind, q['question'], s.board.to_text(), role_prompts()[role], reply)
+    place = None if doubt or kind == 'scanner' and '"field"' not in reply[0][0] else place_of(t)
+    return Lesson(kind, q['question'], s.board.to_text(), role_prompts()[role], reply, place)
 
-# %% ../nbs/14a_tiny_lessons.ipynb #04645a77
+# %% ../nbs/14a_tiny_lessons.ipynb #daa3c79e
 def make_lesson(
     doc: SmallDocument,     # the document
     q: dict,                # one of its questions
@@ -257,9 +267,9 @@ def make_lesson(
     w = {**LESSONS, **(weights or {})}
     kind, t = rng.choices(list(w), list(w.values()))[0], truth_of(q, readable)
     if kind == 'read' and readable: return _line_lesson(doc, rng)
-    if kind in ('direct', 'read'): return Lesson('direct', q['question'], '', role_prompts()['direct'], [(f'Answer: {t.answer}', True)])
-    if kind == 'cot': return Lesson(kind, q['question'], '', role_prompts()['cot'], [(spoken(t), True)])
+    if kind in ('direct', 'read'): return Lesson('direct', q['question'], '', role_prompts()['direct'], [(f'Answer: {t.answer}', True)], place_of(t))
+    if kind == 'cot': return Lesson(kind, q['question'], '', role_prompts()['cot'], [(spoken(t), True)], place_of(t))
     if kind != 'chat': return _team_lesson(kind, q, doc, t, rng)
     past, said = _talk_so_far(doc, t, rng)
     name = rng.choice(('scanner', 'detail_reader', 'cross_checker'))
-    return Lesson(kind, q['question'], '', past + role_prompts()[f'{name}+chat'], [(spoken(t, said), True)])
+    return Lesson(kind, q['question'], '', past + role_prompts()[f'{name}+chat'], [(spoken(t, said), True)], place_of(t))

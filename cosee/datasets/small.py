@@ -4,15 +4,17 @@
 
 # %% auto #0
 __all__ = ['SMALL_SIZES', 'SMALL_FONTS', 'PITCH', 'FORMS', 'label_words', 'is_held_out', 'make_label', 'make_small_value',
-           'SmallSheet', 'letter_places', 'small_document', 'SmallDocument', 'small_question', 'shift', 'small_samples']
+           'SmallSheet', 'letter_places', 'small_document', 'SmallDocument', 'small_question', 'shift', 'small_samples',
+           'small_sample', 'write_small_sample']
 
-# %% ../../nbs/04z_small.ipynb #f9717882
-import random, re, zlib
+# %% ../../nbs/04z_small.ipynb #c3987711
+import json, random, re, zlib
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Iterator, Optional
 from fastcore.basics import patch
-from .made import MadeDocument, MadePages, render, to_sample
+from .made import MadeDocument, MadePages, question_records, render, to_sample
 from .sheet import Strip, text_width
 from .words import names
 
@@ -265,3 +267,16 @@ def small_samples(
         if jitter: ims = [shift(im, rng.choice((-jitter, jitter)), rng.choice((-jitter, jitter))) for im in ims]
         yield from (to_sample(doc, q, ims) for q in doc.questions[:n])
         n, i = n - len(doc.questions), i + 1
+
+# %% ../../nbs/04z_small.ipynb #652755aa
+def small_sample() -> SmallDocument:
+    "The document behind `small.pdf` among the samples."
+    return small_document('sample', 3, 'held_out', lines=(4, 6), n_questions=6, unanswerable=.2)
+
+def write_small_sample(
+    folder # where to
+) -> list: # the files written
+    "Write small.pdf and small.jsonl, its questions."
+    doc, folder = small_sample(), Path(folder)
+    (folder / 'small.jsonl').write_text(''.join(json.dumps(r) + '\n' for r in question_records(doc, 'small.pdf')), encoding='utf-8')
+    return [doc.save(folder / 'small.pdf'), folder / 'small.jsonl']
