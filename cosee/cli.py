@@ -40,7 +40,7 @@ def _hush(args):
     hf.set_verbosity_error()
     logging.getLogger('bitsandbytes').setLevel(logging.ERROR)
 
-# %% ../nbs/12_cli.ipynb #41053928
+# %% ../nbs/12_cli.ipynb #2567228e
 def _ocr(args):
     "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason"
     from cosee import OcrClient
@@ -56,7 +56,7 @@ def _qwen(args):
     return QwenVLClient(args.model_path, args.device, args.dtype, args.load_in_8bit, args.load_in_4bit)
 
 def _tiny(args):
-    "what `cosee tiny train` wrote to --model-path, for documents of small pages"
+    "a Qwen3-VL of two million parameters that reads made documents of small pages and nothing else; comes with the package, or from --model-path"
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     _hush(args)
     return QwenVLClient.tiny(args.model_path, device=args.device)
@@ -141,7 +141,7 @@ def _output_args(p, html: Optional[str] = None):
     g.add_argument('--quiet', action='store_true', help='no progress on standard error')
     g.add_argument('--debug', action='store_true', help='show the traceback of an error')
 
-# %% ../nbs/12_cli.ipynb #7a563ca6
+# %% ../nbs/12_cli.ipynb #aea61e70
 def _ask_args(p):
     "Arguments of `cosee ask`"
     p.add_argument('files', nargs='+', metavar='FILE',
@@ -150,21 +150,21 @@ def _ask_args(p):
                    help='what to find out; may be given several times')
     g = p.add_argument_group('pages')
     g.add_argument('--pages', metavar='SPEC', help="such as 1-3,5 or 7-; counted through all files")
-    g.add_argument('--dpi', type=_positive, default=144, metavar='N',
-                   help='resolution at which PDFs are drawn (default: 144)')
+    g.add_argument('--dpi', type=_positive, metavar='N',
+                   help='resolution at which PDFs are drawn (default: 144; 72 for --client tiny)')
     g.add_argument('--password', metavar='TEXT', help='of a protected PDF')
     for add in (_model_args, _care_args, _team_args, _output_args): add(p)
 
-# %% ../nbs/12_cli.ipynb #5832ab99
+# %% ../nbs/12_cli.ipynb #64b7f6e9
 def _demo_args(p):
     "Arguments of `cosee demo`"
-    p.add_argument('sample', nargs='?', default='slides', choices=('invoice', 'report', 'slides'),
-                   help='which document (default: slides)')
+    p.add_argument('sample', nargs='?', default='slides', choices=('invoice', 'report', 'slides', 'small'),
+                   help='which document (default: slides); small is read by the tiny model')
     p.add_argument('-q', '--question', action='append', metavar='QUESTION',
                    help='ask this instead of the prepared questions')
     for add in (_model_args, _care_args, _team_args): add(p)
     _output_args(p, html='cosee-demo.html')
-    p.set_defaults(pages=None, dpi=144, password=None)
+    p.set_defaults(pages=None, dpi=None, password=None, client=None)
 
 # %% ../nbs/12_cli.ipynb #562d05f5
 def _say(args, text: str, end: str = '\n'):
@@ -323,19 +323,23 @@ def _checked(args) -> list:
     if args.html and Path(args.html).is_dir(): raise Stop(f'--html: {args.html} is a folder; name a file', BAD_INPUT)
     return [q.encode(errors='replace').decode() for q in args.question]
 
-# %% ../nbs/12_cli.ipynb #b71bc96d
+# %% ../nbs/12_cli.ipynb #827bf252
+def _dpi(args) -> int:
+    "The resolution that was asked for, or that suits the client"
+    return getattr(args, 'dpi', None) or (72 if args.client == 'tiny' else 144)
+
 def _opened(args) -> tuple:
     "Pages and client; whatever the user can mend raises `Stop`"
     from cosee.models.providers import VLMClientError
     from cosee.pages import pages
     try:
-        found = pages(args.files, dpi=args.dpi, pages=args.pages, password=args.password)
+        found = pages(args.files, dpi=_dpi(args), pages=args.pages, password=args.password)
         names = ', '.join(dict.fromkeys(one_line(im.info['source'], 60) for im in found))
         _say(args, f"{len(found)} page{'s' * (len(found) != 1)} from {names}")
         return found, _client(args)
     except (ValueError, ImportError, VLMClientError) as e: raise Stop(str(e), BAD_INPUT) from e
 
-# %% ../nbs/12_cli.ipynb #7aee066d
+# %% ../nbs/12_cli.ipynb #cb2a78fe
 def _team(args, client, pages: list) -> list:
     "The agents that were asked for, with tools if they were"
     from cosee.agents import team
@@ -345,7 +349,7 @@ def _team(args, client, pages: list) -> list:
     from cosee.tool_agent import with_tools
     def finer(n):
         at = pages[n - 1].info
-        return draw(at['source'], dpi=2 * getattr(args, 'dpi', 144), max_side=None, pages=[at['page']], password=getattr(args, 'password', None))[0]
+        return draw(at['source'], dpi=2 * _dpi(args), max_side=None, pages=[at['page']], password=getattr(args, 'password', None))[0]
     return with_tools(agents, finer)
 
 # %% ../nbs/12_cli.ipynb #08d3f36f
@@ -397,10 +401,10 @@ def ask(
     _report(args, pages, episodes, results)
     return ANSWERED if any(map(_answered, results)) else NOTHING
 
-# %% ../nbs/12_cli.ipynb #5562358d
+# %% ../nbs/12_cli.ipynb #d017a2c9
 def _prepared(sample: str, per_kind: tuple = (('literal', 3), ('unanswerable', 1))) -> dict:
     "A few prepared questions on a sample -> their accepted answers"
-    lines = (files('cosee') / 'samples' / 'questions.jsonl').read_text(encoding='utf-8').splitlines()
+    lines = (files('cosee') / 'samples' / ('small.jsonl' if sample == 'small' else 'questions.jsonl')).read_text(encoding='utf-8').splitlines()
     mine = [q for q in map(json.loads, lines) if q['file'] == f'{sample}.pdf']
     chosen = [q for kind, n in per_kind for q in [q for q in mine if q['wording'] == kind][:n]]
     return {q['question']: q['answer'] for q in chosen}
@@ -413,12 +417,13 @@ def _judge(results: list, gold: dict) -> str:
     missed = [f"\n  expected {gold[r['question']][0]!r} for {r['question']!r}" for r in results if not right(r)]
     return f'{len(results) - len(missed)} of {len(results)} as expected' + ''.join(missed)
 
-# %% ../nbs/12_cli.ipynb #1aea9360
+# %% ../nbs/12_cli.ipynb #b3bfda6e
 def demo(
     args # parsed arguments
 ) -> int: # exit code
     "ask prepared questions about a sample document"
     gold = {} if args.question else _prepared(args.sample)
+    args.client = args.client or ('tiny' if args.sample == 'small' else 'ocr')
     args.question = args.question or list(gold)
     args.files = [Path(str(files('cosee') / 'samples' / f'{args.sample}.pdf'))]
     pages, episodes, results = _ask_all(args)
@@ -467,7 +472,7 @@ def backends(
 
 _WIDTHS = dict(id=28, kind=10, model=28, address=32, key=28, state=0)
 
-# %% ../nbs/12_cli.ipynb #ebf771c6
+# %% ../nbs/12_cli.ipynb #3949a8e6
 _ASK_EXAMPLES = '''examples:
   cosee ask invoice.pdf -q "What is the total?"
   cosee ask report.pdf annex.png -q "Who audited the firm?" -q "How many staff?" --html out.html
@@ -482,6 +487,7 @@ _DEMO_EXAMPLES = '''examples:
   cosee demo
   cosee demo invoice --html invoice.html
   cosee demo report -q "What is the cost center?"
+  cosee demo small
   cosee demo --client qwen --model-path ~/models/Qwen3-VL-4B-Instruct
 
 ''' + _CODES

@@ -10,16 +10,16 @@ import json, sys
 from .cli import BAD_INPUT, Stop
 from .run_cli import common_args
 
-# %% ../nbs/14d_tiny_cli.ipynb #83332723
+# %% ../nbs/14d_tiny_cli.ipynb #82f060cc
 def _tiny_args(p):
     "Arguments of `cosee tiny`"
     p.add_argument('what', choices=('train', 'evaluate'), help='train: make a checkpoint, or go on with it; evaluate: ask one everything')
     p.add_argument('folder', metavar='OUT', help='where checkpoints, or results, are written')
-    p.add_argument('--steps', type=int, default=6000, metavar='N', help='of the whole training (default: 6000)')
+    p.add_argument('--steps', type=int, default=5000, metavar='N', help='of the whole training (default: 5000)')
     p.add_argument('--stop', type=int, metavar='N', help='end at this step; the same command without it goes on')
     p.add_argument('--every', type=int, default=50, metavar='N', help='steps between checkpoints (default: 50)')
     p.add_argument('--seed', type=int, default=0, metavar='N', help='of weights and documents')
-    p.add_argument('--checkpoint', metavar='DIR', help='of evaluate: what train wrote, OUT/last')
+    p.add_argument('--checkpoint', metavar='DIR', help="of evaluate: what train wrote, OUT/last (default: the package's)")
     p.add_argument('--documents', type=int, default=60, metavar='N', help='of evaluate: documents of each group (default: 60)')
     common_args(p)
 
@@ -47,10 +47,10 @@ def tiny_command(
     print(_trained(args) if args.what == 'train' else _evaluated(args))
     return 0
 
-# %% ../nbs/14d_tiny_cli.ipynb #6024651c
+# %% ../nbs/14d_tiny_cli.ipynb #3e050df5
 TINY_COMMANDS = dict(tiny=(_tiny_args, tiny_command, '''examples:
   cosee tiny train runs/tiny
   cosee tiny train runs/tiny --stop 200
-  cosee tiny evaluate runs/tiny-evaluation --checkpoint runs/tiny/last
+  cosee tiny evaluate runs/tiny-evaluation
   cosee tiny evaluate runs/check --checkpoint runs/tiny/last --documents 12
 '''))

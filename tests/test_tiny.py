@@ -130,13 +130,57 @@ def test_a_torn_checkpoint_leaves_the_one_before(tmp_path):
     assert load_state(tmp_path, model, head, opts)["step"] == 2
 
 
-def test_where_no_checkpoint_is_the_error_names_the_mend(tmp_path):
-    from cosee.models.qwen_vl_wrapper import ModelError, QwenVLClient
+@pytest.fixture(scope="module")
+def tiny():
+    from cosee.models.qwen_vl_wrapper import QwenVLClient
 
-    with pytest.raises(ModelError, match="cosee tiny train"):
-        QwenVLClient.tiny()
+    return QwenVLClient.tiny()
+
+
+def test_the_checkpoint_of_the_package_is_small_and_whole():
+    from cosee.models.qwen_vl_wrapper import ModelError, QwenVLClient, check_model_path, tiny_folder
+
+    assert sum(p.stat().st_size for p in tiny_folder().iterdir()) < 10_000_000
+    check_model_path(tiny_folder())
+    assert {"README.md", "model.safetensors", "tokenizer.json", "processor_config.json", "chat_template.jinja"} <= {p.name for p in tiny_folder().iterdir()}
     with pytest.raises(ModelError, match="no such directory"):
-        QwenVLClient.tiny(tmp_path / "nothing")
+        QwenVLClient.tiny(tiny_folder() / "nothing")
+
+
+@pytest.mark.parametrize("settings, least", [(dict(pages=(1, 2, 3)), .88), (dict(pages=(4, 5, 6)), .8), (dict(pages=(1, 2, 3), style="held_out"), .85)])
+def test_it_reads(tiny, settings, least):
+    from cosee.tiny_report import read_documents
+
+    rows = read_documents(tiny, "test", 12, **settings)
+    there = [r for r in rows if r["answerable"]]
+    assert sum(r["em"] for r in there) / len(there) >= least
+    assert sum(r["page"] for r in there) / len(there) >= .85 and sum(r["iou"] for r in there) / len(there) >= .6
+
+
+def test_it_answers_in_spite_of_a_wrong_note_and_leaves_a_right_one(tiny):
+    from cosee.tiny_report import check_notes
+
+    found = check_notes(tiny, 12)
+    wrong, right = ([r for r in found if r["wrong"] == w] for w in (True, False))
+    assert sum(r["overruled"] for r in wrong) >= .65 * len(wrong) and sum(r["spoiled"] for r in right) <= .1 * len(right)
+    assert any(r["corrected"] for r in wrong)
+
+
+def test_it_does_not_pretend_to_read_ordinary_pages(tiny):
+    from cosee.tiny_report import read_strangers
+
+    assert all(r["abstained"] for r in read_strangers(tiny, 6))
+
+
+def test_a_team_answers_in_parallel_as_well(tiny):
+    from cosee.controller import CoSeeController, same_answer_key
+
+    right, asked = 0, list(small_samples(8, seed="team", pages=2, unanswerable=0.))
+    for s in asked:
+        episode = CoSeeController(team(tiny), order="parallel", max_steps=2).run(s["images"], s["question"])
+        assert episode["trace"]["invalid"] == 0
+        right += same_answer_key(episode["answer"]) == same_answer_key(s["answer"][0])
+    assert right >= 6
 
 
 def test_an_evaluation_asks_everything_and_sums_up(tmp_path):

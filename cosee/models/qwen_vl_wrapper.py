@@ -570,11 +570,11 @@ def _chat_batch(self: QwenVLClient, batch: list, schemas: list, params: list) ->
         calls.append(c)
     return self._run(calls)
 
-# %% ../../nbs/00a_qwen.ipynb #414e6bcd
+# %% ../../nbs/00a_qwen.ipynb #6276ed10
 TINY_PIXELS = 80 * 32 * 32   # the largest page that a tiny checkpoint is trained on
 
 def tiny_folder() -> Path:
-    "Where a tiny checkpoint would lie in the package."
+    "Where the tiny checkpoint of the package lies."
     from importlib import resources
     return Path(str(resources.files('cosee') / 'data' / 'tiny'))
 
@@ -583,10 +583,7 @@ def tiny(cls: QwenVLClient,
     model_path=None, # what `cosee tiny train` wrote; the package's if None
     **options        # of `QwenVLClient`
 ):                   # a client named 'tiny'
-    "A trained tiny Qwen3-VL; `ModelError` where there is none."
-    folder = Path(model_path or tiny_folder())
-    if model_path is None and not (folder / 'config.json').is_file():
-        raise ModelError('no tiny checkpoint comes with this version; train one (cosee tiny train OUT) and name its folder, OUT/last')
-    client = cls(folder, **{'max_pixels': TINY_PIXELS, **options})
+    "A trained tiny Qwen3-VL."
+    client = cls(model_path or tiny_folder(), **{'max_pixels': TINY_PIXELS, **options})
     client.name = 'tiny'
     return client
