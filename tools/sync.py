@@ -28,6 +28,7 @@ SECTIONS = [
     ("Screens", ("10",)),
     ("Planner", ("11",)),
     ("Command line and package", ("12", "13")),
+    ("The tiny model", ("14",)),
     ("More", ("",)),
 ]
 
