@@ -401,10 +401,11 @@ def ask(
     _report(args, pages, episodes, results)
     return ANSWERED if any(map(_answered, results)) else NOTHING
 
-# %% ../nbs/12_cli.ipynb #d017a2c9
+# %% ../nbs/12_cli.ipynb #64951894
 def _prepared(sample: str, per_kind: tuple = (('literal', 3), ('unanswerable', 1))) -> dict:
     "A few prepared questions on a sample -> their accepted answers"
-    lines = (files('cosee') / 'samples' / ('small.jsonl' if sample == 'small' else 'questions.jsonl')).read_text(encoding='utf-8').splitlines()
+    lists = sorted((f for f in (files('cosee') / 'samples').iterdir() if f.name.endswith('.jsonl')), key=lambda f: f.name)
+    lines = [line for f in lists for line in f.read_text(encoding='utf-8').splitlines()]
     mine = [q for q in map(json.loads, lines) if q['file'] == f'{sample}.pdf']
     chosen = [q for kind, n in per_kind for q in [q for q in mine if q['wording'] == kind][:n]]
     return {q['question']: q['answer'] for q in chosen}

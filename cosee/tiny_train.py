@@ -315,10 +315,11 @@ def look_loss(
     mean = lambda x: x.sum() / max(1, len(x))
     return mean(far), mean(far[(looks.roll(FIRST, 1) == 0)[rows, at]])
 
-# %% ../nbs/14b_tiny_train.ipynb #0927e01d
+# %% ../nbs/14b_tiny_train.ipynb #169f5f52
 def _state_tensors(opts: list) -> dict:
     import torch
-    return {f'{i}.{j}.{k}': torch.as_tensor(v).contiguous() for i, o in enumerate(opts) for j, s in o.state_dict()['state'].items() for k, v in s.items()}
+    return {f'{i}.{j}.{k}': torch.as_tensor(v).contiguous() for i, o in enumerate(opts)
+            for j, s in o.state_dict()['state'].items() for k, v in s.items()}
 
 def save_state(folder, model, head, processor, opts: list, state: dict):
     "Write a checkpoint; the one before stays until this one is whole."
@@ -420,7 +421,7 @@ def train(
     bar.close()
     return state['log']
 
-# %% ../nbs/14b_tiny_train.ipynb #c6126a6f
+# %% ../nbs/14b_tiny_train.ipynb #cb72edf3
 def _learn(model, head, opts: list, batch: dict, rate: float, watched, weights: tuple) -> tuple:
     "One step; returns the losses of replies, of letters and of looking"
     import torch
@@ -445,7 +446,8 @@ def _record(model, processor, state: dict, losses: list):
     model.eval()
     n = 24 if state['step'] > .3 * state['steps'] else 8
     look = {style: quick_look(model, processor.tokenizer, n, style, (1, 2, 3, 4, 5, 6) if n > 8 else (1,)) for style in ('dev', 'held_out')}
-    state['log'].append(dict(step=state['step'], loss=_mean(losses, 0), letters=_mean(losses, 1), look=_mean(losses, 2), cpu_s=round(state['cpu_s']),
+    means = {k: _mean(losses, i) for i, k in enumerate(('loss', 'letters', 'look'))}
+    state['log'].append(dict(step=state['step'], **means, cpu_s=round(state['cpu_s']),
                              **{k: {g: round(v, 3) for g, v in d.items()} for k, d in look.items()}))
 
 # %% ../nbs/14b_tiny_train.ipynb #68cd57cc

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 from cosee.agents import ROLES, action_schema, parse_reply, team
 from cosee.datasets.small import is_held_out, letter_places, small_document, small_samples
 from cosee.models.client import ScriptedClient
-from cosee.tiny_lessons import checker_reply, make_lesson, misread, reader_reply, tell, truth_of
+from cosee.tiny_lessons import checker_reply, make_lesson, misread, tell, text_of, truth_of
 from cosee.tiny_train import LETTERS, letter_grid, make_batch, stage, train
 
 
@@ -72,7 +72,7 @@ def test_a_wrong_note_is_revised_and_a_right_one_confirmed():
     for i in range(300):
         doc, rng = small_document(f"note-{i}"), random.Random(i)
         s = tell(doc, truth_of(rng.choice(doc.questions)), rng, "cross_checker")
-        action = parse_reply("".join(t for t, _ in checker_reply(s))).action
+        action = parse_reply(text_of(checker_reply(s))).action
         kinds.add(action["action"])
         assert (action["action"] == "REVISE") == bool(s.wrong)
         if s.wrong:

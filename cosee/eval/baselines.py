@@ -6,8 +6,8 @@
 __all__ = ['DIRECT_PROMPT', 'COT_PROMPT', 'PLAIN_GEN', 'SAMPLE_GEN', 'SMALLEST_SIDE', 'METHODS', 'DIALS', 'read_answer',
            'MethodOutcome', 'Task', 'shrink_pages', 'outcome_of', 'register_method', 'method_settings', 'Method',
            'make_method', 'direct_answer', 'single_agent_cot', 'vote', 'seed_of', 'whole', 'self_consistency',
-           'open_and_hidden', 'Speaker', 'memories', 'build_team', 'multi_agent_chat_no_board', 'sample_id', 'Matched',
-           'match_budget']
+           'open_and_hidden', 'Speaker', 'memories', 'build_team', 'multi_agent_chat_no_board', 'sample_id', 'TooDear',
+           'Matched', 'match_budget']
 
 # %% ../../nbs/06_baselines.ipynb #4d87c15a
 import hashlib, inspect, math, re
@@ -605,7 +605,10 @@ def sample_id(
     "How a run calls a sample."
     return str(sample.get('meta', {}).get('id', index))
 
-# %% ../../nbs/06_baselines.ipynb #7e43c662
+# %% ../../nbs/06_baselines.ipynb #1d7b92b2
+class TooDear(ValueError):
+    "Even the cheapest setting of a method spends more than the other method."
+
 @dataclass
 class Matched:
     "A method that was tuned to spend like another."
@@ -629,7 +632,7 @@ def _between(low: list, high: list, seeds: list, target: float) -> tuple:
         best = min(best, (abs(mean - target), (seed_of(seeds[i], 'whole') + 1) / 2 ** 31, mean))
     return best[1], best[2]
 
-# %% ../../nbs/06_baselines.ipynb #17b96546
+# %% ../../nbs/06_baselines.ipynb #6f0e4827
 def match_budget(
     method,              # a method with a dial, see `DIALS`
     of,                  # the method whose spending is the target
@@ -639,7 +642,7 @@ def match_budget(
     count: str = 'total',# what is counted, see `count_tokens`
     most: int = 32       # highest setting that is tried
 ) -> Matched:
-    "Tune `method` until it spends like `of`; ValueError if it has no dial or its cheapest setting is dearer."
+    "Tune `method` until it spends like `of`; ValueError if it has no dial, `TooDear` if its cheapest setting is dearer."
     method, of, samples = make_method(method), make_method(of), list(samples)
     if method.type not in DIALS: raise ValueError(f"{method.type!r} has no dial: choose from {', '.join(DIALS)}")
     if not samples: raise ValueError('match_budget needs samples to measure on')
@@ -647,7 +650,7 @@ def match_budget(
     at = lambda n: Method(method.type, method.name, **{**method.settings, DIALS[method.type]: n})
     low = _costs(at(1), samples, client, seed, count)
     if sum(low) / len(samples) > target * 1.05:
-        raise ValueError(f'{method.name} spends {sum(low) / len(samples):,.0f} tokens at its cheapest, more than {target:,.0f}')
+        raise TooDear(f'{method.name} spends {sum(low) / len(samples):,.0f} tokens at its cheapest, more than {target:,.0f}')
     for n in range(2, most + 1):
         high = _costs(at(n), samples, client, seed, count)
         if sum(high) / len(samples) >= target: break

@@ -55,14 +55,15 @@ def _wrong(folder: Path) -> str:
     lacking = [names[0] for names in _PARTS if not any((folder / n).is_file() for n in names)]
     return _config_wrong(folder) or _weights_missing(folder) or (f'{lacking[0]} is missing' if lacking else '')
 
-# %% ../../nbs/00a_qwen.ipynb #68e6e2a6
+# %% ../../nbs/00a_qwen.ipynb #5ffa916c
 def check_model_path(
-    model_path # local directory
-) -> Path:     # the same
+    model_path,      # local directory
+    get: str = _GET  # how to come by it; {} is the directory
+) -> Path:           # the same
     "Raise `ModelError` unless `model_path` holds configuration, tokenizer, image processor and all weights."
     folder = Path(model_path).expanduser()
     problem = _wrong(folder)
-    if problem: raise ModelError(f'{model_path}: {problem}; {_GET.format(model_path)}')
+    if problem: raise ModelError(f'{model_path}: {problem}; {get.format(model_path)}')
     return folder
 
 # %% ../../nbs/00a_qwen.ipynb #de3fab65
@@ -570,7 +571,7 @@ def _chat_batch(self: QwenVLClient, batch: list, schemas: list, params: list) ->
         calls.append(c)
     return self._run(calls)
 
-# %% ../../nbs/00a_qwen.ipynb #6276ed10
+# %% ../../nbs/00a_qwen.ipynb #250463cb
 TINY_PIXELS = 80 * 32 * 32   # the largest page that a tiny checkpoint is trained on
 
 def tiny_folder() -> Path:
@@ -584,6 +585,7 @@ def tiny(cls: QwenVLClient,
     **options        # of `QwenVLClient`
 ):                   # a client named 'tiny'
     "A trained tiny Qwen3-VL."
-    client = cls(model_path or tiny_folder(), **{'max_pixels': TINY_PIXELS, **options})
+    folder = check_model_path(model_path or tiny_folder(), 'without it the checkpoint of the package is taken; `cosee tiny train OUT` writes others to OUT/last')
+    client = cls(folder, **{'max_pixels': TINY_PIXELS, **options})
     client.name = 'tiny'
     return client
