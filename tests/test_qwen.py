@@ -236,7 +236,10 @@ def test_models_that_cannot_be_loaded(path, tmp_path):
     with pytest.raises(ValueError, match='min_pixels'): QwenVLClient(path, max_pixels=1)
     for f in os.listdir(path): (tmp_path / f).write_bytes(open(os.path.join(path, f), 'rb').read())
     (tmp_path / 'model.safetensors').write_bytes(b'\0' * 100)
-    with pytest.raises(ModelError, match='cannot be loaded'): QwenVLClient(str(tmp_path))
+    with pytest.raises(ModelError, match='cannot be loaded.*hf download'): QwenVLClient(str(tmp_path))
+    for folder, says in ((tmp_path, 'cannot be loaded'), (tmp_path / 'nowhere', 'no such directory')):
+        with pytest.raises(ModelError, match=f'{says}.*cosee tiny train') as e: QwenVLClient.tiny(folder)
+        assert 'hf download' not in str(e.value)
 
 @pytest.mark.parametrize('dtype', ['bfloat16', 'float16'])
 def test_half_precision(path, dtype):

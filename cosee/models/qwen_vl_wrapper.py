@@ -117,22 +117,23 @@ def _from_disk(folder, **kwargs) -> tuple:
     model = AutoModelForImageTextToText.from_pretrained(folder, local_files_only=True, use_safetensors=True, **kwargs)
     return model, processor
 
-# %% ../../nbs/00a_qwen.ipynb #da2eb592
+# %% ../../nbs/00a_qwen.ipynb #5f8a055a
 def load_model(
     model_path,                 # directory with the weights
     device='cpu',               # 'cpu', 'cuda', 'cuda:0', 'auto', ...
     dtype='auto',               # 'auto': as stored; 'bfloat16', 'float16', 'float32'
     load_in_8bit: bool = False, # quantise to 8 bits
     load_in_4bit: bool = False, # quantise to 4 bits
+    get: str = _GET,            # how to come by it, for errors; {} is the directory
 ):                              # (model, processor)
     "Load from disk alone; whatever goes wrong raises `ModelError`."
-    folder, device, dtype = check_model_path(model_path), _device(device), _dtype(dtype)
+    folder, device, dtype = check_model_path(model_path, get), _device(device), _dtype(dtype)
     quant = _quantised(load_in_8bit, load_in_4bit, dtype)
     place = dict(device_map='auto' if device == 'auto' else {'': device}) if quant or device == 'auto' else {}
     try: model, processor = _from_disk(folder, dtype=dtype, quantization_config=quant, **place)
     except Exception as e:
         reason = ' '.join(str(e).split())[:200]
-        raise ModelError(f'{model_path}: cannot be loaded ({reason}); {_GET.format(model_path)}') from e
+        raise ModelError(f'{model_path}: cannot be loaded ({reason}); {get.format(model_path)}') from e
     return (model if place else model.to(device)).eval(), processor
 
 # %% ../../nbs/00a_qwen.ipynb #faa19f71
@@ -268,7 +269,7 @@ def inputs_of(
         messages, tokenize=True, add_generation_prompt=True, return_tensors='pt', return_dict=True,
         sanitize_control_tokens=True, processor_kwargs=dict(do_resize=False))
 
-# %% ../../nbs/00a_qwen.ipynb #32193382
+# %% ../../nbs/00a_qwen.ipynb #ed5238f9
 class QwenVLClient(VLMClient):
     "Qwen3-VL from a local directory."
     name, constrains = 'qwen', True
@@ -285,13 +286,14 @@ class QwenVLClient(VLMClient):
         cache_bytes: int = 4 * 2**30,  # most memory for what is reused
         max_rows: int = 16,            # most prompts that are decoded together
         fast_forward: bool = True,     # append tokens that a grammar fixes at once
+        get: str = _GET,               # how to come by the weights, for errors; {} is the directory
     ):
         from cosee.models.prefix import ATTENTION, PrefixStore, quicken
         super().__init__()
         page_size(32, 32, min_pixels, max_pixels)
         self.model_path, self.page_labels, self.reuse = str(model_path), page_labels, reuse
         self.min_pixels, self.max_pixels, self.max_rows = min_pixels, max_pixels, max_rows
-        self.model, self.processor = load_model(model_path, device, dtype, load_in_8bit, load_in_4bit)
+        self.model, self.processor = load_model(model_path, device, dtype, load_in_8bit, load_in_4bit, get)
         self.model.set_attn_implementation({'text_config': ATTENTION})
         if reuse: quicken(self.model)
         self.fast_forward, self.passes = fast_forward, 0
@@ -571,8 +573,9 @@ def _chat_batch(self: QwenVLClient, batch: list, schemas: list, params: list) ->
         calls.append(c)
     return self._run(calls)
 
-# %% ../../nbs/00a_qwen.ipynb #250463cb
+# %% ../../nbs/00a_qwen.ipynb #bd95947a
 TINY_PIXELS = 80 * 32 * 32   # the largest page that a tiny checkpoint is trained on
+_GET_TINY = 'without it the checkpoint of the package is taken; `cosee tiny train OUT` writes others to OUT/last'
 
 def tiny_folder() -> Path:
     "Where the tiny checkpoint of the package lies."
@@ -585,7 +588,6 @@ def tiny(cls: QwenVLClient,
     **options        # of `QwenVLClient`
 ):                   # a client named 'tiny'
     "A trained tiny Qwen3-VL."
-    folder = check_model_path(model_path or tiny_folder(), 'without it the checkpoint of the package is taken; `cosee tiny train OUT` writes others to OUT/last')
-    client = cls(folder, **{'max_pixels': TINY_PIXELS, **options})
+    client = cls(model_path or tiny_folder(), get=_GET_TINY, **{'max_pixels': TINY_PIXELS, **options})
     client.name = 'tiny'
     return client
