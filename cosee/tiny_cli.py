@@ -10,22 +10,31 @@ import json, sys
 from .cli import BAD_INPUT, Stop
 from .run_cli import common_args
 
-# %% ../nbs/14d_tiny_cli.ipynb #82f060cc
+# %% ../nbs/14d_tiny_cli.ipynb #88e22460
 def _tiny_args(p):
     "Arguments of `cosee tiny`"
     p.add_argument('what', choices=('train', 'evaluate'), help='train: make a checkpoint, or go on with it; evaluate: ask one everything')
     p.add_argument('folder', metavar='OUT', help='where checkpoints, or results, are written')
-    p.add_argument('--steps', type=int, default=5000, metavar='N', help='of the whole training (default: 5000)')
+    p.add_argument('--steps', type=int, default=8000, metavar='N', help='of the whole training (default: 8000)')
     p.add_argument('--stop', type=int, metavar='N', help='end at this step; the same command without it goes on')
-    p.add_argument('--every', type=int, default=50, metavar='N', help='steps between checkpoints (default: 50)')
+    p.add_argument('--every', type=int, default=250, metavar='N', help='steps between checkpoints (default: 250)')
     p.add_argument('--seed', type=int, default=0, metavar='N', help='of weights and documents')
     p.add_argument('--checkpoint', metavar='DIR', help="of evaluate: what train wrote, OUT/last (default: the package's)")
     p.add_argument('--documents', type=int, default=60, metavar='N', help='of evaluate: documents of each group (default: 60)')
     common_args(p)
 
-# %% ../nbs/14d_tiny_cli.ipynb #9c92ed0c
+# %% ../nbs/14d_tiny_cli.ipynb #67ff9dd3
+def _all_for_training():
+    "Settings of this process that make a step cheaper, where the C library is glibc"
+    import ctypes, os, platform
+    os.environ.setdefault('OMP_WAIT_POLICY', 'passive')   # read when torch is imported
+    if platform.libc_ver()[0] != 'glibc': return
+    mmap_max, trim_threshold, top_pad = -4, -1, -2        # names of mallopt(3)
+    for name, value in ((mmap_max, 0), (trim_threshold, -1), (top_pad, 2**28)): ctypes.CDLL(None).mallopt(name, value)
+
 def _trained(args) -> str:
     "Train; returns what to say"
+    _all_for_training()
     from cosee.tiny_train import train
     try: log = train(args.folder, args.steps, args.seed, args.stop, args.every, progress=not args.quiet)
     except ValueError as e: raise Stop(str(e), BAD_INPUT) from e
@@ -47,7 +56,7 @@ def tiny_command(
     print(_trained(args) if args.what == 'train' else _evaluated(args))
     return 0
 
-# %% ../nbs/14d_tiny_cli.ipynb #3e050df5
+# %% ../nbs/14d_tiny_cli.ipynb #0132c650
 TINY_COMMANDS = dict(tiny=(_tiny_args, tiny_command, '''examples:
   cosee tiny train runs/tiny
   cosee tiny train runs/tiny --stop 200

@@ -162,33 +162,41 @@ def evaluate(
     run_experiment(make_config(config), folder / 'methods', client=client, progress=progress)
     return summary(folder)
 
-# %% ../nbs/14c_tiny_report.ipynb #957ca32c
+# %% ../nbs/14c_tiny_report.ipynb #76b967d9
 PLAIN = ('1-3 pages', '4-6 pages', 'unseen labels, 1-3 pages', 'unseen labels, 4-6 pages')   # groups of clean pages
 
 def _mean(rows: list, key: str) -> Optional[float]:
     values = [r[key] for r in rows if r.get(key) is not None]
     return sum(values) / len(values) if values else None
 
+def _figures(rows: list) -> dict:
+    "Of one group of questions; the interval is by document"
+    there, missing = [r for r in rows if r['answerable']], [r for r in rows if not r['answerable']]
+    e = bootstrap([r['em'] for r in there], documents=[r['doc'] for r in there])
+    return dict(questions=len(there), em=_mean(there, 'em'), low=e.low, high=e.high, page=_mean(there, 'page'), iou=_mean(there, 'iou'),
+                unanswerable=len(missing), abstains=_mean(missing, 'em'))
+
+def _stated(rows: list) -> dict:
+    "For each confidence stated: how many replies, and the share of them that is right"
+    of = {c: [r for r in rows if r['confidence'] == c] for c in sorted({r['confidence'] for r in rows} - {None}, reverse=True)}
+    return {c: dict(replies=len(rs), right=_mean(rs, 'em')) for c, rs in of.items()}
+
+def _notes(rows: list) -> dict:
+    "What became of notes that were wrong, and of right ones"
+    wrong, right = ([r for r in rows if r['wrong'] == w] for w in (True, False))
+    return dict(wrong=len(wrong), corrected=_mean(wrong, 'corrected'), overruled=_mean(wrong, 'overruled'),
+                right=len(right), spoiled=_mean(right, 'spoiled'))
+
 def summary(
     folder # of `evaluate`
-) -> dict: # 'reading': group -> figures with an interval by document; 'confidence': stated -> (replies, share right); 'notes'; 'strangers'
+) -> dict: # 'reading', by group; 'confidence', by what was stated; 'notes'; 'strangers'
     "The figures of an evaluation."
     found = json.loads((Path(folder) / 'reading.json').read_text())
-    out = dict(reading={})
-    for name in dict.fromkeys(r['group'] for r in found['reading']):
-        rows = [r for r in found['reading'] if r['group'] == name]
-        there, missing = [r for r in rows if r['answerable']], [r for r in rows if not r['answerable']]
-        interval = bootstrap([r['em'] for r in there], documents=[r['doc'] for r in there])
-        out['reading'][name] = dict(questions=len(there), em=_mean(there, 'em'), low=interval.low, high=interval.high, page=_mean(there, 'page'),
-                                    iou=_mean(there, 'iou'), unanswerable=len(missing), abstains=_mean(missing, 'em'))
-    plain = [r for r in found['reading'] if r['group'] in PLAIN]
-    stated = {c: [r for r in plain if r['confidence'] == c] for c in sorted({r['confidence'] for r in plain} - {None}, reverse=True)}
-    out['confidence'] = {c: dict(replies=len(rs), right=_mean(rs, 'em')) for c, rs in stated.items()}
-    wrong, right = ([r for r in found['notes'] if r['wrong'] == w] for w in (True, False))
-    out['notes'] = dict(wrong=len(wrong), corrected=_mean(wrong, 'corrected'), overruled=_mean(wrong, 'overruled'),
-                        right=len(right), spoiled=_mean(right, 'spoiled'))
-    out['strangers'] = dict(questions=len(found['strangers']), abstained=_mean(found['strangers'], 'abstained'))
-    return out
+    rows, strangers = found['reading'], found['strangers']
+    groups = dict.fromkeys(r['group'] for r in rows)
+    return dict(reading={g: _figures([r for r in rows if r['group'] == g]) for g in groups},
+                confidence=_stated([r for r in rows if r['group'] in PLAIN]), notes=_notes(found['notes']),
+                strangers=dict(questions=len(strangers), abstained=_mean(strangers, 'abstained')))
 
 # %% ../nbs/14c_tiny_report.ipynb #3210dee3
 def summary_text(

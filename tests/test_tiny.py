@@ -10,8 +10,8 @@ pytest.importorskip("torch")
 from cosee.agents import ROLES, action_schema, parse_reply, team
 from cosee.datasets.small import is_held_out, letter_places, small_document, small_samples
 from cosee.models.client import ScriptedClient
-from cosee.tiny_lessons import checker_reply, make_lesson, misread, tell, text_of, truth_of
-from cosee.tiny_train import LETTERS, letter_grid, make_batch, stage, train
+from cosee.tiny_lessons import checker_reply, make_lesson, misread, reader_reply, tell, text_of, truth_of
+from cosee.tiny_train import LETTERS, PARTS, SURES, answers, collate, document_row, letter_grid, make_batch, restate, stage, train
 
 
 def test_documents_are_what_their_questions_say():
@@ -78,6 +78,99 @@ def test_a_wrong_note_is_revised_and_a_right_one_confirmed():
         if s.wrong:
             assert action["target_cell_id"] == s.wrong[0] and action["answer"] == s.t.answer
     assert kinds == {"HYPOTHESIZE", "REVISE", "LINK"}
+
+
+def test_a_reader_who_finds_nothing_abstains_and_leans_on_nothing():
+    abstained = 0
+    for i in range(100):
+        doc, rng = small_document(f"reader-{i}"), random.Random(i)
+        t = truth_of(rng.choice(doc.questions))
+        s = tell(doc, t, rng, "detail_reader")
+        action = parse_reply(text_of(reader_reply(s))).action
+        assert action["action"] == "HYPOTHESIZE" and action["answer"] == t.answer
+        assert t.found or action.get("supporting_cells", []) == []
+        abstained += not t.found
+    assert abstained > 5
+
+
+def test_the_pieces_of_a_reply_are_the_tokens_of_the_whole():
+    from cosee.tiny_tokens import tiny_tokenizer
+
+    tok, kinds = tiny_tokenizer(), set()
+    for i in range(200):
+        doc, rng = small_document(f"pieces-{i}"), random.Random(i)
+        lesson = make_lesson(doc, rng.choice(doc.questions), rng)
+        assert [t for p in lesson.reply for t in tok.encode(p.text)] == tok.encode(lesson.text)
+        assert [p.text for p in lesson.reply if p.kind == "sure"] in ([], ["0.95"], ["0.2"])
+        kinds |= {p.kind for p in lesson.reply}
+    assert kinds == set(PARTS)
+
+
+def test_verdicts_find_the_letter_where_a_note_goes_wrong():
+    from cosee.tiny_lessons import note_of
+    from cosee.tiny_tokens import tiny_tokenizer
+    from cosee.tiny_train import _verdicts
+
+    tok, found = tiny_tokenizer(), {True: 0, False: 0}
+    for i in range(200):
+        doc, rng = small_document(f"verdict-{i}"), random.Random(i)
+        t = truth_of(rng.choice(doc.questions))
+        s = tell(doc, t, rng, "cross_checker")
+        text, note = s.board.to_text(), note_of(t)
+        spans, told = tok(text, return_offsets_mapping=True)["offset_mapping"], _verdicts(tok, text, note)
+        assert len(spans) == len(told)
+        at = 0
+        for line in text.splitlines(keepends=True):
+            marks = [v for (a, _), v in zip(spans, told) if at <= a < at + len(line)]
+            at += len(line)
+            if not line.startswith("- (#") or ", scanner, " in line or ") Links #" in line:
+                assert set(marks) <= {0}
+                continue
+            says = line.split(") ", 1)[1].rstrip("\n")
+            says = says.split(": ", 1)[1] if says.startswith("Corrects #") else says
+            marks = [v for v in marks if v]
+            assert marks == sorted(marks)   # wrong once, wrong to the end
+            assert marks[-1] == 1 if note.startswith(says) else 2 in marks
+            found[says == note] += 1
+    assert found[True] > 50 and found[False] > 30
+
+
+def test_a_restated_confidence_is_the_probability_of_the_reading():
+    import torch
+    from safetensors.torch import load_file
+    from cosee.models.qwen_vl_wrapper import tiny_folder
+    from cosee.tiny_tokens import tiny_model
+
+    model, processor = tiny_model()
+    model.load_state_dict(load_file(tiny_folder() / "model.safetensors"), strict=False)
+    torch.manual_seed(0)
+    for p in model.model.visual.parameters():   # so that it misreads now and then
+        p.data += .3 * p.data.std() * torch.randn_like(p) if p.numel() > 1 else 0
+    tok = processor.tokenizer
+    rows = [document_row(tok, f"sure-{i}", 1 + i % 3, outside=0) for i in range(8)]
+    before = collate(rows, tok.pad_token_id)
+    after = restate(model, tok, before)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        logits, labels = answers(model, before)
+    where, said, stated = (before["labels"] >= 0).nonzero().tolist(), {}, []
+    best = logits.float().softmax(-1).max(-1)
+    for (i, at), p, token, label in zip(where, best.values.tolist(), best.indices.tolist(), labels.tolist()):
+        key, kind = (i, int(before["branch"][i, at])), PARTS[before["parts"][i, at]]
+        now, learned = int(after["input_ids"][i, at + 1]), int(after["labels"][i, at])
+        if kind == "reading":
+            p0, wrong, seen = said.get(key, (1., False, []))
+            said[key] = (p0 * p, wrong or token != label, [*seen, (token, label, now, learned)])
+        elif kind == "sure" and key in said:
+            level = next(text for least, text in SURES if said[key][0] >= least)
+            near = any(abs(said[key][0] - least) < 1e-5 for least, _ in SURES)
+            assert near or now == learned == tok.convert_tokens_to_ids(level)
+            stated.append(level)
+        else:
+            assert now == learned == label
+    assert len(stated) > 10 and {"0.95"} < set(stated)
+    for _, _, seen in said.values():
+        assert all(label == now == learned for _, label, now, learned in seen)
+    assert any(wrong for _, wrong, _ in said.values())
 
 
 def test_samples_can_be_iterated_as_a_data_set():
@@ -147,7 +240,7 @@ def test_the_checkpoint_of_the_package_is_small_and_whole():
         QwenVLClient.tiny(tiny_folder() / "nothing")
 
 
-@pytest.mark.parametrize("settings, least", [(dict(pages=(1, 2, 3)), .88), (dict(pages=(4, 5, 6)), .8), (dict(pages=(1, 2, 3), style="held_out"), .85)])
+@pytest.mark.parametrize("settings, least", [(dict(pages=(1, 2, 3)), .95), (dict(pages=(4, 5, 6)), .9), (dict(pages=(1, 2, 3), style="held_out"), .9)])
 def test_it_reads(tiny, settings, least):
     from cosee.tiny_report import read_documents
 
@@ -162,8 +255,8 @@ def test_it_answers_in_spite_of_a_wrong_note_and_leaves_a_right_one(tiny):
 
     found = check_notes(tiny, 12)
     wrong, right = ([r for r in found if r["wrong"] == w] for w in (True, False))
-    assert sum(r["overruled"] for r in wrong) >= .65 * len(wrong) and sum(r["spoiled"] for r in right) <= .1 * len(right)
-    assert any(r["corrected"] for r in wrong)
+    assert sum(r["overruled"] for r in wrong) >= .85 * len(wrong) and sum(r["spoiled"] for r in right) <= .05 * len(right)
+    assert sum(r["corrected"] for r in wrong) >= .3 * len(wrong)
 
 
 def test_it_does_not_pretend_to_read_ordinary_pages(tiny):
