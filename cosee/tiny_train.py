@@ -568,7 +568,7 @@ def _begin(folder, l: Learner, steps: int, seed: int) -> dict:
     if (state['steps'], state['seed']) == (steps, seed): return state
     raise ValueError(f"{folder}: holds a training of {state['steps']} steps and seed {state['seed']}; give the same, or another folder")
 
-# %% ../nbs/14b_tiny_train.ipynb #90b2c681
+# %% ../nbs/14b_tiny_train.ipynb #8160bfe9
 def train(
     folder,                    # where checkpoints go; a training that stands there is continued
     steps: int = 8000,         # of the whole training
@@ -596,12 +596,12 @@ def train(
         state['cpu_s'] = before + time.process_time() - clock
         _record(l, state, losses)
         save_state(folder, l.model, l.heads, l.processor, l.opts, state)
-        bar.write(json.dumps(state['log'][-1]))
+        if progress: bar.write(json.dumps(state['log'][-1]))
         losses = []
     bar.close()
     return state['log']
 
-# %% ../nbs/14b_tiny_train.ipynb #f381bb85
+# %% ../nbs/14b_tiny_train.ipynb #ef70b265
 def curves(
     log: list # of `train`
 ):            # a matplotlib figure
@@ -611,12 +611,12 @@ def curves(
     steps = [r['step'] for r in log]
     for key, name in (('loss', 'replies'), ('letters', 'letters'), ('look', 'looking'), ('verdict', 'verdicts')):
         values = [r.get(key) or float('nan') for r in log]   # the last two are not taught from the beginning
-        a.plot(steps, values)
-        a.annotate(name, (steps[-1], values[-1]), xytext=(4, 0), textcoords='offset points', va='center', fontsize=8)
+        a.plot(steps, values, label=name)
     for key, name in (('dev', 'known labels'), ('held_out', 'unseen labels')):
         b.plot(steps, [r[key]['all'] for r in log])
         b.annotate(name, (steps[-1], log[-1][key]['all']), xytext=(4, 0), textcoords='offset points', va='center', fontsize=8)
-    a.set(title='loss', xlabel='step', xlim=(0, steps[-1] * 1.16), ylim=(0, None))
+    a.set(title='loss', xlabel='step', xlim=(0, steps[-1]), yscale='log')
+    a.legend(frameon=False, fontsize=8)
     b.set(title='replies right throughout', xlabel='step', xlim=(0, steps[-1] * 1.22), ylim=(0, 1))
     for ax in (a, b): ax.spines[['top', 'right']].set_visible(False)
     fig.tight_layout()
