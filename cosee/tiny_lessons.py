@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['EVERYWHERE', 'UNREADABLE', 'SURE', 'DOUBT', 'LESSONS', 'Truth', 'tens', 'truth_of', 'Part', 'text_of',
-           'inspect_reply', 'answer_reply', 'link_reply', 'misread', 'Story', 'tell', 'scanner_reply', 'reader_reply',
-           'checker_reply', 'spoken_reply', 'Lesson', 'place_of', 'note_of', 'page_lesson', 'make_lesson']
+           'inspect_reply', 'answer_reply', 'link_reply', 'slipped', 'misread', 'Story', 'tell', 'drill',
+           'scanner_reply', 'reader_reply', 'checker_reply', 'spoken_reply', 'Lesson', 'place_of', 'note_of',
+           'page_lesson', 'make_lesson']
 
 # %% ../nbs/14a_tiny_lessons.ipynb #62e78181
 import random, string
@@ -48,10 +49,10 @@ def truth_of(
     if f is None: return Truth(q['asked_page'] or 1, EVERYWHERE, 'not found', NOT_ANSWERABLE, '')
     return Truth(f['page'], tens(f['row_bbox']), f"{f['shown']}: {f['value']}", f['value'], f['shown'])
 
-# %% ../nbs/14a_tiny_lessons.ipynb #b694c91f
+# %% ../nbs/14a_tiny_lessons.ipynb #2aee3ec9
 SURE, DOUBT = 0.95, 0.2
 
-def _view(page: int, box: tuple) -> str: return f'{{"page":{page},"bbox_2d":[{",".join(map(str, box))}]}}'
+def _rest_of_view(box: tuple) -> str: return f',"bbox_2d":[{",".join(map(str, box))}]}}'
 
 def _ids(cells) -> str: return '[' + ','.join(map(str, cells)) + ']'
 
@@ -69,22 +70,21 @@ def text_of(
 def inspect_reply(page: int, box: tuple, content: str, tag: str = '') -> str:
     "An INSPECT as the grammar writes it."
     tags = f'["{tag}"]' if tag else '[]'
-    return f'{{"action":"INSPECT","view":{_view(page, box)},"content":"{content}","tags":{tags}}}'
+    return f'{{"action":"INSPECT","view":{{"page":{page}{_rest_of_view(box)},"content":"{content}","tags":{tags}}}'
 
 def answer_reply(t: Truth, cells=(), target: Optional[int] = None, read: Optional[Truth] = None) -> list:
     "A HYPOTHESIZE, or a REVISE of `target`; with the reading `read` instead of the true one it is a doubtful one."
     r, sure, said, got = (t, SURE, 'form', 'reading') if read is None else (read, DOUBT, 'given', 'given')
     head = 'HYPOTHESIZE"' if target is None else f'REVISE","target_cell_id":{target}'
     tail = f'","supporting_cells":{_ids(cells)}' if target is None else '"'
-    box = f',"bbox_2d":[{",".join(map(str, t.box))}]}},"content":"'
-    return [Part(f'{{"action":"{head},"view":{{"page":', said), Part(str(t.page), got), Part(box, said),
+    return [Part(f'{{"action":"{head},"view":{{"page":', said), Part(str(t.page), got), Part(_rest_of_view(t.box) + ',"content":"', said),
             Part(f'{r.content}","answer":"{r.answer}', got), Part(f'{tail},"confidence":'), Part(str(sure), 'sure'), Part('}')]
 
 def link_reply(target: int, cells) -> str:
     "A LINK of notes on the same field."
     return f'{{"action":"LINK","target_cell_id":{target},"supporting_cells":{_ids(cells)},"content":"same field"}}'
 
-# %% ../nbs/14a_tiny_lessons.ipynb #9b8ffab1
+# %% ../nbs/14a_tiny_lessons.ipynb #3c218ecf
 def _misspelled(text: str, rng: random.Random) -> str:
     "One or two letters of `text` replaced, left out or doubled"
     for _ in range(9):
@@ -94,16 +94,20 @@ def _misspelled(text: str, rng: random.Random) -> str:
             kind = string.digits if chars[i].isdigit() else string.ascii_lowercase if chars[i].islower() else string.ascii_uppercase
             how = rng.random()
             chars[i] = rng.choice(kind) if how < .8 else '' if how < .9 and len(chars) > 2 else chars[i] * 2
-        if ''.join(chars).strip() not in ('', text): return ''.join(chars).strip()
+        new = ' '.join(''.join(chars).split())   # the Board shows no more of spaces
+        if new not in ('', text): return new
     return text + '1'
+
+def slipped(t: Truth, rng: random.Random) -> Truth:
+    "The truth with a letter or two misread."
+    value = _misspelled(t.answer, rng)
+    return t._replace(content=f'{t.label}: {value}', answer=value)
 
 def misread(t: Truth, doc: SmallDocument, rng: random.Random) -> Truth:
     "A wrong reading of the truth."
     others = [f for f in doc.facts if f['value'] != t.answer]
     how = rng.random()
-    if t.found and how < .5:
-        value = _misspelled(t.answer, rng)
-        return t._replace(content=f'{t.label}: {value}', answer=value)
+    if t.found and how < .5: return slipped(t, rng)
     if others and how < .9:
         f = rng.choice(others)
         label = t.label if t.found and rng.random() < .5 else f['shown']
@@ -125,7 +129,7 @@ class Story:
 
     def head(self, page: int) -> dict: return self.doc.heads[page - 1]
 
-# %% ../nbs/14a_tiny_lessons.ipynb #9ded81df
+# %% ../nbs/14a_tiny_lessons.ipynb #c665e5d4
 from fastcore.basics import patch
 
 def _act(kind: str, page: int, box: tuple, content: str, **more) -> dict:
@@ -144,11 +148,11 @@ def scan(self: Story):
     self.add('scanner', _act('INSPECT', page, tens(self.head(page)['bbox']), self.head(page)['text'], tags=['section']))
 
 @patch
-def read(self: Story, wrong: float = .4):
-    "The reader's: the truth, or a wrong reading, or what it failed to find"
+def read(self: Story, wrong: float = .4, slip: bool = False):
+    "The reader's: the truth, or a wrong reading, or what it failed to find; if wrong, only by letters if `slip`"
     t, rng = self.t, self.rng
     bad = rng.random() < wrong
-    r = misread(t, self.doc, rng) if bad else t
+    r = t if not bad else slipped(t, rng) if slip else misread(t, self.doc, rng)
     sure = rng.choice((.95, .95, .2)) if bad else .95
     cell = self.add('detail_reader', _act('HYPOTHESIZE', r.page, r.box, r.content, answer=r.answer, confidence=sure))
     (self.wrong if bad else self.right).append(cell)
@@ -168,13 +172,13 @@ def check(self: Story):
         self.right.append(self.add('cross_checker', _act('HYPOTHESIZE', t.page, t.box, t.content, answer=t.answer, confidence=.95)))
         self.own = True
 
-# %% ../nbs/14a_tiny_lessons.ipynb #85ecd44e
-def tell(doc: SmallDocument, t: Truth, rng: random.Random, role: str, wrong: float = .5) -> Story:
-    "A Board as `role` may find it at its turn; a first answer that is to be checked is wrong in a share `wrong`."
+# %% ../nbs/14a_tiny_lessons.ipynb #97c4e9ee
+def tell(doc: SmallDocument, t: Truth, rng: random.Random, role: str) -> Story:
+    "A Board as `role` may find it at its turn."
     s = Story(doc, t, rng)
     if rng.random() < .25: return s
     if role != 'scanner' or rng.random() < .5: rng.random() < .9 and s.scan()
-    if role == 'cross_checker': rng.random() < .9 and s.read(wrong)
+    if role == 'cross_checker': rng.random() < .9 and s.read(.5)
     while rng.random() < .3 and s.step < 3:
         if role != 'cross_checker': s.read(.3)
         s.check()
@@ -183,7 +187,14 @@ def tell(doc: SmallDocument, t: Truth, rng: random.Random, role: str, wrong: flo
         if role == 'cross_checker': s.read(.3)
     return s
 
-# %% ../nbs/14a_tiny_lessons.ipynb #8348ef67
+def drill(doc: SmallDocument, t: Truth, rng: random.Random, notes: int = 5) -> Story:
+    "A Board on which the right line was read several times, three times in five with misread letters."
+    s = Story(doc, t, rng)
+    if rng.random() < .5: s.scan()
+    for _ in range(rng.randint(2, notes)): s.read(.6, slip=True)
+    return s
+
+# %% ../nbs/14a_tiny_lessons.ipynb #fa928dc4
 def scanner_reply(s: Story) -> list:
     t, noted = s.t, s.inspected
     if t.content == UNREADABLE: return [Part(inspect_reply(1, EVERYWHERE, UNREADABLE))]
@@ -200,7 +211,7 @@ def checker_reply(s: Story, doubt: Optional[Truth] = None) -> list:
     if s.own and len(s.right) > 1 and s.t.found: return [Part(link_reply(s.right[0], s.right[1:7]))]
     return answer_reply(s.t, s.right[:6] if s.t.found else (), read=doubt)
 
-# %% ../nbs/14a_tiny_lessons.ipynb #703ba701
+# %% ../nbs/14a_tiny_lessons.ipynb #66ca1a97
 def spoken_reply(t: Truth, said: Optional[Truth] = None) -> list:
     "A message of a conversation, after somebody said `said`."
     verdict = '' if said is None else ' I agree.' if said.answer == t.answer and said.page == t.page else ' I disagree.'
@@ -216,7 +227,7 @@ def _talk_so_far(doc: SmallDocument, t: Truth, rng: random.Random) -> tuple:
         said = now
     return ('Conversation so far:\n' + ''.join(lines) + '\n' if lines else ''), said
 
-# %% ../nbs/14a_tiny_lessons.ipynb #2ba6411f
+# %% ../nbs/14a_tiny_lessons.ipynb #b563fe1f
 class Lesson(NamedTuple):
     "A prompt behind the pages, and its reply."
     kind: str       # 'direct', 'cot', 'chat', 'read', 'scanner', 'detail_reader', 'cross_checker', with '+tools' for some
@@ -226,6 +237,7 @@ class Lesson(NamedTuple):
     reply: list     # of `Part`s
     place: Optional[tuple] = None # where to look: (page, middle of the line in thousandths); (0, 0): nowhere
     note: str = ''  # what a right answer on the Board would say
+    target: int = 0 # the note that is revised, or 0
 
     @property
     def text(self) -> str: return text_of(self.reply)
@@ -240,7 +252,7 @@ def note_of(t: Truth) -> str:
 
 LESSONS = dict(direct=1.6, read=1., cot=1., chat=1.2, scanner=1., detail_reader=1.4, cross_checker=3.3)
 
-# %% ../nbs/14a_tiny_lessons.ipynb #0e13ccee
+# %% ../nbs/14a_tiny_lessons.ipynb #8e953a24
 def _lines_of(doc: SmallDocument, page: int) -> list:
     "(text, box) of the lines of a page, the heading first"
     head = doc.heads[page - 1]
@@ -261,23 +273,24 @@ def _line_lesson(doc: SmallDocument, rng: random.Random) -> Lesson:
     asked, place = f'What stands in line {i + 1}{where}?', (page, 500 * (box[1] + box[3]))
     return Lesson('read', asked, '', role_prompts()['direct'], [Part(f'Answer: {text}')], place)
 
-def _team_lesson(kind: str, q: dict, doc: SmallDocument, t: Truth, rng: random.Random, wrong: float) -> Lesson:
-    s = tell(doc, t, rng, kind, wrong)
+def _team_lesson(kind: str, q: dict, doc: SmallDocument, t: Truth, rng: random.Random, drills: float) -> Lesson:
+    drilled = kind == 'cross_checker' and t.found and drills and rng.random() < drills
+    s = drill(doc, t, rng) if drilled else tell(doc, t, rng, kind)
     doubt = misread(t, doc, rng) if t.found and rng.random() < .12 else None
     doubt = doubt if doubt and doubt.found else None
     reply = scanner_reply(s) if kind == 'scanner' else (reader_reply if kind == 'detail_reader' else checker_reply)(s, doubt)
     role = kind + ('+tools' if rng.random() < .15 else '')
     place = None if doubt or kind == 'scanner' and '"field"' not in text_of(reply) else place_of(t)
-    return Lesson(kind, q['question'], s.board.to_text(), role_prompts()[role], reply, place, note_of(t))
+    return Lesson(kind, q['question'], s.board.to_text(), role_prompts()[role], reply, place, note_of(t), next(iter(s.wrong), 0) if kind == 'cross_checker' else 0)
 
-# %% ../nbs/14a_tiny_lessons.ipynb #5cbd1a40
+# %% ../nbs/14a_tiny_lessons.ipynb #5b886f26
 def make_lesson(
     doc: SmallDocument,     # the document
     q: dict,                # one of its questions
     rng: random.Random,     # source of chance
     readable: bool = True,  # are its pages of this world?
     weights: Optional[dict] = None, # kind -> weight, over `LESSONS`
-    wrong: float = .5       # share of answers to be checked that are wrong
+    drills: float = 0.      # share of cross-checkers' lessons with the Board of `drill`
 ) -> Lesson:
     "One lesson on one question."
     w = {**LESSONS, **(weights or {})}
@@ -286,7 +299,7 @@ def make_lesson(
     if kind in ('direct', 'read'):
         return Lesson('direct', q['question'], '', role_prompts()['direct'], [Part(f'Answer: {t.answer}')], place_of(t))
     if kind == 'cot': return Lesson(kind, q['question'], '', role_prompts()['cot'], spoken_reply(t), place_of(t))
-    if kind != 'chat': return _team_lesson(kind, q, doc, t, rng, wrong)
+    if kind != 'chat': return _team_lesson(kind, q, doc, t, rng, drills)
     past, said = _talk_so_far(doc, t, rng)
     name = rng.choice(('scanner', 'detail_reader', 'cross_checker'))
     return Lesson(kind, q['question'], '', past + role_prompts()[f'{name}+chat'], spoken_reply(t, said), place_of(t))

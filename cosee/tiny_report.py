@@ -73,7 +73,7 @@ def reading_groups(n: int) -> dict:
             'moved by 2 pixels, 1-3 pages': dict(n=n, pages=(1, 2, 3), jitter=2),
             'light noise, 1-3 pages': dict(n=n // 2, pages=(1, 2, 3), effects=dict(noise=.03)), **fonts}
 
-# %% ../nbs/14c_tiny_report.ipynb #75c16280
+# %% ../nbs/14c_tiny_report.ipynb #8b708827
 def _planted(doc, q: dict, wrong: bool, rng: random.Random) -> Story:
     t = truth_of(q)
     s = Story(doc, t, rng)
@@ -96,7 +96,7 @@ def check_notes(
             out.append(dict(doc=i, wrong=bool(s.wrong), note=s.board.get_cell(len(s.board))['content'], truth=s.t.answer, action=a['action'],
                             said=a.get('answer'), target=a.get('target_cell_id'), overruled=right,
                             corrected=a['action'] == 'REVISE' and right and a.get('target_cell_id') in s.wrong,
-                            spoiled=not right and a['action'] != 'LINK'))
+                            spoiled=not right and a['action'] != 'LINK', needless=right and not s.wrong and a['action'] == 'REVISE'))
     return out
 
 # %% ../nbs/14c_tiny_report.ipynb #521bae40
@@ -162,7 +162,7 @@ def evaluate(
     run_experiment(make_config(config), folder / 'methods', client=client, progress=progress)
     return summary(folder)
 
-# %% ../nbs/14c_tiny_report.ipynb #76b967d9
+# %% ../nbs/14c_tiny_report.ipynb #f1eddd2e
 PLAIN = ('1-3 pages', '4-6 pages', 'unseen labels, 1-3 pages', 'unseen labels, 4-6 pages')   # groups of clean pages
 
 def _mean(rows: list, key: str) -> Optional[float]:
@@ -185,7 +185,7 @@ def _notes(rows: list) -> dict:
     "What became of notes that were wrong, and of right ones"
     wrong, right = ([r for r in rows if r['wrong'] == w] for w in (True, False))
     return dict(wrong=len(wrong), corrected=_mean(wrong, 'corrected'), overruled=_mean(wrong, 'overruled'),
-                right=len(right), spoiled=_mean(right, 'spoiled'))
+                right=len(right), spoiled=_mean(right, 'spoiled'), needless=_mean(right, 'needless'))
 
 def summary(
     folder # of `evaluate`
@@ -198,7 +198,7 @@ def summary(
                 confidence=_stated([r for r in rows if r['group'] in PLAIN]), notes=_notes(found['notes']),
                 strangers=dict(questions=len(strangers), abstained=_mean(strangers, 'abstained')))
 
-# %% ../nbs/14c_tiny_report.ipynb #3210dee3
+# %% ../nbs/14c_tiny_report.ipynb #37d9612e
 def summary_text(
     found: dict # of `summary`
 ) -> str:       # lines for people
@@ -211,7 +211,7 @@ def summary_text(
     n, s = found['notes'], found['strangers']
     lines += [f"confidence {c}: {r['replies']} replies, right {show(r['right'])}" for c, r in found['confidence'].items()]
     return '\n'.join([*lines, f"wrong notes corrected: {show(n['corrected'])} of {n['wrong']}, overruled: {show(n['overruled'])}; "
-                              f"right notes spoiled: {show(n['spoiled'])} of {n['right']}",
+                              f"right notes spoiled: {show(n['spoiled'])} of {n['right']}, revised without need: {show(n['needless'])}",
                       f"pages of ordinary print: abstains in {show(s['abstained'])} of {s['questions']}"])
 
 # %% ../nbs/14c_tiny_report.ipynb #ba3f24e2

@@ -70,31 +70,33 @@ def tiny_tokenizer():
 TINY_TEXT = dict(hidden_size=128, num_hidden_layers=5, num_attention_heads=4, num_key_value_heads=2, head_dim=32, intermediate_size=384)
 TINY_VISION = dict(hidden_size=96, depth=3, num_heads=4, intermediate_size=288, deepstack_visual_indexes=[1], out_hidden_size=128)
 
-# %% ../nbs/14_tiny_tokens.ipynb #db9587c0
+# %% ../nbs/14_tiny_tokens.ipynb #420aed0b
 def tiny_config(
-    tok # the tokenizer
-):      # a `Qwen3VLConfig`
+    tok,            # the tokenizer
+    layers: int = TINY_TEXT['num_hidden_layers'] # of the language model
+):                  # a `Qwen3VLConfig`
     "The configuration of the tiny model."
     from transformers import Qwen3VLConfig
     token = lambda name: tok.convert_tokens_to_ids(f'<|{name}|>')
-    text = dict(TINY_TEXT, vocab_size=len(tok), max_position_embeddings=8192, initializer_range=0.05, tie_word_embeddings=True,
+    text = dict(TINY_TEXT, num_hidden_layers=layers, vocab_size=len(tok), max_position_embeddings=8192, initializer_range=0.05, tie_word_embeddings=True,
                 rope_parameters=dict(rope_type='default', rope_theta=10000., mrope_interleaved=True, mrope_section=[6, 5, 5]))
     vision = dict(TINY_VISION, initializer_range=0.05, num_position_embeddings=256)
     return Qwen3VLConfig(text_config=text, vision_config=vision, tie_word_embeddings=True,
                          image_token_id=token('image_pad'), video_token_id=token('video_pad'),
                          vision_start_token_id=token('vision_start'), vision_end_token_id=token('vision_end'))
 
-# %% ../nbs/14_tiny_tokens.ipynb #185a0f75
+# %% ../nbs/14_tiny_tokens.ipynb #f999de46
 def tiny_model(
-    seed: int = 0 # of the first weights
-) -> tuple:       # (model, processor)
+    seed: int = 0, # of the first weights
+    layers: int = TINY_TEXT['num_hidden_layers'] # of the language model
+) -> tuple:        # (model, processor)
     "The untrained tiny model."
     import torch
     from transformers import Qwen3VLForConditionalGeneration
     processor = random_processor(tiny_tokenizer())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Qwen3VLForConditionalGeneration(tiny_config(processor.tokenizer))
+        model = Qwen3VLForConditionalGeneration(tiny_config(processor.tokenizer, layers))
     ends = [processor.tokenizer.convert_tokens_to_ids(t) for t in ('<|im_end|>', '<|endoftext|>')]
     model.generation_config.update(eos_token_id=ends, pad_token_id=ends[1])
     return model, processor

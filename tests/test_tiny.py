@@ -10,8 +10,8 @@ pytest.importorskip("torch")
 from cosee.agents import ROLES, action_schema, parse_reply, team
 from cosee.datasets.small import is_held_out, letter_places, small_document, small_samples
 from cosee.models.client import ScriptedClient
-from cosee.tiny_lessons import checker_reply, make_lesson, misread, reader_reply, tell, text_of, truth_of
-from cosee.tiny_train import LETTERS, PARTS, SURES, answers, collate, document_row, letter_grid, make_batch, restate, stage, train
+from cosee.tiny_lessons import checker_reply, drill, make_lesson, misread, reader_reply, tell, text_of, truth_of
+from cosee.tiny_train import GROWN, LETTERS, PARTS, SURES, answers, collate, document_row, letter_grid, make_batch, restate, stage, train
 
 
 def test_documents_are_what_their_questions_say():
@@ -80,6 +80,33 @@ def test_a_wrong_note_is_revised_and_a_right_one_confirmed():
     assert kinds == {"HYPOTHESIZE", "REVISE", "LINK"}
 
 
+def test_a_drill_revises_the_first_of_many_slips():
+    wrong = 0
+    for i in range(60):
+        doc, rng = small_document(f"drill-{i}", unanswerable=0.), random.Random(i)
+        t = truth_of(rng.choice([q for q in doc.questions if q["fact"]]))
+        s = drill(doc, t, rng)
+        action = parse_reply(text_of(checker_reply(s))).action
+        notes = [c for c in s.board.list_cells() if c["author"] == "detail_reader"]
+        assert 2 <= len(notes) <= 5 and all(c["content"].startswith(f"{t.label}: ") for c in notes)
+        assert [c["id"] for c in notes if c["content"] != t.content] == s.wrong
+        assert action.get("target_cell_id") == (s.wrong or [None])[0]
+        wrong += len(s.wrong)
+    assert 60 < wrong < 180
+
+
+def test_what_a_note_should_have_said_ends_with_its_first_mistake():
+    from cosee.tiny_tokens import tiny_tokenizer
+    from cosee.tiny_train import _verdicts
+
+    tok = tiny_tokenizer()
+    text = "- (#2, detail_reader, step 1) Total: 4.95\n- (#3, cross_checker, step 1) Total: 4.35\n"
+    ids, (told, meant, at) = tok.encode(text), _verdicts(tok, text, "Total: 4.35", 2)
+    assert "".join(tok.decode([t]) for t in meant if t >= 0) == "Total: 4.3" + "Total: 4.35"
+    assert tok.decode([ids[at]]) == "9"
+    assert all(ids[i + 1] == t or told[i + 1] == 2 for i, t in enumerate(meant) if t >= 0)
+
+
 def test_a_reader_who_finds_nothing_abstains_and_leans_on_nothing():
     abstained = 0
     for i in range(100):
@@ -117,7 +144,7 @@ def test_verdicts_find_the_letter_where_a_note_goes_wrong():
         t = truth_of(rng.choice(doc.questions))
         s = tell(doc, t, rng, "cross_checker")
         text, note = s.board.to_text(), note_of(t)
-        spans, told = tok(text, return_offsets_mapping=True)["offset_mapping"], _verdicts(tok, text, note)
+        spans, told = tok(text, return_offsets_mapping=True)["offset_mapping"], _verdicts(tok, text, note)[0]
         assert len(spans) == len(told)
         at = 0
         for line in text.splitlines(keepends=True):
@@ -141,7 +168,7 @@ def test_a_restated_confidence_is_the_probability_of_the_reading():
     from cosee.models.qwen_vl_wrapper import tiny_folder
     from cosee.tiny_tokens import tiny_model
 
-    model, processor = tiny_model()
+    model, processor = tiny_model(0, GROWN)
     model.load_state_dict(load_file(tiny_folder() / "model.safetensors"), strict=False)
     torch.manual_seed(0)
     for p in model.model.visual.parameters():   # so that it misreads now and then
@@ -256,7 +283,7 @@ def test_it_answers_in_spite_of_a_wrong_note_and_leaves_a_right_one(tiny):
     found = check_notes(tiny, 12)
     wrong, right = ([r for r in found if r["wrong"] == w] for w in (True, False))
     assert sum(r["overruled"] for r in wrong) >= .85 * len(wrong) and sum(r["spoiled"] for r in right) <= .05 * len(right)
-    assert sum(r["corrected"] for r in wrong) >= .3 * len(wrong)
+    assert sum(r["corrected"] for r in wrong) >= .8 * len(wrong)
 
 
 def test_it_does_not_pretend_to_read_ordinary_pages(tiny):
