@@ -234,6 +234,14 @@ def test_training_falls_and_resumes_exactly(tmp_path):
     assert json.loads((tmp_path / "parts" / "last" / "training.json").read_text())["step"] == 12
 
 
+def test_a_training_without_batches_does_not_end_as_if_it_were_done(tmp_path, monkeypatch):
+    from cosee import tiny_train
+
+    monkeypatch.setattr(tiny_train, "batches", lambda *args: iter([]))   # what a StopIteration in a worker looks like
+    with pytest.raises(RuntimeError, match="no batch came for step 0"):
+        train(tmp_path, steps=3, progress=False)
+
+
 def test_a_torn_checkpoint_leaves_the_one_before(tmp_path):
     from cosee.tiny_train import letter_head, load_state, optimizers, save_state
     from cosee.tiny_tokens import tiny_model
