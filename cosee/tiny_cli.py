@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = ['TINY_COMMANDS', 'tiny_command']
 
-# %% ../nbs/14d_tiny_cli.ipynb #91d6c541
+# %% ../nbs/14d_tiny_cli.ipynb #0630f1c6
 import json, sys
-from .cli import BAD_INPUT, Stop
+from .cli import BAD_INPUT, Stop, _positive
 from .run_cli import common_args
 
-# %% ../nbs/14d_tiny_cli.ipynb #88e22460
+# %% ../nbs/14d_tiny_cli.ipynb #e9c0b8e2
 def _tiny_args(p):
     "Arguments of `cosee tiny`"
     p.add_argument('what', choices=('train', 'evaluate'), help='train: make a checkpoint, or go on with it; evaluate: ask one everything')
@@ -20,10 +20,12 @@ def _tiny_args(p):
     p.add_argument('--every', type=int, default=250, metavar='N', help='steps between checkpoints (default: 250)')
     p.add_argument('--seed', type=int, default=0, metavar='N', help='of weights and documents')
     p.add_argument('--checkpoint', metavar='DIR', help="of evaluate: what train wrote, OUT/last (default: the package's)")
-    p.add_argument('--documents', type=int, default=60, metavar='N', help='of evaluate: documents of each group (default: 60)')
+    p.add_argument('--documents', type=int, default=60, metavar='N',
+                   help='of evaluate: documents of a group, four times as many where groups are compared (default: 60)')
+    p.add_argument('--workers', type=_positive, default=2, metavar='N', help='of evaluate: processes that read (default: 2)')
     common_args(p)
 
-# %% ../nbs/14d_tiny_cli.ipynb #67ff9dd3
+# %% ../nbs/14d_tiny_cli.ipynb #73d8a94e
 def _all_for_training():
     "Settings of this process that make a step cheaper, where the C library is glibc"
     import ctypes, os, platform
@@ -46,7 +48,7 @@ def _evaluated(args) -> str:
     from cosee.tiny_report import evaluate, summary_text
     try: client = QwenVLClient.tiny(args.checkpoint)
     except ModelError as e: raise Stop(str(e), BAD_INPUT) from e
-    found = evaluate(args.folder, args.documents, client=client, progress=not args.quiet)
+    found = evaluate(args.folder, args.documents, client=client, progress=not args.quiet, workers=args.workers)
     return json.dumps(found, indent=2) if args.json else summary_text(found)
 
 def tiny_command(

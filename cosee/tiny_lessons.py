@@ -252,7 +252,7 @@ def note_of(t: Truth) -> str:
 
 LESSONS = dict(direct=1.6, read=1., cot=1., chat=1.2, scanner=1., detail_reader=1.4, cross_checker=3.3)
 
-# %% ../nbs/14a_tiny_lessons.ipynb #8e953a24
+# %% ../nbs/14a_tiny_lessons.ipynb #225228dd
 def _lines_of(doc: SmallDocument, page: int) -> list:
     "(text, box) of the lines of a page, the heading first"
     head = doc.heads[page - 1]
@@ -281,7 +281,8 @@ def _team_lesson(kind: str, q: dict, doc: SmallDocument, t: Truth, rng: random.R
     reply = scanner_reply(s) if kind == 'scanner' else (reader_reply if kind == 'detail_reader' else checker_reply)(s, doubt)
     role = kind + ('+tools' if rng.random() < .15 else '')
     place = None if doubt or kind == 'scanner' and '"field"' not in text_of(reply) else place_of(t)
-    return Lesson(kind, q['question'], s.board.to_text(), role_prompts()[role], reply, place, note_of(t), next(iter(s.wrong), 0) if kind == 'cross_checker' else 0)
+    wrong = next(iter(s.wrong), 0) if kind == 'cross_checker' else 0
+    return Lesson(kind, q['question'], s.board.to_text(), role_prompts()[role], reply, place, note_of(t), wrong)
 
 # %% ../nbs/14a_tiny_lessons.ipynb #5b886f26
 def make_lesson(

@@ -63,14 +63,14 @@ def read_documents(
         out += [dict(group=name, doc=i, pages=doc.pages) | _judged(a, q) for a, q in zip(actions, doc.questions)]
     return out
 
-# %% ../nbs/14c_tiny_report.ipynb #d73f19c4
+# %% ../nbs/14c_tiny_report.ipynb #c4c2ca25
 def reading_groups(n: int) -> dict:
-    "Name -> settings of `read_documents`."
-    fonts = {f: dict(n=n, pages=(1, 2, 3), fonts=(f,)) for f in SMALL_FONTS}
-    return {'1-3 pages': dict(n=n, pages=(1, 2, 3)), '4-6 pages': dict(n=n, pages=(4, 5, 6)),
+    "Name -> settings of `read_documents`; four times as many documents where groups are compared, for differences of a point."
+    fonts = {f: dict(n=4 * n, pages=(1, 2, 3), fonts=(f,), n_questions=4, unanswerable=0.) for f in SMALL_FONTS}
+    return {'1-3 pages': dict(n=4 * n, pages=(1, 2, 3)), '4-6 pages': dict(n=n, pages=(4, 5, 6)),
             'unseen labels, 1-3 pages': dict(n=n, pages=(1, 2, 3), style='held_out'),
             'unseen labels, 4-6 pages': dict(n=n // 2, pages=(4, 5, 6), style='held_out'),
-            'moved by 2 pixels, 1-3 pages': dict(n=n, pages=(1, 2, 3), jitter=2),
+            'moved by 2 pixels, 1-3 pages': dict(n=4 * n, pages=(1, 2, 3), jitter=2),
             'light noise, 1-3 pages': dict(n=n // 2, pages=(1, 2, 3), effects=dict(noise=.03)), **fonts}
 
 # %% ../nbs/14c_tiny_report.ipynb #8b708827
@@ -139,14 +139,35 @@ def at_equal_cost(
         except TooDear: return {'type': m, DIALS[m]: 1}
     return [tuned(m) for m in config['methods']]
 
-# %% ../nbs/14c_tiny_report.ipynb #fa56ceb5
+# %% ../nbs/14c_tiny_report.ipynb #82edfe5c
+def _read_apart(checkpoint: str, name: str, settings: dict) -> list:
+    "A group, read in a process of its own"
+    import torch
+    from transformers.utils import logging
+    from cosee.models.qwen_vl_wrapper import QwenVLClient
+    torch.set_num_threads(1)
+    logging.disable_progress_bar()
+    return read_documents(QwenVLClient.tiny(checkpoint), name, **settings)
+
+def _read(client, groups: dict, workers: int) -> Iterable:
+    "The rows of each group"
+    if not workers:
+        for name, settings in groups.items(): yield read_documents(client, name, **settings)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+    with ProcessPoolExecutor(workers, get_context('spawn')) as pool:
+        yield from pool.map(_read_apart, [client.model_path] * len(groups), groups, groups.values())
+
+# %% ../nbs/14c_tiny_report.ipynb #7880edda
 def evaluate(
-    folder,              # where the results go
-    n: int = 60,         # documents of a group
-    limit: int = 96,     # questions of the methods
-    client=None,         # `QwenVLClient.tiny` of a checkpoint; the package's if None
-    progress: bool = True# show a bar?
-) -> dict:               # what `summary` makes of it
+    folder,                # where the results go
+    n: int = 60,           # documents of a group
+    limit: int = 96,       # questions of the methods
+    client=None,           # `QwenVLClient.tiny` of a checkpoint; the package's if None
+    progress: bool = True, # show a bar?
+    workers: int = 0       # processes that read, of one thread each; 0: this one, as any client but a tiny checkpoint needs
+) -> dict:                 # what `summary` makes of it
     "Ask everything, write `reading.json` and the run folder `methods`, and sum up."
     from tqdm import tqdm
     from cosee.experiments import make_config, run_experiment
@@ -154,7 +175,7 @@ def evaluate(
     client, folder = client or QwenVLClient.tiny(), Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     groups, rows = reading_groups(n), []
-    for name, settings in tqdm(groups.items(), desc='reading', disable=not progress): rows += read_documents(client, name, **settings)
+    for found in tqdm(_read(client, groups, workers), desc='reading', total=len(groups), disable=not progress): rows += found
     found = dict(reading=rows, notes=check_notes(client, n), strangers=read_strangers(client, 24))
     (folder / 'reading.json').write_text(json.dumps(found, separators=(',', ':')))
     config = {**METHODS_CONFIG, 'dataset': {**METHODS_CONFIG['dataset'], 'limit': limit}}
@@ -162,7 +183,7 @@ def evaluate(
     run_experiment(make_config(config), folder / 'methods', client=client, progress=progress)
     return summary(folder)
 
-# %% ../nbs/14c_tiny_report.ipynb #f1eddd2e
+# %% ../nbs/14c_tiny_report.ipynb #295ecac6
 PLAIN = ('1-3 pages', '4-6 pages', 'unseen labels, 1-3 pages', 'unseen labels, 4-6 pages')   # groups of clean pages
 
 def _mean(rows: list, key: str) -> Optional[float]:
@@ -198,7 +219,7 @@ def summary(
                 confidence=_stated([r for r in rows if r['group'] in PLAIN]), notes=_notes(found['notes']),
                 strangers=dict(questions=len(strangers), abstained=_mean(strangers, 'abstained')))
 
-# %% ../nbs/14c_tiny_report.ipynb #37d9612e
+# %% ../nbs/14c_tiny_report.ipynb #e81a89fb
 def summary_text(
     found: dict # of `summary`
 ) -> str:       # lines for people
@@ -214,7 +235,7 @@ def summary_text(
                               f"right notes spoiled: {show(n['spoiled'])} of {n['right']}, revised without need: {show(n['needless'])}",
                       f"pages of ordinary print: abstains in {show(s['abstained'])} of {s['questions']}"])
 
-# %% ../nbs/14c_tiny_report.ipynb #ba3f24e2
+# %% ../nbs/14c_tiny_report.ipynb #f2fd8dc7
 _CARD = """---
 license: apache-2.0
 library_name: transformers

@@ -101,7 +101,8 @@ def test_what_a_note_should_have_said_ends_with_its_first_mistake():
 
     tok = tiny_tokenizer()
     text = "- (#2, detail_reader, step 1) Total: 4.95\n- (#3, cross_checker, step 1) Total: 4.35\n"
-    ids, (told, meant, at) = tok.encode(text), _verdicts(tok, text, "Total: 4.35", 2)
+    ids, told, meant, at = _verdicts(tok, text, "Total: 4.35", 2)
+    assert ids == tok.encode(text)
     assert "".join(tok.decode([t]) for t in meant if t >= 0) == "Total: 4.3" + "Total: 4.35"
     assert tok.decode([ids[at]]) == "9"
     assert all(ids[i + 1] == t or told[i + 1] == 2 for i, t in enumerate(meant) if t >= 0)
@@ -144,7 +145,7 @@ def test_verdicts_find_the_letter_where_a_note_goes_wrong():
         t = truth_of(rng.choice(doc.questions))
         s = tell(doc, t, rng, "cross_checker")
         text, note = s.board.to_text(), note_of(t)
-        spans, told = tok(text, return_offsets_mapping=True)["offset_mapping"], _verdicts(tok, text, note)[0]
+        spans, told = tok(text, return_offsets_mapping=True)["offset_mapping"], _verdicts(tok, text, note)[1]
         assert len(spans) == len(told)
         at = 0
         for line in text.splitlines(keepends=True):
@@ -242,8 +243,16 @@ def test_a_training_without_batches_does_not_end_as_if_it_were_done(tmp_path, mo
         train(tmp_path, steps=3, progress=False)
 
 
+def test_reading_apart_is_reading():
+    from cosee.models.qwen_vl_wrapper import QwenVLClient
+    from cosee.tiny_report import _read, read_documents
+
+    groups, client = {"a": dict(n=1, pages=(1,)), "b": dict(n=1, pages=(2,))}, QwenVLClient.tiny()
+    assert list(_read(client, groups, 1)) == [read_documents(client, name, **settings) for name, settings in groups.items()]
+
+
 def test_a_torn_checkpoint_leaves_the_one_before(tmp_path):
-    from cosee.tiny_train import letter_head, load_state, optimizers, save_state
+    from cosee.tiny_train import last_state, letter_head, load_state, optimizers, save_state
     from cosee.tiny_tokens import tiny_model
 
     model, processor = tiny_model()
@@ -253,9 +262,10 @@ def test_a_torn_checkpoint_leaves_the_one_before(tmp_path):
         save_state(tmp_path, model, head, processor, opts, dict(step=step))
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "model.safetensors").write_bytes(b"half")
-    assert load_state(tmp_path, model, head, opts)["step"] == 2
+    assert json.loads(last_state(tmp_path).read_text())["step"] == 2
     (tmp_path / "last").rename(tmp_path / "old")   # killed between the two renames
-    assert load_state(tmp_path, model, head, opts)["step"] == 2
+    assert json.loads(last_state(tmp_path).read_text())["step"] == 2
+    load_state(last_state(tmp_path).parent, model, head, opts)
 
 
 @pytest.fixture(scope="module")
