@@ -591,7 +591,7 @@ def quick_look(
             for group in (l.kind, f'{p} pages', 'all'): got.setdefault(group, []).append(right)
     return {k: sum(v) / len(v) for k, v in sorted(got.items())}
 
-# %% ../nbs/14b_tiny_train.ipynb #51514ec2
+# %% ../nbs/14b_tiny_train.ipynb #e4ef8e98
 class Learner(NamedTuple):
     "What is trained, and with what."
     model: object
@@ -606,7 +606,7 @@ def learner(seed: int = 0, rate: float = 3e-3, device: Optional[str] = None, gro
     "A model of random weights, made ready for training."
     import torch
     from accelerate import Accelerator
-    model, processor = tiny_model(seed, GROWN - (not grown) * MORE)
+    model, processor = tiny_model(seed, GROWN if grown else GROWN - MORE)
     if grown: silent(model.model.language_model.layers[-MORE:])
     model.to(device or Accelerator().device)
     flat_patches(model)

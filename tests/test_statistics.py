@@ -114,6 +114,9 @@ def test_sentences():
     assert str(Difference(-.021, -.038, -.004, **d)).startswith("B is better by 2.1 points, 95 % interval 0.4 to 3.8, 187 documents")
     unclear = str(Difference(.003, -.012, .018, **d))
     assert unclear.startswith("No clear difference, A minus B is 0.3 points, 95 % interval -1.2 to 1.8") and unclear.endswith("p = 0.012")
+    assert str(Difference(.021, .004, .038, **d, adjusted=.04)).startswith("A is better by 2.1 points")
+    corrected = str(Difference(-.021, -.038, -.004, **d, adjusted=.096))   # one of eight comparisons, say
+    assert corrected.startswith("No clear difference, A minus B is -2.1 points, 95 % interval -3.8 to -0.4") and "0.096 after Holm" in corrected
     assert "too few" in str(bootstrap([0, 1], ["x", "y"])) and "2 questions" in str(bootstrap([0, 1]))
 
 

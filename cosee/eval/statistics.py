@@ -6,14 +6,14 @@
 __all__ = ['Estimate', 'bootstrap', 'permutation_test', 'Difference', 'compare_pair', 'align_runs', 'holm', 'Differences',
            'compare_runs', 'McNemar', 'mcnemar', 'Detectable', 'standard_error', 'smallest_difference', 'plan_split']
 
-# %% ../../nbs/05a_statistics.ipynb #b9e0bec3
+# %% ../../nbs/05a_statistics.ipynb #04552c83
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Optional, Union
 from fastcore.basics import patch
 
-# %% ../../nbs/05a_statistics.ipynb #0f60322e
+# %% ../../nbs/05a_statistics.ipynb #48602cf3
 def _scores(values, what='scores'):
     "Array of finite numbers; `ValueError` names the first that is none."
     import numpy as np
@@ -33,7 +33,7 @@ def _by_document(values, documents) -> tuple: # (sum of scores, number of questi
     where = np.fromiter((place[d] for d in documents), int, len(documents))
     return np.bincount(where, values), np.bincount(where).astype(float)
 
-# %% ../../nbs/05a_statistics.ipynb #131b74f2
+# %% ../../nbs/05a_statistics.ipynb #73a3e5e8
 def _resampled(sums, counts, n: int, seed: int):
     "`n` means over documents drawn with replacement."
     import numpy as np
@@ -50,7 +50,7 @@ def _interval(means, level: float) -> tuple[float, float]:
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
-# %% ../../nbs/05a_statistics.ipynb #8304348d
+# %% ../../nbs/05a_statistics.ipynb #920da026
 def _counted(n: int, documents: Optional[int]) -> str:
     if documents is None: return f"{n:,} questions"
     return f"{documents:,} documents" + (" (too few to rely on)" if documents < 10 else '')
@@ -72,7 +72,7 @@ class Estimate:
                 f"{_points(self.high)}, {_counted(self.n, self.documents)}")
     __repr__ = __str__
 
-# %% ../../nbs/05a_statistics.ipynb #4cc03cc1
+# %% ../../nbs/05a_statistics.ipynb #98e8694e
 def bootstrap(
     scores,         # score of each question, 0 to 1
     documents=None, # document of each question; None: questions are independent
@@ -86,7 +86,7 @@ def bootstrap(
     low, high = _interval(_resampled(sums, counts, n_resamples, seed), level)
     return Estimate(float(scores.mean()), low, high, len(scores), None if documents is None else len(sums), level)
 
-# %% ../../nbs/05a_statistics.ipynb #e96b220f
+# %% ../../nbs/05a_statistics.ipynb #640c0eb2
 def _signs(k: int, n: int, seed: int):
     "Rows of signs: all combinations for few documents, else `n` random ones, in blocks."
     import numpy as np
@@ -102,7 +102,7 @@ def _paired(a, b) -> tuple:
         raise ValueError(f"paired runs answer the same questions, but there are {len(a)} and {len(b)} scores")
     return a, b
 
-# %% ../../nbs/05a_statistics.ipynb #236a7b90
+# %% ../../nbs/05a_statistics.ipynb #3249b737
 def permutation_test(
     a, b,           # scores of two runs on the same questions
     documents=None, # document of each question; None: questions are independent
@@ -119,7 +119,7 @@ def permutation_test(
     hits = sum(int((abs(signs @ sums) >= seen).sum()) for signs in _signs(len(sums), n_resamples, seed))
     return hits / 2 ** len(sums) if exact else (hits + 1) / (n_resamples + 1)
 
-# %% ../../nbs/05a_statistics.ipynb #b9a93a55
+# %% ../../nbs/05a_statistics.ipynb #6ae05285
 @dataclass(frozen=True)
 class Difference:
     "How much better `a` is than `b`."
@@ -136,10 +136,10 @@ class Difference:
 
     @property
     def clear(self) -> bool:
-        "Does the interval leave out 0?"
-        return self.low > 0 or self.high < 0
+        "Does the interval leave out 0, and does p agree, where it is corrected?"
+        return (self.low > 0 or self.high < 0) and (self.adjusted is None or self.adjusted < 1 - self.level)
 
-# %% ../../nbs/05a_statistics.ipynb #eaa79b38
+# %% ../../nbs/05a_statistics.ipynb #a1622635
 def _short(p: float) -> str: return '< 0.001' if p < 0.001 else f'{p:.3f}'
 def _p_text(p: float) -> str: return f'p {_short(p)}' if p < 0.001 else f'p = {_short(p)}'
 
@@ -156,7 +156,7 @@ def __str__(self: Difference):
 
 Difference.__repr__ = Difference.__str__
 
-# %% ../../nbs/05a_statistics.ipynb #d671e3fe
+# %% ../../nbs/05a_statistics.ipynb #090daf77
 def compare_pair(
     a, b,            # scores of two runs on the same questions, in the same order
     documents=None,  # document of each question; None: questions are independent
@@ -172,7 +172,7 @@ def compare_pair(
     p, k = permutation_test(a, b, documents, n_resamples, seed), None if documents is None else len(sums)
     return Difference(float((a - b).mean()), low, high, p, len(a), k, level, *names)
 
-# %% ../../nbs/05a_statistics.ipynb #61a5b916
+# %% ../../nbs/05a_statistics.ipynb #799ed828
 def align_runs(
     *runs: dict,        # score by question id
 ) -> tuple[list, list]: # (ids that all runs share, in the first run's order; a list of scores for each run)
@@ -181,7 +181,7 @@ def align_runs(
     if not ids: raise ValueError("these runs share no question")
     return ids, [[run[q] for q in ids] for run in runs]
 
-# %% ../../nbs/05a_statistics.ipynb #b938fa51
+# %% ../../nbs/05a_statistics.ipynb #09026d83
 def holm(
     p_values: Union[list, dict], # p-values, as a list or by name
 ) -> Union[list, dict]:          # adjusted ones, in the same shape
@@ -195,7 +195,7 @@ def holm(
         adjusted[i] = running
     return adjusted
 
-# %% ../../nbs/05a_statistics.ipynb #02dc24a5
+# %% ../../nbs/05a_statistics.ipynb #8f581a3a
 class Differences(list):
     "Comparisons with one baseline."
     def _repr_markdown_(self):
@@ -217,7 +217,7 @@ def compare_runs(
     adjusted = holm({r: d.p for r, d in found.items()})
     return Differences(Difference(**{**vars(d), 'adjusted': adjusted[r]}) for r, d in found.items())
 
-# %% ../../nbs/05a_statistics.ipynb #6296299c
+# %% ../../nbs/05a_statistics.ipynb #a27d071d
 @dataclass(frozen=True)
 class McNemar:
     "Where two runs disagree."
@@ -239,7 +239,7 @@ def mcnemar(
     only_a, only_b = int(((a == 1) & (b == 0)).sum()), int(((a == 0) & (b == 1)).sum())
     return McNemar(only_a, only_b, float(binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0)
 
-# %% ../../nbs/05a_statistics.ipynb #99760061
+# %% ../../nbs/05a_statistics.ipynb #bc375e3e
 @dataclass(frozen=True)
 class Detectable:
     "The smallest difference that a split can be expected to show."
@@ -257,7 +257,7 @@ def _factor(power: float, alpha: float) -> float:
     if not (0 < power < 1 and 0 < alpha < 1): raise ValueError("power and alpha lie between 0 and 1")
     return NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(power)
 
-# %% ../../nbs/05a_statistics.ipynb #e2ef9629
+# %% ../../nbs/05a_statistics.ipynb #be906d20
 def standard_error(
     differences,    # a - b of each question
     documents=None, # document of each question
@@ -279,7 +279,7 @@ def smallest_difference(
     found = _factor(power, alpha) * standard_error(a - b, documents)
     return Detectable(found, len(a), None if documents is None else len(set(documents)), power, alpha)
 
-# %% ../../nbs/05a_statistics.ipynb #8e00e5d8
+# %% ../../nbs/05a_statistics.ipynb #ab30dc37
 def plan_split(
     questions: int,                  # in the split
     documents: Optional[int] = None, # in the split; None: questions are independent
@@ -297,7 +297,7 @@ def plan_split(
     found = _factor(power, alpha) * math.sqrt(disagree * crowding / questions)
     return Detectable(found, questions, documents, power, alpha)
 
-# %% ../../nbs/05a_statistics.ipynb #01df97ae
+# %% ../../nbs/05a_statistics.ipynb #5040bf55
 @patch
 def documents_for(
     self: Detectable,
