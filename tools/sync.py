@@ -19,6 +19,7 @@ SECTIONS = [
     ("Tutorials", ("tutorials/",)),
     ("Models", ("00_model", "00a", "00b", "00c", "00d")),
     ("Pages and OCR", ("00",)),
+    ("Building blocks", ("core/",)),
     ("The Board", ("01",)),
     ("Agents and controller", ("02", "03")),
     ("Data", ("04",)),
