@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 def digest(folder) -> dict:
     "Hash of every file of a data set"
-    import hashlib
-    return {p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(Path(folder).rglob("*")) if p.is_file()}
+    from cosee.files import file_hash
+    return {p.relative_to(folder).as_posix(): file_hash(p) for p in sorted(Path(folder).rglob("*")) if p.is_file()}
 
 
 def config(samples: int, image_format: str) -> dict:

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Callable, Optional
 
-from .board import one_line
+from .text import abstains, one_line, same_answer
 
 # %% ../nbs/12_cli.ipynb #346240a4
 ANSWERED, FAILED, BAD_INPUT, NOTHING, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 130, 141
@@ -222,7 +222,7 @@ def result_of(
                 stopped=episode['stopped'])
 
 # %% ../nbs/12_cli.ipynb #6cd77cd2
-def _answered(result: dict) -> bool: return result['answer'].strip().lower() not in ('', 'not answerable')
+def _answered(result: dict) -> bool: return not abstains(result['answer'])
 
 # %% ../nbs/12_cli.ipynb #39b335c7
 class _Page:
@@ -413,8 +413,7 @@ def _prepared(sample: str, per_kind: tuple = (('literal', 3), ('unanswerable', 1
 # %% ../nbs/12_cli.ipynb #e4878ccb
 def _judge(results: list, gold: dict) -> str:
     "How many prepared questions were answered as they should be"
-    from cosee.controller import same_answer_key
-    right = lambda r: same_answer_key(r['answer']) in map(same_answer_key, gold[r['question']])
+    right = lambda r: any(same_answer(r['answer'], g) for g in gold[r['question']])
     missed = [f"\n  expected {gold[r['question']][0]!r} for {r['question']!r}" for r in results if not right(r)]
     return f'{len(results) - len(missed)} of {len(results)} as expected' + ''.join(missed)
 

@@ -10,10 +10,10 @@ import json, os, selectors, subprocess, sys, time
 from collections import deque
 from typing import Iterable, Iterator, Optional
 from fastcore.basics import patch
-from .board import one_line
 from .eval.baselines import make_method
 from .config import ConfigError
 from .experiments import Job, RunConfig, answer_one, make_client, make_config, samples_of, start_record
+from .text import one_line
 
 # %% ../nbs/07b_cluster.ipynb #3da19852
 class Answerer:

@@ -9,6 +9,7 @@ __all__ = ['annotate']
 import base64, io, math
 from typing import Optional
 
+from .boxes import placed
 from .markup import _COLOURS, _Html, _el, _palette
 
 # %% ../nbs/01a1_drawing.ipynb #1c75f2ae
@@ -19,8 +20,7 @@ def _box(
     "The cell's box in the units of `size`."
     box = cell['view'].get('bbox')
     if not box or max(box) > 1: return None
-    (w, h), (x0, y0, x1, y1) = size, box
-    return x0 * w, y0 * h, (x1 - x0) * w, (y1 - y0) * h
+    return placed(box, size)
 
 # %% ../nbs/01a1_drawing.ipynb #4f9dc8a1
 def _spots(box: tuple, b: float, size: tuple, t: float) -> list:

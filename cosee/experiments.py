@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, Literal, NamedTuple, Optional, Union
 from fastcore.basics import patch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-from .board import Board, one_line
+from .board import Board
 from .config import ConfigError
 from .eval.baselines import Method, make_method, sample_id, seed_of
 from .eval.metrics import find_scorer, score_many
-from .eval.runs import ABOUT, Run, RunError, RunLog, context_of, digest, write_about
+from .eval.runs import ABOUT, Run, RunError, RunLog, context_of, write_about
+from .files import digest
 from .models.client import COUNTS, Ledger, ScriptedClient
+from .text import one_line
 
 # %% ../nbs/07_experiments.ipynb #7937cf97
 class _Strict(BaseModel):

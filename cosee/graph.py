@@ -7,11 +7,11 @@ __all__ = ['planner_graph', 'team_node', 'cosee_graph', 'serializer', 'memory']
 
 # %% ../nbs/11b_graph.ipynb #7e74355e
 from typing import Callable, Optional
-from .agents import NOT_ANSWERABLE, team
-from .controller import same_answer_key
+from .agents import team
 from .models.client import Ledger, VLMClient
 from .planner import AgenticIQAState, PlanControlFlags, PlannerOutput, load_image, planner_node
 from .quality import QualityController, quality_node, quality_text
+from .text import abstains
 
 # %% ../nbs/11b_graph.ipynb #c8ac9724
 def _langgraph():
@@ -59,7 +59,7 @@ def team_node(
 
 # %% ../nbs/11b_graph.ipynb #6b778244
 def _answered(state: AgenticIQAState) -> bool:
-    return same_answer_key(state.get('answer') or '') not in ('', same_answer_key(NOT_ANSWERABLE))
+    return not abstains(state.get('answer'))
 
 def _replanner(client, **kwargs) -> Callable:
     "The planner's node, told what came of an earlier plan"

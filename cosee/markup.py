@@ -6,26 +6,9 @@
 __all__ = []
 
 # %% ../nbs/01a0_markup.ipynb #ed5ebd8f
-import unicodedata
 from html import escape
 from typing import Iterable
-
-# %% ../nbs/01a0_markup.ipynb #4fd62983
-_JOINERS = '\u200c\u200d'   # needed to write several languages, harmless here
-
-def _clean(
-    text,             # anything
-    limit: int = 4000 # most characters to keep
-) -> str:             # printable text, line breaks kept
-    "`text` without control and direction characters, cut at `limit`."
-    def plain(c):
-        kind = unicodedata.category(c)
-        if c == '\n' or c in _JOINERS: return c
-        if c == '\t' or kind in ('Zl', 'Zp'): return ' '
-        return '\ufffd' if kind in ('Cc', 'Cs') else '' if kind == 'Cf' else c
-    text = str(text)
-    cut = ''.join(map(plain, text[:limit]))
-    return cut if len(text) <= limit else f'{cut.rstrip()} … ({len(text):,} characters)'
+from .text import clean as _clean
 
 # %% ../nbs/01a0_markup.ipynb #cabb8376
 class _Html(str): "Markup that is safe already"

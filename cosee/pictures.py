@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Optional
 from fastcore.basics import patch
-from .board import one_line
-from .controller import same_answer_key
 from .eval.baselines import read_answer
 from .eval.statistics import bootstrap
+from .text import answer_key, one_line
 
 # %% ../nbs/07d_pictures.ipynb #77ef2cf2
 def _spending(trace: dict) -> dict:
@@ -34,7 +33,7 @@ def _answers(trace: dict) -> list:
     "The last answer of each agent; of a single one, all its answers"
     told = [(c.get('agent'), read_answer(str(c.get('text', '')))['answer']) for c in trace.get('calls') or []]
     told += [(e.get('agent'), (e.get('applied') or {}).get('answer')) for e in trace.get('events') or []]
-    told = [(who, same_answer_key(str(a))) for who, a in told if a]
+    told = [(who, answer_key(str(a))) for who, a in told if a]
     alone = len({who for who, _ in told}) < 2 and not trace.get('events')
     return [a for _, a in told] if alone else list(dict(told).values())
 

@@ -7,9 +7,9 @@ __all__ = ['PLAN_COMMANDS', 'plan_command', 'quality_command']
 
 # %% ../nbs/11c_plan_cli.ipynb #7ba7535d
 import json, sys
-from .board import one_line
 from .cli import BAD_INPUT, CLIENTS, FAILED, Stop, _by_id, _config, _known, _model_args
 from .run_cli import common_args
+from .text import one_line
 
 # %% ../nbs/11c_plan_cli.ipynb #c897d559
 def _plan_args(p):

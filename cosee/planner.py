@@ -13,12 +13,12 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Literal, Optional, TypedDict, Union
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from .board import one_line
 from .config import PlannerConfig, redact
 from .jsonscan import scan_json
 from .models.client import VLMClient, prompt_messages
 from .models.providers import ResponseParseError, VLMClientError, create_vlm_client
 from .models.resilience import resilient
+from .text import one_line
 
 # %% ../nbs/11_planner.ipynb #77829319
 _FLAGS = dict.fromkeys(('true', 'yes', '1', 'on', 'required'),
@@ -329,7 +329,7 @@ def plan(
     root=None               # see `check_image_path`
 ) -> PlannerOutput:
     "The plan for a request about a picture."
-    from cosee.pages import image_hash
+    from cosee.files import image_hash
     if not str(query).strip(): raise ValueError('the request is empty; say what is to be found out')
     images = [load_image(i, root=root) for i in (image, reference) if i is not None]
     client, settings = planner_client(client, config, fallback)

@@ -11,9 +11,9 @@ __all__ = ['MEASURES', 'FINDINGS', 'noise_level', 'edge_quality', 'blockiness', 
 import copy
 from typing import Optional
 from .agents import Agent, Action
-from .board import one_line
 from .controller import CoSeeController, Episode
 from .planner import AgenticIQAState, PlannerOutput, load_image
+from .text import one_line
 
 # %% ../nbs/11a_quality.ipynb #b0c8a541
 def _grey(image):

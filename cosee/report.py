@@ -12,11 +12,11 @@ from html import escape
 from pathlib import Path
 from typing import Iterable, Optional, Union
 from fastcore.basics import patch
-from .board import one_line
 from .eval.metrics import DEFAULT_METRICS
 from .eval.runs import Run, RunError, score_records, slim
 from .eval.statistics import Differences, bootstrap, compare_runs
 from .pictures import Picture, glance, pictures
+from .text import md_line, one_line
 
 # %% ../nbs/07a_report.ipynb #563650af
 _KEEP = ('sample', 'method', 'doc', 'question', 'gold', 'answer', 'page', 'status', 'error', 'usage', 'invalid',
@@ -201,12 +201,6 @@ def _figures(self: Report) -> str:
     return ''.join(f'<figure>{svg}<figcaption>{escape(title)}</figcaption></figure>' for title, svg in drawn)
 
 # %% ../nbs/07a_report.ipynb #3fd1326a
-def _cell(value, limit: int = 80) -> str:
-    "Text for a cell of a Markdown table"
-    text = escape(one_line(str(value), limit), quote=False)
-    for ch in '\\|`*_[]': text = text.replace(ch, '\\' + ch)
-    return text
-
 def _lines(head: list, rows: list) -> list:
     "A Markdown table; numbers stand right"
     right = [all(isinstance(r[i], str) and r[i][:1].isdigit() for r in rows) for i in range(len(head))]
@@ -223,7 +217,7 @@ def _shown(self: Report) -> list:
 def markdown_table(self: Report) -> str:
     "The table of methods."
     cols = self._shown()
-    return '\n'.join(_lines(['method', *cols], [[_cell(m), *(_COLUMNS[c].format(r[c]) for c in cols)] for m,
+    return '\n'.join(_lines(['method', *cols], [[md_line(m), *(_COLUMNS[c].format(r[c]) for c in cols)] for m,
                                                 r in self.table.items()]))
 
 # %% ../nbs/07a_report.ipynb #81001263
@@ -244,14 +238,14 @@ def _team_lines(self: Report) -> list:
     if not found: return []
     cols = list(next(iter(found.values())))
     return _lines(['method', *(c.replace('_', ' ') for c in cols)],
-                  [[_cell(m), *('' if r[c] is None else f'{r[c]:.2f}' for c in cols)] for m, r in found.items()])
+                  [[md_line(m), *('' if r[c] is None else f'{r[c]:.2f}' for c in cols)] for m, r in found.items()])
 
 # %% ../nbs/07a_report.ipynb #424bcfdc
 @patch
 def _drill_lines(self: Report, n: int) -> list:
-    rows = [[_cell(q['sample'], 40), _cell(q['question']), _cell(' / '.join(map(str, q['gold'])), 60),
-             *(f'{_cell(a, 60)} ({s:.2f})' for a, s, _ in q['methods'].values())] for q in self.drill(n)]
-    return _lines(['question', 'text', 'gold', *map(_cell, self.rows)],
+    rows = [[md_line(q['sample'], 40), md_line(q['question']), md_line(' / '.join(map(str, q['gold'])), 60),
+             *(f'{md_line(a, 60)} ({s:.2f})' for a, s, _ in q['methods'].values())] for q in self.drill(n)]
+    return _lines(['question', 'text', 'gold', *map(md_line, self.rows)],
                   rows) if rows else ['All methods score alike on every question.']
 
 @patch
@@ -260,8 +254,8 @@ def markdown(self: Report,
 ) -> str:
     "The whole report."
     tests = self.tests()
-    parts = [f'# {_cell(self.title)}', self.markdown_table(), *self.fairness()]
-    if tests: parts += ['## Differences', '\n'.join(f'- {_cell(d, 400)}' for d in tests)]
+    parts = [f'# {md_line(self.title)}', self.markdown_table(), *self.fairness()]
+    if tests: parts += ['## Differences', '\n'.join(f'- {md_line(d, 400)}' for d in tests)]
     if team := self._team_lines(): parts += ['## Boards and evidence', '\n'.join(team)]
     return '\n\n'.join([*parts, '## Questions on which the methods part',
                         '\n'.join(self._drill_lines(questions))]) + '\n'

@@ -12,8 +12,8 @@ import argparse, json, os, sys
 from pathlib import Path
 from typing import Callable, Optional
 
-from .board import one_line
 from .cli import BAD_INPUT, Stop, _positive
+from .text import one_line
 
 # %% ../nbs/07c_run_cli.ipynb #a91f2400
 RUN_OK, RUN_FAILED = 0, 1

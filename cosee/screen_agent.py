@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, Optional, Union
 from fastcore.basics import patch
 from .agents import ask
+from .boxes import thousandths
 from .datasets.core import DataError, Images, Sample, Split
 from .eval.baselines import MethodOutcome, Task, register_method
 from .eval.metrics import score
 from .eval.statistics import Estimate, bootstrap
+from .files import write_whole
 from .screen import (RU_MAX, ToolCall, _coordinate_faults, _number, format_tool_call, read_tool_calls,
                           to_pixels, to_units,
                           tolerance_pair, tool_call_schema, unit_distance, validate_tool_call, within_tolerance)
 from .screen_check import _cases, _full_check, _lines, _reply_calls, check_case, check_record
 from .screen_config import SYSTEM_PROMPTS, screen_config
-from .screen_data import _encoded, _line, _write, training_record, write_screens
+from .screen_data import _encoded, _line, training_record, write_screens
 
 # %% ../nbs/10f_screen_agent.ipynb #052b813c
 SCREEN_SPLITS = ('test', 'train', 'val', 'held_out', 'data')
@@ -290,7 +292,7 @@ def _board_action(action: dict) -> dict:
     view = action.get('view')
     out = {k: v for k, v in action.items() if k != 'view'}
     if not view: return out
-    box = {'bbox_2d': [round(v * RU_MAX) for v in view['bbox']]} if 'bbox' in view else {}
+    box = {'bbox_2d': thousandths(view['bbox'])} if 'bbox' in view else {}
     return {**out, 'view': {**{k: v for k, v in view.items() if k != 'bbox'}, **box}}
 
 # %% ../nbs/10f_screen_agent.ipynb #e53ebe9d
@@ -330,7 +332,8 @@ def write_board_records(
     for k, (episode, images) in enumerate(episodes):
         for event, view in _turns(episode):
             name = pictures.setdefault((k, view['page']), f'images/screenshot_{len(pictures):05d}.png')
-            if not (folder / name).exists(): _write(folder / name, _encoded(images[view['page'] - 1], 'png', 0))
+            if not (folder / name).exists():
+                write_whole(folder / name, _encoded(images[view['page'] - 1], 'png', 0), sync=False)
             records.append(_board_record(len(records), event, view, name, images[view['page'] - 1].size, len(images)))
     if not records: raise ValueError('no episode has a valid turn with a recorded prompt')
     counts = {t: sum(r['metadata']['task_type'] == t for r in records)

@@ -9,9 +9,9 @@ __all__ = ['SCREEN_COMMANDS', 'screen_command']
 import argparse, json, sys
 from pathlib import Path
 from typing import Callable, Optional
-from .board import one_line
 from .cli import BAD_INPUT, Stop, _care_args, _client, _model_args, _positive, _say
 from .run_cli import common_args
+from .text import one_line
 
 # %% ../nbs/10g_screen_cli.ipynb #89a2f8c4
 _SCREEN_CODES = '''exit codes:

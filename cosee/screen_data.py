@@ -6,12 +6,13 @@
 __all__ = ['training_record', 'split_numbers', 'write_screens', 'make_screens', 'screen_files']
 
 # %% ../nbs/10d_screen_data.ipynb #9c3225d4
-import io, json, multiprocessing, os, random, shutil, time
+import io, json, multiprocessing, random, shutil, time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import chain
 from pathlib import Path
 from typing import Iterable, Iterator, Optional
 from .datasets.core import DataError
+from .files import write_whole
 from .scenes import mark_screen, middle
 from .screen import RU_MAX, format_tool_call, tolerance_pair
 from .screen_config import SYSTEM_PROMPTS, ScreenConfig, read_screen_config, screen_config, share_out
@@ -35,12 +36,6 @@ def _test_case(id: str, image: str, shot: Shot, tolerance) -> dict:
 
 # %% ../nbs/10d_screen_data.ipynb #91dc2704
 _CHUNK, _UNFINISHED = 25, '.unfinished'   # records of a chunk; folder of the chunks
-
-def _write(path: Path, data: bytes):
-    "Write a file that is either whole or not there"
-    part = path.with_name(f'.{path.name}.{os.getpid()}')
-    part.write_bytes(data)
-    os.replace(part, path)
 
 def _encoded(image, kind: str, quality: int) -> bytes:
     out = io.BytesIO()
@@ -76,11 +71,13 @@ def _make_one(config: ScreenConfig, folder: Path, part: str, n: int, task: str, 
     shot = make_shot(task, f'{config.seed}/{part}/{task}/{i}', config.task_distributions.get(task))
     kind, stem = config.output.image_format, f'screenshot_{n:05d}' if part == 'train' else f'test_{n:05d}'
     root = folder if part == 'train' else folder / 'test'
-    _write(root / 'images' / f'{stem}.{kind}', _encoded(shot.scene.image, kind, config.output.image_quality))
+    write_whole(root / 'images' / f'{stem}.{kind}', _encoded(shot.scene.image, kind, config.output.image_quality),
+                sync=False)
     if part == 'train':
         return training_record(f'sample_{n:05d}', f'images/{stem}.{kind}', shot.prompt, shot.call, shot.meta)
     if i < config.annotated(task, _counts(config, part)[task]):
-        _write(root / 'annotated' / f'{stem}_annotated.png', _annotated(shot, config.test.tolerance))
+        write_whole(root / 'annotated' / f'{stem}_annotated.png', _annotated(shot, config.test.tolerance),
+                    sync=False)
     return _test_case(stem, f'images/{stem}.{kind}', shot, config.test.tolerance)
 
 # %% ../nbs/10d_screen_data.ipynb #50ca5421
@@ -88,7 +85,7 @@ def _make_chunk(config: ScreenConfig, folder: Path, part: str, start: int) -> in
     "Make the records of one chunk; how many"
     jobs = _jobs(config, part, start)
     lines = ''.join(_line(_make_one(config, folder, part, *job)) + '\n' for job in jobs)
-    _write(folder / _UNFINISHED / f'{part}_{start:08d}.jsonl', lines.encode())
+    write_whole(folder / _UNFINISHED / f'{part}_{start:08d}.jsonl', lines.encode())
     return len(jobs)
 
 # %% ../nbs/10d_screen_data.ipynb #1b4ba2b1
@@ -122,10 +119,10 @@ def write_screens(
     if not config.held_out.enabled: numbers.pop('held_out')
     files = dict(data=range(len(records)), **numbers)
     for name, chosen in files.items():
-        _write(folder / f'{name}.jsonl', ''.join(records[n] + '\n' for n in chosen).encode())
+        write_whole(folder / f'{name}.jsonl', ''.join(records[n] + '\n' for n in chosen).encode())
     body = ',\n'.join(cases)
-    _write(folder / 'test' / 'test.json', (f'[\n{body}\n]\n' if cases else '[]\n').encode())
-    _write(folder / 'config.json', _described(config))
+    write_whole(folder / 'test' / 'test.json', (f'[\n{body}\n]\n' if cases else '[]\n').encode())
+    write_whole(folder / 'config.json', _described(config))
 
 # %% ../nbs/10d_screen_data.ipynb #8d34890b
 def _begin(config: ScreenConfig, out: Path, timestamp: Optional[str], resume: bool) -> Path:
@@ -140,7 +137,7 @@ def _begin(config: ScreenConfig, out: Path, timestamp: Optional[str], resume: bo
         if timestamp and folder.exists(): raise DataError(f'{folder} is there already')
         now += 1
     for part in ('images', 'test/images', 'test/annotated', _UNFINISHED): (folder / part).mkdir(parents=True)
-    _write(folder / _UNFINISHED / 'config.json', _described(config))
+    write_whole(folder / _UNFINISHED / 'config.json', _described(config))
     return folder
 
 # %% ../nbs/10d_screen_data.ipynb #652a7ec1

@@ -9,8 +9,9 @@ __all__ = ['find_print', 'ScreenReader']
 import re
 from typing import Callable, Optional
 from fastcore.basics import patch
+from .boxes import thousandths
 from .models.client import Reply, VLMClient, message_blocks
-from .screen import RU_MAX, ToolCall, format_tool_call
+from .screen import ToolCall, format_tool_call
 
 # %% ../nbs/10h_screen_reader.ipynb #14081d61
 def find_print(
@@ -26,7 +27,7 @@ def find_print(
     best = max(lines, key=rate, default=None)
     if best is None or rate(best) < 60: return None
     x0, y0, x1, y1 = best['bbox']
-    return round((x0 + x1) / 2 * RU_MAX), round((y0 + y1) / 2 * RU_MAX)
+    return tuple(thousandths(((x0 + x1) / 2, (y0 + y1) / 2)))
 
 # %% ../nbs/10h_screen_reader.ipynb #c4a0518e
 _SHORTCUT = {'save': 'ctrl s', 'print': 'ctrl p', 'open': 'ctrl o', 'copy': 'ctrl c', 'paste': 'ctrl v',

@@ -11,10 +11,10 @@ __all__ = ['EVERYWHERE', 'UNREADABLE', 'SURE', 'DOUBT', 'LESSONS', 'Truth', 'ten
 # %% ../nbs/14a_tiny_lessons.ipynb #62e78181
 import random, string
 from typing import NamedTuple, Optional
-from .agents import NOT_ANSWERABLE
 from .board import Board
 from .controller import CoSeeController
 from .datasets.small import SmallDocument, make_small_value, small_document
+from .text import NOT_ANSWERABLE, abstains
 from .tiny_tokens import role_prompts
 
 # %% ../nbs/14a_tiny_lessons.ipynb #87532e57
@@ -30,7 +30,7 @@ class Truth(NamedTuple):
     label: str     # as printed; '' where there is none
 
     @property
-    def found(self) -> bool: return self.answer != NOT_ANSWERABLE
+    def found(self) -> bool: return not abstains(self.answer)
 
 def tens(
     box # (x0, y0, x1, y1) in 0-1

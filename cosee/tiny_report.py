@@ -10,13 +10,13 @@ __all__ = ['METHODS_CONFIG', 'PLAIN', 'ask_checker', 'read_documents', 'reading_
 import json, random
 from pathlib import Path
 from typing import Iterable, Optional
-from .agents import NOT_ANSWERABLE, CrossCheckerAgent, parse_action
+from .agents import CrossCheckerAgent, parse_action
 from .board import Board
-from .controller import same_answer_key
+from .boxes import box_iou
 from .datasets.made import make_samples, render
 from .datasets.small import SMALL_FONTS, shift, small_document
-from .eval.metrics import box_iou
 from .eval.statistics import bootstrap
+from .text import abstains, same_answer
 from .tiny_lessons import misread, tell, truth_of, Story
 
 # %% ../nbs/14c_tiny_report.ipynb #af8e9ca6
@@ -36,7 +36,7 @@ def ask_checker(
 def _judged(action: dict, q: dict) -> dict:
     "How an action compares with the truth"
     said, gold, view = str(action.get('answer', '')), q['answers'][0], action.get('view') or {}
-    out = dict(em=float(same_answer_key(said) == same_answer_key(gold)), answerable=q['fact'] is not None,
+    out = dict(em=float(same_answer(said, gold)), answerable=q['fact'] is not None,
                said=said, gold=gold, question=q['question'], confidence=action.get('confidence'), action=action['action'])
     if q['fact'] is None: return out
     e = q['evidence'][0]
@@ -92,7 +92,7 @@ def check_notes(
         images, stories = render(doc, 72), [_planted(doc, q, k % 2 == 0, rng) for k, q in enumerate(doc.questions) if q['fact']]
         actions = ask_checker(client, images, [q['question'] for q in doc.questions if q['fact']], [s.board for s in stories])
         for s, a in zip(stories, actions):
-            right = same_answer_key(str(a.get('answer', ''))) == same_answer_key(s.t.answer)
+            right = same_answer(str(a.get('answer', '')), s.t.answer)
             out.append(dict(doc=i, wrong=bool(s.wrong), note=s.board.get_cell(len(s.board))['content'], truth=s.t.answer, action=a['action'],
                             said=a.get('answer'), target=a.get('target_cell_id'), overruled=right,
                             corrected=a['action'] == 'REVISE' and right and a.get('target_cell_id') in s.wrong,
@@ -109,7 +109,7 @@ def read_strangers(
     for s in make_samples(n, seed=77, per_doc=2, wordings=('literal',), dpi=60, pages=1):
         a = ask_checker(client, list(s['images'])[:2], [s['question']])[0]
         out.append(dict(question=s['question'], gold=s['answer'][0], said=a.get('answer'), content=a.get('content'),
-                        doc=s['meta']['doc_id'], abstained=a.get('answer') == NOT_ANSWERABLE))
+                        doc=s['meta']['doc_id'], abstained='answer' in a and abstains(a['answer'])))
     return out
 
 # %% ../nbs/14c_tiny_report.ipynb #58fc06dc

@@ -12,6 +12,7 @@ from .agents import CHECKER_ACTIONS, READER_ACTIONS, SCANNER_ACTIONS, ROLES, des
 from .eval.baselines import COT_PROMPT, DIRECT_PROMPT, _instruction
 from .models.client import ScriptedClient
 from .models.tiny import SPECIAL, random_processor
+from .text import NOT_ANSWERABLE
 from .tool_agent import describe_tools, with_tools
 
 # %% ../nbs/14_tiny_tokens.ipynb #7bdcb324
@@ -36,7 +37,7 @@ def prompt_tokens() -> tuple:
 _JSON = ['{"action":"', 'INSPECT","view":{"page":', 'HYPOTHESIZE","view":{"page":', 'REVISE","target_cell_id":', 'LINK","target_cell_id":',
          ',"view":{"page":', ',"bbox_2d":[', ']},"content":"', '","answer":"', '","tags":["', '"]}', '","tags":[]}', '","supporting_cells":[',
          ',"supporting_cells":[', '],"confidence":', '","confidence":', '],"content":"', '"}', '0.95', '0.9', '0.6', '0.2']
-_SAID = ['not answerable', 'not found', 'cannot read this page', 'same field', 'field', 'section', 'Answer: ', 'Page: ', '\nPage: ',
+_SAID = [NOT_ANSWERABLE, 'not found', 'cannot read this page', 'same field', 'field', 'section', 'Answer: ', 'Page: ', '\nPage: ',
          '\nConfidence: ', '\nAnswer: ', ' says ', 'I agree.', 'I disagree.', 'Page ', ' on page ', ':\n', '\n\n']
 _FRAME = ['Shared board (summary):\n[Page ', ']\n- (#', '\n\n[Page ', '\n- (#', ', scanner, step ', ', detail_reader, step ',
           ', cross_checker, step ', ') ', 'Corrects #', 'Links #', 'Conversation so far:\n', 'scanner: ', 'detail_reader: ', 'cross_checker: ',

@@ -9,10 +9,12 @@ __all__ = ['call_schema', 'turn_schema', 'describe_tools', 'ToolAgent', 'call_bl
 from collections.abc import Sequence
 from typing import Optional
 from fastcore.basics import patch
-from .agents import NOT_ANSWERABLE, Action, Agent, action_schema
+from .agents import Action, Agent, action_schema
 from .board import Board
+from .boxes import rounded, thousandths, widened
 from .models.client import VLMClient
-from .seeing import SIGHT_TOOLS, Sight, SightPolicy, page_tools, thousandths
+from .seeing import SIGHT_TOOLS, Sight, SightPolicy, page_tools
+from .text import abstains
 from .tools import EnforcementMode, Outcome, Toolbox, ToolCall, ToolPolicy, parse_tool_call
 
 # %% ../nbs/09b_tool_agent.ipynb #9f78df46
@@ -134,19 +136,14 @@ def act(self: ToolAgent,
 # %% ../nbs/09b_tool_agent.ipynb #297e22a3
 def _around(box: tuple, w: float = 0.6, h: float = 0.2) -> tuple:
     "`box`, widened around its middle to at least `w` times `h` of the page"
-    out = []
-    for lo, hi, least in ((box[0], box[2], w), (box[1], box[3], h)):
-        size = min(1., max(least, hi - lo))
-        start = min(1 - size, max(0., (lo + hi - size) / 2))
-        out.append((round(start, 3), round(start + size, 3)))
-    return (out[0][0], out[1][0], out[0][1], out[1][1])
+    return rounded(widened(box, w, h), 3)
 
 _THIRDS = ((0, .65, 1, 1), (0, 0, 1, .35), (0, .325, 1, .675))   # values are often printed at the foot, then at the head
 
 @patch
 def _unsure(self: ToolAgent, action: Action) -> bool:
-    answer = str(action.get('answer', '')).strip().lower()
-    return 'HYPOTHESIZE' in self.actions and (answer in ('', NOT_ANSWERABLE) or action.get('confidence', 0.) < self.sure)
+    unsure = abstains(action.get('answer')) or action.get('confidence', 0.) < self.sure
+    return 'HYPOTHESIZE' in self.actions and unsure
 
 @patch
 def _closer(self: ToolAgent, action: Action, outs: list, images: list) -> Optional[tuple]:
@@ -169,7 +166,7 @@ def _mapped(self: ToolAgent, action: Action, outs: list, num_pages: int) -> Acti
     crop = crops[view['page'] - num_pages - 1]
     x0, y0, x1, y1 = crop.bbox
     at, w, h = view.get('bbox', (0, 0, 1, 1)), x1 - x0, y1 - y0
-    box = tuple(round(v, 4) for v in (x0 + at[0] * w, y0 + at[1] * h, x0 + at[2] * w, y0 + at[3] * h))
+    box = rounded((x0 + at[0] * w, y0 + at[1] * h, x0 + at[2] * w, y0 + at[3] * h))
     return {**action, 'view': {**view, 'page': crop.page, 'bbox': box}}
 
 @patch

@@ -6,7 +6,6 @@
 __all__ = ['board_html', 'episodes_html', 'episode_html', 'write_html', 'EpisodeView']
 
 # %% ../nbs/01a_view.ipynb #3bfff8b8
-import os
 from collections import Counter
 from html import escape
 from itertools import groupby
@@ -14,9 +13,12 @@ from pathlib import Path
 from typing import Optional, Union
 
 from .board import Board
+from .boxes import placed
 from .drawing import _KINDS, _box, _frame, _page_svg, _sheets, _ties, annotate
+from .files import write_whole
 from .look import _CSS, _policy, _script
 from .markup import _COLOURS, _Html, _clean, _el, _palette
+from .text import abstains, answer_key, same_answer
 
 # %% ../nbs/01a_view.ipynb #4098ea1f
 def _chip_link(n: int, to: int, pair: tuple, kind: str, page: Optional[int], words: str, prefix: str) -> _Html:
@@ -155,17 +157,15 @@ def _snippet(
     "The first place of the evidence that has a box, cut out of its page."
     found = next((e for e in evidence if e.get('bbox') and max(e['bbox']) <= 1 and 0 < e['page'] <= len(sizes)), None)
     if not found: return None
-    (x0, y0, x1, y1), n, size = found['bbox'], found.get('cell'), sizes[found['page'] - 1]
+    n, size = found.get('cell'), sizes[found['page'] - 1]
     h = round(1000 * size[1] / size[0])
-    box = _frame(*(round(v, 1) for v in (x0 * 1000, y0 * h, (x1 - x0) * 1000, (y1 - y0) * h)))
+    box = _frame(*(round(v, 1) for v in placed(found['bbox'], (1000, h))))
     mark, view = _el('g', box, cls=f'mark evidence main a{colours.get(n, 0)}', data_c=n), _window(found['bbox'], h)
     return _el('svg', _el('rect', cls='paper', width=1000, height=h), _el('use', href=f"#page{found['page']}"), mark,
                cls='snippet' + ' tall' * (view[3] > view[2] / 2), viewBox=' '.join(map(str, view)), role='img',
                aria_label=f"Evidence on page {found['page']}")
 
 # %% ../nbs/01a_view.ipynb #564e5e9f
-def _same(answer) -> str: return ' '.join(str(answer).casefold().split()).strip(' .,;:!?')
-
 def _proposals(
     episode: dict, # an episode
     board: Board   # its Board
@@ -173,7 +173,7 @@ def _proposals(
     "Different answers that were proposed."
     fallen, out = {old for old, _ in board.corrections()}, {}
     for h in episode.get('hypotheses') or []:
-        p = out.setdefault(_same(h.get('answer') or h.get('content')), dict(
+        p = out.setdefault(answer_key(h.get('answer') or h.get('content')), dict(
             answer=h.get('answer') or h.get('content'), sure=None, authors={}, cells=[], fallen=True))
         if isinstance(sure := h.get('confidence'), (int, float)):
             p['sure'] = max(p['sure'] or 0, min(1, max(0, sure)))
@@ -206,7 +206,7 @@ def _candidates(
     "Answers that were proposed, if it was more than once."
     found = _proposals(episode, _board_of(episode))
     if len(episode.get('hypotheses') or []) < 2: return None
-    items = [_proposal(p, _same(p['answer']) == _same(episode.get('answer')), prefix) for p in found[:12]]
+    items = [_proposal(p, same_answer(p['answer'], episode.get('answer')), prefix) for p in found[:12]]
     return _el('ul', items, cls='others', aria_label='Proposed answers')
 
 # %% ../nbs/01a_view.ipynb #3b37588b
@@ -222,7 +222,7 @@ def _answer(
     snippet: Optional[_Html] = None  # the place that it rests on
 ) -> _Html:
     "The head of an episode: question, answer, confidence, evidence, reason, cost."
-    none = str(episode.get('answer') or '').strip().lower() in ('', 'not answerable')
+    none = abstains(episode.get('answer'))
     confidence, because = episode.get('confidence'), str(episode.get('because') or '')
     text = 'Not answerable from these pages' if none else episode['answer']
     said = (None if none or confidence is None else _ring(confidence), _el('p', text, cls='text', dir='auto'))
@@ -414,14 +414,8 @@ def write_html(
     title: Optional[str] = None  # of the document
 ) -> Path:                       # the file
     "Write episodes to a self-contained HTML file."
-    path = Path(path)
     html = episodes_html([episodes] if isinstance(episodes, dict) else list(episodes), pages, title)
-    part = path.with_name(f'{path.name}.{os.getpid()}.part')
-    try:
-        part.write_text(html, encoding='utf-8')
-        part.replace(path)
-    finally: part.unlink(missing_ok=True)
-    return path
+    return write_whole(path, html)
 
 # %% ../nbs/01a_view.ipynb #1a15d8f6
 class EpisodeView:

@@ -15,9 +15,12 @@ from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
 from urllib.parse import urlsplit
 from fastcore.basics import patch
 
-from .board import Board, one_line
+from .board import Board
+from .boxes import is_box, placed
 from .eval.metrics import DEFAULT_METRICS
-from .eval.runs import ABOUT, RECORDS, Run, RunError, digest, replay_record, score_records, slim
+from .eval.runs import ABOUT, RECORDS, Run, RunError, replay_record, score_records, slim
+from .files import digest, write_whole
+from .text import one_line
 from .view import _Html, _clean, _el, episodes_html
 from .viewer_page import _hash, viewer_page, viewer_policy
 
@@ -237,11 +240,6 @@ def _plain_page(title: str, body: list) -> str:
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{_el("main", body)}</body></html>\n'
 
 # %% ../nbs/07e_viewer.ipynb #4e5d6232
-def _is_box(b) -> bool:
-    "Four numbers from 0 to 1, in order?"
-    return (isinstance(b, (list, tuple)) and len(b) == 4 and all(_number(v) is not None and 0 <= v <= 1 for v in b)
-            and b[0] < b[2] and b[1] < b[3])
-
 def _marks(record: dict) -> dict:
     "Page -> (whose, box) of answer and gold; pages without a box are there too"
     meta, out = _dict(record.get('meta')), {}
@@ -251,7 +249,7 @@ def _marks(record: dict) -> dict:
         page, box = _dict(e).get('page'), _dict(e).get('bbox')
         if not isinstance(page, int) or page < 1: continue
         boxes = out.setdefault(page, [])
-        if _is_box(box): boxes.append((who, box))
+        if is_box(box): boxes.append((who, box))
     return out
 
 # %% ../nbs/07e_viewer.ipynb #1190e11e
@@ -261,11 +259,12 @@ def _picture(im, boxes: list, side: int = 1200) -> str:
     im.thumbnail((side, side))
     im.save(out := io.BytesIO(), 'WEBP', quality=80)
     w, h = im.size
-    def frame(who, x0, y0, x1, y1):
-        return _el('rect', cls=who, x=round(x0 * w - 4, 1), y=round(y0 * h - 4, 1), rx=4,
-                   width=round((x1 - x0) * w + 8, 1), height=round((y1 - y0) * h + 8, 1))
+    def frame(who, box):
+        x, y, wide, high = placed(box, (w, h))
+        return _el('rect', cls=who, x=round(x - 4, 1), y=round(y - 4, 1), rx=4,
+                   width=round(wide + 8, 1), height=round(high + 8, 1))
     uri = _Html('data:image/webp;base64,' + base64.b64encode(out.getvalue()).decode())
-    return _el('svg', _el('image', width=w, height=h, href=uri), [frame(who, *box) for who, box in boxes],
+    return _el('svg', _el('image', width=w, height=h, href=uri), [frame(who, box) for who, box in boxes],
                viewBox=f'0 0 {w} {h}', role='img', aria_label='The page')
 
 # %% ../nbs/07e_viewer.ipynb #172f85f8
@@ -686,10 +685,7 @@ def _target(folder) -> Path:
     return folder
 
 # %% ../nbs/07e_viewer.ipynb #fdc29c71
-def _write(path: Path, text: str):
-    part = path.with_name(path.name + '.part')
-    part.write_text(text, encoding='utf-8', errors='replace')
-    part.replace(path)
+def _write(path: Path, text: str): write_whole(path, text.encode('utf-8', 'replace'), sync=False)
 
 def _chosen(viewer: Viewer, episodes: str) -> list:
     "Keys of the rows whose pages are written: 'all', 'wrong', 'none' or how many, wrong answers first"

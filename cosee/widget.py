@@ -12,10 +12,11 @@ from functools import cache
 from typing import Iterable, Optional
 
 from fastcore.basics import patch
-from .board import Board, one_line
+from .board import Board
 from .controller import CoSeeController, rank_hypotheses
 from .markup import _Html, _clean, _el
 from .models.client import BudgetExceeded
+from .text import abstains, one_line
 from .view import _board_of, _page, _question, _sections, annotate, board_html
 
 # %% ../nbs/01b_widget.ipynb #d3360b33
@@ -80,7 +81,8 @@ def episode_fallback(
 ) -> str:                         # HTML without scripts and styles
     "An episode where no script runs."
     board, page = _board_of(episode), episode.get('page')
-    said = _clean(episode.get('status') or episode.get('answer') or 'Not answerable from these pages', 400)
+    none = 'Not answerable from these pages' if abstains(episode.get('answer')) else ''
+    said = _clean(episode.get('status') or none or episode['answer'], 400)
     cells = board.get_cells_by_page(page) if page else []
     shown = _picture(pages[page - 1], cells) if pages and page and 0 < page <= len(pages) else None
     parts = (_el('p', _clean(_question(episode), 400)),

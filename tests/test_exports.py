@@ -11,8 +11,9 @@ from cosee.board import Board
 from cosee.eval.baselines import Method, make_method
 from cosee.eval.runs import Run, RunError, RunLog, write_about
 from cosee.experiments import answer_one, make_config
-from cosee.exports import board_markdown, episode_markdown, md_block, md_line, run_markdown, write_inspect
+from cosee.exports import board_markdown, episode_markdown, md_block, run_markdown, write_inspect
 from cosee.models.client import ScriptedClient
+from cosee.text import md_line
 
 PAGE = Image.new("RGB", (620, 877), "white")
 HOSTILE = [
@@ -52,7 +53,7 @@ def test_a_line_is_words_wherever_it_stands(text, around):
 @given(st.text(st.sampled_from("<>&`*_[]()!#|~$\\@:/.-+=1 ax\n\r\t\u2028\u202e{}^'\""), max_size=60) | st.text(max_size=60))
 @example("http://x")
 def test_any_line_is_words(text):
-    from cosee.board import one_line
+    from cosee.text import one_line
     page = html("x " + md_line(text))
     assert re.findall(r"<[^>]*>", page) == ["<p>", "</p>"]
     assert words(page).split() == ("x " + one_line(text)).split()

@@ -8,6 +8,7 @@ from cosee.datasets import made
 from cosee.datasets.sheet import field_layouts, table_layouts
 from cosee.datasets.words import all_labels
 from cosee.datasets.made import (make_document, make_samples, render, samples_dir, write_samples)
+from cosee.text import NOT_ANSWERABLE
 
 CASES = [(k, style, seed) for k in made.kinds for style in ("dev", "held_out") for seed in (0, 1, 2)]
 _docs = {}
@@ -69,7 +70,7 @@ def test_literal_questions_have_one_answer(case):
     for q in doc.questions:
         if q["wording"] == "conflict": continue
         assert seen.setdefault(q["question"], q["answers"]) == q["answers"], q
-        if q["wording"] == "unanswerable": assert q["answers"] == [made.NO_ANSWER] and not q["evidence"]
+        if q["wording"] == "unanswerable": assert q["answers"] == [NOT_ANSWERABLE] and not q["evidence"]
         if q["wording"] == "literal" and q["answers"][0] != q["row"]:
             rivals = {f["value"] for f in doc.facts if (f["label"].lower(), f["row"]) == (q["label"].lower(), q["row"])}
             assert rivals == {q["answers"][0]}, (q["question"], rivals)

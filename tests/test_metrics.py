@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+from cosee.boxes import box_iou
 from cosee.eval import flavours as fl
-from cosee.eval.metrics import (SCORERS, Tally, aggregate_metrics, anls, anls_many, best_pairs, box_iou, exact_match,
+from cosee.eval.metrics import (SCORERS, Tally, aggregate_metrics, anls, anls_many, best_pairs, exact_match,
                                 expected_calibration_error, f1_score, flavours, normalize_answer, score, score_many)
 
 CASES = [json.loads(line) for line in (Path(__file__).parent / "data/metric_cases.jsonl").read_text("utf-8").splitlines()]

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image
 from cosee.agents import ACTIONS, action_schema, parse_reply
+from cosee.boxes import thousandths_around
 from cosee.models.client import build_messages
 from cosee.models.layout import page_spans, split_sentences, typed_page, value_kind
-from cosee.models.ocr import OcrClient, read_prompt, thousandths
+from cosee.models.ocr import OcrClient, read_prompt
 from cosee.models.question import lexicon_lines, notions, similar, stem, tokens
 from cosee.models.reader import Reader, inline_pairs, to_number, touching_pairs, trailing_value
 from cosee.models.words import PageCache, WordReader, make_line, page_key, valid_page
@@ -125,7 +126,7 @@ def test_any_page_can_be_read(rows, question):
 
 @given(st.tuples(*[st.floats(-1, 2)] * 4))
 def test_boxes_are_boxes(box):
-    x0, y0, x1, y1 = thousandths(box)
+    x0, y0, x1, y1 = thousandths_around(box)
     assert 0 <= x0 < x1 <= 1000 and 0 <= y0 < y1 <= 1000
 
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 
-from cosee.pages import PageError, image_hash, open_image, page_count, pages, parse_pages
+from cosee.pages import PageError, open_image, page_count, pages, parse_pages
+from cosee.files import image_hash
 
 
 def pdf(path, n=1, size=(200, 300), **kw):

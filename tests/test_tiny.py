@@ -311,13 +311,14 @@ def test_it_does_not_pretend_to_read_ordinary_pages(tiny):
 
 
 def test_a_team_answers_in_parallel_as_well(tiny):
-    from cosee.controller import CoSeeController, same_answer_key
+    from cosee.controller import CoSeeController
+    from cosee.text import answer_key
 
     right, asked = 0, list(small_samples(8, seed="team", pages=2, unanswerable=0.))
     for s in asked:
         episode = CoSeeController(team(tiny), order="parallel", max_steps=2).run(s["images"], s["question"])
         assert episode["trace"]["invalid"] == 0
-        right += same_answer_key(episode["answer"]) == same_answer_key(s["answer"][0])
+        right += answer_key(episode["answer"]) == answer_key(s["answer"][0])
     assert right >= 6
 
 

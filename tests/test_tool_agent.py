@@ -8,9 +8,10 @@ from PIL import Image
 
 from cosee.agents import CrossCheckerAgent, DetailReaderAgent, ScannerAgent, action_schema, team
 from cosee.board import Board
+from cosee.boxes import read_box
 from cosee.controller import CoSeeController, replay
 from cosee.models.client import ScriptedClient, message_blocks, prompt_text
-from cosee.seeing import FindPage, Ocr, ReadBoard, Sight, SightPolicy, Zoom, calculate, page_tools, read_box, seen
+from cosee.seeing import FindPage, Ocr, ReadBoard, Sight, SightPolicy, Zoom, calculate, page_tools, seen
 from cosee.tool_agent import ToolAgent, turn_schema, with_tools
 from cosee.tools import PolicyAction, PolicyDecision, Tool, Toolbox, ToolCall
 

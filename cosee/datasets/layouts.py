@@ -10,8 +10,9 @@ import io, json
 from itertools import islice
 from pathlib import Path
 from typing import Callable, Iterable
-from ..agents import NOT_ANSWERABLE
+from ..boxes import pixel_box, placed
 from .core import load
+from ..text import abstains
 
 # %% ../../nbs/04y_layouts.ipynb #b9723388
 def _jpeg(image) -> bytes:
@@ -77,8 +78,7 @@ def _slide_boxes(s: dict) -> list:
     out = []
     for b in s['meta'].get('evidence_boxes', []):
         w, h = s['images'][b['page'] - 1].size
-        x0, y0, x1, y1 = b['bbox']
-        out.append([b['page'], [{'bbox_id': len(out), 'class': 'Page-text', 'bbox': [x0 * w, y0 * h, (x1 - x0) * w, (y1 - y0) * h]}]])
+        out.append([b['page'], [{'bbox_id': len(out), 'class': 'Page-text', 'bbox': list(placed(b['bbox'], (w, h)))}]])
     return out
 
 @layout('slidevqa', 'raw')
@@ -106,7 +106,7 @@ def _images_as_pdf(images) -> bytes:
 
 def _dude_boxes(s: dict) -> list:
     sizes = [im.size for im in s['images']]
-    boxes = [(b['page'], *(v * sizes[b['page'] - 1][i % 2] for i, v in enumerate(b['bbox']))) for b in s['meta'].get('evidence_boxes', [])]
+    boxes = [(b['page'], *pixel_box(b['bbox'], sizes[b['page'] - 1])) for b in s['meta'].get('evidence_boxes', [])]
     return [[dict(page=p, left=round(x0), top=round(y0), width=round(x1 - x0), height=round(y1 - y0))] for p, x0, y0, x1, y1 in boxes]
 
 @layout('dude', 'raw')
@@ -114,7 +114,7 @@ def _dude_raw(samples, root, split):
     records = []
     for n, s in samples:
         for i, im in enumerate(s['images']): _put(root / f'images/{split}/{_doc(s)}_{i}.jpg', _jpeg(im))
-        answers = [a for a in _answers(s) if a != NOT_ANSWERABLE]
+        answers = [a for a in _answers(s) if not abstains(a)]
         records.append(dict(questionId=f'{_doc(s)}_{n}', question=s['question'], answers=answers[:1], answers_variants=answers[1:], docId=_doc(s),
                             data_split=split, answers_page_bounding_boxes=_dude_boxes(s), answer_type='extractive' if answers else 'not-answerable'))
     _put(root / '2023-03-23_DUDE_gt.json', dict(dataset_name='DUDE Dataset', dataset_version='0.1', data=records))

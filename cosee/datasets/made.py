@@ -14,7 +14,7 @@ from importlib import resources
 from itertools import count
 from pathlib import Path
 from .kinds import kinds
-from .questions import NO_ANSWER, questions, wordings
+from .questions import questions, wordings
 from .sheet import Sheet, Strip, pdf_pages, show_boxes
 from .words import styles
 

@@ -9,10 +9,10 @@ __all__ = ['dude', 'mmlongbench', 'chartqapro', 'docvqa2026']
 import json
 from functools import partial
 from pathlib import Path
-from ..agents import NOT_ANSWERABLE
-from ..board import check_bbox
+from ..boxes import check_bbox
 from .core import (DataError, Images, Sample, check_image, field_of, first_of, image_bytes, inside, listed,
                                  parquet_files, pdf_images, read_json, read_parquet, register, whole_number)
+from ..text import NOT_ANSWERABLE
 
 # %% ../../nbs/04c_more.ipynb #df90b560
 def _first_dir(root: Path, *names) -> Path: return next((root / n for n in names if (root / n).is_dir()), None)

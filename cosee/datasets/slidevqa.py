@@ -10,8 +10,8 @@ import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Iterator, Optional
-from ..board import check_bbox
-from .core import (DataError, Images, Sample, check_image, field_of, first_of, image_bytes, inside, listed, load, parquet_files,
+from ..boxes import check_bbox
+from .core import (DataError, Images, OutsideError, Sample, check_image, field_of, first_of, image_bytes, inside, listed, load, parquet_files,
                                  read_jsonl, read_parquet, register, subset, whole_number)
 from ..pages import open_image
 
@@ -34,8 +34,8 @@ def _slide(root: Path, split: str, deck: str, number: int, url: str, where: str)
     tried = [n for n in dict.fromkeys((last, last.split('?')[0], f'{number}.jpg', f'{number}.png')) if n]
     for path in (f'images/{home}{deck}/{name}' for home in (f'{split}/', '') for name in tried):
         try: return inside(root, path, where, 'image_urls')
-        except DataError as e:
-            if 'leads out' in str(e): raise
+        except OutsideError: raise
+        except DataError: continue
     raise DataError(f"{where}: field 'image_urls': no image of slide {number} in images/{split}/{deck}/; tried {', '.join(tried)}")
 
 def _from_jsonl(root: Path, split: str):

@@ -17,6 +17,7 @@ from fastcore.basics import patch
 from .made import MadeDocument, MadePages, question_records, render, to_sample
 from .sheet import Strip, text_width
 from .words import names
+from ..text import NOT_ANSWERABLE
 
 # %% ../../nbs/04z_small.ipynb #a44cd209
 @cache
@@ -226,7 +227,7 @@ def _missing(sh: SmallSheet, labels: Iterator) -> dict:
     if sh.page > 1 and rng.random() < .4:
         label, page = rng.choice(sh.facts)['label'], rng.randint(1, sh.page)
         if any(f['label'] == label and f['page'] == page for f in sh.facts): label, page = next(labels), None
-    return dict(question=_asked(rng, label, label.capitalize(), page), answers=['not answerable'], wording='unanswerable', fact=None,
+    return dict(question=_asked(rng, label, label.capitalize(), page), answers=[NOT_ANSWERABLE], wording='unanswerable', fact=None,
                 answer_type='none', where='none', label=label, small=False, verbatim=False, asked_page=page,
                 evidence=[], evidence_pages=[])
 

@@ -9,18 +9,17 @@ __all__ = ['FORMS', 'Form', 'check_predictions', 'write_submission', 'read_submi
 import json
 from pathlib import Path
 from typing import Callable, Iterable, NamedTuple
-from ..agents import NOT_ANSWERABLE
 from .core import DataError
+from ..files import write_whole
+from ..text import NOT_ANSWERABLE, abstains
 
 # %% ../../nbs/04d_submissions.ipynb #7c86b601
-def _abstains(p: dict) -> bool: return p['answer'].strip().lower() == NOT_ANSWERABLE
-
-def _mpdocvqa(p): return dict(questionId=p['id'], answer='' if _abstains(p) else p['answer'], answer_page=(p.get('page') or 1) - 1)
+def _mpdocvqa(p): return dict(questionId=p['id'], answer='' if abstains(p['answer']) else p['answer'], answer_page=(p.get('page') or 1) - 1)
 def _from_mpdocvqa(r): return dict(id=r['questionId'], answer=r['answer'] or NOT_ANSWERABLE, page=r['answer_page'] + 1)
 
 def _dude(p):
-    return dict(questionId=p['id'], answers=[''] if _abstains(p) else [p['answer']], answers_confidence=[float(p.get('confidence', 1.))],
-                answers_abstain=_abstains(p))
+    return dict(questionId=p['id'], answers=[''] if abstains(p['answer']) else [p['answer']], answers_confidence=[float(p.get('confidence', 1.))],
+                answers_abstain=abstains(p['answer']))
 def _from_dude(r):
     answer = NOT_ANSWERABLE if r['answers_abstain'] else r['answers'][0]
     return dict(id=r['questionId'], answer=answer, confidence=r['answers_confidence'][0])
@@ -29,7 +28,7 @@ def _slidevqa(p): return dict(qa_id=p['id'], answer=p['answer'], evidence_pages=
 def _from_slidevqa(r): return dict(id=r['qa_id'], answer=r['answer'], evidence_pages=r['evidence_pages'], page=r['evidence_pages'][0])
 
 _FINAL = 'FINAL ANSWER: '
-def _docvqa2026(p): return dict(question_id=p['id'], full_answer=_FINAL + ('Unknown' if _abstains(p) else p['answer']))
+def _docvqa2026(p): return dict(question_id=p['id'], full_answer=_FINAL + ('Unknown' if abstains(p['answer']) else p['answer']))
 def _from_docvqa2026(r):
     answer = r['full_answer'].rsplit(_FINAL, 1)[-1]
     return dict(id=r['question_id'], answer=NOT_ANSWERABLE if answer == 'Unknown' else answer)
@@ -79,9 +78,7 @@ def write_submission(
     ids = [s['meta']['id'] if isinstance(s, dict) else s for s in split]
     records = [form.write(p) for p in check_predictions(predictions, ids)]
     text = ''.join(json.dumps(r, ensure_ascii=False) + '\n' for r in records) if form.lines else json.dumps(records, ensure_ascii=False, indent=1)
-    part = path.with_name(path.name + '.part')
-    part.write_text(text, encoding='utf-8')
-    return part.replace(path)
+    return write_whole(path, text)
 
 def read_submission(
     name: str, # data set

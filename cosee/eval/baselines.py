@@ -15,12 +15,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Optional, TypedDict
 from fastcore.basics import patch
-from ..agents import NOT_ANSWERABLE, ROLES, Agent, ask, describe_actions, role_text, team
-from ..board import one_line
-from ..controller import CoSeeController, Episode, _call_entry, same_answer_key
+from ..agents import ROLES, Agent, ask, describe_actions, role_text, team
+from ..controller import CoSeeController, Episode, _call_entry
 from ..document import (DEBUG_TAG, MODEL_TAG, RESPONSE_TAG, Content, Document, InteractiveDocument,
                             VLMLanguageModel)
 from ..models.client import BudgetExceeded, Ledger, Reply, VLMClient, record
+from ..text import NOT_ANSWERABLE, abstains, answer_key, one_line
 
 # %% ../../nbs/06_baselines.ipynb #32c222e2
 _ANSWER = re.compile(r'^[^\w\n]*(?:final\s+)?answer\W*?:\s*(.+?)[\s*_`]*$', re.I | re.M)
@@ -310,7 +310,7 @@ def vote(
     readings: list # dicts of `read_answer`
 ) -> dict:         # the winning reading, with the share of its votes as confidence
     "Majority over normalised answers."
-    keys = [same_answer_key(r['answer']) for r in readings]
+    keys = [answer_key(r['answer']) for r in readings]
     counts = Counter(k for k in keys if k) or Counter(keys)
     def rank(i):
         return (-counts[keys[i]], -max(readings[j]['confidence'] or 0 for j, k in enumerate(keys) if k == keys[i]), i)
@@ -459,7 +459,7 @@ def _round(speakers: list, step: int, readings: dict):
     for i, s in enumerate(speakers):
         said, news = s.speak(step), s.news()
         readings.pop(i, None)
-        if same_answer_key(said['answer']): readings[i] = said
+        if answer_key(said['answer']): readings[i] = said
         for other in speakers:
             if other is not s: other.hear(news)
 
@@ -568,9 +568,9 @@ def _cosee_tools(task: Task, agents=tuple(ROLES), max_steps: float = 2, max_call
 # %% ../../nbs/06_baselines.ipynb #9a841d81
 def _settled(readings: list, min_confidence: float) -> bool:
     "Do all samples name one answer, none unsure?"
-    keys = {same_answer_key(r['answer']) for r in readings}
+    keys = {answer_key(r['answer']) for r in readings}
     sure = all(r['confidence'] is None or r['confidence'] >= min_confidence for r in readings)
-    return len(keys) == 1 and not keys & {'', NOT_ANSWERABLE} and sure
+    return len(keys) == 1 and not any(abstains(r['answer']) for r in readings) and sure
 
 @register_method('gated')
 def _gated(task: Task, pages: int = 10, probe: int = 1, min_confidence: float = .5, max_new_tokens: int = 256,

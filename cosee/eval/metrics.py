@@ -6,7 +6,7 @@
 __all__ = ['NORMAL_FORMS', 'SCORERS', 'OFFICIAL', 'CONTEXT', 'ALIASES', 'DEFAULT_METRICS', 'answer_text', 'gold_texts',
            'normalize_answer', 'scorer', 'flavours', 'find_scorer', 'score', 'token_overlap', 'exact_match', 'f1_score',
            'best_pairs', 'anls', 'anls_many', 'Scores', 'score_many', 'Aggregate', 'aggregate_metrics', 'Tally',
-           'expected_calibration_error', 'area_under_risk_coverage', 'box_iou']
+           'expected_calibration_error', 'area_under_risk_coverage']
 
 # %% ../../nbs/05_metrics.ipynb #1ab5f0e5
 import math, re, string
@@ -568,20 +568,3 @@ def area_under_risk_coverage(
     if not len(confidence): return math.nan
     wrong = 1 - correct[np.argsort(-confidence, kind='stable')]
     return float((np.cumsum(wrong) / np.arange(1, len(wrong) + 1)).mean())
-
-# %% ../../nbs/05_metrics.ipynb #cbe387fd
-def _box(box) -> tuple:
-    try: x1, y1, x2, y2 = map(float, box)
-    except (TypeError, ValueError): raise ValueError(f"a box is four numbers (x1, y1, x2, y2), not {box!r}") from None
-    if not all(map(math.isfinite, (x1, y1, x2, y2))): raise ValueError(f"a box has finite numbers, not {box!r}")
-    return min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)
-
-def box_iou(
-    a, # (x1, y1, x2, y2)
-    b, # another box in the same unit
-) -> float: # 0 (apart) to 1 (the same)
-    "Intersection over union; corners may come in either order."
-    (a1, a2, a3, a4), (b1, b2, b3, b4) = _box(a), _box(b)
-    shared = max(0.0, min(a3, b3) - max(a1, b1)) * max(0.0, min(a4, b4) - max(a2, b2))
-    union = (a3 - a1) * (a4 - a2) + (b3 - b1) * (b4 - b2) - shared
-    return shared / union if union > 0 else float((a1, a2, a3, a4) == (b1, b2, b3, b4))

@@ -114,7 +114,8 @@ class ImageEncoder:
         self._kept, self._lock = OrderedDict(), threading.Lock()
 
     def __call__(self, image, max_pixels: Optional[int] = None) -> Encoded:
-        from cosee.pages import image_hash, open_image
+        from cosee.pages import open_image
+        from cosee.files import image_hash
         im = open_image(image)
         key = image_hash(im), max_pixels
         with self._lock:

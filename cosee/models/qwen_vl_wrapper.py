@@ -428,7 +428,7 @@ def _generate(self: QwenVLClient, p: Prompt, s: Sampling, **gen_kwargs) -> list:
 @patch
 def _marks(self: QwenVLClient, p: Prompt) -> tuple:
     "(tokens up to the end of a picture, a name for what they are, pictures included), shortest first"
-    from cosee.pages import image_hash
+    from cosee.files import image_hash
     if p.marks or not p.ends: return p.marks
     settings = json.dumps(self.processor.image_processor.to_dict(), sort_keys=True, default=str)
     seen, names = hashlib.sha256(settings.encode()), []

@@ -8,7 +8,7 @@ __all__ = ['TRUST', 'SMALL', 'ASKING', 'ASKING_WEIGHT', 'ASIDE', 'FAR', 'PRIOR',
            'looks_like_label', 'right_facts', 'below_facts', 'above_facts', 'chart_facts', 'cell_facts', 'party_pairs',
            'sentence_values', 'paragraph_text', 'place_of', 'sentence_facts', 'is_ruled', 'page_facts',
            'add_surroundings', 'Reader', 'label_words', 'Asked', 'sentence_match', 'fits', 'label_text', 'to_number',
-           'same', 'statement']
+           'statement']
 
 # %% ../../nbs/00h_reader.ipynb #24c1bffd
 import math, re, statistics
@@ -18,6 +18,7 @@ from .layout import (PATTERNS, _BULLET, _NUMERIC_KINDS, _UNIT, is_value, find_ta
                                  page_headings, page_paragraphs, page_rows, page_spans, split_sentences, value_kind)
 from .question import (STOP, aside_words, quoted_labels, asking_notions, content_words, expected_kind,
                                    focus_words, notions, similar, superlative, tokens)
+from ..text import same_answer as same
 
 # %% ../../nbs/00h_reader.ipynb #19cfe90a
 def first_sentence(
@@ -848,12 +849,6 @@ def nearby(self: Reader,
 # %% ../../nbs/00h_reader.ipynb #bc685c01
 CALIBRATION = {False: dict(bias=-3.2, score=3.5, cover=-0.2, lead=5.0),   # words and lexicon alone
                True: dict(bias=-2.8, score=0.9, cover=2.1, lead=5.7)}     # with an encoder
-
-# %% ../../nbs/00h_reader.ipynb #bd7760b3
-def same(a: str, b: str) -> bool:
-    "Are two answers the same but for spaces, case and punctuation at the ends?"
-    plain = lambda s: ' '.join(s.lower().split()).strip(' .,;:')
-    return plain(a) == plain(b)
 
 # %% ../../nbs/00h_reader.ipynb #fd0adb89
 @patch

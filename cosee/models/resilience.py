@@ -269,7 +269,8 @@ def identity_of(client: VLMClient):
 # %% ../../nbs/00d_resilience.ipynb #ea5f4f81
 def _plain(block: dict) -> dict:
     "A content block with the hash of its pixels instead of the image"
-    from cosee.pages import image_hash, open_image
+    from cosee.pages import open_image
+    from cosee.files import image_hash
     return {**block, 'image': image_hash(open_image(block['image']))} if block.get('type') == 'image' else block
 
 def call_key(

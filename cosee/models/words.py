@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Optional, Union
 from fastcore.basics import patch
+from ..files import write_whole
 
 # %% ../../nbs/00e_words.ipynb #c4338b7a
 _PRINT = {'℃': '°C', '℉': '°F', '：': ':', '（': '(', '）': ')', '，': ',', '；': ';', '％': '%', '－': '-', '￥': '¥',
@@ -152,13 +153,9 @@ def _hold(self: PageCache, key: str, page: dict) -> dict:
 def put(self: PageCache, key: str, page: dict) -> dict:
     "Keep `page`; a folder that cannot be written is no error, only a slower next time."
     if self.folder:
-        part = self._path(f'{key}.{os.getpid()}.{threading.get_ident()}').with_suffix('.part')
-        try:
+        with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(page, ensure_ascii=False), encoding='utf-8')
-            os.replace(part, self._path(key))
-        except OSError:
-            with suppress(OSError): part.unlink()
+            write_whole(self._path(key), json.dumps(page, ensure_ascii=False), sync=False)
     return self._hold(key, page)
 
 # %% ../../nbs/00e_words.ipynb #6ff192a9
