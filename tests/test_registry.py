@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from cosee.cli import main
+from cosee.eval.baselines import METHODS, method_settings
 from cosee.models.registry import CLIENTS, make_client
 from fake_servers import FakeServer
 from PIL import Image
@@ -93,6 +94,37 @@ def test_a_misspelt_client_leaves_no_run_behind(run, tmp_path):
 def test_every_client_stands_where_the_table_says():
     assert all(callable(e.load()) for e in CLIENTS.values())
     assert make_client("scripted", replies=["yes"]).generate([], "?") == "yes"
+
+
+# --- methods ---
+
+KNOWN = "from cosee.eval.baselines import METHODS; print(*METHODS)"
+
+
+@pytest.mark.parametrize("module", ["cosee.screen_agent", "cosee.experiments", "cosee.tool_agent"])
+def test_no_import_changes_which_methods_exist(module):
+    done = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+            for code in (KNOWN, f"import {module}; {KNOWN}")]
+    assert done[0] == done[1] and "screen" in done[0]
+
+
+def test_every_method_can_be_run_by_name(tmp_path):
+    fields = {"client": {"type": "scripted", "options": {"replies": ["Answer: 42"]}}, "dataset": {"limit": 1}}
+    (tmp_path / "run.yaml").write_text(json.dumps(fields))
+    code, _, err = shell("run", tmp_path / "run.yaml", "--method", ",".join(METHODS), "--output-dir", tmp_path / "r", "--quiet")
+    rows = [json.loads(line) for line in (tmp_path / "r/records.jsonl").read_text().splitlines()]
+    assert [r["method"] for r in rows] == list(METHODS) and code == 0, err
+
+
+def test_a_method_stands_where_the_table_says_and_has_its_dial():
+    for name, entry in METHODS.items():
+        assert callable(entry.load()) and (entry.dial is None or entry.dial in method_settings(name))
+
+
+@pytest.mark.parametrize("name, says", [("scren", "did you mean 'screen'?"), ("cosee_bas", "did you mean 'cosee_base'?"), ("magic", "choose from direct")])
+def test_a_method_that_nobody_knows(run, name, says):
+    code, _, err = run("run", "--method", name)
+    assert code == 2 and f"there is no method {name!r}" in err and says in err and err.count("\n") == 1
 
 
 # --- YAML ---
