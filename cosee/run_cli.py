@@ -33,7 +33,7 @@ def _told(f: Callable) -> Callable:
         from cosee.experiments import ConfigError
         try: return f(args)
         except (ConfigError, ValueError, ImportError) as e: raise Stop(str(e), BAD_INPUT) from e
-        except RunError as e: raise Stop(str(e), RUN_FAILED if 'make room' in str(e) else BAD_INPUT) from e
+        except RunError as e: raise Stop(str(e), e.code) from e
     run.__doc__ = f.__doc__
     return run
 

@@ -17,7 +17,7 @@ from fastcore.basics import patch
 
 from .board import Board, one_line
 from .eval.metrics import DEFAULT_METRICS
-from .eval.runs import ABOUT, RECORDS, Run, RunError, digest, replay_record, score_records, slim
+from .eval.runs import ABOUT, RECORDS, NoRoom, Run, RunError, digest, replay_record, score_records, slim
 from .view import _Html, _clean, _el, episodes_html
 from .viewer_page import _hash, viewer_page, viewer_policy
 
@@ -720,5 +720,5 @@ def export_viewer(
         if data['report']: _write(folder / 'report.html', viewer.report())
         _write(folder / 'index.html', viewer_page(data))
     except OSError as e:
-        raise RunError(f'{folder} cannot be written ({e.strerror}); make room, or name another folder') from e
+        raise NoRoom(f'{folder} cannot be written ({e.strerror}); make room, or name another folder') from e
     return dict(folder=str(folder), records=len(data['rows']['s']), episodes=len(keys))

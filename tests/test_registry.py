@@ -6,6 +6,9 @@ import sys
 
 import pytest
 from cosee.cli import main
+from cosee.datasets.core import LOADERS, load
+from cosee.datasets.layouts import write_layout
+from cosee.datasets.made import make_samples
 from cosee.eval.baselines import METHODS, method_settings
 from cosee.models.registry import CLIENTS, make_client
 from fake_servers import FakeServer
@@ -163,3 +166,63 @@ def test_hostile_yaml_is_one_clear_line(run, tmp_path, monkeypatch, argv, text, 
 def test_a_value_of_the_command_line_is_read_like_the_file(run):
     code, _, err = run("run", "--set", "dataset.options={dpi: 80, dpi: 90}")
     assert code == 2 and "'dpi' stands twice" in err
+
+
+# --- data sets ---
+
+def test_every_data_set_stands_where_the_table_says():
+    assert all(callable(e.load()) for e in LOADERS.values()) and {"made", "small", "folder", "jsonl", "mpdocvqa"} <= LOADERS.keys()
+
+
+@pytest.mark.parametrize("argv, says", [
+    (["--dataset", "mpdocvq"], "did you mean 'mpdocvqa'?"), (["--dataset", "mad"], "did you mean 'made'?"),
+    (["--dataset", "folder"], "dataset.root"), (["--dataset", "made", "--split", "val"], "choose from dev, held_out"),
+    (["--dataset", "mpdocvqa", "--split", "all"], "train, val, test"), (["--set", "dataset.options.colour=3"], "colour")])
+def test_a_data_set_that_cannot_be_had_is_one_clear_line(run, tmp_path, argv, says):
+    code, _, err = run("run", *argv, "--output-dir", tmp_path / "r", "--quiet")
+    assert code == 2 and "field dataset" in err and says in err and err.count("\n") == 1 and not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("name", ["made", "small"])
+def test_made_documents_are_loaded_like_any_others(name):
+    split = load(name, "held_out", n=3)
+    assert [s["question"] for s in split] == [s["question"] for s in split] and len(list(split)) == 3
+    assert all("held_out" in s["meta"]["doc_id"] for s in split)
+
+
+# --- errors say by their type what to do, whatever words their text happens to hold ---
+
+def test_the_name_of_a_folder_says_nothing_about_room(run, tmp_path):
+    (tmp_path / "make room").mkdir()
+    for argv in (["status", tmp_path / "make room"], ["view", tmp_path / "make room", "--no-browser"]):
+        code, _, err = run(*argv)
+        assert code == 2 and "is no run folder" in err
+
+
+def test_no_room_for_an_export_is_a_failure(run, tmp_path):
+    (tmp_path / "run.yaml").write_text(json.dumps({"dataset": {"limit": 1}, "methods": ["direct"],
+                                                   "client": {"type": "scripted", "options": {"replies": ["Answer: 4"]}}}))
+    assert run("run", tmp_path / "run.yaml", "--output-dir", tmp_path / "r", "--quiet")[0] == 0
+    full = ("import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100));"
+            "from cosee.cli import main; sys.exit(main())")
+    done = subprocess.run([sys.executable, "-B", "-c", full, "view", str(tmp_path / "r"), "--export", str(tmp_path / "site"), "--quiet"],
+                          capture_output=True, text=True)
+    assert done.returncode == 1 and "make room" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_deck_may_be_called_anything(tmp_path, run):
+    "The images of a deck whose name reads like an error are looked for in every place, as those of any other."
+    samples = [{**s, "images": list(s["images"])} for s in make_samples(2, kinds=["slides"], dpi=36, wordings=["literal"])]
+    root = write_layout("slidevqa", samples, tmp_path / "data", "raw")
+    deck = samples[0]["meta"]["doc_id"]
+    notes = root / "annotations/qa/val.jsonl"
+    notes = notes if notes.exists() else next((root / "annotations/qa").glob("*.jsonl"))
+    notes.write_text(notes.read_text().replace(json.dumps(deck), '"a deck that leads out"'))
+    home = next(p for p in (root / "images").rglob("*") if p.is_dir() and p.name == deck)
+    home.rename(root / "images" / "a deck that leads out")
+    fields = {"dataset": {"name": "slidevqa", "root": str(root), "split": notes.stem, "limit": 1}, "methods": ["direct"],
+              "client": {"type": "scripted", "options": {"replies": ["Answer: 4"]}}}
+    (tmp_path / "run.yaml").write_text(json.dumps(fields))
+    code, _, err = run("run", tmp_path / "run.yaml", "--output-dir", tmp_path / "r", "--quiet")
+    assert code == 0, err
+    assert answers_of(tmp_path / "r") == ["4"]

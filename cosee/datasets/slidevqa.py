@@ -11,8 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Iterator, Optional
 from ..board import check_bbox
-from .core import (DataError, Images, Sample, check_image, field_of, first_of, image_bytes, inside, listed, load, parquet_files,
-                                 read_jsonl, read_parquet, register, subset, whole_number)
+from .core import (DataError, Images, OutsideError, Sample, check_image, field_of, first_of, image_bytes, inside, listed, load, parquet_files,
+                                 read_jsonl, read_parquet, subset, whole_number)
 from ..pages import open_image
 
 # %% ../../nbs/04b_slidevqa.ipynb #0649062d
@@ -34,8 +34,8 @@ def _slide(root: Path, split: str, deck: str, number: int, url: str, where: str)
     tried = [n for n in dict.fromkeys((last, last.split('?')[0], f'{number}.jpg', f'{number}.png')) if n]
     for path in (f'images/{home}{deck}/{name}' for home in (f'{split}/', '') for name in tried):
         try: return inside(root, path, where, 'image_urls')
-        except DataError as e:
-            if 'leads out' in str(e): raise
+        except OutsideError: raise
+        except DataError: continue
     raise DataError(f"{where}: field 'image_urls': no image of slide {number} in images/{split}/{deck}/; tried {', '.join(tried)}")
 
 def _from_jsonl(root: Path, split: str):
@@ -89,7 +89,6 @@ def _from_parquet(files: list):
         return _sample(rec, where, Images(data, where))
     return (lambda: read_parquet(files, _COLUMNS)), to_sample
 
-@register('slidevqa', ('train', 'dev', 'val', 'test'), 'the authors\' annotations/ with images/, or the hub\'s parquet files')
 def slidevqa(root: Path, split: str):
     "Records of SlideVQA in whichever layout lies in `root`."
     if (root / 'annotations').is_dir(): return _from_jsonl(root, split)
