@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Optional, Union
 from fastcore.basics import patch
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from .config import ConfigError, read_text, read_yaml
 from .datasets.core import DataError
 from .screen import TOOL_ACTIONS, tolerance_pair
 
@@ -104,7 +105,7 @@ class ScreenConfig(_Block):
     task_distributions: dict[Name, Distribution] = {}   # task -> kind -> probability
     splits: SplitShares = SplitShares()
     held_out: HeldOut = HeldOut()
-    system_prompt: Literal[tuple(SYSTEM_PROMPTS)] = 'computer-use'
+    system_prompt: Literal['computer-use', 'compact', 'none'] = 'computer-use'
     output: ImageOutput = ImageOutput()
     test: TestSet = TestSet()
     annotation: Annotation = Annotation()
@@ -134,26 +135,6 @@ def _given(err: dict) -> str:
     value = err.get('input')
     return f', not {value!r}'[:80] if isinstance(value, (str, int, float)) and err['type'] != 'extra_forbidden' else ''
 
-# %% ../nbs/10a_screen_config.ipynb #60537dca
-def _yaml(text: str, where: str):
-    "What a YAML text says, or DataError"
-    import yaml
-    class Loader(yaml.SafeLoader):
-        def compose_node(self, parent, index):
-            if self.check_event(yaml.AliasEvent): raise yaml.YAMLError('references (*name) are not read')
-            return super().compose_node(parent, index)
-        def construct_mapping(self, node, deep=False):
-            keys = [k.value for k, _ in node.value]
-            for k in keys:
-                if keys.count(k) > 1: raise yaml.YAMLError(f'{k!r} stands twice')
-            return super().construct_mapping(node, deep)
-    try: return yaml.load(text, Loader)
-    except (yaml.YAMLError, RecursionError, TypeError, ValueError) as e:
-        raise DataError(f'{where}: cannot be read as YAML ({" ".join(str(e).split())[:160]})') from None
-
-# %% ../nbs/10a_screen_config.ipynb #7c99bc52
-_MOST = 1_000_000   # bytes of a configuration
-
 # %% ../nbs/10a_screen_config.ipynb #205a21bc
 def read_screen_config(
     source # path of a dataset.yaml, or its fields as a dict
@@ -162,12 +143,8 @@ def read_screen_config(
     if isinstance(source, ScreenConfig): return source
     if isinstance(source, dict): return screen_config(source)
     path = Path(source)
-    try: data = path.read_bytes()[:_MOST + 1]
-    except OSError as e: raise DataError(f'{path}: cannot be read ({e.strerror})') from None
-    if len(data) > _MOST: raise DataError(f'{path.name}: larger than {_MOST:,} bytes; this is no configuration')
-    try: found = _yaml(data.decode('utf-8-sig'), path.name)
-    except UnicodeDecodeError: raise DataError(f'{path.name}: is not UTF-8') from None
-    if not isinstance(found, dict): raise DataError(f'{path.name}: expected fields such as name_prefix and tasks')
+    try: found = read_yaml(read_text(path), path.name, 'expected fields such as name_prefix and tasks')
+    except ConfigError as e: raise DataError(str(e)) from None
     return screen_config(found, path.name)
 
 # %% ../nbs/10a_screen_config.ipynb #3d63d67d

@@ -12,8 +12,8 @@ import signal
 import time
 from pathlib import Path
 
-from cosee.experiments import register_client
 from cosee.models.client import Reply, Usage, VLMClient, prompt_text
+from cosee.models.registry import register_client
 
 
 def draw(*parts):

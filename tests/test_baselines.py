@@ -9,11 +9,13 @@ from cosee.agents import CrossCheckerAgent, DetailReaderAgent, ScannerAgent
 from cosee.eval.baselines import (METHODS, Method, match_budget, multi_agent_chat_no_board, read_answer, seed_of, self_consistency, shrink_pages,
                                   single_agent_cot, vote, whole)
 from cosee.models.client import Ledger, ScriptedClient
+from cosee.screen import ToolCall, format_tool_call
 
 PAGE = Image.new("RGB", (620, 877), "white")
 SAMPLE = {"images": [PAGE, PAGE], "question": "What is the total?", "meta": {"id": "q1"}}
 GUESS = {"action": "HYPOTHESIZE", "answer": "12", "content": "the total row", "confidence": .4, "view": {"page": 1}}
-ANY = {"JSON": [GUESS], "total": ["Page: 2\nConfidence: 0.6\nAnswer: 12"]}
+STEP = format_tool_call(ToolCall("answer", text="12"))
+ANY = {"JSON": [GUESS], "total": ["Page: 2\nConfidence: 0.6\nAnswer: 12"], "with one tool, `computer`": [STEP]}
 
 
 @pytest.mark.parametrize("text, answer", [

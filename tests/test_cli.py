@@ -12,6 +12,7 @@ from PIL import Image
 
 from cosee import cli
 from cosee.models.client import ScriptedClient
+from cosee.models.registry import CLIENTS, ClientEntry
 from test_pages import pdf, png_header
 
 SCAN = {"action": "INSPECT", "content": "A table", "view": {"page": 1, "bbox_2d": [100, 100, 900, 600]}, "tags": ["table"]}
@@ -24,7 +25,7 @@ NOTHING = {"action": "HYPOTHESIZE", "answer": "not answerable", "content": "no p
 def run(monkeypatch, capsys):
     "Runs the command in this process with scripted replies: code, standard output, standard error"
     def go(*argv, replies=(SCAN, FOUND, FOUND)):
-        if replies: monkeypatch.setitem(cli.CLIENTS, "told", lambda args: ScriptedClient(list(replies), cycle=True))
+        if replies: monkeypatch.setitem(CLIENTS, "told", ClientEntry(lambda: ScriptedClient(list(replies), cycle=True)))
         code = cli.main([str(a) for a in argv])
         out, err = capsys.readouterr()
         return code, out, err
@@ -146,8 +147,8 @@ def test_html_is_written_and_named(run, doc, tmp_path):
 
 
 def test_interrupt(run, doc, monkeypatch):
-    def stop(args): raise KeyboardInterrupt
-    monkeypatch.setitem(cli.CLIENTS, "told", stop)
+    def stop(): raise KeyboardInterrupt
+    monkeypatch.setitem(CLIENTS, "told", ClientEntry(stop))
     code, out, err = run(*ask(doc, "-q", "Q?", "--quiet"), replies=None)
     assert (code, err) == (130, "cosee: interrupted\n")
 
@@ -163,8 +164,8 @@ def test_the_process_ends_with_code_and_one_line(tmp_path):
 
 
 def test_a_closed_pipe_is_no_error(doc):
-    code = ("import os, sys\nfrom cosee import cli\nfrom cosee.models.client import ScriptedClient\n"
-            f"cli.CLIENTS['told'] = lambda args: ScriptedClient([{FOUND!r}], cycle=True)\n"
+    code = ("import os, sys\nfrom cosee import cli\nfrom cosee.models.client import ScriptedClient\nfrom cosee.models.registry import register_client\n"
+            f"register_client('told')(lambda: ScriptedClient([{FOUND!r}], cycle=True))\n"
             "sys.stdin.read()\nsys.exit(cli.main(sys.argv[1:]))")
     p = subprocess.Popen([sys.executable, "-c", code, *map(str, ask(doc, "-q", "Q?", "--quiet"))],
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -175,8 +176,8 @@ def test_a_closed_pipe_is_no_error(doc):
 
 
 def test_any_locale_can_print_any_answer(doc):
-    code = ("import sys\nfrom cosee import cli\nfrom cosee.models.client import ScriptedClient\n"
-            f"cli.CLIENTS['told'] = lambda args: ScriptedClient([{ {**FOUND, 'answer': '12 €, Łódź'}!r}], cycle=True)\n"
+    code = ("import sys\nfrom cosee import cli\nfrom cosee.models.client import ScriptedClient\nfrom cosee.models.registry import register_client\n"
+            f"register_client('told')(lambda: ScriptedClient([{ {**FOUND, 'answer': '12 €, Łódź'}!r}], cycle=True))\n"
             "sys.exit(cli.main(sys.argv[1:]))")
     p = subprocess.run([sys.executable, "-c", code, *map(str, ask(doc, "-q", "Q?"))], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert p.returncode == 0 and b"12 ?" in p.stdout

@@ -8,7 +8,8 @@ import threading
 import pytest
 from cosee.config import Backend, load_config
 from cosee.models.client import ScriptedClient
-from cosee.models.providers import AuthenticationError, OpenAIVLMClient, ResponseParseError, ServerError, create_vlm_client
+from cosee.models.providers import AuthenticationError, OpenAIVLMClient, ResponseParseError, ServerError
+from cosee.models.registry import create_vlm_client
 from cosee.models.resilience import AllFailed
 from cosee.models.tiny import random_checkpoint
 from cosee.planner import (PLANNER_PROMPT, AgenticIQAState, JsonLog, PlanCache, PlanControlFlags, PlannerOutput, check_image_path,

@@ -10,8 +10,10 @@ from cosee.agents import action_schema, parse_reply
 from cosee.config import Backend, ConfigError
 from cosee.models import providers
 from cosee.models.client import build_messages
-from cosee.models.providers import (PROVIDERS, AuthenticationError, RateLimitError, RequestError, ResponseParseError, ServerError,
-                                    TimeoutError, VLMClientError, create_vlm_client, encode_image, strict_schema, unwrapped)
+from cosee.models.providers import (AuthenticationError, RateLimitError, RequestError, ResponseParseError, ServerError,
+                                    TimeoutError, VLMClientError, encode_image, strict_schema, unwrapped)
+from cosee.models.registry import CLIENTS, create_vlm_client
+from cosee.registry import load_object
 from fake_servers import FakeServer, asked
 from PIL import Image
 
@@ -24,7 +26,7 @@ PAGES = [Image.new("RGB", (96, 64), c) for c in ("white", "navy")]
 def client_of(server, **fields):
     "The client for a fake server."
     fields = {"max_retries": 2, "timeout": 20, **fields}
-    return PROVIDERS[server.wire](Backend(kind=server.wire, model="m", id=f"{server.wire}.m", base_url=server.base_url, **fields), KEY)
+    return load_object(CLIENTS[server.wire].backend)(Backend(kind=server.wire, model="m", id=f"{server.wire}.m", base_url=server.base_url, **fields), KEY)
 
 
 def ask(client, question="What is the total?", **params):
@@ -246,7 +248,7 @@ def test_no_key_without_need_and_none_to_strangers(monkeypatch, wire):
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(name, KEY)
     with FakeServer(wire) as server:
-        client = PROVIDERS[wire](Backend(kind=wire, model="m", base_url=server.base_url))
+        client = load_object(CLIENTS[wire].backend)(Backend(kind=wire, model="m", base_url=server.base_url))
         ask(client)
         assert KEY not in json.dumps(server.requests)
 

@@ -11,8 +11,8 @@ from cosee.config import Backend
 from cosee.controller import CoSeeController
 from cosee.models.client import Ledger, ScriptedClient, Usage, VLMClient, build_messages
 from cosee.models.providers import OpenAIVLMClient, ResponseParseError, ServerError, VLMClientError
-from cosee.models.resilience import (AllFailed, CachedClient, FallbackClient, ResponseCache, RetryingClient, call_key, json_complaint,
-                                     resilient)
+from cosee.models.resilience import (AllFailed, CachedClient, FallbackClient, ResponseCache, RetryingClient, call_key, json_complaint)
+from cosee.models.registry import resilient
 from fake_servers import FakeServer, asked
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,8 +3,9 @@ import json
 
 import pytest
 
-from cosee.cli import CLIENTS, main
+from cosee.cli import main
 from cosee.models.client import ScriptedClient
+from cosee.models.registry import CLIENTS, ClientEntry
 from cosee.screen import ToolCall, format_tool_call
 
 
@@ -52,7 +53,7 @@ def test_show_prints_and_draws(folder, run, tmp_path):
 
 
 def test_score_of_a_file_and_of_a_client_agree(folder, run, tmp_path, monkeypatch):
-    monkeypatch.setitem(CLIENTS, "scripted", lambda args: ScriptedClient([format_tool_call(ToolCall.left_click((500, 60)))], cycle=True))
+    monkeypatch.setitem(CLIENTS, "scripted", ClientEntry(lambda: ScriptedClient([format_tool_call(ToolCall.left_click((500, 60)))], cycle=True)))
     code, out, err = run("score", folder, "--client", "scripted", "--save", tmp_path / "said.jsonl", "--json")
     asked = json.loads(out)
     assert code == 0 and asked["groups"]["all"]["n"] == 3 and asked["groups"]["all"]["valid"] == 1
@@ -61,7 +62,7 @@ def test_score_of_a_file_and_of_a_client_agree(folder, run, tmp_path, monkeypatc
 
 
 def test_a_client_that_fails_is_told(folder, run, monkeypatch):
-    monkeypatch.setitem(CLIENTS, "scripted", lambda args: ScriptedClient([]))
+    monkeypatch.setitem(CLIENTS, "scripted", ClientEntry(lambda: ScriptedClient([])))
     code, out, err = run("score", folder, "--client", "scripted", "--limit", 2)
     assert code == 0 and "2 of 2 calls failed: IndexError" in err and "| all | 2 | 0 |" in out
 

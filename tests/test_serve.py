@@ -11,7 +11,7 @@ from cosee.config import Backend
 from cosee.controller import CoSeeController
 from cosee.models.client import build_messages
 from cosee.models.providers import OpenAIVLMClient, ResponseParseError
-from cosee.models.resilience import resilient
+from cosee.models.registry import resilient
 from cosee.models.tiny import random_checkpoint
 from PIL import Image
 

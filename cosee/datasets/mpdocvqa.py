@@ -9,7 +9,7 @@ __all__ = ['mpdocvqa', 'load_mpdocvqa_split', 'build_dev_subset']
 from pathlib import Path
 from typing import Iterator, Optional
 from .core import (DataError, Images, Sample, check_image, field_of, image_bytes, inside, listed, load, parquet_files, read_json,
-                                 read_parquet, register, subset, whole_number)
+                                 read_parquet, subset, whole_number)
 
 # %% ../../nbs/04a_mpdocvqa.ipynb #4413a1ac
 def _sample(rec: dict, where: str, images: Images, page_ids: list) -> Sample:
@@ -42,7 +42,6 @@ def _from_parquet(files: list):
     return (lambda: read_parquet(files, _COLUMNS)), to_sample
 
 # %% ../../nbs/04a_mpdocvqa.ipynb #2fad95d6
-@register('mpdocvqa', ('train', 'val', 'test'), 'challenge download (train.json, images/) or the hub\'s parquet files (val, test)')
 def mpdocvqa(root: Path, split: str):
     "Records of MP-DocVQA in whichever layout lies in `root`."
     if (root / f'{split}.json').exists(): return _from_json(root, split)
