@@ -7,7 +7,7 @@ __all__ = ['PLAN_COMMANDS', 'plan_command', 'quality_command']
 
 # %% ../nbs/11c_plan_cli.ipynb #7ba7535d
 import json, sys
-from .cli import BAD_INPUT, CLIENTS, FAILED, Stop, _by_id, _config, _known, _model_args
+from .cli import BAD_INPUT, FAILED, Stop, _config, _known, _model_args, named_client
 from .run_cli import common_args
 from .text import one_line
 
@@ -37,7 +37,7 @@ def _asked(args, name):
     "The client of that name, or None"
     if name is None: return None
     _known(args, name)
-    return CLIENTS[name](args) if name in CLIENTS else _by_id(args, name)
+    return named_client(args, name)
 
 def _planned(args):
     "The plan; whatever the user can mend raises `Stop`"

@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from .config import PlannerConfig, redact
 from .jsonscan import scan_json
 from .models.client import VLMClient, prompt_messages
-from .models.providers import ResponseParseError, VLMClientError, create_vlm_client
-from .models.resilience import resilient
+from .models.providers import ResponseParseError, VLMClientError
 from .text import one_line
+from .models.registry import create_vlm_client, resilient
 
 # %% ../nbs/11_planner.ipynb #77829319
 _FLAGS = dict.fromkeys(('true', 'yes', '1', 'on', 'required'),

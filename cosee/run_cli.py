@@ -11,9 +11,9 @@ __all__ = ['RUN_OK', 'RUN_FAILED', 'RUN_COMMANDS', 'common_args', 'config_of', '
 import argparse, json, os, sys
 from pathlib import Path
 from typing import Callable, Optional
-
 from .cli import BAD_INPUT, Stop, _positive
 from .text import one_line
+from .models.registry import CLIENTS
 
 # %% ../nbs/07c_run_cli.ipynb #a91f2400
 RUN_OK, RUN_FAILED = 0, 1
@@ -32,7 +32,7 @@ def _told(f: Callable) -> Callable:
         from cosee.experiments import ConfigError
         try: return f(args)
         except (ConfigError, ValueError, ImportError) as e: raise Stop(str(e), BAD_INPUT) from e
-        except RunError as e: raise Stop(str(e), RUN_FAILED if 'make room' in str(e) else BAD_INPUT) from e
+        except RunError as e: raise Stop(str(e), e.code) from e
     run.__doc__ = f.__doc__
     return run
 
@@ -54,8 +54,11 @@ def _what_args(p):
                    help="folder of the data set; of 'folder', the questions file (CSV or JSONL)")
     g.add_argument('--limit', type=_positive, metavar='N', help='at most so many questions')
     g.add_argument('--method', action='append', metavar='M', help='may be given several times, or as A,B,C')
-    g.add_argument('--client', metavar='NAME', help='ocr, tiny, qwen, or a backend such as openai.gpt-4o (default: ocr)')
+    g.add_argument('--client', metavar='NAME',
+                   help=f"{', '.join(CLIENTS)}, or a backend such as openai.gpt-4o (default: ocr)")
     g.add_argument('--model-path', metavar='DIR', help='of --client qwen; with it qwen is the default')
+    g.add_argument('--model', metavar='NAME', help="the provider's or server's name of the model, of --client openai ...")
+    g.add_argument('--base-url', metavar='URL', help='address of a server that speaks like the provider')
     g.add_argument('--device', metavar='NAME', help="'cpu', 'cuda', 'auto', ...")
     g.add_argument('--agents', metavar='A,B,...', help='of every method that has a team')
     g.add_argument('--max-steps', type=_positive, metavar='N', help='of every method that has steps or turns')
@@ -93,7 +96,8 @@ def _fields(args) -> list:
              'dataset.limit': args.limit,
              'client.type': args.client or ('qwen' if args.model_path else None),
              'client.options.model_path': args.model_path,
-             'client.options.device': args.device, 'budget.max_tokens': args.max_tokens, 'seed': args.seed,
+             'client.options.device': args.device, 'client.options.model': args.model,
+             'client.options.base_url': args.base_url, 'budget.max_tokens': args.max_tokens, 'seed': args.seed,
              'methods': [m.strip() for part in args.method for m in part.split(',')] if args.method else None,
              'trace': False if args.no_trace else None}
     return [f'{k}={json.dumps(v)}' for k, v in pairs.items() if v is not None] + args.set

@@ -15,7 +15,7 @@ from fastcore.basics import patch
 from .agents import ask
 from .boxes import thousandths
 from .datasets.core import DataError, Images, Sample, Split
-from .eval.baselines import MethodOutcome, Task, register_method
+from .eval.baselines import MethodOutcome, Task
 from .eval.metrics import score
 from .eval.statistics import Estimate, bootstrap
 from .files import write_whole
@@ -23,6 +23,7 @@ from .screen import (RU_MAX, ToolCall, _coordinate_faults, _number, format_tool_
                           to_pixels, to_units,
                           tolerance_pair, tool_call_schema, unit_distance, validate_tool_call, within_tolerance)
 from .screen_check import _cases, _full_check, _lines, _reply_calls, check_case, check_record
+from .registry import no_such
 from .screen_config import SYSTEM_PROMPTS, screen_config
 from .screen_data import _encoded, _line, training_record, write_screens
 
@@ -139,9 +140,9 @@ def run_screens(
     return out
 
 # %% ../nbs/10f_screen_agent.ipynb #27339ccc
-@register_method('screen')
-def _screen_method(task: Task, style: str = 'computer-use', max_new_tokens: int = 160) -> MethodOutcome:
-    "One step on a screen; the outcome's answer is its text or its arguments"
+def screen_method(task: Task, style: str = 'computer-use', max_new_tokens: int = 160) -> MethodOutcome:
+    "One step on a screen; the outcome's answer is its text or its arguments. Raises ValueError for an unknown style."
+    if style not in SYSTEM_PROMPTS: raise ValueError(no_such('style', style, SYSTEM_PROMPTS))
     reply = task.ask(SYSTEM_PROMPTS[style], **{**SCREEN_GEN, 'max_new_tokens': max_new_tokens})[0]
     step = read_step(reply.text)
     return task.outcome(step_text(step['call']) if step['call'] and not step['error'] else '')

@@ -129,14 +129,14 @@ def at_equal_cost(
 ) -> list:        # methods, for a configuration
     "The methods, those with a dial tuned by `match_budget`."
     from itertools import islice
-    from cosee.eval.baselines import DIALS, TooDear, make_method, match_budget
+    from cosee.eval.baselines import METHODS, TooDear, make_method, match_budget
     from cosee.experiments import make_config, samples_of
     samples = [s for _, s in islice(samples_of(make_config(config).dataset), n)]
     base = next(m for m in config['methods'] if make_method(m).name == of)
     def tuned(m):
         if m not in ('self_consistency', 'chat'): return m
         try: return dict(type=m, **match_budget(m, base, samples, client).method.settings)
-        except TooDear: return {'type': m, DIALS[m]: 1}
+        except TooDear: return {'type': m, METHODS[m].dial: 1}
     return [tuned(m) for m in config['methods']]
 
 # %% ../nbs/14c_tiny_report.ipynb #82edfe5c

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
 from urllib.parse import urlsplit
 from fastcore.basics import patch
-
 from .board import Board
 from .boxes import is_box, placed
 from .eval.metrics import DEFAULT_METRICS
-from .eval.runs import ABOUT, RECORDS, Run, RunError, replay_record, score_records, slim
+from .eval.runs import ABOUT, NoRoom, RECORDS, Run, RunError, replay_record, score_records, slim
 from .files import digest, write_whole
 from .text import one_line
 from .view import _Html, _clean, _el, episodes_html
@@ -716,5 +715,5 @@ def export_viewer(
         if data['report']: _write(folder / 'report.html', viewer.report())
         _write(folder / 'index.html', viewer_page(data))
     except OSError as e:
-        raise RunError(f'{folder} cannot be written ({e.strerror}); make room, or name another folder') from e
+        raise NoRoom(f'{folder} cannot be written ({e.strerror}); make room, or name another folder') from e
     return dict(folder=str(folder), records=len(data['rows']['s']), episodes=len(keys))

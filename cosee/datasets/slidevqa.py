@@ -11,8 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Iterator, Optional
 from ..boxes import check_bbox
-from .core import (DataError, Images, OutsideError, Sample, check_image, field_of, first_of, image_bytes, inside, listed, load, parquet_files,
-                                 read_jsonl, read_parquet, register, subset, whole_number)
+from .core import (DataError, Images, OutsideError, Sample, check_image, field_of, first_of,
+                                 image_bytes, inside, listed, load, parquet_files, read_jsonl, read_parquet, subset,
+                                 whole_number)
 from ..pages import open_image
 
 # %% ../../nbs/04b_slidevqa.ipynb #0649062d
@@ -89,7 +90,6 @@ def _from_parquet(files: list):
         return _sample(rec, where, Images(data, where))
     return (lambda: read_parquet(files, _COLUMNS)), to_sample
 
-@register('slidevqa', ('train', 'dev', 'val', 'test'), 'the authors\' annotations/ with images/, or the hub\'s parquet files')
 def slidevqa(root: Path, split: str):
     "Records of SlideVQA in whichever layout lies in `root`."
     if (root / 'annotations').is_dir(): return _from_jsonl(root, split)

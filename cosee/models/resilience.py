@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['ONLY_JSON', 'json_complaint', 'ClientWrapper', 'stricter', 'RetryingClient', 'FallbackClient', 'AllFailed',
-           'ResponseCache', 'identity_of', 'call_key', 'CachedClient', 'resilient']
+           'ResponseCache', 'identity_of', 'call_key', 'CachedClient']
 
 # %% ../../nbs/00d_resilience.ipynb #12fd3d13
 import hashlib, json, os, sqlite3, threading
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Callable, Optional, Union
+from typing import Callable, Optional
 from fastcore.basics import patch
 from ..config import holds_secret
 from ..jsonscan import scan_json
@@ -325,20 +325,3 @@ def _chat_batch(self: CachedClient, batch: list, schemas: list, params: list) ->
         self.misses += len(new)
         self.hits += len(rows) - len(new)
     return [found.get(k) or asked[k or i] for i, k in enumerate(keys)]
-
-# %% ../../nbs/00d_resilience.ipynb #319e8ab8
-def resilient(
-    client: VLMClient,                       # the model
-    attempts: int = 1,                       # requests for one reply, see `RetryingClient`
-    fallbacks: tuple = (),                   # clients that stand in
-    cache: Union[ResponseCache, str, None] = None, # where replies are kept
-    check: Optional[Callable] = None,        # see `RetryingClient`
-    sampled: bool = False,                   # see `CachedClient`
-    raising: bool = True                     # see `RetryingClient`
-) -> VLMClient:
-    "`client` with as much around it as is asked for."
-    alone = not fallbacks
-    if attempts > 1 or not alone or check:
-        client, *fallbacks = (RetryingClient(c, attempts, check, raising or not alone) for c in (client, *fallbacks))
-    if not alone: client = FallbackClient(client, *fallbacks, raising=raising)
-    return client if cache is None else CachedClient(client, cache, sampled)
