@@ -166,6 +166,23 @@ def test_own_layout_round_trip(made, tmp_path):
         assert s['images'][0].tobytes() == m['images'][0].tobytes()
 
 
+def rename_decks(root, name):
+    lines = root / 'annotations/qa/dev.jsonl'
+    records = [json.loads(l) | {'deck_name': name} for l in lines.read_text().splitlines()]
+    lines.write_text(''.join(json.dumps(r) + '\n' for r in records))
+
+
+@pytest.mark.parametrize('deck,says', [('../../..', 'leads out of the data set; use'), ('linked', 'leads out of the data set through'),
+                                       ('what leads out', 'no image of slide 1 in images/dev/what leads out/')])
+def test_a_slide_elsewhere_is_refused_and_a_missing_one_is_looked_for(folders, tmp_path, deck, says):
+    shutil.copytree(folders['slidevqa', 'raw'], root := tmp_path / 's')
+    (tmp_path / 'elsewhere').mkdir()
+    shutil.copy(next((root / 'images').rglob('*.jpg')), tmp_path / 'elsewhere/1.jpg')
+    (root / 'images/dev/linked').symlink_to(tmp_path / 'elsewhere')
+    rename_decks(root, deck)
+    with pytest.raises(DataError, match=says): list(load('slidevqa', 'dev', root=root))
+
+
 def test_folder_of_documents(tmp_path):
     from cosee.datasets.made import samples_dir
     shutil.copy(samples_dir() / 'invoice.pdf', tmp_path)
