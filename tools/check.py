@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import fold
 import readme
 import sync
 
@@ -38,12 +39,15 @@ def modules(root):
 
 
 def export_faults(root, copy):
-    "Modules that differ from what the notebooks export, that are missing, or that no notebook owns."
+    "Modules that are not what `sync.export` makes: stale, unfolded, missing, or owned by no notebook."
     sync.nbdev("nbdev_export", copy)
-    here, fresh = modules(root), modules(copy)
+    here, bare = modules(root), modules(copy)
+    fold.fold_package(copy / "cosee")
+    fresh = modules(copy)
     return ([f"{p}: no notebook exports it" for p in sorted(here.keys() - fresh.keys())]
             + [f"{p}: missing" for p in sorted(fresh.keys() - here.keys())]
-            + [f"{p}: differs from its notebook" for p in sorted(here.keys() & fresh.keys()) if here[p] != fresh[p]])
+            + [f"{p}: {'is not folded' if here[p] == bare[p] else 'differs from its notebook'}"
+               for p in sorted(here.keys() & fresh.keys()) if here[p] != fresh[p]])
 
 
 def clean_faults(root, copy):
