@@ -1,7 +1,7 @@
 """Compare what is committed with what it is made from, without running any notebook: `make check`.
 
 The package with the notebooks (stale modules too), the notebooks with their cleaned form, README.md and the
-sidebar with what `make sync` would write. `--style` also lists what reads badly.
+sidebar with what `make sync` would write.
 """
 import json
 import re
@@ -112,23 +112,7 @@ def faults(root=ROOT):
     return found + [fault for faults_of in others for fault in faults_of(root)]
 
 
-def style(root=ROOT):
-    "Lines over 119 characters, exported cells over 20 lines, imports beside other code (the site runs such cells)."
-    for path, nb in notebooks(root):
-        for n, cell in enumerate(nb["cells"]):
-            lines = "".join(cell["source"]).splitlines() if cell["cell_type"] == "code" else []
-            long = [str(len(line)) for line in lines if len(line) > 119]
-            if long: yield f"{path}, cell {n}: lines of {', '.join(long)} characters"
-            if len(lines) > 20 and any(line.startswith("#| export") for line in lines):
-                yield f"{path}, cell {n}: exports {len(lines)} lines"
-            first = [line.split()[0] for line in lines if line[:1].isalpha()]
-            if {"import", "from"} & set(first) and set(first) - {"import", "from"}:
-                yield f"{path}, cell {n}: imports beside other code"
-
-
 def main():
-    if "--style" in sys.argv:
-        print(*style(), sep="\n")
     if found := faults():
         sys.exit("\n".join([*found, "Call make sync, and look at what it changes."]))
     print("Package, notebooks, README and sidebar agree.")

@@ -166,14 +166,14 @@ def without_annotation(line, argument):
 
 
 def method(node, lines, fixed):
-    "The lines of a patched function as a method."
+    "Number and text of the lines of a patched function as a method."
     first, last = span(node, lines)
     fixed = fixed - docstring_lines(node)
     patch, argument = patch_of(node), first_argument(node)
     new = {argument.lineno: without_annotation(lines[argument.lineno - 1], argument)}
     new |= dict.fromkeys(range(patch.lineno, patch.end_lineno + 1), None) | {patch.lineno: decorator(node) or None}
     kept = [(n, new.get(n, lines[n - 1])) for n in range(first, last + 1)]
-    return ["    " + line if line.strip() and n not in fixed else line for n, line in kept if line is not None]
+    return [(n, "    " + line if line.strip() and n not in fixed else line) for n, line in kept if line is not None]
 
 
 def opened(cls, line):
@@ -183,7 +183,7 @@ def opened(cls, line):
 
 
 def folded_lines(tree, lines, moves, fixed):
-    "Number and text of every line of the folded module; added lines have the number of the line before them."
+    "Text of every line of the folded module, with the number that it had."
     classes = {n.name: n for n in tree.body if isinstance(n, ast.ClassDef)}
     gone = {n for nodes in moves.values() for node in nodes for n in range(*span(node, lines))}
     gone |= {span(node, lines)[1] for nodes in moves.values() for node in nodes}
@@ -194,7 +194,7 @@ def folded_lines(tree, lines, moves, fixed):
         if n in gone: continue
         yield from ((n, text) for text in (opened(one_line[n], line) if n in one_line else [line]))
         for node in moves.get(ends.get(n), []):
-            yield from ((n, text) for text in ["", *method(node, lines, fixed)])
+            yield from [(n, ""), *method(node, lines, fixed)]
 
 
 def cells(numbered, fixed):
