@@ -79,10 +79,19 @@ def edit(path, change):
     path.write_text(json.dumps(nb, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def unfolded(copy, module):
+    "Put a module of the copy as nbdev alone exports it."
+    kept = {p: p.read_bytes() for p in (copy / "cosee").rglob("*.py")}
+    sync.nbdev("nbdev_export", copy)
+    for p, content in kept.items():
+        if p != copy / module: p.write_bytes(content)
+
+
 def test_planted_faults_are_found(copy):
     (copy / "cosee/stale.py").write_text("left = 'behind'\n")
     with (copy / "cosee/__init__.py").open("a") as f:
         f.write("# edited by hand\n")
+    unfolded(copy, "cosee/board.py")
     edit(copy / "nbs/index.ipynb", lambda cells: cells[0]["source"].append("\nMore, behind the subtitle."))
     shown = {"output_type": "stream", "name": "stdout", "text": ["/home/somebody/thing"]}
     edit(copy / "nbs/13_init.ipynb", lambda cells: [c.update(execution_count=7, outputs=[shown]) for c in cells
@@ -92,7 +101,8 @@ def test_planted_faults_are_found(copy):
     with (copy / "README.md").open("a") as f:
         f.write("[gone](nbs/gone.ipynb)\n")
     found = "\n".join(check.faults(copy))
-    for fault in ("cosee/stale.py: no notebook exports it", "cosee/__init__.py: differs",
+    for fault in ("cosee/stale.py: no notebook exports it", "cosee/__init__.py: differs from its notebook",
+                  "cosee/board.py: is not folded",
                   "nbs/13_init.ipynb: not clean", "shows a path of a machine, /home/somebody",
                   "nbs/index.ipynb: the first cell",
                   "nbs/04_new.ipynb and nbs/05_new.ipynb: have the same page", "README.md: not what",

@@ -1,7 +1,7 @@
 """Compare what is committed with what it is made from, without running any notebook: `make check`.
 
 The package with the notebooks (stale modules too), the notebooks with their cleaned form, README.md and the
-sidebar with what `make sync` would write. `--style` also lists what reads badly.
+sidebar with what `make sync` would write.
 """
 import json
 import re
@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import fold
 import readme
 import sync
 
@@ -38,12 +39,15 @@ def modules(root):
 
 
 def export_faults(root, copy):
-    "Modules that differ from what the notebooks export, that are missing, or that no notebook owns."
+    "Modules that are not what `sync.export` makes: stale, unfolded, missing, or owned by no notebook."
     sync.nbdev("nbdev_export", copy)
-    here, fresh = modules(root), modules(copy)
+    here, bare = modules(root), modules(copy)
+    fold.fold_package(copy / "cosee")
+    fresh = modules(copy)
     return ([f"{p}: no notebook exports it" for p in sorted(here.keys() - fresh.keys())]
             + [f"{p}: missing" for p in sorted(fresh.keys() - here.keys())]
-            + [f"{p}: differs from its notebook" for p in sorted(here.keys() & fresh.keys()) if here[p] != fresh[p]])
+            + [f"{p}: {'is not folded' if here[p] == bare[p] else 'differs from its notebook'}"
+               for p in sorted(here.keys() & fresh.keys()) if here[p] != fresh[p]])
 
 
 def clean_faults(root, copy):
@@ -108,23 +112,7 @@ def faults(root=ROOT):
     return found + [fault for faults_of in others for fault in faults_of(root)]
 
 
-def style(root=ROOT):
-    "Lines over 119 characters, exported cells over 20 lines, imports beside other code (the site runs such cells)."
-    for path, nb in notebooks(root):
-        for n, cell in enumerate(nb["cells"]):
-            lines = "".join(cell["source"]).splitlines() if cell["cell_type"] == "code" else []
-            long = [str(len(line)) for line in lines if len(line) > 119]
-            if long: yield f"{path}, cell {n}: lines of {', '.join(long)} characters"
-            if len(lines) > 20 and any(line.startswith("#| export") for line in lines):
-                yield f"{path}, cell {n}: exports {len(lines)} lines"
-            first = [line.split()[0] for line in lines if line[:1].isalpha()]
-            if {"import", "from"} & set(first) and set(first) - {"import", "from"}:
-                yield f"{path}, cell {n}: imports beside other code"
-
-
 def main():
-    if "--style" in sys.argv:
-        print(*style(), sep="\n")
     if found := faults():
         sys.exit("\n".join([*found, "Call make sync, and look at what it changes."]))
     print("Package, notebooks, README and sidebar agree.")

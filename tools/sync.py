@@ -1,7 +1,7 @@
 """Make everything that is made from the notebooks, without running them: `make sync`.
 
-Title cells hold title and subtitle alone, notebooks are clean, cosee/ is exported, nbs/sidebar.yml names every
-notebook, README.md is the index.
+Title cells hold title and subtitle alone, notebooks are clean, cosee/ is exported and its methods stand in their
+classes, nbs/sidebar.yml names every notebook, README.md is the index.
 """
 import json
 import os
@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fold
 import readme
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,11 +74,17 @@ def nbdev(command, root):
     subprocess.run([BIN / command], cwd=root, env=env, check=True, stdout=subprocess.DEVNULL)
 
 
+def export(root=ROOT):
+    "Make cosee/ from the notebooks: nbdev exports it, `fold` puts patched methods into their classes."
+    nbdev("nbdev_export", root)
+    fold.fold_package(root / "cosee")
+
+
 def sync(root=ROOT):
     for path in notebooks(root):
         split_title(path)
     nbdev("nbdev_clean", root)
-    nbdev("nbdev_export", root)
+    export(root)
     (root / "nbs/sidebar.yml").write_text(sidebar(root), encoding="utf-8")
     (root / "README.md").write_text(readme.readme(root), encoding="utf-8")
 
