@@ -9,7 +9,7 @@ import random
 import time
 from collections import Counter
 
-from cosee.datasets.kinds import kinds
+from cosee.datasets.kinds import DOCUMENT_TYPES
 from cosee.datasets.made import make_document, render, scan
 from cosee.quality import FINDINGS, image_quality, quality_findings
 
@@ -28,7 +28,7 @@ class Turn(random.Random):
 
 def page(n, seed=0, style="dev", dpi=100):
     "A page of a made document, another for each `n`."
-    names = list(kinds)
+    names = list(DOCUMENT_TYPES)
     doc = make_document(names[n % len(names)], seed=1000 * seed + n, style=style)
     return render(doc, dpi, [random.Random(n).randint(1, doc.pages)])[0]
 

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 
 from cosee.datasets.core import DataError, Folder, from_jsonl, load, subset, to_jsonl
-from cosee.datasets.layouts import LAYOUTS, write_layout
+from cosee.datasets.layouts import WRITERS, write_layout
 from cosee.datasets.made import make_samples
 from cosee.datasets.submissions import FORMS, read_submission, write_submission
 
@@ -21,7 +21,7 @@ def made():
 
 @pytest.fixture(scope='module')
 def folders(made, tmp_path_factory):
-    return {(n, k): write_layout(n, made, tmp_path_factory.mktemp(f'{n}_{k}'), k) for n, k in LAYOUTS if n in BOTH or n == 'dude'}
+    return {(n, k): write_layout(n, made, tmp_path_factory.mktemp(f'{n}_{k}'), k) for n, k in WRITERS if n in BOTH or n == 'dude'}
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ from collections import defaultdict
 import pytest
 from hypothesis import given, settings, strategies as st
 from cosee.datasets import made
-from cosee.datasets.sheet import field_layouts, table_layouts
+from cosee.datasets.sheet import FIELD_LAYOUTS, TABLE_LAYOUTS
 from cosee.datasets.words import all_labels
 from cosee.datasets.made import (make_document, make_samples, render, samples_dir, write_samples)
 from cosee.text import NOT_ANSWERABLE
 
-CASES = [(k, style, seed) for k in made.kinds for style in ("dev", "held_out") for seed in (0, 1, 2)]
+CASES = [(k, style, seed) for k in made.DOCUMENT_TYPES for style in ("dev", "held_out") for seed in (0, 1, 2)]
 _docs = {}
 def doc_of(case):
     if case not in _docs: k, style, seed = case; _docs[case] = make_document(k, seed, style, small_print=True)
@@ -20,9 +20,9 @@ def finger(kind, seed):
     d = make_document(kind, seed, pages=3, conflict=True)
     return hashlib.sha256(d.pdf + json.dumps(d.to_dict(), sort_keys=True).encode()).hexdigest()
 
-def test_kinds(): assert len(made.kinds) >= 9
+def test_kinds(): assert len(made.DOCUMENT_TYPES) >= 9
 
-@pytest.mark.parametrize("kind", made.kinds)
+@pytest.mark.parametrize("kind", made.DOCUMENT_TYPES)
 def test_deterministic(kind): assert finger(kind, 5) == finger(kind, 5) != finger(kind, 6)
 
 def test_same_in_another_process():
@@ -61,7 +61,7 @@ def tidy(doc):
 def test_nothing_overlaps_or_leaves_the_page(case): tidy(doc_of(case))
 
 @settings(max_examples=30, deadline=None)
-@given(st.sampled_from(sorted(made.kinds)), st.integers(0, 10**6), st.sampled_from(["dev", "held_out"]), st.integers(1, 6), st.booleans())
+@given(st.sampled_from(sorted(made.DOCUMENT_TYPES)), st.integers(0, 10**6), st.sampled_from(["dev", "held_out"]), st.integers(1, 6), st.booleans())
 def test_any_document_is_tidy(kind, seed, style, pages, conflict): tidy(make_document(kind, seed, style, pages=pages, conflict=conflict))
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -87,20 +87,20 @@ def test_every_wording_turns_up():
     assert got == {"literal", "paraphrase", "unanswerable", "two_pages", "computed", "conflict"}
 
 def test_styles_share_no_label_and_no_layout():
-    def labels(style): return {f["label"].lower() for k in made.kinds for i in range(4) for f in make_document(k, i, style).facts}
+    def labels(style): return {f["label"].lower() for k in made.DOCUMENT_TYPES for i in range(4) for f in make_document(k, i, style).facts}
     seen = {s: labels(s) for s in ("dev", "held_out")}
     assert min(map(len, seen.values())) > 200 and not seen["dev"] & seen["held_out"]
-    for layouts in (field_layouts, table_layouts): assert not set(layouts["dev"]) & set(layouts["held_out"])
+    for layouts in (FIELD_LAYOUTS, TABLE_LAYOUTS): assert not set(layouts["dev"]) & set(layouts["held_out"])
 
 def test_labels_are_many(): assert min(len(all_labels(s)) for s in ("dev", "held_out")) >= 300
 
 def test_small_print_alone():
-    for kind in made.kinds:
+    for kind in made.DOCUMENT_TYPES:
         qs = make_document(kind, 3, small_print="only").questions
         assert qs and all(q["small"] for q in qs) and not any(q["small"] for q in make_document(kind, 3).questions)
 
 def test_pages_are_about_as_many_as_wanted():
-    for kind in set(made.kinds) - {"receipt"}:
+    for kind in set(made.DOCUMENT_TYPES) - {"receipt"}:
         for n in (1, 4, 18): assert n <= make_document(kind, n, pages=n, conflict=False).pages <= min(n+2, 20), (kind, n)
 
 def test_two_pages_needs_two_pages():
