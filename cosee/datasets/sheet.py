@@ -5,509 +5,797 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['field_layouts', 'table_layouts', 'numeric', 'Sheet', 'make_look', 'text_width', 'fit', 'Strip', 'pdf_pages',
-           'show_boxes', 'odd_label', 'in_sentence', 'is_plural', 'says']
+__all__ = ['Box', 'Color', 'Align', 'FIELD_LAYOUTS', 'TABLE_LAYOUTS', 'Layout', 'NUMERIC', 'Row', 'Change', 'Part', 'Place',
+           'Look', 'Mark', 'Entry', 'Fact', 'Sheet', 'make_look', 'text_width', 'fit', 'Strip', 'pdf_pages',
+           'show_boxes', 'odd_label', 'row_name', 'Column', 'fresh_title', 'write_table', 'in_sentence', 'is_plural',
+           'says', 'filler_sentences', 'write_prose', 'write_small_print', 'charts_left', 'Bar', 'write_chart']
 
 # %% ../../nbs/04wa_sheet.ipynb #628e7825
 import io, random, re
-from .words import fields_of, filler, locales, make_value, names, number, phrases, styles, tables_of
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union
+from .words import LOCALES, NAMES, FieldSpec, Locale, TableSpec, Value, fields_of, filler
+from .words import make_plain_value, make_value, number, phrases, tables_of
 from ..pages import pdfium_lock
+if TYPE_CHECKING: from PIL.Image import Image
+
+# %% ../../nbs/04wa_sheet.ipynb #3e3faf62
+Box = tuple[float, float, float, float]   # left, top, right, bottom in 0-1 of the page
+Color = tuple[float, float, float]        # red, green, blue in 0-1
+Align = Literal['left', 'center', 'right']
+
+class Look(TypedDict):
+    "How a document is dressed."
+    font: str
+    bold: str           # the bold font
+    size: float         # of its letters in points
+    accent: Color       # of headings and bars
+    ink: Color          # of text
+    locale: Locale      # how dates and numbers are written
+    fields: str         # layout of fields
+    table: str          # layout of tables
+    colon: str          # what stands behind a label
+    upper: bool         # are labels in capitals?
+    bold_labels: bool
+    margin: float       # in points
+    repeat_head: bool   # is the head of a table repeated on the next page?
+    fullness: NotRequired[float]  # how much of the free width a table takes, 0-1
+    leading: NotRequired[float]   # height of the rows of a table in sizes of its letters
+
+class Mark(TypedDict):
+    "A line of text on a page."
+    page: int
+    text: str
+    bbox: Box
+    size: float   # in points
+
+# %% ../../nbs/04wa_sheet.ipynb #5627d989
+class Entry(TypedDict):
+    "A field as it stands in a document."
+    field: FieldSpec
+    label: str
+    value: Value
+
+class Fact(TypedDict):
+    "A value on a page that one can ask for."
+    where: Literal['field', 'cell', 'bar', 'sentence']
+    label: str
+    value: str             # as printed
+    page: int
+    bbox: Box              # of the value
+    sort: Optional[float]  # number, ordinal day or minute; None for words
+    also: list[str]        # other right spellings
+    key: str               # of the field
+    type: str              # of the field
+    spec: str              # of the field
+    ask: list[str]         # questions in other words than the page's
+    say: list[str]         # questions with the label
+    odd: bool              # does the label read badly behind 'What is the'?
+    section: str           # heading above
+    small: bool            # small print?
+    row: Optional[str]     # name of its row, in a table or a chart
+    title: Optional[str]   # of its table or chart
+    label_bbox: NotRequired[Box]
+    row_bbox: NotRequired[Box]
+    row_label: NotRequired[str]   # head of the column with the names of the rows
+    choice: NotRequired[bool]     # an option with a cross?
+    conflict: NotRequired[bool]   # does another page state it differently?
 
 # %% ../../nbs/04wa_sheet.ipynb #48ecae16
 class Sheet:
-    "Pages of a PDF under construction: draws, and remembers what stands where"
-    def __init__(self,
-                 kind: str, # kind of document
-                 rng: random.Random, # source of chance
-                 style: str="dev", # 'dev' or 'held_out'
-                 size: tuple=(595, 842)): # width and height of a page in points
+    "Pages of a PDF under construction: draws, and remembers what stands where."
+    def __init__(
+        self,
+        kind: str,           # kind of document
+        rng: random.Random,  # source of chance
+        style: str = 'dev',  # 'dev' or 'held_out'
+        size: tuple[float, float] = (595, 842) # width and height of a page in points
+    ):
         from reportlab.pdfgen.canvas import Canvas
-        self.buf = io.BytesIO()
-        self.canvas = Canvas(self.buf, pagesize=size, invariant=1, pageCompression=0)
+        self.buffer = io.BytesIO()
+        self.canvas = Canvas(self.buffer, pagesize=size, invariant=1, pageCompression=0)
         self.kind, self.rng, self.style, (self.w, self.h) = kind, rng, style, size
-        self.page, self.facts, self.marks = 1, [], []
-        self.used, self.rows, self.sentences, self.title, self.section = set(), {}, [], "", ""
+        self.page, self.title, self.section = 1, '', ''
+        self.facts: list[Fact] = []
+        self.marks: list[Mark] = []
+        self.used: set[str] = set()                 # keys and labels of fields, titles of tables and charts
+        self.row_names: dict[str, list[str]] = {}   # by value spec
+        self.sentences: list[str] = []              # of filler, that are still to come
         self.look = make_look(rng, style)
-        self.loc, self.x, self.y = self.look["loc"], self.look["margin"], self.look["margin"]
+        self.locale, self.x, self.y = self.look['locale'], self.look['margin'], self.look['margin']
 
     @property
-    def width(self): return self.w - 2*self.x
-    def __repr__(self): return f"Sheet({self.kind!r}, page {self.page}, {len(self.facts)} facts)"
+    def width(self) -> float:
+        "Width of the text area in points."
+        return self.w - 2*self.x
 
-    def box(self, x0, y0, x1, y1) -> tuple:
-        "A rectangle in points as (x0, y0, x1, y1) in 0-1 of the page"
-        c = lambda v: round(min(max(v, 0.), 1.), 5)
-        return c(x0/self.w), c(y0/self.h), c(x1/self.w), c(y1/self.h)
+    def __repr__(self): return f'Sheet({self.kind!r}, page {self.page}, {len(self.facts)} facts)'
 
-    def text(self,
-             x: float, # left end, middle or right end, by `align`
-             y: float, # top of the line
-             s: str, # the text
-             size: float=None, # in points; the look's size if None
-             font: str=None, # the look's font if None
-             color: tuple=None, # red, green, blue in 0-1; the look's ink if None
-             align: str="left" # 'left', 'center' or 'right'
-            ) -> tuple: # the box of the text in 0-1
-        "Writes one line of text and remembers it"
-        k = self.look; size, font, c = size or k["size"], font or k["font"], self.canvas
-        w = text_width(s, font, size); x -= dict(left=0, center=w/2, right=w)[align]
-        c.setFillColorRGB(*(color or k["ink"])); c.setFont(font, size); c.drawString(x, self.h - y - .8*size, s)
-        b = self.box(x-.5, y, x+w+.5, y+1.06*size)
-        if s.strip(): self.marks.append(dict(page=self.page, text=s, bbox=b, size=size))
-        return b
+    def box(self, left: float, top: float, right: float, bottom: float) -> Box:
+        "A rectangle in points, in 0-1 of the page."
+        return _share(left/self.w), _share(top/self.h), _share(right/self.w), _share(bottom/self.h)
 
-    def rect(self, x, y, w, h, fill=None, stroke=None, width=.6, radius=0):
-        "A rectangle with its top left corner at (`x`, `y`), filled or outlined in a colour"
-        c = self.canvas
-        if fill: c.setFillColorRGB(*fill)
-        if stroke: c.setStrokeColorRGB(*stroke); c.setLineWidth(width)
-        c.roundRect(x, self.h-y-h, w, h, radius, stroke=int(bool(stroke)), fill=int(bool(fill)))
+    def text(
+        self,
+        x: float,                      # left end, middle or right end, by `align`
+        y: float,                      # top of the line
+        text: str,                     # what to write
+        size: Optional[float] = None,  # in points; the look's size if None
+        font: Optional[str] = None,    # the look's font if None
+        color: Optional[Color] = None, # the look's ink if None
+        align: Align = 'left'          # which end of the text stands at `x`
+    ) -> Box:
+        "Writes one line of text and remembers it."
+        size, font = size or self.look['size'], font or self.look['font']
+        width = text_width(text, font, size)
+        x -= dict(left=0, center=width/2, right=width)[align]
+        self.canvas.setFillColorRGB(*(color or self.look['ink']))
+        self.canvas.setFont(font, size)
+        self.canvas.drawString(x, self.h - y - .8*size, text)
+        bbox = self.box(x - .5, y, x + width + .5, y + 1.06*size)
+        if text.strip(): self.marks.append(dict(page=self.page, text=text, bbox=bbox, size=size))
+        return bbox
 
-    def line(self, x0, y0, x1, y1, color=(.4, .4, .4), width=.6):
-        "A straight line"
-        self.canvas.setStrokeColorRGB(*color); self.canvas.setLineWidth(width)
-        self.canvas.line(x0, self.h-y0, x1, self.h-y1)
+    def rect(
+        self,
+        x: float, y: float,             # the top left corner
+        width: float, height: float,    # in points
+        fill: Optional[Color] = None,   # colour of its area; none if None
+        stroke: Optional[Color] = None, # colour of its outline; none if None
+        line_width: float = .6,         # of the outline
+        radius: float = 0               # of its corners
+    ):
+        "A rectangle, filled or outlined in a colour."
+        if fill: self.canvas.setFillColorRGB(*fill)
+        if stroke:
+            self.canvas.setStrokeColorRGB(*stroke)
+            self.canvas.setLineWidth(line_width)
+        bottom, outlined, filled = self.h - y - height, int(bool(stroke)), int(bool(fill))
+        self.canvas.roundRect(x, bottom, width, height, radius, stroke=outlined, fill=filled)
+
+    def line(self, x0: float, y0: float, x1: float, y1: float, color: Color = (.4, .4, .4), width: float = .6):
+        "A straight line."
+        self.canvas.setStrokeColorRGB(*color)
+        self.canvas.setLineWidth(width)
+        self.canvas.line(x0, self.h - y0, x1, self.h - y1)
 
     def foot(self):
-        "The foot line of a page: title and page number"
-        y, grey, word = self.h - 26, (.45, .45, .45), phrases("foot", self.style)[0].format(self.page)
-        if self.style == "held_out": return self.text(self.w/2, y, word, 7.5, color=grey, align="center")
+        "The foot line of a page: title and page number."
+        y, grey = self.h - 26, (.45, .45, .45)
+        page = phrases('foot', self.style)[0].format(self.page)
+        if self.style == 'held_out':
+            self.text(self.w/2, y, page, 7.5, color=grey, align='center')
+            return
         self.text(self.x, y, self.title[:60], 7, color=grey)
-        self.text(self.w-self.x, y, word, 7, color=grey, align="right")
+        self.text(self.w - self.x, y, page, 7, color=grey, align='right')
 
     def turn(self):
-        "Finishes the page and begins another"
-        self.foot(); self.canvas.showPage(); self.page += 1; self.y = self.look["margin"]
+        "Finishes the page and begins another."
+        self.foot()
+        self.canvas.showPage()
+        self.page += 1
+        self.y = self.look['margin']
 
     @property
-    def bottom(self): return self.h - 48
+    def bottom(self) -> float:
+        "Where the text area ends, in points."
+        return self.h - 48
 
-    def need(self,
-             height: float # points
-            ) -> bool: # was the page turned?
-        "Turns the page unless `height` is left on it"
+    def need(
+        self,
+        height: float # points
+    ) -> bool:        # was the page turned?
+        "Turns the page unless `height` is left on it."
         if self.y + height <= self.bottom: return False
-        self.turn(); return True
+        self.turn()
+        return True
 
-    def heading(self, s: str, size: float=13, gap: float=8) -> tuple:
-        "A heading at the cursor, kept with at least a few lines behind it"
-        k = self.look; self.y += gap; self.need(size + 70)
-        size = fit(s, k["bold"], size, self.width)
-        b = self.text(self.x, self.y, s, size, k["bold"], k["accent"]); self.y += 1.55*size; self.section = s
-        return b
+    def heading(
+        self,
+        text: str,         # what to write
+        size: float = 13,  # in points; smaller if the page is too narrow
+        gap: float = 8     # points above it
+    ) -> Box:
+        "A heading at the cursor, kept with at least a few lines behind it."
+        self.y += gap
+        self.need(size + 70)
+        size = fit(text, self.look['bold'], size, self.width)
+        bbox = self.text(self.x, self.y, text, size, self.look['bold'], self.look['accent'])
+        self.y += 1.55*size
+        self.section = text
+        return bbox
 
     def done(self) -> bytes:
-        "Finishes the last page; returns the PDF"
-        self.foot(); self.canvas.showPage(); self.canvas.setTitle(self.title); self.canvas.setAuthor("CoSee")
-        self.canvas.save(); return self.buf.getvalue()
+        "Finishes the last page; returns the PDF."
+        self.foot()
+        self.canvas.showPage()
+        self.canvas.setTitle(self.title)
+        self.canvas.setAuthor('CoSee')
+        self.canvas.save()
+        return self.buffer.getvalue()
 
-    def entry(self, f: dict, # a field
-              value: dict=None # its value; drawn if None
-             ) -> dict: # field, label, value
-        "A field with a label and a value for this document"
-        self.used |= {f["key"], *(l.lower() for l in f["labels"])}
-        return dict(field=f, label=self.rng.choice(f["labels"]), value=value or make_value(f["spec"], self.rng, self.loc))
+    def entry(
+        self,
+        field: FieldSpec,              # the field
+        value: Optional[Value] = None  # its value; drawn if None
+    ) -> Entry:
+        "A field with a label and a value for this document."
+        self.used |= {field['key'], *(l.lower() for l in field['labels'])}
+        label = self.rng.choice(field['labels'])
+        return dict(field=field, label=label, value=value or make_value(field['spec'], self.rng, self.locale))
 
-    def draw(self, n: int, # how many
-             group: str=None, # a kind, 'common' or 'legal'; the sheet's kind if None
-             only=None, # keys to choose from
-             skip=() # keys to leave out
-            ) -> list[dict]: # entries
-        "Up to `n` fields that are not yet in the document"
-        fs = [f for f in fields_of(group or self.kind, self.style) if f["key"] not in self.used and f["key"] not in skip]
-        fs = [f for f in fs if not self.used & {l.lower() for l in f["labels"]} and (only is None or f["key"] in only)]
-        self.rng.shuffle(fs)
-        return [self.entry(f) for f in fs[:n]]
+    def draw(
+        self,
+        n: int,                      # how many
+        group: Optional[str] = None, # a kind, 'common' or 'legal'; the sheet's kind if None
+        only: Optional[Collection[str]] = None, # keys to choose from
+        skip: Collection[str] = ()   # keys to leave out
+    ) -> list[Entry]:
+        "Up to `n` fields that are not yet in the document."
+        def is_free(f: FieldSpec) -> bool:
+            wanted = f['key'] not in skip and (only is None or f['key'] in only)
+            return wanted and not self.used & {f['key'], *(l.lower() for l in f['labels'])}
+        free = [f for f in fields_of(group or self.kind, self.style) if is_free(f)]
+        self.rng.shuffle(free)
+        return [self.entry(f) for f in free[:n]]
 
-    def fact(self, e: dict, # an entry: field, label, value
-             bbox: tuple, # box of the value in 0-1
-             where: str="field", # 'field', 'cell', 'bar' or 'sentence'
-             **extra): # label_bbox, row, row_bbox, title, small, ...
-        "Remembers that the value of `e` stands in `bbox` of the current page"
-        f, v = e["field"], e["value"]
-        self.facts.append(dict(where=where, label=e["label"], value=v["text"], page=self.page, bbox=bbox, sort=v["sort"],
-            also=v["also"], key=f["key"], type=f["type"], spec=f["spec"], ask=f["ask"], say=f.get("say", []),
-            odd=odd_label(e["label"], f.get("quote", ())), section=self.section,
-            small=False, row=None, title=None) | extra)
+    def fact(
+        self,
+        entry: Entry,         # whose value stands there
+        bbox: Box,            # of the value
+        where: str = 'field', # 'field', 'cell', 'bar' or 'sentence'
+        **extra               # label_bbox, row, row_bbox, title, small, ...: see `Fact`
+    ):
+        "Remembers that the value of `entry` stands in `bbox` of the current page."
+        field, value = entry['field'], entry['value']
+        odd = odd_label(entry['label'], field.get('quote', ()))
+        self.facts.append(dict(
+            where=where, label=entry['label'], value=value['text'], page=self.page, bbox=bbox, sort=value['sort'],
+            also=value['also'], key=field['key'], type=field['type'], spec=field['spec'], ask=field['ask'],
+            say=field.get('say', []), odd=odd, section=self.section, small=False, row=None, title=None) | extra)
 
-    def label(self, s: str) -> str:
-        "A label as this document prints it"
-        return (s.upper() if self.look["upper"] else s) + self.look["colon"]
+    def label(self, label: str) -> str:
+        "A label as this document prints it."
+        return (label.upper() if self.look['upper'] else label) + self.look['colon']
 
-    def put(self, e: dict, # entry
-            lx, ly, # where the label goes
-            vx, vy, # where the value goes
-            room, # width for the value in points
-            size=None, lsize=None, # sizes of value and label in points
-            align="left", small=False, bold=False): # alignment of the value; small print?; bold value?
-        "Writes label and value of an entry and remembers the fact; returns the label's box"
-        k = self.look; size = size or k["size"]; vf = k["bold"] if bold else k["font"]
-        lf = k["bold"] if k["bold_labels"] and not small else k["font"]
-        lb = self.text(lx, ly, self.label(e["label"]), lsize or size, lf)
-        vb = self.text(vx, vy, e["value"]["text"], fit(e["value"]["text"], vf, size, room), vf, align=align)
-        self.fact(e, vb, label_bbox=lb, small=small)
-        return lb
+    @property
+    def font_of_labels(self) -> str:
+        "The font of labels."
+        return self.look['bold' if self.look['bold_labels'] else 'font']
 
-    def fields(self, es: list, # entries
-               layout: str=None, # a key of the layouts; the look's if None
-               x: float=None, w: float=None): # left edge and width in points; the text area if None
-        "Writes entries at the cursor in a layout"
-        if es: _layouts[layout or self.look["fields"]](self, es, self.x if x is None else x, w or self.width)
+    def put(
+        self,
+        entry: Entry,
+        label_at: tuple[float, float],       # where the label goes, in points
+        value_at: tuple[float, float],       # where the value goes
+        room: float,                         # width for the value in points
+        label_size: Optional[float] = None,  # in points; the look's size if None
+        align: Align = 'left',               # of the value
+        bold: bool = False                   # is the value bold?
+    ) -> Box:                                # of the label
+        "Writes label and value of an entry and remembers the fact."
+        size, font, value = self.look['size'], self.look['bold' if bold else 'font'], entry['value']['text']
+        label_bbox = self.text(*label_at, self.label(entry['label']), label_size or size, self.font_of_labels)
+        bbox = self.text(*value_at, value, fit(value, font, size, room), font, align=align)
+        self.fact(entry, bbox, label_bbox=label_bbox, small=False)
+        return label_bbox
+
+    def fields(
+        self,
+        entries: list[Entry],         # what to write
+        layout: Optional[str] = None, # one of `FIELD_LAYOUTS`; the look's if None
+        x: Optional[float] = None,    # left edge in points; that of the text area if None
+        width: Optional[float] = None # in points; that of the text area if None
+    ):
+        "Writes entries at the cursor in a layout."
+        if entries: _layouts[layout or self.look['fields']](self, entries, self.x if x is None else x, width or self.width)
         self.y += 6
 
-    def row_name(self, spec: str # value spec of the first column
-                ) -> dict: # a value, or None if there is no other
-        "A name that no other row of the document has"
-        old, taken = self.rows.setdefault(spec, []), {n for ns in self.rows.values() for n in ns}
-        for _ in range(400):
-            v = make_value(spec, self.rng, self.loc)
-            if old and spec.endswith("-@") and self.rng.random() < .5:
-                v = dict(v, text=self.rng.choice(old)[:-1] + self.rng.choice("ABCDEFGHKLMNPRSTUVWXYZ"))
-            if v["text"] not in taken: old.append(v["text"]); return v
-
-    def fresh(self, s: str) -> str:
-        "A title that no other table of the document has"
-        if s in self.used: s = next(t for i in range(2, 99) if (t := f"{s} ({i})") not in self.used)
-        if s: self.used.add(s)
-        return s
-
-    def table(self, name: str, # items, regions, projects, ...: see `tables_of`
-              n: int=6, # rows
-              ncols: int=None, # columns beside the first; all if None
-              rows: list=None, # values of the first column; drawn if None
-              title: str=None, # heading; drawn if None, none if ''
-              change=None # called with fields and rows, to adjust values
-             ) -> list: # rows of values
-        "A table at the cursor"
-        t, fs, data = _draw_table(self, name, n, ncols, rows)
-        if change: change(fs, data)
-        title = self.fresh(self.rng.choice(t["titles"]) if title is None else title)
-        if title: self.heading(title, self.look["size"]+2.5)
-        _Grid(self, [self.rng.choice(t["row_labels"])] + [f["label"] for f in fs], fs, data).fill(fs, data, title)
-        self.y += 8
-        return data
-
-    def words(self, n: int) -> str:
-        "`n` sentences without facts; all have their turn before one comes again"
-        if len(self.sentences) < n: self.sentences = filler(self.rng, 20, self.style).split(". ")
-        return " ".join(self.sentences.pop().rstrip(".") + "." for _ in range(n))
-
-    def prose(self, parts: list, # strings and entries
-              size: float=None, x: float=None, w: float=None, # size, left edge and width in points
-              small: bool=False, gap: float=6, color: tuple=None): # small print?; space behind; colour
-        "A paragraph at the cursor, broken into lines; its entries become facts"
-        font, size, x = self.look["font"], size or self.look["size"], self.x if x is None else x
-        for t, spans in _lines(parts, font, size, w or self.width):
-            self.need(1.4*size); self.text(x, self.y, t, size, color=color)
-            for a, b, e in spans:
-                x0, x1 = x + text_width(t[:a], font, size), x + text_width(t[:b], font, size)
-                bb = self.box(x0-.5, self.y, x1+.5, self.y+1.06*size)
-                self.fact(e, bb, "sentence", small=small)
-            self.y += 1.4*size
-        self.y += gap
-
-    def small_print(self, n: int=4):
-        "Legal lines in tiny letters at the foot of the page"
-        es = self.draw(n, "legal")
-        if not es: return
-        size = self.rng.choice([4, 4.5, 5]); y, self.y = self.y, self.h - 44
-        if y > self.y - 4: self.turn(); y, self.y = self.y, self.h - 44
-        x = self.x
-        for e in es:
-            l, v = e["label"] + ": ", e["value"]["text"]
-            lw, vw = (text_width(s, self.look["font"], size) for s in (l, v))
-            if x + lw + vw > self.w - self.x: x, self.y = self.x, self.y + 1.3*size
-            lb = self.text(x, self.y, l.strip(), size); vb = self.text(x+lw, self.y, v, size)
-            self.fact(e, vb, label_bbox=lb, small=True); x += lw + vw + 3*size
-        self.y = y
-
-    def charts_left(self) -> list[str]:
-        "Titles of charts that the document does not have yet"
-        return [t for t in fields_of("charts", self.style)[0]["labels"] if t not in self.used]
-
-    def chart(self, h: float=150): # height in points
-        "A bar chart with value labels at the cursor, if there is one left to draw"
-        if not self.charts_left(): return
-        title, f, data = _draw_chart(self); what, by = title.split(" by ")
-        self.need(h+40); self.heading(title, self.look["size"]+2, 4); top = max(v["sort"] for _, v in data)
-        bar = _upright if self.style == "dev" else _lying
-        for i, (c, v) in enumerate(data):
-            cb, vb = bar(self, c, v, v["sort"]/top, i, len(data), self.width, h)
-            self.fact(dict(field=f, label=what, value=v), vb, "bar", row=c, row_bbox=cb, row_label=by, title=title)
-        self.y += h + 8
-
 # %% ../../nbs/04wa_sheet.ipynb #2e046b9c
-field_layouts = dict(dev=["inline", "columns", "above", "leaders"],
-                     held_out=["boxed", "banded", "underline", "two_up"])
-table_layouts = dict(dev=["grid", "zebra", "rules"], held_out=["dark_head", "verticals", "separate"])
-_fonts = [("Helvetica", "Helvetica-Bold"), ("Times-Roman", "Times-Bold"), ("Courier", "Courier-Bold")]
+FIELD_LAYOUTS = dict(dev=['inline', 'columns', 'above', 'leaders'],
+                     held_out=['boxed', 'banded', 'underline', 'two_up'])
+TABLE_LAYOUTS = dict(dev=['grid', 'zebra', 'rules'], held_out=['dark_head', 'verticals', 'separate'])
+_fonts = [('Helvetica', 'Helvetica-Bold'), ('Times-Roman', 'Times-Bold'), ('Courier', 'Courier-Bold')]
 _accents = [(.10, .25, .50), (.55, .12, .12), (.10, .42, .25), (.25, .25, .28), (.38, .18, .45), (.80, .40, .05)]
 
-def make_look(rng: random.Random, # source of chance
-              style: str # 'dev' or 'held_out'
-             ) -> dict: # how a document is dressed
-    "Draws fonts, sizes, colours, locale and layouts"
+def make_look(
+    rng: random.Random, # source of chance
+    style: str          # 'dev' or 'held_out'
+) -> Look:
+    "Draws fonts, sizes, colours, locale and layouts."
     font, bold = rng.choices(_fonts, (5, 3, 1))[0]
-    return dict(font=font, bold=bold, size=rng.choice([9, 9.5, 10, 10.5, 11]),
-                accent=rng.choice([*_accents, (0, 0, 0)]),
-                loc=dict(rng.choice(list(locales.values())), year=rng.choice([2024, 2025, 2026])),
-                fields=rng.choice(field_layouts[style]),
-                table=rng.choice(table_layouts[style]), colon=rng.choice([":", ":", ""]), upper=rng.random() < .1,
-                bold_labels=rng.random() < .4, margin=rng.randint(44, 62), repeat_head=rng.random() < .7,
-                ink=rng.choice([(0, 0, 0), (.1, .1, .15), (.2, .2, .2)]))
+    return dict(
+        font=font, bold=bold,
+        size=rng.choice([9, 9.5, 10, 10.5, 11]),
+        accent=rng.choice([*_accents, (0, 0, 0)]),
+        locale=dict(rng.choice(list(LOCALES.values())), year=rng.choice([2024, 2025, 2026])),
+        fields=rng.choice(FIELD_LAYOUTS[style]),
+        table=rng.choice(TABLE_LAYOUTS[style]),
+        colon=rng.choice([':', ':', '']),
+        upper=rng.random() < .1,
+        bold_labels=rng.random() < .4,
+        margin=rng.randint(44, 62),
+        repeat_head=rng.random() < .7,
+        ink=rng.choice([(0, 0, 0), (.1, .1, .15), (.2, .2, .2)]))
 
 # %% ../../nbs/04wa_sheet.ipynb #da692122
-def text_width(s: str, font: str, size: float) -> float:
-    "Width of `s` in points"
+def text_width(text: str, font: str, size: float) -> float:
+    "Width of `text` in points."
     from reportlab.pdfbase.pdfmetrics import stringWidth
-    return stringWidth(s, font, size)
+    return stringWidth(text, font, size)
 
-def fit(s: str, # the text
-        font: str, # its font
-        size: float, # wanted size in points
-        width: float, # room in points
-        low: float=4.5 # never smaller than this
-       ) -> float: # size in points
-    "The largest size up to `size` at which `s` fits into `width`"
-    w = text_width(s, font, size)
-    return size if w <= width else max(low, int(size*width/w*10)/10)
+def fit(
+    text: str,         # the text
+    font: str,         # its font
+    size: float,       # wanted size in points
+    room: float,       # width in points
+    least: float = 4.5 # never smaller than this
+) -> float:            # size in points
+    "The largest size up to `size` at which `text` fits into `room`."
+    width = text_width(text, font, size)
+    return size if width <= room else max(least, int(size*room/width*10)/10)
+
+# %% ../../nbs/04wa_sheet.ipynb #8aeeb09d
+def _share(x: float) -> float: return round(min(max(x, 0.), 1.), 5)
 
 # %% ../../nbs/04wa_sheet.ipynb #2d9a3dfd
 class Strip(Sheet):
-    "A sheet that never turns and has no foot line"
-    def need(self, height): return False
+    "A sheet that never turns and has no foot line."
+    def need(self, height: float) -> bool: return False
     def foot(self): pass
 
 # %% ../../nbs/04wa_sheet.ipynb #3c23bd5c
-def pdf_pages(pdf: bytes, # a PDF
-              dpi: float=100, # dots per inch
-              pages=None # 0-based page indices; all if None
-             ) -> list: # PIL images
-    "Renders pages of a PDF; under the lock of `cosee.pages`, since pdfium is not safe in several threads"
+def pdf_pages(
+    pdf: bytes,       # a PDF
+    dpi: float = 100, # dots per inch
+    pages: Optional[Iterable[int]] = None # 0-based page indices; all if None
+) -> list['Image']:
+    "Renders pages of a PDF; under the lock of `cosee.pages`, since pdfium is not safe in several threads."
     import pypdfium2
     with pdfium_lock:
-        d = pypdfium2.PdfDocument(pdf); pages = range(len(d)) if pages is None else pages
-        try: return [d[i].render(scale=dpi/72).to_pil().convert("RGB") for i in pages]
-        finally: d.close()
+        document = pypdfium2.PdfDocument(pdf)
+        pages = range(len(document)) if pages is None else pages
+        try: return [document[i].render(scale=dpi/72).to_pil().convert('RGB') for i in pages]
+        finally: document.close()
 
-def show_boxes(image, # PIL image of a page
-               boxes, # iterable of (x0, y0, x1, y1) in 0-1
-               color="red", width: int=2): # colour and width in pixels of the outline
-    "A copy of `image` with boxes drawn on it"
+def show_boxes(
+    image: 'Image',       # a page
+    boxes: Iterable[Box], # in 0-1
+    color: str = 'red',   # of the outlines
+    width: int = 2        # of the outlines, in pixels
+) -> 'Image':
+    "A copy of `image` with boxes drawn on it."
     from PIL import ImageDraw
-    im = image.copy(); d = ImageDraw.Draw(im); W, H = im.size
-    for x0, y0, x1, y1 in boxes: d.rectangle((x0*W-2, y0*H-2, x1*W+2, y1*H+2), outline=color, width=width)
-    return im
+    copy = image.copy()
+    draw, (width_px, height_px) = ImageDraw.Draw(copy), copy.size
+    for x0, y0, x1, y1 in boxes:
+        outline = x0*width_px - 2, y0*height_px - 2, x1*width_px + 2, y1*height_px + 2
+        draw.rectangle(outline, outline=color, width=width)
+    return copy
 
 # %% ../../nbs/04wa_sheet.ipynb #9bedaf19
-_loose = re.compile(r"\b(by|to|from|until|on|with|via|in|at|before|within|into|through|since|for)$"
-                    r"|^(dated|starting|published|to pay|suspended.*|expires|.*covered)$", re.I)
+_loose = re.compile(r'\b(by|to|from|until|on|with|via|in|at|before|within|into|through|since|for)$'
+                    r'|^(dated|starting|published|to pay|suspended.*|expires|.*covered)$', re.I)
 
-def odd_label(label: str, # as printed
-              quote=() # labels known to be odd
-             ) -> bool:
+def odd_label(
+    label: str,                # as printed
+    quote: Collection[str] = ()# labels known to be odd
+) -> bool:
     "Does a label read badly behind 'What is the'? (*Valid until*, *Prepared by*)"
     return label in quote or bool(_loose.search(label))
 
 # %% ../../nbs/04wa_sheet.ipynb #88681525
-def _inline(sh, es, x, w):
-    s, lf = sh.look["size"], sh.look["bold"] if sh.look["bold_labels"] else sh.look["font"]
-    for e in es:
-        sh.need(2*s); lw = text_width(sh.label(e["label"]) + "  ", lf, s)
-        sh.put(e, x, sh.y, x+lw, sh.y, w-lw); sh.y += 1.7*s
+Layout = Callable[[Sheet, list[Entry], float, float], None]
 
-def _columns(sh, es, x, w):
-    s, lf = sh.look["size"], sh.look["bold"]
-    lw = max(text_width(sh.label(e["label"]) + "   ", lf, s) for e in es) + sh.rng.randint(4, 40)
-    for e in es: sh.need(2*s); sh.put(e, x, sh.y, x+lw, sh.y, w-lw); sh.y += 1.7*s
+def _inline(sheet: Sheet, entries: list[Entry], x: float, width: float):
+    "Values right behind their labels"
+    size = sheet.look['size']
+    for e in entries:
+        sheet.need(2*size)
+        indent = text_width(sheet.label(e['label']) + '  ', sheet.font_of_labels, size)
+        sheet.put(e, (x, sheet.y), (x + indent, sheet.y), width - indent)
+        sheet.y += 1.7*size
 
-def _above(sh, es, x, w):
-    s, n = sh.look["size"], 2 if w < 380 else 3
-    cw = w/n
-    for i in range(0, len(es), n):
-        sh.need(3.4*s)
-        for j, e in enumerate(es[i:i+n]):
-            ls = fit(sh.label(e["label"]), sh.look["bold"], .8*s, cw-8)
-            sh.put(e, x+j*cw, sh.y, x+j*cw, sh.y+1.25*s, cw-10, lsize=ls)
-        sh.y += 3.3*s
+def _columns(sheet: Sheet, entries: list[Entry], x: float, width: float):
+    "Labels and values in two columns"
+    size, font = sheet.look['size'], sheet.look['bold']
+    widest = max(text_width(sheet.label(e['label']) + '   ', font, size) for e in entries)
+    indent = widest + sheet.rng.randint(4, 40)
+    for e in entries:
+        sheet.need(2*size)
+        sheet.put(e, (x, sheet.y), (x + indent, sheet.y), width - indent)
+        sheet.y += 1.7*size
+
+# %% ../../nbs/04wa_sheet.ipynb #67e12cc1
+def _above(sheet: Sheet, entries: list[Entry], x: float, width: float):
+    "Labels above their values, two or three to a row"
+    size, n = sheet.look['size'], 2 if width < 380 else 3
+    step = width/n
+    for i in range(0, len(entries), n):
+        sheet.need(3.4*size)
+        for j, e in enumerate(entries[i:i+n]):
+            left = x + j*step
+            label_size = fit(sheet.label(e['label']), sheet.look['bold'], .8*size, step - 8)
+            sheet.put(e, (left, sheet.y), (left, sheet.y + 1.25*size), step - 10, label_size)
+        sheet.y += 3.3*size
+
+def _leaders(sheet: Sheet, entries: list[Entry], x: float, width: float):
+    "Dots from the label to the value at the right"
+    size, font, width = sheet.look['size'], sheet.look['font'], min(width, sheet.rng.randint(280, 420))
+    for e in entries:
+        sheet.need(2*size)
+        label_bbox = sheet.put(e, (x, sheet.y), (x + width, sheet.y), .55*width, align='right')
+        start, end = label_bbox[2]*sheet.w + 4, sheet.facts[-1]['bbox'][0]*sheet.w - 4
+        dots = '.' * max(0, int((end - start)/text_width('.', font, size)))
+        if dots:
+            sheet.text(end, sheet.y, dots, size, font, (.5, .5, .5), align='right')
+            sheet.marks.pop()   # nobody reads dots
+        sheet.y += 1.75*size
 
 # %% ../../nbs/04wa_sheet.ipynb #4b47a273
-def _leaders(sh, es, x, w):
-    s, w = sh.look["size"], min(w, sh.rng.randint(280, 420))
-    for e in es:
-        sh.need(2*s); lb = sh.put(e, x, sh.y, x+w, sh.y, .55*w, align="right")
-        a, b = lb[2]*sh.w + 4, sh.facts[-1]["bbox"][0]*sh.w - 4
-        dots = "." * max(0, int((b-a)/text_width(".", sh.look["font"], s)))
-        if dots: sh.text(b, sh.y, dots, s, sh.look["font"], (.5, .5, .5), align="right"); sh.marks.pop()
-        sh.y += 1.75*s
-
-def _boxed(sh, es, x, w):
-    s, n = sh.look["size"], 2 if w < 380 else sh.rng.choice([2, 3])
-    cw = w/n
-    for i in range(0, len(es), n):
-        sh.need(3.6*s)
-        for j, e in enumerate(es[i:i+n]):
-            sh.rect(x+j*cw, sh.y-3, cw, 3.1*s, stroke=(.3, .3, .3))
-            ls = fit(sh.label(e["label"]), sh.look["bold"], .72*s, cw-8)
-            sh.put(e, x+j*cw+4, sh.y, x+j*cw+8, sh.y+1.25*s, cw-14, lsize=ls)
-        sh.y += 3.1*s
-    sh.y += 6
+def _boxed(sheet: Sheet, entries: list[Entry], x: float, width: float):
+    "Boxes of a form, the label in small letters above the value"
+    size, n = sheet.look['size'], 2 if width < 380 else sheet.rng.choice([2, 3])
+    step = width/n
+    for i in range(0, len(entries), n):
+        sheet.need(3.6*size)
+        for j, e in enumerate(entries[i:i+n]):
+            left = x + j*step
+            sheet.rect(left, sheet.y - 3, step, 3.1*size, stroke=(.3, .3, .3))
+            label_size = fit(sheet.label(e['label']), sheet.look['bold'], .72*size, step - 8)
+            sheet.put(e, (left + 4, sheet.y), (left + 8, sheet.y + 1.25*size), step - 14, label_size)
+        sheet.y += 3.1*size
+    sheet.y += 6
 
 # %% ../../nbs/04wa_sheet.ipynb #0e0e0564
-def _banded(sh, es, x, w):
-    s, mid, f = sh.look["size"], x + .45*w, sh.look["bold"] if sh.look["bold_labels"] else sh.look["font"]
-    for i, e in enumerate(es):
-        sh.need(2.2*s); l = sh.label(e["label"]); ls = fit(l, f, s, .45*w-10)
-        if i % 2 == 0: sh.rect(x, sh.y-3, w, 1.9*s, fill=(.92, .93, .95))
-        sh.put(e, mid-8-text_width(l, f, ls), sh.y, mid+8, sh.y, .53*w-10, lsize=ls); sh.y += 1.9*s
-    sh.y += 4
+def _banded(sheet: Sheet, entries: list[Entry], x: float, width: float):
+    "Labels end and values begin in the middle, every second row on grey"
+    size, middle, font = sheet.look['size'], x + .45*width, sheet.font_of_labels
+    for i, e in enumerate(entries):
+        sheet.need(2.2*size)
+        label = sheet.label(e['label'])
+        label_size = fit(label, font, size, .45*width - 10)
+        if i % 2 == 0: sheet.rect(x, sheet.y - 3, width, 1.9*size, fill=(.92, .93, .95))
+        left = middle - 8 - text_width(label, font, label_size)
+        sheet.put(e, (left, sheet.y), (middle + 8, sheet.y), .53*width - 10, label_size)
+        sheet.y += 1.9*size
+    sheet.y += 4
 
-def _underline(sh, es, x, w):
-    s = sh.look["size"]
-    for e in es:
-        sh.need(2.6*s); lb = sh.put(e, x, sh.y, x+.4*w, sh.y, .55*w); left = max(lb[2]*sh.w+3, x+.38*w)
-        sh.line(left, sh.y+1.25*s, x+w, sh.y+1.25*s, (.5, .5, .5), .5); sh.y += 2.2*s
+def _underline(sheet: Sheet, entries: list[Entry], x: float, width: float):
+    "Values on lines to write on"
+    size = sheet.look['size']
+    for e in entries:
+        sheet.need(2.6*size)
+        label_bbox = sheet.put(e, (x, sheet.y), (x + .4*width, sheet.y), .55*width)
+        left, y = max(label_bbox[2]*sheet.w + 3, x + .38*width), sheet.y + 1.25*size
+        sheet.line(left, y, x + width, y, (.5, .5, .5), .5)
+        sheet.y += 2.2*size
 
 # %% ../../nbs/04wa_sheet.ipynb #0d6b88b1
-def _two_up(sh, es, x, w):
-    s, cw = sh.look["size"], w/2
-    for i in range(0, len(es), 2):
-        sh.need(2*s)
-        for j, e in enumerate(es[i:i+2]):
-            l = sh.label(e["label"]) + " "; ls = fit(l, sh.look["bold"], s, .5*cw)
-            lw = text_width(l, sh.look["bold"], ls) + 3
-            sh.put(e, x+j*cw, sh.y, x+j*cw+lw, sh.y, cw-lw-14, lsize=ls)
-        sh.y += 1.9*s
+def _two_up(sheet: Sheet, entries: list[Entry], x: float, width: float):
+    "Two fields to a row"
+    size, bold, step = sheet.look['size'], sheet.look['bold'], width/2
+    for i in range(0, len(entries), 2):
+        sheet.need(2*size)
+        for j, e in enumerate(entries[i:i+2]):
+            left, label = x + j*step, sheet.label(e['label']) + ' '
+            label_size = fit(label, bold, size, .5*step)
+            indent = text_width(label, bold, label_size) + 3
+            sheet.put(e, (left, sheet.y), (left + indent, sheet.y), step - indent - 14, label_size)
+        sheet.y += 1.9*size
 
 # %% ../../nbs/04wa_sheet.ipynb #3e63a07f
-_layouts = dict(inline=_inline, columns=_columns, above=_above, leaders=_leaders, boxed=_boxed, banded=_banded,
-                underline=_underline, two_up=_two_up)
+_layouts: dict[str, Layout] = dict(
+    inline=_inline, columns=_columns, above=_above, leaders=_leaders,
+    boxed=_boxed, banded=_banded, underline=_underline, two_up=_two_up)
+
+# %% ../../nbs/04wa_sheet.ipynb #b411dddb
+def row_name(
+    sheet: Sheet,
+    spec: str # value spec of the first column
+) -> Optional[Value]: # None if there is no other
+    "A name that no other row of the document has."
+    old, taken = sheet.row_names.setdefault(spec, []), {n for names in sheet.row_names.values() for n in names}
+    for _ in range(400):
+        value = make_value(spec, sheet.rng, sheet.locale)
+        if old and spec.endswith('-@') and sheet.rng.random() < .5:
+            value = dict(value, text=sheet.rng.choice(old)[:-1] + sheet.rng.choice('ABCDEFGHKLMNPRSTUVWXYZ'))
+        if value['text'] in taken: continue
+        old.append(value['text'])
+        return value
 
 # %% ../../nbs/04wa_sheet.ipynb #ba4b598e
-numeric = {"money", "int", "percent", "measure", "span"}
+NUMERIC = {'money', 'int', 'percent', 'measure', 'span'}   # types of values that can be compared and added
 
-def _draw_table(sh, name, n, ncols, rows):
-    "Head of the first column, fields of the others, and rows of values"
-    t = tables_of(name, sh.style); cols = t["columns"]
-    keep = sorted(sh.rng.sample(range(len(cols)), min(ncols or 9, len(cols))))
-    fs = [dict(cols[i], label=sh.rng.choice(cols[i]["labels"])) for i in keep]
-    ns = [v for v in (rows or (sh.row_name(t["row_spec"]) for _ in range(n))) if v]
-    return t, fs, [[v] + [make_value(f["spec"], sh.rng, sh.loc) for f in fs] for v in ns]
+class Column(FieldSpec):
+    "A column of a table."
+    label: str   # its head
+
+Row = list[Value]   # the name of the row, then a value for each column
+
+def _draw_table(sheet: Sheet, name: str, n: int, n_columns: Optional[int],
+                names: Optional[list[Value]]) -> tuple[TableSpec, list[Column], list[Row]]:
+    "A table's spec, its columns behind the first, and its rows of values"
+    table, rng = tables_of(name, sheet.style), sheet.rng
+    listed = table['columns']
+    keep = sorted(rng.sample(range(len(listed)), min(n_columns or 9, len(listed))))
+    columns = [dict(listed[i], label=rng.choice(listed[i]['labels'])) for i in keep]
+    names = [v for v in (names or (row_name(sheet, table['row_spec']) for _ in range(n))) if v]
+    return table, columns, [[v] + [make_value(c['spec'], rng, sheet.locale) for c in columns] for v in names]
 
 # %% ../../nbs/04wa_sheet.ipynb #f7a42916
 class _Grid:
     "Widths, sizes and style of a table on a sheet"
-    def __init__(self, sh, head, fs, rows):
-        k = sh.look; self.sh, self.head, self.x, self.style, self.size = sh, head, sh.x, k["table"], k["size"]
-        self.rights = [False] + [f["type"] in numeric for f in fs]
-        cols = [[k["bold"], k["font"]] + [h] + [r[j]["text"] for r in rows] for j, h in enumerate(head)]
-        def wide(c): return 22 + max(text_width(t, c[i > 0], self.size) for i, t in enumerate(c[2:]))
-        while sum(ws := [wide(c) for c in cols]) > sh.width and self.size > 5.5: self.size -= .5
-        full = k.setdefault("fullness", sh.rng.choice([1, 1, .6]))
-        ws = [w + full*max(0, sh.width - sum(ws))/len(ws) for w in ws]
-        self.ws = [w*min(1, sh.width/sum(ws)) for w in ws]
-        self.h = self.size*k.setdefault("leading", sh.rng.choice([1.6, 1.8, 2.1]))
+    def __init__(self, sheet: Sheet, heads: list[str], columns: list[Column], rows: list[Row]):
+        self.sheet, self.heads, self.columns, self.rows = sheet, heads, columns, rows
+        self.x, self.style, self.size = sheet.x, sheet.look['table'], sheet.look['size']
+        self.rights = [False] + [c['type'] in NUMERIC for c in columns]   # are they aligned at the right?
+        while sum(self.wanted()) > sheet.width and self.size > 5.5: self.size -= .5
+        self.widths = self.spread(self.wanted())
+        self.height = self.size*sheet.look.setdefault('leading', sheet.rng.choice([1.6, 1.8, 2.1]))
 
-    def back(self, i, h, head, last):
-        "Lines and fills behind row `i`"
-        sh, x, y, w, grey = self.sh, self.x, self.sh.y, sum(self.ws), (.35, .35, .35)
-        xs = [x + sum(self.ws[:j]) for j in range(len(self.ws)+1)]
-        if self.style == "grid": sh.rect(x, y, w, h, stroke=grey, fill=(.9, .9, .9) if head else None)
-        elif self.style == "dark_head" and head: sh.rect(x, y, w, h, fill=sh.look["accent"])
-        elif self.style == "zebra" and not head and i % 2 == 0: sh.rect(x, y, w, h, fill=(.93, .95, .97))
-        elif self.style == "separate" and not head: sh.rect(x, y+1.5, w, h-3, stroke=(.6, .6, .6), radius=4)
-        if self.style in ("grid", "verticals"):
-            for a in xs: sh.line(a, y, a, y+h, grey, .5)
-        if head and self.style in ("zebra", "rules", "verticals"): sh.line(x, y+h, x+w, y+h, sh.look["accent"], 1.1)
-        if last and self.style in ("rules", "verticals"): sh.line(x, y+h, x+w, y+h, grey)
+    def wanted(self) -> list[float]:
+        "Widths that hold all texts at the present size"
+        font, bold = self.sheet.look['font'], self.sheet.look['bold']
+        def widest(j: int, head: str) -> float:
+            values = (text_width(row[j]['text'], font, self.size) for row in self.rows)
+            return max([text_width(head, bold, self.size), *values])
+        return [22 + widest(j, head) for j, head in enumerate(self.heads)]
 
-    def row(self, texts, i=0, head=False, last=False) -> list:
+    def spread(self, widths: list[float]) -> list[float]:
+        "Widths that take a share of what is free, and no more than there is"
+        look, room = self.sheet.look, self.sheet.width
+        full = look.setdefault('fullness', self.sheet.rng.choice([1, 1, .6]))
+        widths = [w + full*max(0, room - sum(widths))/len(widths) for w in widths]
+        return [w*min(1, room/sum(widths)) for w in widths]
+
+    def fill_row(self, i: int, height: float, head: bool):
+        "Colours and frames behind row `i`"
+        sheet, x, y, width = self.sheet, self.x, self.sheet.y, sum(self.widths)
+        if self.style == 'grid': sheet.rect(x, y, width, height, stroke=_grey, fill=_pale if head else None)
+        elif self.style == 'dark_head' and head: sheet.rect(x, y, width, height, fill=sheet.look['accent'])
+        elif self.style == 'zebra' and not head and i % 2 == 0: sheet.rect(x, y, width, height, fill=_band)
+        elif self.style == 'separate' and not head:
+            sheet.rect(x, y + 1.5, width, height - 3, stroke=(.6, .6, .6), radius=4)
+
+    def rule_row(self, height: float, head: bool, last: bool):
+        "Lines between columns, below the head and below the last row"
+        sheet, x, y = self.sheet, self.x, self.sheet.y
+        below, right = y + height, x + sum(self.widths)
+        if self.style in ('grid', 'verticals'):
+            for j in range(len(self.widths) + 1):
+                edge = x + sum(self.widths[:j])
+                sheet.line(edge, y, edge, below, _grey, .5)
+        if head and self.style in ('zebra', 'rules', 'verticals'):
+            sheet.line(x, below, right, below, sheet.look['accent'], 1.1)
+        if last and self.style in ('rules', 'verticals'): sheet.line(x, below, right, below, _grey)
+
+    def row(self, texts: Sequence[str], i: int = 0, head: bool = False, last: bool = False) -> list[Box]:
         "Draws a row at the cursor; returns the boxes of its texts"
-        sh, k, x, h = self.sh, self.sh.look, self.x, self.h*(1.1 if head else 1); self.back(i, h, head, last)
-        color, font, out = (1, 1, 1) if head and self.style == "dark_head" else None, k["bold" if head else "font"], []
-        for t, w, right in zip(texts, self.ws, self.rights):
-            s = fit(t, font, self.size, w-16); y = sh.y + (h-1.1*s)/2
-            out.append(sh.text(x + (w-11 if right else 5), y, t, s, font, color, "right" if right else "left")); x += w
-        sh.y += h
-        return out
+        sheet, x, height = self.sheet, self.x, self.height*(1.1 if head else 1)
+        self.fill_row(i, height, head)
+        self.rule_row(height, head, last)
+        color = (1, 1, 1) if head and self.style == 'dark_head' else None
+        font, boxes = sheet.look['bold' if head else 'font'], []
+        for text, width, right in zip(texts, self.widths, self.rights):
+            size = fit(text, font, self.size, width - 16)
+            at = x + (width - 11 if right else 5), sheet.y + (height - 1.1*size)/2
+            boxes.append(sheet.text(*at, text, size, font, color, 'right' if right else 'left'))
+            x += width
+        sheet.y += height
+        return boxes
 
-    def fill(self, fs, rows, title):
+    def fill(self, title: str):
         "Draws head and rows, over several pages if need be"
-        sh = self.sh; sh.need(3*self.h); self.row(self.head, head=True)
-        for i, r in enumerate(rows):
-            if sh.need(self.h+2) and sh.look["repeat_head"]: self.row(self.head, head=True)
-            bs = self.row([v["text"] for v in r], i, last=i == len(rows)-1)
-            where = dict(row=r[0]["text"], row_bbox=bs[0], row_label=self.head[0], title=title)
-            for f, v, b in zip(fs, r[1:], bs[1:]): sh.fact(dict(field=f, label=f["label"], value=v), b, "cell", **where)
+        sheet = self.sheet
+        sheet.need(3*self.height)
+        self.row(self.heads, head=True)
+        for i, (name, *values) in enumerate(self.rows):
+            if sheet.need(self.height + 2) and sheet.look['repeat_head']: self.row(self.heads, head=True)
+            row_bbox, *boxes = self.row([v['text'] for v in (name, *values)], i, last=i == len(self.rows) - 1)
+            for column, value, bbox in zip(self.columns, values, boxes):
+                sheet.fact(dict(field=column, label=column['label'], value=value), bbox, 'cell', row=name['text'],
+                           row_bbox=row_bbox, row_label=self.heads[0], title=title)
+
+# %% ../../nbs/04wa_sheet.ipynb #46e69533
+_grey, _pale, _band = (.35, .35, .35), (.9, .9, .9), (.93, .95, .97)
+
+# %% ../../nbs/04wa_sheet.ipynb #e008423a
+def fresh_title(sheet: Sheet, title: str) -> str:
+    "A title that no other table of the document has."
+    if title in sheet.used: title = next(t for i in range(2, 99) if (t := f'{title} ({i})') not in sheet.used)
+    if title: sheet.used.add(title)
+    return title
+
+# %% ../../nbs/04wa_sheet.ipynb #6ac08cf2
+Change = Callable[[list[Column], list[Row]], None]
+
+def write_table(
+    sheet: Sheet,
+    name: str,                       # items, regions, projects, ...: see `tables_of`
+    n: int = 6,                      # rows
+    n_columns: Optional[int] = None, # columns beside the first; all if None
+    names: Optional[list[Value]] = None, # values of the first column; drawn if None
+    title: Optional[str] = None,     # heading; drawn if None, none if ''
+    change: Optional[Change] = None  # called with columns and rows, to adjust values
+) -> list[Row]:
+    "A table at the cursor."
+    table, columns, rows = _draw_table(sheet, name, n, n_columns, names)
+    if change: change(columns, rows)
+    title = fresh_title(sheet, sheet.rng.choice(table['titles']) if title is None else title)
+    if title: sheet.heading(title, sheet.look['size'] + 2.5)
+    heads = [sheet.rng.choice(table['row_labels'])] + [c['label'] for c in columns]
+    _Grid(sheet, heads, columns, rows).fill(title)
+    sheet.y += 8
+    return rows
 
 # %% ../../nbs/04wa_sheet.ipynb #f35c30f3
-_mass = {"address", "status", "business", "headquarters", "class", "basis", "process", "access", "progress", "illness"}
-_done = re.compile(r"s (shipped|sold|reported|earned|taken|dispatched|handled|requested|answered|used|tried)$", re.I)
+_mass = {'address', 'status', 'business', 'headquarters', 'class', 'basis', 'process', 'access', 'progress', 'illness'}
+_done = re.compile(r's (shipped|sold|reported|earned|taken|dispatched|handled|requested|answered|used|tried)$', re.I)
 
 def in_sentence(label: str) -> str:
-    "A label within a sentence: small first letter, unless the first word is an abbreviation"
-    w = label.split()[0]
-    return label if sum(c.isupper() for c in w) > 1 else label[0].lower() + label[1:]
+    "A label within a sentence: small first letter, unless the first word is an abbreviation."
+    first = label.split()[0]
+    return label if sum(c.isupper() for c in first) > 1 else label[0].lower() + label[1:]
 
 def is_plural(label: str) -> bool:
     "Does 'are' fit behind a label?"
     last = label.split()[-1].lower()
-    if " of " in label.lower() or last in _mass: return False
-    return bool(_done.search(label)) or last.endswith("s") and not last.endswith("ss")
+    if ' of ' in label.lower() or last in _mass: return False
+    return bool(_done.search(label)) or last.endswith('s') and not last.endswith('ss')
 
 # %% ../../nbs/04wa_sheet.ipynb #80947a13
-def says(sh: Sheet, e: dict # an entry
-        ) -> list: # parts of a paragraph
-    "A sentence that states an entry"
-    l, t = e["label"], e["field"]["type"]
-    if odd_label(l, e["field"].get("quote", ())): what = "loose"
-    else: what = "plural" if is_plural(l) else "amount" if t in numeric | {"date", "time"} else "word"
-    form = sh.rng.choice(phrases(f"says {what}", sh.style))
-    a, b = form.format(l=in_sentence(l), L=l, v="\0").split("\0")
-    return [p for p in (a.strip(), e, b.replace("..", ".")) if p]
+Part = Union[str, Entry]   # of a paragraph
+
+def _grammar(entry: Entry) -> str:
+    "Which kind of sentence states an entry"
+    label, kind = entry['label'], entry['field']['type']
+    if odd_label(label, entry['field'].get('quote', ())): return 'loose'
+    if is_plural(label): return 'plural'
+    return 'amount' if kind in NUMERIC | {'date', 'time'} else 'word'
+
+def says(sheet: Sheet, entry: Entry) -> list[Part]:
+    "A sentence that states an entry."
+    label, form = entry['label'], sheet.rng.choice(phrases(f'says {_grammar(entry)}', sheet.style))
+    before, behind = form.format(l=in_sentence(label), L=label, v='\0').split('\0')
+    return [part for part in (before.strip(), entry, behind.replace('..', '.')) if part]
+
+def filler_sentences(sheet: Sheet, n: int) -> str:
+    "`n` sentences without facts; all have their turn before one comes again."
+    if len(sheet.sentences) < n: sheet.sentences = filler(sheet.rng, 20, sheet.style).split('. ')
+    return ' '.join(sheet.sentences.pop().rstrip('.') + '.' for _ in range(n))
 
 # %% ../../nbs/04wa_sheet.ipynb #4f2b9529
-def _tokens(parts):
-    "Words with the entry they belong to; a token that starts with a stop sign joins the one before it"
-    for p in parts:
-        if isinstance(p, dict): yield p["value"]["text"], p
-        else: yield from ((w, None) for w in p.split())
+Place = tuple[int, int, Entry]   # from which letter of a line to which an entry's value stands
 
-def _lines(parts, font, size, width):
-    "Breaks parts into lines: (text, [(start, end, entry), ...])"
-    cur, spans = "", []
-    for w, e in _tokens(parts):
-        glue = "" if not cur or w[0] in ".,;" else " "
-        if cur and text_width(cur + glue + w, font, size) > width: yield cur, spans; cur, spans, glue = "", [], ""
-        start = len(cur + glue); cur += glue + w
-        if e: spans.append((start, len(cur), e))
-    if cur: yield cur, spans
+def _tokens(parts: Iterable[Part]) -> Iterator[tuple[str, Optional[Entry]]]:
+    "Words with the entry they belong to; a token that starts with a stop sign joins the one before it"
+    for part in parts:
+        if isinstance(part, dict): yield part['value']['text'], part
+        else: yield from ((word, None) for word in part.split())
+
+def _lines(parts: Iterable[Part], font: str, size: float, width: float) -> Iterator[tuple[str, list[Place]]]:
+    "Breaks parts into lines"
+    line, places = '', []
+    for word, entry in _tokens(parts):
+        glue = '' if not line or word[0] in '.,;' else ' '
+        if line and text_width(line + glue + word, font, size) > width:
+            yield line, places
+            line, places, glue = '', [], ''
+        start = len(line + glue)
+        line += glue + word
+        if entry: places.append((start, len(line), entry))
+    if line: yield line, places
+
+# %% ../../nbs/04wa_sheet.ipynb #eb12a27a
+def write_prose(
+    sheet: Sheet,
+    parts: Iterable[Part],         # strings and entries
+    size: Optional[float] = None,  # in points; the look's size if None
+    x: Optional[float] = None,     # left edge in points; that of the text area if None
+    width: Optional[float] = None, # in points; that of the text area if None
+    gap: float = 6                 # points behind it
+):
+    "A paragraph at the cursor, broken into lines; its entries become facts."
+    font, size, x = sheet.look['font'], size or sheet.look['size'], sheet.x if x is None else x
+    for line, places in _lines(parts, font, size, width or sheet.width):
+        sheet.need(1.4*size)
+        sheet.text(x, sheet.y, line, size)
+        for start, end, entry in places:
+            left, right = (x + text_width(line[:i], font, size) for i in (start, end))
+            sheet.fact(entry, sheet.box(left - .5, sheet.y, right + .5, sheet.y + 1.06*size), 'sentence', small=False)
+        sheet.y += 1.4*size
+    sheet.y += gap
+
+# %% ../../nbs/04wa_sheet.ipynb #ff7808ab
+def _put_small(sheet: Sheet, entry: Entry, x: float, size: float) -> float:
+    "Writes an entry in small print at `x`, or on the next line where it does not fit; returns where it ends"
+    label, value = entry['label'] + ': ', entry['value']['text']
+    label_width, value_width = (text_width(s, sheet.look['font'], size) for s in (label, value))
+    if x + label_width + value_width > sheet.w - sheet.x: x, sheet.y = sheet.x, sheet.y + 1.3*size
+    label_bbox = sheet.text(x, sheet.y, label.strip(), size)
+    bbox = sheet.text(x + label_width, sheet.y, value, size)
+    sheet.fact(entry, bbox, label_bbox=label_bbox, small=True)
+    return x + label_width + value_width
+
+def write_small_print(
+    sheet: Sheet,
+    n: int = 4 # how many entries
+):
+    "Legal lines in tiny letters at the foot of the page."
+    entries = sheet.draw(n, 'legal')
+    if not entries: return
+    size, foot = sheet.rng.choice([4, 4.5, 5]), sheet.h - 44
+    if sheet.y > foot - 4: sheet.turn()
+    y, x, sheet.y = sheet.y, sheet.x, foot
+    for e in entries: x = _put_small(sheet, e, x, size) + 3*size
+    sheet.y = y
 
 # %% ../../nbs/04wa_sheet.ipynb #7313892d
-_axes = dict(quarter=["Q1", "Q2", "Q3", "Q4"], month=["January", "February", "March", "April", "May", "June"],
-             weekday=["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"],
-             shift=["Early shift", "Late shift", "Night shift", "Weekend shift"])
+_axes = dict(quarter=['Q1', 'Q2', 'Q3', 'Q4'], month=['January', 'February', 'March', 'April', 'May', 'June'],
+             weekday=['Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'],
+             shift=['Early shift', 'Late shift', 'Night shift', 'Weekend shift'])
 
+def charts_left(sheet: Sheet) -> list[str]:
+    "Titles of charts that the document does not have yet."
+    return [t for t in fields_of('charts', sheet.style)[0]['labels'] if t not in sheet.used]
 
-def _draw_chart(sh):
-    "Title, field and (name, value) pairs of a new chart"
-    title = sh.rng.choice(sh.charts_left()); sh.used.add(title); what, by = title.split(" by ")
-    cats = _axes.get(by) or sh.rng.sample(names["city"], sh.rng.randint(3, 6))
-    f = fields_of("charts", sh.style)[0]; f["ask"] = [q.replace("{l}", in_sentence(what)) for q in f["ask"]]
-    vals = [dict(text=number(x, sh.loc), sort=x, also=[]) for x in sh.rng.sample(range(11, 990), len(cats))]
-    return title, f, list(zip(cats, vals))
+def _draw_chart(sheet: Sheet) -> tuple[str, FieldSpec, list[tuple[str, Value]]]:
+    "Title, field, and names with values of a new chart"
+    title = sheet.rng.choice(charts_left(sheet))
+    sheet.used.add(title)
+    what, by = title.split(' by ')
+    names = _axes.get(by) or sheet.rng.sample(NAMES['city'], sheet.rng.randint(3, 6))
+    field = fields_of('charts', sheet.style)[0]
+    field['ask'] = [q.replace('{l}', in_sentence(what)) for q in field['ask']]
+    values = [make_plain_value(number(x, sheet.locale), x) for x in sheet.rng.sample(range(11, 990), len(names))]
+    return title, field, list(zip(names, values))
+
+# %% ../../nbs/04wa_sheet.ipynb #6abbba4f
+class Bar(NamedTuple):
+    "A bar of a chart and where it goes."
+    name: str
+    value: str      # as printed
+    share: float    # of the longest bar
+    i: int          # its number
+    n: int          # how many there are
+    width: float    # of the chart in points
+    height: float   # of the chart in points
 
 # %% ../../nbs/04wa_sheet.ipynb #c54c5760
-def _upright(sh, c, v, r, i, n, w, h):
-    "Bar `i` of `n`, `r` of the full height, with its name below it and its value on top"
-    s, f, step = .85*sh.look["size"], sh.look["font"], w/n; x, y = sh.x + i*step, sh.y
-    bh = r*(h-34); sh.rect(x+.2*step, y+h-18-bh, .6*step, bh, fill=sh.look["accent"])
-    name = sh.text(x+step/2, y+h-14, c, fit(c, f, s, step-3), align="center")
-    return name, sh.text(x+step/2, y+h-20-bh-s, v["text"], s, align="center")
+def _upright(sheet: Sheet, bar: Bar) -> tuple[Box, Box]:
+    "A bar with its name below it and its value on top; returns their boxes"
+    size, font, step = .85*sheet.look['size'], sheet.look['font'], bar.width/bar.n
+    x, y, h, length = sheet.x + bar.i*step, sheet.y, bar.height, bar.share*(bar.height - 34)
+    sheet.rect(x + .2*step, y + h - 18 - length, .6*step, length, fill=sheet.look['accent'])
+    name_size = fit(bar.name, font, size, step - 3)
+    name = sheet.text(x + step/2, y + h - 14, bar.name, name_size, align='center')
+    return name, sheet.text(x + step/2, y + h - 20 - length - size, bar.value, size, align='center')
 
-def _lying(sh, c, v, r, i, n, w, h):
-    "Bar `i` of `n`, `r` of the full length, with its name at the left and its value at its end"
-    s, f, step = .85*sh.look["size"], sh.look["font"], h/n; y, bw = sh.y + i*step, r*(w-150)
-    sh.rect(sh.x+90, y+.2*step, bw, .6*step, fill=sh.look["accent"])
-    name = sh.text(sh.x+84, y+step/2-.5*s, c, fit(c, f, s, 80), align="right")
-    return name, sh.text(sh.x+96+bw, y+step/2-.5*s, v["text"], s)
+def _lying(sheet: Sheet, bar: Bar) -> tuple[Box, Box]:
+    "A bar with its name at the left and its value at its end; returns their boxes"
+    size, font, step = .85*sheet.look['size'], sheet.look['font'], bar.height/bar.n
+    x, y, length = sheet.x, sheet.y + bar.i*step, bar.share*(bar.width - 150)
+    sheet.rect(x + 90, y + .2*step, length, .6*step, fill=sheet.look['accent'])
+    name_size, text_y = fit(bar.name, font, size, 80), y + step/2 - .5*size
+    name = sheet.text(x + 84, text_y, bar.name, name_size, align='right')
+    return name, sheet.text(x + 96 + length, text_y, bar.value, size)
+
+# %% ../../nbs/04wa_sheet.ipynb #e2f53a48
+def write_chart(
+    sheet: Sheet,
+    height: float = 150 # in points
+):
+    "A bar chart with value labels at the cursor, if there is one left to draw."
+    if not charts_left(sheet): return
+    title, field, data = _draw_chart(sheet)
+    what, by = title.split(' by ')
+    sheet.need(height + 40)
+    sheet.heading(title, sheet.look['size'] + 2, 4)
+    most, draw_bar = max(v['sort'] for _, v in data), _upright if sheet.style == 'dev' else _lying
+    for i, (name, value) in enumerate(data):
+        bar = Bar(name, value['text'], value['sort']/most, i, len(data), sheet.width, height)
+        row_bbox, bbox = draw_bar(sheet, bar)
+        entry = dict(field=field, label=what, value=value)
+        sheet.fact(entry, bbox, 'bar', row=name, row_bbox=row_bbox, row_label=by, title=title)
+    sheet.y += height + 8
