@@ -29,8 +29,8 @@ def ask_checker(
     "What the cross-checker does with each question."
     agent, boards = CrossCheckerAgent(client), boards or [Board() for _ in questions]
     wanted = [agent.request(images, q, b) for q, b in zip(questions, boards)]
-    prompts = [client.build_messages(*(r.pop(k) for k in ('images', 'question', 'board_text', 'role_prompt'))) for r in wanted]
-    replies = client.chat_batch(prompts, schema=[r.pop('schema') for r in wanted], params=wanted)
+    replies = client.chat_batch([r.messages(client) for r in wanted], schema=[r.schema for r in wanted],
+                                params=[r.gen for r in wanted])
     return [parse_action(r.text) for r in replies]
 
 def _judged(action: dict, q: dict) -> dict:
