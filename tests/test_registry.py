@@ -168,6 +168,15 @@ def test_a_value_of_the_command_line_is_read_like_the_file(run):
     assert code == 2 and "'dpi' stands twice" in err
 
 
+# --- scorers ---
+
+def test_no_import_changes_which_scorers_exist():
+    known = "from cosee.eval.metrics import flavours; print(flavours())"
+    said = {subprocess.run([sys.executable, "-c", code + known], capture_output=True, text=True, check=True).stdout
+            for code in ("", "import cosee.eval.flavours; ", "import cosee.eval.registry; ", "import cosee.experiments; ")}
+    assert len(said) == 1 and "docvqa2026" in said.pop()
+
+
 # --- data sets ---
 
 def test_every_data_set_stands_where_the_table_says():

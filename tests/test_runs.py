@@ -152,11 +152,11 @@ def test_a_changed_configuration_or_changed_data_never_mixes_into_a_run(tmp_path
 
 @pytest.mark.parametrize("path", sorted(set((TESTS.parent / "configs").glob("*.yaml")) - {TESTS.parent / "configs/model_backends.yaml"}), ids=lambda p: p.stem)
 def test_the_configurations_that_users_copy_are_valid(path):
-    from cosee.datasets.core import _loaders
+    from cosee.datasets.core import LOADERS
     from cosee.models.registry import CLIENTS
     config = read_config(path)
     assert config.client.type in CLIENTS and config.name == path.stem
-    assert config.dataset.name == "made" or config.dataset.split in _loaders()[config.dataset.name].splits
+    assert config.dataset.name == "made" or config.dataset.split in LOADERS[config.dataset.name].splits
 
 
 # --- what breaks on the way ---
