@@ -11,8 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Iterator, Optional
 from ..boxes import check_bbox
-from .core import (DataError, Images, OutsideError, Sample, check_image, field_of, first_of, image_bytes, inside, listed, load, parquet_files,
-                                 read_jsonl, read_parquet, register, subset, whole_number)
+from .core import (DataError, Images, OutsideError, Sample, check_image, field_of, first_of, image_bytes,
+                                 inside, listed, load, parquet_files, read_jsonl, read_parquet, register, subset,
+                                 whole_number)
 from ..pages import open_image
 
 # %% ../../nbs/04b_slidevqa.ipynb #0649062d

@@ -159,7 +159,8 @@ def _scan(self: OcrClient, doc: Reader, question: str, notes: list, schema: dict
                default=None)
     if best is None: best = dict(page=1, bbox=(0, 0, 1, 1), content='Nothing more was found in print.', tag='section')
     return write_action(schema, 'INSPECT', content=best['content'], tags=[best['tag']],
-                        view=dict(page=best['page'], bbox_2d=thousandths_around(best['bbox']), description=best['tag']))
+                        view=dict(page=best['page'], bbox_2d=thousandths_around(best['bbox']),
+                                  description=best['tag']))
 
 # %% ../../nbs/00i_ocr.ipynb #afe48cc7
 def supporting(
@@ -180,7 +181,8 @@ def _propose(self: OcrClient, found: dict, notes: list, schema: dict) -> str:
     return write_action(schema, 'HYPOTHESIZE', answer=found['answer'], confidence=found['confidence'],
                         content=found['content'],
                         supporting_cells=supporting(found, notes), tags=['value'],
-                        view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']), description=found['kind']))
+                        view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']),
+                                  description=found['kind']))
 
 # %% ../../nbs/00i_ocr.ipynb #cbf13c74
 @patch
@@ -191,14 +193,16 @@ def _read(self: OcrClient, found: Optional[dict], notes: list, schema: dict) -> 
         return self._abstain(found, schema)
     if found['confidence'] >= self.abstain: return self._propose(found, notes, schema)
     return write_action(schema, 'INSPECT', content=found['content'], tags=['field'],
-                        view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']), description=found['kind']))
+                        view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']),
+                                  description=found['kind']))
 
 # %% ../../nbs/00i_ocr.ipynb #5875abbb
 @patch
 def _abstain(self: OcrClient, found: Optional[dict], schema: dict) -> str:
     "Say that nothing fits; the surer, the less the best candidate convinced"
     sure = round(0.6 - 0.5 * (found['confidence'] if found else 0.0), 3)
-    view = dict(page=found['page'] if found else 1, bbox_2d=thousandths_around(found['bbox'] if found else (0, 0, 1, 1)))
+    view = dict(page=found['page'] if found else 1,
+                bbox_2d=thousandths_around(found['bbox'] if found else (0, 0, 1, 1)))
     return write_action(schema, 'HYPOTHESIZE', answer=NOT_ANSWERABLE, confidence=sure, supporting_cells=[], view=view,
                         tags=['abstain'],
                         content='No print on the pages answers the question.')
