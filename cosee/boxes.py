@@ -51,6 +51,7 @@ def pixel_box(
     (x0, y0, x1, y1), (w, h) = box, size
     return x0 * w, y0 * h, x1 * w, y1 * h
 
+# %% ../nbs/core/01_boxes.ipynb #bd19e9e0
 def placed(
     box: Box,  # in 0-1
     size: Size # of the area to draw on

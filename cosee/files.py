@@ -70,6 +70,7 @@ class PathError(ValueError):
         super().__init__(text)
         self.why = why
 
+# %% ../nbs/core/02_files.ipynb #2e377dea
 def inside(
     root: Union[str, Path], # the folder
     name: str,              # a path relative to it, from anywhere

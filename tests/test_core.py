@@ -27,7 +27,8 @@ SPELT = ["not answerable", "Not answerable.", "NOT ANSWERABLE", '"Not answerable
          "\uff2eot answerable", " not\u00a0 answerable! "]
 DRESS = ["{}", "{}.", "({})", '"{}"', "'{}'", " {} ", "{}!", "{}:"]
 answers = st.one_of(
-    st.builds(str.format, st.sampled_from(DRESS), st.sampled_from(["42", "４２", "Straße", "STRASSE", "a b", "A  B", "-5"])),
+    st.builds(str.format, st.sampled_from(DRESS),
+              st.sampled_from(["42", "４２", "Straße", "STRASSE", "a b", "A  B", "-5"])),
     st.sampled_from(SPELT), st.text(max_size=12))
 
 
@@ -63,8 +64,8 @@ def test_page_controller_and_command_line_count_alike(said):
     assert agree.should_stop(1, episode["hypotheses"], episode["board"])
     more = CoSeeController([], agreement=max(votes.values()) + 1, stop_confidence=2, max_steps=9)
     assert not more.should_stop(1, episode["hypotheses"], episode["board"])
-    right = [a for a in said if cli._judge([dict(question="?", answer=a)], {"?": [episode["answer"]]}).startswith("1 of 1")]
-    assert len(right) == votes[answer_key(episode["answer"])]
+    judged = [cli._judge([dict(question="?", answer=a)], {"?": [episode["answer"]]}) for a in said]
+    assert sum(text.startswith("1 of 1") for text in judged) == votes[answer_key(episode["answer"])]
 
 
 @given(answers.filter(bool))
@@ -98,7 +99,8 @@ def test_a_model_that_abstains_in_its_own_spelling_gives_no_answer(spelt, tmp_pa
 
 def test_a_note_keeps_the_full_stop_of_its_answer_once():
     controller, board = CoSeeController([]), Board()
-    for action in (dict(FOUND, answer="Acme Inc.", content="the seller"), dict(FOUND, answer="Acme", content="the seller")):
+    for name in ("Acme Inc.", "Acme"):
+        action = dict(FOUND, answer=name, content="the seller")
         controller.apply_action(board, controller.validate_action(action), 1, "reader")
     revise = dict(action="REVISE", content="it is", answer="Acme Inc.", target_cell_id=1, view={"page": 1})
     controller.apply_action(board, controller.validate_action(revise), 1, "checker")
@@ -126,10 +128,11 @@ def test_text_of_strangers_is_harmless(text):
 # --- boxes ---
 
 unit = st.floats(0, 1)
-unit_boxes = st.tuples(unit, unit, unit, unit).map(ordered).filter(lambda b: b[2] - b[0] > 1e-3 and b[3] - b[1] > 1e-3)
+unit_boxes = (st.tuples(unit, unit, unit, unit).map(ordered)
+              .filter(lambda b: b[2] - b[0] > 1e-3 and b[3] - b[1] > 1e-3))
 sizes = st.tuples(st.integers(1, 9000), st.integers(1, 9000))
-anything = st.one_of(st.none(), st.text(max_size=5), st.floats(), st.dictionaries(st.text(max_size=2), st.floats(), max_size=4),
-                     st.lists(st.one_of(st.floats(), st.integers(), st.text(max_size=4), st.booleans(), st.none()), max_size=6))
+number = st.one_of(st.floats(), st.integers(), st.text(max_size=4), st.booleans(), st.none())
+anything = st.one_of(number, st.dictionaries(st.text(max_size=2), number, max_size=4), st.lists(number, max_size=6))
 
 
 @given(unit_boxes, sizes)
@@ -183,6 +186,9 @@ def test_a_box_is_sound_or_an_error(raw, size):
 
 # --- files ---
 
+PARTS = ["..", ".", "a", "b.png", "out", "", "C:", "\\", "~"]
+
+
 @pytest.fixture
 def target(tmp_path):
     write_whole(tmp_path / "page.html", "old")
@@ -234,7 +240,7 @@ def test_a_long_name_and_a_link_and_a_pipe(tmp_path):
     assert got == ["through"] and stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
-@given(st.one_of(st.text(max_size=20), st.lists(st.sampled_from(["..", ".", "a", "b.png", "out", "", "C:", "\\", "~"]), max_size=5).map("/".join)))
+@given(st.one_of(st.text(max_size=20), st.lists(st.sampled_from(PARTS), max_size=5).map("/".join)))
 @settings(max_examples=200, deadline=None)
 def test_nothing_outside_is_opened(tmp_path_factory, name):
     root = tmp_path_factory.getbasetemp() / "root"

@@ -14,11 +14,15 @@ from ..files import write_whole
 from ..text import NOT_ANSWERABLE, abstains
 
 # %% ../../nbs/04d_submissions.ipynb #7c86b601
-def _mpdocvqa(p): return dict(questionId=p['id'], answer='' if abstains(p['answer']) else p['answer'], answer_page=(p.get('page') or 1) - 1)
+def _given(p: dict, none: str = '') -> str:
+    "The answer of a prediction, or the data set's word for none"
+    return none if abstains(p['answer']) else p['answer']
+
+def _mpdocvqa(p): return dict(questionId=p['id'], answer=_given(p), answer_page=(p.get('page') or 1) - 1)
 def _from_mpdocvqa(r): return dict(id=r['questionId'], answer=r['answer'] or NOT_ANSWERABLE, page=r['answer_page'] + 1)
 
 def _dude(p):
-    return dict(questionId=p['id'], answers=[''] if abstains(p['answer']) else [p['answer']], answers_confidence=[float(p.get('confidence', 1.))],
+    return dict(questionId=p['id'], answers=[_given(p)], answers_confidence=[float(p.get('confidence', 1.))],
                 answers_abstain=abstains(p['answer']))
 def _from_dude(r):
     answer = NOT_ANSWERABLE if r['answers_abstain'] else r['answers'][0]
@@ -28,7 +32,7 @@ def _slidevqa(p): return dict(qa_id=p['id'], answer=p['answer'], evidence_pages=
 def _from_slidevqa(r): return dict(id=r['qa_id'], answer=r['answer'], evidence_pages=r['evidence_pages'], page=r['evidence_pages'][0])
 
 _FINAL = 'FINAL ANSWER: '
-def _docvqa2026(p): return dict(question_id=p['id'], full_answer=_FINAL + ('Unknown' if abstains(p['answer']) else p['answer']))
+def _docvqa2026(p): return dict(question_id=p['id'], full_answer=_FINAL + _given(p, 'Unknown'))
 def _from_docvqa2026(r):
     answer = r['full_answer'].rsplit(_FINAL, 1)[-1]
     return dict(id=r['question_id'], answer=NOT_ANSWERABLE if answer == 'Unknown' else answer)
