@@ -17,7 +17,7 @@ from .datasets.made import make_samples, render
 from .datasets.small import SMALL_FONTS, shift, small_document
 from .eval.metrics import box_iou
 from .eval.statistics import bootstrap
-from .tiny_lessons import misread, tell, truth_of, Story
+from .tiny_lessons import Trajectory, truth_of
 
 # %% ../nbs/14c_tiny_report.ipynb #af8e9ca6
 def ask_checker(
@@ -74,9 +74,9 @@ def reading_groups(n: int) -> dict:
             'light noise, 1-3 pages': dict(n=n // 2, pages=(1, 2, 3), effects=dict(noise=.03)), **fonts}
 
 # %% ../nbs/14c_tiny_report.ipynb #8b708827
-def _planted(doc, q: dict, wrong: bool, rng: random.Random) -> Story:
+def _planted(doc, q: dict, wrong: bool, rng: random.Random) -> Trajectory:
     t = truth_of(q)
-    s = Story(doc, t, rng)
+    s = Trajectory(doc, t, rng)
     s.scan()
     s.read(wrong=1. if wrong else 0.)
     return s
