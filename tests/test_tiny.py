@@ -10,8 +10,8 @@ pytest.importorskip("torch")
 from cosee.agents import ROLES, action_schema, parse_reply, team
 from cosee.datasets.small import is_held_out, letter_places, small_document, small_samples
 from cosee.models.client import ScriptedClient
-from cosee.tiny_lessons import checker_reply, drill, make_lesson, misread, reader_reply, tell, text_of, truth_of
-from cosee.tiny_train import GROWN, LETTERS, PARTS, SURES, answers, collate, document_row, letter_grid, make_batch, restate, stage, train
+from cosee.tiny_lessons import checker_reply, drill, make_lesson, corrupt, reader_reply, demonstrate, text_of, truth_of
+from cosee.tiny_train import GROWN_LAYERS, LETTERS, PARTS, SURES, answers, collate, document_row, letter_grid, make_batch, restate, stage, train
 
 
 def test_documents_are_what_their_questions_say():
@@ -63,7 +63,7 @@ def test_a_misreading_is_never_the_truth():
     for i in range(200):
         doc, rng = small_document(f"mis-{i}"), random.Random(i)
         t = truth_of(rng.choice(doc.questions))
-        wrong = misread(t, doc, rng)
+        wrong = corrupt(t, doc, rng)
         assert wrong.answer != t.answer and wrong.answer
 
 
@@ -71,7 +71,7 @@ def test_a_wrong_note_is_revised_and_a_right_one_confirmed():
     kinds = set()
     for i in range(300):
         doc, rng = small_document(f"note-{i}"), random.Random(i)
-        s = tell(doc, truth_of(rng.choice(doc.questions)), rng, "cross_checker")
+        s = demonstrate(doc, truth_of(rng.choice(doc.questions)), rng, "cross_checker")
         action = parse_reply(text_of(checker_reply(s))).action
         kinds.add(action["action"])
         assert (action["action"] == "REVISE") == bool(s.wrong)
@@ -113,7 +113,7 @@ def test_a_reader_who_finds_nothing_abstains_and_leans_on_nothing():
     for i in range(100):
         doc, rng = small_document(f"reader-{i}"), random.Random(i)
         t = truth_of(rng.choice(doc.questions))
-        s = tell(doc, t, rng, "detail_reader")
+        s = demonstrate(doc, t, rng, "detail_reader")
         action = parse_reply(text_of(reader_reply(s))).action
         assert action["action"] == "HYPOTHESIZE" and action["answer"] == t.answer
         assert t.found or action.get("supporting_cells", []) == []
@@ -143,7 +143,7 @@ def test_verdicts_find_the_letter_where_a_note_goes_wrong():
     for i in range(200):
         doc, rng = small_document(f"verdict-{i}"), random.Random(i)
         t = truth_of(rng.choice(doc.questions))
-        s = tell(doc, t, rng, "cross_checker")
+        s = demonstrate(doc, t, rng, "cross_checker")
         text, note = s.board.to_text(), note_of(t)
         spans, told = tok(text, return_offsets_mapping=True)["offset_mapping"], _verdicts(tok, text, note)[1]
         assert len(spans) == len(told)
@@ -169,7 +169,7 @@ def test_a_restated_confidence_is_the_probability_of_the_reading():
     from cosee.models.qwen_vl_wrapper import tiny_folder
     from cosee.tiny_tokens import tiny_model
 
-    model, processor = tiny_model(0, GROWN)
+    model, processor = tiny_model(0, GROWN_LAYERS)
     model.load_state_dict(load_file(tiny_folder() / "model.safetensors"), strict=False)
     torch.manual_seed(0)
     for p in model.model.visual.parameters():   # so that it misreads now and then

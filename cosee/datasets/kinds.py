@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Optional, TypedDict
 from .sheet import Align, Change, Column, Entry, Fact, Row, Sheet, charts_left, fit, text_width
-from .sheet import filler_sentences, in_sentence, says, write_chart, write_prose, write_small_print, write_table
+from .sheet import filler_sentences, in_sentence, says, write_chart, write_prose
+from .sheet import write_small_print, write_table
 from .words import NAMES, Value, address, company, fields_of, make_plain_value, make_value, money, person
 from .words import phrases, time_value
 
