@@ -20,6 +20,7 @@ def pytest(*args):
 
 def main():
     seed = sys.argv[1] if len(sys.argv) > 1 else str(random.randrange(10_000))
+    print(f"In the order of seed {seed}, then each file alone", flush=True)
     files = [f"tests/test_{name}.py" for name in QUICK if (ROOT / f"tests/test_{name}.py").exists()]
     failed = ["random order"] * bool(pytest("-o", "addopts=", f"--randomly-seed={seed}", *files))
     failed += [file for file in files if pytest(file)]
