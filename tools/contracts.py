@@ -39,6 +39,12 @@ def paths(root=ROOT):
     return {".".join(p.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): p for p in found}
 
 
+def file_of(name, root=ROOT):
+    "The path of the module in which a dotted name stands; of the package where there is no such module."
+    modules = paths(root)
+    return modules.get(name.rpartition(".")[0], root / "cosee/__init__.py").relative_to(root).as_posix()
+
+
 @cache
 def _tree(text):
     return ast.parse(text)
@@ -114,7 +120,9 @@ def circle_faults(root=ROOT):
     try:
         TopologicalSorter({m: targets - faces for m, targets in found.items() if m not in faces}).prepare()
     except CycleError as e:
-        return ["a circle: " + " -> ".join(reversed(e.args[1]))]
+        circle = e.args[1][:0:-1]
+        first = circle.index(min(circle))
+        return ["a circle: " + " -> ".join([*circle[first:], *circle[:first + 1]])]
     return []
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import contracts
 import sync
+import unused
 
 ROOT = sync.ROOT
 BUDGET = ROOT / "tools/budget.json"
@@ -82,8 +83,15 @@ def imports():
         yield Find("private import", path, line, f"{name} belongs to its own module")
 
 
+def names():
+    "Public names that nobody uses, and reasons for them that nobody needs."
+    for fault in unused.faults():
+        name, said = fault.split(": ", 1)
+        yield Find("unused name", contracts.file_of(name), 1, f"{name}: {said}")
+
+
 def finds():
-    return [find for source in (ruff, pyright, notebooks, imports) for find in source()]
+    return [find for source in (ruff, pyright, notebooks, imports, names) for find in source()]
 
 
 def ages(path):

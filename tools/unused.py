@@ -1,0 +1,72 @@
+"""Public functions and classes that nobody uses: `python tools/unused.py`.
+
+Used is what another module, a face, a test, a benchmark, a tutorial or a page of the documentation names. A name's own
+module and notebook do not count. tools/unused.txt says of each unused one that stays why it stays, a line each:
+`module.name: reason`. A name that is neither used nor there is a fault, and so is a line that is not needed any more.
+"""
+import ast
+import json
+import re
+import sys
+from pathlib import Path
+
+import contracts
+import sync
+
+ROOT = sync.ROOT
+WORD = re.compile(r"[A-Za-z]\w*")
+
+
+def public(path):
+    "The public functions and classes that a module defines."
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return [n.name for n in contracts.tree(path).body if isinstance(n, kinds) and not n.name.startswith("_")]
+
+
+def words_of_module(path):
+    "The words of a module's code; only in a face does `__all__` count, elsewhere it names everything."
+    kept = (n for n in contracts.tree(path).body
+            if path.name == "__init__.py" or not ast.unparse(n).startswith("__all__"))
+    return {word for node in kept for word in WORD.findall(ast.unparse(node))}
+
+
+def words_of_notebook(path):
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return {word for c in cells if c["cell_type"] == "code" for word in WORD.findall("".join(c["source"]))}
+
+
+def exports_nothing(path):
+    return "#| default_exp" not in path.read_text(encoding="utf-8")
+
+
+def outside(root=ROOT):
+    "The words of tests, benchmarks, and notebooks that export nothing, as tutorials do."
+    scripts = [p for folder in ("tests", "benchmarks") for p in sorted((root / folder).rglob("*.py"))]
+    words = [set(WORD.findall(p.read_text(encoding="utf-8"))) for p in scripts]
+    return set().union(*words, *(words_of_notebook(p) for p in sync.notebooks(root) if exports_nothing(p)))
+
+
+def unused(root=ROOT):
+    "The dotted name of every public function and class that nobody uses."
+    modules = contracts.paths(root)
+    words = {module: words_of_module(path) for module, path in modules.items()}
+    used = outside(root)
+    return [f"{module}.{name}" for module, path in modules.items() for name in public(path)
+            if name not in used and not any(name in said for other, said in words.items() if other != module)]
+
+
+def justified(root=ROOT):
+    "Reason by dotted name."
+    lines = (root / "tools/unused.txt").read_text(encoding="utf-8").splitlines()
+    return dict(line.split(": ", 1) for line in lines if line.strip() and not line.startswith("#"))
+
+
+def faults(root=ROOT):
+    "Unused names without a reason, and reasons that nobody needs."
+    found, reasons = unused(root), justified(root)
+    return ([f"{name}: nobody uses it, and tools/unused.txt gives no reason" for name in found if name not in reasons]
+            + [f"{name}: is used or gone; take it out of tools/unused.txt" for name in reasons if name not in found])
+
+
+if __name__ == "__main__":
+    sys.exit("\n".join(faults()))
