@@ -162,7 +162,7 @@ PATTERNS |= {
 }
 
 # %% ../../nbs/00f_layout.ipynb #af33e748
-_UNITS = (r'(?:°\s?[CFK]|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|bit|bps|byte|L|l|Ω|F|H|lm|cd|dB|dBm|'
+_UNITS = (r'(?:°\s?[CFK]|C|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|bit|bps|byte|L|l|Ω|F|H|lm|cd|dB|dBm|'
           r'VA|Ah|eq|rpm|ppm)|dB\s?\([A-Z]\)'
           r'|in|ft|lb|lbs|oz|hp|kWp?|dBA?|inch(?:es)?|mph|km/h|m/s|m²|m³|m2|m3|cm²|cm3|mm²|mm2|ha|kg/h|l/h|l/min|'
           r'm3/h|m³/h|L/min|Nm|t|tons?|tonnes?|pcs?|'
@@ -417,6 +417,7 @@ def _same_looks(prev: dict, t: dict) -> bool:
 
 # %% ../../nbs/00f_layout.ipynb #b051c961
 _BULLET = re.compile(r'^\s*(?:[•●▪■◦‣∙*·►➢✓–—-]|\(?\d{1,2}(?:\.\d{1,2})*[.)]|\(?[a-zA-Z][.)])\s+')
+_LABELLED = re.compile(r'[^\W\d_][^:.,;]{0,30}:\s+\S')   # a line that begins with a label is no continuation
 
 def _next_line(s: dict, t: dict) -> bool:
     "May span `t` be the next line of a paragraph that ends in `s`?"
@@ -424,7 +425,7 @@ def _next_line(s: dict, t: dict) -> bool:
     if shifted and not t['text'][:1].islower() and not s['text'].endswith(','): return False
     near = -0.4 * s['h'] < t['y0'] - s['y1'] < 0.95 * s['h']
     left = abs(s['x0'] - t['x0']) < 1.6 * s['h'] and 0.72 < t['h'] / s['h'] < 1.4
-    return near and left and not _BULLET.match(t['text'])
+    return near and left and not _BULLET.match(t['text']) and not _LABELLED.match(t['text'])
 
 # %% ../../nbs/00f_layout.ipynb #aa331c61
 def _full(s: dict, t: dict, right: float) -> bool:

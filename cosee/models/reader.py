@@ -7,8 +7,8 @@ __all__ = ['TRUST', 'SMALL', 'ASKING', 'ASKING_WEIGHT', 'ASIDE', 'FAR', 'PRIOR',
            'inline_pairs', 'trailing_value', 'part_box', 'make_fact', 'span_pairs', 'touching_pairs', 'ticked',
            'looks_like_label', 'right_facts', 'below_facts', 'above_facts', 'chart_facts', 'cell_facts', 'party_pairs',
            'sentence_values', 'paragraph_text', 'place_of', 'sentence_facts', 'is_ruled', 'page_facts',
-           'add_surroundings', 'Reader', 'label_words', 'Asked', 'sentence_match', 'fits', 'label_text', 'to_number',
-           'same', 'statement']
+           'add_surroundings', 'Reader', 'label_words', 'Asked', 'sentence_match', 'fits', 'best_fit', 'label_text',
+           'to_number', 'same', 'statement']
 
 # %% ../../nbs/00h_reader.ipynb #24c1bffd
 import math, re, statistics
@@ -16,8 +16,9 @@ from typing import Optional
 from fastcore.basics import patch
 from .layout import (PATTERNS, _BULLET, _NUMERIC_KINDS, _UNIT, is_value, find_tables, join_tables,
                                  page_headings, page_paragraphs, page_rows, page_spans, split_sentences, value_kind)
-from .question import (STOP, aside_words, quoted_labels, asking_notions, content_words, expected_kind,
-                                   focus_words, notions, similar, superlative, tokens)
+from .question import (STOP, aside_words, asking_notions, asking_prepositions, content_words, expected_kinds,
+                                   focus_words, notions, other_prepositions, quoted_labels, similar, stem,
+                                   superlative, tokens)
 
 # %% ../../nbs/00h_reader.ipynb #19cfe90a
 def first_sentence(
@@ -516,11 +517,16 @@ class Asked:
     def __init__(self, question: str, reader: Reader):
         self.text, self.most = question, superlative(question)
         self.aside, self.quoted = aside_words(question), quoted_labels(question)
-        self.kind, self.focus = expected_kind(question), set(focus_words(question))
-        if self.most and self.focus and self.kind not in ('person', 'place'): self.kind = 'any'
+        self.kinds, self.focus = expected_kinds(question), set(focus_words(question))
+        if self.most and self.focus and self.kind not in ('person', 'place'): self.kinds = {'any': 1.0}
         self._take_words(reader)
         self.total = sum(self.weights) or 1.0
         self.near = reader.likeness(question)
+
+    @property
+    def kind(self) -> str:
+        "The likeliest kind of value that is asked for"
+        return next(iter(self.kinds))
 
 # %% ../../nbs/00h_reader.ipynb #4dfe27f4
 @patch
@@ -531,6 +537,7 @@ def _take_words(self: Asked, reader: Reader):
     known = dict(zip(every, notions(every)))
     self.notions = [known.get(w, frozenset()) for w in self.words]
     self.weights = [reader.weight(w) * (ASIDE if w in self.aside else 1.0) for w in self.words]
+    self.passive, self.other = asking_prepositions(self.text), other_prepositions(self.text)
     if hint := asking_notions(self.text):
         self.words, self.notions = (*self.words, ASKING), [*self.notions, hint]
         self.weights.append(ASKING_WEIGHT)
@@ -539,7 +546,20 @@ def _take_words(self: Asked, reader: Reader):
 def match(self: Asked, label: str) -> list:
     "For each word of the question, how well `label` has it"
     pairs = label_words(label)
-    return [max((similar(w, t, n, m) for t, m in pairs), default=0.0) for w, n in zip(self.words, self.notions)]
+    out = [max((similar(w, t, n, m) for t, m in pairs), default=0.0) for w, n in zip(self.words, self.notions)]
+    ts = tokens(label)
+    return self.with_asking(out, ts and (ts[-1] in self.passive or self.names_doer(ts[-1])))
+
+@patch
+def with_asking(self: Asked, matches: list, found) -> list:
+    "`matches`, with the question word matched too if it is `found`"
+    return [*matches[:-1], 1.0] if found and ASKING in self.words else matches
+
+@patch
+def names_doer(self: Asked, token: str) -> bool:
+    "Does a question with *who* say with a verb what `token` says with a noun? *Who supervises*: `Supervisor`"
+    if 'by' not in self.passive or token in self.words or not token.endswith(('er', 'or')): return False
+    return any(len(stem(w)) >= 4 and token.startswith(stem(w)) for w in self.words)
 
 # %% ../../nbs/00h_reader.ipynb #140faaed
 @patch
@@ -592,7 +612,11 @@ def sentence_match(
     for w, n in zip(asked.words, asked.notions):
         out.append(max((similar(w, t, n, m) * _near(d) * own for t, m, d, own in placed if t not in SMALL),
                        default=0.0))
-    return out
+    return asked.with_asking(out, _preposition(before) in asked.passive)
+
+def _preposition(before: tuple) -> str:
+    "The last of the tokens before a value that is no article"
+    return next((t for t in reversed(before) if t not in ('the', 'a', 'an')), '')
 
 # %% ../../nbs/00h_reader.ipynb #ed3cba29
 _FITS = {
@@ -636,6 +660,15 @@ def fits(
         if len(found) == 1: return 0.8, found[0][0].strip(' .,;')
     return good, value
 
+# %% ../../nbs/00h_reader.ipynb #5a699e7b
+def best_fit(
+    kinds: dict[str, float], # what may be asked for, see `expected_kinds`
+    value: str               # a value
+) -> tuple[float, str]:      # (-1 to 1, the value cut to the kind that it fits best)
+    "How well `value` is of the likeliest of the `kinds` that it can be."
+    tried = [(share, *fits(kind, value)) for kind, share in kinds.items()]
+    return max(((share * good if good > 0 else good, cut) for share, good, cut in tried), key=lambda p: p[0])
+
 # %% ../../nbs/00h_reader.ipynb #cb06a119
 FAR = 0.1   # likeness in meaning below this says nothing
 
@@ -672,7 +705,7 @@ def score(self: Reader,
     fact: dict    # a fact
 ) -> tuple:       # (score, answer, share of the question that is covered, what is said of the labels)
     "How well `fact` answers the question."
-    good, value = fits(asked.kind, fact['value'])
+    good, value = best_fit(asked.kinds, fact['value'])
     cover, label = _named(self, asked, fact)
     if asked.quoted and any(same(q, t) for q in asked.quoted for r, t in fact['labels'] if r in ('key', 'column')):
         label += 1.0
@@ -692,7 +725,7 @@ def _named(reader: Reader, asked: Asked, fact: dict) -> tuple:
 
 def _minus(reader: Reader, asked: Asked, fact: dict, value: str) -> float:
     "What a value loses for repeating the question, and for being long"
-    echo = asked.said(value, reader) if fact['kind'] != 'title' else 0.0
+    echo = asked.said(value, reader) if fact['kind'] != 'title' and asked.kind != 'yesno' else 0.0
     rate = 0.2 if fact.get('looks') == 'complement' else 0.5
     return rate * max(0, echo - 0.2) + 0.03 * max(0, len(value.split()) - 8)
 
@@ -724,6 +757,7 @@ def _score_sentence(reader: Reader, asked: Asked, fact: dict, around: list) -> t
     text, (a, b) = fact['sentence'], fact['at']
     before = [w for w in tokens(_without_values(text[:a])) if w not in SMALL][-2:]
     after = [w for w in tokens(text[b:]) if w not in SMALL][:1]
+    if _preposition(tokens(text[:a])) in asked.other: return cover, 0.0
     return cover, max(0.8 * asked.said(' '.join(before), reader), 0.55 * asked.said(' '.join(after), reader))
 
 # %% ../../nbs/00h_reader.ipynb #f4b0c357
@@ -812,7 +846,8 @@ def _extreme(reader: Reader, asked: Asked, fact: dict, row: list) -> dict:
     around = [(TRUST[r], asked.match(t)) for r, t in fact['labels'] if r in ('section', 'title')]
     named = asked.match(name['labels'][0][1] if row else '')
     cover = asked.covered((1.0, asked.match(head)), (1.0, named), *around)
-    score = cover + 0.34 * asked.said(head, reader) + 0.3
+    near = max(0.0, asked.near.get(head, 0.0) - FAR)
+    score = cover + near + 0.34 * asked.said(head, reader) + 0.3
     return dict(answer=name['value'], page=name['page'], bbox=name['bbox'], score=score, cover=cover,
                 label=0.0, kind='extreme', fact=name)
 
@@ -838,7 +873,7 @@ def nearby(self: Reader,
     for page, context in enumerate(self.contexts, 1):
         hits = [(s, m) for s in context['spans'] if any(m := asked.match(s['text']))]
         for v in context['spans']:
-            good, value = fits(asked.kind, re.sub(r'^[^:]{1,40}:\s+', '', v['text']))
+            good, value = best_fit(asked.kinds, re.sub(r'^[^:]{1,40}:\s+', '', v['text']))
             if not hits or good < 0 or (asked.kind == 'any' and asked.said(value, self) > 0.5): continue
             best = [max(_closeness(s, v) * m[i] for s, m in hits) for i in range(len(asked.words))]
             score = sum(w * b for w, b in zip(asked.weights, best)) / asked.total + 0.15 * good
