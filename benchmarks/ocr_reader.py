@@ -54,8 +54,8 @@ def run(args) -> list:
     variants = {'lexicon': None, **({'encoder': sentence_encoder()} if sentence_encoder() else {})}
     for kind, images, questions in (own if args.set == 'own' else made)(args):
         pages = client.words.read(images)
-        for variant, meaning in variants.items():
-            doc = Reader(pages, meaning)
+        for variant, embeddings in variants.items():
+            doc = Reader(pages, embeddings)
             for q in questions: rows.append(answer_row(doc, kind, variant, q, client.abstain, args.wrong))
     return rows
 

@@ -126,8 +126,12 @@ MONTHS = ('january|february|march|april|may|june|july|august|september|october|n
 _NUM = r"[-+−–±]?\s?\d[\d,.\u202f\u00a0]*(?:[\s'’]\d{3}(?!\d))*(?:[.,]\d+)?"
 _CUR = (r'(?:[A-Z]{0,3}[$€£¥₹]|USD|EUR|GBP|CHF|JPY|SEK|NOK|DKK|CAD|AUD|PLN|CZK|INR|CNY|Euros?|euros?|'
         r'dollars?|pounds?|Fr\.|kr\.?)')
-_SCALE = r'(?:\s?(?:million|billion|thousand|trillion|bn|mn|m|M|k|K|B))'
+_SCALE_WORD = r'(?:[mb]illions?|trillions?|thousand|(?:[Mm]io|[Mm]rd|[Tt]sd)\b\.?|bn|mn)'
+_SCALE = rf'(?:\s?(?:{_SCALE_WORD}|m|M|k|K|B))'
+_EVEN = r'(?:[.,][-–—]{1,2})?'   # no cents: EUR 5,- and CHF 1’200.–
 _DAY = r'\d{1,2}(?:st|nd|rd|th)?'
+_CLOCK = (r'(?:[01]?\d|2[0-4])(?::|[.h](?=[0-5]\d\s*(?:h\b|am\b|pm\b|a\.m|p\.m|uhr|o.clock)))[0-5]\d'
+          r'(?::[0-5]\d)?(?:\s*(?:am|pm|a\.m\.|p\.m\.|h|uhr|CET|UTC|GMT)\b)?')
 
 # %% ../../nbs/00f_layout.ipynb #ab722b14
 PATTERNS = {
@@ -136,10 +140,8 @@ PATTERNS = {
             rf'(?:{MONTHS})\b\.?\s+{_DAY}\b(?:,?\s+\d{{4}})?|'
             rf'\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}|'
             rf'{_DAY}[-\s](?:{MONTHS})\b[-\s]\d{{2,4}}|'
-            rf'(?:{MONTHS})\.?,?\s+(?:19|20)\d{{2}}|Q[1-4]\s+(?:19|20)\d{{2}})',
-    'time': r'(?:[01]?\d|2[0-4])(?::|[.h](?=[0-5]\d\s*(?:h\b|am\b|pm\b|a\.m|p\.m|uhr|o.clock)))[0-5]\d'
-            r'(?::[0-5]\d)?(?:\s*(?:am|pm|a\.m\.|p\.m\.|h|uhr|CET|UTC|GMT)\b)?|'
-            r'\d{1,2}\s*(?:am|pm|a\.m\.|p\.m\.)(?!\w)',
+            rf'(?:{MONTHS})\.?,?\s+(?:19|20)\d{{2}}|(?:Q[1-4]|H[12])[\s/]+(?:19|20)\d{{2}})',
+    'time': rf'{_CLOCK}(?:\s?[-–—]\s?{_CLOCK})?|\d{{1,2}}\s*(?:am|pm|a\.m\.|p\.m\.)(?!\w)',
 }
 
 # %% ../../nbs/00f_layout.ipynb #da66c83a
@@ -153,7 +155,8 @@ PATTERNS |= {
 
 # %% ../../nbs/00f_layout.ipynb #c348435e
 PATTERNS |= {
-    'money': rf'{_CUR}\s?{_NUM}{_SCALE}?(?![\w%])|{_NUM}{_SCALE}?\s?{_CUR}(?!\w)',
+    'money': rf'\({_CUR}\s?{_NUM}\)|{_CUR}\s?\({_NUM}\)|\({_NUM}\)\s?{_CUR}(?!\w)|'
+             rf'{_CUR}\s?{_NUM}{_EVEN}{_SCALE}?(?![\w%])|{_NUM}{_EVEN}{_SCALE}?\s?{_CUR}(?!\w)',
     'percent': rf'{_NUM}\s?(?:%|percent\b|per cent\b|percentage points\b|pp\b|bps\b)',
     'duration': r'(?:\d+(?:[.,]\d+)?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|'
                 r'fifteen|twenty|thirty|sixty|ninety)'
@@ -171,7 +174,7 @@ _UNITS = (r'(?:°\s?[CFK]|C|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|b
 _UNIT = re.compile(rf'{_NUM}(?:\s?(?:to|-|–|\.\.\.|…|x|×|/)\s?{_NUM})*\s?{_UNITS}(?![\w])(?:\s?(?:AC|DC)\b)?')
 _FULL = {k: re.compile(rf'(?:{p})[.,;]?', re.I if k in ('date', 'time', 'duration') else 0)
          for k, p in PATTERNS.items()}
-_NUMBER = re.compile(rf'\(?{_NUM}\)?[.,;]?')
+_NUMBER = re.compile(rf'\(?{_NUM}\)?(?:\s?{_SCALE_WORD})?[.,;-]?|\d+\s\d/\d{{1,2}}|\d*\s?[¼½¾⅓⅔⅛⅜⅝⅞]')
 _CODE = re.compile(r'(?=[^\s]*\d)(?=[^\s]*[A-Za-z#/-])[A-Za-z0-9#][A-Za-z0-9#/._-]+')
 
 # %% ../../nbs/00f_layout.ipynb #6518c89c
@@ -458,7 +461,7 @@ def _split_full(chain: list) -> list:
 
 # %% ../../nbs/00f_layout.ipynb #6def4862
 _ABBREV = {'no', 'nr', 'dr', 'mr', 'mrs', 'ms', 'prof', 'st', 'str', 'inc', 'ltd', 'co', 'corp', 'approx', 'e.g',
-           'i.e', 'vs', 'fig', 'art', 'sec', 'tel', 'ca', 'max', 'min', 'incl', 'excl', 'p.a', 'jan', 'feb', 'mar',
+           'i.e', 'vs', 'p', 'pp', 'vol', 'ch', 'al', 'u.a', 'z.b', 'bzw', 'fig', 'art', 'sec', 'tel', 'ca', 'max', 'min', 'incl', 'excl', 'p.a', 'jan', 'feb', 'mar',
            'apr', 'jun', 'jul', 'aug', 'sept', 'sep', 'oct', 'nov', 'dec'}
 
 # %% ../../nbs/00f_layout.ipynb #3f4e0637

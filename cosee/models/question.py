@@ -188,14 +188,18 @@ _ENDS_NOUN = frozenset("""the a an this that these those their his her its it he
     who whom whose which what where when that""".split())
 _DETERMINERS = frozenset('the a an this that these those their his her its exact current my our your'.split())
 
+_BEHIND_NOUN = re.compile(r'due|gross|net|\w{3,}(?:ed|able|ible)|paid|owed|given|taken|spent|sold|left')
+
 def noun_phrase(
     words: tuple # tokens behind *what* or *which*, or of a question without a question word
 ) -> tuple[tuple, tuple]: # (words of the noun phrase, the words behind it)
-    "The noun phrase that `words` begin with, a form of *be* and articles passed over."
+    "The noun phrase that `words` begin with, without *be*, articles, and adjectives behind the noun."
     at = 1 if words[:1] and words[0] in _BE else 0
     while at < len(words) and words[at] in _DETERMINERS: at += 1
     end = next((i for i in range(at, len(words)) if words[i] in _ENDS_NOUN | _AUXILIARY), len(words))
-    return words[at:end], words[end:]
+    behind = words[end:]
+    while end - at > 1 and _BEHIND_NOUN.fullmatch(words[end - 1]): end -= 1    # the total due
+    return words[at:end], behind
 
 # %% ../../nbs/00g_question.ipynb #5b65c4a4
 KIND_NOUNS = dict(
