@@ -47,15 +47,15 @@ def judge(found, q, abstain) -> dict:
 
 def run(args) -> list:
     "A row for each question and variant: with the lexicon alone, and with the sentence encoder where it is installed"
-    from cosee.models.meaning import encoder
+    from cosee.models.meaning import sentence_encoder
     from cosee.models.ocr import OcrClient
     from cosee.models.reader import Reader
     client, rows = OcrClient(cache=args.cache, max_side=args.max_side), []
-    variants = {'lexicon': None, **({'encoder': encoder()} if encoder() else {})}
+    variants = {'lexicon': None, **({'encoder': sentence_encoder()} if sentence_encoder() else {})}
     for kind, images, questions in (own if args.set == 'own' else made)(args):
         pages = client.words.read(images)
-        for variant, meaning in variants.items():
-            doc = Reader(pages, meaning)
+        for variant, embeddings in variants.items():
+            doc = Reader(pages, embeddings)
             for q in questions: rows.append(answer_row(doc, kind, variant, q, client.abstain, args.wrong))
     return rows
 

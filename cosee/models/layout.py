@@ -126,8 +126,12 @@ MONTHS = ('january|february|march|april|may|june|july|august|september|october|n
 _NUM = r"[-+−–±]?\s?\d[\d,.\u202f\u00a0]*(?:[\s'’]\d{3}(?!\d))*(?:[.,]\d+)?"
 _CUR = (r'(?:[A-Z]{0,3}[$€£¥₹]|USD|EUR|GBP|CHF|JPY|SEK|NOK|DKK|CAD|AUD|PLN|CZK|INR|CNY|Euros?|euros?|'
         r'dollars?|pounds?|Fr\.|kr\.?)')
-_SCALE = r'(?:\s?(?:million|billion|thousand|trillion|bn|mn|m|M|k|K|B))'
+_SCALE_WORD = r'(?:[mb]illions?|trillions?|thousand|(?:[Mm]io|[Mm]rd|[Tt]sd)\b\.?|bn|mn)'
+_SCALE = rf'(?:\s?(?:{_SCALE_WORD}|m|M|k|K|B))'
+_EVEN = r'(?:[.,][-–—]{1,2})?'   # no cents: EUR 5,- and CHF 1’200.–
 _DAY = r'\d{1,2}(?:st|nd|rd|th)?'
+_CLOCK = (r'(?:[01]?\d|2[0-4])(?::|[.h](?=[0-5]\d\s*(?:h\b|am\b|pm\b|a\.m|p\.m|uhr|o.clock)))[0-5]\d'
+          r'(?::[0-5]\d)?(?:\s*(?:am|pm|a\.m\.|p\.m\.|h|uhr|CET|UTC|GMT)\b)?')
 
 # %% ../../nbs/00f_layout.ipynb #ab722b14
 PATTERNS = {
@@ -136,10 +140,8 @@ PATTERNS = {
             rf'(?:{MONTHS})\b\.?\s+{_DAY}\b(?:,?\s+\d{{4}})?|'
             rf'\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}|'
             rf'{_DAY}[-\s](?:{MONTHS})\b[-\s]\d{{2,4}}|'
-            rf'(?:{MONTHS})\.?,?\s+(?:19|20)\d{{2}}|Q[1-4]\s+(?:19|20)\d{{2}})',
-    'time': r'(?:[01]?\d|2[0-4])(?::|[.h](?=[0-5]\d\s*(?:h\b|am\b|pm\b|a\.m|p\.m|uhr|o.clock)))[0-5]\d'
-            r'(?::[0-5]\d)?(?:\s*(?:am|pm|a\.m\.|p\.m\.|h|uhr|CET|UTC|GMT)\b)?|'
-            r'\d{1,2}\s*(?:am|pm|a\.m\.|p\.m\.)(?!\w)',
+            rf'(?:{MONTHS})\.?,?\s+(?:19|20)\d{{2}}|(?:Q[1-4]|H[12])[\s/]+(?:19|20)\d{{2}})',
+    'time': rf'{_CLOCK}(?:\s?[-–—]\s?{_CLOCK})?|\d{{1,2}}\s*(?:am|pm|a\.m\.|p\.m\.)(?!\w)',
 }
 
 # %% ../../nbs/00f_layout.ipynb #da66c83a
@@ -153,7 +155,8 @@ PATTERNS |= {
 
 # %% ../../nbs/00f_layout.ipynb #c348435e
 PATTERNS |= {
-    'money': rf'{_CUR}\s?{_NUM}{_SCALE}?(?![\w%])|{_NUM}{_SCALE}?\s?{_CUR}(?!\w)',
+    'money': rf'\({_CUR}\s?{_NUM}\)|{_CUR}\s?\({_NUM}\)|\({_NUM}\)\s?{_CUR}(?!\w)|'
+             rf'{_CUR}\s?{_NUM}{_EVEN}{_SCALE}?(?![\w%])|{_NUM}{_EVEN}{_SCALE}?\s?{_CUR}(?!\w)',
     'percent': rf'{_NUM}\s?(?:%|percent\b|per cent\b|percentage points\b|pp\b|bps\b)',
     'duration': r'(?:\d+(?:[.,]\d+)?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|'
                 r'fifteen|twenty|thirty|sixty|ninety)'
@@ -162,7 +165,7 @@ PATTERNS |= {
 }
 
 # %% ../../nbs/00f_layout.ipynb #af33e748
-_UNITS = (r'(?:°\s?[CFK]|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|bit|bps|byte|L|l|Ω|F|H|lm|cd|dB|dBm|'
+_UNITS = (r'(?:°\s?[CFK]|C|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|bit|bps|byte|L|l|Ω|F|H|lm|cd|dB|dBm|'
           r'VA|Ah|eq|rpm|ppm)|dB\s?\([A-Z]\)'
           r'|in|ft|lb|lbs|oz|hp|kWp?|dBA?|inch(?:es)?|mph|km/h|m/s|m²|m³|m2|m3|cm²|cm3|mm²|mm2|ha|kg/h|l/h|l/min|'
           r'm3/h|m³/h|L/min|Nm|t|tons?|tonnes?|pcs?|'
@@ -171,7 +174,7 @@ _UNITS = (r'(?:°\s?[CFK]|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|bit
 _UNIT = re.compile(rf'{_NUM}(?:\s?(?:to|-|–|\.\.\.|…|x|×|/)\s?{_NUM})*\s?{_UNITS}(?![\w])(?:\s?(?:AC|DC)\b)?')
 _FULL = {k: re.compile(rf'(?:{p})[.,;]?', re.I if k in ('date', 'time', 'duration') else 0)
          for k, p in PATTERNS.items()}
-_NUMBER = re.compile(rf'\(?{_NUM}\)?[.,;]?')
+_NUMBER = re.compile(rf'\(?{_NUM}\)?(?:\s?{_SCALE_WORD})?[.,;-]?|\d+\s\d/\d{{1,2}}|\d*\s?[¼½¾⅓⅔⅛⅜⅝⅞]')
 _CODE = re.compile(r'(?=[^\s]*\d)(?=[^\s]*[A-Za-z#/-])[A-Za-z0-9#][A-Za-z0-9#/._-]+')
 
 # %% ../../nbs/00f_layout.ipynb #6518c89c
@@ -417,6 +420,7 @@ def _same_looks(prev: dict, t: dict) -> bool:
 
 # %% ../../nbs/00f_layout.ipynb #b051c961
 _BULLET = re.compile(r'^\s*(?:[•●▪■◦‣∙*·►➢✓–—-]|\(?\d{1,2}(?:\.\d{1,2})*[.)]|\(?[a-zA-Z][.)])\s+')
+_LABELLED = re.compile(r'[^\W\d_][^:.,;]{0,30}:\s+\S')   # a line that begins with a label is no continuation
 
 def _next_line(s: dict, t: dict) -> bool:
     "May span `t` be the next line of a paragraph that ends in `s`?"
@@ -424,7 +428,7 @@ def _next_line(s: dict, t: dict) -> bool:
     if shifted and not t['text'][:1].islower() and not s['text'].endswith(','): return False
     near = -0.4 * s['h'] < t['y0'] - s['y1'] < 0.95 * s['h']
     left = abs(s['x0'] - t['x0']) < 1.6 * s['h'] and 0.72 < t['h'] / s['h'] < 1.4
-    return near and left and not _BULLET.match(t['text'])
+    return near and left and not _BULLET.match(t['text']) and not _LABELLED.match(t['text'])
 
 # %% ../../nbs/00f_layout.ipynb #aa331c61
 def _full(s: dict, t: dict, right: float) -> bool:
@@ -457,7 +461,7 @@ def _split_full(chain: list) -> list:
 
 # %% ../../nbs/00f_layout.ipynb #6def4862
 _ABBREV = {'no', 'nr', 'dr', 'mr', 'mrs', 'ms', 'prof', 'st', 'str', 'inc', 'ltd', 'co', 'corp', 'approx', 'e.g',
-           'i.e', 'vs', 'fig', 'art', 'sec', 'tel', 'ca', 'max', 'min', 'incl', 'excl', 'p.a', 'jan', 'feb', 'mar',
+           'i.e', 'vs', 'p', 'pp', 'vol', 'ch', 'al', 'u.a', 'z.b', 'bzw', 'fig', 'art', 'sec', 'tel', 'ca', 'max', 'min', 'incl', 'excl', 'p.a', 'jan', 'feb', 'mar',
            'apr', 'jun', 'jul', 'aug', 'sept', 'sep', 'oct', 'nov', 'dec'}
 
 # %% ../../nbs/00f_layout.ipynb #3f4e0637
