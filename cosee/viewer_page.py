@@ -6,10 +6,10 @@
 __all__ = ['viewer_style', 'viewer_script', 'viewer_policy', 'in_page', 'viewer_page']
 
 # %% ../nbs/07e0_viewer_page.ipynb #b151ab01
-import base64, json, re
+import base64, json
 from functools import cache
 from typing import Optional
-from .markup import asset, csp_hash, inline_script, inline_style
+from .markup import asset, csp_hash, fill_template, inline_script, inline_style
 
 # %% ../nbs/07e0_viewer_page.ipynb #caf71f06
 @cache
@@ -35,18 +35,12 @@ def in_page(
     text = json.dumps(data, ensure_ascii=False, separators=(',', ':'), allow_nan=False)
     return text.replace('<', '\\u003c').replace('\u2028', '\\u2028').replace('\u2029', '\\u2029')
 
-# %% ../nbs/07e0_viewer_page.ipynb #876ee1b5
-_PART = re.compile(r'\s*/\*\{\{(\w+)\}\}\*/\s*|"\{\{(data)\}\}"|\{\{(\w+)\}\}')
-
-def _filled(template: str, parts: dict) -> str:
-    "A template with its parts"
-    return _PART.sub(lambda m: parts[m[1] or m[2] or m[3]], template)
-
+# %% ../nbs/07e0_viewer_page.ipynb #35d4b508
 def viewer_page(
     data: Optional[dict] = None # what is shown, see the next notebook; None: it is fetched as data.json
 ) -> str:                       # a whole HTML document
     "The page of the run viewer."
     icon = base64.b64encode(asset('runs/assets/icon.svg').encode()).decode()
     kept = '' if data is None else in_page(data)
-    return _filled(asset('runs/assets/viewer.html'), dict(
-        policy=viewer_policy(), style=viewer_style(), script=viewer_script(), icon=icon, data=kept))
+    return fill_template('runs/assets/viewer.html', policy=viewer_policy(), style=viewer_style(),
+                         script=viewer_script(), icon=icon, data=kept)

@@ -97,7 +97,8 @@ def _widget_class():
     except ImportError: raise ImportError("EpisodeWidget needs anywidget: pip install 'cosee[widget]'") from None
     synced = lambda kind, value: kind(value).tag(sync=True)
     return type('EpisodeFrame', (anywidget.AnyWidget,), dict(
-        _esm=asset('view/assets/widget.mjs'), page=synced(t.Unicode, ''), section=synced(t.Unicode, ''), height=synced(t.Int, 640)))
+        _esm=asset('view/assets/widget.mjs'), page=synced(t.Unicode, ''), section=synced(t.Unicode, ''),
+        height=synced(t.Int, 640)))
 
 # %% ../nbs/01b_widget.ipynb #bef3cb3a
 class EpisodeWidget:
