@@ -160,7 +160,7 @@ def _loader():
             raise yaml.MarkedYAMLError(None, None, 'references (*name) are not read', self.peek_event().start_mark)
     return Loader
 
-# %% ../nbs/00b_config.ipynb #1695f394
+# %% ../nbs/00b_config.ipynb #f276d471
 def _name_in(loader, key) -> Any:
     "A field's name; raises where it is a list or a mapping"
     import yaml
@@ -207,7 +207,7 @@ def parse_yaml(
         return loader.construct_document(node)
     except (yaml.YAMLError, RecursionError, TypeError, ValueError) as e: raise _complaint(e, where) from None
 
-# %% ../nbs/00b_config.ipynb #90a5c73e
+# %% ../nbs/00b_config.ipynb #c740bdfa
 def read_yaml(
     text: str,             # YAML
     where: str = 'config', # file, for errors

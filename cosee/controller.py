@@ -210,10 +210,10 @@ def _batchable(agents: list) -> bool:
 
 def _batch(agents: list, requests: list) -> list:
     "Requests of several agents as one `chat_batch`; for each agent its recorded calls and its reply or exception"
-    client, prompts = agents[0].qwen_client, []
-    for r in requests: prompts.append(client.build_messages(*(r.pop(k) for k in ('images', 'question', 'board_text', 'role_prompt'))))
+    client = agents[0].qwen_client
     with record() as calls:
-        replies = client.chat_batch(prompts, schema=[r.pop('schema') for r in requests], params=requests, errors='return')
+        replies = client.chat_batch([r.messages(client) for r in requests], schema=[r.schema for r in requests],
+                                    params=[r.gen for r in requests], errors='return')
     return [([c for c in calls if c['reply'] is r], r) for r in replies]
 
 def _batch_turn(agent: Agent, step: int, board: Board, calls: list, reply) -> dict:
@@ -280,9 +280,8 @@ class _Run:
         for a, g in zip(agents, gens):
             if not isinstance(a.qwen_client, VLMClient): continue
             r = a.request(self.images, self.question, self.board, g)
-            messages = a.qwen_client.build_messages(r['images'], r['question'], r['board_text'], r['role_prompt'])
-            prompt = 0 if self.ledger.count == 'output' else a.qwen_client.estimate(messages).prompt_tokens
-            worst += (prompt + r.get('max_new_tokens', 64)) * getattr(a, 'calls_per_turn', 1)
+            prompt = 0 if self.ledger.count == 'output' else a.qwen_client.estimate(r.messages(a.qwen_client)).prompt_tokens
+            worst += (prompt + r.gen.get('max_new_tokens', 64)) * getattr(a, 'calls_per_turn', 1)
         self.ledger.require(max(1, worst))
 
     def _step(self, step: int, gen_of: Callable):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['gather', 'price_of', 'summary_row', 'Report']
+__all__ = ['AUTHOR_COLOURS', 'gather', 'price_of', 'summary_row', 'Report']
 
 # %% ../nbs/07a_report.ipynb #72d393a2
 import math
@@ -16,6 +16,7 @@ from typing import Iterable, Optional, Union
 from .eval.metrics import DEFAULT_METRICS
 from .eval.runs import Run, RunError, score_records, slim
 from .eval.statistics import Differences, bootstrap, compare_runs
+from .markup import Html, el, inline_style
 from .pictures import Picture, glance, pictures
 from .text import md_line, one_line
 
@@ -149,7 +150,7 @@ class Report:
         "Score against tokens, with intervals."
         high = 1.08 * max(r['tokens'] for r in self.table.values()) or 1
         x, y = lambda v: 60 + 460 * v / high, lambda v: 276 - 2.5 * v
-        named = [(m, r, _COLOURS[i % len(_COLOURS)]) for i, (m, r) in enumerate(self.table.items())]
+        named = [(m, r, AUTHOR_COLOURS[i % len(AUTHOR_COLOURS)]) for i, (m, r) in enumerate(self.table.items())]
         dots = [_svg_point(r, x, y, c, m) for m, r, c in named]
         legend = [f'<circle cx="552" cy="{30 + 20 * i}" r="5" fill="{c}"/><text x="564" y="{34 + 20 * i}">'
                   f'{escape(one_line(m, 24))}</text>' for i, (m, _, c) in enumerate(named)]
@@ -214,23 +215,36 @@ class Report:
 
     def _repr_markdown_(self): return self.markdown(8)
 
+    def _html_methods(self) -> Html:
+        "The table of methods"
+        shown = self._shown()
+        rows = [[one_line(m, 80), *(_COLUMNS[c].format(r[c]) for c in shown)] for m, r in self.table.items()]
+        return _html_table(['method', *shown], rows)
+
+    def _html_boards(self) -> list:
+        "What Boards and evidence say; nothing for a run without a team"
+        team = self.collaboration()
+        if not team: return []
+        keys = list(next(iter(team.values())))
+        rows = [[one_line(m, 80), *('' if r[k] is None else f'{r[k]:.2f}' for k in keys)] for m, r in team.items()]
+        return [el('h2', 'Boards and evidence'), _html_table(['method', *(k.replace('_', ' ') for k in keys)], rows)]
+
     def html(self,
         questions: int = 200 # how many are listed
     ) -> str:
         "The whole report as one page that needs nothing else."
-        cols, team = self._shown(), self.collaboration()
-        main = _html_table(['method', *cols], [[one_line(m, 80), *(_COLUMNS[c].format(r[c]) for c in cols)] for m,
-                                               r in self.table.items()])
-        said = ''.join(f'<li>{escape(one_line(str(s), 500))}</li>' for s in [*self.tests(), *self.fairness()])
-        keys = list(next(iter(team.values()))) if team else []
-        boards = '<h2>Boards and evidence</h2>' + _html_table(['method', *(k.replace('_', ' ') for k in keys)],
-                  [[one_line(m, 80), *('' if r[k] is None else f'{r[k]:.2f}' for k in keys)] for m, r in team.items()]) if team else ''
-        listed = ''.join(map(_html_question, self.drill(questions))) or '<p>All methods score alike on every question.</p>'
-        names = escape(one_line(', '.join(r.folder.resolve().name for r in self.runs), 200))
-        return (f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_POLICY}<meta name="viewport" content="width=device-width">'
-                f'<meta name="referrer" content="no-referrer"><title>{names}: {escape(self.title)}</title><style>{_CSS}</style></head><body>'
-                f'<h1>{names}<small>{escape(self.title)}</small></h1>{main}<ul>{said}</ul><div class="pictures">{self._figures()}</div>{boards}'
-                f'<h2>Questions on which the methods part</h2>{listed}</body></html>')
+        names = one_line(', '.join(r.folder.resolve().name for r in self.runs), 200)
+        said = [el('li', one_line(str(s), 500)) for s in [*self.tests(), *self.fairness()]]
+        listed = [_html_question(q) for q in self.drill(questions)]
+        head = el('head', el('meta', charset='utf-8'), el('meta', http_equiv='Content-Security-Policy', content=_POLICY),
+                  el('meta', name='viewport', content='width=device-width'),
+                  el('meta', name='referrer', content='no-referrer'), el('title', f'{names}: {self.title}'),
+                  el('style', Html(inline_style('runs/assets/report.css'))))
+        body = el('body', el('h1', names, el('small', self.title)), self._html_methods(), el('ul', said),
+                  el('div', Html(self._figures()), cls='pictures'), self._html_boards(),
+                  el('h2', 'Questions on which the methods part'),
+                  listed or el('p', 'All methods score alike on every question.'))
+        return f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'
 
     def save(self,
         path # .html or .md
@@ -255,7 +269,7 @@ def _svg_axes(x, y, high: float) -> list:
     return grid + marks + ['<text x="290" y="316" text-anchor="middle">tokens for each question</text>']
 
 # %% ../nbs/07a_report.ipynb #9086ea92
-_COLOURS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#7a5195', '#8c8c00', '#444c5c', '#b00020')
+AUTHOR_COLOURS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#7a5195', '#8c8c00', '#444c5c', '#b00020')
 
 def _svg_point(row: dict, x, y, colour: str, name: str) -> str:
     "A method: its score, and its interval as a line"
@@ -270,54 +284,34 @@ def _lines(head: list, rows: list) -> list:
     return ['| ' + ' | '.join(head) + ' |',
             '|' + '|'.join('---:' if r else '---' for r in right) + '|'] + ['| ' + ' | '.join(r) + ' |' for r in rows]
 
-# %% ../nbs/07a_report.ipynb #af28882e
-_CSS = '''
-:root{color-scheme:light dark;--bg:#f4f5f7;--card:#fff;--ink:#1a2330;--soft:#5b6776;--line:#dde2e8;--good:#0a6b43;
- --bad:#b3261e}
-@media(prefers-color-scheme:dark){:root{--bg:#0e1217;--card:#171d25;--ink:#e7ecf2;--soft:#9aa7b6;--line:#2b3440;
- --good:#6fdca5;--bad:#ff9a90}}
-*{box-sizing:border-box}
-body{font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;max-width:1240px;margin:0 auto;
- padding:1.5rem 1.2rem 3rem;background:var(--bg);color:var(--ink);overflow-wrap:anywhere}
-h1{font-size:1.45rem;margin:0 0 1rem}h1 small{font-weight:400;color:var(--soft);font-size:1rem;margin-left:.6rem}
-h2{font-size:1.05rem;margin:1.6rem 0 .6rem}ul{padding-left:1.2rem;max-width:75rem}
-.card{background:var(--card);border:1px solid var(--line);border-radius:12px;overflow-x:auto}
-table{border-collapse:collapse;width:100%}td,th{padding:.35rem .8rem;text-align:left;vertical-align:top}
-td{border-top:1px solid var(--line);min-width:4rem}td:first-child{min-width:9rem}
-th{color:var(--soft);font-size:.85rem;font-weight:550}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}'''
+# %% ../nbs/07a_report.ipynb #b137ea3b
+# The page may show what it brings along and nothing else: no script, nothing from elsewhere. Its pictures carry
+# styles of their own, so that the style sheet cannot be the only one that is allowed.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
-# %% ../nbs/07a_report.ipynb #b3c11502
-_CSS += '''
-.wrong{color:var(--bad)}.right{color:var(--good)}.soft,figcaption{color:var(--soft)}
-.pictures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:1rem}
-figure{margin:0;padding:1rem;overflow:hidden;background:var(--card);border:1px solid var(--line);border-radius:12px}
-figure svg{display:block;width:100%;height:auto}figcaption{margin-top:.5rem;font-size:.9rem}
-details{background:var(--card);border:1px solid var(--line);border-radius:10px;margin:.4rem 0}
-summary{cursor:pointer;padding:.45rem .8rem}details>p{margin:.2rem .8rem .6rem}
-details table{border-top:1px solid var(--line)}details div{overflow-x:auto}
-@media print{:root{--bg:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#bbb}body{max-width:none;padding:0}
- figure,tr,details{break-inside:avoid}.card{overflow:visible}}'''
+def _number_class(text: str) -> Optional[str]:
+    "The class of a cell that begins with a digit"
+    return 'n' if text[:1].isdigit() else None
 
-# The page may show what it brings along and nothing else: no script, nothing from elsewhere
-_POLICY = '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'">'
-
-def _html_table(head: list, rows: list) -> str:
-    cell = lambda i, v: f'<td{" class=n" if i and v[:1].isdigit() else ""}>{escape(v)}</td>'
-    body = ''.join('<tr>' + ''.join(cell(i, v) for i, v in enumerate(r)) + '</tr>' for r in rows)
+def _html_table(head: list, rows: list) -> Html:
+    "A table whose numbers stand to the right"
+    row = lambda r: el('tr', [el('td', v, cls=_number_class(v) if i else None) for i, v in enumerate(r)])
     right = [i > 0 and all(not r[i] or r[i][0].isdigit() for r in rows) for i in range(len(head))]
-    titles = ''.join(f'<th scope="col"{" class=n" * n}>{escape(h)}</th>' for h, n in zip(head, right))
-    return f'<div class="card"><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>'
+    titles = [el('th', h, scope='col', cls='n' if n else None) for h, n in zip(head, right)]
+    return el('div', el('table', el('thead', el('tr', titles)), el('tbody', [row(r) for r in rows])), cls='card')
 
-# %% ../nbs/07a_report.ipynb #aca6a520
-def _html_question(q: dict) -> str:
+# %% ../nbs/07a_report.ipynb #b8319664
+def _html_answer(method: str, answer, score: float, page) -> Html:
+    "How one method answered a question"
+    return el('tr', el('td', one_line(str(method), 80)),
+              el('td', one_line(str(answer), 400), cls='right' if score >= .5 else 'wrong'),
+              el('td', f'{score:.2f}', cls='n'), el('td', one_line(str(page or ''), 10), cls='n'))
+
+def _html_question(q: dict) -> Html:
     "One question, folded"
-    short = lambda text, n: escape(one_line(str(text), n))
-    row = lambda m, a, s, p: (f'<tr><td>{short(m, 80)}</td><td class="{"right" if s >= .5 else "wrong"}">{short(a, 400)}</td>'
-                              f'<td class=n>{s:.2f}</td><td class=n>{short(p or "", 10)}</td></tr>')
-    rows = ''.join(row(m, *found) for m, found in q['methods'].items())
-    head = '<tr><th>method</th><th>answer</th><th class=n>score</th><th class=n>page</th></tr>'
-    gold = short(' / '.join(map(str, q['gold'])), 400)
-    about = f'<p class="soft">{short(q["sample"], 120)}, gold: <b>{gold}</b></p>'
-    return (f'<details><summary>{short(q["question"], 300)}</summary>{about}'
-            f'<div><table><thead>{head}</thead><tbody>{rows}</tbody></table></div></details>')
+    gold = one_line(' / '.join(map(str, q['gold'])), 400)
+    about = el('p', f"{one_line(str(q['sample']), 120)}, gold: ", el('b', gold), cls='soft')
+    head = el('tr', el('th', 'method'), el('th', 'answer'), el('th', 'score', cls='n'), el('th', 'page', cls='n'))
+    rows = [_html_answer(m, *found) for m, found in q['methods'].items()]
+    table = el('table', el('thead', head), el('tbody', rows))
+    return el('details', el('summary', one_line(str(q['question']), 300)), about, el('div', table))

@@ -5,44 +5,49 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['EVERYWHERE', 'UNREADABLE', 'SURE', 'DOUBT', 'LESSONS', 'Truth', 'tens', 'truth_of', 'Part', 'text_of',
-           'inspect_reply', 'answer_reply', 'link_reply', 'slipped', 'misread', 'Story', 'tell', 'drill',
-           'scanner_reply', 'reader_reply', 'checker_reply', 'spoken_reply', 'Lesson', 'place_of', 'note_of',
-           'page_lesson', 'make_lesson']
+__all__ = ['EVERYWHERE', 'UNREADABLE', 'Thousandths', 'SURE', 'DOUBT', 'PartKind', 'LESSONS', 'Truth', 'tens', 'truth_of', 'Part',
+           'text_of', 'inspect_reply', 'answer_reply', 'link_reply', 'corrupt_letters', 'corrupt', 'Trajectory',
+           'demonstrate', 'drill', 'scanner_reply', 'reader_reply', 'checker_reply', 'spoken_reply', 'Lesson',
+           'place_of', 'note_of', 'page_lesson', 'make_lesson']
 
 # %% ../nbs/14a_tiny_lessons.ipynb #62e78181
 import random, string
-from typing import NamedTuple, Optional
+from typing import Any, Literal, NamedTuple, Optional
 from .board import Board
 from .controller import CoSeeController
-from .datasets.small import SmallDocument, make_small_value, small_document
+from .datasets.small import Heading, SmallDocument, SmallQuestion, make_small_value
 from .text import NOT_ANSWERABLE, abstains
 from .tiny_tokens import role_prompts
+from collections.abc import Sequence
 
 # %% ../nbs/14a_tiny_lessons.ipynb #87532e57
 EVERYWHERE = (0, 0, 1000, 1000)   # the box of a page as a whole
 UNREADABLE = 'cannot read this page'   # what the model says of a page outside its world
 
+Thousandths = tuple[int, int, int, int]   # a box, in multiples of ten
+
 class Truth(NamedTuple):
     "What stands behind a question."
     page: int      # from 1
-    box: tuple     # thousandths, multiples of ten
+    box: Thousandths
     content: str   # the line as 'Label: value', or why there is none
     answer: str    # the value, or 'not answerable'
     label: str     # as printed; '' where there is none
 
     @property
-    def found(self) -> bool: return not abstains(self.answer)
+    def found(self) -> bool:
+        "Is there a line that answers?"
+        return not abstains(self.answer)
 
 def tens(
-    box # (x0, y0, x1, y1) in 0-1
-) -> tuple:
+    box: Sequence[float] # (x0, y0, x1, y1) in 0-1
+) -> Thousandths:
     "A box in thousandths, rounded to tens."
     x0, y0, x1, y1 = (min(1000, max(0, round(v * 100) * 10)) for v in box)
     return x0, y0, max(x1, x0 + 10), max(y1, y0 + 10)
 
 def truth_of(
-    q: dict,               # a question of `small_document`
+    q: SmallQuestion,      # of `small_document`
     readable: bool = True  # are the pages of this world?
 ) -> Truth:
     "What is right for a question."
@@ -54,62 +59,73 @@ def truth_of(
 # %% ../nbs/14a_tiny_lessons.ipynb #2aee3ec9
 SURE, DOUBT = 0.95, 0.2
 
-def _rest_of_view(box: tuple) -> str: return f',"bbox_2d":[{",".join(map(str, box))}]}}'
+def _rest_of_view(box: Thousandths) -> str: return f',"bbox_2d":[{",".join(map(str, box))}]}}'
 
-def _ids(cells) -> str: return '[' + ','.join(map(str, cells)) + ']'
+def _ids(cells: Sequence[int]) -> str: return '[' + ','.join(map(str, cells)) + ']'
+
+# what was read, how sure of it, and what is a misreading and not to be learned
+PartKind = Literal['form', 'reading', 'sure', 'given']
 
 class Part(NamedTuple):
     "A piece of a reply."
     text: str
-    kind: str = 'form'   # or 'reading': what was read; 'sure': how sure of it; 'given': a misreading, not to be learned
+    kind: PartKind = 'form'
 
 def text_of(
-    reply: list # of `Part`s
+    reply: list[Part]
 ) -> str:
     "A reply as the model writes it."
     return ''.join(p.text for p in reply)
 
-def inspect_reply(page: int, box: tuple, content: str, tag: str = '') -> str:
+def inspect_reply(page: int, box: Thousandths, content: str, tag: str = '') -> str:
     "An INSPECT as the grammar writes it."
     tags = f'["{tag}"]' if tag else '[]'
     return f'{{"action":"INSPECT","view":{{"page":{page}{_rest_of_view(box)},"content":"{content}","tags":{tags}}}'
 
-def answer_reply(t: Truth, cells=(), target: Optional[int] = None, read: Optional[Truth] = None) -> list:
+def answer_reply(t: Truth, cells: Sequence[int] = (), target: Optional[int] = None,
+                 read: Optional[Truth] = None) -> list[Part]:
     "A HYPOTHESIZE, or a REVISE of `target`; with the reading `read` instead of the true one it is a doubtful one."
     r, sure, said, got = (t, SURE, 'form', 'reading') if read is None else (read, DOUBT, 'given', 'given')
     head = 'HYPOTHESIZE"' if target is None else f'REVISE","target_cell_id":{target}'
     tail = f'","supporting_cells":{_ids(cells)}' if target is None else '"'
-    return [Part(f'{{"action":"{head},"view":{{"page":', said), Part(str(t.page), got), Part(_rest_of_view(t.box) + ',"content":"', said),
-            Part(f'{r.content}","answer":"{r.answer}', got), Part(f'{tail},"confidence":'), Part(str(sure), 'sure'), Part('}')]
+    return [
+        Part(f'{{"action":"{head},"view":{{"page":', said), Part(str(t.page), got),
+        Part(_rest_of_view(t.box) + ',"content":"', said), Part(f'{r.content}","answer":"{r.answer}', got),
+        Part(f'{tail},"confidence":'), Part(str(sure), 'sure'), Part('}')]
 
-def link_reply(target: int, cells) -> str:
+def link_reply(target: int, cells: Sequence[int]) -> str:
     "A LINK of notes on the same field."
     return f'{{"action":"LINK","target_cell_id":{target},"supporting_cells":{_ids(cells)},"content":"same field"}}'
 
 # %% ../nbs/14a_tiny_lessons.ipynb #3c218ecf
+def _like(letter: str) -> str:
+    "Letters of the same kind"
+    if letter.isdigit(): return string.digits
+    return string.ascii_lowercase if letter.islower() else string.ascii_uppercase
+
 def _misspelled(text: str, rng: random.Random) -> str:
     "One or two letters of `text` replaced, left out or doubled"
     for _ in range(9):
         chars = list(text)
         for _ in range(rng.choice((1, 1, 2))):
             i = rng.randrange(len(chars))
-            kind = string.digits if chars[i].isdigit() else string.ascii_lowercase if chars[i].islower() else string.ascii_uppercase
             how = rng.random()
-            chars[i] = rng.choice(kind) if how < .8 else '' if how < .9 and len(chars) > 2 else chars[i] * 2
+            if how < .8: chars[i] = rng.choice(_like(chars[i]))
+            else: chars[i] = '' if how < .9 and len(chars) > 2 else chars[i] * 2
         new = ' '.join(''.join(chars).split())   # the Board shows no more of spaces
         if new not in ('', text): return new
     return text + '1'
 
-def slipped(t: Truth, rng: random.Random) -> Truth:
+def corrupt_letters(t: Truth, rng: random.Random) -> Truth:
     "The truth with a letter or two misread."
     value = _misspelled(t.answer, rng)
     return t._replace(content=f'{t.label}: {value}', answer=value)
 
-def misread(t: Truth, doc: SmallDocument, rng: random.Random) -> Truth:
+def corrupt(t: Truth, doc: SmallDocument, rng: random.Random) -> Truth:
     "A wrong reading of the truth."
     others = [f for f in doc.facts if f['value'] != t.answer]
     how = rng.random()
-    if t.found and how < .5: return slipped(t, rng)
+    if t.found and how < .5: return corrupt_letters(t, rng)
     if others and how < .9:
         f = rng.choice(others)
         label = t.label if t.found and rng.random() < .5 else f['shown']
@@ -119,17 +135,20 @@ def misread(t: Truth, doc: SmallDocument, rng: random.Random) -> Truth:
     return Truth(t.page, EVERYWHERE, f'Total: {value}', value, 'Total')
 
 # %% ../nbs/14a_tiny_lessons.ipynb #b0eccee4
-class Story:
+class Trajectory:
     "A Board in the making, and what is known about its notes."
     def __init__(self, doc: SmallDocument, t: Truth, rng: random.Random):
         self.doc, self.t, self.rng, self.board, self.step = doc, t, rng, Board(), 1
         self.rules, self.right, self.wrong, self.own = CoSeeController([]), [], [], False
         self.inspected, self.headed = False, set()
 
-    def add(self, author: str, action: dict) -> int:
+    def add(self, author: str, action: dict[str, Any]) -> int:
+        "Applies an action; returns the number of its note."
         return self.rules.apply_action(self.board, self.rules.validate_action(action), self.step, author)
 
-    def head(self, page: int) -> dict: return self.doc.heads[page - 1]
+    def head(self, page: int) -> Heading:
+        "The heading of a page."
+        return self.doc.heads[page - 1]
 
     def scan(self):
         "The scanner's note: the line, or a heading, or another line"
@@ -140,13 +159,14 @@ class Story:
             return
         page = t.page if not t.found and rng.random() < .7 else rng.randint(1, self.doc.pages)
         self.headed.add(page)
-        self.add('scanner', _act('INSPECT', page, tens(self.head(page)['bbox']), self.head(page)['text'], tags=['section']))
+        head = self.head(page)
+        self.add('scanner', _act('INSPECT', page, tens(head['bbox']), head['text'], tags=['section']))
 
     def read(self, wrong: float = .4, slip: bool = False):
         "The reader's: the truth, or a wrong reading, or what it failed to find; if wrong, only by letters if `slip`"
         t, rng = self.t, self.rng
         bad = rng.random() < wrong
-        r = t if not bad else slipped(t, rng) if slip else misread(t, self.doc, rng)
+        r = t if not bad else corrupt_letters(t, rng) if slip else corrupt(t, self.doc, rng)
         sure = rng.choice((.95, .95, .2)) if bad else .95
         cell = self.add('detail_reader', _act('HYPOTHESIZE', r.page, r.box, r.content, answer=r.answer, confidence=sure))
         (self.wrong if bad else self.right).append(cell)
@@ -159,21 +179,22 @@ class Story:
             self.right.append(self.add('cross_checker', _act('REVISE', t.page, t.box, t.content, **mended)))
             self.wrong = self.wrong[1:]
         elif self.rng.random() < .2:
-            r = misread(t, self.doc, self.rng)
-            self.wrong.append(self.add('cross_checker', _act('HYPOTHESIZE', r.page, r.box, r.content, answer=r.answer, confidence=.2)))
+            r = corrupt(t, self.doc, self.rng)
+            errs = _act('HYPOTHESIZE', r.page, r.box, r.content, answer=r.answer, confidence=.2)
+            self.wrong.append(self.add('cross_checker', errs))
         else:
-            self.right.append(self.add('cross_checker', _act('HYPOTHESIZE', t.page, t.box, t.content, answer=t.answer, confidence=.95)))
+            confirms = _act('HYPOTHESIZE', t.page, t.box, t.content, answer=t.answer, confidence=.95)
+            self.right.append(self.add('cross_checker', confirms))
             self.own = True
 
 # %% ../nbs/14a_tiny_lessons.ipynb #c665e5d4
-
-def _act(kind: str, page: int, box: tuple, content: str, **more) -> dict:
+def _act(kind: str, page: int, box: Thousandths, content: str, **more) -> dict[str, Any]:
     return dict(action=kind, view=dict(page=page, bbox_2d=list(box)), content=content, **more)
 
 # %% ../nbs/14a_tiny_lessons.ipynb #97c4e9ee
-def tell(doc: SmallDocument, t: Truth, rng: random.Random, role: str) -> Story:
+def demonstrate(doc: SmallDocument, t: Truth, rng: random.Random, role: str) -> Trajectory:
     "A Board as `role` may find it at its turn."
-    s = Story(doc, t, rng)
+    s = Trajectory(doc, t, rng)
     if rng.random() < .25: return s
     if role != 'scanner' or rng.random() < .5: rng.random() < .9 and s.scan()
     if role == 'cross_checker': rng.random() < .9 and s.read(.5)
@@ -185,15 +206,16 @@ def tell(doc: SmallDocument, t: Truth, rng: random.Random, role: str) -> Story:
         if role == 'cross_checker': s.read(.3)
     return s
 
-def drill(doc: SmallDocument, t: Truth, rng: random.Random, notes: int = 5) -> Story:
+def drill(doc: SmallDocument, t: Truth, rng: random.Random, notes: int = 5) -> Trajectory:
     "A Board on which the right line was read several times, three times in five with misread letters."
-    s = Story(doc, t, rng)
+    s = Trajectory(doc, t, rng)
     if rng.random() < .5: s.scan()
     for _ in range(rng.randint(2, notes)): s.read(.6, slip=True)
     return s
 
 # %% ../nbs/14a_tiny_lessons.ipynb #fa928dc4
-def scanner_reply(s: Story) -> list:
+def scanner_reply(s: Trajectory) -> list[Part]:
+    "What the scanner should write: the line, or a heading."
     t, noted = s.t, s.inspected
     if t.content == UNREADABLE: return [Part(inspect_reply(1, EVERYWHERE, UNREADABLE))]
     if t.found and not noted: return [Part(inspect_reply(t.page, t.box, t.label, 'field'))]
@@ -201,26 +223,29 @@ def scanner_reply(s: Story) -> list:
     if not t.found and page in s.headed: page = page % s.doc.pages + 1
     return [Part(inspect_reply(page, tens(s.head(page)['bbox']), s.head(page)['text'], 'section'))]
 
-def reader_reply(s: Story, doubt: Optional[Truth] = None) -> list:
+def reader_reply(s: Trajectory, doubt: Optional[Truth] = None) -> list[Part]:
+    "What the reader should write: the answer, or that there is none; with `doubt` a wrong reading in doubt."
     return answer_reply(s.t, s.right[:6] if s.t.found else (), read=doubt)
 
-def checker_reply(s: Story, doubt: Optional[Truth] = None) -> list:
+def checker_reply(s: Trajectory, doubt: Optional[Truth] = None) -> list[Part]:
+    "What the cross-checker should write: a correction, a link or an answer."
     if s.wrong: return answer_reply(s.t, target=s.wrong[0])
     if s.own and len(s.right) > 1 and s.t.found: return [Part(link_reply(s.right[0], s.right[1:7]))]
     return answer_reply(s.t, s.right[:6] if s.t.found else (), read=doubt)
 
 # %% ../nbs/14a_tiny_lessons.ipynb #66ca1a97
-def spoken_reply(t: Truth, said: Optional[Truth] = None) -> list:
+def spoken_reply(t: Truth, said: Optional[Truth] = None) -> list[Part]:
     "A message of a conversation, after somebody said `said`."
-    verdict = '' if said is None else ' I agree.' if said.answer == t.answer and said.page == t.page else ' I disagree.'
+    agrees = said is not None and (said.answer, said.page) == (t.answer, t.page)
+    verdict = '' if said is None else ' I agree.' if agrees else ' I disagree.'
     read = f'Page {t.page} says {t.content}.{verdict}\nPage: {t.page}'
     return [Part(read, 'reading'), Part('\nConfidence: '), Part(str(SURE), 'sure'), Part(f'\nAnswer: {t.answer}')]
 
-def _talk_so_far(doc: SmallDocument, t: Truth, rng: random.Random) -> tuple:
+def _talk_so_far(doc: SmallDocument, t: Truth, rng: random.Random) -> tuple[str, Optional[Truth]]:
     "(the conversation as a prompt shows it, what was said last)"
     said, lines, names = None, [], ['scanner', 'detail_reader', 'cross_checker']
     for i in range(rng.choice((0, 0, 1, 1, 2, 2, 3, 4, 5))):
-        now = misread(t, doc, rng) if rng.random() < .3 else t
+        now = corrupt(t, doc, rng) if rng.random() < .3 else t
         lines.append(f'{names[i % 3]}: ' + ' '.join(text_of(spoken_reply(now, said)).split()) + '\n')
         said = now
     return ('Conversation so far:\n' + ''.join(lines) + '\n' if lines else ''), said
@@ -228,19 +253,22 @@ def _talk_so_far(doc: SmallDocument, t: Truth, rng: random.Random) -> tuple:
 # %% ../nbs/14a_tiny_lessons.ipynb #b563fe1f
 class Lesson(NamedTuple):
     "A prompt behind the pages, and its reply."
-    kind: str       # 'direct', 'cot', 'chat', 'read', 'scanner', 'detail_reader', 'cross_checker', with '+tools' for some
+    kind: str       # a key of `LESSONS`, or 'page'
     question: str
     board: str      # the Board's text, or ''
     role: str       # the role prompt
-    reply: list     # of `Part`s
-    place: Optional[tuple] = None # where to look: (page, middle of the line in thousandths); (0, 0): nowhere
+    reply: list[Part]
+    # where to look: (page, middle of the line in thousandths); (0, 0): nowhere
+    place: Optional[tuple[int, float]] = None
     note: str = ''  # what a right answer on the Board would say
     target: int = 0 # the note that is revised, or 0
 
     @property
-    def text(self) -> str: return text_of(self.reply)
+    def text(self) -> str:
+        "The reply as the model writes it."
+        return text_of(self.reply)
 
-def place_of(t: Truth) -> tuple:
+def place_of(t: Truth) -> tuple[int, float]:
     "Where to look for a truth."
     return (t.page, (t.box[1] + t.box[3]) / 2) if t.found else (0, 0)
 
@@ -251,10 +279,11 @@ def note_of(t: Truth) -> str:
 LESSONS = dict(direct=1.6, read=1., cot=1., chat=1.2, scanner=1., detail_reader=1.4, cross_checker=3.3)
 
 # %% ../nbs/14a_tiny_lessons.ipynb #225228dd
-def _lines_of(doc: SmallDocument, page: int) -> list:
+def _lines_of(doc: SmallDocument, page: int) -> list[tuple[str, Sequence[float]]]:
     "(text, box) of the lines of a page, the heading first"
     head = doc.heads[page - 1]
-    return [(head['text'], head['bbox']), *((f"{f['shown']}: {f['value']}", f['row_bbox']) for f in doc.facts if f['page'] == page)]
+    facts = [f for f in doc.facts if f['page'] == page]
+    return [(head['text'], head['bbox']), *((f"{f['shown']}: {f['value']}", f['row_bbox']) for f in facts)]
 
 def page_lesson(doc: SmallDocument, page: int = 1) -> Lesson:
     "Plain reading: all lines of a page"
@@ -271,12 +300,15 @@ def _line_lesson(doc: SmallDocument, rng: random.Random) -> Lesson:
     asked, place = f'What stands in line {i + 1}{where}?', (page, 500 * (box[1] + box[3]))
     return Lesson('read', asked, '', role_prompts()['direct'], [Part(f'Answer: {text}')], place)
 
-def _team_lesson(kind: str, q: dict, doc: SmallDocument, t: Truth, rng: random.Random, drills: float) -> Lesson:
+def _team_lesson(kind: str, q: SmallQuestion, doc: SmallDocument, t: Truth, rng: random.Random,
+                 drills: float) -> Lesson:
+    "A lesson of an agent: a Board as it may find it, and the reply that is right"
     drilled = kind == 'cross_checker' and t.found and drills and rng.random() < drills
-    s = drill(doc, t, rng) if drilled else tell(doc, t, rng, kind)
-    doubt = misread(t, doc, rng) if t.found and rng.random() < .12 else None
+    s = drill(doc, t, rng) if drilled else demonstrate(doc, t, rng, kind)
+    doubt = corrupt(t, doc, rng) if t.found and rng.random() < .12 else None
     doubt = doubt if doubt and doubt.found else None
-    reply = scanner_reply(s) if kind == 'scanner' else (reader_reply if kind == 'detail_reader' else checker_reply)(s, doubt)
+    if kind == 'scanner': reply = scanner_reply(s)
+    else: reply = (reader_reply if kind == 'detail_reader' else checker_reply)(s, doubt)
     role = kind + ('+tools' if rng.random() < .15 else '')
     place = None if doubt or kind == 'scanner' and '"field"' not in text_of(reply) else place_of(t)
     wrong = next(iter(s.wrong), 0) if kind == 'cross_checker' else 0
@@ -285,10 +317,10 @@ def _team_lesson(kind: str, q: dict, doc: SmallDocument, t: Truth, rng: random.R
 # %% ../nbs/14a_tiny_lessons.ipynb #5b886f26
 def make_lesson(
     doc: SmallDocument,     # the document
-    q: dict,                # one of its questions
+    q: SmallQuestion,       # one of its questions
     rng: random.Random,     # source of chance
     readable: bool = True,  # are its pages of this world?
-    weights: Optional[dict] = None, # kind -> weight, over `LESSONS`
+    weights: Optional[dict[str, float]] = None, # kind -> weight, over `LESSONS`
     drills: float = 0.      # share of cross-checkers' lessons with the Board of `drill`
 ) -> Lesson:
     "One lesson on one question."
@@ -296,7 +328,8 @@ def make_lesson(
     kind, t = rng.choices(list(w), list(w.values()))[0], truth_of(q, readable)
     if kind == 'read' and readable: return _line_lesson(doc, rng)
     if kind in ('direct', 'read'):
-        return Lesson('direct', q['question'], '', role_prompts()['direct'], [Part(f'Answer: {t.answer}')], place_of(t))
+        reply = [Part(f'Answer: {t.answer}')]
+        return Lesson('direct', q['question'], '', role_prompts()['direct'], reply, place_of(t))
     if kind == 'cot': return Lesson(kind, q['question'], '', role_prompts()['cot'], spoken_reply(t), place_of(t))
     if kind != 'chat': return _team_lesson(kind, q, doc, t, rng, drills)
     past, said = _talk_so_far(doc, t, rng)

@@ -17,7 +17,7 @@ from .datasets.made import make_samples, render
 from .datasets.small import SMALL_FONTS, shift, small_document
 from .eval.statistics import bootstrap
 from .text import abstains, same_answer
-from .tiny_lessons import misread, tell, truth_of, Story
+from .tiny_lessons import Trajectory, truth_of
 
 # %% ../nbs/14c_tiny_report.ipynb #af8e9ca6
 def ask_checker(
@@ -29,8 +29,8 @@ def ask_checker(
     "What the cross-checker does with each question."
     agent, boards = CrossCheckerAgent(client), boards or [Board() for _ in questions]
     wanted = [agent.request(images, q, b) for q, b in zip(questions, boards)]
-    prompts = [client.build_messages(*(r.pop(k) for k in ('images', 'question', 'board_text', 'role_prompt'))) for r in wanted]
-    replies = client.chat_batch(prompts, schema=[r.pop('schema') for r in wanted], params=wanted)
+    replies = client.chat_batch([r.messages(client) for r in wanted], schema=[r.schema for r in wanted],
+                                params=[r.gen for r in wanted])
     return [parse_action(r.text) for r in replies]
 
 def _judged(action: dict, q: dict) -> dict:
@@ -74,9 +74,9 @@ def reading_groups(n: int) -> dict:
             'light noise, 1-3 pages': dict(n=n // 2, pages=(1, 2, 3), effects=dict(noise=.03)), **fonts}
 
 # %% ../nbs/14c_tiny_report.ipynb #8b708827
-def _planted(doc, q: dict, wrong: bool, rng: random.Random) -> Story:
+def _planted(doc, q: dict, wrong: bool, rng: random.Random) -> Trajectory:
     t = truth_of(q)
-    s = Story(doc, t, rng)
+    s = Trajectory(doc, t, rng)
     s.scan()
     s.read(wrong=1. if wrong else 0.)
     return s

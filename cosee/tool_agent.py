@@ -104,11 +104,10 @@ class ToolAgent(Agent):
         "One turn: read, call tools, write one action."
         if not isinstance(self.qwen_client, VLMClient): return self.agent.act(images, question, board, gen_kwargs)
         box, r, outs = self.toolbox(self.sight(images, board)), self.request(images, question, board, gen_kwargs), []
-        messages = self.qwen_client.build_messages(*(r.pop(k) for k in ('images', 'question', 'board_text', 'role_prompt')))
-        plain = r.pop('schema')
+        messages, plain = r.messages(self.qwen_client), r.schema
         while True:
             open_ = self.offer and len(outs) < self.max_calls
-            reply = self.qwen_client.chat(messages, schema=turn_schema(plain, box.tools.values()) if open_ else plain, **r)
+            reply = self.qwen_client.chat(messages, schema=turn_schema(plain, box.tools.values()) if open_ else plain, **r.gen)
             call = parse_tool_call(reply.text) if open_ else None
             action = None if call else self.interpret(reply.text)
             if not call and len(outs) < self.max_calls: call = self._closer(action, outs, images)

@@ -21,8 +21,9 @@ from .eval.metrics import DEFAULT_METRICS
 from .eval.runs import ABOUT, NoRoom, RECORDS, Run, RunError, replay_record, score_records, slim
 from .files import digest, write_whole
 from .text import one_line
-from .view import _Html, _clean, _el, episodes_html
-from .viewer_page import _hash, viewer_page, viewer_policy
+from .view import episodes_html
+from .viewer_page import viewer_page, viewer_policy
+from .markup import Html, clean, csp_hash, el, inline_style
 
 # %% ../nbs/07e_viewer.ipynb #a14841e9
 def _number(x, digits: int = 4) -> Optional[float]:
@@ -33,7 +34,7 @@ def _number(x, digits: int = 4) -> Optional[float]:
 def _text(x, limit: int = 300) -> str:
     "What can be shown of a text, in at most about `limit` characters"
     x = '' if x is None else x if isinstance(x, str) else str(x)
-    return x if len(x) <= limit and x.isprintable() else _clean(x, limit)
+    return x if len(x) <= limit and x.isprintable() else clean(x, limit)
 
 def _dict(x) -> dict: return x if isinstance(x, dict) else {}
 def _list(x) -> list: return x if isinstance(x, list) else []
@@ -190,48 +191,16 @@ def _episode_of(record: dict) -> Optional[dict]:
     return {**rest, **{k: record.get(k) for k in keys}, 'evidence': _list(record.get('evidence')),
             'board': Board.from_dict(record['board'])}
 
-# %% ../nbs/07e_viewer.ipynb #78d8ebd1
-_PLAIN = '''
-:root { color-scheme: light dark; --bg: #f4f5f7; --card: #fff; --ink: #1a2330; --soft: #5b6776; --line: #dde2e8;
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
-@media (prefers-color-scheme: dark) { :root { --bg: #0e1217; --card: #171d25; --ink: #e7ecf2; --soft: #9aa7b6;
-  --line: #2b3440; } image { filter: brightness(.9); } }
-body { margin: 0; background: var(--bg); color: var(--ink); overflow-wrap: anywhere; }
-main { max-width: 1240px; margin: 0 auto; padding: 1.3rem 1.2rem 3rem; }
-h1 { font-size: 1.02rem; font-weight: 450; color: var(--soft); margin: 0; max-height: 12rem; overflow: auto; }
-h2 { font-size: 1rem; margin: 0 0 .5rem; }
-.answer { font-size: 1.6rem; font-weight: 680; margin: .3rem 0; white-space: pre-line; max-height: 20rem;
-  overflow: auto; }
-.facts, .dim { color: var(--soft); font-size: .87rem; margin: .2rem 0; }
-'''
-
-# %% ../nbs/07e_viewer.ipynb #23d640af
-_PLAIN += '''
-.call { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .6rem .9rem;
-  margin: 0 0 .5rem; }
-pre { white-space: pre-wrap; margin: .3rem 0; font-size: .86rem; max-height: 30rem; overflow: auto; }
-summary { cursor: pointer; color: var(--soft); font-size: .84rem; }
-.both { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 1rem 1.5rem; margin-top: 1rem; }
-.both:not(:has(figure)), .both:not(:has(.call)) { grid-template-columns: minmax(0, 1fr); }
-@media (max-width: 800px) { .both { grid-template-columns: minmax(0, 1fr); } }
-figure { margin: 0 0 1rem; max-width: 46rem; }
-figcaption { color: var(--soft); font-size: .84rem; margin-bottom: .3rem; }
-svg { display: block; width: 100%; height: auto; border-radius: 6px; box-shadow: 0 0 0 1px var(--line); }
-rect { fill: currentColor; fill-opacity: .08; stroke: currentColor; stroke-width: 3; }
-rect.answer, .key.answer::before { color: #2563eb; } rect.gold, .key.gold::before { color: #0a7d4f; }
-.key { margin-left: .8em; } .key::before { content: "▢ "; font-weight: 700; }
-@media print { pre, .answer, h1 { max-height: none; } .call { break-inside: avoid; } }
-'''
-
 # %% ../nbs/07e_viewer.ipynb #c0658abc
 def _plain_page(title: str, body: list) -> str:
     "A page without a script around `body`"
-    policy = f"default-src 'none'; img-src data:; style-src {_hash(_PLAIN)}; base-uri 'none'; form-action 'none'"
-    head = ('<meta charset="utf-8">' + f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f'<meta name="referrer" content="no-referrer"><title>{escape(_text(title, 200))}</title>'
-            f'<style>{_PLAIN}</style>')
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{_el("main", body)}</body></html>\n'
+    style = inline_style('runs/assets/record.css')
+    policy = f"default-src 'none'; img-src data:; style-src {csp_hash(style)}; base-uri 'none'; form-action 'none'"
+    head = el('head', el('meta', charset='utf-8'), el('meta', http_equiv='Content-Security-Policy', content=policy),
+              el('meta', name='viewport', content='width=device-width, initial-scale=1'),
+              el('meta', name='referrer', content='no-referrer'), el('title', _text(title, 200)),
+              el('style', Html(style)))
+    return f'<!doctype html>\n<html lang="en">{head}{el("body", el("main", body))}</html>\n'
 
 # %% ../nbs/07e_viewer.ipynb #4e5d6232
 def _marks(record: dict) -> dict:
@@ -255,18 +224,18 @@ def _picture(im, boxes: list, side: int = 1200) -> str:
     w, h = im.size
     def frame(who, box):
         x, y, wide, high = placed(box, (w, h))
-        return _el('rect', cls=who, x=round(x - 4, 1), y=round(y - 4, 1), rx=4,
+        return el('rect', cls=who, x=round(x - 4, 1), y=round(y - 4, 1), rx=4,
                    width=round(wide + 8, 1), height=round(high + 8, 1))
-    uri = _Html('data:image/webp;base64,' + base64.b64encode(out.getvalue()).decode())
-    return _el('svg', _el('image', width=w, height=h, href=uri), [frame(who, box) for who, box in boxes],
+    uri = Html('data:image/webp;base64,' + base64.b64encode(out.getvalue()).decode())
+    return el('svg', el('image', width=w, height=h, href=uri), [frame(who, box) for who, box in boxes],
                viewBox=f'0 0 {w} {h}', role='img', aria_label='The page')
 
 # %% ../nbs/07e_viewer.ipynb #172f85f8
 def _figures(record: dict, pages: list, most: int = 4) -> list:
     "The pages that answer and gold point at"
     marks = {p: boxes for p, boxes in sorted(_marks(record).items()) if p <= len(pages)}
-    name = lambda who: _el('span', f'box of the {who}', cls=f'key {who}')
-    return [_el('figure', _el('figcaption', f'Page {p} ', [name(w) for w in dict.fromkeys(w for w, _ in boxes)]),
+    name = lambda who: el('span', f'box of the {who}', cls=f'key {who}')
+    return [el('figure', el('figcaption', f'Page {p} ', [name(w) for w in dict.fromkeys(w for w, _ in boxes)]),
                 _picture(pages[p - 1], boxes)) for p, boxes in list(marks.items())[:most]]
 
 # %% ../nbs/07e_viewer.ipynb #0f0774e6
@@ -278,10 +247,10 @@ def _call_item(call) -> str:
     cost = [f"{name} {usage[k]:,}" for k, name in (('prompt_tokens', 'prompt'), ('completion_tokens', 'reply'))
             if _number(usage.get(k)) is not None]
     head = ', '.join([f"{_text(call.get('agent'), 60)}, step {_text(call.get('step'), 10)}", *cost])
-    said = _clean(call.get('error') or call.get('text') or '(nothing)', 20_000)
-    prompt = _el('pre', _Html(escape(_clean(asked, 40_000))), dir='auto')
-    fold = _el('details', _el('summary', 'What was asked'), prompt)
-    return _el('div', _el('p', head, cls='dim'), _el('pre', _Html(escape(said)), dir='auto'), fold if asked else None,
+    said = clean(call.get('error') or call.get('text') or '(nothing)', 20_000)
+    prompt = el('pre', Html(escape(clean(asked, 40_000))), dir='auto')
+    fold = el('details', el('summary', 'What was asked'), prompt)
+    return el('div', el('p', head, cls='dim'), el('pre', Html(escape(said)), dir='auto'), fold if asked else None,
                cls='call')
 
 # %% ../nbs/07e_viewer.ipynb #f12f4f3c
@@ -293,8 +262,8 @@ def _calls_of(record: dict) -> list:
     trace = _dict(record.get('trace'))
     inside = [c for e in _list(trace.get('events')) for c in _list(_dict(e).get('calls'))]
     calls = _list(trace.get('calls')) or inside
-    if not calls: return [_el('p', _NO_TRACE, cls='dim')]
-    return [_el('h2', f'{len(calls):,} call{"s" * (len(calls) != 1)}'), *map(_call_item, calls[:400])]
+    if not calls: return [el('p', _NO_TRACE, cls='dim')]
+    return [el('h2', f'{len(calls):,} call{"s" * (len(calls) != 1)}'), *map(_call_item, calls[:400])]
 
 # %% ../nbs/07e_viewer.ipynb #1d7c3409
 def _facts_of(record: dict, why: str) -> str:
@@ -308,8 +277,8 @@ def _facts_of(record: dict, why: str) -> str:
 
 def _gold_line(record: dict):
     gold = record.get('gold') or []
-    shown = ' | '.join(_clean(g, 1000) for g in (gold if isinstance(gold, list) else [gold])[:20])
-    return _el('p', 'Gold: ', shown, cls='facts', dir='auto') if gold else None
+    shown = ' | '.join(clean(g, 1000) for g in (gold if isinstance(gold, list) else [gold])[:20])
+    return el('p', 'Gold: ', shown, cls='facts', dir='auto') if gold else None
 
 # %% ../nbs/07e_viewer.ipynb #d5370802
 def _record_page(record: dict, pages: list, why: str) -> str:
@@ -317,10 +286,10 @@ def _record_page(record: dict, pages: list, why: str) -> str:
     failed = record.get('status') != 'ok'
     said = record.get('error') or _FAILED if failed else record.get('answer') or '(empty)'
     title = f"{_text(record.get('sample'), 60)}, {_text(record.get('method'), 60)}"
-    pictures = _el('div', _figures(record, pages)) if pages else None
-    body = [_el('h1', record.get('question') or '', dir='auto'), _el('p', said, cls='answer', dir='auto'),
-            _gold_line(record), _el('p', _facts_of(record, why), cls='facts'),
-            _el('div', pictures, _el('div', _calls_of(record)), cls='both')]
+    pictures = el('div', _figures(record, pages)) if pages else None
+    body = [el('h1', record.get('question') or '', dir='auto'), el('p', said, cls='answer', dir='auto'),
+            _gold_line(record), el('p', _facts_of(record, why), cls='facts'),
+            el('div', pictures, el('div', _calls_of(record)), cls='both')]
     return _plain_page(title, body)
 
 # %% ../nbs/07e_viewer.ipynb #1a1f5ac2

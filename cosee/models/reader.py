@@ -5,21 +5,22 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['TRUST', 'SMALL', 'ASKING', 'ASKING_WEIGHT', 'ASIDE', 'FAR', 'PRIOR', 'LOOKS', 'CALIBRATION', 'first_sentence',
-           'inline_pairs', 'trailing_value', 'part_box', 'make_fact', 'span_pairs', 'touching_pairs', 'ticked',
-           'looks_like_label', 'right_facts', 'below_facts', 'above_facts', 'chart_facts', 'cell_facts', 'party_pairs',
-           'sentence_values', 'paragraph_text', 'place_of', 'sentence_facts', 'is_ruled', 'page_facts',
-           'add_surroundings', 'Reader', 'label_words', 'Asked', 'sentence_match', 'fits', 'label_text', 'to_number',
-           'statement']
+__all__ = ['WEIGHTS', 'SMALL', 'ASKING', 'CALIBRATION', 'first_sentence', 'inline_pairs', 'trailing_value', 'part_box',
+           'make_fact', 'span_pairs', 'touching_pairs', 'ticked', 'looks_like_label', 'right_facts', 'below_facts',
+           'above_facts', 'chart_facts', 'cell_facts', 'party_pairs', 'sentence_values', 'paragraph_text', 'place_of',
+           'sentence_facts', 'is_ruled', 'page_facts', 'add_surroundings', 'Reader', 'label_words', 'Asked',
+           'sentence_match', 'fits', 'best_fit', 'label_text', 'to_number', 'statement']
 
 # %% ../../nbs/00h_reader.ipynb #24c1bffd
-import math, re, statistics
-from typing import Optional
-from .layout import (PATTERNS, _BULLET, _NUMERIC_KINDS, _UNIT, is_value, find_tables, join_tables,
+import math, re, statistics, unicodedata
+from typing import Mapping, Optional
+from .layout import (PATTERNS, _BULLET, _NUMERIC_KINDS, _UNIT, find_tables, is_value, join_tables,
                                  page_headings, page_paragraphs, page_rows, page_spans, split_sentences, value_kind)
-from .question import (STOP, aside_words, quoted_labels, asking_notions, content_words, expected_kind,
-                                   focus_words, notions, similar, superlative, tokens)
+from .question import (STOP, aside_words, asking_notions, asking_prepositions, content_words,
+                                   expected_kinds, focus_words, notions, other_prepositions, quoted_labels, similar,
+                                   stem, superlative, tokens)
 from ..text import same_answer as same
+from types import MappingProxyType
 
 # %% ../../nbs/00h_reader.ipynb #19cfe90a
 def first_sentence(
@@ -453,14 +454,54 @@ def add_surroundings(
     if near: fact['labels'].append(('near', near[-1]['text']))
     return fact
 
+# %% ../../nbs/00h_reader.ipynb #7d307105
+WEIGHTS = MappingProxyType({
+    # how much words of the question count
+    'question word': 0.3,          # who, where: as a word that only concepts can match
+    'aside': 0.35,                 # a word that only says where to look (of the device)
+    'absent word': 0.75,           # a word that is nowhere in the document
+    'common word': 0.25,           # what is added to the inverse frequency, so that no word counts nothing
+    # how far words in a place around a value cover a word of the question, against 1 in its label
+    'in caption': 0.95, 'in section': 0.62, 'in title': 0.42, 'in near': 0.45,   # near: the text above
+    'in sentence': 0.97, 'in first cell': 0.97, 'in other cell': 0.93, 'in other head': 0.85,
+    # parts of the score, beside coverage with weight 1
+    'label': 0.34,                 # precision of the label: how much of it the question says
+    'quoted label': 1.0,           # added to it where the question quotes the label
+    'fits': 0.16,                  # the value is of a kind that is asked for
+    'misfits': 0.35,               # it is of another
+    'similarity from': 0.1,        # cosine of label and question, from here on with weight 1
+    'overlap': 0.5,                # the value repeats the question
+    'overlap of complement': 0.2,  # as the complement of a sentence often does
+    'overlap from': 0.2,           # share that costs nothing
+    'long': 0.03,                  # for each word over eight
+    'extreme': 0.4,                # the row or bar of the largest or smallest number
+    # how often a way of finding facts is right
+    'of bar': 0.08, 'of party': 0.08, 'of inline': 0.06, 'of right': 0.06, 'of cell': 0.04, 'of below': 0.0,
+    'of above': -0.01, 'of right?': -0.03, 'of sentence': -0.05, 'of title': -0.05, 'of touching': -0.12,
+    'of below?': -0.22, 'of right-': -0.3,
+    'of name': 0.02, 'of phrase': -0.04, 'of complement': 0.04,   # spans of a sentence
+    # label of a cell
+    'column of cell': 0.45, 'row of cell': 0.55,
+    'no head': 0.3,                # what a column without a head is taken to say
+    'lends head': 0.75,            # a cell that the question says to this share lends the words of its column
+    'focus': 0.2,                  # the column is what *which* asks for
+    'first column': 0.1,           # lead of the first column as the name of a row
+    # words of a sentence around a value
+    'word before': 0.8, 'word behind': 0.55,         # as its label
+    'distance': 0.03, 'farthest': 0.55, 'behind': 0.92,   # loss for each word between, least value, factor behind
+    'other value': 0.68, 'maybe other value': 0.9,   # the word speaks for another value of the kind
+})
+
 # %% ../../nbs/00h_reader.ipynb #b2bc941c
 class Reader:
     "A document as facts, ready for questions."
     def __init__(self,
         pages: list,  # pages of print, see `WordReader.read`
-        meaning=None  # an `Encoder`, or None: words and lexicon alone
+        embeddings=None, # a `SentenceEncoder`, or None: words and lexicon alone
+        weights=WEIGHTS  # what the score is made of
     ):
-        self.pages, self.facts, tables, self.contexts, self.meaning = pages, [], [], [], meaning
+        self.pages, self.facts, tables, self.contexts = pages, [], [], []
+        self.embeddings, self.weights = embeddings, weights
         for i, page in enumerate(pages, 1):
             facts, found, context = page_facts(page, i)
             self.facts += facts; tables += found; self.contexts.append(context)
@@ -484,33 +525,35 @@ class Reader:
         word: str # a token
     ) -> float:   # > 0
         "How much a word tells: words on few lines tell more."
-        rare = math.log(1 + (self.lines + 1) / (0.5 + self.df.get(word, 0))) / math.log(3 + 2 * self.lines) + 0.25
-        return rare * (0.75 if word not in self.df and not any(c.isdigit() for c in word) else 1.0)
+        rare = math.log(1 + (self.lines + 1) / (0.5 + self.df.get(word, 0))) / math.log(3 + 2 * self.lines)
+        absent = word not in self.df and not any(c.isdigit() for c in word)
+        return (rare + self.weights['common word']) * (self.weights['absent word'] if absent else 1.0)
 
     def likeness(self,
         question: str # a question
     ) -> dict:        # label -> -1 to 1; empty without an encoder
         "How near each label of the document is to `question` in meaning."
-        if self.meaning is None: return {}
+        if self.embeddings is None: return {}
         if not hasattr(self, '_labels'):
             self._labels = [t for t in dict.fromkeys(map(label_text, self.facts)) if t]
-            self._vectors = self.meaning.encode(self._labels)
+            self._vectors = self.embeddings.encode(self._labels)
         if not self._labels: return {}
-        return dict(zip(self._labels, (self._vectors @ self.meaning.encode([question])[0]).tolist()))
+        return dict(zip(self._labels, (self._vectors @ self.embeddings.encode([question])[0]).tolist()))
 
     def score(self,
         asked: Asked, # the question
         fact: dict    # a fact
     ) -> tuple:       # (score, answer, share of the question that is covered, what is said of the labels)
         "How well `fact` answers the question."
-        good, value = fits(asked.kind, fact['value'])
+        good, value = best_fit(asked.kinds, fact['value'])
         cover, label = _named(self, asked, fact)
         if asked.quoted and any(same(q, t) for q in asked.quoted for r, t in fact['labels'] if r in ('key', 'column')):
-            label += 1.0
-        near = max(0.0, asked.near.get(label_text(fact), 0.0) - FAR)
-        likely = PRIOR[fact['kind']] + LOOKS.get(fact.get('looks'), 0)
-        total = cover + near + 0.34 * label + 0.16 * good + likely - _minus(self, asked, fact, value)
-        return total, value, cover, label
+            label += self.weights['quoted label']
+        by = self.weights
+        likely = by[f"of {fact['kind']}"] + by.get(f"of {fact.get('looks')}", 0.0)
+        kind = (by['fits'] if good > 0 else by['misfits']) * good
+        total = cover + _meant(self, asked, label_text(fact)) + by['label'] * label + kind + likely
+        return total - _minus(self, asked, fact, value), value, cover, label
 
     def candidates(self,
         question: str, # a question
@@ -523,10 +566,9 @@ class Reader:
             score, value, cover, label = self.score(asked, f)
             c = dict(answer=value, page=f['page'], bbox=f['bbox'], score=score, cover=cover, label=label, kind=f['kind'],
                      fact=f)
-            key = (value.lower(), f['page'])
-            if value and (key not in best or best[key]['score'] < score): best[key] = c
+            if value: _keep(best, (value.lower(), f['page']), c)
         if asked.most and asked.kind in ('any', 'person', 'place', 'code', 'date', 'time'):
-            for c in self.extremes(asked): best[c['answer'].lower(), c['page'], 'extreme'] = c
+            for c in self.extremes(asked): _keep(best, (c['answer'].lower(), c['page'], 'extreme'), c)
         ranked = sorted(best.values(), key=lambda c: (-c['score'], c['page'], c['bbox'][1]))
         return ranked[:top]
 
@@ -555,7 +597,7 @@ class Reader:
         for page, context in enumerate(self.contexts, 1):
             hits = [(s, m) for s in context['spans'] if any(m := asked.match(s['text']))]
             for v in context['spans']:
-                good, value = fits(asked.kind, re.sub(r'^[^:]{1,40}:\s+', '', v['text']))
+                good, value = best_fit(asked.kinds, re.sub(r'^[^:]{1,40}:\s+', '', v['text']))
                 if not hits or good < 0 or (asked.kind == 'any' and asked.said(value, self) > 0.5): continue
                 best = [max(_closeness(s, v) * m[i] for s, m in hits) for i in range(len(asked.words))]
                 score = sum(w * b for w, b in zip(asked.weights, best)) / asked.total + 0.15 * good
@@ -572,7 +614,7 @@ class Reader:
         rival = next((c for c in ranked[1:] if not same(c['answer'], best['answer'])), None)
         second = any(same(c['answer'], best['answer']) or best['answer'] in c['answer'] for c in self.nearby(question, 1))
         lead = min(0.5, best['score'] - rival['score']) if rival else 0.5
-        k = CALIBRATION[self.meaning is not None]
+        k = CALIBRATION[self.embeddings is not None]
         logit = k['bias'] + k['score'] * min(2.2, best['score']) + k['cover'] * best['cover'] + k['lead'] * lead
         return {**best, 'confidence': round(1 / (1 + math.exp(-logit)), 3), 'second': second, 'content': statement(best)}
 
@@ -593,11 +635,9 @@ def _titles(contexts: list) -> list:
             for i, c in enumerate(contexts, 1) if c['title']]
 
 # %% ../../nbs/00h_reader.ipynb #8e503c2d
-TRUST = dict(caption=0.95, key=1.0, column=1.0, row=1.0, other=0.95, section=0.62, title=0.42, near=0.45)
 SMALL = STOP | {'page', 'table'}
 
-ASKING, ASKING_WEIGHT = '?', 0.3   # the question word, as a word of the question that only notions can match
-ASIDE = 0.35                       # how much a word counts that only says where to look
+ASKING = '?'   # the question word, as a word of the question
 
 def label_words(
     label: str # a label on the page
@@ -613,11 +653,16 @@ class Asked:
     def __init__(self, question: str, reader: Reader):
         self.text, self.most = question, superlative(question)
         self.aside, self.quoted = aside_words(question), quoted_labels(question)
-        self.kind, self.focus = expected_kind(question), set(focus_words(question))
-        if self.most and self.focus and self.kind not in ('person', 'place'): self.kind = 'any'
+        self.kinds, self.focus = expected_kinds(question), set(focus_words(question))
+        if self.most and self.focus and self.kind not in ('person', 'place'): self.kinds = {'any': 1.0}
         self._take_words(reader)
         self.total = sum(self.weights) or 1.0
         self.near = reader.likeness(question)
+
+    @property
+    def kind(self) -> str:
+        "The likeliest kind of value that is asked for"
+        return next(iter(self.kinds))
 
     def _take_words(self, reader: Reader):
         "Set the words of the question, with their weights and notions"
@@ -625,15 +670,28 @@ class Asked:
         every = tokens(self.text)
         known = dict(zip(every, notions(every)))
         self.notions = [known.get(w, frozenset()) for w in self.words]
-        self.weights = [reader.weight(w) * (ASIDE if w in self.aside else 1.0) for w in self.words]
+        aside = reader.weights['aside']
+        self.weights = [reader.weight(w) * (aside if w in self.aside else 1.0) for w in self.words]
+        self.passive, self.other = asking_prepositions(self.text), other_prepositions(self.text)
         if hint := asking_notions(self.text):
             self.words, self.notions = (*self.words, ASKING), [*self.notions, hint]
-            self.weights.append(ASKING_WEIGHT)
+            self.weights.append(reader.weights['question word'])
 
     def match(self, label: str) -> list:
         "For each word of the question, how well `label` has it"
         pairs = label_words(label)
-        return [max((similar(w, t, n, m) for t, m in pairs), default=0.0) for w, n in zip(self.words, self.notions)]
+        out = [max((similar(w, t, n, m) for t, m in pairs), default=0.0) for w, n in zip(self.words, self.notions)]
+        ts = tokens(label)
+        return self.with_asking(out, ts and (ts[-1] in self.passive or self.names_doer(ts[-1])))
+
+    def with_asking(self, matches: list, found) -> list:
+        "`matches`, with the question word matched too if it is `found`"
+        return [*matches[:-1], 1.0] if found and ASKING in self.words else matches
+
+    def names_doer(self, token: str) -> bool:
+        "Does a question with *who* say with a verb what `token` says with a noun? *Who supervises*: `Supervisor`"
+        if 'by' not in self.passive or token in self.words or not token.endswith(('er', 'or')): return False
+        return any(len(stem(w)) >= 4 and token.startswith(stem(w)) for w in self.words)
 
     def said(self,
         label: str,    # a label on the page
@@ -654,36 +712,42 @@ class Asked:
         return sum(w * b for w, b in zip(self.weights, best)) / self.total
 
 # %% ../../nbs/00h_reader.ipynb #7a8ae05d
-def _near(distance: int) -> float:
+def _near(distance: int, by: Mapping) -> float:
     "How much a word counts at a distance in words; behind the value a little less"
-    return max(0.55, 1.0 - 0.03 * abs(distance)) * (1.0 if distance > 0 else 0.92)
+    return max(by['farthest'], 1.0 - by['distance'] * abs(distance)) * (1.0 if distance > 0 else by['behind'])
 
-def _owner(fact: dict, text: str, word: str, before: bool) -> float:
+def _owner(fact: dict, text: str, word: str, before: bool, by: Mapping) -> float:
     "1 if the value is the one that `word` speaks for, less if another of its kind is"
     a, b = fact['at']
     low = text.lower()
     at = low.rfind(word, 0, a) if before else low.find(word, b)
     if at < 0 or not fact['peers']: return 1.0
-    if before: return 0.68 if any(at < c and d <= a for c, d in fact['peers']) else 1.0
+    if before: return by['other value'] if any(at < c and d <= a for c, d in fact['peers']) else 1.0
     follows = any(c >= at for c, d in fact['peers'])
-    return 0.68 if follows else 0.9
+    return by['other value'] if follows else by['maybe other value']
 
 # %% ../../nbs/00h_reader.ipynb #d411bd32
 def sentence_match(
     asked: Asked, # the question
-    fact: dict    # a fact of kind `sentence`
+    fact: dict,   # a fact of kind `sentence`
+    by: Mapping = WEIGHTS # what a word loses by its place
 ) -> list:        # for each word of the question, 0-1
     "How well the words around the value cover each word of the question."
     text, (a, b) = fact['sentence'], fact['at']
     before, after = tokens(text[:a]), tokens(text[b:])
     ns = notions(before + ('\u0000',) + after)
-    placed = [(w, ns[i], len(before) - i, _owner(fact, text, w, True)) for i, w in enumerate(before)]
-    placed += [(w, ns[len(before) + 1 + i], -(i + 1), _owner(fact, text, w, False)) for i, w in enumerate(after)]
+    placed = [(w, ns[i], len(before) - i, _owner(fact, text, w, True, by)) for i, w in enumerate(before)]
+    placed += [(w, ns[len(before) + 1 + i], -(i + 1), _owner(fact, text, w, False, by))
+               for i, w in enumerate(after)]
     out = []
     for w, n in zip(asked.words, asked.notions):
-        out.append(max((similar(w, t, n, m) * _near(d) * own for t, m, d, own in placed if t not in SMALL),
+        out.append(max((similar(w, t, n, m) * _near(d, by) * own for t, m, d, own in placed if t not in SMALL),
                        default=0.0))
-    return out
+    return asked.with_asking(out, _preposition(before) in asked.passive)
+
+def _preposition(before: tuple) -> str:
+    "The last of the tokens before a value that is no article"
+    return next((t for t in reversed(before) if t not in ('the', 'a', 'an')), '')
 
 # %% ../../nbs/00h_reader.ipynb #ed3cba29
 _FITS = {
@@ -727,9 +791,16 @@ def fits(
         if len(found) == 1: return 0.8, found[0][0].strip(' .,;')
     return good, value
 
-# %% ../../nbs/00h_reader.ipynb #cb06a119
-FAR = 0.1   # likeness in meaning below this says nothing
+# %% ../../nbs/00h_reader.ipynb #5a699e7b
+def best_fit(
+    kinds: dict[str, float], # what may be asked for, see `expected_kinds`
+    value: str               # a value
+) -> tuple[float, str]:      # (-1 to 1, the value cut to the kind that it fits best)
+    "How well `value` is of the likeliest of the `kinds` that it can be."
+    tried = [(share, *fits(kind, value)) for kind, share in kinds.items()]
+    return max(((share * good if good > 0 else good, cut) for share, good, cut in tried), key=lambda p: p[0])
 
+# %% ../../nbs/00h_reader.ipynb #cb06a119
 def label_text(
     fact: dict # a fact
 ) -> str:      # what its meaning is taken from
@@ -737,44 +808,48 @@ def label_text(
     if fact['kind'] == 'sentence': return fact['sentence'].replace(fact['value'], '...')[:300]
     return fact['labels'][0][1]
 
-# %% ../../nbs/00h_reader.ipynb #08e9163b
-PRIOR = dict(bar=0.08, inline=0.06, right=0.06, party=0.08, cell=0.04, below=0.0, above=-0.01, sentence=-0.05,
-             title=-0.05)
-PRIOR |= {'right?': -0.03, 'below?': -0.22, 'right-': -0.3, 'touching': -0.12}
-LOOKS = dict(name=0.02, phrase=-0.04, complement=0.04)   # how likely a span of a sentence is the answer, by what it is
-
 # %% ../../nbs/00h_reader.ipynb #1ecad86c
 def _named(reader: Reader, asked: Asked, fact: dict) -> tuple:
     "(coverage of the question, what is said of the label) of a fact of any kind"
-    around = [(TRUST[r], asked.match(t)) for r, t in fact['labels'] if r in ('section', 'title', 'near', 'caption')]
+    around = _surroundings(reader, asked, fact, ('section', 'title', 'near', 'caption'))
     if fact['kind'] == 'cell': return _score_cell(reader, asked, fact, around)
     if fact['kind'] == 'sentence': return _score_sentence(reader, asked, fact, around)
     key = fact['labels'][0][1]
     return asked.covered((1.0, asked.match(key)), *around), asked.said(key, reader)
 
+def _surroundings(reader: Reader, asked: Asked, fact: dict, roles: tuple) -> list:
+    "(trust, matches) of the labels around a fact that play one of `roles`"
+    return [(reader.weights[f'in {r}'], asked.match(t)) for r, t in fact['labels'] if r in roles]
+
+def _meant(reader: Reader, asked: Asked, label: str) -> float:
+    "What nearness in meaning adds; nothing without an encoder"
+    return max(0.0, asked.near.get(label, 0.0) - reader.weights['similarity from'])
+
 def _minus(reader: Reader, asked: Asked, fact: dict, value: str) -> float:
     "What a value loses for repeating the question, and for being long"
-    echo = asked.said(value, reader) if fact['kind'] != 'title' else 0.0
-    rate = 0.2 if fact.get('looks') == 'complement' else 0.5
-    return rate * max(0, echo - 0.2) + 0.03 * max(0, len(value.split()) - 8)
+    echo = asked.said(value, reader) if fact['kind'] != 'title' and asked.kind != 'yesno' else 0.0
+    by = reader.weights
+    rate = by['overlap of complement' if fact.get('looks') == 'complement' else 'overlap']
+    return rate * max(0.0, echo - by['overlap from']) + by['long'] * max(0, len(value.split()) - 8)
 
 # %% ../../nbs/00h_reader.ipynb #f9fb81f2
 def _score_cell(reader: Reader, asked: Asked, fact: dict, around: list) -> tuple:
     "Coverage and label of a table cell: its column, its row, and the heads of cells that are named"
-    head = fact['labels'][0][1]
+    head, by = fact['labels'][0][1], reader.weights
     parts, rows = [(1.0, asked.match(head)), *around], [0.0]
     for other_head, text, first in fact['others']:
         m = asked.match(text)
         if not any(m): continue
         said = asked.said(text, reader)
-        parts.append((0.97 if first else 0.93, m)); rows.append(said * (1.0 if first else 0.97))
-        if said > 0.75: parts.append((0.85, asked.match(other_head)))
+        parts.append((by['in first cell' if first else 'in other cell'], m))
+        rows.append(said * (1.0 if first else by['in first cell']))
+        if said > by['lends head']: parts.append((by['in other head'], asked.match(other_head)))
     if asked.focus and head: parts.append((1.0, asked.match(head)))
-    named = asked.said(head, reader) if head else 0.3
+    named = asked.said(head, reader) if head else by['no head']
     if fact['alone'] and head: return asked.covered(*parts), named
     focused = any(s > 0.6 for w, s in zip(asked.words, asked.match(head)) if w in asked.focus)
-    wanted = 0.2 if focused else 0.0
-    return asked.covered(*parts) + wanted, 0.45 * named + 0.55 * max(rows)
+    wanted = by['focus'] if focused else 0.0
+    return asked.covered(*parts) + wanted, by['column of cell'] * named + by['row of cell'] * max(rows)
 
 # %% ../../nbs/00h_reader.ipynb #a95d368d
 _VALUE = re.compile('|'.join(f'(?:{PATTERNS[k]})' for k in ('date', 'money', 'percent', 'duration')))
@@ -782,29 +857,89 @@ def _without_values(text: str) -> str: return _VALUE.sub(' ', text)
 
 def _score_sentence(reader: Reader, asked: Asked, fact: dict, around: list) -> tuple:
     "Coverage by the words of a sentence, and how far the words right before the value are asked for"
-    cover = asked.covered((0.97, sentence_match(asked, fact)), *around)
+    by = reader.weights
+    cover = asked.covered((by['in sentence'], sentence_match(asked, fact, by)), *around)
     text, (a, b) = fact['sentence'], fact['at']
     before = [w for w in tokens(_without_values(text[:a])) if w not in SMALL][-2:]
     after = [w for w in tokens(text[b:]) if w not in SMALL][:1]
-    return cover, max(0.8 * asked.said(' '.join(before), reader), 0.55 * asked.said(' '.join(after), reader))
+    if _preposition(tokens(text[:a])) in asked.other: return cover, 0.0
+    return cover, max(by['word before'] * asked.said(' '.join(before), reader),
+                      by['word behind'] * asked.said(' '.join(after), reader))
+
+# %% ../../nbs/00h_reader.ipynb #9a813bca
+def _keep(best: dict, key: tuple, candidate: dict):
+    "Put a candidate under `key`, unless a better one is there"
+    if key not in best or best[key]['score'] < candidate['score']: best[key] = candidate
 
 # %% ../../nbs/00h_reader.ipynb #9dde66c6
+_SCALES = {1e3: r'thousands?|tsd|tausend', 1e6: r'millions?|mio|mn|mill', 1e9: r'billions?|bn|mrd|milliards?',
+           1e12: r'trillions?|tn', 0.01: r'bps'}
+_LETTERS = dict(k=1e3, K=1e3, m=1e6, M=1e6, B=1e9)      # a scale behind money alone: 5 m is a length
+_DIGITS = re.compile(r"\d{1,3}(?:['’\u00a0\u202f ]\d{3})+(?!\d)(?:[.,]\d+)?|\d[\d.,]*|(?=[¼½¾⅓⅔⅛⅜⅝⅞])")
+_FRACTION = re.compile(r'(\d+)\s?/\s?(\d{1,2})(?![\d/])')
+_MONEY = re.compile(PATTERNS['money'])
+
+def _clock(text: str) -> Optional[float]:
+    "Minutes since midnight of a time of day, or None"
+    m = re.fullmatch(r'\s*(\d{1,2})(?:[:.](\d{2}))?\s*([ap])\.?m\.?\s*', text, re.I)
+    if m: return (int(m[1]) % 12 + 12 * (m[3].lower() == 'p')) * 60 + int(m[2] or 0)
+    m = re.fullmatch(r'\s*(\d{1,2}):(\d{2})\s*(?:h|uhr)?\s*', text)
+    return int(m[1]) * 60 + int(m[2]) if m else None
+
+# %% ../../nbs/00h_reader.ipynb #b9004f84
+def _decimal(
+    digits: str, # digits with marks between them
+    scaled: bool # does a word such as *million* follow?
+) -> float:
+    "The number that `digits` stand for"
+    digits = re.sub(r"[\s'’]", '', digits).rstrip('.,')
+    mark = max(digits.rfind('.'), digits.rfind(','))
+    plain = re.sub('[.,]', '', digits)
+    if mark < 0: return float(plain)
+    alone = len(re.findall('[.,]', digits)) == 1
+    decimal = len(digits) - mark - 1 != 3 or len(set(re.findall('[.,]', digits))) > 1
+    if alone and (digits.startswith('0') or scaled and digits[mark] == '.'): decimal = True
+    cut = len(re.sub('[.,]', '', digits[:mark]))
+    return float(f'{plain[:cut]}.{plain[cut:]}') if decimal else float(plain)
+
+def _scale(behind: str, text: str) -> float:
+    "What the word or letter right behind a number multiplies it with"
+    word = re.match(r'[.,]?\s?([^\W\d_]+)', behind)
+    if not word: return 1.0
+    letter = _LETTERS.get(word[1]) if _MONEY.search(text) else None
+    return letter or next((by for by, p in _SCALES.items() if re.fullmatch(p, word[1], re.I)), 1.0)
+
+# %% ../../nbs/00h_reader.ipynb #e45b59ab
+_MINUS = re.compile(r'(?:^|[\s(])[-−–]\s?\D{0,4}$|^\s*[-−–]\s*\D{0,6}$')
+
+def _is_negative(text: str, start: int, end: int) -> bool:
+    "Is the number between `start` and `end` of `text` below zero?"
+    if _MINUS.search(text[:start]): return True
+    if re.match(r'[-−](?!\s?[\w-])', text[end:]) and text[end - 1:end].isdigit(): return True
+    rest = text[:start] + text[end:]
+    return bool(re.fullmatch(r'[^\W\d]{0,4}[$€£¥₹]?\s?\([^\w()]*[^\W\d]{0,4}\s?[^\w()]*\)\s?[^\w(]{0,2}[^\W\d]{0,4}', rest))
+
+def _fraction(behind: str) -> tuple[float, int]:
+    "(the fraction behind a whole number, characters that it takes), as in 3 1/2 and 3½"
+    m = re.match(r'\s?([¼½¾⅓⅔⅛⅜⅝⅞])', behind)
+    if m: return unicodedata.numeric(m[1]), m.end()
+    m = re.match(r'\s(\d)/(\d{1,2})(?![\d/])', behind)
+    return (int(m[1]) / int(m[2]), m.end()) if m and 0 < int(m[1]) < int(m[2]) else (0.0, 0)
+
 def to_number(
     text: str # a value
 ) -> Optional[float]: # its number; None if there is none
-    "The number in a printed value, whichever way its separators go."
-    if m := re.fullmatch(r'\s*(\d{1,2})[:.](\d{2})\s*([ap])\.?m\.?\s*', text, re.I):
-        return (int(m[1]) % 12 + 12 * (m[3].lower() == 'p')) * 60 + int(m[2])
-    if m := re.fullmatch(r'\s*(\d{1,2}):(\d{2})\s*(?:h|uhr)?\s*', text): return int(m[1]) * 60 + int(m[2])
-    m = re.search(r"[-−–+]?\s?\d[\d.,'’\u00a0\u202f ]*", text)
-    if not m: return None
-    digits = re.sub(r"[\s'’\u00a0\u202f]", '', m[0]).replace('−', '-').replace('–', '-').rstrip('.,')
-    mark = max(digits.rfind('.'), digits.rfind(','))
-    if mark > 0 and (len(digits) - mark - 1 != 3 or len(set(re.findall('[.,]', digits))) > 1):
-        digits = re.sub('[.,]', '', digits[:mark]) + '.' + digits[mark + 1:]
-    else: digits = re.sub('[.,]', '', digits)
-    try: return float(digits)
-    except ValueError: return None
+    "The number in a printed value: any separators, scale words, fractions and signs; a time of day in minutes."
+    clock = _clock(text)
+    m = _DIGITS.search(text) if clock is None else None
+    if m is None: return clock
+    end = m.end() - (len(m[0]) - len(m[0].rstrip('.,')))
+    half, more = _fraction(text[end:])
+    if not half and (part := _FRACTION.fullmatch(text.strip())) and 0 < int(part[1]) < int(part[2]):
+        return int(part[1]) / int(part[2])
+    by = _scale(text[end + more:], text)
+    number = (_decimal(m[0], by > 1) if m[0] else 0.0) + half
+    return (-1 if _is_negative(text, m.start(), end + more) else 1) * number * by
 
 # %% ../../nbs/00h_reader.ipynb #e66d2ccf
 def _picked(rows: list, sign: int):
@@ -828,15 +963,15 @@ def _same_row(cells: list, fact: dict) -> list:
 # %% ../../nbs/00h_reader.ipynb #b2425962
 def _extreme(reader: Reader, asked: Asked, fact: dict, row: list) -> dict:
     "The candidate for the row or bar of an extreme"
-    caption = next((t for r, t in fact['labels'] if r == 'caption'), '')
+    caption, by = next((t for r, t in fact['labels'] if r == 'caption'), ''), reader.weights
     head = fact['labels'][0][1] if fact['kind'] == 'cell' else caption
-    names = [(asked.said(f['labels'][0][1], reader) + 0.1 * (f['col'] == 0), f) for f in row]
+    names = [(asked.said(f['labels'][0][1], reader) + by['first column'] * (f['col'] == 0), f) for f in row]
     bar = {**fact, 'value': fact['labels'][0][1], 'bbox': fact.get('key_box')}
     name = max(names, key=lambda p: p[0])[1] if names else bar
-    around = [(TRUST[r], asked.match(t)) for r, t in fact['labels'] if r in ('section', 'title')]
+    around = _surroundings(reader, asked, fact, ('section', 'title'))
     named = asked.match(name['labels'][0][1] if row else '')
     cover = asked.covered((1.0, asked.match(head)), (1.0, named), *around)
-    score = cover + 0.34 * asked.said(head, reader) + 0.3
+    score = cover + _meant(reader, asked, head) + by['label'] * asked.said(head, reader) + by['extreme']
     return dict(answer=name['value'], page=name['page'], bbox=name['bbox'], score=score, cover=cover,
                 label=0.0, kind='extreme', fact=name)
 
