@@ -19,7 +19,8 @@ def pyright(path):
     config.write_text(json.dumps({"include": [path.name], "extraPaths": [str(ROOT)], "typeCheckingMode": "basic"}))
     command = [sync.BIN / "basedpyright", "-p", config, "--outputjson", "--pythonpath", sys.executable]
     done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True)
-    return [found["message"] for found in json.loads(done.stdout)["generalDiagnostics"] if found["severity"] == "error"]
+    told = json.loads(done.stdout)["generalDiagnostics"]
+    return [found["message"] for found in told if found["severity"] == "error"]
 
 
 def mypy(path):

@@ -8,7 +8,6 @@ import ast
 import json
 import re
 import sys
-from pathlib import Path
 
 import contracts
 import sync
