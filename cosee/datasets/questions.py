@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from itertools import zip_longest
 from typing import Literal, NotRequired, Optional, TypedDict, Union
 from .kinds import Conflict
-from .sheet import NUMERIC, Box, Entry, Fact, Sheet, in_sentence, is_plural, odd_label
+from .sheet import NUMERIC, Box, FieldEntry, Fact, Sheet, in_sentence, is_plural, odd_label
 from .words import NAMES, make_plain_value, money, number, phrases
 
 # %% ../../nbs/04wc_questions.ipynb #f70698e8
@@ -246,7 +246,7 @@ def two_pages(sheet: Sheet) -> list[Question]:
     return [*_joins(sheet, cells), *(q for column in _numeric_columns(sheet) for q in _versus(sheet, column))]
 
 # %% ../../nbs/04wc_questions.ipynb #be987f27
-def _ghost(entry: Entry) -> Fact:
+def _ghost(entry: FieldEntry) -> Fact:
     "A fact for an entry that stands nowhere"
     field = entry['field']
     return dict(where='field', row=None, title=None, section='', small=False, label=entry['label'], type=field['type'],
