@@ -9,7 +9,7 @@ __all__ = ['Size', 'DOCUMENT_TYPES', 'DocumentType', 'document_type', 'phrase', 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Optional, TypedDict
-from .sheet import Align, Change, Column, Entry, Fact, Row, Sheet, charts_left, fit, text_width
+from .sheet import Align, Change, Column, FieldEntry, Fact, TableRow, Sheet, charts_left, fit, text_width
 from .sheet import filler_sentences, in_sentence, says, write_chart, write_prose
 from .sheet import write_small_print, write_table
 from .words import NAMES, Value, address, company, fields_of, make_plain_value, make_value, money, person
@@ -74,7 +74,8 @@ def _addressee(sheet: Sheet, name: str):
     sheet.y += 12
 
 # %% ../../nbs/04wb_kinds.ipynb #5bbd118e
-def _paragraph(sheet: Sheet, entries: Iterable[Entry], before: int = 2, after: int = 1, start: Sequence[str] = ()):
+def _paragraph(sheet: Sheet, entries: Iterable[FieldEntry], before: int = 2, after: int = 1,
+               start: Sequence[str] = ()):
     "Prose with entries in it, between so many sentences that say little"
     parts = [part for e in entries for part in says(sheet, e)]
     first = [filler_sentences(sheet, before)] if before else []
@@ -102,14 +103,14 @@ def _column_numbers(columns: Iterable[Column]) -> dict[str, int]:
 
 def _multiply(sheet: Sheet) -> Change:
     "Makes amounts the product of quantity and unit price"
-    def change(columns: list[Column], rows: list[Row]):
+    def change(columns: list[Column], rows: list[TableRow]):
         at = _column_numbers(columns)
         for row in rows:
             product = row[at['quantity']]['sort']*row[at['unit_price']]['sort']
             row[at['amount']] = money(product, sheet.locale)
     return change
 
-def _totals(sheet: Sheet, rows: list[Row]):
+def _totals(sheet: Sheet, rows: list[TableRow]):
     "Subtotal, tax and gross total at the right"
     net = sum(row[-1]['sort'] for row in rows)
     tax = round(net*sheet.rng.choice([.07, .08, .19, .2, .21]), 2)
@@ -142,7 +143,7 @@ def _invoice(sheet: Sheet, pages: int):
     if sheet.rng.random() < .8: write_small_print(sheet, sheet.rng.randint(2, 5))
 
 # %% ../../nbs/04wb_kinds.ipynb #aebbbac5
-def _choices(sheet: Sheet, entry: Entry):
+def _choices(sheet: Sheet, entry: FieldEntry):
     "The options of a field, the chosen one marked"
     size, font, x = sheet.look['size'], sheet.look['font'], sheet.x
     box = text_width('[x] ', font, size)
@@ -166,7 +167,7 @@ application_number date_of_application purpose_of_stay length_of_stay"""
 
 def _keys(kind: str, names: str) -> list[str]: return [f'{kind}.{name}' for name in names.split()]
 
-def _form_part(sheet: Sheet, i: int, title: str, entries: list[Entry]):
+def _form_part(sheet: Sheet, i: int, title: str, entries: list[FieldEntry]):
     "A section of a form; some choices stand as options"
     sheet.heading(f"{'ABCDE'[i]}. {title}" if sheet.style == 'dev' else f'{i + 1} {title}')
     options = [e for e in entries if e['field']['type'] == 'pick' and sheet.rng.random() < .4]
@@ -189,12 +190,12 @@ def _form(sheet: Sheet, pages: int):
     write_small_print(sheet, 2)
 
 # %% ../../nbs/04wb_kinds.ipynb #c297563f
-def _people(rows: list[Row]) -> list[str]:
+def _people(rows: list[TableRow]) -> list[str]:
     "The people in a table, at most 18"
     texts = dict.fromkeys(v['text'] for row in rows for v in row if v['sort'] is None)
     return [t for t in texts if ' ' in t and t.split()[0] in NAMES['first']][:18]
 
-def _directory(sheet: Sheet, rows: list[Row]):
+def _directory(sheet: Sheet, rows: list[TableRow]):
     "A directory of the people in a table"
     people = _people(rows)
     sheet.row_names.setdefault('person', []).extend(people)
@@ -237,7 +238,7 @@ def _slide(sheet: Sheet, title: str):
     sheet.text(sheet.x, sheet.y, title, 26, sheet.look['bold'], accent)
     sheet.y += 56
 
-def _bullet(sheet: Sheet, entry: Entry, size: float):
+def _bullet(sheet: Sheet, entry: FieldEntry, size: float):
     "A fact behind a bullet, with label and value"
     label, value, font, x = entry['label'] + ':', entry['value']['text'], sheet.look['font'], sheet.x + 20
     indent = text_width(label + ' ', font, size)
@@ -246,7 +247,7 @@ def _bullet(sheet: Sheet, entry: Entry, size: float):
     sheet.fact(entry, bbox, label_bbox=label_bbox)
     sheet.y += 1.9*size
 
-def _bullets(sheet: Sheet, entries: list[Entry]):
+def _bullets(sheet: Sheet, entries: list[FieldEntry]):
     "Facts as bullet points, in a sentence or with label and value"
     size, dot = 17 if len(entries) < 6 else 15, '\u2022' if sheet.style == 'dev' else '\u2013'
     x, width = sheet.x + 20, sheet.width - 20
@@ -256,7 +257,7 @@ def _bullets(sheet: Sheet, entries: list[Entry]):
         else: _bullet(sheet, e, size)
 
 # %% ../../nbs/04wb_kinds.ipynb #e5fa1b28
-def _big_numbers(sheet: Sheet, entries: list[Entry]):
+def _big_numbers(sheet: Sheet, entries: list[FieldEntry]):
     "Large numbers with what they mean below them (dev) or above them (held out)"
     width, look = sheet.width/max(1, len(entries)), sheet.look
     value_y, label_y = (70, 130) if sheet.style == 'dev' else (105, 60)
@@ -287,13 +288,13 @@ def _title_slide(sheet: Sheet):
 _slide_plan = ['bullets', 'table', 'chart', 'numbers', 'team', 'directory']
 _slide_entries = dict(bullets=4, numbers=3)
 
-def _slide_content(sheet: Sheet, planned: str, team: list[Row]) -> tuple[str, list[Entry]]:
+def _slide_content(sheet: Sheet, planned: str, team: list[TableRow]) -> tuple[str, list[FieldEntry]]:
     "What a slide can show of what is planned, and its entries"
     if planned == 'chart' and not charts_left(sheet) or planned == 'directory' and not team: planned = 'table'
     entries = sheet.draw(_slide_entries.get(planned, 0))
     return ('table' if planned in _slide_entries and not entries else planned), entries
 
-def _slide_body(sheet: Sheet, planned: str, team: list[Row]):
+def _slide_body(sheet: Sheet, planned: str, team: list[TableRow]):
     "One slide; `team` holds the rows of the last table of projects until they are listed in a directory"
     content, entries = _slide_content(sheet, planned, team)
     _slide(sheet, phrase(sheet, 'slide title'))
@@ -312,7 +313,7 @@ def _slides(sheet: Sheet, pages: int):
     sheet.x = sheet.y = 44
     sheet.title = f"{sheet.rng.choice(NAMES['codeword'])}: {phrase(sheet, 'deck title')}"
     _title_slide(sheet)
-    team: list[Row] = []
+    team: list[TableRow] = []
     while sheet.page < pages: _slide_body(sheet, _slide_plan[(sheet.page - 1) % len(_slide_plan)], team)
 
 # %% ../../nbs/04wb_kinds.ipynb #c02db54b
@@ -369,7 +370,7 @@ def _contract(sheet: Sheet, pages: int):
 # %% ../../nbs/04wb_kinds.ipynb #595261f5
 def _in_order(sheet: Sheet) -> Change:
     "Sorts departures, and makes arrivals follow them"
-    def change(columns: list[Column], rows: list[Row]):
+    def change(columns: list[Column], rows: list[TableRow]):
         at = _column_numbers(columns)
         departure, arrival = at.get('departure'), at.get('arrival')
         if not departure: return
