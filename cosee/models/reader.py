@@ -7,7 +7,8 @@ __all__ = ['WEIGHTS', 'SMALL', 'ASKING', 'CALIBRATION', 'first_sentence', 'inlin
            'make_fact', 'span_pairs', 'touching_pairs', 'ticked', 'looks_like_label', 'right_facts', 'below_facts',
            'above_facts', 'chart_facts', 'cell_facts', 'party_pairs', 'sentence_values', 'paragraph_text', 'place_of',
            'sentence_facts', 'is_ruled', 'page_facts', 'add_surroundings', 'Reader', 'label_words', 'Asked',
-           'sentence_match', 'fits', 'best_fit', 'label_text', 'to_number', 'same', 'statement']
+           'sentence_match', 'fits', 'best_fit', 'label_text', 'to_number', 'same', 'evidence', 'calibrated',
+           'statement']
 
 # %% ../../nbs/00h_reader.ipynb #24c1bffd
 import math, re, statistics, unicodedata
@@ -487,6 +488,7 @@ WEIGHTS = MappingProxyType({
     # words of a sentence around a value
     'word before': 0.8, 'word behind': 0.55,         # as its label
     'distance': 0.03, 'farthest': 0.55, 'behind': 0.92,   # loss for each word between, least value, factor behind
+    'other preposition': 0.3,      # loss of a value behind the wrong one (*where* and *by*)
     'other value': 0.68, 'maybe other value': 0.9,   # the word speaks for another value of the kind
 })
 
@@ -670,7 +672,7 @@ _FITS = {
     'duration': {'duration': 1, 'quantity': .3, 'number': .1, 'date': -.2, 'time': -.2},
     'quantity': {'quantity': 1, 'number': .6, 'duration': .1, 'percent': 0, 'money': -.2},
     'code': {'code': 1, 'number': .8, 'iban': .8, 'phone': .7, 'quantity': -.1, 'money': -.5, 'date': -.6,
-             'text': -.3},
+             'text': -.1},
     'person': {'text': 0, 'code': -.6}, 'place': {'text': .2, 'code': -.1},
     'email': {'email': 1}, 'url': {'url': 1, 'email': -.5},
     'iban': {'iban': 1, 'code': .2}, 'phone': {'phone': 1, 'number': .2, 'code': -.2},
@@ -803,7 +805,7 @@ def _score_sentence(reader: Reader, asked: Asked, fact: dict, around: list) -> t
     text, (a, b) = fact['sentence'], fact['at']
     before = [w for w in tokens(_without_values(text[:a])) if w not in SMALL][-2:]
     after = [w for w in tokens(text[b:]) if w not in SMALL][:1]
-    if _preposition(tokens(text[:a])) in asked.other: return cover, 0.0
+    if _preposition(tokens(text[:a])) in asked.other: return max(0.0, cover - by['other preposition']), 0.0
     return cover, max(by['word before'] * asked.said(' '.join(before), reader),
                       by['word behind'] * asked.said(' '.join(after), reader))
 
@@ -883,7 +885,7 @@ def _fraction(behind: str) -> tuple[float, int]:
     "(the fraction behind a whole number, characters that it takes), as in 3 1/2 and 3½"
     m = re.match(r'\s?([¼½¾⅓⅔⅛⅜⅝⅞])', behind)
     if m: return unicodedata.numeric(m[1]), m.end()
-    m = re.match(r'\s(\d)/(\d{1,2})(?![\d/])', behind)
+    m = re.match(r'\s(\d{1,2})/(\d{1,2})(?![\d/])', behind)
     return (int(m[1]) / int(m[2]), m.end()) if m and 0 < int(m[1]) < int(m[2]) else (0.0, 0)
 
 def to_number(
@@ -992,6 +994,24 @@ def same(a: str, b: str) -> bool:
     plain = lambda s: ' '.join(s.lower().split()).strip(' .,;:')
     return plain(a) == plain(b)
 
+# %% ../../nbs/00h_reader.ipynb #9a88bf75
+def evidence(
+    ranked: list # candidates, best first; at least one
+) -> dict[str, float]: # score, cover and lead of the first
+    "What the confidence in the best candidate is judged by."
+    best = ranked[0]
+    rival = next((c for c in ranked[1:] if not same(c['answer'], best['answer'])), None)
+    lead = min(0.5, best['score'] - rival['score']) if rival else 0.5
+    return dict(score=min(2.2, best['score']), cover=best['cover'], lead=lead)
+
+def calibrated(
+    seen: dict[str, float],  # what `evidence` gives
+    weights: dict[str, float] # one of `CALIBRATION`
+) -> float:                  # 0-1
+    "The logistic function of the weighted evidence."
+    logit = weights['bias'] + sum(weights[k] * v for k, v in seen.items())
+    return 1 / (1 + math.exp(-logit))
+
 # %% ../../nbs/00h_reader.ipynb #fd0adb89
 @patch
 def answer(self: Reader,
@@ -1001,12 +1021,9 @@ def answer(self: Reader,
     ranked = self.candidates(question, 8)
     if not ranked: return None
     best = ranked[0]
-    rival = next((c for c in ranked[1:] if not same(c['answer'], best['answer'])), None)
     second = any(same(c['answer'], best['answer']) or best['answer'] in c['answer'] for c in self.nearby(question, 1))
-    lead = min(0.5, best['score'] - rival['score']) if rival else 0.5
-    k = CALIBRATION[self.embeddings is not None]
-    logit = k['bias'] + k['score'] * min(2.2, best['score']) + k['cover'] * best['cover'] + k['lead'] * lead
-    return {**best, 'confidence': round(1 / (1 + math.exp(-logit)), 3), 'second': second, 'content': statement(best)}
+    confidence = calibrated(evidence(ranked), CALIBRATION[self.embeddings is not None])
+    return {**best, 'confidence': round(confidence, 3), 'second': second, 'content': statement(best)}
 
 # %% ../../nbs/00h_reader.ipynb #9438be04
 def statement(found: dict) -> str:
