@@ -304,7 +304,8 @@ def parse_action(text: str, space: str = 'thousandths') -> Action:
 def _plain_ask(client, images, question, board_text, role_prompt, gen: dict) -> Reply:
     "Ask an object that is no `VLMClient`"
     messages = build_messages(images, question, board_text, role_prompt)
-    text = str(client.generate(images=images, question=question, board_text=board_text, role_prompt=role_prompt, **gen))
+    text = str(client.generate(images=images, question=question, board_text=board_text, role_prompt=role_prompt,
+                               **gen))
     usage = replace(estimate_usage(messages), completion_tokens=math.ceil(len(text) / 4))
     return note_call(messages, None, gen, Reply(text=text, usage=usage, model=type(client).__name__))
 

@@ -53,7 +53,7 @@ def _by_id(args, id: str):
     given = dict(base_url=args.base_url) if args.base_url and id == args.client else {}
     return create_vlm_client(id, _config(args), **given)
 
-# %% ../nbs/12_cli.ipynb #5089bd44
+# %% ../nbs/12_cli.ipynb #282be890
 def _options(args, name: str) -> dict:
     "What the arguments say of all that a client needs and takes"
     entry = CLIENTS[name]
@@ -84,7 +84,8 @@ def _positive(text: str) -> int:
 
 def _model_args(p):
     "Arguments that choose the model"
-    about = '; '.join(f'{name}: {entry.help}' for name, entry in CLIENTS.items() if {*entry.needs} <= {'model', 'model_path'})
+    given = {'model', 'model_path'}   # what a client may need from the command line
+    about = '; '.join(f'{name}: {entry.help}' for name, entry in CLIENTS.items() if {*entry.needs} <= given)
     g = p.add_argument_group('model')
     g.add_argument('--client', default='ocr', metavar='NAME', help=f'{about} (default: ocr)')
     g.add_argument('--model-path', metavar='DIR', help='local directory with config, tokenizer and weights')

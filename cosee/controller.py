@@ -280,7 +280,8 @@ class _Run:
         for a, g in zip(agents, gens):
             if not isinstance(a.qwen_client, VLMClient): continue
             r = a.request(self.images, self.question, self.board, g)
-            prompt = 0 if self.ledger.count == 'output' else a.qwen_client.estimate(r.messages(a.qwen_client)).prompt_tokens
+            messages = r.messages(a.qwen_client)
+            prompt = 0 if self.ledger.count == 'output' else a.qwen_client.estimate(messages).prompt_tokens
             worst += (prompt + r.gen.get('max_new_tokens', 64)) * getattr(a, 'calls_per_turn', 1)
         self.ledger.require(max(1, worst))
 

@@ -8,13 +8,12 @@ __all__ = ['MADE', 'DATASET_METRICS', 'DataConfig', 'ClientConfig', 'BudgetConfi
            'Job', 'read_shard', 'jobs_of', 'run_here', 'about_of', 'differing', 'open_run', 'run_experiment']
 
 # %% ../nbs/07_experiments.ipynb #9ce96cec
-import json, os, re, signal, sys, threading, time
+import json, re, signal, sys, threading, time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Callable, Iterable, Iterator, Literal, NamedTuple, Optional, Union
-from fastcore.basics import patch
+from typing import Callable, Iterable, Iterator, Literal, NamedTuple, Optional, Union
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from .board import Board
 from .config import ConfigError, parse_yaml, read_text

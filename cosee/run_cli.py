@@ -57,7 +57,7 @@ def _what_args(p):
     g.add_argument('--client', metavar='NAME',
                    help=f"{', '.join(CLIENTS)}, or a backend such as openai.gpt-4o (default: ocr)")
     g.add_argument('--model-path', metavar='DIR', help='of --client qwen; with it qwen is the default')
-    g.add_argument('--model', metavar='NAME', help="the provider's or server's name of the model, of --client openai ...")
+    g.add_argument('--model', metavar='NAME', help="the provider's or server's name of the model")
     g.add_argument('--base-url', metavar='URL', help='address of a server that speaks like the provider')
     g.add_argument('--device', metavar='NAME', help="'cpu', 'cuda', 'auto', ...")
     g.add_argument('--agents', metavar='A,B,...', help='of every method that has a team')

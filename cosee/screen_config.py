@@ -9,9 +9,9 @@ __all__ = ['SYSTEM_PROMPTS', 'Tolerance', 'Share', 'Count', 'Name', 'Distributio
            'TestSet', 'Annotation', 'ScreenConfig', 'screen_config', 'read_screen_config', 'draw_kind', 'share_out']
 
 # %% ../nbs/10a_screen_config.ipynb #90af1332
-import json, math, random, re, warnings
+import math, random, warnings
 from pathlib import Path
-from typing import Annotated, Literal, Optional, Union
+from typing import Annotated, Literal, Union
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from .config import ConfigError, read_text, read_yaml
 from .datasets.core import DataError

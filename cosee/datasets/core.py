@@ -286,8 +286,7 @@ def as_torch(
 # %% ../../nbs/04_datasets.ipynb #3efdb937
 @dataclass(frozen=True)
 class Loader(Entry):
-    """A data set. What `target` is called with, and gives, depends on the kind: `(root, split) -> (records, to_sample)`
-    for a 'folder', `(file, errors) -> Split` for a 'file', `(n, style=split) -> Samples` for what is 'made'."""
+    "A data set; how `target` is called depends on the kind."
     splits: tuple[str, ...] = ()                       # names of the splits; () where it has none
     kind: Literal['folder', 'file', 'made'] = 'folder' # where it comes from
 
@@ -318,7 +317,7 @@ LOADERS: Registry[Loader] = Registry('data set', dict(
     chartqapro=Loader(f'{_HOME}.more:chartqapro', "the hub's parquet", splits=('test',)),
     docvqa2026=Loader(f'{_HOME}.more:docvqa2026', "the hub's parquet, one row a document", splits=('val', 'test'))))
 
-# %% ../../nbs/04_datasets.ipynb #760ec68a
+# %% ../../nbs/04_datasets.ipynb #4eaaf139
 def register(
     name: str,               # what `load` and configurations call it
     splits: tuple[str, ...], # names of its splits
@@ -346,7 +345,7 @@ def data_root(name: str, root=None) -> Path:
     if not found.is_dir(): raise DataError(f'{found}: no such folder (data set {name})')
     return found
 
-# %% ../../nbs/04_datasets.ipynb #47d2d1ab
+# %% ../../nbs/04_datasets.ipynb #d91ac06f
 class MadeSplit:
     "Samples that are drawn anew each time they are iterated; raises ValueError at once for what cannot be drawn."
     def __init__(self,
@@ -360,7 +359,7 @@ class MadeSplit:
     def __iter__(self) -> Iterator[Sample]: return self.draw(self.n, **self.options)
     def __repr__(self): return f'MadeSplit({self.n} samples)'
 
-# %% ../../nbs/04_datasets.ipynb #ef9c478d
+# %% ../../nbs/04_datasets.ipynb #f76b92e8
 def _from_folder(name: str, loader: Loader, split: str, root, errors: str, options: dict) -> Split:
     "A published data set, in whichever layout lies in its folder"
     root = data_root(name, root)
@@ -378,7 +377,7 @@ def _from_nothing(name: str, loader: Loader, split: str, root, errors: str, opti
 
 _OPEN = dict(folder=_from_folder, file=_from_file, made=_from_nothing)
 
-# %% ../../nbs/04_datasets.ipynb #4bdae6a9
+# %% ../../nbs/04_datasets.ipynb #1ecdf0db
 def load(
     name: str,                   # data set, e.g. 'mpdocvqa'
     split: Optional[str] = None, # which part; None: 'val', or the first that there is

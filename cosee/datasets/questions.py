@@ -11,7 +11,7 @@ __all__ = ['WORDINGS', 'SmallPrint', 'Evidence', 'Question', 'question', 'noun',
 import random, re
 from collections import defaultdict
 from itertools import zip_longest
-from .sheet import Box, Entry, Fact, NUMERIC, Sheet, in_sentence, is_plural, odd_label
+from .sheet import Box, Fact, FieldEntry, NUMERIC, Sheet, in_sentence, is_plural, odd_label
 from .words import NAMES, make_plain_value, money, number, phrases
 from ..text import NOT_ANSWERABLE
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
@@ -246,7 +246,7 @@ def two_pages(sheet: Sheet) -> list[Question]:
     return [*_joins(sheet, cells), *(q for column in _numeric_columns(sheet) for q in _versus(sheet, column))]
 
 # %% ../../nbs/04wc_questions.ipynb #be987f27
-def _ghost(entry: Entry) -> Fact:
+def _ghost(entry: FieldEntry) -> Fact:
     "A fact for an entry that stands nowhere"
     field = entry['field']
     return dict(where='field', row=None, title=None, section='', small=False, label=entry['label'], type=field['type'],

@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Box', 'Color', 'Align', 'FIELD_LAYOUTS', 'TABLE_LAYOUTS', 'Layout', 'NUMERIC', 'Row', 'Change', 'Part', 'Place',
-           'Look', 'Mark', 'Entry', 'Fact', 'Sheet', 'make_look', 'text_width', 'fit', 'Strip', 'pdf_pages',
-           'show_boxes', 'odd_label', 'row_name', 'Column', 'fresh_title', 'write_table', 'in_sentence', 'is_plural',
-           'says', 'filler_sentences', 'write_prose', 'write_small_print', 'charts_left', 'Bar', 'write_chart']
+__all__ = ['Box', 'Color', 'Align', 'FIELD_LAYOUTS', 'TABLE_LAYOUTS', 'FieldLayout', 'NUMERIC', 'TableRow', 'Change', 'ProsePart',
+           'Place', 'Look', 'Mark', 'FieldEntry', 'Fact', 'Sheet', 'make_look', 'text_width', 'fit', 'Strip',
+           'pdf_pages', 'show_boxes', 'odd_label', 'row_name', 'Column', 'fresh_title', 'write_table', 'in_sentence',
+           'is_plural', 'says', 'filler_sentences', 'write_prose', 'write_small_print', 'charts_left', 'Bar',
+           'write_chart']
 
 # %% ../../nbs/04wa_sheet.ipynb #628e7825
 import io, random, re
@@ -50,7 +51,7 @@ class Mark(TypedDict):
     size: float   # in points
 
 # %% ../../nbs/04wa_sheet.ipynb #5627d989
-class Entry(TypedDict):
+class FieldEntry(TypedDict):
     "A field as it stands in a document."
     field: FieldSpec
     label: str
@@ -218,7 +219,7 @@ class Sheet:
         self,
         field: FieldSpec,              # the field
         value: Optional[Value] = None  # its value; drawn if None
-    ) -> Entry:
+    ) -> FieldEntry:
         "A field with a label and a value for this document."
         self.used |= {field['key'], *(l.lower() for l in field['labels'])}
         label = self.rng.choice(field['labels'])
@@ -230,7 +231,7 @@ class Sheet:
         group: Optional[str] = None, # a kind, 'common' or 'legal'; the sheet's kind if None
         only: Optional[Collection[str]] = None, # keys to choose from
         skip: Collection[str] = ()   # keys to leave out
-    ) -> list[Entry]:
+    ) -> list[FieldEntry]:
         "Up to `n` fields that are not yet in the document."
         def is_free(f: FieldSpec) -> bool:
             wanted = f['key'] not in skip and (only is None or f['key'] in only)
@@ -241,7 +242,7 @@ class Sheet:
 
     def fact(
         self,
-        entry: Entry,         # whose value stands there
+        entry: FieldEntry,         # whose value stands there
         bbox: Box,            # of the value
         where: str = 'field', # 'field', 'cell', 'bar' or 'sentence'
         **extra               # label_bbox, row, row_bbox, title, small, ...: see `Fact`
@@ -265,7 +266,7 @@ class Sheet:
 
     def put(
         self,
-        entry: Entry,
+        entry: FieldEntry,
         label_at: tuple[float, float],       # where the label goes, in points
         value_at: tuple[float, float],       # where the value goes
         room: float,                         # width for the value in points
@@ -282,7 +283,7 @@ class Sheet:
 
     def fields(
         self,
-        entries: list[Entry],         # what to write
+        entries: list[FieldEntry],         # what to write
         layout: Optional[str] = None, # one of `FIELD_LAYOUTS`; the look's if None
         x: Optional[float] = None,    # left edge in points; that of the text area if None
         width: Optional[float] = None # in points; that of the text area if None
@@ -385,9 +386,9 @@ def odd_label(
     return label in quote or bool(_loose.search(label))
 
 # %% ../../nbs/04wa_sheet.ipynb #88681525
-Layout = Callable[[Sheet, list[Entry], float, float], None]
+FieldLayout = Callable[[Sheet, list[FieldEntry], float, float], None]
 
-def _inline(sheet: Sheet, entries: list[Entry], x: float, width: float):
+def _inline(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Values right behind their labels"
     size = sheet.look['size']
     for e in entries:
@@ -396,7 +397,7 @@ def _inline(sheet: Sheet, entries: list[Entry], x: float, width: float):
         sheet.put(e, (x, sheet.y), (x + indent, sheet.y), width - indent)
         sheet.y += 1.7*size
 
-def _columns(sheet: Sheet, entries: list[Entry], x: float, width: float):
+def _columns(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Labels and values in two columns"
     size, font = sheet.look['size'], sheet.look['bold']
     widest = max(text_width(sheet.label(e['label']) + '   ', font, size) for e in entries)
@@ -407,7 +408,7 @@ def _columns(sheet: Sheet, entries: list[Entry], x: float, width: float):
         sheet.y += 1.7*size
 
 # %% ../../nbs/04wa_sheet.ipynb #67e12cc1
-def _above(sheet: Sheet, entries: list[Entry], x: float, width: float):
+def _above(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Labels above their values, two or three to a row"
     size, n = sheet.look['size'], 2 if width < 380 else 3
     step = width/n
@@ -419,7 +420,7 @@ def _above(sheet: Sheet, entries: list[Entry], x: float, width: float):
             sheet.put(e, (left, sheet.y), (left, sheet.y + 1.25*size), step - 10, label_size)
         sheet.y += 3.3*size
 
-def _leaders(sheet: Sheet, entries: list[Entry], x: float, width: float):
+def _leaders(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Dots from the label to the value at the right"
     size, font, width = sheet.look['size'], sheet.look['font'], min(width, sheet.rng.randint(280, 420))
     for e in entries:
@@ -433,7 +434,7 @@ def _leaders(sheet: Sheet, entries: list[Entry], x: float, width: float):
         sheet.y += 1.75*size
 
 # %% ../../nbs/04wa_sheet.ipynb #4b47a273
-def _boxed(sheet: Sheet, entries: list[Entry], x: float, width: float):
+def _boxed(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Boxes of a form, the label in small letters above the value"
     size, n = sheet.look['size'], 2 if width < 380 else sheet.rng.choice([2, 3])
     step = width/n
@@ -448,7 +449,7 @@ def _boxed(sheet: Sheet, entries: list[Entry], x: float, width: float):
     sheet.y += 6
 
 # %% ../../nbs/04wa_sheet.ipynb #0e0e0564
-def _banded(sheet: Sheet, entries: list[Entry], x: float, width: float):
+def _banded(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Labels end and values begin in the middle, every second row on grey"
     size, middle, font = sheet.look['size'], x + .45*width, sheet.font_of_labels
     for i, e in enumerate(entries):
@@ -461,7 +462,7 @@ def _banded(sheet: Sheet, entries: list[Entry], x: float, width: float):
         sheet.y += 1.9*size
     sheet.y += 4
 
-def _underline(sheet: Sheet, entries: list[Entry], x: float, width: float):
+def _underline(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Values on lines to write on"
     size = sheet.look['size']
     for e in entries:
@@ -472,7 +473,7 @@ def _underline(sheet: Sheet, entries: list[Entry], x: float, width: float):
         sheet.y += 2.2*size
 
 # %% ../../nbs/04wa_sheet.ipynb #0d6b88b1
-def _two_up(sheet: Sheet, entries: list[Entry], x: float, width: float):
+def _two_up(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Two fields to a row"
     size, bold, step = sheet.look['size'], sheet.look['bold'], width/2
     for i in range(0, len(entries), 2):
@@ -485,7 +486,7 @@ def _two_up(sheet: Sheet, entries: list[Entry], x: float, width: float):
         sheet.y += 1.9*size
 
 # %% ../../nbs/04wa_sheet.ipynb #3e63a07f
-_layouts: dict[str, Layout] = dict(
+_layouts: dict[str, FieldLayout] = dict(
     inline=_inline, columns=_columns, above=_above, leaders=_leaders,
     boxed=_boxed, banded=_banded, underline=_underline, two_up=_two_up)
 
@@ -511,10 +512,10 @@ class Column(FieldSpec):
     "A column of a table."
     label: str   # its head
 
-Row = list[Value]   # the name of the row, then a value for each column
+TableRow = list[Value]   # the name of the row, then a value for each column
 
 def _draw_table(sheet: Sheet, name: str, n: int, n_columns: Optional[int],
-                names: Optional[list[Value]]) -> tuple[TableSpec, list[Column], list[Row]]:
+                names: Optional[list[Value]]) -> tuple[TableSpec, list[Column], list[TableRow]]:
     "A table's spec, its columns behind the first, and its rows of values"
     table, rng = tables_of(name, sheet.style), sheet.rng
     listed = table['columns']
@@ -526,7 +527,7 @@ def _draw_table(sheet: Sheet, name: str, n: int, n_columns: Optional[int],
 # %% ../../nbs/04wa_sheet.ipynb #f7a42916
 class _Grid:
     "Widths, sizes and style of a table on a sheet"
-    def __init__(self, sheet: Sheet, heads: list[str], columns: list[Column], rows: list[Row]):
+    def __init__(self, sheet: Sheet, heads: list[str], columns: list[Column], rows: list[TableRow]):
         self.sheet, self.heads, self.columns, self.rows = sheet, heads, columns, rows
         self.x, self.style, self.size = sheet.x, sheet.look['table'], sheet.look['size']
         self.rights = [False] + [c['type'] in NUMERIC for c in columns]   # are they aligned at the right?
@@ -608,7 +609,7 @@ def fresh_title(sheet: Sheet, title: str) -> str:
     return title
 
 # %% ../../nbs/04wa_sheet.ipynb #6ac08cf2
-Change = Callable[[list[Column], list[Row]], None]
+Change = Callable[[list[Column], list[TableRow]], None]
 
 def write_table(
     sheet: Sheet,
@@ -618,7 +619,7 @@ def write_table(
     names: Optional[list[Value]] = None, # values of the first column; drawn if None
     title: Optional[str] = None,     # heading; drawn if None, none if ''
     change: Optional[Change] = None  # called with columns and rows, to adjust values
-) -> list[Row]:
+) -> list[TableRow]:
     "A table at the cursor."
     table, columns, rows = _draw_table(sheet, name, n, n_columns, names)
     if change: change(columns, rows)
@@ -645,16 +646,16 @@ def is_plural(label: str) -> bool:
     return bool(_done.search(label)) or last.endswith('s') and not last.endswith('ss')
 
 # %% ../../nbs/04wa_sheet.ipynb #80947a13
-Part = Union[str, Entry]   # of a paragraph
+ProsePart = Union[str, FieldEntry]   # of a paragraph
 
-def _grammar(entry: Entry) -> str:
+def _grammar(entry: FieldEntry) -> str:
     "Which kind of sentence states an entry"
     label, kind = entry['label'], entry['field']['type']
     if odd_label(label, entry['field'].get('quote', ())): return 'loose'
     if is_plural(label): return 'plural'
     return 'amount' if kind in NUMERIC | {'date', 'time'} else 'word'
 
-def says(sheet: Sheet, entry: Entry) -> list[Part]:
+def says(sheet: Sheet, entry: FieldEntry) -> list[ProsePart]:
     "A sentence that states an entry."
     label, form = entry['label'], sheet.rng.choice(phrases(f'says {_grammar(entry)}', sheet.style))
     before, behind = form.format(l=in_sentence(label), L=label, v='\0').split('\0')
@@ -666,15 +667,15 @@ def filler_sentences(sheet: Sheet, n: int) -> str:
     return ' '.join(sheet.sentences.pop().rstrip('.') + '.' for _ in range(n))
 
 # %% ../../nbs/04wa_sheet.ipynb #4f2b9529
-Place = tuple[int, int, Entry]   # from which letter of a line to which an entry's value stands
+Place = tuple[int, int, FieldEntry]   # from which letter of a line to which an entry's value stands
 
-def _tokens(parts: Iterable[Part]) -> Iterator[tuple[str, Optional[Entry]]]:
+def _tokens(parts: Iterable[ProsePart]) -> Iterator[tuple[str, Optional[FieldEntry]]]:
     "Words with the entry they belong to; a token that starts with a stop sign joins the one before it"
     for part in parts:
         if isinstance(part, dict): yield part['value']['text'], part
         else: yield from ((word, None) for word in part.split())
 
-def _lines(parts: Iterable[Part], font: str, size: float, width: float) -> Iterator[tuple[str, list[Place]]]:
+def _lines(parts: Iterable[ProsePart], font: str, size: float, width: float) -> Iterator[tuple[str, list[Place]]]:
     "Breaks parts into lines"
     line, places = '', []
     for word, entry in _tokens(parts):
@@ -690,7 +691,7 @@ def _lines(parts: Iterable[Part], font: str, size: float, width: float) -> Itera
 # %% ../../nbs/04wa_sheet.ipynb #eb12a27a
 def write_prose(
     sheet: Sheet,
-    parts: Iterable[Part],         # strings and entries
+    parts: Iterable[ProsePart],         # strings and entries
     size: Optional[float] = None,  # in points; the look's size if None
     x: Optional[float] = None,     # left edge in points; that of the text area if None
     width: Optional[float] = None, # in points; that of the text area if None
@@ -708,7 +709,7 @@ def write_prose(
     sheet.y += gap
 
 # %% ../../nbs/04wa_sheet.ipynb #ff7808ab
-def _put_small(sheet: Sheet, entry: Entry, x: float, size: float) -> float:
+def _put_small(sheet: Sheet, entry: FieldEntry, x: float, size: float) -> float:
     "Writes an entry in small print at `x`, or on the next line where it does not fit; returns where it ends"
     label, value = entry['label'] + ': ', entry['value']['text']
     label_width, value_width = (text_width(s, sheet.look['font'], size) for s in (label, value))

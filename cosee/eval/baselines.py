@@ -20,7 +20,7 @@ from ..agents import Agent, ROLES, ask, describe_actions, role_text, team
 from ..controller import CoSeeController, Episode, _call_entry
 from ..document import (Content, DEBUG_TAG, Document, InteractiveDocument, MODEL_TAG, RESPONSE_TAG,
                             VLMLanguageModel)
-from ..models.client import BudgetExceeded, Ledger, Reply, VLMClient, record
+from ..models.client import BudgetExceeded, Ledger, VLMClient, record
 from ..text import NOT_ANSWERABLE, abstains, answer_key, one_line
 from ..registry import Entry, Registry
 
@@ -216,7 +216,7 @@ METHODS: Registry[MethodEntry] = Registry('method', dict(
     gated=MethodEntry(f'{_HERE}:gated_method', 'one call, and a team where that is unsure'),
     screen=MethodEntry('cosee.screen_agent:screen_method', 'the next step on a screen')))
 
-# %% ../../nbs/06_baselines.ipynb #e89b2442
+# %% ../../nbs/06_baselines.ipynb #7671a8c9
 def register_method(
     name: str,                 # what configurations call it
     dial: Optional[str] = None, # the setting that makes it spend more or less
@@ -361,7 +361,7 @@ def self_consistency_method(task: Task, num_samples: float = 3, max_new_tokens: 
     return {**out, 'steps': 1, 'stopped': 'answered' if len(replies) == n
             else f'budget: {len(replies)} of {n} samples'}
 
-# %% ../../nbs/06_baselines.ipynb #4bc4d90f
+# %% ../../nbs/06_baselines.ipynb #77975b63
 def self_consistency(
     qwen_client,                       # the model
     images: list,                      # pages
@@ -646,7 +646,8 @@ def match_budget(
     method, of, samples = make_method(method), make_method(of), list(samples)
     dial = METHODS.find(method.type).dial
     if dial is None:
-        raise ValueError(f"{method.type!r} has no dial: choose from {', '.join(n for n, e in METHODS.items() if e.dial)}")
+        dialled = [n for n, e in METHODS.items() if e.dial]
+        raise ValueError(f"{method.type!r} has no dial: choose from {', '.join(dialled)}")
     if not samples: raise ValueError('match_budget needs samples to measure on')
     target = sum(_costs(of, samples, client, seed, count)) / len(samples)
     at = lambda n: Method(method.type, method.name, **{**method.settings, dial: n})

@@ -17,7 +17,7 @@ from ..boxes import thousandths_around
 from .client import Reply, VLMClient, message_blocks
 from .reader import Reader, inline_pairs, statement
 from .words import WordReader
-from ..text import NOT_ANSWERABLE, abstains, same_answer as same
+from ..text import NOT_ANSWERABLE, abstains, same_answer
 from .meaning import embeddings_file, sentence_encoder
 
 # %% ../../nbs/00i_ocr.ipynb #c5571520
@@ -156,7 +156,7 @@ class OcrClient(VLMClient):
 
     def _read(self, found: Optional[dict], notes: list, schema: dict) -> str:
         "Propose what is sure, note what is doubtful, abstain from what was noted before"
-        known = found is not None and any(same(n['content'], found['content']) for n in notes)
+        known = found is not None and any(same_answer(n['content'], found['content']) for n in notes)
         if found is None or found['confidence'] < self.abstain and known:
             return self._abstain(found, schema)
         if found['confidence'] >= self.abstain: return self._propose(found, notes, schema)
@@ -194,7 +194,7 @@ class OcrClient(VLMClient):
         label, value = claims[0][:2]
         if _letters(value) in _letters(page_text(doc, note['page'])): return None
         named = [f for f in doc.facts if f['page'] == note['page'] and f['kind'] in ('inline', 'right', 'cell')
-                 and same(doc_label(f), label)]
+                 and same_answer(doc_label(f), label)]
         return named[0] if len({f['value'] for f in named}) == 1 else None
 
     def _check(self, doc: Reader, question: str, found: Optional[dict], notes: list, schema: dict,

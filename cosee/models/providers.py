@@ -14,7 +14,7 @@ import base64, builtins, io, json, threading, time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Optional, Union
+from typing import Optional, Union
 from pydantic import SecretStr
 from ..config import Backend, redact, remember_secret, usual_backend
 from .client import Reply, Usage, VLMClient, image_tokens, prompt_text
@@ -336,22 +336,25 @@ def _openai_part(part) -> dict:
     return dict(type='text', text=part)
 
 # %% ../../nbs/00c_providers.ipynb #241d9c06
-def _openai_request(client: OpenAIVLMClient, turns: list, schema: Optional[dict], s: dict) -> dict:
-    b, own = client.backend, {k: s.pop(k) for k in ('top_k', 'repetition_penalty') if k in s}
-    if 'max_new_tokens' in s: s[b.length_field] = s.pop('max_new_tokens')
+def _openai_content(role: str, parts: list) -> Union[str, list[dict]]:
+    "What a turn says: blocks of the user, text of everybody else"
+    return [_openai_part(p) for p in parts] if role == 'user' else '\n\n'.join(map(str, parts))
+
+def _openai_request(client: OpenAIVLMClient, turns: list, schema: Optional[dict], settings: dict) -> dict:
+    "The arguments of `chat.completions.create`"
+    b, extra = client.backend, ('top_k', 'repetition_penalty')
+    s = {b.length_field if k == 'max_new_tokens' else k: v for k, v in settings.items() if k not in extra}
     if isinstance(s.get('stop'), tuple): s['stop'] = list(s['stop'])
-    messages = [dict(role=role, content=[_openai_part(p)
-                                         for p in parts] if role == 'user' else '\n\n'.join(map(str, parts)))
-                for role, parts in turns]
-    more = {**(own if b.extra_sampling else {}), **b.extra_body}
-    return dict(model=b.model, messages=messages, **s, **client._format(schema),
-                **(dict(extra_body=more) if more else {}))
+    more = {k: settings[k] for k in extra if b.extra_sampling and k in settings} | b.extra_body
+    messages = [dict(role=role, content=_openai_content(role, parts)) for role, parts in turns]
+    body = dict(model=b.model, messages=messages, **s, **client._format(schema))
+    return {**body, 'extra_body': more} if more else body
 
 # %% ../../nbs/00c_providers.ipynb #ac691b97
 def _openai_reply(client: OpenAIVLMClient, answer, messages: list, turns: list, schema) -> Reply:
     choices = getattr(answer, 'choices', None)
-    if not choices or getattr(choices[0], 'message',
-                              None) is None: raise client._unusable('the answer holds no message', answer)
+    if not choices or getattr(choices[0], 'message', None) is None:
+        raise client._unusable('the answer holds no message', answer)
     message, u = choices[0].message, answer.usage
     refused = getattr(message, 'refusal', None) or choices[0].finish_reason == 'content_filter'
     finish = 'refusal' if refused else 'length' if choices[0].finish_reason == 'length' else 'stop'
@@ -386,20 +389,28 @@ def _anthropic_part(part) -> dict:
     if isinstance(part, str): return dict(type='text', text=part)
     return dict(type='image', source=dict(type='base64', media_type=part.media_type, data=part.data))
 
-def _anthropic_request(client: AnthropicVLMClient, turns: list, schema: Optional[dict], s: dict) -> dict:
-    messages = [dict(role=role, content=[_anthropic_part(p) for p in parts]) for role,
-                parts in turns if role != 'system']
+def _stop_words(stop: Union[str, list, tuple, None]) -> list[str]:
+    "Where a reply ends, as a list"
+    return [stop] if isinstance(stop, str) else list(stop or ())
+
+def _reply_tool(schema: dict) -> dict:
+    "A schema as the only tool, which the model has to call"
+    tool = dict(name='reply', description='Give the reply.', input_schema=wrapped(schema))
+    return dict(tools=[tool], tool_choice=dict(type='tool', name='reply'))
+
+def _anthropic_request(client: AnthropicVLMClient, turns: list, schema: Optional[dict], settings: dict) -> dict:
+    "The arguments of `messages.create`"
+    messages = [dict(role=role, content=[_anthropic_part(p) for p in parts])
+                for role, parts in turns if role != 'system']
     images = [p for m in messages for p in m['content'] if p['type'] == 'image']
     if images: images[-1]['cache_control'] = dict(type='ephemeral')
     system = '\n\n'.join(str(p) for role, parts in turns if role == 'system' for p in parts)
-    length, stop = s.pop('max_new_tokens', 1024), s.pop('stop', None)
-    tool = dict(tools=[dict(name='reply', description='Give the reply.', input_schema=wrapped(schema))],
-                tool_choice=dict(type='tool', name='reply')) if schema is not None and client.backend.structured != 'none' else {}
-    more = {**s, **client.backend.extra_body}
-    return dict(model=client.backend.model, max_tokens=length, messages=messages, **tool,
-                **(dict(system=system) if system else {}),
-                **(dict(stop_sequences=[stop] if isinstance(stop, str) else list(stop)) if stop else {}),
-                **(dict(extra_body=more) if more else {}))
+    own = {k: v for k, v in settings.items() if k not in ('max_new_tokens', 'stop')}
+    body = dict(system=system, stop_sequences=_stop_words(settings.get('stop')),
+                extra_body={**own, **client.backend.extra_body})
+    if schema is not None and client.backend.structured != 'none': body.update(_reply_tool(schema))
+    return dict(model=client.backend.model, max_tokens=settings.get('max_new_tokens', 1024), messages=messages,
+                **{k: v for k, v in body.items() if v})
 
 # %% ../../nbs/00c_providers.ipynb #78cc265b
 _CUT = ('max_tokens', 'model_context_window_exceeded')

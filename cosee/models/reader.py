@@ -5,22 +5,44 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['WEIGHTS', 'SMALL', 'ASKING', 'CALIBRATION', 'first_sentence', 'inline_pairs', 'trailing_value', 'part_box',
+__all__ = ['WEIGHTS', 'SMALL', 'ASKING', 'CALIBRATION', 'Fact', 'first_sentence', 'inline_pairs', 'trailing_value', 'part_box',
            'make_fact', 'span_pairs', 'touching_pairs', 'ticked', 'looks_like_label', 'right_facts', 'below_facts',
            'above_facts', 'chart_facts', 'cell_facts', 'party_pairs', 'sentence_values', 'paragraph_text', 'place_of',
            'sentence_facts', 'is_ruled', 'page_facts', 'add_surroundings', 'Reader', 'label_words', 'Asked',
-           'sentence_match', 'fits', 'best_fit', 'label_text', 'to_number', 'statement']
+           'sentence_match', 'fits', 'best_fit', 'label_text', 'to_number', 'evidence', 'calibrated', 'statement']
 
 # %% ../../nbs/00h_reader.ipynb #24c1bffd
 import math, re, statistics, unicodedata
-from typing import Mapping, Optional
-from .layout import (PATTERNS, _BULLET, _NUMERIC_KINDS, _UNIT, find_tables, is_value, join_tables,
-                                 page_headings, page_paragraphs, page_rows, page_spans, split_sentences, value_kind)
+from typing import Mapping, Optional, TypedDict
+from .layout import (PATTERNS, Span, Table, _BULLET, _NUMERIC_KINDS, _UNIT, find_tables, is_value,
+                                 join_tables, page_headings, page_paragraphs, page_rows, page_spans, split_sentences,
+                                 value_kind)
 from .question import (STOP, aside_words, asking_notions, asking_prepositions, content_words,
                                    expected_kinds, focus_words, notions, other_prepositions, quoted_labels, similar,
                                    stem, superlative, tokens)
-from ..text import same_answer as same
+from ..text import same_answer
 from types import MappingProxyType
+
+# %% ../../nbs/00h_reader.ipynb #d397ec97
+class Fact(TypedDict, total=False):
+    "A value on a page, and the labels that name it."
+    kind: str                                # how it was found: 'inline', 'right', 'cell', 'sentence', ...
+    value: str
+    page: int                                # from 1
+    bbox: tuple[float, float, float, float]  # 0-1
+    labels: list[tuple[str, str]]            # (role, text); the first names the value, the others stand around it
+    key_box: Optional[tuple]                 # where the label stands
+    chart: int                               # number of its chart
+    table: int                               # number of its table, with
+    row: int
+    col: int
+    headed: bool                             # has the table a header?
+    alone: bool                              # has it one row?
+    others: list[tuple[str, str, bool]]      # (head, text, is it the first?) of the other cells of the row
+    looks: str                               # 'name', 'phrase', 'date', ...: what a span of a sentence is
+    sentence: str
+    at: tuple[int, int]                      # where in the sentence the value stands
+    peers: list[tuple[int, int]]             # where other values of its kind stand
 
 # %% ../../nbs/00h_reader.ipynb #19cfe90a
 def first_sentence(
@@ -70,7 +92,7 @@ def trailing_value(
 
 # %% ../../nbs/00h_reader.ipynb #37ac6909
 def part_box(
-    span: dict, # a span
+    span: Span, # a span
     start: int, # first character of the part
     end: int    # behind its last character
 ) -> tuple:     # box of the part, 0-1
@@ -80,15 +102,15 @@ def part_box(
     return (x0 + start * step, y0, min(x1, x0 + end * step), y1)
 
 # %% ../../nbs/00h_reader.ipynb #24ae425c
-def make_fact(kind: str, value: str, span: dict, labels: list, box=None, **extra) -> dict:
+def make_fact(kind: str, value: str, span: Span, labels: list, box=None, **extra) -> Fact:
     "A fact that stands at `span`, or in the `box` within it"
     return dict(kind=kind, value=ticked(value.strip()), page=span['page'], bbox=tuple(box or span['bbox']),
                 labels=labels, **extra)
 
 # %% ../../nbs/00h_reader.ipynb #b4f23ca7
 def span_pairs(
-    span: dict # a span that knows its page
-) -> list:     # facts
+    span: Span # a span that knows its page
+) -> list[Fact]:     # facts
     "The facts that one span holds by itself."
     text, found = span['text'], inline_pairs(span['text'])
     if not found: found = [t for t in [trailing_value(text)] if t]
@@ -131,8 +153,8 @@ def looks_like_label(
 
 # %% ../../nbs/00h_reader.ipynb #8ced696d
 def right_facts(
-    row: list # spans of a row, from left to right
-) -> list:    # facts
+    row: list[Span] # spans of a row, from left to right
+) -> list[Fact]:    # facts
     "Label and right neighbour."
     out = []
     for i, (a, b) in enumerate(zip(row, row[1:])):
@@ -144,23 +166,23 @@ def right_facts(
     return out
 
 # %% ../../nbs/00h_reader.ipynb #71fa0ee5
-def _beside(a: dict, spans: list) -> bool:
+def _beside(a: Span, spans: list[Span]) -> bool:
     "Does something stand to the right of `a` in its row? Then `a` more likely names that than what is below"
     return any(b['x0'] > a['x1'] and abs(b['cy'] - a['cy']) < 0.5 * min(a['h'], b['h']) for b in spans)
 
-def _same_middle(a: dict, b: dict) -> bool:
+def _same_middle(a: Span, b: Span) -> bool:
     "Do two spans share their middle, left and right?"
     wide = max(a['x1'] - a['x0'], b['x1'] - b['x0'])
     return abs(a['x0'] + a['x1'] - b['x0'] - b['x1']) / 2 < max(0.5 * a['h'], 0.12 * wide)
 
-def _right_below(a: dict, b: dict) -> bool:
+def _right_below(a: Span, b: Span) -> bool:
     "Does `b` stand close below `a`, at one of its edges or under its middle?"
     close = -0.3 * a['h'] < b['y0'] - a['y1'] < 1.6 * max(a['h'], b['h']) and b is not a
     return close and (abs(a['x0'] - b['x0']) < 1.2 * a['h'] or abs(a['x1'] - b['x1']) < 0.5 * a['h']
                       or _same_middle(a, b))
 
 # %% ../../nbs/00h_reader.ipynb #0656d258
-def _value_below(a: dict, spans: list) -> Optional[dict]:
+def _value_below(a: Span, spans: list[Span]) -> Optional[dict]:
     "The span that label `a` may name below it, if any"
     if not looks_like_label(a['text']) or _BULLET.match(a['text']): return None
     right = lambda b: 0 < b['x0'] - a['x1'] and abs(b['cy'] - a['cy']) < 0.5 * a['h']
@@ -172,8 +194,8 @@ def _value_below(a: dict, spans: list) -> Optional[dict]:
 
 # %% ../../nbs/00h_reader.ipynb #e2e197a8
 def below_facts(
-    spans: list # spans of a page from top to bottom
-) -> list:      # facts
+    spans: list[Span] # spans of a page from top to bottom
+) -> list[Fact]:      # facts
     "Label and what stands just below it."
     out = []
     for a in spans:
@@ -187,8 +209,8 @@ def below_facts(
 
 # %% ../../nbs/00h_reader.ipynb #e7d95df6
 def above_facts(
-    spans: list # spans of a page from top to bottom
-) -> list:      # facts
+    spans: list[Span] # spans of a page from top to bottom
+) -> list[Fact]:      # facts
     "Label and the number that stands above it: bars of a chart, key figures."
     out = []
     for a in spans:
@@ -200,21 +222,21 @@ def above_facts(
     return out
 
 # %% ../../nbs/00h_reader.ipynb #37287a74
-def _axis(row: list) -> list:
+def _axis(row: list[Span]) -> list:
     "The spans of `row` that may be the words on an axis: years, or short labels"
     years = [s for s in row if re.fullmatch(r"(?:19|20)\d\d|'\d\d", s['text'])]
     if len(years) == len(row): return years
     return [s for s in row if looks_like_label(s['text']) and len(s['text'].split()) <= 4
             and not s['text'].endswith(':')]
 
-def _number_over(a: dict, spans: list, used: list) -> Optional[dict]:
+def _number_over(a: Span, spans: list[Span], used: list) -> Optional[dict]:
     "The number nearest above `a` in its column"
     over = [b for b in spans if b['y1'] < a['y0'] + 0.3 * a['h'] and _same_middle(a, b)
             and not any(b is u for u in used)]
     b = max(over, key=lambda b: b['y1'], default=None)
     return b if b is not None and value_kind(b['text']) in _NUMERIC_KINDS else None
 
-def _caption(spans: list, top: float) -> list:
+def _caption(spans: list[Span], top: float) -> list:
     "The nearest text above the height `top`, as a list of labels"
     over = (s for s in reversed(spans) if s['y1'] <= top + 2 and value_kind(s['text']) == 'text')
     caption = next((s for s in over if len(s['text'].split()) > 1), None)
@@ -223,7 +245,7 @@ def _caption(spans: list, top: float) -> list:
 # %% ../../nbs/00h_reader.ipynb #370a1c16
 def chart_facts(
     rows: list,  # rows of a page
-    spans: list  # its spans, from top to bottom
+    spans: list[Span]  # its spans, from top to bottom
 ) -> tuple:      # (facts, spans that belong to charts)
     "Bars and points of charts, by the words on their axes."
     facts, used = [], []
@@ -240,9 +262,9 @@ def chart_facts(
 
 # %% ../../nbs/00h_reader.ipynb #b59e56d1
 def cell_facts(
-    table: dict, # a table, see `join_tables`
+    table: Table, # a table, see `join_tables`
     number: int  # number of the table in the document
-) -> list:       # facts
+) -> list[Fact]:       # facts
     "A fact for each cell."
     heads = [c['text'] if c else '' for c in table['header']] if table['header'] else [''] * len(table['cols'])
     out = []
@@ -336,7 +358,7 @@ def _phrases(text: str) -> list:
 
 # %% ../../nbs/00h_reader.ipynb #5682a1f0
 def paragraph_text(
-    lines: list # spans of a paragraph
+    lines: list[Span] # spans of a paragraph
 ) -> tuple:     # (text, [(start, end, span)])
     "A paragraph as one text, words hyphenated at line ends put together, with the place of each line in it."
     text, places = '', []
@@ -360,8 +382,8 @@ def place_of(
 
 # %% ../../nbs/00h_reader.ipynb #781cd7c3
 def sentence_facts(
-    lines: list # spans of a paragraph
-) -> list:      # facts
+    lines: list[Span] # spans of a paragraph
+) -> list[Fact]:      # facts
     "Facts from the sentences of a paragraph."
     text, places = paragraph_text(lines)
     out = []
@@ -379,30 +401,30 @@ def sentence_facts(
 
 # %% ../../nbs/00h_reader.ipynb #698292d2
 def is_ruled(
-    t: dict # a table
+    t: Table # a table
 ) -> bool:
     "Is it a table beyond doubt: headed, with three columns and enough rows, or a form with labels above their values?"
     if t['form']: return len(t['cols']) >= 3 or all(c['text'].endswith(':') for c in t['header'] if c)
     return bool(t['header']) and len(t['cols']) >= 3 and (len(t['rows']) >= 3 or t['regular'] and len(t['rows']) >= 2)
 
 # %% ../../nbs/00h_reader.ipynb #b251ee34
-def _table_box(t: dict) -> tuple:
+def _table_box(t: Table) -> tuple:
     "Left, top, right and bottom of a table, in pixels"
     cells = [c for r in [t['header'] or [], *t['rows']] for c in r if c]
     return (min(c['x0'] for c in cells), min(c['y0'] for c in cells), max(c['x1'] for c in cells),
             max(max(c['y1'], c.get('wrapped', 0)) for c in cells))
 
-def _within(s: dict, box: tuple) -> bool:
+def _within(s: Span, box: tuple) -> bool:
     "Does span `s` stand in `box`?"
     return box[0] - 2 <= s['x0'] and s['x1'] <= box[2] + 2 and box[1] <= s['cy'] <= box[3]
 
-def _crosses(t: dict, spans: list) -> bool:
+def _crosses(t: Table, spans: list[Span]) -> bool:
     "Do three or more of `spans` stand in the table?"
     box = _table_box(t)
     return sum(_within(s, box) for s in spans) >= 3
 
 # %% ../../nbs/00h_reader.ipynb #b5950301
-def _page_title(spans: list) -> Optional[dict]:
+def _page_title(spans: list[Span]) -> Optional[dict]:
     "The largest print in the upper half of a page"
     words = [s for s in spans if re.search('[A-Za-z]{3}', s['text'])]
     if not words: return None
@@ -439,7 +461,7 @@ def page_facts(
 
 # %% ../../nbs/00h_reader.ipynb #4d97f9fa
 def add_surroundings(
-    fact: dict,   # a fact
+    fact: Fact,   # a fact
     context: dict # of its page, see `page_facts`
 ) -> dict:        # the fact, with labels `section`, `title` and `near`
     "Say what stands around a fact."
@@ -489,6 +511,7 @@ WEIGHTS = MappingProxyType({
     # words of a sentence around a value
     'word before': 0.8, 'word behind': 0.55,         # as its label
     'distance': 0.03, 'farthest': 0.55, 'behind': 0.92,   # loss for each word between, least value, factor behind
+    'other preposition': 0.3,      # loss of a value behind the wrong one (*where* and *by*)
     'other value': 0.68, 'maybe other value': 0.9,   # the word speaks for another value of the kind
 })
 
@@ -542,12 +565,12 @@ class Reader:
 
     def score(self,
         asked: Asked, # the question
-        fact: dict    # a fact
+        fact: Fact    # a fact
     ) -> tuple:       # (score, answer, share of the question that is covered, what is said of the labels)
         "How well `fact` answers the question."
         good, value = best_fit(asked.kinds, fact['value'])
         cover, label = _named(self, asked, fact)
-        if asked.quoted and any(same(q, t) for q in asked.quoted for r, t in fact['labels'] if r in ('key', 'column')):
+        if asked.quoted and any(same_answer(q, t) for q in asked.quoted for r, t in fact['labels'] if r in ('key', 'column')):
             label += self.weights['quoted label']
         by = self.weights
         likely = by[f"of {fact['kind']}"] + by.get(f"of {fact.get('looks')}", 0.0)
@@ -611,12 +634,9 @@ class Reader:
         ranked = self.candidates(question, 8)
         if not ranked: return None
         best = ranked[0]
-        rival = next((c for c in ranked[1:] if not same(c['answer'], best['answer'])), None)
-        second = any(same(c['answer'], best['answer']) or best['answer'] in c['answer'] for c in self.nearby(question, 1))
-        lead = min(0.5, best['score'] - rival['score']) if rival else 0.5
-        k = CALIBRATION[self.embeddings is not None]
-        logit = k['bias'] + k['score'] * min(2.2, best['score']) + k['cover'] * best['cover'] + k['lead'] * lead
-        return {**best, 'confidence': round(1 / (1 + math.exp(-logit)), 3), 'second': second, 'content': statement(best)}
+        second = any(same_answer(c['answer'], best['answer']) or best['answer'] in c['answer'] for c in self.nearby(question, 1))
+        confidence = calibrated(evidence(ranked), CALIBRATION[self.embeddings is not None])
+        return {**best, 'confidence': round(confidence, 3), 'second': second, 'content': statement(best)}
 
     def regions(self) -> list:
         "Tables and sections of all pages: dicts with page, bbox (0-1), content and tag."
@@ -716,7 +736,7 @@ def _near(distance: int, by: Mapping) -> float:
     "How much a word counts at a distance in words; behind the value a little less"
     return max(by['farthest'], 1.0 - by['distance'] * abs(distance)) * (1.0 if distance > 0 else by['behind'])
 
-def _owner(fact: dict, text: str, word: str, before: bool, by: Mapping) -> float:
+def _owner(fact: Fact, text: str, word: str, before: bool, by: Mapping) -> float:
     "1 if the value is the one that `word` speaks for, less if another of its kind is"
     a, b = fact['at']
     low = text.lower()
@@ -729,7 +749,7 @@ def _owner(fact: dict, text: str, word: str, before: bool, by: Mapping) -> float
 # %% ../../nbs/00h_reader.ipynb #d411bd32
 def sentence_match(
     asked: Asked, # the question
-    fact: dict,   # a fact of kind `sentence`
+    fact: Fact,   # a fact of kind `sentence`
     by: Mapping = WEIGHTS # what a word loses by its place
 ) -> list:        # for each word of the question, 0-1
     "How well the words around the value cover each word of the question."
@@ -759,7 +779,7 @@ _FITS = {
     'duration': {'duration': 1, 'quantity': .3, 'number': .1, 'date': -.2, 'time': -.2},
     'quantity': {'quantity': 1, 'number': .6, 'duration': .1, 'percent': 0, 'money': -.2},
     'code': {'code': 1, 'number': .8, 'iban': .8, 'phone': .7, 'quantity': -.1, 'money': -.5, 'date': -.6,
-             'text': -.3},
+             'text': -.1},
     'person': {'text': 0, 'code': -.6}, 'place': {'text': .2, 'code': -.1},
     'email': {'email': 1}, 'url': {'url': 1, 'email': -.5},
     'iban': {'iban': 1, 'code': .2}, 'phone': {'phone': 1, 'number': .2, 'code': -.2},
@@ -802,14 +822,14 @@ def best_fit(
 
 # %% ../../nbs/00h_reader.ipynb #cb06a119
 def label_text(
-    fact: dict # a fact
+    fact: Fact # a fact
 ) -> str:      # what its meaning is taken from
     "The words that name a value: its key, the head of its column, or its sentence without the value."
     if fact['kind'] == 'sentence': return fact['sentence'].replace(fact['value'], '...')[:300]
     return fact['labels'][0][1]
 
 # %% ../../nbs/00h_reader.ipynb #1ecad86c
-def _named(reader: Reader, asked: Asked, fact: dict) -> tuple:
+def _named(reader: Reader, asked: Asked, fact: Fact) -> tuple:
     "(coverage of the question, what is said of the label) of a fact of any kind"
     around = _surroundings(reader, asked, fact, ('section', 'title', 'near', 'caption'))
     if fact['kind'] == 'cell': return _score_cell(reader, asked, fact, around)
@@ -817,7 +837,7 @@ def _named(reader: Reader, asked: Asked, fact: dict) -> tuple:
     key = fact['labels'][0][1]
     return asked.covered((1.0, asked.match(key)), *around), asked.said(key, reader)
 
-def _surroundings(reader: Reader, asked: Asked, fact: dict, roles: tuple) -> list:
+def _surroundings(reader: Reader, asked: Asked, fact: Fact, roles: tuple) -> list:
     "(trust, matches) of the labels around a fact that play one of `roles`"
     return [(reader.weights[f'in {r}'], asked.match(t)) for r, t in fact['labels'] if r in roles]
 
@@ -825,7 +845,7 @@ def _meant(reader: Reader, asked: Asked, label: str) -> float:
     "What nearness in meaning adds; nothing without an encoder"
     return max(0.0, asked.near.get(label, 0.0) - reader.weights['similarity from'])
 
-def _minus(reader: Reader, asked: Asked, fact: dict, value: str) -> float:
+def _minus(reader: Reader, asked: Asked, fact: Fact, value: str) -> float:
     "What a value loses for repeating the question, and for being long"
     echo = asked.said(value, reader) if fact['kind'] != 'title' and asked.kind != 'yesno' else 0.0
     by = reader.weights
@@ -833,7 +853,7 @@ def _minus(reader: Reader, asked: Asked, fact: dict, value: str) -> float:
     return rate * max(0.0, echo - by['overlap from']) + by['long'] * max(0, len(value.split()) - 8)
 
 # %% ../../nbs/00h_reader.ipynb #f9fb81f2
-def _score_cell(reader: Reader, asked: Asked, fact: dict, around: list) -> tuple:
+def _score_cell(reader: Reader, asked: Asked, fact: Fact, around: list) -> tuple:
     "Coverage and label of a table cell: its column, its row, and the heads of cells that are named"
     head, by = fact['labels'][0][1], reader.weights
     parts, rows = [(1.0, asked.match(head)), *around], [0.0]
@@ -855,14 +875,14 @@ def _score_cell(reader: Reader, asked: Asked, fact: dict, around: list) -> tuple
 _VALUE = re.compile('|'.join(f'(?:{PATTERNS[k]})' for k in ('date', 'money', 'percent', 'duration')))
 def _without_values(text: str) -> str: return _VALUE.sub(' ', text)
 
-def _score_sentence(reader: Reader, asked: Asked, fact: dict, around: list) -> tuple:
+def _score_sentence(reader: Reader, asked: Asked, fact: Fact, around: list) -> tuple:
     "Coverage by the words of a sentence, and how far the words right before the value are asked for"
     by = reader.weights
     cover = asked.covered((by['in sentence'], sentence_match(asked, fact, by)), *around)
     text, (a, b) = fact['sentence'], fact['at']
     before = [w for w in tokens(_without_values(text[:a])) if w not in SMALL][-2:]
     after = [w for w in tokens(text[b:]) if w not in SMALL][:1]
-    if _preposition(tokens(text[:a])) in asked.other: return cover, 0.0
+    if _preposition(tokens(text[:a])) in asked.other: return max(0.0, cover - by['other preposition']), 0.0
     return cover, max(by['word before'] * asked.said(' '.join(before), reader),
                       by['word behind'] * asked.said(' '.join(after), reader))
 
@@ -923,7 +943,7 @@ def _fraction(behind: str) -> tuple[float, int]:
     "(the fraction behind a whole number, characters that it takes), as in 3 1/2 and 3½"
     m = re.match(r'\s?([¼½¾⅓⅔⅛⅜⅝⅞])', behind)
     if m: return unicodedata.numeric(m[1]), m.end()
-    m = re.match(r'\s(\d)/(\d{1,2})(?![\d/])', behind)
+    m = re.match(r'\s(\d{1,2})/(\d{1,2})(?![\d/])', behind)
     return (int(m[1]) / int(m[2]), m.end()) if m and 0 < int(m[1]) < int(m[2]) else (0.0, 0)
 
 def to_number(
@@ -949,19 +969,19 @@ def _picked(rows: list, sign: int):
     return ranked[0] if len(ranked) >= 2 and ranked[0][0] != ranked[1][0] else None
 
 # %% ../../nbs/00h_reader.ipynb #8a8a6ae3
-def _numbers(table: dict, cells: list, col: int) -> list:
+def _numbers(table: Table, cells: list, col: int) -> list:
     "(number, fact) of a column, totals left out; empty if it does not hold values"
     first = lambda f: (table['rows'][f['row']][0] or {}).get('text', '')
     column = [f for f in cells if f['col'] == col and not re.match(r'(?:sub|grand )?total|sum', first(f), re.I)]
     if sum(is_value(dict(text=f['value'])) for f in column) < 0.6 * len(column): return []
     return [(to_number(f['value']), f) for f in column]
 
-def _same_row(cells: list, fact: dict) -> list:
+def _same_row(cells: list, fact: Fact) -> list:
     "The other cells of the row of `fact`"
     return [f for f in cells if f['row'] == fact['row'] and f is not fact]
 
 # %% ../../nbs/00h_reader.ipynb #b2425962
-def _extreme(reader: Reader, asked: Asked, fact: dict, row: list) -> dict:
+def _extreme(reader: Reader, asked: Asked, fact: Fact, row: list[Fact]) -> dict:
     "The candidate for the row or bar of an extreme"
     caption, by = next((t for r, t in fact['labels'] if r == 'caption'), ''), reader.weights
     head = fact['labels'][0][1] if fact['kind'] == 'cell' else caption
@@ -976,7 +996,7 @@ def _extreme(reader: Reader, asked: Asked, fact: dict, row: list) -> dict:
                 label=0.0, kind='extreme', fact=name)
 
 # %% ../../nbs/00h_reader.ipynb #edfc3790
-def _closeness(word: dict, value: dict) -> float:
+def _closeness(word: Span, value: Span) -> float:
     "How much a span speaks for a value by its place alone, 0-1"
     if word is value: return 0.9
     h = max(word['h'], value['h'])
@@ -990,6 +1010,24 @@ def _closeness(word: dict, value: dict) -> float:
 CALIBRATION = {False: dict(bias=-3.2, score=3.5, cover=-0.2, lead=5.0),   # words and lexicon alone
                True: dict(bias=-2.8, score=0.9, cover=2.1, lead=5.7)}     # with an encoder
 
+# %% ../../nbs/00h_reader.ipynb #9a88bf75
+def evidence(
+    ranked: list # candidates, best first; at least one
+) -> dict[str, float]: # score, cover and lead of the first
+    "What the confidence in the best candidate is judged by."
+    best = ranked[0]
+    rival = next((c for c in ranked[1:] if not same_answer(c['answer'], best['answer'])), None)
+    lead = min(0.5, best['score'] - rival['score']) if rival else 0.5
+    return dict(score=min(2.2, best['score']), cover=best['cover'], lead=lead)
+
+def calibrated(
+    seen: dict[str, float],  # what `evidence` gives
+    weights: dict[str, float] # one of `CALIBRATION`
+) -> float:                  # 0-1
+    "The logistic function of the weighted evidence."
+    logit = weights['bias'] + sum(weights[k] * v for k, v in seen.items())
+    return 1 / (1 + math.exp(-logit))
+
 # %% ../../nbs/00h_reader.ipynb #9438be04
 def statement(found: dict) -> str:
     "What a candidate says, as a note: its labels and its value"
@@ -1001,11 +1039,11 @@ def statement(found: dict) -> str:
     return f"{fact['labels'][0][1]}: {fact['value']}" if fact['kind'] != 'title' else f"Title: {fact['value']}"
 
 # %% ../../nbs/00h_reader.ipynb #94bc75d9
-def _around(spans: list) -> tuple:
+def _around(spans: list[Span]) -> tuple:
     boxes = [s['bbox'] for s in spans]
     return (min(b[0] for b in boxes), min(b[1] for b in boxes), max(b[2] for b in boxes), max(b[3] for b in boxes))
 
-def _table_region(table: dict, page: int) -> dict:
+def _table_region(table: Table, page: int) -> dict:
     rows = [table['header'] or []] * (table['page'] == page) + table['rows']
     cells = [c for r in rows for c in r if c and c.get('page', page) == page]
     first = [r[0]['text'] for r in table['rows'] if r[0] and r[0].get('page') == page]

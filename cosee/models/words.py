@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['clean_print', 'word_edges', 'spread_words', 'make_line', 'page_skew', 'page_key', 'valid_page', 'PageCache',
-           'blank_solids', 'make_engine', 'ocr_page', 'WordReader']
+__all__ = ['PrintLine', 'PrintPage', 'clean_print', 'word_edges', 'spread_words', 'make_line', 'page_skew', 'page_key',
+           'valid_page', 'PageCache', 'blank_solids', 'make_engine', 'ocr_page', 'WordReader']
 
 # %% ../../nbs/00e_words.ipynb #af2d896d
 import hashlib, json, os, re, statistics, threading, unicodedata
@@ -14,9 +14,23 @@ from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Optional, Union
+from typing import Optional, TypedDict, Union
 from fastcore.basics import patch
 from ..files import write_whole
+
+# %% ../../nbs/00e_words.ipynb #a1c15954
+class PrintLine(TypedDict):
+    "A line of print."
+    text: str                 # as a reader would type it
+    bbox: list[float]         # left, top, right, bottom, 0-1
+    score: float              # certainty 0-1
+    words: list[list[float]]  # left and right edge of each word, 0-1
+
+class PrintPage(TypedDict):
+    "A page of print."
+    size: list[int]           # width and height in pixels
+    skew: float               # page heights that a line sinks over the whole width
+    lines: list[PrintLine]    # from top to bottom
 
 # %% ../../nbs/00e_words.ipynb #c4338b7a
 _PRINT = {'℃': '°C', '℉': '°F', '：': ':', '（': '(', '）': ')', '，': ',', '；': ';', '％': '%', '－': '-', '￥': '¥',
@@ -64,7 +78,7 @@ def make_line(
     score: float,       # certainty 0-1
     size: tuple,        # (width, height) of the page in pixels
     pieces: list = ()   # (text, left, right) of the parts of the line, in pixels
-) -> dict:              # a line, see above
+) -> PrintLine:         # a line
     "A line of print in page units (0-1)."
     w, h = size
     xs, ys = [p[0] for p in quad], [p[1] for p in quad]
@@ -129,7 +143,7 @@ class PageCache:
     def __len__(self): return len(self._pages)
     def _path(self, key: str) -> Path: return self.folder / f'{key}.json'
 
-    def get(self, key: str) -> Optional[dict]:
+    def get(self, key: str) -> Optional[PrintPage]:
         "The page kept under `key`, or None."
         with self._lock:
             if key in self._pages:
@@ -140,13 +154,13 @@ class PageCache:
         except (OSError, ValueError, RecursionError): return None
         return self._hold(key, page) if valid_page(page) else None
 
-    def _hold(self, key: str, page: dict) -> dict:
+    def _hold(self, key: str, page: PrintPage) -> PrintPage:
         with self._lock:
             self._pages[key] = page
             while len(self._pages) > self.keep: self._pages.popitem(last=False)
         return page
 
-    def put(self, key: str, page: dict) -> dict:
+    def put(self, key: str, page: PrintPage) -> PrintPage:
         "Keep `page`; a folder that cannot be written is no error, only a slower next time."
         if self.folder:
             with suppress(OSError):
@@ -195,7 +209,7 @@ def _pieces(words: list) -> list:
 def ocr_page(
     engine, # an OCR engine, see `make_engine`
     image   # a PIL image
-) -> dict:  # a page of print
+) -> PrintPage: # a page of print
     "Read one page."
     import numpy as np
     size = image.size
@@ -236,7 +250,7 @@ class WordReader:
 
     def read(self,
         images: list # PIL images or paths
-    ) -> list:       # pages of print, in order
+    ) -> list[PrintPage]: # pages of print, in order
         "Read pages; those seen before cost nothing."
         images = [_opened(im) for im in images]
         keys = [page_key(im, 'rapidocr-3.10/3', self.max_side) for im in images]
