@@ -1,4 +1,4 @@
-"""Small pages of print with questions whose kind is easily mistaken: the words of one kind stand in a question of another.
+"""Small pages of print with questions whose kind is easily mistaken: words of one kind stand in a question of another.
 
 `BLIND` was written before any of its questions was asked of the reader, and is kept as it was written.
 """

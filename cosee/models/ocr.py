@@ -118,7 +118,8 @@ def document(self: OcrClient,
     pages = self.words.read(images)
     key = tuple(map(id, pages))
     with self._mutex:
-        if key not in self._readers: self._readers[key] = Reader(pages, sentence_encoder() if self.embeddings else None)
+        encoder = sentence_encoder() if self.embeddings else None
+        if key not in self._readers: self._readers[key] = Reader(pages, encoder)
         self._readers.move_to_end(key)
         while len(self._readers) > 8: self._readers.popitem(last=False)
         return self._readers[key]

@@ -895,12 +895,15 @@ def _scale(behind: str, text: str) -> float:
 # %% ../../nbs/00h_reader.ipynb #e45b59ab
 _MINUS = re.compile(r'(?:^|[\s(])[-−–]\s?\D{0,4}$|^\s*[-−–]\s*\D{0,6}$')
 
+_BRACKETS = re.compile(r'[^\W\d]{0,4}[$€£¥₹]?\s?\([^\w()]*[^\W\d]{0,4}\s?[^\w()]*\)\s?'   # (1,234) without the number
+                       r'[^\w(]{0,2}[^\W\d]{0,4}')
+
 def _is_negative(text: str, start: int, end: int) -> bool:
     "Is the number between `start` and `end` of `text` below zero?"
     if _MINUS.search(text[:start]): return True
     if re.match(r'[-−](?!\s?[\w-])', text[end:]) and text[end - 1:end].isdigit(): return True
     rest = text[:start] + text[end:]
-    return bool(re.fullmatch(r'[^\W\d]{0,4}[$€£¥₹]?\s?\([^\w()]*[^\W\d]{0,4}\s?[^\w()]*\)\s?[^\w(]{0,2}[^\W\d]{0,4}', rest))
+    return bool(_BRACKETS.fullmatch(rest))
 
 def _fraction(behind: str) -> tuple[float, int]:
     "(the fraction behind a whole number, characters that it takes), as in 3 1/2 and 3½"
