@@ -38,7 +38,8 @@ def tokens(
 
 # %% ../../nbs/00g_question.ipynb #988ff61b
 IRREGULAR = dict(paid='pay', sold='sell', sent='send', taken='take', took='take', gave='give', given='give',
-                 held='hold', wrote='write', written='write', built='build', bought='buy', led='lead', kept='keep', left='leave',
+                 held='hold', wrote='write',
+                 written='write', built='build', bought='buy', led='lead', kept='keep', left='leave',
                  spent='spend', chose='choose', chosen='choose', drew='draw', drawn='draw', ran='run', made='make',
                  began='begin', begun='begin', grew='grow', grown='grow', rose='rise', risen='rise', fell='fall',
                  fallen='fall', won='win', lent='lend', taught='teach', spoke='speak', spoken='speak', drove='drive')
@@ -184,7 +185,8 @@ def question_word(
 _BE = frozenset("is are was were be being s".split())
 _AUXILIARY = _BE | frozenset('has have had does do did can could will would must may might should shall'.split())
 _ENDS_NOUN = frozenset("""the a an this that these those their his her its it he she they we you i one there
-    of in on at by for from to into with within without per during after before under over about as and or if most least more less
+    of in on at by for from to into with within without per during after before
+    under over about as and or if most least more less
     who whom whose which what where when that""".split())
 _DETERMINERS = frozenset('the a an this that these those their his her its exact current my our your'.split())
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Optional, TypedDict, Union
 from fastcore.basics import patch
 
-# %% ../../nbs/00e_words.ipynb #8e7f4740
+# %% ../../nbs/00e_words.ipynb #8cb2f9f1
 class PrintLine(TypedDict):
     "A line of print."
     text: str                 # as a reader would type it
