@@ -71,7 +71,7 @@ class VisionReuse:
 
     def __call__(self, messages, s):
         import torch
-        from cosee.models.qwen_vl_wrapper import inputs_of
+        from cosee.models.qwen.prompt import inputs_of
         c = self.client
         p = c.prompt(messages)
         key = c._key(p)
@@ -108,8 +108,8 @@ def serve(folder, mode):
 
 def vllm_child(a, client, steps, s):
     "Hand an episode to vLLM and read its tokens as this client does"
-    from cosee.models.decode import Sampling
-    from cosee.models.qwen_vl_wrapper import scaled
+    from cosee.models.qwen.decode import Sampling
+    from cosee.models.qwen.prompt import scaled
     calls = [client.prompt(m) for step in steps for m in step]
     say = lambda m: client.processor.apply_chat_template(client.prompt(m).messages, tokenize=False, add_generation_prompt=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -133,8 +133,8 @@ def child(a):
     from transformers.utils import logging
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    from cosee.models.decode import Sampling
-    from cosee.models.prefix import quicken
+    from cosee.models.qwen.decode import Sampling
+    from cosee.models.qwen.prefix import quicken
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     plain = a['mode'] in ('plain', 'quick', 'vision')
     client = QwenVLClient(a['model'], device=a['device'], reuse=not plain, fast_forward=a['mode'] != 'slow_forward')
@@ -156,7 +156,7 @@ def child(a):
         def run():
             s.update(temperature=1., seed=0)
             if not plain: return client.chat_batch(batch, **s)
-            from cosee.models.qwen_vl_wrapper import inputs_of
+            from cosee.models.qwen.prompt import inputs_of
             with torch.inference_mode():
                 client.model.generate(**inputs_of(client.processor, client.prompt(batch[0])), do_sample=True, top_k=20, top_p=.8,
                                       num_return_sequences=5, max_new_tokens=a['new'])
@@ -185,8 +185,8 @@ def child(a):
 
 def shares(client, pages, a, s, cpu):
     "CPU time of pages, of the rest of the prompt and of decoding in one plain call"
-    from cosee.models.prefix import prefill
-    from cosee.models.qwen_vl_wrapper import inputs_of
+    from cosee.models.qwen.prefix import prefill
+    from cosee.models.qwen.prompt import inputs_of
     import torch
     calls = a['agents'] * a['steps']
     m = prompts(client, pages, a['agents'], a['steps'])[a['steps'] // 2][0]
@@ -282,8 +282,8 @@ def main():
     if args.child: return print(json.dumps(child(json.loads(args.child))))
     with tempfile.TemporaryDirectory() as folder:
         if not args.model:
-            from cosee.models.tiny import random_checkpoint
-            args.model = subprocess.run([sys.executable, '-c', f'from cosee.models.tiny import *; print(random_checkpoint({folder!r}, {args.size!r}))'],
+            from cosee.models.qwen.random_weights import random_checkpoint
+            args.model = subprocess.run([sys.executable, '-c', f'from cosee.models.qwen.random_weights import *; print(random_checkpoint({folder!r}, {args.size!r}))'],
                                         capture_output=True, text=True, check=True).stdout.splitlines()[-1]
         for line in bench(args, args.model):
             if args.json: print(json.dumps(line), flush=True)

@@ -49,7 +49,7 @@ def role_schemas() -> dict:
 def made_tokenizer(size: int = TOKENS, seed: int = 0):
     "A byte-level BPE tokenizer of Qwen's size: real merges of a small corpus, then random ones."
     from transformers import Qwen2Tokenizer
-    from cosee.models.tiny import SPECIAL, random_tokenizer
+    from cosee.models.qwen.random_weights import SPECIAL, random_tokenizer
     small, chance = random_tokenizer(), random.Random(seed)
     model = json.loads(small.backend_tokenizer.to_str())['model']
     vocab, merges = dict(model['vocab']), [tuple(m) for m in model['merges']]
@@ -117,7 +117,7 @@ def clocked(times: dict, cls, *names):
 
 def measure(name: str, schema: dict, tok, runs: int, times: dict, seed: int) -> dict:
     "Many outputs under one schema."
-    from cosee.models.grammar import JsonGrammar
+    from cosee.models.qwen.grammar import JsonGrammar
     start = time.thread_time()
     grammar = JsonGrammar(schema, tok)
     out = dict(schema=name, compile_ms=(time.thread_time() - start) * 1e3, shortest=len(grammar.shortest), runs=runs,
@@ -152,7 +152,7 @@ def main():
     a = p.parse_args()
     import torch
     torch.set_num_threads(1)
-    from cosee.models.grammar import GrammarState, vocabulary_of
+    from cosee.models.qwen.grammar import GrammarState, vocabulary_of
     if a.tokenizer:
         from transformers import AutoTokenizer
         tok = AutoTokenizer.from_pretrained(a.tokenizer)

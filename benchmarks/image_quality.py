@@ -9,9 +9,10 @@ import random
 import time
 from collections import Counter
 
-from cosee.datasets.kinds import DOCUMENT_TYPES
-from cosee.datasets.made import make_document, render, scan
-from cosee.quality import FINDINGS, image_quality, quality_findings
+from cosee.datasets.made.kinds import DOCUMENT_TYPES
+from cosee.datasets.made.document import make_document, render, scan
+from cosee.planner.measures import image_quality
+from cosee.planner.quality import FINDINGS, quality_findings
 
 # distortion -> (measure, argument of `scan`, from weak to strong)
 STRENGTHS = {"blur": ("sharpness", "blur", (1, 1.5, 2.2, 3.2)), "noise": ("noise", "noise", (0.03, 0.06, 0.11, 0.18)),

@@ -18,7 +18,7 @@ KINDS = 'invoice form report slides datasheet contract timetable'.split()
 
 def made(args):
     "Made documents as (kind, pages, questions)"
-    from cosee.datasets.made import make_document, render
+    from cosee.datasets.made.document import make_document, render
     for kind in args.kinds:
         for i in range(args.docs):
             doc = make_document(kind, args.seed + i, args.style)
@@ -47,9 +47,9 @@ def judge(found, q, abstain) -> dict:
 
 def run(args) -> list:
     "A row for each question and variant: with the lexicon alone, and with the sentence encoder where it is installed"
-    from cosee.models.meaning import sentence_encoder
-    from cosee.models.ocr import OcrClient
-    from cosee.models.reader import Reader
+    from cosee.ocr.embeddings import sentence_encoder
+    from cosee.ocr.client import OcrClient
+    from cosee.ocr.reader import Reader
     client, rows = OcrClient(cache=args.cache, max_side=args.max_side), []
     variants = {'lexicon': None, **({'encoder': sentence_encoder()} if sentence_encoder() else {})}
     for kind, images, questions in (own if args.set == 'own' else made)(args):

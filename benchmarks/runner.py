@@ -42,16 +42,18 @@ def peak_mb(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 def episodes(n, trace=True):
     "A run of `n` episodes: rate, size and peak of memory."
     from collections import deque
-    from cosee import experiments
+    from cosee.experiments import run_experiment
+    from cosee.runs import record
+    from cosee.runs.config import make_config
     from cosee.models.client import ScriptedClient
-    experiments.split_of = lambda data: Questions(n)
+    record.split_of = lambda data: Questions(n)
     client = ScriptedClient({"scanner": [NOTE], "detail reader": [GUESS], "cross-checker": [AGAIN]}, cycle=True)
     client.calls = deque(maxlen=1)
     method = {"type": "cosee", "name": "3x3", "max_steps": 3, "agreement": 9}
-    config = experiments.make_config({"methods": [method], "trace": trace})
+    config = make_config({"methods": [method], "trace": trace})
     with tempfile.TemporaryDirectory() as folder:
         before, cpu = time.perf_counter(), time.process_time()
-        run = experiments.run_experiment(config, folder, client=client)
+        run = run_experiment(config, folder, client=client)
         wall, cpu = time.perf_counter() - before, time.process_time() - cpu
         size = run.path.stat().st_size
         peak = peak_mb()
@@ -63,7 +65,8 @@ def episodes(n, trace=True):
 
 def rescoring(n):
     "Reading and scoring `n` records again: ANLS, EM and F1."
-    from cosee.eval.runs import Run, RunLog, score_records, slim, write_about
+    from cosee.runs.log import RunLog, write_about
+    from cosee.runs.table import Run, score_records, slim
     with tempfile.TemporaryDirectory() as folder:
         write_about(folder, {"hash": "x", "methods": ["a"], "metrics": {"anls": "rrc", "em": "squad", "f1": "squad"}})
         with RunLog(folder, fsync=60) as log:

@@ -21,16 +21,16 @@ def digest(folder) -> dict:
 
 
 def config(samples: int, image_format: str) -> dict:
-    from cosee.screen_config import share_out
-    from cosee.screen_tasks import SCREEN_TASKS
+    from cosee.screen.config import share_out
+    from cosee.screen.tasks import SCREEN_TASKS
     tasks = {k: n for k, n in share_out(samples, dict.fromkeys(SCREEN_TASKS, 1)).items() if n}
     return dict(name_prefix="bench", seed=1, tasks=tasks, test=dict(count=min(100, samples)), output=dict(image_format=image_format))
 
 
 def made(samples: int, image_format: str, workers: int) -> tuple:
     "Seconds, hashes and faults of one run"
-    from cosee.screen_check import validate_dataset
-    from cosee.screen_data import make_screens
+    from cosee.screen.check import validate_dataset
+    from cosee.screen.make import make_screens
     out = tempfile.mkdtemp()
     try:
         start = time.perf_counter()

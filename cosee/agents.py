@@ -5,24 +5,19 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['ActionKind', 'ACTIONS', 'KINDS', 'DEFAULT_GEN', 'SCANNER_ACTIONS', 'READER_ACTIONS', 'CHECKER_ACTIONS',
-           'SCANNER_ROLE_PROMPT', 'DETAIL_READER_ROLE_PROMPT', 'CROSS_CHECKER_ROLE_PROMPT', 'ROLES', 'Action',
-           'ActionError', 'read_confidence', 'ViewFields', 'ActionFields', 'action_schema', 'describe_actions',
-           'read_view', 'normalize_action', 'fit_action', 'Parsed', 'invalid_action', 'parse_reply', 'parse_action',
-           'ask', 'Agent', 'Request', 'role_text', 'ScannerAgent', 'DetailReaderAgent', 'CrossCheckerAgent',
-           'DummyAgent', 'team']
+__all__ = ['Action', 'Agent', 'ScannerAgent', 'DetailReaderAgent', 'CrossCheckerAgent', 'team']
 
 # %% ../nbs/02_agents.ipynb #a87bd1e2
 import copy, json, math, re
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Annotated, Any, Iterator, Literal, NamedTuple, Optional, TypedDict, Union, get_args
+from typing import Annotated, Any, Iterator, Literal, NamedTuple, Optional, TypedDict, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from .board import Board, View
 from .boxes import check_bbox, corners, from_thousandths
 from .jsonscan import scan_json
 from .models.client import Reply, VLMClient, build_messages, estimate_usage, note_call
 from .text import NOT_ANSWERABLE, one_line
-from dataclasses import dataclass, field, replace
 
 # %% ../nbs/02_agents.ipynb #cf527097
 ActionKind = Literal['INSPECT', 'LINK', 'HYPOTHESIZE', 'REVISE']

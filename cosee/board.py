@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['NOT_SEEN', 'View', 'Cell', 'check_view', 'Board', 'cell_line']
+__all__ = ['View', 'Cell', 'Board']
 
 # %% ../nbs/01_board.ipynb #be0f368f
 import copy, json, re
 from bisect import bisect_left
 from html import escape
 from operator import index
-from typing import Any, Callable, Optional, TypedDict, Union
+from typing import Callable, Optional, TypedDict, Union
 from .boxes import check_bbox
 from .text import one_line
 

@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['ORDERS', 'CoSeeController', 'rank_hypotheses', 'evidence_of', 'because_of', 'Episode', 'replay']
+__all__ = ['CoSeeController', 'Episode', 'replay']
 
 # %% ../nbs/03_controller.ipynb #fc765cc0
-import copy, time
+import copy
 from collections import Counter
 from html import escape
-from typing import Any, Callable, Optional
-from .agents import Action, ActionError, Agent, fit_action, invalid_action, normalize_action, parse_reply
+from typing import Callable, Optional
+from .agents import Action, ActionError, Agent, fit_action, invalid_action, normalize_action
 from .board import Board
 from .models.client import BudgetExceeded, Ledger, VLMClient, record
 from .text import abstains, answer_key, one_line

@@ -6,10 +6,12 @@ from hypothesis import given, settings, strategies as st
 from PIL import Image
 
 from cosee.agents import CrossCheckerAgent, DetailReaderAgent, ScannerAgent
-from cosee.eval.baselines import (METHODS, Method, match_budget, multi_agent_chat_no_board, read_answer, seed_of, self_consistency, shrink_pages,
-                                  single_agent_cot, vote, whole)
+from cosee.eval.baselines import self_consistency, single_agent_cot
+from cosee.eval.chat import multi_agent_chat_no_board
+from cosee.eval.matching import match_budget
+from cosee.eval.methods import METHODS, Method, read_answer, seed_of, shrink_pages, vote, whole
 from cosee.models.client import Ledger, ScriptedClient
-from cosee.screen import ToolCall, format_tool_call
+from cosee.screen.call import ToolCall, format_tool_call
 
 PAGE = Image.new("RGB", (620, 877), "white")
 SAMPLE = {"images": [PAGE, PAGE], "question": "What is the total?", "meta": {"id": "q1"}}
@@ -84,7 +86,7 @@ def test_every_method_books_what_its_client_spent(name):
 
 @pytest.mark.parametrize("name", list(METHODS))
 def test_the_same_seed_gives_the_same_outcome(name):
-    from cosee.eval.runs import without_times
+    from cosee.runs.log import without_times
     one, two = (without_times(Method(name).run(SAMPLE, ScriptedClient(ANY, cycle=True), seed=3)) for _ in range(2))
     assert one == two
 

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from cosee.board import Board
-from cosee.view import write_html
+from cosee.view.episode import write_html
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome on this machine")
@@ -420,7 +420,7 @@ def test_two_hundred_hostile_notes_names_and_questions(browser, tmp_path):
 
 def test_two_hundred_hostile_texts_in_the_fallback(browser, tmp_path):
     "Without a policy, as in a notebook: escaping alone has to do"
-    from cosee.widget import episode_fallback, explore_board
+    from cosee.view.widget import episode_fallback, explore_board
     b = Board()
     for i, t in enumerate(TEXTS): b.add_cell({"page": 1, "bbox": (.1, .1, .5, .3)}, t, [t], t, i)
     parts = [episode_fallback(dict(question=t, answer=t, because=t, page=1, board=Board()), [Image.new("RGB", (60, 80))]) for t in TEXTS]
@@ -453,8 +453,8 @@ class Frame:
 def test_widget_follows_and_keeps_what_its_reader_has_chosen(browser, tmp_path):
     from cosee.agents import DummyAgent
     from cosee.controller import CoSeeController
-    from cosee.markup import asset
-    from cosee.widget import EpisodeWidget
+    from cosee.view.html import asset
+    from cosee.view.widget import EpisodeWidget
     pages = [Image.new("RGB", (600, 800), "white")]
     look = lambda n: dict(action="INSPECT", content=f"note {n}", tags=["table"] if n % 2 else [TEXTS[n]], view=dict(page=1, bbox=(.1, n / 10, .5, n / 10 + .05)))
     team = [DummyAgent(name=name, script=[look(k), look(k + 2)]) for k, name in ((1, "scanner"), (2, "detail_reader"))]

@@ -6,8 +6,9 @@ from hypothesis import given, settings, strategies as st
 from PIL import Image
 
 from cosee.agents import CrossCheckerAgent, DetailReaderAgent, ScannerAgent
-from cosee.eval.baselines import Method, Speaker, Task, memories, multi_agent_chat_no_board, open_and_hidden
-from cosee.eval.runs import without_times
+from cosee.eval.chat import Speaker, memories, multi_agent_chat_no_board, open_and_hidden
+from cosee.eval.methods import Method, Task
+from cosee.runs.log import without_times
 from cosee.models.client import Ledger, ScriptedClient, VLMClient, message_blocks
 
 PAGE = Image.new("RGB", (620, 877), "white")
@@ -141,7 +142,7 @@ def test_a_trace_with_memories_is_replayed_and_the_same_each_time():
 def test_the_past_is_reused_by_a_client_that_reuses_prefixes(tmp_path):
     torch = pytest.importorskip("torch")
     from cosee.models.qwen_vl_wrapper import QwenVLClient
-    from cosee.models.tiny import random_checkpoint
+    from cosee.models.qwen.random_weights import random_checkpoint
     torch.set_num_threads(1)
     client = QwenVLClient(random_checkpoint(tmp_path))
     page = Image.effect_mandelbrot((420, 300), (-2, -1, 1, 1), 40).convert("RGB")

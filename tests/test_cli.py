@@ -154,7 +154,7 @@ def test_interrupt(run, doc, monkeypatch):
 
 
 def shell(*argv, **kw):
-    return subprocess.Popen([sys.executable, "-c", "import sys; from cosee.cli import main; sys.exit(main())", *map(str, argv)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kw)
+    return subprocess.Popen([sys.executable, "-c", "import sys; from cosee.cli.entry import main; sys.exit(main())", *map(str, argv)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kw)
 
 
 def test_the_process_ends_with_code_and_one_line(tmp_path):

@@ -3,9 +3,9 @@ import json
 import random
 
 import pytest
-from cosee.cli import main
+from cosee.cli.entry import main
 from conftest import ROOT
-from cosee.datasets.made import make_document, render, scan
+from cosee.datasets.made.document import make_document, render, scan
 from fake_servers import FakeServer
 from PIL import Image
 

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cosee.cluster import run_ray
-from cosee.eval.runs import Run, without_times
-from cosee.experiments import ConfigError, read_config, run_experiment
+from cosee.runs.ray_engine import run_ray
+from cosee.runs.log import without_times
+from cosee.runs.table import Run
+from cosee.config import ConfigError
+from cosee.experiments import run_experiment
+from cosee.runs.config import read_config
 from test_runs import METHODS, TESTS, write_config, write_data
 
 

@@ -3,7 +3,8 @@ import pytest
 import yaml
 from conftest import ROOT
 from cosee import config as config_module
-from cosee.config import ConfigError, fill_in, load_config, make_backend, parse_config, redact, usual_backend
+from cosee.config import ConfigError, fill_in, redact
+from cosee.models.backends import load_config, make_backend, parse_config, usual_backend
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -10,11 +10,12 @@ from html import unescape
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from cosee import cli, view
+from cosee import cli
+from cosee.view import episode as view
 from cosee.agents import read_view
 from cosee.board import Board
-from cosee.boxes import (box_iou, check_bbox, from_thousandths, is_box, ordered, pixel_box, placed, read_box, rounded,
-                         thousandths, thousandths_around, unit_box, widened)
+from cosee.boxes import (box_iou, check_bbox, from_thousandths, is_box, ordered, pixel_box, placed, read_box,
+                         rounded, thousandths, thousandths_around, unit_box, widened)
 from cosee.controller import CoSeeController, evidence_of
 from cosee.datasets.submissions import read_submission, write_submission
 from cosee.files import PathError, file_hash, inside, write_whole

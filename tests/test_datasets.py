@@ -5,9 +5,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 
-from cosee.datasets.core import DataError, Folder, from_jsonl, load, subset, to_jsonl
-from cosee.datasets.layouts import WRITERS, write_layout
-from cosee.datasets.made import make_samples
+from cosee.datasets.checks import DataError
+from cosee.datasets.core import load, subset
+from cosee.datasets.own import Folder, from_jsonl, to_jsonl
+from cosee.datasets.writers import WRITERS, write_layout
+from cosee.datasets.made.document import make_samples
 from cosee.datasets.submissions import FORMS, read_submission, write_submission
 
 BOTH = ['mpdocvqa', 'slidevqa', 'docvqa', 'infographicvqa']
@@ -184,7 +186,7 @@ def test_a_slide_elsewhere_is_refused_and_a_missing_one_is_looked_for(folders, t
 
 
 def test_folder_of_documents(tmp_path):
-    from cosee.datasets.made import samples_dir
+    from cosee.datasets.made.document import samples_dir
     shutil.copy(samples_dir() / 'invoice.pdf', tmp_path)
     (tmp_path / 'q.jsonl').write_text('{"file": "invoice.pdf", "question": "What is the total?", "page": 1}\n{"file": "../x.pdf", "question": "?"}\n')
     split = Folder(tmp_path / 'q.jsonl', errors='skip', dpi=40)

@@ -8,10 +8,13 @@ from hypothesis import example, given, settings, strategies as st
 from PIL import Image
 
 from cosee.board import Board
-from cosee.eval.baselines import Method, make_method
-from cosee.eval.runs import Run, RunError, RunLog, write_about
-from cosee.experiments import answer_one, make_config
-from cosee.exports import board_markdown, episode_markdown, md_block, run_markdown, write_inspect
+from cosee.eval.methods import Method, make_method
+from cosee.runs.log import RunError, RunLog, write_about
+from cosee.runs.table import Run
+from cosee.runs.config import make_config
+from cosee.runs.record import answer_one
+from cosee.runs.inspect_log import write_inspect
+from cosee.runs.markdown import board_markdown, episode_markdown, md_block, run_markdown
 from cosee.models.client import ScriptedClient
 from cosee.text import md_line
 
@@ -162,7 +165,7 @@ def test_pages_go_into_the_log_once(tmp_path, inspect_log):
     noise = Image.effect_noise((900, 1200), 90).convert("RGB")
     run = made_run(tmp_path / "run", methods=("chat",), n=1)
     (bare,), (seen,) = write_inspect(run, tmp_path / "a"), write_inspect(run, tmp_path / "b", pages=lambda r: [noise])
-    from cosee.exports import page_uri
+    from cosee.runs.inspect_log import page_uri
     assert seen.stat().st_size - bare.stat().st_size < 1.5 * len(page_uri(noise))
     sample = inspect_log.read_eval_log(str(seen), resolve_attachments=True).samples[0]
     pictures = [c.image for e in sample.events if e.event == "model" for c in e.input[0].content if c.type == "image"]

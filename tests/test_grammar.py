@@ -8,8 +8,9 @@ from hypothesis import given, settings, strategies as st
 torch = pytest.importorskip('torch')
 from jsonschema import Draft202012Validator
 from llguidance import LLMatcher
-from cosee.models.grammar import JsonGrammar, Vocabulary, _byte_tokenizer, bounded, shortest_ending, vocabulary_of
-from cosee.models.tiny import random_tokenizer
+from cosee.models.qwen.endings import _byte_tokenizer, shortest_ending
+from cosee.models.qwen.grammar import JsonGrammar, Vocabulary, bounded, vocabulary_of
+from cosee.models.qwen.random_weights import random_tokenizer
 
 CASES = int(os.environ.get('COSEE_CASES', 400))
 

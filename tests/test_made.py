@@ -4,10 +4,10 @@ from pathlib import Path
 from collections import defaultdict
 import pytest
 from hypothesis import given, settings, strategies as st
-from cosee.datasets import made
-from cosee.datasets.sheet import FIELD_LAYOUTS, TABLE_LAYOUTS
-from cosee.datasets.words import all_labels
-from cosee.datasets.made import (make_document, make_samples, render, samples_dir, write_samples)
+from cosee.datasets.made import document as made
+from cosee.datasets.made.sheet import FIELD_LAYOUTS, TABLE_LAYOUTS
+from cosee.datasets.made.values import all_labels
+from cosee.datasets.made.document import make_document, make_samples, render, samples_dir, write_samples
 from cosee.text import NOT_ANSWERABLE
 
 CASES = [(k, style, seed) for k in made.DOCUMENT_TYPES for style in ("dev", "held_out") for seed in (0, 1, 2)]

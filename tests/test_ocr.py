@@ -8,11 +8,16 @@ from PIL import Image
 from cosee.agents import ACTIONS, action_schema, parse_reply
 from cosee.boxes import thousandths_around
 from cosee.models.client import build_messages
-from cosee.models.layout import page_spans, split_sentences, typed_page, value_kind
-from cosee.models.ocr import OcrClient, read_prompt
-from cosee.models.question import expected_kinds, lexicon_lines, notions, similar, stem, tokens
-from cosee.models.reader import Reader, inline_pairs, to_number, touching_pairs, trailing_value
-from cosee.models.words import PageCache, WordReader, make_line, page_key, valid_page
+from cosee.ocr.paragraphs import split_sentences
+from cosee.ocr.spans import page_spans, typed_page
+from cosee.ocr.values import value_kind
+from cosee.ocr.client import OcrClient, read_prompt
+from cosee.ocr.question import expected_kinds, lexicon_lines, notions, similar, stem, tokens
+from cosee.ocr.facts import inline_pairs, touching_pairs, trailing_value
+from cosee.ocr.reader import Reader
+from cosee.ocr.values import to_number
+from cosee.ocr.engine import WordReader, page_key
+from cosee.ocr.print import PageCache, make_line, valid_page
 from other_layouts import clinic_form
 from reader_probes import BLIND, ask
 
@@ -191,7 +196,7 @@ def test_reading_needs_no_network():
     code = ('import socket\n'
             'def refuse(*a, **k): raise OSError("no network")\n'
             'socket.socket.connect = refuse; socket.create_connection = refuse; socket.getaddrinfo = refuse\n'
-            'from PIL import Image\nfrom cosee.models.words import WordReader\n'
+            'from PIL import Image\nfrom cosee.ocr.engine import WordReader\n'
             'assert WordReader().read([Image.new("RGB", (200, 80), "white")])[0]["lines"] == []\n')
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, cwd=Path(__file__).parents[1],
                           timeout=300)
@@ -200,7 +205,7 @@ def test_reading_needs_no_network():
 
 
 def test_import_is_light():
-    code = ("import sys, cosee.models.ocr\n"
+    code = ("import sys, cosee.ocr.client\n"
             "heavy = {'torch', 'transformers', 'rapidocr', 'onnxruntime', 'cv2', 'numpy', 'sentence_transformers'} & "
             "set(sys.modules)\n"
             "assert not heavy, heavy")

@@ -1,11 +1,11 @@
-"What hostile and odd files do to `cosee.pages`; the ordinary ways are shown in nbs/00_pages.ipynb."
+"What hostile and odd files do to `cosee.pages`; the ordinary ways are shown in nbs/core/05_pages.ipynb."
 import io, os, struct, threading, zlib
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 
-from cosee.pages import PageError, open_image, page_count, pages, parse_pages
+from cosee.pages import PageError, open_image, page_count, load_pages, parse_pages
 from cosee.files import image_hash
 
 
@@ -29,7 +29,7 @@ def says(error, *parts):
 
 
 def fails(source, *parts, **kw):
-    with pytest.raises(PageError) as e: pages(source, **kw)
+    with pytest.raises(PageError) as e: load_pages(source, **kw)
     return says(e, *parts)
 
 
@@ -37,7 +37,7 @@ def test_password(tmp_path):
     f = pdf(tmp_path / "secret.pdf", encrypt="open sesame")
     fails(f, "secret.pdf", "password")
     fails(f, "secret.pdf", "wrong", password="guess")
-    assert len(pages(f, password="open sesame")) == 1
+    assert len(load_pages(f, password="open sesame")) == 1
 
 
 def test_pdf_without_pages(tmp_path):
@@ -56,7 +56,7 @@ def test_cut_pdf(tmp_path, cut):
 
 def test_huge_and_tiny_pdf_pages_are_capped(tmp_path):
     huge = pdf(tmp_path / "huge.pdf", size=(14_400, 14_400))
-    assert pages(huge)[0].size == (2400, 2400)
+    assert load_pages(huge)[0].size == (2400, 2400)
     fails(huge, "huge.pdf, page 1", "28,800 x 28,800", max_side=None)
     thin = pdf(tmp_path / "thin.pdf", size=(14_400, 3))
     fails(thin, "thin.pdf, page 1", "narrow")
@@ -70,7 +70,7 @@ def test_filled_form_fields_are_drawn(tmp_path):
         c.acroForm.textfield(name="n", value=value, x=10, y=10, width=150, height=30)
         c.showPage()
         c.save()
-        drawn.append(image_hash(pages(tmp_path / "form.pdf")[0]))
+        drawn.append(image_hash(load_pages(tmp_path / "form.pdf")[0]))
     assert drawn[0] != drawn[1]
 
 
@@ -92,7 +92,7 @@ def test_bomb_in_a_later_frame(tmp_path):
     f = tmp_path / "two.tiff"
     Image.new("1", (10, 10)).save(f, save_all=True, append_images=[Image.new("1", (12_000, 9_000))], compression="group4")
     fails(f, "two.tiff, page 2", "12,000 x 9,000")
-    assert len(pages(f, pages=1)) == 1
+    assert len(load_pages(f, pages=1)) == 1
 
 
 def test_multi_page_tiff_keeps_order(tmp_path):
@@ -100,7 +100,7 @@ def test_multi_page_tiff_keeps_order(tmp_path):
     ims = [Image.new("RGB", (30 + i, 40), (i * 50, 0, 0)) for i in range(4)]
     ims[0].save(f, save_all=True, append_images=ims[1:])
     assert page_count(f) == 4
-    got = pages(f, pages="4,2")
+    got = load_pages(f, pages="4,2")
     assert [(im.size[0], im.info["page"]) for im in got] == [(33, 4), (31, 2)]
 
 
@@ -108,13 +108,13 @@ def test_animations_are_their_first_frame(tmp_path):
     ims = [Image.new("RGB", (30, 40), c) for c in ("red", "blue")]
     ims[0].save(tmp_path / "a.webp", save_all=True, append_images=ims[1:], lossless=True)
     ims[0].save(tmp_path / "a.png", save_all=True, append_images=ims[1:])
-    for name in ("a.webp", "a.png"): assert [im.getpixel((5, 5)) for im in pages(tmp_path / name)] == [(255, 0, 0)]
+    for name in ("a.webp", "a.png"): assert [im.getpixel((5, 5)) for im in load_pages(tmp_path / name)] == [(255, 0, 0)]
 
 
 def test_content_counts_not_the_name(tmp_path):
     Image.new("RGB", (30, 40), "red").save(tmp_path / "x.png")
     os.rename(tmp_path / "x.png", tmp_path / "x.pdf")
-    assert pages(tmp_path / "x.pdf")[0].size == (30, 40)
+    assert load_pages(tmp_path / "x.pdf")[0].size == (30, 40)
     (tmp_path / "t.png").write_text("hello")
     fails(tmp_path / "t.png", "t.png", "not a PNG")
     Image.new("RGB", (30, 40)).save(tmp_path / "y.gif")
@@ -126,7 +126,7 @@ def test_folder(tmp_path):
     (tmp_path / "notes.txt").write_text("not a page")
     (tmp_path / ".hidden.png").write_text("not a page")
     (tmp_path / "sub").mkdir()
-    assert [im.info["source"] for im in pages(tmp_path)] == ["p1.png", "p9.png", "p10.png"]
+    assert [im.info["source"] for im in load_pages(tmp_path)] == ["p1.png", "p9.png", "p10.png"]
     (tmp_path / "p5.png").touch()
     fails(tmp_path, "p5.png", "empty")
 
@@ -150,7 +150,7 @@ def test_odd_paths(tmp_path):
 def test_too_many_pages(tmp_path):
     f = pdf(tmp_path / "long.pdf", 12)
     fails(f, "12 pages", "pages 1-10", max_pages=10)
-    assert len(pages(f, pages="3-12", max_pages=10)) == 10
+    assert len(load_pages(f, pages="3-12", max_pages=10)) == 10
 
 
 @pytest.mark.parametrize("kw", [dict(dpi=0), dict(dpi=1e9), dict(dpi=float("nan")), dict(max_side=0)])
@@ -183,14 +183,14 @@ def test_damaged_files_end_in_pages_or_page_errors(tmp_path, kind, edits, cut):
     for at, new in edits: data[at % len(data):at % len(data) + len(new)] = new
     f = tmp_path / "damaged"
     f.write_bytes(bytes(data[:cut]))
-    try: got = pages(f)
+    try: got = load_pages(f)
     except PageError as e: assert "\n" not in str(e)
     else: assert all(im.mode == "RGB" for im in got)
 
 
 def test_threads_draw_the_same_pages(tmp_path):
     f, out = pdf(tmp_path / "a.pdf", 3), {}
-    def work(i): out[i] = [image_hash(im) for im in pages(f, dpi=72)]
+    def work(i): out[i] = [image_hash(im) for im in load_pages(f, dpi=72)]
     threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
     for t in threads: t.start()
     for t in threads: t.join()
@@ -206,4 +206,4 @@ def test_open_image_keeps_its_hands_off_a_good_image():
 def test_metadata_stays_behind(tmp_path):
     im = Image.new("RGB", (8, 8))
     im.save(tmp_path / "a.jpg", comment=b"secret", dpi=(300, 300))
-    assert pages(tmp_path / "a.jpg")[0].info == {"source": "a.jpg", "page": 1}
+    assert load_pages(tmp_path / "a.jpg")[0].info == {"source": "a.jpg", "page": 1}

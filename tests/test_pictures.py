@@ -7,9 +7,10 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from cosee.pictures import (COLOURS, GROUPS, Picture, agreement_of, agreement_picture, by_agent, by_agreement, by_page, contrast, coverage_picture,
-                            glance, pictures, place_names, score_picture, spending_picture, spread)
-from cosee.report import Report
+from cosee.runs.figures import (GROUPS, agreement_of, agreement_picture, by_agent, by_agreement, by_page,
+                                coverage_picture, glance, pictures, score_picture, spending_picture)
+from cosee.view.figure import COLOURS, Picture, contrast, place_names, spread
+from cosee.runs.report import Report
 from test_exports import HOSTILE, made_run
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from cosee.agents import team
 from cosee.controller import CoSeeController
-from cosee.datasets.made import make_document, render, scan
-from cosee.graph import cosee_graph, memory, planner_graph, serializer
+from cosee.datasets.made.document import make_document, render, scan
+from cosee.planner.graph import cosee_graph, memory, planner_graph, serializer
 from cosee.models.client import ScriptedClient
-from cosee.models.providers import ServerError
-from cosee.planner import PlanControlFlags, PlannerOutput
-from cosee.quality import (FINDINGS, MEASURES, QualityController, image_quality, quality_findings, quality_node, quality_text,
-                           wanted_measures)
+from cosee.models.remote import ServerError
+from cosee.planner.planning import PlanControlFlags, PlannerOutput
+from cosee.planner.measures import MEASURES, image_quality
+from cosee.planner.quality import (FINDINGS, QualityController, quality_findings, quality_node, quality_text,
+                                   wanted_measures)
 from conftest import ROOT
 from PIL import Image
 

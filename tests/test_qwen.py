@@ -8,9 +8,11 @@ from hypothesis import given, settings, strategies as st
 torch = pytest.importorskip('torch')
 from PIL import Image
 from cosee.models.client import build_messages, image_tokens
-from cosee.models.decode import Sampling
-from cosee.models.qwen_vl_wrapper import ContextOverflow, ModelError, QwenVLClient, estimate_tokens, inputs_of, page_size
-from cosee.models.tiny import random_checkpoint
+from cosee.models.qwen.decode import Sampling
+from cosee.models.qwen_vl_wrapper import ContextOverflow, QwenVLClient
+from cosee.models.qwen.checkpoint import ModelError
+from cosee.models.qwen.prompt import estimate_tokens, inputs_of, page_size
+from cosee.models.qwen.random_weights import random_checkpoint
 
 PENALTY = 3.  # random weights like to repeat themselves; with it every reply has ten different tokens
 CASES = int(os.environ.get('COSEE_CASES', 36))
@@ -93,7 +95,7 @@ def test_reuse_is_exact(path, plain, monkeypatch):
     assert 0 < kept < docs, 'the store must have been too small for all documents, so that some were evicted'
 
 def test_wrong_positions_would_show(path, plain, monkeypatch):
-    import cosee.models.prefix as prefix
+    import cosee.models.qwen.prefix as prefix
     real = prefix.prefill
     def shifted(*a):
         p = real(*a)

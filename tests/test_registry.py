@@ -5,11 +5,11 @@ import subprocess
 import sys
 
 import pytest
-from cosee.cli import main
+from cosee.cli.entry import main
 from cosee.datasets.core import LOADERS, load
-from cosee.datasets.layouts import write_layout
-from cosee.datasets.made import make_samples
-from cosee.eval.baselines import METHODS, method_settings
+from cosee.datasets.writers import write_layout
+from cosee.datasets.made.document import make_samples
+from cosee.eval.methods import METHODS, method_settings
 from cosee.models.registry import CLIENTS, make_client
 from fake_servers import FakeServer
 from PIL import Image
@@ -37,7 +37,7 @@ def run(capsys, monkeypatch):
 
 def shell(*argv, **env):
     "`cosee` in a process of its own."
-    code = "import sys; from cosee.cli import main; sys.exit(main())"
+    code = "import sys; from cosee.cli.entry import main; sys.exit(main())"
     done = subprocess.run([sys.executable, "-c", code, *map(str, argv)], capture_output=True, text=True, env={**os.environ, **env})
     return done.returncode, done.stdout, done.stderr
 
@@ -104,7 +104,7 @@ def test_every_client_stands_where_the_table_says():
 KNOWN = "from cosee.eval.baselines import METHODS; print(*METHODS)"
 
 
-@pytest.mark.parametrize("module", ["cosee.screen_agent", "cosee.experiments", "cosee.tool_agent"])
+@pytest.mark.parametrize("module", ["cosee.screen.agent", "cosee.experiments", "cosee.tools.agent"])
 def test_no_import_changes_which_methods_exist(module):
     done = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
             for code in (KNOWN, f"import {module}; {KNOWN}")]
@@ -173,7 +173,7 @@ def test_a_value_of_the_command_line_is_read_like_the_file(run):
 def test_no_import_changes_which_scorers_exist():
     known = "from cosee.eval.metrics import flavours; print(flavours())"
     said = {subprocess.run([sys.executable, "-c", code + known], capture_output=True, text=True, check=True).stdout
-            for code in ("", "import cosee.eval.flavours; ", "import cosee.eval.registry; ", "import cosee.experiments; ")}
+            for code in ("", "import cosee.eval.answer_types; ", "import cosee.eval.registry; ", "import cosee.experiments; ")}
     assert len(said) == 1 and "docvqa2026" in said.pop()
 
 
@@ -213,7 +213,7 @@ def test_no_room_for_an_export_is_a_failure(run, tmp_path):
                                                    "client": {"type": "scripted", "options": {"replies": ["Answer: 4"]}}}))
     assert run("run", tmp_path / "run.yaml", "--output-dir", tmp_path / "r", "--quiet")[0] == 0
     full = ("import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100));"
-            "from cosee.cli import main; sys.exit(main())")
+            "from cosee.cli.entry import main; sys.exit(main())")
     done = subprocess.run([sys.executable, "-B", "-c", full, "view", str(tmp_path / "r"), "--export", str(tmp_path / "site"), "--quiet"],
                           capture_output=True, text=True)
     assert done.returncode == 1 and "make room" in done.stderr and done.stderr.count("\n") == 1

@@ -7,11 +7,13 @@ import sqlite3
 
 import pytest
 from cosee.agents import parse_reply, team
-from cosee.config import Backend
+from cosee.models.backends import Backend
 from cosee.controller import CoSeeController
 from cosee.models.client import Ledger, ScriptedClient, Usage, VLMClient, build_messages
-from cosee.models.providers import OpenAIVLMClient, ResponseParseError, ServerError, VLMClientError
-from cosee.models.resilience import (AllFailed, CachedClient, FallbackClient, ResponseCache, RetryingClient, call_key, json_complaint)
+from cosee.models.openai_client import OpenAIVLMClient
+from cosee.models.remote import ResponseParseError, ServerError, VLMClientError
+from cosee.models.cache import CachedClient, ResponseCache, call_key
+from cosee.models.retry import AllFailed, FallbackClient, RetryingClient, json_complaint
 from cosee.models.registry import resilient
 from fake_servers import FakeServer, asked
 from hypothesis import given

@@ -14,9 +14,11 @@ import pytest
 import yaml
 from PIL import Image
 
-from cosee.datasets.core import to_jsonl
-from cosee.eval.runs import Run, RunError, RunLog, read_records, without_times
-from cosee.experiments import make_config, read_config, run_experiment
+from cosee.datasets.own import to_jsonl
+from cosee.runs.log import RunError, RunLog, read_records, without_times
+from cosee.runs.table import Run
+from cosee.experiments import run_experiment
+from cosee.runs.config import make_config, read_config
 
 TESTS = Path(__file__).parent
 KILLS, SAMPLES = int(os.environ.get("COSEE_KILLS", 6)), int(os.environ.get("COSEE_SAMPLES", 40))
@@ -55,7 +57,7 @@ def undisturbed(here):
 def cosee(*argv, **env):
     "`cosee ...` in a process of its own: exit code and standard error."
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)]), "COSEE_ARMED": str(os.getpid()), **{k: str(v) for k, v in env.items()}}
-    done = subprocess.run([sys.executable, "-c", "from cosee.cli import main; raise SystemExit(main())", *map(str, argv)],
+    done = subprocess.run([sys.executable, "-c", "from cosee.cli.entry import main; raise SystemExit(main())", *map(str, argv)],
                           env=env, capture_output=True, text=True, timeout=600)
     return done.returncode, done.stderr + done.stdout
 
@@ -179,7 +181,7 @@ def test_failures_are_recorded_and_retried_on_demand(here, undisturbed, tmp_path
 @pytest.mark.parametrize("kind", ["hang", "stuck"])
 def test_a_hanging_model_costs_its_question_and_no_more(here, tmp_path, monkeypatch, kind):
     "`hang` is ended by the timer in the worker, `stuck` by killing the worker."
-    from cosee import cluster
+    from cosee.runs import processes as cluster
     monkeypatch.setattr(cluster, "GRACE", .5)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), str(TESTS.parent)]))
     monkeypatch.setenv("COSEE_TRAP", f"{kind}:w1w")
@@ -205,7 +207,7 @@ def test_broken_images_are_named_and_the_others_go_on(tmp_path):
 
 
 def test_an_answer_that_breaks_json_cannot_break_the_log(tmp_path):
-    from cosee.eval.baselines import METHODS as known, register_method
+    from cosee.eval.methods import METHODS as known, register_method
 
     @register_method("odd")
     def odd(task): return {**task.outcome("\ud800 \x00 \u2028"), "confidence": float("nan")}
@@ -234,7 +236,7 @@ def test_no_method_breaks_its_budget(here, tmp_path, count):
 # --- records survive a round trip ---
 
 def test_replay_and_rescoring_agree_with_the_run(here, undisturbed):
-    from cosee.eval.runs import replay_record, score_records
+    from cosee.runs.table import replay_record, score_records
     run = Run(here / "undisturbed")
     for r in list(run)[:30]:
         if r["board"]: assert replay_record(r)["answer"] == r["answer"]
@@ -247,7 +249,7 @@ def test_replay_and_rescoring_agree_with_the_run(here, undisturbed):
 def test_memory_does_not_grow_with_the_number_of_samples(tmp_path):
     "Peak memory allocated while a run writes, at 40 and at 400 questions."
     import tracemalloc
-    from cosee import experiments
+    from cosee.runs import record
     from cosee.models.client import ScriptedClient
     page = Image.new("RGB", (8, 8))
 
@@ -259,7 +261,7 @@ def test_memory_does_not_grow_with_the_number_of_samples(tmp_path):
         client = ScriptedClient(["Answer: 7"], cycle=True)
         client.calls = type("Forgetful", (list,), {"append": lambda self, x: None})()
         with pytest.MonkeyPatch.context() as m:
-            m.setattr(experiments, "split_of", lambda data: Many(n))
+            m.setattr(record, "split_of", lambda data: Many(n))
             tracemalloc.start()
             try: run_experiment({"methods": ["direct"]}, tmp_path / str(n), client=client)
             finally: top = tracemalloc.get_traced_memory()[1]; tracemalloc.stop()
@@ -271,7 +273,7 @@ def test_memory_does_not_grow_with_the_number_of_samples(tmp_path):
 
 
 def test_the_committed_run_is_whole_and_still_scores_as_it_did():
-    from cosee.eval.runs import score_records
+    from cosee.runs.table import score_records
     run = Run(TESTS.parent / "benchmarks/results/compare_made")
     records = list(run)
     assert len(records) == 64 * len(run.methods) == len({(r["sample"], r["method"]) for r in records})

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cosee.screen import (TOOL_ACTIONS, ToolCall, format_tool_call, parse_tool_call, read_tool_call, read_tool_calls, to_pixels,
-                          to_units, tool_call_schema, tolerance_pair, unit_distance, validate_tool_call, within_tolerance)
+from cosee.screen.call import (TOOL_ACTIONS, ToolCall, format_tool_call, parse_tool_call, read_tool_call,
+                               read_tool_calls, to_pixels, to_units, tolerance_pair, tool_call_schema, unit_distance,
+                               validate_tool_call, within_tolerance)
 
 EXAMPLES = settings(max_examples=int(os.environ.get("SCREEN_EXAMPLES", 200)))
 CLICK = {"name": "computer", "arguments": {"action": "left_click", "coordinate": [500, 300]}}

@@ -5,11 +5,15 @@ import pytest
 
 from cosee.agents import parse_reply, team
 from cosee.controller import CoSeeController, replay
-from cosee.datasets.core import DataError
+from cosee.datasets.checks import DataError
 from cosee.models.client import Reply, ScriptedClient, VLMClient, message_blocks
-from cosee.screen import (SCREEN_TASKS, ScreenAgent, ToolCall, format_tool_call, load_screens, make_screens, read_step, run_screens, score_screens, score_step, step_picture,
-                          validate_dataset, write_board_records)
-from cosee.screen_config import SYSTEM_PROMPTS
+from cosee.screen.agent import ScreenAgent, load_screens, read_step, run_screens, write_board_records
+from cosee.screen.call import ToolCall, format_tool_call
+from cosee.screen.check import validate_dataset
+from cosee.screen.make import make_screens
+from cosee.screen.score import score_screens, score_step, step_picture
+from cosee.screen.tasks import SCREEN_TASKS
+from cosee.screen.config import SYSTEM_PROMPTS
 
 CLICK = ToolCall.left_click((500, 300))
 

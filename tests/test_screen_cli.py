@@ -3,10 +3,10 @@ import json
 
 import pytest
 
-from cosee.cli import main
+from cosee.cli.entry import main
 from cosee.models.client import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
-from cosee.screen import ToolCall, format_tool_call
+from cosee.screen.call import ToolCall, format_tool_call
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosee.datasets.core import DataError
-from cosee.screen_config import SYSTEM_PROMPTS, ScreenConfig, draw_kind, read_screen_config, screen_config, share_out
+from cosee.datasets.checks import DataError
+from cosee.screen.config import SYSTEM_PROMPTS, ScreenConfig, draw_kind, read_screen_config, screen_config, share_out
 
 DOCUMENT = """
 name_prefix: calendar-mike

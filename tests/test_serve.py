@@ -7,12 +7,13 @@ import threading
 
 import pytest
 from cosee.agents import team
-from cosee.config import Backend
+from cosee.models.backends import Backend
 from cosee.controller import CoSeeController
 from cosee.models.client import build_messages
-from cosee.models.providers import OpenAIVLMClient, ResponseParseError
+from cosee.models.openai_client import OpenAIVLMClient
+from cosee.models.remote import ResponseParseError
 from cosee.models.registry import resilient
-from cosee.models.tiny import random_checkpoint
+from cosee.models.qwen.random_weights import random_checkpoint
 from PIL import Image
 
 PAGES = [Image.new("RGB", (96, 64), c) for c in ("white", "navy")]

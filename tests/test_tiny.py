@@ -8,10 +8,13 @@ import pytest
 pytest.importorskip("torch")
 
 from cosee.agents import ROLES, action_schema, parse_reply, team
-from cosee.datasets.small import is_held_out, letter_places, small_document, small_samples
+from cosee.datasets.made.small import is_held_out, letter_places, small_document, small_samples
 from cosee.models.client import ScriptedClient
-from cosee.tiny_lessons import checker_reply, drill, make_lesson, corrupt, reader_reply, demonstrate, text_of, truth_of
-from cosee.tiny_train import GROWN_LAYERS, LETTERS, PARTS, SURES, answers, collate, document_row, letter_grid, make_batch, restate, stage, train
+from cosee.tiny.lessons import (checker_reply, corrupt, demonstrate, drill, make_lesson, reader_reply, text_of,
+                                truth_of)
+from cosee.tiny.batches import LETTERS, PARTS, collate, document_row, letter_grid, make_batch, stage
+from cosee.tiny.losses import GROWN_LAYERS, answers
+from cosee.tiny.train import SURES, restate, train
 
 
 def test_documents_are_what_their_questions_say():
@@ -96,8 +99,8 @@ def test_a_drill_revises_the_first_of_many_slips():
 
 
 def test_what_a_note_should_have_said_ends_with_its_first_mistake():
-    from cosee.tiny_tokens import tiny_tokenizer
-    from cosee.tiny_train import _verdicts
+    from cosee.tiny.tokens import tiny_tokenizer
+    from cosee.tiny.batches import _verdicts
 
     tok = tiny_tokenizer()
     text = "- (#2, detail_reader, step 1) Total: 4.95\n- (#3, cross_checker, step 1) Total: 4.35\n"
@@ -122,7 +125,7 @@ def test_a_reader_who_finds_nothing_abstains_and_leans_on_nothing():
 
 
 def test_the_pieces_of_a_reply_are_the_tokens_of_the_whole():
-    from cosee.tiny_tokens import tiny_tokenizer
+    from cosee.tiny.tokens import tiny_tokenizer
 
     tok, kinds = tiny_tokenizer(), set()
     for i in range(200):
@@ -135,9 +138,9 @@ def test_the_pieces_of_a_reply_are_the_tokens_of_the_whole():
 
 
 def test_verdicts_find_the_letter_where_a_note_goes_wrong():
-    from cosee.tiny_lessons import note_of
-    from cosee.tiny_tokens import tiny_tokenizer
-    from cosee.tiny_train import _verdicts
+    from cosee.tiny.lessons import note_of
+    from cosee.tiny.tokens import tiny_tokenizer
+    from cosee.tiny.batches import _verdicts
 
     tok, found = tiny_tokenizer(), {True: 0, False: 0}
     for i in range(200):
@@ -167,7 +170,7 @@ def test_a_restated_confidence_is_the_probability_of_the_reading():
     import torch
     from safetensors.torch import load_file
     from cosee.models.qwen_vl_wrapper import tiny_folder
-    from cosee.tiny_tokens import tiny_model
+    from cosee.tiny.tokens import tiny_model
 
     model, processor = tiny_model(0, GROWN_LAYERS)
     model.load_state_dict(load_file(tiny_folder() / "model.safetensors"), strict=False)
@@ -202,7 +205,8 @@ def test_a_restated_confidence_is_the_probability_of_the_reading():
 
 
 def test_samples_can_be_iterated_as_a_data_set():
-    from cosee.experiments import DataConfig, split_of
+    from cosee.runs.config import DataConfig
+    from cosee.runs.record import split_of
 
     split = split_of(DataConfig(name="small", limit=5, options=dict(pages=1)))
     assert [s["question"] for s in split] == [s["question"] for s in split] == [s["question"] for s in small_samples(5, pages=1)]
@@ -210,7 +214,7 @@ def test_samples_can_be_iterated_as_a_data_set():
 
 def test_what_a_step_learns_depends_on_its_number_alone():
     import torch
-    from cosee.tiny_tokens import tiny_tokenizer
+    from cosee.tiny.tokens import tiny_tokenizer
 
     tok = tiny_tokenizer()
     a, b, other = (make_batch(tok, step, 100, seed=3) for step in (40, 40, 41))
@@ -236,7 +240,7 @@ def test_training_falls_and_resumes_exactly(tmp_path):
 
 
 def test_a_training_without_batches_does_not_end_as_if_it_were_done(tmp_path, monkeypatch):
-    from cosee import tiny_train
+    from cosee.tiny import train as tiny_train
 
     monkeypatch.setattr(tiny_train, "batches", lambda *args: iter([]))   # what a StopIteration in a worker looks like
     with pytest.raises(RuntimeError, match="no batch came for step 0"):
@@ -245,15 +249,16 @@ def test_a_training_without_batches_does_not_end_as_if_it_were_done(tmp_path, mo
 
 def test_reading_apart_is_reading():
     from cosee.models.qwen_vl_wrapper import QwenVLClient
-    from cosee.tiny_report import _read, read_documents
+    from cosee.tiny.evaluate import _read, read_documents
 
     groups, client = {"a": dict(n=1, pages=(1,)), "b": dict(n=1, pages=(2,))}, QwenVLClient.tiny()
     assert list(_read(client, groups, 1)) == [read_documents(client, name, **settings) for name, settings in groups.items()]
 
 
 def test_a_torn_checkpoint_leaves_the_one_before(tmp_path):
-    from cosee.tiny_train import last_state, letter_head, load_state, optimizers, save_state
-    from cosee.tiny_tokens import tiny_model
+    from cosee.tiny.losses import letter_head
+    from cosee.tiny.train import last_state, load_state, optimizers, save_state
+    from cosee.tiny.tokens import tiny_model
 
     model, processor = tiny_model()
     head = letter_head(model)
@@ -276,7 +281,8 @@ def tiny():
 
 
 def test_the_checkpoint_of_the_package_is_small_and_whole():
-    from cosee.models.qwen_vl_wrapper import ModelError, QwenVLClient, check_model_path, tiny_folder
+    from cosee.models.qwen_vl_wrapper import QwenVLClient, tiny_folder
+    from cosee.models.qwen.checkpoint import ModelError, check_model_path
 
     assert sum(p.stat().st_size for p in tiny_folder().iterdir()) < 10_000_000
     check_model_path(tiny_folder())
@@ -287,7 +293,7 @@ def test_the_checkpoint_of_the_package_is_small_and_whole():
 
 @pytest.mark.parametrize("settings, least", [(dict(pages=(1, 2, 3)), .95), (dict(pages=(4, 5, 6)), .9), (dict(pages=(1, 2, 3), style="held_out"), .9)])
 def test_it_reads(tiny, settings, least):
-    from cosee.tiny_report import read_documents
+    from cosee.tiny.evaluate import read_documents
 
     rows = read_documents(tiny, "test", 12, **settings)
     there = [r for r in rows if r["answerable"]]
@@ -296,7 +302,7 @@ def test_it_reads(tiny, settings, least):
 
 
 def test_it_answers_in_spite_of_a_wrong_note_and_leaves_a_right_one(tiny):
-    from cosee.tiny_report import check_notes
+    from cosee.tiny.evaluate import check_notes
 
     found = check_notes(tiny, 12)
     wrong, right = ([r for r in found if r["wrong"] == w] for w in (True, False))
@@ -305,7 +311,7 @@ def test_it_answers_in_spite_of_a_wrong_note_and_leaves_a_right_one(tiny):
 
 
 def test_it_does_not_pretend_to_read_ordinary_pages(tiny):
-    from cosee.tiny_report import read_strangers
+    from cosee.tiny.evaluate import read_strangers
 
     assert all(r["abstained"] for r in read_strangers(tiny, 6))
 
@@ -323,7 +329,7 @@ def test_a_team_answers_in_parallel_as_well(tiny):
 
 
 def test_an_evaluation_asks_everything_and_sums_up(tmp_path):
-    from cosee.tiny_report import METHODS_CONFIG, evaluate, reading_groups, summary_text
+    from cosee.tiny.evaluate import METHODS_CONFIG, evaluate, reading_groups, summary_text
 
     reply = '{"action":"HYPOTHESIZE","view":{"page":1,"bbox_2d":[0,0,1000,1000]},"content":"not found","answer":"not answerable","supporting_cells":[],"confidence":0.95}'
     found = evaluate(tmp_path, n=1, limit=2, client=ScriptedClient([reply], cycle=True), progress=False)

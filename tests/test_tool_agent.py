@@ -11,9 +11,10 @@ from cosee.board import Board
 from cosee.boxes import read_box
 from cosee.controller import CoSeeController, replay
 from cosee.models.client import ScriptedClient, message_blocks, prompt_text
-from cosee.seeing import FindPage, Ocr, ReadBoard, Sight, SightPolicy, Zoom, calculate, page_tools, seen
-from cosee.tool_agent import ToolAgent, turn_schema, with_tools
-from cosee.tools import PolicyAction, PolicyDecision, Tool, Toolbox, ToolCall
+from cosee.tools.calculator import calculate
+from cosee.tools.sight import FindPage, Ocr, ReadBoard, Sight, SightPolicy, Zoom, page_tools, seen
+from cosee.tools.agent import ToolAgent, turn_schema, with_tools
+from cosee.tools.base import PolicyAction, PolicyDecision, Tool, ToolCall, Toolbox
 
 
 class Words:

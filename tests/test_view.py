@@ -1,4 +1,4 @@
-"What `cosee.view` makes of odd and hostile episodes; how it looks and behaves is tested in a browser (test_browser.py)."
+"What `cosee.view.episode` makes of odd and hostile episodes; how it looks and behaves is tested in a browser (test_browser.py)."
 import html as html_lib
 import json
 import re
@@ -13,7 +13,8 @@ from PIL import Image
 from cosee.board import Board
 from cosee.controller import CoSeeController, replay
 from cosee.agents import DummyAgent
-from cosee.view import annotate, board_html, episode_html, episodes_html, write_html
+from cosee.view.drawing import annotate
+from cosee.view.episode import board_html, episode_html, episodes_html, write_html
 
 HOSTILE = ["<script>alert(1)</script>", "</script><script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "<svg onload=alert(1)>",
            "javascript:alert(1)", "' onmouseover='alert(1)", "</style><style>*{display:none}</style>", "<!-- ", "]]>", "<base href=//x>",
@@ -99,7 +100,7 @@ def test_odd_boxes_and_pages():
 
 
 def test_numbers_never_cover_each_other():
-    from cosee.drawing import _seats
+    from cosee.view.drawing import _seats
     boxes = [(x, y, 40, 12) for x in range(0, 1000, 90) for y in range(0, 1400, 60)]
     lefts = [(x - 38 * (side < 0), y) for x, y, side in _seats(boxes, [38] * len(boxes), (1000, 1400), 30)]
     clash = [(a, b) for i, a in enumerate(lefts) for b in lefts[:i] if abs(a[0] - b[0]) < 38 - 1e-6 and abs(a[1] - b[1]) < 30 - 1e-6]
@@ -142,5 +143,5 @@ def test_files_are_replaced_whole(tmp_path):
 
 
 def test_import_is_light():
-    code = "import sys, cosee.view, cosee.pages, cosee.cli; print([m for m in ('torch', 'PIL', 'numpy', 'pandas', 'pypdfium2') if m in sys.modules])"
+    code = "import sys, cosee.view.episode, cosee.pages, cosee.cli.entry; print([m for m in ('torch', 'PIL', 'numpy', 'pandas', 'pypdfium2') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

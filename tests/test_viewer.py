@@ -16,13 +16,15 @@ import urllib.request
 import pytest
 from PIL import Image
 
-from cosee.cli import main
-from cosee.datasets.core import to_jsonl
-from cosee.eval.runs import Run, RunError, RunLog, write_about
+from cosee.cli.entry import main
+from cosee.datasets.own import to_jsonl
+from cosee.runs.log import RunError, RunLog, write_about
+from cosee.runs.table import Run
 from cosee.experiments import run_experiment
 from cosee.models.client import ScriptedClient
-from cosee.report import Report
-from cosee.viewer import Viewer, export_viewer, view_server
+from cosee.runs.report import Report
+from cosee.runs.server import view_server
+from cosee.runs.viewer import Viewer, export_viewer
 from test_browser import CHROMIUM, EVIL, Browser, contrast
 
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome on this machine")
@@ -426,7 +428,7 @@ def test_requests_that_are_none(served):
 def test_the_command_says_where_serves_and_ends(run):
     argv = ["view", str(run.folder), "--no-browser", "--json"]
     done = subprocess.Popen([sys.executable, "-c", f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-                             f"from cosee.cli import main; raise SystemExit(main({argv!r}))"], stdout=subprocess.PIPE, text=True)
+                             f"from cosee.cli.entry import main; raise SystemExit(main({argv!r}))"], stdout=subprocess.PIPE, text=True)
     try:
         url = json.loads(done.stdout.readline())["url"]
         assert url.startswith("http://127.0.0.1:") and b"CoSee run viewer" in urllib.request.urlopen(url, timeout=30).read()

@@ -1,4 +1,4 @@
-"`cosee.widget` apart from its front end, which is tested in a browser (test_browser.py)."
+"`cosee.view.widget` apart from its front end, which is tested in a browser (test_browser.py)."
 import subprocess
 import sys
 import threading
@@ -8,7 +8,7 @@ from PIL import Image
 
 from cosee.agents import DummyAgent
 from cosee.controller import CoSeeController, replay
-from cosee.widget import EpisodeWidget, LiveEpisode, follow
+from cosee.view.widget import EpisodeWidget, LiveEpisode, follow
 
 PAGES = [Image.new("RGB", (300, 400), "white")]
 
@@ -65,5 +65,5 @@ def test_shown_without_a_kernel_and_from_a_trace():
 
 
 def test_import_is_light():
-    code = "import sys, cosee.widget; print([m for m in ('anywidget', 'ipywidgets', 'torch', 'PIL', 'numpy') if m in sys.modules])"
+    code = "import sys, cosee.view.widget; print([m for m in ('anywidget', 'ipywidgets', 'torch', 'PIL', 'numpy') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

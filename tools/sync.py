@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import faces
 import fold
 import readme
 
@@ -18,19 +19,23 @@ BIN = Path(sys.executable).parent
 # A notebook stands in the first section that fits, so what is left comes last.
 SECTIONS = [
     ("Tutorials", ("tutorials/",)),
-    ("Models", ("00_model", "00a", "00b", "00c", "00d")),
-    ("Pages and OCR", ("00",)),
-    ("Building blocks", ("core/",)),
-    ("The Board", ("01",)),
-    ("Agents and controller", ("02", "03")),
-    ("Data", ("04",)),
-    ("Evaluation", ("05", "06_")),
-    ("Experiments", ("06", "07")),
-    ("Documents and tools", ("08", "09")),
-    ("Screens", ("10",)),
-    ("Planner", ("11",)),
-    ("Command line and package", ("12", "13")),
-    ("The tiny model", ("14",)),
+    ("The book", tuple("0123456789")),
+    ("Core", ("core/",)),
+    ("Models", ("models/",)),
+    ("Qwen3-VL", ("qwen/",)),
+    ("Print and the reader", ("ocr/",)),
+    ("Looking", ("view/",)),
+    ("Data", ("data/",)),
+    ("Made documents", ("made/",)),
+    ("Evaluation", ("eval/",)),
+    ("Runs", ("runs/",)),
+    ("Documents and tools", ("tools/",)),
+    ("Screens", ("screen/",)),
+    ("Planner", ("planner/",)),
+    ("The tiny model", ("tiny/",)),
+    ("Command line", ("cli/",)),
+    ("Package", ("package/",)),
+    ("Explained", ("explain/",)),
     ("More", ("",)),
 ]
 
@@ -78,6 +83,7 @@ def export(root=ROOT):
     "Make cosee/ from the notebooks: nbdev exports it, `fold` puts patched methods into their classes."
     nbdev("nbdev_export", root)
     fold.fold_package(root / "cosee")
+    faces.write(root / "cosee")
 
 
 def sync(root=ROOT):

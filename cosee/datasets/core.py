@@ -5,21 +5,15 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['LOADERS', 'Sample', 'DataError', 'OutsideError', 'Images', 'field_of', 'inside', 'check_image', 'read_jsonl',
-           'read_json', 'read_parquet', 'listed', 'whole_number', 'Split', 'subset', 'as_torch', 'Loader', 'register',
-           'set_root', 'data_root', 'load', 'parquet_files', 'first_of', 'image_bytes', 'pdf_images', 'to_jsonl',
-           'from_jsonl', 'Folder']
+__all__ = ['Sample', 'Split', 'subset', 'as_torch', 'register', 'set_root', 'load']
 
 # %% ../../nbs/04_datasets.ipynb #bddbccdf
-import ast, csv, io, json, os, random, re
+import os, random
 from collections.abc import Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
 from pathlib import Path
 from typing import Callable, Iterable, Iterator, Literal, Optional, TypedDict, Union
-from ..files import PathError, inside as path_inside
-from ..pages import PageError, open_image, page_count, pages
+from .checks import DataError
 from ..registry import Entry, Registry
 
 # %% ../../nbs/04_datasets.ipynb #d3f239a0
@@ -29,170 +23,6 @@ class Sample(TypedDict, total=False):
     question: str
     answer: Union[str, list]  # one answer, or all that are accepted; [] where the split has none
     meta: dict             # dataset, split, id, doc_id, evidence_pages (from 1), evidence_boxes, ...
-
-class DataError(ValueError):
-    "Data that cannot be read; the message names file, line or row, field and mend."
-
-class OutsideError(DataError):
-    "A path in the data that leads out of its folder."
-
-# %% ../../nbs/04_datasets.ipynb #df47b244
-class Images(Sequence):
-    "Pages that open on access: paths, encoded bytes, PIL images, or functions that return one."
-    def __init__(self,
-        sources: list,   # paths, bytes, PIL images, or callables without arguments
-        where: str = ''  # file and line, for errors
-    ): self.sources, self.where = list(sources), where
-
-    def __len__(self): return len(self.sources)
-    def __getitem__(self, i):
-        if isinstance(i, slice): return Images(self.sources[i], self.where)
-        return self._open(self.sources[i], i)
-    def __repr__(self): return f'Images({len(self)} pages)'
-
-    def _open(self, source, i: int):
-        try: return open_image(source() if callable(source) else source)
-        except PageError as e: raise DataError(f'{self.where}: image {i + 1}: {e}') from e
-
-# %% ../../nbs/04_datasets.ipynb #c12fbb61
-_MISSING = object()
-
-def field_of(
-    record: dict,      # a record of a data set
-    name: str,         # field
-    types,             # a type or a tuple of types
-    where: str,        # file and line or row, for the error
-    default=_MISSING   # value if the field is absent; without one, absence is an error
-):                     # the field's value
-    "A field of a record, or DataError."
-    if name not in record and default is not _MISSING: return default
-    types = types if isinstance(types, tuple) else (types,)
-    said = ' or '.join(t.__name__ for t in types)
-    if name not in record: raise DataError(f'{where}: field {name!r} is missing (expected {said})')
-    value = record[name]
-    if not isinstance(value, types) or isinstance(value, bool) and bool not in types:
-        raise DataError(f'{where}: field {name!r} should be {said}, not {type(value).__name__}: {str(value)[:60]!r}')
-    return value
-
-# %% ../../nbs/04_datasets.ipynb #b3a75949
-def inside(
-    root,        # folder of the data set
-    name: str,   # relative path as the data gives it
-    where: str,  # file and line, for the error
-    field: str = 'image'
-) -> Path:       # path of an existing place inside `root`
-    "A path that stays inside `root`, also after symbolic links; raises OutsideError or another DataError otherwise."
-    try: return path_inside(root, name, 'the data set')
-    except PathError as e:
-        kind = OutsideError if e.why in ('outside', 'link') else DataError
-        raise kind(f'{where}: field {field!r}: {str(name)[:120]!r} {e}') from None
-
-# %% ../../nbs/04_datasets.ipynb #5d94cdd4
-_ENDS = (b'\xff\xd9', b'IEND\xaeB`\x82')   # last bytes of a JPEG and of a PNG
-
-def _whole(head: bytes, tail: bytes) -> bool:
-    return head[:2] == b'\xff\xd8' and _ENDS[0] in tail or head[:4] == b'\x89PNG' and _ENDS[1] in tail
-
-@lru_cache(maxsize=4096)
-def _checked(path: str, size: int, mtime: int) -> str:
-    "'' if the image file is sound, else what is wrong with it"
-    with open(path, 'rb') as f:
-        head = f.read(16)
-        f.seek(-min(64, size), 2)
-        if size and _whole(head, f.read()): return ''
-    try: open_image(path)
-    except PageError as e: return str(e)
-    return ''
-
-def check_image(source: Union[Path, bytes], where: str, field: str = 'image'):
-    "DataError if an image file, or its bytes, is missing, cut off or none."
-    if isinstance(source, bytes):
-        if _whole(source[:16], source[-64:]): return
-        try: open_image(source)
-        except PageError as e: raise DataError(f'{where}: field {field!r}: {e}') from None
-        return
-    stat = source.stat()
-    problem = _checked(str(source), stat.st_size, stat.st_mtime_ns)
-    if problem: raise DataError(f'{where}: field {field!r}: {problem}')
-
-# %% ../../nbs/04_datasets.ipynb #076729dd
-def read_jsonl(
-    path # JSON Lines file, UTF-8
-) -> Iterator[tuple]: # (where, dict or DataError)
-    "Objects of a JSON Lines file; blank lines are passed over."
-    path = Path(path)
-    with _open_file(path) as f:
-        for n, line in enumerate(f, 1):
-            where = f'{path.name}, line {n}'
-            if line.strip(): yield where, _object(line, where)
-
-def _object(line: bytes, where: str):
-    try: found = json.loads(line)
-    except (ValueError, RecursionError) as e: return DataError(f'{where}: broken JSON ({str(e)[:80]})')
-    return found if isinstance(found, dict) else DataError(f'{where}: expected an object, not {type(found).__name__}')
-
-@contextmanager
-def _open_file(path: Path):
-    try: f = path.open('rb')
-    except OSError as e: raise DataError(f'{path}: cannot be read ({e.strerror})') from None
-    with f: yield f
-
-# %% ../../nbs/04_datasets.ipynb #b511fd7b
-def read_json(
-    path,                       # a JSON file: a list of records, or an object that has one
-    key: Optional[str] = 'data' # field of the object that holds the list
-) -> Iterator[tuple]:           # (where, dict or DataError)
-    "Records of a JSON file, as a stream."
-    import ijson
-    path, n = Path(path), 0
-    with _open_file(path) as f:
-        first = f.read(64).lstrip(b'\xef\xbb\xbf \t\r\n')[:1]
-        f.seek(3 if f.seek(0) == 0 and f.read(3) == b'\xef\xbb\xbf' else 0)
-        try:
-            for n, rec in enumerate(ijson.items(f, 'item' if first == b'[' else f'{key}.item', use_float=True), 1):
-                where = f'{path.name}, record {n}'
-                yield where, rec if isinstance(rec, dict) else DataError(f'{where}: expected an object, not {type(rec).__name__}')
-        except (ijson.JSONError, UnicodeDecodeError) as e:
-            raise DataError(f'{path.name}: broken JSON after record {n} ({" ".join(str(e).split())[:80]})') from None
-    if not n: raise DataError(f'{path.name}: no list of records' + (f' under {key!r}' if key else ''))
-
-# %% ../../nbs/04_datasets.ipynb #030cb6a6
-def read_parquet(
-    paths: list,                     # parquet files in order
-    columns: Iterable = (),          # columns that must be there
-    batch: int = 16                  # rows in memory at once
-) -> Iterator[tuple]:                # (where, dict)
-    "Rows of parquet files; needs pyarrow (extra `parquet`)."
-    try: import pyarrow as pa, pyarrow.parquet as pq
-    except ImportError: raise ImportError("parquet files need pyarrow: pip install 'cosee[parquet]'") from None
-    for path in map(Path, paths):
-        try: file = pq.ParquetFile(path)
-        except (OSError, pa.ArrowException) as e: raise DataError(f'{path.name}: no readable parquet file ({str(e)[:80]})') from None
-        with file:
-            missing = [c for c in columns if c not in file.schema_arrow.names]
-            if missing: raise DataError(f"{path.name}: column {missing[0]!r} is missing; it has {', '.join(file.schema_arrow.names[:12])}")
-            row = 0
-            for rows in file.iter_batches(batch_size=batch):
-                for rec in rows.to_pylist():
-                    row += 1
-                    yield f'{path.name}, row {row}', rec
-
-# %% ../../nbs/04_datasets.ipynb #41121e27
-def listed(value, where: str, field: str) -> list:
-    "A list that may be written as text; DataError if it is none."
-    if isinstance(value, str):
-        try: value = ast.literal_eval(value)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            raise DataError(f'{where}: field {field!r} should be a list, not {value[:60]!r}') from None
-    if isinstance(value, tuple): value = list(value)
-    if not isinstance(value, list): raise DataError(f'{where}: field {field!r} should be a list, not {type(value).__name__}')
-    return value
-
-def whole_number(value, where: str, field: str) -> int:
-    "An integer that may be written as text; DataError if it is none."
-    if isinstance(value, str) and re.fullmatch(r'\s*-?\d{1,18}\s*', value): return int(value)
-    if isinstance(value, int) and not isinstance(value, bool): return value
-    raise DataError(f'{where}: field {field!r} should be a whole number, not {str(value)[:40]!r}')
 
 # %% ../../nbs/04_datasets.ipynb #9d5cfced
 class Split:
@@ -295,27 +125,26 @@ class Loader(Entry):
         "The split that is meant where nobody names one."
         return 'val' if 'val' in self.splits else next(iter(self.splits), '')
 
-_HOME = 'cosee.datasets'
 _JSON = "challenge JSON with images, or the hub's parquet"
 
 LOADERS: Registry[Loader] = Registry('data set', dict(
-    made=Loader(f'{_HOME}.made:make_samples', 'made documents, drawn anew', splits=('dev', 'held_out'), kind='made'),
-    small=Loader(f'{_HOME}.small:small_samples', 'made documents of small pages', splits=('dev', 'held_out'),
+    made=Loader('cosee.datasets.made.document:make_samples', 'made documents, drawn anew', splits=('dev', 'held_out'), kind='made'),
+    small=Loader('cosee.datasets.made.small:small_samples', 'made documents of small pages', splits=('dev', 'held_out'),
                  kind='made'),
-    folder=Loader(f'{_HOME}.core:Folder', 'documents and questions of your own', kind='file'),
-    jsonl=Loader(f'{_HOME}.core:from_jsonl', "samples in CoSee's own layout", kind='file'),
-    mpdocvqa=Loader(f'{_HOME}.mpdocvqa:mpdocvqa', splits=('train', 'val', 'test'),
+    folder=Loader('cosee.datasets.own:Folder', 'documents and questions of your own', kind='file'),
+    jsonl=Loader('cosee.datasets.own:from_jsonl', "samples in CoSee's own layout", kind='file'),
+    mpdocvqa=Loader('cosee.datasets.mpdocvqa:mpdocvqa', splits=('train', 'val', 'test'),
                     help="challenge download (train.json, images/) or the hub's parquet files (val, test)"),
-    slidevqa=Loader(f'{_HOME}.slidevqa:slidevqa', splits=('train', 'dev', 'val', 'test'),
+    slidevqa=Loader('cosee.datasets.slidevqa:slidevqa', splits=('train', 'dev', 'val', 'test'),
                     help="the authors' annotations/ with images/, or the hub's parquet files"),
-    dude=Loader(f'{_HOME}.more:dude', "the challenge's JSON of questions, and PDFs or page images",
+    dude=Loader('cosee.datasets.benchmarks:dude', "the challenge's JSON of questions, and PDFs or page images",
                 splits=('train', 'val', 'test')),
-    mmlongbench=Loader(f'{_HOME}.more:mmlongbench', 'data/samples.json or parquet, with documents/*.pdf',
+    mmlongbench=Loader('cosee.datasets.benchmarks:mmlongbench', 'data/samples.json or parquet, with documents/*.pdf',
                        splits=('train', 'test')),
-    docvqa=Loader(f'{_HOME}.more:docvqa', _JSON, splits=('train', 'val', 'test')),
-    infographicvqa=Loader(f'{_HOME}.more:infographicvqa', _JSON, splits=('train', 'val', 'test')),
-    chartqapro=Loader(f'{_HOME}.more:chartqapro', "the hub's parquet", splits=('test',)),
-    docvqa2026=Loader(f'{_HOME}.more:docvqa2026', "the hub's parquet, one row a document", splits=('val', 'test'))))
+    docvqa=Loader('cosee.datasets.benchmarks:docvqa', _JSON, splits=('train', 'val', 'test')),
+    infographicvqa=Loader('cosee.datasets.benchmarks:infographicvqa', _JSON, splits=('train', 'val', 'test')),
+    chartqapro=Loader('cosee.datasets.benchmarks:chartqapro', "the hub's parquet", splits=('test',)),
+    docvqa2026=Loader('cosee.datasets.benchmarks:docvqa2026', "the hub's parquet, one row a document", splits=('val', 'test'))))
 
 # %% ../../nbs/04_datasets.ipynb #4eaaf139
 def register(
@@ -391,134 +220,3 @@ def load(
     if loader.splits and split not in loader.splits:
         raise ValueError(f"{name} has no split {split!r}: choose from {', '.join(loader.splits)}")
     return _OPEN[loader.kind](name, loader, split, root, errors, options)
-
-# %% ../../nbs/04_datasets.ipynb #1da4ad0b
-def parquet_files(
-    root: Path,  # folder of a data set
-    split: str   # part of the file names
-) -> list:       # paths in order
-    "Parquet shards of a split, as hubs name them: `data/val-00000-of-00029.parquet` or `val.parquet`."
-    names = 'val|validation|dev' if split in ('val', 'validation', 'dev') else re.escape(split)
-    return sorted(p for p in root.rglob('*.parquet') if re.match(rf'({names})[-_.]', p.name))
-
-def first_of(
-    root: Path,   # folder of a data set
-    *names: str,  # relative paths, the preferred one first
-    what: str     # what is looked for, for the error
-) -> Path:
-    "The first of `names` that exists; DataError lists all."
-    for n in names:
-        if (root / n).exists(): return root / n
-    raise DataError(f"{root}: no {what}: expected {' or '.join(names)}")
-
-# %% ../../nbs/04_datasets.ipynb #78024251
-def image_bytes(
-    cell,         # cell of an image column
-    where: str,   # file and row
-    field: str    # column
-) -> bytes:       # the encoded image, checked
-    "The encoded image of a parquet cell, or DataError."
-    data = cell.get('bytes') if isinstance(cell, dict) else cell
-    if not isinstance(data, bytes): raise DataError(f'{where}: field {field!r} holds no image')
-    check_image(data, where, field)
-    return data
-
-@lru_cache(maxsize=256)
-def _count(path: Path) -> int: return page_count(path)
-
-def pdf_images(
-    path: Path,     # a PDF
-    where: str,     # file and line, for errors
-    **page_options  # for `cosee.pages.pages`
-) -> Images:        # pages, drawn on access
-    "The pages of a PDF as `Images`."
-    try: n = _count(path)
-    except PageError as e: raise DataError(f'{where}: {e}') from None
-    return Images([partial(_draw, path, i, page_options) for i in range(1, n + 1)], where)
-
-@lru_cache(maxsize=4)
-def _drawn(path: Path, i: int, options: tuple): return pages(path, pages=[i], **dict(options))[0]
-def _draw(path, i, options): return _drawn(path, i, tuple(sorted(options.items())))
-
-# %% ../../nbs/04_datasets.ipynb #d34d099f
-def _store(source, folder: Path, stem: str) -> str:
-    "Write one page; its file name"
-    if callable(source): source = source()
-    if isinstance(source, (str, Path)) and Path(source).suffix.lower() in ('.jpg', '.jpeg', '.png'):
-        name, data = stem + Path(source).suffix.lower(), Path(source).read_bytes()
-    else:
-        buffer, name = io.BytesIO(), stem + '.png'
-        open_image(source).save(buffer, 'PNG')
-        data = buffer.getvalue()
-    (folder / name).write_bytes(data)
-    return name
-
-def to_jsonl(
-    samples: Iterable, # samples to write
-    folder             # new or empty folder: gets samples.jsonl and images/
-) -> Path:             # the JSONL file
-    "Write samples in CoSee's own layout."
-    folder = Path(folder)
-    (folder / 'images').mkdir(parents=True, exist_ok=True)
-    with (folder / 'samples.jsonl').open('w', encoding='utf-8') as f:
-        for n, s in enumerate(samples):
-            sources = s['images'].sources if isinstance(s['images'], Images) else s['images']
-            names = [_store(im, folder / 'images', f'{n:06d}_{i:03d}') for i, im in enumerate(sources, 1)]
-            rec = dict(images=[f'images/{x}' for x in names], question=s['question'], answer=s['answer'], meta=s['meta'])
-            f.write(json.dumps(rec, ensure_ascii=False) + '\n')
-    return folder / 'samples.jsonl'
-
-# %% ../../nbs/04_datasets.ipynb #04451df5
-def _unified(root: Path):
-    def to_sample(rec, where):
-        names = field_of(rec, 'images', list, where)
-        paths = [inside(root, n, where, 'images') for n in names]
-        for p in paths: check_image(p, where, 'images')
-        return Sample(images=Images(paths, where), question=field_of(rec, 'question', str, where),
-                      answer=field_of(rec, 'answer', (str, list), where), meta={'id': where, **field_of(rec, 'meta', dict, where, {})})
-    return to_sample
-
-def from_jsonl(
-    path,                 # samples.jsonl, or its folder
-    errors: str = 'raise' # 'raise' | 'skip'
-) -> Split:
-    "Read CoSee's own layout."
-    path = Path(path)
-    path = path / 'samples.jsonl' if path.is_dir() else path
-    return Split('jsonl', path.stem, lambda: read_jsonl(path), _unified(path.parent), errors, path.parent)
-
-# %% ../../nbs/04_datasets.ipynb #7491fe5c
-def _rows(path: Path) -> Iterator[tuple]:
-    if path.suffix.lower() != '.csv':
-        yield from read_jsonl(path)
-        return
-    with path.open(newline='', encoding='utf-8-sig', errors='replace') as f:
-        reader = csv.DictReader(f)
-        for rec in reader:
-            rec = {k.strip(): v for k, v in rec.items() if isinstance(k, str) and isinstance(v, str) and v.strip()}
-            if 'answer' in rec: rec['answer'] = [a.strip() for a in rec['answer'].split('|')]
-            yield f'{path.name}, line {reader.line_num}', rec
-
-def _any_document(path: Path, where: str, options: dict):
-    "Pages of a PDF drawn on access; of anything else, read now"
-    if path.is_file() and path.suffix.lower() == '.pdf': return pdf_images(path, where, **options)
-    try: return pages(path, **options)
-    except PageError as e: raise DataError(f"{where}: field 'file': {e}") from e
-
-# %% ../../nbs/04_datasets.ipynb #2f32f4bd
-def Folder(
-    questions,             # CSV or JSONL file: file, question, optional answer, page, id
-    errors: str = 'raise', # 'raise' | 'skip'
-    **page_options         # for `cosee.pages.pages`: dpi, max_side, ...
-) -> Split:
-    "A user's own documents and questions as samples."
-    path = Path(questions)
-    if not path.is_file(): raise DataError(f'{path}: no such questions file')
-    def to_sample(rec, where):
-        file = inside(path.parent, field_of(rec, 'file', str, where), where, 'file')
-        question = field_of(rec, 'question', str, where)
-        if not question.strip(): raise DataError(f"{where}: field 'question' is empty")
-        meta = dict(id=str(rec.get('id', where)), doc_id=rec['file'])
-        if rec.get('page') is not None: meta['evidence_pages'] = [whole_number(rec['page'], where, 'page')]
-        return Sample(images=_any_document(file, where, page_options), question=question, answer=field_of(rec, 'answer', (str, list), where, []), meta=meta)
-    return Split('folder', path.stem, lambda: _rows(path), to_sample, errors, path.parent)

@@ -5,61 +5,21 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['NORMAL_FORMS', 'ALIASES', 'DEFAULT_METRICS', 'normalize_answer', 'flavours', 'find_scorer', 'score', 'token_overlap',
-           'exact_match', 'f1_score', 'anls', 'anls_many', 'Scores', 'score_many', 'Aggregate', 'aggregate_metrics',
-           'Tally', 'expected_calibration_error', 'area_under_risk_coverage', 'FlavourTable', 'compare_flavours',
-           'OfficialTable', 'official_flavours']
+__all__ = ['normalize_answer', 'flavours', 'score', 'exact_match', 'f1_score', 'anls', 'Scores', 'score_many',
+           'aggregate_metrics', 'Tally']
 
 # %% ../../nbs/05_metrics.ipynb #1ab5f0e5
-import math, re, string
-from collections import Counter
+import math
 from typing import Callable, Iterable, Optional, Union
-import cosee.eval.flavours   # noqa: F401  enters the scorers of numbers, dates and lists
-from .registry import CONTEXT, OFFICIAL, SCORERS, answer_text, best_pairs, gold_texts, levenshtein, norm_rrc, scorer
+from .evidence_scores import (_answer_hotpotqa, _answer_slidevqa, _evidence_hotpotqa, _evidence_slidevqa,
+                                        _joint)
+from .registry import CONTEXT, OFFICIAL, SCORERS, answer_text, gold_texts, scorer
+from .text_scores import NORMAL_FORMS, _drop_articles, _drop_punctuation
+import cosee.eval.answer_types  # noqa: F401  its scorers enter the table
+import cosee.eval.evidence_scores  # noqa: F401  its scorers enter the table
+import cosee.eval.text_scores  # noqa: F401  its scorers enter the table
 
-# %% ../../nbs/05_metrics.ipynb #bfca55f7
-def _norm_mpdocvqa(text: str, question='') -> str: return text.lower().strip()
-
-# %% ../../nbs/05_metrics.ipynb #f7e24cef
-_PUNCTUATION = str.maketrans('', '', string.punctuation)
-_ARTICLE = re.compile(r'\b(?:an?|the)\b')
-
-def _drop_punctuation(text: str) -> str: return text.translate(_PUNCTUATION)
-def _drop_articles(text: str) -> str: return ' '.join(_ARTICLE.sub(' ', text).split())
-def _norm_squad(text: str, question='') -> str: return _drop_articles(_drop_punctuation(text.lower()))
-
-# %% ../../nbs/05_metrics.ipynb #d0c7d203
-_SLIDE_PHRASES = (('this is ', ''), ('it is ', ''), ('&', ','), ('and', ','), ('percent', ''),
-                  ('organisation', 'organization'), ('because of', ''), ('because', ''), ('due to', ''),
-                  ('hours', 'hrs'), ('minites', 'min'))  # "minites" is how the official scorer spells it
-_SMALL_NUMBERS = ('zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen '
-                  'fifteen sixteen seventeen eighteen nineteen').split()
-_DIGITS = {word: str(number) for number, word in enumerate(_SMALL_NUMBERS)}
-
-# %% ../../nbs/05_metrics.ipynb #f0653e6b
-def _asked_units(question: str) -> list[str]:
-    "Words behind the first 'how many' and the first 'which' of `question`, in this order."
-    units = []
-    for cue in ('how many', 'which'):
-        before, found, after = question.partition(cue)
-        if found and not after.split():
-            raise IndexError(f"SlideVQA's scorer needs a word after {cue!r}, but the question ends there: {question!r}")
-        if found: units.append(after.split()[0])
-    return units
-
-# %% ../../nbs/05_metrics.ipynb #beb10355
-def _norm_slidevqa(text: str, question='') -> str:
-    text = text.lower()
-    for phrase, instead in _SLIDE_PHRASES: text = text.replace(phrase, instead)
-    for unit in _asked_units(question): text = text.replace(unit, '')
-    text = _ARTICLE.sub(' ', _drop_punctuation(text))
-    if text.startswith(('yes', 'no')): text = text.split()[0]
-    return ' '.join(_DIGITS.get(word, word) for word in text.split())
-
-# %% ../../nbs/05_metrics.ipynb #fa03cb7b
-NORMAL_FORMS = dict(rrc=norm_rrc, dude=norm_rrc, anls_star=norm_rrc, mpdocvqa=_norm_mpdocvqa,
-                    squad=_norm_squad, hotpotqa=_norm_squad, slidevqa=_norm_slidevqa)
-
+# %% ../../nbs/05_metrics.ipynb #509ab996
 def normalize_answer(
     text: str,         # an answer, predicted or gold
     flavour='rrc',     # 'rrc', 'dude', 'anls_star', 'mpdocvqa', 'squad', 'hotpotqa' or 'slidevqa'
@@ -120,65 +80,6 @@ def score(
     try: return float(f(pred, gold, **_checked(context)))
     except RecursionError: raise ValueError("the prediction or the gold answer is nested too deeply to score") from None
 
-# %% ../../nbs/05_metrics.ipynb #dd21a337
-def token_overlap(
-    pred: Iterable, # predicted tokens or pages (hashable)
-    gold: Iterable, # gold ones
-) -> tuple:         # (precision, recall, F1), each 0 to 1; zeros where nothing is shared
-    "Precision, recall and F1 of two bags."
-    pred, gold = list(pred), list(gold)
-    same = sum((Counter(pred) & Counter(gold)).values())
-    return (same / len(pred), same / len(gold), _f1(same / len(pred), same / len(gold))) if same else (0.0, 0.0, 0.0)
-
-def _f1(p: float, r: float) -> float: return 2 * p * r / (p + r) if p + r else 0.0
-
-# %% ../../nbs/05_metrics.ipynb #1da334cd
-def _squad_golds(gold) -> list[str]:
-    return [g for g in map(_norm_squad, gold_texts(gold)) if g] or ['']
-
-@scorer('em', 'squad', official='SQuAD 2.0')
-def _em_squad(pred, gold, **context): return _norm_squad(answer_text(pred)) in _squad_golds(gold)
-
-@scorer('f1', 'squad', official='SQuAD 2.0')
-def _f1_squad(pred, gold, **context):
-    pred, golds = _norm_squad(answer_text(pred)).split(), [g.split() for g in _squad_golds(gold)]
-    return max(token_overlap(pred, g)[2] if pred and g else float(pred == g) for g in golds)
-
-# %% ../../nbs/05_metrics.ipynb #7902a0cc
-@scorer('em', 'hotpotqa', official='HotpotQA')
-def _em_hotpotqa(pred, gold, **context): return _norm_squad(answer_text(pred)) in map(_norm_squad, gold_texts(gold))
-
-def _overlap_hotpotqa(pred: str, gold: str) -> tuple:
-    pred, gold = _norm_squad(pred), _norm_squad(gold)
-    if pred != gold and {pred, gold} & {'yes', 'no', 'noanswer'}: return 0.0, 0.0, 0.0
-    return token_overlap(pred.split(), gold.split())
-
-@scorer('f1', 'hotpotqa', official='HotpotQA')
-def _f1_hotpotqa(pred, gold, **context):
-    return max(_overlap_hotpotqa(answer_text(pred), g)[2] for g in gold_texts(gold))
-
-# %% ../../nbs/05_metrics.ipynb #de63ca30
-def _tokens_slidevqa(pred, gold, question='') -> list[tuple]:
-    "Token lists (predicted, gold), one pair for each acceptable answer."
-    tokens = lambda text: _norm_slidevqa(text, answer_text(question, 'question')).split()
-    return [(tokens(answer_text(pred)), tokens(g)) for g in gold_texts(gold)]
-
-@scorer('em', 'slidevqa', official='SlideVQA')
-def _em_slidevqa(pred, gold, question='', **context):
-    return any(p == g != [] for p, g in _tokens_slidevqa(pred, gold, question))
-
-@scorer('f1', 'slidevqa', official='SlideVQA')
-def _f1_slidevqa(pred, gold, question='', **context):
-    return max(token_overlap(p, g)[2] for p, g in _tokens_slidevqa(pred, gold, question))
-
-# %% ../../nbs/05_metrics.ipynb #7600d818
-@scorer('accuracy', 'mpdocvqa', official='MP-DocVQA (the authors\' framework)')
-@scorer('em', 'mpdocvqa', official='MP-DocVQA (the authors\' framework, as "accuracy")')
-def _accuracy_mpdocvqa(pred, gold, answer_type='', **context):
-    pred = _norm_mpdocvqa(answer_text(pred))
-    if answer_type == 'not-answerable': return pred in ('', 'none')
-    return pred != 'none' and pred in map(_norm_mpdocvqa, gold_texts(gold))
-
 # %% ../../nbs/05_metrics.ipynb #4bdb7154
 def exact_match(
     pred: str,                   # predicted answer
@@ -198,46 +99,6 @@ def f1_score(
     "Token F1 between `pred` and the closest gold answer."
     return score(pred, gold, 'f1', flavour, **context)
 
-# %% ../../nbs/05_metrics.ipynb #e8ffd4ef
-def _nearest(distances: Iterable[tuple], threshold: float) -> float:
-    "Best similarity of pairs (edits, length); 0 below `threshold`."
-    best = 1 - min(edits / length if length else 0.0 for edits, length in distances)
-    return best if best >= threshold else 0.0
-
-# %% ../../nbs/05_metrics.ipynb #cb4cb7f2
-@scorer('anls', 'rrc', official='DocVQA, InfographicVQA, MP-DocVQA (RRC leaderboards)')
-def _anls_rrc(pred, gold, threshold=0.5, **context):
-    pred, golds = answer_text(pred), gold_texts(gold)
-    edits = lambda g: levenshtein()(norm_rrc(g), norm_rrc(pred))
-    return _nearest([(edits(g), max(len(g.upper()), len(pred.upper()))) for g in golds], threshold)
-
-# %% ../../nbs/05_metrics.ipynb #80fb09d0
-@scorer('anls', 'mpdocvqa', official='MP-DocVQA (the authors\' framework)')
-def _anls_mpdocvqa(pred, gold, threshold=0.5, answer_type='', **context):
-    pred, golds = _norm_mpdocvqa(answer_text(pred)), [_norm_mpdocvqa(g) for g in gold_texts(gold)]
-    if answer_type == 'not-answerable': return pred == 'none'
-    if pred in ('', 'none'): return 0.0
-    return _nearest([(levenshtein()(g, pred), max(len(g), len(pred))) for g in golds], threshold)
-
-# %% ../../nbs/05_metrics.ipynb #66518103
-@scorer('anls_list', 'dude', 'rrc', official='DUDE (list answers)')
-def _nlsl_dude(pred, gold, threshold=0.5, **context):
-    pred, gold = _as_list(pred), gold_texts(gold) if gold else []
-    if not pred and not gold: return 1.0
-    gains = [[_anls_rrc(p, [g], threshold) for p in pred] for g in gold]
-    return sum(gains[i][j] for i, j in best_pairs(gains)) / max(len(set(gold)), len(pred))
-
-# %% ../../nbs/05_metrics.ipynb #464b918e
-def _as_list(answers) -> list:
-    "A list of answers as it is, one answer as a list of one, None as an empty list."
-    return list(answers) if isinstance(answers, (list, tuple)) else [] if answers is None else [answers]
-
-@scorer('anls', 'dude', official='DUDE')
-def _anls_dude(pred, gold, threshold=0.5, answer_type='', **context):
-    if 'list' in answer_type: return _nlsl_dude(pred, gold, threshold)
-    first = (_as_list(pred) or [''])[0]
-    return _anls_rrc(first, _as_list(gold) or [''], threshold)
-
 # %% ../../nbs/05_metrics.ipynb #126883d1
 def anls(
     pred: str,                   # predicted answer
@@ -248,64 +109,7 @@ def anls(
     "Normalised Levenshtein similarity of `pred` and the closest gold answer; 0 where it is below the threshold."
     return score(pred, gold, 'anls', flavour, **context)
 
-# %% ../../nbs/05_metrics.ipynb #a8bc464e
-@scorer('answer_page_accuracy', 'mpdocvqa', official='MP-DocVQA')
-def _page_accuracy(pred, gold, **context):
-    return pred in gold if isinstance(gold, (list, tuple)) and not isinstance(pred, (list, tuple)) else pred == gold
-
-# %% ../../nbs/05_metrics.ipynb #ba635a89
-def _pages(pages, what: str) -> list:
-    if not isinstance(pages, (list, tuple, set, frozenset)):
-        raise TypeError(f"the {what} evidence must be a list of pages, not {type(pages).__name__}")
-    return [tuple(p) if isinstance(p, list) else p for p in pages]
-
-def _evidence_slidevqa(pred, gold) -> tuple: # (EM, precision, recall, F1)
-    pred, gold = _pages(pred, 'predicted'), _pages(gold, 'gold')
-    return (float(pred == gold != []), *token_overlap(pred, gold))
-
-def _evidence_hotpotqa(pred, gold) -> tuple:
-    pred, gold = set(_pages(pred, 'predicted')), set(_pages(gold, 'gold'))
-    return (float(pred == gold), *token_overlap(pred, gold))
-
-# %% ../../nbs/05_metrics.ipynb #5dc2f571
-@scorer('evidence_em', 'slidevqa', official='SlideVQA')
-def _evidence_em(pred, gold, **context): return _evidence_slidevqa(pred, gold)[0]
-
-@scorer('evidence_f1', 'slidevqa', official='SlideVQA')
-def _evidence_f1(pred, gold, **context): return _evidence_slidevqa(pred, gold)[3]
-
-@scorer('evidence_em', 'hotpotqa', official='HotpotQA (supporting facts)')
-def _evidence_em_sets(pred, gold, **context): return _evidence_hotpotqa(pred, gold)[0]
-
-@scorer('evidence_f1', 'hotpotqa', official='HotpotQA (supporting facts)')
-def _evidence_f1_sets(pred, gold, **context): return _evidence_hotpotqa(pred, gold)[3]
-
-# %% ../../nbs/05_metrics.ipynb #de4230cb
-def _parts(sample, what: str) -> tuple: # (answer, evidence pages)
-    try: return sample['answer'], sample['evidence_pages']
-    except (KeyError, TypeError, IndexError):
-        raise TypeError(f"the {what} of a joint score must be a dict with 'answer' and 'evidence_pages'") from None
-
-def _answer_slidevqa(pred, gold, question) -> tuple: # (EM, precision, recall, F1) against the closest gold answer
-    pairs = _tokens_slidevqa(pred, gold, question)
-    return max(((float(p == g != []), *token_overlap(p, g)) for p, g in pairs), key=lambda s: s[3])
-
-def _answer_hotpotqa(pred, gold, question) -> tuple:
-    one = lambda g: (float(_em_hotpotqa(pred, g)), *_overlap_hotpotqa(answer_text(pred), g))
-    return max(map(one, gold_texts(gold)), key=lambda s: s[3])
-
-# %% ../../nbs/05_metrics.ipynb #7afa721a
-def _joint(answer: Callable, evidence: Callable) -> tuple[Callable, Callable]:
-    "Scorers of joint EM and joint F1, made from one for answers and one for evidence."
-    def both(pred, gold, question='') -> tuple:
-        (a, pages), (b, gold_pages) = _parts(pred, 'prediction'), _parts(gold, 'gold')
-        em, p, r, _ = answer(a, b, question)
-        em_pages, p_pages, r_pages, _ = evidence(pages, gold_pages)
-        return em * em_pages, _f1(p * p_pages, r * r_pages)
-    def joint_em(pred, gold, question='', **context): return both(pred, gold, question)[0]
-    def joint_f1(pred, gold, question='', **context): return both(pred, gold, question)[1]
-    return joint_em, joint_f1
-
+# %% ../../nbs/05_metrics.ipynb #65c1a3c8
 for _flavour, _made, _of in (('slidevqa', _joint(_answer_slidevqa, _evidence_slidevqa), 'SlideVQA'),
                              ('hotpotqa', _joint(_answer_hotpotqa, _evidence_hotpotqa), 'HotpotQA')):
     for _metric, _f in zip(('joint_em', 'joint_f1'), _made): scorer(_metric, _flavour, official=_of)(_f)
@@ -461,57 +265,6 @@ class Tally:
             kept = self.scores.setdefault(name, {m: Scores([], m, f) for m, f in self.metrics.items()})
             for m, value in one.items(): kept[m].append(value)
         return one
-
-# %% ../../nbs/05_metrics.ipynb #422527a0
-def _judged(confidence, correct) -> tuple: # both as arrays
-    import numpy as np
-    confidence, correct = np.asarray(confidence, dtype=float), np.asarray(correct, dtype=float)
-    if confidence.shape != correct.shape or confidence.ndim != 1:
-        raise ValueError("give one confidence for each answer")
-    if not ((confidence >= 0) & (confidence <= 1)).all(): raise ValueError("a confidence lies between 0 and 1")
-    return confidence, correct
-
-def _bins(confidence, n_bins: int, scheme: str):
-    "Positions of the answers in each bin, empty bins left out."
-    import numpy as np
-    if scheme == 'equal-mass': bins = np.array_split(np.argsort(confidence, kind='stable'), n_bins)
-    elif scheme == 'equal-width':
-        where = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
-        bins = [np.flatnonzero(where == i) for i in range(n_bins)]
-    else: raise ValueError(f"scheme must be 'equal-mass' or 'equal-width', not {scheme!r}")
-    return [b for b in bins if len(b)]
-
-# %% ../../nbs/05_metrics.ipynb #0ac343fe
-def expected_calibration_error(
-    confidence,          # confidence of each answer, 0 to 1
-    correct,             # was it right? booleans, or scores, 0 to 1
-    n_bins=10,           # bins (never more than answers)
-    scheme='equal-mass', # 'equal-mass' or 'equal-width'
-    proxy='mean',        # what a bin's confidence is: the 'mean' of its answers, or its 'upper-edge'
-) -> float:              # 0 (calibrated) to 1
-    "Mean distance of confidence and accuracy over bins."
-    import numpy as np
-    confidence, correct = _judged(confidence, correct)
-    if not len(confidence): return math.nan
-    if proxy not in ('mean', 'upper-edge'): raise ValueError(f"proxy must be 'mean' or 'upper-edge', not {proxy!r}")
-    n_bins = max(1, min(n_bins, len(confidence)))
-    if proxy == 'mean': stands_for = np.mean
-    elif scheme == 'equal-mass': stands_for = np.max
-    else: stands_for = lambda held: min(1.0, (math.floor(held.max() * n_bins) + 1) / n_bins)
-    gaps = [len(b) * abs(correct[b].mean() - stands_for(confidence[b])) for b in _bins(confidence, n_bins, scheme)]
-    return float(sum(gaps) / len(confidence))
-
-# %% ../../nbs/05_metrics.ipynb #3ec93cc8
-def area_under_risk_coverage(
-    confidence, # confidence of each answer
-    correct,    # was it right? booleans, or scores, 0 to 1
-) -> float:     # 0 (nothing wrong) to 1
-    "Mean error rate over all shares of questions that could be answered, surest first."
-    import numpy as np
-    confidence, correct = _judged(confidence, correct)
-    if not len(confidence): return math.nan
-    wrong = 1 - correct[np.argsort(-confidence, kind='stable')]
-    return float((np.cumsum(wrong) / np.arange(1, len(wrong) + 1)).mean())
 
 # %% ../../nbs/05_metrics.ipynb #cdfa6fef
 class FlavourTable(list):

@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['COUNTS', 'GEN_DEFAULTS', 'Usage', 'count_tokens', 'BudgetExceeded', 'Ledger', 'build_messages', 'message_blocks',
-           'prompt_text', 'Reply', 'record', 'note_call', 'VLMClient', 'prompt_messages', 'image_tokens',
-           'estimate_usage', 'ScriptedClient']
+__all__ = ['GEN_DEFAULTS', 'Usage', 'BudgetExceeded', 'Ledger', 'Reply', 'record', 'VLMClient', 'ScriptedClient']
 
 # %% ../../nbs/00_model.ipynb #2c1a31f5
 import json, math, threading, time

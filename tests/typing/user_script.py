@@ -4,24 +4,8 @@ It is checked, not run: tests/test_typing.py also plants a misspelt method in it
 """
 from pathlib import Path
 
-from cosee import (
-    Board,
-    CoSeeController,
-    Document,
-    Episode,
-    Ledger,
-    OcrClient,
-    QwenVLClient,
-    ScannerAgent,
-    ScriptedClient,
-    VLMClient,
-    aggregate_metrics,
-    load_pages,
-    make_samples,
-    replay,
-    samples_dir,
-    team,
-)
+from cosee import (Board, CoSeeController, Document, Episode, Ledger, OcrClient, QwenVLClient, ScannerAgent,
+                   ScriptedClient, VLMClient, aggregate_metrics, load_pages, make_samples, replay, samples_dir, team)
 
 
 def client(weights: Path | None) -> VLMClient:
