@@ -13,6 +13,7 @@ from pathlib import Path
 import check
 import contracts
 import docs
+import faces as face_tables
 import pytest
 import sync
 from conftest import ROOT
@@ -138,10 +139,46 @@ def test_importing_every_module_loads_nothing_heavy():
     assert loaded & HEAVY == set()
 
 
-def test_every_public_name_can_be_had_from_the_package():
-    missing = run("import cosee\nfor n in cosee.__all__:\n    try: getattr(cosee, n)\n"
-                  "    except Exception as e: print(n, e)")
-    assert missing == ""
+@pytest.mark.parametrize("face", sorted(face_tables.faces(ROOT / "cosee")), ids=name)
+def test_every_name_on_a_face_can_be_had_and_says_what_it_is(face):
+    code = ("import importlib, inspect\nface = importlib.import_module({!r})\n"
+            "for n in face.__all__:\n    try: value = getattr(face, n)\n"
+            "    except Exception as e: print(n, e); continue\n"
+            "    if callable(value) and not inspect.getdoc(value): print(n, 'says nothing of itself')\n")
+    assert run(code.format(name(face))) == ""
+
+
+def test_faces_are_told_to_editors(tmp_path):
+    "The stub beside a face names what the table names, and a module's `__all__` is what stands on a face."
+    package = tmp_path / "cosee"
+    package.mkdir()
+    (package / "__init__.py").write_text("FACE = {'cosee.board': 'Board Cell'}\n__version__ = '1'\n")
+    (package / "board.py").write_text("__all__ = ['Board',\n           'Cell', 'helper']\nclass Board: pass\n")
+    face_tables.write(package)
+    stub = (package / "__init__.pyi").read_text()
+    for line in ("from cosee.board import Board as Board", "from cosee.board import Cell as Cell", '"Board", "Cell"',
+                 "__version__: str"):
+        assert line in stub
+    assert (package / "board.py").read_text() == "__all__ = ['Board', 'Cell']\nclass Board: pass\n"
+
+
+@pytest.mark.parametrize("asked, meant", [
+    ("from cosee import CoSeeControler", "CoSeeController"), ("import cosee; cosee.laod", "load"),
+    ("from cosee.eval import permutaton_test", "permutation_test"), ("from cosee.tools import Toolbx", "Toolbox"),
+])
+def test_a_misspelt_name_is_told_what_was_meant(asked, meant):
+    done = subprocess.run([sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and f"did you mean {meant!r}?" in done.stderr
+
+
+@pytest.mark.parametrize("first", ["", "import cosee.pages, cosee.planner.planning, cosee.cli.entry, cosee.view.figure"])
+def test_no_module_stands_in_the_way_of_a_name(first):
+    "A submodule that was imported before takes no name of a face."
+    code = (f"{first}\nimport importlib, types\n"
+            "for f in ('cosee', 'cosee.planner', 'cosee.cli', 'cosee.view', 'cosee.runs', 'cosee.eval', 'cosee.tools'):\n"
+            "    face = importlib.import_module(f)\n"
+            "    print(*[n for n in face.__all__ if isinstance(getattr(face, n), types.ModuleType)], end='')\n")
+    assert run(code) == ""
 
 
 def requirements(*keys):
@@ -170,15 +207,10 @@ def test_imports_of_notebooks_tests_and_tools_are_declared(tmp_path):
     for path, nb in check.notebooks(ROOT):
         code = "\n".join(line for c in nb["cells"] if c["cell_type"] == "code"
                          for line in [*"".join(c["source"]).splitlines(), ""] if line[:1] not in ("%", "!"))
-        scripts.append(tmp_path / f"{path.stem}.py")
+        scripts.append(tmp_path / f"{'_'.join(path.with_suffix('').parts)}.py")
         scripts[-1].write_text(code, encoding="utf-8")
     used = {m for script in scripts for m in imports_of(script, "")}
     assert undeclared(used, requirements("requirements", "dev_requirements", "extras_*")) == set()
-
-
-# True once every module lies in the package that contracts.LAYERS names. What follows down to `floor` goes then.
-MOVED = True
-moved = pytest.mark.skipif(not MOVED, reason="modules lie in the packages of contracts.LAYERS only after the move")
 
 
 # --- contracts: each holds, and finds the fault that is planted ---
@@ -213,7 +245,7 @@ def test_a_sound_house_has_no_faults(house):
     ("board.py", "from . import agents", "cosee.board: imports cosee.agents, which is above it"),
     ("board.py", "TABLE = ('cosee.agents:team',)", "cosee.board: imports cosee.agents, which is above it"),
     ("board.py", "import_module('cosee.agents')", "cosee.board: imports cosee.agents, which is above it"),
-    ("view/page.py", "import cosee.eval.metrics", "cosee.view.episode.page: imports cosee.eval.metrics, which is beside it"),
+    ("view/page.py", "import cosee.eval.metrics", "cosee.view.page: imports cosee.eval.metrics, which is beside it"),
     ("rest.py", "", "cosee.rest: no layer holds rest"),
     ("models/x.py", "import cosee.models", "cosee.models.x: imports the face of its own package, cosee.models"),
     ("models/x.py", "from cosee import Board", "cosee.models.x: imports the face of its own package, cosee"),
@@ -252,27 +284,22 @@ def test_a_planted_crowd_is_found(house):
         "cosee: 81 public names, at most 80", "all faces: 261 public names, at most 260"]
 
 
-@moved
 def test_modules_import_only_from_below():
     assert contracts.layer_faults() == []
 
 
-@moved
 def test_no_circles():
     assert contracts.circle_faults() == []
 
 
-@moved
 def test_no_module_imports_the_face_of_its_own_package():
     assert contracts.face_faults() == []
 
 
-@moved
 def test_no_module_imports_a_private_name():
     assert list(contracts.private_imports()) == []
 
 
-@moved
 def test_no_folder_is_crowded():
     assert contracts.size_faults() == []
 
@@ -285,7 +312,6 @@ def faces():
                           f"print(json.dumps({{m: face(m) for m in {names!r}}}))"))
 
 
-@moved
 def test_public_names_are_few():
     assert contracts.name_faults(faces()) == []
 
@@ -300,7 +326,6 @@ def import_seconds(module):
     return min(float(run(CLOCK.format(module))) for _ in range(5))
 
 
-@moved
 def test_the_package_is_imported_at_once():
     assert import_seconds("cosee") < QUICK
 

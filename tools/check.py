@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import faces
 import fold
 import readme
 import sync
@@ -35,7 +36,7 @@ def copied(root, to):
 
 
 def modules(root):
-    return {p.relative_to(root): p.read_bytes() for p in (root / "cosee").rglob("*.py")}
+    return {p.relative_to(root): p.read_bytes() for p in (root / "cosee").rglob("*.py*") if p.suffix in (".py", ".pyi")}
 
 
 def export_faults(root, copy):
@@ -43,6 +44,7 @@ def export_faults(root, copy):
     sync.nbdev("nbdev_export", copy)
     here, bare = modules(root), modules(copy)
     fold.fold_package(copy / "cosee")
+    faces.write(copy / "cosee")
     fresh = modules(copy)
     return ([f"{p}: no notebook exports it" for p in sorted(here.keys() - fresh.keys())]
             + [f"{p}: missing" for p in sorted(fresh.keys() - here.keys())]
