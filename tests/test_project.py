@@ -181,6 +181,17 @@ def test_no_module_stands_in_the_way_of_a_name(first):
     assert run(code) == ""
 
 
+def test_what_is_installed_holds_every_file_of_the_package(copy):
+    "Stubs, style sheets, samples and the tiny checkpoint are no modules, and are easily left out."
+    for part in ("setup.py", "README.md"):
+        shutil.copy(ROOT / part, copy)
+    done = subprocess.run([sys.executable, "setup.py", "-q", "build_py", "--build-lib", "built"], cwd=copy,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    def files(folder): return {p.relative_to(folder) for p in folder.rglob("*") if p.is_file()}
+    assert files(copy / "cosee") - files(copy / "built/cosee") == set()
+
+
 def requirements(*keys):
     "The distributions that these keys of settings.ini ask for; a key may end in `*`."
     config = ConfigParser(delimiters=["="], interpolation=None)

@@ -28,6 +28,9 @@ def imports_alone(cells):
     cell that imports and does more is not run, and its imports go into a hidden cell before it."""
     for cell in cells:
         source = joined(cell["source"])
+        # What types alone need is imported too: the page of a function shows what its annotations mean.
+        source = re.sub(r"^if TYPE_CHECKING:", "if True:", source, flags=re.M)
+        cell = {**cell, "source": source}
         kept = re.search(r"^#\|\s*(export|exec_doc)|^show_doc", source, flags=re.M)
         try:
             body = ast.parse(source).body if cell["cell_type"] == "code" and not kept else []
