@@ -80,9 +80,9 @@ class Split:
                 self.skipped.append(str(e))
 
 # %% ../../nbs/04_datasets.ipynb #fdc30602
-Numbered = tuple[int, Sample]   # where a sample stands in its split, and itself
+_Placed = tuple[int, Sample]   # where a sample stands in its split, and itself
 
-def _reservoir(items: Iterable[Sample], k: int, rng: random.Random) -> list[Numbered]:
+def _reservoir(items: Iterable[Sample], k: int, rng: random.Random) -> list[_Placed]:
     "`k` of the items, each with the same chance, in their order"
     kept = []
     for i, x in enumerate(items):
@@ -100,11 +100,11 @@ def _shares(counts: dict[Any, int], n: int) -> dict[Any, int]:
     return out
 
 # %% ../../nbs/04_datasets.ipynb #0c50a6c9
-def _stratified(split: Iterable[Sample], k: int, seed: int, field: str) -> list[Numbered]:
+def _stratified(split: Iterable[Sample], k: int, seed: int, field: str) -> list[_Placed]:
     "`k` samples in which a field of `meta` has the shares that it has in the split"
     left = Counter(s['meta'].get(field) for s in split)   # of each group, how many follow
     shares = _shares(left, k) if left else {}
-    groups: dict[Any, tuple[list[Numbered], random.Random]] = {g: ([], random.Random(f'{seed} {g}')) for g in shares}
+    groups: dict[Any, tuple[list[_Placed], random.Random]] = {g: ([], random.Random(f'{seed} {g}')) for g in shares}
     for i, s in enumerate(split):
         group = s['meta'].get(field)
         kept, rng = groups[group]

@@ -32,8 +32,8 @@ def _sample(rec: Record, where: str, images: Images) -> Sample:
                       doc_id=field_of(rec, 'deck_name', str, where), evidence_pages=pages)
     meta.update({k: rec[k] for k in _EXTRA if rec.get(k) is not None})
     answer = rec.get('answer')
-    return Sample(images=images, question=field_of(rec, 'question', str, where), meta=meta,
-                  answer=str(answer) if answer is not None else [])
+    return Sample(images=images, question=field_of(rec, 'question', str, where),
+                  answer=str(answer) if answer is not None else [], meta=meta)
 
 # %% ../../nbs/data/03_slidevqa.ipynb #bc030e21
 def _slide(root: Path, split: str, deck: str, number: int, url: str, where: str) -> Path:
