@@ -215,3 +215,38 @@ def test_any_value_is_a_sample_or_a_data_error(field, value, fuzzed):
     split = load('mpdocvqa', 'val', root=root, errors='skip')
     found = list(split)                                    # anything but a DataError would come through here
     assert len(found) + len(split.skipped) == 6 and len(split.skipped) <= 2
+
+
+DUDE_FIELDS = ['questionId', 'question', 'docId', 'answers', 'answers_variants', 'answer_type', 'answers_page_bounding_boxes']
+
+
+@pytest.fixture(scope='module')
+def fuzzed_dude(folders, tmp_path_factory):
+    root = tmp_path_factory.mktemp('fuzz') / 'dude'
+    shutil.copytree(folders['dude', 'raw'], root)
+    (path,) = root.glob('*.json')
+    return root, path, json.loads(path.read_text())['data']
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(field=st.sampled_from(DUDE_FIELDS), value=json_like)
+def test_any_value_of_dude_is_a_sample_or_a_data_error(field, value, fuzzed_dude):
+    root, path, records = fuzzed_dude
+    path.write_text(json.dumps(dict(data=[{**records[0], field: value}, *records[1:]])))
+    split = load('dude', 'val', root=root, errors='skip')
+    assert len(list(split)) + len(split.skipped) == 6
+
+
+def test_a_box_beside_the_page_is_no_evidence(fuzzed_dude):
+    root, path, records = fuzzed_dude
+    box = dict(left=90_000, top=0, width=10, height=10, page=1)
+    path.write_text(json.dumps(dict(data=[{**records[0], 'answers_page_bounding_boxes': [[box]]}])))
+    (sample,) = load('dude', 'val', root=root)
+    assert 'evidence_boxes' not in sample['meta']
+
+
+def test_both_public_data_sets_have_a_development_subset(folders):
+    from cosee.datasets import mpdocvqa, slidevqa
+    for loader, name in ((mpdocvqa, 'mpdocvqa'), (slidevqa, 'slidevqa')):
+        found = loader.build_dev_subset('val', 2, root=folders[name, 'raw'])
+        assert [s['meta']['dataset'] for s in found] == [name, name]

@@ -6,139 +6,235 @@
 __all__ = []
 
 # %% ../../nbs/data/04_benchmarks.ipynb #531ca845
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from ..boxes import check_bbox
-from .checks import (DataError, Images, check_image, field_of, first_of, image_bytes, inside, listed,
-                                   parquet_files, pdf_images, read_json, read_parquet, whole_number)
-from .core import Sample
+from typing import Any, NamedTuple, Optional, Union
+from ..boxes import Box, check_bbox
+from .checks import (
+    DataError, Images, Located, Record, check_image, field_of, first_of, image_bytes, inside, listed, page_numbers,
+    parquet_files, pdf_images, read_json, read_parquet, whole_number)
+from .core import Layout, Meta, PageBox, Sample
 from ..text import NOT_ANSWERABLE
 
+# %% ../../nbs/data/04_benchmarks.ipynb #afd3a31e
+def _first_dir(root: Path, *names: str) -> Optional[Path]:
+    return next((root / n for n in names if (root / n).is_dir()), None)
+
+def _numbered(found: Iterable[Located]) -> Iterator[Located]:
+    "Records that know their number, which serves as their id"
+    for n, (where, rec) in enumerate(found): yield where, rec if isinstance(rec, DataError) else {**rec, 'n': n}
+
 # %% ../../nbs/data/04_benchmarks.ipynb #df90b560
-def _first_dir(root: Path, *names) -> Path: return next((root / n for n in names if (root / n).is_dir()), None)
+_BINARIES = 'DUDE_train-val-test_binaries'
+
+def _dude_files(root: Path, split: str, doc: str) -> list[Path]:
+    "The page images of a document, in order; none where there are none"
+    if '/' in doc or '*' in doc: return []
+    for home in (f'images/{split}', f'{_BINARIES}/images/{split}'):
+        found = sorted((root / home).glob(f'{doc}_*.jpg'), key=lambda p: (len(p.name), p.name))
+        if found: return found
+    return []
 
 def _dude_images(root: Path, split: str, doc: str, where: str) -> Images:
-    homes = [f'images/{split}', f'DUDE_train-val-test_binaries/images/{split}']
-    for home in homes:
-        found = sorted((root / home).glob(f'{doc}_*.jpg'), key=lambda p: (len(p.name), p.name)) if '/' not in doc and '*' not in doc else []
-        if found:
-            for p in found: check_image(inside(root, str(p.relative_to(root)), where, 'docId'), where, 'docId')
-            return Images(found, where)
-    homes = [f'PDF/{split}', split, f'DUDE_train-val-test_binaries/PDF/{split}', 'PDF']
+    found = _dude_files(root, split, doc)
+    for path in found: check_image(inside(root, str(path.relative_to(root)), where, 'docId'), where, 'docId')
+    if found: return Images(found, where)
+    homes = [f'PDF/{split}', split, f'{_BINARIES}/PDF/{split}', 'PDF']
     home = next((h for h in homes if (root / h / f'{doc}.pdf').exists()), homes[0])
     return pdf_images(inside(root, f'{home}/{doc}.pdf', where, 'docId'), where, dpi=200, max_side=None)
 
 # %% ../../nbs/data/04_benchmarks.ipynb #5fac8ef9
-def _dude_boxes(rec: dict, where: str, images: Images, base: int) -> list:
-    "Boxes of the answers, flattened, in 0-1"
-    out = []
-    for box in (b for group in rec.get('answers_page_bounding_boxes') or [] for b in (group or [])):
-        page = whole_number(box.get('page'), where, 'page') + 1 - base
-        if not 1 <= page <= len(images):
-            raise DataError(f"{where}: field 'answers_page_bounding_boxes': page {box['page']} of {len(images)}; page_base is {base}")
-        x, y, w, h = (field_of(box, k, (int, float), where) for k in ('left', 'top', 'width', 'height'))
-        if w > 0 and h > 0: out.append((page, (x, y, x + w, y + h)))
-    sizes = {p: images[p - 1].size for p in {p for p, _ in out}}
-    return [dict(page=p, bbox=check_bbox([v / sizes[p][i % 2] for i, v in enumerate(b)], (1, 1))) for p, b in out]
+_BOXES = 'answers_page_bounding_boxes'
 
-def dude(root: Path, split: str, page_base: int = 1):
-    "Records of DUDE."
+def _dude_box(box: Any, where: str, pages: int, base: int) -> tuple[int, Box]:
+    "Page and box in pixels"
+    if not isinstance(box, dict): raise DataError(f'{where}: field {_BOXES!r}: no box: {str(box)[:60]!r}')
+    page = whole_number(box.get('page'), where, 'page') + 1 - base
+    if not 1 <= page <= pages:
+        raise DataError(f"{where}: field {_BOXES!r}: page {box['page']} of {pages}; page_base is {base}")
+    x, y, w, h = (field_of(box, k, (int, float), where) for k in ('left', 'top', 'width', 'height'))
+    return page, (x, y, x + w, y + h)
+
+def _dude_boxes(rec: Record, where: str, images: Images, base: int) -> list[PageBox]:
+    "Boxes of the answers, flattened, in 0-1; those without area on the page are left out"
+    groups = [listed(group or [], where, _BOXES) for group in listed(rec.get(_BOXES) or [], where, _BOXES)]
+    out = []
+    for page, (x0, y0, x1, y1) in (_dude_box(box, where, len(images), base) for group in groups for box in group):
+        if not (x0 < x1 and y0 < y1): continue
+        w, h = images[page - 1].size
+        try: out.append(PageBox(page=page, bbox=check_bbox((x0 / w, y0 / h, x1 / w, y1 / h), (1, 1))))
+        except ValueError: continue
+    return out
+
+# %% ../../nbs/data/04_benchmarks.ipynb #8afea273
+def _dude_sample(rec: Record, where: str, images: Images, base: int) -> Sample:
+    kind, boxes = rec.get('answer_type'), _dude_boxes(rec, where, images, base)
+    answers = [*field_of(rec, 'answers', list, where, []), *listed(rec.get('answers_variants') or [], where, 'answers_variants')]
+    meta: Meta = dict(id=field_of(rec, 'questionId', str, where), doc_id=rec['docId'], answer_type=kind)
+    if boxes: meta.update(evidence_boxes=boxes, evidence_pages=sorted({b['page'] for b in boxes}))
+    if kind == 'not-answerable' or (kind and not answers): answers, meta['answerable'] = [NOT_ANSWERABLE], False
+    return Sample(images=images, question=field_of(rec, 'question', str, where), answer=answers, meta=meta)
+
+def _dude_records(files: Iterable[Path], split: str) -> Iterator[Located]:
+    for path in files:
+        for where, rec in read_json(path):
+            if isinstance(rec, DataError) or rec.get('data_split', split) == split: yield where, rec
+
+# %% ../../nbs/data/04_benchmarks.ipynb #eca7ed77
+def dude(
+    root: Path,        # folder of the data set
+    split: str,        # 'train', 'val' or 'test'
+    page_base: int = 1 # number of the first page where the file speaks of boxes
+) -> Layout:
+    "Records of DUDE; raises DataError where no file of questions is."
     files = sorted(p for p in root.glob('*.json') if 'DUDE' in p.name.upper() or p.stem in (split, 'annotations'))
-    if not files: raise DataError(f'{root}: no DUDE here: expected the JSON file of questions, e.g. 2023-03-23_DUDE_gt_test_PUBLIC.json')
-    def records():
-        for f in files: yield from ((w, r) for w, r in read_json(f) if isinstance(r, DataError) or r.get('data_split', split) == split)
-    def to_sample(rec, where):
+    if not files:
+        raise DataError(f'{root}: no DUDE here: expected the JSON file of questions, '
+                        'e.g. 2023-03-23_DUDE_gt_test_PUBLIC.json')
+    def to_sample(rec: Record, where: str) -> Sample:
         images = _dude_images(root, split, field_of(rec, 'docId', str, where), where)
-        kind = rec.get('answer_type')
-        answers = [*field_of(rec, 'answers', list, where, []), *(v for v in rec.get('answers_variants') or [])]
-        meta = dict(id=field_of(rec, 'questionId', str, where), doc_id=rec['docId'], answer_type=kind)
-        boxes = _dude_boxes(rec, where, images, page_base)
-        if boxes: meta.update(evidence_boxes=boxes, evidence_pages=sorted({b['page'] for b in boxes}))
-        if kind == 'not-answerable' or (kind and not answers): answers, meta['answerable'] = [NOT_ANSWERABLE], False
-        return Sample(images=images, question=field_of(rec, 'question', str, where), answer=answers, meta=meta)
-    return records, to_sample
+        return _dude_sample(rec, where, images, page_base)
+    return (lambda: _dude_records(files, split)), to_sample
 
 # %% ../../nbs/data/04_benchmarks.ipynb #ef7c15a0
-def mmlongbench(root: Path, split: str):
-    "Records of MMLongBench-Doc; its only split is called 'train' on the hub."
-    files = parquet_files(root, split)
+def _mmlongbench_sample(rec: Record, where: str, images: Images) -> Sample:
+    kind = rec.get('answer_format')
+    meta: Meta = dict(id=rec['n'], doc_id=rec['doc_id'], doc_type=rec.get('doc_type'), answer_format=kind,
+                      evidence_pages=page_numbers(rec.get('evidence_pages', []), where, 'evidence_pages'),
+                      evidence_sources=listed(rec.get('evidence_sources', []), where, 'evidence_sources'),
+                      answerable=kind != 'None')
+    return Sample(images=images, question=field_of(rec, 'question', str, where), answer=str(rec.get('answer', '')),
+                  meta=meta)
+
+
+# %% ../../nbs/data/04_benchmarks.ipynb #9ca3a439
+def mmlongbench(
+    root: Path, # folder of the data set
+    split: str  # its only split is called 'train' on the hub
+) -> Layout:
+    "Records of MMLongBench-Doc; raises DataError where there are no questions."
+    files, home = parquet_files(root, split), _first_dir(root, 'data/documents', 'documents') or root
     path = None if files else first_of(root, 'data/samples.json', 'samples.json', what='MMLongBench-Doc questions')
-    home = _first_dir(root, 'data/documents', 'documents') or root
-    numbered = lambda: enumerate(read_parquet(files, ('doc_id', 'question')) if files else read_json(path, None))
-    def records():
-        for n, (where, rec) in numbered(): yield where, rec if isinstance(rec, DataError) else {**rec, 'n': n}
-    def to_sample(rec, where):
-        doc, kind = field_of(rec, 'doc_id', str, where), rec.get('answer_format')
-        images = pdf_images(inside(root, str((home / doc).relative_to(root)), where, 'doc_id'), where)
-        meta = dict(id=rec['n'], doc_id=doc, doc_type=rec.get('doc_type'), answer_format=kind,
-                    evidence_pages=[whole_number(p, where, 'evidence_pages') for p in listed(rec.get('evidence_pages', []), where, 'evidence_pages')],
-                    evidence_sources=listed(rec.get('evidence_sources', []), where, 'evidence_sources'), answerable=kind != 'None')
-        return Sample(images=images, question=field_of(rec, 'question', str, where), answer=str(rec.get('answer', '')), meta=meta)
+    def records() -> Iterator[Located]:
+        return _numbered(read_json(path, None) if path else read_parquet(files, ('doc_id', 'question')))
+    def to_sample(rec: Record, where: str) -> Sample:
+        name = str(home.relative_to(root) / field_of(rec, 'doc_id', str, where))
+        return _mmlongbench_sample(rec, where, pdf_images(inside(root, name, where, 'doc_id'), where))
     return records, to_sample
 
 # %% ../../nbs/data/04_benchmarks.ipynb #8a62a8ad
-_SINGLE = {'docvqa': ('DocVQA', '{split}_v1.0*.json', ('spdocvqa_images', 'documents', 'images', '.'), 'image', 'docId'),
-           'infographicvqa': ('InfographicVQA', 'infographicsVQA_{split}_v1.0*.json', ('infographicsvqa_images', 'images', '.'), 'image_local_name', None)}
-_KEEP = ('question_types', 'answer_type', 'operation/reasoning', 'image_url', 'ucsf_document_id', 'ucsf_document_page_no')
+class _OnePage(NamedTuple):
+    "A data set of questions about single pages."
+    folder: str              # of the hub's parquet files
+    pattern: str             # of the challenge's JSON file
+    homes: tuple[str, ...]   # folders where its images may lie
+    image: str               # field with the name of the image
+    doc: Optional[str]       # field with the name of the document
 
-def _single(rec: dict, where: str, image, doc) -> Sample:
+_DOCVQA = _OnePage('DocVQA', '{split}_v1.0*.json', ('spdocvqa_images', 'documents', 'images', '.'), 'image', 'docId')
+_INFOGRAPHIC = _OnePage('InfographicVQA', 'infographicsVQA_{split}_v1.0*.json',
+                        ('infographicsvqa_images', 'images', '.'), 'image_local_name', None)
+_KEEP = ('question_types', 'answer_type', 'operation/reasoning', 'image_url', 'ucsf_document_id',
+         'ucsf_document_page_no')
+
+def _one_page_sample(rec: Record, where: str, image: Union[Path, bytes], doc: Any) -> Sample:
     answers = rec.get('answers')
-    meta = dict(id=whole_number(rec.get('questionId'), where, 'questionId'), doc_id=str(doc), evidence_pages=[1])
+    meta: Meta = dict(id=whole_number(rec.get('questionId'), where, 'questionId'), doc_id=str(doc), evidence_pages=[1])
     meta.update({k: rec[k] for k in _KEEP if rec.get(k) is not None})
-    return Sample(images=Images([image], where), question=field_of(rec, 'question', str, where), meta=meta,
-                  answer=[str(a) for a in listed(answers, where, 'answers')] if answers else [])
+    return Sample(images=Images([image], where), question=field_of(rec, 'question', str, where),
+                  answer=[str(a) for a in listed(answers, where, 'answers')] if answers else [], meta=meta)
 
-def _single_page(name: str, root: Path, split: str):
-    folder, pattern, homes, image, doc = _SINGLE[name]
-    hub = parquet_files(root / folder if (root / folder).is_dir() else root, split)
-    files = sorted(root.glob(pattern.format(split=split)))
-    if not hub and not files: raise DataError(f'{root}: no {folder} here: expected {pattern.format(split=split)} or {folder}/{split}-*.parquet')
-    def from_file(rec, where):
-        name = field_of(rec, image, str, where)
-        for home in homes:
-            found = [n for n in (name, name.rsplit('/', 1)[-1]) if (root / home / n).exists()]
-            if found: break
-        path = inside(root, f'{home}/{found[0]}' if found and home != '.' else name, where, image)
-        check_image(path, where, image)
-        return _single(rec, where, path, rec.get(doc) or name)
-    def from_row(rec, where):
-        return _single(rec, where, image_bytes(rec.get('image'), where, 'image'), rec.get(doc) or rec.get('image_url') or rec['questionId'])
-    if files and not hub: return (lambda: read_json(files[0])), from_file
-    return (lambda: read_parquet(hub, ('questionId', 'question', 'image'))), from_row
+# %% ../../nbs/data/04_benchmarks.ipynb #d5e95742
+def _page_file(root: Path, form: _OnePage, name: str, where: str) -> Path:
+    "The image of a record, in whichever folder it lies"
+    tried = [(home, n) for home in form.homes for n in (name, name.rsplit('/', 1)[-1])]
+    home, found = next(((home, n) for home, n in tried if (root / home / n).exists()), ('.', name))
+    path = inside(root, name if home == '.' else f'{home}/{found}', where, form.image)
+    check_image(path, where, form.image)
+    return path
 
-def docvqa(root: Path, split: str):
-    "Records of DocVQA."
-    return _single_page('docvqa', root, split)
+def _from_json(root: Path, form: _OnePage, file: Path) -> Layout:
+    def to_sample(rec: Record, where: str) -> Sample:
+        name = field_of(rec, form.image, str, where)
+        doc = rec.get(form.doc) if form.doc else None
+        return _one_page_sample(rec, where, _page_file(root, form, name, where), doc or name)
+    return (lambda: read_json(file)), to_sample
 
-def infographicvqa(root: Path, split: str):
-    "Records of InfographicVQA."
-    return _single_page('infographicvqa', root, split)
+def _from_parquet(form: _OnePage, files: list[Path]) -> Layout:
+    def to_sample(rec: Record, where: str) -> Sample:
+        image = image_bytes(rec.get('image'), where, 'image')
+        doc = rec.get(form.doc) if form.doc else None
+        return _one_page_sample(rec, where, image, doc or rec.get('image_url') or rec['questionId'])
+    return (lambda: read_parquet(files, ('questionId', 'question', 'image'))), to_sample
+
+# %% ../../nbs/data/04_benchmarks.ipynb #f28f356d
+def _one_page(root: Path, split: str, form: _OnePage) -> Layout:
+    hub = parquet_files(root / form.folder if (root / form.folder).is_dir() else root, split)
+    if hub: return _from_parquet(form, hub)
+    pattern = form.pattern.format(split=split)
+    files = sorted(root.glob(pattern))
+    if files: return _from_json(root, form, files[0])
+    raise DataError(f'{root}: no {form.folder} here: expected {pattern} or {form.folder}/{split}-*.parquet')
+
+def docvqa(
+    root: Path, # folder of the data set
+    split: str  # 'train', 'val' or 'test'
+) -> Layout:
+    "Records of DocVQA; raises DataError where there are none."
+    return _one_page(root, split, _DOCVQA)
+
+def infographicvqa(
+    root: Path, # folder of the data set
+    split: str  # 'train', 'val' or 'test'
+) -> Layout:
+    "Records of InfographicVQA; raises DataError where there are none."
+    return _one_page(root, split, _INFOGRAPHIC)
 
 # %% ../../nbs/data/04_benchmarks.ipynb #17828708
-def chartqapro(root: Path, split: str):
-    "Records of ChartQAPro."
+def _turns(rec: Record, where: str) -> tuple[str, str]:
+    "The last question of a conversation behind all that came before it, and its answer"
+    questions, answers = listed(rec['Question'], where, 'Question'), listed(rec['Answer'], where, 'Answer')
+    if not questions or len(questions) != len(answers):
+        raise DataError(f'{where}: {len(questions)} questions and {len(answers)} answers')
+    before = [f'Earlier question: {q}\nEarlier answer: {a}' for q, a in zip(questions[:-1], answers)]
+    paragraph = [rec['Paragraph']] if rec.get('Paragraph') else []
+    return '\n'.join([*paragraph, *before, questions[-1]]), str(answers[-1])
+
+# %% ../../nbs/data/04_benchmarks.ipynb #7d1936b5
+def chartqapro(
+    root: Path, # folder of the data set
+    split: str  # 'test'
+) -> Layout:
+    "Records of ChartQAPro; raises DataError where there are none."
     files = parquet_files(root, split)
     if not files: raise DataError(f'{root}: no ChartQAPro here: expected data/test-*.parquet')
-    def records():
-        for n, (where, rec) in enumerate(read_parquet(files, ('Question', 'Answer', 'image'))): yield where, {**rec, 'n': n}
-    def to_sample(rec, where):
-        questions, answers = listed(rec['Question'], where, 'Question'), listed(rec['Answer'], where, 'Answer')
-        if not questions or len(questions) != len(answers): raise DataError(f"{where}: {len(questions)} questions and {len(answers)} answers")
-        before = [f'Earlier question: {q}\nEarlier answer: {a}' for q, a in zip(questions[:-1], answers)]
-        text = '\n'.join([*([rec['Paragraph']] if rec.get('Paragraph') else []), *before, questions[-1]])
-        meta = dict(id=rec['n'], doc_id=str(rec['n']), question_type=rec.get('Question Type'), year_flags=rec.get('Year'), evidence_pages=[1])
-        return Sample(images=Images([image_bytes(rec.get('image'), where, 'image')], where), question=text, answer=str(answers[-1]), meta=meta)
-    return records, to_sample
+    def to_sample(rec: Record, where: str) -> Sample:
+        question, answer = _turns(rec, where)
+        meta: Meta = dict(id=rec['n'], doc_id=str(rec['n']), question_type=rec.get('Question Type'),
+                          year_flags=rec.get('Year'), evidence_pages=[1])
+        images = Images([image_bytes(rec.get('image'), where, 'image')], where)
+        return Sample(images=images, question=question, answer=answer, meta=meta)
+    return (lambda: _numbered(read_parquet(files, ('Question', 'Answer', 'image')))), to_sample
 
 # %% ../../nbs/data/04_benchmarks.ipynb #964723e6
-def docvqa2026(root: Path, split: str):
-    "Records of DocVQA-2026."
+def _all_questions(rec: Record, where: str) -> Iterator[Sample]:
+    "All questions about a document; they share its pages"
+    pages = [image_bytes(cell, where, 'document') for cell in listed(rec.get('document'), where, 'document')]
+    images, known = Images(pages, where), rec.get('answers') or {}
+    answers = dict(zip(known.get('question_id') or [], known.get('answer') or []))
+    asked = field_of(rec, 'questions', dict, where)
+    ids, texts = (listed(asked.get(k), where, 'questions') for k in ('question_id', 'question'))
+    if len(ids) != len(texts): raise DataError(f'{where}: {len(ids)} ids for {len(texts)} questions')
+    for id, text in zip(ids, texts):
+        meta: Meta = dict(id=id, doc_id=rec.get('doc_id'), doc_category=rec.get('doc_category'))
+        answer = str(answers[id]) if answers.get(id) is not None else []
+        yield Sample(images=images, question=str(text), answer=answer, meta=meta)
+
+def docvqa2026(
+    root: Path, # folder of the data set
+    split: str  # 'val' or 'test'
+) -> Layout:
+    "Records of DocVQA-2026; raises DataError where there are none."
     files = parquet_files(root, split)
     if not files: raise DataError(f'{root}: no DocVQA-2026 here: expected {split}.parquet')
-    def to_samples(rec, where):
-        images = Images([image_bytes(c, where, 'document') for c in listed(rec.get('document'), where, 'document')], where)
-        asked, known = field_of(rec, 'questions', dict, where), rec.get('answers') or {}
-        answers = dict(zip(known.get('question_id') or [], known.get('answer') or []))
-        for id, text in zip(listed(asked.get('question_id'), where, 'questions'), listed(asked.get('question'), where, 'questions'), strict=True):
-            yield Sample(images=images, question=str(text), answer=str(answers[id]) if answers.get(id) is not None else [],
-                         meta=dict(id=id, doc_id=rec.get('doc_id'), doc_category=rec.get('doc_category')))
-    return (lambda: read_parquet(files, ('doc_id', 'document', 'questions'), batch=1)), to_samples
+    return (lambda: read_parquet(files, ('doc_id', 'document', 'questions'), batch=1)), _all_questions

@@ -7,13 +7,15 @@ __all__ = ['DataError']
 
 # %% ../../nbs/data/00_checks.ipynb #29760721
 import ast, json, re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Iterable, Iterator, Optional, Union
+from typing import Any, BinaryIO, Optional, TYPE_CHECKING, TypeVar, Union, overload
 from ..files import PathError, inside as path_inside
 from ..pages import PageError, open_image, page_count, load_pages
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 # %% ../../nbs/data/00_checks.ipynb #53cb63dc
 class DataError(ValueError):
@@ -22,35 +24,46 @@ class DataError(ValueError):
 class OutsideError(DataError):
     "A path in the data that leads out of its folder."
 
+# %% ../../nbs/data/00_checks.ipynb #c83dbf5a
+Record = dict[str, Any]                     # a record of a data set, with its field names
+Located = tuple[str, Union[Record, DataError]] # file and line or row, and the record there or what is wrong with it
+
 # %% ../../nbs/data/00_checks.ipynb #df47b244
-class Images(Sequence):
-    "Pages that open on access: paths, encoded bytes, PIL images, or functions that return one."
+Source = Union[str, Path, bytes, 'Image', Callable[[], 'Image']]   # where a page comes from
+
+class Images(Sequence['Image']):
+    "Pages that open on access; raises DataError for one that cannot be opened."
     def __init__(self,
-        sources: list,   # paths, bytes, PIL images, or callables without arguments
-        where: str = ''  # file and line, for errors
+        sources: Iterable[Source], # paths, encoded bytes, PIL images, or functions that return one
+        where: str = ''            # file and line, for errors
     ): self.sources, self.where = list(sources), where
 
-    def __len__(self): return len(self.sources)
-    def __getitem__(self, i):
+    def __len__(self) -> int: return len(self.sources)
+    @overload
+    def __getitem__(self, i: int) -> 'Image': ...
+    @overload
+    def __getitem__(self, i: slice) -> 'Images': ...
+    def __getitem__(self, i: Union[int, slice]) -> Union['Image', 'Images']:
         if isinstance(i, slice): return Images(self.sources[i], self.where)
         return self._open(self.sources[i], i)
-    def __repr__(self): return f'Images({len(self)} pages)'
+    def __repr__(self) -> str: return f'Images({len(self)} pages)'
 
-    def _open(self, source, i: int):
+    def _open(self, source: Source, i: int) -> 'Image':
         try: return open_image(source() if callable(source) else source)
         except PageError as e: raise DataError(f'{self.where}: image {i + 1}: {e}') from e
 
 # %% ../../nbs/data/00_checks.ipynb #c12fbb61
+T = TypeVar('T')
 _MISSING = object()
 
 def field_of(
-    record: dict,      # a record of a data set
-    name: str,         # field
-    types,             # a type or a tuple of types
-    where: str,        # file and line or row, for the error
-    default=_MISSING   # value if the field is absent; without one, absence is an error
-):                     # the field's value
-    "A field of a record, or DataError."
+    record: Record, # a record of a data set
+    name: str,      # field
+    types: Union[type[T], tuple[type[T], ...]], # what it may be
+    where: str,     # file and line or row, for the error
+    default: Any = _MISSING # value if the field is absent; without one, absence is an error
+) -> T:             # the field's value
+    "A field of a record; raises DataError where it is missing or of another type."
     if name not in record and default is not _MISSING: return default
     types = types if isinstance(types, tuple) else (types,)
     said = ' or '.join(t.__name__ for t in types)
@@ -62,11 +75,11 @@ def field_of(
 
 # %% ../../nbs/data/00_checks.ipynb #b3a75949
 def inside(
-    root,        # folder of the data set
-    name: str,   # relative path as the data gives it
-    where: str,  # file and line, for the error
-    field: str = 'image'
-) -> Path:       # path of an existing place inside `root`
+    root: Union[str, Path], # folder of the data set
+    name: str,              # relative path as the data gives it
+    where: str,             # file and line, for the error
+    field: str = 'image'    # of the record
+) -> Path:                  # path of an existing place inside `root`
     "A path that stays inside `root`, also after symbolic links; raises OutsideError or another DataError otherwise."
     try: return path_inside(root, name, 'the data set')
     except PathError as e:
@@ -79,112 +92,148 @@ _ENDS = (b'\xff\xd9', b'IEND\xaeB`\x82')   # last bytes of a JPEG and of a PNG
 def _whole(head: bytes, tail: bytes) -> bool:
     return head[:2] == b'\xff\xd8' and _ENDS[0] in tail or head[:4] == b'\x89PNG' and _ENDS[1] in tail
 
+def _problem(source: Union[str, bytes]) -> str:
+    "'' if an image can be decoded, else what is wrong with it"
+    try: open_image(source)
+    except PageError as e: return str(e)
+    return ''
+
+# %% ../../nbs/data/00_checks.ipynb #9c66ff5e
 @lru_cache(maxsize=4096)
 def _checked(path: str, size: int, mtime: int) -> str:
     "'' if the image file is sound, else what is wrong with it"
     with open(path, 'rb') as f:
         head = f.read(16)
         f.seek(-min(64, size), 2)
-        if size and _whole(head, f.read()): return ''
-    try: open_image(path)
-    except PageError as e: return str(e)
-    return ''
+        return '' if size and _whole(head, f.read()) else _problem(path)
 
-def check_image(source: Union[Path, bytes], where: str, field: str = 'image'):
-    "DataError if an image file, or its bytes, is missing, cut off or none."
-    if isinstance(source, bytes):
-        if _whole(source[:16], source[-64:]): return
-        try: open_image(source)
-        except PageError as e: raise DataError(f'{where}: field {field!r}: {e}') from None
-        return
-    stat = source.stat()
-    problem = _checked(str(source), stat.st_size, stat.st_mtime_ns)
+def check_image(
+    source: Union[Path, bytes], # a file, or its bytes
+    where: str,                 # file and line, for the error
+    field: str = 'image'        # of the record
+):
+    "Raises DataError if an image is cut off or none."
+    if isinstance(source, bytes): problem = '' if _whole(source[:16], source[-64:]) else _problem(source)
+    else:
+        stat = source.stat()
+        problem = _checked(str(source), stat.st_size, stat.st_mtime_ns)
     if problem: raise DataError(f'{where}: field {field!r}: {problem}')
 
 # %% ../../nbs/data/00_checks.ipynb #076729dd
-def read_jsonl(
-    path # JSON Lines file, UTF-8
-) -> Iterator[tuple]: # (where, dict or DataError)
-    "Objects of a JSON Lines file; blank lines are passed over."
-    path = Path(path)
-    with _open_file(path) as f:
-        for n, line in enumerate(f, 1):
-            where = f'{path.name}, line {n}'
-            if line.strip(): yield where, _object(line, where)
-
-def _object(line: bytes, where: str):
-    try: found = json.loads(line)
-    except (ValueError, RecursionError) as e: return DataError(f'{where}: broken JSON ({str(e)[:80]})')
-    return found if isinstance(found, dict) else DataError(f'{where}: expected an object, not {type(found).__name__}')
-
 @contextmanager
-def _open_file(path: Path):
+def _open_file(path: Path) -> Iterator[BinaryIO]:
     try: f = path.open('rb')
     except OSError as e: raise DataError(f'{path}: cannot be read ({e.strerror})') from None
     with f: yield f
 
+def _object(found: Any, where: str) -> Union[Record, DataError]:
+    if isinstance(found, dict): return found
+    return DataError(f'{where}: expected an object, not {type(found).__name__}')
+
+def _parsed(line: bytes, where: str) -> Union[Record, DataError]:
+    try: return _object(json.loads(line), where)
+    except (ValueError, RecursionError) as e: return DataError(f'{where}: broken JSON ({str(e)[:80]})')
+
+def read_jsonl(
+    path: Union[str, Path] # JSON Lines file, UTF-8
+) -> Iterator[Located]:    # file and line, and the object
+    "Objects of a JSON Lines file, blank lines passed over; raises DataError where there is no such file."
+    path = Path(path)
+    with _open_file(path) as f:
+        for n, line in enumerate(f, 1):
+            where = f'{path.name}, line {n}'
+            if line.strip(): yield where, _parsed(line, where)
+
 # %% ../../nbs/data/00_checks.ipynb #b511fd7b
+_BOM = b'\xef\xbb\xbf'
+
+def _prefix(f: BinaryIO, key: Optional[str]) -> str:
+    "Where in a JSON file its records are; the file is left behind its byte order mark"
+    head = f.read(64)
+    f.seek(3 if head.startswith(_BOM) else 0)
+    return 'item' if head.lstrip(_BOM + b' \t\r\n')[:1] == b'[' else f'{key}.item'
+
 def read_json(
-    path,                       # a JSON file: a list of records, or an object that has one
+    path: Union[str, Path],     # a JSON file: a list of records, or an object that has one
     key: Optional[str] = 'data' # field of the object that holds the list
-) -> Iterator[tuple]:           # (where, dict or DataError)
-    "Records of a JSON file, as a stream."
+) -> Iterator[Located]:         # file and record, and the object
+    "Records of a JSON file, as a stream; raises DataError where the file breaks off or holds no list."
     import ijson
     path, n = Path(path), 0
     with _open_file(path) as f:
-        first = f.read(64).lstrip(b'\xef\xbb\xbf \t\r\n')[:1]
-        f.seek(3 if f.seek(0) == 0 and f.read(3) == b'\xef\xbb\xbf' else 0)
         try:
-            for n, rec in enumerate(ijson.items(f, 'item' if first == b'[' else f'{key}.item', use_float=True), 1):
+            for n, rec in enumerate(ijson.items(f, _prefix(f, key), use_float=True), 1):
                 where = f'{path.name}, record {n}'
-                yield where, rec if isinstance(rec, dict) else DataError(f'{where}: expected an object, not {type(rec).__name__}')
+                yield where, _object(rec, where)
         except (ijson.JSONError, UnicodeDecodeError) as e:
             raise DataError(f'{path.name}: broken JSON after record {n} ({" ".join(str(e).split())[:80]})') from None
     if not n: raise DataError(f'{path.name}: no list of records' + (f' under {key!r}' if key else ''))
 
 # %% ../../nbs/data/00_checks.ipynb #030cb6a6
-def read_parquet(
-    paths: list,                     # parquet files in order
-    columns: Iterable = (),          # columns that must be there
-    batch: int = 16                  # rows in memory at once
-) -> Iterator[tuple]:                # (where, dict)
-    "Rows of parquet files; needs pyarrow (extra `parquet`)."
+def _open_parquet(path: Path, columns: Iterable[str]) -> Any:
+    "A `pyarrow.parquet.ParquetFile` that has the columns"
     try: import pyarrow as pa, pyarrow.parquet as pq
     except ImportError: raise ImportError("parquet files need pyarrow: pip install 'cosee[parquet]'") from None
+    try: file = pq.ParquetFile(path)
+    except (OSError, pa.ArrowException) as e:
+        raise DataError(f'{path.name}: no readable parquet file ({str(e)[:80]})') from None
+    has = file.schema_arrow.names
+    missing = [c for c in columns if c not in has]
+    if not missing: return file
+    file.close()
+    raise DataError(f"{path.name}: column {missing[0]!r} is missing; it has {', '.join(has[:12])}")
+
+# %% ../../nbs/data/00_checks.ipynb #b5148aed
+def read_parquet(
+    paths: Iterable[Union[str, Path]], # parquet files in order
+    columns: Iterable[str] = (),       # columns that must be there
+    batch: int = 16                    # rows in memory at once
+) -> Iterator[tuple[str, Record]]:     # file and row, and what stands there
+    "Rows of parquet files; raises DataError for what is none, ImportError without pyarrow (extra `parquet`)."
     for path in map(Path, paths):
-        try: file = pq.ParquetFile(path)
-        except (OSError, pa.ArrowException) as e: raise DataError(f'{path.name}: no readable parquet file ({str(e)[:80]})') from None
-        with file:
-            missing = [c for c in columns if c not in file.schema_arrow.names]
-            if missing: raise DataError(f"{path.name}: column {missing[0]!r} is missing; it has {', '.join(file.schema_arrow.names[:12])}")
-            row = 0
-            for rows in file.iter_batches(batch_size=batch):
-                for rec in rows.to_pylist():
-                    row += 1
-                    yield f'{path.name}, row {row}', rec
+        with _open_parquet(path, columns) as file:
+            rows = (rec for rows in file.iter_batches(batch_size=batch) for rec in rows.to_pylist())
+            for n, rec in enumerate(rows, 1): yield f'{path.name}, row {n}', rec
 
 # %% ../../nbs/data/00_checks.ipynb #41121e27
-def listed(value, where: str, field: str) -> list:
-    "A list that may be written as text; DataError if it is none."
+def listed(
+    value: Any,  # a list, or one as text
+    where: str,  # file and row, for the error
+    field: str   # of the record
+) -> list[Any]:
+    "A list that may be written as text; raises DataError if it is none."
     if isinstance(value, str):
         try: value = ast.literal_eval(value)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             raise DataError(f'{where}: field {field!r} should be a list, not {value[:60]!r}') from None
     if isinstance(value, tuple): value = list(value)
-    if not isinstance(value, list): raise DataError(f'{where}: field {field!r} should be a list, not {type(value).__name__}')
-    return value
+    if isinstance(value, list): return value
+    raise DataError(f'{where}: field {field!r} should be a list, not {type(value).__name__}')
 
-def whole_number(value, where: str, field: str) -> int:
-    "An integer that may be written as text; DataError if it is none."
+# %% ../../nbs/data/00_checks.ipynb #0c7a0dc2
+def whole_number(
+    value: Any,  # an integer, or one as text
+    where: str,  # file and row, for the error
+    field: str   # of the record
+) -> int:
+    "An integer that may be written as text; raises DataError if it is none."
     if isinstance(value, str) and re.fullmatch(r'\s*-?\d{1,18}\s*', value): return int(value)
     if isinstance(value, int) and not isinstance(value, bool): return value
     raise DataError(f'{where}: field {field!r} should be a whole number, not {str(value)[:40]!r}')
+
+def page_numbers(
+    value: Any,  # a list of numbers, or one as text
+    where: str,  # file and row, for the error
+    field: str   # of the record
+) -> list[int]:
+    "A list of whole numbers, either of which may be written as text; raises DataError if it is none."
+    return [whole_number(page, where, field) for page in listed(value, where, field)]
 
 # %% ../../nbs/data/00_checks.ipynb #1da4ad0b
 def parquet_files(
     root: Path,  # folder of a data set
     split: str   # part of the file names
-) -> list:       # paths in order
+) -> list[Path]: # in order
     "Parquet shards of a split, as hubs name them: `data/val-00000-of-00029.parquet` or `val.parquet`."
     names = 'val|validation|dev' if split in ('val', 'validation', 'dev') else re.escape(split)
     return sorted(p for p in root.rglob('*.parquet') if re.match(rf'({names})[-_.]', p.name))
@@ -194,36 +243,40 @@ def first_of(
     *names: str,  # relative paths, the preferred one first
     what: str     # what is looked for, for the error
 ) -> Path:
-    "The first of `names` that exists; DataError lists all."
+    "The first of `names` that exists; raises DataError that lists all."
     for n in names:
         if (root / n).exists(): return root / n
     raise DataError(f"{root}: no {what}: expected {' or '.join(names)}")
 
 # %% ../../nbs/data/00_checks.ipynb #78024251
 def image_bytes(
-    cell,         # cell of an image column
-    where: str,   # file and row
-    field: str    # column
-) -> bytes:       # the encoded image, checked
-    "The encoded image of a parquet cell, or DataError."
+    cell: Any,   # cell of an image column
+    where: str,  # file and row
+    field: str   # column
+) -> bytes:      # the encoded image, checked
+    "The encoded image of a parquet cell; raises DataError where there is none."
     data = cell.get('bytes') if isinstance(cell, dict) else cell
     if not isinstance(data, bytes): raise DataError(f'{where}: field {field!r} holds no image')
     check_image(data, where, field)
     return data
 
+Options = tuple[tuple[str, Any], ...]   # arguments of `load_pages`, sorted by name
+
 @lru_cache(maxsize=256)
 def _count(path: Path) -> int: return page_count(path)
 
+@lru_cache(maxsize=4)
+def _drawn(path: Path, page: int, options: Options) -> 'Image':
+    return load_pages(path, pages=[page], **dict(options))[0]
+
+# %% ../../nbs/data/00_checks.ipynb #72714867
 def pdf_images(
-    path: Path,     # a PDF
-    where: str,     # file and line, for errors
-    **page_options  # for `cosee.pages.load_pages`
-) -> Images:        # pages, drawn on access
-    "The pages of a PDF as `Images`."
+    path: Path,         # a PDF
+    where: str,         # file and line, for errors
+    **page_options: Any # for `cosee.pages.load_pages`
+) -> Images:            # pages, drawn on access
+    "The pages of a PDF as `Images`; raises DataError where it is none."
     try: n = _count(path)
     except PageError as e: raise DataError(f'{where}: {e}') from None
-    return Images([partial(_draw, path, i, page_options) for i in range(1, n + 1)], where)
-
-@lru_cache(maxsize=4)
-def _drawn(path: Path, i: int, options: tuple): return load_pages(path, pages=[i], **dict(options))[0]
-def _draw(path, i, options): return _drawn(path, i, tuple(sorted(options.items())))
+    options = tuple(sorted(page_options.items()))
+    return Images([partial(_drawn, path, page, options) for page in range(1, n + 1)], where)

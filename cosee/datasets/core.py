@@ -9,50 +9,68 @@ __all__ = ['Sample', 'Split', 'subset', 'as_torch', 'register', 'set_root', 'loa
 
 # %% ../../nbs/04_datasets.ipynb #bddbccdf
 import os, random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Iterable, Iterator, Literal, Optional, TypedDict, Union
-from .checks import DataError
+from typing import Any, Literal, Optional, TYPE_CHECKING, TypedDict, Union, cast
+from ..boxes import Box
+from .checks import DataError, Located, Record
 from ..registry import Entry, Registry
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from torch.utils.data import Dataset
 
 # %% ../../nbs/04_datasets.ipynb #d3f239a0
-class Sample(TypedDict, total=False):
+Meta = dict[str, Any]  # dataset, split, id, doc_id, evidence_pages (from 1), evidence_boxes, and what a data set adds
+
+class PageBox(TypedDict):
+    "A region of a page."
+    page: int   # from 1
+    bbox: Box   # in 0-1
+
+class Sample(TypedDict):
     "One question on one document."
-    images: Sequence       # pages in order, opened when indexed
+    images: Sequence['Image']     # pages in order, opened when indexed
     question: str
-    answer: Union[str, list]  # one answer, or all that are accepted; [] where the split has none
-    meta: dict             # dataset, split, id, doc_id, evidence_pages (from 1), evidence_boxes, ...
+    answer: Union[str, list[str]] # one answer, or all that are accepted; [] where the split has none
+    meta: Meta                    # where it comes from, and its evidence
 
 # %% ../../nbs/04_datasets.ipynb #9d5cfced
+OnError = Literal['raise', 'skip']        # what is done about a sample that cannot be read
+Records = Callable[[], Iterator[Located]] # reads the files anew
+ToSample = Callable[[Record, str], Union[Sample, Iterable[Sample]]] # of a record and where it stands
+Layout = tuple[Records, ToSample]         # how the files of a split are read
+
 class Split:
-    "One split of a data set: iterate it for Samples."
+    "One split of a data set: iterate it for Samples. Raises ValueError for an unknown way with errors."
     def __init__(self,
-        name: str,               # data set
-        split: str,              # 'train', 'val', ...
-        records: Callable,       # () -> iterator of (where, record or DataError)
-        to_sample: Callable,     # (record, where) -> Sample, or an iterator of several
-        errors: str = 'raise',   # 'raise' | 'skip'
-        root=None                # its folder
+        name: str,                # data set
+        split: str,               # 'train', 'val', ...
+        records: Records,         # its records, each with file and line
+        to_sample: ToSample,      # makes a sample of a record, or several
+        errors: OnError = 'raise',# 'skip' leaves out samples that cannot be read
+        root: Union[str, Path, None] = None # its folder
     ):
         if errors not in ('raise', 'skip'): raise ValueError(f"errors must be 'raise' or 'skip', not {errors!r}")
         self.name, self.split, self.errors, self.root = name, split, errors, root
-        self._records, self._to_sample, self.skipped = records, to_sample, []
+        self._records, self._to_sample = records, to_sample
+        self.skipped: list[str] = []
 
-    def __repr__(self): return f'Split({self.name!r}, {self.split!r})'
+    def __repr__(self) -> str: return f'Split({self.name!r}, {self.split!r})'
 
-    def _samples(self, rec, where: str) -> Iterator[Sample]:
-        if isinstance(rec, DataError): raise rec
-        made = self._to_sample(rec, where)
-        for s in [made] if isinstance(made, dict) else made:
+    def _samples(self, found: Union[Record, DataError], where: str) -> Iterator[Sample]:
+        if isinstance(found, DataError): raise found
+        made = self._to_sample(found, where)
+        for s in [cast(Sample, made)] if isinstance(made, dict) else made:
             s['meta'] = {'dataset': self.name, 'split': self.split, **s['meta']}
             yield s
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Sample]:
         seen, self.skipped = set(), []
-        for where, rec in self._records():
+        for where, found in self._records():
             try:
-                for s in self._samples(rec, where):
+                for s in self._samples(found, where):
                     id = s['meta']['id']
                     if id in seen: raise DataError(f'{where}: id {id!r} is there twice')
                     seen.add(id)
@@ -62,7 +80,9 @@ class Split:
                 self.skipped.append(str(e))
 
 # %% ../../nbs/04_datasets.ipynb #fdc30602
-def _reservoir(items: Iterable, k: int, rng: random.Random) -> list:
+_Placed = tuple[int, Sample]   # where a sample stands in its split, and itself
+
+def _reservoir(items: Iterable[Sample], k: int, rng: random.Random) -> list[_Placed]:
     "`k` of the items, each with the same chance, in their order"
     kept = []
     for i, x in enumerate(items):
@@ -70,48 +90,55 @@ def _reservoir(items: Iterable, k: int, rng: random.Random) -> list:
         elif (j := rng.randrange(i + 1)) < k: kept[j] = (i, x)
     return sorted(kept, key=lambda p: p[0])
 
-def _shares(counts: dict, n: int) -> dict:
+def _shares(counts: dict[Any, int], n: int) -> dict[Any, int]:
     "How many of `n` go to each group, by largest remainder"
     total = sum(counts.values())
     exact = {g: min(n, total) * c / total for g, c in counts.items()}
     out = {g: int(v) for g, v in exact.items()}
-    for g in sorted(exact, key=lambda g: (out[g] - exact[g], str(g)))[:min(n, total) - sum(out.values())]: out[g] += 1
+    left = min(n, total) - sum(out.values())
+    for g in sorted(exact, key=lambda g: (out[g] - exact[g], str(g)))[:left]: out[g] += 1
     return out
 
 # %% ../../nbs/04_datasets.ipynb #0c50a6c9
+def _stratified(split: Iterable[Sample], k: int, seed: int, field: str) -> list[_Placed]:
+    "`k` samples in which a field of `meta` has the shares that it has in the split"
+    left = Counter(s['meta'].get(field) for s in split)   # of each group, how many follow
+    shares = _shares(left, k) if left else {}
+    groups: dict[Any, tuple[list[_Placed], random.Random]] = {g: ([], random.Random(f'{seed} {g}')) for g in shares}
+    for i, s in enumerate(split):
+        group = s['meta'].get(field)
+        kept, rng = groups[group]
+        left[group] -= 1
+        if rng.random() * (left[group] + 1) < shares[group] - len(kept): kept.append((i, s))
+    return sorted((p for kept, _ in groups.values() for p in kept), key=lambda p: p[0])
+
+# %% ../../nbs/04_datasets.ipynb #63dad25c
 def subset(
-    split: Iterable,                # samples, iterated once or (with `stratify`) twice
+    split: Iterable[Sample],        # samples, iterated once or (with `stratify`) twice
     max_samples: int,               # at most so many
     seed: int = 0,                  # the same seed gives the same subset
     stratify: Optional[str] = None  # field of `meta` whose shares are kept
-) -> list:                          # samples in their order
+) -> list[Sample]:                  # in their order
     "A random part of a split."
-    if stratify is None: return [s for _, s in _reservoir(split, max_samples, random.Random(seed))]
-    counts = {}
-    for s in split: counts[s['meta'].get(stratify)] = counts.get(s['meta'].get(stratify), 0) + 1
-    shares = _shares(counts, max_samples) if counts else {}
-    groups = {g: ([], random.Random(f'{seed} {g}')) for g in shares}
-    for i, s in enumerate(split):
-        g = s['meta'].get(stratify)
-        kept, rng = groups[g]
-        seen = counts[g] = counts[g] - 1   # how many of the group follow
-        if rng.random() * (seen + 1) < shares[g] - len(kept): kept.append((i, s))
-    return [s for _, s in sorted((p for kept, _ in groups.values() for p in kept), key=lambda p: p[0])]
+    if stratify is None: kept = _reservoir(split, max_samples, random.Random(seed))
+    else: kept = _stratified(split, max_samples, seed, stratify)
+    return [s for _, s in kept]
 
 # %% ../../nbs/04_datasets.ipynb #da23c459
 def as_torch(
-    samples: Iterable # a `Split`, or a list of samples
-):                    # torch.utils.data.Dataset: indexed for a list, iterable for a split
+    samples: Iterable[Sample] # a `Split`, or a list of samples
+) -> 'Dataset[Sample]':       # indexed for a list, iterable for a split
     "The samples as a PyTorch data set."
     from torch.utils.data import Dataset, IterableDataset, get_worker_info
     class Listed(Dataset):
-        def __len__(self): return len(samples)
-        def __getitem__(self, i): return samples[i]
+        def __init__(self, items: Sequence[Sample]): self.items = items
+        def __len__(self) -> int: return len(self.items)
+        def __getitem__(self, i: int) -> Sample: return self.items[i]
     class Streamed(IterableDataset):
-        def __iter__(self):
+        def __iter__(self) -> Iterator[Sample]:
             info = get_worker_info()
             return (s for i, s in enumerate(samples) if info is None or i % info.num_workers == info.id)
-    return Listed() if isinstance(samples, Sequence) else Streamed()
+    return Listed(samples) if isinstance(samples, Sequence) else Streamed()
 
 # %% ../../nbs/04_datasets.ipynb #3efdb937
 @dataclass(frozen=True)
@@ -125,48 +152,55 @@ class Loader(Entry):
         "The split that is meant where nobody names one."
         return 'val' if 'val' in self.splits else next(iter(self.splits), '')
 
+# %% ../../nbs/04_datasets.ipynb #319ded8a
+_ALL, _STYLES = ('train', 'val', 'test'), ('dev', 'held_out')
 _JSON = "challenge JSON with images, or the hub's parquet"
 
 LOADERS: Registry[Loader] = Registry('data set', dict(
-    made=Loader('cosee.datasets.made.document:make_samples', 'made documents, drawn anew', splits=('dev', 'held_out'), kind='made'),
-    small=Loader('cosee.datasets.made.small:small_samples', 'made documents of small pages', splits=('dev', 'held_out'),
-                 kind='made'),
+    made=Loader('cosee.datasets.made.document:make_samples', 'made documents, drawn anew', splits=_STYLES, kind='made'),
+    small=Loader('cosee.datasets.made.small:small_samples', 'made documents of small pages', splits=_STYLES, kind='made'),
     folder=Loader('cosee.datasets.own:Folder', 'documents and questions of your own', kind='file'),
     jsonl=Loader('cosee.datasets.own:from_jsonl', "samples in CoSee's own layout", kind='file'),
-    mpdocvqa=Loader('cosee.datasets.mpdocvqa:mpdocvqa', splits=('train', 'val', 'test'),
+    mpdocvqa=Loader('cosee.datasets.mpdocvqa:mpdocvqa', splits=_ALL,
                     help="challenge download (train.json, images/) or the hub's parquet files (val, test)"),
     slidevqa=Loader('cosee.datasets.slidevqa:slidevqa', splits=('train', 'dev', 'val', 'test'),
                     help="the authors' annotations/ with images/, or the hub's parquet files"),
-    dude=Loader('cosee.datasets.benchmarks:dude', "the challenge's JSON of questions, and PDFs or page images",
-                splits=('train', 'val', 'test')),
-    mmlongbench=Loader('cosee.datasets.benchmarks:mmlongbench', 'data/samples.json or parquet, with documents/*.pdf',
-                       splits=('train', 'test')),
-    docvqa=Loader('cosee.datasets.benchmarks:docvqa', _JSON, splits=('train', 'val', 'test')),
-    infographicvqa=Loader('cosee.datasets.benchmarks:infographicvqa', _JSON, splits=('train', 'val', 'test')),
+    dude=Loader('cosee.datasets.benchmarks:dude', splits=_ALL,
+                help="the challenge's JSON of questions, and PDFs or page images"),
+    mmlongbench=Loader('cosee.datasets.benchmarks:mmlongbench', splits=('train', 'test'),
+                       help='data/samples.json or parquet, with documents/*.pdf'),
+    docvqa=Loader('cosee.datasets.benchmarks:docvqa', _JSON, splits=_ALL),
+    infographicvqa=Loader('cosee.datasets.benchmarks:infographicvqa', _JSON, splits=_ALL),
     chartqapro=Loader('cosee.datasets.benchmarks:chartqapro', "the hub's parquet", splits=('test',)),
-    docvqa2026=Loader('cosee.datasets.benchmarks:docvqa2026', "the hub's parquet, one row a document", splits=('val', 'test'))))
+    docvqa2026=Loader('cosee.datasets.benchmarks:docvqa2026', splits=('val', 'test'),
+                      help="the hub's parquet, one row a document")))
 
 # %% ../../nbs/04_datasets.ipynb #4eaaf139
+FromFolder = Callable[..., Layout]   # (root, split), and what it takes besides
+
 def register(
     name: str,               # what `load` and configurations call it
     splits: tuple[str, ...], # names of its splits
     help: str = ''           # where the files come from
-) -> Callable:               # decorator
+) -> Callable[[FromFolder], FromFolder]: # decorator
     "Decorator for plugins: `name` is loaded by this function `(root, split) -> (records, to_sample)`."
-    def add(f: Callable) -> Callable:
+    def add(f: FromFolder) -> FromFolder:
         LOADERS[name] = Loader(f, help, splits=splits)
         return f
     return add
 
+# %% ../../nbs/04_datasets.ipynb #e65c147e
 _roots: dict[str, Path] = {}
 
-def set_root(name: str, root: Union[str, Path]):
+def set_root(
+    name: str,              # data set
+    root: Union[str, Path]  # its folder
+):
     "Remember the folder of a data set."
     _roots[name] = Path(root)
 
-# %% ../../nbs/04_datasets.ipynb #e65c147e
-def data_root(name: str, root=None) -> Path:
-    "The folder of data set `name`; DataError says how to name it."
+def _data_root(name: str, root: Union[str, Path, None]) -> Path:
+    "The folder of a data set"
     home = os.environ.get('COSEE_DATA')
     found = Path(root) if root else _roots.get(name) or (Path(home) / name if home else None)
     if found is None:
@@ -178,31 +212,40 @@ def data_root(name: str, root=None) -> Path:
 class MadeSplit:
     "Samples that are drawn anew each time they are iterated; raises ValueError at once for what cannot be drawn."
     def __init__(self,
-        draw: Callable,  # (n, **options) -> Samples
-        n: int = 100,    # how many
-        **options        # of `draw`
+        draw: Callable[..., Iterator[Sample]], # (n, **options) -> Samples
+        n: int = 100,                          # how many
+        **options: Any                         # of `draw`
     ):
         self.draw, self.n, self.options = draw, n, options
         next(iter(self), None)
 
     def __iter__(self) -> Iterator[Sample]: return self.draw(self.n, **self.options)
-    def __repr__(self): return f'MadeSplit({self.n} samples)'
+    def __repr__(self) -> str: return f'MadeSplit({self.n} samples)'
 
 # %% ../../nbs/04_datasets.ipynb #f76b92e8
-def _from_folder(name: str, loader: Loader, split: str, root, errors: str, options: dict) -> Split:
+@dataclass(frozen=True)
+class _Wanted:
+    "What `load` was asked for."
+    name: str
+    split: str
+    root: Union[str, Path, None]
+    errors: OnError
+    options: dict[str, Any]
+
+def _from_folder(loader: Loader, wanted: _Wanted) -> Split:
     "A published data set, in whichever layout lies in its folder"
-    root = data_root(name, root)
-    records, to_sample = loader.load()(root, split, **options)
-    return Split(name, split, records, to_sample, errors, root)
+    root = _data_root(wanted.name, wanted.root)
+    records, to_sample = loader.load()(root, wanted.split, **wanted.options)
+    return Split(wanted.name, wanted.split, records, to_sample, wanted.errors, root)
 
-def _from_file(name: str, loader: Loader, split: str, root, errors: str, options: dict) -> Split:
+def _from_file(loader: Loader, wanted: _Wanted) -> Split:
     "A questions file"
-    if not root: raise DataError(f'where is the questions file of {name!r}? Give root=...')
-    return loader.load()(root, errors, **options)
+    if not wanted.root: raise DataError(f'where is the questions file of {wanted.name!r}? Give root=...')
+    return loader.load()(wanted.root, wanted.errors, **wanted.options)
 
-def _from_nothing(name: str, loader: Loader, split: str, root, errors: str, options: dict) -> MadeSplit:
+def _from_nothing(loader: Loader, wanted: _Wanted) -> MadeSplit:
     "Documents that are made"
-    return MadeSplit(loader.load(), **{'style': split, **options})
+    return MadeSplit(loader.load(), **{'style': wanted.split, **wanted.options})
 
 _OPEN = dict(folder=_from_folder, file=_from_file, made=_from_nothing)
 
@@ -210,13 +253,30 @@ _OPEN = dict(folder=_from_folder, file=_from_file, made=_from_nothing)
 def load(
     name: str,                   # data set, e.g. 'mpdocvqa'
     split: Optional[str] = None, # which part; None: 'val', or the first that there is
-    root=None,                   # its folder, see `data_root`; of 'folder' and 'jsonl', the questions file
-    errors: str = 'raise',       # 'raise' | 'skip' samples that cannot be read
-    **options                    # what the loader takes besides; of made documents, `n`: how many questions
+    root: Union[str, Path, None] = None, # its folder; of 'folder' and 'jsonl', the questions file
+    errors: OnError = 'raise',   # 'skip' leaves out samples that cannot be read
+    **options: Any               # what the loader takes besides; of made documents, `n`: how many questions
 ) -> Union[Split, MadeSplit]:    # iterate it for Samples
     "A split of a data set; raises ValueError for an unknown name or split, DataError where it cannot be read."
     loader = LOADERS.find(name)
     split = split or loader.usual
     if loader.splits and split not in loader.splits:
         raise ValueError(f"{name} has no split {split!r}: choose from {', '.join(loader.splits)}")
-    return _OPEN[loader.kind](name, loader, split, root, errors, options)
+    return _OPEN[loader.kind](loader, _Wanted(name, split, root, errors, options))
+
+# %% ../../nbs/04_datasets.ipynb #42640c03
+def dev_subset_of(
+    name: str # data set
+):            # its function `build_dev_subset`
+    "The function that draws a small part of a split of `name`."
+    def build_dev_subset(
+        split: str,                     # base split
+        max_samples: int,               # at most so many
+        seed: int = 0,                  # the same seed gives the same subset
+        stratify: Optional[str] = None, # field of `meta` whose shares are kept
+        root: Union[str, Path, None] = None, # folder; else that of `set_root` or of COSEE_DATA
+        errors: OnError = 'raise'       # 'skip' leaves out samples that cannot be read
+    ) -> list[Sample]:                  # in their order
+        "A small part of a split, the same every time; raises what `load` raises."
+        return subset(load(name, split, root, errors), max_samples, seed, stratify)
+    return build_dev_subset

@@ -6,66 +6,70 @@
 __all__ = ['load_mpdocvqa_split']
 
 # %% ../../nbs/data/02_mpdocvqa.ipynb #0cbf2674
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator, Optional
-from .checks import (DataError, Images, check_image, field_of, image_bytes, inside, listed,
-                                   parquet_files, read_json, read_parquet, whole_number)
-from .core import Sample, load, subset
+from typing import Any, Union
+from .checks import (
+    DataError, Images, Record, check_image, field_of, image_bytes, inside, listed, parquet_files, read_json,
+    read_parquet, whole_number)
+from .core import Layout, Meta, OnError, Sample, dev_subset_of, load
 
 # %% ../../nbs/data/02_mpdocvqa.ipynb #4413a1ac
-def _sample(rec: dict, where: str, images: Images, page_ids: list) -> Sample:
-    meta = dict(id=whole_number(rec.get('questionId'), where, 'questionId'), doc_id=field_of(rec, 'doc_id', str, where), page_ids=page_ids)
-    if len(images) != len(page_ids): raise DataError(f"{where}: {len(images)} images for {len(page_ids)} entries of 'page_ids'")
-    if rec.get('answer_page_idx') not in (None, '', 'None'):
-        page = whole_number(rec['answer_page_idx'], where, 'answer_page_idx')
-        if not 0 <= page < len(page_ids): raise DataError(f"{where}: field 'answer_page_idx': {page} of {len(page_ids)} pages")
-        meta['evidence_pages'] = [page + 1]
+_NONE = (None, '', 'None')   # how the layouts write that there is no answer page
+
+def _answer_page(rec: Record, where: str, pages: int) -> int:
+    "The page of the answer, from 1"
+    page = whole_number(rec['answer_page_idx'], where, 'answer_page_idx')
+    if 0 <= page < pages: return page + 1
+    raise DataError(f"{where}: field 'answer_page_idx': {page} of {pages} pages")
+
+def _sample(rec: Record, where: str, images: Images, page_ids: list[Any]) -> Sample:
+    meta: Meta = dict(id=whole_number(rec.get('questionId'), where, 'questionId'),
+                      doc_id=field_of(rec, 'doc_id', str, where), page_ids=page_ids)
+    if len(images) != len(page_ids):
+        raise DataError(f"{where}: {len(images)} images for {len(page_ids)} entries of 'page_ids'")
+    if rec.get('answer_page_idx') not in _NONE: meta['evidence_pages'] = [_answer_page(rec, where, len(page_ids))]
     answers = rec.get('answers')
     answers = [str(a) for a in listed(answers, where, 'answers')] if answers not in (None, '') else []
     return Sample(images=images, question=field_of(rec, 'question', str, where), answer=answers, meta=meta)
 
 # %% ../../nbs/data/02_mpdocvqa.ipynb #31bd91f1
-def _from_json(root: Path, split: str):
-    def to_sample(rec, where):
+def _from_json(root: Path, split: str) -> Layout:
+    def to_sample(rec: Record, where: str) -> Sample:
         page_ids = field_of(rec, 'page_ids', list, where)
         paths = [inside(root, f'images/{p}.jpg', where, 'page_ids') for p in page_ids]
         for p in paths: check_image(p, where, 'page_ids')
         return _sample(rec, where, Images(paths, where), page_ids)
     return (lambda: read_json(root / f'{split}.json')), to_sample
 
+# %% ../../nbs/data/02_mpdocvqa.ipynb #1f4258ab
 _COLUMNS = ('questionId', 'question', 'doc_id', 'page_ids', 'image_1')
 
-def _from_parquet(files: list):
-    def to_sample(rec, where):
+def _from_parquet(files: list[Path]) -> Layout:
+    def to_sample(rec: Record, where: str) -> Sample:
         names = [f'image_{i}' for i in range(1, 21)]
         data = [image_bytes(rec[n], where, n) for n in names if rec.get(n)]
         return _sample(rec, where, Images(data, where), listed(rec.get('page_ids'), where, 'page_ids'))
     return (lambda: read_parquet(files, _COLUMNS)), to_sample
 
 # %% ../../nbs/data/02_mpdocvqa.ipynb #2fad95d6
-def mpdocvqa(root: Path, split: str):
-    "Records of MP-DocVQA in whichever layout lies in `root`."
+def mpdocvqa(
+    root: Path, # folder of the data set
+    split: str  # 'train', 'val' or 'test'
+) -> Layout:
+    "Records of MP-DocVQA in whichever layout lies in `root`; raises DataError where neither does."
     if (root / f'{split}.json').exists(): return _from_json(root, split)
     files = parquet_files(root, split)
-    if not files: raise DataError(f'{root}: no MP-DocVQA here: expected {split}.json with images/, or data/{split}-*.parquet')
-    return _from_parquet(files)
+    if files: return _from_parquet(files)
+    raise DataError(f'{root}: no MP-DocVQA here: expected {split}.json with images/, or data/{split}-*.parquet')
 
 # %% ../../nbs/data/02_mpdocvqa.ipynb #052bbbe1
 def load_mpdocvqa_split(
-    split: str,            # 'train', 'val' or 'test'
-    root=None,             # folder; else COSEE_DATA/mpdocvqa
-    errors: str = 'raise'  # 'raise' | 'skip'
-) -> Iterator[Sample]:     # samples in the order of the files
-    "Iterate a split of MP-DocVQA."
+    split: str,               # 'train', 'val' or 'test'
+    root: Union[str, Path, None] = None, # folder; else COSEE_DATA/mpdocvqa
+    errors: OnError = 'raise' # 'skip' leaves out samples that cannot be read
+) -> Iterator[Sample]:        # samples in the order of the files
+    "Iterate a split of MP-DocVQA; raises DataError where it cannot be read."
     return iter(load('mpdocvqa', split, root, errors))
 
-def build_dev_subset(
-    split: str,                     # base split
-    max_samples: int,               # at most so many
-    seed: int = 0,                  # the same seed gives the same subset
-    stratify: Optional[str] = None, # field of `meta` whose shares are kept, e.g. 'num_pages'
-    root=None,                      # folder; else COSEE_DATA/mpdocvqa
-    errors: str = 'raise'           # 'raise' | 'skip'
-) -> list:                          # of Sample
-    "A small part of a split for fast experiments, the same every time."
-    return subset(load('mpdocvqa', split, root, errors), max_samples, seed, stratify)
+build_dev_subset = dev_subset_of('mpdocvqa')

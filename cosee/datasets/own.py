@@ -7,92 +7,110 @@ __all__ = ['to_jsonl', 'from_jsonl', 'Folder']
 
 # %% ../../nbs/data/01_own.ipynb #2a8d5a11
 import csv, io, json
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Iterable, Iterator
-from .checks import (DataError, Images, check_image, field_of, inside, pdf_images, read_jsonl,
-                                   whole_number)
-from .core import Sample, Split
+from typing import Any, TYPE_CHECKING, Union
+from .checks import (
+    DataError, Images, Located, Record, Source, check_image, field_of, inside, pdf_images, read_jsonl, whole_number)
+from .core import Meta, OnError, Sample, Split, ToSample
 from ..pages import PageError, open_image, load_pages
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 # %% ../../nbs/data/01_own.ipynb #d34d099f
-def _store(source, folder: Path, stem: str) -> str:
-    "Write one page; its file name"
+def _encoded(source: Source) -> tuple[str, bytes]:
+    "The ending of a page's file, and what it holds"
     if callable(source): source = source()
     if isinstance(source, (str, Path)) and Path(source).suffix.lower() in ('.jpg', '.jpeg', '.png'):
-        name, data = stem + Path(source).suffix.lower(), Path(source).read_bytes()
-    else:
-        buffer, name = io.BytesIO(), stem + '.png'
-        open_image(source).save(buffer, 'PNG')
-        data = buffer.getvalue()
-    (folder / name).write_bytes(data)
-    return name
+        return Path(source).suffix.lower(), Path(source).read_bytes()
+    buffer = io.BytesIO()
+    open_image(source).save(buffer, 'PNG')
+    return '.png', buffer.getvalue()
 
+def _store(source: Source, folder: Path, stem: str) -> str:
+    "Write one page; its file name"
+    ending, data = _encoded(source)
+    (folder / (stem + ending)).write_bytes(data)
+    return stem + ending
+
+# %% ../../nbs/data/01_own.ipynb #af45f658
 def to_jsonl(
-    samples: Iterable, # samples to write
-    folder             # new or empty folder: gets samples.jsonl and images/
-) -> Path:             # the JSONL file
+    samples: Iterable[Sample], # samples to write
+    folder: Union[str, Path]   # new or empty folder: gets samples.jsonl and images/
+) -> Path:                     # the JSONL file
     "Write samples in CoSee's own layout."
     folder = Path(folder)
     (folder / 'images').mkdir(parents=True, exist_ok=True)
     with (folder / 'samples.jsonl').open('w', encoding='utf-8') as f:
         for n, s in enumerate(samples):
             sources = s['images'].sources if isinstance(s['images'], Images) else s['images']
-            names = [_store(im, folder / 'images', f'{n:06d}_{i:03d}') for i, im in enumerate(sources, 1)]
-            rec = dict(images=[f'images/{x}' for x in names], question=s['question'], answer=s['answer'], meta=s['meta'])
-            f.write(json.dumps(rec, ensure_ascii=False) + '\n')
+            names = [_store(page, folder / 'images', f'{n:06d}_{i:03d}') for i, page in enumerate(sources, 1)]
+            record = dict(images=[f'images/{name}' for name in names], question=s['question'], answer=s['answer'],
+                          meta=s['meta'])
+            f.write(json.dumps(record, ensure_ascii=False) + '\n')
     return folder / 'samples.jsonl'
 
 # %% ../../nbs/data/01_own.ipynb #04451df5
-def _unified(root: Path):
-    def to_sample(rec, where):
-        names = field_of(rec, 'images', list, where)
-        paths = [inside(root, n, where, 'images') for n in names]
-        for p in paths: check_image(p, where, 'images')
+def _own_sample(root: Path) -> ToSample:
+    "What makes a sample of a record whose images lie in `root`"
+    def to_sample(rec: Record, where: str) -> Sample:
+        paths = [inside(root, name, where, 'images') for name in field_of(rec, 'images', list, where)]
+        for path in paths: check_image(path, where, 'images')
         return Sample(images=Images(paths, where), question=field_of(rec, 'question', str, where),
-                      answer=field_of(rec, 'answer', (str, list), where), meta={'id': where, **field_of(rec, 'meta', dict, where, {})})
+                      answer=field_of(rec, 'answer', (str, list), where),
+                      meta={'id': where, **field_of(rec, 'meta', dict, where, {})})
     return to_sample
 
 def from_jsonl(
-    path,                 # samples.jsonl, or its folder
-    errors: str = 'raise' # 'raise' | 'skip'
+    path: Union[str, Path],   # samples.jsonl, or its folder
+    errors: OnError = 'raise' # 'skip' leaves out samples that cannot be read
 ) -> Split:
-    "Read CoSee's own layout."
+    "Samples in CoSee's own layout; iterating raises DataError where one cannot be read."
     path = Path(path)
     path = path / 'samples.jsonl' if path.is_dir() else path
-    return Split('jsonl', path.stem, lambda: read_jsonl(path), _unified(path.parent), errors, path.parent)
+    return Split('jsonl', path.stem, lambda: read_jsonl(path), _own_sample(path.parent), errors, path.parent)
 
 # %% ../../nbs/data/01_own.ipynb #7491fe5c
-def _rows(path: Path) -> Iterator[tuple]:
+def _filled(row: dict[Any, Any]) -> Record:
+    "The cells of a CSV row that say something; several answers are separated by '|'"
+    rec: Record = {k.strip(): v for k, v in row.items() if isinstance(k, str) and isinstance(v, str) and v.strip()}
+    if 'answer' in rec: rec['answer'] = [a.strip() for a in rec['answer'].split('|')]
+    return rec
+
+def _rows(path: Path) -> Iterator[Located]:
     if path.suffix.lower() != '.csv':
         yield from read_jsonl(path)
         return
     with path.open(newline='', encoding='utf-8-sig', errors='replace') as f:
         reader = csv.DictReader(f)
-        for rec in reader:
-            rec = {k.strip(): v for k, v in rec.items() if isinstance(k, str) and isinstance(v, str) and v.strip()}
-            if 'answer' in rec: rec['answer'] = [a.strip() for a in rec['answer'].split('|')]
-            yield f'{path.name}, line {reader.line_num}', rec
+        for row in reader: yield f'{path.name}, line {reader.line_num}', _filled(row)
 
-def _any_document(path: Path, where: str, options: dict):
+# %% ../../nbs/data/01_own.ipynb #b6862105
+def _any_document(path: Path, where: str, options: dict[str, Any]) -> Sequence['Image']:
     "Pages of a PDF drawn on access; of anything else, read now"
     if path.is_file() and path.suffix.lower() == '.pdf': return pdf_images(path, where, **options)
     try: return load_pages(path, **options)
     except PageError as e: raise DataError(f"{where}: field 'file': {e}") from e
 
-# %% ../../nbs/data/01_own.ipynb #2f32f4bd
-def Folder(
-    questions,             # CSV or JSONL file: file, question, optional answer, page, id
-    errors: str = 'raise', # 'raise' | 'skip'
-    **page_options         # for `cosee.pages.load_pages`: dpi, max_side, ...
-) -> Split:
-    "A user's own documents and questions as samples."
-    path = Path(questions)
-    if not path.is_file(): raise DataError(f'{path}: no such questions file')
-    def to_sample(rec, where):
-        file = inside(path.parent, field_of(rec, 'file', str, where), where, 'file')
+def _asked(folder: Path, options: dict[str, Any]) -> ToSample:
+    "What makes a sample of a question about a document in `folder`"
+    def to_sample(rec: Record, where: str) -> Sample:
+        file = inside(folder, field_of(rec, 'file', str, where), where, 'file')
         question = field_of(rec, 'question', str, where)
         if not question.strip(): raise DataError(f"{where}: field 'question' is empty")
-        meta = dict(id=str(rec.get('id', where)), doc_id=rec['file'])
+        meta: Meta = dict(id=str(rec.get('id', where)), doc_id=rec['file'])
         if rec.get('page') is not None: meta['evidence_pages'] = [whole_number(rec['page'], where, 'page')]
-        return Sample(images=_any_document(file, where, page_options), question=question, answer=field_of(rec, 'answer', (str, list), where, []), meta=meta)
-    return Split('folder', path.stem, lambda: _rows(path), to_sample, errors, path.parent)
+        return Sample(images=_any_document(file, where, options), question=question,
+                      answer=field_of(rec, 'answer', (str, list), where, []), meta=meta)
+    return to_sample
+
+# %% ../../nbs/data/01_own.ipynb #2f32f4bd
+def Folder(
+    questions: Union[str, Path], # CSV or JSONL file: file, question, optional answer, page, id
+    errors: OnError = 'raise',   # 'skip' leaves out samples that cannot be read
+    **page_options: Any          # for `cosee.pages.load_pages`: dpi, max_side, ...
+) -> Split:
+    "A user's own documents and questions as samples; raises DataError where there is no such file."
+    path = Path(questions)
+    if not path.is_file(): raise DataError(f'{path}: no such questions file')
+    return Split('folder', path.stem, lambda: _rows(path), _asked(path.parent, page_options), errors, path.parent)

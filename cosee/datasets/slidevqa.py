@@ -6,26 +6,34 @@
 __all__ = ['load_slidevqa_split']
 
 # %% ../../nbs/data/03_slidevqa.ipynb #29291592
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Iterator, Optional
-from ..boxes import check_bbox
-from .checks import (DataError, Images, OutsideError, check_image, field_of, first_of, image_bytes,
-                                   inside, listed, parquet_files, read_jsonl, read_parquet, whole_number)
-from .core import Sample, load, subset
+from typing import NamedTuple, Union
+from ..boxes import Box, check_bbox
+from .checks import (
+    DataError, Images, OutsideError, Record, check_image, field_of, first_of, image_bytes, inside, page_numbers,
+    parquet_files, read_jsonl, read_parquet, whole_number)
+from .core import Layout, Meta, OnError, PageBox, Sample, dev_subset_of, load
 from ..pages import open_image
 
 # %% ../../nbs/data/03_slidevqa.ipynb #0649062d
 _EXTRA = ('arithmetic_expression', 'reasoning_type', 'answer_type', 'deck_url')
 
-def _sample(rec: dict, where: str, images: Images) -> Sample:
-    pages = [whole_number(p, where, 'evidence_pages') for p in listed(rec.get('evidence_pages', []), where, 'evidence_pages')]
-    wrong = [p for p in pages if not 1 <= p <= len(images)]
-    if wrong: raise DataError(f"{where}: field 'evidence_pages': {wrong[0]} of {len(images)} pages")
-    meta = dict(id=whole_number(rec.get('qa_id'), where, 'qa_id'), doc_id=field_of(rec, 'deck_name', str, where), evidence_pages=pages)
+def _evidence_pages(rec: Record, where: str, last: int) -> list[int]:
+    pages = page_numbers(rec.get('evidence_pages', []), where, 'evidence_pages')
+    wrong = [p for p in pages if not 1 <= p <= last]
+    if wrong: raise DataError(f"{where}: field 'evidence_pages': {wrong[0]} of {last} pages")
+    return pages
+
+def _sample(rec: Record, where: str, images: Images) -> Sample:
+    pages = _evidence_pages(rec, where, len(images))
+    meta: Meta = dict(id=whole_number(rec.get('qa_id'), where, 'qa_id'),
+                      doc_id=field_of(rec, 'deck_name', str, where), evidence_pages=pages)
     meta.update({k: rec[k] for k in _EXTRA if rec.get(k) is not None})
     answer = rec.get('answer')
-    return Sample(images=images, question=field_of(rec, 'question', str, where), answer=str(answer) if answer is not None else [], meta=meta)
+    return Sample(images=images, question=field_of(rec, 'question', str, where),
+                  answer=str(answer) if answer is not None else [], meta=meta)
 
 # %% ../../nbs/data/03_slidevqa.ipynb #bc030e21
 def _slide(root: Path, split: str, deck: str, number: int, url: str, where: str) -> Path:
@@ -36,82 +44,99 @@ def _slide(root: Path, split: str, deck: str, number: int, url: str, where: str)
         try: return inside(root, path, where, 'image_urls')
         except OutsideError: raise
         except DataError: continue
-    raise DataError(f"{where}: field 'image_urls': no image of slide {number} in images/{split}/{deck}/; tried {', '.join(tried)}")
-
-def _from_jsonl(root: Path, split: str):
-    path, boxes = _annotations(root, 'qa', split), _boxes(root, split)
-    def to_sample(rec, where):
-        deck, urls = field_of(rec, 'deck_name', str, where), field_of(rec, 'image_urls', list, where)
-        files = [_slide(root, path.stem, deck, i, u, where) for i, u in enumerate(urls, 1)]
-        for f in files: check_image(f, where, 'image_urls')
-        sample = _sample(rec, where, Images(files, where))
-        if deck in boxes: sample['meta']['evidence_boxes'] = _on_pages(boxes[deck], files, sample['meta']['evidence_pages'])
-        return sample
-    return (lambda: read_jsonl(path)), to_sample
+    raise DataError(f"{where}: field 'image_urls': no image of slide {number} in images/{split}/{deck}/; "
+                    f"tried {', '.join(tried)}")
 
 # %% ../../nbs/data/03_slidevqa.ipynb #52ba3318
+class _SlideBox(NamedTuple):
+    page: int
+    kind: str   # title, table, ...
+    box: Box    # left, top, width, height in pixels
+
 def _annotations(root: Path, kind: str, split: str) -> Path:
     names = ('dev', 'val') if split in ('dev', 'val') else (split,)
     return first_of(root, *(f'annotations/{kind}/{n}.jsonl' for n in names), what=f'SlideVQA {kind} file')
 
-def _boxes(root: Path, split: str) -> dict:
-    "deck -> list of (page, class, [x, y, w, h]); {} if there is no file of boxes"
+def _slide_box(page: Union[int, str], found: Record) -> _SlideBox:
+    x, y, width, height = (float(v) for v in found['bbox'])
+    return _SlideBox(int(page), found.get('class', ''), (x, y, width, height))
+
+# %% ../../nbs/data/03_slidevqa.ipynb #cbd5f64c
+def _deck_boxes(rec: Record, where: str) -> list[_SlideBox]:
+    found = field_of(rec, 'bboxes', list, where)
+    try: return [_slide_box(page, box) for page, boxes in found for box in boxes]
+    except (KeyError, TypeError, ValueError) as e:
+        raise DataError(f"{where}: field 'bboxes': {type(e).__name__}: {e}") from None
+
+def _boxes(root: Path, split: str) -> dict[str, list[_SlideBox]]:
+    "The boxes of each deck; none if there is no file of boxes"
     try: path = _annotations(root, 'bbox', split)
     except DataError: return {}
     out = {}
     for where, rec in read_jsonl(path):
         if isinstance(rec, DataError): raise rec
-        found = field_of(rec, 'bboxes', list, where)
-        try: out[rec['deck_name']] = [(int(p), b.get('class', ''), [float(v) for v in b['bbox']]) for p, bs in found for b in bs]
-        except (KeyError, TypeError, ValueError) as e: raise DataError(f"{where}: field 'bboxes': {type(e).__name__}: {e}") from None
+        out[field_of(rec, 'deck_name', str, where)] = _deck_boxes(rec, where)
     return out
+
+# %% ../../nbs/data/03_slidevqa.ipynb #896eb7fc
+class _Evidence(PageBox):
+    kind: str   # title, table, ...
 
 @lru_cache(maxsize=2048)
-def _size(path: Path) -> tuple: return open_image(path).size
+def _size(path: Path) -> tuple[int, int]: return open_image(path).size
 
-def _on_pages(boxes: list, files: list, pages: list) -> list:
+def _on_pages(boxes: list[_SlideBox], files: list[Path], pages: list[int]) -> list[_Evidence]:
     "Boxes of the evidence slides, in 0-1"
     out = []
-    for page, kind, (x, y, w, h) in boxes:
+    for page, kind, (x, y, width, height) in boxes:
         if page not in pages: continue
-        width, height = _size(files[page - 1])
-        try: out.append(dict(page=page, bbox=check_bbox((x / width, y / height, (x + w) / width, (y + h) / height), (1, 1)), kind=kind))
+        w, h = _size(files[page - 1])
+        try: box = check_bbox((x / w, y / h, (x + width) / w, (y + height) / h), (1, 1))
         except ValueError: continue   # a box without area
+        out.append(_Evidence(page=page, bbox=box, kind=kind))
     return out
+
+# %% ../../nbs/data/03_slidevqa.ipynb #b48b2efb
+def _from_jsonl(root: Path, split: str) -> Layout:
+    path, boxes = _annotations(root, 'qa', split), _boxes(root, split)
+    def to_sample(rec: Record, where: str) -> Sample:
+        deck, urls = field_of(rec, 'deck_name', str, where), field_of(rec, 'image_urls', list, where)
+        files = [_slide(root, path.stem, deck, i, u, where) for i, u in enumerate(urls, 1)]
+        for f in files: check_image(f, where, 'image_urls')
+        sample = _sample(rec, where, Images(files, where))
+        pages = sample['meta']['evidence_pages']
+        if deck in boxes: sample['meta']['evidence_boxes'] = _on_pages(boxes[deck], files, pages)
+        return sample
+    return (lambda: read_jsonl(path)), to_sample
 
 # %% ../../nbs/data/03_slidevqa.ipynb #1da781fd
 _COLUMNS = ('qa_id', 'question', 'deck_name', 'page_1')
 
-def _from_parquet(files: list):
-    def to_sample(rec, where):
+def _from_parquet(files: list[Path]) -> Layout:
+    def to_sample(rec: Record, where: str) -> Sample:
         names = [f'page_{i}' for i in range(1, 21)]
         data = [image_bytes(rec[n], where, n) for n in names if rec.get(n)]
         return _sample(rec, where, Images(data, where))
     return (lambda: read_parquet(files, _COLUMNS)), to_sample
 
-def slidevqa(root: Path, split: str):
-    "Records of SlideVQA in whichever layout lies in `root`."
+def slidevqa(
+    root: Path, # folder of the data set
+    split: str  # 'train', 'dev' ('val') or 'test'
+) -> Layout:
+    "Records of SlideVQA in whichever layout lies in `root`; raises DataError where neither does."
     if (root / 'annotations').is_dir(): return _from_jsonl(root, split)
     files = parquet_files(root, split)
-    if not files: raise DataError(f'{root}: no SlideVQA here: expected annotations/qa/{split}.jsonl with images/, or data/{split}-*.parquet')
-    return _from_parquet(files)
+    if files: return _from_parquet(files)
+    raise DataError(f'{root}: no SlideVQA here: expected annotations/qa/{split}.jsonl with images/, '
+                    f'or data/{split}-*.parquet')
 
 # %% ../../nbs/data/03_slidevqa.ipynb #d51fc24c
 def load_slidevqa_split(
-    split: str,            # 'train', 'dev' ('val') or 'test'
-    root=None,             # folder; else COSEE_DATA/slidevqa
-    errors: str = 'raise'  # 'raise' | 'skip'
-) -> Iterator[Sample]:     # samples in the order of the files
-    "Iterate a split of SlideVQA."
+    split: str,               # 'train', 'dev' ('val') or 'test'
+    root: Union[str, Path, None] = None, # folder; else COSEE_DATA/slidevqa
+    errors: OnError = 'raise' # 'skip' leaves out samples that cannot be read
+) -> Iterator[Sample]:        # samples in the order of the files
+    "Iterate a split of SlideVQA; raises DataError where it cannot be read."
     return iter(load('slidevqa', split, root, errors))
 
-def build_dev_subset(
-    split: str,                     # base split
-    max_samples: int,               # at most so many
-    seed: int = 0,                  # the same seed gives the same subset
-    stratify: Optional[str] = None, # field of `meta` whose shares are kept, e.g. 'reasoning_type'
-    root=None,                      # folder; else COSEE_DATA/slidevqa
-    errors: str = 'raise'           # 'raise' | 'skip'
-) -> list:                          # of Sample
-    "A small part of a split for fast experiments, the same every time."
-    return subset(load('slidevqa', split, root, errors), max_samples, seed, stratify)
+build_dev_subset = dev_subset_of('slidevqa')

@@ -7,42 +7,67 @@ __all__ = ['check_predictions', 'write_submission']
 
 # %% ../../nbs/data/05_submissions.ipynb #fa2f448e
 import json
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Callable, Iterable, NamedTuple
-from .checks import DataError
+from typing import Any, NamedTuple, TypedDict, Union
+from .checks import DataError, Record
+from .core import Sample
 from ..files import write_whole
 from ..text import NOT_ANSWERABLE, abstains
 
 # %% ../../nbs/data/05_submissions.ipynb #7c86b601
-def _given(p: dict, none: str = '') -> str:
+Given = Mapping[str, Any]  # a prediction as it is handed in: id, answer, and page, evidence_pages, confidence where wanted
+
+class Prediction(TypedDict, total=False):
+    "An answer to a question of a split, as it is read back; `id` and `answer` are always there."
+    id: Union[int, str]
+    answer: str
+    page: int                  # from 1
+    evidence_pages: list[int]  # from 1
+    confidence: float          # 0-1
+
+def _given(p: Given, none: str = '') -> str:
     "The answer of a prediction, or the data set's word for none"
     return none if abstains(p['answer']) else p['answer']
 
-def _mpdocvqa(p): return dict(questionId=p['id'], answer=_given(p), answer_page=(p.get('page') or 1) - 1)
-def _from_mpdocvqa(r): return dict(id=r['questionId'], answer=r['answer'] or NOT_ANSWERABLE, page=r['answer_page'] + 1)
+# %% ../../nbs/data/05_submissions.ipynb #95c77c8a
+def _mpdocvqa(p: Given) -> Record:
+    return dict(questionId=p['id'], answer=_given(p), answer_page=(p.get('page') or 1) - 1)
 
-def _dude(p):
+def _from_mpdocvqa(r: Record) -> Prediction:
+    return Prediction(id=r['questionId'], answer=r['answer'] or NOT_ANSWERABLE, page=r['answer_page'] + 1)
+
+def _dude(p: Given) -> Record:
     return dict(questionId=p['id'], answers=[_given(p)], answers_confidence=[float(p.get('confidence', 1.))],
                 answers_abstain=abstains(p['answer']))
-def _from_dude(r):
+
+def _from_dude(r: Record) -> Prediction:
     answer = NOT_ANSWERABLE if r['answers_abstain'] else r['answers'][0]
-    return dict(id=r['questionId'], answer=answer, confidence=r['answers_confidence'][0])
+    return Prediction(id=r['questionId'], answer=answer, confidence=r['answers_confidence'][0])
 
-def _slidevqa(p): return dict(qa_id=p['id'], answer=p['answer'], evidence_pages=list(p.get('evidence_pages') or [p.get('page') or 1]))
-def _from_slidevqa(r): return dict(id=r['qa_id'], answer=r['answer'], evidence_pages=r['evidence_pages'], page=r['evidence_pages'][0])
+def _slidevqa(p: Given) -> Record:
+    return dict(qa_id=p['id'], answer=p['answer'], evidence_pages=list(p.get('evidence_pages') or [p.get('page') or 1]))
 
+def _from_slidevqa(r: Record) -> Prediction:
+    pages = r['evidence_pages']
+    return Prediction(id=r['qa_id'], answer=r['answer'], evidence_pages=pages, page=pages[0])
+
+# %% ../../nbs/data/05_submissions.ipynb #4997b126
 _FINAL = 'FINAL ANSWER: '
-def _docvqa2026(p): return dict(question_id=p['id'], full_answer=_FINAL + _given(p, 'Unknown'))
-def _from_docvqa2026(r):
+
+def _docvqa2026(p: Given) -> Record:
+    return dict(question_id=p['id'], full_answer=_FINAL + _given(p, 'Unknown'))
+
+def _from_docvqa2026(r: Record) -> Prediction:
     answer = r['full_answer'].rsplit(_FINAL, 1)[-1]
-    return dict(id=r['question_id'], answer=NOT_ANSWERABLE if answer == 'Unknown' else answer)
+    return Prediction(id=r['question_id'], answer=NOT_ANSWERABLE if answer == 'Unknown' else answer)
 
 # %% ../../nbs/data/05_submissions.ipynb #17a6b243
 class Form(NamedTuple):
     "How a data set's predictions are written."
-    write: Callable  # prediction -> record
-    read: Callable   # record -> prediction
-    lines: bool      # JSON Lines?
+    write: Callable[[Given], Record]
+    read: Callable[[Record], Prediction]
+    lines: bool   # JSON Lines?
 
 FORMS = dict(mpdocvqa=Form(_mpdocvqa, _from_mpdocvqa, False), dude=Form(_dude, _from_dude, False),
              slidevqa=Form(_slidevqa, _from_slidevqa, True), docvqa2026=Form(_docvqa2026, _from_docvqa2026, False))
@@ -52,43 +77,52 @@ def _form(name: str) -> Form:
     return FORMS[name]
 
 # %% ../../nbs/data/05_submissions.ipynb #f19fff82
+def _check_prediction(p: Given):
+    if 'id' not in p or not isinstance(p.get('answer'), str):
+        raise DataError(f'a prediction needs id and answer (text): {str(p)[:80]}')
+    page = p.get('page')
+    if page is not None and (not isinstance(page, int) or page < 1):
+        raise DataError(f"question {p['id']!r}: page {page!r} must be a whole number from 1")
+
 def check_predictions(
-    predictions: Iterable, # dicts with id, answer, ...
-    ids: Iterable          # ids of the split, in its order
-) -> list:                 # the predictions in the order of the split
-    "Every question once and none that is unknown, or DataError with what is wrong."
+    predictions: Iterable[Given],  # dicts with id, answer, ...
+    ids: Iterable[Union[int, str]] # ids of the split, in its order
+) -> list[Given]:                  # the predictions in the order of the split
+    "Every question once and none that is unknown; raises DataError with what is wrong."
     by_id, ids = {}, list(ids)
     for p in predictions:
-        if 'id' not in p or not isinstance(p.get('answer'), str): raise DataError(f'a prediction needs id and answer (text): {str(p)[:80]}')
+        _check_prediction(p)
         if p['id'] in by_id: raise DataError(f"question {p['id']!r} is answered twice")
-        if p.get('page') is not None and (not isinstance(p['page'], int) or p['page'] < 1):
-            raise DataError(f"question {p['id']!r}: page {p['page']!r} must be a whole number from 1")
         by_id[p['id']] = p
     known = set(ids)
     missing, unknown = [i for i in ids if i not in by_id], [i for i in by_id if i not in known]
     if missing: raise DataError(f'{len(missing)} of {len(ids)} questions have no answer, the first is {missing[0]!r}')
-    if unknown: raise DataError(f'{len(unknown)} answers are to questions that the split does not have, the first is {unknown[0]!r}')
-    return [by_id[i] for i in ids]
+    if not unknown: return [by_id[i] for i in ids]
+    raise DataError(f'{len(unknown)} answers are to questions that the split does not have, '
+                    f'the first is {unknown[0]!r}')
 
 # %% ../../nbs/data/05_submissions.ipynb #2b1d5704
 def write_submission(
-    name: str,             # data set
-    predictions: Iterable, # dicts with id, answer, and page, evidence_pages, confidence where wanted
-    split: Iterable,       # the split's samples (their ids are read), or its ids
-    path                   # file to write; it appears only when it is complete
+    name: str,                    # data set
+    predictions: Iterable[Given], # dicts with id, answer, and page, evidence_pages, confidence where wanted
+    split: Iterable[Union[Sample, int, str]], # the split's samples (their ids are read), or its ids
+    path: Union[str, Path]        # file to write; it appears only when it is complete
 ) -> Path:
-    "A prediction file in the data set's own form; DataError if it would be rejected."
+    "A prediction file in the data set's own form; raises DataError if it would be rejected, ValueError for no form."
     form, path = _form(name), Path(path)
     ids = [s['meta']['id'] if isinstance(s, dict) else s for s in split]
     records = [form.write(p) for p in check_predictions(predictions, ids)]
-    text = ''.join(json.dumps(r, ensure_ascii=False) + '\n' for r in records) if form.lines else json.dumps(records, ensure_ascii=False, indent=1)
-    return write_whole(path, text)
+    if not form.lines: return write_whole(path, json.dumps(records, ensure_ascii=False, indent=1))
+    return write_whole(path, ''.join(json.dumps(r, ensure_ascii=False) + '\n' for r in records))
 
+# %% ../../nbs/data/05_submissions.ipynb #a815d2b2
 def read_submission(
-    name: str, # data set
-    path       # a prediction file
-) -> list:     # predictions: dicts with id, answer, ...
-    "The predictions of a file in the data set's own form."
-    form, text = _form(name), Path(path).read_text(encoding='utf-8')
+    name: str,             # data set
+    path: Union[str, Path] # a prediction file
+) -> list[Prediction]:     # id, answer, and what else the form has
+    "The predictions of a file in the data set's own form; raises DataError where it is none."
+    form, path = _form(name), Path(path)
+    text = path.read_text(encoding='utf-8')
     try: return [form.read(r) for r in (map(json.loads, text.splitlines()) if form.lines else json.loads(text))]
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as e: raise DataError(f'{Path(path).name}: no {name} predictions ({type(e).__name__}: {e})') from None
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as e:
+        raise DataError(f'{path.name}: no {name} predictions ({type(e).__name__}: {e})') from None

@@ -9,16 +9,15 @@ __all__ = ['write_layout']
 import io, json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Optional, TYPE_CHECKING, Union
+from typing import Optional, TYPE_CHECKING, Union
 from ..boxes import pixel_box, placed
+from .checks import Record
 from .core import Sample
 from ..text import abstains
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 # %% ../../nbs/data/06_writers.ipynb #b9723388
-Record = dict[str, Any]   # a record of a data set, with its field names
-
 def _jpeg(image: 'Image') -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, 'JPEG', quality=90)
@@ -200,13 +199,17 @@ def _docvqa_raw(samples: Numbered, root: Path, split: str):
         records.append({**_one_page_record(n, s, split), **source})
     _put_json(root / f'{split}_v1.0_withQT.json', dict(dataset_name='SP-DocVQA', dataset_split=split, data=records))
 
-@writer('docvqa', 'hub')
-def _docvqa_hub(samples: Numbered, root: Path, split: str, folder: str = 'DocVQA'):
+def _one_page_hub(samples: Numbered, root: Path, split: str):
     "Parquet with the page in a column"
     name = 'validation' if split == 'val' else split
     rows = [{**_one_page_record(n, s, split), 'questionId': str(n), 'image': _image_cell(_page_image(s)), 'docId': n}
             for n, s in samples]
-    _put_parquet(root / f'{folder}/{name}-00000-of-00001.parquet', rows)
+    _put_parquet(root / f'{name}-00000-of-00001.parquet', rows)
+
+@writer('docvqa', 'hub')
+def _docvqa_hub(samples: Numbered, root: Path, split: str):
+    "Parquet with the page in a column, in a folder of its name"
+    _one_page_hub(samples, root / 'DocVQA', split)
 
 # %% ../../nbs/data/06_writers.ipynb #4a2c3a49
 @writer('infographicvqa', 'raw')
@@ -224,7 +227,7 @@ def _infographicvqa_raw(samples: Numbered, root: Path, split: str):
 @writer('infographicvqa', 'hub')
 def _infographicvqa_hub(samples: Numbered, root: Path, split: str):
     "Parquet as that of DocVQA, in a folder of its own"
-    _docvqa_hub(samples, root, split, 'InfographicVQA')
+    _one_page_hub(samples, root / 'InfographicVQA', split)
 
 # %% ../../nbs/data/06_writers.ipynb #9cdb40c7
 @writer('chartqapro', 'hub')

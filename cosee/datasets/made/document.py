@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from importlib import resources
 from itertools import count
 from pathlib import Path
-from typing import Any, Optional, TYPE_CHECKING, TypedDict, Union
-from ..core import Sample
+from typing import Any, Optional, TYPE_CHECKING, TypedDict, Union, Unpack, overload
+from ..core import Meta, Sample
 from .kinds import DOCUMENT_TYPES, contradict
 from .prose import write_small_print
 from .questions import Question, SmallPrint, WORDINGS, questions
-from .sheet import Box, Fact, Mark, Sheet, Strip, pdf_pages
+from .sheet import Fact, Mark, Sheet, Strip, pdf_pages
 from .values import STYLES
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -86,14 +86,14 @@ def make_document(
     wordings: Collection[str] = WORDINGS, # which questions
     small_print: SmallPrint = False # True: ask for small print too; 'only': put it there and ask for nothing else
 ) -> MadeDocument:
-    "A document drawn from `seed`; ValueError for an argument out of range."
+    "A document drawn from `seed`; raises ValueError for an argument out of range."
     _check(kind, style, pages, small_print)
     doc_id = _doc_id(kind, style, seed, pages, conflict)
     sheet = _sheet_of(kind, style, doc_id, pages, small_print)
     if conflict is None: conflict = sheet.rng.random() < .2 and kind != 'receipt' and small_print != 'only'
     clash = contradict(sheet) if conflict else None
     asked = questions(sheet, n_questions, clash, small_print, wordings)
-    asked = [dict(id=f'{doc_id}-q{i}') | q for i, q in enumerate(asked)]
+    asked = [Question(id=f'{doc_id}-q{i}', **q) for i, q in enumerate(asked)]
     return MadeDocument(doc_id, kind, seed, style, sheet.page, sheet.done(), asked, sheet.facts, sheet.marks)
 
 # %% ../../../nbs/made/06_document.ipynb #21c17127
@@ -102,6 +102,14 @@ def _as_jpeg(image: 'Image', quality: int) -> 'Image':
     buffer = io.BytesIO()
     image.save(buffer, 'JPEG', quality=quality)
     return Image.open(buffer).convert('RGB')
+
+class Effects(TypedDict, total=False):
+    "What a scanner does to a page, see `scan`."
+    noise: float
+    rotate: float
+    blur: float
+    jpeg: Optional[int]
+    paper: int
 
 def scan(
     image: 'Image',      # a page
@@ -115,7 +123,7 @@ def scan(
     "A page image with the marks of a scanner."
     import numpy as np
     from PIL import Image, ImageFilter
-    if rotate: image = image.rotate(rng.uniform(-rotate, rotate), Image.BICUBIC, fillcolor='white')
+    if rotate: image = image.rotate(rng.uniform(-rotate, rotate), Image.Resampling.BICUBIC, fillcolor='white')
     if blur: image = image.filter(ImageFilter.GaussianBlur(blur))
     a = np.asarray(image, dtype='float32')*(paper/255)
     if noise: a = a + np.random.default_rng(rng.getrandbits(32)).normal(0, 255*noise, a.shape[:2] + (1,))
@@ -128,9 +136,9 @@ def render(
     dpi: float = 100,   # dots per inch
     pages: Optional[Iterable[int]] = None, # page numbers from 1; all if None
     seed: int = 0,      # of the effects
-    **effects           # noise, rotate, blur, jpeg, paper: see `scan`
+    **effects: Unpack[Effects] # noise, rotate, blur, jpeg, paper: see `scan`
 ) -> list['Image']:     # with info['source'] and info['page']
-    "Page images of a document, clean or as if scanned."
+    "Page images of a made document, clean or as if scanned."
     pages = list(pages or range(1, doc.pages + 1))
     images = pdf_pages(doc.pdf, dpi, [page - 1 for page in pages])
     if effects:
@@ -140,13 +148,18 @@ def render(
     return images
 
 # %% ../../../nbs/made/06_document.ipynb #e30145f8
-class MadePages(Sequence):
+class MadePages(Sequence['Image']):
     "The page images of a made document, rendered one by one when asked for."
-    def __init__(self, doc: MadeDocument, dpi: float = 100, **effects):
-        self.doc, self.dpi, self.effects, self._seen = doc, dpi, effects, {}
-    def __len__(self): return self.doc.pages
+    def __init__(self, doc: MadeDocument, dpi: float = 100, **effects: Unpack[Effects]):
+        self.doc, self.dpi, self.effects = doc, dpi, effects
+        self._seen: dict[int, 'Image'] = {}
+    def __len__(self) -> int: return self.doc.pages
     def __repr__(self): return f'MadePages({self.doc.doc_id!r}, {len(self)} pages)'
-    def __getitem__(self, i):
+    @overload
+    def __getitem__(self, i: int) -> 'Image': ...
+    @overload
+    def __getitem__(self, i: slice) -> list['Image']: ...
+    def __getitem__(self, i: Union[int, slice]) -> Union['Image', list['Image']]:
         if isinstance(i, slice): return [self[j] for j in range(*i.indices(len(self)))]
         i = range(len(self))[i]
         if i not in self._seen: self._seen[i] = render(self.doc, self.dpi, [i + 1], **self.effects)[0]
@@ -163,9 +176,10 @@ def to_sample(
     "A question of a made document as a Sample."
     boxes = [dict(page=e['page'], bbox=e['bbox']) for e in question['evidence']]
     answerable = question['wording'] != 'unanswerable'
-    meta = dict(dataset='made', doc_id=doc.doc_id, kind=doc.kind, style=doc.style, seed=doc.seed, n_pages=doc.pages,
-                answerable=answerable, evidence_boxes=boxes) | {k: question[k] for k in _KEPT}
-    return dict(images=images, question=question['question'], answer=list(question['answers']), meta=meta)
+    meta: Meta = dict(dataset='made', doc_id=doc.doc_id, kind=doc.kind, style=doc.style, seed=doc.seed,
+                      n_pages=doc.pages, answerable=answerable, evidence_boxes=boxes)
+    meta |= {k: question[k] for k in _KEPT}
+    return Sample(images=images, question=question['question'], answer=list(question['answers']), meta=meta)
 
 # %% ../../../nbs/made/06_document.ipynb #52210e8c
 def make_samples(
@@ -176,10 +190,10 @@ def make_samples(
     wordings: Collection[str] = WORDINGS, # which questions
     per_doc: int = 6,    # questions per document
     dpi: float = 100,    # of the page images
-    effects: Optional[dict[str, float]] = None, # see `scan`
-    **kwargs             # for `make_document`: pages, conflict, small_print
+    effects: Optional[Effects] = None, # see `scan`
+    **kwargs: Any        # for `make_document`: pages, conflict, small_print
 ) -> Iterator[Sample]:
-    "`n` Samples from made documents; ValueError if 100 documents in a row have no such question."
+    "`n` Samples from made documents; raises ValueError if 100 documents in a row have no such question."
     dry = 0   # documents in a row without a question
     for i in count():
         if n <= 0: return
@@ -199,7 +213,7 @@ class QuestionRecord(TypedDict):
     question: str
     answer: list[str]
     page: Optional[int]   # of the first piece of evidence
-    bbox: Optional[Box]   # of the first piece of evidence
+    bbox: Optional[Sequence[float]] # of the first piece of evidence, in 0-1
     wording: str
 
 def question_records(
@@ -208,9 +222,9 @@ def question_records(
 ) -> Iterator[QuestionRecord]:
     "The questions of a document as records with page and box of the first piece of evidence."
     for q in doc.questions:
-        first = (q['evidence'] or [dict(page=None, bbox=None)])[0]
-        yield dict(file=file, question=q['question'], answer=q['answers'], page=first['page'], bbox=first['bbox'],
-                   wording=q['wording'])
+        first = q['evidence'][0] if q['evidence'] else None
+        yield QuestionRecord(file=file, question=q['question'], answer=q['answers'], page=first and first['page'],
+                             bbox=first and first['bbox'], wording=q['wording'])
 
 # %% ../../../nbs/made/06_document.ipynb #30491377
 def write_samples(

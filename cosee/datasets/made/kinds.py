@@ -8,21 +8,20 @@ __all__ = []
 # %% ../../../nbs/made/04_kinds.ipynb #f7a78750
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Optional, TypedDict
+from typing import Literal, Optional, TypedDict
+from ...boxes import Size
 from .prose import filler_sentences, in_sentence, says, write_prose, write_small_print
 from .sheet import Align, Fact, FieldEntry, Sheet, fit, text_width
 from .tables import Change, Column, TableRow, charts_left, write_chart, write_table
-from .values import (NAMES, Value, address, company, fields_of, make_plain_value, make_value,
+from .values import (FieldSpec, NAMES, Value, address, company, fields_of, magnitude, make_plain_value, make_value,
                                         money, person, phrases, time_value)
 
 # %% ../../../nbs/made/04_kinds.ipynb #7e9f4492
-Size = tuple[float, float]   # width and height of a page in points
-
 @dataclass(frozen=True)
 class DocumentType:
     "A kind of document."
     write: Callable[[Sheet, int], None] # writes onto a sheet until it has about so many pages
-    sizes: tuple[Size, ...]             # page sizes to choose from
+    sizes: tuple[Size, ...]             # page sizes in points to choose from
     pages: tuple[int, int]              # least and most pages if the caller does not say
 
 DOCUMENT_TYPES: dict[str, DocumentType] = {}
@@ -30,7 +29,7 @@ _a4, _letter_size = (595, 842), (612, 792)
 
 def document_type(
     name: str,
-    *sizes: Size,                     # page sizes to choose from
+    *sizes: Size,                     # page sizes in points to choose from
     pages: tuple[int, int] = (1, 2)   # least and most pages if the caller does not say
 ) -> Callable:                        # a decorator
     "Registers a function that writes a kind of document under `name`."
@@ -46,11 +45,13 @@ def phrase(sheet: Sheet, name: str) -> str:
 # %% ../../../nbs/made/04_kinds.ipynb #1350d79a
 def _letterhead(sheet: Sheet, name: str):
     "Name and address of the sender: at the left or right; in the middle or on a band"
-    places = ['left', 'right'] if sheet.style == 'dev' else ['center', 'band']
+    places: list[Literal['left', 'right', 'center', 'band']] = ['left', 'right']
+    if sheet.style == 'held_out': places = ['center', 'band']
     place, street = sheet.rng.choice(places), address(sheet.rng)
-    (_letterhead_band if place == 'band' else _letterhead_lines)(sheet, name, street, place)
+    if place == 'band': _letterhead_band(sheet, name, street)
+    else: _letterhead_lines(sheet, name, street, place)
 
-def _letterhead_band(sheet: Sheet, name: str, street: str, place: str):
+def _letterhead_band(sheet: Sheet, name: str, street: str):
     sheet.rect(0, 0, sheet.w, 64, fill=sheet.look['accent'])
     white = (1, 1, 1)
     sheet.text(sheet.x, 18, name, 17, sheet.look['bold'], white)
@@ -106,13 +107,13 @@ def _multiply(sheet: Sheet) -> Change:
     def change(columns: list[Column], rows: list[TableRow]):
         at = _column_numbers(columns)
         for row in rows:
-            product = row[at['quantity']]['sort']*row[at['unit_price']]['sort']
+            product = magnitude(row[at['quantity']])*magnitude(row[at['unit_price']])
             row[at['amount']] = money(product, sheet.locale)
     return change
 
 def _totals(sheet: Sheet, rows: list[TableRow]):
     "Subtotal, tax and gross total at the right"
-    net = sum(row[-1]['sort'] for row in rows)
+    net = sum(magnitude(row[-1]) for row in rows)
     tax = round(net*sheet.rng.choice([.07, .08, .19, .2, .21]), 2)
     totals = {'invoice.net_total': net, 'invoice.vat_amount': tax, 'invoice.gross_total': net + tax}
     sheet.need(6*sheet.look['size'])
@@ -309,7 +310,7 @@ def _slide_body(sheet: Sheet, planned: str, team: list[TableRow]):
 
 @document_type('slides', (720, 405), (720, 540), (800, 450), pages=(4, 8))
 def _slides(sheet: Sheet, pages: int):
-    sheet.look |= dict(size=13, margin=44, leading=1.7)
+    sheet.look.update({'size': 13, 'margin': 44, 'leading': 1.7})
     sheet.x = sheet.y = 44
     sheet.title = f"{sheet.rng.choice(NAMES['codeword'])}: {phrase(sheet, 'deck title')}"
     _title_slide(sheet)
@@ -368,16 +369,20 @@ def _contract(sheet: Sheet, pages: int):
     _signatures(sheet)
 
 # %% ../../../nbs/made/04_kinds.ipynb #595261f5
+def _later(sheet: Sheet, time: Value) -> int:
+    "Minutes from midnight to an arrival on the same day"
+    return min(int(magnitude(time)) + sheet.rng.randint(25, 260), 1439)
+
 def _in_order(sheet: Sheet) -> Change:
     "Sorts departures, and makes arrivals follow them"
     def change(columns: list[Column], rows: list[TableRow]):
         at = _column_numbers(columns)
         departure, arrival = at.get('departure'), at.get('arrival')
         if not departure: return
-        times = sorted((row[departure] for row in rows), key=lambda value: value['sort'])
+        times = sorted((row[departure] for row in rows), key=magnitude)
         for row, time in zip(rows, times):
             row[departure] = time
-            if arrival: row[arrival] = time_value(min(time['sort'] + sheet.rng.randint(25, 260), 1439), sheet.locale)
+            if arrival: row[arrival] = time_value(_later(sheet, time), sheet.locale)
     return change
 
 def _station(sheet: Sheet, town: str, rows: int):
@@ -428,13 +433,14 @@ def _shop(sheet: Sheet):
 
 @document_type('receipt', (226, 900), (240, 900), (212, 900), pages=(1, 1))
 def _receipt(sheet: Sheet, pages: int):
-    sheet.look |= dict(size=8, margin=14, fields='leaders' if sheet.style == 'dev' else 'underline', upper=False)
+    layout = 'leaders' if sheet.style == 'dev' else 'underline'
+    sheet.look.update({'size': 8, 'margin': 14, 'fields': layout, 'upper': False})
     sheet.x = sheet.y = 14
     _shop(sheet)
     sheet.fields(sheet.draw(sheet.rng.randint(3, 5), skip=_receipt_totals))
     rows = write_table(sheet, 'purchases', sheet.rng.randint(3, 7), title='')
     field = next(f for f in fields_of('receipt', sheet.style) if f['key'] == 'receipt.total')
-    total = sheet.entry(field, money(sum(row[-1]['sort'] for row in rows), sheet.locale))
+    total = sheet.entry(field, money(sum(magnitude(row[-1]) for row in rows), sheet.locale))
     sheet.fields([total] + sheet.draw(2, skip=_receipt_totals))
     sheet.text(sheet.w/2, sheet.y + 4, phrase(sheet, 'thanks'), 8, align='center')
 
@@ -452,6 +458,11 @@ def _disputable(sheet: Sheet) -> list[Fact]:
     seen = [f['label'] for f in sheet.facts]
     def is_plain(f: Fact) -> bool: return f['where'] in ('field', 'sentence') and not f['odd'] and not f['small']
     return [f for f in sheet.facts if is_plain(f) and f['type'] in _comparable and seen.count(f['label']) == 1]
+
+def _field_of(fact: Fact) -> FieldSpec:
+    "The field that a fact is a value of"
+    return FieldSpec(key=fact['key'], spec=fact['spec'], type=fact['type'], labels=[fact['label']], quote=[],
+                     ask=fact['ask'], say=fact['say'], titles=[])
 
 def _other_value(sheet: Sheet, fact: Fact) -> Value:
     values = (make_value(fact['spec'], sheet.rng, sheet.locale) for _ in range(99))
@@ -472,7 +483,7 @@ def contradict(sheet: Sheet) -> Optional[Conflict]:
     if not facts or sheet.page >= 20: return None
     old, resolved = sheet.rng.choice(facts), sheet.rng.random() < .5
     title = phrase(sheet, 'correction title' if resolved else 'summary title')
-    entry = dict(field=old, label=old['label'], value=_other_value(sheet, old))
+    entry = FieldEntry(field=_field_of(old), label=old['label'], value=_other_value(sheet, old))
     _new_page(sheet, title)
     note = phrase(sheet, 'correction').format(l=in_sentence(old['label']), p=old['page'])
     if resolved: write_prose(sheet, [filler_sentences(sheet, 1), note, entry, '.', filler_sentences(sheet, 1)])
@@ -481,4 +492,4 @@ def contradict(sheet: Sheet) -> Optional[Conflict]:
         sheet.fields([entry, *sheet.draw(2)])
     new = next(f for f in reversed(sheet.facts) if f['label'] == old['label'])
     old['conflict'] = new['conflict'] = True
-    return dict(old=old, new=new, resolved=resolved)
+    return Conflict(old=old, new=new, resolved=resolved)

@@ -10,11 +10,11 @@ import random, re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Literal, NotRequired, Optional, TypedDict, Union
+from typing import Literal, NotRequired, Optional, TypedDict, Union, Unpack
 from .kinds import Conflict
 from .prose import in_sentence, is_plural
-from .sheet import Box, Fact, FieldEntry, Sheet
-from .values import NAMES, NUMERIC, make_plain_value, money, number, odd_label, phrases
+from .sheet import Askable, Fact, FieldEntry, Sheet
+from .values import NAMES, NUMERIC, magnitude, make_plain_value, money, number, odd_label, phrases
 from ...text import NOT_ANSWERABLE
 
 # %% ../../../nbs/made/05_questions.ipynb #f70698e8
@@ -23,19 +23,18 @@ WORDINGS = ('literal', 'paraphrase', 'unanswerable', 'computed', 'two_pages', 'c
 class Evidence(TypedDict):
     "A piece of a page that an answer rests on."
     page: int
-    bbox: Box
-    text: str   # what stands there
+    bbox: Sequence[float]   # left, top, right, bottom in 0-1
+    text: NotRequired[str]  # what stands there
 
-class Question(TypedDict):
+class Asked(TypedDict):
     "A question about a document, with what is known about its answer."
-    id: NotRequired[str]
     question: str
     answers: list[str]       # right ones, the printed one first
     wording: str             # one of `WORDINGS`
     answer_type: str         # of the field, such as 'money'; 'none' without an answer
     where: str               # 'field', 'cell', 'bar', 'sentence' or 'none'
     label: Optional[str]     # as printed
-    row: Optional[str]       # of the cell
+    row: NotRequired[Optional[str]] # of the cell
     small: bool              # does it stand in small print?
     verbatim: bool           # is the answer printed as it is?
     evidence: list[Evidence] # the piece with the answer first
@@ -43,21 +42,38 @@ class Question(TypedDict):
     near: NotRequired[str]      # the row that is nearly the one asked for
     resolved: NotRequired[bool] # does a page say which of two values holds?
 
+class Question(Asked):
+    "A question of a document, with a name."
+    id: str
+
+class Changes(TypedDict, total=False):
+    "What `question` is told besides, or differently."
+    answer_type: str
+    verbatim: bool
+    near: str
+    resolved: bool
+
 # %% ../../../nbs/made/05_questions.ipynb #4746557c
+def _about(facts: Sequence[Fact]) -> tuple[str, str, Optional[str], Optional[str]]:
+    "Type, kind of place, label and row of the fact that a question is about"
+    if not facts: return 'none', 'none', None, None
+    return facts[0]['type'], facts[0]['where'], facts[0]['label'], facts[0]['row']
+
 def question(
     text: str,                  # the question
     answers: Sequence[str],     # right answers, the printed one first
     wording: str,               # one of `WORDINGS`
     facts: Sequence[Fact] = (), # facts that it rests on, the one with the answer first
-    **extra                     # more of `Question`, or other values
-) -> Question:
+    **changes: Unpack[Changes]  # more of `Asked`, or other values
+) -> Asked:
     "A question with its answers and evidence."
-    evidence = [dict(page=f['page'], bbox=list(f['bbox']), text=f['value']) for f in facts]
-    first = facts[0] if facts else dict(type='none', where='none', label=None, row=None)
-    return dict(
-        question=text, answers=list(dict.fromkeys(answers)), wording=wording, answer_type=first['type'],
-        where=first['where'], label=first['label'], row=first['row'], small=any(f['small'] for f in facts),
-        verbatim=bool(facts), evidence=evidence, evidence_pages=sorted({e['page'] for e in evidence})) | extra
+    evidence = [Evidence(page=f['page'], bbox=list(f['bbox']), text=f['value']) for f in facts]
+    kind, where, label, row = _about(facts)
+    asked = Asked(
+        question=text, answers=list(dict.fromkeys(answers)), wording=wording, answer_type=kind, where=where,
+        label=label, row=row, small=any(f['small'] for f in facts), verbatim=bool(facts), evidence=evidence,
+        evidence_pages=sorted({e['page'] for e in evidence}))
+    return {**asked, **changes}
 
 # %% ../../../nbs/made/05_questions.ipynb #116bc889
 _role = re.compile(r'\b(manager|director|author|lead|presenter|speaker|owner|contact|head|officer|cashier|rep'
@@ -68,7 +84,7 @@ _lasting = re.compile('length|duration|time|days|hours', re.I)
 
 def _names_a_role(label: str) -> bool: return bool(_role.search(label)) and 'name' not in label.lower()
 
-def _form_of(fact: Fact) -> str:
+def _form_of(fact: Askable) -> str:
     "Which form of question suits the label and type of a fact"
     label, kind = fact['label'], fact['type']
     if fact['odd']: return 'loose'
@@ -78,22 +94,26 @@ def _form_of(fact: Fact) -> str:
     if kind not in NUMERIC: return 'words'
     return 'count' if kind == 'int' and not label.endswith('ed') else 'plural'
 
-def _row_phrase(fact: Fact) -> Optional[str]:
+def _row(fact: Askable) -> str:
+    "The name of a row, '' where there is none"
+    return fact['row'] or ''
+
+def _row_phrase(fact: Askable) -> Optional[str]:
     "The name of a row as one says it: 'the desk lamp', 'AX-700-S'"
-    is_thing = fact['row'] and fact['row'].split(',')[0].lower() in NAMES['thing']
-    return 'the ' + in_sentence(fact['row']) if is_thing else fact['row']
+    is_thing = _row(fact).split(',')[0].lower() in NAMES['thing']
+    return 'the ' + in_sentence(_row(fact)) if is_thing else fact['row']
 
 # %% ../../../nbs/made/05_questions.ipynb #d63d96b2
 def noun(sheet: Sheet) -> str:
     "What one calls such a document."
     return phrases(f'noun {sheet.kind}', sheet.style)[0]
 
-def _own_questions(fact: Fact) -> list[str]:
+def _own_questions(fact: Askable) -> list[str]:
     "Questions of the field itself that use the label at hand"
     stems = [word[:5].lower() for word in re.findall(r'\w{3,}', fact['label'])]
     return [q for q in fact['say'] if any(stem in q.lower() for stem in stems)]
 
-def _within(text: str, fact: Fact, sheet: Sheet) -> str:
+def _within(text: str, fact: Askable, sheet: Sheet) -> str:
     "A question with the place in the document added: a table, a slide, a section"
     in_table = fact['where'] == 'cell' and fact['title']
     place = 'table' if in_table else 'slide' if sheet.kind == 'slides' else 'section'
@@ -102,15 +122,15 @@ def _within(text: str, fact: Fact, sheet: Sheet) -> str:
     return phrases(f'in {place}', sheet.style)[0].format(q=text, s=fact['title' if in_table else 'section'])
 
 # %% ../../../nbs/made/05_questions.ipynb #f65f14d9
-def _literal_form(fact: Fact, sheet: Sheet) -> str:
+def _literal_form(fact: Askable, sheet: Sheet) -> str:
     "A form of question that suits a fact: one for its kind, or three times in five the field's own"
     group, own = 'field' if fact['where'] == 'sentence' else fact['where'], _own_questions(fact)
     forms = phrases(f'{group} {_form_of(fact)}', sheet.style, phrases(f'{group} any', sheet.style))
     return sheet.rng.choice(own if own and sheet.rng.random() < .6 else forms)
 
 def literal(
-    fact: Fact,  # what is asked for
-    sheet: Sheet # where it stands
+    fact: Askable, # what is asked for
+    sheet: Sheet   # where it stands
 ) -> str:
     "A question that uses the label as printed."
     form, label = _literal_form(fact, sheet), fact['label']
@@ -120,9 +140,9 @@ def literal(
     return text if plain or sheet.rng.random() > .15 else _within(text, fact, sheet)
 
 # %% ../../../nbs/made/05_questions.ipynb #3c9ec6fa
-def asked(fact: Fact) -> tuple[str, str, Optional[str]]:
+def asked(fact: Askable) -> tuple[str, str, Optional[str]]:
     "What a literal question tells apart."
-    return fact['label'].lower(), (fact['row'] or '').lower(), fact['title'] if fact['where'] == 'bar' else None
+    return fact['label'].lower(), _row(fact).lower(), fact['title'] if fact['where'] == 'bar' else None
 
 def unique(
     facts: Iterable[Fact],
@@ -145,18 +165,19 @@ def paraphrase(
 
 def _spellings(fact: Fact) -> list[str]: return [fact['value'], *fact['also']]
 
-def single(sheet: Sheet, facts: Sequence[Fact]) -> tuple[list[Question], list[Question]]:
+def single(sheet: Sheet, facts: Sequence[Fact]) -> tuple[list[Asked], list[Asked]]:
     "Questions for single facts: literal ones, and paraphrased ones."
     by_key = unique(facts, lambda f: (f['key'], f['row']))
     printed = [question(literal(f, sheet), _spellings(f), 'literal', [f]) for f in unique(facts)]
     return printed, [question(paraphrase(f, sheet), _spellings(f), 'paraphrase', [f]) for f in by_key]
 
 # %% ../../../nbs/made/05_questions.ipynb #ff8ab157
-def as_row(fact: Fact) -> Fact:
-    "The name of the row of a cell, as a fact of its own."
-    return dict(fact, value=fact['row'], bbox=fact['row_bbox'], type='text', sort=None, also=[])
+def _as_row(fact: Fact) -> Fact:
+    "The name of the row of a cell or a bar, as a fact of its own"
+    bbox = fact.get('row_bbox', fact['bbox'])
+    return {**fact, 'value': _row(fact), 'bbox': bbox, 'type': 'text', 'sort': None, 'also': []}
 
-def reverse(sheet: Sheet) -> list[Question]:
+def reverse(sheet: Sheet) -> list[Asked]:
     "Questions for the name of a row by one of its values."
     cells, out = defaultdict(list), []
     for f in sheet.facts:
@@ -165,7 +186,7 @@ def reverse(sheet: Sheet) -> list[Question]:
     for f in (same[0] for same in cells.values() if len(same) == 1):
         form = sheet.rng.choice(phrases('row of', sheet.style))
         text = form.format(rl=in_sentence(f['row_label']), l=in_sentence(f['label']), v=f['value'])
-        out.append(question(text, [f['row']], 'literal', [as_row(f)]))
+        out.append(question(text, [_row(f)], 'literal', [_as_row(f)]))
     return out
 
 # %% ../../../nbs/made/05_questions.ipynb #d1edc4eb
@@ -180,37 +201,37 @@ def _columns(sheet: Sheet) -> list[list[Fact]]:
 def _numeric_columns(sheet: Sheet) -> list[list[Fact]]:
     return [facts for facts in _columns(sheet) if facts[0]['type'] in NUMERIC - {'span'}]
 
-def _extremes(sheet: Sheet, column: Sequence[Fact]) -> Iterator[Question]:
+def _extremes(sheet: Sheet, column: Sequence[Fact]) -> Iterator[Asked]:
     "Which row has the most, which the least"
-    ranked = sorted(column, key=lambda f: f['sort'])
+    ranked = sorted(column, key=magnitude)
     most, least = ('most', 'fewest') if _form_of(column[0]) == 'count' else ('highest', 'lowest')
     form = phrases('most', sheet.style)[0]
     for f, rival, word in ((ranked[-1], ranked[-2], most), (ranked[0], ranked[1], least)):
         if f['sort'] == rival['sort']: continue
-        text = form.format(rl=in_sentence(f['row_label']), l=in_sentence(f['label']), most=word)
-        yield question(text, [f['row']], 'computed', [as_row(f), f])
+        text = form.format(rl=in_sentence(f.get('row_label', '')), l=in_sentence(f['label']), most=word)
+        yield question(text, [_row(f)], 'computed', [_as_row(f), f])
 
 # %% ../../../nbs/made/05_questions.ipynb #26416eb9
-def _sum(sheet: Sheet, column: Sequence[Fact]) -> Question:
+def _sum(sheet: Sheet, column: Sequence[Fact]) -> Asked:
     "Two cells added up"
     a, b = sheet.rng.sample(column, 2)
-    total = a['sort'] + b['sort']
+    total = magnitude(a) + magnitude(b)
     is_money = a['type'] == 'money'
     value = money(total, sheet.locale) if is_money else make_plain_value(number(total, sheet.locale))
     text = phrases('sum', sheet.style)[0].format(l=in_sentence(a['label']), a=_row_phrase(a), b=_row_phrase(b))
     return question(text, [value['text'], *value['also']], 'computed', [a, b], verbatim=False)
 
-def _row_counts(sheet: Sheet) -> Iterator[Question]:
+def _row_counts(sheet: Sheet) -> Iterator[Asked]:
     "How many rows a table has"
-    tables = defaultdict(dict)
+    tables: dict[str, dict[str, Fact]] = defaultdict(dict)
     for f in sheet.facts:
-        if f['where'] == 'cell' and f['title']: tables[f['title']][f['row']] = as_row(f)
+        if f['where'] == 'cell' and f['title']: tables[f['title']][_row(f)] = _as_row(f)
     for title, rows in tables.items():
         text = phrases('rows', sheet.style)[0].format(t=title)
         yield question(text, [str(len(rows))], 'computed', list(rows.values()), verbatim=False, answer_type='int')
 
 # %% ../../../nbs/made/05_questions.ipynb #f81af7f0
-def computed(sheet: Sheet) -> list[Question]:
+def computed(sheet: Sheet) -> list[Asked]:
     "Questions that need all values of a column, or two of them."
     out = []
     for column in _columns(sheet):
@@ -220,7 +241,7 @@ def computed(sheet: Sheet) -> list[Question]:
     return [*out, *_row_counts(sheet)]
 
 # %% ../../../nbs/made/05_questions.ipynb #3cd5cb97
-def _joins(sheet: Sheet, cells: Sequence[Fact]) -> Iterator[Question]:
+def _joins(sheet: Sheet, cells: Sequence[Fact]) -> Iterator[Asked]:
     "What stands in the row that a cell of another page names"
     rows, form = defaultdict(list), phrases('join', sheet.style)[0]
     for f in cells: rows[f['row']].append(f)
@@ -231,54 +252,56 @@ def _joins(sheet: Sheet, cells: Sequence[Fact]) -> Iterator[Question]:
             yield question(text, _spellings(b), 'two_pages', [b, a])
 
 # %% ../../../nbs/made/05_questions.ipynb #72281f11
-def _versus(sheet: Sheet, column: Sequence[Fact]) -> Iterator[Question]:
+def _versus(sheet: Sheet, column: Sequence[Fact]) -> Iterator[Asked]:
     "The larger one of two cells of a column, on different pages"
     a, b = min(column, key=lambda f: f['page']), max(column, key=lambda f: f['page'])
     if a['page'] == b['page'] or a['sort'] == b['sort']: return
-    more, less = (a, b) if a['sort'] > b['sort'] else (b, a)
+    more, less = (a, b) if magnitude(a) > magnitude(b) else (b, a)
     text = phrases('versus', sheet.style)[0].format(l=in_sentence(a['label']), a=_row_phrase(a), b=_row_phrase(b))
-    yield question(text, [more['row']], 'two_pages', [as_row(more), more, less])
+    yield question(text, [_row(more)], 'two_pages', [_as_row(more), more, less])
 
-def two_pages(sheet: Sheet) -> list[Question]:
+def two_pages(sheet: Sheet) -> list[Asked]:
     "Questions whose answer needs two pages."
     cells = [f for f in unique(sheet.facts) if f['where'] == 'cell' and not f['odd']]
     return [*_joins(sheet, cells), *(q for column in _numeric_columns(sheet) for q in _versus(sheet, column))]
 
 # %% ../../../nbs/made/05_questions.ipynb #be987f27
-def _ghost(entry: FieldEntry) -> Fact:
-    "A fact for an entry that stands nowhere"
-    field = entry['field']
-    return dict(where='field', row=None, title=None, section='', small=False, label=entry['label'], type=field['type'],
-                say=field['say'], odd=odd_label(entry['label'], field['quote']))
+def _ghost(entry: FieldEntry) -> Askable:
+    "What there would be to know of an entry that stands nowhere"
+    field, label = entry['field'], entry['label']
+    return Askable(where='field', row=None, title=None, section='', small=False, label=label, type=field['type'],
+                   say=field['say'], odd=odd_label(label, field['quote']))
 
-def _missing_fields(sheet: Sheet, n: int) -> list[Question]:
+def _missing_fields(sheet: Sheet, n: int) -> list[Asked]:
     "Fields that the document has not, nor one of nearly that name"
     known = {f['label'].lower() for f in sheet.facts}
     def near(label: str) -> bool: return any(k in label or label in k for k in known)
     ghosts = [_ghost(e) for e in sheet.draw(n) if not near(e['label'].lower())]
     return [question(literal(ghost, sheet), [NOT_ANSWERABLE], 'unanswerable') for ghost in ghosts]
 
-def _missing_rows(sheet: Sheet, n: int) -> Iterator[Question]:
+def _missing_rows(sheet: Sheet, n: int) -> Iterator[Asked]:
     "Rows that differ in the last sign from rows that are there"
-    cells = [f for f in sheet.facts if f['where'] == 'cell' and re.search(r'[-\d].$', f['row'])]
+    cells = [f for f in sheet.facts if f['where'] == 'cell' and re.search(r'[-\d].$', _row(f))]
     seen = {m['text'] for m in sheet.marks}
     for f in sheet.rng.sample(cells, min(n, len(cells))):
-        signs = '0123456789' if f['row'][-1].isdigit() else 'ABCDEFGHKLMNPRSTUVWXYZ'
-        row = f['row'][:-1] + sheet.rng.choice(signs)
+        name = _row(f)
+        signs = '0123456789' if name[-1].isdigit() else 'ABCDEFGHKLMNPRSTUVWXYZ'
+        row = name[:-1] + sheet.rng.choice(signs)
         if row in seen: continue
-        yield question(literal(dict(f, row=row), sheet), [NOT_ANSWERABLE], 'unanswerable', near=f['row'])
+        missing: Fact = {**f, 'row': row}
+        yield question(literal(missing, sheet), [NOT_ANSWERABLE], 'unanswerable', near=name)
 
 def unanswerable(
     sheet: Sheet,
     n: int = 6 # how many missing fields to try
-) -> list[Question]:
+) -> list[Asked]:
     "Questions to which the document holds no answer."
     return [*_missing_fields(sheet, n), *_missing_rows(sheet, 3)]
 
 # %% ../../../nbs/made/05_questions.ipynb #b7c00ddf
-_mix = dict(zip(WORDINGS, (.45, .25, .1, .1, .1)))
+_mix: dict[str, float] = dict(zip(WORDINGS, (.45, .25, .1, .1, .1)))
 
-def _spread(rng: random.Random, pool: Sequence[Question]) -> list[Question]:
+def _spread(rng: random.Random, pool: Sequence[Asked]) -> list[Asked]:
     "Questions in an order of chance that takes turns between fields, cells, bars and sentences"
     piles = defaultdict(list)
     for q in rng.sample(pool, len(pool)): piles[q['where']].append(q)
@@ -286,9 +309,9 @@ def _spread(rng: random.Random, pool: Sequence[Question]) -> list[Question]:
 
 def choose(
     rng: random.Random,                # source of chance
-    pools: dict[str, list[Question]],  # by wording
+    pools: dict[str, list[Asked]],     # by wording
     n: int                             # how many
-) -> list[Question]:
+) -> list[Asked]:
     "`n` questions, or all there are."
     chosen, pools = [], {wording: _spread(rng, pool) for wording, pool in pools.items() if pool}
     while pools and len(chosen) < n:
@@ -298,21 +321,19 @@ def choose(
     return chosen
 
 # %% ../../../nbs/made/05_questions.ipynb #f927ca74
-def about_conflict(
-    sheet: Sheet,
-    conflict: Conflict # what `contradict` returned
-) -> Question:
-    "The question that two pages answer differently; both values count unless a correction says which one holds."
+def _about_conflict(sheet: Sheet, conflict: Conflict) -> Asked:
+    "The question that two pages answer differently; both values count unless a correction says which one holds"
     old, new, resolved = conflict['old'], conflict['new'], conflict['resolved']
     answers = _spellings(new) + ([] if resolved else _spellings(old))
-    return question(literal(dict(old, section=''), sheet), answers, 'conflict', [new, old], resolved=resolved)
+    anywhere: Fact = {**old, 'section': ''}
+    return question(literal(anywhere, sheet), answers, 'conflict', [new, old], resolved=resolved)
 
 # %% ../../../nbs/made/05_questions.ipynb #3b1f86ac
 SmallPrint = Union[bool, Literal['only']]   # ask for small print: no, too, or for nothing else
 
-def _pools(sheet: Sheet, facts: Sequence[Fact], small_print: SmallPrint) -> dict[str, list[Question]]:
+def _pools(sheet: Sheet, facts: Sequence[Fact], small_print: SmallPrint) -> dict[str, list[Asked]]:
     "All questions by wording, but for conflicts"
-    pools = dict(zip(WORDINGS, single(sheet, facts)))
+    pools: dict[str, list[Asked]] = dict(zip(WORDINGS, single(sheet, facts)))
     if small_print == 'only': return pools
     reversed_ = reverse(sheet)
     pools['literal'] += sheet.rng.sample(reversed_, min(len(reversed_), 1 + len(facts)//8))
@@ -324,11 +345,11 @@ def questions(
     conflict: Optional[Conflict] = None,  # what `contradict` returned
     small_print: SmallPrint = False,      # ask for small print?
     keep: Collection[str] = WORDINGS      # wordings to keep
-) -> list[Question]:
+) -> list[Asked]:
     "About `n` questions for a document."
     wanted = {False: {False}, True: {True, False}, 'only': {True}}[small_print]
     facts = [f for f in sheet.facts if not f.get('conflict') and f['small'] in wanted]
     pools = _pools(sheet, facts, small_print)
-    is_asked = conflict and 'conflict' in keep and small_print != 'only'
-    first = [about_conflict(sheet, conflict)] if is_asked else []
+    wanted_too = 'conflict' in keep and small_print != 'only'
+    first = [_about_conflict(sheet, conflict)] if conflict and wanted_too else []
     return first + choose(sheet.rng, {w: pool for w, pool in pools.items() if w in keep}, n - len(first))

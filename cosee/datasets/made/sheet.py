@@ -10,14 +10,14 @@ __all__ = []
 # %% ../../../nbs/made/01_sheet.ipynb #628e7825
 import io, random
 from collections.abc import Callable, Collection, Iterable
-from typing import Literal, NotRequired, Optional, TYPE_CHECKING, TypedDict
+from typing import Any, Literal, NotRequired, Optional, TYPE_CHECKING, TypedDict, Unpack
 from .values import FieldSpec, LOCALES, Locale, Value, fields_of, make_value, odd_label, phrases
+from ...boxes import Box, Size, rounded, unit_box
 from ...pages import pdfium_lock
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 # %% ../../../nbs/made/01_sheet.ipynb #3e3faf62
-Box = tuple[float, float, float, float]   # left, top, right, bottom in 0-1 of the page
 Color = tuple[float, float, float]        # red, green, blue in 0-1
 Align = Literal['left', 'center', 'right']
 
@@ -47,36 +47,51 @@ class Mark(TypedDict):
     size: float   # in points
 
 # %% ../../../nbs/made/01_sheet.ipynb #5627d989
+Where = Literal['field', 'cell', 'bar', 'sentence']   # what kind of place a value stands in
+
 class FieldEntry(TypedDict):
     "A field as it stands in a document."
     field: FieldSpec
     label: str
     value: Value
 
-class Fact(TypedDict):
-    "A value on a page that one can ask for."
-    where: Literal['field', 'cell', 'bar', 'sentence']
+class Askable(TypedDict):
+    "What a question has to know of a value; there may be none."
+    where: Where
     label: str
-    value: str             # as printed
-    page: int
-    bbox: Box              # of the value
-    sort: Optional[float]  # number, ordinal day or minute; None for words
-    also: list[str]        # other right spellings
-    key: str               # of the field
     type: str              # of the field
-    spec: str              # of the field
-    ask: list[str]         # questions in other words than the page's
     say: list[str]         # questions with the label
     odd: bool              # does the label read badly behind 'What is the'?
     section: str           # heading above
     small: bool            # small print?
     row: Optional[str]     # name of its row, in a table or a chart
     title: Optional[str]   # of its table or chart
+
+class Fact(Askable):
+    "A value on a page that one can ask for."
+    value: str             # as printed
+    page: int
+    bbox: Box              # of the value
+    sort: Optional[float]  # number, ordinal day or minute; None for words
+    also: list[str]        # other right spellings
+    key: str               # of the field
+    spec: str              # of the field
+    ask: list[str]         # questions in other words than the page's
     label_bbox: NotRequired[Box]
     row_bbox: NotRequired[Box]
     row_label: NotRequired[str]   # head of the column with the names of the rows
     choice: NotRequired[bool]     # an option with a cross?
     conflict: NotRequired[bool]   # does another page state it differently?
+
+class Details(TypedDict, total=False):
+    "What else `Sheet.fact` is told."
+    small: bool
+    row: Optional[str]
+    title: Optional[str]
+    label_bbox: Box
+    row_bbox: Box
+    row_label: str
+    choice: bool
 
 # %% ../../../nbs/made/01_sheet.ipynb #48ecae16
 class Sheet:
@@ -86,7 +101,7 @@ class Sheet:
         kind: str,           # kind of document
         rng: random.Random,  # source of chance
         style: str = 'dev',  # 'dev' or 'held_out'
-        size: tuple[float, float] = (595, 842) # width and height of a page in points
+        size: Size = (595, 842) # width and height of a page in points
     ):
         from reportlab.pdfgen.canvas import Canvas
         self.buffer = io.BytesIO()
@@ -98,7 +113,7 @@ class Sheet:
         self.used: set[str] = set()                 # keys and labels of fields, titles of tables and charts
         self.row_names: dict[str, list[str]] = {}   # by value spec
         self.sentences: list[str] = []              # of filler, that are still to come
-        self.look = make_look(rng, style)
+        self.look = _make_look(rng, style)
         self.locale, self.x, self.y = self.look['locale'], self.look['margin'], self.look['margin']
 
     @property
@@ -110,7 +125,7 @@ class Sheet:
 
     def box(self, left: float, top: float, right: float, bottom: float) -> Box:
         "A rectangle in points, in 0-1 of the page."
-        return _share(left/self.w), _share(top/self.h), _share(right/self.w), _share(bottom/self.h)
+        return rounded(unit_box((left, top, right, bottom), (self.w, self.h)), 5)
 
     def text(
         self,
@@ -130,7 +145,7 @@ class Sheet:
         self.canvas.setFont(font, size)
         self.canvas.drawString(x, self.h - y - .8*size, text)
         bbox = self.box(x - .5, y, x + width + .5, y + 1.06*size)
-        if text.strip(): self.marks.append(dict(page=self.page, text=text, bbox=bbox, size=size))
+        if text.strip(): self.marks.append(Mark(page=self.page, text=text, bbox=bbox, size=size))
         return bbox
 
     def rect(
@@ -219,7 +234,7 @@ class Sheet:
         "A field with a label and a value for this document."
         self.used |= {field['key'], *(l.lower() for l in field['labels'])}
         label = self.rng.choice(field['labels'])
-        return dict(field=field, label=label, value=value or make_value(field['spec'], self.rng, self.locale))
+        return FieldEntry(field=field, label=label, value=value or make_value(field['spec'], self.rng, self.locale))
 
     def draw(
         self,
@@ -238,18 +253,19 @@ class Sheet:
 
     def fact(
         self,
-        entry: FieldEntry,         # whose value stands there
-        bbox: Box,            # of the value
-        where: str = 'field', # 'field', 'cell', 'bar' or 'sentence'
-        **extra               # label_bbox, row, row_bbox, title, small, ...: see `Fact`
+        entry: FieldEntry,       # whose value stands there
+        bbox: Box,               # of the value
+        where: Where = 'field',  # in what kind of place
+        **extra: Unpack[Details] # label_bbox, row, row_bbox, title, small, ...: see `Fact`
     ):
         "Remembers that the value of `entry` stands in `bbox` of the current page."
         field, value = entry['field'], entry['value']
-        odd = odd_label(entry['label'], field.get('quote', ()))
-        self.facts.append(dict(
+        fact = Fact(
             where=where, label=entry['label'], value=value['text'], page=self.page, bbox=bbox, sort=value['sort'],
             also=value['also'], key=field['key'], type=field['type'], spec=field['spec'], ask=field['ask'],
-            say=field.get('say', []), odd=odd, section=self.section, small=False, row=None, title=None) | extra)
+            say=field['say'], odd=odd_label(entry['label'], field['quote']), section=self.section, small=False, row=None,
+            title=None)
+        self.facts.append({**fact, **extra})
 
     def label(self, label: str) -> str:
         "A label as this document prints it."
@@ -295,17 +311,17 @@ TABLE_LAYOUTS = dict(dev=['grid', 'zebra', 'rules'], held_out=['dark_head', 'ver
 _fonts = [('Helvetica', 'Helvetica-Bold'), ('Times-Roman', 'Times-Bold'), ('Courier', 'Courier-Bold')]
 _accents = [(.10, .25, .50), (.55, .12, .12), (.10, .42, .25), (.25, .25, .28), (.38, .18, .45), (.80, .40, .05)]
 
-def make_look(
+def _make_look(
     rng: random.Random, # source of chance
     style: str          # 'dev' or 'held_out'
 ) -> Look:
     "Draws fonts, sizes, colours, locale and layouts."
     font, bold = rng.choices(_fonts, (5, 3, 1))[0]
-    return dict(
+    return Look(
         font=font, bold=bold,
         size=rng.choice([9, 9.5, 10, 10.5, 11]),
         accent=rng.choice([*_accents, (0, 0, 0)]),
-        locale=dict(rng.choice(list(LOCALES.values())), year=rng.choice([2024, 2025, 2026])),
+        locale={**rng.choice(list(LOCALES.values())), 'year': rng.choice([2024, 2025, 2026])},
         fields=rng.choice(FIELD_LAYOUTS[style]),
         table=rng.choice(TABLE_LAYOUTS[style]),
         colon=rng.choice([':', ':', '']),
@@ -332,9 +348,6 @@ def fit(
     width = text_width(text, font, size)
     return size if width <= room else max(least, int(size*room/width*10)/10)
 
-# %% ../../../nbs/made/01_sheet.ipynb #8aeeb09d
-def _share(x: float) -> float: return round(min(max(x, 0.), 1.), 5)
-
 # %% ../../../nbs/made/01_sheet.ipynb #2d9a3dfd
 class Strip(Sheet):
     "A sheet that never turns and has no foot line."
@@ -352,7 +365,8 @@ def pdf_pages(
     with pdfium_lock:
         document = pypdfium2.PdfDocument(pdf)
         pages = range(len(document)) if pages is None else pages
-        try: return [document[i].render(scale=dpi/72).to_pil().convert('RGB') for i in pages]
+        scale: Any = dpi/72   # pdfium takes any number, though its binding names whole ones
+        try: return [document[i].render(scale=scale).to_pil().convert('RGB') for i in pages]
         finally: document.close()
 
 def show_boxes(

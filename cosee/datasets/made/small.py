@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Optional, TYPE_CHECKING, TypedDict, Union
+from typing import Any, Optional, TYPE_CHECKING, TypedDict, Union
+from ...boxes import Box
 from ..core import Sample
-from .document import MadeDocument, question_records, render, to_sample
-from .questions import Question
-from .sheet import Box, Mark, Strip, text_width
+from .document import Effects, MadeDocument, question_records, render, to_sample
+from .questions import Asked, Evidence
+from .sheet import Mark, Strip, text_width
 from .values import NAMES
 from ...text import NOT_ANSWERABLE
 if TYPE_CHECKING:
@@ -140,14 +141,21 @@ class SmallFact(TypedDict):
     label_bbox: Box
     row_bbox: Box   # of the whole line
 
-class SmallQuestion(Question):
+class SmallAsked(Asked):
     "A question about small pages."
     fact: Optional[SmallFact]   # what it asks for
     asked_page: Optional[int]   # the page that it names
 
+class SmallQuestion(SmallAsked):
+    "A question of a small document, with a name."
+    id: str
+
 # %% ../../../nbs/made/07_small.ipynb #455fff74
 class SmallSheet(Strip):
     "Small pages under construction."
+    facts: list[SmallFact]
+    marks: list[SmallMark]
+
     def __init__(
         self,
         rng: random.Random,                      # source of chance
@@ -188,7 +196,7 @@ class SmallSheet(Strip):
         size, x, y = self.letter_size, self.x + column * PITCH, RULE * self.rule + RULE / 2 + self.slip
         self.type_letters(text, x, y, font)
         bbox = self.box(x, y - .53 * size, x + len(text) * PITCH, y + .53 * size)
-        self.marks.append(dict(page=self.page, text=text, bbox=bbox, size=size, font=font, row=self.rule, column=column))
+        self.marks.append(SmallMark(page=self.page, text=text, bbox=bbox, size=size, font=font, row=self.rule, column=column))
         return bbox
 
     def dress(self):
@@ -217,8 +225,8 @@ class SmallSheet(Strip):
         label_bbox = self.text(shown + ':', 0, self.label_font)
         bbox = self.text(value, len(shown) + 2, self.value_font)
         row_bbox = (label_bbox[0], min(label_bbox[1], bbox[1]), bbox[2], max(label_bbox[3], bbox[3]))
-        return dict(label=label, shown=shown, value=value, type=kind, page=self.page, bbox=bbox, label_bbox=label_bbox,
-                    row_bbox=row_bbox)
+        return SmallFact(label=label, shown=shown, value=value, type=kind, page=self.page, bbox=bbox,
+                         label_bbox=label_bbox, row_bbox=row_bbox)
 
 # %% ../../../nbs/made/07_small.ipynb #08bbacce
 
@@ -239,7 +247,7 @@ def _fitting_value(sheet: SmallSheet, label: str) -> tuple[str, str]:
 
 def _fill(sheet: SmallSheet, labels: Iterator[str], lines: int, again: Optional[str], title: str) -> Heading:
     "Writes one page"
-    heading = dict(text=title, page=sheet.page, bbox=sheet.headline(title))
+    heading = Heading(text=title, page=sheet.page, bbox=sheet.headline(title))
     wanted = [next(labels) for _ in range(lines)]
     if again: wanted[sheet.rng.randrange(lines)] = again
     for label in wanted:
@@ -291,14 +299,15 @@ def small_document(
     repeats: float = .5,            # how often a label of another page comes again
     unanswerable: float = .17       # share of questions that nothing answers
 ) -> SmallDocument:
-    "A document of small pages; ValueError for pages beyond 1 to 6 or an unknown style."
+    "A document of small pages; raises ValueError for pages beyond 1 to 6 or an unknown style."
     _check(pages, style)
     doc_id = f'small-{style}-{seed}' + (f'-{pages}p' if pages else '')
     rng = random.Random(doc_id)
     sheet = SmallSheet(rng, style, rng.choice(SMALL_SIZES), fonts)
     n, labels = pages or rng.randint(1, 6), _labels(rng, style)
     heads = _write_pages(sheet, labels, n, lines, repeats)
-    asked = [dict(id=f'{doc_id}-q{i}') | q for i, q in enumerate(_ask(sheet, n_questions, unanswerable, labels))]
+    drawn = _ask(sheet, n_questions, unanswerable, labels)
+    asked = [SmallQuestion(id=f'{doc_id}-q{i}', **q) for i, q in enumerate(drawn)]
     return SmallDocument(doc_id, 'small', seed, style, n, sheet.done(), asked, sheet.facts, sheet.marks, heads)
 
 # %% ../../../nbs/made/07_small.ipynb #554a6efb
@@ -316,14 +325,14 @@ def _asked(rng: random.Random, label: str, shown: str, page: Optional[int]) -> s
     return small_question(label if rng.random() < .6 else shown, page, rng.choice(FORMS))
 
 # %% ../../../nbs/made/07_small.ipynb #232bc657
-def _answerable(sheet: SmallSheet, fact: SmallFact) -> SmallQuestion:
+def _answerable(sheet: SmallSheet, fact: SmallFact) -> SmallAsked:
     "A question for a value; it names the page where the label stands on several, and seldom where it does not"
     count = sum(f['label'] == fact['label'] for f in sheet.facts)
     page = fact['page'] if count > 1 or sheet.page > 1 and sheet.rng.random() < .1 else None
-    return dict(
+    return SmallAsked(
         question=_asked(sheet.rng, fact['label'], fact['shown'], page), answers=[fact['value']], wording='literal',
         fact=fact, answer_type=fact['type'], where='field', label=fact['label'], small=False, verbatim=True,
-        asked_page=page, evidence=[dict(page=fact['page'], bbox=fact['row_bbox'])], evidence_pages=[fact['page']])
+        asked_page=page, evidence=[Evidence(page=fact['page'], bbox=fact['row_bbox'])], evidence_pages=[fact['page']])
 
 def _missing_label(sheet: SmallSheet, labels: Iterator[str]) -> tuple[str, Optional[int]]:
     "A label that stands nowhere, or does not stand on the page that comes with it"
@@ -333,16 +342,16 @@ def _missing_label(sheet: SmallSheet, labels: Iterator[str]) -> tuple[str, Optio
     stands = any(f['label'] == label and f['page'] == page for f in sheet.facts)
     return (next(labels), None) if stands else (label, page)
 
-def _missing(sheet: SmallSheet, labels: Iterator[str]) -> SmallQuestion:
+def _missing(sheet: SmallSheet, labels: Iterator[str]) -> SmallAsked:
     "A question for what is not there"
     label, page = _missing_label(sheet, labels)
-    return dict(
+    return SmallAsked(
         question=_asked(sheet.rng, label, label.capitalize(), page), answers=[NOT_ANSWERABLE],
         wording='unanswerable', fact=None, answer_type='none', where='none', label=label, small=False, verbatim=False,
         asked_page=page, evidence=[], evidence_pages=[])
 
 # %% ../../../nbs/made/07_small.ipynb #c4a0af3e
-def _ask(sheet: SmallSheet, n: int, unanswerable: float, labels: Iterator[str]) -> list[SmallQuestion]:
+def _ask(sheet: SmallSheet, n: int, unanswerable: float, labels: Iterator[str]) -> list[SmallAsked]:
     "Questions on all facts in turn, as often as it takes, and on what is not there"
     out, left = [], []
     for _ in range(n):
@@ -369,8 +378,8 @@ def small_samples(
     seed: Union[int, str] = 0, # another seed, other documents
     per_doc: int = 3,          # questions of a document
     jitter: int = 0,           # move each page by so many pixels, to a side and up or down
-    effects: Optional[dict[str, float]] = None, # see `scan`
-    **kwargs                   # for `small_document`: pages, style, fonts, ...
+    effects: Optional[Effects] = None, # see `scan`
+    **kwargs: Any              # for `small_document`: pages, style, fonts, ...
 ) -> Iterator[Sample]:         # with their pages drawn
     "Samples from documents of small pages."
     i = 0

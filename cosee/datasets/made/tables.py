@@ -11,21 +11,20 @@ __all__ = []
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Optional
 from .prose import in_sentence
-from .sheet import Box, Sheet, fit, text_width
-from .values import (FieldSpec, NAMES, NUMERIC, TableSpec, Value, fields_of, make_plain_value,
+from ...boxes import Box
+from .sheet import FieldEntry, Sheet, fit, text_width
+from .values import (FieldSpec, NAMES, NUMERIC, TableSpec, Value, fields_of, magnitude, make_plain_value,
                                         make_value, number, tables_of)
 
 # %% ../../../nbs/made/03_tables.ipynb #b411dddb
-def row_name(
-    sheet: Sheet,
-    spec: str # value spec of the first column
-) -> Optional[Value]: # None if there is no other
-    "A name that no other row of the document has."
+def _row_name(sheet: Sheet, spec: str) -> Optional[Value]:
+    "A name that no other row of the document has, for the value spec of a first column"
     old, taken = sheet.row_names.setdefault(spec, []), {n for names in sheet.row_names.values() for n in names}
     for _ in range(400):
         value = make_value(spec, sheet.rng, sheet.locale)
         if old and spec.endswith('-@') and sheet.rng.random() < .5:
-            value = dict(value, text=sheet.rng.choice(old)[:-1] + sheet.rng.choice('ABCDEFGHKLMNPRSTUVWXYZ'))
+            twin = sheet.rng.choice(old)[:-1] + sheet.rng.choice('ABCDEFGHKLMNPRSTUVWXYZ')
+            value = Value(text=twin, sort=value['sort'], also=value['also'])
         if value['text'] in taken: continue
         old.append(value['text'])
         return value
@@ -43,8 +42,8 @@ def _draw_table(sheet: Sheet, name: str, n: int, n_columns: Optional[int],
     table, rng = tables_of(name, sheet.style), sheet.rng
     listed = table['columns']
     keep = sorted(rng.sample(range(len(listed)), min(n_columns or 9, len(listed))))
-    columns = [dict(listed[i], label=rng.choice(listed[i]['labels'])) for i in keep]
-    names = [v for v in (names or (row_name(sheet, table['row_spec']) for _ in range(n))) if v]
+    columns = [Column(**listed[i], label=rng.choice(listed[i]['labels'])) for i in keep]
+    names = [v for v in (names or (_row_name(sheet, table['row_spec']) for _ in range(n))) if v]
     return table, columns, [[v] + [make_value(c['spec'], rng, sheet.locale) for c in columns] for v in names]
 
 # %% ../../../nbs/made/03_tables.ipynb #f7a42916
@@ -118,15 +117,15 @@ class _Grid:
             if sheet.need(self.height + 2) and sheet.look['repeat_head']: self.row(self.heads, head=True)
             row_bbox, *boxes = self.row([v['text'] for v in (name, *values)], i, last=i == len(self.rows) - 1)
             for column, value, bbox in zip(self.columns, values, boxes):
-                sheet.fact(dict(field=column, label=column['label'], value=value), bbox, 'cell', row=name['text'],
-                           row_bbox=row_bbox, row_label=self.heads[0], title=title)
+                entry = FieldEntry(field=column, label=column['label'], value=value)
+                sheet.fact(entry, bbox, 'cell', row=name['text'], row_bbox=row_bbox, row_label=self.heads[0], title=title)
 
 # %% ../../../nbs/made/03_tables.ipynb #46e69533
 _grey, _pale, _band = (.35, .35, .35), (.9, .9, .9), (.93, .95, .97)
 
 # %% ../../../nbs/made/03_tables.ipynb #e008423a
-def fresh_title(sheet: Sheet, title: str) -> str:
-    "A title that no other table of the document has."
+def _fresh_title(sheet: Sheet, title: str) -> str:
+    "A title that no other table of the document has"
     if title in sheet.used: title = next(t for i in range(2, 99) if (t := f'{title} ({i})') not in sheet.used)
     if title: sheet.used.add(title)
     return title
@@ -146,7 +145,7 @@ def write_table(
     "A table at the cursor."
     table, columns, rows = _draw_table(sheet, name, n, n_columns, names)
     if change: change(columns, rows)
-    title = fresh_title(sheet, sheet.rng.choice(table['titles']) if title is None else title)
+    title = _fresh_title(sheet, sheet.rng.choice(table['titles']) if title is None else title)
     if title: sheet.heading(title, sheet.look['size'] + 2.5)
     heads = [sheet.rng.choice(table['row_labels'])] + [c['label'] for c in columns]
     _Grid(sheet, heads, columns, rows).fill(title)
@@ -174,7 +173,7 @@ def _draw_chart(sheet: Sheet) -> tuple[str, FieldSpec, list[tuple[str, Value]]]:
     return title, field, list(zip(names, values))
 
 # %% ../../../nbs/made/03_tables.ipynb #6abbba4f
-class Bar(NamedTuple):
+class _Bar(NamedTuple):
     "A bar of a chart and where it goes."
     name: str
     value: str      # as printed
@@ -185,7 +184,7 @@ class Bar(NamedTuple):
     height: float   # of the chart in points
 
 # %% ../../../nbs/made/03_tables.ipynb #c54c5760
-def _upright(sheet: Sheet, bar: Bar) -> tuple[Box, Box]:
+def _upright(sheet: Sheet, bar: _Bar) -> tuple[Box, Box]:
     "A bar with its name below it and its value on top; returns their boxes"
     size, font, step = .85*sheet.look['size'], sheet.look['font'], bar.width/bar.n
     x, y, h, length = sheet.x + bar.i*step, sheet.y, bar.height, bar.share*(bar.height - 34)
@@ -194,7 +193,7 @@ def _upright(sheet: Sheet, bar: Bar) -> tuple[Box, Box]:
     name = sheet.text(x + step/2, y + h - 14, bar.name, name_size, align='center')
     return name, sheet.text(x + step/2, y + h - 20 - length - size, bar.value, size, align='center')
 
-def _lying(sheet: Sheet, bar: Bar) -> tuple[Box, Box]:
+def _lying(sheet: Sheet, bar: _Bar) -> tuple[Box, Box]:
     "A bar with its name at the left and its value at its end; returns their boxes"
     size, font, step = .85*sheet.look['size'], sheet.look['font'], bar.height/bar.n
     x, y, length = sheet.x, sheet.y + bar.i*step, bar.share*(bar.width - 150)
@@ -214,10 +213,10 @@ def write_chart(
     what, by = title.split(' by ')
     sheet.need(height + 40)
     sheet.heading(title, sheet.look['size'] + 2, 4)
-    most, draw_bar = max(v['sort'] for _, v in data), _upright if sheet.style == 'dev' else _lying
+    most, draw_bar = max(magnitude(v) for _, v in data), _upright if sheet.style == 'dev' else _lying
     for i, (name, value) in enumerate(data):
-        bar = Bar(name, value['text'], value['sort']/most, i, len(data), sheet.width, height)
+        bar = _Bar(name, value['text'], magnitude(value)/most, i, len(data), sheet.width, height)
         row_bbox, bbox = draw_bar(sheet, bar)
-        entry = dict(field=field, label=what, value=value)
+        entry = FieldEntry(field=field, label=what, value=value)
         sheet.fact(entry, bbox, 'bar', row=name, row_bbox=row_bbox, row_label=by, title=title)
     sheet.y += height + 8

@@ -11,19 +11,19 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import date, timedelta
 from functools import cache
 from importlib import resources
-from typing import NotRequired, Optional, TypedDict, Union
+from typing import Literal, NotRequired, Optional, TypedDict
 
 # %% ../../../nbs/made/00_values.ipynb #0fa0deb6
 _first = """Anna Ben Carla David Elena Felix Grace Hugo Irene Jonas Karen Liam Maria Nadia Oscar Paula Quentin Rosa
 Simon Tara Umberto Vera Walter Yasmin Zoe Arthur Beatrice Colin Diana Emil Fiona Georg Helen Ivan Julia
 Kevin Laura Marco Nina Olivia Peter Ruth Stefan Teresa Victor Wendy Adele Bruno Clara Dmitri Esther Frank
 Gloria Henry Ines Jakob Kira Leon Marlene Noah Piotr Renée André Zuzana Tomas Linda Robert Sofia Martin Eva
-Pablo Astrid""".split()
+Pablo Astrid"""
 _last = """Abel Baker Costa Dietrich Evans Fischer Garcia Hansen Ibsen Jansen Keller Lopez Meyer Novak Olsen Peters
 Quinn Rossi Schmidt Turner Ullman Vogel Weber Young Zimmer Adler Brandt Carter Duarte Engel Ferrari Grant
 Hoffman Irving Jensen Kowalski Lambert Moreau Nilsson Ortega Pereira Ramsey Sanders Thorne Urban Vance Walsh
 Bauer Conti Dubois Eriksson Fontaine Graham Huber Kaufmann Lindgren Marsh Nagy Okafor Petrov Rivera Silva
-Tanaka Usman Wagner Müller Lefèvre Gómez Haas Blum Carver Denning Frost Holloway Kemp Langley Mercer""".split()
+Tanaka Usman Wagner Müller Lefèvre Gómez Haas Blum Carver Denning Frost Holloway Kemp Langley Mercer"""
 _cities = """Lyon, Turin, Graz, Basel, Porto, Leeds, Ghent, Malmo, Bergen, Bremen, Bologna, Seville, Tampere, Gdansk,
 Brno, Utrecht, Nantes, Cork, Dundee, Aarhus, Linz, Leipzig, Verona, Bilbao, Tallinn, Riga, Vilnius, Zagreb,
 Ljubljana, Geneva, Antwerp, Rouen, Exeter, Norwich, Kassel, Rostock, Trieste, Salzburg, Lucerne, Malaga,
@@ -35,7 +35,7 @@ Groningen, Uppsala, Odense, Coventry"""
 _stems = """Alder Birch Cobalt Delta Ember Falcon Granite Harbor Indigo Juniper Kestrel Lumen Meridian Nordic Orchard
 Pinnacle Quarry Riverside Summit Tidewater Umbra Vantage Westgate Zenith Amber Beacon Cedar Drift Everest
 Foxglove Glacier Heron Ironwood Jasper Kite Lakeside Maple Northwind Oakfield Prism Redstone Saffron Terra
-Vela Willow Bluebell Copperfield Brightwater Clearview Stonebridge""".split()
+Vela Willow Bluebell Copperfield Brightwater Clearview Stonebridge"""
 _trades = """Logistics, Instruments, Foods, Textiles, Consulting, Energy, Printing, Robotics, Timber, Ceramics,
 Software, Pharma, Tools, Optics, Packaging, Marine, Plastics, Motors, Furniture, Chemicals, Systems,
 Trading"""
@@ -56,14 +56,17 @@ Service"""
 _codewords = """Atlas Borealis Cascade Dynamo Eclipse Fjord Gemini Horizon Icarus Jupiter Kepler Lighthouse Mosaic
 Nimbus Orion Pegasus Quartz Rainbow Sequoia Titan Ursa Voyager Windmill Xenon Yellowstone Zephyr
 Aurora Bison Comet Dragonfly Equinox Firefly Gazelle Helix Ibis Jade Krypton Lotus Magnolia Neptune
-Onyx Pulsar Raven Sirius Tundra Viper Walnut Apollo Bamboo Coral""".split()
+Onyx Pulsar Raven Sirius Tundra Viper Walnut Apollo Bamboo Coral"""
 
 # %% ../../../nbs/made/00_values.ipynb #c9c048e9
+def _by_space(text: str) -> list[str]: return text.split()
+
 def _by_comma(text: str) -> list[str]: return [w.strip() for w in text.replace('\n', ' ').split(',')]
 
 NAMES: dict[str, list[str]] = dict(
-    first=_first, last=_last, city=_by_comma(_cities), stem=_stems, trade=_by_comma(_trades), form=_by_comma(_forms),
-    street=_by_comma(_streets), thing=_by_comma(_things), department=_by_comma(_departments), codeword=_codewords)
+    first=_by_space(_first), last=_by_space(_last), city=_by_comma(_cities), stem=_by_space(_stems),
+    trade=_by_comma(_trades), form=_by_comma(_forms), street=_by_comma(_streets), thing=_by_comma(_things),
+    department=_by_comma(_departments), codeword=_by_space(_codewords))
 
 # %% ../../../nbs/made/00_values.ipynb #d158c2cf
 def person(rng: random.Random) -> str:
@@ -100,15 +103,15 @@ class Locale(TypedDict):
     year: NotRequired[int]   # of the document; 2025 if it has none
 
 LOCALES: dict[str, Locale] = dict(
-    us=dict(date='{B} {d}, {y}', thousands=',', decimal='.', money='${}', time='12'),
-    us_slash=dict(date='{m:02}/{d:02}/{y}', thousands=',', decimal='.', money='${}', time='12'),
-    uk=dict(date='{d} {B} {y}', thousands=',', decimal='.', money='£{}', time='24'),
-    uk_slash=dict(date='{d:02}/{m:02}/{y}', thousands=',', decimal='.', money='GBP {}', time='24'),
-    de=dict(date='{d:02}.{m:02}.{y}', thousands='.', decimal=',', money='{} EUR', time='24'),
-    at=dict(date='{d}. {B} {y}', thousands='.', decimal=',', money='EUR {}', time='24'),
-    fr=dict(date='{d} {B} {y}', thousands=' ', decimal=',', money='{} €', time='24'),
-    ch=dict(date='{d:02}.{m:02}.{y}', thousands="'", decimal='.', money='CHF {}', time='24'),
-    iso=dict(date='{y}-{m:02}-{d:02}', thousands=',', decimal='.', money='{} USD', time='24'))
+    us=Locale(date='{B} {d}, {y}', thousands=',', decimal='.', money='${}', time='12'),
+    us_slash=Locale(date='{m:02}/{d:02}/{y}', thousands=',', decimal='.', money='${}', time='12'),
+    uk=Locale(date='{d} {B} {y}', thousands=',', decimal='.', money='£{}', time='24'),
+    uk_slash=Locale(date='{d:02}/{m:02}/{y}', thousands=',', decimal='.', money='GBP {}', time='24'),
+    de=Locale(date='{d:02}.{m:02}.{y}', thousands='.', decimal=',', money='{} EUR', time='24'),
+    at=Locale(date='{d}. {B} {y}', thousands='.', decimal=',', money='EUR {}', time='24'),
+    fr=Locale(date='{d} {B} {y}', thousands=' ', decimal=',', money='{} €', time='24'),
+    ch=Locale(date='{d:02}.{m:02}.{y}', thousands="'", decimal='.', money='CHF {}', time='24'),
+    iso=Locale(date='{y}-{m:02}-{d:02}', thousands=',', decimal='.', money='{} USD', time='24'))
 _months = 'January February March April May June July August September October November December'.split()
 
 # %% ../../../nbs/made/00_values.ipynb #311d3f7b
@@ -143,13 +146,24 @@ class Value(TypedDict):
     sort: Optional[float]   # number, ordinal day or minute; None for words
     also: list[str]  # other right spellings
 
+class Sortable(TypedDict):
+    "What has a number, or has none."
+    sort: Optional[float]   # as in a `Value`
+
+def magnitude(
+    value: Sortable # a `Value`, or a fact with one
+) -> float:         # number, ordinal day or minute
+    "What a value is compared and added by; raises ValueError for words."
+    if value['sort'] is None: raise ValueError(f'words have no magnitude: {value!r}')
+    return value['sort']
+
 def make_plain_value(
     text: str,                      # as printed
     sort: Optional[float] = None,   # number, ordinal day or minute
     also: Sequence[str] = ()        # other right spellings
 ) -> Value:
     "A value of which the text is known already."
-    return dict(text=text, sort=sort, also=list(also))
+    return Value(text=text, sort=sort, also=list(also))
 
 def money(amount: float, locale: Locale) -> Value:
     "The value of an amount of money."
@@ -256,14 +270,14 @@ def make_value(
     rng: random.Random, # source of chance
     locale: Locale      # one of `LOCALES`
 ) -> Value:
-    "A value for the value spec `spec`; ValueError for an unknown one."
+    "A value for the value spec `spec`; raises ValueError for an unknown one."
     kind, _, arg = spec.strip().partition(' ')
     if kind not in _makers: raise ValueError(f"unknown value spec {spec!r}; known: {', '.join(_makers)}")
     return _makers[kind](arg, rng, locale)
 
 # %% ../../../nbs/made/00_values.ipynb #8932cfb0
 STYLES = ('dev', 'held_out')
-_MARKS = {'?': 'ask', '=': 'say', ':': 'titles'}
+_MARKS: dict[str, Literal['ask', 'say', 'titles']] = {'?': 'ask', '=': 'say', ':': 'titles'}
 
 class Wording(TypedDict):
     "How one style names a field and asks for it."
@@ -273,30 +287,34 @@ class Wording(TypedDict):
     say: list[str]      # questions with the label
     titles: list[str]   # of a table
 
-ListedField = dict[str, Union[str, Wording]]   # spec, and the `Wording` of each style
+class ListedField(TypedDict):
+    "A field as it is listed."
+    spec: str                     # value spec
+    wordings: dict[str, Wording]  # by style
 
 def _wording(labels: str) -> Wording:
     "Labels between ';'; those with '~' before them are quoted in questions"
     listed = [l.strip() for l in labels.split(';') if l.strip()]
     quote = [l[1:] for l in listed if l[0] == '~']
-    return dict(labels=[l.lstrip('~') for l in listed], quote=quote, ask=[], say=[], titles=[])
+    return Wording(labels=[l.lstrip('~') for l in listed], quote=quote, ask=[], say=[], titles=[])
 
 # %% ../../../nbs/made/00_values.ipynb #470c1ff2
 def parse_fields(
     text: str # the text of a list of fields
 ) -> dict[str, list[ListedField]]: # the fields of each section
-    "Reads a list of fields; ValueError that names the line that cannot be read."
-    sections, section, field, wording = {}, None, None, None
+    "Reads a list of fields; raises ValueError that names the line that cannot be read."
+    sections: dict[str, list[ListedField]] = {}
+    section, field, wording = None, None, None
     for line_number, line in enumerate(text.splitlines(), 1):
         s = line.strip()
         style, _, labels = s.partition(':')
         if not s or line[0] == '#': continue
         if line[0] == '[': section = sections.setdefault(s[1:-1], [])
         elif line[0] != ' ' and section is not None:
-            field, wording = dict(spec=s), None
+            field, wording = ListedField(spec=s, wordings={}), None
             section.append(field)
         elif wording and s[0] in _MARKS: wording[_MARKS[s[0]]].append(s[1:].strip())
-        elif field and style in STYLES: wording = field[style] = _wording(labels)
+        elif field and style in STYLES: wording = field['wordings'][style] = _wording(labels)
         else: raise ValueError(f'fields, line {line_number}: cannot read {s!r}')
     return sections
 
@@ -320,25 +338,27 @@ def _sections() -> dict[str, list[ListedField]]:
     return parse_fields((resources.files('cosee')/'samples'/'fields.txt').read_text(encoding='utf-8'))
 
 def _field(listed: ListedField, group: str, style: str) -> FieldSpec:
-    slug = re.sub(r'\W+', '_', listed['dev']['labels'][0].lower()).strip('_')
-    return dict(key=f'{group}.{slug}', spec=listed['spec'], type=listed['spec'].split()[0], **listed[style])
+    spec, wordings = listed['spec'], listed['wordings']
+    slug = re.sub(r'\W+', '_', wordings['dev']['labels'][0].lower()).strip('_')
+    return FieldSpec(key=f'{group}.{slug}', spec=spec, type=spec.split()[0], **wordings[style])
 
 # %% ../../../nbs/made/00_values.ipynb #1b6ead65
 def fields_of(
     kind: str,          # a kind of document, 'common' or 'legal'
     style: str = 'dev'  # 'dev' or 'held_out'
 ) -> list[FieldSpec]:
-    "The fields that a document of `kind` may carry; KeyError for an unknown kind."
+    "The fields that a document of `kind` may carry; raises KeyError for an unknown kind."
     return [_field(listed, kind, style) for listed in _sections()[kind]]
 
 def tables_of(
     name: str,          # items, purchases, regions, projects, contacts, stock, models, trains, services, staffing
     style: str = 'dev'  # 'dev' or 'held_out'
 ) -> TableSpec:
-    "The table called `name`; KeyError for an unknown one."
+    "The table called `name`; raises KeyError for an unknown one."
     first, *columns = _sections()[f'table {name}']
-    return dict(name=name, titles=first[style]['titles'], row_spec=first['spec'], row_labels=first[style]['labels'],
-                columns=[_field(listed, name, style) for listed in columns])
+    wording = first['wordings'][style]
+    return TableSpec(name=name, titles=wording['titles'], row_spec=first['spec'], row_labels=wording['labels'],
+                     columns=[_field(listed, name, style) for listed in columns])
 
 # %% ../../../nbs/made/00_values.ipynb #77ebded8
 @cache
@@ -349,9 +369,9 @@ def phrases(
     style: str = 'dev',  # 'dev' or 'held_out'
     default: Optional[list[str]] = None # for an unknown name
 ) -> list[str]:          # one of them is as good as another
-    "The phrases called `name`; KeyError for an unknown name without `default`."
+    "The phrases called `name`; raises KeyError for an unknown name without `default`."
     if name not in _phrases() and default is not None: return default
-    wording = _phrases()[name][style]
+    wording = _phrases()[name]['wordings'][style]
     return wording['labels'] or wording['say']
 
 # %% ../../../nbs/made/00_values.ipynb #40380245
