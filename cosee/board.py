@@ -12,26 +12,26 @@ import copy, json, re
 from bisect import bisect_left
 from html import escape
 from operator import index
-from typing import Callable, Optional, TypedDict, Union
-from .boxes import check_bbox
+from typing import Callable, NotRequired, Optional, Required, TypedDict, Union
+from .boxes import Box, check_bbox
 from .text import one_line
 
 # %% ../nbs/01_board.ipynb #c3df23e0
 class View(TypedDict, total=False):
     "Where a note is grounded; `page` is required."
-    page: int         # 1-based
-    bbox: tuple       # (x_min, y_min, x_max, y_max), 0-1
-    description: str  # e.g. 'top-right table'
+    page: Required[int] # 1-based
+    bbox: Box           # (x_min, y_min, x_max, y_max), 0-1
+    description: str    # e.g. 'top-right table'
 
-class Cell(TypedDict, total=False):
+class Cell(TypedDict):
     "One note on the Board."
     id: int       # unique on its Board, from 1
     view: View
     content: str
-    tags: list    # of str
+    tags: list[str]
     author: str
     step: int     # collaboration step, 0 before the first
-    refs: list    # ids of cells that this note rests on or corrects; absent if there are none
+    refs: NotRequired[list[int]] # ids of cells that this note rests on or corrects; absent if there are none
 
 # %% ../nbs/01_board.ipynb #8c8646cf
 def check_view(

@@ -17,7 +17,7 @@ from cosee.board import Board
 from cosee.view.page import episode_policy, episode_script, episode_style
 from cosee.view.html import AUTHOR_COLOURS, Html, asset, csp_hash, el, inline_script, inline_style, quote_asset
 from cosee.view.episode import episode_html
-from cosee.runs.viewer_page import viewer_page, viewer_policy, viewer_script, viewer_style
+from cosee.runs.viewer_pages import viewer_page, viewer_policy, viewer_script, viewer_style
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSETS = sorted(p for p in (ROOT / "cosee").rglob("assets/*"))

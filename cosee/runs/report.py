@@ -11,92 +11,109 @@ __all__ = ['Report']
 import math
 from html import escape
 from pathlib import Path
-from typing import Iterable, Optional, Union
+from typing import Any, Callable, Iterable, NamedTuple, Optional, TypedDict, Union, cast
 from ..eval.metrics import DEFAULT_METRICS
 from ..eval.statistics import Differences, bootstrap, compare_runs
-from .figures import glance, pictures
+from .figures import ScorePoint, ScoredRecord, record_summary, run_pictures
 from .log import RunError
 from .table import Run, score_records
 from ..text import md_line, one_line
+from ..view.figure import Picture
 from ..view.html import Html, el, inline_style
 
 # %% ../../nbs/runs/06_report.ipynb #563650af
 _KEEP = ('sample', 'method', 'doc', 'question', 'gold', 'answer', 'page', 'status', 'error', 'usage', 'invalid',
          'scores', 'team', 'times', 'meta')
 
-def _labelled(runs: list) -> list:
+def _labelled(runs: list[Run]) -> list[tuple[Run, dict[str, str]]]:
     "Pairs of a run and the label of each of its methods"
     names = [m for r in runs for m in r.methods]
     return [(r, {m: f'{r.folder.name}: {m}' if names.count(m) > 1 else m for m in r.methods}) for r in runs]
 
-def _metric_of(runs: list, metric: Optional[str]) -> dict:
+def _metric_of(runs: list[Run], metric: Optional[str]) -> dict[str, str]:
     "{metric: flavour}, as asked for or as the first run was configured"
     known = runs[0].about.get('metrics') or DEFAULT_METRICS
     name, _, flavour = (metric or next(iter(known))).partition('=')
     return {name: flavour or known.get(name, 'rrc')}
 
 # %% ../../nbs/runs/06_report.ipynb #7ab95389
-def gather(
-    runs: list,  # of `Run`
-    metric: dict # {metric: flavour}
-) -> dict:       # label -> rows: slim records with `score`
-    "All records by method, scored; RunError if no question has a gold answer."
+def _slim(record: dict[str, Any]) -> dict[str, Any]:
+    "What a report keeps of a record"
+    return {**{k: record.get(k) for k in _KEEP}, 'sample': str(record['sample']), 'seen': record_summary(record)}
+
+def _scored(run: Run, metric: dict[str, str]) -> dict[str, list[ScoredRecord]]:
+    "The records of a run by method, scored"
+    rows = [_slim(r) for r in run if r.get('gold')]
     out = {}
-    for run, labels in _labelled(runs):
-        rows = [{k: r.get(k) for k in _KEEP} | {'seen': glance(r)} for r in run if r.get('gold')]
-        for m, found in score_records(rows, metric).items():
-            mine = [r for r in rows if r['method'] == m]
-            out[labels.get(m, m)] = [{**r, 'score': s, 'sample': str(r['sample'])} for r,
-                                     s in zip(mine, next(iter(found.values())))]
+    for m, found in score_records(rows, metric).items():
+        mine, [scores] = [r for r in rows if r['method'] == m], found.values()
+        out[m] = [cast(ScoredRecord, {**r, 'score': s}) for r, s in zip(mine, scores)]
+    return out
+
+def gather(
+    runs: list[Run],       # read one after the other
+    metric: dict[str, str] # {metric: flavour}
+) -> dict[str, list[ScoredRecord]]: # by label
+    "All records by method, scored; RunError if no question has a gold answer."
+    out = {labels.get(m, m): rows for run, labels in _labelled(runs) for m, rows in _scored(run, metric).items()}
     if not out: raise RunError('there is nothing to report: no record has a gold answer')
     return out
 
 # %% ../../nbs/runs/06_report.ipynb #28f046e9
+class SummaryRow(ScorePoint):
+    "A method in the table; scores are 0-100, the rest is for each question unless it says otherwise."
+    questions: int
+    interval: str
+    calls: float
+    seconds: float
+    invalid: float # share of the calls
+    failed: int    # questions
+    cost: str      # of all questions; '' without a price
+
 _COLUMNS = dict(questions='{:,}', score='{:.1f}', interval='{}', tokens='{:,.0f}', calls='{:.1f}', seconds='{:.2f}',
-                invalid='{:.1%}',
-                failed='{:,}', cost='{}')
+                invalid='{:.1%}', failed='{:,}', cost='{}')
 
-def _mean(values) -> float:
-    values = [v for v in values if v is not None]
-    return math.fsum(values) / len(values) if values else 0.
+def _mean(values: Iterable[Optional[float]]) -> float:
+    "The mean of those that are there, 0 for none"
+    known = [v for v in values if v is not None]
+    return math.fsum(known) / len(known) if known else 0.
 
-def price_of(
-    usage: dict, # `Usage.to_dict`
-    price: dict  # of a million tokens: prompt, completion, and cached where it differs
-) -> float:      # in the price's currency
-    "What a call or a question costs."
-    fresh = usage.get('prompt_tokens', 0) - usage.get('cached_tokens', 0)
-    return (fresh * price.get('prompt', 0) + usage.get('cached_tokens', 0) * price.get('cached',
-            price.get('prompt', 0))
-            + usage.get('completion_tokens', 0) * price.get('completion', 0)) / 1e6
+def _price_of(usage: dict[str, int], price: dict[str, float]) -> float:
+    "What a question costs; cached tokens cost what others do unless `price` says otherwise"
+    cached, prompt = usage.get('cached_tokens', 0), price.get('prompt', 0)
+    fresh = usage.get('prompt_tokens', 0) - cached
+    written = usage.get('completion_tokens', 0) * price.get('completion', 0)
+    return (fresh * prompt + cached * price.get('cached', prompt) + written) / 1e6
 
 # %% ../../nbs/runs/06_report.ipynb #ae6b4cdc
-def summary_row(
-    rows: list,            # of one method
-    price: Optional[dict] = None, # see `price_of`
-    n_resamples: int = 2000 # draws of the interval
-) -> dict:                 # column -> value
-    "One line of the table."
+def _summary_row(rows: list[ScoredRecord], price: Optional[dict[str, float]] = None,
+                 n_resamples: int = 2000) -> SummaryRow:
+    "One line of the table, from the rows of one method"
     e = bootstrap([r['score'] for r in rows], [r['doc'] for r in rows], n_resamples=n_resamples)
     usage = [r['usage'] or {} for r in rows]
     calls = sum(u.get('calls', 0) for u in usage)
-    return dict(questions=len(rows), score=100 * e.mean, interval=f'{100 * e.low:.1f} to {100 * e.high:.1f}',
-                low=100 * e.low, high=100 * e.high,
-                tokens=_mean(u.get('total_tokens', 0) for u in usage), calls=calls / len(rows),
-                seconds=_mean((r['times'] or {}).get('seconds') for r in rows),
-                invalid=sum(r['invalid'] or 0 for r in rows) / max(1, calls),
-                failed=sum(r['status'] != 'ok' for r in rows),
-                cost=f'{sum(price_of(u, price) for u in usage):.4f}' if price else '')
+    return SummaryRow(questions=len(rows), score=100 * e.mean, low=100 * e.low, high=100 * e.high,
+                      interval=f'{100 * e.low:.1f} to {100 * e.high:.1f}',
+                      tokens=_mean(u.get('total_tokens', 0) for u in usage), calls=calls / len(rows),
+                      seconds=_mean((r['times'] or {}).get('seconds') for r in rows),
+                      invalid=sum(r['invalid'] or 0 for r in rows) / max(1, calls),
+                      failed=sum(r['status'] != 'ok' for r in rows),
+                      cost=f'{sum(_price_of(u, price) for u in usage):.4f}' if price else '')
+
+def _written(row: SummaryRow, columns: list[str]) -> list[str]:
+    "A line of the table as it is shown"
+    values = dict(row)
+    return [_COLUMNS[c].format(values[c]) for c in columns]
 
 # %% ../../nbs/runs/06_report.ipynb #084c2217
 class Report:
     "Methods of one or several runs side by side."
     def __init__(self,
-        runs: Union[Run, str, Path, Iterable], # run folders
-        metric: Optional[str] = None,   # such as 'anls' or 'anls=mpdocvqa'; None: the run's first
-        baseline: Optional[str] = None, # label of the method that the others are compared with; None: the first
-        price: Optional[dict] = None,   # of a million tokens: prompt, completion, cached
-        n_resamples: int = 2000         # draws of intervals and tests
+        runs: Union[Run, str, Path, Iterable[Union[Run, str, Path]]], # run folders
+        metric: Optional[str] = None,             # such as 'anls' or 'anls=mpdocvqa'; None: the run's first
+        baseline: Optional[str] = None,           # label of what the others are compared with; None: the first method
+        price: Optional[dict[str, float]] = None, # of a million tokens: prompt, completion, cached
+        n_resamples: int = 2000                   # draws of intervals and tests
     ):
         runs = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
         self.runs = [r if isinstance(r, Run) else Run(r) for r in runs]
@@ -105,13 +122,13 @@ class Report:
         self.baseline = baseline or next(iter(self.rows))
         if self.baseline not in self.rows:
             raise RunError(f"no method {self.baseline!r} here: choose from {', '.join(self.rows)}")
-        self.table = {m: summary_row(rows, price, n_resamples) for m, rows in self.rows.items()}
+        self.table = {m: _summary_row(rows, price, n_resamples) for m, rows in self.rows.items()}
 
     @property
     def title(self) -> str: return ', '.join(f'{m} ({f})' for m, f in self.metric.items())
     def __repr__(self): return f'Report({self.title}: {", ".join(self.rows)})'
 
-    def shared(self) -> dict:
+    def shared(self) -> dict[str, list[ScoredRecord]]:
         "Label -> rows of the questions that all methods have, in one order."
         by = {m: {r['sample']: r for r in rows} for m, rows in self.rows.items()}
         ids = [q for q in by[self.baseline] if all(q in rows for rows in by.values())]
@@ -122,46 +139,47 @@ class Report:
         rows = self.shared()
         scores = {m: [r['score'] for r in rs] for m, rs in rows.items()}
         if len(scores) < 2 or not scores[self.baseline]: return Differences()
-        return compare_runs(scores, self.baseline, [r['doc'] for r in rows[self.baseline]], n_resamples=self.n_resamples)
+        docs = [r['doc'] for r in rows[self.baseline]]
+        return compare_runs(scores, self.baseline, docs, n_resamples=self.n_resamples)
 
-    def fairness(self) -> list:
+    def fairness(self) -> list[str]:
         "One sentence for each method that spends more than 5 % more or less than the baseline."
         base, out = self.table[self.baseline]['tokens'], []
         for m, row in self.table.items():
             off = row['tokens'] / base - 1 if base else 0
-            if m != self.baseline and abs(off) > .05:
-                out.append(f"{m} spends {abs(off):.0%} {'more' if off > 0 else 'fewer'} tokens than {self.baseline}: a difference in score may be bought.")
+            if m == self.baseline or abs(off) <= .05: continue
+            spends = f"{m} spends {abs(off):.0%} {'more' if off > 0 else 'fewer'} tokens than {self.baseline}"
+            out.append(f'{spends}: a difference in score may be bought.')
         return out
 
-    def drill(self,
+    def disagreements(self,
         n: int = 20 # questions
-    ) -> list:      # dicts with sample, question, gold, and (answer, score, page) by method
+    ) -> list[Disagreement]:
         "Questions on which the methods part, the widest gaps first."
         rows = self.shared()
-        each = [dict(zip(rows, rs)) for rs in zip(*rows.values())]
-        gap = lambda q: max(r['score'] for r in q.values()) - min(r['score'] for r in q.values())
-        wide = sorted((q for q in each if gap(q) > 0), key=lambda q: -gap(q))[:n]
-        first = lambda q: next(iter(q.values()))
-        return [dict(sample=first(q)['sample'], question=first(q)['question'], gold=first(q)['gold'],
-                     methods={m: (r['answer'] if r['status'] == 'ok' else r['error'], r['score'], r['page']) for m,
-                              r in q.items()}) for q in wide]
+        questions = [dict(zip(rows, rs)) for rs in zip(*rows.values())]
+        def gap(question: dict[str, ScoredRecord]) -> float:
+            scores = [r['score'] for r in question.values()]
+            return max(scores) - min(scores)
+        wide = sorted((q for q in questions if gap(q) > 0), key=gap, reverse=True)
+        return [_disagreement(q) for q in wide[:n]]
 
     def svg(self) -> str:
         "Score against tokens, with intervals."
         high = 1.08 * max(r['tokens'] for r in self.table.values()) or 1
-        x, y = lambda v: 60 + 460 * v / high, lambda v: 276 - 2.5 * v
-        named = [(m, r, AUTHOR_COLOURS[i % len(AUTHOR_COLOURS)]) for i, (m, r) in enumerate(self.table.items())]
+        def x(tokens: float) -> float: return 60 + 460 * tokens / high
+        def y(score: float) -> float: return 276 - 2.5 * score
+        named = [(m, r, _METHOD_COLOURS[i % len(_METHOD_COLOURS)]) for i, (m, r) in enumerate(self.table.items())]
         dots = [_svg_point(r, x, y, c, m) for m, r, c in named]
-        legend = [f'<circle cx="552" cy="{30 + 20 * i}" r="5" fill="{c}"/><text x="564" y="{34 + 20 * i}">'
-                  f'{escape(one_line(m, 24))}</text>' for i, (m, _, c) in enumerate(named)]
+        key = [_svg_key(i, m, c) for i, (m, _, c) in enumerate(named)]
         tall = max(322, 40 + 20 * len(named))
         return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 740 {tall}" width="740" font-family="sans-serif" '
                 f'font-size="12" fill="currentColor" role="img"><title>{escape(self.title)} against tokens</title>'
-                + ''.join(_svg_axes(x, y, high) + dots + legend) + '</svg>')
+                + ''.join(_svg_axes(x, y, high) + dots + key) + '</svg>')
 
-    def pictures(self) -> list:
-        "`Picture`s of the runs; ImportError without matplotlib."
-        return pictures(self.table, self.rows, self.title)
+    def pictures(self) -> list[Picture]:
+        "The pictures that the runs have the numbers for; drawing one raises ImportError without matplotlib."
+        return run_pictures(self.table, self.rows, self.title)
 
     def _figures(self) -> str:
         "The pictures as HTML, or the plain one where matplotlib is missing"
@@ -169,38 +187,34 @@ class Report:
         except ImportError: drawn = [(f'{self.title} against tokens', self.svg())]
         return ''.join(f'<figure>{svg}<figcaption>{escape(title)}</figcaption></figure>' for title, svg in drawn)
 
-    def _shown(self) -> list:
+    def _shown(self) -> list[str]:
         "Columns that say something: no cost without a price"
         return [c for c in _COLUMNS if c != 'cost' or self.price]
 
     def markdown_table(self) -> str:
         "The table of methods."
-        cols = self._shown()
-        return '\n'.join(_lines(['method', *cols], [[md_line(m), *(_COLUMNS[c].format(r[c]) for c in cols)] for m,
-                                                    r in self.table.items()]))
+        columns = self._shown()
+        rows = [[md_line(m), *_written(row, columns)] for m, row in self.table.items()]
+        return '\n'.join(_lines(['method', *columns], rows))
 
-    def collaboration(self) -> dict:
+    def collaboration(self) -> dict[str, dict[str, Optional[float]]]:
         "Method -> means of what Boards and evidence show; methods that have neither are left out."
-        out = {}
-        for m, rows in self.rows.items():
-            found = {k: [r[part][k] for r in rows if (r[part] or {}).get(k) is not None]
-                     for part, ks in (('team', ('cells', 'coverage', 'redundancy', 'corrections')),
-                                      ('scores', ('page_hit', 'evidence_f1'))) for k in ks}
-            if any(found.values()): out[m] = {k: _mean(v) if v else None for k, v in found.items()}
-        return out
+        found = {m: _collaboration(rows) for m, rows in self.rows.items()}
+        return {m: means for m, means in found.items() if any(v is not None for v in means.values())}
 
-    def _team_lines(self) -> list:
+    def _team_table(self) -> tuple[list[str], list[tuple[str, list[str]]]]:
+        "Titles, and for each method its means as they are shown; no methods for a run without a team"
         found = self.collaboration()
-        if not found: return []
-        cols = list(next(iter(found.values())))
-        return _lines(['method', *(c.replace('_', ' ') for c in cols)],
-                      [[md_line(m), *('' if r[c] is None else f'{r[c]:.2f}' for c in cols)] for m, r in found.items()])
+        rows = [(m, ['' if v is None else f'{v:.2f}' for v in means.values()]) for m, means in found.items()]
+        return [c.replace('_', ' ') for c in (*_TEAM, *_EVIDENCE)], rows
 
-    def _drill_lines(self, n: int) -> list:
-        rows = [[md_line(q['sample'], 40), md_line(q['question']), md_line(' / '.join(map(str, q['gold'])), 60),
-                 *(f'{md_line(a, 60)} ({s:.2f})' for a, s, _ in q['methods'].values())] for q in self.drill(n)]
-        return _lines(['question', 'text', 'gold', *map(md_line, self.rows)],
-                      rows) if rows else ['All methods score alike on every question.']
+    def _team_lines(self) -> list[str]:
+        titles, rows = self._team_table()
+        return _lines(['method', *titles], [[md_line(m), *means] for m, means in rows]) if rows else []
+
+    def _disagreement_lines(self, n: int) -> list[str]:
+        rows = [_disagreement_line(q) for q in self.disagreements(n)]
+        return _lines(['question', 'text', 'gold', *map(md_line, self.rows)], rows) if rows else [_ALIKE]
 
     def markdown(self,
         questions: int = 20 # how many are listed
@@ -210,24 +224,31 @@ class Report:
         parts = [f'# {md_line(self.title)}', self.markdown_table(), *self.fairness()]
         if tests: parts += ['## Differences', '\n'.join(f'- {md_line(d, 400)}' for d in tests)]
         if team := self._team_lines(): parts += ['## Boards and evidence', '\n'.join(team)]
-        return '\n\n'.join([*parts, '## Questions on which the methods part',
-                            '\n'.join(self._drill_lines(questions))]) + '\n'
+        parts += ['## Questions on which the methods part', '\n'.join(self._disagreement_lines(questions))]
+        return '\n\n'.join(parts) + '\n'
 
     def _repr_markdown_(self): return self.markdown(8)
 
     def _html_methods(self) -> Html:
         "The table of methods"
-        shown = self._shown()
-        rows = [[one_line(m, 80), *(_COLUMNS[c].format(r[c]) for c in shown)] for m, r in self.table.items()]
-        return _html_table(['method', *shown], rows)
+        columns = self._shown()
+        rows = [[one_line(m, 80), *_written(row, columns)] for m, row in self.table.items()]
+        return _html_table(['method', *columns], rows)
 
-    def _html_boards(self) -> list:
+    def _html_boards(self) -> list[Html]:
         "What Boards and evidence say; nothing for a run without a team"
-        team = self.collaboration()
-        if not team: return []
-        keys = list(next(iter(team.values())))
-        rows = [[one_line(m, 80), *('' if r[k] is None else f'{r[k]:.2f}' for k in keys)] for m, r in team.items()]
-        return [el('h2', 'Boards and evidence'), _html_table(['method', *(k.replace('_', ' ') for k in keys)], rows)]
+        titles, rows = self._team_table()
+        if not rows: return []
+        table = _html_table(['method', *titles], [[one_line(m, 80), *means] for m, means in rows])
+        return [el('h2', 'Boards and evidence'), table]
+
+    def _html_head(self, names: str) -> Html:
+        "Title, policy and style of the page"
+        return el('head', el('meta', charset='utf-8'),
+                  el('meta', http_equiv='Content-Security-Policy', content=_POLICY),
+                  el('meta', name='viewport', content='width=device-width'),
+                  el('meta', name='referrer', content='no-referrer'), el('title', f'{names}: {self.title}'),
+                  el('style', Html(inline_style('runs/assets/report.css'))))
 
     def html(self,
         questions: int = 200 # how many are listed
@@ -235,19 +256,14 @@ class Report:
         "The whole report as one page that needs nothing else."
         names = one_line(', '.join(r.folder.resolve().name for r in self.runs), 200)
         said = [el('li', one_line(str(s), 500)) for s in [*self.tests(), *self.fairness()]]
-        listed = [_html_question(q) for q in self.drill(questions)]
-        head = el('head', el('meta', charset='utf-8'), el('meta', http_equiv='Content-Security-Policy', content=_POLICY),
-                  el('meta', name='viewport', content='width=device-width'),
-                  el('meta', name='referrer', content='no-referrer'), el('title', f'{names}: {self.title}'),
-                  el('style', Html(inline_style('runs/assets/report.css'))))
+        listed = [_html_question(q) for q in self.disagreements(questions)]
         body = el('body', el('h1', names, el('small', self.title)), self._html_methods(), el('ul', said),
                   el('div', Html(self._figures()), cls='pictures'), self._html_boards(),
-                  el('h2', 'Questions on which the methods part'),
-                  listed or el('p', 'All methods score alike on every question.'))
-        return f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'
+                  el('h2', 'Questions on which the methods part'), listed or el('p', _ALIKE))
+        return f'<!doctype html>\n<html lang="en">{self._html_head(names)}{body}</html>\n'
 
     def save(self,
-        path # .html or .md
+        path: Union[str, Path] # .html or .md
     ) -> Path:
         "Write the report; ValueError for another ending."
         path = Path(path)
@@ -255,63 +271,122 @@ class Report:
         path.write_text(self.html() if path.suffix == '.html' else self.markdown(), encoding='utf-8')
         return path
 
+# %% ../../nbs/runs/06_report.ipynb #264d85ce
+class MethodAnswer(NamedTuple):
+    "How one method answered a question."
+    answer: Optional[str]  # or the error
+    score: float           # 0-1
+    page: Optional[int]
+
+class Disagreement(TypedDict):
+    "A question on which the methods part."
+    sample: str
+    question: str
+    gold: list[str]
+    methods: dict[str, MethodAnswer]
+
+def _method_answer(r: ScoredRecord) -> MethodAnswer:
+    return MethodAnswer(r['answer'] if r['status'] == 'ok' else r['error'], r['score'], r['page'])
+
+def _disagreement(rows: dict[str, ScoredRecord]) -> Disagreement:
+    "The answers of all methods to one question"
+    first = next(iter(rows.values()))
+    return Disagreement(sample=first['sample'], question=first['question'], gold=first['gold'],
+                        methods={m: _method_answer(r) for m, r in rows.items()})
+
 # %% ../../nbs/runs/06_report.ipynb #914f0883
-def _ticks(high: float, n: int = 4) -> list:
+_Place = Callable[[float], float]   # value -> units of the drawing
+
+def _ticks(high: float, n: int = 4) -> list[float]:
     "Round numbers from 0 to about `high`"
     raw = max(high, 1e-9) / n
     step = min((m * 10 ** math.floor(math.log10(raw)) * k for m in (1, 2, 5) for k in (1, 10)),
                key=lambda s: abs(s - raw))
     return [i * step for i in range(int(high / step) + 1)]
 
-def _svg_axes(x, y, high: float) -> list:
-    grid = [f'<line x1="60" x2="520" y1="{y(v):.1f}" y2="{y(v):.1f}" stroke="#8884"/><text x="52" y="{y(v) + 4:.1f}" text-anchor="end">{v:g}</text>' for v in (0, 25, 50, 75, 100)]
+def _svg_grid(y: _Place, score: int) -> str:
+    "A line across at a score"
+    return (f'<line x1="60" x2="520" y1="{y(score):.1f}" y2="{y(score):.1f}" stroke="#8884"/>'
+            f'<text x="52" y="{y(score) + 4:.1f}" text-anchor="end">{score:g}</text>')
+
+def _svg_axes(x: _Place, y: _Place, high: float) -> list[str]:
+    grid = [_svg_grid(y, score) for score in (0, 25, 50, 75, 100)]
     marks = [f'<text x="{x(v):.1f}" y="296" text-anchor="middle">{v:,.0f}</text>' for v in _ticks(high)]
     return grid + marks + ['<text x="290" y="316" text-anchor="middle">tokens for each question</text>']
 
 # %% ../../nbs/runs/06_report.ipynb #9086ea92
-AUTHOR_COLOURS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#7a5195', '#8c8c00', '#444c5c', '#b00020')
+_METHOD_COLOURS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#7a5195', '#8c8c00', '#444c5c',
+                   '#b00020')
 
-def _svg_point(row: dict, x, y, colour: str, name: str) -> str:
+def _svg_point(row: ScorePoint, x: _Place, y: _Place, colour: str, name: str) -> str:
     "A method: its score, and its interval as a line"
     px, ends = f'{x(row["tokens"]):.1f}', f'y1="{y(row["low"]):.1f}" y2="{y(row["high"]):.1f}"'
     return (f'<line x1="{px}" x2="{px}" {ends} stroke="{colour}" stroke-width="2" opacity=".6"/>'
-            f'<circle cx="{px}" cy="{y(row["score"]):.1f}" r="5" fill="{colour}"><title>{escape(name)}</title></circle>')
+            f'<circle cx="{px}" cy="{y(row["score"]):.1f}" r="5" fill="{colour}">'
+            f'<title>{escape(name)}</title></circle>')
+
+def _svg_key(i: int, name: str, colour: str) -> str:
+    "A method in the list beside the drawing"
+    return (f'<circle cx="552" cy="{30 + 20 * i}" r="5" fill="{colour}"/><text x="564" y="{34 + 20 * i}">'
+            f'{escape(one_line(name, 24))}</text>')
 
 # %% ../../nbs/runs/06_report.ipynb #3fd1326a
-def _lines(head: list, rows: list) -> list:
+def _is_number(text: str) -> bool: return text[:1].isdigit()
+
+def _lines(head: list[str], rows: list[list[str]]) -> list[str]:
     "A Markdown table; numbers stand right"
-    right = [all(isinstance(r[i], str) and r[i][:1].isdigit() for r in rows) for i in range(len(head))]
-    return ['| ' + ' | '.join(head) + ' |',
-            '|' + '|'.join('---:' if r else '---' for r in right) + '|'] + ['| ' + ' | '.join(r) + ' |' for r in rows]
+    right = [all(_is_number(r[i]) for r in rows) for i in range(len(head))]
+    rule = '|' + '|'.join('---:' if r else '---' for r in right) + '|'
+    return ['| ' + ' | '.join(head) + ' |', rule, *('| ' + ' | '.join(r) + ' |' for r in rows)]
+
+# %% ../../nbs/runs/06_report.ipynb #81001263
+_TEAM, _EVIDENCE = ('cells', 'coverage', 'redundancy', 'corrections'), ('page_hit', 'evidence_f1')
+
+def _collaboration(rows: list[ScoredRecord]) -> dict[str, Optional[float]]:
+    "Means of what the Boards and the evidence of one method show; None where no record says so"
+    found = {**{k: [(r['team'] or {}).get(k) for r in rows] for k in _TEAM},
+             **{k: [(r['scores'] or {}).get(k) for r in rows] for k in _EVIDENCE}}
+    return {k: _mean(v) if any(x is not None for x in v) else None for k, v in found.items()}
+
+# %% ../../nbs/runs/06_report.ipynb #424bcfdc
+_ALIKE = 'All methods score alike on every question.'
+
+
+def _disagreement_line(q: Disagreement) -> list[str]:
+    "A question as a row of the Markdown table"
+    said = [f'{md_line(a.answer, 60)} ({a.score:.2f})' for a in q['methods'].values()]
+    gold = md_line(' / '.join(map(str, q['gold'])), 60)
+    return [md_line(q['sample'], 40), md_line(q['question']), gold, *said]
 
 # %% ../../nbs/runs/06_report.ipynb #b137ea3b
 # The page may show what it brings along and nothing else: no script, nothing from elsewhere. Its pictures carry
 # styles of their own, so that the style sheet cannot be the only one that is allowed.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
-def _number_class(text: str) -> Optional[str]:
-    "The class of a cell that begins with a digit"
-    return 'n' if text[:1].isdigit() else None
+def _html_row(cells: list[str]) -> Html:
+    "A row; numbers stand to the right"
+    first, *rest = cells
+    return el('tr', el('td', first), [el('td', v, cls='n' if _is_number(v) else None) for v in rest])
 
-def _html_table(head: list, rows: list) -> Html:
+def _html_table(head: list[str], rows: list[list[str]]) -> Html:
     "A table whose numbers stand to the right"
-    row = lambda r: el('tr', [el('td', v, cls=_number_class(v) if i else None) for i, v in enumerate(r)])
-    right = [i > 0 and all(not r[i] or r[i][0].isdigit() for r in rows) for i in range(len(head))]
+    right = [i > 0 and all(not r[i] or _is_number(r[i]) for r in rows) for i in range(len(head))]
     titles = [el('th', h, scope='col', cls='n' if n else None) for h, n in zip(head, right)]
-    return el('div', el('table', el('thead', el('tr', titles)), el('tbody', [row(r) for r in rows])), cls='card')
+    table = el('table', el('thead', el('tr', titles)), el('tbody', [_html_row(r) for r in rows]))
+    return el('div', table, cls='card')
 
 # %% ../../nbs/runs/06_report.ipynb #b8319664
-def _html_answer(method: str, answer, score: float, page) -> Html:
+def _html_answer(method: str, a: MethodAnswer) -> Html:
     "How one method answered a question"
     return el('tr', el('td', one_line(str(method), 80)),
-              el('td', one_line(str(answer), 400), cls='right' if score >= .5 else 'wrong'),
-              el('td', f'{score:.2f}', cls='n'), el('td', one_line(str(page or ''), 10), cls='n'))
+              el('td', one_line(str(a.answer), 400), cls='right' if a.score >= .5 else 'wrong'),
+              el('td', f'{a.score:.2f}', cls='n'), el('td', one_line(str(a.page or ''), 10), cls='n'))
 
-def _html_question(q: dict) -> Html:
+def _html_question(q: Disagreement) -> Html:
     "One question, folded"
     gold = one_line(' / '.join(map(str, q['gold'])), 400)
     about = el('p', f"{one_line(str(q['sample']), 120)}, gold: ", el('b', gold), cls='soft')
     head = el('tr', el('th', 'method'), el('th', 'answer'), el('th', 'score', cls='n'), el('th', 'page', cls='n'))
-    rows = [_html_answer(m, *found) for m, found in q['methods'].items()]
+    rows = [_html_answer(m, a) for m, a in q['methods'].items()]
     table = el('table', el('thead', head), el('tbody', rows))
     return el('details', el('summary', one_line(str(q['question']), 300)), about, el('div', table))

@@ -9,96 +9,144 @@ __all__ = []
 
 # %% ../../nbs/runs/10_shown.ipynb #76aa26a9
 import json, math
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 from .table import Run, score_records
 from ..text import clean
 
 # %% ../../nbs/runs/10_shown.ipynb #a14841e9
-def _number(x, digits: int = 4) -> Optional[float]:
-    "A finite number, or None"
+def finite_number(
+    x: Any,          # anything
+    digits: int = 4  # behind the point
+) -> Optional[float]:
+    "A finite number as it can be written in JSON, or None."
     if isinstance(x, int) and not isinstance(x, bool): return x if abs(x) < 2 ** 53 else None
     return round(x, digits) if isinstance(x, float) and math.isfinite(x) else None
 
-def _text(x, limit: int = 300) -> str:
-    "What can be shown of a text, in at most about `limit` characters"
+def short_text(
+    x: Any,           # anything
+    limit: int = 300  # most characters, nearly
+) -> str:
+    "What can be shown of a text; '' for None."
     x = '' if x is None else x if isinstance(x, str) else str(x)
     return x if len(x) <= limit and x.isprintable() else clean(x, limit)
 
-def _dict(x) -> dict: return x if isinstance(x, dict) else {}
-def _list(x) -> list: return x if isinstance(x, list) else []
-def _pages_in(x) -> str: return ' '.join(str(p) for p in _list(x)[:40] if isinstance(p, int))
+# %% ../../nbs/runs/10_shown.ipynb #b0a39048
+def as_dict(x: Any) -> dict[str, Any]:
+    "`x` if it is a dict, else an empty one."
+    return x if isinstance(x, dict) else {}
+
+def as_list(x: Any) -> list[Any]:
+    "`x` if it is a list, else an empty one."
+    return x if isinstance(x, list) else []
 
 # %% ../../nbs/runs/10_shown.ipynb #e8fae2d2
-def _scores_of(record: dict, metrics: dict, kept: bool) -> list:
+def _made_anew(record: dict[str, Any], metrics: dict[str, str]) -> dict[str, float]:
+    "Scores of one record; what cannot be scored has none"
+    try: found = next(iter(score_records([record], metrics).values()))
+    except Exception: return {}   # of whatever a stranger's record holds
+    return {m: scores[0] for m, scores in found.items()}
+
+def _scores_of(record: dict[str, Any], metrics: dict[str, str], kept: bool) -> list[Optional[float]]:
     "A score for each metric, or None; `kept`: those in the record are of these flavours"
     if not record.get('gold'): return [None] * len(metrics)
     if record.get('status') != 'ok': return [0.] * len(metrics)
-    found = _dict(record.get('scores')) if kept else {}
-    missing = {m: f for m, f in metrics.items() if _number(found.get(m)) is None}
-    if missing:
-        try: found = {**found, **{m: s[0] for m, s in next(iter(score_records([record], missing).values())).items()}}
-        except Exception: pass   # what cannot be scored has no score
-    return [_number(found.get(m)) for m in metrics]
+    found = as_dict(record.get('scores')) if kept else {}
+    missing = {m: f for m, f in metrics.items() if finite_number(found.get(m)) is None}
+    if missing: found = {**found, **_made_anew(record, missing)}
+    return [finite_number(found.get(m)) for m in metrics]
 
 # %% ../../nbs/runs/10_shown.ipynb #3686f971
 FACETS = ('dataset', 'split', 'kind', 'wording', 'style', 'answer_type', 'answer_format', 'reasoning_type',
           'answerable', 'n_pages')   # what questions can be chosen by, where a record's `meta` has it
 
-class Row(NamedTuple):
+class ShownQuestion(NamedTuple):
+    "What the table shows of a question, in texts."
+    id: str
+    question: str
+    gold: str
+    doc: str
+    pages: str   # of the gold evidence
+
+class ShownNumbers(NamedTuple):
+    "Numbers of a record; None where it has none."
+    page: Optional[float]
+    confidence: Optional[float]
+    tokens: Optional[float]
+    calls: Optional[float]
+    seconds: Optional[float]
+    attempt: Optional[float]
+
+class ShownRow(NamedTuple):
     "What the table shows of a record."
-    sample: tuple   # id, and fingerprint of question and gold
-    index: int      # place of the sample
-    about: tuple    # id, question, gold, document, pages of the gold evidence
-    facets: tuple   # values of `FACETS`
-    failed: bool    # did it end in an error?
-    answer: str     # or the error
-    numbers: tuple  # page, confidence, tokens, calls, seconds, attempt
-    scores: tuple   # by metric
-    offset: int     # of the record in its file
+    sample: tuple[str, str]             # id, and fingerprint of question and gold
+    index: float                        # place of the sample
+    about: ShownQuestion
+    facets: tuple[str, ...]             # values of `FACETS`
+    failed: bool                        # did it end in an error?
+    answer: str                         # or the error
+    numbers: ShownNumbers
+    scores: tuple[Optional[float], ...] # by metric
+    offset: int                         # of the record in its file
 
 # %% ../../nbs/runs/10_shown.ipynb #ad08f14c
-def _asked(record: dict) -> tuple:
+def _page_list(x: Any) -> str: return ' '.join(str(p) for p in as_list(x)[:40] if isinstance(p, int))
+
+def _question_of(record: dict[str, Any]) -> ShownQuestion:
     "What is the same for all methods of a question"
-    meta, gold = _dict(record.get('meta')), record.get('gold')
+    gold = record.get('gold')
     gold = gold if isinstance(gold, list) else [gold] if gold else []
-    shown = tuple(_text(v, 60) if isinstance(v := meta.get(k), (str, int, float)) else '' for k in FACETS)
-    golds = ' | '.join(_text(g, 200) for g in gold[:8])
-    return (_text(record['sample'], 120), _text(record.get('question'), 500), golds, _text(record.get('doc'), 120),
-            _pages_in(meta.get('evidence_pages'))), shown
+    pages = as_dict(record.get('meta')).get('evidence_pages')
+    return ShownQuestion(id=short_text(record['sample'], 120), question=short_text(record.get('question'), 500),
+                         gold=' | '.join(short_text(g, 200) for g in gold[:8]),
+                         doc=short_text(record.get('doc'), 120), pages=_page_list(pages))
+
+def _facets_of(record: dict[str, Any]) -> tuple[str, ...]:
+    "The value of each of `FACETS`, '' where it is none"
+    values = [as_dict(record.get('meta')).get(k) for k in FACETS]
+    return tuple(short_text(v, 60) if isinstance(v, (str, int, float)) else '' for v in values)
 
 # %% ../../nbs/runs/10_shown.ipynb #faa8a074
-_FAILED = 'failed without saying why'
+NO_REASON = 'failed without saying why'
 
-def _row(record: dict, offset: int, metrics: dict, kept: bool) -> Row:
+def _numbers_of(record: dict[str, Any]) -> ShownNumbers:
+    usage, seconds = as_dict(record.get('usage')), as_dict(record.get('times')).get('seconds')
+    found = (record.get('page'), record.get('confidence'), usage.get('total_tokens'), usage.get('calls'), seconds,
+             record.get('attempt'))
+    return ShownNumbers(*map(finite_number, found))
+
+def _row(record: dict[str, Any], offset: int, metrics: dict[str, str], kept: bool) -> ShownRow:
     "A record as a row"
-    usage, times = _dict(record.get('usage')), _dict(record.get('times'))
     failed = record.get('status') != 'ok'
-    said = record.get('error') or _FAILED if failed else record.get('answer')
-    numbers = (record.get('page'), record.get('confidence'), usage.get('total_tokens'), usage.get('calls'),
-               times.get('seconds'), record.get('attempt'))
-    sample = str(record['sample']), str(record.get('data', ''))
-    return Row(sample, _number(record.get('index')) or 0, *_asked(record), failed, _text(said),
-               tuple(map(_number, numbers)), tuple(_scores_of(record, metrics, kept)), offset)
+    said = record.get('error') or NO_REASON if failed else record.get('answer')
+    return ShownRow(sample=(str(record['sample']), str(record.get('data', ''))),
+                    index=finite_number(record.get('index')) or 0, about=_question_of(record),
+                    facets=_facets_of(record), failed=failed, answer=short_text(said), numbers=_numbers_of(record),
+                    scores=tuple(_scores_of(record, metrics, kept)), offset=offset)
 
 # %% ../../nbs/runs/10_shown.ipynb #2156166f
-def _parse(line: bytes) -> Optional[dict]:
-    "The record on a line, or None"
+def read_line(
+    line: bytes # of a run's log
+) -> Optional[dict[str, Any]]:
+    "The record on a line; None if there is none."
     try: found = json.loads(line)
     except (ValueError, RecursionError): return None
     return found if isinstance(found, dict) and 'sample' in found and isinstance(found.get('method'), str) else None
 
-class _Tail:
-    "Rows of a run folder that may still grow"
+class LogTail:
+    "Rows of a run folder that may still grow."
     def __init__(self,
-        run: Run,      # the run
-        metrics: dict, # metric -> flavour
-        kept: bool     # are the scores in its records of these flavours?
+        run: Run,                # the run
+        metrics: dict[str, str], # metric -> flavour
+        kept: bool               # are the scores in its records of these flavours?
     ):
         self.run, self.metrics, self.kept = run, metrics, kept
         self.clear()
 
     def clear(self):
-        self.rows, self.end, self.broken, self.torn, self.file = {}, 0, [], False, None
+        "Forget everything that was read."
+        self.rows: dict[tuple[str, str], ShownRow] = {}   # by sample and method
+        self.broken: list[int] = []                       # where lines begin that hold no record
+        self.end, self.torn, self.file = 0, False, None   # read up to here; is the last line not whole?
 
     def update(self) -> bool:
         "Read what is new; was there anything?"
@@ -112,12 +160,10 @@ class _Tail:
         return (self.end, self.torn, self.file) != before
 
     def _line(self, line: bytes):
+        "Take in one line"
         self.torn = not line.endswith(b'\n')
         if self.torn: return
-        record = _parse(line)
+        record = read_line(line)
         if record: self.rows[str(record['sample']), record['method']] = _row(record, self.end, self.metrics, self.kept)
         else: self.broken.append(self.end)
         self.end += len(line)
-
-# %% ../../nbs/runs/10_shown.ipynb #ef635416
-MOST_PAGES = 120   # of one document that are opened to be looked at

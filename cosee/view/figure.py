@@ -12,100 +12,132 @@ import io, math, re, warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Literal, Union, get_args
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.typing import RcKeyType
+    from xml.etree.ElementTree import Element
 
 # %% ../../nbs/view/05_figure.ipynb #39bababc
 COLOURS = ('#0072b2', '#d55e00', '#009070', '#b8609a', '#97750a', '#7569cf', '#b5463c', '#5d7f8f')
 MARKERS = 'osD^vPXh'
 
-def _look(i: int) -> tuple: return COLOURS[i % len(COLOURS)], MARKERS[(i + i // len(COLOURS)) % len(MARKERS)]
+def series_style(
+    i: int # number of a method or an agent, from 0
+) -> tuple[str, str]: # colour, marker
+    "How series `i` is drawn: no two of 64 are alike."
+    return COLOURS[i % len(COLOURS)], MARKERS[(i + i // len(COLOURS)) % len(MARKERS)]
 
-THEMES = dict(light='#1c1c1c', dark='#e4e4e4')   # the ink of each
-_INK = '#0b0d0b'                                 # stands for the page's own colour until the SVG is written
+Theme = Literal['light', 'dark']
+THEMES: dict[Theme, str] = {'light': '#1c1c1c', 'dark': '#e4e4e4'}   # the ink of each
+INK = '#0b0d0b'   # stands for the page's own colour until the SVG is written
+
+# %% ../../nbs/view/05_figure.ipynb #8b8e1c78
+def _light(colour: str) -> float:
+    "Relative luminance"
+    parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    r, g, b = (p / 12.92 if p <= .04045 else ((p + .055) / 1.055) ** 2.4 for p in parts)
+    return .2126 * r + .7152 * g + .0722 * b
 
 def contrast(
     one: str,  # '#rrggbb'
     other: str # '#rrggbb'
 ) -> float:    # 1 to 21
     "The contrast of two colours as WCAG defines it."
-    def light(colour):
-        parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
-        r, g, b = (p / 12.92 if p <= .04045 else ((p + .055) / 1.055) ** 2.4 for p in parts)
-        return .2126 * r + .7152 * g + .0722 * b
-    low, high = sorted([light(one), light(other)])
+    low, high = sorted([_light(one), _light(other)])
     return (high + .05) / (low + .05)
 
 # %% ../../nbs/view/05_figure.ipynb #03a693ef
-_SETTINGS = {
+_SETTINGS: dict['RcKeyType', Any] = {
     'font.family': ['sans-serif'], 'font.sans-serif': ['DejaVu Sans'], 'font.size': 12, 'figure.dpi': 72,
     'text.parse_math': False, 'text.usetex': False, 'svg.fonttype': 'none', 'svg.hashsalt': 'cosee',
     'figure.facecolor': 'none', 'axes.facecolor': 'none', 'axes.spines.top': False, 'axes.spines.right': False,
     'axes.axisbelow': True, 'grid.color': '#88888855', 'xtick.major.size': 0, 'ytick.major.size': 0,
     'xtick.minor.size': 0}
+_INKED: tuple['RcKeyType', ...] = ('text.color', 'axes.edgecolor', 'axes.labelcolor', 'xtick.color', 'ytick.color')
 
 # %% ../../nbs/view/05_figure.ipynb #6e7c13c6
 @contextmanager
-def _drawing(ink: str):
+def _drawing(ink: str) -> Iterator[None]:
     "matplotlib as pictures want it, for this block"
     try: import matplotlib
     except ImportError as e: raise ImportError('pictures need matplotlib: pip install "cosee[pictures]"') from e
-    inked = ('text.color', 'axes.edgecolor', 'axes.labelcolor', 'xtick.color', 'ytick.color')
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter('ignore')   # a font that lacks a letter: the reader's has it
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update({**_SETTINGS, **{k: ink for k in inked}})
+        for key, value in _SETTINGS.items(): matplotlib.rcParams[key] = value
+        for key in _INKED: matplotlib.rcParams[key] = ink
         yield
 
 # %% ../../nbs/view/05_figure.ipynb #fa29b3a3
-def _canvas(width: float, height: float):
-    "An empty figure, in pixels"
+def new_figure(
+    width: float, # in pixels
+    height: float # in pixels
+) -> 'Figure':
+    "An empty figure of matplotlib."
     from matplotlib.figure import Figure
     return Figure(figsize=(width / 72, height / 72))
 
-def _axes(figure, left: float, top: float, right: float, bottom: float):
-    "Axes with these margins, in pixels"
+def add_axes(
+    figure: 'Figure', # from `new_figure`
+    left: float,      # margin in pixels
+    top: float,       # margin in pixels
+    right: float,     # margin in pixels
+    bottom: float     # margin in pixels
+) -> 'Axes':
+    "New axes in `figure`."
     w, h = figure.get_size_inches() * 72
-    return figure.add_axes([left / w, bottom / h, (w - left - right) / w, (h - top - bottom) / h])
+    return figure.add_axes((left / w, bottom / h, (w - left - right) / w, (h - top - bottom) / h))
 
 # %% ../../nbs/view/05_figure.ipynb #dbee249f
 _SVG, _LINK = '{http://www.w3.org/2000/svg}', '{http://www.w3.org/1999/xlink}href'
 
-def _own(element, prefix: str):
+def _own(element: 'Element', prefix: str):
     "Give ids a prefix, and ink the colour of the page"
     for e in element.iter():
         for k, v in list(e.attrib.items()):
             if k == 'id': e.set(k, prefix + v)
             elif k == _LINK: e.set(k, '#' + prefix + v.removeprefix('#'))
-            else: e.set(k, v.replace(_INK, 'currentColor').replace('url(#', 'url(#' + prefix))
+            else: e.set(k, v.replace(INK, 'currentColor').replace('url(#', 'url(#' + prefix))
         if e.tag == _SVG + 'text':
             e.set('style', re.sub(r"'[^']*'(?:, )?|(?<=: )DejaVu Sans, ?", '', e.get('style', '')))
 
+def _drop(root: 'Element', tags: tuple[str, ...]):
+    "Take all elements with these tags out of a tree"
+    for parent in list(root.iter()):
+        for e in [e for e in parent if e.tag in tags]: parent.remove(e)
+
 # %% ../../nbs/view/05_figure.ipynb #0fc18789
+def _describe(root: 'Element', tag: str, text: str, place: int):
+    "Put words into an SVG, as its title or its description"
+    from xml.etree.ElementTree import Element
+    e = Element(_SVG + tag)
+    e.text = text
+    root.insert(place, e)
+
 def _element(text: str, title: str, alt: str, prefix: str) -> str:
     "The SVG of a figure as an element of a page"
     from xml.etree import ElementTree as ET
     ET.register_namespace('', _SVG[1:-1])
     ET.register_namespace('xlink', 'http://www.w3.org/1999/xlink')
     root = ET.fromstring(text)
-    for parent in list(root.iter()):   # what made it, and a style that would hold for the whole page
-        for e in [e for e in parent if e.tag in (_SVG + 'metadata', _SVG + 'style')]: parent.remove(e)
+    _drop(root, (_SVG + 'metadata', _SVG + 'style'))   # what made it, and what would hold for the whole page
     _own(root, prefix)
-    pixels = {k: root.get(k).removesuffix('pt') for k in ('width', 'height')}
+    pixels = {k: root.get(k, '').removesuffix('pt') for k in ('width', 'height')}
     root.attrib.update({'role': 'img', 'fill': 'currentColor', 'style': 'max-width:100%;height:auto',
                         'stroke-linejoin': 'round', **pixels})
-    for i, (tag, words) in enumerate((('title', title), ('desc', alt))):
-        e = ET.Element(_SVG + tag)
-        e.text = words
-        root.insert(i, e)
+    _describe(root, 'title', title, 0)
+    _describe(root, 'desc', alt, 1)
     return ET.tostring(root, encoding='unicode')
 
 # %% ../../nbs/view/05_figure.ipynb #54619924
 @dataclass
 class Picture:
     "A drawing and its words."
-    draw: Callable # ink colour -> matplotlib Figure
-    title: str     # what it shows
-    alt: str       # the same in words, with the numbers
+    draw: Callable[[str], 'Figure'] # from the colour of the ink
+    title: str                      # what it shows
+    alt: str                        # the same in words, with the numbers
 
     @property
     def name(self) -> str: return re.sub(r'\W+', '-', self.title.lower()).strip('-')[:40] or 'picture'
@@ -114,15 +146,15 @@ class Picture:
     def svg(self) -> str:
         "An `<svg>` element for a page, in the page's own colour"
         out = io.StringIO()
-        with _drawing(_INK): self.draw(_INK).savefig(out, format='svg', metadata=dict(Date=None))
+        with _drawing(INK): self.draw(INK).savefig(out, format='svg', metadata={'Date': None})
         return _element(out.getvalue(), self.title, self.alt, self.name + '-')
 
     def _repr_html_(self): return self.svg()
 
     def save(self,
-        path,                 # .svg, .png or .pdf
-        theme: str = 'light', # of a PNG or PDF: 'light' or 'dark'
-        dpi: int = 144        # of a PNG
+        path: Union[str, Path],     # .svg, .png or .pdf
+        theme: Theme = 'light',     # of a PNG or PDF
+        dpi: int = 144              # of a PNG
     ) -> Path:
         "Write the picture to a file; ValueError for another ending or theme."
         path = Path(path)
@@ -142,35 +174,48 @@ _FILE_STYLE = ('<style>svg{{color:{light}}}@media(prefers-color-scheme:dark){{sv
                .format(**THEMES))
 
 # %% ../../nbs/view/05_figure.ipynb #07395cff
-_NAME, _ROW, _SIGN = 7.2, 17, 16   # pixels: a letter, a line, the sign before a name
+LETTER_WIDTH, LINE_HEIGHT, SIGN_WIDTH = 7.2, 17, 16   # pixels: a letter, a line, the sign before a name
 
-def _room(taken: list, box: tuple) -> bool:
-    "Does `box` (left, right, low, high) overlap none of `taken`?"
-    return all(box[1] < l or r < box[0] or box[3] < lo or hi < box[2] for l, r, lo, hi in taken)
+Area = tuple[float, float, float, float]   # left, right, low, high
+
+def _room(taken: list[Area], area: Area) -> bool:
+    "Does `area` overlap none of `taken`?"
+    return all(area[1] < l or r < area[0] or area[3] < lo or hi < area[2] for l, r, lo, hi in taken)
 
 # %% ../../nbs/view/05_figure.ipynb #9a2336f1
+def _name_area(name: str, x: float, y: float) -> Area:
+    "What a name takes up around its middle"
+    half = (len(name) * LETTER_WIDTH + SIGN_WIDTH) / 2 + 2
+    return x - half, x + half, y - LINE_HEIGHT / 2, y + LINE_HEIGHT / 2
+
 def place_names(
-    points: list # (name, x, low, high) in pixels, y upwards
-) -> list:       # (x, y) of the middle of each name
+    points: list[tuple[str, float, float, float]] # name, x, low, high in pixels, y upwards
+) -> list[tuple[float, float]]:                   # x, y of the middle of each name
     "Names above or below their lines, each as near as there is room."
-    taken = [(x - 5, x + 5, low - 3, high + 3) for _, x, low, high in points]
-    out = [None] * len(points)
+    taken: list[Area] = [(x - 5, x + 5, low - 3, high + 3) for _, x, low, high in points]
+    places: dict[int, tuple[float, float]] = {}
     for i in sorted(range(len(points)), key=lambda i: points[i][1]):
         name, x, low, high = points[i]
-        half = (len(name) * _NAME + _SIGN) / 2 + 2
-        spots = [y for k in range(2 * len(points) + 2) for y in (high + 14 + _ROW * k, low - 14 - _ROW * k)]
-        y = next(y for y in spots if _room(taken, (x - half, x + half, y - _ROW / 2, y + _ROW / 2)))
-        taken.append((x - half, x + half, y - _ROW / 2, y + _ROW / 2))
-        out[i] = x, y
-    return out
+        steps = [LINE_HEIGHT * k for k in range(2 * len(points) + 2)]
+        spots = [y for step in steps for y in (high + 14 + step, low - 14 - step)]
+        y = next(y for y in spots if _room(taken, _name_area(name, x, y)))
+        taken.append(_name_area(name, x, y))
+        places[i] = x, y
+    return [places[i] for i in range(len(points))]
 
 # %% ../../nbs/view/05_figure.ipynb #3755a833
+def _middle(group: list[int], xs: list[float]) -> float: return math.fsum(xs[i] for i in group) / len(group)
+
+def _collide(one: list[int], other: list[int], xs: list[float], apart: float) -> bool:
+    "Would two groups overlap, once each is spread around its middle?"
+    return _middle(other, xs) - _middle(one, xs) < apart * (len(one) + len(other)) / 2
+
 def spread(
-    xs: list,          # places in pixels
+    xs: list[float],   # places in pixels
     apart: float = 11. # pixels
-) -> list:             # places that are at least `apart`, moved as little as a group allows
+) -> list[float]:      # places that are at least `apart`, moved as little as a group allows
     "Move places that are too close together apart, around their common middle."
-    groups = []
+    groups: list[list[int]] = []
     for i in sorted(range(len(xs)), key=lambda i: xs[i]):
         groups.append([i])
         while len(groups) > 1 and _collide(groups[-2], groups[-1], xs, apart):
@@ -178,8 +223,3 @@ def spread(
             groups[-1] += last
     where = {i: _middle(g, xs) + apart * (k - (len(g) - 1) / 2) for g in groups for k, i in enumerate(g)}
     return [where[i] for i in range(len(xs))]
-
-def _middle(group: list, xs: list) -> float: return math.fsum(xs[i] for i in group) / len(group)
-def _collide(one: list, other: list, xs: list, apart: float) -> bool:
-    "Would two groups overlap, once each is spread around its middle?"
-    return _middle(other, xs) - _middle(one, xs) < apart * (len(one) + len(other)) / 2
