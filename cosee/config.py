@@ -40,7 +40,7 @@ def holds_secret(text: str) -> bool:
     return any(s in text for s in _secrets)
 
 # %% ../nbs/core/04_config.ipynb #3b915917
-_VAR = re.compile(r'\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}')
+VARIABLE = re.compile(r'\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}')
 
 def fill_in(
     text: str,                    # a value of the file
@@ -54,8 +54,8 @@ def fill_in(
         if found is None: raise ConfigError(f'{where}: the environment variable {m[1]} is not set; set it, '
                                             f'or write ${{{m[1]}:-default}}')
         return found
-    out = _VAR.sub(value, text)
-    if '${' in _VAR.sub('', text):
+    out = VARIABLE.sub(value, text)
+    if '${' in VARIABLE.sub('', text):
         raise ConfigError(f'{where}: {text!r} is no variable; write ${{NAME}} or ${{NAME:-default}}')
     return out
 

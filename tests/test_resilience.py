@@ -13,7 +13,7 @@ from cosee.models.client import Ledger, ScriptedClient, Usage, VLMClient, build_
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.remote import ResponseParseError, ServerError, VLMClientError
 from cosee.models.cache import CachedClient, ResponseCache, call_key
-from cosee.models.retry import AllFailed, FallbackClient, RetryingClient, json_complaint
+from cosee.models.retry import AllFailed, FallbackClient, RetryingClient, validation_error
 from cosee.models.registry import resilient
 from fake_servers import FakeServer, asked
 from hypothesis import given
@@ -89,7 +89,7 @@ def test_a_batch_is_as_good_as_one_by_one(scripts):
 
 @given(st.text(max_size=60) | st.sampled_from(['{"n": 1', "{" * 500, '```json\n{"n": 2}\n```', '{"n": true}', "[1]", '{"n": 1e999}']))
 def test_the_check_never_raises(text):
-    said = json_complaint(text, SCHEMA)
+    said = validation_error(text, SCHEMA)
     assert said is None or (said and len(said) < 400)
 
 

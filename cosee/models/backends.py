@@ -10,14 +10,17 @@ __all__ = ['load_config']
 # %% ../../nbs/models/00_backends.ipynb #6ef0325c
 import json, os
 from difflib import get_close_matches
-from typing import Any, Literal, Optional, get_args
+from pathlib import Path
+from typing import Any, Literal, Optional, TypeVar, Union, get_args
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
-from ..config import ConfigError, _VAR, fill_in, read_text, read_yaml, remember_secret
+from ..config import VARIABLE, ConfigError, fill_in, read_text, read_yaml, remember_secret
 from ..registry import no_such
 
 # %% ../../nbs/models/00_backends.ipynb #9a3c0510
 KindOfBackend = Literal['openai', 'anthropic', 'google', 'qwen']
 KINDS_OF_BACKEND: tuple[str, ...] = get_args(KindOfBackend)
+Fields = dict[str, Any]            # of a backend, as a file has them
+Variables = dict[str, str]         # of the environment
 _strict = ConfigDict(extra='forbid', protected_namespaces=(), frozen=True)
 
 class _Limits(BaseModel):
@@ -54,8 +57,8 @@ class Backend(_Limits):
     load_in_4bit: bool = False
 
 # %% ../../nbs/models/00_backends.ipynb #56b5b86f
-def _explain(e: ValidationError, where: str, model) -> ConfigError:
-    "The first complaint in one line"
+def _explain(e: ValidationError, where: str, model: type[BaseModel]) -> ConfigError:
+    "The first fault in one line"
     first = e.errors(include_input=False, include_url=False)[0]
     loc = '.'.join(str(p) for p in first['loc'])
     if first['type'] == 'extra_forbidden':
@@ -63,36 +66,40 @@ def _explain(e: ValidationError, where: str, model) -> ConfigError:
         return ConfigError(f"{where}: {loc} is not a field; choose from {', '.join(names)}")
     return ConfigError(f"{where}: {loc}: {first['msg']}")
 
-def _made(model, fields: dict, where: str):
+M = TypeVar('M', bound=BaseModel)
+
+def _made(model: type[M], fields: Fields, where: str) -> M:
     "An instance of `model`, or a `ConfigError`"
     try: return model(**fields)
     except ValidationError as e: raise _explain(e, where, model) from None
     except TypeError: raise ConfigError(f'{where}: field names must be words') from None
 
 # %% ../../nbs/models/00_backends.ipynb #2fb10e38
-def _key(value, env: dict, where: str) -> dict:
+def _key(value: object, env: Variables, where: str) -> Fields:
     "The key and the variable that it comes from"
-    m = _VAR.fullmatch(value) if isinstance(value, str) else None
+    m = VARIABLE.fullmatch(value) if isinstance(value, str) else None
     if not m or m[2]:
-        raise ConfigError(f'{where}.api_key: a key does not belong in a file; write ${{NAME_OF_A_VARIABLE}} and set that')
+        raise ConfigError(f'{where}.api_key: a key does not belong in a file; '
+                          'write ${NAME_OF_A_VARIABLE} and set that')
     found = (env.get(m[1]) or '').strip()
     if found: remember_secret(found)
     return dict(key_variable=m[1], api_key=SecretStr(found) if found else None)
 
 # %% ../../nbs/models/00_backends.ipynb #510a4545
-def _filled(x, env, where: str):
+def _filled(x: Any, env: Variables, where: str) -> Any:
     "`x` with the variables of all texts in it"
     if isinstance(x, dict): return {k: _filled(v, env, f'{where}.{k}') for k, v in x.items()}
     if isinstance(x, list): return [_filled(v, env, where) for v in x]
     return fill_in(x, env, where) if isinstance(x, str) else x
 
 def make_backend(
-    fields: dict,                # as the file has them
-    env: Optional[dict] = None,  # variables; None: those of the process
-    where: str = 'backend'       # file and field, for errors
+    fields: Fields,                   # as the file has them
+    env: Optional[Variables] = None,  # None: those of the process
+    where: str = 'backend'            # file and field, for errors
 ) -> Backend:
-    "A checked `Backend`; `ConfigError` says what is wrong."
-    env, rest = os.environ if env is None else env, {k: v for k, v in fields.items() if k != 'api_key'}
+    "A checked `Backend`; raises `ConfigError`, which says what is wrong."
+    if env is None: env = dict(os.environ)
+    rest = {k: v for k, v in fields.items() if k != 'api_key'}
     if 'key_variable' in rest: raise ConfigError(f'{where}: key_variable is not a field; write api_key: ${{NAME}}')
     key = _key(fields['api_key'], env, where) if fields.get('api_key') is not None else {}
     return _made(Backend, _filled(rest, env, where) | key, where)
@@ -102,10 +109,10 @@ class PlannerConfig(BaseModel):
     "How the planner is asked."
     model_config = _strict
     backend: str = 'openai.gpt-4o'
-    temperature: float = Field(0.0, ge=0, le=2)
-    max_tokens: int = Field(2048, ge=1)
-    top_p: float = Field(0.1, gt=0, le=1)
-    retry_attempts: int = Field(3, ge=1, le=10)
+    temperature: float = Field(default=0.0, ge=0, le=2)
+    max_tokens: int = Field(default=2048, ge=1)
+    top_p: float = Field(default=0.1, gt=0, le=1)
+    retry_attempts: int = Field(default=3, ge=1, le=10)
     fallback_backend: Optional[str] = None
 
 # %% ../../nbs/models/00_backends.ipynb #6a6af372
@@ -113,28 +120,32 @@ class Config(BaseModel):
     "Backends by id, and the planner's block."
     model_config = _strict
     source: str = 'config'
-    entries: dict[str, dict] = Field({}, repr=False)
+    entries: dict[str, Fields] = Field({}, repr=False)
     planner: PlannerConfig = PlannerConfig()
-    _env: dict = PrivateAttr(default_factory=dict)
+    _env: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @property
-    def ids(self) -> list: return list(self.entries)
-    def __repr__(self): return f"Config({self.source!r}: {', '.join(self.ids)})"
+    def ids(self) -> list[str]:
+        "The backends that there are."
+        return list(self.entries)
+    def __repr__(self) -> str: return f"Config({self.source!r}: {', '.join(self.ids)})"
     __str__ = __repr__
 
-    def _backend(self, id: str, env: dict) -> Backend:
+    def _backend(self, id: str, env: Variables) -> Backend:
         return make_backend({**self.entries[id], 'id': id}, env, f'{self.source}: {id}')
 
     def _check(self):
         "Raise for whatever is wrong with any entry, variables that are not set aside"
         for id, fields in self.entries.items():
-            names = set(_VAR.findall(json.dumps({k: v for k, v in fields.items() if k != 'api_key'}, default=str)))
+            open_fields = json.dumps({k: v for k, v in fields.items() if k != 'api_key'}, default=str)
+            names = set(VARIABLE.findall(open_fields))
             unset = [n for n, default in names if not self._env.get(n) and not default]
             if not unset: self._backend(id, self._env)
         for field in ('backend', 'fallback_backend'):
             id = getattr(self.planner, field)
             if field in self.planner.model_fields_set and id and id not in self.entries:
-                raise ConfigError(f"{self.source}: planner.{field}: there is no {id!r}; choose from {', '.join(self.ids)}")
+                raise ConfigError(f"{self.source}: planner.{field}: there is no {id!r}; "
+                                  f"choose from {', '.join(self.ids)}")
 
     def backend(self,
         id: str # 'backend.alias', or 'backend' where it has a single model
@@ -147,7 +158,7 @@ class Config(BaseModel):
         return self._backend(id, self._env)
 
 # %% ../../nbs/models/00_backends.ipynb #4992bb70
-def _entries(name: str, fields, where: str) -> dict:
+def _entries(name: str, fields: object, where: str) -> dict[str, Fields]:
     "Id -> fields of each model of one backend"
     if not isinstance(fields, dict): raise ConfigError(f'{where}: a mapping is expected, with kind: and models:')
     if '.' in str(name): raise ConfigError(f'{where}: the name of a backend has no dot')
@@ -155,7 +166,7 @@ def _entries(name: str, fields, where: str) -> dict:
     models = fields.get('models')
     if not isinstance(models, dict) or not models:
         raise ConfigError(f'{where}.models: list at least one model, such as gpt-4o: gpt-4o')
-    out = {}
+    out: dict[str, Fields] = {}
     for alias, own in models.items():
         own = {'model': own} if isinstance(own, str) else own
         if not isinstance(own, dict):
@@ -165,19 +176,20 @@ def _entries(name: str, fields, where: str) -> dict:
 
 # %% ../../nbs/models/00_backends.ipynb #aae7eed4
 def parse_config(
-    text: str,                  # YAML
-    env: Optional[dict] = None, # variables; None: those of the process
-    source: str = 'config'      # name of the file, for errors
+    text: str,                       # YAML
+    env: Optional[Variables] = None, # None: those of the process
+    source: str = 'config'           # name of the file, for errors
 ) -> Config:
     "A checked `Config`: an unknown field anywhere raises `ConfigError`, whichever backend is used."
     raw, env = read_yaml(text, source), dict(os.environ if env is None else env)
     unknown = [k for k in raw if k not in ('backends', 'planner')]
     if unknown: raise ConfigError(f'{source}: {unknown[0]} is not a field; choose from backends, planner')
-    if not isinstance(raw.get('backends') or {}, dict): raise ConfigError(f'{source}: backends: a mapping is expected')
-    entries = {}
-    for name, fields in (raw.get('backends') or {}).items():
-        entries |= _entries(name, fields, f'{source}: backends.{name}')
-    planner = _made(PlannerConfig, _filled(raw.get('planner') or {}, env, f'{source}: planner'), f'{source}: planner')
+    named = raw.get('backends') or {}
+    if not isinstance(named, dict): raise ConfigError(f'{source}: backends: a mapping is expected')
+    entries: dict[str, Fields] = {}
+    for name, fields in named.items(): entries |= _entries(name, fields, f'{source}: backends.{name}')
+    where = f'{source}: planner'
+    planner = _made(PlannerConfig, _filled(raw.get('planner') or {}, env, where), where)
     config = Config(source=source, entries=entries, planner=planner)
     config._env.update(env)
     config._check()
@@ -185,23 +197,24 @@ def parse_config(
 
 # %% ../../nbs/models/00_backends.ipynb #99643ad1
 def load_config(
-    path,                      # YAML file
-    env: Optional[dict] = None # variables; None: those of the process
+    path: Union[str, Path],         # YAML file
+    env: Optional[Variables] = None # None: those of the process
 ) -> Config:
     "The `Config` in a file; raises `ConfigError`."
     return parse_config(read_text(path), env, str(path))
 
 # %% ../../nbs/models/00_backends.ipynb #cbdad2cf
-_USUAL = dict(
+_USUAL: dict[str, Fields] = dict(
     openai=dict(api_key='${OPENAI_API_KEY}', base_url='${OPENAI_BASE_URL:-https://api.openai.com/v1}',
-                structured='strict',
-                length_field='max_completion_tokens', extra_sampling=False),
-    anthropic=dict(api_key='${ANTHROPIC_API_KEY}'), google=dict(api_key='${GOOGLE_API_KEY}'), qwen={})
+                structured='strict', length_field='max_completion_tokens', extra_sampling=False),
+    anthropic=dict(api_key='${ANTHROPIC_API_KEY}'),
+    google=dict(api_key='${GOOGLE_API_KEY}'),
+    qwen={})
 
 def usual_backend(
-    id: str,                    # 'kind.model', such as 'openai.gpt-4o'
-    env: Optional[dict] = None, # variables; None: those of the process
-    **fields                    # over the usual ones
+    id: str,                         # 'kind.model', such as 'openai.gpt-4o'
+    env: Optional[Variables] = None, # None: those of the process
+    **fields                         # over the usual ones
 ) -> Backend:
     "A backend without a file: its kind's usual address and key variable; an unknown kind raises `ConfigError`."
     kind, _, model = id.partition('.')

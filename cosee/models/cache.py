@@ -9,38 +9,41 @@ __all__ = ['ResponseCache', 'CachedClient']
 
 # %% ../../nbs/models/07_cache.ipynb #987e28b5
 import hashlib, json, os, sqlite3, threading
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Any, Optional, TypedDict, TypeVar, Union
 from ..config import holds_secret
-from .client import Reply, Usage, VLMClient
-from .wrapper import ClientWrapper, _ask
+from .client import Block, Message, Outcome, Params, Reply, Schema, Usage, VLMClient, content_blocks
+from .wrapper import BatchItem, ClientWrapper, ask_batch, identity_of
 
 # %% ../../nbs/models/07_cache.ipynb #60dd24e4
 _TABLE = '''CREATE TABLE IF NOT EXISTS replies
-    (key TEXT PRIMARY KEY, reply TEXT NOT NULL, size INTEGER NOT NULL, used INTEGER NOT NULL, hits INTEGER NOT NULL DEFAULT 0)'''
+    (key TEXT PRIMARY KEY, reply TEXT NOT NULL, size INTEGER NOT NULL, used INTEGER NOT NULL,
+     hits INTEGER NOT NULL DEFAULT 0)'''
+_OPENING = ('PRAGMA journal_mode=WAL', 'PRAGMA synchronous=NORMAL', _TABLE,
+            'CREATE INDEX IF NOT EXISTS by_use ON replies (used, size)')
 _NEXT = '(SELECT COALESCE(MAX(used), 0) + 1 FROM replies)'
 
 # %% ../../nbs/models/07_cache.ipynb #a85e4a85
 class ResponseCache:
-    "Replies in an SQLite file, for several processes and threads."
+    "Replies in an SQLite file, for several processes and threads; a file of another kind raises ValueError."
     def __init__(self,
-        path,                        # file; made if it is not there
+        path: Union[str, Path],      # file; made if it is not there
         max_bytes: int = 512 * 2**20 # of all replies together
     ):
         self.path, self.max_bytes, self._local = Path(path), max_bytes, threading.local()
         self._run(lambda db: None)
 
-    def _db(self):
+    def _db(self) -> sqlite3.Connection:
         "The connection of this thread in this process"
         if getattr(self._local, 'pid', None) != os.getpid():
             db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
-            for command in ('PRAGMA journal_mode=WAL', 'PRAGMA synchronous=NORMAL', _TABLE,
-                            'CREATE INDEX IF NOT EXISTS by_use ON replies (used, size)'): db.execute(command)
+            for command in _OPENING: db.execute(command)
             self._local.db, self._local.pid = db, os.getpid()
         return self._local.db
 
-    def _run(self, work: Callable):
+    def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         "`work(db)` in one transaction that may write"
         try:
             db = self._db()
@@ -54,9 +57,11 @@ class ResponseCache:
         except sqlite3.Error as e:
             raise ValueError(f'{self.path}: cannot be used as a response cache ({e}); name another file') from None
 
-    def get(self, key: str) -> Optional[dict]:
+    def get(self,
+        key: str # see `call_key`
+    ) -> Optional[dict[str, Any]]:
         "The value under `key`, or None; counts a hit."
-        def work(db):
+        def work(db: sqlite3.Connection) -> Optional[tuple[str]]:
             row = db.execute('SELECT reply FROM replies WHERE key = ?', (key,)).fetchone()
             if row: db.execute(f'UPDATE replies SET hits = hits + 1, used = {_NEXT} WHERE key = ?', (key,))
             return row
@@ -64,11 +69,14 @@ class ResponseCache:
         try: return json.loads(row[0]) if row else None
         except ValueError: return None
 
-    def put(self, key: str, value: dict):
+    def put(self,
+        key: str,             # see `call_key`
+        value: dict[str, Any] # JSON-ready
+    ):
         "Keep `value`, and forget what was not used for longest if there is no room."
         text = json.dumps(value)
         if len(text) > self.max_bytes: return
-        def work(db):
+        def work(db: sqlite3.Connection):
             db.execute(f'INSERT OR REPLACE INTO replies (key, reply, size, used) VALUES (?, ?, ?, {_NEXT})',
                        (key, text, len(text)))
             over = db.execute('SELECT SUM(size) FROM replies').fetchone()[0] - self.max_bytes
@@ -78,41 +86,40 @@ class ResponseCache:
                 over -= size
         self._run(work)
 
-    def stats(self) -> dict:
+    def stats(self) -> CacheStats:
         "How much there is, and how often it was of use."
-        row = self._run(lambda db: db.execute('SELECT COUNT(*), COALESCE(SUM(size), 0), COALESCE(SUM(hits), 0) FROM replies').fetchone())
-        return dict(zip(('entries', 'bytes', 'hits'), row))
+        entries, size, hits = self._run(lambda db: db.execute(_STATS).fetchone())
+        return CacheStats(entries=entries, bytes=size, hits=hits)
 
     def clear(self):
         "Forget everything."
         self._run(lambda db: db.execute('DELETE FROM replies'))
 
-# %% ../../nbs/models/07_cache.ipynb #1f125fba
-def identity_of(client: VLMClient):
-    "What names the model of a client, JSON-ready."
-    inner = client
-    while isinstance(inner, ClientWrapper) and 'identity' not in type(inner).__dict__: inner = inner.client
-    found = getattr(inner, 'identity', None)
-    if found is not None: return found
-    folder = Path(getattr(inner, 'model_path', '') or '/nowhere')
-    files = sorted((p.name, p.stat().st_size, p.stat().st_mtime_ns)
-                   for p in folder.iterdir()) if folder.is_dir() else []
-    settings = [getattr(inner, name, None) for name in ('min_pixels', 'max_pixels', 'page_labels')]
-    return [type(inner).__qualname__, inner.name, repr(inner), settings, files]
+# %% ../../nbs/models/07_cache.ipynb #22fca61d
+T = TypeVar('T')
+
+# %% ../../nbs/models/07_cache.ipynb #0e2bf11d
+_STATS = 'SELECT COUNT(*), COALESCE(SUM(size), 0), COALESCE(SUM(hits), 0) FROM replies'
+
+class CacheStats(TypedDict):
+    "What is in a `ResponseCache`."
+    entries: int
+    bytes: int
+    hits: int
 
 # %% ../../nbs/models/07_cache.ipynb #ea5f4f81
-def _plain(block: dict) -> dict:
+def _plain(block: Block) -> dict[str, Any]:
     "A content block with the hash of its pixels instead of the image"
     from cosee.pages import open_image
     from cosee.files import image_hash
-    return {**block, 'image': image_hash(open_image(block['image']))} if block.get('type') == 'image' else block
+    return {**block, 'image': image_hash(open_image(block['image']))} if 'image' in block else {**block}
 
 def call_key(
-    client: VLMClient,      # who is asked
-    messages: list,         # chat messages
-    schema: Optional[dict], # of the reply
-    params: dict            # sampling and the like
-) -> Optional[str]:         # None if the call holds something that has no JSON form
+    client: VLMClient,         # who is asked
+    messages: list[Message],   # what is asked
+    schema: Optional[Schema],  # of the reply
+    params: Params             # sampling and the like
+) -> Optional[str]:            # None if the call holds something that has no JSON form
     "SHA-256 of everything that a reply depends on."
     said = [(m['role'], m['content'] if isinstance(m['content'], str) else [_plain(b) for b in m['content']])
             for m in messages]
@@ -124,36 +131,45 @@ def call_key(
 class CachedClient(ClientWrapper):
     "Answers from a `ResponseCache` what was asked before."
     def __init__(self,
-        client: VLMClient,      # the model
-        cache: ResponseCache,   # or the path of one
-        sampled: bool = False   # keep replies that were sampled without a seed?
+        client: VLMClient,                       # the model
+        cache: Union[ResponseCache, str, Path],  # or the path of one
+        sampled: bool = False                    # keep replies that were sampled without a seed?
     ):
         super().__init__(client)
         self.cache = cache if isinstance(cache, ResponseCache) else ResponseCache(cache)
         self.sampled, self.hits, self.misses, self._count = sampled, 0, 0, threading.Lock()
 
-    def _key(self, messages, schema, params) -> Optional[str]:
+    def _key(self, messages: list[Message], schema: Optional[Schema], params: Params) -> Optional[str]:
         fixed = self.sampled or params.get('temperature') == 0 or params.get('seed') is not None
         return call_key(self.client, messages, schema, params) if fixed else None
 
-    def _keep(self, key: Optional[str], reply):
-        if key is None or not isinstance(reply, Reply) or reply.finish not in ('stop', 'length'): return
+    def _keep(self, key: str, reply: Outcome):
+        "Keep a reply that is whole and holds no secret"
+        if not isinstance(reply, Reply) or reply.finish not in ('stop', 'length'): return
         if not holds_secret(reply.text + reply.raw): self.cache.put(key, asdict(reply))
 
-    def _chat_batch(self, batch: list, schemas: list, params: list) -> list:
-        rows = list(zip(batch, schemas, params, strict=True))
-        keys = [self._key(*row) for row in rows]
-        found = {k: _stored(v) for k in dict.fromkeys(keys) if k and (v := self.cache.get(k))}
-        new = {k or i: row for i, (k, row) in enumerate(zip(keys, rows)) if not found.get(k)}
-        asked = dict(zip(new, _ask(self.client, list(new.values())))) if new else {}
-        for k, reply in asked.items(): self._keep(k if isinstance(k, str) else None, reply)
+    def _known(self, keys: list[Optional[str]]) -> dict[str, Reply]:
+        "The replies that are kept, by key"
+        kept = {k: self.cache.get(k) for k in dict.fromkeys(keys) if k}
+        replies = {k: _stored(value) for k, value in kept.items() if value}
+        return {k: reply for k, reply in replies.items() if reply}
+
+    def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
+                    params: list[Params]) -> list[Outcome]:
+        items: list[BatchItem] = list(zip(batch, schemas, params, strict=True))
+        keys = [self._key(*item) for item in items]
+        found = self._known(keys)
+        new = {k or i: item for i, (k, item) in enumerate(zip(keys, items, strict=True)) if k not in found}
+        asked = dict(zip(new, ask_batch(self.client, list(new.values())), strict=True)) if new else {}
+        for k, outcome in asked.items():
+            if isinstance(k, str): self._keep(k, outcome)
         with self._count:
             self.misses += len(new)
-            self.hits += len(rows) - len(new)
-        return [found.get(k) or asked[k or i] for i, k in enumerate(keys)]
+            self.hits += len(items) - len(new)
+        return [found[k] if k in found else asked[k or i] for i, k in enumerate(keys)]
 
 # %% ../../nbs/models/07_cache.ipynb #485cb6f7
-def _stored(value: dict) -> Optional[Reply]:
+def _stored(value: dict[str, Any]) -> Optional[Reply]:
     "A reply as it was kept; None for what is none"
     names = {f.name for f in fields(Usage)}
     try: return Reply(**{**value, 'usage': Usage(**{k: v for k, v in value['usage'].items() if k in names})})

@@ -10,13 +10,28 @@ __all__ = ['GEN_DEFAULTS', 'Usage', 'BudgetExceeded', 'Ledger', 'Reply', 'record
 # %% ../../nbs/00_model.ipynb #2c1a31f5
 import json, math, threading, time
 from collections import deque
+from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Iterable, Optional, Union
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, Optional, TypedDict, Union, cast, get_args
+if TYPE_CHECKING: from PIL.Image import Image
 
 # %% ../../nbs/00_model.ipynb #3f173a99
+class UsageRecord(TypedDict):
+    "A `Usage` as records and reports have it, with the sums."
+    text_tokens: int
+    image_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    seconds: float
+    calls: int
+    estimated: bool
+    prompt_tokens: int
+    total_tokens: int
+
 @dataclass(frozen=True)
 class Usage:
     "Tokens and seconds of one call, or of several added up."
@@ -29,25 +44,31 @@ class Usage:
     estimated: bool = False     # were any counts estimated instead of measured?
 
     @property
-    def prompt_tokens(self) -> int: return self.text_tokens + self.image_tokens
+    def prompt_tokens(self) -> int:
+        "Tokens of the prompt."
+        return self.text_tokens + self.image_tokens
+
     @property
-    def total_tokens(self) -> int: return self.prompt_tokens + self.completion_tokens
+    def total_tokens(self) -> int:
+        "Tokens of prompt and reply."
+        return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: 'Usage') -> 'Usage':
         a, b = vars(self), vars(other)
         return Usage(**{k: (a[k] or b[k]) if k == 'estimated' else a[k] + b[k] for k in a})
 
-    def to_dict(self) -> dict:
-        "JSON-ready, with the sums included"
-        return {**vars(self), 'prompt_tokens': self.prompt_tokens, 'total_tokens': self.total_tokens}
+    def to_dict(self) -> UsageRecord:
+        "JSON-ready, with the sums included."
+        return UsageRecord(**vars(self), prompt_tokens=self.prompt_tokens, total_tokens=self.total_tokens)
 
 # %% ../../nbs/00_model.ipynb #7d3158d1
-COUNTS = ('total', 'uncached', 'output')
+CountedTokens = Literal['total', 'uncached', 'output']
+COUNTS: tuple[CountedTokens, ...] = get_args(CountedTokens)
 
 def count_tokens(
-    usage: Usage,        # cost of one or several calls
-    count: str = 'total' # 'total' | 'uncached' | 'output'
-) -> int:                # tokens that a budget counts
+    usage: Usage,                  # cost of one or several calls
+    count: CountedTokens = 'total' # which of its tokens
+) -> int:                          # tokens that a budget counts
     "Tokens of `usage` in the sense of `count`; an unknown `count` raises ValueError."
     if count not in COUNTS: raise ValueError(f"count must be one of {', '.join(COUNTS)}, not {count!r}")
     if count == 'output': return usage.completion_tokens
@@ -57,14 +78,18 @@ def count_tokens(
 class BudgetExceeded(RuntimeError):
     "Raised before a call that the ledger's budget does not cover."
 
+LedgerEntry = dict[str, Any]   # 'agent', 'step', 'usage' and whatever else was written with them
+
 class Ledger:
-    "The account of an episode: who spent what, when, and how much is left."
+    "The account of an episode: who spent what, when, and how much is left; an unknown `count` raises ValueError."
     def __init__(self,
         max_tokens: Optional[int] = None, # hard budget in tokens; None: no limit
-        count: str = 'total'              # what the budget counts, see `count_tokens`
+        count: CountedTokens = 'total'    # what the budget counts, see `count_tokens`
     ):
         count_tokens(Usage(), count)
-        self.max_tokens, self.count, self.entries = max_tokens, count, []
+        self.max_tokens = max_tokens
+        self.count: CountedTokens = count
+        self.entries: list[LedgerEntry] = []
         self._lock = threading.Lock()
 
     def add(self,
@@ -77,8 +102,8 @@ class Ledger:
         with self._lock: self.entries.append(dict(agent=agent, step=step, usage=usage, **extra))
         return usage
 
-    def __len__(self): return len(self.entries)
-    def __repr__(self):
+    def __len__(self) -> int: return len(self.entries)
+    def __repr__(self) -> str:
         budget = 'no budget' if self.max_tokens is None else f'budget {self.max_tokens:,} ({self.count})'
         return f'Ledger({len(self)} calls, {self.spent:,} tokens, {budget})'
 
@@ -88,10 +113,10 @@ class Ledger:
         return _sum(e['usage'] for e in list(self.entries))
 
     def by(self,
-        *fields: str # entry fields to group by: 'agent', 'step', or both
-    ) -> dict:       # group -> `Usage`, in order of first appearance
+        *fields: str       # entry fields to group by: 'agent', 'step', or both
+    ) -> dict[Any, Usage]: # by group, in order of first appearance
         "What each group of entries spent."
-        groups = {}
+        groups: dict[Any, list[Usage]] = {}
         for e in list(self.entries):
             key = tuple(e.get(f) for f in fields)
             groups.setdefault(key[0] if len(key) == 1 else key, []).append(e['usage'])
@@ -115,16 +140,14 @@ class Ledger:
             raise BudgetExceeded(f"the next call may cost {tokens:,} tokens, but {max(0, self.left):,} of "
                                  f"{self.max_tokens:,} are left ({self.count})")
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> LedgerRecord:
         "JSON-ready: budget, total, and every entry."
         entries = [{**e, 'usage': e['usage'].to_dict()} for e in list(self.entries)]
-        return dict(max_tokens=self.max_tokens, count=self.count, total=self.total.to_dict(), entries=entries)
+        return LedgerRecord(max_tokens=self.max_tokens, count=self.count, total=self.total.to_dict(), entries=entries)
 
-    def _repr_html_(self):
-        rows = [*self.by('agent').items(), ('all', self.total)]
-        head = ''.join(f'<th>{c.replace("_", " ")}</th>' for c in ('agent', *_COLS))
-        body = ''.join('<tr><td>' + escape(str(k)) + '</td>' + ''.join(f'<td>{getattr(u, c):,}</td>' for c in _COLS) + '</tr>'
-                       for k, u in rows)
+    def _repr_html_(self) -> str:
+        head = ''.join(f'<th>{c.replace("_", " ")}</th>' for c in ('agent', *_COLUMNS))
+        body = ''.join(_html_row(str(k), u) for k, u in [*self.by('agent').items(), ('all', self.total)])
         return f'<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 # %% ../../nbs/00_model.ipynb #df74f67f
@@ -134,38 +157,84 @@ def _sum(usages: Iterable[Usage]) -> Usage:
     return total
 
 # %% ../../nbs/00_model.ipynb #01e8c2d0
-_COLS = ('calls', 'text_tokens', 'image_tokens', 'cached_tokens', 'completion_tokens', 'total_tokens')
+_COLUMNS = ('calls', 'text_tokens', 'image_tokens', 'cached_tokens', 'completion_tokens', 'total_tokens')
+
+class LedgerRecord(TypedDict):
+    "A `Ledger` as records have it."
+    max_tokens: Optional[int]
+    count: CountedTokens
+    total: UsageRecord
+    entries: list[LedgerEntry]
+
+
+def _html_row(name: str, usage: Usage) -> str:
+    "A row of the ledger's table"
+    counts = ''.join(f'<td>{getattr(usage, c):,}</td>' for c in _COLUMNS)
+    return f'<tr><td>{escape(name)}</td>{counts}</tr>'
+
+# %% ../../nbs/00_model.ipynb #23be52b0
+Picture = Union['Image', str, Path]   # a PIL image, or the path of one
+Schema = dict[str, Any]               # a JSON schema
+Params = dict[str, Any]               # settings of a call: max_new_tokens, temperature, seed, ...
+
+class TextBlock(TypedDict):
+    "A text in a message."
+    type: Literal['text']
+    text: str
+
+class ImageBlock(TypedDict):
+    "A page in a message."
+    type: Literal['image']
+    image: Picture
+    min_pixels: NotRequired[int]
+    max_pixels: NotRequired[int]
+
+Block = Union[TextBlock, ImageBlock]
+
+class Message(TypedDict):
+    "What somebody says in a chat."
+    role: str
+    content: Union[str, list[Block]]
 
 # %% ../../nbs/00_model.ipynb #d86d9f31
+def user_message(
+    images: Iterable[Picture], # in order
+    texts: Iterable[str]       # behind them
+) -> Message:
+    "One turn of the user: images, then texts."
+    blocks: list[Block] = [ImageBlock(type='image', image=im) for im in images]
+    return Message(role='user', content=[*blocks, *(TextBlock(type='text', text=t) for t in texts)])
+
 def build_messages(
-    images: list,                      # pages in reading order: PIL images or paths
+    images: Iterable[Picture],         # pages in reading order
     question: str,                     # the question
     board_text: Optional[str] = None,  # the Board's summary
     role_prompt: Optional[str] = None  # what the agent is asked to do
-) -> list:                             # messages: a single user turn
+) -> list[Message]:                    # a single user turn
     "The chat messages of one call, in the order of the API specification."
     texts = [f'Question: {question}']
     if board_text: texts.append(f'Shared board (summary):\n{board_text}')
     if role_prompt: texts.append(role_prompt)
-    content = [{'type': 'image', 'image': im} for im in images] + [{'type': 'text', 'text': t} for t in texts]
-    return [{'role': 'user', 'content': content}]
+    return [user_message(images, texts)]
 
 # %% ../../nbs/00_model.ipynb #7ee6f45c
+def content_blocks(
+    message: Message # content is a string or a list of blocks
+) -> list[Block]:
+    "What a message says, as blocks."
+    content = message['content']
+    return [TextBlock(type='text', text=content)] if isinstance(content, str) else content
+
 def message_blocks(
-    messages: list, # chat messages; content is a string or a list of blocks
-    kind: str       # 'text' | 'image'
-) -> list:          # texts or images in order
+    messages: Iterable[Message],  # chat messages
+    kind: Literal['text', 'image']
+) -> list[Any]:                   # texts or images in order
     "All blocks of one `kind`, whoever said them."
-    out = []
-    for m in messages:
-        content = m['content']
-        if isinstance(content, str): content = [{'type': 'text', 'text': content}]
-        out += [b[kind] for b in content if b.get('type') == kind]
-    return out
+    return [dict(b)[kind] for m in messages for b in content_blocks(m) if b.get('type') == kind]
 
 def prompt_text(
-    messages: list # chat messages
-) -> str:          # all text, blocks separated by a blank line
+    messages: Iterable[Message] # chat messages
+) -> str:                       # all text, blocks separated by a blank line
     "The text that a model reads besides the pages."
     return '\n\n'.join(message_blocks(messages, 'text'))
 
@@ -176,63 +245,80 @@ class Reply:
     text: str                                    # the assistant's segment, headers removed
     raw: str = ''                                # the whole decoded chat, where the client has one
     usage: Usage = field(default_factory=Usage)  # tokens and seconds
-    finish: str = 'stop'                         # 'stop' | 'length'
+    finish: str = 'stop'                         # 'stop' | 'length' | 'refusal' | 'error'
     model: str = ''                              # name of the client or model
-    def __str__(self): return self.text
+    def __str__(self) -> str: return self.text
 
 # %% ../../nbs/00_model.ipynb #c31f257e
-_calls: ContextVar = ContextVar('cosee_calls', default=None)
+class CallRecord(TypedDict):
+    "One call with its reply."
+    messages: list[Message]
+    schema: Optional[Schema]
+    params: Params
+    reply: Reply
+
+_calls: ContextVar[Optional[list[CallRecord]]] = ContextVar('cosee_calls', default=None)
 
 @contextmanager
-def record():
-    "Collect every call made in this block: dicts with `messages`, `schema`, `params` and `reply`."
-    calls = []
+def record() -> Iterator[list[CallRecord]]:
+    "Collect every call made in this block."
+    calls: list[CallRecord] = []
     token = _calls.set(calls)
     try: yield calls
     finally: _calls.reset(token)
 
 @contextmanager
-def _unrecorded():
+def _unrecorded() -> Iterator[None]:
     "Calls made in this block are part of a call that is recorded already"
     token = _calls.set(None)
     try: yield
     finally: _calls.reset(token)
 
-def note_call(messages: list, schema: Optional[dict], params: dict, reply: Reply) -> Reply:
+def note_call(
+    messages: list[Message],  # what was asked
+    schema: Optional[Schema], # of the reply
+    params: Params,           # settings of the call
+    reply: Reply              # what was said
+) -> Reply:                   # the same
     "Add a call to the running `record`, if there is one."
     calls = _calls.get()
-    if calls is not None: calls.append(dict(messages=messages, schema=schema, params=params, reply=reply))
+    if calls is not None: calls.append(CallRecord(messages=messages, schema=schema, params=params, reply=reply))
     return reply
 
 # %% ../../nbs/00_model.ipynb #101e0b1f
+Outcome = Union[Reply, Exception]   # what became of one prompt of a batch
+
 class VLMClient:
     "Base of every model: subclasses implement `_chat`, and `_chat_batch` where computing together pays."
     name = 'vlm'         # for reports
     constrains = False   # is a schema honoured by construction?
 
-    def build_messages(self, images, question, board_text=None, role_prompt=None) -> list:
+    def build_messages(self, images: Iterable[Picture], question: str, board_text: Optional[str] = None,
+                       role_prompt: Optional[str] = None) -> list[Message]:
         "What the function `build_messages` gives; a client may build them otherwise."
         return build_messages(images, question, board_text, role_prompt)
 
-    def _chat(self, messages: list, schema: Optional[dict] = None, **params) -> Reply:
+    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
         raise NotImplementedError(f'{type(self).__name__} must implement _chat(messages, schema, **params)')
 
-    def _chat_batch(self, batch: list, schemas: list, params: list) -> list:
+    def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
+                    params: list[Params]) -> list[Outcome]:
         return [self._attempt(m, s, p) for m, s, p in zip(batch, schemas, params, strict=True)]
 
-    def _attempt(self, messages: list, schema, params: dict):
+    def _attempt(self, messages: list[Message], schema: Optional[Schema], params: Params) -> Outcome:
         "The reply, or the exception instead of it: one broken prompt must not lose the others"
         try: return self._chat(messages, schema=schema, **params)
         except Exception as e: return e
 
-    def __repr__(self): return f'{type(self).__name__}(name={self.name!r})'
+    def __repr__(self) -> str: return f'{type(self).__name__}(name={self.name!r})'
 
     @property
     def last(self) -> Optional[Reply]:
         "The latest `Reply` that this thread received."
         return getattr(self.__dict__.get('_local'), 'last', None)
 
-    def _finish(self, messages: list, schema, params: dict, reply: Reply, seconds: float) -> Reply:
+    def _finish(self, messages: list[Message], schema: Optional[Schema], params: Params, reply: Reply,
+                seconds: float) -> Reply:
         "Stamp time and name, remember, record"
         if not reply.usage.seconds: reply.usage = replace(reply.usage, seconds=seconds)
         reply.model = reply.model or self.name
@@ -240,37 +326,37 @@ class VLMClient:
         return note_call(messages, schema, params, reply)
 
     def chat(self,
-        messages: list,                 # chat messages, see `build_messages`
-        schema: Optional[dict] = None,  # JSON schema that the reply should follow
-        **params                        # max_new_tokens, temperature, top_p, top_k, seed, ...
-    ) -> Reply:                         # text with its usage
+        messages: list[Message],          # see `build_messages`
+        schema: Optional[Schema] = None,  # that the reply should follow
+        **params                          # max_new_tokens, temperature, top_p, top_k, seed, ...
+    ) -> Reply:                           # text with its usage
         "Answer one prompt."
         start = time.perf_counter()
         with _unrecorded(): reply = self._chat(messages, schema=schema, **params)
         return self._finish(messages, schema, params, reply, time.perf_counter() - start)
 
     def chat_batch(self,
-        batch: list,                              # messages of each prompt
-        schema: Union[dict, list, None] = None,   # one schema for all, or one for each
-        params: Optional[list] = None,            # parameters of each prompt, over `**shared`
-        errors: str = 'raise',                    # 'raise' the first failure, or 'return' exceptions in place of replies
-        **shared                                  # parameters of all prompts
-    ) -> list:                                    # replies in the order of `batch`
+        batch: list[list[Message]],                   # messages of each prompt
+        schema: Union[Schema, list[Optional[Schema]], tuple[Optional[Schema], ...], None] = None, # for all, or for each
+        params: Optional[Sequence[Params]] = None,    # parameters of each prompt, over `**shared`
+        errors: Literal['raise', 'return'] = 'raise', # the first failure, or exceptions in place of replies
+        **shared                                      # parameters of all prompts
+    ) -> list[Any]:                                   # replies in the order of `batch`; exceptions too, if returned
         "Answer several prompts; time that the client does not tell apart is shared out evenly."
         schemas = list(schema) if isinstance(schema, (list, tuple)) else [schema] * len(batch)
-        params = [{**shared, **p} for p in (params or [{}] * len(batch))]
+        settings = [{**shared, **p} for p in (params or [{}] * len(batch))]
         start = time.perf_counter()
-        with _unrecorded(): replies = self._chat_batch(batch, schemas, params)
+        with _unrecorded(): replies = self._chat_batch(batch, schemas, settings)
         seconds = (time.perf_counter() - start) / max(1, len(batch))
-        for row in zip(batch, schemas, params, replies, strict=True):
-            if isinstance(row[3], Reply): self._finish(*row, seconds)
+        for messages, s, p, reply in zip(batch, schemas, settings, replies, strict=True):
+            if isinstance(reply, Reply): self._finish(messages, s, p, reply, seconds)
         failed = [r for r in replies if isinstance(r, Exception)]
         if failed and errors == 'raise': raise failed[0]
         return replies
 
     def generate(self,
-        images=None,                       # pages in order, or a prompt string in the planner's form
-        question=None,                     # the question, or the single image in the planner's form
+        images: Union[Iterable[Picture], str, None] = None, # pages in order, or a prompt in the planner's form
+        question: Union[str, Picture, None] = None, # the question, or the single image in the planner's form
         board_text: Optional[str] = None,  # the Board's summary
         role_prompt: Optional[str] = None, # role of the agent
         max_new_tokens: int = 64,          # most tokens to write
@@ -281,35 +367,36 @@ class VLMClient:
         presence_penalty: float = 1.5,     # subtracted once from each token already written
         return_full_text: bool = False,    # the whole decoded chat instead of the assistant's segment
         prompt: Optional[str] = None,      # planner's form by keyword
-        image=None,                        # planner's form by keyword
+        image: Union[Picture, Sequence[Picture], None] = None, # planner's form by keyword
         **gen_kwargs                       # schema, seed, stop, ... and what else the client takes
     ) -> str:                              # the reply's text
         "One call; `self.last` then holds the `Reply` with its usage."
-        params = dict(max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p, top_k=top_k,
-                      repetition_penalty=repetition_penalty, presence_penalty=presence_penalty, **gen_kwargs)
+        params: Params = dict(max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p, top_k=top_k,
+                              repetition_penalty=repetition_penalty, presence_penalty=presence_penalty, **gen_kwargs)
         if isinstance(images, str): images, prompt, image = None, images, question if image is None else image
-        messages = (self.build_messages(images or [], question or '', board_text, role_prompt) if prompt is None
-                    else prompt_messages(prompt, image))
+        messages = (self.build_messages(images or [], cast(str, question or ''), board_text, role_prompt)
+                    if prompt is None else prompt_messages(prompt, image))
         reply = self.chat(messages, **params)
         return reply.raw if return_full_text else reply.text
 
     def estimate(self,
-        messages: list # chat messages
-    ) -> Usage:        # prompt tokens, marked as estimated
+        messages: list[Message] # chat messages
+    ) -> Usage:                 # prompt tokens, marked as estimated
         "What the prompt would cost, without running the model."
         return estimate_usage(messages)
 
 # %% ../../nbs/00_model.ipynb #f0624c62
-GEN_DEFAULTS = dict(max_new_tokens=64, temperature=0.2, top_p=0.8, top_k=20, repetition_penalty=1.0, presence_penalty=1.5)
+GEN_DEFAULTS: Params = dict(max_new_tokens=64, temperature=0.2, top_p=0.8, top_k=20, repetition_penalty=1.0,
+                            presence_penalty=1.5)
 
 # %% ../../nbs/00_model.ipynb #7cf1cff7
 def prompt_messages(
     prompt: str, # a whole prompt
-    image=None   # one image, a list of images, or None
-) -> list:       # messages: a single user turn
+    image: Union[Picture, Sequence[Picture], None] = None # one image, or several
+) -> list[Message]: # a single user turn
     "Messages of the planner's form: image first, then the prompt as it is."
-    images = [] if image is None else image if isinstance(image, (list, tuple)) else [image]
-    return [{'role': 'user', 'content': [*({'type': 'image', 'image': im} for im in images), {'type': 'text', 'text': prompt}]}]
+    images = [] if image is None else image if isinstance(image, (list, tuple)) else [cast(Picture, image)]
+    return [user_message(images, [prompt])]
 
 # %% ../../nbs/00_model.ipynb #16259597
 def image_tokens(
@@ -329,8 +416,8 @@ def image_tokens(
     return w * h
 
 def estimate_usage(
-    messages: list # chat messages
-) -> Usage:        # prompt tokens, marked as estimated
+    messages: list[Message] # chat messages
+) -> Usage:                 # prompt tokens, marked as estimated
     "What a prompt would cost a model that nobody has loaded."
     sizes = [getattr(im, 'size', (620, 877)) for im in message_blocks(messages, 'image')]
     return Usage(text_tokens=math.ceil(len(prompt_text(messages)) / 4), estimated=True,
@@ -341,15 +428,16 @@ class ScriptedClient(VLMClient):
     "Replays `replies`; when they run out it raises IndexError, or starts again with `cycle`."
     name = 'scripted'
     def __init__(self,
-        replies: Union[list, dict], # replies in order, or prompt part -> replies
-        cycle: bool = False         # start again at the end?
+        replies: Union[Iterable[Any], dict[str, Iterable[Any]]], # replies in order, or prompt part -> replies
+        cycle: bool = False # start again at the end?
     ):
-        self.replies, self.cycle, self.calls = replies, cycle, []
+        self.replies, self.cycle = replies, cycle
+        self.calls: MutableSequence[dict[str, Any]] = []   # messages, schema and settings of each
         groups = replies if isinstance(replies, dict) else {'': replies}
         self._queues = {k: deque(v) for k, v in groups.items()}
         self._mutex = threading.Lock()
 
-    def _next(self, text: str):
+    def _next(self, text: str) -> Any:
         "The next reply of the group whose key stands last in `text`: roles come last in a prompt"
         keys = [k for k in self._queues if k in text]
         key = max(keys, key=lambda k: (text.rfind(k) if k else -1, len(k)), default=None)
@@ -359,7 +447,7 @@ class ScriptedClient(VLMClient):
         if self.cycle: queue.rotate(-1)
         return queue[-1] if self.cycle else queue.popleft()
 
-    def _chat(self, messages: list, schema: Optional[dict] = None, **params) -> Reply:
+    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
         with self._mutex:
             self.calls.append(dict(messages=messages, schema=schema, **params))
             reply = self._next(prompt_text(messages))

@@ -8,30 +8,24 @@ from __future__ import annotations
 __all__ = ['OpenAIVLMClient']
 
 # %% ../../nbs/models/02_openai.ipynb #0cf991d7
-from typing import Optional, Union
-from .client import Reply
-from .remote import Encoded, RemoteClient, strict_schema
+from typing import Any, Optional, Union
+from .client import Message, Params, Reply, Schema
+from .remote import Counts, Encoded, RemoteClient, Turn, strict_schema
 
 # %% ../../nbs/models/02_openai.ipynb #d728cf5d
 class OpenAIVLMClient(RemoteClient):
     "OpenAI, or any server with its chat interface."
     kind, extra = 'openai', 'openai'
 
-    def _connect(self):
+    def _connect(self) -> Any:
         b = self.backend
         official = 'api.openai.com' in (b.base_url or 'api.openai.com')
         return self._sdk().OpenAI(api_key=self._token(official), base_url=b.base_url, timeout=b.timeout,
                                   max_retries=b.max_retries)
 
-    def _ask(self, body): return self.sdk.chat.completions.create(**body)
+    def _ask(self, body: dict[str, Any]) -> Any: return self.sdk.chat.completions.create(**body)
 
-    def _request(self, turns: list, schema: Optional[dict], settings: dict) -> dict:
-        return _openai_request(self, turns, schema, settings)
-
-    def _read(self, answer, messages: list, turns: list, schema: Optional[dict]) -> Reply:
-        return _openai_reply(self, answer, messages, turns, schema)
-
-    def _format(self, schema: Optional[dict]) -> dict:
+    def _format(self, schema: Optional[Schema]) -> dict[str, Any]:
         "`response_format` of a request"
         how = self.backend.structured
         if schema is None or how == 'none': return {}
@@ -39,37 +33,42 @@ class OpenAIVLMClient(RemoteClient):
         sent, strict = strict_schema(schema) if how == 'strict' else (schema, True)
         return dict(response_format=dict(type='json_schema', json_schema=dict(name='reply', schema=sent, strict=strict)))
 
+    def _request(self, turns: list[Turn], schema: Optional[Schema], settings: Params) -> dict[str, Any]:
+        "The arguments of `chat.completions.create`"
+        b, extra = self.backend, ('top_k', 'repetition_penalty')
+        s = {b.length_field if k == 'max_new_tokens' else k: v for k, v in settings.items() if k not in extra}
+        if isinstance(s.get('stop'), tuple): s['stop'] = list(s['stop'])
+        more = {k: settings[k] for k in extra if b.extra_sampling and k in settings} | b.extra_body
+        messages = [dict(role=role, content=_content(role, parts)) for role, parts in turns]
+        body = dict(model=b.model, messages=messages, **s, **self._format(schema))
+        return {**body, 'extra_body': more} if more else body
+
+    def _read(self, answer: Any, messages: list[Message], turns: list[Turn],
+              schema: Optional[Schema]) -> Reply:
+        choices = getattr(answer, 'choices', None)
+        if not choices or getattr(choices[0], 'message', None) is None:
+            raise self._unusable('the answer holds no message', answer)
+        message, reason = choices[0].message, choices[0].finish_reason
+        refusal = getattr(message, 'refusal', None)
+        finish = 'refusal' if refusal or reason == 'content_filter' else 'length' if reason == 'length' else 'stop'
+        return self._reply(message.content or refusal or '', finish, messages, turns,
+                           schema if self.backend.structured == 'strict' else None, _counts(answer.usage))
+
 # %% ../../nbs/models/02_openai.ipynb #f98853ed
-def _openai_part(part) -> dict:
+def _part(part: Union[str, Encoded]) -> dict[str, Any]:
+    "A block of a message"
     if isinstance(part, Encoded): return dict(type='image_url', image_url=dict(url=part.url))
     return dict(type='text', text=part)
 
 # %% ../../nbs/models/02_openai.ipynb #241d9c06
-def _openai_content(role: str, parts: list) -> Union[str, list[dict]]:
+def _content(role: str, parts: list[Union[str, Encoded]]) -> Union[str, list[dict[str, Any]]]:
     "What a turn says: blocks of the user, text of everybody else"
-    return [_openai_part(p) for p in parts] if role == 'user' else '\n\n'.join(map(str, parts))
-
-def _openai_request(client: OpenAIVLMClient, turns: list, schema: Optional[dict], settings: dict) -> dict:
-    "The arguments of `chat.completions.create`"
-    b, extra = client.backend, ('top_k', 'repetition_penalty')
-    s = {b.length_field if k == 'max_new_tokens' else k: v for k, v in settings.items() if k not in extra}
-    if isinstance(s.get('stop'), tuple): s['stop'] = list(s['stop'])
-    more = {k: settings[k] for k in extra if b.extra_sampling and k in settings} | b.extra_body
-    messages = [dict(role=role, content=_openai_content(role, parts)) for role, parts in turns]
-    body = dict(model=b.model, messages=messages, **s, **client._format(schema))
-    return {**body, 'extra_body': more} if more else body
+    return [_part(p) for p in parts] if role == 'user' else '\n\n'.join(map(str, parts))
 
 # %% ../../nbs/models/02_openai.ipynb #ac691b97
-def _openai_reply(client: OpenAIVLMClient, answer, messages: list, turns: list, schema) -> Reply:
-    choices = getattr(answer, 'choices', None)
-    if not choices or getattr(choices[0], 'message', None) is None:
-        raise client._unusable('the answer holds no message', answer)
-    message, u = choices[0].message, answer.usage
-    refused = getattr(message, 'refusal', None) or choices[0].finish_reason == 'content_filter'
-    finish = 'refusal' if refused else 'length' if choices[0].finish_reason == 'length' else 'stop'
-    counts = {}
-    if u is not None and u.prompt_tokens:
-        counts = dict(prompt=u.prompt_tokens, written=u.completion_tokens,
-                      cached=getattr(getattr(u, 'prompt_tokens_details', None), 'cached_tokens', 0))
-    return client._reply(message.content or getattr(message, 'refusal', None) or '', finish, messages, turns,
-                       schema if client.backend.structured == 'strict' else None, **counts)
+def _counts(usage: Any) -> Counts:
+    "What the server counted"
+    if usage is None or not usage.prompt_tokens: return Counts()
+    details = getattr(usage, 'prompt_tokens_details', None)
+    return Counts(prompt=usage.prompt_tokens, written=usage.completion_tokens,
+                  cached=getattr(details, 'cached_tokens', 0))

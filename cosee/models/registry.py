@@ -10,13 +10,14 @@ import json, os
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Optional, Protocol, Union
+from pathlib import Path
+from typing import Any, Optional, Protocol, TypeVar, Union
 from ..config import ConfigError
 from .backends import Backend, Config, load_config, parse_config, usual_backend
 from .cache import CachedClient, ResponseCache
 from .client import ScriptedClient, VLMClient
 from .remote import VLMClientError
-from .retry import FallbackClient, RetryingClient
+from .retry import Check, FallbackClient, RetryingClient
 from ..registry import Entry, Registry, UnknownName, load_object
 
 # %% ../../nbs/models/08_registry.ipynb #add84cc8
@@ -79,17 +80,20 @@ def qwen_client(
     return client
 
 # %% ../../nbs/models/08_registry.ipynb #74b34f1f
+def _configured(config: Union[Config, str, Path, dict[str, Any]]) -> Config:
+    "The backends of a configuration in any form"
+    if isinstance(config, dict): return parse_config(json.dumps(config))
+    return config if isinstance(config, Config) else load_config(config)
+
 def create_vlm_client(
-    backend: Union[str, Backend],               # id, such as 'openai.gpt-4o'
-    config: Union[Config, str, dict, None] = None, # a `Config`, a YAML file, the content of one; None: the environment
-    **fields                                    # of `Backend`, over the configuration's
+    backend: Union[str, Backend],  # id, such as 'openai.gpt-4o'
+    config: Union[Config, str, Path, dict[str, Any], None] = None, # or a YAML file, or what one holds
+    **fields                       # of `Backend`, over the configuration's
 ) -> VLMClient:
-    "The client behind an id; an unknown one raises `ConfigError`, a ValueError."
+    "The client behind an id, by the usual backends if no `config` says another; an unknown id raises `ConfigError`."
     if not isinstance(backend, Backend):
-        if isinstance(config, dict): config = parse_config(json.dumps(config))
-        elif config is not None and not isinstance(config, Config): config = load_config(config)
         if config is None: backend, fields = usual_backend(backend, **fields), {}
-        else: backend = config.backend(backend)
+        else: backend = _configured(config).backend(backend)
     if fields: backend = Backend(**{**backend.model_dump(), **fields})
     return load_object(CLIENTS.find(backend.kind).backend)(backend)
 
@@ -98,8 +102,8 @@ def resilient(
     client: VLMClient,                       # the model
     attempts: int = 1,                       # requests for one reply, see `RetryingClient`
     fallbacks: Iterable[VLMClient] = (),     # clients that stand in
-    cache: Union[ResponseCache, str, None] = None, # where replies are kept
-    check: Optional[Callable] = None,        # see `RetryingClient`
+    cache: Union[ResponseCache, str, Path, None] = None, # where replies are kept
+    check: Optional[Check] = None,           # see `RetryingClient`
     sampled: bool = False,                   # see `CachedClient`
     raising: bool = True                     # see `RetryingClient`
 ) -> VLMClient:
@@ -140,14 +144,14 @@ def random_client(
     **options           # of `QwenVLClient`
 ) -> VLMClient:
     "A Qwen3-VL of random weights."
-    import tempfile
+    from tempfile import TemporaryDirectory
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     from cosee.models.qwen.random_weights import random_checkpoint
-    with tempfile.TemporaryDirectory() as d: return QwenVLClient(random_checkpoint(d, size, seed), **options)
+    with TemporaryDirectory() as d: return QwenVLClient(random_checkpoint(d, size, seed), **options)
 
 def scripted_client(
-    replies: Union[list, dict], # see `ScriptedClient`
-    cycle: bool = True          # start again at the end?
+    replies: Union[list[Any], dict[str, list[Any]]], # see `ScriptedClient`
+    cycle: bool = True # start again at the end?
 ) -> VLMClient:
     "Replies given in advance; a run may be long, so only the latest call is kept."
     client = ScriptedClient(replies, cycle)
@@ -186,14 +190,16 @@ def make_client(
     except (ValueError, OSError, VLMClientError) as e: raise ConfigError(f'field client: {e}') from e
 
 # %% ../../nbs/models/08_registry.ipynb #60c6ca0b
+MakesClient = TypeVar('MakesClient', bound=Callable[..., VLMClient])   # a function or a class
+
 def register_client(
     name: str,                              # what configurations and the command line call it
     help: str = '',                         # one line
     needs: Optional[dict[str, str]] = None, # option that it cannot do without -> what that is
     takes: tuple[str, ...] = ()             # other arguments of the command line that it takes, such as 'device'
-) -> Callable:                              # decorator
+) -> Callable[[MakesClient], MakesClient]:  # decorator
     "Decorator: clients called `name` are made by this function `(**options)`."
-    def add(f: Callable) -> Callable:
+    def add(f: MakesClient) -> MakesClient:
         CLIENTS[name] = ClientEntry(f, help, needs=needs or {}, takes=takes)
         return f
     return add

@@ -6,8 +6,10 @@
 __all__ = []
 
 # %% ../../nbs/models/05_wrapper.ipynb #fb1e1118
-from typing import Optional
-from .client import Reply, Usage, VLMClient
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Optional
+from .client import Message, Outcome, Params, Reply, Schema, Usage, VLMClient
 from .remote import VLMClientError
 
 # %% ../../nbs/models/05_wrapper.ipynb #0ff69a13
@@ -16,26 +18,50 @@ class ClientWrapper(VLMClient):
     def __init__(self, client: VLMClient):
         self.client, self.name, self.constrains = client, client.name, client.constrains
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith('_') or name == 'client': raise AttributeError(name)
         return getattr(self.client, name)
 
-    def estimate(self, messages, **kwargs) -> Usage: return self.client.estimate(messages, **kwargs)
-    def build_messages(self, *args, **kwargs) -> list: return self.client.build_messages(*args, **kwargs)
-    def __repr__(self): return f'{type(self).__name__}({self.client!r})'
+    def estimate(self, messages: list[Message], **kwargs) -> Usage: return self.client.estimate(messages, **kwargs)
+    def build_messages(self, *args, **kwargs) -> list[Message]: return self.client.build_messages(*args, **kwargs)
+    def __repr__(self) -> str: return f'{type(self).__name__}({self.client!r})'
 
-    def _chat(self, messages: list, schema: Optional[dict] = None, **params) -> Reply:
+    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
         reply = self._chat_batch([messages], [schema], [params])[0]
         if isinstance(reply, Exception): raise reply
         return reply
 
 # %% ../../nbs/models/05_wrapper.ipynb #85811bcf
-def _ask(client: VLMClient, rows: list) -> list:
-    "Replies or exceptions for rows of (messages, schema, params)"
-    messages, schemas, params = zip(*rows)
+BatchItem = tuple[list[Message], Optional[Schema], Params]   # one prompt of a batch: messages, schema, settings
+
+def ask_batch(
+    client: VLMClient,  # who is asked
+    rows: Sequence[BatchItem] # at least one
+) -> list[Outcome]:     # a reply or an exception for each
+    "What a client makes of several prompts."
+    messages, schemas, params = zip(*rows, strict=True)
     return client.chat_batch(list(messages), schema=list(schemas), params=list(params), errors='return')
 
-def _given_up(error: VLMClientError, raising: bool):
-    "The error, or the last reply with everything that was spent"
+# %% ../../nbs/models/05_wrapper.ipynb #1d62fa40
+def given_up(
+    error: VLMClientError, # what to raise
+    raising: bool          # False: a reply in its place, where anything was spent
+) -> Outcome:              # the error, or the last reply with `finish` 'error'
+    "What becomes of a prompt that nobody answered."
     if raising or not error.usage.calls: return error
     return Reply(text=getattr(error, 'raw_response', ''), usage=error.usage, finish='error')
+
+# %% ../../nbs/models/05_wrapper.ipynb #0d9b9153
+def identity_of(
+    client: VLMClient # wrapped or not
+) -> Any:             # JSON-ready
+    "What names the model of a client."
+    inner = client
+    while isinstance(inner, ClientWrapper) and 'identity' not in type(inner).__dict__: inner = inner.client
+    found = getattr(inner, 'identity', None)
+    if found is not None: return found
+    folder = Path(getattr(inner, 'model_path', '') or '/nowhere')
+    files = sorted((p.name, p.stat().st_size, p.stat().st_mtime_ns)
+                   for p in folder.iterdir()) if folder.is_dir() else []
+    settings = [getattr(inner, name, None) for name in ('min_pixels', 'max_pixels', 'page_labels')]
+    return [type(inner).__qualname__, inner.name, repr(inner), settings, files]
