@@ -10,15 +10,19 @@ import sys
 import pytest
 from PIL import Image
 
-from cosee import cli
+from cosee.cli import ask as ask_module, main
+from cosee.cli.entry import COMMANDS
 from cosee.models.client import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
+from cosee.registry import Entry
 from test_pages import pdf, png_header
 
-SCAN = {"action": "INSPECT", "content": "A table", "view": {"page": 1, "bbox_2d": [100, 100, 900, 600]}, "tags": ["table"]}
+SCAN = {"action": "INSPECT", "content": "A table", "view": {"page": 1, "bbox_2d": [100, 100, 900, 600]},
+        "tags": ["table"]}
 FOUND = {"action": "HYPOTHESIZE", "answer": "86.50", "content": "Total: 86.50", "confidence": .9, "supporting_cells": [1],
          "view": {"page": 2, "bbox_2d": [600, 300, 800, 350]}}
-NOTHING = {"action": "HYPOTHESIZE", "answer": "not answerable", "content": "no print says so", "confidence": .6, "view": {"page": 1}}
+NOTHING = {"action": "HYPOTHESIZE", "answer": "not answerable", "content": "no print says so", "confidence": .6,
+           "view": {"page": 1}}
 
 
 @pytest.fixture
@@ -26,7 +30,7 @@ def run(monkeypatch, capsys):
     "Runs the command in this process with scripted replies: code, standard output, standard error"
     def go(*argv, replies=(SCAN, FOUND, FOUND)):
         if replies: monkeypatch.setitem(CLIENTS, "told", ClientEntry(lambda: ScriptedClient(list(replies), cycle=True)))
-        code = cli.main([str(a) for a in argv])
+        code = main([str(a) for a in argv])
         out, err = capsys.readouterr()
         return code, out, err
     return go
@@ -45,9 +49,11 @@ def test_json_keeps_its_contract(run, doc, tmp_path):
     assert code == 0
     first, second = json.loads(out)
     assert second["question"] == "And  again?"
-    assert list(first) == ["question", "answer", "confidence", "page", "evidence", "because", "client", "tokens", "seconds", "stopped"]
+    assert list(first) == ["question", "answer", "confidence", "page", "evidence", "because", "client", "tokens",
+                           "seconds", "stopped"]
     assert (first["answer"], first["page"], first["client"], first["confidence"]) == ("86.50", 2, "scripted", .9)
-    assert first["evidence"][0] == {"page": 2, "bbox": [.6, .3, .8, .35], "content": "Total: 86.50", "cell": 2, "file": "doc.pdf", "file_page": 1}
+    assert first["evidence"][0] == {"page": 2, "bbox": [.6, .3, .8, .35], "content": "Total: 86.50", "cell": 2,
+                                    "file": "doc.pdf", "file_page": 1}
     assert first["tokens"]["total_tokens"] > 0 and first["seconds"] >= 0 and "#2" in first["because"]
     assert "question 2 of 2" in err and "\x1b" not in out + err
 
@@ -55,7 +61,9 @@ def test_json_keeps_its_contract(run, doc, tmp_path):
 def test_people_get_answer_place_and_board(run, doc):
     code, out, err = run(*ask(doc, "-q", "What is the total?", "--quiet"))
     assert code == 0 and err == ""
-    for part in ("Answer    86.50", "confidence 90%", "page 2 (doc.pdf, page 2), 60-80% across, 30-35% down", "#1   scanner", "Page 1"): assert part in out
+    for part in ("Answer    86.50", "confidence 90%", "page 2 (doc.pdf, page 2), 60-80% across, 30-35% down",
+                 "#1   scanner", "Page 1"):
+        assert part in out
     assert max(map(len, out.splitlines())) <= 100
 
 
@@ -84,10 +92,11 @@ def test_a_model_that_always_fails_is_an_error(run, doc):
 
 
 def bad(tmp_path):
-    files = dict(text=tmp_path / "letter.pdf", empty=tmp_path / "none.pdf", bomb=tmp_path / "bomb.png", weights=tmp_path / "weights")
+    files = dict(text=tmp_path / "letter.pdf", empty=tmp_path / "none.pdf", bomb=tmp_path / "bomb.png",
+                 weights=tmp_path / "weights")
     files["text"].write_text("Dear Sir")
-    files["empty"].write_bytes(b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"
-                               b"trailer<</Root 1 0 R/Size 3>>\n%%EOF")
+    files["empty"].write_bytes(b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n"
+                               b"2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\ntrailer<</Root 1 0 R/Size 3>>\n%%EOF")
     files["bomb"].write_bytes(png_header(20_000, 10_000))
     files["weights"].mkdir()
     return files
@@ -119,8 +128,10 @@ def test_debug_shows_where(run):
     assert "Traceback" in run("ask", "missing.pdf", "-q", "Q?", "--debug")[2]
 
 
-@pytest.mark.parametrize("argv", [["ask"], ["ask", "a.pdf"], ["ask", "a.pdf", "-q", "Q", "--max-steps", "0"], ["paint"], ["demo", "letter"],
-                                  ["ask", "a.pdf", "-q", "Q", "--load-in-4bit", "--load-in-8bit"], ["ask", "a.pdf", "-q", "Q", "--dpi", "9" * 5000], []])
+@pytest.mark.parametrize("argv", [
+    ["ask"], ["ask", "a.pdf"], ["ask", "a.pdf", "-q", "Q", "--max-steps", "0"], ["paint"], ["demo", "letter"],
+    ["ask", "a.pdf", "-q", "Q", "--load-in-4bit", "--load-in-8bit"], ["ask", "a.pdf", "-q", "Q", "--dpi", "9" * 5000],
+    []])
 def test_usage_errors(run, argv):
     code, out, err = run(*argv)
     assert code == 2 and out == "" and "usage:" in err
@@ -154,7 +165,9 @@ def test_interrupt(run, doc, monkeypatch):
 
 
 def shell(*argv, **kw):
-    return subprocess.Popen([sys.executable, "-c", "import sys; from cosee.cli.entry import main; sys.exit(main())", *map(str, argv)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kw)
+    code = "import sys; from cosee.cli import main; sys.exit(main())"
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, argv)], text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, **kw)
 
 
 def test_the_process_ends_with_code_and_one_line(tmp_path):
@@ -163,10 +176,13 @@ def test_the_process_ends_with_code_and_one_line(tmp_path):
     assert p.returncode == 2 and out == "" and err.count("\n") == 1
 
 
+SCRIPTED = ("import sys\nfrom cosee.cli import main\nfrom cosee.models.client import ScriptedClient\n"
+            "from cosee.models.registry import register_client\n")
+
+
 def test_a_closed_pipe_is_no_error(doc):
-    code = ("import os, sys\nfrom cosee import cli\nfrom cosee.models.client import ScriptedClient\nfrom cosee.models.registry import register_client\n"
-            f"register_client('told')(lambda: ScriptedClient([{FOUND!r}], cycle=True))\n"
-            "sys.stdin.read()\nsys.exit(cli.main(sys.argv[1:]))")
+    code = (SCRIPTED + f"register_client('told')(lambda: ScriptedClient([{FOUND!r}], cycle=True))\n"
+            "sys.stdin.read()\nsys.exit(main(sys.argv[1:]))")
     p = subprocess.Popen([sys.executable, "-c", code, *map(str, ask(doc, "-q", "Q?", "--quiet"))],
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     p.stdout.close()     # nobody listens any more when the answer comes
@@ -176,12 +192,58 @@ def test_a_closed_pipe_is_no_error(doc):
 
 
 def test_any_locale_can_print_any_answer(doc):
-    code = ("import sys\nfrom cosee import cli\nfrom cosee.models.client import ScriptedClient\nfrom cosee.models.registry import register_client\n"
-            f"register_client('told')(lambda: ScriptedClient([{ {**FOUND, 'answer': '12 €, Łódź'}!r}], cycle=True))\n"
-            "sys.exit(cli.main(sys.argv[1:]))")
-    p = subprocess.run([sys.executable, "-c", code, *map(str, ask(doc, "-q", "Q?"))], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    code = (SCRIPTED + f"register_client('told')(lambda: ScriptedClient([{ {**FOUND, 'answer': '12 €, Łódź'}!r}], cycle=True))\n"
+            "sys.exit(main(sys.argv[1:]))")
+    p = subprocess.run([sys.executable, "-c", code, *map(str, ask(doc, "-q", "Q?"))], capture_output=True,
+                       env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert p.returncode == 0 and b"12 ?" in p.stdout
 
 
 def test_every_sample_has_prepared_questions():
-    for sample in ("invoice", "report", "slides"): assert 3 <= len(cli._prepared(sample)) <= 4
+    for sample in ("invoice", "report", "slides"):
+        assert 3 <= len(ask_module._prepared(sample)) <= 4
+
+
+# --- the table of commands ---
+
+def loaded_by(*argv):
+    "The modules of the package that a command line imports."
+    code = ("import sys\nfrom cosee.cli import main\ncode = main(sys.argv[1:])\n"
+            "print(code, *(m for m in sys.modules if m.startswith('cosee')), file=sys.stderr)")
+    done = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=True)
+    code, *modules = done.stderr.split()
+    return int(code), set(modules), done.stdout
+
+
+def test_the_help_imports_no_command_and_no_model():
+    code, modules, out = loaded_by("--help")
+    assert code == 0 and all(f"    {name} " in out and entry.help[:40] in out for name, entry in COMMANDS.items())
+    homes = {entry.target.partition(":")[0] for entry in COMMANDS.values()}
+    assert not modules & homes and not any(m.startswith(("cosee.models", "cosee.agents")) for m in modules)
+
+
+def test_a_command_imports_none_of_the_others():
+    code, modules, _ = loaded_by("quality", "--help")
+    assert code == 0 and "cosee.cli.plan" in modules
+    assert not modules & {"cosee.cli.ask", "cosee.cli.runs", "cosee.cli.screen", "cosee.cli.tiny"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_examples_of_its_own(run, name):
+    code, out, err = run(name, "--help", replies=None)
+    assert (code, err) == (0, "") and out.startswith(f"usage: cosee {name} ")
+    sentence = " ".join(out.split())
+    assert COMMANDS[name].help[1:] in sentence and ("examples:" in out or "exit codes:" in out)
+
+
+@pytest.mark.parametrize("target", ["no_such_library:args", "cosee.cli.ask:no_such_function", "test_cli:broken_plugin"])
+def test_a_broken_command_is_told_and_breaks_no_other(run, doc, monkeypatch, target):
+    monkeypatch.setitem(COMMANDS, "paint", Entry(target, "paint a page"))
+    code, out, err = run("paint", doc)
+    assert code == 1 and out == "" and err.startswith("cosee: cosee paint cannot be loaded: ") and err.count("\n") == 1
+    assert "Traceback" in run("paint", doc, "--debug")[2]
+    assert "paint a page" in run("--help")[1]
+    assert run(*ask(doc, "-q", "What is the total?", "--quiet"))[0] == 0
+
+
+def broken_plugin(parser): raise RuntimeError("a plugin that does not work")

@@ -10,7 +10,7 @@ from html import unescape
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from cosee import cli
+from cosee.cli import ask as command, main
 from cosee.view import episode as view
 from cosee.agents import read_view
 from cosee.board import Board
@@ -20,6 +20,7 @@ from cosee.controller import CoSeeController, evidence_of
 from cosee.datasets.submissions import read_submission, write_submission
 from cosee.files import PathError, file_hash, inside, write_whole
 from cosee.models.client import ScriptedClient
+from cosee.models.registry import CLIENTS, ClientEntry
 from cosee.text import NOT_ANSWERABLE, abstains, answer_key, clean, md_line, one_line, same_answer
 from test_cli import FOUND, NOTHING, SCAN, ask
 from test_pages import pdf
@@ -65,7 +66,7 @@ def test_page_controller_and_command_line_count_alike(said):
     assert agree.should_stop(1, episode["hypotheses"], episode["board"])
     more = CoSeeController([], agreement=max(votes.values()) + 1, stop_confidence=2, max_steps=9)
     assert not more.should_stop(1, episode["hypotheses"], episode["board"])
-    judged = [cli._judge([dict(question="?", answer=a)], {"?": [episode["answer"]]}) for a in said]
+    judged = [command._judge([dict(question="?", answer=a)], {"?": [episode["answer"]]}) for a in said]
     assert sum(text.startswith("1 of 1") for text in judged) == votes[answer_key(episode["answer"])]
 
 
@@ -77,7 +78,7 @@ def test_page_controller_and_command_line_abstain_alike(answer):
     page = unescape(str(view._answer(episode, "")))
     assert ("Not answerable from these pages" in page) == abstains(answer)
     assert (episode["evidence"] == []) == abstains(answer)
-    assert cli._answered(dict(answer=answer)) != abstains(answer)
+    assert command._answered(dict(answer=answer)) != abstains(answer)
 
 
 @given(answers, answers, answers)
@@ -90,8 +91,8 @@ def test_being_the_same_is_an_equivalence(a, b, c):
 @pytest.mark.parametrize("spelt", SPELT)
 def test_a_model_that_abstains_in_its_own_spelling_gives_no_answer(spelt, tmp_path, monkeypatch, capsys):
     told = [SCAN, {**NOTHING, "answer": spelt, "content": "nothing"}, {**NOTHING, "answer": spelt}]
-    monkeypatch.setitem(cli.CLIENTS, "told", lambda args: ScriptedClient(told, cycle=True))
-    code = cli.main([str(a) for a in ask(pdf(tmp_path / "doc.pdf", 2), "-q", "Who?", "--quiet")])
+    monkeypatch.setitem(CLIENTS, "told", ClientEntry(lambda: ScriptedClient(told, cycle=True)))
+    code = main([str(a) for a in ask(pdf(tmp_path / "doc.pdf", 2), "-q", "Who?", "--quiet")])
     out = capsys.readouterr().out
     assert code == 3, out
     assert "not answerable from these pages" in out and "confidence" not in out and "Where" not in out

@@ -7,27 +7,38 @@ __all__ = []
 
 # %% ../../nbs/cli/01_ask.ipynb #60d87764
 import json, sys, time
+from argparse import ArgumentParser, Namespace
 from importlib.resources import files
 from pathlib import Path
-from typing import Callable, Optional
-from .common import (ANSWERED, BAD_INPUT, NOTHING, Stop, _CODES, _Page, _board_lines, _care_args, _client,
-                              _known, _model_args, _positive, _say)
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypedDict
+from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPage, board_lines, care_args,
+                              check_client, client_of, model_args, positive, say)
 from ..text import abstains, one_line, same_answer
 
+# %% ../../nbs/cli/01_ask.ipynb #5bf32eef
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from cosee.agents import Agent
+    from cosee.controller import Episode
+    from cosee.models.client import VLMClient
+
 # %% ../../nbs/cli/01_ask.ipynb #d6edceb5
-def _team_args(p):
+def _team_args(p: ArgumentParser):
     "Arguments that shape the episode"
     g = p.add_argument_group('team')
     g.add_argument('--agents', default='scanner,detail_reader,cross_checker', metavar='A,B,...',
                    help='roles in order of their turns (default: %(default)s)')
-    g.add_argument('--max-steps', type=_positive, default=3, metavar='N', help='most rounds of the team (default: 3)')
+    g.add_argument('--max-steps', type=positive, default=3, metavar='N', help='most rounds of the team (default: 3)')
     g.add_argument('--order', choices=('sequential', 'parallel'), default='sequential',
-                   help='parallel: the agents of a step do not see each other\'s notes (default: sequential)')
-    g.add_argument('--max-tokens', type=_positive, metavar='N', help='hard budget of tokens for each question')
-    g.add_argument('--tools', action='store_true', help='agents may look closer before they write: zoom, ocr, find_page, ...')
-    g.add_argument('--quality', action='store_true', help='measure how well each page can be read, and tell the team')
+                   help="parallel: the agents of a step do not see each other's notes (default: sequential)")
+    g.add_argument('--max-tokens', type=positive, metavar='N', help='hard budget of tokens for each question')
+    g.add_argument('--tools', action='store_true',
+                   help='agents may look closer before they write: zoom, ocr, find_page, ...')
+    g.add_argument('--quality', action='store_true',
+                   help='measure how well each page can be read, and tell the team')
 
-def _output_args(p, html: Optional[str] = None):
+# %% ../../nbs/cli/01_ask.ipynb #10d4e772
+def _output_args(p: ArgumentParser, html: Optional[str] = None):
     "Arguments that shape the output"
     g = p.add_argument_group('output')
     g.add_argument('--json', action='store_true', help='write a JSON list to standard output, one object per question')
@@ -38,94 +49,196 @@ def _output_args(p, html: Optional[str] = None):
     g.add_argument('--debug', action='store_true', help='show the traceback of an error')
 
 # %% ../../nbs/cli/01_ask.ipynb #aea61e70
-def _ask_args(p):
-    "Arguments of `cosee ask`"
+def _document_args(p: ArgumentParser):
+    "Arguments of `cosee ask` that the demo has no use for"
     p.add_argument('files', nargs='+', metavar='FILE',
                    help='PDF, PNG, JPEG, WebP, TIFF or a folder; several are one document, in order')
     p.add_argument('-q', '--question', action='append', required=True, metavar='QUESTION',
                    help='what to find out; may be given several times')
     g = p.add_argument_group('pages')
     g.add_argument('--pages', metavar='SPEC', help="such as 1-3,5 or 7-; counted through all files")
-    g.add_argument('--dpi', type=_positive, metavar='N',
+    g.add_argument('--dpi', type=positive, metavar='N',
                    help='resolution at which PDFs are drawn (default: 144; 72 for --client tiny)')
     g.add_argument('--password', metavar='TEXT', help='of a protected PDF')
-    for add in (_model_args, _care_args, _team_args, _output_args): add(p)
 
-# %% ../../nbs/cli/01_ask.ipynb #64b7f6e9
-def _demo_args(p):
-    "Arguments of `cosee demo`"
-    p.add_argument('sample', nargs='?', default='slides', choices=('invoice', 'report', 'slides', 'small'),
-                   help='which document (default: slides); small is read by the tiny model')
-    p.add_argument('-q', '--question', action='append', metavar='QUESTION',
-                   help='ask this instead of the prepared questions')
-    for add in (_model_args, _care_args, _team_args): add(p)
-    _output_args(p, html='cosee-demo.html')
-    p.set_defaults(pages=None, dpi=None, password=None, client=None)
+# %% ../../nbs/cli/01_ask.ipynb #78caf41c
+def _agents(args: Namespace) -> list[str]:
+    "Names of roles; raises `Stop` for one that there is not"
+    from cosee.agents import ROLES
+    names = [a.strip() for a in args.agents.split(',')]
+    unknown = [a for a in names if a not in ROLES]
+    if unknown: raise Stop(f"--agents: there is no agent {unknown[0]!r}; choose from {', '.join(ROLES)}", BAD_INPUT)
+    return names
+
+def _checked(args: Namespace) -> list[str]:
+    "The questions; raises `Stop` for arguments that cannot be used"
+    _agents(args)
+    for name in (args.client, *args.fallback): check_client(args, name)
+    if not all(map(one_line, args.question)):
+        raise Stop('--question: a question is empty; write what you want to know', BAD_INPUT)
+    folder = Path(args.html).absolute().parent if args.html else Path()
+    if not folder.is_dir(): raise Stop(f'--html: there is no folder {folder}', BAD_INPUT)
+    if args.html and Path(args.html).is_dir(): raise Stop(f'--html: {args.html} is a folder; name a file', BAD_INPUT)
+    return [q.encode(errors='replace').decode() for q in args.question]
+
+# %% ../../nbs/cli/01_ask.ipynb #827bf252
+def _dpi(args: Namespace) -> int:
+    "The resolution that was asked for, or that suits the client"
+    return getattr(args, 'dpi', None) or (72 if args.client == 'tiny' else 144)
+
+def _opened(args: Namespace) -> 'tuple[list[Image], VLMClient]':
+    "Pages and client; whatever the user can mend raises `Stop`"
+    from cosee.models.remote import VLMClientError
+    from cosee.pages import load_pages
+    try:
+        found = load_pages(args.files, dpi=_dpi(args), pages=args.pages, password=args.password)
+        names = ', '.join(dict.fromkeys(one_line(im.info['source'], 60) for im in found))
+        say(args, f"{len(found)} page{'s' * (len(found) != 1)} from {names}")
+        return found, client_of(args)
+    except (ValueError, ImportError, VLMClientError) as e: raise Stop(str(e), BAD_INPUT) from e
 
 # %% ../../nbs/cli/01_ask.ipynb #9107891a
-def _read_ahead(args, client, pages: list) -> float:
+def _read_ahead(args: Namespace, client: 'VLMClient', pages: 'list[Image]') -> float:
     "Let a client that reads by OCR read all pages, and tell how far it is; the seconds that it took"
     start, words = time.perf_counter(), getattr(client, 'words', None)
     if words is None: return 0.
     for i in range(0, len(pages), 2):
-        _say(args, f'reading page {i + 1} of {len(pages)} ...', end='')
+        say(args, f'reading page {i + 1} of {len(pages)} ...', end='')
         words.read(pages[i:i + 2])
     took = time.perf_counter() - start
-    _say(args, f"read {len(pages)} page{'s' * (len(pages) != 1)} in {took:.1f} s")
+    say(args, f"read {len(pages)} page{'s' * (len(pages) != 1)} in {took:.1f} s")
     return took
 
 # %% ../../nbs/cli/01_ask.ipynb #84aa0410
-def _came_of(event: dict) -> str:
+def _came_of(event: dict[str, Any]) -> str:
     "What a turn led to, in a few words"
     if not event['valid']: return f"no valid action: {one_line(event['error'], 100)}"
     action, cell = event['applied'], event['cell']
     if not action.get('answer'): return f"note {cell}: {one_line(action['content'], 60)}"
     return f"note {cell}: {one_line(action['answer'], 60)} ({action.get('confidence', 0):.0%})"
 
-def _progress(args) -> Callable:
+def _progress(args: Namespace) -> Callable[[str, dict[str, Any]], None]:
     "A listener for `CoSeeController.run`"
-    def listen(kind, event):
-        if kind == 'start': _say(args, f"  step {event['step']}  {event['agent']:<14} ...", end='')
-        if kind == 'turn': _say(args, f"  step {event['step']}  {event['agent']:<14} {_came_of(event)}")
+    def listen(kind: str, event: dict[str, Any]):
+        if kind == 'start': say(args, f"  step {event['step']}  {event['agent']:<14} ...", end='')
+        if kind == 'turn': say(args, f"  step {event['step']}  {event['agent']:<14} {_came_of(event)}")
     return listen
 
+# %% ../../nbs/cli/01_ask.ipynb #cb2a78fe
+def _finer(args: Namespace, pages: 'list[Image]') -> 'Callable[[int], Image]':
+    "A function from the number of a page to a picture of it at twice the resolution"
+    from cosee.pages import load_pages
+    def finer(n: int):
+        at = pages[n - 1].info
+        return load_pages(at['source'], dpi=2 * _dpi(args), max_side=None, pages=[at['page']],
+                          password=args.password)[0]
+    return finer
+
+def _team(args: Namespace, client: 'VLMClient', pages: 'list[Image]') -> 'list[Agent]':
+    "The agents that were asked for, with tools if they were"
+    from cosee.agents import team
+    agents = team(client, _agents(args))
+    if not args.tools: return agents
+    from cosee.tools.agent import with_tools
+    return with_tools(agents, _finer(args, pages))
+
+# %% ../../nbs/cli/01_ask.ipynb #08d3f36f
+def _idle(episode: 'Episode') -> str:
+    "The first error, where no agent could act; otherwise ''"
+    events = [e for e in episode['trace']['events'] if not e['agent'].startswith('quality_')]
+    if not events or any(e['valid'] or e['calls'] for e in events): return ''
+    return events[0]['error']
+
+def _episode(args: Namespace, client: 'VLMClient', pages: 'list[Image]', question: str) -> 'Episode':
+    "The episode of one question; raises `Stop` where no agent could act"
+    from cosee.controller import CoSeeController
+    from cosee.models.client import Ledger
+    from cosee.planner.quality import QualityController
+    kind = QualityController if args.quality else CoSeeController
+    controller = kind(_team(args, client, pages), args.max_steps, order=args.order)
+    episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_progress(args))
+    if error := _idle(episode): raise Stop(f'{question!r}: no agent could act: {error}')
+    return episode
+
+# %% ../../nbs/cli/01_ask.ipynb #5cb9cedb
+class Evidence(TypedDict):
+    "A place that an answer rests on."
+    page: int                   # of the whole document, from 1
+    bbox: Optional[list[float]] # 0-1; None: the whole page
+    content: str                # the note
+    cell: int                   # its number on the Board
+    file: Optional[str]         # name of the file
+    file_page: Optional[int]    # page in it, from 1
+
+class Result(TypedDict):
+    "What `--json` says about one question."
+    question: str
+    answer: str
+    confidence: float                 # 0-1
+    page: Optional[int]               # of the best evidence
+    evidence: list[Evidence]          # best first
+    because: str                      # the reason, in a sentence
+    client: str                       # name of the model
+    tokens: dict[str, int]            # `Usage` without seconds
+    seconds: float                    # wall-clock time
+    stopped: str                      # why the episode ended
+
 # %% ../../nbs/cli/01_ask.ipynb #d9a8865e
-def _place(page: int, pages: list) -> dict:
+def _place(page: int, pages: 'list[Image]') -> dict[str, Any]:
     "File and page in it of the document's page"
     info = pages[page - 1].info if 0 < page <= len(pages) else {}
     return dict(file=info.get('source'), file_page=info.get('page'))
 
 def result_of(
-    episode: dict,  # of `CoSeeController.run`
-    question: str,  # the question
-    client: str,    # name of the client
-    pages: list,    # page images
-    seconds: float  # wall-clock time of the episode
-) -> dict:          # JSON-ready
+    episode: 'Episode',    # of `CoSeeController.run`
+    question: str,         # the question
+    client: str,           # name of the client
+    pages: 'list[Image]',  # page images
+    seconds: float         # wall-clock time of the episode
+) -> Result:               # JSON-ready
     "What `--json` says about one question."
-    evidence = [{**e, **_place(e['page'], pages)} for e in episode['evidence']]
-    return dict(question=question, answer=episode['answer'], confidence=round(episode['confidence'], 3),
-                page=episode['page'], evidence=evidence, because=episode['because'], client=client,
-                tokens={k: v for k, v in episode['usage'].items() if k != 'seconds'}, seconds=round(seconds, 2),
-                stopped=episode['stopped'])
+    evidence: Any = [{**e, **_place(e['page'], pages)} for e in episode['evidence']]
+    return Result(question=question, answer=episode['answer'], confidence=round(episode['confidence'], 3),
+                  page=episode['page'], evidence=evidence, because=episode['because'], client=client,
+                  tokens={k: v for k, v in episode['usage'].items() if k != 'seconds'}, seconds=round(seconds, 2),
+                  stopped=episode['stopped'])
+
+# %% ../../nbs/cli/01_ask.ipynb #750fb58c
+Answers = tuple['list[Image]', 'list[Episode]', list[Result]]   # pages, and of each question episode and result
+
+def _ask_all(args: Namespace) -> Answers:
+    "Pages, episodes and results of all questions"
+    questions = _checked(args)
+    pages, client = _opened(args)
+    episodes, results, before = [], [], _read_ahead(args, client, pages)
+    for i, q in enumerate(questions, 1):
+        say(args, f'question {i} of {len(questions)}: {one_line(q, 200)}')
+        start = time.perf_counter() - (0 if episodes else before)
+        episode = _episode(args, client, pages, q)
+        episode['seconds'] = time.perf_counter() - start
+        episodes.append(episode)
+        results.append(result_of(episode, q, client.name, pages, episode['seconds']))
+    say(args, '')
+    return pages, episodes, results
 
 # %% ../../nbs/cli/01_ask.ipynb #6cd77cd2
-def _answered(result: dict) -> bool: return not abstains(result['answer'])
+def _answered(result: Result) -> bool: return not abstains(result['answer'])
 
 # %% ../../nbs/cli/01_ask.ipynb #1618f190
-def _at(box: Optional[list]) -> str:
+def _at(box: Optional[list[float]]) -> str:
     "A box in words"
     if not box: return ''
     x0, y0, x1, y1 = (round(100 * v) for v in box)
     return f'{x0}-{x1}% across, {y0}-{y1}% down'
 
-def _where(entry: dict) -> str:
+def _where(entry: Evidence) -> str:
     "Page, file and box of a piece of evidence"
-    origin = f" ({one_line(entry['file'], 60)}, page {entry['file_page']})" if entry.get('file') else ''
+    name = entry.get('file')
+    origin = f" ({one_line(name, 60)}, page {entry['file_page']})" if name else ''
     return f"page {entry['page']}{origin}" + (f", {_at(entry['bbox'])}" if entry['bbox'] else '')
 
 # %% ../../nbs/cli/01_ask.ipynb #4165a5e2
-def _answer_lines(r: dict, page: _Page) -> list:
+def _answer_lines(r: Result, page: TerminalPage) -> list[str]:
     "Question, answer, place and reason"
     none = 'not answerable from these pages' if r['answer'].strip() else 'no answer'
     answer = one_line(r['answer'], 1000) if _answered(r) else none
@@ -136,159 +249,117 @@ def _answer_lines(r: dict, page: _Page) -> list:
     return lines + ([page.wrap(r['because'].removeprefix('because '), 'Because   ')] if r['because'] else [])
 
 # %% ../../nbs/cli/01_ask.ipynb #fd0973c3
-def _cost_line(r: dict, episode: dict) -> str:
+def _count(n: int, what: str) -> str: return f"{n} {what}{'s' * (n != 1)}"
+
+def _cost_line(r: Result, episode: 'Episode') -> str:
     "What it took"
     about = 'about ' if r['tokens']['estimated'] else ''
-    count = lambda n, what: f"{n} {what}{'s' * (n != 1)}"
     took = f", {r['seconds']:.1f} s" if r['seconds'] >= .05 else ''
-    return (f"{count(len(episode['board']), 'note')} in {count(episode['steps'], 'step')}, "
+    return (f"{_count(len(episode['board']), 'note')} in {_count(episode['steps'], 'step')}, "
             f"{about}{r['tokens']['total_tokens']:,} tokens{took}, stopped: {one_line(r['stopped'], 100)}")
 
 # %% ../../nbs/cli/01_ask.ipynb #561e2880
-def _show(r: dict, episode: dict, page: _Page):
+def _show(r: Result, episode: 'Episode', page: TerminalPage):
     "Print one question with everything that belongs to it"
     cost = page.grey(page.wrap(_cost_line(r, episode), 'Board     '))
-    print('\n'.join([*_answer_lines(r, page), cost, *_board_lines(episode['board'], page)]), end='\n\n')
-
-# %% ../../nbs/cli/01_ask.ipynb #e008ba9c
-def _checked(args) -> list:
-    "The questions; raises `Stop` for arguments that cannot be used"
-    from cosee.agents import ROLES
-    args.agents = [a.strip() for a in args.agents.split(',')] if isinstance(args.agents, str) else args.agents
-    unknown = [a for a in args.agents if a not in ROLES]
-    if unknown: raise Stop(f"--agents: there is no agent {unknown[0]!r}; choose from {', '.join(ROLES)}", BAD_INPUT)
-    for name in (args.client, *args.fallback): _known(args, name)
-    if not all(map(one_line, args.question)):
-        raise Stop('--question: a question is empty; write what you want to know', BAD_INPUT)
-    folder = Path(args.html).absolute().parent if args.html else Path()
-    if not folder.is_dir(): raise Stop(f'--html: there is no folder {folder}', BAD_INPUT)
-    if args.html and Path(args.html).is_dir(): raise Stop(f'--html: {args.html} is a folder; name a file', BAD_INPUT)
-    return [q.encode(errors='replace').decode() for q in args.question]
-
-# %% ../../nbs/cli/01_ask.ipynb #827bf252
-def _dpi(args) -> int:
-    "The resolution that was asked for, or that suits the client"
-    return getattr(args, 'dpi', None) or (72 if args.client == 'tiny' else 144)
-
-def _opened(args) -> tuple:
-    "Pages and client; whatever the user can mend raises `Stop`"
-    from cosee.models.remote import VLMClientError
-    from cosee.pages import load_pages
-    try:
-        found = load_pages(args.files, dpi=_dpi(args), pages=args.pages, password=args.password)
-        names = ', '.join(dict.fromkeys(one_line(im.info['source'], 60) for im in found))
-        _say(args, f"{len(found)} page{'s' * (len(found) != 1)} from {names}")
-        return found, _client(args)
-    except (ValueError, ImportError, VLMClientError) as e: raise Stop(str(e), BAD_INPUT) from e
-
-# %% ../../nbs/cli/01_ask.ipynb #cb2a78fe
-def _team(args, client, pages: list) -> list:
-    "The agents that were asked for, with tools if they were"
-    from cosee.agents import team
-    agents = team(client, args.agents)
-    if not args.tools: return agents
-    from cosee.pages import load_pages as draw
-    from cosee.tools.agent import with_tools
-    def finer(n):
-        at = pages[n - 1].info
-        return draw(at['source'], dpi=2 * _dpi(args), max_side=None, pages=[at['page']], password=getattr(args, 'password', None))[0]
-    return with_tools(agents, finer)
-
-# %% ../../nbs/cli/01_ask.ipynb #08d3f36f
-def _episode(args, client, pages: list, question: str, before: float = 0.) -> tuple:
-    "Episode and result of one question; `before` are seconds that were spent on its behalf already"
-    from cosee.controller import CoSeeController
-    from cosee.models.client import Ledger
-    from cosee.planner.quality import QualityController
-    kind = QualityController if args.quality else CoSeeController
-    controller = kind(_team(args, client, pages), args.max_steps, order=args.order)
-    start = time.perf_counter() - before
-    episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_progress(args))
-    events = [e for e in episode['trace']['events'] if not e['agent'].startswith('quality_')]
-    if events and not any(e['valid'] for e in events) and all(not e['calls'] for e in events):
-        raise Stop(f"{question!r}: no agent could act: {events[0]['error']}")
-    episode['seconds'] = time.perf_counter() - start
-    return episode, result_of(episode, question, client.name, pages, episode['seconds'])
-
-# %% ../../nbs/cli/01_ask.ipynb #750fb58c
-def _ask_all(args) -> tuple:
-    "Pages, episodes and results of all questions"
-    questions = _checked(args)
-    pages, client = _opened(args)
-    both, before = [], _read_ahead(args, client, pages)
-    for i, q in enumerate(questions, 1):
-        _say(args, f'question {i} of {len(questions)}: {one_line(q, 200)}')
-        both.append(_episode(args, client, pages, q, 0. if both else before))
-    _say(args, '')
-    return pages, [e for e, _ in both], [r for _, r in both]
+    print('\n'.join([*_answer_lines(r, page), cost, *board_lines(episode['board'], page)]), end='\n\n')
 
 # %% ../../nbs/cli/01_ask.ipynb #afddb7e7
-def _report(args, pages: list, episodes: list, results: list):
-    "Print the results, write the HTML file"
+def _write_page(args: Namespace, pages: 'list[Image]', episodes: 'list[Episode]'):
+    "The HTML file of `--html`; raises `Stop` where it cannot be written"
     from cosee.view.episode import write_html
+    try: path = write_html(args.html, episodes, pages)
+    except OSError as e: raise Stop(f'--html: {args.html} cannot be written ({e.strerror})') from e
+    print(f'Pages, boxes and Board: {path}', file=sys.stderr if args.json else sys.stdout)
+
+def _report(args: Namespace, answers: Answers):
+    "Print the results, write the HTML file"
+    pages, episodes, results = answers
     if args.json: print(json.dumps(results, ensure_ascii=False, indent=2))
     else:
-        page = _Page(sys.stdout)
+        page = TerminalPage(sys.stdout)
         for r, e in zip(results, episodes): _show(r, e, page)
-    if args.html:
-        try: path = write_html(args.html, episodes, pages)
-        except OSError as e: raise Stop(f'--html: {args.html} cannot be written ({e.strerror})') from e
-        print(f'Pages, boxes and Board: {path}', file=sys.stderr if args.json else sys.stdout)
+    if args.html: _write_page(args, pages, episodes)
 
-def ask(
-    args # parsed arguments
-) -> int: # exit code
-    "answer questions about a document"
-    pages, episodes, results = _ask_all(args)
-    _report(args, pages, episodes, results)
-    return ANSWERED if any(map(_answered, results)) else NOTHING
+# %% ../../nbs/cli/01_ask.ipynb #4177a64a
+def _code(results: list[Result]) -> int: return ANSWERED if any(map(_answered, results)) else NOTHING
+
+def _ask(args: Namespace) -> int:
+    "Answer questions about a document"
+    answers = _ask_all(args)
+    _report(args, answers)
+    return _code(answers[-1])
 
 # %% ../../nbs/cli/01_ask.ipynb #64951894
-def _prepared(sample: str, per_kind: tuple = (('literal', 3), ('unanswerable', 1))) -> dict:
+_SHOWN = dict(literal=3, unanswerable=1)   # wording -> how many questions of it the demo asks
+
+def _prepared(sample: str) -> dict[str, list[str]]:
     "A few prepared questions on a sample -> their accepted answers"
-    lists = sorted((f for f in (files('cosee') / 'samples').iterdir() if f.name.endswith('.jsonl')), key=lambda f: f.name)
-    lines = [line for f in lists for line in f.read_text(encoding='utf-8').splitlines()]
+    lists = [f for f in (files('cosee') / 'samples').iterdir() if f.name.endswith('.jsonl')]
+    lines = [line for f in sorted(lists, key=str) for line in f.read_text(encoding='utf-8').splitlines()]
     mine = [q for q in map(json.loads, lines) if q['file'] == f'{sample}.pdf']
-    chosen = [q for kind, n in per_kind for q in [q for q in mine if q['wording'] == kind][:n]]
+    chosen = [q for kind, n in _SHOWN.items() for q in [q for q in mine if q['wording'] == kind][:n]]
     return {q['question']: q['answer'] for q in chosen}
 
 # %% ../../nbs/cli/01_ask.ipynb #e4878ccb
-def _judge(results: list, gold: dict) -> str:
+def _judge(results: list[Result], gold: dict[str, list[str]]) -> str:
     "How many prepared questions were answered as they should be"
-    right = lambda r: any(same_answer(r['answer'], g) for g in gold[r['question']])
-    missed = [f"\n  expected {gold[r['question']][0]!r} for {r['question']!r}" for r in results if not right(r)]
+    wrong = [r['question'] for r in results if not any(same_answer(r['answer'], g) for g in gold[r['question']])]
+    missed = [f'\n  expected {gold[question][0]!r} for {question!r}' for question in wrong]
     return f'{len(results) - len(missed)} of {len(results)} as expected' + ''.join(missed)
 
 # %% ../../nbs/cli/01_ask.ipynb #b3bfda6e
-def demo(
-    args # parsed arguments
-) -> int: # exit code
-    "ask prepared questions about a sample document"
+def _demo(args: Namespace) -> int:
+    "Ask prepared questions about a sample document"
     gold = {} if args.question else _prepared(args.sample)
     args.client = args.client or ('tiny' if args.sample == 'small' else 'ocr')
     args.question = args.question or list(gold)
     args.files = [Path(str(files('cosee') / 'samples' / f'{args.sample}.pdf'))]
-    pages, episodes, results = _ask_all(args)
-    _report(args, pages, episodes, results)
-    if gold and not args.json: print(_judge(results, gold))
-    return ANSWERED if any(map(_answered, results)) else NOTHING
+    answers = _ask_all(args)
+    _report(args, answers)
+    if gold and not args.json: print(_judge(answers[-1], gold))
+    return _code(answers[-1])
 
-# %% ../../nbs/cli/01_ask.ipynb #3949a8e6
-_ASK_EXAMPLES = '''examples:
+# %% ../../nbs/cli/01_ask.ipynb #5a774b6c
+def ask_args(
+    p: ArgumentParser # of `cosee ask`
+):
+    "The arguments of `cosee ask`."
+    for add in (_document_args, model_args, care_args, _team_args, _output_args): add(p)
+    p.epilog = _ASK_EXAMPLES
+    p.set_defaults(run=_ask)
+
+_ASK_EXAMPLES = f'''examples:
   cosee ask invoice.pdf -q "What is the total?"
   cosee ask report.pdf annex.png -q "Who audited the firm?" -q "How many staff?" --html out.html
   cosee ask scans/ -q "When is the rent due?" --pages 1-3,7 --json > answers.json
   cosee ask report.pdf -q "What was sold most?" --client qwen --model-path ~/models/Qwen3-VL-4B-Instruct --device cuda
-  cosee ask report.pdf -q "What was sold most?" --client openai --base-url http://127.0.0.1:8000/v1 --model Qwen/Qwen3-VL-4B-Instruct
-  cosee ask report.pdf -q "What was sold most?" --client openai.gpt-4o --retry 3 --fallback anthropic.claude-sonnet-4-5 --cache replies.sqlite
+  cosee ask report.pdf -q "What was sold most?" --client openai --base-url http://127.0.0.1:8000/v1 \\
+            --model Qwen/Qwen3-VL-4B-Instruct
+  cosee ask report.pdf -q "What was sold most?" --client openai.gpt-4o --retry 3 \\
+            --fallback anthropic.claude-sonnet-4-5 --cache replies.sqlite
 
-''' + _CODES
+{CODES_HELP}'''
 
-_DEMO_EXAMPLES = '''examples:
+# %% ../../nbs/cli/01_ask.ipynb #64b7f6e9
+def demo_args(
+    p: ArgumentParser # of `cosee demo`
+):
+    "The arguments of `cosee demo`."
+    p.add_argument('sample', nargs='?', default='slides', choices=('invoice', 'report', 'slides', 'small'),
+                   help='which document (default: slides); small is read by the tiny model')
+    p.add_argument('-q', '--question', action='append', metavar='QUESTION',
+                   help='ask this instead of the prepared questions')
+    for add in (model_args, care_args, _team_args): add(p)
+    _output_args(p, html='cosee-demo.html')
+    p.epilog = _DEMO_EXAMPLES
+    p.set_defaults(run=_demo, pages=None, dpi=None, password=None, client=None)
+
+_DEMO_EXAMPLES = f'''examples:
   cosee demo
   cosee demo invoice --html invoice.html
   cosee demo report -q "What is the cost center?"
   cosee demo small
   cosee demo --client qwen --model-path ~/models/Qwen3-VL-4B-Instruct
 
-''' + _CODES
+{CODES_HELP}'''

@@ -7,55 +7,83 @@ __all__ = []
 
 # %% ../../nbs/cli/02_backends.ipynb #3aa96d47
 import json
-from typing import Callable
-from .common import ANSWERED, BAD_INPUT, FAILED, Stop, _config
-from ..models.registry import create_vlm_client
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Callable, Optional
+from .common import ANSWERED, BAD_INPUT, FAILED, Stop, backends_config
 from ..text import one_line
 
+# %% ../../nbs/cli/02_backends.ipynb #2444640b
+if TYPE_CHECKING: from cosee.models.backends import Backend
+
 # %% ../../nbs/cli/02_backends.ipynb #8f64bc44
-def _backends_args(p):
-    "Arguments of `cosee backends`"
-    p.add_argument('--config', metavar='FILE', help='YAML file of backends (default: $COSEE_BACKENDS; without it, what the environment offers)')
+def backends_args(
+    p: ArgumentParser # of `cosee backends`
+):
+    "The arguments of `cosee backends`."
+    p.add_argument('--config', metavar='FILE', help='YAML file of backends (default: $COSEE_BACKENDS; without it, '
+                   'what the environment offers)')
     p.add_argument('--check', action='store_true', help='ask each server whether it is there; costs nothing')
     for flag, text in (('json', 'write a JSON list'), ('debug', 'show the traceback of an error')):
         p.add_argument(f'--{flag}', action='store_true', help=text)
+    p.epilog = _EXAMPLES
+    p.set_defaults(run=_backends)
 
-def _answers(backend) -> str:
+_EXAMPLES = '''examples:
+  cosee backends
+  cosee backends --config configs/model_backends.yaml --check
+'''
+
+# %% ../../nbs/cli/02_backends.ipynb #3adf49e3
+def _ping(backend: 'Backend') -> str:
+    "'' if a server answers, otherwise why not"
+    from cosee.models.registry import create_vlm_client
+    from cosee.models.remote import RemoteClient
+    client = create_vlm_client(backend, timeout=5, max_retries=0)
+    return client.ping() if isinstance(client, RemoteClient) else ''
+
+def _trouble(backend: 'Backend') -> str:
     "'' if a backend can be used, otherwise why not"
+    from cosee.models.qwen.checkpoint import check_model_path
     from cosee.models.remote import VLMClientError
     try:
-        if backend.kind != 'qwen': return create_vlm_client(backend, timeout=5, max_retries=0).ping()
-        from cosee.models.qwen.checkpoint import check_model_path
-        return '' if check_model_path(backend.model_path or 'models') else ''
+        if backend.kind != 'qwen': return _ping(backend)
+        check_model_path(backend.model_path or 'models')
+        return ''
     except (ValueError, ImportError, VLMClientError) as e: return str(e)
 
 # %% ../../nbs/cli/02_backends.ipynb #f7d60c56
-def _backend_row(id: str, make: Callable, check: bool) -> dict:
+Row = dict[str, Optional[str]]   # what is told of a backend, by column
+
+def _row(id: str, make: 'Callable[[str], Backend]', check: bool) -> Row:
     "What `cosee backends` tells of one"
     try: b = make(id)
     except ValueError as e: return dict(id=id, state=one_line(str(e), 300))
     key = 'none' if not b.key_variable else f"{b.key_variable} {'set' if b.api_key else 'not set'}"
-    row = dict(id=id, kind=b.kind, model=b.model_path if b.kind == 'qwen' else b.model, address=b.base_url or '', key=key)
-    return {**row, 'state': (_answers(b) or 'answers') if check else ''}
+    model = b.model_path if b.kind == 'qwen' else b.model
+    state = (_trouble(b) or 'answers') if check else ''
+    return dict(id=id, kind=b.kind, model=model, address=b.base_url or '', key=key, state=state)
 
-def backends(
-    args # parsed arguments
-) -> int: # exit code
-    "list the models that can be asked"
+# %% ../../nbs/cli/02_backends.ipynb #a8c63101
+_USUAL = ['openai.gpt-4o', 'anthropic.claude-sonnet-4-5', 'google.gemini-2.5-flash']
+
+def _rows(args: Namespace) -> list[Row]:
+    "A row for each backend; raises `Stop` for a file that cannot be read"
     from cosee.config import redact
     from cosee.models.backends import usual_backend
-    try: config = _config(args)
+    try: config = backends_config(args)
     except ValueError as e: raise Stop(str(e), BAD_INPUT) from e
-    usual = ['openai.gpt-4o', 'anthropic.claude-sonnet-4-5', 'google.gemini-2.5-flash']
-    rows = redact([_backend_row(i, config.backend if config else usual_backend, args.check) for i in (config.ids if config else usual)])
-    if args.json: print(json.dumps(rows, ensure_ascii=False, indent=2))
-    else: print('\n'.join('  '.join(f"{one_line(str(r.get(k) or '-'), 300):<{w}}" for k, w in _WIDTHS.items()).rstrip() for r in rows))
-    return FAILED if args.check and all(r['state'] != 'answers' for r in rows) else ANSWERED
+    make, ids = (config.backend, config.ids) if config else (usual_backend, _USUAL)
+    return redact([_row(id, make, args.check) for id in ids])
 
+# %% ../../nbs/cli/02_backends.ipynb #60b1e4fc
 _WIDTHS = dict(id=28, kind=10, model=28, address=32, key=28, state=0)
 
-# %% ../../nbs/cli/02_backends.ipynb #e2946f17
-_BACKENDS_EXAMPLES = '''examples:
-  cosee backends
-  cosee backends --config configs/model_backends.yaml --check
-'''
+def _line(row: Row) -> str:
+    "A backend in one line"
+    return '  '.join(f"{one_line(str(row.get(k) or '-'), 300):<{w}}" for k, w in _WIDTHS.items()).rstrip()
+
+def _backends(args: Namespace) -> int:
+    "List the models that can be asked"
+    rows = _rows(args)
+    print(json.dumps(rows, ensure_ascii=False, indent=2) if args.json else '\n'.join(map(_line, rows)))
+    return FAILED if args.check and all(r['state'] != 'answers' for r in rows) else ANSWERED

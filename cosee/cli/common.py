@@ -7,30 +7,22 @@ __all__ = []
 
 # %% ../../nbs/cli/00_common.ipynb #c1025029
 import argparse, logging, os, shutil, sys, textwrap
-from typing import Optional
-from ..models.registry import CLIENTS, create_vlm_client, resilient
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any, Optional
 from ..registry import no_such
 from ..text import one_line
 
-# %% ../../nbs/cli/00_common.ipynb #8f06b952
-def common_args(p):
-    "Arguments of every command of runs, plans and screens."
-    p.add_argument('--json', action='store_true', help='write JSON to standard output')
-    p.add_argument('--quiet', action='store_true', help='no progress on standard error')
-    p.add_argument('--debug', action='store_true', help='show the traceback of an error')
-
-# %% ../../nbs/cli/00_common.ipynb #3f7f4858
-def _text_table(head: list, rows: list) -> str:
-    "Columns for a terminal: the first one left, the others right"
-    rows = [head, *([one_line(str(v), 40) for v in r] for r in rows)]
-    widths = [max(len(r[i]) for r in rows) for i in range(len(head))]
-    return '\n'.join('  '.join(v.rjust(w) if i else v.ljust(w) for i, (v, w) in enumerate(zip(r, widths))).rstrip()
-                     for r in rows)
+# %% ../../nbs/cli/00_common.ipynb #54084ce8
+if TYPE_CHECKING:
+    from typing import TextIO
+    from cosee.board import Board
+    from cosee.models.backends import Config
+    from cosee.models.client import VLMClient
 
 # %% ../../nbs/cli/00_common.ipynb #346240a4
 ANSWERED, FAILED, BAD_INPUT, NOTHING, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 130, 141
 
-_CODES = '''exit codes:
+CODES_HELP = '''exit codes:
   0  answered (at least one question)
   1  something failed while working
   2  the command line, a file or a model directory cannot be used
@@ -44,8 +36,80 @@ class Stop(Exception):
         super().__init__(message)
         self.code = code
 
+# %% ../../nbs/cli/00_common.ipynb #8f06b952
+def common_args(
+    p: ArgumentParser # of any command
+):
+    "Arguments of every command of runs, plans and screens."
+    p.add_argument('--json', action='store_true', help='write JSON to standard output')
+    p.add_argument('--quiet', action='store_true', help='no progress on standard error')
+    p.add_argument('--debug', action='store_true', help='show the traceback of an error')
+
+# %% ../../nbs/cli/00_common.ipynb #235f43d2
+def positive(
+    text: str # of an argument
+) -> int:     # from 1
+    "The `type` of arguments that count something; raises ArgumentTypeError for all but a whole number from 1."
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    if number < 1: raise argparse.ArgumentTypeError(f'{text!r} is not a whole number from 1')
+    return number
+
+# %% ../../nbs/cli/00_common.ipynb #c20ad046
+def _clients_help() -> str:
+    "The clients that the command line can make, a few words for each"
+    from cosee.models.registry import CLIENTS
+    given = {'model', 'model_path'}   # what a client may need from the command line
+    return '; '.join(f'{name}: {entry.help}' for name, entry in CLIENTS.items() if {*entry.needs} <= given)
+
+def model_args(
+    p: ArgumentParser # of a command that asks a model
+):
+    "Arguments that choose the model."
+    g = p.add_argument_group('model')
+    g.add_argument('--client', default='ocr', metavar='NAME', help=f'{_clients_help()} (default: ocr)')
+    g.add_argument('--model-path', metavar='DIR', help='local directory with config, tokenizer and weights')
+    g.add_argument('--model', metavar='NAME', help="the provider's or server's name of the model")
+    g.add_argument('--base-url', metavar='URL',
+                   help='address of a server that speaks like OpenAI, such as http://127.0.0.1:8000/v1')
+    g.add_argument('--config', metavar='FILE',
+                   help='YAML file of backends, whose ids --client then knows (default: $COSEE_BACKENDS)')
+    _device_args(g)
+
+# %% ../../nbs/cli/00_common.ipynb #4a53d6a1
+def _device_args(g: 'argparse._ArgumentGroup'):
+    "Arguments that say where and how a local model is held"
+    g.add_argument('--device', default='cpu', help="'cpu', 'cuda', 'cuda:0', 'auto' (default: cpu)")
+    g.add_argument('--dtype', default='auto', help="'auto': as stored; 'bfloat16', 'float32', ... (default: auto)")
+    bits = g.add_mutually_exclusive_group()
+    for n in (8, 4):
+        bits.add_argument(f'--load-in-{n}bit', action='store_true', help=f'quantise the weights to {n} bits')
+
+# %% ../../nbs/cli/00_common.ipynb #9eb58447
+def care_args(
+    p: ArgumentParser # of a command that asks a model
+):
+    "Arguments for when a model fails."
+    g = p.add_argument_group('when a model fails, or is asked again')
+    g.add_argument('--retry', type=positive, default=1, metavar='N',
+                   help='requests for one usable reply (default: 1)')
+    g.add_argument('--fallback', action='append', default=[], metavar='NAME',
+                   help='client or id that stands in; may be given several times')
+    g.add_argument('--cache', metavar='FILE', help='keep replies in this file, and take them from there')
+
+# %% ../../nbs/cli/00_common.ipynb #562d05f5
+def say(
+    args: Namespace, # `quiet` is read
+    text: str,       # one line
+    end: str = '\n'  # '': a line that the next one takes the place of, shown in a terminal only
+):
+    "A line of progress on standard error."
+    if args.quiet: return
+    tty = sys.stderr.isatty()
+    if tty: text = f'\r\x1b[K{text}'
+    if end or tty: print(text, end=end, file=sys.stderr, flush=True)
+
 # %% ../../nbs/cli/00_common.ipynb #d8a2d782
-def _hush(args):
+def _hush(args: Namespace):
     "No progress bars and warnings of model libraries where nobody watches"
     if sys.stderr.isatty() and not args.quiet: return
     from transformers.utils import logging as hf
@@ -54,20 +118,24 @@ def _hush(args):
     logging.getLogger('bitsandbytes').setLevel(logging.ERROR)
 
 # %% ../../nbs/cli/00_common.ipynb #95d2af69
-def _config(args):
-    "The configuration that `--config` or COSEE_BACKENDS names, or None"
+def backends_config(
+    args: Namespace     # `config` is read
+) -> Optional['Config']:
+    "The configuration that `--config` or COSEE_BACKENDS names, if any; raises ConfigError for a faulty one."
     from cosee.models.backends import load_config
     path = args.config or os.environ.get('COSEE_BACKENDS')
     return load_config(path) if path else None
 
-def _by_id(args, id: str):
+def _by_id(args: Namespace, id: str) -> 'VLMClient':
     "The client of a backend's id"
+    from cosee.models.registry import create_vlm_client
     given = dict(base_url=args.base_url) if args.base_url and id == args.client else {}
-    return create_vlm_client(id, _config(args), **given)
+    return create_vlm_client(id, backends_config(args), **given)
 
 # %% ../../nbs/cli/00_common.ipynb #282be890
-def _options(args, name: str) -> dict:
+def _options(args: Namespace, name: str) -> dict[str, Any]:
     "What the arguments say of all that a client needs and takes"
+    from cosee.models.registry import CLIENTS
     entry = CLIENTS[name]
     given = {k: v for k in (*entry.needs, *entry.takes) if (v := getattr(args, k, None)) not in (None, False, '')}
     if name != args.client: given.pop('base_url', None)   # it is the address of the first client alone
@@ -76,76 +144,70 @@ def _options(args, name: str) -> dict:
     flag = f"--{missing.replace('_', '-')}" if hasattr(args, missing) else missing
     raise Stop(f'--client {name} needs {flag}, {entry.needs[missing]}', BAD_INPUT)
 
-def named_client(args, name: str):
-    "The client of a name or of a backend's id, as the arguments want it"
+def named_client(
+    args: Namespace, # of `model_args`
+    name: str        # in the table of clients, or a backend's id
+) -> 'VLMClient':
+    "The client of a name, as the arguments want it; raises `Stop` where they leave out what it needs."
+    from cosee.models.registry import CLIENTS
     if name not in CLIENTS: return _by_id(args, name)
     options = _options(args, name)
     if 'model_path' in CLIENTS[name].needs:
         from cosee.models.qwen.checkpoint import check_model_path
         check_model_path(args.model_path)
-        _say(args, f'loading {args.model_path} ...')
+        say(args, f'loading {args.model_path} ...')
     if CLIENTS[name].local: _hush(args)
     return CLIENTS[name].make(**options)
 
-# %% ../../nbs/cli/00_common.ipynb #235f43d2
-def _positive(text: str) -> int:
-    "A whole number from 1"
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-    if number < 1: raise argparse.ArgumentTypeError(f'{text!r} is not a whole number from 1')
-    return number
+# %% ../../nbs/cli/00_common.ipynb #805bfd0e
+def check_client(
+    args: Namespace, # of `model_args`
+    name: str        # in the table of clients, or a backend's id
+):
+    "Raises `Stop` for a client that nobody knows."
+    from cosee.config import ConfigError
+    from cosee.models.registry import CLIENTS
+    if name in CLIENTS or '.' in name and not args.config: return
+    try: config = backends_config(args)
+    except ConfigError as e: raise Stop(str(e), BAD_INPUT) from None
+    ids = config.ids if config else []
+    if name not in ids: raise Stop(f"--client: {no_such('client', name, [*CLIENTS, *ids])}", BAD_INPUT)
 
-def _model_args(p):
-    "Arguments that choose the model"
-    given = {'model', 'model_path'}   # what a client may need from the command line
-    about = '; '.join(f'{name}: {entry.help}' for name, entry in CLIENTS.items() if {*entry.needs} <= given)
-    g = p.add_argument_group('model')
-    g.add_argument('--client', default='ocr', metavar='NAME', help=f'{about} (default: ocr)')
-    g.add_argument('--model-path', metavar='DIR', help='local directory with config, tokenizer and weights')
-    g.add_argument('--model', metavar='NAME', help="the provider's or server's name of the model")
-    g.add_argument('--base-url', metavar='URL', help='address of a server that speaks like OpenAI, such as http://127.0.0.1:8000/v1')
-    g.add_argument('--config', metavar='FILE', help='YAML file of backends, whose ids --client then knows (default: $COSEE_BACKENDS)')
-    g.add_argument('--device', default='cpu', help="'cpu', 'cuda', 'cuda:0', 'auto' (default: cpu)")
-    g.add_argument('--dtype', default='auto', help="'auto': as stored; 'bfloat16', 'float32', ... (default: auto)")
-    bits = g.add_mutually_exclusive_group()
-    for n in (8, 4):
-        bits.add_argument(f'--load-in-{n}bit', action='store_true', help=f'quantise the weights to {n} bits')
-
-# %% ../../nbs/cli/00_common.ipynb #9eb58447
-def _care_args(p):
-    "Arguments for when a model fails"
-    g = p.add_argument_group('when a model fails, or is asked again')
-    g.add_argument('--retry', type=_positive, default=1, metavar='N', help='requests for one usable reply (default: 1)')
-    g.add_argument('--fallback', action='append', default=[], metavar='NAME', help='client or id that stands in; may be given several times')
-    g.add_argument('--cache', metavar='FILE', help='keep replies in this file, and take them from there')
-
-# %% ../../nbs/cli/00_common.ipynb #562d05f5
-def _say(args, text: str, end: str = '\n'):
-    "A line of progress"
-    if args.quiet: return
-    tty = sys.stderr.isatty()
-    if tty: text = f'\r\x1b[K{text}'
-    if end or tty: print(text, end=end, file=sys.stderr, flush=True)
+# %% ../../nbs/cli/00_common.ipynb #cab2ae7d
+def client_of(
+    args: Namespace # of `model_args` and `care_args`
+) -> 'VLMClient':
+    "The client that the arguments ask for, with all that stands around it; raises what `named_client` raises."
+    from cosee.agents import parse_reply
+    from cosee.models.registry import resilient
+    first, *others = (named_client(args, n) for n in (args.client, *args.fallback))
+    if args.retry == 1 and not others and not args.cache: return first
+    return resilient(first, args.retry, others, args.cache, lambda text, schema: parse_reply(text).error or None,
+                     sampled=True, raising=False)
 
 # %% ../../nbs/cli/00_common.ipynb #39b335c7
-class _Page:
-    "Lines for a terminal of some width, with or without colour"
-    def __init__(self, stream):
+class TerminalPage:
+    "Lines for a terminal of some width, with or without colour."
+    def __init__(self, stream: 'TextIO'):
         self.width = max(40, min(100, shutil.get_terminal_size().columns - 1))
         self.colour = stream.isatty() and not os.environ.get('NO_COLOR') and os.environ.get('TERM') != 'dumb'
 
-    def bold(self, text): return f'\x1b[1m{text}\x1b[0m' if self.colour else text
-    def grey(self, text): return f'\x1b[2m{text}\x1b[0m' if self.colour else text
+    def bold(self, text: str) -> str: return f'\x1b[1m{text}\x1b[0m' if self.colour else text
+    def grey(self, text: str) -> str: return f'\x1b[2m{text}\x1b[0m' if self.colour else text
 
     def wrap(self, text: str, first: str = '', rest: Optional[str] = None) -> str:
-        "`text` as lines behind the lead `first`"
+        "`text` as lines behind the lead `first`."
         rest = ' ' * len(first) if rest is None else rest
         lines = textwrap.wrap(one_line(text), self.width, initial_indent=first, subsequent_indent=rest,
                               break_on_hyphens=False)
         return '\n'.join(lines) or first
 
 # %% ../../nbs/cli/00_common.ipynb #00d7bedc
-def _board_lines(board, page: _Page) -> list:
-    "The Board, page by page"
+def board_lines(
+    board: 'Board',    # of an episode
+    page: TerminalPage # where it is shown
+) -> list[str]:
+    "The Board, page by page."
     out, last = [], None
     for c in sorted(board.list_cells(), key=lambda c: (c['view']['page'], c['step'], c['id'])):
         if c['view']['page'] != last: out.append(page.grey(f"  Page {c['view']['page']}"))
@@ -155,19 +217,13 @@ def _board_lines(board, page: _Page) -> list:
         out.append(page.wrap(one_line(c['content'], 240) + refs, lead, ' ' * len(lead)))
     return out
 
-# %% ../../nbs/cli/00_common.ipynb #805bfd0e
-def _known(args, name: str):
-    "Raise `Stop` for a client that nobody knows"
-    if name in CLIENTS or '.' in name and not args.config: return
-    from cosee.config import ConfigError
-    try: ids = config.ids if (config := _config(args)) else []
-    except ConfigError as e: raise Stop(str(e), BAD_INPUT) from None
-    if name not in ids: raise Stop(f"--client: {no_such('client', name, [*CLIENTS, *ids])}", BAD_INPUT)
-
-def _client(args):
-    "The client that the arguments ask for, with all that stands around it"
-    from cosee.agents import parse_reply
-    first, *others = (named_client(args, n) for n in (args.client, *args.fallback))
-    if args.retry == 1 and not others and not args.cache: return first
-    return resilient(first, args.retry, others, args.cache, lambda text, schema: parse_reply(text).error or None,
-                     sampled=True, raising=False)
+# %% ../../nbs/cli/00_common.ipynb #3f7f4858
+def text_table(
+    head: list[str],      # names of the columns
+    rows: list[list[Any]] # cells, as many in each row
+) -> str:
+    "Columns for a terminal: the first one left, the others right."
+    shown = [head, *([one_line(str(v), 40) for v in r] for r in rows)]
+    widths = [max(len(r[i]) for r in shown) for i in range(len(head))]
+    lines = ([v.rjust(w) if i else v.ljust(w) for i, (v, w) in enumerate(zip(r, widths))] for r in shown)
+    return '\n'.join('  '.join(cells).rstrip() for cells in lines)

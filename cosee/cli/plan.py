@@ -7,103 +7,125 @@ __all__ = []
 
 # %% ../../nbs/cli/06_plan.ipynb #7ba7535d
 import json
-from .common import BAD_INPUT, FAILED, Stop, _config, _known, _model_args, common_args, named_client
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any, Optional
+from .common import (BAD_INPUT, FAILED, Stop, backends_config, check_client, common_args, model_args,
+                              named_client)
 from ..text import one_line
 
+# %% ../../nbs/cli/06_plan.ipynb #7c9daf39
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from cosee.models.client import VLMClient
+    from cosee.planner.planning import PlannerOutput
+
 # %% ../../nbs/cli/06_plan.ipynb #c897d559
-def _plan_args(p):
-    "Arguments of `cosee plan`"
+def plan_args(
+    p: ArgumentParser # of `cosee plan`
+):
+    "The arguments of `cosee plan`."
     p.add_argument('image', metavar='IMAGE', help='JPEG, PNG, BMP, TIFF or WebP')
     p.add_argument('-q', '--question', required=True, metavar='TEXT', help='the request about the picture')
     p.add_argument('--reference', metavar='IMAGE', help='the same picture without distortions')
     p.add_argument('--measure', action='store_true', help='measure what the plan asks for')
     p.add_argument('--fallback', metavar='NAME', help='client or id that stands in')
     p.add_argument('--log', metavar='FILE', help='append what happened to this JSON-lines file')
-    _model_args(p)
+    model_args(p)
     common_args(p)
-    p.set_defaults(client=None)
+    p.epilog = _PLAN_EXAMPLES
+    p.set_defaults(run=_plan, client=None)
 
-def _quality_args(p):
-    "Arguments of `cosee quality`"
+_PLAN_EXAMPLES = '''examples:
+  cosee plan scan.png -q "Is the stamp too blurred to be read?"
+  cosee plan scan.png -q "How much detail was lost?" --reference original.png --measure --json
+  cosee plan scan.png -q "Who signed?" --client openai --base-url http://127.0.0.1:8000/v1 \\
+             --model Qwen/Qwen3-VL-4B-Instruct
+'''
+
+# %% ../../nbs/cli/06_plan.ipynb #d04e487e
+def quality_args(
+    p: ArgumentParser # of `cosee quality`
+):
+    "The arguments of `cosee quality`."
     p.add_argument('files', nargs='+', metavar='FILE', help='PDF, PNG, JPEG, WebP, TIFF or a folder')
     p.add_argument('--pages', metavar='SPEC', help='such as 1-3,5 or 7-; counted through all files')
     p.add_argument('--dpi', type=int, default=100, metavar='N',
                    help='resolution at which PDFs are drawn (default: 100)')
     common_args(p)
+    p.epilog = _QUALITY_EXAMPLES
+    p.set_defaults(run=_quality)
+
+_QUALITY_EXAMPLES = '''examples:
+  cosee quality scan.pdf
+  cosee quality scans/ --pages 1-3 --json
+'''
 
 # %% ../../nbs/cli/06_plan.ipynb #8e638835
-def _asked(args, name):
+def _asked(args: Namespace, name: Optional[str]) -> 'Optional[VLMClient]':
     "The client of that name, or None"
     if name is None: return None
-    _known(args, name)
+    check_client(args, name)
     return named_client(args, name)
 
-def _planned(args):
+def _planned(args: Namespace) -> 'PlannerOutput':
     "The plan; whatever the user can mend raises `Stop`"
     from cosee.models.remote import AuthenticationError, VLMClientError
     from cosee.planner.planning import JsonLog, plan
     try:
-        return plan(args.question, args.image, args.reference, _asked(args, args.client), _config(args),
-                    _asked(args, args.fallback),
-                    cache=None, log=JsonLog(args.log) if args.log else None)
+        return plan(args.question, args.image, args.reference, _asked(args, args.client), backends_config(args),
+                    _asked(args, args.fallback), cache=None, log=JsonLog(args.log) if args.log else None)
     except (ValueError, ImportError, AuthenticationError, OSError) as e: raise Stop(str(e), BAD_INPUT) from e
     except VLMClientError as e: raise Stop(f'{type(e).__name__}: {e}', FAILED) from e
 
 # %% ../../nbs/cli/06_plan.ipynb #8d4f143b
-def _plan_lines(out: dict) -> list:
-    "A plan for people"
-    said = {k: v for k, v in out.items() if k not in ('plan', 'quality')}
-    show = lambda v: '-' if v is None else one_line(v if isinstance(v, str) else json.dumps(v, ensure_ascii=False),
-                                                    300)
-    steps = [k.replace('_', ' ') for k, on in out['plan'].items() if on]
-    lines = [f"{k.replace('_', ' '):<18} {show(v)}" for k,
-             v in said.items()] + [f"{'steps':<18} {', '.join(steps) or 'none'}"]
-    found = (out.get('quality') or {}).get('findings')
-    return lines + ([f"{f['distortion']:<18} {f['severity']:.0%} ({f['measure'].replace('_', ' ')} {f['value']:g})"
-                     for f in found] if found else [])
+def _words(value: Any) -> str:
+    "A field of a plan in one line"
+    if value is None: return '-'
+    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 300)
+
+def _spaced(name: str) -> str: return name.replace('_', ' ')
+
+def _plan_lines(out: dict[str, Any]) -> list[str]:
+    "A plan for people: fields, steps, and what was measured"
+    steps = [_spaced(k) for k, on in out['plan'].items() if on]
+    said = {_spaced(k): _words(v) for k, v in out.items() if k not in ('plan', 'quality')}
+    found = (out.get('quality') or {}).get('findings', [])
+    measured = [(f['distortion'], f"{f['severity']:.0%} ({_spaced(f['measure'])} {f['value']:g})") for f in found]
+    return [f'{name:<18} {words}' for name, words in [*said.items(), ('steps', ', '.join(steps) or 'none'), *measured]]
 
 # %% ../../nbs/cli/06_plan.ipynb #ebe2d030
-def plan_command(
-    args # parsed arguments
-) -> int: # exit code
-    "say what a request about a picture needs"
+def _measured(args: Namespace, plan: 'PlannerOutput') -> dict[str, Any]:
+    "What the plan asks to be measured; raises `Stop` where that cannot be done"
+    from cosee.planner.planning import AgenticIQAState
     from cosee.planner.quality import quality_node
-    found = _planned(args)
-    out = found.model_dump()
-    if args.measure:
-        state = quality_node(dict(image_path=args.image, reference_path=args.reference, plan=found))
-        if state.get('error'): raise Stop(state['error'], BAD_INPUT)
-        out['quality'] = state['quality']
+    state = quality_node(AgenticIQAState(image_path=args.image, reference_path=args.reference, plan=plan))
+    if state.get('error'): raise Stop(state['error'], BAD_INPUT)
+    return state['quality']
+
+def _plan(args: Namespace) -> int:
+    "Say what a request about a picture needs"
+    plan = _planned(args)
+    out = plan.model_dump()
+    if args.measure: out['quality'] = _measured(args, plan)
     print(json.dumps(out, ensure_ascii=False, indent=2) if args.json else '\n'.join(_plan_lines(out)))
     return 0
 
 # %% ../../nbs/cli/06_plan.ipynb #8bff52fe
-def quality_command(
-    args # parsed arguments
-) -> int: # exit code
-    "measure how well the pages of a document can be read"
-    from cosee.pages import load_pages
+def _page_row(number: int, image: 'Image') -> dict[str, Any]:
+    "What `--json` says about one page; one that is too small to be judged has no measures"
     from cosee.planner.measures import image_quality
-    from cosee.planner.quality import quality_findings, quality_text
+    from cosee.planner.quality import quality_findings
+    measures = image_quality(image) if min(image.size) >= 16 else {}
+    return dict(page=number, file=image.info.get('source'), file_page=image.info.get('page'), measures=measures,
+                findings=quality_findings(measures))
+
+def _quality(args: Namespace) -> int:
+    "Measure how well the pages of a document can be read"
+    from cosee.pages import load_pages
+    from cosee.planner.quality import quality_text
     try: found = load_pages(args.files, dpi=args.dpi, pages=args.pages)
     except ValueError as e: raise Stop(str(e), BAD_INPUT) from e
-    rows = []
-    for n, im in enumerate(found, 1):
-        measures = image_quality(im) if min(im.size) >= 16 else {}
-        rows.append(dict(page=n, file=im.info.get('source'), file_page=im.info.get('page'), measures=measures,
-                         findings=quality_findings(measures)))
+    rows = [_page_row(n, image) for n, image in enumerate(found, 1)]
     if args.json: print(json.dumps(rows, ensure_ascii=False, indent=2))
     else: print('\n'.join(f"page {r['page']:<4} {quality_text(r['findings'])}" for r in rows))
     return 0
-
-# %% ../../nbs/cli/06_plan.ipynb #41e73086
-PLAN_COMMANDS = dict(
-    plan=(_plan_args, plan_command, '''examples:
-  cosee plan scan.png -q "Is the stamp too blurred to be read?"
-  cosee plan scan.png -q "How much detail was lost?" --reference original.png --measure --json
-  cosee plan scan.png -q "Who signed?" --client openai --base-url http://127.0.0.1:8000/v1 --model Qwen/Qwen3-VL-4B-Instruct
-'''),
-    quality=(_quality_args, quality_command, '''examples:
-  cosee quality scan.pdf
-  cosee quality scans/ --pages 1-3 --json
-'''))

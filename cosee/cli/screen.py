@@ -7,40 +7,51 @@ __all__ = []
 
 # %% ../../nbs/cli/05_screen.ipynb #090fc596
 import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
-from .common import BAD_INPUT, Stop, _care_args, _client, _model_args, _positive, _say, common_args
+from typing import TYPE_CHECKING, Any, Optional, Union, cast
+from .common import BAD_INPUT, Stop, care_args, client_of, common_args, model_args, positive, say
 from ..text import one_line
 
+# %% ../../nbs/cli/05_screen.ipynb #249a6f0b
+if TYPE_CHECKING:
+    from cosee.models.client import VLMClient
+
 # %% ../../nbs/cli/05_screen.ipynb #89a2f8c4
-_SCREEN_CODES = '''exit codes:
+_CODES = '''exit codes:
   0  done; for `check`: nothing is wrong
   1  `check` found faults, or something failed while working
   2  the command line, a file or a folder cannot be used
 '''
 
-def _part(p, split: str):
+def _part(p: ArgumentParser, split: str):
     "Arguments that choose samples"
     p.add_argument('folder', type=Path, metavar='DIR', help='folder of a data set')
     p.add_argument('--split', default=split,
                    help="'test', 'train', 'val', 'held_out' or 'data' (default: %(default)s)")
-    p.add_argument('--limit', type=_positive, metavar='N', help='at most so many samples')
+    p.add_argument('--limit', type=positive, metavar='N', help='at most so many samples')
 
 # %% ../../nbs/cli/05_screen.ipynb #e843005b
-def _make_args(p):
+def _make_args(p: ArgumentParser):
+    "Arguments of `cosee screen make`"
     p.add_argument('config', type=Path, metavar='FILE', help='a dataset.yaml')
     p.add_argument('--out', type=Path, default=Path(), metavar='DIR',
-                   help='where the data set\'s folder is made (default: here)')
-    p.add_argument('--workers', type=_positive, default=1, metavar='N', help='processes (default: 1)')
-    p.add_argument('--timestamp', metavar='TEXT', help='end of the folder\'s name (default: the time)')
+                   help="where the data set's folder is made (default: here)")
+    p.add_argument('--workers', type=positive, default=1, metavar='N', help='processes (default: 1)')
+    p.add_argument('--timestamp', metavar='TEXT', help="end of the folder's name (default: the time)")
     p.add_argument('--no-resume', action='store_true', help='begin anew, even if an unfinished run is there')
 
 # %% ../../nbs/cli/05_screen.ipynb #7a490dc9
-def _check_args(p):
+def _check_args(p: ArgumentParser):
+    "Arguments of `cosee screen check`"
     p.add_argument('folder', type=Path, metavar='DIR', help='folder of a data set')
-    p.add_argument('--most', type=_positive, default=50, metavar='N',
+    p.add_argument('--most', type=positive, default=50, metavar='N',
                    help='print at most so many faults (default: 50)')
 
-def _show_args(p):
+def _show_args(p: ArgumentParser):
+    "Arguments of `cosee screen show`"
     _part(p, 'test')
     p.add_argument('--id', action='append', metavar='ID', help='only this sample; may be given several times')
     p.add_argument('--predictions', type=Path, metavar='FILE', help='draw these in too, see `cosee screen score`')
@@ -48,7 +59,8 @@ def _show_args(p):
                    help='write a marked picture of each sample into this folder')
 
 # %% ../../nbs/cli/05_screen.ipynb #c2613755
-def _score_args(p):
+def _score_args(p: ArgumentParser):
+    "Arguments of `cosee screen score`"
     _part(p, 'test')
     p.add_argument('--predictions', type=Path, metavar='FILE',
                    help='JSON Lines with id and reply (text) or call (a tool call); instead of a client')
@@ -56,31 +68,35 @@ def _score_args(p):
                    help='write what the client said to this file, in the same form')
     p.add_argument('--tolerance', type=float, default=10, metavar='N',
                    help='of samples that have none, in thousandths (default: 10)')
-    _model_args(p)
-    _care_args(p)
+    model_args(p)
+    care_args(p)
     p.set_defaults(client=None)
     p.epilog = ('One client more: --client screen-ocr reads the print and follows the verb of the instruction; '
                 'it needs no GPU and no weights.')
 
 # %% ../../nbs/cli/05_screen.ipynb #a4ee4e2c
-def _make(args) -> int:
-    "make a data set from a dataset.yaml"
+def _make(args: Namespace) -> int:
+    "Make a data set from a dataset.yaml"
     from cosee.screen.make import make_screens
     if args.out.exists() and not args.out.is_dir(): raise Stop(f'--out: {args.out} is no folder', BAD_INPUT)
     if args.timestamp and not args.timestamp.replace('_', '').isalnum():
         raise Stop('--timestamp: letters, digits and _ only', BAD_INPUT)
     quiet = False if args.quiet else None
     folder = make_screens(args.config, args.out, args.workers, args.timestamp, not args.no_resume, quiet)
-    parts = {n: folder / f'{n}.jsonl' for n in ('train', 'val', 'held_out')}
-    told = dict(folder=str(folder), **{n: p.read_bytes().count(b'\n') for n, p in parts.items() if p.exists()})
-    told['test'] = len(json.loads((folder / 'test/test.json').read_text(encoding='utf-8')))
-    counts = ', '.join(f'{n} {k}' for k, n in told.items() if k != 'folder')
-    print(json.dumps(told) if args.json else f'{folder}: {counts}')
+    counts = _counts(folder)
+    said = ', '.join(f'{n} {part}' for part, n in counts.items())
+    print(json.dumps(dict(folder=str(folder), **counts)) if args.json else f'{folder}: {said}')
     return 0
 
+def _counts(folder: Path) -> dict[str, int]:
+    "How many samples each part of a data set holds"
+    parts = {n: folder / f'{n}.jsonl' for n in ('train', 'val', 'held_out')}
+    found = {n: p.read_bytes().count(b'\n') for n, p in parts.items() if p.exists()}
+    return {**found, 'test': len(json.loads((folder / 'test/test.json').read_text(encoding='utf-8')))}
+
 # %% ../../nbs/cli/05_screen.ipynb #315ada4d
-def _check(args) -> int:
-    "list everything that is wrong with a data set, as file:line: message"
+def _check(args: Namespace) -> int:
+    "List everything that is wrong with a data set, as file:line: message"
     from cosee.screen.check import validate_dataset
     if not args.folder.is_dir(): raise Stop(f'{args.folder}: no such folder', BAD_INPUT)
     faults = validate_dataset(args.folder)
@@ -92,20 +108,24 @@ def _check(args) -> int:
     return 1 if faults else 0
 
 # %% ../../nbs/cli/05_screen.ipynb #b09374a7
-def _samples(args) -> list:
+Screen = dict[str, Any]   # a sample of `load_screens`, with every field
+
+def _samples(args: Namespace) -> list[Screen]:
     "The samples that are asked for"
-    from itertools import islice
     from cosee.screen.agent import load_screens
     if not args.folder.is_dir(): raise Stop(f'{args.folder}: no such folder', BAD_INPUT)
-    split, ids = load_screens(args.folder, args.split), getattr(args, 'id', None)
+    split = cast('Iterable[Screen]', load_screens(args.folder, args.split))
+    ids = getattr(args, 'id', None)
     found = list(islice((s for s in split if not ids or s['meta']['id'] in ids), args.limit))
     if missing := set(ids or ()) - {s['meta']['id'] for s in found}:
         raise Stop(f'--id: there is no sample {sorted(missing)[0]!r}', BAD_INPUT)
     return found
 
 # %% ../../nbs/cli/05_screen.ipynb #18e90784
-def _predictions(path: Path) -> dict:
-    "id -> reply or tool call"
+Prediction = Union[str, dict[str, Any], None]   # a reply, or a tool call in the wire format
+
+def _predictions(path: Path) -> dict[str, Prediction]:
+    "id -> reply or tool call; raises DataError for a line that has neither"
     from cosee.datasets.checks import DataError, field_of, read_jsonl
     out = {}
     for where, rec in read_jsonl(path):
@@ -115,37 +135,54 @@ def _predictions(path: Path) -> dict:
         out[id] = field_of(rec, name, types, where)
     return out
 
+# %% ../../nbs/cli/05_screen.ipynb #2f5394c2
+def _told(sample: Screen, row: Optional[dict[str, Any]]) -> dict[str, Any]:
+    "What `--json` says about one sample"
+    meta = sample['meta']
+    said = dict(id=meta['id'], task=meta['task_type'], prompt=sample['question'],
+                expected=meta['expected_action']['arguments'])
+    return {**said, 'predicted': row['predicted'], 'score': row['score']} if row else said
+
+def _write_picture(folder: Path, number: int, sample: Screen, row: Optional[dict[str, Any]]) -> str:
+    "The path of a picture of one sample, which is written"
+    from cosee.screen.score import step_picture
+    plain = ''.join(c if c.isalnum() else '_' for c in sample['meta']['id'])[:60]
+    path = folder / f'{number:05d}_{plain}.png'
+    step_picture(sample, row).save(path)
+    return str(path)
+
 # %% ../../nbs/cli/05_screen.ipynb #81c9ba09
-def _show(args) -> int:
-    "print samples, and write pictures with the expected and the predicted step"
-    from cosee.screen.score import score_screens, step_picture
+def _rows(args: Namespace, samples: list[Screen]) -> list[Optional[dict[str, Any]]]:
+    "The score of each sample where there are predictions, otherwise None"
+    from cosee.screen.score import score_screens
+    if not args.predictions or not samples: return [None] * len(samples)
+    return list(score_screens(samples, _predictions(args.predictions)))
+
+def _show(args: Namespace) -> int:
+    "Print samples, and write pictures with the expected and the predicted step"
     samples = _samples(args)
-    scores = [None] * len(samples)
-    if args.predictions and samples: scores = score_screens(samples, _predictions(args.predictions))
-    told = [dict(id=s['meta']['id'], task=s['meta']['task_type'], prompt=s['question'],
-                 expected=s['meta']['expected_action']['arguments'],
-                 **({'predicted': r['predicted'], 'score': r['score']} if r else {})) for s, r in zip(samples, scores)]
+    rows = _rows(args, samples)
+    told = [_told(s, r) for s, r in zip(samples, rows)]
     if args.pictures:
         args.pictures.mkdir(parents=True, exist_ok=True)
-        for n, (s, r, t) in enumerate(zip(samples, scores, told)):
-            plain = ''.join(c if c.isalnum() else '_' for c in t['id'])[:60]
-            t['picture'] = str(args.pictures / f'{n:05d}_{plain}.png')
-            step_picture(s, r).save(t['picture'])
+        for n, (s, r, t) in enumerate(zip(samples, rows, told)): t['picture'] = _write_picture(args.pictures, n, s, r)
     if args.json: print(json.dumps(told, ensure_ascii=False, indent=1))
-    else:
-        for t in told:
-            print(f"{t['id']}  {t['task']}\n    {one_line(t['prompt'], 200)}")
-            print('    ' + one_line(json.dumps(t['expected'], ensure_ascii=False), 200))
+    else: print('\n'.join(map(_sample_text, told)))
     return 0
 
+def _sample_text(told: dict[str, Any]) -> str:
+    "A sample for people"
+    expected = one_line(json.dumps(told['expected'], ensure_ascii=False), 200)
+    return f"{told['id']}  {told['task']}\n    {one_line(told['prompt'], 200)}\n    {expected}"
+
 # %% ../../nbs/cli/05_screen.ipynb #384df112
-def _screen_client(args):
+def _screen_client(args: Namespace) -> 'VLMClient':
     "The client that is asked: `screen-ocr`, or one of the command line's"
-    if args.client != 'screen-ocr': return _client(args)
+    if args.client != 'screen-ocr': return client_of(args)
     from cosee.screen.reader import ScreenReader
     return ScreenReader()
 
-def _asked(args, samples: list) -> dict:
+def _asked(args: Namespace, samples: list[Screen]) -> dict[str, Any]:
     "Predictions of a client"
     from cosee.screen.agent import run_screens
     rows = run_screens(_screen_client(args), samples, False if args.quiet else None)
@@ -154,44 +191,47 @@ def _asked(args, samples: list) -> dict:
                  for i, r in rows.items()]
         args.save.write_text('\n'.join(lines) + '\n', encoding='utf-8', errors='replace')
     if failed := [r['error'] for r in rows.values() if r['usage'] is None]:
-        _say(args, f'{len(failed)} of {len(rows)} calls failed: {one_line(failed[0], 200)}')
+        say(args, f'{len(failed)} of {len(rows)} calls failed: {one_line(failed[0], 200)}')
     return rows
 
 # %% ../../nbs/cli/05_screen.ipynb #5b8b984b
-def _score(args) -> int:
-    "score predictions, or a client that is asked now"
+def _score(args: Namespace) -> int:
+    "Score predictions, or a client that is asked now"
     from cosee.screen.score import score_screens
     if bool(args.predictions) == bool(args.client): raise Stop('give either --predictions or --client', BAD_INPUT)
     samples = _samples(args)
-    scores = score_screens(samples, _predictions(args.predictions) if args.predictions else _asked(args, samples),
-                           args.tolerance)
+    said = _predictions(args.predictions) if args.predictions else _asked(args, samples)
+    scores = score_screens(samples, said, args.tolerance)
     if args.json: print(json.dumps(scores.to_dict(), ensure_ascii=False, indent=1))
     else: print(f'{scores.estimate()}\n\n' + scores._repr_markdown_())
     return 0
 
 # %% ../../nbs/cli/05_screen.ipynb #6db1a64f
-_PARTS = dict(make=(_make_args, _make), check=(_check_args, _check), show=(_show_args, _show),
-              score=(_score_args, _score))
+_PARTS = [('make', 'make a data set from a dataset.yaml', _make_args, _make),
+          ('check', 'list everything that is wrong with a data set, as file:line: message', _check_args, _check),
+          ('show', 'print samples, and write pictures with the expected and the predicted step', _show_args, _show),
+          ('score', 'score predictions, or a client that is asked now', _score_args, _score)]
 
-def _screen_args(p):
-    "Arguments of `cosee screen`"
+def screen_args(
+    p: ArgumentParser # of `cosee screen`
+):
+    "The arguments of `cosee screen`."
+    p.epilog = _EXAMPLES
     subs = p.add_subparsers(dest='part', metavar='PART', title='parts', required=True)
-    for name, (add, run) in _PARTS.items():
-        sub = subs.add_parser(name, help=run.__doc__, description=run.__doc__[0].upper() + run.__doc__[1:] + '.',
-                              allow_abbrev=False)
+    for name, help, add, run in _PARTS:
+        sub = subs.add_parser(name, help=help, description=f'{help[0].upper()}{help[1:]}.', allow_abbrev=False)
         add(sub)
         common_args(sub)
+        sub.set_defaults(run=_screen, part_run=run)
 
-def screen_command(
-    args # parsed arguments
-) -> int: # exit code
-    "make, check, show and score data sets of screens"
-    try: return _PARTS[args.part][1](args)
+def _screen(args: Namespace) -> int:
+    "Run a part; foreseeable errors become one line"
+    try: return args.part_run(args)
     except (ValueError, ImportError) as e: raise Stop(str(e), BAD_INPUT) from e
     except OSError as e: raise Stop(f'{e.filename}: {e.strerror}' if e.filename else str(e), BAD_INPUT) from e
 
 # %% ../../nbs/cli/05_screen.ipynb #93c468f7
-_SCREEN_EXAMPLES = '''examples:
+_EXAMPLES = '''examples:
   cosee screen make dataset.yaml --out data --workers 2
   cosee screen check data/office-20260101_120000
   cosee screen show data/office-20260101_120000 --limit 5 --pictures look
@@ -199,6 +239,4 @@ _SCREEN_EXAMPLES = '''examples:
   cosee screen score data/office-20260101_120000 --client qwen --model-path models/Qwen3-VL-4B --save said.jsonl
   cosee screen score data/office-20260101_120000 --predictions said.jsonl
 
-''' + _SCREEN_CODES
-
-SCREEN_COMMANDS = dict(screen=(_screen_args, screen_command, _SCREEN_EXAMPLES))
+''' + _CODES
