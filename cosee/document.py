@@ -9,43 +9,51 @@ __all__ = ['Document', 'VLMLanguageModel', 'InteractiveDocument']
 
 # %% ../nbs/tools/00_document.ipynb #7c85f551
 import inspect, re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy as _shallow
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from html import escape
 from itertools import count, islice, product
-from typing import Optional, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Optional, Protocol, Union, runtime_checkable
 from .jsonscan import scan_json
-from .models.client import VLMClient
+from .models.client import Ledger, VLMClient
+
+# %% ../nbs/tools/00_document.ipynb #44fb5bd4
+if TYPE_CHECKING:
+    from pathlib import Path
+    from numpy.random import Generator
+    from PIL.Image import Image
 
 # %% ../nbs/tools/00_document.ipynb #e7bc8a23
-def _tagset(tags) -> frozenset:
-    "`tags` as a frozenset; one bare string is refused, as it would become a set of letters"
+def _tagset(tags: Iterable[str]) -> frozenset[str]:
+    "`tags` as a frozenset; raises TypeError for one bare string, as it would become a set of letters"
     if isinstance(tags, str):
         raise TypeError(f'tags must be a collection of strings, not the string {tags!r}: write [{tags!r}]')
     return frozenset(tags)
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Content:
     "A text with tags, immutable."
-    text: str                      # the text, with its own line ends
-    _: KW_ONLY
-    tags: frozenset = frozenset()  # metadata: 'debug', 'memory', 'private', ... or any other string
+    text: str             # the text, with its own line ends
+    tags: frozenset[str]  # metadata: 'debug', 'memory', 'private', ... or any other string
 
-    def __post_init__(self): object.__setattr__(self, 'tags', _tagset(self.tags))
-    def __str__(self): return self.text
+    def __init__(self, text: str, *, tags: Iterable[str] = ()):
+        object.__setattr__(self, 'text', text)
+        object.__setattr__(self, 'tags', _tagset(tags))
 
-    def _repr_pretty_(self, p, cycle: bool):
+    def __str__(self) -> str: return self.text
+
+    def _repr_pretty_(self, p: Any, cycle: bool):
         if cycle: return p.text('Content(...)')
         p.text(f'Content({self.text!r}' + (f', tags={sorted(map(str, self.tags))}' if self.tags else '') + ')')
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         names = escape(', '.join(sorted(map(str, self.tags))))
         tags = f'<small style="opacity:.6">Tags: {names}</small>' if names else ''
         return f'<div>{escape(self.text).replace(chr(10), "<br>")} {tags}</div>'
 
-    def _repr_markdown_(self):
+    def _repr_markdown_(self) -> str:
         tags = ', '.join(f'`{escape(str(t), quote=False)}`' for t in sorted(self.tags, key=str))
         return escape(self.text, quote=False) + (f'\n\n*Tags: {tags}*' if tags else '')
 
@@ -55,21 +63,22 @@ class Document:
     def __init__(self,
         contents: Iterable[Content] = () # what it starts with
     ):
-        self._contents, self._base = list(contents), None
+        self._contents = list(contents)
+        self._base: Optional['Document'] = None
 
-    def contents(self) -> tuple:
-        "What was written to this document; of a branch, what it adds to its base"
+    def contents(self) -> tuple[Content, ...]:
+        "What was written to this document; of a branch, what it adds to its base."
         return tuple(self._contents)
 
-    def visible(self) -> tuple:
-        "`contents`, and of a branch the base before them"
+    def visible(self) -> tuple[Content, ...]:
+        "`contents`, and of a branch the base before them."
         return (*(self._base.visible() if self._base is not None else ()), *self._contents)
 
     def __iter__(self) -> Iterator[Content]: return iter(self.contents())
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return self.contents() == other.contents() if isinstance(other, type(self)) else NotImplemented
     def text(self) -> str:
-        "All visible text, joined as it was written"
+        "All visible text, joined as it was written."
         return ''.join(c.text for c in self.visible())
 
     def append(self,
@@ -92,7 +101,7 @@ class Document:
         include_tags: Iterable[str] = (), # show only contents with one of these; empty: all
         exclude_tags: Iterable[str] = ()  # never show contents with one of these
     ) -> DocumentView:                    # a live window
-        "A live view; a tag in both raises ValueError."
+        "A live view; raises ValueError for a tag in both."
         return DocumentView(self, include_tags=include_tags, exclude_tags=exclude_tags)
 
     def copy(self) -> Document:
@@ -118,25 +127,25 @@ class Document:
         finally: branch._base = Document(self.visible())
         self.extend(added)
 
-    def _repr_pretty_(self, p, cycle: bool):
+    def _repr_pretty_(self, p: Any, cycle: bool):
         p.text(f'{type(self).__name__}(...)' if cycle else f'{type(self).__name__}({_summary(self)})')
 
-    def __repr__(self): return f'{type(self).__name__}({_summary(self)})'
+    def __repr__(self) -> str: return f'{type(self).__name__}({_summary(self)})'
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         name = type(self).__name__
         if not self.visible(): return f'<div><b>{name}</b> <i>Empty document</i></div>'
         body = ''.join(c._repr_html_() for c in islice(self.visible(), _SHOWN))
         return f'<div><b>{name}</b> <small>{_summary(self)}</small>{body}<i>{_more(self)}</i></div>'
 
-    def _repr_markdown_(self):
+    def _repr_markdown_(self) -> str:
         if not self.visible(): return '*Empty document*'
         parts = [f'### Content {i}\n\n{c._repr_markdown_()}' for i, c in enumerate(islice(self.visible(), _SHOWN), 1)]
         return '\n\n'.join([f'# {type(self).__name__}', f'*{_summary(self)}*', *parts, *filter(None, [_more(self)])])
 
 # %% ../nbs/tools/00_document.ipynb #bfadce76
 class DocumentView:
-    "A live window into a `document`, filtered by tags."
+    "A live window into a `document`, filtered by tags; raises ValueError for a tag that is both included and excluded."
     def __init__(self,
         document: Document,               # what is looked at
         include_tags: Iterable[str] = (), # show only contents with one of these; empty: all
@@ -153,8 +162,14 @@ class DocumentView:
         return not self._include_tags or bool(content.tags & self._include_tags)
 
     def __iter__(self) -> Iterator[Content]: return filter(self.shows, self._document.visible())
-    def contents(self) -> tuple: return tuple(self)
-    def text(self) -> str: return ''.join(c.text for c in self)
+
+    def contents(self) -> tuple[Content, ...]:
+        "What shows now."
+        return tuple(self)
+
+    def text(self) -> str:
+        "The text that shows now."
+        return ''.join(c.text for c in self)
 
 View = DocumentView   # its name in the library that this module follows; the Board's View is another thing
 
@@ -170,7 +185,8 @@ def _more(d: Document) -> str:
 
 # %% ../nbs/tools/00_document.ipynb #71d56fa8
 DEFAULT_TEMPERATURE, DEFAULT_TOP_P, DEFAULT_TOP_K = 1.0, 0.95, 64
-DEFAULT_TERMINATORS, DEFAULT_TIMEOUT_SECONDS = (), 60
+DEFAULT_TERMINATORS: Collection[str] = ()
+DEFAULT_TIMEOUT_SECONDS = 60
 
 class InvalidResponseError(Exception):
     "The model did not choose one of the responses, however often it was asked."
@@ -182,9 +198,12 @@ class LanguageModel(Protocol):
                     temperature: float = DEFAULT_TEMPERATURE, top_p: float = DEFAULT_TOP_P, top_k: int = DEFAULT_TOP_K,
                     timeout: float = DEFAULT_TIMEOUT_SECONDS, seed: Optional[int] = None) -> str:
         "Text that goes on from `prompt`, cut before the first of `terminators`."
+        ...
 
-    def sample_choice(self, prompt: str, responses: Sequence[str], *, seed: Optional[int] = None) -> tuple:
+    def sample_choice(self, prompt: str, responses: Sequence[str], *,
+                      seed: Optional[int] = None) -> tuple[int, str, Mapping[str, Any]]:
         "(index, response, info): one of `responses`, and anything worth logging about how it was chosen."
+        ...
 
 # %% ../nbs/tools/00_document.ipynb #809422e4
 CONTINUE = 'Continue the text below. Write only what comes next.'
@@ -193,20 +212,21 @@ class VLMLanguageModel:
     "Any `VLMClient`, with pages or without, as a `LanguageModel`."
     def __init__(self,
         client: VLMClient,            # answers
-        images: Sequence = (),        # pages that come before the text: PIL images or paths
+        images: Sequence[Union['Image', 'Path', str]] = (), # pages that come before the text
         instruction: str = CONTINUE,  # what stands between pages and text; '' for nothing
-        ledger=None,                  # `Ledger` that takes every call
+        ledger: Optional[Ledger] = None, # takes every call
         agent: Optional[str] = None,  # under whose name
         attempts: int = 5,            # how often a choice is asked for before giving up
-        **params                      # further settings of every call
+        **params: Any                 # further settings of every call
     ):
         self.client, self.images, self.instruction = client, list(images), instruction
         self.ledger, self.agent, self.attempts, self.params = ledger, agent, attempts, params
 
-    def _ask(self, prompt: str, schema: Optional[dict] = None, **params) -> str:
+    def _ask(self, prompt: str, schema: Optional[dict[str, Any]] = None, **params: Any) -> str:
         "One call: pages, instruction, text"
         texts = [t for t in (self.instruction, prompt) if t]
-        content = [{'type': 'image', 'image': im} for im in self.images] + [{'type': 'text', 'text': t} for t in texts]
+        content: list[dict[str, Any]] = [{'type': 'image', 'image': im} for im in self.images]
+        content += [{'type': 'text', 'text': t} for t in texts]
         params = {**self.params, **{k: v for k, v in params.items() if v is not None}}
         reply = self.client.chat([{'role': 'user', 'content': content}], schema=schema, **params)
         if self.ledger is not None: self.ledger.add(reply.usage, agent=self.agent)
@@ -230,14 +250,14 @@ class VLMLanguageModel:
         return truncate((text.removeprefix(last) if last else text).lstrip(), terminators)
 
     def sample_choice(self,
-        prompt: str,               # the text so far
-        responses: Sequence[str],  # what may come next
+        prompt: str,                         # the text so far
+        responses: Sequence[str],            # what may come next
         *,
-        seed: Optional[int] = None # for clients that take one
-    ) -> tuple:                    # (index, response, info)
-        "Choose one of `responses`; raises `InvalidResponseError` if the model does not."
+        seed: Optional[int] = None           # for clients that take one
+    ) -> tuple[int, str, dict[str, Any]]:    # (index, response, info)
+        "Choose one of `responses`; raises `InvalidResponseError` if the model does not, ValueError where there is nothing."
         if not len(responses): raise ValueError('there is nothing to choose from')
-        schema, said = choice_schema(responses) if self.client.constrains else None, ''
+        schema, said = _choice_schema(responses) if self.client.constrains else None, ''
         for attempt in range(self.attempts):
             said = self._ask(prompt, schema=schema, max_new_tokens=64, temperature=min(attempt * 0.25, 1.0),
                              seed=None if seed is None else seed + attempt)
@@ -275,8 +295,8 @@ def match_choice(
         if found: return names.index(found.pop()) if len(found) == 1 else None
 
 # %% ../nbs/tools/00_document.ipynb #0b26d2f3
-def choice_schema(responses: Sequence[str]) -> dict:
-    "JSON schema of an object whose `choice` is one of `responses`."
+def _choice_schema(responses: Sequence[str]) -> dict[str, Any]:
+    "JSON schema of an object whose `choice` is one of `responses`"
     choice = {'type': 'string', 'enum': list(dict.fromkeys(responses))}
     return {'type': 'object', 'properties': {'choice': choice}, 'required': ['choice'], 'additionalProperties': False}
 
@@ -288,19 +308,22 @@ INTERACTIVE_TAGS = frozenset({DEBUG_TAG, STATEMENT_TAG, QUESTION_TAG, RESPONSE_T
 
 class InteractiveDocument(Document):
     "A document that grows by asking a model about it."
+    _YES_NO = ('No', 'Yes')   # the order in which a question names them
+
     def __init__(self,
         model: LanguageModel,              # answers the questions
         contents: Iterable[Content] = (),  # what it starts with
-        rng=None                           # numpy.random.Generator that shuffles choices and picks samples
+        rng: Optional['Generator'] = None  # shuffles choices and draws samples
     ):
         super().__init__(contents)
         if rng is None:
             import numpy as np
             rng = np.random.default_rng()
-        self._model, self._rng, self._model_tags = model, rng, ((), (DEBUG_TAG,))
+        self._model, self._rng = model, rng
+        self._model_tags: tuple[Iterable[str], Iterable[str]] = (), (DEBUG_TAG,)
 
     def view(self, include_tags: Iterable[str] = (), exclude_tags: Iterable[str] = (DEBUG_TAG,)) -> DocumentView:
-        "A live view, without debug texts unless `exclude_tags` says otherwise"
+        "A live view, without debug texts unless `exclude_tags` says otherwise."
         return super().view(include_tags=include_tags, exclude_tags=exclude_tags)
 
     def debug(self,
@@ -321,11 +344,13 @@ class InteractiveDocument(Document):
         "Write a statement, a line of its own by default."
         self.append(text + end, tags=[STATEMENT_TAG, *tags])
 
-    def _question(self, text, *, tags=(), end=''): self.append(text + end, tags=[QUESTION_TAG, *tags])
+    def _question(self, text: str, *, tags: Collection[str] = (), end: str = ''):
+        self.append(text + end, tags=[QUESTION_TAG, *tags])
 
-    def _response(self, text, *, tags=(), end=''): self.append(text + end, tags=[RESPONSE_TAG, *tags])
+    def _response(self, text: str, *, tags: Collection[str] = (), end: str = ''):
+        self.append(text + end, tags=[RESPONSE_TAG, *tags])
 
-    def _model_response(self, text, *, tags=(), end=''):
+    def _model_response(self, text: str, *, tags: Collection[str] = (), end: str = ''):
         self.append(text + end, tags=[RESPONSE_TAG, MODEL_TAG, *tags])
 
     @property
@@ -338,15 +363,15 @@ class InteractiveDocument(Document):
         if view._document is not self: raise ValueError('model_view must be a view of this very document')
         self._model_tags = (view._include_tags, view._exclude_tags)
 
-    def _owns(self, view) -> bool:
+    def _owns(self, view: DocumentView) -> bool:
         "Is `view` a view of this document, or of one that this is a branch of?"
-        doc = self
+        doc: Optional[Document] = self
         while doc is not None and doc is not getattr(view, '_document', None): doc = doc._base
         return doc is not None
 
     def _prompt(self,
-        start: int, # where in the contents the question begins
-        view=None   # view for what stands before it
+        start: int,                         # where in the contents the question begins
+        view: Optional[DocumentView] = None # for what stands before it
     ) -> str:
         "What the model reads: the past through `view`, then the question and all that followed it."
         view = self.model_view if view is None else view
@@ -358,7 +383,7 @@ class InteractiveDocument(Document):
         else: past = view.text()
         return past + ''.join(c.text for c in asked if DEBUG_TAG not in c.tags)
 
-    def _sample(self, start: int, view=None, **settings) -> str:
+    def _sample(self, start: int, view: Optional[DocumentView] = None, **settings: Any) -> str:
         "Let the model go on from the question that began at `start`."
         sample = self._model.sample_text
         return sample(**_accepted(sample, dict(prompt=self._prompt(start, view), **settings)))
@@ -376,15 +401,15 @@ class InteractiveDocument(Document):
         top_k: int = DEFAULT_TOP_K,              # most likely tokens kept
         question_label: str = 'Question',        # what stands before the question
         answer_label: str = 'Answer',            # what stands before the answer
-        view: Optional[DocumentView] = None              # what the model sees of the past; None: `model_view`
+        view: Optional[DocumentView] = None      # what the model sees of the past; None: `model_view`
     ) -> str:                                    # the answer, without `answer_prefix`
         "Ask, and write question and answer down."
         start = len(self._contents)
         self._question(f'{question_label}: {question}\n')
         self._response(f'{answer_label}: {answer_prefix}')
         answer = forced_response
-        if answer is None: answer = self._sample(start, view, max_tokens=max_tokens, terminators=terminators,
-                                                 temperature=temperature, top_p=top_p, top_k=top_k)
+        sampling = dict(max_tokens=max_tokens, temperature=temperature, top_p=top_p, top_k=top_k)
+        if answer is None: answer = self._sample(start, view, terminators=terminators, **sampling)
         return self._finish(answer, answer_prefix, answer_suffix)
 
     def _finish(self, answer: str, prefix: str, suffix: str) -> str:
@@ -393,7 +418,7 @@ class InteractiveDocument(Document):
         self._response(f'{suffix}\n')
         return answer
 
-    def _pose(self, question: str, answers: Sequence[str], randomize: bool) -> dict:
+    def _pose(self, question: str, answers: Sequence[str], randomize: bool) -> dict[str, int]:
         "Write the question with its options; letter -> index in `answers`."
         if not len(answers): raise ValueError('a multiple choice question needs at least one answer')
         order = self._rng.permutation(len(answers)) if randomize else range(len(answers))
@@ -402,7 +427,8 @@ class InteractiveDocument(Document):
         for letter, i in options.items(): self._question(f'  ({letter}) {answers[i]}\n')
         return options
 
-    def _choose(self, start: int, options: dict, view=None) -> int:
+    def _choose(self, start: int, options: dict[str, int],
+                view: Optional[DocumentView] = None) -> int:
         "Let the model choose a letter; the index that it stands for."
         i, letter, info = self._model.sample_choice(prompt=self._prompt(start, view), responses=list(options))
         self._model_response(letter)
@@ -415,9 +441,9 @@ class InteractiveDocument(Document):
         answers: Sequence[str],          # the options
         randomize_choices: bool = True,  # shuffle them before they get their letters?
         *,
-        view: Optional[DocumentView] = None      # what the model sees of the past; None: `model_view`
+        view: Optional[DocumentView] = None # what the model sees of the past; None: `model_view`
     ) -> int:                            # index of the chosen one in `answers`
-        "Ask the model to choose one of `answers`."
+        "Ask the model to choose one of `answers`; raises ValueError where there are none."
         start = len(self._contents)
         options = self._pose(question, answers, randomize_choices)
         self._response('Answer: (')
@@ -429,7 +455,7 @@ class InteractiveDocument(Document):
         view: Optional[DocumentView] = None  # what the model sees of the past; None: `model_view`
     ) -> bool:                       # True for yes
         "Ask the model for a yes or a no."
-        seen = {} if view is None else {'view': view}   # a subclass may know no views
+        seen: dict[str, Any] = {} if view is None else {'view': view}   # a subclass may know no views
         return self.multiple_choice_question(question, self._YES_NO, **seen) == self._YES_NO.index('Yes')
 
     def open_question_diversified(self,
@@ -444,7 +470,7 @@ class InteractiveDocument(Document):
         terminators: Collection[str] = (),      # the drawn answer ends before the first of these
         question_label: str = 'Question',       # what a question is called
         answer_label: str = 'Answer',           # what an answer is called
-        view: Optional[DocumentView] = None             # what the model sees of the past; None: `model_view`
+        view: Optional[DocumentView] = None     # what the model sees of the past; None: `model_view`
     ) -> str:                                   # the drawn answer
         "Ask for several answers and draw one; raises Warning if there are fewer than two to draw from."
         start, answer = len(self._contents), forced_response
@@ -452,8 +478,8 @@ class InteractiveDocument(Document):
                        f'Question: {question}\n')
         if answer is None:
             self._response(f'{answer_label}s:\n1. ')
-            listed = self._sample(start, view, max_tokens=max_tokens * num_samples, terminators=[], temperature=temperature,
-                                  top_p=top_p, top_k=top_k)
+            sampling = dict(temperature=temperature, top_p=top_p, top_k=top_k)
+            listed = self._sample(start, view, max_tokens=max_tokens * num_samples, terminators=[], **sampling)
             answer = truncate(self._draw(listed, num_samples), terminators)
         self._response(f'Final {answer_label}: ')
         self._model_response(f'{answer}\n')
@@ -462,14 +488,14 @@ class InteractiveDocument(Document):
     def _draw(self, listed: str, wanted: int) -> str:
         "Write the list down and draw one of its lines."
         self.statement(listed)
-        lines = [l for l in listed.splitlines() if l.strip()]
+        lines = [line for line in listed.splitlines() if line.strip()]
         if len(lines) != wanted:
             self.debug(f'LLM generated {len(lines)} answers instead of {wanted}')
             if len(lines) < 2: raise Warning(f'LLM generated only {len(lines)} initial answers.')
         return re.sub(r'^\d+\.\s*', '', lines[int(self._rng.integers(len(lines)))])
 
 # %% ../nbs/tools/00_document.ipynb #7a49a1ac
-def _accepted(f, settings: dict) -> dict:
+def _accepted(f: Callable[..., Any], settings: dict[str, Any]) -> dict[str, Any]:
     "The part of `settings` that `f` takes by keyword"
     try: params = inspect.signature(f).parameters
     except (TypeError, ValueError): return settings
@@ -480,8 +506,3 @@ def _accepted(f, settings: dict) -> dict:
 def _letters() -> Iterator[str]:
     "a, b, ..., z, aa, ab, ..."
     for n in count(1): yield from map(''.join, product('abcdefghijklmnopqrstuvwxyz', repeat=n))
-
-# %% ../nbs/tools/00_document.ipynb #5d8415ef
-
-
-InteractiveDocument._YES_NO = ('No', 'Yes')

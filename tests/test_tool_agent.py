@@ -12,7 +12,7 @@ from cosee.boxes import read_box
 from cosee.controller import CoSeeController, replay
 from cosee.models.client import ScriptedClient, message_blocks, prompt_text
 from cosee.tools.calculator import calculate
-from cosee.tools.sight import FindPage, Ocr, ReadBoard, Sight, SightPolicy, Zoom, page_tools, seen
+from cosee.tools.sight import FindPage, Ocr, ReadBoard, Sight, SightPolicy, ToolResult, Zoom, page_tools
 from cosee.tools.agent import ToolAgent, turn_schema, with_tools
 from cosee.tools.base import PolicyAction, PolicyDecision, Tool, ToolCall, Toolbox
 
@@ -175,7 +175,7 @@ def test_off_by_default_and_one_call_on():
 def test_own_tools_and_own_policy():
     class Oracle(Tool):
         name, description, input_schema = "oracle", "Knows.", {"type": "object", "required": ["q"], "properties": {"q": {"type": "string"}}}
-        def execute(self, *, q): return seen(f"{q}: 42", 1, (0, 0, .5, .5))
+        def execute(self, *, q): return ToolResult(f"{q}: 42", 1, (0, 0, .5, .5))
     action, client = act([{"tool": "oracle", "args": {"q": "all"}}, ANSWER], CrossCheckerAgent, tools=[Oracle(), "calculate"])
     assert "[Tool Result: all: 42]" in prompt_text(client.calls[1]["messages"]) and action["view"]["bbox"] == (0, 0, .5, .5)
     assert {p["properties"].get("tool", {}).get("enum", [None])[0] for p in turn_schema(action_schema(("INSPECT",)), [Oracle()])["anyOf"]} == {None, "oracle"}

@@ -220,7 +220,7 @@ def test_D50_enforce_applies(decision, tag, calls, result):
 def test_D51_the_seven_tags(mode, decision, tag):
     x = doc(CALL, "ok", policy=Policy(decision), enforcement_mode=mode)
     x.open_question("?")
-    assert tag in {v for k, v in vars(t).items() if k.startswith("TOOL_POLICY_")}
+    assert tag in {v for k, v in vars(t.base).items() if k.startswith("TOOL_POLICY_")}
     assert all({"tool_policy", tag} <= c.tags for c in x if c.text.startswith("[Tool Policy")) and len(tagged(x, "tool_policy")) == 1
 
 

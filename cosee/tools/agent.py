@@ -8,15 +8,18 @@ from __future__ import annotations
 __all__ = ['ToolAgent', 'with_tools']
 
 # %% ../../nbs/tools/05_agent.ipynb #c219065c
-from collections.abc import Sequence
-from typing import Optional
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
 from ..agents import Action, Agent
-from ..board import Board
-from ..boxes import rounded, thousandths, widened
+from ..board import Board, View
+from ..boxes import Box, rounded, thousandths, widened
 from ..models.client import VLMClient
 from ..text import abstains
-from .base import EnforcementMode, Outcome, ToolCall, ToolPolicy, Toolbox, parse_tool_call
-from .sight import SIGHT_TOOLS, Sight, SightPolicy, page_tools
+from .base import EnforcementMode, Outcome, Tool, ToolCall, ToolPolicy, Toolbox, parse_tool_call
+from .sight import PAGE_TOOL_NAMES, Page, Sight, SightPolicy, Source, ToolResult, page_tools
+
+# %% ../../nbs/tools/05_agent.ipynb #76eec38a
+if TYPE_CHECKING: from cosee.ocr.engine import WordReader
 
 # %% ../../nbs/tools/05_agent.ipynb #9f78df46
 _ARGS = dict(page={'type': 'integer', 'minimum': 1}, text={'type': 'string', 'minLength': 1, 'maxLength': 80},
@@ -25,10 +28,8 @@ _ARGS = dict(page={'type': 'integer', 'minimum': 1}, text={'type': 'string', 'mi
              expression={'type': 'string', 'minLength': 1, 'maxLength': 80},
              tags={'type': 'array', 'items': {'type': 'string', 'maxLength': 20}, 'maxItems': 3})
 
-def call_schema(
-    tool # a tool with an `input_schema`
-) -> dict:
-    "JSON schema of a call of `tool`."
+def _call_schema(tool: Tool) -> dict[str, Any]:
+    "JSON schema of a call of `tool`"
     schema = tool.input_schema or {}
     props = {k: _ARGS.get(k, v) for k, v in schema.get('properties', {}).items()}
     args = dict(type='object', properties=props, required=list(schema.get('required', ())), additionalProperties=False)
@@ -36,17 +37,18 @@ def call_schema(
                 required=['tool', 'args'], additionalProperties=False)
 
 def turn_schema(
-    action: dict,    # from `action_schema`
-    tools: Sequence  # what may be called
-) -> dict:           # an action or a call
+    action: dict[str, Any], # from `action_schema`
+    tools: Iterable[Tool]   # what may be called
+) -> dict[str, Any]:        # an action or a call
     "Schema of a reply that is an action or a call of one of `tools`."
-    return dict(type='object', anyOf=[*action.get('anyOf', [action]), *map(call_schema, tools)])
+    return dict(type='object', anyOf=[*action.get('anyOf', [action]), *map(_call_schema, tools)])
 
-def describe_tools(
-    tools: Sequence, # what may be called
-    max_calls: int   # how often
-) -> str:            # text behind a role prompt
-    "How to call tools instead of replying at once."
+# %% ../../nbs/tools/05_agent.ipynb #4f776ef5
+def _described(
+    tools: Iterable[Tool], # what may be called
+    max_calls: int         # how often
+) -> str:                  # text behind a role prompt
+    "How to call tools instead of replying at once"
     listed = '\n'.join(f'- {t.name}: {t.description}' for t in tools)
     times = 'once' if max_calls == 1 else f'{max_calls} times'
     return (f'You may look closer before you reply, at most {times}: instead of the action, write one call as '
@@ -57,128 +59,152 @@ class ToolAgent(Agent):
     "An agent that may look closer, a bounded number of times a turn."
     def __init__(self,
         agent: Agent,                          # whose turn it is
-        source=None,                           # where finer pages come from, see `Sight`
-        tools: Sequence = tuple(SIGHT_TOOLS),  # names of page tools, or your own `Tool` objects
+        source: Source = None,                 # where finer pages come from, see `Sight`
+        tools: Sequence[Union[str, Tool]] = PAGE_TOOL_NAMES, # names of page tools, or your own `Tool` objects
         max_calls: int = 3,                    # calls in one turn
         policy: Optional[ToolPolicy] = None,   # asked for what `SightPolicy` lets through
         enforcement_mode: EnforcementMode = 'enforce', # 'observe' runs calls as the model wrote them
         offer: bool = True,                    # tell the model about the tools?
         look: bool = False,                    # zoom for a model that is unsure?
         sure: float = 0.95,                    # confidence from which no look is needed, 0-1
-        words=None                             # `WordReader` to share; None: the client's, or a new one
+        words: Optional['WordReader'] = None   # to share; None: the client's, or a new one
     ):
         if max_calls < 1: raise ValueError(f'max_calls must be at least 1, not {max_calls}')
         super().__init__(agent.name, agent.role_prompt, agent.qwen_client, agent.actions, agent.gen_defaults,
                          agent.board_kwargs)
         self.agent, self.source, self.max_calls = agent, source, max_calls
-        self.policy, self.mode = policy, enforcement_mode
+        self.policy = policy
+        self.mode: EnforcementMode = enforcement_mode
         self.offer, self.look, self.sure, self.tools = offer, look, sure, list(tools)
         self.words = words or getattr(agent.qwen_client, 'words', None)
-        self.calls_per_turn, self._sight = max_calls + 1, None
-        if offer: self.role_prompt += '\n' + describe_tools(self.toolbox(Sight([])).tools.values(), max_calls)
+        self.calls_per_turn = max_calls + 1
+        self._sight: Optional[Sight] = None
+        if offer: self.role_prompt += '\n' + _described(self.toolbox(Sight([])).tools.values(), max_calls)
 
     def toolbox(self, sight: Sight) -> Toolbox:
-        "The tools for one document, with their policy"
+        "The tools for one document, with their policy."
         tools = [page_tools(sight, [t])[0] if isinstance(t, str) else t for t in self.tools]
         return Toolbox(tools, SightPolicy(len(sight.images), self.max_calls, self.policy), self.mode)
 
-    def interpret(self, text: str) -> Action: return self.agent.interpret(text)
+    def interpret(self, text: str) -> Action:
+        "As the wrapped agent does."
+        return self.agent.interpret(text)
 
     def sight(self,
-        images: list, # pages
-        board: Board  # the Board as it stands
-    ) -> Sight:       # kept from turn to turn, so that no page is drawn or read twice
+        images: Sequence[Page], # pages
+        board: Board            # the Board as it stands
+    ) -> Sight:                 # kept from turn to turn, so that no page is drawn or read twice
         "What the tools look at."
-        known = self._sight
-        if known is None or len(known.images) != len(images) or any(a is not b for a, b in zip(known.images, images)):
-            self._sight = Sight(images, self.source, words=self.words)
-        self._sight.board = board
-        return self._sight
+        sight = self._sight
+        if sight is None or list(map(id, sight.images)) != list(map(id, images)):
+            sight = self._sight = Sight(images, self.source, words=self.words)
+        sight.board = board
+        return sight
 
     def act(self,
-        images: list,                     # pages
-        question: str,                    # the question
-        board: Board,                     # the Board as it stands
-        gen_kwargs: Optional[dict] = None # settings over the agent's own
-    ) -> Action:                          # what the agent did; `tools` lists its calls
+        images: list[Page],                         # pages
+        question: str,                              # the question
+        board: Board,                               # the Board as it stands
+        gen_kwargs: Optional[dict[str, Any]] = None # settings over the agent's own
+    ) -> Action:                                    # what the agent did; `tools` lists its calls
         "One turn: read, call tools, write one action."
         if not isinstance(self.qwen_client, VLMClient): return self.agent.act(images, question, board, gen_kwargs)
-        box, r, outs = self.toolbox(self.sight(images, board)), self.request(images, question, board, gen_kwargs), []
-        messages, plain = r.messages(self.qwen_client), r.schema
+        box, request = self.toolbox(self.sight(images, board)), self.request(images, question, board, gen_kwargs)
+        messages, outs = request.messages(self.qwen_client), list[Outcome]()
         while True:
-            open_ = self.offer and len(outs) < self.max_calls
-            reply = self.qwen_client.chat(messages, schema=turn_schema(plain, box.tools.values()) if open_ else plain, **r.gen)
-            call = parse_tool_call(reply.text) if open_ else None
-            action = None if call else self.interpret(reply.text)
-            if not call and len(outs) < self.max_calls: call = self._closer(action, outs, images)
-            if not call: break
+            asked = self.offer and len(outs) < self.max_calls
+            schema = turn_schema(request.schema, box.tools.values()) if asked else request.schema
+            reply = self.qwen_client.chat(messages, schema=schema, **request.gen)
+            call = parse_tool_call(reply.text) if asked else None
+            if not call:
+                action = self.interpret(reply.text)
+                call = self._closer(action, outs, len(images)) if len(outs) < self.max_calls else None
+                if not call: return self._grounded(action, outs, len(images))
             outs.append(box.run(ToolCall(*call, raw_response=reply.text, attempt_index=len(outs) + 1)))
-            blocks = [*messages[0]['content'], *call_blocks(outs[-1])]
-            messages = [{**messages[0], 'content': blocks}]
-        return self._grounded(action, outs, len(images))
+            messages = [{**messages[0], 'content': [*messages[0]['content'], *_call_blocks(outs[-1])]}]
 
     def _unsure(self, action: Action) -> bool:
         unsure = abstains(action.get('answer')) or action.get('confidence', 0.) < self.sure
         return 'HYPOTHESIZE' in self.actions and unsure
 
-    def _closer(self, action: Action, outs: list, images: list) -> Optional[tuple]:
+    def _closer(self, action: Action, outs: list[Outcome],
+                num_pages: int) -> Optional[tuple[str, dict[str, Any]]]:
         "A zoom on behalf of an unsure model, or None"
-        if not self.look or not images or not self._unsure(action): return None
-        view = self._mapped(action, outs, len(images)).get('view') or {'page': 1}
-        page = min(len(images), view['page'])
-        wanted = [*([_around(view['bbox'])] if view.get('bbox') else []), *_THIRDS]
-        done = [(getattr(o.value, 'page', None), thousandths(b)) for o in outs if (b := getattr(o.value, 'bbox', None))]
+        if not self.look or not num_pages or 'zoom' not in self.tools or not self._unsure(action): return None
+        view: View = self._mapped(action, outs, num_pages).get('view') or {'page': 1}
+        page = min(num_pages, view['page'])
+        wanted = [*([_around(box)] if (box := view.get('bbox')) else []), *_THIRDS]
+        done = [(r.page, thousandths(r.bbox)) for r in map(_result, outs) if r.bbox]
         fresh = [thousandths(b) for b in wanted if (page, thousandths(b)) not in done]
-        return ('zoom', {'page': page, 'bbox': fresh[0]}) if fresh and 'zoom' in self.tools else None
+        return ('zoom', {'page': page, 'bbox': fresh[0]}) if fresh else None
 
-    def _mapped(self, action: Action, outs: list, num_pages: int) -> Action:
+    def _mapped(self, action: Action, outs: list[Outcome], num_pages: int) -> Action:
         "`action` with a view into a zoomed picture as a view of its page"
-        crops = [o.value for o in outs if getattr(o.value, 'image', None) is not None]
+        crops = [r for r in map(_result, outs) if r.image is not None]
         view = action.get('view')
         if not view or not num_pages < view['page'] <= num_pages + len(crops): return action
         crop = crops[view['page'] - num_pages - 1]
-        x0, y0, x1, y1 = crop.bbox
+        x0, y0, x1, y1 = crop.bbox or (0, 0, 1, 1)
         at, w, h = view.get('bbox', (0, 0, 1, 1)), x1 - x0, y1 - y0
         box = rounded((x0 + at[0] * w, y0 + at[1] * h, x0 + at[2] * w, y0 + at[3] * h))
-        return {**action, 'view': {**view, 'page': crop.page, 'bbox': box}}
+        return {**action, 'view': {**view, 'page': crop.page or 1, 'bbox': box}}
 
-    def _grounded(self, action: Action, outs: list, num_pages: int) -> Action:
+    def _grounded(self, action: Action, outs: list[Outcome], num_pages: int) -> Action:
         "`action` with its calls, and with a region where a call gave one"
         action = self._mapped(action, outs, num_pages)
-        found = next((o.value for o in reversed(outs) if getattr(o.value, 'bbox', None)), None)
-        view = action.get('view') or {}
-        lacks = action.get('action') != 'INVALID' and not view.get('bbox')
-        if found is not None and lacks and view.get('page', found.page) == found.page:
-            action = {**action, 'view': {**view, 'page': found.page, 'bbox': tuple(found.bbox)}}
-        return {**action, 'tools': [call_entry(o) for o in outs]} if outs else action
+        found = next((r for r in map(_result, reversed(outs)) if r.bbox), None)
+        view = action.get('view')
+        lacks = action.get('action') != 'INVALID' and not (view and view.get('bbox'))
+        if found is not None and found.page and found.bbox and lacks and (not view or view['page'] == found.page):
+            x0, y0, x1, y1 = found.bbox
+            place: View = {'page': found.page, 'bbox': (x0, y0, x1, y1)}
+            action = {**action, 'view': {**view, **place} if view else place}
+        return {**action, 'tools': list(map(_tool_record, outs))} if outs else action
 
 # %% ../../nbs/tools/05_agent.ipynb #9f535660
-def call_blocks(out: Outcome) -> list:
-    "What a model reads about a call: text, and the picture if there is one."
+def _call_blocks(out: Outcome) -> list[dict[str, Any]]:
+    "What a model reads about a call: text, and the picture if there is one"
     text = '\n'.join(t for t in (out.call_text(), out.note, out.result_text()) if t)
-    image = getattr(out.value, 'image', None)
+    image = _result(out).image
     return [{'type': 'text', 'text': text}] + ([] if image is None else [{'type': 'image', 'image': image}])
 
-def call_entry(out: Outcome) -> dict:
-    "What the trace keeps of a call, JSON-ready."
-    box = getattr(out.value, 'bbox', None)
-    return dict(tool=out.call.tool_name, args=out.call.args, executed=out.args, note=out.note, result=out.result,
-                page=getattr(out.value, 'page', None), bbox=list(box) if box else None)
+def _result(out: Outcome) -> ToolResult:
+    "What a call came to, with the place that its tool knows, if any"
+    page, bbox, image = (getattr(out.value, name, None) for name in ('page', 'bbox', 'image'))
+    return ToolResult(out.result, page, bbox, image)
 
 # %% ../../nbs/tools/05_agent.ipynb #297e22a3
-def _around(box: tuple, w: float = 0.6, h: float = 0.2) -> tuple:
+def _around(box: Box, w: float = 0.6, h: float = 0.2) -> Box:
     "`box`, widened around its middle to at least `w` times `h` of the page"
     return rounded(widened(box, w, h), 3)
 
-_THIRDS = ((0, .65, 1, 1), (0, 0, 1, .35), (0, .325, 1, .675))   # values are often printed at the foot, then at the head
+# Values are often printed at the foot, then at the head.
+_THIRDS: tuple[Box, ...] = ((0, .65, 1, 1), (0, 0, 1, .35), (0, .325, 1, .675))
+
+# %% ../../nbs/tools/05_agent.ipynb #055c220f
+class ToolRecord(TypedDict):
+    "What the trace keeps of a tool's call, JSON-ready."
+    tool: str                          # its name
+    args: dict[str, Any]               # as the model wrote them
+    executed: Optional[dict[str, Any]] # what ran; None if nothing did
+    note: Optional[str]                # of the policy
+    result: str                        # as the model read it
+    page: Optional[int]                # what was looked at, from 1
+    bbox: Optional[list[float]]        # 0-1
+
+def _tool_record(out: Outcome) -> ToolRecord:
+    at = _result(out)
+    return ToolRecord(tool=out.call.tool_name, args=out.call.args, executed=out.args, note=out.note,
+                      result=out.result, page=at.page, bbox=list(at.bbox) if at.bbox else None)
 
 # %% ../../nbs/tools/05_agent.ipynb #1bf790ed
 def with_tools(
-    agents: list, # a team
-    source=None,  # what its pages were drawn from
-    **kwargs      # for `ToolAgent`
-) -> list:        # the same team, with tools
+    agents: Sequence[Agent], # a team
+    source: Source = None,   # what its pages were drawn from
+    **kwargs: Any            # for `ToolAgent`
+) -> list[Agent]:            # the same team, with tools
     "Every agent as a `ToolAgent`; one whose client cannot write calls is looked for instead."
-    plain = lambda a: getattr(a.qwen_client, 'name', '') == 'ocr'
-    def tooled(a): return ToolAgent(a, source, **{'offer': not plain(a), 'look': plain(a), **kwargs})
+    def tooled(agent: Agent) -> Agent:
+        writes = getattr(agent.qwen_client, 'name', '') != 'ocr'
+        return ToolAgent(agent, source, **{'offer': writes, 'look': not writes, **kwargs})
     return [tooled(a) if isinstance(a.qwen_client, VLMClient) else a for a in agents]

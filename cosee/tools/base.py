@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Literal, Optional, Protocol
+from typing import Any, Literal, NamedTuple, Optional, Protocol
 from ..jsonscan import json_span, scan_json
 
 # %% ../../nbs/tools/01_base.ipynb #8a7e540b
@@ -36,12 +36,24 @@ class Tool(abc.ABC):
         "Do it; the result is shown to the model."
 
     @property
-    def input_schema(self) -> Optional[Mapping]: return None
+    def input_schema(self) -> Optional[Mapping[str, Any]]:
+        "JSON schema of the arguments; None: nothing is known of them."
+        return None
+
     @property
-    def risk_level(self) -> str: return 'read'
+    def risk_level(self) -> str:
+        "What a call can do: 'read', 'sensitive' or 'destructive'."
+        return 'read'
+
+def object_schema(
+    required: Sequence[str] = (),      # arguments that must be there
+    **properties: dict[str, Any]       # argument -> its JSON schema
+) -> dict[str, Any]:                   # for `Tool.input_schema`
+    "JSON schema of the arguments of a call."
+    return dict(type='object', required=list(required), properties=properties)
 
 # %% ../../nbs/tools/01_base.ipynb #f0e10147
-def _as_call(obj: dict) -> Optional[tuple]:
+def _as_call(obj: dict[str, Any]) -> Optional[tuple[str, dict[str, Any]]]:
     "(name, arguments) if `obj` is a call"
     for inner in ('function', 'tool_call'):
         if isinstance(obj.get(inner), dict): obj = obj[inner]
@@ -51,8 +63,8 @@ def _as_call(obj: dict) -> Optional[tuple]:
     return (name, args) if isinstance(name, str) and name and isinstance(args, dict) else None
 
 def parse_tool_call(
-    text: str        # what a model wrote
-) -> Optional[tuple]: # (name, arguments), or None
+    text: str                                # what a model wrote
+) -> Optional[tuple[str, dict[str, Any]]]:   # (name, arguments), or None
     "The first complete tool call in `text`."
     for start, end, obj in scan_json(text):
         whole = json_span(text, start)[1] == 'closed' or text[end:].startswith(('```', '</tool_call>'))
@@ -68,40 +80,43 @@ class PolicyDecision:
     "A decision, with its reason."
     action: PolicyAction = PolicyAction.ALLOW  # what to do
     reason: str = ''                           # why, for the record
-    edited_args: Optional[dict] = None         # with EDIT: the arguments to use instead
-    tags: tuple = ()                           # tags for everything that is recorded about the call
+    edited_args: Optional[dict[str, Any]] = None # with EDIT: the arguments to use instead
+    tags: tuple[str, ...] = ()                 # tags for everything that is recorded about the call
 
 @dataclass(frozen=True)
 class ToolCall:
     "A call, as a policy sees it."
-    tool_name: str      # which tool
-    args: dict          # its arguments
-    raw_response: str   # all that the model wrote
-    attempt_index: int  # which call of this question, from 1
+    tool_name: str         # which tool
+    args: dict[str, Any]   # its arguments
+    raw_response: str      # all that the model wrote
+    attempt_index: int     # which call of this question, from 1
 
 class ToolPolicy(Protocol):
     "Anything that judges calls."
     def evaluate(self, call: ToolCall, available_tools: Mapping[str, Tool]) -> PolicyDecision:
         "Judge `call`."
+        ...
 
 # %% ../../nbs/tools/01_base.ipynb #c2b1a85c
 _TYPES = {'string': str, 'number': (int, float), 'integer': int, 'boolean': bool, 'object': Mapping, 'array': list}
 
-def _fits(value, kind) -> bool:
+def _fits(value: Any, kind: Any) -> bool:
     if not isinstance(kind, str) or kind not in _TYPES: return True
     return isinstance(value, _TYPES[kind]) and not (isinstance(value, bool) and kind in ('number', 'integer'))
 
 def validate_input_schema(
-    args: Mapping,   # arguments of a call
-    schema: Mapping  # JSON schema, of which a small subset counts
-) -> Optional[str]:  # what is wrong, or None
+    args: Mapping[str, Any],   # arguments of a call
+    schema: Mapping[str, Any]  # JSON schema, of which a small subset counts
+) -> Optional[str]:            # what is wrong, or None
     "Check `args` against `schema`."
     if schema.get('type', 'object') not in ('object', None): return 'Schema type must be "object".'
     required, props = schema.get('required'), schema.get('properties')
     for key in required if isinstance(required, (list, tuple)) else ():
         if isinstance(key, str) and key not in args: return f'Missing required argument "{key}".'
-    for key, value in args.items() if isinstance(props, Mapping) else ():
-        kind = props[key].get('type') if isinstance(props.get(key), Mapping) else None
+    known = props if isinstance(props, Mapping) else {}
+    for key, value in args.items():
+        described = known.get(key)
+        kind = described.get('type') if isinstance(described, Mapping) else None
         if not _fits(value, kind): return f'Argument "{key}" must have type "{kind}", got "{type(value).__name__}".'
 
 # %% ../../nbs/tools/01_base.ipynb #98ac3f61
@@ -112,7 +127,7 @@ class SchemaValidatingPolicy:
     ): self._delegate = delegate
 
     def evaluate(self, call: ToolCall, available_tools: Mapping[str, Tool]) -> PolicyDecision:
-        "Judge `call`"
+        "Judge `call`."
         schema = getattr(available_tools.get(call.tool_name), 'input_schema', None)
         if schema is not None and (error := validate_input_schema(call.args, schema)):
             return PolicyDecision(PolicyAction.DENY, reason=f'Input schema validation failed: {error}')
@@ -125,28 +140,29 @@ TOOL_CALL_TAG, TOOL_RESULT_TAG, TOOL_POLICY_TAG = 'tool_call', 'tool_result', 't
 TOOL_POLICY_ALLOW_TAG = 'tool_policy_allow'
 TOOL_POLICY_DENY_OBSERVED_TAG, TOOL_POLICY_DENY_ENFORCED_TAG = 'tool_policy_deny_observed', 'tool_policy_deny_enforced'
 TOOL_POLICY_EDIT_OBSERVED_TAG, TOOL_POLICY_EDIT_ENFORCED_TAG = 'tool_policy_edit_observed', 'tool_policy_edit_enforced'
-TOOL_POLICY_ERROR_OBSERVED_TAG, TOOL_POLICY_ERROR_ENFORCED_TAG = 'tool_policy_error_observed', 'tool_policy_error_enforced'
+TOOL_POLICY_ERROR_OBSERVED_TAG = 'tool_policy_error_observed'
+TOOL_POLICY_ERROR_ENFORCED_TAG = 'tool_policy_error_enforced'
 
 # %% ../../nbs/tools/01_base.ipynb #31997d7f
 class Toolbox:
     "Tools with the policy that guards them."
     def __init__(self,
-        tools: Sequence[Tool] = (),                                   # names must differ
-        policy: Optional[ToolPolicy] = None,                          # judges every call; None: all run, nothing is noted
-        enforcement_mode: EnforcementMode = 'observe',                # 'observe' | 'enforce'
-        max_result_length: int = DEFAULT_MAX_TOOL_RESULT_LENGTH       # characters of a result, at least 3
+        tools: Sequence[Tool] = (),                    # names must differ
+        policy: Optional[ToolPolicy] = None,           # judges every call; None: all run, nothing is noted
+        enforcement_mode: EnforcementMode = 'observe', # 'observe' | 'enforce'
+        max_result_length: int = DEFAULT_MAX_TOOL_RESULT_LENGTH # characters of a result, at least 3
     ):
         if max_result_length < 3: raise ValueError(f'max_tool_result_length must be >= 3, got {max_result_length}.')
         if enforcement_mode not in ('observe', 'enforce'):
             raise ValueError(f'enforcement_mode must be "observe" or "enforce", got "{enforcement_mode}".')
-        self.tools = {}
+        self.tools: dict[str, Tool] = {}
         for tool in tools:
             if tool.name in self.tools: raise ValueError(f'two tools are called {tool.name!r}')
             self.tools[tool.name] = tool
         self.policy, self.mode, self.max_result_length = policy, enforcement_mode, max_result_length
 
     def describe(self) -> str:
-        "What the model is told about the tools; empty without tools"
+        "What the model is told about the tools; empty without tools."
         if not self.tools: return ''
         listed = [f'- {name}: {tool.description}' for name, tool in self.tools.items()]
         return '\n'.join(['\nAvailable tools (use JSON format to call):', *listed,
@@ -154,43 +170,43 @@ class Toolbox:
                           'After receiving tool results, provide your final answer.'])
 
     def execute(self,
-        name: str, # which tool
-        args: dict # its arguments
-    ):             # what the tool returned, or an error as text
+        name: str,            # which tool
+        args: dict[str, Any]  # its arguments
+    ) -> Any:                 # what the tool returned, or an error as text
         "Run one tool, whatever the policy says; never raises."
         if name not in self.tools: return f'Error: Unknown tool "{" ".join(name.split())[:80]}"'
         try: return self.tools[name].execute(**args)
         except Exception as e: return f'Error executing tool: {e}'
 
-    def shorten(self, result) -> str:
-        "`result` as text of at most `max_result_length` characters"
+    def shorten(self, result: Any) -> str:
+        "`result` as text of at most `max_result_length` characters."
         text = inert(str(result))
         return text if len(text) <= self.max_result_length else text[:self.max_result_length - 3] + '...'
 
-    def _judge(self, call: ToolCall) -> tuple:
-        "(arguments to execute or None, why not, tags, note)"
-        if self.policy is None: return call.args, '', (), None
+    def _judge(self, call: ToolCall) -> _Verdict:
+        "Ask the policy; one that fails blocks the call in enforce mode"
+        if self.policy is None: return _Verdict(call.args, '')
         how, name = f'{self.mode}d', ' '.join(inert(call.tool_name).split())
         asked = replace(call, args=deepcopy(call.args))
         try: decision = _checked(self.policy.evaluate(asked, dict(self.tools)))
         except Exception as e:
             why = f'Error: Tool call "{name}" blocked due to policy error.'
             args = call.args if self.mode == 'observe' else None
-            return args, why, (f'tool_policy_error_{how}',), _note(f'error_{how}', str(e))
-        act, edit = decision.action, decision.action is PolicyAction.EDIT
-        kind = 'allow' if act is PolicyAction.ALLOW else f'{act.value}_{how}'
-        args = call.args if self.mode == 'observe' or act is PolicyAction.ALLOW else decision.edited_args if edit else None
-        note = _note(kind, decision.reason, decision.edited_args if edit else None)
+            return _Verdict(args, why, (f'tool_policy_error_{how}',), _note(f'error_{how}', str(e)))
+        allowed = decision.action is PolicyAction.ALLOW
+        kind = 'allow' if allowed else f'{decision.action.value}_{how}'
+        edited = decision.edited_args if decision.action is PolicyAction.EDIT else None
+        args = call.args if allowed or self.mode == 'observe' else edited
         tags = tuple(dict.fromkeys([f'tool_policy_{kind}', *decision.tags]))
-        return args, f'Error: Tool call "{name}" denied by policy.', tags, note
+        return _Verdict(args, f'Error: Tool call "{name}" denied by policy.', tags, _note(kind, decision.reason, edited))
 
     def run(self,
         call: ToolCall # what the model wants
     ) -> Outcome:      # what became of it
         "Judge the call, execute it if it may run, and say what happened."
-        args, why_not, tags, note = self._judge(call)
-        value = why_not if args is None else self.execute(call.tool_name, deepcopy(args))
-        return Outcome(call, args, value, self.shorten(value), tags, note)
+        verdict = self._judge(call)
+        value = verdict.why_not if verdict.args is None else self.execute(call.tool_name, deepcopy(verdict.args))
+        return Outcome(call, verdict.args, value, self.shorten(value), verdict.tags, verdict.note)
 
 # %% ../../nbs/tools/01_base.ipynb #a20a455f
 _RECORD = re.compile(r'\[(?=\s*(?:Tool\s*(?:Call|Result|Policy)|Executed\s+with)\b)', re.I)
@@ -202,8 +218,8 @@ def inert(
     return _RECORD.sub('(', text)
 
 # %% ../../nbs/tools/01_base.ipynb #8298befe
-def _checked(decision) -> PolicyDecision:
-    "`decision` if it is one; else ValueError"
+def _checked(decision: Any) -> PolicyDecision:
+    "`decision` if it is one; raises ValueError otherwise"
     if not isinstance(decision, PolicyDecision):
         raise ValueError(f'Policy must return PolicyDecision, got {type(decision).__name__}.')
     if not isinstance(decision.action, PolicyAction):
@@ -215,40 +231,44 @@ def _checked(decision) -> PolicyDecision:
         raise ValueError('Policy decision action EDIT requires edited_args as dict.')
     return replace(decision, tags=tags, reason=str(decision.reason))
 
-def dump_args(args) -> str:
+# %% ../../nbs/tools/01_base.ipynb #f40a201b
+def _dump_args(args: Any) -> str:
     "Arguments as one stable line"
     try: return json.dumps(args, sort_keys=True)
     except (TypeError, ValueError, RecursionError): return str(args)
 
-# %% ../../nbs/tools/01_base.ipynb #6c4ae369
 @dataclass
 class Outcome:
     "What became of a call."
-    call: ToolCall                 # as the model wrote it
-    args: Optional[dict]           # what was executed; None if nothing was
-    value: Any                     # what the tool returned, or why it did not run
-    result: str                    # the same as the model may see it
-    tags: tuple = ()               # policy tags
-    note: Optional[str] = None     # policy note
+    call: ToolCall                   # as the model wrote it
+    args: Optional[dict[str, Any]]   # what was executed; None if nothing was
+    value: Any                       # what the tool returned, or why it did not run
+    result: str                      # the same as the model may see it
+    tags: tuple[str, ...] = ()       # policy tags
+    note: Optional[str] = None       # policy note
 
     def call_text(self) -> str:
-        "The record of the call, one line"
-        text = f'{" ".join(inert(self.call.tool_name).split())}({inert(dump_args(self.call.args))})'
-        other = '' if self.args in (None, self.call.args) else f' [Executed with args: {inert(dump_args(self.args))}]'
+        "The record of the call, one line."
+        text = f'{" ".join(inert(self.call.tool_name).split())}({inert(_dump_args(self.call.args))})'
+        same = self.args in (None, self.call.args)
+        other = '' if same else f' [Executed with args: {inert(_dump_args(self.args))}]'
         return f'[Tool Call: {text}]{other}'
 
     def result_text(self) -> str:
-        "The record of the result"
+        "The record of the result."
         return f'[Tool Result: {self.result}]'
 
 # %% ../../nbs/tools/01_base.ipynb #9b2417bf
-def _note(kind: str, reason: str = '', edited: Optional[dict] = None) -> str:
+def _note(kind: str, reason: str = '', edited: Optional[dict[str, Any]] = None) -> str:
     "One line about a decision"
     parts = [f'action={kind}', *([f'reason={" ".join(inert(reason).split())}'] if reason else []),
-             *([] if edited is None else [f'edited_args={inert(dump_args(edited))}'])]
+             *([] if edited is None else [f'edited_args={inert(_dump_args(edited))}'])]
     return f'[Tool Policy: {"; ".join(parts)}]'
 
-# %% ../../nbs/tools/01_base.ipynb #074c0b64
-_PAGE, _BBOX = {'type': 'integer'}, {'type': 'array'}
-def _object(required=(), **properties) -> dict:
-    return dict(type='object', required=list(required), properties=properties)
+# %% ../../nbs/tools/01_base.ipynb #1663f76e
+class _Verdict(NamedTuple):
+    "What a policy decided about a call, as the toolbox acts on it"
+    args: Optional[dict[str, Any]]  # to execute; None: nothing
+    why_not: str                    # what the model reads instead of a result
+    tags: tuple[str, ...] = ()
+    note: Optional[str] = None

@@ -7,27 +7,34 @@ __all__ = ['Calculate']
 
 # %% ../../nbs/tools/03_calculator.ipynb #0c66a2d8
 import ast, math, operator, re, warnings
-from .base import Tool, _object
+from typing import Any, Callable, Union
+from .base import Tool, object_schema
 
 # %% ../../nbs/tools/03_calculator.ipynb #89f7e8f0
-_OPS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-        ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.UAdd: operator.pos, ast.USub: operator.neg}
-_CALLS = dict(abs=abs, round=round, min=min, max=max, sum=lambda *v: sum(v))
+_OPS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.UAdd: operator.pos, ast.USub: operator.neg}
+
+def _sum(*values: float) -> float: return sum(values)
+
+_CALLS: dict[str, Callable[..., Any]] = dict(abs=abs, round=round, min=min, max=max, sum=_sum)
 _MOST = 10 ** 30
 
-def _number(v):
+Number = Union[int, float]
+
+def _number(v: Any) -> Number:
     "`v` if it is a number of reasonable size"
     if isinstance(v, bool) or not isinstance(v, (int, float)): raise ValueError('only numbers can be calculated with')
     if not math.isfinite(v) or abs(v) > _MOST: raise ValueError('a number is too large')
     return v
 
-def _power(a, b):
+def _power(a: Number, b: Number) -> Number:
     if abs(b) > 64 or abs(a) > 1 and abs(b) * math.log10(abs(a)) > 30: raise ValueError('an exponent is too large')
     if a < 0 and b != int(b): raise ValueError('a root of a negative number is no real number')
     return a ** b
 
 # %% ../../nbs/tools/03_calculator.ipynb #802e31f9
-def _value(node):
+def _value(node: ast.AST) -> Number:
     "Value of a parsed expression"
     if isinstance(node, ast.Constant): return _number(node.value)
     if isinstance(node, ast.UnaryOp) and type(node.op) in _OPS: return _OPS[type(node.op)](_value(node.operand))
@@ -38,10 +45,11 @@ def _value(node):
         return _number(_CALLS[node.func.id](*[_value(a) for a in node.args]))
     raise ValueError(f'only numbers, + - * / // % **, brackets and {", ".join(_CALLS)} are allowed')
 
+# %% ../../nbs/tools/03_calculator.ipynb #f4adad91
 def calculate(
     expression: str # arithmetic, as people write it: 3 x 4 may be 3*4 or 3 × 4, 1,234.5 or $5 are numbers
 ) -> str:           # the result, to 12 digits
-    "The value of an expression, without `eval`; ValueError says what cannot be calculated."
+    "The value of an expression, without `eval`; raises ValueError that says what cannot be calculated."
     text = str(expression).strip()
     if not 0 < len(text) <= 200: raise ValueError('an expression has 1 to 200 characters')
     signs = {'×': '*', '÷': '/', '−': '-', '–': '-', '^': '**', '$': None, '€': None, '£': None}
@@ -61,7 +69,7 @@ def calculate(
 # %% ../../nbs/tools/03_calculator.ipynb #749224d8
 class Calculate(Tool):
     "Arithmetic."
-    name = 'calculate'
-    description = 'calculate. Args: expression (str), such as "(12.5 + 3) * 2"'
-    input_schema = _object(['expression'], expression={'type': 'string'})
+    name: str = 'calculate'
+    description: str = 'calculate. Args: expression (str), such as "(12.5 + 3) * 2"'
+    input_schema: dict[str, Any] = object_schema(['expression'], expression={'type': 'string'})
     def execute(self, *, expression: str) -> str: return calculate(expression)

@@ -11,56 +11,69 @@ __all__ = ['Sight', 'Zoom', 'Ocr', 'FindPage', 'ReadBoard', 'page_tools', 'Sight
 import math, re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Optional
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 from ..board import Board, cell_line
-from ..boxes import read_box, thousandths
-from .base import (PolicyAction, PolicyDecision, Tool, ToolCall, ToolPolicy, _BBOX, _PAGE, _object,
+from ..boxes import Box, read_box, thousandths
+from .base import (PolicyAction, PolicyDecision, Tool, ToolCall, ToolPolicy, object_schema,
                               validate_input_schema)
 from .calculator import Calculate
 
+# %% ../../nbs/tools/04_sight.ipynb #fb884aff
+if TYPE_CHECKING:
+    from pathlib import Path
+    from PIL.Image import Image
+    from cosee.ocr.engine import WordReader
+    from cosee.ocr.print import PrintLine
+
 # %% ../../nbs/tools/04_sight.ipynb #a78e00a7
-class Seen(str):
-    "A tool's result that knows where it was found."
-    page: Optional[int] = None   # from 1
-    bbox: Optional[tuple] = None # 0-1
-    image = None                 # PIL image, of a zoom
+class ToolResult(str):
+    "What a tool found, as text that knows where it was found."
+    page: Optional[int]     # from 1
+    bbox: Optional[Box]     # 0-1
+    image: Optional['Image']  # of a zoom
 
-def seen(text: str, page: Optional[int] = None, bbox: Optional[tuple] = None, image=None) -> Seen:
-    "`text` as a `Seen`."
-    out = Seen(text)
-    out.page, out.bbox, out.image = page, bbox, image
-    return out
+    def __new__(cls, text: str, page: Optional[int] = None, bbox: Optional[Box] = None,
+                image: Optional['Image'] = None) -> 'ToolResult':
+        out = super().__new__(cls, text)
+        out.page, out.bbox, out.image = page, bbox, image
+        return out
 
+# %% ../../nbs/tools/04_sight.ipynb #acae0480
+Page = Union['Image', 'Path', str]   # a page as clients take it
+Source = Union[Callable[[int], Page], Sequence[Page], 'Path', str, None]
+
+# %% ../../nbs/tools/04_sight.ipynb #df28d411
 class Sight:
     "The document that tools look at."
     def __init__(self,
-        images: Sequence,              # pages as the model sees them: PIL images or paths
-        source=None,                   # anything that `cosee.pages.load_pages` opens with the same pages, or a function
-                                       # page -> image; None: nothing finer than `images`
-        board: Optional[Board] = None, # for `ReadBoard`
-        words=None,                    # `WordReader` for OCR; None: one is made when it is needed
-        dpi: float = 288,              # resolution at which PDFs are drawn again
-        max_side: int = 1536           # longest side of a zoomed picture in pixels
+        images: Sequence[Page],         # pages as the model sees them: PIL images or paths
+        source: Source = None,          # whatever `cosee.pages.load_pages` opens with the same pages, or a function
+                                        # page -> image; None: nothing finer than `images`
+        board: Optional[Board] = None,  # for `ReadBoard`
+        words: Optional['WordReader'] = None, # for OCR; None: one is made when it is needed
+        dpi: float = 288,               # resolution at which PDFs are drawn again
+        max_side: int = 1536            # longest side of a zoomed picture in pixels
     ):
         self.images, self.source, self.board, self.dpi, self.max_side = list(images), source, board, dpi, max_side
-        self._words, self._fine = words, {}
+        self._words, self._fine = words, dict[int, 'Image']()
 
     @property
-    def words(self):
+    def words(self) -> 'WordReader':
         "The reader of print, made at first use."
         if self._words is None:
             from cosee.ocr.engine import WordReader
             self._words = WordReader()
         return self._words
 
-    def check_page(self, page) -> int:
-        "`page` if the document has it; ValueError otherwise."
+    def check_page(self, page: Any) -> int:
+        "`page` if the document has it; raises ValueError otherwise."
         n = len(self.images)
         if not isinstance(page, int) or isinstance(page, bool) or not 1 <= page <= n:
             raise ValueError(f'page must be a whole number from 1 to {n}, not {str(page)[:40]!r}')
         return page
 
-    def fine(self, page: int):
+    def fine(self, page: int) -> 'Image':
         "A page at the best resolution there is; the latest few are kept."
         page = self.check_page(page)
         if page not in self._fine:
@@ -74,103 +87,126 @@ class Sight:
 
     def crop(self,
         page: int,                    # from 1
-        bbox: Optional[tuple] = None  # 0-1; None: the whole page
-    ):                                # PIL image, RGB
+        bbox: Optional[Box] = None    # 0-1; None: the whole page
+    ) -> 'Image':                       # RGB
         "A region at the best resolution there is, at most `max_side` long; small ones are enlarged up to four times."
-        from PIL import Image
+        from PIL.Image import Resampling
         im = self.fine(page)
-        if bbox: im = im.crop([f(v * s) for f, v, s in zip((math.floor,) * 2 + (math.ceil,) * 2, bbox, im.size * 2)])
+        if bbox:
+            (w, h), (x0, y0, x1, y1) = im.size, bbox
+            im = im.crop((math.floor(x0 * w), math.floor(y0 * h), math.ceil(x1 * w), math.ceil(y1 * h)))
         factor = min(4., self.max_side / max(im.size))
         if self.source is not None: factor = min(1., factor)
-        size = [max(28, round(s * factor)) for s in im.size]
-        return im.convert('RGB').resize(size, Image.Resampling.LANCZOS)
+        size = max(28, round(im.width * factor)), max(28, round(im.height * factor))
+        return im.convert('RGB').resize(size, Resampling.LANCZOS)
 
-    def print_of(self, page: int) -> list:
+    def print_of(self, page: int) -> list['PrintLine']:
         "Lines of a page, with their boxes in 0-1."
         return self.words.read([self.crop(page) if self.source is not None else self.fine(page)])[0]['lines']
 
 # %% ../../nbs/tools/04_sight.ipynb #06d139c9
 
-class SightTool(Tool):
-    "A tool that looks at a document."
-    name = description = ''
+class _PageTool(Tool):
+    "A tool that looks at a document"
     def __init__(self, sight: Sight): self.sight = sight
-    def execute(self, **kwargs) -> str: raise NotImplementedError
 
 # %% ../../nbs/tools/04_sight.ipynb #8109fbd2
-def _region(page: int, box: Optional[tuple]) -> str:
+_PAGE, _BBOX = {'type': 'integer'}, {'type': 'array'}   # what the schemas say of the usual arguments
+
+def _region(page: int, box: Optional[Box]) -> str:
     return f'page {page}' + (f', region {thousandths(box)}' if box else '')
 
-class Zoom(SightTool):
+class Zoom(_PageTool):
     "A region at a higher resolution."
-    name = 'zoom'
-    description = ('look at a region of a page at a higher resolution. Args: page (int, from 1), '
-                   'bbox ([left, top, right, bottom], whole numbers from 0 to 1000)')
-    input_schema = _object(['page', 'bbox'], page=_PAGE, bbox=_BBOX)
-    def execute(self, *, page: int, bbox=None, bbox_2d=None) -> Seen:
-        box = read_box(bbox if bbox_2d is None else bbox_2d)
-        return seen(f'{_region(self.sight.check_page(page), box)}, enlarged', page, box, self.sight.crop(page, box))
+    name: str = 'zoom'
+    description: str = ('look at a region of a page at a higher resolution. Args: page (int, from 1), '
+                        'bbox ([left, top, right, bottom], whole numbers from 0 to 1000)')
+    input_schema: dict[str, Any] = object_schema(['page', 'bbox'], page=_PAGE, bbox=_BBOX)
 
-class Ocr(SightTool):
+    def execute(self, *, page: int, bbox: Any = None, bbox_2d: Any = None) -> ToolResult:
+        box = read_box(bbox if bbox_2d is None else bbox_2d)
+        text = f'{_region(self.sight.check_page(page), box)}, enlarged'
+        return ToolResult(text, page, box, self.sight.crop(page, box))
+
+# %% ../../nbs/tools/04_sight.ipynb #f27f33f8
+class Ocr(_PageTool):
     "The print of a region or a page."
-    name = 'ocr'
-    description = ('read the print of a page or a region. Args: page (int, from 1), '
-                   'bbox (optional, [left, top, right, bottom], whole numbers from 0 to 1000)')
-    input_schema = _object(['page'], page=_PAGE, bbox=_BBOX)
-    def execute(self, *, page: int, bbox=None, bbox_2d=None) -> Seen:
+    name: str = 'ocr'
+    description: str = ('read the print of a page or a region. Args: page (int, from 1), '
+                        'bbox (optional, [left, top, right, bottom], whole numbers from 0 to 1000)')
+    input_schema: dict[str, Any] = object_schema(['page'], page=_PAGE, bbox=_BBOX)
+
+    def execute(self, *, page: int, bbox: Any = None, bbox_2d: Any = None) -> ToolResult:
         bbox = bbox if bbox_2d is None else bbox_2d
         box = None if bbox is None else read_box(bbox)
         lines = self.sight.words.read([self.sight.crop(self.sight.check_page(page), box)])[0]['lines']
-        return seen('\n'.join(l['text'] for l in lines) or f'no print on {_region(page, box)}', page, box)
+        return ToolResult('\n'.join(line['text'] for line in lines) or f'no print on {_region(page, box)}', page, box)
 
-# %% ../../nbs/tools/04_sight.ipynb #189b56d0
+# %% ../../nbs/tools/04_sight.ipynb #e58fd12c
+class _Hit(NamedTuple):
+    "A line that a text may stand in"
+    page: int       # from 1
+    score: float    # 0-100
+    line: 'PrintLine'
 
-class FindPage(SightTool):
+def _likeness(wanted: str, line: str) -> float:
+    "How much `line` is like `wanted`, or holds it: 0-100"
+    from rapidfuzz.fuzz import partial_ratio, token_set_ratio
+    holds = partial_ratio(wanted, line) if len(line) >= len(wanted) else 0.
+    return max(holds, token_set_ratio(wanted, line))
+
+def _best_line(sight: Sight, page: int, wanted: str) -> Optional[_Hit]:
+    "The first of the lines that are most like `wanted`; None where nothing is printed"
+    hits = (_Hit(page, _likeness(wanted, line['text'].casefold()), line) for line in sight.print_of(page))
+    return max(hits, key=attrgetter('score'), default=None)
+
+# %% ../../nbs/tools/04_sight.ipynb #6ff3e130
+class FindPage(_PageTool):
     "Where a text stands."
-    name = 'find_page'
-    description = 'find the pages on which a text is printed. Args: text (str)'
-    input_schema = _object(['text'], text={'type': 'string'})
-    def execute(self, *, text: str) -> Seen:
-        from rapidfuzz.fuzz import partial_ratio, token_set_ratio
+    name: str = 'find_page'
+    description: str = 'find the pages on which a text is printed. Args: text (str)'
+    input_schema: dict[str, Any] = object_schema(['text'], text={'type': 'string'})
+
+    def execute(self, *, text: str) -> ToolResult:
         wanted = str(text)[:200].casefold().strip()
         if not wanted: raise ValueError('text is empty: say what to look for')
-        worth = lambda l: max(partial_ratio(wanted, l['text'].casefold()) if len(l['text']) >= len(wanted) else 0,
-                              token_set_ratio(wanted, l['text'].casefold()))
-        best = [max(((worth(l), -i, l) for i, l in enumerate(self.sight.print_of(p))), key=lambda b: b[:2], default=None)
-                for p in range(1, len(self.sight.images) + 1)]
-        hits = [(b[0], p, b[2]) for p, b in enumerate(best, 1) if b and b[0] >= 60]
-        hits = sorted(hits, key=lambda h: (-h[0], h[1]))[:3]
-        if not hits: return seen(f'no page shows {wanted!r}')
-        lines = [f"page {p}, region {thousandths(l['bbox'])}: {l['text']}" for _, p, l in hits]
-        return seen('\n'.join(lines), hits[0][1], tuple(hits[0][2]['bbox']))
+        found = (_best_line(self.sight, p, wanted) for p in range(1, len(self.sight.images) + 1))
+        hits = [hit for hit in found if hit is not None and hit.score >= 60]
+        hits = sorted(hits, key=attrgetter('score'), reverse=True)[:3]   # equal ones stay in order of pages
+        if not hits: return ToolResult(f'no page shows {wanted!r}')
+        lines = [f"page {h.page}, region {thousandths(h.line['bbox'])}: {h.line['text']}" for h in hits]
+        x0, y0, x1, y1 = hits[0].line['bbox']
+        return ToolResult('\n'.join(lines), hits[0].page, (x0, y0, x1, y1))
 
 # %% ../../nbs/tools/04_sight.ipynb #da006340
-class ReadBoard(SightTool):
+class ReadBoard(_PageTool):
     "Notes on the Board."
-    name = 'read_board'
-    description = 'read notes of the board. Args: page (optional, int), tags (optional, list of str)'
-    input_schema = _object(page=_PAGE, tags={'type': 'array'})
-    def execute(self, *, page: Optional[int] = None, tags=None) -> str:
+    name: str = 'read_board'
+    description: str = 'read notes of the board. Args: page (optional, int), tags (optional, list of str)'
+    input_schema: dict[str, Any] = object_schema(page=_PAGE, tags={'type': 'array'})
+
+    def execute(self, *, page: Optional[int] = None, tags: Any = None) -> str:
         board = self.sight.board or Board()
         tags = [tags] if isinstance(tags, str) else [str(t) for t in tags] if tags else None
         return '\n'.join(cell_line(c, 300) for c in board.get_cells(page=page, tags=tags)) or 'no such notes'
 
 # %% ../../nbs/tools/04_sight.ipynb #4ff15df9
-SIGHT_TOOLS = dict(zoom=Zoom, ocr=Ocr, find_page=FindPage, read_board=ReadBoard, calculate=Calculate)
+_PAGE_TOOLS: dict[str, type[_PageTool]] = dict(zoom=Zoom, ocr=Ocr, find_page=FindPage, read_board=ReadBoard)
+PAGE_TOOL_NAMES = (*_PAGE_TOOLS, 'calculate')   # what `page_tools` can make
 
 def page_tools(
-    sight: Sight,            # the document
-    names=tuple(SIGHT_TOOLS) # which tools
-) -> list:                   # tools
-    "The tools of this notebook for one document; an unknown name raises ValueError."
-    unknown = [n for n in names if n not in SIGHT_TOOLS]
-    if unknown: raise ValueError(f"unknown tools {unknown}: choose from {', '.join(SIGHT_TOOLS)}")
-    return [Calculate() if n == 'calculate' else SIGHT_TOOLS[n](sight) for n in names]
+    sight: Sight,                       # the document
+    names: Sequence[str] = PAGE_TOOL_NAMES   # which tools
+) -> list[Tool]:
+    "Tools for one document by name; raises ValueError for a name that is unknown."
+    unknown = [n for n in names if n not in PAGE_TOOL_NAMES]
+    if unknown: raise ValueError(f"unknown tools {unknown}: choose from {', '.join(PAGE_TOOL_NAMES)}")
+    return [_PAGE_TOOLS[n](sight) if n in _PAGE_TOOLS else Calculate() for n in names]
 
 # %% ../../nbs/tools/04_sight.ipynb #122ad824
 _NUMBER = r'-?\d{1,7}(?:\.\d{1,9})?'
 
-def _as_page(value, n: int) -> int:
+def _as_page(value: Any, n: int) -> int:
     "A page number within the document"
     plain = isinstance(value, (int, float, str)) and not isinstance(value, bool)
     found = re.search(_NUMBER, str(value)) if plain else None
@@ -178,13 +214,13 @@ def _as_page(value, n: int) -> int:
     if not found: raise ValueError(f'name a page from 1 to {n}')
     return min(n, max(1, int(float(found[0]))))
 
-def _as_box(value) -> list:
-    "A box in whole thousandths"
+def _as_box(value: Any) -> list[int]:
+    "A box in whole thousandths; one that is written so already stays as it is"
     if isinstance(value, str): value = re.findall(_NUMBER, value) or value
     if isinstance(value, Mapping): value = list(value.values())
     box = read_box(value)
-    known = isinstance(value, list) and all(type(v) is int for v in value) and [v / 1000 for v in value] == list(box)
-    return value if known else thousandths(box)
+    whole = isinstance(value, list) and all(type(v) is int for v in value)
+    return value if whole and [v / 1000 for v in value] == list(box) else thousandths(box)
 
 # %% ../../nbs/tools/04_sight.ipynb #f9bb482d
 class SightPolicy:
@@ -196,19 +232,19 @@ class SightPolicy:
     ):
         self.num_pages, self.max_calls, self.delegate, self.calls = num_pages, max_calls, delegate, 0
 
-    def mended(self, args: dict, schema: Mapping) -> dict:
-        "`args` as `schema` wants them; ValueError if they cannot be mended"
-        known = schema.get('properties', {})
+    def mended(self, args: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+        "`args` as `schema` wants them; raises ValueError if they cannot be mended."
+        known, required = schema.get('properties', {}), schema.get('required', ())
         args = {('bbox' if k == 'bbox_2d' and 'bbox' in known else k): v for k, v in args.items()}
         out = {k: v for k, v in args.items() if k in known and v is not None}
-        if 'page' in out or 'page' in schema.get('required', ()): out['page'] = _as_page(out.get('page'), self.num_pages)
+        if 'page' in out or 'page' in required: out['page'] = _as_page(out.get('page'), self.num_pages)
         if 'bbox' in out: out['bbox'] = _as_box(out['bbox'])
         for k in out:
             if known[k].get('type') == 'string' and isinstance(out[k], (int, float)): out[k] = str(out[k])
         if error := validate_input_schema(out, schema): raise ValueError(error)
         return out
 
-    def evaluate(self, call: ToolCall, available_tools: Mapping) -> PolicyDecision:
+    def evaluate(self, call: ToolCall, available_tools: Mapping[str, Tool]) -> PolicyDecision:
         "Judge one call."
         if self.max_calls is not None and self.calls >= self.max_calls:
             return PolicyDecision(PolicyAction.DENY, reason=f'the budget of {self.max_calls} calls is spent')
