@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import architecture
 import faces
 import fold
 import readme
@@ -93,6 +94,7 @@ def sync(root=ROOT):
     export(root)
     (root / "nbs/sidebar.yml").write_text(sidebar(root), encoding="utf-8")
     (root / "README.md").write_text(readme.readme(root), encoding="utf-8")
+    architecture.write(root)
 
 
 if __name__ == "__main__":
