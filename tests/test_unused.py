@@ -32,3 +32,9 @@ def test_a_reason_is_enough_and_must_be_needed(house):
     assert unused.faults(house) == ["cosee.a.by_itself: nobody uses it, and tools/unused.txt gives no reason",
                                     "cosee.a.by_listed: nobody uses it, and tools/unused.txt gives no reason",
                                     "cosee.a.by_test: is used or gone; take it out of tools/unused.txt"]
+
+
+def test_a_type_in_a_signature_is_used(house):
+    (house / "cosee/a.py").write_text("class Told: pass\nclass Base: pass\nclass Lost: pass\n"
+                                      "def by_test(x: Told): pass\nclass by_benchmark(Base): pass\n")
+    assert unused.unused(house) == ["cosee.a.Lost"]

@@ -1,7 +1,8 @@
 """Public functions and classes that nobody uses: `python tools/unused.py`.
 
 Used is what another module, a face, a test, a benchmark, a tutorial or a page of the documentation names. A name's own
-module and notebook do not count. tools/unused.txt says of each unused one that stays why it stays, a line each:
+module and notebook do not count, but a type that its own module has in an annotation or as a base is used by whoever
+calls that module, and so is a function that a table names ("module:function"). tools/unused.txt says of each unused one that stays why it stays, a line each:
 `module.name: reason`. A name that is neither used nor there is a fault, and so is a line that is not needed any more.
 """
 import ast
@@ -20,6 +21,17 @@ def public(path):
     "The public functions and classes that a module defines."
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return [n.name for n in contracts.tree(path).body if isinstance(n, kinds) and not n.name.startswith("_")]
+
+
+def told_to_callers(path):
+    "The words in annotations, bases and tables of a module: types that a caller of it meets, functions told by name."
+    found = set()
+    for node in ast.walk(contracts.tree(path)):
+        told = [getattr(node, "annotation", None), getattr(node, "returns", None), *getattr(node, "bases", [])]
+        if contracts.names_of_modules(node): found.add(node.value.rpartition(":")[2])   # named by a table of its module
+        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Subscript, ast.BinOp)): told.append(node.value)
+        found |= {word for part in told if part is not None for word in WORD.findall(ast.unparse(part))}
+    return found
 
 
 def words_of_module(path):
@@ -50,8 +62,9 @@ def unused(root=ROOT):
     modules = contracts.paths(root)
     words = {module: words_of_module(path) for module, path in modules.items()}
     used = outside(root)
+    def named(module, name): return any(name in said for other, said in words.items() if other != module)
     return [f"{module}.{name}" for module, path in modules.items() for name in public(path)
-            if name not in used and not any(name in said for other, said in words.items() if other != module)]
+            if name not in used and not named(module, name) and name not in told_to_callers(path)]
 
 
 def justified(root=ROOT):
