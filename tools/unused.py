@@ -2,8 +2,9 @@
 
 Used is what another module, a face, a test, a benchmark, a tutorial or a page of the documentation names. A name's own
 module and notebook do not count, but a type that its own module has in an annotation or as a base is used by whoever
-calls that module, and so is a function that a table names ("module:function"). tools/unused.txt says of each unused one that stays why it stays, a line each:
-`module.name: reason`. A name that is neither used nor there is a fault, and so is a line that is not needed any more.
+calls that module, and so is a function that a table names ("module:function"). tools/unused.txt says of each unused
+one that stays why it stays, a line each: `module.name: reason`. A name that is neither used nor there is a fault, and
+so is a line that is not needed any more.
 """
 import ast
 import json
