@@ -8,6 +8,7 @@ import json
 import random
 import time
 from collections import Counter
+from itertools import pairwise
 
 from cosee.datasets.made.kinds import DOCUMENT_TYPES
 from cosee.datasets.made.document import make_document, render, scan
@@ -15,8 +16,10 @@ from cosee.planner.measures import image_quality
 from cosee.planner.quality import FINDINGS, quality_findings
 
 # distortion -> (measure, argument of `scan`, from weak to strong)
-STRENGTHS = {"blur": ("sharpness", "blur", (1, 1.5, 2.2, 3.2)), "noise": ("noise", "noise", (0.03, 0.06, 0.11, 0.18)),
-             "darkness": ("brightness", "paper", (190, 150, 100, 60)), "compression": ("blockiness", "jpeg", (20, 13, 8, 4)),
+STRENGTHS = {"blur": ("sharpness", "blur", (1, 1.5, 2.2, 3.2)),
+             "noise": ("noise", "noise", (0.03, 0.06, 0.11, 0.18)),
+             "darkness": ("brightness", "paper", (190, 150, 100, 60)),
+             "compression": ("blockiness", "jpeg", (20, 13, 8, 4)),
              "skew": ("skew", "rotate", (1.5, 2.5, 4, 6))}
 
 
@@ -55,7 +58,7 @@ def judge(clean, n=0):
         measure = STRENGTHS[name][0]
         values = [abs(v) for v in [plain[measure], *values]]
         worse = (lambda a, b: b > a) if FINDINGS[measure][2] > FINDINGS[measure][1] else (lambda a, b: b < a)
-        ordered[name] = all(worse(a, b) for a, b in zip(values, values[1:]))
+        ordered[name] = all(worse(a, b) for a, b in pairwise(values))
     false = [f["distortion"] for f in quality_findings(plain) if f["distortion"] != "small print"]
     return found, ordered, false
 
@@ -69,10 +72,13 @@ def run(pages, seed=0, style="dev"):
         ordered.update(name for name, ok in order.items() if ok)
         false += alarms
     right = Counter(r["distortion"] for r in rows if r["named"] == r["distortion"])
-    wrong = Counter(f"{r['distortion']} {r['strength']} as {r['named']}" for r in rows if r["named"] != r["distortion"])
+    missed = [r for r in rows if r["named"] != r["distortion"]]
+    wrong = Counter(f"{r['distortion']} {r['strength']} as {r['named']}" for r in missed)
     each = len(rows) // len(STRENGTHS)
-    return dict(pages=pages, cases=len(rows), style=style, named_right=sum(right.values()), named=round(sum(right.values()) / len(rows), 4),
-                by_distortion={k: f"{right[k]}/{each}" for k in STRENGTHS}, in_order={k: f"{ordered[k]}/{pages}" for k in STRENGTHS},
+    hits = sum(right.values())
+    return dict(pages=pages, cases=len(rows), style=style, named_right=hits, named=round(hits / len(rows), 4),
+                by_distortion={k: f"{right[k]}/{each}" for k in STRENGTHS},
+                in_order={k: f"{ordered[k]}/{pages}" for k in STRENGTHS},
                 wrong=dict(wrong.most_common()), false_alarms=dict(Counter(false)), clean_pages=pages,
                 seconds_per_image=round((time.perf_counter() - start) / (len(rows) + pages), 3))
 
@@ -81,7 +87,8 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--pages", type=int, default=25, help="pages; each gives 20 cases (default: 25)")
     p.add_argument("--seed", type=int, default=0)
-    p.add_argument("--style", choices=("dev", "held_out"), default="held_out", help="of the made documents (default: held_out)")
+    p.add_argument("--style", choices=("dev", "held_out"), default="held_out",
+                   help="of the made documents (default: held_out)")
     p.add_argument("--json", metavar="FILE", help="write the result here")
     args = p.parse_args()
     out = json.dumps(run(args.pages, args.seed, args.style), indent=2)

@@ -196,7 +196,7 @@ def _turns(rec: Record, where: str) -> tuple[str, str]:
     questions, answers = listed(rec['Question'], where, 'Question'), listed(rec['Answer'], where, 'Answer')
     if not questions or len(questions) != len(answers):
         raise DataError(f'{where}: {len(questions)} questions and {len(answers)} answers')
-    before = [f'Earlier question: {q}\nEarlier answer: {a}' for q, a in zip(questions[:-1], answers)]
+    before = [f'Earlier question: {q}\nEarlier answer: {a}' for q, a in zip(questions[:-1], answers[:-1], strict=True)]
     paragraph = [rec['Paragraph']] if rec.get('Paragraph') else []
     return '\n'.join([*paragraph, *before, questions[-1]]), str(answers[-1])
 
@@ -221,11 +221,11 @@ def _all_questions(rec: Record, where: str) -> Iterator[Sample]:
     "All questions about a document; they share its pages"
     pages = [image_bytes(cell, where, 'document') for cell in listed(rec.get('document'), where, 'document')]
     images, known = Images(pages, where), rec.get('answers') or {}
-    answers = dict(zip(known.get('question_id') or [], known.get('answer') or []))
+    answers = dict(zip(known.get('question_id') or [], known.get('answer') or [], strict=False))
     asked = field_of(rec, 'questions', dict, where)
     ids, texts = (listed(asked.get(k), where, 'questions') for k in ('question_id', 'question'))
     if len(ids) != len(texts): raise DataError(f'{where}: {len(ids)} ids for {len(texts)} questions')
-    for id, text in zip(ids, texts):
+    for id, text in zip(ids, texts, strict=True):
         meta: Meta = dict(id=id, doc_id=rec.get('doc_id'), doc_category=rec.get('doc_category'))
         answer = str(answers[id]) if answers.get(id) is not None else []
         yield Sample(images=images, question=str(text), answer=answer, meta=meta)

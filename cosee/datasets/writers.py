@@ -77,7 +77,7 @@ def _mpdocvqa_raw(samples: Numbered, root: Path, split: str):
     records = []
     for n, s in samples:
         ids = [f'{_doc(s)}_p{i}' for i in range(len(s['images']))]
-        for page_id, image in zip(ids, s['images']): _put(root / f'images/{page_id}.jpg', _jpeg(image))
+        for page_id, image in zip(ids, s['images'], strict=True): _put(root / f'images/{page_id}.jpg', _jpeg(image))
         record = dict(questionId=n, question=s['question'], doc_id=_doc(s), page_ids=ids, data_split=split)
         if split != 'test': record.update(answers=_answers(s), answer_page_idx=_page(s) - 1)
         records.append(record)
@@ -122,7 +122,7 @@ def _slidevqa_raw(samples: Numbered, root: Path, split: str):
     split, qa, decks = 'dev' if split == 'val' else split, [], {}
     for n, s in samples:
         urls, folder = _slide_urls(s), root / f'images/{split}/{_doc(s)}'
-        for url, image in zip(urls, s['images']): _put(folder / url.rsplit('/', 1)[-1], _jpeg(image))
+        for url, image in zip(urls, s['images'], strict=True): _put(folder / url.rsplit('/', 1)[-1], _jpeg(image))
         qa.append({**_slide_record(n, s), 'image_urls': urls})
         deck = dict(deck_name=_doc(s), deck_url='', image_urls=urls, category='made', bboxes=[])
         decks.setdefault(_doc(s), deck)['bboxes'] += _slide_boxes(s)

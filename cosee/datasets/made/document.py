@@ -143,8 +143,8 @@ def render(
     images = pdf_pages(doc.pdf, dpi, [page - 1 for page in pages])
     if effects:
         chances = [random.Random(f'{doc.doc_id}/{seed}/{page}') for page in pages]
-        images = [scan(image, rng, **effects) for image, rng in zip(images, chances)]
-    for page, image in zip(pages, images): image.info |= dict(source=f'{doc.doc_id}.pdf', page=page)
+        images = [scan(image, rng, **effects) for image, rng in zip(images, chances, strict=True)]
+    for page, image in zip(pages, images, strict=True): image.info |= dict(source=f'{doc.doc_id}.pdf', page=page)
     return images
 
 # %% ../../../nbs/made/06_document.ipynb #e30145f8
@@ -152,7 +152,7 @@ class MadePages(Sequence['Image']):
     "The page images of a made document, rendered one by one when asked for."
     def __init__(self, doc: MadeDocument, dpi: float = 100, **effects: Unpack[Effects]):
         self.doc, self.dpi, self.effects = doc, dpi, effects
-        self._seen: dict[int, 'Image'] = {}
+        self._seen: dict[int, Image] = {}
     def __len__(self) -> int: return self.doc.pages
     def __repr__(self): return f'MadePages({self.doc.doc_id!r}, {len(self)} pages)'
     @overload

@@ -181,7 +181,7 @@ def _form(sheet: Sheet, pages: int):
     sheet.title = phrase(sheet, 'form title')
     sheet.heading(sheet.title, 18)
     write_prose(sheet, [filler_sentences(sheet, 1)], .85*sheet.look['size'])
-    parts = list(zip(phrases('form parts', sheet.style), [*_form_keys.split('\n'), '']))
+    parts = list(zip(phrases('form parts', sheet.style), [*_form_keys.split('\n'), ''], strict=False))
     for i, (title, names) in enumerate(parts[:5 if pages > 1 else sheet.rng.randint(3, 5)]):
         if names: entries = sheet.draw(sheet.rng.randint(3, 6), only=_keys('form', names))
         else: entries = sheet.draw(2, 'common')
@@ -362,7 +362,7 @@ def _contract(sheet: Sheet, pages: int):
     sheet.title = phrase(sheet, 'contract title')
     sheet.heading(sheet.title, 20)
     sheet.fields(sheet.draw(5, only=_keys('contract', _contract_head)))
-    for title, names in zip(phrases('clause title', sheet.style), _clause_keys.split('\n')):
+    for title, names in zip(phrases('clause title', sheet.style), _clause_keys.split('\n'), strict=False):
         _clause(sheet, title, _keys('contract', names), 3 if pages > 1 else 2)
     if pages > 1: write_table(sheet, 'services', sheet.rng.randint(5, 9))
     _sections(sheet, pages, ['contacts', 'staffing'])
@@ -380,7 +380,7 @@ def _in_order(sheet: Sheet) -> Change:
         departure, arrival = at.get('departure'), at.get('arrival')
         if not departure: return
         times = sorted((row[departure] for row in rows), key=magnitude)
-        for row, time in zip(rows, times):
+        for row, time in zip(rows, times, strict=True):
             row[departure] = time
             if arrival: row[arrival] = time_value(_later(sheet, time), sheet.locale)
     return change

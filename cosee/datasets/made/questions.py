@@ -299,7 +299,7 @@ def unanswerable(
     return [*_missing_fields(sheet, n), *_missing_rows(sheet, 3)]
 
 # %% ../../../nbs/made/05_questions.ipynb #b7c00ddf
-_mix: dict[str, float] = dict(zip(WORDINGS, (.45, .25, .1, .1, .1)))
+_mix: dict[str, float] = dict(literal=.45, paraphrase=.25, unanswerable=.1, computed=.1, two_pages=.1)
 
 def _spread(rng: random.Random, pool: Sequence[Asked]) -> list[Asked]:
     "Questions in an order of chance that takes turns between fields, cells, bars and sentences"
@@ -333,7 +333,8 @@ SmallPrint = Union[bool, Literal['only']]   # ask for small print: no, too, or f
 
 def _pools(sheet: Sheet, facts: Sequence[Fact], small_print: SmallPrint) -> dict[str, list[Asked]]:
     "All questions by wording, but for conflicts"
-    pools: dict[str, list[Asked]] = dict(zip(WORDINGS, single(sheet, facts)))
+    printed, in_other_words = single(sheet, facts)
+    pools = dict(literal=printed, paraphrase=in_other_words)
     if small_print == 'only': return pools
     reversed_ = reverse(sheet)
     pools['literal'] += sheet.rng.sample(reversed_, min(len(reversed_), 1 + len(facts)//8))

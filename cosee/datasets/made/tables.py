@@ -100,7 +100,7 @@ class _Grid:
         self.rule_row(height, head, last)
         color = (1, 1, 1) if head and self.style == 'dark_head' else None
         font, boxes = sheet.look['bold' if head else 'font'], []
-        for text, width, right in zip(texts, self.widths, self.rights):
+        for text, width, right in zip(texts, self.widths, self.rights, strict=True):
             size = fit(text, font, self.size, width - 16)
             at = x + (width - 11 if right else 5), sheet.y + (height - 1.1*size)/2
             boxes.append(sheet.text(*at, text, size, font, color, 'right' if right else 'left'))
@@ -116,7 +116,7 @@ class _Grid:
         for i, (name, *values) in enumerate(self.rows):
             if sheet.need(self.height + 2) and sheet.look['repeat_head']: self.row(self.heads, head=True)
             row_bbox, *boxes = self.row([v['text'] for v in (name, *values)], i, last=i == len(self.rows) - 1)
-            for column, value, bbox in zip(self.columns, values, boxes):
+            for column, value, bbox in zip(self.columns, values, boxes, strict=True):
                 entry = FieldEntry(field=column, label=column['label'], value=value)
                 sheet.fact(entry, bbox, 'cell', row=name['text'], row_bbox=row_bbox, row_label=self.heads[0], title=title)
 
@@ -170,7 +170,7 @@ def _draw_chart(sheet: Sheet) -> tuple[str, FieldSpec, list[tuple[str, Value]]]:
     field = fields_of('charts', sheet.style)[0]
     field['ask'] = [q.replace('{l}', in_sentence(what)) for q in field['ask']]
     values = [make_plain_value(number(x, sheet.locale), x) for x in sheet.rng.sample(range(11, 990), len(names))]
-    return title, field, list(zip(names, values))
+    return title, field, list(zip(names, values, strict=True))
 
 # %% ../../../nbs/made/03_tables.ipynb #6abbba4f
 class _Bar(NamedTuple):
