@@ -1,4 +1,5 @@
 "Style sheets, scripts and templates are files: complete, installed, whole in the pages, and nowhere in Python strings."
+
 import ast
 import base64
 import fnmatch
@@ -27,8 +28,10 @@ needs_node = pytest.mark.skipif(NODE is None, reason="no Node on this machine")
 
 # --- nothing of it in Python ---
 
-PROPERTIES = ("--|color|background|font|margin|padding|display|border|width|height|content|position|fill|stroke|opacity|overflow|"
-              "text-|flex|grid|gap|max-|min-|animation|transform|visibility|cursor|float|line-height|white-space|outline|box-|align")
+PROPERTIES = (
+    "--|color|background|font|margin|padding|display|border|width|height|content|position|fill|stroke|opacity|overflow|"
+    "text-|flex|grid|gap|max-|min-|animation|transform|visibility|cursor|float|line-height|white-space|outline|box-|align"
+)
 CSS = re.compile(rf"[^\s{{]\s*\{{\s*({PROPERTIES})[a-z-]*\s*:[^{{}}]+\}}")
 JS = re.compile(r"=>\s*[{(\w]|\b(const|let) \w+ = |\bfunction\s*\w*\(|\bdocument\.\w|\baddEventListener\(")
 
@@ -41,7 +44,8 @@ def texts(path):
             and n.body and isinstance(n.body[0], ast.Expr)}
     inner = {id(v) for n in nodes if isinstance(n, ast.JoinedStr) for v in n.values}
     for n in nodes:
-        if isinstance(n, ast.Constant) and isinstance(n.value, str) and not {id(n)} & (docs | inner): yield n.lineno, n.value
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and not {id(n)} & (docs | inner):
+            yield n.lineno, n.value
         if isinstance(n, ast.JoinedStr):
             yield n.lineno, "".join(v.value if isinstance(v, ast.Constant) else "x" for v in n.values)
 
@@ -84,9 +88,16 @@ def test_every_file_is_installed():
 
 def test_lines_can_be_read():
     "No minified line; one palette"
-    assert [(p.name, n) for p in ASSETS for n, line in enumerate(p.read_text(encoding="utf-8").splitlines(), 1) if len(line) > 119] == []
+    assert [
+        (p.name, n)
+        for p in ASSETS
+        for n, line in enumerate(p.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > 119
+    ] == []
     sheets = {p.name: p.read_text(encoding="utf-8") for p in ASSETS if p.suffix == ".css"}
-    assert [name for name, text in sheets.items() if re.search(r"--(bg|card|ink|soft|line|accent): ", text)] == ["theme.css"]
+    assert [name for name, text in sheets.items() if re.search(r"--(bg|card|ink|soft|line|accent): ", text)] == [
+        "theme.css"
+    ]
 
 
 def test_authors_have_one_colour_everywhere():
@@ -112,14 +123,19 @@ def sources(policy, kind): return re.search(rf"{kind}-src ('sha256-[^']+')", pol
     (viewer_style(), viewer_script(), viewer_policy())], ids=["episode", "live", "viewer"])
 def test_policies_name_the_bytes(style, script, policy):
     sha = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    assert sources(policy, "script") == csp_hash(script) == f"'sha256-{sha}'" and sources(policy, "style") == csp_hash(style)
+    assert sources(policy, "script") == csp_hash(script) == f"'sha256-{sha}'" and sources(policy, "style") == csp_hash(
+        style
+    )
     assert "</" not in style and "</script" not in script.lower() and "<!--" not in script
 
 
 def test_the_viewer_holds_exactly_what_its_policy_names():
     page = viewer_page(dict(title="</script>{{script}}"))
     policy = html_lib.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1])
-    style, script = re.search("<style>(.*?)</style>", page, re.S)[1], re.search("<script>(.*?)</script>", page, re.S)[1]
+    style, script = (
+        re.search("<style>(.*?)</style>", page, re.S)[1],
+        re.search("<script>(.*?)</script>", page, re.S)[1],
+    )
     assert (policy, style, script) == (viewer_policy(), viewer_style(), viewer_script())
     assert json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1]) == {"title": "</script>{{script}}"}
 
@@ -145,7 +161,9 @@ def test_the_logic_of_the_viewer():
     files = sorted((ROOT / "tests/js").glob("*.test.mjs"))
     done = subprocess.run([NODE, "--test", *files], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert files and done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-    assert int(re.search(r"^\S* ?pass (\d+)$", done.stdout, re.M)[1]) >= 15 and re.search(r"^\S* ?fail 0$", done.stdout, re.M)
+    assert int(re.search(r"^\S* ?pass (\d+)$", done.stdout, re.M)[1]) >= 15 and re.search(
+        r"^\S* ?fail 0$", done.stdout, re.M
+    )
 
 
 # --- elements ---
@@ -154,6 +172,11 @@ def test_elements_escape_whatever_comes():
     assert el("p", "<b>", Html("<i></i>"), None, False, 0, ["a", ("b", [None])]) == "<p>&lt;b&gt;<i></i>0ab</p>"
     assert el("a", title="\"'<>&", hidden=True, off=False, none=None, data_c=3, cls="x") == (
         '<a title="&quot;&#x27;&lt;&gt;&amp;" hidden data-c="3" class="x"></a>')
-    assert el("input", value="\u202e\x00") == '<input value="\ufffd">' and el("meta", charset="utf-8") == '<meta charset="utf-8">'
+    assert (
+        el("input", value="\u202e\x00") == '<input value="\ufffd">'
+        and el("meta", charset="utf-8") == '<meta charset="utf-8">'
+    )
     assert el("a", href=Html('"x')) == '<a href="&quot;x"></a>'
-    assert "<script" not in episode_html(dict(question="<script>", answer="<script>", board=Board())).replace("<script>(()", "", 1)
+    assert "<script" not in episode_html(dict(question="<script>", answer="<script>", board=Board())).replace(
+        "<script>(()", "", 1
+    )

@@ -2,6 +2,7 @@
 
 The browser is spoken to over its own pipe (DevTools protocol), so no driver is needed. Without Chromium the tests skip.
 """
+
 import base64
 import fcntl
 import io
@@ -17,7 +18,9 @@ from PIL import Image
 from cosee.board import Board
 from cosee.view.episode import write_html
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))), None
+)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome on this machine")
 
 
@@ -28,8 +31,18 @@ class Browser:
         def child():
             a, b = (fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (read, write))   # out of the way of 3 and 4
             os.dup2(a, 3), os.dup2(b, 4)
-        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
-                 "--disable-background-networking", "--remote-debugging-pipe", f"--user-data-dir={profile}"]
+
+        flags = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--hide-scrollbars",
+            "--disable-background-networking",
+            "--remote-debugging-pipe",
+            f"--user-data-dir={profile}",
+        ]
         self.process = subprocess.Popen([CHROMIUM, *flags, "about:blank"], preexec_fn=child, close_fds=False,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(read), os.close(write)
@@ -49,7 +62,9 @@ class Browser:
 
     def __call__(self, method, **params):
         self.n += 1
-        request = dict(id=self.n, method=method, params=params, **({"sessionId": self.session} if self.session else {}))
+        request = dict(
+            id=self.n, method=method, params=params, **({"sessionId": self.session} if self.session else {})
+        )
         os.write(self.out, json.dumps(request).encode() + b"\0")
         while (m := self.message()).get("id") != self.n: self.note(m)
         if "error" in m: raise RuntimeError(f"{method}: {m['error']}")
@@ -59,11 +74,25 @@ class Browser:
         self.events.append(m)
         if m.get("method") == "Page.javascriptDialogOpening":   # alert() would hang the page
             self.n += 1
-            os.write(self.out, json.dumps(dict(id=self.n, sessionId=self.session, method="Page.handleJavaScriptDialog", params={"accept": True})).encode() + b"\0")
+            os.write(
+                self.out,
+                json.dumps(
+                    dict(
+                        id=self.n,
+                        sessionId=self.session,
+                        method="Page.handleJavaScriptDialog",
+                        params={"accept": True},
+                    )
+                ).encode()
+                + b"\0",
+            )
 
     def open(self, path, width=1280, height=900, dark=False, javascript=True):
         self("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self("Emulation.setEmulatedMedia", features=[dict(name="prefers-color-scheme", value="dark" if dark else "light")])
+        self(
+            "Emulation.setEmulatedMedia",
+            features=[dict(name="prefers-color-scheme", value="dark" if dark else "light")],
+        )
         self("Emulation.setScriptExecutionDisabled", value=not javascript)
         self.events = []
         self("Page.navigate", url=path.as_uri())
@@ -81,13 +110,16 @@ class Browser:
         return Image.open(io.BytesIO(base64.b64decode(self("Page.captureScreenshot")["data"]))).convert("RGB")
 
     def hover(self, selector):
-        x, y = self.js(f"(() => {{ const e = document.querySelector({selector!r}); e.scrollIntoView({{block: 'center', behavior: 'instant'}});"
-                       "const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()")
+        x, y = self.js(
+            f"(() => {{ const e = document.querySelector({selector!r}); e.scrollIntoView({{block: 'center', behavior: 'instant'}});"
+            "const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+        )
         self("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         return x, y
 
     def key(self, key, code):
-        for kind in ("keyDown", "keyUp"): self("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+        for kind in ("keyDown", "keyUp"):
+            self("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
 
     def close(self):
         self.session = None
@@ -115,18 +147,30 @@ def board():
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     pages = [Image.new("RGB", (600, 800), "white") for _ in range(4)]
-    one = dict(question="What is the total?", answer="86.50", confidence=.9, page=2, board=board(), because="page 2 says so",
-               evidence=[dict(page=2, bbox=(.6, .3, .8, .35), content="86.50", cell=2)])
+    one = dict(
+        question="What is the total?",
+        answer="86.50",
+        confidence=0.9,
+        page=2,
+        board=board(),
+        because="page 2 says so",
+        evidence=[dict(page=2, bbox=(0.6, 0.3, 0.8, 0.35), content="86.50", cell=2)],
+    )
     two = dict(question="Who signed?", answer="not answerable", confidence=.4, page=None, board=Board(), evidence=[])
     return write_html(tmp_path_factory.mktemp("html") / "episode.html", [one, two], pages)
 
 
-def lit(browser): return browser.js("[...document.querySelectorAll('.lit[data-c]')].map(e => e.classList[0] + e.dataset.c).sort().join(' ')")
+def lit(browser):
+    return browser.js(
+        "[...document.querySelectorAll('.lit[data-c]')].map(e => e.classList[0] + e.dataset.c).sort().join(' ')"
+    )
 
 
 def clean(browser):
     "Nothing ran but our script, nothing was loaded but the file, nobody complained"
-    assert not browser.seen("Page.javascriptDialogOpening", "Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
+    assert not browser.seen(
+        "Page.javascriptDialogOpening", "Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"
+    )
     urls = [e["params"]["request"]["url"] for e in browser.seen("Network.requestWillBeSent")]
     assert [u for u in urls if not u.startswith("data:")] == urls[:1] and urls[0].startswith("file:")
 
@@ -148,7 +192,8 @@ def test_hover_and_focus_light_note_and_box_together(browser, page):
 
 def test_click_on_a_box_goes_to_its_note(browser, page):
     x, y = browser.open(page).hover(".row .mark[data-c='2'] .badge")
-    for kind in ("mousePressed", "mouseReleased"): browser("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+    for kind in ("mousePressed", "mouseReleased"):
+        browser("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
     assert browser.js("document.activeElement.id") == "q1c2"
 
 
@@ -157,21 +202,33 @@ def test_slider_replays_by_keyboard(browser, page):
     later = "[...document.querySelectorAll('#q1 .note.later')].map(e => e.id).join(' ')"
     assert browser.js(later) == ""
     browser.key("Home", 36)
-    assert browser.js(later) == "q1c1 q1c2 q1c3" and browser.js("document.querySelector('#q1 .slider output').textContent") == "an empty Board"
+    assert (
+        browser.js(later) == "q1c1 q1c2 q1c3"
+        and browser.js("document.querySelector('#q1 .slider output').textContent") == "an empty Board"
+    )
     browser.key("ArrowRight", 39)
     browser.key("ArrowRight", 39)
     assert browser.js(later) == "q1c3"
     assert browser.js("document.querySelector('#q1 .slider output').textContent") == "2 of 3: detail_reader, step 1"
-    assert browser.js("getComputedStyle(document.querySelector('#q1 .row .mark[data-c=\"2\"]')).visibility") == "visible"
+    assert (
+        browser.js("getComputedStyle(document.querySelector('#q1 .row .mark[data-c=\"2\"]')).visibility") == "visible"
+    )
     browser.key("End", 35)
     assert browser.js(later) == ""
 
 
 def test_play_ends_at_the_last_note(browser, page):
     browser.open(page)
-    ended = ("new Promise(done => { const o = document.querySelector('#q1 .slider output'), seen = []; new MutationObserver(() => { seen.push(o.textContent);"
-             "if (o.textContent == 'all notes') done(seen); }).observe(o, {childList: true}); document.querySelector('#q1 .slider button').click(); })")
-    assert browser.js(ended) == ["an empty Board", "1 of 3: scanner, step 1", "2 of 3: detail_reader, step 1", "all notes"]
+    ended = (
+        "new Promise(done => { const o = document.querySelector('#q1 .slider output'), seen = []; new MutationObserver(() => { seen.push(o.textContent);"
+        "if (o.textContent == 'all notes') done(seen); }).observe(o, {childList: true}); document.querySelector('#q1 .slider button').click(); })"
+    )
+    assert browser.js(ended) == [
+        "an empty Board",
+        "1 of 3: scanner, step 1",
+        "2 of 3: detail_reader, step 1",
+        "all notes",
+    ]
     assert browser.js("document.querySelector('#q1 .slider button').textContent") == "▶"
 
 
@@ -199,7 +256,10 @@ def test_all_is_there_without_a_script(browser, page):
 def test_layout_fits_any_width(browser, page, width):
     browser.open(page, width=width)
     assert browser.js("document.documentElement.scrollWidth") <= width
-    notes, figure = (browser.js(f"document.querySelector('#q1p2 {s}').getBoundingClientRect().{k}") for s, k in ((".notes", "left"), ("figure", "right")))
+    notes, figure = (
+        browser.js(f"document.querySelector('#q1p2 {s}').getBoundingClientRect().{k}")
+        for s, k in ((".notes", "left"), ("figure", "right"))
+    )
     assert (notes > figure) == (width > 800)
 
 
@@ -210,7 +270,13 @@ def test_light_and_dark(browser, page):
 
 def contrast(a, b):
     "WCAG contrast of two colours"
-    def light(c): return sum(w * (v / 12.92 if v <= .03928 else ((v + .055) / 1.055) ** 2.4) for w, v in zip((.2126, .7152, .0722), (x / 255 for x in c)))
+
+    def light(c):
+        return sum(
+            w * (v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4)
+            for w, v in zip((0.2126, 0.7152, 0.0722), (x / 255 for x in c))
+        )
+
     high, low = sorted((light(a), light(b)), reverse=True)
     return (high + .05) / (low + .05)
 
@@ -228,12 +294,33 @@ def test_text_is_readable(browser, page, dark):
     assert [(s, round(contrast(a[:3], b[:3]), 1)) for s, a, b in measured if contrast(a[:3], b[:3]) < 4.5] == []
 
 
-EVIL = ["<script>alert(1)</script>", "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<svg/onload=alert(1)>", "javascript:alert(1)",
-        "\" onfocus=alert(1) autofocus x=\"", "' onmouseover='alert(1)", "</style><script>alert(1)</script>", "<iframe srcdoc='<script>alert(1)</script>'>",
-        "<a href='javascript:alert(1)'>x</a>", "<meta http-equiv=refresh content='0;url=https://example.org'>", "<link rel=stylesheet href=//example.org/x.css>",
-        "<details open ontoggle=alert(1)>", "<math><mtext></form><form><mglyph><svg><mtext><style><path id=</style><img onerror=alert(1) src>", "<!--><svg onload=alert(1)>",
-        "]]><script>alert(1)</script>", "\u202egnp.exe\u2066", "A\u0300" * 3000, "x" * 1_000_000, "line\n" * 5000, "\x00<script\x00>alert(1)</script>", "%3Cscript%3Ealert(1)%3C/script%3E",
-        "&lt;script&gt;alert(1)&lt;/script&gt;", "<base href='https://example.org/'>", "<object data='data:text/html,<script>alert(1)</script>'>"]
+EVIL = [
+    "<script>alert(1)</script>",
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<svg/onload=alert(1)>",
+    "javascript:alert(1)",
+    '" onfocus=alert(1) autofocus x="',
+    "' onmouseover='alert(1)",
+    "</style><script>alert(1)</script>",
+    "<iframe srcdoc='<script>alert(1)</script>'>",
+    "<a href='javascript:alert(1)'>x</a>",
+    "<meta http-equiv=refresh content='0;url=https://example.org'>",
+    "<link rel=stylesheet href=//example.org/x.css>",
+    "<details open ontoggle=alert(1)>",
+    "<math><mtext></form><form><mglyph><svg><mtext><style><path id=</style><img onerror=alert(1) src>",
+    "<!--><svg onload=alert(1)>",
+    "]]><script>alert(1)</script>",
+    "\u202egnp.exe\u2066",
+    "A\u0300" * 3000,
+    "x" * 1_000_000,
+    "line\n" * 5000,
+    "\x00<script\x00>alert(1)</script>",
+    "%3Cscript%3Ealert(1)%3C/script%3E",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "<base href='https://example.org/'>",
+    "<object data='data:text/html,<script>alert(1)</script>'>",
+]
 
 
 def test_nothing_hostile_runs_and_the_layout_holds(browser, tmp_path):
@@ -243,10 +330,32 @@ def test_nothing_hostile_runs_and_the_layout_holds(browser, tmp_path):
         b = Board()
         for i, t in enumerate(EVIL[k:] + EVIL[:k]):
             b.add_cell({"page": 1 + i % 3, "bbox": (.1, .1, .2 + i / 50, .3)}, t, [t, "tag"], t, i)
-        trace = dict(events=[dict(step=1, agent=text, action=dict(action=text), error=text, calls=[dict(prompt=[text], text=text, usage={})])],
-                     config=dict(agents=[dict(client=text)]))
-        episodes.append(dict(question=text, answer=text, because=text, confidence=.3, page=1, board=b, stopped=text, trace=trace,
-                             hypotheses=[dict(answer=text, author=text), dict(answer="x")], evidence=[dict(page=1, bbox=(.1, .1, .3, .3), content=text, cell=1)]))
+        trace = dict(
+            events=[
+                dict(
+                    step=1,
+                    agent=text,
+                    action=dict(action=text),
+                    error=text,
+                    calls=[dict(prompt=[text], text=text, usage={})],
+                )
+            ],
+            config=dict(agents=[dict(client=text)]),
+        )
+        episodes.append(
+            dict(
+                question=text,
+                answer=text,
+                because=text,
+                confidence=0.3,
+                page=1,
+                board=b,
+                stopped=text,
+                trace=trace,
+                hypotheses=[dict(answer=text, author=text), dict(answer="x")],
+                evidence=[dict(page=1, bbox=(0.1, 0.1, 0.3, 0.3), content=text, cell=1)],
+            )
+        )
     pages[0].info = dict(source=EVIL[0], page=1)
     path = write_html(tmp_path / "hostile.html", episodes, pages)
     for width in (400, 1280):
@@ -265,27 +374,40 @@ def test_nothing_hostile_runs_and_the_layout_holds(browser, tmp_path):
 @pytest.fixture(scope="module")
 def linked(tmp_path_factory):
     "Two pages; every kind of link, on one page and across"
-    b = board()                                                                                             # 1-3 on page 2
-    b.add_cell({"page": 2, "bbox": (.1, .7, .4, .8)}, "No, it is 80", ["correction", "number"], "cross_checker", 2, [2, 1])
+    b = board()  # 1-3 on page 2
+    b.add_cell(
+        {"page": 2, "bbox": (0.1, 0.7, 0.4, 0.8)}, "No, it is 80", ["correction", "number"], "cross_checker", 2, [2, 1]
+    )
     b.add_cell({"page": 1, "bbox": (.2, .2, .4, .3)}, "The same sum", ["link"], "scanner", 3, [2])
-    said = [dict(answer="86.50", confidence=.9, author="detail_reader", cell=2), dict(answer="80", confidence=.4, author="cross_checker", cell=4),
-            dict(answer="86.50.", confidence=.7, author="scanner", cell=5)]
-    episode = dict(question="What is the total?", answer="86.50", confidence=.9, page=2, board=b, hypotheses=said, evidence=[])
+    said = [
+        dict(answer="86.50", confidence=0.9, author="detail_reader", cell=2),
+        dict(answer="80", confidence=0.4, author="cross_checker", cell=4),
+        dict(answer="86.50.", confidence=0.7, author="scanner", cell=5),
+    ]
+    episode = dict(
+        question="What is the total?", answer="86.50", confidence=0.9, page=2, board=b, hypotheses=said, evidence=[]
+    )
     pages = [Image.effect_noise((1500, 2000), 40).convert("RGB") for _ in range(2)]
     return write_html(tmp_path_factory.mktemp("html") / "linked.html", episode, pages)
 
 
 def drawn(browser):
     "The browser, once the links beside the notes are drawn (or five seconds are over)."
-    browser.js("new Promise(ok => { const look = () => document.querySelector('.arcs .tie') || performance.now() > 5000 ? ok() : "
-               "requestAnimationFrame(look); look() })")
+    browser.js(
+        "new Promise(ok => { const look = () => document.querySelector('.arcs .tie') || performance.now() > 5000 ? ok() : "
+        "requestAnimationFrame(look); look() })"
+    )
     return browser
 
 
-def ends(browser, where): return browser.js(f"[...document.querySelectorAll('{where}')].map(e => e.dataset.from + '>' + e.dataset.to).sort().join(' ')")
+def ends(browser, where):
+    return browser.js(
+        f"[...document.querySelectorAll('{where}')].map(e => e.dataset.from + '>' + e.dataset.to).sort().join(' ')"
+    )
 
 
-def names(browser, where): return browser.js(f"[...document.querySelectorAll('{where}')].map(e => e.dataset.c).join(' ')")
+def names(browser, where):
+    return browser.js(f"[...document.querySelectorAll('{where}')].map(e => e.dataset.c).join(' ')")
 
 
 def test_links_are_drawn_between_boxes_and_between_notes(browser, linked):
@@ -295,7 +417,9 @@ def test_links_are_drawn_between_boxes_and_between_notes(browser, linked):
     assert ends(browser, "figure .k-correction") == ends(browser, ".arcs .k-correction") == "4>2"
     label = browser.js("document.querySelector('#q1p2 figure svg').getAttribute('aria-label')")
     assert "note 4 corrects note 2" in label and "note 2 rests on note 1" in label
-    words = browser.js("[...document.querySelectorAll('#q1c2 .refs a')].map(e => e.getAttribute('aria-label')).join('; ')")
+    words = browser.js(
+        "[...document.querySelectorAll('#q1c2 .refs a')].map(e => e.getAttribute('aria-label')).join('; ')"
+    )
     assert words == "rests on note 1; supports note 3; corrected by note 4; linked from note 5, p. 1"
     clean(browser)
 
@@ -306,8 +430,15 @@ def test_a_link_lights_both_ends_by_mouse_and_keyboard(browser, linked):
     browser.js("document.querySelector('#q1c4 .refs a').focus()")
     assert names(browser, ".note.lit") == "2 4" and ends(browser, "figure .tie.lit") == "4>2"
     browser.hover("#q1c4 p")
-    assert names(browser, ".note.lit") == "4" and names(browser, ".note.near") == "1 2" and ends(browser, ".arcs .tie.lit") == "4>1 4>2"
-    faint, strong = (float(browser.js(f"getComputedStyle(document.querySelector('figure .tie{s}')).opacity")) for s in (":not(.lit)", ".lit"))
+    assert (
+        names(browser, ".note.lit") == "4"
+        and names(browser, ".note.near") == "1 2"
+        and ends(browser, ".arcs .tie.lit") == "4>1 4>2"
+    )
+    faint, strong = (
+        float(browser.js(f"getComputedStyle(document.querySelector('figure .tie{s}')).opacity"))
+        for s in (":not(.lit)", ".lit")
+    )
     assert faint < .5 and strong == 1
 
 
@@ -317,7 +448,10 @@ def test_links_follow_the_slider(browser, linked):
     browser.key("ArrowLeft", 37)
     shown = "[...document.querySelectorAll('figure .tie')].filter(e => getComputedStyle(e).visibility == 'visible').map(e => e.dataset.from + '>' + e.dataset.to).join()"
     assert browser.js(shown) == "2>1"
-    assert browser.js("document.querySelector('.slider input').getAttribute('aria-valuetext')") == "3 of 5: cross_checker, step 2"
+    assert (
+        browser.js("document.querySelector('.slider input').getAttribute('aria-valuetext')")
+        == "3 of 5: cross_checker, step 2"
+    )
 
 
 def test_filters_work_by_keyboard_and_hold_with_the_slider(browser, linked):
@@ -335,22 +469,31 @@ def test_filters_work_by_keyboard_and_hold_with_the_slider(browser, linked):
     browser.js(press % "cross_checker")
     browser("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", text="\r", windowsVirtualKeyCode=13)
     assert browser.js(visible) == "5 1 3 4"
-    browser.js((press % "2") + "; document.activeElement.click()")                                # step 2 of these two
-    assert browser.js(visible) == "3 4" and browser.js("getComputedStyle(document.getElementById('q1p1')).display") == "none"
+    browser.js((press % "2") + "; document.activeElement.click()")  # step 2 of these two
+    assert (
+        browser.js(visible) == "3 4"
+        and browser.js("getComputedStyle(document.getElementById('q1p1')).display") == "none"
+    )
     browser.js("document.querySelector('.slider input').focus()")
     browser.key("ArrowLeft", 37)
     browser.key("ArrowLeft", 37)
     assert browser.js(visible) == "3" and browser.js(status) == "1 of 5 notes shown"
     browser.js("document.querySelector('[data-f=\"\"]').click()")
-    assert browser.js(visible) == "1 2 3" and browser.js("document.querySelectorAll('[aria-pressed=true]').length") == 0
+    assert (
+        browser.js(visible) == "1 2 3" and browser.js("document.querySelectorAll('[aria-pressed=true]').length") == 0
+    )
     browser.js((press % "number") + "; document.activeElement.click()")                           # a tag
     assert browser.js(visible) == "2"
     clean(browser)
 
 
 def test_proposals_show_confidence_and_votes(browser, linked):
-    text = drawn(browser.open(linked)).js("[...document.querySelectorAll('.others li')].map(e => e.className.trim() + ': ' + e.textContent.trim()).join(' | ')")
-    assert text == ("won: 86.5090% sure, 2 votes (detail_reader, scanner) #2 #5 | : 8040% sure, 1 vote (cross_checker) #4")
+    text = drawn(browser.open(linked)).js(
+        "[...document.querySelectorAll('.others li')].map(e => e.className.trim() + ': ' + e.textContent.trim()).join(' | ')"
+    )
+    assert text == (
+        "won: 86.5090% sure, 2 votes (detail_reader, scanner) #2 #5 | : 8040% sure, 1 vote (cross_checker) #4"
+    )
 
 
 def test_a_page_opens_in_full_size_by_keyboard(browser, linked):
@@ -363,12 +506,20 @@ def test_a_page_opens_in_full_size_by_keyboard(browser, linked):
     wide = "document.querySelector('.stage svg').getBoundingClientRect().width"
     before = browser.js(wide)
     browser.key("+", 187)
-    assert browser.js(wide) > 1.2 * before and browser.js("document.querySelector('.zoom output').textContent") == "125%"
+    assert (
+        browser.js(wide) > 1.2 * before and browser.js("document.querySelector('.zoom output').textContent") == "125%"
+    )
     browser.key("0", 48)
     assert browser.js(wide) == before
-    browser.js("window.shut = new Promise(done => document.querySelector('.zoom').addEventListener('close', () => done(true))); 1")
+    browser.js(
+        "window.shut = new Promise(done => document.querySelector('.zoom').addEventListener('close', () => done(true))); 1"
+    )
     browser.key("Escape", 27)
-    assert browser.js("shut") and not browser.js("document.querySelector('.zoom').open") and browser.js("document.querySelector('.stage').children.length") == 0
+    assert (
+        browser.js("shut")
+        and not browser.js("document.querySelector('.zoom').open")
+        and browser.js("document.querySelector('.stage').children.length") == 0
+    )
     assert browser.js("document.activeElement.className") == "enlarge"
     clean(browser)
 
@@ -380,13 +531,29 @@ def test_twenty_pages_in_one_small_file(browser, tmp_path):
     for p in range(20):
         im = Image.new("RGB", scan.size, "white") if p % 4 else scan.copy()
         draw = ImageDraw.Draw(im)
-        for y in range(60, 1620, 26): draw.text((70, y), f"Line {y} of page {p + 1}: {y * 7919 % 99991} and {y * 104729 % 99991}", fill="#222", font_size=19)
+        for y in range(60, 1620, 26):
+            draw.text(
+                (70, y),
+                f"Line {y} of page {p + 1}: {y * 7919 % 99991} and {y * 104729 % 99991}",
+                fill="#222",
+                font_size=19,
+            )
         pages.append(im)
-        b.add_cell({"page": p + 1, "bbox": (.05, .1, .5, .14)}, f"note on page {p + 1}", ["number"], "scanner", 1, [p] if p else None)
+        b.add_cell(
+            {"page": p + 1, "bbox": (0.05, 0.1, 0.5, 0.14)},
+            f"note on page {p + 1}",
+            ["number"],
+            "scanner",
+            1,
+            [p] if p else None,
+        )
     path = write_html(tmp_path / "twenty.html", dict(question="?", answer="x", board=b, evidence=[]), pages)
     assert path.stat().st_size < 8_000_000
     browser.open(path)
-    assert browser.js("document.querySelectorAll('defs image').length") == 20 and browser.js("document.querySelectorAll('template').length") == 20
+    assert (
+        browser.js("document.querySelectorAll('defs image').length") == 20
+        and browser.js("document.querySelectorAll('template').length") == 20
+    )
     browser.js("document.querySelector('#q1p20 .enlarge').click()")
     assert browser.js("document.querySelectorAll('.stage image').length") == 1
     clean(browser)
@@ -394,7 +561,16 @@ def test_twenty_pages_in_one_small_file(browser, tmp_path):
 
 # --- two hundred hostile texts ---
 
-WRAPS = ["%s", "\"'>%s", "</title></textarea></style></template>%s", "<svg><desc>%s", "`${%s}`", "--><!-- %s", "\u202e%s\u2066", "@import url(//example.org/a.css);%s{}"]
+WRAPS = [
+    "%s",
+    "\"'>%s",
+    "</title></textarea></style></template>%s",
+    "<svg><desc>%s",
+    "`${%s}`",
+    "--><!-- %s",
+    "\u202e%s\u2066",
+    "@import url(//example.org/a.css);%s{}",
+]
 TEXTS = [wrap % text[:5000] for wrap in WRAPS for text in EVIL]
 
 
@@ -402,17 +578,37 @@ def test_two_hundred_hostile_notes_names_and_questions(browser, tmp_path):
     assert len(TEXTS) == 200
     b = Board()
     for i, t in enumerate(TEXTS):
-        b.add_cell({"page": 1 + i % 3, "bbox": (.1, .1, .2 + i / 300, .3), "description": t}, t, [t, TEXTS[-i]], TEXTS[i // 2], i % 7, [i] if i else None)
+        b.add_cell(
+            {"page": 1 + i % 3, "bbox": (0.1, 0.1, 0.2 + i / 300, 0.3), "description": t},
+            t,
+            [t, TEXTS[-i]],
+            TEXTS[i // 2],
+            i % 7,
+            [i] if i else None,
+        )
     pages = [Image.new("RGB", (60, 80)) for _ in range(3)]
     for im, t in zip(pages, TEXTS[25:]): im.info = dict(source=t, page=1)
     said = [dict(answer=t, author=t, cell=1, confidence=.5) for t in TEXTS]
-    first = dict(question=TEXTS[0], answer=EVIL[18], because=EVIL[18], confidence=.3, page=1, board=b, evidence=[], hypotheses=said)
+    first = dict(
+        question=TEXTS[0],
+        answer=EVIL[18],
+        because=EVIL[18],
+        confidence=0.3,
+        page=1,
+        board=b,
+        evidence=[],
+        hypotheses=said,
+    )
     others = [dict(question=t, answer=t, because=t, board=Board(), stopped=t, evidence=[]) for t in TEXTS]
     path = write_html(tmp_path / "hostile.html", [first, *others], pages, title=TEXTS[3])
     for width in (390, 1280):
         browser.open(path, width=width)
-        browser.js("document.querySelectorAll('details').forEach(e => e.open = true); document.querySelectorAll('#q1 .key').forEach((e, i) => i < 9 && e.click())")
-        wide = browser.js("[0, 1, 2].map(k => { document.querySelectorAll('.ep').forEach((e, i) => e.classList.toggle('on', k ? i % 2 == k - 1 : i == 0)); return document.documentElement.scrollWidth; })")
+        browser.js(
+            "document.querySelectorAll('details').forEach(e => e.open = true); document.querySelectorAll('#q1 .key').forEach((e, i) => i < 9 && e.click())"
+        )
+        wide = browser.js(
+            "[0, 1, 2].map(k => { document.querySelectorAll('.ep').forEach((e, i) => e.classList.toggle('on', k ? i % 2 == k - 1 : i == 0)); return document.documentElement.scrollWidth; })"
+        )
         assert max(wide) <= width
         clean(browser)
     assert browser.js("document.scripts.length") == 1
@@ -423,14 +619,28 @@ def test_two_hundred_hostile_texts_in_the_fallback(browser, tmp_path):
     from cosee.view.widget import episode_fallback, explore_board
     b = Board()
     for i, t in enumerate(TEXTS): b.add_cell({"page": 1, "bbox": (.1, .1, .5, .3)}, t, [t], t, i)
-    parts = [episode_fallback(dict(question=t, answer=t, because=t, page=1, board=Board()), [Image.new("RGB", (60, 80))]) for t in TEXTS]
-    parts.append(episode_fallback(dict(question="?", answer=EVIL[18], because=EVIL[18], status=TEXTS[4], page=1, board=b), [Image.new("RGB", (60, 80))]))
+    parts = [
+        episode_fallback(dict(question=t, answer=t, because=t, page=1, board=Board()), [Image.new("RGB", (60, 80))])
+        for t in TEXTS
+    ]
+    parts.append(
+        episode_fallback(
+            dict(question="?", answer=EVIL[18], because=EVIL[18], status=TEXTS[4], page=1, board=b),
+            [Image.new("RGB", (60, 80))],
+        )
+    )
     parts.append(explore_board(b)._repr_mimebundle_()["text/html"])
     path = tmp_path / "fallback.html"
-    path.write_text("<!doctype html><meta charset=utf-8><style>body { overflow-wrap: anywhere }</style>" + "".join(parts), encoding="utf-8")
+    path.write_text(
+        "<!doctype html><meta charset=utf-8><style>body { overflow-wrap: anywhere }</style>" + "".join(parts),
+        encoding="utf-8",
+    )
     browser.open(path, width=800)
     clean(browser)
-    assert browser.js("document.scripts.length") == 0 and browser.js("document.querySelectorAll('img, svg, iframe, object, link, base, form, a').length") == 201
+    assert (
+        browser.js("document.scripts.length") == 0
+        and browser.js("document.querySelectorAll('img, svg, iframe, object, link, base, form, a').length") == 201
+    )
     assert browser.js("document.documentElement.scrollWidth") <= 800
 
 
@@ -440,7 +650,11 @@ class Frame:
     "What runs inside the sandboxed frame of a page"
     def __init__(self, browser):
         self.browser = browser
-        found = [t for t in browser("Target.getTargets")["targetInfos"] if t["type"] == "iframe" and t["url"] == "about:srcdoc"]
+        found = [
+            t
+            for t in browser("Target.getTargets")["targetInfos"]
+            if t["type"] == "iframe" and t["url"] == "about:srcdoc"
+        ]
         assert len(found) == 1
         self.session = browser("Target.attachToTarget", targetId=found[0]["targetId"], flatten=True)["sessionId"]
 
@@ -456,15 +670,22 @@ def test_widget_follows_and_keeps_what_its_reader_has_chosen(browser, tmp_path):
     from cosee.view.html import asset
     from cosee.view.widget import EpisodeWidget
     pages = [Image.new("RGB", (600, 800), "white")]
-    look = lambda n: dict(action="INSPECT", content=f"note {n}", tags=["table"] if n % 2 else [TEXTS[n]], view=dict(page=1, bbox=(.1, n / 10, .5, n / 10 + .05)))
+    look = lambda n: dict(
+        action="INSPECT",
+        content=f"note {n}",
+        tags=["table"] if n % 2 else [TEXTS[n]],
+        view=dict(page=1, bbox=(0.1, n / 10, 0.5, n / 10 + 0.05)),
+    )
     team = [DummyAgent(name=name, script=[look(k), look(k + 2)]) for k, name in ((1, "scanner"), (2, "detail_reader"))]
     widget, sections = EpisodeWidget("What?", pages), []
     first, page = widget.widget.section, widget.widget.page
     widget.widget.observe(lambda change: sections.append(change.new), "section")
     CoSeeController(team, max_steps=2).run(pages, "What?", on_event=widget)
-    assert len(sections) == 9 and "data:image" not in "".join(sections)   # four starts, four turns, the end; no picture twice
-    model = f"""{asset('view/assets/widget.mjs').replace('export default { render };', '')}
-      const values = {json.dumps(dict(page=page, section=first, height=500)).replace('<', chr(92) + 'u003c')}, heard = {{}};
+    assert len(sections) == 9 and "data:image" not in "".join(
+        sections
+    )  # four starts, four turns, the end; no picture twice
+    model = f"""{asset("view/assets/widget.mjs").replace("export default { render };", "")}
+      const values = {json.dumps(dict(page=page, section=first, height=500)).replace("<", chr(92) + "u003c")}, heard = {{}};
       const model = {{ get: k => values[k], on: (e, f) => (heard[e] = heard[e] || []).push(f), off: () => {{}} }};
       window.put = (k, v) => {{ values[k] = v; (heard['change:' + k] || []).forEach(f => f()); }};
       window.ready = new Promise(done => addEventListener('message', e => e.data && e.data.cosee && done(true)));
@@ -480,11 +701,19 @@ def test_widget_follows_and_keeps_what_its_reader_has_chosen(browser, tmp_path):
         frame.js(f"new Promise(done => {{ const look = () => {until} ? done() : setTimeout(look, 10); look(); }})")
     count = "document.querySelectorAll('.note').length == %d && !document.querySelector('.going') == %s"
     put(sections[3], count % (2, "false"))
-    assert frame.js(shown) == "1 2" and frame.js("document.querySelector('.going').textContent") == "detail_reader is looking, step 1"
+    assert (
+        frame.js(shown) == "1 2"
+        and frame.js("document.querySelector('.going').textContent") == "detail_reader is looking, step 1"
+    )
     frame.js("document.querySelector('[data-f=a0]').click(); document.querySelector('[data-f=a0]').focus(); 1")
     put(sections[8], count % (4, "true"))
-    assert frame.js(shown) == "1 3" and frame.js("document.querySelector('.status').textContent") == "2 of 4 notes shown"
-    assert frame.js("document.activeElement.dataset.f") == "a0" and frame.js("document.querySelectorAll('.note.fresh').length") == 2
+    assert (
+        frame.js(shown) == "1 3" and frame.js("document.querySelector('.status').textContent") == "2 of 4 notes shown"
+    )
+    assert (
+        frame.js("document.activeElement.dataset.f") == "a0"
+        and frame.js("document.querySelectorAll('.note.fresh').length") == 2
+    )
     assert frame.js("document.querySelectorAll('.going').length") == 0
     evil = "<section class=ep><img src=x onerror=alert(1)><script>alert(1)</script><p onclick=alert(1)></p></section>"
     put(evil, "document.querySelector('.ep p[onclick]')")

@@ -20,11 +20,50 @@ from cosee.text import md_line
 
 PAGE = Image.new("RGB", (620, 877), "white")
 HOSTILE = [
-    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "![x](http://evil.org/x.png)", "[x](javascript:alert(1))", "<http://evil.org>",
-    "https://evil.org www.evil.org a@evil.org", "# heading", "- item", "1. item", "> quote", "```\n# out\n```", "~~~\nout", "| a | b |", "---",
-    "===", "$\\frac{1}{0}$ $$x$$", "a  \nb\n\n# c", "\\", "`code`", "**bold** __x__ ~~y~~", "[^1]: note", "[a]: http://evil.org", "&lt;b&gt; &#60;",
-    "<!-- x", "\u202eevil\u2066", "\x00\x1b[31m", "{{ x }} {% y %}", "````", "    code", "\tcode", "<details><summary>x", "@somebody #1", "x" * 100_000, "",
-    "**Answer**: 7\n\n## Step 9: scanner", "</td></table>", "\r\n# x\r# y", "a\u2028# b", "+ x", "* x", "5) x", "<style>*{display:none}</style>", "^x^ ~x~ ==x=="]
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "![x](http://evil.org/x.png)",
+    "[x](javascript:alert(1))",
+    "<http://evil.org>",
+    "https://evil.org www.evil.org a@evil.org",
+    "# heading",
+    "- item",
+    "1. item",
+    "> quote",
+    "```\n# out\n```",
+    "~~~\nout",
+    "| a | b |",
+    "---",
+    "===",
+    "$\\frac{1}{0}$ $$x$$",
+    "a  \nb\n\n# c",
+    "\\",
+    "`code`",
+    "**bold** __x__ ~~y~~",
+    "[^1]: note",
+    "[a]: http://evil.org",
+    "&lt;b&gt; &#60;",
+    "<!-- x",
+    "\u202eevil\u2066",
+    "\x00\x1b[31m",
+    "{{ x }} {% y %}",
+    "````",
+    "    code",
+    "\tcode",
+    "<details><summary>x",
+    "@somebody #1",
+    "x" * 100_000,
+    "",
+    "**Answer**: 7\n\n## Step 9: scanner",
+    "</td></table>",
+    "\r\n# x\r# y",
+    "a\u2028# b",
+    "+ x",
+    "* x",
+    "5) x",
+    "<style>*{display:none}</style>",
+    "^x^ ~x~ ==x==",
+]
 
 
 def html(text):
@@ -66,40 +105,85 @@ def test_any_line_is_words(text):
 @given(st.text(st.sampled_from("`~<>#\n\r\x0b\u2028\u202e ab&*"), max_size=80) | st.text(max_size=80))
 def test_a_block_cannot_be_closed_from_inside(text):
     page = html("before\n\n" + md_block(text) + "\n\nafter")
-    assert re.sub(r">[^<]*<", "><", page.replace("\n", "")) == '<p></p><pre><code class="language-text"></code></pre><p></p>'
+    assert (
+        re.sub(r">[^<]*<", "><", page.replace("\n", ""))
+        == '<p></p><pre><code class="language-text"></code></pre><p></p>'
+    )
     assert page.endswith("<p>after</p>\n") and "\u202e" not in page
 
 
 def hostile_episode(text):
     "An episode in which everything that a model or a document may write is `text`"
     board = Board()
-    for tags in ([text or "x"], []): board.add_cell(dict(page=1, bbox=(.1, .1, .2, .2)), text, author=text or "x", step=1, tags=tags)
-    call = dict(prompt=["Question: " + text, text], text=text, model=text, usage=dict(prompt_tokens=9), agent=text, step=1)
+    for tags in ([text or "x"], []):
+        board.add_cell(dict(page=1, bbox=(0.1, 0.1, 0.2, 0.2)), text, author=text or "x", step=1, tags=tags)
+    call = dict(
+        prompt=["Question: " + text, text], text=text, model=text, usage=dict(prompt_tokens=9), agent=text, step=1
+    )
     event = dict(step=1, agent=text, cell=1, calls=[call], applied=dict(action=text, content=text))
-    return dict(question=text, answer=text, because=text, gold=[text], page=1, confidence=.5, stopped=text, board=board, error=text,
-                hypotheses=[dict(answer=text, author=text, cell=1, confidence=.5)], trace=dict(events=[event, {**event, "applied": None, "error": text}]))
+    return dict(
+        question=text,
+        answer=text,
+        because=text,
+        gold=[text],
+        page=1,
+        confidence=0.5,
+        stopped=text,
+        board=board,
+        error=text,
+        hypotheses=[dict(answer=text, author=text, cell=1, confidence=0.5)],
+        trace=dict(events=[event, {**event, "applied": None, "error": text}]),
+    )
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_an_episode_of_hostile_texts_keeps_its_shape(text):
     tags = lambda p: [t for t in re.findall(r"</?[a-z0-9]+", p) if t not in ("<strong", "</strong", "<p", "</p")]
     page, plain = html(episode_markdown(hostile_episode(text))), html(episode_markdown(hostile_episode("word")))
-    assert set(tags(page)) <= set(tags(plain)) and page.count("<h") == plain.count("<h") and page.count("<pre") == plain.count("<pre")
-    assert page.count("<tr") == plain.count("<tr") and not re.search(r"<(script|img|a|style|iframe|details|!--)\b", page)
+    assert (
+        set(tags(page)) <= set(tags(plain))
+        and page.count("<h") == plain.count("<h")
+        and page.count("<pre") == plain.count("<pre")
+    )
+    assert page.count("<tr") == plain.count("<tr") and not re.search(
+        r"<(script|img|a|style|iframe|details|!--)\b", page
+    )
     assert len(episode_markdown(hostile_episode(text))) < 200_000
 
 
 def made_run(folder, question="What is the total?", id="q", methods=("cot", "chat", "cosee_light"), n=3):
     config = make_config(dict(dataset="made", methods=list(methods)))
     folder.mkdir()
-    write_about(folder, dict(hash="abc", name="run " + question, methods=list(methods), metrics=dict(em="squad"), config=config.model_dump(mode="json")))
-    guess = dict(action="HYPOTHESIZE", answer="12", content=question, confidence=.95, view=dict(page=1, bbox_2d=[1, 2, 300, 400]))
+    write_about(
+        folder,
+        dict(
+            hash="abc",
+            name="run " + question,
+            methods=list(methods),
+            metrics=dict(em="squad"),
+            config=config.model_dump(mode="json"),
+        ),
+    )
+    guess = dict(
+        action="HYPOTHESIZE",
+        answer="12",
+        content=question,
+        confidence=0.95,
+        view=dict(page=1, bbox_2d=[1, 2, 300, 400]),
+    )
     with RunLog(folder) as log:
         for i in range(n):
             for m in methods:
-                client = ScriptedClient([f"Page: 1\nAnswer: {question}"] * 9 if not m.startswith("cosee") else [guess] * 9)
-                if m == "cot" and i == 2: client = ScriptedClient([])   # fails
-                sample = dict(images=[PAGE], question=question, answer=["12", question], meta=dict(id=f"{id}{i}", evidence_pages=[1]))
+                client = ScriptedClient(
+                    [f"Page: 1\nAnswer: {question}"] * 9 if not m.startswith("cosee") else [guess] * 9
+                )
+                if m == "cot" and i == 2: client = ScriptedClient([])  # fails
+                sample = dict(
+                    images=[PAGE],
+                    question=question,
+                    answer=["12", question],
+                    meta=dict(id=f"{id}{i}", evidence_pages=[1]),
+                )
                 log.write(answer_one(config, make_method(m), i, sample, client))
     return Run(folder)
 
@@ -111,10 +195,16 @@ def test_a_run_becomes_a_folder_of_pages(tmp_path):
         files = sorted(p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*.md"))
         assert files == ["index.md", *(f"questions/0000{i}.md" for i in (1, 2, 3))]
         text = (tmp_path / "out/questions/00003.md").read_text()
-        assert [text.count(f"# {m}\n") for m in ("cot", "chat", "cosee\\_light")] == [1, 1, 1] and "Failed: IndexError" in text
+        assert [text.count(f"# {m}\n") for m in ("cot", "chat", "cosee\\_light")] == [
+            1,
+            1,
+            1,
+        ] and "Failed: IndexError" in text
     page = html(index.read_text())
     assert page.count('<a href="questions/') == 3 and page.count("<tr>") == 4 and "failed" in page
-    assert "Reply:" not in (run_markdown(run, tmp_path / "short", calls=False).parent / "questions/00001.md").read_text()
+    assert (
+        "Reply:" not in (run_markdown(run, tmp_path / "short", calls=False).parent / "questions/00001.md").read_text()
+    )
 
 
 @pytest.mark.parametrize("text", HOSTILE[:12])
@@ -126,7 +216,9 @@ def test_a_run_of_hostile_texts_links_to_its_own_pages_only(tmp_path, text):
 
 
 def test_a_method_without_a_board_is_shown_too():
-    out = Method("chat", max_turns=1).run(dict(images=[PAGE], question="Q?"), ScriptedClient(["Hello.\nAnswer: 5"] * 3))
+    out = Method("chat", max_turns=1).run(
+        dict(images=[PAGE], question="Q?"), ScriptedClient(["Hello.\nAnswer: 5"] * 3)
+    )
     text = episode_markdown({**out, "question": "Q?"})
     assert text.count("### Step 1: ") == 3 and "said: Hello. Answer: 5" in text and "## Board" not in text
 
@@ -134,7 +226,8 @@ def test_a_method_without_a_board_is_shown_too():
 def test_without_inspect_the_error_names_the_extra(tmp_path, monkeypatch):
     import sys
     monkeypatch.setitem(sys.modules, "inspect_ai", None)
-    with pytest.raises(ImportError, match=r"cosee\[inspect\]"): write_inspect(made_run(tmp_path / "run", n=1), tmp_path / "logs")
+    with pytest.raises(ImportError, match=r"cosee\[inspect\]"):
+        write_inspect(made_run(tmp_path / "run", n=1), tmp_path / "logs")
 
 
 @pytest.fixture(scope="module")
@@ -144,16 +237,29 @@ def inspect_log(): return pytest.importorskip("inspect_ai.log", reason="needs co
 def test_inspect_reads_back_what_was_written(tmp_path, inspect_log):
     run = made_run(tmp_path / "run")
     logs = write_inspect(run, tmp_path / "logs", pages=lambda record: [PAGE])
-    assert [p.name for p in logs] == sorted((p.name for p in logs), key=lambda n: [f"-{m}_" in n for m in ("cot", "chat", "cosee-light")], reverse=True)
-    assert {i.task for i in inspect_log.list_eval_logs(str(tmp_path / "logs"))} == {"run-What-is-the-total-" + m for m in ("cot", "chat", "cosee-light")}
+    assert [p.name for p in logs] == sorted(
+        (p.name for p in logs), key=lambda n: [f"-{m}_" in n for m in ("cot", "chat", "cosee-light")], reverse=True
+    )
+    assert {i.task for i in inspect_log.list_eval_logs(str(tmp_path / "logs"))} == {
+        "run-What-is-the-total-" + m for m in ("cot", "chat", "cosee-light")
+    }
     for path, method in zip(logs, run.methods):
         log, records = inspect_log.read_eval_log(str(path)), [r for r in run if r["method"] == method]
         assert log.eval.metadata["method"] == method and [s.id for s in log.samples] == [r["sample"] for r in records]
         for sample, r in zip(log.samples, records):
-            assert sample.target == r["gold"] and sample.output.completion == r["answer"] and sample.input[0].text.endswith(r["question"])
-            assert {k: s.value for k, s in sample.scores.items()} == r.get("scores", {}) and bool(sample.error) == (r["status"] != "ok")
+            assert (
+                sample.target == r["gold"]
+                and sample.output.completion == r["answer"]
+                and sample.input[0].text.endswith(r["question"])
+            )
+            assert {k: s.value for k, s in sample.scores.items()} == r.get("scores", {}) and bool(sample.error) == (
+                r["status"] != "ok"
+            )
             models = [e for e in sample.events if e.event == "model"]
-            assert len(models) == r["usage"]["calls"] and sum(e.output.usage.total_tokens for e in models) == r["usage"]["total_tokens"]
+            assert (
+                len(models) == r["usage"]["calls"]
+                and sum(e.output.usage.total_tokens for e in models) == r["usage"]["total_tokens"]
+            )
             spans = [e.event for e in sample.events if e.event.startswith("span")]
             assert spans == ["span_begin", "span_end"] * (len(spans) // 2)
         em = {s.name: s.metrics["mean"].value for s in log.results.scores}["em"]
@@ -174,7 +280,9 @@ def test_pages_go_into_the_log_once(tmp_path, inspect_log):
 
 @pytest.mark.parametrize("text", [t for t in HOSTILE if t])
 def test_logs_hold_hostile_texts_as_they_are(tmp_path, inspect_log, text):
-    run = made_run(tmp_path / "run", question=text if text.strip() else "x" + text, id=text, methods=("cosee_light",), n=1)
+    run = made_run(
+        tmp_path / "run", question=text if text.strip() else "x" + text, id=text, methods=("cosee_light",), n=1
+    )
     (path,) = write_inspect(run, tmp_path / "logs")
     assert path.parent == tmp_path / "logs" and re.fullmatch(r"[\w.+-]+\.eval", path.name)
     sample = inspect_log.read_eval_log(str(path), resolve_attachments=True).samples[0]
@@ -187,7 +295,10 @@ def test_a_run_without_records_and_one_without_traces(tmp_path, inspect_log):
     (tmp_path / "empty/records.jsonl").touch()
     with pytest.raises(RunError, match="no records"): write_inspect(tmp_path / "empty", tmp_path / "logs")
     run = made_run(tmp_path / "run", methods=("cosee_light",), n=1)
-    lines = [{k: v for k, v in json.loads(l).items() if k not in ("trace", "board", "times")} for l in run.path.read_text().splitlines()]
+    lines = [
+        {k: v for k, v in json.loads(l).items() if k not in ("trace", "board", "times")}
+        for l in run.path.read_text().splitlines()
+    ]
     run.path.write_text("".join(json.dumps(l) + "\n" for l in lines))
     (path,) = write_inspect(run.folder, tmp_path / "logs")
     assert inspect_log.read_eval_log(str(path)).samples[0].events == []

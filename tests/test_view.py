@@ -1,4 +1,5 @@
 "What `cosee.view.episode` makes of odd and hostile episodes; how it looks and behaves is tested in a browser (test_browser.py)."
+
 import html as html_lib
 import json
 import re
@@ -16,31 +17,58 @@ from cosee.agents import DummyAgent
 from cosee.view.drawing import annotate
 from cosee.view.episode import board_html, episode_html, episodes_html, write_html
 
-HOSTILE = ["<script>alert(1)</script>", "</script><script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "<svg onload=alert(1)>",
-           "javascript:alert(1)", "' onmouseover='alert(1)", "</style><style>*{display:none}</style>", "<!-- ", "]]>", "<base href=//x>",
-           "<meta http-equiv=refresh content='0;url=//x'>", "{{7*7}}${7*7}", "\x00\x1b[31mred", "\u202eevil\u2066", "\ud800", "&lt;b&gt;"]
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script><script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "<svg onload=alert(1)>",
+    "javascript:alert(1)",
+    "' onmouseover='alert(1)",
+    "</style><style>*{display:none}</style>",
+    "<!-- ",
+    "]]>",
+    "<base href=//x>",
+    "<meta http-equiv=refresh content='0;url=//x'>",
+    "{{7*7}}${7*7}",
+    "\x00\x1b[31mred",
+    "\u202eevil\u2066",
+    "\ud800",
+    "&lt;b&gt;",
+]
 
 
 class Tags(HTMLParser):
     "Collects elements with their attributes, and the text outside script and style"
     def __init__(self, text):
-        super().__init__(); self.tags, self.text, self.skip = [], [], 0
+        super().__init__()
+        self.tags, self.text, self.skip = [], [], 0
         self.feed(text)
     def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs))); self.skip += tag in ("script", "style")
+        self.tags.append((tag, dict(attrs)))
+        self.skip += tag in ("script", "style")
+
     def handle_endtag(self, tag): self.skip -= tag in ("script", "style")
     def handle_data(self, data):
         if not self.skip: self.text.append(data)
 
 
 def episode(board, text="", **kw):
-    return dict(question=text, answer=text, because=text, confidence=.5, page=1, board=board, evidence=[], stopped=text, **kw)
+    return dict(
+        question=text, answer=text, because=text, confidence=0.5, page=1, board=board, evidence=[], stopped=text, **kw
+    )
 
 
 def board_of(texts):
     b = Board()
     for i, t in enumerate(texts):
-        b.add_cell({"page": 1 + i % 2, "bbox": (.1, .1, .4, .2), "description": t}, t, [t, "ok"], t or "someone", 1, [i] if i else None)
+        b.add_cell(
+            {"page": 1 + i % 2, "bbox": (0.1, 0.1, 0.4, 0.2), "description": t},
+            t,
+            [t, "ok"],
+            t or "someone",
+            1,
+            [i] if i else None,
+        )
     return b
 
 
@@ -49,11 +77,31 @@ def check(page):
     found = Tags(page)
     names = [t for t, _ in found.tags]
     assert names.count("script") == names.count("style") == 1
-    assert not {"img", "iframe", "object", "embed", "link", "base", "form", "audio", "video", "foreignobject", "animate"} & set(names)
+    assert not {
+        "img",
+        "iframe",
+        "object",
+        "embed",
+        "link",
+        "base",
+        "form",
+        "audio",
+        "video",
+        "foreignobject",
+        "animate",
+    } & set(names)
     for tag, attrs in found.tags:
-        assert not [a for a in attrs if a.startswith("on") or a in ("style", "src", "action", "formaction", "srcdoc", "xlink:href")]
+        assert not [
+            a
+            for a in attrs
+            if a.startswith("on") or a in ("style", "src", "action", "formaction", "srcdoc", "xlink:href")
+        ]
         target = attrs.get("href")
-        assert target is None or target.startswith("#") or (tag == "image" and target.startswith("data:image/webp;base64,"))
+        assert (
+            target is None
+            or target.startswith("#")
+            or (tag == "image" and target.startswith("data:image/webp;base64,"))
+        )
         assert tag != "meta" or attrs.get("http-equiv") in (None, "Content-Security-Policy")
     return found
 
@@ -62,9 +110,25 @@ def check(page):
 def test_hostile_text_stays_text(text):
     pages = [Image.new("RGB", (60, 80)), Image.new("RGB", (60, 80))]
     pages[0].info = dict(source=text, page=1)
-    trace = dict(question=text, events=[dict(step=1, agent=text, calls=[dict(prompt=[text], text=text, usage={})], action={"action": text}, error=text)],
-                 config=dict(agents=[dict(client=text)]))
-    e = episode(board_of([text, text]), text, trace=trace, hypotheses=[dict(answer=text, author=text, cell=1), dict(answer="other")])
+    trace = dict(
+        question=text,
+        events=[
+            dict(
+                step=1,
+                agent=text,
+                calls=[dict(prompt=[text], text=text, usage={})],
+                action={"action": text},
+                error=text,
+            )
+        ],
+        config=dict(agents=[dict(client=text)]),
+    )
+    e = episode(
+        board_of([text, text]),
+        text,
+        trace=trace,
+        hypotheses=[dict(answer=text, author=text, cell=1), dict(answer="other")],
+    )
     found = check(episodes_html([e, e], pages, title=text))
     shown = "".join(found.text)
     assert "\x1b" not in shown and "\x00" not in shown and "\u202e" not in shown
@@ -93,7 +157,9 @@ def test_odd_boxes_and_pages():
     b.add_cell({"page": 1, "bbox": (10, 20, 300, 400)}, "pixels of a page of unknown size")
     b.add_cell({"page": 1, "bbox": (0, 0, 1, 1)}, "everything")
     for _ in range(30): b.add_cell({"page": 1, "bbox": (0, 0, .001, .001)}, "a corner")
-    page = episode_html({"answer": "x", "board": b, "page": 900, "evidence": [dict(page=5000, bbox=(0, 0, 1, 1), cell=77, content="")]})
+    page = episode_html(
+        {"answer": "x", "board": b, "page": 900, "evidence": [dict(page=5000, bbox=(0, 0, 1, 1), cell=77, content="")]}
+    )
     assert "far away" in page and "Pages 2–899 · no notes" in page
     assert annotate(Image.new("RGB", (200, 100)), b.get_cells_by_page(1)).size == (200, 100)
     assert annotate(Image.new("RGB", (1, 1)), b.list_cells()).size == (1, 1)
@@ -103,7 +169,12 @@ def test_numbers_never_cover_each_other():
     from cosee.view.drawing import _seats
     boxes = [(x, y, 40, 12) for x in range(0, 1000, 90) for y in range(0, 1400, 60)]
     lefts = [(x - 38 * (side < 0), y) for x, y, side in _seats(boxes, [38] * len(boxes), (1000, 1400), 30)]
-    clash = [(a, b) for i, a in enumerate(lefts) for b in lefts[:i] if abs(a[0] - b[0]) < 38 - 1e-6 and abs(a[1] - b[1]) < 30 - 1e-6]
+    clash = [
+        (a, b)
+        for i, a in enumerate(lefts)
+        for b in lefts[:i]
+        if abs(a[0] - b[0]) < 38 - 1e-6 and abs(a[1] - b[1]) < 30 - 1e-6
+    ]
     assert not clash
     assert all(0 <= x <= 962 and 15 <= y <= 1385 for x, y in lefts)
 
@@ -144,4 +215,6 @@ def test_files_are_replaced_whole(tmp_path):
 
 def test_import_is_light():
     code = "import sys, cosee.view.episode, cosee.pages, cosee.cli.entry; print([m for m in ('torch', 'PIL', 'numpy', 'pandas', 'pypdfium2') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )

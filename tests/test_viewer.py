@@ -1,5 +1,6 @@
 """The run viewer in headless Chromium, its server on a socket, its folder from the disk: what is shown, how fast, and that
 nothing hostile runs or gets out. Without Chromium the tests of the page skip."""
+
 import gzip
 import http.client
 import itertools
@@ -70,14 +71,47 @@ def home(tmp_path_factory): return tmp_path_factory.mktemp("viewer")
 def run(home):
     "Twelve questions, three methods, their traces; `direct` is right on some questions and `cot` on others"
     page = Image.new("RGB", (300, 420), "white")
-    to_jsonl(({"images": [page] * 2, "question": f"What is value {i}?", "answer": [str(i % 3)],
-               "meta": {"id": f"q{i}", "doc_id": f"d{i // 2}", "evidence_pages": [2], "kind": ["form", "letter"][i % 2],
-                        "evidence_boxes": [{"page": 2, "bbox": [.1, .1, .4, .2]}]}} for i in range(12)), home / "data")
-    note = dict(action="HYPOTHESIZE", answer="2", content="It says 2", confidence=.9, view=dict(page=2, bbox_2d=[100, 100, 400, 160]))
+    to_jsonl(
+        (
+            {
+                "images": [page] * 2,
+                "question": f"What is value {i}?",
+                "answer": [str(i % 3)],
+                "meta": {
+                    "id": f"q{i}",
+                    "doc_id": f"d{i // 2}",
+                    "evidence_pages": [2],
+                    "kind": ["form", "letter"][i % 2],
+                    "evidence_boxes": [{"page": 2, "bbox": [0.1, 0.1, 0.4, 0.2]}],
+                },
+            }
+            for i in range(12)
+        ),
+        home / "data",
+    )
+    note = dict(
+        action="HYPOTHESIZE",
+        answer="2",
+        content="It says 2",
+        confidence=0.9,
+        view=dict(page=2, bbox_2d=[100, 100, 400, 160]),
+    )
+
     def said(messages):
         text = str(messages)
-        return dict(note) if "HYPOTHESIZE" in text else "Page: 2\nAnswer: 1" if "step by step" in text.lower() else "Page: 1\nAnswer: 0"
-    config = dict(dataset=dict(name="jsonl", root=str(home / "data")), methods=["direct", "cot", "cosee_light"], metrics=dict(em="squad"))
+        return (
+            dict(note)
+            if "HYPOTHESIZE" in text
+            else "Page: 2\nAnswer: 1"
+            if "step by step" in text.lower()
+            else "Page: 1\nAnswer: 0"
+        )
+
+    config = dict(
+        dataset=dict(name="jsonl", root=str(home / "data")),
+        methods=["direct", "cot", "cosee_light"],
+        metrics=dict(em="squad"),
+    )
     return run_experiment(config, home / "small", client=ScriptedClient([said], cycle=True))
 
 
@@ -105,7 +139,9 @@ def go(browser, url, **how):
 
 def clean(browser, origin):
     "Nothing ran but our script, nobody complained, and nothing left the origin"
-    assert not browser.seen("Page.javascriptDialogOpening", "Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
+    assert not browser.seen(
+        "Page.javascriptDialogOpening", "Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"
+    )
     urls = [e["params"]["request"]["url"] for e in browser.seen("Network.requestWillBeSent")]
     assert [u for u in urls if not u.startswith((origin, "data:", "about:"))] == [] and urls
 
@@ -118,11 +154,15 @@ def column(browser, name):
 
 def sort(browser, name):
     browser.js(f"document.querySelector('#rows thead [data-sort={name}]').click()")
-    return browser.js(f"document.querySelector('#rows thead [data-sort={name}]').closest('th').getAttribute('aria-sort')")
+    return browser.js(
+        f"document.querySelector('#rows thead [data-sort={name}]').closest('th').getAttribute('aria-sort')"
+    )
 
 
 def choose(browser, id, value):
-    browser.js(f"(() => {{ const e = document.getElementById({id!r}); e.value = {value!r}; e.dispatchEvent(new Event('change')); }})()")
+    browser.js(
+        f"(() => {{ const e = document.getElementById({id!r}); e.value = {value!r}; e.dispatchEvent(new Event('change')); }})()"
+    )
 
 
 def count(browser): return browser.js("document.getElementById('count').textContent")
@@ -137,7 +177,9 @@ def test_wrong_answers_stand_first_and_nobody_complains(browser, served, run):
     assert len(results) == 36 and [("✓" in t) for t in results] == sorted("✓" in t for t in results)
     assert sum("✓" in t for t in results) == sum(right)
     assert count(browser).startswith("36 answers, wrong first")
-    means = browser.js("[...document.querySelectorAll('#methods tbody tr')].map(tr => [...tr.cells].slice(0, 3).map(td => td.textContent))")
+    means = browser.js(
+        "[...document.querySelectorAll('#methods tbody tr')].map(tr => [...tr.cells].slice(0, 3).map(td => td.textContent))"
+    )
     assert means == [[m, "12", f"{100 * sum(s.values()) / 12:.1f}"] for m, s in Run(run.folder).scores("em").items()]
     clean(browser, served.url)
 
@@ -156,11 +198,16 @@ def test_sort_search_filter_and_the_address_that_leads_back(browser, served):
     assert browser.js("document.querySelector('#methods tbody tr').cells[1].textContent") == "6"
     browser.js("[...document.querySelectorAll('#only button')].find(b => b.textContent.startsWith('Wrong')).click()")
     assert count(browser).startswith("4 answers of 6") and all("✗" in t for t in column(browser, "score"))
-    browser.js("(() => { const q = document.getElementById('q'); q.value = 'VALUE 11'; q.dispatchEvent(new Event('input')); })()")
+    browser.js(
+        "(() => { const q = document.getElementById('q'); q.value = 'VALUE 11'; q.dispatchEvent(new Event('input')); })()"
+    )
     browser.js(DRAWN % "document.querySelectorAll('#rows tbody tr').length === 1")
     address = browser.js("location.href")
     go(browser, address)
-    assert column(browser, "question") == ["What is value 11?q11 · d5"] and browser.js("document.getElementById('q').value") == "VALUE 11"
+    assert (
+        column(browser, "question") == ["What is value 11?q11 · d5"]
+        and browser.js("document.getElementById('q').value") == "VALUE 11"
+    )
     go(browser, served.url + "#q=nothing+of+the+kind&sort=__proto__&view=constructor&page=-7&size=x")
     assert "Nothing passes these filters" in count(browser)
     browser.js("document.querySelector('#count button').click()")
@@ -174,18 +221,25 @@ def test_method_against_method(browser, served, run):
     pairs = [(bool(scores["direct"][q]), bool(scores["cosee_light"][q])) for q in scores["direct"]]
     cells = [(True, True), (True, False), (False, True), (False, False)]
     go(browser, served.url + "#view=pair")
-    assert browser.js("[...document.querySelectorAll('#square b')].map(b => +b.textContent)") == [pairs.count(c) for c in cells]
+    assert browser.js("[...document.querySelectorAll('#square b')].map(b => +b.textContent)") == [
+        pairs.count(c) for c in cells
+    ]
     assert pairs.count(cells[1]) and pairs.count(cells[2])
     for k, c in enumerate(cells):
         browser.js(f"document.querySelectorAll('#square button')[{k}].click()")
         shown = browser.js("document.querySelectorAll('#rows tbody tr').length")
-        assert shown == pairs.count(c) and browser.js(f"document.querySelectorAll('#square button')[{k}].getAttribute('aria-pressed')") == "true"
+        assert (
+            shown == pairs.count(c)
+            and browser.js(f"document.querySelectorAll('#square button')[{k}].getAttribute('aria-pressed')") == "true"
+        )
     choose(browser, "b", "direct")
     assert "same method" in browser.js("document.getElementById('verdict').textContent")
     go(browser, served.url + "#view=questions")
     assert browser.js("document.querySelectorAll('#rows tbody tr').length") == 12
     parted = sum(len({bool(s[q]) for s in scores.values()}) == 2 for q in scores["cot"])
-    browser.js("[...document.querySelectorAll('#only button')].find(b => b.textContent.startsWith('Methods part')).click()")
+    browser.js(
+        "[...document.querySelectorAll('#only button')].find(b => b.textContent.startsWith('Methods part')).click()"
+    )
     assert count(browser).startswith(f"{parted} questions")
     clean(browser, served.url)
 
@@ -194,15 +248,23 @@ def test_method_against_method(browser, served, run):
 def test_a_row_opens_its_episode(browser, served):
     go(browser, served.url + "#method=cosee_light")
     browser.js(OPENED % "#rows tbody tr")
-    assert browser.js("document.getElementById('one').open && document.getElementById('question').textContent").startswith("What is value")
+    assert browser.js(
+        "document.getElementById('one').open && document.getElementById('question').textContent"
+    ).startswith("What is value")
     path = browser.js("document.querySelector('#episode iframe').getAttribute('src')")
-    assert [e["params"]["response"]["status"] for e in browser.seen("Network.responseReceived")
-            if e["params"]["response"]["url"].endswith(path)] in ([200], [])   # the frame may live in a process of its own
+    assert [
+        e["params"]["response"]["status"]
+        for e in browser.seen("Network.responseReceived")
+        if e["params"]["response"]["url"].endswith(path)
+    ] in ([200], [])  # the frame may live in a process of its own
     browser.js("[...document.querySelectorAll('#others button')].find(b => b.textContent.includes('cot')).click()")
     assert browser.js("document.querySelector('#episode iframe').getAttribute('src')") != path
     clean(browser, served.url)
     browser.open(Address(served.url + path))
-    assert browser.js("document.querySelectorAll('.note').length") > 0 and browser.js("document.querySelectorAll('image, .row svg').length") > 0
+    assert (
+        browser.js("document.querySelectorAll('.note').length") > 0
+        and browser.js("document.querySelectorAll('image, .row svg').length") > 0
+    )
     clean(browser, served.url)
 
 
@@ -212,7 +274,10 @@ def test_a_method_without_a_board_shows_its_calls(browser, served):
     browser.open(Address(f"{served.url}episodes/{key}.html"))
     text = browser.js("document.body.innerText")
     assert "1 call" in text and "Answer: 0" in text and "box of the gold" in text and "What was asked" in text
-    assert browser.js("document.querySelectorAll('svg rect.gold').length") == 1 and browser.js("document.scripts.length") == 0
+    assert (
+        browser.js("document.querySelectorAll('svg rect.gold').length") == 1
+        and browser.js("document.scripts.length") == 0
+    )
     clean(browser, served.url)
 
 
@@ -221,23 +286,38 @@ def test_keyboard(browser, served):
     go(browser, served.url)
     focused = "document.activeElement.closest('tr') && [...document.querySelectorAll('#rows tbody tr')].indexOf(document.activeElement.closest('tr'))"
     browser.js("document.querySelector('#rows tbody a[tabindex=\"0\"]').focus()")
-    for key, code, row in (("ArrowDown", 40, 1), ("ArrowDown", 40, 2), ("ArrowUp", 38, 1), ("End", 35, 35), ("Home", 36, 0), ("ArrowUp", 38, 0)):
+    for key, code, row in (
+        ("ArrowDown", 40, 1),
+        ("ArrowDown", 40, 2),
+        ("ArrowUp", 38, 1),
+        ("End", 35, 35),
+        ("Home", 36, 0),
+        ("ArrowUp", 38, 0),
+    ):
         browser.key(key, code)
         assert browser.js(focused) == row
     assert browser.js("getComputedStyle(document.activeElement).outlineStyle") != "none"
     question = browser.js("document.activeElement.textContent")
     browser("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
     browser("Input.dispatchKeyEvent", type="keyUp", key="Enter", code="Enter", windowsVirtualKeyCode=13)
-    assert browser.js("document.getElementById('one').open") and browser.js("document.getElementById('question').textContent") == question
+    assert (
+        browser.js("document.getElementById('one').open")
+        and browser.js("document.getElementById('question').textContent") == question
+    )
     browser.key("ArrowRight", 39)
     assert browser.js("document.getElementById('place').textContent") == "2 of 36"
     browser.key("Escape", 27)
-    assert browser.js(DRAWN % f"!document.getElementById('one').open && ({focused}) === 1")   # a dialog says that it closed in a task of its own
+    assert browser.js(
+        DRAWN % f"!document.getElementById('one').open && ({focused}) === 1"
+    )  # a dialog says that it closed in a task of its own
     browser("Input.dispatchKeyEvent", type="keyDown", key="/", code="Slash", windowsVirtualKeyCode=191, text="/")
     assert browser.js("document.activeElement.id") == "q" and browser.js("document.activeElement.value") == ""
     go(browser, served.url + "#view=questions").js("document.querySelectorAll('#rows tbody a')[0].focus()")
     browser.key("ArrowRight", 39)
-    assert browser.js("[...document.activeElement.closest('tr').querySelectorAll('a')].indexOf(document.activeElement)") == 1
+    assert (
+        browser.js("[...document.activeElement.closest('tr').querySelectorAll('a')].indexOf(document.activeElement)")
+        == 1
+    )
 
 
 @needs_browser
@@ -250,7 +330,11 @@ def test_both_themes_can_be_read(browser, served, dark):
       const ground = e => { for (; e; e = e.parentElement) { const v = rgb(getComputedStyle(e).backgroundColor); if (v[3] == 255) return v; } return [255, 255, 255, 255]; };
       return ['#title', '#about span', 'h2', 'th', '.methods button', '.methods td', 'label span', '#views button', '#only small', '#count', '.chip', '.id', '.cut', '.n', '#hint',
         '.dim', '#verdict', '#square span', '.cell', '.key'].flatMap(s => [...document.querySelectorAll(s)].slice(0, 40).filter(e => e.offsetParent).map(e => [s, rgb(getComputedStyle(e).color), ground(e)])); })()"""
-    measured = [m for view in ("answers", "questions", "pair") for m in go(browser, f"{served.url}#view={view}", dark=dark).js(code)]
+    measured = [
+        m
+        for view in ("answers", "questions", "pair")
+        for m in go(browser, f"{served.url}#view={view}", dark=dark).js(code)
+    ]
     assert len({s for s, *_ in measured}) > 15
     assert [(s, round(contrast(a[:3], b[:3]), 1)) for s, a, b in measured if contrast(a[:3], b[:3]) < 4.5] == []
 
@@ -273,13 +357,36 @@ def test_phone_and_paper(browser, served):
 @pytest.fixture(scope="module")
 def many(home):
     "A run of 10,000 samples and two methods"
-    write_about(home / "many" if (home / "many").mkdir() is None else "", dict(methods=["direct", "team"], metrics=dict(anls="mpdocvqa")))
-    log = itertools.chain.from_iterable((dict(
-        sample=f"q{i}", index=i, method=m, doc=f"d{i // 5}", question=f"What is the total of table {i} in the annual report of region {i % 97}?",
-        gold=[f"value {i}"], answer=f"value {i}" if (i * 7 + k * 3) % 10 < 7 else "nothing", page=1 + i % 9, status="ok", error=None, data=str(i), evidence=[],
-        confidence=.5, usage=dict(total_tokens=900 + i % 5000 + 3000 * k, calls=1 + k * 5), scores=dict(anls=float((i * 7 + k * 3) % 10 < 7)), attempt=1,
-        times=dict(seconds=.25), meta=dict(kind=("form", "letter")[i % 2], evidence_pages=[1 + i % 7], n_pages=1 + i % 20))
-        for k, m in enumerate(("direct", "team"))) for i in range(10_000))
+    write_about(
+        home / "many" if (home / "many").mkdir() is None else "",
+        dict(methods=["direct", "team"], metrics=dict(anls="mpdocvqa")),
+    )
+    log = itertools.chain.from_iterable(
+        (
+            dict(
+                sample=f"q{i}",
+                index=i,
+                method=m,
+                doc=f"d{i // 5}",
+                question=f"What is the total of table {i} in the annual report of region {i % 97}?",
+                gold=[f"value {i}"],
+                answer=f"value {i}" if (i * 7 + k * 3) % 10 < 7 else "nothing",
+                page=1 + i % 9,
+                status="ok",
+                error=None,
+                data=str(i),
+                evidence=[],
+                confidence=0.5,
+                usage=dict(total_tokens=900 + i % 5000 + 3000 * k, calls=1 + k * 5),
+                scores=dict(anls=float((i * 7 + k * 3) % 10 < 7)),
+                attempt=1,
+                times=dict(seconds=0.25),
+                meta=dict(kind=("form", "letter")[i % 2], evidence_pages=[1 + i % 7], n_pages=1 + i % 20),
+            )
+            for k, m in enumerate(("direct", "team"))
+        )
+        for i in range(10_000)
+    )
     with RunLog(home / "many", 60) as f:
         for r in log: f.write(r)
     return home / "many"
@@ -294,17 +401,32 @@ def test_ten_thousand_samples(browser, many, capsys):
         go(browser, served.url)
         painted = browser.js("performance.getEntriesByName('rows')[0].startTime")
         first = browser.js("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-        assert count(browser).startswith("20,000 answers") and browser.js("document.querySelectorAll('#rows tbody tr').length") == 100
-        took = {name: browser.js(f"(() => {{ const t = performance.now(); {code}; document.body.offsetHeight; return performance.now() - t; }})()") for name, code in
-                {"sort": "document.querySelector('[data-sort=tokens]').click()", "filter": "document.querySelectorAll('#only button')[1].click()",
-                 "pair": "document.querySelectorAll('#views button')[2].click()"}.items()}
-        assert sum(browser.js("[...document.querySelectorAll('#square b')].map(b => +b.textContent.replace(',', ''))")) == 10_000
+        assert (
+            count(browser).startswith("20,000 answers")
+            and browser.js("document.querySelectorAll('#rows tbody tr').length") == 100
+        )
+        took = {
+            name: browser.js(
+                f"(() => {{ const t = performance.now(); {code}; document.body.offsetHeight; return performance.now() - t; }})()"
+            )
+            for name, code in {
+                "sort": "document.querySelector('[data-sort=tokens]').click()",
+                "filter": "document.querySelectorAll('#only button')[1].click()",
+                "pair": "document.querySelectorAll('#views button')[2].click()",
+            }.items()
+        }
+        assert (
+            sum(browser.js("[...document.querySelectorAll('#square b')].map(b => +b.textContent.replace(',', ''))"))
+            == 10_000
+        )
         browser.js("document.querySelector('#pager [aria-label=\"Last page\"]').click()")
         assert browser.js("document.querySelector('#pager span').textContent") == "9,901 – 10,000 of 10,000"
         clean(browser, served.url)
         with capsys.disabled():
-            print(f"\n10,000 samples, 20,000 rows: read in {began:.2f} s, first paint {first:.0f} ms, rows {painted:.0f} ms, "
-                  + ", ".join(f"{k} {v:.0f} ms" for k, v in took.items()))
+            print(
+                f"\n10,000 samples, 20,000 rows: read in {began:.2f} s, first paint {first:.0f} ms, rows {painted:.0f} ms, "
+                + ", ".join(f"{k} {v:.0f} ms" for k, v in took.items())
+            )
     finally: served.close()
 
 
@@ -319,7 +441,9 @@ def test_reload_shows_what_has_come(browser, run, home):
     served = Served(grows)
     try:
         go(browser, served.url)
-        assert "no record yet" in count(browser) and "is not there" in browser.js("document.getElementById('notices').textContent")
+        assert "no record yet" in count(browser) and "is not there" in browser.js(
+            "document.getElementById('notices').textContent"
+        )
         (grows / "records.jsonl").write_bytes(b"".join(lines[:7]) + b"\x00broken\n" + lines[7][:80])
         browser.js("document.getElementById('reload').click()")
         browser.js(DRAWN % "document.querySelectorAll('#rows tbody tr').length === 7")
@@ -327,7 +451,9 @@ def test_reload_shows_what_has_come(browser, run, home):
         assert "1 line" in told and "the last line is not whole" in told and "grows/records.jsonl" in told
         with (grows / "records.jsonl").open("ab") as f: f.write(lines[7][80:] + lines[8])
         go(browser, served.url)
-        assert count(browser).startswith("9 answers") and "not whole" not in browser.js("document.getElementById('notices').textContent")
+        assert count(browser).startswith("9 answers") and "not whole" not in browser.js(
+            "document.getElementById('notices').textContent"
+        )
         again = {**json.loads(lines[0]), "answer": "another", "attempt": 2}
         with (grows / "records.jsonl").open("ab") as f: f.write(json.dumps(again).encode() + b"\n")
         assert "another" in json.loads(served.ask("/data.json")[1])["rows"]["answer"]
@@ -369,7 +495,11 @@ def test_methods_of_several_runs_stand_side_by_side(run, home):
     viewer = Viewer([run.folder, home / "other" / "small"])
     viewer.update()
     data = viewer.data()
-    assert data["methods"][3] == "other/small: direct" and len(data["samples"]["id"]) == 12 and len(set(data["rows"]["key"])) == 72
+    assert (
+        data["methods"][3] == "other/small: direct"
+        and len(data["samples"]["id"]) == 12
+        and len(set(data["rows"]["key"])) == 72
+    )
     assert all("Content-Security-Policy" in viewer.episode(k) for k in data["rows"]["key"][-2:])
     again = Viewer(run.folder, ["anls=rrc"])
     again.update()
@@ -379,9 +509,30 @@ def test_methods_of_several_runs_stand_side_by_side(run, home):
 
 # --- the server ---
 
-TRAVERSAL = ["/../run.json", "/episodes/../../run.json", "/episodes/%2e%2e/%2e%2e/run.json", "//etc/passwd", "/etc/passwd", "/episodes/", "/episodes", "/records.jsonl", "/run.json",
-             "/.lock", "/episodes/..%2f..%2frun.json", "/episodes/0123456789abcdef.html", "/episodes/0123456789abcdeF.html", "/data.json/", "/index.html/..", "/%00", "/episodes/\\..\\run.json",
-             "http://127.0.0.1/run.json", "file:///etc/passwd", "/?/../run.json/", "/data.json%00.html", "*"]
+TRAVERSAL = [
+    "/../run.json",
+    "/episodes/../../run.json",
+    "/episodes/%2e%2e/%2e%2e/run.json",
+    "//etc/passwd",
+    "/etc/passwd",
+    "/episodes/",
+    "/episodes",
+    "/records.jsonl",
+    "/run.json",
+    "/.lock",
+    "/episodes/..%2f..%2frun.json",
+    "/episodes/0123456789abcdef.html",
+    "/episodes/0123456789abcdeF.html",
+    "/data.json/",
+    "/index.html/..",
+    "/%00",
+    "/episodes/\\..\\run.json",
+    "http://127.0.0.1/run.json",
+    "file:///etc/passwd",
+    "/?/../run.json/",
+    "/data.json%00.html",
+    "*",
+]
 
 
 @pytest.mark.parametrize("path", TRAVERSAL)
@@ -403,9 +554,17 @@ def test_only_this_machine_may_be_named(served, host, status):
 def test_reads_only(served):
     for path in ("/", "/data.json", "/report.html", "/nothing"):
         (head, empty), (get, body) = served.ask(path, "HEAD"), served.ask(path)
-        assert empty == b"" and head.status == get.status and dict(head.getheaders()) | {"Date": ""} == dict(get.getheaders()) | {"Date": ""}
-        assert int(get.getheader("Content-Length")) == len(body) and get.getheader("X-Content-Type-Options") == "nosniff"
-        assert get.getheader("Cross-Origin-Resource-Policy") == "same-origin" and "frame-ancestors" in get.getheader("Content-Security-Policy")
+        assert (
+            empty == b""
+            and head.status == get.status
+            and dict(head.getheaders()) | {"Date": ""} == dict(get.getheaders()) | {"Date": ""}
+        )
+        assert (
+            int(get.getheader("Content-Length")) == len(body) and get.getheader("X-Content-Type-Options") == "nosniff"
+        )
+        assert get.getheader("Cross-Origin-Resource-Policy") == "same-origin" and "frame-ancestors" in get.getheader(
+            "Content-Security-Policy"
+        )
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"):
         r, _ = served.ask("/", method)
         assert (r.status, r.getheader("Allow")) == (405, "GET, HEAD") and r.getheader("Content-Security-Policy")
@@ -416,7 +575,13 @@ def test_reads_only(served):
 
 
 def test_requests_that_are_none(served):
-    for raw in (b"\x16\x03\x01\x02\x00\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n", b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"):
+    for raw in (
+        b"\x16\x03\x01\x02\x00\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET / HTTP/1.0\r\n\r\n",
+        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ):
         with socket.create_connection(("127.0.0.1", served.server.server_port), timeout=30) as s:
             s.sendall(raw)
             s.shutdown(socket.SHUT_WR)
@@ -427,11 +592,22 @@ def test_requests_that_are_none(served):
 
 def test_the_command_says_where_serves_and_ends(run):
     argv = ["view", str(run.folder), "--no-browser", "--json"]
-    done = subprocess.Popen([sys.executable, "-c", f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-                             f"from cosee.cli.entry import main; raise SystemExit(main({argv!r}))"], stdout=subprocess.PIPE, text=True)
+    done = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+            f"from cosee.cli.entry import main; raise SystemExit(main({argv!r}))",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         url = json.loads(done.stdout.readline())["url"]
-        assert url.startswith("http://127.0.0.1:") and b"CoSee run viewer" in urllib.request.urlopen(url, timeout=30).read()
+        assert (
+            url.startswith("http://127.0.0.1:")
+            and b"CoSee run viewer" in urllib.request.urlopen(url, timeout=30).read()
+        )
         assert main(["view", str(run.folder), "--no-browser", "--port", url.split(":")[-1].strip("/")]) == 2   # taken
         done.send_signal(signal.SIGINT)
         assert done.wait(30) == 0
@@ -450,11 +626,18 @@ def test_the_folder_works_from_the_disk(browser, run, home):
     assert count(browser).startswith("36 answers") and browser.js("document.getElementById('reload').hidden")
     browser.js(OPENED % "#rows tbody a")
     clean(browser, origin)
-    go(browser, (home / "site/index.html").as_uri() + "#only=right").js("document.querySelector('#rows tbody a').click()")
+    go(browser, (home / "site/index.html").as_uri() + "#only=right").js(
+        "document.querySelector('#rows tbody a').click()"
+    )
     assert "was not exported" in browser.js("document.getElementById('episode').textContent")
     for path in (home / "site").rglob("*.html"):
         text = path.read_text()
-        assert 'http-equiv="Content-Security-Policy"' in text and str(home) not in text and 'href="/' not in text and 'src="/' not in text, path.name
+        assert (
+            'http-equiv="Content-Security-Policy"' in text
+            and str(home) not in text
+            and 'href="/' not in text
+            and 'src="/' not in text
+        ), path.name
     assert main(["view", str(run.folder), "--export", str(home / "data"), "--quiet"]) == 2
 
 
@@ -470,8 +653,17 @@ def hostile(home):
     folder = home / "<img src=x onerror=alert(1)>"
     folder.mkdir()
     methods = ["direct", '<script>alert("m")</script>', "x" * 300]
-    write_about(folder, dict(methods=methods, metrics=dict(anls="rrc"), shard=HOSTILE[2], versions=dict(cosee=HOSTILE[1]), git=dict(commit=HOSTILE[3]),
-                             config=dict(dataset=dict(name=HOSTILE[4], root=HOSTILE[5]), client=dict(type=HOSTILE[6]), seed=HOSTILE[7])))
+    write_about(
+        folder,
+        dict(
+            methods=methods,
+            metrics=dict(anls="rrc"),
+            shard=HOSTILE[2],
+            versions=dict(cosee=HOSTILE[1]),
+            git=dict(commit=HOSTILE[3]),
+            config=dict(dataset=dict(name=HOSTILE[4], root=HOSTILE[5]), client=dict(type=HOSTILE[6]), seed=HOSTILE[7]),
+        ),
+    )
     assert len(HOSTILE) == len(set(HOSTILE)) == 200
     with RunLog(folder) as log:
         for i, t in enumerate(HOSTILE):
@@ -479,9 +671,28 @@ def hostile(home):
                 u = HOSTILE[(i + 37 * k) % 200]
                 call = dict(agent=t, step=1, prompt=[t, u], text=u, usage=dict(prompt_tokens=1), error=None)
                 failed = (i + k) % 5 == 0
-                log.write(dict(sample=t, index=i, method=m, doc=u, question=t, gold=[t if k == 1 else u], data=str(i), answer=t, status="failed" if failed else "ok", error=u, page=1,
-                               evidence=[dict(page=1, bbox=[.1, .1, .2, .2], content=t)], meta=dict(kind=HOSTILE[i % 20], split=t), usage=dict(total_tokens=i + 1, calls=1),
-                               times=dict(seconds=1.), scores=dict(anls=float(k == 1)), invalid=0, trace=dict(kind="calls", calls=[call]) if k else None))
+                log.write(
+                    dict(
+                        sample=t,
+                        index=i,
+                        method=m,
+                        doc=u,
+                        question=t,
+                        gold=[t if k == 1 else u],
+                        data=str(i),
+                        answer=t,
+                        status="failed" if failed else "ok",
+                        error=u,
+                        page=1,
+                        evidence=[dict(page=1, bbox=[0.1, 0.1, 0.2, 0.2], content=t)],
+                        meta=dict(kind=HOSTILE[i % 20], split=t),
+                        usage=dict(total_tokens=i + 1, calls=1),
+                        times=dict(seconds=1.0),
+                        scores=dict(anls=float(k == 1)),
+                        invalid=0,
+                        trace=dict(kind="calls", calls=[call]) if k else None,
+                    )
+                )
     return folder
 
 
@@ -489,23 +700,40 @@ def hostile(home):
 def test_nothing_hostile_runs_in_the_viewer(browser, hostile):
     served = Served(hostile)
     try:
-        for width, view, rows in ((1280, "answers", 500), (390, "answers", 100), (390, "questions", 200), (1280, "pair", 160), (390, "pair", 100)):
+        for width, view, rows in (
+            (1280, "answers", 500),
+            (390, "answers", 100),
+            (390, "questions", 200),
+            (1280, "pair", 160),
+            (390, "pair", 100),
+        ):
             go(browser, f"{served.url}#view={view}&size={100 if rows == 100 else 500}", width=width)
             assert browser.js("document.querySelectorAll('#rows tbody tr').length") >= rows
             assert browser.js("document.documentElement.scrollWidth") <= width
-            assert browser.js("Math.max(...[...document.querySelectorAll('#rows tbody tr')].map(tr => tr.offsetHeight))") < 500
-            assert browser.js("document.scripts.length") == 2 and browser.js("document.querySelectorAll('img, object, base, [onerror], [onload]').length") == 0
+            assert (
+                browser.js("Math.max(...[...document.querySelectorAll('#rows tbody tr')].map(tr => tr.offsetHeight))")
+                < 500
+            )
+            assert (
+                browser.js("document.scripts.length") == 2
+                and browser.js("document.querySelectorAll('img, object, base, [onerror], [onload]').length") == 0
+            )
             clean(browser, served.url)
         go(browser, served.url).js("document.querySelector('#rows tbody a').click()")
         for _ in range(12):
             browser.js("document.getElementById('next').click()")
-            assert browser.js("document.getElementById('one').scrollWidth <= document.getElementById('one').clientWidth")
+            assert browser.js(
+                "document.getElementById('one').scrollWidth <= document.getElementById('one').clientWidth"
+            )
         assert browser.js("document.getElementById('episode').offsetHeight") > 250
         clean(browser, served.url)
         keys = json.loads(served.ask("/data.json")[1])["rows"]["key"]
         for key in keys[1:120:13]:
             browser.open(Address(f"{served.url}episodes/{key}.html"), width=390)
-            assert browser.js("document.scripts.length") == 0 and browser.js("document.documentElement.scrollWidth") <= 390
+            assert (
+                browser.js("document.scripts.length") == 0
+                and browser.js("document.documentElement.scrollWidth") <= 390
+            )
             clean(browser, served.url)
     finally: served.close()
 
@@ -519,6 +747,11 @@ def test_nothing_hostile_runs_in_report_and_folder(browser, hostile, home):
             browser.open(path, width=width)
             browser.js("document.querySelectorAll('details').forEach(e => e.open = true)")
             assert browser.js("document.documentElement.scrollWidth") <= width
-            assert browser.js("document.querySelectorAll('object, base, iframe[srcdoc], [onerror], [onload], a[href^=\"javascript:\"]').length") == 0
+            assert (
+                browser.js(
+                    "document.querySelectorAll('object, base, iframe[srcdoc], [onerror], [onload], a[href^=\"javascript:\"]').length"
+                )
+                == 0
+            )
             clean(browser, path.as_uri())
             assert "Content-Security-Policy" in path.read_text()

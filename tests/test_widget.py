@@ -29,10 +29,23 @@ class Gate(DummyAgent):
 
 
 def test_events_lead_to_the_board_of_the_controller():
-    script = [look("a table"), dict(action="HYPOTHESIZE", content="from it", answer="7", confidence=.5, supporting_cells=[1], view=dict(page=1)),
-              dict(action="REVISE", content="no, 8", answer="8", target_cell_id=2), dict(action="LINK", content="see", target_cell_id=99)]
+    script = [
+        look("a table"),
+        dict(
+            action="HYPOTHESIZE",
+            content="from it",
+            answer="7",
+            confidence=0.5,
+            supporting_cells=[1],
+            view=dict(page=1),
+        ),
+        dict(action="REVISE", content="no, 8", answer="8", target_cell_id=2),
+        dict(action="LINK", content="see", target_cell_id=99),
+    ]
     live = LiveEpisode("What?")
-    episode = CoSeeController([DummyAgent(script=script)], max_steps=4, stop_confidence=1.1, agreement=9, error_cells=True).run(PAGES, "What?", on_event=live)
+    episode = CoSeeController(
+        [DummyAgent(script=script)], max_steps=4, stop_confidence=1.1, agreement=9, error_cells=True
+    ).run(PAGES, "What?", on_event=live)
     assert live.board == episode["board"] and live.hypotheses == episode["hypotheses"]
     assert live.episode()["answer"] == episode["answer"] and "error" in live.board.get_cell(4)["tags"]
 
@@ -57,13 +70,21 @@ def test_stop_ends_before_the_next_turn():
 
 
 def test_shown_without_a_kernel_and_from_a_trace():
-    episode = CoSeeController([DummyAgent(script=[look("<script>alert(1)</script>")])], max_steps=1).run(PAGES, "<b>What?</b>")
+    episode = CoSeeController([DummyAgent(script=[look("<script>alert(1)</script>")])], max_steps=1).run(
+        PAGES, "<b>What?</b>"
+    )
     widget = EpisodeWidget({**replay(episode["trace"]), "page": 1}, PAGES)
     bundle = widget._repr_mimebundle_()
-    assert "application/vnd.jupyter.widget-view+json" in bundle and "&lt;script&gt;" in bundle["text/html"] and "<script" not in bundle["text/html"]
+    assert (
+        "application/vnd.jupyter.widget-view+json" in bundle
+        and "&lt;script&gt;" in bundle["text/html"]
+        and "<script" not in bundle["text/html"]
+    )
     assert bundle["text/html"].count("<img") == 1 and "<b>What" not in widget.widget.page
 
 
 def test_import_is_light():
     code = "import sys, cosee.view.widget; print([m for m in ('anywidget', 'ipywidgets', 'torch', 'PIL', 'numpy') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# %% ../../nbs/runs/07_figures.ipynb #df305523
+# %% ../../nbs/runs/07_figures.ipynb #a47ca4e6
 class RecordSummary(TypedDict):
     "What pictures need of a record."
     agents: dict[str, tuple[int, int]] # agent -> calls, tokens
@@ -137,7 +137,8 @@ def _lay_out(rows: Mapping[str, ScorePoint]) -> _Plan:
     unit = (high - low) / _TALL   # of a pixel
     def y_of(score: float) -> float: return (score - low) / unit
     xs, names = spread([scale.place(r['tokens']) for r in rows.values()]), [one_line(m, 28) for m in rows]
-    at = place_names([(n, x, y_of(r['low']), y_of(r['high'])) for n, x, r in zip(names, xs, rows.values())])
+    at = place_names([(name, x, y_of(r['low']), y_of(r['high']))
+                      for name, x, r in zip(names, xs, rows.values(), strict=True)])
     above = max(0, *(y - _TALL + LINE_HEIGHT for _, y in at))
     below = max(0, *(LINE_HEIGHT - y for _, y in at))
     return _Plan(names=names, xs=list(map(scale.back, xs)), at=[(scale.back(x), low + y * unit) for x, y in at],
@@ -187,7 +188,7 @@ def _draw_scores(rows: Mapping[str, ScorePoint], label: str, ink: str) -> 'Figur
     figure = new_figure(_WIDE, plan.tall + 66)
     axes = add_axes(figure, _LEFT, 12, _RIGHT, 54)
     _score_axes(axes, plan, rows, label)
-    for i, (name, r, x, at) in enumerate(zip(plan.names, rows.values(), plan.xs, plan.at)):
+    for i, (name, r, x, at) in enumerate(zip(plan.names, rows.values(), plan.xs, plan.at, strict=True)):
         _point(axes, i, name, r, x, at, plan.half_row)
     return figure
 
@@ -323,7 +324,7 @@ def _end_names(axes: 'Axes', ends: list[_End], tall: float):
     "Names in a column behind the ends of lines, moved apart where they would overlap"
     (low, high), right = axes.get_ylim(), axes.get_xlim()[1]
     places = spread([(end.y - low) / (high - low) * tall for end in ends], LINE_HEIGHT)
-    for end, place in zip(ends, places):
+    for end, place in zip(ends, places, strict=True):
         colour = '#808080' if end.series is None else series_style(end.series)[0]
         y = low + place / tall * (high - low)
         axes.plot([end.x, right], [end.y, y], color=colour, lw=.9, alpha=.6, clip_on=False, zorder=1)
@@ -410,7 +411,7 @@ def _agreement_line(axes: 'Axes', groups: dict[str, GroupScore], i: int, n: int)
     (colour, marker), total = series_style(i), sum(g.questions for g in groups.values())
     xs = [GROUPS.index(g) + (i - (n - 1) / 2) * min(.09, .6 / n) for g in groups]
     axes.plot(xs, [g.score for g in groups.values()], color=colour, lw=1.4)
-    for x, g in zip(xs, groups.values()):
+    for x, g in zip(xs, groups.values(), strict=True):
         axes.plot([x, x], [g.low, g.high], color=colour, lw=2.4, alpha=.55, solid_capstyle='butt')
         axes.plot([x], [g.score], marker, color=colour, ms=4 + 7 * math.sqrt(g.questions / total))
     return xs[-1], list(groups.values())[-1].score
@@ -421,7 +422,7 @@ def _draw_agreement(found: dict[str, dict[str, GroupScore]], label: str, ink: st
     figure = new_figure(_WIDE, 300)
     axes = add_axes(figure, _LEFT, 14, 34 + SIGN_WIDTH + LETTER_WIDTH * max(map(len, names)), 34)
     ends = [_End(name, *_agreement_line(axes, groups, i, len(found)), i)
-            for i, (name, groups) in enumerate(zip(names, found.values()))]
+            for i, (name, groups) in enumerate(zip(names, found.values(), strict=True))]
     axes.set(ylim=(-3, 103), xlim=(-.5, 2.55), ylabel=label)
     axes.set_xticks(range(3), GROUPS)
     axes.grid(axis='y')

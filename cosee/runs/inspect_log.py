@@ -7,7 +7,7 @@ __all__ = ['write_inspect']
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #0fda6e6c
 import base64, io, re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
@@ -31,8 +31,8 @@ def _inspect() -> SimpleNamespace:
 
 def _time(text: Optional[str]) -> datetime:
     "A moment as records write it; 1970 where it is missing"
-    try: return datetime.strptime(str(text), '%Y-%m-%dT%H:%M:%SZ').replace(tzinfo=timezone.utc)
-    except ValueError: return datetime.fromtimestamp(0, timezone.utc)
+    try: return datetime.strptime(str(text), '%Y-%m-%dT%H:%M:%SZ').replace(tzinfo=UTC)
+    except ValueError: return datetime.fromtimestamp(0, UTC)
 
 def _tokens(i: SimpleNamespace, usage: dict[str, Any]) -> 'ModelUsage':
     "Usage in Inspect's terms: cached tokens are counted apart"
@@ -122,7 +122,7 @@ def _model_of(records: list[dict[str, Any]]) -> str:
     calls = (c for r in records for c in _calls_of(r))
     return next((str(c['model']) for c in calls if c.get('model')), 'unknown')
 
-# %% ../../nbs/runs/09_inspect_log.ipynb #d2f14e8f
+# %% ../../nbs/runs/09_inspect_log.ipynb #fa2dcd08
 def _mean(i: SimpleNamespace, name: str, values: list[float]):
     "A score with its mean"
     metric = i.log.EvalMetric(name='mean', value=sum(values) / len(values))
@@ -136,7 +136,7 @@ def _results(i: SimpleNamespace, samples: list['EvalSample']) -> 'EvalResults':
     return i.log.EvalResults(total_samples=len(samples), completed_samples=sum(s.error is None for s in samples),
                              scores=[_mean(i, name, v) for name, v in values.items()])
 
-# %% ../../nbs/runs/09_inspect_log.ipynb #f6a6d845
+# %% ../../nbs/runs/09_inspect_log.ipynb #47681ace
 def _spec(i: SimpleNamespace, run: Run, method: str, samples: list['EvalSample'], created: str,
           model: str) -> 'EvalSpec':
     "What was run"

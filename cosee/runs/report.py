@@ -47,7 +47,7 @@ def _scored(run: Run, metric: dict[str, str]) -> dict[str, list[ScoredRecord]]:
     out = {}
     for m, found in score_records(rows, metric).items():
         mine, [scores] = [r for r in rows if r['method'] == m], found.values()
-        out[m] = [cast(ScoredRecord, {**r, 'score': s}) for r, s in zip(mine, scores)]
+        out[m] = [cast(ScoredRecord, {**r, 'score': s}) for r, s in zip(mine, scores, strict=True)]
     return out
 
 def gather(
@@ -157,7 +157,7 @@ class Report:
     ) -> list[Disagreement]:
         "Questions on which the methods part, the widest gaps first."
         rows = self.shared()
-        questions = [dict(zip(rows, rs)) for rs in zip(*rows.values())]
+        questions = [dict(zip(rows, rs, strict=True)) for rs in zip(*rows.values(), strict=True)]
         def gap(question: dict[str, ScoredRecord]) -> float:
             scores = [r['score'] for r in question.values()]
             return max(scores) - min(scores)
@@ -371,7 +371,7 @@ def _html_row(cells: list[str]) -> Html:
 def _html_table(head: list[str], rows: list[list[str]]) -> Html:
     "A table whose numbers stand to the right"
     right = [i > 0 and all(not r[i] or _is_number(r[i]) for r in rows) for i in range(len(head))]
-    titles = [el('th', h, scope='col', cls='n' if n else None) for h, n in zip(head, right)]
+    titles = [el('th', h, scope='col', cls='n' if n else None) for h, n in zip(head, right, strict=True)]
     table = el('table', el('thead', el('tr', titles)), el('tbody', [_html_row(r) for r in rows]))
     return el('div', table, cls='card')
 

@@ -139,7 +139,7 @@ class ListedRow(NamedTuple):
     key: str        # of its page in addresses and files
     row: ShownRow
 
-# %% ../../nbs/runs/12_viewer.ipynb #588bff26
+# %% ../../nbs/runs/12_viewer.ipynb #9b5024b2
 class Viewer:
     "Runs, as the page shows them."
     def __init__(self,
@@ -151,7 +151,7 @@ class Viewer:
         self.runs = [_open_run(f) for f in folders]
         self.metrics = _wanted(self.runs, metrics)
         kept = [not metrics and as_dict(r.about.get('metrics')) == self.metrics for r in self.runs]
-        self.tails = [LogTail(r, self.metrics, same) for r, same in zip(self.runs, kept)]
+        self.tails = [LogTail(r, self.metrics, same) for r, same in zip(self.runs, kept, strict=True)]
         self.labels, self.sources = _labels(self.runs), [_Sources(r) for r in self.runs]
         self.lock = threading.RLock()
         self.packed: Optional[tuple[bytes, bytes, str]] = None   # see `pack`; None: to be made
@@ -164,9 +164,9 @@ class Viewer:
     def update(self) -> bool:
         "Read what is new in the folders; was there anything?"
         with self.lock:
-            changed = any([t.update() for t in self.tails])
-            if changed: self.packed = self.listed = None
-            return changed
+            changed = [t.update() for t in self.tails]
+            if any(changed): self.packed = self.listed = None
+            return any(changed)
 
     def _listing(self) -> list[ListedRow]:
         ranks = [{m: i for i, m in enumerate(run.methods)} for run in self.runs]
@@ -320,7 +320,7 @@ def _row_columns(rows: list[ListedRow], written: Optional[set[str]]) -> dict[str
     return dict(key=[r.key for r in rows], failed=failed, answer=answers, **numbers,
                 file=None if written is None else [int(r.key in written) for r in rows])
 
-# %% ../../nbs/runs/12_viewer.ipynb #0e119aff
+# %% ../../nbs/runs/12_viewer.ipynb #565da438
 class ViewerData(TypedDict):
     "What the page shows; JSON-ready."
     title: str

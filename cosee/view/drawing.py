@@ -7,91 +7,142 @@ __all__ = ['annotate']
 
 # %% ../../nbs/view/01_drawing.ipynb #5236dcb8
 import base64, io, math
-from typing import Optional
-from ..boxes import placed
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple, Optional
+from ..board import Cell
+from ..boxes import Box, Size, placed
 from .html import AUTHOR_COLOURS, Html, author_colours, el
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from PIL.ImageDraw import ImageDraw as Pen
 
 # %% ../../nbs/view/01_drawing.ipynb #1c75f2ae
-def cell_box(
-    cell: dict,  # a cell
-    size: tuple  # (width, height) of the area to draw on
-) -> Optional[tuple]: # x, y, width, height; None without a box
-    "The cell's box in the units of `size`."
+def _cell_box(
+    cell: Cell, # on the page
+    size: Size  # of the area to draw on
+) -> Optional[Box]: # x, y, width, height; None without a box
+    "The cell's box in the units of `size`"
     box = cell['view'].get('bbox')
     if not box or max(box) > 1: return None
     return placed(box, size)
 
+def _boxed(cells: Iterable[Cell], size: Size) -> list[tuple[Cell, Box]]:
+    "Those of the cells that have a box, with it"
+    return [(c, box) for c in cells if (box := _cell_box(c, size))]
+
 # %% ../../nbs/view/01_drawing.ipynb #4f9dc8a1
-def _spots(box: tuple, b: float, size: tuple, t: float) -> list:
-    "Places for a number of width `b` and height `t` at a box, best first: (x, y, 1 to its right or -1 to its left)"
+class _Seat(NamedTuple):
+    "A place for a number beside a box."
+    x: float    # its edge next to the box
+    y: float    # its middle
+    side: int   # 1: to the right of the edge, -1: to the left
+
+def _rows(y: float, height: float, t: float) -> list[float]:
+    "Middles of rows of height `t` on a page of `height`: `y`, then further and further away"
+    places = [y + sign * k * t for k in range(8) for sign in (-1, 1)]
+    return [v for v in places if t / 2 <= v <= height - t / 2]
+
+def _spots(box: Box, b: float, size: Size, t: float) -> list[_Seat]:
+    "Places for a number of width `b` and height `t` at a box, best first"
     (x, y, bw, bh), (w, h) = box, size
     y = min(max(y + min(bh, t) / 2, t / 2), h - t / 2)
-    rows = [y + sign * k * t for k in range(8) for sign in (-1, 1) if t / 2 <= y + sign * k * t <= h - t / 2]
-    ends = {1: min(x + bw, w - b), -1: max(x, b)}
+    right, left = min(x + bw, w - b), max(x, b)
+    steps = {1: [right + k * b / 4 for k in range(12)], -1: [left - k * b / 4 for k in range(12)]}
+    fitting = {1: [e for e in steps[1] if e <= w - b], -1: [e for e in steps[-1] if e >= b]}
     sides = (1, -1) if bw < .4 * w else (-1, 1)   # a small box, a large one
-    steps = {1: [ends[1] + k * b / 4 for k in range(12)], -1: [ends[-1] - k * b / 4 for k in range(12)]}
-    fits = lambda e, side: e <= w - b if side > 0 else e >= b
-    return [(e, v, side) for v in rows for side in sides for e in steps[side] if fits(e, side)] or [(b, y, -1)]
+    return [_Seat(e, v, side) for v in _rows(y, h, t) for side in sides for e in fitting[side]] or [_Seat(b, y, -1)]
 
 # %% ../../nbs/view/01_drawing.ipynb #40b446ee
+Area = tuple[float, float, float]   # left, middle, width of a number that has its place
+
+def _area(seat: _Seat, width: float) -> Area: return seat.x - width * (seat.side < 0), seat.y, width
+
+def _free(area: Area, taken: list[Area], t: float) -> bool:
+    "Does a number of height `t` overlap none of those that have their places?"
+    left, mid, width = area
+    return all(left >= a + c or left + width <= a or abs(mid - y) >= t for a, y, c in taken)
+
 def _seats(
-    boxes: list,  # boxes in drawing order: x, y, width, height
-    widths: list, # width of each number
-    size: tuple,  # (width, height) of the area
-    t: float      # height of a number
-) -> list:        # (x of the edge next to the box, y of the middle, side) of each number
+    boxes: list[Box],    # in drawing order: x, y, width, height
+    widths: list[float], # of each number
+    size: Size,          # of the area
+    t: float             # height of a number
+) -> list[_Seat]:
     "Where the numbers go: beside their boxes, never on each other."
-    taken, out = [], []
-    for box, b in zip(boxes, widths):
-        spots = _spots(box, b, size, t)
-        left = lambda s: s[0] - b * (s[2] < 0)
-        free = lambda s: all(left(s) >= a + c or left(s) + b <= a or abs(s[1] - d) >= t for a, d, c in taken)
-        out.append(next(filter(free, spots), spots[0]))
-        taken.append((left(out[-1]), out[-1][1], b))
-    return out
+    taken: list[Area] = []
+    seats = []
+    for box, width in zip(boxes, widths, strict=True):
+        spots = _spots(box, width, size, t)
+        seat = next((s for s in spots if _free(_area(s, width), taken, t)), spots[0])
+        seats.append(seat)
+        taken.append(_area(seat, width))
+    return seats
 
 # %% ../../nbs/view/01_drawing.ipynb #84de57e6
+def _draw_number(draw: 'Pen', text: str, seat: _Seat, width: float, unit: float, colour: str):
+    "A number on its plate, beside its box"
+    from PIL import ImageFont
+    x = seat.x - width * (seat.side < 0)
+    plate = (x + unit / 6, seat.y - unit * .7, x + width - unit / 6, seat.y + unit * .7)
+    draw.rounded_rectangle(plate, unit / 3, fill=colour)
+    font = ImageFont.load_default(size=max(8, unit * .9))
+    draw.text((x + width / 2, seat.y), text, fill='white', font=font, anchor='mm')
+
 def annotate(
-    im,                          # PIL image of a page
-    cells: list,                 # cells of that page
-    palette: Optional[dict] = None # author -> number of a colour; default: by the authors of `cells`
-):                               # PIL image, a copy
+    im: 'Image',                               # of a page
+    cells: list[Cell],                         # of that page
+    palette: Optional[Mapping[str, int]] = None # author -> number of a colour; default: by the authors of `cells`
+) -> 'Image':                                  # a copy
     "Draw the boxes of `cells` with their numbers on `im`, coloured by author."
-    from PIL import ImageDraw, ImageFont
+    from PIL import ImageDraw
     im, palette = im.convert('RGB'), palette or author_colours(cells)
     draw, unit = ImageDraw.Draw(im, 'RGBA'), max(im.size) / 45
-    font = ImageFont.load_default(size=max(8, unit * .9))
-    found = [(c, b) for c in cells if (b := cell_box(c, im.size))]
+    found = _boxed(cells, im.size)
     widths = [unit * (1 + .6 * len(str(c['id']))) for c, _ in found]
-    seats = _seats([b for _, b in found], widths, im.size, unit * 1.4)
-    for (c, (x, y, w, h)), (a, b, side), wide in zip(found, seats, widths):
-        colour, a = AUTHOR_COLOURS[palette.get(c['author'], 0)], a - wide * (side < 0)
+    seats = _seats([box for _, box in found], widths, im.size, unit * 1.4)
+    for (c, (x, y, w, h)), seat, width in zip(found, seats, widths, strict=True):
+        colour = AUTHOR_COLOURS[palette.get(c['author'], 0)]
         draw.rectangle((x, y, x + w, y + h), outline=colour, fill=colour + '18', width=max(1, round(unit / 6)))
-        plate = (a + unit / 6, b - unit * .7, a + wide - unit / 6, b + unit * .7)
-        draw.rounded_rectangle(plate, unit / 3, fill=colour)
-        draw.text((a + wide / 2, b), str(c['id']), fill='white', font=font, anchor='mm')
+        _draw_number(draw, str(c['id']), seat, width, unit, colour)
     return im
 
 # %% ../../nbs/view/01_drawing.ipynb #816e6468
-LINK_KINDS = dict(correction=('corrects', 'corrected by'), link=('links to', 'linked from'),
-                  support=('rests on', 'supports'))   # kind -> in words, from either end
+LinkKind = Literal['correction', 'link', 'support']
+LINK_KINDS: dict[LinkKind, tuple[str, str]] = {
+    'correction': ('corrects', 'corrected by'), 'link': ('links to', 'linked from'),
+    'support': ('rests on', 'supports')}   # in words, from either end
+
+class CellLink(NamedTuple):
+    "A note that refers to another one."
+    cell: int  # id
+    to: int    # id of the other one
+    kind: LinkKind
+
+def _first_kind(cell: Cell) -> LinkKind:
+    "What the first reference of a cell is"
+    if 'correction' in cell['tags']: return 'correction'
+    return 'link' if 'link' in cell['tags'] else 'support'
 
 def cell_links(
-    cells: list # cells of a Board
-) -> list:      # (id, id that it refers to, kind)
+    cells: Iterable[Cell] # of a Board
+) -> list[CellLink]:
     "The links between `cells`; what refers to other cells is left out."
+    cells = list(cells)
     here, out = {c['id'] for c in cells}, []
     for c in cells:
-        first = next((t for t in ('correction', 'link') if t in c['tags']), 'support')
-        kinds = {r: 'support' for r in c.get('refs', [])} | {r: first for r in c.get('refs', [])[:1]}
-        out += [(c['id'], r, kind) for r, kind in kinds.items() if r in here and r != c['id']]
+        refs = c.get('refs', [])
+        kinds: dict[int, LinkKind] = dict.fromkeys(refs, 'support')
+        if refs: kinds[refs[0]] = _first_kind(c)
+        out += [CellLink(c['id'], r, kind) for r, kind in kinds.items() if r in here and r != c['id']]
     return out
 
 # %% ../../nbs/view/01_drawing.ipynb #6c7b47d8
+Point = tuple[float, float]   # x, y
+
 def _curve(
-    start: tuple, # x, y
-    end: tuple    # x, y
-) -> tuple:       # path data; where it ends
+    start: Point, # number that refers
+    end: Point    # number that it refers to
+) -> tuple[str, Point]: # path data; where it ends
     "A curve that bends to one side, the more the longer it is."
     (x0, y0), (x1, y1) = start, end
     bend = .22 if abs(x1 - x0) + abs(y1 - y0) > 120 else .6
@@ -100,9 +151,9 @@ def _curve(
     x1, y1 = x1 + (mx - x1) * away, y1 + (my - y1) * away
     return f'M{x0:.0f} {y0:.0f}Q{mx:.0f} {my:.0f} {x1:.0f} {y1:.0f}', (x1, y1)
 
-def _link(tie: tuple, places: dict) -> Html:
+def _link(link: CellLink, places: dict[int, Point]) -> Html:
     "A link between two numbers on a page"
-    a, b, kind = tie
+    a, b, kind = link
     d, (x, y) = _curve(places[a], places[b])
     parts = (el('title', f'Note {a} {LINK_KINDS[kind][0]} note {b}'), el('path', d=d),
              el('circle', cx=f'{x:.0f}', cy=f'{y:.0f}', r=6))
@@ -110,7 +161,7 @@ def _link(tie: tuple, places: dict) -> Html:
 
 # %% ../../nbs/view/01_drawing.ipynb #cfb203cc
 def _data_uri(
-    im,            # PIL image
+    im: 'Image',   # of a page
     side: int,     # longest side in pixels
     quality: int   # of WebP, 1-100
 ) -> str:          # data:image/webp;base64,...
@@ -122,88 +173,101 @@ def _data_uri(
     return 'data:image/webp;base64,' + base64.b64encode(out.getvalue()).decode()
 
 # %% ../../nbs/view/01_drawing.ipynb #d4afeaa7
-# Longest side and quality of WebP, largest first
-_SHOWN = ((1300, 72), (1000, 68), (800, 62), (600, 52), (450, 42), (320, 30))
-_FULL = ((2400, 82), (1900, 78), (1500, 74), (1200, 68), (900, 60))
+Steps = tuple[tuple[int, int], ...]   # longest side and quality of WebP, largest first
+
+_SHOWN: Steps = ((1300, 72), (1000, 68), (800, 62), (600, 52), (450, 42), (320, 30))
+_FULL: Steps = ((2400, 82), (1900, 78), (1500, 74), (1200, 68), (900, 60))
 
 # %% ../../nbs/view/01_drawing.ipynb #5327c056
+def _embed_at(pages: list['Image'], max_bytes: int, side: int, quality: int, last: bool) -> tuple[list[str], bool]:
+    "Data URIs at one size, '' for a page without room; did all find room?"
+    uris, total = [''] * len(pages), 0
+    for n, i in enumerate(sorted(range(len(pages)), key=lambda i: i % 4), 1):
+        uri = _data_uri(pages[i], side, quality)
+        if total + len(uri) > max_bytes: return uris, False
+        uris[i], total = uri, total + len(uri)
+        if n > 2 and total / n * len(pages) > 1.5 * max_bytes and not last: return uris, False
+    return uris, True
+
 def _embed(
-    pages: list,          # PIL images
-    max_bytes: int,       # of all together
-    sizes: tuple = _SHOWN # (longest side, quality), largest first
-) -> tuple:               # data URIs ('' for a page without room, at the smallest size only); longest side
+    pages: list['Image'],  # in order
+    max_bytes: int,        # of all together
+    sizes: Steps = _SHOWN  # (longest side, quality), largest first
+) -> tuple[list[str], int]: # data URIs ('' for a page without room, at the smallest size only); longest side
     "All pages within `max_bytes`, as large as that allows."
+    uris, side = [''] * len(pages), sizes[-1][0]
     for side, quality in sizes:
-        uris, total = [''] * len(pages), 0
-        for n, i in enumerate(sorted(range(len(pages)), key=lambda i: i % 4), 1):
-            uri = _data_uri(pages[i], side, quality)
-            if total + len(uri) > max_bytes: break
-            uris[i], total = uri, total + len(uri)
-            if n > 2 and total / n * len(pages) > 1.5 * max_bytes and (side, quality) != sizes[-1]: break
-        else: break
+        uris, fits = _embed_at(pages, max_bytes, side, quality, side == sizes[-1][0])
+        if fits: break
     return uris, side
 
 # %% ../../nbs/view/01_drawing.ipynb #fed7e7cd
-def _image(uri: str, im, **attrs) -> Html:
+def _image(uri: str, im: 'Image', **attrs: object) -> Html:
     "A picture of page `im` in units of a thousandth of its width"
     return el('image', width=1000, height=round(1000 * im.height / im.width), href=Html(uri),
-               preserveAspectRatio='none', **attrs)
+              preserveAspectRatio='none', **attrs)
 
 def page_pictures(
-    pages: list,   # PIL images
-    max_bytes: int # of all pictures together
-) -> list:         # elements
+    pages: list['Image'], # in order
+    max_bytes: int        # of all pictures together
+) -> list[Html]:
     "The pictures of all pages, for use by every question."
     uris, side = _embed(pages, max_bytes // 3)
     if not all(uris): uris, side = _embed(pages, max_bytes, _SHOWN[-2:])   # many pages, little room
     room = max_bytes - sum(map(len, uris))
-    full, most = _embed(pages, room, _FULL) if any(max(im.size) > side for im in pages) else ([], 0)
-    shown = [_image(uri, im, id=f'page{i}') for i, (im, uri) in enumerate(zip(pages, uris), 1) if uri]
-    more = [el('template', el('svg', _image(uri, im)), id=f'full{i}')
-            for i, (im, uri) in enumerate(zip(pages, full), 1) if uri and min(most, max(im.size)) > side]
+    full, most = _embed(pages, room, _FULL) if any(max(im.size) > side for im in pages) else ([''] * len(pages), 0)
+    shown = [_image(uri, im, id=f'page{i}') for i, (im, uri) in enumerate(zip(pages, uris, strict=True), 1) if uri]
+    larger = [(i, im, uri) for i, (im, uri) in enumerate(zip(pages, full, strict=True), 1)
+              if uri and min(most, max(im.size)) > side]
+    more = [el('template', el('svg', _image(uri, im)), id=f'full{i}') for i, im, uri in larger]
     return [el('svg', el('defs', shown), cls='defs', aria_hidden='true'), *more]
 
 # %% ../../nbs/view/01_drawing.ipynb #0a83e0a9
+def _marked(found: list[tuple[Cell, Box]], seats: list[_Seat], classes: dict[int, str]) -> list[Html]:
+    "Boxes with their numbers"
+    return [_mark(c, box, seat, classes[c['id']]) for (c, box), seat in zip(found, seats, strict=True)]
+
+def _whole(cells: Iterable[Cell], h: int, classes: dict[int, str]) -> list[Html]:
+    "A frame around the page for each note about all of it"
+    return [el('rect', data_c=c['id'], cls=f"whole {classes[c['id']]}", x=3, y=3, width=994, height=h - 6)
+            for c in cells if not _cell_box(c, (1000, h))]
+
 def page_svg(
-    page: int,         # 1-based
-    size: tuple,       # (width, height) of the page, any unit
-    cells: list,       # its cells
-    palette: dict,     # author -> number of a colour
-    evidence: dict     # id of a cell that the answer rests on -> its class
+    page: int,                    # 1-based
+    size: Size,                   # of the page, any unit
+    cells: list[Cell],            # of the page
+    palette: Mapping[str, int],   # author -> number of a colour
+    evidence: Mapping[int, str]   # id of a cell that the answer rests on -> its class
 ) -> Html:
     "A page with its boxes and the links between them."
     h = round(1000 * size[1] / size[0])
-    found = [(c, b) for c in cells if (b := cell_box(c, (1000, h)))]
-    seats = _seats([b for _, b in found], [_wide(c) for c, _ in found], (1000, h), 38)
-    cls = lambda c: f"a{palette[c['author']]} {evidence.get(c['id'], '')}"
-    marks = [_mark(c, b, at, cls(c)) for (c, b), at in zip(found, seats)]
-    places = {c['id']: (x + (6 + _wide(c) / 2) * side, y) for (c, _), (x, y, side) in zip(found, seats)}
-    ties = [t for t in cell_links(cells) if t[0] in places and t[1] in places]
-    whole = [el('rect', data_c=c['id'], cls=f'whole {cls(c)}', x=3, y=3, width=994, height=h - 6)
-             for c in cells if not cell_box(c, (1000, h))]
-    return el('svg', el('rect', cls='paper', width=1000, height=h), el('use', href=f'#page{page}'), whole,
-               [_link(t, places) for t in ties], marks, viewBox=f'0 0 1000 {h}', role='img',
-               aria_label=_label(page, list(places), ties))
+    found = _boxed(cells, (1000, h))
+    seats = _seats([box for _, box in found], [_wide(c) for c, _ in found], (1000, h), 38)
+    classes = {c['id']: f"a{palette[c['author']]} {evidence.get(c['id'], '')}" for c in cells}
+    places = {c['id']: (s.x + (6 + _wide(c) / 2) * s.side, s.y) for (c, _), s in zip(found, seats, strict=True)}
+    links = [t for t in cell_links(cells) if t.cell in places and t.to in places]
+    return el('svg', el('rect', cls='paper', width=1000, height=h), el('use', href=f'#page{page}'),
+              _whole(cells, h, classes), [_link(t, places) for t in links], _marked(found, seats, classes),
+              viewBox=f'0 0 1000 {h}', role='img', aria_label=_label(page, list(places), links))
 
 # %% ../../nbs/view/01_drawing.ipynb #41dab4a4
-def _label(page: int, boxes: list, ties: list) -> str:
+def _label(page: int, boxes: list[int], links: list[CellLink]) -> str:
     "A page in words"
-    links = '; '.join(f'note {a} {LINK_KINDS[kind][0]} note {b}' for a, b, kind in ties[:40])
+    tied = '; '.join(f'note {a} {LINK_KINDS[kind][0]} note {b}' for a, b, kind in links[:40])
     return (f'Page {page}' + f" with the boxes of notes {', '.join(map(str, boxes))}" * bool(boxes) +
-            f'; {links}' * bool(links))
+            f'; {tied}' * bool(tied))
 
 # %% ../../nbs/view/01_drawing.ipynb #e77123b2
-def _wide(cell: dict) -> int:
+def _wide(cell: Cell) -> float:
     "Room for the number of a cell, in thousandths of the page's width"
     return 24 + 14 * len(str(cell['id']))
 
-def _mark(cell: dict, box: tuple, seat: tuple, cls: str) -> Html:
+def _mark(cell: Cell, box: Box, seat: _Seat, cls: str) -> Html:
     "A box, a little larger than what it holds, with its number"
     (x, y, w, h), n, wide = [round(v, 1) for v in box], cell['id'], 14 + 12 * len(str(cell['id']))
-    at, mid, side = seat
-    number = el('g', el('rect', x=min(0, side * wide), y=-14, width=wide, height=28, rx=7),
-                 el('text', n, x=side * wide / 2, y=7),
-                 cls='badge', transform=f'translate({at + 6 * side:.0f} {mid:.0f})')
+    number = el('g', el('rect', x=min(0, seat.side * wide), y=-14, width=wide, height=28, rx=7),
+                el('text', n, x=seat.side * wide / 2, y=7), cls='badge',
+                transform=f'translate({seat.x + 6 * seat.side:.0f} {seat.y:.0f})')
     return el('g', box_frame(x, y, w, h), number, cls=f'mark {cls}', data_c=n)
 
 def box_frame(

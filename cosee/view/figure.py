@@ -12,7 +12,7 @@ import io, math, re, warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Literal, Union, get_args
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Literal, Union
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -33,7 +33,7 @@ Theme = Literal['light', 'dark']
 THEMES: dict[Theme, str] = {'light': '#1c1c1c', 'dark': '#e4e4e4'}   # the ink of each
 INK = '#0b0d0b'   # stands for the page's own colour until the SVG is written
 
-# %% ../../nbs/view/05_figure.ipynb #8b8e1c78
+# %% ../../nbs/view/05_figure.ipynb #b2a952e2
 def _light(colour: str) -> float:
     "Relative luminance"
     parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]

@@ -9,7 +9,8 @@ __all__ = []
 import base64, hashlib, re
 from html import escape
 from importlib.resources import files
-from typing import Iterable
+from collections.abc import Iterable, Iterator
+from ..board import Cell
 from ..text import clean
 
 # %% ../../nbs/view/00_html.ipynb #cabb8376
@@ -17,27 +18,28 @@ class Html(str): "Markup that is safe already: it is not escaped again."
 
 VOID = ('br', 'hr', 'img', 'input', 'link', 'meta')   # elements that hold nothing and have no end tag
 
-def _flat(kids) -> Iterable:
+def _flat(kids: Iterable[object]) -> Iterator[object]:
+    "Children of an element, out of their lists"
     for k in kids:
         if isinstance(k, (list, tuple)): yield from _flat(k)
         elif k is not None and k is not False: yield k
 
-def _text_of(value) -> str:
+def _text_of(value: object) -> str:
     "A text or a value as it stands in markup"
     return value if isinstance(value, Html) else escape(clean(value))
 
 # %% ../../nbs/view/00_html.ipynb #849cf6c5
-def _attribute(name: str, value) -> str:
+def _attribute(name: str, value: object) -> str:
     "One attribute; its quotes cannot be ended from within"
     name = 'class' if name == 'cls' else name.replace('_', '-')
     if value is True: return f' {name}'
     return f' {name}="{escape(value if isinstance(value, Html) else clean(value))}"'
 
 def el(
-    tag: str,      # name of the element
-    *kids,         # elements, texts, lists of these; None and False are left out
-    **attrs        # attributes: cls is class, data_c is data-c, True has no value, None and False are left out
-) -> Html:         # the element
+    tag: str,        # name of the element
+    *kids: object,   # elements, texts, lists of these; None and False are left out
+    **attrs: object  # attributes: cls is class, data_c is data-c, True has no value, None and False are left out
+) -> Html:
     "An HTML or SVG element with all its text escaped."
     head = ''.join(_attribute(k, v) for k, v in attrs.items() if v is not None and v is not False)
     if tag in VOID: return Html(f'<{tag}{head}>')
@@ -48,8 +50,8 @@ AUTHOR_COLOURS = ('#2563eb', '#c2570c', '#0a7d4f', '#8b3fd9', '#c81e6e', '#0e749
 _ROLES = ('scanner', 'detail_reader', 'cross_checker')
 
 def author_colours(
-    cells: list # cells of a Board
-) -> dict:      # author -> number of a colour
+    cells: Iterable[Cell] # of a Board
+) -> dict[str, int]:      # author -> number of a colour
     "A colour for every author on the Board."
     known = {name: i for i, name in enumerate(_ROLES)}
     others = dict.fromkeys(c['author'] for c in cells if c['author'] not in known)
@@ -71,7 +73,7 @@ def fill_template(
     path: str,   # of a template within the package
     **parts: str # name -> text, which stands in the page as it is
 ) -> str:
-    "A template with its parts; KeyError if one is missing."
+    "A template with its parts; KeyError if one is missing, FileNotFoundError if there is no file at `path`."
     return _PART.sub(lambda m: parts[next(filter(None, m.groups()))], asset(path))
 
 # %% ../../nbs/view/00_html.ipynb #371a2e06
@@ -109,8 +111,8 @@ def quote_asset(
     path: str,   # of a file within the package
     section: str # its title
 ) -> Quote:      # the section without its title
-    "A section of an asset; KeyError if there is none of this title."
+    "A section of an asset; KeyError if there is none of this title, FileNotFoundError if there is no file at `path`."
     parts = re.split(r'^(?://|/\*) -- (.+?)(?: \*/)?\n', asset(path), flags=re.M)
-    quote = Quote(dict(zip(parts[1::2], parts[2::2]))[section].strip('\n'))
+    quote = Quote(dict(zip(parts[1::2], parts[2::2], strict=True))[section].strip('\n'))
     quote.language = {'css': 'css', 'html': 'html'}.get(path.rsplit('.', 1)[-1], 'js')
     return quote

@@ -10,15 +10,19 @@ __all__ = ['EpisodeWidget', 'follow', 'explore_board']
 # %% ../../nbs/view/04_widget.ipynb #15d7d505
 import base64, io, threading
 from contextvars import copy_context
-from functools import cache
-from typing import Iterable, Optional
-from ..board import Board
+from functools import cache, partial
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from ..board import Board, Cell
 from ..controller import CoSeeController, rank_hypotheses
 from ..models.client import BudgetExceeded
 from ..text import abstains, clean, one_line
 from .drawing import annotate
-from .episode import board_html, board_of, episode_sections, episodes_page, question_of
+from .episode import EpisodeLike, board_html, board_of, episode_sections, episodes_page, question_of
 from .html import Html, asset, el
+if TYPE_CHECKING:
+    from ipywidgets import SelectMultiple, VBox
+    from PIL.Image import Image
 
 # %% ../../nbs/view/04_widget.ipynb #d3360b33
 class LiveEpisode:
@@ -26,21 +30,23 @@ class LiveEpisode:
     def __init__(self,
         question: str # the question
     ):
-        self.question, self.status, self.done = str(question), 'Starting', None
-        self.board, self.hypotheses, self.events = Board(), [], []
+        self.question, self.status, self.board = str(question), 'Starting', Board()
+        self.hypotheses: list[dict[str, Any]] = []
+        self.events: list[dict[str, Any]] = []
+        self.done: Optional[EpisodeLike] = None   # the episode once it is over
 
     def __repr__(self): return f'LiveEpisode({self.status!r}, {len(self.board)} cells)'
 
     def __call__(self,
-        kind: str,  # 'start', 'turn', 'step' or 'end'
-        event: dict # what the controller tells
+        kind: str,            # 'start', 'turn', 'step' or 'end'
+        event: dict[str, Any] # what the controller tells
     ):
         "Take in an event: a `LiveEpisode` is an `on_event` of `CoSeeController.run`."
         if kind == 'start': self.status = f"{clean(event['agent'], 40)} is looking, step {event['step']}"
         elif kind == 'turn': _grow(self, event)
         elif kind == 'end': self.done, self.status = event, 'Done'
 
-    def episode(self) -> dict: # as the view takes it
+    def episode(self) -> dict[str, Any]: # as the view takes it
         "The episode so far; the controller's own once it is over."
         if self.done is not None: return {**self.done, 'question': self.question}
         best = (rank_hypotheses(self.hypotheses, self.board) or [{}])[0]
@@ -50,7 +56,7 @@ class LiveEpisode:
                     hypotheses=self.hypotheses, trace=dict(question=self.question, events=self.events))
 
 # %% ../../nbs/view/04_widget.ipynb #af32309b
-def _grow(live: LiveEpisode, event: dict):
+def _grow(live: LiveEpisode, event: dict[str, Any]):
     "Write what a turn has added"
     action, rules = event.get('applied'), CoSeeController([])
     live.events.append(event)
@@ -63,7 +69,7 @@ def _grow(live: LiveEpisode, event: dict):
                             ['error'], event['agent'], event['step'])
 
 # %% ../../nbs/view/04_widget.ipynb #3949595b
-def _picture(im, cells: list, side: int = 900):
+def _picture(im: 'Image', cells: list[Cell], side: int = 900) -> Html:
     "A page with its boxes as an element"
     im = annotate(im, cells)
     im.thumbnail((side, side))
@@ -74,9 +80,9 @@ def _picture(im, cells: list, side: int = 900):
 
 # %% ../../nbs/view/04_widget.ipynb #cf977174
 def episode_fallback(
-    episode: dict,                # an episode, also one that still runs
-    pages: Optional[list] = None  # page images
-) -> str:                         # HTML without scripts and styles
+    episode: EpisodeLike,                 # also one that still runs
+    pages: Optional[list['Image']] = None # None: no picture
+) -> str:                                 # HTML without scripts and styles
     "An episode where no script runs."
     board, page = board_of(episode), episode.get('page')
     none = 'Not answerable from these pages' if abstains(episode.get('answer')) else ''
@@ -90,68 +96,77 @@ def episode_fallback(
 
 # %% ../../nbs/view/04_widget.ipynb #53a7a459
 @cache
-def _widget_class():
+def _widget_class() -> Callable[..., Any]:   # its traits are made at run time, so no type knows them
     "The anywidget behind `EpisodeWidget`"
     try: import anywidget, traitlets as t
     except ImportError: raise ImportError("EpisodeWidget needs anywidget: pip install 'cosee[widget]'") from None
-    synced = lambda kind, value: kind(value).tag(sync=True)
-    return type('EpisodeFrame', (anywidget.AnyWidget,), dict(
-        _esm=asset('view/assets/widget.mjs'), page=synced(t.Unicode, ''), section=synced(t.Unicode, ''),
-        height=synced(t.Int, 640)))
+    traits = dict(page=t.Unicode('').tag(sync=True), section=t.Unicode('').tag(sync=True),
+                  height=t.Int(640).tag(sync=True))
+    return type('EpisodeFrame', (anywidget.AnyWidget,), dict(_esm=asset('view/assets/widget.mjs'), **traits))
+
+def _bundle(shown: Any, text: str, html: str) -> dict[str, Any]:
+    "What a widget shows of itself, with what stands where widgets do not run"
+    data = shown[0] if isinstance(shown, tuple) else shown
+    return {**(data or {}), 'text/plain': text, 'text/html': html}
 
 # %% ../../nbs/view/04_widget.ipynb #bef3cb3a
 class EpisodeWidget:
     "An episode in JupyterLab, finished or running: call it with a controller's events."
     def __init__(self,
-        episode,                      # an episode, or a question that is about to be asked
-        pages: Optional[list] = None, # page images; None: blank sheets stand for them
-        height: int = 640,            # of the frame in pixels
-        max_bytes: int = 4_000_000    # of all page images together
+        episode: Union[EpisodeLike, str],      # or a question that is about to be asked
+        pages: Optional[list['Image']] = None, # None: blank sheets stand for them
+        height: int = 640,                     # of the frame in pixels
+        max_bytes: int = 4_000_000             # of all page images together
     ):
         self.pages = list(pages or [])
         self.live = LiveEpisode(episode if isinstance(episode, str) else question_of(episode))
-        if not isinstance(episode, str): self.live('end', episode)
+        if not isinstance(episode, str): self.live('end', dict(episode))
         page = episodes_page([self.episode], self.pages, None, max_bytes, live=True)
         self.widget = _widget_class()(page=page, section=self._section(), height=int(height))
 
     def __repr__(self): return f'EpisodeWidget({self.live.status!r}, {len(self.live.board)} cells)'
 
     @property
-    def episode(self) -> dict:
+    def episode(self) -> dict[str, Any]:
         "The episode as far as it is known"
         return self.live.episode()
 
     def _section(self) -> str: return str(episode_sections([self.episode], self.pages)[0])
 
     def __call__(self,
-        kind: str,  # 'start', 'turn', 'step' or 'end'
-        event: dict # what the controller tells
+        kind: str,            # 'start', 'turn', 'step' or 'end'
+        event: dict[str, Any] # what the controller tells
     ):
         "Take in an event and show what has come."
         self.live(kind, event)
         if kind != 'step': self.widget.section = self._section()
 
     def _repr_mimebundle_(self, **kwargs):
-        found = self.widget._repr_mimebundle_(**kwargs)
-        data = dict(found[0] if isinstance(found, tuple) else found or {})
-        return {**data, 'text/plain': repr(self), 'text/html': episode_fallback(self.episode, self.pages)}
+        shown = self.widget._repr_mimebundle_(**kwargs)
+        return _bundle(shown, repr(self), episode_fallback(self.episode, self.pages))
 
 # %% ../../nbs/view/04_widget.ipynb #844146d8
 class Following(EpisodeWidget):
     "An episode that runs in a thread of its own, and its view."
-    def start(self, run, **kwargs):
+    def start(self,
+        run: Callable[..., EpisodeLike], # takes `on_event`
+        **kwargs: Any                    # more that it takes
+    ) -> 'Following':
         "Call `run` with this as `on_event`."
-        self._error, self._stopped = None, False
-        def work():
-            try: run(on_event=self, **kwargs)
-            except Exception as e:
-                self._error, self.live.status = e, f'Failed: {type(e).__name__}: {one_line(str(e), 300)}'
-                self.widget.section = self._section()
-        self._thread = threading.Thread(target=copy_context().run, args=(work,), daemon=True, name='episode')
+        self._error: Optional[Exception] = None
+        self._stopped = False
+        work = copy_context().run
+        self._thread = threading.Thread(target=work, args=(self._work, run, kwargs), daemon=True, name='episode')
         self._thread.start()
         return self
 
-    def __call__(self, kind: str, event: dict):
+    def _work(self, run: Callable[..., EpisodeLike], kwargs: dict[str, Any]):
+        try: run(on_event=self, **kwargs)
+        except Exception as e:
+            self._error, self.live.status = e, f'Failed: {type(e).__name__}: {one_line(str(e), 300)}'
+            self.widget.section = self._section()
+
+    def __call__(self, kind: str, event: dict[str, Any]):
         "Take in an event; ends the episode before a turn once `stop` was called."
         if self._stopped and kind == 'start': raise BudgetExceeded('ended by hand')
         super().__call__(kind, event)
@@ -162,7 +177,7 @@ class Following(EpisodeWidget):
 
     def result(self,
         timeout: Optional[float] = None # seconds to wait; None: until it is over
-    ) -> dict:                          # the controller's episode
+    ) -> Optional[EpisodeLike]:         # the controller's episode; None if it told of no end
         "Wait for the episode; TimeoutError if it still runs, and whatever the run raised."
         self._thread.join(timeout)
         if self._thread.is_alive(): raise TimeoutError(f'the episode still runs: {self.live.status}')
@@ -172,48 +187,47 @@ class Following(EpisodeWidget):
 # %% ../../nbs/view/04_widget.ipynb #9bacfdca
 def follow(
     controller: CoSeeController, # or anything with the same `run`
-    images: list,                # pages in order, PIL images
+    images: list['Image'],       # pages in order
     question: str,               # the question
     height: int = 640,           # of the frame in pixels
-    **kwargs                     # for `controller.run`
+    **kwargs: Any                # for `controller.run`
 ) -> Following:                  # show it in a notebook; `result()` waits for the episode
     "Run an episode in a thread and watch it in the notebook."
-    run = lambda **kw: controller.run(images, question, **kw)
-    return Following(question, images, height).start(run, **kwargs)
+    return Following(question, images, height).start(partial(controller.run, images, question), **kwargs)
 
 # %% ../../nbs/view/04_widget.ipynb #5953766d
-def board_part(
-    board: Board,                      # a Board
-    step: Optional[int] = None,        # last step shown; None: all
-    authors: Optional[Iterable] = None,# names shown; None or empty: all
-    tags: Optional[Iterable] = None    # notes with any of these; None or empty: all
-) -> Board:                            # a Board to look at; it shares no state with `board`
+def _board_part(
+    board: Board,                           # all notes
+    step: Optional[int] = None,             # last step shown; None: all
+    authors: Optional[Iterable[str]] = None,# names shown; None or empty: all
+    tags: Optional[Iterable[str]] = None    # notes with any of these; None or empty: all
+) -> Board:                                 # to look at; it shares no state with `board`
     "The notes that pass the filters."
-    authors, tags, part = set(authors or ()), set(tags or ()), Board()
-    part._cells = board.list_cells(lambda c: (step is None or c['step'] <= step)
-                                   and (not authors or c['author'] in authors)
-                                   and (not tags or bool(tags & set(c['tags']))))
+    authors, tags = set(authors or ()), set(tags or ())
+    def passes(c: Cell) -> bool:
+        if step is not None and c['step'] > step: return False
+        return (not authors or c['author'] in authors) and (not tags or bool(tags & set(c['tags'])))
+    part = Board()
+    part._cells = board.list_cells(passes)
     return part
 
 # %% ../../nbs/view/04_widget.ipynb #d8ee667a
-def _choices(name: str, options):
+def _choices(name: str, options: Collection[str]) -> 'SelectMultiple':
+    "A list in which several names can be chosen"
     import ipywidgets as w
     return w.SelectMultiple(options=sorted(options), description=name, rows=min(5, max(2, len(options))))
 
-def _with_fallback(box, html: str):
+def _with_fallback(box: 'VBox', html: str) -> 'VBox':
     "Let a widget show `html` where widgets do not run"
     plain = type(box)._repr_mimebundle_
-    def bundle(self, **kwargs):
-        found = plain(self, **kwargs)
-        data = dict(found[0] if isinstance(found, tuple) else found or {})
-        return {**data, 'text/plain': 'The Board, with filters', 'text/html': html}
+    def bundle(self, **kwargs): return _bundle(plain(self, **kwargs), 'The Board, with filters', html)
     box.__class__ = type(type(box).__name__, (type(box),), dict(_repr_mimebundle_=bundle))
     return box
 
 # %% ../../nbs/view/04_widget.ipynb #acabe07d
 def explore_board(
-    board: Board # a Board
-):               # an ipywidgets box
+    board: Board # to be looked at
+) -> 'VBox':     # of ipywidgets
     "The Board with filters by step, author and tag."
     import ipywidgets as w
     cells = board.list_cells()
@@ -222,7 +236,7 @@ def explore_board(
     authors = _choices('authors', {c['author'] for c in cells})
     tags = _choices('tags', {t for c in cells for t in c['tags']})
     shown = w.HTML()
-    def show(_=None): shown.value = board_part(board, step.value, authors.value, tags.value)._repr_html_()
+    def show(_=None): shown.value = _board_part(board, step.value, authors.value, tags.value)._repr_html_()
     for control in (step, authors, tags): control.observe(show, 'value')
     show()
     return _with_fallback(w.VBox([w.HBox([step, authors, tags]), shown]), board._repr_html_())
