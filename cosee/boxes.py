@@ -17,7 +17,7 @@ def corners(
     bbox   # four numbers, from anywhere
 ) -> Box:  # as they stand, not ordered
     "Four finite numbers; raises ValueError for anything else."
-    try: x0, y0, x1, y1 = (float(v) for v in (None if isinstance(bbox, (str, bytes)) else bbox))
+    try: x0, y0, x1, y1 = (float(v) for v in ([] if isinstance(bbox, (str, bytes)) else bbox))
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f'bbox needs four numbers, not {str(bbox)[:60]!r}') from None
     if not all(map(math.isfinite, (x0, y0, x1, y1))): raise ValueError('bbox has a value that is not finite')
@@ -133,8 +133,9 @@ def read_box(
     "A box as a model wrote it; raises ValueError where there is none."
     try: box = corners(bbox)
     except ValueError: raise ValueError(f'bbox needs four numbers from 0 to 1000, not {str(bbox)[:60]!r}') from None
-    if max(box) > 1: box = tuple(v / 1000 for v in box)
-    return check_bbox(widened(ordered(clamped(box)), _LEAST, _LEAST))
+    unit = 1000 if max(box) > 1 else 1
+    x0, y0, x1, y1 = (v / unit for v in box)
+    return check_bbox(widened(ordered(clamped((x0, y0, x1, y1))), _LEAST, _LEAST))
 
 # %% ../nbs/core/01_boxes.ipynb #5a181e09
 def box_iou(

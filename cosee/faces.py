@@ -8,21 +8,20 @@ __all__ = []
 # %% ../nbs/core/07_faces.ipynb #9e6f9e53
 import sys
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 # %% ../nbs/core/07_faces.ipynb #d38202ba
 def unknown(
-    package: str,           # where it was looked for
-    name: str,              # what was asked for
+    package: str,            # where it was looked for
+    name: str,               # what was asked for
     known: Mapping[str, str] # what there is
-) -> str:                   # the message
+) -> str:                    # the message
     "What is said to somebody who asked `package` for a `name` that it does not have."
-    near = get_close_matches(name, known, n=1, cutoff=.6)
-    meant = f'; did you mean {near[0]!r}?' if near else ''
-    return f'{package} has no {name!r}{meant}'
+    from cosee.registry import did_you_mean
+    meant = did_you_mean(name, known)
+    return f'{package} has no {name!r}; {meant}' if meant else f'{package} has no {name!r}'
 
 # %% ../nbs/core/07_faces.ipynb #f49d8a38
 _FROM_LIST = '_handle_fromlist'   # the function of importlib that asks on behalf of `from package import name`

@@ -7,7 +7,7 @@ __all__ = []
 
 # %% ../nbs/core/03_json.ipynb #5240852c
 import json, math, re
-from typing import Iterator, Optional
+from typing import Any, Iterator, Literal, Optional
 
 # %% ../nbs/core/03_json.ipynb #a984834e
 _START = re.compile(r'''\{(?=\s*+(?:["'“}]|[^\W\d]\w*+\s*+:))''')
@@ -21,7 +21,7 @@ _MAX_DEPTH = 64   # deeper nesting is an attack, not a reply
 def json_span(
     text: str, # hostile text
     start: int # where an object begins
-) -> tuple:    # (end, 'closed' | 'open' | 'deep')
+) -> tuple[int, Literal['closed', 'open', 'deep']]: # end, and how: cut off is open
     "Where the object ends, and how: closed, open (cut off) or deep (nested beyond reason)."
     depth = brackets = 0
     for m in _TOKEN.finditer(text, start):
@@ -37,7 +37,7 @@ def json_span(
     return len(text), 'open'
 
 # %% ../nbs/core/03_json.ipynb #7ac98e11
-def _tidy(x):
+def _tidy(x: Any) -> Any:
     "`x` with only values that survive being written as JSON in UTF-8"
     if isinstance(x, dict): return {_tidy(str(k)): _tidy(v) for k, v in x.items()}
     if isinstance(x, (list, tuple)): return [_tidy(v) for v in x]
@@ -68,7 +68,7 @@ _MEND = 5000 ** 2   # sum of squared lengths that are mended in one text
 def scan_json(
     text: str,               # what a model wrote
     max_chars: int = 200_000 # only this much of it is looked at
-) -> Iterator[tuple]:        # (start, end, object): end is exclusive
+) -> Iterator[tuple[int, int, dict[str, Any]]]: # (start, end, object): end is exclusive
     "Every top-level JSON object in `text`, mended where possible; never raises."
     text, pos, mend = str(text or '')[:max_chars], 0, _MEND
     work = 4 * len(text) + 1000

@@ -10,7 +10,10 @@ import io, re, threading, warnings
 from contextlib import contextmanager
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Iterator, Optional
+from typing import TYPE_CHECKING, Iterator, Optional, Union
+
+# %% ../nbs/core/05_pages.ipynb #a1c0de51
+if TYPE_CHECKING: from PIL.Image import Image
 
 # %% ../nbs/core/05_pages.ipynb #85d9b94f
 class PageError(ValueError):
@@ -146,14 +149,14 @@ def _no_bombs(where: str):
         warnings.simplefilter('ignore')
         try: yield
         except Image.DecompressionBombError as e:
-            found = re.search('[0-9]+', str(e))
+            found = re.findall('[0-9]+', str(e))
             raise PageError(f'{where}: {int(found[0]):,} pixels are too many; scale it down') from e
 
 # %% ../nbs/core/05_pages.ipynb #d95a0319
 def open_image(
-    source,                      # path of an image, its encoded bytes, or a PIL image
+    source: 'Union[str, Path, bytes, Image]', # path of an image, its encoded bytes, or a PIL image
     max_pixels: int = MAX_PIXELS # refuse larger ones before they are decoded
-):                               # PIL image, upright, RGB
+) -> 'Image':                    # upright, RGB
     "One picture as RGB; raises `PageError` for anything that is no readable image."
     from PIL import Image
     if isinstance(source, Image.Image):
@@ -219,7 +222,7 @@ def _draw(
 def parse_pages(
     spec,   # None: all; '1-3,5', '7-'; a number; a list of numbers
     n: int  # how many pages there are
-) -> list:  # 1-based page numbers in the order asked for, each once
+) -> list[int]: # 1-based page numbers in the order asked for, each once
     "Page numbers of a selection; raises `PageError` if it cannot be read or leaves 1 to `n`."
     if spec is None: return list(range(1, n + 1))
     parts = spec.split(',') if isinstance(spec, str) else [spec] if isinstance(spec, int) else list(spec)
@@ -281,7 +284,8 @@ def _count(
         return n
     if kind != 'TIFF': return 1
     broken = _explained(_name(file), 'the TIFF is broken or cut off')
-    with broken, _no_bombs(_name(file)), Image.open(file, formats=['TIFF']) as im: return im.n_frames
+    with broken, _no_bombs(_name(file)), Image.open(file, formats=['TIFF']) as im:
+        return getattr(im, 'n_frames', 1)
 
 # %% ../nbs/core/05_pages.ipynb #1ef8a4c6
 def _leaves(source, password: Optional[str] = None) -> list:
@@ -296,7 +300,7 @@ def _leaves(source, password: Optional[str] = None) -> list:
 
 # %% ../nbs/core/05_pages.ipynb #e6fa4808
 def page_count(
-    source,                         # as `pages`
+    source,                         # as `load_pages`
     password: Optional[str] = None  # of a PDF
 ) -> int:                           # pages of the whole document
     "How many pages `source` has, without drawing them."
@@ -313,17 +317,17 @@ def _read(leaves, dpi, max_side, password, max_pixels) -> Iterator:
         elif kind: ims = [_decode(file, kind, p, max_side, max_pixels) for p in numbers]
         else: ims = [_given(file, max_side, max_pixels)]
         for im, p in zip(ims, numbers):
-            if kind: im.info = dict(source=file.name, page=p)
+            if kind: im.info = {'source': file.name, 'page': p}
             yield im
 
 # %% ../nbs/core/05_pages.ipynb #13c6d144
 def _given(im, max_side, max_pixels):
     "An image that was open already, copied and scaled down; it keeps what it says of its origin"
     name = im.info.get('source') or Path(getattr(im, 'filename', '') or 'image').name
-    origin = dict(source=str(name), page=im.info.get('page') or 1)
+    page = im.info.get('page') or 1
     im = open_image(im, max_pixels).copy()
     if max_side: im.thumbnail((max_side, max_side))
-    im.info = origin
+    im.info = {'source': str(name), 'page': page}
     return im
 
 # %% ../nbs/core/05_pages.ipynb #e9232dfa
@@ -335,7 +339,7 @@ def load_pages(
     password: Optional[str] = None,  # of protected PDFs
     max_pixels: int = MAX_PIXELS,    # refuse larger pages before they are decoded
     max_pages: int = MAX_PAGES       # refuse longer documents
-) -> list:                           # PIL images, RGB, with `.info['source']` and `.info['page']`
+) -> 'list[Image]':                  # RGB, with `.info['source']` and `.info['page']`
     "The pages of a document as images; raises `PageError` for whatever cannot be read."
     if not 1 <= dpi <= 2400: raise PageError(f'dpi {dpi}: choose from 1 to 2400')
     if max_side is not None and max_side < 1: raise PageError(f'max_side {max_side}: choose at least 1 pixel')

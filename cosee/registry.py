@@ -26,9 +26,9 @@ def load_object(
 @dataclass(frozen=True)
 class Entry:
     "What a name stands for."
-    target: Union[str, Callable]                              # 'module:function', or a plugin's function
-    help: str = ''                                            # one line
-    settings: dict[str, Any] = field(default_factory=dict)    # arguments under those that are given
+    target: Union[str, Callable]                           # 'module:function', or a plugin's function
+    help: str = ''                                         # one line
+    settings: dict[str, Any] = field(default_factory=dict) # arguments under those that are given
 
     def load(self) -> Callable:
         "The function itself."
@@ -38,6 +38,14 @@ class Entry:
 class UnknownName(ValueError):
     "A name that stands in no table; the message says what was meant."
 
+def did_you_mean(
+    name: str,           # the name that was given
+    names: Iterable[str] # those that exist
+) -> str:                # one question, or ''
+    "The closest of `names`, in a question; '' where none is close."
+    close = difflib.get_close_matches(name, names, 1)
+    return f'did you mean {close[0]!r}?' if close else ''
+
 def no_such(
     what: str,           # what is looked for: 'client', 'method', ...
     name: str,           # the name that was given
@@ -45,8 +53,7 @@ def no_such(
 ) -> str:                # one line
     "What to say about a name that does not exist."
     names = [str(n) for n in names]
-    close = difflib.get_close_matches(str(name), names, 1)
-    meant = f'did you mean {close[0]!r}? choose' if close else 'choose'
+    meant = f'{did_you_mean(str(name), names)} choose'.lstrip()
     return f"there is no {what} {str(name)[:80]!r}; {meant} from {', '.join(names)}"
 
 # %% ../nbs/core/06_registry.ipynb #bea6651a

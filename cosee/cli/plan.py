@@ -98,7 +98,8 @@ def _measured(args: Namespace, plan: 'PlannerOutput') -> dict[str, Any]:
     "What the plan asks to be measured; raises `Stop` where that cannot be done"
     from cosee.planner.planning import AgenticIQAState
     from cosee.planner.quality import quality_node
-    state = quality_node(AgenticIQAState(image_path=args.image, reference_path=args.reference, plan=plan))
+    state = quality_node(AgenticIQAState(query=args.question, image_path=args.image, reference_path=args.reference,
+                                         plan=plan))
     if state.get('error'): raise Stop(state['error'], BAD_INPUT)
     return state['quality']
 

@@ -6,14 +6,19 @@
 __all__ = ['planner_graph', 'cosee_graph']
 
 # %% ../../nbs/planner/03_graph.ipynb #7e74355e
-from typing import Callable, Optional
+from pathlib import Path
+from typing import Any, Callable, Optional, Union
 from ..agents import team
+from ..controller import Episode
 from ..models.client import Ledger, VLMClient
-from .planning import AgenticIQAState, PlanControlFlags, PlannerOutput, load_image, planner_node
+from .planning import (AgenticIQAState, PlanControlFlags, PlannerOutput, check_image_path, load_image,
+                                    planner_node)
 from .quality import QualityController, quality_node, quality_text
 from ..text import abstains
 
 # %% ../../nbs/planner/03_graph.ipynb #c8ac9724
+Node = Callable[..., dict[str, Any]]   # a state -> what changes in it
+
 def _langgraph():
     "LangGraph's module of graphs"
     try: import langgraph.graph
@@ -34,7 +39,7 @@ def planner_graph(
     return g.compile(checkpointer=checkpointer)
 
 # %% ../../nbs/planner/03_graph.ipynb #02829b77
-def _kept(episode: dict) -> dict:
+def _kept(episode: Episode) -> dict[str, Any]:
     "The JSON-ready part of an episode"
     fields = ('answer', 'confidence', 'page', 'evidence', 'because', 'usage', 'stopped', 'steps', 'quality')
     return {**{k: episode[k] for k in fields}, 'board': episode['board'].to_dict()}
@@ -42,13 +47,13 @@ def _kept(episode: dict) -> dict:
 # %% ../../nbs/planner/03_graph.ipynb #91a185cc
 def team_node(
     client: VLMClient,                # the model that the agents share
-    agents=None,                      # names of roles; None: all three
+    agents: Optional[list[str]] = None, # names of roles; None: all three
     max_steps: int = 3,               # most rounds
     max_tokens: Optional[int] = None, # budget of an episode
     root=None                         # see `load_image`
-) -> Callable:                        # state -> {'answer', 'episode'}
+) -> Node:                            # state -> {'answer', 'episode'}
     "A node that lets a team answer the request."
-    def node(state: AgenticIQAState) -> dict:
+    def node(state: AgenticIQAState) -> dict[str, Any]:
         made = team(client, agents) if agents else team(client)
         controller = QualityController(made, max_steps, which=tuple(state.get('quality', {}).get('measures', ())))
         controller.which = tuple(m for m in controller.which if m not in ('psnr', 'ssim'))
@@ -61,13 +66,14 @@ def team_node(
 def _answered(state: AgenticIQAState) -> bool:
     return not abstains(state.get('answer'))
 
-def _replanner(client, **kwargs) -> Callable:
+def _replanner(client, **kwargs) -> Node:
     "The planner's node, told what came of an earlier plan"
     node = planner_node(client, **kwargs)
-    def again(state: AgenticIQAState) -> dict:
+    def again(state: AgenticIQAState) -> dict[str, Any]:
         if not state.get('episode'): return node(state)
         said = quality_text(state.get('quality', {}).get('findings', []))
-        return node({**state, 'query': f"{state['query']}\n(An earlier plan led to no answer. {said} Plan anew.)"})
+        anew = f"{state['query']}\n(An earlier plan led to no answer. {said} Plan anew.)"
+        return node({**state, 'query': anew})
     return again
 
 # %% ../../nbs/planner/03_graph.ipynb #90e2a8fa
@@ -77,14 +83,16 @@ def cosee_graph(
     checkpointer=None,    # of LangGraph; see `memory`
     max_plans: int = 2,   # plans for one request at most
     root=None,            # the folder that pictures have to be in
-    agents=None, max_steps: int = 3, max_tokens: Optional[int] = None, # see `team_node`
+    agents: Optional[list[str]] = None, # see `team_node`
+    max_steps: int = 3,   # see `team_node`
+    max_tokens: Optional[int] = None, # see `team_node`
     **kwargs              # config, fallback, cache, log of `plan`
 ):                        # a compiled graph: state -> state
     "planner -> quality -> team -> answer, with a way back."
     lg = _langgraph()
-    def after_plan(state):
-        return 'quality' if state.get('plan') else 'planner' if state['attempts'] < max_plans else lg.END
-    def after_team(state): return lg.END if _answered(state) or state['attempts'] >= max_plans else 'planner'
+    def again(state: AgenticIQAState) -> str: return 'planner' if state.get('attempts', 0) < max_plans else lg.END
+    def after_plan(state: AgenticIQAState) -> str: return 'quality' if state.get('plan') else again(state)
+    def after_team(state: AgenticIQAState) -> str: return lg.END if _answered(state) else again(state)
     g = lg.StateGraph(AgenticIQAState)
     g.add_node('planner', _replanner(planner or client, root=root, **kwargs))
     g.add_node('quality', _placed(quality_node, root))
@@ -96,12 +104,12 @@ def cosee_graph(
     return g.compile(checkpointer=checkpointer)
 
 # %% ../../nbs/planner/03_graph.ipynb #0c1d4833
-def _placed(node: Callable, root) -> Callable:
+def _placed(node: Node, root: Union[str, Path, None]) -> Node:
     "A node that gets paths as they were checked"
-    from cosee.planner.planning import check_image_path
-    def placed(state):
-        paths = {k: str(check_image_path(state[k], root)) for k in ('image_path', 'reference_path') if state.get(k)}
-        return node({**state, **paths})
+    def placed(state: AgenticIQAState) -> dict[str, Any]:
+        checked: AgenticIQAState = {**state, 'image_path': str(check_image_path(state['image_path'], root))}
+        if path := state.get('reference_path'): checked['reference_path'] = str(check_image_path(path, root))
+        return node(checked)
     return placed
 
 # %% ../../nbs/planner/03_graph.ipynb #988d85b5

@@ -6,25 +6,28 @@
 __all__ = ['image_quality', 'full_reference']
 
 # %% ../../nbs/planner/01_measures.ipynb #ff3d798b
-from typing import Optional
-from .planning import load_image
+from typing import TYPE_CHECKING, Callable, Optional
+from .planning import Picture, load_image
+
+# %% ../../nbs/planner/01_measures.ipynb #a1c0de54
+if TYPE_CHECKING: import numpy as np
 
 # %% ../../nbs/planner/01_measures.ipynb #b0c8a541
-def _grey(image):
+def _grey(image: Picture) -> 'np.ndarray':
     "Grey levels, 0-255"
     import cv2, numpy as np
     im = load_image(image)
     return cv2.cvtColor(np.asarray(im.convert('RGB')), cv2.COLOR_RGB2GRAY)
 
 # %% ../../nbs/planner/01_measures.ipynb #38f7777b
-def noise_level(grey) -> float:
+def noise_level(grey: 'np.ndarray') -> float:
     "Standard deviation of the grain, in grey levels."
     import cv2, numpy as np
     kernel = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], np.float32)
     return float(np.median(np.abs(cv2.filter2D(grey.astype(np.float32), -1, kernel)))) * 1.4826 / 6
 
 # %% ../../nbs/planner/01_measures.ipynb #5fec6204
-def edge_quality(grey) -> tuple:
+def edge_quality(grey: 'np.ndarray') -> tuple[float, float]:
     "(sharpness, contrast), both 0-1; 1 and 0 where there are no edges."
     import cv2, numpy as np
     around, f = np.ones((7, 7), np.uint8), grey.astype(np.float32)
@@ -36,7 +39,7 @@ def edge_quality(grey) -> tuple:
     return float(np.median(step[strong] / reach[strong])), float(np.median(reach[strong])) / 255
 
 # %% ../../nbs/planner/01_measures.ipynb #d496cef6
-def blockiness(grey) -> float:
+def blockiness(grey: 'np.ndarray') -> float:
     "Roughness on the grid of JPEG over roughness elsewhere; 1 without compression."
     import numpy as np
     out = []
@@ -49,13 +52,13 @@ def blockiness(grey) -> float:
     return float(sum(out) / 4)
 
 # %% ../../nbs/planner/01_measures.ipynb #ddcb5747
-def _ink(grey, window: int):
+def _ink(grey: 'np.ndarray', window: int) -> 'np.ndarray':
     "Print as white on black"
     import cv2
     return cv2.adaptiveThreshold(grey, 255, cv2.ADAPTIVE_THRESH_MEAN_C, cv2.THRESH_BINARY_INV, window, 15)
 
 # %% ../../nbs/planner/01_measures.ipynb #84b6bcf9
-def skew_angle(grey, most: float = 10) -> float:
+def skew_angle(grey: 'np.ndarray', most: float = 10) -> float:
     "Degrees by which the lines of a page are turned, counter-clockwise, to a tenth."
     import cv2, numpy as np
     scale = min(1, 700 / max(grey.shape))
@@ -68,7 +71,7 @@ def skew_angle(grey, most: float = 10) -> float:
     for step in (.5, .25, .1): best = max((best, best - step, best + step), key=sharp)
     return round(float(best), 2)
 
-def text_height(grey) -> Optional[float]:
+def text_height(grey: 'np.ndarray') -> Optional[float]:
     "Height of small letters in pixels; None where there is hardly any print."
     import cv2, numpy as np
     stats = cv2.connectedComponentsWithStats(_ink(grey, 31), connectivity=8)[2][1:]
@@ -77,20 +80,24 @@ def text_height(grey) -> Optional[float]:
     return float(np.percentile(letters, 20)) if len(letters) >= 20 else None
 
 # %% ../../nbs/planner/01_measures.ipynb #dbd0b6a8
-def _brightness(grey) -> float:
+def _brightness(grey: 'np.ndarray') -> float:
     import numpy as np
     return float(np.percentile(grey, 90)) / 255
 
-MEASURES = dict(sharpness=lambda g: edge_quality(g)[0], noise=noise_level, brightness=_brightness,
-                contrast=lambda g: edge_quality(g)[1],
-                blockiness=blockiness, skew=skew_angle, text_height=text_height)
+def _sharpness(grey: 'np.ndarray') -> float: return edge_quality(grey)[0]
+def _contrast(grey: 'np.ndarray') -> float: return edge_quality(grey)[1]
+
+Measure = Callable[['np.ndarray'], Optional[float]]   # of grey levels
+MEASURES: dict[str, Measure] = dict(
+    sharpness=_sharpness, noise=noise_level, brightness=_brightness, contrast=_contrast, blockiness=blockiness,
+    skew=skew_angle, text_height=text_height)
 
 # %% ../../nbs/planner/01_measures.ipynb #dcbee97e
 def image_quality(
-    image,                         # path or PIL image
-    reference=None,                # the same picture without distortions
-    which: tuple = tuple(MEASURES) # names of measures
-) -> dict:                         # name -> number, or None where nothing can be said
+    image: Picture,                          # path or PIL image
+    reference: Optional[Picture] = None,     # the same picture without distortions
+    which: tuple[str, ...] = tuple(MEASURES) # names of measures
+) -> dict[str, Optional[float]]:             # None where nothing can be said
     "Measures of a picture; an unknown name raises ValueError."
     unknown = [w for w in which if w not in MEASURES]
     if unknown: raise ValueError(f"there is no measure {unknown[0]!r}; choose from {', '.join(MEASURES)}")
@@ -102,14 +109,14 @@ def image_quality(
 
 # %% ../../nbs/planner/01_measures.ipynb #e2448edb
 def full_reference(
-    grey,     # grey levels
-    reference # grey levels, of the same size
-) -> dict:    # psnr in dB (100 for equal pictures), ssim up to 1
+    grey: 'np.ndarray',     # grey levels
+    reference: 'np.ndarray' # grey levels, of the same size
+) -> dict[str, float]:      # psnr in dB (100 for equal pictures), ssim up to 1
     "PSNR and SSIM; pictures of different size raise ValueError."
     import cv2, numpy as np
     if grey.shape != reference.shape:
         raise ValueError(f'picture and reference differ in size: {grey.shape[::-1]} and {reference.shape[::-1]}')
-    blur = lambda a: cv2.GaussianBlur(a, (11, 11), 1.5)
+    def blur(a): return cv2.GaussianBlur(a, (11, 11), 1.5)
     a, b = grey.astype(np.float64), reference.astype(np.float64)
     ma, mb, c1, c2 = blur(a), blur(b), 6.5025, 58.5225
     va, vb, both = blur(a * a) - ma**2, blur(b * b) - mb**2, blur(a * b) - ma * mb

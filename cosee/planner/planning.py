@@ -10,7 +10,7 @@ __all__ = ['PlanControlFlags', 'PlannerOutput', 'AgenticIQAState', 'PlanCache', 
 import json, re, stat, threading, time
 from collections import OrderedDict
 from pathlib import Path
-from typing import Callable, Dict, List, Literal, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Literal, Optional, TypedDict, Union, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 from ..config import redact
 from ..jsonscan import scan_json
@@ -20,9 +20,19 @@ from ..models.registry import create_vlm_client, resilient
 from ..models.remote import ResponseParseError, VLMClientError
 from ..text import one_line
 
+# %% ../../nbs/planner/00_planning.ipynb #a1c0de52
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from cosee.models.backends import Config
+
+# %% ../../nbs/planner/00_planning.ipynb #a1c0de53
+Picture = Union[str, Path, 'Image']   # a picture as it is given: the path of one, or an open one
+Client = Union[VLMClient, str]        # a client, or the id of a backend
+
 # %% ../../nbs/planner/00_planning.ipynb #77829319
-_FLAGS = dict.fromkeys(('true', 'yes', '1', 'on', 'required'),
-                       True) | dict.fromkeys(('false', 'no', '0', 'off', 'none', 'skip', 'not required'), False)
+_YES = ('true', 'yes', '1', 'on', 'required')
+_NO = ('false', 'no', '0', 'off', 'none', 'skip', 'not required')
+_FLAGS: dict[str, bool] = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False)}
 
 def _flag(value):
     "A flag as a boolean, or the value itself for pydantic to refuse"
@@ -47,8 +57,7 @@ _WORDS = dict(
                 'noniqa': 'Other'},
     distortion_source={'explicit': 'Explicit', 'inferred': 'Inferred', 'implicit': 'Inferred'},
     reference_mode={'fullreference': 'Full-Reference', 'fr': 'Full-Reference', 'noreference': 'No-Reference',
-                    'nr': 'No-Reference',
-                    'blind': 'No-Reference', 'none': 'No-Reference'})
+                    'nr': 'No-Reference', 'blind': 'No-Reference', 'none': 'No-Reference'})
 _NOTHING = ('', 'none', 'null', 'n/a', 'na', 'nil', 'not specified')
 
 def _bare(text: str) -> str: return re.sub(r'[^a-z]', '', text.lower())
@@ -77,13 +86,14 @@ def _by_region(value, scope):
     if pairs: return {str(k): _names(v) for p in pairs for k, v in p.items()}
     return {region: _names(value) for region in (scope if isinstance(scope, list) and scope else ['Global'])}
 
+_WHOLE = ('global', 'wholeimage', 'image')   # ways to say that all of a picture is meant
+
 def _scope(value):
     "Regions as a list, or 'Global'"
     if _nothing(value) or value == []: return 'Global'
     if isinstance(value, str): value = [v.strip() for v in value.split(',') if v.strip()]
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0],
-                                                                  str) and _bare(value[0]) in ('global', 'wholeimage', 'image'): return 'Global'
-    return value
+    only = value[0] if isinstance(value, list) and len(value) == 1 else None
+    return 'Global' if isinstance(only, str) and _bare(only) in _WHOLE else value
 
 # %% ../../nbs/planner/00_planning.ipynb #14079bc1
 def _read_plan(raw):
@@ -118,10 +128,12 @@ class PlannerOutput(BaseModel):
     def _variants(cls, raw): return raw if isinstance(raw, cls) else _read_plan(raw)
 
 # %% ../../nbs/planner/00_planning.ipynb #a4f281a5
-class AgenticIQAState(TypedDict, total=False):
+class _Request(TypedDict):
+    query: str      # the question
+    image_path: str # the picture
+
+class AgenticIQAState(_Request, total=False):
     "What the nodes of a graph hand on."
-    query: str                     # the question
-    image_path: str                # the picture
     reference_path: Optional[str]  # the same picture without distortions, if there is one
     plan: Optional[PlannerOutput]  # by the planner
     error: str                     # why there is no plan
@@ -159,7 +171,7 @@ _NAME = dict(type='string', minLength=1, maxLength=60)
 
 def planner_schema() -> dict:
     "JSON schema of a plan."
-    words = {f: dict(type='string', enum=list(PlannerOutput.model_fields[f].annotation.__args__)) for f in _WORDS}
+    words = {f: dict(type='string', enum=list(get_args(PlannerOutput.model_fields[f].annotation))) for f in _WORDS}
     names = dict(type='array', items=_NAME, minItems=1, maxItems=6)
     flags = {f: dict(type='boolean') for f in PlanControlFlags.model_fields}
     fields = dict(
@@ -216,14 +228,14 @@ IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp', '.tif', '.tiff', '.webp')
 
 # %% ../../nbs/planner/00_planning.ipynb #9abd506c
 def check_image_path(
-    path,       # str or Path
-    root=None   # the folder that pictures have to be in; None: anywhere
+    path: Union[str, Path],                 # of a picture
+    root: Union[str, Path, None] = None     # the folder that pictures have to be in; None: anywhere
 ) -> Path:      # resolved
     "The file that `path` names; anything but a picture inside `root` raises ValueError."
     text = str(path)
     shown = one_line(redact(text), 120) or 'an empty path'
-    if not text.strip() or '\0' in text or re.match(r'[a-zA-Z][a-zA-Z0-9+.\-]+:',
-                                                    text): raise ValueError(f'{shown}: not the path of a file')
+    if not text.strip() or '\0' in text or re.match(r'[a-zA-Z][a-zA-Z0-9+.\-]+:', text):
+        raise ValueError(f'{shown}: not the path of a file')
     base = Path(root).resolve() if root is not None else None
     try:
         found = (base / text if base else Path(text)).resolve()
@@ -238,10 +250,10 @@ def check_image_path(
 
 # %% ../../nbs/planner/00_planning.ipynb #aacc7438
 def load_image(
-    source,               # path of a JPEG, PNG, BMP, TIFF or WebP, or a PIL image
-    max_side: int = 2048, # longest side in pixels
-    root=None             # see `check_image_path`
-):                        # PIL image, RGB
+    source: Picture,                    # path of a JPEG, PNG, BMP, TIFF or WebP, or a PIL image
+    max_side: int = 2048,               # longest side in pixels
+    root: Union[str, Path, None] = None # see `check_image_path`
+) -> 'Image':                           # RGB
     "A picture, checked and scaled down; raises ValueError."
     from PIL import Image
     from cosee.pages import open_image
@@ -300,17 +312,17 @@ PLANS = PlanCache()   # what `plan` uses unless it is given another
 
 # %% ../../nbs/planner/00_planning.ipynb #425c10de
 def planner_client(
-    client=None,   # a client, the id of a backend, or None: the configuration's
-    config=None,   # a `Config` or the path of one; None: the environment
-    fallback=None  # a client or an id; None: the configuration's
-) -> tuple:        # (client, `PlannerConfig`)
+    client: Optional[Client] = None,           # a client, the id of a backend, or None: the configuration's
+    config: Union['Config', str, None] = None, # a `Config` or the path of one; None: the environment
+    fallback: Optional[Client] = None          # a client or an id; None: the configuration's
+) -> tuple[VLMClient, PlannerConfig]:          # the client, and how it is asked
     "Who plans, with a check of every reply, retries and the fallback around."
     from cosee.models.backends import Config, load_config
     if config is not None and not isinstance(config, Config): config = load_config(config)
     settings = config.planner if config is not None else PlannerConfig()
-    made = lambda c: c if isinstance(c, VLMClient) else create_vlm_client(c, config)
+    def made(c: Client) -> VLMClient: return c if isinstance(c, VLMClient) else create_vlm_client(c, config)
     fallback = fallback or (settings.fallback_backend if client is None else None)
-    def complaint(text, schema):
+    def complaint(text: str, schema: object) -> Optional[str]:
         try: parse_plan(text)
         except ResponseParseError as e: return str(e).removeprefix('no plan: ')
     others = (made(fallback),) if fallback else ()
@@ -319,36 +331,37 @@ def planner_client(
 # %% ../../nbs/planner/00_planning.ipynb #2c4b7a04
 def plan(
     query: str,             # what the user asks
-    image,                  # path or PIL image
-    reference=None,         # the same picture without distortions
-    client=None,            # a client, or the id of a backend
-    config=None,            # see `planner_client`
-    fallback=None,          # client or id that stands in
-    cache: Optional[PlanCache] = PLANS, # None: plan anew
-    log: Optional[Callable] = None,     # such as `JsonLog`
-    root=None               # see `check_image_path`
+    image: Picture,         # path or PIL image
+    reference: Optional[Picture] = None,       # the same picture without distortions
+    client: Optional[Client] = None,           # a client, or the id of a backend
+    config: Union['Config', str, None] = None, # see `planner_client`
+    fallback: Optional[Client] = None,         # client or id that stands in
+    cache: Optional[PlanCache] = PLANS,        # None: plan anew
+    log: Optional[Callable[..., None]] = None, # such as `JsonLog`
+    root: Union[str, Path, None] = None        # see `check_image_path`
 ) -> PlannerOutput:
-    "The plan for a request about a picture."
+    "The plan for a request about a picture; raises ValueError and `VLMClientError`."
     from cosee.files import image_hash
     if not str(query).strip(): raise ValueError('the request is empty; say what is to be found out')
     images = [load_image(i, root=root) for i in (image, reference) if i is not None]
-    client, settings = planner_client(client, config, fallback)
-    key = (str(query), tuple(map(image_hash, images)), client.name)
+    asked, settings = planner_client(client, config, fallback)
+    key = (str(query), tuple(map(image_hash, images)), asked.name)
     found = cache.get(key) if cache is not None else None
-    if log and found is not None: log('plan', query=query, model=client.name, cached=True, plan=found.model_dump())
+    if log and found is not None: log('plan', query=query, model=asked.name, cached=True, plan=found.model_dump())
     if found is not None: return found
-    out = settled(_planned(client, settings, query, images, log), reference is not None)
+    out = settled(_planned(asked, settings, query, images, log or _no_log), reference is not None)
     if cache is not None: cache.put(key, out)
     return out
 
 # %% ../../nbs/planner/00_planning.ipynb #a37af241
-def _planned(client, settings: PlannerConfig, query: str, images: list, log) -> PlannerOutput:
+def _no_log(event: str, **record): pass
+
+def _planned(client: VLMClient, settings: PlannerConfig, query: str, images: 'list[Image]',
+             log: Callable[..., None]) -> PlannerOutput:
     "One request for a plan, logged whatever comes of it"
-    messages, log = prompt_messages(planner_prompt(query, len(images) > 1),
-                                    images), log or (lambda *args, **kwargs: None)
+    messages = prompt_messages(planner_prompt(query, len(images) > 1), images)
     try: reply = client.chat(messages, schema=planner_schema(), max_new_tokens=settings.max_tokens,
-                             temperature=settings.temperature,
-                             top_p=settings.top_p)
+                             temperature=settings.temperature, top_p=settings.top_p)
     except VLMClientError as e:
         log('plan failed', query=query, model=client.name, error=f'{type(e).__name__}: {e}', usage=e.usage.to_dict())
         raise
@@ -358,11 +371,11 @@ def _planned(client, settings: PlannerConfig, query: str, images: list, log) -> 
 
 # %% ../../nbs/planner/00_planning.ipynb #1b29b5dc
 def planner_node(
-    client=None, # see `plan`
-    **kwargs     # config, fallback, cache, log, root of `plan`
-) -> Callable:   # state -> {'plan'} or {'error'}
+    client: Optional[Client] = None, # see `plan`
+    **kwargs                         # config, fallback, cache, log, root of `plan`
+) -> Callable[..., dict[str, Any]]:  # state -> {'plan'} or {'error'}
     "A planner for a graph."
-    def node(state: AgenticIQAState) -> dict:
+    def node(state: AgenticIQAState) -> dict[str, Any]:
         tries = state.get('attempts', 0) + 1
         try: out = plan(state['query'], state['image_path'], state.get('reference_path'), client, **kwargs)
         except (VLMClientError, ValueError, KeyError, ImportError) as e:
