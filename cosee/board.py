@@ -10,41 +10,42 @@ __all__ = ['View', 'Cell', 'Board']
 # %% ../nbs/01_board.ipynb #be0f368f
 import copy, json, re
 from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable
 from html import escape
 from operator import index
-from typing import Callable, Optional, TypedDict, Union
-from .boxes import check_bbox
+from typing import Any, Optional, Required, TypedDict, Union, cast
+from .boxes import Box, Size, check_bbox
 from .text import one_line
 
 # %% ../nbs/01_board.ipynb #c3df23e0
 class View(TypedDict, total=False):
-    "Where a note is grounded; `page` is required."
-    page: int         # 1-based
-    bbox: tuple       # (x_min, y_min, x_max, y_max), 0-1
-    description: str  # e.g. 'top-right table'
+    "Where a note is grounded."
+    page: Required[int]  # 1-based
+    bbox: Box            # (x_min, y_min, x_max, y_max), 0-1
+    description: str     # e.g. 'top-right table'
 
 class Cell(TypedDict, total=False):
     "One note on the Board."
-    id: int       # unique on its Board, from 1
-    view: View
-    content: str
-    tags: list    # of str
-    author: str
-    step: int     # collaboration step, 0 before the first
-    refs: list    # ids of cells that this note rests on or corrects; absent if there are none
+    id: Required[int]         # unique on its Board, from 1
+    view: Required[View]
+    content: Required[str]
+    tags: Required[list[str]]
+    author: Required[str]
+    step: Required[int]       # collaboration step, 0 before the first
+    refs: list[int]           # ids of cells that this note rests on or corrects; absent if there are none
 
 # %% ../nbs/01_board.ipynb #8c8646cf
-def check_view(
-    view: dict,                   # a `View`
-    size: Optional[tuple] = None  # (width, height) of its page in pixels, if known
-) -> View:                        # a copy that keeps other keys
-    "A sound view, or ValueError."
+def _check_view(
+    view: Any,                   # a `View`
+    size: Optional[Size] = None  # of its page in pixels, if known
+) -> View:                       # a copy that keeps other keys
+    "A sound view; raises ValueError where there is none."
     if not isinstance(view, dict): raise ValueError(f'view must be a dict with a page, not {type(view).__name__}')
     page = view.get('page')
-    try: number = index(page)
+    try: number = 0 if page is None or isinstance(page, bool) else index(page)
     except TypeError: number = 0
-    if number < 1 or isinstance(page, bool): raise ValueError(f'view needs a page number from 1, not {page!r}')
-    out = {**copy.deepcopy(view), 'page': number}
+    if number < 1: raise ValueError(f'view needs a page number from 1, not {page!r}')
+    out = cast(View, {**copy.deepcopy(view), 'page': number})
     if view.get('bbox') is None: out.pop('bbox', None)
     else: out['bbox'] = check_bbox(view['bbox'], size)
     return out
@@ -52,31 +53,33 @@ def check_view(
 # %% ../nbs/01_board.ipynb #757a81bb
 class Board:
     "Shared visual workspace: an append-only list of cells."
-    def __init__(self,
-        page_sizes: Optional[list] = None # (width, height) in pixels of each page, to turn pixel boxes into 0-1
-    ):
-        self._cells, self._sizes = [], list(page_sizes or [])
+    __hash__ = None   # type: ignore[assignment]  # a Board grows, so it is no key
 
-    def __len__(self): return len(self._cells)
-    def __repr__(self): return f'Board({len(self)} cells on {len({c["view"]["page"] for c in self._cells})} pages)'
-    def __eq__(self, other): return isinstance(other, Board) and self.to_dict() == other.to_dict()
-    __hash__ = None
+    def __init__(self,
+        page_sizes: Optional[Iterable[Size]] = None # (width, height) in pixels of each page, turns pixel boxes into 0-1
+    ):
+        self._cells: list[Cell] = []
+        self._sizes = list(page_sizes or [])
+
+    def __len__(self) -> int: return len(self._cells)
+    def __repr__(self) -> str: return f'Board({len(self)} cells on {len(_by_page(self._cells))} pages)'
+    def __eq__(self, other: object) -> bool: return isinstance(other, Board) and self.to_dict() == other.to_dict()
 
     def add_cell(self,
-        view: View,                   # page (from 1), optional bbox and description
-        content: str,                 # the note
-        tags: Optional[list] = None,  # e.g. ['table', 'number']
-        author: str = 'unknown',      # name of the agent
-        step: int = 0,                # collaboration step
-        refs: Optional[list] = None   # ids of cells on the Board that this one rests on or corrects
-    ) -> int:                         # id of the new cell
-        "Write a note; a page, box or reference that cannot be raises ValueError."
+        view: View,                             # page (from 1), optional bbox and description
+        content: str,                           # the note
+        tags: Optional[Iterable[str]] = None,   # e.g. ['table', 'number']
+        author: str = 'unknown',                # name of the agent
+        step: int = 0,                          # collaboration step
+        refs: Optional[Collection[int]] = None  # ids of cells on the Board that this one rests on or corrects
+    ) -> int:                                   # id of the new cell
+        "Write a note; raises ValueError for a page, box or reference that cannot be."
         page = view.get('page') if isinstance(view, dict) else None
-        known = isinstance(page, int) and 0 < page <= len(self._sizes)
-        view = check_view(view, self._sizes[page - 1] if known else None)
+        size = self._sizes[page - 1] if isinstance(page, int) and 0 < page <= len(self._sizes) else None
+        checked = _check_view(view, size)
         lost = [r for r in refs or [] if not 0 < index(r) <= len(self)]
         if lost: raise ValueError(f'refs name cells that are not on the Board: {lost}')
-        cell = Cell(id=len(self) + 1, view=view, content=str(content), tags=[str(t) for t in tags or []],
+        cell = Cell(id=len(self) + 1, view=checked, content=str(content), tags=[str(t) for t in tags or []],
                     author=str(author), step=index(step))
         if refs: cell['refs'] = [index(r) for r in refs]
         self._cells.append(cell)
@@ -88,31 +91,32 @@ class Board:
         return copy.deepcopy(self._cells[cell_id - 1]) if found else None
 
     def list_cells(self,
-        filter_fn: Optional[Callable] = None # Cell -> bool
-    ) -> list:                               # cells in order of creation
+        filter_fn: Optional[Callable[[Cell], Any]] = None # keeps a cell?
+    ) -> list[Cell]:                                      # in order of creation
         "All cells, or those for which `filter_fn` is true."
         cells = copy.deepcopy(self._cells)
         return cells if filter_fn is None else [c for c in cells if filter_fn(c)]
 
     def get_cells(self,
-        page: Union[int, list, None] = None,   # one page or several
-        author: Union[str, list, None] = None, # one author or several
-        tags: Union[str, list, None] = None    # cells with ANY of these tags
-    ) -> list:                                 # cells that pass every filter given
+        page: Union[int, Iterable[int], None] = None,    # one page or several
+        author: Union[str, Iterable[str], None] = None,  # one author or several
+        tags: Union[str, Iterable[str], None] = None     # cells with ANY of these tags
+    ) -> list[Cell]:                                     # cells that pass every filter given
         "Cells by page, author and tags."
-        return self.list_cells(lambda c: (page is None or c['view']['page'] in _as_set(page))
-                               and (author is None or c['author'] in _as_set(author))
-                               and (tags is None or bool(_as_set(tags) & set(c['tags']))))
+        pages, authors, any_of = _wanted(page), _wanted(author), _wanted(tags)
+        return self.list_cells(lambda c: (pages is None or c['view']['page'] in pages)
+                               and (authors is None or c['author'] in authors)
+                               and (any_of is None or not any_of.isdisjoint(c['tags'])))
 
-    def get_cells_by_page(self, page: int) -> list:
+    def get_cells_by_page(self, page: int) -> list[Cell]:
         "Cells that refer to `page`."
         return self.get_cells(page=page)
 
-    def get_cells_by_author(self, author: str) -> list:
+    def get_cells_by_author(self, author: str) -> list[Cell]:
         "Cells that `author` wrote."
         return self.get_cells(author=author)
 
-    def get_cells_by_tags(self, tags: list) -> list:
+    def get_cells_by_tags(self, tags: Iterable[str]) -> list[Cell]:
         "Cells with ANY of `tags`."
         return self.get_cells(tags=tags)
 
@@ -121,25 +125,24 @@ class Board:
         max_total_chars: int = 2000   # most characters of the summary
     ) -> str:                         # '' for an empty Board
         "The Board as a summary for a prompt; the same Board gives the same text."
-        by_page, kept = {}, []
-        for c in sorted(self._cells, key=_age): by_page.setdefault(c['view']['page'], []).append(c)
-        for cells in by_page.values(): kept += cells[max(0, len(cells) - max(0, max_cells_per_page)):]
-        kept.sort(key=_age)
+        pages = _by_page(sorted(self._cells, key=_age)).values()
+        newest = (cells[max(0, len(cells) - max(0, max_cells_per_page)):] for cells in pages)
+        kept = sorted((c for cells in newest for c in cells), key=_age)
         text = _render(kept)
         if len(text) <= max_total_chars: return text
         limit = max(40, max_total_chars // 4)
-        fits = lambda drop: len(_render(kept[drop:], limit)) <= max_total_chars
+        def fits(drop: int) -> bool: return len(_render(kept[drop:], limit)) <= max_total_chars
         return _render(kept[bisect_left(range(len(kept)), True, key=fits):], limit)
 
     def coverage(self,
         num_pages: int # pages of the document
-    ) -> dict:         # 'share' of pages with an observation (0-1), 'pages': page -> number of observations
+    ) -> Coverage:
         "Which pages the team looked at."
-        seen = {p: 0 for p in range(1, num_pages + 1)}
+        seen = {page: 0 for page in range(1, num_pages + 1)}
         for c in self._cells:
-            p = c['view']['page']
-            if p in seen and not set(c['tags']) & set(NOT_SEEN): seen[p] += 1
-        return dict(share=sum(n > 0 for n in seen.values()) / num_pages if num_pages else 0., pages=seen)
+            page = c['view']['page']
+            if page in seen and not set(c['tags']) & set(NOT_SEEN): seen[page] += 1
+        return Coverage(share=sum(n > 0 for n in seen.values()) / num_pages if num_pages else 0., pages=seen)
 
     def redundancy(self,
         threshold: float = 0.9 # similarity from which a note repeats another, 0-1
@@ -151,42 +154,51 @@ class Board:
                       for i, (p, t) in enumerate(texts))
         return repeats / len(texts) if texts else 0.
 
-    def corrections(self) -> list:
+    def corrections(self) -> list[tuple[int, int]]:
         "Pairs of ids (old, new): which cell was corrected by which."
         return [(old, c['id']) for c in self._cells if 'correction' in c['tags'] for old in c.get('refs', [])[:1]]
 
-    def to_dict(self) -> dict:
-        "JSON-ready"
+    def to_dict(self) -> dict[str, Any]:
+        "JSON-ready: `cells` and `page_sizes`."
         return dict(cells=self.list_cells(), page_sizes=[list(s) for s in self._sizes])
 
-    def to_json(self, **kwargs) -> str:
+    def to_json(self, **kwargs: Any) -> str:
         "The Board as JSON text; `kwargs` go to `json.dumps`."
         return json.dumps(self.to_dict(), ensure_ascii=False, **kwargs)
 
     @classmethod
-    def from_dict(cls, d: dict) -> Board:
-        "A Board from `to_dict`; a cell that cannot be raises ValueError and is named."
+    def from_dict(cls, d: dict[str, Any]) -> Board:
+        "A Board from `to_dict`; raises ValueError that names a cell which cannot be."
         board = cls(d.get('page_sizes'))
         for i, c in enumerate(d.get('cells', []), 1):
             try:
                 if c['id'] != i: raise ValueError(f"id is {c['id']!r}, expected {i}")
-                board.add_cell(c['view'], c['content'], c.get('tags'), c.get('author', 'unknown'), c.get('step', 0), c.get('refs'))
+                rest = c.get('author', 'unknown'), c.get('step', 0), c.get('refs')
+                board.add_cell(c['view'], c['content'], c.get('tags'), *rest)
             except (KeyError, TypeError, ValueError) as e: raise ValueError(f'cell {i}: {type(e).__name__}: {e}') from None
         return board
 
     @classmethod
     def from_json(cls, text: str) -> Board:
-        "A Board from `to_json`."
+        "A Board from `to_json`; raises ValueError as `from_dict` does, also for what is no JSON."
         return cls.from_dict(json.loads(text))
 
-    def _repr_html_(self):
-        cols = lambda c: (f"#{c['id']}", c['step'], c['author'], _where(c), ', '.join(c['tags']), one_line(c['content'], 400))
-        rows = ''.join('<tr>' + ''.join(f'<td>{escape(str(v))}</td>' for v in cols(c)) + '</tr>' for c in self._cells)
+    def _repr_html_(self) -> str:
+        rows = ''.join(map(_row, self._cells))
         head = ''.join(f'<th>{h}</th>' for h in ('cell', 'step', 'author', 'page and box', 'tags', 'note'))
         return f'<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
+def _by_page(cells: Iterable[Cell]) -> dict[int, list[Cell]]:
+    "Page -> its cells, in their order"
+    pages: dict[int, list[Cell]] = {}
+    for cell in cells: pages.setdefault(cell['view']['page'], []).append(cell)
+    return pages
+
 # %% ../nbs/01_board.ipynb #e6386f76
-def _as_set(x) -> set: return {x} if isinstance(x, (str, int)) else set(x)
+def _wanted(one_or_more: Union[int, str, Iterable[Any], None]) -> Optional[set[Any]]:
+    "What a filter lets through; None: everything"
+    if one_or_more is None: return None
+    return {one_or_more} if isinstance(one_or_more, (str, int)) else set(one_or_more)
 
 # %% ../nbs/01_board.ipynb #8aff52f0
 def _name(author: str) -> str: return re.sub(r'[^\w .+-]', '_', one_line(author, 40)) or 'unknown'
@@ -198,19 +210,28 @@ def cell_line(
     "A cell as one line of the Board's text."
     return f"- (#{cell['id']}, {_name(cell['author'])}, step {cell['step']}) {one_line(cell['content'], limit)}"
 
-def _render(cells: list, limit: Optional[int] = None) -> str:
-    pages = {}
-    for c in cells: pages.setdefault(c['view']['page'], []).append(cell_line(c, limit))
-    return '\n\n'.join(f'[Page {p}]\n' + '\n'.join(pages[p]) for p in sorted(pages))
+def _render(cells: list[Cell], limit: Optional[int] = None) -> str:
+    "Cells as text, a block for each page"
+    blocks = sorted(_by_page(cells).items())
+    return '\n\n'.join('\n'.join([f'[Page {page}]', *(cell_line(c, limit) for c in own)]) for page, own in blocks)
 
 # %% ../nbs/01_board.ipynb #037cb849
-def _age(cell: Cell) -> tuple: return cell['step'], cell['id']
+def _age(cell: Cell) -> tuple[int, int]: return cell['step'], cell['id']
 
 # %% ../nbs/01_board.ipynb #8cf2c624
 NOT_SEEN = ('hypothesis', 'error')   # tags of cells that are no observation
+
+class Coverage(TypedDict):
+    "Which pages a team looked at."
+    share: float           # of the pages that have an observation, 0-1
+    pages: dict[int, int]  # page -> number of observations
 
 # %% ../nbs/01_board.ipynb #9e43a7c4
 def _where(cell: Cell) -> str:
     box = cell['view'].get('bbox')
     region = '' if box is None else ' ' + ' '.join(f'{v:.2f}' for v in box)
     return f"{cell['view']['page']}{region}"
+
+def _row(c: Cell) -> str:
+    columns = f"#{c['id']}", c['step'], c['author'], _where(c), ', '.join(c['tags']), one_line(c['content'], 400)
+    return '<tr>' + ''.join(f'<td>{escape(str(v))}</td>' for v in columns) + '</tr>'

@@ -10,27 +10,94 @@ __all__ = ['CoSeeController', 'Episode', 'replay']
 # %% ../nbs/03_controller.ipynb #fc765cc0
 import copy
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
-from typing import Callable, Optional
-from .agents import Action, ActionError, Agent, fit_action, invalid_action, normalize_action
-from .board import Board
-from .models.client import BudgetExceeded, Ledger, VLMClient, record
+from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, cast
+from .agents import (Action, ActionError, Agent, PageImage, Request, fit_action, invalid_action,
+                          normalize_action)
+from .board import Board, Cell, View
+from .boxes import Size
+from .models.client import BudgetExceeded, Ledger, Reply, Usage, VLMClient, record
 from .text import abstains, answer_key, one_line
 
+# %% ../nbs/03_controller.ipynb #47b5820a
+class Hypothesis(Action, total=False):
+    "An action that proposes an answer, as it stands on the Board."
+    author: str  # name of the agent
+    step: int    # collaboration step, from 1
+    cell: int    # id of its cell
+
+class Evidence(TypedDict):
+    "A place on which an answer rests."
+    page: int                   # from 1
+    bbox: Optional[list[float]] # 0-1; None: the whole page
+    content: str                # what is said of it
+    cell: Optional[int]         # id of the cell that says so
+
+# %% ../nbs/03_controller.ipynb #016883de
+class CallRecord(TypedDict):
+    "A call of a model as a trace keeps it: everything but the images."
+    prompt: list[str]          # its texts in order
+    params: dict[str, Any]     # generation settings
+    text: str                  # the reply
+    finish: str                # why the reply ended
+    model: str
+    usage: dict[str, Any]      # see `Usage`
+
+class Event(TypedDict):
+    "One turn."
+    step: int                  # collaboration step, from 1
+    agent: str                 # its name
+    board_cells: int           # cells on the Board when the turn began
+    calls: list[CallRecord]
+    action: Any                # as the agent returned it
+    error: str                 # why nothing was written; '' if something was
+    valid: NotRequired[bool]   # was it written on the Board? there once the turn is applied, as are the next two
+    applied: NotRequired[Optional[Action]] # the action as it was written
+    cell: NotRequired[Optional[int]]       # id of its cell
+    error_cell: NotRequired[int]           # id of the note about its error
+
+# %% ../nbs/03_controller.ipynb #d2bf9380
+class TracePage(TypedDict):
+    "A page of the document, as a trace names it."
+    page: int                  # from 1
+    size: Optional[list[float]] # (width, height) in pixels, if known
+    file: NotRequired[str]     # name of the file that it comes from
+    file_page: NotRequired[int] # its page in that file
+
+class Trace(TypedDict):
+    "An episode from which it can be looked at and replayed, JSON-ready."
+    version: int
+    question: str
+    pages: list[TracePage]
+    config: dict[str, Any]     # of `CoSeeController.describe`
+    events: list[Event]
+    ledger: dict[str, Any]     # of `Ledger.to_dict`
+    invalid: int               # turns of which nothing was written
+    answer: str
+    confidence: float          # 0-1
+    page: Optional[int]        # where the answer stands, from 1
+    evidence: list[Evidence]
+    because: str               # the evidence as a sentence
+    stopped: str               # why the episode ended
+    steps: int
+
 # %% ../nbs/03_controller.ipynb #0258db87
-ORDERS = ('sequential', 'parallel')
+Order = Literal['sequential', 'parallel']
+ORDERS: tuple[Order, ...] = ('sequential', 'parallel')
+OnEvent = Callable[[str, Any], Any]   # called with 'start' | 'turn' | 'step' | 'end' and a dict
 
 class CoSeeController:
     "Orchestrates agents over a shared Board to answer one question."
     def __init__(self,
-        agents: list,                               # the team, in order of turns; names must differ
-        max_steps: int = 3,                         # most rounds
-        default_gen_kwargs: Optional[dict] = None,  # settings of all agents, over their own
-        order: str = 'sequential',                  # 'sequential', or 'parallel': nobody sees the notes of the same step
-        stop_confidence: float = 0.9,               # a hypothesis this sure ends the episode, 0-1
-        agreement: int = 2,                         # so many agents of one answer end it
-        error_cells: bool = False,                  # leave a note where an action failed?
-        because: bool = True                        # explain the answer from its cells?
+        agents: Sequence[Agent],      # the team, in order of turns; names must differ
+        max_steps: int = 3,           # most rounds
+        default_gen_kwargs: Optional[dict[str, Any]] = None, # settings of all agents, over their own
+        order: Order = 'sequential',  # 'sequential', or 'parallel': nobody sees the notes of the same step
+        stop_confidence: float = 0.9, # a hypothesis this sure ends the episode, 0-1
+        agreement: int = 2,           # so many agents of one answer end it
+        error_cells: bool = False,    # leave a note where an action failed?
+        because: bool = True          # explain the answer from its cells?
     ):
         names = [a.name for a in agents]
         if len(set(names)) < len(names): raise ValueError(f'agents must have different names: {names}')
@@ -41,7 +108,7 @@ class CoSeeController:
         self.error_cells, self.because = error_cells, because
 
     def validate_action(self,
-        action: Action # as an agent returned it
+        action: Any        # as an agent returned it
     ) -> Optional[Action]: # checked, with defaults; None if it is invalid
         "Check and complete an action."
         try: return normalize_action(action, space='pixels')
@@ -56,36 +123,36 @@ class CoSeeController:
         "Write a validated action on the Board."
         try: action = fit_action(action, num_cells=len(board))
         except ActionError: return None
-        refs = [action['target_cell_id']] if action.get('target_cell_id') else []
-        refs = list(dict.fromkeys(refs + action.get('supporting_cells', [])))
+        target = action.get('target_cell_id')
+        refs = list(dict.fromkeys(([target] if target else []) + action.get('supporting_cells', [])))
         content, tags = _note(action)
         tags = list(dict.fromkeys(tags + action.get('tags', [])))
         return board.add_cell(_view(board, action, refs), content, tags, author, step, refs)
 
     def should_stop(self,
-        step: int,        # current step, from 1
-        hypotheses: list, # all HYPOTHESIZE actions so far
-        board: Board      # the Board, for policies of your own
-    ) -> bool:            # end the episode?
+        step: int,                        # current step, from 1
+        hypotheses: Sequence[Hypothesis], # all HYPOTHESIZE actions so far
+        board: Board                      # the Board, for policies of your own
+    ) -> bool:                            # end the episode?
         "A sure hypothesis, agreement of several agents, or the last step."
         return self._stop_reason(step, hypotheses, board) is not None
 
-    def _stop_reason(self, step: int, hypotheses: list, board: Board) -> Optional[str]:
+    def _stop_reason(self, step: int, hypotheses: Sequence[Hypothesis], board: Board) -> Optional[str]:
         live = _live(hypotheses, board)
         if any(h.get('confidence', 0.) >= self.stop_confidence for h in live): return 'confidence'
         if max(_votes(live).values(), default=0) >= self.agreement: return 'agreement'
         return 'max_steps' if step >= self.max_steps else None
 
     def decide_final_answer(self,
-        hypotheses: list,         # HYPOTHESIZE actions
-        board: Board,             # the final Board
-        fallback_answer: str = '' # if there is no hypothesis
-    ) -> str:                     # the answer
+        hypotheses: Sequence[Hypothesis], # HYPOTHESIZE actions
+        board: Board,                     # the final Board
+        fallback_answer: str = ''         # if there is no hypothesis
+    ) -> str:                             # the answer
         "The answer of the best hypothesis."
         best = rank_hypotheses(hypotheses, board)
         return (best[0].get('answer') or best[0]['content']) if best else fallback_answer
 
-    def describe(self) -> dict:
+    def describe(self) -> dict[str, Any]:
         "The controller's settings and team, JSON-ready."
         agents = [dict(name=a.name, role=type(a).__name__, role_prompt=a.role_prompt, actions=list(a.actions),
                        gen=a.gen_defaults, client=_client_name(a.qwen_client)) for a in self.agents]
@@ -93,37 +160,41 @@ class CoSeeController:
                     agreement=self.agreement, error_cells=self.error_cells, default_gen_kwargs=self.default_gen_kwargs)
 
     def run(self,
-        images: list,                                  # pages in order: PIL images or paths
-        question: str,                                 # the question
-        per_agent_gen_kwargs: Optional[dict] = None,   # agent name -> generation settings, over the default ones
-        ledger: Optional[Ledger] = None,               # account, with or without a budget; a new one if None
-        on_event: Optional[Callable] = None            # called with ('start' | 'turn' | 'step' | 'end', dict) as things happen
-    ) -> Episode:                                      # a dict: answer, board, hypotheses, trace, ...
-        "Run one episode; a question without text raises ValueError."
+        images: Sequence[PageImage],      # pages in order: PIL images or paths
+        question: str,                    # the question
+        per_agent_gen_kwargs: Optional[dict[str, dict[str, Any]]] = None, # agent name -> settings, over the default ones
+        ledger: Optional[Ledger] = None,  # account, with or without a budget; a new one if None
+        on_event: Optional[OnEvent] = None # called with ('start' | 'turn' | 'step' | 'end', dict) as things happen
+    ) -> Episode:                         # a dict: answer, board, hypotheses, trace, ...
+        "Run one episode; raises ValueError for a question without text."
         if not str(question).strip(): raise ValueError('the question is empty')
-        state, per_agent = _Run(self, images, question, ledger, on_event), per_agent_gen_kwargs or {}
-        gen_of = lambda a: {**(self.default_gen_kwargs or {}), **per_agent.get(a.name, {})} or None
-        stopped = 'max_steps'
+        state, per_agent, stopped = _Run(self, images, question, ledger, on_event), per_agent_gen_kwargs or {}, 'max_steps'
+        def gen_of(agent: Agent) -> Gen: return {**(self.default_gen_kwargs or {}), **per_agent.get(agent.name, {})} or None
         try:
             for step in range(1, self.max_steps + 1):
                 state._step(step, gen_of)
-                state.on_event('step', dict(step=step, cells=len(state.board), hypotheses=len(state.hypotheses)))
+                state.tell('step', dict(step=step, cells=len(state.board), hypotheses=len(state.hypotheses)))
                 if self.should_stop(step, state.hypotheses, state.board):
                     stopped = self._stop_reason(step, state.hypotheses, state.board) or 'should_stop'
                     break
         except BudgetExceeded as e: stopped = f'budget: {e}'
         episode = state._outcome(stopped)
-        state.on_event('end', episode)
+        state.tell('end', episode)
         return episode
 
 # %% ../nbs/03_controller.ipynb #ded18973
-def _view(board: Board, action: Action, refs: list) -> dict:
+def _cells(board: Board, ids: Iterable[int]) -> list[Cell]:
+    "Those of the cells that are on the Board"
+    found = map(board.get_cell, ids)
+    return [cell for cell in found if cell is not None]
+
+def _view(board: Board, action: Action, refs: list[int]) -> View:
     "The action's own view, or the page of what it refers to"
     if 'view' in action: return action['view']
-    pages = [board.get_cell(r)['view']['page'] for r in refs]
-    return {'page': pages[0]} if pages else {'page': 1, 'description': 'whole document'}
+    cells = _cells(board, refs)
+    return {'page': cells[0]['view']['page']} if cells else {'page': 1, 'description': 'whole document'}
 
-def _note(action: Action) -> tuple:
+def _note(action: Action) -> tuple[str, list[str]]:
     "Content and tags of the cell that an action becomes"
     kind, text, answer = action['action'], action['content'], action.get('answer')
     target = action.get('target_cell_id')
@@ -134,67 +205,88 @@ def _note(action: Action) -> tuple:
     return text, []
 
 # %% ../nbs/03_controller.ipynb #2b97d57f
-def _votes(hypotheses: list) -> Counter:
+def _key(hypothesis: Hypothesis) -> str:
+    "What its answer is counted as"
+    return answer_key(hypothesis.get('answer') or hypothesis['content'])
+
+def _votes(hypotheses: Iterable[Hypothesis]) -> Counter[str]:
     "Answer key -> number of different authors; a hypothesis without an author counts for itself"
-    pairs = {(answer_key(h.get('answer') or h['content']), h.get('author', i)) for i, h in enumerate(hypotheses)}
-    return Counter(key for key, _ in pairs)
+    return Counter(key for key, _ in {(_key(h), h.get('author', i)) for i, h in enumerate(hypotheses)})
 
 # %% ../nbs/03_controller.ipynb #9f454285
-def _live(hypotheses: list, board: Board) -> list:
-    "Hypotheses that nobody corrected"
-    fallen = {old for old, new in board.corrections() if board.get_cell(old)['author'] != board.get_cell(new)['author']}
+def _live(hypotheses: Iterable[Hypothesis], board: Board) -> list[Hypothesis]:
+    "Hypotheses that nobody else corrected"
+    authors = {c['id']: c['author'] for c in board.list_cells()}
+    fallen = {old for old, new in board.corrections() if authors[old] != authors[new]}
     return [h for h in hypotheses if h.get('cell') not in fallen]
 
 # %% ../nbs/03_controller.ipynb #70f20cf0
 def rank_hypotheses(
-    hypotheses: list, # HYPOTHESIZE actions
-    board: Board      # the final Board
-) -> list:            # best first
+    hypotheses: Sequence[Hypothesis], # HYPOTHESIZE actions
+    board: Board                      # the final Board
+) -> list[Hypothesis]:                # best first
     "Hypotheses by confidence, votes and supporting cells."
     live = _live(hypotheses, board) or list(hypotheses)
     votes = _votes(live)
-    def rank(h): return (-round(h.get('confidence', .5), 3), -votes[answer_key(h.get('answer') or h['content'])],
-                         -len(h.get('supporting_cells', [])))
+    def rank(h: Hypothesis) -> tuple[float, int, int]:
+        return -round(h.get('confidence', .5), 3), -votes[_key(h)], -len(h.get('supporting_cells', []))
     return sorted(live, key=rank)
 
 # %% ../nbs/03_controller.ipynb #e69574fb
-def _entry(view: dict, content: str, cell: Optional[int]) -> dict:
+def _evidence(view: View, content: str, cell: Optional[int]) -> Evidence:
     box = view.get('bbox')
-    return dict(page=view['page'], bbox=list(box) if box else None, content=one_line(content, 300), cell=cell)
+    return Evidence(page=view['page'], bbox=list(box) if box else None, content=one_line(content, 300), cell=cell)
 
 def evidence_of(
-    hypothesis: Action, # the winning one; with 'cell' if it stands on the Board
-    board: Board        # the final Board
-) -> list:              # dicts with page, bbox (0-1 or None), content, cell
+    hypothesis: Hypothesis, # the winning one; with 'cell' if it stands on the Board
+    board: Board            # the final Board
+) -> list[Evidence]:
     "Where an answer rests."
     if abstains(hypothesis.get('answer') or hypothesis.get('content')): return []
     fallen = {old for old, _ in board.corrections()}
-    own = [_entry(hypothesis['view'], hypothesis['content'], hypothesis.get('cell'))] if 'view' in hypothesis else []
-    cells = [board.get_cell(c) for c in hypothesis.get('supporting_cells', []) if c not in fallen]
-    return own + [_entry(c['view'], c['content'], c['id']) for c in cells if c]
+    own = [_evidence(hypothesis['view'], hypothesis['content'], hypothesis.get('cell'))] if 'view' in hypothesis else []
+    cells = _cells(board, (c for c in hypothesis.get('supporting_cells', []) if c not in fallen))
+    return own + [_evidence(c['view'], c['content'], c['id']) for c in cells]
 
-def because_of(evidence: list) -> str:
-    "One sentence from the evidence; '' if there is none."
-    said = dict.fromkeys(f"page {e['page']}: {e['content']}" + (f" (#{e['cell']})" if e['cell'] else '') for e in evidence)
+def _said(e: Evidence) -> str:
+    return f"page {e['page']}: {e['content']}" + (f" (#{e['cell']})" if e['cell'] else '')
+
+def _because(evidence: Iterable[Evidence]) -> str:
+    "One sentence from the evidence; '' if there is none"
+    said = dict.fromkeys(map(_said, evidence))
     return 'because ' + '; '.join(said) if said else ''
 
 # %% ../nbs/03_controller.ipynb #bb355e85
-def _call_entry(call: dict) -> dict:
-    "A recorded call as the trace keeps it: everything but the images, which the trace's `pages` name"
-    reply, texts = call['reply'], [b for m in call['messages'] for b in ([m['content']] if isinstance(m['content'], str) else m['content'])]
-    prompt = [b if isinstance(b, str) else b['text'] for b in texts if isinstance(b, str) or b.get('type') == 'text']
-    params = {k: v for k, v in call['params'].items() if isinstance(v, (str, int, float, bool, list, type(None)))}
-    return dict(prompt=prompt, params=params, text=reply.text, finish=reply.finish, model=reply.model, usage=reply.usage.to_dict())
+def call_record(
+    call: Mapping[str, Any] # of `record`
+) -> CallRecord:
+    "A recorded call as a trace keeps it: everything but the images, which the trace's `pages` name."
+    reply: Reply = call['reply']
+    contents = [m['content'] for m in call['messages']]
+    blocks = [b for c in contents for b in ([{'type': 'text', 'text': c}] if isinstance(c, str) else c)]
+    prompt = [b if isinstance(b, str) else b['text'] for b in blocks if isinstance(b, str) or b.get('type') == 'text']
+    plain = str, int, float, bool, list, type(None)
+    params = {k: v for k, v in call['params'].items() if isinstance(v, plain)}
+    return CallRecord(prompt=prompt, params=params, text=reply.text, finish=reply.finish, model=reply.model,
+                      usage=reply.usage.to_dict())
 
-def _turn(agent: Agent, step: int, board: Board, calls: list, action, error: str = '') -> dict:
-    "The event of a turn whose action is not yet applied"
-    return dict(step=step, agent=agent.name, board_cells=len(board), calls=[_call_entry(c) for c in calls],
-                usages=[c['reply'].usage for c in calls], action=action, error=error)
+# %% ../nbs/03_controller.ipynb #8ac3323f
+class _Turn(NamedTuple):
+    "A turn whose action is not yet applied"
+    event: Event
+    usages: list[Usage]   # of its calls
+
+def _turn(agent: Agent, step: int, board: Board, calls: list[dict[str, Any]], action: Any, error: str = '') -> _Turn:
+    event = Event(step=step, agent=agent.name, board_cells=len(board), calls=list(map(call_record, calls)),
+                  action=action, error=error)
+    return _Turn(event, [c['reply'].usage for c in calls])
 
 def _failed(e: BaseException) -> str: return f'{type(e).__name__}: {one_line(str(e), 300)}'
 
 # %% ../nbs/03_controller.ipynb #73110397
-def _take_turn(agent: Agent, images: list, question: str, board: Board, gen: Optional[dict], step: int) -> dict:
+Gen = Optional[dict[str, Any]]   # generation settings over an agent's own
+
+def _take_turn(agent: Agent, images: list[PageImage], question: str, board: Board, gen: Gen, step: int) -> _Turn:
     "Let one agent act; whatever it raises becomes the event's error"
     with record() as calls:
         try: action, error = agent.act(images, question, board, gen), ''
@@ -203,36 +295,41 @@ def _take_turn(agent: Agent, images: list, question: str, board: Board, gen: Opt
     return _turn(agent, step, board, calls, action, error)
 
 # %% ../nbs/03_controller.ipynb #e712d4f5
-def _batchable(agents: list) -> bool:
-    clients = {id(a.qwen_client) for a in agents}
-    return (len(agents) > 1 and len(clients) == 1 and isinstance(agents[0].qwen_client, VLMClient)
-            and all(type(a).act is Agent.act for a in agents))
+def _shared_client(agents: Sequence[Agent]) -> Optional[VLMClient]:
+    "The client that can be asked for all of `agents` at once, if there is one"
+    client = agents[0].qwen_client if len(agents) > 1 else None
+    same = all(a.qwen_client is client and type(a).act is Agent.act for a in agents)
+    return client if same and isinstance(client, VLMClient) else None
 
-def _batch(agents: list, requests: list) -> list:
-    "Requests of several agents as one `chat_batch`; for each agent its recorded calls and its reply or exception"
-    client = agents[0].qwen_client
+def _batch(client: VLMClient, requests: Sequence[Request]) -> list[tuple[list[dict[str, Any]], Any]]:
+    "Requests of several agents as one `chat_batch`; for each its recorded calls, and its reply or exception"
     with record() as calls:
         replies = client.chat_batch([r.messages(client) for r in requests], schema=[r.schema for r in requests],
                                     params=[r.gen for r in requests], errors='return')
     return [([c for c in calls if c['reply'] is r], r) for r in replies]
 
-def _batch_turn(agent: Agent, step: int, board: Board, calls: list, reply) -> dict:
-    if isinstance(reply, Exception): return _turn(agent, step, board, calls, invalid_action('', _failed(reply)), _failed(reply))
-    return _turn(agent, step, board, calls, agent.interpret(reply.text))
+# %% ../nbs/03_controller.ipynb #f3645297
+def _batch_turn(agent: Agent, step: int, board: Board, calls: list[dict[str, Any]], reply: Any) -> _Turn:
+    if not isinstance(reply, Exception): return _turn(agent, step, board, calls, agent.interpret(reply.text))
+    return _turn(agent, step, board, calls, invalid_action('', _failed(reply)), _failed(reply))
 
-def _take_turns(agents: list, images: list, question: str, board: Board, gens: list, step: int) -> list:
-    "All agents of a step on the same Board; events in order of agents"
-    if _batchable(agents):
-        try: rows = _batch(agents, [a.request(images, question, board, g) for a, g in zip(agents, gens)])
+def _take_turns(agents: Sequence[Agent], images: list[PageImage], question: str, board: Board, gens: Sequence[Gen],
+                step: int) -> list[_Turn]:
+    "All agents of a step on the same Board; turns in order of agents"
+    if client := _shared_client(agents):
+        try:
+            rows = _batch(client, [a.request(images, question, board, g) for a, g in zip(agents, gens, strict=True)])
         except BudgetExceeded: raise
-        except Exception: rows = None
-        if rows: return [_batch_turn(a, step, board, *row) for a, row in zip(agents, rows)]
-    return [_take_turn(a, images, question, board, g, step) for a, g in zip(agents, gens)]
+        except Exception: rows = []
+        if rows: return [_batch_turn(a, step, board, *row) for a, row in zip(agents, rows, strict=True)]
+    return [_take_turn(a, images, question, board, g, step) for a, g in zip(agents, gens, strict=True)]
 
 # %% ../nbs/03_controller.ipynb #875f67e1
-def _page_size(image) -> Optional[tuple]:
+def _page_size(image: Any) -> Optional[Size]:
     "(width, height) of an image or of an image file; None where it cannot be known"
-    if getattr(image, 'size', None): return tuple(image.size)
+    if size := getattr(image, 'size', None):
+        width, height = size
+        return width, height
     try:
         from PIL import Image
         with Image.open(image) as im: return im.size
@@ -240,123 +337,150 @@ def _page_size(image) -> Optional[tuple]:
 
 class _Run:
     "State of one episode"
-    def __init__(self, controller, images, question, ledger, on_event):
+    def __init__(self, controller: CoSeeController, images: Sequence[Any], question: str,
+                 ledger: Optional[Ledger] = None, on_event: Optional[OnEvent] = None):
         self.c, self.images, self.question = controller, list(images), question
-        self.ledger, self.on_event = Ledger() if ledger is None else ledger, on_event or (lambda kind, event: None)
+        self.ledger, self._on_event = Ledger() if ledger is None else ledger, on_event
         self.sizes = [_page_size(im) for im in self.images]
-        self.board, self.hypotheses, self.events = Board(), [], []
+        self.board, self.hypotheses, self.events = Board(), list[Hypothesis](), list[Event]()
 
-    def _check(self, event: dict) -> Optional[Action]:
+    def tell(self, kind: Literal['start', 'turn', 'step', 'end'], event: Mapping[str, Any]):
+        if self._on_event is not None: self._on_event(kind, event)
+
+    def _check(self, event: Event) -> Optional[Action]:
         "The action if it is valid and fits; otherwise None, and the event says why"
         action = event['action']
         valid = None if event['error'] else self.c.validate_action(action)
         try:
-            if valid is None: normalize_action(action, space='pixels')
-            else: return fit_action(valid, self.sizes or None, len(self.board))
-        except ActionError as e: event['error'] = event['error'] or (action.get('error') if isinstance(action, dict) else '') or str(e)
+            if valid is not None: return fit_action(valid, self.sizes or None, len(self.board))
+            normalize_action(action, space='pixels')
+        except ActionError as e:
+            said = action.get('error') if isinstance(action, dict) else ''
+            event['error'] = event['error'] or said or str(e)
         event['error'] = event['error'] or 'rejected by validate_action'
 
-    def _apply(self, event: dict):
+    def _apply(self, turn: _Turn):
         "Book the cost, check the action, write it on the Board"
-        for u in event.pop('usages'): self.ledger.add(u, agent=event['agent'], step=event['step'])
+        event = turn.event
+        for usage in turn.usages: self.ledger.add(usage, agent=event['agent'], step=event['step'])
         action = self._check(event)
-        cell = action and self.c.apply_action(self.board, action, event['step'], event['agent'])
+        cell = self.c.apply_action(self.board, action, event['step'], event['agent']) if action else None
         event.update(valid=bool(cell), applied=action, cell=cell)
         if action and not cell: event['error'] = 'does not fit the Board'
-        if cell and (action['action'] == 'HYPOTHESIZE' or action.get('answer') and action['action'] == 'REVISE'):
-            self.hypotheses.append({**action, 'author': event['agent'], 'step': event['step'], 'cell': cell})
+        if action and cell: self._propose(action, event, cell)
         if not cell and self.c.error_cells: self._error_cell(event)
         self.events.append(event)
-        self.on_event('turn', event)
+        self.tell('turn', event)
 
-    def _error_cell(self, event: dict):
-        event['error_cell'] = self.board.add_cell({'page': 1, 'description': 'whole document'},
-            f"No valid action: {event['error']}", ['error'], event['agent'], event['step'])
+    def _propose(self, action: Action, event: Event, cell: int):
+        "Keep the action as a hypothesis, if it proposes an answer"
+        kind = action['action']
+        if kind == 'HYPOTHESIZE' or kind == 'REVISE' and action.get('answer'):
+            self.hypotheses.append({**action, 'author': event['agent'], 'step': event['step'], 'cell': cell})
 
-    def _afford(self, agents: list, gens: list):
+    def _error_cell(self, event: Event):
+        note = f"No valid action: {event['error']}"
+        where: View = {'page': 1, 'description': 'whole document'}
+        event['error_cell'] = self.board.add_cell(where, note, ['error'], event['agent'], event['step'])
+
+    def _most_tokens(self, agent: Agent, gen: Gen) -> int:
+        "What the agent's next turn may cost at most; 0 where its client cannot tell"
+        client = agent.qwen_client
+        if not isinstance(client, VLMClient): return 0
+        request = agent.request(self.images, self.question, self.board, gen)
+        messages = request.messages(client)
+        prompt = 0 if self.ledger.count == 'output' else client.estimate(messages).prompt_tokens
+        return (prompt + request.gen.get('max_new_tokens', 64)) * getattr(agent, 'calls_per_turn', 1)
+
+    def _afford(self, agents: Sequence[Agent], gens: Sequence[Gen]):
         "Raise `BudgetExceeded` if the next calls might break the budget"
         if self.ledger.max_tokens is None: return
-        worst = 0
-        for a, g in zip(agents, gens):
-            if not isinstance(a.qwen_client, VLMClient): continue
-            r = a.request(self.images, self.question, self.board, g)
-            messages = r.messages(a.qwen_client)
-            prompt = 0 if self.ledger.count == 'output' else a.qwen_client.estimate(messages).prompt_tokens
-            worst += (prompt + r.gen.get('max_new_tokens', 64)) * getattr(a, 'calls_per_turn', 1)
+        worst = sum(self._most_tokens(a, g) for a, g in zip(agents, gens, strict=True))
         self.ledger.require(max(1, worst))
 
-    def _step(self, step: int, gen_of: Callable):
+    def _step(self, step: int, gen_of: Callable[[Agent], Gen]):
         "All turns of one step"
         groups = [self.c.agents] if self.c.order == 'parallel' else [[a] for a in self.c.agents]
         for agents in groups:
             gens = [gen_of(a) for a in agents]
             self._afford(agents, gens)
-            for a in agents: self.on_event('start', dict(step=step, agent=a.name))
-            for event in _take_turns(agents, self.images, self.question, self.board, gens, step): self._apply(event)
+            for a in agents: self.tell('start', dict(step=step, agent=a.name))
+            for turn in _take_turns(agents, self.images, self.question, self.board, gens, step): self._apply(turn)
+
+    def _best(self, answer: str) -> Optional[Hypothesis]:
+        "The best of the hypotheses with this answer"
+        ranked = rank_hypotheses(self.hypotheses, self.board)
+        return next((h for h in ranked if _key(h) == answer_key(answer)), None)
 
     def _outcome(self, stopped: str) -> Episode:
         "Decide, and put the episode together"
         answer = self.c.decide_final_answer(self.hypotheses, self.board)
-        key = answer_key(answer)
-        best = next((h for h in rank_hypotheses(self.hypotheses, self.board) if answer_key(h['answer']) == key), {})
+        best = self._best(answer)
         evidence = evidence_of(best, self.board) if best else []
-        out = Episode(answer=answer, confidence=best.get('confidence', 0.), page=evidence[0]['page'] if evidence else None,
-                      evidence=evidence, because=because_of(evidence) if self.c.because else '', board=self.board,
-                      hypotheses=self.hypotheses, usage=self.ledger.total.to_dict(), stopped=stopped,
+        out = Episode(answer=answer, confidence=best.get('confidence', 0.) if best else 0.,
+                      page=evidence[0]['page'] if evidence else None, evidence=evidence,
+                      because=_because(evidence) if self.c.because else '', board=self.board, hypotheses=self.hypotheses,
+                      usage=self.ledger.total.to_dict(), stopped=stopped,
                       steps=max((e['step'] for e in self.events), default=0))
         out['trace'] = self._trace(out)
         return out
 
-    def _trace(self, out: dict) -> dict:
+    def _trace(self, out: Episode) -> Trace:
         "Everything that is needed to look at the episode again; JSON-ready"
-        pages = [dict(page=i, size=list(s) if s else None, **_source(im)) for i, (im, s) in enumerate(zip(self.images, self.sizes), 1)]
-        return dict(version=1, question=self.question, pages=pages, config=self.c.describe(), events=self.events,
-                    ledger=self.ledger.to_dict(), invalid=sum(not e['valid'] for e in self.events),
-                    **{k: out[k] for k in ('answer', 'confidence', 'page', 'evidence', 'because', 'stopped', 'steps')})
+        pages = [_trace_page(i, im, size) for i, (im, size) in enumerate(zip(self.images, self.sizes, strict=True), 1)]
+        result = {k: out[k] for k in ('answer', 'confidence', 'page', 'evidence', 'because', 'stopped', 'steps')}
+        return cast(Trace, dict(version=1, question=self.question, pages=pages, config=self.c.describe(),
+                                events=self.events, ledger=self.ledger.to_dict(),
+                                invalid=sum(not e.get('valid') for e in self.events), **result))
 
 # %% ../nbs/03_controller.ipynb #7b945f5c
-class Episode(dict):
+class Episode(dict[str, Any]):
     "Result of a run: answer, confidence, page, evidence, because, board, hypotheses, trace, usage, stopped, steps."
-    def __repr__(self):
-        where = f" (page {self['page']})" if self.get('page') else ''
-        return f"Episode({self['answer']!r}{where}, {len(self['board'])} cells, {self['steps']} steps, stopped: {self['stopped']})"
+    def _where(self, before: str, after: str = '') -> str:
+        return f"{before}page {self['page']}{after}" if self.get('page') else ''
 
-    def _repr_html_(self):
-        where = f", page {self['page']}" if self.get('page') else ''
-        return (f"<p><b>{escape(one_line(self['answer'], 400))}</b>{where}<br>{escape(one_line(self['because'], 600))}<br>"
+    def __repr__(self) -> str:
+        return (f"Episode({self['answer']!r}{self._where(' (', ')')}, {len(self['board'])} cells, "
+                f"{self['steps']} steps, stopped: {self['stopped']})")
+
+    def _repr_html_(self) -> str:
+        answer, because = escape(one_line(self['answer'], 400)), escape(one_line(self['because'], 600))
+        return (f"<p><b>{answer}</b>{self._where(', ')}<br>{because}<br>"
                 f"confidence {self['confidence']:.2f}, {self['steps']} steps, stopped: {escape(self['stopped'])}, "
                 f"{self['usage']['total_tokens']:,} tokens</p>" + self['board']._repr_html_())
 
-# %% ../nbs/03_controller.ipynb #730155b6
-
-
-def _source(image) -> dict:
-    "File name and page in the file, where an image knows them"
+# %% ../nbs/03_controller.ipynb #f08cb95c
+def _trace_page(number: int, image: Any, size: Optional[Size]) -> TracePage:
+    "What a trace says of a page; file name and page in the file where an image knows them"
+    page = TracePage(page=number, size=list(size) if size else None)
     info = getattr(image, 'info', None) or ({'source': image} if isinstance(image, str) else {})
-    name = str(info.get('source', '')).replace('\\', '/').rsplit('/', 1)[-1]
-    return {**({'file': name} if name else {}), **({'file_page': info['page']} if isinstance(info.get('page'), int) else {})}
+    if name := str(info.get('source', '')).replace('\\', '/').rsplit('/', 1)[-1]: page['file'] = name
+    if isinstance(in_file := info.get('page'), int): page['file_page'] = in_file
+    return page
 
 # %% ../nbs/03_controller.ipynb #940c0a64
-def _client_name(client) -> Optional[str]: return None if client is None else getattr(client, 'name', type(client).__name__)
+def _client_name(client: Any) -> Optional[str]:
+    return None if client is None else getattr(client, 'name', type(client).__name__)
 
 # %% ../nbs/03_controller.ipynb #72a7dd4e
 class _Size:
     "Stands for a page of which only the size is known"
-    def __init__(self, size): self.size = tuple(size) if size else None
+    def __init__(self, size: Optional[Sequence[float]]): self.size = tuple(size) if size else None
 
-def _again(event: dict) -> dict:
+def _again(event: Event) -> _Turn:
     "A recorded turn, ready to be applied anew"
-    action = event['applied'] or invalid_action('', event['error'])
-    return {**event, 'action': copy.deepcopy(action), 'error': '' if event['applied'] else event['error'], 'usages': []}
+    done = event.get('applied')
+    action, error = (copy.deepcopy(done), '') if done else (invalid_action('', event['error']), event['error'])
+    return _Turn({**event, 'action': action, 'error': error}, [])
 
 def replay(
-    trace: dict # `trace` of an episode, also after a round trip through JSON
-) -> Episode:   # the same episode, without calls
-    "Build an episode again from its trace; ValueError if it does not lead to the recorded answer."
+    trace: Trace # of an episode, also after a round trip through JSON
+) -> Episode:    # the same episode, without calls
+    "Build an episode again from its trace; raises ValueError if it does not lead to the recorded answer."
     rules = CoSeeController([], error_cells=trace['config']['error_cells'])
-    state = _Run(rules, [_Size(p['size']) for p in trace['pages']], trace['question'], None, None)
+    state = _Run(rules, [_Size(p['size']) for p in trace['pages']], trace['question'])
     for event in trace['events']: state._apply(_again(event))
-    out = state._outcome(trace['stopped'])
-    if out['answer'] != trace['answer']: raise ValueError(f"the trace leads to {out['answer']!r}, not to {trace['answer']!r}")
+    out, told = state._outcome(trace['stopped']), trace['answer']
+    if out['answer'] != told: raise ValueError(f"the trace leads to {out['answer']!r}, not to {told!r}")
     out['trace'], out['usage'] = trace, trace['ledger']['total']
     return out

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, TypedDict
 from ..agents import Agent, ROLES, ask, role_text, team
-from ..controller import Episode, _call_entry
+from ..controller import Episode, call_record
 from ..models.client import BudgetExceeded, Ledger, VLMClient, record
 from ..registry import Entry, Registry
 from ..text import NOT_ANSWERABLE, answer_key, one_line
@@ -99,7 +99,7 @@ class Task:
 
     def _book(self, calls: list, agent: str, step: int):
         for c in calls: self.ledger.add(c['reply'].usage, agent=agent, step=step)
-        self.calls += [dict(agent=agent, step=step, **_call_entry(c)) for c in calls]
+        self.calls += [dict(agent=agent, step=step, **call_record(c)) for c in calls]
 
     def ask(self,
         role_prompt: str,     # the instruction

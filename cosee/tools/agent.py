@@ -10,13 +10,13 @@ __all__ = ['ToolAgent', 'with_tools']
 # %% ../../nbs/tools/05_agent.ipynb #c219065c
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
-from ..agents import Action, Agent
+from ..agents import Action, Agent, PageImage
 from ..board import Board, View
 from ..boxes import Box, rounded, thousandths, widened
 from ..models.client import VLMClient
 from ..text import abstains
 from .base import EnforcementMode, Outcome, Tool, ToolCall, ToolPolicy, Toolbox, parse_tool_call
-from .sight import PAGE_TOOL_NAMES, Page, Sight, SightPolicy, Source, ToolResult, page_tools
+from .sight import PAGE_TOOL_NAMES, Sight, SightPolicy, Source, ToolResult, page_tools
 
 # %% ../../nbs/tools/05_agent.ipynb #76eec38a
 if TYPE_CHECKING: from cosee.ocr.engine import WordReader
@@ -91,7 +91,7 @@ class ToolAgent(Agent):
         return self.agent.interpret(text)
 
     def sight(self,
-        images: Sequence[Page], # pages
+        images: Sequence[PageImage], # pages
         board: Board            # the Board as it stands
     ) -> Sight:                 # kept from turn to turn, so that no page is drawn or read twice
         "What the tools look at."
@@ -102,7 +102,7 @@ class ToolAgent(Agent):
         return sight
 
     def act(self,
-        images: list[Page],                         # pages
+        images: list[PageImage],                         # pages
         question: str,                              # the question
         board: Board,                               # the Board as it stands
         gen_kwargs: Optional[dict[str, Any]] = None # settings over the agent's own

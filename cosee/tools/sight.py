@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
+from ..agents import PageImage
 from ..board import Board, cell_line
 from ..boxes import Box, read_box, thousandths
 from .base import (PolicyAction, PolicyDecision, Tool, ToolCall, ToolPolicy, object_schema,
@@ -40,14 +41,13 @@ class ToolResult(str):
         return out
 
 # %% ../../nbs/tools/04_sight.ipynb #acae0480
-Page = Union['Image', 'Path', str]   # a page as clients take it
-Source = Union[Callable[[int], Page], Sequence[Page], 'Path', str, None]
+Source = Union[Callable[[int], PageImage], Sequence[PageImage], 'Path', str, None]   # where finer pages come from
 
 # %% ../../nbs/tools/04_sight.ipynb #df28d411
 class Sight:
     "The document that tools look at."
     def __init__(self,
-        images: Sequence[Page],         # pages as the model sees them: PIL images or paths
+        images: Sequence[PageImage],         # pages as the model sees them: PIL images or paths
         source: Source = None,          # whatever `cosee.pages.load_pages` opens with the same pages, or a function
                                         # page -> image; None: nothing finer than `images`
         board: Optional[Board] = None,  # for `ReadBoard`
