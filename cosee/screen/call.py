@@ -5,15 +5,14 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['ToolCall', 'validate_tool_call', 'tool_call_schema', 'format_tool_call', 'read_tool_call',
-           'read_tool_calls', 'to_units', 'to_pixels', 'within_tolerance']
+__all__ = ['parse_tool_call', 'ToolCall', 'validate_tool_call', 'tool_call_schema', 'format_tool_call',
+           'read_tool_call', 'read_tool_calls', 'to_units', 'to_pixels', 'within_tolerance']
 
 # %% ../../nbs/screen/00_call.ipynb #c028b672
 import json, math, re
 from dataclasses import dataclass, field
 from fractions import Fraction
-from importlib import import_module
-from typing import Any, Iterator, Optional, Union
+from typing import Any, Iterator, Literal, Optional, Sequence, Union
 from ..jsonscan import scan_json
 
 # %% ../../nbs/screen/00_call.ipynb #fb9eb20c
@@ -25,6 +24,7 @@ TOOL_ACTIONS = {**{a: ('coordinate',) for a in _POINTING},
 TOOL_NAMES = ('computer', 'computer_use')   # written as the first, read under both
 STATUSES = ('success', 'failure')
 RU_MAX = 1000                               # coordinates run from 0 to this, whatever the size of the picture
+Point = tuple[float, float]                 # (x, y)
 
 # %% ../../nbs/screen/00_call.ipynb #cc47746d
 @dataclass
@@ -37,77 +37,79 @@ class ToolCall:
     text: Any = None                # what to type, or the answer
     time: Any = None                # seconds to wait
     status: Any = None              # 'success' | 'failure'
-    extra: dict = field(default_factory=dict) # other arguments
+    extra: dict[str, Any] = field(default_factory=dict) # other arguments
 
     def __post_init__(self):
         if isinstance(self.coordinate, list): self.coordinate = tuple(self.coordinate)
         if isinstance(self.keys, tuple): self.keys = list(self.keys)
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         "Wire format: `{'name': 'computer', 'arguments': {...}}`."
         known = {k: list(v) if isinstance(v, tuple) else v for k in _FIELDS if (v := getattr(self, k)) is not None}
-        return {'name': TOOL_NAMES[0], 'arguments': {**known, **{k: v for k, v in self.extra.items() if k not in _FIELDS}}}
+        others = {k: v for k, v in self.extra.items() if k not in _FIELDS}
+        return {'name': TOOL_NAMES[0], 'arguments': {**known, **others}}
 
     @classmethod
     def from_dict(cls,
-        data: dict # wire format
+        data: Any # wire format
     ) -> ToolCall:
-        "The call that `data` holds; ValueError if it is the call of another tool, or names no action."
+        "The call that `data` holds; raises ValueError if it is the call of another tool, or names no action."
         if not isinstance(data, dict): raise ValueError(f'a tool call is an object, not {type(data).__name__}')
         if data.get('name') not in list(TOOL_NAMES):
             raise ValueError(f"the tool is named 'computer', not {str(data.get('name'))[:40]!r}")
         args = data.get('arguments')
         if not isinstance(args, dict): raise ValueError(f"'arguments' must be an object, not {type(args).__name__}")
         if args.get('action') is None: raise ValueError("'arguments' name no action")
-        return cls(**{k: args[k] for k in _FIELDS if k in args}, extra={k: v for k, v in args.items() if k not in _FIELDS})
+        others = {k: v for k, v in args.items() if k not in _FIELDS}
+        return cls(**{k: args[k] for k in _FIELDS if k in args}, extra=others)
 
     @classmethod
-    def left_click(cls, coordinate: tuple) -> ToolCall:
+    def left_click(cls, coordinate: Point) -> ToolCall:
         "Click at `coordinate`."
         return cls('left_click', coordinate=coordinate)
 
     @classmethod
-    def right_click(cls, coordinate: tuple) -> ToolCall:
+    def right_click(cls, coordinate: Point) -> ToolCall:
         "Click at `coordinate` with the right button."
         return cls('right_click', coordinate=coordinate)
 
     @classmethod
-    def middle_click(cls, coordinate: tuple) -> ToolCall:
+    def middle_click(cls, coordinate: Point) -> ToolCall:
         "Click at `coordinate` with the middle button."
         return cls('middle_click', coordinate=coordinate)
 
     @classmethod
-    def double_click(cls, coordinate: tuple) -> ToolCall:
+    def double_click(cls, coordinate: Point) -> ToolCall:
         "Click twice at `coordinate`."
         return cls('double_click', coordinate=coordinate)
 
     @classmethod
-    def triple_click(cls, coordinate: tuple) -> ToolCall:
+    def triple_click(cls, coordinate: Point) -> ToolCall:
         "Click three times at `coordinate`."
         return cls('triple_click', coordinate=coordinate)
 
     @classmethod
-    def mouse_move(cls, coordinate: tuple) -> ToolCall:
+    def mouse_move(cls, coordinate: Point) -> ToolCall:
         "Move the pointer to `coordinate`."
         return cls('mouse_move', coordinate=coordinate)
 
     @classmethod
-    def left_click_drag(cls, coordinate: tuple) -> ToolCall:
+    def left_click_drag(cls, coordinate: Point) -> ToolCall:
         "Drag from where the pointer is to `coordinate`."
         return cls('left_click_drag', coordinate=coordinate)
 
     @classmethod
-    def scroll(cls, coordinate: tuple, pixels: float) -> ToolCall:
+    def scroll(cls, coordinate: Point, pixels: float) -> ToolCall:
         "Scroll down by `pixels` at `coordinate`; up if negative."
         return cls('scroll', coordinate=coordinate, pixels=pixels)
 
     @classmethod
-    def hscroll(cls, coordinate: tuple, pixels: float) -> ToolCall:
+    def hscroll(cls, coordinate: Point, pixels: float) -> ToolCall:
         "Scroll right by `pixels` at `coordinate`; left if negative."
         return cls('hscroll', coordinate=coordinate, pixels=pixels)
 
     @classmethod
-    def key_press(cls, keys: list) -> ToolCall:
+    def key_press(cls, keys: Union[str, Sequence[str]]) -> ToolCall:
         "Press `keys` in order, release them in reverse; one key may be given as text."
         return cls('key', keys=[keys] if isinstance(keys, str) else list(keys))
 
@@ -122,7 +124,7 @@ class ToolCall:
         return cls('wait', time=seconds)
 
     @classmethod
-    def terminate(cls, status: str = 'success') -> ToolCall:
+    def terminate(cls, status: Literal['success', 'failure'] = 'success') -> ToolCall:
         "End the task with 'success' or 'failure'."
         return cls('terminate', status=status)
 
@@ -134,49 +136,59 @@ class ToolCall:
 _FIELDS = ('action', 'coordinate', 'pixels', 'keys', 'text', 'time', 'status')
 
 # %% ../../nbs/screen/00_call.ipynb #d55d7e78
-def _number(v) -> bool:
-    "A finite number, as JSON knows them"
-    if isinstance(v, int): return not isinstance(v, bool)
-    return isinstance(v, float) and math.isfinite(v)
+def is_number(value: Any) -> bool:
+    "Is it a finite number, as JSON knows them?"
+    if isinstance(value, int): return not isinstance(value, bool)
+    return isinstance(value, float) and math.isfinite(value)
 
-def _shown(v, most: int = 60) -> str:
-    "A value in a message: short, whatever it is"
-    try: text = ' '.join(str(v).split())
-    except Exception: text = type(v).__name__
+def brief(
+    value: Any,    # whatever it is
+    most: int = 60 # characters
+) -> str:          # one line
+    "A value in a message; never raises."
+    try: text = ' '.join(str(value).split())
+    except Exception: text = type(value).__name__
     return text if len(text) <= most else text[:most - 3] + '...'
 
-def _coordinate_faults(c) -> list:
-    if not isinstance(c, (list, tuple)) or len(c) != 2 or not all(map(_number, c)):
-        return [f'Coordinate must be two numbers: {_shown(c)}']
+# %% ../../nbs/screen/00_call.ipynb #df70e54a
+def coordinate_faults(
+    c: Any # a coordinate as a model wrote it
+) -> list[str]: # messages; empty if it is one
+    "Everything that is wrong with a coordinate."
+    if not isinstance(c, (list, tuple)) or len(c) != 2 or not all(map(is_number, c)):
+        return [f'Coordinate must be two numbers: {brief(c)}']
     if all(0 <= v <= RU_MAX for v in c): return []
-    return [f'Coordinate out of range [0, {RU_MAX}]: ({_shown(c[0], 24)}, {_shown(c[1], 24)})']
+    return [f'Coordinate out of range [0, {RU_MAX}]: ({brief(c[0], 24)}, {brief(c[1], 24)})']
 
 # %% ../../nbs/screen/00_call.ipynb #c22b1951
-_SOUND = {'pixels': (_number, 'Invalid pixels value'), 'time': (lambda v: _number(v) and v >= 0, 'Invalid time value'),
-          'keys': (lambda v: isinstance(v, list) and v and all(isinstance(k, str) and k for k in v),
-                   'Invalid keys value'),
-          'text': (lambda v: isinstance(v, str), 'Invalid text value'),
-          'status': (lambda v: isinstance(v, str) and v in STATUSES, 'Invalid terminate status')}
+def _is_time(v: Any) -> bool: return is_number(v) and v >= 0
+def _is_text(v: Any) -> bool: return isinstance(v, str)
+def _is_status(v: Any) -> bool: return isinstance(v, str) and v in STATUSES
+def _are_keys(v: Any) -> bool: return isinstance(v, list) and bool(v) and all(isinstance(k, str) and k for k in v)
+
+_SOUND = {'pixels': (is_number, 'Invalid pixels value'), 'time': (_is_time, 'Invalid time value'),
+          'keys': (_are_keys, 'Invalid keys value'), 'text': (_is_text, 'Invalid text value'),
+          'status': (_is_status, 'Invalid terminate status')}
 
 # %% ../../nbs/screen/00_call.ipynb #d25d2288
-def _lacking(call: ToolCall) -> list:
+def _lacking(call: ToolCall) -> list[str]:
     "Required arguments that are not there"
-    said = lambda p: f"Action '{call.action}' requires " + (p if p == 'coordinate' else f"'{p}'")
-    return [said(p) for p in TOOL_ACTIONS[call.action] if getattr(call, p) is None]
+    names = [p if p == 'coordinate' else f"'{p}'" for p in TOOL_ACTIONS[call.action] if getattr(call, p) is None]
+    return [f"Action '{call.action}' requires {name}" for name in names]
 
 def validate_tool_call(
-    call: Union[ToolCall, dict] # a call, or its wire format
-) -> list:                      # messages; empty if the call is valid
+    call: Any      # a `ToolCall`, or its wire format
+) -> list[str]:    # messages; empty if the call is valid
     "Everything that is wrong with `call`."
     if not isinstance(call, ToolCall):
         try: call = ToolCall.from_dict(call)
         except ValueError as e: return [f'Not a tool call: {e}']
     if not isinstance(call.action, str) or call.action not in TOOL_ACTIONS:
-        return [f'Invalid action: {_shown(call.action)}']
+        return [f'Invalid action: {brief(call.action)}']
     faults = _lacking(call)
-    if call.coordinate is not None: faults += _coordinate_faults(call.coordinate)
+    if call.coordinate is not None: faults += coordinate_faults(call.coordinate)
     given = ((p, getattr(call, p)) for p in _SOUND)
-    return faults + [f'{_SOUND[p][1]}: {_shown(v)}' for p, v in given if v is not None and not _SOUND[p][0](v)]
+    return faults + [f'{_SOUND[p][1]}: {brief(v)}' for p, v in given if v is not None and not _SOUND[p][0](v)]
 
 # %% ../../nbs/screen/00_call.ipynb #2eec80ba
 _WHOLE = {'type': 'integer', 'minimum': 0, 'maximum': RU_MAX}
@@ -187,16 +199,16 @@ _TYPES = {'coordinate': {'type': 'array', 'items': _WHOLE, 'minItems': 2, 'maxIt
           'text': {'type': 'string', 'maxLength': 1000}, 'time': {'type': 'number', 'minimum': 0, 'maximum': 3600},
           'status': {'type': 'string', 'enum': list(STATUSES)}}
 
-def _arguments_schema(action: str) -> dict:
+def _arguments_schema(action: str) -> dict[str, Any]:
     names = TOOL_ACTIONS[action] or ('text',)
     props = {'action': {'type': 'string', 'enum': [action]}, **{n: json.loads(json.dumps(_TYPES[n])) for n in names}}
     return dict(type='object', properties=props, required=list(props), additionalProperties=False)
 
 # %% ../../nbs/screen/00_call.ipynb #b9969f27
 def tool_call_schema(
-    actions=tuple(TOOL_ACTIONS) # actions that are allowed
-) -> dict:                      # JSON schema of the wire format
-    "Schema of one tool call."
+    actions: Sequence[str] = tuple(TOOL_ACTIONS) # actions that are allowed
+) -> dict[str, Any]:                             # JSON schema of the wire format
+    "Schema of one tool call; raises ValueError for an action that is unknown."
     unknown = [a for a in actions if a not in TOOL_ACTIONS]
     if unknown or not actions: raise ValueError(f"unknown actions {unknown}: choose from {', '.join(TOOL_ACTIONS)}")
     kinds = [_arguments_schema(a) for a in actions]
@@ -205,7 +217,7 @@ def tool_call_schema(
     return dict(type='object', properties=props, required=list(props), additionalProperties=False)
 
 # %% ../../nbs/screen/00_call.ipynb #8e43ee26
-def _json(x) -> str:
+def _json(x: Any) -> str:
     "JSON as the wire format has it, in characters that UTF-8 can hold"
     text = json.dumps(x, ensure_ascii=False)
     try: text.encode()
@@ -213,34 +225,35 @@ def _json(x) -> str:
     return text.replace('</', '<\\/')
 
 def format_tool_call(
-    call: Union[ToolCall, dict] # a call, or its wire format
-) -> str:                       # what a model should reply
+    call: Union[ToolCall, dict[str, Any]] # a call, or its wire format
+) -> str:                                 # what a model should reply
     "`call` as a `<tool_call>` block."
     return f"<tool_call>\n{_json(call.to_dict() if isinstance(call, ToolCall) else call)}\n</tool_call>"
 
 # %% ../../nbs/screen/00_call.ipynb #adbcfce1
 _OPENING, _CLOSING = re.compile(r'<tool_call>\s*', re.I), re.compile(r'\s*</tool_call>', re.I)
 
-def _no_constant(name): raise ValueError(f'{name} is not JSON')
-_decoder = json.JSONDecoder(parse_constant=_no_constant)
+def _no_constant(name: str): raise ValueError(f'{name} is not JSON')
 
-def _whole_block(text: str, start: int) -> tuple:
+STRICT_JSON = json.JSONDecoder(parse_constant=_no_constant)   # knows no NaN and no Infinity
+
+def _whole_block(text: str, start: int) -> tuple[Any, int]:
     "The object of the block whose content starts at `start`, and where it ends; (None, start) if it is broken"
-    try: found, end = _decoder.raw_decode(text, start)
+    try: found, end = STRICT_JSON.raw_decode(text, start)
     except (ValueError, RecursionError): return None, start
     return (found, end) if _CLOSING.match(text, end) else (None, start)
 
-def _call(found) -> Optional[ToolCall]:
+def _call(found: Any) -> Optional[ToolCall]:
     try: return ToolCall.from_dict(found)
     except ValueError: return None
 
 # %% ../../nbs/screen/00_call.ipynb #2f212205
 def read_tool_call(
-    text: str # what a model wrote
+    text: Any # what a model wrote
 ) -> Optional[ToolCall]:
     "The call in the first `<tool_call>` block; None if there is none or it is broken."
     opening = _OPENING.search(text) if isinstance(text, str) else None
-    return opening and _call(_whole_block(text, opening.end())[0])
+    return _call(_whole_block(text, opening.end())[0]) if opening else None
 
 parse_tool_call = read_tool_call   # as it is called elsewhere
 
@@ -257,9 +270,9 @@ def _spans(text: str) -> Iterator[str]:
 
 # %% ../../nbs/screen/00_call.ipynb #f40b3958
 def read_tool_calls(
-    text: str,         # what a model wrote
+    text: Any,         # what a model wrote
     mend: bool = True  # mend broken JSON, and read calls without tags?
-) -> list:             # of `ToolCall`, in order
+) -> list[ToolCall]:   # in order
     "Every call in `text`; never raises."
     text = text[:200_000] if isinstance(text, str) else ''
     if not mend:
@@ -267,74 +280,82 @@ def read_tool_calls(
         return [c for obj, _ in found if (c := _call(obj))]
     return [c for span in _spans(text) for _, _, obj in scan_json(span) if (c := _call(obj))]
 
+# %% ../../nbs/screen/00_call.ipynb #5ad32caa
+def reply_calls(
+    text: str # a reply of a training record
+) -> tuple[list[ToolCall], list[str]]: # its calls, and what is wrong; one of them is empty or the calls end there
+    "Tool calls of a reply that is nothing but blocks, and what is wrong with it."
+    calls, pos, end = list[ToolCall](), 0, len(text.rstrip())
+    while pos < end:
+        opening = _OPENING.match(text, pos + len(text[pos:]) - len(text[pos:].lstrip()))
+        found, pos_found = _whole_block(text, opening.end()) if opening else (None, pos)
+        if found is None: return calls, ['a reply must be <tool_call> blocks with JSON in them: ' + brief(text[pos:])]
+        if faults := validate_tool_call(found): return calls, faults
+        calls.append(ToolCall.from_dict(found))
+        closing = _CLOSING.match(text, pos_found)
+        pos = closing.end() if closing else end
+    return calls, [] if calls else ['a reply must hold a <tool_call> block']
+
 # %% ../../nbs/screen/00_call.ipynb #f29eeadf
-def _sides(size) -> tuple:
+def _sides(size: Any) -> Point:
     "Width and height, or ValueError"
     try: w, h = size
-    except (TypeError, ValueError): raise ValueError(f'size must be (width, height), not {_shown(size)}') from None
-    if not all(_number(v) and v > 0 for v in (w, h)):
-        raise ValueError(f'width and height must be positive, not {_shown(size)}')
+    except (TypeError, ValueError): raise ValueError(f'size must be (width, height), not {brief(size)}') from None
+    if not all(is_number(v) and v > 0 for v in (w, h)):
+        raise ValueError(f'width and height must be positive, not {brief(size)}')
     return w, h
 
-def _pair(point) -> tuple:
+def _pair(point: Any) -> Point:
     "Two finite numbers, or ValueError"
     try: x, y = point
     except (TypeError, ValueError): x = y = None
-    if not (_number(x) and _number(y)): raise ValueError(f'a point is two numbers, not {_shown(point)}')
+    if not (is_number(x) and is_number(y)): raise ValueError(f'a point is two numbers, not {brief(point)}')
     return x, y
 
 # %% ../../nbs/screen/00_call.ipynb #504b569e
 def to_units(
-    pixel: tuple, # (x, y) in pixels
-    size: tuple   # (width, height) of the picture in pixels
-) -> tuple:       # (x, y) in thousandths, whole numbers
-    "Pixels as coordinates; ValueError for a size that is not positive."
-    return tuple(round(Fraction(p) * RU_MAX / Fraction(s)) for p, s in zip(_pair(pixel), _sides(size)))
+    pixel: Sequence[float], # (x, y) in pixels
+    size: Sequence[float]   # (width, height) of the picture in pixels
+) -> tuple[int, int]:       # (x, y) in thousandths
+    "Pixels as coordinates; raises ValueError for a size that is not positive, or a point that is none."
+    (x, y), (w, h) = _pair(pixel), _sides(size)
+    return round(Fraction(x) * RU_MAX / Fraction(w)), round(Fraction(y) * RU_MAX / Fraction(h))
 
 # %% ../../nbs/screen/00_call.ipynb #3d96ea37
+def _pixel(unit: float, side: float) -> int:
+    at = Fraction(unit) * Fraction(side) / RU_MAX
+    return min(round(at), math.ceil(side) - 1) if 0 <= at <= side else round(at)
+
 def to_pixels(
-    units: tuple, # (x, y) in thousandths
-    size: tuple   # (width, height) of the picture in pixels
-) -> tuple:       # (x, y) in pixels, whole numbers; the last pixel for 1000
-    "Coordinates as pixels of a picture."
-    at = [(Fraction(u) * Fraction(s) / RU_MAX, s) for u, s in zip(_pair(units), _sides(size))]
-    return tuple(min(round(p), math.ceil(s) - 1) if 0 <= p <= s else round(p) for p, s in at)
+    units: Sequence[float], # (x, y) in thousandths
+    size: Sequence[float]   # (width, height) of the picture in pixels
+) -> tuple[int, int]:       # (x, y) in pixels; the last pixel for 1000
+    "Coordinates as pixels of a picture; raises ValueError for a size that is not positive, or a point that is none."
+    (x, y), (w, h) = _pair(units), _sides(size)
+    return _pixel(x, w), _pixel(y, h)
 
 # %% ../../nbs/screen/00_call.ipynb #640670b7
+Tolerance = Union[float, Sequence[float]]   # a number for both axes, or [x, y]
+
 def tolerance_pair(
-    tolerance # number, or [x, y]
-) -> tuple:   # (x, y) in thousandths
-    "Tolerance of each axis; ValueError unless it is one or two numbers from 0."
-    pair = (tolerance, tolerance) if _number(tolerance) else tolerance
-    if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not all(_number(t) and t >= 0 for t in pair):
-        raise ValueError(f'tolerance must be a number from 0, or two of them, not {_shown(tolerance)}')
-    return tuple(pair)
+    tolerance: Any # number, or [x, y]
+) -> Point:        # (x, y) in thousandths
+    "Tolerance of each axis; raises ValueError unless it is one or two numbers from 0."
+    pair = (tolerance, tolerance) if is_number(tolerance) else tolerance
+    if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not all(is_number(t) and t >= 0 for t in pair):
+        raise ValueError(f'tolerance must be a number from 0, or two of them, not {brief(tolerance)}')
+    return pair[0], pair[1]
 
 # %% ../../nbs/screen/00_call.ipynb #ba410755
 def within_tolerance(
-    predicted: tuple, # (x, y) in thousandths
-    expected: tuple,  # (x, y) in thousandths
-    tolerance         # number, or [x, y]
+    predicted: Sequence[float], # (x, y) in thousandths
+    expected: Sequence[float],  # (x, y) in thousandths
+    tolerance: Tolerance        # number, or [x, y]
 ) -> bool:
-    "Does `predicted` lie in the box around `expected`?"
-    return all(abs(p - e) <= t for p, e, t in zip(_pair(predicted), _pair(expected), tolerance_pair(tolerance)))
+    "Does `predicted` lie in the box around `expected`? Raises ValueError for what is no point or no tolerance."
+    (x, y), (u, v), (right, down) = _pair(predicted), _pair(expected), tolerance_pair(tolerance)
+    return abs(x - u) <= right and abs(y - v) <= down
 
-def unit_distance(a: tuple, b: tuple) -> float:
-    "Straight distance of two points, in the units of their coordinates."
+def unit_distance(a: Sequence[float], b: Sequence[float]) -> float:
+    "Straight distance of two points, in the units of their coordinates; raises ValueError for what is no point."
     return math.dist(_pair(a), _pair(b))
-
-# %% ../../nbs/screen/00_call.ipynb #c7d1efd3
-_NAMES = {'screen_config': 'ScreenConfig read_screen_config screen_config SYSTEM_PROMPTS',
-          'scenes': 'Scene mark_screen', 'screen_tasks': 'SCREEN_TASKS ScreenTask Shot screen_task make_shot',
-          'screen_data': 'make_screens write_screens training_record split_numbers',
-          'screen_check': 'validate_dataset check_record check_case',
-          'screen_agent': 'load_screens ScreenAgent run_screens read_step score_step score_screens ScreenScores '
-                          'step_picture write_board_records', 'screen_reader': 'ScreenReader'}
-_CHAPTERS = {name: f'cosee.{module}' for module, names in _NAMES.items() for name in names.split()}
-
-def __getattr__(name: str):
-    "A name of another chapter about screens"
-    if name in _CHAPTERS: return getattr(import_module(_CHAPTERS[name]), name)
-    raise AttributeError(f"module 'cosee.screen.call' has no attribute {name!r}")
-
-def __dir__() -> list: return sorted({*globals(), *_CHAPTERS})

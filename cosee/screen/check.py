@@ -7,66 +7,52 @@ __all__ = ['validate_dataset']
 
 # %% ../../nbs/screen/05_check.ipynb #00c34d8a
 import json
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Callable, Iterator, Optional
+from typing import Any, Optional, Union
 from ..datasets.checks import DataError, check_image, inside
-from .call import (ToolCall, _CLOSING, _OPENING, _number, _shown, _whole_block, to_units, tolerance_pair,
+from .call import (STRICT_JSON, ToolCall, brief, is_number, reply_calls, to_units, tolerance_pair,
                                validate_tool_call)
 
 # %% ../../nbs/screen/05_check.ipynb #e2e36049
-def _text_faults(record: dict, name: str) -> list:
+def _text_faults(record: dict[str, Any], name: str) -> list[str]:
     "Is the field there, and text with something in it?"
     if name not in record: return [f'field {name!r} is missing']
     value = record[name]
     if isinstance(value, str) and value.strip(): return []
-    return [f'field {name!r} must be text' + (', not empty' if isinstance(value, str) else f', not {_shown(value)}')]
-
-# %% ../../nbs/screen/05_check.ipynb #209c40b7
-def _reply_calls(value: str) -> tuple:
-    "Tool calls of a reply that is nothing but blocks, and what is wrong with it"
-    calls, pos = [], 0
-    while pos < len(value.rstrip()):
-        opening = _OPENING.match(value, pos + len(value[pos:]) - len(value[pos:].lstrip()))
-        found, end = _whole_block(value, opening.end()) if opening else (None, pos)
-        if found is None:
-            return calls, ['a reply must be <tool_call> blocks with JSON in them: ' + _shown(value[pos:])]
-        if faults := validate_tool_call(found): return calls, faults
-        calls.append(ToolCall.from_dict(found))
-        pos = _CLOSING.match(value, end).end()
-    return calls, [] if calls else ['a reply must hold a <tool_call> block']
+    return [f'field {name!r} must be text' + (', not empty' if isinstance(value, str) else f', not {brief(value)}')]
 
 # %% ../../nbs/screen/05_check.ipynb #de536a26
-def _turn_faults(turn, i: int) -> list:
+def _turn_faults(turn: Any, i: int) -> list[str]:
     who = ('human', 'gpt')[i % 2]
-    if not isinstance(turn, dict): return [f'turn {i + 1} must be an object, not {_shown(turn)}']
-    if turn.get('from') != who: return [f"turn {i + 1} must be from {who!r}, not {_shown(turn.get('from'))}"]
+    if not isinstance(turn, dict): return [f'turn {i + 1} must be an object, not {brief(turn)}']
+    if turn.get('from') != who: return [f"turn {i + 1} must be from {who!r}, not {brief(turn.get('from'))}"]
     if faults := _text_faults(turn, 'value'): return [f'turn {i + 1}: {f}' for f in faults]
     value = turn['value']
     if i == 0 and not (value.startswith('<image>\n') and value[8:].strip()):
-        return ["turn 1 must be '<image>', a line end and the instruction: " + _shown(value)]
-    return [f'turn {i + 1}: {f}' for f in _reply_calls(value)[1]] if i % 2 else []
+        return ["turn 1 must be '<image>', a line end and the instruction: " + brief(value)]
+    return [f'turn {i + 1}: {f}' for f in reply_calls(value)[1]] if i % 2 else []
 
 # %% ../../nbs/screen/05_check.ipynb #86ddd488
-def _conversation_faults(turns) -> list:
+def _conversation_faults(turns: Any) -> list[str]:
     if not isinstance(turns, list) or not turns or len(turns) % 2:
         return ["field 'conversations' must be a list of pairs, each an instruction and a reply"]
     return [f for i, turn in enumerate(turns) for f in _turn_faults(turn, i)]
 
 # %% ../../nbs/screen/05_check.ipynb #f0159f93
-def _metadata_faults(meta, needs_coords: bool) -> list:
-    if not isinstance(meta, dict): return [f"field 'metadata' must be an object, not {_shown(meta)}"]
+def _metadata_faults(meta: Any, needs_coords: bool) -> list[str]:
+    if not isinstance(meta, dict): return [f"field 'metadata' must be an object, not {brief(meta)}"]
     faults = [f'metadata: {f}' for f in _text_faults(meta, 'task_type')]
     at = meta.get('real_coords')
     if at is None and needs_coords: return faults + ["metadata: field 'real_coords' is missing"]
-    if at is not None and not (isinstance(at, list) and len(at) == 2 and all(_number(v) and v >= 0 for v in at)):
-        faults.append(f"metadata: field 'real_coords' must be two pixel positions, not {_shown(at)}")
+    if at is not None and not (isinstance(at, list) and len(at) == 2 and all(is_number(v) and v >= 0 for v in at)):
+        faults.append(f"metadata: field 'real_coords' must be two pixel positions, not {brief(at)}")
     return faults
 
 # %% ../../nbs/screen/05_check.ipynb #6a8eb902
 def check_record(
-    record # a line of train.jsonl, as a dict
-) -> list: # messages; empty if it is sound
+    record: Any # a line of train.jsonl, as a dict
+) -> list[str]: # messages; empty if it is sound
     "Everything that is wrong with a training sample."
     if not isinstance(record, dict): return [f'expected an object, not {type(record).__name__}']
     faults = _text_faults(record, 'id') + _text_faults(record, 'image')
@@ -74,8 +60,8 @@ def check_record(
 
 # %% ../../nbs/screen/05_check.ipynb #9cd56886
 def check_case(
-    case # an element of test.json, as a dict
-) -> list: # messages; empty if it is sound
+    case: Any   # an element of test.json, as a dict
+) -> list[str]: # messages; empty if it is sound
     "Everything that is wrong with a test case."
     if not isinstance(case, dict): return [f'expected an object, not {type(case).__name__}']
     faults = [f for name in ('test_id', 'screenshot', 'prompt') for f in _text_faults(case, name)]
@@ -87,7 +73,7 @@ def check_case(
     return faults + _metadata_faults(case.get('metadata'), False)
 
 # %% ../../nbs/screen/05_check.ipynb #d29debcc
-def _picture(root: Path, name, field: str) -> tuple:
+def _picture(root: Path, name: str, field: str) -> tuple[Optional[tuple[int, int]], list[str]]:
     "(size of the picture or None, faults)"
     from PIL import Image
     try:
@@ -95,50 +81,64 @@ def _picture(root: Path, name, field: str) -> tuple:
         check_image(path, '', field)
         with Image.open(path) as im: return im.size, []
     except DataError as e: return None, [str(e).removeprefix(': ').replace(f'{root / str(name)}: ', '')]
-    except Exception as e: return None, [f'field {field!r}: cannot be read ({_shown(e)})']
+    except Exception as e: return None, [f'field {field!r}: cannot be read ({brief(e)})']
 
 # %% ../../nbs/screen/05_check.ipynb #b774faa0
-def _place_faults(size: tuple, at, call: Optional[ToolCall]) -> list:
+def _place_faults(size: tuple[int, int], at: Optional[list[float]], call: Optional[ToolCall]) -> list[str]:
     "Does the position fit the picture, and the coordinate the position?"
     if not at: return []
-    if any(v > s for v, s in zip(at, size)):
+    if any(v > s for v, s in zip(at, size, strict=True)):
         return [f'real_coords {at} lie outside of the picture, {size[0]} x {size[1]}']
     if call is None or call.coordinate is None: return []
     units = to_units(at, size)
-    if all(abs(u - c) <= 1 for u, c in zip(units, call.coordinate)): return []
+    if all(abs(u - c) <= 1 for u, c in zip(units, call.coordinate, strict=True)): return []
     said = f'coordinate {list(call.coordinate)} does not fit real_coords {at}'
     return [f'{said}: on {size[0]} x {size[1]} they are {list(units)}']
 
-def _only_call(record: dict) -> Optional[ToolCall]:
+def _only_call(record: dict[str, Any]) -> Optional[ToolCall]:
     "The step of a record that has only one"
-    calls = [c for t in record['conversations'][1::2] for c in _reply_calls(t['value'])[0]]
+    calls = [c for t in record['conversations'][1::2] for c in reply_calls(t['value'])[0]]
     return calls[0] if len(calls) == 1 else None
 
 # %% ../../nbs/screen/05_check.ipynb #f4da1ae3
-def _full_check(item, root: Path, check: Callable, field: str, call_of: Callable) -> list:
-    "Faults of a record or a case, its picture included"
-    faults = check(item)
+def _full_faults(item: Any, faults: list[str], root: Path, field: str,
+                 call_of: Callable[[Any], Optional[ToolCall]]) -> list[str]:
+    "`faults`, those of its picture, and those of the step of an item that has no other"
     if not isinstance(item, dict) or not isinstance(item.get(field), str): return faults
     size, wrong = _picture(root, item[field], field)
-    if faults or wrong: return faults + wrong
+    if faults or size is None: return faults + wrong
     return _place_faults(size, item['metadata'].get('real_coords'), call_of(item))
 
-_check_sample = partial(_full_check, check=check_record, field='image', call_of=_only_call)
-_check_test = partial(_full_check, check=check_case, field='screenshot',
-                      call_of=lambda c: ToolCall.from_dict(c['expected_action']))
+def record_faults(
+    record: Any,       # a line of train.jsonl, as a dict
+    root: Path,        # the folder in which its picture lies
+    steps: bool = True # compare the step's coordinate with its position?
+) -> list[str]:        # messages; empty if it is sound
+    "Everything that is wrong with a training sample and its picture."
+    return _full_faults(record, check_record(record), root, 'image', _only_call if steps else _no_call)
+
+def case_faults(
+    case: Any,         # an element of test.json, as a dict
+    root: Path,        # the folder in which its picture lies
+    steps: bool = True # compare the step's coordinate with its position?
+) -> list[str]:        # messages; empty if it is sound
+    "Everything that is wrong with a test case and its picture."
+    return _full_faults(case, check_case(case), root, 'screenshot', _expected_call if steps else _no_call)
+
+def _no_call(item: dict[str, Any]) -> None: return None
+def _expected_call(case: dict[str, Any]) -> ToolCall: return ToolCall.from_dict(case['expected_action'])
 
 # %% ../../nbs/screen/05_check.ipynb #0af39c5a
-def _no_constant(name): raise ValueError(f'{name} is not JSON')
-_decoder = json.JSONDecoder(parse_constant=_no_constant)
+Found = tuple[int, Any, str]   # line number, value, what is wrong
 
-def _parsed(text: str) -> tuple:
+def _parsed(text: str) -> tuple[Any, str]:
     "(value, '') or (None, what is wrong)"
-    try: return _decoder.decode(text), ''
-    except (ValueError, RecursionError) as e: return None, f'broken JSON ({_shown(e, 80)})'
+    try: return STRICT_JSON.decode(text), ''
+    except (ValueError, RecursionError) as e: return None, f'broken JSON ({brief(e, 80)})'
 
 # %% ../../nbs/screen/05_check.ipynb #91b89254
-def _lines(path: Path) -> Iterator[tuple]:
-    "(line number, value, fault) of each line that is not blank"
+def read_lines(path: Path) -> Iterator[Found]:
+    "(line number, value, fault) of each line of a JSON Lines file that is not blank; raises OSError."
     with path.open('rb') as f:
         for n, line in enumerate(f, 1):
             try: text = line.decode()
@@ -147,68 +147,77 @@ def _lines(path: Path) -> Iterator[tuple]:
                 if text.strip(): yield n, *_parsed(text)
 
 # %% ../../nbs/screen/05_check.ipynb #851868ff
-def _elements(text: str) -> Iterator[tuple]:
+def _elements(text: str) -> Iterator[Found]:
     "(line number, value, fault) of each element of a JSON array"
-    def skip(at, also=''):
-        while at < len(text) and text[at] in ' \t\r\n' + also: at += 1
+    def skip(at: int) -> int:
+        while at < len(text) and text[at] in ' \t\r\n': at += 1
         return at
     pos, line, counted = skip(0), 1, 0
-    if text[pos:pos + 1] != '[': yield 1, None, 'expected a list of cases'; return
+    if text[pos:pos + 1] != '[':
+        yield 1, None, 'expected a list of cases'
+        return
     pos, first = skip(pos + 1), True
     while first or text[pos:pos + 1] == ',':
         if first and text[pos:pos + 1] == ']': break
         pos = pos if first else skip(pos + 1)
         line, counted, first = line + text.count('\n', counted, pos), pos, False
-        try: value, pos = _decoder.raw_decode(text, pos)
-        except (ValueError, RecursionError) as e: yield line, None, f'broken JSON ({_shown(e, 80)})'; return
+        try: value, pos = STRICT_JSON.raw_decode(text, pos)
+        except (ValueError, RecursionError) as e:
+            yield line, None, f'broken JSON ({brief(e, 80)})'
+            return
         yield line, value, ''
         pos = skip(pos)
     if text[pos:pos + 1] != ']' or text[pos + 1:].strip():
         yield line + text.count('\n', counted, pos), None, 'broken JSON: the list of cases does not end as it should'
 
 # %% ../../nbs/screen/05_check.ipynb #ee08b977
-def _cases(path: Path) -> Iterator[tuple]:
+def read_cases(path: Path) -> Iterator[Found]:
+    "(line number, value, fault) of each test case of a file; raises OSError."
     try: text = path.read_bytes().decode('utf-8-sig')
     except UnicodeDecodeError: return iter([(1, None, 'is not UTF-8')])
     return _elements(text)
 
 # %% ../../nbs/screen/05_check.ipynb #90ed11dd
-def _fingerprint(item) -> int:
+def _fingerprint(item: Any) -> int:
     try: return hash(json.dumps(item, sort_keys=True))
     except RecursionError: return 0
 
 # %% ../../nbs/screen/05_check.ipynb #1a3da08b
-def _file_faults(root: Path, name: str, read: Callable, check: Callable, key: str, ids: dict) -> Iterator[str]:
-    "Faults of one file; fills `ids` with id -> (line, fingerprint)"
+Ids = dict[str, tuple[int, int]]   # id -> (line, fingerprint)
+
+def _file_faults(root: Path, name: str, read: Callable[[Path], Iterator[Found]],
+                 check: Callable[[Any, Path], list[str]], key: str, ids: Ids) -> Iterator[str]:
+    "Faults of one file; fills `ids`"
     path = root / name
     if not path.is_file():
         yield f'{name}:0: the file is missing'
         return
     try:
         for n, item, broken in read(path):
-            for fault in [broken] if broken else check(item, path.parent): yield f'{name}:{n}: {fault}'
+            faults = [broken] if broken else check(item, path.parent)
+            yield from (f'{name}:{n}: {fault}' for fault in faults)
             id = item.get(key) if isinstance(item, dict) else None
             if not isinstance(id, str): continue
-            if id in ids: yield f'{name}:{n}: {key} {_shown(id)!r} stands in line {ids[id][0]} already'
+            if id in ids: yield f'{name}:{n}: {key} {brief(id)!r} stands in line {ids[id][0]} already'
             ids.setdefault(id, (n, _fingerprint(item)))
     except OSError as e: yield f'{name}:0: cannot be read ({e.strerror})'
 
 # %% ../../nbs/screen/05_check.ipynb #25df59d0
-def _split_faults(found: dict) -> Iterator[str]:
+def _split_faults(found: dict[str, Ids]) -> Iterator[str]:
     "Do the splits divide the data?"
-    data, seen = found.pop('data.jsonl'), {}
+    data, seen = found.pop('data.jsonl'), dict[str, str]()
     for name, ids in found.items():
         for id, (n, content) in ids.items():
-            if id in seen: yield f'{name}:{n}: sample {_shown(id)!r} is in {seen[id]} too'
-            if id not in data: yield f'{name}:{n}: sample {_shown(id)!r} is not in data.jsonl'
+            if id in seen: yield f'{name}:{n}: sample {brief(id)!r} is in {seen[id]} too'
+            if id not in data: yield f'{name}:{n}: sample {brief(id)!r} is not in data.jsonl'
             elif data[id][1] != content:
-                yield f'{name}:{n}: sample {_shown(id)!r} differs from data.jsonl, line {data[id][0]}'
+                yield f'{name}:{n}: sample {brief(id)!r} differs from data.jsonl, line {data[id][0]}'
             seen.setdefault(id, name)
     lost = {id: n for id, (n, _) in data.items() if id not in seen}
-    yield from (f'data.jsonl:{n}: sample {_shown(id)!r} is in no split' for id, n in lost.items())
+    yield from (f'data.jsonl:{n}: sample {brief(id)!r} is in no split' for id, n in lost.items())
 
 # %% ../../nbs/screen/05_check.ipynb #b1f6a727
-def _config_faults(root: Path) -> list:
+def _config_faults(root: Path) -> list[str]:
     try: found, broken = _parsed((root / 'config.json').read_bytes().decode())
     except UnicodeDecodeError: return ['config.json:1: is not UTF-8']
     except OSError: return ['config.json:0: the file is missing']
@@ -217,15 +226,18 @@ def _config_faults(root: Path) -> list:
 
 # %% ../../nbs/screen/05_check.ipynb #1119d63c
 def validate_dataset(
-    path # folder of a data set
-) -> list: # faults as `file:line: message`; line 0 is the file itself
+    path: Union[Path, str] # folder of a data set
+) -> list[str]: # faults as `file:line: message`; line 0 is the file itself
     "Everything that is wrong with a data set of screens."
     root = Path(path)
     if not root.is_dir(): return [f'{root.name}:0: no such folder']
     names = ['data.jsonl', 'train.jsonl', 'val.jsonl'] + ['held_out.jsonl'] * (root / 'held_out.jsonl').exists()
-    found, faults = {n: {} for n in names}, _config_faults(root)
+    found: dict[str, Ids] = {n: {} for n in names}
+    faults = _config_faults(root)
     for n in names:   # the splits repeat what data.jsonl holds: their pictures were looked at
-        check = _check_sample if n == 'data.jsonl' else lambda item, folder: check_record(item)
-        faults += _file_faults(root, n, _lines, check, 'id', found[n])
+        check = record_faults if n == 'data.jsonl' else _text_only
+        faults += _file_faults(root, n, read_lines, check, 'id', found[n])
     faults += _split_faults(found)
-    return faults + list(_file_faults(root, 'test/test.json', _cases, _check_test, 'test_id', {}))
+    return faults + list(_file_faults(root, 'test/test.json', read_cases, case_faults, 'test_id', {}))
+
+def _text_only(record: Any, root: Path) -> list[str]: return check_record(record)

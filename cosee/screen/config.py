@@ -10,7 +10,8 @@ __all__ = ['ScreenConfig', 'screen_config', 'read_screen_config']
 # %% ../../nbs/screen/01_config.ipynb #90af1332
 import math, random, warnings
 from pathlib import Path
-from typing import Annotated, Literal, Union
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Union
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ..config import ConfigError, read_text, read_yaml
 from ..datasets.checks import DataError
@@ -50,16 +51,16 @@ def _style_texts() -> dict:
 SYSTEM_PROMPTS = _style_texts()   # style -> instruction
 
 # %% ../../nbs/screen/01_config.ipynb #d20b4eed
-def _tolerance(v):
+def _tolerance(v: Any) -> Any:
     tolerance_pair(v)
     return v
 
-def _distribution(kinds: dict) -> dict:
+def _distribution(kinds: dict[str, float]) -> dict[str, float]:
     total = math.fsum(kinds.values())
     if not .99 <= total <= 1.01: raise ValueError(f'probabilities must sum to 1, not {total:g}')
     return kinds
 
-Tolerance = Annotated[Union[float, int, list], AfterValidator(_tolerance)]
+_Tolerance = Annotated[Union[float, int, list], AfterValidator(_tolerance)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
 Name = Annotated[str, Field(pattern=r'^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$')]
@@ -69,28 +70,28 @@ Distribution = Annotated[dict[Name, Share], AfterValidator(_distribution)]
 class _Block(BaseModel):
     model_config = ConfigDict(extra='forbid', strict=True, allow_inf_nan=False)
 
-class SplitShares(_Block):
+class _SplitShares(_Block):
     "How samples are divided."
     train: Share = .8                       # share of the samples; the others validate
 
-class HeldOut(_Block):
+class _HeldOut(_Block):
     "Samples that neither train nor validate."
     enabled: bool = False
     ratio: Share = .1                       # share of all samples
 
-class ImageOutput(_Block):
+class _ImageOutput(_Block):
     "How pictures are stored."
     image_format: Literal['png', 'jpg'] = 'png'
     image_quality: Annotated[int, Field(ge=1, le=100)] = 95   # of JPEG
 
 # %% ../../nbs/screen/01_config.ipynb #87e4a15d
-class TestSet(_Block):
+class _TestSet(_Block):
     "Cases to evaluate on."
     __test__ = False                        # not a test of pytest
     count: Count = 100
-    tolerance: Tolerance = 10               # thousandths: a number, or one for each axis
+    tolerance: _Tolerance = 10               # thousandths: a number, or one for each axis
 
-class Annotation(_Block):
+class _Annotation(_Block):
     "Test pictures that are stored once more, with what is expected drawn in."
     enabled: bool = True
     ratio: Share = .1                       # of the cases of each task
@@ -103,12 +104,12 @@ class ScreenConfig(_Block):
     seed: int = 42
     tasks: dict[Name, Count]                # task -> samples
     task_distributions: dict[Name, Distribution] = {}   # task -> kind -> probability
-    splits: SplitShares = SplitShares()
-    held_out: HeldOut = HeldOut()
+    splits: _SplitShares = _SplitShares()
+    held_out: _HeldOut = _HeldOut()
     system_prompt: Literal['computer-use', 'compact', 'none'] = 'computer-use'
-    output: ImageOutput = ImageOutput()
-    test: TestSet = TestSet()
-    annotation: Annotation = Annotation()
+    output: _ImageOutput = _ImageOutput()
+    test: _TestSet = _TestSet()
+    annotation: _Annotation = _Annotation()
 
     @model_validator(mode='after')
     def _together(self):
@@ -125,10 +126,10 @@ class ScreenConfig(_Block):
 
 # %% ../../nbs/screen/01_config.ipynb #7ddfbf16
 def screen_config(
-    fields: dict,                 # contents of a dataset.yaml
+    fields: dict[str, Any],       # contents of a dataset.yaml
     where: str = 'configuration'  # file, for errors
 ) -> ScreenConfig:
-    "A checked configuration; DataError names every field that is wrong."
+    "A checked configuration; raises DataError that names every field which is wrong."
     try: return ScreenConfig.model_validate(fields)
     except ValidationError as e:
         told = {'.'.join(str(p) for p in err['loc'] if p not in ('float', 'int', 'list')): err for err in e.errors()}
@@ -136,15 +137,15 @@ def screen_config(
                   for name, err in told.items()]
         raise DataError(f'{where}: ' + '; '.join(faults)) from None
 
-def _given(err: dict) -> str:
+def _given(err: Mapping[str, Any]) -> str:
     value = err.get('input')
     return f', not {value!r}'[:80] if isinstance(value, (str, int, float)) and err['type'] != 'extra_forbidden' else ''
 
 # %% ../../nbs/screen/01_config.ipynb #205a21bc
 def read_screen_config(
-    source # path of a dataset.yaml, or its fields as a dict
+    source: Union[ScreenConfig, dict[str, Any], Path, str] # path of a dataset.yaml, or its fields as a dict
 ) -> ScreenConfig:
-    "The configuration in `source`; DataError names file and field."
+    "The configuration in `source`; raises DataError that names file and field."
     if isinstance(source, ScreenConfig): return source
     if isinstance(source, dict): return screen_config(source)
     path = Path(source)
@@ -154,8 +155,8 @@ def read_screen_config(
 
 # %% ../../nbs/screen/01_config.ipynb #3d63d67d
 def draw_kind(
-    shares: dict,      # kind -> probability
-    rng: random.Random # source of chance
+    shares: Mapping[str, float], # kind -> probability
+    rng: random.Random           # source of chance
 ) -> str:
     "A kind by its probability; the last one if the draw falls behind their sum."
     at, total = rng.random(), 0.
@@ -166,9 +167,9 @@ def draw_kind(
 
 # %% ../../nbs/screen/01_config.ipynb #816f2850
 def share_out(
-    n: int,      # how many
-    counts: dict # name -> weight
-) -> dict:       # name -> how many of `n`
+    n: int,                     # how many
+    counts: Mapping[str, float] # name -> weight
+) -> dict[str, int]:            # name -> how many of `n`
     "`n` things in proportion to `counts`, by largest remainder."
     total = sum(counts.values())
     exact = {k: n * c / total for k, c in counts.items()}

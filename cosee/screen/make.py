@@ -9,46 +9,54 @@ __all__ = ['make_screens']
 import io, json, multiprocessing, random, shutil, time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Iterator, Optional
+from typing import TYPE_CHECKING, Any, Iterator, Literal, Optional, Union
 from ..datasets.checks import DataError
 from ..files import write_whole
-from .call import RU_MAX, format_tool_call, tolerance_pair
+from .call import RU_MAX, Tolerance, ToolCall, format_tool_call, tolerance_pair
 from .config import SYSTEM_PROMPTS, ScreenConfig, read_screen_config, share_out
 from .scenes import mark_screen, middle
 from .tasks import Shot, check_tasks, make_shot
 
+# %% ../../nbs/screen/04_make.ipynb #f594ac9e
+if TYPE_CHECKING: from PIL.Image import Image
+
 # %% ../../nbs/screen/04_make.ipynb #3567ad30
 def training_record(
-    id: str,    # unique in its data set
-    image: str, # path in the data set
-    prompt: str, # instruction
-    call,       # `ToolCall`, or its wire format
-    metadata: dict # with task_type and real_coords
-) -> dict:      # one line of train.jsonl
+    id: str,                               # unique in its data set
+    image: str,                            # path in the data set
+    prompt: str,                           # instruction
+    call: Union[ToolCall, dict[str, Any]], # a step, or its wire format
+    metadata: dict[str, Any]               # with task_type and real_coords
+) -> dict[str, Any]:                       # one line of train.jsonl
     "A training sample in the published form."
     turns = [{'from': 'human', 'value': f'<image>\n{prompt}'}, {'from': 'gpt', 'value': format_tool_call(call)}]
     return dict(id=id, image=image, conversations=turns, metadata=metadata)
 
-def _test_case(id: str, image: str, shot: Shot, tolerance) -> dict:
+def _test_case(id: str, image: str, shot: Shot, tolerance: Tolerance) -> dict[str, Any]:
     return dict(test_id=id, screenshot=image, prompt=shot.prompt, expected_action=shot.call.to_dict(),
                 tolerance=tolerance, metadata=shot.meta)
 
 # %% ../../nbs/screen/04_make.ipynb #91dc2704
 _CHUNK, _UNFINISHED = 25, '.unfinished'   # records of a chunk; folder of the chunks
 
-def _encoded(image, kind: str, quality: int) -> bytes:
+def encode_picture(
+    image: 'Image',
+    kind: Literal['png', 'jpg'],
+    quality: int # of JPEG, 1-100
+) -> bytes:
+    "A picture as a file holds it."
     out = io.BytesIO()
     image.save(out, **dict(format='JPEG', quality=quality, subsampling=0) if kind == 'jpg' else dict(format='PNG'))
     return out.getvalue()
 
 # %% ../../nbs/screen/04_make.ipynb #78b9b27c
-def _line(record: dict) -> str: return json.dumps(record, ensure_ascii=False)
+def _line(record: dict[str, Any]) -> str: return json.dumps(record, ensure_ascii=False)
 
-def _counts(config: ScreenConfig, part: str) -> dict:
+def _counts(config: ScreenConfig, part: str) -> dict[str, int]:
     "Task -> records of a part"
     return config.tasks if part == 'train' else share_out(config.test.count, config.tasks)
 
-def _jobs(config: ScreenConfig, part: str, start: int) -> list:
+def _jobs(config: ScreenConfig, part: str, start: int) -> list[tuple[int, str, int]]:
     "(number, task, number in the task) of each record of the chunk that begins at `start`"
     out, first = [], 0
     for task, n in _counts(config, part).items():
@@ -57,20 +65,21 @@ def _jobs(config: ScreenConfig, part: str, start: int) -> list:
     return out
 
 # %% ../../nbs/screen/04_make.ipynb #d9f53cf5
-def _annotated(shot: Shot, tolerance) -> bytes:
+def _annotated(shot: Shot, tolerance: Tolerance) -> bytes:
     "A test picture with what is expected drawn in"
-    reach = tuple(t * s / RU_MAX for t, s in zip(tolerance_pair(tolerance), shot.scene.size))
+    (right, down), (w, h) = tolerance_pair(tolerance), shot.scene.size
+    reach = right * w / RU_MAX, down * h / RU_MAX
     lines = [*shot.prompt.splitlines(), 'expected: ' + json.dumps(shot.call.to_dict()['arguments'])]
     at = middle(shot.box) if shot.call.coordinate else None
-    return _encoded(mark_screen(shot.scene.image, at, reach, lines=lines), 'png', 0)
+    return encode_picture(mark_screen(shot.scene.image, at, reach, lines=lines), 'png', 0)
 
 # %% ../../nbs/screen/04_make.ipynb #019cee3e
-def _make_one(config: ScreenConfig, folder: Path, part: str, n: int, task: str, i: int) -> dict:
+def _make_one(config: ScreenConfig, folder: Path, part: str, n: int, task: str, i: int) -> dict[str, Any]:
     "Draw and store record `n`"
     shot = make_shot(task, f'{config.seed}/{part}/{task}/{i}', config.task_distributions.get(task))
     kind, stem = config.output.image_format, f'screenshot_{n:05d}' if part == 'train' else f'test_{n:05d}'
     root = folder if part == 'train' else folder / 'test'
-    write_whole(root / 'images' / f'{stem}.{kind}', _encoded(shot.scene.image, kind, config.output.image_quality),
+    write_whole(root / 'images' / f'{stem}.{kind}', encode_picture(shot.scene.image, kind, config.output.image_quality),
                 sync=False)
     if part == 'train':
         return training_record(f'sample_{n:05d}', f'images/{stem}.{kind}', shot.prompt, shot.call, shot.meta)
@@ -91,7 +100,7 @@ def _make_chunk(config: ScreenConfig, folder: Path, part: str, start: int) -> in
 def split_numbers(
     n: int,              # samples
     config: ScreenConfig # seed and shares
-) -> dict:               # 'train', 'val' and 'held_out' -> numbers of samples
+) -> dict[str, list[int]]: # 'train', 'val' and 'held_out' -> numbers of samples
     "Which sample goes where."
     order = list(range(n))
     random.Random(config.seed).shuffle(order)
@@ -110,8 +119,8 @@ def _described(config: ScreenConfig) -> bytes:
 def write_screens(
     folder: Path,      # of the data set; its pictures are there already
     config: ScreenConfig, # seed and shares of the splits
-    records: list,     # records as JSON text, without line ends
-    cases: list        # test cases, the same way
+    records: list[str], # records as JSON text, without line ends
+    cases: list[str]   # test cases, the same way
 ):
     "Write config.json, data.jsonl, the splits and test.json."
     numbers = split_numbers(len(records), config)
@@ -145,7 +154,7 @@ def _pool(workers: int) -> ProcessPoolExecutor:
     how = 'fork' if 'fork' in multiprocessing.get_all_start_methods() else None
     return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context(how))
 
-def _work(config: ScreenConfig, folder: Path, todo: list, workers: int) -> Iterator[int]:
+def _work(config: ScreenConfig, folder: Path, todo: list[tuple[str, int]], workers: int) -> Iterator[int]:
     "Make the chunks that are not there; yields how many records are done with each"
     if workers == 1 or len(todo) < 2:
         for part, start in todo: yield _make_chunk(config, folder, part, start)
@@ -159,23 +168,23 @@ def _work(config: ScreenConfig, folder: Path, todo: list, workers: int) -> Itera
             raise
 
 # %% ../../nbs/screen/04_make.ipynb #c738e15b
-def _chunks(config: ScreenConfig, folder: Path, part: str) -> dict:
+def _chunks(config: ScreenConfig, folder: Path, part: str) -> dict[int, Path]:
     "First record -> file of each chunk"
     starts = range(0, sum(_counts(config, part).values()), _CHUNK)
     return {i: folder / _UNFINISHED / f'{part}_{i:08d}.jsonl' for i in starts}
 
-def _chunk_lines(path: Path) -> list: return path.read_text(encoding='utf-8').split('\n')[:-1]
+def _chunk_lines(path: Path) -> list[str]: return path.read_text(encoding='utf-8').split('\n')[:-1]
 
 # %% ../../nbs/screen/04_make.ipynb #0552f027
 def make_screens(
-    config,                          # path of a dataset.yaml, its fields, or a `ScreenConfig`
-    out='.',                         # folder in which the data set's folder is made
+    config: Union[ScreenConfig, dict[str, Any], Path, str], # path of a dataset.yaml, its fields, or a `ScreenConfig`
+    out: Union[Path, str] = '.',     # folder in which the data set's folder is made
     workers: int = 1,                # processes
     timestamp: Optional[str] = None, # end of the folder's name; the time if None
     resume: bool = True,             # go on with an unfinished run of the same configuration?
     progress: Optional[bool] = None  # show a progress bar? None: where somebody watches
 ) -> Path:                           # folder of the data set
-    "Make a data set of screens; DataError names what is wrong with the configuration."
+    "Make a data set of screens; raises DataError that names what is wrong with the configuration."
     from tqdm import tqdm
     if workers < 1: raise ValueError(f'workers counts from 1, not {workers}')
     config, out = read_screen_config(config), Path(out)
@@ -202,7 +211,7 @@ def _tidy_up(folder: Path):
 
 # %% ../../nbs/screen/04_make.ipynb #64118720
 def screen_files(
-    folder # of a data set
-) -> dict: # relative path -> bytes
+    folder: Union[Path, str] # of a data set
+) -> dict[str, bytes]:       # relative path -> contents
     "Every file of a data set, to compare two of them."
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(Path(folder).rglob('*')) if p.is_file()}

@@ -9,68 +9,76 @@ __all__ = ['ScreenReader']
 
 # %% ../../nbs/screen/08_reader.ipynb #3881a019
 import re
-from typing import Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 from ..boxes import thousandths
 from ..models.client import Reply, VLMClient, message_blocks
-from .call import ToolCall, format_tool_call
+from .call import Point, ToolCall, format_tool_call
+
+# %% ../../nbs/screen/08_reader.ipynb #b198eb5d
+if TYPE_CHECKING:
+    from cosee.ocr.client import OcrClient
+    from cosee.ocr.print import PrintLine
 
 # %% ../../nbs/screen/08_reader.ipynb #14081d61
-def find_print(
-    lines: list, # lines of print, see `WordReader`
-    words: str   # what to look for
-) -> Optional[tuple]: # (x, y) of its middle in thousandths; None if nothing is alike
-    "Where `words` stand on a screen."
+def _plain(text: str) -> str: return re.sub(r'\W+', ' ', text).strip().lower()
+
+def _likeness(words: str, line: str) -> float:
+    "How much `line` is like `words`, or holds them: 0-100"
     from rapidfuzz import fuzz
-    plain = lambda t: re.sub(r'\W+', ' ', t).strip().lower()
-    rate = lambda l: max(fuzz.ratio(plain(words), plain(l['text'])),
-                         .9 * fuzz.partial_ratio(plain(words), plain(l['text']))
-                         if len(l['text']) >= len(words) else 0)
-    best = max(lines, key=rate, default=None)
-    if best is None or rate(best) < 60: return None
+    holds = .9 * fuzz.partial_ratio(_plain(words), _plain(line)) if len(line) >= len(words) else 0.
+    return max(fuzz.ratio(_plain(words), _plain(line)), holds)
+
+def _find_print(
+    lines: list['PrintLine'], # see `WordReader`
+    words: str                # what to look for
+) -> Optional[Point]:         # its middle in thousandths; None if nothing is alike
+    "Where `words` stand on a screen"
+    best = max(lines, key=lambda line: _likeness(words, line['text']), default=None)
+    if best is None or _likeness(words, best['text']) < 60: return None
     x0, y0, x1, y1 = best['bbox']
-    return tuple(thousandths(((x0 + x1) / 2, (y0 + y1) / 2)))
+    x, y = thousandths(((x0 + x1) / 2, (y0 + y1) / 2))
+    return x, y
 
 # %% ../../nbs/screen/08_reader.ipynb #c4a0518e
 _SHORTCUT = {'save': 'ctrl s', 'print': 'ctrl p', 'open': 'ctrl o', 'copy': 'ctrl c', 'paste': 'ctrl v',
-             'undo': 'ctrl z',
-             'select everything': 'ctrl a', 'close the window': 'alt f4', 'next tab': 'ctrl tab',
+             'undo': 'ctrl z', 'select everything': 'ctrl a', 'close the window': 'alt f4', 'next tab': 'ctrl tab',
              'reopen': 'ctrl shift t'}
 
-def _quoted(text: str) -> list: return re.findall(r"'([^'\n]+)'", text)
+def _quoted(text: str) -> list[str]: return re.findall(r"'([^'\n]+)'", text)
 
-def _shortcut(text: str, lines: list) -> ToolCall:
+def _shortcut(text: str, lines: list['PrintLine']) -> ToolCall:
     keys = max((k for k in _SHORTCUT if k in text.lower()), key=len, default='save')
     return ToolCall.key_press(_SHORTCUT[keys].split())
 
-def _scrolling(text: str, lines: list) -> ToolCall:
+def _scrolling(text: str, lines: list['PrintLine']) -> ToolCall:
     back, across = re.search(r'\b(up|left|previous|before)\b', text), re.search(r'\b(left|right)\b', text)
     return (ToolCall.hscroll if across else ToolCall.scroll)((500, 500), -300 if back else 300)
 
 # %% ../../nbs/screen/08_reader.ipynb #aa0fd3b2
-def _waiting(text: str, lines: list) -> ToolCall:
-    shown = ' '.join(l['text'].lower() for l in lines)
+def _waiting(text: str, lines: list['PrintLine']) -> ToolCall:
+    shown = ' '.join(line['text'].lower() for line in lines)
     if re.search(r'\b(error|failed)\b', shown): return ToolCall.terminate('failure')
     return ToolCall.terminate() if re.search(r'\b(done|finished|complete)\b', shown) else ToolCall.wait(5)
 
-def _dragging(text: str, lines: list) -> ToolCall:
+def _dragging(text: str, lines: list['PrintLine']) -> ToolCall:
     target, second = _quoted(text), 'Steps so far' in text
-    at = find_print(lines, target[-1 if second else 0]) if target else None
+    at = _find_print(lines, target[-1 if second else 0]) if target else None
     return (ToolCall.left_click_drag if second else ToolCall.mouse_move)(at or (500, 500))
 
-def _typing(text: str, lines: list) -> ToolCall: return ToolCall.type_text((_quoted(text) or [''])[0])
+def _typing(text: str, lines: list['PrintLine']) -> ToolCall: return ToolCall.type_text((_quoted(text) or [''])[0])
 
 # %% ../../nbs/screen/08_reader.ipynb #e965a0a4
 _CLICKS = {'right-click|context menu': 'right_click', 'middle': 'middle_click', 'double': 'double_click',
            'triple': 'triple_click'}
 
-def _clicking(text: str, lines: list) -> ToolCall:
+def _clicking(text: str, lines: list['PrintLine']) -> ToolCall:
     action = next((a for pattern, a in _CLICKS.items() if re.search(pattern, text, re.I)), 'left_click')
     words = _quoted(text) or re.findall(r'\b\d{1,2}\b', text)[:1] or [text]
-    return ToolCall(action, coordinate=find_print(lines, words[0]) or (500, 500))
+    return ToolCall(action, coordinate=_find_print(lines, words[0]) or (500, 500))
 
-_RULES = ((r'shortcut|keyboard', _shortcut), (r'\bscroll', _scrolling), (r'\bwait until\b', _waiting),
-          (r'\bdrag', _dragging),
-          (r"^(type|enter) '", _typing), (r'', _clicking))
+_RULES: tuple[tuple[str, Callable[[str, list['PrintLine']], ToolCall]], ...] = (
+    (r'shortcut|keyboard', _shortcut), (r'\bscroll', _scrolling), (r'\bwait until\b', _waiting),
+    (r'\bdrag', _dragging), (r"^(type|enter) '", _typing), (r'', _clicking))
 
 # %% ../../nbs/screen/08_reader.ipynb #ad9341cc
 class ScreenReader(VLMClient):
@@ -78,18 +86,19 @@ class ScreenReader(VLMClient):
     name, constrains = 'screen-ocr', True
 
     def __init__(self,
-        ocr=None # an `OcrClient`; a new one if None
+        ocr: Optional['OcrClient'] = None # a new one if None
     ): self._ocr = ocr
 
     @property
-    def ocr(self):
+    def ocr(self) -> 'OcrClient':
         "The client that reads."
         if self._ocr is None:
             from cosee.ocr.client import OcrClient
             self._ocr = OcrClient()
         return self._ocr
 
-    def _chat(self, messages: list, schema: Optional[dict] = None, **params) -> Reply:
+    def _chat(self, messages: list[dict[str, Any]], schema: Optional[dict[str, Any]] = None,
+              **params: Any) -> Reply:
         texts, images = message_blocks(messages, 'text'), message_blocks(messages, 'image')
         text = next((t.removeprefix('Question: ') for t in texts if t.startswith('Question: ')), ' '.join(texts))
         if not images: raise ValueError('there is no screen to read')

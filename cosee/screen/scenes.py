@@ -10,7 +10,14 @@ __all__ = ['Scene']
 # %% ../../nbs/screen/02_scenes.ipynb #99e9e03f
 import calendar, random
 from functools import lru_cache
-from typing import Optional
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
+
+# %% ../../nbs/screen/02_scenes.ipynb #acc2abab
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from PIL.ImageDraw import ImageDraw
+    from PIL.ImageFont import FreeTypeFont, ImageFont
 
 # %% ../../nbs/screen/02_scenes.ipynb #5da2cdde
 _LOOKS = [dict(desk='#3b6ea5', bar='#f0f0f0', pane='#ffffff', ink='#1b1b1b', soft='#767676', line='#c3c3c3',
@@ -21,10 +28,12 @@ _LOOKS = [dict(desk='#3b6ea5', bar='#f0f0f0', pane='#ffffff', ink='#1b1b1b', sof
                accent='#5b9bff', on='#0c1016', key='#353c45'),
           dict(desk='#c9b79c', bar='#efe8dc', pane='#fffdf8', ink='#3a2f22', soft='#8a7b66', line='#d0c3ae',
                accent='#a8431f', on='#ffffff', key='#f2eadc')]
-SIZES = ((1024, 768), (1280, 720), (1366, 768), (1440, 900))   # of screens, in pixels
+Pixels = tuple[int, int]                # a point, or width and height
+PixelBox = tuple[int, int, int, int]    # left, top, right, bottom
+SIZES: tuple[Pixels, ...] = ((1024, 768), (1280, 720), (1366, 768), (1440, 900))   # of screens, in pixels
 
 @lru_cache(maxsize=64)
-def _font(size: int):
+def _font(size: int) -> Union['ImageFont', 'FreeTypeFont']:
     from PIL import ImageFont
     return ImageFont.load_default(size)
 
@@ -33,7 +42,7 @@ class Scene:
     "A screen being drawn; `marks` holds (role, label, box) of what is on it."
     def __init__(self,
         rng: random.Random,          # source of chance
-        size: Optional[tuple] = None # (width, height) in pixels; one of `SIZES` if None
+        size: Optional[Pixels] = None # (width, height) in pixels; one of `SIZES` if None
     ):
         from PIL import Image, ImageDraw
         self.rng, self.look, self.size = rng, rng.choice(_LOOKS), size or rng.choice(SIZES)
@@ -44,7 +53,7 @@ class Scene:
     def __repr__(self): return f'Scene({self.size[0]} x {self.size[1]}, {len(self.marks)} marks)'
     def _repr_png_(self): return self.image._repr_png_()
 
-    def mark(self, role: str, label: str, box: tuple) -> tuple:
+    def mark(self, role: str, label: str, box: PixelBox) -> tuple:
         "Remember what stands in `box`."
         self.marks.append((role, label, tuple(box)))
         return tuple(box)
@@ -53,7 +62,7 @@ class Scene:
         "Width of `text` in pixels."
         return int(_font(size or self.scale).getlength(text)) + 1
 
-    def text(self, at: tuple, text: str, color: str = 'ink', size: int = 0, anchor: str = 'lm',
+    def text(self, at: Pixels, text: str, color: str = 'ink', size: int = 0, anchor: str = 'lm',
              room: Optional[int] = None):
         "Write `text` at a point; `anchor` as Pillow names it, `room` in pixels."
         size = size or self.scale
@@ -62,7 +71,7 @@ class Scene:
             text += '...'
         self.draw.text(at, text, self.look.get(color, color), _font(size), anchor)
 
-    def box(self, box: tuple, fill: Optional[str] = None, line: Optional[str] = 'line', radius: int = 0,
+    def box(self, box: PixelBox, fill: Optional[str] = None, line: Optional[str] = 'line', radius: int = 0,
             width: int = 1):
         "Draw a rectangle; colours are names of the look or Pillow's."
         named = lambda c: self.look.get(c, c) if c else None
@@ -78,7 +87,7 @@ class Scene:
         self.text((w - 12, h - bar // 2), clock, anchor='rm')
         return 0, 0, w, h - bar
 
-    def window(self, title: str, box: tuple) -> tuple:
+    def window(self, title: str, box: PixelBox) -> tuple:
         "A window; the box of its content."
         x0, y0, x1, y1 = box
         bar = self.scale * 2
@@ -90,7 +99,7 @@ class Scene:
             self.text(middle(at), sign, 'on', anchor='mm')
         return x0 + 1, y0 + bar + 1, x1 - 1, y1 - 1
 
-    def place(self, room: tuple, w: int, h: int) -> tuple:
+    def place(self, room: PixelBox, w: int, h: int) -> tuple:
         "A box of `w` x `h` pixels somewhere in `room`, smaller if it must be."
         w, h = min(w, room[2] - room[0]), min(h, room[3] - room[1])
         x, y = self.rng.randint(room[0], room[2] - w), self.rng.randint(room[1], room[3] - h)
@@ -102,7 +111,7 @@ class Scene:
         share = lambda: self.rng.uniform(least, 1)
         return self.window(title, self.place(room, int(room[2] * share()), int(room[3] * share())))
 
-    def button(self, label: str, at: tuple, main: bool = False, role: str = 'button') -> tuple:
+    def button(self, label: str, at: Pixels, main: bool = False, role: str = 'button') -> tuple:
         "A button whose top left corner is `at`; its box."
         x, y = at
         box = (x, y, x + self.wide(label) + 2 * self.scale, y + 2 * self.scale)
@@ -110,7 +119,7 @@ class Scene:
         self.text(middle(box), label, 'on' if main else 'ink', anchor='mm')
         return self.mark(role, label, box)
 
-    def toolbar(self, box: tuple, labels: list, role: str = 'button') -> tuple:
+    def toolbar(self, box: PixelBox, labels: Sequence[str], role: str = 'button') -> tuple:
         "A row of buttons at the top of `box`, as many as fit; the box below them."
         x, y, right, bottom = box
         high = 2 * self.scale + 12
@@ -121,7 +130,7 @@ class Scene:
             at = self.button(label, (at, y + 6), role=role)[2] + 8
         return x, y + high, right, bottom
 
-    def field(self, label: str, at: tuple, width: int, value: str = '', focus: bool = False) -> tuple:
+    def field(self, label: str, at: Pixels, width: int, value: str = '', focus: bool = False) -> tuple:
         "A labelled text field; the box of the field. With `focus` it shows a caret."
         x, y = at
         self.text((x, y + self.scale // 2), label, 'soft')
@@ -133,7 +142,7 @@ class Scene:
             self.draw.line((caret, box[1] + 5, caret, box[3] - 5), self.look['ink'], 2)
         return self.mark('field', label, box)
 
-    def checkbox(self, label: str, at: tuple, ticked: bool) -> tuple:
+    def checkbox(self, label: str, at: Pixels, ticked: bool) -> tuple:
         "A box to tick with its label."
         x, y = at
         box = (x, y, x + self.scale + 2, y + self.scale + 2)
@@ -142,7 +151,7 @@ class Scene:
         self.text((box[2] + 8, middle(box)[1]), label)
         return self.mark('checkbox', label, box)
 
-    def dialog(self, room: tuple, title: str, lines: list, buttons: list) -> tuple:
+    def dialog(self, room: PixelBox, title: str, lines: list, buttons: list) -> tuple:
         "A dialog in the middle of things, its buttons at the bottom right; the box of its content."
         wide = max([self.wide(t) for t in (title + ' ' * 24, *lines)] + [sum(self.wide(b) + 3 * self.scale
                                                                              for b in buttons)]) + 60
@@ -156,7 +165,7 @@ class Scene:
             x -= 12
         return inner
 
-    def month(self, box: tuple, year: int, number: int, dots: tuple = ()) -> dict:
+    def month(self, box: PixelBox, year: int, number: int, dots: tuple = ()) -> dict:
         "A month's page in `box`; the box of each day. Days in `dots` carry a dot."
         x0, y0, x1, y1 = box
         weeks, head = calendar.Calendar().monthdayscalendar(year, number), 3 * self.scale
@@ -174,7 +183,7 @@ class Scene:
                 boxes[day] = self.mark('day', str(day), cell)
         return boxes
 
-    def week(self, box: tuple, entries: list, first: int = 8, last: int = 18) -> list:
+    def week(self, box: PixelBox, entries: list, first: int = 8, last: int = 18) -> list:
         "A week's page; `entries` are dicts with day (0-4), hour, title, color. The box of each entry."
         x0, y0, x1, y1 = box
         side, head, hours = self.wide('00:00') + 12, 2 * self.scale, last - first
@@ -194,7 +203,7 @@ class Scene:
             self.mark('appointment', e['title'], boxes[-1])
         return boxes
 
-    def table(self, box: tuple, head: list, rows: list) -> list:
+    def table(self, box: PixelBox, head: list, rows: list) -> list:
         "A table at the top of `box`; boxes of its cells, a list for each row that fits."
         x0, y0, x1, y1 = box
         w, h, boxes = (x1 - x0) / len(head), 2 * self.scale + 2, []
@@ -206,7 +215,7 @@ class Scene:
             if r: boxes.append([self.mark('cell', str(v), c) for v, c in zip(row, cells)])
         return boxes
 
-    def listing(self, box: tuple, items: list, first: int, chosen: Optional[int] = None) -> dict:
+    def listing(self, box: PixelBox, items: list, first: int, chosen: Optional[int] = None) -> dict:
         "Entries of a long list from number `first`; the boxes of those that show, by number."
         x0, y0, x1, y1 = box
         h, boxes = 2 * self.scale, {}
@@ -220,7 +229,7 @@ class Scene:
         self.scrollbar((x1 - 16, y0, x1, y1), first / len(items), min(1., (first + count) / len(items)))
         return boxes
 
-    def scrollbar(self, box: tuple, start: float, end: float):
+    def scrollbar(self, box: PixelBox, start: float, end: float):
         "A scroll bar, upright or level, whose thumb covers `start` to `end` of it."
         x0, y0, x1, y1 = box
         self.box(box, 'bar')
@@ -230,14 +239,14 @@ class Scene:
         thumb = (x0 + a, y0 + 3, min(x1, x0 + b), y1 - 3) if across else (x0 + 3, y0 + a, x1 - 3, min(y1, y0 + b))
         self.box(thumb, 'soft', None, 4)
 
-    def progress(self, box: tuple, share: float) -> tuple:
+    def progress(self, box: PixelBox, share: float) -> tuple:
         "A progress bar, filled by `share`."
         self.box(box, 'bar', radius=3)
         filled = (box[0] + 2, box[1] + 2, box[0] + 2 + int((box[2] - box[0] - 4) * share), box[3] - 2)
         if filled[2] > filled[0] + 6: self.box(filled, 'accent', None, 3)
         return self.mark('progress', f'{share:.0%}', box)
 
-    def pointer(self, at: tuple):
+    def pointer(self, at: Pixels):
         "The mouse pointer, its tip at a point."
         x, y = at
         arrow = [(0, 0), (0, 17), (4, 13), (7, 19), (10, 18), (7, 12), (12, 12)]
@@ -245,7 +254,7 @@ class Scene:
 
 # %% ../../nbs/screen/02_scenes.ipynb #ae99006a
 def middle(
-    box: tuple # (left, top, right, bottom) in pixels
+    box: PixelBox # (left, top, right, bottom) in pixels
 ) -> tuple:    # (x, y) in whole pixels
     "The pixel in the middle of `box`."
     return int((box[0] + box[2]) // 2), int((box[1] + box[3]) // 2)
@@ -256,7 +265,7 @@ DAYS = ('Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday')
 # %% ../../nbs/screen/02_scenes.ipynb #ab64f930
 _GOOD, _BAD = '#12a150', '#e0294a'
 
-def _cross(draw, at: tuple, color: str):
+def _cross(draw, at: Pixels, color: str):
     x, y = at
     for width, c in ((6, '#ffffff'), (3, color)):
         draw.line((x - 10, y - 10, x + 10, y + 10), c, width)
@@ -265,11 +274,11 @@ def _cross(draw, at: tuple, color: str):
 # %% ../../nbs/screen/02_scenes.ipynb #39ed2002
 def mark_screen(
     image,                            # picture of a screen
-    expected: Optional[tuple] = None, # (x, y) in pixels
+    expected: Optional[Pixels] = None, # (x, y) in pixels
     tolerance: tuple = (0, 0),        # of each axis, in pixels
-    predicted: Optional[tuple] = None, # (x, y) in pixels
+    predicted: Optional[Pixels] = None, # (x, y) in pixels
     good: bool = True,                # is the prediction right?
-    lines: list = ()                  # words below the picture
+    lines: Sequence[str] = ()                  # words below the picture
 ):                                    # PIL image
     "A screen with expected and predicted positions drawn in."
     from PIL import Image, ImageDraw

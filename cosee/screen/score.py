@@ -9,77 +9,112 @@ __all__ = ['score_step', 'score_screens', 'step_picture']
 
 # %% ../../nbs/screen/07_score.ipynb #155a7382
 import json
-from typing import Iterable, Optional, Union
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
+from ..datasets.core import Sample
 from ..eval.metrics import score
 from ..eval.statistics import Estimate, bootstrap
 from .agent import read_step
-from .call import (RU_MAX, ToolCall, _coordinate_faults, _number, to_pixels, tolerance_pair,
+from .call import (RU_MAX, Tolerance, ToolCall, coordinate_faults, is_number, to_pixels, tolerance_pair,
                                unit_distance, validate_tool_call, within_tolerance)
+
+# %% ../../nbs/screen/07_score.ipynb #969abc50
+if TYPE_CHECKING: from PIL.Image import Image
 
 # %% ../../nbs/screen/07_score.ipynb #930bc574
 _KEYS = {'control': 'ctrl', 'return': 'enter', 'escape': 'esc', 'command': 'meta', 'cmd': 'meta', 'super': 'meta',
-         'win': 'meta',
-         'option': 'alt', 'del': 'delete', 'pgdn': 'pagedown', 'pgup': 'pageup'}
+         'win': 'meta', 'option': 'alt', 'del': 'delete', 'pgdn': 'pagedown', 'pgup': 'pageup'}
 _MODIFIERS = ('ctrl', 'shift', 'alt', 'meta')
 
-def _same_keys(a: list, b: list) -> bool:
-    "Equal but for spelling and the order of modifiers"
-    def plain(keys):
-        keys = [_KEYS.get(k, k) for k in (k.strip().lower().replace('_', '') for k in keys)]
-        return sorted(k for k in keys if k in _MODIFIERS), [k for k in keys if k not in _MODIFIERS]
-    return plain(a) == plain(b)
+def _plain_keys(keys: list[str]) -> tuple[list[str], list[str]]:
+    "Modifiers in order of the alphabet, and the other keys, all in one spelling"
+    written = (k.strip().lower().replace('_', '') for k in keys)
+    named = [_KEYS.get(k, k) for k in written]
+    return sorted(k for k in named if k in _MODIFIERS), [k for k in named if k not in _MODIFIERS]
 
-_CONTENT = {'key': lambda p, e: _same_keys(p.keys, e.keys), 'type': lambda p, e: p.text == e.text,
-            'terminate': lambda p, e: p.status == e.status, 'scroll': lambda p, e: (p.pixels > 0) == (e.pixels > 0),
-            'hscroll': lambda p, e: (p.pixels > 0) == (e.pixels > 0),
-            'answer': lambda p, e: 1. if e.text is None else score(p.text or '', [e.text], 'anls')}
+def _content(predicted: ToolCall, expected: ToolCall) -> Optional[float]:
+    "How right is what a step of the right action says? 0-1; None where it says nothing"
+    if expected.action == 'key': return float(_plain_keys(predicted.keys) == _plain_keys(expected.keys))
+    if expected.action == 'type': return float(predicted.text == expected.text)
+    if expected.action == 'terminate': return float(predicted.status == expected.status)
+    if expected.action in ('scroll', 'hscroll'): return float((predicted.pixels > 0) == (expected.pixels > 0))
+    if expected.action != 'answer': return None
+    return 1. if expected.text is None else score(predicted.text or '', [expected.text], 'anls')
+
+SPEAKING = ('key', 'type', 'terminate', 'scroll', 'hscroll', 'answer')   # actions whose content counts
 
 # %% ../../nbs/screen/07_score.ipynb #bcaaa3e6
+class StepScore(TypedDict):
+    "How good a step is: 0 to 1 each, None where it does not apply."
+    valid: float
+    action: float             # is it the expected one?
+    place: Optional[float]    # is it within the tolerance?
+    content: Optional[float]  # keys, text, status, direction
+    score: float              # the product
+    distance: Optional[float] # from the expected point, thousandths
+
+def _step(call: Union[ToolCall, dict[str, Any], None]) -> Optional[ToolCall]:
+    "The step, if it is valid"
+    if call is None or validate_tool_call(call): return None
+    return call if isinstance(call, ToolCall) else ToolCall.from_dict(call)
+
 def score_step(
-    predicted: Union[ToolCall, dict, None], # what a model did
-    expected: Union[ToolCall, dict],        # what it should have done
-    tolerance=10                            # number, or [x, y], thousandths
-) -> dict: # valid, action, place, content: 0 to 1, None where it does not apply; score; distance
-    "How good a step is."
-    expected = expected if isinstance(expected, ToolCall) else ToolCall.from_dict(expected)
-    valid = predicted is not None and not validate_tool_call(predicted)
-    if valid and not isinstance(predicted, ToolCall): predicted = ToolCall.from_dict(predicted)
-    same = valid and predicted.action == expected.action
-    pointing = expected.coordinate is not None and expected.action != 'answer'
-    both = valid and pointing and predicted.coordinate is not None
-    near = lambda: within_tolerance(predicted.coordinate, expected.coordinate, tolerance)
-    place = float(same and both and near()) if pointing else None
-    judge = _CONTENT.get(expected.action)
-    content = (float(judge(predicted, expected)) if same else 0.) if judge else None
-    total = float(same) * (1. if place is None else place) * (1. if content is None else content)
-    return dict(valid=float(valid), action=float(same), place=place, content=content, score=total,
-                distance=unit_distance(predicted.coordinate, expected.coordinate) if both else None)
+    predicted: Union[ToolCall, dict[str, Any], None], # what a model did
+    expected: Union[ToolCall, dict[str, Any]],        # what it should have done
+    tolerance: Tolerance = 10                         # number, or [x, y], thousandths
+) -> StepScore:
+    "How good a step is; raises ValueError where the expected one is no step, or the tolerance none."
+    goal = expected if isinstance(expected, ToolCall) else ToolCall.from_dict(expected)
+    step = _step(predicted)
+    right = step is not None and step.action == goal.action
+    pointing = goal.coordinate is not None and goal.action != 'answer'
+    at = step.coordinate if step is not None and pointing else None
+    near = right and at is not None and within_tolerance(at, goal.coordinate, tolerance)
+    place = float(near) if pointing else None
+    said = _content(step, goal) if step is not None and right else 0.
+    content = said if goal.action in SPEAKING else None
+    total = float(right) * (1. if place is None else place) * (1. if content is None else content)
+    return StepScore(valid=float(step is not None), action=float(right), place=place, content=content, score=total,
+                     distance=None if at is None else unit_distance(at, goal.coordinate))
 
 # %% ../../nbs/screen/07_score.ipynb #c7190e59
-class ScreenScores(list):
-    "Scored steps: dicts with id, task, action_type, expected, predicted and what `score_step` says."
-    def __repr__(self): return f"ScreenScores({len(self)} steps: {self.estimate()})"
+class StepRow(StepScore):
+    "A scored step of a data set."
+    id: str                  # of its sample
+    task: str
+    action_type: str         # of the expected step
+    expected: dict[str, Any] # wire format
+    predicted: Any           # wire format; None if there is none
+    hit: Optional[float]     # 1 if it lies on the target, 0 if not; None where the target's box is not known
 
-    def estimate(self, rows: Optional[list] = None) -> Estimate:
+class ScreenScores(list[StepRow]):
+    "Scored steps."
+    def __repr__(self) -> str: return f"ScreenScores({len(self)} steps: {self.estimate()})"
+
+    def estimate(self, rows: Optional[list[StepRow]] = None) -> Estimate:
         "Mean score of `rows` with its interval."
         return bootstrap([r['score'] for r in (self if rows is None else rows)], n_resamples=2000)
 
-    def groups(self) -> dict:
+    def groups(self) -> dict[str, list[StepRow]]:
         "'all', each action and each task -> its rows."
         out = {'all': list(self)}
-        for kind in ('action_type', 'task'):
-            for r in sorted(self, key=lambda r: r[kind]): out.setdefault((kind, r[kind]), []).append(r)
-        return {k if k == 'all' else ('action ' if k[0] == 'action_type' else 'task ') + k[1]: rows
-                for k, rows in out.items()}
+        for r in sorted(self, key=itemgetter('action_type')): out.setdefault(f"action {r['action_type']}", []).append(r)
+        for r in sorted(self, key=itemgetter('task')): out.setdefault(f"task {r['task']}", []).append(r)
+        return out
 
-    def to_dict(self) -> dict:
-        "JSON-ready: a summary of each group, and all rows."
+    def _summary(self, rows: list[StepRow]) -> dict[str, Any]:
+        "Means of a group, with the interval of its score"
+        mean = self.estimate(rows)
         keys = ('valid', 'action', 'place', 'hit', 'content', 'score', 'distance')
-        told = lambda rows, e: dict(n=len(rows), low=e.low, high=e.high, **{k: _mean(rows, k) for k in keys})
-        return dict(groups={g: told(rows, self.estimate(rows)) for g, rows in self.groups().items()}, rows=list(self))
+        return dict(n=len(rows), low=mean.low, high=mean.high, **{k: _mean(rows, k) for k in keys})
 
-    def _repr_markdown_(self):
-        part = lambda v: '' if v is None else f'{100 * v:.0f}'
+    def to_dict(self) -> dict[str, Any]:
+        "JSON-ready: a summary of each group, and all rows."
+        return dict(groups={name: self._summary(rows) for name, rows in self.groups().items()}, rows=list(self))
+
+    def _repr_markdown_(self) -> str:
+        def part(v: Optional[float]) -> str: return '' if v is None else f'{100 * v:.0f}'
         lines = ['| | steps | score | interval | valid | action | place | hit | content |', '|---|' + '---:|' * 8]
         for name, g in self.to_dict()['groups'].items():
             cells = [name.replace('|', ' '), str(g['n']), part(g['score']), f"{part(g['low'])} to {part(g['high'])}",
@@ -87,13 +122,14 @@ class ScreenScores(list):
             lines.append('| ' + ' | '.join(cells) + ' |')
         return '\n'.join(lines)
 
-def _as_call(p) -> Union[ToolCall, dict, None]:
+# %% ../../nbs/screen/07_score.ipynb #9e245a35
+def _as_call(p: Any) -> Union[ToolCall, dict[str, Any], None]:
     "The step in a prediction of any form"
     if isinstance(p, str): return read_step(p)['call']
     return p.get('call') if isinstance(p, dict) and 'name' not in p else p
 
 # %% ../../nbs/screen/07_score.ipynb #76aefe04
-def _hit(meta: dict, row: dict, predicted) -> Optional[float]:
+def _hit(meta: Mapping[str, Any], row: StepScore, predicted: Any) -> Optional[float]:
     "Does a click that counts as the right action land on the target? None where the target's box is not known"
     box, size = meta.get('target_box'), meta.get('screen_size')
     call = predicted.to_dict() if isinstance(predicted, ToolCall) else predicted
@@ -101,44 +137,44 @@ def _hit(meta: dict, row: dict, predicted) -> Optional[float]:
     if not row['action'] or row['distance'] is None: return 0.
     try: x0, y0, x1, y1, (x, y) = *box, to_pixels(call['arguments']['coordinate'], size)
     except (TypeError, ValueError): return None
-    return float(x0 <= x <= x1 and y0 <= y <= y1) if all(map(_number, (x0, y0, x1, y1))) else None
+    return float(x0 <= x <= x1 and y0 <= y <= y1) if all(map(is_number, (x0, y0, x1, y1))) else None
 
 # %% ../../nbs/screen/07_score.ipynb #c378fd2a
 def score_screens(
-    samples: Iterable, # of `load_screens`
-    predictions: dict, # id -> step, wire format, reply, or row of `run_screens`
-    tolerance=10       # of samples that have none, thousandths
+    samples: Iterable[Sample],      # of `load_screens`
+    predictions: Mapping[str, Any], # id -> step, wire format, reply, or row of `run_screens`
+    tolerance: Tolerance = 10       # of samples that have none, thousandths
 ) -> ScreenScores:
-    "Scores of all samples; ValueError if there are none."
+    "Scores of all samples; raises ValueError if there are none."
     rows = ScreenScores()
     for s in samples:
         meta, found = s['meta'], _as_call(predictions.get(s['meta']['id']))
         row = score_step(found, meta['expected_action'], meta.get('tolerance', tolerance))
         shown = found.to_dict() if isinstance(found, ToolCall) else found
-        rows.append(dict(id=meta['id'], task=meta['task_type'],
-                         action_type=meta['expected_action']['arguments']['action'],
-                         expected=meta['expected_action'], predicted=shown, **row, hit=_hit(meta, row, found)))
+        expected = meta['expected_action']
+        rows.append(StepRow(id=meta['id'], task=meta['task_type'], action_type=expected['arguments']['action'],
+                            expected=expected, predicted=shown, **row, hit=_hit(meta, row, found)))
     if not rows: raise ValueError('there are no samples to score')
     return rows
 
 # %% ../../nbs/screen/07_score.ipynb #714d59dc
-def _mean(rows: list, key: str) -> Optional[float]:
+def _mean(rows: list[StepRow], key: str) -> Optional[float]:
     found = [r[key] for r in rows if r[key] is not None]
     return sum(found) / len(found) if found else None
 
 # %% ../../nbs/screen/07_score.ipynb #24b80649
-def _place(call, size: tuple) -> Optional[tuple]:
+def _place(call: Any, size: tuple[int, int]) -> Optional[tuple[int, int]]:
     "Pixels that a step points at, if it does"
     args = call.get('arguments') if isinstance(call, dict) else None
     at = args.get('coordinate') if isinstance(args, dict) else None
-    return to_pixels(at, size) if at is not None and not _coordinate_faults(at) else None
+    return to_pixels(at, size) if at is not None and not coordinate_faults(at) else None
 
 # %% ../../nbs/screen/07_score.ipynb #757aaff5
 def step_picture(
-    sample: dict,                # of `load_screens`
-    row: Optional[dict] = None,  # its row of `ScreenScores`; None shows what is expected alone
-    tolerance=10                 # of a sample that has none
-):                               # PIL image
+    sample: Sample,                # of `load_screens`
+    row: Optional[StepRow] = None, # its row of `ScreenScores`; None shows what is expected alone
+    tolerance: Tolerance = 10      # of a sample that has none
+) -> 'Image':
     "A screen with the expected and the predicted step drawn in."
     from cosee.screen.scenes import mark_screen
     image, expected = sample['images'][0], sample['meta']['expected_action']
@@ -147,6 +183,6 @@ def step_picture(
     predicted = row and row['predicted']
     said = json.dumps(predicted.get('arguments'), ensure_ascii=False) if predicted else 'no step'
     if row: lines.append(f'predicted: {said}')
-    reach = tuple(t * s / RU_MAX for t, s in zip(pair, image.size))
+    reach = pair[0] * image.width / RU_MAX, pair[1] * image.height / RU_MAX
     return mark_screen(image, _place(expected, image.size), reach, _place(predicted, image.size),
                        bool(row and row['score'] == 1), [t[:160] for t in lines])
