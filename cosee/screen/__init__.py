@@ -11,8 +11,8 @@ from ..faces import face
 # %% ../../nbs/screen/09_screen.ipynb #2e8d0fbd
 FACE = {
     "cosee.screen.call": (
-        "ToolCall format_tool_call read_tool_call read_tool_calls to_pixels to_units tool_call_schema "
-        "validate_tool_call within_tolerance"),
+        "ToolCall format_tool_call parse_tool_call read_tool_call read_tool_calls to_pixels to_units "
+        "tool_call_schema validate_tool_call within_tolerance"),
     "cosee.screen.config": "ScreenConfig read_screen_config screen_config",
     "cosee.screen.scenes": "Scene",
     "cosee.screen.tasks": "SCREEN_TASKS ScreenTask make_shot screen_task",

@@ -1,6 +1,7 @@
 # Made by tools/sync.py from the table FACE beside it: make sync
 from cosee.screen.call import ToolCall as ToolCall
 from cosee.screen.call import format_tool_call as format_tool_call
+from cosee.screen.call import parse_tool_call as parse_tool_call
 from cosee.screen.call import read_tool_call as read_tool_call
 from cosee.screen.call import read_tool_calls as read_tool_calls
 from cosee.screen.call import to_pixels as to_pixels
@@ -31,8 +32,8 @@ from cosee.screen.reader import ScreenReader as ScreenReader
 FACE: dict[str, str]
 __all__ = [
     "SCREEN_TASKS", "Scene", "ScreenAgent", "ScreenConfig", "ScreenReader", "ScreenTask", "ToolCall",
-    "format_tool_call", "load_screens", "make_screens", "make_shot", "read_screen_config", "read_step",
-    "read_tool_call", "read_tool_calls", "run_screens", "score_screens", "score_step", "screen_config",
-    "screen_task", "step_picture", "to_pixels", "to_units", "tool_call_schema", "validate_dataset",
-    "validate_tool_call", "within_tolerance", "write_board_records"
+    "format_tool_call", "load_screens", "make_screens", "make_shot", "parse_tool_call", "read_screen_config",
+    "read_step", "read_tool_call", "read_tool_calls", "run_screens", "score_screens", "score_step",
+    "screen_config", "screen_task", "step_picture", "to_pixels", "to_units", "tool_call_schema",
+    "validate_dataset", "validate_tool_call", "within_tolerance", "write_board_records"
 ]
