@@ -7,21 +7,26 @@ __all__ = []
 
 # %% ../../nbs/cli/07_tiny.ipynb #0630f1c6
 import json
+from argparse import ArgumentParser, Namespace
 from .common import BAD_INPUT, Stop, _positive, common_args
 
 # %% ../../nbs/cli/07_tiny.ipynb #e9c0b8e2
-def _tiny_args(p):
+def _tiny_args(p: ArgumentParser):
     "Arguments of `cosee tiny`"
-    p.add_argument('what', choices=('train', 'evaluate'), help='train: make a checkpoint, or go on with it; evaluate: ask one everything')
+    p.add_argument('what', choices=('train', 'evaluate'),
+                   help='train: make a checkpoint, or go on with it; evaluate: ask one everything')
     p.add_argument('folder', metavar='OUT', help='where checkpoints, or results, are written')
     p.add_argument('--steps', type=int, default=8000, metavar='N', help='of the whole training (default: 8000)')
     p.add_argument('--stop', type=int, metavar='N', help='end at this step; the same command without it goes on')
     p.add_argument('--every', type=int, default=250, metavar='N', help='steps between checkpoints (default: 250)')
     p.add_argument('--seed', type=int, default=0, metavar='N', help='of weights and documents')
-    p.add_argument('--checkpoint', metavar='DIR', help="of evaluate: what train wrote, OUT/last (default: the package's)")
+    p.add_argument('--checkpoint', metavar='DIR',
+                   help="of evaluate: what train wrote, OUT/last (default: the package's)")
     p.add_argument('--documents', type=int, default=60, metavar='N',
-                   help='of evaluate: documents of a group, four times as many where groups are compared (default: 60)')
-    p.add_argument('--workers', type=_positive, default=2, metavar='N', help='of evaluate: processes that read (default: 2)')
+                   help='of evaluate: documents of a group, four times as many where groups are compared '
+                        '(default: 60)')
+    p.add_argument('--workers', type=_positive, default=2, metavar='N',
+                   help='of evaluate: processes that read (default: 2)')
     common_args(p)
 
 # %% ../../nbs/cli/07_tiny.ipynb #73d8a94e
@@ -31,29 +36,31 @@ def _all_for_training():
     os.environ.setdefault('OMP_WAIT_POLICY', 'passive')   # read when torch is imported
     if platform.libc_ver()[0] != 'glibc': return
     mmap_max, trim_threshold, top_pad = -4, -1, -2        # names of mallopt(3)
-    for name, value in ((mmap_max, 0), (trim_threshold, -1), (top_pad, 2**28)): ctypes.CDLL(None).mallopt(name, value)
+    for name, value in ((mmap_max, 0), (trim_threshold, -1), (top_pad, 2**28)):
+        ctypes.CDLL(None).mallopt(name, value)
 
-def _trained(args) -> str:
+def _trained(args: Namespace) -> str:
     "Train; returns what to say"
     _all_for_training()
-    from cosee.tiny.train import train
+    from cosee.tiny.training import train
     try: log = train(args.folder, args.steps, args.seed, args.stop, args.every, progress=not args.quiet)
     except ValueError as e: raise Stop(str(e), BAD_INPUT) from e
-    return json.dumps(log, indent=2) if args.json else f"{args.folder}/last holds the checkpoint of step {log[-1]['step']}, loss {log[-1]['loss']}"
+    if args.json: return json.dumps(log, indent=2)
+    return f"{args.folder}/last holds the checkpoint of step {log[-1]['step']}, loss {log[-1]['loss']}"
 
-def _evaluated(args) -> str:
+def _evaluated(args: Namespace) -> str:
     "Evaluate; returns what to say"
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     from cosee.models.qwen.checkpoint import ModelError
-    from cosee.tiny.evaluate import evaluate, summary_text
+    from cosee.tiny.evaluation import evaluate, summary_text
     try: client = QwenVLClient.tiny(args.checkpoint)
     except ModelError as e: raise Stop(str(e), BAD_INPUT) from e
     found = evaluate(args.folder, args.documents, client=client, progress=not args.quiet, workers=args.workers)
     return json.dumps(found, indent=2) if args.json else summary_text(found)
 
 def tiny_command(
-    args # parsed arguments
-) -> int: # exit code
+    args: Namespace # parsed arguments
+) -> int:           # exit code
     "train or evaluate a tiny Qwen3-VL"
     print(_trained(args) if args.what == 'train' else _evaluated(args))
     return 0

@@ -30,7 +30,11 @@ def _duty(agent: Agent) -> str:
     own = agent.role_prompt.replace(describe_actions(agent.actions), '').strip()
     return next((d for n, d in _DUTIES.items() if isinstance(agent, ROLES[n])), own)
 
-def _instruction(agent: Agent, thoughts: bool) -> str:
+def chat_instruction(
+    agent: Agent,          # who speaks
+    thoughts: bool = False # may it take notes that the others never see?
+) -> str:                  # a role prompt
+    "What an agent is told in a conversation."
     return f'You are {agent.name} in a team. {_duty(agent)}\n{_NOTES if thoughts else ""}{_CHAT}'
 
 # %% ../../nbs/eval/07_chat.ipynb #c6b11ab7
@@ -64,7 +68,7 @@ class Speaker(VLMLanguageModel):
         self.gen = {**PLAIN_GEN, 'max_new_tokens': max_new_tokens}
         self.memory = InteractiveDocument(self, rng=default_rng(task.seed))
         self.public = self.memory.view(include_tags=[MODEL_TAG], exclude_tags=_HIDDEN)
-        self.instruction = _instruction(agent, thoughts)
+        self.instruction = chat_instruction(agent, thoughts)
         self.memory.debug(self.instruction, tags=['private'])
 
     def _ask(self, prompt: str, schema: Optional[dict] = None, **params) -> str:

@@ -10,7 +10,8 @@ __all__ = []
 # %% ../../nbs/tiny/01_lessons.ipynb #62e78181
 import random, string
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Optional
+from typing import Any, Literal, NamedTuple, Optional, cast
+from ..agents import Action
 from ..board import Board
 from ..controller import CoSeeController
 from ..datasets.made.small import Heading, SmallDocument, SmallQuestion, make_small_value
@@ -136,12 +137,17 @@ class Trajectory:
     "A Board in the making, and what is known about its notes."
     def __init__(self, doc: SmallDocument, t: Truth, rng: random.Random):
         self.doc, self.t, self.rng, self.board, self.step = doc, t, rng, Board(), 1
-        self.rules, self.right, self.wrong, self.own = CoSeeController([]), [], [], False
-        self.inspected, self.headed = False, set()
+        self.rules, self.own, self.inspected = CoSeeController([]), False, False
+        self.right: list[int] = []      # notes that say the truth
+        self.wrong: list[int] = []      # notes that nobody has corrected
+        self.headed: set[int] = set()   # pages whose heading is noted
 
     def add(self, author: str, action: dict[str, Any]) -> int:
-        "Applies an action; returns the number of its note."
-        return self.rules.apply_action(self.board, self.rules.validate_action(action), self.step, author)
+        "Applies an action; returns the number of its note. Raises ValueError for one that makes none."
+        valid = self.rules.validate_action(cast(Action, action))
+        cell = self.rules.apply_action(self.board, valid, self.step, author) if valid else None
+        if cell is None: raise ValueError(f'this action makes no note: {action}')
+        return cell
 
     def head(self, page: int) -> Heading:
         "The heading of a page."
@@ -193,8 +199,9 @@ def demonstrate(doc: SmallDocument, t: Truth, rng: random.Random, role: str) -> 
     "A Board as `role` may find it at its turn."
     s = Trajectory(doc, t, rng)
     if rng.random() < .25: return s
-    if role != 'scanner' or rng.random() < .5: rng.random() < .9 and s.scan()
-    if role == 'cross_checker': rng.random() < .9 and s.read(.5)
+    shown = role != 'scanner' or rng.random() < .5
+    if shown and rng.random() < .9: s.scan()
+    if role == 'cross_checker' and rng.random() < .9: s.read(.5)
     while rng.random() < .3 and s.step < 3:
         if role != 'cross_checker': s.read(.3)
         s.check()

@@ -8,42 +8,51 @@ __all__ = ['tiny_tokenizer', 'tiny_model']
 # %% ../../nbs/tiny/00_tokens.ipynb #3379f77e
 import re
 from functools import cache
+from typing import TYPE_CHECKING, cast
 from ..agents import CHECKER_ACTIONS, READER_ACTIONS, ROLES, SCANNER_ACTIONS, describe_actions, team
-from ..eval.chat import _instruction
+from ..eval.chat import chat_instruction
 from ..eval.methods import COT_PROMPT, DIRECT_PROMPT
 from ..models.client import ScriptedClient
 from ..models.qwen.random_weights import SPECIAL, random_processor
 from ..text import NOT_ANSWERABLE
 from ..tools.agent import with_tools
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast, Qwen3VLConfig, Qwen3VLForConditionalGeneration, Qwen3VLProcessor
 
 # %% ../../nbs/tiny/00_tokens.ipynb #7bdcb324
 @cache
-def role_prompts() -> dict:
+def role_prompts() -> dict[str, str]:
     "The project's prompts by name: roles, roles with tools, roles in a conversation, and the baselines."
     crew = team(ScriptedClient([]))
     tooled = with_tools(team(ScriptedClient([])))
     return {**{a.name: a.role_prompt for a in crew}, **{f'{a.name}+tools': a.role_prompt for a in tooled},
-            **{f'{a.name}+chat': _instruction(a, False) for a in crew}, 'direct': DIRECT_PROMPT, 'cot': COT_PROMPT}
+            **{f'{a.name}+chat': chat_instruction(a) for a in crew}, 'direct': DIRECT_PROMPT, 'cot': COT_PROMPT}
 
 @cache
-def prompt_tokens() -> tuple:
+def prompt_tokens() -> tuple[str, ...]:
     "The texts that are one token in a prompt and never in a reply."
     p = role_prompts()
     formats = [describe_actions(a) for a in (SCANNER_ACTIONS, READER_ACTIONS, CHECKER_ACTIONS)]
-    duties = [p[name].replace(f, '') for name, f in zip(ROLES, formats)]
+    duties = [p[name].replace(f, '') for name, f in zip(ROLES, formats, strict=True)]
     tools = p['scanner+tools'].removeprefix(p['scanner'])
     return (*duties, *formats, tools, *(p[f'{n}+chat'] for n in ROLES), DIRECT_PROMPT, COT_PROMPT)
 
 # %% ../../nbs/tiny/00_tokens.ipynb #dc5e7dc7
-_JSON = ['{"action":"', 'INSPECT","view":{"page":', 'HYPOTHESIZE","view":{"page":', 'REVISE","target_cell_id":', 'LINK","target_cell_id":',
-         ',"view":{"page":', ',"bbox_2d":[', ']},"content":"', '","answer":"', '","tags":["', '"]}', '","tags":[]}', '","supporting_cells":[',
-         ',"supporting_cells":[', '],"confidence":', '","confidence":', '],"content":"', '"}', '0.95', '0.9', '0.6', '0.2']
-_SAID = [NOT_ANSWERABLE, 'not found', 'cannot read this page', 'same field', 'field', 'section', 'Answer: ', 'Page: ', '\nPage: ',
-         '\nConfidence: ', '\nAnswer: ', ' says ', 'I agree.', 'I disagree.', 'Page ', ' on page ', ':\n', '\n\n']
-_FRAME = ['Shared board (summary):\n[Page ', ']\n- (#', '\n\n[Page ', '\n- (#', ', scanner, step ', ', detail_reader, step ',
-          ', cross_checker, step ', ') ', 'Corrects #', 'Links #', 'Conversation so far:\n', 'scanner: ', 'detail_reader: ', 'cross_checker: ',
-          'Question: What is the ', 'Question: Which ', ' is given?', 'Question: What does it say for ', 'Question: Find the ',
-          'What stands in line ', 'What stands on page ', ' / ', 'user\n', 'assistant\n']
+_JSON = [
+    '{"action":"', 'INSPECT","view":{"page":', 'HYPOTHESIZE","view":{"page":', 'REVISE","target_cell_id":',
+    'LINK","target_cell_id":', ',"view":{"page":', ',"bbox_2d":[', ']},"content":"', '","answer":"', '","tags":["',
+    '"]}', '","tags":[]}', '","supporting_cells":[', ',"supporting_cells":[', '],"confidence":', '","confidence":',
+    '],"content":"', '"}', '0.95', '0.9', '0.6', '0.2']
+_SAID = [
+    NOT_ANSWERABLE, 'not found', 'cannot read this page', 'same field', 'field', 'section', 'Answer: ', 'Page: ',
+    '\nPage: ', '\nConfidence: ', '\nAnswer: ', ' says ', 'I agree.', 'I disagree.', 'Page ', ' on page ', ':\n',
+    '\n\n']
+_FRAME = [
+    'Shared board (summary):\n[Page ', ']\n- (#', '\n\n[Page ', '\n- (#', ', scanner, step ',
+    ', detail_reader, step ', ', cross_checker, step ', ') ', 'Corrects #', 'Links #', 'Conversation so far:\n',
+    'scanner: ', 'detail_reader: ', 'cross_checker: ', 'Question: What is the ', 'Question: Which ', ' is given?',
+    'Question: What does it say for ', 'Question: Find the ', 'What stands in line ', 'What stands on page ', ' / ',
+    'user\n', 'assistant\n']
 _NUMBERS = [str(n) for n in range(0, 1001, 10)] + [str(n) for n in range(11, 31)]
 FIXED = tuple(dict.fromkeys([*_JSON, *_SAID, *_FRAME, *(n for n in _NUMBERS if len(n) > 1),
                              *(f'{n},' for n in [*_NUMBERS, *map(str, range(1, 10))])]))
@@ -52,15 +61,16 @@ FIXED = tuple(dict.fromkeys([*_JSON, *_SAID, *_FRAME, *(n for n in _NUMBERS if l
 def _pieces() -> str:
     "Pattern that cuts a text into fixed texts and single letters"
     words = sorted((t for t in FIXED if not re.fullmatch(r'\d+,?', t)), key=len, reverse=True)
-    return '|'.join([*map(re.escape, words), r'\d{1,4},(?=\d)', r'\d{1,4}(?=\])', r'[\s\S]']).replace('\\ ', ' ').replace('\\\n', '\\n')
+    pattern = '|'.join([*map(re.escape, words), r'\d{1,4},(?=\d)', r'\d{1,4}(?=\])', r'[\s\S]'])
+    return pattern.replace('\\ ', ' ').replace('\\\n', '\\n')
 
-def tiny_tokenizer():
+def tiny_tokenizer() -> 'PreTrainedTokenizerFast':
     "The tokenizer of the tiny model: bytes, fixed texts, whole prompts and Qwen's special tokens."
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
     level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    spell = lambda text: ''.join(piece for piece, _ in level.pre_tokenize_str(text))
-    vocab = {t: i for i, t in enumerate(dict.fromkeys([*sorted(pre_tokenizers.ByteLevel.alphabet()), *map(spell, FIXED)]))}
+    fixed = [''.join(piece for piece, _ in level.pre_tokenize_str(text)) for text in FIXED]
+    vocab = {t: i for i, t in enumerate(dict.fromkeys([*sorted(pre_tokenizers.ByteLevel.alphabet()), *fixed]))}
     tok = Tokenizer(models.BPE(vocab=vocab, merges=[], ignore_merges=True))
     tok.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(_pieces()), 'isolated'), level])
     tok.decoder = decoders.ByteLevel()
@@ -69,29 +79,40 @@ def tiny_tokenizer():
                                    additional_special_tokens=SPECIAL, clean_up_tokenization_spaces=False)
 
 # %% ../../nbs/tiny/00_tokens.ipynb #990730c7
-TINY_TEXT = dict(hidden_size=128, num_hidden_layers=5, num_attention_heads=4, num_key_value_heads=2, head_dim=32, intermediate_size=384)
-TINY_VISION = dict(hidden_size=96, depth=3, num_heads=4, intermediate_size=288, deepstack_visual_indexes=[1], out_hidden_size=128)
+TINY_TEXT = dict(hidden_size=128, num_hidden_layers=5, num_attention_heads=4, num_key_value_heads=2, head_dim=32,
+                 intermediate_size=384)
+TINY_VISION = dict(hidden_size=96, depth=3, num_heads=4, intermediate_size=288, deepstack_visual_indexes=[1],
+                   out_hidden_size=128)
+TINY_ROPE = dict(rope_type='default', rope_theta=10000., mrope_interleaved=True, mrope_section=[6, 5, 5])
+TINY_LAYERS = TINY_TEXT['num_hidden_layers']   # of the language model, before it grows
 
 # %% ../../nbs/tiny/00_tokens.ipynb #420aed0b
+def special_id(
+    tok: 'PreTrainedTokenizerFast', # the tokenizer
+    name: str                       # of a special token, such as 'im_end'
+) -> int:
+    "The number of a special token."
+    return cast(int, tok.convert_tokens_to_ids(f'<|{name}|>'))
+
 def tiny_config(
-    tok,            # the tokenizer
-    layers: int = TINY_TEXT['num_hidden_layers'] # of the language model
-):                  # a `Qwen3VLConfig`
+    tok: 'PreTrainedTokenizerFast', # the tokenizer
+    layers: int = TINY_LAYERS       # of the language model
+) -> 'Qwen3VLConfig':
     "The configuration of the tiny model."
     from transformers import Qwen3VLConfig
-    token = lambda name: tok.convert_tokens_to_ids(f'<|{name}|>')
-    text = dict(TINY_TEXT, num_hidden_layers=layers, vocab_size=len(tok), max_position_embeddings=8192, initializer_range=0.05, tie_word_embeddings=True,
-                rope_parameters=dict(rope_type='default', rope_theta=10000., mrope_interleaved=True, mrope_section=[6, 5, 5]))
-    vision = dict(TINY_VISION, initializer_range=0.05, num_position_embeddings=256)
+    text = {**TINY_TEXT, 'num_hidden_layers': layers, 'vocab_size': len(tok), 'max_position_embeddings': 8192,
+            'initializer_range': 0.05, 'tie_word_embeddings': True, 'rope_parameters': dict(TINY_ROPE)}
+    vision = {**TINY_VISION, 'initializer_range': 0.05, 'num_position_embeddings': 256}
     return Qwen3VLConfig(text_config=text, vision_config=vision, tie_word_embeddings=True,
-                         image_token_id=token('image_pad'), video_token_id=token('video_pad'),
-                         vision_start_token_id=token('vision_start'), vision_end_token_id=token('vision_end'))
+                         image_token_id=special_id(tok, 'image_pad'), video_token_id=special_id(tok, 'video_pad'),
+                         vision_start_token_id=special_id(tok, 'vision_start'),
+                         vision_end_token_id=special_id(tok, 'vision_end'))
 
 # %% ../../nbs/tiny/00_tokens.ipynb #f999de46
 def tiny_model(
-    seed: int = 0, # of the first weights
-    layers: int = TINY_TEXT['num_hidden_layers'] # of the language model
-) -> tuple:        # (model, processor)
+    seed: int = 0,            # of the first weights
+    layers: int = TINY_LAYERS # of the language model
+) -> tuple['Qwen3VLForConditionalGeneration', 'Qwen3VLProcessor']:
     "The untrained tiny model."
     import torch
     from transformers import Qwen3VLForConditionalGeneration
@@ -99,6 +120,6 @@ def tiny_model(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Qwen3VLForConditionalGeneration(tiny_config(processor.tokenizer, layers))
-    ends = [processor.tokenizer.convert_tokens_to_ids(t) for t in ('<|im_end|>', '<|endoftext|>')]
+    ends = [special_id(processor.tokenizer, name) for name in ('im_end', 'endoftext')]
     model.generation_config.update(eos_token_id=ends, pad_token_id=ends[1])
     return model, processor
