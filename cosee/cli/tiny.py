@@ -39,6 +39,7 @@ def _all_for_training():
     for name, value in ((mmap_max, 0), (trim_threshold, -1), (top_pad, 2**28)):
         ctypes.CDLL(None).mallopt(name, value)
 
+# %% ../../nbs/cli/07_tiny.ipynb #5884e4f9
 def _trained(args: Namespace) -> str:
     "Train; returns what to say"
     _all_for_training()
@@ -58,7 +59,8 @@ def _evaluated(args: Namespace) -> str:
     found = evaluate(args.folder, args.documents, client=client, progress=not args.quiet, workers=args.workers)
     return json.dumps(found, indent=2) if args.json else summary_text(found)
 
-def tiny_command(
+# %% ../../nbs/cli/07_tiny.ipynb #9b2be2e1
+def _tiny_command(
     args: Namespace # parsed arguments
 ) -> int:           # exit code
     "train or evaluate a tiny Qwen3-VL"
@@ -66,7 +68,7 @@ def tiny_command(
     return 0
 
 # %% ../../nbs/cli/07_tiny.ipynb #0132c650
-TINY_COMMANDS = dict(tiny=(_tiny_args, tiny_command, '''examples:
+TINY_COMMANDS = dict(tiny=(_tiny_args, _tiny_command, '''examples:
   cosee tiny train runs/tiny
   cosee tiny train runs/tiny --stop 200
   cosee tiny evaluate runs/tiny-evaluation

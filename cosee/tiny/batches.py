@@ -14,6 +14,8 @@ from ..datasets.made.document import make_document, render, scan
 from ..datasets.made.small import SMALL_FONTS, SmallMark, letter_places, shift, small_document
 from .lessons import Lesson, Part, make_lesson, page_lesson
 from .tokens import special_id
+
+# %% ../../nbs/tiny/02_batches.ipynb #f0582eb7
 if TYPE_CHECKING:
     import numpy as np
     import torch
@@ -46,6 +48,7 @@ def _worn(images: list['Image'], rng: random.Random, still: float) -> list['Imag
     scans = (scan(im, rng, noise=noise, blur=blur, paper=paper) for im in images)
     return [shift(im, rng.randint(-3, 3), rng.randint(-3, 3)) for im in scans]
 
+# %% ../../nbs/tiny/02_batches.ipynb #cf62e477
 @cache
 def _prints() -> list['Image']:
     "Pages of ordinary print, as small as the model sees them"
@@ -53,7 +56,7 @@ def _prints() -> list['Image']:
     docs = [make_document(k, 9000 + i) for i in range(3) for k in kinds]
     return [im.convert('L') for d in docs for im in render(d, 40)]
 
-def outside_page(
+def _outside_page(
     rng: random.Random,   # source of chance
     size: tuple[int, int] # width and height in pixels
 ) -> 'Image':
@@ -93,7 +96,7 @@ class Token(NamedTuple):
     position: tuple[int, int, int] # time, height, width
     branch: int = 0       # 0 for the pages, then the number of the lesson
     label: int = NOTHING  # the token that follows, if that is to be learned
-    line: int = 0         # `line_id` of a token of a page; -1 for the first token, 0 for text
+    line: int = 0         # `_line_id` of a token of a page; -1 for the first token, 0 for text
     look: int = 0         # the line to look at from here, or 0
     weight: float = 1.    # how much it counts
     part: int = 0         # what the token to be learned is: number in PARTS
@@ -101,6 +104,7 @@ class Token(NamedTuple):
     meant: int = NOTHING  # in answers on the Board, the token that should follow
     point: int = -1       # where a cross-checker decides: the number of the token that decides it, 0 if none does
 
+# %% ../../nbs/tiny/02_batches.ipynb #85f3a984
 class Row(NamedTuple):
     "A document with its lessons as one sequence."
     tokens: list[Token]
@@ -112,20 +116,21 @@ class Row(NamedTuple):
 # %% ../../nbs/tiny/02_batches.ipynb #caa37bfb
 Sizes = list[tuple[int, int]]   # width and height of each page in pixels
 
-def line_id(page: int, row: int) -> int:
+def _line_id(page: int, row: int) -> int:
     "Number of a row of image tokens; page from 1, row from 0."
     return 64 * page + row
 
 def _image_tokens(pad: int, page: int, size: tuple[int, int], at: int) -> list[Token]:
     "The tokens of a page, from position `at`"
     columns, rows = size[0] // 32, size[1] // 32
-    return [Token(pad, (at, at + y, at + x), line=line_id(page, y)) for y in range(rows) for x in range(columns)]
+    return [Token(pad, (at, at + y, at + x), line=_line_id(page, y)) for y in range(rows) for x in range(columns)]
 
 def _position(at: int) -> tuple[int, int, int]: return at, at, at
 
 def _text_tokens(tok: 'PreTrainedTokenizerFast', text: str, at: int) -> list[Token]:
     return [Token(i, _position(at + n)) for n, i in enumerate(tok.encode(text))]
 
+# %% ../../nbs/tiny/02_batches.ipynb #02f6048e
 def _pages_part(tok: 'PreTrainedTokenizerFast', sizes: Sizes) -> tuple[list[Token], int]:
     "Tokens of the pages, and the position that follows"
     pad, many = special_id(tok, 'image_pad'), len(sizes) > 1
@@ -147,7 +152,7 @@ def _look(place: Optional[tuple[int, float]], sizes: Sizes) -> int:
     "The line that a lesson looks at"
     if place is None: return 0
     page, y = place
-    return line_id(page, int(y / 1000 * sizes[page - 1][1] / 32)) if page else -1
+    return _line_id(page, int(y / 1000 * sizes[page - 1][1] / 32)) if page else -1
 
 # %% ../../nbs/tiny/02_batches.ipynb #a53e0f4b
 _ANSWERS = re.compile(
@@ -160,12 +165,14 @@ class Verdicts(NamedTuple):
     meant: list[int]   # what should follow in an answer, up to the first mistake; else `NOTHING`
     at: int            # number of the first wrong token of the note that is revised, or 0
 
+# %% ../../nbs/tiny/02_batches.ipynb #7d8a3ea8
 def _foretold(ids: Sequence[int], should: Sequence[int], first: int) -> Iterator[tuple[int, int]]:
     "(place, token that should follow) from before the token `first` on, up to the first that is another one"
     for i, t in enumerate(should, first):
         yield i - 1, t
         if i >= len(ids) or ids[i] != t: return
 
+# %% ../../nbs/tiny/02_batches.ipynb #759eaa7e
 def read_verdicts(
     tok: 'PreTrainedTokenizerFast', # the tokenizer
     text: str,                      # a prompt, or the Board's part of it
@@ -201,6 +208,7 @@ def _reply_tokens(tok: 'PreTrainedTokenizerFast', lesson: Lesson) -> tuple[list[
         kinds += [PARTS.index(part.kind)] * len(new)
     return ids, kinds
 
+# %% ../../nbs/tiny/02_batches.ipynb #289986dd
 def _prompt_tokens(tok: 'PreTrainedTokenizerFast', lesson: Lesson, v: Verdicts, look: int,
                    start: int) -> list[Token]:
     "The prompt; from the end of the question on it looks at the line"
@@ -218,6 +226,7 @@ def _learned(tokens: list[Token], first: int, kinds: Sequence[int]) -> list[Toke
     if len(kinds) < FIRST: out[-1] = out[-1]._replace(weight=FIRST_WEIGHT)
     return out
 
+# %% ../../nbs/tiny/02_batches.ipynb #7440c5e4
 def _lesson_tokens(tok: 'PreTrainedTokenizerFast', lesson: Lesson, sizes: Sizes, start: int,
                    before: int) -> list[Token]:
     "A lesson from position `start`, with `before` tokens before it"
@@ -256,6 +265,7 @@ def _allowed(branch: 'torch.Tensor') -> 'torch.Tensor':
     seen = same & torch.ones(length, length, dtype=torch.bool).tril()
     return (seen | torch.eye(length, dtype=torch.bool))[:, None]
 
+# %% ../../nbs/tiny/02_batches.ipynb #8ecf3152
 def collate(
     rows: list[Row],
     pad: int # token that fills
@@ -299,6 +309,7 @@ HARD_FONTS = ('Helvetica-Oblique',) * 2 + ('Times-BoldItalic',)   # drawn more o
 MOVED_FROM = .9375                 # from when on nearly all pages are moved
 STILL, STILL_LATE = .4, .1         # share of documents that stay as clean as they were made, before and after
 
+# %% ../../nbs/tiny/02_batches.ipynb #1d142ba0
 def stage(
     share: float # of the training that is done, 0-1
 ) -> Stage:
@@ -329,7 +340,7 @@ def document_row(
     if aim == 'both' and readable:
         lessons = [page_lesson(doc), *(make_lesson(doc, q, rng) for q in doc.questions[:BOTH_LESSONS])]
         return make_row(tok, images, lessons, letters)
-    if not readable: images, letters = [outside_page(rng, im.size) for im in images], [0 * g for g in letters]
+    if not readable: images, letters = [_outside_page(rng, im.size) for im in images], [0 * g for g in letters]
     return make_row(tok, images, [make_lesson(doc, q, rng, readable, drills=drills) for q in doc.questions], letters)
 
 # %% ../../nbs/tiny/02_batches.ipynb #3b24afaf

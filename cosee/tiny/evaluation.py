@@ -19,6 +19,8 @@ from ..eval.statistics import bootstrap
 from ..models.client import VLMClient
 from ..text import abstains, same_answer
 from .lessons import Trajectory, truth_of
+
+# %% ../../nbs/tiny/05_evaluation.ipynb #dfc572f6
 if TYPE_CHECKING:
     from PIL.Image import Image
     from cosee.models.qwen_vl_wrapper import QwenVLClient
@@ -42,6 +44,7 @@ class ReadingRow(Judged):
     doc: int
     pages: int
 
+# %% ../../nbs/tiny/05_evaluation.ipynb #3ed36476
 def ask_checker(
     client: VLMClient,        # the model
     images: list['Image'],    # pages
@@ -71,6 +74,7 @@ def _moved(images: list['Image'], by: int, rng: random.Random) -> list['Image']:
     "Pages moved by so many pixels, each in its own direction"
     return [shift(im, rng.choice((-by, by)), rng.choice((-by, by))) for im in images] if by else images
 
+# %% ../../nbs/tiny/05_evaluation.ipynb #540bac1e
 def read_documents(
     client: VLMClient,    # the model
     name: str,            # of the group; its seed too
@@ -123,6 +127,7 @@ def _planted(doc: SmallDocument, q: SmallQuestion, wrong: bool, rng: random.Rand
     s.read(wrong=1. if wrong else 0.)
     return s
 
+# %% ../../nbs/tiny/05_evaluation.ipynb #60bd5365
 def _became(doc: int, s: Trajectory, a: Action) -> NoteRow:
     "What an action made of the last note"
     kind, said, target = a.get('action', ''), a.get('answer'), a.get('target_cell_id')
@@ -155,6 +160,7 @@ class StrangerRow(TypedDict):
     doc: str
     abstained: bool
 
+# %% ../../nbs/tiny/05_evaluation.ipynb #e9240ca7
 def read_strangers(
     client: VLMClient, # the model
     n: int             # questions
@@ -179,7 +185,7 @@ METHODS_CONFIG: dict[str, Any] = dict(
 # %% ../../nbs/tiny/05_evaluation.ipynb #ea1ba425
 MethodConfig = Union[str, dict[str, Any]]   # of a configuration: a name, or type and settings
 
-def at_equal_cost(
+def _at_equal_cost(
     config: dict[str, Any],       # such as `METHODS_CONFIG`
     client: VLMClient,            # the model
     of: str = 'cosee_sequential', # whose spending is the target
@@ -211,6 +217,7 @@ def _read_apart(checkpoint: str, name: str, settings: dict[str, Any]) -> list[Re
     logging.disable_progress_bar()
     return read_documents(QwenVLClient.tiny(checkpoint), name, **settings)
 
+# %% ../../nbs/tiny/05_evaluation.ipynb #a7ef2ae2
 def read_groups(
     client: VLMClient, # the model; with `workers` one of `QwenVLClient.tiny`
     groups: Groups,    # what to read
@@ -236,6 +243,7 @@ def _write_readings(folder: Path, client: VLMClient, n: int, progress: bool, wor
     found = Found(reading=rows, notes=check_notes(client, n), strangers=read_strangers(client, 24))
     (folder / 'reading.json').write_text(json.dumps(found, separators=(',', ':')))
 
+# %% ../../nbs/tiny/05_evaluation.ipynb #197e08a8
 def evaluate(
     folder: Union[str, Path], # where the results go
     n: int = 60,              # documents of a group
@@ -252,7 +260,7 @@ def evaluate(
     folder.mkdir(parents=True, exist_ok=True)
     _write_readings(folder, client, n, progress, workers)
     config = {**METHODS_CONFIG, 'dataset': {**METHODS_CONFIG['dataset'], 'limit': limit}}
-    config['methods'] = at_equal_cost(config, client)
+    config['methods'] = _at_equal_cost(config, client)
     run_experiment(make_config(config), folder / 'methods', client=client, progress=progress)
     return summary(folder)
 
@@ -266,6 +274,7 @@ class Found(TypedDict):
     notes: list[NoteRow]
     strangers: list[StrangerRow]
 
+# %% ../../nbs/tiny/05_evaluation.ipynb #38e2feac
 class Figures(TypedDict):
     "Of a group of questions; the interval is by document."
     questions: int    # that something answers
@@ -282,6 +291,7 @@ class Stated(TypedDict):
     replies: int
     right: Share
 
+# %% ../../nbs/tiny/05_evaluation.ipynb #3f6f3a5a
 class NoteFigures(TypedDict):
     "What became of notes that were wrong, and of right ones."
     wrong: int
@@ -324,6 +334,7 @@ def _notes(rows: list[NoteRow]) -> NoteFigures:
     return NoteFigures(wrong=len(wrong), corrected=_mean(wrong, 'corrected'), overruled=_mean(wrong, 'overruled'),
                        right=len(right), spoiled=_mean(right, 'spoiled'), needless=_mean(right, 'needless'))
 
+# %% ../../nbs/tiny/05_evaluation.ipynb #5550d8d6
 def summary(
     folder: Union[str, Path] # of `evaluate`
 ) -> Summary:
@@ -388,6 +399,7 @@ _CARD = (
     '{table}\n'
     '```\n')
 
+# %% ../../nbs/tiny/05_evaluation.ipynb #b817dbb1
 def model_card(
     folder: Union[str, Path],  # of `evaluate`
     log: list[dict[str, Any]], # of `train`

@@ -37,7 +37,8 @@ class Truth(NamedTuple):
         "Is there a line that answers?"
         return not abstains(self.answer)
 
-def tens(
+# %% ../../nbs/tiny/01_lessons.ipynb #583b8666
+def _tens(
     box: Sequence[float] # (x0, y0, x1, y1) in 0-1
 ) -> Thousandths:
     "A box in thousandths, rounded to tens."
@@ -52,7 +53,7 @@ def truth_of(
     f = q['fact']
     if not readable: return Truth(1, EVERYWHERE, UNREADABLE, NOT_ANSWERABLE, '')
     if f is None: return Truth(q['asked_page'] or 1, EVERYWHERE, 'not found', NOT_ANSWERABLE, '')
-    return Truth(f['page'], tens(f['row_bbox']), f"{f['shown']}: {f['value']}", f['value'], f['shown'])
+    return Truth(f['page'], _tens(f['row_bbox']), f"{f['shown']}: {f['value']}", f['value'], f['shown'])
 
 # %% ../../nbs/tiny/01_lessons.ipynb #2aee3ec9
 SURE, DOUBT = 0.95, 0.2
@@ -75,12 +76,13 @@ def text_of(
     "A reply as the model writes it."
     return ''.join(p.text for p in reply)
 
-def inspect_reply(page: int, box: Thousandths, content: str, tag: str = '') -> str:
+# %% ../../nbs/tiny/01_lessons.ipynb #e979afc3
+def _inspect_reply(page: int, box: Thousandths, content: str, tag: str = '') -> str:
     "An INSPECT as the grammar writes it."
     tags = f'["{tag}"]' if tag else '[]'
     return f'{{"action":"INSPECT","view":{{"page":{page}{_rest_of_view(box)},"content":"{content}","tags":{tags}}}'
 
-def answer_reply(t: Truth, cells: Sequence[int] = (), target: Optional[int] = None,
+def _answer_reply(t: Truth, cells: Sequence[int] = (), target: Optional[int] = None,
                  read: Optional[Truth] = None) -> list[Part]:
     "A HYPOTHESIZE, or a REVISE of `target`; with the reading `read` instead of the true one it is a doubtful one."
     r, sure, said, got = (t, SURE, 'form', 'reading') if read is None else (read, DOUBT, 'given', 'given')
@@ -91,7 +93,7 @@ def answer_reply(t: Truth, cells: Sequence[int] = (), target: Optional[int] = No
         Part(_rest_of_view(t.box) + ',"content":"', said), Part(f'{r.content}","answer":"{r.answer}', got),
         Part(f'{tail},"confidence":'), Part(str(sure), 'sure'), Part('}')]
 
-def link_reply(target: int, cells: Sequence[int]) -> str:
+def _link_reply(target: int, cells: Sequence[int]) -> str:
     "A LINK of notes on the same field."
     return f'{{"action":"LINK","target_cell_id":{target},"supporting_cells":{_ids(cells)},"content":"same field"}}'
 
@@ -114,7 +116,8 @@ def _misspelled(text: str, rng: random.Random) -> str:
         if new not in ('', text): return new
     return text + '1'
 
-def corrupt_letters(t: Truth, rng: random.Random) -> Truth:
+# %% ../../nbs/tiny/01_lessons.ipynb #a06bb24f
+def _corrupt_letters(t: Truth, rng: random.Random) -> Truth:
     "The truth with a letter or two misread."
     value = _misspelled(t.answer, rng)
     return t._replace(content=f'{t.label}: {value}', answer=value)
@@ -123,11 +126,11 @@ def corrupt(t: Truth, doc: SmallDocument, rng: random.Random) -> Truth:
     "A wrong reading of the truth."
     others = [f for f in doc.facts if f['value'] != t.answer]
     how = rng.random()
-    if t.found and how < .5: return corrupt_letters(t, rng)
+    if t.found and how < .5: return _corrupt_letters(t, rng)
     if others and how < .9:
         f = rng.choice(others)
         label = t.label if t.found and rng.random() < .5 else f['shown']
-        return Truth(f['page'], tens(f['row_bbox']), f"{label}: {f['value']}", f['value'], label)
+        return Truth(f['page'], _tens(f['row_bbox']), f"{label}: {f['value']}", f['value'], label)
     if t.found: return Truth(t.page, EVERYWHERE, 'not found', NOT_ANSWERABLE, '')
     value = make_small_value(rng)[0]
     return Truth(t.page, EVERYWHERE, f'Total: {value}', value, 'Total')
@@ -163,13 +166,13 @@ class Trajectory:
         page = t.page if not t.found and rng.random() < .7 else rng.randint(1, self.doc.pages)
         self.headed.add(page)
         head = self.head(page)
-        self.add('scanner', _act('INSPECT', page, tens(head['bbox']), head['text'], tags=['section']))
+        self.add('scanner', _act('INSPECT', page, _tens(head['bbox']), head['text'], tags=['section']))
 
     def read(self, wrong: float = .4, slip: bool = False):
         "The reader's: the truth, or a wrong reading, or what it failed to find; if wrong, only by letters if `slip`"
         t, rng = self.t, self.rng
         bad = rng.random() < wrong
-        r = t if not bad else corrupt_letters(t, rng) if slip else corrupt(t, self.doc, rng)
+        r = t if not bad else _corrupt_letters(t, rng) if slip else corrupt(t, self.doc, rng)
         sure = rng.choice((.95, .95, .2)) if bad else .95
         cell = self.add('detail_reader', _act('HYPOTHESIZE', r.page, r.box, r.content, answer=r.answer, confidence=sure))
         (self.wrong if bad else self.right).append(cell)
@@ -210,6 +213,7 @@ def demonstrate(doc: SmallDocument, t: Truth, rng: random.Random, role: str) -> 
         if role == 'cross_checker': s.read(.3)
     return s
 
+# %% ../../nbs/tiny/01_lessons.ipynb #f84e6a3c
 def drill(doc: SmallDocument, t: Truth, rng: random.Random, notes: int = 5) -> Trajectory:
     "A Board on which the right line was read several times, three times in five with misread letters."
     s = Trajectory(doc, t, rng)
@@ -221,24 +225,24 @@ def drill(doc: SmallDocument, t: Truth, rng: random.Random, notes: int = 5) -> T
 def scanner_reply(s: Trajectory) -> list[Part]:
     "What the scanner should write: the line, or a heading."
     t, noted = s.t, s.inspected
-    if t.content == UNREADABLE: return [Part(inspect_reply(1, EVERYWHERE, UNREADABLE))]
-    if t.found and not noted: return [Part(inspect_reply(t.page, t.box, t.label, 'field'))]
+    if t.content == UNREADABLE: return [Part(_inspect_reply(1, EVERYWHERE, UNREADABLE))]
+    if t.found and not noted: return [Part(_inspect_reply(t.page, t.box, t.label, 'field'))]
     page = t.page if not t.found else t.page % s.doc.pages + 1
     if not t.found and page in s.headed: page = page % s.doc.pages + 1
-    return [Part(inspect_reply(page, tens(s.head(page)['bbox']), s.head(page)['text'], 'section'))]
+    return [Part(_inspect_reply(page, _tens(s.head(page)['bbox']), s.head(page)['text'], 'section'))]
 
 def reader_reply(s: Trajectory, doubt: Optional[Truth] = None) -> list[Part]:
     "What the reader should write: the answer, or that there is none; with `doubt` a wrong reading in doubt."
-    return answer_reply(s.t, s.right[:6] if s.t.found else (), read=doubt)
+    return _answer_reply(s.t, s.right[:6] if s.t.found else (), read=doubt)
 
 def checker_reply(s: Trajectory, doubt: Optional[Truth] = None) -> list[Part]:
     "What the cross-checker should write: a correction, a link or an answer."
-    if s.wrong: return answer_reply(s.t, target=s.wrong[0])
-    if s.own and len(s.right) > 1 and s.t.found: return [Part(link_reply(s.right[0], s.right[1:7]))]
-    return answer_reply(s.t, s.right[:6] if s.t.found else (), read=doubt)
+    if s.wrong: return _answer_reply(s.t, target=s.wrong[0])
+    if s.own and len(s.right) > 1 and s.t.found: return [Part(_link_reply(s.right[0], s.right[1:7]))]
+    return _answer_reply(s.t, s.right[:6] if s.t.found else (), read=doubt)
 
 # %% ../../nbs/tiny/01_lessons.ipynb #66ca1a97
-def spoken_reply(t: Truth, said: Optional[Truth] = None) -> list[Part]:
+def _spoken_reply(t: Truth, said: Optional[Truth] = None) -> list[Part]:
     "A message of a conversation, after somebody said `said`."
     agrees = said is not None and (said.answer, said.page) == (t.answer, t.page)
     verdict = '' if said is None else ' I agree.' if agrees else ' I disagree.'
@@ -250,7 +254,7 @@ def _talk_so_far(doc: SmallDocument, t: Truth, rng: random.Random) -> tuple[str,
     said, lines, names = None, [], ['scanner', 'detail_reader', 'cross_checker']
     for i in range(rng.choice((0, 0, 1, 1, 2, 2, 3, 4, 5))):
         now = corrupt(t, doc, rng) if rng.random() < .3 else t
-        lines.append(f'{names[i % 3]}: ' + ' '.join(text_of(spoken_reply(now, said)).split()) + '\n')
+        lines.append(f'{names[i % 3]}: ' + ' '.join(text_of(_spoken_reply(now, said)).split()) + '\n')
         said = now
     return ('Conversation so far:\n' + ''.join(lines) + '\n' if lines else ''), said
 
@@ -272,6 +276,7 @@ class Lesson(NamedTuple):
         "The reply as the model writes it."
         return text_of(self.reply)
 
+# %% ../../nbs/tiny/01_lessons.ipynb #705010ae
 def place_of(t: Truth) -> tuple[int, float]:
     "Where to look for a truth."
     return (t.page, (t.box[1] + t.box[3]) / 2) if t.found else (0, 0)
@@ -304,6 +309,7 @@ def _line_lesson(doc: SmallDocument, rng: random.Random) -> Lesson:
     asked, place = f'What stands in line {i + 1}{where}?', (page, 500 * (box[1] + box[3]))
     return Lesson('read', asked, '', role_prompts()['direct'], [Part(f'Answer: {text}')], place)
 
+# %% ../../nbs/tiny/01_lessons.ipynb #070d543d
 def _team_lesson(kind: str, q: SmallQuestion, doc: SmallDocument, t: Truth, rng: random.Random,
                  drills: float) -> Lesson:
     "A lesson of an agent: a Board as it may find it, and the reply that is right"
@@ -334,8 +340,8 @@ def make_lesson(
     if kind in ('direct', 'read'):
         reply = [Part(f'Answer: {t.answer}')]
         return Lesson('direct', q['question'], '', role_prompts()['direct'], reply, place_of(t))
-    if kind == 'cot': return Lesson(kind, q['question'], '', role_prompts()['cot'], spoken_reply(t), place_of(t))
+    if kind == 'cot': return Lesson(kind, q['question'], '', role_prompts()['cot'], _spoken_reply(t), place_of(t))
     if kind != 'chat': return _team_lesson(kind, q, doc, t, rng, drills)
     past, said = _talk_so_far(doc, t, rng)
     name = rng.choice(('scanner', 'detail_reader', 'cross_checker'))
-    return Lesson(kind, q['question'], '', past + role_prompts()[f'{name}+chat'], spoken_reply(t, said), place_of(t))
+    return Lesson(kind, q['question'], '', past + role_prompts()[f'{name}+chat'], _spoken_reply(t, said), place_of(t))

@@ -9,6 +9,8 @@ __all__ = []
 from typing import TYPE_CHECKING, Optional
 from .batches import Batch, LETTERS, SLOTS, pixel_values
 from .tokens import TINY_LAYERS
+
+# %% ../../nbs/tiny/03_losses.ipynb #3c350284
 if TYPE_CHECKING:
     import torch
 
@@ -53,7 +55,8 @@ def _attend(q: 'torch.Tensor', k: 'torch.Tensor', v: 'torch.Tensor',
     if bias is not None: s = s + bias
     with torch.autocast(s.device.type, enabled=False): return s.softmax(-1) @ v
 
-def branch_attention(module, query, key, value, attention_mask, scaling, **kwargs) -> tuple['torch.Tensor', None]:
+# %% ../../nbs/tiny/03_losses.ipynb #9b499703
+def _branch_attention(module, query, key, value, attention_mask, scaling, **kwargs) -> tuple['torch.Tensor', None]:
     "Pages first, then what stands behind them: the mask of `collate` without most of what it hides."
     import torch
     least, first, rest = module.layout
@@ -80,10 +83,11 @@ def _see(self, hidden_states, cu_seqlens, position_embeddings, **kwargs) -> 'tor
         for i, x in zip(mine, got, strict=True): out[i] = x.transpose(0, 1).reshape(size, -1)
     return self.proj(torch.cat([out[i] for i in range(len(sizes))]))
 
+# %% ../../nbs/tiny/03_losses.ipynb #eb859b1e
 def fast_attention(model):
-    "Train with `branch_attention`, and with pages of one size at once."
+    "Train with `_branch_attention`, and with pages of one size at once."
     from transformers import AttentionInterface
-    AttentionInterface.register('branches', branch_attention)
+    AttentionInterface.register('branches', _branch_attention)
     model.model.language_model.config._attn_implementation = 'branches'
     for block in model.model.visual.blocks: block.attn.forward = _see.__get__(block.attn)
 
@@ -121,6 +125,7 @@ def watch_layer(
         module, 'seen', (kwargs['hidden_states'], kwargs['position_embeddings'])), with_kwargs=True)
     return attention
 
+# %% ../../nbs/tiny/03_losses.ipynb #5e274cb8
 def _first_pair(attention) -> tuple['torch.Tensor', 'torch.Tensor']:
     "Queries and keys of the first head, shapes (rows, length, channels)"
     from torch.nn.functional import linear
@@ -141,6 +146,7 @@ def first_head(
     scores = (q[:, start:] @ k.transpose(-1, -2)).float() * attention.scaling
     return scores.masked_fill_(~allowed[:, 0, start:], -1e9).log_softmax(-1)
 
+# %% ../../nbs/tiny/03_losses.ipynb #1074d51f
 def look_loss(
     attention,  # of `watch_layer`, after a pass
     batch: Batch
@@ -199,6 +205,7 @@ def keep_output(model):
     layer.register_forward_hook(lambda module, inputs, out: setattr(module, 'seen', out))
     return layer
 
+# %% ../../nbs/tiny/03_losses.ipynb #31c30cf1
 def meant_loss(model, reader, batch: Batch) -> 'torch.Tensor':
     "How far that layer is from reading on where a note on the Board is right so far."
     import torch
@@ -206,6 +213,7 @@ def meant_loss(model, reader, batch: Batch) -> 'torch.Tensor':
     logits = model.lm_head(model.model.language_model.norm(reader.seen[told])).float()
     return torch.nn.functional.cross_entropy(logits, batch['meant'][told], reduction='sum') / max(1, len(logits))
 
+# %% ../../nbs/tiny/03_losses.ipynb #9a8c6a25
 def match_loss(
     attention,  # of `watch_layer`: of the layer behind the reader
     batch: Batch
@@ -219,6 +227,7 @@ def match_loss(
     right, wrong = (told == 1)[:, start:], first[:, start:]
     return -(back * right + logs[:, :, 0] * wrong).sum() / (right | wrong).sum().clamp(min=1)
 
+# %% ../../nbs/tiny/03_losses.ipynb #504e889f
 def point_loss(
     attention,  # of `watch_layer`: of the last layer
     batch: Batch

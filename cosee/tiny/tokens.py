@@ -16,6 +16,8 @@ from ..models.client import ScriptedClient
 from ..models.qwen.random_weights import SPECIAL, random_processor
 from ..text import NOT_ANSWERABLE
 from ..tools.agent import with_tools
+
+# %% ../../nbs/tiny/00_tokens.ipynb #cfc973fd
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen3VLConfig, Qwen3VLForConditionalGeneration, Qwen3VLProcessor
 
@@ -94,7 +96,8 @@ def special_id(
     "The number of a special token."
     return cast(int, tok.convert_tokens_to_ids(f'<|{name}|>'))
 
-def tiny_config(
+# %% ../../nbs/tiny/00_tokens.ipynb #5c565b32
+def _tiny_config(
     tok: 'PreTrainedTokenizerFast', # the tokenizer
     layers: int = TINY_LAYERS       # of the language model
 ) -> 'Qwen3VLConfig':
@@ -119,7 +122,7 @@ def tiny_model(
     processor = random_processor(tiny_tokenizer())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Qwen3VLForConditionalGeneration(tiny_config(processor.tokenizer, layers))
+        model = Qwen3VLForConditionalGeneration(_tiny_config(processor.tokenizer, layers))
     ends = [special_id(processor.tokenizer, name) for name in ('im_end', 'endoftext')]
     model.generation_config.update(eos_token_id=ends, pad_token_id=ends[1])
     return model, processor

@@ -16,6 +16,8 @@ from .losses import (ADDED_LAYERS, GROWN_LAYERS, LOOK_FROM, LOSS_WEIGHTS, VERDIC
                                match_loss, meant_loss, point_loss, verdict_head, verdict_loss, watch_layer, weighted,
                                zero_init)
 from .tokens import special_id, tiny_model
+
+# %% ../../nbs/tiny/04_training.ipynb #df6028e2
 if TYPE_CHECKING:
     import torch
     from matplotlib.figure import Figure
@@ -38,7 +40,7 @@ def optimizers(
     adam = torch.optim.AdamW(rest, lr=rate, betas=(.9, .98), weight_decay=.0)
     return [muon, adam]
 
-def rate_at(step: int, steps: int, rate: float = 3e-3) -> float:
+def _rate_at(step: int, steps: int, rate: float = 3e-3) -> float:
     "The learning rate of a step."
     return rate * min(1, (step + 1) / min(100, steps), (steps - step) / (.5 * steps))
 
@@ -58,6 +60,7 @@ def _levels(tok: 'PreTrainedTokenizerFast', p: 'torch.Tensor') -> 'torch.Tensor'
     level = torch.tensor([tok.convert_tokens_to_ids(text) for _, text in SURES], device=p.device)
     return level[(p[:, None] < least).sum(-1)]
 
+# %% ../../nbs/tiny/04_training.ipynb #6b1a5010
 def restate(
     model,                          # the model
     tok: 'PreTrainedTokenizerFast', # its tokenizer
@@ -97,6 +100,7 @@ def _state_tensors(opts: Sequence['torch.optim.Optimizer']) -> dict[str, 'torch.
     return {f'{i}.{_names(o)[j]}.{k}': torch.as_tensor(v).contiguous() for i, o in enumerate(states)
             for j, s in o['state'].items() for k, v in s.items()}
 
+# %% ../../nbs/tiny/04_training.ipynb #904f5d2f
 def _save_model(folder: Path, model):
     "Write the model, without a bar of one step within another"
     from transformers.utils import logging
@@ -105,6 +109,7 @@ def _save_model(folder: Path, model):
     model.save_pretrained(folder)
     if shown: logging.enable_progress_bar()
 
+# %% ../../nbs/tiny/04_training.ipynb #f61926c6
 def save_state(
     folder: Union[str, Path],                 # of the training
     model,                                    # the model
@@ -132,6 +137,7 @@ def last_state(folder: Union[str, Path]) -> Optional[Path]:
     "The newest whole checkpoint, or None."
     return next((p for name in ('last', 'old') if (p := Path(folder) / name / 'training.json').exists()), None)
 
+# %% ../../nbs/tiny/04_training.ipynb #3c42c85e
 def load_state(
     folder: Path,                            # of the checkpoint
     model,                                   # the model
@@ -163,7 +169,8 @@ def _right_throughout(model, row: Row, pad: int) -> list[bool]:
     ok, branch = ((logits.argmax(-1) == labels) | sure).tolist(), b['branch'][where].tolist()
     return [all(o for o, n in zip(ok, branch, strict=True) if n == k) for k in range(1, len(row.lessons) + 1)]
 
-def validation_scores(
+# %% ../../nbs/tiny/04_training.ipynb #2907960b
+def _validation_scores(
     model,                          # the model
     tok: 'PreTrainedTokenizerFast', # its tokenizer
     n: int = 24,                    # documents
@@ -181,7 +188,7 @@ def validation_scores(
     return {k: sum(v) / len(v) for k, v in sorted(got.items())}
 
 # %% ../../nbs/tiny/04_training.ipynb #e4ef8e98
-class Trainer(NamedTuple):
+class _Trainer(NamedTuple):
     "What is trained, and with what."
     model: Any
     processor: 'Qwen3VLProcessor'
@@ -191,12 +198,13 @@ class Trainer(NamedTuple):
     opts: list['torch.optim.Optimizer']
     added: Optional[tuple[Any, Any]] = None # of `watch_layer`: first and last of the layers that were added
 
-def make_trainer(
+# %% ../../nbs/tiny/04_training.ipynb #a8a4524b
+def _make_trainer(
     seed: int = 0,                # of the weights
     rate: float = 3e-3,           # learning rate
     device: Optional[str] = None, # torch device; chosen by accelerate if None
     grown: bool = False           # with the two layers more?
-) -> Trainer:
+) -> _Trainer:
     "A model of random weights, made ready for training."
     import torch
     from accelerate import Accelerator
@@ -208,13 +216,13 @@ def make_trainer(
     heads = torch.nn.ModuleDict(dict(letters=letter_head(model, seed), verdicts=verdict_head(model, seed)))
     added = (watch_layer(model, GROWN_LAYERS - ADDED_LAYERS), watch_layer(model, GROWN_LAYERS - 1)) if grown else None
     opts = optimizers(model, heads, rate)
-    return Trainer(model, processor, heads, watch_layer(model), keep_output(model), opts, added)
+    return _Trainer(model, processor, heads, watch_layer(model), keep_output(model), opts, added)
 
 # %% ../../nbs/tiny/04_training.ipynb #0b283b56
 LOSSES = ('loss', 'letters', 'look', 'verdict', 'meant', 'match', 'point')
 LOSS_NAMES = ('replies', 'letters', 'looking', 'verdicts', 'notes', 'comparing', 'deciding')   # for people
 
-def _losses(l: Trainer, batch: Batch, share: float) -> tuple['torch.Tensor', ...]:
+def _losses(l: _Trainer, batch: Batch, share: float) -> tuple['torch.Tensor', ...]:
     "The `LOSSES` when `share` of the training is done; those that are not taught yet are zero"
     import torch
     zero = torch.zeros((), device=l.model.device)
@@ -230,7 +238,8 @@ def _losses(l: Trainer, batch: Batch, share: float) -> tuple['torch.Tensor', ...
     compared = meant_loss(l.model, l.reader, batch), match_loss(first, batch), point_loss(last, batch)
     return replies, letters, look, verdict, *compared
 
-def _learn(l: Trainer, batch: Batch, step: int, steps: int, rate: float) -> tuple[float, ...]:
+# %% ../../nbs/tiny/04_training.ipynb #1886e6a1
+def _learn(l: _Trainer, batch: Batch, step: int, steps: int, rate: float) -> tuple[float, ...]:
     "One step; returns its losses"
     import torch
     batch = {k: v.to(l.model.device) for k, v in batch.items()}
@@ -243,13 +252,13 @@ def _learn(l: Trainer, batch: Batch, step: int, steps: int, rate: float) -> tupl
     torch.nn.utils.clip_grad_norm_(l.model.parameters(), 1.)
     for o in l.opts:
         times = 3 if isinstance(o, torch.optim.Muon) else 1
-        for g in o.param_groups: g['lr'] = rate_at(step, steps, rate) * times
+        for g in o.param_groups: g['lr'] = _rate_at(step, steps, rate) * times
         o.step()
         o.zero_grad(set_to_none=True)
     return tuple(float(x.detach()) for x in losses)
 
 # %% ../../nbs/tiny/04_training.ipynb #442bfdc2
-def _record(l: Trainer, state: TrainingState, losses: list[tuple[float, ...]]):
+def _record(l: _Trainer, state: TrainingState, losses: list[tuple[float, ...]]):
     "Add a line to the log: mean losses since the last one, and a quick look"
     l.model.eval()
     late = state['step'] > .3 * state['steps']
@@ -258,22 +267,23 @@ def _record(l: Trainer, state: TrainingState, losses: list[tuple[float, ...]]):
     line |= {k: round(sum(v) / len(v), 4) for k, v in zip(LOSSES, zip(*losses, strict=True), strict=True)}
     line['cpu_s'] = round(state['cpu_s'])
     for style in ('dev', 'held_out'):
-        look = validation_scores(l.model, l.processor.tokenizer, n, style, pages)
+        look = _validation_scores(l.model, l.processor.tokenizer, n, style, pages)
         line[style] = {group: round(share, 3) for group, share in look.items()}
     state['log'].append(line)
 
+# %% ../../nbs/tiny/04_training.ipynb #c8ac74c5
 def _grows_at(steps: int) -> int: return int(GROW_FROM * steps)
 
 def _begin(folder: Union[str, Path], steps: int, seed: int, rate: float,
-           device: Optional[str]) -> tuple[Trainer, TrainingState]:
-    "A `Trainer` and where its training stands; another training in the folder is refused"
+           device: Optional[str]) -> tuple[_Trainer, TrainingState]:
+    "A `_Trainer` and where its training stands; another training in the folder is refused"
     last = last_state(folder)
     state = TrainingState(step=0, steps=steps, seed=seed, cpu_s=0., log=[])
     if last: state = json.loads(last.read_text())
     if (state['steps'], state['seed']) != (steps, seed):
         held = f"a training of {state['steps']} steps and seed {state['seed']}"
         raise ValueError(f'{folder}: holds {held}; give the same, or another folder')
-    l = make_trainer(seed, rate, device, state['step'] >= _grows_at(steps))
+    l = _make_trainer(seed, rate, device, state['step'] >= _grows_at(steps))
     if last: load_state(last.parent, l.model, l.heads, l.opts)
     return l, state
 
