@@ -7,14 +7,14 @@ import pytest
 
 pytest.importorskip("torch")
 
-from cosee.agents import ROLES, action_schema, parse_reply, team
+from cosee.agents import ROLES, parse_reply, team
 from cosee.datasets.made.small import is_held_out, letter_places, small_document, small_samples
 from cosee.models.client import ScriptedClient
 from cosee.tiny.lessons import (checker_reply, corrupt, demonstrate, drill, make_lesson, reader_reply, text_of,
                                 truth_of)
 from cosee.tiny.batches import LETTERS, PARTS, collate, document_row, letter_grid, make_batch, stage
 from cosee.tiny.losses import GROWN_LAYERS, answers
-from cosee.tiny.train import SURES, restate, train
+from cosee.tiny.training import SURES, restate, train
 
 
 def test_documents_are_what_their_questions_say():
@@ -30,7 +30,8 @@ def test_documents_are_what_their_questions_say():
         for q in doc.questions:
             if q["fact"] is None:
                 named = [p for label, p in seen if label == q["label"]]
-                assert q["answers"] == ["not answerable"] and (not named or q["asked_page"] not in named and q["asked_page"])
+                assert q["answers"] == ["not answerable"]
+                assert not named or q["asked_page"] not in named and q["asked_page"]
             else:
                 same = [f for f in doc.facts if f["label"] == q["label"]]
                 assert q["asked_page"] or len(same) == 1
@@ -53,9 +54,10 @@ def test_letters_stand_within_their_lines():
 @pytest.mark.parametrize("role", ROLES)
 def test_lessons_are_valid_replies_of_their_roles(role):
     agent = team(ScriptedClient([]), (role,))[0]
+    weights = dict.fromkeys(("direct", "read", "cot", "chat", *ROLES), 0) | {role: 1}
     for i in range(150):
         doc, rng = small_document(f"role-{i}"), random.Random(i)
-        lesson = make_lesson(doc, rng.choice(doc.questions), rng, weights={k: 0 for k in ("direct", "read", "cot", "chat", *ROLES)} | {role: 1})
+        lesson = make_lesson(doc, rng.choice(doc.questions), rng, weights=weights)
         read = parse_reply(lesson.text)
         assert read.how == "strict" and read.action["action"] in agent.actions
         view = read.action.get("view")
@@ -100,11 +102,11 @@ def test_a_drill_revises_the_first_of_many_slips():
 
 def test_what_a_note_should_have_said_ends_with_its_first_mistake():
     from cosee.tiny.tokens import tiny_tokenizer
-    from cosee.tiny.batches import _verdicts
+    from cosee.tiny.batches import read_verdicts
 
     tok = tiny_tokenizer()
     text = "- (#2, detail_reader, step 1) Total: 4.95\n- (#3, cross_checker, step 1) Total: 4.35\n"
-    ids, told, meant, at = _verdicts(tok, text, "Total: 4.35", 2)
+    ids, told, meant, at = read_verdicts(tok, text, "Total: 4.35", 2)
     assert ids == tok.encode(text)
     assert "".join(tok.decode([t]) for t in meant if t >= 0) == "Total: 4.3" + "Total: 4.35"
     assert tok.decode([ids[at]]) == "9"
@@ -140,7 +142,7 @@ def test_the_pieces_of_a_reply_are_the_tokens_of_the_whole():
 def test_verdicts_find_the_letter_where_a_note_goes_wrong():
     from cosee.tiny.lessons import note_of
     from cosee.tiny.tokens import tiny_tokenizer
-    from cosee.tiny.batches import _verdicts
+    from cosee.tiny.batches import read_verdicts
 
     tok, found = tiny_tokenizer(), {True: 0, False: 0}
     for i in range(200):
@@ -148,11 +150,11 @@ def test_verdicts_find_the_letter_where_a_note_goes_wrong():
         t = truth_of(rng.choice(doc.questions))
         s = demonstrate(doc, t, rng, "cross_checker")
         text, note = s.board.to_text(), note_of(t)
-        spans, told = tok(text, return_offsets_mapping=True)["offset_mapping"], _verdicts(tok, text, note)[1]
+        spans, told = tok(text, return_offsets_mapping=True)["offset_mapping"], read_verdicts(tok, text, note)[1]
         assert len(spans) == len(told)
         at = 0
         for line in text.splitlines(keepends=True):
-            marks = [v for (a, _), v in zip(spans, told) if at <= a < at + len(line)]
+            marks = [v for (a, _), v in zip(spans, told, strict=True) if at <= a < at + len(line)]
             at += len(line)
             if not line.startswith("- (#") or ", scanner, " in line or ") Links #" in line:
                 assert set(marks) <= {0}
@@ -185,7 +187,8 @@ def test_a_restated_confidence_is_the_probability_of_the_reading():
         logits, labels = answers(model, before)
     where, said, stated = (before["labels"] >= 0).nonzero().tolist(), {}, []
     best = logits.float().softmax(-1).max(-1)
-    for (i, at), p, token, label in zip(where, best.values.tolist(), best.indices.tolist(), labels.tolist()):
+    columns = where, best.values.tolist(), best.indices.tolist(), labels.tolist()
+    for (i, at), p, token, label in zip(*columns, strict=True):
         key, kind = (i, int(before["branch"][i, at])), PARTS[before["parts"][i, at]]
         now, learned = int(after["input_ids"][i, at + 1]), int(after["labels"][i, at])
         if kind == "reading":
@@ -209,7 +212,8 @@ def test_samples_can_be_iterated_as_a_data_set():
     from cosee.runs.record import split_of
 
     split = split_of(DataConfig(name="small", limit=5, options=dict(pages=1)))
-    assert [s["question"] for s in split] == [s["question"] for s in split] == [s["question"] for s in small_samples(5, pages=1)]
+    asked = [s["question"] for s in small_samples(5, pages=1)]
+    assert [s["question"] for s in split] == [s["question"] for s in split] == asked
 
 
 def test_what_a_step_learns_depends_on_its_number_alone():
@@ -240,24 +244,25 @@ def test_training_falls_and_resumes_exactly(tmp_path):
 
 
 def test_a_training_without_batches_does_not_end_as_if_it_were_done(tmp_path, monkeypatch):
-    from cosee.tiny import train as tiny_train
+    from cosee.tiny import training
 
-    monkeypatch.setattr(tiny_train, "batches", lambda *args: iter([]))   # what a StopIteration in a worker looks like
+    monkeypatch.setattr(training, "batches", lambda *args: iter([]))   # what a StopIteration in a worker looks like
     with pytest.raises(RuntimeError, match="no batch came for step 0"):
         train(tmp_path, steps=3, progress=False)
 
 
 def test_reading_apart_is_reading():
     from cosee.models.qwen_vl_wrapper import QwenVLClient
-    from cosee.tiny.evaluate import _read, read_documents
+    from cosee.tiny.evaluation import read_documents, read_groups
 
     groups, client = {"a": dict(n=1, pages=(1,)), "b": dict(n=1, pages=(2,))}, QwenVLClient.tiny()
-    assert list(_read(client, groups, 1)) == [read_documents(client, name, **settings) for name, settings in groups.items()]
+    here = [read_documents(client, name, **settings) for name, settings in groups.items()]
+    assert list(read_groups(client, groups, 1)) == here
 
 
 def test_a_torn_checkpoint_leaves_the_one_before(tmp_path):
     from cosee.tiny.losses import letter_head
-    from cosee.tiny.train import last_state, load_state, optimizers, save_state
+    from cosee.tiny.training import last_state, load_state, optimizers, save_state
     from cosee.tiny.tokens import tiny_model
 
     model, processor = tiny_model()
@@ -286,14 +291,16 @@ def test_the_checkpoint_of_the_package_is_small_and_whole():
 
     assert sum(p.stat().st_size for p in tiny_folder().iterdir()) < 10_000_000
     check_model_path(tiny_folder())
-    assert {"README.md", "model.safetensors", "tokenizer.json", "processor_config.json", "chat_template.jinja"} <= {p.name for p in tiny_folder().iterdir()}
+    files = {"README.md", "model.safetensors", "tokenizer.json", "processor_config.json", "chat_template.jinja"}
+    assert files <= {p.name for p in tiny_folder().iterdir()}
     with pytest.raises(ModelError, match="no such directory"):
         QwenVLClient.tiny(tiny_folder() / "nothing")
 
 
-@pytest.mark.parametrize("settings, least", [(dict(pages=(1, 2, 3)), .95), (dict(pages=(4, 5, 6)), .9), (dict(pages=(1, 2, 3), style="held_out"), .9)])
+@pytest.mark.parametrize("settings, least", [
+    (dict(pages=(1, 2, 3)), .95), (dict(pages=(4, 5, 6)), .9), (dict(pages=(1, 2, 3), style="held_out"), .9)])
 def test_it_reads(tiny, settings, least):
-    from cosee.tiny.evaluate import read_documents
+    from cosee.tiny.evaluation import read_documents
 
     rows = read_documents(tiny, "test", 12, **settings)
     there = [r for r in rows if r["answerable"]]
@@ -302,16 +309,17 @@ def test_it_reads(tiny, settings, least):
 
 
 def test_it_answers_in_spite_of_a_wrong_note_and_leaves_a_right_one(tiny):
-    from cosee.tiny.evaluate import check_notes
+    from cosee.tiny.evaluation import check_notes
 
     found = check_notes(tiny, 12)
     wrong, right = ([r for r in found if r["wrong"] == w] for w in (True, False))
-    assert sum(r["overruled"] for r in wrong) >= .85 * len(wrong) and sum(r["spoiled"] for r in right) <= .05 * len(right)
+    assert sum(r["overruled"] for r in wrong) >= .85 * len(wrong)
+    assert sum(r["spoiled"] for r in right) <= .05 * len(right)
     assert sum(r["corrected"] for r in wrong) >= .8 * len(wrong)
 
 
 def test_it_does_not_pretend_to_read_ordinary_pages(tiny):
-    from cosee.tiny.evaluate import read_strangers
+    from cosee.tiny.evaluation import read_strangers
 
     assert all(r["abstained"] for r in read_strangers(tiny, 6))
 
@@ -329,9 +337,10 @@ def test_a_team_answers_in_parallel_as_well(tiny):
 
 
 def test_an_evaluation_asks_everything_and_sums_up(tmp_path):
-    from cosee.tiny.evaluate import METHODS_CONFIG, evaluate, reading_groups, summary_text
+    from cosee.tiny.evaluation import METHODS_CONFIG, evaluate, reading_groups, summary_text
 
-    reply = '{"action":"HYPOTHESIZE","view":{"page":1,"bbox_2d":[0,0,1000,1000]},"content":"not found","answer":"not answerable","supporting_cells":[],"confidence":0.95}'
+    reply = ('{"action":"HYPOTHESIZE","view":{"page":1,"bbox_2d":[0,0,1000,1000]},"content":"not found",'
+             '"answer":"not answerable","supporting_cells":[],"confidence":0.95}')
     found = evaluate(tmp_path, n=1, limit=2, client=ScriptedClient([reply], cycle=True), progress=False)
     assert set(found["reading"]) <= set(reading_groups(1)) and all(r["em"] == 0 for r in found["reading"].values())
     assert found["notes"]["corrected"] == 0 and found["strangers"]["abstained"] == 1

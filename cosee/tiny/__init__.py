@@ -11,8 +11,8 @@ from ..faces import face
 # %% ../../nbs/tiny/06_tiny.ipynb #af79f046
 FACE = {
     "cosee.tiny.tokens": "tiny_model tiny_tokenizer",
-    "cosee.tiny.train": "train",
-    "cosee.tiny.evaluate": "evaluate model_card summary",
+    "cosee.tiny.training": "train",
+    "cosee.tiny.evaluation": "evaluate model_card summary",
 }
 
 __getattr__, __dir__, __all__ = face(__name__, FACE)

@@ -4,14 +4,16 @@
 
 # %% auto #0
 __all__ = ['LOOK_LAYER', 'LOOK_FROM', 'LOOK_WEIGHT', 'VERDICT_FROM', 'ADDED_LAYERS', 'GROWN_LAYERS', 'MEANT_WEIGHT',
-           'MATCH_WEIGHT', 'POINT_WEIGHT', 'LOSS_WEIGHTS', 'answers', 'flat_patches', 'branch_attention',
-           'fast_attention', 'letter_head', 'letter_loss', 'watch_layer', 'first_head', 'look_loss', 'weighted',
-           'verdict_head', 'verdict_loss', 'zero_init', 'keep_output', 'meant_loss', 'match_loss', 'point_loss']
+           'MATCH_WEIGHT', 'POINT_WEIGHT', 'LOSS_WEIGHTS', 'answers', 'flat_patches', 'fast_attention', 'letter_head',
+           'letter_loss', 'watch_layer', 'first_head', 'look_loss', 'weighted', 'verdict_head', 'verdict_loss',
+           'zero_init', 'keep_output', 'meant_loss', 'match_loss', 'point_loss']
 
 # %% ../../nbs/tiny/03_losses.ipynb #bf668e06
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Optional
 from .batches import Batch, LETTERS, SLOTS, pixel_values
-from .tokens import TINY_TEXT
+from .tokens import TINY_LAYERS
+
+# %% ../../nbs/tiny/03_losses.ipynb #3c350284
 if TYPE_CHECKING:
     import torch
 
@@ -34,7 +36,8 @@ def flat_patches(model):
     "Compute the patch embedding as a matrix product; the weights stay where they are."
     from torch.nn.functional import linear
     embed = model.model.visual.patch_embed
-    embed.forward = lambda x: linear(x.view(len(x), -1), embed.proj.weight.flatten(1), embed.proj.bias)
+    def flat(x): return linear(x.view(len(x), -1), embed.proj.weight.flatten(1), embed.proj.bias)
+    embed.forward = flat
 
 # %% ../../nbs/tiny/03_losses.ipynb #2cbaefbe
 def _lay_out(model, batch: Batch):
@@ -47,46 +50,52 @@ def _lay_out(model, batch: Batch):
               for x in (allowed[:, :, :least, :least], allowed[:, :, least:])]
     for layer in model.model.language_model.layers: layer.self_attn.layout = least, *biases
 
-def _attend(q, k, v, bias=None):
+def _attend(q: 'torch.Tensor', k: 'torch.Tensor', v: 'torch.Tensor',
+            bias: Optional['torch.Tensor'] = None) -> 'torch.Tensor':
     "Attention; shapes (..., length, channels)"
     import torch
     s = q @ k.transpose(-1, -2)
     if bias is not None: s = s + bias
     with torch.autocast(s.device.type, enabled=False): return s.softmax(-1) @ v
 
-def branch_attention(module, query, key, value, attention_mask, scaling, **kwargs):
+# %% ../../nbs/tiny/03_losses.ipynb #9b499703
+def _branch_attention(module, query, key, value, attention_mask, scaling, **kwargs) -> tuple['torch.Tensor', None]:
     "Pages first, then what stands behind them: the mask of `collate` without most of what it hides."
     import torch
     least, first, rest = module.layout
-    q, k, v = query * scaling, *(x.repeat_interleave(query.shape[1] // x.shape[1], 1) for x in (key, value))
+    times = query.shape[1] // key.shape[1]
+    q, k, v = query * scaling, key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
     q, k, v = (x.to(first.dtype) for x in (q, k, v))
     out = [_attend(q[:, :, :least], k[:, :, :least], v[:, :, :least], first), _attend(q[:, :, least:], k, v, rest)]
     return torch.cat(out, 2).transpose(1, 2).contiguous(), None
 
-def fast_attention(model):
-    "Train with `branch_attention`, and with pages of one size at once."
+# %% ../../nbs/tiny/03_losses.ipynb #277f4a85
+def _see(self, hidden_states, cu_seqlens, position_embeddings, **kwargs) -> 'torch.Tensor':
+    "The forward of a vision attention with pages of one size at once"
     import torch
-    from transformers import AttentionInterface
     from transformers.models.qwen3_vl.modeling_qwen3_vl import apply_rotary_pos_emb_vision
-    AttentionInterface.register('branches', branch_attention)
+    q, k, v = self.qkv(hidden_states).view(len(hidden_states), 3, self.num_heads, -1).unbind(1)
+    q, k = apply_rotary_pos_emb_vision(q, k, *position_embeddings)
+    sizes = (cu_seqlens[1:] - cu_seqlens[:-1]).tolist()
+    parts = [torch.split(x.transpose(0, 1).to(v.dtype), sizes, 1) for x in (q, k, v)]
+    out = {}
+    for size in set(sizes):
+        mine = [i for i, s in enumerate(sizes) if s == size]
+        q, k, v = (torch.stack([p[i] for i in mine]) for p in parts)
+        got = _attend(q * self.scaling, k, v)
+        for i, x in zip(mine, got, strict=True): out[i] = x.transpose(0, 1).reshape(size, -1)
+    return self.proj(torch.cat([out[i] for i in range(len(sizes))]))
+
+# %% ../../nbs/tiny/03_losses.ipynb #eb859b1e
+def fast_attention(model):
+    "Train with `_branch_attention`, and with pages of one size at once."
+    from transformers import AttentionInterface
+    AttentionInterface.register('branches', _branch_attention)
     model.model.language_model.config._attn_implementation = 'branches'
-    def see(self, hidden_states, cu_seqlens, position_embeddings=None, **kwargs):
-        n, heads = len(hidden_states), self.num_heads
-        q, k, v = self.qkv(hidden_states).view(n, 3, heads, -1).unbind(1)
-        q, k = apply_rotary_pos_emb_vision(q, k, *position_embeddings)
-        sizes = (cu_seqlens[1:] - cu_seqlens[:-1]).tolist()
-        parts = [torch.split(x.transpose(0, 1).to(v.dtype), sizes, 1) for x in (q, k, v)]
-        out = [None] * len(sizes)
-        for size in set(sizes):
-            mine = [i for i, s in enumerate(sizes) if s == size]
-            q, k, v = (torch.stack([p[i] for i in mine]) for p in parts)
-            got = _attend(q * self.scaling, k, v)
-            for i, x in zip(mine, got): out[i] = x.transpose(0, 1).reshape(size, -1)
-        return self.proj(torch.cat(out))
-    for block in model.model.visual.blocks: block.attn.forward = see.__get__(block.attn)
+    for block in model.model.visual.blocks: block.attn.forward = _see.__get__(block.attn)
 
 # %% ../../nbs/tiny/03_losses.ipynb #685ff4db
-def letter_head(model, seed: int = 0):
+def letter_head(model, seed: int = 0) -> 'torch.nn.Linear':
     "A linear layer from image tokens to letters; the tokens of the last pass are its attribute seen."
     import torch
     with torch.random.fork_rng(devices=[]):
@@ -96,7 +105,7 @@ def letter_head(model, seed: int = 0):
     model.model.visual.merger.register_forward_hook(lambda module, inputs, out: setattr(head, 'seen', out))
     return head
 
-def letter_loss(head, letters):
+def letter_loss(head, letters: 'torch.Tensor') -> 'torch.Tensor':
     "How far the head is from the letters; empty places count little."
     import torch
     logits = head(head.seen).view(-1, len(LETTERS) + 1).float()
@@ -119,25 +128,28 @@ def watch_layer(
         module, 'seen', (kwargs['hidden_states'], kwargs['position_embeddings'])), with_kwargs=True)
     return attention
 
-def _first_pair(attention) -> tuple:
+# %% ../../nbs/tiny/03_losses.ipynb #5e274cb8
+def _first_pair(attention) -> tuple['torch.Tensor', 'torch.Tensor']:
     "Queries and keys of the first head, shapes (rows, length, channels)"
     from torch.nn.functional import linear
     from transformers.models.qwen3_vl.modeling_qwen3_vl import apply_rotary_pos_emb
     (x, (cos, sin)), d = attention.seen, attention.head_dim
-    q, k = (norm(linear(x, proj.weight[:d]))[:, None] for norm, proj in
-            ((attention.q_norm, attention.q_proj), (attention.k_norm, attention.k_proj)))
-    return tuple(v[:, 0] for v in apply_rotary_pos_emb(q, k, cos, sin))
+    q = attention.q_norm(linear(x, attention.q_proj.weight[:d]))[:, None]
+    k = attention.k_norm(linear(x, attention.k_proj.weight[:d]))[:, None]
+    q, k = apply_rotary_pos_emb(q, k, cos, sin)
+    return q[:, 0], k[:, 0]
 
 def first_head(
-    attention,    # of `watch_layer`, after a pass
-    allowed,      # of `collate`
-    start: int = 0 # first token that looks
-):                # float32, shape (rows, length - start, length): logarithms of the weights
+    attention,               # of `watch_layer`, after a pass
+    allowed: 'torch.Tensor', # of `collate`
+    start: int = 0           # first token that looks
+) -> 'torch.Tensor':         # float32, shape (rows, length - start, length): logarithms of the weights
     "How the first head attends, worked out again."
     q, k = _first_pair(attention)
     scores = (q[:, start:] @ k.transpose(-1, -2)).float() * attention.scaling
     return scores.masked_fill_(~allowed[:, 0, start:], -1e9).log_softmax(-1)
 
+# %% ../../nbs/tiny/03_losses.ipynb #1074d51f
 def look_loss(
     attention,  # of `watch_layer`, after a pass
     batch: Batch
@@ -150,23 +162,24 @@ def look_loss(
     right = batch['lines'][:, None, :pages] == looks[:, :, None]
     return weighted(-logs.masked_fill(~right, -1e9).logsumexp(-1), weights * (looks != 0))
 
-def weighted(losses, weights):
+def weighted(losses: 'torch.Tensor', weights: 'torch.Tensor') -> 'torch.Tensor':
     "The mean of the losses by their weights."
     return (losses * weights).sum() / weights.sum().clamp(min=1.)
 
 # %% ../../nbs/tiny/03_losses.ipynb #4519d85e
 VERDICT_FROM = .36   # from which share of the training on
 
-def verdict_head(model, seed: int = 0):
+def verdict_head(model, seed: int = 0) -> 'torch.nn.Linear':
     "A linear layer on the last layer but one; what that layer made of the last pass is its attribute seen."
     import torch
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         head = torch.nn.Linear(model.config.text_config.hidden_size, 1, device=model.device)
-    model.model.language_model.layers[-2].register_forward_hook(lambda module, inputs, out: setattr(head, 'seen', out))
+    last_but_one = model.model.language_model.layers[-2]
+    last_but_one.register_forward_hook(lambda module, inputs, out: setattr(head, 'seen', out))
     return head
 
-def verdict_loss(head, verdicts):
+def verdict_loss(head, verdicts: 'torch.Tensor') -> 'torch.Tensor':
     "How far the head is from knowing where answers on the Board go wrong."
     import torch
     told = verdicts > 0
@@ -175,9 +188,9 @@ def verdict_loss(head, verdicts):
     return loss(logits, wrong, reduction='sum') / max(1, len(logits))
 
 # %% ../../nbs/tiny/03_losses.ipynb #a4353016
-ADDED_LAYERS = 2                                             # how many layers are added
-GROWN_LAYERS = TINY_TEXT['num_hidden_layers'] + ADDED_LAYERS        # layers of the model that has them
-MEANT_WEIGHT, MATCH_WEIGHT, POINT_WEIGHT = .3, .5, .3   # how much reading on counts, comparing, deciding
+ADDED_LAYERS = 2                          # how many layers are added
+GROWN_LAYERS = TINY_LAYERS + ADDED_LAYERS # layers of the model that has them
+MEANT_WEIGHT, MATCH_WEIGHT, POINT_WEIGHT = .3, .5, .3 # how much reading on counts, comparing, deciding
 
 def zero_init(
     layers # of the language model
@@ -191,10 +204,11 @@ def zero_init(
 
 def keep_output(model):
     "The layer that is the last one before the model grows; what it made of the last pass is its attribute seen."
-    layer = model.model.language_model.layers[TINY_TEXT['num_hidden_layers'] - 1]
+    layer = model.model.language_model.layers[TINY_LAYERS - 1]
     layer.register_forward_hook(lambda module, inputs, out: setattr(module, 'seen', out))
     return layer
 
+# %% ../../nbs/tiny/03_losses.ipynb #31c30cf1
 def meant_loss(model, reader, batch: Batch) -> 'torch.Tensor':
     "How far that layer is from reading on where a note on the Board is right so far."
     import torch
@@ -202,6 +216,7 @@ def meant_loss(model, reader, batch: Batch) -> 'torch.Tensor':
     logits = model.lm_head(model.model.language_model.norm(reader.seen[told])).float()
     return torch.nn.functional.cross_entropy(logits, batch['meant'][told], reduction='sum') / max(1, len(logits))
 
+# %% ../../nbs/tiny/03_losses.ipynb #9a8c6a25
 def match_loss(
     attention,  # of `watch_layer`: of the layer behind the reader
     batch: Batch
@@ -215,6 +230,7 @@ def match_loss(
     right, wrong = (told == 1)[:, start:], first[:, start:]
     return -(back * right + logs[:, :, 0] * wrong).sum() / (right | wrong).sum().clamp(min=1)
 
+# %% ../../nbs/tiny/03_losses.ipynb #504e889f
 def point_loss(
     attention,  # of `watch_layer`: of the last layer
     batch: Batch
