@@ -11,15 +11,10 @@ from argparse import ArgumentParser, Namespace
 from .common import BAD_INPUT, Stop, common_args, positive
 
 # %% ../../nbs/cli/07_tiny.ipynb #e9c0b8e2
-<<<<<<< /tmp/tmp92ld39hi/o
 def tiny_args(
     p: ArgumentParser # of `cosee tiny`
 ):
     "The arguments of `cosee tiny`."
-=======
-def _tiny_args(p: ArgumentParser):
-    "Arguments of `cosee tiny`"
->>>>>>> /tmp/tmp92ld39hi/t
     p.add_argument('what', choices=('train', 'evaluate'),
                    help='train: make a checkpoint, or go on with it; evaluate: ask one everything')
     p.add_argument('folder', metavar='OUT', help='where checkpoints, or results, are written')
@@ -32,11 +27,7 @@ def _tiny_args(p: ArgumentParser):
     p.add_argument('--documents', type=int, default=60, metavar='N',
                    help='of evaluate: documents of a group, four times as many where groups are compared '
                         '(default: 60)')
-<<<<<<< /tmp/tmp92ld39hi/o
     p.add_argument('--workers', type=positive, default=2, metavar='N',
-=======
-    p.add_argument('--workers', type=_positive, default=2, metavar='N',
->>>>>>> /tmp/tmp92ld39hi/t
                    help='of evaluate: processes that read (default: 2)')
     common_args(p)
     p.epilog = _EXAMPLES
@@ -56,15 +47,10 @@ def _all_for_training():
     os.environ.setdefault('OMP_WAIT_POLICY', 'passive')   # read when torch is imported
     if platform.libc_ver()[0] != 'glibc': return
     mmap_max, trim_threshold, top_pad = -4, -1, -2        # names of mallopt(3)
-<<<<<<< /tmp/tmp1njrh07m/o
     libc = ctypes.CDLL(None)
     for name, value in ((mmap_max, 0), (trim_threshold, -1), (top_pad, 2**28)): libc.mallopt(name, value)
-=======
-    for name, value in ((mmap_max, 0), (trim_threshold, -1), (top_pad, 2**28)):
-        ctypes.CDLL(None).mallopt(name, value)
->>>>>>> /tmp/tmp1njrh07m/t
 
-# %% ../../nbs/cli/07_tiny.ipynb #5884e4f9
+# %% ../../nbs/cli/07_tiny.ipynb #fdf542c0
 def _trained(args: Namespace) -> str:
     "Train; returns what to say"
     _all_for_training()
@@ -79,34 +65,6 @@ def _evaluated(args: Namespace) -> str:
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     from cosee.models.qwen.checkpoint import ModelError
     from cosee.tiny.evaluation import evaluate, summary_text
-    try: client = QwenVLClient.tiny(args.checkpoint)
-    except ModelError as e: raise Stop(str(e), BAD_INPUT) from e
-    found = evaluate(args.folder, args.documents, client=client, progress=not args.quiet, workers=args.workers)
-    return json.dumps(found, indent=2) if args.json else summary_text(found)
-
-# %% ../../nbs/cli/07_tiny.ipynb #9b2be2e1
-def _tiny_command(
-    args: Namespace # parsed arguments
-) -> int:           # exit code
-    "train or evaluate a tiny Qwen3-VL"
-    print(_trained(args) if args.what == 'train' else _evaluated(args))
-    return 0
-
-# %% ../../nbs/cli/07_tiny.ipynb #fdf542c0
-def _trained(args: Namespace) -> str:
-    "Train; returns what to say"
-    _all_for_training()
-    from cosee.tiny.train import train
-    try: log = train(args.folder, args.steps, args.seed, args.stop, args.every, progress=not args.quiet)
-    except ValueError as e: raise Stop(str(e), BAD_INPUT) from e
-    if args.json: return json.dumps(log, indent=2)
-    return f"{args.folder}/last holds the checkpoint of step {log[-1]['step']}, loss {log[-1]['loss']}"
-
-def _evaluated(args: Namespace) -> str:
-    "Evaluate; returns what to say"
-    from cosee.models.qwen_vl_wrapper import QwenVLClient
-    from cosee.models.qwen.checkpoint import ModelError
-    from cosee.tiny.evaluate import evaluate, summary_text
     try: client = QwenVLClient.tiny(args.checkpoint)
     except ModelError as e: raise Stop(str(e), BAD_INPUT) from e
     found = evaluate(args.folder, args.documents, client=client, progress=not args.quiet, workers=args.workers)
