@@ -12,7 +12,7 @@ from cosee.ocr.paragraphs import split_sentences
 from cosee.ocr.spans import page_spans, typed_page
 from cosee.ocr.values import value_kind
 from cosee.ocr.client import OcrClient, read_prompt
-from cosee.ocr.question import expected_kinds, lexicon_lines, notions, similar, stem, tokens
+from cosee.ocr.question import expected_kinds, lexicon_lines, concepts, similar, stem, tokens
 from cosee.ocr.facts import inline_pairs, touching_pairs, trailing_value
 from cosee.ocr.reader import Reader
 from cosee.ocr.values import to_number
@@ -115,7 +115,7 @@ def test_pages_without_print_are_no_error():
 @given(st.text(max_size=120))
 def test_text_helpers_take_any_text(text):
     for f in (tokens, value_kind, inline_pairs, trailing_value, touching_pairs, to_number, split_sentences): f(text)
-    assert len(notions(tokens(text))) == len(tokens(text))
+    assert len(concepts(tokens(text))) == len(tokens(text))
     read_prompt(build_messages([], text, text, text))
 
 
@@ -152,7 +152,7 @@ def test_damaged_cache_counts_as_absent(tmp_path):
 
 
 def test_lexicon_is_part_of_the_package():
-    "An installed CoSee needs the lexicon: the settings name its pattern, and each notion has words to swap"
+    "An installed CoSee needs the lexicon: the settings name its pattern, and each concept has words to swap"
     settings = (Path(__file__).parents[1] / 'settings.ini').read_text(encoding='utf-8')
     patterns = next(l for l in settings.splitlines() if l.startswith('package_data')).split('=')[1].split()
     assert any(fnmatch('data/lexicon.txt', p) for p in patterns)

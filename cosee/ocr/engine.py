@@ -70,13 +70,13 @@ def ocr_page(
     "Read one page."
     import numpy as np
     size = image.size
-    if min(size) < 8: return dict(size=list(size), skew=0.0, lines=[])
+    if min(size) < 8: return PrintPage(size=list(size), skew=0.0, lines=[])
     found = engine(blank_solids(np.asarray(image.convert('RGB')))[:, :, ::-1], return_word_box=True)
-    if found.txts is None: return dict(size=list(size), skew=0.0, lines=[])
+    if found.txts is None: return PrintPage(size=list(size), skew=0.0, lines=[])
     quads = [[tuple(map(float, p)) for p in q] for q in found.boxes]
     pieces = [_pieces(ws) for ws in found.word_results] if len(found.word_results) == len(quads) else [()] * len(quads)
     lines = [make_line(t, q, s, size, ps) for t, q, s, ps in zip(found.txts, quads, found.scores, pieces)]
-    return dict(size=list(size), skew=page_skew(quads, size), lines=[l for l in lines if l['text']])
+    return PrintPage(size=list(size), skew=page_skew(quads, size), lines=[l for l in lines if l['text']])
 
 # %% ../../nbs/ocr/01_engine.ipynb #21bb62cd
 class WordReader:

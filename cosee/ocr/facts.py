@@ -7,32 +7,46 @@ __all__ = []
 
 # %% ../../nbs/ocr/09_facts.ipynb #8c4416c1
 import re
-from typing import Optional, TypedDict
-from .paragraphs import _BULLET, split_sentences
+from typing import NotRequired, Optional, TypedDict, TypeGuard
+from .paragraphs import BULLET, split_sentences
 from .spans import Span
 from .tables import Table
-from .values import _NUMERIC_KINDS, value_kind
+from .values import NUMERIC_KINDS, value_kind
 
 # %% ../../nbs/ocr/09_facts.ipynb #d397ec97
-class Fact(TypedDict, total=False):
+class Fact(TypedDict):
     "A value on a page, and the labels that name it."
     kind: str                                # how it was found: 'inline', 'right', 'cell', 'sentence', ...
     value: str
     page: int                                # from 1
     bbox: tuple[float, float, float, float]  # 0-1
     labels: list[tuple[str, str]]            # (role, text); the first names the value, the others stand around it
-    key_box: Optional[tuple]                 # where the label stands
-    chart: int                               # number of its chart
-    table: int                               # number of its table, with
+    key_box: NotRequired[Optional[tuple]]    # where the label stands
+    chart: NotRequired[int]                  # of a bar: number of its chart
+
+class CellFact(Fact):
+    "A cell of a table."
+    table: int                               # number of its table
     row: int
     col: int
     headed: bool                             # has the table a header?
     alone: bool                              # has it one row?
     others: list[tuple[str, str, bool]]      # (head, text, is it the first?) of the other cells of the row
-    looks: str                               # 'name', 'phrase', 'date', ...: what a span of a sentence is
+
+class SentenceFact(Fact):
+    "A span of a sentence."
+    looks: str                               # 'name', 'phrase', 'date', ...: what the span is
     sentence: str
     at: tuple[int, int]                      # where in the sentence the value stands
     peers: list[tuple[int, int]]             # where other values of its kind stand
+
+def is_cell(fact: Fact) -> TypeGuard[CellFact]:
+    "Is `fact` a cell of a table?"
+    return fact['kind'] == 'cell'
+
+def is_sentence(fact: Fact) -> TypeGuard[SentenceFact]:
+    "Is `fact` a span of a sentence?"
+    return fact['kind'] == 'sentence'
 
 # %% ../../nbs/ocr/09_facts.ipynb #19cfe90a
 def first_sentence(
@@ -50,7 +64,7 @@ def inline_pairs(
     text: str # a line or a cell
 ) -> list:    # (key, value, start of the value, end of the value)
     "Labels and values that stand in one text, parted by a colon, an equals sign or a dash."
-    bare = _BULLET.sub('', text)
+    bare = BULLET.sub('', text)
     off, out = len(text) - len(bare), []
     for m in _PAIR.finditer(bare):
         key, at = m['key'].strip(' ,;-–•'), m.start('value') - 1
@@ -68,15 +82,15 @@ def trailing_value(
     text: str # a short text
 ) -> Optional[tuple]: # (key, value, start of the value, end of the value), or None
     "The value at the end or the beginning of a short text, and the words beside it."
-    bare = _BULLET.sub('', text)
+    bare = BULLET.sub('', text)
     words, off = bare.split(), len(text) - len(bare)
     if not 2 <= len(words) <= 9 or value_kind(bare) != 'text': return None
     for n in range(min(5, len(words) - 1), 0, -1):
         tail, head = ' '.join(words[-n:]), ' '.join(words[:n])
         code = n == 1 and _is_code(tail) and not re.search(r'\d', ' '.join(words[:-1]))
-        if value_kind(tail) in _NUMERIC_KINDS or code:
+        if value_kind(tail) in NUMERIC_KINDS or code:
             return ' '.join(words[:-n]), tail, off + len(bare) - len(tail), off + len(bare)
-        if value_kind(head) in _NUMERIC_KINDS - {'number'} or (n == 1 and value_kind(head) == 'number' and not off):
+        if value_kind(head) in NUMERIC_KINDS - {'number'} or (n == 1 and value_kind(head) == 'number' and not off):
             return ' '.join(words[n:]), head, off, off + len(head)
     return None
 
@@ -92,10 +106,18 @@ def part_box(
     return (x0 + start * step, y0, min(x1, x0 + end * step), y1)
 
 # %% ../../nbs/ocr/09_facts.ipynb #24ae425c
-def make_fact(kind: str, value: str, span: Span, labels: list, box=None, **extra) -> Fact:
-    "A fact that stands at `span`, or in the `box` within it"
-    return dict(kind=kind, value=ticked(value.strip()), page=span['page'], bbox=tuple(box or span['bbox']),
-                labels=labels, **extra)
+def make_fact(
+    kind: str,              # how it was found
+    value: str,             # what is printed
+    span: Span,             # where it stands; a span of a document, with its page
+    labels: list[tuple[str, str]], # (role, text)
+    box: Optional[tuple] = None, # the part of the span that the value takes, 0-1
+    **extra                 # more keys of a `Fact`, `CellFact` or `SentenceFact`
+) -> Fact:                  # a fact
+    "A fact that stands at `span`, or in the `box` within it."
+    plain = Fact(kind=kind, value=ticked(value.strip()), page=span.get('page', 1), bbox=box or span['bbox'],
+                 labels=labels)
+    return Fact(**plain, **extra)
 
 # %% ../../nbs/ocr/09_facts.ipynb #b4f23ca7
 def span_pairs(
@@ -114,7 +136,7 @@ def touching_pairs(
 ) -> list:    # (key, value, start of the value, end of the value)
     "All cuts of a short text into a label and a value that begins with a capital letter or a digit."
     words = text.split()
-    if not 2 <= len(words) <= 9 or not text[:1].isupper() or ':' in text or _BULLET.match(text): return []
+    if not 2 <= len(words) <= 9 or not text[:1].isupper() or ':' in text or BULLET.match(text): return []
     cuts = [m.end() for m in re.finditer(r'\s+(?=[A-Z0-9À-Þ$€£+])', text)]
     return [(text[:c].strip(), text[c:], c, len(text)) for c in cuts if len(text[:c].split()) <= 5
             and not re.search(r'\d', text[:c])]
@@ -172,14 +194,14 @@ def _right_below(a: Span, b: Span) -> bool:
                       or _same_middle(a, b))
 
 # %% ../../nbs/ocr/09_facts.ipynb #0656d258
-def _value_below(a: Span, spans: list[Span]) -> Optional[dict]:
+def _value_below(a: Span, spans: list[Span]) -> Optional[Span]:
     "The span that label `a` may name below it, if any"
-    if not looks_like_label(a['text']) or _BULLET.match(a['text']): return None
+    if not looks_like_label(a['text']) or BULLET.match(a['text']): return None
     right = lambda b: 0 < b['x0'] - a['x1'] and abs(b['cy'] - a['cy']) < 0.5 * a['h']
     if a['text'].endswith(':') and any(right(b) for b in spans): return None
     under = [b for b in spans if _right_below(a, b)]
     b = min(under, key=lambda b: (b['y0'], abs(a['x0'] - b['x0'])), default=None)
-    if b is None or b['text'].endswith(':') or inline_pairs(a['text']) or _BULLET.match(b['text']): return None
+    if b is None or b['text'].endswith(':') or inline_pairs(a['text']) or BULLET.match(b['text']): return None
     return b
 
 # %% ../../nbs/ocr/09_facts.ipynb #e2e197a8
@@ -207,7 +229,7 @@ def above_facts(
         if not looks_like_label(a['text']): continue
         over = [b for b in spans if b['y1'] < a['y0'] + 0.3 * a['h'] and _same_middle(a, b)]
         b = max(over, key=lambda b: b['y1'], default=None)
-        if b is not None and value_kind(b['text']) in _NUMERIC_KINDS:
+        if b is not None and value_kind(b['text']) in NUMERIC_KINDS:
             out.append(make_fact('above', b['text'], b, [('key', a['text'])], key_box=a['bbox']))
     return out
 
@@ -219,12 +241,12 @@ def _axis(row: list[Span]) -> list:
     return [s for s in row if looks_like_label(s['text']) and len(s['text'].split()) <= 4
             and not s['text'].endswith(':')]
 
-def _number_over(a: Span, spans: list[Span], used: list) -> Optional[dict]:
+def _number_over(a: Span, spans: list[Span], used: list) -> Optional[Span]:
     "The number nearest above `a` in its column"
     over = [b for b in spans if b['y1'] < a['y0'] + 0.3 * a['h'] and _same_middle(a, b)
             and not any(b is u for u in used)]
     b = max(over, key=lambda b: b['y1'], default=None)
-    return b if b is not None and value_kind(b['text']) in _NUMERIC_KINDS else None
+    return b if b is not None and value_kind(b['text']) in NUMERIC_KINDS else None
 
 def _caption(spans: list[Span], top: float) -> list:
     "The nearest text above the height `top`, as a list of labels"

@@ -9,12 +9,12 @@ __all__ = []
 
 # %% ../../nbs/ocr/11_matching.ipynb #efabc6fb
 import re
-from typing import Mapping
-from .facts import Fact
-from .question import (STOP, aside_words, asking_notions, asking_prepositions, content_words,
-                                expected_kinds, focus_words, notions, other_prepositions, quoted_labels, similar,
+from typing import Mapping, Protocol
+from .facts import Fact, SentenceFact
+from .question import (STOP, aside_words, asking_concepts, asking_prepositions, content_words,
+                                expected_kinds, focus_words, concepts, other_prepositions, quoted_labels, similar,
                                 stem, superlative, tokens)
-from .sentences import _VALUES
+from .sentences import VALUE_PATTERNS
 from .values import PATTERNS, value_kind
 from .weights import WEIGHTS
 
@@ -25,46 +25,52 @@ ASKING = '?'   # the question word, as a word of the question
 
 def label_words(
     label: str # a label on the page
-) -> list:     # (token, notions) of its words; small words count only where there are no others (`To`, `From`)
+) -> list:     # (token, concepts) of its words; small words count only where there are no others (`To`, `From`)
     "The words of a label that say something."
     ts = tokens(label)
-    pairs = list(zip(ts, notions(ts)))
+    pairs = list(zip(ts, concepts(ts)))
     return [p for p in pairs if p[0] not in SMALL] or pairs
 
 # %% ../../nbs/ocr/11_matching.ipynb #b0fe07e1
+class Weigher(Protocol):
+    "What a `Reader` knows of words."
+    weights: Mapping[str, float]
+    def weight(self, word: str) -> float: ...
+    def similarity(self, question: str) -> dict[str, float]: ...
+
 class Asked:
     "A question, taken apart once."
-    def __init__(self, question: str, reader: 'Reader'):
+    def __init__(self, question: str, reader: Weigher):
         self.text, self.most = question, superlative(question)
         self.aside, self.quoted = aside_words(question), quoted_labels(question)
         self.kinds, self.focus = expected_kinds(question), set(focus_words(question))
         if self.most and self.focus and self.kind not in ('person', 'place'): self.kinds = {'any': 1.0}
         self._take_words(reader)
         self.total = sum(self.weights) or 1.0
-        self.near = reader.likeness(question)
+        self.near = reader.similarity(question)
 
     @property
     def kind(self) -> str:
         "The likeliest kind of value that is asked for"
         return next(iter(self.kinds))
 
-    def _take_words(self, reader: 'Reader'):
-        "Set the words of the question, with their weights and notions"
+    def _take_words(self, reader: Weigher):
+        "Set the words of the question, with their weights and concepts"
         self.words = tuple(w for w in content_words(self.text) if not (self.most and superlative(w)))
         every = tokens(self.text)
-        known = dict(zip(every, notions(every)))
-        self.notions = [known.get(w, frozenset()) for w in self.words]
+        known = dict(zip(every, concepts(every)))
+        self.concepts = [known.get(w, frozenset()) for w in self.words]
         aside = reader.weights['aside']
         self.weights = [reader.weight(w) * (aside if w in self.aside else 1.0) for w in self.words]
         self.passive, self.other = asking_prepositions(self.text), other_prepositions(self.text)
-        if hint := asking_notions(self.text):
-            self.words, self.notions = (*self.words, ASKING), [*self.notions, hint]
+        if hint := asking_concepts(self.text):
+            self.words, self.concepts = (*self.words, ASKING), [*self.concepts, hint]
             self.weights.append(reader.weights['question word'])
 
     def match(self, label: str) -> list:
         "For each word of the question, how well `label` has it"
         pairs = label_words(label)
-        out = [max((similar(w, t, n, m) for t, m in pairs), default=0.0) for w, n in zip(self.words, self.notions)]
+        out = [max((similar(w, t, n, m) for t, m in pairs), default=0.0) for w, n in zip(self.words, self.concepts)]
         ts = tokens(label)
         return self.with_asking(out, ts and (ts[-1] in self.passive or self.names_doer(ts[-1])))
 
@@ -77,18 +83,18 @@ class Asked:
         if 'by' not in self.passive or token in self.words or not token.endswith(('er', 'or')): return False
         return any(len(stem(w)) >= 4 and token.startswith(stem(w)) for w in self.words)
 
-    def said(self,
+    def precision(self,
         label: str,    # a label on the page
-        reader: 'Reader' # for the weights of words
+        reader: Weigher # for the weights of words
     ) -> float:        # 0-1
         "How much of `label` the question says too."
         pairs = label_words(label)
         if not pairs: return 0.0
-        got = sum(reader.weight(t) * max((similar(w, t, n, m) for w, n in zip(self.words, self.notions)), default=0.0)
+        got = sum(reader.weight(t) * max((similar(w, t, n, m) for w, n in zip(self.words, self.concepts)), default=0.0)
                   for t, m in pairs)
         return got / sum(reader.weight(t) for t, _ in pairs)
 
-    def covered(self,
+    def coverage(self,
         *parts # (trust, list of matches)
     ) -> float: # 0-1
         "Weighted share of the question's words that the best of `parts` covers."
@@ -100,7 +106,7 @@ def _near(distance: int, by: Mapping) -> float:
     "How much a word counts at a distance in words; behind the value a little less"
     return max(by['farthest'], 1.0 - by['distance'] * abs(distance)) * (1.0 if distance > 0 else by['behind'])
 
-def _owner(fact: Fact, text: str, word: str, before: bool, by: Mapping) -> float:
+def _owner(fact: SentenceFact, text: str, word: str, before: bool, by: Mapping) -> float:
     "1 if the value is the one that `word` speaks for, less if another of its kind is"
     a, b = fact['at']
     low = text.lower()
@@ -113,24 +119,26 @@ def _owner(fact: Fact, text: str, word: str, before: bool, by: Mapping) -> float
 # %% ../../nbs/ocr/11_matching.ipynb #d411bd32
 def sentence_match(
     asked: Asked, # the question
-    fact: Fact,   # a fact of kind `sentence`
+    fact: SentenceFact, # a span of a sentence
     by: Mapping = WEIGHTS # what a word loses by its place
 ) -> list:        # for each word of the question, 0-1
     "How well the words around the value cover each word of the question."
     text, (a, b) = fact['sentence'], fact['at']
     before, after = tokens(text[:a]), tokens(text[b:])
-    ns = notions(before + ('\u0000',) + after)
+    ns = concepts(before + ('\u0000',) + after)
     placed = [(w, ns[i], len(before) - i, _owner(fact, text, w, True, by)) for i, w in enumerate(before)]
     placed += [(w, ns[len(before) + 1 + i], -(i + 1), _owner(fact, text, w, False, by))
                for i, w in enumerate(after)]
     out = []
-    for w, n in zip(asked.words, asked.notions):
+    for w, n in zip(asked.words, asked.concepts):
         out.append(max((similar(w, t, n, m) * _near(d, by) * own for t, m, d, own in placed if t not in SMALL),
                        default=0.0))
-    return asked.with_asking(out, _preposition(before) in asked.passive)
+    return asked.with_asking(out, last_preposition(before) in asked.passive)
 
-def _preposition(before: tuple) -> str:
-    "The last of the tokens before a value that is no article"
+def last_preposition(
+    before: tuple[str, ...] # tokens before a value
+) -> str:                   # the word right before it
+    "The last of the tokens before a value that is no article; '' where there is none."
     return next((t for t in reversed(before) if t not in ('the', 'a', 'an')), '')
 
 # %% ../../nbs/ocr/11_matching.ipynb #ed3cba29
@@ -171,7 +179,7 @@ def fits(
     if kind == 'date' and re.fullmatch(r'(?:19|20)\d\d', value): return 0.6, value
     good = _FITS.get(kind, {}).get(looks, -1.0)
     if good < 0.7 and kind in _CUT:
-        found = [m for k, p in _VALUES if k == kind for m in p.finditer(value)]
+        found = [m for k, p in VALUE_PATTERNS if k == kind for m in p.finditer(value)]
         if len(found) == 1: return 0.8, found[0][0].strip(' .,;')
     return good, value
 
@@ -185,14 +193,28 @@ def best_fit(
     return max(((share * good if good > 0 else good, cut) for share, good, cut in tried), key=lambda p: p[0])
 
 # %% ../../nbs/ocr/11_matching.ipynb #f889330b
-def _surroundings(reader: 'Reader', asked: Asked, fact: Fact, roles: tuple) -> list:
-    "(trust, matches) of the labels around a fact that play one of `roles`"
+def labels_around(
+    reader: Weigher,       # for what each role counts
+    asked: Asked,          # the question
+    fact: Fact,            # a fact
+    roles: tuple[str, ...] # 'section', 'title', ...
+) -> list[tuple[float, list[float]]]: # (trust, matches) of each label
+    "The labels around a fact that play one of `roles`, held against the question."
     return [(reader.weights[f'in {r}'], asked.match(t)) for r, t in fact['labels'] if r in roles]
 
-def _meant(reader: 'Reader', asked: Asked, label: str) -> float:
-    "What nearness in meaning adds; nothing without an encoder"
+def meaning_bonus(
+    reader: Weigher, # for what counts as near
+    asked: Asked,    # the question
+    label: str       # a label on the page
+) -> float:          # 0-1
+    "What nearness in meaning adds to a score; nothing without an encoder."
     return max(0.0, asked.near.get(label, 0.0) - reader.weights['similarity from'])
 
 # %% ../../nbs/ocr/11_matching.ipynb #a95d368d
 _VALUE = re.compile('|'.join(f'(?:{PATTERNS[k]})' for k in ('date', 'money', 'percent', 'duration')))
-def _without_values(text: str) -> str: return _VALUE.sub(' ', text)
+
+def without_values(
+    text: str # words before a value
+) -> str:     # the words that are none
+    "`text` without dates, sums, percentages and durations."
+    return _VALUE.sub(' ', text)

@@ -11,16 +11,16 @@ from .spans import Span
 from .values import value_kind
 
 # %% ../../nbs/ocr/05_paragraphs.ipynb #b051c961
-_BULLET = re.compile(r'^\s*(?:[•●▪■◦‣∙*·►➢✓–—-]|\(?\d{1,2}(?:\.\d{1,2})*[.)]|\(?[a-zA-Z][.)])\s+')
+BULLET = re.compile(r'^\s*(?:[•●▪■◦‣∙*·►➢✓–—-]|\(?\d{1,2}(?:\.\d{1,2})*[.)]|\(?[a-zA-Z][.)])\s+')
 _LABELLED = re.compile(r'[^\W\d_][^:.,;]{0,30}:\s+\S')   # a line that begins with a label is no continuation
 
 def _next_line(s: Span, t: Span) -> bool:
     "May span `t` be the next line of a paragraph that ends in `s`?"
-    shifted = abs(s['x0'] - t['x0']) > 0.5 * s['h'] and not _BULLET.match(s['text'])
+    shifted = abs(s['x0'] - t['x0']) > 0.5 * s['h'] and not BULLET.match(s['text'])
     if shifted and not t['text'][:1].islower() and not s['text'].endswith(','): return False
     near = -0.4 * s['h'] < t['y0'] - s['y1'] < 0.95 * s['h']
     left = abs(s['x0'] - t['x0']) < 1.6 * s['h'] and 0.72 < t['h'] / s['h'] < 1.4
-    return near and left and not _BULLET.match(t['text']) and not _LABELLED.match(t['text'])
+    return near and left and not BULLET.match(t['text']) and not _LABELLED.match(t['text'])
 
 # %% ../../nbs/ocr/05_paragraphs.ipynb #aa331c61
 def _full(s: Span, t: Span, right: float) -> bool:
@@ -36,7 +36,10 @@ def page_paragraphs(
     chains, open_ = [], []
     for t in spans:
         s = next((c for c in reversed(open_) if _next_line(c[-1], t)), None)
-        if s is None: s = []; chains.append(s); open_.append(s)
+        if s is None:
+            s = []
+            chains.append(s)
+            open_.append(s)
         s.append(t)
     return [p for c in chains for p in _split_full(c)]
 
@@ -66,7 +69,8 @@ def split_sentences(
     for m in re.finditer(r'[.!?]["”\')]*\s+(?=["“(]?[A-Z0-9•–-])', text):
         last = text[start:m.start()].split()[-1:] or ['']
         if last[0].lower().strip('("') in _ABBREV or re.fullmatch(r'[A-Z]|\d{1,2}(?:\.\d+)*', last[0]): continue
-        out.append((start, m.end())); start = m.end()
+        out.append((start, m.end()))
+        start = m.end()
     return out + ([(start, len(text))] if text[start:].strip() else [])
 
 # %% ../../nbs/ocr/05_paragraphs.ipynb #f0aab6ad

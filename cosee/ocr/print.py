@@ -12,7 +12,7 @@ import json, statistics, threading, unicodedata
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
-from typing import Optional, TypedDict, Union
+from typing import Optional, Sequence, TypedDict, Union
 from ..files import write_whole
 
 # %% ../../nbs/ocr/00_print.ipynb #8cb2f9f1
@@ -44,7 +44,7 @@ def clean_print(
 # %% ../../nbs/ocr/00_print.ipynb #bf391574
 def word_edges(
     text: str,   # a line of print
-    pieces: list # (text, left, right) of the parts that the model placed, in order
+    pieces: Sequence # (text, left, right) of the parts that the model placed, in order
 ) -> list:       # (left, right) of each word of `text`
     "Edges of the words of a line; a line whose pieces do not add up is divided evenly."
     chars = [(l + (r - l) * i / len(t), l + (r - l) * (i + 1) / len(t))
@@ -52,7 +52,8 @@ def word_edges(
     words, at, edges = text.split(), 0, []
     if len(chars) != sum(map(len, words)): return []
     for w in words:
-        edges.append((chars[at][0], chars[at + len(w) - 1][1])); at += len(w)
+        edges.append((chars[at][0], chars[at + len(w) - 1][1]))
+        at += len(w)
     return edges
 
 # %% ../../nbs/ocr/00_print.ipynb #cb6ff717
@@ -64,7 +65,8 @@ def spread_words(
     "Edges of words when all that is known is the line: every character is taken to be equally wide."
     step, at, edges = (right - left) / max(1, len(text)), 0, []
     for w in text.split():
-        start = text.index(w, at); at = start + len(w)
+        start = text.index(w, at)
+        at = start + len(w)
         edges.append((left + start * step, left + at * step))
     return edges
 
@@ -74,7 +76,7 @@ def make_line(
     quad: list,         # four corners (x, y) in pixels, clockwise from top left
     score: float,       # certainty 0-1
     size: tuple,        # (width, height) of the page in pixels
-    pieces: list = ()   # (text, left, right) of the parts of the line, in pixels
+    pieces: Sequence = () # (text, left, right) of the parts of the line, in pixels
 ) -> PrintLine:         # a line
     "A line of print in page units (0-1)."
     w, h = size
@@ -83,8 +85,8 @@ def make_line(
     text = clean_print(text)
     edges = word_edges(text, pieces) or spread_words(text, min(xs), max(xs))
     top, bottom = (ys[0] + ys[1]) / 2, (ys[2] + ys[3]) / 2
-    return dict(text=text, bbox=[unit(min(xs), w), unit(top, h), unit(max(xs), w), unit(bottom, h)],
-                score=round(float(score), 3), words=[[unit(a, w), unit(b, w)] for a, b in edges])
+    return PrintLine(text=text, bbox=[unit(min(xs), w), unit(top, h), unit(max(xs), w), unit(bottom, h)],
+                     score=round(float(score), 3), words=[[unit(a, w), unit(b, w)] for a, b in edges])
 
 # %% ../../nbs/ocr/00_print.ipynb #3dfd9991
 def page_skew(

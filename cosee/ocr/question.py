@@ -59,14 +59,14 @@ def stem(
 # %% ../../nbs/ocr/06_question.ipynb #0c3b1eb9
 @lru_cache(1)
 def lexicon_lines() -> tuple:
-    "The notions of `cosee/data/lexicon.txt`, a line each; a package without it is not whole."
+    "The concepts of `cosee/data/lexicon.txt`, a line each; a package without it is not whole."
     text = (files('cosee') / 'data' / 'lexicon.txt').read_text(encoding='utf-8')
     return tuple(l for l in text.splitlines() if l.strip() and not l.startswith('#'))
 
 # %% ../../nbs/ocr/06_question.ipynb #5ab42fcb
 @lru_cache(1)
 def lexicon() -> dict:
-    "Phrase of stems -> ids of the notions that it names."
+    "Phrase of stems -> ids of the concepts that it names."
     out = {}
     for i, line in enumerate(lexicon_lines()):
         for phrase in line.split(';'):
@@ -75,15 +75,18 @@ def lexicon() -> dict:
 
 # %% ../../nbs/ocr/06_question.ipynb #09eed559
 @lru_cache(50_000)
-def notions(
+def concepts(
     words: tuple # tokens in order
-) -> tuple:      # for each token, the frozenset of notions that it helps to name
-    "What the words name: the longest phrase of the lexicon that covers a word lends it its notions."
+) -> tuple:      # for each token, the frozenset of concepts that it helps to name
+    "What the words name: the longest phrase of the lexicon that covers a word lends it its concepts."
     stems, found, longest = [stem(w) for w in words], [set() for _ in words], [0] * len(words)
     for n in (4, 3, 2, 1):
         for i in range(len(stems) - n + 1):
-            for j in range(i, i + n) if (ids := lexicon().get(tuple(stems[i:i + n]))) else ():
-                if longest[j] <= n: found[j] |= ids; longest[j] = n
+            ids = lexicon().get(tuple(stems[i:i + n]), set())
+            for j in range(i, i + n) if ids else ():
+                if longest[j] <= n:
+                    found[j] |= ids
+                    longest[j] = n
     return tuple(frozenset(f) for f in found)
 
 # %% ../../nbs/ocr/06_question.ipynb #7bb5816f
@@ -112,15 +115,15 @@ def content_words(
     return tuple(dict.fromkeys(words)) or tuple(w for w in tokens(question) if w not in STOP)
 
 # %% ../../nbs/ocr/06_question.ipynb #511ddf43
-SYNONYM = 0.72   # how much a word of the same notion counts, against 1 for the word itself
+SYNONYM = 0.72   # how much a word of the same concept counts, against 1 for the word itself
 
 # %% ../../nbs/ocr/06_question.ipynb #85fa4391
 @lru_cache(200_000)
 def similar(
     a: str,            # token of the question
     b: str,            # token of the page
-    na=frozenset(),    # notions of `a`
-    nb=frozenset()     # notions of `b`
+    na=frozenset(),    # concepts of `a`
+    nb=frozenset()     # concepts of `b`
 ) -> float:            # 0-1
     "How far `b` on a page stands for `a` in a question."
     if a == b: return 1.0
@@ -188,6 +191,10 @@ _DETERMINERS = frozenset('the a an this that these those their his her its exact
 
 _BEHIND_NOUN = re.compile(r'due|gross|net|\w{3,}(?:ed|able|ible)|paid|owed|given|taken|spent|sold|left')
 
+def _stands_behind(word: str) -> bool:
+    "May an adjective or a participle stand behind its noun? *Speed* ends like one, and its stem says that it is none"
+    return bool(_BEHIND_NOUN.fullmatch(word)) and not (word.endswith('ed') and stem(word) == word)
+
 def noun_phrase(
     words: tuple # tokens behind *what* or *which*, or of a question without a question word
 ) -> tuple[tuple, tuple]: # (words of the noun phrase, the words behind it)
@@ -196,13 +203,13 @@ def noun_phrase(
     while at < len(words) and words[at] in _DETERMINERS: at += 1
     end = next((i for i in range(at, len(words)) if words[i] in _ENDS_NOUN | _AUXILIARY), len(words))
     behind = words[end:]
-    while end - at > 1 and _BEHIND_NOUN.fullmatch(words[end - 1]): end -= 1    # the total due
+    while end - at > 1 and _stands_behind(words[end - 1]): end -= 1    # the total due
     return words[at:end], behind
 
 # %% ../../nbs/ocr/06_question.ipynb #5b65c4a4
 KIND_NOUNS = dict(
     email='email', url='website webpage url homepage', iban='iban', phone='phone telephone fax mobile hotline tel',
-    time='time hour', date='date day month year deadline',
+    time='time hour clock', date='date day month year deadline',
     percent='percent percentage share proportion fraction rate',
     duration='duration period warranty time',
     quantity='weight height width depth length voltage temperature dimension speed frequency power pressure distance',
@@ -238,6 +245,12 @@ def _number_kinds(phrase: tuple, behind: tuple) -> dict:
     one = behind[1:2] and behind[1] in _DETERMINERS and not behind[-1].endswith('s')
     return {'number': 1.0, 'code': 1.0} if one else {'number': 1.0}              # of the order, of chairs
 
+def _heads(phrase: tuple, behind: tuple) -> tuple:
+    "The words that may be the noun which is asked for: the last, and the one before where the last may be a verb"
+    if not behind or behind[0] in _AUXILIARY or len(phrase) < 2: return phrase[-1:]
+    verb = phrase[-1].endswith(('s', 'ed')) or phrase[-1] in IRREGULAR or phrase[-2].endswith('s')
+    return phrase[-2:] if verb else phrase[-1:]
+
 def phrase_kinds(
     phrase: tuple,     # words of a noun phrase
     behind: tuple = () # the words behind it
@@ -245,8 +258,7 @@ def phrase_kinds(
     "The kinds of value that a noun phrase may name."
     sure = next((k for w in phrase for k in noun_kinds(w) if k in _UNMISTAKABLE), None)
     if sure: return {sure: 1.0, 'code': HINTED}
-    last = phrase[-1:] if not behind or behind[0] in _AUXILIARY else phrase[-2:]
-    head = next((w for w in reversed(last) if noun_kinds(w)), None)
+    head = next((w for w in reversed(_heads(phrase, behind)) if noun_kinds(w)), None)
     if head is None: return {'any': 1.0, **{k: HINTED for w in phrase for k in noun_kinds(w)}} if phrase else {}
     kinds = noun_kinds(head)
     if 'code' in kinds and 'number' in kinds: return _number_kinds(phrase, behind)
@@ -301,8 +313,9 @@ def expected_kinds(
     return dict(sorted(kinds.items(), key=lambda p: -p[1]))
 
 def _reached_by(words: tuple) -> dict:
-    "Kinds that no other words name: *which address is there for email?*"
-    return {k: SECOND for w in words for k in noun_kinds(w) if k in _UNMISTAKABLE}
+    "Kinds that other words name: surely where an address is asked for (*which address is there for email?*)"
+    share = 1.0 if noun_phrase(words)[0][-1:] == ('address',) else SECOND
+    return {k: share for w in words for k in noun_kinds(w) if k in _UNMISTAKABLE}
 
 def _hinted_kinds(words: tuple) -> dict:
     "Kinds that any of `words` speaks for"
@@ -331,9 +344,9 @@ def focus_words(
 # %% ../../nbs/ocr/06_question.ipynb #09583ad1
 _ASKING = re.compile(r'\b(where|who|when|how much|how many|how often)\b', re.I)
 
-def asking_notions(
+def asking_concepts(
     question: str # a question
-) -> frozenset:   # notions of labels that the question word hints at
+) -> frozenset:   # concepts of labels that the question word hints at
     "What the question word stands for in the lexicon."
     m = _ASKING.search(question)
     return frozenset(lexicon().get(tuple(stem(t) for t in tokens(m[1])), ())) if m else frozenset()

@@ -10,13 +10,14 @@ __all__ = ['Reader']
 # %% ../../nbs/ocr/12_reader.ipynb #24c1bffd
 import math, re
 from typing import Optional
-from .facts import (Fact, above_facts, below_facts, cell_facts, chart_facts, make_fact, right_facts,
-                             span_pairs)
-from .matching import (Asked, SMALL, _meant, _preposition, _surroundings, _without_values, best_fit,
-                                sentence_match)
+from .facts import (CellFact, Fact, SentenceFact, above_facts, below_facts, cell_facts, chart_facts,
+                             is_cell, is_sentence, make_fact, right_facts, span_pairs)
+from .matching import (Asked, SMALL, best_fit, labels_around, last_preposition, meaning_bonus,
+                                sentence_match, without_values)
 from .paragraphs import page_headings, page_paragraphs
 from .question import tokens
 from .sentences import sentence_facts
+from .print import PrintPage
 from .spans import Span, page_rows, page_spans
 from .tables import Table, find_tables, join_tables
 from .values import is_value, to_number, value_kind
@@ -48,7 +49,7 @@ def _crosses(t: Table, spans: list[Span]) -> bool:
     return sum(_within(s, box) for s in spans) >= 3
 
 # %% ../../nbs/ocr/12_reader.ipynb #b5950301
-def _page_title(spans: list[Span]) -> Optional[dict]:
+def _page_title(spans: list[Span]) -> Optional[Span]:
     "The largest print in the upper half of a page"
     words = [s for s in spans if re.search('[A-Za-z]{3}', s['text'])]
     if not words: return None
@@ -68,11 +69,11 @@ def _loose_facts(loose: list, tables: list) -> list:
 
 # %% ../../nbs/ocr/12_reader.ipynb #70478bcc
 def page_facts(
-    page: dict, # a page of print
-    number: int # its number, from 1
-) -> tuple:     # (facts outside tables, tables, context: heading spans and title)
+    page: PrintPage, # a page of print
+    number: int      # its number, from 1
+) -> tuple[list[Fact], list[Table], dict]: # (facts outside tables, tables, context: heading spans and title)
     "What one page says, tables apart."
-    spans = [{**s, 'page': number} for s in page_spans(page)]
+    spans: list[Span] = [{**s, 'page': number} for s in page_spans(page)]
     rows = page_rows(spans)
     tables, heads = find_tables(rows, number), page_headings(rows)
     boxes = [_table_box(t) for t in tables if is_ruled(t)]
@@ -87,7 +88,7 @@ def page_facts(
 def add_surroundings(
     fact: Fact,   # a fact
     context: dict # of its page, see `page_facts`
-) -> dict:        # the fact, with labels `section`, `title` and `near`
+) -> Fact:        # the fact, with labels `section`, `title` and `near`
     "Say what stands around a fact."
     (w, h), box = context['size'], fact.get('key_box') or fact['bbox']
     y, x = box[1] * h, box[0] * w
@@ -112,7 +113,9 @@ class Reader:
         self.embeddings, self.weights = embeddings, weights
         for i, page in enumerate(pages, 1):
             facts, found, context = page_facts(page, i)
-            self.facts += facts; tables += found; self.contexts.append(context)
+            self.facts += facts
+            tables += found
+            self.contexts.append(context)
         self.tables = join_tables(tables, max([p['size'][0] for p in pages], default=1))
         for n, t in enumerate(self.tables): self.facts += cell_facts(t, n)
         for f in self.facts: add_surroundings(f, self.contexts[f['page'] - 1])
@@ -137,7 +140,7 @@ class Reader:
         absent = word not in self.df and not any(c.isdigit() for c in word)
         return (rare + self.weights['common word']) * (self.weights['absent word'] if absent else 1.0)
 
-    def likeness(self,
+    def similarity(self,
         question: str # a question
     ) -> dict:        # label -> -1 to 1; empty without an encoder
         "How near each label of the document is to `question` in meaning."
@@ -155,12 +158,11 @@ class Reader:
         "How well `fact` answers the question."
         good, value = best_fit(asked.kinds, fact['value'])
         cover, label = _named(self, asked, fact)
-        if asked.quoted and any(same_answer(q, t) for q in asked.quoted for r, t in fact['labels'] if r in ('key', 'column')):
-            label += self.weights['quoted label']
-        by = self.weights
+        by, names = self.weights, [t for r, t in fact['labels'] if r in ('key', 'column')]
+        if any(same_answer(q, t) for q in asked.quoted for t in names): label += by['quoted label']
         likely = by[f"of {fact['kind']}"] + by.get(f"of {fact.get('looks')}", 0.0)
         kind = (by['fits'] if good > 0 else by['misfits']) * good
-        total = cover + _meant(self, asked, label_text(fact)) + by['label'] * label + kind + likely
+        total = cover + meaning_bonus(self, asked, label_text(fact)) + by['label'] * label + kind + likely
         return total - _minus(self, asked, fact, value), value, cover, label
 
     def candidates(self,
@@ -206,7 +208,7 @@ class Reader:
             hits = [(s, m) for s in context['spans'] if any(m := asked.match(s['text']))]
             for v in context['spans']:
                 good, value = best_fit(asked.kinds, re.sub(r'^[^:]{1,40}:\s+', '', v['text']))
-                if not hits or good < 0 or (asked.kind == 'any' and asked.said(value, self) > 0.5): continue
+                if not hits or good < 0 or (asked.kind == 'any' and asked.precision(value, self) > 0.5): continue
                 best = [max(_closeness(s, v) * m[i] for s, m in hits) for i in range(len(asked.words))]
                 score = sum(w * b for w, b in zip(asked.weights, best)) / asked.total + 0.15 * good
                 out.append(dict(answer=value, page=page, bbox=v['bbox'], score=score))
@@ -219,7 +221,8 @@ class Reader:
         ranked = self.candidates(question, 8)
         if not ranked: return None
         best = ranked[0]
-        second = any(same_answer(c['answer'], best['answer']) or best['answer'] in c['answer'] for c in self.nearby(question, 1))
+        near = [c['answer'] for c in self.nearby(question, 1)]
+        second = any(same_answer(a, best['answer']) or best['answer'] in a for a in near)
         confidence = calibrated(evidence(ranked), CALIBRATION[self.embeddings is not None])
         return {**best, 'confidence': round(confidence, 3), 'second': second, 'content': statement(best)}
 
@@ -235,64 +238,66 @@ class Reader:
 # %% ../../nbs/ocr/12_reader.ipynb #574a8bb8
 def _titles(contexts: list) -> list:
     "The title of the document, and of each page"
-    return [make_fact('title', c['title']['text'], {**c['title'], 'page': i},
-                      [('key', 'title headline' if i > 1 else 'title headline of the document report')])
-            for i, c in enumerate(contexts, 1) if c['title']]
+    titles: list[Span] = [{**c['title'], 'page': i} for i, c in enumerate(contexts, 1) if c['title']]
+    first, other = 'title headline of the document report', 'title headline'
+    return [make_fact('title', t['text'], t, [('key', first if t.get('page') == 1 else other)]) for t in titles]
 
 # %% ../../nbs/ocr/12_reader.ipynb #cb06a119
 def label_text(
     fact: Fact # a fact
 ) -> str:      # what its meaning is taken from
     "The words that name a value: its key, the head of its column, or its sentence without the value."
-    if fact['kind'] == 'sentence': return fact['sentence'].replace(fact['value'], '...')[:300]
+    if is_sentence(fact): return fact['sentence'].replace(fact['value'], '...')[:300]
     return fact['labels'][0][1]
 
 # %% ../../nbs/ocr/12_reader.ipynb #1ecad86c
 def _named(reader: Reader, asked: Asked, fact: Fact) -> tuple:
     "(coverage of the question, what is said of the label) of a fact of any kind"
-    around = _surroundings(reader, asked, fact, ('section', 'title', 'near', 'caption'))
-    if fact['kind'] == 'cell': return _score_cell(reader, asked, fact, around)
-    if fact['kind'] == 'sentence': return _score_sentence(reader, asked, fact, around)
+    around = labels_around(reader, asked, fact, ('section', 'title', 'near', 'caption'))
+    if is_cell(fact): return _score_cell(reader, asked, fact, around)
+    if is_sentence(fact): return _score_sentence(reader, asked, fact, around)
     key = fact['labels'][0][1]
-    return asked.covered((1.0, asked.match(key)), *around), asked.said(key, reader)
+    cover = asked.coverage((1.0, asked.match(key)), *around)
+    if (tokens(key) or ('',))[-1] in asked.other: cover = max(0.0, cover - reader.weights['other preposition'])
+    return cover, asked.precision(key, reader)
 
 def _minus(reader: Reader, asked: Asked, fact: Fact, value: str) -> float:
     "What a value loses for repeating the question, and for being long"
-    echo = asked.said(value, reader) if fact['kind'] != 'title' and asked.kind != 'yesno' else 0.0
+    overlap = asked.precision(value, reader) if fact['kind'] != 'title' and asked.kind != 'yesno' else 0.0
     by = reader.weights
     rate = by['overlap of complement' if fact.get('looks') == 'complement' else 'overlap']
-    return rate * max(0.0, echo - by['overlap from']) + by['long'] * max(0, len(value.split()) - 8)
+    return rate * max(0.0, overlap - by['overlap from']) + by['long'] * max(0, len(value.split()) - 8)
 
 # %% ../../nbs/ocr/12_reader.ipynb #f9fb81f2
-def _score_cell(reader: Reader, asked: Asked, fact: Fact, around: list) -> tuple:
+def _score_cell(reader: Reader, asked: Asked, fact: CellFact, around: list) -> tuple:
     "Coverage and label of a table cell: its column, its row, and the heads of cells that are named"
     head, by = fact['labels'][0][1], reader.weights
     parts, rows = [(1.0, asked.match(head)), *around], [0.0]
     for other_head, text, first in fact['others']:
         m = asked.match(text)
         if not any(m): continue
-        said = asked.said(text, reader)
+        precision = asked.precision(text, reader)
         parts.append((by['in first cell' if first else 'in other cell'], m))
-        rows.append(said * (1.0 if first else by['in first cell']))
-        if said > by['lends head']: parts.append((by['in other head'], asked.match(other_head)))
+        rows.append(precision * (1.0 if first else by['in first cell']))
+        if precision > by['lends head']: parts.append((by['in other head'], asked.match(other_head)))
     if asked.focus and head: parts.append((1.0, asked.match(head)))
-    named = asked.said(head, reader) if head else by['no head']
-    if fact['alone'] and head: return asked.covered(*parts), named
+    named = asked.precision(head, reader) if head else by['no head']
+    if fact['alone'] and head: return asked.coverage(*parts), named
     focused = any(s > 0.6 for w, s in zip(asked.words, asked.match(head)) if w in asked.focus)
     wanted = by['focus'] if focused else 0.0
-    return asked.covered(*parts) + wanted, by['column of cell'] * named + by['row of cell'] * max(rows)
+    return asked.coverage(*parts) + wanted, by['column of cell'] * named + by['row of cell'] * max(rows)
 
 # %% ../../nbs/ocr/12_reader.ipynb #9ee0a542
-def _score_sentence(reader: Reader, asked: Asked, fact: Fact, around: list) -> tuple:
+def _score_sentence(reader: Reader, asked: Asked, fact: SentenceFact, around: list) -> tuple:
     "Coverage by the words of a sentence, and how far the words right before the value are asked for"
     by = reader.weights
-    cover = asked.covered((by['in sentence'], sentence_match(asked, fact, by)), *around)
+    cover = asked.coverage((by['in sentence'], sentence_match(asked, fact, by)), *around)
     text, (a, b) = fact['sentence'], fact['at']
-    before = [w for w in tokens(_without_values(text[:a])) if w not in SMALL][-2:]
+    before = [w for w in tokens(without_values(text[:a])) if w not in SMALL][-2:]
     after = [w for w in tokens(text[b:]) if w not in SMALL][:1]
-    if _preposition(tokens(text[:a])) in asked.other: return max(0.0, cover - by['other preposition']), 0.0
-    return cover, max(by['word before'] * asked.said(' '.join(before), reader),
-                      by['word behind'] * asked.said(' '.join(after), reader))
+    if last_preposition(tokens(text[:a])) in asked.other: return max(0.0, cover - by['other preposition']), 0.0
+    return cover, max(by['word before'] * asked.precision(' '.join(before), reader),
+                      by['word behind'] * asked.precision(' '.join(after), reader))
 
 # %% ../../nbs/ocr/12_reader.ipynb #9a813bca
 def _keep(best: dict, key: tuple, candidate: dict):
@@ -314,7 +319,7 @@ def _numbers(table: Table, cells: list, col: int) -> list:
     if sum(is_value(dict(text=f['value'])) for f in column) < 0.6 * len(column): return []
     return [(to_number(f['value']), f) for f in column]
 
-def _same_row(cells: list, fact: Fact) -> list:
+def _same_row(cells: list[CellFact], fact: CellFact) -> list[CellFact]:
     "The other cells of the row of `fact`"
     return [f for f in cells if f['row'] == fact['row'] and f is not fact]
 
@@ -323,13 +328,13 @@ def _extreme(reader: Reader, asked: Asked, fact: Fact, row: list[Fact]) -> dict:
     "The candidate for the row or bar of an extreme"
     caption, by = next((t for r, t in fact['labels'] if r == 'caption'), ''), reader.weights
     head = fact['labels'][0][1] if fact['kind'] == 'cell' else caption
-    names = [(asked.said(f['labels'][0][1], reader) + by['first column'] * (f['col'] == 0), f) for f in row]
+    names = [(asked.precision(f['labels'][0][1], reader) + by['first column'] * (f['col'] == 0), f) for f in row]
     bar = {**fact, 'value': fact['labels'][0][1], 'bbox': fact.get('key_box')}
     name = max(names, key=lambda p: p[0])[1] if names else bar
-    around = _surroundings(reader, asked, fact, ('section', 'title'))
+    around = labels_around(reader, asked, fact, ('section', 'title'))
     named = asked.match(name['labels'][0][1] if row else '')
-    cover = asked.covered((1.0, asked.match(head)), (1.0, named), *around)
-    score = cover + _meant(reader, asked, head) + by['label'] * asked.said(head, reader) + by['extreme']
+    cover = asked.coverage((1.0, asked.match(head)), (1.0, named), *around)
+    score = cover + meaning_bonus(reader, asked, head) + by['label'] * asked.precision(head, reader) + by['extreme']
     return dict(answer=name['value'], page=name['page'], bbox=name['bbox'], score=score, cover=cover,
                 label=0.0, kind='extreme', fact=name)
 
@@ -345,18 +350,18 @@ def _closeness(word: Span, value: Span) -> float:
     return 0.95 / (1 + 0.04 * rows) if gap < 0.5 else 0.4 / (1 + 0.1 * rows + 0.05 * gap)
 
 # %% ../../nbs/ocr/12_reader.ipynb #bc685c01
-CALIBRATION = {False: dict(bias=-3.2, score=3.5, cover=-0.2, lead=5.0),   # words and lexicon alone
-               True: dict(bias=-2.8, score=0.9, cover=2.1, lead=5.7)}     # with an encoder
+CALIBRATION = {False: dict(bias=-2.85, cover=1.95, label=1.44, lead=6.35),   # words and lexicon alone
+               True: dict(bias=-3.21, cover=2.31, label=1.17, lead=6.68)}    # with an encoder
 
 # %% ../../nbs/ocr/12_reader.ipynb #9a88bf75
 def evidence(
     ranked: list # candidates, best first; at least one
-) -> dict[str, float]: # score, cover and lead of the first
+) -> dict[str, float]: # cover, label and lead of the first
     "What the confidence in the best candidate is judged by."
     best = ranked[0]
     rival = next((c for c in ranked[1:] if not same_answer(c['answer'], best['answer'])), None)
     lead = min(0.5, best['score'] - rival['score']) if rival else 0.5
-    return dict(score=min(2.2, best['score']), cover=best['cover'], lead=lead)
+    return dict(cover=best['cover'], label=min(1.0, best['label']), lead=lead)
 
 def calibrated(
     seen: dict[str, float],  # what `evidence` gives
@@ -370,8 +375,8 @@ def calibrated(
 def statement(found: dict) -> str:
     "What a candidate says, as a note: its labels and its value"
     fact = found['fact']
-    if fact['kind'] == 'sentence': return fact['sentence'].strip()
-    if fact['kind'] == 'cell':
+    if is_sentence(fact): return fact['sentence'].strip()
+    if is_cell(fact):
         names = [t for _, t, first in fact['others'] if first] + [t for r, t in fact['labels'] if r == 'column' and t]
         return f"{', '.join(names)}: {fact['value']}" if names else fact['value']
     return f"{fact['labels'][0][1]}: {fact['value']}" if fact['kind'] != 'title' else f"Title: {fact['value']}"

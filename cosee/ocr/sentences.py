@@ -10,7 +10,7 @@ import re
 from .facts import Fact, make_fact, part_box
 from .paragraphs import split_sentences
 from .spans import Span
-from .values import PATTERNS, _UNIT
+from .values import PATTERNS, QUANTITY
 
 # %% ../../nbs/ocr/10_sentences.ipynb #052f8b35
 _PARTY = re.compile(r'\(\s*(?:hereinafter|hereafter)?,?\s*(?:referred to as|'
@@ -34,8 +34,8 @@ def party_pairs(
     return out
 
 # %% ../../nbs/ocr/10_sentences.ipynb #386b92f0
-_VALUES = [(k, re.compile(p, re.I if k in ('date', 'time', 'duration') else 0)) for k, p in PATTERNS.items()]
-_VALUES += [('quantity', _UNIT),
+VALUE_PATTERNS = [(k, re.compile(p, re.I if k in ('date', 'time', 'duration') else 0)) for k, p in PATTERNS.items()]
+VALUE_PATTERNS += [('quantity', QUANTITY),
             ('number', re.compile(r'(?<![\w.,/-])\d[\d,.]*\d(?![\w%/-])|(?<![\w.,/-])\d(?![\w.,%/-])')),
             ('code', re.compile(r'(?<![\w-])(?=[A-Z0-9/-]*\d)(?=[A-Z0-9/-]*[A-Z])'
                                 r'[A-Z0-9]+(?:[-/][A-Z0-9]+)*(?![\w-])')),
@@ -65,12 +65,14 @@ def sentence_values(
 ) -> list:    # (kind, start, end), the most telling kind first, no two the same place
     "Values, names and phrases that a sentence offers as answers."
     out, taken = [], []
-    for kind, pattern in _VALUES:
+    for kind, pattern in VALUE_PATTERNS:
         for m in pattern.finditer(text):
             a, b = m.start(), m.end()
             while b > a and text[b - 1] in ' .,;:(': b -= 1
             while a < b and text[a] in ' ': a += 1
-            if b > a and not any(a < d and c < b for c, d in taken): taken.append((a, b)); out.append((kind, a, b))
+            if b > a and not any(a < d and c < b for c, d in taken):
+                taken.append((a, b))
+                out.append((kind, a, b))
     out += [('name', m.start(), m.end()) for m in _NAME.finditer(text)
             if not any(m.start() < d and c < m.end() for c, d in taken)
             and (m.start() > 0 or ' ' in m[0])]

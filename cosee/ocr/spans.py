@@ -7,11 +7,11 @@ __all__ = []
 
 # %% ../../nbs/ocr/03_spans.ipynb #17a876a6
 import re, statistics
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 from .print import PrintLine, PrintPage, make_line
 
 # %% ../../nbs/ocr/03_spans.ipynb #415bf37f
-class Span(TypedDict, total=False):
+class Span(TypedDict):
     "A piece of a line; places are in deskewed pixels, `bbox` in parts of the page."
     text: str
     x0: float
@@ -22,9 +22,9 @@ class Span(TypedDict, total=False):
     cy: float                              # middle height
     bbox: tuple[float, float, float, float]
     words: list[tuple[str, float, float]]  # (word, left, right); empty where the places are not known
-    page: int                              # number of the page, from 1, once the span is part of a document
-    wrapped: float                         # lower edge of the last line, in a cell of several lines
-    parts: int                             # how many lines were put to the cell
+    page: NotRequired[int]                 # number of the page, from 1, once the span is part of a document
+    wrapped: NotRequired[float]            # lower edge of the last line, in a cell of several lines
+    parts: NotRequired[int]                # how many lines were put to the cell
 
 # %% ../../nbs/ocr/03_spans.ipynb #38f87296
 _LEADER = re.compile(r'(?:[.·…_]\s?){3,}|[.·…_]{2,}$')
@@ -60,7 +60,7 @@ def make_span(
     "A span of a line, with the page's skew taken out."
     (w, h), (_, top, _, bottom) = page['size'], line['bbox']
     y0, y1, sink = top * h, bottom * h, page['skew'] * h * ((x0 + x1) / 2 / w)
-    return dict(text=text.lstrip('.·… ') or text, x0=x0, x1=x1, y0=y0 - sink, y1=y1 - sink,
+    return Span(text=text.lstrip('.·… ') or text, x0=x0, x1=x1, y0=y0 - sink, y1=y1 - sink,
                 h=max(1.0, y1 - y0), cy=(y0 + y1) / 2 - sink, bbox=(x0 / w, top, x1 / w, bottom), words=words)
 
 # %% ../../nbs/ocr/03_spans.ipynb #19e9dda2
@@ -118,7 +118,7 @@ def typed_page(
         for m in re.finditer(r'\S+(?: \S+)*', row):
             x0, x1, y0 = m.start() * char, m.end() * char, i * line
             lines.append(make_line(m[0], [(x0, y0), (x1, y0), (x1, y0 + height), (x0, y0 + height)], 1.0, size))
-    return dict(size=list(size), skew=0.0, lines=lines)
+    return PrintPage(size=list(size), skew=0.0, lines=lines)
 
 # %% ../../nbs/ocr/03_spans.ipynb #2c157fa8
 def page_rows(

@@ -7,15 +7,15 @@ __all__ = []
 
 # %% ../../nbs/ocr/04_tables.ipynb #8f5574c1
 import re, statistics
-from typing import Optional, TypedDict
+from typing import NotRequired, Optional, TypedDict
 from .spans import Span, aligned
 from .values import is_value, value_kind
 
 # %% ../../nbs/ocr/04_tables.ipynb #d8b2e488
-class Table(TypedDict, total=False):
+class Table(TypedDict):
     "Rows of cells; a cell is a span, or None where it is empty."
     page: int                              # the page that it begins on
-    pages: list[int]                       # all its pages, once tables are joined
+    pages: NotRequired[list[int]]          # all its pages, once tables are joined
     header: Optional[list[Optional[Span]]]
     rows: list[list[Optional[Span]]]
     cols: list[dict[str, float]]           # x0 and x1 of each column
@@ -159,7 +159,9 @@ def find_tables(
     "Tables of a page from top to bottom."
     tables, i = [], 0
     while i < len(rows):
-        if len(rows[i]) < 2: i += 1; continue
+        if len(rows[i]) < 2:
+            i += 1
+            continue
         grown = _grow(rows, i)
         used = sum(1 + sum(s.get('parts', 0) for s in r) for r in grown)
         around = [rows[k] for k in (i - 1, i + used) if 0 <= k < len(rows)]

@@ -11,7 +11,7 @@ from typing import Optional
 
 # %% ../../nbs/ocr/02_values.ipynb #c0f0535e
 MONTHS = ('january|february|march|april|may|june|july|august|september|october|november|december|'
-          'jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec')
+          'jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec|0ct(?:ober)?')   # the last: a zero read for a letter
 _NUM = r"[-+−–±]?\s?\d[\d,.\u202f\u00a0]*(?:[\s'’]\d{3}(?!\d))*(?:[.,]\d+)?"
 _CUR = (r'(?:[A-Z]{0,3}[$€£¥₹]|USD|EUR|GBP|CHF|JPY|SEK|NOK|DKK|CAD|AUD|PLN|CZK|INR|CNY|Euros?|euros?|'
         r'dollars?|pounds?|Fr\.|kr\.?)')
@@ -60,7 +60,7 @@ _UNITS = (r'(?:°\s?[CFK]|C|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|b
           r'm3/h|m³/h|L/min|Nm|t|tons?|tonnes?|pcs?|'
           r'pixels?|px|GHz|MHz|kHz|bits?|bytes?|GB|MB|KB|TB|people|persons|users|units|hours|litres?|liters?|'
           r'metres?|meters?|miles|seats|rooms|items|pages|employees)')
-_UNIT = re.compile(rf'{_NUM}(?:\s?(?:to|-|–|\.\.\.|…|x|×|/)\s?{_NUM})*\s?{_UNITS}(?![\w])(?:\s?(?:AC|DC)\b)?')
+QUANTITY = re.compile(rf'{_NUM}(?:\s?(?:to|-|–|\.\.\.|…|x|×|/)\s?{_NUM})*\s?{_UNITS}(?![\w])(?:\s?(?:AC|DC)\b)?')
 _FULL = {k: re.compile(rf'(?:{p})[.,;]?', re.I if k in ('date', 'time', 'duration') else 0)
          for k, p in PATTERNS.items()}
 _NUMBER = re.compile(rf'\(?{_NUM}\)?(?:\s?{_SCALE_WORD})?[.,;-]?|\d+\s\d/\d{{1,2}}|\d*\s?[¼½¾⅓⅔⅛⅜⅝⅞]')
@@ -75,18 +75,18 @@ def value_kind(
     for kind, pattern in _FULL.items():
         if pattern.fullmatch(t): return kind
     if _NUMBER.fullmatch(t) or re.fullmatch(r'\d{1,4}(?:\.\d+)?\s?[-–]\s?\d{1,4}(?:\.\d+)?', t): return 'number'
-    if _UNIT.fullmatch(t.rstrip('.,;')): return 'quantity'
+    if QUANTITY.fullmatch(t.rstrip('.,;')): return 'quantity'
     if _CODE.fullmatch(t): return 'code'
     return 'text'
 
 # %% ../../nbs/ocr/02_values.ipynb #0adee661
-_NUMERIC_KINDS = {'date', 'time', 'money', 'percent', 'duration', 'quantity', 'number', 'iban', 'phone'}
+NUMERIC_KINDS = {'date', 'time', 'money', 'percent', 'duration', 'quantity', 'number', 'iban', 'phone'}
 
 def is_value(
     cell # a span, or None
 ) -> bool:
     "Is the cell a number, a date or another value, rather than words or a code?"
-    return cell is not None and value_kind(cell['text']) in _NUMERIC_KINDS
+    return cell is not None and value_kind(cell['text']) in NUMERIC_KINDS
 
 # %% ../../nbs/ocr/02_values.ipynb #9dde66c6
 _SCALES = {1e3: r'thousands?|tsd|tausend', 1e6: r'millions?|mio|mn|mill', 1e9: r'billions?|bn|mrd|milliards?',

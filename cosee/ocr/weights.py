@@ -43,6 +43,6 @@ WEIGHTS = MappingProxyType({
     # words of a sentence around a value
     'word before': 0.8, 'word behind': 0.55,         # as its label
     'distance': 0.03, 'farthest': 0.55, 'behind': 0.92,   # loss for each word between, least value, factor behind
-    'other preposition': 0.3,      # loss of a value behind the wrong one (*where* and *by*)
+    'other preposition': 0.3,      # loss behind the wrong one (*where* and *by*), at a label's end or before a value
     'other value': 0.68, 'maybe other value': 0.9,   # the word speaks for another value of the kind
 })
