@@ -134,11 +134,11 @@ def child(a):
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     from cosee.models.qwen.decode import Sampling
-    from cosee.models.qwen.prefix import quicken
+    from cosee.models.qwen.prefix import use_fast_linear
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     plain = a['mode'] in ('plain', 'quick', 'vision')
     client = QwenVLClient(a['model'], device=a['device'], reuse=not plain, fast_forward=a['mode'] != 'slow_forward')
-    if a['mode'] == 'quick': quicken(client.model)
+    if a['mode'] == 'quick': use_fast_linear(client.model)
     client.ends, client.model.generation_config.eos_token_id = {-1}, None
     pages = [page(i) for i in range(a['pages'])]
     s = dict(max_new_tokens=a['new'], temperature=0, presence_penalty=0)

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 torch = pytest.importorskip('torch')
 from jsonschema import Draft202012Validator
 from llguidance import LLMatcher
-from cosee.models.qwen.endings import _byte_tokenizer, shortest_ending
+from cosee.models.qwen.endings import byte_tokenizer, shortest_ending
 from cosee.models.qwen.grammar import JsonGrammar, Vocabulary, bounded, vocabulary_of
 from cosee.models.qwen.random_weights import random_tokenizer
 
@@ -27,7 +27,7 @@ VOCABULARY = vocabulary_of(TOKENIZER)
 def matcher(schema):
     "llguidance's matcher over bytes"
     grammar = LLMatcher.grammar_from_json_schema(schema, overrides=dict(whitespace_flexible=False))
-    m = LLMatcher(_byte_tokenizer(), grammar)
+    m = LLMatcher(byte_tokenizer(), grammar)
     assert not m.is_error(), m.get_error()
     return m
 

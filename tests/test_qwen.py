@@ -99,7 +99,7 @@ def test_wrong_positions_would_show(path, plain, monkeypatch):
     real = prefix.prefill
     def shifted(*a):
         p = real(*a)
-        p.position += 1
+        p.next_position += 1
         return p
     monkeypatch.setattr(prefix, 'prefill', shifted)
     wrong, *_ = differences(path, plain, monkeypatch, 10)

@@ -14,7 +14,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Optional, TypedDict, TypeVar, Union
 from ..config import holds_secret
-from .client import Block, Message, Outcome, Params, Reply, Schema, Usage, VLMClient, content_blocks
+from .client import Block, Message, Outcome, Params, Reply, Schema, Usage, VLMClient
 from .wrapper import BatchItem, ClientWrapper, ask_batch, identity_of
 
 # %% ../../nbs/models/07_cache.ipynb #60dd24e4

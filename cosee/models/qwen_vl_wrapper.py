@@ -12,18 +12,23 @@ import hashlib, json, threading
 from collections import Counter
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Optional
-from .client import GEN_DEFAULTS, Reply, Usage, VLMClient
-from .qwen.checkpoint import _GET, load_model
-from .qwen.decode import PresencePenalty, Row, Sampling, write
-from .qwen.prompt import MAX_PIXELS, MIN_PIXELS, Prompt, inputs_of, make_prompt, page_size
+from typing import TYPE_CHECKING, Any, Optional, Union
+from .client import GEN_DEFAULTS, Message, Outcome, Params, Reply, Schema, Usage, VLMClient
+from .qwen.checkpoint import GET_WEIGHTS, load_model
+from .qwen.decode import DecodingRow, PresencePenalty, Sampling, write
+from .qwen.prompt import MAX_PIXELS, MIN_PIXELS, Boundary, Prompt, inputs_of, make_prompt, page_size
+
+# %% ../../nbs/qwen/02_client.ipynb #fa6df5be
+if TYPE_CHECKING:
+    from cosee.models.qwen.grammar import GrammarState
+    from cosee.models.qwen.prefix import Prefix, PrefixCache
 
 # %% ../../nbs/qwen/02_client.ipynb #ed5238f9
 class QwenVLClient(VLMClient):
-    "Qwen3-VL from a local directory."
+    "Qwen3-VL from a local directory; one that cannot be loaded raises `ModelError`."
     name, constrains = 'qwen', True
     def __init__(self,
-        model_path: str,               # local directory with weights, tokenizer and processor configuration
+        model_path: Union[str, Path],  # local directory with weights, tokenizer and processor configuration
         device: str = 'cpu',           # 'cpu', 'cuda', 'cuda:0', 'auto', ...
         dtype: str = 'auto',           # 'auto': as stored; 'bfloat16', 'float16', 'float32'
         load_in_8bit: bool = False,    # quantise to 8 bits
@@ -35,38 +40,39 @@ class QwenVLClient(VLMClient):
         cache_bytes: int = 4 * 2**30,  # most memory for what is reused
         max_rows: int = 16,            # most prompts that are decoded together
         fast_forward: bool = True,     # append tokens that a grammar fixes at once
-        get: str = _GET,               # how to come by the weights, for errors; {} is the directory
+        get: str = GET_WEIGHTS,        # how to come by the weights, for errors; {} is the directory
     ):
-        from cosee.models.qwen.prefix import ATTENTION, PrefixStore, quicken
+        from cosee.models.qwen.prefix import ATTENTION, PrefixStore, use_fast_linear
         super().__init__()
         page_size(32, 32, min_pixels, max_pixels)
         self.model_path, self.page_labels, self.reuse = str(model_path), page_labels, reuse
         self.min_pixels, self.max_pixels, self.max_rows = min_pixels, max_pixels, max_rows
         self.model, self.processor = load_model(model_path, device, dtype, load_in_8bit, load_in_4bit, get)
         self.model.set_attn_implementation({'text_config': ATTENTION})
-        if reuse: quicken(self.model)
+        if reuse: use_fast_linear(self.model)
         self.fast_forward, self.passes = fast_forward, 0
         self.prefixes, self._lock = PrefixStore(cache_bytes), threading.RLock()
         self._describe()
 
     def _describe(self):
+        "What the checkpoint says of itself"
         self.tokenizer, self.device = self.processor.tokenizer, self.model.device
         self.context = self.model.config.text_config.max_position_embeddings
         ends = self.model.generation_config.eos_token_id
         self.ends = {*(ends if isinstance(ends, list) else [ends]), self.tokenizer.eos_token_id}
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         size = f'{self.model.num_parameters():,} parameters'
         return f'QwenVLClient({Path(self.model_path).name!r}, {size}, {self.device}, {self.model.dtype})'
 
     def prompt(self,
-        messages: list,                   # chat messages
+        messages: list[Message],          # chat messages
         min_pixels: Optional[int] = None, # of this call
         max_pixels: Optional[int] = None  # of this call
-    ) -> Prompt:                          # rendered and tokenised
-        "What a call would send."
-        least, most = (mine if of_call is None else of_call
-                       for mine, of_call in ((self.min_pixels, min_pixels), (self.max_pixels, max_pixels)))
+    ) -> Prompt:                          # numbered, joined and tokenised
+        "What a call would send; a page or block that cannot be sent raises ValueError."
+        least = self.min_pixels if min_pixels is None else min_pixels
+        most = self.max_pixels if max_pixels is None else max_pixels
         return make_prompt(self.processor, messages, self.page_labels, min(least, most), most)
 
     def _fit(self, p: Prompt, new: int):
@@ -81,80 +87,88 @@ class QwenVLClient(VLMClient):
             f'max_new_tokens is {new:,}, but the context holds {self.context:,}: {mend}')
 
     def estimate(self,
-        messages: list, # chat messages
-        **pixels        # min_pixels, max_pixels of the call
-    ) -> Usage:         # prompt tokens, exact
+        messages: list[Message], # chat messages
+        **pixels                 # min_pixels, max_pixels of the call
+    ) -> Usage:                  # prompt tokens, exact
         "What the prompt costs, without running the model."
         p = self.prompt(messages, **pixels)
         return Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens)
 
     def tokenize_prompt_length(self,
-        messages: list # chat messages
-    ) -> int:          # tokens of the prompt
+        messages: list[Message] # chat messages
+    ) -> int:                   # tokens of the prompt
         "Token count of the prompt."
         return self.estimate(messages).prompt_tokens
 
-    def _reply(self, p: Prompt, out: list, s: Sampling, cached: int = 0, finish: str = '') -> Reply:
+    def _text(self, ids: list[int]) -> str:
+        "Tokens as text"
+        return self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+    def _reply(self, p: Prompt, out: list[int], s: Sampling, cached: int = 0, finish: str = '') -> Reply:
         "The reply whose tokens are `out`"
-        decode = lambda ids: self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        text, stopped = cut(decode(out), s.stop)
+        text, stopped = cut(self._text(out), s.stops)
         pad = self.processor.image_token_id
         usage = Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens, cached_tokens=cached,
                       completion_tokens=len(out))
-        return Reply(text=text.strip(), raw=decode([t for t in p.ids if t != pad]) + text, usage=usage,
+        return Reply(text=text.strip(), raw=self._text([t for t in p.ids if t != pad]) + text, usage=usage,
                      finish=finish or ('stop' if stopped or out and out[-1] in self.ends else 'length'))
 
-    def _generate(self, p: Prompt, s: Sampling, **gen_kwargs) -> list:
+    def _settings(self, p: Prompt, s: Sampling) -> dict[str, Any]:
+        "The arguments of `generate` for a call"
+        found: dict[str, Any] = dict(do_sample=not s.greedy, temperature=None, top_p=None, top_k=None)
+        if not s.greedy: found.update(temperature=float(s.temperature), top_p=float(s.top_p), top_k=s.top_k)
+        if s.presence_penalty: found['logits_processor'] = [PresencePenalty(s.presence_penalty, len(p))]
+        if s.stops: found.update(stop_strings=list(s.stops), tokenizer=self.tokenizer)
+        return found
+
+    def _generate(self, p: Prompt, s: Sampling, **gen_kwargs) -> list[int]:
         "Tokens that transformers' `generate` writes"
         import torch
-        sample = dict(do_sample=False, temperature=None, top_p=None, top_k=None) if s.greedy else dict(
-            do_sample=True, temperature=float(s.temperature), top_p=float(s.top_p), top_k=s.top_k)
-        if s.presence_penalty: sample['logits_processor'] = [PresencePenalty(s.presence_penalty, len(p))]
-        if s.stop: sample.update(stop_strings=list(s.stop), tokenizer=self.tokenizer)
         with self._lock, torch.inference_mode(), torch.random.fork_rng(enabled=s.seed is not None):
             if s.seed is not None: torch.manual_seed(s.seed)
             out = self.model.generate(**inputs_of(self.processor, p).to(self.device), max_new_tokens=s.max_new_tokens,
-                                      repetition_penalty=float(s.repetition_penalty), **sample | gen_kwargs)
+                                      repetition_penalty=float(s.repetition_penalty), **self._settings(p, s) | gen_kwargs)
         return out[0, len(p):].tolist()
 
-    def _marks(self, p: Prompt) -> tuple:
+    def _boundaries(self, p: Prompt) -> tuple[Boundary, ...]:
         "(tokens up to the end of a picture, a name for what they are, pictures included), shortest first"
         from cosee.files import image_hash
-        if p.marks or not p.ends: return p.marks
+        if p.boundaries or not p.ends: return p.boundaries
         settings = json.dumps(self.processor.image_processor.to_dict(), sort_keys=True, default=str)
         seen, names = hashlib.sha256(settings.encode()), []
-        for start, end, size, im in zip((0, *p.ends), p.ends, p.sizes, p.images):
+        for start, end, size, im in zip((0, *p.ends[:-1]), p.ends, p.sizes, p.images, strict=True):
             seen.update(repr((size, p.ids[start:end], image_hash(im))).encode())
             names.append(seen.hexdigest())
-        p.marks = tuple(zip(p.ends, names))
-        return p.marks
+        p.boundaries = tuple(zip(p.ends, names, strict=True))
+        return p.boundaries
 
     def _key(self, p: Prompt) -> str:
         "What the beginning of `p` is, up to its last picture"
-        return self._marks(p)[-1][1] if p.ends else ''
+        return self._boundaries(p)[-1][1] if p.ends else ''
 
-    def _prefix(self, p: Prompt) -> tuple:
+    def _prefix(self, p: Prompt) -> tuple[Prefix, int]:
         "(prefix of `p`, how many of its tokens were there already)"
         from cosee.models.qwen.prefix import empty_prefix
         if not p.cut: return empty_prefix(self.model), 0
-        base = self.prefixes.longest(self._marks(p)) if self.reuse else None
+        base = self.prefixes.longest(self._boundaries(p)) if self.reuse else None
         known = base.length if base else 0
-        if known == p.cut: return base, known
+        if base and known == p.cut: return base, known
         inputs = inputs_of(self.processor, p).to(self.device)
         if self.reuse and known < p.lead < p.cut:
             base = self._made(p, _first(inputs, p.lead, p.pages), p.lead, base)
-            self.prefixes.put(base.marks[-1][1], base)
+            self.prefixes.put(base.boundaries[-1][1], base)
         return self._made(p, inputs, p.cut, base), known
 
-    def _made(self, p: Prompt, inputs, length: int, base):
+    def _made(self, p: Prompt, inputs, length: int, base: Optional[Prefix]) -> Prefix:
         "The prefix of the first `length` tokens, computed on top of `base`"
         from cosee.models.qwen.prefix import prefill
         made = prefill(self.model, inputs, length, base)
-        if self.reuse: made.marks = tuple(m for m in self._marks(p) if m[0] <= length)
+        if self.reuse: made.boundaries = tuple(b for b in self._boundaries(p) if b[0] <= length)
         return made
 
-    def _call(self, messages: list, schema: Optional[dict] = None, min_pixels: Optional[int] = None,
-              max_pixels: Optional[int] = None, schema_penalty: bool = False, **params) -> Call:
+    def _call(self, messages: list[Message], schema: Optional[Schema] = None,
+              min_pixels: Optional[int] = None, max_pixels: Optional[int] = None, schema_penalty: bool = False,
+              **params) -> Call:
         "Sort the parameters of a call, and refuse what cannot work before anything is computed"
         extra = {k: v for k, v in params.items() if k not in _SAMPLING}
         s = Sampling(**{**GEN_DEFAULTS, **{k: v for k, v in params.items() if k in _SAMPLING}})
@@ -165,28 +179,33 @@ class QwenVLClient(VLMClient):
         self._fit(p, s.max_new_tokens)
         return Call(p, s, self._grammar(schema, s), extra)
 
-    def _grammar(self, schema, s: Sampling):
+    def _grammar(self, schema: Optional[Schema], s: Sampling) -> Optional[GrammarState]:
+        "An empty output under `schema`"
         if schema is None: return None
         from cosee.models.qwen.grammar import JsonGrammar
         return JsonGrammar(schema, self.tokenizer).start(s.max_new_tokens)
 
-    def _write(self, calls: list, key: str) -> list:
+    def _rows(self, calls: list[Call], prefix: Prefix, known: int, suffix: int) -> list[DecodingRow]:
+        "A row for each call; the first pays for what was not `known` of the prefix"
+        return [DecodingRow(c.prompt.ids, prefix.length, c.s, self.ends, c.state, self.fast_forward, suffix,
+                            self.tokenizer.decode, cached=suffix + (prefix.length if i else known))
+                for i, c in enumerate(calls)]
+
+    def _write(self, calls: list[Call], key: str) -> list[Reply]:
         "Replies to `calls`, which all begin with the prefix `key`"
-        from cosee.models.qwen.prefix import PrefixCache, best_tail
+        from cosee.models.qwen.prefix import PrefixCache, best_suffix
         with self._lock:
             prefix, known = self._prefix(calls[0].prompt)
-            behind = [c.prompt.ids[prefix.length:] for c in calls]
-            n, tail = best_tail(prefix, behind)
-            rows = [Row(c.prompt.ids, prefix.length, c.s, self.ends, c.state, self.fast_forward, n, self.tokenizer.decode,
-                        cached=n + (prefix.length if i else known)) for i, c in enumerate(calls)]
-            keep = (lambda cache, live: _keep_tails(prefix, cache, live)) if self.reuse else None
-            self.passes += write(self.model, PrefixCache(prefix, tail), rows, keep)
+            n, suffix = best_suffix(prefix, [c.prompt.ids[prefix.length:] for c in calls])
+            rows = self._rows(calls, prefix, known, n)
+            def keep(cache: PrefixCache, live: list[DecodingRow]): _keep_suffixes(prefix, cache, live)
+            self.passes += write(self.model, PrefixCache(prefix, suffix), rows, keep if self.reuse else None)
             if self.reuse: self.prefixes.put(key, prefix)
-        return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish) for c, r in zip(calls, rows)]
+        return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish) for c, r in zip(calls, rows, strict=True)]
 
-    def _group(self, calls: list) -> dict:
+    def _group(self, calls: list[Union[Call, Exception]]) -> dict[tuple[str, bool, int], list[int]]:
         "(key of the prefix, must it go the plain way?, what keeps lone calls apart) -> indices of its calls"
-        groups = {}
+        groups: dict[tuple[str, bool, int], list[int]] = {}
         for i, c in enumerate(calls):
             if isinstance(c, Exception): continue
             plain = bool(c.extra) or not self.reuse and c.state is None
@@ -194,41 +213,51 @@ class QwenVLClient(VLMClient):
             groups.setdefault(key, []).append(i)
         return groups
 
-    def _run(self, calls: list) -> list:
+    def _replies(self, calls: list[Call], key: str, plain: bool) -> list[Outcome]:
+        "Replies to calls of one group, or the exception in the place of each"
+        c = calls[0]
+        try:
+            if not plain: return [*self._write(calls, key)]
+            return [self._reply(c.prompt, self._generate(c.prompt, c.s, **c.extra), c.s)]
+        except Exception as e: return [e] * len(calls)
+
+    def _run(self, calls: list[Union[Call, Exception]]) -> list[Outcome]:
         "Replies, or exceptions, in the order of `calls`"
-        out = list(calls)
+        out: dict[int, Outcome] = {i: c for i, c in enumerate(calls) if isinstance(c, Exception)}
         for (key, plain, _), which in self._group(calls).items():
             for i in range(0, len(which), self.max_rows):
                 part = which[i:i + self.max_rows]
-                c = calls[part[0]]
-                try: replies = ([self._reply(c.prompt, self._generate(c.prompt, c.s, **c.extra), c.s)] if plain
-                                else self._write([calls[j] for j in part], key))
-                except Exception as e: replies = [e] * len(part)
-                for j, r in zip(part, replies): out[j] = r
-        return out
+                wanted = [c for j in part if isinstance(c := calls[j], Call)]
+                out.update(zip(part, self._replies(wanted, key, plain), strict=True))
+        return [out[i] for i in range(len(calls))]
 
-    def _chat(self, messages: list, schema: Optional[dict] = None, **params) -> Reply:
+    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
         reply = self._run([self._call(messages, schema, **params)])[0]
         if isinstance(reply, Exception): raise reply
         return reply
 
-    def _chat_batch(self, batch: list, schemas: list, params: list) -> list:
-        calls, seen = [], Counter()
-        for m, schema, kw in zip(batch, schemas, params, strict=True):
-            try: c = self._call(m, schema, **kw)
-            except Exception as e: calls.append(e); continue
-            if c.s.seed is not None:
-                same = repr((self._key(c.prompt), c.prompt.ids, c.s, schema))
-                c.s, seen[same] = replace(c.s, seed=c.s.seed + seen[same]), seen[same] + 1
-            calls.append(c)
+    def _apart(self, c: Call, schema: Optional[Schema], seen: Counter[str]) -> Call:
+        "The call with a seed of its own, if it has one: so many further as equal calls were `seen` before it"
+        if c.s.seed is None: return c
+        same = repr((self._key(c.prompt), c.prompt.ids, c.s, schema))
+        seen[same] += 1
+        return replace(c, s=replace(c.s, seed=c.s.seed + seen[same] - 1))
+
+    def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
+                    params: list[Params]) -> list[Outcome]:
+        calls: list[Union[Call, Exception]] = []
+        seen: Counter[str] = Counter()
+        for messages, schema, settings in zip(batch, schemas, params, strict=True):
+            try: calls.append(self._apart(self._call(messages, schema, **settings), schema, seen))
+            except Exception as e: calls.append(e)
         return self._run(calls)
 
     @classmethod
     def tiny(cls,
-        model_path=None, # what `cosee tiny train` wrote; the package's if None
-        **options        # of `QwenVLClient`
-    ):                   # a client named 'tiny'
-        "A trained tiny Qwen3-VL."
+        model_path: Union[str, Path, None] = None, # what `cosee tiny train` wrote; the package's if None
+        **options       # of `QwenVLClient`
+    ) -> QwenVLClient:  # named 'tiny'
+        "A trained tiny Qwen3-VL; raises `ModelError` where there is none."
         client = cls(model_path or tiny_folder(), get=_GET_TINY, **{'max_pixels': TINY_PIXELS, **options})
         client.name = 'tiny'
         return client
@@ -239,9 +268,9 @@ class ContextOverflow(ValueError):
 
 # %% ../../nbs/qwen/02_client.ipynb #22b7dd4f
 def cut(
-    text: str,  # decoded output
-    stop: tuple # stop strings
-) -> tuple:     # (text before the first stop string, whether there was one)
+    text: str,            # decoded output
+    stop: tuple[str, ...] # stop strings
+) -> tuple[str, bool]:    # text before the first stop string, and whether there was one
     "End `text` at the first stop string."
     at = min((i for i in (text.find(s) for s in stop) if i >= 0), default=-1)
     return (text, False) if at < 0 else (text[:at], True)
@@ -249,7 +278,7 @@ def cut(
 # %% ../../nbs/qwen/02_client.ipynb #25fb6e56
 
 
-def _first(inputs, length: int, pages: int) -> dict:
+def _first(inputs, length: int, pages: int) -> dict[str, Any]:
     "The model's inputs cut to the first `length` tokens and their pictures"
     grids = inputs['image_grid_thw'][:pages]
     return dict(input_ids=inputs['input_ids'][:, :length], mm_token_type_ids=inputs['mm_token_type_ids'][:, :length],
@@ -261,18 +290,17 @@ _SAMPLING = {f.name for f in fields(Sampling)}
 @dataclass
 class Call:
     "One prompt with its settings."
-    prompt: Prompt    # what is sent
-    s: Sampling       # how tokens are chosen
-    state: Any        # a `GrammarState`, or None for free text
-    extra: dict       # arguments for transformers' `generate`
+    prompt: Prompt                # what is sent
+    s: Sampling                   # how tokens are chosen
+    state: Optional[GrammarState] # of the grammar, or None for free text
+    extra: dict[str, Any]         # arguments for transformers' `generate`
 
 # %% ../../nbs/qwen/02_client.ipynb #19e281bc
-def _keep_tails(prefix, cache, rows: list):
-    "Keep the prompts of the first two `rows` behind `prefix`, and at most four tails in all"
-    from cosee.models.qwen.prefix import take_tail
-    tails = [(tuple(r.prompt[r.start:]), take_tail(cache, i, len(r.prompt) - r.start)) for i, r in enumerate(rows[:2])]
-    new = dict(tails)
-    prefix.tails = [*new.items(), *(t for t in prefix.tails if t[0] not in new)][:4]
+def _keep_suffixes(prefix: Prefix, cache: PrefixCache, rows: list[DecodingRow]):
+    "Keep the prompts of the first two `rows` behind `prefix`, and at most four suffixes in all"
+    from cosee.models.qwen.prefix import copy_suffix
+    new = {tuple(r.prompt[r.start:]): copy_suffix(cache, i, len(r.prompt) - r.start) for i, r in enumerate(rows[:2])}
+    prefix.suffixes = [*new.items(), *(s for s in prefix.suffixes if s[0] not in new)][:4]
 
 # %% ../../nbs/qwen/02_client.ipynb #bd95947a
 TINY_PIXELS = 80 * 32 * 32   # the largest page that a tiny checkpoint is trained on

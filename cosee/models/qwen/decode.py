@@ -9,8 +9,15 @@ __all__ = ['Sampling']
 
 # %% ../../../nbs/qwen/04_decode.ipynb #4fc4b1dd
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+# %% ../../../nbs/qwen/04_decode.ipynb #60be62df
+if TYPE_CHECKING:
+    import torch
+    from cosee.models.qwen.grammar import GrammarState
+    from cosee.models.qwen.prefix import PrefixCache
 
 # %% ../../../nbs/qwen/04_decode.ipynb #32995443
 @dataclass(frozen=True)
@@ -23,21 +30,29 @@ class Sampling:
     repetition_penalty: float = 1.0  # divides positive logits of tokens in prompt and output; 1 is off
     presence_penalty: float = 1.5    # subtracted once from each token already written; 0 is off
     seed: Optional[int] = None       # makes the call reproducible
-    stop: Union[str, tuple] = ()     # strings that end the output and are left out of it
+    stop: Union[str, Sequence[str]] = () # strings that end the output and are left out of it
 
     @property
-    def greedy(self) -> bool: return self.temperature == 0
+    def greedy(self) -> bool:
+        "Does it take the best token, without chance?"
+        return self.temperature == 0
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        "The strings that end the output."
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
 
     def __post_init__(self):
-        stop = self.stop or ()
-        object.__setattr__(self, 'stop', (stop,) if isinstance(stop, str) else tuple(stop))
+        object.__setattr__(self, 'stop', self.stops if self.stop else ())
         _check(self)
 
 # %% ../../../nbs/qwen/04_decode.ipynb #00daead1
-def _number(x): return isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)
-def _whole(x): return isinstance(x, int) and not isinstance(x, bool)
+def _number(x: object) -> bool:
+    return isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)
 
-_LIMITS = (
+def _whole(x: object) -> bool: return isinstance(x, int) and not isinstance(x, bool)
+
+_LIMITS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ('max_new_tokens', lambda v: _whole(v) and v >= 1, 'a whole number from 1'),
     ('temperature', lambda v: _number(v) and v >= 0, 'a number from 0 (greedy)'),
     ('top_p', lambda v: _number(v) and 0 < v <= 1, 'above 0 and at most 1 (off)'),
@@ -57,22 +72,22 @@ class PresencePenalty:
     def __init__(self,
         penalty: float,    # subtracted from logits
         prompt_length: int # tokens that do not count as written
-    ): self.penalty, self.prompt_length = penalty, prompt_length
+    ):
+        self.penalty, self.prompt_length = penalty, prompt_length
 
-    def __call__(self, input_ids, scores):
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         written = input_ids[:, self.prompt_length:]
         if not written.shape[1]: return scores
         return scores.scatter(1, written, scores.gather(1, written) - self.penalty)
 
 # %% ../../../nbs/qwen/04_decode.ipynb #de98c7cf
-def processors(
-    s: Sampling,       # settings of the call
-    prompt_length: int # tokens of the prompt
-) -> list:             # transformers' logits processors, to be applied in order
-    "Steps 2, 3 and 5 of the order; those that are off are left out."
+LogitsProcessor = Callable[[Any, Any], Any]   # (tokens, scores) -> scores, as transformers has them
+
+def _processors(s: Sampling, prompt_length: int) -> list[LogitsProcessor]:
+    "Steps 2, 3 and 5 of the order; those that are off are left out"
     from transformers import (RepetitionPenaltyLogitsProcessor, TemperatureLogitsWarper, TopKLogitsWarper,
                               TopPLogitsWarper)
-    out = []
+    out: list[LogitsProcessor] = []
     if s.repetition_penalty != 1: out.append(RepetitionPenaltyLogitsProcessor(float(s.repetition_penalty)))
     if s.presence_penalty: out.append(PresencePenalty(s.presence_penalty, prompt_length))
     if s.greedy: return out
@@ -84,7 +99,7 @@ def processors(
 # %% ../../../nbs/qwen/04_decode.ipynb #4a3c5151
 def generator(
     seed: Optional[int] # None: drawn from the operating system
-):                      # a `torch.Generator` on the CPU
+) -> torch.Generator:   # on the CPU
     "The source of chance of one call."
     import torch
     g = torch.Generator()
@@ -94,47 +109,50 @@ def generator(
 
 # %% ../../../nbs/qwen/04_decode.ipynb #d181e4ac
 def pick(
-    logits,    # of the next token, shape (vocabulary,)
-    ids,       # tokens of prompt and output so far, shape (n,); not used without `steps`
-    steps,     # see `processors`
-    source=None # generator; None is greedy
-) -> int:      # the next token
+    logits: torch.Tensor,        # of the next token, shape (vocabulary,)
+    ids: Optional[torch.Tensor], # tokens of prompt and output so far, shape (n,); None without `steps`
+    steps: Sequence[LogitsProcessor], # what is applied to the scores, in order
+    source: Optional[torch.Generator] = None # of chance; None is greedy
+) -> int:                        # the next token
     "Apply `steps` and take the best token, or draw one."
     import torch
     scores = logits[None].float()
-    for step in steps: scores = step(ids[None].to(scores.device), scores)
+    if ids is not None: ids = ids[None].to(scores.device)
+    for step in steps: scores = step(ids, scores)
     if source is None: return int(scores.argmax())
     return int(torch.multinomial(scores.softmax(-1).cpu(), 1, generator=source))
 
 # %% ../../../nbs/qwen/04_decode.ipynb #597ac0c6
 @dataclass
-class Row:
-    "One reply in the making."
-    prompt: list                # tokens of the prompt
+class DecodingRow:
+    "One reply in the making; stop strings without `decode` raise ValueError."
+    prompt: list[int]           # tokens of the prompt
     start: int                  # how many of them the prefix holds
     s: Sampling                 # settings
-    ends: set                   # tokens that end a reply
-    state: Any = None           # a `GrammarState`, or None for free text
+    ends: set[int]              # tokens that end a reply
+    state: Optional[GrammarState] = None # of a grammar, or None for free text
     fast_forward: bool = True   # append forced tokens at once?
-    tail: int = 0               # how many tokens behind the prefix the cache already holds
-    decode: Callable = None     # tokens to text; for stop strings
-    out: list = field(default_factory=list)  # tokens written
+    suffix: int = 0             # how many tokens behind the prefix the cache already holds
+    decode: Optional[Callable[[list[int]], str]] = None # tokens to text; for stop strings
+    out: list[int] = field(default_factory=list) # tokens written
     cached: int = 0             # tokens of the prompt that were not computed for this row
     finish: str = ''            # '' while it writes, then 'stop' or 'length'
 
-    def __post_init__(self): self._begin()
+    def __post_init__(self):
+        if self.s.stops and self.decode is None: raise ValueError('stop strings can only be found with `decode`')
+        self._begin()
 
     def _begin(self):
         import torch
-        self.pending = list(self.prompt[self.start + self.tail:])  # tokens that the model has not seen
-        self.at = self.tail                                        # slot of the first of them
-        self.steps = processors(self.s, len(self.prompt))
+        self.pending = list(self.prompt[self.start + self.suffix:])  # tokens that the model has not seen
+        self.at = self.suffix                                        # slot of the first of them
+        self.steps = _processors(self.s, len(self.prompt))
         self.source = None if self.s.greedy else generator(self.s.seed)
         self.ids = torch.tensor(self.prompt) if self.steps else None
         if self.state is not None and self.fast_forward: self.take(self.state.forced())
 
     def take(self,
-        tokens: list # next tokens of the reply
+        tokens: list[int] # next tokens of the reply
     ):
         "Append `tokens`; the reply ends with an end token, a stop string, a complete object, or the last token allowed."
         import torch
@@ -148,24 +166,25 @@ class Row:
         elif len(self.out) >= self.s.max_new_tokens: self.finish = 'length'
 
     def _stopped(self) -> bool:
-        return bool(self.s.stop) and any(x in self.decode(self.out) for x in self.s.stop)
+        "Does a stop string stand in the output?"
+        return self.decode is not None and any(x in self.decode(self.out) for x in self.s.stops)
 
     def step(self,
-        logits # of the next token, shape (vocabulary,)
+        logits: torch.Tensor # of the next token, shape (vocabulary,)
     ):
         "Write on: one token by choice and, with a grammar, those that follow from it."
-        choose = lambda scores: pick(scores, self.ids, self.steps, self.source)
+        def choose(scores: torch.Tensor) -> int: return pick(scores, self.ids, self.steps, self.source)
         self.take([choose(logits)] if self.state is None else self.state.step(logits, choose, self.fast_forward))
 
 # %% ../../../nbs/qwen/04_decode.ipynb #37d113b7
-def _advance(model, cache, rows: list):
+def _advance(model, cache: PrefixCache, rows: list[DecodingRow]) -> torch.Tensor:
     "One forward pass over what each row has pending; returns its logits"
     from cosee.models.qwen.prefix import forward
     logits = forward(model, cache, [r.pending for r in rows], [r.at for r in rows])
     for r in rows: r.at, r.pending = r.at + len(r.pending), []
     return logits
 
-def _part(model, cache, rows: list) -> int:
+def _part(model, cache: PrefixCache, rows: list[DecodingRow]) -> int:
     "Compute the head that all rows share and give each its copy; returns how many tokens that were"
     from cosee.models.qwen.prefix import forward, shared_length
     first, most = rows[0], min(min(len(r.prompt) - r.start - r.at, len(r.pending) - 1) for r in rows)
@@ -177,18 +196,19 @@ def _part(model, cache, rows: list) -> int:
 
 # %% ../../../nbs/qwen/04_decode.ipynb #5a0acf0b
 def write(
-    model,      # Qwen3-VL with `prefix_attention`
-    cache,      # `PrefixCache` of one row
-    rows: list, # `Row`s that continue it
-    prefilled: Callable = None # called with the cache and its rows when all prompts are in it
-) -> int:       # forward passes
+    model,                   # Qwen3-VL with the attention of `PrefixCache`
+    cache: PrefixCache,      # of one row
+    rows: list[DecodingRow], # that continue it
+    prefilled: Optional[Callable[[PrefixCache, list[DecodingRow]], None]] = None # called when all prompts are in it
+) -> int:                    # forward passes
     "Decode all rows to their ends; a row whose schema left no choice is at its end already."
     live = [r for r in rows if not r.finish]
     passes = int(bool(live) and _part(model, cache, live) > 0)
     while live:
-        for row, logits in zip(live, _advance(model, cache, live)): row.step(logits)
+        for row, logits in zip(live, _advance(model, cache, live), strict=True): row.step(logits)
         if prefilled: prefilled(cache, live)
-        passes, prefilled, going = passes + 1, None, [i for i, r in enumerate(live) if not r.finish]
+        passes, prefilled = passes + 1, None
+        going = [i for i, r in enumerate(live) if not r.finish]
         if len(going) < len(live): cache.batch_select_indices(going)
         live = [live[i] for i in going]
     return passes

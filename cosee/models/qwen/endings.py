@@ -7,47 +7,55 @@ __all__ = []
 
 # %% ../../../nbs/qwen/06_endings.ipynb #c8deff73
 import heapq
+from collections.abc import Iterator
 from functools import cache
 from itertools import count
-from typing import Iterable, Optional
+from typing import Any, Optional
 
 # %% ../../../nbs/qwen/06_endings.ipynb #ac53d281
+_END = 256
+
 class _Bytes:
     "The smallest vocabulary: a token for each byte, and an end"
-    bos_token_id, eos_token_id, special_token_ids = None, 256, [256]
-    tokens = [bytes([b]) for b in range(256)] + [b'<end>']
+    bos_token_id, eos_token_id, special_token_ids = None, _END, (_END,)
+    tokens = (*(bytes([b]) for b in range(256)), b'<end>')
     def __call__(self, text): return list(text if isinstance(text, bytes) else text.encode())
 
 @cache
-def _byte_tokenizer():
+def byte_tokenizer() -> Any: # llguidance's
+    "The vocabulary of a matcher over bytes."
     from llguidance import LLTokenizer, TokenizerWrapper
     return LLTokenizer(TokenizerWrapper(_Bytes()), slices=[])
 
-def _completes(matcher, text: bytes) -> bool:
-    "Is `text` a valid ending?"
-    return matcher.validate_tokens([*text, 256]) == len(text) + 1
+def completes(
+    matcher,    # llguidance's matcher over bytes; it is not changed
+    text: bytes # what might follow
+) -> bool:
+    "Does `text` complete what `matcher` has read?"
+    return matcher.validate_tokens([*text, _END]) == len(text) + 1
 
 # %% ../../../nbs/qwen/06_endings.ipynb #aa7bec21
 _FREE, _DIGITS, _CLOSERS = frozenset(b'?0aA -"'), frozenset(b'0123456789'), frozenset(b']}')
+_QUOTE, _COMMA, _MARK, _ZERO = b'",?0'
 
-def _next_bytes(matcher, in_number: bool = False) -> list:
+def _next_bytes(matcher, in_number: bool = False) -> list[int]:
     "The bytes worth trying next; of digits, 0 comes first and then the largest, which satisfies any minimum soonest"
     bits = int.from_bytes(matcher.compute_bitmask(), 'little')
     allowed = {b for b in range(256) if bits >> b & 1}
-    if len(allowed) > 64: allowed = {34} & allowed or _FREE & allowed or allowed
+    if len(allowed) > 64: allowed = {_QUOTE} & allowed or _FREE & allowed or allowed
     elif allowed & _CLOSERS: allowed &= _CLOSERS
-    elif {44} & allowed and allowed <= _DIGITS | {*b',.eE+-'}: allowed = {44}
+    elif _COMMA in allowed and allowed <= _DIGITS | {*b',.eE+-'}: allowed = {_COMMA}
     elif in_number and allowed <= _DIGITS: allowed = {max(allowed)}
     elif allowed & _DIGITS: allowed -= {*b'-'}
-    return sorted(allowed, key=lambda b: (b != 63, b != 48, -b if b in _DIGITS else b))
+    return sorted(allowed, key=lambda b: (b != _MARK, b != _ZERO, -b if b in _DIGITS else b))
 
 # %% ../../../nbs/qwen/06_endings.ipynb #b7fd5c16
-def _branches(matcher, text: bytes, hints: tuple) -> Iterable:
+def _branches(matcher, text: bytes, hints: tuple[bytes, ...]) -> Iterator[tuple[bytes, bytes]]:
     "What may follow `text`, with all that is forced behind it: (text, its trace)"
     steps = _next_bytes(matcher, text[-1:].isdigit())
-    blur = lambda b: b'0' if b in _DIGITS else b'?' if len(steps) > 8 or {*steps} <= _FREE else bytes([b])
-    pairs = [(bytes([b]), blur(b)) for b in steps]
-    if 63 in steps: pairs += [(h, h) for h in hints if matcher.validate_tokens([*h]) == len(h)]
+    alike = len(steps) > 8 or {*steps} <= _FREE
+    pairs = [(bytes([b]), b'0' if b in _DIGITS else b'?' if alike else bytes([b])) for b in steps]
+    if _MARK in steps: pairs += [(h, h) for h in hints if matcher.validate_tokens([*h]) == len(h)]
     for step, seen in pairs:
         new = matcher.deep_copy()
         new.consume_tokens([*step])
@@ -56,11 +64,12 @@ def _branches(matcher, text: bytes, hints: tuple) -> Iterable:
 
 # %% ../../../nbs/qwen/06_endings.ipynb #7c3232e5
 def shortest_ending(
-    matcher,          # llguidance's matcher over bytes; it is not changed
-    hints: tuple = () # texts that strings may have to contain, see `_hints`
-) -> Optional[bytes]: # b'' if the text is complete; None if nothing in reach completes it
+    matcher,                      # llguidance's matcher over bytes; it is not changed
+    hints: tuple[bytes, ...] = () # texts that strings may have to contain
+) -> Optional[bytes]:             # b'' if the text is complete; None if nothing in reach completes it
     "The shortest text of at most 2,000 bytes that completes what `matcher` has read."
-    heap, seen, order = [(0, 0, b'', b'')], set(), count(1)
+    heap: list[tuple[int, int, bytes, bytes]] = [(0, 0, b'', b'')]   # length, order, text, its trace
+    seen, order = set(), count(1)
     while heap and len(seen) < 20_000 and heap[0][0] <= 2000:
         length, _, text, trace = heapq.heappop(heap)
         m = matcher.deep_copy()

@@ -9,28 +9,36 @@ __all__ = []
 
 # %% ../../../nbs/qwen/05_grammar.ipynb #fba0b68e
 import json, math
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from threading import Lock
-from typing import Callable, Iterable, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 from weakref import WeakKeyDictionary
-from .endings import _byte_tokenizer, _completes, shortest_ending
+from ..client import Schema
+from .endings import byte_tokenizer, completes, shortest_ending
+
+# %% ../../../nbs/qwen/05_grammar.ipynb #ef036c1b
+if TYPE_CHECKING: import torch
 
 # %% ../../../nbs/qwen/05_grammar.ipynb #2330dd6b
 _MAPS, _LISTS = ('properties', 'patternProperties', '$defs', 'definitions'), ('anyOf', 'oneOf', 'allOf', 'prefixItems')
 
-def _map_schemas(s, change: Callable, closed: bool = True):
+Change = Callable[[Schema, bool], Schema]   # (schema, may it be closed?) -> another
+
+def _map_schemas(s: Any, change: Change, closed: bool = True) -> Any:
     "`s` with `change(schema, closed)` applied to itself and every schema inside, the innermost first"
     if not isinstance(s, dict): return s
     s, shared = dict(s), 'properties' in s or 'allOf' in s   # do alternatives share their keys?
     for key, value in s.items():
-        if key in _MAPS and isinstance(value, dict): s[key] = {n: _map_schemas(v, change) for n, v in value.items()}
+        if key in _MAPS and isinstance(value, dict):
+            s[key] = {n: _map_schemas(v, change) for n, v in value.items()}
         elif key in _LISTS and isinstance(value, list):
             s[key] = [_map_schemas(v, change, key == 'prefixItems' or not shared) for v in value]
         elif key in ('items', 'additionalProperties'): s[key] = _map_schemas(value, change)
     return change(s, closed)
 
 # %% ../../../nbs/qwen/05_grammar.ipynb #8e9fd138
-def _bound_number(s: dict, most: float, decimals: int, fractions: bool) -> dict:
+def _bound_number(s: Schema, most: float, decimals: int, fractions: bool) -> Schema:
     "An end on both sides, and of fractions so many decimals"
     ends = [s.get(side, s.get(open_side, end)) for side, open_side, end in
             (('minimum', 'exclusiveMinimum', -most), ('maximum', 'exclusiveMaximum', most))]
@@ -39,7 +47,7 @@ def _bound_number(s: dict, most: float, decimals: int, fractions: bool) -> dict:
     if 'exclusiveMaximum' not in s: s = {'maximum': ends[1]} | s
     return {'multipleOf': 10.**-decimals} | s if fractions else s
 
-def _bound_object(s: dict, items: int, closed: bool) -> dict:
+def _bound_object(s: Schema, items: int, closed: bool) -> Schema:
     "Named keys alone, or at most so many keys where none is named"
     if closed and 'properties' in s and not {'patternProperties', 'anyOf', 'oneOf', 'allOf', '$ref'} & s.keys():
         return {'additionalProperties': False} | s
@@ -47,15 +55,15 @@ def _bound_object(s: dict, items: int, closed: bool) -> dict:
 
 # %% ../../../nbs/qwen/05_grammar.ipynb #09b4951b
 def bounded(
-    schema: dict,               # JSON schema
+    schema: Schema,             # JSON schema
     max_string: int = 1000,     # characters of a string without `maxLength`
     max_items: int = 32,        # items of an array without `maxItems`, keys of an object that names none
     max_number: float = 10**12, # largest absolute value of a number without bounds
     decimals: int = 6           # of a fraction without `multipleOf`
-) -> dict:                      # a copy that allows less
+) -> Schema:                    # a copy that allows less
     "Add bounds where `schema` has none; what is bounded, or listed by `enum` and `const`, stays as it is."
     mixed = '"allOf"' in json.dumps(schema)   # objects that are merged cannot each be closed
-    def change(s, closed):
+    def change(s: Schema, closed: bool) -> Schema:
         kinds = {s['type']} if isinstance(s.get('type'), str) else {*s.get('type', ())}
         if 'enum' in s or 'const' in s: return s
         if 'string' in kinds: s = {'maxLength': max(max_string, s.get('minLength', 0))} | s
@@ -65,7 +73,7 @@ def bounded(
     return _map_schemas(schema, change)
 
 # %% ../../../nbs/qwen/05_grammar.ipynb #ff023b1c
-def _tokenizer_json(tokenizer) -> dict:
+def _tokenizer_json(tokenizer) -> dict[str, Any]:
     "The fast tokenizer behind `tokenizer`, with all of its added tokens marked as special"
     backend = getattr(tokenizer, 'backend_tokenizer', None)
     if backend is None: raise ValueError(f'{type(tokenizer).__name__} is no fast tokenizer: use AutoTokenizer')
@@ -88,15 +96,17 @@ class Vocabulary:
         self.bytes = [b'' if self.ll.is_special_token(i) else self.ll.decode_bytes([i]) for i in range(self.size)]
         self.ids = {text: i for i, text in enumerate(self.bytes) if text}
         self.longest = max(map(len, self.ids))
-        self.compile = lru_cache(maxsize=64)(lambda source: _compile(source, self))
-        missing = [b for b in range(0xf5) if b not in (0xc0, 0xc1) and bytes([b]) not in self.ids]   # bytes of UTF-8
+        def compiled(source: str): return _compile(source, self)
+        self.compile = lru_cache(maxsize=64)(compiled)
+        utf8 = (b for b in range(0xf5) if b not in (0xc0, 0xc1))
+        missing = [b for b in utf8 if bytes([b]) not in self.ids]
         if missing: raise ValueError(f'the tokenizer cannot spell every text: {len(missing)} bytes have no token')
 
-    def __repr__(self): return f'Vocabulary({self.size:,} tokens, {len(self.special)} special)'
+    def __repr__(self) -> str: return f'Vocabulary({self.size:,} tokens, {len(self.special)} special)'
 
     def spell(self,
-        text: bytes # need not be whole UTF-8 characters
-    ) -> list:      # token ids
+        text: bytes  # need not be whole UTF-8 characters
+    ) -> list[int]: # token ids
         "The fewest ordinary tokens that write `text`."
         n = len(text)
         size, first = [0] * (n + 1), [0] * n
@@ -105,11 +115,14 @@ class Vocabulary:
             first[i] = min((j for j in ends if text[i:j] in self.ids), key=lambda j: (size[j], -j))
             size[i] = 1 + size[first[i]]
         out, i = [], 0
-        while i < n: out.append(self.ids[text[i:first[i]]]); i = first[i]
+        while i < n:
+            out.append(self.ids[text[i:first[i]]])
+            i = first[i]
         return out
 
 # %% ../../../nbs/qwen/05_grammar.ipynb #644770a5
-_vocabularies, _lock = WeakKeyDictionary(), Lock()
+_vocabularies: WeakKeyDictionary[Any, Vocabulary] = WeakKeyDictionary()
+_lock = Lock()
 
 def vocabulary_of(
     tokenizer # a fast tokenizer of transformers
@@ -120,74 +133,90 @@ def vocabulary_of(
         return _vocabularies[tokenizer]
 
 # %% ../../../nbs/qwen/05_grammar.ipynb #4a0f40c5
-def _texts(value) -> Iterable[str]:
+def _texts(value: Any) -> Iterator[str]:
     "All strings in a JSON value"
     if isinstance(value, str): yield value
     elif isinstance(value, dict):
-        for k, v in value.items(): yield k; yield from _texts(v)
+        for k, v in value.items():
+            yield k
+            yield from _texts(v)
     elif isinstance(value, list):
         for v in value: yield from _texts(v)
 
-def _literals(schema: dict) -> list:
+def _literals(schema: Schema) -> list[str]:
     "Every string that an instance has to spell as the schema has it"
-    found = []
-    def visit(s, _):
+    found: list[str] = []
+    def visit(s: Schema, _: bool) -> Schema:
         found.extend(_texts([s.get('enum'), s.get('const'), s.get('required'), list(s.get('properties') or ())]))
         return s
     _map_schemas(schema, visit)
     return found
 
 # %% ../../../nbs/qwen/05_grammar.ipynb #8011b3c7
-def _hints(schema: dict) -> tuple:
-    "The shortest match of each `pattern`, as JSON spells it"
-    from llguidance import LLMatcher
-    found = []
-    def visit(s, _):
-        if isinstance(s.get('pattern'), str): found.append(s['pattern'].removeprefix('^').removesuffix('$'))
+def _patterns(schema: Schema) -> set[str]:
+    "Every `pattern`, without its anchors"
+    found: set[str] = set()
+    def visit(s: Schema, _: bool) -> Schema:
+        if isinstance(s.get('pattern'), str): found.add(s['pattern'].removeprefix('^').removesuffix('$'))
         return s
     _map_schemas(schema, visit)
-    matchers = [LLMatcher(_byte_tokenizer(), LLMatcher.grammar_from_regex(p), log_level=0) for p in {*found}]
-    matches = sorted(shortest_ending(m).decode() for m in matchers if not m.is_error())
+    return found
+
+def _hints(schema: Schema) -> tuple[bytes, ...]:
+    "The shortest match of each `pattern`, as JSON spells it"
+    from llguidance import LLMatcher
+    grammars = [LLMatcher.grammar_from_regex(p) for p in _patterns(schema)]
+    matchers = [LLMatcher(byte_tokenizer(), grammar, log_level=0) for grammar in grammars]
+    endings = [shortest_ending(m) for m in matchers if not m.is_error()]
+    matches = sorted(e.decode() for e in endings if e is not None)
     return tuple(json.dumps(text, ensure_ascii=False)[1:-1].encode() for text in matches)
 
 # %% ../../../nbs/qwen/05_grammar.ipynb #8bc84016
-def _matcher(schema: dict, tokenizer, escapes: str = '"\\nrbtfu'):
+def _matcher(schema: Schema, tokenizer: Any, escapes: str = '"\\nrbtfu') -> Any:
     "llguidance's matcher of compact JSON; ValueError says what is wrong with the schema"
     from llguidance import LLMatcher
-    options = dict(whitespace_flexible=False, json_allowed_escapes=escapes)
+    options: Any = dict(whitespace_flexible=False, json_allowed_escapes=escapes)   # its stub lacks the second
     m = LLMatcher(tokenizer, LLMatcher.grammar_from_json_schema(schema, overrides=options), log_level=0)
     if m.is_error(): raise ValueError(f'no grammar for this schema: {m.get_error().strip().splitlines()[0][:300]}')
     return m
 
-def _compile(source: str, vocabulary: Vocabulary) -> tuple:
-    "The bounded schema, matchers over tokens and bytes at the start, the search for endings, the shortest one"
+class _Compiled(NamedTuple):
+    "A schema, ready to be followed"
+    schema: Schema                                # with bounds
+    tokens: Any                                   # matcher over tokens, at the start
+    bytes: Any                                    # matcher over bytes, at the start
+    find_ending: Callable[[Any], Optional[bytes]] # the search for endings
+    ending: bytes                                 # the shortest instance
+
+def _compile(source: str, vocabulary: Vocabulary) -> _Compiled:
+    "The grammar of `source`, a schema with its bounds as JSON; ValueError where there is none"
     schema, bounds = json.loads(source)
-    _matcher(schema, _byte_tokenizer())   # refuses a malformed schema
+    _matcher(schema, byte_tokenizer())   # refuses a malformed schema
     schema = bounded(schema, **bounds)
     literals = ''.join(_literals(schema))
     for name in vocabulary.special:
         if name in literals: raise ValueError(f'the schema spells the special token {name!r}: choose another name')
     control = any(ord(c) < 32 or ord(c) == 127 for c in literals)
-    tokens, byte = (_matcher(schema, t, '"\\nrbtfu' if control else '"\\') for t in (vocabulary.ll, _byte_tokenizer()))
+    tokens, byte = (_matcher(schema, t, '"\\nrbtfu' if control else '"\\') for t in (vocabulary.ll, byte_tokenizer()))
     find = partial(shortest_ending, hints=_hints(schema))
     if (shortest := find(byte)) is None: raise ValueError('this schema has no instance of at most 2,000 bytes')
-    return schema, tokens, byte, find, shortest
+    return _Compiled(schema, tokens, byte, find, shortest)
 
 # %% ../../../nbs/qwen/05_grammar.ipynb #3a224853
 class JsonGrammar:
     "The valid instances of a JSON schema, token by token; a schema that cannot be compiled raises ValueError."
     def __init__(self,
-        schema: dict, # JSON schema; see `bounded`
-        tokenizer,    # a fast tokenizer of transformers
-        **bounds      # `max_string`, `max_items`, `max_number`, `decimals` of `bounded`
+        schema: Schema, # JSON schema; see `bounded`
+        tokenizer,      # a fast tokenizer of transformers
+        **bounds        # `max_string`, `max_items`, `max_number`, `decimals` of `bounded`
     ):
         if not isinstance(schema, dict): raise ValueError(f'a JSON schema is a dict, not {type(schema).__name__}')
         self.vocabulary = vocabulary_of(tokenizer)
-        compiled = self.vocabulary.compile(json.dumps([schema, bounds]))
+        compiled: _Compiled = self.vocabulary.compile(json.dumps([schema, bounds]))
         self.schema, self._tokens, self._bytes, self._shortest_ending, self.ending = compiled
         self.shortest = self.vocabulary.spell(self.ending)   # tokens of the shortest instance
 
-    def __repr__(self): return f'JsonGrammar({len(self.shortest)} tokens or more: {self.ending.decode()})'
+    def __repr__(self) -> str: return f'JsonGrammar({len(self.shortest)} tokens or more: {self.ending.decode()})'
 
     def start(self,
         max_new_tokens: float = math.inf # most tokens to write
@@ -201,8 +230,12 @@ class JsonGrammar:
 # %% ../../../nbs/qwen/05_grammar.ipynb #e777c60a
 class GrammarState:
     "One output in the making, with an ending that always fits."
-    def __init__(self, grammar: JsonGrammar, left: float):
-        self.grammar, self.left, self.ids = grammar, left, []
+    def __init__(self,
+        grammar: JsonGrammar, # what is followed
+        left: float           # most tokens to write
+    ):
+        self.grammar, self.left = grammar, left
+        self.ids: list[int] = []
         self.done = False    # is the output complete?
         self.closed = False  # did it end because no room was left?
         self.ending = grammar.ending
@@ -213,17 +246,18 @@ class GrammarState:
         "What has been written so far."
         return b''.join(self.grammar.vocabulary.bytes[i] for i in self.ids).decode(errors='replace')
 
-    def __repr__(self): return f'GrammarState({self.text!r}, {"done" if self.done else f"{self.left} tokens left"})'
+    def __repr__(self) -> str:
+        return f'GrammarState({self.text!r}, {"done" if self.done else f"{self.left} tokens left"})'
 
-    def mask(self):
+    def mask(self) -> torch.Tensor:
         "Boolean tensor of the vocabulary's size: may this token come next?"
         import numpy as np, torch
         bits = np.unpackbits(np.frombuffer(self._tokens.compute_bitmask(), np.uint8), bitorder='little')
         return torch.from_numpy(bits[:self.grammar.vocabulary.size].view(bool))
 
     def mask_logits_(self,
-        logits # tensor, shape (n,) or (..., n); changed in place
-    ):         # the same tensor
+        logits: torch.Tensor # shape (n,) or (..., n); changed in place
+    ) -> torch.Tensor:       # the same
         "Forbid every token that the grammar does not allow."
         mask = self.mask().to(logits.device)
         n = min(len(mask), logits.shape[-1])
@@ -232,13 +266,14 @@ class GrammarState:
         return logits
 
     def _fits(self, ending: Optional[bytes], left: float) -> bool:
+        "Can `ending` be written in `left` tokens?"
         return ending is not None and (len(ending) <= left or len(self.grammar.vocabulary.spell(ending)) <= left)
 
     def _end_after(self, matcher, text: bytes, left: float) -> Optional[bytes]:
         "An ending behind `text`, which `matcher` has read, of at most `left` tokens"
         old = self.ending
         starts = [len(text)] if old.startswith(text) else range(len(old) + 1)
-        kept = next((old[i:] for i in starts if _completes(matcher, old[i:])), None)
+        kept = next((old[i:] for i in starts if completes(matcher, old[i:])), None)
         if self._fits(kept, left): return kept
         ending = self.grammar._shortest_ending(matcher)
         return ending if self._fits(ending, left) else None
@@ -250,19 +285,22 @@ class GrammarState:
         if self.done or self._tokens.validate_tokens([token]) != 1:
             raise ValueError(f'token {token} is not allowed behind {self.text[-40:]!r}')
         text, matcher = self.grammar.vocabulary.bytes[token], self._bytes.deep_copy()
-        if not text: self.done = True; return True   # the end of a number: nothing is written
+        if not text:   # the end of a number: nothing is written
+            self.done = True
+            return True
         matcher.consume_tokens([*text])
         ending = self._end_after(matcher, text, self.left - 1)
         if ending is None: return False
         self._append([token], ending, matcher)
         return True
 
-    def _append(self, ids: list, ending: bytes, matcher):
+    def _append(self, ids: list[int], ending: bytes, matcher):
+        "Write `ids`, behind which `ending` fits"
         self._tokens.consume_tokens(ids)
         self.ids, self.left, self.ending, self._bytes = self.ids + ids, self.left - len(ids), ending, matcher
         self.done = self._tokens.is_stopped()
 
-    def close(self) -> list:
+    def close(self) -> list[int]:
         "End the output now, by its ending; returns the tokens."
         endings = self.ending, self.grammar._shortest_ending(self._bytes) or self.ending
         ids = min((self.grammar.vocabulary.spell(e) for e in endings), key=len)
@@ -270,14 +308,14 @@ class GrammarState:
         self.done = self.closed = True
         return ids
 
-    def closing(self) -> Optional[list]:
+    def closing(self) -> Optional[list[int]]:
         "The shortest ending, appended, if there is room for nothing else; else None."
         if self.done or self._fits(self.ending, self.left - 1): return None
         shortest = self.grammar._shortest_ending(self._bytes)
-        if not self._fits(shortest, self.left - 1): return self.close()
+        if shortest is None or not self._fits(shortest, self.left - 1): return self.close()
         self.ending = shortest
 
-    def forced(self) -> list:
+    def forced(self) -> list[int]:
         "Append what is fixed already, by the grammar or by the budget; returns the tokens."
         out = []
         for token in [] if self.done else self._tokens.compute_ff_tokens():
@@ -286,11 +324,11 @@ class GrammarState:
         return out + (self.closing() or [])
 
     def step(self,
-        logits,                    # of the next token, shape (n,); not changed
-        pick: Callable,            # masked logits -> token id
+        logits: torch.Tensor,      # of the next token, shape (n,); not changed
+        pick: Callable[[torch.Tensor], Any], # masked logits -> token id
         fast_forward: bool = True, # append forced tokens at once?
         tries: int = 8             # refused tokens before the output is closed
-    ) -> list:                     # tokens that the output grows by: one, or more that need no model
+    ) -> list[int]:                # tokens that the output grows by: one, or more that need no model
         "Choose a token, and append it with all that is fixed behind it; a complete output grows by nothing."
         if self.done: return []
         logits = self.mask_logits_(logits.clone())

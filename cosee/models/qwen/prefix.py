@@ -10,58 +10,66 @@ __all__ = []
 # %% ../../../nbs/qwen/03_prefix.ipynb #cf344076
 import threading, torch
 from collections import OrderedDict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Optional
+from typing import Any, Optional
+from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface, Cache, DynamicCache
 from transformers.cache_utils import CacheLayerMixin
 from transformers.masking_utils import sdpa_mask
+from .prompt import Boundary
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #61183928
-def nbytes(
-    layers: list # (keys, values) of each layer
-) -> int:        # bytes of memory
-    "What keys and values weigh."
+KeyValues = tuple[Tensor, Tensor]   # of one layer, shapes (rows, heads, tokens, size)
+Layers = list[KeyValues]            # of each layer of the model
+
+def _nbytes(layers: Layers) -> int:
+    "What keys and values weigh"
     return sum(t.numel() * t.element_size() for kv in layers for t in kv)
 
 @dataclass(eq=False)
 class Prefix:
     "Keys and values of a beginning, shared by all prompts that begin so."
-    layers: list                               # (keys, values) of each layer, shapes (1, heads, length, size)
+    layers: Layers                             # of a single row
     length: int                                # tokens
-    position: int                              # position of the token that follows
-    tails: list = field(default_factory=list)  # (token ids, layers) of recent continuations, latest first
-    places: Optional[torch.Tensor] = None      # position of each token, shape (length,)
-    marks: tuple = ()                          # (length, name) of the beginnings that other prompts may share
+    next_position: int                         # position of the token that follows
+    suffixes: list[tuple[tuple[int, ...], Layers]] = field(default_factory=list) # cached continuations, latest first
+    positions: Optional[Tensor] = None         # of each token, shape (length,)
+    boundaries: tuple[Boundary, ...] = ()      # the beginnings that other prompts may share
 
     @property
-    def nbytes(self) -> int: return nbytes(self.layers) + sum(nbytes(layers) for _, layers in self.tails)
+    def nbytes(self) -> int:
+        "Bytes of memory, suffixes included."
+        return _nbytes(self.layers) + sum(_nbytes(layers) for _, layers in self.suffixes)
 
     def head(self, length: int) -> 'Prefix':
-        "Its first `length` tokens, copied"
+        "Its first `length` tokens, copied; a prefix without positions raises ValueError."
+        if self.positions is None: raise ValueError('a prefix without positions cannot be cut')
         layers = [(k[:, :, :length].clone(), v[:, :, :length].clone()) for k, v in self.layers]
-        return Prefix(layers, length, int(self.places[length - 1]) + 1, places=self.places[:length],
-                      marks=tuple(m for m in self.marks if m[0] <= length))
+        return Prefix(layers, length, int(self.positions[length - 1]) + 1, positions=self.positions[:length],
+                      boundaries=tuple(b for b in self.boundaries if b[0] <= length))
 
-    def __repr__(self):
-        return f'Prefix({self.length:,} tokens, next position {self.position:,}, {len(self.tails)} tails)'
+    def __repr__(self) -> str:
+        return (f'Prefix({self.length:,} tokens, next position {self.next_position:,}, '
+                f'{len(self.suffixes)} suffixes)')
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #493c7890
 def shared_length(
-    a, # token ids
-    b  # token ids
-) -> int:  # length of their common beginning
+    a: Sequence[int], # token ids
+    b: Sequence[int]  # token ids
+) -> int:             # length of their common beginning
     "How many tokens two sequences share at their beginning."
-    return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
-def best_tail(
-    prefix: Prefix, # with its tails
-    rows: list      # for each row the tokens behind the prefix
-) -> tuple:         # (how many tokens of every row a tail already holds, the layers of that tail cut to them)
-    "The tail that shares most with all `rows`; a row's last token is always computed, since its logits are wanted."
-    shares = [min(shared_length(ids, row[:-1]) for row in rows) for ids, _ in prefix.tails]
+def best_suffix(
+    prefix: Prefix,           # with its suffixes
+    rows: list[list[int]]     # for each row the tokens behind the prefix
+) -> tuple[int, Optional[Layers]]: # how many tokens of every row a suffix already holds; its layers, cut to them
+    "The suffix that shares most with all `rows`; a row's last token is always computed, since its logits are wanted."
+    shares = [min(shared_length(ids, row[:-1]) for row in rows) for ids, _ in prefix.suffixes]
     if not max(shares, default=0): return 0, None
     length = max(shares)
-    return length, [(k[:, :, :length], v[:, :, :length]) for k, v in prefix.tails[shares.index(length)][1]]
+    return length, [(k[:, :, :length], v[:, :, :length]) for k, v in prefix.suffixes[shares.index(length)][1]]
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #6d400793
 class PrefixStore:
@@ -69,20 +77,23 @@ class PrefixStore:
     def __init__(self,
         max_bytes: int # bytes of keys and values kept
     ):
-        self.max_bytes, self.entries, self._lock = max_bytes, OrderedDict(), threading.Lock()
+        self.max_bytes, self._lock = max_bytes, threading.Lock()
+        self.entries: OrderedDict[Hashable, Prefix] = OrderedDict()
 
     @property
-    def nbytes(self) -> int: return sum(p.nbytes for p in self.entries.values())
-    def __len__(self): return len(self.entries)
-    def __repr__(self): return f'PrefixStore({len(self)} prefixes, {self.nbytes:,} of {self.max_bytes:,} bytes)'
+    def nbytes(self) -> int:
+        "Bytes of all prefixes."
+        return sum(p.nbytes for p in self.entries.values())
+    def __len__(self) -> int: return len(self.entries)
+    def __repr__(self) -> str: return f'PrefixStore({len(self)} prefixes, {self.nbytes:,} of {self.max_bytes:,} bytes)'
 
-    def get(self, key) -> Optional[Prefix]:
+    def get(self, key: Hashable) -> Optional[Prefix]:
         "The prefix under `key`, which becomes the latest used."
         with self._lock:
             if key in self.entries: self.entries.move_to_end(key)
             return self.entries.get(key)
 
-    def put(self, key, prefix: Prefix):
+    def put(self, key: Hashable, prefix: Prefix):
         "Keep `prefix` as the latest used and drop what no longer fits."
         with self._lock:
             self.entries[key] = prefix
@@ -90,34 +101,37 @@ class PrefixStore:
             while self.nbytes > self.max_bytes: self.entries.popitem(last=False)
 
     def longest(self,
-        marks: tuple # (length, name) of a prompt's beginnings, shortest first
+        boundaries: Sequence[Boundary] # of a prompt's beginnings, shortest first
     ) -> Optional[Prefix]:
         "The longest beginning in the store: an entry, which becomes the latest used, or a part of one."
         with self._lock:
-            for mark in reversed(marks):
-                key = next((k for k, p in self.entries.items() if mark in p.marks), None)
-                key = mark[1] if mark[1] in self.entries else key
+            for boundary in reversed(boundaries):
+                length, name = boundary
+                key = next((k for k, p in self.entries.items() if boundary in p.boundaries), None)
+                key = name if name in self.entries else key
                 if key is None: continue
                 self.entries.move_to_end(key)
-                return self.entries[key] if self.entries[key].length == mark[0] else self.entries[key].head(mark[0])
+                found = self.entries[key]
+                return found if found.length == length else found.head(length)
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #fe593aa3
-def _roomy(
-    tensor,   # (rows, heads, slots, size)
-    room: int # slots that it shall have
-):            # a copy with more slots; they are zero until written, so that what is masked stays finite
+def _roomy(tensor: Tensor, room: int) -> Tensor:
+    "A copy with `room` slots; they are zero until written, so that what is masked stays finite"
     new = tensor.new_zeros(*tensor.shape[:2], room, tensor.shape[3])
     new[:, :, :tensor.shape[2]] = tensor
     return new
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #1eca64a6
-class TailLayer(CacheLayerMixin):
-    "The tails of all rows in one layer."
-    def lazy_initialization(self, key_states, value_states):
+class _SuffixLayer(CacheLayerMixin):
+    "The suffixes of all rows in one layer"
+    keys: Tensor
+    values: Tensor
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor):
         self.keys = self.values = key_states[:, :, :0]
         self.is_initialized = True
 
-    def update(self, key_states, value_states, slots, room, width, *args, **kwargs):
+    def update(self, key_states: Tensor, value_states: Tensor, slots: Tensor, room: int, width: int) -> KeyValues:
         "Write tokens into `slots`, shape (rows, tokens); returns the first `width` slots of `room`"
         if not self.is_initialized: self.lazy_initialization(key_states, value_states)
         if self.keys.shape[2] < room: self.keys, self.values = _roomy(self.keys, room), _roomy(self.values, room)
@@ -127,30 +141,37 @@ class TailLayer(CacheLayerMixin):
         self.values[rows, :, slots] = value_states.transpose(1, 2)
         return self.keys[:, :, :width], self.values[:, :, :width]
 
-    def get_seq_length(self): return self.keys.shape[2] if self.is_initialized else 0
-    def get_max_length(self): return -1
-    def get_mask_sizes(self, query_length): return self.get_seq_length(), 0
+    def get_seq_length(self) -> int: return self.keys.shape[2] if self.is_initialized else 0
+    def get_max_length(self) -> int: return -1
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]: return self.get_seq_length(), 0
 
-    def batch_select_indices(self, indices):
+    def batch_select_indices(self, indices: list[int]):
         if self.is_initialized: self.keys, self.values = self.keys[indices], self.values[indices]
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #c9a84e6d
 class PrefixCache(Cache):
-    "A transformers cache: rows that continue one shared prefix, each with its own tail."
-    def __init__(self,
-        prefix: Prefix,             # shared, never written to
-        tail: Optional[list] = None # (keys, values) of each layer that the single row begins with
-    ):
-        super().__init__(layers=[TailLayer() for _ in prefix.layers])
-        self.prefix, self.slots, self.room, self.width = prefix, None, 0, 0
-        for layer, (k, v) in zip(self.layers, tail or []): layer.keys, layer.values, layer.is_initialized = k, v, True
+    "A transformers cache: rows that continue one shared prefix, each with its own suffix."
+    layers: list[_SuffixLayer]
 
-    def update(self, key_states, value_states, layer_idx, *args, **kwargs):
+    def __init__(self,
+        prefix: Prefix,                  # shared, never written to
+        suffix: Optional[Layers] = None  # what the single row begins with
+    ):
+        super().__init__(layers=[_SuffixLayer() for _ in prefix.layers])
+        self.prefix, self.slots, self.room, self.width = prefix, torch.empty(0, 0, dtype=torch.long), 0, 0
+        for layer, (k, v) in zip(self.layers, suffix or [], strict=False):
+            layer.keys, layer.values, layer.is_initialized = k, v, True
+
+    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args, **kwargs) -> KeyValues:
         return self.layers[layer_idx].update(key_states, value_states, self.slots, self.room, self.width)
 
+    def batch_select_indices(self, indices: list[int]):
+        "Go on with these rows alone, which may be copies of one"
+        for layer in self.layers: layer.batch_select_indices(indices)
+
     def aim(self,
-        slots # where the next tokens go, shape (rows, tokens); -1 is padding
-    ):        # what their attention adds: 0 for slots that they may see, else -inf; (rows, 1, tokens, slots)
+        slots: Tensor # where the next tokens go, shape (rows, tokens); -1 is padding
+    ) -> Tensor:      # what their attention adds: 0 for slots that they may see, else -inf; (rows, 1, tokens, slots)
         "Place the tokens of the next forward pass and give it its mask."
         self.width = int(slots.max()) + 1
         if self.width >= self.room: self.room = max(64, 2 * self.width)
@@ -159,16 +180,19 @@ class PrefixCache(Cache):
         return torch.zeros(hidden.shape, device=slots.device).masked_fill_(hidden, -torch.inf)
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #7d5b03e6
-def take_tail(
+def copy_suffix(
     cache: PrefixCache, # after the prompt was computed
     row: int,           # which row
     length: int         # how many of its slots
-) -> list:              # (keys, values) of each layer, copied
+) -> Layers:
     "What a later prompt may begin with."
-    return [tuple(t[row:row + 1, :, :length].clone() for t in (layer.keys, layer.values)) for layer in cache.layers]
+    kept = slice(row, row + 1), slice(None), slice(length)
+    return [(layer.keys[kept].clone(), layer.values[kept].clone()) for layer in cache.layers]
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #b0207537
-def _plain_parts(query, key, value, mask=None):
+Parts = tuple[Tensor, Tensor]   # attention, and the log of the sum of exponentials, (rows, heads, queries, 1)
+
+def _plain_parts(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor] = None) -> Parts:
     "Attention and the log of the sum of exponentials, in plain operations; queries are scaled, `mask` is added"
     few = query.shape[2] <= 4   # then keys from the left are read faster
     scores = (key @ query.mT).mT.contiguous() if few else query @ key.mT
@@ -178,44 +202,40 @@ def _plain_parts(query, key, value, mask=None):
     total = weights.sum(-1, keepdim=True)
     return (weights.to(value.dtype) @ value).float() / total, top + total.log()
 
-def _blocks(query, key, value, mask=None):
+def _blockwise_parts(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor] = None) -> Parts:
     "`_plain_parts` by blocks of queries, so that the scores of one block fit into some hundred megabytes"
     block = max(1, 2 ** 25 // (query[:, :, 0, 0].numel() * key.shape[2]))
-    masks = [None] * len(query.split(block, 2)) if mask is None else mask.split(block, 2)
-    parts = [_plain_parts(q, key, value, m) for q, m in zip(query.split(block, 2), masks)]
-    return tuple(torch.cat(p, 2) for p in zip(*parts))
+    queries = query.split(block, 2)
+    masks = [None] * len(queries) if mask is None else mask.split(block, 2)
+    parts = [_plain_parts(q, key, value, m) for q, m in zip(queries, masks, strict=True)]
+    return torch.cat([out for out, _ in parts], 2), torch.cat([lse for _, lse in parts], 2)
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #008ad374
-def attention_parts(
-    query,    # scaled, shape (rows, heads, queries, size)
-    key,      # (rows, heads, keys, size)
-    value,    # like `key`
-    mask=None # added to the scores, broadcast to (rows, heads, queries, keys)
-) -> tuple:   # attention, and the log of the sum of exponentials, (rows, heads, queries, 1)
-    "Attention over a part of the keys, in a form that can be merged."
+def _attention_parts(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor] = None) -> Parts:
+    "Attention over a part of the keys, in a form that can be merged; queries are scaled, `mask` is added"
     fused = getattr(torch.ops.aten, '_scaled_dot_product_flash_attention_for_cpu', None)
-    if query.device.type != 'cpu' or fused is None: return _blocks(query, key, value, mask)
+    if query.device.type != 'cpu' or fused is None: return _blockwise_parts(query, key, value, mask)
     if query.shape[2] <= 4 and mask is None and query.dtype == torch.float32: return _plain_parts(query, key, value)
     out, lse = fused(query, key, value, attn_mask=mask, scale=1.)
     return out.float(), lse[..., None].float()
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #6ec9f07e
-def shared_attention(
-    query,         # (rows, query heads, queries, size)
-    key,           # tails: (rows, heads, slots, size)
-    value,         # like `key`
-    prefix: tuple, # (keys, values), each (1, heads, length, size)
-    mask,          # 0 or -inf for each slot: (rows, 1, queries, slots)
-    scaling: float # of the scores
-):                 # (rows, queries, query heads, size)
-    "Attention of all rows over one shared prefix and their own tails."
+def _shared_attention(
+    query: Tensor,     # (rows, query heads, queries, size)
+    key: Tensor,       # suffixes: (rows, heads, slots, size)
+    value: Tensor,     # like `key`
+    prefix: KeyValues, # each (1, heads, length, size)
+    mask: Tensor,      # 0 or -inf for each slot: (rows, 1, queries, slots)
+    scaling: float     # of the scores
+) -> Tensor:           # (rows, queries, query heads, size)
+    "Attention of all rows over one shared prefix and their own suffixes."
     rows, heads, _, size = key.shape
     packed = (query * scaling).reshape(rows, heads, -1, size)
     group = query.shape[1] // heads
     mask = mask.expand(-1, -1, group, -1) if mask.shape[2] == 1 else mask.repeat(1, 1, group, 1)
-    out, lse = attention_parts(packed, key, value, mask)
+    out, lse = _attention_parts(packed, key, value, mask)
     if prefix[0].shape[2]:
-        parts = attention_parts(packed.transpose(0, 1).reshape(1, heads, -1, size), *prefix)
+        parts = _attention_parts(packed.transpose(0, 1).reshape(1, heads, -1, size), *prefix)
         out_p, lse_p = (t[0].unflatten(1, (rows, -1)).transpose(0, 1) for t in parts)
         out = torch.lerp(out, out_p, torch.sigmoid(lse_p - lse))
     return out.to(query.dtype).view(query.shape).transpose(1, 2)
@@ -223,25 +243,31 @@ def shared_attention(
 # %% ../../../nbs/qwen/03_prefix.ipynb #29d71598
 ATTENTION = 'cosee_prefix'  # its name in transformers
 
-def prefix_attention(module, query, key, value, attention_mask, scaling=None, prefix_cache=None, **kwargs):
-    "An attention function of transformers: `shared_attention` where a `PrefixCache` is at work, else sdpa."
+def _prefix_attention(module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any,
+                      scaling: Optional[float] = None, prefix_cache: Optional[PrefixCache] = None, **kwargs):
+    "An attention function of transformers: `_shared_attention` where a `PrefixCache` is at work, else sdpa"
     if prefix_cache is None:
         return AttentionInterface()['sdpa'](module, query, key, value, attention_mask, scaling=scaling, **kwargs)
     prefix = prefix_cache.prefix.layers[module.layer_idx]
-    return shared_attention(query, key, value, prefix, attention_mask, scaling or query.shape[-1] ** -.5), None
+    return _shared_attention(query, key, value, prefix, attention_mask, scaling or query.shape[-1] ** -.5), None
 
-AttentionInterface.register(ATTENTION, prefix_attention)
+AttentionInterface.register(ATTENTION, _prefix_attention)
 AttentionMaskInterface.register(ATTENTION, sdpa_mask)
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #53b5e57f
-def _pictures_from(model, inputs, start: int) -> dict:
+def _pictures_from(model, inputs, start: int) -> dict[str, Tensor]:
     "Pixels and grids of the pages that lie behind the first `start` tokens"
     grids = inputs['image_grid_thw']
     tokens = grids.prod(-1) // model.config.vision_config.spatial_merge_size ** 2
     before = int((tokens.cumsum(0) <= int((inputs['mm_token_type_ids'][0, :start] == 1).sum())).sum())
-    return dict(pixel_values=inputs['pixel_values'][int(grids[:before].prod(-1).sum()):], image_grid_thw=grids[before:])
+    patches = int(grids[:before].prod(-1).sum())
+    return dict(pixel_values=inputs['pixel_values'][patches:], image_grid_thw=grids[before:])
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #7152e850
+def _layers(cache: Any) -> Layers:
+    "What a cache of transformers holds"
+    return [(layer.keys, layer.values) for layer in cache.layers]
+
 @torch.inference_mode()
 def prefill(
     model,       # Qwen3-VL
@@ -257,9 +283,8 @@ def prefill(
     model.model(input_ids=inputs['input_ids'][:, start:length], position_ids=positions[..., start:length],
                 past_key_values=cache, mm_token_type_ids=inputs['mm_token_type_ids'][:, start:length], use_cache=True,
                 **_pictures_from(model, inputs, start))
-    layers = [(layer.keys, layer.values) for layer in cache.layers]
-    places = positions[:, 0, :length].amax(0).cpu()
-    return Prefix(layers, length, int(places[-1]) + 1, places=places)
+    largest = positions[:, 0, :length].amax(0).cpu()
+    return Prefix(_layers(cache), length, int(largest[-1]) + 1, positions=largest)
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #6f4bb119
 def empty_prefix(
@@ -273,45 +298,46 @@ def empty_prefix(
 # %% ../../../nbs/qwen/03_prefix.ipynb #7b300a6b
 @torch.inference_mode()
 def forward(
-    model,              # Qwen3-VL with `prefix_attention`
-    cache: PrefixCache, # of the call
-    tokens: list,       # new tokens of each row, at least one
-    starts: list        # slot of each row's first new token
-):                      # logits of what follows each row, shape (rows, vocabulary)
+    model,                   # Qwen3-VL with the attention called `ATTENTION`
+    cache: PrefixCache,      # of the call
+    tokens: list[list[int]], # new tokens of each row, at least one
+    starts: list[int]        # slot of each row's first new token
+) -> Tensor:                 # logits of what follows each row, shape (rows, vocabulary)
     "Continue every row of `cache` by its `tokens`."
     pads = [max(map(len, tokens)) - len(t) for t in tokens]
-    ids = torch.tensor([[0] * p + list(t) for p, t in zip(pads, tokens)], device=model.device)
-    slots = torch.tensor([[-1] * p + list(range(s, s + len(t))) for p, t, s in zip(pads, tokens, starts)],
-                         device=model.device)
-    positions = (cache.prefix.position + slots.clamp(min=0)).expand(3, -1, -1)
+    rows = list(zip(pads, tokens, starts, strict=True))
+    ids = torch.tensor([[0] * p + list(t) for p, t, _ in rows], device=model.device)
+    slots = torch.tensor([[-1] * p + list(range(s, s + len(t))) for p, t, s in rows], device=model.device)
+    positions = (cache.prefix.next_position + slots.clamp(min=0)).expand(3, -1, -1)
     return model(input_ids=ids, position_ids=positions, attention_mask=cache.aim(slots), past_key_values=cache,
                  prefix_cache=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #d34d48c2
-def four_rows(
-    x, # shape (rows, inputs), at most four rows
-    w  # weight, shape (outputs, inputs)
-):     # x @ w.T, shape (rows, outputs)
-    "A product whose few rows are laid out for speed."
+def _few_rows(x: Tensor, w: Tensor) -> Tensor:
+    "`x @ w.T` for at most four rows of `x`, which are laid out for speed"
     full = torch.nn.functional.pad(x, (0, 0, 0, 4 - len(x)))
     return (w @ full.t()).t()[:len(x)].contiguous()
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #3f85c081
-class QuickLinear(torch.nn.Linear):
+class FastLinear(torch.nn.Linear):
     "`Linear` in single precision on a CPU, by the fastest of three ways."
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         rows = input.numel() // self.in_features
         if torch.is_grad_enabled() or not rows: return super().forward(input)
         if rows <= 4 and self.in_features <= 1024 and self.bias is None:
-            return four_rows(input.reshape(rows, -1), self.weight).view(*input.shape[:-1], -1)
+            return _few_rows(input.reshape(rows, -1), self.weight).view(*input.shape[:-1], -1)
         return torch.ops.mkldnn._linear_pointwise(input, self.weight, self.bias, 'none', [], '')
 
-def quicken(
-    model # any module; changed in place
-) -> int: # how many of its layers are now `QuickLinear`
-    "Use `QuickLinear` where weights are single precision on a CPU."
+def _fits(module: torch.nn.Module) -> bool:
+    "Is this a plain `Linear` in single precision on a CPU?"
+    if type(module) is not torch.nn.Linear: return False
+    return module.weight.dtype == torch.float32 and module.weight.device.type == 'cpu'
+
+def use_fast_linear(
+    model: torch.nn.Module # any module; changed in place
+) -> int:                  # how many of its layers are now `FastLinear`
+    "Use `FastLinear` where weights are single precision on a CPU."
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, '_linear_pointwise'): return 0
-    fits = lambda m: type(m) is torch.nn.Linear and m.weight.dtype == torch.float32 and m.weight.device.type == 'cpu'
-    layers = [m for m in model.modules() if fits(m)]
-    for m in layers: m.__class__ = QuickLinear
+    layers = [m for m in model.modules() if _fits(m)]
+    for m in layers: m.__class__ = FastLinear
     return len(layers)

@@ -8,18 +8,41 @@ __all__ = ['random_checkpoint']
 # %% ../../../nbs/qwen/07_random_weights.ipynb #1cc158f5
 import json
 from pathlib import Path
+from typing import Any, Literal, NotRequired, TypedDict, Union
 
 # %% ../../../nbs/qwen/07_random_weights.ipynb #ec4a5344
-SIZES = {
-    'test':  dict(hidden=128, layers=3, heads=4, kv_heads=1, head_dim=32, inner=256,
-                  vision=dict(hidden_size=64, depth=3, num_heads=2, intermediate_size=128,
-                              deepstack_visual_indexes=[0, 1, 2])),
-    'bench': dict(hidden=512, layers=8, heads=8, kv_heads=2, head_dim=64, inner=2048,
-                  vision=dict(hidden_size=192, depth=3, num_heads=3, intermediate_size=768,
-                              deepstack_visual_indexes=[0, 1, 2])),
-    '4b':    dict(hidden=2560, layers=36, heads=32, kv_heads=8, head_dim=128, inner=9728, vocab_size=151936,
-                  vision=dict(hidden_size=1024, depth=24, num_heads=16, intermediate_size=4096,
-                              deepstack_visual_indexes=[5, 11, 17])),
+class VisionSize(TypedDict):
+    "The vision tower, as the configuration of Qwen3-VL has it."
+    hidden_size: int
+    depth: int
+    num_heads: int
+    intermediate_size: int
+    deepstack_visual_indexes: list[int]
+
+class ModelSize(TypedDict):
+    "How large a model is."
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    inner: int
+    vocab_size: NotRequired[int]   # that of the tokenizer if left out
+    vision: VisionSize
+
+SIZES: dict[str, ModelSize] = {
+    'test': ModelSize(
+        hidden=128, layers=3, heads=4, kv_heads=1, head_dim=32, inner=256,
+        vision=VisionSize(hidden_size=64, depth=3, num_heads=2, intermediate_size=128,
+                          deepstack_visual_indexes=[0, 1, 2])),
+    'bench': ModelSize(
+        hidden=512, layers=8, heads=8, kv_heads=2, head_dim=64, inner=2048,
+        vision=VisionSize(hidden_size=192, depth=3, num_heads=3, intermediate_size=768,
+                          deepstack_visual_indexes=[0, 1, 2])),
+    '4b': ModelSize(
+        hidden=2560, layers=36, heads=32, kv_heads=8, head_dim=128, inner=9728, vocab_size=151936,
+        vision=VisionSize(hidden_size=1024, depth=24, num_heads=16, intermediate_size=4096,
+                          deepstack_visual_indexes=[5, 11, 17])),
 }
 
 # %% ../../../nbs/qwen/07_random_weights.ipynb #4bbd6cdb
@@ -38,7 +61,7 @@ You are the scanner. You are the detail reader. You are the cross-checker. Reply
 # %% ../../../nbs/qwen/07_random_weights.ipynb #4d05ac25
 def random_tokenizer(
     vocab_size: int = 640 # tokens without the special ones; at least 256
-):                        # a `Qwen2Tokenizer`
+) -> Any:                 # a `Qwen2Tokenizer`
     "A small byte-level BPE tokenizer with Qwen's special tokens."
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from transformers import Qwen2Tokenizer
@@ -47,7 +70,8 @@ def random_tokenizer(
     bpe.train_from_iterator(_CORPUS.splitlines() * 2, trainers.BpeTrainer(
         vocab_size=vocab_size, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False))
     model = json.loads(bpe.to_str())['model']
-    tok = Qwen2Tokenizer(vocab=model['vocab'], merges=[tuple(m) for m in model['merges']], eos_token='<|im_end|>')
+    merges: Any = [tuple(m) for m in model['merges']]   # pairs, which the annotation of transformers leaves out
+    tok = Qwen2Tokenizer(vocab=model['vocab'], merges=merges, eos_token='<|im_end|>')
     tok.add_special_tokens({'additional_special_tokens': SPECIAL})
     return tok
 
@@ -65,49 +89,59 @@ TEMPLATE = """{%- for m in messages -%}
 
 def random_processor(
     tok=None # tokenizer; a `random_tokenizer` if None
-):           # a `Qwen3VLProcessor`
+) -> Any:    # a `Qwen3VLProcessor`
     "Tokenizer, image processor and chat template, put together as in the real checkpoint."
     from transformers import Qwen2VLImageProcessorPil, Qwen3VLProcessor, Qwen3VLVideoProcessor
-    half = dict(image_mean=[0.5] * 3, image_std=[0.5] * 3, patch_size=16, temporal_patch_size=2, merge_size=2)
-    limits = dict(shortest_edge=65536, longest_edge=16777216)
-    return Qwen3VLProcessor(image_processor=Qwen2VLImageProcessorPil(size=limits, **half), chat_template=TEMPLATE,
-                            video_processor=Qwen3VLVideoProcessor(), tokenizer=tok or random_tokenizer())
+    images = Qwen2VLImageProcessorPil(size=dict(shortest_edge=65536, longest_edge=16777216), image_mean=[0.5] * 3,
+                                      image_std=[0.5] * 3, patch_size=16, temporal_patch_size=2, merge_size=2)
+    return Qwen3VLProcessor(image_processor=images, video_processor=Qwen3VLVideoProcessor(), chat_template=TEMPLATE,
+                            tokenizer=tok or random_tokenizer())
 
 # %% ../../../nbs/qwen/07_random_weights.ipynb #b93226be
-def random_config(
+def _text_config(s: ModelSize, vocab_size: int) -> dict[str, Any]:
+    "The language model of a configuration"
+    sixth = s['head_dim'] // 2 // 3   # rotary sections of time, height and width
+    rope = dict(rope_type='default', rope_theta=5e6, mrope_interleaved=True,
+                mrope_section=[s['head_dim'] // 2 - 2 * sixth, sixth, sixth])
+    return dict(vocab_size=s.get('vocab_size', vocab_size), hidden_size=s['hidden'], num_hidden_layers=s['layers'],
+                num_attention_heads=s['heads'], num_key_value_heads=s['kv_heads'], head_dim=s['head_dim'],
+                intermediate_size=s['inner'], max_position_embeddings=262144, initializer_range=0.08,
+                rope_parameters=rope)
+
+def _special_id(tok, name: str) -> int:
+    "The id of a special token"
+    return tok.convert_tokens_to_ids(f'<|{name}|>')
+
+def _random_config(
     size: str = 'test', # a name in `SIZES`
     tok=None,           # tokenizer whose special tokens the model uses
-):                      # a `Qwen3VLConfig`
+) -> Any:               # a `Qwen3VLConfig`
     "The configuration of Qwen3-VL at another size; an unknown `size` raises ValueError."
     from transformers import Qwen3VLConfig
     if size not in SIZES: raise ValueError(f"size must be one of {', '.join(SIZES)}, not {size!r}")
-    s, tok, token = SIZES[size], tok or random_tokenizer(), lambda name: tok.convert_tokens_to_ids(f'<|{name}|>')
-    sixth = s['head_dim'] // 2 // 3   # rotary sections of time, height and width
-    text = dict(vocab_size=s.get('vocab_size', len(tok)), hidden_size=s['hidden'], num_hidden_layers=s['layers'],
-                num_attention_heads=s['heads'], num_key_value_heads=s['kv_heads'], head_dim=s['head_dim'],
-                intermediate_size=s['inner'], max_position_embeddings=262144, initializer_range=0.08,
-                rope_parameters=dict(rope_type='default', rope_theta=5e6, mrope_interleaved=True,
-                                     mrope_section=[s['head_dim'] // 2 - 2 * sixth, sixth, sixth]))
-    vision = s['vision'] | dict(out_hidden_size=s['hidden'], initializer_range=0.08)
-    return Qwen3VLConfig(text_config=text, vision_config=vision, tie_word_embeddings=True,
-                         image_token_id=token('image_pad'), video_token_id=token('video_pad'),
-                         vision_start_token_id=token('vision_start'), vision_end_token_id=token('vision_end'))
+    s, tok = SIZES[size], tok or random_tokenizer()
+    vision = dict(**s['vision'], out_hidden_size=s['hidden'], initializer_range=0.08)
+    return Qwen3VLConfig(text_config=_text_config(s, len(tok)), vision_config=vision, tie_word_embeddings=True,
+                         image_token_id=_special_id(tok, 'image_pad'), video_token_id=_special_id(tok, 'video_pad'),
+                         vision_start_token_id=_special_id(tok, 'vision_start'),
+                         vision_end_token_id=_special_id(tok, 'vision_end'))
 
 # %% ../../../nbs/qwen/07_random_weights.ipynb #af6955ac
 def random_checkpoint(
-    folder,              # where to write; made if absent
-    size: str = 'test',  # 'test' (about 1 M parameters), 'bench' (about 37 M) or '4b'
-    seed: int = 0,       # of the weights
-    dtype='float32'      # of the weights on disk
-) -> str:                # the folder
-    "Write a model directory of the real architecture with random weights."
+    folder: Union[str, Path],  # where to write; made if absent
+    size: str = 'test',        # 'test' (about 1 M parameters), 'bench' (about 37 M) or '4b'
+    seed: int = 0,             # of the weights
+    dtype: Literal['float32', 'float16', 'bfloat16'] = 'float32' # of the weights on disk
+) -> str:                      # the folder
+    "Write a model directory of the real architecture with random weights; an unknown `size` raises ValueError."
     import torch
     from transformers import Qwen3VLForConditionalGeneration
-    processor, folder = random_processor(), Path(folder)
+    processor = random_processor()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Qwen3VLForConditionalGeneration(random_config(size, processor.tokenizer)).to(getattr(torch, dtype))
-    ends = [processor.tokenizer.convert_tokens_to_ids(t) for t in ('<|im_end|>', '<|endoftext|>')]
+        model: Any = Qwen3VLForConditionalGeneration(_random_config(size, processor.tokenizer))
+    model.to(getattr(torch, dtype))
+    ends = [_special_id(processor.tokenizer, name) for name in ('im_end', 'endoftext')]
     model.generation_config.update(eos_token_id=ends, pad_token_id=ends[1])
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
