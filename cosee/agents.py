@@ -105,7 +105,8 @@ class _ActionFields(BaseModel):
     target_cell_id: Annotated[int, BeforeValidator(_cell_id)] = _field('number of the note', 'note number', minimum=1)
     content: Annotated[str, BeforeValidator(_text)] = _field('one short sentence', '"..."', minLength=1, maxLength=200)
     answer: Annotated[str, BeforeValidator(_text)] = _field(
-        f'the answer alone, copied as printed, as short as possible; "{NOT_ANSWERABLE}" if no page answers the question',
+        'the answer alone, copied as printed, as short as possible; '
+        f'"{NOT_ANSWERABLE}" if no page answers the question',
         '"..."', minLength=1, maxLength=100)
     tags: Annotated[list[str], BeforeValidator(_tags)] = _field(
         'what it is, e.g. section, table, figure, field, number', '["..."]',

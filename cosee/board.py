@@ -56,7 +56,7 @@ class Board:
     __hash__ = None   # type: ignore[assignment]  # a Board grows, so it is no key
 
     def __init__(self,
-        page_sizes: Optional[Iterable[Size]] = None # (width, height) in pixels of each page, turns pixel boxes into 0-1
+        page_sizes: Optional[Iterable[Size]] = None # (width, height) of each page, turns pixels into 0-1
     ):
         self._cells: list[Cell] = []
         self._sizes = list(page_sizes or [])

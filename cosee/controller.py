@@ -169,7 +169,8 @@ class CoSeeController:
         "Run one episode; raises ValueError for a question without text."
         if not str(question).strip(): raise ValueError('the question is empty')
         state, per_agent, stopped = _Run(self, images, question, ledger, on_event), per_agent_gen_kwargs or {}, 'max_steps'
-        def gen_of(agent: Agent) -> Gen: return {**(self.default_gen_kwargs or {}), **per_agent.get(agent.name, {})} or None
+        general = self.default_gen_kwargs or {}
+        def gen_of(agent: Agent) -> Gen: return {**general, **per_agent.get(agent.name, {})} or None
         try:
             for step in range(1, self.max_steps + 1):
                 state._step(step, gen_of)
@@ -244,9 +245,10 @@ def evidence_of(
     "Where an answer rests."
     if abstains(hypothesis.get('answer') or hypothesis.get('content')): return []
     fallen = {old for old, _ in board.corrections()}
-    own = [_evidence(hypothesis['view'], hypothesis['content'], hypothesis.get('cell'))] if 'view' in hypothesis else []
     cells = _cells(board, (c for c in hypothesis.get('supporting_cells', []) if c not in fallen))
-    return own + [_evidence(c['view'], c['content'], c['id']) for c in cells]
+    places = [_evidence(c['view'], c['content'], c['id']) for c in cells]
+    if 'view' not in hypothesis: return places
+    return [_evidence(hypothesis['view'], hypothesis['content'], hypothesis.get('cell')), *places]
 
 def _said(e: Evidence) -> str:
     return f"page {e['page']}: {e['content']}" + (f" (#{e['cell']})" if e['cell'] else '')

@@ -146,7 +146,7 @@ class Document:
 
 # %% ../nbs/tools/00_document.ipynb #bfadce76
 class DocumentView:
-    "A live window into a `document`, filtered by tags; raises ValueError for a tag that is both included and excluded."
+    "A live window into a `document`, filtered by tags; raises ValueError for a tag both included and excluded."
     def __init__(self,
         document: Document,               # what is looked at
         include_tags: Iterable[str] = (), # show only contents with one of these; empty: all
@@ -256,7 +256,7 @@ class VLMLanguageModel:
         *,
         seed: Optional[int] = None           # for clients that take one
     ) -> tuple[int, str, dict[str, Any]]:    # (index, response, info)
-        "Choose one of `responses`; raises `InvalidResponseError` if the model does not, ValueError where there is nothing."
+        "Choose one of `responses`; raises `InvalidResponseError` if the model does not, ValueError for none."
         if not len(responses): raise ValueError('there is nothing to choose from')
         schema, said = _choice_schema(responses) if self.client.constrains else None, ''
         for attempt in range(self.attempts):

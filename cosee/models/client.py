@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Optional, TypedDict, Union, cast, get_args
+
+# %% ../../nbs/00_model.ipynb #d2372808
 if TYPE_CHECKING: from PIL.Image import Image
 
 # %% ../../nbs/00_model.ipynb #3f173a99
@@ -33,6 +35,7 @@ class UsageRecord(TypedDict):
     prompt_tokens: int
     total_tokens: int
 
+# %% ../../nbs/00_model.ipynb #4d54f2bf
 @dataclass(frozen=True)
 class Usage:
     "Tokens and seconds of one call, or of several added up."
@@ -173,7 +176,7 @@ def _html_row(name: str, usage: Usage) -> str:
     counts = ''.join(f'<td>{getattr(usage, c):,}</td>' for c in _COLUMNS)
     return f'<tr><td>{escape(name)}</td>{counts}</tr>'
 
-# %% ../../nbs/00_model.ipynb #23be52b0
+# %% ../../nbs/00_model.ipynb #ea35f096
 Picture = Union['Image', str, Path]   # a PIL image, or the path of one
 Schema = dict[str, Any]               # a JSON schema
 Params = dict[str, Any]               # settings of a call: max_new_tokens, temperature, seed, ...
@@ -225,6 +228,16 @@ def content_blocks(
     "What a message says, as blocks."
     content = message['content']
     return [TextBlock(type='text', text=content)] if isinstance(content, str) else content
+
+def checked_blocks(
+    message: Message # content is a string or a list of blocks
+) -> list[Block]:
+    "What a message says, as blocks; one that is neither text nor image raises ValueError."
+    blocks = content_blocks(message)
+    for b in blocks:
+        if b.get('type') not in ('text', 'image') or b['type'] not in b:
+            raise ValueError(f"a content block must hold a text or an image, not {b.get('type')!r}")
+    return blocks
 
 def message_blocks(
     messages: Iterable[Message],  # chat messages

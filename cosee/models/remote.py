@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 from pydantic import SecretStr
 from ..config import redact, remember_secret
 from .backends import Backend, usual_backend
-from .client import (Message, Outcome, Params, Picture, Reply, Schema, Usage, VLMClient, content_blocks,
+from .client import (Message, Outcome, Params, Picture, Reply, Schema, Usage, VLMClient, checked_blocks,
                                  image_tokens, prompt_text)
+
+# %% ../../nbs/models/01_remote.ipynb #4cfd551e
 if TYPE_CHECKING: from PIL.Image import Image
 
 # %% ../../nbs/models/01_remote.ipynb #6b83097c
@@ -138,27 +140,19 @@ class ImageEncoder:
 # %% ../../nbs/models/01_remote.ipynb #e12f5603
 Turn = tuple[str, list[Union[str, Encoded]]]   # who speaks, and what
 
-def _wire_parts(block: dict[str, Any], page: int, encode: ImageEncoder,
-                max_pixels: Optional[int]) -> list[Union[str, Encoded]]:
-    "What is sent for a block; a block that is neither text nor image raises ValueError"
-    kind = block.get('type')
-    if kind not in ('text', 'image') or kind not in block:
-        raise ValueError(f'a content block must hold a text or an image, not {kind!r}')
-    if kind == 'text': return [str(block['text'])]
-    return ([f'Page {page}:'] if page else []) + [encode(block['image'], max_pixels)]
-
 def _wire_turns(messages: list[Message], encode: ImageEncoder, page_labels: bool = True,
                 max_pixels: Optional[int] = None) -> list[Turn]:
     "Messages with images encoded, each with its number before it where there are several"
+    blocks = [(m['role'], checked_blocks(m)) for m in messages]
+    labelled = page_labels and sum(b['type'] == 'image' for _, bs in blocks for b in bs) > 1
     turns: list[Turn] = []
-    blocks = [(m['role'], [dict(b) for b in content_blocks(m)]) for m in messages]
-    labelled = page_labels and sum(b.get('type') == 'image' for _, bs in blocks for b in bs) > 1
     number = 0
     for role, bs in blocks:
         parts: list[Union[str, Encoded]] = []
         for b in bs:
-            number += b.get('type') == 'image'
-            parts += _wire_parts(b, number if labelled else 0, encode, max_pixels)
+            number += b['type'] == 'image'
+            if b['type'] == 'image' and labelled: parts.append(f'Page {number}:')
+            parts.append(encode(b['image'], max_pixels) if b['type'] == 'image' else str(b['text']))
         turns.append((role, parts))
     return turns
 
@@ -335,7 +329,7 @@ class RemoteClient(VLMClient):
         try: next(iter(self.sdk.models.list()), None)
         except Exception as e:
             error = _translated(e, self.name)
-            return f'{type(error).__name__}: {redact(" ".join(str(error).split()))[:200]}'
+            return f'{type(error).__name__}: {str(redact(" ".join(str(error).split())))[:200]}'
         return ''
 
 # %% ../../nbs/models/01_remote.ipynb #c22b75f2

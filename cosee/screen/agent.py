@@ -204,7 +204,7 @@ def _board_record(n: int, event: Event, action: Action, view: View, name: str,
 
 # %% ../../nbs/screen/06_agent.ipynb #14742431
 def write_board_records(
-    episodes: Iterable[tuple[Episode, list['Image']]], # each as `CoSeeController.run` or `replay` gives it, and its pages
+    episodes: Iterable[tuple[Episode, list['Image']]], # each as `run` or `replay` gives it, with its pages
     folder: Union[Path, str], # new folder of the data set
     train: float = .8,        # share of the records that train
     seed: int = 42            # of the split

@@ -83,8 +83,8 @@ def _make_one(config: ScreenConfig, folder: Path, part: str, n: int, task: str, 
     shot = make_shot(task, f'{config.seed}/{part}/{task}/{i}', config.task_distributions.get(task))
     kind, stem = config.output.image_format, f'screenshot_{n:05d}' if part == 'train' else f'test_{n:05d}'
     root = folder if part == 'train' else folder / 'test'
-    write_whole(root / 'images' / f'{stem}.{kind}', encode_picture(shot.scene.image, kind, config.output.image_quality),
-                sync=False)
+    picture = encode_picture(shot.scene.image, kind, config.output.image_quality)
+    write_whole(root / 'images' / f'{stem}.{kind}', picture, sync=False)
     if part == 'train':
         return training_record(f'sample_{n:05d}', f'images/{stem}.{kind}', shot.prompt, shot.call, shot.meta)
     if i < config.annotated(task, _counts(config, part)[task]):

@@ -81,7 +81,8 @@ class Scene:
             text += '...'
         self.draw.text(at, text, self.look.get(color, color), _font(size), anchor)
 
-    def box(self, box: tuple[float, float, float, float], fill: Optional[str] = None, line: Optional[str] = 'line', radius: int = 0,
+    def box(self, box: tuple[float, float, float, float],
+            fill: Optional[str] = None, line: Optional[str] = 'line', radius: int = 0,
             width: int = 1):
         "Draw a rectangle; colours are names of the look or Pillow's."
         def named(c: Optional[str]) -> Optional[str]: return self.look.get(c, c) if c else None
