@@ -1,6 +1,7 @@
 """Are the reader's weights near their best? Tries each a step lower and higher, and fits the confidence anew.
 
-    python benchmarks/fit_reader.py --docs 3 --cache ~/pages --json benchmarks/results/fit_reader.json
+    python benchmarks/fit_reader.py --docs 3 --cache ~/pages --json weights.json
+    python benchmarks/fit_reader.py --seed 710 --docs 6 --calibration-only --json benchmarks/results/fit_reader_lexicon.json
 
 It runs on made documents in the style `dev`, by default with seeds from 700 on, which nothing is measured on.
 A weight that gains answers is reported, not written: the table stands in the notebook of the reader.

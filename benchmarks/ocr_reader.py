@@ -3,9 +3,11 @@
     python benchmarks/ocr_reader.py --style held_out --docs 4
     python benchmarks/ocr_reader.py --set own --json benchmarks/results/ocr_reader_own.json
 
-Sets: `made` (the seeded generator, styles dev and held_out) and `own` (other layouts, drawn by tests/other_layouts.py).
+Sets: `made` (the seeded generator, styles dev and held_out), `own` (other layouts, drawn by tests/other_layouts.py).
 """
-import argparse, json, sys
+import argparse
+import json
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -23,7 +25,8 @@ def made(args):
         for i in range(args.docs):
             doc = make_document(kind, args.seed + i, args.style)
             effects = dict(rotate=args.rotate, noise=args.noise) if args.rotate or args.noise else {}
-            questions = [dict(question=q['question'], answers=q['answers'], wording=q['wording'], pages=q['evidence_pages']) for q in doc.questions]
+            questions = [dict(question=q['question'], answers=q['answers'], wording=q['wording'],
+                              pages=q['evidence_pages']) for q in doc.questions]
             yield kind, render(doc, args.dpi, **effects), questions
 
 
@@ -37,11 +40,12 @@ def own(args):
 def judge(found, q, abstain) -> dict:
     "Scores of one answer"
     from cosee.eval.metrics import anls, exact_match
-    gave = found is not None and found['confidence'] >= abstain
+    confidence = found['confidence'] if found else 0.0
+    gave = found is not None and confidence >= abstain
     if not q['answers'] or q['wording'] == 'unanswerable':
-        return dict(em=float(not gave), anls=float(not gave), page=float(not gave), confidence=found['confidence'] if found else 0.0)
+        return dict(em=float(not gave), anls=float(not gave), page=float(not gave), confidence=confidence)
     answer = found['answer'] if gave else ''
-    return dict(em=exact_match(answer, q['answers']), anls=anls(answer, q['answers']), confidence=found['confidence'] if found else 0.0,
+    return dict(em=exact_match(answer, q['answers']), anls=anls(answer, q['answers']), confidence=confidence,
                 page=float(bool(gave and found['page'] in q['pages'])))
 
 
@@ -71,7 +75,8 @@ def answer_row(doc, kind, variant, q, abstain, wrong) -> dict:
 def show(kind, q, doc):
     print(f"[{kind}, {q['wording']}] {q['question']} -> {q['answers']} (page {q['pages']})")
     for c in doc.candidates(q['question'], 4):
-        print(f"    {c['score']:.2f} cover {c['cover']:.2f} label {c['label']:.2f} {c['kind']}: {c['answer']!r} page {c['page']} {c['fact']['labels'][:1]}")
+        scores = f"{c['score']:.2f} cover {c['cover']:.2f} label {c['label']:.2f}"
+        print(f"    {scores} {c['kind']}: {c['answer']!r} page {c['page']} {c['fact']['labels'][:1]}")
 
 
 def mean(rows, key): return round(sum(r[key] for r in rows) / len(rows), 3)
@@ -88,7 +93,7 @@ def table(rows) -> list:
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument('--set', choices=['made', 'own'], default='made', help='documents of the generator, or the other layouts')
+    p.add_argument('--set', choices=['made', 'own'], default='made', help='made documents, or the other layouts')
     p.add_argument('--style', choices=['dev', 'held_out'], default='dev', help='style of the generator')
     p.add_argument('--docs', type=int, default=2, help='documents of each kind')
     p.add_argument('--seed', type=int, default=0, help='first seed')
@@ -105,9 +110,12 @@ def main():
     rows = run(args)
     if not rows: sys.exit('no questions')
     result = table(rows)
-    for r in result: print(f"{r['variant']:8} {r['wording']:13} {r['kind']:10} n={r['n']:<4} EM {r['em']:.2f}  ANLS {r['anls']:.2f}  page {r['page']:.2f}")
+    for r in result:
+        print(f"{r['variant']:8} {r['wording']:13} {r['kind']:10} n={r['n']:<4}"
+              f" EM {r['em']:.2f}  ANLS {r['anls']:.2f}  page {r['page']:.2f}")
     if args.json:
-        settings = {k: v for k, v in vars(args).items() if k in (MADE if args.set == 'made' else ('set', 'kinds', 'max_side'))}
+        named = MADE if args.set == 'made' else ('set', 'kinds', 'max_side')
+        settings = {k: v for k, v in vars(args).items() if k in named}
         out = dict(settings=settings, table=result, **({'rows': rows} if args.rows else {}))
         Path(args.json).write_text(json.dumps(out, ensure_ascii=False, indent=1) + '\n', encoding='utf-8')
 

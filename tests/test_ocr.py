@@ -12,7 +12,7 @@ from cosee.ocr.paragraphs import split_sentences
 from cosee.ocr.spans import page_spans, typed_page
 from cosee.ocr.values import value_kind
 from cosee.ocr.client import OcrClient, read_prompt
-from cosee.ocr.question import expected_kinds, lexicon_lines, concepts, similar, stem, tokens
+from cosee.ocr.question import concepts, expected_kinds, lexicon_lines, similar, stem, tokens
 from cosee.ocr.facts import inline_pairs, touching_pairs, trailing_value
 from cosee.ocr.reader import Reader
 from cosee.ocr.values import to_number
@@ -272,7 +272,29 @@ def test_fractions_are_read_back(whole, above, below):
     ('Which bank is the salary paid to?', 'any'), ('What is the number of the order?', 'code'),
     ('How many boxes are there?', 'number'), ('What is the cost centre?', 'any'), ('Is insurance included?', 'yesno'),
     ('What is the phone number of the person who pays?', 'phone'), ('By whom was the price set?', 'person'),
-    ('How high is the rent?', 'money'), ('What is the total due?', 'money')])
+    ('How high is the rent?', 'money'), ('What is the total due?', 'money'),
+    ('Which rated speed is stated?', 'quantity'),
+    ("At what o'clock does US 854 go?", 'time'), ('What is the cost center in the data sheet?', 'any'),
+    ('Under which address can one send an email?', 'email'), ('Which price applies to students?', 'money')])
 def test_question_kinds(question, kind):
     kinds = expected_kinds(question)
     assert kinds.get(kind) == max(kinds.values())
+
+
+def test_the_right_kind_of_value_is_not_enough():
+    "A number is no answer to how many, nor a code to which, where the page says nothing else of the question"
+    client, pages = OcrClient(embeddings=False), {d['kind']: d['pages'] for d in WORDS}
+    for kind, question in (('timetable', 'How many parking spaces are there?'),
+                           ('report', 'When does the warranty end?'), ('timetable', 'How much is the membership fee?'),
+                           ('datasheet', 'What is the serial number of the pump?')):
+        assert Reader(pages[kind]).answer(question)['confidence'] < client.abstain, question
+
+
+def test_a_label_that_ends_in_a_preposition_of_another_question():
+    "*Needed by* says no place, and a zero read for a letter leaves a date a date"
+    reader = Reader([typed_page("""
+Needed by     12 0ct 2026
+Site          Tunnel section B
+""")])
+    assert value_kind('12 0ct 2026') == 'date'
+    assert reader.answer('Where will the equipment be used?')['answer'] == 'Tunnel section B'

@@ -11,13 +11,13 @@ __all__ = ['OcrClient']
 import json, math, re, threading
 from collections import OrderedDict
 from dataclasses import replace
-from typing import Optional
+from typing import Optional, TypedDict, Union
 from ..boxes import thousandths_around
 from ..models.client import Reply, VLMClient, message_blocks
 from .embeddings import embeddings_file, sentence_encoder
 from .engine import WordReader
-from .facts import inline_pairs
-from .reader import Reader, statement
+from .facts import Fact, inline_pairs, is_cell
+from .reader import Answer, Candidate, Reader, Region, statement
 from ..text import NOT_ANSWERABLE, abstains, same_answer
 
 # %% ../../nbs/ocr/13_client.ipynb #c5571520
@@ -30,10 +30,18 @@ def _last_question(text: str) -> str:
     return re.sub(r'^(?:question|q)\s*:\s*', '', (asked or lines or [''])[-1], flags=re.I)
 
 # %% ../../nbs/ocr/13_client.ipynb #230269e6
+class Note(TypedDict):
+    "A note on the Board, as the prompt tells it."
+    id: int
+    author: str
+    step: int
+    page: int      # from 1
+    content: str
+
 def read_prompt(
-    messages: list # chat messages
-) -> tuple:        # (question, notes on the Board)
-    "The question, and the Board's notes as dicts with id, author, step, page, content."
+    messages: list[dict] # chat messages
+) -> tuple[str, list[Note]]: # (question, notes on the Board)
+    "The question, and the Board's notes."
     texts = message_blocks(messages, 'text')
     question = next((t[9:].strip() for t in texts if t.startswith('Question:')), None)
     if question is None: question = _last_question('\n'.join(texts))
@@ -42,7 +50,7 @@ def read_prompt(
     for line in board.splitlines():
         if m := re.fullmatch(r'\[Page (\d+)\]', line): page = int(m[1])
         elif m := _NOTE.match(line):
-            notes.append(dict(id=int(m[1]), author=m[2], step=int(m[3]), page=page, content=m[4]))
+            notes.append(Note(id=int(m[1]), author=m[2], step=int(m[3]), page=page, content=m[4]))
     return question, notes
 
 # %% ../../nbs/ocr/13_client.ipynb #ce7f2a6f
@@ -118,7 +126,8 @@ class OcrClient(VLMClient):
         question, notes = read_prompt(messages)
         doc = self.document(message_blocks(messages, 'image'))
         found = doc.answer(question)
-        allowed = (schema or {}).get('properties', {}).get('action', {}).get('enum')
+        schema = schema or {}
+        allowed = schema.get('properties', {}).get('action', {}).get('enum')
         if not allowed: text = self._plain(found)
         elif not {'INSPECT', 'HYPOTHESIZE'} & set(allowed): text = self._link(found, notes, schema, allowed)
         elif 'HYPOTHESIZE' not in allowed: text = self._scan(doc, question, notes, schema)
@@ -127,27 +136,28 @@ class OcrClient(VLMClient):
         usage = replace(self.estimate(messages), completion_tokens=math.ceil(len(text) / 4))
         return Reply(text=text, raw=f"user\n{question}\nassistant\n{text}", usage=usage)
 
-    def _plain(self, found: Optional[dict]) -> str:
+    def _plain(self, found: Optional[Answer]) -> str:
         "An answer in words, with its page"
         if found is None or found['confidence'] < self.abstain:
             return f'No page shows the answer.\nAnswer: {NOT_ANSWERABLE}'
         return f"The answer is {found['answer']} (page {found['page']}).\nAnswer: {found['answer']}"
 
-    def _scan(self, doc: Reader, question: str, notes: list, schema: dict) -> str:
+    def _scan(self, doc: Reader, question: str, notes: list[Note], schema: dict) -> str:
         "Note the best region that is not on the Board yet"
         ranked = doc.candidates(question, 40)
         def worth(region): return max((c['score'] for c in ranked if _covers(region, c)), default=0.0)
         seen = {(n['page'], n['content'][:60]) for n in notes}
-        places = [dict(page=c['page'], bbox=c['bbox'], content=statement(c), tag='field') for c in ranked]
+        places = [Region(page=c['page'], bbox=c['bbox'], content=statement(c), tag='field') for c in ranked]
         fresh = ([r for r in group if (r['page'], r['content'][:60]) not in seen] for group in (doc.regions(), places))
         best = max(next((f for f in fresh if f), []), key=lambda r: (worth(r), r['tag'] == 'table', -r['page']),
                    default=None)
-        if best is None: best = dict(page=1, bbox=(0, 0, 1, 1), content='Nothing more was found in print.', tag='section')
+        nothing = Region(page=1, bbox=(0, 0, 1, 1), content='Nothing more was found in print.', tag='section')
+        best = best or nothing
         return write_action(schema, 'INSPECT', content=best['content'], tags=[best['tag']],
                             view=dict(page=best['page'], bbox_2d=thousandths_around(best['bbox']),
                                       description=best['tag']))
 
-    def _propose(self, found: dict, notes: list, schema: dict) -> str:
+    def _propose(self, found: Answer, notes: list[Note], schema: dict) -> str:
         "Propose an answer at its place"
         return write_action(schema, 'HYPOTHESIZE', answer=found['answer'], confidence=found['confidence'],
                             content=found['content'],
@@ -155,7 +165,7 @@ class OcrClient(VLMClient):
                             view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']),
                                       description=found['kind']))
 
-    def _read(self, found: Optional[dict], notes: list, schema: dict) -> str:
+    def _read(self, found: Optional[Answer], notes: list[Note], schema: dict) -> str:
         "Propose what is sure, note what is doubtful, abstain from what was noted before"
         known = found is not None and any(same_answer(n['content'], found['content']) for n in notes)
         if found is None or found['confidence'] < self.abstain and known:
@@ -165,7 +175,7 @@ class OcrClient(VLMClient):
                             view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']),
                                       description=found['kind']))
 
-    def _abstain(self, found: Optional[dict], schema: dict) -> str:
+    def _abstain(self, found: Optional[Answer], schema: dict) -> str:
         "Say that nothing fits; the surer, the less the best candidate convinced"
         sure = round(0.6 - 0.5 * (found['confidence'] if found else 0.0), 3)
         view = dict(page=found['page'] if found else 1,
@@ -174,20 +184,21 @@ class OcrClient(VLMClient):
                             tags=['abstain'],
                             content='No print on the pages answers the question.')
 
-    def _link(self, found: Optional[dict], notes: list, schema: dict, allowed: list) -> str:
+    def _link(self, found: Optional[Answer], notes: list[Note], schema: dict, allowed: list[str]) -> str:
         "Point at the note that speaks of the answer, with the others as support"
         ids = (supporting(found, notes) if found else []) or [n['id'] for n in notes] or [1]
-        place = found or dict(page=1, bbox=(0, 0, 1, 1), answer=NOT_ANSWERABLE, confidence=0.1,
-                              content='No print answers the question.')
+        answer, confidence = (found['answer'], found['confidence']) if found else (NOT_ANSWERABLE, 0.1)
+        content = found['content'] if found else 'No print answers the question.'
+        page, box = (found['page'], found['bbox']) if found else (1, (0, 0, 1, 1))
         return write_action(schema, 'LINK' if 'LINK' in allowed else allowed[0], target_cell_id=ids[0],
                             supporting_cells=ids[1:],
-                            content=place['content'], answer=place['answer'], confidence=place['confidence'],
-                            view=dict(page=place['page'], bbox_2d=thousandths_around(place['bbox'])))
+                            content=content, answer=answer, confidence=confidence,
+                            view=dict(page=page, bbox_2d=thousandths_around(box)))
 
     def contradiction(self,
         doc: Reader, # the document
-        note: dict   # a note on the Board
-    ) -> Optional[dict]: # the fact that contradicts it, or None
+        note: Note   # a note on the Board
+    ) -> Optional[Fact]: # the fact that contradicts it, or None
         "What a page prints where a note claims something else."
         if not _is_claim(note['content']): return None
         claims = inline_pairs(re.sub(r'^(?:Answer|Corrects #\d+|Links #\d+): ', '', note['content']))
@@ -198,30 +209,31 @@ class OcrClient(VLMClient):
                  and same_answer(doc_label(f), label)]
         return named[0] if len({f['value'] for f in named}) == 1 else None
 
-    def _check(self, doc: Reader, question: str, found: Optional[dict], notes: list, schema: dict,
-               allowed: list) -> str:
+    def _check(self, doc: Reader, question: str, found: Optional[Answer], notes: list[Note], schema: dict,
+               allowed: list[str]) -> str:
         "Correct a note, or propose the answer, or abstain"
-        sure = found is not None and found['confidence'] >= self.abstain
+        sure = found if found is not None and found['confidence'] >= self.abstain else None
         for note in reversed(notes if 'REVISE' in allowed else []):
             if any(f"Corrects #{note['id']}:" in n['content'] for n in notes): continue
             if fact := self.contradiction(doc, note):
-                answer, confidence = (found['answer'], found['confidence']) if sure else (NOT_ANSWERABLE, 0.3)
+                answer, confidence = (sure['answer'], sure['confidence']) if sure else (NOT_ANSWERABLE, 0.3)
                 return self._revise(note, answer, confidence, f"{doc_label(fact)}: {fact['value']}", fact, schema)
             if sure and unprinted(doc, note):
-                return self._revise(note, found['answer'], found['confidence'], found['content'], found, schema)
+                return self._revise(note, sure['answer'], sure['confidence'], sure['content'], sure, schema)
         if not sure: return self._abstain(found, schema)
-        return self._propose({**found, 'confidence': round(found['confidence'] * (1.0 if found['second'] else 0.9), 3)},
-                             notes, schema)
+        doubted = sure.copy()
+        doubted['confidence'] = round(sure['confidence'] * (1.0 if sure['second'] else 0.9), 3)
+        return self._propose(doubted, notes, schema)
 
-    def _revise(self, note: dict, answer: str, confidence: float, content: str, place: dict,
-                schema: dict) -> str:
+    def _revise(self, note: Note, answer: str, confidence: float, content: str,
+                place: Union[Fact, Answer], schema: dict) -> str:
         "A correction of a note by what is printed"
         view = dict(page=place['page'], bbox_2d=thousandths_around(place['bbox']))
         return write_action(schema, 'REVISE', target_cell_id=note['id'], answer=answer, confidence=confidence,
                             content=content, supporting_cells=[note['id']], view=view)
 
 # %% ../../nbs/ocr/13_client.ipynb #e2675479
-def _covers(region: dict, found: dict) -> bool:
+def _covers(region: Region, found: Candidate) -> bool:
     "Does a region hold the place of an answer?"
     x, y = (found['bbox'][0] + found['bbox'][2]) / 2, (found['bbox'][1] + found['bbox'][3]) / 2
     x0, y0, x1, y1 = region['bbox']
@@ -229,8 +241,8 @@ def _covers(region: dict, found: dict) -> bool:
 
 # %% ../../nbs/ocr/13_client.ipynb #afe48cc7
 def supporting(
-    found: dict, # an answer
-    notes: list  # notes on the Board
+    found: Answer, # an answer
+    notes: list[Note] # notes on the Board
 ) -> list:       # ids of the notes that prove it
     "Notes on the answer's page that hold the answer, then those that hold words of its label."
     label = set(re.findall(r'\w{3,}', found['content'].lower()))
@@ -256,16 +268,18 @@ def _is_claim(content: str) -> bool:
     "May a note be of the form *label: value*: no table, no row of cells, not cut off?"
     return not re.match(r'Table: |.*; ', content) and not content.endswith(' ...')
 
-def doc_label(fact: dict) -> str:
-    "The label of a fact, as notes write it"
-    if fact['kind'] != 'cell': return fact['labels'][0][1]
+def doc_label(
+    fact: Fact # a fact
+) -> str:      # its label
+    "The label of a fact, as notes write it: of a cell, its row and its column."
+    if not is_cell(fact): return fact['labels'][0][1]
     names = [t for _, t, first in fact['others'] if first] + [t for r, t in fact['labels'] if r == 'column' and t]
     return ', '.join(names)
 
 # %% ../../nbs/ocr/13_client.ipynb #6067dab1
 def unprinted(
     doc: Reader, # the document
-    note: dict   # a note on the Board
+    note: Note   # a note on the Board
 ) -> bool:       # does it propose an answer that stands on no page?
     "Is the note an answer that nobody can have copied?"
     m = re.match(r'Answer: (.+?)\. ', note['content'] + ' ')

@@ -46,7 +46,7 @@ class SentenceEncoder:
         import numpy as np
         ids = np.array([self.tokenizer.encode(text).ids])
         feed = dict(input_ids=ids, attention_mask=np.ones_like(ids), token_type_ids=np.zeros_like(ids))
-        mean = self.session.run(None, feed)[0][0].mean(axis=0)
+        mean = np.asarray(self.session.run(None, feed)[0])[0].mean(axis=0)
         return mean / max(float(np.linalg.norm(mean)), 1e-9)
 
     def encode(self,

@@ -111,8 +111,8 @@ class WordReader:
         "Read pages; those seen before cost nothing."
         images = [_opened(im) for im in images]
         keys = [page_key(im, 'rapidocr-3.10/3', self.max_side) for im in images]
-        pages = {k: self.pages.get(k) for k in keys}
-        todo = [(k, im) for k, im in dict(zip(keys, images)).items() if pages[k] is None]
+        pages = {k: p for k in keys if (p := self.pages.get(k)) is not None}
+        todo = [(k, im) for k, im in dict(zip(keys, images)).items() if k not in pages]
         job = lambda t: (t[0], self.pages.put(t[0], ocr_page(self._engine(), t[1])))
         if len(todo) == 1: pages.update([job(todo[0])])
         elif todo: pages.update(self._pool().map(job, todo))

@@ -283,8 +283,9 @@ def cell_facts(
     for i, row in enumerate(table['rows']):
         for j, c in enumerate(row):
             if c is None: continue
-            others = [(heads[k], row[k]['text'], k == 0) for k in range(len(row)) if k != j and row[k] is not None]
+            others = [(heads[k], o['text'], k == 0) for k, o in enumerate(row) if k != j and o is not None]
+            first = row[0]['bbox'] if row[0] else None
             out.append(make_fact('cell', c['text'], c, [('column', heads[j])], others=others,
                                  table=number, row=i, col=j, headed=bool(table['header']),
-                                 alone=len(table['rows']) == 1, key_box=row[0]['bbox'] if row[0] else None))
+                                 alone=len(table['rows']) == 1, key_box=first))
     return out

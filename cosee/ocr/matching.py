@@ -34,7 +34,8 @@ def label_words(
 # %% ../../nbs/ocr/11_matching.ipynb #b0fe07e1
 class Weigher(Protocol):
     "What a `Reader` knows of words."
-    weights: Mapping[str, float]
+    @property
+    def weights(self) -> Mapping[str, float]: ...
     def weight(self, word: str) -> float: ...
     def similarity(self, question: str) -> dict[str, float]: ...
 

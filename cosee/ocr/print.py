@@ -130,7 +130,7 @@ class PageCache:
         self._pages, self._lock = OrderedDict(), threading.Lock()
 
     def __len__(self): return len(self._pages)
-    def _path(self, key: str) -> Path: return self.folder / f'{key}.json'
+    def _path(self, key: str) -> Path: return Path(self.folder or '.') / f'{key}.json'
 
     def get(self, key: str) -> Optional[PrintPage]:
         "The page kept under `key`, or None."

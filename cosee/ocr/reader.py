@@ -9,7 +9,7 @@ __all__ = ['Reader']
 
 # %% ../../nbs/ocr/12_reader.ipynb #24c1bffd
 import math, re
-from typing import Optional
+from typing import Optional, TypedDict
 from .facts import (CellFact, Fact, SentenceFact, above_facts, below_facts, cell_facts, chart_facts,
                              is_cell, is_sentence, make_fact, right_facts, span_pairs)
 from .matching import (Asked, SMALL, best_fit, labels_around, last_preposition, meaning_bonus,
@@ -29,7 +29,7 @@ def is_ruled(
     t: Table # a table
 ) -> bool:
     "Is it a table beyond doubt: headed, with three columns and enough rows, or a form with labels above their values?"
-    if t['form']: return len(t['cols']) >= 3 or all(c['text'].endswith(':') for c in t['header'] if c)
+    if t['form']: return len(t['cols']) >= 3 or all(c['text'].endswith(':') for c in t['header'] or [] if c)
     return bool(t['header']) and len(t['cols']) >= 3 and (len(t['rows']) >= 3 or t['regular'] and len(t['rows']) >= 2)
 
 # %% ../../nbs/ocr/12_reader.ipynb #b251ee34
@@ -68,12 +68,18 @@ def _loose_facts(loose: list, tables: list) -> list:
     return facts + [f for p in page_paragraphs(loose) for f in sentence_facts(p)]
 
 # %% ../../nbs/ocr/12_reader.ipynb #70478bcc
+def _on_page(span: Span, number: int) -> Span:
+    "A copy of `span` that knows its page"
+    out = span.copy()
+    out['page'] = number
+    return out
+
 def page_facts(
     page: PrintPage, # a page of print
     number: int      # its number, from 1
 ) -> tuple[list[Fact], list[Table], dict]: # (facts outside tables, tables, context: heading spans and title)
     "What one page says, tables apart."
-    spans: list[Span] = [{**s, 'page': number} for s in page_spans(page)]
+    spans = [_on_page(s, number) for s in page_spans(page)]
     rows = page_rows(spans)
     tables, heads = find_tables(rows, number), page_headings(rows)
     boxes = [_table_box(t) for t in tables if is_ruled(t)]
@@ -102,6 +108,30 @@ def add_surroundings(
     return fact
 
 # %% ../../nbs/ocr/12_reader.ipynb #b2bc941c
+class Candidate(TypedDict):
+    "What may be the answer."
+    answer: str
+    page: int                                # from 1
+    bbox: tuple[float, float, float, float]  # 0-1
+    score: float
+    cover: float                             # share of the question that is covered, 0-1
+    label: float                             # share of the label that the question says, more where it quotes it
+    kind: str                                # how it was found
+    fact: Fact
+
+class Region(TypedDict):
+    "A table or a section of a page."
+    page: int                                # from 1
+    bbox: tuple[float, float, float, float]  # 0-1
+    content: str                             # the words that name it
+    tag: str                                 # 'table', 'section' or 'field'
+
+class Answer(Candidate):
+    "The best candidate, and how sure it is."
+    confidence: float                        # 0-1
+    second: bool                             # does the nearest value say the same?
+    content: str                             # what it says, as a note
+
 class Reader:
     "A document as facts, ready for questions."
     def __init__(self,
@@ -168,14 +198,14 @@ class Reader:
     def candidates(self,
         question: str, # a question
         top: int = 5   # how many to give
-    ) -> list:         # dicts: answer, page, bbox, score, cover, kind, label; best first
+    ) -> list[Candidate]: # best first
         "The best answers that stand in the document, no two the same."
         asked, best = Asked(question, self), {}
         if not asked.words: return []
         for f in self.facts:
             score, value, cover, label = self.score(asked, f)
-            c = dict(answer=value, page=f['page'], bbox=f['bbox'], score=score, cover=cover, label=label, kind=f['kind'],
-                     fact=f)
+            c = Candidate(answer=value, page=f['page'], bbox=f['bbox'], score=score, cover=cover, label=label,
+                          kind=f['kind'], fact=f)
             if value: _keep(best, (value.lower(), f['page']), c)
         if asked.most and asked.kind in ('any', 'person', 'place', 'code', 'date', 'time'):
             for c in self.extremes(asked): _keep(best, (c['answer'].lower(), c['page'], 'extreme'), c)
@@ -184,7 +214,7 @@ class Reader:
 
     def extremes(self,
         asked: Asked # a question that asks for the largest or smallest
-    ) -> list:       # candidates as of `candidates`
+    ) -> list[Candidate]: # one for each table or chart that has an extreme
         "Rows of tables and bars of charts in which a number is largest or smallest."
         out = []
         for n, t in enumerate(self.tables):
@@ -216,7 +246,7 @@ class Reader:
 
     def answer(self,
         question: str # a question
-    ) -> Optional[dict]: # dict: answer, confidence, page, bbox, content, kind, ...; None if nothing is found at all
+    ) -> Optional[Answer]: # None if nothing is found at all
         "The best answer that stands in the document, and how sure it is."
         ranked = self.candidates(question, 8)
         if not ranked: return None
@@ -224,10 +254,11 @@ class Reader:
         near = [c['answer'] for c in self.nearby(question, 1)]
         second = any(same_answer(a, best['answer']) or best['answer'] in a for a in near)
         confidence = calibrated(evidence(ranked), CALIBRATION[self.embeddings is not None])
-        return {**best, 'confidence': round(confidence, 3), 'second': second, 'content': statement(best)}
+        if best['cover'] < NOTHING: confidence = min(confidence, best['cover'])
+        return Answer(**best, confidence=round(confidence, 3), second=second, content=statement(best))
 
-    def regions(self) -> list:
-        "Tables and sections of all pages: dicts with page, bbox (0-1), content and tag."
+    def regions(self) -> list[Region]:
+        "Tables and sections of all pages."
         out = []
         for page, context in enumerate(self.contexts, 1):
             out += [_table_region(t, page) for t in self.tables for p in t['pages'] if p == page
@@ -238,7 +269,7 @@ class Reader:
 # %% ../../nbs/ocr/12_reader.ipynb #574a8bb8
 def _titles(contexts: list) -> list:
     "The title of the document, and of each page"
-    titles: list[Span] = [{**c['title'], 'page': i} for i, c in enumerate(contexts, 1) if c['title']]
+    titles = [_on_page(c['title'], i) for i, c in enumerate(contexts, 1) if c['title']]
     first, other = 'title headline of the document report', 'title headline'
     return [make_fact('title', t['text'], t, [('key', first if t.get('page') == 1 else other)]) for t in titles]
 
@@ -300,7 +331,7 @@ def _score_sentence(reader: Reader, asked: Asked, fact: SentenceFact, around: li
                       by['word behind'] * asked.precision(' '.join(after), reader))
 
 # %% ../../nbs/ocr/12_reader.ipynb #9a813bca
-def _keep(best: dict, key: tuple, candidate: dict):
+def _keep(best: dict[tuple, Candidate], key: tuple, candidate: Candidate):
     "Put a candidate under `key`, unless a better one is there"
     if key not in best or best[key]['score'] < candidate['score']: best[key] = candidate
 
@@ -324,19 +355,24 @@ def _same_row(cells: list[CellFact], fact: CellFact) -> list[CellFact]:
     return [f for f in cells if f['row'] == fact['row'] and f is not fact]
 
 # %% ../../nbs/ocr/12_reader.ipynb #b2425962
-def _extreme(reader: Reader, asked: Asked, fact: Fact, row: list[Fact]) -> dict:
+def _bar_name(fact: Fact) -> Fact:
+    "What stands below a bar, as a fact"
+    out = fact.copy()
+    out.update(value=fact['labels'][0][1], bbox=fact.get('key_box') or fact['bbox'])
+    return out
+
+def _extreme(reader: Reader, asked: Asked, fact: Fact, row: list[CellFact]) -> Candidate:
     "The candidate for the row or bar of an extreme"
     caption, by = next((t for r, t in fact['labels'] if r == 'caption'), ''), reader.weights
     head = fact['labels'][0][1] if fact['kind'] == 'cell' else caption
     names = [(asked.precision(f['labels'][0][1], reader) + by['first column'] * (f['col'] == 0), f) for f in row]
-    bar = {**fact, 'value': fact['labels'][0][1], 'bbox': fact.get('key_box')}
-    name = max(names, key=lambda p: p[0])[1] if names else bar
+    name = max(names, key=lambda p: p[0])[1] if names else _bar_name(fact)
     around = labels_around(reader, asked, fact, ('section', 'title'))
     named = asked.match(name['labels'][0][1] if row else '')
     cover = asked.coverage((1.0, asked.match(head)), (1.0, named), *around)
     score = cover + meaning_bonus(reader, asked, head) + by['label'] * asked.precision(head, reader) + by['extreme']
-    return dict(answer=name['value'], page=name['page'], bbox=name['bbox'], score=score, cover=cover,
-                label=0.0, kind='extreme', fact=name)
+    return Candidate(answer=name['value'], page=name['page'], bbox=name['bbox'], score=score, cover=cover,
+                     label=0.0, kind='extreme', fact=name)
 
 # %% ../../nbs/ocr/12_reader.ipynb #edfc3790
 def _closeness(word: Span, value: Span) -> float:
@@ -354,8 +390,10 @@ CALIBRATION = {False: dict(bias=-2.85, cover=1.95, label=1.44, lead=6.35),   # w
                True: dict(bias=-3.21, cover=2.31, label=1.17, lead=6.68)}    # with an encoder
 
 # %% ../../nbs/ocr/12_reader.ipynb #9a88bf75
+NOTHING = 0.1   # coverage below which a question is not touched at all, whatever the lead
+
 def evidence(
-    ranked: list # candidates, best first; at least one
+    ranked: list[Candidate] # best first; at least one
 ) -> dict[str, float]: # cover, label and lead of the first
     "What the confidence in the best candidate is judged by."
     best = ranked[0]
@@ -372,8 +410,10 @@ def calibrated(
     return 1 / (1 + math.exp(-logit))
 
 # %% ../../nbs/ocr/12_reader.ipynb #9438be04
-def statement(found: dict) -> str:
-    "What a candidate says, as a note: its labels and its value"
+def statement(
+    found: Candidate # an answer, or what may be one
+) -> str:            # a note
+    "What a candidate says, as a note: its labels and its value."
     fact = found['fact']
     if is_sentence(fact): return fact['sentence'].strip()
     if is_cell(fact):
@@ -386,23 +426,24 @@ def _around(spans: list[Span]) -> tuple:
     boxes = [s['bbox'] for s in spans]
     return (min(b[0] for b in boxes), min(b[1] for b in boxes), max(b[2] for b in boxes), max(b[3] for b in boxes))
 
-def _table_region(table: Table, page: int) -> dict:
+def _table_region(table: Table, page: int) -> Region:
     rows = [table['header'] or []] * (table['page'] == page) + table['rows']
     cells = [c for r in rows for c in r if c and c.get('page', page) == page]
     first = [r[0]['text'] for r in table['rows'] if r[0] and r[0].get('page') == page]
     heads = [c['text'] for c in table['header'] or [] if c]
     named = f"columns {', '.join(heads)}; rows " if heads else 'rows '
-    return dict(page=page, bbox=_around(cells), tag='table', content=_short(f"Table: {named}{', '.join(first)}"))
+    content = _short(f"Table: {named}{', '.join(first)}")
+    return Region(page=page, bbox=_around(cells), tag='table', content=content)
 
 # %% ../../nbs/ocr/12_reader.ipynb #029691d7
-def _section_regions(context: dict, page: int) -> list:
+def _section_regions(context: dict, page: int) -> list[Region]:
     spans, heads = context['spans'], context['heads']
     starts = [-1.0] + [h['y0'] for h in heads] + [math.inf]
     out = []
     for a, b in zip(starts, starts[1:]):
         inside = [s for s in spans if a - 1 <= s['y0'] < b - 1]
         text = '; '.join(' '.join(s['text'] for s in row) for row in page_rows(inside))
-        if inside: out.append(dict(page=page, bbox=_around(inside), tag='section', content=_short(text)))
+        if inside: out.append(Region(page=page, bbox=_around(inside), tag='section', content=_short(text)))
     return out
 
 def _short(text: str, most: int = 180) -> str:

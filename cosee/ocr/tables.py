@@ -78,7 +78,7 @@ def _wraps(row: list[Span], last: list) -> Optional[dict]:
 # %% ../../nbs/ocr/04_tables.ipynb #6df43107
 def _grow(rows: list[list[Span]], start: int) -> list:
     "Rows of the table that begins at row `start`, wrapped cells put together"
-    table, pitch, i = [[dict(s) for s in rows[start]]], 0.0, start + 1
+    table, pitch, i = [[s.copy() for s in rows[start]]], 0.0, start + 1
     while i < len(rows):
         under = rows[i + 1] if i + 1 < len(rows) else None
         cell = _wraps(rows[i], table[-1]) if len(table) > 1 else None
@@ -87,7 +87,7 @@ def _grow(rows: list[list[Span]], start: int) -> list:
                         parts=cell.get('parts', 0) + 1)
         elif len(rows[i]) >= 2 and _fits(rows[i], table[-1], pitch) and not begins_table(rows[i], rows[i - 1], under):
             pitch = rows[i][0]['cy'] - table[-1][0]['cy']
-            table.append([dict(s) for s in rows[i]])
+            table.append([s.copy() for s in rows[i]])
         else: break
         i += 1
     return table
@@ -102,10 +102,9 @@ def _columns(table: list) -> list:
             for c, s in zip(cols, row): c.update(x0=min(c['x0'], s['x0']), x1=max(c['x1'], s['x1']))
     return cols
 
-def _column_of(span: Span, cols: list) -> int:
-    "Index of the column that `span` stands in"
-    overlap = lambda c: min(span['x1'], c['x1']) - max(span['x0'], c['x0'])
-    return max(range(len(cols)), key=lambda i: overlap(cols[i]))
+def _column_of(left: float, right: float, cols: list[dict[str, float]]) -> int:
+    "Index of the column that most of the print between `left` and `right` stands in"
+    return max(range(len(cols)), key=lambda i: min(right, cols[i]['x1']) - max(left, cols[i]['x0']))
 
 # %% ../../nbs/ocr/04_tables.ipynb #f2ac7a5c
 def _cut_at_columns(span: Span, cols: list) -> list:
@@ -115,23 +114,24 @@ def _cut_at_columns(span: Span, cols: list) -> list:
     if len(words) < 2 or any(n != 1 for n in inside): return [span]
     (x0, y0, x1, y1), per = span['bbox'], (span['bbox'][2] - span['bbox'][0]) / max(1.0, span['x1'] - span['x0'])
     groups = {}
-    for w in words: groups.setdefault(_column_of(dict(x0=w[1], x1=w[2]), cols), []).append(w)
+    for w in words: groups.setdefault(_column_of(w[1], w[2], cols), []).append(w)
     return [{**span, 'text': ' '.join(w[0] for w in g), 'x0': g[0][1], 'x1': g[-1][2], 'words': g,
              'bbox': (x0 + (g[0][1] - span['x0']) * per, y0, x0 + (g[-1][2] - span['x0']) * per, y1)}
             for g in groups.values()]
 
 # %% ../../nbs/ocr/04_tables.ipynb #a7a6a6ec
-def _beyond(cell: Span, s: Span) -> dict:
+def _beyond(cell: Span, s: Span) -> Span:
     "The cell with span `s` behind it"
     return {**cell, 'text': f"{cell['text']} {s['text']}", 'x1': s['x1'], 'bbox': (*cell['bbox'][:2], *s['bbox'][2:])}
 
 def _cells(row: list[Span], cols: list) -> list:
     "The row's spans by column; None where a cell is empty"
     if len(row) == len(cols): return list(row)
-    cells = [None] * len(cols)
+    cells: list[Optional[Span]] = [None] * len(cols)
     for s in [p for s in row for p in _cut_at_columns(s, cols)]:
-        i = _column_of(s, cols)
-        cells[i] = s if cells[i] is None else _beyond(cells[i], s)
+        i = _column_of(s['x0'], s['x1'], cols)
+        there = cells[i]
+        cells[i] = s if there is None else _beyond(there, s)
     return cells
 
 # %% ../../nbs/ocr/04_tables.ipynb #260889cf
@@ -223,7 +223,7 @@ def _continues(prev: Table, t: Table, width: float) -> bool:
     if t['header'] and _texts(t['header']) == _texts(prev['header']): return True
     near = lambda a, b: abs(a - b) < 0.03 * width
     close = sum(near(a['x0'], b['x0']) or near(a['x1'], b['x1']) for a, b in zip(prev['cols'], t['cols']))
-    fresh = t['page'] == prev['pages'][-1] + 1
+    fresh = t['page'] == prev.get('pages', [prev['page']])[-1] + 1
     return fresh and close >= 0.75 * len(t['cols']) and _same_looks(prev, t)
 
 def _same_looks(prev: Table, t: Table) -> bool:
