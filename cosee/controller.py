@@ -179,7 +179,7 @@ def because_of(evidence: list) -> str:
     return 'because ' + '; '.join(said) if said else ''
 
 # %% ../nbs/03_controller.ipynb #bb355e85
-def _call_entry(call: dict) -> dict:
+def call_record(call: dict) -> dict:
     "A recorded call as the trace keeps it: everything but the images, which the trace's `pages` name"
     reply, texts = call['reply'], [b for m in call['messages'] for b in ([m['content']] if isinstance(m['content'], str) else m['content'])]
     prompt = [b if isinstance(b, str) else b['text'] for b in texts if isinstance(b, str) or b.get('type') == 'text']
@@ -188,7 +188,7 @@ def _call_entry(call: dict) -> dict:
 
 def _turn(agent: Agent, step: int, board: Board, calls: list, action, error: str = '') -> dict:
     "The event of a turn whose action is not yet applied"
-    return dict(step=step, agent=agent.name, board_cells=len(board), calls=[_call_entry(c) for c in calls],
+    return dict(step=step, agent=agent.name, board_cells=len(board), calls=[call_record(c) for c in calls],
                 usages=[c['reply'].usage for c in calls], action=action, error=error)
 
 def _failed(e: BaseException) -> str: return f'{type(e).__name__}: {one_line(str(e), 300)}'

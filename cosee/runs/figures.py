@@ -9,7 +9,7 @@ __all__ = ['pictures']
 import math
 from collections import Counter
 from typing import Optional
-from ..eval.methods import read_answer
+from ..eval.task import read_answer
 from ..eval.statistics import bootstrap
 from ..text import answer_key, one_line
 from ..view.figure import COLOURS, Picture, _NAME, _ROW, _SIGN, _axes, _canvas, _look, place_names, spread

@@ -65,7 +65,7 @@ class _Sources:
 
 def _fits(sample: dict, record: dict) -> bool:
     "Is the sample what the record answers?"
-    from cosee.eval.methods import sample_id
+    from cosee.eval.task import sample_id
     answer = sample.get('answer', [])
     gold = [answer] if isinstance(answer, str) else list(answer or [])
     return digest([sample_id(sample, record['index']), sample['question'], gold]) == record.get('data')

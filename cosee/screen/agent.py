@@ -16,7 +16,7 @@ from ..agents import ask
 from ..boxes import thousandths
 from ..datasets.checks import DataError, Images
 from ..datasets.core import Sample, Split
-from ..eval.methods import MethodOutcome, Task
+from ..eval.task import MethodOutcome, Task
 from ..files import write_whole
 from ..registry import no_such
 from .call import ToolCall, read_tool_calls, to_units, tool_call_schema, validate_tool_call

@@ -128,7 +128,7 @@ def at_equal_cost(
 ) -> list:        # methods, for a configuration
     "The methods, those with a dial tuned by `match_budget`."
     from itertools import islice
-    from cosee.eval.matching import TooDear, match_budget
+    from cosee.eval.matching import BudgetTooSmall, match_budget
     from cosee.eval.methods import METHODS, make_method
     from cosee.runs.config import make_config
     from cosee.runs.record import samples_of
@@ -137,7 +137,7 @@ def at_equal_cost(
     def tuned(m):
         if m not in ('self_consistency', 'chat'): return m
         try: return dict(type=m, **match_budget(m, base, samples, client).method.settings)
-        except TooDear: return {'type': m, METHODS[m].dial: 1}
+        except BudgetTooSmall: return {'type': m, METHODS[m].dial: 1}
     return [tuned(m) for m in config['methods']]
 
 # %% ../../nbs/tiny/05_evaluate.ipynb #82edfe5c

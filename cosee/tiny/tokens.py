@@ -9,8 +9,8 @@ __all__ = ['tiny_tokenizer', 'tiny_model']
 import re
 from functools import cache
 from ..agents import CHECKER_ACTIONS, READER_ACTIONS, ROLES, SCANNER_ACTIONS, describe_actions, team
-from ..eval.chat import _instruction
-from ..eval.methods import COT_PROMPT, DIRECT_PROMPT
+from ..eval.chat import chat_instruction
+from ..eval.task import COT_PROMPT, DIRECT_PROMPT
 from ..models.client import ScriptedClient
 from ..models.qwen.random_weights import SPECIAL, random_processor
 from ..text import NOT_ANSWERABLE
@@ -23,7 +23,7 @@ def role_prompts() -> dict:
     crew = team(ScriptedClient([]))
     tooled = with_tools(team(ScriptedClient([])))
     return {**{a.name: a.role_prompt for a in crew}, **{f'{a.name}+tools': a.role_prompt for a in tooled},
-            **{f'{a.name}+chat': _instruction(a, False) for a in crew}, 'direct': DIRECT_PROMPT, 'cot': COT_PROMPT}
+            **{f'{a.name}+chat': chat_instruction(a, False) for a in crew}, 'direct': DIRECT_PROMPT, 'cot': COT_PROMPT}
 
 @cache
 def prompt_tokens() -> tuple:
