@@ -9,7 +9,8 @@ from cosee.agents import CrossCheckerAgent, DetailReaderAgent, ScannerAgent
 from cosee.eval.baselines import self_consistency, single_agent_cot
 from cosee.eval.chat import multi_agent_chat_no_board
 from cosee.eval.matching import match_budget
-from cosee.eval.methods import METHODS, Method, read_answer, seed_of, shrink_pages, vote, whole
+from cosee.eval.methods import METHODS, Method
+from cosee.eval.task import read_answer, seed_of, shrink_pages, stochastic_rounding, vote
 from cosee.models.client import Ledger, ScriptedClient
 from cosee.screen.call import ToolCall, format_tool_call
 
@@ -116,7 +117,7 @@ def test_pages_shrink_no_further_than_they_can_be_read():
 
 def test_seeds_depend_on_their_parts_alone():
     assert seed_of(0, "a", "b") == seed_of("0", "a", "b") != seed_of(0, "ab", "") and 0 <= seed_of("x") < 2 ** 31
-    assert math.isclose(sum(whole(2.25, s) for s in range(4000)) / 4000, 2.25, abs_tol=.03)
+    assert math.isclose(sum(stochastic_rounding(2.25, s) for s in range(4000)) / 4000, 2.25, abs_tol=.03)
 
 
 @pytest.mark.parametrize("of", ["cosee_base", "cosee_expanded", "chat"])

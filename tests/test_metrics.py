@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings, strategies as st
 from cosee.boxes import box_iou
 from cosee.eval import answer_types as fl
 from cosee.eval.calibration import expected_calibration_error
-from cosee.eval.metrics import (Tally, aggregate_metrics, anls, anls_many, exact_match, f1_score, flavours,
+from cosee.eval.metrics import (RunningMetrics, aggregate_metrics, anls, anls_many, exact_match, f1_score, flavours,
                                 normalize_answer, official_flavours, score, score_many)
 from cosee.eval.registry import SCORERS, best_pairs
 
@@ -204,7 +204,7 @@ def test_aggregate_is_the_mean_of_its_samples():
     for metric, f in (("em", exact_match), ("f1", f1_score), ("anls", anls)):
         each = [f(p, g) for p, g in zip(preds, golds)]
         assert list(result.per_sample[metric]) == each and result[metric] == pytest.approx(sum(each) / 3)
-    tally = Tally()
+    tally = RunningMetrics()
     for i, (p, g) in enumerate(zip(preds, golds)): tally.add(p, g, group=f"kind {i % 2}")
     assert tally.result() == result and tally.result("kind 0").n == 2
 

@@ -17,9 +17,9 @@ from cosee.eval.statistics import holm as holm
 from cosee.eval.statistics import mcnemar as mcnemar
 from cosee.eval.statistics import permutation_test as permutation_test
 from cosee.eval.statistics import plan_split as plan_split
+from cosee.eval.task import MethodOutcome as MethodOutcome
 from cosee.eval.methods import METHODS as METHODS
 from cosee.eval.methods import Method as Method
-from cosee.eval.methods import MethodOutcome as MethodOutcome
 from cosee.eval.methods import make_method as make_method
 from cosee.eval.methods import register_method as register_method
 from cosee.eval.baselines import direct_answer as direct_answer

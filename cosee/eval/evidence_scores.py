@@ -6,9 +6,9 @@
 __all__ = []
 
 # %% ../../nbs/eval/02_evidence_scores.ipynb #86074d6c
-from typing import Callable
-from .registry import _f1, answer_text, gold_texts, scorer, token_overlap
-from .text_scores import _em_hotpotqa, _overlap_hotpotqa, _tokens_slidevqa
+from typing import Any, Callable
+from .registry import answer_text, f_measure, gold_texts, scorer, token_overlap
+from .text_scores import em_hotpotqa, overlap_hotpotqa, tokens_slidevqa
 
 # %% ../../nbs/eval/02_evidence_scores.ipynb #a8bc464e
 @scorer('answer_page_accuracy', 'mpdocvqa', official='MP-DocVQA')
@@ -16,16 +16,21 @@ def _page_accuracy(pred, gold, **context):
     return pred in gold if isinstance(gold, (list, tuple)) and not isinstance(pred, (list, tuple)) else pred == gold
 
 # %% ../../nbs/eval/02_evidence_scores.ipynb #ba635a89
-def _pages(pages, what: str) -> list:
+Overlap = tuple[float, float, float, float]   # (EM, precision, recall, F1)
+
+def _pages(pages, what: str) -> list[Any]:
+    "Pages as they may be compared; TypeError where they are no list"
     if not isinstance(pages, (list, tuple, set, frozenset)):
         raise TypeError(f"the {what} evidence must be a list of pages, not {type(pages).__name__}")
     return [tuple(p) if isinstance(p, list) else p for p in pages]
 
-def _evidence_slidevqa(pred, gold) -> tuple: # (EM, precision, recall, F1)
+def _evidence_slidevqa(pred, gold) -> Overlap:
+    "Pages as sequences in EM, as bags in the rest"
     pred, gold = _pages(pred, 'predicted'), _pages(gold, 'gold')
     return (float(pred == gold != []), *token_overlap(pred, gold))
 
-def _evidence_hotpotqa(pred, gold) -> tuple:
+def _evidence_hotpotqa(pred, gold) -> Overlap:
+    "Pages as sets"
     pred, gold = set(_pages(pred, 'predicted')), set(_pages(gold, 'gold'))
     return (float(pred == gold), *token_overlap(pred, gold))
 
@@ -43,27 +48,34 @@ def _evidence_em_sets(pred, gold, **context): return _evidence_hotpotqa(pred, go
 def _evidence_f1_sets(pred, gold, **context): return _evidence_hotpotqa(pred, gold)[3]
 
 # %% ../../nbs/eval/02_evidence_scores.ipynb #de4230cb
-def _parts(sample, what: str) -> tuple: # (answer, evidence pages)
+def _parts(sample, what: str) -> tuple[Any, Any]:
+    "Answer and evidence pages; TypeError where they are not both there"
     try: return sample['answer'], sample['evidence_pages']
     except (KeyError, TypeError, IndexError):
         raise TypeError(f"the {what} of a joint score must be a dict with 'answer' and 'evidence_pages'") from None
 
-def _answer_slidevqa(pred, gold, question) -> tuple: # (EM, precision, recall, F1) against the closest gold answer
-    pairs = _tokens_slidevqa(pred, gold, question)
+def _answer_slidevqa(pred, gold, question) -> Overlap:
+    "Against the closest gold answer"
+    pairs = tokens_slidevqa(pred, gold, question)
     return max(((float(p == g != []), *token_overlap(p, g)) for p, g in pairs), key=lambda s: s[3])
 
-def _answer_hotpotqa(pred, gold, question) -> tuple:
-    one = lambda g: (float(_em_hotpotqa(pred, g)), *_overlap_hotpotqa(answer_text(pred), g))
+def _answer_hotpotqa(pred, gold, question) -> Overlap:
+    "Against the closest gold answer"
+    def one(g: str) -> Overlap: return float(em_hotpotqa(pred, g)), *overlap_hotpotqa(answer_text(pred), g)
     return max(map(one, gold_texts(gold)), key=lambda s: s[3])
 
 # %% ../../nbs/eval/02_evidence_scores.ipynb #7afa721a
-def _joint(answer: Callable, evidence: Callable) -> tuple[Callable, Callable]:
-    "Scorers of joint EM and joint F1, made from one for answers and one for evidence."
-    def both(pred, gold, question='') -> tuple:
+def _enter_joint(flavour: str, official: str, answer: Callable[..., Overlap], evidence: Callable[..., Overlap]):
+    "Enter joint EM and joint F1, made from one scorer for answers and one for evidence"
+    def both(pred, gold, question='') -> tuple[float, float]:
         (a, pages), (b, gold_pages) = _parts(pred, 'prediction'), _parts(gold, 'gold')
         em, p, r, _ = answer(a, b, question)
         em_pages, p_pages, r_pages, _ = evidence(pages, gold_pages)
-        return em * em_pages, _f1(p * p_pages, r * r_pages)
+        return em * em_pages, f_measure(p * p_pages, r * r_pages)
+    @scorer('joint_em', flavour, official=official)
     def joint_em(pred, gold, question='', **context): return both(pred, gold, question)[0]
+    @scorer('joint_f1', flavour, official=official)
     def joint_f1(pred, gold, question='', **context): return both(pred, gold, question)[1]
-    return joint_em, joint_f1
+
+_enter_joint('slidevqa', 'SlideVQA', _answer_slidevqa, _evidence_slidevqa)
+_enter_joint('hotpotqa', 'HotpotQA', _answer_hotpotqa, _evidence_hotpotqa)

@@ -6,15 +6,13 @@ from __future__ import annotations
 
 # %% auto #0
 __all__ = ['normalize_answer', 'flavours', 'score', 'exact_match', 'f1_score', 'anls', 'Scores', 'score_many',
-           'aggregate_metrics', 'Tally']
+           'aggregate_metrics']
 
 # %% ../../nbs/05_metrics.ipynb #1ab5f0e5
 import math
 from typing import Callable, Iterable, Optional, Union
-from .evidence_scores import (_answer_hotpotqa, _answer_slidevqa, _evidence_hotpotqa, _evidence_slidevqa,
-                                        _joint)
-from .registry import CONTEXT, OFFICIAL, SCORERS, answer_text, gold_texts, scorer
-from .text_scores import NORMAL_FORMS, _drop_articles, _drop_punctuation
+from .registry import CONTEXT, OFFICIAL, SCORERS, answer_text, gold_texts
+from .text_scores import NORMAL_FORMS, drop_articles, drop_punctuation
 import cosee.eval.answer_types  # noqa: F401  its scorers enter the table
 import cosee.eval.evidence_scores  # noqa: F401  its scorers enter the table
 import cosee.eval.text_scores  # noqa: F401  its scorers enter the table
@@ -31,8 +29,8 @@ def normalize_answer(
     if flavour not in NORMAL_FORMS:
         raise ValueError(f"unknown flavour {flavour!r}: choose from {', '.join(NORMAL_FORMS)}")
     text = NORMAL_FORMS[flavour](answer_text(text), answer_text(question, 'question'))
-    if punctuation: text = _drop_punctuation(text)
-    return _drop_articles(text) if articles else text
+    if punctuation: text = drop_punctuation(text)
+    return drop_articles(text) if articles else text
 
 # %% ../../nbs/05_metrics.ipynb #a9c7a2ee
 ALIASES = {'rrc_anls': 'rrc', 'docvqa': 'rrc', 'infographicvqa': 'rrc',
@@ -108,11 +106,6 @@ def anls(
 ) -> float:                      # 0 to 1
     "Normalised Levenshtein similarity of `pred` and the closest gold answer; 0 where it is below the threshold."
     return score(pred, gold, 'anls', flavour, **context)
-
-# %% ../../nbs/05_metrics.ipynb #65c1a3c8
-for _flavour, _made, _of in (('slidevqa', _joint(_answer_slidevqa, _evidence_slidevqa), 'SlideVQA'),
-                             ('hotpotqa', _joint(_answer_hotpotqa, _evidence_hotpotqa), 'HotpotQA')):
-    for _metric, _f in zip(('joint_em', 'joint_f1'), _made): scorer(_metric, _flavour, official=_of)(_f)
 
 # %% ../../nbs/05_metrics.ipynb #9db71de7
 def _upper_len(text: str) -> int: return len(text) if text.isascii() else len(text.upper())
@@ -238,8 +231,8 @@ def aggregate_metrics(
     return Aggregate({m: score_many(preds, golds, m, f, contexts, on_error) for m, f in metrics.items()})
 
 # %% ../../nbs/05_metrics.ipynb #2e8c2b3d
-class Tally:
-    "Running scores, by metric and group."
+class RunningMetrics:
+    "Scores so far, by metric and group."
     def __init__(
         self,
         metrics: Optional[dict] = None, # metric -> flavour, like `aggregate_metrics`

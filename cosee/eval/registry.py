@@ -10,26 +10,33 @@ from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from numbers import Number
-from typing import Iterable
+from typing import Any, Hashable, Iterable, Sequence, TypeVar
 
 # %% ../../nbs/eval/00_registry.ipynb #dd21a337
 def token_overlap(
-    pred: Iterable, # predicted tokens or pages (hashable)
-    gold: Iterable, # gold ones
-) -> tuple:         # (precision, recall, F1), each 0 to 1; zeros where nothing is shared
+    pred: Iterable[Hashable],   # predicted tokens or pages
+    gold: Iterable[Hashable],   # gold ones
+) -> tuple[float, float, float]: # (precision, recall, F1), each 0 to 1; zeros where nothing is shared
     "Precision, recall and F1 of two bags."
     pred, gold = list(pred), list(gold)
     same = sum((Counter(pred) & Counter(gold)).values())
-    return (same / len(pred), same / len(gold), _f1(same / len(pred), same / len(gold))) if same else (0.0, 0.0, 0.0)
+    if not same: return 0.0, 0.0, 0.0
+    precision, recall = same / len(pred), same / len(gold)
+    return precision, recall, f_measure(precision, recall)
 
-def _f1(p: float, r: float) -> float: return 2 * p * r / (p + r) if p + r else 0.0
+def f_measure(
+    precision: float, # 0 to 1
+    recall: float     # 0 to 1
+) -> float:
+    "Harmonic mean of precision and recall; 0 where both are."
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 # %% ../../nbs/eval/00_registry.ipynb #645008ba
 def answer_text(
     answer,        # str, number, or None for "nothing was answered"
     what='answer', # its name in the error
 ) -> str:          # text to score
-    "Text of `answer`; `TypeError` where it has none."
+    "Text of `answer`; raises TypeError where it has none."
     if isinstance(answer, str): return answer
     if answer is None: return ''
     if isinstance(answer, Number): return str(answer)
@@ -38,25 +45,27 @@ def answer_text(
 def gold_texts(
     gold, # one gold answer, or a list, tuple or set of acceptable ones
 ) -> list[str]:
-    "Acceptable answers as texts; `ValueError` where there is none."
+    "Acceptable answers as texts; raises ValueError where there is none."
     if not isinstance(gold, (list, tuple, set, frozenset)): return [answer_text(gold, 'gold answer')]
     if not gold: raise ValueError("no gold answer: give one text, or a list with at least one ([''] for 'no answer')")
     return [answer_text(g, 'gold answer') for g in gold]
 
 # %% ../../nbs/eval/00_registry.ipynb #1b9660b3
-SCORERS = {}   # metric -> flavour -> function(pred, gold, **context)
-OFFICIAL = {}  # (metric, flavour) -> the benchmarks that are scored by it
+SCORERS: dict[str, dict[str, Callable[..., float]]] = {}  # metric -> flavour -> function(pred, gold, **context)
+OFFICIAL: dict[tuple[str, str], str] = {}  # (metric, flavour) -> the benchmarks that are scored by it
+F = TypeVar('F', bound=Callable[..., Any])
 CONTEXT = ('question', 'answer_format', 'year_flag', 'answer_type', 'threshold', 'today')
 
 def scorer(
     metric: str,    # 'anls', 'em', ...
     *flavours: str, # 'rrc', 'squad', ...
     official='',    # benchmarks that are officially scored so
-) -> Callable:      # decorator
+) -> Callable[[F], F]: # decorator
     "Enter the decorated function in `SCORERS`; the function itself stays as it was."
-    def enter(f):
-        for flavour in flavours:
-            SCORERS.setdefault(metric, {})[flavour], OFFICIAL[metric, flavour] = f, official
+    def enter(f: F) -> F:
+        known = {**SCORERS.get(metric, {}), **dict.fromkeys(flavours, f)}
+        SCORERS[metric] = dict(sorted(known.items()))
+        OFFICIAL.update({(metric, flavour): official for flavour in flavours})
         return f
     return enter
 
@@ -73,8 +82,8 @@ def levenshtein() -> Callable[[str, str], int]:
 
 # %% ../../nbs/eval/00_registry.ipynb #be50c173
 def best_pairs(
-    gains, # matrix of gains, rows x columns
-) -> list[tuple]:
+    gains: Sequence[Sequence[float]], # rows x columns
+) -> list[tuple[int, int]]:
     "Pairs (row, column), each row and column used at most once, with the largest sum of gains."
     if not len(gains) or not len(gains[0]): return []
     from scipy.optimize import linear_sum_assignment

@@ -7,7 +7,7 @@ __all__ = []
 
 # %% ../../nbs/eval/01_text_scores.ipynb #6b6bfcf4
 import re, string
-from typing import Iterable
+from typing import Any, Iterable
 from .registry import answer_text, best_pairs, gold_texts, levenshtein, norm_rrc, scorer, token_overlap
 
 # %% ../../nbs/eval/01_text_scores.ipynb #bfca55f7
@@ -17,9 +17,15 @@ def _norm_mpdocvqa(text: str, question='') -> str: return text.lower().strip()
 _PUNCTUATION = str.maketrans('', '', string.punctuation)
 _ARTICLE = re.compile(r'\b(?:an?|the)\b')
 
-def _drop_punctuation(text: str) -> str: return text.translate(_PUNCTUATION)
-def _drop_articles(text: str) -> str: return ' '.join(_ARTICLE.sub(' ', text).split())
-def _norm_squad(text: str, question='') -> str: return _drop_articles(_drop_punctuation(text.lower()))
+def drop_punctuation(text: str) -> str:
+    "`text` without ASCII punctuation."
+    return text.translate(_PUNCTUATION)
+
+def drop_articles(text: str) -> str:
+    "`text` without a, an and the, with single spaces."
+    return ' '.join(_ARTICLE.sub(' ', text).split())
+
+def _norm_squad(text: str, question='') -> str: return drop_articles(drop_punctuation(text.lower()))
 
 # %% ../../nbs/eval/01_text_scores.ipynb #d0c7d203
 _SLIDE_PHRASES = (('this is ', ''), ('it is ', ''), ('&', ','), ('and', ','), ('percent', ''),
@@ -45,7 +51,7 @@ def _norm_slidevqa(text: str, question='') -> str:
     text = text.lower()
     for phrase, instead in _SLIDE_PHRASES: text = text.replace(phrase, instead)
     for unit in _asked_units(question): text = text.replace(unit, '')
-    text = _ARTICLE.sub(' ', _drop_punctuation(text))
+    text = _ARTICLE.sub(' ', drop_punctuation(text))
     if text.startswith(('yes', 'no')): text = text.split()[0]
     return ' '.join(_DIGITS.get(word, word) for word in text.split())
 
@@ -67,30 +73,40 @@ def _f1_squad(pred, gold, **context):
 
 # %% ../../nbs/eval/01_text_scores.ipynb #7902a0cc
 @scorer('em', 'hotpotqa', official='HotpotQA')
-def _em_hotpotqa(pred, gold, **context): return _norm_squad(answer_text(pred)) in map(_norm_squad, gold_texts(gold))
+def em_hotpotqa(pred, gold, **context) -> bool:
+    "Is the prediction one of the gold answers, in SQuAD's form?"
+    return _norm_squad(answer_text(pred)) in map(_norm_squad, gold_texts(gold))
 
-def _overlap_hotpotqa(pred: str, gold: str) -> tuple:
+def overlap_hotpotqa(
+    pred: str, # predicted answer
+    gold: str  # one gold answer
+) -> tuple[float, float, float]: # (precision, recall, F1)
+    "Token overlap in SQuAD's form; yes, no and noanswer match nothing but themselves."
     pred, gold = _norm_squad(pred), _norm_squad(gold)
     if pred != gold and {pred, gold} & {'yes', 'no', 'noanswer'}: return 0.0, 0.0, 0.0
     return token_overlap(pred.split(), gold.split())
 
 @scorer('f1', 'hotpotqa', official='HotpotQA')
 def _f1_hotpotqa(pred, gold, **context):
-    return max(_overlap_hotpotqa(answer_text(pred), g)[2] for g in gold_texts(gold))
+    return max(overlap_hotpotqa(answer_text(pred), g)[2] for g in gold_texts(gold))
 
 # %% ../../nbs/eval/01_text_scores.ipynb #de63ca30
-def _tokens_slidevqa(pred, gold, question='') -> list[tuple]:
-    "Token lists (predicted, gold), one pair for each acceptable answer."
-    tokens = lambda text: _norm_slidevqa(text, answer_text(question, 'question')).split()
+def tokens_slidevqa(
+    pred,       # predicted answer
+    gold,       # gold answer, or several acceptable ones
+    question='' # decides which units are left out
+) -> list[tuple[list[str], list[str]]]: # (predicted, gold), one pair for each acceptable answer
+    "Token lists in SlideVQA's form; raises IndexError for a question that its scorer cannot read."
+    def tokens(text: str) -> list[str]: return _norm_slidevqa(text, answer_text(question, 'question')).split()
     return [(tokens(answer_text(pred)), tokens(g)) for g in gold_texts(gold)]
 
 @scorer('em', 'slidevqa', official='SlideVQA')
 def _em_slidevqa(pred, gold, question='', **context):
-    return any(p == g != [] for p, g in _tokens_slidevqa(pred, gold, question))
+    return any(p == g != [] for p, g in tokens_slidevqa(pred, gold, question))
 
 @scorer('f1', 'slidevqa', official='SlideVQA')
 def _f1_slidevqa(pred, gold, question='', **context):
-    return max(token_overlap(p, g)[2] for p, g in _tokens_slidevqa(pred, gold, question))
+    return max(token_overlap(p, g)[2] for p, g in tokens_slidevqa(pred, gold, question))
 
 # %% ../../nbs/eval/01_text_scores.ipynb #7600d818
 @scorer('accuracy', 'mpdocvqa', official='MP-DocVQA (the authors\' framework)')
@@ -101,7 +117,7 @@ def _accuracy_mpdocvqa(pred, gold, answer_type='', **context):
     return pred != 'none' and pred in map(_norm_mpdocvqa, gold_texts(gold))
 
 # %% ../../nbs/eval/01_text_scores.ipynb #e8ffd4ef
-def _nearest(distances: Iterable[tuple], threshold: float) -> float:
+def _nearest(distances: Iterable[tuple[int, int]], threshold: float) -> float:
     "Best similarity of pairs (edits, length); 0 below `threshold`."
     best = 1 - min(edits / length if length else 0.0 for edits, length in distances)
     return best if best >= threshold else 0.0
@@ -110,7 +126,7 @@ def _nearest(distances: Iterable[tuple], threshold: float) -> float:
 @scorer('anls', 'rrc', official='DocVQA, InfographicVQA, MP-DocVQA (RRC leaderboards)')
 def _anls_rrc(pred, gold, threshold=0.5, **context):
     pred, golds = answer_text(pred), gold_texts(gold)
-    edits = lambda g: levenshtein()(norm_rrc(g), norm_rrc(pred))
+    def edits(g: str) -> int: return levenshtein()(norm_rrc(g), norm_rrc(pred))
     return _nearest([(edits(g), max(len(g.upper()), len(pred.upper()))) for g in golds], threshold)
 
 # %% ../../nbs/eval/01_text_scores.ipynb #80fb09d0
@@ -130,7 +146,7 @@ def _nlsl_dude(pred, gold, threshold=0.5, **context):
     return sum(gains[i][j] for i, j in best_pairs(gains)) / max(len(set(gold)), len(pred))
 
 # %% ../../nbs/eval/01_text_scores.ipynb #464b918e
-def _as_list(answers) -> list:
+def _as_list(answers) -> list[Any]:
     "A list of answers as it is, one answer as a list of one, None as an empty list."
     return list(answers) if isinstance(answers, (list, tuple)) else [] if answers is None else [answers]
 

@@ -8,7 +8,7 @@ __all__ = ['RunConfig', 'read_config']
 # %% ../../nbs/runs/02_config.ipynb #a77cd1a8
 import re
 from pathlib import Path
-from typing import Iterable, Literal, Optional, Union
+from typing import Any, Iterable, Literal, Mapping, Optional, Union
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from ..config import ConfigError, parse_yaml, read_text
 from ..eval.methods import make_method
@@ -25,33 +25,33 @@ class DataConfig(_Strict):
     name: str = 'made'                        # a data set that `load` knows, see `LOADERS`
     split: Optional[str] = None               # None: the usual one: 'val', or 'dev' for made documents
     root: Optional[str] = None                # folder of the data set, or the questions file of 'folder'
-    limit: Optional[int] = Field(None, ge=1)  # at most so many questions
+    limit: Optional[int] = Field(default=None, ge=1)  # at most so many questions
     shuffle: Optional[int] = None             # seed of a random choice; None: the first ones
     errors: Literal['raise', 'skip'] = 'skip' # what to do about samples that cannot be read
-    options: dict = {}                        # what the loader takes besides
+    options: dict[str, Any] = {}              # what the loader takes besides
 
 class ClientConfig(_Strict):
     "Which model."
     type: str = 'ocr'   # name in `CLIENTS`, or the id of a backend
-    options: dict = {}  # model_path, device, ...
+    options: dict[str, Any] = {}  # model_path, device, ...
 
 class BudgetConfig(_Strict):
     "How many tokens a question may cost."
-    max_tokens: Optional[int] = Field(None, ge=1)
+    max_tokens: Optional[int] = Field(default=None, ge=1)
     count: Literal['total', 'uncached', 'output'] = 'total'   # see `count_tokens`
 
 # %% ../../nbs/runs/02_config.ipynb #75975317
-def _without(fields: dict, name: str) -> dict: return {k: v for k, v in fields.items() if k != name}
+def _without(fields: dict[str, Any], name: str) -> dict[str, Any]: return {k: v for k, v in fields.items() if k != name}
 
 class RunConfig(_Strict):
     "Everything that the results of a run depend on."
     name: str = 'run'
     dataset: DataConfig = DataConfig()
     client: ClientConfig = ClientConfig()
-    methods: list[Union[str, dict]] = Field(['direct', 'cosee_base'], min_length=1)
+    methods: list[Union[str, dict[str, Any]]] = Field(default=['direct', 'cosee_base'], min_length=1)
     budget: BudgetConfig = BudgetConfig()
     metrics: Optional[dict[str, str]] = None   # metric -> flavour; None: those of the data set
-    gen: dict = {}                             # generation settings over those of the methods
+    gen: dict[str, Any] = {}                   # generation settings over those of the methods
     seed: int = Field(0, ge=0)
     trace: bool = True                         # keep Board and trace of each record?
     plugins: list[str] = []                    # modules of your own that register methods and clients
@@ -66,7 +66,7 @@ class RunConfig(_Strict):
         return {'type': v} if isinstance(v, str) else v
 
 # %% ../../nbs/runs/02_config.ipynb #bf8b69a6
-def _fault(e: dict) -> str:
+def _fault(e: Mapping[str, Any]) -> str:
     "One line about one field"
     where, got = '.'.join(map(str, e['loc'])) or 'the configuration', e.get('input')
     if e['type'] == 'extra_forbidden':
@@ -76,6 +76,7 @@ def _fault(e: dict) -> str:
     return f"field {where}: {e['msg'][:1].lower()}{e['msg'][1:]}{shown}"
 
 def _check_methods(config: RunConfig):
+    "ConfigError for a method that cannot be, or stands twice"
     names = []
     for i, entry in enumerate(config.methods):
         try: names.append(make_method(entry).name)
@@ -84,21 +85,22 @@ def _check_methods(config: RunConfig):
     if twice: raise ConfigError(f'field methods: two methods are called {twice[0]!r}; give one a name of its own')
 
 def _check_metrics(config: RunConfig):
+    "ConfigError for a metric that does not exist"
     for metric, flavour in (config.metrics or {}).items():
         try: find_scorer(metric, flavour)
         except ValueError as e: raise ConfigError(f'field metrics.{metric}: {e}') from None
 
 # %% ../../nbs/runs/02_config.ipynb #2c46126f
 def make_config(
-    data: Optional[dict] = None, # fields; the rest keeps its default
+    data: Optional[dict[str, Any]] = None, # fields; the rest keeps its default
     where: str = 'configuration' # file, for errors
 ) -> RunConfig:
-    "A checked configuration; ConfigError names file and field."
+    "A checked configuration; raises ConfigError, which names file and field."
     if not isinstance(data or {}, dict):
         raise ConfigError(f'{where}: expected fields with values, not {type(data).__name__}')
     try:
         config = RunConfig(**(data or {}))
-        load_plugins(config.plugins)
+        _load_plugins(config.plugins)
         _check_methods(config)
         _check_metrics(config)
     except ValidationError as e: raise ConfigError(f'{where}: ' + '; '.join(map(_fault, e.errors()[:8]))) from None
@@ -106,8 +108,8 @@ def make_config(
     return config
 
 # %% ../../nbs/runs/02_config.ipynb #1a50fb3a
-def load_plugins(names: Iterable):
-    "Import modules of the user's own that register methods and clients."
+def _load_plugins(names: Iterable[str]):
+    "Import modules of the user's own that register methods and clients; ConfigError where there is none"
     from importlib import import_module
     for n in names:
         if not re.fullmatch(r'[A-Za-z_]\w*(\.[A-Za-z_]\w*)*', n):
@@ -116,7 +118,7 @@ def load_plugins(names: Iterable):
         except ImportError as e: raise ConfigError(f'field plugins: {n} cannot be imported ({e})') from None
 
 # %% ../../nbs/runs/02_config.ipynb #880ce8ca
-def _lay(data: dict, override: str) -> dict:
+def _lay(data: dict[str, Any], override: str) -> dict[str, Any]:
     "`data` with `a.b=value` laid over it"
     path, eq, value = override.partition('=')
     keys = path.strip().split('.')
@@ -132,11 +134,11 @@ def _lay(data: dict, override: str) -> dict:
 
 # %% ../../nbs/runs/02_config.ipynb #0dcbe6bf
 def read_config(
-    path=None,                  # a YAML or JSON file; None: only defaults and overrides
-    overrides: Iterable = (),   # 'dataset.limit=20', ...
-    base: Optional[dict] = None # fields that stand below the file's
+    path: Optional[Union[str, Path]] = None, # a YAML or JSON file; None: only defaults and overrides
+    overrides: Iterable[str] = (),           # 'dataset.limit=20', ...
+    base: Optional[dict[str, Any]] = None    # fields that stand below the file's
 ) -> RunConfig:
-    "A configuration from a file; ConfigError names file and field."
+    "A configuration from a file; raises ConfigError, which names file and field."
     data, where = dict(base or {}), 'command line'
     if path is not None:
         where = Path(path).name
@@ -156,6 +158,6 @@ DATASET_METRICS = dict(mpdocvqa=dict(anls='mpdocvqa'), slidevqa=dict(em='slidevq
 
 def metrics_of(
     config: RunConfig # a configuration
-) -> dict:            # metric -> flavour
+) -> dict[str, str]:  # metric -> flavour
     "What a run is scored by."
     return config.metrics or DATASET_METRICS.get(config.dataset.name, dict(anls='rrc', em='squad', f1='squad'))

@@ -74,7 +74,7 @@ class _Sources:
 
 def _fits(sample: dict[str, Any], record: dict[str, Any]) -> bool:
     "Is the sample what the record answers?"
-    from cosee.eval.methods import sample_id
+    from cosee.eval.task import sample_id
     answer = sample.get('answer', [])
     gold = [answer] if isinstance(answer, str) else list(answer or [])
     return digest([sample_id(sample, record['index']), sample['question'], gold]) == record.get('data')

@@ -21,7 +21,7 @@ from ..boxes import thousandths
 from ..controller import Episode, Event
 from ..datasets.checks import DataError, Images
 from ..datasets.core import Sample, Split
-from ..eval.methods import MethodOutcome, Task
+from ..eval.task import MethodOutcome, Task
 from ..files import write_whole
 from ..models.client import Usage
 from ..registry import no_such

@@ -196,7 +196,7 @@ def _at_equal_cost(
 ) -> list[MethodConfig]:          # methods, for a configuration
     "The methods, those with a dial tuned by `match_budget`."
     from itertools import islice
-    from cosee.eval.matching import TooDear, match_budget
+    from cosee.eval.matching import BudgetTooSmall, match_budget
     from cosee.eval.methods import METHODS, make_method
     from cosee.runs.config import make_config
     from cosee.runs.record import samples_of
@@ -205,7 +205,7 @@ def _at_equal_cost(
     def tuned(m: MethodConfig) -> MethodConfig:
         if m not in ('self_consistency', 'chat'): return m
         try: return dict(type=m, **match_budget(m, base, samples, client).method.settings)
-        except TooDear: return {'type': m, METHODS[str(m)].dial or '': 1}
+        except BudgetTooSmall: return {'type': m, METHODS[str(m)].dial or '': 1}
     return [tuned(m) for m in config['methods']]
 
 # %% ../../nbs/tiny/05_evaluation.ipynb #82edfe5c

@@ -14,11 +14,11 @@ from functools import cache
 from typing import TYPE_CHECKING, cast
 from ..agents import CHECKER_ACTIONS, READER_ACTIONS, ROLES, SCANNER_ACTIONS, describe_actions, team
 from ..eval.chat import chat_instruction
-from ..eval.methods import COT_PROMPT, DIRECT_PROMPT
 from ..models.client import ScriptedClient
 from ..models.qwen.random_weights import SPECIAL, random_processor
 from ..text import NOT_ANSWERABLE
 from ..tools.agent import with_tools
+from ..eval.task import COT_PROMPT, DIRECT_PROMPT
 
 # %% ../../nbs/tiny/00_tokens.ipynb #cfc973fd
 if TYPE_CHECKING:
