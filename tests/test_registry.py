@@ -101,7 +101,7 @@ def test_every_client_stands_where_the_table_says():
 
 # --- methods ---
 
-KNOWN = "from cosee.eval.baselines import METHODS; print(*METHODS)"
+KNOWN = "from cosee.eval.methods import METHODS; print(*METHODS)"
 
 
 @pytest.mark.parametrize("module", ["cosee.screen.agent", "cosee.experiments", "cosee.tools.agent"])
