@@ -32,9 +32,9 @@ from cosee.view.episode import write_html as write_html
 from cosee.view.drawing import annotate as annotate
 from cosee.view.widget import EpisodeWidget as EpisodeWidget
 from cosee.view.widget import follow as follow
-from cosee.datasets.core import Sample as Sample
 from cosee.datasets.core import load as load
-from cosee.datasets.core import subset as subset
+from cosee.datasets.sample import Sample as Sample
+from cosee.datasets.sample import subset as subset
 from cosee.datasets.checks import DataError as DataError
 from cosee.datasets.own import Folder as Folder
 from cosee.datasets.made.document import make_samples as make_samples

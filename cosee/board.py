@@ -12,7 +12,7 @@ import copy, json, re
 from bisect import bisect_left
 from html import escape
 from operator import index
-from typing import Any, NotRequired, Optional, Required, TypedDict, Union, cast
+from typing import Any, Optional, Required, TypedDict, Union, cast
 from .boxes import Box, Size, check_bbox
 from .text import one_line
 from collections.abc import Callable, Collection, Iterable

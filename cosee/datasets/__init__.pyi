@@ -1,11 +1,11 @@
 # Made by tools/sync.py from the table FACE beside it: make sync
-from cosee.datasets.core import Sample as Sample
-from cosee.datasets.core import Split as Split
 from cosee.datasets.core import as_torch as as_torch
 from cosee.datasets.core import load as load
 from cosee.datasets.core import register as register
-from cosee.datasets.core import set_root as set_root
-from cosee.datasets.core import subset as subset
+from cosee.datasets.sample import Sample as Sample
+from cosee.datasets.sample import Split as Split
+from cosee.datasets.sample import set_root as set_root
+from cosee.datasets.sample import subset as subset
 from cosee.datasets.checks import DataError as DataError
 from cosee.datasets.own import Folder as Folder
 from cosee.datasets.own import from_jsonl as from_jsonl

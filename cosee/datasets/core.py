@@ -6,140 +6,18 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Sample', 'Split', 'subset', 'as_torch', 'register', 'set_root', 'load']
+__all__ = ['register', 'load', 'as_torch']
 
 # %% ../../nbs/04_datasets.ipynb #bddbccdf
-import os, random
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Optional, TYPE_CHECKING, TypedDict, Union, cast
-from ..boxes import Box
-from .checks import DataError, Located, Record
+from typing import Any, Literal, Optional, TYPE_CHECKING, Union
+from .checks import DataError
+from .sample import FromFolder, OnError, Sample, Split, check_split, open_split
 from ..registry import Entry, Registry
 if TYPE_CHECKING:
-    from PIL.Image import Image
     from torch.utils.data import Dataset
-
-# %% ../../nbs/04_datasets.ipynb #d3f239a0
-Meta = dict[str, Any]  # dataset, split, id, doc_id, evidence_pages (from 1), evidence_boxes, and what a data set adds
-
-class PageBox(TypedDict):
-    "A region of a page."
-    page: int   # from 1
-    bbox: Box   # in 0-1
-
-class Sample(TypedDict):
-    "One question on one document."
-    images: Sequence[Image]     # pages in order, opened when indexed
-    question: str
-    answer: Union[str, list[str]] # one answer, or all that are accepted; [] where the split has none
-    meta: Meta                    # where it comes from, and its evidence
-
-# %% ../../nbs/04_datasets.ipynb #9d5cfced
-OnError = Literal['raise', 'skip']        # what is done about a sample that cannot be read
-Records = Callable[[], Iterator[Located]] # reads the files anew
-ToSample = Callable[[Record, str], Union[Sample, Iterable[Sample]]] # of a record and where it stands
-Layout = tuple[Records, ToSample]         # how the files of a split are read
-
-class Split:
-    "One split of a data set: iterate it for Samples. Raises ValueError for an unknown way with errors."
-    def __init__(self,
-        name: str,                # data set
-        split: str,               # 'train', 'val', ...
-        records: Records,         # its records, each with file and line
-        to_sample: ToSample,      # makes a sample of a record, or several
-        errors: OnError = 'raise',# 'skip' leaves out samples that cannot be read
-        root: Union[str, Path, None] = None # its folder
-    ):
-        if errors not in ('raise', 'skip'): raise ValueError(f"errors must be 'raise' or 'skip', not {errors!r}")
-        self.name, self.split, self.errors, self.root = name, split, errors, root
-        self._records, self._to_sample = records, to_sample
-        self.skipped: list[str] = []
-
-    def __repr__(self) -> str: return f'Split({self.name!r}, {self.split!r})'
-
-    def _samples(self, found: Union[Record, DataError], where: str) -> Iterator[Sample]:
-        if isinstance(found, DataError): raise found
-        made = self._to_sample(found, where)
-        for s in [cast(Sample, made)] if isinstance(made, dict) else made:
-            s['meta'] = {'dataset': self.name, 'split': self.split, **s['meta']}
-            yield s
-
-    def __iter__(self) -> Iterator[Sample]:
-        seen, self.skipped = set(), []
-        for where, found in self._records():
-            try:
-                for s in self._samples(found, where):
-                    id = s['meta']['id']
-                    if id in seen: raise DataError(f'{where}: id {id!r} is there twice')
-                    seen.add(id)
-                    yield s
-            except DataError as e:
-                if self.errors == 'raise': raise
-                self.skipped.append(str(e))
-
-# %% ../../nbs/04_datasets.ipynb #fdc30602
-_Placed = tuple[int, Sample]   # where a sample stands in its split, and itself
-
-def _reservoir(items: Iterable[Sample], k: int, rng: random.Random) -> list[_Placed]:
-    "`k` of the items, each with the same chance, in their order"
-    kept = []
-    for i, x in enumerate(items):
-        if i < k: kept.append((i, x))
-        elif (j := rng.randrange(i + 1)) < k: kept[j] = (i, x)
-    return sorted(kept, key=lambda p: p[0])
-
-def _shares(counts: dict[Any, int], n: int) -> dict[Any, int]:
-    "How many of `n` go to each group, by largest remainder"
-    total = sum(counts.values())
-    exact = {g: min(n, total) * c / total for g, c in counts.items()}
-    out = {g: int(v) for g, v in exact.items()}
-    left = min(n, total) - sum(out.values())
-    for g in sorted(exact, key=lambda g: (out[g] - exact[g], str(g)))[:left]: out[g] += 1
-    return out
-
-# %% ../../nbs/04_datasets.ipynb #0c50a6c9
-def _stratified(split: Iterable[Sample], k: int, seed: int, field: str) -> list[_Placed]:
-    "`k` samples in which a field of `meta` has the shares that it has in the split"
-    left = Counter(s['meta'].get(field) for s in split)   # of each group, how many follow
-    shares = _shares(left, k) if left else {}
-    groups: dict[Any, tuple[list[_Placed], random.Random]] = {g: ([], random.Random(f'{seed} {g}')) for g in shares}
-    for i, s in enumerate(split):
-        group = s['meta'].get(field)
-        kept, rng = groups[group]
-        left[group] -= 1
-        if rng.random() * (left[group] + 1) < shares[group] - len(kept): kept.append((i, s))
-    return sorted((p for kept, _ in groups.values() for p in kept), key=lambda p: p[0])
-
-# %% ../../nbs/04_datasets.ipynb #63dad25c
-def subset(
-    split: Iterable[Sample],        # samples, iterated once or (with `stratify`) twice
-    max_samples: int,               # at most so many
-    seed: int = 0,                  # the same seed gives the same subset
-    stratify: Optional[str] = None  # field of `meta` whose shares are kept
-) -> list[Sample]:                  # in their order
-    "A random part of a split."
-    if stratify is None: kept = _reservoir(split, max_samples, random.Random(seed))
-    else: kept = _stratified(split, max_samples, seed, stratify)
-    return [s for _, s in kept]
-
-# %% ../../nbs/04_datasets.ipynb #da23c459
-def as_torch(
-    samples: Iterable[Sample] # a `Split`, or a list of samples
-) -> Dataset[Sample]:       # indexed for a list, iterable for a split
-    "The samples as a PyTorch data set."
-    from torch.utils.data import Dataset, IterableDataset, get_worker_info
-    class Listed(Dataset):
-        def __init__(self, items: Sequence[Sample]): self.items = items
-        def __len__(self) -> int: return len(self.items)
-        def __getitem__(self, i: int) -> Sample: return self.items[i]
-    class Streamed(IterableDataset):
-        def __iter__(self) -> Iterator[Sample]:
-            info = get_worker_info()
-            return (s for i, s in enumerate(samples) if info is None or i % info.num_workers == info.id)
-    return Listed(samples) if isinstance(samples, Sequence) else Streamed()
 
 # %% ../../nbs/04_datasets.ipynb #3efdb937
 @dataclass(frozen=True)
@@ -177,8 +55,6 @@ LOADERS: Registry[Loader] = Registry('data set', dict(
                       help="the hub's parquet, one row a document")))
 
 # %% ../../nbs/04_datasets.ipynb #4eaaf139
-FromFolder = Callable[..., Layout]   # (root, split), and what it takes besides
-
 def register(
     name: str,               # what `load` and configurations call it
     splits: tuple[str, ...], # names of its splits
@@ -189,25 +65,6 @@ def register(
         LOADERS[name] = Loader(f, help, splits=splits)
         return f
     return add
-
-# %% ../../nbs/04_datasets.ipynb #e65c147e
-_roots: dict[str, Path] = {}
-
-def set_root(
-    name: str,              # data set
-    root: Union[str, Path]  # its folder
-):
-    "Remember the folder of a data set."
-    _roots[name] = Path(root)
-
-def _data_root(name: str, root: Union[str, Path, None]) -> Path:
-    "The folder of a data set"
-    home = os.environ.get('COSEE_DATA')
-    found = Path(root) if root else _roots.get(name) or (Path(home) / name if home else None)
-    if found is None:
-        raise DataError(f'where is {name}? Give root=..., or set COSEE_DATA to a folder that holds {name}/')
-    if not found.is_dir(): raise DataError(f'{found}: no such folder (data set {name})')
-    return found
 
 # %% ../../nbs/04_datasets.ipynb #d91ac06f
 class MadeSplit:
@@ -235,9 +92,7 @@ class _Wanted:
 
 def _from_folder(loader: Loader, wanted: _Wanted) -> Split:
     "A published data set, in whichever layout lies in its folder"
-    root = _data_root(wanted.name, wanted.root)
-    records, to_sample = loader.load()(root, wanted.split, **wanted.options)
-    return Split(wanted.name, wanted.split, records, to_sample, wanted.errors, root)
+    return open_split(wanted.name, loader.load(), wanted.split, wanted.root, wanted.errors, **wanted.options)
 
 def _from_file(loader: Loader, wanted: _Wanted) -> Split:
     "A questions file"
@@ -261,23 +116,21 @@ def load(
     "A split of a data set; raises ValueError for an unknown name or split, DataError where it cannot be read."
     loader = LOADERS.find(name)
     split = split or loader.usual
-    if loader.splits and split not in loader.splits:
-        raise ValueError(f"{name} has no split {split!r}: choose from {', '.join(loader.splits)}")
+    check_split(name, split, loader.splits)
     return _OPEN[loader.kind](loader, _Wanted(name, split, root, errors, options))
 
-# %% ../../nbs/04_datasets.ipynb #42640c03
-def dev_subset_of(
-    name: str # data set
-):            # its function `build_dev_subset`
-    "The function that draws a small part of a split of `name`."
-    def build_dev_subset(
-        split: str,                     # base split
-        max_samples: int,               # at most so many
-        seed: int = 0,                  # the same seed gives the same subset
-        stratify: Optional[str] = None, # field of `meta` whose shares are kept
-        root: Union[str, Path, None] = None, # folder; else that of `set_root` or of COSEE_DATA
-        errors: OnError = 'raise'       # 'skip' leaves out samples that cannot be read
-    ) -> list[Sample]:                  # in their order
-        "A small part of a split, the same every time; raises what `load` raises."
-        return subset(load(name, split, root, errors), max_samples, seed, stratify)
-    return build_dev_subset
+# %% ../../nbs/04_datasets.ipynb #da23c459
+def as_torch(
+    samples: Iterable[Sample] # a `Split`, or a list of samples
+) -> Dataset[Sample]:       # indexed for a list, iterable for a split
+    "The samples as a PyTorch data set."
+    from torch.utils.data import Dataset, IterableDataset, get_worker_info
+    class Listed(Dataset):
+        def __init__(self, items: Sequence[Sample]): self.items = items
+        def __len__(self) -> int: return len(self.items)
+        def __getitem__(self, i: int) -> Sample: return self.items[i]
+    class Streamed(IterableDataset):
+        def __iter__(self) -> Iterator[Sample]:
+            info = get_worker_info()
+            return (s for i, s in enumerate(samples) if info is None or i % info.num_workers == info.id)
+    return Listed(samples) if isinstance(samples, Sequence) else Streamed()

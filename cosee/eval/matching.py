@@ -8,7 +8,7 @@ __all__ = ['match_budget']
 # %% ../../nbs/eval/09_matching.ipynb #a5e882a7
 from dataclasses import dataclass
 from typing import Any, Iterable, Mapping, Union
-from ..datasets.core import Sample
+from ..datasets.sample import Sample
 from .methods import METHODS, Method, make_method
 from .task import rounding_threshold, sample_id, seed_of
 from ..models.client import Ledger

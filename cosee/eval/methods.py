@@ -8,7 +8,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Optional, TypeVar, Union
 from ..agents import ROLES
-from ..datasets.core import Sample
+from ..datasets.sample import Sample
 from .task import MethodOutcome, Task
 from ..models.client import Ledger
 from ..registry import Entry, Registry

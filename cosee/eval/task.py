@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, TypedDict, Union
 from ..agents import Agent, ROLES, ask, role_text, team
 from ..controller import Episode, call_record
-from ..datasets.core import Sample
+from ..datasets.sample import Sample
 from ..models.client import BudgetExceeded, Ledger, Reply, VLMClient, record
 from ..text import NOT_ANSWERABLE, answer_key, one_line
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import json, os, selectors, subprocess, sys, time
 from collections import Counter, deque
 from typing import Any, Iterable, Iterator, Optional, cast
 from ..config import ConfigError
-from ..datasets.core import Sample
+from ..datasets.sample import Sample
 from ..eval.methods import Method, make_method
 from ..models.registry import make_client
 from .config import RunConfig, make_config

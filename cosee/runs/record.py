@@ -11,7 +11,8 @@ from itertools import islice
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Optional, cast
 from ..board import Board
 from ..config import ConfigError
-from ..datasets.core import LOADERS, Sample, load, subset
+from ..datasets.core import LOADERS, load
+from ..datasets.sample import Sample, subset
 from ..eval.methods import Method, make_method
 from ..eval.metrics import score_many
 from ..eval.task import MethodOutcome, sample_id, seed_of

@@ -20,7 +20,7 @@ from ..board import View
 from ..boxes import thousandths
 from ..controller import Episode, Event
 from ..datasets.checks import DataError, Images
-from ..datasets.core import Sample, Split
+from ..datasets.sample import Sample, Split
 from ..eval.task import MethodOutcome, Task
 from ..files import write_whole
 from ..models.client import Usage

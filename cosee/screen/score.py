@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
-from ..datasets.core import Sample
+from ..datasets.sample import Sample
 from ..eval.metrics import score
 from ..eval.statistics import Estimate, bootstrap
 from .agent import read_step

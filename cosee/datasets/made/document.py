@@ -16,7 +16,7 @@ from importlib import resources
 from itertools import count
 from pathlib import Path
 from typing import Any, Optional, TYPE_CHECKING, TypedDict, Union, Unpack, overload
-from ..core import Meta, Sample
+from ..sample import Meta, Sample
 from .kinds import DOCUMENT_TYPES, contradict
 from .prose import write_small_print
 from .questions import Question, SmallPrint, WORDINGS, questions

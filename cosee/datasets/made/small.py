@@ -17,7 +17,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Optional, TYPE_CHECKING, TypedDict, Union
 from ...boxes import Box
-from ..core import Sample
+from ..sample import Sample
 from .document import Effects, MadeDocument, question_records, render, to_sample
 from .questions import Asked, Evidence
 from .sheet import Mark, Strip, text_width
