@@ -83,7 +83,8 @@ _NOTE = 'x' * 400   # stands for what a turn adds to the Board's text
 
 def _needs(agents: list[Agent]) -> list[tuple[str, int]]:
     "Instructions and longest replies of one step, with room for the notes that it writes"
-    return [(a.role_prompt + _NOTE * i, int(a.gen_defaults.get('max_new_tokens', 64))) for i, a in enumerate(agents, 1)]
+    def longest(agent: Agent) -> int: return int(agent.gen_defaults.get('max_new_tokens', 64))
+    return [(a.role_prompt + _NOTE * i, longest(a)) for i, a in enumerate(agents, 1)]
 
 def _within(task: Task, agents: list[Agent]) -> list[Agent]:
     "As many of the agents as the budget carries through a step"

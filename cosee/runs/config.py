@@ -41,7 +41,8 @@ class BudgetConfig(_Strict):
     count: Literal['total', 'uncached', 'output'] = 'total'   # see `count_tokens`
 
 # %% ../../nbs/runs/02_config.ipynb #75975317
-def _without(fields: dict[str, Any], name: str) -> dict[str, Any]: return {k: v for k, v in fields.items() if k != name}
+def _without(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    return {k: v for k, v in fields.items() if k != name}
 
 class RunConfig(_Strict):
     "Everything that the results of a run depend on."

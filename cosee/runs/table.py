@@ -127,8 +127,8 @@ class Status(dict[str, Counts]):
 
     def _repr_markdown_(self):
         head = ['| method | answered | failed | tokens | calls | seconds |', '|---|---:|---:|---:|---:|---:|']
-        rows = [[escape(m.replace('|', '\\|')), f"{s['ok']:,}", f"{s['failed']:,}", f"{s['tokens']:,}", f"{s['calls']:,}",
-                 f"{s['seconds']:,.0f}"] for m, s in self.items()]
+        rows = [[escape(m.replace('|', '\\|')), f"{s['ok']:,}", f"{s['failed']:,}", f"{s['tokens']:,}",
+                 f"{s['calls']:,}", f"{s['seconds']:,.0f}"] for m, s in self.items()]
         return '\n'.join(head + [f"| {' | '.join(row)} |" for row in rows])
 
 # %% ../../nbs/runs/01_table.ipynb #8c39cfa2
