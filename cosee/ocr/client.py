@@ -73,7 +73,7 @@ def _within(value, rule: dict):
     return value
 
 # %% ../../nbs/ocr/13_client.ipynb #eb8bdb17
-def write_action(
+def _write_action(
     schema: dict, # schema of the reply
     kind: str,    # kind of action
     **fields      # all that could be said
@@ -153,13 +153,13 @@ class OcrClient(VLMClient):
                    default=None)
         nothing = Region(page=1, bbox=(0, 0, 1, 1), content='Nothing more was found in print.', tag='section')
         best = best or nothing
-        return write_action(schema, 'INSPECT', content=best['content'], tags=[best['tag']],
+        return _write_action(schema, 'INSPECT', content=best['content'], tags=[best['tag']],
                             view=dict(page=best['page'], bbox_2d=thousandths_around(best['bbox']),
                                       description=best['tag']))
 
     def _propose(self, found: Answer, notes: list[Note], schema: dict) -> str:
         "Propose an answer at its place"
-        return write_action(schema, 'HYPOTHESIZE', answer=found['answer'], confidence=found['confidence'],
+        return _write_action(schema, 'HYPOTHESIZE', answer=found['answer'], confidence=found['confidence'],
                             content=found['content'],
                             supporting_cells=supporting(found, notes), tags=['value'],
                             view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']),
@@ -171,7 +171,7 @@ class OcrClient(VLMClient):
         if found is None or found['confidence'] < self.abstain and known:
             return self._abstain(found, schema)
         if found['confidence'] >= self.abstain: return self._propose(found, notes, schema)
-        return write_action(schema, 'INSPECT', content=found['content'], tags=['field'],
+        return _write_action(schema, 'INSPECT', content=found['content'], tags=['field'],
                             view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']),
                                       description=found['kind']))
 
@@ -180,7 +180,7 @@ class OcrClient(VLMClient):
         sure = round(0.6 - 0.5 * (found['confidence'] if found else 0.0), 3)
         view = dict(page=found['page'] if found else 1,
                     bbox_2d=thousandths_around(found['bbox'] if found else (0, 0, 1, 1)))
-        return write_action(schema, 'HYPOTHESIZE', answer=NOT_ANSWERABLE, confidence=sure, supporting_cells=[], view=view,
+        return _write_action(schema, 'HYPOTHESIZE', answer=NOT_ANSWERABLE, confidence=sure, supporting_cells=[], view=view,
                             tags=['abstain'],
                             content='No print on the pages answers the question.')
 
@@ -190,7 +190,7 @@ class OcrClient(VLMClient):
         answer, confidence = (found['answer'], found['confidence']) if found else (NOT_ANSWERABLE, 0.1)
         content = found['content'] if found else 'No print answers the question.'
         page, box = (found['page'], found['bbox']) if found else (1, (0, 0, 1, 1))
-        return write_action(schema, 'LINK' if 'LINK' in allowed else allowed[0], target_cell_id=ids[0],
+        return _write_action(schema, 'LINK' if 'LINK' in allowed else allowed[0], target_cell_id=ids[0],
                             supporting_cells=ids[1:],
                             content=content, answer=answer, confidence=confidence,
                             view=dict(page=page, bbox_2d=thousandths_around(box)))
@@ -204,9 +204,9 @@ class OcrClient(VLMClient):
         claims = inline_pairs(re.sub(r'^(?:Answer|Corrects #\d+|Links #\d+): ', '', note['content']))
         if len(claims) != 1 or len(claims[0][1].split()) > 8: return None
         label, value = claims[0][:2]
-        if _letters(value) in _letters(page_text(doc, note['page'])): return None
+        if _letters(value) in _letters(_page_text(doc, note['page'])): return None
         named = [f for f in doc.facts if f['page'] == note['page'] and f['kind'] in ('inline', 'right', 'cell')
-                 and same_answer(doc_label(f), label)]
+                 and same_answer(_doc_label(f), label)]
         return named[0] if len({f['value'] for f in named}) == 1 else None
 
     def _check(self, doc: Reader, question: str, found: Optional[Answer], notes: list[Note], schema: dict,
@@ -217,8 +217,8 @@ class OcrClient(VLMClient):
             if any(f"Corrects #{note['id']}:" in n['content'] for n in notes): continue
             if fact := self.contradiction(doc, note):
                 answer, confidence = (sure['answer'], sure['confidence']) if sure else (NOT_ANSWERABLE, 0.3)
-                return self._revise(note, answer, confidence, f"{doc_label(fact)}: {fact['value']}", fact, schema)
-            if sure and unprinted(doc, note):
+                return self._revise(note, answer, confidence, f"{_doc_label(fact)}: {fact['value']}", fact, schema)
+            if sure and _unprinted(doc, note):
                 return self._revise(note, sure['answer'], sure['confidence'], sure['content'], sure, schema)
         if not sure: return self._abstain(found, schema)
         doubted = sure.copy()
@@ -229,7 +229,7 @@ class OcrClient(VLMClient):
                 place: Union[Fact, Answer], schema: dict) -> str:
         "A correction of a note by what is printed"
         view = dict(page=place['page'], bbox_2d=thousandths_around(place['bbox']))
-        return write_action(schema, 'REVISE', target_cell_id=note['id'], answer=answer, confidence=confidence,
+        return _write_action(schema, 'REVISE', target_cell_id=note['id'], answer=answer, confidence=confidence,
                             content=content, supporting_cells=[note['id']], view=view)
 
 # %% ../../nbs/ocr/13_client.ipynb #e2675479
@@ -256,7 +256,7 @@ def _letters(text: str) -> str:
     "Letters and digits alone: what OCR and people do not space alike"
     return re.sub(r'[\W_]+', '', text.lower())
 
-def page_text(
+def _page_text(
     doc: Reader, # the document
     number: int  # a page, from 1
 ) -> str:        # '' for a page that is not there
@@ -268,7 +268,7 @@ def _is_claim(content: str) -> bool:
     "May a note be of the form *label: value*: no table, no row of cells, not cut off?"
     return not re.match(r'Table: |.*; ', content) and not content.endswith(' ...')
 
-def doc_label(
+def _doc_label(
     fact: Fact # a fact
 ) -> str:      # its label
     "The label of a fact, as notes write it: of a cell, its row and its column."
@@ -277,7 +277,7 @@ def doc_label(
     return ', '.join(names)
 
 # %% ../../nbs/ocr/13_client.ipynb #6067dab1
-def unprinted(
+def _unprinted(
     doc: Reader, # the document
     note: Note   # a note on the Board
 ) -> bool:       # does it propose an answer that stands on no page?
@@ -287,7 +287,7 @@ def unprinted(
     return _letters(m[1]) not in _letters(' '.join(l['text'] for p in doc.pages for l in p['lines']))
 
 # %% ../../nbs/ocr/13_client.ipynb #dcacb080
-def results_table(
+def _results_table(
     results: dict # name -> contents of a results file
 ) -> str:         # a table in Markdown
     "Means over all kinds of documents, one row for each set, wording and variant."

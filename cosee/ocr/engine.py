@@ -26,7 +26,7 @@ def page_key(
     return h.hexdigest()[:40]
 
 # %% ../../nbs/ocr/01_engine.ipynb #6ff192a9
-def blank_solids(
+def _blank_solids(
     rgb,             # page as an array (height, width, 3) of bytes
     differs: int = 24 # how far a colour must be from the paper's, 0-255
 ):                   # a copy with solid areas in the colour of the paper
@@ -46,7 +46,7 @@ def blank_solids(
     return out
 
 # %% ../../nbs/ocr/01_engine.ipynb #0d0df329
-def make_engine(
+def _make_engine(
     threads: int = 1,      # threads for one page
     max_side: int = 1600   # pages are scaled down to this longest side, in pixels
 ):                         # a rapidocr engine; its models lie in its package
@@ -63,15 +63,15 @@ def _pieces(words: list) -> list:
     "(text, left, right) of the pieces that the engine placed on a line"
     return [(t, min(p[0] for p in b), max(p[0] for p in b)) for t, _, b in words if b is not None]
 
-def ocr_page(
-    engine, # an OCR engine, see `make_engine`
+def _ocr_page(
+    engine, # an OCR engine, see `_make_engine`
     image   # a PIL image
 ) -> PrintPage: # a page of print
     "Read one page."
     import numpy as np
     size = image.size
     if min(size) < 8: return PrintPage(size=list(size), skew=0.0, lines=[])
-    found = engine(blank_solids(np.asarray(image.convert('RGB')))[:, :, ::-1], return_word_box=True)
+    found = engine(_blank_solids(np.asarray(image.convert('RGB')))[:, :, ::-1], return_word_box=True)
     if found.txts is None: return PrintPage(size=list(size), skew=0.0, lines=[])
     quads = [[tuple(map(float, p)) for p in q] for q in found.boxes]
     pieces = [_pieces(ws) for ws in found.word_results] if len(found.word_results) == len(quads) else [()] * len(quads)
@@ -96,7 +96,7 @@ class WordReader:
 
     def _engine(self):
         "The engine of this thread"
-        if not hasattr(self._engines, 'engine'): self._engines.engine = make_engine(self.threads, self.max_side)
+        if not hasattr(self._engines, 'engine'): self._engines.engine = _make_engine(self.threads, self.max_side)
         return self._engines.engine
 
     def _pool(self):
@@ -113,7 +113,7 @@ class WordReader:
         keys = [page_key(im, 'rapidocr-3.10/3', self.max_side) for im in images]
         pages = {k: p for k in keys if (p := self.pages.get(k)) is not None}
         todo = [(k, im) for k, im in dict(zip(keys, images)).items() if k not in pages]
-        job = lambda t: (t[0], self.pages.put(t[0], ocr_page(self._engine(), t[1])))
+        job = lambda t: (t[0], self.pages.put(t[0], _ocr_page(self._engine(), t[1])))
         if len(todo) == 1: pages.update([job(todo[0])])
         elif todo: pages.update(self._pool().map(job, todo))
         return [pages[k] for k in keys]

@@ -49,7 +49,7 @@ def is_sentence(fact: Fact) -> TypeGuard[SentenceFact]:
     return fact['kind'] == 'sentence'
 
 # %% ../../nbs/ocr/09_facts.ipynb #19cfe90a
-def first_sentence(
+def _first_sentence(
     text: str # a value, maybe with text behind it
 ) -> str:     # its first sentence, without the full stop if another one follows
     "A value ends where its sentence ends."
@@ -70,7 +70,7 @@ def inline_pairs(
         key, at = m['key'].strip(' ,;-–•'), m.start('value') - 1
         clock = re.search(r'\d$', m['key']) and re.match(r'\d', m['value']) and bare[m.end('key'):at + 1] == ':'
         if key and not clock and len(key.split()) <= 8 and not m['value'].startswith('//'):
-            value = first_sentence(m['value']).rstrip(' ,;')
+            value = _first_sentence(m['value']).rstrip(' ,;')
             out.append((key, value, off + m.start('value'), off + m.start('value') + len(value)))
     return out
 
@@ -156,7 +156,7 @@ def ticked(
                      and b.strip()) or text
 
 # %% ../../nbs/ocr/09_facts.ipynb #6e7a8453
-def looks_like_label(
+def _looks_like_label(
     text: str # text of a span
 ) -> bool:
     "Could `text` name a value? Short, with letters, and no value itself."
@@ -170,7 +170,7 @@ def right_facts(
     "Label and right neighbour."
     out = []
     for i, (a, b) in enumerate(zip(row, row[1:])):
-        if not looks_like_label(a['text']) or a['text'].endswith(('.', ';')) and not a['text'].endswith('No.'):
+        if not _looks_like_label(a['text']) or a['text'].endswith(('.', ';')) and not a['text'].endswith('No.'):
             continue
         if b['text'].endswith(':') or inline_pairs(a['text']): continue
         kind = 'right' if a['text'].endswith(':') or i % 2 == 0 else 'right?'
@@ -196,7 +196,7 @@ def _right_below(a: Span, b: Span) -> bool:
 # %% ../../nbs/ocr/09_facts.ipynb #0656d258
 def _value_below(a: Span, spans: list[Span]) -> Optional[Span]:
     "The span that label `a` may name below it, if any"
-    if not looks_like_label(a['text']) or BULLET.match(a['text']): return None
+    if not _looks_like_label(a['text']) or BULLET.match(a['text']): return None
     right = lambda b: 0 < b['x0'] - a['x1'] and abs(b['cy'] - a['cy']) < 0.5 * a['h']
     if a['text'].endswith(':') and any(right(b) for b in spans): return None
     under = [b for b in spans if _right_below(a, b)]
@@ -226,7 +226,7 @@ def above_facts(
     "Label and the number that stands above it: bars of a chart, key figures."
     out = []
     for a in spans:
-        if not looks_like_label(a['text']): continue
+        if not _looks_like_label(a['text']): continue
         over = [b for b in spans if b['y1'] < a['y0'] + 0.3 * a['h'] and _same_middle(a, b)]
         b = max(over, key=lambda b: b['y1'], default=None)
         if b is not None and value_kind(b['text']) in NUMERIC_KINDS:
@@ -238,7 +238,7 @@ def _axis(row: list[Span]) -> list:
     "The spans of `row` that may be the words on an axis: years, or short labels"
     years = [s for s in row if re.fullmatch(r"(?:19|20)\d\d|'\d\d", s['text'])]
     if len(years) == len(row): return years
-    return [s for s in row if looks_like_label(s['text']) and len(s['text'].split()) <= 4
+    return [s for s in row if _looks_like_label(s['text']) and len(s['text'].split()) <= 4
             and not s['text'].endswith(':')]
 
 def _number_over(a: Span, spans: list[Span], used: list) -> Optional[Span]:

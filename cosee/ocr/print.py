@@ -33,7 +33,7 @@ class PrintPage(TypedDict):
 _PRINT = {'℃': '°C', '℉': '°F', '：': ':', '（': '(', '）': ')', '，': ',', '；': ';', '％': '%', '－': '-', '￥': '¥',
           '。': '.', '、': ',', '！': '!', '？': '?', '＋': '+', '＝': '=', '／': '/', '＆': '&', '＃': '#', '\u3000': ' '}
 
-def clean_print(
+def _clean_print(
     text: str # text as an OCR model gives it
 ) -> str:     # text as a reader would type it
     "Plain punctuation, single spaces, no control characters."
@@ -42,7 +42,7 @@ def clean_print(
     return ' '.join(text.split())
 
 # %% ../../nbs/ocr/00_print.ipynb #bf391574
-def word_edges(
+def _word_edges(
     text: str,   # a line of print
     pieces: Sequence # (text, left, right) of the parts that the model placed, in order
 ) -> list:       # (left, right) of each word of `text`
@@ -57,7 +57,7 @@ def word_edges(
     return edges
 
 # %% ../../nbs/ocr/00_print.ipynb #cb6ff717
-def spread_words(
+def _spread_words(
     text: str,    # a line of print
     left: float,  # its left edge
     right: float  # its right edge
@@ -82,8 +82,8 @@ def make_line(
     w, h = size
     xs, ys = [p[0] for p in quad], [p[1] for p in quad]
     unit = lambda v, side: round(min(1.0, max(0.0, v / side)), 4)
-    text = clean_print(text)
-    edges = word_edges(text, pieces) or spread_words(text, min(xs), max(xs))
+    text = _clean_print(text)
+    edges = _word_edges(text, pieces) or _spread_words(text, min(xs), max(xs))
     top, bottom = (ys[0] + ys[1]) / 2, (ys[2] + ys[3]) / 2
     return PrintLine(text=text, bbox=[unit(min(xs), w), unit(top, h), unit(max(xs), w), unit(bottom, h)],
                      score=round(float(score), 3), words=[[unit(a, w), unit(b, w)] for a, b in edges])

@@ -173,7 +173,7 @@ _WH = r'(who|whom|whose|where|when|why|what|which|how)\b'
 _ASKED = (re.compile(rf',\s*(?:(?:at|by|for|from|in|on|since|to|until|with)\s+)?{_WH}', re.I),
           re.compile(rf'\b{_WH}', re.I))
 
-def question_word(
+def _question_word(
     question: str # a question
 ) -> tuple[str, str]: # the question word in lower case, what stands behind it; ('', `question`) without one
     "The question word of `question`, and the words behind it."
@@ -195,7 +195,7 @@ def _stands_behind(word: str) -> bool:
     "May an adjective or a participle stand behind its noun? *Speed* ends like one, and its stem says that it is none"
     return bool(_BEHIND_NOUN.fullmatch(word)) and not (word.endswith('ed') and stem(word) == word)
 
-def noun_phrase(
+def _noun_phrase(
     words: tuple # tokens behind *what* or *which*, or of a question without a question word
 ) -> tuple[tuple, tuple]: # (words of the noun phrase, the words behind it)
     "The noun phrase that `words` begin with, without *be*, articles, and adjectives behind the noun."
@@ -222,7 +222,7 @@ KIND_NOUNS = dict(
 KIND_VERBS = dict(money='cost charge earn pay', quantity='weigh measure')
 
 @lru_cache(1)
-def kinds_of_words() -> dict[str, tuple]: # stem -> ((kind, is it a noun?), ...)
+def _kinds_of_words() -> dict[str, tuple]: # stem -> ((kind, is it a noun?), ...)
     "The tables of nouns and verbs, turned around."
     out = {}
     for nouns, table in ((True, KIND_NOUNS), (False, KIND_VERBS)):
@@ -230,9 +230,9 @@ def kinds_of_words() -> dict[str, tuple]: # stem -> ((kind, is it a noun?), ...)
             for w in words.split(): out[stem(w)] = (*out.get(stem(w), ()), (kind, nouns))
     return out
 
-def noun_kinds(word: str) -> list[str]:
+def _noun_kinds(word: str) -> list[str]:
     "The kinds of value that a noun may name, the likeliest first."
-    return [k for k, is_noun in kinds_of_words().get(stem(word), ()) if is_noun]
+    return [k for k, is_noun in _kinds_of_words().get(stem(word), ()) if is_noun]
 
 # %% ../../nbs/ocr/06_question.ipynb #355e7ddc
 _UNMISTAKABLE = ('email', 'url', 'iban', 'phone')
@@ -240,7 +240,7 @@ SECOND, HINTED = 0.6, 0.4   # scores of a kind that is second choice, and of one
 
 def _number_kinds(phrase: tuple, behind: tuple) -> dict:
     "A number may be a count, a code, or one to call"
-    if any('money' in noun_kinds(w) for w in phrase): return {'number': 1.0}     # the total number
+    if any('money' in _noun_kinds(w) for w in phrase): return {'number': 1.0}     # the total number
     if behind[:1] != ('of',): return {'code': 1.0, 'number': SECOND}
     one = behind[1:2] and behind[1] in _DETERMINERS and not behind[-1].endswith('s')
     return {'number': 1.0, 'code': 1.0} if one else {'number': 1.0}              # of the order, of chairs
@@ -251,16 +251,16 @@ def _heads(phrase: tuple, behind: tuple) -> tuple:
     verb = phrase[-1].endswith(('s', 'ed')) or phrase[-1] in IRREGULAR or phrase[-2].endswith('s')
     return phrase[-2:] if verb else phrase[-1:]
 
-def phrase_kinds(
+def _phrase_kinds(
     phrase: tuple,     # words of a noun phrase
     behind: tuple = () # the words behind it
 ) -> dict[str, float]: # kind -> score 0-1; empty if the phrase says nothing
     "The kinds of value that a noun phrase may name."
-    sure = next((k for w in phrase for k in noun_kinds(w) if k in _UNMISTAKABLE), None)
+    sure = next((k for w in phrase for k in _noun_kinds(w) if k in _UNMISTAKABLE), None)
     if sure: return {sure: 1.0, 'code': HINTED}
-    head = next((w for w in reversed(_heads(phrase, behind)) if noun_kinds(w)), None)
-    if head is None: return {'any': 1.0, **{k: HINTED for w in phrase for k in noun_kinds(w)}} if phrase else {}
-    kinds = noun_kinds(head)
+    head = next((w for w in reversed(_heads(phrase, behind)) if _noun_kinds(w)), None)
+    if head is None: return {'any': 1.0, **{k: HINTED for w in phrase for k in _noun_kinds(w)}} if phrase else {}
+    kinds = _noun_kinds(head)
     if 'code' in kinds and 'number' in kinds: return _number_kinds(phrase, behind)
     return {k: 1.0 if k == kinds[0] else SECOND for k in kinds}
 
@@ -280,7 +280,7 @@ def _how_kinds(rest: str) -> dict:
     "Kinds for what stands behind *how*"
     kinds = next((kinds for p, kinds in _HOW if p.match(rest)), None)
     if kinds is None and (m := re.match(r'(?:high|low)\b(.*)', rest, re.I)):   # how high is the rent
-        kinds = {'quantity': SECOND, 'money': SECOND, 'percent': SECOND, **phrase_kinds(*noun_phrase(tokens(m[1])))}
+        kinds = {'quantity': SECOND, 'money': SECOND, 'percent': SECOND, **_phrase_kinds(*_noun_phrase(tokens(m[1])))}
     return kinds or {'any': 1.0}
 
 # %% ../../nbs/ocr/06_question.ipynb #ef968dcd
@@ -303,25 +303,25 @@ def expected_kinds(
     question: str # a question
 ) -> dict[str, float]: # kind of value -> score 0-1, best first; {'any': 1.0} if the question does not say
     "The kinds of value that `question` may ask for."
-    word, rest = question_word(question)
+    word, rest = _question_word(question)
     if _PERSON_NAME.search(question): kinds = {'person': 1.0}
     elif _SHARE.search(question): kinds = {'percent': 1.0, 'money': HINTED}
     elif word not in ('', 'what', 'which'): kinds = _word_kinds(word, rest)
     elif not word and _YES_NO.match(rest): kinds = {'yesno': 1.0}
-    else: kinds = phrase_kinds(*noun_phrase(tokens(rest))) or _hinted_kinds(tokens(rest))
+    else: kinds = _phrase_kinds(*_noun_phrase(tokens(rest))) or _hinted_kinds(tokens(rest))
     if next(iter(kinds)) == 'any': kinds = {**_reached_by(tokens(rest)), **kinds}
     return dict(sorted(kinds.items(), key=lambda p: -p[1]))
 
 def _reached_by(words: tuple) -> dict:
     "Kinds that other words name: surely where an address is asked for (*which address is there for email?*)"
-    share = 1.0 if noun_phrase(words)[0][-1:] == ('address',) else SECOND
-    return {k: share for w in words for k in noun_kinds(w) if k in _UNMISTAKABLE}
+    share = 1.0 if _noun_phrase(words)[0][-1:] == ('address',) else SECOND
+    return {k: share for w in words for k in _noun_kinds(w) if k in _UNMISTAKABLE}
 
 def _hinted_kinds(words: tuple) -> dict:
     "Kinds that any of `words` speaks for"
-    return {'any': 1.0, **{k: SECOND for w in words for k, _ in kinds_of_words().get(stem(w), ())}}
+    return {'any': 1.0, **{k: SECOND for w in words for k, _ in _kinds_of_words().get(stem(w), ())}}
 
-def expected_kind(
+def _expected_kind(
     question: str # a question
 ) -> str:         # 'any' if the question does not say
     "The likeliest of `expected_kinds`."
@@ -334,10 +334,10 @@ def focus_words(
     question: str # a question
 ) -> tuple:       # tokens of the noun that is asked for; empty if there is none
     "The noun right behind *which* or *what*."
-    word, rest = question_word(question)
+    word, rest = _question_word(question)
     words = tokens(rest)
     if word not in ('what', 'which') or not words or words[0] in _AUXILIARY: return ()
-    phrase, ended_by = noun_phrase(words)
+    phrase, ended_by = _noun_phrase(words)
     verb = ended_by not in _AUXILIARY and len(phrase) > 1 and not _NOT_VERB.search(phrase[-1])
     return tuple(w for w in (phrase[:-1] if verb else phrase) if w not in STOP)
 
@@ -359,13 +359,13 @@ def asking_prepositions(
     question: str # a question
 ) -> frozenset[str]: # tokens; empty where the question word has none
     "The prepositions that stand for the question word in a label in the passive."
-    return frozenset(_PASSIVE.get(question_word(question)[0], '').split())
+    return frozenset(_PASSIVE.get(_question_word(question)[0], '').split())
 
 def other_prepositions(
     question: str # a question
 ) -> frozenset[str]: # tokens
     "The prepositions before what cannot be meant: a name behind *by* is no place."
-    return _OTHERS.get(question_word(question)[0], frozenset())
+    return _OTHERS.get(_question_word(question)[0], frozenset())
 
 # %% ../../nbs/ocr/06_question.ipynb #5debf9a6
 _MOST = re.compile(r'\b(?:highest|largest|biggest|greatest|most(?! recent)|maximum number|longest|heaviest|strongest|'

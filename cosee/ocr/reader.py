@@ -25,7 +25,7 @@ from .weights import WEIGHTS
 from ..text import same_answer
 
 # %% ../../nbs/ocr/12_reader.ipynb #698292d2
-def is_ruled(
+def _is_ruled(
     t: Table # a table
 ) -> bool:
     "Is it a table beyond doubt: headed, with three columns and enough rows, or a form with labels above their values?"
@@ -74,7 +74,7 @@ def _on_page(span: Span, number: int) -> Span:
     out['page'] = number
     return out
 
-def page_facts(
+def _page_facts(
     page: PrintPage, # a page of print
     number: int      # its number, from 1
 ) -> tuple[list[Fact], list[Table], dict]: # (facts outside tables, tables, context: heading spans and title)
@@ -82,18 +82,18 @@ def page_facts(
     spans = [_on_page(s, number) for s in page_spans(page)]
     rows = page_rows(spans)
     tables, heads = find_tables(rows, number), page_headings(rows)
-    boxes = [_table_box(t) for t in tables if is_ruled(t)]
+    boxes = [_table_box(t) for t in tables if _is_ruled(t)]
     loose = [s for s in spans if not any(_within(s, b) for b in boxes)]
     facts, charted = chart_facts(page_rows(loose), loose)
-    tables = [t for t in tables if is_ruled(t) or not _crosses(t, charted)]
+    tables = [t for t in tables if _is_ruled(t) or not _crosses(t, charted)]
     loose = [s for s in loose if not any(s is c for c in charted)]
     context = dict(heads=heads, title=_page_title(spans), spans=spans, size=page['size'])
     return facts + _loose_facts(loose, tables), tables, context
 
 # %% ../../nbs/ocr/12_reader.ipynb #4d97f9fa
-def add_surroundings(
+def _add_surroundings(
     fact: Fact,   # a fact
-    context: dict # of its page, see `page_facts`
+    context: dict # of its page, see `_page_facts`
 ) -> Fact:        # the fact, with labels `section`, `title` and `near`
     "Say what stands around a fact."
     (w, h), box = context['size'], fact.get('key_box') or fact['bbox']
@@ -142,13 +142,13 @@ class Reader:
         self.pages, self.facts, tables, self.contexts = pages, [], [], []
         self.embeddings, self.weights = embeddings, weights
         for i, page in enumerate(pages, 1):
-            facts, found, context = page_facts(page, i)
+            facts, found, context = _page_facts(page, i)
             self.facts += facts
             tables += found
             self.contexts.append(context)
         self.tables = join_tables(tables, max([p['size'][0] for p in pages], default=1))
         for n, t in enumerate(self.tables): self.facts += cell_facts(t, n)
-        for f in self.facts: add_surroundings(f, self.contexts[f['page'] - 1])
+        for f in self.facts: _add_surroundings(f, self.contexts[f['page'] - 1])
         self.facts += _titles(self.contexts)
         self._count_words()
 

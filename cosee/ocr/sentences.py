@@ -20,7 +20,7 @@ _PARTY = re.compile(r'\(\s*(?:hereinafter|hereafter)?,?\s*(?:referred to as|'
 # %% ../../nbs/ocr/10_sentences.ipynb #98f13ae7
 _LEAD = re.compile(r'\b(?:between|and|by|with|from|is)\s+(?=(?:the\s+)?[A-Z0-9])|[:;]\s*|\(\d\)\s*')
 
-def party_pairs(
+def _party_pairs(
     text: str # a sentence
 ) -> list:    # (role, party, start of the party, end of the party)
     "Defined names of contracts and whom they stand for."
@@ -60,7 +60,7 @@ _VERBAL = re.compile(r'(?:been|be|being|not|also|[a-z]{2,}ed|set|made|given|held
                      r'to|at|by|on|in|of|from|for|with|as|the following)\b', re.I)
 
 # %% ../../nbs/ocr/10_sentences.ipynb #3f887fd7
-def sentence_values(
+def _sentence_values(
     text: str # a sentence
 ) -> list:    # (kind, start, end), the most telling kind first, no two the same place
     "Values, names and phrases that a sentence offers as answers."
@@ -94,7 +94,7 @@ def _phrases(text: str) -> list:
     return out
 
 # %% ../../nbs/ocr/10_sentences.ipynb #5682a1f0
-def paragraph_text(
+def _paragraph_text(
     lines: list[Span] # spans of a paragraph
 ) -> tuple:     # (text, [(start, end, span)])
     "A paragraph as one text, words hyphenated at line ends put together, with the place of each line in it."
@@ -108,7 +108,7 @@ def paragraph_text(
 
 # %% ../../nbs/ocr/10_sentences.ipynb #5a526f8b
 def place_of(
-    places: list, # see `paragraph_text`
+    places: list, # see `_paragraph_text`
     start: int,   # first character
     end: int      # behind the last character
 ) -> tuple:       # (span of the first line, box on that line)
@@ -122,12 +122,12 @@ def sentence_facts(
     lines: list[Span] # spans of a paragraph
 ) -> list[Fact]:      # facts
     "Facts from the sentences of a paragraph."
-    text, places = paragraph_text(lines)
+    text, places = _paragraph_text(lines)
     out = []
     for a, b in split_sentences(text):
         sentence = text[a:b]
-        values = sentence_values(sentence) if len(sentence.split()) > 2 else []
-        for role, party, c, d in party_pairs(sentence):
+        values = _sentence_values(sentence) if len(sentence.split()) > 2 else []
+        for role, party, c, d in _party_pairs(sentence):
             span, box = place_of(places, a + c, a + d)
             out.append(make_fact('party', party, span, [('key', role)], box))
         for kind, c, d in values:

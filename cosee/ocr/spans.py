@@ -49,7 +49,7 @@ def _leader_parts(text: str, x0: float, x1: float) -> list:
     return parts
 
 # %% ../../nbs/ocr/03_spans.ipynb #562044b7
-def make_span(
+def _make_span(
     text: str,  # print of the span
     x0: float,  # left edge in pixels
     x1: float,  # right edge in pixels
@@ -64,7 +64,7 @@ def make_span(
                 h=max(1.0, y1 - y0), cy=(y0 + y1) / 2 - sink, bbox=(x0 / w, top, x1 / w, bottom), words=words)
 
 # %% ../../nbs/ocr/03_spans.ipynb #19e9dda2
-def line_spans(
+def _line_spans(
     line: PrintLine, # a line of print
     page: PrintPage  # its page
 ) -> list:      # spans of the line
@@ -74,7 +74,7 @@ def line_spans(
     for group in _cuts(words, edges, max(1.0, (line['bbox'][3] - line['bbox'][1]) * h)) if words else []:
         text, placed = ' '.join(words[i] for i in group), [(words[i], *edges[i]) for i in group]
         for part, x0, x1 in _leader_parts(text, placed[0][1], placed[-1][2]):
-            spans.append(make_span(part, x0, x1, line, page, placed if part == text else []))
+            spans.append(_make_span(part, x0, x1, line, page, placed if part == text else []))
     return spans
 
 # %% ../../nbs/ocr/03_spans.ipynb #bdb414dd
@@ -95,7 +95,7 @@ def page_spans(
     page: PrintPage # a page of print
 ) -> list:     # spans from top to bottom
     "All spans of a page."
-    spans = sorted((s for line in page['lines'] for s in line_spans(line, page)), key=lambda s: s['x0'])
+    spans = sorted((s for line in page['lines'] for s in _line_spans(line, page)), key=lambda s: s['x0'])
     out = []
     for s in spans:
         left = next((t for t in out if _touches(t, s)), None)

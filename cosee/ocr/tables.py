@@ -34,7 +34,7 @@ def _fits(row: list[Span], last: list, pitch: float) -> bool:
 # %% ../../nbs/ocr/04_tables.ipynb #de6cf0ce
 def _middle(row: list[Span]) -> float: return statistics.fmean(s['cy'] for s in row)
 
-def labels_below(
+def _labels_below(
     row: list[Span],            # a row
     under: Optional[list] # the row below it
 ) -> bool:
@@ -51,7 +51,7 @@ def _is_measured(row: list[Span]) -> bool:
     "Do two or more spans of `row` begin with a number, whatever unit follows?"
     return sum(bool(_MEASURED.match(s['text'])) for s in row) >= 2
 
-def begins_table(
+def _begins_table(
     row: list[Span],            # a row
     above: list,          # the row above, of a table that is being grown
     under: Optional[list] # the row below
@@ -59,7 +59,7 @@ def begins_table(
     "Is `row` the first of another table?"
     if under is None or len(row) < 2 or any(is_value(s) or _code_like(s) for s in row): return False
     if _is_measured(row): return False
-    if labels_below(row, under): return True
+    if _labels_below(row, under): return True
     if len(under) != len(row) or not all(any(aligned(s, t, 0.6 * s['h']) for t in under) for s in row): return False
     over_values = any(is_value(s) for s in under) and len(row) >= 3
     had_values = any(is_value(s) for s in above)
@@ -85,7 +85,7 @@ def _grow(rows: list[list[Span]], start: int) -> list:
         if cell is not None and value_kind(cell['text']) == 'text' and (under is None or len(under) > 1):
             cell.update(text=f"{cell['text']} {rows[i][0]['text']}", wrapped=rows[i][0]['y1'],
                         parts=cell.get('parts', 0) + 1)
-        elif len(rows[i]) >= 2 and _fits(rows[i], table[-1], pitch) and not begins_table(rows[i], rows[i - 1], under):
+        elif len(rows[i]) >= 2 and _fits(rows[i], table[-1], pitch) and not _begins_table(rows[i], rows[i - 1], under):
             pitch = rows[i][0]['cy'] - table[-1][0]['cy']
             table.append([s.copy() for s in rows[i]])
         else: break
@@ -137,7 +137,7 @@ def _cells(row: list[Span], cols: list) -> list:
 # %% ../../nbs/ocr/04_tables.ipynb #260889cf
 _YEAR = re.compile(r"(?:FY|Q[1-4]\s?)?'?(?:(?:19|20)\d{2}|\d{2})(?:/\d{2,4})?[EA]?")
 
-def has_header(
+def _has_header(
     grid: list # rows of cells (spans or None)
 ) -> bool:
     "Is the first row of `grid` a header?"
@@ -173,7 +173,7 @@ def find_tables(
 def _is_form(grown: list, around: list) -> bool:
     "Two rows that are labels and, just below, their values?"
     if len(grown) != 2 or any(is_value(s) for s in grown[0]): return False
-    if labels_below(*grown): return True
+    if _labels_below(*grown): return True
     gap = _middle(grown[1]) - _middle(grown[0])
     apart = all(min(abs(_middle(r) - _middle(g)) for g in grown) > 1.3 * gap for r in around)
     return apart and bool(around) and not any(s['text'].endswith(':') for s in grown[0])
@@ -184,7 +184,7 @@ def _table(grown: list, page: int, around: list) -> dict:
     cols = _columns(grown)
     grid = [_cells(r, cols) for r in grown]
     form = _is_form(grown, around)
-    head = form or has_header(grid)
+    head = form or _has_header(grid)
     steps = [_middle(b) - _middle(a) for a, b in zip(grown, grown[1:])]
     even = len(steps) < 2 or statistics.pstdev(steps) < 0.25 * statistics.fmean(steps)
     return dict(page=page, header=grid[0] if head else None, rows=grid[1:] if head else grid,

@@ -105,7 +105,8 @@ GRACE = 5.0   # seconds that a worker has to stop by itself
 
 class _Pool:
     "Worker processes and the jobs that wait for them."
-    def __init__(self, config: RunConfig, jobs: Iterable[Job], workers: int, time_limit: Optional[float], retries: int):
+    def __init__(self, config: RunConfig, jobs: Iterable[Job], workers: int, time_limit: Optional[float],
+                 retries: int):
         self.config, self.jobs, self.time_limit, self.retries = config, iter(jobs), time_limit, retries
         self.n, self.workers = workers, list[_Worker]()
         self.again = deque[Job]()               # jobs that lost their worker
