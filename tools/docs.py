@@ -23,14 +23,22 @@ SITE = ROOT / "_docs"
 NOTEBOOK_LINK = re.compile(r"(\]\(|href=[\"'])([^)\"'\s:#]+\.ipynb)")
 
 
+def types_told(source):
+    """The source with what it imports for types alone: a class of that name stands for each, because the page of a
+    function shows what its annotations say, and nobody waits for PyTorch to be told that something is a Tensor."""
+    def told(m):
+        body = ast.parse(m[0].replace("TYPE_CHECKING", "True")).body[0].body
+        return "\n".join(f"{a.asname or a.name} = type({a.asname or a.name!r}, (), {{}})"
+                         if isinstance(n, ast.ImportFrom) else ast.unparse(ast.Import([a])) for n in body for a in n.names)
+    return re.sub(r"^if TYPE_CHECKING:(?: .*| *(?:\n[ \t]+.*)+)", told, source, flags=re.M)
+
+
 def imports_alone(cells):
     """The cells as the site may run them: nbdev runs what is exported and every cell with an import in it, so a
     cell that imports and does more is not run, and its imports go into a hidden cell before it."""
     for cell in cells:
         source = joined(cell["source"])
-        # What types alone need is imported too: the page of a function shows what its annotations mean.
-        source = re.sub(r"^if TYPE_CHECKING:", "if True:", source, flags=re.M)
-        cell = {**cell, "source": source}
+        cell = {**cell, "source": (source := types_told(source))}
         kept = re.search(r"^#\|\s*(export|exec_doc)|^show_doc", source, flags=re.M)
         try:
             body = ast.parse(source).body if cell["cell_type"] == "code" and not kept else []
