@@ -47,7 +47,7 @@ def clean(
     return cut if len(text) <= limit else f'{cut.rstrip()} … ({len(text):,} characters)'
 
 # %% ../nbs/core/00_text.ipynb #aa75ef4a
-_MARKS, _START = re.compile(r'([\\`*_\[\]{}|~$!#^])'), re.compile(r'^(\d+(?=[.)](?:\s|$))|)([-+=.):])')
+_MARKS, _START = re.compile(r'([\\`*_\[\]{}|~$!#^])'), re.compile(r'^(\d+(?=[.)](?:\s|$))|)([-+=.)]|:(?!//))')
 _ENTITIES = {'&': '&amp;', '<': '&lt;', '>': '&gt;', '@': '&#64;', '://': '&#58;//'}
 
 def md_line(

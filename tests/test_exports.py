@@ -94,6 +94,7 @@ def test_a_line_is_words_wherever_it_stands(text, around):
 @settings(max_examples=300)
 @given(st.text(st.sampled_from("<>&`*_[]()!#|~$\\@:/.-+=1 ax\n\r\t\u2028\u202e{}^'\""), max_size=60) | st.text(max_size=60))
 @example("http://x")
+@example("://")
 def test_any_line_is_words(text):
     from cosee.text import one_line
     page = html("x " + md_line(text))

@@ -56,7 +56,8 @@ def rivals(client: VLMClient, path: Path, question: str) -> list[str]:
 def study(config: RunConfig, samples: list[Sample]) -> Run:
     print(match_budget("self_consistency", of="cosee_base", samples=samples, client=OcrClient()))
     run = run_experiment(config, "runs/study")
-    print(Report(run), Viewer(run.folder), compare_runs({"a": [1.0, 0.0], "b": [1.0, 1.0]}, "a"), bootstrap([1.0, 0.0]))
+    print(Report(run), Viewer(run.folder), bootstrap([1.0, 0.0]))
+    print(compare_runs({"a": [1.0, 0.0], "b": [1.0, 1.0]}, "a"))
     write_submission("mpdocvqa", [{"questionId": 1, "answer": "12"}], load("mpdocvqa", "val"), "submission.json")
     return run
 
@@ -85,7 +86,9 @@ def main() -> None:
     assert replay(episode["trace"])["answer"] == episode["answer"]
     print(notes(episode["board"], page=1), memory(ScriptedClient(["{}"]), []))
     samples = subset(make_samples(3, seed=1), 2)
-    print(scores(["12 USD", "no"], samples), told({"action": "INSPECT"}, ScannerAgent(ScriptedClient(["{}"]))))
+    told_nothing = ScriptedClient(["{}"])
+    action: Action = {"action": "INSPECT", "content": "a table"}
+    print(scores(["12 USD", "no"], samples), told(action, ScannerAgent(told_nothing)))
 
 
 if __name__ == "__main__":
