@@ -319,7 +319,8 @@ def _star_check(tree, gold: bool):
 @scorer('anls_list', 'anls_star', official='ANLS* (paper and package)')
 def _anls_star(pred, gold, threshold=0.5, **context):
     if isinstance(pred, str) and isinstance(gold, list) and all(isinstance(g, str) for g in gold): gold = tuple(gold)
-    _star_check(gold, True), _star_check(pred, False)
+    _star_check(gold, True)
+    _star_check(pred, False)
     values, size, _ = _star(gold, pred, threshold)
     return _star_mean(values, size)
 

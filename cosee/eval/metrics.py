@@ -6,7 +6,7 @@ from __future__ import annotations
 
 # %% auto #0
 __all__ = ['normalize_answer', 'flavours', 'score', 'exact_match', 'f1_score', 'anls', 'Scores', 'score_many',
-           'aggregate_metrics']
+           'aggregate_metrics', 'RunningMetrics']
 
 # %% ../../nbs/05_metrics.ipynb #1ab5f0e5
 import math

@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TypedDict
+from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Optional, TypedDict
 from ..eval.task import read_answer
 from ..eval.statistics import bootstrap
 from ..text import answer_key, one_line
@@ -78,7 +78,7 @@ def _noted(record: dict[str, Any]) -> Optional[list[int]]:
 
 # %% ../../nbs/runs/07_figures.ipynb #43f897cb
 def record_summary(
-    record: dict[str, Any] # of a run
+    record: Mapping[str, Any] # of a run
 ) -> RecordSummary:
     "What the pictures need of a record."
     trace, meta = record.get('trace') or {}, record.get('meta') or {}

@@ -15,7 +15,7 @@ from functools import cache, partial
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 from ..board import Board, Cell
-from ..controller import CoSeeController, rank_hypotheses
+from ..controller import CoSeeController, Hypothesis, rank_hypotheses
 from ..models.client import BudgetExceeded
 from ..text import abstains, clean, one_line
 from .drawing import annotate
@@ -32,7 +32,7 @@ class LiveEpisode:
         question: str # the question
     ):
         self.question, self.status, self.board = str(question), 'Starting', Board()
-        self.hypotheses: list[dict[str, Any]] = []
+        self.hypotheses: list[Hypothesis] = []
         self.events: list[dict[str, Any]] = []
         self.done: Optional[EpisodeLike] = None   # the episode once it is over
 
