@@ -278,7 +278,8 @@ class _Turn(NamedTuple):
     event: Event
     usages: list[Usage]   # of its calls
 
-def _turn(agent: Agent, step: int, board: Board, calls: Sequence[Mapping[str, Any]], action: Any, error: str = '') -> _Turn:
+def _turn(agent: Agent, step: int, board: Board, calls: Sequence[Mapping[str, Any]], action: Any,
+          error: str = '') -> _Turn:
     event = Event(step=step, agent=agent.name, board_cells=len(board), calls=list(map(call_record, calls)),
                   action=action, error=error)
     return _Turn(event, [c['reply'].usage for c in calls])

@@ -434,7 +434,7 @@ class _PagesInTurn:
         self.data, self.index = make_config(Run(folder).about['config']).dataset, -1
         self.samples: Iterator = iter(())
 
-    def __call__(self, record: dict[str, Any]) -> 'list[Image]':
+    def __call__(self, record: Mapping[str, Any]) -> 'list[Image]':
         from cosee.runs.record import samples_of
         if self.index < 0 or self.index >= record['index']: self.index, self.samples = -1, samples_of(self.data)
         for self.index, sample in self.samples:

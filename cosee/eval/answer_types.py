@@ -74,7 +74,8 @@ def _mmlb_close(pred: float, gold: float) -> bool:
 
 def _mmlb_float(pred, gold) -> float:
     try: gold = float(_mmlb_clean(gold))
-    except ValueError: raise ValueError(f"answer_format is Float, but the gold answer is no number: {gold!r}") from None
+    except ValueError:
+        raise ValueError(f"answer_format is Float, but the gold answer is no number: {gold!r}") from None
     try: pred = float(_mmlb_clean(pred))
     except ValueError: return 0.0
     return float(any(_mmlb_close(pred, g) for g in (gold / 100, gold, gold * 100)))

@@ -76,7 +76,8 @@ def score(
     "Score of one prediction, as the official scorer of `flavour` gives it."
     f = find_scorer(metric, flavour)
     try: return float(f(pred, gold, **_checked(context)))
-    except RecursionError: raise ValueError("the prediction or the gold answer is nested too deeply to score") from None
+    except RecursionError:
+        raise ValueError("the prediction or the gold answer is nested too deeply to score") from None
 
 # %% ../../nbs/05_metrics.ipynb #4bdb7154
 def exact_match(

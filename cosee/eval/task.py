@@ -109,7 +109,8 @@ class Task:
 
     def _call(self, role_prompt: str, seeds: list[int], gen: dict[str, Any]) -> list[Reply]:
         "Replies to one prompt, one for each seed"
-        args = list(self.images), self.question, None, role_prompt
+        pages: list[PageImage] = list(self.images)
+        args = pages, self.question, None, role_prompt
         if not isinstance(self.client, VLMClient): return [ask(self.client, *args, **gen) for _ in seeds]
         batch = [self.client.build_messages(*args)] * len(seeds)
         return self.client.chat_batch(batch, params=[dict(seed=s) for s in seeds], **gen)

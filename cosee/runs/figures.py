@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Optional, TypedDict
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TypedDict
 from ..eval.task import read_answer
 from ..eval.statistics import bootstrap
 from ..text import answer_key, one_line
@@ -70,7 +70,7 @@ def _answers(trace: dict[str, Any]) -> list[str]:
     alone = len({who for who, _ in told}) < 2 and not trace.get('events')
     return [a for _, a in told] if alone else list(dict(told).values())
 
-def _noted(record: dict[str, Any]) -> Optional[list[int]]:
+def _noted(record: Mapping[str, Any]) -> Optional[list[int]]:
     "The pages that the notes of a record are about; None without a Board"
     cells = (record.get('board') or {}).get('cells')
     if cells is None: return None

@@ -11,7 +11,7 @@ __all__ = ['Report']
 import math
 from html import escape
 from pathlib import Path
-from typing import Any, Callable, Iterable, NamedTuple, Optional, TypedDict, Union, cast
+from typing import Callable, Iterable, NamedTuple, Optional, TypedDict, Union, cast
 from ..eval.metrics import DEFAULT_METRICS
 from ..eval.statistics import Differences, bootstrap, compare_runs
 from .figures import ScorePoint, ScoredRecord, record_summary, run_pictures

@@ -49,7 +49,7 @@ class _Sources:
             self.fault = str(e)
             raise
 
-    def _find(self, index: Any) -> dict[str, Any]:
+    def _find(self, index: Any) -> Sample:
         "The sample at a place of the data set"
         self.left = self.left or self._samples()
         while index not in self.seen:

@@ -13,7 +13,7 @@ import base64, io, threading
 from contextvars import copy_context
 from functools import cache, partial
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
 from ..board import Board, Cell
 from ..controller import CoSeeController, Hypothesis, rank_hypotheses
 from ..models.client import BudgetExceeded
@@ -64,7 +64,8 @@ def _grow(live: LiveEpisode, event: dict[str, Any]):
     if action and event.get('cell'):
         cell = rules.apply_action(live.board, action, event['step'], event['agent'])
         if action['action'] == 'HYPOTHESIZE' or action.get('answer') and action['action'] == 'REVISE':
-            live.hypotheses.append({**action, 'author': event['agent'], 'step': event['step'], 'cell': cell})
+            told = {**action, 'author': event['agent'], 'step': event['step'], 'cell': cell}
+            live.hypotheses.append(cast(Hypothesis, told))
     elif event.get('error_cell'):
         live.board.add_cell({'page': 1, 'description': 'whole document'}, f"No valid action: {event['error']}",
                             ['error'], event['agent'], event['step'])
