@@ -146,8 +146,8 @@ class AgenticIQAState(_Request, total=False):
     attempts: int                  # times that the planner ran
 
 # %% ../../nbs/planner/00_planning.ipynb #522b4aa2
-PLANNER_PROMPT = '''You are a planner in an image quality assessment (IQA) system. You see a picture and a request about it. \
-You do not answer the request. You decide what has to be done to answer it well, and write that down as one \
+PLANNER_PROMPT = '''You are a planner in an image quality assessment (IQA) system. You see a picture and a request \
+about it. You do not answer the request. You decide what has to be done to answer it well, and write that down as one \
 JSON object.
 
 Fields:
