@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from .board import Board, View
 from .boxes import Box, Size, check_bbox, corners, from_thousandths
 from .jsonscan import scan_json
-from .models.client import Reply, VLMClient, build_messages, estimate_usage, note_call
+from .models.client import Message, Reply, VLMClient, build_messages, estimate_usage, note_call
 from .text import NOT_ANSWERABLE, one_line
 
 # %% ../nbs/02_agents.ipynb #995fe00d
@@ -440,7 +440,7 @@ class Request:
     schema: dict[str, Any]       # of the reply
     gen: dict[str, Any] = field(default_factory=dict)   # generation settings
 
-    def messages(self, client: VLMClient) -> list[dict[str, Any]]:
+    def messages(self, client: VLMClient) -> list[Message]:
         "The chat messages, as `client` builds them."
         return client.build_messages(self.images, self.question, self.board_text, self.role_prompt)
 

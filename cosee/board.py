@@ -24,7 +24,7 @@ class View(TypedDict, total=False):
     bbox: Box            # (x_min, y_min, x_max, y_max), 0-1
     description: str     # e.g. 'top-right table'
 
-class Cell(TypedDict):
+class Cell(TypedDict, total=False):
     "One note on the Board."
     id: Required[int]         # unique on its Board, from 1
     view: Required[View]

@@ -17,7 +17,7 @@ from .agents import (Action, ActionError, Agent, PageImage, Request, fit_action,
                           normalize_action)
 from .board import Board, Cell, View
 from .boxes import Size
-from .models.client import BudgetExceeded, Ledger, Reply, Usage, VLMClient, record
+from .models.client import BudgetExceeded, Ledger, Reply, Usage, UsageRecord, VLMClient, record
 from .text import abstains, answer_key, one_line
 
 # %% ../nbs/03_controller.ipynb #47b5820a
@@ -42,7 +42,7 @@ class CallRecord(TypedDict):
     text: str                  # the reply
     finish: str                # why the reply ended
     model: str
-    usage: dict[str, Any]      # see `Usage`
+    usage: UsageRecord
 
 class Event(TypedDict):
     "One turn."
@@ -278,7 +278,8 @@ class _Turn(NamedTuple):
     event: Event
     usages: list[Usage]   # of its calls
 
-def _turn(agent: Agent, step: int, board: Board, calls: list[dict[str, Any]], action: Any, error: str = '') -> _Turn:
+def _turn(agent: Agent, step: int, board: Board, calls: Sequence[Mapping[str, Any]], action: Any,
+          error: str = '') -> _Turn:
     event = Event(step=step, agent=agent.name, board_cells=len(board), calls=list(map(call_record, calls)),
                   action=action, error=error)
     return _Turn(event, [c['reply'].usage for c in calls])
@@ -303,7 +304,7 @@ def _shared_client(agents: Sequence[Agent]) -> Optional[VLMClient]:
     same = all(a.qwen_client is client and type(a).act is Agent.act for a in agents)
     return client if same and isinstance(client, VLMClient) else None
 
-def _batch(client: VLMClient, requests: Sequence[Request]) -> list[tuple[list[dict[str, Any]], Any]]:
+def _batch(client: VLMClient, requests: Sequence[Request]) -> list[tuple[Sequence[Mapping[str, Any]], Any]]:
     "Requests of several agents as one `chat_batch`; for each its recorded calls, and its reply or exception"
     with record() as calls:
         replies = client.chat_batch([r.messages(client) for r in requests], schema=[r.schema for r in requests],
@@ -311,7 +312,7 @@ def _batch(client: VLMClient, requests: Sequence[Request]) -> list[tuple[list[di
     return [([c for c in calls if c['reply'] is r], r) for r in replies]
 
 # %% ../nbs/03_controller.ipynb #f3645297
-def _batch_turn(agent: Agent, step: int, board: Board, calls: list[dict[str, Any]], reply: Any) -> _Turn:
+def _batch_turn(agent: Agent, step: int, board: Board, calls: Sequence[Mapping[str, Any]], reply: Any) -> _Turn:
     if not isinstance(reply, Exception): return _turn(agent, step, board, calls, agent.interpret(reply.text))
     return _turn(agent, step, board, calls, invalid_action('', _failed(reply)), _failed(reply))
 

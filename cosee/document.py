@@ -18,7 +18,7 @@ from html import escape
 from itertools import count, islice, product
 from typing import TYPE_CHECKING, Any, Optional, Protocol, Union, runtime_checkable
 from .jsonscan import scan_json
-from .models.client import Ledger, VLMClient
+from .models.client import Ledger, VLMClient, user_message
 
 # %% ../nbs/tools/00_document.ipynb #44fb5bd4
 if TYPE_CHECKING:
@@ -226,10 +226,8 @@ class VLMLanguageModel:
     def _ask(self, prompt: str, schema: Optional[dict[str, Any]] = None, **params: Any) -> str:
         "One call: pages, instruction, text"
         texts = [t for t in (self.instruction, prompt) if t]
-        content: list[dict[str, Any]] = [{'type': 'image', 'image': im} for im in self.images]
-        content += [{'type': 'text', 'text': t} for t in texts]
         params = {**self.params, **{k: v for k, v in params.items() if v is not None}}
-        reply = self.client.chat([{'role': 'user', 'content': content}], schema=schema, **params)
+        reply = self.client.chat([user_message(self.images, texts)], schema=schema, **params)
         if self.ledger is not None: self.ledger.add(reply.usage, agent=self.agent)
         return reply.text
 

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
-from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Union
+from typing import Any, Callable, Iterable, Iterator, Optional, Union
 from .config import ConfigError
 from .datasets.core import LOADERS
 from .eval.methods import make_method

@@ -215,7 +215,7 @@ def board_lines(
     for c in sorted(board.list_cells(), key=lambda c: (c['view']['page'], c['step'], c['id'])):
         if c['view']['page'] != last: out.append(page.grey(f"  Page {c['view']['page']}"))
         last = c['view']['page']
-        refs = ' -> ' + ' '.join(f'#{r}' for r in c['refs']) if c.get('refs') else ''
+        refs = ' -> ' + ' '.join(f'#{r}' for r in c.get('refs', [])) if c.get('refs') else ''
         lead = f"    #{c['id']:<3} {one_line(c['author'], 14):<14} "
         out.append(page.wrap(one_line(c['content'], 240) + refs, lead, ' ' * len(lead)))
     return out

@@ -11,7 +11,7 @@ __all__ = []
 # %% ../../nbs/cli/04_runs.ipynb #c6e2e24d
 import argparse, json, os, sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
@@ -22,6 +22,7 @@ from ..text import one_line
 if TYPE_CHECKING:
     from PIL.Image import Image
     from cosee.runs.config import RunConfig
+    from cosee.runs.log import Record
     from cosee.runs.report import Report
     from cosee.runs.table import Run, Status
     from cosee.runs.viewer import Viewer
@@ -363,7 +364,7 @@ def replay_args(
     p.epilog = _CODES
     p.set_defaults(run=_replay)
 
-def _find(args: Namespace) -> dict[str, Any]:
+def _find(args: Namespace) -> 'Record':
     "The record that is asked for"
     from cosee.runs.log import RunError
     from cosee.runs.table import Run
@@ -373,7 +374,7 @@ def _find(args: Namespace) -> dict[str, Any]:
     return next((r for r in found if r.get('board')), found[0])
 
 # %% ../../nbs/cli/04_runs.ipynb #8d61d26a
-def _pages_of(args: Namespace, record: dict[str, Any]) -> 'list[Image]':
+def _pages_of(args: Namespace, record: Mapping[str, Any]) -> 'list[Image]':
     "The pages of a record's document"
     from cosee.runs.table import Run
     from cosee.runs.config import make_config
@@ -382,7 +383,7 @@ def _pages_of(args: Namespace, record: dict[str, Any]) -> 'list[Image]':
     return next(list(s['images']) for i, s in samples_of(config.dataset) if i == record['index'])
 
 # %% ../../nbs/cli/04_runs.ipynb #e4528d85
-def _record_text(record: dict[str, Any], again: Any) -> str:
+def _record_text(record: Mapping[str, Any], again: Any) -> str:
     "A recorded episode for a terminal"
     page, gold = TerminalPage(sys.stdout), one_line(' / '.join(record['gold']), 200)
     answer = f"{one_line(str(record['answer']), 200)} (gold: {gold})"
@@ -390,7 +391,7 @@ def _record_text(record: dict[str, Any], again: Any) -> str:
     return '\n'.join([page.wrap(record['question'], 'Question  '), page.wrap(answer, 'Answer    '),
                       page.wrap(f"{record['method']}, stopped: {record['stopped']}", 'Method    '), *lines])
 
-def _write_record(args: Namespace, record: dict[str, Any], again: Any):
+def _write_record(args: Namespace, record: Mapping[str, Any], again: Any):
     "The HTML file of `--html`; raises `Stop` where there is no Board"
     from cosee.view.episode import write_html
     if not record.get('board'): raise Stop('--html: a method without a Board has none to show', BAD_INPUT)
@@ -403,7 +404,7 @@ def _replay(args: Namespace) -> int:
     from cosee.runs.table import replay_record
     record = _find(args)
     again = replay_record(record)
-    if args.json: _print_json(record['trace'])
+    if args.json: _print_json(record.get('trace'))
     else: print(_record_text(record, again))
     if args.html: _write_record(args, record, again)
     return RUN_OK
@@ -433,7 +434,7 @@ class _PagesInTurn:
         self.data, self.index = make_config(Run(folder).about['config']).dataset, -1
         self.samples: Iterator = iter(())
 
-    def __call__(self, record: dict[str, Any]) -> 'list[Image]':
+    def __call__(self, record: Mapping[str, Any]) -> 'list[Image]':
         from cosee.runs.record import samples_of
         if self.index < 0 or self.index >= record['index']: self.index, self.samples = -1, samples_of(self.data)
         for self.index, sample in self.samples:

@@ -11,16 +11,17 @@ __all__ = []
 # %% ../../nbs/cli/05_screen.ipynb #090fc596
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Union, cast
+from typing import TYPE_CHECKING, Any, Optional, Union
 from .common import BAD_INPUT, Stop, care_args, client_of, common_args, model_args, positive, say
 from ..text import one_line
 
 # %% ../../nbs/cli/05_screen.ipynb #249a6f0b
 if TYPE_CHECKING:
+    from cosee.datasets.sample import Sample
     from cosee.models.client import VLMClient
+    from cosee.screen.score import StepRow
 
 # %% ../../nbs/cli/05_screen.ipynb #89a2f8c4
 _CODES = '''exit codes:
@@ -111,13 +112,11 @@ def _check(args: Namespace) -> int:
     return 1 if faults else 0
 
 # %% ../../nbs/cli/05_screen.ipynb #b09374a7
-Screen = dict[str, Any]   # a sample of `load_screens`, with every field
-
-def _samples(args: Namespace) -> list[Screen]:
+def _samples(args: Namespace) -> list['Sample']:
     "The samples that are asked for"
     from cosee.screen.agent import load_screens
     if not args.folder.is_dir(): raise Stop(f'{args.folder}: no such folder', BAD_INPUT)
-    split = cast('Iterable[Screen]', load_screens(args.folder, args.split))
+    split = load_screens(args.folder, args.split)
     ids = getattr(args, 'id', None)
     found = list(islice((s for s in split if not ids or s['meta']['id'] in ids), args.limit))
     if missing := set(ids or ()) - {s['meta']['id'] for s in found}:
@@ -139,14 +138,14 @@ def _predictions(path: Path) -> dict[str, Prediction]:
     return out
 
 # %% ../../nbs/cli/05_screen.ipynb #2f5394c2
-def _told(sample: Screen, row: Optional[dict[str, Any]]) -> dict[str, Any]:
+def _told(sample: 'Sample', row: Optional['StepRow']) -> dict[str, Any]:
     "What `--json` says about one sample"
     meta = sample['meta']
     said = dict(id=meta['id'], task=meta['task_type'], prompt=sample['question'],
                 expected=meta['expected_action']['arguments'])
     return {**said, 'predicted': row['predicted'], 'score': row['score']} if row else said
 
-def _write_picture(folder: Path, number: int, sample: Screen, row: Optional[dict[str, Any]]) -> str:
+def _write_picture(folder: Path, number: int, sample: 'Sample', row: Optional['StepRow']) -> str:
     "The path of a picture of one sample, which is written"
     from cosee.screen.score import step_picture
     plain = ''.join(c if c.isalnum() else '_' for c in sample['meta']['id'])[:60]
@@ -155,7 +154,7 @@ def _write_picture(folder: Path, number: int, sample: Screen, row: Optional[dict
     return str(path)
 
 # %% ../../nbs/cli/05_screen.ipynb #81c9ba09
-def _rows(args: Namespace, samples: list[Screen]) -> list[Optional[dict[str, Any]]]:
+def _rows(args: Namespace, samples: list['Sample']) -> list[Optional['StepRow']]:
     "The score of each sample where there are predictions, otherwise None"
     from cosee.screen.score import score_screens
     if not args.predictions or not samples: return [None] * len(samples)
@@ -185,7 +184,7 @@ def _screen_client(args: Namespace) -> 'VLMClient':
     from cosee.screen.reader import ScreenReader
     return ScreenReader()
 
-def _asked(args: Namespace, samples: list[Screen]) -> dict[str, Any]:
+def _asked(args: Namespace, samples: list['Sample']) -> dict[str, Any]:
     "Predictions of a client"
     from cosee.screen.agent import run_screens
     rows = run_screens(_screen_client(args), samples, False if args.quiet else None)

@@ -69,7 +69,8 @@ def _dude_boxes(rec: Record, where: str, images: Images, base: int) -> list[Page
 # %% ../../nbs/data/05_benchmarks.ipynb #8afea273
 def _dude_sample(rec: Record, where: str, images: Images, base: int) -> Sample:
     kind, boxes = rec.get('answer_type'), _dude_boxes(rec, where, images, base)
-    answers = [*field_of(rec, 'answers', list, where, []), *listed(rec.get('answers_variants') or [], where, 'answers_variants')]
+    answers = [*field_of(rec, 'answers', list, where, []),
+               *listed(rec.get('answers_variants') or [], where, 'answers_variants')]
     meta: Meta = dict(id=field_of(rec, 'questionId', str, where), doc_id=rec['docId'], answer_type=kind)
     if boxes: meta.update(evidence_boxes=boxes, evidence_pages=sorted({b['page'] for b in boxes}))
     if kind == 'not-answerable' or (kind and not answers): answers, meta['answerable'] = [NOT_ANSWERABLE], False

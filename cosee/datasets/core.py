@@ -36,8 +36,10 @@ _ALL, _STYLES = ('train', 'val', 'test'), ('dev', 'held_out')
 _JSON = "challenge JSON with images, or the hub's parquet"
 
 LOADERS: Registry[Loader] = Registry('data set', dict(
-    made=Loader('cosee.datasets.made.document:make_samples', 'made documents, drawn anew', splits=_STYLES, kind='made'),
-    small=Loader('cosee.datasets.made.small:small_samples', 'made documents of small pages', splits=_STYLES, kind='made'),
+    made=Loader('cosee.datasets.made.document:make_samples', 'made documents, drawn anew', splits=_STYLES,
+                kind='made'),
+    small=Loader('cosee.datasets.made.small:small_samples', 'made documents of small pages', splits=_STYLES,
+                 kind='made'),
     folder=Loader('cosee.datasets.own:Folder', 'documents and questions of your own', kind='file'),
     jsonl=Loader('cosee.datasets.own:from_jsonl', "samples in CoSee's own layout", kind='file'),
     mpdocvqa=Loader('cosee.datasets.mpdocvqa:mpdocvqa', splits=_ALL,

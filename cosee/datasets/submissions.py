@@ -16,7 +16,7 @@ from ..files import write_whole
 from ..text import NOT_ANSWERABLE, abstains
 
 # %% ../../nbs/data/06_submissions.ipynb #7c86b601
-Given = Mapping[str, Any]  # a prediction as it is handed in: id, answer, and page, evidence_pages, confidence where wanted
+Given = Mapping[str, Any]  # a prediction as it is handed in: id, answer; page, evidence_pages, confidence where wanted
 
 class Prediction(TypedDict, total=False):
     "An answer to a question of a split, as it is read back; `id` and `answer` are always there."
@@ -46,7 +46,8 @@ def _from_dude(r: Record) -> Prediction:
     return Prediction(id=r['questionId'], answer=answer, confidence=r['answers_confidence'][0])
 
 def _slidevqa(p: Given) -> Record:
-    return dict(qa_id=p['id'], answer=p['answer'], evidence_pages=list(p.get('evidence_pages') or [p.get('page') or 1]))
+    pages = list(p.get('evidence_pages') or [p.get('page') or 1])
+    return dict(qa_id=p['id'], answer=p['answer'], evidence_pages=pages)
 
 def _from_slidevqa(r: Record) -> Prediction:
     pages = r['evidence_pages']

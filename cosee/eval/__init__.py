@@ -11,7 +11,8 @@ from ..faces import face
 # %% ../../nbs/eval/10_eval.ipynb #e94644ae
 FACE = {
     "cosee.eval.metrics": (
-        "Scores Tally aggregate_metrics anls exact_match f1_score flavours normalize_answer score score_many"),
+        "RunningMetrics Scores aggregate_metrics anls exact_match f1_score flavours normalize_answer score "
+        "score_many"),
     "cosee.eval.registry": "scorer",
     "cosee.eval.calibration": "expected_calibration_error",
     "cosee.eval.statistics": "bootstrap compare_runs holm mcnemar permutation_test plan_split",

@@ -1,6 +1,6 @@
 # Made by tools/sync.py from the table FACE beside it: make sync
+from cosee.eval.metrics import RunningMetrics as RunningMetrics
 from cosee.eval.metrics import Scores as Scores
-from cosee.eval.metrics import Tally as Tally
 from cosee.eval.metrics import aggregate_metrics as aggregate_metrics
 from cosee.eval.metrics import anls as anls
 from cosee.eval.metrics import exact_match as exact_match
@@ -30,9 +30,9 @@ from cosee.eval.matching import match_budget as match_budget
 
 FACE: dict[str, str]
 __all__ = [
-    "METHODS", "Method", "MethodOutcome", "Scores", "Tally", "aggregate_metrics", "anls", "bootstrap",
-    "compare_runs", "direct_answer", "exact_match", "expected_calibration_error", "f1_score", "flavours",
-    "holm", "make_method", "match_budget", "mcnemar", "multi_agent_chat_no_board", "normalize_answer",
-    "permutation_test", "plan_split", "register_method", "score", "score_many", "scorer", "self_consistency",
-    "single_agent_cot"
+    "METHODS", "Method", "MethodOutcome", "RunningMetrics", "Scores", "aggregate_metrics", "anls",
+    "bootstrap", "compare_runs", "direct_answer", "exact_match", "expected_calibration_error", "f1_score",
+    "flavours", "holm", "make_method", "match_budget", "mcnemar", "multi_agent_chat_no_board",
+    "normalize_answer", "permutation_test", "plan_split", "register_method", "score", "score_many", "scorer",
+    "self_consistency", "single_agent_cot"
 ]

@@ -74,7 +74,8 @@ def _mmlb_close(pred: float, gold: float) -> bool:
 
 def _mmlb_float(pred, gold) -> float:
     try: gold = float(_mmlb_clean(gold))
-    except ValueError: raise ValueError(f"answer_format is Float, but the gold answer is no number: {gold!r}") from None
+    except ValueError:
+        raise ValueError(f"answer_format is Float, but the gold answer is no number: {gold!r}") from None
     try: pred = float(_mmlb_clean(pred))
     except ValueError: return 0.0
     return float(any(_mmlb_close(pred, g) for g in (gold / 100, gold, gold * 100)))
@@ -319,7 +320,8 @@ def _star_check(tree, gold: bool):
 @scorer('anls_list', 'anls_star', official='ANLS* (paper and package)')
 def _anls_star(pred, gold, threshold=0.5, **context):
     if isinstance(pred, str) and isinstance(gold, list) and all(isinstance(g, str) for g in gold): gold = tuple(gold)
-    _star_check(gold, True), _star_check(pred, False)
+    _star_check(gold, True)
+    _star_check(pred, False)
     values, size, _ = _star(gold, pred, threshold)
     return _star_mean(values, size)
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union
 from ..agents import Agent, ROLES
-from ..controller import CoSeeController
+from ..controller import CoSeeController, Order
 from .task import (COT_PROMPT, DIRECT_PROMPT, MethodOutcome, PLAIN_GEN, Reading, SAMPLE_GEN, Task,
                              build_team, outcome_of, read_answer, stochastic_rounding, vote)
 from ..text import abstains, answer_key
@@ -96,14 +96,14 @@ def _within(task: Task, agents: list[Agent]) -> list[Agent]:
 # %% ../../nbs/06_baselines.ipynb #1aaf2cc5
 Roles = Sequence[Union[str, dict[str, Any]]]   # see `build_team`
 
-def _episode(task: Task, crew: list[Agent], max_steps: float, order: str, stop_confidence: float,
+def _episode(task: Task, crew: list[Agent], max_steps: float, order: Order, stop_confidence: float,
              agreement: int) -> MethodOutcome:
     "The outcome of one episode of a crew"
     steps, gen = stochastic_rounding(max_steps, task.seed), {**task.gen, 'seed': task.seed}
     controller = CoSeeController(crew, steps, gen, order, stop_confidence, agreement)
     return outcome_of(controller.run(list(task.images), task.question, ledger=task.ledger))
 
-def cosee_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, order: str = 'sequential',
+def cosee_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, order: Order = 'sequential',
                  stop_confidence: float = .9, agreement: int = 2, max_cells_per_page: int = 8,
                  max_total_chars: int = 2000) -> MethodOutcome:
     "A team with a Board."
@@ -113,7 +113,7 @@ def cosee_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2,
 
 # %% ../../nbs/06_baselines.ipynb #1f4809f2
 def cosee_tools_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, max_calls: int = 3,
-                       order: str = 'sequential', stop_confidence: float = .9, agreement: int = 2) -> MethodOutcome:
+                       order: Order = 'sequential', stop_confidence: float = .9, agreement: int = 2) -> MethodOutcome:
     "A team with a Board whose agents may look closer before they write."
     from cosee.tools.agent import with_tools
     crew = with_tools(_within(task, build_team(task.client, agents)), max_calls=max_calls)

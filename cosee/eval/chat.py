@@ -5,13 +5,13 @@
 # %% ../../nbs/eval/07_chat.ipynb #06c7a821
 from __future__ import annotations
 import re
-from typing import TYPE_CHECKING, Any, Iterable, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Iterable, Optional, Sequence, Union, cast
 from ..agents import Agent, ROLES, describe_actions
 from ..document import (Content, DEBUG_TAG, Document, InteractiveDocument, MODEL_TAG, RESPONSE_TAG,
                             VLMLanguageModel)
 from .task import (ANSWER_LINES, ANSWER_RULES, MethodOutcome, PLAIN_GEN, Reading, Task, build_team,
                              read_answer, stochastic_rounding, vote)
-from ..models.client import BudgetExceeded
+from ..models.client import BudgetExceeded, VLMClient
 from ..text import answer_key, one_line
 if TYPE_CHECKING: from PIL.Image import Image
 
@@ -65,7 +65,7 @@ class Speaker(VLMLanguageModel):
         thoughts: bool = False     # may it take notes that the others do not see?
     ):
         from numpy.random import default_rng
-        super().__init__(agent.qwen_client, instruction='', agent=agent.name)
+        super().__init__(cast(VLMClient, agent.qwen_client), instruction='', agent=agent.name)
         self.task, self.name, self.thoughts = task, one_line(agent.name, 40), thoughts
         self.step, self.told = 1, 0   # round, and how much of the public view was told
         self.gen = {**PLAIN_GEN, 'max_new_tokens': max_new_tokens}

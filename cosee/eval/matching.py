@@ -11,14 +11,14 @@ from typing import Any, Iterable, Mapping, Union
 from ..datasets.sample import Sample
 from .methods import METHODS, Method, make_method
 from .task import rounding_threshold, sample_id, seed_of
-from ..models.client import Ledger
+from ..models.client import CountedTokens, Ledger
 
 # %% ../../nbs/eval/09_matching.ipynb #b894e127
 def _seeds(method: Method, samples: list[Sample], seed: int) -> list[int]:
     "The seed of each sample in a run with this `seed`"
     return [seed_of(seed, sample_id(s, i), method.name) for i, s in enumerate(samples)]
 
-def _costs(method: Method, samples: list[Sample], client, seed: int, count: str) -> list[int]:
+def _costs(method: Method, samples: list[Sample], client, seed: int, count: CountedTokens) -> list[int]:
     "What the method spends on each sample"
     ledgers = [Ledger(count=count) for _ in samples]
     for sample, ledger, own in zip(samples, ledgers, _seeds(method, samples, seed)):
@@ -66,7 +66,7 @@ def match_budget(
     samples: Iterable[Sample],  # a few samples to measure on
     client,                     # the model
     seed: int = 0,              # of the run that the result is meant for
-    count: str = 'total',       # what is counted, see `count_tokens`
+    count: CountedTokens = 'total',       # what is counted, see `count_tokens`
     most: int = 32              # highest setting that is tried
 ) -> Matched:
     "Tune `method` until it spends like `of`; ValueError if it has no dial, `BudgetTooSmall` if it always spends more."

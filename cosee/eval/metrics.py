@@ -6,15 +6,15 @@ from __future__ import annotations
 
 # %% auto #0
 __all__ = ['normalize_answer', 'flavours', 'score', 'exact_match', 'f1_score', 'anls', 'Scores', 'score_many',
-           'aggregate_metrics']
+           'aggregate_metrics', 'RunningMetrics']
 
 # %% ../../nbs/05_metrics.ipynb #1ab5f0e5
 import math
 from typing import Callable, Iterable, Optional, Union
 from .registry import CONTEXT, OFFICIAL, SCORERS, answer_text, gold_texts
 from .text_scores import NORMAL_FORMS, drop_articles, drop_punctuation
-import cosee.eval.answer_types  # noqa: F401  its scorers enter the table
-import cosee.eval.evidence_scores  # noqa: F401  its scorers enter the table
+import cosee.eval.answer_types  # its scorers enter the table
+import cosee.eval.evidence_scores  # its scorers enter the table
 import cosee.eval.text_scores  # noqa: F401  its scorers enter the table
 
 # %% ../../nbs/05_metrics.ipynb #509ab996
@@ -76,7 +76,8 @@ def score(
     "Score of one prediction, as the official scorer of `flavour` gives it."
     f = find_scorer(metric, flavour)
     try: return float(f(pred, gold, **_checked(context)))
-    except RecursionError: raise ValueError("the prediction or the gold answer is nested too deeply to score") from None
+    except RecursionError:
+        raise ValueError("the prediction or the gold answer is nested too deeply to score") from None
 
 # %% ../../nbs/05_metrics.ipynb #4bdb7154
 def exact_match(

@@ -110,7 +110,6 @@ def permutation_test(
     seed=0,         # of the flips
 ) -> float:         # two-sided p-value, never 0
     "How often chance alone would make a difference as large as this one."
-    import numpy as np
     a, b = _paired(a, b)
     sums, _ = _by_document(a - b, documents)
     sums = sums[sums != 0]

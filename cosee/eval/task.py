@@ -7,11 +7,11 @@ from __future__ import annotations
 import hashlib, math, re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, TypedDict, Union
-from ..agents import Agent, ROLES, ask, role_text, team
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, TypedDict, Union
+from ..agents import Agent, PageImage, ask, role_text, team
 from ..controller import Episode, call_record
 from ..datasets.sample import Sample
-from ..models.client import BudgetExceeded, Ledger, Reply, VLMClient, record
+from ..models.client import BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, record
 from ..text import NOT_ANSWERABLE, answer_key, one_line
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -68,7 +68,7 @@ class MethodOutcome(TypedDict):
     confidence: Optional[float]     # 0-1, or None where the method does not say
     page: Optional[int]             # page of the evidence, from 1
     evidence: list[Evidence]        # where the answer stands
-    usage: dict[str, Any]           # `Usage.to_dict` of everything spent
+    usage: UsageRecord              # everything spent
     invalid: int                    # turns without a valid action
     raised: int                     # those of them in which the model raised instead of answering
     steps: int                      # rounds
@@ -109,12 +109,13 @@ class Task:
 
     def _call(self, role_prompt: str, seeds: list[int], gen: dict[str, Any]) -> list[Reply]:
         "Replies to one prompt, one for each seed"
-        args = list(self.images), self.question, None, role_prompt
+        pages: list[PageImage] = list(self.images)
+        args = pages, self.question, None, role_prompt
         if not isinstance(self.client, VLMClient): return [ask(self.client, *args, **gen) for _ in seeds]
         batch = [self.client.build_messages(*args)] * len(seeds)
         return self.client.chat_batch(batch, params=[dict(seed=s) for s in seeds], **gen)
 
-    def _book(self, calls: list[dict[str, Any]], agent: str, step: int):
+    def _book(self, calls: Sequence[Mapping[str, Any]], agent: str, step: int):
         "Put calls on the account, and keep what was said"
         for c in calls: self.ledger.add(c['reply'].usage, agent=agent, step=step)
         self.calls += [dict(agent=agent, step=step, **call_record(c)) for c in calls]

@@ -42,7 +42,8 @@ def _asked_units(question: str) -> list[str]:
     for cue in ('how many', 'which'):
         before, found, after = question.partition(cue)
         if found and not after.split():
-            raise IndexError(f"SlideVQA's scorer needs a word after {cue!r}, but the question ends there: {question!r}")
+            raise IndexError(f"SlideVQA's scorer needs a word after {cue!r}, but the question ends there: "
+                             f"{question!r}")
         if found: units.append(after.split()[0])
     return units
 

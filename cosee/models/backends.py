@@ -26,9 +26,9 @@ _strict = ConfigDict(extra='forbid', protected_namespaces=(), frozen=True)
 class _Limits(BaseModel):
     "What a request may cost"
     model_config = _strict
-    max_tokens: Optional[int] = Field(None, ge=1, description='tokens of a reply, where a call does not say')
-    temperature: Optional[float] = Field(None, ge=0, le=2)
-    top_p: Optional[float] = Field(None, gt=0, le=1)
+    max_tokens: Optional[int] = Field(default=None, ge=1, description='tokens of a reply, where a call does not say')
+    temperature: Optional[float] = Field(default=None, ge=0, le=2)
+    top_p: Optional[float] = Field(default=None, gt=0, le=1)
     timeout: float = Field(60, gt=0, le=3600, description='seconds that the server may be silent')
     max_retries: int = Field(2, ge=0, le=10, description='by the SDK, after 429, 5xx and broken connections')
     in_flight: int = Field(4, ge=1, le=256, description='most requests at a time')
@@ -43,7 +43,7 @@ class Backend(_Limits):
     model: str = Field('', description="the provider's own name of the model")
     api_key: Optional[SecretStr] = None
     key_variable: str = Field('', description='the environment variable that the key comes from')
-    base_url: Optional[str] = Field(None, pattern=r'^https?://')
+    base_url: Optional[str] = Field(default=None, pattern=r'^https?://')
     structured: Literal['strict', 'json_schema', 'json_object', 'none'] = 'json_schema'
     length_field: Literal['max_tokens', 'max_completion_tokens'] = 'max_tokens'
     extra_sampling: bool = Field(True, description='does the server take top_k and repetition_penalty?')

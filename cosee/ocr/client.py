@@ -13,7 +13,7 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import Optional, TypedDict, Union
 from ..boxes import thousandths_around
-from ..models.client import Reply, VLMClient, message_blocks
+from ..models.client import Message, Reply, VLMClient, message_blocks
 from .embeddings import embeddings_file, sentence_encoder
 from .engine import WordReader
 from .facts import Fact, inline_pairs, is_cell
@@ -39,7 +39,7 @@ class Note(TypedDict):
     content: str
 
 def read_prompt(
-    messages: list[dict] # chat messages
+    messages: list[Message] # chat messages
 ) -> tuple[str, list[Note]]: # (question, notes on the Board)
     "The question, and the Board's notes."
     texts = message_blocks(messages, 'text')

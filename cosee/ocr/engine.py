@@ -12,7 +12,6 @@ import hashlib, os, threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Optional, Union
-from fastcore.basics import patch
 from .print import PageCache, PrintPage, make_line, page_skew
 
 # %% ../../nbs/ocr/01_engine.ipynb #bdc0e832
@@ -39,9 +38,9 @@ def _blank_solids(
     count, _, boxes, _ = cv2.connectedComponentsWithStats(cv2.morphologyEx(dark, cv2.MORPH_OPEN, thick))
     out = rgb.copy()
     for x, y, bw, bh, area in boxes[1:count]:
-        patch = rgb[y + 3:y + bh - 3, x + 3:x + bw - 3].reshape(-1, 3).astype(np.int16)
+        inner = rgb[y + 3:y + bh - 3, x + 3:x + bw - 3].reshape(-1, 3).astype(np.int16)
         if area < 0.0004 * h * w or area < 0.95 * bw * bh: continue
-        if (np.abs(patch - np.median(patch, axis=0)).max(axis=1) > differs).mean() < 0.002:
+        if (np.abs(inner - np.median(inner, axis=0)).max(axis=1) > differs).mean() < 0.002:
             out[max(0, y - 2):y + bh + 2, max(0, x - 2):x + bw + 2] = paper
     return out
 

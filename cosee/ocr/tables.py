@@ -112,7 +112,7 @@ def _cut_at_columns(span: Span, cols: list) -> list:
     words = span['words']
     inside = [sum(a < c['x1'] and c['x0'] < b for c in cols) for _, a, b in words]
     if len(words) < 2 or any(n != 1 for n in inside): return [span]
-    (x0, y0, x1, y1), per = span['bbox'], (span['bbox'][2] - span['bbox'][0]) / max(1.0, span['x1'] - span['x0'])
+    (x0, y0, _, y1), per = span['bbox'], (span['bbox'][2] - span['bbox'][0]) / max(1.0, span['x1'] - span['x0'])
     groups = {}
     for w in words: groups.setdefault(_column_of(w[1], w[2], cols), []).append(w)
     return [{**span, 'text': ' '.join(w[0] for w in g), 'x0': g[0][1], 'x1': g[-1][2], 'words': g,

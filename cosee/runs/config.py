@@ -53,7 +53,7 @@ class RunConfig(_Strict):
     budget: BudgetConfig = BudgetConfig()
     metrics: Optional[dict[str, str]] = None   # metric -> flavour; None: those of the data set
     gen: dict[str, Any] = {}                   # generation settings over those of the methods
-    seed: int = Field(0, ge=0)
+    seed: int = Field(default=0, ge=0)
     trace: bool = True                         # keep Board and trace of each record?
     plugins: list[str] = []                    # modules of your own that register methods and clients
 

@@ -70,7 +70,7 @@ def _answers(trace: dict[str, Any]) -> list[str]:
     alone = len({who for who, _ in told}) < 2 and not trace.get('events')
     return [a for _, a in told] if alone else list(dict(told).values())
 
-def _noted(record: dict[str, Any]) -> Optional[list[int]]:
+def _noted(record: Mapping[str, Any]) -> Optional[list[int]]:
     "The pages that the notes of a record are about; None without a Board"
     cells = (record.get('board') or {}).get('cells')
     if cells is None: return None
@@ -78,7 +78,7 @@ def _noted(record: dict[str, Any]) -> Optional[list[int]]:
 
 # %% ../../nbs/runs/07_figures.ipynb #43f897cb
 def record_summary(
-    record: dict[str, Any] # of a run
+    record: Mapping[str, Any] # of a run
 ) -> RecordSummary:
     "What the pictures need of a record."
     trace, meta = record.get('trace') or {}, record.get('meta') or {}

@@ -13,9 +13,9 @@ import base64, io, re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Union
 from ..files import digest
-from .log import RunError
+from .log import Record, RunError
 from .table import Run
 from ..text import one_line
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _time(text: Optional[str]) -> datetime:
     try: return datetime.strptime(str(text), '%Y-%m-%dT%H:%M:%SZ').replace(tzinfo=UTC)
     except ValueError: return datetime.fromtimestamp(0, UTC)
 
-def _tokens(i: SimpleNamespace, usage: dict[str, Any]) -> 'ModelUsage':
+def _tokens(i: SimpleNamespace, usage: Mapping[str, Any]) -> 'ModelUsage':
     "Usage in Inspect's terms: cached tokens are counted apart"
     cached, prompt, out = (int(usage.get(k) or 0) for k in ('cached_tokens', 'prompt_tokens', 'completion_tokens'))
     return i.model.ModelUsage(input_tokens=max(0, prompt - cached), output_tokens=out, total_tokens=prompt + out,
@@ -69,7 +69,7 @@ def _call_event(i: SimpleNamespace, call: dict[str, Any], images: list[str], at:
                               working_time=seconds)
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #e71bbd63
-def _events(i: SimpleNamespace, record: dict[str, Any], images: list[str]) -> list['Event']:
+def _events(i: SimpleNamespace, record: Mapping[str, Any], images: list[str]) -> list['Event']:
     "The turns of a record as events"
     trace, times, out = record.get('trace') or {}, record.get('times') or {}, []
     at = _time(times.get('at')) - timedelta(seconds=float(times.get('seconds') or 0))
@@ -86,7 +86,7 @@ def _events(i: SimpleNamespace, record: dict[str, Any], images: list[str]) -> li
     return out
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #f3781200
-def _scored(i: SimpleNamespace, record: dict[str, Any]) -> dict[str, 'Score']:
+def _scored(i: SimpleNamespace, record: Mapping[str, Any]) -> dict[str, 'Score']:
     "Scores of a record, each with the answer and the evidence"
     because = '; '.join(f"page {e.get('page')}: {one_line(str(e.get('content', '')), 200)}"
                         for e in record.get('evidence') or [])
@@ -96,12 +96,12 @@ def _scored(i: SimpleNamespace, record: dict[str, Any]) -> dict[str, 'Score']:
 # %% ../../nbs/runs/09_inspect_log.ipynb #cf69228c
 _TOLD = ('doc', 'meta', 'page', 'evidence', 'confidence', 'stopped', 'steps', 'invalid', 'team', 'seed')
 
-def _id(record: dict[str, Any]) -> str:
+def _id(record: Mapping[str, Any]) -> str:
     "The id of a sample; one that no file could be called is cut and told apart by its digest"
     id = str(record['sample'])
     return id if one_line(id, 120) == id else f'{one_line(id, 100)} ({digest(id)})'
 
-def _sample(i: SimpleNamespace, record: dict[str, Any], images: list[str]) -> 'EvalSample':
+def _sample(i: SimpleNamespace, record: Mapping[str, Any], images: list[str]) -> 'EvalSample':
     "A record as a sample"
     model, usage, seconds = _model_of([record]), record.get('usage') or {}, (record.get('times') or {}).get('seconds')
     asked, answer = _asked(i, [record['question']], images), str(record.get('answer') or '')
@@ -114,13 +114,13 @@ def _sample(i: SimpleNamespace, record: dict[str, Any], images: list[str]) -> 'E
                             error=error or None, total_time=seconds, working_time=usage.get('seconds'))
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #0a35353d
-def _calls_of(record: dict[str, Any]) -> list[dict[str, Any]]:
+def _calls_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     "All calls of a record, of whatever kind of method"
     trace = record.get('trace') or {}
     inside = [c for e in trace.get('events') or [] for c in e.get('calls') or []]
     return [*(trace.get('calls') or []), *inside]
 
-def _model_of(records: list[dict[str, Any]]) -> str:
+def _model_of(records: Iterable[Mapping[str, Any]]) -> str:
     "The model of records, from their first call"
     calls = (c for r in records for c in _calls_of(r))
     return next((str(c['model']) for c in calls if c.get('model')), 'unknown')
@@ -153,8 +153,8 @@ def _spec(i: SimpleNamespace, run: Run, method: str, samples: list['EvalSample']
                           packages={k: str(v) for k, v in (about.get('versions') or {}).items()})
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #09d0401d
-def _log(i: SimpleNamespace, run: Run, method: str, records: list[dict[str, Any]],
-         uris: Callable[[dict[str, Any]], list[str]]) -> 'EvalLog':
+def _log(i: SimpleNamespace, run: Run, method: str, records: list[Record],
+         uris: Callable[[Record], list[str]]) -> 'EvalLog':
     "The log of one method"
     samples = [_sample(i, r, uris(r)) for r in records]
     at = [t for r in records if (t := (r.get('times') or {}).get('at'))]
@@ -184,12 +184,12 @@ def _log_name(log: 'EvalLog') -> str:
 def write_inspect(
     run: Union[Run, str, Path],                                            # a run folder
     folder: Union[str, Path],                                              # is made
-    pages: Optional[Callable[[dict[str, Any]], list['Image']]] = None,     # of a record; None: logs without pages
+    pages: Optional[Callable[[Record], list['Image']]] = None,     # of a record; None: logs without pages
 ) -> list[Path]:                                                           # a log for each method
     "Write a run as logs for `inspect view`; ImportError without inspect-ai, RunError where there are no records."
     i, run, folder, out = _inspect(), run if isinstance(run, Run) else Run(run), Path(folder), []
     folder.mkdir(parents=True, exist_ok=True)
-    def uris(record: dict[str, Any]) -> list[str]: return [page_uri(im) for im in pages(record)] if pages else []
+    def uris(record: Record) -> list[str]: return [page_uri(im) for im in pages(record)] if pages else []
     for method in run.methods:
         records = sorted((r for r in run if r['method'] == method), key=lambda r: r.get('index', 0))
         if not records: continue

@@ -6,7 +6,7 @@
 from __future__ import annotations
 import json, os, time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Iterator, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
+from typing import IO, TYPE_CHECKING, Any, Iterator, Mapping, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
 from ..files import write_whole
 if TYPE_CHECKING: from cosee.controller import Evidence
 
@@ -39,7 +39,7 @@ class Record(TypedDict):
     status: str               # 'ok' or 'failed'
     error: Optional[str]      # why it failed
     answer: str               # '' if there is none
-    usage: dict[str, Any]     # `Usage.to_dict`
+    usage: Mapping[str, Any]  # a `UsageRecord`; empty before there is an answer
     attempt: int              # how often it was tried
     times: dict[str, Any]     # seconds it took, and when it ended
     confidence: NotRequired[Optional[float]]   # from here on what a `MethodOutcome` says

@@ -11,11 +11,11 @@ __all__ = ['Report']
 import math
 from html import escape
 from pathlib import Path
-from typing import Any, Callable, Iterable, NamedTuple, Optional, TypedDict, Union, cast
+from typing import Callable, Iterable, NamedTuple, Optional, TypedDict, Union, cast
 from ..eval.metrics import DEFAULT_METRICS
 from ..eval.statistics import Differences, bootstrap, compare_runs
 from .figures import ScorePoint, ScoredRecord, record_summary, run_pictures
-from .log import RunError
+from .log import Record, RunError
 from .table import Run, score_records
 from ..text import md_line, one_line
 from ..view.figure import Picture
@@ -37,9 +37,10 @@ def _metric_of(runs: list[Run], metric: Optional[str]) -> dict[str, str]:
     return {name: flavour or known.get(name, 'rrc')}
 
 # %% ../../nbs/runs/06_report.ipynb #7ab95389
-def _slim(record: dict[str, Any]) -> dict[str, Any]:
+def _slim(record: Record) -> Record:
     "What a report keeps of a record"
-    return {**{k: record.get(k) for k in _KEEP}, 'sample': str(record['sample']), 'seen': record_summary(record)}
+    kept = {k: record.get(k) for k in _KEEP}
+    return cast(Record, {**kept, 'sample': str(record['sample']), 'seen': record_summary(record)})
 
 def _scored(run: Run, metric: dict[str, str]) -> dict[str, list[ScoredRecord]]:
     "The records of a run by method, scored"

@@ -9,7 +9,8 @@ __all__ = []
 
 # %% ../../nbs/runs/10_shown.ipynb #76aa26a9
 import json, math
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, cast
+from .log import Record
 from .table import Run, score_records
 from ..text import clean
 
@@ -42,7 +43,7 @@ def as_list(x: Any) -> list[Any]:
 # %% ../../nbs/runs/10_shown.ipynb #e8fae2d2
 def _made_anew(record: dict[str, Any], metrics: dict[str, str]) -> dict[str, float]:
     "Scores of one record; what cannot be scored has none"
-    try: found = next(iter(score_records([record], metrics).values()))
+    try: found = next(iter(score_records([cast(Record, record)], metrics).values()))
     except Exception: return {}   # of whatever a stranger's record holds
     return {m: scores[0] for m, scores in found.items()}
 

@@ -15,7 +15,7 @@ from .log import (ABOUT, Entry, RECORDS, Record, RunError, RunLog, key_of, read_
 from ..text import one_line
 if TYPE_CHECKING:
     from pandas import DataFrame
-    from cosee.controller import Episode
+    from cosee.controller import Episode, Trace
 
 # %% auto #0
 __all__ = ['Run', 'score_records', 'replay_record', 'merge_runs']
@@ -227,7 +227,7 @@ def replay_record(
     from cosee.controller import replay
     trace = record.get('trace')
     if not trace: raise RunError(f"{record['sample']}, {record['method']}: the record has no trace")
-    return Transcript(trace['calls']) if trace.get('kind') == 'calls' else replay(trace)
+    return Transcript(trace['calls']) if trace.get('kind') == 'calls' else replay(cast('Trace', trace))
 
 # %% ../../nbs/runs/01_table.ipynb #3a4ed11d
 Chosen = dict[tuple[str, str], tuple[Entry, int]]   # (sample, method) -> the entry that counts, and its run's place

@@ -11,11 +11,11 @@ __all__ = ['Viewer', 'export_viewer']
 # %% ../../nbs/runs/12_viewer.ipynb #b2004385
 import gzip, json, re, threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Optional, TypedDict, Union, cast
 from ..board import Board
 from ..eval.metrics import DEFAULT_METRICS
 from ..files import digest, write_whole
-from .log import ABOUT, NoRoom, RECORDS, RunError
+from .log import ABOUT, NoRoom, RECORDS, Record, RunError
 from .shown import (FACETS, LogTail, ShownNumbers, ShownQuestion, ShownRow, as_dict, as_list, read_line,
                               short_text)
 from .table import Run, replay_record
@@ -24,6 +24,7 @@ from ..text import one_line
 from ..view.episode import episodes_html
 if TYPE_CHECKING:
     from PIL.Image import Image
+    from cosee.datasets.sample import Sample
 
 # %% ../../nbs/runs/12_viewer.ipynb #c405ce0e
 MOST_PAGES = 120   # of one document that are opened to be looked at
@@ -32,11 +33,11 @@ class _Sources:
     "The samples of a run's data set, found again"
     def __init__(self, run: Run):
         self.run, self.lock = run, threading.Lock()
-        self.seen: dict[int, dict[str, Any]] = {}                           # samples by place
-        self.left: Optional[Iterator[tuple[int, dict[str, Any]]]] = None    # those that were not read yet
-        self.fault = ''                                                     # why there are no more
+        self.seen: dict[int, Sample] = {}                           # samples by place
+        self.left: Optional[Iterator[tuple[int, Sample]]] = None    # those that were not read yet
+        self.fault = ''                                             # why there are no more
 
-    def _samples(self) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _samples(self) -> Iterator[tuple[int, Sample]]:
         "All samples of the data set, each with its place"
         from cosee.runs.config import DataConfig
         from cosee.runs.record import samples_of
@@ -48,7 +49,7 @@ class _Sources:
             self.fault = str(e)
             raise
 
-    def _find(self, index: Any) -> dict[str, Any]:
+    def _find(self, index: Any) -> Sample:
         "The sample at a place of the data set"
         self.left = self.left or self._samples()
         while index not in self.seen:
@@ -72,7 +73,7 @@ class _Sources:
 
 # %% ../../nbs/runs/12_viewer.ipynb #9b488f86
 
-def _fits(sample: dict[str, Any], record: dict[str, Any]) -> bool:
+def _fits(sample: Sample, record: dict[str, Any]) -> bool:
     "Is the sample what the record answers?"
     from cosee.eval.task import sample_id
     answer = sample.get('answer', [])
@@ -89,7 +90,7 @@ def _episode_of(record: dict[str, Any]) -> Optional[dict[str, Any]]:
     "The episode of a team's record, None for a method without a Board"
     if not record.get('board'): return None
     about = dict(question=record.get('question', ''), usage=record.get('usage'))
-    try: told = dict(replay_record(record) or {})
+    try: told = dict(cast(dict[str, Any], replay_record(cast(Record, record))) or {})
     except Exception: told = {}   # of another version: the Board says most of it
     return {**about, **(told or _as_recorded(record)), 'seconds': as_dict(record.get('times')).get('seconds')}
 

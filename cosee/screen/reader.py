@@ -12,7 +12,7 @@ __all__ = ['ScreenReader']
 import re
 from typing import TYPE_CHECKING, Any, Callable, Optional
 from ..boxes import thousandths
-from ..models.client import Reply, VLMClient, message_blocks
+from ..models.client import Message, Reply, VLMClient, message_blocks
 from .call import Point, ToolCall, format_tool_call
 
 # %% ../../nbs/screen/08_reader.ipynb #b198eb5d
@@ -98,7 +98,7 @@ class ScreenReader(VLMClient):
             self._ocr = OcrClient()
         return self._ocr
 
-    def _chat(self, messages: list[dict[str, Any]], schema: Optional[dict[str, Any]] = None,
+    def _chat(self, messages: list[Message], schema: Optional[dict[str, Any]] = None,
               **params: Any) -> Reply:
         texts, images = message_blocks(messages, 'text'), message_blocks(messages, 'image')
         text = next((t.removeprefix('Question: ') for t in texts if t.startswith('Question: ')), ' '.join(texts))

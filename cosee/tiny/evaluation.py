@@ -13,10 +13,10 @@ import json, random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
-from ..agents import Action, CrossCheckerAgent, parse_action
+from ..agents import Action, CrossCheckerAgent, PageImage, parse_action
 from ..board import Board
 from ..boxes import box_iou
-from ..datasets.made.document import make_samples, render
+from ..datasets.made.document import Effects, make_samples, render
 from ..datasets.made.small import SMALL_FONTS, SmallDocument, SmallQuestion, shift, small_document
 from ..eval.statistics import bootstrap
 from ..models.client import VLMClient
@@ -56,7 +56,8 @@ def ask_checker(
 ) -> list[Action]:
     "What the cross-checker does with each question."
     agent, boards = CrossCheckerAgent(client), boards or [Board() for _ in questions]
-    wanted = [agent.request(images, q, b) for q, b in zip(questions, boards, strict=True)]
+    pages: list[PageImage] = list(images)
+    wanted = [agent.request(pages, q, b) for q, b in zip(questions, boards, strict=True)]
     replies = client.chat_batch([r.messages(client) for r in wanted], schema=[r.schema for r in wanted],
                                 params=[r.gen for r in wanted])
     return [parse_action(r.text) for r in replies]
@@ -84,14 +85,14 @@ def read_documents(
     n: int,               # documents
     pages: Iterable[int], # their pages, in turn
     jitter: int = 0,      # pixels by which pages are moved
-    effects: Optional[dict[str, Any]] = None, # see `scan`
+    effects: Optional[Effects] = None, # see `scan`
     **kwargs              # for `small_document`
 ) -> list[ReadingRow]:
     "A group of documents, read."
     out, pages = [], list(pages)
     for i in range(n):
         doc, rng = small_document(f'eval-{i}', pages[i % len(pages)], **kwargs), random.Random(f'{name}/{i}')
-        images = _moved(render(doc, 72, **(effects or {})), jitter, rng)
+        images = _moved(render(doc, 72, **(effects or Effects())), jitter, rng)
         actions = ask_checker(client, images, [q['question'] for q in doc.questions])
         out += [ReadingRow(group=name, doc=i, pages=doc.pages, **_judged(a, q))
                 for a, q in zip(actions, doc.questions, strict=True)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
 from ..agents import Action, Agent, PageImage
 from ..board import Board, View
 from ..boxes import Box, rounded, thousandths, widened
-from ..models.client import VLMClient
+from ..models.client import Block, ImageBlock, Message, TextBlock, VLMClient, content_blocks
 from ..text import abstains
 from .base import EnforcementMode, Outcome, Tool, ToolCall, ToolPolicy, Toolbox, parse_tool_call
 from .sight import PAGE_TOOL_NAMES, Sight, SightPolicy, Source, ToolResult, page_tools
@@ -122,7 +122,7 @@ class ToolAgent(Agent):
                 call = self._closer(action, outs, len(images)) if len(outs) < self.max_calls else None
                 if not call: return self._grounded(action, outs, len(images))
             outs.append(box.run(ToolCall(*call, raw_response=reply.text, attempt_index=len(outs) + 1)))
-            messages = [{**messages[0], 'content': [*messages[0]['content'], *_call_blocks(outs[-1])]}]
+            messages = [Message(role=messages[0]['role'], content=[*content_blocks(messages[0]), *_call_blocks(outs[-1])])]
 
     def _unsure(self, action: Action) -> bool:
         unsure = abstains(action.get('answer')) or action.get('confidence', 0.) < self.sure
@@ -163,11 +163,12 @@ class ToolAgent(Agent):
         return {**action, 'tools': list(map(_tool_record, outs))} if outs else action
 
 # %% ../../nbs/tools/05_agent.ipynb #9f535660
-def _call_blocks(out: Outcome) -> list[dict[str, Any]]:
+def _call_blocks(out: Outcome) -> list[Block]:
     "What a model reads about a call: text, and the picture if there is one"
     text = '\n'.join(t for t in (out.call_text(), out.note, out.result_text()) if t)
     image = _result(out).image
-    return [{'type': 'text', 'text': text}] + ([] if image is None else [{'type': 'image', 'image': image}])
+    said: list[Block] = [TextBlock(type='text', text=text)]
+    return said if image is None else [*said, ImageBlock(type='image', image=image)]
 
 def _result(out: Outcome) -> ToolResult:
     "What a call came to, with the place that its tool knows, if any"

@@ -13,9 +13,9 @@ import base64, io, threading
 from contextvars import copy_context
 from functools import cache, partial
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
 from ..board import Board, Cell
-from ..controller import CoSeeController, rank_hypotheses
+from ..controller import CoSeeController, Hypothesis, rank_hypotheses
 from ..models.client import BudgetExceeded
 from ..text import abstains, clean, one_line
 from .drawing import annotate
@@ -32,7 +32,7 @@ class LiveEpisode:
         question: str # the question
     ):
         self.question, self.status, self.board = str(question), 'Starting', Board()
-        self.hypotheses: list[dict[str, Any]] = []
+        self.hypotheses: list[Hypothesis] = []
         self.events: list[dict[str, Any]] = []
         self.done: Optional[EpisodeLike] = None   # the episode once it is over
 
@@ -64,7 +64,8 @@ def _grow(live: LiveEpisode, event: dict[str, Any]):
     if action and event.get('cell'):
         cell = rules.apply_action(live.board, action, event['step'], event['agent'])
         if action['action'] == 'HYPOTHESIZE' or action.get('answer') and action['action'] == 'REVISE':
-            live.hypotheses.append({**action, 'author': event['agent'], 'step': event['step'], 'cell': cell})
+            told = {**action, 'author': event['agent'], 'step': event['step'], 'cell': cell}
+            live.hypotheses.append(cast(Hypothesis, told))
     elif event.get('error_cell'):
         live.board.add_cell({'page': 1, 'description': 'whole document'}, f"No valid action: {event['error']}",
                             ['error'], event['agent'], event['step'])

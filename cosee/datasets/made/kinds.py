@@ -13,8 +13,8 @@ from ...boxes import Size
 from .prose import filler_sentences, in_sentence, says, write_prose, write_small_print
 from .sheet import Align, Fact, FieldEntry, Sheet, fit, text_width
 from .tables import Change, Column, TableRow, charts_left, write_chart, write_table
-from .values import (FieldSpec, NAMES, Value, address, company, fields_of, magnitude, make_plain_value, make_value,
-                                        money, person, phrases, time_value)
+from .values import (FieldSpec, NAMES, Value, address, company, fields_of, magnitude,
+                                        make_plain_value, make_value, money, person, phrases, time_value)
 
 # %% ../../../nbs/made/04_kinds.ipynb #7e9f4492
 @dataclass(frozen=True)

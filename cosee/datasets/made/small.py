@@ -194,7 +194,8 @@ class SmallSheet(Strip):
         size, x, y = self.letter_size, self.x + column * PITCH, RULE * self.rule + RULE / 2 + self.slip
         self.type_letters(text, x, y, font)
         bbox = self.box(x, y - .53 * size, x + len(text) * PITCH, y + .53 * size)
-        self.marks.append(SmallMark(page=self.page, text=text, bbox=bbox, size=size, font=font, row=self.rule, column=column))
+        self.marks.append(SmallMark(page=self.page, text=text, bbox=bbox, size=size, font=font, row=self.rule,
+                                    column=column))
         return bbox
 
     def dress(self):

@@ -13,8 +13,8 @@ from typing import NamedTuple, Optional
 from .prose import in_sentence
 from ...boxes import Box
 from .sheet import FieldEntry, Sheet, fit, text_width
-from .values import (FieldSpec, NAMES, NUMERIC, TableSpec, Value, fields_of, magnitude, make_plain_value,
-                                        make_value, number, tables_of)
+from .values import (FieldSpec, NAMES, NUMERIC, TableSpec, Value, fields_of, magnitude,
+                                        make_plain_value, make_value, number, tables_of)
 
 # %% ../../../nbs/made/03_tables.ipynb #b411dddb
 def _row_name(sheet: Sheet, spec: str) -> Optional[Value]:
