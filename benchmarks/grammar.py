@@ -57,7 +57,9 @@ def made_tokenizer(size: int = TOKENS, seed: int = 0):
     while len(vocab) < size:
         a, b = chance.choice(tokens), chance.choice(tokens)
         if len(a + b) <= 12 and a + b not in vocab:
-            vocab[a + b] = len(vocab); merges.append((a, b)); tokens.append(a + b)
+            vocab[a + b] = len(vocab)
+            merges.append((a, b))
+            tokens.append(a + b)
     tok = Qwen2Tokenizer(vocab=vocab, merges=merges, eos_token='<|im_end|>')
     tok.add_special_tokens({'additional_special_tokens': SPECIAL})
     return tok

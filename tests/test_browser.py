@@ -1,6 +1,7 @@
 """The HTML of an episode in headless Chromium: nothing hostile runs, nothing is loaded, and it does what it should.
 
-The browser is spoken to over its own pipe (DevTools protocol), so no driver is needed. Without Chromium the tests skip.
+The browser is spoken to over its own pipe (DevTools protocol), so no driver is needed. Without Chromium the tests
+skip.
 """
 
 import base64
@@ -111,7 +112,8 @@ class Browser:
 
     def hover(self, selector):
         x, y = self.js(
-            f"(() => {{ const e = document.querySelector({selector!r}); e.scrollIntoView({{block: 'center', behavior: 'instant'}});"
+            f"(() => {{ const e = document.querySelector({selector!r}); e.scrollIntoView({{block: 'center', behavior: "
+            f"'instant'}});"
             "const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
         )
         self("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
@@ -220,8 +222,10 @@ def test_slider_replays_by_keyboard(browser, page):
 def test_play_ends_at_the_last_note(browser, page):
     browser.open(page)
     ended = (
-        "new Promise(done => { const o = document.querySelector('#q1 .slider output'), seen = []; new MutationObserver(() => { seen.push(o.textContent);"
-        "if (o.textContent == 'all notes') done(seen); }).observe(o, {childList: true}); document.querySelector('#q1 .slider button').click(); })"
+        "new Promise(done => { const o = document.querySelector('#q1 .slider output'), seen = []; new "
+        "MutationObserver(() => { seen.push(o.textContent);"
+        "if (o.textContent == 'all notes') done(seen); }).observe(o, {childList: true}); document.querySelector('#q1 "
+        ".slider button').click(); })"
     )
     assert browser.js(ended) == [
         "an empty Board",
@@ -234,7 +238,8 @@ def test_play_ends_at_the_last_note(browser, page):
 
 def test_one_question_at_a_time_and_links_find_their_way(browser, page):
     shown = "[...document.querySelectorAll('.ep')].filter(e => e.offsetParent).map(e => e.id).join(' ')"
-    arrive = "new Promise(done => { addEventListener('hashchange', () => setTimeout(done), {once: true}); document.querySelector(%r).click(); })"
+    arrive = ("new Promise(done => { addEventListener('hashchange', () => setTimeout(done), {once: true}); "
+              "document.querySelector(%r).click(); })")
     assert browser.open(page).js(shown) == "q1"
     browser.js(arrive % "nav a[href='#q2']")
     assert browser.js(shown) == "q2" and browser.js("document.querySelector('nav [aria-current]').hash") == "#q2"
@@ -361,8 +366,9 @@ def test_nothing_hostile_runs_and_the_layout_holds(browser, tmp_path):
     for width in (400, 1280):
         browser.open(path, width=width)
         browser.js("document.querySelectorAll('details').forEach(e => e.open = true)")
-        wide = browser.js("""[...document.querySelectorAll('.ep')].map(ep => { location.hash = ep.id; document.querySelectorAll('.ep').forEach(e =>
-          e.classList.toggle('on', e === ep)); ep.querySelectorAll('.note').forEach(n => { n.focus(); n.click(); }); return document.documentElement.scrollWidth; })""")
+        wide = (browser.js(
+            """[...document.querySelectorAll('.ep')].map(ep => { location.hash = ep.id; document.querySelectorAll('.ep').forEach(e =>
+          e.classList.toggle('on', e === ep)); ep.querySelectorAll('.note').forEach(n => { n.focus(); n.click(); }); return document.documentElement.scrollWidth; })"""))
         assert max(wide) <= width
         browser.hover(".on .note")
         clean(browser)
@@ -394,7 +400,8 @@ def linked(tmp_path_factory):
 def drawn(browser):
     "The browser, once the links beside the notes are drawn (or five seconds are over)."
     browser.js(
-        "new Promise(ok => { const look = () => document.querySelector('.arcs .tie') || performance.now() > 5000 ? ok() : "
+        "new Promise(ok => { const look = () => document.querySelector('.arcs .tie') || performance.now() > 5000 ? "
+        "ok() : "
         "requestAnimationFrame(look); look() })"
     )
     return browser
@@ -446,7 +453,8 @@ def test_links_follow_the_slider(browser, linked):
     drawn(browser.open(linked)).js("document.querySelector('.slider input').focus()")
     browser.key("ArrowLeft", 37)
     browser.key("ArrowLeft", 37)
-    shown = "[...document.querySelectorAll('figure .tie')].filter(e => getComputedStyle(e).visibility == 'visible').map(e => e.dataset.from + '>' + e.dataset.to).join()"
+    shown = ("[...document.querySelectorAll('figure .tie')].filter(e => getComputedStyle(e).visibility == "
+             "'visible').map(e => e.dataset.from + '>' + e.dataset.to).join()")
     assert browser.js(shown) == "2>1"
     assert (
         browser.js("document.querySelector('.slider input').getAttribute('aria-valuetext')")
@@ -455,9 +463,11 @@ def test_links_follow_the_slider(browser, linked):
 
 
 def test_filters_work_by_keyboard_and_hold_with_the_slider(browser, linked):
-    visible = "[...document.querySelectorAll('.note')].filter(e => e.offsetParent && !e.matches('.later')).map(e => e.dataset.c).join(' ')"
+    visible = ("[...document.querySelectorAll('.note')].filter(e => e.offsetParent && !e.matches('.later')).map(e => "
+               "e.dataset.c).join(' ')")
     status = "document.querySelector('.status').textContent"
-    press = "(t => { const b = [...document.querySelectorAll('[data-f]')].find(b => b.firstChild.textContent == t); b.focus(); return b.dataset.f; })('%s')"
+    press = ("(t => { const b = [...document.querySelectorAll('[data-f]')].find(b => b.firstChild.textContent == t); "
+             "b.focus(); return b.dataset.f; })('%s')")
     drawn(browser.open(linked))
     assert browser.js(visible) == "5 1 2 3 4" and browser.js(status) == ""
     browser.js(press % "scanner")
@@ -489,7 +499,8 @@ def test_filters_work_by_keyboard_and_hold_with_the_slider(browser, linked):
 
 def test_proposals_show_confidence_and_votes(browser, linked):
     text = drawn(browser.open(linked)).js(
-        "[...document.querySelectorAll('.others li')].map(e => e.className.trim() + ': ' + e.textContent.trim()).join(' | ')"
+        "[...document.querySelectorAll('.others li')].map(e => e.className.trim() + ': ' + "
+        "e.textContent.trim()).join(' | ')"
     )
     assert text == (
         "won: 86.5090% sure, 2 votes (detail_reader, scanner) #2 #5 | : 8040% sure, 1 vote (cross_checker) #4"
@@ -501,7 +512,7 @@ def test_a_page_opens_in_full_size_by_keyboard(browser, linked):
     browser("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", text="\r", windowsVirtualKeyCode=13)
     assert browser.js("document.querySelector('.zoom').open && document.activeElement.className") == "stage"
     assert browser.js("document.querySelectorAll('.stage .mark').length") == 3
-    size = """(async e => { const i = new Image(); i.src = e.getAttribute('href'); await i.decode(); return i.naturalHeight; })(document.querySelector('%s'))"""
+    size = ("""(async e => { const i = new Image(); i.src = e.getAttribute('href'); await i.decode(); return i.naturalHeight; })(document.querySelector('%s'))""")
     assert browser.js(size % ".stage image") == 2000 and browser.js(size % "#page2") <= 1300
     wide = "document.querySelector('.stage svg').getBoundingClientRect().width"
     before = browser.js(wide)
@@ -512,7 +523,8 @@ def test_a_page_opens_in_full_size_by_keyboard(browser, linked):
     browser.key("0", 48)
     assert browser.js(wide) == before
     browser.js(
-        "window.shut = new Promise(done => document.querySelector('.zoom').addEventListener('close', () => done(true))); 1"
+        "window.shut = new Promise(done => document.querySelector('.zoom').addEventListener('close', () => "
+        "done(true))); 1"
     )
     browser.key("Escape", 27)
     assert (
@@ -604,10 +616,12 @@ def test_two_hundred_hostile_notes_names_and_questions(browser, tmp_path):
     for width in (390, 1280):
         browser.open(path, width=width)
         browser.js(
-            "document.querySelectorAll('details').forEach(e => e.open = true); document.querySelectorAll('#q1 .key').forEach((e, i) => i < 9 && e.click())"
+            "document.querySelectorAll('details').forEach(e => e.open = true); document.querySelectorAll('#q1 "
+            ".key').forEach((e, i) => i < 9 && e.click())"
         )
         wide = browser.js(
-            "[0, 1, 2].map(k => { document.querySelectorAll('.ep').forEach((e, i) => e.classList.toggle('on', k ? i % 2 == k - 1 : i == 0)); return document.documentElement.scrollWidth; })"
+            "[0, 1, 2].map(k => { document.querySelectorAll('.ep').forEach((e, i) => e.classList.toggle('on', k ? i % "
+            "2 == k - 1 : i == 0)); return document.documentElement.scrollWidth; })"
         )
         assert max(wide) <= width
         clean(browser)

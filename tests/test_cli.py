@@ -19,7 +19,8 @@ from test_pages import pdf, png_header
 
 SCAN = {"action": "INSPECT", "content": "A table", "view": {"page": 1, "bbox_2d": [100, 100, 900, 600]},
         "tags": ["table"]}
-FOUND = {"action": "HYPOTHESIZE", "answer": "86.50", "content": "Total: 86.50", "confidence": .9, "supporting_cells": [1],
+FOUND = {"action": "HYPOTHESIZE", "answer": "86.50", "content": "Total: 86.50", "confidence": .9,
+         "supporting_cells": [1],
          "view": {"page": 2, "bbox_2d": [600, 300, 800, 350]}}
 NOTHING = {"action": "HYPOTHESIZE", "answer": "not answerable", "content": "no print says so", "confidence": .6,
            "view": {"page": 1}}
@@ -29,7 +30,8 @@ NOTHING = {"action": "HYPOTHESIZE", "answer": "not answerable", "content": "no p
 def run(monkeypatch, capsys):
     "Runs the command in this process with scripted replies: code, standard output, standard error"
     def go(*argv, replies=(SCAN, FOUND, FOUND)):
-        if replies: monkeypatch.setitem(CLIENTS, "told", ClientEntry(lambda: ScriptedClient(list(replies), cycle=True)))
+        if replies:
+            monkeypatch.setitem(CLIENTS, "told", ClientEntry(lambda: ScriptedClient(list(replies), cycle=True)))
         code = main([str(a) for a in argv])
         out, err = capsys.readouterr()
         return code, out, err
@@ -192,7 +194,8 @@ def test_a_closed_pipe_is_no_error(doc):
 
 
 def test_any_locale_can_print_any_answer(doc):
-    code = (SCRIPTED + f"register_client('told')(lambda: ScriptedClient([{ {**FOUND, 'answer': '12 €, Łódź'}!r}], cycle=True))\n"
+    code = (SCRIPTED + f"register_client('told')(lambda: ScriptedClient([{ {**FOUND, 'answer': '12 €, Łódź'}!r}], "
+                       "cycle=True))\n"
             "sys.exit(main(sys.argv[1:]))")
     p = subprocess.run([sys.executable, "-c", code, *map(str, ask(doc, "-q", "Q?"))], capture_output=True,
                        env={**os.environ, "PYTHONIOENCODING": "ascii"})
@@ -236,7 +239,8 @@ def test_every_command_has_help_and_examples_of_its_own(run, name):
     assert COMMANDS[name].help[1:] in sentence and ("examples:" in out or "exit codes:" in out)
 
 
-@pytest.mark.parametrize("target", ["no_such_library:args", "cosee.cli.ask:no_such_function", "test_cli:broken_plugin"])
+@pytest.mark.parametrize("target", ["no_such_library:args", "cosee.cli.ask:no_such_function",
+                                    "test_cli:broken_plugin"])
 def test_a_broken_command_is_told_and_breaks_no_other(run, doc, monkeypatch, target):
     monkeypatch.setitem(COMMANDS, "paint", Entry(target, "paint a page"))
     code, out, err = run("paint", doc)

@@ -44,7 +44,8 @@ def test_a_question_that_kills_every_worker_is_given_up(here, tmp_path, monkeypa
     monkeypatch.setenv("COSEE_TRAP", "die:w1w")
     config = read_config(here / "config.yaml", ["dataset.limit=3", "methods=[direct, cot]"])
     run = run_experiment(config, tmp_path / "run", workers=2)
-    assert {(r["sample"], r["method"]): r["status"] for r in run} == {(f"q{i}", m): "failed" if i == 1 else "ok" for i in range(3) for m in ("direct", "cot")}
+    assert {(r["sample"], r["method"]): r["status"] for r in run} == {(f"q{i}", m): "failed" if i == 1 else "ok"
+                                                                      for i in range(3) for m in ("direct", "cot")}
     assert all(f"code {-signal.SIGKILL}" in r["error"] for r in run if r["status"] == "failed")
 
 
@@ -58,7 +59,8 @@ def test_ray_actors_die_and_nothing_is_lost(here, tmp_path, monkeypatch):
     monkeypatch.setenv("COSEE_TRAP", f"die:w5w:{tmp_path / 'died'}")
     monkeypatch.setenv("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     try:
-        run = run_experiment(read_config(here / "config.yaml"), tmp_path / "run", engine=lambda c, jobs: run_ray(c, jobs, actors=2, num_cpus=.5))
+        run = run_experiment(read_config(here / "config.yaml"), tmp_path / "run",
+                             engine=lambda c, jobs: run_ray(c, jobs, actors=2, num_cpus=.5))
         assert (tmp_path / "died").exists()
         assert run.status().failed == 0 and same(run, here)
     finally: ray.shutdown()

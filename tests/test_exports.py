@@ -83,7 +83,8 @@ def words(page):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("around", ["{}", "- **note** {}", "# {}", "before {} after", "| a | b |\n| --- | --- |\n| {} | y |"])
+@pytest.mark.parametrize("around", ["{}", "- **note** {}", "# {}", "before {} after",
+                                    "| a | b |\n| --- | --- |\n| {} | y |"])
 def test_a_line_is_words_wherever_it_stands(text, around):
     page, plain = html(around.format(md_line(text))), html(around.format("word"))
     tags = lambda p: re.findall(r"</?[a-z0-9]+", p)
@@ -92,7 +93,8 @@ def test_a_line_is_words_wherever_it_stands(text, around):
 
 
 @settings(max_examples=300)
-@given(st.text(st.sampled_from("<>&`*_[]()!#|~$\\@:/.-+=1 ax\n\r\t\u2028\u202e{}^'\""), max_size=60) | st.text(max_size=60))
+@given(st.text(st.sampled_from("<>&`*_[]()!#|~$\\@:/.-+=1 ax\n\r\t\u2028\u202e{}^'\""), max_size=60)
+       | st.text(max_size=60))
 @example("http://x")
 def test_any_line_is_words(text):
     from cosee.text import one_line

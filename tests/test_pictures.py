@@ -1,4 +1,5 @@
-"""Pictures: names are letters, whatever they are; numbers are those of the records; nothing of the user's settings changes."""
+"""Pictures: names are letters, whatever they are; numbers are those of the records; nothing of the user's settings
+changes."""
 
 import math
 import re
@@ -101,7 +102,8 @@ def test_numbers_are_those_of_the_records(tmp_path):
     assert {m: list(by_agreement(rs)) for m, rs in rows.items()} == dict(chat=["all agree"], cosee_light=["all agree"])
 
 
-@pytest.mark.parametrize("answers, group", [([], None), (["1"], None), (["1", "1"], 2), (["1", "2"], 0), (["1", "1", "2"], 1), (["1", "1", "2", "2"], 0), (["1", "2", "3"], 0)])
+@pytest.mark.parametrize("answers, group", [([], None), (["1"], None), (["1", "1"], 2), (["1", "2"], 0),
+                                            (["1", "1", "2"], 1), (["1", "1", "2", "2"], 0), (["1", "2", "3"], 0)])
 def test_agreement(answers, group): assert agreement_of(answers) == (None if group is None else GROUPS[group])
 
 
@@ -119,12 +121,14 @@ def test_what_the_records_do_not_say_is_not_drawn():
     }
 
 
-@pytest.mark.parametrize("trace", [{}, {"ledger": None, "calls": None}, {"events": [{"agent": None, "applied": None}]}, {"calls": [{"agent": "a"}]}])
+@pytest.mark.parametrize("trace", [{}, {"ledger": None, "calls": None}, {"events": [{"agent": None, "applied": None}]},
+                                   {"calls": [{"agent": "a"}]}])
 def test_a_summary_of_a_poor_record(trace):
     assert record_summary({"trace": trace, "board": None, "meta": None})["answers"] == []
 
 
-@pytest.mark.parametrize("table", [{"a": row(0, 0, low=0., high=0.)}, {"a": row(100, 5, low=100., high=100.)}, {f"m{i}": row(50, 1000) for i in range(25)},
+@pytest.mark.parametrize("table", [{"a": row(0, 0, low=0., high=0.)}, {"a": row(100, 5, low=100., high=100.)},
+                                   {f"m{i}": row(50, 1000) for i in range(25)},
                                    {"a": row(50, 1), "b": row(60, 10 ** 9)}, {"a": row(50, 0), "b": row(50, 0)}])
 def test_odd_numbers_are_drawn(table): check(score_picture(table).svg())
 
@@ -139,7 +143,8 @@ def test_places_are_spread_and_keep_their_order(xs):
 
 
 @settings(max_examples=60)
-@given(st.lists(st.tuples(st.text("abc", min_size=1, max_size=28), st.floats(0, 600), st.floats(0, 100), st.floats(0, 100)), max_size=12))
+@given(st.lists(st.tuples(st.text("abc", min_size=1, max_size=28), st.floats(0, 600), st.floats(0, 100),
+                          st.floats(0, 100)), max_size=12))
 def test_names_never_overlap(points):
     points = [(n, x, lo, lo + d) for n, x, lo, d in points]
     boxes = [

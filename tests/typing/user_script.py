@@ -56,7 +56,8 @@ def rivals(client: VLMClient, path: Path, question: str) -> list[str]:
 def study(config: RunConfig, samples: list[Sample]) -> Run:
     print(match_budget("self_consistency", of="cosee_base", samples=samples, client=OcrClient()))
     run = run_experiment(config, "runs/study")
-    print(Report(run), Viewer(run.folder), compare_runs({"a": [1.0, 0.0], "b": [1.0, 1.0]}, "a"), bootstrap([1.0, 0.0]))
+    print(Report(run), Viewer(run.folder), compare_runs({"a": [1.0, 0.0], "b": [1.0, 1.0]}, "a"),
+          bootstrap([1.0, 0.0]))
     write_submission("mpdocvqa", [{"questionId": 1, "answer": "12"}], load("mpdocvqa", "val"), "submission.json")
     return run
 
