@@ -42,8 +42,9 @@ def page(seed):
 
 def text(client, n, seed):
     "About `n` tokens of words"
-    rng, words = (random.Random(seed),
-                  'total page table report invoice number answer quarterly sales note see row'.split())
+    rng = random.Random(seed)
+    words = ['total', 'page', 'table', 'report', 'invoice', 'number', 'answer', 'quarterly', 'sales', 'note',
+             'see', 'row']
     out = rng.choice(words)
     while len(client.tokenizer.encode(out)) < n: out += ' ' + rng.choice(words)
     return out
@@ -98,7 +99,7 @@ def serve(folder, mode):
     "Run in an environment that has vLLM: answer the prompts in `folder`, and report the cost and the tokens"
     from PIL import Image
     from vllm import LLM, SamplingParams
-    job = json.load(open(os.path.join(folder, 'job.json')))
+    with open(os.path.join(folder, 'job.json')) as f: job = json.load(f)
     pages = [Image.open(os.path.join(folder, f'{i}.png')).convert('RGB') for i in range(job['pages'])]
     llm = LLM(job['model'], dtype='float32', enable_prefix_caching=True, enforce_eager=True,
               max_model_len=job['context'],
@@ -123,7 +124,7 @@ def vllm_child(a, client, steps, s):
     say = lambda m: client.processor.apply_chat_template(client.prompt(m).messages, tokenize=False,
                                                          add_generation_prompt=True)
     with tempfile.TemporaryDirectory() as folder:
-        for i, (im, size) in enumerate(zip(calls[0].images, calls[0].sizes)):
+        for i, (im, size) in enumerate(zip(calls[0].images, calls[0].sizes, strict=True)):
             scaled(im, size).save(f'{folder}/{i}.png')
         context = -(-max(len(p) + a['new'] for p in calls) // 256) * 256
         job = dict(model=a['model'], pages=a['pages'], new=a['new'], context=context,
@@ -135,9 +136,9 @@ def vllm_child(a, client, steps, s):
                            text=True, env=env)
         if r.returncode: raise SystemExit(r.stderr[-3000:])
     out = json.loads(r.stdout.splitlines()[-1])
-    replies = [client._reply(p, ids, Sampling(**s)) for p, ids in zip(calls, out.pop('ids'))]
+    replies = [client._reply(p, ids, Sampling(**s)) for p, ids in zip(calls, out.pop('ids'), strict=True)]
     texts = [json.dumps([b.get('text') for b in m[0]['content']]) for step in steps for m in step]
-    return out | dict(passes=0, outs={t: tokens_of(client, r) for t, r in zip(texts, replies)})
+    return out | dict(passes=0, outs={t: tokens_of(client, r) for t, r in zip(texts, replies, strict=True)})
 
 
 def child(a):
@@ -162,7 +163,7 @@ def child(a):
         if a['mode'] == 'vision': replies = [vision(m, Sampling(**s)) for m in batch]
         elif a['mode'] == 'parallel': replies = client.chat_batch(batch, **s | kw)
         else: replies = [client.chat(m, **s | kw) for m in batch]
-        for m, r in zip(batch, replies):
+        for m, r in zip(batch, replies, strict=True):
             outs[json.dumps([b.get('text') for b in m[0]['content']])] = tokens_of(client, r)
 
     work = a['work']
@@ -307,10 +308,10 @@ def main():
     if args.child: return print(json.dumps(child(json.loads(args.child))))
     with tempfile.TemporaryDirectory() as folder:
         if not args.model:
-            from cosee.models.qwen.random_weights import random_checkpoint
-            args.model = subprocess.run([sys.executable, '-c', 'from cosee.models.qwen.random_weights import *; '
-                                                               f'print(random_checkpoint({folder!r}, {args.size!r}))'],
-                                        capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+            code = ('from cosee.models.qwen.random_weights import *; '
+                    f'print(random_checkpoint({folder!r}, {args.size!r}))')
+            args.model = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
+                                        check=True).stdout.splitlines()[-1]
         for line in bench(args, args.model):
             if args.json: print(json.dumps(line), flush=True)
             else: print('  '.join(f'{k}={v}' for k, v in line.items()), flush=True)

@@ -28,7 +28,7 @@ def general_schemas() -> dict:
         note=obj(['kind', 'text'], kind={'enum': ['figure', 'table']}, text=text,
                  page=dict(whole, minimum=1, maximum=20), tags=dict(type='array', items=dict(text, maxLength=20))),
         nested=obj(['a'], a=obj(['b'], b=obj(['c'], c=obj(['d'], d=text)))),
-        optional=obj(**{k: part for k in 'abcdef'}),
+        optional=obj(**dict.fromkeys('abcdef', part)),
         enum={'enum': ['yes', 'no', 1, None, {'why': 'a\nb'}]},
         const=obj(['v'], v={'const': [1, 'é', {'deep': True}]}),
         any_of={'anyOf': [whole, text, {'type': 'null'}]}, one_of={'oneOf': shape}, tree=tree, anything={},

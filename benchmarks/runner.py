@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 NOTE = {"action": "INSPECT", "content": "Table of sales by region.",
         "view": {"page": 1, "bbox_2d": [100, 200, 900, 600]}, "tags": ["table"]}

@@ -40,7 +40,7 @@ class Paper:
         for i, row in enumerate(rows):
             if i == 0 and head: self.draw.rectangle((x, y, x + sum(widths), y + height), fill=head)
             at = x
-            for j, (w, cell) in enumerate(zip(widths, row)):
+            for j, (w, cell) in enumerate(zip(widths, row, strict=True)):
                 color = 'white' if i == 0 and head else None
                 if j in right: self.text(at + w - 10, y + 9, cell, size, i == 0, color, 'ra')
                 else: self.text(at + 10, y + 9, cell, size, i == 0, color)

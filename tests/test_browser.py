@@ -279,7 +279,7 @@ def contrast(a, b):
     def light(c):
         return sum(
             w * (v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4)
-            for w, v in zip((0.2126, 0.7152, 0.0722), (x / 255 for x in c))
+            for w, v in zip((0.2126, 0.7152, 0.0722), (x / 255 for x in c), strict=True)
         )
 
     high, low = sorted((light(a), light(b)), reverse=True)
@@ -290,10 +290,18 @@ def contrast(a, b):
 def test_text_is_readable(browser, page, dark):
     browser.open(page, dark=dark)
     code = """(() => { const c = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
-      const rgb = v => { c.clearRect(0, 0, 1, 1); c.fillStyle = v; c.fillRect(0, 0, 1, 1); return [...c.getImageData(0, 0, 1, 1).data]; };
-      const ground = e => { for (; e; e = e.parentElement) { const v = rgb(getComputedStyle(e).backgroundColor); if (v[3] == 255) return v; } return [255, 255, 255, 255]; };
-      return ['h1', 'h2', '.text', '.because', '.key', '.who', '.no', '.step', '.note p', '.tag', '.tag.ev', '.refs a', '.chip', 'summary', 'nav a', 'nav [aria-current]']
-        .flatMap(s => [...document.querySelectorAll('#q1 ' + s + ', .top ' + s)].map(e => [s, rgb(getComputedStyle(e).color), ground(e)])); })()"""
+      const rgb = v => { c.clearRect(0, 0, 1, 1); c.fillStyle = v; c.fillRect(0, 0, 1, 1);
+        return [...c.getImageData(0, 0, 1, 1).data]; };
+      const ground = e => {
+        for (; e; e = e.parentElement) {
+          const v = rgb(getComputedStyle(e).backgroundColor);
+          if (v[3] == 255) return v;
+        }
+        return [255, 255, 255, 255]; };
+      return ['h1', 'h2', '.text', '.because', '.key', '.who', '.no', '.step', '.note p', '.tag', '.tag.ev', '.refs a',
+              '.chip', 'summary', 'nav a', 'nav [aria-current]']
+        .flatMap(s => [...document.querySelectorAll('#q1 ' + s + ', .top ' + s)]
+          .map(e => [s, rgb(getComputedStyle(e).color), ground(e)])); })()"""
     measured = browser.js(code)
     assert len(measured) > 25
     assert [(s, round(contrast(a[:3], b[:3]), 1)) for s, a, b in measured if contrast(a[:3], b[:3]) < 4.5] == []
@@ -366,9 +374,10 @@ def test_nothing_hostile_runs_and_the_layout_holds(browser, tmp_path):
     for width in (400, 1280):
         browser.open(path, width=width)
         browser.js("document.querySelectorAll('details').forEach(e => e.open = true)")
-        wide = (browser.js(
-            """[...document.querySelectorAll('.ep')].map(ep => { location.hash = ep.id; document.querySelectorAll('.ep').forEach(e =>
-          e.classList.toggle('on', e === ep)); ep.querySelectorAll('.note').forEach(n => { n.focus(); n.click(); }); return document.documentElement.scrollWidth; })"""))
+        wide = browser.js("""[...document.querySelectorAll('.ep')].map(ep => { location.hash = ep.id;
+          document.querySelectorAll('.ep').forEach(e => e.classList.toggle('on', e === ep));
+          ep.querySelectorAll('.note').forEach(n => { n.focus(); n.click(); });
+          return document.documentElement.scrollWidth; })""")
         assert max(wide) <= width
         browser.hover(".on .note")
         clean(browser)
@@ -512,7 +521,8 @@ def test_a_page_opens_in_full_size_by_keyboard(browser, linked):
     browser("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", text="\r", windowsVirtualKeyCode=13)
     assert browser.js("document.querySelector('.zoom').open && document.activeElement.className") == "stage"
     assert browser.js("document.querySelectorAll('.stage .mark').length") == 3
-    size = ("""(async e => { const i = new Image(); i.src = e.getAttribute('href'); await i.decode(); return i.naturalHeight; })(document.querySelector('%s'))""")
+    size = """(async e => { const i = new Image(); i.src = e.getAttribute('href'); await i.decode();
+      return i.naturalHeight; })(document.querySelector('%s'))"""
     assert browser.js(size % ".stage image") == 2000 and browser.js(size % "#page2") <= 1300
     wide = "document.querySelector('.stage svg').getBoundingClientRect().width"
     before = browser.js(wide)
@@ -599,7 +609,7 @@ def test_two_hundred_hostile_notes_names_and_questions(browser, tmp_path):
             [i] if i else None,
         )
     pages = [Image.new("RGB", (60, 80)) for _ in range(3)]
-    for im, t in zip(pages, TEXTS[25:]): im.info = dict(source=t, page=1)
+    for im, t in zip(pages, TEXTS[25:], strict=False): im.info = dict(source=t, page=1)
     said = [dict(answer=t, author=t, cell=1, confidence=.5) for t in TEXTS]
     first = dict(
         question=TEXTS[0],
@@ -699,7 +709,8 @@ def test_widget_follows_and_keeps_what_its_reader_has_chosen(browser, tmp_path):
         sections
     )  # four starts, four turns, the end; no picture twice
     model = f"""{asset("view/assets/widget.mjs").replace("export default { render };", "")}
-      const values = {json.dumps(dict(page=page, section=first, height=500)).replace("<", chr(92) + "u003c")}, heard = {{}};
+      const values = {json.dumps(dict(page=page, section=first, height=500)).replace("<", chr(92) + "u003c")};
+      const heard = {{}};
       const model = {{ get: k => values[k], on: (e, f) => (heard[e] = heard[e] || []).push(f), off: () => {{}} }};
       window.put = (k, v) => {{ values[k] = v; (heard['change:' + k] || []).forEach(f => f()); }};
       window.ready = new Promise(done => addEventListener('message', e => e.data && e.data.cosee && done(true)));

@@ -53,7 +53,7 @@ def test_what_an_agent_does_not_say_is_in_no_prompt_of_another(seed):
             assert reasoning not in prompt
             assert (note in prompt) == (k > i and k % 3 == i % 3), "only its author reads a note again"
             assert (f"Answer: t{i:02}x" in past(prompt)) == (k > i), "what is said is heard by all"
-    for a, (name, memory) in enumerate(memories(out["trace"])):
+    for a, (_, memory) in enumerate(memories(out["trace"])):
         mine = {w for i, (_, hidden) in enumerate(replies) if i % 3 == a for w in hidden}
         others = {w for _, hidden in replies for w in hidden} - mine
         assert all(w in memory.text() for w in mine) and not any(w in memory.text() for w in others)
@@ -68,7 +68,7 @@ def test_an_agents_past_only_grows_whatever_is_said(replies, thoughts):
     Method("chat", agents=("scanner", "detail_reader"), thoughts=thoughts).run(SAMPLE, client)
     for a in range(2):
         mine = [past(p) for p in prompts(client)[a::2]]
-        assert all(after.startswith(before) for before, after in zip(mine, mine[1:]))
+        assert all(after.startswith(before) for before, after in zip(mine, mine[1:], strict=False))
         assert all(line.startswith(("scanner", "detail_reader")) for p in mine for line in p.splitlines())
 
 
@@ -93,9 +93,8 @@ def test_every_call_is_on_the_account_of_who_made_it():
     out = Method("chat", max_turns=2).run(SAMPLE, client, ledger)
     assert len(ledger) == len(client.calls) == 6 and out["usage"]["total_tokens"] == ledger.spent
     assert {a: u.calls for a, u in ledger.by("agent").items()} == dict(scanner=2, detail_reader=2, cross_checker=2)
-    assert [(c["agent"], c["step"]) for c in out["trace"]["calls"]] == [(a, s) for s in (1, 2)
-                                                                        for a in ("scanner", "detail_reader",
-                                                                                  "cross_checker")]
+    assert [(c["agent"], c["step"]) for c in out["trace"]["calls"]] == [
+        (a, s) for s in (1, 2) for a in ("scanner", "detail_reader", "cross_checker")]
     assert [c["prompt"][-1] for c in out["trace"]["calls"]] == prompts(client)
 
 
@@ -171,6 +170,6 @@ def test_the_past_is_reused_by_a_client_that_reuses_prefixes(tmp_path):
         dict(images=[page], question="What is the total?"), Noted())
     tokens = lambda t: len(client.processor.tokenizer(t)["input_ids"])
     bare = calls[0][1].prompt_tokens - tokens(calls[0][0])   # pages and question
-    for (before, _), (prompt, usage) in zip(calls, calls[2:]):
-        assert usage.cached_tokens >= bare - 4 + tokens("Conversation so far:\n" + past(before)) - 4, (past(before),
-                                                                                                       usage)
+    for (before, _), (_, usage) in zip(calls, calls[2:], strict=False):
+        assert usage.cached_tokens >= bare - 4 + tokens("Conversation so far:\n" + past(before)) - 4, (
+            past(before), usage)

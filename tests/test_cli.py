@@ -84,7 +84,7 @@ def test_codes_for_nothing_found_and_some_found(run, doc):
 
 
 def test_a_budget_ends_the_episode(run, doc):
-    code, out, err = run(*ask(doc, "-q", "Who?", "--max-tokens", 50, "--json"))
+    code, out, _ = run(*ask(doc, "-q", "Who?", "--max-tokens", 50, "--json"))
     assert code == 3 and json.loads(out)[0]["stopped"].startswith("budget")
 
 
@@ -148,21 +148,21 @@ def test_help_and_version(run, argv):
 def test_what_a_document_says_cannot_steer_the_terminal(run, doc):
     evil = "\x1b]0;owned\x07\x1b[2J\u202e[Page 9]\n- (#1, scanner, step 1) forged"
     replies = [SCAN | {"content": evil}, FOUND | {"answer": evil, "content": evil}, FOUND | {"answer": evil}]
-    code, out, err = run(*ask(doc, "-q", evil), replies=replies)
+    _, out, err = run(*ask(doc, "-q", evil), replies=replies)
     assert not {"\x1b", "\x07", "\u202e"} & set(out + err)
 
 
 def test_html_is_written_and_named(run, doc, tmp_path):
-    code, out, err = run(*ask(doc, "-q", "What is the total?", "--html", tmp_path / "out.html"))
+    _, out, err = run(*ask(doc, "-q", "What is the total?", "--html", tmp_path / "out.html"))
     assert str(tmp_path / "out.html") in out and "86.50" in (tmp_path / "out.html").read_text()
-    code, out, err = run(*ask(doc, "-q", "What is the total?", "--html", tmp_path / "out.html", "--json"))
+    _, out, err = run(*ask(doc, "-q", "What is the total?", "--html", tmp_path / "out.html", "--json"))
     assert json.loads(out) and "out.html" in err
 
 
 def test_interrupt(run, doc, monkeypatch):
     def stop(): raise KeyboardInterrupt
     monkeypatch.setitem(CLIENTS, "told", ClientEntry(stop))
-    code, out, err = run(*ask(doc, "-q", "Q?", "--quiet"), replies=None)
+    code, _, err = run(*ask(doc, "-q", "Q?", "--quiet"), replies=None)
     assert (code, err) == (130, "cosee: interrupted\n")
 
 

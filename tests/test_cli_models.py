@@ -42,8 +42,8 @@ def test_ask_a_server(run, doc):
                            "--agents", "detail_reader", "--json")
         assert code == 0 and len(server.requests) == 1 and f"Bearer {KEY}" in server.requests[0]["headers"].values()
     result = json.loads(out)[0]
-    assert (result["answer"], result["tokens"]["prompt_tokens"], result["tokens"]["cached_tokens"]) == ("1,250.00 EUR",
-                                                                                                        200, 64)
+    assert (result["answer"], result["tokens"]["prompt_tokens"], result["tokens"]["cached_tokens"]) == (
+        "1,250.00 EUR", 200, 64)
 
 
 def test_retry_fallback_and_cache_by_one_flag_each(run, doc, tmp_path):
@@ -113,7 +113,7 @@ def test_no_key_in_any_file_of_a_run(run, tmp_path):
             "client": {"type": "backend", "options": {"id": "openai.m", "base_url": server.base_url,
                                                       "cache": str(tmp_path / "c.sqlite")}},
             "methods": ["direct"], "trace": True}))
-        code, out, err = run("run", str(config), "--output-dir", str(tmp_path / "runs"))
+        code, _, err = run("run", str(config), "--output-dir", str(tmp_path / "runs"))
         assert code in (0, 1), err
         assert len(server.requests) == 4 and KEY in json.dumps(server.requests[1]["headers"])
     written = [p for p in tmp_path.rglob("*") if p.is_file()]

@@ -2,7 +2,6 @@
 import os
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from cosee.runs.table import Run
 from cosee.config import ConfigError
 from cosee.experiments import run_experiment
 from cosee.runs.config import read_config
-from test_runs import METHODS, TESTS, write_config, write_data
+from test_runs import TESTS, write_config, write_data
 
 
 @pytest.fixture(scope="module")

@@ -245,10 +245,10 @@ def test_inspect_reads_back_what_was_written(tmp_path, inspect_log):
     assert {i.task for i in inspect_log.list_eval_logs(str(tmp_path / "logs"))} == {
         "run-What-is-the-total-" + m for m in ("cot", "chat", "cosee-light")
     }
-    for path, method in zip(logs, run.methods):
+    for path, method in zip(logs, run.methods, strict=True):
         log, records = inspect_log.read_eval_log(str(path)), [r for r in run if r["method"] == method]
         assert log.eval.metadata["method"] == method and [s.id for s in log.samples] == [r["sample"] for r in records]
-        for sample, r in zip(log.samples, records):
+        for sample, r in zip(log.samples, records, strict=True):
             assert (
                 sample.target == r["gold"]
                 and sample.output.completion == r["answer"]

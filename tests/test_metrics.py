@@ -204,10 +204,10 @@ def test_aggregate_is_the_mean_of_its_samples():
     result = aggregate_metrics(preds, golds)
     assert set(result) == {"em", "f1", "anls"} and result.n == 3
     for metric, f in (("em", exact_match), ("f1", f1_score), ("anls", anls)):
-        each = [f(p, g) for p, g in zip(preds, golds)]
+        each = [f(p, g) for p, g in zip(preds, golds, strict=True)]
         assert list(result.per_sample[metric]) == each and result[metric] == pytest.approx(sum(each) / 3)
     tally = RunningMetrics()
-    for i, (p, g) in enumerate(zip(preds, golds)): tally.add(p, g, group=f"kind {i % 2}")
+    for i, (p, g) in enumerate(zip(preds, golds, strict=True)): tally.add(p, g, group=f"kind {i % 2}")
     assert tally.result() == result and tally.result("kind 0").n == 2
 
 

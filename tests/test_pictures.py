@@ -93,7 +93,7 @@ def test_words_hold_the_numbers():
 def test_numbers_are_those_of_the_records(tmp_path):
     run = made_run(tmp_path / "run", methods=("chat", "cosee_light"), n=4)
     rows = Report(run).rows
-    for m, rs in rows.items():
+    for rs in rows.values():
         spent = by_agent(rs)
         assert sum(c for c, _ in spent.values()) == pytest.approx(sum(r["usage"]["calls"] for r in rs) / 4)
         assert sum(t for _, t in spent.values()) == pytest.approx(sum(r["usage"]["total_tokens"] for r in rs) / 4)
@@ -139,7 +139,7 @@ def test_places_are_spread_and_keep_their_order(xs):
     assert sorted(range(len(xs)), key=lambda i: (xs[i], i)) == sorted(
         range(len(xs)), key=lambda i: (out[i], i)
     ) and len(out) == len(xs)
-    assert all(b - a >= 11 - 1e-6 for a, b in zip(sorted(out), sorted(out)[1:]))
+    assert all(b - a >= 11 - 1e-6 for a, b in zip(sorted(out), sorted(out)[1:], strict=False))
 
 
 @settings(max_examples=60)
@@ -148,7 +148,8 @@ def test_places_are_spread_and_keep_their_order(xs):
 def test_names_never_overlap(points):
     points = [(n, x, lo, lo + d) for n, x, lo, d in points]
     boxes = [
-        (x - len(n) * 3.6, x + len(n) * 3.6, y - 8, y + 8) for (n, *_), (x, y) in zip(points, place_names(points))
+        (x - len(n) * 3.6, x + len(n) * 3.6, y - 8, y + 8)
+        for (n, *_), (x, y) in zip(points, place_names(points), strict=True)
     ]
     for i, (l, r, lo, hi) in enumerate(boxes):
         assert all(r <= l2 or r2 <= l or hi <= lo2 or hi2 <= lo for l2, r2, lo2, hi2 in boxes[:i])

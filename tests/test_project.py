@@ -8,7 +8,6 @@ import sys
 from configparser import ConfigParser
 from fnmatch import fnmatch
 from importlib.metadata import packages_distributions
-from pathlib import Path
 
 import check
 import contracts

@@ -2,6 +2,7 @@
 
 COSEE_CASES=200 pytest tests/test_qwen.py runs the larger comparison."""
 import json, os, random, threading
+from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -16,8 +17,8 @@ from cosee.models.qwen.random_weights import random_checkpoint
 
 PENALTY = 3.  # random weights like to repeat themselves; with it every reply has ten different tokens
 CASES = int(os.environ.get('COSEE_CASES', 36))
-WORDS = 'total invoice page 12.50 table "sales" report?\n what is the {amount} é 日本 <|im_end|> <|image_pad|>'.split(
-    ' ')
+WORDS = ['total', 'invoice', 'page', '12.50', 'table', '"sales"', 'report?\n', 'what', 'is', 'the', '{amount}', 'é',
+         '日本', '<|im_end|>', '<|image_pad|>']
 
 
 @pytest.fixture(scope='module')
@@ -86,9 +87,9 @@ def differences(path, plain, monkeypatch, cases, seed=0, cache_bytes=600_000):
     while done < cases:
         calls = [ask(rng, docs) for _ in range(rng.choice([1, 1, 2, 4]))]
         for messages, got, want in zip(calls, tokens_of(client, calls, monkeypatch)[0],
-                                       tokens_of(plain, calls, monkeypatch)[0]):
+                                       tokens_of(plain, calls, monkeypatch)[0], strict=True):
             done += 1
-            at = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), None)
+            at = next((i for i, (a, b) in enumerate(zip(got, want, strict=False)) if a != b), None)
             if at is not None and gap(plain, messages, want[:at]) > 1e-5: wrong.append(messages)
         assert client.prefixes.nbytes <= cache_bytes
         most = max(most, len(client.prefixes))
@@ -118,7 +119,7 @@ def test_a_row_does_not_see_its_neighbours(client):
     alone = [QwenVLClient.chat(client, c, **kw).text for c in calls]
     lengths = [dict(max_new_tokens=12 - i) for i in range(7)]
     together = client.chat_batch(calls, params=lengths, **{k: v for k, v in kw.items() if k != 'max_new_tokens'})
-    for a, b in zip(alone, together): assert a.startswith(b.text.rstrip('\ufffd'))
+    for a, b in zip(alone, together, strict=True): assert a.startswith(b.text.rstrip('\ufffd'))
     assert [r.usage.completion_tokens for r in together] <= [12 - i for i in range(7)]
 
 def test_threads(path):
@@ -191,7 +192,7 @@ SCHEMA = dict(type='object', required=['action', 'content', 'view'], properties=
 def test_fast_forward_changes_nothing_but_the_cost(path, client):
     messages = build_messages(document(random.Random(6)), 'What is the total?')
     slow, kw = QwenVLClient(path, fast_forward=False), dict(schema=SCHEMA, max_new_tokens=160)
-    before, passes, texts = client.passes, 0, []
+    before, texts = client.passes, []
     for seed in range(3):
         texts.append(client.chat(messages, seed=seed, temperature=0 if seed == 0 else 1., top_p=1.,
                                  top_k=0, **kw).text)
@@ -199,7 +200,7 @@ def test_fast_forward_changes_nothing_but_the_cost(path, client):
         assert (value['action'] in ('INSPECT', 'LINK') and len(value['content']) <= 30
                 and len(value['view']['bbox_2d']) == 4)
     assert texts[0] == slow.chat(messages, temperature=0, **kw).text
-    fast, start = client.passes - before, slow.passes
+    fast = client.passes - before
     for seed in (1, 2): slow.chat(messages, seed=seed, temperature=1., top_p=1., top_k=0, **kw)
     assert fast < slow.passes
 
@@ -251,7 +252,7 @@ def test_models_that_cannot_be_loaded(path, tmp_path):
         assert '\n' not in str(e.value)
     with pytest.raises(ModelError, match='hf download'): QwenVLClient(str(tmp_path))
     with pytest.raises(ValueError, match='min_pixels'): QwenVLClient(path, max_pixels=1)
-    for f in os.listdir(path): (tmp_path / f).write_bytes(open(os.path.join(path, f), 'rb').read())
+    for f in os.listdir(path): (tmp_path / f).write_bytes(Path(path, f).read_bytes())
     (tmp_path / 'model.safetensors').write_bytes(b'\0' * 100)
     with pytest.raises(ModelError, match='cannot be loaded.*hf download'): QwenVLClient(str(tmp_path))
     for folder, says in ((tmp_path, 'cannot be loaded'), (tmp_path / 'nowhere', 'no such directory')):
@@ -262,7 +263,7 @@ def test_models_that_cannot_be_loaded(path, tmp_path):
 def test_half_precision(path, dtype):
     client = QwenVLClient(path, dtype=dtype)
     messages = build_messages(document(random.Random(8)), 'What is the total?')
-    first, again = (client.chat(messages, temperature=0, max_new_tokens=6) for _ in range(2))
+    _, again = (client.chat(messages, temperature=0, max_new_tokens=6) for _ in range(2))
     assert again.usage.cached_tokens == again.usage.prompt_tokens - 1 and again.usage.completion_tokens == 6
     assert client.model.dtype == getattr(torch, dtype)
 

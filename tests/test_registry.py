@@ -1,4 +1,5 @@
-("""What exists is asked for by name: on the command line, in files, in Python; in fresh processes, as users have them.""")
+"""What exists is asked for by name: on the command line, in files, in Python; in fresh processes, as users have
+them."""
 import json
 import os
 import subprocess
@@ -54,7 +55,7 @@ def answers_of(folder):
 def test_a_run_asks_a_provider_that_the_command_line_names(run, tmp_path, monkeypatch, wire):
     for name in ("ANTHROPIC_API_KEY", "GOOGLE_API_KEY"): monkeypatch.setenv(name, "planted-0123456789-key")
     with FakeServer(wire, answer=lambda body: "Answer: 42") as server:
-        code, out, err = run("run", "--client", wire, "--model", "m", "--base-url", server.base_url, "--method",
+        code, _, err = run("run", "--client", wire, "--model", "m", "--base-url", server.base_url, "--method",
                              "direct", "--limit", 2,
                              "--output-dir", tmp_path / "r", "--quiet")
         assert code == 0, err
@@ -159,7 +160,7 @@ def test_a_field_that_stands_twice_is_refused_by_every_command(run, tmp_path, mo
     text, argv, line, field = TWINS[what]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "c.yaml").write_text(text)
-    code, out, err = run(*("c.yaml" if a == "FILE" else a for a in argv))
+    code, _, err = run(*("c.yaml" if a == "FILE" else a for a in argv))
     assert (code == 2 and "c.yaml" in err and line in err and f"field {field}: " in err and "stands twice" in err
             and err.count("\n") == 1)
     assert [p.name for p in tmp_path.iterdir()] == ["c.yaml"]

@@ -9,7 +9,7 @@ import pytest
 from cosee.agents import parse_reply, team
 from cosee.models.backends import Backend
 from cosee.controller import CoSeeController
-from cosee.models.client import Ledger, ScriptedClient, Usage, VLMClient, build_messages
+from cosee.models.client import Ledger, ScriptedClient, build_messages
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.remote import ResponseParseError, ServerError, VLMClientError
 from cosee.models.cache import CachedClient, ResponseCache, call_key
@@ -80,9 +80,9 @@ def test_a_bug_stays_a_bug():
                 min_size=1, max_size=5))
 def test_a_batch_is_as_good_as_one_by_one(scripts):
     names = [f"q{i}?" for i in range(len(scripts))]
-    client = RetryingClient(ScriptedClient(dict(zip(names, scripts))))
+    client = RetryingClient(ScriptedClient(dict(zip(names, scripts, strict=True))))
     replies = client.chat_batch([build_messages([], q) for q in names], schema=SCHEMA, errors="return")
-    for script, reply in zip(scripts, replies):
+    for script, reply in zip(scripts, replies, strict=True):
         if GOOD in script:
             assert reply.text == GOOD and reply.usage.calls == script.index(GOOD) + 1
         else:

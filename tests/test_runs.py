@@ -133,8 +133,8 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(here, tmp_pa
 
 def test_one_writer(here, tmp_path):
     config = read_config(here / "config.yaml", ["dataset.limit=1"])
-    with RunLog(tmp_path / "run"):
-        with pytest.raises(RunError, match="another process"): run_experiment(config, tmp_path / "run")
+    with RunLog(tmp_path / "run"), pytest.raises(RunError, match="another process"):
+        run_experiment(config, tmp_path / "run")
 
 
 def test_a_power_cut_in_the_middle_of_the_log_costs_only_its_line(here, undisturbed, tmp_path):
@@ -200,10 +200,10 @@ def test_a_hanging_model_costs_its_question_and_no_more(here, tmp_path, monkeypa
 
 
 def test_broken_images_are_named_and_the_others_go_on(tmp_path):
-    data = write_data(tmp_path / "data", 5)
+    write_data(tmp_path / "data", 5)
     pages = sorted((tmp_path / "data/images").glob("*.png"))
-    cut, inner = [p for p in pages if p.name.startswith("000001")][0], [p for p in pages
-                                                                        if p.name.startswith("000003")][0]
+    cut, inner = ([p for p in pages if p.name.startswith("000001")][0],
+                  [p for p in pages if p.name.startswith("000003")][0])
     cut.write_bytes(cut.read_bytes()[:40])   # seen when the sample is read
     whole = inner.read_bytes()
     # seen when the page is opened
@@ -241,9 +241,8 @@ def test_no_method_breaks_its_budget(here, tmp_path, count):
         config = read_config(here / "config.yaml", ["dataset.limit=2", f"budget.max_tokens={budget}",
                                                     f"budget.count={count}", "methods=" + json.dumps(methods)])
         run = run_experiment(config, tmp_path / f"{budget}")
-        spent = lambda u: u["completion_tokens"] if count == "output" else u["total_tokens"] - (u["cached_tokens"]
-                                                                                                if count == "uncached"
-                                                                                                else 0)
+        spent = lambda u: (u["completion_tokens"] if count == "output" else
+                           u["total_tokens"] - (u["cached_tokens"] if count == "uncached" else 0))
         assert run.status().failed == 0
         assert all(spent(r["usage"]) <= budget for r in run), [(r["method"], r["usage"]) for r in run]
 

@@ -147,7 +147,7 @@ def test_c20_there_and_back(data, w, h):
     units = to_units((x, y), (w, h))
     assert (units == (round(Fraction(1000 * x, w)), round(Fraction(1000 * y, h)))
             and validate_tool_call(ToolCall.left_click(units)) == [])
-    for before, after, side in zip((x, y), to_pixels(units, (w, h)), (w, h)):
+    for before, after, side in zip((x, y), to_pixels(units, (w, h)), (w, h), strict=True):
         assert 0 <= after < side and abs(before - after) <= (1 if side <= 2000 else 2)
 
 
@@ -155,8 +155,8 @@ def test_c20_there_and_back(data, w, h):
 @given(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), st.integers(1000, 4000))
 def test_c20_units_survive_a_picture_with_as_many_pixels(units, side):
     back = to_units(to_pixels(units, (side, side)), (side, side))
-    assert all(abs(a - b) <= 1 for a, b in zip(units, back))
-    assert side % 1000 or all(a == b for a, b in zip(units, back) if a < 1000)
+    assert all(abs(a - b) <= 1 for a, b in zip(units, back, strict=True))
+    assert side % 1000 or all(a == b for a, b in zip(units, back, strict=True) if a < 1000)
 
 
 def test_c32_the_documents_example_is_consistent():

@@ -34,8 +34,8 @@ def test_every_split_loads(folder):
             assert len(s["images"]) == 1 and s["images"][0].mode == "RGB" and not s["question"].startswith("<image>")
             assert (s["meta"]["task_type"] in SCREEN_TASKS and s["meta"]["system_prompt"] == SYSTEM_PROMPTS["compact"]
                     and s["answer"])
-            assert s["meta"]["dataset"] == "screens" and s["meta"].get("tolerance") == ([20, 30]
-                                                                                        if split == "test" else None)
+            assert (s["meta"]["dataset"] == "screens"
+                    and s["meta"].get("tolerance") == ([20, 30] if split == "test" else None))
     with pytest.raises(ValueError, match="no split 'dev'"):
         load_screens(folder, "dev")
 

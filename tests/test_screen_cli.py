@@ -63,7 +63,7 @@ def test_score_of_a_file_and_of_a_client_agree(folder, run, tmp_path, monkeypatc
     monkeypatch.setitem(CLIENTS, "scripted",
                         ClientEntry(lambda: ScriptedClient([format_tool_call(ToolCall.left_click((500, 60)))],
                                                            cycle=True)))
-    code, out, err = run("score", folder, "--client", "scripted", "--save", tmp_path / "said.jsonl", "--json")
+    code, out, _ = run("score", folder, "--client", "scripted", "--save", tmp_path / "said.jsonl", "--json")
     asked = json.loads(out)
     assert code == 0 and asked["groups"]["all"]["n"] == 3 and asked["groups"]["all"]["valid"] == 1
     assert json.loads(run("score", folder, "--predictions", tmp_path / "said.jsonl", "--json")[1]) == asked
@@ -89,7 +89,7 @@ def test_a_client_that_fails_is_told(folder, run, monkeypatch):
     (["score", "SET", "--client", "nothing"], "'nothing'"),
     (["score", "SET", "--predictions", "SET/train.jsonl"], "field 'call' is missing")])
 def test_what_users_can_mend_is_one_line_and_two(folder, run, args, said):
-    code, out, err = run(*[a.replace("SET", str(folder)) for a in args])
+    code, _, err = run(*[a.replace("SET", str(folder)) for a in args])
     assert code == 2 and said in err and err.count("\n") == 1 and "Traceback" not in err, err
 
 

@@ -52,7 +52,7 @@ def test_permutation_test_keeps_its_level():
 @quick
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=8))
 def test_exact_permutations(differences):
-    totals = [abs(sum(s * d for s, d in zip(signs, differences)))
+    totals = [abs(sum(s * d for s, d in zip(signs, differences, strict=True)))
               for signs in itertools.product((1, -1), repeat=len(differences))]
     exact = sum(t >= abs(sum(differences)) for t in totals) / len(totals)
     assert permutation_test(differences, [0] * len(differences)) == pytest.approx(exact)
@@ -99,7 +99,7 @@ def test_holm(p_values):
     sets = [s for size in range(1, n + 1) for s in itertools.combinations(range(n), size)]
     for i in range(n):
         assert adjusted[i] == pytest.approx(max(min(1, len(s) * min(p_values[j] for j in s)) for s in sets if i in s))
-    assert all(p <= q <= 1 for p, q in zip(p_values, adjusted))
+    assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     assert [adjusted[i] for i in order] == sorted(adjusted)
 

@@ -100,7 +100,7 @@ ARGS = st.dictionaries(st.sampled_from(["page", "bbox", "bbox_2d", "text", "expr
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(["zoom", "read_board", "calculate", "none"]), ARGS)
 def test_under_the_policy_only_sound_calls_run(name, args):
-    sight, ran = Sight([page(60, 80), page(60, 80)], board=Board()), []
+    sight = Sight([page(60, 80), page(60, 80)], board=Board())
     tools = page_tools(sight, ["zoom", "read_board", "calculate"])
     out = Toolbox(tools, SightPolicy(2), "enforce").run(ToolCall(name, args, "", 1))
     assert isinstance(out.result, str) and len(out.result) <= 1000
@@ -119,8 +119,8 @@ def test_budget_delegate_and_edit():
     assert ask(page=1, bbox=[0, 0, 500, 500]) == PolicyDecision()
     edit = ask(page="page 7", bbox_2d="10, 20, 5, 300")
     assert edit.action is PolicyAction.EDIT and edit.edited_args == {"page": 3, "bbox": [0, 20, 20, 300]}
-    assert ask(page=2, bbox=[0, 0, 500, 500]).reason == "no" and "budget of 3" in ask(page=1,
-                                                                                      bbox=[0, 0, 500, 500]).reason
+    assert (ask(page=2, bbox=[0, 0, 500, 500]).reason == "no"
+            and "budget of 3" in ask(page=1, bbox=[0, 0, 500, 500]).reason)
 
 
 def act(replies, agent=DetailReaderAgent, pages=1, **kwargs):
@@ -131,8 +131,8 @@ def act(replies, agent=DetailReaderAgent, pages=1, **kwargs):
 def test_calls_of_a_turn_are_bounded_and_prompts_only_grow():
     action, client = act([zoom(page=1, bbox=[0, 0, 500, 500])] * 2 + [ANSWER], max_calls=2)
     assert action["answer"] == "42" and [t["executed"]["page"] for t in action["tools"]] == [1, 1]
-    texts = [[b for b in c["messages"][0]["content"]] for c in client.calls]
-    assert all(later[:len(earlier)] == earlier for earlier, later in zip(texts, texts[1:]))
+    texts = [list(c["messages"][0]["content"]) for c in client.calls]
+    assert all(later[:len(earlier)] == earlier for earlier, later in zip(texts, texts[1:], strict=False))
     assert [len(message_blocks(c["messages"], "image")) for c in client.calls] == [1, 2, 3]
     assert ("anyOf" in client.calls[1]["schema"]
             and client.calls[2]["schema"] == action_schema(("INSPECT", "HYPOTHESIZE"), 1, 0))
@@ -187,7 +187,7 @@ def test_off_by_default_and_one_call_on():
     assert not any(isinstance(a, ToolAgent) for a in plain)
     tooled = with_tools(plain, tools=["zoom"])
     assert [a.name for a in tooled] == [a.name for a in plain] and all(a.role_prompt.startswith(b.role_prompt)
-                                                                       for a, b in zip(tooled, plain))
+                                                                       for a, b in zip(tooled, plain, strict=True))
     with pytest.raises(ValueError, match="max_calls"): ToolAgent(plain[0], max_calls=0)
     with pytest.raises(ValueError, match="unknown tools"): ToolAgent(plain[0], tools=["shell"])
 

@@ -3,6 +3,7 @@ any reply."""
 import json
 import os
 import re
+from typing import ClassVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -18,7 +19,7 @@ REPLIES = int(os.environ.get("COSEE_REPLIES", "200"))   # generated model replie
 class Search(t.Tool):
     "Remembers its calls."
     name, description = "search", "Search the web. Args: query (str)"
-    input_schema = {"type": "object", "required": ["query"], "properties": {"query": {"type": "string"}}}
+    input_schema: ClassVar[dict] = {"type": "object", "required": ["query"], "properties": {"query": {"type": "string"}}}
 
     def __init__(self, result="found", name="search"): self.result, self.name, self.calls = result, name, []
 
@@ -146,8 +147,8 @@ def test_D44_budget_spent():
 
 def test_D44_without_tools_or_with_a_forced_response():
     plain = t.InteractiveDocumentWithTools(Model(["a"], [1]))
-    assert (plain.open_question("?") == "a" and plain.multiple_choice_question("?", ["u", "v"],
-                                                                               randomize_choices=False) == 1)
+    assert (plain.open_question("?") == "a"
+            and plain.multiple_choice_question("?", ["u", "v"], randomize_choices=False) == 1)
     assert "Available tools" not in plain.text() and plain._model.asked[0]["terminators"] == ("\n",)
     forced = doc()
     assert forced.open_question("?", forced_response="f") == "f" and forced.text() == "Question: ?\nAnswer: f\n"

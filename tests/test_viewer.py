@@ -30,8 +30,10 @@ from test_browser import CHROMIUM, EVIL, Browser, contrast
 
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome on this machine")
 READY = """new Promise(done => { const look = () => performance.getEntriesByName('rows').length
-  ? requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))) : setTimeout(look, 5); look(); })"""
-OPENED = """new Promise(done => { document.addEventListener('load', e => e.target.tagName === 'IFRAME' && done(true), true);
+  ? requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))) : setTimeout(look, 5);
+  look(); })"""
+OPENED = """new Promise(done => {
+  document.addEventListener('load', e => e.target.tagName === 'IFRAME' && done(true), true);
   document.querySelector('%s').click(); })"""
 DRAWN = """new Promise(done => { const look = () => %s ? done(true) : setTimeout(look, 10); look(); })"""
 
@@ -148,8 +150,9 @@ def clean(browser, origin):
 
 def column(browser, name):
     "Texts of a column of the table"
-    return (browser.js(f"""(() => {{ const k = [...document.querySelectorAll('#rows thead th')].findIndex(th =>
-      th.querySelector('button').dataset.sort === {name!r}); return [...document.querySelectorAll('#rows tbody tr')].map(tr => tr.cells[k].textContent); }})()"""))
+    return browser.js(f"""(() => {{ const k = [...document.querySelectorAll('#rows thead th')].findIndex(th =>
+      th.querySelector('button').dataset.sort === {name!r});
+      return [...document.querySelectorAll('#rows tbody tr')].map(tr => tr.cells[k].textContent); }})()""")
 
 
 def sort(browser, name):
@@ -330,10 +333,18 @@ def test_both_themes_can_be_read(browser, served, dark):
     corner = go(browser, served.url, dark=dark).picture().getpixel((3, 300))
     assert max(corner) < 40 if dark else min(corner) > 230
     code = """(() => { const c = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
-      const rgb = v => { c.clearRect(0, 0, 1, 1); c.fillStyle = v; c.fillRect(0, 0, 1, 1); return [...c.getImageData(0, 0, 1, 1).data]; };
-      const ground = e => { for (; e; e = e.parentElement) { const v = rgb(getComputedStyle(e).backgroundColor); if (v[3] == 255) return v; } return [255, 255, 255, 255]; };
-      return ['#title', '#about span', 'h2', 'th', '.methods button', '.methods td', 'label span', '#views button', '#only small', '#count', '.chip', '.id', '.cut', '.n', '#hint',
-        '.dim', '#verdict', '#square span', '.cell', '.key'].flatMap(s => [...document.querySelectorAll(s)].slice(0, 40).filter(e => e.offsetParent).map(e => [s, rgb(getComputedStyle(e).color), ground(e)])); })()"""
+      const rgb = v => { c.clearRect(0, 0, 1, 1); c.fillStyle = v; c.fillRect(0, 0, 1, 1);
+        return [...c.getImageData(0, 0, 1, 1).data]; };
+      const ground = e => {
+        for (; e; e = e.parentElement) {
+          const v = rgb(getComputedStyle(e).backgroundColor);
+          if (v[3] == 255) return v;
+        }
+        return [255, 255, 255, 255]; };
+      return ['#title', '#about span', 'h2', 'th', '.methods button', '.methods td', 'label span', '#views button',
+              '#only small', '#count', '.chip', '.id', '.cut', '.n', '#hint', '.dim', '#verdict', '#square span',
+              '.cell', '.key'].flatMap(s => [...document.querySelectorAll(s)].slice(0, 40).filter(e => e.offsetParent)
+        .map(e => [s, rgb(getComputedStyle(e).color), ground(e)])); })()"""
     measured = [
         m
         for view in ("answers", "questions", "pair")
