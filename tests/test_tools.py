@@ -19,7 +19,8 @@ REPLIES = int(os.environ.get("COSEE_REPLIES", "200"))   # generated model replie
 class Search(t.Tool):
     "Remembers its calls."
     name, description = "search", "Search the web. Args: query (str)"
-    input_schema: ClassVar[dict] = {"type": "object", "required": ["query"], "properties": {"query": {"type": "string"}}}
+    input_schema: ClassVar[dict] = {"type": "object", "required": ["query"],
+                                    "properties": {"query": {"type": "string"}}}
 
     def __init__(self, result="found", name="search"): self.result, self.name, self.calls = result, name, []
 
