@@ -7,16 +7,16 @@
 Each way runs in a process of its own on one thread; CPU time is that of the whole process from the first call to the
 last (loading excluded), peak memory that of the whole process. Weights are random: the values change no cost.
 
-The ways: `plain` is transformers' `generate` for each call; `quick` the same with this project's products of weights, but
-without reuse; `vision` keeps the outputs of the vision tower; `turns` and `parallel` are this project's.
-Plain calls cost nearly the same each; with --plain-calls 3 that many of an episode are computed and the cost scaled up:
-the first of each step, whose Boards are shortest, so rather too little than too much.
+The ways: `plain` is transformers' `generate` for each call; `quick` the same with this project's products of
+weights, but without reuse; `vision` keeps the outputs of the vision tower; `turns` and `parallel` are this
+project's. Plain calls cost nearly the same each; with --plain-calls 3 that many of an episode are computed and the
+cost scaled up: the first of each step, whose Boards are shortest, so rather too little than too much.
 
     python benchmarks/episode.py --vllm PYTHON           # vLLM's prefix caching as well
 
-PYTHON is the interpreter of an environment of its own that has vLLM (run with the CPU build of vLLM 0.32); it gets the
-same prompts and pages, in turn and by steps, and writes as many tokens. Its cost is counted in the same way; its engine
-runs inside the process that is measured.
+PYTHON is the interpreter of an environment of its own that has vLLM (run with the CPU build of vLLM 0.32); it gets
+the same prompts and pages, in turn and by steps, and writes as many tokens. Its cost is counted in the same way;
+its engine runs inside the process that is measured.
 """
 import argparse, json, os, random, resource, statistics, subprocess, sys, tempfile, time
 
@@ -35,13 +35,16 @@ def page(seed):
     rng, im = random.Random(seed), Image.new('RGB', (620, 877), 'white')
     draw = ImageDraw.Draw(im)
     for y in range(30, 850, 16):
-        draw.text((30, y), ' '.join(''.join(rng.choices('aeinorst', k=rng.randint(2, 9))) for _ in range(14))[:90], fill='black')
+        draw.text((30, y), ' '.join(''.join(rng.choices('aeinorst', k=rng.randint(2, 9))) for _ in range(14))[:90],
+                  fill='black')
     return im
 
 
 def text(client, n, seed):
     "About `n` tokens of words"
-    rng, words = random.Random(seed), 'total page table report invoice number answer quarterly sales note see row'.split()
+    rng = random.Random(seed)
+    words = ['total', 'page', 'table', 'report', 'invoice', 'number', 'answer', 'quarterly', 'sales', 'note',
+             'see', 'row']
     out = rng.choice(words)
     while len(client.tokenizer.encode(out)) < n: out += ' ' + rng.choice(words)
     return out
@@ -49,14 +52,16 @@ def text(client, n, seed):
 
 def prompts(client, pages, agents, steps, question=0, sequential=True):
     "The messages of an episode; a list of steps, each a list of calls. Notes do not depend on replies."
-    q, roles, notes, out = text(client, QUESTION, question), [text(client, ROLE, 100 + a) for a in range(agents)], [], []
+    q, roles, notes, out = (text(client, QUESTION, question),
+                            [text(client, ROLE, 100 + a) for a in range(agents)], [], [])
     for step in range(steps):
         old, calls = len(notes), []
         for a in range(agents):
             seen = notes if sequential else notes[:old]
             board = '[Page 1]\n' + '\n'.join(seen) if seen else None
             calls.append(client.build_messages(pages, q, board, roles[a]))
-            notes.append(f'- (#{len(notes) + 1}, agent {a}, step {step + 1}) ' + text(client, NOTE, 1000 * question + len(notes)))
+            notes.append(f'- (#{len(notes) + 1}, agent {a}, step {step + 1}) '
+                         + text(client, NOTE, 1000 * question + len(notes)))
         out.append(calls)
     return out
 
@@ -83,8 +88,10 @@ class VisionReuse:
             seen, grid = self.kept[key]
             ids = torch.tensor([p.ids])
             kinds = (ids == c.processor.image_token_id).int()
-            out = c.model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), mm_token_type_ids=kinds, image_grid_thw=grid,
-                                   mm_encoder_outputs={'image': seen}, do_sample=False, max_new_tokens=s.max_new_tokens)
+            out = c.model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), mm_token_type_ids=kinds,
+                                   image_grid_thw=grid,
+                                   mm_encoder_outputs={'image': seen}, do_sample=False,
+                                   max_new_tokens=s.max_new_tokens)
         return c._reply(p, out[0, len(p):].tolist(), s)
 
 
@@ -92,18 +99,21 @@ def serve(folder, mode):
     "Run in an environment that has vLLM: answer the prompts in `folder`, and report the cost and the tokens"
     from PIL import Image
     from vllm import LLM, SamplingParams
-    job = json.load(open(os.path.join(folder, 'job.json')))
+    with open(os.path.join(folder, 'job.json')) as f: job = json.load(f)
     pages = [Image.open(os.path.join(folder, f'{i}.png')).convert('RGB') for i in range(job['pages'])]
-    llm = LLM(job['model'], dtype='float32', enable_prefix_caching=True, enforce_eager=True, max_model_len=job['context'],
+    llm = LLM(job['model'], dtype='float32', enable_prefix_caching=True, enforce_eager=True,
+              max_model_len=job['context'],
               limit_mm_per_prompt=dict(image=job['pages'], video=0), max_num_seqs=8, seed=0)
     how = SamplingParams(temperature=0, max_tokens=job['new'], ignore_eos=True, skip_special_tokens=False)
-    ask = lambda texts: llm.generate([dict(prompt=t, multi_modal_data=dict(image=pages)) for t in texts], how, use_tqdm=False)
+    ask = lambda texts: llm.generate([dict(prompt=t, multi_modal_data=dict(image=pages)) for t in texts], how,
+                                     use_tqdm=False)
     steps = job['steps'] if mode == 'vllm_parallel' else [[t] for calls in job['steps'] for t in calls]
     before = time.process_time()
     replies = [r for texts in steps for r in ask(texts)]
     cpu = time.process_time() - before
     return dict(cpu_s=cpu, peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-                ids=[list(r.outputs[0].token_ids) for r in replies], cached=sum(r.num_cached_tokens or 0 for r in replies))
+                ids=[list(r.outputs[0].token_ids) for r in replies],
+                cached=sum(r.num_cached_tokens or 0 for r in replies))
 
 
 def vllm_child(a, client, steps, s):
@@ -111,19 +121,24 @@ def vllm_child(a, client, steps, s):
     from cosee.models.qwen.decode import Sampling
     from cosee.models.qwen.prompt import scaled
     calls = [client.prompt(m) for step in steps for m in step]
-    say = lambda m: client.processor.apply_chat_template(client.prompt(m).messages, tokenize=False, add_generation_prompt=True)
+    say = lambda m: client.processor.apply_chat_template(client.prompt(m).messages, tokenize=False,
+                                                         add_generation_prompt=True)
     with tempfile.TemporaryDirectory() as folder:
-        for i, (im, size) in enumerate(zip(calls[0].images, calls[0].sizes)): scaled(im, size).save(f'{folder}/{i}.png')
+        for i, (im, size) in enumerate(zip(calls[0].images, calls[0].sizes, strict=True)):
+            scaled(im, size).save(f'{folder}/{i}.png')
         context = -(-max(len(p) + a['new'] for p in calls) // 256) * 256
-        job = dict(model=a['model'], pages=a['pages'], new=a['new'], context=context, steps=[[say(m) for m in step] for step in steps])
+        job = dict(model=a['model'], pages=a['pages'], new=a['new'], context=context,
+                   steps=[[say(m) for m in step] for step in steps])
         with open(f'{folder}/job.json', 'w') as f: json.dump(job, f)
-        env = os.environ | dict(VLLM_ENABLE_V1_MULTIPROCESSING='0', VLLM_CPU_KVCACHE_SPACE='1', VLLM_LOGGING_LEVEL='WARNING')
-        r = subprocess.run([a['vllm'], os.path.abspath(__file__), '--serve', folder, a['mode']], capture_output=True, text=True, env=env)
+        env = os.environ | dict(VLLM_ENABLE_V1_MULTIPROCESSING='0', VLLM_CPU_KVCACHE_SPACE='1',
+                                VLLM_LOGGING_LEVEL='WARNING')
+        r = subprocess.run([a['vllm'], os.path.abspath(__file__), '--serve', folder, a['mode']], capture_output=True,
+                           text=True, env=env)
         if r.returncode: raise SystemExit(r.stderr[-3000:])
     out = json.loads(r.stdout.splitlines()[-1])
-    replies = [client._reply(p, ids, Sampling(**s)) for p, ids in zip(calls, out.pop('ids'))]
+    replies = [client._reply(p, ids, Sampling(**s)) for p, ids in zip(calls, out.pop('ids'), strict=True)]
     texts = [json.dumps([b.get('text') for b in m[0]['content']]) for step in steps for m in step]
-    return out | dict(passes=0, outs={t: tokens_of(client, r) for t, r in zip(texts, replies)})
+    return out | dict(passes=0, outs={t: tokens_of(client, r) for t, r in zip(texts, replies, strict=True)})
 
 
 def child(a):
@@ -148,7 +163,8 @@ def child(a):
         if a['mode'] == 'vision': replies = [vision(m, Sampling(**s)) for m in batch]
         elif a['mode'] == 'parallel': replies = client.chat_batch(batch, **s | kw)
         else: replies = [client.chat(m, **s | kw) for m in batch]
-        for m, r in zip(batch, replies): outs[json.dumps([b.get('text') for b in m[0]['content']])] = tokens_of(client, r)
+        for m, r in zip(batch, replies, strict=True):
+            outs[json.dumps([b.get('text') for b in m[0]['content']])] = tokens_of(client, r)
 
     work = a['work']
     if work == 'samples':
@@ -158,8 +174,8 @@ def child(a):
             if not plain: return client.chat_batch(batch, **s)
             from cosee.models.qwen.prompt import inputs_of
             with torch.inference_mode():
-                client.model.generate(**inputs_of(client.processor, client.prompt(batch[0])), do_sample=True, top_k=20, top_p=.8,
-                                      num_return_sequences=5, max_new_tokens=a['new'])
+                client.model.generate(**inputs_of(client.processor, client.prompt(batch[0])), do_sample=True, top_k=20,
+                                      top_p=.8, num_return_sequences=5, max_new_tokens=a['new'])
     elif work == 'questions':
         batch = [prompts(client, pages, 1, 1, q)[0][0] for q in range(10)]
         run = lambda: ask(batch)
@@ -167,18 +183,21 @@ def child(a):
         steps = prompts(client, pages, a['agents'], a['steps'])
         run = lambda: [ask(calls, schema=SCHEMA, max_new_tokens=256, temperature=1., seed=1) for calls in steps]
     elif work == 'episode' and plain and a['plain_calls']:
-        steps = prompts(client, pages, a['agents'], a['steps'])   # the first agent of a step reads the same in both orders
+        # the first agent of a step reads the same in both orders
+        steps = prompts(client, pages, a['agents'], a['steps'])
         some = [calls[0] for calls in steps][:a['plain_calls']]
         run = lambda: ask(some)
     else:
-        episodes = [prompts(client, pages, a['agents'], a['steps'], e, not a['mode'].endswith('parallel')) for e in range(a['episodes'])]
+        episodes = [prompts(client, pages, a['agents'], a['steps'], e, not a['mode'].endswith('parallel'))
+                    for e in range(a['episodes'])]
         run = lambda: [ask(calls) for ep in episodes for calls in ep]
     if a['mode'].startswith('vllm'): return vllm_child(a, client, episodes[0], s)
     before = time.process_time()
     run()
     cpu = time.process_time() - before
     if work == 'episode' and plain and a['plain_calls']: cpu *= a['agents'] * a['steps'] / len(some)
-    out = dict(cpu_s=cpu, peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, passes=client.passes, outs=outs)
+    out = dict(cpu_s=cpu, peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+               passes=client.passes, outs=outs)
     if a['mode'] == 'plain' and work == 'episode': out['shares'] = shares(client, pages, a, s, cpu)
     return out
 
@@ -191,15 +210,17 @@ def shares(client, pages, a, s, cpu):
     calls = a['agents'] * a['steps']
     m = prompts(client, pages, a['agents'], a['steps'])[a['steps'] // 2][0]
     def took(f):
-        before = time.process_time(); f(); return time.process_time() - before
+        before = time.process_time()
+        f()
+        return time.process_time() - before
     p = client.prompt(m)
     with torch.inference_mode():
         pages_s = took(lambda: prefill(client.model, inputs_of(client.processor, p).to(client.device), p.cut))
     prompt_s = took(lambda: client.chat(m, **s | dict(max_new_tokens=1)))
     call = cpu / calls
     P, S, D = pages_s, max(0., prompt_s - pages_s), call - max(prompt_s, pages_s)
-    return dict(share_pages=P / call, share_prompt=S / call, share_decode=D / call, bound=calls * call / (P + calls * (S + D)),
-                pages_s=P, prompt_s=S, decode_s=D)
+    return dict(share_pages=P / call, share_prompt=S / call, share_decode=D / call,
+                bound=calls * call / (P + calls * (S + D)), pages_s=P, prompt_s=S, decode_s=D)
 
 
 def measure(**a):
@@ -232,8 +253,10 @@ def bench(args, model):
         for n in [n for n in pages if n in (args.pages or pages)]:
             for mode in ways + (('vllm', 'vllm_parallel') if args.vllm and work == 'episode' else ()):
                 if args.ways and mode not in args.ways and mode != 'plain': continue
-                a = dict(work=work, mode=mode, pages=n, agents=args.agents, steps=args.steps, model=model, device=args.device,
-                         threads=args.threads, new=args.new, plain_calls=args.plain_calls, vllm=args.vllm, episodes=10 if work == 'episodes' else 1)
+                a = dict(work=work, mode=mode, pages=n, agents=args.agents, steps=args.steps, model=model,
+                         device=args.device,
+                         threads=args.threads, new=args.new, plain_calls=args.plain_calls, vllm=args.vllm,
+                         episodes=10 if work == 'episodes' else 1)
                 once = args.quick and (n in (1, 20) or work in ('episodes', 'questions', 'actions'))
                 runs = [measure(**a) for _ in range(1 if once else args.repeat)]
                 yield row(a, runs, plain)
@@ -248,11 +271,13 @@ def row(a, runs, plain):
     if a['mode'] == 'plain' and 'shares' in runs[0]: out.update({k: round(v, 3) for k, v in runs[0]['shares'].items()})
     base, outs = plain.get((work, n)) or (None, {})
     calls = a['agents'] * a['steps']
-    if ('episode', n) in plain and work in ('episodes', 'questions'):   # as many plain calls as these, of the same length
+    # as many plain calls as these, of the same length
+    if ('episode', n) in plain and work in ('episodes', 'questions'):
         base = plain['episode', n][0] * (10 if work == 'episodes' else 10 / calls)
     if 'cached' in runs[0]: out['cached_tokens'] = runs[0]['cached']
     if base: out['ratio'] = round(base / cpu, 2)
-    if a['mode'] in ('plain', 'quick', 'vision') and work == 'episode' and a['plain_calls']: out['calls_computed'] = a['plain_calls']
+    if a['mode'] in ('plain', 'quick', 'vision') and work == 'episode' and a['plain_calls']:
+        out['calls_computed'] = a['plain_calls']
     if outs and work != 'samples': out['identical'] = agree(outs, runs[0]['outs'])
     return out
 
@@ -265,7 +290,8 @@ def main():
     p.add_argument('--device', default='cpu')
     p.add_argument('--threads', type=int, default=1)
     p.add_argument('--repeat', type=int, default=3, help='runs of which the median counts')
-    p.add_argument('--plain-calls', type=int, default=0, help='compute so many plain calls of an episode instead of all')
+    p.add_argument('--plain-calls', type=int, default=0,
+                   help='compute so many plain calls of an episode instead of all')
     p.add_argument('--quick', action='store_true', help='one run of what takes longest, and --plain-calls 3')
     p.add_argument('--agents', type=int, default=3)
     p.add_argument('--steps', type=int, default=3)
@@ -282,9 +308,10 @@ def main():
     if args.child: return print(json.dumps(child(json.loads(args.child))))
     with tempfile.TemporaryDirectory() as folder:
         if not args.model:
-            from cosee.models.qwen.random_weights import random_checkpoint
-            args.model = subprocess.run([sys.executable, '-c', f'from cosee.models.qwen.random_weights import *; print(random_checkpoint({folder!r}, {args.size!r}))'],
-                                        capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+            code = ('from cosee.models.qwen.random_weights import *; '
+                    f'print(random_checkpoint({folder!r}, {args.size!r}))')
+            args.model = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
+                                        check=True).stdout.splitlines()[-1]
         for line in bench(args, args.model):
             if args.json: print(json.dumps(line), flush=True)
             else: print('  '.join(f'{k}={v}' for k, v in line.items()), flush=True)

@@ -1,7 +1,8 @@
 """Are the reader's weights near their best? Tries each a step lower and higher, and fits the confidence anew.
 
     python benchmarks/fit_reader.py --docs 3 --cache ~/pages --json weights.json
-    python benchmarks/fit_reader.py --seed 710 --docs 6 --calibration-only --json benchmarks/results/fit_reader_lexicon.json
+    python benchmarks/fit_reader.py --seed 710 --docs 6 --calibration-only \\
+        --json benchmarks/results/fit_reader_lexicon.json
 
 It runs on made documents in the style `dev`, by default with seeds from 700 on, which nothing is measured on.
 A weight that gains answers is reported, not written: the table stands in the notebook of the reader.
@@ -91,9 +92,9 @@ def fit_calibration(seen, right, start: dict) -> dict:
     import numpy as np
     from scipy.optimize import minimize
     names = list(start)
-    loss = lambda x: log_loss(seen, right, dict(zip(names, x))) + PENALTY * float(np.square(x[1:]).mean())
+    loss = lambda x: log_loss(seen, right, dict(zip(names, x, strict=True))) + PENALTY * float(np.square(x[1:]).mean())
     found = minimize(loss, [start[n] for n in names], method='Nelder-Mead', options=dict(maxiter=2000))
-    return {n: round(float(v), 2) for n, v in zip(names, found.x)}
+    return {n: round(float(v), 2) for n, v in zip(names, found.x, strict=True)}
 
 
 def calibration_report(docs, weights, with_encoder: bool) -> dict:

@@ -28,7 +28,7 @@ def general_schemas() -> dict:
         note=obj(['kind', 'text'], kind={'enum': ['figure', 'table']}, text=text,
                  page=dict(whole, minimum=1, maximum=20), tags=dict(type='array', items=dict(text, maxLength=20))),
         nested=obj(['a'], a=obj(['b'], b=obj(['c'], c=obj(['d'], d=text)))),
-        optional=obj(**{k: part for k in 'abcdef'}),
+        optional=obj(**dict.fromkeys('abcdef', part)),
         enum={'enum': ['yes', 'no', 1, None, {'why': 'a\nb'}]},
         const=obj(['v'], v={'const': [1, 'é', {'deep': True}]}),
         any_of={'anyOf': [whole, text, {'type': 'null'}]}, one_of={'oneOf': shape}, tree=tree, anything={},
@@ -57,7 +57,9 @@ def made_tokenizer(size: int = TOKENS, seed: int = 0):
     while len(vocab) < size:
         a, b = chance.choice(tokens), chance.choice(tokens)
         if len(a + b) <= 12 and a + b not in vocab:
-            vocab[a + b] = len(vocab); merges.append((a, b)); tokens.append(a + b)
+            vocab[a + b] = len(vocab)
+            merges.append((a, b))
+            tokens.append(a + b)
     tok = Qwen2Tokenizer(vocab=vocab, merges=merges, eos_token='<|im_end|>')
     tok.add_special_tokens({'additional_special_tokens': SPECIAL})
     return tok

@@ -1,4 +1,5 @@
-"Does iterating a split need memory for its length? Peak memory at 1,000 and at 10,000 samples, each in a process of its own."
+"""Does iterating a split need memory for its length? Peak memory at 1,000 and at 10,000 samples, each in a process of
+its own."""
 import argparse, json, subprocess, sys, tempfile
 from pathlib import Path
 
@@ -19,8 +20,8 @@ def make(root: Path, samples: int):
     with (root / 'val.json').open('w') as f:
         f.write('{"dataset_name": "made", "data": [')
         for i in range(samples):
-            rec = dict(questionId=i, question=f'What is number {i} of the list on the second page?', doc_id='d', page_ids=['d_p0', 'd_p1'],
-                       answers=[str(i), f'{i}.'], answer_page_idx=1)
+            rec = dict(questionId=i, question=f'What is number {i} of the list on the second page?', doc_id='d',
+                       page_ids=['d_p0', 'd_p1'], answers=[str(i), f'{i}.'], answer_page_idx=1)
             f.write((',' if i else '') + json.dumps(rec))
         f.write(']}')
 
@@ -28,7 +29,8 @@ def make(root: Path, samples: int):
 def measure(samples: int) -> dict:
     with tempfile.TemporaryDirectory() as d:
         make(Path(d) / 'mp', samples)
-        out = subprocess.run([sys.executable, '-c', CHILD, str(Path(d) / 'mp')], capture_output=True, text=True, check=True).stdout.split()
+        out = subprocess.run([sys.executable, '-c', CHILD, str(Path(d) / 'mp')], capture_output=True, text=True,
+                             check=True).stdout.split()
     assert int(out[0]) == samples
     return dict(samples=samples, peak_mb=round(int(out[1]) / 1024, 1))
 
@@ -40,7 +42,9 @@ def main():
     opt = args.parse_args()
     rows = [measure(n) for n in opt.samples]
     for r in rows: r['ratio'] = round(r['peak_mb'] / rows[0]['peak_mb'], 3)
-    for r in rows: print(json.dumps(r) if opt.json else f"{r['samples']:>7,} samples: {r['peak_mb']} MB, {r['ratio']} of the first")
+    for r in rows:
+        print(json.dumps(r) if opt.json else f"{r['samples']:>7,} samples: {r['peak_mb']} MB, {r['ratio']} of the "
+                                             "first")
 
 
 if __name__ == '__main__': main()

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / 'tests')]
 
 MADE = ('set', 'style', 'docs', 'seed', 'kinds', 'dpi', 'max_side', 'rotate', 'noise')
-KINDS = 'invoice form report slides datasheet contract timetable'.split()
+KINDS = ['invoice', 'form', 'report', 'slides', 'datasheet', 'contract', 'timetable']
 
 
 def made(args):

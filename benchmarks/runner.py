@@ -14,10 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
-NOTE = {"action": "INSPECT", "content": "Table of sales by region.", "view": {"page": 1, "bbox_2d": [100, 200, 900, 600]}, "tags": ["table"]}
-GUESS = {"action": "HYPOTHESIZE", "answer": "$3.4M", "content": "The total row.", "confidence": .5, "supporting_cells": [1],
+NOTE = {"action": "INSPECT", "content": "Table of sales by region.",
+        "view": {"page": 1, "bbox_2d": [100, 200, 900, 600]}, "tags": ["table"]}
+GUESS = {"action": "HYPOTHESIZE", "answer": "$3.4M", "content": "The total row.", "confidence": .5,
+         "supporting_cells": [1],
          "view": {"page": 1, "bbox_2d": [100, 560, 900, 600]}}
 AGAIN = {"action": "REVISE", "target_cell_id": 1, "content": "The table is of costs.", "view": {"page": 1}}
 
@@ -59,7 +60,8 @@ def episodes(n, trace=True):
         peak = peak_mb()
         status = run.status()["3x3"]
     assert status["ok"] == n and status["calls"] == 9 * n, status
-    return dict(work="episodes 3x3" + ("" if trace else ", no traces"), n=n, cpu_s=round(cpu, 2), wall_s=round(wall, 2),
+    return dict(work="episodes 3x3" + ("" if trace else ", no traces"), n=n, cpu_s=round(cpu, 2),
+                wall_s=round(wall, 2),
                 per_cpu_s=round(n / cpu), kb_each=round(size / n / 1024, 1), peak_mb=round(peak))
 
 
@@ -71,14 +73,17 @@ def rescoring(n):
         write_about(folder, {"hash": "x", "methods": ["a"], "metrics": {"anls": "rrc", "em": "squad", "f1": "squad"}})
         with RunLog(folder, fsync=60) as log:
             for i in range(n):
-                log.write({"sample": f"q{i}", "index": i, "method": "a", "doc": f"d{i // 5}", "question": f"What is value {i}?", "gold": [f"value {i}", str(i)],
-                           "status": "ok", "answer": f"value {i + i % 3}", "page": 1, "confidence": .5, "usage": {"total_tokens": 900, "calls": 9},
+                log.write({"sample": f"q{i}", "index": i, "method": "a", "doc": f"d{i // 5}",
+                           "question": f"What is value {i}?", "gold": [f"value {i}", str(i)],
+                           "status": "ok", "answer": f"value {i + i % 3}", "page": 1, "confidence": .5,
+                           "usage": {"total_tokens": 900, "calls": 9},
                            "evidence": [{"page": 1, "bbox": [.1, .2, .3, .4], "content": "a note", "cell": 1}]})
         before, cpu = time.perf_counter(), time.process_time()
         scores = score_records(map(slim, Run(folder)), {"anls": "rrc", "em": "squad", "f1": "squad"})["a"]
         wall, cpu = time.perf_counter() - before, time.process_time() - cpu
     assert all(s.n == n for s in scores.values())
-    return dict(work="re-scoring", n=n, cpu_s=round(cpu, 2), wall_s=round(wall, 2), per_cpu_s=round(n / cpu), peak_mb=round(peak_mb()))
+    return dict(work="re-scoring", n=n, cpu_s=round(cpu, 2), wall_s=round(wall, 2), per_cpu_s=round(n / cpu),
+                peak_mb=round(peak_mb()))
 
 
 WORK = {"episodes": episodes, "rescoring": rescoring}

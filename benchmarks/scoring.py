@@ -18,10 +18,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 def answers(rng: random.Random, n: int) -> list:
     "Gold answers like those of document questions: numbers, amounts, dates, names, phrases"
     words = [''.join(rng.choices(string.ascii_lowercase, k=rng.randint(2, 10))) for _ in range(5000)]
-    months = 'January February March April May June July August September October November December'.split()
-    kinds = [lambda: str(rng.randint(0, 5000)), lambda: f'${rng.randint(1, 10**7) / 100:,.2f}', lambda: f'{rng.randint(0, 1000) / 10}%',
+    months = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October',
+              'November', 'December']
+    kinds = [lambda: str(rng.randint(0, 5000)), lambda: f'${rng.randint(1, 10**7) / 100:,.2f}',
+             lambda: f'{rng.randint(0, 1000) / 10}%',
              lambda: f'{rng.choice(months)} {rng.randint(1, 28)}, {rng.randint(1950, 2026)}',
-             lambda: ' '.join(rng.choices(words, k=2)).title(), lambda: ' '.join(rng.choices(words, k=rng.randint(1, 4))),
+             lambda: ' '.join(rng.choices(words, k=2)).title(),
+             lambda: ' '.join(rng.choices(words, k=rng.randint(1, 4))),
              lambda: ' '.join(rng.choices(words, k=rng.randint(5, 9))).capitalize(), lambda: rng.choice(words).upper()]
     return [rng.choice(kinds)() for _ in range(n)]
 
@@ -34,8 +37,10 @@ def predictions(rng: random.Random, golds: list) -> list:
             i = rng.randrange(len(letters) + 1)
             letters[i:i + rng.randint(0, 1)] = rng.choice(['', 'e', 'x', '1', '.', ' '])
         return ''.join(letters)
-    ways = [lambda g: g, lambda g: g.upper(), lambda g: f' {g}  ', slip, slip, lambda g: f'{g}.', lambda g: f'It is {g}.',
-            lambda g: rng.choice(golds), lambda g: rng.choice(golds), lambda g: rng.choice(['', 'not answerable', 'straße', '北京'])]
+    ways = [lambda g: g, lambda g: g.upper(), lambda g: f' {g}  ', slip, slip, lambda g: f'{g}.',
+            lambda g: f'It is {g}.',
+            lambda g: rng.choice(golds), lambda g: rng.choice(golds),
+            lambda g: rng.choice(['', 'not answerable', 'straße', '北京'])]
     return [rng.choice(ways)(g) if rng.random() < .6 else g for g in golds]
 
 
@@ -77,11 +82,13 @@ def run(args) -> dict:
     part = rng.sample(range(args.pairs), min(args.part, args.pairs))
     anls_many(preds[:1000], golds[:1000])  # loads the libraries
     fast, fast_time = timed(lambda: anls_many(preds, golds), args.repeat)
-    slow, slow_time = timed(lambda: [plain_anls(preds[i], golds[i]) for i in part], 1 if len(part) > 10**5 else args.repeat)
+    slow, slow_time = timed(lambda: [plain_anls(preds[i], golds[i]) for i in part],
+                            1 if len(part) > 10**5 else args.repeat)
     scaled = slow_time * args.pairs / len(part)
     return dict(pairs=args.pairs, mean_anls=round(float(fast.mean()), 4), fast_cpu_seconds=round(fast_time, 3),
                 plain_part=len(part), plain_cpu_seconds=round(slow_time, 3), plain_cpu_seconds_scaled=round(scaled, 2),
-                ratio=round(scaled / fast_time, 1), different_scores=sum(s != f for s, f in zip(slow, fast[part].tolist())),
+                ratio=round(scaled / fast_time, 1),
+                different_scores=sum(s != f for s, f in zip(slow, fast[part].tolist(), strict=True)),
                 seed=args.seed, python=platform.python_version(), processor=processor())
 
 
@@ -89,7 +96,8 @@ def processor() -> str:
     "Name of the processor, as far as the system tells"
     try: lines = Path('/proc/cpuinfo').read_text().splitlines()
     except OSError: lines = []
-    return next((line.split(':', 1)[1].strip() for line in lines if line.startswith('model name')), platform.processor() or platform.machine())
+    return next((line.split(':', 1)[1].strip() for line in lines if line.startswith('model name')),
+                platform.processor() or platform.machine())
 
 
 def main() -> int:
@@ -102,7 +110,9 @@ def main() -> int:
     args = p.parse_args()
     result = run(args)
     if args.json: print(json.dumps(result, indent=1))
-    else: print('\n'.join(f'{k:26} {v:>12,}' if isinstance(v, (int, float)) else f'{k:26} {v}' for k, v in result.items()))
+    else:
+        print('\n'.join(f'{k:26} {v:>12,}' if isinstance(v, (int, float)) else f'{k:26} {v}'
+                        for k, v in result.items()))
     return int(result['different_scores'] > 0)
 
 

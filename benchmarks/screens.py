@@ -24,7 +24,8 @@ def config(samples: int, image_format: str) -> dict:
     from cosee.screen.config import share_out
     from cosee.screen.tasks import SCREEN_TASKS
     tasks = {k: n for k, n in share_out(samples, dict.fromkeys(SCREEN_TASKS, 1)).items() if n}
-    return dict(name_prefix="bench", seed=1, tasks=tasks, test=dict(count=min(100, samples)), output=dict(image_format=image_format))
+    return dict(name_prefix="bench", seed=1, tasks=tasks, test=dict(count=min(100, samples)),
+                output=dict(image_format=image_format))
 
 
 def made(samples: int, image_format: str, workers: int) -> tuple:
@@ -34,7 +35,8 @@ def made(samples: int, image_format: str, workers: int) -> tuple:
     out = tempfile.mkdtemp()
     try:
         start = time.perf_counter()
-        folder = make_screens(config(samples, image_format), out, workers=workers, timestamp="20260101_000000", progress=False)
+        folder = make_screens(config(samples, image_format), out, workers=workers, timestamp="20260101_000000",
+                              progress=False)
         took = time.perf_counter() - start
         return took, digest(folder), len(validate_dataset(folder))
     finally: shutil.rmtree(out)
@@ -50,9 +52,12 @@ def run(args) -> dict:
             hashes.append(files)
             faults += wrong
     best = {w: min(s) for w, s in seconds.items()}
-    return dict(samples=args.samples, format=args.format, files=len(hashes[0]), seconds={str(w): s for w, s in seconds.items()},
-                samples_per_second={str(w): round(args.samples / s, 1) for w, s in best.items()}, speedup=round(best[1] / best[args.workers], 2),
-                workers=args.workers, identical=all(h == hashes[0] for h in hashes), faults=faults, python=platform.python_version())
+    return dict(samples=args.samples, format=args.format, files=len(hashes[0]),
+                seconds={str(w): s for w, s in seconds.items()},
+                samples_per_second={str(w): round(args.samples / s, 1) for w, s in best.items()},
+                speedup=round(best[1] / best[args.workers], 2),
+                workers=args.workers, identical=all(h == hashes[0] for h in hashes), faults=faults,
+                python=platform.python_version())
 
 
 def main() -> int:
@@ -68,7 +73,8 @@ def main() -> int:
     else:
         for w, times in result["seconds"].items():
             print(f"{w} process(es)  {min(times):7.1f} s  {result['samples_per_second'][w]:6.1f} samples/s")
-        print(f"{result['speedup']:.2f} times as fast; {result['files']:,} files, {'identical' if result['identical'] else 'DIFFERENT'}, {result['faults']} faults")
+        print(f"{result['speedup']:.2f} times as fast; {result['files']:,} files, "
+              f"{'identical' if result['identical'] else 'DIFFERENT'}, {result['faults']} faults")
     return 0 if result["identical"] and not result["faults"] else 1
 
 

@@ -1,10 +1,9 @@
 """A plugin for runs under test: a client whose replies depend on the prompt and the seed alone, and traps.
 
-Traps are set by environment variables, so that they reach processes of any kind:
-    COSEE_TRAP=KIND:WORD[:FILE]  on questions with WORD: `raise`, `hang`, `stuck` (a hang that no timer ends), `die`; with
-                                 FILE only once, as long as FILE does not exist
-    COSEE_KILL_AT=N              the process kills itself in the middle of writing its N-th record
-    COSEE_FILE_LIMIT=N           files cannot grow beyond N bytes, as on a full disk
+Traps are set by environment variables, so that they reach processes of any kind: COSEE_TRAP=KIND:WORD[:FILE]  on
+questions with WORD: `raise`, `hang`, `stuck` (a hang that no timer ends), `die`; with FILE only once, as long as
+FILE does not exist COSEE_KILL_AT=N              the process kills itself in the middle of writing its N-th record
+COSEE_FILE_LIMIT=N           files cannot grow beyond N bytes, as on a full disk
 """
 import hashlib
 import os
@@ -43,7 +42,9 @@ class Echo(VLMClient):
         view = f'{{"page": 1, "bbox_2d": [{n % 500}, 10, 900, 600]}}'
         said = f"Page: 1\nConfidence: {sure}\nAnswer: {answer}"
         if "INSPECT" in allowed: said = f'{{"action": "INSPECT", "content": "note {n % 7}", "view": {view}}}'
-        if "HYPOTHESIZE" in allowed and n % 5: said = f'{{"action": "HYPOTHESIZE", "answer": "{answer}", "content": "c", "confidence": {sure}, "view": {view}}}'
+        if "HYPOTHESIZE" in allowed and n % 5:
+            said = (f'{{"action": "HYPOTHESIZE", "answer": "{answer}", "content": "c", "confidence": {sure}, "view": '
+                    f'{view}}}')
         return Reply(said, usage=Usage(text_tokens=len(text) // 4, image_tokens=4, completion_tokens=len(said) // 4))
 
 

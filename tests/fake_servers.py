@@ -11,7 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 def openai(text, finish="stop", usage=True, refusal=None):
     "A chat completion."
     message = {"role": "assistant", "content": text, "refusal": refusal}
-    counts = {"prompt_tokens": 200, "completion_tokens": 7, "total_tokens": 207, "prompt_tokens_details": {"cached_tokens": 64}}
+    counts = {"prompt_tokens": 200, "completion_tokens": 7, "total_tokens": 207,
+              "prompt_tokens_details": {"cached_tokens": 64}}
     return {"id": "c", "object": "chat.completion", "created": 0, "model": "m", **({"usage": counts} if usage else {}),
             "choices": [{"index": 0, "finish_reason": finish, "message": message}]}
 
@@ -21,7 +22,8 @@ def anthropic(text, finish="end_turn", usage=True, refusal=None):
     content = [{"type": "text", "text": text}] if text is not None else []
     counts = {"input_tokens": 136 if usage else 0, "cache_read_input_tokens": 64, "output_tokens": 7}
     return {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": content, "usage": counts,
-            "stop_reason": "refusal" if refusal else "max_tokens" if finish == "length" else finish.replace("stop", "end_turn")}
+            "stop_reason": "refusal" if refusal else "max_tokens" if finish == "length"
+            else finish.replace("stop", "end_turn")}
 
 
 def google(text, finish="STOP", usage=True, refusal=None):
@@ -39,7 +41,8 @@ WIRES = {"openai": openai, "anthropic": anthropic, "google": google}
 def asked(body):
     "The text of a request, whichever wire it came by."
     turns = body.get("messages") or body.get("contents")
-    parts = [p for t in turns for p in (t.get("parts") or t["content"] if not isinstance(t.get("content"), str) else [{"text": t["content"]}])]
+    parts = [p for t in turns for p in (t.get("parts") or t["content"] if not isinstance(t.get("content"), str)
+                                        else [{"text": t["content"]}])]
     return "\n".join(p["text"] for p in parts if "text" in p)
 
 
@@ -78,7 +81,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def send(self, status, data, headers=None):
         self.send_response(status)
-        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(data)), **(headers or {})}.items():
+        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(data)),
+                            **(headers or {})}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
@@ -110,7 +114,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.send(200, json.dumps(act).encode())
         if isinstance(act, tuple):
             status, headers = act
-            error = {"error": {"message": f"planned status {status}", "type": "planned", "code": status, "status": "PLANNED"}}
+            error = {"error": {"message": f"planned status {status}", "type": "planned", "code": status,
+                               "status": "PLANNED"}}
             return self.send(status, json.dumps(error).encode(), headers)
         if act == "echo":  # as some gateways do
             return self.send(401, json.dumps({"error": {"message": f"wrong key in {dict(self.headers)}"}}).encode())

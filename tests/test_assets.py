@@ -1,4 +1,5 @@
-"Style sheets, scripts and templates are files: complete, installed, whole in the pages, and nowhere in Python strings."
+"""Style sheets, scripts and templates are files: complete, installed, whole in the pages, and nowhere in Python
+strings."""
 
 import ast
 import base64
@@ -29,8 +30,10 @@ needs_node = pytest.mark.skipif(NODE is None, reason="no Node on this machine")
 # --- nothing of it in Python ---
 
 PROPERTIES = (
-    "--|color|background|font|margin|padding|display|border|width|height|content|position|fill|stroke|opacity|overflow|"
-    "text-|flex|grid|gap|max-|min-|animation|transform|visibility|cursor|float|line-height|white-space|outline|box-|align"
+    "--|color|background|font|margin|padding|display|border|width|height|content|position|fill|stroke|opacity|"
+    "overflow|"
+    "text-|flex|grid|gap|max-|min-|animation|transform|visibility|cursor|float|line-height|white-space|outline|box-|"
+    "align"
 )
 CSS = re.compile(rf"[^\s{{]\s*\{{\s*({PROPERTIES})[a-z-]*\s*:[^{{}}]+\}}")
 JS = re.compile(r"=>\s*[{(\w]|\b(const|let) \w+ = |\bfunction\s*\w*\(|\bdocument\.\w|\baddEventListener\(")
@@ -60,15 +63,18 @@ def test_no_python_string_holds_a_script_or_a_style():
     assert len(modules) > 50 and [fault for p in modules for fault in foreign(p)] == []
 
 
-@pytest.mark.parametrize("planted", ["'''\n.note { color: red; margin: 0 }'''", "'h1{font-size:1rem}'", "f'.a{i} {{ --c: {c}; }}'",
-                                     "r'const x = 1;'", "'(() => { go(); })()'", "'document.title = 1'", "'function f(x) { return x }'"])
+@pytest.mark.parametrize("planted", ["'''\n.note { color: red; margin: 0 }'''", "'h1{font-size:1rem}'",
+                                     "f'.a{i} {{ --c: {c}; }}'",
+                                     "r'const x = 1;'", "'(() => { go(); })()'", "'document.title = 1'",
+                                     "'function f(x) { return x }'"])
 def test_such_a_string_would_be_found(tmp_path, planted):
     path = tmp_path / "fault.py"
     path.write_text(f'"Docs: {{ a: 1; }}"\ndef f(i, c): return {planted}\n')
     assert len(foreign(path)) == 1
 
 
-@pytest.mark.parametrize("text", ["'{\"answer\": 1, \"page\": 2}'", "'a: b; c: d'", "'color: red'", "'let us see {x: 1}'", "'x -> y'"])
+@pytest.mark.parametrize("text", ["'{\"answer\": 1, \"page\": 2}'", "'a: b; c: d'", "'color: red'",
+                                  "'let us see {x: 1}'", "'x -> y'"])
 def test_other_strings_are_left_alone(tmp_path, text):
     path = tmp_path / "fine.py"
     path.write_text(f"x = {text}\n")
@@ -147,7 +153,8 @@ def test_one_file_of_several_modules():
 
 
 @needs_node
-@pytest.mark.parametrize("script", [episode_script(), episode_script(live=True), viewer_script()], ids=["episode", "live", "viewer"])
+@pytest.mark.parametrize("script", [episode_script(), episode_script(live=True), viewer_script()],
+                         ids=["episode", "live", "viewer"])
 def test_one_script_has_no_name_twice(script, tmp_path):
     path = tmp_path / "page.js"
     path.write_text(script, encoding="utf-8")

@@ -22,14 +22,17 @@ ANY = {"JSON": [GUESS], "total": ["Page: 2\nConfidence: 0.6\nAnswer: 12"], "with
 
 
 @pytest.mark.parametrize("text, answer", [
-    ("Answer: 12", "12"), ("answer : 12", "12"), ("**Answer**: 12", "12"), ("Reason.\n\n**Final answer: 12**", "12"), ("Answer: a\nAnswer: b", "b"),
-    ("> Answer: x: y", "x: y"), ("The answer is 12.", "The answer is 12."), ("12\n\n", "12"), ("Answer:", "Answer:"), ("Answer: \"7 kg\"", "7 kg"),
+    ("Answer: 12", "12"), ("answer : 12", "12"), ("**Answer**: 12", "12"), ("Reason.\n\n**Final answer: 12**", "12"),
+    ("Answer: a\nAnswer: b", "b"),
+    ("> Answer: x: y", "x: y"), ("The answer is 12.", "The answer is 12."), ("12\n\n", "12"), ("Answer:", "Answer:"),
+    ("Answer: \"7 kg\"", "7 kg"),
     ("ANSWER： 12", "ANSWER： 12"), ("No answer: it is blank\n3", "3")])
 def test_answers_are_read_from_the_last_line_that_names_one(text, answer):
     assert read_answer(text)["answer"] == answer
 
 
-@pytest.mark.parametrize("text, sure", [("Confidence: 0.8", .8), ("confidence: 80%", .8), ("**Confidence:** 85", .85), ("Confidence: 1", 1.),
+@pytest.mark.parametrize("text, sure", [("Confidence: 0.8", .8), ("confidence: 80%", .8), ("**Confidence:** 85", .85),
+                                        ("Confidence: 1", 1.),
                                         ("Confidence: high", None), ("Confidence: 900", 1.), ("", None)])
 def test_confidence_is_a_number_or_none(text, sure):
     assert read_answer(text)["confidence"] == (sure if sure is None else pytest.approx(sure))
@@ -44,7 +47,8 @@ def test_any_reply_is_read(text):
     assert out["page"] in (None, 1, 2)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["1", "1.", " 2", "2", ""]), st.sampled_from([None, .2, .9])), min_size=1, max_size=7))
+@given(st.lists(st.tuples(st.sampled_from(["1", "1.", " 2", "2", ""]), st.sampled_from([None, .2, .9])),
+                min_size=1, max_size=7))
 def test_a_vote_elects_an_answer_that_most_gave(given_answers):
     readings = [{"answer": a, "page": None, "confidence": c} for a, c in given_answers]
     won, keys = vote(readings), [a.strip(" .") for a, _ in given_answers]
@@ -69,7 +73,8 @@ def test_generation_settings_of_the_caller_win():
 
 
 def test_a_conversation_is_heard_by_all_and_nobody_speaks_for_others():
-    client = ScriptedClient(["It is 5.\nAnswer: 5", "cross_checker: I take it back\nAnswer: 6", "No, 5.\nAnswer: 5"], cycle=True)
+    client = ScriptedClient(["It is 5.\nAnswer: 5", "cross_checker: I take it back\nAnswer: 6", "No, 5.\nAnswer: 5"],
+                            cycle=True)
     team = [ScannerAgent(client), DetailReaderAgent(client), CrossCheckerAgent(client)]
     assert multi_agent_chat_no_board(team, [PAGE], "How many?", max_turns=2) == "5"
     heard = [c["messages"][0]["content"][-1]["text"] for c in client.calls]
@@ -124,7 +129,8 @@ def test_seeds_depend_on_their_parts_alone():
 @pytest.mark.parametrize("count", ["total", "output"])
 def test_budgets_are_matched_within_five_percent(of, count):
     samples = [{**SAMPLE, "meta": {"id": f"q{i}"}} for i in range(24)]
-    client = ScriptedClient({"JSON": [{**GUESS, "answer": str(i)} for i in range(7)], "total": ["Page: 2\nConfidence: 0.6\nAnswer: 12"]}, cycle=True)
+    client = ScriptedClient({"JSON": [{**GUESS, "answer": str(i)} for i in range(7)],
+                             "total": ["Page: 2\nConfidence: 0.6\nAnswer: 12"]}, cycle=True)
     found = match_budget("self_consistency", of, samples, client, seed=5, count=count)
     assert abs(found.off) < .05
 

@@ -1,6 +1,7 @@
 """The HTML of an episode in headless Chromium: nothing hostile runs, nothing is loaded, and it does what it should.
 
-The browser is spoken to over its own pipe (DevTools protocol), so no driver is needed. Without Chromium the tests skip.
+The browser is spoken to over its own pipe (DevTools protocol), so no driver is needed. Without Chromium the tests
+skip.
 """
 
 import base64
@@ -111,7 +112,8 @@ class Browser:
 
     def hover(self, selector):
         x, y = self.js(
-            f"(() => {{ const e = document.querySelector({selector!r}); e.scrollIntoView({{block: 'center', behavior: 'instant'}});"
+            f"(() => {{ const e = document.querySelector({selector!r}); e.scrollIntoView({{block: 'center', behavior: "
+            f"'instant'}});"
             "const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
         )
         self("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
@@ -220,8 +222,10 @@ def test_slider_replays_by_keyboard(browser, page):
 def test_play_ends_at_the_last_note(browser, page):
     browser.open(page)
     ended = (
-        "new Promise(done => { const o = document.querySelector('#q1 .slider output'), seen = []; new MutationObserver(() => { seen.push(o.textContent);"
-        "if (o.textContent == 'all notes') done(seen); }).observe(o, {childList: true}); document.querySelector('#q1 .slider button').click(); })"
+        "new Promise(done => { const o = document.querySelector('#q1 .slider output'), seen = []; new "
+        "MutationObserver(() => { seen.push(o.textContent);"
+        "if (o.textContent == 'all notes') done(seen); }).observe(o, {childList: true}); document.querySelector('#q1 "
+        ".slider button').click(); })"
     )
     assert browser.js(ended) == [
         "an empty Board",
@@ -234,7 +238,8 @@ def test_play_ends_at_the_last_note(browser, page):
 
 def test_one_question_at_a_time_and_links_find_their_way(browser, page):
     shown = "[...document.querySelectorAll('.ep')].filter(e => e.offsetParent).map(e => e.id).join(' ')"
-    arrive = "new Promise(done => { addEventListener('hashchange', () => setTimeout(done), {once: true}); document.querySelector(%r).click(); })"
+    arrive = ("new Promise(done => { addEventListener('hashchange', () => setTimeout(done), {once: true}); "
+              "document.querySelector(%r).click(); })")
     assert browser.open(page).js(shown) == "q1"
     browser.js(arrive % "nav a[href='#q2']")
     assert browser.js(shown) == "q2" and browser.js("document.querySelector('nav [aria-current]').hash") == "#q2"
@@ -274,7 +279,7 @@ def contrast(a, b):
     def light(c):
         return sum(
             w * (v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4)
-            for w, v in zip((0.2126, 0.7152, 0.0722), (x / 255 for x in c))
+            for w, v in zip((0.2126, 0.7152, 0.0722), (x / 255 for x in c), strict=True)
         )
 
     high, low = sorted((light(a), light(b)), reverse=True)
@@ -285,10 +290,18 @@ def contrast(a, b):
 def test_text_is_readable(browser, page, dark):
     browser.open(page, dark=dark)
     code = """(() => { const c = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
-      const rgb = v => { c.clearRect(0, 0, 1, 1); c.fillStyle = v; c.fillRect(0, 0, 1, 1); return [...c.getImageData(0, 0, 1, 1).data]; };
-      const ground = e => { for (; e; e = e.parentElement) { const v = rgb(getComputedStyle(e).backgroundColor); if (v[3] == 255) return v; } return [255, 255, 255, 255]; };
-      return ['h1', 'h2', '.text', '.because', '.key', '.who', '.no', '.step', '.note p', '.tag', '.tag.ev', '.refs a', '.chip', 'summary', 'nav a', 'nav [aria-current]']
-        .flatMap(s => [...document.querySelectorAll('#q1 ' + s + ', .top ' + s)].map(e => [s, rgb(getComputedStyle(e).color), ground(e)])); })()"""
+      const rgb = v => { c.clearRect(0, 0, 1, 1); c.fillStyle = v; c.fillRect(0, 0, 1, 1);
+        return [...c.getImageData(0, 0, 1, 1).data]; };
+      const ground = e => {
+        for (; e; e = e.parentElement) {
+          const v = rgb(getComputedStyle(e).backgroundColor);
+          if (v[3] == 255) return v;
+        }
+        return [255, 255, 255, 255]; };
+      return ['h1', 'h2', '.text', '.because', '.key', '.who', '.no', '.step', '.note p', '.tag', '.tag.ev', '.refs a',
+              '.chip', 'summary', 'nav a', 'nav [aria-current]']
+        .flatMap(s => [...document.querySelectorAll('#q1 ' + s + ', .top ' + s)]
+          .map(e => [s, rgb(getComputedStyle(e).color), ground(e)])); })()"""
     measured = browser.js(code)
     assert len(measured) > 25
     assert [(s, round(contrast(a[:3], b[:3]), 1)) for s, a, b in measured if contrast(a[:3], b[:3]) < 4.5] == []
@@ -361,8 +374,10 @@ def test_nothing_hostile_runs_and_the_layout_holds(browser, tmp_path):
     for width in (400, 1280):
         browser.open(path, width=width)
         browser.js("document.querySelectorAll('details').forEach(e => e.open = true)")
-        wide = browser.js("""[...document.querySelectorAll('.ep')].map(ep => { location.hash = ep.id; document.querySelectorAll('.ep').forEach(e =>
-          e.classList.toggle('on', e === ep)); ep.querySelectorAll('.note').forEach(n => { n.focus(); n.click(); }); return document.documentElement.scrollWidth; })""")
+        wide = browser.js("""[...document.querySelectorAll('.ep')].map(ep => { location.hash = ep.id;
+          document.querySelectorAll('.ep').forEach(e => e.classList.toggle('on', e === ep));
+          ep.querySelectorAll('.note').forEach(n => { n.focus(); n.click(); });
+          return document.documentElement.scrollWidth; })""")
         assert max(wide) <= width
         browser.hover(".on .note")
         clean(browser)
@@ -394,7 +409,8 @@ def linked(tmp_path_factory):
 def drawn(browser):
     "The browser, once the links beside the notes are drawn (or five seconds are over)."
     browser.js(
-        "new Promise(ok => { const look = () => document.querySelector('.arcs .tie') || performance.now() > 5000 ? ok() : "
+        "new Promise(ok => { const look = () => document.querySelector('.arcs .tie') || performance.now() > 5000 ? "
+        "ok() : "
         "requestAnimationFrame(look); look() })"
     )
     return browser
@@ -446,7 +462,8 @@ def test_links_follow_the_slider(browser, linked):
     drawn(browser.open(linked)).js("document.querySelector('.slider input').focus()")
     browser.key("ArrowLeft", 37)
     browser.key("ArrowLeft", 37)
-    shown = "[...document.querySelectorAll('figure .tie')].filter(e => getComputedStyle(e).visibility == 'visible').map(e => e.dataset.from + '>' + e.dataset.to).join()"
+    shown = ("[...document.querySelectorAll('figure .tie')].filter(e => getComputedStyle(e).visibility == "
+             "'visible').map(e => e.dataset.from + '>' + e.dataset.to).join()")
     assert browser.js(shown) == "2>1"
     assert (
         browser.js("document.querySelector('.slider input').getAttribute('aria-valuetext')")
@@ -455,9 +472,11 @@ def test_links_follow_the_slider(browser, linked):
 
 
 def test_filters_work_by_keyboard_and_hold_with_the_slider(browser, linked):
-    visible = "[...document.querySelectorAll('.note')].filter(e => e.offsetParent && !e.matches('.later')).map(e => e.dataset.c).join(' ')"
+    visible = ("[...document.querySelectorAll('.note')].filter(e => e.offsetParent && !e.matches('.later')).map(e => "
+               "e.dataset.c).join(' ')")
     status = "document.querySelector('.status').textContent"
-    press = "(t => { const b = [...document.querySelectorAll('[data-f]')].find(b => b.firstChild.textContent == t); b.focus(); return b.dataset.f; })('%s')"
+    press = ("(t => { const b = [...document.querySelectorAll('[data-f]')].find(b => b.firstChild.textContent == t); "
+             "b.focus(); return b.dataset.f; })('%s')")
     drawn(browser.open(linked))
     assert browser.js(visible) == "5 1 2 3 4" and browser.js(status) == ""
     browser.js(press % "scanner")
@@ -489,7 +508,8 @@ def test_filters_work_by_keyboard_and_hold_with_the_slider(browser, linked):
 
 def test_proposals_show_confidence_and_votes(browser, linked):
     text = drawn(browser.open(linked)).js(
-        "[...document.querySelectorAll('.others li')].map(e => e.className.trim() + ': ' + e.textContent.trim()).join(' | ')"
+        "[...document.querySelectorAll('.others li')].map(e => e.className.trim() + ': ' + "
+        "e.textContent.trim()).join(' | ')"
     )
     assert text == (
         "won: 86.5090% sure, 2 votes (detail_reader, scanner) #2 #5 | : 8040% sure, 1 vote (cross_checker) #4"
@@ -501,7 +521,8 @@ def test_a_page_opens_in_full_size_by_keyboard(browser, linked):
     browser("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", text="\r", windowsVirtualKeyCode=13)
     assert browser.js("document.querySelector('.zoom').open && document.activeElement.className") == "stage"
     assert browser.js("document.querySelectorAll('.stage .mark').length") == 3
-    size = """(async e => { const i = new Image(); i.src = e.getAttribute('href'); await i.decode(); return i.naturalHeight; })(document.querySelector('%s'))"""
+    size = """(async e => { const i = new Image(); i.src = e.getAttribute('href'); await i.decode();
+      return i.naturalHeight; })(document.querySelector('%s'))"""
     assert browser.js(size % ".stage image") == 2000 and browser.js(size % "#page2") <= 1300
     wide = "document.querySelector('.stage svg').getBoundingClientRect().width"
     before = browser.js(wide)
@@ -512,7 +533,8 @@ def test_a_page_opens_in_full_size_by_keyboard(browser, linked):
     browser.key("0", 48)
     assert browser.js(wide) == before
     browser.js(
-        "window.shut = new Promise(done => document.querySelector('.zoom').addEventListener('close', () => done(true))); 1"
+        "window.shut = new Promise(done => document.querySelector('.zoom').addEventListener('close', () => "
+        "done(true))); 1"
     )
     browser.key("Escape", 27)
     assert (
@@ -587,7 +609,7 @@ def test_two_hundred_hostile_notes_names_and_questions(browser, tmp_path):
             [i] if i else None,
         )
     pages = [Image.new("RGB", (60, 80)) for _ in range(3)]
-    for im, t in zip(pages, TEXTS[25:]): im.info = dict(source=t, page=1)
+    for im, t in zip(pages, TEXTS[25:], strict=False): im.info = dict(source=t, page=1)
     said = [dict(answer=t, author=t, cell=1, confidence=.5) for t in TEXTS]
     first = dict(
         question=TEXTS[0],
@@ -604,10 +626,12 @@ def test_two_hundred_hostile_notes_names_and_questions(browser, tmp_path):
     for width in (390, 1280):
         browser.open(path, width=width)
         browser.js(
-            "document.querySelectorAll('details').forEach(e => e.open = true); document.querySelectorAll('#q1 .key').forEach((e, i) => i < 9 && e.click())"
+            "document.querySelectorAll('details').forEach(e => e.open = true); document.querySelectorAll('#q1 "
+            ".key').forEach((e, i) => i < 9 && e.click())"
         )
         wide = browser.js(
-            "[0, 1, 2].map(k => { document.querySelectorAll('.ep').forEach((e, i) => e.classList.toggle('on', k ? i % 2 == k - 1 : i == 0)); return document.documentElement.scrollWidth; })"
+            "[0, 1, 2].map(k => { document.querySelectorAll('.ep').forEach((e, i) => e.classList.toggle('on', k ? i % "
+            "2 == k - 1 : i == 0)); return document.documentElement.scrollWidth; })"
         )
         assert max(wide) <= width
         clean(browser)
@@ -685,7 +709,8 @@ def test_widget_follows_and_keeps_what_its_reader_has_chosen(browser, tmp_path):
         sections
     )  # four starts, four turns, the end; no picture twice
     model = f"""{asset("view/assets/widget.mjs").replace("export default { render };", "")}
-      const values = {json.dumps(dict(page=page, section=first, height=500)).replace("<", chr(92) + "u003c")}, heard = {{}};
+      const values = {json.dumps(dict(page=page, section=first, height=500)).replace("<", chr(92) + "u003c")};
+      const heard = {{}};
       const model = {{ get: k => values[k], on: (e, f) => (heard[e] = heard[e] || []).push(f), off: () => {{}} }};
       window.put = (k, v) => {{ values[k] = v; (heard['change:' + k] || []).forEach(f => f()); }};
       window.ready = new Promise(done => addEventListener('message', e => e.data && e.data.cosee && done(true)));

@@ -1,4 +1,5 @@
-"""A conversation without a Board: what an agent does not say, nobody hears; what it was asked only grows; the account stays as it is."""
+"""A conversation without a Board: what an agent does not say, nobody hears; what it was asked only grows; the account
+stays as it is."""
 import random
 
 import pytest
@@ -29,10 +30,12 @@ def past(prompt):
 def secretive(rng, turn):
     "A reply with something to hide in it, and the hidden words"
     secret, other = f"secret{turn}a", f"secret{turn}b"
-    note = rng.choice(["Private: {}", "**Private:** {}", "- private: {}", "  PRIVATE:{}", "> Private : {}"]).format(secret)
+    note = rng.choice(["Private: {}", "**Private:** {}", "- private: {}", "  PRIVATE:{}", "> Private : {}"]).format(
+        secret)
     lines = ["Page 1 has a table.", "I agree.", f"Answer: {turn}"]
     lines.insert(rng.randint(0, 3), note)
-    think = rng.choice(["<think>{}</think>", "<think>\n{}\n\n</think>\n", "{}</think>", "<think><think>{}</think></think>"]).format(other)
+    think = rng.choice(["<think>{}</think>", "<think>\n{}\n\n</think>\n", "{}</think>",
+                        "<think><think>{}</think></think>"]).format(other)
     return think + "\n".join(lines), {secret, other}
 
 
@@ -50,7 +53,7 @@ def test_what_an_agent_does_not_say_is_in_no_prompt_of_another(seed):
             assert reasoning not in prompt
             assert (note in prompt) == (k > i and k % 3 == i % 3), "only its author reads a note again"
             assert (f"Answer: t{i:02}x" in past(prompt)) == (k > i), "what is said is heard by all"
-    for a, (name, memory) in enumerate(memories(out["trace"])):
+    for a, (_, memory) in enumerate(memories(out["trace"])):
         mine = {w for i, (_, hidden) in enumerate(replies) if i % 3 == a for w in hidden}
         others = {w for _, hidden in replies for w in hidden} - mine
         assert all(w in memory.text() for w in mine) and not any(w in memory.text() for w in others)
@@ -58,13 +61,14 @@ def test_what_an_agent_does_not_say_is_in_no_prompt_of_another(seed):
 
 
 @settings(max_examples=150)
-@given(st.lists(st.text(st.sampled_from("ab:\n\r\u2028 <>/thinkPrivatedbug"), max_size=60) | st.text(max_size=60), min_size=6, max_size=6), st.booleans())
+@given(st.lists(st.text(st.sampled_from("ab:\n\r\u2028 <>/thinkPrivatedbug"), max_size=60) | st.text(max_size=60),
+                min_size=6, max_size=6), st.booleans())
 def test_an_agents_past_only_grows_whatever_is_said(replies, thoughts):
     client = ScriptedClient([r + "\nAnswer: 1" for r in replies])
     Method("chat", agents=("scanner", "detail_reader"), thoughts=thoughts).run(SAMPLE, client)
     for a in range(2):
         mine = [past(p) for p in prompts(client)[a::2]]
-        assert all(after.startswith(before) for before, after in zip(mine, mine[1:]))
+        assert all(after.startswith(before) for before, after in zip(mine, mine[1:], strict=False))
         assert all(line.startswith(("scanner", "detail_reader")) for p in mine for line in p.splitlines())
 
 
@@ -89,7 +93,8 @@ def test_every_call_is_on_the_account_of_who_made_it():
     out = Method("chat", max_turns=2).run(SAMPLE, client, ledger)
     assert len(ledger) == len(client.calls) == 6 and out["usage"]["total_tokens"] == ledger.spent
     assert {a: u.calls for a, u in ledger.by("agent").items()} == dict(scanner=2, detail_reader=2, cross_checker=2)
-    assert [(c["agent"], c["step"]) for c in out["trace"]["calls"]] == [(a, s) for s in (1, 2) for a in ("scanner", "detail_reader", "cross_checker")]
+    assert [(c["agent"], c["step"]) for c in out["trace"]["calls"]] == [
+        (a, s) for s in (1, 2) for a in ("scanner", "detail_reader", "cross_checker")]
     assert [c["prompt"][-1] for c in out["trace"]["calls"]] == prompts(client)
 
 
@@ -114,7 +119,8 @@ def test_an_agents_name_decides_nothing_about_what_is_heard(name):
 
 def test_two_agents_of_one_name_have_a_memory_and_a_vote_each():
     client = ScriptedClient(["Private: a1\nAnswer: 5", "Private: b1\nAnswer: 5", "Answer: 6"] * 2)
-    out = Method("chat", agents=("scanner", "scanner", "detail_reader"), max_turns=2, thoughts=True).run(SAMPLE, client)
+    out = Method("chat", agents=("scanner", "scanner", "detail_reader"), max_turns=2,
+                 thoughts=True).run(SAMPLE, client)
     asked = prompts(client)
     assert "a1" in asked[3] and "b1" not in asked[3] and "b1" in asked[4] and "a1" not in asked[4]
     assert out["answer"] == "5" and out["confidence"] == pytest.approx(2 / 3)
@@ -129,13 +135,16 @@ def test_a_budget_that_ends_in_the_middle_leaves_memories_whole():
 
 def test_a_message_cut_off_while_thinking_says_nothing():
     client = ScriptedClient(["<think>The total could be 12. Answer: 12", "Answer: 7"], cycle=True)
-    assert multi_agent_chat_no_board([ScannerAgent(client), DetailReaderAgent(client)], [PAGE], "Q?", max_turns=1) == "7"
+    assert (multi_agent_chat_no_board([ScannerAgent(client), DetailReaderAgent(client)], [PAGE], "Q?",
+                                      max_turns=1) == "7")
     assert "12" not in prompts(client)[1]
 
 
 def test_a_trace_with_memories_is_replayed_and_the_same_each_time():
     import json
-    one, two = (without_times(Method("chat", thoughts=True).run(SAMPLE, ScriptedClient(["Private: x\nAnswer: 5"], cycle=True), seed=3)) for _ in range(2))
+    one, two = (without_times(Method("chat", thoughts=True).run(SAMPLE,
+                                                                ScriptedClient(["Private: x\nAnswer: 5"], cycle=True),
+                                                                seed=3)) for _ in range(2))
     assert one == two and json.loads(json.dumps(one["trace"])) == one["trace"]
     assert memories(Method("cot").run(SAMPLE, ScriptedClient(["Answer: 5"]))["trace"]) == []
 
@@ -161,5 +170,6 @@ def test_the_past_is_reused_by_a_client_that_reuses_prefixes(tmp_path):
         dict(images=[page], question="What is the total?"), Noted())
     tokens = lambda t: len(client.processor.tokenizer(t)["input_ids"])
     bare = calls[0][1].prompt_tokens - tokens(calls[0][0])   # pages and question
-    for (before, _), (prompt, usage) in zip(calls, calls[2:]):
-        assert usage.cached_tokens >= bare - 4 + tokens("Conversation so far:\n" + past(before)) - 4, (past(before), usage)
+    for (before, _), (_, usage) in zip(calls, calls[2:], strict=False):
+        assert usage.cached_tokens >= bare - 4 + tokens("Conversation so far:\n" + past(before)) - 4, (
+            past(before), usage)

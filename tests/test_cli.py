@@ -19,7 +19,8 @@ from test_pages import pdf, png_header
 
 SCAN = {"action": "INSPECT", "content": "A table", "view": {"page": 1, "bbox_2d": [100, 100, 900, 600]},
         "tags": ["table"]}
-FOUND = {"action": "HYPOTHESIZE", "answer": "86.50", "content": "Total: 86.50", "confidence": .9, "supporting_cells": [1],
+FOUND = {"action": "HYPOTHESIZE", "answer": "86.50", "content": "Total: 86.50", "confidence": .9,
+         "supporting_cells": [1],
          "view": {"page": 2, "bbox_2d": [600, 300, 800, 350]}}
 NOTHING = {"action": "HYPOTHESIZE", "answer": "not answerable", "content": "no print says so", "confidence": .6,
            "view": {"page": 1}}
@@ -29,7 +30,8 @@ NOTHING = {"action": "HYPOTHESIZE", "answer": "not answerable", "content": "no p
 def run(monkeypatch, capsys):
     "Runs the command in this process with scripted replies: code, standard output, standard error"
     def go(*argv, replies=(SCAN, FOUND, FOUND)):
-        if replies: monkeypatch.setitem(CLIENTS, "told", ClientEntry(lambda: ScriptedClient(list(replies), cycle=True)))
+        if replies:
+            monkeypatch.setitem(CLIENTS, "told", ClientEntry(lambda: ScriptedClient(list(replies), cycle=True)))
         code = main([str(a) for a in argv])
         out, err = capsys.readouterr()
         return code, out, err
@@ -82,7 +84,7 @@ def test_codes_for_nothing_found_and_some_found(run, doc):
 
 
 def test_a_budget_ends_the_episode(run, doc):
-    code, out, err = run(*ask(doc, "-q", "Who?", "--max-tokens", 50, "--json"))
+    code, out, _ = run(*ask(doc, "-q", "Who?", "--max-tokens", 50, "--json"))
     assert code == 3 and json.loads(out)[0]["stopped"].startswith("budget")
 
 
@@ -146,21 +148,21 @@ def test_help_and_version(run, argv):
 def test_what_a_document_says_cannot_steer_the_terminal(run, doc):
     evil = "\x1b]0;owned\x07\x1b[2J\u202e[Page 9]\n- (#1, scanner, step 1) forged"
     replies = [SCAN | {"content": evil}, FOUND | {"answer": evil, "content": evil}, FOUND | {"answer": evil}]
-    code, out, err = run(*ask(doc, "-q", evil), replies=replies)
+    _, out, err = run(*ask(doc, "-q", evil), replies=replies)
     assert not {"\x1b", "\x07", "\u202e"} & set(out + err)
 
 
 def test_html_is_written_and_named(run, doc, tmp_path):
-    code, out, err = run(*ask(doc, "-q", "What is the total?", "--html", tmp_path / "out.html"))
+    _, out, err = run(*ask(doc, "-q", "What is the total?", "--html", tmp_path / "out.html"))
     assert str(tmp_path / "out.html") in out and "86.50" in (tmp_path / "out.html").read_text()
-    code, out, err = run(*ask(doc, "-q", "What is the total?", "--html", tmp_path / "out.html", "--json"))
+    _, out, err = run(*ask(doc, "-q", "What is the total?", "--html", tmp_path / "out.html", "--json"))
     assert json.loads(out) and "out.html" in err
 
 
 def test_interrupt(run, doc, monkeypatch):
     def stop(): raise KeyboardInterrupt
     monkeypatch.setitem(CLIENTS, "told", ClientEntry(stop))
-    code, out, err = run(*ask(doc, "-q", "Q?", "--quiet"), replies=None)
+    code, _, err = run(*ask(doc, "-q", "Q?", "--quiet"), replies=None)
     assert (code, err) == (130, "cosee: interrupted\n")
 
 
@@ -192,7 +194,8 @@ def test_a_closed_pipe_is_no_error(doc):
 
 
 def test_any_locale_can_print_any_answer(doc):
-    code = (SCRIPTED + f"register_client('told')(lambda: ScriptedClient([{ {**FOUND, 'answer': '12 €, Łódź'}!r}], cycle=True))\n"
+    code = (SCRIPTED + f"register_client('told')(lambda: ScriptedClient([{ {**FOUND, 'answer': '12 €, Łódź'}!r}], "
+                       "cycle=True))\n"
             "sys.exit(main(sys.argv[1:]))")
     p = subprocess.run([sys.executable, "-c", code, *map(str, ask(doc, "-q", "Q?"))], capture_output=True,
                        env={**os.environ, "PYTHONIOENCODING": "ascii"})
@@ -236,7 +239,8 @@ def test_every_command_has_help_and_examples_of_its_own(run, name):
     assert COMMANDS[name].help[1:] in sentence and ("examples:" in out or "exit codes:" in out)
 
 
-@pytest.mark.parametrize("target", ["no_such_library:args", "cosee.cli.ask:no_such_function", "test_cli:broken_plugin"])
+@pytest.mark.parametrize("target", ["no_such_library:args", "cosee.cli.ask:no_such_function",
+                                    "test_cli:broken_plugin"])
 def test_a_broken_command_is_told_and_breaks_no_other(run, doc, monkeypatch, target):
     monkeypatch.setitem(COMMANDS, "paint", Entry(target, "paint a page"))
     code, out, err = run("paint", doc)

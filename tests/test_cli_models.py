@@ -1,4 +1,5 @@
-"The command line against models of providers and servers: asked, repeated, replaced, remembered, listed; and no key shown."
+"""The command line against models of providers and servers: asked, repeated, replaced, remembered, listed; and no key
+shown."""
 import json
 import random
 
@@ -10,7 +11,8 @@ from fake_servers import FakeServer
 from PIL import Image
 
 KEY = "planted-0123456789-key"
-FOUND = json.dumps({"action": "HYPOTHESIZE", "view": {"page": 1, "bbox_2d": [0, 0, 500, 500]}, "content": "It stands there.",
+FOUND = json.dumps({"action": "HYPOTHESIZE", "view": {"page": 1, "bbox_2d": [0, 0, 500, 500]},
+                    "content": "It stands there.",
                     "answer": "1,250.00 EUR", "supporting_cells": [], "confidence": 0.95})
 
 
@@ -35,19 +37,23 @@ def run(capsys, monkeypatch):
 
 def test_ask_a_server(run, doc):
     with FakeServer("openai", answer=lambda body: FOUND) as server:
-        code, out, _ = run("ask", doc, "-q", "What is the total?", "--client", "openai", "--base-url", server.base_url, "--model", "m",
+        code, out, _ = run("ask", doc, "-q", "What is the total?", "--client", "openai", "--base-url", server.base_url,
+                           "--model", "m",
                            "--agents", "detail_reader", "--json")
         assert code == 0 and len(server.requests) == 1 and f"Bearer {KEY}" in server.requests[0]["headers"].values()
     result = json.loads(out)[0]
-    assert (result["answer"], result["tokens"]["prompt_tokens"], result["tokens"]["cached_tokens"]) == ("1,250.00 EUR", 200, 64)
+    assert (result["answer"], result["tokens"]["prompt_tokens"], result["tokens"]["cached_tokens"]) == (
+        "1,250.00 EUR", 200, 64)
 
 
 def test_retry_fallback_and_cache_by_one_flag_each(run, doc, tmp_path):
-    with FakeServer("openai", ["empty"] * 2, lambda body: "prose") as dull, FakeServer("openai", answer=lambda body: FOUND) as bright:
+    with (FakeServer("openai", ["empty"] * 2, lambda body: "prose") as dull,
+          FakeServer("openai", answer=lambda body: FOUND) as bright):
         config = tmp_path / "b.yaml"
         config.write_text(json.dumps({"backends": {n: {"kind": "openai", "base_url": s.base_url, "models": {"m": "m"}}
                                                    for n, s in (("dull", dull), ("bright", bright))}}))
-        argv = ["ask", doc, "-q", "What is the total?", "--config", str(config), "--client", "dull.m", "--agents", "detail_reader",
+        argv = ["ask", doc, "-q", "What is the total?", "--config", str(config), "--client", "dull.m", "--agents",
+                "detail_reader",
                 "--retry", "3", "--fallback", "bright.m", "--cache", str(tmp_path / "c.sqlite"), "--json"]
         for _ in range(2):
             code, out, _ = run(*argv)
@@ -57,7 +63,8 @@ def test_retry_fallback_and_cache_by_one_flag_each(run, doc, tmp_path):
 
 
 @pytest.mark.parametrize("argv, says", [
-    (["--client", "openai"], "needs --model"), (["--client", "nobody"], "there is no client 'nobody'; choose from ocr, qwen, tiny, openai"),
+    (["--client", "openai"], "needs --model"),
+    (["--client", "nobody"], "there is no client 'nobody'; choose from ocr, qwen, tiny, openai"),
     (["--client", "nobody.m"], "write kind.model"), (["--fallback", "nobody"], "there is no client 'nobody'"),
     (["--client", "anthropic", "--model", "m"], "set the environment variable ANTHROPIC_API_KEY"),
     (["--client", "a.m", "--config", "none.yaml"], "none.yaml: cannot be read"),
@@ -70,7 +77,8 @@ def test_what_cannot_be_used_is_one_clear_line(run, doc, monkeypatch, argv, says
 
 def test_a_refused_key_is_told(run, doc):
     with FakeServer("openai", [(401, {})] * 9) as server:
-        code, _, err = run("ask", doc, "-q", "What?", "--client", "openai", "--base-url", server.base_url, "--model", "m", "--quiet")
+        code, _, err = run("ask", doc, "-q", "What?", "--client", "openai", "--base-url", server.base_url, "--model",
+                           "m", "--quiet")
     assert code == 1 and "AuthenticationError" in err
 
 
@@ -79,7 +87,8 @@ def test_backends_are_listed_without_keys(run, monkeypatch):
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
     code, out, _ = run("backends", "--config", str(ROOT / "configs/model_backends.yaml"), "--json")
     rows = {r["id"]: r for r in json.loads(out)}
-    assert code == 0 and rows["openai.gpt-4o"]["key"] == "OPENAI_API_KEY set" and rows["google.gemini-2.5-flash"]["key"] == "GOOGLE_API_KEY not set"
+    assert (code == 0 and rows["openai.gpt-4o"]["key"] == "OPENAI_API_KEY set"
+            and rows["google.gemini-2.5-flash"]["key"] == "GOOGLE_API_KEY not set")
     assert len(run("backends")[1].splitlines()) == 3
 
 
@@ -87,7 +96,8 @@ def test_backends_that_answer(run, tmp_path):
     config = tmp_path / "b.yaml"
     with FakeServer("openai") as server:
         urls = {"up": server.base_url, "down": "http://127.0.0.1:9/v1"}
-        config.write_text(json.dumps({"backends": {n: {"kind": "openai", "base_url": u, "models": {"m": "m"}} for n, u in urls.items()}}))
+        config.write_text(json.dumps({"backends": {n: {"kind": "openai", "base_url": u, "models": {"m": "m"}}
+                                                   for n, u in urls.items()}}))
         code, out, _ = run("backends", "--config", str(config), "--check", "--json")
     states = {r["id"]: r["state"] for r in json.loads(out)}
     assert code == 0 and states["up.m"] == "answers" and states["down.m"].startswith("ServerError")
@@ -98,10 +108,12 @@ def test_no_key_in_any_file_of_a_run(run, tmp_path):
     config = tmp_path / "run.yaml"
     with FakeServer("openai", ["ok", "echo", "ok", "echo"], answer=lambda body: FOUND) as server:
         config.write_text(json.dumps({
-            "name": "keys", "dataset": {"name": "made", "limit": 4, "options": {"kinds": ["letter"], "per_doc": 4, "dpi": 40}},
-            "client": {"type": "backend", "options": {"id": "openai.m", "base_url": server.base_url, "cache": str(tmp_path / "c.sqlite")}},
+            "name": "keys", "dataset": {"name": "made", "limit": 4,
+                                        "options": {"kinds": ["letter"], "per_doc": 4, "dpi": 40}},
+            "client": {"type": "backend", "options": {"id": "openai.m", "base_url": server.base_url,
+                                                      "cache": str(tmp_path / "c.sqlite")}},
             "methods": ["direct"], "trace": True}))
-        code, out, err = run("run", str(config), "--output-dir", str(tmp_path / "runs"))
+        code, _, err = run("run", str(config), "--output-dir", str(tmp_path / "runs"))
         assert code in (0, 1), err
         assert len(server.requests) == 4 and KEY in json.dumps(server.requests[1]["headers"])
     written = [p for p in tmp_path.rglob("*") if p.is_file()]
@@ -111,25 +123,31 @@ def test_no_key_in_any_file_of_a_run(run, tmp_path):
 
 # --- the planner's commands ---
 
-PLAN = {"query_type": "IQA", "query_scope": ["the stamp"], "distortion_source": "Explicit", "distortions": {"the stamp": ["Blurs"]},
+PLAN = {"query_type": "IQA", "query_scope": ["the stamp"], "distortion_source": "Explicit",
+        "distortions": {"the stamp": ["Blurs"]},
         "reference_mode": "No-Reference", "required_tool": None,
-        "plan": {"distortion_detection": False, "distortion_analysis": True, "tool_selection": True, "tool_execution": True}}
+        "plan": {"distortion_detection": False, "distortion_analysis": True, "tool_selection": True,
+                 "tool_execution": True}}
 
 
 def test_plan_for_scripts_and_people(run, doc, tmp_path):
     with FakeServer("openai", ["empty"], answer=lambda body: json.dumps(PLAN)) as server:
-        argv = ["plan", doc, "-q", f"Is the stamp blurred? {KEY}", "--client", "openai", "--base-url", server.base_url, "--model", "m"]
+        argv = ["plan", doc, "-q", f"Is the stamp blurred? {KEY}", "--client", "openai", "--base-url", server.base_url,
+                "--model", "m"]
         code, out, _ = run(*argv, "--json", "--measure", "--log", str(tmp_path / "l.jsonl"))
         result = json.loads(out)
-        assert code == 0 and {k: result[k] for k in PLAN} == PLAN and list(result["quality"]["measures"]) == ["sharpness"]
+        assert (code == 0 and {k: result[k] for k in PLAN} == PLAN
+                and list(result["quality"]["measures"]) == ["sharpness"])
         assert len(server.requests) == 2 and KEY not in (tmp_path / "l.jsonl").read_text()
         code, out, _ = run(*argv, "--reference", doc)
-        assert code == 0 and "reference mode     Full-Reference" in out and "steps              distortion analysis, tool selection" in out
+        assert (code == 0 and "reference mode     Full-Reference" in out
+                and "steps              distortion analysis, tool selection" in out)
 
 
 @pytest.mark.parametrize("argv, code, says", [
     (["none.png", "-q", "?"], 2, "none.png: cannot be read"), (["DOC", "-q", " "], 2, "the request is empty"),
-    (["DOC", "-q", "?", "--client", "nobody"], 2, "there is no client 'nobody'"), (["DOC", "-q", "?"], 2, "OPENAI_API_KEY"),
+    (["DOC", "-q", "?", "--client", "nobody"], 2, "there is no client 'nobody'"),
+    (["DOC", "-q", "?"], 2, "OPENAI_API_KEY"),
     (["DOC", "-q", "?", "--client", "openai", "--base-url", "URL", "--model", "m"], 1, "attempt 3")])
 def test_plans_that_cannot_be_had(run, doc, monkeypatch, argv, code, says):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -151,7 +169,8 @@ def test_ask_tells_the_team_of_a_page_that_is_hard_to_read(run, tmp_path):
     page = scan(render(make_document("letter", seed=5), dpi=60, pages=[1])[0], random.Random(1), paper=70)
     page.save(tmp_path / "dark.png")
     with FakeServer("openai", answer=lambda body: FOUND) as server:
-        argv = ["ask", str(tmp_path / "dark.png"), "-q", "What?", "--client", "openai", "--base-url", server.base_url, "--model", "m",
+        argv = ["ask", str(tmp_path / "dark.png"), "-q", "What?", "--client", "openai", "--base-url", server.base_url,
+                "--model", "m",
                 "--agents", "detail_reader", "--json", "--quality"]
         code, out, _ = run(*argv)
         assert code == 0 and "page 1 is hard to read: darkness" in json.loads(out)[0]["because"]

@@ -2,7 +2,6 @@
 import os
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from cosee.runs.table import Run
 from cosee.config import ConfigError
 from cosee.experiments import run_experiment
 from cosee.runs.config import read_config
-from test_runs import METHODS, TESTS, write_config, write_data
+from test_runs import TESTS, write_config, write_data
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +43,8 @@ def test_a_question_that_kills_every_worker_is_given_up(here, tmp_path, monkeypa
     monkeypatch.setenv("COSEE_TRAP", "die:w1w")
     config = read_config(here / "config.yaml", ["dataset.limit=3", "methods=[direct, cot]"])
     run = run_experiment(config, tmp_path / "run", workers=2)
-    assert {(r["sample"], r["method"]): r["status"] for r in run} == {(f"q{i}", m): "failed" if i == 1 else "ok" for i in range(3) for m in ("direct", "cot")}
+    assert {(r["sample"], r["method"]): r["status"] for r in run} == {(f"q{i}", m): "failed" if i == 1 else "ok"
+                                                                      for i in range(3) for m in ("direct", "cot")}
     assert all(f"code {-signal.SIGKILL}" in r["error"] for r in run if r["status"] == "failed")
 
 
@@ -58,7 +58,8 @@ def test_ray_actors_die_and_nothing_is_lost(here, tmp_path, monkeypatch):
     monkeypatch.setenv("COSEE_TRAP", f"die:w5w:{tmp_path / 'died'}")
     monkeypatch.setenv("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     try:
-        run = run_experiment(read_config(here / "config.yaml"), tmp_path / "run", engine=lambda c, jobs: run_ray(c, jobs, actors=2, num_cpus=.5))
+        run = run_experiment(read_config(here / "config.yaml"), tmp_path / "run",
+                             engine=lambda c, jobs: run_ray(c, jobs, actors=2, num_cpus=.5))
         assert (tmp_path / "died").exists()
         assert run.status().failed == 0 and same(run, here)
     finally: ray.shutdown()

@@ -30,7 +30,8 @@ def test_every_field_of_the_file_reaches_the_backend():
             wanted = {k: v for k, v in {**fields, **own}.items() if k not in ("models", "api_key")}
             for field, value in wanted.items():
                 got = getattr(backend, field)
-                assert got == (tuple(value) if isinstance(value, list) else fill_in(value, {}) if isinstance(value, str) else value)
+                assert got == (tuple(value) if isinstance(value, list) else fill_in(value, {})
+                               if isinstance(value, str) else value)
 
 
 @pytest.mark.parametrize("text, said", [
@@ -74,7 +75,8 @@ def test_no_key_in_any_form_of_a_backend():
     config = parse_config(text, {"K": KEY})
     backend = config.backend("a.m")
     assert backend.api_key.get_secret_value() == KEY
-    shown = [repr(config), str(config), repr(backend), backend.model_dump_json(), config.model_dump_json(), str(backend.model_dump())]
+    shown = [repr(config), str(config), repr(backend), backend.model_dump_json(), config.model_dump_json(),
+             str(backend.model_dump())]
     assert all(KEY not in s for s in shown)
 
 
@@ -84,7 +86,8 @@ def test_a_foreign_address_does_not_get_openais_key():
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=20) | st.floats(),
-                    lambda x: st.lists(x, max_size=4) | st.dictionaries(st.text(max_size=9), x, max_size=4), max_leaves=12))
+                    lambda x: st.lists(x, max_size=4) | st.dictionaries(st.text(max_size=9), x, max_size=4),
+                    max_leaves=12))
 def test_any_yaml_is_read_or_refused(data):
     try:
         parse_config(yaml.safe_dump(data, allow_unicode=True), {})

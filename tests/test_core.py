@@ -151,7 +151,7 @@ def test_a_box_survives_its_units(box, size):
 @given(unit_boxes)
 def test_thousandths_are_near_and_outer_ones_leave_nothing_out(box):
     near, outer = thousandths(box), thousandths_around(box)
-    assert all(abs(a - 1000 * v) <= .5 + 1e-9 for a, v in zip(near, box))
+    assert all(abs(a - 1000 * v) <= .5 + 1e-9 for a, v in zip(near, box, strict=True))
     x0, y0, x1, y1 = (1000 * v for v in box)
     assert outer[0] <= x0 and outer[1] <= y0 and outer[2] >= x1 and outer[3] >= y1
     assert 0 <= outer[0] < outer[2] <= 1000 and 0 <= outer[1] < outer[3] <= 1000

@@ -13,7 +13,8 @@ class Model:
     "A language model that says what it was told to, and keeps what it was asked."
     def __init__(self, texts=(), choices=()): self.texts, self.choices, self.asked = list(texts), list(choices), []
 
-    def sample_text(self, prompt, *, max_tokens=5000, terminators=(), temperature=1.0, top_p=0.95, top_k=64, timeout=60, seed=None):
+    def sample_text(self, prompt, *, max_tokens=5000, terminators=(), temperature=1.0, top_p=0.95, top_k=64,
+                    timeout=60, seed=None):
         self.asked.append(dict(prompt=prompt, max_tokens=max_tokens, terminators=terminators, temperature=temperature,
                                top_p=top_p, top_k=top_k))
         return self.texts.pop(0)
@@ -47,14 +48,15 @@ def test_D1_list_of_contents():
 def test_D2_copy_branches():
     x = d.Document([d.Content("a")])
     twin = x.copy()
-    assert twin == x and not twin != x
+    assert twin == x and not twin != x  # noqa: SIM202
     twin.append("b")
     assert x.text() == "a" and twin.text() == "ab" and twin != x
 
 
 def test_D3_view_filters():
     x = d.Document([d.Content("a", tags=["t"]), d.Content("b", tags=["u"])])
-    assert x.view(include_tags=["t"]).text() == "a" and x.view(exclude_tags=["t"]).contents() == (d.Content("b", tags=["u"]),)
+    assert (x.view(include_tags=["t"]).text() == "a"
+            and x.view(exclude_tags=["t"]).contents() == (d.Content("b", tags=["u"]),))
 
 
 def test_D4_interactive_document_asks_generates_and_keeps_history():
@@ -79,7 +81,8 @@ def test_D8_prompt_is_the_current_content():
     x = doc("dark")
     x.statement("The room.")
     x.open_question(question="How is it?", max_tokens=7)
-    assert x._model.asked[0]["prompt"] == "The room.\nQuestion: How is it?\nAnswer: " and x._model.asked[0]["max_tokens"] == 7
+    assert (x._model.asked[0]["prompt"] == "The room.\nQuestion: How is it?\nAnswer: "
+            and x._model.asked[0]["max_tokens"] == 7)
 
 
 def test_D9_exchange_is_appended():
@@ -238,7 +241,8 @@ def test_D23_forced_response():
 
 def test_D24_forced_and_generated_turns_mix():
     x = doc("b")
-    assert [x.open_question("1?", forced_response="a"), x.open_question("2?"), x.open_question_diversified("3?", forced_response="c")] == ["a", "b", "c"]
+    assert ([x.open_question("1?", forced_response="a"), x.open_question("2?"),
+             x.open_question_diversified("3?", forced_response="c")] == ["a", "b", "c"])
     assert len(x._model.asked) == 1 and x.text().endswith("Question: 3?\nFinal Answer: c\n")
 
 
@@ -253,7 +257,8 @@ def test_D25_yes_no(index, answer):
 
 def test_D26_multiple_choice_returns_the_original_index():
     x = doc(choices=[0, 2], rng=Backwards())
-    first, second = x.multiple_choice_question("?", ["r", "s", "t"]), x.multiple_choice_question("?", ["r", "s", "t"], randomize_choices=False)
+    first, second = (x.multiple_choice_question("?", ["r", "s", "t"]),
+                     x.multiple_choice_question("?", ["r", "s", "t"], randomize_choices=False))
     assert (first, second) == (2, 2) and type(first) is int
     with pytest.raises(ValueError, match="at least one"): x.multiple_choice_question("?", [])
 
@@ -274,7 +279,8 @@ def test_D28_rendering_of_a_choice():
     x.multiple_choice_question("Which?", ["x", "y"])
     assert x.text() == "Question: Which?\n  (a) y\n  (b) x\nAnswer: (b)\n[{'sure': 0.5}]\n"
     assert x._model.asked == [dict(prompt="Question: Which?\n  (a) y\n  (b) x\nAnswer: (", responses=["a", "b"])]
-    assert [set(c.tags) for c in x] == [{"question"}] * 3 + [{"response"}, {"response", "model"}, {"response"}, {"debug"}]
+    assert [set(c.tags) for c in x] == [{"question"}] * 3 + [{"response"}, {"response", "model"},
+                                                             {"response"}, {"debug"}]
 
 
 def test_D29_defaults():
@@ -283,7 +289,8 @@ def test_D29_defaults():
     assert {k: v for k, v in x._model.asked[0].items() if k != "prompt"} == dict(
         max_tokens=50, terminators=("\n",), temperature=1.0, top_p=0.95, top_k=64)
     assert (d.DEFAULT_MAX_TOKENS, d.DEFAULT_TEMPERATURE, d.DEFAULT_TOP_P, d.DEFAULT_TOP_K) == (50, 1.0, 0.95, 64)
-    assert x.open_question("?", answer_prefix="Well: ", answer_suffix="!", question_label="Task", answer_label="Reply") == "b"
+    assert (x.open_question("?", answer_prefix="Well: ", answer_suffix="!", question_label="Task",
+                            answer_label="Reply") == "b")
     assert x.text().endswith("Task: ?\nReply: Well: b!\n") and x._model.prompts[1].endswith("Reply: Well: ")
 
 
@@ -343,19 +350,23 @@ def test_new_and_copy_keep_model_and_settings():
 
 def test_a_model_without_all_settings_still_serves():
     class Small:
-        def sample_text(self, prompt, *, max_tokens=1, terminators=(), temperature=1.0, timeout=1, seed=None): return "ok"
+        def sample_text(self, prompt, *, max_tokens=1, terminators=(), temperature=1.0, timeout=1, seed=None):
+            return "ok"
         def sample_choice(self, prompt, responses, *, seed=None): return 0, responses[0], {}
     assert d.InteractiveDocument(Small()).open_question("?") == "ok"
 
 
 def test_representations_escape():
     x = d.Document([d.Content("<b>\nx", tags=["<i>"])] * 25)
-    for shown in (x._repr_html_(), x._repr_markdown_(), x.contents()[0]._repr_html_()): assert "<b>\nx" not in shown and "<i>" not in shown.replace("<i>...", "")
+    for shown in (x._repr_html_(), x._repr_markdown_(), x.contents()[0]._repr_html_()):
+        assert "<b>\nx" not in shown and "<i>" not in shown.replace("<i>...", "")
     assert "... and 5 more content" in x._repr_html_() and "... and 5 more content" in x._repr_markdown_()
-    assert "Empty document" in d.Document()._repr_html_() + d.Document()._repr_markdown_() and "25 content(s)" in repr(x)
+    assert ("Empty document" in d.Document()._repr_html_() + d.Document()._repr_markdown_()
+            and "25 content(s)" in repr(x))
 
 
-@given(st.lists(st.tuples(st.text(max_size=5), st.frozensets(st.sampled_from("abc"))), max_size=12), st.frozensets(st.sampled_from("abc")), st.frozensets(st.sampled_from("abc")))
+@given(st.lists(st.tuples(st.text(max_size=5), st.frozensets(st.sampled_from("abc"))), max_size=12),
+       st.frozensets(st.sampled_from("abc")), st.frozensets(st.sampled_from("abc")))
 def test_a_view_is_the_filter_it_says(items, include, exclude):
     x = d.Document(d.Content(t, tags=tags) for t, tags in items)
     if include & exclude:
@@ -372,8 +383,10 @@ def test_any_client_is_a_model():
     client = Constrained([" Answer: it is red.\nmore", {"choice": "b"}, {"choice": "nonsense"}, {"choice": "a"}])
     model = d.VLMLanguageModel(client, images=["p.png"])
     assert isinstance(model, d.LanguageModel)
-    assert model.sample_text("Question: ?\nAnswer: ", terminators=("\n",), seed=3) == "it is red." and client.calls[0]["seed"] == 3
-    assert model.sample_choice("(", ["a", "b"])[:2] == (1, "b") and model.sample_choice("(", ["a", "b"])[2]["attempts"] == 2
+    assert (model.sample_text("Question: ?\nAnswer: ", terminators=("\n",), seed=3) == "it is red."
+            and client.calls[0]["seed"] == 3)
+    assert (model.sample_choice("(", ["a", "b"])[:2] == (1, "b")
+            and model.sample_choice("(", ["a", "b"])[2]["attempts"] == 2)
     assert [b["type"] for b in client.calls[0]["messages"][0]["content"]] == ["image", "text", "text"]
     with pytest.raises(ValueError, match="nothing to choose"): model.sample_choice("(", [])
 

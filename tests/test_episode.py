@@ -67,7 +67,8 @@ slow = settings(max_examples=EPISODES, deadline=None, suppress_health_check=list
 
 
 @slow
-@given(st.lists(reply, min_size=PER_EPISODE, max_size=PER_EPISODE), st.sampled_from(['sequential', 'parallel']), st.booleans())
+@given(st.lists(reply, min_size=PER_EPISODE, max_size=PER_EPISODE), st.sampled_from(['sequential', 'parallel']),
+       st.booleans())
 def test_malformed_replies_never_end_an_episode(replies, order, error_cells):
     client = ScriptedClient(replies)
     controller = CoSeeController(

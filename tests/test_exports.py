@@ -83,7 +83,8 @@ def words(page):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("around", ["{}", "- **note** {}", "# {}", "before {} after", "| a | b |\n| --- | --- |\n| {} | y |"])
+@pytest.mark.parametrize("around", ["{}", "- **note** {}", "# {}", "before {} after",
+                                    "| a | b |\n| --- | --- |\n| {} | y |"])
 def test_a_line_is_words_wherever_it_stands(text, around):
     page, plain = html(around.format(md_line(text))), html(around.format("word"))
     tags = lambda p: re.findall(r"</?[a-z0-9]+", p)
@@ -92,7 +93,8 @@ def test_a_line_is_words_wherever_it_stands(text, around):
 
 
 @settings(max_examples=300)
-@given(st.text(st.sampled_from("<>&`*_[]()!#|~$\\@:/.-+=1 ax\n\r\t\u2028\u202e{}^'\""), max_size=60) | st.text(max_size=60))
+@given(st.text(st.sampled_from("<>&`*_[]()!#|~$\\@:/.-+=1 ax\n\r\t\u2028\u202e{}^'\""), max_size=60)
+       | st.text(max_size=60))
 @example("http://x")
 @example("://")
 def test_any_line_is_words(text):
@@ -244,10 +246,10 @@ def test_inspect_reads_back_what_was_written(tmp_path, inspect_log):
     assert {i.task for i in inspect_log.list_eval_logs(str(tmp_path / "logs"))} == {
         "run-What-is-the-total-" + m for m in ("cot", "chat", "cosee-light")
     }
-    for path, method in zip(logs, run.methods):
+    for path, method in zip(logs, run.methods, strict=True):
         log, records = inspect_log.read_eval_log(str(path)), [r for r in run if r["method"] == method]
         assert log.eval.metadata["method"] == method and [s.id for s in log.samples] == [r["sample"] for r in records]
-        for sample, r in zip(log.samples, records):
+        for sample, r in zip(log.samples, records, strict=True):
             assert (
                 sample.target == r["gold"]
                 and sample.output.completion == r["answer"]

@@ -114,7 +114,9 @@ def test_no_ending_is_shorter(schema):
             for m, text in level:
                 bits = int.from_bytes(m.compute_bitmask(), 'little')
                 for b in range(256):
-                    if bits >> b & 1: nexts.append(((c := m.deep_copy()), text + bytes([b]))); c.consume_token(b)
+                    if bits >> b & 1:
+                        nexts.append(((c := m.deep_copy()), text + bytes([b])))
+                        c.consume_token(b)
             level = nexts
     m = matcher(schema)
     assert len(shortest_ending(m)) == len(plain(m.deep_copy()))
@@ -157,7 +159,8 @@ def test_fast_forward_changes_nothing_but_the_passes(bench, name):
         if fast: state.forced()
         while not state.done:
             g = torch.Generator().manual_seed(seed + hash(tuple(state.ids)) % 10**9)
-            state.step(torch.randn(VOCABULARY.size, generator=g), torch.argmax, fast); passes += 1
+            state.step(torch.randn(VOCABULARY.size, generator=g), torch.argmax, fast)
+            passes += 1
         return state.ids, state.closed, passes
     for seed in range(8):
         budget = len(grammar.shortest) + 7 * seed

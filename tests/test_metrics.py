@@ -12,7 +12,8 @@ from cosee.eval.metrics import (RunningMetrics, aggregate_metrics, anls, anls_ma
                                 normalize_answer, official_flavours, score, score_many)
 from cosee.eval.registry import SCORERS, best_pairs
 
-CASES = [json.loads(line) for line in (Path(__file__).parent / "data/metric_cases.jsonl").read_text("utf-8").splitlines()]
+CASES = [json.loads(line)
+         for line in (Path(__file__).parent / "data/metric_cases.jsonl").read_text("utf-8").splitlines()]
 MINE = {"rrc_anls": "rrc", "mpdocvqa_framework": "mpdocvqa", "pypi_anls_star_1.0.1": "anls_star", "dude_nlsl": "dude",
         "squad_v2": "squad", "hotpotqa": "hotpotqa", "slidevqa_official": "slidevqa"}
 OWN = {"mmlongbench_doc": "mmlongbench", "chartqapro_relaxed": "chartqapro", "docvqa2026_correct": "docvqa2026"}
@@ -177,7 +178,8 @@ def test_type_errors(call, names):
 def test_nothing_is_evaluated(tmp_path):
     there = tmp_path / "evaluated"
     for text in (f"[open({str(there)!r}, 'w')]", f"[__import__('pathlib').Path({str(there)!r}).touch()]"):
-        for metric, context in (("mmlongbench_doc", {"answer_format": "List"}), ("chartqapro_relaxed", {}), ("docvqa2026_correct", {})):
+        for metric, context in (("mmlongbench_doc", {"answer_format": "List"}), ("chartqapro_relaxed", {}),
+                                ("docvqa2026_correct", {})):
             score_many([text, "FINAL ANSWER: x"], ["[1]", text], metric, contexts=[context] * 2, on_error=0)
     assert not there.exists()
 
@@ -202,16 +204,17 @@ def test_aggregate_is_the_mean_of_its_samples():
     result = aggregate_metrics(preds, golds)
     assert set(result) == {"em", "f1", "anls"} and result.n == 3
     for metric, f in (("em", exact_match), ("f1", f1_score), ("anls", anls)):
-        each = [f(p, g) for p, g in zip(preds, golds)]
+        each = [f(p, g) for p, g in zip(preds, golds, strict=True)]
         assert list(result.per_sample[metric]) == each and result[metric] == pytest.approx(sum(each) / 3)
     tally = RunningMetrics()
-    for i, (p, g) in enumerate(zip(preds, golds)): tally.add(p, g, group=f"kind {i % 2}")
+    for i, (p, g) in enumerate(zip(preds, golds, strict=True)): tally.add(p, g, group=f"kind {i % 2}")
     assert tally.result() == result and tally.result("kind 0").n == 2
 
 
 def test_mmlongbench_f1():
     na = fl.UNANSWERABLE
-    assert fl.mmlongbench_f1([1, .5, 0, 1], ["a", "b", "c", na], ["a", "x", na, na]) == pytest.approx(2 * .5 * .75 / 1.25)
+    assert (fl.mmlongbench_f1([1, .5, 0, 1], ["a", "b", "c", na], ["a", "x", na, na])
+            == pytest.approx(2 * .5 * .75 / 1.25))
     assert fl.mmlongbench_f1([1], [na], [na]) == 0
 
 
@@ -226,13 +229,16 @@ def test_calibration():
 
 # What must hold for any answer
 
-odd = st.sampled_from(["ß", "İ", "ŉ", "ﬁ", "é", "e\u0301", "😀", "\u00a0", "\u2028", "５", "none", "the", "yes", "No", "[1, 2]",
+odd = st.sampled_from(["ß", "İ", "ŉ", "ﬁ", "é", "e\u0301", "😀", "\u00a0", "\u2028", "５", "none", "the", "yes", "No",
+                       "[1, 2]",
                        "Five", "which", "%", "$", "1,000", "3.5", "2024-01-01", "(x)", "'"])
 texts = st.lists(st.one_of(odd, st.text(max_size=5)), max_size=4).map(" ".join)
 several = st.lists(texts, min_size=1, max_size=4)
 quick = settings(max_examples=120, deadline=None)
-TEXT_SCORERS = [("anls", "rrc"), ("anls", "mpdocvqa"), ("anls", "dude"), ("anls", "anls_star"), ("em", "squad"), ("f1", "squad"),
-                ("em", "hotpotqa"), ("f1", "hotpotqa"), ("em", "slidevqa"), ("f1", "slidevqa"), ("accuracy", "mpdocvqa"),
+TEXT_SCORERS = [("anls", "rrc"), ("anls", "mpdocvqa"), ("anls", "dude"), ("anls", "anls_star"), ("em", "squad"),
+                ("f1", "squad"),
+                ("em", "hotpotqa"), ("f1", "hotpotqa"), ("em", "slidevqa"), ("f1", "slidevqa"),
+                ("accuracy", "mpdocvqa"),
                 ("accuracy", "chartqapro"), ("accuracy", "docvqa2026"), ("chartqapro_relaxed", "chartqapro")]
 
 
@@ -243,7 +249,8 @@ def test_range_order_and_best(pred, golds):
         best = score(pred, golds, metric, flavour)
         assert 0 <= best <= 1
         assert score(pred, golds[::-1], metric, flavour) == best == score(pred, golds * 2, metric, flavour)
-        if (metric, flavour) == ("accuracy", "docvqa2026"): continue  # a numeric gold answer forbids text for all of them
+        # a numeric gold answer forbids text for all of them
+        if (metric, flavour) == ("accuracy", "docvqa2026"): continue
         if flavour == "squad": continue  # an empty gold answer counts only beside other empty ones
         assert best == max(score(pred, g, metric, flavour) for g in golds)
 
@@ -267,10 +274,12 @@ def test_an_answer_equals_itself(text):
 
 
 @quick
-@given(st.lists(st.tuples(texts, several), max_size=8), st.sampled_from(["rrc", "mpdocvqa"]), st.sampled_from([0, .3, .5, .9, 1]))
+@given(st.lists(st.tuples(texts, several), max_size=8), st.sampled_from(["rrc", "mpdocvqa"]),
+       st.sampled_from([0, .3, .5, .9, 1]))
 def test_the_fast_path_changes_no_score(pairs, flavour, threshold):
     preds, golds = [p for p, _ in pairs], [g for _, g in pairs]
-    assert anls_many(preds, golds, flavour, threshold).tolist() == [anls(p, g, flavour, threshold=threshold) for p, g in pairs]
+    assert anls_many(preds, golds, flavour, threshold).tolist() == [anls(p, g, flavour, threshold=threshold)
+                                                                    for p, g in pairs]
 
 
 @quick
@@ -315,22 +324,27 @@ def test_box_iou(a, b):
 
 
 def test_every_scorer_says_where_it_is_official():
-    assert {m: list(f) for m, f in SCORERS.items()} == flavours() and len(official_flavours()) == sum(map(len, SCORERS.values()))
+    assert ({m: list(f) for m, f in SCORERS.items()} == flavours()
+            and len(official_flavours()) == sum(map(len, SCORERS.values())))
     assert all(official for _, _, official in official_flavours())
 
 
 LONG = 100_000  # letters: whatever is quadratic in them would take minutes
 
 
-@pytest.mark.parametrize("text", [" " * LONG + "x", "a" + " " * LONG + "b", "(" * LONG, "x" * LONG, "1" * LONG + "\nx\ny", "1," * LONG, "[" + "a " * LONG + "]",
-                                  "{" * LONG, "the " * LONG, "'" * LONG, "1-" * LONG, "a@" + "a." * LONG], ids=lambda t: t[:3].strip())
+@pytest.mark.parametrize("text", [" " * LONG + "x", "a" + " " * LONG + "b", "(" * LONG, "x" * LONG,
+                                  "1" * LONG + "\nx\ny", "1," * LONG, "[" + "a " * LONG + "]",
+                                  "{" * LONG, "the " * LONG, "'" * LONG, "1-" * LONG, "a@" + "a." * LONG],
+                         ids=lambda t: t[:3].strip())
 def test_long_answers_are_scored(text):
     for metric, names in SCORERS.items():
         if metric.startswith(("joint", "evidence")): continue
         for flavour in names:
-            contexts = [{"answer_format": f} for f in ("Str", "Int", "Float", "List")] if flavour == "mmlongbench" else [{}]
+            contexts = [{"answer_format": f} for f in ("Str", "Int", "Float",
+                                                       "List")] if flavour == "mmlongbench" else [{}]
             n = len(contexts)
-            scores = score_many([f"FINAL ANSWER: {text}" if "2026" in flavour else text] * n, ["12 (about)"] * n, metric, flavour, contexts, on_error=0)
+            scores = score_many([f"FINAL ANSWER: {text}" if "2026" in flavour else text] * n, ["12 (about)"] * n,
+                                metric, flavour, contexts, on_error=0)
             assert all(0 <= s <= 1 for s in scores)
 
 

@@ -26,7 +26,9 @@ WORDS = json.loads((Path(__file__).parent / 'other_layouts_words.json').read_tex
 
 class Typed(WordReader):
     "Hands out pages that were read before"
-    def __init__(self, pages): super().__init__(); self.given = pages
+    def __init__(self, pages):
+        super().__init__()
+        self.given = pages
     def read(self, images): return self.given[:len(images)]
 
 
@@ -127,7 +129,8 @@ def test_any_page_can_be_read(rows, question):
                            (x * 10, i * 25 + 18)], 1, (900, 400))
              for i, row in enumerate(rows) for x, t in row if t.strip()]
     reader = Reader([dict(size=[900, 400], skew=0.0, lines=lines)])
-    reader.answer(question); reader.regions()
+    reader.answer(question)
+    reader.regions()
 
 
 @given(st.tuples(*[st.floats(-1, 2)] * 4))

@@ -42,7 +42,8 @@ def test_password(tmp_path):
 
 def test_pdf_without_pages(tmp_path):
     f = tmp_path / "none.pdf"
-    f.write_bytes(b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"
+    f.write_bytes(b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[]/Count "
+                  b"0>>endobj\n"
                   b"trailer<</Root 1 0 R/Size 3>>\n%%EOF")
     fails(f, "none.pdf")
 
@@ -76,8 +77,10 @@ def test_filled_form_fields_are_drawn(tmp_path):
 
 def png_header(w, h):
     "A PNG of a few bytes that claims to hold w x h pixels"
-    def chunk(kind, data): return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 8, 2, 0, 0, 0)) + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 8, 2, 0, 0, 0)) + chunk(b"IDAT", b"")
+            + chunk(b"IEND", b""))
 
 
 @pytest.mark.parametrize("w,h", [(20_000, 10_000), (10_000, 9_000), (2**31 - 1, 2**31 - 1), (60_000, 60_000)])
@@ -90,7 +93,8 @@ def test_bombs_are_refused_by_their_header(tmp_path, w, h, recwarn):
 
 def test_bomb_in_a_later_frame(tmp_path):
     f = tmp_path / "two.tiff"
-    Image.new("1", (10, 10)).save(f, save_all=True, append_images=[Image.new("1", (12_000, 9_000))], compression="group4")
+    Image.new("1", (10, 10)).save(f, save_all=True, append_images=[Image.new("1", (12_000, 9_000))],
+                                  compression="group4")
     fails(f, "two.tiff, page 2", "12,000 x 9,000")
     assert len(load_pages(f, pages=1)) == 1
 
@@ -108,7 +112,8 @@ def test_animations_are_their_first_frame(tmp_path):
     ims = [Image.new("RGB", (30, 40), c) for c in ("red", "blue")]
     ims[0].save(tmp_path / "a.webp", save_all=True, append_images=ims[1:], lossless=True)
     ims[0].save(tmp_path / "a.png", save_all=True, append_images=ims[1:])
-    for name in ("a.webp", "a.png"): assert [im.getpixel((5, 5)) for im in load_pages(tmp_path / name)] == [(255, 0, 0)]
+    for name in ("a.webp", "a.png"):
+        assert [im.getpixel((5, 5)) for im in load_pages(tmp_path / name)] == [(255, 0, 0)]
 
 
 def test_content_counts_not_the_name(tmp_path):
@@ -158,7 +163,8 @@ def test_silly_settings(tmp_path, kw):
     fails(pdf(tmp_path / "a.pdf"), "choose", **kw)
 
 
-@given(st.text(max_size=12) | st.integers() | st.lists(st.integers() | st.text(max_size=4), max_size=4), st.integers(1, 50))
+@given(st.text(max_size=12) | st.integers() | st.lists(st.integers() | st.text(max_size=4), max_size=4),
+       st.integers(1, 50))
 def test_any_selection(spec, n):
     try: got = parse_pages(spec, n)
     except PageError: return
@@ -168,7 +174,9 @@ def test_any_selection(spec, n):
 def sample_files():
     im, out = Image.radial_gradient("L").convert("RGB").resize((64, 48)), {}
     for kind in ("PNG", "JPEG", "WEBP", "TIFF", "PDF"):
-        b = io.BytesIO(); im.save(b, kind); out[kind] = b.getvalue()
+        b = io.BytesIO()
+        im.save(b, kind)
+        out[kind] = b.getvalue()
     return out
 
 
@@ -176,7 +184,8 @@ FILES = sample_files()
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from(sorted(FILES)), st.lists(st.tuples(st.integers(0, 4000), st.binary(min_size=1, max_size=8)), max_size=6),
+@given(st.sampled_from(sorted(FILES)), st.lists(st.tuples(st.integers(0, 4000), st.binary(min_size=1, max_size=8)),
+                                                max_size=6),
        st.none() | st.integers(0, 4000))
 def test_damaged_files_end_in_pages_or_page_errors(tmp_path, kind, edits, cut):
     data = bytearray(FILES[kind])

@@ -1,4 +1,5 @@
-"""Pictures: names are letters, whatever they are; numbers are those of the records; nothing of the user's settings changes."""
+"""Pictures: names are letters, whatever they are; numbers are those of the records; nothing of the user's settings
+changes."""
 
 import math
 import re
@@ -92,7 +93,7 @@ def test_words_hold_the_numbers():
 def test_numbers_are_those_of_the_records(tmp_path):
     run = made_run(tmp_path / "run", methods=("chat", "cosee_light"), n=4)
     rows = Report(run).rows
-    for m, rs in rows.items():
+    for rs in rows.values():
         spent = by_agent(rs)
         assert sum(c for c, _ in spent.values()) == pytest.approx(sum(r["usage"]["calls"] for r in rs) / 4)
         assert sum(t for _, t in spent.values()) == pytest.approx(sum(r["usage"]["total_tokens"] for r in rs) / 4)
@@ -101,7 +102,8 @@ def test_numbers_are_those_of_the_records(tmp_path):
     assert {m: list(by_agreement(rs)) for m, rs in rows.items()} == dict(chat=["all agree"], cosee_light=["all agree"])
 
 
-@pytest.mark.parametrize("answers, group", [([], None), (["1"], None), (["1", "1"], 2), (["1", "2"], 0), (["1", "1", "2"], 1), (["1", "1", "2", "2"], 0), (["1", "2", "3"], 0)])
+@pytest.mark.parametrize("answers, group", [([], None), (["1"], None), (["1", "1"], 2), (["1", "2"], 0),
+                                            (["1", "1", "2"], 1), (["1", "1", "2", "2"], 0), (["1", "2", "3"], 0)])
 def test_agreement(answers, group): assert agreement_of(answers) == (None if group is None else GROUPS[group])
 
 
@@ -119,12 +121,14 @@ def test_what_the_records_do_not_say_is_not_drawn():
     }
 
 
-@pytest.mark.parametrize("trace", [{}, {"ledger": None, "calls": None}, {"events": [{"agent": None, "applied": None}]}, {"calls": [{"agent": "a"}]}])
+@pytest.mark.parametrize("trace", [{}, {"ledger": None, "calls": None}, {"events": [{"agent": None, "applied": None}]},
+                                   {"calls": [{"agent": "a"}]}])
 def test_a_summary_of_a_poor_record(trace):
     assert record_summary({"trace": trace, "board": None, "meta": None})["answers"] == []
 
 
-@pytest.mark.parametrize("table", [{"a": row(0, 0, low=0., high=0.)}, {"a": row(100, 5, low=100., high=100.)}, {f"m{i}": row(50, 1000) for i in range(25)},
+@pytest.mark.parametrize("table", [{"a": row(0, 0, low=0., high=0.)}, {"a": row(100, 5, low=100., high=100.)},
+                                   {f"m{i}": row(50, 1000) for i in range(25)},
                                    {"a": row(50, 1), "b": row(60, 10 ** 9)}, {"a": row(50, 0), "b": row(50, 0)}])
 def test_odd_numbers_are_drawn(table): check(score_picture(table).svg())
 
@@ -135,15 +139,17 @@ def test_places_are_spread_and_keep_their_order(xs):
     assert sorted(range(len(xs)), key=lambda i: (xs[i], i)) == sorted(
         range(len(xs)), key=lambda i: (out[i], i)
     ) and len(out) == len(xs)
-    assert all(b - a >= 11 - 1e-6 for a, b in zip(sorted(out), sorted(out)[1:]))
+    assert all(b - a >= 11 - 1e-6 for a, b in zip(sorted(out), sorted(out)[1:], strict=False))
 
 
 @settings(max_examples=60)
-@given(st.lists(st.tuples(st.text("abc", min_size=1, max_size=28), st.floats(0, 600), st.floats(0, 100), st.floats(0, 100)), max_size=12))
+@given(st.lists(st.tuples(st.text("abc", min_size=1, max_size=28), st.floats(0, 600), st.floats(0, 100),
+                          st.floats(0, 100)), max_size=12))
 def test_names_never_overlap(points):
     points = [(n, x, lo, lo + d) for n, x, lo, d in points]
     boxes = [
-        (x - len(n) * 3.6, x + len(n) * 3.6, y - 8, y + 8) for (n, *_), (x, y) in zip(points, place_names(points))
+        (x - len(n) * 3.6, x + len(n) * 3.6, y - 8, y + 8)
+        for (n, *_), (x, y) in zip(points, place_names(points), strict=True)
     ]
     for i, (l, r, lo, hi) in enumerate(boxes):
         assert all(r <= l2 or r2 <= l or hi <= lo2 or hi2 <= lo for l2, r2, lo2, hi2 in boxes[:i])

@@ -50,9 +50,12 @@ def test_each_field_that_is_needed_is_missed(field):
             PlannerOutput.model_validate(raw)
 
 
-@pytest.mark.parametrize("change", [{"query_type": "weather"}, {"query_scope": 3}, {"query_scope": [1]}, {"distortion_source": "both"},
-                                    {"distortions": 7}, {"distortions": {"a": [1]}}, {"reference_mode": "half"}, {"required_tool": ["a"]},
-                                    {"plan": None}, {"plan": {**FLAGS, "tool_selection": "maybe"}}, {"plan": {"tool_selection": True}}])
+@pytest.mark.parametrize("change", [{"query_type": "weather"}, {"query_scope": 3}, {"query_scope": [1]},
+                                    {"distortion_source": "both"},
+                                    {"distortions": 7}, {"distortions": {"a": [1]}}, {"reference_mode": "half"},
+                                    {"required_tool": ["a"]},
+                                    {"plan": None}, {"plan": {**FLAGS, "tool_selection": "maybe"}},
+                                    {"plan": {"tool_selection": True}}])
 def test_what_means_nothing_is_refused(change):
     with pytest.raises(ValidationError):
         PlannerOutput.model_validate({**PLAN, **change})
@@ -62,8 +65,10 @@ def test_what_means_nothing_is_refused(change):
     ({"query_type": "iqa"}, "query_type", "IQA"), ({"query_type": "OTHER"}, "query_type", "Other"),
     ({"query_scope": "global"}, "query_scope", "Global"), ({"query_scope": ["Global"]}, "query_scope", "Global"),
     ({"query_scope": "the stamp"}, "query_scope", ["the stamp"]), ({"query_scope": None}, "query_scope", "Global"),
-    ({"reference_mode": "full reference"}, "reference_mode", "Full-Reference"), ({"reference_mode": "NR"}, "reference_mode", "No-Reference"),
-    ({"distortion_source": "INFERRED"}, "distortion_source", "Inferred"), ({"required_tool": "None"}, "required_tool", None),
+    ({"reference_mode": "full reference"}, "reference_mode", "Full-Reference"),
+    ({"reference_mode": "NR"}, "reference_mode", "No-Reference"),
+    ({"distortion_source": "INFERRED"}, "distortion_source", "Inferred"),
+    ({"required_tool": "None"}, "required_tool", None),
     ({"distortions": ["Blurs"]}, "distortions", {"the stamp": ["Blurs"], "the table": ["Blurs"]}),
     ({"distortions": "Blurs, Noise", "query_scope": "Global"}, "distortions", {"Global": ["Blurs", "Noise"]}),
     ({"distortions": {}}, "distortions", None), ({"distortions": {"a": "Blurs"}}, "distortions", {"a": ["Blurs"]}),
@@ -79,11 +84,13 @@ def test_flags_beside_the_plan_and_keys_in_another_style():
     assert PlannerOutput.model_validate(flat).plan == PlanControlFlags(**FLAGS)
 
 
-@pytest.mark.parametrize("source, distortions, detect", [("Explicit", {"Global": ["Blurs"]}, False), ("Explicit", None, True),
-                                                         ("Inferred", None, True), ("Explicit", {"Global": []}, True)])
+@pytest.mark.parametrize("source, distortions, detect",
+                         [("Explicit", {"Global": ["Blurs"]}, False), ("Explicit", None, True),
+                          ("Inferred", None, True), ("Explicit", {"Global": []}, True)])
 @pytest.mark.parametrize("reference", [True, False])
 def test_what_is_known_for_certain_is_settled(source, distortions, detect, reference):
-    out = settled(PlannerOutput.model_validate({**PLAN, "distortion_source": source, "distortions": distortions}), reference)
+    out = settled(PlannerOutput.model_validate({**PLAN, "distortion_source": source, "distortions": distortions}),
+                  reference)
     assert out.plan.distortion_detection is detect and out.distortion_source == ("Inferred" if detect else "Explicit")
     assert out.reference_mode == ("Full-Reference" if reference else "No-Reference")
     assert out.plan.tool_selection is FLAGS["tool_selection"] and settled(out, reference) == out
@@ -108,15 +115,19 @@ def test_a_request_stays_a_string(query):
 def variants(rng):
     "An endless row of (reply, must it be a plan?) as models and attackers write them."
     text = json.dumps(PLAN)
-    recased = lambda: json.dumps({rng.choice([str.title, str.upper, str])(k).replace("_", rng.choice("_ -")): v for k, v in PLAN.items()})
-    hostile = ["{" * 5000, "[" * 5000, '{"a":' * 3000, '{"query_type": ' + '"' * 4000, "\0" * 100, "```json\n" * 500, '{"plan": {"plan": ' * 800,
-               '{"query_type": "IQA"}' * 400, "‮" + text[:40], '{"__proto__": {}, "plan": "' + "A" * 9000 + '"}', "NaN", '{"plan": 1e999}']
+    recased = lambda: json.dumps({rng.choice([str.title, str.upper, str])(k).replace("_", rng.choice("_ -")): v
+                                  for k, v in PLAN.items()})
+    hostile = ["{" * 5000, "[" * 5000, '{"a":' * 3000, '{"query_type": ' + '"' * 4000, "\0" * 100, "```json\n" * 500,
+               '{"plan": {"plan": ' * 800,
+               '{"query_type": "IQA"}' * 400, "‮" + text[:40], '{"__proto__": {}, "plan": "' + "A" * 9000 + '"}',
+               "NaN", '{"plan": 1e999}']
     while True:
         yield text, True
         yield recased(), True
         yield f"Sure, here it is.\n```json\n{json.dumps(PLAN, indent=2)}\n```\nAsk me {{anything}}.", True
         yield json.dumps({"result": PLAN}), True
-        yield "<think>{maybe}</think>" + text.replace("false", "False").replace("null", "None").replace("true", "True"), True
+        yield "<think>{maybe}</think>" + text.replace("false",
+                                                      "False").replace("null", "None").replace("true", "True"), True
         yield text.replace('"No-Reference"', rng.choice(['"no-reference"', '"NR"', '"No Reference"'])), True
         yield text[:-1] + ",}", True
         yield text[:rng.randrange(len(text) - 60)], False
@@ -148,11 +159,13 @@ def test_any_text_is_a_plan_or_one_error(text):
 
 
 def test_under_a_grammar_every_reply_is_a_plan(tmp_path):
-    config = {"backends": {"qwen": {"kind": "qwen", "model_path": str(random_checkpoint(tmp_path / "tiny")), "models": {"tiny": "tiny"}}}}
+    config = {"backends": {"qwen": {"kind": "qwen", "model_path": str(random_checkpoint(tmp_path / "tiny")),
+                                    "models": {"tiny": "tiny"}}}}
     client = create_vlm_client("qwen.tiny", config)
     assert client.name == "qwen.tiny" and client.constrains
     for i in range(2):
-        reply = client.chat([{"role": "user", "content": f"Plan {i}."}], schema=planner_schema(), max_new_tokens=220, temperature=1.0, seed=i)
+        reply = client.chat([{"role": "user", "content": f"Plan {i}."}], schema=planner_schema(), max_new_tokens=220,
+                            temperature=1.0, seed=i)
         Draft202012Validator(planner_schema()).validate(json.loads(reply.text))
         parse_plan(reply.text)
 
@@ -164,10 +177,12 @@ def test_three_attempts_then_the_fallback_then_an_error():
     out = plan("Is the stamp blurred?", PAGE, client=first, fallback=second, cache=None)
     assert out == settled(PlannerOutput.model_validate(PLAN)) and len(first.calls) == 3 and len(second.calls) == 1
     call = first.calls[0]
-    assert (call["temperature"], call["top_p"], call["max_new_tokens"]) == (0.0, 0.1, 2048) and call["schema"] == planner_schema()
+    assert ((call["temperature"], call["top_p"], call["max_new_tokens"]) == (0.0, 0.1, 2048)
+            and call["schema"] == planner_schema())
     assert "return valid JSON only" in first.calls[1]["messages"][0]["content"][-1]["text"].replace("Return", "return")
     with pytest.raises(AllFailed, match="attempt 3"):
-        plan("Is the stamp blurred?", PAGE, client=ScriptedClient(["no"] * 3), fallback=ScriptedClient(["no"] * 3), cache=None)
+        plan("Is the stamp blurred?", PAGE, client=ScriptedClient(["no"] * 3),
+             fallback=ScriptedClient(["no"] * 3), cache=None)
 
 
 def test_a_refused_key_is_not_tried_again():
@@ -202,12 +217,15 @@ def test_a_kept_plan_cannot_be_changed_from_outside():
 
 
 def test_the_configuration_says_who_plans(tmp_path):
-    with FakeServer("openai", [(503, {})] * 9) as down, FakeServer("openai", answer=lambda body: json.dumps(PLAN)) as up:
+    with (FakeServer("openai", [(503, {})] * 9) as down,
+          FakeServer("openai", answer=lambda body: json.dumps(PLAN)) as up):
         (tmp_path / "b.yaml").write_text(json.dumps({
-            "backends": {n: {"kind": "openai", "base_url": s.base_url, "max_retries": 0, "models": {"m": "m"}} for n, s in (("a", down), ("b", up))},
+            "backends": {n: {"kind": "openai", "base_url": s.base_url, "max_retries": 0, "models": {"m": "m"}}
+                         for n, s in (("a", down), ("b", up))},
             "planner": {"backend": "a.m", "fallback_backend": "b.m", "max_tokens": 99, "retry_attempts": 2}}))
         out = plan("Sharp?", PAGE, config=tmp_path / "b.yaml", cache=None)
-        assert out.query_type == "IQA" and up.requests[0]["body"]["max_tokens"] == 99 and up.requests[0]["body"]["top_p"] == 0.1
+        assert (out.query_type == "IQA" and up.requests[0]["body"]["max_tokens"] == 99
+                and up.requests[0]["body"]["top_p"] == 0.1)
         assert 'Request: "Sharp?"' in asked(up.requests[0]["body"])
     config = load_config(ROOT / "configs/model_backends.yaml", {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY})
     client, settings = planner_client(config=config)
@@ -223,8 +241,10 @@ def test_the_node_returns_a_plan_or_an_error():
     state = AgenticIQAState(query="Sharp?", image_path="nowhere.png")
     out = planner_node(ScriptedClient([json.dumps(PLAN)]))(state)
     assert out["plan"] is None and "nowhere.png: cannot be read" in out["error"]
-    out = planner_node(ScriptedClient([ServerError("down")]), cache=None)({"query": "?", "image_path": str(ROOT / "none.png")})
-    assert set(out) == {"plan", "error", "attempts"} and planner_node(ScriptedClient([]))({})["error"].startswith("KeyError")
+    out = planner_node(ScriptedClient([ServerError("down")]),
+                       cache=None)({"query": "?", "image_path": str(ROOT / "none.png")})
+    assert (set(out) == {"plan", "error", "attempts"}
+            and planner_node(ScriptedClient([]))({})["error"].startswith("KeyError"))
 
 
 # --- files ---
@@ -246,9 +266,12 @@ def folder(tmp_path):
     return root
 
 
-@pytest.mark.parametrize("path", ["../secret.png", "sub/../../secret.png", "link.png", "out/secret.png", "loop.png", "zero.png", "pipe.png",
-                                  "/etc/passwd", "/dev/zero", "/dev/stdin", "http://127.0.0.1/a.png", "file:///etc/passwd", "data:image/png;base64,AA",
-                                  "", " ", "a\0.png", "sub", ".", "notes.txt", "missing.png", "~/ok.png", "x" * 5000, "..\\secret.png"])
+@pytest.mark.parametrize("path", ["../secret.png", "sub/../../secret.png", "link.png", "out/secret.png", "loop.png",
+                                  "zero.png", "pipe.png",
+                                  "/etc/passwd", "/dev/zero", "/dev/stdin", "http://127.0.0.1/a.png",
+                                  "file:///etc/passwd", "data:image/png;base64,AA",
+                                  "", " ", "a\0.png", "sub", ".", "notes.txt", "missing.png", "~/ok.png", "x" * 5000,
+                                  "..\\secret.png"])
 def test_paths_that_lead_elsewhere_are_refused(folder, path):
     with pytest.raises(ValueError) as e:
         check_image_path(path, folder)
@@ -258,7 +281,8 @@ def test_paths_that_lead_elsewhere_are_refused(folder, path):
 def test_an_absolute_path_outside_is_refused_and_inside_is_not(folder):
     with pytest.raises(ValueError, match="leads out"):
         check_image_path(folder.parent / "secret.png", folder)
-    assert check_image_path("ok.png", folder) == check_image_path(folder / "ok.png", folder) == check_image_path("inner.png", folder)
+    assert (check_image_path("ok.png", folder) == check_image_path(folder / "ok.png", folder)
+            == check_image_path("inner.png", folder))
 
 
 def test_a_file_that_is_no_picture_is_refused(folder):
@@ -283,11 +307,13 @@ def test_no_key_in_anything_that_is_written(tmp_path, folder):
     for script in scripts:
         with FakeServer("openai", script, lambda body: json.dumps(PLAN)) as server:
             client = OpenAIVLMClient(Backend(kind="openai", model="m", base_url=server.base_url, max_retries=0), KEY)
-            out = planner_node(client, log=log, cache=None)({"query": f"Is {KEY} sharp?", "image_path": str(folder / "ok.png")})
+            out = planner_node(client, log=log,
+                               cache=None)({"query": f"Is {KEY} sharp?", "image_path": str(folder / "ok.png")})
             (tmp_path / "state.txt").open("a").write(f"{out}\n")
             assert server.requests
     lines = [json.loads(line) for line in log.path.read_text().splitlines()]
-    assert [r["event"] for r in lines] == ["plan", "plan failed", "plan failed", "plan failed"] and lines[2]["usage"]["calls"] == 3
+    assert ([r["event"] for r in lines] == ["plan", "plan failed", "plan failed", "plan failed"]
+            and lines[2]["usage"]["calls"] == 3)
     for path in tmp_path.rglob("*"):
         if path.is_file() and not path.is_symlink():
             assert KEY.encode() not in path.read_bytes(), path
@@ -295,7 +321,8 @@ def test_no_key_in_anything_that_is_written(tmp_path, folder):
 
 def test_lines_of_several_threads_stay_whole(tmp_path):
     log = JsonLog(tmp_path / "l.jsonl")
-    threads = [threading.Thread(target=lambda n=n: [log("e", n=n, text="x\ny" * 500) for _ in range(50)]) for n in range(4)]
+    threads = [threading.Thread(target=lambda n=n: [log("e", n=n, text="x\ny" * 500) for _ in range(50)])
+               for n in range(4)]
     for t in threads:
         t.start()
     for t in threads:

@@ -8,7 +8,6 @@ import sys
 from configparser import ConfigParser
 from fnmatch import fnmatch
 from importlib.metadata import packages_distributions
-from pathlib import Path
 
 import check
 import contracts
@@ -96,8 +95,9 @@ def test_planted_faults_are_found(copy):
     unfolded(copy, "cosee/board.py")
     edit(copy / "nbs/index.ipynb", lambda cells: cells[0]["source"].append("\nMore, behind the subtitle."))
     shown = {"output_type": "stream", "name": "stdout", "text": ["/home/somebody/thing"]}
-    edit(copy / "nbs/package/00_cosee.ipynb", lambda cells: [c.update(execution_count=7, outputs=[shown]) for c in cells
-                                                    if c["cell_type"] == "code"])
+    edit(copy / "nbs/package/00_cosee.ipynb",
+         lambda cells: [c.update(execution_count=7, outputs=[shown]) for c in cells
+                        if c["cell_type"] == "code"])
     for new in ("04_new", "05_new"):
         shutil.copy(copy / "nbs/index.ipynb", copy / f"nbs/{new}.ipynb")
     with (copy / "README.md").open("a") as f:
@@ -172,11 +172,13 @@ def test_a_misspelt_name_is_told_what_was_meant(asked, meant):
     assert done.returncode == 1 and f"did you mean {meant!r}?" in done.stderr
 
 
-@pytest.mark.parametrize("first", ["", "import cosee.pages, cosee.planner.planning, cosee.cli.entry, cosee.view.figure"])
+@pytest.mark.parametrize("first",
+                         ["", "import cosee.pages, cosee.planner.planning, cosee.cli.entry, cosee.view.figure"])
 def test_no_module_stands_in_the_way_of_a_name(first):
     "A submodule that was imported before takes no name of a face."
     code = (f"{first}\nimport importlib, types\n"
-            "for f in ('cosee', 'cosee.planner', 'cosee.cli', 'cosee.view', 'cosee.runs', 'cosee.eval', 'cosee.tools'):\n"
+            "for f in ('cosee', 'cosee.planner', 'cosee.cli', 'cosee.view', 'cosee.runs', 'cosee.eval', "
+            "'cosee.tools'):\n"
             "    face = importlib.import_module(f)\n"
             "    print(*[n for n in face.__all__ if isinstance(getattr(face, n), types.ModuleType)], end='')\n")
     assert run(code) == ""

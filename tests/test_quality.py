@@ -24,7 +24,8 @@ from PIL import Image
 FLAGS = {"distortion_detection": True, "distortion_analysis": True, "tool_selection": False, "tool_execution": True}
 PLAN = {"query_type": "Other", "query_scope": "Global", "distortion_source": "Inferred", "distortions": None,
         "reference_mode": "No-Reference", "required_tool": None, "plan": FLAGS}
-FOUND = {"action": "HYPOTHESIZE", "view": {"page": 1, "bbox_2d": [0, 0, 9, 9]}, "content": "At the bottom.", "answer": "A. Lovelace",
+FOUND = {"action": "HYPOTHESIZE", "view": {"page": 1, "bbox_2d": [0, 0, 9, 9]}, "content": "At the bottom.",
+         "answer": "A. Lovelace",
          "supporting_cells": [], "confidence": 0.95}
 NOTHING = {**FOUND, "answer": "not answerable"}
 
@@ -91,14 +92,16 @@ def test_severity_grows_from_the_limits():
         if measure == "contrast":
             continue
         middle = quality_findings({measure: (start + end) / 2})
-        assert middle == [] or (middle[0]["distortion"], middle[0]["severity"]) == (name, 0.5) or measure == "text_height"
+        assert (middle == [] or (middle[0]["distortion"], middle[0]["severity"]) == (name, 0.5)
+                or measure == "text_height")
         assert quality_findings({measure: start}) == []
 
 
 # --- what a plan asks for ---
 
 @pytest.mark.parametrize("changes, which", [
-    ({}, tuple(MEASURES)), ({"distortion_detection": False, "distortion_analysis": False, "tool_execution": False}, ()),
+    ({}, tuple(MEASURES)), ({"distortion_detection": False, "distortion_analysis": False, "tool_execution": False},
+                            ()),
     ({"distortion_detection": False}, tuple(MEASURES))])
 def test_flags_decide_which_measures_run(changes, which, tmp_path, clean):
     plan = PlannerOutput.model_validate({**PLAN, "plan": {**FLAGS, **changes}})
@@ -109,7 +112,8 @@ def test_flags_decide_which_measures_run(changes, which, tmp_path, clean):
 
 
 def test_named_distortions_are_the_ones_that_are_measured():
-    flags = PlanControlFlags(distortion_detection=False, distortion_analysis=True, tool_selection=False, tool_execution=False)
+    flags = PlanControlFlags(distortion_detection=False, distortion_analysis=True, tool_selection=False,
+                             tool_execution=False)
     plan = PlannerOutput(**{**PLAN, "distortions": {"stamp": ["Out of focus", "film grain"]}, "plan": flags})
     assert wanted_measures(plan) == ("sharpness", "noise")
 
@@ -122,7 +126,8 @@ def test_the_team_knows_which_page_is_impaired(clean, blurred, order):
     controller = QualityController(team(model, ["detail_reader"]), max_steps=1, order=order)
     episode = controller.run([clean, blurred], "Who signed?")
     note = episode["board"].list_cells()[0]
-    assert (note["view"]["page"], note["author"], note["tags"][0]) == (2, "quality_2", "quality") and "blur" in note["content"]
+    assert ((note["view"]["page"], note["author"], note["tags"][0]) == (2, "quality_2", "quality")
+            and "blur" in note["content"])
     assert "page 2 is hard to read: blur" in episode["because"] and not episode["quality"][0]["findings"]
     assert episode["trace"]["invalid"] == 0 and episode["usage"]["calls"] == 1
     assert order == "parallel" or "impaired by blur" in json.dumps(model.calls[0]["messages"], default=str)
@@ -131,7 +136,8 @@ def test_the_team_knows_which_page_is_impaired(clean, blurred, order):
 
 def test_good_pages_change_nothing(clean):
     def run(kind):
-        return kind(team(ScriptedClient([json.dumps(FOUND)]), ["detail_reader"]), max_steps=1).run([clean], "Who signed?")
+        return kind(team(ScriptedClient([json.dumps(FOUND)]), ["detail_reader"]),
+                    max_steps=1).run([clean], "Who signed?")
     plain, with_quality = run(CoSeeController), run(QualityController)
     assert plain["board"].to_dict() == with_quality["board"].to_dict() and plain["because"] == with_quality["because"]
 
@@ -157,21 +163,24 @@ def folder(tmp_path, blurred):
 
 
 def graph(planner, readers, folder, checkpointer=None, **kwargs):
-    return cosee_graph(ScriptedClient([json.dumps(r) if isinstance(r, dict) else r for r in readers]), planner, checkpointer, root=folder,
-                       agents=["detail_reader"], max_steps=1, cache=None, **kwargs)
+    return cosee_graph(ScriptedClient([json.dumps(r) if isinstance(r, dict) else r for r in readers]), planner,
+                       checkpointer, root=folder, agents=["detail_reader"], max_steps=1, cache=None, **kwargs)
 
 
 def test_one_node(folder):
-    out = planner_graph(ScriptedClient([json.dumps(PLAN)]), root=folder, cache=None).invoke({"query": "Who?", "image_path": "page.png"})
+    out = planner_graph(ScriptedClient([json.dumps(PLAN)]), root=folder,
+                        cache=None).invoke({"query": "Who?", "image_path": "page.png"})
     assert out["plan"].query_type == "Other" and out["error"] == ""
-    out = planner_graph(ScriptedClient([]), root=folder, cache=None).invoke({"query": "Who?", "image_path": "../page.png"})
+    out = planner_graph(ScriptedClient([]), root=folder,
+                        cache=None).invoke({"query": "Who?", "image_path": "../page.png"})
     assert out["plan"] is None and "leads out" in out["error"]
 
 
 def test_from_request_to_answer(folder):
     planner = ScriptedClient([json.dumps(PLAN)])
     out = graph(planner, [FOUND], folder).invoke({"query": "Who signed?", "image_path": "page.png"})
-    assert out["answer"] == "A. Lovelace" and out["attempts"] == 1 and out["quality"]["findings"][0]["distortion"] == "blur"
+    assert (out["answer"] == "A. Lovelace" and out["attempts"] == 1
+            and out["quality"]["findings"][0]["distortion"] == "blur")
     assert "hard to read: blur" in out["episode"]["because"] and out["episode"]["usage"]["calls"] == 1
     json.dumps({k: v for k, v in out.items() if k != "plan"})
 
@@ -185,8 +194,10 @@ def test_no_answer_leads_to_a_second_plan_and_no_third(folder):
 
 def test_a_plan_that_fails_is_tried_again_and_then_told(folder):
     planner = ScriptedClient([ServerError("down"), json.dumps(PLAN)])
-    assert graph(planner, [FOUND], folder).invoke({"query": "Who?", "image_path": "page.png"})["answer"] == "A. Lovelace"
-    out = graph(ScriptedClient([ServerError("down")] * 2), [], folder).invoke({"query": "Who?", "image_path": "page.png"})
+    assert (graph(planner, [FOUND], folder).invoke({"query": "Who?", "image_path": "page.png"})["answer"]
+            == "A. Lovelace")
+    out = graph(ScriptedClient([ServerError("down")] * 2), [],
+                folder).invoke({"query": "Who?", "image_path": "page.png"})
     assert "down" in out["error"] and "answer" not in out
 
 
@@ -205,10 +216,12 @@ def test_an_interrupted_graph_goes_on_in_another(folder, stop):
 
 def test_a_checkpoint_is_small_and_holds_no_pixels(folder):
     saver, thread = memory(), {"configurable": {"thread_id": "t"}}
-    out = graph(ScriptedClient([json.dumps(PLAN)]), [FOUND], folder, saver).invoke({"query": "Who?", "image_path": "page.png"}, thread)
+    out = graph(ScriptedClient([json.dumps(PLAN)]), [FOUND], folder,
+                saver).invoke({"query": "Who?", "image_path": "page.png"}, thread)
     kind, data = serializer().dumps_typed(out)
     assert len(data) < 4000 and serializer().loads_typed((kind, data))["plan"] == out["plan"]
-    assert len(serializer().dumps_typed({k: out[k] for k in ("query", "image_path", "plan", "error", "attempts")})[1]) < 1024
+    assert (len(serializer().dumps_typed({k: out[k] for k in ("query", "image_path", "plan", "error", "attempts")})[1])
+            < 1024)
 
 
 def test_without_langgraph_the_error_says_which_extra(monkeypatch):

@@ -2,6 +2,7 @@
 
 COSEE_CASES=200 pytest tests/test_qwen.py runs the larger comparison."""
 import json, os, random, threading
+from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -16,7 +17,8 @@ from cosee.models.qwen.random_weights import random_checkpoint
 
 PENALTY = 3.  # random weights like to repeat themselves; with it every reply has ten different tokens
 CASES = int(os.environ.get('COSEE_CASES', 36))
-WORDS = 'total invoice page 12.50 table "sales" report?\n what is the {amount} é 日本 <|im_end|> <|image_pad|>'.split(' ')
+WORDS = ['total', 'invoice', 'page', '12.50', 'table', '"sales"', 'report?\n', 'what', 'is', 'the', '{amount}', 'é',
+         '日本', '<|im_end|>', '<|image_pad|>']
 
 
 @pytest.fixture(scope='module')
@@ -36,7 +38,8 @@ def client(path): return QwenVLClient(path)
 
 def document(rng):
     "One to four pages of different sizes"
-    return [Image.effect_mandelbrot((rng.randint(40, 420), rng.randint(40, 420)), (-2, -1, 1, 1), rng.randint(5, 60)).convert('RGB')
+    return [Image.effect_mandelbrot((rng.randint(40, 420), rng.randint(40, 420)), (-2, -1, 1, 1),
+                                    rng.randint(5, 60)).convert('RGB')
             for _ in range(rng.randint(1, 4))]
 
 def text(rng, n): return ' '.join(rng.choices(WORDS, k=rng.randint(1, n)))
@@ -45,13 +48,15 @@ def ask(rng, docs):
     "A prompt as an episode makes them: same questions and growing boards come back"
     doc = rng.randrange(len(docs))
     board = rng.choice([None, '[Page 1]\n- note', '[Page 1]\n- note\n- ' + text(rng, 20)])
-    messages = build_messages(docs[doc], rng.choice(['What is the total?', text(rng, 12)]), board, rng.choice(['You are the scanner.', None, text(rng, 30)]))
+    messages = build_messages(docs[doc], rng.choice(['What is the total?', text(rng, 12)]), board,
+                              rng.choice(['You are the scanner.', None, text(rng, 30)]))
     return messages + zoomed(docs[doc][0]) if rng.random() < .3 else messages
 
 def zoomed(page):
     "A tool call and its result: a crop behind the pages"
     return [dict(role='assistant', content='{"tool": "zoom"}'),
-            dict(role='user', content=[dict(type='text', text='Result:'), dict(type='image', image=page.crop((0, 0, 36, 40)).resize((72, 80)))])]
+            dict(role='user', content=[dict(type='text', text='Result:'),
+                                       dict(type='image', image=page.crop((0, 0, 36, 40)).resize((72, 80)))])]
 
 def gap(plain, messages, tokens):
     "How far apart the two best logits are, after `tokens`, computed in full"
@@ -69,7 +74,8 @@ def tokens_of(client, calls, monkeypatch):
     "Token ids of greedy replies, taken where they are decoded"
     seen, reply = [], QwenVLClient._reply
     with monkeypatch.context() as m:
-        m.setattr(QwenVLClient, '_reply', lambda self, p, out, *a, **k: (seen.append((p.ids, list(out))), reply(self, p, out, *a, **k))[1])
+        m.setattr(QwenVLClient, '_reply', lambda self, p, out, *a, **k: (seen.append((p.ids, list(out))),
+                                                                         reply(self, p, out, *a, **k))[1])
         replies = client.chat_batch(calls, temperature=0, presence_penalty=PENALTY, max_new_tokens=10)
     found = {tuple(ids): out for ids, out in seen}
     return [found[tuple(client.prompt(c).ids)] for c in calls], replies
@@ -80,9 +86,10 @@ def differences(path, plain, monkeypatch, cases, seed=0, cache_bytes=600_000):
     docs = [document(rng) for _ in range(5)]
     while done < cases:
         calls = [ask(rng, docs) for _ in range(rng.choice([1, 1, 2, 4]))]
-        for messages, got, want in zip(calls, tokens_of(client, calls, monkeypatch)[0], tokens_of(plain, calls, monkeypatch)[0]):
+        for messages, got, want in zip(calls, tokens_of(client, calls, monkeypatch)[0],
+                                       tokens_of(plain, calls, monkeypatch)[0], strict=True):
             done += 1
-            at = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), None)
+            at = next((i for i, (a, b) in enumerate(zip(got, want, strict=False)) if a != b), None)
             if at is not None and gap(plain, messages, want[:at]) > 1e-5: wrong.append(messages)
         assert client.prefixes.nbytes <= cache_bytes
         most = max(most, len(client.prefixes))
@@ -112,7 +119,7 @@ def test_a_row_does_not_see_its_neighbours(client):
     alone = [QwenVLClient.chat(client, c, **kw).text for c in calls]
     lengths = [dict(max_new_tokens=12 - i) for i in range(7)]
     together = client.chat_batch(calls, params=lengths, **{k: v for k, v in kw.items() if k != 'max_new_tokens'})
-    for a, b in zip(alone, together): assert a.startswith(b.text.rstrip('\ufffd'))
+    for a, b in zip(alone, together, strict=True): assert a.startswith(b.text.rstrip('\ufffd'))
     assert [r.usage.completion_tokens for r in together] <= [12 - i for i in range(7)]
 
 def test_threads(path):
@@ -129,13 +136,15 @@ def test_threads(path):
 
 def test_cached_tokens_add_up(path):
     client, docs = QwenVLClient(path), [document(random.Random(2))]
-    first, second = (build_messages(docs[0], q, role_prompt='You are the scanner.') for q in ('What is the total?', 'What is the date?'))
+    first, second = (build_messages(docs[0], q, role_prompt='You are the scanner.')
+                     for q in ('What is the total?', 'What is the date?'))
     a, b = client.chat_batch([first, second], max_new_tokens=2)
     assert a.usage.cached_tokens == 0 and b.usage.cached_tokens > b.usage.image_tokens
     again = client.chat(first, max_new_tokens=2)
     assert again.usage.cached_tokens == again.usage.prompt_tokens - 1
     small = QwenVLClient(path, cache_bytes=10)
-    assert [small.chat(first, max_new_tokens=2).usage.cached_tokens for _ in range(2)] == [0, 0] and not len(small.prefixes)
+    assert ([small.chat(first, max_new_tokens=2).usage.cached_tokens for _ in range(2)] == [0, 0]
+            and not len(small.prefixes))
 
 @pytest.mark.parametrize('pages', [1, 3])
 def test_a_crop_does_not_make_the_pages_new(path, plain, pages):
@@ -157,7 +166,8 @@ def test_documents_share_their_first_pages(path, plain):
     client, doc = QwenVLClient(path), [p for i in range(6) for p in document(random.Random(i))][:5]
     others = document(random.Random(99))[:1]
     known = lambda pages, n: client.prompt(build_messages(pages, 'What?')).ends[n - 1] if n else 0
-    for pages, shared in ((doc[:3], 0), (doc[:4], 3), (doc[:2], 2), (doc[:3] + others, 3), (others + doc[1:], 0), (doc, 4)):
+    for pages, shared in ((doc[:3], 0), (doc[:4], 3), (doc[:2], 2), (doc[:3] + others, 3),
+                          (others + doc[1:], 0), (doc, 4)):
         asked = build_messages(pages, f'What is on the last of {len(pages)} pages?', None, 'You are the reader.')
         reply = client.chat(asked, max_new_tokens=8, temperature=0)
         assert reply.text == plain.chat(asked, max_new_tokens=8, temperature=0).text
@@ -182,19 +192,22 @@ SCHEMA = dict(type='object', required=['action', 'content', 'view'], properties=
 def test_fast_forward_changes_nothing_but_the_cost(path, client):
     messages = build_messages(document(random.Random(6)), 'What is the total?')
     slow, kw = QwenVLClient(path, fast_forward=False), dict(schema=SCHEMA, max_new_tokens=160)
-    before, passes, texts = client.passes, 0, []
+    before, texts = client.passes, []
     for seed in range(3):
-        texts.append(client.chat(messages, seed=seed, temperature=0 if seed == 0 else 1., top_p=1., top_k=0, **kw).text)
+        texts.append(client.chat(messages, seed=seed, temperature=0 if seed == 0 else 1., top_p=1.,
+                                 top_k=0, **kw).text)
         value = json.loads(texts[-1])
-        assert value['action'] in ('INSPECT', 'LINK') and len(value['content']) <= 30 and len(value['view']['bbox_2d']) == 4
+        assert (value['action'] in ('INSPECT', 'LINK') and len(value['content']) <= 30
+                and len(value['view']['bbox_2d']) == 4)
     assert texts[0] == slow.chat(messages, temperature=0, **kw).text
-    fast, start = client.passes - before, slow.passes
+    fast = client.passes - before
     for seed in (1, 2): slow.chat(messages, seed=seed, temperature=1., top_p=1., top_k=0, **kw)
     assert fast < slow.passes
 
 def test_batches_of_schemas_and_free_text(client):
     messages = build_messages(document(random.Random(6)), 'What is the total?')
-    replies = client.chat_batch([messages] * 4, schema=[SCHEMA, None, SCHEMA, {'enum': ['yes', 'no']}], seed=1, max_new_tokens=100)
+    replies = client.chat_batch([messages] * 4, schema=[SCHEMA, None, SCHEMA, {'enum': ['yes', 'no']}], seed=1,
+                                max_new_tokens=100)
     for i in (0, 2): assert set(json.loads(replies[i].text)) >= {'action', 'content', 'view'}
     assert json.loads(replies[3].text) in ('yes', 'no')
 
@@ -202,8 +215,10 @@ def test_a_schema_without_choice_needs_no_model(path):
     client, messages = QwenVLClient(path), build_messages(document(random.Random(6)), 'What is the total?')
     alone = client.chat(messages, schema={'const': 'yes'})
     assert alone.text == '"yes"' and alone.finish == 'stop' and client.passes == 0
-    batch = client.chat_batch([messages] * 4, schema=[{'const': 'yes'}, SCHEMA, SCHEMA, {'const': 'no'}], seed=1, max_new_tokens=90)
-    assert [batch[0].text, batch[3].text] == ['"yes"', '"no"'] and json.loads(batch[1].text) != json.loads(batch[2].text)
+    batch = client.chat_batch([messages] * 4, schema=[{'const': 'yes'}, SCHEMA, SCHEMA, {'const': 'no'}], seed=1,
+                              max_new_tokens=90)
+    assert ([batch[0].text, batch[3].text] == ['"yes"', '"no"']
+            and json.loads(batch[1].text) != json.loads(batch[2].text))
     assert all(r.usage.cached_tokens <= r.usage.prompt_tokens for r in batch)
     again = client.chat(messages, temperature=0, max_new_tokens=4)
     assert again.text == QwenVLClient(path, reuse=False).chat(messages, temperature=0, max_new_tokens=4).text
@@ -225,7 +240,8 @@ def test_what_does_not_fit_says_what_would(path):
     messages = build_messages(pages, 'What is the total?')
     assert client.estimate(messages).image_tokens == 20 * 988 < client.context
     client.context = 8000
-    with pytest.raises(ContextOverflow, match='lower max_pixels to ([0-9,]+)') as e: client.chat(messages, max_new_tokens=100)
+    with pytest.raises(ContextOverflow, match='lower max_pixels to ([0-9,]+)') as e:
+        client.chat(messages, max_new_tokens=100)
     fits = int(str(e.value).split('max_pixels to ')[1].split(', or')[0].replace(',', ''))
     client._fit(client.prompt(messages, max_pixels=fits), 100)
     assert estimate_tokens(pages, 'What is the total?', max_pixels=fits, model_path=path).prompt_tokens <= 7900
@@ -236,7 +252,7 @@ def test_models_that_cannot_be_loaded(path, tmp_path):
         assert '\n' not in str(e.value)
     with pytest.raises(ModelError, match='hf download'): QwenVLClient(str(tmp_path))
     with pytest.raises(ValueError, match='min_pixels'): QwenVLClient(path, max_pixels=1)
-    for f in os.listdir(path): (tmp_path / f).write_bytes(open(os.path.join(path, f), 'rb').read())
+    for f in os.listdir(path): (tmp_path / f).write_bytes(Path(path, f).read_bytes())
     (tmp_path / 'model.safetensors').write_bytes(b'\0' * 100)
     with pytest.raises(ModelError, match='cannot be loaded.*hf download'): QwenVLClient(str(tmp_path))
     for folder, says in ((tmp_path, 'cannot be loaded'), (tmp_path / 'nowhere', 'no such directory')):
@@ -247,12 +263,14 @@ def test_models_that_cannot_be_loaded(path, tmp_path):
 def test_half_precision(path, dtype):
     client = QwenVLClient(path, dtype=dtype)
     messages = build_messages(document(random.Random(8)), 'What is the total?')
-    first, again = (client.chat(messages, temperature=0, max_new_tokens=6) for _ in range(2))
+    _, again = (client.chat(messages, temperature=0, max_new_tokens=6) for _ in range(2))
     assert again.usage.cached_tokens == again.usage.prompt_tokens - 1 and again.usage.completion_tokens == 6
     assert client.model.dtype == getattr(torch, dtype)
 
-@pytest.mark.parametrize('name,value', [('temperature', -1), ('temperature', float('nan')), ('temperature', '1'), ('top_p', 0),
-    ('top_p', 1.1), ('top_k', -1), ('top_k', 2.5), ('max_new_tokens', 0), ('max_new_tokens', True), ('repetition_penalty', 0),
+@pytest.mark.parametrize('name,value', [('temperature', -1), ('temperature', float('nan')), ('temperature', '1'),
+                                        ('top_p', 0),
+    ('top_p', 1.1), ('top_k', -1), ('top_k', 2.5), ('max_new_tokens', 0), ('max_new_tokens', True),
+                                        ('repetition_penalty', 0),
     ('presence_penalty', None), ('seed', -1), ('seed', 2**64), ('stop', ('',)), ('stop', (3,))])
 def test_sampling_refuses(name, value):
     with pytest.raises(ValueError, match=name): Sampling(**{name: value})

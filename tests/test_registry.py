@@ -1,4 +1,5 @@
-"""What exists is asked for by name: on the command line, in files, in Python; in fresh processes, as users have them."""
+"""What exists is asked for by name: on the command line, in files, in Python; in fresh processes, as users have
+them."""
 import json
 import os
 import subprocess
@@ -14,7 +15,8 @@ from cosee.models.registry import CLIENTS, make_client
 from fake_servers import FakeServer
 from PIL import Image
 
-FOUND = json.dumps({"action": "HYPOTHESIZE", "view": {"page": 1, "bbox_2d": [0, 0, 500, 500]}, "content": "It stands there.",
+FOUND = json.dumps({"action": "HYPOTHESIZE", "view": {"page": 1, "bbox_2d": [0, 0, 500, 500]},
+                    "content": "It stands there.",
                     "answer": "1,250.00 EUR", "supporting_cells": [], "confidence": 0.95})
 
 
@@ -38,7 +40,8 @@ def run(capsys, monkeypatch):
 def shell(*argv, **env):
     "`cosee` in a process of its own."
     code = "import sys; from cosee.cli.entry import main; sys.exit(main())"
-    done = subprocess.run([sys.executable, "-c", code, *map(str, argv)], capture_output=True, text=True, env={**os.environ, **env})
+    done = subprocess.run([sys.executable, "-c", code, *map(str, argv)], capture_output=True, text=True,
+                          env={**os.environ, **env})
     return done.returncode, done.stdout, done.stderr
 
 
@@ -52,7 +55,8 @@ def answers_of(folder):
 def test_a_run_asks_a_provider_that_the_command_line_names(run, tmp_path, monkeypatch, wire):
     for name in ("ANTHROPIC_API_KEY", "GOOGLE_API_KEY"): monkeypatch.setenv(name, "planted-0123456789-key")
     with FakeServer(wire, answer=lambda body: "Answer: 42") as server:
-        code, out, err = run("run", "--client", wire, "--model", "m", "--base-url", server.base_url, "--method", "direct", "--limit", 2,
+        code, _, err = run("run", "--client", wire, "--model", "m", "--base-url", server.base_url, "--method",
+                             "direct", "--limit", 2,
                              "--output-dir", tmp_path / "r", "--quiet")
         assert code == 0, err
         assert len(server.requests) == 2
@@ -71,16 +75,21 @@ def test_a_run_asks_a_provider_that_its_file_names(run, tmp_path, word):
 
 
 def test_a_model_of_random_weights_can_be_asked(run, doc):
-    code, out, err = run("ask", doc, "-q", "What is the total?", "--client", "random", "--agents", "detail_reader", "--max-steps", 1, "--json")
+    code, out, err = run("ask", doc, "-q", "What is the total?", "--client", "random", "--agents", "detail_reader",
+                         "--max-steps", 1, "--json")
     assert code in (0, 3) and json.loads(out)[0]["tokens"]["completion_tokens"] > 0, err
 
 
 @pytest.mark.parametrize("argv, says", [
-    (["run", "--client", "opnai"], "did you mean 'openai'?"), (["ask", "DOC", "-q", "?", "--client", "rndom"], "did you mean 'random'?"),
-    (["ask", "DOC", "-q", "?", "--client", "opnai.gpt-4o"], "did you mean 'openai.gpt-4o'?"), (["run", "--client", "openai"], "needs model"),
-    (["run", "--client", "qwen"], "needs model_path"), (["ask", "DOC", "-q", "?", "--client", "scripted"], "needs replies"),
+    (["run", "--client", "opnai"], "did you mean 'openai'?"),
+    (["ask", "DOC", "-q", "?", "--client", "rndom"], "did you mean 'random'?"),
+    (["ask", "DOC", "-q", "?", "--client", "opnai.gpt-4o"], "did you mean 'openai.gpt-4o'?"),
+    (["run", "--client", "openai"], "needs model"),
+    (["run", "--client", "qwen"], "needs model_path"),
+    (["ask", "DOC", "-q", "?", "--client", "scripted"], "needs replies"),
     (["ask", "DOC", "-q", "?", "--client", "backend"], "such as openai.gpt-4o"),
-    (["run", "--client", "anthropic", "--model", "m"], "ANTHROPIC_API_KEY"), (["run", "--client", "opnai.m"], "did you mean 'openai.m'?"),
+    (["run", "--client", "anthropic", "--model", "m"], "ANTHROPIC_API_KEY"),
+    (["run", "--client", "opnai.m"], "did you mean 'openai.m'?"),
 ])
 def test_a_client_that_cannot_be_had_is_one_clear_line(run, doc, tmp_path, monkeypatch, argv, says):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
@@ -91,7 +100,8 @@ def test_a_client_that_cannot_be_had_is_one_clear_line(run, doc, tmp_path, monke
 
 def test_a_misspelt_client_leaves_no_run_behind(run, tmp_path):
     assert run("run", "--client", "opnai", "--output-dir", tmp_path / "r", "--limit", 1, "--quiet")[0] == 2
-    assert run("run", "--client", "ocr", "--output-dir", tmp_path / "r", "--limit", 1, "--method", "direct", "--quiet")[0] == 0
+    assert (run("run", "--client", "ocr", "--output-dir", tmp_path / "r", "--limit", 1, "--method", "direct",
+                "--quiet")[0] == 0)
 
 
 def test_every_client_stands_where_the_table_says():
@@ -114,7 +124,8 @@ def test_no_import_changes_which_methods_exist(module):
 def test_every_method_can_be_run_by_name(tmp_path):
     fields = {"client": {"type": "scripted", "options": {"replies": ["Answer: 42"]}}, "dataset": {"limit": 1}}
     (tmp_path / "run.yaml").write_text(json.dumps(fields))
-    code, _, err = shell("run", tmp_path / "run.yaml", "--method", ",".join(METHODS), "--output-dir", tmp_path / "r", "--quiet")
+    code, _, err = shell("run", tmp_path / "run.yaml", "--method", ",".join(METHODS), "--output-dir",
+                         tmp_path / "r", "--quiet")
     rows = [json.loads(line) for line in (tmp_path / "r/records.jsonl").read_text().splitlines()]
     assert [r["method"] for r in rows] == list(METHODS) and code == 0, err
 
@@ -124,7 +135,8 @@ def test_a_method_stands_where_the_table_says_and_has_its_dial():
         assert callable(entry.load()) and (entry.dial is None or entry.dial in method_settings(name))
 
 
-@pytest.mark.parametrize("name, says", [("scren", "did you mean 'screen'?"), ("cosee_bas", "did you mean 'cosee_base'?"), ("magic", "choose from direct")])
+@pytest.mark.parametrize("name, says", [("scren", "did you mean 'screen'?"),
+                                        ("cosee_bas", "did you mean 'cosee_base'?"), ("magic", "choose from direct")])
 def test_a_method_that_nobody_knows(run, name, says):
     code, _, err = run("run", "--method", name)
     assert code == 2 and f"there is no method {name!r}" in err and says in err and err.count("\n") == 1
@@ -135,8 +147,10 @@ def test_a_method_that_nobody_knows(run, name, says):
 TWINS = {
     "run": ("name: a\nname: b\n", ["run", "FILE"], "line 2", "name"),
     "part of a run": ("dataset:\n  limit: 1\n  limit: 2\n", ["run", "FILE"], "line 3", "dataset.limit"),
-    "screens": ("name_prefix: a\ntasks: {click-day: 1, click-day: 2}\n", ["screen", "make", "FILE"], "line 2", "tasks.click-day"),
-    "backends": ("backends:\n  a: {kind: qwen, models: {m: m}}\n  a: {kind: qwen, models: {m: n}}\n", ["backends", "--config", "FILE"],
+    "screens": ("name_prefix: a\ntasks: {click-day: 1, click-day: 2}\n", ["screen", "make", "FILE"], "line 2",
+                "tasks.click-day"),
+    "backends": ("backends:\n  a: {kind: qwen, models: {m: m}}\n  a: {kind: qwen, models: {m: n}}\n",
+                 ["backends", "--config", "FILE"],
                  "line 3", "backends.a"),
 }
 
@@ -146,14 +160,17 @@ def test_a_field_that_stands_twice_is_refused_by_every_command(run, tmp_path, mo
     text, argv, line, field = TWINS[what]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "c.yaml").write_text(text)
-    code, out, err = run(*("c.yaml" if a == "FILE" else a for a in argv))
-    assert code == 2 and "c.yaml" in err and line in err and f"field {field}: " in err and "stands twice" in err and err.count("\n") == 1
+    code, _, err = run(*("c.yaml" if a == "FILE" else a for a in argv))
+    assert (code == 2 and "c.yaml" in err and line in err and f"field {field}: " in err and "stands twice" in err
+            and err.count("\n") == 1)
     assert [p.name for p in tmp_path.iterdir()] == ["c.yaml"]
 
 
 @pytest.mark.parametrize("text, says", [
-    ("a: &x [1]\nb: *x", "references"), ("a: [", "cannot be read as YAML"), ("a: !!python/object/apply:os.system [ls]", "cannot be read as YAML"),
-    ("x: " + "[" * 5000, "cannot be read as YAML"), ("x: " + "y" * 1_000_001, "no configuration"), ("? [a]\n: 1", "must be a word"),
+    ("a: &x [1]\nb: *x", "references"), ("a: [", "cannot be read as YAML"),
+    ("a: !!python/object/apply:os.system [ls]", "cannot be read as YAML"),
+    ("x: " + "[" * 5000, "cannot be read as YAML"), ("x: " + "y" * 1_000_001, "no configuration"),
+    ("? [a]\n: 1", "must be a word"),
     (b"a: \xff\xfe", "not UTF-8"), ("name: 3", "name")])
 @pytest.mark.parametrize("argv", [["run"], ["screen", "make"], ["backends", "--config"]], ids=lambda argv: argv[0])
 def test_hostile_yaml_is_one_clear_line(run, tmp_path, monkeypatch, argv, text, says):
@@ -173,23 +190,27 @@ def test_a_value_of_the_command_line_is_read_like_the_file(run):
 def test_no_import_changes_which_scorers_exist():
     known = "from cosee.eval.metrics import flavours; print(flavours())"
     said = {subprocess.run([sys.executable, "-c", code + known], capture_output=True, text=True, check=True).stdout
-            for code in ("", "import cosee.eval.answer_types; ", "import cosee.eval.registry; ", "import cosee.experiments; ")}
+            for code in ("", "import cosee.eval.answer_types; ", "import cosee.eval.registry; ",
+                         "import cosee.experiments; ")}
     assert len(said) == 1 and "docvqa2026" in said.pop()
 
 
 # --- data sets ---
 
 def test_every_data_set_stands_where_the_table_says():
-    assert all(callable(e.load()) for e in LOADERS.values()) and {"made", "small", "folder", "jsonl", "mpdocvqa"} <= LOADERS.keys()
+    assert all(callable(e.load()) for e in LOADERS.values()) and {"made", "small", "folder", "jsonl",
+                                                                  "mpdocvqa"} <= LOADERS.keys()
 
 
 @pytest.mark.parametrize("argv, says", [
     (["--dataset", "mpdocvq"], "did you mean 'mpdocvqa'?"), (["--dataset", "mad"], "did you mean 'made'?"),
     (["--dataset", "folder"], "dataset.root"), (["--dataset", "made", "--split", "val"], "choose from dev, held_out"),
-    (["--dataset", "mpdocvqa", "--split", "all"], "train, val, test"), (["--set", "dataset.options.colour=3"], "colour")])
+    (["--dataset", "mpdocvqa", "--split", "all"], "train, val, test"),
+    (["--set", "dataset.options.colour=3"], "colour")])
 def test_a_data_set_that_cannot_be_had_is_one_clear_line(run, tmp_path, argv, says):
     code, _, err = run("run", *argv, "--output-dir", tmp_path / "r", "--quiet")
-    assert code == 2 and "field dataset" in err and says in err and err.count("\n") == 1 and not (tmp_path / "r").exists()
+    assert (code == 2 and "field dataset" in err and says in err and err.count("\n") == 1
+            and not (tmp_path / "r").exists())
 
 
 @pytest.mark.parametrize("name", ["made", "small"])
@@ -210,18 +231,22 @@ def test_the_name_of_a_folder_says_nothing_about_room(run, tmp_path):
 
 def test_no_room_for_an_export_is_a_failure(run, tmp_path):
     (tmp_path / "run.yaml").write_text(json.dumps({"dataset": {"limit": 1}, "methods": ["direct"],
-                                                   "client": {"type": "scripted", "options": {"replies": ["Answer: 4"]}}}))
+                                                   "client": {"type": "scripted",
+                                                              "options": {"replies": ["Answer: 4"]}}}))
     assert run("run", tmp_path / "run.yaml", "--output-dir", tmp_path / "r", "--quiet")[0] == 0
-    full = ("import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100));"
+    full = ("import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100));"
             "from cosee.cli.entry import main; sys.exit(main())")
-    done = subprocess.run([sys.executable, "-B", "-c", full, "view", str(tmp_path / "r"), "--export", str(tmp_path / "site"), "--quiet"],
+    done = subprocess.run([sys.executable, "-B", "-c", full, "view", str(tmp_path / "r"), "--export",
+                           str(tmp_path / "site"), "--quiet"],
                           capture_output=True, text=True)
     assert done.returncode == 1 and "make room" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_a_deck_may_be_called_anything(tmp_path, run):
     "The images of a deck whose name reads like an error are looked for in every place, as those of any other."
-    samples = [{**s, "images": list(s["images"])} for s in make_samples(2, kinds=["slides"], dpi=36, wordings=["literal"])]
+    samples = [{**s, "images": list(s["images"])}
+               for s in make_samples(2, kinds=["slides"], dpi=36, wordings=["literal"])]
     root = write_layout("slidevqa", samples, tmp_path / "data", "raw")
     deck = samples[0]["meta"]["doc_id"]
     notes = root / "annotations/qa/val.jsonl"
@@ -229,7 +254,8 @@ def test_a_deck_may_be_called_anything(tmp_path, run):
     notes.write_text(notes.read_text().replace(json.dumps(deck), '"a deck that leads out"'))
     home = next(p for p in (root / "images").rglob("*") if p.is_dir() and p.name == deck)
     home.rename(root / "images" / "a deck that leads out")
-    fields = {"dataset": {"name": "slidevqa", "root": str(root), "split": notes.stem, "limit": 1}, "methods": ["direct"],
+    fields = {"dataset": {"name": "slidevqa", "root": str(root), "split": notes.stem, "limit": 1},
+              "methods": ["direct"],
               "client": {"type": "scripted", "options": {"replies": ["Answer: 4"]}}}
     (tmp_path / "run.yaml").write_text(json.dumps(fields))
     code, _, err = run("run", tmp_path / "run.yaml", "--output-dir", tmp_path / "r", "--quiet")

@@ -9,7 +9,7 @@ import pytest
 from cosee.agents import parse_reply, team
 from cosee.models.backends import Backend
 from cosee.controller import CoSeeController
-from cosee.models.client import Ledger, ScriptedClient, Usage, VLMClient, build_messages
+from cosee.models.client import Ledger, ScriptedClient, build_messages
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.remote import ResponseParseError, ServerError, VLMClientError
 from cosee.models.cache import CachedClient, ResponseCache, call_key
@@ -38,7 +38,8 @@ def test_each_attempt_is_paid_for(bad):
     reply = ask(RetryingClient(model))
     assert reply.text == GOOD and reply.usage.calls == bad + 1 == len(model.calls)
     one = model.estimate(build_messages([PAGE], "How many?"))
-    assert reply.usage.image_tokens == one.image_tokens * (bad + 1) and reply.usage.text_tokens >= one.text_tokens * (bad + 1)
+    assert (reply.usage.image_tokens == one.image_tokens * (bad + 1)
+            and reply.usage.text_tokens >= one.text_tokens * (bad + 1))
 
 
 def test_three_attempts_and_no_more():
@@ -75,19 +76,21 @@ def test_a_bug_stays_a_bug():
         ask(resilient(ScriptedClient([KeyError("bug")]), attempts=3, fallbacks=(ScriptedClient([GOOD]),)))
 
 
-@given(st.lists(st.lists(st.sampled_from([GOOD, BAD, "", '{"n": []}']), min_size=3, max_size=3), min_size=1, max_size=5))
+@given(st.lists(st.lists(st.sampled_from([GOOD, BAD, "", '{"n": []}']), min_size=3, max_size=3),
+                min_size=1, max_size=5))
 def test_a_batch_is_as_good_as_one_by_one(scripts):
     names = [f"q{i}?" for i in range(len(scripts))]
-    client = RetryingClient(ScriptedClient(dict(zip(names, scripts))))
+    client = RetryingClient(ScriptedClient(dict(zip(names, scripts, strict=True))))
     replies = client.chat_batch([build_messages([], q) for q in names], schema=SCHEMA, errors="return")
-    for script, reply in zip(scripts, replies):
+    for script, reply in zip(scripts, replies, strict=True):
         if GOOD in script:
             assert reply.text == GOOD and reply.usage.calls == script.index(GOOD) + 1
         else:
             assert isinstance(reply, ResponseParseError) and reply.usage.calls == 3
 
 
-@given(st.text(max_size=60) | st.sampled_from(['{"n": 1', "{" * 500, '```json\n{"n": 2}\n```', '{"n": true}', "[1]", '{"n": 1e999}']))
+@given(st.text(max_size=60) | st.sampled_from(['{"n": 1', "{" * 500, '```json\n{"n": 2}\n```', '{"n": true}', "[1]",
+                                               '{"n": 1e999}']))
 def test_the_check_never_raises(text):
     said = validation_error(text, SCHEMA)
     assert said is None or (said and len(said) < 400)
@@ -117,7 +120,8 @@ def test_giving_up_quietly_keeps_the_account():
 
 def test_a_dead_server_is_replaced_by_a_living_one():
     def client(server, name):
-        return OpenAIVLMClient(Backend(kind="openai", model="m", id=name, base_url=server.base_url, max_retries=0), KEY)
+        return OpenAIVLMClient(Backend(kind="openai", model="m", id=name, base_url=server.base_url, max_retries=0),
+                               KEY)
     with FakeServer("openai", [(503, {})] * 9) as dead, FakeServer("openai", answer=lambda body: GOOD) as alive:
         reply = ask(FallbackClient(client(dead, "dead"), client(alive, "alive")))
         assert (reply.text, reply.model) == (GOOD, "alive") and len(dead.requests) == len(alive.requests) == 1
@@ -129,7 +133,8 @@ def test_equal_calls_are_asked_once_and_any_difference_is_another_call(tmp_path)
     model = ScriptedClient([GOOD] * 20)
     client = CachedClient(model, tmp_path / "c.sqlite")
     other = Image.new("RGB", (64, 64), "black")
-    calls = [lambda: ask(client), lambda: ask(client, "Other?"), lambda: ask(client, seed=1), lambda: ask(client, top_p=0.5),
+    calls = [lambda: ask(client), lambda: ask(client, "Other?"), lambda: ask(client, seed=1),
+             lambda: ask(client, top_p=0.5),
              lambda: client.chat(build_messages([other], "How many?"), schema=SCHEMA, temperature=0),
              lambda: client.chat(build_messages([PAGE], "How many?"), temperature=0)]
     for call in calls * 2:
@@ -139,7 +144,8 @@ def test_equal_calls_are_asked_once_and_any_difference_is_another_call(tmp_path)
 
 def test_samples_stay_samples_unless_asked_otherwise(tmp_path):
     model = ScriptedClient([GOOD] * 5)
-    for client in (CachedClient(model, tmp_path / "c.sqlite"), CachedClient(model, tmp_path / "c.sqlite", sampled=True)):
+    for client in (CachedClient(model, tmp_path / "c.sqlite"),
+                   CachedClient(model, tmp_path / "c.sqlite", sampled=True)):
         for _ in range(2):
             ask(client, temperature=0.7)
     assert len(model.calls) == 3
@@ -157,14 +163,16 @@ def test_failures_refusals_and_bad_replies_are_not_kept(tmp_path):
     for _ in range(2):
         with pytest.raises(VLMClientError):
             ask(client)
-    assert client.cache.stats()["entries"] == 0 and ask(client).text == ask(client).text == GOOD and len(model.calls) == 4
+    assert (client.cache.stats()["entries"] == 0 and ask(client).text == ask(client).text == GOOD
+            and len(model.calls) == 4)
 
 
 def test_models_do_not_share_replies(tmp_path):
     def client(model, **fields):
         return OpenAIVLMClient(Backend(kind="openai", model=model, base_url="http://127.0.0.1:9/v1", **fields))
     messages = build_messages([PAGE], "?")
-    keys = {call_key(c, messages, None, {}) for c in (client("a"), client("b"), client("a", top_p=0.5), RetryingClient(client("a")))}
+    keys = {call_key(c, messages, None, {}) for c in (client("a"), client("b"), client("a", top_p=0.5),
+                                                      RetryingClient(client("a")))}
     assert len(keys) == 3  # a wrapper that changes nothing of the request shares its model's replies
     assert call_key(client("a"), messages, None, {"odd": object()}) is None
 
@@ -175,7 +183,8 @@ def test_the_size_is_bounded(tmp_path):
         cache.put(f"k{i}", {"text": "x" * 100})
         cache.get("k0")
     stats = cache.stats()
-    assert stats["bytes"] <= 2_000 and stats["entries"] > 10 and cache.get("k0") and cache.get("k99") and cache.get("k50") is None
+    assert (stats["bytes"] <= 2_000 and stats["entries"] > 10 and cache.get("k0") and cache.get("k99")
+            and cache.get("k50") is None)
     cache.put("huge", {"text": "x" * 5_000})
     assert cache.get("huge") is None
     cache.clear()
@@ -226,7 +235,8 @@ def test_several_processes_one_of_them_killed(tmp_path):
 
 def test_no_key_reaches_the_file(tmp_path):
     with FakeServer("openai", answer=lambda body: f"my key is {KEY}") as server:
-        client = CachedClient(OpenAIVLMClient(Backend(kind="openai", model="m", base_url=server.base_url), KEY), tmp_path / "c.sqlite")
+        client = CachedClient(OpenAIVLMClient(Backend(kind="openai", model="m", base_url=server.base_url), KEY),
+                              tmp_path / "c.sqlite")
         client.chat(build_messages([PAGE], "Which key do you use?"), temperature=0)
         client.chat(build_messages([PAGE], "Again?"), temperature=0)
     assert all(KEY.encode() not in p.read_bytes() for p in tmp_path.iterdir())
@@ -245,7 +255,8 @@ def act(body):
                        "supporting_cells": [1], "confidence": 0.95})
 
 
-FAULTS = [(429, {"Retry-After": "0.01"}), (500, {"Retry-After": "0.01"}), "cut", "garbage", "html", "empty", "refusal", "hollow",
+FAULTS = [(429, {"Retry-After": "0.01"}), (500, {"Retry-After": "0.01"}), "cut", "garbage", "html", "empty", "refusal",
+          "hollow",
           lambda body: {**FakeText, "choices": [{"index": 0, "finish_reason": "stop",
                                                  "message": {"role": "assistant", "content": "I think it is 7."}}]}]
 FakeText = {"id": "c", "object": "chat.completion", "created": 0, "model": "m",
@@ -259,7 +270,8 @@ def experiment(script):
         remote = OpenAIVLMClient(Backend(kind="openai", model="m", base_url=server.base_url, max_retries=3), KEY)
         client, out, ledger = resilient(remote, attempts=4, check=check, raising=False), [], Ledger()
         for i in range(100):
-            e = CoSeeController(team(client, ["scanner", "detail_reader"]), max_steps=1).run([PAGE], f"What is number {i}?", ledger=ledger)
+            e = CoSeeController(team(client, ["scanner", "detail_reader"]),
+                                max_steps=1).run([PAGE], f"What is number {i}?", ledger=ledger)
             out.append((e["answer"], e["confidence"], e["evidence"], e["board"].to_dict(), e["trace"]["invalid"]))
         return out, len(server.requests), ledger.total
 
@@ -268,7 +280,9 @@ def test_an_experiment_through_a_flaky_server_is_complete_and_identical():
     script = [FAULTS[(i // 5) % len(FAULTS)] if i % 5 == 2 else "ok" for i in range(400)]
     good, plain, spent = experiment([])
     flaky, more, spent_more = experiment(script)
-    assert flaky == good and all(answer == f"value {i}" and not invalid for i, (answer, *_, invalid) in enumerate(good))
+    assert flaky == good and all(answer == f"value {i}" and not invalid
+                                 for i, (answer, *_, invalid) in enumerate(good))
     assert plain == 200 == spent.calls
     faults = more - plain
-    assert faults >= 40 and spent.calls < spent_more.calls <= more  # unread answers and broken connections have no account
+    # unread answers and broken connections have no account
+    assert faults >= 40 and spent.calls < spent_more.calls <= more

@@ -1,6 +1,6 @@
-"""Runs survive: a driver that is killed in the middle of a line, again and again, full disks, broken images, models that
-raise or hang. What is left is resumed, and in the end every question has been answered by every method exactly once,
-as in a run that nothing disturbed.
+"""Runs survive: a driver that is killed in the middle of a line, again and again, full disks, broken images, models
+that raise or hang. What is left is resumed, and in the end every question has been answered by every method exactly
+once, as in a run that nothing disturbed.
 
 COSEE_KILLS=30 COSEE_SAMPLES=300 makes the test of killing as long as one likes."""
 import json
@@ -34,7 +34,8 @@ def write_data(folder, n):
 
 
 def write_config(path, data, **more):
-    fields = {"dataset": {"name": "jsonl", "root": str(data)}, "client": "echo", "methods": METHODS, "plugins": ["echo_plugin"], **more}
+    fields = {"dataset": {"name": "jsonl", "root": str(data)}, "client": "echo", "methods": METHODS,
+              "plugins": ["echo_plugin"], **more}
     path.write_text(yaml.safe_dump(fields))
     return path
 
@@ -56,8 +57,10 @@ def undisturbed(here):
 
 def cosee(*argv, **env):
     "`cosee ...` in a process of its own: exit code and standard error."
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)]), "COSEE_ARMED": str(os.getpid()), **{k: str(v) for k, v in env.items()}}
-    done = subprocess.run([sys.executable, "-c", "from cosee.cli.entry import main; raise SystemExit(main())", *map(str, argv)],
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)]),
+           "COSEE_ARMED": str(os.getpid()), **{k: str(v) for k, v in env.items()}}
+    done = subprocess.run([sys.executable, "-c", "from cosee.cli.entry import main; raise SystemExit(main())",
+                           *map(str, argv)],
                           env=env, capture_output=True, text=True, timeout=600)
     return done.returncode, done.stderr + done.stdout
 
@@ -70,10 +73,12 @@ def torn(path):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_run_survives_being_killed_in_the_middle_of_a_line(here, undisturbed, workers):
-    rng, folder, kills = random.Random(workers), here / f"killed-{workers}", KILLS if workers == 1 else max(2, KILLS // 3)
+    rng, folder, kills = (random.Random(workers), here / f"killed-{workers}",
+                          KILLS if workers == 1 else max(2, KILLS // 3))
     each, left_torn = len(undisturbed[0]) // (kills + 1), 0
     for _ in range(kills):
-        code, said = cosee("run", here / "config.yaml", "--output-dir", folder, "--workers", workers, "--quiet", COSEE_KILL_AT=rng.randint(1, each))
+        code, said = cosee("run", here / "config.yaml", "--output-dir", folder, "--workers", workers, "--quiet",
+                           COSEE_KILL_AT=rng.randint(1, each))
         assert code == -9, said
         left_torn += torn(folder / "records.jsonl")
     assert left_torn == kills
@@ -101,7 +106,8 @@ def test_two_runs_of_one_configuration_are_the_same_files(here, undisturbed):
 
 
 def test_shards_merge_to_the_same_run(here, undisturbed):
-    for i in (1, 2, 3): run_experiment(read_config(here / "config.yaml"), here / "sharded" / f"shard-{i}-of-3", shard=f"{i}/3")
+    for i in (1, 2, 3):
+        run_experiment(read_config(here / "config.yaml"), here / "sharded" / f"shard-{i}-of-3", shard=f"{i}/3")
     code, said = cosee("merge", here / "sharded")
     assert code == 0, said
     assert [without_times(r) for r in Run(here / "sharded")] == undisturbed[0]
@@ -127,8 +133,8 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(here, tmp_pa
 
 def test_one_writer(here, tmp_path):
     config = read_config(here / "config.yaml", ["dataset.limit=1"])
-    with RunLog(tmp_path / "run"):
-        with pytest.raises(RunError, match="another process"): run_experiment(config, tmp_path / "run")
+    with RunLog(tmp_path / "run"), pytest.raises(RunError, match="another process"):
+        run_experiment(config, tmp_path / "run")
 
 
 def test_a_power_cut_in_the_middle_of_the_log_costs_only_its_line(here, undisturbed, tmp_path):
@@ -152,7 +158,8 @@ def test_a_changed_configuration_or_changed_data_never_mixes_into_a_run(tmp_path
     with pytest.raises(RunError, match="the data changed"): run_experiment(config, tmp_path / "run")
 
 
-@pytest.mark.parametrize("path", sorted(set((TESTS.parent / "configs").glob("*.yaml")) - {TESTS.parent / "configs/model_backends.yaml"}), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", sorted(set((TESTS.parent / "configs").glob("*.yaml"))
+                                        - {TESTS.parent / "configs/model_backends.yaml"}), ids=lambda p: p.stem)
 def test_the_configurations_that_users_copy_are_valid(path):
     from cosee.datasets.core import LOADERS
     from cosee.models.registry import CLIENTS
@@ -187,17 +194,20 @@ def test_a_hanging_model_costs_its_question_and_no_more(here, tmp_path, monkeypa
     monkeypatch.setenv("COSEE_TRAP", f"{kind}:w1w")
     config = read_config(here / "config.yaml", ["dataset.limit=3", "methods=[direct, cot]"])
     run = run_experiment(config, tmp_path / "run", time_limit=2)
-    assert [(r["sample"], r["status"]) for r in run] == [("q0", "ok")] * 2 + [("q1", "failed")] * 2 + [("q2", "ok")] * 2
+    assert ([(r["sample"], r["status"]) for r in run] == [("q0", "ok")] * 2 + [("q1", "failed")] * 2
+            + [("q2", "ok")] * 2)
     assert all(r["error"].startswith("Timeout: no answer within 2 s") for r in run if r["status"] == "failed")
 
 
 def test_broken_images_are_named_and_the_others_go_on(tmp_path):
-    data = write_data(tmp_path / "data", 5)
+    write_data(tmp_path / "data", 5)
     pages = sorted((tmp_path / "data/images").glob("*.png"))
-    cut, inner = [p for p in pages if p.name.startswith("000001")][0], [p for p in pages if p.name.startswith("000003")][0]
+    cut, inner = ([p for p in pages if p.name.startswith("000001")][0],
+                  [p for p in pages if p.name.startswith("000003")][0])
     cut.write_bytes(cut.read_bytes()[:40])   # seen when the sample is read
     whole = inner.read_bytes()
-    inner.write_bytes(whole[:45] + bytes(b ^ 255 for b in whole[45:-20]) + whole[-20:])   # seen when the page is opened
+    # seen when the page is opened
+    inner.write_bytes(whole[:45] + bytes(b ^ 255 for b in whole[45:-20]) + whole[-20:])
     write_config(tmp_path / "c.yaml", tmp_path / "data", methods=["direct"])
     code, said = cosee("run", tmp_path / "c.yaml", "--output-dir", tmp_path / "run", "--quiet")
     assert code == 1 and "not readable" in said and cut.name in said
@@ -213,7 +223,8 @@ def test_an_answer_that_breaks_json_cannot_break_the_log(tmp_path):
     def odd(task): return {**task.outcome("\ud800 \x00 \u2028"), "confidence": float("nan")}
     try:
         data = write_data(tmp_path / "data", 1)
-        config = make_config({"dataset": {"name": "jsonl", "root": str(data)}, "methods": ["odd", "direct"], "client": {"type": "scripted", "options": {"replies": ["\ud800 \u2028"]}}})
+        config = make_config({"dataset": {"name": "jsonl", "root": str(data)}, "methods": ["odd", "direct"],
+                              "client": {"type": "scripted", "options": {"replies": ["\ud800 \u2028"]}}})
         run = run_experiment(config, tmp_path / "run")
         assert [(r["method"], r["status"]) for r in run] == [("odd", "failed"), ("direct", "ok")]
         assert len(run.path.read_bytes().splitlines()) == 2
@@ -224,11 +235,14 @@ def test_an_answer_that_breaks_json_cannot_break_the_log(tmp_path):
 
 @pytest.mark.parametrize("count", ["total", "uncached", "output"])
 def test_no_method_breaks_its_budget(here, tmp_path, count):
-    methods = ["direct", "cot", {"type": "self_consistency", "num_samples": 9}, "chat", "cosee_base", "cosee_light", "cosee_expanded", "single_board", "gated"]
+    methods = ["direct", "cot", {"type": "self_consistency", "num_samples": 9}, "chat", "cosee_base", "cosee_light",
+               "cosee_expanded", "single_board", "gated"]
     for budget in (300, 1500, 4000):
-        config = read_config(here / "config.yaml", ["dataset.limit=2", f"budget.max_tokens={budget}", f"budget.count={count}", "methods=" + json.dumps(methods)])
+        config = read_config(here / "config.yaml", ["dataset.limit=2", f"budget.max_tokens={budget}",
+                                                    f"budget.count={count}", "methods=" + json.dumps(methods)])
         run = run_experiment(config, tmp_path / f"{budget}")
-        spent = lambda u: u["completion_tokens"] if count == "output" else u["total_tokens"] - (u["cached_tokens"] if count == "uncached" else 0)
+        spent = lambda u: (u["completion_tokens"] if count == "output" else
+                           u["total_tokens"] - (u["cached_tokens"] if count == "uncached" else 0))
         assert run.status().failed == 0
         assert all(spent(r["usage"]) <= budget for r in run), [(r["method"], r["usage"]) for r in run]
 
@@ -255,7 +269,9 @@ def test_memory_does_not_grow_with_the_number_of_samples(tmp_path):
 
     class Many:
         def __init__(self, n): self.n = n
-        def __iter__(self): return ({"images": [page], "question": f"Q{i}?", "answer": ["7"], "meta": {"id": i}} for i in range(self.n))
+        def __iter__(self):
+            return ({"images": [page], "question": f"Q{i}?", "answer": ["7"], "meta": {"id": i}}
+                    for i in range(self.n))
 
     def peak(n):
         client = ScriptedClient(["Answer: 7"], cycle=True)
@@ -264,7 +280,9 @@ def test_memory_does_not_grow_with_the_number_of_samples(tmp_path):
             m.setattr(record, "split_of", lambda data: Many(n))
             tracemalloc.start()
             try: run_experiment({"methods": ["direct"]}, tmp_path / str(n), client=client)
-            finally: top = tracemalloc.get_traced_memory()[1]; tracemalloc.stop()
+            finally:
+                top = tracemalloc.get_traced_memory()[1]
+                tracemalloc.stop()
         return top
 
     peak(5)   # imports

@@ -26,23 +26,29 @@ def call(**arguments):
 
 def test_c1_wire_format_and_both_names():
     assert ToolCall.left_click((500, 300)).to_dict() == CLICK
-    assert ToolCall.from_dict(CLICK) == ToolCall.from_dict({**CLICK, "name": "computer_use"}) == ToolCall.left_click((500, 300))
+    assert (ToolCall.from_dict(CLICK) == ToolCall.from_dict({**CLICK, "name": "computer_use"})
+            == ToolCall.left_click((500, 300)))
 
 
 def test_c2_fourteen_actions():
-    names = "left_click right_click middle_click double_click triple_click scroll hscroll mouse_move left_click_drag key type wait terminate answer"
+    names = ("left_click right_click middle_click double_click triple_click scroll hscroll mouse_move left_click_drag "
+             "key type wait terminate answer")
     assert set(TOOL_ACTIONS) == set(names.split())
     assert validate_tool_call(call(action="hover")) == ["Invalid action: hover"]
     assert validate_tool_call(call()) == ["Not a tool call: 'arguments' name no action"]
 
 
 SOUND = {"coordinate": [500, 300], "pixels": -3, "keys": ["ctrl", "s"], "text": "", "time": 2.5, "status": "failure"}
-WRONG = {"coordinate": [[500], [500, 1001], [-1, 5], ["5", 5], 500, [True, 5], [float("nan"), 5], [1, 2, 3]], "pixels": ["3", True, float("inf"), []],
-         "keys": ["ctrl", [], [""], [1], {}], "text": [5, ["a"], True], "time": ["2", -1, False], "status": ["done", 1, [], True]}
-OWNER = {"coordinate": "left_click", "pixels": "scroll", "keys": "key", "text": "type", "time": "wait", "status": "terminate"}
+WRONG = {"coordinate": [[500], [500, 1001], [-1, 5], ["5", 5], 500, [True, 5], [float("nan"), 5], [1, 2, 3]],
+         "pixels": ["3", True, float("inf"), []],
+         "keys": ["ctrl", [], [""], [1], {}], "text": [5, ["a"], True], "time": ["2", -1, False],
+         "status": ["done", 1, [], True]}
+OWNER = {"coordinate": "left_click", "pixels": "scroll", "keys": "key", "text": "type", "time": "wait",
+         "status": "terminate"}
 
 
-@pytest.mark.parametrize("ids, name", [("C3", "coordinate"), ("C4", "pixels"), ("C5", "keys"), ("C6", "text"), ("C7", "time"), ("C8", "status")])
+@pytest.mark.parametrize("ids, name", [("C3", "coordinate"), ("C4", "pixels"), ("C5", "keys"), ("C6", "text"),
+                                       ("C7", "time"), ("C8", "status")])
 def test_c3_to_c8_arguments_and_their_types(ids, name):
     action = OWNER[name]
     needed = {n: SOUND[n] for n in TOOL_ACTIONS[action]}
@@ -52,9 +58,12 @@ def test_c3_to_c8_arguments_and_their_types(ids, name):
         assert len(validate_tool_call(call(action=action, **{**needed, name: wrong}))) == 1, wrong
 
 
-REQUIRED = {"C9": {"left_click": "coordinate", "right_click": "coordinate", "double_click": "coordinate"}, "C10": {"scroll": "coordinate pixels"},
-            "C11": {"hscroll": "coordinate pixels"}, "C12": {"key": "keys"}, "C13": {"type": "text"}, "C14": {"wait": "time"}, "C15": {"terminate": "status"},
-            "C16": {"middle_click": "coordinate", "triple_click": "coordinate", "mouse_move": "coordinate", "left_click_drag": "coordinate", "answer": ""}}
+REQUIRED = {"C9": {"left_click": "coordinate", "right_click": "coordinate", "double_click": "coordinate"},
+            "C10": {"scroll": "coordinate pixels"},
+            "C11": {"hscroll": "coordinate pixels"}, "C12": {"key": "keys"}, "C13": {"type": "text"},
+            "C14": {"wait": "time"}, "C15": {"terminate": "status"},
+            "C16": {"middle_click": "coordinate", "triple_click": "coordinate", "mouse_move": "coordinate",
+                    "left_click_drag": "coordinate", "answer": ""}}
 
 
 @pytest.mark.parametrize("ids", REQUIRED)
@@ -79,25 +88,32 @@ def test_c12_keys_keep_their_order():
 
 
 def test_c21_fields_and_unknown_arguments():
-    fields = dict(action="scroll", coordinate=(1, 2), pixels=3, keys=["a"], text="t", time=4, status="success", extra={"modifier": "shift"})
+    fields = dict(action="scroll", coordinate=(1, 2), pixels=3, keys=["a"], text="t", time=4, status="success",
+                  extra={"modifier": "shift"})
     made = ToolCall(**fields)
     assert vars(made) == fields
-    assert made.to_dict()["arguments"] == {**{k: v for k, v in fields.items() if k != "extra"}, "coordinate": [1, 2], "modifier": "shift"}
+    assert made.to_dict()["arguments"] == {**{k: v for k, v in fields.items() if k != "extra"}, "coordinate": [1, 2],
+                                           "modifier": "shift"}
     assert ToolCall.from_dict(made.to_dict()) == made
     assert ToolCall("answer").to_dict() == call(action="answer")
     assert ToolCall("wait", time=1, extra={"time": 9, "x": 1}).to_dict() == call(action="wait", time=1, x=1)
-    for bad in ({"name": "other", "arguments": {"action": "wait"}}, {"arguments": {"action": "wait"}}, {"name": "computer"}, [], None,
-                {"name": ["computer"], "arguments": {"action": "wait"}}, call(action=None), {"name": "computer", "arguments": "{}"}):
+    for bad in ({"name": "other", "arguments": {"action": "wait"}}, {"arguments": {"action": "wait"}},
+                {"name": "computer"}, [], None,
+                {"name": ["computer"], "arguments": {"action": "wait"}}, call(action=None),
+                {"name": "computer", "arguments": "{}"}):
         with pytest.raises(ValueError):
             ToolCall.from_dict(bad)
 
 
 def test_c22_a_constructor_for_each_action():
     at = (500, 300)
-    made = [ToolCall.left_click(at), ToolCall.right_click(at), ToolCall.middle_click(at), ToolCall.double_click(at), ToolCall.triple_click(at),
-            ToolCall.mouse_move(at), ToolCall.left_click_drag(at), ToolCall.scroll(at, 100), ToolCall.hscroll(at, 100), ToolCall.key_press(["a"]),
+    made = [ToolCall.left_click(at), ToolCall.right_click(at), ToolCall.middle_click(at), ToolCall.double_click(at),
+            ToolCall.triple_click(at),
+            ToolCall.mouse_move(at), ToolCall.left_click_drag(at), ToolCall.scroll(at, 100), ToolCall.hscroll(at, 100),
+            ToolCall.key_press(["a"]),
             ToolCall.type_text("x"), ToolCall.wait(1), ToolCall.terminate(), ToolCall.answer("42")]
-    assert [c.action for c in made] == list(dict.fromkeys(c.action for c in made)) and {c.action for c in made} == set(TOOL_ACTIONS)
+    assert ([c.action for c in made] == list(dict.fromkeys(c.action for c in made))
+            and {c.action for c in made} == set(TOOL_ACTIONS))
     assert [validate_tool_call(c) for c in made] == [[]] * 14
     assert made[-2].status == "success" and ToolCall.terminate("failure").status == "failure"
 
@@ -129,8 +145,9 @@ def test_c20_half_to_even_and_sizes():
 def test_c20_there_and_back(data, w, h):
     x, y = data.draw(st.integers(0, w - 1)), data.draw(st.integers(0, h - 1))
     units = to_units((x, y), (w, h))
-    assert units == (round(Fraction(1000 * x, w)), round(Fraction(1000 * y, h))) and validate_tool_call(ToolCall.left_click(units)) == []
-    for before, after, side in zip((x, y), to_pixels(units, (w, h)), (w, h)):
+    assert (units == (round(Fraction(1000 * x, w)), round(Fraction(1000 * y, h)))
+            and validate_tool_call(ToolCall.left_click(units)) == [])
+    for before, after, side in zip((x, y), to_pixels(units, (w, h)), (w, h), strict=True):
         assert 0 <= after < side and abs(before - after) <= (1 if side <= 2000 else 2)
 
 
@@ -138,8 +155,8 @@ def test_c20_there_and_back(data, w, h):
 @given(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), st.integers(1000, 4000))
 def test_c20_units_survive_a_picture_with_as_many_pixels(units, side):
     back = to_units(to_pixels(units, (side, side)), (side, side))
-    assert all(abs(a - b) <= 1 for a, b in zip(units, back))
-    assert side % 1000 or all(a == b for a, b in zip(units, back) if a < 1000)
+    assert all(abs(a - b) <= 1 for a, b in zip(units, back, strict=True))
+    assert side % 1000 or all(a == b for a, b in zip(units, back, strict=True) if a < 1000)
 
 
 def test_c32_the_documents_example_is_consistent():
@@ -164,7 +181,8 @@ def test_c40_the_box_includes_its_edge_and_its_corners():
 
 # --- text ---
 
-DOCUMENT = '<tool_call>\n{"name": "computer", "arguments": {"action": "left_click", "coordinate": [500, 300]}}\n</tool_call>'
+DOCUMENT = ('<tool_call>\n{"name": "computer", "arguments": {"action": "left_click", "coordinate": [500, 300]}}\n'
+            '</tool_call>')
 
 
 def test_c28_the_documents_text_round_trips():
@@ -173,11 +191,14 @@ def test_c28_the_documents_text_round_trips():
 
 
 @pytest.mark.parametrize("text, found", [
-    (DOCUMENT, True), (f"Let me click.\n{DOCUMENT}\nDone.", True), (DOCUMENT.upper().replace(json.dumps(CLICK).upper(), json.dumps(CLICK)), True),
+    (DOCUMENT, True), (f"Let me click.\n{DOCUMENT}\nDone.", True),
+    (DOCUMENT.upper().replace(json.dumps(CLICK).upper(), json.dumps(CLICK)), True),
     (DOCUMENT.replace("\n", ""), True), (DOCUMENT + DOCUMENT.replace("500", "1"), True),
-    (DOCUMENT.replace('"computer"', '"browser"'), False), (DOCUMENT.replace('"action"', '"act"'), False), (DOCUMENT[:-5], False),
+    (DOCUMENT.replace('"computer"', '"browser"'), False), (DOCUMENT.replace('"action"', '"act"'), False),
+    (DOCUMENT[:-5], False),
     (DOCUMENT.replace("}}", "}"), False), (json.dumps(CLICK), False), ("", False), (None, False), (5, False),
-    ("<tool_call>{}</tool_call>" + DOCUMENT, False), ("<tool_call>" + "[" * 100_000, False), ("<tool_call>" + "1" * 5000, False)])
+    ("<tool_call>{}</tool_call>" + DOCUMENT, False), ("<tool_call>" + "[" * 100_000, False),
+    ("<tool_call>" + "1" * 5000, False)])
 def test_c33_first_block_or_none(text, found):
     assert parse_tool_call(text) == (ToolCall.left_click((500, 300)) if found else None)
 
@@ -188,23 +209,28 @@ def test_several_broken_and_bare_calls():
     assert read_tool_calls(text) == read_tool_calls(text, mend=False) == drag
     assert read_tool_calls(text.replace("</tool_call>", "", 1)) == drag
     assert read_tool_calls(DOCUMENT.replace("}}", "}")) == [ToolCall.left_click((500, 300))]
-    assert read_tool_calls(json.dumps(CLICK)) == [ToolCall.left_click((500, 300))] and read_tool_calls(json.dumps(CLICK), mend=False) == []
+    assert (read_tool_calls(json.dumps(CLICK)) == [ToolCall.left_click((500, 300))]
+            and read_tool_calls(json.dumps(CLICK), mend=False) == [])
     assert read_tool_calls("<tool_call>nothing</tool_call>" + DOCUMENT, mend=False) == read_tool_calls(DOCUMENT)
 
 
-TEXTS = st.one_of(st.text(max_size=20), st.sampled_from(["</tool_call>", "<tool_call>", "<\\/", '"', "\ud800", "{", "a</TOOL_CALL>b"]))
+TEXTS = st.one_of(st.text(max_size=20),
+                  st.sampled_from(["</tool_call>", "<tool_call>", "<\\/", '"', "\ud800", "{", "a</TOOL_CALL>b"]))
 
 
 @EXAMPLES
 @given(st.lists(TEXTS, min_size=1, max_size=4), st.dictionaries(st.text(max_size=5), TEXTS, max_size=2), st.booleans())
 def test_any_text_round_trips(texts, extra, last):
-    made = [ToolCall("type", text=t, extra={k: v for k, v in extra.items() if k not in vars(ToolCall("wait"))}) for t in texts]
+    made = [ToolCall("type", text=t, extra={k: v for k, v in extra.items() if k not in vars(ToolCall("wait"))})
+            for t in texts]
     text = " and ".join(map(format_tool_call, made))
     assert read_tool_call(text) == made[0] and read_tool_calls(text, mend=False) == made
 
 
 @EXAMPLES
-@given(st.lists(st.one_of(st.text(max_size=8), st.sampled_from([DOCUMENT, DOCUMENT[:40], "<tool_call>", "</tool_call>", '{"name":', "[[", json.dumps(CLICK)])), max_size=8))
+@given(st.lists(st.one_of(st.text(max_size=8),
+                          st.sampled_from([DOCUMENT, DOCUMENT[:40], "<tool_call>", "</tool_call>", '{"name":', "[[",
+                                           json.dumps(CLICK)])), max_size=8))
 def test_no_reply_breaks_the_readers(parts):
     text = "".join(parts)
     assert all(isinstance(c, ToolCall) for c in [*read_tool_calls(text), *read_tool_calls(text, mend=False)])
@@ -213,22 +239,31 @@ def test_no_reply_breaks_the_readers(parts):
 
 # --- the validator against the interface of the document, written as a JSON schema ---
 
-NUMBER, NEEDS = {"type": "number"}, {a: list(n) for names in REQUIRED.values() for a, n in ((a, names[a].split()) for a in names)}
+NUMBER, NEEDS = {"type": "number"}, {a: list(n) for names in REQUIRED.values()
+                                     for a, n in ((a, names[a].split()) for a in names)}
 INTERFACE = jsonschema.Draft202012Validator({
     "type": "object", "required": ["name", "arguments"],
     "properties": {"name": {"enum": ["computer", "computer_use"]}, "arguments": {
         "type": "object", "required": ["action"],
         "properties": {
-            "action": {"enum": list(NEEDS)}, "pixels": {"anyOf": [NUMBER, {"type": "null"}]}, "time": {"anyOf": [{**NUMBER, "minimum": 0}, {"type": "null"}]},
-            "coordinate": {"anyOf": [{"type": "array", "items": {**NUMBER, "minimum": 0, "maximum": 1000}, "minItems": 2, "maxItems": 2}, {"type": "null"}]},
-            "keys": {"anyOf": [{"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1}, {"type": "null"}]},
+            "action": {"enum": list(NEEDS)}, "pixels": {"anyOf": [NUMBER, {"type": "null"}]},
+            "time": {"anyOf": [{**NUMBER, "minimum": 0}, {"type": "null"}]},
+            "coordinate": {"anyOf": [{"type": "array", "items": {**NUMBER, "minimum": 0, "maximum": 1000},
+                                      "minItems": 2, "maxItems": 2}, {"type": "null"}]},
+            "keys": {"anyOf": [{"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
+                               {"type": "null"}]},
             "text": {"type": ["string", "null"]}, "status": {"enum": ["success", "failure", None]}},
-        "allOf": [{"if": {"properties": {"action": {"const": a}}}, "then": {"required": n, "properties": {k: {"not": {"type": "null"}} for k in n}}}
+        "allOf": [{"if": {"properties": {"action": {"const": a}}},
+                   "then": {"required": n, "properties": {k: {"not": {"type": "null"}} for k in n}}}
                   for a, n in NEEDS.items()]}}})
-ANY = st.recursive(st.none() | st.booleans() | st.integers(-5, 1200) | st.floats(0, 1, allow_nan=False) | st.text(max_size=5),
-                   lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2), max_leaves=4)
-VALUES = {"coordinate": st.lists(st.integers(-2, 1002) | st.integers(0, 1000) | st.floats(-1, 1001), min_size=1, max_size=3) | st.lists(st.integers(0, 1000), min_size=2, max_size=2),
-          "pixels": st.integers(-500, 500), "keys": st.lists(st.sampled_from(["ctrl", "s", ""]), max_size=3), "text": st.text(max_size=8),
+ANY = st.recursive(st.none() | st.booleans() | st.integers(-5, 1200) | st.floats(0, 1, allow_nan=False)
+                   | st.text(max_size=5),
+                   lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+                   max_leaves=4)
+VALUES = {"coordinate": st.lists(st.integers(-2, 1002) | st.integers(0, 1000) | st.floats(-1, 1001), min_size=1,
+                                 max_size=3) | st.lists(st.integers(0, 1000), min_size=2, max_size=2),
+          "pixels": st.integers(-500, 500), "keys": st.lists(st.sampled_from(["ctrl", "s", ""]), max_size=3),
+          "text": st.text(max_size=8),
           "time": st.integers(-1, 9) | st.floats(-1, 9), "status": st.sampled_from(["success", "failure", "done"])}
 
 
@@ -239,7 +274,8 @@ def calls(draw):
     names = [n for n in VALUES if n in NEEDS[action] and draw(st.integers(0, 9)) or draw(st.integers(0, 9)) == 9]
     args = {"action": action, **{n: draw(VALUES[n] if draw(st.integers(0, 9)) else ANY) for n in names}}
     if not draw(st.integers(0, 9)): args[draw(st.sampled_from(["action", "modifier", "x"]))] = draw(ANY)
-    return draw(ANY) if not draw(st.integers(0, 29)) else {"name": draw(st.sampled_from(["computer"] * 8 + ["computer_use", "browser"])), "arguments": args}
+    return draw(ANY) if not draw(st.integers(0, 29)) else {
+        "name": draw(st.sampled_from(["computer"] * 8 + ["computer_use", "browser"])), "arguments": args}
 
 
 @EXAMPLES
@@ -252,7 +288,8 @@ def test_c68_to_c72_accepts_exactly_what_the_interface_allows(made):
     assert (faults == []) == INTERFACE.is_valid(made), faults
     if not faults:
         read = ToolCall.from_dict(made)
-        assert validate_tool_call(read) == [] and ToolCall.from_dict(read.to_dict()) == read == read_tool_call(format_tool_call(read))
+        assert (validate_tool_call(read) == []
+                and ToolCall.from_dict(read.to_dict()) == read == read_tool_call(format_tool_call(read)))
 
 
 @given(st.one_of(ANY, st.builds(object), st.just(10 ** 5000), st.builds(ToolCall, ANY, ANY, ANY, ANY, ANY, ANY, ANY)))
@@ -271,7 +308,8 @@ def test_c68_to_c73_messages():
     assert said("key") == ["Action 'key' requires 'keys'"]
     assert said("scroll", coordinate=(1, 1), pixels="10") == ["Invalid pixels value: 10"]
     assert said("terminate", status="maybe") == ["Invalid terminate status: maybe"]
-    assert said("scroll", coordinate=(1, 1001)) == ["Action 'scroll' requires 'pixels'", "Coordinate out of range [0, 1000]: (1, 1001)"]
+    assert said("scroll", coordinate=(1, 1001)) == ["Action 'scroll' requires 'pixels'",
+                                                    "Coordinate out of range [0, 1000]: (1, 1001)"]
 
 
 # --- the schema that constrains models ---

@@ -64,24 +64,33 @@ def test_the_documents_example(tmp_path):
         c = read_screen_config(tmp_path / "dataset.yaml")
     assert c.model_dump() == dict(
         name_prefix="calendar-mike", seed=42, tasks={"click-day": 500, "scroll-month": 200, "select-appointment": 300},
-        task_distributions={"click-appointment": {"grey_grey": .8, "other_colors": .15, "adversarial": .05}}, splits={"train": .8},
-        held_out={"enabled": False, "ratio": .1}, system_prompt="computer-use", output={"image_format": "jpg", "image_quality": 95},
-        test={"count": 100, "tolerance": 10}, annotation={"enabled": True, "ratio": .1, "per_type": {"click-day": 4, "scroll-month": 2}})
+        task_distributions={"click-appointment": {"grey_grey": .8, "other_colors": .15, "adversarial": .05}},
+        splits={"train": .8},
+        held_out={"enabled": False, "ratio": .1}, system_prompt="computer-use",
+        output={"image_format": "jpg", "image_quality": 95},
+        test={"count": 100, "tolerance": 10},
+        annotation={"enabled": True, "ratio": .1, "per_type": {"click-day": 4, "scroll-month": 2}})
     assert read_screen_config(c) is c and screen_config(c.model_dump()) == c
 
 
 def test_c55_defaults():
     c = screen_config(LEAST)
-    assert (c.seed, c.splits.train, c.system_prompt, c.output.image_format, c.output.image_quality) == (42, .8, "computer-use", "png", 95)
-    assert (c.test.count, c.test.tolerance, c.annotation.enabled, c.annotation.ratio, c.annotation.per_type) == (100, 10, True, .1, {})
+    assert ((c.seed, c.splits.train, c.system_prompt, c.output.image_format, c.output.image_quality)
+            == (42, .8, "computer-use", "png", 95))
+    assert ((c.test.count, c.test.tolerance, c.annotation.enabled, c.annotation.ratio, c.annotation.per_type)
+            == (100, 10, True, .1, {}))
     assert (c.held_out.enabled, c.held_out.ratio, c.task_distributions) == (False, .1, {})
 
 
 FIELDS = {  # id and field -> values that are right, values that are wrong
     "C42 name_prefix": (["a", "calendar-mike_2.0"], ["", "../x", "a/b", 5, None, "-x", "a b"]),
     "C43 seed": ([0, -1, 10 ** 30], ["42", 4.5, True, None]),
-    "C44 tasks": ([{"click-day": 5}, {"click-day": 0, "b": 1}], [{}, {"click-day": 0}, {"click-day": -1}, {"click-day": "5"}, {"click-day": True}, {5: 5}, ["click-day"], None]),
-    "C45 task_distributions": ([{}, {"a": {"k": 1}}, {"a": {"k": .5, "l": .5}}], [{"a": {}}, {"a": {"k": .5}}, {"a": {"k": "1"}}, {"a": {"k": 1.5, "l": -.5}}, {"a": 1}]),
+    "C44 tasks": ([{"click-day": 5}, {"click-day": 0, "b": 1}],
+                  [{}, {"click-day": 0}, {"click-day": -1}, {"click-day": "5"}, {"click-day": True}, {5: 5},
+                   ["click-day"], None]),
+    "C45 task_distributions": ([{}, {"a": {"k": 1}}, {"a": {"k": .5, "l": .5}}],
+                               [{"a": {}}, {"a": {"k": .5}}, {"a": {"k": "1"}}, {"a": {"k": 1.5, "l": -.5}},
+                                {"a": 1}]),
     "C46 splits.train": ([0, 1, .5], [-.1, 1.1, "0.8", float("nan"), True]),
     "C47 system_prompt": (list(SYSTEM_PROMPTS), ["other", "", 5, None]),
     "C48 output.image_format": (["png", "jpg"], ["jpeg", "gif", "PNG", None]),
@@ -136,9 +145,12 @@ def test_c56_sums_and_the_last_kind():
     assert draw_kind({"a": .5, "b": .49}, never) == "b" and draw_kind({"a": 1., "b": 0.}, never) == "a"
 
 
-@pytest.mark.parametrize("text, said", [("a: [", "YAML"), ("- a", "expected fields"), ("", "expected fields"), ("seed: 1\nseed: 2", "stands twice"),
-                                        ("a: &x [1]\nb: *x", "references"), ("? [a, b]\n: 1", "YAML"), ("a: !!python/object:os.system x", "YAML"),
-                                        ("\x00", "YAML"), ("a: " + "[" * 5000, "YAML"), ("test: {count: 1, count: 2}", "stands twice")])
+@pytest.mark.parametrize("text, said", [("a: [", "YAML"), ("- a", "expected fields"), ("", "expected fields"),
+                                        ("seed: 1\nseed: 2", "stands twice"),
+                                        ("a: &x [1]\nb: *x", "references"), ("? [a, b]\n: 1", "YAML"),
+                                        ("a: !!python/object:os.system x", "YAML"),
+                                        ("\x00", "YAML"), ("a: " + "[" * 5000, "YAML"),
+                                        ("test: {count: 1, count: 2}", "stands twice")])
 def test_hostile_files(tmp_path, text, said):
     (tmp_path / "c.yaml").write_text(text)
     with pytest.raises(DataError, match=f"c.yaml: .*{said}"):
@@ -157,7 +169,9 @@ def test_shares_are_fair(n, counts):
 
 def test_c52_to_c54_annotation_counts():
     count = lambda task, cases, **annotation: screen_config({**LEAST, "annotation": annotation}).annotated(task, cases)
-    assert count("click-day", 50) == 5 and count("click-day", 50, ratio=.5) == 25 and count("click-day", 50, enabled=False) == 0
-    assert count("click-day", 50, per_type={"click-day": 4}) == 4 and count("click-day", 3, per_type={"click-day": 4}) == 3
+    assert (count("click-day", 50) == 5 and count("click-day", 50, ratio=.5) == 25
+            and count("click-day", 50, enabled=False) == 0)
+    assert (count("click-day", 50, per_type={"click-day": 4}) == 4
+            and count("click-day", 3, per_type={"click-day": 4}) == 3)
     assert count("other", 50, per_type={"click-day": 4}) == 5
     assert isinstance(screen_config(LEAST), ScreenConfig)

@@ -34,7 +34,8 @@ def test_the_order_of_questions_does_not_matter_to_the_estimate():
 
 
 def test_intervals_hold_their_promise():
-    "Of 200 intervals at 90 %, about 180 contain the truth; an interval that ignores documents contains it far less often."
+    """Of 200 intervals at 90 %, about 180 contain the truth; an interval that ignores documents contains it far less
+    often."""
     honest = naive = 0
     for seed in range(200):
         a, b, docs = runs(seed, documents=40)
@@ -51,7 +52,8 @@ def test_permutation_test_keeps_its_level():
 @quick
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=8))
 def test_exact_permutations(differences):
-    totals = [abs(sum(s * d for s, d in zip(signs, differences))) for signs in itertools.product((1, -1), repeat=len(differences))]
+    totals = [abs(sum(s * d for s, d in zip(signs, differences, strict=True)))
+              for signs in itertools.product((1, -1), repeat=len(differences))]
     exact = sum(t >= abs(sum(differences)) for t in totals) / len(totals)
     assert permutation_test(differences, [0] * len(differences)) == pytest.approx(exact)
 
@@ -76,7 +78,8 @@ def test_standard_error():
 def test_power_is_what_is_promised():
     a, b, docs = runs(0, documents=60)
     size = smallest_difference(a, b, docs).difference
-    found = sum(compare_pair(*runs(seed, documents=60, better=size), n_resamples=400).p < .05 for seed in range(1, 101))
+    found = sum(compare_pair(*runs(seed, documents=60, better=size), n_resamples=400).p < .05
+                for seed in range(1, 101))
     assert 65 <= found <= 95
 
 
@@ -90,12 +93,13 @@ def test_plan():
 @quick
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
 def test_holm(p_values):
-    "Holm's method is Bonferroni's on every set of hypotheses that holds the one in question, of which the worst counts."
+    """Holm's method is Bonferroni's on every set of hypotheses that holds the one in question, of which the worst
+    counts."""
     adjusted, n = holm(p_values), len(p_values)
     sets = [s for size in range(1, n + 1) for s in itertools.combinations(range(n), size)]
     for i in range(n):
         assert adjusted[i] == pytest.approx(max(min(1, len(s) * min(p_values[j] for j in s)) for s in sets if i in s))
-    assert all(p <= q <= 1 for p, q in zip(p_values, adjusted))
+    assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     assert [adjusted[i] for i in order] == sorted(adjusted)
 
@@ -110,13 +114,17 @@ def test_mcnemar():
 
 def test_sentences():
     d = dict(p=.012, n=935, documents=187)
-    assert str(Difference(.021, .004, .038, **d)).startswith("A is better by 2.1 points, 95 % interval 0.4 to 3.8, 187 documents")
-    assert str(Difference(-.021, -.038, -.004, **d)).startswith("B is better by 2.1 points, 95 % interval 0.4 to 3.8, 187 documents")
+    assert str(Difference(.021, .004, .038, **d)).startswith("A is better by 2.1 points, 95 % interval 0.4 to 3.8, "
+                                                             "187 documents")
+    assert str(Difference(-.021, -.038, -.004, **d)).startswith("B is better by 2.1 points, 95 % interval 0.4 to 3.8, "
+                                                                "187 documents")
     unclear = str(Difference(.003, -.012, .018, **d))
-    assert unclear.startswith("No clear difference, A minus B is 0.3 points, 95 % interval -1.2 to 1.8") and unclear.endswith("p = 0.012")
+    assert (unclear.startswith("No clear difference, A minus B is 0.3 points, 95 % interval -1.2 to 1.8")
+            and unclear.endswith("p = 0.012"))
     assert str(Difference(.021, .004, .038, **d, adjusted=.04)).startswith("A is better by 2.1 points")
     corrected = str(Difference(-.021, -.038, -.004, **d, adjusted=.096))   # one of eight comparisons, say
-    assert corrected.startswith("No clear difference, A minus B is -2.1 points, 95 % interval -3.8 to -0.4") and "0.096 after Holm" in corrected
+    assert (corrected.startswith("No clear difference, A minus B is -2.1 points, 95 % interval -3.8 to -0.4")
+            and "0.096 after Holm" in corrected)
     assert "too few" in str(bootstrap([0, 1], ["x", "y"])) and "2 questions" in str(bootstrap([0, 1]))
 
 

@@ -1,4 +1,5 @@
-"What `cosee.view.episode` makes of odd and hostile episodes; how it looks and behaves is tested in a browser (test_browser.py)."
+"""What `cosee.view.episode` makes of odd and hostile episodes; how it looks and behaves is tested in a browser
+(test_browser.py)."""
 
 import html as html_lib
 import json
@@ -214,7 +215,8 @@ def test_files_are_replaced_whole(tmp_path):
 
 
 def test_import_is_light():
-    code = "import sys, cosee.view.episode, cosee.pages, cosee.cli.entry; print([m for m in ('torch', 'PIL', 'numpy', 'pandas', 'pypdfium2') if m in sys.modules])"
+    code = ("import sys, cosee.view.episode, cosee.pages, cosee.cli.entry; print([m for m in ('torch', 'PIL', "
+            "'numpy', 'pandas', 'pypdfium2') if m in sys.modules])")
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )

@@ -1,5 +1,5 @@
-"""The run viewer in headless Chromium, its server on a socket, its folder from the disk: what is shown, how fast, and that
-nothing hostile runs or gets out. Without Chromium the tests of the page skip."""
+"""The run viewer in headless Chromium, its server on a socket, its folder from the disk: what is shown, how fast,
+and that nothing hostile runs or gets out. Without Chromium the tests of the page skip."""
 
 import gzip
 import http.client
@@ -30,8 +30,10 @@ from test_browser import CHROMIUM, EVIL, Browser, contrast
 
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome on this machine")
 READY = """new Promise(done => { const look = () => performance.getEntriesByName('rows').length
-  ? requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))) : setTimeout(look, 5); look(); })"""
-OPENED = """new Promise(done => { document.addEventListener('load', e => e.target.tagName === 'IFRAME' && done(true), true);
+  ? requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))) : setTimeout(look, 5);
+  look(); })"""
+OPENED = """new Promise(done => {
+  document.addEventListener('load', e => e.target.tagName === 'IFRAME' && done(true), true);
   document.querySelector('%s').click(); })"""
 DRAWN = """new Promise(done => { const look = () => %s ? done(true) : setTimeout(look, 10); look(); })"""
 
@@ -149,7 +151,8 @@ def clean(browser, origin):
 def column(browser, name):
     "Texts of a column of the table"
     return browser.js(f"""(() => {{ const k = [...document.querySelectorAll('#rows thead th')].findIndex(th =>
-      th.querySelector('button').dataset.sort === {name!r}); return [...document.querySelectorAll('#rows tbody tr')].map(tr => tr.cells[k].textContent); }})()""")
+      th.querySelector('button').dataset.sort === {name!r});
+      return [...document.querySelectorAll('#rows tbody tr')].map(tr => tr.cells[k].textContent); }})()""")
 
 
 def sort(browser, name):
@@ -161,7 +164,8 @@ def sort(browser, name):
 
 def choose(browser, id, value):
     browser.js(
-        f"(() => {{ const e = document.getElementById({id!r}); e.value = {value!r}; e.dispatchEvent(new Event('change')); }})()"
+        f"(() => {{ const e = document.getElementById({id!r}); e.value = {value!r}; e.dispatchEvent(new "
+        f"Event('change')); }})()"
     )
 
 
@@ -178,7 +182,8 @@ def test_wrong_answers_stand_first_and_nobody_complains(browser, served, run):
     assert sum("✓" in t for t in results) == sum(right)
     assert count(browser).startswith("36 answers, wrong first")
     means = browser.js(
-        "[...document.querySelectorAll('#methods tbody tr')].map(tr => [...tr.cells].slice(0, 3).map(td => td.textContent))"
+        "[...document.querySelectorAll('#methods tbody tr')].map(tr => [...tr.cells].slice(0, 3).map(td => "
+        "td.textContent))"
     )
     assert means == [[m, "12", f"{100 * sum(s.values()) / 12:.1f}"] for m, s in Run(run.folder).scores("em").items()]
     clean(browser, served.url)
@@ -199,7 +204,8 @@ def test_sort_search_filter_and_the_address_that_leads_back(browser, served):
     browser.js("[...document.querySelectorAll('#only button')].find(b => b.textContent.startsWith('Wrong')).click()")
     assert count(browser).startswith("4 answers of 6") and all("✗" in t for t in column(browser, "score"))
     browser.js(
-        "(() => { const q = document.getElementById('q'); q.value = 'VALUE 11'; q.dispatchEvent(new Event('input')); })()"
+        "(() => { const q = document.getElementById('q'); q.value = 'VALUE 11'; q.dispatchEvent(new Event('input')); "
+        "})()"
     )
     browser.js(DRAWN % "document.querySelectorAll('#rows tbody tr').length === 1")
     address = browser.js("location.href")
@@ -284,7 +290,8 @@ def test_a_method_without_a_board_shows_its_calls(browser, served):
 @needs_browser
 def test_keyboard(browser, served):
     go(browser, served.url)
-    focused = "document.activeElement.closest('tr') && [...document.querySelectorAll('#rows tbody tr')].indexOf(document.activeElement.closest('tr'))"
+    focused = ("document.activeElement.closest('tr') && [...document.querySelectorAll('#rows tbody "
+               "tr')].indexOf(document.activeElement.closest('tr'))")
     browser.js("document.querySelector('#rows tbody a[tabindex=\"0\"]').focus()")
     for key, code, row in (
         ("ArrowDown", 40, 1),
@@ -326,10 +333,18 @@ def test_both_themes_can_be_read(browser, served, dark):
     corner = go(browser, served.url, dark=dark).picture().getpixel((3, 300))
     assert max(corner) < 40 if dark else min(corner) > 230
     code = """(() => { const c = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
-      const rgb = v => { c.clearRect(0, 0, 1, 1); c.fillStyle = v; c.fillRect(0, 0, 1, 1); return [...c.getImageData(0, 0, 1, 1).data]; };
-      const ground = e => { for (; e; e = e.parentElement) { const v = rgb(getComputedStyle(e).backgroundColor); if (v[3] == 255) return v; } return [255, 255, 255, 255]; };
-      return ['#title', '#about span', 'h2', 'th', '.methods button', '.methods td', 'label span', '#views button', '#only small', '#count', '.chip', '.id', '.cut', '.n', '#hint',
-        '.dim', '#verdict', '#square span', '.cell', '.key'].flatMap(s => [...document.querySelectorAll(s)].slice(0, 40).filter(e => e.offsetParent).map(e => [s, rgb(getComputedStyle(e).color), ground(e)])); })()"""
+      const rgb = v => { c.clearRect(0, 0, 1, 1); c.fillStyle = v; c.fillRect(0, 0, 1, 1);
+        return [...c.getImageData(0, 0, 1, 1).data]; };
+      const ground = e => {
+        for (; e; e = e.parentElement) {
+          const v = rgb(getComputedStyle(e).backgroundColor);
+          if (v[3] == 255) return v;
+        }
+        return [255, 255, 255, 255]; };
+      return ['#title', '#about span', 'h2', 'th', '.methods button', '.methods td', 'label span', '#views button',
+              '#only small', '#count', '.chip', '.id', '.cut', '.n', '#hint', '.dim', '#verdict', '#square span',
+              '.cell', '.key'].flatMap(s => [...document.querySelectorAll(s)].slice(0, 40).filter(e => e.offsetParent)
+        .map(e => [s, rgb(getComputedStyle(e).color), ground(e)])); })()"""
     measured = [
         m
         for view in ("answers", "questions", "pair")
@@ -407,7 +422,8 @@ def test_ten_thousand_samples(browser, many, capsys):
         )
         took = {
             name: browser.js(
-                f"(() => {{ const t = performance.now(); {code}; document.body.offsetHeight; return performance.now() - t; }})()"
+                f"(() => {{ const t = performance.now(); {code}; document.body.offsetHeight; return performance.now() "
+                f"- t; }})()"
             )
             for name, code in {
                 "sort": "document.querySelector('[data-sort=tokens]').click()",
@@ -424,7 +440,8 @@ def test_ten_thousand_samples(browser, many, capsys):
         clean(browser, served.url)
         with capsys.disabled():
             print(
-                f"\n10,000 samples, 20,000 rows: read in {began:.2f} s, first paint {first:.0f} ms, rows {painted:.0f} ms, "
+                f"\n10,000 samples, 20,000 rows: read in {began:.2f} s, first paint {first:.0f} ms, rows "
+                f"{painted:.0f} ms, "
                 + ", ".join(f"{k} {v:.0f} ms" for k, v in took.items())
             )
     finally: served.close()
@@ -461,10 +478,14 @@ def test_reload_shows_what_has_come(browser, run, home):
 
 
 @pytest.mark.parametrize("record", [
-    {}, dict(status="ok"), dict(status=7, error=["a"], usage=[], times="x", meta=[], scores=[], gold="5"), dict(gold=[None, {}], answer={"a": 1}, status="ok"),
-    dict(index="x", page=[], confidence="high", usage=dict(total_tokens=10**400, calls=float("nan"))), dict(board=7, trace=[], status="ok"),
-    dict(board=dict(cells="x"), trace=dict(events=5, kind="calls", calls=7), evidence=dict(a=1), meta=dict(evidence_boxes=[7, dict(page="x", bbox=[1]), dict(page=1, bbox=[0, 0, 9, 9])])),
-    dict(sample=["a", 1], doc=None, question=None), dict(gold=["\ud800"], answer="\ud800", status="ok", scores=dict(em=True))])
+    {}, dict(status="ok"), dict(status=7, error=["a"], usage=[], times="x", meta=[], scores=[], gold="5"),
+    dict(gold=[None, {}], answer={"a": 1}, status="ok"),
+    dict(index="x", page=[], confidence="high", usage=dict(total_tokens=10**400, calls=float("nan"))),
+    dict(board=7, trace=[], status="ok"),
+    dict(board=dict(cells="x"), trace=dict(events=5, kind="calls", calls=7), evidence=dict(a=1),
+         meta=dict(evidence_boxes=[7, dict(page="x", bbox=[1]), dict(page=1, bbox=[0, 0, 9, 9])])),
+    dict(sample=["a", 1], doc=None, question=None),
+    dict(gold=["\ud800"], answer="\ud800", status="ok", scores=dict(em=True))])
 def test_records_of_any_kind_are_shown(tmp_path, record):
     write_about(tmp_path, dict(methods=["m"], metrics=dict(em="squad"), config=7, versions=[], git=3, times=[]))
     (tmp_path / "records.jsonl").write_text(json.dumps({"sample": "a", "method": "m", **record}) + "\n")
@@ -475,7 +496,8 @@ def test_records_of_any_kind_are_shown(tmp_path, record):
     assert "Content-Security-Policy" in viewer.episode(data["rows"]["key"][0])
 
 
-@pytest.mark.parametrize("about, said", [(None, "no run.json"), ("{", "is broken"), ("[]", "'methods'"), ('{"methods": "a"}', "'methods'"),
+@pytest.mark.parametrize("about, said", [(None, "no run.json"), ("{", "is broken"), ("[]", "'methods'"),
+                                         ('{"methods": "a"}', "'methods'"),
                                          ('{"methods": ["a"], "metrics": {"magic": "x"}}', "--metric")])
 def test_what_is_no_run_is_said_with_file_and_mend(tmp_path, capsys, about, said):
     if about: (tmp_path / "run.json").write_text(about)
@@ -543,8 +565,10 @@ def test_no_path_leads_out(served, path):
     assert "default-src 'none'" in r.getheader("Content-Security-Policy")
 
 
-@pytest.mark.parametrize("host, status", [("evil.example", 403), ("127.0.0.1.evil.example:80", 403), ("localhost.evil.example", 403), ("", 403), ("127.0.0.1@evil.example", 403),
-                                          ("localhost:8123", 200), ("127.0.0.1", 200), ("LOCALHOST", 200), ("[::1]:9", 200)])
+@pytest.mark.parametrize("host, status", [("evil.example", 403), ("127.0.0.1.evil.example:80", 403),
+                                          ("localhost.evil.example", 403), ("", 403), ("127.0.0.1@evil.example", 403),
+                                          ("localhost:8123", 200), ("127.0.0.1", 200), ("LOCALHOST", 200),
+                                          ("[::1]:9", 200)])
 def test_only_this_machine_may_be_named(served, host, status):
     for path in ("/", "/data.json"):
         r, body = served.ask(path, host=host or " ")
@@ -749,7 +773,8 @@ def test_nothing_hostile_runs_in_report_and_folder(browser, hostile, home):
             assert browser.js("document.documentElement.scrollWidth") <= width
             assert (
                 browser.js(
-                    "document.querySelectorAll('object, base, iframe[srcdoc], [onerror], [onload], a[href^=\"javascript:\"]').length"
+                    "document.querySelectorAll('object, base, iframe[srcdoc], [onerror], [onload], "
+                    "a[href^=\"javascript:\"]').length"
                 )
                 == 0
             )

@@ -84,7 +84,8 @@ def test_shown_without_a_kernel_and_from_a_trace():
 
 
 def test_import_is_light():
-    code = "import sys, cosee.view.widget; print([m for m in ('anywidget', 'ipywidgets', 'torch', 'PIL', 'numpy') if m in sys.modules])"
+    code = ("import sys, cosee.view.widget; print([m for m in ('anywidget', 'ipywidgets', 'torch', 'PIL', 'numpy') if "
+            "m in sys.modules])")
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )

@@ -36,7 +36,8 @@ def copied(root, to):
 
 
 def modules(root):
-    return {p.relative_to(root): p.read_bytes() for p in (root / "cosee").rglob("*.py*") if p.suffix in (".py", ".pyi")}
+    return {p.relative_to(root): p.read_bytes() for p in (root / "cosee").rglob("*.py*")
+            if p.suffix in (".py", ".pyi")}
 
 
 def export_faults(root, copy):

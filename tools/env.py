@@ -28,7 +28,7 @@ def check_python():
         stop("CoSee needs Python %d.%d or newer, and %s is %s.\n" % (*OLDEST, sys.executable, version)
              + "Name a newer one: make demo PYTHON=python3.12")
     try:
-        import ensurepip, venv  # noqa: F401
+        import ensurepip, venv
     except ImportError:
         stop("Python %s cannot make virtual environments: its venv module is missing.\n" % version
              + "On Debian and Ubuntu: sudo apt-get install python3-venv, then call make again.")

@@ -69,7 +69,7 @@ def one(path, flags, check):
     from nbdev.clean import clean_nb
     old = read_nb(path)
     clean_nb(nb)
-    pairs = enumerate(zip(old.cells, nb.cells))
+    pairs = enumerate(zip(old.cells, nb.cells, strict=True))
     different = [n for n, (a, b) in pairs if a.cell_type == "code" and stored(a) != stored(b)]
     if different:
         print("  outputs differ in cells", *different)

@@ -29,7 +29,8 @@ def told_to_callers(path):
     found = set()
     for node in ast.walk(contracts.tree(path)):
         told = [getattr(node, "annotation", None), getattr(node, "returns", None), *getattr(node, "bases", [])]
-        if contracts.names_of_modules(node): found.add(node.value.rpartition(":")[2])   # named by a table of its module
+        # named by a table of its module
+        if contracts.names_of_modules(node): found.add(node.value.rpartition(":")[2])
         if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Subscript, ast.BinOp)): told.append(node.value)
         found |= {word for part in told if part is not None for word in WORD.findall(ast.unparse(part))}
     return found
