@@ -28,8 +28,9 @@ def types_told(source):
     function shows what its annotations say, and nobody waits for PyTorch to be told that something is a Tensor."""
     def told(m):
         body = ast.parse(m[0].replace("TYPE_CHECKING", "True")).body[0].body
-        return "\n".join(f"{a.asname or a.name} = type({a.asname or a.name!r}, (), {{}})"
-                         if isinstance(n, ast.ImportFrom) else ast.unparse(ast.Import([a])) for n in body for a in n.names)
+        names = [(n, a, a.asname or a.name) for n in body for a in n.names]
+        return "\n".join(f"{name} = type({name!r}, (), {{}})" if isinstance(n, ast.ImportFrom)
+                         else ast.unparse(ast.Import([a])) for n, a, name in names)
     return re.sub(r"^if TYPE_CHECKING:(?: .*| *(?:\n[ \t]+.*)+)", told, source, flags=re.M)
 
 
