@@ -23,18 +23,13 @@ GUESS = {"action": "HYPOTHESIZE", "answer": "$3.4M", "content": "The total row."
 AGAIN = {"action": "REVISE", "target_cell_id": 1, "content": "The table is of costs.", "view": {"page": 1}}
 
 
-def samples(n):
-    "Questions on three small pages, made as they are asked for."
+def samples(n, style=""):
+    "Questions on three small pages, made as they are asked for; there is one style."
     from PIL import Image
     pages = [Image.new("RGB", (64, 64), "white") for _ in range(3)]
     for i in range(n):
         yield {"images": pages, "question": f"What is value {i}?", "answer": ["$3.4M", "3.4 million"],
                "meta": {"id": f"q{i}", "doc_id": f"d{i // 5}", "evidence_pages": [1]}}
-
-
-class Questions:
-    def __init__(self, n): self.n = n
-    def __iter__(self): return samples(self.n)
 
 
 def peak_mb(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -43,15 +38,15 @@ def peak_mb(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 def episodes(n, trace=True):
     "A run of `n` episodes: rate, size and peak of memory."
     from collections import deque
+    from cosee.datasets.core import LOADERS, Loader
     from cosee.experiments import run_experiment
-    from cosee.runs import record
     from cosee.runs.config import make_config
     from cosee.models.client import ScriptedClient
-    record.split_of = lambda data: Questions(n)
+    LOADERS["numbered"] = Loader(samples, "questions on three small pages", splits=("dev",), kind="made")
     client = ScriptedClient({"scanner": [NOTE], "detail reader": [GUESS], "cross-checker": [AGAIN]}, cycle=True)
     client.calls = deque(maxlen=1)
     method = {"type": "cosee", "name": "3x3", "max_steps": 3, "agreement": 9}
-    config = make_config({"methods": [method], "trace": trace})
+    config = make_config({"dataset": {"name": "numbered", "limit": n}, "methods": [method], "trace": trace})
     with tempfile.TemporaryDirectory() as folder:
         before, cpu = time.perf_counter(), time.process_time()
         run = run_experiment(config, folder, client=client)

@@ -1,0 +1,36 @@
+"""Every benchmark runs, at its smallest size: what nobody runs breaks when the house around it moves."""
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SMALLEST = {
+    'scoring': '--json --pairs 3000 --part 300 --repeat 1',
+    'runner': '--json --episodes 3 --records 60',
+    'grammar': f'--json --runs 20 --tokenizer {ROOT}/cosee/data/tiny',
+    'image_quality': '--pages 1',
+    'iterating': '--json --samples 5 20',
+    'screens': '--json --samples 24 --repeat 1',
+    'ocr_reader': '--docs 1 --kinds invoice',
+    'episode': '--json --quick --size test --pages 1 --work episode --ways turns --new 8 --plain-calls 1',
+    'fit_reader': '--help',   # hours at its smallest
+}
+
+
+def test_each_has_a_size():
+    assert set(SMALLEST) == {p.stem for p in (ROOT / 'benchmarks').glob('*.py')}
+
+
+@pytest.mark.parametrize('name', SMALLEST)
+def test_runs(name, tmp_path):
+    env = {**os.environ, 'OMP_NUM_THREADS': '1', 'TQDM_DISABLE': '1', 'PYTHONPATH': str(ROOT)}
+    run = subprocess.run([sys.executable, ROOT / f'benchmarks/{name}.py', *SMALLEST[name].split()],
+                         capture_output=True, text=True, cwd=tmp_path, env=env)
+    assert run.returncode == 0, run.stderr[-2000:]
+    if '--json' in SMALLEST[name]: json.loads(run.stdout.splitlines()[-1] if '\n{' in run.stdout.strip() else run.stdout)
+    else: assert run.stdout.strip()
+    assert not list(tmp_path.iterdir())
