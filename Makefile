@@ -19,8 +19,8 @@ test: setup  ## run every notebook and every test
 	@echo "Every notebook and every test: about 10 minutes on two cores."
 	@$(BIN)/python -m pytest -q --tb=short tests $(PYTEST_ARGS)
 
-random: setup  ## run the quick tests in random order (SEED=7 for a certain one)
-	@$(BIN)/python tools/quick_tests.py $(SEED)
+random: setup  ## run the quick tests in random order (SEED=7 for a certain one, ALL=1 for every file alone)
+	@$(BIN)/python tools/quick_tests.py $(if $(SEED),--seed $(SEED)) $(if $(ALL),--all)
 
 docs: setup  ## build the documentation site into _docs/ and check its links
 	@$(BIN)/python tools/docs.py

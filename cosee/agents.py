@@ -411,7 +411,8 @@ class Agent:
     ) -> Request:
         "What `act` sends."
         return Request(images, question, board.to_text(**self.board_kwargs) or None, self.role_prompt,
-                       action_schema(self.actions, len(images), len(board)), {**self.gen_defaults, **(gen_kwargs or {})})
+                       action_schema(self.actions, len(images), len(board)),
+                       {**self.gen_defaults, **(gen_kwargs or {})})
 
     def interpret(self, text: str) -> Action:
         "The action in a reply; INVALID if there is none."

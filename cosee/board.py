@@ -175,7 +175,8 @@ class Board:
                 if c['id'] != i: raise ValueError(f"id is {c['id']!r}, expected {i}")
                 rest = c.get('author', 'unknown'), c.get('step', 0), c.get('refs')
                 board.add_cell(c['view'], c['content'], c.get('tags'), *rest)
-            except (KeyError, TypeError, ValueError) as e: raise ValueError(f'cell {i}: {type(e).__name__}: {e}') from None
+            except (KeyError, TypeError, ValueError) as e:
+                raise ValueError(f'cell {i}: {type(e).__name__}: {e}') from None
         return board
 
     @classmethod

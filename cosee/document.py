@@ -243,7 +243,8 @@ class VLMLanguageModel:
         seed: Optional[int] = None              # for clients that take one
     ) -> str:                                   # what comes next
         "Go on from `prompt`."
-        text = self._ask(prompt, max_new_tokens=max_tokens, temperature=temperature, top_p=top_p, top_k=top_k, seed=seed)
+        text = self._ask(prompt, max_new_tokens=max_tokens, temperature=temperature, top_p=top_p, top_k=top_k,
+                         seed=seed)
         last = prompt.rsplit('\n', 1)[-1].strip()
         text = text.lstrip()
         return truncate((text.removeprefix(last) if last else text).lstrip(), terminators)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -26,3 +27,10 @@ hypothesis.settings.load_profile("steady")
 def root():
     "The repository."
     return ROOT
+
+
+@pytest.fixture
+def doc(tmp_path):
+    "A document of one empty page; its path."
+    Image.new("RGB", (200, 280), "white").save(tmp_path / "page.png")
+    return str(tmp_path / "page.png")

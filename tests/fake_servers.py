@@ -7,6 +7,11 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+# A reply of an agent that has found the answer on the first page
+FOUND = json.dumps({"action": "HYPOTHESIZE", "view": {"page": 1, "bbox_2d": [0, 0, 500, 500]},
+                    "content": "It stands there.", "answer": "1,250.00 EUR", "supporting_cells": [],
+                    "confidence": 0.95})
+
 
 def openai(text, finish="stop", usage=True, refusal=None):
     "A chat completion."

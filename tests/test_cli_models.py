@@ -7,19 +7,9 @@ import pytest
 from cosee.cli.entry import main
 from conftest import ROOT
 from cosee.datasets.made.document import make_document, render, scan
-from fake_servers import FakeServer
-from PIL import Image
+from fake_servers import FOUND, FakeServer
 
 KEY = "planted-0123456789-key"
-FOUND = json.dumps({"action": "HYPOTHESIZE", "view": {"page": 1, "bbox_2d": [0, 0, 500, 500]},
-                    "content": "It stands there.",
-                    "answer": "1,250.00 EUR", "supporting_cells": [], "confidence": 0.95})
-
-
-@pytest.fixture
-def doc(tmp_path):
-    Image.new("RGB", (200, 280), "white").save(tmp_path / "page.png")
-    return str(tmp_path / "page.png")
 
 
 @pytest.fixture

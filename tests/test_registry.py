@@ -13,17 +13,6 @@ from cosee.datasets.made.document import make_samples
 from cosee.eval.methods import METHODS, method_settings
 from cosee.models.registry import CLIENTS, make_client
 from fake_servers import FakeServer
-from PIL import Image
-
-FOUND = json.dumps({"action": "HYPOTHESIZE", "view": {"page": 1, "bbox_2d": [0, 0, 500, 500]},
-                    "content": "It stands there.",
-                    "answer": "1,250.00 EUR", "supporting_cells": [], "confidence": 0.95})
-
-
-@pytest.fixture
-def doc(tmp_path):
-    Image.new("RGB", (200, 280), "white").save(tmp_path / "page.png")
-    return str(tmp_path / "page.png")
 
 
 @pytest.fixture

@@ -49,6 +49,12 @@ def _told(f: Command) -> Command:
         except RunError as e: raise Stop(str(e), e.code) from e
     return run
 
+def _ends_with(p: ArgumentParser, run: Command, epilog: str = _CODES):
+    "The arguments that every command has behind its own, and what it does"
+    common_args(p)
+    p.epilog = epilog
+    p.set_defaults(run=run)
+
 # %% ../../nbs/cli/04_runs.ipynb #5f4d1a85
 def _data_args(p: ArgumentParser):
     "Arguments that lie over the configuration"
@@ -106,9 +112,9 @@ def run_args(
     p.add_argument('--output-dir', metavar='DIR', help='run folder (default: runs/NAME)')
     p.add_argument('--shard', metavar='I/N',
                    help='do every N-th question only; writes to DIR/shard-I-of-N, see `cosee merge`')
-    for add in (_data_args, _how_args, common_args): add(p)
-    p.epilog = _RUN_EXAMPLES
-    p.set_defaults(run=_run)
+    _data_args(p)
+    _how_args(p)
+    _ends_with(p, _run, _RUN_EXAMPLES)
 
 _RUN_EXAMPLES = '''examples:
   cosee run --limit 20 --method direct,cosee_base           made documents, read by OCR
@@ -224,9 +230,8 @@ def resume_args(
 ):
     "The arguments of `cosee resume`."
     _folder_args(p)
-    for add in (_how_args, common_args): add(p)
-    p.epilog = _CODES
-    p.set_defaults(run=_resume)
+    _how_args(p)
+    _ends_with(p, _resume)
 
 # %% ../../nbs/cli/04_runs.ipynb #b92dafe6
 def status_args(
@@ -234,9 +239,7 @@ def status_args(
 ):
     "The arguments of `cosee status`."
     _folder_args(p)
-    common_args(p)
-    p.epilog = _CODES
-    p.set_defaults(run=_status)
+    _ends_with(p, _status)
 
 @_told
 def _status(args: Namespace) -> int:
@@ -260,9 +263,7 @@ def score_args(
     _folder_args(p)
     p.add_argument('--metric', action='append', metavar='M[=FLAVOUR]',
                    help='such as anls=mpdocvqa or em=slidevqa; default: as configured')
-    common_args(p)
-    p.epilog = _CODES
-    p.set_defaults(run=_score)
+    _ends_with(p, _score)
 
 def _metrics(args: Namespace, run: 'Run') -> dict[str, str]:
     "Metric -> scoring variant, as asked for or as configured"
@@ -287,30 +288,26 @@ def _score(args: Namespace) -> int:
     return RUN_OK
 
 # %% ../../nbs/cli/04_runs.ipynb #2db1fab3
-def _report_arguments(p: ArgumentParser):
+def _report_arguments(p: ArgumentParser, run: Command):
     "Arguments of `cosee compare` and `cosee report`"
     _folder_args(p, many=True)
     p.add_argument('--metric', metavar='M[=FLAVOUR]', help='such as anls=mpdocvqa; default: the first of the run')
     p.add_argument('--baseline', metavar='METHOD', help='what the others are compared with (default: the first)')
     p.add_argument('--price', metavar='IN,OUT', help='of a million prompt and completion tokens')
     p.add_argument('-o', '--output', metavar='OUT', help='write .html or .md')
-    common_args(p)
+    _ends_with(p, run)
 
 def compare_args(
     p: ArgumentParser # of `cosee compare`
 ):
     "The arguments of `cosee compare`."
-    _report_arguments(p)
-    p.epilog = _CODES
-    p.set_defaults(run=_compare)
+    _report_arguments(p, _compare)
 
 def report_args(
     p: ArgumentParser # of `cosee report`
 ):
     "The arguments of `cosee report`."
-    _report_arguments(p)
-    p.epilog = _CODES
-    p.set_defaults(run=_report)
+    _report_arguments(p, _report)
 
 # %% ../../nbs/cli/04_runs.ipynb #44b89754
 def _price(text: Optional[str]) -> Optional[dict[str, float]]:
@@ -360,9 +357,7 @@ def replay_args(
     p.add_argument('--method', metavar='M', help='default: the first that keeps a Board, or the first')
     p.add_argument('--html', metavar='OUT',
                    help='write pages, boxes and Board to this file; reads the data set again for the pages')
-    common_args(p)
-    p.epilog = _CODES
-    p.set_defaults(run=_replay)
+    _ends_with(p, _replay)
 
 def _find(args: Namespace) -> 'Record':
     "The record that is asked for"
@@ -421,9 +416,7 @@ def export_args(
                    help='.csv, .parquet or .jsonl; of markdown and inspect, a folder')
     p.add_argument('--pages', action='store_true',
                    help='of inspect: put the pages into the logs; reads the data set again')
-    common_args(p)
-    p.epilog = _CODES
-    p.set_defaults(run=_export)
+    _ends_with(p, _export)
 
 # %% ../../nbs/cli/04_runs.ipynb #3f448dca
 class _PagesInTurn:
@@ -477,9 +470,7 @@ def submit_args(
                    help="data set's form: mpdocvqa, slidevqa, dude, docvqa2026 (default: that of the run)")
     p.add_argument('-o', '--output', default='submission.json', metavar='OUT',
                    help='file to write (default: submission.json)')
-    common_args(p)
-    p.epilog = _CODES
-    p.set_defaults(run=_submit)
+    _ends_with(p, _submit)
 
 @_told
 def _submit(args: Namespace) -> int:
@@ -501,9 +492,7 @@ def merge_args(
     "The arguments of `cosee merge`."
     p.add_argument('output', metavar='OUT', help='folder of the merged run')
     p.add_argument('folders', nargs='*', metavar='RUN', help='shards; default: OUT/shard-*')
-    common_args(p)
-    p.epilog = _CODES
-    p.set_defaults(run=_merge)
+    _ends_with(p, _merge)
 
 @_told
 def _merge(args: Namespace) -> int:
@@ -525,9 +514,7 @@ def view_args(
                    help='write the page as a folder of files instead, for a web host or a double click')
     p.add_argument('--episodes', default='200', metavar='WHICH',
                    help='of --export: all, wrong, none, or how many, wrong answers first (default: 200)')
-    common_args(p)
-    p.epilog = _VIEW_EXAMPLES
-    p.set_defaults(run=_view)
+    _ends_with(p, _view, _VIEW_EXAMPLES)
 
 # %% ../../nbs/cli/04_runs.ipynb #ab3b3a2c
 _VIEW_EXAMPLES = '''examples:

@@ -351,7 +351,7 @@ class VLMClient:
 
     def chat_batch(self,
         batch: list[list[Message]],                   # messages of each prompt
-        schema: Union[Schema, list[Optional[Schema]], tuple[Optional[Schema], ...], None] = None, # for all, or for each
+        schema: Union[Schema, list[Optional[Schema]], tuple[Optional[Schema], ...], None] = None, # for all or each
         params: Optional[Sequence[Params]] = None,    # parameters of each prompt, over `**shared`
         errors: Literal['raise', 'return'] = 'raise', # the first failure, or exceptions in place of replies
         **shared                                      # parameters of all prompts

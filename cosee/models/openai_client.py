@@ -31,7 +31,8 @@ class OpenAIVLMClient(RemoteClient):
         if schema is None or how == 'none': return {}
         if how == 'json_object': return dict(response_format=dict(type='json_object'))
         sent, strict = strict_schema(schema) if how == 'strict' else (schema, True)
-        return dict(response_format=dict(type='json_schema', json_schema=dict(name='reply', schema=sent, strict=strict)))
+        named = dict(name='reply', schema=sent, strict=strict)
+        return dict(response_format=dict(type='json_schema', json_schema=named))
 
     def _request(self, turns: list[Turn], schema: Optional[Schema], settings: Params) -> dict[str, Any]:
         "The arguments of `chat.completions.create`"

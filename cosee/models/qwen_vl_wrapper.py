@@ -127,7 +127,8 @@ class QwenVLClient(VLMClient):
         with self._lock, torch.inference_mode(), torch.random.fork_rng(enabled=s.seed is not None):
             if s.seed is not None: torch.manual_seed(s.seed)
             out = self.model.generate(**inputs_of(self.processor, p).to(self.device), max_new_tokens=s.max_new_tokens,
-                                      repetition_penalty=float(s.repetition_penalty), **self._settings(p, s) | gen_kwargs)
+                                      repetition_penalty=float(s.repetition_penalty),
+                                      **self._settings(p, s) | gen_kwargs)
         return out[0, len(p):].tolist()
 
     def _boundaries(self, p: Prompt) -> tuple[Boundary, ...]:

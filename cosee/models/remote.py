@@ -270,14 +270,16 @@ class RemoteClient(VLMClient):
         "Sampling of a call: its own settings, then the backend's"
         unknown = params.keys() - {*_SAMPLING, 'min_pixels', 'max_pixels'}
         if unknown:
-            raise ValueError(f"{self.name}: unknown parameter {sorted(unknown)[0]}; choose from {', '.join(_SAMPLING)}")
+            raise ValueError(f'{self.name}: unknown parameter {sorted(unknown)[0]}; '
+                             f"choose from {', '.join(_SAMPLING)}")
         b = self.backend
         shared = dict(max_new_tokens=b.max_tokens, temperature=b.temperature, top_p=b.top_p)
         p = {**shared, **{k: v for k, v in params.items() if v is not None}}
         idle = dict(presence_penalty=0, repetition_penalty=1, top_k=0)
         named = {'max_tokens': 'max_new_tokens'}
         omit = {*self.ignores, *(named.get(o, o) for o in b.omit)}
-        return {k: v for k, v in p.items() if k in _SAMPLING and v is not None and k not in omit and idle.get(k, ...) != v}
+        given = {k: v for k, v in p.items() if k in _SAMPLING and v is not None}
+        return {k: v for k, v in given.items() if k not in omit and idle.get(k, ...) != v}
 
     def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
         turns = _wire_turns(messages, self.encode, self.backend.page_labels, params.get('max_pixels'))
@@ -317,8 +319,8 @@ class RemoteClient(VLMClient):
                schema: Optional[Schema], counts: Counts) -> Reply:
         "What an answer says, with its account"
         text = unwrapped(text, schema)
-        return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', finish=finish, model=self.name,
-                     usage=self._usage(text, messages, turns, counts))
+        return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', finish=finish,
+                     model=self.name, usage=self._usage(text, messages, turns, counts))
 
     def _unusable(self, what: str, answer: Any) -> ResponseParseError:
         "The error for an answer that holds no reply"

@@ -180,8 +180,8 @@ class OcrClient(VLMClient):
         sure = round(0.6 - 0.5 * (found['confidence'] if found else 0.0), 3)
         view = dict(page=found['page'] if found else 1,
                     bbox_2d=thousandths_around(found['bbox'] if found else (0, 0, 1, 1)))
-        return _write_action(schema, 'HYPOTHESIZE', answer=NOT_ANSWERABLE, confidence=sure, supporting_cells=[], view=view,
-                            tags=['abstain'],
+        return _write_action(schema, 'HYPOTHESIZE', answer=NOT_ANSWERABLE, confidence=sure, supporting_cells=[],
+                            view=view, tags=['abstain'],
                             content='No print on the pages answers the question.')
 
     def _link(self, found: Optional[Answer], notes: list[Note], schema: dict, allowed: list[str]) -> str:

@@ -174,8 +174,9 @@ class Report:
         dots = [_svg_point(r, x, y, c, m) for m, r, c in named]
         key = [_svg_key(i, m, c) for i, (m, _, c) in enumerate(named)]
         tall = max(322, 40 + 20 * len(named))
-        return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 740 {tall}" width="740" font-family="sans-serif" '
-                f'font-size="12" fill="currentColor" role="img"><title>{escape(self.title)} against tokens</title>'
+        return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 740 {tall}" width="740" '
+                f'font-family="sans-serif" font-size="12" fill="currentColor" role="img">'
+                f'<title>{escape(self.title)} against tokens</title>'
                 + ''.join(_svg_axes(x, y, high) + dots + key) + '</svg>')
 
     def pictures(self) -> list[Picture]:

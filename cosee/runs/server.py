@@ -104,7 +104,8 @@ class _Handler(BaseHTTPRequestHandler):
             return _plain(403, 'This page is served to this machine only: open it as http://127.0.0.1 or localhost.')
         packs = 'gzip' in self.headers.get('Accept-Encoding', '')
         try: return respond(self.server.viewer, urlsplit(self.path).path, packs)
-        except (OSError, RunError, ValueError) as e: return _plain(500, f'The run cannot be read: {one_line(str(e), 300)}')
+        except (OSError, RunError, ValueError) as e:
+            return _plain(500, f'The run cannot be read: {one_line(str(e), 300)}')
 
     def _send_headers(self, r: Response, more: dict[str, str]):
         for k, v in {**_HEADERS, 'Content-Security-Policy': r.policy, **more}.items(): self.send_header(k, v)
@@ -123,11 +124,13 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code, message=None, explain=None):
         "An error of the base class: a request that is malformed, or no GET or HEAD."
         code = 405 if code == 501 else int(code)
-        wrong = 'This server answers GET and HEAD only.' if code == 405 else 'The server does not understand this request.'
-        r, more = _plain(code, wrong), {'Allow': 'GET, HEAD'} if code == 405 else {}
+        wrong, more = 'The server does not understand this request.', {}
+        if code == 405: wrong, more = 'This server answers GET and HEAD only.', {'Allow': 'GET, HEAD'}
+        r = _plain(code, wrong)
         self.close_connection, self.request_version = True, 'HTTP/1.1'   # else one without a version got no headers
         self.send_response_only(code)
-        self._send_headers(r, {'Content-Type': r.kind, 'Connection': 'close', 'Content-Length': str(len(r.body)), **more})
+        length = str(len(r.body))
+        self._send_headers(r, {'Content-Type': r.kind, 'Connection': 'close', 'Content-Length': length, **more})
         if getattr(self, 'command', '') != 'HEAD': self.wfile.write(r.body)
 
 # %% ../../nbs/runs/13_server.ipynb #5def2816

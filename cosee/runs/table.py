@@ -44,8 +44,8 @@ class Run:
         "(sample, method) -> `Entry` of the record that counts."
         rank, out = {m: i for i, m in enumerate(self.methods)}, {}
         for offset, r in read_records(self.path) if self.path.exists() else ():
-            out[key_of(r)] = Entry(r.get('index', 0), rank.get(r['method'], len(rank)), offset, r.get('status') == 'ok',
-                                   r.get('data', ''), r.get('attempt', 1))
+            out[key_of(r)] = Entry(r.get('index', 0), rank.get(r['method'], len(rank)), offset,
+                                   r.get('status') == 'ok', r.get('data', ''), r.get('attempt', 1))
         return out
 
     def __iter__(self) -> Iterator[Record]:

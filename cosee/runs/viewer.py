@@ -54,7 +54,8 @@ class _Sources:
         self.left = self.left or self._samples()
         while index not in self.seen:
             i, sample = next(self.left, (None, None))
-            if i is None or sample is None: raise ValueError(self.fault or 'the data set has fewer questions than the run')
+            if i is None or sample is None:
+                raise ValueError(self.fault or 'the data set has fewer questions than the run')
             self.seen[i] = sample
         return self.seen[index]
 
@@ -200,7 +201,8 @@ class Viewer:
         (methods, mine), (facets, columns) = self._methods(rows), _facets(samples)
         scores = [[r.row.scores[i] for r in rows] for i in range(len(self.metrics))]
         where = dict(s=[place[r.row.sample] for r in rows], m=mine, scores=scores)
-        return ViewerData(title=self.title, about=_told_of(self.runs[0]), notices=[s for t in self.tails for s in _odd(t)],
+        return ViewerData(title=self.title, about=_told_of(self.runs[0]),
+                          notices=[s for t in self.tails for s in _odd(t)],
                           methods=methods, facets=facets, metrics=[[m, f'{m} ({f})'] for m, f in self.metrics.items()],
                           served=served, report=any(row.about.gold for row in samples),
                           samples={**_sample_columns(samples), 'facets': columns},
@@ -247,7 +249,8 @@ class Viewer:
         if episode is None: return record_page(record, pages, why)
         title = ' · '.join(filter(None, [short_text(record['sample'], 60), short_text(record['method'], 60), why]))
         try: return episodes_html([episode], pages or None, title, max_bytes)
-        except Exception as e: return record_page(record, pages, f'the episode cannot be drawn ({one_line(str(e), 100)})')
+        except Exception as e:
+            return record_page(record, pages, f'the episode cannot be drawn ({one_line(str(e), 100)})')
 
     def report(self) -> str: # a whole HTML document
         "The report on the runs; RunError if nothing can be scored."

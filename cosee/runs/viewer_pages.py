@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from ..boxes import Box, is_box, placed
 from .shown import NO_REASON, as_dict, as_list, finite_number, short_text
 from ..text import clean
-from ..view.html import Html, asset, csp_hash, el, fill_template, inline_script, inline_style
+from ..view.html import BASE, Html, asset, csp_hash, el, fill_template, inline_script, inline_style
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @cache
 def viewer_style() -> str: # CSS
     "The style sheet of the page."
-    return inline_style('runs/assets/viewer.css')
+    return inline_style(BASE, 'runs/assets/viewer.css')
 
 @cache
 def viewer_script() -> str: # JavaScript

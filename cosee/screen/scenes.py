@@ -204,7 +204,8 @@ class Scene:
         for i in range(hours):
             self.text((x0 + side - 6, y0 + head + i * h + self.scale // 2), f'{first + i:02d}:00', 'soft', anchor='rm')
             for d in range(len(DAYS)):
-                self.box((x0 + side + d * w, y0 + head + i * h, x0 + side + (d + 1) * w, y0 + head + (i + 1) * h), 'pane')
+                left, top = x0 + side + d * w, y0 + head + i * h
+                self.box((left, top, left + w, top + h), 'pane')
         boxes = []
         for e in entries:
             left, top = x0 + side + e['day'] * w, y0 + head + (e['hour'] - first) * h

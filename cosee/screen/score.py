@@ -100,7 +100,8 @@ class ScreenScores(list[StepRow]):
     def groups(self) -> dict[str, list[StepRow]]:
         "'all', each action and each task -> its rows."
         out = {'all': list(self)}
-        for r in sorted(self, key=itemgetter('action_type')): out.setdefault(f"action {r['action_type']}", []).append(r)
+        for r in sorted(self, key=itemgetter('action_type')):
+            out.setdefault(f"action {r['action_type']}", []).append(r)
         for r in sorted(self, key=itemgetter('task')): out.setdefault(f"task {r['task']}", []).append(r)
         return out
 

@@ -174,7 +174,8 @@ class Trajectory:
         bad = rng.random() < wrong
         r = t if not bad else _corrupt_letters(t, rng) if slip else corrupt(t, self.doc, rng)
         sure = rng.choice((.95, .95, .2)) if bad else .95
-        cell = self.add('detail_reader', _act('HYPOTHESIZE', r.page, r.box, r.content, answer=r.answer, confidence=sure))
+        act = _act('HYPOTHESIZE', r.page, r.box, r.content, answer=r.answer, confidence=sure)
+        cell = self.add('detail_reader', act)
         (self.wrong if bad else self.right).append(cell)
 
     def check(self):

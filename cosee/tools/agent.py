@@ -122,7 +122,8 @@ class ToolAgent(Agent):
                 call = self._closer(action, outs, len(images)) if len(outs) < self.max_calls else None
                 if not call: return self._grounded(action, outs, len(images))
             outs.append(box.run(ToolCall(*call, raw_response=reply.text, attempt_index=len(outs) + 1)))
-            messages = [Message(role=messages[0]['role'], content=[*content_blocks(messages[0]), *_call_blocks(outs[-1])])]
+            content = [*content_blocks(messages[0]), *_call_blocks(outs[-1])]
+            messages = [Message(role=messages[0]['role'], content=content)]
 
     def _unsure(self, action: Action) -> bool:
         unsure = abstains(action.get('answer')) or action.get('confidence', 0.) < self.sure

@@ -198,7 +198,8 @@ class Toolbox:
         edited = decision.edited_args if decision.action is PolicyAction.EDIT else None
         args = call.args if allowed or self.mode == 'observe' else edited
         tags = tuple(dict.fromkeys([f'tool_policy_{kind}', *decision.tags]))
-        return _Verdict(args, f'Error: Tool call "{name}" denied by policy.', tags, _note(kind, decision.reason, edited))
+        note = _note(kind, decision.reason, edited)
+        return _Verdict(args, f'Error: Tool call "{name}" denied by policy.', tags, note)
 
     def run(self,
         call: ToolCall # what the model wants

@@ -95,8 +95,9 @@ class InteractiveDocumentWithTools(InteractiveDocument):
         sampling: dict[str, Any] = dict(max_tokens=max_tokens, temperature=temperature, top_p=top_p, top_k=top_k)
         if not self._tools or forced_response is not None:
             return InteractiveDocument.open_question(
-                self, question, forced_response=forced_response, answer_prefix=answer_prefix, answer_suffix=answer_suffix,
-                terminators=terminators, question_label=question_label, answer_label=answer_label, view=view, **sampling)
+                self, question, forced_response=forced_response, answer_prefix=answer_prefix,
+                answer_suffix=answer_suffix, terminators=terminators, question_label=question_label,
+                answer_label=answer_label, view=view, **sampling)
         start = len(self._contents)
         self.statement(self._box.describe())
         self._question(f'{question_label}: {question}\n')

@@ -78,6 +78,7 @@ def fill_template(
 
 # %% ../../nbs/view/00_html.ipynb #371a2e06
 THEME = 'view/assets/theme.css'
+BASE = 'view/assets/base.css'   # of pages that can be worked with: an episode's and the run viewer's
 
 def inline_style(
     *paths: str # of style sheets; the palette stands before them

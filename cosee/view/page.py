@@ -7,13 +7,13 @@ __all__ = []
 
 # %% ../../nbs/view/02_page.ipynb #8d61a386
 from functools import cache
-from .html import csp_hash, inline_script, inline_style
+from .html import BASE, csp_hash, inline_script, inline_style
 
 # %% ../../nbs/view/02_page.ipynb #7fd74a28
 @cache
 def episode_style() -> str: # CSS
     "The one style sheet of a page."
-    return inline_style('view/assets/episode.css')
+    return inline_style(BASE, 'view/assets/episode.css')
 
 # %% ../../nbs/view/02_page.ipynb #45296a8e
 @cache

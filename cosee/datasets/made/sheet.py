@@ -264,8 +264,8 @@ class Sheet:
         fact = Fact(
             where=where, label=entry['label'], value=value['text'], page=self.page, bbox=bbox, sort=value['sort'],
             also=value['also'], key=field['key'], type=field['type'], spec=field['spec'], ask=field['ask'],
-            say=field['say'], odd=odd_label(entry['label'], field['quote']), section=self.section, small=False, row=None,
-            title=None)
+            say=field['say'], odd=odd_label(entry['label'], field['quote']), section=self.section, small=False,
+            row=None, title=None)
         self.facts.append({**fact, **extra})
 
     def label(self, label: str) -> str:
@@ -302,7 +302,9 @@ class Sheet:
         width: Optional[float] = None # in points; that of the text area if None
     ):
         "Writes entries at the cursor in a layout."
-        if entries: _layouts[layout or self.look['fields']](self, entries, self.x if x is None else x, width or self.width)
+        if entries:
+            write = _layouts[layout or self.look['fields']]
+            write(self, entries, self.x if x is None else x, width or self.width)
         self.y += 6
 
 # %% ../../../nbs/made/01_sheet.ipynb #2e046b9c

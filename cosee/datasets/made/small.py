@@ -203,7 +203,7 @@ class SmallSheet(Strip):
         rng = self.rng
         self.label_font = rng.choice(self.fonts)
         self.value_font = self.label_font if rng.random() < .6 else rng.choice(self.fonts)
-        self.x, self.slip, self.rule = 3 + rng.uniform(-2, 2), rng.uniform(-3, 3), -1   # `rule` is the number of the line
+        self.x, self.slip, self.rule = 3 + rng.uniform(-2, 2), rng.uniform(-3, 3), -1   # `rule`: the line's number
         self.ink = tuple(rng.uniform(0, .3) for _ in range(3))
         self.case = rng.choice((str.capitalize, str.capitalize, str.title, str.upper, str.lower))
 

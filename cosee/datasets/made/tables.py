@@ -118,7 +118,8 @@ class _Grid:
             row_bbox, *boxes = self.row([v['text'] for v in (name, *values)], i, last=i == len(self.rows) - 1)
             for column, value, bbox in zip(self.columns, values, boxes, strict=True):
                 entry = FieldEntry(field=column, label=column['label'], value=value)
-                sheet.fact(entry, bbox, 'cell', row=name['text'], row_bbox=row_bbox, row_label=self.heads[0], title=title)
+                sheet.fact(entry, bbox, 'cell', row=name['text'], row_bbox=row_bbox, row_label=self.heads[0],
+                           title=title)
 
 # %% ../../../nbs/made/03_tables.ipynb #46e69533
 _grey, _pale, _band = (.35, .35, .35), (.9, .9, .9), (.93, .95, .97)

@@ -154,7 +154,7 @@ class DecodingRow:
     def take(self,
         tokens: list[int] # next tokens of the reply
     ):
-        "Append `tokens`; the reply ends with an end token, a stop string, a complete object, or the last token allowed."
+        "Append `tokens`; a reply ends with an end token, a stop string, a complete object, or the last token allowed."
         import torch
         for t in tokens:
             self.out.append(t)

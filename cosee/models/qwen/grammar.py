@@ -223,8 +223,8 @@ class JsonGrammar:
     ) -> GrammarState:
         "An empty output; ValueError if not even the shortest instance fits."
         if max_new_tokens < len(self.shortest):
-            raise ValueError(f'max_new_tokens={max_new_tokens} is too small for this schema: its shortest instance takes '
-                             f'{len(self.shortest)} tokens: {self.ending.decode()[:200]}')
+            raise ValueError(f'max_new_tokens={max_new_tokens} is too small for this schema: its shortest instance '
+                             f'takes {len(self.shortest)} tokens: {self.ending.decode()[:200]}')
         return GrammarState(self, max_new_tokens)
 
 # %% ../../../nbs/qwen/05_grammar.ipynb #e777c60a
