@@ -4,6 +4,8 @@
     python benchmarks/ocr_reader.py --set own --json benchmarks/results/ocr_reader_own.json
 
 Sets: `made` (the seeded generator, styles dev and held_out), `own` (other layouts, drawn by tests/other_layouts.py).
+Page accuracy counts every answer that is given, wrong ones too: a reader that gives more wrong answers gains by it.
+Read it beside the share of unanswerable questions that get none.
 """
 import argparse
 import json

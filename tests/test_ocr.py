@@ -301,3 +301,17 @@ Site          Tunnel section B
 """)])
     assert value_kind('12 0ct 2026') == 'date'
     assert reader.answer('Where will the equipment be used?')['answer'] == 'Tunnel section B'
+
+
+@pytest.mark.parametrize('question', ['Who is the clerk?', 'Who appears as clerk in charge?',
+                                      'When was it repaired?', 'Where is the warehouse?'])
+def test_the_question_word_alone_makes_no_answer_sure(question):
+    "A short page has no runner-up: a name, a date and a place on it answer no question for another one"
+    reader = Reader([typed_page('Name: Anna Berg\nDate: 3 May 2026\nRoom: 12')])
+    assert reader.answer(question)['confidence'] < OcrClient(embeddings=False).abstain
+
+
+def test_a_question_of_its_question_word_alone_is_answered():
+    reader = Reader([typed_page('Name: Anna Berg\nDate: 3 May 2026\nRoom: 12')])
+    found = reader.answer('Who is it?')
+    assert found['answer'] == 'Anna Berg' and found['confidence'] > OcrClient(embeddings=False).abstain

@@ -9,6 +9,7 @@ __all__ = []
 
 # %% ../../nbs/ocr/11_matching.ipynb #efabc6fb
 import re
+from copy import copy
 from typing import Mapping, Protocol
 from .facts import Fact, SentenceFact
 from .question import (STOP, aside_words, asking_concepts, asking_prepositions, content_words,
@@ -67,6 +68,13 @@ class Asked:
         if hint := asking_concepts(self.text):
             self.words, self.concepts = (*self.words, ASKING), [*self.concepts, hint]
             self.weights.append(reader.weights['question word'])
+
+    def without_asking(self) -> Asked:
+        "The same question, its question word left out of what counts"
+        out = copy(self)
+        if ASKING in self.words: out.weights = [*self.weights[:-1], 0.0]
+        out.total = sum(out.weights) or 1.0
+        return out
 
     def match(self, label: str) -> list:
         "For each word of the question, how well `label` has it"

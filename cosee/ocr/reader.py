@@ -254,7 +254,7 @@ class Reader:
         near = [c['answer'] for c in self.nearby(question, 1)]
         second = any(same_answer(a, best['answer']) or best['answer'] in a for a in near)
         confidence = calibrated(evidence(ranked), CALIBRATION[self.embeddings is not None])
-        if best['cover'] < NOTHING: confidence = min(confidence, best['cover'])
+        if _touched(self, question, best) < NOTHING: confidence = min(confidence, best['cover'])
         return Answer(**best, confidence=round(confidence, 3), second=second, content=statement(best))
 
     def regions(self) -> list[Region]:
@@ -391,6 +391,15 @@ CALIBRATION = {False: dict(bias=-2.85, cover=1.95, label=1.44, lead=6.35),   # w
 
 # %% ../../nbs/ocr/12_reader.ipynb #9a88bf75
 NOTHING = 0.1   # coverage below which a question is not touched at all, whatever the lead
+
+def _touched(
+    reader: Reader, # the document
+    question: str,  # a question
+    best: Candidate # its best candidate
+) -> float:         # 0-1
+    "Coverage without the question word: `Name` alone says nothing of *who is the clerk?*"
+    if best['kind'] == 'extreme': return best['cover']
+    return _named(reader, Asked(question, reader).without_asking(), best['fact'])[0]
 
 def evidence(
     ranked: list[Candidate] # best first; at least one
