@@ -779,7 +779,7 @@ def _check_number(n: int, sources: list, max_pages: int):
     if n > max_pages: raise PageError(f'{_name(sources[0])}: {n} pages are more than the {max_pages} allowed; '
                                       f'choose some, such as pages 1-{max_pages}')
 
-# %% ../nbs/core/05_pages.ipynb #599adb92
+# %% ../nbs/core/05_pages.ipynb #84f5f38f
 class ShownPages(list):
     "Images of the pages that one call is shown, which know their place in the document."
     def __init__(self,
@@ -826,9 +826,9 @@ def same_pages(
         return one.document is other.document and list(one.numbers) == list(other.numbers)
     if one is other: return True
     if isinstance(one, Pages) or isinstance(other, Pages) or len(one) != len(other): return False
-    return all(a is b for a, b in zip(one, other))
+    return all(a is b for a, b in zip(one, other, strict=True))
 
-# %% ../nbs/core/05_pages.ipynb #6a43575d
+# %% ../nbs/core/05_pages.ipynb #5c078201
 def page_sizes(
     images: Sequence[Any] # `Pages`, another sequence that has `sizes`, or images and paths of images
 ) -> list[Optional[tuple[int, int]]]: # width and height in pixels; None where it cannot be known
