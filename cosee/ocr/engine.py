@@ -162,7 +162,7 @@ class WordReader:
 
     def _layer(self, page: Page, way: Way, image: Optional['Image']) -> PrintPage:
         "The print of a PDF's page by its text layer, kept with the document"
-        with self._lock: known = self._known.setdefault(page.document, Known())
+        with self._lock: known = self._known.setdefault(page.document.document, Known())
         key = page.number, way
         if (printed := known.get(key)) is not None: return printed
         return known.put(key, read_layer(page, known.memory, self.ocr, self.line, way == 'text', image))
