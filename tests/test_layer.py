@@ -217,7 +217,7 @@ def test_other_digits_than_drawn(tmp_path, reader):
 
 
 def test_replaced_text_that_lies(tmp_path, reader):
-    replaced = "/Span << /ActualText (Nothing is owed to anybody) >> BDC " + say("Total due 5,310 euros") + "EMC"
+    replaced = "/Span << /ActualText (Nothing is owed to anybody) >> BDC " + say("Total due 5,310 euros") + "EMC\n"
     f = Pdf().page(replaced + say(TEXT, y=100)).save(tmp_path / "a.pdf")
     page = read(f, reader)
     assert "owed" not in words(page) and "5,310" in words(page) and TEXT in words(page)
