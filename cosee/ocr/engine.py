@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from ..boxes import Box
 from .layer.page import Known, read_layer
 from .print import PageCache, PrintLine, PrintPage, Turn, as_drawn, make_line, page_skew
-from ..pages import Page, PageError, page_of
+from ..pages import Page, PageError, Pages, page_of
 
 # %% ../../nbs/ocr/01_engine.ipynb #b21f1f94
 if TYPE_CHECKING:
@@ -262,11 +262,11 @@ class WordReader:
         return PrintPage(size=size, skew=0.0, lines=[], source='text', turned=0, why='no page of a PDF')
 
     def read(self,
-        items: Iterable[Readable],   # PIL images, paths, or handles that can `draw()`
+        items: Iterable[Readable],   # PIL images, paths, or handles that can `draw()`; of `Pages` none is drawn in vain
         print: Optional[Way] = None  # where print comes from; None: as the reader was made
     ) -> list[PrintPage]:            # pages of print, in order
         "Read pages; those seen before cost nothing. Raises ValueError for an unknown `print`."
-        items, way = list(items), check_way(print or self.print)
+        items, way = items.infos if isinstance(items, Pages) else list(items), check_way(print or self.print)
         if len(items) < 2: return [self._read(item, way) for item in items]
         return list(self._pool().map(self._read, items, repeat(way)))
 
