@@ -114,7 +114,7 @@ def file_hash(
     with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest()
 
 # %% ../nbs/core/02_files.ipynb #96b9186a
-CACHES = {'print': 'text of the pages that were read, and where it stands'}   # folders of the cache: what is kept there
+CACHES = {'print': 'text of the pages that were read, and where it stands'}   # folders, and what is kept there
 
 def cache_folder() -> Optional[Path]:
     "Folder of all that is kept between commands; None where the environment variable COSEE_CACHE says `off`."
@@ -212,6 +212,7 @@ def _files_in(folder: Path) -> list[tuple[float, int, Path]]:
                                                   e.stat(follow_symlinks=False).st_size, Path(e.path)))
     return sorted(found)
 
+# %% ../nbs/core/02_files.ipynb #927552f2
 def _remove(path: Path) -> bool:
     "Remove a file; was it there?"
     with suppress(OSError):
