@@ -275,7 +275,8 @@ def test_sizes_are_told_before_drawing(tmp_path, kind, size, turned):
         pages = load_pages(tmp_path / "x", max_side=side)
         assert pages.sizes == [pages[0].size] == page_sizes(pages)
     data = (tmp_path / "x").read_bytes()
-    assert page_sizes([tmp_path / "x", data, pages[0], "none.png"]) == [*[pages.infos[0].size] * 2, pages[0].size, None]
+    whole, drawn = pages.infos[0].size, pages[0].size
+    assert page_sizes([tmp_path / "x", data, pages[0], "none.png"]) == [whole, whole, drawn, None]
 
 
 def test_a_limit_that_is_checked_before_any_work(tmp_path, monkeypatch):
