@@ -96,8 +96,9 @@ def _standing(boxes) -> float:
 def _mean_score(lines) -> float:
     "Mean certainty of lines, by length"
     weights = [len(t) for t in lines.txts]
-    return sum(w * s for w, s in zip(weights, lines.scores)) / max(1, sum(weights))
+    return sum(w * s for w, s in zip(weights, lines.scores, strict=True)) / max(1, sum(weights))
 
+# %% ../../nbs/ocr/01_engine.ipynb #e4f8e976
 def _both_ways(
     engine,         # an OCR engine
     crops: list,    # pictures of lines
@@ -106,7 +107,8 @@ def _both_ways(
     "How well the beginnings of the longest lines can be read, and how well when turned round."
     longest = sorted(crops, key=lambda c: -c.shape[1] / c.shape[0])[:most]
     parts = [c[:, :8 * c.shape[0]] for c in longest]
-    return tuple(_mean_score(engine.recognize_txt(way)) for way in (parts, [p[::-1, ::-1] for p in parts]))
+    upside = [p[::-1, ::-1] for p in parts]
+    return _mean_score(engine.recognize_txt(parts)), _mean_score(engine.recognize_txt(upside))
 
 # %% ../../nbs/ocr/01_engine.ipynb #4b9c2ea9
 def _turn_of_standing(engine, boxes, crops: list) -> Turn:
@@ -133,7 +135,7 @@ def _print_page(found, size: tuple[int, int], turned: Turn = 0) -> PrintPage:
     if found is None or found.txts is None: return page
     quads = [[tuple(map(float, p)) for p in q] for q in found.boxes]
     pieces = [_pieces(ws) for ws in found.word_results] if len(found.word_results) == len(quads) else [()] * len(quads)
-    lines = [make_line(t, q, s, size, ps) for t, q, s, ps in zip(found.txts, quads, found.scores, pieces)]
+    lines = [make_line(t, q, s, size, ps) for t, q, s, ps in zip(found.txts, quads, found.scores, pieces, strict=True)]
     return {**page, 'skew': page_skew(quads, size), 'lines': [l for l in lines if l['text']]}
 
 def _found(
@@ -142,7 +144,8 @@ def _found(
     turn: bool    # may it lie on its side or upside down?
 ) -> tuple:       # (what the engine found or None, degrees by which the page has to be turned first)
     "Look for lines and read them, unless the page has to be turned."
-    from rapidocr.main import RapidOCRError, TextClsOutput
+    from rapidocr.ch_ppocr_cls import TextClsOutput
+    from rapidocr.main import RapidOCRError
     img, record = engine.preprocess_img(bgr)
     try: crops, boxes = engine.detect_and_crop(img, record)
     except RapidOCRError: return None, 0   # it holds no line
@@ -159,7 +162,7 @@ def _ocr_page(
     "Read one page."
     import numpy as np
     if min(image.size) < 8: return _print_page(None, image.size)
-    bgr = _blank_solids(np.asarray(image.convert('RGB')))[:, :, ::-1]
+    bgr = np.ascontiguousarray(_blank_solids(np.asarray(image.convert('RGB')))[:, :, ::-1])
     found, turned = _found(engine, bgr, True)
     if not turned: return _print_page(found, image.size)
     bgr = np.ascontiguousarray(np.rot90(bgr, -turned // 90))
@@ -281,9 +284,9 @@ Readable = Union['Image', str, Path, Drawable]   # what is read as one page
 
 def _opened(item: Readable) -> 'Image':
     "A PIL image from an image, a path or a handle"
-    if hasattr(item, 'tobytes'): return item
-    if hasattr(item, 'draw'): return item.draw()
     from PIL import Image, ImageOps
+    if isinstance(item, Image.Image): return item
+    if not isinstance(item, (str, Path)): return item.draw()
     with Image.open(item) as im: return ImageOps.exif_transpose(im).convert('RGB')
 
 # %% ../../nbs/ocr/01_engine.ipynb #63c8282c

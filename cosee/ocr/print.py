@@ -125,6 +125,7 @@ def _turned_page(page: PrintPage, degrees: Turn, mirrored: bool) -> PrintPage:
     size = page['size'][::-1] if degrees in (90, 270) else page['size']
     return {**page, 'size': size, 'lines': lines}
 
+# %% ../../nbs/ocr/00_print.ipynb #73ad560e
 def upright(
     page: PrintPage # a page of print
 ) -> PrintPage:     # as it is read
@@ -136,7 +137,7 @@ def as_drawn(
     page: PrintPage # a page of print as it is read
 ) -> PrintPage:     # the page as it is drawn
     "The page as it is drawn, which is `turned` when it is read."
-    back = {90: 270, 180: 180, 270: 90}
+    back: dict[Turn, Turn] = {90: 270, 180: 180, 270: 90}
     return _turned_page(page, back[page['turned']], page['turned'] in (90, 180)) if page['turned'] else page
 
 # %% ../../nbs/ocr/00_print.ipynb #c60af7a5
