@@ -72,6 +72,7 @@ def print_like(
 ) -> 'np.ndarray':      # (n, 4) boxes in pixels
     "Groups of strokes that look like words."
     import cv2, numpy as np
+    if mask.sum() < 60: return np.zeros((0, 4))   # less than a word, as on most pages
     near = cv2.morphologyEx(mask, cv2.MORPH_CLOSE, np.ones((1, 7), np.uint8))
     found = cv2.connectedComponentsWithStats(near)[2][1:]
     _, _, w, h, area = found.T

@@ -184,11 +184,11 @@ def print_lines(
 ) -> list[PrintLine]:          # in order
     "Words as lines of print; they are as sure as can be."
     if words is None or not words.texts: return []
-    sides, boxes, lines, on_side = size * 2, words.boxes.tolist(), [], turned in (90, 270)
+    import numpy as np
+    boxes, lines = np.round(np.clip(words.boxes / [*size, *size], 0, 1), 4).tolist(), []
     for row in _line_rows(words):
-        cells = [[round(min(1., max(0., v / side)), 4) for v, side in zip(boxes[i], sides, strict=True)] for i in row]
-        left, top, right, bottom = zip(*cells, strict=True)
-        edges = zip(*((top, bottom) if on_side else (left, right)), strict=True)
+        left, top, right, bottom = zip(*(boxes[i] for i in row), strict=True)
+        edges = zip(*((top, bottom) if turned in (90, 270) else (left, right)), strict=True)
         lines.append(PrintLine(text=' '.join(words.texts[i] for i in row), score=1., words=[[*edge] for edge in edges],
                                bbox=[min(left), min(top), max(right), max(bottom)]))
     return in_order(lines, turned)
