@@ -237,6 +237,14 @@ def test_a_font_without_letters(tmp_path, reader):
     assert words(read(f, reader, print="text")) == ""
 
 
+def test_signs_without_letters_are_left_out(tmp_path, reader):
+    pdf = Pdf()
+    font = to_unicode(pdf, {ord(c): c for c in "abcdefghijklmnopqrstuvwxyz "} | {0xB7: chr(0xE0B7)})
+    page = read(pdf.page(say("\\267 first item of a list"), font=font).save(tmp_path / "a.pdf"), reader)
+    assert words(page) == "first item of a list" and len(page["lines"][0]["words"]) == 5
+    assert page["source"] == "text"
+
+
 def scanned(tmp_path, says):
     "A scan of two lines with an invisible text over it"
     pdf = Pdf()
@@ -337,3 +345,20 @@ def test_random_streams_never_break_it(tmp_path, reader):
         page = read(Pdf().page(content).save(tmp_path / f"{n}.pdf"), reader, print="text")
         for line in page["lines"]:
             assert len(line["words"]) == len(line["text"].split()) and all(0 <= v <= 1 for v in line["bbox"])
+
+
+def test_print_is_chosen_for_the_client(tmp_path):
+    from cosee.models.registry import make_client
+    f = Pdf().page(say("Serial number: 7741")).save(tmp_path / "a.pdf")
+    for way, source in ("auto", "text"), ("text", "text"), ("ocr", "ocr"):
+        client = make_client("ocr", print=way)
+        assert client.document([load_pages(f)[0]]).pages[0]["source"] == source
+
+
+def test_print_of_the_command_line(tmp_path, capsys):
+    from cosee.cli.entry import main
+    f = Pdf().page(say("Serial number: 7741", y=100)).save(tmp_path / "a.pdf")
+    assert main(["ask", str(f), "-q", "What is the serial number?", "--print", "text", "--quiet"]) == 0
+    assert "7741" in capsys.readouterr().out
+    assert main(["ask", str(f), "-q", "?", "--print", "layer"]) == 2
+    assert "--print" in capsys.readouterr().err

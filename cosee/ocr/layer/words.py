@@ -186,7 +186,7 @@ def print_lines(
     if words is None or not words.texts: return []
     import numpy as np
     boxes, lines = np.round(np.clip(words.boxes / [*size, *size], 0, 1), 4).tolist(), []
-    for row in _line_rows(words):
+    for row in filter(None, ([i for i in row if words.texts[i]] for row in _line_rows(words))):
         left, top, right, bottom = zip(*(boxes[i] for i in row), strict=True)
         edges = zip(*((top, bottom) if turned in (90, 270) else (left, right)), strict=True)
         lines.append(PrintLine(text=' '.join(words.texts[i] for i in row), score=1., words=[[*edge] for edge in edges],
