@@ -185,7 +185,7 @@ class WordReader:
         threads: int = 1,                           # threads for one page
         workers: Optional[int] = None,              # pages read at the same time; None: one a core, two at most
         max_side: int = 1600,                       # longest side in pixels at which a page is read
-        cache: Union[str, Path, bool, None] = True, # folder for what was read; True: the user's cache; None: memory only
+        cache: Union[str, Path, bool, None] = True, # keeps what was read; True: the user's cache; None: memory only
         print: Way = 'auto'                         # where print comes from
     ):
         if threads < 1 or max_side < 32: raise ValueError('threads must be at least 1 and max_side at least 32')
