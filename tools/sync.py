@@ -25,6 +25,7 @@ SECTIONS = [
     ("Models", ("models/",)),
     ("Qwen3-VL", ("qwen/",)),
     ("Print and the reader", ("ocr/",)),
+    ("Finding pages", ("index/",)),
     ("Looking", ("view/",)),
     ("Data", ("data/",)),
     ("Made documents", ("made/",)),

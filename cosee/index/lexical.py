@@ -5,24 +5,24 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['WordIndex']
+__all__ = []
 
-# %% ../../nbs/index/03_lexical.ipynb #09638173
+# %% ../../nbs/index/03_lexical.ipynb #e493e644
 from collections import Counter
 from itertools import chain
 from math import log
-from typing import TYPE_CHECKING, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Iterable, Mapping, Optional, Sequence
 
 
 from .cut import PageCut
 from .hints import asked_pages, asked_terms, labels_in, printed_offset
 from .terms import terms_of, tokens
 
-# %% ../../nbs/index/03_lexical.ipynb #d73d4934
+# %% ../../nbs/index/03_lexical.ipynb #0fd9a703
 if TYPE_CHECKING:
     import numpy as np
 
-# %% ../../nbs/index/03_lexical.ipynb #15a5d0a9
+# %% ../../nbs/index/03_lexical.ipynb #0647416e
 HEAD, FIRST, CAPTION = 1, 2, 2                # how often the words of such a line count besides
 FIRST_LINES, SPAN = 2, 3                      # the first lines of a page; how many lines are side by side
 NEAR, LOOKED_AT = 0.5, 60                     # the share of words side by side; pages whose lines are looked at
@@ -38,7 +38,7 @@ def _weighed(cut: PageCut, lines: list[list[str]]) -> list[str]:
         out += terms * (1 + HEAD * (i in heads) + FIRST * (i < FIRST_LINES) + CAPTION * (i in captions))
     return out
 
-# %% ../../nbs/index/03_lexical.ipynb #928059a3
+# %% ../../nbs/index/03_lexical.ipynb #12f31bbd
 _COMPOUNDING = {'german', 'dutch', 'swedish', 'danish', 'norwegian', 'finnish', 'hungarian'}
 _LINKS = ('', 's', 'es', 'n', 'en', 'er')   # what stands between the parts of a compound
 
@@ -63,7 +63,7 @@ def _slips(term: str, words: Sequence[str]) -> list[str]:
     found = extract(term, words, scorer=OSA.distance, score_cutoff=1 if len(term) < 8 else 2, limit=8)
     return [w for w, _, _ in found if len(w) > 3 and w[0] == term[0]]
 
-# %% ../../nbs/index/03_lexical.ipynb #580bb06e
+# %% ../../nbs/index/03_lexical.ipynb #c482d4c8
 def _bm25(corpus: list[list[str]]):
     "A BM25 index over lists of terms; a list may be empty"
     from bm25s import BM25
@@ -71,23 +71,28 @@ def _bm25(corpus: list[list[str]]):
     index.index([terms or ['\0'] for terms in corpus], show_progress=False)
     return index
 
-def _share(scores: 'np.ndarray') -> 'np.ndarray':
-    "Scores as shares of the best"
+# %% ../../nbs/index/03_lexical.ipynb #edf59154
+def shares(
+    scores: 'np.ndarray' # none below 0
+) -> 'np.ndarray':       # 0 to 1
+    "Scores as shares of the best."
     return scores / max(float(scores.max(initial=0)), 1e-9)
 
-# %% ../../nbs/index/03_lexical.ipynb #a0b1f7d2
+# %% ../../nbs/index/03_lexical.ipynb #b9ddb447
 class WordIndex:
     "The words of a document's pages."
     def __init__(self,
         cuts: Sequence[PageCut],                 # one for each page; at least one
-        outline: Mapping[int, Sequence[str]] = {} # titles of the PDF's outline by page, from 1
+        outline: Mapping[int, Sequence[str]] = {}, # titles of the PDF's outline by page
+        numbers: Optional[Sequence[int]] = None  # of the pages in the document; None: 1, 2, 3 ...
     ):
         spoken = Counter(c.language for c in cuts if c.language)
+        self.numbers = range(1, len(cuts) + 1) if numbers is None else numbers
         usual = spoken.most_common(4)
         self.languages = [l for l, n in usual if n >= max(1, .05 * usual[0][1])] or ['english']
         self.lines = [[terms_of(ws, self._language(c)) for ws in c.lines] for c in cuts]
-        self.labels, self.offset = [c.labels for c in cuts], printed_offset([c.edges for c in cuts])
-        titles = [[t for title in outline.get(n, ()) for t in self._cut(title)] for n in range(1, len(cuts) + 1)]
+        self.labels, self.offset = [c.labels for c in cuts], printed_offset([c.edges for c in cuts], self.numbers)
+        titles = [[t for title in outline.get(n, ()) for t in self._cut(title)] for n in self.numbers]
         self.bm25 = _bm25([_weighed(c, ls) + ts for c, ls, ts in zip(cuts, self.lines, titles)])
         self.pages_with = Counter(chain.from_iterable(set(chain.from_iterable(ls)) for ls in self.lines))
         self.words = [t for t in self.bm25.vocab_dict if len(t) > 3 and t.isalpha()]
@@ -140,7 +145,7 @@ class WordIndex:
         worth, near = {t: w * self._idf(t) for t, w in weights.items()}, np.zeros(len(self))
         for page in np.argsort(-words, kind='stable')[:LOOKED_AT]:
             near[page] = max(self._spans(int(page), worth), default=0.) if words[page] > 0 else 0.
-        return (1 - NEAR) * _share(words) + NEAR * _share(near)
+        return (1 - NEAR) * shares(words) + NEAR * shares(near)
 
     def _labelled(self, key: str) -> dict[int, float]:
         "Pages (from 0) on which a label stands, with what that counts"
@@ -154,23 +159,23 @@ class WordIndex:
     ) -> 'np.ndarray':   # for each page; 0 where nothing is named
         "What a question that names pages, figures, tables or sections adds to them."
         import numpy as np
-        out, asked = np.zeros(len(self)), asked_pages(question, len(self))
-        counted = [*asked.counted, *asked.numbers]
+        out, asked = np.zeros(len(self)), asked_pages(question, max(self.numbers))
+        places = {number: i for i, number in enumerate(self.numbers)}
         printed = [n + self.offset for n in asked.numbers] if self.offset else []
-        for number in counted + printed:
-            if 1 <= number <= len(self): out[number - 1] += NAMED
+        for number in [*asked.counted, *asked.numbers, *printed]:
+            if number in places: out[places[number]] += NAMED
         for _, label in labels_in(question):
             for page, worth in self._labelled(' '.join(label)).items(): out[page] += worth
         return out
 
     def lines_for(self,
         question: str, # a question
-        page: int,     # from 1
+        page: int,     # its place, from 0
         most: int = 3  # lines
     ) -> list[int]:    # lines from 0, best first
         "The lines of a page that hold most of what a question asks for."
         worth = {t: w * max(self._idf(t), .05) for t, w in self.weights(question).items()}
-        named = {self.labels[page - 1].get(' '.join(label), -1) for _, label in labels_in(question)} - {-1}
-        scores = [sum(worth.get(t, 0.) for t in set(terms)) + (i in named) for i, terms in enumerate(self.lines[page - 1])]
+        named = {self.labels[page].get(' '.join(label), -1) for _, label in labels_in(question)} - {-1}
+        scores = [sum(worth.get(t, 0.) for t in set(terms)) + (i in named) for i, terms in enumerate(self.lines[page])]
         best = sorted((i for i, s in enumerate(scores) if s > 0), key=lambda i: (-scores[i], i))
         return best[:most]
