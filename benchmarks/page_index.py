@@ -62,7 +62,7 @@ def ranking(scores):
 def by_meaning(index, question):
     "Pages by meaning alone, all of them looked at, and by name"
     from cosee.index.hints import plain_question
-    return index.by_meaning(plain_question(question), close=None) + index.word_index().by_name(question)
+    return index.by_meaning(plain_question(question)) + index.word_index().by_name(question)
 
 
 def plain_bm25(index):

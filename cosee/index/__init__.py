@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/index/07_index.ipynb #08e23d74
+# %% ../../nbs/index/07_index.ipynb #c10cf24d
 from ..faces import face
 
-# %% ../../nbs/index/07_index.ipynb #f2614a05
+# %% ../../nbs/index/07_index.ipynb #708bbbe6
 FACE = {
     "cosee.index.pages": "PageHit PageIndex",
     "cosee.index.visual": "VisualEncoder",

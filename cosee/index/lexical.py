@@ -7,7 +7,7 @@ from __future__ import annotations
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/index/03_lexical.ipynb #e493e644
+# %% ../../nbs/index/03_lexical.ipynb #f3d757aa
 from collections import Counter
 from itertools import chain
 from math import log
@@ -18,11 +18,11 @@ from .cut import PageCut
 from .hints import asked_pages, asked_terms, labels_in, printed_offset
 from .terms import terms_of, tokens
 
-# %% ../../nbs/index/03_lexical.ipynb #0fd9a703
+# %% ../../nbs/index/03_lexical.ipynb #995a6f57
 if TYPE_CHECKING:
     import numpy as np
 
-# %% ../../nbs/index/03_lexical.ipynb #0647416e
+# %% ../../nbs/index/03_lexical.ipynb #9fcbfdaf
 HEAD, FIRST, CAPTION = 1, 2, 2                # how often the words of such a line count besides
 FIRST_LINES, SPAN = 2, 3                      # the first lines of a page; how many lines are side by side
 NEAR, LOOKED_AT = 0.5, 60                     # the share of words side by side; pages whose lines are looked at
@@ -38,7 +38,7 @@ def _weighed(cut: PageCut, lines: list[list[str]]) -> list[str]:
         out += terms * (1 + HEAD * (i in heads) + FIRST * (i < FIRST_LINES) + CAPTION * (i in captions))
     return out
 
-# %% ../../nbs/index/03_lexical.ipynb #12f31bbd
+# %% ../../nbs/index/03_lexical.ipynb #ddaa559a
 _COMPOUNDING = {'german', 'dutch', 'swedish', 'danish', 'norwegian', 'finnish', 'hungarian'}
 _LINKS = ('', 's', 'es', 'n', 'en', 'er')   # what stands between the parts of a compound
 
@@ -63,7 +63,7 @@ def _slips(term: str, words: Sequence[str]) -> list[str]:
     found = extract(term, words, scorer=OSA.distance, score_cutoff=1 if len(term) < 8 else 2, limit=8)
     return [w for w, _, _ in found if len(w) > 3 and w[0] == term[0]]
 
-# %% ../../nbs/index/03_lexical.ipynb #c482d4c8
+# %% ../../nbs/index/03_lexical.ipynb #8219fee3
 def _bm25(corpus: list[list[str]]):
     "A BM25 index over lists of terms; a list may be empty"
     from bm25s import BM25
@@ -71,14 +71,14 @@ def _bm25(corpus: list[list[str]]):
     index.index([terms or ['\0'] for terms in corpus], show_progress=False)
     return index
 
-# %% ../../nbs/index/03_lexical.ipynb #edf59154
+# %% ../../nbs/index/03_lexical.ipynb #21ed4dfc
 def shares(
     scores: 'np.ndarray' # none below 0
 ) -> 'np.ndarray':       # 0 to 1
     "Scores as shares of the best."
     return scores / max(float(scores.max(initial=0)), 1e-9)
 
-# %% ../../nbs/index/03_lexical.ipynb #b9ddb447
+# %% ../../nbs/index/03_lexical.ipynb #de5477d1
 class WordIndex:
     "The words of a document's pages."
     def __init__(self,
@@ -87,6 +87,7 @@ class WordIndex:
         numbers: Optional[Sequence[int]] = None  # of the pages in the document; None: 1, 2, 3 ...
     ):
         spoken = Counter(c.language for c in cuts if c.language)
+        if not cuts: raise ValueError('an index needs a page')
         self.numbers = range(1, len(cuts) + 1) if numbers is None else numbers
         usual = spoken.most_common(4)
         self.languages = [l for l, n in usual if n >= max(1, .05 * usual[0][1])] or ['english']
