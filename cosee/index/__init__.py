@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/index/07_index.ipynb #c10cf24d
+# %% ../../nbs/index/07_index.ipynb #b88d96c4
 from ..faces import face
 
-# %% ../../nbs/index/07_index.ipynb #708bbbe6
+# %% ../../nbs/index/07_index.ipynb #d18a2243
 FACE = {
     "cosee.index.pages": "PageHit PageIndex",
     "cosee.index.visual": "VisualEncoder",

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/index/02_cut.ipynb #aa0814d0
+# %% ../../nbs/index/02_cut.ipynb #2582a995
 import hashlib
 import json
 import statistics
@@ -15,14 +15,14 @@ from .hints import labels_of
 from .terms import language_of, tokens, whole_lines
 from ..ocr.print import PrintLine
 
-# %% ../../nbs/index/02_cut.ipynb #64276e8a
+# %% ../../nbs/index/02_cut.ipynb #1899b1fe
 _BIG = 1.25   # times the usual height of a line
 
 def _speaks(text: str) -> bool:
     "Has a line enough letters to be a heading, and no more than fit one?"
     return len(text) < 120 and sum(map(str.isalpha, text)) >= 3
 
-# %% ../../nbs/index/02_cut.ipynb #875ec907
+# %% ../../nbs/index/02_cut.ipynb #4a1b379b
 def heading_lines(
     lines: Sequence[PrintLine] # lines of a page
 ) -> list[int]:                # which of them are headings, from 0
@@ -33,7 +33,7 @@ def heading_lines(
     usual = statistics.median(known)
     return [i for i, (h, l) in enumerate(zip(heights, lines)) if h > _BIG * usual and _speaks(l['text'])]
 
-# %% ../../nbs/index/02_cut.ipynb #7427558b
+# %% ../../nbs/index/02_cut.ipynb #907ad93d
 class PageCut(NamedTuple):
     "What the index keeps of a page."
     language: str          # of most of its small words
@@ -44,7 +44,7 @@ class PageCut(NamedTuple):
 
 MOST_LINES, MOST_LETTERS = 2000, 100_000
 
-# %% ../../nbs/index/02_cut.ipynb #8cc1ffb1
+# %% ../../nbs/index/02_cut.ipynb #ce3396e5
 def _bounded(lines: Sequence[PrintLine]) -> list[str]:
     "The texts of the lines, at most so many lines and letters"
     left, out = MOST_LETTERS, []
@@ -53,7 +53,7 @@ def _bounded(lines: Sequence[PrintLine]) -> list[str]:
         left -= len(out[-1])
     return out
 
-# %% ../../nbs/index/02_cut.ipynb #44fb88ec
+# %% ../../nbs/index/02_cut.ipynb #d2dda356
 def cut_page(
     lines: Sequence[PrintLine] # print of a page
 ) -> PageCut:                  # as many lines
@@ -64,10 +64,10 @@ def cut_page(
     language = language_of((w for ws in words for w in ws), '')
     return PageCut(language, words, heading_lines(lines[:MOST_LINES]), labels_of(whole), edges)
 
-# %% ../../nbs/index/02_cut.ipynb #6535cabd
+# %% ../../nbs/index/02_cut.ipynb #2617eb2e
 VERSION = 1   # of how a page is taken apart
 
-# %% ../../nbs/index/02_cut.ipynb #71c84082
+# %% ../../nbs/index/02_cut.ipynb #fd2e160b
 def print_key(
     lines: Sequence[PrintLine], # print of a page
     *settings: Any              # whatever else decides what is kept under the key

@@ -7,7 +7,7 @@ from __future__ import annotations
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/index/03_lexical.ipynb #f3d757aa
+# %% ../../nbs/index/03_lexical.ipynb #344e800a
 from collections import Counter
 from itertools import chain
 from math import log
@@ -18,11 +18,11 @@ from .cut import PageCut
 from .hints import asked_pages, asked_terms, labels_in, printed_offset
 from .terms import terms_of, tokens
 
-# %% ../../nbs/index/03_lexical.ipynb #995a6f57
+# %% ../../nbs/index/03_lexical.ipynb #c0fef3df
 if TYPE_CHECKING:
     import numpy as np
 
-# %% ../../nbs/index/03_lexical.ipynb #9fcbfdaf
+# %% ../../nbs/index/03_lexical.ipynb #6e4c1323
 HEAD, FIRST, CAPTION = 1, 2, 2                # how often the words of such a line count besides
 FIRST_LINES, SPAN = 2, 3                      # the first lines of a page; how many lines are side by side
 NEAR, LOOKED_AT = 0.5, 60                     # the share of words side by side; pages whose lines are looked at
@@ -38,7 +38,7 @@ def _weighed(cut: PageCut, lines: list[list[str]]) -> list[str]:
         out += terms * (1 + HEAD * (i in heads) + FIRST * (i < FIRST_LINES) + CAPTION * (i in captions))
     return out
 
-# %% ../../nbs/index/03_lexical.ipynb #ddaa559a
+# %% ../../nbs/index/03_lexical.ipynb #dc5f4fbd
 _COMPOUNDING = {'german', 'dutch', 'swedish', 'danish', 'norwegian', 'finnish', 'hungarian'}
 _LINKS = ('', 's', 'es', 'n', 'en', 'er')   # what stands between the parts of a compound
 
@@ -63,7 +63,7 @@ def _slips(term: str, words: Sequence[str]) -> list[str]:
     found = extract(term, words, scorer=OSA.distance, score_cutoff=1 if len(term) < 8 else 2, limit=8)
     return [w for w, _, _ in found if len(w) > 3 and w[0] == term[0]]
 
-# %% ../../nbs/index/03_lexical.ipynb #8219fee3
+# %% ../../nbs/index/03_lexical.ipynb #a666e3b5
 def _bm25(corpus: list[list[str]]):
     "A BM25 index over lists of terms; a list may be empty"
     from bm25s import BM25
@@ -71,14 +71,14 @@ def _bm25(corpus: list[list[str]]):
     index.index([terms or ['\0'] for terms in corpus], show_progress=False)
     return index
 
-# %% ../../nbs/index/03_lexical.ipynb #21ed4dfc
+# %% ../../nbs/index/03_lexical.ipynb #257c1485
 def shares(
     scores: 'np.ndarray' # none below 0
 ) -> 'np.ndarray':       # 0 to 1
     "Scores as shares of the best."
     return scores / max(float(scores.max(initial=0)), 1e-9)
 
-# %% ../../nbs/index/03_lexical.ipynb #de5477d1
+# %% ../../nbs/index/03_lexical.ipynb #cbce4442
 class WordIndex:
     "The words of a document's pages."
     def __init__(self,

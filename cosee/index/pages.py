@@ -7,7 +7,7 @@ from __future__ import annotations
 # %% auto #0
 __all__ = ['PageHit', 'PageIndex']
 
-# %% ../../nbs/index/06_pages.ipynb #4ac8950f
+# %% ../../nbs/index/06_pages.ipynb #8ed0aa3f
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Collection, NamedTuple, Optional, Sequence, TypedDict, Union
@@ -23,12 +23,12 @@ from ..ocr.embeddings import sentence_encoder
 from ..ocr.engine import WordReader
 from ..pages import PageError, Pages, handle_of, page_numbers
 
-# %% ../../nbs/index/06_pages.ipynb #5b2f6ee6
+# %% ../../nbs/index/06_pages.ipynb #f3a71e81
 if TYPE_CHECKING:
     import numpy as np
     from PIL.Image import Image
 
-# %% ../../nbs/index/06_pages.ipynb #75702f3d
+# %% ../../nbs/index/06_pages.ipynb #7fceed2d
 class FoundLine(TypedDict):
     "A line of print."
     text: str
@@ -40,10 +40,10 @@ class PageHit(NamedTuple):
     score: float         # 1 for the best page that is not named by number; more for one that is
     why: list[FoundLine] # the lines that match, best first; [] where the page was found without them
 
-# %% ../../nbs/index/06_pages.ipynb #21ca28ed
+# %% ../../nbs/index/06_pages.ipynb #cb81caa0
 K = 60   # how little the first ranks differ from the next
 
-# %% ../../nbs/index/06_pages.ipynb #05e783d0
+# %% ../../nbs/index/06_pages.ipynb #add5fff4
 def fused(
     rankings: Sequence[tuple[float, 'np.ndarray']], # what a list is worth, and its score for each page
     k: int = K                                     # larger: the first ranks differ less from the next
@@ -57,9 +57,9 @@ def fused(
         most += worth / (k + 1)
     return total / most
 
-# %% ../../nbs/index/06_pages.ipynb #59541a2f
+# %% ../../nbs/index/06_pages.ipynb #44e1c080
 GROUP = 8            # pages that are read at a time
-CLOSE = 48           # pages, best by words, whose passages are encoded for a question
+CLOSE = 24           # pages, best by words, whose passages are encoded for a question
 BY_MEANING, BY_LOOK = 0.6, 1.0   # what these rankings are worth beside words
 MOST_QUESTION = 4000 # letters of a question: with notes of the Board it may be long
 KEPT = 'index'       # folder of the cache
@@ -84,7 +84,7 @@ def _numbers(document: Sequence[Any]) -> list[int]:
     "The numbers under which pages are spoken of"
     return list(document.numbers) if isinstance(document, Pages) else page_numbers(document)
 
-# %% ../../nbs/index/06_pages.ipynb #0851f05e
+# %% ../../nbs/index/06_pages.ipynb #10ac1a70
 class PageIndex:
     "Finds the pages of a document that a question is about."
     def __init__(self,
