@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/index/07_index.ipynb #b88d96c4
+# %% ../../nbs/index/07_index.ipynb #274775e5
 from ..faces import face
 
-# %% ../../nbs/index/07_index.ipynb #d18a2243
+# %% ../../nbs/index/07_index.ipynb #5bfb8f51
 FACE = {
     "cosee.index.pages": "PageHit PageIndex",
     "cosee.index.visual": "VisualEncoder",

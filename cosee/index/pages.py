@@ -7,7 +7,7 @@ from __future__ import annotations
 # %% auto #0
 __all__ = ['PageHit', 'PageIndex']
 
-# %% ../../nbs/index/06_pages.ipynb #8ed0aa3f
+# %% ../../nbs/index/06_pages.ipynb #a749a17f
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Collection, NamedTuple, Optional, Sequence, TypedDict, Union
@@ -23,12 +23,12 @@ from ..ocr.embeddings import sentence_encoder
 from ..ocr.engine import WordReader
 from ..pages import PageError, Pages, handle_of, page_numbers
 
-# %% ../../nbs/index/06_pages.ipynb #f3a71e81
+# %% ../../nbs/index/06_pages.ipynb #02e98d3c
 if TYPE_CHECKING:
     import numpy as np
     from PIL.Image import Image
 
-# %% ../../nbs/index/06_pages.ipynb #7fceed2d
+# %% ../../nbs/index/06_pages.ipynb #84387deb
 class FoundLine(TypedDict):
     "A line of print."
     text: str
@@ -40,10 +40,10 @@ class PageHit(NamedTuple):
     score: float         # 1 for the best page that is not named by number; more for one that is
     why: list[FoundLine] # the lines that match, best first; [] where the page was found without them
 
-# %% ../../nbs/index/06_pages.ipynb #cb81caa0
+# %% ../../nbs/index/06_pages.ipynb #37da5273
 K = 60   # how little the first ranks differ from the next
 
-# %% ../../nbs/index/06_pages.ipynb #add5fff4
+# %% ../../nbs/index/06_pages.ipynb #e920e98e
 def fused(
     rankings: Sequence[tuple[float, 'np.ndarray']], # what a list is worth, and its score for each page
     k: int = K                                     # larger: the first ranks differ less from the next
@@ -57,7 +57,7 @@ def fused(
         most += worth / (k + 1)
     return total / most
 
-# %% ../../nbs/index/06_pages.ipynb #44e1c080
+# %% ../../nbs/index/06_pages.ipynb #a16dd49d
 GROUP = 8            # pages that are read at a time
 CLOSE = 24           # pages, best by words, whose passages are encoded for a question
 BY_MEANING, BY_LOOK = 0.6, 1.0   # what these rankings are worth beside words
@@ -84,17 +84,19 @@ def _numbers(document: Sequence[Any]) -> list[int]:
     "The numbers under which pages are spoken of"
     return list(document.numbers) if isinstance(document, Pages) else page_numbers(document)
 
-# %% ../../nbs/index/06_pages.ipynb #10ac1a70
+# %% ../../nbs/index/06_pages.ipynb #2f02e1ab
 class PageIndex:
     "Finds the pages of a document that a question is about."
     def __init__(self,
-        document: Union[Pages, Sequence['Image']],      # pages, drawn or not
+        document: Union[Pages, Sequence[Any]],          # pages, drawn or not
         words: Optional[WordReader] = None,             # the reader of print; None: one is made
         embeddings: Union[Encoder, bool, None] = None,  # find by meaning, too; None: where the extra is installed
         visual: Union[VisualEncoder, str, Path, None] = None, # a visual retriever, or its folder; None: none
-        folder: Union[str, Path, None] = None           # for vectors; None: beside what `words` keeps
+        folder: Union[str, Path, None] = None,          # for vectors; None: beside what `words` keeps
+        readable: Optional[Callable[[int], Any]] = None # page number -> what `words` reads; None: the page itself
     ):
         self.document, self.words, self.encoder = document, words or WordReader(), _encoder(embeddings)
+        self.readable = readable or self._page
         self.visual = VisualEncoder(visual) if isinstance(visual, (str, Path)) else visual
         self.numbers, self.failed = _numbers(document), dict[int, str]()
         self._places = {number: i for i, number in enumerate(self.numbers)}
@@ -109,17 +111,16 @@ class PageIndex:
 
     def _prints(self, places: Sequence[int]) -> list[list[FoundLine]]:
         "The lines of pages; those of a page that cannot be read are none"
-        try: pages = self.words.read([self.readable(i) for i in places])
+        try: pages = self.words.read([self.readable(self.numbers[i]) for i in places])
         except PageError as e:
             if len(places) > 1: return [self._prints([i])[0] for i in places]
             self.failed[self.numbers[places[0]]] = str(e)
             return [[]]
         return [[FoundLine(text=l['text'], bbox=l['bbox']) for l in page['lines']] for page in pages]
 
-    def readable(self,
-        place: int # of a page, from 0
-    ) -> Any:      # its handle, where there is one, or its image
-        "What the reader of print is given for a page."
+    def _page(self, number: int) -> Any:
+        "The handle of a page, where there is one, or its image"
+        place = self._place(number)
         return handle_of(self.document, place) or self.document[place]
 
     def read(self,
