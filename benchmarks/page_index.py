@@ -69,7 +69,8 @@ def plain_bm25(index):
     "BM25 over the words of a page as they are: what is usually done"
     import re
     from bm25s import BM25
-    pages = [re.findall(r"\w+", " ".join(l["text"] for l in index.print_of(n)).lower()) or ["\0"] for n in index.numbers]
+    texts = [" ".join(line["text"] for line in index.print_of(n)) for n in index.numbers]
+    pages = [re.findall(r"\w+", text.lower()) or ["\0"] for text in texts]
     bm25 = BM25(k1=1.5, b=.75)
     bm25.index(pages, show_progress=False)
     return lambda question: bm25.get_scores([w for w in re.findall(r"\w+", question.lower()) if w in bm25.vocab_dict]
@@ -115,7 +116,7 @@ def recalls(rows):
         for k in KS:
             est = bootstrap([holds(set(r["order"][:k]), set(r["evidence"])) * 1. for r in rows],
                             [r["file"] for r in rows])
-            out[f"{kind}@{k}"] = [round(v, 3) for v in (est.value, est.low, est.high)]
+            out[f"{kind}@{k}"] = [round(v, 3) for v in (est.mean, est.low, est.high)]
     return out
 
 

@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/index/07_index.ipynb #274775e5
+# %% ../../nbs/index/07_index.ipynb #cd465a8b
 from ..faces import face
 
-# %% ../../nbs/index/07_index.ipynb #5bfb8f51
+# %% ../../nbs/index/07_index.ipynb #00ee8ee2
 FACE = {
     "cosee.index.pages": "PageHit PageIndex",
     "cosee.index.visual": "VisualEncoder",

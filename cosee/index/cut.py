@@ -5,35 +5,40 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/index/02_cut.ipynb #bcb1c31c
+# %% ../../nbs/index/02_cut.ipynb #62338d06
 import hashlib
 import json
 import statistics
-from typing import Any, NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence, TypedDict
 
 from .hints import labels_of
 from .terms import language_of, tokens, whole_lines
-from ..ocr.print import PrintLine
 
-# %% ../../nbs/index/02_cut.ipynb #fec549d6
+# %% ../../nbs/index/02_cut.ipynb #e39d3285
+class FoundLine(TypedDict):
+    "A line of print, and where it stands."
+    text: str
+    bbox: list[float] # left, top, right, bottom, 0-1
+
+# %% ../../nbs/index/02_cut.ipynb #8c209883
 _BIG = 1.25   # times the usual height of a line
 
 def _speaks(text: str) -> bool:
     "Has a line enough letters to be a heading, and no more than fit one?"
     return len(text) < 120 and sum(map(str.isalpha, text)) >= 3
 
-# %% ../../nbs/index/02_cut.ipynb #b6d1ead4
-def heading_lines(
-    lines: Sequence[PrintLine] # lines of a page
+# %% ../../nbs/index/02_cut.ipynb #0904fc79
+def _heading_lines(
+    lines: Sequence[FoundLine] # lines of a page
 ) -> list[int]:                # which of them are headings, from 0
     "The lines that are set larger than the others."
     heights = [l['bbox'][3] - l['bbox'][1] for l in lines]
-    known = [h for h, l in zip(heights, lines) if len(l['text']) > 3]
+    known = [h for h, l in zip(heights, lines, strict=True) if len(l['text']) > 3]
     if len(known) < 3: return [i for i, l in enumerate(lines[:1]) if _speaks(l['text'])]
     usual = statistics.median(known)
-    return [i for i, (h, l) in enumerate(zip(heights, lines)) if h > _BIG * usual and _speaks(l['text'])]
+    return [i for i, (h, l) in enumerate(zip(heights, lines, strict=True)) if h > _BIG * usual and _speaks(l['text'])]
 
-# %% ../../nbs/index/02_cut.ipynb #7c2c20a6
+# %% ../../nbs/index/02_cut.ipynb #3eebe1a7
 class PageCut(NamedTuple):
     "What the index keeps of a page."
     language: str          # of most of its small words
@@ -44,8 +49,8 @@ class PageCut(NamedTuple):
 
 MOST_LINES, MOST_LETTERS = 2000, 100_000
 
-# %% ../../nbs/index/02_cut.ipynb #b137b892
-def _bounded(lines: Sequence[PrintLine]) -> list[str]:
+# %% ../../nbs/index/02_cut.ipynb #ea7c27c5
+def _bounded(lines: Sequence[FoundLine]) -> list[str]:
     "The texts of the lines, at most so many lines and letters"
     left, out = MOST_LETTERS, []
     for l in lines[:MOST_LINES]:
@@ -53,23 +58,23 @@ def _bounded(lines: Sequence[PrintLine]) -> list[str]:
         left -= len(out[-1])
     return out
 
-# %% ../../nbs/index/02_cut.ipynb #6ba9b2ec
+# %% ../../nbs/index/02_cut.ipynb #09b40424
 def cut_page(
-    lines: Sequence[PrintLine] # print of a page
+    lines: Sequence[FoundLine] # print of a page
 ) -> PageCut:                  # as many lines
     "Take the print of a page apart."
     whole = whole_lines(_bounded(lines))
     words = [tokens(text) for text in whole]
     edges = [t[:200] for t in [*whole[:3], *whole[-3:]]]
     language = language_of((w for ws in words for w in ws), '')
-    return PageCut(language, words, heading_lines(lines[:MOST_LINES]), labels_of(whole), edges)
+    return PageCut(language, words, _heading_lines(lines[:MOST_LINES]), labels_of(whole), edges)
 
-# %% ../../nbs/index/02_cut.ipynb #ef0b1c2e
+# %% ../../nbs/index/02_cut.ipynb #0c5ca870
 VERSION = 1   # of how a page is taken apart
 
-# %% ../../nbs/index/02_cut.ipynb #ddd404fc
+# %% ../../nbs/index/02_cut.ipynb #16ebc3d0
 def print_key(
-    lines: Sequence[PrintLine], # print of a page
+    lines: Sequence[FoundLine], # print of a page
     *settings: Any              # whatever else decides what is kept under the key
 ) -> str:                       # 40 hex digits
     "A hash of what is printed on a page, and where."

@@ -5,22 +5,24 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/index/01_hints.ipynb #f5d9b37c
+# %% ../../nbs/index/01_hints.ipynb #e03180a1
 import re
 from collections import Counter
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from .terms import folded, terms_of, tokens
 
-# %% ../../nbs/index/01_hints.ipynb #14265e93
-_WORDS = {w: i for i, w in enumerate('one two three four five six seven eight nine ten eleven twelve thirteen fourteen '
-                                     'fifteen sixteen seventeen eighteen nineteen twenty'.split(), 1)}
-_ORDINALS = {w: i for i, w in enumerate('first second third fourth fifth sixth seventh eighth ninth tenth'.split(), 1)}
+# %% ../../nbs/index/01_hints.ipynb #ec2779ca
+_WORDS = {w: i for i, w in enumerate((
+    'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten', 'eleven', 'twelve', 'thirteen',
+    'fourteen', 'fifteen', 'sixteen', 'seventeen', 'eighteen', 'nineteen', 'twenty'), 1)}
+_ORDINALS = {w: i for i, w in enumerate((
+    'first', 'second', 'third', 'fourth', 'fifth', 'sixth', 'seventh', 'eighth', 'ninth', 'tenth'), 1)}
 _ANY = rf'(?:\d{{1,4}}|{"|".join(_WORDS)})\b(?![.,]\d)'
 _PAGE = r'(?:pages?|slides?|pp?\.|seiten?|folien?|p[aá]ginas?|pagin[ae]|sid(?:a|e|an|or))'
 _AND, _TO = r'(?:,|&|and|or|und|et|y|e|og|och)', r'(?:to|through|until|-|–|bis|à|a|al)'
-_PAGES = re.compile(rf'\b{_PAGE}\s*(?:no\.?|number|nr\.?|#)?\s*({_ANY}(?:\s*(?:{_AND}|{_TO})+\s*(?:{_PAGE}\s*)?{_ANY})*)',
-                    re.I)
+_PAGES = re.compile(rf'\b{_PAGE}\s*(?:no\.?|number|nr\.?|#)?\s*'
+                    rf'({_ANY}(?:\s*(?:{_AND}|{_TO})+\s*(?:{_PAGE}\s*)?{_ANY})*)', re.I)
 _STEP = re.compile(rf'(?:({_TO})\s*)?(?:{_PAGE}\s*)?({_ANY})', re.I)
 _NTH = re.compile(rf'\b({"|".join(_ORDINALS)}|last|\d{{1,4}}(?:st|nd|rd|th))\s+(?:page|slide)\b', re.I)
 _COVER = re.compile(r'\b(?:(?:on|of|in) the (?:front )?cover|cover page|title page|title slide)\b', re.I)
@@ -41,7 +43,7 @@ def _nth(word: str, count: int) -> int:
     if word == 'last': return count
     return _ORDINALS.get(word) or int(word[:-2])
 
-# %% ../../nbs/index/01_hints.ipynb #e81cd66f
+# %% ../../nbs/index/01_hints.ipynb #74d5a1bd
 class AskedPages(NamedTuple):
     "Pages that a question names."
     numbers: list[int] # as a page number, which may be the count or what is printed on the page
@@ -58,7 +60,7 @@ def asked_pages(
     return AskedPages(list(dict.fromkeys(n for n in numbers if n)),
                       list(dict.fromkeys(n for n in counted if 1 <= n <= count)))
 
-# %% ../../nbs/index/01_hints.ipynb #16954bf7
+# %% ../../nbs/index/01_hints.ipynb #3987c252
 _EDGE = re.compile(r'^(?:page|seite|[-–|])?\s*(\d{1,4})(?=\s|$)|(?<=\s)(\d{1,4})(?=\s*[-–|]?$)', re.I)
 
 def _edge_numbers(texts: Sequence[str]) -> set[int]:
@@ -66,18 +68,18 @@ def _edge_numbers(texts: Sequence[str]) -> set[int]:
     found = [_EDGE.findall(text.strip()[:200]) for text in [*texts[:3], *texts[-3:]]]
     return {int(number) for pairs in found for pair in pairs for number in pair if number}
 
-# %% ../../nbs/index/01_hints.ipynb #abc71b3c
+# %% ../../nbs/index/01_hints.ipynb #9a0e424d
 def printed_offset(
     pages: Sequence[Sequence[str]],         # lines of each page
     numbers: Optional[Sequence[int]] = None # of the pages in the document; None: 1, 2, 3 ...
 ) -> int: # count minus printed number; 0 where no numbers run along
     "How far the count of a page is from the number that is printed on it."
-    counted = zip(range(1, len(pages) + 1) if numbers is None else numbers, pages)
+    counted = zip(range(1, len(pages) + 1) if numbers is None else numbers, pages, strict=True)
     votes = Counter(n - number for n, lines in counted for number in _edge_numbers(lines))
     offset, pages_with = max(votes.items(), key=lambda v: (v[1], -abs(v[0])), default=(0, 0))
     return offset if pages_with >= max(3, 0.4 * len(pages)) else 0
 
-# %% ../../nbs/index/01_hints.ipynb #28a8d4b4
+# %% ../../nbs/index/01_hints.ipynb #d52c3077
 _KINDS = dict(fig='figures?|figs?|abbildung(?:en)?|abb', tab='tables?|tabellen?|tab|tableaux?|tablas?',
               sec='sections?|sec|abschnitte?|kapitel|chapters?', app='appendix|appendices|anhang|annexe?',
               cha='charts?|graphs?|diagrams?', exh='exhibits?', equ='equations?', alg='algorithms?', not_='notes?',
@@ -86,7 +88,7 @@ _ID = r'(?:[A-Z]\.?)?\d{1,3}(?:\.\d{1,3})*|(?-i:[A-Z]|[IVX]{1,5})'
 _LABEL = re.compile('|'.join(fr'\b(?P<{kind}>{names})\.?\s+(?P<{kind}_id>{_ID})\b' for kind, names in _KINDS.items()),
                     re.I)
 
-# %% ../../nbs/index/01_hints.ipynb #f7e3e060
+# %% ../../nbs/index/01_hints.ipynb #24830761
 class Label(NamedTuple):
     "What a caption or heading begins with."
     kind: str # 'fig', 'tab', 'sec', ...
@@ -98,14 +100,14 @@ def labels_in(
     "Labels such as 'Figure 4' in `text`."
     found = []
     for m in _LABEL.finditer(text):
-        kind = m.lastgroup and next(k for k in _KINDS if m[k])
+        kind = next(k for k in _KINDS if m[k])
         found.append((m.start(), Label(kind, m[f'{kind}_id'].upper())))
     return found
 
-# %% ../../nbs/index/01_hints.ipynb #e559a65a
+# %% ../../nbs/index/01_hints.ipynb #c2b9aa28
 _NUMBERED = re.compile(r'\s*(\d{1,2}(?:\.\d{1,2}){0,3}|[A-Z](?:\.\d{1,2})+)\.?\s+[^\W\d_]{3}')
 
-# %% ../../nbs/index/01_hints.ipynb #d5ccd034
+# %% ../../nbs/index/01_hints.ipynb #89ffb8c6
 def labels_of(
     lines: Sequence[str] # lines of a page
 ) -> dict[str, int]:     # 'fig 4' -> the line that begins with it, from 0; -1 where it is only spoken of
@@ -119,11 +121,11 @@ def labels_of(
             if begins or key not in found: found[key] = max(found.get(key, -1), i if begins else -1)
     return found
 
-# %% ../../nbs/index/01_hints.ipynb #70a10624
-_FORM = re.compile(r'(?:please|answer|give|write|return|round|directly|note that|provide|respond|output|express|bitte)\b',
-                   re.I)
+# %% ../../nbs/index/01_hints.ipynb #0aca8edd
+_FORM = re.compile(r'(?:please|answer|give|write|return|round|directly|note that|provide|respond|output|express|'
+                   r'bitte)\b', re.I)
 _EXAMPLE = re.compile(r'\(?\b(?:for example|e\.g\.|such as \[)[^.)?\]]*[\])]?', re.I)
-_ASKING = frozenset("""
+_ASKING = """
 a an the of to in on at by for with from and or is are was were be been being do does did has have had having it its
 this that these those there their his her what which who whom whose when where why how many much can could will would
 shall should might must i you we they he she as into than then so if please tell me us give find state listed list
@@ -133,9 +135,9 @@ der die das den dem des ein eine einer eines wie viel viele was wer wo wann welc
 in am von und oder zu zum zur für mit
 le la les un une des du de et est sont que qui quel quelle quels quelles combien dans sur pour par avec
 el los las una del y es son cual cuál cuanto cuánto cuantos quien en que para con
-""".split())
+"""
 
-# %% ../../nbs/index/01_hints.ipynb #9566715a
+# %% ../../nbs/index/01_hints.ipynb #67253f14
 def plain_question(
     question: str # a question
 ) -> str:         # what it is about
@@ -153,5 +155,5 @@ def asked_terms(
     kept = [w for w in words if w not in _SMALL] or words
     return list(dict.fromkeys(term for language in languages for term in terms_of(kept, language)))
 
-# %% ../../nbs/index/01_hints.ipynb #c1366c6c
-_SMALL = frozenset(map(folded, _ASKING))
+# %% ../../nbs/index/01_hints.ipynb #fe265bcd
+_SMALL = frozenset(folded(_ASKING).split())

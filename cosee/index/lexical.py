@@ -7,7 +7,7 @@ from __future__ import annotations
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/index/03_lexical.ipynb #67b37e39
+# %% ../../nbs/index/03_lexical.ipynb #95d6dbbc
 from collections import Counter
 from itertools import chain
 from math import log
@@ -18,11 +18,11 @@ from .cut import PageCut
 from .hints import asked_pages, asked_terms, labels_in, printed_offset
 from .terms import terms_of, tokens
 
-# %% ../../nbs/index/03_lexical.ipynb #5e1095c6
+# %% ../../nbs/index/03_lexical.ipynb #ec51bd53
 if TYPE_CHECKING:
     import numpy as np
 
-# %% ../../nbs/index/03_lexical.ipynb #6990d021
+# %% ../../nbs/index/03_lexical.ipynb #ff83f50c
 HEAD, FIRST, CAPTION = 1, 2, 2                # how often the words of such a line count besides
 FIRST_LINES, SPAN = 2, 3                      # the first lines of a page; how many lines are side by side
 NEAR, LOOKED_AT = 0.5, 60                     # the share of words side by side; pages whose lines are looked at
@@ -38,7 +38,7 @@ def _weighed(cut: PageCut, lines: list[list[str]]) -> list[str]:
         out += terms * (1 + HEAD * (i in heads) + FIRST * (i < FIRST_LINES) + CAPTION * (i in captions))
     return out
 
-# %% ../../nbs/index/03_lexical.ipynb #9a2ecc7f
+# %% ../../nbs/index/03_lexical.ipynb #1dd893be
 _COMPOUNDING = {'german', 'dutch', 'swedish', 'danish', 'norwegian', 'finnish', 'hungarian'}
 _LINKS = ('', 's', 'es', 'n', 'en', 'er')   # what stands between the parts of a compound
 
@@ -63,7 +63,7 @@ def _slips(term: str, words: Sequence[str]) -> list[str]:
     found = extract(term, words, scorer=OSA.distance, score_cutoff=1 if len(term) < 8 else 2, limit=8)
     return [w for w, _, _ in found if len(w) > 3 and w[0] == term[0]]
 
-# %% ../../nbs/index/03_lexical.ipynb #75e205da
+# %% ../../nbs/index/03_lexical.ipynb #1be2c16a
 def _bm25(corpus: list[list[str]]):
     "A BM25 index over lists of terms; a list may be empty"
     from bm25s import BM25
@@ -71,14 +71,14 @@ def _bm25(corpus: list[list[str]]):
     index.index([terms or ['\0'] for terms in corpus], show_progress=False)
     return index
 
-# %% ../../nbs/index/03_lexical.ipynb #ba88d7c5
+# %% ../../nbs/index/03_lexical.ipynb #58703736
 def shares(
     scores: 'np.ndarray' # none below 0
 ) -> 'np.ndarray':       # 0 to 1
     "Scores as shares of the best."
     return scores / max(float(scores.max(initial=0)), 1e-9)
 
-# %% ../../nbs/index/03_lexical.ipynb #c61864f6
+# %% ../../nbs/index/03_lexical.ipynb #4133b69c
 class WordIndex:
     "The words of a document's pages."
     def __init__(self,
@@ -94,7 +94,7 @@ class WordIndex:
         self.lines = [[terms_of(ws, self._language(c)) for ws in c.lines] for c in cuts]
         self.labels, self.offset = [c.labels for c in cuts], printed_offset([c.edges for c in cuts], self.numbers)
         titles = [[t for title in outline.get(n, ()) for t in self._cut(title)] for n in self.numbers]
-        self.bm25 = _bm25([_weighed(c, ls) + ts for c, ls, ts in zip(cuts, self.lines, titles)])
+        self.bm25 = _bm25([_weighed(c, ls) + ts for c, ls, ts in zip(cuts, self.lines, titles, strict=True)])
         self.pages_with = Counter(chain.from_iterable(set(chain.from_iterable(ls)) for ls in self.lines))
         self.words = [t for t in self.bm25.vocab_dict if len(t) > 3 and t.isalpha()]
 

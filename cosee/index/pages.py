@@ -7,14 +7,14 @@ from __future__ import annotations
 # %% auto #0
 __all__ = ['PageHit', 'PageIndex']
 
-# %% ../../nbs/index/06_pages.ipynb #a749a17f
+# %% ../../nbs/index/06_pages.ipynb #9a850698
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Collection, NamedTuple, Optional, Sequence, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Callable, Collection, NamedTuple, Optional, Sequence, Union
 
 
 from ..files import FileCache, image_hash
-from .cut import PageCut, cut_page, print_key
+from .cut import FoundLine, PageCut, cut_page, print_key
 from .hints import plain_question
 from .lexical import WordIndex, shares
 from .meaning import Encoder, nearness, page_vectors, vectors_from_bytes, vectors_to_bytes
@@ -23,27 +23,21 @@ from ..ocr.embeddings import sentence_encoder
 from ..ocr.engine import WordReader
 from ..pages import PageError, Pages, handle_of, page_numbers
 
-# %% ../../nbs/index/06_pages.ipynb #02e98d3c
+# %% ../../nbs/index/06_pages.ipynb #053187a1
 if TYPE_CHECKING:
     import numpy as np
-    from PIL.Image import Image
 
-# %% ../../nbs/index/06_pages.ipynb #84387deb
-class FoundLine(TypedDict):
-    "A line of print."
-    text: str
-    bbox: list[float] # left, top, right, bottom, 0-1
-
+# %% ../../nbs/index/06_pages.ipynb #d6101f81
 class PageHit(NamedTuple):
     "A page that a question may be about."
     page: int            # its number in the document, from 1
     score: float         # 1 for the best page that is not named by number; more for one that is
     why: list[FoundLine] # the lines that match, best first; [] where the page was found without them
 
-# %% ../../nbs/index/06_pages.ipynb #37da5273
+# %% ../../nbs/index/06_pages.ipynb #4da025fc
 K = 60   # how little the first ranks differ from the next
 
-# %% ../../nbs/index/06_pages.ipynb #e920e98e
+# %% ../../nbs/index/06_pages.ipynb #587a319c
 def fused(
     rankings: Sequence[tuple[float, 'np.ndarray']], # what a list is worth, and its score for each page
     k: int = K                                     # larger: the first ranks differ less from the next
@@ -57,7 +51,7 @@ def fused(
         most += worth / (k + 1)
     return total / most
 
-# %% ../../nbs/index/06_pages.ipynb #a16dd49d
+# %% ../../nbs/index/06_pages.ipynb #74f1f223
 GROUP = 8            # pages that are read at a time
 CLOSE = 24           # pages, best by words, whose passages are encoded for a question
 BY_MEANING, BY_LOOK = 0.6, 1.0   # what these rankings are worth beside words
@@ -84,7 +78,7 @@ def _numbers(document: Sequence[Any]) -> list[int]:
     "The numbers under which pages are spoken of"
     return list(document.numbers) if isinstance(document, Pages) else page_numbers(document)
 
-# %% ../../nbs/index/06_pages.ipynb #2f02e1ab
+# %% ../../nbs/index/06_pages.ipynb #611ff331
 class PageIndex:
     "Finds the pages of a document that a question is about."
     def __init__(self,
@@ -133,7 +127,7 @@ class PageIndex:
             todo = [i for i in dict.fromkeys(wanted) if i not in self._lines]
             for start in range(0, len(todo), GROUP):
                 group = todo[start:start + GROUP]
-                for i, lines in zip(group, self._prints(group)): self._add(i, lines)
+                for i, lines in zip(group, self._prints(group), strict=True): self._add(i, lines)
                 if progress: progress(start + len(group), len(todo))
             return len(todo)
 

@@ -26,7 +26,8 @@ from .calculator import Calculate
 if TYPE_CHECKING:
     from pathlib import Path
     from PIL.Image import Image
-    from cosee.index.pages import FoundLine, PageIndex
+    from cosee.index.cut import FoundLine
+    from cosee.index.pages import PageIndex
     from cosee.ocr.engine import WordReader
     from cosee.ocr.print import PrintLine
 
