@@ -7,7 +7,7 @@ from __future__ import annotations
 # %% auto #0
 __all__ = ['PageHit', 'PageIndex']
 
-# %% ../../nbs/index/06_pages.ipynb #9a850698
+# %% ../../nbs/index/06_pages.ipynb #10b90ade
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Collection, NamedTuple, Optional, Sequence, Union
@@ -23,21 +23,21 @@ from ..ocr.embeddings import sentence_encoder
 from ..ocr.engine import WordReader
 from ..pages import PageError, Pages, handle_of, page_numbers
 
-# %% ../../nbs/index/06_pages.ipynb #053187a1
+# %% ../../nbs/index/06_pages.ipynb #41fb1368
 if TYPE_CHECKING:
     import numpy as np
 
-# %% ../../nbs/index/06_pages.ipynb #d6101f81
+# %% ../../nbs/index/06_pages.ipynb #b723264c
 class PageHit(NamedTuple):
     "A page that a question may be about."
     page: int            # its number in the document, from 1
     score: float         # 1 for the best page that is not named by number; more for one that is
     why: list[FoundLine] # the lines that match, best first; [] where the page was found without them
 
-# %% ../../nbs/index/06_pages.ipynb #4da025fc
+# %% ../../nbs/index/06_pages.ipynb #2e3cc8e5
 K = 60   # how little the first ranks differ from the next
 
-# %% ../../nbs/index/06_pages.ipynb #587a319c
+# %% ../../nbs/index/06_pages.ipynb #1dd7b872
 def fused(
     rankings: Sequence[tuple[float, 'np.ndarray']], # what a list is worth, and its score for each page
     k: int = K                                     # larger: the first ranks differ less from the next
@@ -51,7 +51,7 @@ def fused(
         most += worth / (k + 1)
     return total / most
 
-# %% ../../nbs/index/06_pages.ipynb #74f1f223
+# %% ../../nbs/index/06_pages.ipynb #749799d7
 GROUP = 8            # pages that are read at a time
 CLOSE = 24           # pages, best by words, whose passages are encoded for a question
 BY_MEANING, BY_LOOK = 0.6, 1.0   # what these rankings are worth beside words
@@ -78,7 +78,7 @@ def _numbers(document: Sequence[Any]) -> list[int]:
     "The numbers under which pages are spoken of"
     return list(document.numbers) if isinstance(document, Pages) else page_numbers(document)
 
-# %% ../../nbs/index/06_pages.ipynb #611ff331
+# %% ../../nbs/index/06_pages.ipynb #9cf17ba7
 class PageIndex:
     "Finds the pages of a document that a question is about."
     def __init__(self,
