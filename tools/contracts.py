@@ -21,6 +21,7 @@ LAYERS = [
     {"controller"},
     {"document"},
     {"ocr"},
+    {"index"},
     {"tools", "datasets"},
     {"eval", "view", "planner"},
     {"screen", "runs"},
