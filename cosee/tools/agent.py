@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
 from ..agents import Action, Agent, PageImage
 from ..board import Board, View
 from ..boxes import Box, rounded, thousandths, widened
-from ..focus import document_of, num_pages
+from ..focus import num_pages
 from ..models.client import Block, ImageBlock, Message, TextBlock, VLMClient, content_blocks
-from ..pages import ShownPages
+from ..pages import ShownPages, document_of, same_pages
 from ..text import abstains
 from .base import EnforcementMode, Outcome, Tool, ToolCall, ToolPolicy, Toolbox, parse_tool_call
 from .sight import PAGE_TOOL_NAMES, Sight, SightPolicy, Source, ToolResult, page_tools
@@ -82,7 +82,6 @@ class ToolAgent(Agent):
         self.words = words or getattr(agent.qwen_client, 'words', None)
         self.calls_per_turn = max_calls + 1
         self._sight: Optional[Sight] = None
-        self._document: Sequence[PageImage] = []   # that it looks at
         if offer: self.role_prompt += '\n' + _described(self.toolbox(Sight([])).tools.values(), max_calls)
 
     def toolbox(self, sight: Sight) -> Toolbox:
@@ -100,9 +99,8 @@ class ToolAgent(Agent):
     ) -> Sight:                 # kept from turn to turn, so that no page is drawn or read twice
         "What the tools look at."
         sight, document = self._sight, document_of(images)
-        if sight is None or not _same(self._document, document):
-            sight, self._document = Sight(document, self.source, words=self.words), document
-            self._sight = sight
+        if sight is None or not same_pages(sight.images, document):
+            sight = self._sight = Sight(document, self.source, words=self.words)
         sight.board = board
         return sight
 
@@ -166,13 +164,6 @@ class ToolAgent(Agent):
             place: View = {'page': found.page, 'bbox': (x0, y0, x1, y1)}
             action = {**action, 'view': {**view, **place} if view else place}
         return {**action, 'tools': list(map(_tool_record, outs))} if outs else action
-
-# %% ../../nbs/tools/05_agent.ipynb #bb235b6f
-
-def _same(a: Sequence[PageImage], b: Sequence[PageImage]) -> bool:
-    "Are these the same pages? Lists are compared by what they hold, other documents draw their pages and are not"
-    lists = isinstance(a, list) and isinstance(b, list)
-    return a is b or lists and list(map(id, a)) == list(map(id, b))
 
 # %% ../../nbs/tools/05_agent.ipynb #9f535660
 def _call_blocks(out: Outcome, number: Optional[int] = None) -> list[Block]:
