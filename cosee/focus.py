@@ -257,8 +257,27 @@ FOCUSES: Registry[Entry] = Registry('focus', dict(
     overview=Entry('cosee.focus:Overview', 'all pages small or by their headings, and the k best'),
     oracle=Entry('cosee.focus:OraclePages', 'the pages that hold the evidence, for studies')))
 
-PAGE_INDEX = Entry('cosee.ocr.index:PageIndex', 'finds pages by their print')
+PAGE_INDEX = Entry('cosee.index.pages:PageIndex', 'finds pages by their print')
 _indexes: OrderedDict[Any, tuple[Pictures, Index]] = OrderedDict()
+
+@dataclass(frozen=True)
+class _Placed:
+    "An index of some pages of a file, asked by their place among these: a slice of `Pages` keeps the file's numbers"
+    index: Index
+    document: Pictures
+
+    def _numbers(self) -> list[int]:
+        return list(getattr(self.document, 'numbers', range(1, len(self.document) + 1)))
+
+    def headings(self, page: int) -> Sequence[str]: return self.index.headings(self._numbers()[page - 1])
+    def search(self, query: str, k: int = 4) -> Sequence[Hit]:
+        places = {number: i for i, number in enumerate(self._numbers(), 1)}
+        return [_Found(places[h.page], h.why) for h in self.index.search(query, k)]
+
+@dataclass(frozen=True)
+class _Found:
+    page: int           # from 1
+    why: Sequence[Any]  # the lines that matched
 
 def index_of(
     document: Pictures, # its pages
@@ -266,7 +285,7 @@ def index_of(
 ) -> Index:
     "The index of a document; the latest four documents keep theirs."
     key = (tuple(map(id, document)) if isinstance(document, list) else id(document)), id(words)
-    if key not in _indexes: _indexes[key] = document, PAGE_INDEX.load()(document, words=words)
+    if key not in _indexes: _indexes[key] = document, _Placed(PAGE_INDEX.load()(document, words=words), document)
     _indexes.move_to_end(key)
     while len(_indexes) > 4: _indexes.popitem(last=False)
     return _indexes[key][1]

@@ -14,11 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterable, Literal, Optional, Protocol, Union, get_args
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 from ..boxes import Box
+from .layer.page import Known, read_layer
 from .print import PageCache, PrintLine, PrintPage, make_line, page_skew
+from ..pages import Page, PageError, page_of
 
-# %% ../../nbs/ocr/01_engine.ipynb #033494d3
+# %% ../../nbs/ocr/01_engine.ipynb #b21f1f94
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -99,19 +101,20 @@ def check_way(
     return way
 
 class WordReader:
-    "Reads pages by OCR, each distinct page once."
+    "Reads pages, each distinct one once: a PDF's own text where it is what is drawn, the rest by OCR."
     def __init__(self,
-        threads: int = 1,                      # threads for one page
-        workers: Optional[int] = None,         # pages read at the same time; None: one a core, two at most
-        max_side: int = 1600,                  # longest side in pixels at which a page is read
-        cache: Union[str, Path, None] = None,  # folder to keep what was read between runs; None: memory only
-        print: Way = 'auto'                    # where print comes from
+        threads: int = 1,                           # threads for one page
+        workers: Optional[int] = None,              # pages read at the same time; None: one a core, two at most
+        max_side: int = 1600,                       # longest side in pixels at which a page is read
+        cache: Union[str, Path, bool, None] = True, # folder for what was read; True: the user's cache; None: memory only
+        print: Way = 'auto'                         # where print comes from
     ):
         if threads < 1 or max_side < 32: raise ValueError('threads must be at least 1 and max_side at least 32')
         self.threads, self.max_side, self.print = threads, max_side, check_way(print)
         self.workers = workers or min(2, os.cpu_count() or 1)
         self.pages, self._engines, self._lock = PageCache(cache), threading.local(), threading.Lock()
         self.counts, self._reading = Counter[str](), WeakValueDictionary[str, threading.Lock]()
+        self._known = WeakKeyDictionary[object, Known]()
 
     def __repr__(self): return f'WordReader(threads={self.threads}, workers={self.workers}, max_side={self.max_side})'
 
@@ -130,12 +133,16 @@ class WordReader:
         "The lock under which the image of `key` is read"
         with self._lock: return self._reading.setdefault(key, threading.Lock())
 
+    def _count(self, way: Literal['text', 'ocr', 'cache']):
+        "Count a page by where its print came from"
+        with self._lock: self.counts[way] += 1
+
     def _once(self, image: 'Image') -> PrintPage:
         "The print of `image`, from the caches or read now"
         key = page_key(image, VERSION, self.max_side)
         with self._lock_of(key):
             page = self.pages.get(key)
-            self.counts['cache' if page else 'ocr'] += 1
+            self._count('cache' if page else 'ocr')
             return page or self.pages.put(key, _ocr_page(self._engine(), image))
 
     def ocr(self,
@@ -148,9 +155,35 @@ class WordReader:
         part = math.floor(x0 * w), math.floor(y0 * h), math.ceil(x1 * w), math.ceil(y1 * h)
         return _moved(self._once(image.crop(part)), part[:2], image.size)
 
+    def line(self,
+        image: 'Image' # a line of print, upright
+    ) -> str:          # '' if there is none
+        "Read a picture of one line."
+        import numpy as np
+        if min(image.size) < 4: return ''
+        from rapidocr.main import RapidOCRError
+        try: found = self._engine().recognize_txt([np.asarray(image.convert('RGB'))[:, :, ::-1]])
+        except RapidOCRError: return ''   # nothing was read
+        return ' '.join(found.txts)
+
+    def _layer(self, page: Page, way: Way, image: Optional['Image']) -> PrintPage:
+        "The print of a PDF's page by its text layer, kept with the document"
+        with self._lock: known = self._known.setdefault(page.document.document, Known())
+        key = page.number, way
+        if (printed := known.get(key)) is not None: return printed
+        printed = read_layer(page, known.memory, self.ocr, self.line, way == 'text', image)
+        if printed['source'] != 'ocr': self._count('text')
+        return known.put(key, printed)
+
     def _read(self, item: Readable, way: Way) -> PrintPage:
         "The print of one page"
-        return self.ocr(_opened(item))
+        page, image = item if isinstance(item, Page) else page_of(item), item if hasattr(item, 'tobytes') else None
+        if way != 'ocr' and page is not None and page.kind == 'PDF':
+            try: return self._layer(page, way, image)
+            except PageError:
+                if image is None: raise
+        if way != 'text': return self.ocr(_opened(item))
+        return PrintPage(size=list(_opened(item).size), skew=0.0, lines=[], source='text', turned=0, why='no page of a PDF')
 
     def read(self,
         items: Iterable[Readable],   # PIL images, paths, or handles that can `draw()`
@@ -177,7 +210,7 @@ def _opened(item: Readable) -> 'Image':
     from PIL import Image, ImageOps
     with Image.open(item) as im: return ImageOps.exif_transpose(im).convert('RGB')
 
-# %% ../../nbs/ocr/01_engine.ipynb #61312013
+# %% ../../nbs/ocr/01_engine.ipynb #63c8282c
 def _moved(
     page: PrintPage,        # print of a part
     at: tuple[int, int],    # its left and top edge in the whole, in pixels

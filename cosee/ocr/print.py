@@ -10,10 +10,9 @@ __all__ = ['PageCache']
 # %% ../../nbs/ocr/00_print.ipynb #0a8096c3
 import json, statistics, threading, unicodedata
 from collections import OrderedDict
-from contextlib import suppress
 from pathlib import Path
-from typing import Literal, Optional, Sequence, TypedDict, Union, get_args
-from ..files import write_whole
+from typing import Literal, Optional, Sequence, NotRequired, TypedDict, Union, get_args
+from ..files import FileCache, cache_folder
 
 # %% ../../nbs/ocr/00_print.ipynb #8cb2f9f1
 class PrintLine(TypedDict):
@@ -33,12 +32,13 @@ class PrintPage(TypedDict):
     lines: list[PrintLine]    # from top to bottom
     source: Source            # where the lines came from
     turned: Turn              # by how much the page was turned to be read
+    why: NotRequired[str]     # what of a text layer was not used
 
 # %% ../../nbs/ocr/00_print.ipynb #c4338b7a
 _PRINT = {'℃': '°C', '℉': '°F', '：': ':', '（': '(', '）': ')', '，': ',', '；': ';', '％': '%', '－': '-', '￥': '¥',
           '。': '.', '、': ',', '！': '!', '？': '?', '＋': '+', '＝': '=', '／': '/', '＆': '&', '＃': '#', '\u3000': ' '}
 
-def _clean_print(
+def clean_print(
     text: str # text as an OCR model gives it
 ) -> str:     # text as a reader would type it
     "Plain punctuation, single spaces, no control characters."
@@ -87,7 +87,7 @@ def make_line(
     w, h = size
     xs, ys = [p[0] for p in quad], [p[1] for p in quad]
     unit = lambda v, side: round(min(1.0, max(0.0, v / side)), 4)
-    text = _clean_print(text)
+    text = clean_print(text)
     edges = _word_edges(text, pieces) or _spread_words(text, min(xs), max(xs))
     top, bottom = (ys[0] + ys[1]) / 2, (ys[2] + ys[3]) / 2
     return PrintLine(text=text, bbox=[unit(min(xs), w), unit(top, h), unit(max(xs), w), unit(bottom, h)],
@@ -129,14 +129,14 @@ def valid_page(
 class PageCache:
     "Pages of print by key: the latest `keep` in memory, and in `folder` where one is given."
     def __init__(self,
-        folder: Union[str, Path, None] = None, # where to keep pages between runs; None: nowhere
-        keep: int = 512                        # pages held in memory
+        folder: Union[str, Path, bool, None] = None, # keeps pages between runs; True: the user's cache; None: nowhere
+        keep: int = 512                              # pages held in memory
     ):
-        self.folder, self.keep = Path(folder) if folder else None, keep
-        self._pages, self._lock = OrderedDict(), threading.Lock()
+        if folder is True: folder = (home := cache_folder()) and home / 'print'
+        self.files, self.keep = FileCache(folder) if folder else None, keep
+        self._pages, self._lock = OrderedDict[str, PrintPage](), threading.Lock()
 
     def __len__(self): return len(self._pages)
-    def _path(self, key: str) -> Path: return Path(self.folder or '.') / f'{key}.json'
 
     def get(self, key: str) -> Optional[PrintPage]:
         "The page kept under `key`, or None."
@@ -144,10 +144,8 @@ class PageCache:
             if key in self._pages:
                 self._pages.move_to_end(key)
                 return self._pages[key]
-        if not self.folder: return None
-        try: page = json.loads(self._path(key).read_text(encoding='utf-8'))
-        except (OSError, ValueError, RecursionError): return None
-        return self._hold(key, page) if valid_page(page) else None
+        page = _page_in(self.files.get(key)) if self.files else None
+        return self._hold(key, page) if page else None
 
     def _hold(self, key: str, page: PrintPage) -> PrintPage:
         with self._lock:
@@ -157,8 +155,12 @@ class PageCache:
 
     def put(self, key: str, page: PrintPage) -> PrintPage:
         "Keep `page`; a folder that cannot be written is no error, only a slower next time."
-        if self.folder:
-            with suppress(OSError):
-                self.folder.mkdir(parents=True, exist_ok=True)
-                write_whole(self._path(key), json.dumps(page, ensure_ascii=False), sync=False)
+        if self.files: self.files.put(key, json.dumps(page, ensure_ascii=False).encode())
         return self._hold(key, page)
+
+# %% ../../nbs/ocr/00_print.ipynb #ec7dc999
+def _page_in(data: Optional[bytes]) -> Optional[PrintPage]:
+    "The page that a file holds, or None"
+    try: page = json.loads(data or '')
+    except (ValueError, RecursionError): return None
+    return page if valid_page(page) else None
