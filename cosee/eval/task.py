@@ -185,7 +185,7 @@ class Task:
             try: smaller = shrink_pages(self.pages, scale)
             except ValueError: return False
             if covered(smaller):
-                self.images = SmallerPages(self.images, scale) if isinstance(smaller, InView) else smaller
+                self.images = _SmallerPages(self.images, scale) if isinstance(smaller, InView) else smaller
                 self.view.show(self.images, smaller)
                 return True
             scale *= .95
@@ -248,7 +248,7 @@ def shrink_pages(
     return images.replaced(smaller) if isinstance(images, InView) else smaller
 
 # %% ../../nbs/eval/06_task.ipynb #7f9decaf
-class SmallerPages(Sequence[Any]):
+class _SmallerPages(Sequence[Any]):
     "A document at another resolution, its pages scaled when they are looked at."
     def __init__(self,
         pages: Sequence[Any], # as they are
@@ -257,7 +257,7 @@ class SmallerPages(Sequence[Any]):
 
     def __len__(self) -> int: return len(self.pages)
     def __getitem__(self, i: Any) -> Any:
-        if isinstance(i, slice): return SmallerPages(self.pages[i], self.scale)
+        if isinstance(i, slice): return _SmallerPages(self.pages[i], self.scale)
         return _smaller(self.pages[i], self.scale)
 
     @property

@@ -131,7 +131,7 @@ class OcrClient(VLMClient):
     def _chat(self, messages: list, schema: Optional[dict] = None, **params) -> Reply:
         "The reply of the agent that `schema` speaks of"
         question, notes = read_prompt(messages)
-        doc = self.document(*shown_pages(messages))
+        doc = self.document(*_shown_pages(messages))
         found = doc.answer(question)
         schema = schema or {}
         allowed = schema.get('properties', {}).get('action', {}).get('enum')
@@ -253,7 +253,7 @@ def _seen(doc: Reader, number: int) -> bool:
     "Is the page one of those that are shown?"
     return 0 < number <= len(doc.pages) and doc.pages[number - 1] is not _UNSEEN
 
-def shown_pages(
+def _shown_pages(
     messages: list[Message] # chat messages
 ) -> tuple[list, Optional[list[int]]]: # images that can be read, and their numbers; None: 1, 2, 3, ...
     "The pages of a prompt."

@@ -73,12 +73,12 @@ def best_suffix(
     return length, [(k[:, :, :length], v[:, :, :length]) for k, v in prefix.suffixes[shares.index(length)][1]]
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #ffda6cf8
-class Weighs(Protocol):
+class _Weighs(Protocol):
     "What a `Store` keeps."
     @property
     def nbytes(self) -> int: ...
 
-Kept = TypeVar('Kept', bound=Weighs)
+Kept = TypeVar('Kept', bound=_Weighs)
 
 class Store(Generic[Kept]):
     "Tensors by key, bounded by `max_bytes`; least recently used leaves first."
