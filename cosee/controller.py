@@ -387,7 +387,7 @@ class _Run:
         where: View = {'page': 1, 'description': 'whole document'}
         event['error_cell'] = self.board.add_cell(where, note, ['error'], event['agent'], event['step'])
 
-    def _most_tokens(self, agent: Agent, gen: Gen, images: Sequence[PageImage]) -> int:
+    def _most_tokens(self, agent: Agent, gen: Gen, images: list[PageImage]) -> int:
         "What the agent's next turn may cost at most; 0 where its client cannot tell"
         client = agent.qwen_client
         if not isinstance(client, VLMClient): return 0
@@ -396,16 +396,16 @@ class _Run:
         prompt = 0 if self.ledger.count == 'output' else client.estimate(messages).prompt_tokens
         return (prompt + request.gen.get('max_new_tokens', 64)) * getattr(agent, 'calls_per_turn', 1)
 
-    def _worst(self, agents: Sequence[Agent], gens: Sequence[Gen], images: Sequence[PageImage]) -> int:
+    def _worst(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]) -> int:
         "What the next turns of some agents may cost at most"
         return sum(self._most_tokens(a, g, images) for a, g in zip(agents, gens, strict=True))
 
-    def _afford(self, agents: Sequence[Agent], gens: Sequence[Gen], images: Sequence[PageImage]):
+    def _afford(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]):
         "Raise `BudgetExceeded` if the next calls might break the budget"
         if self.ledger.max_tokens is None: return
         self.ledger.require(max(1, self._worst(agents, gens, images)))
 
-    def _cover(self, agents: Sequence[Agent], gens: Sequence[Gen]) -> Optional[Callable[[Sequence[PageImage]], bool]]:
+    def _cover(self, agents: Sequence[Agent], gens: Sequence[Gen]) -> Optional[Callable[[list[Any]], bool]]:
         "Says of pages whether the budget covers the next turns with them; None without a budget"
         if self.ledger.max_tokens is None: return None
         return lambda images: self._worst(agents, gens, images) <= self.ledger.left
@@ -431,7 +431,7 @@ class _Run:
             self._afford(agents, gens, images)
             for a in agents: self.tell('start', dict(step=step, agent=a.name))
             for turn in _take_turns(agents, images, self.question, self.board, gens, step):
-                turn.event.update(self.view.told())
+                turn.event['shown'], turn.event['why'] = self.view.told()
                 self._apply(turn)
                 for page in _named_pages(turn.event['action']): self.view.ask(page)
 

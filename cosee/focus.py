@@ -12,15 +12,12 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Optional, Protocol, Union, cast
+from typing import Any, Optional, Protocol, Union, cast
 from .board import Board
 from .models.client import THUMBNAIL_PIXELS
 from .pages import PageError, ShownPages, document_of, open_image, page_sizes
 from .registry import Entry, Registry
 from .text import one_line
-
-# %% ../nbs/core/08_focus.ipynb #642bc6a2
-if TYPE_CHECKING: from PIL.Image import Image
 
 # %% ../nbs/core/08_focus.ipynb #a75f7c79
 class Hit(Protocol):
@@ -157,7 +154,7 @@ class TopPages:
         hits = list(self.index(document).search(_query(question, board), self.k))
         best = list(dict.fromkeys(h.page for h in hits)) or list(range(1, self.k + 1))
         pages = in_order([*asked[:-self.k - 1:-1], *best], shown, 2 * self.k)
-        why = {**{p: 'the beginning' for p in best if not hits}, **{h.page: _reason(h) for h in hits[::-1]},
+        why = {**dict.fromkeys([] if hits else best, 'the beginning'), **{h.page: _reason(h) for h in hits[::-1]},
                **{p: 'asked for' for p in asked}}
         return Choice(pages, self.note(document, pages), {p: why[p] for p in pages if p in why})
 
@@ -304,7 +301,7 @@ def make_focus(
     fits: Optional[Callable[[], bool]] = None # for 'auto': does a budget cover all pages?
 ) -> Focus:
     "A focus by its name; raises ValueError for one that does not exist or has no such setting."
-    if hasattr(spec, 'choose'): return spec
+    if hasattr(spec, 'choose'): return cast(Focus, spec)
     given = dict(spec) if isinstance(spec, Mapping) else dict(type=spec)
     name = given.pop('type', None)
     entry = FOCUSES.find(str(name))
@@ -361,15 +358,15 @@ class Viewing:
         hint: str = ''          # for the note: how to ask for other pages
     ):
         self.document, self.question, self.focus, self.hint = document, question, focus, hint
-        self.choice, self.images = Choice([]), cast(Pictures, [])
+        self.choice, self.images = Choice([]), list[Any]()
         self.shown, self.asked, self.seen, self.why = list[int](), list[int](), list[int](), dict[int, str]()
         self._images: dict[tuple[int, bool], Any] = {}
         self._sizes: Optional[list[Any]] = None
 
     def look(self,
         board: Optional[Board] = None, # searched for too
-        covered: Optional[Callable[[Pictures], bool]] = None # does a budget cover these pages? else fewer are shown
-    ) -> Pictures:                    # a plain list where all pages are shown, else `InView`
+        covered: Optional[Callable[[list[Any]], bool]] = None # does a budget cover these pages? else fewer are shown
+    ) -> list[Any]:                   # a plain list where all pages are shown, else `InView`
         "The pages of the next call."
         choice = self.focus.choose(self.document, self.question, board, self.asked, self.shown)
         images = self._show(choice)
@@ -381,7 +378,7 @@ class Viewing:
         self.seen = list(dict.fromkeys([*self.seen, *self.choice.thumbnails, *self.shown]))
         return images
 
-    def _show(self, choice: Choice) -> Pictures:
+    def _show(self, choice: Choice) -> list[Any]:
         "The pictures of a choice, with what is told of the others"
         self.choice, self.shown = choice, choice.pages
         self.why.update(choice.why)
@@ -411,12 +408,12 @@ class Viewing:
         size = thumbnail_size(self._sizes[page - 1])
         numbers = getattr(self.document, 'numbers', None)
         drawn = (self.document[page - 1] if numbers is None else
-                 getattr(self.document, 'thumbnail')(numbers[page - 1], side=2 * max(size)))
+                 cast(Any, self.document).thumbnail(numbers[page - 1], side=2 * max(size)))
         return open_image(drawn).resize(size)
 
     def show(self,
         document: Pictures, # the same pages at another resolution
-        images: Pictures    # those that are in view
+        images: list[Any]   # those that are in view
     ):
         "Go on with other pictures of the same pages."
         self.document, self.images, self._images = document, images, {}
@@ -428,18 +425,18 @@ class Viewing:
         if not isinstance(page, int) or isinstance(page, bool) or not 1 <= page <= len(self.document): return
         if page not in self.shown: self.asked = [*(p for p in self.asked if p != page), page]
 
-    def told(self) -> dict[str, Any]: # `shown`: pages; `why`: page as text -> reason
+    def told(self) -> tuple[list[int], dict[str, str]]: # pages; page as text -> why it was shown
         "What the latest call was shown, JSON-ready."
         shown = list(dict.fromkeys([*self.choice.thumbnails, *self.shown]))
-        return dict(shown=shown, why={str(p): self.why[p] for p in self.shown if p in self.why})
+        return shown, {str(p): self.why[p] for p in self.shown if p in self.why}
 
 # %% ../nbs/core/08_focus.ipynb #eaa448fa
 def blank_pages(
     document: Pictures # pages
-) -> list['Image']:    # as many, of the same sizes, without content
+) -> list[Any]:        # as many images of the same sizes, without content
     "Pictures by which a whole document can be priced without drawing it."
     from PIL import Image
-    made: dict[tuple[int, int], 'Image'] = {}
+    made: dict[tuple[int, int], Any] = {}
     sizes = [size or (620, 877) for size in page_sizes(document)]
     for size in sizes:
         if size not in made: made[size] = Image.new('L', size)

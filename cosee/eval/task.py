@@ -107,7 +107,7 @@ class Task:
         return self
 
     @property
-    def pages(self) -> Sequence[Any]:
+    def pages(self) -> list[Any]:
         "The pages that calls are shown: a list of all, or `InView`."
         if self.view is None:
             self.view = Viewing(self.images, self.question, self.focus)
@@ -143,8 +143,8 @@ class Task:
     def _book(self, calls: Sequence[Mapping[str, Any]], agent: str, step: int):
         "Put calls on the account, and keep what was said"
         for c in calls: self.ledger.add(c['reply'].usage, agent=agent, step=step)
-        told = self.view.told() if self.view else {}
-        self.calls += [dict(agent=agent, step=step, **told, **call_record(c)) for c in calls]
+        shown, why = self.view.told() if self.view else ([], {})
+        self.calls += [dict(agent=agent, step=step, shown=shown, why=why, **call_record(c)) for c in calls]
 
     def ask(self,
         role_prompt: str,     # the instruction
@@ -186,7 +186,7 @@ class Task:
             except ValueError: return False
             if covered(smaller):
                 self.images = _SmallerPages(self.images, scale) if isinstance(smaller, InView) else smaller
-                self.view.show(self.images, smaller)
+                if self.view is not None: self.view.show(self.images, smaller)
                 return True
             scale *= .95
         return False
@@ -236,9 +236,9 @@ def _smaller(image: Image, scale: float) -> Image:
     return with_page(out, page_of(image))
 
 def shrink_pages(
-    images: Sequence[Image], # pages
+    images: list[Any],       # pages
     scale: float             # factor for both sides, at most 1
-) -> Sequence[Image]:        # smaller copies; the originals where scale is 1
+) -> list[Any]:              # smaller copies; the originals where scale is 1
     "Pages at another resolution, thumbnails as they are; raises ValueError where a page would be too small to read."
     if scale >= 1: return images
     small = images.thumbnails if isinstance(images, InView) else 0

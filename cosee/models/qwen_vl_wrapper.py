@@ -299,10 +299,7 @@ def cut(
     at = min((i for i in (text.find(s) for s in stop) if i >= 0), default=-1)
     return (text, False) if at < 0 else (text[:at], True)
 
-# %% ../../nbs/qwen/02_client.ipynb #25fb6e56
-
-
-
+# %% ../../nbs/qwen/02_client.ipynb #7800e2db
 
 def _first(inputs, length: int, pages: int) -> dict[str, Any]:
     "The model's inputs cut to the first `length` tokens and their pictures"

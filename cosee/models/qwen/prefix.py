@@ -290,8 +290,8 @@ def look(
 def _seen(features: Sequence[Features]) -> dict[str, Any]:
     "The features of several pictures, as the model takes them instead of pixels"
     deep = [tuple(layer) for layer in zip(*(f.deepstack for f in features), strict=True)]
-    out = BaseModelOutputWithDeepstackFeatures(pooler_output=tuple(f.embeddings for f in features),
-                                               deepstack_features=deep)
+    out: Any = BaseModelOutputWithDeepstackFeatures()
+    out.pooler_output, out.deepstack_features = tuple(f.embeddings for f in features), deep
     return dict(mm_encoder_outputs=dict(image=out))
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #53b5e57f

@@ -96,7 +96,7 @@ def template_messages(
 
 # %% ../../../nbs/qwen/01_prompt.ipynb #0c1bdffa
 Boundary = tuple[int, str]   # tokens up to the end of a picture, and a name for what they are
-Seen = tuple[Size, str, str] # a picture as the model sees it: its size, the hash of its pixels, the processor's settings
+Seen = tuple[Size, str, str] # a picture as the model sees it: size, hash of its pixels, settings of the processor
 
 @dataclass
 class Prompt:
