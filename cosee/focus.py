@@ -134,6 +134,7 @@ def _reason(hit: Hit) -> str:
     lines = [str(l.get('text', '') if isinstance(l, Mapping) else getattr(l, 'text', l)) for l in hit.why]
     return one_line('found: ' + ' / '.join(lines[:2]), 160) if any(lines) else 'found by the question'
 
+# %% ../nbs/core/08_focus.ipynb #caa99b23
 class TopPages:
     "The pages that an index finds best."
     def __init__(self,
@@ -198,6 +199,7 @@ def thumbnail_size(
     across, down = (max(1, min(64, math.floor(side * scale / 32))) for side in (w, h))
     return across * 32, down * 32
 
+# %% ../nbs/core/08_focus.ipynb #dafd5e9f
 class Overview(TopPages):
     "All pages small, or their headings, and the best pages in full."
     def __init__(self,
