@@ -46,7 +46,8 @@ def measured(command, cache):
 def ask(file, questions, how, cache):
     "`cosee ask` as a process: its results and what they cost."
     asked = [part for q in questions for part in ("-q", q["question"])]
-    command = [sys.executable, "-m", "cosee.cli.entry", "ask", str(file), *asked, "--json", "--quiet", "--print", how]
+    command = [sys.executable, "-c", "from cosee.cli import main; raise SystemExit(main())", "ask", str(file), *asked,
+               "--json", "--quiet", "--print", how]
     said, cost = measured(command, cache)
     return json.loads(said), cost
 
