@@ -29,7 +29,7 @@ def says(error, *parts):
 
 
 def fails(source, *parts, **kw):
-    with pytest.raises(PageError) as e: load_pages(source, **kw)
+    with pytest.raises(PageError) as e: list(load_pages(source, **kw))
     return says(e, *parts)
 
 
