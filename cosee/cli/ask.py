@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from cosee.agents import Agent
     from cosee.controller import Episode
     from cosee.models.client import VLMClient
+    from cosee.ocr.engine import WordReader
+    from cosee.pages import Page, Pages
 
 # %% ../../nbs/cli/01_ask.ipynb #d6edceb5
 def _team_args(p: ArgumentParser):
@@ -89,28 +91,73 @@ def _dpi(args: Namespace) -> int:
     "The resolution that was asked for, or that suits the client"
     return getattr(args, 'dpi', None) or (72 if args.client == 'tiny' else 144)
 
-def _opened(args: Namespace) -> 'tuple[list[Image], VLMClient]':
+def _opened(args: Namespace) -> 'tuple[Pages, VLMClient]':
     "Pages and client; whatever the user can mend raises `Stop`"
     from cosee.models.remote import VLMClientError
     from cosee.pages import load_pages
     try:
         found = load_pages(args.files, dpi=_dpi(args), pages=args.pages, password=args.password)
-        names = ', '.join(dict.fromkeys(one_line(im.info['source'], 60) for im in found))
+        names = ', '.join(dict.fromkeys(one_line(Path(page.file).name, 60) for page in found.infos))
         say(args, f"{len(found)} page{'s' * (len(found) != 1)} from {names}")
         return found, client_of(args)
     except (ValueError, ImportError, VLMClientError) as e: raise Stop(str(e), BAD_INPUT) from e
 
+# %% ../../nbs/cli/01_ask.ipynb #50cbf15f
+def time_left(
+    seconds: float, # since the beginning
+    done: int,      # pages
+    pages: int      # all of them
+) -> str:           # '' where there is nothing to say yet
+    "About how long the rest will take, in words."
+    left = seconds / done * (pages - done) if done and seconds > 1 else 0
+    if left < 1: return ''
+    return f', about {left:.0f} s left' if left < 100 else f', about {left / 60:.0f} min left'
+
+# %% ../../nbs/cli/01_ask.ipynb #4de9523d
+class ReadingPace:
+    "Says how far the reading of pages is: each time in a terminal, else every 20 seconds."
+    def __init__(self,
+        args: Namespace, # `quiet` is read
+        pages: int       # how many there are
+    ): self.args, self.pages, self.start, self.told = args, pages, time.perf_counter(), time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        "Since the beginning."
+        return time.perf_counter() - self.start
+
+    def tell(self,
+        done: int # pages
+    ):
+        "The page that is read now, and how long the rest will take."
+        late = time.perf_counter() - self.told > 20
+        if late: self.told = time.perf_counter()
+        left = time_left(self.seconds, done, self.pages)
+        say(self.args, f'reading page {done + 1} of {self.pages}{left} ...', end='\n' if late else '')
+
 # %% ../../nbs/cli/01_ask.ipynb #9107891a
-def _read_ahead(args: Namespace, client: 'VLMClient', pages: 'list[Image]') -> float:
-    "Let a client that reads by OCR read all pages, and tell how far it is; the seconds that it took"
-    start, words = time.perf_counter(), getattr(client, 'words', None)
-    if words is None: return 0.
-    for i in range(0, len(pages), 2):
-        say(args, f'reading page {i + 1} of {len(pages)} ...', end='')
-        words.read(pages[i:i + 2])
-    took = time.perf_counter() - start
-    say(args, f"read {len(pages)} page{'s' * (len(pages) != 1)} in {took:.1f} s")
-    return took
+def _read_print(args: Namespace, words: 'WordReader', pages: 'Pages') -> float:
+    "Read the print of all pages, and tell how far it is; the seconds that it took"
+    pace, handles = ReadingPace(args, len(pages)), pages.infos
+    for i in range(0, len(handles), 2):
+        pace.tell(i)
+        _read_some(args, words, handles[i:i + 2])
+    say(args, f"read {len(pages)} page{'s' * (len(pages) != 1)} in {pace.seconds:.1f} s")
+    return pace.seconds
+
+def _read_some(args: Namespace, words: 'WordReader', pages: 'list[Page]'):
+    "Read the print of a few pages together, or one by one where that fails; what cannot be read is told"
+    from cosee.pages import PageError
+    try: words.read(pages)
+    except PageError as e:
+        if len(pages) == 1: say(args, one_line(f'page {pages[0].number} is left out: {e}', 200))
+        else:
+            for page in pages: _read_some(args, words, [page])
+
+def _read_ahead(args: Namespace, client: 'VLMClient', pages: 'Pages') -> float:
+    "Read the print of all pages for a client that answers from print; the seconds that it took"
+    words = getattr(client, 'words', None)
+    return _read_print(args, words, pages) if words else 0.
 
 # %% ../../nbs/cli/01_ask.ipynb #84aa0410
 def _came_of(event: dict[str, Any]) -> str:
@@ -128,16 +175,12 @@ def _progress(args: Namespace) -> Callable[[str, dict[str, Any]], None]:
     return listen
 
 # %% ../../nbs/cli/01_ask.ipynb #cb2a78fe
-def _finer(args: Namespace, pages: 'list[Image]') -> 'Callable[[int], Image]':
+def _finer(args: Namespace, pages: 'Pages') -> 'Callable[[int], Image]':
     "A function from the number of a page to a picture of it at twice the resolution"
-    from cosee.pages import load_pages
-    def finer(n: int):
-        at = pages[n - 1].info
-        return load_pages(at['source'], dpi=2 * _dpi(args), max_side=None, pages=[at['page']],
-                          password=args.password)[0]
+    def finer(n: int) -> 'Image': return pages.page(n, dpi=2 * _dpi(args), max_side=None)
     return finer
 
-def _team(args: Namespace, client: 'VLMClient', pages: 'list[Image]') -> 'list[Agent]':
+def _team(args: Namespace, client: 'VLMClient', pages: 'Pages') -> 'list[Agent]':
     "The agents that were asked for, with tools if they were"
     from cosee.agents import team
     agents = team(client, _agents(args))
@@ -152,7 +195,7 @@ def _idle(episode: 'Episode') -> str:
     if not events or any(e['valid'] or e['calls'] for e in events): return ''
     return events[0]['error']
 
-def _episode(args: Namespace, client: 'VLMClient', pages: 'list[Image]', question: str) -> 'Episode':
+def _episode(args: Namespace, client: 'VLMClient', pages: 'Pages', question: str) -> 'Episode':
     "The episode of one question; raises `Stop` where no agent could act"
     from cosee.controller import CoSeeController
     from cosee.models.client import Ledger
@@ -187,16 +230,17 @@ class Result(TypedDict):
     stopped: str                      # why the episode ended
 
 # %% ../../nbs/cli/01_ask.ipynb #d9a8865e
-def _place(page: int, pages: 'list[Image]') -> dict[str, Any]:
+def _place(page: int, pages: 'Pages') -> dict[str, Any]:
     "File and page in it of the document's page"
-    info = pages[page - 1].info if 0 < page <= len(pages) else {}
-    return dict(file=info.get('source'), file_page=info.get('page'))
+    if not 0 < page <= len(pages): return dict(file=None, file_page=None)
+    handle = pages.info(page)
+    return dict(file=Path(handle.file).name, file_page=handle.file_page)
 
 def result_of(
     episode: 'Episode',    # of `CoSeeController.run`
     question: str,         # the question
     client: str,           # name of the client
-    pages: 'list[Image]',  # page images
+    pages: 'Pages',        # of the document
     seconds: float         # wall-clock time of the episode
 ) -> Result:               # JSON-ready
     "What `--json` says about one question."
@@ -207,7 +251,7 @@ def result_of(
                   stopped=episode['stopped'])
 
 # %% ../../nbs/cli/01_ask.ipynb #750fb58c
-Answers = tuple['list[Image]', 'list[Episode]', list[Result]]   # pages, and of each question episode and result
+Answers = tuple['Pages', 'list[Episode]', list[Result]]   # pages, and of each question episode and result
 
 def _ask_all(args: Namespace) -> Answers:
     "Pages, episodes and results of all questions"
@@ -268,7 +312,7 @@ def _show(r: Result, episode: 'Episode', page: TerminalPage):
     print('\n'.join([*_answer_lines(r, page), cost, *board_lines(episode['board'], page)]), end='\n\n')
 
 # %% ../../nbs/cli/01_ask.ipynb #afddb7e7
-def _write_page(args: Namespace, pages: 'list[Image]', episodes: 'list[Episode]'):
+def _write_page(args: Namespace, pages: 'Pages', episodes: 'list[Episode]'):
     "The HTML file of `--html`; raises `Stop` where it cannot be written"
     from cosee.view.episode import write_html
     try: path = write_html(args.html, episodes, pages)
