@@ -1,6 +1,9 @@
 "What all tests share: where the repository is, its tools, and steady surroundings."
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import hypothesis
@@ -15,6 +18,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("TQDM_DISABLE", "1")
 # No test may reach for a model hub: whatever it needs is in the repository, in a package, or made on the spot.
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+# What tests read is kept in a folder of theirs, never in the user's; the processes that they start know it too.
+os.environ["COSEE_CACHE"] = tempfile.mkdtemp(prefix="cosee-tests-")
+atexit.register(shutil.rmtree, os.environ["COSEE_CACHE"], ignore_errors=True)
 
 # The same examples in every run, and no clock: --hypothesis-profile=explore looks for new ones.
 hypothesis.settings.register_profile("steady", derandomize=True, deadline=None, database=None)

@@ -7,6 +7,7 @@ from hypothesis import given, settings, strategies as st
 from PIL import Image
 from cosee.agents import ACTIONS, action_schema, parse_reply
 from cosee.boxes import thousandths_around
+from cosee.files import FileCache
 from cosee.models.client import build_messages
 from cosee.ocr.paragraphs import split_sentences
 from cosee.ocr.spans import page_spans, typed_page
@@ -149,9 +150,11 @@ def test_damaged_cache_counts_as_absent(tmp_path):
     assert PageCache(tmp_path).get('k') == page
     for junk in ('', '{', '[]', '{"size": [1, 2]}', '{"size": [9, 9], "skew": 0, "lines": [{"text": 3}]}',
                  '[' * 100_000, '\x00'):
-        (tmp_path / 'k.json').write_text(junk)
+        FileCache(tmp_path).put('k', junk.encode())
         assert PageCache(tmp_path).get('k') is None
-    assert not list(tmp_path.glob('*.part'))
+        next(tmp_path.rglob('k.kept')).write_text(junk)
+        assert PageCache(tmp_path).get('k') is None
+    assert not list(tmp_path.rglob('*.part'))
 
 
 def test_lexicon_is_part_of_the_package():
@@ -186,7 +189,7 @@ def test_real_pages(tmp_path):
     reader = WordReader(cache=tmp_path, max_side=1200)
     page, = reader.read(doc['pages'])
     assert valid_page(page) and 'Okonkwo' in [l['text'] for l in page['lines']]
-    assert len(list(tmp_path.glob('*.json'))) == 1
+    assert len(list(tmp_path.rglob('*.kept'))) == 1
     again = WordReader(cache=tmp_path, max_side=1200)
     again._engine = lambda: pytest.fail('read twice')
     assert again.read(doc['pages']) == [page]

@@ -11,6 +11,8 @@ __all__ = []
 # %% ../../nbs/cli/00_common.ipynb #c1025029
 import argparse, logging, os, shutil, sys, textwrap
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Optional
 from ..registry import no_such
 from ..text import one_line
@@ -97,7 +99,28 @@ def care_args(
                    help='requests for one usable reply (default: 1)')
     g.add_argument('--fallback', action='append', default=[], metavar='NAME',
                    help='client or id that stands in; may be given several times')
-    g.add_argument('--cache', metavar='FILE', help='keep replies in this file, and take them from there')
+    g.add_argument('--replies', '--cache', dest='cache', metavar='FILE',
+                   help='keep replies of the model in this file, and take them from there')
+
+# %% ../../nbs/cli/00_common.ipynb #b5dc8103
+def cache_args(
+    p: ArgumentParser # of a command that may read pages
+):
+    "The argument that does without the cache of pages."
+    p.add_argument('--no-cache', action='store_true',
+                   help='read every page anew, and keep nothing of it on disk (see `cosee cache`)')
+
+@contextmanager
+def cache_wanted(
+    args: Namespace # of any command
+) -> Iterator[None]:
+    "Within it there is no cache on disk if `--no-cache` is given."
+    before = os.environ.get('COSEE_CACHE')
+    if getattr(args, 'no_cache', False): os.environ['COSEE_CACHE'] = 'off'
+    try: yield
+    finally:
+        if before is None: os.environ.pop('COSEE_CACHE', None)
+        else: os.environ['COSEE_CACHE'] = before
 
 # %% ../../nbs/cli/00_common.ipynb #562d05f5
 def say(

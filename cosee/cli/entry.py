@@ -10,7 +10,7 @@ import argparse, os, sys, traceback
 from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Any, Optional
-from .common import BAD_INPUT, CODES_HELP, FAILED, INTERRUPTED, PIPE_CLOSED, Stop
+from .common import BAD_INPUT, CODES_HELP, FAILED, INTERRUPTED, PIPE_CLOSED, Stop, cache_wanted
 from ..registry import Entry, Registry
 from ..text import one_line
 
@@ -34,6 +34,7 @@ COMMANDS: Registry[Entry] = Registry('command', dict(
     screen=Entry('cosee.cli.screen:screen_args', 'make, check, show and score data sets of screens'),
     plan=Entry('cosee.cli.plan:plan_args', 'say what a request about a picture needs'),
     quality=Entry('cosee.cli.plan:quality_args', 'measure how well the pages of a document can be read'),
+    cache=Entry('cosee.cli.cache:cache_args', 'say what is kept of the pages that were read, or clear it'),
     tiny=Entry('cosee.cli.tiny:tiny_args', 'train or evaluate a tiny Qwen3-VL')))
 
 # %% ../../nbs/cli/03_entry.ipynb #a5828fa4
@@ -76,7 +77,7 @@ def _tell(e: BaseException, debug: bool) -> int:
 def _run(args: argparse.Namespace) -> int:
     "Run the command; every exception becomes a line and a code"
     try:
-        code = args.run(args)
+        with cache_wanted(args): code = args.run(args)
         sys.stdout.flush()
         return code
     except BrokenPipeError:

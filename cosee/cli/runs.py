@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
-from .common import BAD_INPUT, Stop, TerminalPage, board_lines, common_args, positive, text_table
+from .common import BAD_INPUT, Stop, TerminalPage, board_lines, cache_args, common_args, positive, text_table
 from ..text import one_line
 
 # %% ../../nbs/cli/04_runs.ipynb #ce3a905b
@@ -106,7 +106,7 @@ def run_args(
     p.add_argument('--output-dir', metavar='DIR', help='run folder (default: runs/NAME)')
     p.add_argument('--shard', metavar='I/N',
                    help='do every N-th question only; writes to DIR/shard-I-of-N, see `cosee merge`')
-    for add in (_data_args, _how_args, common_args): add(p)
+    for add in (_data_args, _how_args, cache_args, common_args): add(p)
     p.epilog = _RUN_EXAMPLES
     p.set_defaults(run=_run)
 
@@ -224,7 +224,7 @@ def resume_args(
 ):
     "The arguments of `cosee resume`."
     _folder_args(p)
-    for add in (_how_args, common_args): add(p)
+    for add in (_how_args, cache_args, common_args): add(p)
     p.epilog = _CODES
     p.set_defaults(run=_resume)
 

@@ -11,6 +11,7 @@ __all__ = ['OcrClient']
 import json, math, re, threading
 from collections import OrderedDict
 from dataclasses import replace
+from pathlib import Path
 from typing import Optional, TypedDict, Union
 from ..boxes import thousandths_around
 from ..models.client import Message, Reply, VLMClient, message_blocks
@@ -93,7 +94,7 @@ class OcrClient(VLMClient):
         threads: int = 1,              # threads for one page
         workers: Optional[int] = None, # pages read side by side; None: one a core, two at most
         max_side: int = 1600,          # longest side in pixels at which pages are read
-        cache=None,                    # folder for what was read (text of your documents!); None: memory only
+        cache: Union[str, Path, bool, None] = True, # for what was read (text of your documents!), see `WordReader`
         abstain: float = 0.25,         # answers less sure than this are given as 'not answerable'
         embeddings: Optional[bool] = None, # judge meaning with a sentence encoder? None: if its package is installed
         words: Optional[WordReader] = None # your own reader of pages

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 from ..boxes import Box
 from .print import PageCache, PrintLine, PrintPage, make_line, page_skew
 
-# %% ../../nbs/ocr/01_engine.ipynb #033494d3
+# %% ../../nbs/ocr/01_engine.ipynb #b21f1f94
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -101,11 +101,11 @@ def check_way(
 class WordReader:
     "Reads pages by OCR, each distinct page once."
     def __init__(self,
-        threads: int = 1,                      # threads for one page
-        workers: Optional[int] = None,         # pages read at the same time; None: one a core, two at most
-        max_side: int = 1600,                  # longest side in pixels at which a page is read
-        cache: Union[str, Path, None] = None,  # folder to keep what was read between runs; None: memory only
-        print: Way = 'auto'                    # where print comes from
+        threads: int = 1,                           # threads for one page
+        workers: Optional[int] = None,              # pages read at the same time; None: one a core, two at most
+        max_side: int = 1600,                       # longest side in pixels at which a page is read
+        cache: Union[str, Path, bool, None] = True, # folder for what was read; True: the user's cache; None: memory only
+        print: Way = 'auto'                         # where print comes from
     ):
         if threads < 1 or max_side < 32: raise ValueError('threads must be at least 1 and max_side at least 32')
         self.threads, self.max_side, self.print = threads, max_side, check_way(print)
@@ -130,12 +130,16 @@ class WordReader:
         "The lock under which the image of `key` is read"
         with self._lock: return self._reading.setdefault(key, threading.Lock())
 
+    def _count(self, way: Literal['text', 'ocr', 'cache']):
+        "Count a page by where its print came from"
+        with self._lock: self.counts[way] += 1
+
     def _once(self, image: 'Image') -> PrintPage:
         "The print of `image`, from the caches or read now"
         key = page_key(image, VERSION, self.max_side)
         with self._lock_of(key):
             page = self.pages.get(key)
-            self.counts['cache' if page else 'ocr'] += 1
+            self._count('cache' if page else 'ocr')
             return page or self.pages.put(key, _ocr_page(self._engine(), image))
 
     def ocr(self,
@@ -177,7 +181,7 @@ def _opened(item: Readable) -> 'Image':
     from PIL import Image, ImageOps
     with Image.open(item) as im: return ImageOps.exif_transpose(im).convert('RGB')
 
-# %% ../../nbs/ocr/01_engine.ipynb #61312013
+# %% ../../nbs/ocr/01_engine.ipynb #63c8282c
 def _moved(
     page: PrintPage,        # print of a part
     at: tuple[int, int],    # its left and top edge in the whole, in pixels

@@ -10,10 +10,9 @@ __all__ = ['PageCache']
 # %% ../../nbs/ocr/00_print.ipynb #0a8096c3
 import json, statistics, threading, unicodedata
 from collections import OrderedDict
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Optional, Sequence, TypedDict, Union, get_args
-from ..files import write_whole
+from ..files import FileCache, cache_folder
 
 # %% ../../nbs/ocr/00_print.ipynb #8cb2f9f1
 class PrintLine(TypedDict):
@@ -129,14 +128,14 @@ def valid_page(
 class PageCache:
     "Pages of print by key: the latest `keep` in memory, and in `folder` where one is given."
     def __init__(self,
-        folder: Union[str, Path, None] = None, # where to keep pages between runs; None: nowhere
-        keep: int = 512                        # pages held in memory
+        folder: Union[str, Path, bool, None] = None, # keeps pages between runs; True: the user's cache; None: nowhere
+        keep: int = 512                              # pages held in memory
     ):
-        self.folder, self.keep = Path(folder) if folder else None, keep
-        self._pages, self._lock = OrderedDict(), threading.Lock()
+        if folder is True: folder = (home := cache_folder()) and home / 'print'
+        self.files, self.keep = FileCache(folder) if folder else None, keep
+        self._pages, self._lock = OrderedDict[str, PrintPage](), threading.Lock()
 
     def __len__(self): return len(self._pages)
-    def _path(self, key: str) -> Path: return Path(self.folder or '.') / f'{key}.json'
 
     def get(self, key: str) -> Optional[PrintPage]:
         "The page kept under `key`, or None."
@@ -144,10 +143,8 @@ class PageCache:
             if key in self._pages:
                 self._pages.move_to_end(key)
                 return self._pages[key]
-        if not self.folder: return None
-        try: page = json.loads(self._path(key).read_text(encoding='utf-8'))
-        except (OSError, ValueError, RecursionError): return None
-        return self._hold(key, page) if valid_page(page) else None
+        page = _page_in(self.files.get(key)) if self.files else None
+        return self._hold(key, page) if page else None
 
     def _hold(self, key: str, page: PrintPage) -> PrintPage:
         with self._lock:
@@ -157,8 +154,12 @@ class PageCache:
 
     def put(self, key: str, page: PrintPage) -> PrintPage:
         "Keep `page`; a folder that cannot be written is no error, only a slower next time."
-        if self.folder:
-            with suppress(OSError):
-                self.folder.mkdir(parents=True, exist_ok=True)
-                write_whole(self._path(key), json.dumps(page, ensure_ascii=False), sync=False)
+        if self.files: self.files.put(key, json.dumps(page, ensure_ascii=False).encode())
         return self._hold(key, page)
+
+# %% ../../nbs/ocr/00_print.ipynb #ec7dc999
+def _page_in(data: Optional[bytes]) -> Optional[PrintPage]:
+    "The page that a file holds, or None"
+    try: page = json.loads(data or '')
+    except (ValueError, RecursionError): return None
+    return page if valid_page(page) else None
