@@ -11,10 +11,11 @@ __all__ = []
 # %% ../../nbs/cli/01_ask.ipynb #60d87764
 import json, sys, time
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypedDict
-from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPage, board_lines, care_args,
+from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPage, board_lines, cache_args, care_args,
                               check_client, client_of, model_args, positive, say)
 from ..text import abstains, one_line, same_answer
 
@@ -136,13 +137,18 @@ class ReadingPace:
         say(self.args, f'reading page {done + 1} of {self.pages}{left} ...', end='\n' if late else '')
 
 # %% ../../nbs/cli/01_ask.ipynb #9107891a
+def _came_from(counts: Counter[str]) -> str:
+    "How many pages were read, and how many of them were known"
+    fresh, kept = counts['ocr'] + counts['text'], counts['cache']
+    return f"{fresh} page{'s' * (fresh != 1)} read{f', {kept} from the cache' * (kept > 0)}"
+
 def _read_print(args: Namespace, words: 'WordReader', pages: 'Pages') -> float:
     "Read the print of all pages, and tell how far it is; the seconds that it took"
-    pace, handles = ReadingPace(args, len(pages)), pages.infos
+    pace, handles, before = ReadingPace(args, len(pages)), pages.infos, Counter(words.counts)
     for i in range(0, len(handles), 2):
         pace.tell(i)
         _read_some(args, words, handles[i:i + 2])
-    say(args, f"read {len(pages)} page{'s' * (len(pages) != 1)} in {pace.seconds:.1f} s")
+    say(args, f"{_came_from(words.counts - before)} in {pace.seconds:.1f} s")
     return pace.seconds
 
 def _read_some(args: Namespace, words: 'WordReader', pages: 'list[Page]'):
@@ -372,7 +378,7 @@ def ask_args(
     p: ArgumentParser # of `cosee ask`
 ):
     "The arguments of `cosee ask`."
-    for add in (_document_args, model_args, care_args, _team_args, _output_args): add(p)
+    for add in (_document_args, model_args, care_args, cache_args, _team_args, _output_args): add(p)
     p.epilog = _ASK_EXAMPLES
     p.set_defaults(run=_ask)
 
@@ -384,7 +390,7 @@ _ASK_EXAMPLES = f'''examples:
   cosee ask report.pdf -q "What was sold most?" --client openai --base-url http://127.0.0.1:8000/v1 \\
             --model Qwen/Qwen3-VL-4B-Instruct
   cosee ask report.pdf -q "What was sold most?" --client openai.gpt-4o --retry 3 \\
-            --fallback anthropic.claude-sonnet-4-5 --cache replies.sqlite
+            --fallback anthropic.claude-sonnet-4-5 --replies replies.sqlite
 
 {CODES_HELP}'''
 
@@ -397,7 +403,7 @@ def demo_args(
                    help='which document (default: slides); small is read by the tiny model')
     p.add_argument('-q', '--question', action='append', metavar='QUESTION',
                    help='ask this instead of the prepared questions')
-    for add in (model_args, care_args, _team_args): add(p)
+    for add in (model_args, care_args, cache_args, _team_args): add(p)
     _output_args(p, html='cosee-demo.html')
     p.epilog = _DEMO_EXAMPLES
     p.set_defaults(run=_demo, pages=None, dpi=None, password=None, client=None)
