@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from cosee.agents import Agent
     from cosee.controller import Episode
+    from cosee.focus import FocusSpec
     from cosee.models.client import VLMClient
     from cosee.ocr.engine import WordReader
     from cosee.pages import Page, Pages
@@ -38,6 +39,10 @@ def _team_args(p: ArgumentParser):
     g.add_argument('--order', choices=('sequential', 'parallel'), default='sequential',
                    help="parallel: the agents of a step do not see each other's notes (default: sequential)")
     g.add_argument('--max-tokens', type=positive, metavar='N', help='hard budget of tokens for each question')
+    g.add_argument('--focus', default='auto', choices=_FOCUSES,
+                   help='which pages an agent is shown; auto: all of a short document, else those that an index of '
+                        'its print finds (default: auto)')
+    g.add_argument('--k', type=positive, default=4, metavar='N', help='how many pages the index may choose (default: 4)')
     g.add_argument('--tools', action='store_true',
                    help='agents may look closer before they write: zoom, ocr, find_page, ...')
     g.add_argument('--quality', action='store_true',
@@ -160,10 +165,29 @@ def _read_some(args: Namespace, words: 'WordReader', pages: 'list[Page]'):
         else:
             for page in pages: _read_some(args, words, [page])
 
-def _read_ahead(args: Namespace, client: 'VLMClient', pages: 'Pages') -> float:
-    "Read the print of all pages for a client that answers from print; the seconds that it took"
-    words = getattr(client, 'words', None)
-    return _read_print(args, words, pages) if words else 0.
+# %% ../../nbs/cli/01_ask.ipynb #2c7b93e3
+_FOCUSES = 'auto', 'all', 'top', 'overview'
+
+def _is_narrow(args: Namespace, pages: int) -> bool:
+    "May the focus show less than all pages?"
+    from cosee.focus import FEW_PAGES
+    least = dict(auto=FEW_PAGES, top=args.k, overview=args.k)
+    return pages > least.get(args.focus, pages)
+
+def _focus(args: Namespace, words: 'Optional[WordReader]' = None) -> 'FocusSpec':
+    "The focus of the arguments, with the reader of its index if there is one of its own"
+    from cosee.focus import make_focus
+    spec: Any = args.focus if args.focus == 'all' else dict(type=args.focus, k=args.k)
+    return make_focus(spec, words=words) if words else spec
+
+def _read_ahead(args: Namespace, client: 'VLMClient', pages: 'Pages') -> 'tuple[FocusSpec, float]':
+    "The focus, and the seconds that it took to read what it and the client need"
+    from cosee.ocr.engine import WordReader
+    own = getattr(client, 'words', None)
+    if own: return _focus(args), _read_print(args, own, pages)
+    if args.max_tokens or not _is_narrow(args, len(pages)): return _focus(args), 0.   # whether all fit is told later
+    words = WordReader()
+    return _focus(args, words), _read_print(args, words, pages)
 
 # %% ../../nbs/cli/01_ask.ipynb #84aa0410
 def _came_of(event: dict[str, Any]) -> str:
@@ -173,11 +197,18 @@ def _came_of(event: dict[str, Any]) -> str:
     if not action.get('answer'): return f"note {cell}: {one_line(action['content'], 60)}"
     return f"note {cell}: {one_line(action['answer'], 60)} ({action.get('confidence', 0):.0%})"
 
-def _progress(args: Namespace) -> Callable[[str, dict[str, Any]], None]:
+def _shown(event: dict[str, Any], pages: int) -> str:
+    "The pages that a turn was shown, in a few words; '' where it was all of them"
+    shown = sorted(event.get('shown') or [])
+    if not shown or len(shown) == pages: return ''
+    return f", shown page{'s' * (len(shown) > 1)} {', '.join(map(str, shown[:12]))}{' ...' * (len(shown) > 12)}"
+
+def _progress(args: Namespace, pages: int) -> Callable[[str, dict[str, Any]], None]:
     "A listener for `CoSeeController.run`"
     def listen(kind: str, event: dict[str, Any]):
         if kind == 'start': say(args, f"  step {event['step']}  {event['agent']:<14} ...", end='')
-        if kind == 'turn': say(args, f"  step {event['step']}  {event['agent']:<14} {_came_of(event)}")
+        if kind != 'turn': return
+        say(args, f"  step {event['step']}  {event['agent']:<14} {_came_of(event)}{_shown(event, pages)}")
     return listen
 
 # %% ../../nbs/cli/01_ask.ipynb #cb2a78fe
@@ -201,14 +232,14 @@ def _idle(episode: 'Episode') -> str:
     if not events or any(e['valid'] or e['calls'] for e in events): return ''
     return events[0]['error']
 
-def _episode(args: Namespace, client: 'VLMClient', pages: 'Pages', question: str) -> 'Episode':
+def _episode(args: Namespace, client: 'VLMClient', pages: 'Pages', question: str, focus: 'FocusSpec') -> 'Episode':
     "The episode of one question; raises `Stop` where no agent could act"
     from cosee.controller import CoSeeController
     from cosee.models.client import Ledger
     from cosee.planner.quality import QualityController
     kind = QualityController if args.quality else CoSeeController
-    controller = kind(_team(args, client, pages), args.max_steps, order=args.order)
-    episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_progress(args))
+    controller = kind(_team(args, client, pages), args.max_steps, order=args.order, focus=focus)
+    episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_progress(args, len(pages)))
     if error := _idle(episode): raise Stop(f'{question!r}: no agent could act: {error}')
     return episode
 
@@ -263,11 +294,11 @@ def _ask_all(args: Namespace) -> Answers:
     "Pages, episodes and results of all questions"
     questions = _checked(args)
     pages, client = _opened(args)
-    episodes, results, before = [], [], _read_ahead(args, client, pages)
+    episodes, results, (focus, before) = [], [], _read_ahead(args, client, pages)
     for i, q in enumerate(questions, 1):
         say(args, f'question {i} of {len(questions)}: {one_line(q, 200)}')
         start = time.perf_counter() - (0 if episodes else before)
-        episode = _episode(args, client, pages, q)
+        episode = _episode(args, client, pages, q, focus)
         episode['seconds'] = time.perf_counter() - start
         episodes.append(episode)
         results.append(result_of(episode, q, client.name, pages, episode['seconds']))
@@ -304,12 +335,19 @@ def _answer_lines(r: Result, page: TerminalPage) -> list[str]:
 # %% ../../nbs/cli/01_ask.ipynb #fd0973c3
 def _count(n: int, what: str) -> str: return f"{n} {what}{'s' * (n != 1)}"
 
+def _looked_at(episode: 'Episode') -> str:
+    "How many pages anybody was shown, where it was not all of them"
+    trace = episode['trace']
+    pages, shown = len(trace['pages']), {n for e in trace['events'] for n in e.get('shown') or []}
+    return f'{len(shown)} of {pages} pages looked at, ' if 0 < len(shown) < pages else ''
+
 def _cost_line(r: Result, episode: 'Episode') -> str:
     "What it took"
     about = 'about ' if r['tokens']['estimated'] else ''
     took = f", {r['seconds']:.1f} s" if r['seconds'] >= .05 else ''
+    looked = _looked_at(episode)
     return (f"{_count(len(episode['board']), 'note')} in {_count(episode['steps'], 'step')}, "
-            f"{about}{r['tokens']['total_tokens']:,} tokens{took}, stopped: {one_line(r['stopped'], 100)}")
+            f"{looked}{about}{r['tokens']['total_tokens']:,} tokens{took}, stopped: {one_line(r['stopped'], 100)}")
 
 # %% ../../nbs/cli/01_ask.ipynb #561e2880
 def _show(r: Result, episode: 'Episode', page: TerminalPage):
