@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['PageError', 'load_pages']
+__all__ = ['PageError', 'page_of', 'Pages', 'load_pages']
 
 # %% ../nbs/core/05_pages.ipynb #f517195a
 import atexit, io, math, operator, os, re, threading, warnings, weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -507,6 +507,14 @@ def _bytes(im: Image) -> int: return 4 * im.width * im.height   # as Pillow hold
 
 _drawn = _Drawn(KEPT_BYTES)
 
+def kept(
+    key: tuple,                # of the image; its first part is what the image belongs to
+    make: Callable[[], Image]  # draws or opens it
+) -> Image:                    # the same object for the same key, as long as it is kept or somebody holds it
+    "The image under `key`, made if it is not kept."
+    im = _drawn.get(key)
+    return _drawn.put(key, make()) if im is None else im
+
 # %% ../nbs/core/05_pages.ipynb #7b98dd17
 Side = Union[int, None, Literal['auto']]   # longest side in pixels; None: no limit
 
@@ -561,16 +569,18 @@ class _Document:
 
     def draw(self, number: int, dpi: Optional[float] = None, max_side: Side = 'auto') -> Image:
         "The image of a page; it is drawn if it is not kept"
-        place, settings = self.place(number), self.settings(dpi, max_side)
-        im = _drawn.get((self, number, *settings))
-        if im is not None: return im
-        if self.closed: raise PageError(f'page {number}: the document is closed')
-        im = self.made(place, *settings)
-        im.info = _origin(place)
-        return _drawn.put((self, number, *settings), with_page(im, Pages(self).info(number)))
+        settings, place = self.settings(dpi, max_side), self.place(number)
+        return kept((self, number, *settings), lambda: self.made(number, place, *settings))
 
-    def made(self, place: _Place, dpi: float, max_side: Optional[int]) -> Image:
-        "The image of a place, made anew"
+    def made(self, number: int, place: _Place, dpi: float, max_side: Optional[int]) -> Image:
+        "The image of a page, drawn anew, which knows where it comes from"
+        if self.closed: raise PageError(f'page {number}: the document is closed')
+        im = self.picture(place, dpi, max_side)
+        im.info = _origin(place)
+        return with_page(im, Pages(self).info(number))
+
+    def picture(self, place: _Place, dpi: float, max_side: Optional[int]) -> Image:
+        "What is to be seen at a place"
         file, page, picture = place
         if file is None: return _copied(picture, max_side, self.max_pixels)
         if file.kind == 'PDF': return _draw(file, page, dpi, max_side, self.max_pixels)
@@ -672,6 +682,11 @@ class Pages(Sequence['Image']):
         more = f' and {len(names) - 1} more' if len(names) > 1 else ''
         return f"Pages({''.join(names[:1])}{more}: {len(self)} page{'s' * (len(self) != 1)})"
 
+    @property
+    def closed(self) -> bool:
+        "Was the document closed?"
+        return self.document.closed
+
     def __enter__(self) -> Pages: return self
     def __exit__(self, *exc): self.close()
 
@@ -763,17 +778,18 @@ def _check_number(n: int, sources: list, max_pages: int):
     if n > max_pages: raise PageError(f'{_name(sources[0])}: {n} pages are more than the {max_pages} allowed; '
                                       f'choose some, such as pages 1-{max_pages}')
 
-# %% ../nbs/core/05_pages.ipynb #b722dd38
+# %% ../nbs/core/05_pages.ipynb #44f32e31
 class ShownPages(list):
     "Images of the pages that one call is shown, which know their place in the document."
     def __init__(self,
-        images: Iterable[Any], # images, in the order in which they are shown
+        images: Iterable[Any],  # images, in the order in which they are shown
         numbers: Sequence[int], # the page number of each in the document, from 1
-        num_pages: int,        # pages of the whole document
-        note: str = ''         # what is told of the others; '' if nothing is
+        num_pages: int,         # pages of the whole document
+        note: str = '',         # what is told of the others; '' if nothing is
+        document: Optional[Sequence[Any]] = None # all pages; None: found through the images if they know theirs
     ):
         super().__init__(images)
-        self.numbers, self.num_pages, self.note = list(numbers), num_pages, note
+        self.numbers, self.num_pages, self.note, self.document = list(numbers), num_pages, note, document
         if len(self.numbers) != len(self): raise ValueError(f'{len(self)} images with {len(self.numbers)} page numbers')
 
 def page_numbers(
@@ -782,6 +798,36 @@ def page_numbers(
     "The number under which each image is spoken of: the document's where `images` are `ShownPages`, else 1, 2, 3 ..."
     return list(images.numbers) if isinstance(images, ShownPages) else list(range(1, len(images) + 1))
 
+def document_of(
+    images: Sequence[Any] # pages, or the pages that are shown
+) -> Sequence[Any]:       # all pages of the document, None for one that is not at hand
+    "The document that pages belong to: `images` themselves unless they are `ShownPages`."
+    if not isinstance(images, ShownPages): return images
+    if images.document is not None: return images.document
+    pages = next((page.document for im in images if (page := page_of(im))), None)
+    if pages is not None and len(pages) == images.num_pages: return pages
+    shown = dict(zip(images.numbers, images))
+    return [shown.get(n) for n in range(1, images.num_pages + 1)]
+
+def handle_of(
+    images: Sequence[Any], # `Pages` or other images
+    i: int                 # place in them, from 0
+) -> Optional[Page]:       # None where it is unknown
+    "The handle of one of `images`; where they are `Pages`, nothing is drawn for it."
+    return images.info(images.numbers[i]) if isinstance(images, Pages) else page_of(images[i])
+
+def same_pages(
+    one: Sequence[Any],  # pages
+    other: Sequence[Any] # pages
+) -> bool:
+    "Are both the same images, or the same pages of one document? Nothing is drawn for it."
+    if isinstance(one, Pages) and isinstance(other, Pages):
+        return one.document is other.document and list(one.numbers) == list(other.numbers)
+    if one is other: return True
+    if isinstance(one, Pages) or isinstance(other, Pages) or len(one) != len(other): return False
+    return all(a is b for a, b in zip(one, other))
+
+# %% ../nbs/core/05_pages.ipynb #028654d9
 def page_sizes(
     images: Sequence[Any] # `Pages`, another sequence that has `sizes`, or images and paths of images
 ) -> list[Optional[tuple[int, int]]]: # width and height in pixels; None where it cannot be known
@@ -793,5 +839,6 @@ def _size_of(image: Any) -> Optional[tuple[int, int]]:
     if size := getattr(image, 'size', None): return size[0], size[1]
     from PIL import Image
     try:
-        with Image.open(image) as im: return im.size
+        with Image.open(io.BytesIO(image) if isinstance(image, bytes) else image) as im:
+            return _upright_size(im, im.format or '')
     except Exception: return None

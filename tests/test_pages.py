@@ -192,7 +192,7 @@ def test_damaged_files_end_in_pages_or_page_errors(tmp_path, kind, edits, cut):
     for at, new in edits: data[at % len(data):at % len(data) + len(new)] = new
     f = tmp_path / "damaged"
     f.write_bytes(bytes(data[:cut]))
-    try: got = load_pages(f)
+    try: got = list(load_pages(f))
     except PageError as e: assert "\n" not in str(e)
     else: assert all(im.mode == "RGB" for im in got)
 
