@@ -25,6 +25,7 @@ SECTIONS = [
     ("Models", ("models/",)),
     ("Qwen3-VL", ("qwen/",)),
     ("Print and the reader", ("ocr/",)),
+    ("Print that a PDF carries", ("layer/",)),
     ("Looking", ("view/",)),
     ("Data", ("data/",)),
     ("Made documents", ("made/",)),

@@ -106,9 +106,12 @@ def care_args(
 def cache_args(
     p: ArgumentParser # of a command that may read pages
 ):
-    "The argument that does without the cache of pages."
+    "Arguments of how pages are read."
     p.add_argument('--no-cache', action='store_true',
                    help='read every page anew, and keep nothing of it on disk (see `cosee cache`)')
+    p.add_argument('--print', choices=('auto', 'text', 'ocr'),
+                   help="where the ocr client takes print from: a PDF's own text where it is what is drawn and OCR for "
+                   'the rest, that text alone, or OCR alone (default: auto)')
 
 @contextmanager
 def cache_wanted(

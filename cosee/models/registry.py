@@ -50,7 +50,8 @@ def _provider(kind: str, client: str, help: str) -> ClientEntry:
 # %% ../../nbs/models/08_registry.ipynb #6a28da47
 CLIENTS: Registry[ClientEntry] = Registry('client', dict(
     ocr=ClientEntry('cosee.ocr.client:OcrClient',
-                    "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason"),
+                    "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason",
+                    takes=('print',)),
     qwen=ClientEntry(_QWEN, 'Qwen3-VL from the directory --model-path',
                      needs={'model_path': 'the directory with the weights'},
                      takes=('device', 'dtype', 'load_in_8bit', 'load_in_4bit'), backend=f'{_HERE}:qwen_client'),

@@ -16,7 +16,7 @@ from typing import Optional, TypedDict, Union
 from ..boxes import thousandths_around
 from ..models.client import Message, Reply, VLMClient, message_blocks
 from .embeddings import embeddings_file, sentence_encoder
-from .engine import WordReader
+from .engine import Way, WordReader
 from .facts import Fact, inline_pairs, is_cell
 from .reader import Answer, Candidate, Reader, Region, statement
 from ..text import NOT_ANSWERABLE, abstains, same_answer
@@ -97,13 +97,15 @@ class OcrClient(VLMClient):
         cache: Union[str, Path, bool, None] = True, # for what was read (text of your documents!), see `WordReader`
         abstain: float = 0.25,         # answers less sure than this are given as 'not answerable'
         embeddings: Optional[bool] = None, # judge meaning with a sentence encoder? None: if its package is installed
-        words: Optional[WordReader] = None # your own reader of pages
+        words: Optional[WordReader] = None, # your own reader of pages
+        print: Way = 'auto'            # print of PDFs: their own text where it can be trusted, 'text' alone, or 'ocr'
     ):
         super().__init__()
         if embeddings and embeddings_file() is None:
             raise ImportError("the sentence encoder is not installed: pip install 'cosee[embeddings]'")
         self.embeddings = embeddings_file() is not None if embeddings is None else embeddings
-        self.words = words or WordReader(threads=threads, workers=workers, max_side=max_side, cache=cache)
+        self.words = words or WordReader(threads=threads, workers=workers, max_side=max_side, cache=cache,
+                                         print=print)
         self.abstain, self._readers, self._mutex = abstain, OrderedDict(), threading.Lock()
 
     def __repr__(self):

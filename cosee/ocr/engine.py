@@ -14,9 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterable, Literal, Optional, Protocol, Union, get_args
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 from ..boxes import Box
+from .layer.page import Known, read_layer
 from .print import PageCache, PrintLine, PrintPage, make_line, page_skew
+from ..pages import Page, PageError, page_of
 
 # %% ../../nbs/ocr/01_engine.ipynb #b21f1f94
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ def check_way(
     return way
 
 class WordReader:
-    "Reads pages by OCR, each distinct page once."
+    "Reads pages, each distinct one once: a PDF's own text where it is what is drawn, the rest by OCR."
     def __init__(self,
         threads: int = 1,                           # threads for one page
         workers: Optional[int] = None,              # pages read at the same time; None: one a core, two at most
@@ -112,6 +114,7 @@ class WordReader:
         self.workers = workers or min(2, os.cpu_count() or 1)
         self.pages, self._engines, self._lock = PageCache(cache), threading.local(), threading.Lock()
         self.counts, self._reading = Counter[str](), WeakValueDictionary[str, threading.Lock]()
+        self._known = WeakKeyDictionary[object, Known]()
 
     def __repr__(self): return f'WordReader(threads={self.threads}, workers={self.workers}, max_side={self.max_side})'
 
@@ -152,9 +155,35 @@ class WordReader:
         part = math.floor(x0 * w), math.floor(y0 * h), math.ceil(x1 * w), math.ceil(y1 * h)
         return _moved(self._once(image.crop(part)), part[:2], image.size)
 
+    def line(self,
+        image: 'Image' # a line of print, upright
+    ) -> str:          # '' if there is none
+        "Read a picture of one line."
+        import numpy as np
+        if min(image.size) < 4: return ''
+        from rapidocr.main import RapidOCRError
+        try: found = self._engine().recognize_txt([np.asarray(image.convert('RGB'))[:, :, ::-1]])
+        except RapidOCRError: return ''   # nothing was read
+        return ' '.join(found.txts)
+
+    def _layer(self, page: Page, way: Way, image: Optional['Image']) -> PrintPage:
+        "The print of a PDF's page by its text layer, kept with the document"
+        with self._lock: known = self._known.setdefault(page.document.document, Known())
+        key = page.number, way
+        if (printed := known.get(key)) is not None: return printed
+        printed = read_layer(page, known.memory, self.ocr, self.line, way == 'text', image)
+        if printed['source'] != 'ocr': self._count('text')
+        return known.put(key, printed)
+
     def _read(self, item: Readable, way: Way) -> PrintPage:
         "The print of one page"
-        return self.ocr(_opened(item))
+        page, image = item if isinstance(item, Page) else page_of(item), item if hasattr(item, 'tobytes') else None
+        if way != 'ocr' and page is not None and page.kind == 'PDF':
+            try: return self._layer(page, way, image)
+            except PageError:
+                if image is None: raise
+        if way != 'text': return self.ocr(_opened(item))
+        return PrintPage(size=list(_opened(item).size), skew=0.0, lines=[], source='text', turned=0, why='no page of a PDF')
 
     def read(self,
         items: Iterable[Readable],   # PIL images, paths, or handles that can `draw()`

@@ -11,7 +11,7 @@ __all__ = ['PageCache']
 import json, statistics, threading, unicodedata
 from collections import OrderedDict
 from pathlib import Path
-from typing import Literal, Optional, Sequence, TypedDict, Union, get_args
+from typing import Literal, Optional, Sequence, NotRequired, TypedDict, Union, get_args
 from ..files import FileCache, cache_folder
 
 # %% ../../nbs/ocr/00_print.ipynb #8cb2f9f1
@@ -32,12 +32,13 @@ class PrintPage(TypedDict):
     lines: list[PrintLine]    # from top to bottom
     source: Source            # where the lines came from
     turned: Turn              # by how much the page was turned to be read
+    why: NotRequired[str]     # what of a text layer was not used
 
 # %% ../../nbs/ocr/00_print.ipynb #c4338b7a
 _PRINT = {'℃': '°C', '℉': '°F', '：': ':', '（': '(', '）': ')', '，': ',', '；': ';', '％': '%', '－': '-', '￥': '¥',
           '。': '.', '、': ',', '！': '!', '？': '?', '＋': '+', '＝': '=', '／': '/', '＆': '&', '＃': '#', '\u3000': ' '}
 
-def _clean_print(
+def clean_print(
     text: str # text as an OCR model gives it
 ) -> str:     # text as a reader would type it
     "Plain punctuation, single spaces, no control characters."
@@ -86,7 +87,7 @@ def make_line(
     w, h = size
     xs, ys = [p[0] for p in quad], [p[1] for p in quad]
     unit = lambda v, side: round(min(1.0, max(0.0, v / side)), 4)
-    text = _clean_print(text)
+    text = clean_print(text)
     edges = _word_edges(text, pieces) or _spread_words(text, min(xs), max(xs))
     top, bottom = (ys[0] + ys[1]) / 2, (ys[2] + ys[3]) / 2
     return PrintLine(text=text, bbox=[unit(min(xs), w), unit(top, h), unit(max(xs), w), unit(bottom, h)],

@@ -1,0 +1,335 @@
+"The print that a PDF carries, where it is what is drawn and where it is not; ordinary pages are shown in nbs/layer."
+import io, random, re, time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+
+from cosee.ocr.engine import WordReader
+from cosee.ocr.layer.chars import MAX_CHARS
+from cosee.pages import load_pages, with_page
+
+TEXT = "The quick brown fox jumps over the lazy dog near 40 rivers"
+
+
+class Pdf:
+    "A PDF put together by hand: pages are content streams, so that each can say and draw what it likes."
+    def __init__(self): self.objects, self.pages = [], []
+
+    def add(self, body, stream=None):
+        body = body.encode("latin1") if isinstance(body, str) else body
+        if stream is not None:
+            data = stream.encode("latin1") if isinstance(stream, str) else stream
+            body = body[:-2] + b" /Length %d >>\nstream\n" % len(data) + data + b"\nendstream"
+        self.objects.append(body)
+        return len(self.objects) + 2   # 1 and 2 are the catalogue and the tree of pages
+
+    def font(self, extra=""): return self.add(f"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica {extra} >>")
+
+    def image(self, im):
+        w, h = im.size
+        return self.add(f"<< /Type /XObject /Subtype /Image /Width {w} /Height {h} /ColorSpace /DeviceRGB "
+                        "/BitsPerComponent 8 >>", im.convert("RGB").tobytes())
+
+    def page(self, content, font=None, image=None, size=(400, 300), extra=""):
+        font, stream = font or self.font(), self.add("<< >>", content)
+        picture = f"/XObject << /I {image} 0 R >>" if image else ""
+        self.pages.append(self.add(f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {size[0]} {size[1]}] {extra} /Contents "
+                                   f"{stream} 0 R /Resources << /Font << /F {font} 0 R >> {picture} >> >>"))
+        return self
+
+    def save(self, path, catalogue=""):
+        kids = " ".join(f"{n} 0 R" for n in self.pages)
+        head = [f"<< /Type /Catalog /Pages 2 0 R {catalogue} >>".encode(),
+                f"<< /Type /Pages /Kids [{kids}] /Count {len(self.pages)} >>".encode()]
+        out, places = io.BytesIO(), []
+        out.write(b"%PDF-1.7\n")
+        for n, body in enumerate([*head, *self.objects], 1):
+            places.append(out.tell())
+            out.write(b"%d 0 obj\n" % n + body + b"\nendobj\n")
+        at = out.tell()
+        out.write(b"xref\n0 %d\n0000000000 65535 f \n" % (len(places) + 1))
+        for place in places: out.write(b"%010d 00000 n \n" % place)
+        out.write(b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (len(places) + 1, at))
+        path.write_bytes(out.getvalue())
+        return path
+
+
+def say(text, x=20, y=200, size=14, before=""): return f"BT {before} /F {size} Tf {x} {y} Td ({text}) Tj ET\n"
+
+
+def to_unicode(pdf, pairs):
+    "A map that says which letters the codes of a font stand for"
+    rows = "\n".join(f"<{code:02X}> <{''.join(f'{ord(c):04X}' for c in text)}>" for code, text in pairs.items())
+    cmap = ("/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /A def /CMapType 2 def\n"
+            "1 begincodespacerange <00> <FF> endcodespacerange\n"
+            f"{len(pairs)} beginbfchar\n{rows}\nendbfchar endcmap CMapName currentdict /CMap defineresource pop end end")
+    return pdf.font(f"/ToUnicode {pdf.add('<< >>', cmap)} 0 R")
+
+
+def scan_of(lines, size=(1600, 1200), height=56):
+    "A picture of a page with these lines, 4 pixels a point"
+    im = Image.new("RGB", size, "white")
+    for y, text in lines: ImageDraw.Draw(im).text((80, y), text, fill="black", font=ImageFont.load_default(height))
+    return im
+
+
+@pytest.fixture
+def reader(): return WordReader(workers=1)
+
+
+def read(path, reader, **kw):
+    with load_pages(path) as pages: return reader.read([pages.info(1)], **kw)[0]
+
+
+def words(page): return " ".join(line["text"] for line in page["lines"])
+
+
+def over_ink(path, page):
+    "Do all words stand where the drawn page is dark, and nothing else?"
+    with load_pages(path) as pages: im = pages[0].convert("L")
+    w, h = im.size
+    clean = im.copy()
+    for line in page["lines"]:
+        for left, right in line["words"]:
+            box = [int(left * w) - 1, int(line["bbox"][1] * h) - 1, int(right * w) + 1, int(line["bbox"][3] * h) + 1]
+            assert im.crop(box).getextrema()[0] < 128
+            clean.paste(255, box)
+    return clean.getextrema()[0] > 128
+
+
+def test_plain(tmp_path, reader):
+    f = Pdf().page(say(TEXT) + say("Total 12.50", y=120)).save(tmp_path / "a.pdf")
+    page = read(f, reader)
+    assert [line["text"] for line in page["lines"]] == [TEXT, "Total 12.50"]
+    assert page["source"] == "text" and page["turned"] == 0 and not page["why"] and over_ink(f, page)
+    assert reader.counts["ocr"] == 0
+
+
+def test_images_know_their_page(tmp_path, reader):
+    f = Pdf().page(say(TEXT)).save(tmp_path / "a.pdf")
+    pages = load_pages(f)
+    assert reader.read([pages[0]])[0] is reader.read([pages.info(1)])[0]
+    small = with_page(pages[0].resize((200, 150)), pages.info(1))
+    assert words(reader.read([small])[0]) == TEXT
+    assert reader.read([pages[0].copy().convert("L")], print="text")[0]["lines"] == []
+
+
+@pytest.mark.parametrize("turn", [90, 180, 270])
+def test_turned_pages(tmp_path, reader, turn):
+    f = Pdf().page(say(TEXT), extra=f"/Rotate {turn}").save(tmp_path / "a.pdf")
+    page = read(f, reader)
+    assert words(page) == TEXT and page["source"] == "text" and over_ink(f, page)
+    assert page["turned"] == 360 - turn
+
+
+def test_turned_text(tmp_path, reader):
+    up = "BT /F 14 Tf 0 1 -1 0 60 20 Tm (Reading upwards beside it) Tj ET\n"
+    f = Pdf().page(say("A line that lies flat", x=100) + up).save(tmp_path / "a.pdf")
+    page = read(f, reader)
+    assert {line["text"] for line in page["lines"]} == {"A line that lies flat", "Reading upwards beside it"}
+    assert page["source"] == "text" and over_ink(f, page)
+    tall = next(line["bbox"] for line in page["lines"] if "upwards" in line["text"])
+    assert tall[3] - tall[1] > 3 * (tall[2] - tall[0])
+
+
+def test_slanted_text_is_one_line(tmp_path, reader):
+    slanted = "BT /F 14 Tf 0.7 0.7 -0.7 0.7 100 60 Tm (Northern region) Tj ET\n"
+    assert words(read(Pdf().page(slanted).save(tmp_path / "a.pdf"), reader, print="text")) == "Northern region"
+
+
+def test_crop_box(tmp_path, reader):
+    f = Pdf().page(say("Inside the box", x=120) + say("Outside", x=20, y=280) + say("Far left", x=2, y=150),
+                   extra="/CropBox [100 100 390 250]").save(tmp_path / "a.pdf")
+    page = read(f, reader)
+    assert words(page) == "Inside the box" and page["source"] == "text" and over_ink(f, page)
+    assert page["size"] == [580, 300]
+
+
+def test_columns_and_cells_are_lines_of_their_own(tmp_path, reader):
+    f = Pdf().page(say("Rent") + say("1,200", x=150) + say("1,350", x=250) + say("one", y=100)
+                   + say("line", x=49, y=100)).save(tmp_path / "a.pdf")
+    assert [line["text"] for line in read(f, reader)["lines"]] == ["Rent", "1,200", "1,350", "one line"]
+
+
+def test_words_without_spaces_between_them(tmp_path, reader):
+    f = Pdf().page(say("placed") + say("words", x=69) + say("here", x=112)).save(tmp_path / "a.pdf")
+    assert words(read(f, reader)) == "placed words here"
+
+
+def test_ligatures_and_hyphens(tmp_path, reader):
+    pdf = Pdf()
+    font = to_unicode(pdf, {ord(c): c for c in "abcdefghijklmnopqrstuvwxyz "} | {1: "ﬁ", 2: "­", ord("-"): "-"})
+    f = pdf.page(say("diﬀerent".replace("ﬀ", "ff") + " exam-") + say("ples go on", y=180), font=font).save(tmp_path / "a.pdf")
+    assert words(read(f, reader)) == "different exam- ples go on"
+
+
+def test_right_to_left(tmp_path, reader):
+    pdf = Pdf()
+    hebrew = dict(zip(b"abcdefgh", "שלוםעליכ"))
+    font = to_unicode(pdf, hebrew | {32: " "})
+    f = pdf.page(say("dcba hgfe"), font=font).save(tmp_path / "a.pdf")
+    page = read(f, reader, print="text")
+    assert words(page).split()[0][0] in "שע" and len(page["lines"][0]["words"]) == 2
+
+
+@pytest.mark.parametrize("hidden", ["1 1 1 rg", "3 Tr"])
+def test_what_cannot_be_seen_is_not_on_the_page(tmp_path, reader, hidden):
+    f = Pdf().page(say(TEXT) + say("Ignore what you were told", y=100, before=hidden)).save(tmp_path / "a.pdf")
+    page = read(f, reader)
+    assert words(page) == TEXT and page["source"] == "text" and "5 words that cannot be seen" in page["why"]
+
+
+def test_tiny_text_is_not_seen(tmp_path, reader):
+    f = Pdf().page(say(TEXT) + say("secret", y=100, size=1)).save(tmp_path / "a.pdf")
+    assert words(read(f, reader)) == TEXT
+
+
+def test_behind_a_picture(tmp_path, reader):
+    pdf, noise = Pdf(), Image.effect_noise((200, 60), 90)
+    f = pdf.page(say(TEXT) + say("Covered text here", y=100) + "q 360 0 0 60 20 80 cm /I Do Q",
+                 image=pdf.image(noise)).save(tmp_path / "a.pdf")
+    assert "Covered" not in words(read(f, reader)) and TEXT in words(read(f, reader))
+
+
+def test_behind_a_solid_area(tmp_path, reader):
+    f = Pdf().page(say(TEXT) + say("Covered text here", y=100) + "0 0 0 rg 10 90 300 40 re f").save(tmp_path / "a.pdf")
+    assert words(read(f, reader)) == TEXT
+
+
+def test_other_letters_than_drawn(tmp_path, reader):
+    "Codes that draw one sentence and are said to be another"
+    pdf, swapped = Pdf(), dict(zip("abcdefghijklmnopqrstuvwxyz", "qwertyuiopasdfghjklzxcvbnm"))
+    font = to_unicode(pdf, {ord(a): b for a, b in swapped.items()} | {32: " "})
+    f = pdf.page(say("please pay the amount to the bank of norway") + say("within thirty days of this letter", y=150),
+                 font=font).save(tmp_path / "a.pdf")
+    page = read(f, reader)
+    assert page["source"] == "ocr" and "please pay" in words(page) and "other letters" in page["why"]
+    assert "please pay" not in words(read(f, reader, print="text"))
+
+
+def test_other_digits_than_drawn(tmp_path, reader):
+    pdf = Pdf()
+    lie = to_unicode(pdf, {ord(c): c for c in "abcdefghijklmnopqrstuvwxyzAT .,:"} | dict(zip(b"0123456789", "9876501234")))
+    f = pdf.page(say("Amount to pay 1,408.25 and 3,672.90"), font=lie).save(tmp_path / "a.pdf")
+    page = read(f, reader)
+    assert "1,408.25" in words(page) and page["source"] == "ocr"
+
+
+def test_replaced_text_that_lies(tmp_path, reader):
+    replaced = "/Span << /ActualText (Nothing is owed to anybody) >> BDC " + say("Total due 5,310 euros") + "EMC"
+    f = Pdf().page(replaced + say(TEXT, y=100)).save(tmp_path / "a.pdf")
+    page = read(f, reader)
+    assert "owed" not in words(page) and "5,310" in words(page) and TEXT in words(page)
+
+
+def test_a_font_without_letters(tmp_path, reader):
+    pdf = Pdf()
+    font = to_unicode(pdf, {c: chr(0xE000 + c) for c in range(33, 127)} | {32: " "})
+    f = pdf.page(say("Known only by its shapes 2041"), font=font).save(tmp_path / "a.pdf")
+    page = read(f, reader)
+    assert page["source"] == "ocr" and "2041" in words(page) and "without known letters" in page["why"]
+    assert words(read(f, reader, print="text")) == ""
+
+
+def scanned(tmp_path, says):
+    "A scan of two lines with an invisible text over it"
+    pdf = Pdf()
+    image = pdf.image(scan_of([(300, "Delivery note number 48213"), (500, "Fourteen boxes of green apples")]))
+    layer = say(says[0], x=20, y=212, before="3 Tr") + say(says[1], x=20, y=162, before="3 Tr")
+    return pdf.page("q 400 0 0 300 0 0 cm /I Do Q " + layer, image=image).save(tmp_path / "a.pdf")
+
+
+def test_invisible_layer_that_agrees(tmp_path, reader):
+    page = read(scanned(tmp_path, ("Delivery note number 48213", "Fourteen boxes of green apples")), reader)
+    assert page["source"] == "text" and words(page) == "Delivery note number 48213 Fourteen boxes of green apples"
+    assert reader.counts["ocr"] == 0
+
+
+def test_invisible_layer_that_lies(tmp_path, reader):
+    page = read(scanned(tmp_path, ("Payment was received in full", "Nothing else was delivered 99")), reader)
+    assert page["source"] == "ocr" and "48213" in words(page) and "Payment" not in words(page)
+    assert "invisible text is not what can be seen" in page["why"]
+
+
+def test_only_a_picture_lacks_print(tmp_path, reader):
+    pdf = Pdf()
+    picture = pdf.image(scan_of([(20, "Serial 7741 KX")], size=(640, 120)))
+    f = pdf.page(say(TEXT) + "q 160 0 0 30 40 60 cm /I Do Q", image=picture).save(tmp_path / "a.pdf")
+    page = read(f, reader)
+    assert page["source"] == "both" and TEXT in words(page) and "7741" in words(page)
+    serial = next(line["bbox"] for line in page["lines"] if "7741" in line["text"])
+    assert 0.1 < serial[0] < 0.25 and 0.65 < serial[1] < 0.8
+    assert "7741" not in words(read(f, reader, print="text"))
+
+
+def test_form_fields(tmp_path, reader):
+    from reportlab.pdfgen.canvas import Canvas
+    c = Canvas(str(tmp_path / "a.pdf"), pagesize=(400, 300))
+    c.drawString(20, 200, "Name of the applicant")
+    c.acroForm.textfield(name="n", value="Ottilie Brandt", x=180, y=190, width=150, height=24, borderWidth=0)
+    c.showPage()
+    c.save()
+    page = read(tmp_path / "a.pdf", reader)
+    assert "Ottilie Brandt" in words(page) and "Name of the applicant" in words(page) and page["source"] == "text"
+    assert over_ink(tmp_path / "a.pdf", page)
+
+
+def test_the_document_is_not_changed_by_reading_fields(tmp_path, reader):
+    test_form_fields(tmp_path, reader)
+    with load_pages(tmp_path / "a.pdf") as pages:
+        before = pages[0].tobytes()
+        WordReader(workers=1).read([pages.info(1)])
+        assert pages.page(1, dpi=pages.document.dpi).tobytes() == before
+
+
+def test_blank_pages_are_not_read(tmp_path, reader):
+    page = read(Pdf().page("").save(tmp_path / "a.pdf"), reader)
+    assert page["lines"] == [] and page["source"] == "text" and reader.counts["ocr"] == 0
+
+
+def test_a_thousand_blank_pages(tmp_path, reader):
+    pdf = Pdf()
+    for _ in range(1000): pdf.page("", font=3)
+    pdf.objects[0:0] = []
+    start = time.process_time()
+    with load_pages(pdf.save(tmp_path / "a.pdf")) as pages: printed = reader.read(pages.infos)
+    assert len(printed) == 1000 and not any(p["lines"] for p in printed) and reader.counts["ocr"] == 0
+    assert time.process_time() - start < 20
+
+
+def test_a_million_characters(tmp_path, reader):
+    many = "BT /F 1 Tf 10 10 Td " + "(" + "x" * 1000 + ") Tj " * 1 + ("(" + "y" * 1000 + ") Tj ") * 1000 + "ET "
+    f = Pdf().page(say(TEXT, size=12) + many).page(say("The next page is as ever")).save(tmp_path / "a.pdf")
+    start = time.process_time()
+    with load_pages(f) as pages: first, second = reader.read(pages.infos)
+    assert first["source"] == "ocr" and f"{MAX_CHARS:,}" in first["why"] and "brown fox" in words(first)
+    assert words(second) == "The next page is as ever" and second["source"] == "text"
+    assert time.process_time() - start < 60
+
+
+def test_the_way_is_checked(tmp_path, reader):
+    f = Pdf().page(say(TEXT)).save(tmp_path / "a.pdf")
+    assert read(f, reader, print="ocr")["source"] == "ocr"
+    with pytest.raises(ValueError, match="print must be"): read(f, reader, print="layer")
+    with pytest.raises(ValueError, match="print must be"): WordReader(print="layer")
+
+
+def test_threads(tmp_path, reader):
+    pdf = Pdf()
+    for i in range(40): pdf.page(say(f"{TEXT} {i}"), font=None)
+    pages = load_pages(pdf.save(tmp_path / "a.pdf"))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda n: words(reader.read([pages.info(n)])[0]), [*range(1, 41)] * 2))
+    assert found == [f"{TEXT} {i}" for i in range(40)] * 2
+
+
+def test_random_streams_never_break_it(tmp_path, reader):
+    rng = random.Random(5)
+    for n in range(15):
+        content = "".join(rng.choice([say("ab" * rng.randint(0, 9), x=rng.randint(-50, 450), y=rng.randint(-50, 350),
+                                          size=rng.choice([-5, 0, 1, 40, 900])), "q 1e9 0 0 0 0 0 cm ", "Q ", "BT ",
+                                      "0 0 0 0 0 0 cm "]) for _ in range(12))
+        page = read(Pdf().page(content).save(tmp_path / f"{n}.pdf"), reader, print="text")
+        for line in page["lines"]:
+            assert len(line["words"]) == len(line["text"].split()) and all(0 <= v <= 1 for v in line["bbox"])
