@@ -7,22 +7,22 @@ from __future__ import annotations
 # %% auto #0
 __all__ = []
 
-# %% ../nbs/core/08_focus.ipynb #9280b90b
+# %% ../nbs/core/08_focus.ipynb #d3e51929
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Optional, Protocol, Union
+from typing import TYPE_CHECKING, Any, Optional, Protocol, Union, cast
 from .board import Board
 from .models.client import THUMBNAIL_PIXELS
-from .pages import PageError, ShownPages, open_image, page_sizes
+from .pages import PageError, ShownPages, document_of, open_image, page_sizes
 from .registry import Entry, Registry, load_object
 from .text import one_line
 
-# %% ../nbs/core/08_focus.ipynb #d44d8c7d
+# %% ../nbs/core/08_focus.ipynb #26ffc11a
 if TYPE_CHECKING: from PIL.Image import Image
 
-# %% ../nbs/core/08_focus.ipynb #8959b26b
+# %% ../nbs/core/08_focus.ipynb #3b21508c
 class Hit(Protocol):
     "A page that an index found."
     @property
@@ -37,7 +37,7 @@ class Index(Protocol):
 
 Pictures = Sequence[Any]   # a document: PIL images, paths of images, or `Pages`
 
-# %% ../nbs/core/08_focus.ipynb #0e681a88
+# %% ../nbs/core/08_focus.ipynb #5467c85a
 @dataclass(frozen=True)
 class Choice:
     "What a call is shown of a document."
@@ -57,7 +57,7 @@ class Focus(Protocol):
     def choose(self, document: Pictures, question: str, board: Optional[Board], asked: Sequence[int],
                shown: Sequence[int] = ()) -> Choice: ...
 
-# %% ../nbs/core/08_focus.ipynb #8f073926
+# %% ../nbs/core/08_focus.ipynb #b1b01e04
 class AllPages:
     "Every page in full."
     def choose(self, document: Pictures, question: str, board: Optional[Board], asked: Sequence[int],
@@ -66,7 +66,7 @@ class AllPages:
         return Choice(list(range(1, len(document) + 1)))
     def __repr__(self) -> str: return 'AllPages()'
 
-# %% ../nbs/core/08_focus.ipynb #44347692
+# %% ../nbs/core/08_focus.ipynb #aa398ff9
 def in_order(
     wanted: Iterable[int], # pages to show, most wanted first
     shown: Sequence[int],  # pages that earlier calls were shown, in order
@@ -78,7 +78,7 @@ def in_order(
     idle = [p for p in pages if p not in wanted][:max(0, len(pages) - room)]
     return [p for p in pages if p not in idle]
 
-# %% ../nbs/core/08_focus.ipynb #cb306c9e
+# %% ../nbs/core/08_focus.ipynb #cfc0adbd
 NOTE_CHARS = 4000   # longest list of headings
 
 def _numbers(pages: Sequence[int]) -> str:
@@ -99,7 +99,7 @@ def _thinned(lines: list[str], most: int) -> list[str]:
     while len(lines) > 1 and sum(len(l) + 1 for l in lines) > most: lines = lines[::2]
     return lines
 
-# %% ../nbs/core/08_focus.ipynb #ea598fdb
+# %% ../nbs/core/08_focus.ipynb #1c396727
 def note_on(
     shown: Sequence[int],        # pages in full, in order
     num_pages: int,              # of the document
@@ -116,7 +116,7 @@ def note_on(
     if lines: told += '\nHeadings of other pages:\n' + '\n'.join(lines)
     return told + f'\nWithout headings: {_spans(bare)}.' * bool(lines and bare)
 
-# %% ../nbs/core/08_focus.ipynb #8276681e
+# %% ../nbs/core/08_focus.ipynb #56a44dd2
 def headings_of(
     index: Index,        # of the document
     pages: Iterable[int] # from 1
@@ -124,7 +124,7 @@ def headings_of(
     "The headings of pages, one line for each."
     return {p: one_line('; '.join(map(str, list(index.headings(p))[:3])), 100) for p in pages}
 
-# %% ../nbs/core/08_focus.ipynb #a69164ba
+# %% ../nbs/core/08_focus.ipynb #fa05629e
 def query_of(
     question: str,        # the question
     board: Optional[Board] # its notes are searched for too
@@ -171,7 +171,7 @@ class TopPages:
         self._told = document, told
         return note_on(pages, n, told if self.headings else {})
 
-# %% ../nbs/core/08_focus.ipynb #6f00de67
+# %% ../nbs/core/08_focus.ipynb #2d23f268
 FEW_PAGES = 12   # documents that are shown as a whole
 
 class AutoFocus(TopPages):
@@ -191,7 +191,7 @@ class AutoFocus(TopPages):
         if len(document) <= FEW_PAGES or self._whole: return AllPages().choose(document, question, board, asked)
         return super().choose(document, question, board, asked, shown)
 
-# %% ../nbs/core/08_focus.ipynb #af272c07
+# %% ../nbs/core/08_focus.ipynb #92662b59
 def thumbnail_size(
     size: Optional[tuple[int, int]] # of the page in pixels, if it is known
 ) -> tuple[int, int]:               # multiples of 32
@@ -222,7 +222,7 @@ class Overview(TopPages):
         note = note_on(found.pages, len(document), small=small) if small else found.note
         return Choice(found.pages, note, found.why, small)
 
-# %% ../nbs/core/08_focus.ipynb #95f348fc
+# %% ../nbs/core/08_focus.ipynb #8e89226f
 class OraclePages(TopPages):
     "Given pages; where none are known, the best."
     def __init__(self,
@@ -242,7 +242,7 @@ class OraclePages(TopPages):
         return Choice(pages, self.note(document, pages), {**dict.fromkeys(asked, 'asked for'),
                                                          **dict.fromkeys(known, 'holds the evidence')})
 
-# %% ../nbs/core/08_focus.ipynb #cccafbec
+# %% ../nbs/core/08_focus.ipynb #82c9240a
 FOCUSES: Registry[Entry] = Registry('focus', dict(
     auto=Entry('cosee.focus:AutoFocus', 'all pages up to 12 or while the budget covers them, else the best'),
     all=Entry('cosee.focus:AllPages', 'all pages'),
@@ -264,12 +264,13 @@ def index_of(
     while len(_indexes) > 4: _indexes.popitem(last=False)
     return _indexes[key][1]
 
-# %% ../nbs/core/08_focus.ipynb #f1e338cf
+# %% ../nbs/core/08_focus.ipynb #55ca52c2
 FocusSpec = Union[str, Mapping[str, Any], Focus]   # a name, a name with settings, or a focus itself
 
 def make_focus(
     spec: FocusSpec = 'auto',             # 'auto' | 'all' | 'top' | 'overview' | 'oracle', a dict with `type`, or a `Focus`
     k: int = 4,                           # pages that are searched for
+    document: Optional[Pictures] = None,  # that an index is made of; None: whatever is shown
     index: Optional[Index] = None,        # of the document; None: made when it is needed
     words: Any = None,                    # reader of print for an index that is made
     evidence: Sequence[int] = (),         # pages that hold the evidence, for 'oracle'
@@ -282,11 +283,12 @@ def make_focus(
     entry = FOCUSES.find(str(name))
     if name == 'all' and not given: return AllPages()
     usual = dict(auto=dict(fits=fits), oracle=dict(pages=evidence)).get(str(name), {})
-    def find(document: Pictures) -> Index: return index_of(document, words) if index is None else index
+    def find(shown: Pictures) -> Index:
+        return index_of(shown if document is None else document, words) if index is None else index
     try: return entry.load()(find, **{'k': k, **usual, **given})
     except TypeError as e: raise ValueError(f'focus {name!r}: {e}') from None
 
-# %% ../nbs/core/08_focus.ipynb #213e7312
+# %% ../nbs/core/08_focus.ipynb #e56e5e38
 class InView(ShownPages):
     "The pages that a call is shown, with the document from which they are."
     def __init__(self,
@@ -296,20 +298,15 @@ class InView(ShownPages):
         note: str = '',          # what is told of the others
         thumbnails: int = 0      # how many of the images are thumbnails
     ):
-        super().__init__(images, numbers, len(document), note)
-        self.document, self.thumbnails = document, thumbnails
+        super().__init__(images, numbers, len(document), note, document)
+        self.thumbnails = thumbnails
 
     def replaced(self,
         images: Sequence[Any] # other images of the same pages, or none
     ) -> 'InView':
         "The same pages in other pictures."
-        return InView(images, self.numbers[:len(images)], self.document, self.note, min(self.thumbnails, len(images)))
-
-def document_of(
-    images: Pictures # pages as an agent is shown them
-) -> Pictures:       # the whole document
-    "The document behind what is shown."
-    return images.document if isinstance(images, InView) else images
+        small = min(self.thumbnails, len(images))
+        return InView(images, self.numbers[:len(images)], document_of(self), self.note, small)
 
 def num_pages(
     images: Pictures # pages as an agent is shown them
@@ -317,7 +314,7 @@ def num_pages(
     "How many pages the document has."
     return images.num_pages if isinstance(images, ShownPages) else len(images)
 
-# %% ../nbs/core/08_focus.ipynb #4cac8551
+# %% ../nbs/core/08_focus.ipynb #2ef5094c
 ASK_NOTE = ('If the answer may stand on a page that you are not shown, name that page as the page of your view: '
             'you are shown it at the next turn.')
 
@@ -337,9 +334,10 @@ class Viewing:
         hint: str = ''          # for the note: how to ask for other pages
     ):
         self.document, self.question, self.focus, self.hint = document, question, focus, hint
-        self.choice = Choice([])
+        self.choice, self.images = Choice([]), cast(Pictures, [])
         self.shown, self.asked, self.seen, self.why = list[int](), list[int](), list[int](), dict[int, str]()
         self._images: dict[tuple[int, bool], Any] = {}
+        self._sizes: Optional[list[Any]] = None
 
     def look(self,
         board: Optional[Board] = None # searched for too
@@ -352,11 +350,14 @@ class Viewing:
         wanted = [*((p, True) for p in choice.thumbnails), *((p, False) for p in choice.pages)]
         drawn = {at: im for at in wanted if (im := self._drawn(*at)) is not None}
         self._images, broken = drawn, sorted({p for p, _ in wanted if (p, False) not in drawn and (p, True) not in drawn})
-        if choice.whole(len(self.document)) and not broken: return list(drawn.values())
+        self.images = list(drawn.values())
+        if choice.whole(len(self.document)) and not broken: return self.images
         self.shown = [p for p in self.shown if p not in broken]
         cannot = f'{_numbers(broken).capitalize()} cannot be drawn.' if broken else ''
         note = '\n'.join(filter(None, (choice.note, cannot, '' if choice.whole(len(self.document)) else self.hint)))
-        return InView(drawn.values(), [p for p, _ in drawn], self.document, note, sum(small for _, small in drawn))
+        small = sum(small for _, small in drawn)
+        self.images = InView(drawn.values(), [p for p, _ in drawn], self.document, note, small)
+        return self.images
 
     def _drawn(self, page: int, small: bool) -> Any:
         "One page, in full or as a thumbnail; None where it cannot be drawn"
@@ -367,11 +368,19 @@ class Viewing:
     def _image(self, page: int, small: bool) -> Any:
         "One page as it is drawn now"
         if not small: return self.document[page - 1]
-        size = thumbnail_size(page_sizes(self.document[page - 1:page])[0])
+        if self._sizes is None: self._sizes = page_sizes(self.document)
+        size = thumbnail_size(self._sizes[page - 1])
         numbers = getattr(self.document, 'numbers', None)
         drawn = (self.document[page - 1] if numbers is None else
                  getattr(self.document, 'thumbnail')(numbers[page - 1], side=2 * max(size)))
         return open_image(drawn).resize(size)
+
+    def show(self,
+        document: Pictures, # the same pages at another resolution
+        images: Pictures    # those that are in view
+    ):
+        "Go on with other pictures of the same pages."
+        self.document, self.images, self._images = document, images, {}
 
     def ask(self,
         page: Any # as an agent named it
@@ -385,7 +394,7 @@ class Viewing:
         shown = list(dict.fromkeys([*self.choice.thumbnails, *self.shown]))
         return dict(shown=shown, why={str(p): self.why[p] for p in self.shown if p in self.why})
 
-# %% ../nbs/core/08_focus.ipynb #d1b7800b
+# %% ../nbs/core/08_focus.ipynb #2bff4fec
 def blank_pages(
     document: Pictures # pages
 ) -> list['Image']:    # as many, of the same sizes, without content
