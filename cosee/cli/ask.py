@@ -186,7 +186,7 @@ def _read_ahead(args: Namespace, client: 'VLMClient', pages: 'Pages') -> 'tuple[
     own = getattr(client, 'words', None)
     if own: return _focus(args), _read_print(args, own, pages)
     if args.max_tokens or not _is_narrow(args, len(pages)): return _focus(args), 0.   # whether all fit is told later
-    words = WordReader()
+    words = WordReader(print=args.print)
     return _focus(args, words), _read_print(args, words, pages)
 
 # %% ../../nbs/cli/01_ask.ipynb #84aa0410

@@ -76,17 +76,7 @@ def _scores(outcome: MethodOutcome, record: Record, shown: list[int], metrics: M
     return {**({m: round(one(m, f), 6) for m, f in metrics.items()} if gold else {}),
             **(_page_scores(outcome, shown, pages) if pages else {})}
 
-# %% ../../nbs/runs/03_record.ipynb #b135fc75
-def pages_shown(
-    trace: Mapping[str, Any], # of a `MethodOutcome`
-    pages: int                # of the document
-) -> list[int]:               # page numbers from 1
-    "The pages that a call was shown; all of them where the trace names none."
-    turns = [*(trace.get('events') or []), *(trace.get('calls') or []), *(trace.get('before') or [])]
-    told = [turn['shown'] for turn in turns if turn.get('shown') is not None]
-    return sorted({n for numbers in told for n in numbers}) if told else list(range(1, pages + 1))
-
-# %% ../../nbs/runs/03_record.ipynb #2a15df1b
+# %% ../../nbs/runs/03_record.ipynb #7a684210
 _KEPT = ('wording', 'kind', 'style', 'answer_type', 'answer_format', 'year_flag', 'evidence_pages', 'evidence_boxes',
          'reasoning_type', 'answerable', 'n_pages', 'dataset', 'split', 'page_ids')
 
@@ -136,7 +126,7 @@ def _finished(config: RunConfig, record: Record, outcome: MethodOutcome, pages: 
     "A record with its outcome; ValueError for a number that is none, which would break the log"
     board, trace = outcome['board'], outcome['trace']
     said = {k: v for k, v in outcome.items() if k not in ('board', 'trace')}
-    said['shown'] = pages_shown(trace, pages)
+    said['shown'] = outcome.get('shown', list(range(1, pages + 1)))   # all, where a method names none
     said['scores'] = _scores(outcome, record, said['shown'], metrics_of(config))
     said['team'] = _team_metrics(board, pages) if board else None
     json.dumps(said, allow_nan=False)
