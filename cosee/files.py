@@ -114,7 +114,8 @@ def file_hash(
     with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest()
 
 # %% ../nbs/core/02_files.ipynb #96b9186a
-CACHES = {'print': 'text of the pages that were read, and where it stands'}   # folders of the cache: what is kept there
+CACHES = {'print': 'text of the pages that were read, and where it stands',   # folders of the cache: what is there
+          'index': 'vectors of their passages and pictures, by which pages are found'}
 
 def cache_folder() -> Optional[Path]:
     "Folder of all that is kept between commands; None where the environment variable COSEE_CACHE says `off`."

@@ -250,7 +250,7 @@ FOCUSES: Registry[Entry] = Registry('focus', dict(
     overview=Entry('cosee.focus:Overview', 'all pages small or by their headings, and the k best'),
     oracle=Entry('cosee.focus:OraclePages', 'the pages that hold the evidence, for studies')))
 
-PAGE_INDEX = Entry('cosee.ocr.index:PageIndex', 'finds pages by their print')
+PAGE_INDEX = Entry('cosee.index.pages:PageIndex', 'finds pages by their print')
 _indexes: OrderedDict[Any, tuple[Pictures, Index]] = OrderedDict()
 
 def index_of(

@@ -22,6 +22,7 @@ LAYERS = [
     {"controller"},
     {"document"},
     {"ocr"},
+    {"index"},
     {"tools", "datasets"},
     {"eval", "view", "planner"},
     {"screen", "runs"},
@@ -32,7 +33,7 @@ LAYERS = [
 # Tables that name a module above their own, which is loaded when somebody asks for it: (from, to): why
 UPWARD: dict[tuple[str, str], str] = {
     ("cosee.models.registry", "cosee.ocr.client"): "the table of clients names the one that needs no model",
-    ("cosee.focus", "cosee.ocr.index"): "the default index of a document, made when a page is first searched for",
+    ("cosee.focus", "cosee.index.pages"): "the default index of a document, made when a page is first searched for",
     ("cosee.eval.methods", "cosee.screen.agent"): "the table of methods names the one for screens",
 }
 MODULES_AT_TOP, FILES_IN_FOLDER = 14, 16

@@ -26,6 +26,7 @@ SECTIONS = [
     ("Qwen3-VL", ("qwen/",)),
     ("Print and the reader", ("ocr/",)),
     ("Print that a PDF carries", ("layer/",)),
+    ("Finding pages", ("index/",)),
     ("Looking", ("view/",)),
     ("Data", ("data/",)),
     ("Made documents", ("made/",)),
