@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cosee.agents import Agent
     from cosee.controller import Episode
     from cosee.focus import FocusSpec
+    from cosee.index.pages import PageIndex
     from cosee.models.client import VLMClient
     from cosee.ocr.engine import WordReader
     from cosee.pages import Page, Pages
@@ -139,7 +140,8 @@ class ReadingPace:
         late = time.perf_counter() - self.told > 20
         if late: self.told = time.perf_counter()
         left = time_left(self.seconds, done, self.pages)
-        say(self.args, f'reading page {done + 1} of {self.pages}{left} ...', end='\n' if late else '')
+        if done < self.pages:
+            say(self.args, f'reading page {done + 1} of {self.pages}{left} ...', end='\n' if late else '')
 
 # %% ../../nbs/cli/01_ask.ipynb #9107891a
 def _came_from(counts: Counter[str]) -> str:
@@ -154,6 +156,15 @@ def _read_print(args: Namespace, words: 'WordReader', pages: 'Pages') -> float:
         pace.tell(i)
         _read_some(args, words, handles[i:i + 2])
     say(args, f"{_came_from(words.counts - before)} in {pace.seconds:.1f} s")
+    return pace.seconds
+
+def _read_index(args: Namespace, index: 'PageIndex') -> float:
+    "Let an index read all pages, and tell how far it is and what it left out; the seconds that it took"
+    pace, before = ReadingPace(args, len(index)), Counter(index.words.counts)
+    pace.tell(0)
+    index.read(progress=lambda done, of: pace.tell(done))
+    for n, fault in index.failed.items(): say(args, one_line(f'page {n} is left out: {fault}', 200))
+    say(args, f"{_came_from(index.words.counts - before)} in {pace.seconds:.1f} s")
     return pace.seconds
 
 def _read_some(args: Namespace, words: 'WordReader', pages: 'list[Page]'):
@@ -174,20 +185,21 @@ def _is_narrow(args: Namespace, pages: int) -> bool:
     least = dict(auto=FEW_PAGES, top=args.k, overview=args.k)
     return pages > least.get(args.focus, pages)
 
-def _focus(args: Namespace, words: 'Optional[WordReader]' = None) -> 'FocusSpec':
-    "The focus of the arguments, with the reader of its index if there is one of its own"
+def _focus(args: Namespace, index: 'Optional[PageIndex]' = None) -> 'FocusSpec':
+    "The focus of the arguments, with its index if that is at hand"
     from cosee.focus import make_focus
     spec: Any = args.focus if args.focus == 'all' else dict(type=args.focus, k=args.k)
-    return make_focus(spec, words=words) if words else spec
+    return make_focus(spec, index=index) if index else spec
 
 def _read_ahead(args: Namespace, client: 'VLMClient', pages: 'Pages') -> 'tuple[FocusSpec, float]':
     "The focus, and the seconds that it took to read what it and the client need"
+    from cosee.index.pages import PageIndex
     from cosee.ocr.engine import WordReader
     own = getattr(client, 'words', None)
-    if own: return _focus(args), _read_print(args, own, pages)
-    if args.max_tokens or not _is_narrow(args, len(pages)): return _focus(args), 0.   # whether all fit is told later
-    words = WordReader(print=args.print)
-    return _focus(args, words), _read_print(args, words, pages)
+    if not _is_narrow(args, len(pages)): return _focus(args), _read_print(args, own, pages) if own else 0.
+    if args.max_tokens: return _focus(args), 0.   # whether the budget covers all pages is known later
+    index = PageIndex(pages, own or WordReader(print=args.print))
+    return _focus(args, index), _read_index(args, index)
 
 # %% ../../nbs/cli/01_ask.ipynb #84aa0410
 def _came_of(event: dict[str, Any]) -> str:
