@@ -106,14 +106,13 @@ def _plan(rng: random.Random, pages: int) -> list[_Plan]:
     return plan
 
 # %% ../../../nbs/made/08_long.ipynb #d11e063a
-def _write_part(canvas: Canvas, planned: _Plan, seed: str, style: str, number: int, before: int) -> PartSheet:
-    "A part, with its title and its entry in the outline"
+def _write_part(canvas: Canvas, planned: _Plan, seed: str, style: str, before: int) -> PartSheet:
+    "A part, with its entry in the outline"
     rng, document = random.Random(f"{seed}/{planned['name']}"), DOCUMENT_TYPES[planned['kind']]
     name = planned['name']
     sheet = PartSheet(canvas, planned['kind'], rng, style, rng.choice(document.sizes), name, before)
     canvas.bookmarkPage(name)
-    canvas.addOutlineEntry(f'{number}. {name}', name)
-    sheet.heading(f'{number}. {name}', 15)
+    canvas.addOutlineEntry(name, name)
     document.write(sheet, planned['pages'])
     sheet.close()
     return sheet
@@ -129,8 +128,7 @@ class _Front(Sheet):
             if i % _per_page == 0:
                 self.turn()
                 self.heading(phrases('contents title', self.style)[0], 15)
-            self.text(self.x, self.y, f"{i + 1}. {part['name']}", 10.5)
-            self.text(self.w - self.x, self.y, str(part['page']), 10.5, align='right')
+            self.text(self.x, self.y, f"{part['name']}, page {part['page']}", 10.5)
             self.y += 16
 
 def _front(rng: random.Random, style: str, parts: Sequence[Part]) -> _Front:
@@ -152,8 +150,8 @@ def _bind(seed: str, style: str, plan: list[_Plan], known: Sequence[Part]) -> tu
     "The whole document, with the parts' pages in its contents as far as they are known"
     front = _front(random.Random(f'{seed}/front'), style, known)
     sheets, before = [], front.page
-    for i, planned in enumerate(plan, 1):
-        sheets.append(_write_part(front.canvas, planned, seed, style, i, before))
+    for planned in plan:
+        sheets.append(_write_part(front.canvas, planned, seed, style, before))
         before += sheets[-1].page
     return front, sheets
 
