@@ -14,10 +14,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union, cast, overload
 
 # %% ../nbs/core/05_pages.ipynb #a1c0de51
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def _opened(file: _File) -> PdfDocument:
     _close_at_exit()
     return doc
 
-@lru_cache(maxsize=None)
+@cache
 def _close_at_exit(): atexit.register(_close_pdfs)   # registered behind PDFium, so it comes first
 
 # %% ../nbs/core/05_pages.ipynb #e0e50225
@@ -287,7 +287,7 @@ def _draw(
         if not (0 < w < 1e6 and 0 < h < 1e6): raise PageError(f'{where}: the page has no size')
         scale = _scale((w, h), dpi, max_side)
         _check_size((max(1, round(w * scale)), max(1, round(h * scale))), where, max_pixels)
-        bitmap = leaf.render(scale=scale, rev_byteorder=True)
+        bitmap = cast(Any, leaf).render(scale=scale, rev_byteorder=True)
         try: return bitmap.to_pil().convert('RGB').copy()
         finally: bitmap.close()
 
@@ -363,15 +363,15 @@ def _header(file: _File) -> Iterator[Image]:
     "A picture that is open and not decoded"
     from PIL import Image
     name = _name(file.name)
-    with _explained(name, f'the {file.kind} is broken or cut off'), _no_bombs(name):
-        with Image.open(file.path, formats=[file.kind]) as im: yield im
+    broken = _explained(name, f'the {file.kind} is broken or cut off')
+    with broken, _no_bombs(name), Image.open(file.path, formats=[file.kind]) as im: yield im
 
 # %% ../nbs/core/05_pages.ipynb #1ef8a4c6
 class _Place(NamedTuple):
     "Where a page lies"
     file: Optional[_File]           # None: it is `picture`
     page: int                       # 1-based in its file
-    picture: Optional[Image] = None # that was open already
+    picture: Any = None             # a PIL image that was open already
 
 def _places(source, password: Optional[str] = None) -> list[_Place]:
     "Every page of an unfolded source, nothing decoded"
@@ -536,7 +536,8 @@ class _Document:
         "Where a page lies; raises `PageError` if there is none of this number"
         n = len(self.places)
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= n:
-            raise PageError(f'page {_name(number)[:40]}: the document has {n} page{"s" * (n != 1)}; choose from 1 to {n}')
+            has = f'the document has {n} page{"s" * (n != 1)}'
+            raise PageError(f'page {_name(number)[:40]}: {has}; choose from 1 to {n}')
         return self.places[number - 1]
 
     def files(self) -> list[_File]: return list(dict.fromkeys(p.file for p in self.places if p.file))
@@ -563,7 +564,8 @@ class _Document:
     def pixels(self, number: int) -> tuple[int, int]:
         "Size of a page in pixels as the document was opened, nothing drawn"
         (w, h), file = self.size(number), self.place(number).file
-        if file is None or file.kind != 'PDF': return _fitted((int(w), int(h)), self.max_side, file.kind if file else '')
+        kind = file.kind if file else ''
+        if kind != 'PDF': return _fitted((int(w), int(h)), self.max_side, kind)
         scale = _scale((w, h), self.dpi, self.max_side)
         return math.ceil(w * scale), math.ceil(h * scale)
 
@@ -576,7 +578,8 @@ class _Document:
         "The image of a page, drawn anew, which knows where it comes from"
         if self.closed: raise PageError(f'page {number}: the document is closed')
         im = self.picture(place, dpi, max_side)
-        im.info = _origin(place)
+        im.info.clear()
+        im.info.update(_origin(place))
         return with_page(im, Pages(self).info(number))
 
     def picture(self, place: _Place, dpi: float, max_side: Optional[int]) -> Image:
@@ -603,7 +606,7 @@ class _Document:
     def outline(self) -> list[Heading]:
         "Entries of the PDFs' tables of contents whose pages are in the document, read once"
         if self.headings is None:
-            numbers = {(p.file, p.page): n for n, p in enumerate(self.places, 1) if p.file and p.file.kind == 'PDF'}
+            numbers = {(p.file, p.page): n for n, p in reversed(list(enumerate(self.places, 1)))}   # its first place
             found = (h._replace(page=numbers.get((f, h.page), 0)) for f in self.files() for h in _contents(f))
             self.headings = [h for h in found if h.page]
         return list(self.headings)
@@ -640,6 +643,11 @@ class Page:
         "A small image of the page; raises `PageError` if it cannot be drawn."
         return self.draw(max_side=side)
 
+    @property
+    def pixels(self) -> tuple[int, int]:
+        "Width and height of its image as the document was opened, nothing drawn."
+        return self.document.document.pixels(self.number)
+
     def leaf(self) -> AbstractContextManager[PdfPage]:
         "The open page of a PDF, under `pdfium_lock` and closed at the end; raises `PageError` for other kinds."
         return self.document.leaf(self.number)
@@ -657,7 +665,7 @@ def with_page(
     page: Optional[Page]  # the page; None leaves the image as it is
 ) -> Image:               # the same image
     "Tell an image which page it shows."
-    if page is not None: setattr(image, 'cosee_page', page)
+    if page is not None: vars(image)['cosee_page'] = page
     return image
 
 # %% ../nbs/core/05_pages.ipynb #28239061
@@ -713,7 +721,7 @@ class Pages(Sequence['Image']):
         number: int # in the whole document, from 1
     ) -> Page:      # nothing is drawn
         "The handle of a page; raises `PageError` if there is none of this number."
-        file, page, _ = place = self.document.place(number)
+        file, page, _ = self.document.place(number)
         name, kind = (file.name, file.kind) if file else (self.document.origin(number)['source'], '')
         return Page(number, name, page, kind, self.document.size(number), Pages(self.document))
 
@@ -750,7 +758,7 @@ def _contents(file: _File) -> list[Heading]:
 
 def _heading(bookmark) -> Optional[Heading]:
     "An entry that has a title and leads to a page"
-    dest, title = bookmark.get_dest(), ' '.join(_name(bookmark.get_title()).split())[:500]
+    dest, title = bookmark.get_dest(), _name(' '.join(bookmark.get_title().split()))[:500]
     at = dest.get_index() if dest else None
     return Heading(title, bookmark.level, at + 1) if title and at is not None else None
 
@@ -778,7 +786,7 @@ def _check_number(n: int, sources: list, max_pages: int):
     if n > max_pages: raise PageError(f'{_name(sources[0])}: {n} pages are more than the {max_pages} allowed; '
                                       f'choose some, such as pages 1-{max_pages}')
 
-# %% ../nbs/core/05_pages.ipynb #44f32e31
+# %% ../nbs/core/05_pages.ipynb #0d65072f
 class ShownPages(list):
     "Images of the pages that one call is shown, which know their place in the document."
     def __init__(self,
@@ -790,7 +798,8 @@ class ShownPages(list):
     ):
         super().__init__(images)
         self.numbers, self.num_pages, self.note, self.document = list(numbers), num_pages, note, document
-        if len(self.numbers) != len(self): raise ValueError(f'{len(self)} images with {len(self.numbers)} page numbers')
+        if len(self.numbers) != len(self):
+            raise ValueError(f'{len(self)} images with {len(self.numbers)} page numbers')
 
 def page_numbers(
     images: Sequence[Any] # pages, or the pages that are shown
@@ -825,9 +834,9 @@ def same_pages(
         return one.document is other.document and list(one.numbers) == list(other.numbers)
     if one is other: return True
     if isinstance(one, Pages) or isinstance(other, Pages) or len(one) != len(other): return False
-    return all(a is b for a, b in zip(one, other))
+    return all(a is b for a, b in zip(one, other, strict=True))
 
-# %% ../nbs/core/05_pages.ipynb #028654d9
+# %% ../nbs/core/05_pages.ipynb #8cca7a59
 def page_sizes(
     images: Sequence[Any] # `Pages`, another sequence that has `sizes`, or images and paths of images
 ) -> list[Optional[tuple[int, int]]]: # width and height in pixels; None where it cannot be known

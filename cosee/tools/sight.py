@@ -115,9 +115,14 @@ class Sight:
 
     def print_of(self, page: int) -> list['PrintLine']:
         "Lines of a page, with their boxes in 0-1."
-        page_or_image = self.handle(page)
-        if page_or_image is None: page_or_image = self.fine(page) if self.source is None else self.crop(page)
-        return self.words.read([page_or_image])[0]['lines']
+        return self.words.read([self._readable(page)])[0]['lines']
+
+    def _readable(self, page: int) -> Union['Image', Page]:
+        "What the reader of print is given: the page as others read it too, or a larger one where that is small"
+        handle = self.handle(page)
+        if handle is None: return self.fine(page) if self.source is None else self.crop(page)
+        if max(handle.pixels) > 2 / 3 * self.max_side: return handle
+        return load_pages(handle.document, dpi=self.dpi, max_side=self.max_side).info(handle.number)
 
 # %% ../../nbs/tools/04_sight.ipynb #06d139c9
 
