@@ -251,3 +251,65 @@ def test_a_broken_command_is_told_and_breaks_no_other(run, doc, monkeypatch, tar
 
 
 def broken_plugin(parser): raise RuntimeError("a plugin that does not work")
+
+
+# --- what is kept between commands ---
+
+def scanned(path):
+    "A page that is only a picture"
+    from PIL import ImageDraw, ImageFont
+    page = Image.new("RGB", (600, 200), "white")
+    ImageDraw.Draw(page).text((40, 60), "Total due: 834.67 EUR", fill="black", font=ImageFont.load_default(36))
+    page.save(path)
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("COSEE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def process(*argv):
+    "The command in a process of its own: code, standard output, standard error"
+    code = "import sys; from cosee.cli import main; sys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", code, *map(str, argv)], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_page_is_read_by_ocr_once(tmp_path, cache):
+    "The second command reads nothing: no OCR engine is even made; --no-cache reads again and leaves nothing"
+    scan = scanned(tmp_path / "scan.png")
+    question = ("ask", scan, "-q", "What is the total due?", "--json")
+    code, out, err = process(*question, "--no-cache")
+    assert code == 0 and "1 page read in" in err and "834.67" in out and not cache.exists()
+    first, again = process(*question), process(*question)
+    assert "1 page read in" in first[2] and "0 pages read, 1 from the cache in" in again[2]
+    same = [{k: v for k, v in json.loads(out)[0].items() if k != "seconds"} for _, out, _ in (first, again)]
+    assert same[0] == same[1]
+
+
+def test_no_engine_is_made_for_a_page_that_is_kept(run, tmp_path, cache, monkeypatch):
+    scan = scanned(tmp_path / "scan.png")
+    question = ("ask", scan, "-q", "What is the total due?")
+    assert run(*question, replies=None)[0] == 0
+    monkeypatch.setattr("cosee.ocr.engine._shared_engine", lambda *a: pytest.fail("an engine was made"))
+    assert run(*question, replies=None)[0] == 0
+
+
+def test_cache_is_told_and_cleared(run, tmp_path, cache):
+    code, out, err = run("cache", replies=None)
+    assert (code, err) == (0, "") and str(cache) in out and not cache.exists()
+    run("ask", scanned(tmp_path / "scan.png"), "-q", "What is the total due?", replies=None)
+    told = json.loads(run("cache", "--json", replies=None)[1])
+    kept = told["kept"][0]
+    assert (told["folder"], kept["name"], kept["files"]) == (str(cache), "print", 1) and 100 < kept["bytes"] < 9000
+    (cache / "diary.txt").write_text("mine")
+    assert "removed 1 file" in run("cache", "--clear", replies=None)[1]
+    assert [p.name for p in cache.rglob("*") if p.is_file()] == ["diary.txt"]
+    assert json.loads(run("cache", "--json", replies=None)[1])["kept"][0]["files"] == 0
+
+
+def test_no_cache_ends_with_its_command(run, doc, cache):
+    assert run(*ask(doc, "-q", "What is the total?", "--no-cache"))[0] == 0
+    assert os.environ["COSEE_CACHE"] == str(cache)

@@ -1,5 +1,5 @@
 """Guards for the embedded default: what print says, what the reader copies, that replies stay within the schema."""
-import json, subprocess, sys
+import json, os, subprocess, sys, time
 from fnmatch import fnmatch
 from pathlib import Path
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from PIL import Image
 from cosee.agents import ACTIONS, action_schema, parse_reply
 from cosee.boxes import thousandths_around
-from cosee.files import FileCache
+from cosee.files import FileCache, cache_folder
 from cosee.models.client import build_messages
 from cosee.ocr.paragraphs import split_sentences
 from cosee.ocr.spans import page_spans, typed_page
@@ -18,7 +18,7 @@ from cosee.ocr.facts import inline_pairs, touching_pairs, trailing_value
 from cosee.ocr.reader import Reader
 from cosee.ocr.values import to_number
 from cosee.ocr.engine import WordReader, page_key
-from cosee.ocr.print import PageCache, make_line, valid_page
+from cosee.ocr.print import PageCache, as_drawn, make_line, turned_box, upright, valid_page
 from other_layouts import clinic_form
 from reader_probes import BLIND, ask
 
@@ -304,3 +304,176 @@ Site          Tunnel section B
 """)])
     assert value_kind('12 0ct 2026') == 'date'
     assert reader.answer('Where will the equipment be used?')['answer'] == 'Tunnel section B'
+
+
+# --- what is kept between commands ---
+
+ONE = typed_page('Total: 42')
+
+
+def kept_files(folder): return sorted(p for p in folder.rglob('*') if p.is_file())
+
+
+def test_what_is_kept_is_for_its_owner_alone(tmp_path):
+    PageCache(tmp_path / 'new' / 'cache').put('k', ONE)
+    old = os.umask(0)
+    try: PageCache(tmp_path / 'open' / 'cache').put('k', ONE)
+    finally: os.umask(old)
+    for place in (p for name in ('new', 'open') for p in [tmp_path / name, *(tmp_path / name).rglob('*')]):
+        assert place.stat().st_mode & 0o777 == (0o700 if place.is_dir() else 0o600), place
+
+
+def test_a_link_and_another_name_count_as_absent(tmp_path):
+    cache = FileCache(tmp_path)
+    cache.put('a', b'text')
+    a, = kept_files(tmp_path)
+    cache.put('b', b'other')
+    b = next(p for p in kept_files(tmp_path) if p.stem == 'b')
+    b.write_bytes(a.read_bytes())
+    assert cache.get('a') == b'text' and cache.get('b') is None
+    b.unlink()
+    b.symlink_to(a)
+    assert cache.get('b') is None
+    for name in ('../a', '', 'a/b', 'a\n', 'x' * 200):
+        with pytest.raises(ValueError, match='no key'): cache.get(name)
+
+
+def test_the_cache_is_bounded_and_keeps_what_is_used(tmp_path, monkeypatch):
+    cache = FileCache(tmp_path, limit=256 * 3500)
+    monkeypatch.setattr(cache, '_path', lambda key: tmp_path / '00' / f'{key}.kept')   # all in one folder
+    for i in range(20):
+        cache.put(f'k{i}', bytes(1000))
+        for n, name in enumerate(['k0', f'k{i}']):   # k0 is used again and again
+            path = tmp_path / '00' / f'{name}.kept'
+            if path.exists(): os.utime(path, (i * 10 + n, i * 10 + n))
+    assert {p.stem for p in kept_files(tmp_path)} == {'k0', 'k18', 'k19'}
+    assert cache.usage()[0] == 3 and cache.usage()[1] <= 3500
+    cache.put('huge', bytes(4000))
+    assert cache.get('huge') is None and cache.get('k19') == bytes(1000)
+
+
+def test_half_written_files_leave_and_nothing_else_does(tmp_path):
+    "A process that was killed leaves a part; it goes when it is old, and clearing touches only our own files"
+    cache = FileCache(tmp_path)
+    cache.put('k', b'text')
+    folder = kept_files(tmp_path)[0].parent
+    for name in ('.k.1.part', '.k.2.part', 'diary.txt'): (folder / name).write_text('x')
+    (tmp_path / 'notes.kept').write_text('x')
+    os.utime(folder / '.k.1.part', (1, 1))
+    cache.put('k', b'text')
+    assert {p.name for p in folder.iterdir()} == {'k.kept', '.k.2.part', 'diary.txt'} and cache.get('k') == b'text'
+    cache.clear()
+    assert {p.name for p in kept_files(tmp_path)} == {'diary.txt', 'notes.kept'}
+
+
+WRITES = '''
+import sys
+from cosee.files import FileCache, cache_folder
+cache = FileCache(sys.argv[1], limit=256 * 40_000)
+print('ready', flush=True)
+for i in range(100_000):
+    key, data = f'k{i % 7}', f'{i % 7}'.encode() * 20_000
+    cache.put(key, data)
+    assert cache.get(key) in (data, None)
+'''
+
+
+def test_two_processes_and_a_kill_leave_whole_entries(tmp_path):
+    runs = [subprocess.Popen([sys.executable, '-c', WRITES, str(tmp_path)], stdout=subprocess.PIPE) for _ in range(2)]
+    for run in runs: assert run.stdout and run.stdout.readline() == b'ready\n'
+    cache, seen = FileCache(tmp_path), 0
+    while seen < 200:
+        for i in range(7):
+            found = cache.get(f'k{i}')
+            assert found in (None, f'{i}'.encode() * 20_000)
+            seen += found is not None
+    assert all(run.poll() is None for run in runs)
+    for run in runs: run.kill()
+    for run in runs: run.communicate()
+    assert all(cache.get(f'k{i}') in (None, f'{i}'.encode() * 20_000) for i in range(7))
+
+
+def test_the_cache_can_be_elsewhere_or_off(tmp_path, monkeypatch):
+    monkeypatch.setenv('COSEE_CACHE', str(tmp_path / 'mine'))
+    PageCache(True).put('k', ONE)
+    assert [p.name for p in kept_files(tmp_path / 'mine' / 'print')] == ['k.kept']
+    assert PageCache(True).get('k') == ONE and PageCache(None).get('k') is None
+    monkeypatch.setenv('COSEE_CACHE', 'off')
+    assert PageCache(True).put('n', ONE) == ONE and PageCache(True).get('k') is None
+    assert len(kept_files(tmp_path)) == 1
+    monkeypatch.delenv('COSEE_CACHE')
+    assert cache_folder().name == 'cosee' and cache_folder().parent != Path()
+
+
+# --- how pages are read ---
+
+class Counting(WordReader):
+    "Reads nothing, and counts what it would have read"
+    def __init__(self, **given):
+        super().__init__(**given)
+        self.read_now = []
+
+    def _engine(self): return None
+
+
+@pytest.fixture
+def counting(monkeypatch):
+    reader = Counting(cache=None, workers=2)
+    def ocr(engine, image):
+        time.sleep(0.05)
+        reader.read_now.append(image.size)
+        return {**ONE, 'size': list(image.size), 'source': 'ocr'}
+    monkeypatch.setattr('cosee.ocr.engine._ocr_page', ocr)
+    return reader
+
+
+def test_equal_pages_are_read_once_even_side_by_side(counting):
+    pages = [Image.new('RGB', (50, 40)), Image.new('RGB', (50, 40)), Image.new('RGB', (60, 40))] * 3
+    assert [p['size'][0] for p in counting.read(pages)] == [50, 50, 60] * 3
+    assert sorted(counting.read_now) == [(50, 40), (60, 40)] and counting.counts == {'ocr': 2, 'cache': 7}
+
+
+def test_a_handle_is_drawn_when_it_is_its_turn(counting):
+    class Handle:
+        drawn = 0
+        def draw(self):
+            Handle.drawn += 1
+            return Image.new('RGB', (40, 30))
+    assert counting.read([Handle()])[0]['size'] == [40, 30] and Handle.drawn == 1
+    with pytest.raises(ValueError, match="print must be 'auto'"): counting.read([Handle()], print='guess')
+    assert Handle.drawn == 1
+
+
+def test_a_part_speaks_of_the_whole(counting):
+    page = counting.ocr(Image.new('RGB', (400, 200)), (0.5, 0.5, 1, 1))
+    assert counting.read_now == [(200, 100)] and page['size'] == [400, 200]
+    x0, y0, x1, y1 = ONE['lines'][0]['bbox']
+    assert page['lines'][0]['bbox'] == pytest.approx([(1 + v) / 2 for v in (x0, y0, x1, y1)], abs=1e-3)
+
+
+@given(st.tuples(*[st.integers(0, 50)] * 2, *[st.integers(51, 100)] * 2), st.sampled_from([0, 90, 180, 270]))
+def test_turning_there_and_back_is_no_change(box, degrees):
+    box = [v / 100 for v in box]
+    assert turned_box(turned_box(box, degrees), -degrees % 360) == box
+    page = {**ONE, 'turned': degrees}
+    assert upright(as_drawn(page)) == page and valid_page(as_drawn(page))
+
+
+@pytest.mark.parametrize('degrees', [90, 180, 270])
+def test_turned_pages_are_read(degrees):
+    "A page on its side or upside down: the same words, at their places on the page as it is drawn"
+    from PIL import ImageDraw, ImageFont
+    straight = Image.new('RGB', (600, 400), 'white')
+    said = ['Invoice number: NL-20418', 'Total due: 834.67 EUR', 'Payable within 14 days', 'Thank you']
+    for i, text in enumerate(said):
+        ImageDraw.Draw(straight).text((40, 40 + 80 * i), text, fill='black', font=ImageFont.load_default(30))
+    drawn = straight.rotate(degrees, expand=True)   # which has to be turned clockwise to be read
+    page, = WordReader(cache=None).read([drawn])
+    assert page['turned'] == degrees and page['size'] == list(drawn.size)
+    assert [l['text'] for l in upright(page)['lines']] == said
+    total = next(l for l in page['lines'] if l['text'].startswith('Total'))
+    x0, y0, x1, y1 = turned_box(total['bbox'], degrees)
+    assert 0.03 < x0 < 0.08 and 0.25 < y0 < 0.33 and 0.5 < x1 < 0.7 and y1 < 0.4
+    box, line = Reader([page]).answer('What is the total due?')['bbox'], total['bbox']
+    assert all(a - 0.01 <= b for a, b in zip(line[:2], box[:2])) and all(b <= a + 0.01 for a, b in zip(line[2:], box[2:]))
+    assert (box[2] - box[0]) * (box[3] - box[1]) < 0.8 * (line[2] - line[0]) * (line[3] - line[1])   # only the value

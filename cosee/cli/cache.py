@@ -61,5 +61,6 @@ def _cache(args: Namespace) -> int:
     else:
         print(folder)
         print(text_table(['', 'files', 'MB', 'of at most', 'what'], [_shown(row) for row in rows]))
-        if args.clear: print(f"removed {sum(row['removed'] for row in rows)} files")
+        removed = sum(row['removed'] for row in rows)
+        if args.clear: print(f"removed {removed} file{'s' * (removed != 1)}")
     return ANSWERED

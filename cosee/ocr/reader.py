@@ -17,7 +17,7 @@ from .matching import (Asked, SMALL, best_fit, labels_around, last_preposition, 
 from .paragraphs import page_headings, page_paragraphs
 from .question import tokens
 from .sentences import sentence_facts
-from .print import PrintPage
+from .print import PrintPage, Turn, turned_box, upright
 from .spans import Span, page_rows, page_spans
 from .tables import Table, find_tables, join_tables
 from .values import is_value, to_number, value_kind
@@ -142,17 +142,26 @@ class Reader:
         self.pages, self.facts, tables, self.contexts = pages, [], [], []
         self.embeddings, self.weights = embeddings, weights
         for i, page in enumerate(pages, 1):
-            facts, found, context = _page_facts(page, i)
+            facts, found, context = _page_facts(upright(page), i)
             self.facts += facts
             tables += found
             self.contexts.append(context)
-        self.tables = join_tables(tables, max([p['size'][0] for p in pages], default=1))
+        self.tables = join_tables(tables, max([c['size'][0] for c in self.contexts], default=1))
         for n, t in enumerate(self.tables): self.facts += cell_facts(t, n)
         for f in self.facts: _add_surroundings(f, self.contexts[f['page'] - 1])
         self.facts += _titles(self.contexts)
+        self._turn_back()
         self._count_words()
 
     def __repr__(self): return f'Reader({len(self.pages)} pages, {len(self.tables)} tables, {len(self.facts)} facts)'
+
+    def _turn_back(self):
+        "Boxes of turned pages, as the pages are drawn"
+        back: dict[Turn, Turn] = {90: 270, 180: 180, 270: 90}
+        for thing, page in _placed(self):
+            turned = self.pages[page - 1].get('turned', 0)
+            for name in ('bbox', 'key_box') if turned else ():
+                if thing.get(name): thing[name] = tuple(turned_box(thing[name], back[turned]))
 
     def _count_words(self):
         "How many lines hold a word: rare words say more"
@@ -272,6 +281,15 @@ def _titles(contexts: list) -> list:
     titles = [_on_page(c['title'], i) for i, c in enumerate(contexts, 1) if c['title']]
     first, other = 'title headline of the document report', 'title headline'
     return [make_fact('title', t['text'], t, [('key', first if t.get('page') == 1 else other)]) for t in titles]
+
+# %% ../../nbs/ocr/12_reader.ipynb #504f04b7
+def _placed(reader: Reader) -> list[tuple[dict, int]]:
+    "Whatever has a box, each once, with its page"
+    found = [(f, f['page']) for f in reader.facts]
+    found += [(s, n) for n, context in enumerate(reader.contexts, 1) for s in context['spans']]
+    found += [(cell, cell.get('page', t['page'])) for t in reader.tables for row in (t['header'] or [], *t['rows'])
+              for cell in row if cell]
+    return list({id(thing): (thing, page) for thing, page in found}.values())
 
 # %% ../../nbs/ocr/12_reader.ipynb #cb06a119
 def label_text(
