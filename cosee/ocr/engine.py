@@ -13,11 +13,11 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterable, Literal, Optional, Protocol, Union, get_args
+from typing import Iterable, Literal, Optional, Protocol, TYPE_CHECKING, Union, get_args
 from weakref import WeakKeyDictionary, WeakValueDictionary
 from ..boxes import Box
 from .layer.page import Known, read_layer
-from .print import PageCache, PrintLine, PrintPage, make_line, page_skew
+from .print import PageCache, PrintLine, PrintPage, Turn, as_drawn, make_line, page_skew
 from ..pages import Page, PageError, page_of
 
 # %% ../../nbs/ocr/01_engine.ipynb #b21f1f94
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 # %% ../../nbs/ocr/01_engine.ipynb #bdc0e832
-VERSION = 'rapidocr-3.10/4'   # another one where the same pixels may give other print
+VERSION = 'rapidocr-3.10/5'   # another one where the same pixels may give other print
 
 def page_key(
     image,         # a PIL image
@@ -40,15 +40,15 @@ def page_key(
 def _blank_solids(
     rgb,             # page as an array (height, width, 3) of bytes
     differs: int = 24 # how far a colour must be from the paper's, 0-255
-):                   # a copy with solid areas in the colour of the paper
+):                   # the page; a copy if solid areas were given the colour of the paper
     "Paint over areas that are one colour throughout."
     import cv2, numpy as np
-    paper = np.median(rgb.reshape(-1, 3)[::97], axis=0)
+    paper = np.median(rgb.reshape(-1, 3)[::97], axis=0).astype(np.uint8)
     h, w = rgb.shape[:2]
-    dark = (np.abs(rgb.astype(np.int16) - paper).max(axis=2) > differs).astype(np.uint8)
+    dark = (cv2.absdiff(rgb, np.broadcast_to(paper, rgb.shape)).max(axis=2) > differs).astype(np.uint8)
     thick = np.ones((max(9, round(0.012 * max(h, w))),) * 2, np.uint8)
     count, _, boxes, _ = cv2.connectedComponentsWithStats(cv2.morphologyEx(dark, cv2.MORPH_OPEN, thick))
-    out = rgb.copy()
+    out = rgb if count < 2 else rgb.copy()
     for x, y, bw, bh, area in boxes[1:count]:
         inner = rgb[y + 3:y + bh - 3, x + 3:x + bw - 3].reshape(-1, 3).astype(np.int16)
         if area < 0.0004 * h * w or area < 0.95 * bw * bh: continue
@@ -57,6 +57,11 @@ def _blank_solids(
     return out
 
 # %% ../../nbs/ocr/01_engine.ipynb #0d0df329
+_SETTINGS = {'Global.log_level': 'critical', 'Global.use_cls': False, 'Global.return_word_box': True,
+             'EngineConfig.onnxruntime.inter_op_num_threads': 1,
+             'EngineConfig.onnxruntime.enable_cpu_mem_arena': True,
+             'Rec.rec_batch_num': 1, 'Rec.rec_img_shape': [3, 48, 48]}
+
 def _make_engine(
     threads: int = 1,      # threads for one page
     max_side: int = 1600   # pages are scaled down to this longest side, in pixels
@@ -65,30 +70,101 @@ def _make_engine(
     try: from rapidocr import RapidOCR
     except ImportError as e:
         raise ImportError("reading pages needs the package rapidocr (3.10) with onnxruntime: pip install cosee") from e
-    return RapidOCR(params={'Global.log_level': 'critical', 'Global.use_cls': False, 'Global.max_side_len': max_side,
-                            'EngineConfig.onnxruntime.intra_op_num_threads': threads,
-                            'EngineConfig.onnxruntime.inter_op_num_threads': 1})
+    return RapidOCR(params={**_SETTINGS, 'Global.max_side_len': max_side,
+                            'EngineConfig.onnxruntime.intra_op_num_threads': threads})
+
+_ENGINES, _MAKING = {}, threading.Lock()
+
+def _shared_engine(threads: int, max_side: int):
+    "The engine of these settings, made once in a process"
+    with _MAKING:
+        if (threads, max_side) not in _ENGINES: _ENGINES[threads, max_side] = _make_engine(threads, max_side)
+        return _ENGINES[threads, max_side]
+
+# %% ../../nbs/ocr/01_engine.ipynb #8855fbb9
+_STANDS = 1.5      # a box that is so many times higher than wide is a line that stands; the engine lays it down
+_SURE = 0.8        # below this mean score, lines may be upside down
+
+def _standing(boxes) -> float:
+    "Share of the lines that stand, by length, among those of clear shape"
+    import numpy as np
+    wide = np.linalg.norm(boxes[:, 1] - boxes[:, 0], axis=1)
+    high = np.linalg.norm(boxes[:, 3] - boxes[:, 0], axis=1)
+    stands, lies = high[high >= _STANDS * wide].sum(), wide[wide >= _STANDS * high].sum()
+    return float(stands / max(1.0, stands + lies))
+
+def _mean_score(lines) -> float:
+    "Mean certainty of lines, by length"
+    weights = [len(t) for t in lines.txts]
+    return sum(w * s for w, s in zip(weights, lines.scores)) / max(1, sum(weights))
+
+def _both_ways(
+    engine,         # an OCR engine
+    crops: list,    # pictures of lines
+    most: int = 6   # lines that are looked at
+) -> tuple[float, float]: # mean score as they are, and upside down
+    "How well the beginnings of the longest lines can be read, and how well when turned round."
+    longest = sorted(crops, key=lambda c: -c.shape[1] / c.shape[0])[:most]
+    parts = [c[:, :8 * c.shape[0]] for c in longest]
+    return tuple(_mean_score(engine.recognize_txt(way)) for way in (parts, [p[::-1, ::-1] for p in parts]))
+
+# %% ../../nbs/ocr/01_engine.ipynb #4b9c2ea9
+def _turn_of_standing(engine, boxes, crops: list) -> Turn:
+    "Degrees clockwise that lay the lines of a page down, 0 where they lie"
+    if len(crops) < 3 or _standing(boxes) < 0.6: return 0
+    laid, other = _both_ways(engine, crops)
+    if max(laid, other) < 0.6: return 0
+    return 270 if laid >= other else 90
+
+def _turn_of_unread(engine, lines, crops: list) -> Turn:
+    "180 where lines that could hardly be read are clear upside down, 0 otherwise"
+    if len(crops) < 3 or _mean_score(lines) >= _SURE: return 0
+    as_is, other = _both_ways(engine, crops)
+    return 180 if other > as_is + 0.1 else 0
 
 # %% ../../nbs/ocr/01_engine.ipynb #0032e7ee
 def _pieces(words: list) -> list:
     "(text, left, right) of the pieces that the engine placed on a line"
     return [(t, min(p[0] for p in b), max(p[0] for p in b)) for t, _, b in words if b is not None]
 
+def _print_page(found, size: tuple[int, int], turned: Turn = 0) -> PrintPage:
+    "A page from what the engine found on it, if anything"
+    page = PrintPage(size=list(size), skew=0.0, lines=[], source='ocr', turned=turned)
+    if found is None or found.txts is None: return page
+    quads = [[tuple(map(float, p)) for p in q] for q in found.boxes]
+    pieces = [_pieces(ws) for ws in found.word_results] if len(found.word_results) == len(quads) else [()] * len(quads)
+    lines = [make_line(t, q, s, size, ps) for t, q, s, ps in zip(found.txts, quads, found.scores, pieces)]
+    return {**page, 'skew': page_skew(quads, size), 'lines': [l for l in lines if l['text']]}
+
+def _found(
+    engine,       # an OCR engine
+    bgr,          # a page as an array
+    turn: bool    # may it lie on its side or upside down?
+) -> tuple:       # (what the engine found or None, degrees by which the page has to be turned first)
+    "Look for lines and read them, unless the page has to be turned."
+    from rapidocr.main import RapidOCRError, TextClsOutput
+    img, record = engine.preprocess_img(bgr)
+    try: crops, boxes = engine.detect_and_crop(img, record)
+    except RapidOCRError: return None, 0   # it holds no line
+    if turn and (turned := _turn_of_standing(engine, boxes.boxes, crops)): return None, turned
+    lines = engine.recognize_txt(crops)
+    if turn and (turned := _turn_of_unread(engine, lines, crops)): return None, turned
+    return engine.build_final_output(bgr, boxes, TextClsOutput(), lines, crops, record), 0
+
+# %% ../../nbs/ocr/01_engine.ipynb #0064c8f4
 def _ocr_page(
     engine, # an OCR engine, see `_make_engine`
     image   # a PIL image
 ) -> PrintPage: # a page of print
     "Read one page."
     import numpy as np
-    size = image.size
-    if min(size) < 8: return PrintPage(size=list(size), skew=0.0, lines=[], source='ocr', turned=0)
-    found = engine(_blank_solids(np.asarray(image.convert('RGB')))[:, :, ::-1], return_word_box=True)
-    if found.txts is None: return PrintPage(size=list(size), skew=0.0, lines=[], source='ocr', turned=0)
-    quads = [[tuple(map(float, p)) for p in q] for q in found.boxes]
-    pieces = [_pieces(ws) for ws in found.word_results] if len(found.word_results) == len(quads) else [()] * len(quads)
-    lines = [make_line(t, q, s, size, ps) for t, q, s, ps in zip(found.txts, quads, found.scores, pieces)]
-    return PrintPage(size=list(size), skew=page_skew(quads, size), lines=[l for l in lines if l['text']], source='ocr',
-                     turned=0)
+    if min(image.size) < 8: return _print_page(None, image.size)
+    bgr = _blank_solids(np.asarray(image.convert('RGB')))[:, :, ::-1]
+    found, turned = _found(engine, bgr, True)
+    if not turned: return _print_page(found, image.size)
+    bgr = np.ascontiguousarray(np.rot90(bgr, -turned // 90))
+    found, _ = _found(engine, bgr, False)
+    return as_drawn(_print_page(found, bgr.shape[1::-1], turned))
 
 # %% ../../nbs/ocr/01_engine.ipynb #21bb62cd
 Way = Literal['auto', 'text', 'ocr']   # the file's own text where it can be trusted, that alone, or OCR
@@ -112,19 +188,18 @@ class WordReader:
         if threads < 1 or max_side < 32: raise ValueError('threads must be at least 1 and max_side at least 32')
         self.threads, self.max_side, self.print = threads, max_side, check_way(print)
         self.workers = workers or min(2, os.cpu_count() or 1)
-        self.pages, self._engines, self._lock = PageCache(cache), threading.local(), threading.Lock()
+        self.pages, self._lock = PageCache(cache), threading.Lock()
         self.counts, self._reading = Counter[str](), WeakValueDictionary[str, threading.Lock]()
         self._known = WeakKeyDictionary[object, Known]()
 
     def __repr__(self): return f'WordReader(threads={self.threads}, workers={self.workers}, max_side={self.max_side})'
 
     def _engine(self):
-        "The engine of this thread"
-        if not hasattr(self._engines, 'engine'): self._engines.engine = _make_engine(self.threads, self.max_side)
-        return self._engines.engine
+        "The engine of this reader's settings"
+        return _shared_engine(self.threads, self.max_side)
 
     def _pool(self):
-        "Threads that stay, each with its engine"
+        "Threads that stay"
         with self._lock:
             if not hasattr(self, '_threads'): self._threads = ThreadPoolExecutor(self.workers, 'ocr')
             return self._threads
@@ -219,9 +294,10 @@ def _moved(
     "Print of a part in units of the whole."
     (pw, ph), (w, h), (left, top) = page['size'], size, at
     across, down = lambda v: round((left + v * pw) / w, 4), lambda v: round((top + v * ph) / h, 4)
+    along = down if page['turned'] in (90, 270) else across
     def line(l: PrintLine) -> PrintLine:
         x0, y0, x1, y1 = l['bbox']
         return {**l, 'bbox': [across(x0), down(y0), across(x1), down(y1)],
-                'words': [[across(a), across(b)] for a, b in l['words']]}
+                'words': [[along(a), along(b)] for a, b in l['words']]}
     skew = round(page['skew'] * ph / pw * w / h, 4)
     return {**page, 'size': [w, h], 'skew': skew, 'lines': [line(l) for l in page['lines']]}

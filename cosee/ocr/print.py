@@ -20,7 +20,7 @@ class PrintLine(TypedDict):
     text: str                 # as a reader would type it
     bbox: list[float]         # left, top, right, bottom, 0-1
     score: float              # certainty 0-1
-    words: list[list[float]]  # left and right edge of each word, 0-1
+    words: list[list[float]]  # edges of each word along the line, 0-1: from left to right, or down a turned page
 
 Source = Literal['text', 'ocr', 'both']   # the file's own text, what OCR read, or some of each
 Turn = Literal[0, 90, 180, 270]           # degrees clockwise
@@ -104,6 +104,40 @@ def page_skew(
               for q in quads if q[1][0] - q[0][0] > 0.15 * w]
     slope = statistics.median(slopes) if len(slopes) >= 3 else 0.0
     return round(slope * w / h, 4) if 0.003 < abs(slope) < 0.1 else 0.0
+
+# %% ../../nbs/ocr/00_print.ipynb #adde738c
+def turned_box(
+    box: Sequence[float], # left, top, right, bottom, 0-1
+    degrees: Turn         # clockwise
+) -> list[float]:         # the same place on the turned page
+    "A box on a page that is turned."
+    x0, y0, x1, y1 = box
+    if degrees == 90: x0, y0, x1, y1 = 1 - y1, x0, 1 - y0, x1
+    if degrees == 180: x0, y0, x1, y1 = 1 - x1, 1 - y1, 1 - x0, 1 - y0
+    if degrees == 270: x0, y0, x1, y1 = y0, 1 - x1, y1, 1 - x0
+    return [round(v, 4) for v in (x0, y0, x1, y1)]
+
+def _turned_page(page: PrintPage, degrees: Turn, mirrored: bool) -> PrintPage:
+    "A page turned clockwise; are places along a line counted from its other end then?"
+    edges = lambda a, b: [round(1 - b, 4), round(1 - a, 4)] if mirrored else [a, b]
+    lines = [PrintLine(text=l['text'], bbox=turned_box(l['bbox'], degrees), score=l['score'],
+                       words=[edges(a, b) for a, b in l['words']]) for l in page['lines']]
+    size = page['size'][::-1] if degrees in (90, 270) else page['size']
+    return {**page, 'size': size, 'lines': lines}
+
+def upright(
+    page: PrintPage # a page of print
+) -> PrintPage:     # as it is read
+    "The page as it stands when it is read; `turned` stays what it was."
+    turned = page.get('turned', 0)   # which pages that somebody kept in a file may lack
+    return _turned_page(page, turned, turned in (90, 180)) if turned else page
+
+def as_drawn(
+    page: PrintPage # a page of print as it is read
+) -> PrintPage:     # the page as it is drawn
+    "The page as it is drawn, which is `turned` when it is read."
+    back = {90: 270, 180: 180, 270: 90}
+    return _turned_page(page, back[page['turned']], page['turned'] in (90, 180)) if page['turned'] else page
 
 # %% ../../nbs/ocr/00_print.ipynb #c60af7a5
 _is_number = lambda v: isinstance(v, (int, float)) and not isinstance(v, bool)

@@ -85,10 +85,10 @@ def _unknown(codes):
     return private | (codes < 32) & ~np.isin(codes, (2, 9, 10, 13))
 
 def _directions(angles: Iterable[float], matrix):
-    "(quarter turns clockwise, slanted?) of angles that are counted against the clock in the page's space"
+    "(quarter turns clockwise, slanted?) of the angles that PDFium gives, clockwise too"
     import numpy as np
     page = math.atan2(matrix[1, 0], matrix[0, 0])
-    quarters = (page - np.nan_to_num(np.array([*angles], float))) / (math.pi / 2)
+    quarters = (page + np.nan_to_num(np.array([*angles], float))) / (math.pi / 2)
     whole = np.rint(quarters)
     return whole.astype(int) % 4, np.abs(quarters - whole) > 7 / 90
 

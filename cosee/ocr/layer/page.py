@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cosee.pages import Page
 
 # %% ../../../nbs/layer/04_page.ipynb #10864eeb
-def cut_sample(
+def _cut_sample(
     image: 'Image', # the page
     sample: Sample,
     size: Size      # of the page in points
@@ -40,14 +40,14 @@ def _overlap(a: Sequence[float], b: Sequence[float]) -> float:
     across, down = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
     return max(0., across) * max(0., down) / max(1e-9, (a[2] - a[0]) * (a[3] - a[1]))
 
-def added_lines(
+def _added_lines(
     lines: list[PrintLine], # from the text layer
     more: list[PrintLine]   # from OCR
 ) -> list[PrintLine]:       # those of `more` that say something new
     "Lines that stand where no other line does."
     return [l for l in more if sum(_overlap(l['bbox'], known['bbox']) for known in lines) < 0.4]
 
-def main_turn(
+def _main_turn(
     words: Optional[Words] # of a page
 ) -> Turn:
     "By how many degrees a page is turned so that most of its print stands upright."
@@ -80,14 +80,15 @@ def read_layer(
     "The print of a PDF's page; raises `PageError` if the page cannot be opened."
     drawn = _Drawn(page, image)
     with page.leaf() as leaf: seen = look(leaf, page.file_page - 1)
-    read = lambda sample: line(cut_sample(drawn(), sample, seen.size))
+    read = lambda sample: line(_cut_sample(drawn(), sample, seen.size))
     verdict = _only_seen(seen) if alone else judge(seen, memory, read)
     words = None if verdict.kept is None else some_words(seen.words, verdict.kept)
-    lines = print_lines(words, seen.size)
+    turned = _main_turn(words)
+    lines = print_lines(words, seen.size, turned)
     if verdict.areas and not lines: return {**ocr(drawn(), None), 'why': verdict.why}
-    more = [l for area in verdict.areas for l in added_lines(lines, ocr(drawn(), area)['lines'])]
-    return PrintPage(size=[max(1, round(2 * side)) for side in seen.size], skew=0., lines=in_order([*lines, *more]),
-                     source='both' if more else 'text', turned=main_turn(words), why=verdict.why)
+    more = [l for area in verdict.areas for l in _added_lines(lines, ocr(drawn(), area)['lines'])]
+    return PrintPage(size=[max(1, round(2 * side)) for side in seen.size], skew=0., lines=in_order([*lines, *more], turned),
+                     source='both' if more else 'text', turned=turned, why=verdict.why)
 
 # %% ../../../nbs/layer/04_page.ipynb #2c204458
 class Known:

@@ -32,7 +32,7 @@ def _drawn_annotations(leaf) -> bool:
     return False
 
 @contextmanager
-def with_fields(
+def _with_fields(
     leaf,     # an open page of pypdfium2, under `pdfium_lock`
     index: int # of the page in its file, from 0
 ) -> Iterator[Any]: # an open page
@@ -51,7 +51,7 @@ def with_fields(
     finally: copy.close()
 
 # %% ../../../nbs/layer/03_trust.ipynb #3825cabb
-LEAST_INK, SMALLEST, REPLACED = 0.03, 1.5, 'replaced'
+LEAST_INK, SMALLEST, EVEN = 0.03, 1.5, 'even '   # part of a word's box; points; start of a name
 
 @dataclass
 class Look:
@@ -82,12 +82,20 @@ def _font_names(objects: list[int]) -> dict[int, str]:
     return {obj: names[font] for obj, font in fonts.items()}
 
 # %% ../../../nbs/layer/03_trust.ipynb #ca58c5e7
-def _replaced(chars: Chars, words: Words):
-    "Which words have nearly all their letters in one box"
+_NARROW, _WIDE = [ord(c) for c in "iljtf.,:;'!|"], [ord(c) for c in 'mwaeounhbdgkpqMWABCDEGHNO023456789']
+
+def _even_objects(chars: Chars) -> dict[int, str]:
+    "Text object -> what its letters are wide for their height, if narrow and wide ones are alike"
     import numpy as np
-    same = np.abs(np.diff(chars.boxes[:, [0, 2]], axis=0)).max(axis=1) < 0.01
-    before, (first, last) = np.concatenate([[0], np.cumsum(same)]), words.spans.T
-    return (last - first >= 3) & (before[last] - before[first] > 0.6 * (last - first))
+    wide, high = (chars.boxes[:, 2:] - chars.boxes[:, :2]).T
+    high = np.maximum(high, 0.01)
+    low, top, n = np.full(len(chars.objects), np.inf), np.zeros(len(chars.objects)), len(chars.objects)
+    kinds = [np.isin(chars.codes, codes) for codes in (_NARROW, _WIDE)]
+    both = np.logical_and(*(np.bincount(chars.owners[kind], minlength=n) > 0 for kind in kinds))
+    some = np.logical_or(*kinds)
+    np.minimum.at(low, chars.owners[some], (wide / high)[some])
+    np.maximum.at(top, chars.owners[some], (wide / high)[some])
+    return {chars.objects[i]: f'{EVEN}{top[i]:.2f} ' for i in np.flatnonzero(both & (top - low < 0.01 * top))}
 
 def _is_drawn(words: Words, size, grey):
     "Which words stand over ink on the page and are large enough to be seen"
@@ -115,7 +123,8 @@ def _look_at(page, size, grey) -> Look:
     modes, names = {obj: mode(obj) if obj else 0 for obj in set(objects)}, _font_names(chars.objects)
     seen.hidden = np.array([modes[obj] in (3, 7) for obj in objects]) | below_pictures(shown, words.boxes, objects)
     seen.unread = (words.unknown > 0.3) & (np.diff(words.spans)[:, 0] > 0)
-    seen.fonts = np.where(_replaced(chars, words), REPLACED, np.array([names[obj] for obj in objects], object))
+    even = _even_objects(chars)
+    seen.fonts = np.array([even.get(obj, '') + names[obj] for obj in objects], object)
     seen.words = words
     return seen
 
@@ -125,7 +134,7 @@ def look(
 ) -> Look:
     "What a page draws and what it says that it draws."
     grey = small_picture(leaf)
-    with with_fields(leaf, index) as page: return _look_at(page, leaf.get_size(), grey)
+    with _with_fields(leaf, index) as page: return _look_at(page, leaf.get_size(), grey)
 
 # %% ../../../nbs/layer/03_trust.ipynb #cd6bbd1f
 ALIKE = 0.6        # of letters; less is another text
@@ -166,7 +175,7 @@ def _runs(words: Words, which, longest: int = 45) -> Iterator[list[int]]:
         run.append(i)
     if run: yield run
 
-def find_samples(
+def _find_samples(
     words: Words,        # of a page
     which: 'np.ndarray'  # (n,) bool
 ) -> list[Sample]:
@@ -196,9 +205,8 @@ class Memory:
     of_font: int = 4     # samples of a font
     lock: Any = field(default_factory=threading.Lock)
 
-def _worth_trying(name: str, font: Font, new: set[str], memory: Memory) -> bool:
+def _worth_trying(font: Font, new: set[str], memory: Memory) -> bool:
     "Is there anything to learn about a font?"
-    if name == REPLACED: return True
     if font.lies or font.tried >= memory.of_font or memory.tried >= memory.most: return False
     return not font.known or len(new) > 5 or sum(c.isdigit() for c in new) > 1
 
@@ -206,20 +214,20 @@ def _try_font(name: str, seen: Look, which, memory: Memory, read: Callable[[Samp
     "Does a font lie, as far as is known now? Three samples that all differ say so"
     font = memory.fonts.setdefault(name, Font())
     new = set(latin(''.join(seen.words.texts[i] for i in which.nonzero()[0]))) - font.known
-    if not _worth_trying(name, font, new, memory): return font.lies
+    if not _worth_trying(font, new, memory): return font.lies or not font.tried and name.startswith(EVEN)
     worth = lambda s: (len(set(latin(s.text)) & new), len(s.text))
     agrees = []
-    for sample in sorted(find_samples(seen.words, which), key=worth, reverse=True)[:3]:
+    for sample in sorted(_find_samples(seen.words, which), key=worth, reverse=True)[:3]:
         agrees.append(alike(sample.text, read(sample)) >= ALIKE)
         font.known |= set(latin(sample.text))
         font.tried, memory.tried = font.tried + 1, memory.tried + 1
         if agrees[-1]: break
     lies = bool(agrees) and not any(agrees)
-    if name != REPLACED: font.lies = lies
+    font.lies = lies
     return lies
 
 # %% ../../../nbs/layer/03_trust.ipynb #a43aa44e
-def lying_words(
+def _lying_words(
     seen: Look,                    # a page
     memory: Memory,                # of its document
     read: Callable[[Sample], str]  # what OCR reads at a sample
@@ -233,13 +241,13 @@ def lying_words(
             if _try_font(name, seen, which, memory, read): lies |= which
     return lies
 
-def hidden_agrees(
+def _hidden_agrees(
     seen: Look,                     # a page with an invisible layer
     read: Callable[[Sample], str],  # what OCR reads at a sample
     times: int = 3                  # samples
 ) -> bool:                          # False too where nothing can be compared
     "Does an invisible layer say what can be seen, by its longest lines?"
-    samples = find_samples(seen.words, seen.hidden & ~seen.unread)
+    samples = _find_samples(seen.words, seen.hidden & ~seen.unread)
     samples = sorted(sorted(samples, key=lambda s: -len(latin(s.text)))[:4 * times], key=lambda s: s.box[1])
     scores = [alike(s.text, read(s)) for s in samples[::max(1, len(samples) // times)][:times]]
     return bool(scores) and sum(scores) / len(scores) >= HIDDEN_ALIKE
@@ -272,7 +280,7 @@ def _areas(rows, pictures, pad: float) -> Iterator[tuple[Box, 'np.ndarray']]:
     for box in _joined([(x0 - pad, y0 - pad, x1 + pad, y1 + pad) for x0, y0, x1, y1 in rows[free].tolist()]):
         yield box, rows[inside(np.array(box))]
 
-def missing_print(
+def _missing_print(
     seen: Look,
     kept: Optional['np.ndarray'] # (words,) bool: which words are print
 ) -> list[Box]:                  # 0-1
@@ -300,10 +308,10 @@ def _count(n: int, noun: str) -> str: return f'{n:,} {noun}{"s" * (n != 1)}'
 
 def _kept_words(seen: Look, memory: Memory, read: Callable[[Sample], str]):
     "(words that are print, what is said of the others)"
-    lies, kept, notes = lying_words(seen, memory, read), ~seen.hidden & ~seen.unread, []
+    lies, kept, notes = _lying_words(seen, memory, read), ~seen.hidden & ~seen.unread, []
     if seen.unread.any(): notes.append(f"{_count(int(seen.unread.sum()), 'word')} without known letters")
     if lies.any(): notes.append(f"{_count(int(lies.sum()), 'word')} in fonts that draw other letters than they say")
-    if seen.hidden.any() and hidden_agrees(seen, read): kept = ~seen.unread
+    if seen.hidden.any() and _hidden_agrees(seen, read): kept = ~seen.unread
     elif seen.hidden.any(): notes.append('the invisible text is not what can be seen')
     return kept & ~lies, notes
 
@@ -316,7 +324,7 @@ def judge(
     kept, notes = (None, [seen.why] * bool(seen.why)) if seen.words is None else _kept_words(seen, memory, read)
     if seen.dropped: notes.append(f"{_count(seen.dropped, 'word')} that cannot be seen")
     if kept is None or not kept.any(): areas = [WHOLE] * bool(strokes(seen.grey).mean() > BLANK)
-    else: areas = missing_print(seen, kept)
+    else: areas = _missing_print(seen, kept)
     if areas: notes.append('no print in words' if areas == [WHOLE] else f"print without words in {_count(len(areas), 'place')}")
     if sum((x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in areas) > 0.6: areas = [WHOLE]
     return Verdict(kept, areas, '; '.join(notes))

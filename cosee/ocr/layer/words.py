@@ -9,7 +9,7 @@ __all__ = []
 import unicodedata
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence
-from ..print import PrintLine, clean_print
+from ..print import PrintLine, Turn, clean_print, turned_box
 from .chars import Chars
 
 # %% ../../../nbs/layer/01_words.ipynb #f2b258f6
@@ -19,7 +19,7 @@ if TYPE_CHECKING: import numpy as np
 _TYPED = {2: '-', 0xAD: '-', 0x2010: '-', 0x2011: '-', 0xF0B7: '•'}
 
 @cache
-def as_typed(
+def _as_typed(
     code: int # Unicode
 ) -> str:     # '' for what stands for no letter
     "A character as a reader would type it."
@@ -39,7 +39,7 @@ class Words(NamedTuple):
     unknown: 'np.ndarray' # (n,) share of letters that are unknown
     spans: 'np.ndarray'   # (n, 2) first and last of its `Chars`
 
-def upright(
+def _as_read(
     boxes: 'np.ndarray', # (n, 4)
     turns: 'np.ndarray'  # (n,) quarter turns clockwise
 ) -> 'np.ndarray':       # (n, 4)
@@ -49,7 +49,7 @@ def upright(
     sides = (x0, y0, -x1, -y1), (y0, -x1, -y1, x0), (x1, y1, -x0, -y0), (y1, -x0, -y0, x1)
     return np.stack([np.choose(turns, side) for side in sides], 1)
 
-def right_to_left(
+def _right_to_left(
     codes: 'np.ndarray' # Unicode
 ) -> 'np.ndarray':      # which are Hebrew or Arabic
     "Which letters are read from right to left."
@@ -68,7 +68,7 @@ def _visible(chars: Chars):
 def _steps(box, codes):
     "(gap, step up or down) between each character and the next, in heights of the taller one"
     import numpy as np
-    high, rtl = box[:, 3] - box[:, 1], right_to_left(codes)
+    high, rtl = box[:, 3] - box[:, 1], _right_to_left(codes)
     tall = np.maximum(high[1:], high[:-1])
     ahead, back = box[1:, 0] - box[:-1, 2], box[:-1, 0] - box[1:, 2]
     gap = np.where(rtl[1:] | rtl[:-1], np.maximum(ahead, back), ahead)
@@ -80,7 +80,7 @@ def _ends(chars: Chars, shown):
     import numpy as np
     owner, codes = chars.owners[shown], chars.codes
     turn, askew = chars.turns[owner], chars.slanted[owner][1:]
-    gap, step = _steps(upright(chars.boxes[shown], turn), codes[shown])
+    gap, step = _steps(_as_read(chars.boxes[shown], turn), codes[shown])
     after = lambda which: np.diff(np.cumsum(np.isin(codes, which))[shown]) > 0
     line = after((10, 13)) & ((step > 0.3) | (gap < -0.5)) | (step > 0.6) | (gap > CELL_GAP) | (gap < -1.2)
     line = np.where(askew, np.diff(owner) != 0, line) | (np.diff(turn) != 0)
@@ -96,7 +96,7 @@ def find_words(
     word, line = _ends(chars, shown)
     first = np.concatenate([[0], np.flatnonzero(word) + 1])
     last = np.append(first[1:], len(shown)) - 1
-    typed, box = [as_typed(c) for c in chars.codes[shown].tolist()], chars.boxes[shown]
+    typed, box = [_as_typed(c) for c in chars.codes[shown].tolist()], chars.boxes[shown]
     texts = [''.join(typed[a:b + 1]) for a, b in zip(first.tolist(), last.tolist())]
     boxes = np.concatenate([np.minimum.reduceat(box[:, :2], first), np.maximum.reduceat(box[:, 2:], first)], 1)
     unknown = np.add.reduceat(chars.unknown[shown].astype(float), first) / (last - first + 1)
@@ -146,45 +146,48 @@ def _chains(following: list[int]):
         while following[chain[-1]] >= 0: chain.append(following[chain[-1]])
         yield chain
 
-def line_rows(
+def _line_rows(
     words: Words      # of a page
 ) -> list[list[int]]: # for each line its words, in the order in which they are read
     "Which words make up which line."
     import numpy as np
     first = np.concatenate([[0], np.flatnonzero(np.diff(words.pieces)) + 1])
     last = np.append(first[1:], len(words.pieces)).tolist()
-    up = upright(words.boxes, words.turns)
+    up = _as_read(words.boxes, words.turns)
     box = np.concatenate([np.minimum.reduceat(up[:, :2], first), np.maximum.reduceat(up[:, 2:], first)], 1)
     rows = []
     for chain in _chains(_successors(box, words.turns[first])):
         letters = np.array([ord(c) for i in chain for c in words.texts[first[i]]])
-        if len(chain) > 1 and right_to_left(letters).mean() > 0.5: chain = chain[::-1]
+        if len(chain) > 1 and _right_to_left(letters).mean() > 0.5: chain = chain[::-1]
         rows.append([w for i in chain for w in range(first[i], last[i])])
     return rows
 
 # %% ../../../nbs/layer/01_words.ipynb #a0ff712c
 def in_order(
-    lines: Sequence[PrintLine] # in any order
+    lines: Sequence[PrintLine], # in any order
+    turned: Turn = 0            # by how much the page is turned to be read
 ) -> list[PrintLine]:
     "Lines from top to bottom; those on one height from left to right."
-    rows: list[tuple[float, list[PrintLine]]] = []
-    for line in sorted(lines, key=lambda l: l['bbox'][1] + l['bbox'][3]):
-        top, bottom = line['bbox'][1], line['bbox'][3]
-        if rows and (top + bottom) / 2 < rows[-1][0]: rows[-1][1].append(line)
-        else: rows.append(((top + bottom) / 2 + 0.4 * (bottom - top), [line]))
-    return [line for _, row in rows for line in sorted(row, key=lambda l: l['bbox'][0])]
+    rows: list[tuple[float, list]] = []
+    placed = ((turned_box(line['bbox'], turned) if turned else line['bbox'], line) for line in lines)
+    for box, line in sorted(placed, key=lambda p: p[0][1] + p[0][3]):
+        middle = (box[1] + box[3]) / 2
+        if rows and middle < rows[-1][0]: rows[-1][1].append((box, line))
+        else: rows.append((middle + 0.4 * (box[3] - box[1]), [(box, line)]))
+    return [line for _, row in rows for _, line in sorted(row, key=lambda p: p[0][0])]
 
 def print_lines(
-    words: Optional[Words],   # of a page
-    size: tuple[float, float] # of the page in points
-) -> list[PrintLine]:         # from top to bottom
+    words: Optional[Words],    # of a page
+    size: tuple[float, float], # of the page in points
+    turned: Turn = 0           # by how much the page is turned to be read
+) -> list[PrintLine]:          # in order
     "Words as lines of print; they are as sure as can be."
     if words is None or not words.texts: return []
-    (w, h), boxes, lines = size, words.boxes.tolist(), []
-    unit = lambda v, side: round(min(1., max(0., v / side)), 4)
-    for row in line_rows(words):
-        left, top, right, bottom = zip(*(boxes[i] for i in row))
-        bbox = [unit(min(left), w), unit(min(top), h), unit(max(right), w), unit(max(bottom), h)]
-        lines.append(PrintLine(text=' '.join(words.texts[i] for i in row), bbox=bbox, score=1.,
-                               words=[[unit(a, w), unit(b, w)] for a, b in zip(left, right)]))
-    return in_order(lines)
+    sides, boxes, lines, on_side = size * 2, words.boxes.tolist(), [], turned in (90, 270)
+    for row in _line_rows(words):
+        cells = [[round(min(1., max(0., v / side)), 4) for v, side in zip(boxes[i], sides)] for i in row]
+        left, top, right, bottom = zip(*cells)
+        edges = zip(top, bottom) if on_side else zip(left, right)
+        lines.append(PrintLine(text=' '.join(words.texts[i] for i in row), score=1., words=[[*edge] for edge in edges],
+                               bbox=[min(left), min(top), max(right), max(bottom)]))
+    return in_order(lines, turned)
