@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/index/07_index.ipynb #08e23d74
+# %% ../../nbs/index/07_index.ipynb #274775e5
 from ..faces import face
 
-# %% ../../nbs/index/07_index.ipynb #f2614a05
+# %% ../../nbs/index/07_index.ipynb #5bfb8f51
 FACE = {
     "cosee.index.pages": "PageHit PageIndex",
     "cosee.index.visual": "VisualEncoder",

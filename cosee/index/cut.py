@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/index/02_cut.ipynb #0752b893
+# %% ../../nbs/index/02_cut.ipynb #bcb1c31c
 import hashlib
 import json
 import statistics
@@ -15,14 +15,14 @@ from .hints import labels_of
 from .terms import language_of, tokens, whole_lines
 from ..ocr.print import PrintLine
 
-# %% ../../nbs/index/02_cut.ipynb #224481fe
+# %% ../../nbs/index/02_cut.ipynb #fec549d6
 _BIG = 1.25   # times the usual height of a line
 
 def _speaks(text: str) -> bool:
     "Has a line enough letters to be a heading, and no more than fit one?"
     return len(text) < 120 and sum(map(str.isalpha, text)) >= 3
 
-# %% ../../nbs/index/02_cut.ipynb #d5f1e10e
+# %% ../../nbs/index/02_cut.ipynb #b6d1ead4
 def heading_lines(
     lines: Sequence[PrintLine] # lines of a page
 ) -> list[int]:                # which of them are headings, from 0
@@ -33,7 +33,7 @@ def heading_lines(
     usual = statistics.median(known)
     return [i for i, (h, l) in enumerate(zip(heights, lines)) if h > _BIG * usual and _speaks(l['text'])]
 
-# %% ../../nbs/index/02_cut.ipynb #644ce1c8
+# %% ../../nbs/index/02_cut.ipynb #7c2c20a6
 class PageCut(NamedTuple):
     "What the index keeps of a page."
     language: str          # of most of its small words
@@ -44,7 +44,7 @@ class PageCut(NamedTuple):
 
 MOST_LINES, MOST_LETTERS = 2000, 100_000
 
-# %% ../../nbs/index/02_cut.ipynb #b664ddcd
+# %% ../../nbs/index/02_cut.ipynb #b137b892
 def _bounded(lines: Sequence[PrintLine]) -> list[str]:
     "The texts of the lines, at most so many lines and letters"
     left, out = MOST_LETTERS, []
@@ -53,7 +53,7 @@ def _bounded(lines: Sequence[PrintLine]) -> list[str]:
         left -= len(out[-1])
     return out
 
-# %% ../../nbs/index/02_cut.ipynb #b31d2a82
+# %% ../../nbs/index/02_cut.ipynb #6ba9b2ec
 def cut_page(
     lines: Sequence[PrintLine] # print of a page
 ) -> PageCut:                  # as many lines
@@ -64,10 +64,10 @@ def cut_page(
     language = language_of((w for ws in words for w in ws), '')
     return PageCut(language, words, heading_lines(lines[:MOST_LINES]), labels_of(whole), edges)
 
-# %% ../../nbs/index/02_cut.ipynb #82d595a9
+# %% ../../nbs/index/02_cut.ipynb #ef0b1c2e
 VERSION = 1   # of how a page is taken apart
 
-# %% ../../nbs/index/02_cut.ipynb #f62a5040
+# %% ../../nbs/index/02_cut.ipynb #ddd404fc
 def print_key(
     lines: Sequence[PrintLine], # print of a page
     *settings: Any              # whatever else decides what is kept under the key

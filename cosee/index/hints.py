@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/index/01_hints.ipynb #e0f28c6f
+# %% ../../nbs/index/01_hints.ipynb #f5d9b37c
 import re
 from collections import Counter
 from typing import Iterator, NamedTuple, Optional, Sequence
 
 from .terms import folded, terms_of, tokens
 
-# %% ../../nbs/index/01_hints.ipynb #89f06d78
+# %% ../../nbs/index/01_hints.ipynb #14265e93
 _WORDS = {w: i for i, w in enumerate('one two three four five six seven eight nine ten eleven twelve thirteen fourteen '
                                      'fifteen sixteen seventeen eighteen nineteen twenty'.split(), 1)}
 _ORDINALS = {w: i for i, w in enumerate('first second third fourth fifth sixth seventh eighth ninth tenth'.split(), 1)}
@@ -41,7 +41,7 @@ def _nth(word: str, count: int) -> int:
     if word == 'last': return count
     return _ORDINALS.get(word) or int(word[:-2])
 
-# %% ../../nbs/index/01_hints.ipynb #be786984
+# %% ../../nbs/index/01_hints.ipynb #e81cd66f
 class AskedPages(NamedTuple):
     "Pages that a question names."
     numbers: list[int] # as a page number, which may be the count or what is printed on the page
@@ -58,16 +58,15 @@ def asked_pages(
     return AskedPages(list(dict.fromkeys(n for n in numbers if n)),
                       list(dict.fromkeys(n for n in counted if 1 <= n <= count)))
 
-# %% ../../nbs/index/01_hints.ipynb #21fd3ea0
-_PRINTED = re.compile(r'(?:page\s*|seite\s*|[-–|]\s*)?(\d{1,4})(?:\s*(?:of|/|von)\s*\d{1,4}|\s*[-–|])?', re.I)
-_EDGE = re.compile(r'(\d{1,4})\s+\D.*|.*\D\s+(\d{1,4})')
+# %% ../../nbs/index/01_hints.ipynb #16954bf7
+_EDGE = re.compile(r'^(?:page|seite|[-–|])?\s*(\d{1,4})(?=\s|$)|(?<=\s)(\d{1,4})(?=\s*[-–|]?$)', re.I)
 
 def _edge_numbers(texts: Sequence[str]) -> set[int]:
-    "Numbers that may be the page's own: alone on a line, or at the end of one, at the top or the bottom"
-    found = [_PRINTED.fullmatch(t.strip()) or _EDGE.fullmatch(t.strip()[:200]) for t in [*texts[:3], *texts[-3:]]]
-    return {int(group) for m in found if m for group in m.groups() if group}
+    "Numbers that may be the page's own: at the beginning or the end of its first and last lines"
+    found = [_EDGE.findall(text.strip()[:200]) for text in [*texts[:3], *texts[-3:]]]
+    return {int(number) for pairs in found for pair in pairs for number in pair if number}
 
-# %% ../../nbs/index/01_hints.ipynb #66062916
+# %% ../../nbs/index/01_hints.ipynb #abc71b3c
 def printed_offset(
     pages: Sequence[Sequence[str]],         # lines of each page
     numbers: Optional[Sequence[int]] = None # of the pages in the document; None: 1, 2, 3 ...
@@ -78,7 +77,7 @@ def printed_offset(
     offset, pages_with = max(votes.items(), key=lambda v: (v[1], -abs(v[0])), default=(0, 0))
     return offset if pages_with >= max(3, 0.4 * len(pages)) else 0
 
-# %% ../../nbs/index/01_hints.ipynb #73749fdb
+# %% ../../nbs/index/01_hints.ipynb #28a8d4b4
 _KINDS = dict(fig='figures?|figs?|abbildung(?:en)?|abb', tab='tables?|tabellen?|tab|tableaux?|tablas?',
               sec='sections?|sec|abschnitte?|kapitel|chapters?', app='appendix|appendices|anhang|annexe?',
               cha='charts?|graphs?|diagrams?', exh='exhibits?', equ='equations?', alg='algorithms?', not_='notes?',
@@ -87,7 +86,7 @@ _ID = r'(?:[A-Z]\.?)?\d{1,3}(?:\.\d{1,3})*|(?-i:[A-Z]|[IVX]{1,5})'
 _LABEL = re.compile('|'.join(fr'\b(?P<{kind}>{names})\.?\s+(?P<{kind}_id>{_ID})\b' for kind, names in _KINDS.items()),
                     re.I)
 
-# %% ../../nbs/index/01_hints.ipynb #cd3d0f79
+# %% ../../nbs/index/01_hints.ipynb #f7e3e060
 class Label(NamedTuple):
     "What a caption or heading begins with."
     kind: str # 'fig', 'tab', 'sec', ...
@@ -103,10 +102,10 @@ def labels_in(
         found.append((m.start(), Label(kind, m[f'{kind}_id'].upper())))
     return found
 
-# %% ../../nbs/index/01_hints.ipynb #7c76e395
+# %% ../../nbs/index/01_hints.ipynb #e559a65a
 _NUMBERED = re.compile(r'\s*(\d{1,2}(?:\.\d{1,2}){0,3}|[A-Z](?:\.\d{1,2})+)\.?\s+[^\W\d_]{3}')
 
-# %% ../../nbs/index/01_hints.ipynb #875e6324
+# %% ../../nbs/index/01_hints.ipynb #d5ccd034
 def labels_of(
     lines: Sequence[str] # lines of a page
 ) -> dict[str, int]:     # 'fig 4' -> the line that begins with it, from 0; -1 where it is only spoken of
@@ -120,7 +119,7 @@ def labels_of(
             if begins or key not in found: found[key] = max(found.get(key, -1), i if begins else -1)
     return found
 
-# %% ../../nbs/index/01_hints.ipynb #72eae7a1
+# %% ../../nbs/index/01_hints.ipynb #70a10624
 _FORM = re.compile(r'(?:please|answer|give|write|return|round|directly|note that|provide|respond|output|express|bitte)\b',
                    re.I)
 _EXAMPLE = re.compile(r'\(?\b(?:for example|e\.g\.|such as \[)[^.)?\]]*[\])]?', re.I)
@@ -136,7 +135,7 @@ le la les un une des du de et est sont que qui quel quelle quels quelles combien
 el los las una del y es son cual cuál cuanto cuánto cuantos quien en que para con
 """.split())
 
-# %% ../../nbs/index/01_hints.ipynb #ad1fd9c6
+# %% ../../nbs/index/01_hints.ipynb #9566715a
 def plain_question(
     question: str # a question
 ) -> str:         # what it is about
@@ -154,5 +153,5 @@ def asked_terms(
     kept = [w for w in words if w not in _SMALL] or words
     return list(dict.fromkeys(term for language in languages for term in terms_of(kept, language)))
 
-# %% ../../nbs/index/01_hints.ipynb #f01a54ab
+# %% ../../nbs/index/01_hints.ipynb #c1366c6c
 _SMALL = frozenset(map(folded, _ASKING))

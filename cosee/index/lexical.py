@@ -7,7 +7,7 @@ from __future__ import annotations
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/index/03_lexical.ipynb #e493e644
+# %% ../../nbs/index/03_lexical.ipynb #67b37e39
 from collections import Counter
 from itertools import chain
 from math import log
@@ -18,11 +18,11 @@ from .cut import PageCut
 from .hints import asked_pages, asked_terms, labels_in, printed_offset
 from .terms import terms_of, tokens
 
-# %% ../../nbs/index/03_lexical.ipynb #0fd9a703
+# %% ../../nbs/index/03_lexical.ipynb #5e1095c6
 if TYPE_CHECKING:
     import numpy as np
 
-# %% ../../nbs/index/03_lexical.ipynb #0647416e
+# %% ../../nbs/index/03_lexical.ipynb #6990d021
 HEAD, FIRST, CAPTION = 1, 2, 2                # how often the words of such a line count besides
 FIRST_LINES, SPAN = 2, 3                      # the first lines of a page; how many lines are side by side
 NEAR, LOOKED_AT = 0.5, 60                     # the share of words side by side; pages whose lines are looked at
@@ -38,7 +38,7 @@ def _weighed(cut: PageCut, lines: list[list[str]]) -> list[str]:
         out += terms * (1 + HEAD * (i in heads) + FIRST * (i < FIRST_LINES) + CAPTION * (i in captions))
     return out
 
-# %% ../../nbs/index/03_lexical.ipynb #12f31bbd
+# %% ../../nbs/index/03_lexical.ipynb #9a2ecc7f
 _COMPOUNDING = {'german', 'dutch', 'swedish', 'danish', 'norwegian', 'finnish', 'hungarian'}
 _LINKS = ('', 's', 'es', 'n', 'en', 'er')   # what stands between the parts of a compound
 
@@ -48,12 +48,12 @@ def _inside(term: str, words: Iterable[str]) -> list[str]:
                                                         or (len(term) > 5 and term in w))]
 
 def _parts(term: str, words: frozenset[str]) -> list[str]:
-    "Two words that make up `term`, the longer the first the better"
+    "Two words that make up `term`, the longer the first the better; the second may have an ending more"
     for cut in range(len(term) - 3, 3, -1):
-        for link in _LINKS:
-            rest = term[cut + len(link):]
-            if term[:cut] in words and term[cut:cut + len(link)] == link and rest in words and len(rest) > 2:
-                return [term[:cut], rest]
+        if term[:cut] not in words: continue
+        rests = tuple(term[cut + len(link):] for link in _LINKS if term[cut:].startswith(link))
+        ends = [w for w in words for rest in rests if len(rest) > 2 and w.startswith(rest) and len(w) - len(rest) < 4]
+        if ends: return [term[:cut], min(ends, key=lambda w: (len(w), w))]
     return []
 
 def _slips(term: str, words: Sequence[str]) -> list[str]:
@@ -63,7 +63,7 @@ def _slips(term: str, words: Sequence[str]) -> list[str]:
     found = extract(term, words, scorer=OSA.distance, score_cutoff=1 if len(term) < 8 else 2, limit=8)
     return [w for w, _, _ in found if len(w) > 3 and w[0] == term[0]]
 
-# %% ../../nbs/index/03_lexical.ipynb #c482d4c8
+# %% ../../nbs/index/03_lexical.ipynb #75e205da
 def _bm25(corpus: list[list[str]]):
     "A BM25 index over lists of terms; a list may be empty"
     from bm25s import BM25
@@ -71,14 +71,14 @@ def _bm25(corpus: list[list[str]]):
     index.index([terms or ['\0'] for terms in corpus], show_progress=False)
     return index
 
-# %% ../../nbs/index/03_lexical.ipynb #edf59154
+# %% ../../nbs/index/03_lexical.ipynb #ba88d7c5
 def shares(
     scores: 'np.ndarray' # none below 0
 ) -> 'np.ndarray':       # 0 to 1
     "Scores as shares of the best."
     return scores / max(float(scores.max(initial=0)), 1e-9)
 
-# %% ../../nbs/index/03_lexical.ipynb #b9ddb447
+# %% ../../nbs/index/03_lexical.ipynb #c61864f6
 class WordIndex:
     "The words of a document's pages."
     def __init__(self,
@@ -87,6 +87,7 @@ class WordIndex:
         numbers: Optional[Sequence[int]] = None  # of the pages in the document; None: 1, 2, 3 ...
     ):
         spoken = Counter(c.language for c in cuts if c.language)
+        if not cuts: raise ValueError('an index needs a page')
         self.numbers = range(1, len(cuts) + 1) if numbers is None else numbers
         usual = spoken.most_common(4)
         self.languages = [l for l, n in usual if n >= max(1, .05 * usual[0][1])] or ['english']

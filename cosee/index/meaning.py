@@ -5,17 +5,17 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/index/04_meaning.ipynb #e34ceb71
+# %% ../../nbs/index/04_meaning.ipynb #ae5b3883
 import struct
 from typing import TYPE_CHECKING, Iterable, Protocol, Sequence
 
 from .terms import whole_lines
 
-# %% ../../nbs/index/04_meaning.ipynb #ae089244
+# %% ../../nbs/index/04_meaning.ipynb #71abb267
 if TYPE_CHECKING:
     import numpy as np
 
-# %% ../../nbs/index/04_meaning.ipynb #6e39862f
+# %% ../../nbs/index/04_meaning.ipynb #e5e2ce69
 PASSAGE, MOST_PASSAGES, MOST_OF_LINE = 60, 40, 600   # words; passages of a page; letters of a line
 
 def passages(
@@ -31,7 +31,7 @@ def passages(
         words += new
     return [*out, ' '.join(words)][:MOST_PASSAGES] if words else out[:MOST_PASSAGES]
 
-# %% ../../nbs/index/04_meaning.ipynb #c5fffb4a
+# %% ../../nbs/index/04_meaning.ipynb #ca593161
 class Encoder(Protocol):
     "Texts to rows of length 1, such as `cosee.ocr.embeddings.SentenceEncoder`."
     def encode(self, texts: list[str]) -> 'np.ndarray': ...
@@ -45,10 +45,10 @@ def page_vectors(
     found = passages(texts)
     return np.asarray(encoder.encode(found), np.float16) if found else np.zeros((0, 1), np.float16)
 
-# %% ../../nbs/index/04_meaning.ipynb #03bdcbb2
+# %% ../../nbs/index/04_meaning.ipynb #fb24f502
 _NEXT = 0.3   # what the mean of the three best passages counts, beside the best
 
-# %% ../../nbs/index/04_meaning.ipynb #3aec3ec7
+# %% ../../nbs/index/04_meaning.ipynb #129e4194
 def nearness(
     question: 'np.ndarray',          # its vector
     pages: Iterable['np.ndarray']    # the vectors of each page's passages; none: nothing is known of it
@@ -61,7 +61,7 @@ def nearness(
         return float((1 - _NEXT) * best[0] + _NEXT * best.mean())
     return np.array([one(rows) for rows in pages])
 
-# %% ../../nbs/index/04_meaning.ipynb #cef768b2
+# %% ../../nbs/index/04_meaning.ipynb #f3f7f28d
 def vectors_to_bytes(rows: 'np.ndarray') -> bytes:
     "Rows as half-precision bytes behind their shape."
     return struct.pack('<II', *rows.shape) + rows.astype('<f2').tobytes()

@@ -7,10 +7,10 @@ from __future__ import annotations
 # %% auto #0
 __all__ = ['PageHit', 'PageIndex']
 
-# %% ../../nbs/index/06_pages.ipynb #5e32474f
+# %% ../../nbs/index/06_pages.ipynb #a749a17f
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Sequence, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Callable, Collection, NamedTuple, Optional, Sequence, TypedDict, Union
 
 
 from ..files import FileCache, image_hash
@@ -21,14 +21,14 @@ from .meaning import Encoder, nearness, page_vectors, vectors_from_bytes, vector
 from .visual import VisualEncoder, late_interaction
 from ..ocr.embeddings import sentence_encoder
 from ..ocr.engine import WordReader
-from ..pages import PageError, Pages, page_numbers, page_of
+from ..pages import PageError, Pages, handle_of, page_numbers
 
-# %% ../../nbs/index/06_pages.ipynb #c470bd6c
+# %% ../../nbs/index/06_pages.ipynb #02e98d3c
 if TYPE_CHECKING:
     import numpy as np
     from PIL.Image import Image
 
-# %% ../../nbs/index/06_pages.ipynb #0c11e255
+# %% ../../nbs/index/06_pages.ipynb #84387deb
 class FoundLine(TypedDict):
     "A line of print."
     text: str
@@ -40,10 +40,10 @@ class PageHit(NamedTuple):
     score: float         # 1 for the best page that is not named by number; more for one that is
     why: list[FoundLine] # the lines that match, best first; [] where the page was found without them
 
-# %% ../../nbs/index/06_pages.ipynb #aa4d2578
+# %% ../../nbs/index/06_pages.ipynb #37da5273
 K = 60   # how little the first ranks differ from the next
 
-# %% ../../nbs/index/06_pages.ipynb #37f98b59
+# %% ../../nbs/index/06_pages.ipynb #e920e98e
 def fused(
     rankings: Sequence[tuple[float, 'np.ndarray']], # what a list is worth, and its score for each page
     k: int = K                                     # larger: the first ranks differ less from the next
@@ -57,9 +57,9 @@ def fused(
         most += worth / (k + 1)
     return total / most
 
-# %% ../../nbs/index/06_pages.ipynb #5be2727b
+# %% ../../nbs/index/06_pages.ipynb #a16dd49d
 GROUP = 8            # pages that are read at a time
-CLOSE = 48           # pages, best by words, whose passages are encoded for a question
+CLOSE = 24           # pages, best by words, whose passages are encoded for a question
 BY_MEANING, BY_LOOK = 0.6, 1.0   # what these rankings are worth beside words
 MOST_QUESTION = 4000 # letters of a question: with notes of the Board it may be long
 KEPT = 'index'       # folder of the cache
@@ -84,17 +84,19 @@ def _numbers(document: Sequence[Any]) -> list[int]:
     "The numbers under which pages are spoken of"
     return list(document.numbers) if isinstance(document, Pages) else page_numbers(document)
 
-# %% ../../nbs/index/06_pages.ipynb #a8048f11
+# %% ../../nbs/index/06_pages.ipynb #2f02e1ab
 class PageIndex:
     "Finds the pages of a document that a question is about."
     def __init__(self,
-        document: Union[Pages, Sequence['Image']],      # pages, drawn or not
+        document: Union[Pages, Sequence[Any]],          # pages, drawn or not
         words: Optional[WordReader] = None,             # the reader of print; None: one is made
         embeddings: Union[Encoder, bool, None] = None,  # find by meaning, too; None: where the extra is installed
         visual: Union[VisualEncoder, str, Path, None] = None, # a visual retriever, or its folder; None: none
-        folder: Union[str, Path, None] = None           # for vectors; None: beside what `words` keeps
+        folder: Union[str, Path, None] = None,          # for vectors; None: beside what `words` keeps
+        readable: Optional[Callable[[int], Any]] = None # page number -> what `words` reads; None: the page itself
     ):
         self.document, self.words, self.encoder = document, words or WordReader(), _encoder(embeddings)
+        self.readable = readable or self._page
         self.visual = VisualEncoder(visual) if isinstance(visual, (str, Path)) else visual
         self.numbers, self.failed = _numbers(document), dict[int, str]()
         self._places = {number: i for i, number in enumerate(self.numbers)}
@@ -107,19 +109,19 @@ class PageIndex:
     def __len__(self): return len(self.numbers)
     def __repr__(self): return f'PageIndex({len(self._lines)} of {len(self)} pages read)'
 
-    def _item(self, i: int) -> Any:
-        "What the reader of print is given for the page at a place: its handle, where there is one"
-        if isinstance(self.document, Pages): return self.document.info(self.numbers[i])
-        return page_of(self.document[i]) or self.document[i]
-
     def _prints(self, places: Sequence[int]) -> list[list[FoundLine]]:
         "The lines of pages; those of a page that cannot be read are none"
-        try: pages = self.words.read([self._item(i) for i in places])
+        try: pages = self.words.read([self.readable(self.numbers[i]) for i in places])
         except PageError as e:
             if len(places) > 1: return [self._prints([i])[0] for i in places]
             self.failed[self.numbers[places[0]]] = str(e)
             return [[]]
         return [[FoundLine(text=l['text'], bbox=l['bbox']) for l in page['lines']] for page in pages]
+
+    def _page(self, number: int) -> Any:
+        "The handle of a page, where there is one, or its image"
+        place = self._place(number)
+        return handle_of(self.document, place) or self.document[place]
 
     def read(self,
         numbers: Optional[Sequence[int]] = None, # of pages; None: all
@@ -177,31 +179,38 @@ class PageIndex:
         self._vectors[key] = rows
         return rows
 
-    def _near(self, question: str, close: set[int]) -> 'np.ndarray':
-        "How near in meaning pages are to a question; -1 for those that are not looked at"
-        import numpy as np
-        encoder = self.encoder
-        assert encoder
-        none = np.zeros((0, 1), np.float16)
-        def rows(i: int) -> 'np.ndarray':
-            lines = self._lines[i]
-            return self._kept(print_key(lines, repr(encoder)), lambda: page_vectors(encoder, [l['text'] for l in lines]))
-        asked = np.asarray(encoder.encode([question])[0], np.float32)
-        return nearness(asked, [rows(i) if i in close else none for i in range(len(self))])
+    def _passages(self, encoder: Encoder, i: int) -> 'np.ndarray':
+        "The vectors of the passages of a page"
+        lines = self._lines[i]
+        return self._kept(print_key(lines, repr(encoder)), lambda: page_vectors(encoder, [l['text'] for l in lines]))
 
-    def _looks(self, question: str) -> 'np.ndarray':
-        "How well the pictures of pages match a question"
+    def by_meaning(self,
+        question: str,                             # a question
+        places: Optional[Collection[int]] = None   # of pages that are looked at, from 0; None: all
+    ) -> 'np.ndarray':                             # -1 to 1 for each page; -1 for those that are not looked at
+        "How near in meaning pages are to a question; raises ValueError where there is no encoder."
         import numpy as np
-        visual = self.visual
-        assert visual
+        if not (encoder := self.encoder): raise ValueError('finding by meaning needs a sentence encoder')
+        self.read()
+        asked, none = np.asarray(encoder.encode([question])[0], np.float32), np.zeros((0, 1), np.float16)
+        looked_at = range(len(self)) if places is None else places
+        return nearness(asked, [self._passages(encoder, i) if i in looked_at else none for i in range(len(self))])
+
+    def by_look(self,
+        question: str    # a question
+    ) -> 'np.ndarray':   # for each page; -1 for one that cannot be drawn
+        "How well the pictures of pages match a question; raises ValueError where there is no visual retriever."
+        import numpy as np
+        if not (visual := self.visual): raise ValueError('finding by look needs a visual retriever')
         def rows(i: int) -> 'np.ndarray':
             try: image = self.document[i]
             except PageError: return np.zeros((0, 1), np.float16)
             return self._kept(image_hash(image)[:40] + f'-{visual.key}', lambda: visual.page(image))
         return late_interaction(visual.question(question), [rows(i) for i in range(len(self))])
 
-    def _word_index(self) -> WordIndex:
-        "The index of the words of all pages"
+    def word_index(self) -> WordIndex:
+        "The index of the words of all pages, which are read if need be; raises ValueError where there are none."
+        self.read()
         if self._index is None:
             cuts = [self._cuts[i] for i in range(len(self))]
             self._index = WordIndex(cuts, self._outline(), self.numbers)
@@ -210,12 +219,12 @@ class PageIndex:
     def _scores(self, question: str) -> 'np.ndarray':
         "What each page is worth for a question"
         import numpy as np
-        index = self._word_index()
+        index = self.word_index()
         words, named = index.by_words(question), index.by_name(question)
         rankings, about = [(1., words)], plain_question(question)
         close = {int(i) for i in np.argsort(-(words + named), kind='stable')[:CLOSE]}
-        if self.encoder: rankings.append((BY_MEANING, self._near(about, close)))
-        if self.visual: rankings.append((BY_LOOK, self._looks(about)))
+        if self.encoder: rankings.append((BY_MEANING, self.by_meaning(about, close)))
+        if self.visual: rankings.append((BY_LOOK, self.by_look(about)))
         return shares(fused(rankings)) + named
 
     def search(self,
@@ -235,4 +244,4 @@ class PageIndex:
             return [PageHit(self.numbers[i], round(float(scores[i]), 4), self._why(query, int(i))) for i in best]
 
     def _why(self, query: str, i: int) -> list[FoundLine]:
-        return [self._lines[i][line] for line in self._word_index().lines_for(query, i)]
+        return [self._lines[i][line] for line in self.word_index().lines_for(query, i)]

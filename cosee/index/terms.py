@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/index/00_terms.ipynb #eafaad62
+# %% ../../nbs/index/00_terms.ipynb #49e59b6e
 import re
 import unicodedata
 from collections import Counter
@@ -15,14 +15,14 @@ from typing import Iterable, Sequence
 
 import snowballstemmer
 
-# %% ../../nbs/index/00_terms.ipynb #bc53be07
+# %% ../../nbs/index/00_terms.ipynb #d29375bc
 _POINTS = re.compile('[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670]')
 _UNSEEN = re.compile('[\u00ad\u200b-\u200f\u2060\ufeff]')   # soft hyphens, joiners, marks of direction
 _LETTERS = str.maketrans({'ø': 'o', 'ł': 'l', 'đ': 'd', 'ı': 'i', 'æ': 'ae', 'œ': 'oe', 'ð': 'd', 'þ': 'th',
                           '’': "'", '‐': '-', '‑': '-', '–': '-', '−': '-', '⁄': '/', '\ufffe': '-'})
 _GROUPS = re.compile('(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))')   # 1 234: a narrow space between digits
 
-# %% ../../nbs/index/00_terms.ipynb #7b78ca47
+# %% ../../nbs/index/00_terms.ipynb #91486e43
 def folded(
     text: str # any text
 ) -> str:     # the same for a search
@@ -31,7 +31,7 @@ def folded(
     if text.isascii(): return text
     return unicodedata.normalize('NFC', _POINTS.sub('', unicodedata.normalize('NFD', text))).translate(_LETTERS)
 
-# %% ../../nbs/index/00_terms.ipynb #28202a19
+# %% ../../nbs/index/00_terms.ipynb #a4ca0e70
 _SMALL_WORDS = dict(
     english='the of and to in is that for with as on are this by be from or which have not',
     german='der die und den das von mit ist des für nicht dem auf ein eine werden wird sich bei oder zur',
@@ -51,10 +51,10 @@ _SMALL_WORDS = dict(
 _OWNERS = {w: [l for l, words in _SMALL_WORDS.items() if folded(w) in map(folded, words.split())]
            for words in _SMALL_WORDS.values() for w in map(folded, words.split())}
 
-# %% ../../nbs/index/00_terms.ipynb #d46a3b64
+# %% ../../nbs/index/00_terms.ipynb #d398087d
 ENOUGH = 5   # small words of a language that are enough to tell it
 
-# %% ../../nbs/index/00_terms.ipynb #f1c6c642
+# %% ../../nbs/index/00_terms.ipynb #857aa8b6
 def language_of(
     words: Iterable[str], # folded words of a text
     fallback: str = 'english' # where too few words are known
@@ -67,7 +67,7 @@ def language_of(
     best = max(votes, key=lambda l: (votes[l], l == fallback), default=fallback)
     return best if votes[best] >= ENOUGH else fallback
 
-# %% ../../nbs/index/00_terms.ipynb #31ce8380
+# %% ../../nbs/index/00_terms.ipynb #80eb4062
 _SNOWBALL = local()   # a stemmer keeps its word while it works: one for each thread and language
 
 @lru_cache(200_000)
@@ -78,7 +78,7 @@ def _stem(word: str, language: str) -> str:
     if language not in known: known[language] = snowballstemmer.stemmer(language)
     return known[language].stemWord(word)
 
-# %% ../../nbs/index/00_terms.ipynb #e44059c2
+# %% ../../nbs/index/00_terms.ipynb #5f778f20
 _THOUSANDS = re.compile(r"(\d{1,3}([,.'])\d{3}(?:\2\d{3})*)(?:[.,](\d+))?")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)?|\d{1,3}([,.'])\d{3}(?:\1\d{3})*(?:[.,]\d+)?")
 
@@ -96,7 +96,7 @@ def _readings(text: str) -> list[str]:
     doubtful = fraction is None and len(whole) <= 7 and sign != "'"
     return [together, *([_decimal(text)] if doubtful else [])]
 
-# %% ../../nbs/index/00_terms.ipynb #d790f13f
+# %% ../../nbs/index/00_terms.ipynb #c8b950da
 _UNSPACED = ('\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff'
              '\U00020000-\U0003ffff')
 _LETTER = f'(?:(?![{_UNSPACED}])[\\w\u0900-\u0963\u0966-\u0dff])'
@@ -124,7 +124,7 @@ def _token_terms(token: str, language: str) -> tuple[str, ...]:
     found = _readings(bare) if bare.isascii() and _NUMBER.fullmatch(bare) else _code_terms(bare, language)
     return tuple(dict.fromkeys(['§' + found[0]] + found if token != bare and found else found))
 
-# %% ../../nbs/index/00_terms.ipynb #750ed28b
+# %% ../../nbs/index/00_terms.ipynb #ff481ba1
 def tokens(
     text: str # any text
 ) -> list[str]: # folded words, numbers and codes in their order
@@ -145,7 +145,7 @@ def terms(
     "What `text` is looked up by."
     return terms_of(tokens(text), language)
 
-# %% ../../nbs/index/00_terms.ipynb #545692a0
+# %% ../../nbs/index/00_terms.ipynb #1ace1a79
 def whole_lines(
     texts: Sequence[str] # lines in the order of reading
 ) -> list[str]:          # as many lines; a word that runs on stands whole where it begins

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['VisualEncoder']
 
-# %% ../../nbs/index/05_visual.ipynb #8b2cd43a
+# %% ../../nbs/index/05_visual.ipynb #93215d86
 import json
 from functools import cached_property
 from pathlib import Path
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
 
 from ..files import digest
 
-# %% ../../nbs/index/05_visual.ipynb #cd170e9b
+# %% ../../nbs/index/05_visual.ipynb #dc3f4580
 if TYPE_CHECKING:
     import numpy as np
     from PIL.Image import Image
 
-# %% ../../nbs/index/05_visual.ipynb #7d7ddfa0
+# %% ../../nbs/index/05_visual.ipynb #3153cfef
 _KINDS = {'colqwen2': ('ColQwen2ForRetrieval', 'ColQwen2Processor'),
           'colpali': ('ColPaliForRetrieval', 'ColPaliProcessor')}
 
@@ -41,7 +41,7 @@ def _classes(kind: str) -> tuple[Any, Any]:
     model, processor = _KINDS[kind]
     return getattr(transformers, model), getattr(transformers, processor)
 
-# %% ../../nbs/index/05_visual.ipynb #8c317dfa
+# %% ../../nbs/index/05_visual.ipynb #1c87f885
 class VisualEncoder:
     "A ColQwen2 or ColPali checkpoint that turns pages and questions into rows of vectors."
     def __init__(self,
@@ -83,7 +83,7 @@ class VisualEncoder:
         "The vectors of a question."
         return self._rows(self.processor.process_queries(text=[text]))
 
-# %% ../../nbs/index/05_visual.ipynb #bd0221b2
+# %% ../../nbs/index/05_visual.ipynb #f737adb4
 def late_interaction(
     question: 'np.ndarray',           # a row for each token
     pages: Sequence['np.ndarray']     # a row for each patch of each page; none: nothing is known of it

@@ -26,6 +26,7 @@ from .calculator import Calculate
 if TYPE_CHECKING:
     from pathlib import Path
     from PIL.Image import Image
+    from cosee.index.pages import FoundLine, PageIndex
     from cosee.ocr.engine import WordReader
     from cosee.ocr.print import PrintLine
 
@@ -61,6 +62,7 @@ class Sight:
     ):
         self.images, self.source, self.board, self.dpi, self.max_side = images, source, board, dpi, max_side
         self._words, self._fine = words, dict[int, 'Image']()
+        self._index: Optional['PageIndex'] = None
 
     @property
     def words(self) -> 'WordReader':
@@ -113,16 +115,24 @@ class Sight:
         size = max(28, round(im.width * factor)), max(28, round(im.height * factor))
         return im.convert('RGB').resize(size, Resampling.LANCZOS)
 
-    def print_of(self, page: int) -> list['PrintLine']:
-        "Lines of a page, with their boxes in 0-1."
-        return self.words.read([self._readable(page)])[0]['lines']
-
-    def _readable(self, page: int) -> Union['Image', Page]:
-        "What the reader of print is given: the page as others read it too, or a larger one where that is small"
+    def readable(self, page: int) -> Union[Page, 'Image']:
+        "What print is read from: the page as others read it too, or a larger one where that is small."
         handle = self.handle(page)
         if handle is None: return self.fine(page) if self.source is None else self.crop(page)
         if max(handle.pixels) > 2 / 3 * self.max_side: return handle
         return load_pages(handle.document, dpi=self.dpi, max_side=self.max_side).info(handle.number)
+
+    def print_of(self, page: int) -> list['PrintLine']:
+        "Lines of a page, with their boxes in 0-1."
+        return self.words.read([self.readable(page)])[0]['lines']
+
+    @property
+    def index(self) -> 'PageIndex':
+        "Finds pages of a long document; made at first use."
+        if self._index is None:
+            from cosee.index.pages import PageIndex
+            self._index = PageIndex(range(1, len(self.images) + 1), self.words, readable=self.readable)
+        return self._index
 
 # %% ../../nbs/tools/04_sight.ipynb #06d139c9
 
@@ -167,7 +177,7 @@ class _Hit(NamedTuple):
     "A line that a text may stand in"
     page: int       # from 1
     score: float    # 0-100
-    line: 'PrintLine'
+    line: Union['PrintLine', 'FoundLine']
 
 def _likeness(wanted: str, line: str) -> float:
     "How much `line` is like `wanted`, or holds it: 0-100"
@@ -180,6 +190,31 @@ def _best_line(sight: Sight, page: int, wanted: str) -> Optional[_Hit]:
     hits = (_Hit(page, _likeness(wanted, line['text'].casefold()), line) for line in sight.print_of(page))
     return max(hits, key=attrgetter('score'), default=None)
 
+# %% ../../nbs/tools/04_sight.ipynb #f7aff7ab
+def _all_hits(sight: Sight, text: str) -> list[_Hit]:
+    "The line of each page that is most like `text`, if it is like it; best first, equal ones in order of pages"
+    wanted = text.casefold().strip()
+    found = (_best_line(sight, p, wanted) for p in range(1, len(sight.images) + 1))
+    hits = [hit for hit in found if hit is not None and hit.score >= 60]
+    return sorted(hits, key=attrgetter('score'), reverse=True)
+
+# %% ../../nbs/tools/04_sight.ipynb #8b5a2107
+FEW = 12   # pages whose lines are all compared with the text
+
+def _exact(index: 'PageIndex', page: int, wanted: str) -> Optional[_Hit]:
+    "The first line of a page that holds `wanted`"
+    lines = (line for line in index.print_of(page) if wanted in ' '.join(line['text'].casefold().split()))
+    return next((_Hit(page, 100., line) for line in lines), None)
+
+def _best_hits(sight: Sight, text: str) -> list[_Hit]:
+    "Lines that hold `text`, then the lines for which the index finds a page"
+    wanted = ' '.join(text.casefold().split())
+    exact = [hit for page in sight.index.numbers if (hit := _exact(sight.index, page, wanted))]
+    if len(exact) >= 3: return exact
+    known = {hit.page for hit in exact}
+    near = sight.index.search(text, 3 + len(known))
+    return exact + [_Hit(h.page, h.score, h.why[0]) for h in near if h.why and h.page not in known]
+
 # %% ../../nbs/tools/04_sight.ipynb #6ff3e130
 class FindPage(_PageTool):
     "Where a text stands."
@@ -190,9 +225,7 @@ class FindPage(_PageTool):
     def execute(self, *, text: str) -> ToolResult:
         wanted = str(text)[:200].casefold().strip()
         if not wanted: raise ValueError('text is empty: say what to look for')
-        found = (_best_line(self.sight, p, wanted) for p in range(1, len(self.sight.images) + 1))
-        hits = [hit for hit in found if hit is not None and hit.score >= 60]
-        hits = sorted(hits, key=attrgetter('score'), reverse=True)[:3]   # equal ones stay in order of pages
+        hits = (_all_hits if len(self.sight.images) <= FEW else _best_hits)(self.sight, str(text)[:200])[:3]
         if not hits: return ToolResult(f'no page shows {wanted!r}')
         lines = [f"page {h.page}, region {thousandths(h.line['bbox'])}: {h.line['text']}" for h in hits]
         x0, y0, x1, y1 = hits[0].line['bbox']

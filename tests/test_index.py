@@ -1,0 +1,318 @@
+"Finding pages: what only guards."
+import json
+import stat
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from PIL import Image
+
+from cosee.index.cut import MOST_LINES, cut_page, print_key
+from cosee.index.hints import asked_pages, asked_terms, labels_of, plain_question, printed_offset
+from cosee.index.lexical import WordIndex
+from cosee.index.meaning import nearness, passages, vectors_from_bytes, vectors_to_bytes
+from cosee.index.pages import PageHit, PageIndex, fused
+from cosee.index.terms import folded, terms, whole_lines
+from cosee.index.visual import VisualEncoder, late_interaction
+from cosee.ocr.engine import WordReader
+from cosee.pages import PageError
+from cosee.tools.sight import FindPage, Sight
+
+
+def line(text, top=.1, height=.02):
+    return dict(text=text, bbox=[.1, top, .9, top + height], score=1., words=[[.1, .9]] * len(text.split()))
+
+
+def lines(*texts): return [line(t, .05 + .9 * i / max(1, len(texts))) for i, t in enumerate(texts)]
+
+
+class Words:
+    "A reader that knows what stands on which page by the height of its image, and counts."
+    def __init__(self, *pages): self.prints, self.read_pages = [lines(*p) for p in pages], []
+
+    def read(self, images, print=None):
+        self.read_pages += [im.height - 50 for im in images]
+        for im in images:
+            if self.prints[im.height - 50] == lines("broken"): raise PageError("page cannot be read")
+        return [dict(lines=self.prints[im.height - 50]) for im in images]
+
+
+class Letters:
+    "An encoder whose vectors say which letters a text has; counts what it encodes."
+    def __init__(self): self.seen = []
+    def __repr__(self): return "Letters()"
+
+    def encode(self, texts):
+        self.seen += texts
+        rows = np.array([[t.lower().count(c) for c in "abcdefghijklmnopqrstuvwxyz"] for t in texts], float) + 1e-6
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def document(n): return [Image.new("RGB", (50, 50 + i), "white") for i in range(n)]
+
+
+def index_of(*pages, **kw):
+    kw.setdefault("embeddings", False)
+    return PageIndex(document(len(pages)), words=Words(*pages), **kw)
+
+
+def found(index, query, k=1): return [hit.page for hit in index.search(query, k)]
+
+
+# --- terms ---
+
+@pytest.mark.parametrize("asked, printed", [
+    ("INV-2024/0815", "Invoice no. INV-2024/0815"), ("2024/0815", "INV-2024/0815"), ("§12", "see § 12 of the act"),
+    ("1234.50", "a total of 1,234.50"), ("1,234.50", "1.234,50 EUR"), ("1 234,5", "1\u202f234,50"[:0] + "234,50 of 1"),
+    ("Strasse", "Straße"), ("resume", "Résumé"), ("lodz", "Łódź"), ("stepback", "Step-Back"), ("step back", "Step-Back"),
+    ("2015", "FY2015"), ("charges", "charged"), ("e-mail", "email"), ("ﬁnal", "final"), ("東京", "東京都"),
+    ("हिन्दी", "यह हिन्दी है"), ("привет", "Привет"), ("10,000", "10000"), ("A4", "a4"), ("U.S.", "US")])
+def test_what_is_asked_meets_what_is_printed(asked, printed):
+    assert set(terms(asked)) & set(terms(printed))
+
+
+@pytest.mark.parametrize("one, other", [("1234.5", "1235.5"), ("12", "120"), ("cat", "car"), ("INV-1", "INV-2")])
+def test_what_differs_stays_apart(one, other): assert terms(one)[0] != terms(other)[0]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=200))
+def test_any_text_has_terms_that_are_its_own(text):
+    found = terms(text)
+    assert found == terms(text) and all(t and not t.isspace() for t in found)
+    assert folded(folded(text)) == folded(text) or not text.isascii()
+
+
+def test_a_word_across_lines_is_whole_and_lines_keep_their_number():
+    texts = ["the interna-", "tional trade of", "3-", "D", ""]
+    assert whole_lines(texts)[:2] == ["the international", "trade of"] and len(whole_lines(texts)) == 5
+
+
+# --- hints ---
+
+@pytest.mark.parametrize("question, numbers", [
+    ("What is on page 12?", [12]), ("slides 3 and 5", [3, 5]), ("pages 51-53", [51, 52, 53]), ("p. 7", [7]),
+    ("page two", [2]), ("from Page 3 to Page 5", [3, 4, 5]), ("auf Seite 4", [4]), ("How many pages are there?", []),
+    ("3 pages", []), ("page 99999999", []), ("page 3.5 of", []), ("pages 1-9999", [1, 9999])])
+def test_page_numbers_of_a_question(question, numbers): assert asked_pages(question, 20).numbers == numbers
+
+
+def test_labels_and_what_they_are_not():
+    assert labels_of(["Figure 4. Sales", "in Figure 4 and Table 2"]) == {"fig 4": 0, "tab 2": -1}
+    assert labels_of(["table of contents", "part of"]) == {}
+
+
+def test_the_number_that_runs_along_is_the_page_number():
+    assert printed_offset([["x"], ["x"], *([f"Report {n}"] for n in range(1, 9))]) == 2
+    assert printed_offset([["2020"], ["2020"], ["2020"]]) == 0
+
+
+def test_the_form_of_an_answer_is_not_looked_for():
+    assert "integer" not in asked_terms("How many cars are there? Please answer with an integer.")
+    assert plain_question("Return the list.") == "Return the list."
+
+
+# --- words ---
+
+PAGES = [["Annual report", "2023"], ["Sales", "Net sales rose to 1,234.50"], ["Costs", "Wages fell"],
+         ["Table 1: staff", "Offices 7"], ["Notes", "as Table 1 says"]]
+
+
+def test_hits_say_why_and_where():
+    hit = index_of(*PAGES).search("How much did net sales rise?", 1)[0]
+    assert isinstance(hit, PageHit) and hit.page == 2 and hit.why[0]["text"] == "Net sales rose to 1,234.50"
+    assert hit.why[0]["bbox"] == lines(*PAGES[1])[1]["bbox"]
+
+
+def test_a_page_and_a_table_that_are_named_come_first():
+    index = index_of(*PAGES)
+    assert found(index, "What does it say of sales on page 5?") == [5] and found(index, "wages in Table 1", 1) == [4]
+    assert found(index, "What is on the last page?") == [5]
+
+
+def test_compounds_parts_and_slips_are_found():
+    german = [["Die Einkommensteuererklärung und der Bescheid mit der Frist", "das ist die Regel für die Abgabe"],
+              ["Das Netzteil und die Spannung sind mit dem Gerät", "die Rechnungsnummer ist auf der Seite"],
+              ["Der Umsatz", "von der Netflix ist auf dem Blatt und in der Liste"]]
+    index = index_of(*german)
+    assert found(index, "Steuererklärung") == [1] and found(index, "Netzteilspannung") == [2]
+    assert found(index, "Netfilx") == [3] and found(index, "Wo ist die Rechnung?") == [2]
+
+
+def test_headings_count_more_and_are_told():
+    pages = [["Intro", "risk here", "x y z w", "so"], ["Other", "a b c d", "e f g h", "no"]]
+    prints = [[line("Risk", .05, .06), line("text one"), line("text two"), line("text three")],
+              [line("text", .05), line("some risk"), line("text two"), line("text three")]]
+    index = index_of(*pages)
+    index.words.prints = prints
+    assert index.headings(1) == ["Risk"] and index.headings(2) == [] and found(index, "risk") == [1]
+
+
+@pytest.mark.parametrize("pages", [[[]], [[], []], [["a" * 200_000]], [["\0\ud800\x00 §_ ___ "], ["ok fine"]],
+                                   [["x " * 60_000]], [["\u202e(((" * 500]]])
+def test_hostile_print_is_no_error(pages):
+    hits = index_of(*pages).search("What is it? Table 1 page 1 x", 3)
+    assert [h.page for h in hits][:1] == [1] and all(0 <= h.score < 9 for h in hits)
+
+
+def test_a_page_of_very_many_lines_is_cut_short():
+    cut = cut_page([line("word")] * (MOST_LINES + 500))
+    assert len(cut.lines) == MOST_LINES
+
+
+def test_bad_questions_are_refused():
+    index = index_of(*PAGES)
+    for query, k in ((" ", 3), ("sales", 0)):
+        with pytest.raises(ValueError, match="what to look for"): index.search(query, k)
+    with pytest.raises(ValueError, match="no page 9"): index.print_of(9)
+    with pytest.raises(ValueError, match="needs a page"): WordIndex([])
+    assert PageIndex([], words=Words(), embeddings=False).search("anything") == []
+    assert index.search("word " * 20_000, 2)
+
+
+def test_a_long_query_with_notes_still_finds():
+    notes = "- note: the company sells pens; the board met in May. " * 30
+    assert found(index_of(*PAGES), "How much did net sales rise?\n" + notes, 1) == [2]
+
+
+# --- reading ---
+
+def test_pages_are_read_once_when_they_are_needed():
+    index, told = index_of(*PAGES), []
+    assert index.words.read_pages == []
+    assert index.print_of(3)[0]["text"] == "Costs" and index.words.read_pages == [2]
+    assert index.read(progress=lambda *a: told.append(a)) == 4 and told == [(4, 4)]
+    index.search("sales")
+    assert sorted(index.words.read_pages) == [0, 1, 2, 3, 4] and index.read() == 0
+
+
+def test_a_page_that_cannot_be_read_is_told_and_the_rest_is_found():
+    index = index_of(["first page"], ["broken"], ["sales rose"])
+    assert found(index, "sales") == [3] and list(index.failed) == [2]
+
+
+def test_pages_keep_the_numbers_of_their_document(tmp_path):
+    from cosee.pages import load_pages
+    paths = []
+    for im in document(4):
+        paths.append(tmp_path / f"{im.height}.png")
+        im.save(paths[-1])
+    part = load_pages(paths)[2:]
+
+    class Handles(Words):
+        def read(self, items, print=None): return super().read([item.draw() for item in items])
+
+    index = PageIndex(part, words=Handles(*PAGES), embeddings=False)
+    assert index.numbers == [3, 4] and found(index, "wages") == [3] and found(index, "page 4") == [4]
+
+
+# --- meaning and look ---
+
+def test_vectors_are_kept_and_read_again(tmp_path):
+    first, again = Letters(), Letters()
+    query = "zebra"
+    one = index_of(*PAGES, embeddings=first, folder=tmp_path).search(query, 5)
+    two = index_of(*PAGES, embeddings=again, folder=tmp_path).search(query, 5)
+    assert one == two and len(first.seen) > 1 and again.seen == [query]
+    kept = [p for p in tmp_path.rglob("*") if p.is_file()]
+    assert kept and all(stat.S_IMODE(p.stat().st_mode) == 0o600 for p in kept)
+    for p in kept: p.write_bytes(b"\x80" + p.read_bytes()[::-1])
+    third = Letters()
+    assert index_of(*PAGES, embeddings=third, folder=tmp_path).search(query, 5) == one and len(third.seen) > 1
+
+
+def test_another_print_has_another_key():
+    assert print_key(lines("a")) != print_key(lines("b")) != print_key([line("b", .5)])
+
+
+@pytest.mark.parametrize("data", [b"", b"\1\0\0\0", b"\1\0\0\0\1\0\0\0", b"\xff" * 40, b"\1\0\0\0\1\0\0\0\0\x7e"])
+def test_bytes_that_are_no_vectors_are_refused(data):
+    with pytest.raises(ValueError, match="no vectors"): vectors_from_bytes(data)
+
+
+def test_vectors_come_back_the_same():
+    rows = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float16)
+    assert (vectors_from_bytes(vectors_to_bytes(rows)) == rows).all()
+
+
+def test_meaning_finds_what_words_do_not():
+    index = index_of(["aaaa aaaa"], ["bbbb bbbb"], ["cccc cccc"], embeddings=Letters())
+    assert found(index, "bob bbq") == [2] and index.by_meaning("ccc").argmax() == 2
+    with pytest.raises(ValueError, match="sentence encoder"): index_of(*PAGES).by_meaning("x")
+    assert passages(["word"] * 10_000)[-1] and list(nearness(np.ones(3), [np.zeros((0, 1))])) == [-1]
+
+
+def test_ranks_are_fused_and_ties_are_fair():
+    same = np.zeros(3)
+    assert list(fused([(1, np.array([2., 1, 0])), (1, same)]).argsort()[::-1]) == [0, 1, 2]
+    both = fused([(1, np.array([3., 2, 1])), (1, np.array([0., 2, 1]))])
+    assert both.argmax() == 1 and both.max() <= 1
+    # the heavier list decides
+    assert fused([(1, np.array([1., 0])), (2, np.array([0., 1]))]).argmax() == 1
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    "A ColQwen2 of random weights: everything but sense."
+    pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from cosee.models.qwen.random_weights import random_tokenizer
+    tokenizer = random_tokenizer()
+    folder = tmp_path_factory.mktemp("colqwen2")
+    token = tokenizer.convert_tokens_to_ids
+    text = dict(vocab_size=len(tokenizer), hidden_size=32, intermediate_size=32, num_hidden_layers=1,
+                num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=4096,
+                rope_parameters=dict(rope_type="default", rope_theta=1e4, mrope_section=[2, 3, 3]))
+    vision = dict(depth=1, embed_dim=32, hidden_size=32, num_heads=2, mlp_ratio=1)
+    vlm = transformers.Qwen2VLConfig(text_config=text, vision_config=vision, image_token_id=token("<|image_pad|>"),
+                                     vision_start_token_id=token("<|vision_start|>"),
+                                     vision_end_token_id=token("<|vision_end|>"))
+    config = transformers.ColQwen2Config(vlm_config=vlm.to_dict(), embedding_dim=16)
+    transformers.ColQwen2ForRetrieval(config).save_pretrained(folder)
+    images = transformers.Qwen2VLImageProcessor(size=dict(shortest_edge=28 * 28, longest_edge=28 * 28 * 16))
+    transformers.ColQwen2Processor(images, tokenizer).save_pretrained(folder)
+    return folder
+
+
+def test_a_visual_retriever_ranks_pages_by_their_look(checkpoint, tmp_path):
+    pages = [Image.new("RGB", (90, 90 + i), colour) for i, colour in enumerate(("white", "red", "black"))]
+    encoder = VisualEncoder(checkpoint)
+    rows, asked = encoder.page(pages[0]), encoder.question("Which page is red?")
+    assert rows.dtype == np.float16 and rows.shape[1] == asked.shape[1] == 16 and len(asked) > 3
+    assert np.allclose(np.linalg.norm(asked, axis=1), 1, atol=1e-3)
+
+    class Nothing:
+        def read(self, items, print=None): return [dict(lines=[]) for _ in items]
+
+    def index(visual): return PageIndex(pages, words=Nothing(), embeddings=False, visual=visual, folder=tmp_path)
+    hits = index(str(checkpoint)).search("Which page is red?", 3)
+    best = late_interaction(asked, [encoder.page(p) for p in pages]).argmax() + 1
+    assert hits[0].page == best and hits[0].why == []
+    encoder.page = None   # every picture is known by now
+    assert index(encoder).search("Which page is red?", 3) == hits
+
+
+def test_a_folder_that_is_no_retriever_is_refused(tmp_path):
+    for said in ("", "{", "[]", json.dumps({"model_type": "bert"})):
+        (tmp_path / "config.json").write_text(said)
+        with pytest.raises(ValueError, match="ColQwen2|colqwen2"): VisualEncoder(tmp_path)
+
+
+# --- the tool ---
+
+def test_find_page_in_a_long_document():
+    pages = [[f"Chapter {n}", "nothing here"] for n in range(1, 20)]
+    pages[13], pages[4] = ["Costs", "Total due: 42 EUR"], ["Deliveries were charged", "in May"]
+    sight = Sight(document(19), words=Words(*pages))
+    sight.index.encoder = None
+    hit = FindPage(sight).execute(text="total  due")
+    assert hit.startswith("page 14, region [") and hit.page == 14 and "Total due: 42 EUR" in hit
+    assert FindPage(sight).execute(text="charge for delivery").page == 5
+    assert sorted(sight.words.read_pages) == list(range(19))
+    assert "no page shows" in FindPage(sight).execute(text="zebra qqqq")
+
+
+def test_the_reader_decides_where_vectors_are_kept(tmp_path):
+    index = PageIndex([], words=WordReader(cache=tmp_path / "print"), embeddings=False)
+    assert index.files.folder == tmp_path / "index"
+    assert PageIndex([], words=WordReader(cache=None), embeddings=False).files is None
