@@ -405,6 +405,11 @@ class _Run:
         if self.ledger.max_tokens is None: return
         self.ledger.require(max(1, self._worst(agents, gens, images)))
 
+    def _cover(self, agents: Sequence[Agent], gens: Sequence[Gen]) -> Optional[Callable[[Sequence[PageImage]], bool]]:
+        "Says of pages whether the budget covers the next turns with them; None without a budget"
+        if self.ledger.max_tokens is None: return None
+        return lambda images: self._worst(agents, gens, images) <= self.ledger.left
+
     def _fits(self, gen_of: Callable[[Agent], Gen]) -> bool:
         "Does the budget cover a step in which everybody is shown all pages?"
         if self.ledger.max_tokens is None: return False
@@ -421,7 +426,8 @@ class _Run:
         "All turns of one step"
         groups = [self.c.agents] if self.c.order == 'parallel' else [[a] for a in self.c.agents]
         for agents in groups:
-            gens, images = [gen_of(a) for a in agents], self.view.look(self.board)
+            gens = [gen_of(a) for a in agents]
+            images = self.view.look(self.board, self._cover(agents, gens))
             self._afford(agents, gens, images)
             for a in agents: self.tell('start', dict(step=step, agent=a.name))
             for turn in _take_turns(agents, images, self.question, self.board, gens, step):
@@ -449,7 +455,8 @@ class _Run:
 
     def _trace(self, out: Episode) -> Trace:
         "Everything that is needed to look at the episode again; JSON-ready"
-        known = getattr(self.images, 'infos', None) or self.images
+        held = self.images if isinstance(self.images, list) else [None] * len(self.sizes)   # nothing is drawn for a trace
+        known = getattr(self.images, 'infos', None) or held
         pages = [_trace_page(i, *_origin(im), size) for i, (im, size) in enumerate(zip(known, self.sizes, strict=True), 1)]
         result = {k: out[k] for k in ('answer', 'confidence', 'page', 'evidence', 'because', 'stopped', 'steps')}
         return cast(Trace, dict(version=1, question=self.question, pages=pages, config=self.c.describe(),

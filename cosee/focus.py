@@ -7,11 +7,11 @@ from __future__ import annotations
 # %% auto #0
 __all__ = []
 
-# %% ../nbs/core/08_focus.ipynb #d3e51929
+# %% ../nbs/core/08_focus.ipynb #847349df
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Optional, Protocol, Union, cast
 from .board import Board
 from .models.client import THUMBNAIL_PIXELS
@@ -19,10 +19,10 @@ from .pages import PageError, ShownPages, document_of, open_image, page_sizes
 from .registry import Entry, Registry, load_object
 from .text import one_line
 
-# %% ../nbs/core/08_focus.ipynb #26ffc11a
+# %% ../nbs/core/08_focus.ipynb #642bc6a2
 if TYPE_CHECKING: from PIL.Image import Image
 
-# %% ../nbs/core/08_focus.ipynb #3b21508c
+# %% ../nbs/core/08_focus.ipynb #a75f7c79
 class Hit(Protocol):
     "A page that an index found."
     @property
@@ -37,7 +37,7 @@ class Index(Protocol):
 
 Pictures = Sequence[Any]   # a document: PIL images, paths of images, or `Pages`
 
-# %% ../nbs/core/08_focus.ipynb #5467c85a
+# %% ../nbs/core/08_focus.ipynb #9ba04ec6
 @dataclass(frozen=True)
 class Choice:
     "What a call is shown of a document."
@@ -57,7 +57,7 @@ class Focus(Protocol):
     def choose(self, document: Pictures, question: str, board: Optional[Board], asked: Sequence[int],
                shown: Sequence[int] = ()) -> Choice: ...
 
-# %% ../nbs/core/08_focus.ipynb #b1b01e04
+# %% ../nbs/core/08_focus.ipynb #428526bf
 class AllPages:
     "Every page in full."
     def choose(self, document: Pictures, question: str, board: Optional[Board], asked: Sequence[int],
@@ -66,7 +66,7 @@ class AllPages:
         return Choice(list(range(1, len(document) + 1)))
     def __repr__(self) -> str: return 'AllPages()'
 
-# %% ../nbs/core/08_focus.ipynb #aa398ff9
+# %% ../nbs/core/08_focus.ipynb #1b039d7f
 def in_order(
     wanted: Iterable[int], # pages to show, most wanted first
     shown: Sequence[int],  # pages that earlier calls were shown, in order
@@ -78,7 +78,7 @@ def in_order(
     idle = [p for p in pages if p not in wanted][:max(0, len(pages) - room)]
     return [p for p in pages if p not in idle]
 
-# %% ../nbs/core/08_focus.ipynb #cfc0adbd
+# %% ../nbs/core/08_focus.ipynb #279e7f20
 NOTE_CHARS = 4000   # longest list of headings
 
 def _numbers(pages: Sequence[int]) -> str:
@@ -99,7 +99,7 @@ def _thinned(lines: list[str], most: int) -> list[str]:
     while len(lines) > 1 and sum(len(l) + 1 for l in lines) > most: lines = lines[::2]
     return lines
 
-# %% ../nbs/core/08_focus.ipynb #1c396727
+# %% ../nbs/core/08_focus.ipynb #9c26f591
 def note_on(
     shown: Sequence[int],        # pages in full, in order
     num_pages: int,              # of the document
@@ -116,7 +116,7 @@ def note_on(
     if lines: told += '\nHeadings of other pages:\n' + '\n'.join(lines)
     return told + f'\nWithout headings: {_spans(bare)}.' * bool(lines and bare)
 
-# %% ../nbs/core/08_focus.ipynb #56a44dd2
+# %% ../nbs/core/08_focus.ipynb #32c13782
 def headings_of(
     index: Index,        # of the document
     pages: Iterable[int] # from 1
@@ -124,7 +124,7 @@ def headings_of(
     "The headings of pages, one line for each."
     return {p: one_line('; '.join(map(str, list(index.headings(p))[:3])), 100) for p in pages}
 
-# %% ../nbs/core/08_focus.ipynb #fa05629e
+# %% ../nbs/core/08_focus.ipynb #b5614a2c
 def query_of(
     question: str,        # the question
     board: Optional[Board] # its notes are searched for too
@@ -171,7 +171,7 @@ class TopPages:
         self._told = document, told
         return note_on(pages, n, told if self.headings else {})
 
-# %% ../nbs/core/08_focus.ipynb #2d23f268
+# %% ../nbs/core/08_focus.ipynb #b534a7d6
 FEW_PAGES = 12   # documents that are shown as a whole
 
 class AutoFocus(TopPages):
@@ -191,7 +191,7 @@ class AutoFocus(TopPages):
         if len(document) <= FEW_PAGES or self._whole: return AllPages().choose(document, question, board, asked)
         return super().choose(document, question, board, asked, shown)
 
-# %% ../nbs/core/08_focus.ipynb #92662b59
+# %% ../nbs/core/08_focus.ipynb #39a74e24
 def thumbnail_size(
     size: Optional[tuple[int, int]] # of the page in pixels, if it is known
 ) -> tuple[int, int]:               # multiples of 32
@@ -209,20 +209,27 @@ class Overview(TopPages):
         thumbnails: bool = True, # show pages small? else their headings are told
         most: int = 64           # most thumbnails: a longer document is told by its headings
     ):
-        super().__init__(index, k)
+        super().__init__(index, k, headings=True)
         self.thumbnails, self.most = thumbnails, most
 
     def choose(self, document: Pictures, question: str, board: Optional[Board], asked: Sequence[int],
                shown: Sequence[int] = ()) -> Choice:
         "What `TopPages` chooses, behind all pages as thumbnails."
-        small = list(range(1, len(document) + 1)) if self.thumbnails and len(document) <= self.most else []
-        self.headings = not small
         found = super().choose(document, question, board, asked, shown)
-        if found.whole(len(document)): return found
-        note = note_on(found.pages, len(document), small=small) if small else found.note
-        return Choice(found.pages, note, found.why, small)
+        return found if found.whole(len(document)) else replace(found, thumbnails=self.small(document))
 
-# %% ../nbs/core/08_focus.ipynb #8e89226f
+    def small(self,
+        document: Pictures # the document
+    ) -> list[int]:
+        "The pages that are shown as thumbnails."
+        return list(range(1, len(document) + 1)) if self.thumbnails and len(document) <= self.most else []
+
+    def note(self, document: Pictures, pages: Sequence[int]) -> str:
+        "What is told of the other pages: their headings, unless they are shown as thumbnails."
+        small = self.small(document)
+        return note_on(pages, len(document), small=small) if small else super().note(document, pages)
+
+# %% ../nbs/core/08_focus.ipynb #770804b2
 class OraclePages(TopPages):
     "Given pages; where none are known, the best."
     def __init__(self,
@@ -242,7 +249,7 @@ class OraclePages(TopPages):
         return Choice(pages, self.note(document, pages), {**dict.fromkeys(asked, 'asked for'),
                                                          **dict.fromkeys(known, 'holds the evidence')})
 
-# %% ../nbs/core/08_focus.ipynb #82c9240a
+# %% ../nbs/core/08_focus.ipynb #e651efe7
 FOCUSES: Registry[Entry] = Registry('focus', dict(
     auto=Entry('cosee.focus:AutoFocus', 'all pages up to 12 or while the budget covers them, else the best'),
     all=Entry('cosee.focus:AllPages', 'all pages'),
@@ -253,18 +260,37 @@ FOCUSES: Registry[Entry] = Registry('focus', dict(
 PAGE_INDEX = Entry('cosee.index.pages:PageIndex', 'finds pages by their print')
 _indexes: OrderedDict[Any, tuple[Pictures, Index]] = OrderedDict()
 
+@dataclass(frozen=True)
+class _Placed:
+    "An index of some pages of a file, asked by their place among these: a slice of `Pages` keeps the file's numbers"
+    index: Index
+    document: Pictures
+
+    def _numbers(self) -> list[int]:
+        return list(getattr(self.document, 'numbers', range(1, len(self.document) + 1)))
+
+    def headings(self, page: int) -> Sequence[str]: return self.index.headings(self._numbers()[page - 1])
+    def search(self, query: str, k: int = 4) -> Sequence[Hit]:
+        places = {number: i for i, number in enumerate(self._numbers(), 1)}
+        return [_Found(places[h.page], h.why) for h in self.index.search(query, k)]
+
+@dataclass(frozen=True)
+class _Found:
+    page: int           # from 1
+    why: Sequence[Any]  # the lines that matched
+
 def index_of(
     document: Pictures, # its pages
     words: Any = None   # the reader of print to share; None: a new one
 ) -> Index:
     "The index of a document; the latest four documents keep theirs."
     key = (tuple(map(id, document)) if isinstance(document, list) else id(document)), id(words)
-    if key not in _indexes: _indexes[key] = document, PAGE_INDEX.load()(document, words=words)
+    if key not in _indexes: _indexes[key] = document, _Placed(PAGE_INDEX.load()(document, words=words), document)
     _indexes.move_to_end(key)
     while len(_indexes) > 4: _indexes.popitem(last=False)
     return _indexes[key][1]
 
-# %% ../nbs/core/08_focus.ipynb #55ca52c2
+# %% ../nbs/core/08_focus.ipynb #ec2d7b03
 FocusSpec = Union[str, Mapping[str, Any], Focus]   # a name, a name with settings, or a focus itself
 
 def make_focus(
@@ -288,7 +314,7 @@ def make_focus(
     try: return entry.load()(find, **{'k': k, **usual, **given})
     except TypeError as e: raise ValueError(f'focus {name!r}: {e}') from None
 
-# %% ../nbs/core/08_focus.ipynb #e56e5e38
+# %% ../nbs/core/08_focus.ipynb #6243b0b9
 class InView(ShownPages):
     "The pages that a call is shown, with the document from which they are."
     def __init__(self,
@@ -314,7 +340,7 @@ def num_pages(
     "How many pages the document has."
     return images.num_pages if isinstance(images, ShownPages) else len(images)
 
-# %% ../nbs/core/08_focus.ipynb #2ef5094c
+# %% ../nbs/core/08_focus.ipynb #d4dee793
 ASK_NOTE = ('If the answer may stand on a page that you are not shown, name that page as the page of your view: '
             'you are shown it at the next turn.')
 
@@ -340,21 +366,33 @@ class Viewing:
         self._sizes: Optional[list[Any]] = None
 
     def look(self,
-        board: Optional[Board] = None # searched for too
+        board: Optional[Board] = None, # searched for too
+        covered: Optional[Callable[[Pictures], bool]] = None # does a budget cover these pages? else fewer are shown
     ) -> Pictures:                    # a plain list where all pages are shown, else `InView`
         "The pages of the next call."
-        self.choice = choice = self.focus.choose(self.document, self.question, board, self.asked, self.shown)
-        self.shown = choice.pages
-        self.seen = list(dict.fromkeys([*self.seen, *choice.thumbnails, *choice.pages]))
+        choice = self.focus.choose(self.document, self.question, board, self.asked, self.shown)
+        images = self._show(choice)
+        while covered and isinstance(images, InView) and len(self.shown) > 1 and not covered(images):
+            pages = self.shown[1:]
+            tell = getattr(self.focus, 'note', None)
+            note = tell(self.document, pages) if tell else choice.note
+            images = self._show(replace(choice, pages=pages, note=note))
+        self.seen = list(dict.fromkeys([*self.seen, *self.choice.thumbnails, *self.shown]))
+        return images
+
+    def _show(self, choice: Choice) -> Pictures:
+        "The pictures of a choice, with what is told of the others"
+        self.choice, self.shown = choice, choice.pages
         self.why.update(choice.why)
         wanted = [*((p, True) for p in choice.thumbnails), *((p, False) for p in choice.pages)]
         drawn = {at: im for at in wanted if (im := self._drawn(*at)) is not None}
-        self._images, broken = drawn, sorted({p for p, _ in wanted if (p, False) not in drawn and (p, True) not in drawn})
+        self._images, broken = drawn, sorted(p for p in choice.pages if (p, False) not in drawn)
         self.images = list(drawn.values())
-        if choice.whole(len(self.document)) and not broken: return self.images
+        whole = choice.whole(len(self.document))
+        if whole and not broken: return self.images
         self.shown = [p for p in self.shown if p not in broken]
         cannot = f'{_numbers(broken).capitalize()} cannot be drawn.' if broken else ''
-        note = '\n'.join(filter(None, (choice.note, cannot, '' if choice.whole(len(self.document)) else self.hint)))
+        note = '\n'.join(filter(None, (choice.note, cannot, '' if whole else self.hint)))
         small = sum(small for _, small in drawn)
         self.images = InView(drawn.values(), [p for p, _ in drawn], self.document, note, small)
         return self.images
@@ -394,7 +432,7 @@ class Viewing:
         shown = list(dict.fromkeys([*self.choice.thumbnails, *self.shown]))
         return dict(shown=shown, why={str(p): self.why[p] for p in self.shown if p in self.why})
 
-# %% ../nbs/core/08_focus.ipynb #2bff4fec
+# %% ../nbs/core/08_focus.ipynb #eaa448fa
 def blank_pages(
     document: Pictures # pages
 ) -> list['Image']:    # as many, of the same sizes, without content
@@ -405,3 +443,25 @@ def blank_pages(
     for size in sizes:
         if size not in made: made[size] = Image.new('L', size)
     return [made[size] for size in sizes]
+
+# %% ../nbs/core/08_focus.ipynb #82c9240a
+FOCUSES: Registry[Entry] = Registry('focus', dict(
+    auto=Entry('cosee.focus:AutoFocus', 'all pages up to 12 or while the budget covers them, else the best'),
+    all=Entry('cosee.focus:AllPages', 'all pages'),
+    top=Entry('cosee.focus:TopPages', 'the k best pages'),
+    overview=Entry('cosee.focus:Overview', 'all pages small or by their headings, and the k best'),
+    oracle=Entry('cosee.focus:OraclePages', 'the pages that hold the evidence, for studies')))
+
+PAGE_INDEX = Entry('cosee.index.pages:PageIndex', 'finds pages by their print')
+_indexes: OrderedDict[Any, tuple[Pictures, Index]] = OrderedDict()
+
+def index_of(
+    document: Pictures, # its pages
+    words: Any = None   # the reader of print to share; None: a new one
+) -> Index:
+    "The index of a document; the latest four documents keep theirs."
+    key = (tuple(map(id, document)) if isinstance(document, list) else id(document)), id(words)
+    if key not in _indexes: _indexes[key] = document, PAGE_INDEX.load()(document, words=words)
+    _indexes.move_to_end(key)
+    while len(_indexes) > 4: _indexes.popitem(last=False)
+    return _indexes[key][1]
