@@ -53,7 +53,7 @@ def ocr_page(pages, number, sha, folder, reader):
 def words(page, keep=lambda line: True):
     "(letters, box) of every word that has some."
     for line in filter(keep, page["lines"]):
-        for text, (left, right) in zip(line["text"].split(), line["words"]):
+        for text, (left, right) in zip(line["text"].split(), line["words"], strict=True):
             plain = latin(text)
             if plain and len(plain) >= 0.7 * sum(c.isalnum() for c in text):
                 yield plain, (left, line["bbox"][1], right, line["bbox"][3])
@@ -101,20 +101,26 @@ def timed(call):
     return result, round(1000 * (time.process_time() - start), 1)
 
 
+def read_page(page, memory, scanned, reader):
+    "What becomes of one page, and the overlap of each word that both ways place."
+    printed, auto = timed(lambda: reader.read([page])[0])
+    layer, _ = timed(lambda: read_layer(page, memory, no_ocr, reader.line))
+    _, quick = timed(lambda: reader.read([page], print="text"))
+    other = list(words(scanned))
+    found = list(compare(list(words(layer)), other))
+    return dict(page=page.number, source=printed["source"], why=printed.get("why", ""), words=len(found),
+                ocr_words=len(other), kinds=dict(Counter(kind for kind, _ in found)),
+                iou=[value for _, value in found if value is not None], layer_ms=quick, auto_ms=auto)
+
+
 def read_document(path, folder, reader):
-    "What becomes of the pages of one PDF, and the overlap of each word that both ways place."
+    "What becomes of the pages of one PDF."
     sha, memory, rows = hashlib.sha256(path.read_bytes()).hexdigest(), Memory(), []
     with load_pages(path) as pages:
         for number in chosen(len(pages)):
             scanned, seconds = ocr_page(pages, number, sha, folder, reader)
-            printed, auto = timed(lambda: reader.read([pages.info(number)])[0])
-            layer, _ = timed(lambda: read_layer(pages.info(number), memory, no_ocr, reader.line))
-            _, quick = timed(lambda: reader.read([pages.info(number)], print="text"))
-            found = list(compare(list(words(layer)), list(words(scanned))))
-            rows.append(dict(sha256=sha, page=number, source=printed["source"], why=printed.get("why", ""),
-                             words=len(found), ocr_words=sum(1 for _ in words(scanned)),
-                             kinds=dict(Counter(kind for kind, _ in found)), iou=[v for _, v in found if v is not None],
-                             layer_ms=quick, auto_ms=auto, ocr_ms=round(1000 * seconds, 1)))
+            row = read_page(pages.info(number), memory, scanned, reader)
+            rows.append(dict(sha256=sha, ocr_ms=round(1000 * seconds, 1), **row))
     return rows
 
 
@@ -123,7 +129,8 @@ def reasons(rows):
     count = Counter()
     for row in rows:
         for part in filter(None, row["why"].split("; ")):
-            count[re.sub(r"\b(word|place|character)s\b", r"\1", re.sub(r"\d[\d,]*", "n", part))] += 1
+            plain = re.sub(r"\d[\d,]*", "n", part)
+            count[re.sub(r"\b(word|place|character)s\b", r"\1", plain)] += 1
     return dict(sorted(count.items(), key=lambda item: -item[1]))
 
 
@@ -138,11 +145,8 @@ def summary(rows):
                 alike=round(alike / total, 4), alike_or_misread=round((alike + kinds["letters"]) / total, 4),
                 alike_where_ocr_read=round(alike / (total - kinds["missed"]), 4),
                 mean_iou=round(mean(ious), 3), median_iou=round(median(ious), 3), why=reasons(rows),
-                median_ms=dict(layer=median(row["layer_ms"] for row in rows), auto=median(row["auto_ms"] for row in rows),
-                               ocr=median(row["ocr_ms"] for row in rows)),
-                mean_ms=dict(layer=round(mean(row["layer_ms"] for row in rows), 1),
-                             auto=round(mean(row["auto_ms"] for row in rows), 1),
-                             ocr=round(mean(row["ocr_ms"] for row in rows), 1)))
+                median_ms={way: round(median(row[f"{way}_ms"] for row in rows), 1) for way in ("layer", "auto", "ocr")},
+                mean_ms={way: round(mean(row[f"{way}_ms"] for row in rows), 1) for way in ("layer", "auto", "ocr")})
 
 
 def main(argv=None):
@@ -159,7 +163,8 @@ def main(argv=None):
     for file in files:
         try: rows += read_document(file, args.cache, reader)
         except PageError as e: failed.append(str(e).split(": ", 1)[-1])
-        print(file.name[:40], *((r["page"], r["source"], r["kinds"], r["auto_ms"]) for r in rows[-2:]), file=sys.stderr)
+        latest = [(row["page"], row["source"], row["kinds"], row["auto_ms"]) for row in rows[-2:]]
+        print(file.name[:40], *latest, file=sys.stderr)
     result = dict(what="words of the text layer against OCR of the same page", summary=summary(rows), failed=failed,
                   pages=[row | dict(iou=round(mean(row["iou"]), 3) if row["iou"] else None) for row in rows])
     print(json.dumps(result["summary"], indent=1))

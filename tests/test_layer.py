@@ -63,7 +63,8 @@ def to_unicode(pdf, pairs):
     rows = "\n".join(f"<{code:02X}> <{text.encode('utf-16-be').hex()}>" for code, text in pairs.items())
     cmap = ("/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /A def /CMapType 2 def\n"
             "1 begincodespacerange <00> <FF> endcodespacerange\n"
-            f"{len(pairs)} beginbfchar\n{rows}\nendbfchar endcmap CMapName currentdict /CMap defineresource pop end end")
+            f"{len(pairs)} beginbfchar\n{rows}\nendbfchar endcmap "
+            "CMapName currentdict /CMap defineresource pop end end")
     return pdf.font(f"/ToUnicode {pdf.add('<< >>', cmap)} 0 R")
 
 
@@ -169,7 +170,7 @@ def test_ligatures_and_hyphens(tmp_path, reader):
 
 def test_right_to_left(tmp_path, reader):
     pdf = Pdf()
-    hebrew = dict(zip(b"abcdefgh", "שלוםעליכ"))
+    hebrew = dict(zip(b"abcdefgh", "שלוםעליכ", strict=True))
     font = to_unicode(pdf, hebrew | {32: " "})
     f = pdf.page(say("dcba hgfe"), font=font).save(tmp_path / "a.pdf")
     page = read(f, reader, print="text")
@@ -202,7 +203,7 @@ def test_behind_a_solid_area(tmp_path, reader):
 
 def test_other_letters_than_drawn(tmp_path, reader):
     "Codes that draw one sentence and are said to be another"
-    pdf, swapped = Pdf(), dict(zip("abcdefghijklmnopqrstuvwxyz", "qwertyuiopasdfghjklzxcvbnm"))
+    pdf, swapped = Pdf(), dict(zip("abcdefghijklmnopqrstuvwxyz", "qwertyuiopasdfghjklzxcvbnm", strict=True))
     font = to_unicode(pdf, {ord(a): b for a, b in swapped.items()} | {32: " "})
     f = pdf.page(say("please pay the amount to the bank of norway") + say("within thirty days of this letter", y=150),
                  font=font).save(tmp_path / "a.pdf")
@@ -214,7 +215,7 @@ def test_other_letters_than_drawn(tmp_path, reader):
 def test_other_digits_than_drawn(tmp_path, reader):
     pdf = Pdf()
     letters = {ord(c): c for c in "abcdefghijklmnopqrstuvwxyzAT .,:"}
-    lie = to_unicode(pdf, letters | dict(zip(b"0123456789", "9876501234")))
+    lie = to_unicode(pdf, letters | dict(zip(b"0123456789", "9876501234", strict=True)))
     f = pdf.page(say("Amount to pay 1,408.25 and 3,672.90"), font=lie).save(tmp_path / "a.pdf")
     page = read(f, reader)
     assert "1,408.25" in words(page) and page["source"] == "ocr"

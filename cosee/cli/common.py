@@ -110,8 +110,8 @@ def cache_args(
     p.add_argument('--no-cache', action='store_true',
                    help='read every page anew, and keep nothing of it on disk (see `cosee cache`)')
     p.add_argument('--print', choices=('auto', 'text', 'ocr'),
-                   help="where the ocr client takes print from: a PDF's own text where it is what is drawn and OCR for "
-                   'the rest, that text alone, or OCR alone (default: auto)')
+                   help="where the ocr client takes print from: a PDF's own text where it is what is drawn and OCR "
+                   'for the rest, that text alone, or OCR alone (default: auto)')
 
 @contextmanager
 def cache_wanted(

@@ -258,7 +258,8 @@ class WordReader:
             except PageError:
                 if image is None: raise
         if way != 'text': return self.ocr(_opened(item))
-        return PrintPage(size=list(_opened(item).size), skew=0.0, lines=[], source='text', turned=0, why='no page of a PDF')
+        size = list(_opened(item).size)
+        return PrintPage(size=size, skew=0.0, lines=[], source='text', turned=0, why='no page of a PDF')
 
     def read(self,
         items: Iterable[Readable],   # PIL images, paths, or handles that can `draw()`

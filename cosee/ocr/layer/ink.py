@@ -137,6 +137,6 @@ def below_pictures(
     import numpy as np
     place = np.array([pictures.texts.get(obj, MAX_OBJECTS) for obj in objects])
     middle, out = (boxes[:, :2] + boxes[:, 2:]) / 2, np.zeros(len(boxes), bool)
-    for box, order, solid in zip(pictures.boxes, pictures.order, pictures.solid):
+    for box, order, solid in zip(*pictures[:3], strict=True):
         if solid: out |= (place < order) & (middle > box[:2]).all(axis=1) & (middle < box[2:]).all(axis=1)
     return out

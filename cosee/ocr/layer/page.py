@@ -87,8 +87,9 @@ def read_layer(
     lines = print_lines(words, seen.size, turned)
     if verdict.areas and not lines: return {**ocr(drawn(), None), 'why': verdict.why}
     more = [l for area in verdict.areas for l in _added_lines(lines, ocr(drawn(), area)['lines'])]
-    return PrintPage(size=[max(1, round(2 * side)) for side in seen.size], skew=0., lines=in_order([*lines, *more], turned),
-                     source='both' if more else 'text', turned=turned, why=verdict.why)
+    size = [max(1, round(2 * side)) for side in seen.size]
+    return PrintPage(size=size, skew=0., lines=in_order([*lines, *more], turned), source='both' if more else 'text',
+                     turned=turned, why=verdict.why)
 
 # %% ../../../nbs/layer/04_page.ipynb #2c204458
 class Known:

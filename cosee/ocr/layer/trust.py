@@ -263,8 +263,8 @@ def _joined(boxes: list[Box]) -> list[Box]:
         near = lambda b: b[0] < box[2] and b[2] > box[0] and b[1] < box[3] and b[3] > box[1]
         while hit := [b for b in boxes if near(b)]:
             boxes = [b for b in boxes if b not in hit]
-            low, high = zip(*((b[:2], b[2:]) for b in (box, *hit)))
-            box = (*map(min, zip(*low)), *map(max, zip(*high)))
+            left, top, right, bottom = zip(box, *hit, strict=True)
+            box = min(left), min(top), max(right), max(bottom)
         out.append(box)
     return out
 
@@ -292,7 +292,8 @@ def _missing_print(
     area = lambda found: ((found[:, 2] - found[:, 0]) * (found[:, 3] - found[:, 1])).sum() / (w * h)
     found = [box for box, inner in _areas(rows, seen.pictures, 0.02 * max(w, h)) if area(inner) > LEAST_AREA]
     unit = np.clip(np.array(found).reshape(-1, 4) / [w, h, w, h], 0, 1)
-    return [box for box in _joined([tuple(b) for b in unit.tolist()]) if box[2] - box[0] > 0.01 and box[3] - box[1] > 0.005]
+    joined = _joined([tuple(b) for b in unit.tolist()])
+    return [box for box in joined if box[2] - box[0] > 0.01 and box[3] - box[1] > 0.005]
 
 # %% ../../../nbs/layer/03_trust.ipynb #19e0a1c2
 WHOLE, BLANK = (0., 0., 1., 1.), 0.0005   # the whole page; strokes on a blank page, as a part of it
@@ -325,6 +326,7 @@ def judge(
     if seen.dropped: notes.append(f"{_count(seen.dropped, 'word')} that cannot be seen")
     if kept is None or not kept.any(): areas = [WHOLE] * bool(strokes(seen.grey).mean() > BLANK)
     else: areas = _missing_print(seen, kept)
-    if areas: notes.append('no print in words' if areas == [WHOLE] else f"print without words in {_count(len(areas), 'place')}")
+    if areas == [WHOLE]: notes.append('no words for what is drawn')
+    elif areas: notes.append(f"print without words in {_count(len(areas), 'place')}")
     if sum((x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in areas) > 0.6: areas = [WHOLE]
     return Verdict(kept, areas, '; '.join(notes))

@@ -53,7 +53,8 @@ def _right_to_left(
     codes: 'np.ndarray' # Unicode
 ) -> 'np.ndarray':      # which are Hebrew or Arabic
     "Which letters are read from right to left."
-    return (codes >= 0x590) & (codes < 0x900) | (codes >= 0xFB1D) & (codes <= 0xFDFF) | (codes >= 0xFE70) & (codes < 0xFEFF)
+    shaped = (codes >= 0xFB1D) & (codes <= 0xFDFF) | (codes >= 0xFE70) & (codes < 0xFEFF)
+    return (codes >= 0x590) & (codes < 0x900) | shaped
 
 # %% ../../../nbs/layer/01_words.ipynb #4eb70c11
 _SPACES = (9, 10, 13, 32, 0xA0, *range(0x2000, 0x200C), 0x202F, 0x205F, 0x3000)
@@ -97,7 +98,7 @@ def find_words(
     first = np.concatenate([[0], np.flatnonzero(word) + 1])
     last = np.append(first[1:], len(shown)) - 1
     typed, box = [_as_typed(c) for c in chars.codes[shown].tolist()], chars.boxes[shown]
-    texts = [''.join(typed[a:b + 1]) for a, b in zip(first.tolist(), last.tolist())]
+    texts = [''.join(typed[a:b + 1]) for a, b in zip(first.tolist(), last.tolist(), strict=True)]
     boxes = np.concatenate([np.minimum.reduceat(box[:, :2], first), np.maximum.reduceat(box[:, 2:], first)], 1)
     unknown = np.add.reduceat(chars.unknown[shown].astype(float), first) / (last - first + 1)
     owners = chars.owners[shown][first]
@@ -185,9 +186,9 @@ def print_lines(
     if words is None or not words.texts: return []
     sides, boxes, lines, on_side = size * 2, words.boxes.tolist(), [], turned in (90, 270)
     for row in _line_rows(words):
-        cells = [[round(min(1., max(0., v / side)), 4) for v, side in zip(boxes[i], sides)] for i in row]
-        left, top, right, bottom = zip(*cells)
-        edges = zip(top, bottom) if on_side else zip(left, right)
+        cells = [[round(min(1., max(0., v / side)), 4) for v, side in zip(boxes[i], sides, strict=True)] for i in row]
+        left, top, right, bottom = zip(*cells, strict=True)
+        edges = zip(*((top, bottom) if on_side else (left, right)), strict=True)
         lines.append(PrintLine(text=' '.join(words.texts[i] for i in row), score=1., words=[[*edge] for edge in edges],
                                bbox=[min(left), min(top), max(right), max(bottom)]))
     return in_order(lines, turned)
