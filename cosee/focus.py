@@ -10,13 +10,13 @@ __all__ = []
 # %% ../nbs/core/08_focus.ipynb #847349df
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Optional, Protocol, Union, cast
 from .board import Board
 from .models.client import THUMBNAIL_PIXELS
 from .pages import PageError, ShownPages, document_of, open_image, page_sizes
-from .registry import Entry, Registry, load_object
+from .registry import Entry, Registry
 from .text import one_line
 
 # %% ../nbs/core/08_focus.ipynb #642bc6a2
@@ -117,7 +117,7 @@ def note_on(
     return told + f'\nWithout headings: {_spans(bare)}.' * bool(lines and bare)
 
 # %% ../nbs/core/08_focus.ipynb #32c13782
-def headings_of(
+def _headings(
     index: Index,        # of the document
     pages: Iterable[int] # from 1
 ) -> dict[int, str]:     # '' for a page without headings
@@ -125,7 +125,7 @@ def headings_of(
     return {p: one_line('; '.join(map(str, list(index.headings(p))[:3])), 100) for p in pages}
 
 # %% ../nbs/core/08_focus.ipynb #b5614a2c
-def query_of(
+def _query(
     question: str,        # the question
     board: Optional[Board] # its notes are searched for too
 ) -> str:
@@ -134,7 +134,7 @@ def query_of(
 
 def _reason(hit: Hit) -> str:
     "Why a page was found, in one line"
-    lines = [str(line.get('text', '') if isinstance(line, Mapping) else getattr(line, 'text', line)) for line in hit.why]
+    lines = [str(l.get('text', '') if isinstance(l, Mapping) else getattr(l, 'text', l)) for l in hit.why]
     return one_line('found: ' + ' / '.join(lines[:2]), 160) if any(lines) else 'found by the question'
 
 class TopPages:
@@ -154,7 +154,7 @@ class TopPages:
                shown: Sequence[int] = ()) -> Choice:
         "The pages that were asked for and those that are found, behind those that were shown."
         if len(document) <= self.k: return AllPages().choose(document, question, board, asked)
-        hits = list(self.index(document).search(query_of(question, board), self.k))
+        hits = list(self.index(document).search(_query(question, board), self.k))
         best = list(dict.fromkeys(h.page for h in hits)) or list(range(1, self.k + 1))
         pages = in_order([*asked[:-self.k - 1:-1], *best], shown, 2 * self.k)
         why = {**{p: 'the beginning' for p in best if not hits}, **{h.page: _reason(h) for h in hits[::-1]},
@@ -167,7 +167,7 @@ class TopPages:
     ) -> str:
         "What is told of the other pages."
         n, (of, told) = len(document), self._told
-        if self.headings and of is not document: told = headings_of(self.index(document), range(1, n + 1))
+        if self.headings and of is not document: told = _headings(self.index(document), range(1, n + 1))
         self._told = document, told
         return note_on(pages, n, told if self.headings else {})
 
@@ -294,7 +294,8 @@ def index_of(
 FocusSpec = Union[str, Mapping[str, Any], Focus]   # a name, a name with settings, or a focus itself
 
 def make_focus(
-    spec: FocusSpec = 'auto',             # 'auto' | 'all' | 'top' | 'overview' | 'oracle', a dict with `type`, or a `Focus`
+    spec: FocusSpec = 'auto',             # 'auto' | 'all' | 'top' | 'overview' | 'oracle', a dict with `type`,
+                                          # or a `Focus`, which is given back as it is
     k: int = 4,                           # pages that are searched for
     document: Optional[Pictures] = None,  # that an index is made of; None: whatever is shown
     index: Optional[Index] = None,        # of the document; None: made when it is needed
@@ -443,25 +444,3 @@ def blank_pages(
     for size in sizes:
         if size not in made: made[size] = Image.new('L', size)
     return [made[size] for size in sizes]
-
-# %% ../nbs/core/08_focus.ipynb #82c9240a
-FOCUSES: Registry[Entry] = Registry('focus', dict(
-    auto=Entry('cosee.focus:AutoFocus', 'all pages up to 12 or while the budget covers them, else the best'),
-    all=Entry('cosee.focus:AllPages', 'all pages'),
-    top=Entry('cosee.focus:TopPages', 'the k best pages'),
-    overview=Entry('cosee.focus:Overview', 'all pages small or by their headings, and the k best'),
-    oracle=Entry('cosee.focus:OraclePages', 'the pages that hold the evidence, for studies')))
-
-PAGE_INDEX = Entry('cosee.index.pages:PageIndex', 'finds pages by their print')
-_indexes: OrderedDict[Any, tuple[Pictures, Index]] = OrderedDict()
-
-def index_of(
-    document: Pictures, # its pages
-    words: Any = None   # the reader of print to share; None: a new one
-) -> Index:
-    "The index of a document; the latest four documents keep theirs."
-    key = (tuple(map(id, document)) if isinstance(document, list) else id(document)), id(words)
-    if key not in _indexes: _indexes[key] = document, PAGE_INDEX.load()(document, words=words)
-    _indexes.move_to_end(key)
-    while len(_indexes) > 4: _indexes.popitem(last=False)
-    return _indexes[key][1]
