@@ -10,7 +10,8 @@ tokens than a prompt with as many full pages as the index may choose; where even
 may spend more. Answers are compared question by question; intervals are by document.
 
 The tiny model reads documents of small pages. It has learned prompts that say nothing of other pages, so the note that
-tells of them is left out for it. The OCR reader sees the pictures alone: its documents are scans without print.
+tells of them is left out for it, and the letters of these pages stand so far apart that their print is taken from the
+maker. The OCR reader sees the pictures alone: its documents are scans without print.
 """
 import argparse
 import json
@@ -23,14 +24,15 @@ from pathlib import Path
 from cosee import CoSeeController, load_pages, team
 from cosee.eval.statistics import compare_pair
 from cosee.focus import make_focus
+from cosee.index import PageIndex
 from cosee.models.client import image_tokens
 from cosee.ocr import OcrClient, WordReader
 from cosee.pages import ShownPages
 from cosee.text import same_answer
 
 GOAL = .15   # by how much the focused team is right more often
-SEED = 19
-SIDES = {"tiny": (224, 192, 160, 128, 96, 64, 32), "ocr": (1200, 1000, 800, 640, 500, 400, 320, 240, 160)}
+SEED = 41
+SIDES = {"tiny": (224, 192, 160, 128, 96, 64), "ocr": (1200, 1000, 800, 640, 500, 400, 320, 240, 160)}
 
 
 def tiny_client():
@@ -42,26 +44,37 @@ def tiny_client():
             if isinstance(images, ShownPages): images = ShownPages(images, images.numbers, images.num_pages)
             return super().build_messages(images, *rest)
 
-    return Quiet.tiny()
+    return Quiet.tiny(min_pixels=64 * 64)
+
+
+class KnownPrint(WordReader):
+    "The print that the pages of a made document were drawn with."
+    def __init__(self, doc):
+        super().__init__(cache=None)
+        self.lines = {n: [] for n in range(1, doc.pages + 1)}
+        for mark in doc.marks: self.lines[mark["page"]].append({"text": mark["text"], "bbox": mark["bbox"]})
+
+    def read(self, items, print=None): return [{"lines": self.lines[page.number]} for page in items]
 
 
 CLIENTS = {"tiny": tiny_client, "ocr": lambda: OcrClient(words=WordReader(print="ocr"))}
-ROLES = {"tiny": ["scanner", "detail_reader"], "ocr": ["scanner", "detail_reader"]}
+ROLES = {"tiny": ["detail_reader", "cross_checker"], "ocr": ["scanner", "detail_reader"]}
 
 
 def small_pages(folder, i, pages, n):
-    "A document of small pages and questions that name no page."
+    "A document of small pages, questions that name no page, and its print."
     from cosee.datasets.made.small import small_document
     doc = small_document(f"focus-{SEED}-{i}", pages, n_questions=2 * n, repeats=0., unanswerable=0.)
-    return load_pages(doc.save(folder / f"{doc.doc_id}.pdf"), dpi=72), [q for q in doc.questions if not q["asked_page"]][:n]
+    pages, plain = load_pages(doc.save(folder / f"{doc.doc_id}.pdf"), dpi=72), [q for q in doc.questions if not q["asked_page"]]
+    return pages, plain[:n], KnownPrint(doc)
 
 
 def scans(folder, i, pages, n):
-    "A scan of a report and questions about its parts."
+    "A scan of a report, questions about its parts, and the reader of its print."
     from cosee.datasets.made.long import long_document, scanned
     doc, file = long_document(f"focus-{SEED}-{i}", pages, n_questions=n), folder / f"scan-{i}.pdf"
     file.write_bytes(scanned(doc, 110, noise=.01))
-    return load_pages(file, dpi=110), doc.questions
+    return load_pages(file, dpi=110), doc.questions, WordReader(print="ocr")
 
 
 DOCUMENTS = {"tiny": small_pages, "ocr": scans}
@@ -105,8 +118,8 @@ def study(name, n_pages, docs, per_doc, k):
     client, roles = CLIENTS[name](), ROLES[name]
     with tempfile.TemporaryDirectory() as folder:
         for i in range(docs):
-            pages, questions = DOCUMENTS[name](Path(folder), i, n_pages, per_doc)
-            focus = make_focus(dict(type="top", k=k), words=WordReader(print="ocr") if name == "ocr" else None)
+            pages, questions, words = DOCUMENTS[name](Path(folder), i, n_pages, per_doc)
+            focus = make_focus(dict(type="top", k=k), index=PageIndex(pages, words))
             small, side = shrunk(client, team(client, roles)[0], pages, k, questions[0]["question"], SIDES[name])
             for q in questions:
                 yield dict(client=name, pages=n_pages, document=i, question=q["question"], gold=q["answers"][0], side=side,
@@ -137,7 +150,7 @@ def main():
     p.add_argument("--pages", type=int, nargs="+", default=[40, 200], help="of a document (default: 40 200)")
     p.add_argument("--documents", type=int, default=12, help="documents of each length (default: 12)")
     p.add_argument("--questions", type=int, default=6, help="questions of a document (default: 6)")
-    p.add_argument("--k", type=int, default=4, help="pages that the index may choose (default: 4)")
+    p.add_argument("--k", type=int, default=3, help="pages that the index may choose (default: 3)")
     p.add_argument("--json", action="store_true", help="one JSON object a line")
     p.add_argument("--out", help="add the rows to this file, with seeds")
     args, found, rows = p.parse_args(), [], []
