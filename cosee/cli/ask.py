@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['Answers', 'Evidence', 'Result', 'result_of', 'ask_args', 'demo_args']
 
 # %% ../../nbs/cli/01_ask.ipynb #60d87764
 import json, sys, time
@@ -15,8 +15,8 @@ from collections import Counter
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypedDict
-from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPage, board_lines, cache_args, care_args,
-                              check_client, client_of, model_args, positive, say)
+from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPage, board_lines, cache_args,
+                              care_args, check_client, client_of, model_args, positive, say)
 from ..text import abstains, one_line, same_answer
 
 # %% ../../nbs/cli/01_ask.ipynb #5bf32eef

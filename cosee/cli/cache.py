@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['cache_args', 'Kept']
 
 # %% ../../nbs/cli/09_cache.ipynb #aa335c4a
 import json
@@ -20,7 +20,8 @@ def cache_args(
     p: ArgumentParser # of `cosee cache`
 ):
     "The arguments of `cosee cache`."
-    p.add_argument('--clear', action='store_true', help='remove all that is kept; nothing else in the folder is touched')
+    p.add_argument('--clear', action='store_true',
+                   help='remove all that is kept; nothing else in the folder is touched')
     for flag, text in (('json', 'write JSON to standard output'), ('debug', 'show the traceback of an error')):
         p.add_argument(f'--{flag}', action='store_true', help=text)
     p.epilog = _EXAMPLES
@@ -48,6 +49,7 @@ def _kept(name: str, cache: FileCache, clear: bool) -> Kept:
     files, size = cache.usage()
     return Kept(name=name, files=files, bytes=size, limit=cache.limit, removed=removed, what=CACHES[name])
 
+# %% ../../nbs/cli/09_cache.ipynb #edb2973b
 def _shown(kept: Kept) -> list[str]:
     "The cells of a row"
     return [kept['name'], str(kept['files']), f"{kept['bytes'] / 1e6:.1f}", f"{kept['limit'] / 1e6:.0f}", kept['what']]
