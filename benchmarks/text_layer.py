@@ -134,6 +134,11 @@ def reasons(rows):
     return dict(sorted(count.items(), key=lambda item: -item[1]))
 
 
+def cost(rows, middle):
+    "CPU milliseconds of a page: its text layer alone, with samples and OCR where they are needed, OCR alone."
+    return {way: round(middle(row[f"{way}_ms"] for row in rows), 1) for way in ("layer", "auto", "ocr")}
+
+
 def summary(rows):
     "Aggregates over all pages."
     kinds = Counter()
@@ -145,8 +150,7 @@ def summary(rows):
                 alike=round(alike / total, 4), alike_or_misread=round((alike + kinds["letters"]) / total, 4),
                 alike_where_ocr_read=round(alike / (total - kinds["missed"]), 4),
                 mean_iou=round(mean(ious), 3), median_iou=round(median(ious), 3), why=reasons(rows),
-                median_ms={way: round(median(row[f"{way}_ms"] for row in rows), 1) for way in ("layer", "auto", "ocr")},
-                mean_ms={way: round(mean(row[f"{way}_ms"] for row in rows), 1) for way in ("layer", "auto", "ocr")})
+                median_ms=cost(rows, median), mean_ms=cost(rows, mean))
 
 
 def main(argv=None):
