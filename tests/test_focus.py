@@ -36,7 +36,8 @@ class Words:
         self.asked.append(query)
         words = [w.strip("?.,").lower() for w in query.split() if len(w) > 4]
         scores = [(-sum(w in t.lower() for w in words), p) for p, t in enumerate(self.texts, 1)]
-        return [SimpleNamespace(page=p, score=-s, why=[{"text": self.texts[p - 1]}]) for s, p in sorted(scores)[:k] if s]
+        best = [(s, p) for s, p in sorted(scores)[:k] if s]
+        return [SimpleNamespace(page=p, score=-s, why=[{"text": self.texts[p - 1]}]) for s, p in best]
 
 
 class Lazy(Sequence):
@@ -58,7 +59,8 @@ def sixty(**texts):
 def index(): return Words(sixty(p3="Contents. Subsidiaries: see elsewhere.", p57="Holdings. Moss Ltd."))
 def top(found, k=2): return TopPages(lambda document: found, k)
 def inspect(page, content="look here"):
-    return {"action": "INSPECT", "view": {"page": page, "bbox_2d": [100, 200, 300, 400]}, "content": content, "tags": []}
+    view = {"page": page, "bbox_2d": [100, 200, 300, 400]}
+    return {"action": "INSPECT", "view": view, "content": content, "tags": []}
 def propose(page, answer="Moss Ltd", confidence=.95):
     return {"action": "HYPOTHESIZE", "view": {"page": page, "bbox_2d": [100, 200, 300, 400]}, "content": "It says so.",
             "answer": answer, "supporting_cells": [], "confidence": confidence}
@@ -257,23 +259,21 @@ def test_pages_of_a_focus_are_made_smaller_and_no_others_are_drawn(monkeypatch):
     sent = [b["image"].size for c in client.calls for b in c["messages"][0]["content"] if b["type"] == "image"]
     assert len(set(sent)) == 1 and sent[0][1] < 1754
 
-def test_k_is_a_dial_of_match_budget():
-    texts = ["Subsidiaries of the group."] * 60
-    monkey = [dict(SAMPLE, meta={"id": i}) for i in range(6)]
+def test_k_is_a_dial_of_match_budget(monkeypatch):
+    found = Words(["Subsidiaries of the group."] * 60)
+    monkeypatch.setattr("cosee.focus.index_of", lambda document, words=None: found)
+    samples = [dict(SAMPLE, meta={"id": i}) for i in range(6)]
     client = ScriptedClient(["Answer: 7"], cycle=True)
-    cheap = Method("direct", focus=TopPages(lambda d: Words(texts), 5))
-    found = Words(texts)
-    import cosee.focus
-    kept, cosee.focus.index_of = cosee.focus.index_of, lambda document, words=None: found
-    try: matched = match_budget(dict(type="cot", focus="top", max_new_tokens=64), of=cheap, samples=monkey, client=client)
-    finally: cosee.focus.index_of = kept
+    five = Method("direct", focus=TopPages(lambda d: found, 5))
+    matched = match_budget(dict(type="cot", focus="top", max_new_tokens=64), of=five, samples=samples, client=client)
     assert 3 <= matched.method.settings["k"] <= 5.5 and abs(matched.off) < .05
 
 
 # --- choices ---
 
 def test_names_and_settings_of_a_focus_are_checked():
-    for wrong in ("topp", "", None, 3, {"k": 2}, {"type": "top", "kk": 1}, {"type": "top", "k": 0}, {"type": "all", "k": 3}):
+    mappings = {"k": 2}, {"type": "top", "kk": 1}, {"type": "top", "k": 0}, {"type": "all", "k": 3}
+    for wrong in ("topp", "", None, 3, *mappings):
         with pytest.raises(ValueError): make_focus(wrong)
     with pytest.raises(ValueError): CoSeeController([], focus="nowhere")
     assert isinstance(make_focus("all"), AllPages) and isinstance(make_focus(), AutoFocus)
@@ -292,7 +292,8 @@ def test_what_is_in_view_knows_its_document(tmp_path):
     file = tmp_path / "pages.pdf"
     BLANK.save(file, save_all=True, append_images=[BLANK] * 29)
     document = load_pages(file)
-    seen = Viewing(document, "Which subsidiaries?", TopPages(lambda d: Words(sixty(p3="Subsidiaries.")[:30]), 2)).look()
+    found = Words(sixty(p3="Subsidiaries.")[:30])
+    seen = Viewing(document, "Which subsidiaries?", TopPages(lambda d: found, 2)).look()
     assert seen.numbers == [3] and num_pages(seen) == 30 and document_of(seen) is document
     assert Viewing(document, "Which?", Overview(lambda d: index(), 1)).look()[0].size == (192, 288)
 
@@ -336,7 +337,8 @@ def views(rng, document):
         for _ in range(rng.randint(2, 5)):
             if rng.random() < .3: view.ask(rng.randint(1, len(document)))
             board = rng.choice([None, "[Page 7]\n- (#1, scanner, step 1) a note"])
-            yield build_messages(view.look(), rng.choice(["What is the total?", "Who?"]), board, "You are the scanner.")
+            question = rng.choice(["What is the total?", "Who?"])
+            yield build_messages(view.look(), question, board, "You are the scanner.")
 
 def test_a_changing_focus_writes_the_tokens_of_the_plain_way(clients):
     (fast, plain), rng, document = clients, random.Random(5), drawn(16, 7)
