@@ -248,7 +248,8 @@ def _folder() -> TemporaryDirectory: return TemporaryDirectory(prefix='cosee-mad
 def _opened(doc: LongDocument, dpi: float, effects: Optional[Effects]) -> Sequence['Image']:
     "Its pages, drawn when they are looked at"
     if effects: return MadePages(doc, dpi, **effects)
-    return load_pages(doc.save(Path(_folder().name) / f'{doc.doc_id}.pdf'), dpi=dpi)
+    path = Path(_folder().name) / f'{doc.doc_id}.pdf'
+    return load_pages(path if path.exists() else doc.save(path), dpi=dpi)
 
 # %% ../../../nbs/made/08_long.ipynb #255264b7
 def long_samples(
