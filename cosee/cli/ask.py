@@ -198,7 +198,7 @@ def _read_ahead(args: Namespace, client: 'VLMClient', pages: 'Pages') -> 'tuple[
     own = getattr(client, 'words', None)
     if not _is_narrow(args, len(pages)): return _focus(args), _read_print(args, own, pages) if own else 0.
     if args.max_tokens: return _focus(args), 0.   # whether the budget covers all pages is known later
-    index = PageIndex(pages, own or WordReader(print=args.print))
+    index = PageIndex(pages, own or WordReader(print=args.print or 'auto'))
     return _focus(args, index), _read_index(args, index)
 
 # %% ../../nbs/cli/01_ask.ipynb #84aa0410
