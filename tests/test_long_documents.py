@@ -87,7 +87,7 @@ def test_a_page_that_cannot_be_drawn_among_300(tmp_path, ask):
 def test_a_thousand_blank_pages(tmp_path, ask):
     blank = set(range(1, 1001)) - {640}
     file = report(tmp_path / "blank.pdf", 1000, {640: ["Annual rent: 8,450 EUR"]}, blank)
-    code, [result], err = ask(file, "What is the annual rent?")
+    code, [result], _ = ask(file, "What is the annual rent?")
     assert (code, result["answer"], result["page"]) == (0, "8,450 EUR", 640)
 
 
@@ -99,7 +99,7 @@ def test_a_million_characters_on_a_page(tmp_path, ask):
     for i in range(1000): canvas.drawString(10, 290 - .28 * i, "lorem ipsum " * 83)
     canvas.showPage()
     canvas.save()
-    code, [result], err = ask(tmp_path / "flood.pdf", "What is the annual rent?")
+    code, [result], _ = ask(tmp_path / "flood.pdf", "What is the annual rent?")
     assert (code, result["answer"], result["page"]) == (0, "8,450 EUR", 1)
 
 
@@ -118,7 +118,7 @@ def test_a_layer_that_lies_is_not_believed(tmp_path, ask):
         else: canvas.drawString(40, 240, f"Chapter {n + 1} goes on about nothing of note.")
         canvas.showPage()
     canvas.save()
-    code, [result], err = ask(tmp_path / "lie.pdf", "What is the annual rent?")
+    code, [result], _ = ask(tmp_path / "lie.pdf", "What is the annual rent?")
     assert (code, result["answer"], result["page"]) == (0, "8,450 EUR", 10)
 
 
@@ -127,7 +127,7 @@ def test_a_scan_that_was_read_needs_no_ocr_again(tmp_path, ask, monkeypatch):
     doc = long_document("scan", 5, n_questions=2)
     file = tmp_path / "scan.pdf"
     file.write_bytes(scanned(doc, 90, [3, 4]))
-    code, _, err = ask(file, doc.questions[0]["question"])
+    _, _, err = ask(file, doc.questions[0]["question"])
     assert "2 pages read" in err
     def never(*args, **kw): raise AssertionError("a page is read by OCR again")
     monkeypatch.setattr(engine, "_ocr_page", never)
@@ -147,7 +147,7 @@ def test_nothing_is_drawn_for_a_model_that_is_shown_few_pages(tmp_path, ask, mon
              "view": {"page": 30, "bbox_2d": [100, 100, 500, 300]}}
     monkeypatch.setitem(CLIENTS, "told", ClientEntry(lambda: ScriptedClient([found], cycle=True)))
     file = report(tmp_path / "report.pdf", 60, {30: ["Annual rent: 8,450 EUR"]})
-    code, [result], err = ask(file, "What is the annual rent?", more=("--client", "told", "--focus", "top", "--k", 2))
+    code, [result], _ = ask(file, "What is the annual rent?", more=("--client", "told", "--focus", "top", "--k", 2))
     assert (code, result["page"]) == (0, 30) and set(drawn) and len(set(drawn)) <= 8 and 30 in drawn
 
 

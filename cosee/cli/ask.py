@@ -110,7 +110,7 @@ def _opened(args: Namespace) -> 'tuple[Pages, VLMClient]':
     except (ValueError, ImportError, VLMClientError) as e: raise Stop(str(e), BAD_INPUT) from e
 
 # %% ../../nbs/cli/01_ask.ipynb #50cbf15f
-def time_left(
+def _time_left(
     seconds: float, # since the beginning
     done: int,      # pages
     pages: int      # all of them
@@ -121,7 +121,7 @@ def time_left(
     return f', about {left:.0f} s left' if left < 100 else f', about {left / 60:.0f} min left'
 
 # %% ../../nbs/cli/01_ask.ipynb #4de9523d
-class ReadingPace:
+class _ReadingPace:
     "Says how far the reading of pages is: each time in a terminal, else every 20 seconds."
     def __init__(self,
         args: Namespace, # `quiet` is read
@@ -139,7 +139,7 @@ class ReadingPace:
         "The page that is read now, and how long the rest will take."
         late = time.perf_counter() - self.told > 20
         if late: self.told = time.perf_counter()
-        left = time_left(self.seconds, done, self.pages)
+        left = _time_left(self.seconds, done, self.pages)
         if done < self.pages:
             say(self.args, f'reading page {done + 1} of {self.pages}{left} ...', end='\n' if late else '')
 
@@ -151,7 +151,7 @@ def _came_from(counts: Counter[str]) -> str:
 
 def _read_print(args: Namespace, words: 'WordReader', pages: 'Pages') -> float:
     "Read the print of all pages, and tell how far it is; the seconds that it took"
-    pace, handles, before = ReadingPace(args, len(pages)), pages.infos, Counter(words.counts)
+    pace, handles, before = _ReadingPace(args, len(pages)), pages.infos, Counter(words.counts)
     for i in range(0, len(handles), 2):
         pace.tell(i)
         _read_some(args, words, handles[i:i + 2])
@@ -160,7 +160,7 @@ def _read_print(args: Namespace, words: 'WordReader', pages: 'Pages') -> float:
 
 def _read_index(args: Namespace, index: 'PageIndex') -> float:
     "Let an index read all pages, and tell how far it is and what it left out; the seconds that it took"
-    pace, before = ReadingPace(args, len(index)), Counter(index.words.counts)
+    pace, before = _ReadingPace(args, len(index)), Counter(index.words.counts)
     pace.tell(0)
     index.read(progress=lambda done, of: pace.tell(done))
     for n, fault in index.failed.items(): say(args, one_line(f'page {n} is left out: {fault}', 200))

@@ -227,7 +227,7 @@ IN_FULL = 24             # most pages of a file that are there in full
 _THUMBNAIL = 192, 50     # longest side and quality of WebP
 _THUMBNAIL_SHARE = 4     # they take this part of the room at most
 
-def pages_in_full(
+def _pages_in_full(
     pages: int,           # of the document
     matter: Sequence[int] # numbers of pages that matter, the most important first
 ) -> list[int]:           # in order
@@ -270,10 +270,10 @@ def _told(pages: int, full: int, small: int) -> str:
 def page_pictures(
     pages: Sequence['Image'],   # in order
     max_bytes: int,             # of all pictures together
-    matter: Sequence[int] = ()  # numbers of pages that matter, see `pages_in_full`
+    matter: Sequence[int] = ()  # numbers of pages that matter, see `_pages_in_full`
 ) -> PagePictures:
     "The pictures of a document's pages, for use by every question."
-    found = {n: im for n in pages_in_full(len(pages), matter) if (im := _drawn(pages, n))}
+    found = {n: im for n in _pages_in_full(len(pages), matter) if (im := _drawn(pages, n))}
     room = max_bytes if len(found) == len(pages) else max_bytes - max_bytes // _THUMBNAIL_SHARE
     shown, larger = _large_pictures(list(found), list(found.values()), room)
     small = _thumbnails(pages, list(found), max_bytes - room) if len(pages) > IN_FULL and found else []

@@ -159,7 +159,7 @@ def _parts(sheets: Sequence[PartSheet]) -> list[Part]:
     return [Part(name=s.name, kind=s.kind, page=s.before + 1, pages=s.page) for s in sheets]
 
 # %% ../../../nbs/made/08_long.ipynb #f2b2469b
-def in_part(
+def _in_part(
     question: Asked,  # about a part
     name: str,        # of the part
     style: str        # 'dev' or 'held_out'
@@ -178,7 +178,7 @@ def _ask(sheets: Sequence[PartSheet], rng: random.Random, n: int, wordings: Coll
     while rest and len(asked) < n:
         sheet = rest.pop()
         found = questions(sheet, each, keep=wordings)
-        asked += [in_part(q, sheet.name, sheet.style) for q in found[:n - len(asked)]]
+        asked += [_in_part(q, sheet.name, sheet.style) for q in found[:n - len(asked)]]
     return asked
 
 # %% ../../../nbs/made/08_long.ipynb #c42d37a5
