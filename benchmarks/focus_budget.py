@@ -65,7 +65,8 @@ def small_pages(folder, i, pages, n):
     "A document of small pages, questions that name no page, and its print."
     from cosee.datasets.made.small import small_document
     doc = small_document(f"focus-{SEED}-{i}", pages, n_questions=2 * n, repeats=0., unanswerable=0.)
-    pages, plain = load_pages(doc.save(folder / f"{doc.doc_id}.pdf"), dpi=72), [q for q in doc.questions if not q["asked_page"]]
+    plain = [q for q in doc.questions if not q["asked_page"]]
+    pages = load_pages(doc.save(folder / f"{doc.doc_id}.pdf"), dpi=72)
     return pages, plain[:n], KnownPrint(doc)
 
 
@@ -90,7 +91,8 @@ def tokens_of(client, agent, images, question):
 def resized(im, side):
     "A copy of a page whose longest side is `side`, and which nobody knows for that page any more."
     scale = min(1., side / max(im.size))
-    return im.resize([max(32, 32 * round(s * scale / 32)) if side < 300 else max(1, round(s * scale)) for s in im.size])
+    step = 32 if side < 300 else 1
+    return im.resize([max(step, step * round(s * scale / step)) for s in im.size])
 
 
 def shrunk(client, agent, pages, k, question, sides):
@@ -122,8 +124,8 @@ def study(name, n_pages, docs, per_doc, k):
             focus = make_focus(dict(type="top", k=k), index=PageIndex(pages, words))
             small, side = shrunk(client, team(client, roles)[0], pages, k, questions[0]["question"], SIDES[name])
             for q in questions:
-                yield dict(client=name, pages=n_pages, document=i, question=q["question"], gold=q["answers"][0], side=side,
-                           focused=ask(client, roles, pages, q, focus), shrunk=ask(client, roles, small, q, "all"))
+                yield dict(client=name, pages=n_pages, document=i, question=q["question"], gold=q["answers"][0],
+                           side=side, focused=ask(client, roles, pages, q, focus), shrunk=ask(client, roles, small, q, "all"))
 
 
 def mean(values):

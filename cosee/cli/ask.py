@@ -185,7 +185,7 @@ def _is_narrow(args: Namespace, pages: int) -> bool:
     least = dict(auto=FEW_PAGES, top=args.k, overview=args.k)
     return pages > least.get(args.focus, pages)
 
-def _focus(args: Namespace, index: 'Optional[PageIndex]' = None) -> 'FocusSpec':
+def _focus(args: Namespace, index: Any = None) -> 'FocusSpec':
     "The focus of the arguments, with its index if that is at hand"
     from cosee.focus import make_focus
     spec: Any = args.focus if args.focus == 'all' else dict(type=args.focus, k=args.k)
@@ -249,7 +249,7 @@ def _episode(args: Namespace, client: 'VLMClient', pages: 'Pages', question: str
     from cosee.controller import CoSeeController
     from cosee.models.client import Ledger
     from cosee.planner.quality import QualityController
-    kind = QualityController if args.quality else CoSeeController
+    kind: 'type[CoSeeController]' = QualityController if args.quality else CoSeeController
     controller = kind(_team(args, client, pages), args.max_steps, order=args.order, focus=focus)
     episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_progress(args, len(pages)))
     if error := _idle(episode): raise Stop(f'{question!r}: no agent could act: {error}')

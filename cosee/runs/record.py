@@ -126,8 +126,9 @@ def _finished(config: RunConfig, record: Record, outcome: MethodOutcome, pages: 
     "A record with its outcome; ValueError for a number that is none, which would break the log"
     board, trace = outcome['board'], outcome['trace']
     said = {k: v for k, v in outcome.items() if k not in ('board', 'trace')}
-    said['shown'] = outcome.get('shown', list(range(1, pages + 1)))   # all, where a method names none
-    said['scores'] = _scores(outcome, record, said['shown'], metrics_of(config))
+    shown = outcome['shown'] if 'shown' in outcome else list(range(1, pages + 1))   # all, where a method names none
+    said['shown'] = shown
+    said['scores'] = _scores(outcome, record, shown, metrics_of(config))
     said['team'] = _team_metrics(board, pages) if board else None
     json.dumps(said, allow_nan=False)
     kept = {'board': board, 'trace': trace} if config.trace else {}
