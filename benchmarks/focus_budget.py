@@ -125,7 +125,8 @@ def study(name, n_pages, docs, per_doc, k):
             small, side = shrunk(client, team(client, roles)[0], pages, k, questions[0]["question"], SIDES[name])
             for q in questions:
                 yield dict(client=name, pages=n_pages, document=i, question=q["question"], gold=q["answers"][0],
-                           side=side, focused=ask(client, roles, pages, q, focus), shrunk=ask(client, roles, small, q, "all"))
+                           side=side, focused=ask(client, roles, pages, q, focus),
+                           shrunk=ask(client, roles, small, q, "all"))
 
 
 def mean(values):
