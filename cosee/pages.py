@@ -31,7 +31,7 @@ class PageError(ValueError):
 MAX_PIXELS = 80_000_000  # largest picture that is decoded: about 240 MB in memory
 MAX_SIDE = 2400          # longest side of a page image in pixels; larger ones are scaled down
 MAX_PAGES = 5000         # most pages of one document
-KEPT_BYTES = 256_000_000 # memory for pages that were drawn, of all documents together
+KEPT_BYTES = 128_000_000 # memory for pages that were drawn, of all documents together
 OPEN_PDFS = 8            # most PDFs that are kept open
 
 # %% ../nbs/core/05_pages.ipynb #126b5461

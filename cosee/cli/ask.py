@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from cosee.agents import Agent
     from cosee.controller import Episode
+    from cosee.focus import FocusSpec
+    from cosee.index.pages import PageIndex
     from cosee.models.client import VLMClient
+    from cosee.ocr.engine import WordReader
+    from cosee.pages import Page, Pages
 
 # %% ../../nbs/cli/01_ask.ipynb #d6edceb5
 def _team_args(p: ArgumentParser):
@@ -36,6 +40,10 @@ def _team_args(p: ArgumentParser):
     g.add_argument('--order', choices=('sequential', 'parallel'), default='sequential',
                    help="parallel: the agents of a step do not see each other's notes (default: sequential)")
     g.add_argument('--max-tokens', type=positive, metavar='N', help='hard budget of tokens for each question')
+    g.add_argument('--focus', default='auto', choices=_FOCUSES,
+                   help='which pages an agent is shown; auto: all of a short document, else those that an index of '
+                        'its print finds (default: auto)')
+    g.add_argument('--k', type=positive, default=4, metavar='N', help='how many pages the index may choose (default: 4)')
     g.add_argument('--tools', action='store_true',
                    help='agents may look closer before they write: zoom, ocr, find_page, ...')
     g.add_argument('--quality', action='store_true',
@@ -90,16 +98,50 @@ def _dpi(args: Namespace) -> int:
     "The resolution that was asked for, or that suits the client"
     return getattr(args, 'dpi', None) or (72 if args.client == 'tiny' else 144)
 
-def _opened(args: Namespace) -> 'tuple[list[Image], VLMClient]':
+def _opened(args: Namespace) -> 'tuple[Pages, VLMClient]':
     "Pages and client; whatever the user can mend raises `Stop`"
     from cosee.models.remote import VLMClientError
     from cosee.pages import load_pages
     try:
         found = load_pages(args.files, dpi=_dpi(args), pages=args.pages, password=args.password)
-        names = ', '.join(dict.fromkeys(one_line(im.info['source'], 60) for im in found))
+        names = ', '.join(dict.fromkeys(one_line(Path(page.file).name, 60) for page in found.infos))
         say(args, f"{len(found)} page{'s' * (len(found) != 1)} from {names}")
         return found, client_of(args)
     except (ValueError, ImportError, VLMClientError) as e: raise Stop(str(e), BAD_INPUT) from e
+
+# %% ../../nbs/cli/01_ask.ipynb #50cbf15f
+def _time_left(
+    seconds: float, # since the beginning
+    done: int,      # pages
+    pages: int      # all of them
+) -> str:           # '' where there is nothing to say yet
+    "About how long the rest will take, in words."
+    left = seconds / done * (pages - done) if done and seconds > 1 else 0
+    if left < 1: return ''
+    return f', about {left:.0f} s left' if left < 100 else f', about {left / 60:.0f} min left'
+
+# %% ../../nbs/cli/01_ask.ipynb #4de9523d
+class _ReadingPace:
+    "Says how far the reading of pages is: each time in a terminal, else every 20 seconds."
+    def __init__(self,
+        args: Namespace, # `quiet` is read
+        pages: int       # how many there are
+    ): self.args, self.pages, self.start, self.told = args, pages, time.perf_counter(), time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        "Since the beginning."
+        return time.perf_counter() - self.start
+
+    def tell(self,
+        done: int # pages
+    ):
+        "The page that is read now, and how long the rest will take."
+        late = time.perf_counter() - self.told > 20
+        if late: self.told = time.perf_counter()
+        left = _time_left(self.seconds, done, self.pages)
+        if done < self.pages:
+            say(self.args, f'reading page {done + 1} of {self.pages}{left} ...', end='\n' if late else '')
 
 # %% ../../nbs/cli/01_ask.ipynb #9107891a
 def _came_from(counts: Counter[str]) -> str:
@@ -107,17 +149,57 @@ def _came_from(counts: Counter[str]) -> str:
     fresh, kept = counts['ocr'] + counts['text'], counts['cache']
     return f"{fresh} page{'s' * (fresh != 1)} read{f', {kept} from the cache' * (kept > 0)}"
 
-def _read_ahead(args: Namespace, client: 'VLMClient', pages: 'list[Image]') -> float:
-    "Let a client that reads by OCR read all pages, and tell how far it is; the seconds that it took"
-    start, words = time.perf_counter(), getattr(client, 'words', None)
-    if words is None: return 0.
-    before = Counter(words.counts)
-    for i in range(0, len(pages), 2):
-        say(args, f'reading page {i + 1} of {len(pages)} ...', end='')
-        words.read(pages[i:i + 2])
-    took = time.perf_counter() - start
-    say(args, f"{_came_from(words.counts - before)} in {took:.1f} s")
-    return took
+def _read_print(args: Namespace, words: 'WordReader', pages: 'Pages') -> float:
+    "Read the print of all pages, and tell how far it is; the seconds that it took"
+    pace, handles, before = _ReadingPace(args, len(pages)), pages.infos, Counter(words.counts)
+    for i in range(0, len(handles), 2):
+        pace.tell(i)
+        _read_some(args, words, handles[i:i + 2])
+    say(args, f"{_came_from(words.counts - before)} in {pace.seconds:.1f} s")
+    return pace.seconds
+
+def _read_index(args: Namespace, index: 'PageIndex') -> float:
+    "Let an index read all pages, and tell how far it is and what it left out; the seconds that it took"
+    pace, before = _ReadingPace(args, len(index)), Counter(index.words.counts)
+    pace.tell(0)
+    index.read(progress=lambda done, of: pace.tell(done))
+    for n, fault in index.failed.items(): say(args, one_line(f'page {n} is left out: {fault}', 200))
+    say(args, f"{_came_from(index.words.counts - before)} in {pace.seconds:.1f} s")
+    return pace.seconds
+
+def _read_some(args: Namespace, words: 'WordReader', pages: 'list[Page]'):
+    "Read the print of a few pages together, or one by one where that fails; what cannot be read is told"
+    from cosee.pages import PageError
+    try: words.read(pages)
+    except PageError as e:
+        if len(pages) == 1: say(args, one_line(f'page {pages[0].number} is left out: {e}', 200))
+        else:
+            for page in pages: _read_some(args, words, [page])
+
+# %% ../../nbs/cli/01_ask.ipynb #2c7b93e3
+_FOCUSES = 'auto', 'all', 'top', 'overview'
+
+def _is_narrow(args: Namespace, pages: int) -> bool:
+    "May the focus show less than all pages?"
+    from cosee.focus import FEW_PAGES
+    least = dict(auto=FEW_PAGES, top=args.k, overview=args.k)
+    return pages > least.get(args.focus, pages)
+
+def _focus(args: Namespace, index: Any = None) -> 'FocusSpec':
+    "The focus of the arguments, with its index if that is at hand"
+    from cosee.focus import make_focus
+    spec: Any = args.focus if args.focus == 'all' else dict(type=args.focus, k=args.k)
+    return make_focus(spec, index=index) if index else spec
+
+def _read_ahead(args: Namespace, client: 'VLMClient', pages: 'Pages') -> 'tuple[FocusSpec, float]':
+    "The focus, and the seconds that it took to read what it and the client need"
+    from cosee.index.pages import PageIndex
+    from cosee.ocr.engine import WordReader
+    own = getattr(client, 'words', None)
+    if not _is_narrow(args, len(pages)): return _focus(args), _read_print(args, own, pages) if own else 0.
+    if args.max_tokens: return _focus(args), 0.   # whether the budget covers all pages is known later
+    index = PageIndex(pages, own or WordReader(print=args.print or 'auto'))
+    return _focus(args, index), _read_index(args, index)
 
 # %% ../../nbs/cli/01_ask.ipynb #84aa0410
 def _came_of(event: dict[str, Any]) -> str:
@@ -127,24 +209,27 @@ def _came_of(event: dict[str, Any]) -> str:
     if not action.get('answer'): return f"note {cell}: {one_line(action['content'], 60)}"
     return f"note {cell}: {one_line(action['answer'], 60)} ({action.get('confidence', 0):.0%})"
 
-def _progress(args: Namespace) -> Callable[[str, dict[str, Any]], None]:
+def _shown(event: dict[str, Any], pages: int) -> str:
+    "The pages that a turn was shown, in a few words; '' where it was all of them"
+    shown = sorted(event.get('shown') or [])
+    if not shown or len(shown) == pages: return ''
+    return f", shown page{'s' * (len(shown) > 1)} {', '.join(map(str, shown[:12]))}{' ...' * (len(shown) > 12)}"
+
+def _progress(args: Namespace, pages: int) -> Callable[[str, dict[str, Any]], None]:
     "A listener for `CoSeeController.run`"
     def listen(kind: str, event: dict[str, Any]):
         if kind == 'start': say(args, f"  step {event['step']}  {event['agent']:<14} ...", end='')
-        if kind == 'turn': say(args, f"  step {event['step']}  {event['agent']:<14} {_came_of(event)}")
+        if kind != 'turn': return
+        say(args, f"  step {event['step']}  {event['agent']:<14} {_came_of(event)}{_shown(event, pages)}")
     return listen
 
 # %% ../../nbs/cli/01_ask.ipynb #cb2a78fe
-def _finer(args: Namespace, pages: 'list[Image]') -> 'Callable[[int], Image]':
+def _finer(args: Namespace, pages: 'Pages') -> 'Callable[[int], Image]':
     "A function from the number of a page to a picture of it at twice the resolution"
-    from cosee.pages import load_pages
-    def finer(n: int):
-        at = pages[n - 1].info
-        return load_pages(at['source'], dpi=2 * _dpi(args), max_side=None, pages=[at['page']],
-                          password=args.password)[0]
+    def finer(n: int) -> 'Image': return pages.page(n, dpi=2 * _dpi(args), max_side=None)
     return finer
 
-def _team(args: Namespace, client: 'VLMClient', pages: 'list[Image]') -> 'list[Agent]':
+def _team(args: Namespace, client: 'VLMClient', pages: 'Pages') -> 'list[Agent]':
     "The agents that were asked for, with tools if they were"
     from cosee.agents import team
     agents = team(client, _agents(args))
@@ -159,14 +244,14 @@ def _idle(episode: 'Episode') -> str:
     if not events or any(e['valid'] or e['calls'] for e in events): return ''
     return events[0]['error']
 
-def _episode(args: Namespace, client: 'VLMClient', pages: 'list[Image]', question: str) -> 'Episode':
+def _episode(args: Namespace, client: 'VLMClient', pages: 'Pages', question: str, focus: 'FocusSpec') -> 'Episode':
     "The episode of one question; raises `Stop` where no agent could act"
     from cosee.controller import CoSeeController
     from cosee.models.client import Ledger
     from cosee.planner.quality import QualityController
-    kind = QualityController if args.quality else CoSeeController
-    controller = kind(_team(args, client, pages), args.max_steps, order=args.order)
-    episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_progress(args))
+    kind: 'type[CoSeeController]' = QualityController if args.quality else CoSeeController
+    controller = kind(_team(args, client, pages), args.max_steps, order=args.order, focus=focus)
+    episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_progress(args, len(pages)))
     if error := _idle(episode): raise Stop(f'{question!r}: no agent could act: {error}')
     return episode
 
@@ -194,16 +279,17 @@ class Result(TypedDict):
     stopped: str                      # why the episode ended
 
 # %% ../../nbs/cli/01_ask.ipynb #d9a8865e
-def _place(page: int, pages: 'list[Image]') -> dict[str, Any]:
+def _place(page: int, pages: 'Pages') -> dict[str, Any]:
     "File and page in it of the document's page"
-    info = pages[page - 1].info if 0 < page <= len(pages) else {}
-    return dict(file=info.get('source'), file_page=info.get('page'))
+    if not 0 < page <= len(pages): return dict(file=None, file_page=None)
+    handle = pages.info(page)
+    return dict(file=Path(handle.file).name, file_page=handle.file_page)
 
 def result_of(
     episode: 'Episode',    # of `CoSeeController.run`
     question: str,         # the question
     client: str,           # name of the client
-    pages: 'list[Image]',  # page images
+    pages: 'Pages',        # of the document
     seconds: float         # wall-clock time of the episode
 ) -> Result:               # JSON-ready
     "What `--json` says about one question."
@@ -214,17 +300,17 @@ def result_of(
                   stopped=episode['stopped'])
 
 # %% ../../nbs/cli/01_ask.ipynb #750fb58c
-Answers = tuple['list[Image]', 'list[Episode]', list[Result]]   # pages, and of each question episode and result
+Answers = tuple['Pages', 'list[Episode]', list[Result]]   # pages, and of each question episode and result
 
 def _ask_all(args: Namespace) -> Answers:
     "Pages, episodes and results of all questions"
     questions = _checked(args)
     pages, client = _opened(args)
-    episodes, results, before = [], [], _read_ahead(args, client, pages)
+    episodes, results, (focus, before) = [], [], _read_ahead(args, client, pages)
     for i, q in enumerate(questions, 1):
         say(args, f'question {i} of {len(questions)}: {one_line(q, 200)}')
         start = time.perf_counter() - (0 if episodes else before)
-        episode = _episode(args, client, pages, q)
+        episode = _episode(args, client, pages, q, focus)
         episode['seconds'] = time.perf_counter() - start
         episodes.append(episode)
         results.append(result_of(episode, q, client.name, pages, episode['seconds']))
@@ -261,12 +347,19 @@ def _answer_lines(r: Result, page: TerminalPage) -> list[str]:
 # %% ../../nbs/cli/01_ask.ipynb #fd0973c3
 def _count(n: int, what: str) -> str: return f"{n} {what}{'s' * (n != 1)}"
 
+def _looked_at(episode: 'Episode') -> str:
+    "How many pages anybody was shown, where it was not all of them"
+    trace = episode['trace']
+    pages, shown = len(trace['pages']), {n for e in trace['events'] for n in e.get('shown') or []}
+    return f'{len(shown)} of {pages} pages looked at, ' if 0 < len(shown) < pages else ''
+
 def _cost_line(r: Result, episode: 'Episode') -> str:
     "What it took"
     about = 'about ' if r['tokens']['estimated'] else ''
     took = f", {r['seconds']:.1f} s" if r['seconds'] >= .05 else ''
+    looked = _looked_at(episode)
     return (f"{_count(len(episode['board']), 'note')} in {_count(episode['steps'], 'step')}, "
-            f"{about}{r['tokens']['total_tokens']:,} tokens{took}, stopped: {one_line(r['stopped'], 100)}")
+            f"{looked}{about}{r['tokens']['total_tokens']:,} tokens{took}, stopped: {one_line(r['stopped'], 100)}")
 
 # %% ../../nbs/cli/01_ask.ipynb #561e2880
 def _show(r: Result, episode: 'Episode', page: TerminalPage):
@@ -275,7 +368,7 @@ def _show(r: Result, episode: 'Episode', page: TerminalPage):
     print('\n'.join([*_answer_lines(r, page), cost, *board_lines(episode['board'], page)]), end='\n\n')
 
 # %% ../../nbs/cli/01_ask.ipynb #afddb7e7
-def _write_page(args: Namespace, pages: 'list[Image]', episodes: 'list[Episode]'):
+def _write_page(args: Namespace, pages: 'Pages', episodes: 'list[Episode]'):
     "The HTML file of `--html`; raises `Stop` where it cannot be written"
     from cosee.view.episode import write_html
     try: path = write_html(args.html, episodes, pages)

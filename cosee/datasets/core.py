@@ -40,6 +40,7 @@ LOADERS: Registry[Loader] = Registry('data set', dict(
                 kind='made'),
     small=Loader('cosee.datasets.made.small:small_samples', 'made documents of small pages', splits=_STYLES,
                  kind='made'),
+    long=Loader('cosee.datasets.made.long:long_samples', 'made reports of many pages', splits=_STYLES, kind='made'),
     folder=Loader('cosee.datasets.own:Folder', 'documents and questions of your own', kind='file'),
     jsonl=Loader('cosee.datasets.own:from_jsonl', "samples in CoSee's own layout", kind='file'),
     mpdocvqa=Loader('cosee.datasets.mpdocvqa:mpdocvqa', splits=_ALL,

@@ -49,6 +49,7 @@ class ScoredRecord(TypedDict):
     team: Optional[dict[str, float]]
     times: Optional[dict[str, Any]]
     meta: Optional[dict[str, Any]]
+    shown: Optional[list[int]]  # pages that anybody was shown
     seen: RecordSummary
     score: float                # 0-1
 

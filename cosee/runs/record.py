@@ -61,20 +61,22 @@ def _team_metrics(board: dict[str, Any], pages: int) -> dict[str, Any]:
     return dict(cells=len(read), coverage=round(read.coverage(pages)['share'], 4),
                 redundancy=round(read.redundancy(), 4), corrections=len(read.corrections()))
 
-def _page_scores(outcome: MethodOutcome, gold: list[int]) -> dict[str, float]:
-    "Was the evidence found on the right pages?"
+def _page_scores(outcome: MethodOutcome, shown: list[int], gold: list[int]) -> dict[str, float]:
+    "Was the evidence found on the right pages, and was it shown at all?"
     found = list(dict.fromkeys(e['page'] for e in outcome['evidence']))
+    seen = [page in shown for page in gold]
     return dict(page_hit=float(outcome['page'] in gold),
-                evidence_f1=score_many([found], [gold], 'evidence_f1', 'hotpotqa')[0])
+                evidence_f1=score_many([found], [gold], 'evidence_f1', 'hotpotqa')[0],
+                page_recall=float(any(seen)), evidence_recall=float(all(seen)))
 
-def _scores(outcome: MethodOutcome, record: Record, metrics: Mapping[str, str]) -> dict[str, float]:
+def _scores(outcome: MethodOutcome, record: Record, shown: list[int], metrics: Mapping[str, str]) -> dict[str, float]:
     "All scores of an outcome; none where the split has no gold"
     gold, pages, context = record['gold'], record['meta'].get('evidence_pages'), [context_of(record)]
     def one(metric, flavour): return score_many([outcome['answer']], [gold], metric, flavour, context, on_error=0.)[0]
     return {**({m: round(one(m, f), 6) for m, f in metrics.items()} if gold else {}),
-            **(_page_scores(outcome, pages) if pages else {})}
+            **(_page_scores(outcome, shown, pages) if pages else {})}
 
-# %% ../../nbs/runs/03_record.ipynb #2a15df1b
+# %% ../../nbs/runs/03_record.ipynb #7a684210
 _KEPT = ('wording', 'kind', 'style', 'answer_type', 'answer_format', 'year_flag', 'evidence_pages', 'evidence_boxes',
          'reasoning_type', 'answerable', 'n_pages', 'dataset', 'split', 'page_ids')
 
@@ -124,7 +126,9 @@ def _finished(config: RunConfig, record: Record, outcome: MethodOutcome, pages: 
     "A record with its outcome; ValueError for a number that is none, which would break the log"
     board, trace = outcome['board'], outcome['trace']
     said = {k: v for k, v in outcome.items() if k not in ('board', 'trace')}
-    said['scores'] = _scores(outcome, record, metrics_of(config))
+    shown = outcome['shown'] if 'shown' in outcome else list(range(1, pages + 1))   # all, where a method names none
+    said['shown'] = shown
+    said['scores'] = _scores(outcome, record, shown, metrics_of(config))
     said['team'] = _team_metrics(board, pages) if board else None
     json.dumps(said, allow_nan=False)
     kept = {'board': board, 'trace': trace} if config.trace else {}

@@ -10,10 +10,11 @@ __all__ = ['annotate']
 
 # %% ../../nbs/view/01_drawing.ipynb #5236dcb8
 import base64, io, math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Optional
 from ..board import Cell
 from ..boxes import Box, Size, placed
+from ..pages import PageError, Pages
 from .html import AUTHOR_COLOURS, Html, author_colours, el
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -210,20 +211,74 @@ def _image(uri: str, im: 'Image', **attrs: object) -> Html:
     return el('image', width=1000, height=round(1000 * im.height / im.width), href=Html(uri),
               preserveAspectRatio='none', **attrs)
 
-def page_pictures(
-    pages: list['Image'], # in order
-    max_bytes: int        # of all pictures together
-) -> list[Html]:
-    "The pictures of all pages, for use by every question."
+def _large_pictures(numbers: list[int], pages: list['Image'], max_bytes: int) -> tuple[list[Html], list[Html]]:
+    "Pages as they are shown at once, and those that are larger than that in full size"
     uris, side = _embed(pages, max_bytes // 3)
     if not all(uris): uris, side = _embed(pages, max_bytes, _SHOWN[-2:])   # many pages, little room
     room = max_bytes - sum(map(len, uris))
     full, most = _embed(pages, room, _FULL) if any(max(im.size) > side for im in pages) else ([''] * len(pages), 0)
-    shown = [_image(uri, im, id=f'page{i}') for i, (im, uri) in enumerate(zip(pages, uris, strict=True), 1) if uri]
-    larger = [(i, im, uri) for i, (im, uri) in enumerate(zip(pages, full, strict=True), 1)
+    shown = [_image(uri, im, id=f'page{n}') for n, im, uri in zip(numbers, pages, uris, strict=True) if uri]
+    larger = [(n, im, uri) for n, im, uri in zip(numbers, pages, full, strict=True)
               if uri and min(most, max(im.size)) > side]
-    more = [el('template', el('svg', _image(uri, im)), id=f'full{i}') for i, im, uri in larger]
-    return [el('svg', el('defs', shown), cls='defs', aria_hidden='true'), *more]
+    return shown, [el('template', el('svg', _image(uri, im)), id=f'full{n}') for n, im, uri in larger]
+
+# %% ../../nbs/view/01_drawing.ipynb #cad307fd
+IN_FULL = 24             # most pages of a file that are there in full
+_THUMBNAIL = 192, 50     # longest side and quality of WebP
+_THUMBNAIL_SHARE = 4     # they take this part of the room at most
+
+def _pages_in_full(
+    pages: int,           # of the document
+    matter: Sequence[int] # numbers of pages that matter, the most important first
+) -> list[int]:           # in order
+    "Which pages a file holds in full: all of a short document, else those that matter, else the first."
+    if pages <= IN_FULL: return list(range(1, pages + 1))
+    wanted = [n for n in dict.fromkeys(matter) if 0 < n <= pages] or range(1, IN_FULL + 1)
+    return sorted(wanted[:IN_FULL])
+
+def _drawn(pages: Sequence['Image'], n: int, side: Optional[int] = None) -> Optional['Image']:
+    "A page, or its thumbnail; None where it cannot be drawn"
+    try: return pages.thumbnail(pages.numbers[n - 1], side) if side and isinstance(pages, Pages) else pages[n - 1]
+    except PageError: return None
+
+def _thumbnails(pages: Sequence['Image'], full: list[int], max_bytes: int) -> list[Html]:
+    "Thumbnails of the other pages, those near to pages that matter first, as far as there is room"
+    out, total = list[Html](), 0
+    others = set(range(1, len(pages) + 1)) - set(full)
+    for n in sorted(others, key=lambda n: min(abs(n - k) for k in full)):
+        im = _drawn(pages, n, _THUMBNAIL[0])
+        uri = _data_uri(im, *_THUMBNAIL) if im else ''
+        if total + len(uri) > max_bytes: return out
+        if im: out.append(_image(uri, im, id=f'page{n}'))
+        total += len(uri)
+    return out
+
+# %% ../../nbs/view/01_drawing.ipynb #c82ab573
+class PagePictures(NamedTuple):
+    "The pictures of a file."
+    html: list[Html]
+    told: str   # which pages are there in full, as thumbnails and not at all; '' where all are there in full
+
+def _told(pages: int, full: int, small: int) -> str:
+    "What a file holds of a long document"
+    if pages == full: return ''
+    rest = pages - full - small
+    parts = [f'{full:,} of {pages:,} pages are here in full', f'{small:,} as thumbnails' if small else '',
+             f'{rest:,} without a picture' if rest else '']
+    return ', '.join(p for p in parts if p)
+
+def page_pictures(
+    pages: Sequence['Image'],   # in order
+    max_bytes: int,             # of all pictures together
+    matter: Sequence[int] = ()  # numbers of pages that matter, see `_pages_in_full`
+) -> PagePictures:
+    "The pictures of a document's pages, for use by every question."
+    found = {n: im for n in _pages_in_full(len(pages), matter) if (im := _drawn(pages, n))}
+    room = max_bytes if len(found) == len(pages) else max_bytes - max_bytes // _THUMBNAIL_SHARE
+    shown, larger = _large_pictures(list(found), list(found.values()), room)
+    small = _thumbnails(pages, list(found), max_bytes - room) if len(pages) > IN_FULL and found else []
+    defs = el('svg', el('defs', shown, small), cls='defs', aria_hidden='true')
+    return PagePictures([defs, *larger], _told(len(pages), len(found), len(small)))
 
 # %% ../../nbs/view/01_drawing.ipynb #0a83e0a9
 def _marked(found: list[tuple[Cell, Box]], seats: list[_Seat], classes: dict[int, str]) -> list[Html]:

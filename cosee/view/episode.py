@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypedDict, Union
 from ..board import Board, Cell
 from ..boxes import Box, Size, placed
 from ..files import write_whole
+from ..pages import Pages
 from ..text import abstains, answer_key, clean, same_answer
 from .drawing import LINK_KINDS, CellLink, box_frame, cell_links, page_pictures, page_svg
 from .html import AUTHOR_COLOURS, Html, author_colours, el
@@ -446,9 +447,14 @@ def _known(episodes: Sequence[EpisodeLike]) -> list[Known]:
 
 def _base(file: object) -> str: return str(file).replace('\\', '/').rsplit('/', 1)[-1]
 
-def _captions(episodes: Sequence[EpisodeLike], pages: list['Image']) -> tuple[list[_PageCaption], str]:
+def _known_of(pages: Sequence['Image']) -> list[Known]:
+    "What the pages themselves say; those of a document are not drawn for it"
+    if isinstance(pages, Pages): return [(p.size, p.file, p.file_page) for p in pages.infos]
+    return [(im.size, im.info.get('source'), im.info.get('page')) for im in pages]
+
+def _captions(episodes: Sequence[EpisodeLike], pages: Sequence['Image']) -> tuple[list[_PageCaption], str]:
     "Size and caption of each page, and the names of all files"
-    known = [(im.size, im.info.get('source'), im.info.get('page')) for im in pages] or _known(episodes)
+    known = _known_of(pages) or _known(episodes)
     names = [f'{_base(f)}, page {p}' if f and p else _base(f) if f else '' for _, f, p in known]
     captions = [_PageCaption(size, name) for (size, _, _), name in zip(known, names, strict=True)]
     return captions, ', '.join(dict.fromkeys(_base(f) for _, f, _ in known if f))
@@ -456,7 +462,7 @@ def _captions(episodes: Sequence[EpisodeLike], pages: list['Image']) -> tuple[li
 # %% ../../nbs/view/03_episode.ipynb #3afc02a5
 def episode_sections(
     episodes: Sequence[EpisodeLike], # about the same pages
-    pages: list['Image']             # or none
+    pages: Sequence['Image']         # or none
 ) -> list[Html]:
     "A section for every question."
     captions, _ = _captions(episodes, pages)
@@ -465,17 +471,24 @@ def episode_sections(
 # %% ../../nbs/view/03_episode.ipynb #556da745
 def episodes_html(
     episodes: Sequence[EpisodeLike],       # about the same pages
-    pages: Optional[list['Image']] = None, # None: blank sheets stand for them
+    pages: Optional[Sequence['Image']] = None, # None: blank sheets stand for them
     title: Optional[str] = None,           # of the document; default: the names of its files
     max_bytes: int = 7_000_000             # of all page images together
 ) -> str:                                  # a whole HTML document
     "Several questions about one document, as one self-contained page."
-    return episodes_page(episodes, list(pages or []), title, max_bytes)
+    return episodes_page(episodes, [] if pages is None else pages, title, max_bytes)
 
 # %% ../../nbs/view/03_episode.ipynb #6fe39a5d
+def _pages_that_matter(episodes: Sequence[EpisodeLike]) -> list[int]:
+    "Pages of the evidence, then those with notes, then those that somebody was shown"
+    rests = [e['page'] for episode in episodes for e in episode.get('evidence') or []]
+    noted = [c['view']['page'] for episode in episodes for c in board_of(episode).list_cells()]
+    events = [e for episode in episodes for e in (episode.get('trace') or {}).get('events') or []]
+    return list(dict.fromkeys([*rests, *noted, *(n for e in events for n in e.get('shown') or [])]))
+
 def episodes_page(
     episodes: Sequence[EpisodeLike], # about the same pages
-    pages: list['Image'],            # or none
+    pages: Sequence['Image'],        # or none
     title: Optional[str],            # of the document; None: the names of its files
     max_bytes: int,                  # of all page images together
     live: bool = False               # take new sections from the page that frames this one
@@ -485,7 +498,9 @@ def episodes_page(
     links = [el('a', clean(question_of(e), 120), href=f'#q{i}') for i, e in enumerate(episodes, 1)]
     nav = el('nav', links, aria_label='Questions') if len(links) > 1 else None
     top = el('div', el('h1', 'CoSee', el('span', title, dir='auto')), nav, cls='top')
-    body = el('body', top, el('main', episode_sections(episodes, pages)), page_pictures(pages, max_bytes),
+    pictures = page_pictures(pages, max_bytes, _pages_that_matter(episodes))
+    told = el('p', el('span', pictures.told), cls='facts') if pictures.told else None
+    body = el('body', top, el('main', told, episode_sections(episodes, pages)), pictures.html,
                el('script', Html(episode_script(live))))
     return _document(title, body, live)
 
@@ -501,7 +516,7 @@ def _document(title: str, body: Html, live: bool = False) -> str:
 # %% ../../nbs/view/03_episode.ipynb #ee623142
 def episode_html(
     episode: EpisodeLike,                 # of a controller's run; 'question' is shown if it is there
-    pages: Optional[list['Image']] = None # None: blank sheets stand for them
+    pages: Optional[Sequence['Image']] = None # None: blank sheets stand for them
 ) -> str:                                 # a whole HTML document
     "One episode as a self-contained page."
     return episodes_html([episode], pages)
@@ -510,7 +525,7 @@ def episode_html(
 def write_html(
     path: Union[str, Path],                              # file to write; an existing one is replaced
     episodes: Union[EpisodeLike, Sequence[EpisodeLike]], # one, or several about the same pages
-    pages: Optional[list['Image']] = None,               # None: blank sheets stand for them
+    pages: Optional[Sequence['Image']] = None,           # None: blank sheets stand for them
     title: Optional[str] = None                          # of the document; default: the names of its files
 ) -> Path:                                               # the file
     "Write episodes to a self-contained HTML file; OSError where that is not possible."
@@ -522,7 +537,7 @@ class EpisodeView:
     "An episode in a notebook cell."
     def __init__(self,
         episode: EpisodeLike,                  # of a controller's run
-        pages: Optional[list['Image']] = None, # None: blank sheets stand for them
+        pages: Optional[Sequence['Image']] = None, # None: blank sheets stand for them
         height: int = 640                      # of the frame in pixels
     ):
         self.html, self.height = episode_html(episode, pages), int(height)
