@@ -10,8 +10,8 @@ __all__ = ['OcrClient']
 # %% ../../nbs/ocr/13_client.ipynb #d1a05091
 import json, math, re, threading
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Optional, TypedDict, Union, cast
 from ..boxes import thousandths_around
 from ..models.client import (ImageBlock, Message, Reply, THUMBNAIL_PIXELS, VLMClient, content_blocks,
@@ -19,10 +19,10 @@ from ..models.client import (ImageBlock, Message, Reply, THUMBNAIL_PIXELS, VLMCl
 from .embeddings import embeddings_file, sentence_encoder
 from .engine import Way, WordReader
 from .facts import Fact, inline_pairs, is_cell
-from .print import PrintPage
 from .reader import Answer, Candidate, Reader, Region, statement
 from ..text import NOT_ANSWERABLE, abstains, same_answer
-from pathlib import Path
+from collections.abc import Sequence
+from .print import PrintPage
 
 # %% ../../nbs/ocr/13_client.ipynb #c5571520
 _NOTE = re.compile(r'^- \(#(\d+), (.*?), step (\d+)\) (.*)$')

@@ -49,6 +49,7 @@ class Record(TypedDict):
     raised: NotRequired[int]
     steps: NotRequired[int]
     stopped: NotRequired[str]
+    shown: NotRequired[list[int]]     # numbers of the pages that anybody was shown
     scores: NotRequired[dict[str, float]]
     team: NotRequired[Optional[dict[str, Any]]] # cells, coverage, redundancy and corrections of the Board
     board: NotRequired[Optional[dict[str, Any]]]

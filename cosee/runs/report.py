@@ -23,7 +23,7 @@ from ..view.html import Html, el, inline_style
 
 # %% ../../nbs/runs/06_report.ipynb #563650af
 _KEEP = ('sample', 'method', 'doc', 'question', 'gold', 'answer', 'page', 'status', 'error', 'usage', 'invalid',
-         'scores', 'team', 'times', 'meta')
+         'scores', 'team', 'times', 'meta', 'shown')
 
 def _labelled(runs: list[Run]) -> list[tuple[Run, dict[str, str]]]:
     "Pairs of a run and the label of each of its methods"
@@ -70,14 +70,32 @@ class SummaryRow(ScorePoint):
     invalid: float # share of the calls
     failed: int    # questions
     cost: str      # of all questions; '' without a price
+    shown: float   # pages, where not all were
+    page_recall: float     # share of the questions of which a page of the evidence was shown
+    evidence_recall: float # share of the questions of which all of it was shown
 
-_COLUMNS = dict(questions='{:,}', score='{:.1f}', interval='{}', tokens='{:,.0f}', calls='{:.1f}', seconds='{:.2f}',
+_COLUMNS = dict(questions='{:,}', score='{:.1f}', interval='{}', tokens='{:,.0f}', shown='{:.1f}',
+                page_recall='{:.2f}', evidence_recall='{:.2f}', calls='{:.1f}', seconds='{:.2f}',
                 invalid='{:.1%}', failed='{:,}', cost='{}')
+
+def _title(column: str) -> str: return column.replace('_', ' ')
 
 def _mean(values: Iterable[Optional[float]]) -> float:
     "The mean of those that are there, 0 for none"
     known = [v for v in values if v is not None]
     return math.fsum(known) / len(known) if known else 0.
+
+_FOCUS = ('shown', 'page_recall', 'evidence_recall')   # columns of runs in which not all pages were shown
+
+def _focus_row(rows: list[ScoredRecord]) -> dict[str, float]:
+    "How many pages were shown, and whether the evidence was among them"
+    scores = [r['scores'] or {} for r in rows]
+    return dict(shown=_mean(len(r['shown']) if r['shown'] else None for r in rows),
+                **{k: _mean(s.get(k) for s in scores) for k in _FOCUS[1:]})
+
+def _is_focused(rows: list[ScoredRecord]) -> bool:
+    "Was any question answered from a part of the pages?"
+    return any(r['shown'] and len(r['shown']) < r['seen']['pages'] for r in rows)
 
 def _price_of(usage: dict[str, int], price: dict[str, float]) -> float:
     "What a question costs; cached tokens cost what others do unless `price` says otherwise"
@@ -98,7 +116,7 @@ def _summary_row(rows: list[ScoredRecord], price: Optional[dict[str, float]] = N
                       tokens=_mean(u.get('total_tokens', 0) for u in usage), calls=calls / len(rows),
                       seconds=_mean((r['times'] or {}).get('seconds') for r in rows),
                       invalid=sum(r['invalid'] or 0 for r in rows) / max(1, calls),
-                      failed=sum(r['status'] != 'ok' for r in rows),
+                      failed=sum(r['status'] != 'ok' for r in rows), **_focus_row(rows),
                       cost=f'{sum(_price_of(u, price) for u in usage):.4f}' if price else '')
 
 def _written(row: SummaryRow, columns: list[str]) -> list[str]:
@@ -190,14 +208,16 @@ class Report:
         return ''.join(f'<figure>{svg}<figcaption>{escape(title)}</figcaption></figure>' for title, svg in drawn)
 
     def _shown(self) -> list[str]:
-        "Columns that say something: no cost without a price"
-        return [c for c in _COLUMNS if c != 'cost' or self.price]
+        "Columns that say something: no cost without a price, nothing about pages where all were shown"
+        left_out = set() if self.price else {'cost'}
+        if not any(map(_is_focused, self.rows.values())): left_out |= {*_FOCUS}
+        return [c for c in _COLUMNS if c not in left_out]
 
     def markdown_table(self) -> str:
         "The table of methods."
         columns = self._shown()
         rows = [[md_line(m), *_written(row, columns)] for m, row in self.table.items()]
-        return '\n'.join(_lines(['method', *columns], rows))
+        return '\n'.join(_lines(['method', *map(_title, columns)], rows))
 
     def collaboration(self) -> dict[str, dict[str, Optional[float]]]:
         "Method -> means of what Boards and evidence show; methods that have neither are left out."
@@ -235,7 +255,7 @@ class Report:
         "The table of methods"
         columns = self._shown()
         rows = [[one_line(m, 80), *_written(row, columns)] for m, row in self.table.items()]
-        return _html_table(['method', *columns], rows)
+        return _html_table(['method', *map(_title, columns)], rows)
 
     def _html_boards(self) -> list[Html]:
         "What Boards and evidence say; nothing for a run without a team"

@@ -109,6 +109,7 @@ class Sheet:
         self.canvas = Canvas(self.buffer, pagesize=size, invariant=1, pageCompression=0)
         self.kind, self.rng, self.style, (self.w, self.h) = kind, rng, style, size
         self.page, self.title, self.section = 1, '', ''
+        self.before = 0                             # pages in front of it, in a longer document
         self.facts: list[Fact] = []
         self.marks: list[Mark] = []
         self.used: set[str] = set()                 # keys and labels of fields, titles of tables and charts
@@ -175,7 +176,7 @@ class Sheet:
     def foot(self):
         "The foot line of a page: title and page number."
         y, grey = self.h - 26, (.45, .45, .45)
-        page = phrases('foot', self.style)[0].format(self.page)
+        page = phrases('foot', self.style)[0].format(self.before + self.page)
         if self.style == 'held_out':
             self.text(self.w/2, y, page, 7.5, color=grey, align='center')
             return
