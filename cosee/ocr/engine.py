@@ -187,7 +187,8 @@ class WordReader:
         print: Way = 'auto'                         # where print comes from
     ):
         if threads < 1 or max_side < 32: raise ValueError('threads must be at least 1 and max_side at least 32')
-        self.threads, self.max_side, self.print = threads, max_side, _check_way(print)
+        self.threads, self.max_side = threads, max_side
+        self.print: Way = _check_way(print)
         self.workers = workers or min(2, os.cpu_count() or 1)
         self.pages, self._lock = PageCache(cache), threading.Lock()
         self.counts, self._reading = Counter[str](), WeakValueDictionary[str, threading.Lock]()
