@@ -456,9 +456,10 @@ class _Run:
 
     def _trace(self, out: Episode) -> Trace:
         "Everything that is needed to look at the episode again; JSON-ready"
-        held = self.images if isinstance(self.images, list) else [None] * len(self.sizes)   # nothing is drawn for a trace
+        held = self.images if isinstance(self.images, list) else [None] * len(self.sizes)   # nothing is drawn
         known = getattr(self.images, 'infos', None) or held
-        pages = [_trace_page(i, *_origin(im), size) for i, (im, size) in enumerate(zip(known, self.sizes, strict=True), 1)]
+        shown = zip(known, self.sizes, strict=True)
+        pages = [_trace_page(i, *_origin(im), size) for i, (im, size) in enumerate(shown, 1)]
         result = {k: out[k] for k in ('answer', 'confidence', 'page', 'evidence', 'because', 'stopped', 'steps')}
         return cast(Trace, dict(version=1, question=self.question, pages=pages, config=self.c.describe(),
                                 events=self.events, ledger=self.ledger.to_dict(),

@@ -108,6 +108,7 @@ def _read(config: Union[RunConfig, dict[str, Any], str, Path]) -> RunConfig:
     if isinstance(config, RunConfig): return config
     return make_config(config) if isinstance(config, dict) else read_config(config)
 
+# %% ../nbs/07_experiments.ipynb #70f8cea1
 def run_experiment(
     config: Union[RunConfig, dict[str, Any], str, Path], # a configuration, or the path of a file
     folder: Union[str, Path],   # run folder: new, or of the same configuration

@@ -192,7 +192,8 @@ class FileCache:
 
     def usage(self) -> tuple[int, int]:
         "How many files there are, and their bytes."
-        sizes = [size for name in _FOLDERS for _, size, path in _files_in(self.folder / name) if path.suffix == '.kept']
+        files = [file for name in _FOLDERS for file in _files_in(self.folder / name)]
+        sizes = [size for _, size, path in files if path.suffix == '.kept']
         return len(sizes), sum(sizes)
 
     def clear(self) -> int:

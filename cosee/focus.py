@@ -156,7 +156,7 @@ class TopPages:
         best = list(dict.fromkeys(h.page for h in hits)) or list(range(1, self.k + 1))
         pages = in_order([*asked[:-self.k - 1:-1], *best], shown, 2 * self.k)
         why = {**dict.fromkeys([] if hits else best, 'the beginning'), **{h.page: _reason(h) for h in hits[::-1]},
-               **{p: 'asked for' for p in asked}}
+               **dict.fromkeys(asked, 'asked for')}
         return Choice(pages, self.note(document, pages), {p: why[p] for p in pages if p in why})
 
     def note(self,
@@ -256,6 +256,7 @@ FOCUSES: Registry[Entry] = Registry('focus', dict(
     overview=Entry('cosee.focus:Overview', 'all pages small or by their headings, and the k best'),
     oracle=Entry('cosee.focus:OraclePages', 'the pages that hold the evidence, for studies')))
 
+# %% ../nbs/core/08_focus.ipynb #903c0991
 PAGE_INDEX = Entry('cosee.index.pages:PageIndex', 'finds pages by their print')
 _indexes: OrderedDict[Any, tuple[Pictures, Index]] = OrderedDict()
 
@@ -278,6 +279,7 @@ class _Found:
     page: int           # from 1
     why: Sequence[Any]  # the lines that matched
 
+# %% ../nbs/core/08_focus.ipynb #ebc4311a
 def index_of(
     document: Pictures, # its pages
     words: Any = None   # the reader of print to share; None: a new one

@@ -31,6 +31,7 @@ def test_runs(name, tmp_path):
     run = subprocess.run([sys.executable, ROOT / f'benchmarks/{name}.py', *SMALLEST[name].split()],
                          capture_output=True, text=True, cwd=tmp_path, env=env)
     assert run.returncode == 0, run.stderr[-2000:]
-    if '--json' in SMALLEST[name]: json.loads(run.stdout.splitlines()[-1] if '\n{' in run.stdout.strip() else run.stdout)
-    else: assert run.stdout.strip()
+    out = run.stdout.strip()
+    if '--json' in SMALLEST[name]: json.loads(out.splitlines()[-1] if '\n{' in out else out)
+    else: assert out
     assert not list(tmp_path.iterdir())

@@ -67,6 +67,7 @@ def _dial_of(method: Method, dial: Optional[str] = None) -> str:
     dialled = ', '.join(n for n, e in METHODS.items() if e.dial)
     raise ValueError(f'{method.type!r} has no dial: choose from {dialled}')
 
+# %% ../../nbs/eval/09_matching.ipynb #c1f885bf
 def match_budget(
     method: Union[Method, str, Mapping[str, Any]], # a method with a dial, see `MethodEntry`
     of: Union[Method, str, Mapping[str, Any]],     # the method whose spending is the target

@@ -16,12 +16,14 @@ from ..focus import FEW_PAGES, AllPages, AutoFocus, Focus, FocusSpec, InView, Vi
 from ..models.client import BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, record
 from ..pages import Page, page_of, page_sizes, with_page
 from ..text import NOT_ANSWERABLE, answer_key, one_line
-if TYPE_CHECKING:
-    from PIL.Image import Image
-    from cosee.controller import Evidence
 
 # %% auto #0
 __all__ = ['MethodOutcome']
+
+# %% ../../nbs/eval/06_task.ipynb #e7b871cc
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from cosee.controller import Evidence
 
 # %% ../../nbs/eval/06_task.ipynb #32c222e2
 class Reading(TypedDict):

@@ -85,6 +85,7 @@ class BudgetExceeded(RuntimeError):
 
 LedgerEntry = dict[str, Any]   # 'agent', 'step', 'usage' and whatever else was written with them
 
+# %% ../../nbs/00_model.ipynb #7b6cbed2
 class Ledger:
     "The account of an episode: who spent what, when, and how much is left; an unknown `count` raises ValueError."
     def __init__(self,
@@ -224,6 +225,7 @@ def _pages(images: Iterable[Picture]) -> list[Block]:
         blocks.append(block)
     return blocks
 
+# %% ../../nbs/00_model.ipynb #ccf9371a
 def build_messages(
     images: Iterable[Picture],         # pages in reading order
     question: str,                     # the question
@@ -296,6 +298,7 @@ def record() -> Iterator[list[CallRecord]]:
     try: yield calls
     finally: _calls.reset(token)
 
+# %% ../../nbs/00_model.ipynb #723e5d46
 @contextmanager
 def _unrecorded() -> Iterator[None]:
     "Calls made in this block are part of a call that is recorded already"
@@ -444,6 +447,7 @@ def image_tokens(
         w, h = math.ceil(width * grow), math.ceil(height * grow)
     return w * h
 
+# %% ../../nbs/00_model.ipynb #4fef8d32
 def estimate_usage(
     messages: list[Message] # chat messages
 ) -> Usage:                 # prompt tokens, marked as estimated

@@ -13,7 +13,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from pathlib import Path
-from typing import Iterable, Literal, Optional, Protocol, TYPE_CHECKING, Union, get_args
+from typing import Iterable, Literal, Optional, Protocol, TYPE_CHECKING, Union, cast, get_args
 from weakref import WeakKeyDictionary, WeakValueDictionary
 from ..boxes import Box
 from .layer.page import Known, read_layer
@@ -172,10 +172,8 @@ def _ocr_page(
 # %% ../../nbs/ocr/01_engine.ipynb #21bb62cd
 Way = Literal['auto', 'text', 'ocr']   # the file's own text where it can be trusted, that alone, or OCR
 
-def check_way(
-    way: str # to read print
-) -> Way:
-    "`way` if there is such a one; raises ValueError otherwise."
+def _check_way(way: Way) -> Way:
+    "`way` if there is such a one; raises ValueError otherwise"
     if way not in get_args(Way): raise ValueError(f"print must be 'auto', 'text' or 'ocr', not {way!r}")
     return way
 
@@ -189,7 +187,8 @@ class WordReader:
         print: Way = 'auto'                         # where print comes from
     ):
         if threads < 1 or max_side < 32: raise ValueError('threads must be at least 1 and max_side at least 32')
-        self.threads, self.max_side, self.print = threads, max_side, check_way(print)
+        self.threads, self.max_side = threads, max_side
+        self.print: Way = _check_way(print)
         self.workers = workers or min(2, os.cpu_count() or 1)
         self.pages, self._lock = PageCache(cache), threading.Lock()
         self.counts, self._reading = Counter[str](), WeakValueDictionary[str, threading.Lock]()
@@ -255,7 +254,8 @@ class WordReader:
 
     def _read(self, item: Readable, way: Way) -> PrintPage:
         "The print of one page"
-        page, image = item if isinstance(item, Page) else page_of(item), item if hasattr(item, 'tobytes') else None
+        page = item if isinstance(item, Page) else page_of(item)
+        image = cast('Image', item) if hasattr(item, 'tobytes') else None
         if way != 'ocr' and page is not None and page.kind == 'PDF':
             try: return self._layer(page, way, image)
             except PageError:
@@ -265,11 +265,11 @@ class WordReader:
         return PrintPage(size=size, skew=0.0, lines=[], source='text', turned=0, why='no page of a PDF')
 
     def read(self,
-        items: Iterable[Readable],   # PIL images, paths, or handles that can `draw()`; of `Pages` none is drawn in vain
+        items: Iterable[Readable],   # images, paths, or handles that can `draw()`; of `Pages` none is drawn in vain
         print: Optional[Way] = None  # where print comes from; None: as the reader was made
     ) -> list[PrintPage]:            # pages of print, in order
         "Read pages; those seen before cost nothing. Raises ValueError for an unknown `print`."
-        items, way = items.infos if isinstance(items, Pages) else list(items), check_way(print or self.print)
+        items, way = items.infos if isinstance(items, Pages) else list(items), _check_way(print or self.print)
         if len(items) < 2: return [self._read(item, way) for item in items]
         return list(self._pool().map(self._read, items, repeat(way)))
 

@@ -40,6 +40,7 @@ class SentenceFact(Fact):
     at: tuple[int, int]                      # where in the sentence the value stands
     peers: list[tuple[int, int]]             # where other values of its kind stand
 
+# %% ../../nbs/ocr/09_facts.ipynb #b7dfa8eb
 def is_cell(fact: Fact) -> TypeGuard[CellFact]:
     "Is `fact` a cell of a table?"
     return fact['kind'] == 'cell'

@@ -132,6 +132,7 @@ class Answer(Candidate):
     second: bool                             # does the nearest value say the same?
     content: str                             # what it says, as a note
 
+# %% ../../nbs/ocr/12_reader.ipynb #bc9ad99c
 class Reader:
     "A document as facts, ready for questions."
     def __init__(self,

@@ -146,6 +146,7 @@ def _fraction(behind: str) -> tuple[float, int]:
     m = re.match(r'\s(\d{1,2})/(\d{1,2})(?![\d/])', behind)
     return (int(m[1]) / int(m[2]), m.end()) if m and 0 < int(m[1]) < int(m[2]) else (0.0, 0)
 
+# %% ../../nbs/ocr/02_values.ipynb #9ac916b1
 def to_number(
     text: str # a value
 ) -> Optional[float]: # its number; None if there is none

@@ -28,6 +28,7 @@ def _nbytes(layers: Layers) -> int:
     "What keys and values weigh"
     return sum(t.numel() * t.element_size() for kv in layers for t in kv)
 
+# %% ../../../nbs/qwen/03_prefix.ipynb #74df5212
 @dataclass(eq=False)
 class Prefix:
     "Keys and values of a beginning, shared by all prompts that begin so."
@@ -80,6 +81,7 @@ class _Weighs(Protocol):
 
 Kept = TypeVar('Kept', bound=_Weighs)
 
+# %% ../../../nbs/qwen/03_prefix.ipynb #3ce1f8bb
 class Store(Generic[Kept]):
     "Tensors by key, bounded by `max_bytes`; least recently used leaves first."
     def __init__(self,

@@ -28,7 +28,7 @@ def pdfium_calls(
                  FPDFFormObj_CountObjects=(i, p), FPDFFormObj_GetObject=(p, p, ctypes.c_ulong),
                  FPDFPageObj_GetType=(i, p), FPDFPageObj_GetBounds=(i, p, p, p, p, p),
                  FPDFPageObj_GetMatrix=(i, p, p), FPDFPageObj_HasTransparency=(i, p))
-    return [ctypes.PYFUNCTYPE(*kinds[n])(ctypes.cast(getattr(raw, n), p).value) for n in names]
+    return [ctypes.PYFUNCTYPE(*kinds[n])(address(getattr(raw, n))) for n in names]
 
 def address(
     handle # of pypdfium2's raw interface

@@ -115,6 +115,7 @@ def _picture_box(obj: int, matrix):
     if not bounds(obj, at, at + 4, at + 8, at + 12): return None
     return drawn_boxes(np.array([list(edges)]), matrix)[0]
 
+# %% ../../../nbs/layer/02_ink.ipynb #9fa2598f
 def find_pictures(
     leaf # an open page of pypdfium2, under `pdfium_lock`
 ) -> Pictures:

@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Callable, Optional, Sequence
 from ...boxes import Box, Size
-from .trust import Memory, Sample, Verdict, judge, look
+from .trust import Look, Memory, Sample, Verdict, judge, look
 from .words import Words, in_order, print_lines, some_words
 from ..print import PrintLine, PrintPage, Turn
 
@@ -65,10 +65,11 @@ class _Drawn:
         if self.shown is None: self.shown = self.page.draw()
         return self.shown
 
-def _only_seen(seen) -> Verdict:
+def _only_seen(seen: Look) -> Verdict:
     "The words that are visible by themselves, nothing tried"
-    return Verdict(None if seen.words is None else ~seen.hidden & ~seen.unread, [], seen.why)
+    return Verdict(seen.text and seen.text.plain, [], seen.why)
 
+# %% ../../../nbs/layer/04_page.ipynb #35b4434e
 def read_layer(
     page: 'Page',                     # of a PDF
     memory: Memory,                   # of its document
@@ -82,7 +83,8 @@ def read_layer(
     with page.leaf() as leaf: seen = look(leaf, page.file_page - 1)
     read = lambda sample: line(_cut_sample(drawn(), sample, seen.size))
     verdict = _only_seen(seen) if alone else judge(seen, memory, read)
-    words = None if verdict.kept is None else some_words(seen.words, verdict.kept)
+    text, kept = seen.text, verdict.kept
+    words = None if text is None or kept is None else some_words(text.words, kept)
     turned = _main_turn(words)
     lines = print_lines(words, seen.size, turned)
     if verdict.areas and not lines: return {**ocr(drawn(), None), 'why': verdict.why}

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional
 from ...boxes import Box
 from .chars import Chars, TooManyChars, pdfium_calls, read_chars
-from .ink import SIDE, below_pictures, find_pictures, print_like, share_in, small_picture, strokes, without
+from .ink import SIDE, below_pictures, find_pictures, print_like
+from .ink import share_in, small_picture, strokes, without
 from .words import Words, find_words, some_words
 
 # %% ../../../nbs/layer/03_trust.ipynb #441658d9
@@ -31,6 +32,7 @@ def _drawn_annotations(leaf) -> bool:
         finally: raw.FPDFPage_CloseAnnot(note)
     return False
 
+# %% ../../../nbs/layer/03_trust.ipynb #560fb989
 @contextmanager
 def _with_fields(
     leaf,     # an open page of pypdfium2, under `pdfium_lock`
@@ -54,18 +56,29 @@ def _with_fields(
 LEAST_INK, SMALLEST, EVEN = 0.03, 1.5, 'even '   # part of a word's box; points; start of a name
 
 @dataclass
+class Text:
+    "The words of a page that stand over ink."
+    words: Words
+    fonts: 'np.ndarray'  # (words,) name of each one's font
+    hidden: 'np.ndarray' # (words,) bool: which are invisible by themselves
+    unread: 'np.ndarray' # (words,) bool: which have unknown letters
+
+    @property
+    def plain(self) -> 'np.ndarray': # (words,) bool
+        "Which are visible, in known letters."
+        return ~self.hidden & ~self.unread
+
+@dataclass
 class Look:
     "What was seen of a page."
     size: tuple[float, float]         # in points
     grey: 'np.ndarray'                # the page drawn small
     pictures: 'np.ndarray'            # (n, 4) in points
-    words: Optional[Words] = None     # those that stand over ink
-    fonts: Optional['np.ndarray'] = None  # name of each word's font
-    hidden: Optional['np.ndarray'] = None # which are invisible by themselves
-    unread: Optional['np.ndarray'] = None # which have unknown letters
+    text: Optional[Text] = None       # None: there are no words
     dropped: int = 0                  # words that cannot be seen, or say nothing
     why: str = ''                     # the text layer was not read at all
 
+# %% ../../../nbs/layer/03_trust.ipynb #516181f2
 def _font_name(font: int) -> str:
     "Name of a font and size of its file"
     import pypdfium2.raw as raw
@@ -121,11 +134,11 @@ def _look_at(page, size, grey) -> Look:
     objects = [chars.objects[i] for i in words.owners]
     mode, = pdfium_calls('FPDFTextObj_GetTextRenderMode')
     modes, names = {obj: mode(obj) if obj else 0 for obj in set(objects)}, _font_names(chars.objects)
-    seen.hidden = np.array([modes[obj] in (3, 7) for obj in objects]) | below_pictures(shown, words.boxes, objects)
-    seen.unread = (words.unknown > 0.3) & (np.diff(words.spans)[:, 0] > 0)
+    hidden = np.array([modes[obj] in (3, 7) for obj in objects]) | below_pictures(shown, words.boxes, objects)
+    unread = (words.unknown > 0.3) & (np.diff(words.spans)[:, 0] > 0)
     even = _even_objects(chars)
-    seen.fonts = np.array([even.get(obj, '') + names[obj] for obj in objects], object)
-    seen.words = words
+    fonts = np.array([even.get(obj, '') + names[obj] for obj in objects], object)
+    seen.text = Text(words, fonts, hidden, unread)
     return seen
 
 def look(
@@ -205,19 +218,20 @@ class Memory:
     of_font: int = 4     # samples of a font
     lock: Any = field(default_factory=threading.Lock)
 
+# %% ../../../nbs/layer/03_trust.ipynb #4402b15f
 def _worth_trying(font: Font, new: set[str], memory: Memory) -> bool:
     "Is there anything to learn about a font?"
     if font.lies or font.tried >= memory.of_font or memory.tried >= memory.most: return False
     return not font.known or len(new) > 5 or sum(c.isdigit() for c in new) > 1
 
-def _try_font(name: str, seen: Look, which, memory: Memory, read: Callable[[Sample], str]) -> bool:
+def _try_font(name: str, text: Text, which, memory: Memory, read: Callable[[Sample], str]) -> bool:
     "Does a font lie, as far as is known now? Three samples that all differ say so"
     font = memory.fonts.setdefault(name, Font())
-    new = set(latin(''.join(seen.words.texts[i] for i in which.nonzero()[0]))) - font.known
+    new = set(latin(''.join(text.words.texts[i] for i in which.nonzero()[0]))) - font.known
     if not _worth_trying(font, new, memory): return font.lies or not font.tried and name.startswith(EVEN)
     worth = lambda s: (len(set(latin(s.text)) & new), len(s.text))
     agrees = []
-    for sample in sorted(_find_samples(seen.words, which), key=worth, reverse=True)[:3]:
+    for sample in sorted(_find_samples(text.words, which), key=worth, reverse=True)[:3]:
         agrees.append(alike(sample.text, read(sample)) >= ALIKE)
         font.known |= set(latin(sample.text))
         font.tried, memory.tried = font.tried + 1, memory.tried + 1
@@ -228,26 +242,26 @@ def _try_font(name: str, seen: Look, which, memory: Memory, read: Callable[[Samp
 
 # %% ../../../nbs/layer/03_trust.ipynb #a43aa44e
 def _lying_words(
-    seen: Look,                    # a page
+    text: Text,                    # of a page
     memory: Memory,                # of its document
     read: Callable[[Sample], str]  # what OCR reads at a sample
 ) -> 'np.ndarray':                 # (words,) bool
     "Which visible words are of fonts that draw other letters than they say."
     import numpy as np
-    open_, lies = ~seen.hidden & ~seen.unread, np.zeros(len(seen.fonts), bool)
+    open_, lies = text.plain, np.zeros(len(text.fonts), bool)
     with memory.lock:
-        for name in sorted(set(seen.fonts[open_])):
-            which = (seen.fonts == name) & open_
-            if _try_font(name, seen, which, memory, read): lies |= which
+        for name in sorted(set(text.fonts[open_])):
+            which = (text.fonts == name) & open_
+            if _try_font(name, text, which, memory, read): lies |= which
     return lies
 
 def _hidden_agrees(
-    seen: Look,                     # a page with an invisible layer
+    text: Text,                     # of a page with an invisible layer
     read: Callable[[Sample], str],  # what OCR reads at a sample
     times: int = 3                  # samples
 ) -> bool:                          # False too where nothing can be compared
     "Does an invisible layer say what can be seen, by its longest lines?"
-    samples = _find_samples(seen.words, seen.hidden & ~seen.unread)
+    samples = _find_samples(text.words, text.hidden & ~text.unread)
     samples = sorted(sorted(samples, key=lambda s: -len(latin(s.text)))[:4 * times], key=lambda s: s.box[1])
     scores = [alike(s.text, read(s)) for s in samples[::max(1, len(samples) // times)][:times]]
     return bool(scores) and sum(scores) / len(scores) >= HIDDEN_ALIKE
@@ -255,13 +269,14 @@ def _hidden_agrees(
 # %% ../../../nbs/layer/03_trust.ipynb #986a4eec
 LEAST_AREA = 0.0005   # of the page: print smaller than this, about one word, is not looked for
 
+def _overlaps(a: Box, b: Box) -> bool: return a[0] < b[2] and a[2] > b[0] and a[1] < b[3] and a[3] > b[1]
+
 def _joined(boxes: list[Box]) -> list[Box]:
     "Boxes that overlap become one, until none do"
     boxes, out = list(boxes), []
     while boxes:
         box = boxes.pop()
-        near = lambda b: b[0] < box[2] and b[2] > box[0] and b[1] < box[3] and b[3] > box[1]
-        while hit := [b for b in boxes if near(b)]:
+        while hit := [b for b in boxes if _overlaps(b, box)]:
             boxes = [b for b in boxes if b not in hit]
             left, top, right, bottom = zip(box, *hit, strict=True)
             box = min(left), min(top), max(right), max(bottom)
@@ -280,6 +295,7 @@ def _areas(rows, pictures, pad: float) -> Iterator[tuple[Box, 'np.ndarray']]:
     for box in _joined([(x0 - pad, y0 - pad, x1 + pad, y1 + pad) for x0, y0, x1, y1 in rows[free].tolist()]):
         yield box, rows[inside(np.array(box))]
 
+# %% ../../../nbs/layer/03_trust.ipynb #8693c3b3
 def _missing_print(
     seen: Look,
     kept: Optional['np.ndarray'] # (words,) bool: which words are print
@@ -287,7 +303,7 @@ def _missing_print(
     "Parts of the page that look like print and have no words."
     import numpy as np
     (w, h), scale = seen.size, SIDE / max(seen.size)
-    boxes = np.zeros((0, 4)) if kept is None else seen.words.boxes[kept] * scale
+    boxes = np.zeros((0, 4)) if kept is None or seen.text is None else seen.text.words.boxes[kept] * scale
     rows = print_like(without(strokes(seen.grey), boxes), seen.grey) / scale
     area = lambda found: ((found[:, 2] - found[:, 0]) * (found[:, 3] - found[:, 1])).sum() / (w * h)
     found = [box for box, inner in _areas(rows, seen.pictures, 0.02 * max(w, h)) if area(inner) > LEAST_AREA]
@@ -307,22 +323,23 @@ class Verdict:
 
 def _count(n: int, noun: str) -> str: return f'{n:,} {noun}{"s" * (n != 1)}'
 
-def _kept_words(seen: Look, memory: Memory, read: Callable[[Sample], str]):
+def _kept_words(text: Text, memory: Memory, read: Callable[[Sample], str]) -> tuple['np.ndarray', list[str]]:
     "(words that are print, what is said of the others)"
-    lies, kept, notes = _lying_words(seen, memory, read), ~seen.hidden & ~seen.unread, []
-    if seen.unread.any(): notes.append(f"{_count(int(seen.unread.sum()), 'word')} without known letters")
+    lies, kept, notes = _lying_words(text, memory, read), text.plain, []
+    if text.unread.any(): notes.append(f"{_count(int(text.unread.sum()), 'word')} without known letters")
     if lies.any(): notes.append(f"{_count(int(lies.sum()), 'word')} in fonts that draw other letters than they say")
-    if seen.hidden.any() and _hidden_agrees(seen, read): kept = ~seen.unread
-    elif seen.hidden.any(): notes.append('the invisible text is not what can be seen')
+    if text.hidden.any() and _hidden_agrees(text, read): kept = ~text.unread
+    elif text.hidden.any(): notes.append('the invisible text is not what can be seen')
     return kept & ~lies, notes
 
+# %% ../../../nbs/layer/03_trust.ipynb #3e884c98
 def judge(
     seen: Look,                    # a page
     memory: Memory,                # of its document
     read: Callable[[Sample], str]  # what OCR reads at a sample
 ) -> Verdict:
     "Decide what of a page's text layer is print."
-    kept, notes = (None, [seen.why] * bool(seen.why)) if seen.words is None else _kept_words(seen, memory, read)
+    kept, notes = (None, [seen.why] * bool(seen.why)) if seen.text is None else _kept_words(seen.text, memory, read)
     if seen.dropped: notes.append(f"{_count(seen.dropped, 'word')} that cannot be seen")
     if kept is None or not kept.any(): areas = [WHOLE] * bool(strokes(seen.grey).mean() > BLANK)
     else: areas = _missing_print(seen, kept)

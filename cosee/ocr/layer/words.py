@@ -87,6 +87,7 @@ def _ends(chars: Chars, shown):
     line = np.where(askew, np.diff(owner) != 0, line) | (np.diff(turn) != 0)
     return line | after(_SPACES) | ~askew & (gap > WORD_GAP), line
 
+# %% ../../../nbs/layer/01_words.ipynb #3a0c6484
 def find_words(
     chars: Chars # of a page
 ) -> Optional[Words]: # None if there are none
