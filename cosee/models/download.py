@@ -58,7 +58,7 @@ class _Redirects(HTTPRedirectHandler):
     def redirect_request(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage,
                          newurl: str) -> Optional[Request]:
         if urlsplit(newurl).scheme != 'https' and not (_here(newurl) and _here(req.full_url)):
-            raise FetchError(f'{_host(req.full_url)} leads to {one_line(newurl, 80)}, which is not https')
+            raise FetchError(f'{_host(req.full_url)} leads to {_host(newurl)}, which does not speak https')
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 def _opener(url: str) -> OpenerDirector:
@@ -165,6 +165,7 @@ def _refused(transfer: _Transfer, code: int) -> FetchError:
     host = _host(transfer.url)
     if code == 404: return transfer.fail(f'{host} does not have it (404): {transfer.url}')
     if code == 416: return transfer.fail(f'what {host} has is shorter than {transfer.part.file.size:,} bytes')
+    if 300 <= code < 400: return transfer.fail(f'{host} leads nowhere that files are fetched from ({code})')
     return transfer.fail(f'{host} refuses it ({code})')
 
 def _answer(transfer: _Transfer) -> HTTPResponse:
@@ -237,9 +238,9 @@ def _fill(transfer: _Transfer, attempts: int, pause: float):
     while (have := transfer.out.tell()) < transfer.part.file.size:
         try: _receive(transfer)
         except _Broken as e:
-            failures = failures + 1 if transfer.out.tell() <= have else 1
+            failures = failures + 1 if transfer.out.tell() <= have else 0
             if failures >= attempts: raise transfer.fail(str(e)) from e
-            time.sleep(pause * 2 ** (failures - 1))
+            time.sleep(pause * 2 ** failures)
 
 # %% ../../nbs/models/10_download.ipynb #940b45fb
 def check_space(
@@ -268,17 +269,10 @@ def _finish(part: _Part, host: str) -> Path:
     return part.target
 
 # %% ../../nbs/models/10_download.ipynb #970ab574
-def right_file(
-    path: Union[str, Path], # where it may lie
-    file: RemoteFile        # what it must be
-) -> bool:
-    "Is this the file, by length and checksum? Raises OSError where it cannot be read."
-    return os.stat(path).st_size == file.size and file_hash(path) == file.sha256
-
 def _there(part: _Part) -> bool:
     "Is the file there already? Raises `FetchError` for another one of its name, which is never overwritten"
     if not part.target.exists(): return False
-    if right_file(part.target, part.file): return True
+    if part.target.stat().st_size == part.file.size and file_hash(part.target) == part.file.sha256: return True
     raise FetchError(f'{part.target}: is there, but is another file or damaged (its length or its sha256 is not that of '
                      'the published one); move it away, or choose another folder')
 
@@ -289,7 +283,7 @@ def download(
     folder: Union[str, Path],         # where it will lie; made if need be
     progress: Optional[bool] = None,  # show a bar? None: in a terminal only
     attempts: int = 5,                # in a row that bring nothing
-    pause: float = 1.,                # seconds before the second attempt, then twice as many each time
+    pause: float = 1.,                # seconds before asking again; twice as many each time that nothing came
     timeout: float = 60.              # seconds without a byte
 ) -> Path:                            # the file, checked
     "Fetch a file, or the rest of it. Raises `FetchError`; nothing wrong or unfinished ever has the file's name."

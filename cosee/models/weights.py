@@ -9,11 +9,11 @@ __all__ = ['weights_path']
 import json, os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, Optional, Union
-from ..files import write_whole
-from .download import (FetchError, RemoteFile, check_address, check_space, download, right_file,
-                                   wrong_start)
+from ..files import file_hash, write_whole
+from .download import FetchError, RemoteFile, check_address, check_space, download
 from ..registry import Registry
 
 # %% ../../nbs/models/11_weights.ipynb #37d39fc7
@@ -107,43 +107,41 @@ def _places(name: str) -> Iterator[Path]:
     yield from sorted((_hub() / f'models--{repository}/snapshots').glob('*'))
 
 # %% ../../nbs/models/11_weights.ipynb #62912011
-_Noted = dict[str, list[Union[int, str]]]
+_Note = list[Union[int, str]]   # length, time of the last change in nanoseconds, sha256
 
-def _notes() -> _Noted:
-    "What was found right before: path -> length, time of the last change, sha256"
+def _notes() -> dict[str, _Note]:
+    "The checksums that were computed before, by path"
     try: noted = json.loads((weights_folder() / 'checked.json').read_text('utf-8'))
     except (OSError, ValueError): return {}
     return noted if isinstance(noted, dict) else {}
-
-def _mark(path: Path, file: RemoteFile) -> list[Union[int, str]]:
-    "What is noted of a file that is right"
-    stat = path.stat()
-    return [stat.st_size, stat.st_mtime_ns, file.sha256]
-
-def _note(path: Path, mark: Optional[list[Union[int, str]]]):
-    "Note that a file is right, or with None that it is not; where nothing can be written it is hashed each time"
-    key, noted = str(path.resolve()), _notes()
-    if noted.get(key) == mark: return
-    noted.pop(key, None)
-    try:
-        _private(weights_folder())
-        write_whole(weights_folder() / 'checked.json', json.dumps(noted | ({key: mark} if mark else {}), indent=1))
-    except OSError: return
 
 def _private(folder: Path):
     "Make a folder for this user alone, if it is not there; raises OSError"
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
 
+def _note(path: Path, sha256: str):
+    "Note the checksum of a file; where nothing can be written it is computed each time"
+    stat, noted = path.stat(), _notes()
+    try:
+        _private(weights_folder())
+        noted[str(path.resolve())] = [stat.st_size, stat.st_mtime_ns, sha256]
+        write_whole(weights_folder() / 'checked.json', json.dumps(noted, indent=1))
+    except OSError: return
+
 # %% ../../nbs/models/11_weights.ipynb #3297573d
-def _is_right(path: Path, file: RemoteFile, again: bool = False) -> bool:
-    "Is this the file? By its checksum, which is computed `again`, or if it is not noted. Raises OSError"
-    mark = _mark(path, file)
-    if not again and _notes().get(str(path.resolve())) == mark: return True
-    with path.open('rb') as f: head = f.read(16)
-    right = not wrong_start(file.name, head) and right_file(path, file)
-    _note(path, mark if right else None)
-    return right
+def _noted(path: Path) -> Optional[str]:
+    "The checksum of a file, if it was computed since the last change. Raises OSError"
+    stat, note = path.stat(), _notes().get(str(path.resolve()))
+    known = isinstance(note, list) and note[:2] == [stat.st_size, stat.st_mtime_ns]
+    return str(note[2]) if note and known and len(note) == 3 else None
+
+def _sha256(path: Path, again: bool = False) -> str:
+    "The checksum of a file, computed `again`, or if it is not noted. Raises OSError"
+    if not again and (noted := _noted(path)): return noted
+    sha256 = file_hash(path)
+    _note(path, sha256)
+    return sha256
 
 # %% ../../nbs/models/11_weights.ipynb #e2858a58
 @dataclass(frozen=True)
@@ -175,12 +173,10 @@ def _state(folder: Path, entry: Weights, verify: Optional[bool]) -> State:
     if not _complete(folder, entry):
         wrong = any((folder / f.name).is_file() and (folder / f.name).stat().st_size != f.size for f in entry.files)
         return State('damaged' if wrong else 'partly' if have else 'missing', path if have else None, have)
-    if verify is None:
-        noted = _notes()
-        known = all(noted.get(str((folder / f.name).resolve())) == _mark(folder / f.name, f) for f in entry.files)
-        return State('here' if known else 'unchecked', path, have)
-    right = all(_is_right(folder / f.name, f, verify) for f in entry.files)
-    return State('here' if right else 'damaged', path, have)
+    look = _noted if verify is None else partial(_sha256, again=verify)
+    found = {f.sha256: look(folder / f.name) for f in entry.files}
+    if any(got not in (want, None) for want, got in found.items()): return State('damaged', path, have)
+    return State('here' if all(found.values()) else 'unchecked', path, have)
 
 _RANK = ('here', 'unchecked', 'damaged', 'partly', 'missing')
 
@@ -208,9 +204,9 @@ def _fetch(entry: Weights, folder: Path, base: str, progress: Optional[bool]) ->
     check_space(folder, entry.size - sum(_have(folder, f) for f in entry.files))
     for file in entry.files:
         path = folder / file.name
-        if path.is_file() and _is_right(path, file): continue
+        if path.is_file() and _sha256(path) == file.sha256: continue
         download(f'{base}/{entry.repository}/resolve/{entry.revision}/{file.name}', file, folder, progress)
-        _note(path, _mark(path, file))
+        _note(path, file.sha256)
     return _path(folder, entry)
 
 def fetch_weights(
