@@ -79,7 +79,7 @@ def fetch_args(
 ):
     "The arguments of `cosee fetch`."
     p.add_argument('name', nargs='?', metavar='NAME', help='what to fetch; without it, what can be fetched is listed')
-    p.add_argument('--to', metavar='DIR', help='folder in which the files will lie (default: see `cosee models --help`)')
+    p.add_argument('--to', metavar='DIR', help='folder for the files (default: see `cosee models --help`)')
     p.add_argument('--from', dest='base', metavar='URL', help='a mirror of the hub, https only (default: '
                    '$COSEE_MODELS_FROM, $HF_ENDPOINT or https://huggingface.co)')
     common_args(p)

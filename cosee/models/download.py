@@ -124,10 +124,13 @@ def _lock(f: BinaryIO, part: _Part):
 
 @contextmanager
 def _opened(part: _Part) -> Iterator[BinaryIO]:
-    "The part, open for more at its end"
+    "The part, open for more at its end; an empty one is not left behind"
     with open(part.path, 'ab') as f:
         _lock(f, part)
-        yield f
+        try: yield f
+        finally:
+            f.close()
+            if not part.size: part.drop()
 
 # %% ../../nbs/models/10_download.ipynb #38ea35dd
 _CHUNK = 1 << 20
@@ -168,6 +171,11 @@ def _refused(transfer: _Transfer, code: int) -> FetchError:
     if 300 <= code < 400: return transfer.fail(f'{host} leads nowhere that files are fetched from ({code})')
     return transfer.fail(f'{host} refuses it ({code})')
 
+def _reason(e: Exception) -> str:
+    "Why there is no way to a server, in a few words"
+    cause = e.reason if isinstance(e, URLError) else e
+    return one_line(str(getattr(cause, 'strerror', None) or cause) or type(cause).__name__, 200)
+
 def _answer(transfer: _Transfer) -> HTTPResponse:
     "The server's answer; raises `FetchError`, or `_Broken` where asking again may help"
     host = _host(transfer.url)
@@ -177,7 +185,7 @@ def _answer(transfer: _Transfer) -> HTTPResponse:
         if e.code in _BUSY: raise _Broken(f'{host} is busy ({e.code})') from e
         raise _refused(transfer, e.code) from e
     except (HTTPException, OSError) as e:
-        why = one_line(str(e.reason if isinstance(e, URLError) else e) or type(e).__name__, 200)
+        why = _reason(e)
         if transfer.met: raise _Broken(f'{host} cannot be reached any more ({why})') from e
         raise transfer.fail(f'{host} cannot be reached ({why}); is there a network?') from e
     transfer.met = True
@@ -226,7 +234,7 @@ def _receive(transfer: _Transfer):
         _begin(transfer, answer)
         while True:
             try: data = answer.read1(_CHUNK)
-            except (HTTPException, OSError) as e: raise _Broken(f'the connection broke off ({one_line(str(e), 100)})') from e
+            except (HTTPException, OSError) as e: raise _Broken(f'the connection broke off ({_reason(e)})') from e
             if not data: break
             _write(transfer, data)
     if transfer.out.tell() < transfer.part.file.size: raise _Broken('the connection broke off')
@@ -272,9 +280,10 @@ def _finish(part: _Part, host: str) -> Path:
 def _there(part: _Part) -> bool:
     "Is the file there already? Raises `FetchError` for another one of its name, which is never overwritten"
     if not part.target.exists(): return False
-    if part.target.stat().st_size == part.file.size and file_hash(part.target) == part.file.sha256: return True
-    raise FetchError(f'{part.target}: is there, but is another file or damaged (its length or its sha256 is not that of '
-                     'the published one); move it away, or choose another folder')
+    right_size = part.target.stat().st_size == part.file.size
+    if right_size and file_hash(part.target) == part.file.sha256: return True
+    raise FetchError(f'{part.target}: is there, but is another file or damaged (its length or its sha256 is not that '
+                     'of the published one); move it away, or choose another folder')
 
 # %% ../../nbs/models/10_download.ipynb #3a649b0a
 def download(

@@ -30,7 +30,7 @@ class ClientEntry(Entry):
     backend: str = ''                                    # 'module:function' that makes it from a `Backend`
 
     def make(self, **options) -> VLMClient:
-        "The client that these options make; `model_path` may be a name in `WEIGHTS`. Raises what `local_weights` does."
+        "The client that these options make; `model_path` may be a name in `WEIGHTS`; raises as `local_weights` does."
         if options.get('model_path'): options['model_path'] = local_weights(options['model_path'])
         return self.load()(**{**self.settings, **options})
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, Optional, Union
 from ..files import file_hash, write_whole
-from .download import FetchError, RemoteFile, check_address, check_space, download
+from .download import FetchError, RemoteFile, check_address, check_space, download, wrong_start
 from ..registry import Registry
 
 # %% ../../nbs/models/11_weights.ipynb #37d39fc7
@@ -174,9 +174,9 @@ def _state(folder: Path, entry: Weights, verify: Optional[bool]) -> State:
         wrong = any((folder / f.name).is_file() and (folder / f.name).stat().st_size != f.size for f in entry.files)
         return State('damaged' if wrong else 'partly' if have else 'missing', path if have else None, have)
     look = _noted if verify is None else partial(_sha256, again=verify)
-    found = {f.sha256: look(folder / f.name) for f in entry.files}
-    if any(got not in (want, None) for want, got in found.items()): return State('damaged', path, have)
-    return State('here' if all(found.values()) else 'unchecked', path, have)
+    found = [(f.sha256, look(folder / f.name)) for f in entry.files]
+    if any(got not in (want, None) for want, got in found): return State('damaged', path, have)
+    return State('here' if all(got for _, got in found) else 'unchecked', path, have)
 
 _RANK = ('here', 'unchecked', 'damaged', 'partly', 'missing')
 
@@ -195,7 +195,7 @@ def weights_state(
 def hub_address(
     base: Optional[str] = None # what was asked for
 ) -> str:                      # without a slash at its end
-    "Where weights are fetched from: `base`, $COSEE_MODELS_FROM, $HF_ENDPOINT, or https://huggingface.co. Raises `FetchError`."
+    "Where weights are fetched from: `base`, $COSEE_MODELS_FROM, $HF_ENDPOINT or huggingface.co. Raises `FetchError`."
     given = base or os.environ.get('COSEE_MODELS_FROM') or os.environ.get('HF_ENDPOINT')
     return check_address(given or 'https://huggingface.co').rstrip('/')
 
@@ -233,19 +233,28 @@ class WeightsError(ValueError):
 def weights_path(
     name: str # in `WEIGHTS`
 ) -> Path:    # the file, or the folder of several
-    "Where weights lie, checked. Raises `UnknownName`, and `WeightsError` where they are not whole; nothing is fetched."
+    "Where weights lie, checked; nothing is fetched. Raises `UnknownName`, and `WeightsError` for what is not whole."
     try: state = weights_state(name, False)
     except OSError as e: raise WeightsError(f'{name}: {e.filename}: {e.strerror}') from e
     if state.found == 'here' and state.path: return state.path
     if state.found == 'damaged':
-        raise WeightsError(f'{name}: {state.path} is damaged, or another file; move it away, and get the right one with: '
-                           f'cosee fetch {name}')
+        raise WeightsError(f'{name}: {state.path} is damaged, or another file; move it away, and get the right one '
+                           f'with: cosee fetch {name}')
     part = f'only {state.have:,} of {WEIGHTS[name].size:,} bytes are here' if state.have else 'is not on this machine'
     raise WeightsError(f'{name}: {part}; get it with: cosee fetch {name}')
 
 def local_weights(
     model_path: Union[str, Path] # a path, or a name in `WEIGHTS`
 ) -> Union[str, Path]:           # a path
-    "The path that is meant: a name stands for what was fetched, unless a file has that name; raises as `weights_path` does."
-    name = str(model_path)
-    return weights_path(name) if name in WEIGHTS and not Path(name).exists() else model_path
+    "The path that is meant: a name stands for what was fetched, unless a file has it. Raises as `weights_path` does."
+    path = Path(model_path).expanduser()
+    if str(model_path) in WEIGHTS and not path.exists(): return weights_path(str(model_path))
+    wrong = wrong_start(path.name, _head(path)) if path.is_file() else ''
+    if wrong: raise WeightsError(f'{model_path}: {wrong}')
+    return model_path
+
+def _head(path: Path) -> bytes:
+    "The first bytes of a file; raises `WeightsError` where it cannot be read"
+    try:
+        with path.open('rb') as f: return f.read(16)
+    except OSError as e: raise WeightsError(f'{path}: {e.strerror}') from e
