@@ -66,10 +66,10 @@ _VL_4B = (
 WEIGHTS: Registry[Weights] = Registry('set of weights', {
     'qwen2.5-coder-0.5b': _gguf(
         'Qwen2.5-Coder-0.5B-Instruct', 'ebb2015119c907b064c512bf053e945850b5875f', 491400064,
-        '1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32', 'text: reads print on any laptop'),
+        '1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32', 'text: reads print, in 0.7 GB of memory'),
     'qwen2.5-coder-1.5b': _gguf(
         'Qwen2.5-Coder-1.5B-Instruct', 'f86cb2c1fa58255f8052cc32aeede1b7482d4361', 1117320768,
-        'cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046', 'text: reads print better, and slower'),
+        'cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046', 'text: reads print better, in 2 GB of memory'),
     'qwen2.5-0.5b': _gguf(
         'Qwen2.5-0.5B-Instruct', '9217f5db79a29953eb74d5343926648285ec7e67', 491400032,
         '74a4da8c9fdbcd15bd1f6d01d621410d31c6fc00986f5eb687824e7b93d7a9db', 'text: the general model of this size'),
@@ -78,14 +78,14 @@ WEIGHTS: Registry[Weights] = Registry('set of weights', {
         '6a1a2eb6d15622bf3c96857206351ba97e1af16c30d7a74ee38970e434e9407e', 'text: the general model of this size'),
     'qwen2.5-3b': _gguf(
         'Qwen2.5-3B-Instruct', '7dabda4d13d513e3e842b20f0d435c732f172cbe', 2104932768,
-        '626b4a6678b86442240e33df819e00132d3ba7dddfe1cdc4fbb18e0a9615c62d', 'text: for 8 GB of memory',
+        '626b4a6678b86442240e33df819e00132d3ba7dddfe1cdc4fbb18e0a9615c62d', 'text: the largest of them',
         'Qwen Research (not commercial)'),
     'qwen3-vl-2b': Weights(
         'Qwen/Qwen3-VL-2B-Instruct', '89644892e4d85e24eaac8bacfd4f463576704203', 'Apache-2.0',
-        'vision: --client qwen, for a GPU of 8 GB', (*_VL_SHARED, *_VL_2B)),
+        'vision: --client qwen, the smaller one', (*_VL_SHARED, *_VL_2B)),
     'qwen3-vl-4b': Weights(
         'Qwen/Qwen3-VL-4B-Instruct', 'ebb281ec70b05090aa6165b016eac8ec08e71b17', 'Apache-2.0',
-        'vision: --client qwen, for a GPU of 12 GB', (*_VL_SHARED, *_VL_4B))})
+        'vision: --client qwen', (*_VL_SHARED, *_VL_4B))})
 
 # %% ../../nbs/models/11_weights.ipynb #ce4d1cb9
 def weights_folder() -> Path:
