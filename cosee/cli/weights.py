@@ -105,6 +105,7 @@ def _got(args: Namespace) -> Path:
     except KeyboardInterrupt as e:
         raise Stop('interrupted; the same command goes on with what has come so far', INTERRUPTED) from e
 
+# %% ../../nbs/cli/10_weights.ipynb #e4bbf3ce
 def _all_there(args: Namespace) -> bool:
     "Are files of the right lengths there already? They are checked, and nothing is fetched if they are right"
     folder = Path(args.to).expanduser() if args.to else None

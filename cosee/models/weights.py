@@ -69,7 +69,8 @@ WEIGHTS: Registry[Weights] = Registry('set of weights', {
         '1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32', 'text: reads print, in 0.7 GB of memory'),
     'qwen2.5-coder-1.5b': _gguf(
         'Qwen2.5-Coder-1.5B-Instruct', 'f86cb2c1fa58255f8052cc32aeede1b7482d4361', 1117320768,
-        'cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046', 'text: reads print better, in 2 GB of memory'),
+        'cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046',
+        'text: reads print better, in 2 GB of memory'),
     'qwen2.5-0.5b': _gguf(
         'Qwen2.5-0.5B-Instruct', '9217f5db79a29953eb74d5343926648285ec7e67', 491400032,
         '74a4da8c9fdbcd15bd1f6d01d621410d31c6fc00986f5eb687824e7b93d7a9db', 'text: the general model of this size'),
@@ -199,6 +200,7 @@ def hub_address(
     given = base or os.environ.get('COSEE_MODELS_FROM') or os.environ.get('HF_ENDPOINT')
     return check_address(given or 'https://huggingface.co').rstrip('/')
 
+# %% ../../nbs/models/11_weights.ipynb #157cc3a1
 def _fetch(entry: Weights, folder: Path, base: str, progress: Optional[bool]) -> Path:
     "Fetch the files that are not there; raises `FetchError` and OSError"
     check_space(folder, entry.size - sum(_have(folder, f) for f in entry.files))
@@ -243,6 +245,7 @@ def weights_path(
     part = f'only {state.have:,} of {WEIGHTS[name].size:,} bytes are here' if state.have else 'is not on this machine'
     raise WeightsError(f'{name}: {part}; get it with: cosee fetch {name}')
 
+# %% ../../nbs/models/11_weights.ipynb #690a81e3
 def local_weights(
     model_path: Union[str, Path] # a path, or a name in `WEIGHTS`
 ) -> Union[str, Path]:           # a path
