@@ -57,7 +57,7 @@ def no_such(
     return f"there is no {what} {str(name)[:80]!r}; {meant} from {', '.join(names)}"
 
 # %% ../nbs/core/06_registry.ipynb #bea6651a
-E = TypeVar('E', bound=Entry)
+E = TypeVar('E')   # `Entry`, a class that extends it, or what else is told of a thing
 
 class Registry(dict[str, E]):
     "The table of one kind of thing: a dict of entries by name, in the order in which people are told of them."

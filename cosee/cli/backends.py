@@ -48,9 +48,10 @@ def _trouble(backend: 'Backend') -> str:
     "'' if a backend can be used, otherwise why not"
     from cosee.models.qwen.checkpoint import check_model_path
     from cosee.models.remote import VLMClientError
+    from cosee.models.weights import local_weights
     try:
         if backend.kind != 'qwen': return _ping(backend)
-        check_model_path(backend.model_path or 'models')
+        check_model_path(local_weights(backend.model_path or 'models'))
         return ''
     except (ValueError, ImportError, VLMClientError) as e: return str(e)
 

@@ -26,6 +26,7 @@ FACE = {
     "cosee.models.retry": "FallbackClient RetryingClient",
     "cosee.models.cache": "CachedClient ResponseCache",
     "cosee.models.backends": "load_config",
+    "cosee.models.weights": "weights_path",
 }
 
 __getattr__, __dir__, __all__ = face(__name__, FACE)

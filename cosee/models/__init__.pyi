@@ -33,6 +33,7 @@ from cosee.models.retry import RetryingClient as RetryingClient
 from cosee.models.cache import CachedClient as CachedClient
 from cosee.models.cache import ResponseCache as ResponseCache
 from cosee.models.backends import load_config as load_config
+from cosee.models.weights import weights_path as weights_path
 
 FACE: dict[str, str]
 __all__ = [
@@ -41,5 +42,5 @@ __all__ = [
     "QwenVLClient", "RateLimitError", "Reply", "RequestError", "ResponseCache", "ResponseParseError",
     "RetryingClient", "Sampling", "ScriptedClient", "ServerError", "TimeoutError", "Usage", "VLMClient",
     "VLMClientError", "check_model_path", "create_vlm_client", "estimate_tokens", "load_config",
-    "make_client", "random_checkpoint", "record", "register_client", "resilient"
+    "make_client", "random_checkpoint", "record", "register_client", "resilient", "weights_path"
 ]
