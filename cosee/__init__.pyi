@@ -1,6 +1,8 @@
 # Made by tools/sync.py from the table FACE beside it: make sync
 from cosee.pages import PageError as PageError
+from cosee.pages import Pages as Pages
 from cosee.pages import load_pages as load_pages
+from cosee.pages import page_of as page_of
 from cosee.board import Board as Board
 from cosee.board import Cell as Cell
 from cosee.board import View as View
@@ -73,12 +75,12 @@ __all__ = [
     "Action", "Agent", "AnthropicVLMClient", "Board", "BudgetExceeded", "Cell", "CoSeeController",
     "ConfigError", "CrossCheckerAgent", "DataError", "DetailReaderAgent", "Document", "Episode",
     "EpisodeView", "EpisodeWidget", "Folder", "GoogleVLMClient", "InteractiveDocument",
-    "InteractiveDocumentWithTools", "Ledger", "OcrClient", "OpenAIVLMClient", "PageError", "QwenVLClient",
-    "Report", "Run", "RunConfig", "Sample", "ScannerAgent", "ScriptedClient", "Tool", "VLMClient",
-    "VLMClientError", "VLMLanguageModel", "View", "Viewer", "aggregate_metrics", "anls", "annotate",
-    "bootstrap", "compare_runs", "create_vlm_client", "direct_answer", "exact_match", "f1_score", "follow",
-    "load", "load_config", "load_pages", "make_samples", "match_budget", "multi_agent_chat_no_board",
-    "normalize_answer", "read_config", "register_method", "replay", "resilient", "run_experiment",
-    "samples_dir", "score_many", "self_consistency", "single_agent_cot", "subset", "team", "with_tools",
-    "write_html", "write_submission"
+    "InteractiveDocumentWithTools", "Ledger", "OcrClient", "OpenAIVLMClient", "PageError", "Pages",
+    "QwenVLClient", "Report", "Run", "RunConfig", "Sample", "ScannerAgent", "ScriptedClient", "Tool",
+    "VLMClient", "VLMClientError", "VLMLanguageModel", "View", "Viewer", "aggregate_metrics", "anls",
+    "annotate", "bootstrap", "compare_runs", "create_vlm_client", "direct_answer", "exact_match", "f1_score",
+    "follow", "load", "load_config", "load_pages", "make_samples", "match_budget",
+    "multi_agent_chat_no_board", "normalize_answer", "page_of", "read_config", "register_method", "replay",
+    "resilient", "run_experiment", "samples_dir", "score_many", "self_consistency", "single_agent_cot",
+    "subset", "team", "with_tools", "write_html", "write_submission"
 ]

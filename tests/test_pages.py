@@ -1,11 +1,14 @@
 "What hostile and odd files do to `cosee.pages`; the ordinary ways are shown in nbs/core/05_pages.ipynb."
-import io, os, struct, threading, zlib
+import io, multiprocessing, os, pickle, re, struct, sys, threading, zlib
+from concurrent.futures import ProcessPoolExecutor
+from subprocess import run
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 
-from cosee.pages import PageError, open_image, page_count, load_pages, parse_pages
+from cosee.pages import (PageError, ShownPages, document_of, handle_of, load_pages, open_image, page_count,
+                         page_numbers, page_of, page_sizes, parse_pages, same_pages, with_page)
 from cosee.files import image_hash
 
 
@@ -29,7 +32,7 @@ def says(error, *parts):
 
 
 def fails(source, *parts, **kw):
-    with pytest.raises(PageError) as e: load_pages(source, **kw)
+    with pytest.raises(PageError) as e: list(load_pages(source, **kw))
     return says(e, *parts)
 
 
@@ -192,7 +195,7 @@ def test_damaged_files_end_in_pages_or_page_errors(tmp_path, kind, edits, cut):
     for at, new in edits: data[at % len(data):at % len(data) + len(new)] = new
     f = tmp_path / "damaged"
     f.write_bytes(bytes(data[:cut]))
-    try: got = load_pages(f)
+    try: got = list(load_pages(f))
     except PageError as e: assert "\n" not in str(e)
     else: assert all(im.mode == "RGB" for im in got)
 
@@ -216,3 +219,237 @@ def test_metadata_stays_behind(tmp_path):
     im = Image.new("RGB", (8, 8))
     im.save(tmp_path / "a.jpg", comment=b"secret", dpi=(300, 300))
     assert load_pages(tmp_path / "a.jpg")[0].info == {"source": "a.jpg", "page": 1}
+
+
+def count_draws(monkeypatch):
+    "A list to which the number of each page that is drawn of a PDF is added"
+    import cosee.pages as pages
+    drawn, draw = [], pages._draw
+    def counted(file, page, *args):
+        drawn.append(page)
+        return draw(file, page, *args)
+    monkeypatch.setattr(pages, "_draw", counted)
+    return drawn
+
+
+def test_nothing_is_drawn_until_it_is_looked_at(tmp_path, monkeypatch):
+    drawn = count_draws(monkeypatch)
+    pages = load_pages(pdf(tmp_path / "a.pdf", 30))
+    assert len(pages) == 30 and pages.sizes[3] == (400, 600) and pages.infos[4].size == (200, 300)
+    assert len(pages[10:20]) == 10 and not drawn
+    assert pages[4].info == {"source": "a.pdf", "page": 5} and pages[4] is pages[4] and drawn == [5]
+    assert [page_of(im).number for im in pages[28:]] == [29, 30] and drawn == [5, 29, 30]
+    assert pages[-1] is pages.page(30) and pages[::-1][0] is pages[29]
+    with pytest.raises(IndexError): pages[30]
+
+
+def test_other_resolutions(tmp_path):
+    pages = load_pages(pdf(tmp_path / "a.pdf", 60))
+    assert pages.page(57, dpi=288).size == (800, 1200) and pages.thumbnail(57).size == (128, 192)
+    assert pages[56].size == pages.sizes[56] == (400, 600)
+    page = page_of(pages[56])
+    assert (page.number, page.kind, page.file_page, page.size) == (57, "PDF", 57, (200, 300))
+    assert page.draw(dpi=288) is pages.page(57, dpi=288) and page_of(page.thumbnail()) == page
+    for wrong in (0, 61, -1, True, "3"):
+        with pytest.raises(PageError, match="choose from 1 to 60"): pages.page(wrong)
+    with pytest.raises(PageError, match="dpi"): pages.page(1, dpi=0)
+
+
+def test_crops_and_copies_are_not_the_page(tmp_path):
+    im = load_pages(pdf(tmp_path / "a.pdf"))[0]
+    assert page_of(im.copy()) is None and page_of(im.crop((0, 0, 9, 9))) is None and page_of("a.pdf") is None
+    assert page_of(with_page(im.resize((20, 30)), page_of(im))) == page_of(im)
+
+
+KINDS = [("JPEG", (5000, 3001)), ("JPEG", (301, 4999)), ("PNG", (2401, 77)), ("WEBP", (3000, 2999)),
+         ("TIFF", (50, 60))]
+
+
+@pytest.mark.parametrize("kind,size", KINDS)
+@pytest.mark.parametrize("turned", [1, 6])
+def test_sizes_are_told_before_drawing(tmp_path, kind, size, turned):
+    im = Image.new("RGB", size)
+    im.getexif()[0x0112] = turned
+    im.save(tmp_path / "x", kind, exif=im.getexif())
+    for side in (None, 2400, 333):
+        pages = load_pages(tmp_path / "x", max_side=side)
+        assert pages.sizes == [pages[0].size] == page_sizes(pages)
+    data = (tmp_path / "x").read_bytes()
+    whole, drawn = pages.infos[0].size, pages[0].size
+    assert page_sizes([tmp_path / "x", data, pages[0], "none.png"]) == [whole, whole, drawn, None]
+
+
+def test_a_limit_that_is_checked_before_any_work(tmp_path, monkeypatch):
+    from cosee.pages import MAX_PAGES
+    assert MAX_PAGES == 5000
+    long = pdf(tmp_path / "long.pdf", 5001, size=(20, 30))
+    drawn = count_draws(monkeypatch)
+    fails(long, "5001 pages are more than the 5000 allowed")
+    assert load_pages(long, pages="5001")[0].info["page"] == 5001 and drawn == [5001]
+    opened = []
+    monkeypatch.setattr("cosee.pages._kind", opened.append)
+    fails([f"{i}.png" for i in range(5001)], "0.png: 5001 pages are more")
+    assert not opened
+
+
+def broken_among(path, n, broken):
+    "A PDF of `n` pages whose page `broken` is none"
+    data = pdf(path, n, pageCompression=0, invariant=1).read_bytes()
+    at = [m.start() for m in re.finditer(rb"\d+ 0 obj\s*<<\s*/Contents", data)][broken - 1]
+    end = data.index(b"endobj", at)
+    path.write_bytes(data[:at] + b" " * (end - at) + data[end:])
+    return path
+
+
+def test_a_page_that_cannot_be_drawn_among_300(tmp_path):
+    pages, drawn = load_pages(broken_among(tmp_path / "torn.pdf", 300, 123), dpi=36), 0
+    for i in range(len(pages)):
+        try: drawn += pages[i].size == (100, 150)
+        except PageError as e: assert i == 122 and "torn.pdf, page 123: the page is broken" in str(e)
+    assert drawn == 299 and len(pages.sizes) == len(pages.infos) == 300
+    with pytest.raises(PageError, match="page 123"): pages.info(123).leaf().__enter__()
+
+
+MEMORY = """
+import resource, sys
+from cosee.datasets.own import Folder
+from cosee.pages import load_pages
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+load_pages(sys.argv[1], pages=1)[0]
+pages, before = load_pages(sys.argv[1]), peak()
+seen = [pages[i].size for i in range(0, 400, 10)]
+assert pages.page(57, dpi=288).size == (1200, 1600)
+(sample,) = Folder(sys.argv[2])
+assert sum(im.width for im in sample['images']) == 600 * 400
+print(peak() - before)
+"""
+
+
+def test_memory_stays_flat(tmp_path):
+    "All 400 pages at once would take 767 MB, and those that are kept take 256 at most"
+    pdf(tmp_path / "long.pdf", 400, size=(300, 400))
+    (tmp_path / "q.jsonl").write_text('{"file": "long.pdf", "question": "?"}\n')
+    files = [tmp_path / "long.pdf", tmp_path / "q.jsonl"]
+    done = run([sys.executable, "-c", MEMORY, *files], text=True, capture_output=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr   # closes its PDFs without a word
+    assert int(done.stdout) < 400
+
+
+def test_what_is_kept_is_bounded_and_the_same(tmp_path, monkeypatch):
+    import cosee.pages as pages
+    monkeypatch.setattr(pages, "_drawn", kept := pages._Drawn(4 * 100 * 150 * 5))
+    document, drawn = load_pages(pdf(tmp_path / "a.pdf", 12), dpi=36), count_draws(monkeypatch)
+    first = document[0]
+    for i in range(12): assert document[i] and kept.bytes <= kept.limit and len(kept.kept) <= 5
+    assert len(drawn) == 12 and document[0] is first and len(drawn) == 12   # it left, but somebody holds it
+    assert document[10] is document[10] and len(drawn) == 12
+    document[3]
+    assert drawn[12:] == [4]
+
+
+def sizes_of(pages): return [(im.size, im.info["page"], page_of(im).number) for im in pages]
+
+
+def test_pages_travel_to_another_process(tmp_path):
+    pages = load_pages([pdf(tmp_path / "a.pdf", 3, encrypt="sesame"), Image.new("RGB", (30, 40))], password="sesame")
+    here = sizes_of(pages)
+    assert len(pickle.dumps(pages)) < 20_000 and "sesame" not in repr(pages) + repr(pages.infos)
+    for way in ("spawn", "fork"):
+        with ProcessPoolExecutor(1, multiprocessing.get_context(way)) as pool:
+            assert pool.submit(sizes_of, pages).result() == here
+            assert pool.submit(sizes_of, pages[1:]).result() == here[1:]
+    assert sizes_of(pages) == here
+
+
+def test_threads_share_a_document(tmp_path):
+    import cosee.pages as module
+    files = [pdf(tmp_path / f"{i}.pdf", 6) for i in range(module.OPEN_PDFS + 4)]
+    documents, out = [load_pages(f, dpi=36) for f in files], []
+    def work(i):
+        for n in range(6):
+            for d in documents[i:] + documents[:i]: out.append((d[n].size, page_of(d[n]).number == n + 1))
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    assert len(out) == 4 * 6 * len(files) and set(out) == {((100, 150), True)}
+    assert len(module._open_pdfs) <= module.OPEN_PDFS and not any(o.users for o in module._open_pdfs.values())
+
+
+def test_a_leaf_stays_open_while_others_come_and_go(tmp_path):
+    import cosee.pages as module
+    page = load_pages(pdf(tmp_path / "a.pdf", 2)).info(2)
+    with page.leaf() as leaf:
+        for i in range(module.OPEN_PDFS + 2): load_pages(pdf(tmp_path / f"{i}.pdf"))[0]
+        page.document.close()
+        assert leaf.get_size() == (200, 300)
+    with pytest.raises(PageError, match="closed"): page.leaf()
+    Image.new("RGB", (9, 9)).save(tmp_path / "x.png")
+    with pytest.raises(PageError, match="no page of a PDF"): load_pages(tmp_path / "x.png").info(1).leaf()
+
+
+def test_closing(tmp_path):
+    import cosee.pages as module
+    with load_pages(pdf(tmp_path / "a.pdf", 3)) as pages: im, part = pages[0], pages[1:]
+    pages.close()
+    assert im.size == (400, 600) and pages.closed and part.closed
+    assert str(tmp_path / "a.pdf") not in [str(f.path) for f in module._open_pdfs]
+    for closed in (pages, part, pickle.loads(pickle.dumps(pages))):
+        with pytest.raises(PageError, match="closed"): closed[1]
+    assert load_pages(tmp_path / "a.pdf")[1].size == (400, 600)
+
+
+def test_a_file_that_changes_or_vanishes(tmp_path):
+    pages = load_pages(pdf(tmp_path / "a.pdf", 3))
+    first = pages[0]
+    pdf(tmp_path / "a.pdf", 4, size=(20, 30))
+    with pytest.raises(PageError, match="a.pdf: the file has changed; open the document again"): pages[1]
+    assert pages[0] is first and load_pages(tmp_path / "a.pdf")[1].size == (40, 60)
+    (tmp_path / "a.pdf").unlink()
+    with pytest.raises(PageError, match="a.pdf: cannot be read any more"): pages[1]
+
+
+def test_the_place_where_one_stands_does_not_matter(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pages = load_pages(pdf("a.pdf", 2))
+    monkeypatch.chdir("/")
+    assert pages[1].size == (400, 600) and pages.info(2).file == "a.pdf"
+
+
+def test_an_image_whose_file_is_closed_behind_it(tmp_path):
+    Image.new("RGB", (30, 40)).save(tmp_path / "a.png")
+    with Image.open(tmp_path / "a.png") as im: pages = load_pages([im, im])
+    im.close()
+    assert [p.info for p in pages] == [{"source": "a.png", "page": 1}] * 2 and pages[0].size == (30, 40)
+
+
+def test_a_document_is_opened_again_from_its_pages(tmp_path):
+    pages = load_pages([pdf(tmp_path / "a.pdf", 4), Image.new("RGB", (30, 40))])
+    again = load_pages([pages[2:], pages[:1]], dpi=36)
+    assert [(p.file_page, p.number) for p in again.infos] == [(3, 1), (4, 2), (1, 3), (1, 4)]
+    assert again.sizes == [(100, 150), (100, 150), (30, 40), (100, 150)] == [im.size for im in again]
+
+
+def test_outline(tmp_path):
+    from reportlab.pdfgen.canvas import Canvas
+    c = Canvas(str(tmp_path / "a.pdf"))
+    for i, title in enumerate(["One", "One  part", "Two"]):
+        c.bookmarkPage(f"k{i}")
+        c.addOutlineEntry(title, f"k{i}", level=i % 2)
+        c.showPage()
+    c.save()
+    both = [tmp_path / "a.pdf", pdf(tmp_path / "b.pdf"), tmp_path / "a.pdf"]
+    assert load_pages(both).outline[:3] == [("One", 0, 1), ("One part", 1, 2), ("Two", 0, 3)]
+    assert load_pages(tmp_path / "a.pdf", pages="3,1").outline == [("One", 0, 2), ("Two", 0, 1)]
+    assert load_pages(tmp_path / "b.pdf").outline == []
+
+
+def test_shown_pages_lead_back_to_their_document(tmp_path):
+    pages = load_pages(pdf(tmp_path / "a.pdf", 30))
+    shown = ShownPages([pages[6], pages[2]], [7, 3], 30, "the rest")
+    assert page_numbers(shown) == [7, 3] and same_pages(document_of(shown), pages) and document_of(pages) is pages
+    assert handle_of(pages[5:], 1).number == 7 and handle_of(shown, 1).number == 3
+    bare = ShownPages([im.copy() for im in shown], [7, 3], 30)
+    assert [n for n, im in enumerate(document_of(bare), 1) if im] == [3, 7] and len(document_of(bare)) == 30
+    assert document_of(ShownPages(bare, [7, 3], 30, document=bare)) is bare
+    assert pickle.loads(pickle.dumps(bare)).numbers == [7, 3]
+    assert not same_pages(pages, pages[1:]) and not same_pages(pages, list(shown)) and same_pages(bare, list(bare))

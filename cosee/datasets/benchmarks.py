@@ -6,15 +6,18 @@
 __all__ = []
 
 # %% ../../nbs/data/05_benchmarks.ipynb #531ca845
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 from ..boxes import Box, check_bbox
 from .checks import (
     DataError, Images, Located, Record, check_image, field_of, first_of, image_bytes, inside, listed, page_numbers,
     parquet_files, pdf_images, read_json, read_parquet, whole_number)
 from .sample import Layout, Meta, PageBox, Sample
+from ..pages import page_sizes
 from ..text import NOT_ANSWERABLE
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 # %% ../../nbs/data/05_benchmarks.ipynb #afd3a31e
 def _first_dir(root: Path, *names: str) -> Optional[Path]:
@@ -35,7 +38,7 @@ def _dude_files(root: Path, split: str, doc: str) -> list[Path]:
         if found: return found
     return []
 
-def _dude_images(root: Path, split: str, doc: str, where: str) -> Images:
+def _dude_images(root: Path, split: str, doc: str, where: str) -> Sequence['Image']:
     found = _dude_files(root, split, doc)
     for path in found: check_image(inside(root, str(path.relative_to(root)), where, 'docId'), where, 'docId')
     if found: return Images(found, where)
@@ -55,19 +58,19 @@ def _dude_box(box: Any, where: str, pages: int, base: int) -> tuple[int, Box]:
     x, y, w, h = (field_of(box, k, (int, float), where) for k in ('left', 'top', 'width', 'height'))
     return page, (x, y, x + w, y + h)
 
-def _dude_boxes(rec: Record, where: str, images: Images, base: int) -> list[PageBox]:
+def _dude_boxes(rec: Record, where: str, images: Sequence['Image'], base: int) -> list[PageBox]:
     "Boxes of the answers, flattened, in 0-1; those without area on the page are left out"
     groups = [listed(group or [], where, _BOXES) for group in listed(rec.get(_BOXES) or [], where, _BOXES)]
     out = []
     for page, (x0, y0, x1, y1) in (_dude_box(box, where, len(images), base) for group in groups for box in group):
         if not (x0 < x1 and y0 < y1): continue
-        w, h = images[page - 1].size
+        w, h = page_sizes(images[page - 1:page])[0] or images[page - 1].size
         try: out.append(PageBox(page=page, bbox=check_bbox((x0 / w, y0 / h, x1 / w, y1 / h), (1, 1))))
         except ValueError: continue
     return out
 
 # %% ../../nbs/data/05_benchmarks.ipynb #8afea273
-def _dude_sample(rec: Record, where: str, images: Images, base: int) -> Sample:
+def _dude_sample(rec: Record, where: str, images: Sequence['Image'], base: int) -> Sample:
     kind, boxes = rec.get('answer_type'), _dude_boxes(rec, where, images, base)
     answers = [*field_of(rec, 'answers', list, where, []),
                *listed(rec.get('answers_variants') or [], where, 'answers_variants')]
@@ -98,7 +101,7 @@ def dude(
     return (lambda: _dude_records(files, split)), to_sample
 
 # %% ../../nbs/data/05_benchmarks.ipynb #ef7c15a0
-def _mmlongbench_sample(rec: Record, where: str, images: Images) -> Sample:
+def _mmlongbench_sample(rec: Record, where: str, images: Sequence['Image']) -> Sample:
     kind = rec.get('answer_format')
     meta: Meta = dict(id=rec['n'], doc_id=rec['doc_id'], doc_type=rec.get('doc_type'), answer_format=kind,
                       evidence_pages=page_numbers(rec.get('evidence_pages', []), where, 'evidence_pages'),
@@ -106,7 +109,6 @@ def _mmlongbench_sample(rec: Record, where: str, images: Images) -> Sample:
                       answerable=kind != 'None')
     return Sample(images=images, question=field_of(rec, 'question', str, where), answer=str(rec.get('answer', '')),
                   meta=meta)
-
 
 # %% ../../nbs/data/05_benchmarks.ipynb #9ca3a439
 def mmlongbench(

@@ -12,11 +12,12 @@ __all__ = ['DataError']
 import ast, json, re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, Optional, TYPE_CHECKING, TypeVar, Union, overload
+from ..boxes import Size
 from ..files import PathError, inside as path_inside
-from ..pages import PageError, open_image, page_count, load_pages
+from ..pages import PageError, Pages, kept, open_image, page_sizes, load_pages
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -34,12 +35,17 @@ Located = tuple[str, Union[Record, DataError]] # file and line or row, and the r
 # %% ../../nbs/data/00_checks.ipynb #df47b244
 Source = Union[str, Path, bytes, 'Image', Callable[[], 'Image']]   # where a page comes from
 
+class _Key:
+    "Stands for one page where images that were opened are kept"
+
 class Images(Sequence['Image']):
     "Pages that open on access; raises DataError for one that cannot be opened."
     def __init__(self,
         sources: Iterable[Source], # paths, encoded bytes, PIL images, or functions that return one
         where: str = ''            # file and line, for errors
-    ): self.sources, self.where = list(sources), where
+    ):
+        self.sources, self.where = list(sources), where
+        self._keys = [_Key() for _ in self.sources]
 
     def __len__(self) -> int: return len(self.sources)
     @overload
@@ -47,12 +53,22 @@ class Images(Sequence['Image']):
     @overload
     def __getitem__(self, i: slice) -> 'Images': ...
     def __getitem__(self, i: Union[int, slice]) -> Union['Image', 'Images']:
-        if isinstance(i, slice): return Images(self.sources[i], self.where)
+        if isinstance(i, slice): return self._part(i)
         return self._open(self.sources[i], i)
     def __repr__(self) -> str: return f'Images({len(self)} pages)'
 
+    @property
+    def sizes(self) -> list[Size]:
+        "Width and height of each page in pixels; what its header tells is not decoded."
+        return [size or self[i].size for i, size in enumerate(page_sizes(self.sources))]
+
+    def _part(self, i: slice) -> 'Images':
+        part = Images(self.sources[i], self.where)
+        part._keys = self._keys[i]
+        return part
+
     def _open(self, source: Source, i: int) -> 'Image':
-        try: return open_image(source() if callable(source) else source)
+        try: return kept((self._keys[i],), lambda: open_image(source() if callable(source) else source))
         except PageError as e: raise DataError(f'{self.where}: image {i + 1}: {e}') from e
 
 # %% ../../nbs/data/00_checks.ipynb #c12fbb61
@@ -265,21 +281,20 @@ def image_bytes(
 
 Options = tuple[tuple[str, Any], ...]   # arguments of `load_pages`, sorted by name
 
-@lru_cache(maxsize=256)
-def _count(path: Path) -> int: return page_count(path)
-
-@lru_cache(maxsize=4)
-def _drawn(path: Path, page: int, options: Options) -> 'Image':
-    return load_pages(path, pages=[page], **dict(options))[0]
+@lru_cache(maxsize=32)
+def _document(path: Path, stamp: tuple[int, int], options: Options) -> Pages:
+    "A document that all questions about it share; a file that was written anew is another one"
+    return load_pages(path, **dict(options))
 
 # %% ../../nbs/data/00_checks.ipynb #72714867
 def pdf_images(
     path: Path,         # a PDF
     where: str,         # file and line, for errors
     **page_options: Any # for `cosee.pages.load_pages`
-) -> Images:            # pages, drawn on access
-    "The pages of a PDF as `Images`; raises DataError where it is none."
-    try: n = _count(path)
+) -> Pages:             # drawn on access
+    "The pages of a PDF, shared by all who ask for it; raises DataError where it is none."
+    stat, options = path.stat(), tuple(sorted(page_options.items()))
+    try:
+        pages = _document(path, (stat.st_size, stat.st_mtime_ns), options)
+        return load_pages(path, **page_options) if pages.closed else pages
     except PageError as e: raise DataError(f'{where}: {e}') from None
-    options = tuple(sorted(page_options.items()))
-    return Images([partial(_drawn, path, page, options) for page in range(1, n + 1)], where)

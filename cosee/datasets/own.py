@@ -90,10 +90,13 @@ def _rows(path: Path) -> Iterator[Located]:
 
 # %% ../../nbs/data/02_own.ipynb #b6862105
 def _any_document(path: Path, where: str, options: dict[str, Any]) -> Sequence['Image']:
-    "Pages of a PDF drawn on access; of anything else, read now"
+    "Pages of a document, drawn on access; that its pictures are whole is looked up now"
     if path.is_file() and path.suffix.lower() == '.pdf': return pdf_images(path, where, **options)
-    try: return load_pages(path, **options)
+    try: pages = load_pages(path, **options)
     except PageError as e: raise DataError(f"{where}: field 'file': {e}") from e
+    for page in pages.infos:
+        if page.kind in ('JPEG', 'PNG'): check_image(Path(page.file), where, 'file')
+    return pages
 
 def _asked(folder: Path, options: dict[str, Any]) -> ToSample:
     "What makes a sample of a question about a document in `folder`"

@@ -80,7 +80,7 @@ class Method:
         gen: Optional[Mapping[str, Any]] = None # generation settings over the method's own
     ) -> MethodOutcome:
         "Answer one question; raises ValueError where there is none."
-        task = Task(list(sample['images']), sample['question'], client, Ledger() if ledger is None else ledger, seed,
+        task = Task(sample['images'], sample['question'], client, Ledger() if ledger is None else ledger, seed,
                     dict(gen or {}))
         return task.run(METHODS.find(self.type).load(), **self.settings)
 

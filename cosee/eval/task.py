@@ -12,6 +12,7 @@ from ..agents import Agent, PageImage, ask, role_text, team
 from ..controller import Episode, call_record
 from ..datasets.sample import Sample
 from ..models.client import BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, record
+from ..pages import page_of, page_sizes, with_page
 from ..text import NOT_ANSWERABLE, answer_key, one_line
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -196,7 +197,7 @@ def _smaller(image: Image, scale: float) -> Image:
     "A smaller copy of a page, which remembers where it comes from"
     out = image.resize((max(1, round(image.width * scale)), max(1, round(image.height * scale))))
     out.info.update({k: image.info[k] for k in ('source', 'page') if k in image.info})
-    return out
+    return with_page(out, page_of(image))
 
 def shrink_pages(
     images: Sequence[Image], # pages
@@ -204,7 +205,7 @@ def shrink_pages(
 ) -> Sequence[Image]:        # smaller copies; the originals where scale is 1
     "Pages at another resolution; raises ValueError where a page would be too small to read."
     if scale >= 1: return images
-    if min(max(im.size) for im in images) * scale < SMALLEST_SIDE:
+    if min(max(size) for size in page_sizes(images) if size) * scale < SMALLEST_SIDE:
         raise ValueError(f'pages would be smaller than {SMALLEST_SIDE} pixels')
     return [_smaller(im, scale) for im in images]
 

@@ -8,13 +8,23 @@ from __future__ import annotations
 __all__ = ['WordReader']
 
 # %% ../../nbs/ocr/01_engine.ipynb #af2d896d
-import hashlib, os, threading
+import hashlib, math, os, threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
-from typing import Optional, Union
-from .print import PageCache, PrintPage, make_line, page_skew
+from typing import TYPE_CHECKING, Iterable, Literal, Optional, Protocol, Union, get_args
+from weakref import WeakValueDictionary
+from ..boxes import Box
+from .print import PageCache, PrintLine, PrintPage, make_line, page_skew
+
+# %% ../../nbs/ocr/01_engine.ipynb #033494d3
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 # %% ../../nbs/ocr/01_engine.ipynb #bdc0e832
+VERSION = 'rapidocr-3.10/4'   # another one where the same pixels may give other print
+
 def page_key(
     image,         # a PIL image
     *settings      # whatever else decides how the page is read
@@ -69,15 +79,25 @@ def _ocr_page(
     "Read one page."
     import numpy as np
     size = image.size
-    if min(size) < 8: return PrintPage(size=list(size), skew=0.0, lines=[])
+    if min(size) < 8: return PrintPage(size=list(size), skew=0.0, lines=[], source='ocr', turned=0)
     found = engine(_blank_solids(np.asarray(image.convert('RGB')))[:, :, ::-1], return_word_box=True)
-    if found.txts is None: return PrintPage(size=list(size), skew=0.0, lines=[])
+    if found.txts is None: return PrintPage(size=list(size), skew=0.0, lines=[], source='ocr', turned=0)
     quads = [[tuple(map(float, p)) for p in q] for q in found.boxes]
     pieces = [_pieces(ws) for ws in found.word_results] if len(found.word_results) == len(quads) else [()] * len(quads)
     lines = [make_line(t, q, s, size, ps) for t, q, s, ps in zip(found.txts, quads, found.scores, pieces)]
-    return PrintPage(size=list(size), skew=page_skew(quads, size), lines=[l for l in lines if l['text']])
+    return PrintPage(size=list(size), skew=page_skew(quads, size), lines=[l for l in lines if l['text']], source='ocr',
+                     turned=0)
 
 # %% ../../nbs/ocr/01_engine.ipynb #21bb62cd
+Way = Literal['auto', 'text', 'ocr']   # the file's own text where it can be trusted, that alone, or OCR
+
+def check_way(
+    way: str # to read print
+) -> Way:
+    "`way` if there is such a one; raises ValueError otherwise."
+    if way not in get_args(Way): raise ValueError(f"print must be 'auto', 'text' or 'ocr', not {way!r}")
+    return way
+
 class WordReader:
     "Reads pages by OCR, each distinct page once."
     def __init__(self,
@@ -85,11 +105,13 @@ class WordReader:
         workers: Optional[int] = None,         # pages read at the same time; None: one a core, two at most
         max_side: int = 1600,                  # longest side in pixels at which a page is read
         cache: Union[str, Path, None] = None,  # folder to keep what was read between runs; None: memory only
+        print: Way = 'auto'                    # where print comes from
     ):
         if threads < 1 or max_side < 32: raise ValueError('threads must be at least 1 and max_side at least 32')
-        self.threads, self.max_side = threads, max_side
+        self.threads, self.max_side, self.print = threads, max_side, check_way(print)
         self.workers = workers or min(2, os.cpu_count() or 1)
         self.pages, self._engines, self._lock = PageCache(cache), threading.local(), threading.Lock()
+        self.counts, self._reading = Counter[str](), WeakValueDictionary[str, threading.Lock]()
 
     def __repr__(self): return f'WordReader(threads={self.threads}, workers={self.workers}, max_side={self.max_side})'
 
@@ -104,24 +126,69 @@ class WordReader:
             if not hasattr(self, '_threads'): self._threads = ThreadPoolExecutor(self.workers, 'ocr')
             return self._threads
 
+    def _lock_of(self, key: str) -> threading.Lock:
+        "The lock under which the image of `key` is read"
+        with self._lock: return self._reading.setdefault(key, threading.Lock())
+
+    def _once(self, image: 'Image') -> PrintPage:
+        "The print of `image`, from the caches or read now"
+        key = page_key(image, VERSION, self.max_side)
+        with self._lock_of(key):
+            page = self.pages.get(key)
+            self.counts['cache' if page else 'ocr'] += 1
+            return page or self.pages.put(key, _ocr_page(self._engine(), image))
+
+    def ocr(self,
+        image: 'Image',            # a PIL image
+        box: Optional[Box] = None  # the part to read, 0-1; None: all of it
+    ) -> PrintPage:                # its print; boxes speak of the whole image
+        "Read one image, or a part of it, whatever `print` says; what was read before costs nothing."
+        if box is None: return self._once(image)
+        (w, h), (x0, y0, x1, y1) = image.size, box
+        part = math.floor(x0 * w), math.floor(y0 * h), math.ceil(x1 * w), math.ceil(y1 * h)
+        return _moved(self._once(image.crop(part)), part[:2], image.size)
+
+    def _read(self, item: Readable, way: Way) -> PrintPage:
+        "The print of one page"
+        return self.ocr(_opened(item))
+
     def read(self,
-        images: list # PIL images or paths
-    ) -> list[PrintPage]: # pages of print, in order
-        "Read pages; those seen before cost nothing."
-        images = [_opened(im) for im in images]
-        keys = [page_key(im, 'rapidocr-3.10/3', self.max_side) for im in images]
-        pages = {k: p for k in keys if (p := self.pages.get(k)) is not None}
-        todo = [(k, im) for k, im in dict(zip(keys, images)).items() if k not in pages]
-        job = lambda t: (t[0], self.pages.put(t[0], _ocr_page(self._engine(), t[1])))
-        if len(todo) == 1: pages.update([job(todo[0])])
-        elif todo: pages.update(self._pool().map(job, todo))
-        return [pages[k] for k in keys]
+        items: Iterable[Readable],   # PIL images, paths, or handles that can `draw()`
+        print: Optional[Way] = None  # where print comes from; None: as the reader was made
+    ) -> list[PrintPage]:            # pages of print, in order
+        "Read pages; those seen before cost nothing. Raises ValueError for an unknown `print`."
+        items, way = list(items), check_way(print or self.print)
+        if len(items) < 2: return [self._read(item, way) for item in items]
+        return list(self._pool().map(self._read, items, repeat(way)))
 
 # %% ../../nbs/ocr/01_engine.ipynb #97c0aef4
 
 
-def _opened(image):
-    "A PIL image from an image or a path"
-    if hasattr(image, 'tobytes'): return image
+class Drawable(Protocol):
+    "A page that is drawn when it is looked at."
+    def draw(self) -> 'Image': ...
+
+Readable = Union['Image', str, Path, Drawable]   # what is read as one page
+
+def _opened(item: Readable) -> 'Image':
+    "A PIL image from an image, a path or a handle"
+    if hasattr(item, 'tobytes'): return item
+    if hasattr(item, 'draw'): return item.draw()
     from PIL import Image, ImageOps
-    with Image.open(image) as im: return ImageOps.exif_transpose(im).convert('RGB')
+    with Image.open(item) as im: return ImageOps.exif_transpose(im).convert('RGB')
+
+# %% ../../nbs/ocr/01_engine.ipynb #61312013
+def _moved(
+    page: PrintPage,        # print of a part
+    at: tuple[int, int],    # its left and top edge in the whole, in pixels
+    size: tuple[int, int]   # width and height of the whole, in pixels
+) -> PrintPage:             # print of the whole
+    "Print of a part in units of the whole."
+    (pw, ph), (w, h), (left, top) = page['size'], size, at
+    across, down = lambda v: round((left + v * pw) / w, 4), lambda v: round((top + v * ph) / h, 4)
+    def line(l: PrintLine) -> PrintLine:
+        x0, y0, x1, y1 = l['bbox']
+        return {**l, 'bbox': [across(x0), down(y0), across(x1), down(y1)],
+                'words': [[across(a), across(b)] for a, b in l['words']]}
+    skew = round(page['skew'] * ph / pw * w / h, 4)
+    return {**page, 'size': [w, h], 'skew': skew, 'lines': [line(l) for l in page['lines']]}

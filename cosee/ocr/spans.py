@@ -118,7 +118,7 @@ def typed_page(
         for m in re.finditer(r'\S+(?: \S+)*', row):
             x0, x1, y0 = m.start() * char, m.end() * char, i * line
             lines.append(make_line(m[0], [(x0, y0), (x1, y0), (x1, y0 + height), (x0, y0 + height)], 1.0, size))
-    return PrintPage(size=list(size), skew=0.0, lines=lines)
+    return PrintPage(size=list(size), skew=0.0, lines=lines, source='text', turned=0)
 
 # %% ../../nbs/ocr/03_spans.ipynb #2c157fa8
 def page_rows(

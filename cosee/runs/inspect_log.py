@@ -13,7 +13,7 @@ import base64, io, re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 from ..files import digest
 from .log import Record, RunError
 from .table import Run
@@ -184,7 +184,7 @@ def _log_name(log: 'EvalLog') -> str:
 def write_inspect(
     run: Union[Run, str, Path],                                            # a run folder
     folder: Union[str, Path],                                              # is made
-    pages: Optional[Callable[[Record], list['Image']]] = None,     # of a record; None: logs without pages
+    pages: Optional[Callable[[Record], Sequence['Image']]] = None, # of a record; None: logs without pages
 ) -> list[Path]:                                                           # a log for each method
     "Write a run as logs for `inspect view`; ImportError without inspect-ai, RunError where there are no records."
     i, run, folder, out = _inspect(), run if isinstance(run, Run) else Run(run), Path(folder), []

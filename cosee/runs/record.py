@@ -205,16 +205,11 @@ def run_here(
     with ThreadPoolExecutor(in_flight) as pool:
         waiting: set[Future[Record]] = set()
         for m, i, s, a in tasks:
-            waiting.add(pool.submit(answer_one, config, m, i, _opened(s), client, None, a))
+            waiting.add(pool.submit(answer_one, config, m, i, s, client, None, a))
             if len(waiting) >= 2 * in_flight: yield from _ready(waiting)
         while waiting: yield from _ready(waiting)
 
 # %% ../../nbs/runs/03_record.ipynb #3392089d
-def _opened(sample: Sample) -> Sample:
-    "The sample with its pages opened here: drawing PDFs is not safe in threads"
-    try: return {**sample, 'images': list(sample['images'])}
-    except Exception: return sample   # raises again where it becomes a record
-
 def _ready(waiting: set[Future[Record]]) -> list[Record]:
     "Records of what is done; waits for one at least"
     done, _ = wait(waiting, return_when=FIRST_COMPLETED)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 from ..agents import PageImage
 from ..board import Board, cell_line
 from ..boxes import Box, read_box, thousandths
+from ..pages import Page, handle_of, load_pages, open_image
 from .base import (PolicyAction, PolicyDecision, Tool, ToolCall, ToolPolicy, object_schema,
                               validate_input_schema)
 from .calculator import Calculate
@@ -45,18 +46,20 @@ class ToolResult(str):
 Source = Union[Callable[[int], PageImage], Sequence[PageImage], 'Path', str, None]   # where finer pages come from
 
 # %% ../../nbs/tools/04_sight.ipynb #df28d411
+FINEST = 8000   # longest side in pixels of a page that is drawn again: a poster is drawn no larger
+
 class Sight:
     "The document that tools look at."
     def __init__(self,
-        images: Sequence[PageImage],         # pages as the model sees them: PIL images or paths
+        images: Sequence[PageImage],    # pages as the model sees them: `Pages`, PIL images or paths
         source: Source = None,          # whatever `cosee.pages.load_pages` opens with the same pages, or a function
-                                        # page -> image; None: nothing finer than `images`
+                                        # page -> image; None: nothing finer than what `images` know of themselves
         board: Optional[Board] = None,  # for `ReadBoard`
         words: Optional['WordReader'] = None, # for OCR; None: one is made when it is needed
         dpi: float = 288,               # resolution at which PDFs are drawn again
         max_side: int = 1536            # longest side of a zoomed picture in pixels
     ):
-        self.images, self.source, self.board, self.dpi, self.max_side = list(images), source, board, dpi, max_side
+        self.images, self.source, self.board, self.dpi, self.max_side = images, source, board, dpi, max_side
         self._words, self._fine = words, dict[int, 'Image']()
 
     @property
@@ -74,17 +77,26 @@ class Sight:
             raise ValueError(f'page must be a whole number from 1 to {n}, not {str(page)[:40]!r}')
         return page
 
+    def handle(self, page: int) -> Optional[Page]:
+        "The page of a PDF that can be drawn finer than its image; None where there is none, or a `source` instead."
+        known = handle_of(self.images, self.check_page(page) - 1) if self.source is None else None
+        return known if known and known.kind == 'PDF' else None
+
     def fine(self, page: int) -> 'Image':
-        "A page at the best resolution there is; the latest few are kept."
+        "A page at the best resolution there is, the latest few are kept; raises ValueError if it cannot be drawn."
         page = self.check_page(page)
         if page not in self._fine:
-            from cosee.pages import open_image, load_pages
             self._fine = dict(list(self._fine.items())[-3:])
-            if self.source is None: im = open_image(self.images[page - 1])
-            elif callable(self.source): im = open_image(self.source(page))
-            else: im = load_pages(self.source, dpi=self.dpi, max_side=None, pages=[page])[0]
-            self._fine[page] = im
+            self._fine[page] = self._drawn(page)
         return self._fine[page]
+
+    def _drawn(self, page: int) -> 'Image':
+        "A page at the best resolution there is"
+        if handle := self.handle(page): return handle.draw(self.dpi, FINEST)
+        if callable(self.source): return open_image(self.source(page))
+        if self.source is not None: return load_pages(self.source, dpi=self.dpi, max_side=None, pages=[page])[0]
+        if self.images[page - 1] is None: raise ValueError(f'page {page} is not at hand')
+        return open_image(self.images[page - 1])
 
     def crop(self,
         page: int,                    # from 1
@@ -97,13 +109,20 @@ class Sight:
             (w, h), (x0, y0, x1, y1) = im.size, bbox
             im = im.crop((math.floor(x0 * w), math.floor(y0 * h), math.ceil(x1 * w), math.ceil(y1 * h)))
         factor = min(4., self.max_side / max(im.size))
-        if self.source is not None: factor = min(1., factor)
+        if self.source is not None or self.handle(page): factor = min(1., factor)
         size = max(28, round(im.width * factor)), max(28, round(im.height * factor))
         return im.convert('RGB').resize(size, Resampling.LANCZOS)
 
     def print_of(self, page: int) -> list['PrintLine']:
         "Lines of a page, with their boxes in 0-1."
-        return self.words.read([self.crop(page) if self.source is not None else self.fine(page)])[0]['lines']
+        return self.words.read([self._readable(page)])[0]['lines']
+
+    def _readable(self, page: int) -> Union['Image', Page]:
+        "What the reader of print is given: the page as others read it too, or a larger one where that is small"
+        handle = self.handle(page)
+        if handle is None: return self.fine(page) if self.source is None else self.crop(page)
+        if max(handle.pixels) > 2 / 3 * self.max_side: return handle
+        return load_pages(handle.document, dpi=self.dpi, max_side=self.max_side).info(handle.number)
 
 # %% ../../nbs/tools/04_sight.ipynb #06d139c9
 

@@ -12,7 +12,7 @@ __all__ = ['EpisodeWidget', 'follow', 'explore_board']
 import base64, io, threading
 from contextvars import copy_context
 from functools import cache, partial
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
 from ..board import Board, Cell
 from ..controller import CoSeeController, Hypothesis, rank_hypotheses
@@ -71,9 +71,10 @@ def _grow(live: LiveEpisode, event: dict[str, Any]):
                             ['error'], event['agent'], event['step'])
 
 # %% ../../nbs/view/04_widget.ipynb #3949595b
-def _picture(im: 'Image', cells: list[Cell], side: int = 900) -> Html:
-    "A page with its boxes as an element"
-    im = annotate(im, cells)
+def _picture(pages: Sequence['Image'], page: int, cells: list[Cell], side: int = 900) -> Optional[Html]:
+    "A page with its boxes as an element; None where it cannot be drawn"
+    try: im = annotate(pages[page - 1], cells)
+    except ValueError: return None
     im.thumbnail((side, side))
     out = io.BytesIO()
     im.save(out, 'WEBP', quality=60)
@@ -83,14 +84,14 @@ def _picture(im: 'Image', cells: list[Cell], side: int = 900) -> Html:
 # %% ../../nbs/view/04_widget.ipynb #cf977174
 def episode_fallback(
     episode: EpisodeLike,                 # also one that still runs
-    pages: Optional[list['Image']] = None # None: no picture
+    pages: Optional[Sequence['Image']] = None # None: no picture
 ) -> str:                                 # HTML without scripts and styles
     "An episode where no script runs."
     board, page = board_of(episode), episode.get('page')
     none = 'Not answerable from these pages' if abstains(episode.get('answer')) else ''
     said = clean(episode.get('status') or none or episode['answer'], 400)
     cells = board.get_cells_by_page(page) if page else []
-    shown = _picture(pages[page - 1], cells) if pages and page and 0 < page <= len(pages) else None
+    shown = _picture(pages, page, cells) if pages and page and 0 < page <= len(pages) else None
     parts = (el('p', clean(question_of(episode), 400)),
              el('p', el('strong', said), f' (page {page})' if page else ''),
              el('p', clean(episode.get('because') or '', 1000)), shown)
@@ -116,11 +117,11 @@ class EpisodeWidget:
     "An episode in JupyterLab, finished or running: call it with a controller's events."
     def __init__(self,
         episode: Union[EpisodeLike, str],      # or a question that is about to be asked
-        pages: Optional[list['Image']] = None, # None: blank sheets stand for them
+        pages: Optional[Sequence['Image']] = None, # None: blank sheets stand for them
         height: int = 640,                     # of the frame in pixels
         max_bytes: int = 4_000_000             # of all page images together
     ):
-        self.pages = list(pages or [])
+        self.pages = [] if pages is None else pages
         self.live = LiveEpisode(episode if isinstance(episode, str) else question_of(episode))
         if not isinstance(episode, str): self.live('end', dict(episode))
         page = episodes_page([self.episode], self.pages, None, max_bytes, live=True)
@@ -189,7 +190,7 @@ class Following(EpisodeWidget):
 # %% ../../nbs/view/04_widget.ipynb #9bacfdca
 def follow(
     controller: CoSeeController, # or anything with the same `run`
-    images: list['Image'],       # pages in order
+    images: Sequence['Image'],   # pages in order
     question: str,               # the question
     height: int = 640,           # of the frame in pixels
     **kwargs: Any                # for `controller.run`
