@@ -11,7 +11,7 @@ __all__ = []
 # %% ../../nbs/cli/04_runs.ipynb #c6e2e24d
 import argparse, json, os, sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
@@ -369,13 +369,13 @@ def _find(args: Namespace) -> 'Record':
     return next((r for r in found if r.get('board')), found[0])
 
 # %% ../../nbs/cli/04_runs.ipynb #8d61d26a
-def _pages_of(args: Namespace, record: Mapping[str, Any]) -> 'list[Image]':
+def _pages_of(args: Namespace, record: Mapping[str, Any]) -> 'Sequence[Image]':
     "The pages of a record's document"
     from cosee.runs.table import Run
     from cosee.runs.config import make_config
     from cosee.runs.record import samples_of
     config = make_config(Run(args.folder).about['config'])
-    return next(list(s['images']) for i, s in samples_of(config.dataset) if i == record['index'])
+    return next(s['images'] for i, s in samples_of(config.dataset) if i == record['index'])
 
 # %% ../../nbs/cli/04_runs.ipynb #e4528d85
 def _record_text(record: Mapping[str, Any], again: Any) -> str:
@@ -427,11 +427,11 @@ class _PagesInTurn:
         self.data, self.index = make_config(Run(folder).about['config']).dataset, -1
         self.samples: Iterator = iter(())
 
-    def __call__(self, record: Mapping[str, Any]) -> 'list[Image]':
+    def __call__(self, record: Mapping[str, Any]) -> 'Sequence[Image]':
         from cosee.runs.record import samples_of
         if self.index < 0 or self.index >= record['index']: self.index, self.samples = -1, samples_of(self.data)
         for self.index, sample in self.samples:
-            if self.index == record['index']: return list(sample['images'])
+            if self.index == record['index']: return sample['images']
         return []
 
 # %% ../../nbs/cli/04_runs.ipynb #fe7f25f5

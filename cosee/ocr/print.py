@@ -12,7 +12,7 @@ import json, statistics, threading, unicodedata
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
-from typing import Optional, Sequence, TypedDict, Union
+from typing import Literal, Optional, Sequence, TypedDict, Union, get_args
 from ..files import write_whole
 
 # %% ../../nbs/ocr/00_print.ipynb #8cb2f9f1
@@ -23,11 +23,16 @@ class PrintLine(TypedDict):
     score: float              # certainty 0-1
     words: list[list[float]]  # left and right edge of each word, 0-1
 
+Source = Literal['text', 'ocr', 'both']   # the file's own text, what OCR read, or some of each
+Turn = Literal[0, 90, 180, 270]           # degrees clockwise
+
 class PrintPage(TypedDict):
     "A page of print."
     size: list[int]           # width and height in pixels
     skew: float               # page heights that a line sinks over the whole width
     lines: list[PrintLine]    # from top to bottom
+    source: Source            # where the lines came from
+    turned: Turn              # by how much the page was turned to be read
 
 # %% ../../nbs/ocr/00_print.ipynb #c4338b7a
 _PRINT = {'℃': '°C', '℉': '°F', '：': ':', '（': '(', '）': ')', '，': ',', '；': ';', '％': '%', '－': '-', '￥': '¥',
@@ -117,6 +122,7 @@ def valid_page(
     "Is `page` a page of print, as this notebook defines it?"
     try:
         return (all(isinstance(v, int) and v > 0 for v in page['size']) and len(page['size']) == 2
+                and page['source'] in get_args(Source) and page['turned'] in get_args(Turn)
                 and _is_number(page['skew']) and all(map(_valid_line, page['lines'])))
     except (KeyError, TypeError, ValueError): return False
 

@@ -11,7 +11,8 @@ __all__ = ['Viewer', 'export_viewer']
 # %% ../../nbs/runs/12_viewer.ipynb #b2004385
 import gzip, json, re, threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Optional, TypedDict, Union, cast
+from typing import (
+    TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, TypedDict, Union, cast)
 from ..board import Board
 from ..eval.metrics import DEFAULT_METRICS
 from ..files import digest, write_whole
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from cosee.datasets.sample import Sample
 
 # %% ../../nbs/runs/12_viewer.ipynb #c405ce0e
-MOST_PAGES = 120   # of one document that are opened to be looked at
+MOST_PAGES = 500   # of one document that are looked at
 
 class _Sources:
     "The samples of a run's data set, found again"
@@ -61,14 +62,14 @@ class _Sources:
 
     def pages(self,
         record: dict[str, Any]         # of the run
-    ) -> tuple[list['Image'], str]:    # pages, and '' or why there are none
+    ) -> tuple[Sequence['Image'], str]: # pages, drawn when they are looked at, and '' or why there are none
         "The pages of a record's document."
         try:
             with self.lock: sample = self._find(record.get('index'))
             if not _fits(sample, record): raise ValueError('the data set has changed since')
             n = len(sample['images'])
             if n > MOST_PAGES: raise ValueError(f'{n} pages are too many to show')
-            with self.lock: return list(sample['images']), ''
+            return sample['images'], ''
         except Exception as e:   # of whatever reads data
             return [], f'no pictures: {one_line(str(e), 140)}'
 

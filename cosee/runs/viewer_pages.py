@@ -10,7 +10,7 @@ __all__ = []
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #b151ab01
 import base64, io, json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any, Optional
@@ -102,10 +102,15 @@ def _figure(page: int, im: 'Image', boxes: list[tuple[str, Box]]) -> Html:
     names = [el('span', f'box of the {who}', cls=f'key {who}') for who in dict.fromkeys(who for who, _ in boxes)]
     return el('figure', el('figcaption', f'Page {page} ', names), _picture(im, boxes))
 
-def _figures(record: dict[str, Any], pages: list['Image'], most: int = 4) -> list[Html]:
+def _figures(record: dict[str, Any], pages: Sequence['Image'], most: int = 4) -> list[Html]:
     "The pages that answer and gold point at"
     marks = {p: boxes for p, boxes in sorted(_marks(record).items()) if p <= len(pages)}
-    return [_figure(p, pages[p - 1], boxes) for p, boxes in list(marks.items())[:most]]
+    return [_seen(p, pages, boxes) for p, boxes in list(marks.items())[:most]]
+
+def _seen(page: int, pages: Sequence['Image'], boxes: list[tuple[str, Box]]) -> Html:
+    "A page with its boxes, or why it cannot be shown"
+    try: return _figure(page, pages[page - 1], boxes)
+    except ValueError as e: return el('p', f'Page {page} cannot be shown: {short_text(str(e), 200)}', cls='dim')
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #0720966a
 def _counts(usage: dict[str, Any], names: dict[str, str], form: str) -> list[str]:
@@ -157,7 +162,7 @@ def _gold_line(record: dict[str, Any]) -> Optional[Html]:
 # %% ../../nbs/runs/11_viewer_pages.ipynb #38f38bbd
 def record_page(
     record: dict[str, Any], # of a run, from anybody
-    pages: list['Image'],   # of its document; none: the page has no pictures
+    pages: Sequence['Image'], # of its document; none: the page has no pictures
     why: str                # there are no pictures
 ) -> str:                   # a whole HTML document
     "The page of an answer without a Board."

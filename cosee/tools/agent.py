@@ -15,6 +15,7 @@ from ..agents import Action, Agent, PageImage
 from ..board import Board, View
 from ..boxes import Box, rounded, thousandths, widened
 from ..models.client import Block, ImageBlock, Message, TextBlock, VLMClient, content_blocks
+from ..pages import document_of, same_pages
 from ..text import abstains
 from .base import EnforcementMode, Outcome, Tool, ToolCall, ToolPolicy, Toolbox, parse_tool_call
 from .sight import PAGE_TOOL_NAMES, Sight, SightPolicy, Source, ToolResult, page_tools
@@ -97,8 +98,9 @@ class ToolAgent(Agent):
     ) -> Sight:                 # kept from turn to turn, so that no page is drawn or read twice
         "What the tools look at."
         sight = self._sight
-        if sight is None or list(map(id, sight.images)) != list(map(id, images)):
-            sight = self._sight = Sight(images, self.source, words=self.words)
+        document = document_of(images)
+        if sight is None or not same_pages(sight.images, document):
+            sight = self._sight = Sight(document, self.source, words=self.words)
         sight.board = board
         return sight
 
