@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/data/09_forms.ipynb #de421f7f
+# %% ../../nbs/data/09_forms.ipynb #9998335e
 import csv, gzip, json, lzma, re, zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ from cosee.datasets.checks import (
 from .sample import Layout, Meta, PageBox, Sample
 from ..text import NOT_ANSWERABLE
 
-# %% ../../nbs/data/09_forms.ipynb #5af2cfe1
+# %% ../../nbs/data/09_forms.ipynb #45597159
 class Value(NamedTuple):
     "What stands in a field of a form."
     field: str                           # its name in the data set
@@ -34,7 +34,7 @@ def _sample(doc: str, images: Images, value: Value, questions: dict[str, str]) -
     meta: Meta = dict(id=f"{doc.rsplit('.', 1)[0]}-{value.field}", doc_id=doc, field=value.field,
                       answerable=bool(value.texts))
     if value.kind: meta['answer_type'] = value.kind
-    if len(images) == 1: meta['evidence_pages'] = [1]
+    if len(images) == 1 and value.texts: meta['evidence_pages'] = [1]
     if value.boxes: meta.update(evidence_boxes=list(value.boxes), evidence_pages=sorted({b['page'] for b in value.boxes}))
     return Sample(images=images, question=_asked(value, questions), answer=value.texts or [NOT_ANSWERABLE], meta=meta)
 
@@ -43,7 +43,7 @@ def _pdf(root: Path, homes: Sequence[str], name: str, where: str, field: str) ->
     home = next((h for h in homes if (root / h / name).is_file()), homes[0])
     return pdf_images(inside(root, f'{home}/{name}', where, field), where)
 
-# %% ../../nbs/data/09_forms.ipynb #d7a37bf1
+# %% ../../nbs/data/09_forms.ipynb #54caf95a
 RECEIPT_QUESTIONS = dict(company='What is the name of the company that issued the receipt?',
                          date='What is the date of the receipt?',
                          address='What is the address of the company that issued the receipt?',
@@ -73,7 +73,7 @@ def _entities(root: Path, path: Path) -> Located:
     if not isinstance(fields, dict): return where, DataError(f'{where}: expected an object, not {type(fields).__name__}')
     return where, dict(stem=path.stem, fields=fields)
 
-# %% ../../nbs/data/09_forms.ipynb #98d90ebd
+# %% ../../nbs/data/09_forms.ipynb #10c1b896
 Printed = tuple[str, Box]   # a line and its box in pixels
 _WORD = re.compile(r'\d+(?:[.,:/-]\d+)*|[^\W\d_]+')
 
@@ -89,7 +89,7 @@ def _places(text: str, lines: Sequence[Printed]) -> list[Box]:
     said = [(_words(line), box) for line, box in lines]
     return [box for line, box in said if _run_in(words, line) or len(line) > 1 and _run_in(line, words)]
 
-# %% ../../nbs/data/09_forms.ipynb #f53e590e
+# %% ../../nbs/data/09_forms.ipynb #e9a14c72
 def _printed_line(line: str, where: str) -> Printed:
     "Text and box of a line `x1,y1,...,x4,y4,text`"
     parts = line.split(',', 8)
@@ -105,7 +105,7 @@ def _printed_lines(root: Path, folder: str, stem: str) -> list[Printed]:
     lines = [line.rstrip('\r') for line in text.lstrip('\ufeff').split('\n')]
     return [_printed_line(line, f'{path.relative_to(root)}, line {n}') for n, line in enumerate(lines, 1) if line.strip()]
 
-# %% ../../nbs/data/09_forms.ipynb #55dda6ed
+# %% ../../nbs/data/09_forms.ipynb #8c1eb74d
 def _in_page(box: Box, size: tuple[int, int]) -> Optional[PageBox]:
     "A box in pixels as a place on the first page; None where it has no area there"
     (x0, y0, x1, y1), (w, h) = box, size
@@ -137,7 +137,7 @@ def sroie(
         return (_sample(name, images, value, RECEIPT_QUESTIONS) for value in values)
     return records, to_samples
 
-# %% ../../nbs/data/09_forms.ipynb #42ff9fa5
+# %% ../../nbs/data/09_forms.ipynb #e2bb456b
 FORM_QUESTIONS = dict(
     advertiser='Who is the advertiser?', agency='Which agency placed the order?',
     contract_num='What is the contract or order number?', flight_from='On which date do the flight dates begin?',
@@ -148,7 +148,7 @@ FORM_QUESTIONS = dict(
     registrant_name='What is the name of the registrant?', registration_num='What is the registration number?',
     signer_name='Who signed the form?', signer_title='What is the title of the person who signed the form?')
 
-# %% ../../nbs/data/09_forms.ipynb #a9f0f7ff
+# %% ../../nbs/data/09_forms.ipynb #c7d3d130
 def _unzipped(path: Path) -> Iterator[Located]:
     "Records of a JSON Lines file that is compressed"
     n = 0
@@ -169,7 +169,7 @@ def _json_object(path: Path) -> Record:
     if isinstance(found, dict): return found
     raise DataError(f'{path.name}: expected an object, not {type(found).__name__}')
 
-# %% ../../nbs/data/09_forms.ipynb #5ff24516
+# %% ../../nbs/data/09_forms.ipynb #71328afd
 def _place(box: Any, where: str) -> PageBox:
     "A place as VRDU writes it: page from 0 and a box in 0-1"
     numbers = listed(box, where, 'annotations')
@@ -190,12 +190,13 @@ def _annotated(rec: Record, where: str, kinds: dict[str, str]) -> Iterator[Value
     found: dict[str, list[tuple[str, PageBox]]] = {}
     for item in field_of(rec, 'annotations', list, where):
         name, entities = (listed(item, where, 'annotations') + [None, None])[:2]
-        if name in kinds: found.setdefault(name, []).extend(_found(e, where) for e in listed(entities, where, name))
+        if not isinstance(name, str) or name not in kinds: continue
+        found.setdefault(name, []).extend(_found(e, where) for e in listed(entities, where, name))
     for name, places in found.items():
         texts = list(dict.fromkeys(text for text, _ in places if text))
         if texts: yield Value(name, texts, [p for _, p in places], kinds[name])
 
-# %% ../../nbs/data/09_forms.ipynb #2a6fa861
+# %% ../../nbs/data/09_forms.ipynb #9af7711d
 def _match_kinds(meta: Record) -> dict[str, str]:
     "How each field that is no line item is compared"
     kinds, patterns = meta.get('entity_name_to_match_func') or {}, meta.get('entity_appearance_pattern') or {}
@@ -226,7 +227,7 @@ def vrdu(
         return (_sample(name, images, value, FORM_QUESTIONS) for value in _annotated(rec, where, kinds))
     return records, to_samples
 
-# %% ../../nbs/data/09_forms.ipynb #5f03724c
+# %% ../../nbs/data/09_forms.ipynb #3bed1124
 _MANIFEST = 'fcc-data-2020-labeled-manifest.csv'
 _DEEPFORM = dict(contract_num='NumericalStringMatch', advertiser='GeneralStringMatch', gross_amount='PriceMatch',
                  flight_from='DateMatch', flight_to='DateMatch')
@@ -254,7 +255,7 @@ def deepform(
         return (_sample(name, images, value, FORM_QUESTIONS) for value in values)
     return (lambda: _manifest(path)), to_samples
 
-# %% ../../nbs/data/09_forms.ipynb #4e0fa18c
+# %% ../../nbs/data/09_forms.ipynb #4b18916d
 CONTRACT_QUESTIONS = dict(
     effective_date='On which date does the agreement take effect? Answer with YYYY-MM-DD.',
     jurisdiction='Under the law of which state or country is the agreement?',
@@ -279,7 +280,7 @@ def _expected(line: str, where: str) -> dict[str, list[str]]:
         found.setdefault(key, []).append(value.replace('_', ' ').strip())
     return found
 
-# %% ../../nbs/data/09_forms.ipynb #b132226e
+# %% ../../nbs/data/09_forms.ipynb #39efbc4f
 def _contracts(root: Path, split: str) -> Iterator[Located]:
     "File name, keys and, where the split has them, expected values of each contract"
     path = first_of(root, f'{split}/in.tsv.xz', f'{split}/in.tsv', what='Kleister-NDA split')

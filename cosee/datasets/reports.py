@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/data/10_reports.ipynb #ea8a4058
+# %% ../../nbs/data/10_reports.ipynb #c298ad60
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Optional
@@ -17,7 +17,7 @@ from .checks import (
 from .sample import Layout, Meta, PageBox, Sample
 from ..text import NOT_ANSWERABLE
 
-# %% ../../nbs/data/10_reports.ipynb #705964a0
+# %% ../../nbs/data/10_reports.ipynb #22fbebd5
 def _question_types(root: Path) -> dict[tuple[Any, Any], Record]:
     "Types by document and question; none where there is no file of them"
     path = root / 'data/question_types.json'
@@ -42,7 +42,7 @@ def mmlongbench_v2(
         return sample
     return records, to_sample
 
-# %% ../../nbs/data/10_reports.ipynb #b6c30181
+# %% ../../nbs/data/10_reports.ipynb #cd72deb2
 _FINANCE = ('question_type', 'question_reasoning', 'company', 'justification')
 
 def _evidence_of(rec: Record, where: str) -> list[int]:
@@ -70,7 +70,7 @@ def financebench(
                       answer=str(field_of(rec, 'answer', (str, int, float), where)), meta=meta)
     return (lambda: read_jsonl(path)), to_sample
 
-# %% ../../nbs/data/10_reports.ipynb #adb922be
+# %% ../../nbs/data/10_reports.ipynb #f9b2d950
 _PNG_HOMES = ('pdf_pngs', 'data/pdf_pngs', 'pdf_pngs/4000-4999', '.')
 _PDF_HOMES = ('ccpdf_zip', 'data/ccpdf_zip', 'pdfs', 'documents', '.')
 
@@ -101,7 +101,7 @@ def _stretch(root: Path, rec: Record, where: str) -> Images:
     if last > len(pages): raise DataError(f"{where}: field 'start_end_idx': page {last} of {len(pages)}")
     return pages[first - 1:last]
 
-# %% ../../nbs/data/10_reports.ipynb #4d95394f
+# %% ../../nbs/data/10_reports.ipynb #eab701c4
 _URL = ('question_type', 'task_tag', 'evidence_sources', 'answer_format', 'total_pages')
 
 def _longdocurl_sample(rec: Record, where: str, images: Images) -> Sample:
@@ -122,7 +122,7 @@ def longdocurl(
     if not files: raise DataError(f'{root}: no LongDocURL here: expected LongDocURL*.jsonl or data/LongDocURL*.jsonl')
     return (lambda: read_jsonl(files[0])), lambda rec, where: _longdocurl_sample(rec, where, _stretch(root, rec, where))
 
-# %% ../../nbs/data/10_reports.ipynb #3f6d9b0f
+# %% ../../nbs/data/10_reports.ipynb #74cb9984
 _DOCSCOPE_DPI = 144
 
 def _block(rec: Record, name: str, where: str) -> Record: return field_of(rec, name, dict, where)

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/data/11_retrieval.ipynb #04fb6653
+# %% ../../nbs/data/11_retrieval.ipynb #3bf11b19
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from ..pages import open_image
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# %% ../../nbs/data/11_retrieval.ipynb #d87247ea
+# %% ../../nbs/data/11_retrieval.ipynb #98696c42
 class _Row(NamedTuple):
     "Where a row of a parquet file stands."
     file: Path
@@ -39,7 +39,7 @@ def _columns(files: list[Path], columns: tuple[str, ...]) -> Iterator[tuple[_Row
 
 def _where(row: _Row) -> str: return f'{row.file.parent.name}/{row.file.name}, row group {row.group}, row {row.place + 1}'
 
-# %% ../../nbs/data/11_retrieval.ipynb #317d94ab
+# %% ../../nbs/data/11_retrieval.ipynb #5ba0cbc8
 @lru_cache(maxsize=2)
 def _images_of(file: Path, group: int) -> list[Any]:
     "The image cells of a row group"
@@ -48,7 +48,7 @@ def _images_of(file: Path, group: int) -> list[Any]:
 def _page_image(row: _Row) -> 'Image':
     return open_image(image_bytes(_images_of(row.file, row.group)[row.place], _where(row), 'image'))
 
-# %% ../../nbs/data/11_retrieval.ipynb #c692c9c5
+# %% ../../nbs/data/11_retrieval.ipynb #24501709
 class _Corpus(NamedTuple):
     "The pages of a data set."
     images: Images
@@ -80,7 +80,7 @@ def corpus_pages(
         own = whole_number(rec['page_number_in_doc'], _where(row), 'page_number_in_doc') + 1
         yield CorpusPage(page=n, document=str(rec['doc_id']), document_page=own, text=rec['markdown'] or '')
 
-# %% ../../nbs/data/11_retrieval.ipynb #6363645a
+# %% ../../nbs/data/11_retrieval.ipynb #44049193
 def _grades(root: Path, split: str, corpus: _Corpus) -> dict[int, dict[int, int]]:
     "Grades of the relevant pages of each question, by its id"
     found: dict[int, dict[int, int]] = {}
