@@ -193,7 +193,7 @@ def open_parquet(
     path: Path,            # a parquet file
     columns: Iterable[str] # that must be there
 ) -> Any:
-    "A `pyarrow.parquet.ParquetFile`; raises DataError where it is none or lacks a column, ImportError without pyarrow."
+    "A `ParquetFile`; raises DataError where it is none or lacks a column, ImportError without pyarrow."
     try: import pyarrow as pa, pyarrow.parquet as pq
     except ImportError: raise ImportError("parquet files need pyarrow: pip install 'cosee[parquet]'") from None
     try: file = pq.ParquetFile(path)

@@ -7,7 +7,7 @@ __all__ = []
 
 # %% ../../nbs/data/09_forms.ipynb #9998335e
 import csv, gzip, json, lzma, re, zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 from ..boxes import Box
@@ -35,7 +35,8 @@ def _sample(doc: str, images: Images, value: Value, questions: dict[str, str]) -
                       answerable=bool(value.texts))
     if value.kind: meta['answer_type'] = value.kind
     if len(images) == 1 and value.texts: meta['evidence_pages'] = [1]
-    if value.boxes: meta.update(evidence_boxes=list(value.boxes), evidence_pages=sorted({b['page'] for b in value.boxes}))
+    if value.boxes:
+        meta.update(evidence_boxes=list(value.boxes), evidence_pages=sorted({b['page'] for b in value.boxes}))
     return Sample(images=images, question=_asked(value, questions), answer=value.texts or [NOT_ANSWERABLE], meta=meta)
 
 def _pdf(root: Path, homes: Sequence[str], name: str, where: str, field: str) -> Images:
@@ -70,8 +71,8 @@ def _entities(root: Path, path: Path) -> Located:
     where = str(path.relative_to(root))
     try: fields = json.loads(path.read_text(encoding='utf-8-sig'))
     except (OSError, ValueError, RecursionError) as e: return where, DataError(f'{where}: broken JSON ({str(e)[:80]})')
-    if not isinstance(fields, dict): return where, DataError(f'{where}: expected an object, not {type(fields).__name__}')
-    return where, dict(stem=path.stem, fields=fields)
+    if isinstance(fields, dict): return where, dict(stem=path.stem, fields=fields)
+    return where, DataError(f'{where}: expected an object, not {type(fields).__name__}')
 
 # %% ../../nbs/data/09_forms.ipynb #10c1b896
 Printed = tuple[str, Box]   # a line and its box in pixels
@@ -102,8 +103,8 @@ def _printed_lines(root: Path, folder: str, stem: str) -> list[Printed]:
     path = next((p for p in (root / folder / f'{stem}{end}' for end in ('.csv', '.txt')) if p.is_file()), None)
     if path is None: return []
     text = path.read_bytes().decode('utf-8', errors='replace')
-    lines = [line.rstrip('\r') for line in text.lstrip('\ufeff').split('\n')]
-    return [_printed_line(line, f'{path.relative_to(root)}, line {n}') for n, line in enumerate(lines, 1) if line.strip()]
+    where, lines = path.relative_to(root), [line.rstrip('\r') for line in text.lstrip('\ufeff').split('\n')]
+    return [_printed_line(line, f'{where}, line {n}') for n, line in enumerate(lines, 1) if line.strip()]
 
 # %% ../../nbs/data/09_forms.ipynb #8c1eb74d
 def _in_page(box: Box, size: tuple[int, int]) -> Optional[PageBox]:
@@ -165,7 +166,8 @@ def _unzipped(path: Path) -> Iterator[Located]:
 def _json_object(path: Path) -> Record:
     "The object in a small JSON file; raises DataError where there is none"
     try: found = json.loads(path.read_text(encoding='utf-8'))
-    except (OSError, ValueError, RecursionError) as e: raise DataError(f'{path.name}: broken JSON ({str(e)[:80]})') from None
+    except (OSError, ValueError, RecursionError) as e:
+        raise DataError(f'{path.name}: broken JSON ({str(e)[:80]})') from None
     if isinstance(found, dict): return found
     raise DataError(f'{path.name}: expected an object, not {type(found).__name__}')
 

@@ -37,13 +37,16 @@ def _columns(files: list[Path], columns: tuple[str, ...]) -> Iterator[tuple[_Row
                 rows = file.read_row_group(group, columns=list(columns)).to_pylist()
                 for place, row in enumerate(rows): yield _Row(path, group, place), row
 
-def _where(row: _Row) -> str: return f'{row.file.parent.name}/{row.file.name}, row group {row.group}, row {row.place + 1}'
+def _where(row: _Row) -> str:
+    "File and row, for errors"
+    return f'{row.file.parent.name}/{row.file.name}, row group {row.group}, row {row.place + 1}'
 
 # %% ../../nbs/data/11_retrieval.ipynb #5ba0cbc8
 @lru_cache(maxsize=2)
 def _images_of(file: Path, group: int) -> list[Any]:
     "The image cells of a row group"
-    with open_parquet(file, ('image',)) as found: return found.read_row_group(group, columns=['image'])['image'].to_pylist()
+    with open_parquet(file, ('image',)) as found:
+        return found.read_row_group(group, columns=['image'])['image'].to_pylist()
 
 def _page_image(row: _Row) -> 'Image':
     return open_image(image_bytes(_images_of(row.file, row.group)[row.place], _where(row), 'image'))
@@ -86,7 +89,8 @@ def _grades(root: Path, split: str, corpus: _Corpus) -> dict[int, dict[int, int]
     found: dict[int, dict[int, int]] = {}
     for row, rec in _columns(_part(root, 'qrels', split), ('query_id', 'corpus_id', 'score')):
         query, page, grade = (whole_number(rec[k], _where(row), k) for k in ('query_id', 'corpus_id', 'score'))
-        if page not in corpus.places: raise DataError(f"{_where(row)}: field 'corpus_id': no page {page} in the corpus")
+        if page not in corpus.places:
+            raise DataError(f"{_where(row)}: field 'corpus_id': no page {page} in the corpus")
         if grade > 0: found.setdefault(query, {})[corpus.places[page]] = grade
     return found
 

@@ -69,8 +69,10 @@ def ndcg(
 
 @scorer('evidence_ndcg', 'vidore_v3', official='ViDoRe v3 (nDCG at 10)')
 def _ndcg_vidore(pred, gold, **context):
-    if not isinstance(gold, Mapping): raise TypeError(f"the gold evidence must be grades by page, not {type(gold).__name__}")
-    if not isinstance(pred, (list, tuple)): raise TypeError(f"a ranking must be a list of pages, not {type(pred).__name__}")
+    if not isinstance(gold, Mapping):
+        raise TypeError(f"the gold evidence must be grades by page, not {type(gold).__name__}")
+    if not isinstance(pred, (list, tuple)):
+        raise TypeError(f"a ranking must be a list of pages, not {type(pred).__name__}")
     return ndcg([str(p) for p in pred], {str(page): float(grade) for page, grade in gold.items()})
 
 # %% ../../nbs/eval/02_evidence_scores.ipynb #de4230cb

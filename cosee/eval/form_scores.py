@@ -68,9 +68,9 @@ def _em_vrdu(pred, gold, answer_type='', **context) -> bool:
 
 # %% ../../nbs/eval/11_form_scores.ipynb #ed10c587
 _DOLLARS = re.compile(r'\$?\d*(,\d\d\d)*(\.\d\d)?')
-_AD_DATES = [(re.compile(r'[01]?\d/[0123]?\d/\d\d'), '%m/%d/%y'), (re.compile(r'[01]?\d/[0123]?\d/20\d\d'), '%m/%d/%Y'),
-             (re.compile(r'[a-z]{3}\d?\d/\d\d'), '%b%d/%y'), (re.compile(r'[a-z]{3}\d?\d/20\d\d'), '%b%d/%Y'),
-             (re.compile(r'[a-z]{4,9}\d?\d/\d\d'), '%B%d/%y'), (re.compile(r'[a-z]{4,9}\d?\d/20\d\d'), '%B%d/%Y')]
+_AD_DAYS = ((r'[01]?\d/[0123]?\d/', '%m/%d/'), (r'[a-z]{3}\d?\d/', '%b%d/'), (r'[a-z]{4,9}\d?\d/', '%B%d/'))
+_AD_DATES = [(re.compile(day + year), form + mark) for day, form in _AD_DAYS
+             for year, mark in ((r'\d\d', '%y'), (r'20\d\d', '%Y'))]
 
 def _squeezed(text: str) -> str: return re.sub(r'\s', '', text.casefold())
 
@@ -94,10 +94,11 @@ def _same_ad(pred: str, gold: str) -> bool:
 def _em_deepform(pred, gold, **context) -> bool: return any(_same_ad(answer_text(pred), g) for g in gold_texts(gold))
 
 # %% ../../nbs/eval/11_form_scores.ipynb #4e40b4e8
-_ONES = 'one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen ' \
-        'eighteen nineteen'
-_NUMBER_WORDS = {**{w: n for n, w in enumerate(_ONES.split(), 1)},
-                 **{w: 10 * n for n, w in enumerate('twenty thirty forty fifty sixty seventy eighty ninety'.split(), 2)}}
+_SMALL = ('one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen '
+          'eighteen nineteen')
+_TENS = 'twenty thirty forty fifty sixty seventy eighty ninety'
+_NUMBER_WORDS = {word: n for n, word in enumerate(re.findall('[a-z]+', _SMALL), 1)}
+_NUMBER_WORDS.update((word, 10 * n) for n, word in enumerate(re.findall('[a-z]+', _TENS), 2))
 _UNIT = re.compile(r'\b(day|week|month|year)s?\b', re.I)
 
 def _amount(text: str) -> Optional[int]:
@@ -194,7 +195,8 @@ def form_f1(
 
 # %% ../../nbs/eval/11_form_scores.ipynb #78fffb78
 _SCALES = dict(thousand=1e3, million=1e6, mn=1e6, billion=1e9, bn=1e9)
-_FIGURE = re.compile(r'(?P<minus>(?:(?<!\w)[-(])?)\s{0,3}[$€£]?\s{0,3}(?P<minus2>-?)(?P<digits>\d[\d,]{0,30}(?:\.\d{1,12})?)\s{0,3}%?\s{0,3}'
+_FIGURE = re.compile(r'(?P<minus>(?:(?<!\w)[-(])?)\s{0,3}(?:[$€£]\s{0,3}(?P<less>-?)\s{0,3})?'
+                     r'(?P<digits>\d[\d,]{0,30}(?:\.\d{1,12})?)\s{0,3}%?\s{0,3}'
                      r'(?P<scale>thousand|million|billion|mn|bn)?', re.I)
 
 class _Figure(NamedTuple):
@@ -207,8 +209,9 @@ def _figures(text: str) -> list[_Figure]:
     out = []
     for m in _FIGURE.finditer(text[:20_000]):
         digits = m['digits'].replace(',', '')
-        sign = -1 if m['minus'] or m['minus2'] else 1
-        out.append(_Figure(sign * float(digits), len(digits.partition('.')[2]), _SCALES.get((m['scale'] or '').lower(), 1)))
+        sign = -1 if m['minus'] or m['less'] else 1
+        scale = _SCALES.get((m['scale'] or '').lower(), 1)
+        out.append(_Figure(sign * float(digits), len(digits.partition('.')[2]), scale))
     return out
 
 def _only_figure(gold: str) -> Optional[_Figure]:
