@@ -8,7 +8,6 @@ import hashlib, math, re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, TypedDict, Union
-from fastcore.basics import patch
 from ..agents import Agent, PageImage, ask, role_text, team
 from ..controller import Episode, call_record
 from ..datasets.sample import Sample
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
     from cosee.controller import Evidence
 
 # %% auto #0
-__all__ = ['ANSWER_RULES', 'ANSWER_LINES', 'DIRECT_PROMPT', 'COT_PROMPT', 'PLAIN_GEN', 'SAMPLE_GEN', 'SMALLEST_SIDE', 'Reading',
-           'read_answer', 'MethodOutcome', 'Task', 'shrink_pages', 'outcome_of', 'vote', 'seed_of',
-           'rounding_threshold', 'stochastic_rounding', 'sample_id', 'build_team']
+__all__ = ['MethodOutcome']
 
 # %% ../../nbs/eval/06_task.ipynb #32c222e2
 class Reading(TypedDict):
@@ -92,67 +89,106 @@ class Task:
     gen: dict[str, Any] = field(default_factory=dict)    # generation settings over the method's own
     calls: list[dict[str, Any]] = field(default_factory=list)  # recorded calls: agent, step and `call_record`
 
+    def price(self,
+        role_prompt: str,          # the instruction
+        max_new_tokens: int = 64,  # longest reply
+        images: Optional[Sequence[Image]] = None # other pages than the task's
+    ) -> int:                      # tokens as the ledger's budget counts them
+        "Most tokens that one call can cost."
+        if self.ledger.count == 'output': return max_new_tokens
+        client, images = _counter(self.client), list(self.images if images is None else images)
+        messages = client.build_messages(images, self.question, None, role_prompt)
+        return client.estimate(messages).prompt_tokens + max_new_tokens
+
+    def affordable(self,
+        role_prompt: str,         # the instruction
+        max_new_tokens: int = 64  # longest reply
+    ) -> float:                   # infinite without a budget
+        "How many such calls the budget covers."
+        if self.ledger.max_tokens is None: return math.inf
+        return max(0, self.ledger.left // max(1, self.price(role_prompt, max_new_tokens)))
+
+    def _call(self, role_prompt: str, seeds: list[int], gen: dict[str, Any]) -> list[Reply]:
+        "Replies to one prompt, one for each seed"
+        pages: list[PageImage] = list(self.images)
+        args = pages, self.question, None, role_prompt
+        if not isinstance(self.client, VLMClient): return [ask(self.client, *args, **gen) for _ in seeds]
+        batch = [self.client.build_messages(*args)] * len(seeds)
+        return self.client.chat_batch(batch, params=[dict(seed=s) for s in seeds], **gen)
+
+    def _book(self, calls: Sequence[Mapping[str, Any]], agent: str, step: int):
+        "Put calls on the account, and keep what was said"
+        for c in calls: self.ledger.add(c['reply'].usage, agent=agent, step=step)
+        self.calls += [dict(agent=agent, step=step, **call_record(c)) for c in calls]
+
+    def ask(self,
+        role_prompt: str,     # the instruction
+        n: int = 1,           # samples
+        agent: str = 'solo',  # under whose name it is booked
+        step: int = 1,        # round
+        **gen                 # generation settings
+    ) -> list[Reply]:         # `n`, or as many as the budget covers
+        "Ask the client, and book what it costs; raises `BudgetExceeded` where not one call is covered."
+        gen, replies = {**gen, **self.gen}, []
+        new = gen.get('max_new_tokens', 64)
+        while len(replies) < n and (k := int(min(n - len(replies), self.affordable(role_prompt, new)))):
+            seeds = [(self.seed + len(replies) + i + 1000 * (step - 1)) % 2 ** 31 for i in range(k)]
+            with record() as calls:
+                try: replies += self._call(role_prompt, seeds, gen)
+                finally: self._book(calls, agent, step)
+        if not replies: self.ledger.require(self.price(role_prompt, new))
+        return replies
+
+    def fit(self,
+        prompts: list[tuple[str, int]] # pairs (instruction, max_new_tokens) that all have to be covered
+    ) -> bool:                         # are they?
+        "Make the pages smaller, if need be, until the budget covers `prompts`."
+        left = self.ledger.left
+        def cost(images): return sum(self.price(p, new, images) for p, new in prompts)
+        if self.ledger.max_tokens is None or cost(self.images) <= left: return True
+        bare, full = cost([]), cost(self.images)
+        if left <= bare or full == bare or not all(hasattr(im, 'resize') for im in self.images): return False
+        scale = _scale(bare, full, left)
+        for _ in range(12):
+            try: smaller = shrink_pages(self.images, scale)
+            except ValueError: return False
+            if cost(smaller) <= left:
+                self.images = smaller
+                return True
+            scale *= .95
+        return False
+
+    def _trace(self) -> dict[str, Any]:
+        "Everything that is needed to look at the calls again"
+        return dict(version=1, kind='calls', question=self.question, calls=self.calls, ledger=self.ledger.to_dict())
+
+    def outcome(self,
+        answer: str,                        # the answer
+        page: Optional[int] = None,         # where it stands
+        confidence: Optional[float] = None, # 0-1
+        stopped: str = 'answered'           # why the method ended
+    ) -> MethodOutcome:
+        "The outcome of a method that wrote no Board."
+        page = page if page and 0 < page <= len(self.images) else None
+        evidence: list[Evidence] = []
+        if page: evidence.append({'page': page, 'bbox': None, 'content': one_line(answer, 300), 'cell': None})
+        return MethodOutcome(answer=answer, confidence=confidence, page=page, evidence=evidence, invalid=0, raised=0,
+                             usage=self.ledger.total.to_dict(), steps=max((c['step'] for c in self.calls), default=0),
+                             stopped=stopped, board=None, trace=self._trace())
+
+    def run(self,
+        method: Callable[..., MethodOutcome], # takes the task and its own settings
+        **settings                            # of the method
+    ) -> MethodOutcome:
+        "What `method` makes of the question; raises ValueError where there is none."
+        if not str(self.question).strip(): raise ValueError('the question is empty')
+        try: return method(self, **settings)
+        except BudgetExceeded as e: return self.outcome('', stopped=f'budget: {e}')
+
 # %% ../../nbs/eval/06_task.ipynb #3ec8bf0d
 def _counter(client) -> VLMClient:
     "A client that counts tokens as this one does, or at all"
     return client if isinstance(client, VLMClient) else VLMClient()
-
-@patch
-def price(self: Task,
-    role_prompt: str,          # the instruction
-    max_new_tokens: int = 64,  # longest reply
-    images: Optional[Sequence[Image]] = None # other pages than the task's
-) -> int:                      # tokens as the ledger's budget counts them
-    "Most tokens that one call can cost."
-    if self.ledger.count == 'output': return max_new_tokens
-    client, images = _counter(self.client), list(self.images if images is None else images)
-    messages = client.build_messages(images, self.question, None, role_prompt)
-    return client.estimate(messages).prompt_tokens + max_new_tokens
-
-@patch
-def affordable(self: Task,
-    role_prompt: str,         # the instruction
-    max_new_tokens: int = 64  # longest reply
-) -> float:                   # infinite without a budget
-    "How many such calls the budget covers."
-    if self.ledger.max_tokens is None: return math.inf
-    return max(0, self.ledger.left // max(1, self.price(role_prompt, max_new_tokens)))
-
-# %% ../../nbs/eval/06_task.ipynb #919d7e18
-@patch
-def _call(self: Task, role_prompt: str, seeds: list[int], gen: dict[str, Any]) -> list[Reply]:
-    "Replies to one prompt, one for each seed"
-    pages: list[PageImage] = list(self.images)
-    args = pages, self.question, None, role_prompt
-    if not isinstance(self.client, VLMClient): return [ask(self.client, *args, **gen) for _ in seeds]
-    batch = [self.client.build_messages(*args)] * len(seeds)
-    return self.client.chat_batch(batch, params=[dict(seed=s) for s in seeds], **gen)
-
-@patch
-def _book(self: Task, calls: Sequence[Mapping[str, Any]], agent: str, step: int):
-    "Put calls on the account, and keep what was said"
-    for c in calls: self.ledger.add(c['reply'].usage, agent=agent, step=step)
-    self.calls += [dict(agent=agent, step=step, **call_record(c)) for c in calls]
-
-# %% ../../nbs/eval/06_task.ipynb #622288b5
-@patch
-def ask(self: Task,
-    role_prompt: str,     # the instruction
-    n: int = 1,           # samples
-    agent: str = 'solo',  # under whose name it is booked
-    step: int = 1,        # round
-    **gen                 # generation settings
-) -> list[Reply]:         # `n`, or as many as the budget covers
-    "Ask the client, and book what it costs; raises `BudgetExceeded` where not one call is covered."
-    gen, replies = {**gen, **self.gen}, []
-    new = gen.get('max_new_tokens', 64)
-    while len(replies) < n and (k := int(min(n - len(replies), self.affordable(role_prompt, new)))):
-        seeds = [(self.seed + len(replies) + i + 1000 * (step - 1)) % 2 ** 31 for i in range(k)]
-        with record() as calls:
-            try: replies += self._call(role_prompt, seeds, gen)
-            finally: self._book(calls, agent, step)
-    if not replies: self.ledger.require(self.price(role_prompt, new))
-    return replies
 
 # %% ../../nbs/eval/06_task.ipynb #994ec932
 SMALLEST_SIDE = 320   # pixels of the longer side
@@ -177,58 +213,6 @@ def shrink_pages(
 def _scale(bare: int, full: int, left: float) -> float:
     "By what pages shrink so that a price of `full`, of which `bare` is text, becomes what is `left`"
     return math.sqrt((left - bare) / (full - bare))
-
-@patch
-def fit(self: Task,
-    prompts: list[tuple[str, int]] # pairs (instruction, max_new_tokens) that all have to be covered
-) -> bool:                         # are they?
-    "Make the pages smaller, if need be, until the budget covers `prompts`."
-    left = self.ledger.left
-    def cost(images): return sum(self.price(p, new, images) for p, new in prompts)
-    if self.ledger.max_tokens is None or cost(self.images) <= left: return True
-    bare, full = cost([]), cost(self.images)
-    if left <= bare or full == bare or not all(hasattr(im, 'resize') for im in self.images): return False
-    scale = _scale(bare, full, left)
-    for _ in range(12):
-        try: smaller = shrink_pages(self.images, scale)
-        except ValueError: return False
-        if cost(smaller) <= left:
-            self.images = smaller
-            return True
-        scale *= .95
-    return False
-
-# %% ../../nbs/eval/06_task.ipynb #e7913279
-@patch
-def _trace(self: Task) -> dict[str, Any]:
-    "Everything that is needed to look at the calls again"
-    return dict(version=1, kind='calls', question=self.question, calls=self.calls, ledger=self.ledger.to_dict())
-
-@patch
-def outcome(self: Task,
-    answer: str,                        # the answer
-    page: Optional[int] = None,         # where it stands
-    confidence: Optional[float] = None, # 0-1
-    stopped: str = 'answered'           # why the method ended
-) -> MethodOutcome:
-    "The outcome of a method that wrote no Board."
-    page = page if page and 0 < page <= len(self.images) else None
-    evidence: list[Evidence] = []
-    if page: evidence.append({'page': page, 'bbox': None, 'content': one_line(answer, 300), 'cell': None})
-    return MethodOutcome(answer=answer, confidence=confidence, page=page, evidence=evidence, invalid=0, raised=0,
-                         usage=self.ledger.total.to_dict(), steps=max((c['step'] for c in self.calls), default=0),
-                         stopped=stopped, board=None, trace=self._trace())
-
-# %% ../../nbs/eval/06_task.ipynb #ef679331
-@patch
-def run(self: Task,
-    method: Callable[..., MethodOutcome], # takes the task and its own settings
-    **settings                            # of the method
-) -> MethodOutcome:
-    "What `method` makes of the question; raises ValueError where there is none."
-    if not str(self.question).strip(): raise ValueError('the question is empty')
-    try: return method(self, **settings)
-    except BudgetExceeded as e: return self.outcome('', stopped=f'budget: {e}')
 
 # %% ../../nbs/eval/06_task.ipynb #072a79c8
 def outcome_of(
