@@ -11,7 +11,7 @@ from PIL import Image
 from cosee.datasets.checks import DataError
 from cosee.datasets.core import load
 from cosee.eval.form_scores import field_counts, form_f1
-from cosee.eval.judge import Case, judge_all, judge_answer, judge_messages, judged_scores, read_verdict
+from cosee.eval.judge import Case, cases_of, judge_all, judge_answer, judge_messages, judged_scores, read_verdict
 from cosee.eval.metrics import score
 from cosee.models.client import Reply, ScriptedClient, VLMClient
 
@@ -339,3 +339,9 @@ def test_judged_scores_count_guesses():
     golds = ["1", "2", "Not answerable", "Not answerable or none"]
     # one of two answerable found, two answered
     assert judged_scores(verdicts, golds) == (1 / 2, 1 / 2)
+
+
+def test_records_of_a_run_become_cases():
+    record = dict(question="?", gold=["5", "five"], answer=None, meta=dict(answer_format="Int"))
+    assert cases_of([record, dict(record, gold=[])]) == [dict(question="?", gold="5 or five", answer="",
+                                                              answer_format="Int")]

@@ -121,6 +121,7 @@ def _receipt_values(fields: Record, where: str, lines: Sequence[Printed], size: 
         boxes = [_in_page(box, size) for box in _places(text, lines)]
         if text: yield Value(name, [text], [b for b in boxes if b])
 
+# %% ../../nbs/data/09_forms.ipynb #383506c8
 def sroie(
     root: Path, # folder of the data set
     split: str  # 'train' or 'test'

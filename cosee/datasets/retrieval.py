@@ -65,6 +65,7 @@ def _corpus(root: Path, split: str) -> _Corpus:
     images = Images([partial(_page_image, row) for row, _ in found], f'{root.name}/corpus')
     return _Corpus(images, places, [str(rec['doc_id']) for _, rec in found])
 
+# %% ../../nbs/data/11_retrieval.ipynb #d15f5352
 class CorpusPage(TypedDict):
     "A page of the corpus."
     page: int            # in the corpus, from 1

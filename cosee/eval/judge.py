@@ -40,8 +40,8 @@ is right by definition. Decide two things.
 
 equivalent: would a careful reader who knows the reference accept the answer as the same?
 Yes, if only the surface differs: wording, upper or lower case, order of a list, separators in numbers, a unit
-or currency sign, rounding that keeps the value, explanations around it, or a remark that is plainly set apart
-from the answer itself.
+or currency sign, rounding that keeps the value, explanations around it, or a remark that is plainly set
+apart from the answer itself.
 No, if the substance differs: another value, name, date or number of things; a list that lacks a member or has
 one too many; an answer to another question; many candidates of which one happens to be the reference; no answer
 at all.
@@ -152,6 +152,7 @@ def judged_scores(
         raise ValueError(f'{len(verdicts)} verdicts for {len(golds)} gold answers')
     right = [v['equivalent'] for v in verdicts]
     answerable = [not g.lower().startswith('not answerable') for g in golds]
-    hits, answered = sum(r and a for r, a in zip(right, answerable, strict=True)), sum(not v['abstained'] for v in verdicts)
+    hits = sum(r and a for r, a in zip(right, answerable, strict=True))
+    answered = sum(not v['abstained'] for v in verdicts)
     f1 = 2 * hits / (sum(answerable) + answered) if hits else 0.
     return JudgedScores(sum(right) / len(right), f1)
