@@ -189,8 +189,11 @@ def read_json(
     if not n: raise DataError(f'{path.name}: no list of records' + (f' under {key!r}' if key else ''))
 
 # %% ../../nbs/data/00_checks.ipynb #030cb6a6
-def _open_parquet(path: Path, columns: Iterable[str]) -> Any:
-    "A `pyarrow.parquet.ParquetFile` that has the columns"
+def open_parquet(
+    path: Path,            # a parquet file
+    columns: Iterable[str] # that must be there
+) -> Any:
+    "A `ParquetFile`; raises DataError where it is none or lacks a column, ImportError without pyarrow."
     try: import pyarrow as pa, pyarrow.parquet as pq
     except ImportError: raise ImportError("parquet files need pyarrow: pip install 'cosee[parquet]'") from None
     try: file = pq.ParquetFile(path)
@@ -210,7 +213,7 @@ def read_parquet(
 ) -> Iterator[tuple[str, Record]]:     # file and row, and what stands there
     "Rows of parquet files; raises DataError for what is none, ImportError without pyarrow (extra `parquet`)."
     for path in map(Path, paths):
-        with _open_parquet(path, columns) as file:
+        with open_parquet(path, columns) as file:
             rows = (rec for rows in file.iter_batches(batch_size=batch) for rec in rows.to_pylist())
             for n, rec in enumerate(rows, 1): yield f'{path.name}, row {n}', rec
 

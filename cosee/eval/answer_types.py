@@ -125,6 +125,55 @@ def mmlongbench_f1(
     if not (answerable and answered and found): return 0.0
     return 2 * (found / answerable) * (found / answered) / (found / answerable + found / answered)
 
+# %% ../../nbs/eval/03_answer_types.ipynb #3048dff7
+_UNITS = ('kg', 'mm', 'm', 'meters', 'acres', 'minutes', 'mile', 'miles', 'million', 'thousand', 'billion')
+
+def _url_clean(answer) -> str:
+    text = str(answer).lower().strip().replace(',', '')
+    for unit in _UNITS:
+        if text.endswith(unit): text = text.rstrip(unit).strip()
+    text = _drop_parentheses(text).strip()
+    if text[:1] in ('"', "'"): text = text[1:]
+    if text[-1:] in ('"', "'"): text = text[:-1]
+    return text.strip().lstrip('$').strip().lstrip('£').strip().rstrip('%').strip()
+
+def _url_int(pred, gold) -> float:
+    try: return float(int(_url_clean(pred)) == int(_url_clean(gold)))
+    except ValueError: return 0.0
+
+def _url_float(pred, gold) -> float:
+    try: pred, gold = float(_url_clean(pred)), float(_url_clean(gold))
+    except ValueError: return 0.0
+    return float(any(_mmlb_close(pred, g) for g in (gold / 100, gold, gold * 100)))
+
+def _url_str(pred, gold) -> float:
+    pred, gold = _url_clean(pred), _url_clean(gold)
+    return float(pred == gold) if _mmlb_exact(gold) else _mmlb_anls(gold, pred)
+
+# %% ../../nbs/eval/03_answer_types.ipynb #f562ba5f
+def _url_items(answer) -> list[str]:
+    if isinstance(answer, str) and answer.startswith('['): answer = read_literal(answer, answer)
+    items = answer if isinstance(answer, list) else [answer]
+    return [_url_clean('-'.join(map(str, x.values())) if isinstance(x, dict) else x) for x in items]
+
+def _url_list(pred, gold) -> float:
+    pred, gold = _url_items(pred), _url_items(gold)
+    if not gold: raise ValueError("LongDocURL's scorer knows no empty list as gold answer")
+    if not pred: return 0.0
+    if _is_float(gold[0]) or _mmlb_exact(gold[0]): return float('-'.join(pred) == '-'.join(gold))
+    nearest = [max(_mmlb_anls(g, p) for p in pred) for g in gold]
+    return sum(nearest) / len(gold) * min(1, len(gold) / len(pred)) ** 0.5
+
+_URL = {'Integer': _url_int, 'Float': _url_float, 'String': _url_str, 'None': _url_str, 'List': _url_list}
+
+@scorer('accuracy', 'longdocurl', official='LongDocURL')
+def _longdocurl(pred, gold, answer_format=None, **context):
+    if answer_format not in _URL:
+        raise ValueError(f"LongDocURL needs answer_format, one of {', '.join(_URL)}, not {answer_format!r}")
+    golds = gold if isinstance(gold, (list, tuple)) else [gold]
+    if not golds: raise ValueError("no gold answer")
+    return max(_URL[answer_format]('' if pred is None else pred, g) for g in golds)
+
 # %% ../../nbs/eval/03_answer_types.ipynb #6cae71ec
 def _chart_number(text: str) -> Optional[float]:
     try: return float(text.strip().strip('%'))

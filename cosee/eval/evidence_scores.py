@@ -6,7 +6,9 @@
 __all__ = []
 
 # %% ../../nbs/eval/02_evidence_scores.ipynb #86074d6c
-from typing import Any, Callable
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, Hashable, Iterable
 from .registry import answer_text, f_measure, gold_texts, scorer, token_overlap
 from .text_scores import em_hotpotqa, overlap_hotpotqa, tokens_slidevqa
 
@@ -46,6 +48,32 @@ def _evidence_em_sets(pred, gold, **context): return _evidence_hotpotqa(pred, go
 
 @scorer('evidence_f1', 'hotpotqa', official='HotpotQA (supporting facts)')
 def _evidence_f1_sets(pred, gold, **context): return _evidence_hotpotqa(pred, gold)[3]
+
+# %% ../../nbs/eval/02_evidence_scores.ipynb #b89ad3d0
+@scorer('evidence_f1', 'docscope', official='DocScope (evidence pages)')
+def _evidence_f1_docscope(pred, gold, **context):
+    pred, gold = set(_pages(pred, 'predicted')), set(_pages(gold, 'gold'))
+    return float(pred == gold) if not (pred and gold) else token_overlap(pred, gold)[2]
+
+def ndcg(
+    ranking: Sequence[Hashable],        # pages, the best first
+    grades: Mapping[Any, float],        # grade of each relevant page
+    k: int = 10                         # only so many pages count
+) -> float:                             # 0 to 1
+    "Normalised discounted cumulative gain with linear gains; raises ValueError where no page is relevant."
+    best = sorted((g for g in grades.values() if g > 0), reverse=True)
+    if not best: raise ValueError('no page is relevant: nDCG is not defined')
+    gains = [max(0., grades.get(page, 0)) for page in list(dict.fromkeys(ranking))[:k]]
+    def discounted(found: Iterable[float]) -> float: return sum(g / math.log2(n + 1) for n, g in enumerate(found, 1))
+    return discounted(gains) / discounted(best[:k])
+
+@scorer('evidence_ndcg', 'vidore_v3', official='ViDoRe v3 (nDCG at 10)')
+def _ndcg_vidore(pred, gold, **context):
+    if not isinstance(gold, Mapping):
+        raise TypeError(f"the gold evidence must be grades by page, not {type(gold).__name__}")
+    if not isinstance(pred, (list, tuple)):
+        raise TypeError(f"a ranking must be a list of pages, not {type(pred).__name__}")
+    return ndcg([str(p) for p in pred], {str(page): float(grade) for page, grade in gold.items()})
 
 # %% ../../nbs/eval/02_evidence_scores.ipynb #de4230cb
 def _parts(sample, what: str) -> tuple[Any, Any]:

@@ -125,7 +125,13 @@ def _nearest(distances: Iterable[tuple[int, int]], threshold: float) -> float:
 
 # %% ../../nbs/eval/01_text_scores.ipynb #cb4cb7f2
 @scorer('anls', 'rrc', official='DocVQA, InfographicVQA, MP-DocVQA (RRC leaderboards)')
-def _anls_rrc(pred, gold, threshold=0.5, **context):
+def anls_rrc(
+    pred,          # predicted answer
+    gold,          # gold answer, or several acceptable ones
+    threshold=0.5, # similarities below it count 0
+    **context      # not looked at
+) -> float:        # 0 to 1
+    "Similarity to the closest gold answer, as the leaderboards of the RRC count it."
     pred, golds = answer_text(pred), gold_texts(gold)
     def edits(g: str) -> int: return levenshtein()(norm_rrc(g), norm_rrc(pred))
     return _nearest([(edits(g), max(len(g.upper()), len(pred.upper()))) for g in golds], threshold)
@@ -143,7 +149,7 @@ def _anls_mpdocvqa(pred, gold, threshold=0.5, answer_type='', **context):
 def _nlsl_dude(pred, gold, threshold=0.5, **context):
     pred, gold = _as_list(pred), gold_texts(gold) if gold else []
     if not pred and not gold: return 1.0
-    gains = [[_anls_rrc(p, [g], threshold) for p in pred] for g in gold]
+    gains = [[anls_rrc(p, [g], threshold) for p in pred] for g in gold]
     return sum(gains[i][j] for i, j in best_pairs(gains)) / max(len(set(gold)), len(pred))
 
 # %% ../../nbs/eval/01_text_scores.ipynb #464b918e
@@ -155,4 +161,4 @@ def _as_list(answers) -> list[Any]:
 def _anls_dude(pred, gold, threshold=0.5, answer_type='', **context):
     if 'list' in answer_type: return _nlsl_dude(pred, gold, threshold)
     first = (_as_list(pred) or [''])[0]
-    return _anls_rrc(first, _as_list(gold) or [''], threshold)
+    return anls_rrc(first, _as_list(gold) or [''], threshold)

@@ -155,7 +155,10 @@ DATASET_METRICS = dict(mpdocvqa=dict(anls='mpdocvqa'), slidevqa=dict(em='slidevq
                        dude=dict(anls='dude'),
                        docvqa=dict(anls='rrc'), infographicvqa=dict(anls='rrc'),
                        mmlongbench=dict(accuracy='mmlongbench'),
-                       chartqapro=dict(accuracy='chartqapro'), docvqa2026=dict(accuracy='docvqa2026'))
+                       chartqapro=dict(accuracy='chartqapro'), docvqa2026=dict(accuracy='docvqa2026'),
+                       longdocurl=dict(accuracy='longdocurl'), financebench=dict(accuracy='numbers'),
+                       sroie=dict(em='sroie', anls='rrc'), vrdu=dict(em='vrdu', anls='rrc'),
+                       deepform=dict(em='deepform', anls='rrc'), kleister_nda=dict(f1='kleister', anls='dude'))
 
 def metrics_of(
     config: RunConfig # a configuration
