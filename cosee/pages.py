@@ -807,6 +807,7 @@ def page_numbers(
     "The number under which each image is spoken of: the document's where `images` are `ShownPages`, else 1, 2, 3 ..."
     return list(images.numbers) if isinstance(images, ShownPages) else list(range(1, len(images) + 1))
 
+# %% ../nbs/core/05_pages.ipynb #7349da80
 def document_of(
     images: Sequence[Any] # pages, or the pages that are shown
 ) -> Sequence[Any]:       # all pages of the document, None for one that is not at hand
@@ -825,6 +826,7 @@ def handle_of(
     "The handle of one of `images`; where they are `Pages`, nothing is drawn for it."
     return images.info(images.numbers[i]) if isinstance(images, Pages) else page_of(images[i])
 
+# %% ../nbs/core/05_pages.ipynb #511dc315
 def same_pages(
     one: Sequence[Any],  # pages
     other: Sequence[Any] # pages

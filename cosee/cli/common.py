@@ -72,7 +72,8 @@ def model_args(
     "Arguments that choose the model."
     g = p.add_argument_group('model')
     g.add_argument('--client', default='ocr', metavar='NAME', help=f'{_clients_help()} (default: ocr)')
-    g.add_argument('--model-path', metavar='DIR', help='local directory with config, tokenizer and weights')
+    g.add_argument('--model-path', metavar='DIR', help='local directory with config, tokenizer and '
+                   'weights, or a name that `cosee fetch` knows')
     g.add_argument('--model', metavar='NAME', help="the provider's or server's name of the model")
     g.add_argument('--base-url', metavar='URL',
                    help='address of a server that speaks like OpenAI, such as http://127.0.0.1:8000/v1')
@@ -183,7 +184,8 @@ def named_client(
     options = _options(args, name)
     if 'model_path' in CLIENTS[name].needs:
         from cosee.models.qwen.checkpoint import check_model_path
-        check_model_path(args.model_path)
+        from cosee.models.weights import local_weights
+        check_model_path(local_weights(args.model_path))
         say(args, f'loading {args.model_path} ...')
     if CLIENTS[name].local: _hush(args)
     return CLIENTS[name].make(**options)

@@ -55,7 +55,22 @@ LOADERS: Registry[Loader] = Registry('data set', dict(
     infographicvqa=Loader('cosee.datasets.benchmarks:infographicvqa', _JSON, splits=_ALL),
     chartqapro=Loader('cosee.datasets.benchmarks:chartqapro', "the hub's parquet", splits=('test',)),
     docvqa2026=Loader('cosee.datasets.benchmarks:docvqa2026', splits=('val', 'test'),
-                      help="the hub's parquet, one row a document")))
+                      help="the hub's parquet, one row a document"),
+    mmlongbench_v2=Loader('cosee.datasets.reports:mmlongbench_v2', 'data/samples.json with data/documents/*.pdf',
+                          splits=('test',)),
+    financebench=Loader('cosee.datasets.reports:financebench', splits=('test',),
+                        help='data/financebench_open_source.jsonl with pdfs/'),
+    longdocurl=Loader('cosee.datasets.reports:longdocurl', splits=('test',),
+                      help='LongDocURL*.jsonl with pdf_pngs/ or PDFs'),
+    docscope=Loader('cosee.datasets.reports:docscope', 'benchmark.json with pdfs/', splits=('dev', 'test')),
+    sroie=Loader('cosee.datasets.forms:sroie', 'scans of receipts with their fields', splits=('train', 'test')),
+    vrdu=Loader('cosee.datasets.forms:vrdu', 'the folder of one kind of form: main/dataset.jsonl, main/pdfs/',
+                splits=('all', 'train', 'valid', 'test')),
+    deepform=Loader('cosee.datasets.forms:deepform', 'fcc-data-2020-labeled-manifest.csv with pdfs/', splits=('all',)),
+    kleister_nda=Loader('cosee.datasets.forms:kleister_nda', splits=('train', 'dev-0', 'test-A'),
+                        help='train/in.tsv.xz and expected.tsv with documents/'),
+    vidore_v3=Loader('cosee.datasets.retrieval:vidore_v3', "corpus/, queries/ and qrels/ of the hub's parquet",
+                     splits=('test',))))
 
 # %% ../../nbs/04_datasets.ipynb #4eaaf139
 def register(

@@ -53,7 +53,7 @@ def fused(
 
 # %% ../../nbs/index/06_pages.ipynb #749799d7
 GROUP = 8            # pages that are read at a time
-CLOSE = 24           # pages, best by words, whose passages are encoded for a question
+CLOSE = 12           # pages, best by words, whose passages are encoded for a question
 BY_MEANING, BY_LOOK = 0.6, 1.0   # what these rankings are worth beside words
 MOST_QUESTION = 4000 # letters of a question: with notes of the Board it may be long
 KEPT = 'index'       # folder of the cache

@@ -18,6 +18,7 @@ from .cache import CachedClient, ResponseCache
 from .client import ScriptedClient, VLMClient
 from .remote import VLMClientError
 from .retry import Check, FallbackClient, RetryingClient
+from .weights import local_weights
 from ..registry import Entry, Registry, UnknownName, load_object
 
 # %% ../../nbs/models/08_registry.ipynb #add84cc8
@@ -29,7 +30,8 @@ class ClientEntry(Entry):
     backend: str = ''                                    # 'module:function' that makes it from a `Backend`
 
     def make(self, **options) -> VLMClient:
-        "The client that these options make."
+        "The client that these options make; `model_path` may be a name in `WEIGHTS`; raises as `local_weights` does."
+        if options.get('model_path'): options['model_path'] = local_weights(options['model_path'])
         return self.load()(**{**self.settings, **options})
 
     @property
@@ -75,7 +77,7 @@ def qwen_client(
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     if not backend.model_path:
         raise ConfigError(f'{backend.id}: model_path is missing; give the directory with the weights')
-    client = QwenVLClient(backend.model_path, backend.device, backend.dtype, backend.load_in_8bit,
+    client = QwenVLClient(local_weights(backend.model_path), backend.device, backend.dtype, backend.load_in_8bit,
                           backend.load_in_4bit, page_labels=backend.page_labels)
     client.name = backend.id or client.name
     return client

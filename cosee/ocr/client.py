@@ -240,7 +240,7 @@ class OcrClient(VLMClient):
                             content=content, supporting_cells=[note['id']], view=view)
 
 # %% ../../nbs/ocr/13_client.ipynb #dfa4764c
-_UNSEEN = cast(PrintPage, dict(size=[1, 1], skew=0., lines=[], source='text', turned=0))   # stands for a page not shown
+_UNSEEN = cast(PrintPage, dict(size=[1, 1], skew=0., lines=[], source='text', turned=0))   # for a page not shown
 
 def _placed(pages: list[PrintPage], numbers: Optional[Sequence[int]]) -> list[PrintPage]:
     "Pages at the places that their numbers name"

@@ -70,8 +70,12 @@ def _make_engine(
     try: from rapidocr import RapidOCR
     except ImportError as e:
         raise ImportError("reading pages needs the package rapidocr (3.10) with onnxruntime: pip install cosee") from e
-    return RapidOCR(params={**_SETTINGS, 'Global.max_side_len': max_side,
-                            'EngineConfig.onnxruntime.intra_op_num_threads': threads})
+    params = {**_SETTINGS, 'Global.max_side_len': max_side,
+              'EngineConfig.onnxruntime.intra_op_num_threads': threads}
+    engine = RapidOCR(params=params)
+    finder = RapidOCR(params={**params, 'EngineConfig.onnxruntime.enable_cpu_mem_arena': False})
+    engine.detect_and_crop = finder.detect_and_crop
+    return engine
 
 _ENGINES, _MAKING = {}, threading.Lock()
 

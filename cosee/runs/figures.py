@@ -103,6 +103,7 @@ class _Scale(NamedTuple):
     back: Callable[[float], float]    # pixels -> tokens
     limits: tuple[float, float]       # of the axis, in tokens
 
+# %% ../../nbs/runs/07_figures.ipynb #7533cb61
 def _needs_log(values: list[float]) -> bool: return min(values) > 0 and max(values) / min(values) > 6
 
 def _power(v: float) -> float: return 10 ** v
@@ -387,6 +388,7 @@ def agreement_of(
     share = max(Counter(answers).values()) / len(answers)
     return GROUPS[2] if share == 1 else GROUPS[1] if share > .5 else GROUPS[0]
 
+# %% ../../nbs/runs/07_figures.ipynb #ce70ad63
 class GroupScore(NamedTuple):
     "The score of a group of questions, 0-100, with its interval."
     questions: int

@@ -375,6 +375,7 @@ def pdf_pages(
 
 _COLORS = 24   # of pictures to look at: few, so that they are small
 
+# %% ../../../nbs/made/01_sheet.ipynb #97057d9a
 def show_boxes(
     image: Image,       # a page
     boxes: Iterable[Box], # in 0-1
