@@ -70,7 +70,7 @@ def test_three_hundred_pages_from_the_shell(tmp_path):
     results = json.loads(r.stdout)
     right = [any(same_answer(a["answer"], gold) for gold in q["answers"]) and a["page"] in q["evidence_pages"]
              for a, q in zip(results, fields, strict=True)]
-    assert r.returncode == 0 and sum(right) >= 2, [(q["answers"], a["answer"]) for a, q in zip(results, fields)]
+    assert r.returncode == 0 and sum(right) >= 2, results
     assert f"{doc.pages} pages from report.pdf" in r.stderr and re.search(r"shown pages [\d, ]+", r.stderr)
     html = (tmp_path / "a.html").read_text()
     assert len(html) < 9_000_000 and f"of {doc.pages} pages are here in full" in html

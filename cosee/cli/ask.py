@@ -43,7 +43,8 @@ def _team_args(p: ArgumentParser):
     g.add_argument('--focus', default='auto', choices=_FOCUSES,
                    help='which pages an agent is shown; auto: all of a short document, else those that an index of '
                         'its print finds (default: auto)')
-    g.add_argument('--k', type=positive, default=4, metavar='N', help='how many pages the index may choose (default: 4)')
+    g.add_argument('--k', type=positive, default=4, metavar='N',
+                   help='how many pages the index may choose (default: 4)')
     g.add_argument('--tools', action='store_true',
                    help='agents may look closer before they write: zoom, ocr, find_page, ...')
     g.add_argument('--quality', action='store_true',

@@ -10,6 +10,7 @@ __all__ = ['quality_node', 'QualityAgent', 'QualityController']
 
 # %% ../../nbs/planner/02_quality.ipynb #c4e88dce
 import copy
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional, TypedDict
 from ..agents import Action, Agent
 from ..board import View
@@ -120,7 +121,7 @@ class QualityController(CoSeeController):
         self.agents = self.team
         return super().should_stop(step, hypotheses, board)
 
-    def run(self, images: 'list[Image]', question: str, *args, **kwargs) -> Episode:
+    def run(self, images: 'Sequence[Image]', question: str, *args, **kwargs) -> Episode:
         found = [quality_findings(image_quality(im, which=self.which)) if self.which else [] for im in images]
         found = [[f for f in fs if f['severity'] >= self.min_severity] for fs in found]
         mine = copy.copy(self)   # of this episode: others may be under way

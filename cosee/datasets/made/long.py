@@ -25,6 +25,8 @@ from .questions import Asked, Question, questions
 from .sheet import Sheet, fit
 from .values import NAMES, STYLES, company, phrases
 from ...pages import load_pages
+
+# %% ../../../nbs/made/08_long.ipynb #5a54ca89
 if TYPE_CHECKING:
     from PIL.Image import Image
     from reportlab.pdfgen.canvas import Canvas

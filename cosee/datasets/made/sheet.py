@@ -15,6 +15,8 @@ from typing import Any, Literal, NotRequired, Optional, TYPE_CHECKING, TypedDict
 from .values import FieldSpec, LOCALES, Locale, Value, fields_of, make_value, odd_label, phrases
 from ...boxes import Box, Size, rounded, unit_box
 from ...pages import pdfium_lock
+
+# %% ../../../nbs/made/01_sheet.ipynb #72a9860b
 if TYPE_CHECKING:
     from PIL.Image import Image
 
