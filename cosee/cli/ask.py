@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from cosee.pages import Page, Pages
 
 # %% ../../nbs/cli/01_ask.ipynb #d6edceb5
+_FOCUSES = 'auto', 'all', 'top', 'overview'
+
 def _team_args(p: ArgumentParser):
     "Arguments that shape the episode"
     g = p.add_argument_group('team')
@@ -178,8 +180,6 @@ def _read_some(args: Namespace, words: 'WordReader', pages: 'list[Page]'):
             for page in pages: _read_some(args, words, [page])
 
 # %% ../../nbs/cli/01_ask.ipynb #2c7b93e3
-_FOCUSES = 'auto', 'all', 'top', 'overview'
-
 def _is_narrow(args: Namespace, pages: int) -> bool:
     "May the focus show less than all pages?"
     from cosee.focus import FEW_PAGES
