@@ -17,6 +17,11 @@ SMALLEST = {
     'screens': '--json --samples 24 --repeat 1',
     'ocr_reader': '--docs 1 --kinds invoice',
     'episode': '--json --quick --size test --pages 1 --work episode --ways turns --new 8 --plain-calls 1',
+    'ocr_speed': '--pages 1',
+    'text_layer': f'--json {ROOT}/cosee/samples --most 1',
+    'long_documents': '--json --pages 5 --scanned --ocr',
+    'focus_budget': '--json --pages 14 --documents 1 --questions 1',
+    'page_index': '--help',   # its documents are not ours to keep here
     'fit_reader': '--help',   # hours at its smallest
 }
 
@@ -27,7 +32,7 @@ def test_each_has_a_size():
 
 @pytest.mark.parametrize('name', SMALLEST)
 def test_runs(name, tmp_path):
-    env = {**os.environ, 'OMP_NUM_THREADS': '1', 'TQDM_DISABLE': '1', 'PYTHONPATH': str(ROOT)}
+    env = {**os.environ, 'OMP_NUM_THREADS': '1', 'COSEE_CACHE': 'off', 'TQDM_DISABLE': '1', 'PYTHONPATH': str(ROOT)}
     run = subprocess.run([sys.executable, ROOT / f'benchmarks/{name}.py', *SMALLEST[name].split()],
                          capture_output=True, text=True, cwd=tmp_path, env=env)
     assert run.returncode == 0, run.stderr[-2000:]
