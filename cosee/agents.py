@@ -19,8 +19,10 @@ from typing import (TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Optional
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from .board import Board, View
 from .boxes import Box, Size, check_bbox, corners, from_thousandths
+from .focus import num_pages
 from .jsonscan import scan_json
 from .models.client import Message, Reply, VLMClient, build_messages, estimate_usage, note_call
+from .pages import ShownPages
 from .text import NOT_ANSWERABLE, one_line
 
 # %% ../nbs/02_agents.ipynb #995fe00d
@@ -359,10 +361,15 @@ def _plain_ask(client: Generates, images: list[PageImage], question: str, board_
                role_prompt: Optional[str], gen: dict[str, Any]) -> Reply:
     "Ask an object that is no `VLMClient`"
     messages = build_messages(images, question, board_text, role_prompt)
+    if isinstance(images, ShownPages): role_prompt = '\n'.join(filter(None, (_named(images), role_prompt)))
     text = str(client.generate(images=images, question=question, board_text=board_text, role_prompt=role_prompt,
                                **gen))
     usage = replace(estimate_usage(messages), completion_tokens=math.ceil(len(text) / 4))
     return note_call(messages, None, gen, Reply(text=text, usage=usage, model=type(client).__name__))
+
+def _named(images: ShownPages) -> str:
+    "What a model that numbers no pages has to be told of them"
+    return f"The pictures are, in this order, pages {', '.join(map(str, images.numbers))}.\n{images.note}".strip()
 
 # %% ../nbs/02_agents.ipynb #eab27a03
 def ask(
@@ -411,7 +418,8 @@ class Agent:
     ) -> Request:
         "What `act` sends."
         return Request(images, question, board.to_text(**self.board_kwargs) or None, self.role_prompt,
-                       action_schema(self.actions, len(images), len(board)), {**self.gen_defaults, **(gen_kwargs or {})})
+                       action_schema(self.actions, num_pages(images), len(board)),
+                       {**self.gen_defaults, **(gen_kwargs or {})})
 
     def interpret(self, text: str) -> Action:
         "The action in a reply; INVALID if there is none."

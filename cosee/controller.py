@@ -10,14 +10,16 @@ __all__ = ['CoSeeController', 'Episode', 'replay']
 # %% ../nbs/03_controller.ipynb #fc765cc0
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, cast
 from .agents import (Action, ActionError, Agent, PageImage, Request, fit_action, invalid_action,
                           normalize_action)
 from .board import Board, Cell, View
 from .boxes import Size
+from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
 from .models.client import BudgetExceeded, Ledger, Reply, Usage, UsageRecord, VLMClient, record
+from .pages import Page, page_sizes
 from .text import abstains, answer_key, one_line
 
 # %% ../nbs/03_controller.ipynb #47b5820a
@@ -52,6 +54,8 @@ class Event(TypedDict):
     calls: list[CallRecord]
     action: Any                # as the agent returned it
     error: str                 # why nothing was written; '' if something was
+    shown: NotRequired[list[int]]    # pages that the agent was shown; older traces do not say, nor the next
+    why: NotRequired[dict[str, str]] # page -> why it was shown, where there was a choice
     valid: NotRequired[bool]   # was it written on the Board? there once the turn is applied, as are the next two
     applied: NotRequired[Optional[Action]] # the action as it was written
     cell: NotRequired[Optional[int]]       # id of its cell
@@ -97,7 +101,8 @@ class CoSeeController:
         stop_confidence: float = 0.9, # a hypothesis this sure ends the episode, 0-1
         agreement: int = 2,           # so many agents of one answer end it
         error_cells: bool = False,    # leave a note where an action failed?
-        because: bool = True          # explain the answer from its cells?
+        because: bool = True,         # explain the answer from its cells?
+        focus: FocusSpec = 'auto'     # which pages are shown: 'auto' | 'all' | 'top' | 'overview', see `make_focus`
     ):
         names = [a.name for a in agents]
         if len(set(names)) < len(names): raise ValueError(f'agents must have different names: {names}')
@@ -106,6 +111,8 @@ class CoSeeController:
         self.agents, self.max_steps, self.default_gen_kwargs = list(agents), max_steps, default_gen_kwargs
         self.order, self.stop_confidence, self.agreement = order, stop_confidence, agreement
         self.error_cells, self.because = error_cells, because
+        make_focus(focus)
+        self.focus = focus
 
     def validate_action(self,
         action: Any        # as an agent returned it
@@ -157,7 +164,8 @@ class CoSeeController:
         agents = [dict(name=a.name, role=type(a).__name__, role_prompt=a.role_prompt, actions=list(a.actions),
                        gen=a.gen_defaults, client=_client_name(a.qwen_client)) for a in self.agents]
         return dict(agents=agents, max_steps=self.max_steps, order=self.order, stop_confidence=self.stop_confidence,
-                    agreement=self.agreement, error_cells=self.error_cells, default_gen_kwargs=self.default_gen_kwargs)
+                    agreement=self.agreement, error_cells=self.error_cells, default_gen_kwargs=self.default_gen_kwargs,
+                    focus=self.focus if isinstance(self.focus, (str, dict)) else repr(self.focus))
 
     def run(self,
         images: Sequence[PageImage],      # pages in order: PIL images or paths
@@ -171,6 +179,7 @@ class CoSeeController:
         state, per_agent, stopped = _Run(self, images, question, ledger, on_event), per_agent_gen_kwargs or {}, 'max_steps'
         general = self.default_gen_kwargs or {}
         def gen_of(agent: Agent) -> Gen: return {**general, **per_agent.get(agent.name, {})} or None
+        state._open_view(gen_of)
         try:
             for step in range(1, self.max_steps + 1):
                 state._step(step, gen_of)
@@ -328,24 +337,16 @@ def _take_turns(agents: Sequence[Agent], images: list[PageImage], question: str,
     return [_take_turn(a, images, question, board, g, step) for a, g in zip(agents, gens, strict=True)]
 
 # %% ../nbs/03_controller.ipynb #875f67e1
-def _page_size(image: Any) -> Optional[Size]:
-    "(width, height) of an image or of an image file; None where it cannot be known"
-    if size := getattr(image, 'size', None):
-        width, height = size
-        return width, height
-    try:
-        from PIL import Image
-        with Image.open(image) as im: return im.size
-    except Exception: return None
-
 class _Run:
     "State of one episode"
     def __init__(self, controller: CoSeeController, images: Sequence[Any], question: str,
                  ledger: Optional[Ledger] = None, on_event: Optional[OnEvent] = None):
-        self.c, self.images, self.question = controller, list(images), question
+        self.c, self.images, self.question = controller, listed(images), question
         self.ledger, self._on_event = Ledger() if ledger is None else ledger, on_event
-        self.sizes = [_page_size(im) for im in self.images]
+        self.sizes = page_sizes(self.images)
         self.board, self.hypotheses, self.events = Board(), list[Hypothesis](), list[Event]()
+
+        self.view = Viewing(self.images, question, make_focus('all'))
 
     def tell(self, kind: Literal['start', 'turn', 'step', 'end'], event: Mapping[str, Any]):
         if self._on_event is not None: self._on_event(kind, event)
@@ -386,29 +387,53 @@ class _Run:
         where: View = {'page': 1, 'description': 'whole document'}
         event['error_cell'] = self.board.add_cell(where, note, ['error'], event['agent'], event['step'])
 
-    def _most_tokens(self, agent: Agent, gen: Gen) -> int:
+    def _most_tokens(self, agent: Agent, gen: Gen, images: Sequence[PageImage]) -> int:
         "What the agent's next turn may cost at most; 0 where its client cannot tell"
         client = agent.qwen_client
         if not isinstance(client, VLMClient): return 0
-        request = agent.request(self.images, self.question, self.board, gen)
+        request = agent.request(images, self.question, self.board, gen)
         messages = request.messages(client)
         prompt = 0 if self.ledger.count == 'output' else client.estimate(messages).prompt_tokens
         return (prompt + request.gen.get('max_new_tokens', 64)) * getattr(agent, 'calls_per_turn', 1)
 
-    def _afford(self, agents: Sequence[Agent], gens: Sequence[Gen]):
+    def _worst(self, agents: Sequence[Agent], gens: Sequence[Gen], images: Sequence[PageImage]) -> int:
+        "What the next turns of some agents may cost at most"
+        return sum(self._most_tokens(a, g, images) for a, g in zip(agents, gens, strict=True))
+
+    def _afford(self, agents: Sequence[Agent], gens: Sequence[Gen], images: Sequence[PageImage]):
         "Raise `BudgetExceeded` if the next calls might break the budget"
         if self.ledger.max_tokens is None: return
-        worst = sum(self._most_tokens(a, g) for a, g in zip(agents, gens, strict=True))
-        self.ledger.require(max(1, worst))
+        self.ledger.require(max(1, self._worst(agents, gens, images)))
+
+    def _cover(self, agents: Sequence[Agent], gens: Sequence[Gen]) -> Optional[Callable[[Sequence[PageImage]], bool]]:
+        "Says of pages whether the budget covers the next turns with them; None without a budget"
+        if self.ledger.max_tokens is None: return None
+        return lambda images: self._worst(agents, gens, images) <= self.ledger.left
+
+    def _fits(self, gen_of: Callable[[Agent], Gen]) -> bool:
+        "Does the budget cover a step in which everybody is shown all pages?"
+        if self.ledger.max_tokens is None: return False
+        agents = self.c.agents
+        return self._worst(agents, list(map(gen_of, agents)), blank_pages(self.images)) <= self.ledger.left
+
+    def _open_view(self, gen_of: Callable[[Agent], Gen]):
+        "Let the controller's focus choose the pages"
+        words = next((w for a in self.c.agents if (w := getattr(a.qwen_client, 'words', None)) is not None), None)
+        focus = make_focus(self.c.focus, words=words, fits=lambda: self._fits(gen_of))
+        self.view = Viewing(self.images, self.question, focus, ASK_NOTE)
 
     def _step(self, step: int, gen_of: Callable[[Agent], Gen]):
         "All turns of one step"
         groups = [self.c.agents] if self.c.order == 'parallel' else [[a] for a in self.c.agents]
         for agents in groups:
             gens = [gen_of(a) for a in agents]
-            self._afford(agents, gens)
+            images = self.view.look(self.board, self._cover(agents, gens))
+            self._afford(agents, gens, images)
             for a in agents: self.tell('start', dict(step=step, agent=a.name))
-            for turn in _take_turns(agents, self.images, self.question, self.board, gens, step): self._apply(turn)
+            for turn in _take_turns(agents, images, self.question, self.board, gens, step):
+                turn.event.update(self.view.told())
+                self._apply(turn)
+                for page in _named_pages(turn.event['action']): self.view.ask(page)
 
     def _best(self, answer: str) -> Optional[Hypothesis]:
         "The best of the hypotheses with this answer"
@@ -430,11 +455,22 @@ class _Run:
 
     def _trace(self, out: Episode) -> Trace:
         "Everything that is needed to look at the episode again; JSON-ready"
-        pages = [_trace_page(i, im, size) for i, (im, size) in enumerate(zip(self.images, self.sizes, strict=True), 1)]
+        held = self.images if isinstance(self.images, list) else [None] * len(self.sizes)   # nothing is drawn for a trace
+        known = getattr(self.images, 'infos', None) or held
+        pages = [_trace_page(i, *_origin(im), size) for i, (im, size) in enumerate(zip(known, self.sizes, strict=True), 1)]
         result = {k: out[k] for k in ('answer', 'confidence', 'page', 'evidence', 'because', 'stopped', 'steps')}
         return cast(Trace, dict(version=1, question=self.question, pages=pages, config=self.c.describe(),
                                 events=self.events, ledger=self.ledger.to_dict(),
                                 invalid=sum(not e.get('valid') for e in self.events), **result))
+
+# %% ../nbs/03_controller.ipynb #b684ddb1
+def _named_pages(action: Any) -> Iterator[Any]:
+    "Whatever an action names as a page: of its view, of its tools' calls and of what they found"
+    if not isinstance(action, dict): return
+    if isinstance(view := action.get('view'), dict): yield view.get('page')
+    for call in action.get('tools') or []:
+        if isinstance(args := call.get('executed'), dict): yield args.get('page')
+        yield call.get('page')
 
 # %% ../nbs/03_controller.ipynb #7b945f5c
 class Episode(dict[str, Any]):
@@ -453,13 +489,18 @@ class Episode(dict[str, Any]):
                 f"{self['usage']['total_tokens']:,} tokens</p>" + self['board']._repr_html_())
 
 # %% ../nbs/03_controller.ipynb #f08cb95c
-def _trace_page(number: int, image: Any, size: Optional[Size]) -> TracePage:
-    "What a trace says of a page; file name and page in the file where an image knows them"
+def _trace_page(number: int, source: Any, in_file: Any, size: Optional[Size]) -> TracePage:
+    "What a trace says of a page; file name and page in the file where they are known"
     page = TracePage(page=number, size=list(size) if size else None)
-    info = getattr(image, 'info', None) or ({'source': image} if isinstance(image, str) else {})
-    if name := str(info.get('source', '')).replace('\\', '/').rsplit('/', 1)[-1]: page['file'] = name
-    if isinstance(in_file := info.get('page'), int): page['file_page'] = in_file
+    if name := str(source or '').replace('\\', '/').rsplit('/', 1)[-1]: page['file'] = name
+    if isinstance(in_file, int): page['file_page'] = in_file
     return page
+
+def _origin(image: Any) -> tuple[Any, Any]:
+    "The file of an image and its page in it, where it knows them"
+    if isinstance(image, Page): return image.file, image.file_page
+    info = getattr(image, 'info', None) or ({'source': image} if isinstance(image, str) else {})
+    return info.get('source'), info.get('page')
 
 # %% ../nbs/03_controller.ipynb #940c0a64
 def _client_name(client: Any) -> Optional[str]:

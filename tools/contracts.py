@@ -17,6 +17,7 @@ LAYERS = [
     {"text", "boxes", "files", "jsonscan", "config", "pages", "registry", "faces"},
     {"models"},
     {"board"},
+    {"focus"},
     {"agents"},
     {"controller"},
     {"document"},
@@ -32,6 +33,7 @@ LAYERS = [
 # Tables that name a module above their own, which is loaded when somebody asks for it: (from, to): why
 UPWARD: dict[tuple[str, str], str] = {
     ("cosee.models.registry", "cosee.ocr.client"): "the table of clients names the one that needs no model",
+    ("cosee.focus", "cosee.index.pages"): "the default index of a document, made when a page is first searched for",
     ("cosee.eval.methods", "cosee.screen.agent"): "the table of methods names the one for screens",
 }
 MODULES_AT_TOP, FILES_IN_FOLDER = 14, 16

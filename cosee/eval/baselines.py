@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union
 from ..agents import Agent, ROLES
 from ..controller import CoSeeController, Order
+from ..focus import FocusSpec, listed
 from .task import (COT_PROMPT, DIRECT_PROMPT, MethodOutcome, PLAIN_GEN, Reading, SAMPLE_GEN, Task,
                              build_team, outcome_of, read_answer, stochastic_rounding, vote)
 from ..text import abstains, answer_key
@@ -21,28 +22,30 @@ def _solo(task: Task, prompt: str, max_new_tokens: int) -> MethodOutcome:
     task.fit([(prompt, max_new_tokens)])
     return task.outcome(**read_answer(task.ask(prompt, max_new_tokens=max_new_tokens, **PLAIN_GEN)[0].text))
 
-def direct_method(task: Task, max_new_tokens: int = 64) -> MethodOutcome:
+def direct_method(task: Task, max_new_tokens: int = 64, focus: FocusSpec = 'auto', k: float = 4) -> MethodOutcome:
     "One call, the answer alone."
-    return _solo(task, DIRECT_PROMPT, max_new_tokens)
+    return _solo(task.look(focus, k), DIRECT_PROMPT, max_new_tokens)
 
-def cot_method(task: Task, max_new_tokens: int = 256) -> MethodOutcome:
+def cot_method(task: Task, max_new_tokens: int = 256, focus: FocusSpec = 'auto', k: float = 4) -> MethodOutcome:
     "One call that reasons before it answers."
-    return _solo(task, COT_PROMPT, max_new_tokens)
+    return _solo(task.look(focus, k), COT_PROMPT, max_new_tokens)
 
 # %% ../../nbs/06_baselines.ipynb #34bf1245
 def _answer(method: Callable[..., MethodOutcome], client, images, question: str, gen, **settings) -> str:
     "The answer of a method on bare pages"
-    return Task(list(images), question, client, gen=dict(gen or {})).run(method, **settings)['answer']
+    return Task(listed(images), question, client, gen=dict(gen or {})).run(method, **settings)['answer']
 
 def direct_answer(
     qwen_client,                       # the model
     images: Sequence[Image],           # pages
     question: str,                     # the question
     max_new_tokens: int = 64,          # longest reply
-    gen_kwargs: Optional[dict[str, Any]] = None # generation settings
+    gen_kwargs: Optional[dict[str, Any]] = None, # generation settings
+    focus: FocusSpec = 'auto'          # which pages are shown, see `make_focus`
 ) -> str:                              # the answer
     "One call, no reasoning asked for; raises ValueError where the question is empty."
-    return _answer(direct_method, qwen_client, images, question, gen_kwargs, max_new_tokens=max_new_tokens)
+    return _answer(direct_method, qwen_client, images, question, gen_kwargs, max_new_tokens=max_new_tokens,
+                   focus=focus)
 
 # %% ../../nbs/06_baselines.ipynb #d7ba8f62
 def single_agent_cot(
@@ -50,17 +53,20 @@ def single_agent_cot(
     images: Sequence[Image],           # pages
     question: str,                     # the question
     max_new_tokens: int = 128,         # longest reply
-    gen_kwargs: Optional[dict[str, Any]] = None # generation settings
+    gen_kwargs: Optional[dict[str, Any]] = None, # generation settings
+    focus: FocusSpec = 'auto'          # which pages are shown, see `make_focus`
 ) -> str:                              # the answer
     "One call that reasons step by step before it answers; raises ValueError where the question is empty."
-    return _answer(cot_method, qwen_client, images, question, gen_kwargs, max_new_tokens=max_new_tokens)
+    return _answer(cot_method, qwen_client, images, question, gen_kwargs, max_new_tokens=max_new_tokens,
+                   focus=focus)
 
 # %% ../../nbs/06_baselines.ipynb #30a5cc56
-def self_consistency_method(task: Task, num_samples: float = 3, max_new_tokens: int = 256) -> MethodOutcome:
+def self_consistency_method(task: Task, num_samples: float = 3, max_new_tokens: int = 256, focus: FocusSpec = 'auto',
+                            k: float = 4) -> MethodOutcome:
     "A vote of several samples, a broken number of them rounded by chance; ValueError if there is none."
     n = stochastic_rounding(num_samples, task.seed)
     if n < 1: raise ValueError(f'num_samples must be at least 1, not {num_samples}')
-    task.fit([(COT_PROMPT, max_new_tokens)])
+    task.look(focus, k).fit([(COT_PROMPT, max_new_tokens)])
     replies = task.ask(COT_PROMPT, n, max_new_tokens=max_new_tokens, **SAMPLE_GEN)
     stopped = 'answered' if len(replies) == n else f'budget: {len(replies)} of {n} samples'
     return task.outcome(**vote([read_answer(r.text) for r in replies]), stopped=stopped)
@@ -72,11 +78,12 @@ def self_consistency(
     question: str,                     # the question
     num_samples: int = 3,              # votes
     max_new_tokens: int = 128,         # longest reply
-    gen_kwargs: Optional[dict[str, Any]] = None # generation settings
+    gen_kwargs: Optional[dict[str, Any]] = None, # generation settings
+    focus: FocusSpec = 'auto'          # which pages are shown, see `make_focus`
 ) -> str:                              # the majority's answer
     "Several sampled chains of thought, and a vote; raises ValueError where the question is empty."
     return _answer(self_consistency_method, qwen_client, images, question, gen_kwargs, num_samples=num_samples,
-                   max_new_tokens=max_new_tokens)
+                   max_new_tokens=max_new_tokens, focus=focus)
 
 # %% ../../nbs/06_baselines.ipynb #e08bd6d1
 _NOTE = 'x' * 400   # stands for what a turn adds to the Board's text
@@ -100,22 +107,25 @@ def _episode(task: Task, crew: list[Agent], max_steps: float, order: Order, stop
              agreement: int) -> MethodOutcome:
     "The outcome of one episode of a crew"
     steps, gen = stochastic_rounding(max_steps, task.seed), {**task.gen, 'seed': task.seed}
-    controller = CoSeeController(crew, steps, gen, order, stop_confidence, agreement)
-    return outcome_of(controller.run(list(task.images), task.question, ledger=task.ledger))
+    controller = CoSeeController(crew, steps, gen, order, stop_confidence, agreement, focus=task.focus)
+    return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
 
 def cosee_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, order: Order = 'sequential',
                  stop_confidence: float = .9, agreement: int = 2, max_cells_per_page: int = 8,
-                 max_total_chars: int = 2000) -> MethodOutcome:
+                 max_total_chars: int = 2000, focus: FocusSpec = 'auto', k: float = 4) -> MethodOutcome:
     "A team with a Board."
+    task.look(focus, k)
     crew = build_team(task.client, agents)
     for a in crew: a.board_kwargs = dict(max_cells_per_page=max_cells_per_page, max_total_chars=max_total_chars)
     return _episode(task, _within(task, crew), max_steps, order, stop_confidence, agreement)
 
 # %% ../../nbs/06_baselines.ipynb #1f4809f2
 def cosee_tools_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, max_calls: int = 3,
-                       order: Order = 'sequential', stop_confidence: float = .9, agreement: int = 2) -> MethodOutcome:
+                       order: Order = 'sequential', stop_confidence: float = .9, agreement: int = 2,
+                       focus: FocusSpec = 'auto', k: float = 4) -> MethodOutcome:
     "A team with a Board whose agents may look closer before they write."
     from cosee.tools.agent import with_tools
+    task.look(focus, k)
     crew = with_tools(_within(task, build_team(task.client, agents)), max_calls=max_calls)
     return _episode(task, crew, max_steps, order, stop_confidence, agreement)
 
@@ -127,15 +137,17 @@ def _settled(readings: list[Reading], min_confidence: float) -> bool:
     return len(keys) == 1 and not any(abstains(r['answer']) for r in readings) and sure
 
 def gated_method(task: Task, pages: int = 10, probe: int = 1, min_confidence: float = .5, max_new_tokens: int = 256,
-                 agents: Roles = tuple(ROLES), max_steps: float = 2) -> MethodOutcome:
+                 agents: Roles = tuple(ROLES), max_steps: float = 2, focus: FocusSpec = 'auto',
+                 k: float = 4) -> MethodOutcome:
     "One call, and a team where that is unsure or the document long."
-    if len(task.images) > pages: return cosee_method(task, agents, max_steps)
-    task.fit([(COT_PROMPT, max_new_tokens)])
+    if len(task.images) > pages: return cosee_method(task, agents, max_steps, focus=focus, k=k)
+    task.look(focus, k).fit([(COT_PROMPT, max_new_tokens)])
     gen = PLAIN_GEN if probe == 1 else SAMPLE_GEN
     readings = [read_answer(r.text) for r in task.ask(COT_PROMPT, probe, max_new_tokens=max_new_tokens, **gen)]
     first = task.outcome(**vote(readings) if probe > 1 else readings[0])
     if _settled(readings, min_confidence): return first
-    out = cosee_method(task, agents, max_steps)
+    out = cosee_method(task, agents, max_steps, focus=focus, k=k)
+    out['shown'] = list(dict.fromkeys([*first.get('shown', []), *out.get('shown', [])]))
     if not out['answer']:
         out.update(answer=first['answer'], confidence=first['confidence'], page=first['page'],
                    evidence=first['evidence'])

@@ -11,6 +11,7 @@ from ..document import (Content, DEBUG_TAG, Document, InteractiveDocument, MODEL
                             VLMLanguageModel)
 from .task import (ANSWER_LINES, ANSWER_RULES, MethodOutcome, PLAIN_GEN, Reading, Task, build_team,
                              read_answer, stochastic_rounding, vote)
+from ..focus import FocusSpec, listed
 from ..models.client import BudgetExceeded, VLMClient
 from ..text import answer_key, one_line
 if TYPE_CHECKING: from PIL.Image import Image
@@ -154,10 +155,11 @@ def _talk(task: Task, agents: list[Agent], max_turns: int, max_new_tokens: int,
     return out
 
 def chat_method(task: Task, agents: Sequence[Union[str, dict[str, Any]]] = tuple(ROLES), max_turns: float = 3,
-                max_new_tokens: int = 192, thoughts: bool = False) -> MethodOutcome:
+                max_new_tokens: int = 192, thoughts: bool = False, focus: FocusSpec = 'auto',
+                k: float = 4) -> MethodOutcome:
     "A conversation without a Board."
     turns = stochastic_rounding(max_turns, task.seed)
-    return _talk(task, build_team(task.client, agents), turns, max_new_tokens, thoughts)
+    return _talk(task.look(focus, k), build_team(task.client, agents), turns, max_new_tokens, thoughts)
 
 # %% ../../nbs/eval/07_chat.ipynb #0dda1cb4
 def multi_agent_chat_no_board(
@@ -165,8 +167,9 @@ def multi_agent_chat_no_board(
     images: Sequence[Image],           # pages
     question: str,                     # the question
     max_turns: int = 3,                # rounds in which each agent speaks once
-    gen_kwargs: Optional[dict[str, Any]] = None # generation settings
+    gen_kwargs: Optional[dict[str, Any]] = None, # generation settings
+    focus: FocusSpec = 'auto'          # which pages are shown, see `make_focus`
 ) -> str:                              # the team's answer
     "A conversation of several agents over the pages, without a Board."
-    task = Task(list(images), question, None, gen=dict(gen_kwargs or {}))
-    return _talk(task, list(agents), max_turns, 192)['answer']
+    task = Task(listed(images), question, None, gen=dict(gen_kwargs or {}))
+    return _talk(task.look(focus), list(agents), max_turns, 192)['answer']

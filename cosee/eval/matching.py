@@ -7,7 +7,7 @@ __all__ = ['match_budget']
 
 # %% ../../nbs/eval/09_matching.ipynb #a5e882a7
 from dataclasses import dataclass
-from typing import Any, Iterable, Mapping, Union
+from typing import Any, Iterable, Mapping, Optional, Union
 from ..datasets.sample import Sample
 from .methods import METHODS, Method, make_method
 from .task import rounding_threshold, sample_id, seed_of
@@ -54,9 +54,16 @@ def _between(low: list[int], high: list[int], seeds: list[int], target: float) -
     return best[1], best[2]
 
 # %% ../../nbs/eval/09_matching.ipynb #6f0e4827
-def _dial_of(method: Method) -> str:
-    "The setting that makes a method spend more; ValueError where it has none"
-    if dial := METHODS.find(method.type).dial: return dial
+def _searches(method: Method) -> bool:
+    "Is the method shown so many pages as its setting `k` says?"
+    focus = method.settings.get('focus')
+    return focus == 'top' or isinstance(focus, Mapping) and focus.get('type') == 'top' and 'k' not in focus
+
+def _dial_of(method: Method, dial: Optional[str] = None) -> str:
+    "The setting that makes a method spend more; ValueError where it has none, or not the one that is wanted"
+    own = [d for d in (METHODS.find(method.type).dial, 'k' if _searches(method) else None) if d]
+    if dial in own or own and dial is None: return dial or own[0]
+    if dial: raise ValueError(f"{method.type!r} has no dial {dial!r}: it has {', '.join(own) or 'none'}")
     dialled = ', '.join(n for n, e in METHODS.items() if e.dial)
     raise ValueError(f'{method.type!r} has no dial: choose from {dialled}')
 
@@ -67,11 +74,12 @@ def match_budget(
     client,                     # the model
     seed: int = 0,              # of the run that the result is meant for
     count: CountedTokens = 'total',       # what is counted, see `count_tokens`
-    most: int = 32              # highest setting that is tried
+    most: int = 32,             # highest setting that is tried
+    dial: Optional[str] = None  # which setting is raised; None: the method's own, or k
 ) -> Matched:
     "Tune `method` until it spends like `of`; ValueError if it has no dial, `BudgetTooSmall` if it always spends more."
     method, of, samples = make_method(method), make_method(of), list(samples)
-    dial = _dial_of(method)
+    dial = _dial_of(method, dial)
     if not samples: raise ValueError('match_budget needs samples to measure on')
     def at(n: float) -> Method: return Method(method.type, method.name, **{**method.settings, dial: n})
     def costs(m: Method) -> list[int]: return _costs(m, samples, client, seed, count)

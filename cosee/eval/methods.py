@@ -10,6 +10,7 @@ from typing import Any, Callable, Mapping, Optional, TypeVar, Union
 from ..agents import ROLES
 from ..datasets.sample import Sample
 from .task import MethodOutcome, Task
+from ..focus import listed
 from ..models.client import Ledger
 from ..registry import Entry, Registry
 
@@ -80,8 +81,8 @@ class Method:
         gen: Optional[Mapping[str, Any]] = None # generation settings over the method's own
     ) -> MethodOutcome:
         "Answer one question; raises ValueError where there is none."
-        task = Task(sample['images'], sample['question'], client, Ledger() if ledger is None else ledger, seed,
-                    dict(gen or {}))
+        task = Task(listed(sample['images']), sample['question'], client, Ledger() if ledger is None else ledger, seed,
+                    dict(gen or {}), meta=sample.get('meta', {}))
         return task.run(METHODS.find(self.type).load(), **self.settings)
 
 # %% ../../nbs/eval/08_methods.ipynb #dec96976

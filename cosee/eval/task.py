@@ -6,13 +6,15 @@
 from __future__ import annotations
 import hashlib, math, re
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, TypedDict, Union
+from typing import TYPE_CHECKING, Any, NotRequired, Optional, TypedDict, Union, cast
 from ..agents import Agent, PageImage, ask, role_text, team
 from ..controller import Episode, call_record
 from ..datasets.sample import Sample
+from ..focus import FEW_PAGES, AllPages, AutoFocus, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
 from ..models.client import BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, record
-from ..pages import page_of, page_sizes, with_page
+from ..pages import Page, page_of, page_sizes, with_page
 from ..text import NOT_ANSWERABLE, answer_key, one_line
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -76,27 +78,50 @@ class MethodOutcome(TypedDict):
     stopped: str                    # why it ended
     board: Optional[dict[str, Any]] # `Board.to_dict`, or None for a method without one
     trace: dict[str, Any]           # everything that is needed to look at it again
+    shown: NotRequired[list[int]]   # pages that were shown in any call, in order of appearance
 
 # %% ../../nbs/eval/06_task.ipynb #1a6655e7
 @dataclass
 class Task:
     "One question put to one client."
-    images: Sequence[Image]                              # pages in order
+    images: Sequence[Image]                              # the document: its pages in order
     question: str                                        # the question
     client: Any                                          # a `VLMClient`, or any object with its `generate`
     ledger: Ledger = field(default_factory=Ledger)       # pays, and may hold a budget
     seed: int = 0                                        # of everything drawn by chance
     gen: dict[str, Any] = field(default_factory=dict)    # generation settings over the method's own
     calls: list[dict[str, Any]] = field(default_factory=list)  # recorded calls: agent, step and `call_record`
+    meta: Mapping[str, Any] = field(default_factory=dict) # of the sample: where its evidence stands, for 'oracle'
+    focus: Focus = field(default_factory=AllPages)       # chooses the pages that are shown, see `look`
+    view: Optional[Viewing] = None                       # what it chose
+
+    def look(self,
+        focus: FocusSpec = 'auto', # which pages are shown, see `make_focus`
+        k: float = 4               # pages that are searched for
+    ) -> Task:                     # itself
+        "Choose which pages are shown; a focus that does not exist raises ValueError."
+        known = [p for p in self.meta.get('evidence_pages') or [] if isinstance(p, int)]
+        self.focus = make_focus(focus, stochastic_rounding(k, self.seed), self.images,
+                                words=getattr(self.client, 'words', None), evidence=known)
+        self.view = None
+        return self
+
+    @property
+    def pages(self) -> Sequence[Any]:
+        "The pages that calls are shown: a list of all, or `InView`."
+        if self.view is None:
+            self.view = Viewing(self.images, self.question, self.focus)
+            self.view.look()
+        return self.view.images
 
     def price(self,
         role_prompt: str,          # the instruction
         max_new_tokens: int = 64,  # longest reply
-        images: Optional[Sequence[Image]] = None # other pages than the task's
+        images: Optional[Sequence[Image]] = None # other pages than those that are shown
     ) -> int:                      # tokens as the ledger's budget counts them
         "Most tokens that one call can cost."
         if self.ledger.count == 'output': return max_new_tokens
-        client, images = _counter(self.client), list(self.images if images is None else images)
+        client, images = _counter(self.client), self.pages if images is None else images
         messages = client.build_messages(images, self.question, None, role_prompt)
         return client.estimate(messages).prompt_tokens + max_new_tokens
 
@@ -110,8 +135,7 @@ class Task:
 
     def _call(self, role_prompt: str, seeds: list[int], gen: dict[str, Any]) -> list[Reply]:
         "Replies to one prompt, one for each seed"
-        pages: list[PageImage] = list(self.images)
-        args = pages, self.question, None, role_prompt
+        args = cast(list[PageImage], self.pages), self.question, None, role_prompt
         if not isinstance(self.client, VLMClient): return [ask(self.client, *args, **gen) for _ in seeds]
         batch = [self.client.build_messages(*args)] * len(seeds)
         return self.client.chat_batch(batch, params=[dict(seed=s) for s in seeds], **gen)
@@ -119,7 +143,8 @@ class Task:
     def _book(self, calls: Sequence[Mapping[str, Any]], agent: str, step: int):
         "Put calls on the account, and keep what was said"
         for c in calls: self.ledger.add(c['reply'].usage, agent=agent, step=step)
-        self.calls += [dict(agent=agent, step=step, **call_record(c)) for c in calls]
+        told = self.view.told() if self.view else {}
+        self.calls += [dict(agent=agent, step=step, **told, **call_record(c)) for c in calls]
 
     def ask(self,
         role_prompt: str,     # the instruction
@@ -142,18 +167,26 @@ class Task:
     def fit(self,
         prompts: list[tuple[str, int]] # pairs (instruction, max_new_tokens) that all have to be covered
     ) -> bool:                         # are they?
-        "Make the pages smaller, if need be, until the budget covers `prompts`."
+        "Make the pages smaller, if need be, until the budget covers `prompts`; all of a long document, where it does."
+        if self.ledger.max_tokens is None: return True
         left = self.ledger.left
-        def cost(images): return sum(self.price(p, new, images) for p, new in prompts)
-        if self.ledger.max_tokens is None or cost(self.images) <= left: return True
-        bare, full = cost([]), cost(self.images)
-        if left <= bare or full == bare or not all(hasattr(im, 'resize') for im in self.images): return False
-        scale = _scale(bare, full, left)
+        def cost(images: Sequence[Any]) -> int: return sum(self.price(p, new, images) for p, new in prompts)
+        long = isinstance(self.focus, AutoFocus) and len(self.images) > FEW_PAGES
+        if long and cost(blank_pages(self.images)) <= left: self.look('all')
+        shown = self.pages
+        bare, full = cost(shown.replaced([]) if isinstance(shown, InView) else []), cost(shown)
+        if full <= left: return True
+        if left <= bare or full == bare or not all(hasattr(im, 'resize') for im in shown): return False
+        return self._shrink(_scale(bare, full, left), lambda images: cost(images) <= left)
+
+    def _shrink(self, scale: float, covered: Callable[[Sequence[Any]], bool]) -> bool:
+        "Show smaller pages, of this scale or the next below it at which they are covered, if there is one"
         for _ in range(12):
-            try: smaller = shrink_pages(self.images, scale)
+            try: smaller = shrink_pages(self.pages, scale)
             except ValueError: return False
-            if cost(smaller) <= left:
-                self.images = smaller
+            if covered(smaller):
+                self.images = _SmallerPages(self.images, scale) if isinstance(smaller, InView) else smaller
+                self.view.show(self.images, smaller)
                 return True
             scale *= .95
         return False
@@ -174,7 +207,7 @@ class Task:
         if page: evidence.append({'page': page, 'bbox': None, 'content': one_line(answer, 300), 'cell': None})
         return MethodOutcome(answer=answer, confidence=confidence, page=page, evidence=evidence, invalid=0, raised=0,
                              usage=self.ledger.total.to_dict(), steps=max((c['step'] for c in self.calls), default=0),
-                             stopped=stopped, board=None, trace=self._trace())
+                             stopped=stopped, board=None, trace=self._trace(), shown=_shown(self.calls))
 
     def run(self,
         method: Callable[..., MethodOutcome], # takes the task and its own settings
@@ -193,9 +226,12 @@ def _counter(client) -> VLMClient:
 # %% ../../nbs/eval/06_task.ipynb #994ec932
 SMALLEST_SIDE = 320   # pixels of the longer side
 
+def _less(size: tuple[int, int], scale: float) -> tuple[int, int]:
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+
 def _smaller(image: Image, scale: float) -> Image:
     "A smaller copy of a page, which remembers where it comes from"
-    out = image.resize((max(1, round(image.width * scale)), max(1, round(image.height * scale))))
+    out = image.resize(_less(image.size, scale))
     out.info.update({k: image.info[k] for k in ('source', 'page') if k in image.info})
     return with_page(out, page_of(image))
 
@@ -203,16 +239,48 @@ def shrink_pages(
     images: Sequence[Image], # pages
     scale: float             # factor for both sides, at most 1
 ) -> Sequence[Image]:        # smaller copies; the originals where scale is 1
-    "Pages at another resolution; raises ValueError where a page would be too small to read."
+    "Pages at another resolution, thumbnails as they are; raises ValueError where a page would be too small to read."
     if scale >= 1: return images
-    if min(max(size) for size in page_sizes(images) if size) * scale < SMALLEST_SIDE:
+    small = images.thumbnails if isinstance(images, InView) else 0
+    if min((max(im.size) for im in images[small:]), default=0) * scale < SMALLEST_SIDE:
         raise ValueError(f'pages would be smaller than {SMALLEST_SIDE} pixels')
-    return [_smaller(im, scale) for im in images]
+    smaller = [*images[:small], *(_smaller(im, scale) for im in images[small:])]
+    return images.replaced(smaller) if isinstance(images, InView) else smaller
+
+# %% ../../nbs/eval/06_task.ipynb #7f9decaf
+class _SmallerPages(Sequence[Any]):
+    "A document at another resolution, its pages scaled when they are looked at."
+    def __init__(self,
+        pages: Sequence[Any], # as they are
+        scale: float          # factor for both sides, at most 1
+    ): self.pages, self.scale = pages, scale
+
+    def __len__(self) -> int: return len(self.pages)
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice): return _SmallerPages(self.pages[i], self.scale)
+        return _smaller(self.pages[i], self.scale)
+
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        "Width and height of its pages in pixels; those of a usual page where they are unknown."
+        return [_less(size or (620, 877), self.scale) for size in page_sizes(self.pages)]
+
+    @property
+    def infos(self) -> Optional[list[Page]]:
+        "What is known of its pages, where they are of `Pages`."
+        return getattr(self.pages, 'infos', None)
 
 # %% ../../nbs/eval/06_task.ipynb #447abb24
 def _scale(bare: int, full: int, left: float) -> float:
     "By what pages shrink so that a price of `full`, of which `bare` is text, becomes what is `left`"
     return math.sqrt((left - bare) / (full - bare))
+
+# %% ../../nbs/eval/06_task.ipynb #e7913279
+
+
+def _shown(turns: Iterable[Mapping[str, Any]]) -> list[int]:
+    "The pages that calls or turns were shown, in order of appearance"
+    return list(dict.fromkeys(p for turn in turns for p in turn.get('shown', [])))
 
 # %% ../../nbs/eval/06_task.ipynb #072a79c8
 def outcome_of(
@@ -225,7 +293,7 @@ def outcome_of(
     return MethodOutcome(answer=episode['answer'], confidence=episode['confidence'], page=episode['page'],
                          evidence=episode['evidence'], usage=episode['usage'], invalid=trace['invalid'],
                          raised=len(raised), steps=episode['steps'], stopped=episode['stopped'],
-                         board=episode['board'].to_dict(), trace=trace)
+                         board=episode['board'].to_dict(), trace=trace, shown=_shown(trace['events']))
 
 # %% ../../nbs/eval/06_task.ipynb #9ca34b01
 def vote(

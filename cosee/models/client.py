@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Optional, TypedDict, Union, cast, get_args
+from ..pages import ShownPages
 
 # %% ../../nbs/00_model.ipynb #d2372808
 if TYPE_CHECKING: from PIL.Image import Image
@@ -190,6 +191,7 @@ class ImageBlock(TypedDict):
     "A page in a message."
     type: Literal['image']
     image: Picture
+    page: NotRequired[int]       # its number in the document, where not all pages are shown; else they are counted
     min_pixels: NotRequired[int]
     max_pixels: NotRequired[int]
 
@@ -201,13 +203,26 @@ class Message(TypedDict):
     content: Union[str, list[Block]]
 
 # %% ../../nbs/00_model.ipynb #d86d9f31
+THUMBNAIL_PIXELS = 64 * 32 * 32   # most of a thumbnail: 64 image tokens
+
 def user_message(
     images: Iterable[Picture], # in order
     texts: Iterable[str]       # behind them
 ) -> Message:
     "One turn of the user: images, then texts."
-    blocks: list[Block] = [ImageBlock(type='image', image=im) for im in images]
-    return Message(role='user', content=[*blocks, *(TextBlock(type='text', text=t) for t in texts)])
+    note = [images.note] if isinstance(images, ShownPages) and images.note else []
+    blocks: list[Block] = [TextBlock(type='text', text=t) for t in (*note, *texts)]
+    return Message(role='user', content=[*_pages(images), *blocks])
+
+def _pages(images: Iterable[Picture]) -> list[Block]:
+    "Images as blocks; those of `ShownPages` name their pages, and thumbnails are not enlarged"
+    if not isinstance(images, ShownPages): return [ImageBlock(type='image', image=im) for im in images]
+    blocks: list[Block] = []
+    for i, (im, page) in enumerate(zip(images, images.numbers, strict=True)):
+        block = ImageBlock(type='image', image=im, page=page)
+        if i < getattr(images, 'thumbnails', 0): block.update(min_pixels=4096, max_pixels=THUMBNAIL_PIXELS)
+        blocks.append(block)
+    return blocks
 
 def build_messages(
     images: Iterable[Picture],         # pages in reading order

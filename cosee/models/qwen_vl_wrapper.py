@@ -12,16 +12,17 @@ import hashlib, json, threading
 from collections import Counter
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 from .client import GEN_DEFAULTS, Message, Outcome, Params, Reply, Schema, Usage, VLMClient
 from .qwen.checkpoint import GET_WEIGHTS, load_model
 from .qwen.decode import DecodingRow, PresencePenalty, Sampling, write
-from .qwen.prompt import MAX_PIXELS, MIN_PIXELS, Boundary, Prompt, inputs_of, make_prompt, page_size
+from .qwen.prompt import (MAX_PIXELS, MIN_PIXELS, Boundary, Prompt, inputs_of, make_prompt, page_size,
+                                      picture_inputs, token_inputs)
 
 # %% ../../nbs/qwen/02_client.ipynb #fa6df5be
 if TYPE_CHECKING:
     from cosee.models.qwen.grammar import GrammarState
-    from cosee.models.qwen.prefix import Prefix, PrefixCache
+    from cosee.models.qwen.prefix import Features, Prefix, PrefixCache
 
 # %% ../../nbs/qwen/02_client.ipynb #ed5238f9
 class QwenVLClient(VLMClient):
@@ -38,11 +39,12 @@ class QwenVLClient(VLMClient):
         page_labels: bool = True,      # write 'Page n:' before each of several pages
         reuse: bool = True,            # compute the pages of a document once, see `PrefixStore`
         cache_bytes: int = 4 * 2**30,  # most memory for what is reused
+        vision_bytes: int = 2**30,     # most memory for pictures that went through the vision tower
         max_rows: int = 16,            # most prompts that are decoded together
         fast_forward: bool = True,     # append tokens that a grammar fixes at once
         get: str = GET_WEIGHTS,        # how to come by the weights, for errors; {} is the directory
     ):
-        from cosee.models.qwen.prefix import ATTENTION, PrefixStore, use_fast_linear
+        from cosee.models.qwen.prefix import ATTENTION, Features, PrefixStore, Store, use_fast_linear
         super().__init__()
         page_size(32, 32, min_pixels, max_pixels)
         self.model_path, self.page_labels, self.reuse = str(model_path), page_labels, reuse
@@ -52,6 +54,7 @@ class QwenVLClient(VLMClient):
         if reuse: use_fast_linear(self.model)
         self.fast_forward, self.passes = fast_forward, 0
         self.prefixes, self._lock = PrefixStore(cache_bytes), threading.RLock()
+        self.features, self.looks = Store[Features](vision_bytes), 0   # and how often the tower was asked for one
         self._describe()
 
     def _describe(self):
@@ -135,9 +138,10 @@ class QwenVLClient(VLMClient):
         from cosee.files import image_hash
         if p.boundaries or not p.ends: return p.boundaries
         settings = json.dumps(self.processor.image_processor.to_dict(), sort_keys=True, default=str)
+        p.pictures = tuple((size, image_hash(im), settings) for size, im in zip(p.sizes, p.images, strict=True))
         seen, names = hashlib.sha256(settings.encode()), []
-        for start, end, size, im in zip((0, *p.ends[:-1]), p.ends, p.sizes, p.images, strict=True):
-            seen.update(repr((size, p.ids[start:end], image_hash(im))).encode())
+        for start, end, (size, pixels, _) in zip((0, *p.ends[:-1]), p.ends, p.pictures, strict=True):
+            seen.update(repr((size, p.ids[start:end], pixels)).encode())
             names.append(seen.hexdigest())
         p.boundaries = tuple(zip(p.ends, names, strict=True))
         return p.boundaries
@@ -153,16 +157,36 @@ class QwenVLClient(VLMClient):
         base = self.prefixes.longest(self._boundaries(p)) if self.reuse else None
         known = base.length if base else 0
         if base and known == p.cut: return base, known
-        inputs = inputs_of(self.processor, p).to(self.device)
+        inputs, see = self._inputs(p)
         if self.reuse and known < p.lead < p.cut:
-            base = self._made(p, _first(inputs, p.lead, p.pages), p.lead, base)
+            first = inputs if see else _first(inputs, p.lead, p.pages)
+            base = self._made(p, first, p.lead, base, see)
             self.prefixes.put(base.boundaries[-1][1], base)
-        return self._made(p, inputs, p.cut, base), known
+        return self._made(p, inputs, p.cut, base, see), known
 
-    def _made(self, p: Prompt, inputs, length: int, base: Optional[Prefix]) -> Prefix:
+    def _inputs(self, p: Prompt) -> tuple[Any, Optional[Callable[[int], Features]]]:
+        "The model's inputs; without pixels, and with what looks at a picture, where blocks name the pages they show"
+        if not (self.reuse and p.numbered): return inputs_of(self.processor, p).to(self.device), None
+        inputs = {name: t.to(self.device) for name, t in token_inputs(self.processor, p).items()}
+        return inputs, lambda i: self._look(p, i)
+
+    def _look(self, p: Prompt, i: int) -> Features:
+        "What the vision tower makes of picture `i` of a prompt, computed once for each picture and size"
+        from cosee.models.qwen.prefix import look
+        self._boundaries(p)
+        found = self.features.get(p.pictures[i])
+        if found is None:
+            inputs = picture_inputs(self.processor, p.images[i], p.sizes[i])
+            found = look(self.model, {name: t.to(self.device) for name, t in inputs.items()})
+            self.features.put(p.pictures[i], found)
+            self.looks += 1
+        return found
+
+    def _made(self, p: Prompt, inputs, length: int, base: Optional[Prefix],
+              see: Optional[Callable[[int], Features]]) -> Prefix:
         "The prefix of the first `length` tokens, computed on top of `base`"
         from cosee.models.qwen.prefix import prefill
-        made = prefill(self.model, inputs, length, base)
+        made = prefill(self.model, inputs, length, base, see)
         if self.reuse: made.boundaries = tuple(b for b in self._boundaries(p) if b[0] <= length)
         return made
 
@@ -276,6 +300,8 @@ def cut(
     return (text, False) if at < 0 else (text[:at], True)
 
 # %% ../../nbs/qwen/02_client.ipynb #25fb6e56
+
+
 
 
 def _first(inputs, length: int, pages: int) -> dict[str, Any]:

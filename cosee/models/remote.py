@@ -144,14 +144,15 @@ def _wire_turns(messages: list[Message], encode: ImageEncoder, page_labels: bool
                 max_pixels: Optional[int] = None) -> list[Turn]:
     "Messages with images encoded, each with its number before it where there are several"
     blocks = [(m['role'], checked_blocks(m)) for m in messages]
-    labelled = page_labels and sum(b['type'] == 'image' for _, bs in blocks for b in bs) > 1
+    images = [b for _, bs in blocks for b in bs if b['type'] == 'image']
+    labelled = page_labels and (len(images) > 1 or any('page' in b for b in images))
     turns: list[Turn] = []
     number = 0
     for role, bs in blocks:
         parts: list[Union[str, Encoded]] = []
         for b in bs:
             number += b['type'] == 'image'
-            if b['type'] == 'image' and labelled: parts.append(f'Page {number}:')
+            if b['type'] == 'image' and labelled: parts.append(f"Page {b.get('page', number)}:")
             parts.append(encode(b['image'], max_pixels) if b['type'] == 'image' else str(b['text']))
         turns.append((role, parts))
     return turns

@@ -10,16 +10,19 @@ __all__ = ['OcrClient']
 # %% ../../nbs/ocr/13_client.ipynb #d1a05091
 import json, math, re, threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Optional, TypedDict, Union
+from typing import Optional, TypedDict, Union, cast
 from ..boxes import thousandths_around
-from ..models.client import Message, Reply, VLMClient, message_blocks
+from ..models.client import (ImageBlock, Message, Reply, THUMBNAIL_PIXELS, VLMClient, content_blocks,
+                                 message_blocks)
 from .embeddings import embeddings_file, sentence_encoder
 from .engine import Way, WordReader
 from .facts import Fact, inline_pairs, is_cell
+from .print import PrintPage
 from .reader import Answer, Candidate, Reader, Region, statement
 from ..text import NOT_ANSWERABLE, abstains, same_answer
+from pathlib import Path
 
 # %% ../../nbs/ocr/13_client.ipynb #c5571520
 _NOTE = re.compile(r'^- \(#(\d+), (.*?), step (\d+)\) (.*)$')
@@ -112,10 +115,11 @@ class OcrClient(VLMClient):
         return f"OcrClient(reads print and copies answers, does not reason; abstain={self.abstain})"
 
     def document(self,
-        images: list # pages: PIL images or paths
+        images: list, # pages: PIL images or paths
+        numbers: Optional[Sequence[int]] = None # of these pages in their document; None: 1, 2, 3, ...
     ) -> Reader:     # the document as facts
         "The reader of a document; pages are read once."
-        pages = self.words.read(images)
+        pages = _placed(self.words.read(images), numbers)
         key = tuple(map(id, pages))
         with self._mutex:
             encoder = sentence_encoder() if self.embeddings else None
@@ -127,7 +131,7 @@ class OcrClient(VLMClient):
     def _chat(self, messages: list, schema: Optional[dict] = None, **params) -> Reply:
         "The reply of the agent that `schema` speaks of"
         question, notes = read_prompt(messages)
-        doc = self.document(message_blocks(messages, 'image'))
+        doc = self.document(*_shown_pages(messages))
         found = doc.answer(question)
         schema = schema or {}
         allowed = schema.get('properties', {}).get('action', {}).get('enum')
@@ -217,7 +221,7 @@ class OcrClient(VLMClient):
         "Correct a note, or propose the answer, or abstain"
         sure = found if found is not None and found['confidence'] >= self.abstain else None
         for note in reversed(notes if 'REVISE' in allowed else []):
-            if any(f"Corrects #{note['id']}:" in n['content'] for n in notes): continue
+            if any(f"Corrects #{note['id']}:" in n['content'] for n in notes) or not _seen(doc, note['page']): continue
             if fact := self.contradiction(doc, note):
                 answer, confidence = (sure['answer'], sure['confidence']) if sure else (NOT_ANSWERABLE, 0.3)
                 return self._revise(note, answer, confidence, f"{_doc_label(fact)}: {fact['value']}", fact, schema)
@@ -234,6 +238,29 @@ class OcrClient(VLMClient):
         view = dict(page=place['page'], bbox_2d=thousandths_around(place['bbox']))
         return _write_action(schema, 'REVISE', target_cell_id=note['id'], answer=answer, confidence=confidence,
                             content=content, supporting_cells=[note['id']], view=view)
+
+# %% ../../nbs/ocr/13_client.ipynb #dfa4764c
+_UNSEEN = cast(PrintPage, dict(size=[1, 1], skew=0., lines=[], source='text', turned=0))   # stands for a page not shown
+
+def _placed(pages: list[PrintPage], numbers: Optional[Sequence[int]]) -> list[PrintPage]:
+    "Pages at the places that their numbers name"
+    if numbers is None: return pages
+    out = [_UNSEEN] * max(numbers, default=0)
+    for number, page in zip(numbers, pages, strict=True): out[number - 1] = page
+    return out
+
+def _seen(doc: Reader, number: int) -> bool:
+    "Is the page one of those that are shown?"
+    return 0 < number <= len(doc.pages) and doc.pages[number - 1] is not _UNSEEN
+
+def _shown_pages(
+    messages: list[Message] # chat messages
+) -> tuple[list, Optional[list[int]]]: # images that can be read, and their numbers; None: 1, 2, 3, ...
+    "The pages of a prompt."
+    blocks: list[ImageBlock] = [b for m in messages for b in content_blocks(m) if b['type'] == 'image']
+    if not any('page' in b for b in blocks): return [b['image'] for b in blocks], None
+    full = [b for b in blocks if b.get('max_pixels', THUMBNAIL_PIXELS + 1) > THUMBNAIL_PIXELS]
+    return [b['image'] for b in full], [b.get('page', i) for i, b in enumerate(full, 1)]
 
 # %% ../../nbs/ocr/13_client.ipynb #e2675479
 def _covers(region: Region, found: Candidate) -> bool:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
 from ..agents import Action, Agent, PageImage
 from ..board import Board, View
 from ..boxes import Box, rounded, thousandths, widened
+from ..focus import num_pages
 from ..models.client import Block, ImageBlock, Message, TextBlock, VLMClient, content_blocks
-from ..pages import document_of, same_pages
+from ..pages import ShownPages, document_of, same_pages
 from ..text import abstains
 from .base import EnforcementMode, Outcome, Tool, ToolCall, ToolPolicy, Toolbox, parse_tool_call
 from .sight import PAGE_TOOL_NAMES, Sight, SightPolicy, Source, ToolResult, page_tools
@@ -97,8 +98,7 @@ class ToolAgent(Agent):
         board: Board            # the Board as it stands
     ) -> Sight:                 # kept from turn to turn, so that no page is drawn or read twice
         "What the tools look at."
-        sight = self._sight
-        document = document_of(images)
+        sight, document = self._sight, document_of(images)
         if sight is None or not same_pages(sight.images, document):
             sight = self._sight = Sight(document, self.source, words=self.words)
         sight.board = board
@@ -121,10 +121,11 @@ class ToolAgent(Agent):
             call = parse_tool_call(reply.text) if asked else None
             if not call:
                 action = self.interpret(reply.text)
-                call = self._closer(action, outs, len(images)) if len(outs) < self.max_calls else None
-                if not call: return self._grounded(action, outs, len(images))
+                call = self._closer(action, outs, num_pages(images)) if len(outs) < self.max_calls else None
+                if not call: return self._grounded(action, outs, num_pages(images))
             outs.append(box.run(ToolCall(*call, raw_response=reply.text, attempt_index=len(outs) + 1)))
-            messages = [Message(role=messages[0]['role'], content=[*content_blocks(messages[0]), *_call_blocks(outs[-1])])]
+            news = _call_blocks(outs[-1], _next_number(images, outs))
+            messages = [Message(role=messages[0]['role'], content=[*content_blocks(messages[0]), *news])]
 
     def _unsure(self, action: Action) -> bool:
         unsure = abstains(action.get('answer')) or action.get('confidence', 0.) < self.sure
@@ -165,12 +166,18 @@ class ToolAgent(Agent):
         return {**action, 'tools': list(map(_tool_record, outs))} if outs else action
 
 # %% ../../nbs/tools/05_agent.ipynb #9f535660
-def _call_blocks(out: Outcome) -> list[Block]:
-    "What a model reads about a call: text, and the picture if there is one"
+def _call_blocks(out: Outcome, number: Optional[int] = None) -> list[Block]:
+    "What a model reads about a call: text, and the picture if there is one, with its number where pages have theirs"
     text = '\n'.join(t for t in (out.call_text(), out.note, out.result_text()) if t)
     image = _result(out).image
     said: list[Block] = [TextBlock(type='text', text=text)]
-    return said if image is None else [*said, ImageBlock(type='image', image=image)]
+    if image is None: return said
+    return [*said, ImageBlock(type='image', image=image, **({} if number is None else {'page': number}))]
+
+def _next_number(images: Sequence[PageImage], outs: Iterable[Outcome]) -> Optional[int]:
+    "What the picture of the latest call is called, where some pages are shown: one more than the last before it"
+    crops = sum(_result(out).image is not None for out in outs)
+    return num_pages(images) + crops if isinstance(images, ShownPages) else None
 
 def _result(out: Outcome) -> ToolResult:
     "What a call came to, with the place that its tool knows, if any"

@@ -361,6 +361,16 @@ def _call(call: dict[str, Any], largest: int) -> list[Html]:
     return [_cost_bar(read, wrote, largest), el('span', cost, cls='cost'),
             el('details', el('summary', 'prompt and reply'), texts)]
 
+# %% ../../nbs/view/03_episode.ipynb #a2579128
+def _saw(event: dict[str, Any], prefix: str) -> Optional[Html]:
+    "The pages that an agent was shown, where there was a choice"
+    why = event.get('why')
+    shown = [p for p in event.get('shown') or [] if isinstance(p, int)]
+    if not why or not isinstance(why, dict) or not shown: return None
+    links = [[', ' * bool(i), el('a', str(p), href=f'#{prefix}p{p}', title=clean(why.get(str(p), ''), 200) or None)]
+             for i, p in enumerate(shown[:12])]
+    return el('span', ' · saw p. ', links, ' …' * (len(shown) > 12), cls='cost')
+
 # %% ../../nbs/view/03_episode.ipynb #af128530
 def _turn(event: dict[str, Any], palette: dict[str, int], prefix: str, largest: int) -> Html:
     "One turn of an agent"
@@ -369,7 +379,7 @@ def _turn(event: dict[str, Any], palette: dict[str, int], prefix: str, largest: 
             el('span', event.get('error') or 'no action', cls='error'))
     head = (el('span', f"step {event.get('step')}", cls='step'),
             el('span', clean(event.get('agent'), 40), cls='who'),
-            el('span', el('span', f'{kind.lower()} ', cls='cost'), came))
+            el('span', el('span', f'{kind.lower()} ', cls='cost'), came, _saw(event, prefix)))
     return el('li', head, [_call(c, largest) for c in event.get('calls', [])],
                cls=f"turn a{palette.get(event.get('agent', ''), 7)}")
 

@@ -12,11 +12,12 @@ import threading, torch
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any, Callable, Generic, Optional, Protocol, TypeVar
 from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface, Cache, DynamicCache
 from transformers.cache_utils import CacheLayerMixin
 from transformers.masking_utils import sdpa_mask
+from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
 from .prompt import Boundary
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #61183928
@@ -71,34 +72,45 @@ def best_suffix(
     length = max(shares)
     return length, [(k[:, :, :length], v[:, :, :length]) for k, v in prefix.suffixes[shares.index(length)][1]]
 
-# %% ../../../nbs/qwen/03_prefix.ipynb #6d400793
-class PrefixStore:
-    "Prefixes by key, bounded by `max_bytes`; least recently used leaves first."
+# %% ../../../nbs/qwen/03_prefix.ipynb #ffda6cf8
+class _Weighs(Protocol):
+    "What a `Store` keeps."
+    @property
+    def nbytes(self) -> int: ...
+
+Kept = TypeVar('Kept', bound=_Weighs)
+
+class Store(Generic[Kept]):
+    "Tensors by key, bounded by `max_bytes`; least recently used leaves first."
     def __init__(self,
-        max_bytes: int # bytes of keys and values kept
+        max_bytes: int # bytes kept
     ):
         self.max_bytes, self._lock = max_bytes, threading.Lock()
-        self.entries: OrderedDict[Hashable, Prefix] = OrderedDict()
+        self.entries: OrderedDict[Hashable, Kept] = OrderedDict()
 
     @property
     def nbytes(self) -> int:
-        "Bytes of all prefixes."
-        return sum(p.nbytes for p in self.entries.values())
+        "Bytes of all entries."
+        return sum(kept.nbytes for kept in self.entries.values())
     def __len__(self) -> int: return len(self.entries)
-    def __repr__(self) -> str: return f'PrefixStore({len(self)} prefixes, {self.nbytes:,} of {self.max_bytes:,} bytes)'
 
-    def get(self, key: Hashable) -> Optional[Prefix]:
-        "The prefix under `key`, which becomes the latest used."
+    def get(self, key: Hashable) -> Optional[Kept]:
+        "What is kept under `key`, which becomes the latest used."
         with self._lock:
             if key in self.entries: self.entries.move_to_end(key)
             return self.entries.get(key)
 
-    def put(self, key: Hashable, prefix: Prefix):
-        "Keep `prefix` as the latest used and drop what no longer fits."
+    def put(self, key: Hashable, kept: Kept):
+        "Keep it as the latest used and drop what no longer fits."
         with self._lock:
-            self.entries[key] = prefix
+            self.entries[key] = kept
             self.entries.move_to_end(key)
             while self.nbytes > self.max_bytes: self.entries.popitem(last=False)
+
+# %% ../../../nbs/qwen/03_prefix.ipynb #6d400793
+class PrefixStore(Store[Prefix]):
+    "Prefixes by key, bounded by `max_bytes`; least recently used leaves first."
+    def __repr__(self) -> str: return f'PrefixStore({len(self)} prefixes, {self.nbytes:,} of {self.max_bytes:,} bytes)'
 
     def longest(self,
         boundaries: Sequence[Boundary] # of a prompt's beginnings, shortest first
@@ -254,14 +266,47 @@ def _prefix_attention(module, query: Tensor, key: Tensor, value: Tensor, attenti
 AttentionInterface.register(ATTENTION, _prefix_attention)
 AttentionMaskInterface.register(ATTENTION, sdpa_mask)
 
+# %% ../../../nbs/qwen/03_prefix.ipynb #3cfa7325
+@dataclass(eq=False)
+class Features:
+    "What the vision tower makes of one picture."
+    embeddings: Tensor      # as the text model reads it, shape (tokens, size)
+    deepstack: list[Tensor] # the same for each of its first layers
+
+    @property
+    def nbytes(self) -> int:
+        "Bytes of memory."
+        return sum(t.numel() * t.element_size() for t in (self.embeddings, *self.deepstack))
+
+@torch.inference_mode()
+def look(
+    model, # Qwen3-VL
+    inputs: dict[str, Any] # pixel_values and image_grid_thw of one picture
+) -> Features:
+    "Send one picture through the vision tower."
+    out = model.model.get_image_features(inputs['pixel_values'], inputs['image_grid_thw'], return_dict=True)
+    return Features(out.pooler_output[0].clone(), [layer[0].clone() for layer in out.deepstack_features])
+
+def _seen(features: Sequence[Features]) -> dict[str, Any]:
+    "The features of several pictures, as the model takes them instead of pixels"
+    deep = [tuple(layer) for layer in zip(*(f.deepstack for f in features), strict=True)]
+    out = BaseModelOutputWithDeepstackFeatures(pooler_output=tuple(f.embeddings for f in features),
+                                               deepstack_features=deep)
+    return dict(mm_encoder_outputs=dict(image=out))
+
 # %% ../../../nbs/qwen/03_prefix.ipynb #53b5e57f
-def _pictures_from(model, inputs, start: int) -> dict[str, Tensor]:
-    "Pixels and grids of the pages that lie behind the first `start` tokens"
+def _pictures_between(model, inputs, start: int, length: int) -> range:
+    "Which pictures lie between the first `start` and the first `length` tokens"
+    tokens = inputs['image_grid_thw'].prod(-1) // model.config.vision_config.spatial_merge_size ** 2
+    ends, kinds = tokens.cumsum(0), inputs['mm_token_type_ids'][0]
+    def whole(n: int) -> int: return int((ends <= int((kinds[:n] == 1).sum())).sum())
+    return range(whole(start), whole(length))
+
+def _pixels(inputs, which: range) -> dict[str, Tensor]:
+    "Pixels and grids of some pictures that follow each other"
     grids = inputs['image_grid_thw']
-    tokens = grids.prod(-1) // model.config.vision_config.spatial_merge_size ** 2
-    before = int((tokens.cumsum(0) <= int((inputs['mm_token_type_ids'][0, :start] == 1).sum())).sum())
-    patches = int(grids[:before].prod(-1).sum())
-    return dict(pixel_values=inputs['pixel_values'][patches:], image_grid_thw=grids[before:])
+    first, last = (int(grids[:i].prod(-1).sum()) for i in (which.start, which.stop))
+    return dict(pixel_values=inputs['pixel_values'][first:last], image_grid_thw=grids[which.start:which.stop])
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #7152e850
 def _layers(cache: Any) -> Layers:
@@ -271,18 +316,20 @@ def _layers(cache: Any) -> Layers:
 @torch.inference_mode()
 def prefill(
     model,       # Qwen3-VL
-    inputs,      # from the processor: input_ids, pixel_values, image_grid_thw, mm_token_type_ids
+    inputs,      # input_ids, mm_token_type_ids, image_grid_thw; pixel_values too, unless `see` is given
     length: int, # tokens that belong to the prefix
-    base: Optional[Prefix] = None # prefix with which they begin, if it is known; not changed
+    base: Optional[Prefix] = None, # prefix with which they begin, if it is known; not changed
+    see: Optional[Callable[[int], Features]] = None # gives what the vision tower makes of a picture, from 0
 ) -> Prefix:
     "Compute the first `length` tokens of a prompt, pages included."
     positions, _ = model.model.get_rope_index(
         inputs['input_ids'], mm_token_type_ids=inputs['mm_token_type_ids'], image_grid_thw=inputs['image_grid_thw'])
     cache, start = DynamicCache(config=model.config.text_config), base.length if base else 0
     for i, (k, v) in enumerate(base.layers if base else []): cache.update(k, v, i)
+    which = _pictures_between(model, inputs, start, length)
     model.model(input_ids=inputs['input_ids'][:, start:length], position_ids=positions[..., start:length],
                 past_key_values=cache, mm_token_type_ids=inputs['mm_token_type_ids'][:, start:length], use_cache=True,
-                **_pictures_from(model, inputs, start))
+                **(_pixels(inputs, which) if see is None else _seen([see(i) for i in which])))
     largest = positions[:, 0, :length].amax(0).cpu()
     return Prefix(_layers(cache), length, int(largest[-1]) + 1, positions=largest)
 

@@ -68,12 +68,13 @@ def scaled(
 TemplateBlock = dict[str, str]     # 'type' and, of a text, 'text'
 TemplateMessage = dict[str, Any]   # 'role', and `TemplateBlock`s as 'content'
 
-def _joined(blocks: list[Block], numbers: Iterator[int]) -> list[TemplateBlock]:
-    "Blocks with separators, and with the next of `numbers` before each page, as long as there are any"
+def _joined(blocks: list[Block], numbers: Iterator[int], labels: bool) -> list[TemplateBlock]:
+    "Blocks with separators; before each page the number that it names, or the next of `numbers` while there are any"
     out: list[TemplateBlock] = []
     for b in blocks:
         gap = '' if not out else '\n' if out[-1]['type'] == 'image' else '\n\n'
-        if b['type'] == 'image' and (n := next(numbers, None)): out.append(dict(type='text', text=f'{gap}Page {n}:\n'))
+        n = next(numbers, None) if b['type'] == 'image' else None
+        if labels and (n := b.get('page', n)): out.append(dict(type='text', text=f'{gap}Page {n}:\n'))
         out.append(dict(type='image') if b['type'] == 'image' else dict(type='text', text=gap + str(b['text'])))
     return out
 
@@ -89,11 +90,13 @@ def template_messages(
     "Put separators between blocks and numbers before pages; a block of another kind raises ValueError."
     blocks = [checked_blocks(m) for m in messages]
     pages = _leading_images(messages)
-    numbers = iter(range(1, pages + 1) if page_labels and pages > 1 else ())
-    return [dict(role=m['role'], content=_joined(bs, numbers)) for m, bs in zip(messages, blocks, strict=True)]
+    numbers = iter(range(1, pages + 1) if pages > 1 else ())
+    return [dict(role=m['role'], content=_joined(bs, numbers, page_labels))
+            for m, bs in zip(messages, blocks, strict=True)]
 
 # %% ../../../nbs/qwen/01_prompt.ipynb #0c1bdffa
 Boundary = tuple[int, str]   # tokens up to the end of a picture, and a name for what they are
+Seen = tuple[Size, str, str] # a picture as the model sees it: its size, the hash of its pixels, the processor's settings
 
 @dataclass
 class Prompt:
@@ -107,7 +110,9 @@ class Prompt:
     lead: int = 0                    # tokens up to the end of the leading pages: what all prompts about them share
     pages: int = 0                   # leading pages
     ends: tuple[int, ...] = ()       # tokens up to the end of each picture
+    numbered: bool = False           # do blocks name the page that they show? then some of a document are shown
     boundaries: tuple[Boundary, ...] = () # for each of `ends`; made when they are needed
+    pictures: tuple[Seen, ...] = ()   # for each of `ends`; made with `boundaries`
 
     def __len__(self) -> int: return len(self.ids)
 
@@ -148,7 +153,11 @@ def make_prompt(
     ends = tuple(i + 1 for i, t in enumerate(ids) if t == processor.vision_end_token_id)
     lead = _leading_images(messages)
     return Prompt(ready, [im for im, _ in pages], sizes, ids, ids.count(pad), cut=ends[-1] if ends else 0,
-                  lead=ends[lead - 1] if lead else 0, pages=lead, ends=ends)
+                  lead=ends[lead - 1] if lead else 0, pages=lead, ends=ends, numbered=_numbered(messages))
+
+def _numbered(messages: Sequence[Message]) -> bool:
+    "Does a block name the page that it shows?"
+    return any('page' in b for m in messages for b in checked_blocks(m))
 
 # %% ../../../nbs/qwen/01_prompt.ipynb #b933aede
 def inputs_of(
@@ -162,6 +171,26 @@ def inputs_of(
     with _tokenizing: return processor.apply_chat_template(
         messages, tokenize=True, add_generation_prompt=True, return_tensors='pt', return_dict=True,
         sanitize_control_tokens=True, processor_kwargs=dict(do_resize=False))
+
+# %% ../../../nbs/qwen/01_prompt.ipynb #fc2cb3e8
+def token_inputs(
+    processor,     # of the checkpoint
+    prompt: Prompt # what to send
+) -> dict[str, Any]: # input_ids, mm_token_type_ids and image_grid_thw as tensors
+    "The model's inputs without the pixels."
+    import torch
+    ids, patch = torch.tensor([prompt.ids]), processor.image_processor.patch_size
+    grids = torch.tensor([[1, h // patch, w // patch] for w, h in prompt.sizes])
+    return dict(input_ids=ids, mm_token_type_ids=(ids == processor.image_token_id).int(), image_grid_thw=grids)
+
+def picture_inputs(
+    processor,    # of the checkpoint
+    image: Image, # as given
+    size: Size    # that the model sees
+) -> dict[str, Any]: # pixel_values and image_grid_thw as tensors
+    "One picture as the vision tower takes it."
+    found = processor.image_processor(images=[scaled(image, size)], do_resize=False, return_tensors='pt')
+    return {name: found[name] for name in ('pixel_values', 'image_grid_thw')}
 
 # %% ../../../nbs/qwen/01_prompt.ipynb #ff3c5f10
 @lru_cache(maxsize=4)
