@@ -52,6 +52,11 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
     ocr=ClientEntry('cosee.ocr.client:OcrClient',
                     "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason",
                     takes=('print',)),
+    print=ClientEntry('cosee.minds.client:print_client', 'a language model that reads the print of the pages: a GGUF '
+                      'file as --model-path, or the server at --base-url, with --model',
+                      takes=('model_path', 'model', 'base_url', 'print')),
+    gguf=ClientEntry('cosee.models.gguf_client:GgufClient', 'a language model from the GGUF file --model-path, which '
+                     'reads text alone', needs={'model_path': 'the file'}),
     qwen=ClientEntry(_QWEN, 'Qwen3-VL from the directory --model-path',
                      needs={'model_path': 'the directory with the weights'},
                      takes=('device', 'dtype', 'load_in_8bit', 'load_in_4bit'), backend=f'{_HERE}:qwen_client'),
