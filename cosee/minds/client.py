@@ -7,19 +7,19 @@ from __future__ import annotations
 # %% auto #0
 __all__ = ['PrintClient']
 
-# %% ../../nbs/minds/02_client.ipynb #e81a35ff
+# %% ../../nbs/minds/02_client.ipynb #03be8043
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
-from ..models.client import (Block, ImageBlock, Message, Outcome, Params, Reply, Schema, THUMBNAIL_PIXELS, TextBlock,
-                                 Usage, VLMClient, checked_blocks)
+from ..models.client import (Block, ImageBlock, Message, Outcome, Params, Picture, Reply, Schema, THUMBNAIL_PIXELS,
+                                 TextBlock, Usage, VLMClient, checked_blocks)
 from ..models.wrapper import identity_of
 from ..ocr.engine import Way, WordReader
 from ..ocr.print import PrintPage
 from .form import Cell, Form, Line, check_form, layout, write_page
 from .pointing import boxes_for_lines, lines_for_boxes, told_of_lines
 
-# %% ../../nbs/minds/02_client.ipynb #940ebafc
+# %% ../../nbs/minds/02_client.ipynb #95b202b7
 _INTRO = 'The pages are given as their print. The number in square brackets is the number of a line.'
 
 class Shown(NamedTuple):
@@ -36,7 +36,7 @@ def _numbered(messages: list[Message]) -> list[tuple[ImageBlock, int]]:
     images = [b for m in messages for b in checked_blocks(m) if b['type'] == 'image']
     return [(b, b.get('page', i)) for i, b in enumerate(images, 1) if _is_page(b)]
 
-# %% ../../nbs/minds/02_client.ipynb #a0109a6e
+# %% ../../nbs/minds/02_client.ipynb #c2239b35
 class PrintClient(VLMClient):
     "A mind that reads text, shown the print of pages; with `beside`, a vision model shown both."
     def __init__(self,
@@ -138,13 +138,25 @@ class PrintClient(VLMClient):
     def estimate(self,
         messages: list[Message] # chat messages
     ) -> Usage:
-        "What the prompt would cost the mind, without asking it."
-        return self.mind.estimate(self.shown(messages).messages)
+        "What the prompt would cost the mind, without asking it; an empty page stands for one that is not read yet."
+        unread = sum(_is_empty(b['image']) for b, _ in _numbered(messages))
+        found = self.mind.estimate(self.shown(messages).messages)
+        return replace(found, text_tokens=found.text_tokens + unread * self.page_tokens, estimated=True) if unread else found
 
-# %% ../../nbs/minds/02_client.ipynb #699a7f5a
+# %% ../../nbs/minds/02_client.ipynb #c7cfafd8
 def _text(text: str) -> TextBlock: return TextBlock(type='text', text=text)
 
-# %% ../../nbs/minds/02_client.ipynb #a7a11aa5
+# %% ../../nbs/minds/02_client.ipynb #9aba9bcf
+
+
+
+
+
+def _is_empty(image: Picture) -> bool:
+    "Is it a picture of one colour throughout, as a document is priced by before its pages are drawn?"
+    return hasattr(image, 'getextrema') and image.mode == 'L' and len({*image.getextrema()}) == 1
+
+# %% ../../nbs/minds/02_client.ipynb #694619bf
 _OF_MINE = ('form', 'page_tokens', 'print', 'beside')
 
 def print_client(

@@ -7,7 +7,7 @@ from __future__ import annotations
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/models/11_gguf.ipynb #10ffd505
+# %% ../../nbs/models/11_gguf.ipynb #12ba319a
 import hashlib, json, math, mmap, os, struct, threading, urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ from typing import Any, Optional, Union
 from .client import Message, Outcome, Params, Reply, Schema, Usage, VLMClient, checked_blocks
 from .remote import RequestError, ResponseParseError, ServerError
 
-# %% ../../nbs/models/11_gguf.ipynb #89543571
+# %% ../../nbs/models/11_gguf.ipynb #4ba7cfd9
 class GgufError(ValueError):
     "A file that cannot be opened as a model; the message says why."
 
@@ -56,7 +56,7 @@ class _Bytes:
             for _ in range(count): self.text_past()
         return count
 
-# %% ../../nbs/models/11_gguf.ipynb #ba9d3e86
+# %% ../../nbs/models/11_gguf.ipynb #371f4fd2
 _SIZES = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 9: (32, 36),
           10: (256, 84), 11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 15: (256, 292),
           16: (256, 66), 17: (256, 74), 18: (256, 98), 19: (256, 50), 20: (32, 18), 21: (256, 110), 22: (256, 82),
@@ -69,7 +69,7 @@ def _tensor_end(source: _Bytes) -> int:
     per, size = _SIZES.get(source.one('I'), (1, 0))
     return source.one('Q') + math.prod(sides) // per * size
 
-# %% ../../nbs/models/11_gguf.ipynb #a5764438
+# %% ../../nbs/models/11_gguf.ipynb #a01958c9
 @dataclass(frozen=True)
 class GgufHeader:
     "What a GGUF file says of its model."
@@ -88,7 +88,8 @@ class GgufHeader:
     @property
     def context(self) -> int:
         "Tokens that the model was trained to take; 0 where the file does not say."
-        return int(self._of('context_length') or 0)
+        said = self._of('context_length')
+        return said if isinstance(said, int) else 0
 
     @property
     def template(self) -> str:
@@ -102,16 +103,18 @@ def _header(path: Path, data: Any) -> GgufHeader:
     if max(tensors, count) > _MOST: raise struct.error
     fields = {source.text(): source.value(source.one('I')) for _ in range(count)}
     end = max((_tensor_end(source) for _ in range(tensors)), default=0)
-    step = max(1, int(fields.get('general.alignment') or 32))
+    said = fields.get('general.alignment')
+    step = said if isinstance(said, int) and said > 0 else 32
     return GgufHeader(str(path), len(data), -(-source.at // step) * step + end, fields)
 
-# %% ../../nbs/models/11_gguf.ipynb #4d98d564
+# %% ../../nbs/models/11_gguf.ipynb #69ad0448
 def read_gguf(
     path: Union[str, Path] # a file
 ) -> GgufHeader:
     "The header of a GGUF file; raises GgufError where it is none, or is cut off, and OSError where it cannot be read."
     path = Path(path)
     if path.is_dir(): raise GgufError(f'{path} is a directory; name the .gguf file in it')
+    if not path.exists(): raise GgufError(f'there is no file {path}')
     with open(path, 'rb') as file:
         start = file.read(4)
         if start != b'GGUF': raise GgufError(f'{path.name} is no GGUF file: it begins with {start!r}, not with GGUF')
@@ -123,7 +126,7 @@ def read_gguf(
                                 + (f' of at least {found.needed:,}' if found else ', and its header goes on'))
             return found
 
-# %% ../../nbs/models/11_gguf.ipynb #506e53e1
+# %% ../../nbs/models/11_gguf.ipynb #01b6db4a
 def _engine(path: Path, context: int, threads: int, slots: int, cache_mib: int, key: str) -> Any:
     "llama.cpp's server with a model; raises ImportError or GgufError"
     try: import xllamacpp
@@ -137,7 +140,7 @@ def _engine(path: Path, context: int, threads: int, slots: int, cache_mib: int, 
     except RuntimeError: raise GgufError(f'{path.name}: llama.cpp cannot open this model ({context:,} tokens of context '
                                          f'in {slots} slots)') from None
 
-# %% ../../nbs/models/11_gguf.ipynb #ac09a567
+# %% ../../nbs/models/11_gguf.ipynb #9cae0142
 CONTEXT = 16384   # tokens, where nobody says and the model can take so many
 
 class GgufClient(VLMClient):
@@ -237,7 +240,7 @@ class GgufClient(VLMClient):
         with ThreadPoolExecutor(max(1, min(self.slots, len(batch)))) as pool:
             return list(pool.map(self._attempt, batch, schemas, params))
 
-# %% ../../nbs/models/11_gguf.ipynb #35a94bbb
+# %% ../../nbs/models/11_gguf.ipynb #3d93de88
 def _plain(messages: list[Message], name: str) -> list[dict[str, str]]:
     "Messages as texts"
     out = []
@@ -248,13 +251,13 @@ def _plain(messages: list[Message], name: str) -> list[dict[str, str]]:
         out.append(dict(role=m['role'], content='\n\n'.join(str(dict(b)['text']) for b in blocks)))
     return out
 
-# %% ../../nbs/models/11_gguf.ipynb #8b44a229
+# %% ../../nbs/models/11_gguf.ipynb #01b5e230
 _NAMES = dict(max_new_tokens='max_tokens', temperature='temperature', top_p='top_p', top_k='top_k', seed='seed',
               repetition_penalty='repeat_penalty', presence_penalty='presence_penalty', stop='stop')
 _QUIET: Params = dict(max_tokens=512, temperature=0., top_p=1., top_k=0, min_p=0., repeat_penalty=1., presence_penalty=0.)
 _COMPACT = {'x-guidance': {'whitespace_flexible': False, 'item_separator': ', ', 'key_separator': ': '}}
 
-# %% ../../nbs/models/11_gguf.ipynb #2f56a515
+# %% ../../nbs/models/11_gguf.ipynb #9429e539
 class _Listener:
     "Collects a reply as it is written; what is raised meanwhile stops the engine and is raised again"
     def __init__(self): self.parts, self.finish, self.usage, self.raised = list[str](), 'stop', dict[str, Any](), None
