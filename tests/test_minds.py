@@ -13,7 +13,8 @@ from cosee.agents import CHECKER_ACTIONS, READER_ACTIONS, SCANNER_ACTIONS, actio
 from cosee.board import Board
 from cosee.boxes import thousandths_around
 from cosee.controller import CoSeeController
-from cosee.eval.baselines import direct_answer, single_agent_cot
+from cosee.eval.baselines import direct_answer, direct_method, single_agent_cot
+from cosee.eval.task import Task
 from cosee.minds.client import PrintClient, print_client
 from cosee.minds.form import Form, Line, Word, layout, write_page
 from cosee.minds.pointing import boxes_for_lines, find_words, lines_for_boxes
@@ -244,6 +245,15 @@ def test_baselines_get_their_lines_as_they_were_written():
     assert direct_answer(client, PAGES, "What is the total?") == "8.00"
     assert single_agent_cot(client, PAGES, "What is the total?") == "8.00"
     assert all("TOTAL" in prompt_text(c["messages"]) for c in mind.calls)
+
+
+def test_a_prompt_for_nothing_but_the_answer_asks_for_a_line_and_becomes_page_and_answer():
+    client, mind = scripted({"line": 5, "answer": "12 May 2021"})
+    task = Task(PAGES, "When does it leave?", client)
+    found = task.run(direct_method)
+    assert (found["answer"], found["page"]) == ("12 May 2021", 2)
+    assert mind.calls[0]["schema"]["properties"]["line"]["maximum"] == len(client.shown(build_messages(PAGES, "")).lines)
+    assert "the answer alone" not in prompt_text(mind.calls[0]["messages"])
 
 
 def test_a_zoomed_place_is_read_and_pointed_at():

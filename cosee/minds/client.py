@@ -7,7 +7,7 @@ from __future__ import annotations
 # %% auto #0
 __all__ = ['PrintClient']
 
-# %% ../../nbs/minds/02_client.ipynb #03be8043
+# %% ../../nbs/minds/02_client.ipynb #331f1aec
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
@@ -17,9 +17,10 @@ from ..models.wrapper import identity_of
 from ..ocr.engine import Way, WordReader
 from ..ocr.print import PrintPage
 from .form import Cell, Form, Line, check_form, layout, write_page
-from .pointing import boxes_for_lines, lines_for_boxes, told_of_lines
+from .pointing import (ANSWER_FORM, answer_lines, answer_schema, boxes_for_lines, lines_for_boxes,
+                                   told_of_lines)
 
-# %% ../../nbs/minds/02_client.ipynb #95b202b7
+# %% ../../nbs/minds/02_client.ipynb #98a682d1
 _INTRO = 'The pages are given as their print. The number in square brackets is the number of a line.'
 
 class Shown(NamedTuple):
@@ -36,7 +37,7 @@ def _numbered(messages: list[Message]) -> list[tuple[ImageBlock, int]]:
     images = [b for m in messages for b in checked_blocks(m) if b['type'] == 'image']
     return [(b, b.get('page', i)) for i, b in enumerate(images, 1) if _is_page(b)]
 
-# %% ../../nbs/minds/02_client.ipynb #c2239b35
+# %% ../../nbs/minds/02_client.ipynb #b56c084e
 class PrintClient(VLMClient):
     "A mind that reads text, shown the print of pages; with `beside`, a vision model shown both."
     def __init__(self,
@@ -108,12 +109,15 @@ class PrintClient(VLMClient):
 
     def _asked(self, shown: Shown, schema: Optional[Schema]) -> Optional[Schema]:
         "The schema that the mind is given"
-        return lines_for_boxes(schema, len(shown.lines)) if schema and shown.lines and not self.beside else schema
+        if self.beside or not shown.lines: return schema
+        if schema is None: return answer_schema(len(shown.lines)) if _wants_answer(shown) else None
+        return lines_for_boxes(schema, len(shown.lines))
 
     def _answered(self, shown: Shown, reply: Outcome) -> Outcome:
         "The mind's reply with pages and boxes"
         if not isinstance(reply, Reply) or self.beside: return reply
-        return replace(reply, text=boxes_for_lines(reply.text, shown.lines), model=self.name)
+        back = answer_lines if _wants_answer(shown) else boxes_for_lines
+        return replace(reply, text=back(reply.text, shown.lines), model=self.name)
 
     def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
         outcome = self._chat_batch([messages], [schema], [params])[0]
@@ -143,10 +147,14 @@ class PrintClient(VLMClient):
         found = self.mind.estimate(self.shown(messages).messages)
         return replace(found, text_tokens=found.text_tokens + unread * self.page_tokens, estimated=True) if unread else found
 
-# %% ../../nbs/minds/02_client.ipynb #c7cfafd8
+# %% ../../nbs/minds/02_client.ipynb #c5a79722
 def _text(text: str) -> TextBlock: return TextBlock(type='text', text=text)
 
-# %% ../../nbs/minds/02_client.ipynb #9aba9bcf
+# %% ../../nbs/minds/02_client.ipynb #b91f22c4
+def _wants_answer(shown: Shown) -> bool:
+    "Does a prompt ask for nothing but the answer?"
+    return any(dict(b).get('text') == ANSWER_FORM for m in shown.messages for b in checked_blocks(m))
+
 
 
 
@@ -156,7 +164,7 @@ def _is_empty(image: Picture) -> bool:
     "Is it a picture of one colour throughout, as a document is priced by before its pages are drawn?"
     return hasattr(image, 'getextrema') and image.mode == 'L' and len({*image.getextrema()}) == 1
 
-# %% ../../nbs/minds/02_client.ipynb #694619bf
+# %% ../../nbs/minds/02_client.ipynb #d85bbe73
 _OF_MINE = ('form', 'page_tokens', 'print', 'beside')
 
 def print_client(
