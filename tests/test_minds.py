@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import fake_servers as fake
-from cosee.agents import CHECKER_ACTIONS, READER_ACTIONS, SCANNER_ACTIONS, action_schema, parse_reply, team
+from cosee.agents import CHECKER_ACTIONS, READER_ACTIONS, SCANNER_ACTIONS, action_schema, team
 from cosee.board import Board
 from cosee.boxes import thousandths_around
 from cosee.controller import CoSeeController
 from cosee.eval.baselines import direct_answer, direct_method, single_agent_cot
 from cosee.eval.task import Task
-from cosee.minds.client import PrintClient, print_client
+from cosee.minds.client import PrintClient
 from cosee.minds.form import Form, Line, Word, layout, write_page
 from cosee.minds.pointing import boxes_for_lines, find_words, lines_for_boxes
 from cosee.models.client import ScriptedClient, build_messages, prompt_text
@@ -228,7 +228,6 @@ def test_agents_of_a_step_pay_for_the_print_once(random_mind):
 
 def test_an_episode_runs_on_a_server_that_reads_text_alone():
     def answer(body):
-        said = fake.asked(body)
         assert "image_url" not in json.dumps(body["messages"])
         schema = json.dumps(body["response_format"])
         assert '"line"' in schema and "bbox" not in schema
@@ -299,7 +298,7 @@ def test_the_client_print_by_name(tmp_path):
     with pytest.raises(ValueError, match="needs a GGUF file as model_path"): make_client("print")
     client = make_client("print", mind="scripted", replies=["Answer: 1"], form="grid", page_tokens=99)
     assert (client.form, client.page_tokens, client.name) == ("grid", 99, "print+scripted")
-    with pytest.raises(ValueError, match="form must be one of"): print_client(mind="scripted", replies=[""], form="x")
+    with pytest.raises(ValueError, match="form must be one of"): make_client("print", mind="scripted", replies=[""], form="x")
     server = make_client("print", model="qwen", base_url="http://127.0.0.1:9/v1")
     assert isinstance(server.mind, OpenAIVLMClient)
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 # %% auto #0
 __all__ = ['PrintClient']
 
-# %% ../../nbs/minds/02_client.ipynb #331f1aec
+# %% ../../nbs/minds/02_client.ipynb #1d61bd9a
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
 from ..models.client import (Block, ImageBlock, Message, Outcome, Params, Picture, Reply, Schema, THUMBNAIL_PIXELS,
                                  TextBlock, Usage, VLMClient, checked_blocks)
@@ -20,7 +19,7 @@ from .form import Cell, Form, Line, check_form, layout, write_page
 from .pointing import (ANSWER_FORM, answer_lines, answer_schema, boxes_for_lines, lines_for_boxes,
                                    told_of_lines)
 
-# %% ../../nbs/minds/02_client.ipynb #98a682d1
+# %% ../../nbs/minds/02_client.ipynb #4c5db393
 _INTRO = 'The pages are given as their print. The number in square brackets is the number of a line.'
 
 class Shown(NamedTuple):
@@ -37,7 +36,7 @@ def _numbered(messages: list[Message]) -> list[tuple[ImageBlock, int]]:
     images = [b for m in messages for b in checked_blocks(m) if b['type'] == 'image']
     return [(b, b.get('page', i)) for i, b in enumerate(images, 1) if _is_page(b)]
 
-# %% ../../nbs/minds/02_client.ipynb #b56c084e
+# %% ../../nbs/minds/02_client.ipynb #f9c5e04c
 class PrintClient(VLMClient):
     "A mind that reads text, shown the print of pages; with `beside`, a vision model shown both."
     def __init__(self,
@@ -98,7 +97,8 @@ class PrintClient(VLMClient):
         for m in messages:
             blocks = [b for block in checked_blocks(m) for b in self._instead(block, told)]
             out.append(Message(role=m['role'], content=blocks))
-        if texts and not self.beside: out[0] = Message(role=out[0]['role'], content=[_text(_INTRO), *out[0]['content']])
+        if texts and not self.beside:
+            out[0] = Message(role=out[0]['role'], content=[_text(_INTRO), *checked_blocks(out[0])])
         return Shown(out, lines)
 
     def _instead(self, block: Block, told: Any) -> list[Block]:
@@ -145,12 +145,13 @@ class PrintClient(VLMClient):
         "What the prompt would cost the mind, without asking it; an empty page stands for one that is not read yet."
         unread = sum(_is_empty(b['image']) for b, _ in _numbered(messages))
         found = self.mind.estimate(self.shown(messages).messages)
-        return replace(found, text_tokens=found.text_tokens + unread * self.page_tokens, estimated=True) if unread else found
+        if not unread: return found
+        return replace(found, text_tokens=found.text_tokens + unread * self.page_tokens, estimated=True)
 
-# %% ../../nbs/minds/02_client.ipynb #c5a79722
+# %% ../../nbs/minds/02_client.ipynb #c60fcb4a
 def _text(text: str) -> TextBlock: return TextBlock(type='text', text=text)
 
-# %% ../../nbs/minds/02_client.ipynb #b91f22c4
+# %% ../../nbs/minds/02_client.ipynb #4f5b88fd
 def _wants_answer(shown: Shown) -> bool:
     "Does a prompt ask for nothing but the answer?"
     return any(dict(b).get('text') == ANSWER_FORM for m in shown.messages for b in checked_blocks(m))
@@ -163,21 +164,3 @@ def _wants_answer(shown: Shown) -> bool:
 def _is_empty(image: Picture) -> bool:
     "Is it a picture of one colour throughout, as a document is priced by before its pages are drawn?"
     return hasattr(image, 'getextrema') and image.mode == 'L' and len({*image.getextrema()}) == 1
-
-# %% ../../nbs/minds/02_client.ipynb #d85bbe73
-_OF_MINE = ('form', 'page_tokens', 'print', 'beside')
-
-def print_client(
-    model_path: Union[str, Path, None] = None, # a GGUF file
-    mind: Optional[str] = None,                # or a client by its name, such as openai, or a backend's id
-    **options                                  # of `PrintClient`; all others of the mind
-) -> PrintClient:
-    "The client `print`; raises ValueError where neither a file nor a mind is named."
-    mine = {k: options.pop(k) for k in _OF_MINE if k in options}
-    if mind is not None:
-        from cosee.models.registry import make_client
-        return PrintClient(make_client(mind, **({'model_path': model_path} if model_path else {}), **options), **mine)
-    if options.get('model'): return print_client(mind='openai', **options, **mine)
-    if not model_path: raise ValueError("the client 'print' needs a GGUF file as model_path, or a mind that reads text")
-    from cosee.models.gguf_client import GgufClient
-    return PrintClient(GgufClient(model_path, **options), **mine)
