@@ -7,7 +7,7 @@ from __future__ import annotations
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/models/11_gguf.ipynb #ef9e30bf
+# %% ../../nbs/models/11_gguf.ipynb #07f6e575
 import hashlib, json, math, mmap, os, struct, urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from typing import Any, Optional, Union
 from .client import Message, Outcome, Params, Reply, Schema, Usage, VLMClient, checked_blocks
 from .remote import RequestError, ServerError
 
-# %% ../../nbs/models/11_gguf.ipynb #4e71699e
+# %% ../../nbs/models/11_gguf.ipynb #75ce5a9c
 class GgufError(ValueError):
     "A file that cannot be opened as a model; the message says why."
 
@@ -55,7 +55,7 @@ class _Bytes:
             for _ in range(count): self.text_past()
         return count
 
-# %% ../../nbs/models/11_gguf.ipynb #a7182f7a
+# %% ../../nbs/models/11_gguf.ipynb #ba38ef9a
 _SIZES = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 9: (32, 36),
           10: (256, 84), 11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 15: (256, 292),
           16: (256, 66), 17: (256, 74), 18: (256, 98), 19: (256, 50), 20: (32, 18), 21: (256, 110), 22: (256, 82),
@@ -68,7 +68,7 @@ def _tensor_end(source: _Bytes) -> int:
     per, size = _SIZES.get(source.one('I'), (1, 0))
     return source.one('Q') + math.prod(sides) // per * size
 
-# %% ../../nbs/models/11_gguf.ipynb #44ef4b97
+# %% ../../nbs/models/11_gguf.ipynb #82b7e6ef
 @dataclass(frozen=True)
 class GgufHeader:
     "What a GGUF file says of its model."
@@ -106,7 +106,7 @@ def _header(path: Path, data: Any) -> GgufHeader:
     step = said if isinstance(said, int) and said > 0 else 32
     return GgufHeader(str(path), len(data), -(-source.at // step) * step + end, fields)
 
-# %% ../../nbs/models/11_gguf.ipynb #a8fab8a7
+# %% ../../nbs/models/11_gguf.ipynb #83d533e8
 def read_gguf(
     path: Union[str, Path] # a file
 ) -> GgufHeader:
@@ -125,7 +125,7 @@ def read_gguf(
                                 + (f' of at least {found.needed:,}' if found else ', and its header goes on'))
             return found
 
-# %% ../../nbs/models/11_gguf.ipynb #9382d3f0
+# %% ../../nbs/models/11_gguf.ipynb #8d55df58
 def _engine(path: Path, context: int, threads: int, slots: int, cache_mib: int, key: str) -> Any:
     "llama.cpp's server with a model; raises ImportError or GgufError"
     try: import xllamacpp
@@ -139,7 +139,7 @@ def _engine(path: Path, context: int, threads: int, slots: int, cache_mib: int, 
     except RuntimeError: raise GgufError(f'{path.name}: llama.cpp cannot open this model ({context:,} tokens of context '
                                          f'in {slots} slots)') from None
 
-# %% ../../nbs/models/11_gguf.ipynb #926bd4e8
+# %% ../../nbs/models/11_gguf.ipynb #558fd763
 CONTEXT = 16384   # tokens, where nobody says and the model can take so many
 
 class GgufClient(VLMClient):
@@ -223,9 +223,18 @@ class GgufClient(VLMClient):
             body['grammar'] = json_schema_to_grammar(json.dumps({**schema, **_COMPACT}))
         return dict(messages=plain, cache_prompt=True, stream=True, stream_options={'include_usage': True}, **body)
 
+    def _heard(self, body: dict[str, Any], heard: _Listener) -> Any:
+        "The engine's answer where it is an error; it works in a thread, so that whoever waits can be interrupted"
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(self._server.handle_chat_completions, body, heard)
+            try: return answer.result()
+            except BaseException as e:
+                heard.raised = e
+                raise
+
     def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
         body, heard = self._body(messages, schema, params), _Listener()
-        failed = self._server.handle_chat_completions(body, heard)
+        failed = self._heard(body, heard)
         if heard.raised is not None: raise heard.raised
         if isinstance(failed, dict) and 'error' in failed:
             raise ServerError(f"{self.name}: {failed['error'].get('message')}")
@@ -241,7 +250,7 @@ class GgufClient(VLMClient):
         with ThreadPoolExecutor(max(1, min(self.slots, len(batch)))) as pool:
             return list(pool.map(self._attempt, batch, schemas, params))
 
-# %% ../../nbs/models/11_gguf.ipynb #04307eec
+# %% ../../nbs/models/11_gguf.ipynb #67f78901
 def _plain(messages: list[Message], name: str) -> list[dict[str, str]]:
     "Messages as texts"
     out = []
@@ -252,16 +261,16 @@ def _plain(messages: list[Message], name: str) -> list[dict[str, str]]:
         out.append(dict(role=m['role'], content='\n\n'.join(str(dict(b)['text']) for b in blocks)))
     return out
 
-# %% ../../nbs/models/11_gguf.ipynb #17bd7f3a
+# %% ../../nbs/models/11_gguf.ipynb #e485ba8b
 _NAMES = dict(max_new_tokens='max_tokens', temperature='temperature', top_p='top_p', top_k='top_k', seed='seed',
               repetition_penalty='repeat_penalty', presence_penalty='presence_penalty', stop='stop')
 _QUIET: Params = dict(max_tokens=512, temperature=0., top_p=1., top_k=0, min_p=0., repeat_penalty=1.,
                       presence_penalty=0.)
 _COMPACT = {'x-guidance': {'whitespace_flexible': False, 'item_separator': ', ', 'key_separator': ': '}}
 
-# %% ../../nbs/models/11_gguf.ipynb #c2ac702e
+# %% ../../nbs/models/11_gguf.ipynb #bf48a860
 class _Listener:
-    "Collects a reply as it is written; what is raised meanwhile stops the engine and is raised again"
+    "Collects a reply as it is written; what is `raised` meanwhile stops the engine"
     def __init__(self): self.parts, self.finish, self.usage, self.raised = list[str](), 'stop', dict[str, Any](), None
 
     def __call__(self, chunk: Any) -> bool:
