@@ -14,7 +14,8 @@ from cosee.models.registry import make_client
 from cosee.models.remote import RequestError
 
 pytest.importorskip("xllamacpp")
-SAY = [{"role": "user", "content": [{"type": "text", "text": "Some lines of print."}, {"type": "text", "text": "Reply."}]}]
+TEXTS = [{"type": "text", "text": "Some lines of print."}, {"type": "text", "text": "Reply."}]
+SAY = [{"role": "user", "content": TEXTS}]
 SCHEMA = {"type": "object", "properties": {"line": {"type": "integer", "minimum": 3, "maximum": 1207},
                                            "answer": {"type": "string", "minLength": 1, "maxLength": 12}},
           "required": ["line", "answer"], "additionalProperties": False}
@@ -49,7 +50,8 @@ def text(said): return struct.pack("<Q", len(said)) + said.encode()
     header(fields=2**63), header(tensors=2**60, fields=0), header(struct.pack("<Q", 2**62)),
     header(text("a") + struct.pack("<I", 99)), header(text("a") + struct.pack("<IIQ", 9, 4, 2**61)),
     header(text("a") + struct.pack("<IIQ", 9, 8, 2**61)), header(text("a") + struct.pack("<IIQ", 9, 9, 5)),
-    header(text("a") + struct.pack("<IQ", 8, 2**64 - 1)), header(text("t") + struct.pack("<I", 4), tensors=1, fields=0)])
+    header(text("a") + struct.pack("<IQ", 8, 2**64 - 1)),
+    header(text("t") + struct.pack("<I", 4), tensors=1, fields=0)])
 def test_numbers_in_a_header_are_not_believed(data, tmp_path):
     (tmp_path / "bad.gguf").write_bytes(data)
     with pytest.raises(GgufError, match="cut off or damaged"): read_gguf(tmp_path / "bad.gguf")
@@ -92,7 +94,7 @@ def test_a_seed_decides_and_the_cache_changes_nothing(client):
 
 def test_a_prompt_without_room_for_the_reply_is_refused_with_numbers(file):
     small = GgufClient(file, context=300, threads=1)
-    with pytest.raises(RequestError, match=r"the prompt has [\d,]+ tokens and the reply may have 290, but the context holds 300"):
+    with pytest.raises(RequestError, match=r"prompt has [\d,]+ tokens and the reply may have 290, but the context holds 300"):
         small.chat(SAY, max_new_tokens=290)
     with pytest.raises(RequestError, match="reads text alone"): small.chat(build_messages(["page.png"], "What?"))
     with pytest.raises(ValueError, match="unknown parameter beams"): small.chat(SAY, beams=3)

@@ -139,7 +139,8 @@ def propose(line, answer, **more):
 
 
 def box_of(client):
-    return json.loads(client.chat(build_messages(PAGES, "What?"), schema=action_schema(READER_ACTIONS, 3, 0)).text)["view"]
+    reply = client.chat(build_messages(PAGES, "What?"), schema=action_schema(READER_ACTIONS, 3, 0))
+    return json.loads(reply.text)["view"]
 
 
 @pytest.mark.parametrize("line, answer, page, words", [
@@ -307,7 +308,8 @@ WEIGHTS = os.environ.get("COSEE_GGUF", "")
 
 
 @pytest.mark.skipif(not Path(WEIGHTS or "/nowhere").is_file(), reason="COSEE_GGUF names no file")
-@pytest.mark.parametrize("question, answer", [("What is the total?", "8.00"), ("When does order 4711 leave?", "12 May 2021")])
+@pytest.mark.parametrize("question, answer", [("What is the total?", "8.00"),
+                                              ("When does order 4711 leave?", "12 May 2021")])
 def test_real_episodes(question, answer):
     client = PrintClient(make_client("gguf", model_path=WEIGHTS), words=WORDS)
     episode = CoSeeController(team(client), max_steps=1).run(PAGES[:2], question)
