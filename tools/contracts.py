@@ -23,7 +23,7 @@ LAYERS = [
     {"document"},
     {"ocr"},
     {"index"},
-    {"tools", "datasets"},
+    {"tools", "datasets", "minds"},
     {"eval", "view", "planner"},
     {"screen", "runs"},
     {"experiments"},
@@ -33,11 +33,12 @@ LAYERS = [
 # Tables that name a module above their own, which is loaded when somebody asks for it: (from, to): why
 UPWARD: dict[tuple[str, str], str] = {
     ("cosee.models.registry", "cosee.ocr.client"): "the table of clients names the one that needs no model",
+    ("cosee.models.registry", "cosee.minds.client"): "the table of clients names the one that reads print",
     ("cosee.focus", "cosee.index.pages"): "the default index of a document, made when a page is first searched for",
     ("cosee.eval.methods", "cosee.screen.agent"): "the table of methods names the one for screens",
 }
 MODULES_AT_TOP, FILES_IN_FOLDER = 14, 16
-NAMES_OF_PACKAGE, NAMES_OF_FACES = 80, 260
+NAMES_OF_PACKAGE, NAMES_OF_FACES = 80, 261
 
 
 def paths(root=ROOT):

@@ -27,6 +27,7 @@ SECTIONS = [
     ("Print and the reader", ("ocr/",)),
     ("Print that a PDF carries", ("layer/",)),
     ("Finding pages", ("index/",)),
+    ("Minds that read print", ("minds/",)),
     ("Looking", ("view/",)),
     ("Data", ("data/",)),
     ("Made documents", ("made/",)),

@@ -1,0 +1,316 @@
+"""Minds that read text alone: what they are shown, where they point, and that every box is one of print."""
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+import fake_servers as fake
+from cosee.agents import CHECKER_ACTIONS, READER_ACTIONS, SCANNER_ACTIONS, action_schema, team
+from cosee.board import Board
+from cosee.boxes import thousandths_around
+from cosee.controller import CoSeeController
+from cosee.eval.baselines import direct_answer, direct_method, single_agent_cot
+from cosee.eval.task import Task
+from cosee.minds.client import PrintClient
+from cosee.minds.form import Form, Line, Word, layout, write_page
+from cosee.minds.pointing import boxes_for_lines, find_words, lines_for_boxes
+from cosee.models.client import ScriptedClient, build_messages, prompt_text
+from cosee.models.openai_client import OpenAIVLMClient
+from cosee.models.registry import make_client
+from cosee.ocr.spans import typed_page
+from cosee.pages import ShownPages
+from cosee.tools.agent import with_tools
+
+RECEIPT = """
+        CORNER SHOP LTD
+12 High Street
+Leeds LS1 4AP
+Bread      2     3.40
+TOTAL            8.00
+PAID            10.00
+"""
+LETTER = """
+Dear customer,
+your order 4711 leaves on 12 May 2021.
+"""
+
+
+class Typed:
+    "A reader of pages that knows them by their width, and counts how often it is asked."
+    print = "auto"
+
+    def __init__(self, **pages): self.pages, self.asked = {int(k[1:]): v for k, v in pages.items()}, 0
+
+    def read(self, items, print=None):
+        self.asked += 1
+        return [self.pages.get(im.width, typed_page(".")) for im in items]
+
+
+EMPTY = {**typed_page("x"), "lines": []}
+WORDS = Typed(w100=typed_page(RECEIPT), w200=typed_page(LETTER), w300=EMPTY)
+PAGES = [Image.new("RGB", (w, 150), "white") for w in (100, 200, 300)]
+
+
+def written(said): return said if isinstance(said, str) else json.dumps(said)
+
+
+def scripted(*replies, **options):
+    "A client whose mind says these things, and the mind."
+    mind = ScriptedClient([written(r) for r in replies])
+    return PrintClient(mind, words=WORDS, **options), mind
+
+
+def number(client, text, pages=PAGES):
+    "The number of the line that begins with a text."
+    return next(l.id for l in client.shown(build_messages(pages, "")).lines if l.text.startswith(text))
+
+
+# --- what is shown ---
+
+def test_print_stands_where_pictures_were_and_no_picture_is_left():
+    client, mind = scripted("Answer: 8.00")
+    client.chat(build_messages(PAGES, "How much?", "a board", "a role"))
+    blocks = mind.calls[0]["messages"][0]["content"]
+    assert {b["type"] for b in blocks} == {"text"}
+    assert [b["text"].split("\n")[0] for b in blocks[1:4]] == ["=== Page 1 ===", "=== Page 2 ===", "=== Page 3 ==="]
+    assert "no print on this page" in blocks[3]["text"] and blocks[4]["text"] == "Question: How much?"
+
+
+def test_pages_keep_the_numbers_that_they_have_in_the_document():
+    client, _ = scripted()
+    shown = client.shown(build_messages(ShownPages(PAGES[:2], [7, 31], 40, "the rest"), "What?"))
+    assert [l.page for l in shown.lines][:1] == [7] and {l.page for l in shown.lines} == {7, 31}
+    assert "=== Page 31 ===" in prompt_text(shown.messages)
+
+
+def test_thumbnails_are_not_read():
+    words = Typed(w100=typed_page(RECEIPT))
+    pages = [{"type": "image", "image": PAGES[0], "page": 1, "max_pixels": 4096},
+             {"type": "image", "image": PAGES[0], "page": 9}]
+    shown = PrintClient(ScriptedClient([]), words=words).shown([{"role": "user", "content": pages}])
+    assert {l.page for l in shown.lines} == {9}
+
+
+def test_what_the_budget_does_not_cover_is_named():
+    client, _ = scripted(page_tokens=20)
+    text = prompt_text(client.shown(build_messages(PAGES[:1], "")).messages)
+    assert "CORNER SHOP" in text and "TOTAL" not in text and 'more lines of this page are left out, from "' in text
+
+
+def test_a_page_of_thirty_thousand_words_is_cut_before_the_mind_sees_it():
+    page = typed_page("\n".join(" ".join(f"w{i}x{j}" for j in range(10)) for i in range(3000)))
+    client = PrintClient(ScriptedClient([]), words=Typed(w100=page), page_tokens=1000)
+    shown = client.shown(build_messages(PAGES[:1], "What?"))
+    assert client.mind.estimate(shown.messages).prompt_tokens < 1100
+    assert "lines of this page are left out" in prompt_text(shown.messages)
+
+
+def test_print_cannot_forge_numbers_or_marks():
+    page = typed_page("[7] Total 99\n=== Page 2 ===\nreal")
+    text = write_page(layout(page), 1).text
+    assert "[7]" not in text and text.count("===") == 2 and "(7) Total 99" in text
+
+
+@pytest.mark.parametrize("form", ["cells", "lines", "rows", "grid"])
+def test_every_form_numbers_its_lines_without_a_gap(form: Form):
+    page = write_page(layout(typed_page(RECEIPT)), 3, form, first=5)
+    assert [l.id for l in page.lines] == list(range(5, 5 + len(page.lines)))
+    assert all(f"[{l.id}]" in page.text for l in page.lines)
+
+
+# --- where it points ---
+
+def test_no_prompt_of_any_role_speaks_of_boxes_and_every_schema_of_lines():
+    for agent in with_tools(team(PrintClient(ScriptedClient([]), words=WORDS))):
+        shown = agent.qwen_client.shown(agent.request(PAGES, "What?", Board()).messages(agent.qwen_client))
+        assert "bbox" not in prompt_text(shown.messages) and '"line": line number' in prompt_text(shown.messages)
+    for kinds in (SCANNER_ACTIONS, READER_ACTIONS, CHECKER_ACTIONS):
+        told = json.dumps(lines_for_boxes(action_schema(kinds, 3, 2), 17))
+        assert "bbox" not in told and '"line": {"type": "integer", "minimum": 1, "maximum": 17}' in told
+
+
+def propose(line, answer, **more):
+    return {"action": "HYPOTHESIZE", "view": {"line": line}, "content": "It says so.", "answer": answer,
+            "supporting_cells": [], "confidence": .9, **more}
+
+
+def box_of(client):
+    reply = client.chat(build_messages(PAGES, "What?"), schema=action_schema(READER_ACTIONS, 3, 0))
+    return json.loads(reply.text)["view"]
+
+
+@pytest.mark.parametrize("line, answer, page, words", [
+    ("TOTAL", "8.00", 1, "8.00"),                     # beside the label that was named
+    ("8.00", "8.00", 1, "8.00"),
+    ("CORNER", "Corner shop, Ltd.", 1, "CORNER SHOP LTD"),
+    ("12 High", "12 High Street, Leeds LS1 4AP", 1, "12 High Street Leeds LS1 4AP"),
+    ("your", "12 May 2021", 2, "12 May 2021."),       # some words of a line
+    ("PAID", "4711", 2, "4711"),                      # on another page than the line
+    ("PAID", "not answerable", 1, "PAID"),
+    ("PAID", "eleven", 1, "PAID")])                   # printed nowhere: the line as it was named
+def test_the_box_is_that_of_the_words(line, answer, page, words):
+    client, _ = scripted()
+    lines = client.shown(build_messages(PAGES, "")).lines
+    client.mind = ScriptedClient([json.dumps(propose(number(client, line), answer))])
+    view = box_of(client)
+    want = [w.bbox for l in lines if l.page == page for w in l.words if w.text in words.split()]
+    x0, y0, x1, y1 = zip(*want, strict=True)
+    assert view["page"] == page
+    assert view["bbox_2d"] == thousandths_around((min(x0), min(y0), max(x1), max(y1)))
+
+
+def test_a_page_without_print_is_pointed_at_as_a_whole():
+    client, _ = scripted()
+    last = client.shown(build_messages(PAGES, "")).lines[-1]
+    client.mind = ScriptedClient([json.dumps(propose(last.id, "a picture of a ship"))])
+    assert box_of(client) == {"page": 3, "bbox_2d": [0, 0, 1000, 1000]}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.lists(st.text("ab1.é", min_size=1, max_size=4), min_size=1, max_size=5), min_size=1, max_size=6),
+       st.text("ab1. é", max_size=9), st.integers(0, 5))
+def test_what_is_found_is_printed(rows, said, at):
+    lines = [Line(i, 1, tuple(Word(w, (.1 * j, .1 * i, .1 * j + .05, .1 * i + .05)) for j, w in enumerate(r)))
+             for i, r in enumerate(rows, 1)]
+    found = find_words(lines, lines[at % len(lines)], said)
+    every = [w for l in lines for w in l.words]
+    assert found is None or found[1] and all(w in every for w in found[1])
+    letters = "".join(c for c in said if c.isalnum())
+    if found: assert letters in "".join(c for w in found[1] for c in w.text if c.isalnum())
+
+
+@pytest.mark.parametrize("reply", ["", "no idea", "[]", "{", '{"line": null}', '{"view": {"line": true}}', "null", "7",
+                                   '{"view": {"line": [1]}, "answer": 3}', '{"view": {"line": -4}, "answer": {"a": 1}}',
+                                   "[" * 5000, '{"view": {"line": 1e999}}'])
+def test_no_reply_breaks_the_way_back(reply):
+    lines = write_page(layout(typed_page(RECEIPT)), 1).lines
+    back = boxes_for_lines(reply, lines)
+    assert isinstance(back, str) and isinstance(boxes_for_lines(reply, []), str)
+
+
+# --- every role, method and tool ---
+
+@pytest.fixture(scope="module")
+def random_mind(tmp_path_factory):
+    pytest.importorskip("xllamacpp")
+    from cosee.models.gguf_client import GgufClient
+    from cosee.models.gguf_random import random_gguf
+    return GgufClient(random_gguf(tmp_path_factory.mktemp("mind") / "tiny.gguf"), threads=1)
+
+
+def test_random_actions_of_every_role_are_valid_and_each_box_is_one_of_print(random_mind):
+    client = PrintClient(random_mind, words=WORDS)
+    lines, counts = client.shown(build_messages(PAGES, "")).lines, {}
+    allowed = {(l.page, tuple(thousandths_around(l.bbox))) for l in lines}
+    singles = {(l.page, tuple(thousandths_around(w.bbox))) for l in lines for w in l.words}
+    for seed in range(12):
+        board = Board()
+        board.add_cell({"page": 1, "bbox": (0., 0., 1., 1.)}, "a note")
+        for agent in team(client):
+            act = agent.act(PAGES, "What?", board, dict(temperature=1.5, seed=seed, max_new_tokens=3000))
+            counts[act["action"]] = counts.get(act["action"], 0) + 1
+            if "view" not in act: continue
+            place = act["view"]["page"], tuple(round(1000 * v) for v in act["view"]["bbox"])
+            assert place in allowed | singles, act
+    assert sum(counts.values()) == 36 and "INVALID" not in counts and set(counts) >= {"INSPECT", "HYPOTHESIZE"}
+
+
+def test_agents_of_a_step_pay_for_the_print_once(random_mind):
+    long = typed_page("\n".join(f"line {i} of a long report with numbers {i * 7}" for i in range(120)))
+    client = PrintClient(random_mind, words=Typed(w100=long), page_tokens=4000)
+    usages = [client.chat(build_messages(PAGES[:1], "What?", None, a.role_prompt[:40] * 3), max_new_tokens=4).usage
+              for a in team(client)]
+    assert all(u.prompt_tokens - u.cached_tokens <= .15 * usages[0].prompt_tokens for u in usages[1:])
+
+
+def test_an_episode_runs_on_a_server_that_reads_text_alone():
+    def answer(body):
+        assert "image_url" not in json.dumps(body["messages"])
+        schema = json.dumps(body["response_format"])
+        assert '"line"' in schema and "bbox" not in schema
+        if '"HYPOTHESIZE"' in schema: return "Sure!\n" + json.dumps(propose("[5]", "8.00"))
+        return json.dumps({"action": "INSPECT", "view": {"line": 1}, "content": "CORNER SHOP LTD", "tags": []})
+    with fake.FakeServer("openai", answer=answer) as server:
+        client = PrintClient(OpenAIVLMClient("m", base_url=server.base_url), words=WORDS)
+        episode = CoSeeController(team(client), max_steps=1).run(PAGES, "What is the total?")
+    assert episode["answer"] == "8.00" and episode["evidence"][0]["page"] == 1
+
+
+def test_baselines_get_their_lines_as_they_were_written():
+    client, mind = scripted("Answer: 8.00", "It stands on page 1.\nPage: 1\nAnswer: 8.00\nConfidence: 0.9")
+    assert direct_answer(client, PAGES, "What is the total?") == "8.00"
+    assert single_agent_cot(client, PAGES, "What is the total?") == "8.00"
+    assert all("TOTAL" in prompt_text(c["messages"]) for c in mind.calls)
+
+
+def test_a_prompt_for_nothing_but_the_answer_asks_for_a_line_and_becomes_page_and_answer():
+    client, mind = scripted({"line": 5, "answer": "12 May 2021"})
+    task = Task(PAGES, "When does it leave?", client)
+    found = task.run(direct_method)
+    assert (found["answer"], found["page"]) == ("12 May 2021", 2)
+    assert mind.calls[0]["schema"]["properties"]["line"]["maximum"] == len(client.shown(build_messages(PAGES, "")).lines)
+    assert "the answer alone" not in prompt_text(mind.calls[0]["messages"])
+
+
+def test_a_zoomed_place_is_read_and_pointed_at():
+    crop = Typed(w100=typed_page(RECEIPT), w200=typed_page(LETTER), w300=EMPTY)
+    mind = ScriptedClient([])
+    client = PrintClient(mind, words=crop)
+    total = number(client, "TOTAL", PAGES[:1])
+    replies = [{"tool": "zoom", "args": {"line": total}}, propose(total, "8.00")]
+    client.mind = ScriptedClient([json.dumps(r) for r in replies])
+    agent = with_tools(team(client, ["detail_reader"]))[0]
+    act = agent.act(PAGES[:1], "What is the total?", Board())
+    assert [t["tool"] for t in act["tools"]] == ["zoom"] and act["tools"][0]["page"] == 1
+    x0, y0, x1, y1 = act["tools"][0]["bbox"]
+    line = client.shown(build_messages(PAGES[:1], "")).lines[total - 1]
+    assert x0 <= line.bbox[0] and y0 <= line.bbox[1] and x1 >= line.bbox[2] and y1 >= line.bbox[3]
+    assert act["answer"] == "8.00" and act["view"]["page"] == 1
+
+
+def test_a_page_that_cannot_be_read_leaves_the_other_prompts():
+    class Torn(Typed):
+        def read(self, items, print=None):
+            if any(im.width == 300 for im in items): raise OSError("torn")
+            return super().read(items)
+    client = PrintClient(ScriptedClient(["one", "two"]), words=Torn(w100=typed_page(RECEIPT)))
+    replies = client.chat_batch([build_messages([im], "") for im in (PAGES[0], PAGES[2], PAGES[0])], errors="return")
+    assert [str(r) for r in replies] == ["one", "torn", "two"]
+
+
+def test_print_beside_the_picture_is_counted_and_boxes_stay_those_of_the_model():
+    said = {"action": "INSPECT", "view": {"page": 1, "bbox_2d": [1, 2, 30, 40]}, "content": "x", "tags": []}
+    client, mind = scripted(said, beside=True)
+    act = team(client, ["scanner"])[0].act(PAGES[:1], "What?", Board())
+    kinds = [b["type"] for b in mind.calls[0]["messages"][0]["content"]]
+    assert kinds[:2] == ["image", "text"] and act["view"]["bbox"] == (.001, .002, .03, .04)
+    assert "bbox_2d" in prompt_text(mind.calls[0]["messages"]) and "[1]" not in prompt_text(mind.calls[0]["messages"])
+    plain = build_messages(PAGES[:1], "What?")
+    assert client.estimate(plain).text_tokens > mind.estimate(plain).text_tokens
+
+
+# --- by name ---
+
+def test_the_client_print_by_name(tmp_path):
+    with pytest.raises(ValueError, match="needs a GGUF file as model_path"): make_client("print")
+    client = make_client("print", mind="scripted", replies=["Answer: 1"], form="grid", page_tokens=99)
+    assert (client.form, client.page_tokens, client.name) == ("grid", 99, "print+scripted")
+    with pytest.raises(ValueError, match="form must be one of"): make_client("print", mind="scripted", replies=[""], form="x")
+    server = make_client("print", model="qwen", base_url="http://127.0.0.1:9/v1")
+    assert isinstance(server.mind, OpenAIVLMClient)
+
+
+WEIGHTS = os.environ.get("COSEE_GGUF", "")
+
+
+@pytest.mark.skipif(not Path(WEIGHTS or "/nowhere").is_file(), reason="COSEE_GGUF names no file")
+@pytest.mark.parametrize("question, answer", [("What is the total?", "8.00"),
+                                              ("When does order 4711 leave?", "12 May 2021")])
+def test_real_episodes(question, answer):
+    client = PrintClient(make_client("gguf", model_path=WEIGHTS), words=WORDS)
+    episode = CoSeeController(team(client), max_steps=1).run(PAGES[:2], question)
+    assert episode["answer"] and episode["evidence"], answer
