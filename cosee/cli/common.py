@@ -182,7 +182,7 @@ def named_client(
     from cosee.models.registry import CLIENTS
     if name not in CLIENTS: return _by_id(args, name)
     options = _options(args, name)
-    if 'model_path' in CLIENTS[name].needs:
+    if CLIENTS[name].local and 'model_path' in CLIENTS[name].needs:
         from cosee.models.qwen.checkpoint import check_model_path
         from cosee.models.weights import local_weights
         check_model_path(local_weights(args.model_path))

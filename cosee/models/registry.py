@@ -54,6 +54,11 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
     ocr=ClientEntry('cosee.ocr.client:OcrClient',
                     "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason",
                     takes=('print',)),
+    print=ClientEntry(f'{_HERE}:print_client', 'a language model that reads the print of the pages: a GGUF '
+                      'file as --model-path, or the server at --base-url, with --model',
+                      takes=('model_path', 'model', 'base_url', 'print')),
+    gguf=ClientEntry('cosee.models.gguf_client:GgufClient', 'a language model from the GGUF file --model-path, which '
+                     'reads text alone', needs={'model_path': 'the file'}),
     qwen=ClientEntry(_QWEN, 'Qwen3-VL from the directory --model-path',
                      needs={'model_path': 'the directory with the weights'},
                      takes=('device', 'dtype', 'load_in_8bit', 'load_in_4bit'), backend=f'{_HERE}:qwen_client'),
@@ -151,6 +156,19 @@ def random_client(
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     from cosee.models.qwen.random_weights import random_checkpoint
     with TemporaryDirectory() as d: return QwenVLClient(random_checkpoint(d, size, seed), **options)
+
+def print_client(
+    model_path: Optional[str] = None, # a GGUF file
+    mind: Optional[str] = None,       # or a client by its name, such as openai, or a backend's id
+    **options                         # of `PrintClient`; all others of the mind
+) -> VLMClient:
+    "A mind that reads print; raises ValueError where neither a file nor a mind is named."
+    from cosee.minds.client import PrintClient
+    mine = {k: options.pop(k) for k in ('form', 'page_tokens', 'print', 'beside') if k in options}
+    if model_path: options['model_path'] = model_path
+    if mind is None: mind = 'openai' if options.get('model') else 'gguf' if model_path else ''
+    if not mind: raise ValueError("the client 'print' needs a GGUF file as model_path, or a mind that reads text")
+    return PrintClient(make_client(mind, **options), **mine)
 
 def scripted_client(
     replies: Union[list[Any], dict[str, list[Any]]], # see `ScriptedClient`
