@@ -9,7 +9,7 @@ import pytest
 from cosee.config import ConfigError
 from cosee.models.client import build_messages
 from cosee.models.gguf_client import GgufClient, GgufError, read_gguf
-from cosee.models.gguf_random import random_gguf
+from cosee.minds.gguf_random import random_gguf
 from cosee.models.registry import make_client
 from cosee.models.remote import RequestError
 

@@ -198,7 +198,7 @@ def test_no_reply_breaks_the_way_back(reply):
 def random_mind(tmp_path_factory):
     pytest.importorskip("xllamacpp")
     from cosee.models.gguf_client import GgufClient
-    from cosee.models.gguf_random import random_gguf
+    from cosee.minds.gguf_random import random_gguf
     return GgufClient(random_gguf(tmp_path_factory.mktemp("mind") / "tiny.gguf"), threads=1)
 
 

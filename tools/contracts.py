@@ -38,7 +38,7 @@ UPWARD: dict[tuple[str, str], str] = {
     ("cosee.eval.methods", "cosee.screen.agent"): "the table of methods names the one for screens",
 }
 MODULES_AT_TOP, FILES_IN_FOLDER = 14, 16
-NAMES_OF_PACKAGE, NAMES_OF_FACES = 80, 261
+NAMES_OF_PACKAGE, NAMES_OF_FACES = 80, 260
 
 
 def paths(root=ROOT):

@@ -21,7 +21,7 @@ FACE = {
     "cosee.eval.baselines": "direct_answer self_consistency single_agent_cot",
     "cosee.eval.chat": "multi_agent_chat_no_board",
     "cosee.eval.matching": "match_budget",
-    "cosee.eval.judge": "judge_all judge_answer judged_scores",
+    "cosee.eval.judge": "judge_answer",
 }
 
 __getattr__, __dir__, __all__ = face(__name__, FACE)

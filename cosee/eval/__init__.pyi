@@ -27,15 +27,13 @@ from cosee.eval.baselines import self_consistency as self_consistency
 from cosee.eval.baselines import single_agent_cot as single_agent_cot
 from cosee.eval.chat import multi_agent_chat_no_board as multi_agent_chat_no_board
 from cosee.eval.matching import match_budget as match_budget
-from cosee.eval.judge import judge_all as judge_all
 from cosee.eval.judge import judge_answer as judge_answer
-from cosee.eval.judge import judged_scores as judged_scores
 
 FACE: dict[str, str]
 __all__ = [
     "METHODS", "Method", "MethodOutcome", "RunningMetrics", "Scores", "aggregate_metrics", "anls",
     "bootstrap", "compare_runs", "direct_answer", "exact_match", "expected_calibration_error", "f1_score",
-    "flavours", "holm", "judge_all", "judge_answer", "judged_scores", "make_method", "match_budget",
-    "mcnemar", "multi_agent_chat_no_board", "normalize_answer", "permutation_test", "plan_split",
-    "register_method", "score", "score_many", "scorer", "self_consistency", "single_agent_cot"
+    "flavours", "holm", "judge_answer", "make_method", "match_budget", "mcnemar", "multi_agent_chat_no_board",
+    "normalize_answer", "permutation_test", "plan_split", "register_method", "score", "score_many", "scorer",
+    "self_consistency", "single_agent_cot"
 ]

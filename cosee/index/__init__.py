@@ -10,7 +10,7 @@ from ..faces import face
 
 # %% ../../nbs/index/07_index.ipynb #00ee8ee2
 FACE = {
-    "cosee.index.pages": "PageHit PageIndex",
+    "cosee.index.pages": "PageIndex",
     "cosee.index.visual": "VisualEncoder",
 }
 

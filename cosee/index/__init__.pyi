@@ -1,9 +1,8 @@
 # Made by tools/sync.py from the table FACE beside it: make sync
-from cosee.index.pages import PageHit as PageHit
 from cosee.index.pages import PageIndex as PageIndex
 from cosee.index.visual import VisualEncoder as VisualEncoder
 
 FACE: dict[str, str]
 __all__ = [
-    "PageHit", "PageIndex", "VisualEncoder"
+    "PageIndex", "VisualEncoder"
 ]

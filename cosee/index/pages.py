@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['PageHit', 'PageIndex']
+__all__ = ['PageIndex']
 
 # %% ../../nbs/index/06_pages.ipynb #10b90ade
 import threading
