@@ -94,7 +94,7 @@ def test_a_seed_decides_and_the_cache_changes_nothing(client):
 
 def test_a_prompt_without_room_for_the_reply_is_refused_with_numbers(file):
     small = GgufClient(file, context=300, threads=1)
-    with pytest.raises(RequestError, match=r"prompt has [\d,]+ tokens and the reply may have 290, but the context holds 300"):
+    with pytest.raises(RequestError, match=r"has [\d,]+ tokens and the reply may have 290, but the context holds 300"):
         small.chat(SAY, max_new_tokens=290)
     with pytest.raises(RequestError, match="reads text alone"): small.chat(build_messages(["page.png"], "What?"))
     with pytest.raises(ValueError, match="unknown parameter beams"): small.chat(SAY, beams=3)

@@ -183,8 +183,8 @@ def test_what_is_found_is_printed(rows, said, at):
     if found: assert letters in "".join(c for w in found[1] for c in w.text if c.isalnum())
 
 
-@pytest.mark.parametrize("reply", ["", "no idea", "[]", "{", '{"line": null}', '{"view": {"line": true}}', "null", "7",
-                                   '{"view": {"line": [1]}, "answer": 3}', '{"view": {"line": -4}, "answer": {"a": 1}}',
+@pytest.mark.parametrize("reply", ["", "no idea", "[]", "{", '{"line": null}', '{"view": {"line": true}}', "null",
+                                   "7", '{"view": {"line": [1]}, "answer": 3}', '{"view": {"line": -4}, "answer": {"a": 1}}',
                                    "[" * 5000, '{"view": {"line": 1e999}}'])
 def test_no_reply_breaks_the_way_back(reply):
     lines = write_page(layout(typed_page(RECEIPT)), 1).lines
@@ -252,7 +252,8 @@ def test_a_prompt_for_nothing_but_the_answer_asks_for_a_line_and_becomes_page_an
     task = Task(PAGES, "When does it leave?", client)
     found = task.run(direct_method)
     assert (found["answer"], found["page"]) == ("12 May 2021", 2)
-    assert mind.calls[0]["schema"]["properties"]["line"]["maximum"] == len(client.shown(build_messages(PAGES, "")).lines)
+    shown = client.shown(build_messages(PAGES, ""))
+    assert mind.calls[0]["schema"]["properties"]["line"]["maximum"] == len(shown.lines)
     assert "the answer alone" not in prompt_text(mind.calls[0]["messages"])
 
 
@@ -299,7 +300,8 @@ def test_the_client_print_by_name(tmp_path):
     with pytest.raises(ValueError, match="needs a GGUF file as model_path"): make_client("print")
     client = make_client("print", mind="scripted", replies=["Answer: 1"], form="grid", page_tokens=99)
     assert (client.form, client.page_tokens, client.name) == ("grid", 99, "print+scripted")
-    with pytest.raises(ValueError, match="form must be one of"): make_client("print", mind="scripted", replies=[""], form="x")
+    with pytest.raises(ValueError, match="form must be one of"):
+        make_client("print", mind="scripted", replies=[""], form="x")
     server = make_client("print", model="qwen", base_url="http://127.0.0.1:9/v1")
     assert isinstance(server.mind, OpenAIVLMClient)
 

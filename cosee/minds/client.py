@@ -131,7 +131,8 @@ class PrintClient(VLMClient):
                 if isinstance(s, Shown)]
         if not good: return [s for s in shown if isinstance(s, Exception)]
         told, asked, settings = zip(*good, strict=True)
-        replies = iter(self.mind.chat_batch([s.messages for s in told], schema=asked, params=settings, errors='return'))
+        sent = [s.messages for s in told]
+        replies = iter(self.mind.chat_batch(sent, schema=asked, params=settings, errors='return'))
         return [s if isinstance(s, Exception) else self._answered(s, next(replies)) for s in shown]
 
     def _tried(self, messages: list[Message]) -> Union[Shown, Exception]:

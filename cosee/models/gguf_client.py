@@ -136,8 +136,9 @@ def _engine(path: Path, context: int, threads: int, slots: int, cache_mib: int, 
     p.load_mode, p.cache_ram_mib = xllamacpp.llama_load_mode.LLAMA_LOAD_MODE_MMAP, cache_mib
     p.verbosity, p.warmup, p.force_pure_content_parser, p.endpoint_slots = -1, False, True, False
     try: return xllamacpp.Server(p)
-    except RuntimeError: raise GgufError(f'{path.name}: llama.cpp cannot open this model ({context:,} tokens of context '
-                                         f'in {slots} slots)') from None
+    except RuntimeError:
+        raise GgufError(f'{path.name}: llama.cpp cannot open this model ({context:,} tokens of context '
+                        f'in {slots} slots)') from None
 
 # %% ../../nbs/models/12_gguf.ipynb #558fd763
 CONTEXT = 16384   # tokens, where nobody says and the model can take so many
@@ -217,7 +218,7 @@ class GgufClient(VLMClient):
         tokens, new = self.estimate(messages).prompt_tokens, body['max_tokens']
         if tokens + new > self.context:
             raise RequestError(f'{self.name}: the prompt has {tokens:,} tokens and the reply may have {new:,}, '
-                               f'but the context holds {self.context:,}; show fewer pages, or open the model with a longer context')
+                               f'but the context holds {self.context:,}; show fewer pages, or open it with a longer one')
         if schema is not None:
             from xllamacpp import json_schema_to_grammar
             body['grammar'] = json_schema_to_grammar(json.dumps({**schema, **_COMPACT}))

@@ -188,6 +188,8 @@ class _Compiled(NamedTuple):
     find_ending: Callable[[Any], Optional[bytes]] # the search for endings
     ending: bytes                                 # the shortest instance
 
+_NONE = 'no grammar for this schema: no instance of at most 2,000 bytes was found'
+
 def _compile(source: str, vocabulary: Vocabulary) -> _Compiled:
     "The grammar of `source`, a schema with its bounds as JSON; ValueError where there is none"
     schema, bounds = json.loads(source)
@@ -199,7 +201,7 @@ def _compile(source: str, vocabulary: Vocabulary) -> _Compiled:
     control = any(ord(c) < 32 or ord(c) == 127 for c in literals)
     tokens, byte = (_matcher(schema, t, '"\\nrbtfu' if control else '"\\') for t in (vocabulary.ll, byte_tokenizer()))
     find = partial(shortest_ending, hints=_hints(schema))
-    if (shortest := find(byte)) is None: raise ValueError('this schema has no instance of at most 2,000 bytes')
+    if (shortest := find(byte)) is None: raise ValueError(_NONE)
     return _Compiled(schema, tokens, byte, find, shortest)
 
 # %% ../../../nbs/qwen/05_grammar.ipynb #3a224853
