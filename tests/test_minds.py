@@ -184,7 +184,8 @@ def test_what_is_found_is_printed(rows, said, at):
 
 
 @pytest.mark.parametrize("reply", ["", "no idea", "[]", "{", '{"line": null}', '{"view": {"line": true}}', "null",
-                                   "7", '{"view": {"line": [1]}, "answer": 3}', '{"view": {"line": -4}, "answer": {"a": 1}}',
+                                   "7", '{"view": {"line": [1]}, "answer": 3}',
+                                   '{"view": {"line": -4}, "answer": {"a": 1}}',
                                    "[" * 5000, '{"view": {"line": 1e999}}'])
 def test_no_reply_breaks_the_way_back(reply):
     lines = write_page(layout(typed_page(RECEIPT)), 1).lines

@@ -218,7 +218,7 @@ class GgufClient(VLMClient):
         tokens, new = self.estimate(messages).prompt_tokens, body['max_tokens']
         if tokens + new > self.context:
             raise RequestError(f'{self.name}: the prompt has {tokens:,} tokens and the reply may have {new:,}, '
-                               f'but the context holds {self.context:,}; show fewer pages, or open it with a longer one')
+                               f'but the context holds {self.context:,}; show fewer pages or give it more context')
         if schema is not None:
             from xllamacpp import json_schema_to_grammar
             body['grammar'] = json_schema_to_grammar(json.dumps({**schema, **_COMPACT}))
