@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 # %% ../nbs/package/00_cosee.ipynb #a64e198e
 FACE = {
-    "cosee.pages": "PageError Pages load_pages page_of",
+    "cosee.pages": "PageError Pages load_pages",
     "cosee.board": "Board Cell View",
     "cosee.agents": "Action Agent CrossCheckerAgent DetailReaderAgent ScannerAgent team",
     "cosee.controller": "CoSeeController Episode replay",

@@ -2,7 +2,6 @@
 from cosee.pages import PageError as PageError
 from cosee.pages import Pages as Pages
 from cosee.pages import load_pages as load_pages
-from cosee.pages import page_of as page_of
 from cosee.board import Board as Board
 from cosee.board import Cell as Cell
 from cosee.board import View as View
@@ -80,7 +79,7 @@ __all__ = [
     "VLMClient", "VLMClientError", "VLMLanguageModel", "View", "Viewer", "aggregate_metrics", "anls",
     "annotate", "bootstrap", "compare_runs", "create_vlm_client", "direct_answer", "exact_match", "f1_score",
     "follow", "load", "load_config", "load_pages", "make_samples", "match_budget",
-    "multi_agent_chat_no_board", "normalize_answer", "page_of", "read_config", "register_method", "replay",
-    "resilient", "run_experiment", "samples_dir", "score_many", "self_consistency", "single_agent_cot",
-    "subset", "team", "with_tools", "write_html", "write_submission"
+    "multi_agent_chat_no_board", "normalize_answer", "read_config", "register_method", "replay", "resilient",
+    "run_experiment", "samples_dir", "score_many", "self_consistency", "single_agent_cot", "subset", "team",
+    "with_tools", "write_html", "write_submission"
 ]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['PageError', 'page_of', 'Pages', 'load_pages']
+__all__ = ['PageError', 'Pages', 'load_pages']
 
 # %% ../nbs/core/05_pages.ipynb #f517195a
 import atexit, io, math, operator, os, re, threading, warnings, weakref

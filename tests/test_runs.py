@@ -165,7 +165,8 @@ def test_the_configurations_that_users_copy_are_valid(path):
     from cosee.models.registry import CLIENTS
     config = read_config(path)
     assert config.client.type in CLIENTS and config.name == path.stem
-    assert config.dataset.name == "made" or config.dataset.split in LOADERS[config.dataset.name].splits
+    loader = LOADERS[config.dataset.name]
+    assert loader.kind == "made" or config.dataset.split in loader.splits
 
 
 # --- what breaks on the way ---

@@ -141,10 +141,11 @@ sys.exit(main(sys.argv[1:]))
 
 
 def shell(*argv, before=""):
-    "A process of the command, with the small entry in its table."
+    "A process of the command, with the small entry in its table; it may be interrupted, whoever started the tests."
     file = remote()
     return subprocess.Popen([sys.executable, "-c", before + SHELL.format(file.name, file.size, file.sha256), *argv],
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 
 
 # --- all goes well ---

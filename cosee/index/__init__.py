@@ -11,7 +11,6 @@ from ..faces import face
 # %% ../../nbs/index/07_index.ipynb #00ee8ee2
 FACE = {
     "cosee.index.pages": "PageIndex",
-    "cosee.index.visual": "VisualEncoder",
 }
 
 __getattr__, __dir__, __all__ = face(__name__, FACE)

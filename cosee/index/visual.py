@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['VisualEncoder']
+__all__ = []
 
 # %% ../../nbs/index/05_visual.ipynb #15ce6088
 import json

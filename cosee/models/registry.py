@@ -54,11 +54,6 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
     ocr=ClientEntry('cosee.ocr.client:OcrClient',
                     "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason",
                     takes=('print',)),
-    print=ClientEntry(f'{_HERE}:print_client', 'a language model that reads the print of the pages: a GGUF '
-                      'file as --model-path, or the server at --base-url, with --model',
-                      takes=('model_path', 'model', 'base_url', 'print')),
-    gguf=ClientEntry('cosee.models.gguf_client:GgufClient', 'a language model from the GGUF file --model-path, which '
-                     'reads text alone', needs={'model_path': 'the file'}),
     qwen=ClientEntry(_QWEN, 'Qwen3-VL from the directory --model-path',
                      needs={'model_path': 'the directory with the weights'},
                      takes=('device', 'dtype', 'load_in_8bit', 'load_in_4bit'), backend=f'{_HERE}:qwen_client'),
@@ -67,6 +62,11 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
     openai=_provider('openai', 'OpenAIVLMClient', 'OpenAI, or the server at --base-url, with --model'),
     anthropic=_provider('anthropic', 'AnthropicVLMClient', 'Claude, with --model'),
     google=_provider('google', 'GoogleVLMClient', 'Gemini, with --model'),
+    print=ClientEntry(f'{_HERE}:print_client', 'a language model that reads the print of the pages: a GGUF '
+                      'file as --model-path, or the server at --base-url, with --model',
+                      takes=('model_path', 'model', 'base_url', 'print')),
+    gguf=ClientEntry('cosee.models.gguf_client:GgufClient', 'a language model from the GGUF file --model-path, which '
+                     'reads text alone', needs={'model_path': 'the file'}),
     random=ClientEntry(f'{_HERE}:random_client', 'a Qwen3-VL of random weights: all of the machinery, and no sense',
                        takes=('device', 'dtype')),
     backend=ClientEntry(f'{_HERE}:backend_client', 'a model by the id of its backend',
