@@ -52,6 +52,18 @@ def imports_alone(cells):
         yield cell
 
 
+def classes_known(cells):
+    """A hidden cell that imports the classes of a notebook from its module: the page of a class may name one that its
+    notebook writes further down."""
+    sources = [joined(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    module = next((m[1] for s in sources if (m := re.match(r"#\|\s*default_exp\s+(\S+)", s))), None)
+    classes = [name for s in sources if re.match(r"#\|\s*export", s)
+               for name in re.findall(r"^class (\w+)", s, flags=re.M)]
+    if not module or not classes: return []
+    told = f"#| hide\nfrom cosee.{module} import {', '.join(classes)}"
+    return [dict(cell_type="code", id="classes", metadata={}, execution_count=None, outputs=[], source=told)]
+
+
 def staged(folder):
     "The notebooks as nbdev prepares them for the site, under `folder`."
     from nbdev.quarto import refresh_quarto_yml
@@ -60,7 +72,8 @@ def staged(folder):
     shutil.copytree(ROOT / "nbs", folder / "nbs", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     for path in (folder / "nbs").rglob("*.ipynb"):
         nb = json.loads(path.read_text(encoding="utf-8"))
-        path.write_text(json.dumps({**nb, "cells": list(imports_alone(nb["cells"]))}), encoding="utf-8")
+        cells = [*nb["cells"][:1], *classes_known(nb["cells"]), *imports_alone(nb["cells"][1:])]
+        path.write_text(json.dumps({**nb, "cells": cells}), encoding="utf-8")
     os.chdir(folder)
     # For the processes that run the imports of the notebooks: this package, and no warnings about them
     sys.path.insert(0, str(ROOT))

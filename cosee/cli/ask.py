@@ -161,6 +161,7 @@ def _read_print(args: Namespace, words: 'WordReader', pages: 'Pages') -> float:
     say(args, f"{_came_from(words.counts - before)} in {pace.seconds:.1f} s")
     return pace.seconds
 
+# %% ../../nbs/cli/01_ask.ipynb #c3cbb5fe
 def _read_index(args: Namespace, index: 'PageIndex') -> float:
     "Let an index read all pages, and tell how far it is and what it left out; the seconds that it took"
     pace, before = _ReadingPace(args, len(index)), Counter(index.words.counts)

@@ -9,7 +9,8 @@ __all__ = ['PrintClient']
 
 # %% ../../nbs/minds/02_client.ipynb #1d61bd9a
 from dataclasses import replace
-from typing import Any, NamedTuple, Optional, Union
+from pathlib import Path
+from typing import Any, NamedTuple, Optional, Union, cast
 from ..models.client import (Block, ImageBlock, Message, Outcome, Params, Picture, Reply, Schema, THUMBNAIL_PIXELS,
                                  TextBlock, Usage, VLMClient, checked_blocks)
 from ..models.wrapper import identity_of
@@ -48,7 +49,8 @@ class PrintClient(VLMClient):
         beside: bool = False                # keep pictures, and put print next to them
     ):
         if page_tokens < 16: raise ValueError('page_tokens must be at least 16')
-        self.mind, self.form, self.page_tokens, self.beside = mind, check_form(form), page_tokens, beside
+        self.mind, self.page_tokens, self.beside = mind, page_tokens, beside
+        self.form: Form = check_form(form)
         self.words = words or WordReader(print=print)
         self.name, self.constrains = f'print+{mind.name}', mind.constrains
         self._layouts = dict[int, tuple[PrintPage, list[list[Cell]], int]]()
@@ -63,7 +65,7 @@ class PrintClient(VLMClient):
     def _count(self, text: str) -> int:
         "Tokens of a text: counted by the mind, or one for every three letters"
         count = getattr(self.mind, 'count', None)
-        return count(text) if callable(count) else -(-len(text) // 3)
+        return int(cast(Any, count)(text)) if callable(count) else -(-len(text) // 3)
 
     def _laid_out(self, page: PrintPage) -> tuple[list[list[Cell]], int]:
         "The rows of a page and its tokens when all of it is shown; of the latest pages they are kept"
@@ -81,7 +83,7 @@ class PrintClient(VLMClient):
         texts, lines = list[str](), list[Line]()
         for (_, number), page in zip(images, self.words.read([b['image'] for b, _ in images]), strict=True):
             rows, tokens = self._laid_out(page)
-            form = 'plain' if self.beside else self.form
+            form: Form = 'plain' if self.beside else self.form
             said = write_page(rows, number, form, len(lines) + 1, min(1., room / max(1, tokens)))
             texts.append(said.text)
             lines += said.lines
@@ -104,7 +106,7 @@ class PrintClient(VLMClient):
     def _instead(self, block: Block, told: Any) -> list[Block]:
         "What stands for a block of a prompt"
         if block['type'] == 'text': return [_text(block['text'] if self.beside else told_of_lines(block['text']))]
-        read = [_text(next(told))] if _is_page(block) else []
+        read: list[Block] = [_text(next(told))] if _is_page(block) else []
         return [block, *read] if self.beside else read
 
     def _asked(self, shown: Shown, schema: Optional[Schema]) -> Optional[Schema]:
@@ -157,11 +159,8 @@ def _wants_answer(shown: Shown) -> bool:
     "Does a prompt ask for nothing but the answer?"
     return any(dict(b).get('text') == ANSWER_FORM for m in shown.messages for b in checked_blocks(m))
 
-
-
-
-
-
+# %% ../../nbs/minds/02_client.ipynb #b40bcf6d
 def _is_empty(image: Picture) -> bool:
     "Is it a picture of one colour throughout, as a document is priced by before its pages are drawn?"
-    return hasattr(image, 'getextrema') and image.mode == 'L' and len({*image.getextrema()}) == 1
+    if isinstance(image, (str, Path)): return False
+    return image.mode == 'L' and len({*image.getextrema()}) == 1

@@ -9,7 +9,7 @@ __all__ = []
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, cast, get_args
 from ..boxes import Box, rounded
 from ..ocr.print import PrintPage
 from ..ocr.spans import Span, page_rows, page_spans
@@ -102,7 +102,7 @@ def check_form(
 ) -> Form:
     "`form` if there is such a one; raises ValueError otherwise."
     if form not in get_args(Form): raise ValueError(f"form must be one of {', '.join(get_args(Form))}, not {form!r}")
-    return form
+    return cast(Form, form)
 
 def _said(cell: Cell) -> str: return ' '.join(w.text for w in cell)
 

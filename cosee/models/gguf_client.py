@@ -11,6 +11,7 @@ __all__ = []
 import hashlib, json, math, mmap, os, struct, urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Optional, Union
 from .client import Message, Outcome, Params, Reply, Schema, Usage, VLMClient, checked_blocks
@@ -23,6 +24,7 @@ class GgufError(ValueError):
 _PLAIN = {0: 'B', 1: 'b', 2: 'H', 3: 'h', 4: 'I', 5: 'i', 6: 'f', 7: '?', 10: 'Q', 11: 'q', 12: 'd'}
 _TEXT, _LIST, _MOST = 8, 9, 4_000_000   # most entries of a list of texts: a vocabulary has a twentieth of them
 
+# %% ../../nbs/models/12_gguf.ipynb #38abbf25
 class _Bytes:
     "A file from its beginning, one value after the other"
     def __init__(self, data: Any): self.data, self.at = data, 4
@@ -95,6 +97,7 @@ class GgufHeader:
         "The template of its chats; '' where there is none."
         return str(self.fields.get('tokenizer.chat_template') or '')
 
+# %% ../../nbs/models/12_gguf.ipynb #567c85c2
 def _header(path: Path, data: Any) -> GgufHeader:
     source = _Bytes(data)
     version, tensors, count = source.one('I'), source.one('Q'), source.one('Q')
@@ -126,9 +129,11 @@ def read_gguf(
             return found
 
 # %% ../../nbs/models/12_gguf.ipynb #8d55df58
+CONTEXT = 16384   # tokens, where nobody says and the model can take so many
+
 def _engine(path: Path, context: int, threads: int, slots: int, cache_mib: int, key: str) -> Any:
     "llama.cpp's server with a model; raises ImportError or GgufError"
-    try: import xllamacpp
+    try: xllamacpp: Any = import_module('xllamacpp')
     except ImportError: raise ImportError("a GGUF file needs llama.cpp: pip install 'cosee[gguf]'") from None
     p = xllamacpp.CommonParams()
     p.model.path, p.n_ctx, p.n_parallel, p.api_keys = str(path), context * slots, slots, [key]
@@ -141,8 +146,6 @@ def _engine(path: Path, context: int, threads: int, slots: int, cache_mib: int, 
                         f'in {slots} slots)') from None
 
 # %% ../../nbs/models/12_gguf.ipynb #558fd763
-CONTEXT = 16384   # tokens, where nobody says and the model can take so many
-
 class GgufClient(VLMClient):
     "A language model from a GGUF file. It reads text alone."
     name, constrains = 'gguf', True
@@ -220,8 +223,8 @@ class GgufClient(VLMClient):
             raise RequestError(f'{self.name}: the prompt has {tokens:,} tokens and the reply may have {new:,}, '
                                f'but the context holds {self.context:,}; show fewer pages or give it more context')
         if schema is not None:
-            from xllamacpp import json_schema_to_grammar
-            body['grammar'] = json_schema_to_grammar(json.dumps({**schema, **_COMPACT}))
+            llama: Any = import_module('xllamacpp')
+            body['grammar'] = llama.json_schema_to_grammar(json.dumps({**schema, **_COMPACT}))
         return dict(messages=plain, cache_prompt=True, stream=True, stream_options={'include_usage': True}, **body)
 
     def _heard(self, body: dict[str, Any], heard: _Listener) -> Any:

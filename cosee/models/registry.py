@@ -157,6 +157,7 @@ def random_client(
     from cosee.models.qwen.random_weights import random_checkpoint
     with TemporaryDirectory() as d: return QwenVLClient(random_checkpoint(d, size, seed), **options)
 
+# %% ../../nbs/models/08_registry.ipynb #c7a22d11
 def print_client(
     model_path: Optional[str] = None, # a GGUF file
     mind: Optional[str] = None,       # or a client by its name, such as openai, or a backend's id
@@ -170,6 +171,7 @@ def print_client(
     if not mind: raise ValueError("the client 'print' needs a GGUF file as model_path, or a mind that reads text")
     return PrintClient(make_client(mind, **options), **mine)
 
+# %% ../../nbs/models/08_registry.ipynb #983b8a0e
 def scripted_client(
     replies: Union[list[Any], dict[str, list[Any]]], # see `ScriptedClient`
     cycle: bool = True # start again at the end?
