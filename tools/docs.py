@@ -80,7 +80,8 @@ def staged(folder):
     "The notebooks as nbdev prepares them for the site, under `folder`."
     from nbdev.quarto import refresh_quarto_yml
     from nbdev.serve import proc_nbs
-    shutil.copy(ROOT / "settings.ini", folder)
+    settings = (ROOT / "settings.ini").read_text(encoding="utf-8")
+    (folder / "settings.ini").write_text(settings.rstrip() + "\nrenderer = site_fields.Renderer\n", encoding="utf-8")
     shutil.copytree(ROOT / "nbs", folder / "nbs", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     for path in (folder / "nbs").rglob("*.ipynb"):
         nb = json.loads(path.read_text(encoding="utf-8"))
@@ -89,7 +90,7 @@ def staged(folder):
     os.chdir(folder)
     # For the processes that run the imports of the notebooks: this package, and no warnings about them
     sys.path.insert(0, str(ROOT))
-    os.environ |= {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    os.environ |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}", "PYTHONWARNINGS": "ignore"}
     refresh_quarto_yml()
     try:
         return proc_nbs(force=True, n_workers=min(2, os.cpu_count() or 1))
