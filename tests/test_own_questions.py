@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import pypdfium2
@@ -15,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / 'benchmarks'))
 
-import own_documents as own
+own = import_module('own_documents')   # a script of the repository, no module of the package
 
 ROWS = own.read_questions()
 FIELDS = ['id', 'package', 'version', 'path', 'sha256', 'scan', 'language', 'kind', 'wording', 'question', 'answers',
