@@ -1,0 +1,131 @@
+"""The questions about real documents are well formed; none of the documents is here, and nothing is fetched."""
+import hashlib
+import io
+import json
+import re
+import subprocess
+import sys
+import tarfile
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+
+import pypdfium2
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / 'benchmarks'))
+
+own = import_module('own_documents')   # a script of the repository, no module of the package
+
+ROWS = own.read_questions()
+FIELDS = ['id', 'package', 'version', 'path', 'sha256', 'scan', 'language', 'kind', 'wording', 'question', 'answers',
+          'page']
+SCAN = {'pages', 'dpi', 'turn', 'quarter', 'noise', 'blur', 'paper', 'quality'}
+
+
+@pytest.fixture(scope='module')
+def pdf(made_text=(('Invoice 4711', 40), ('Total 82,13', 70))):
+    "The bytes of a made PDF of two pages."
+    from PIL import Image, ImageDraw
+    pages = []
+    for text, y in made_text:
+        pages.append(Image.new('RGB', (200, 260), 'white'))
+        ImageDraw.Draw(pages[-1]).text((20, y), text, fill='black')
+    out = io.BytesIO()
+    pages[0].save(out, 'PDF', save_all=True, append_images=pages[1:])
+    return out.getvalue()
+
+
+@pytest.mark.parametrize('row', ROWS, ids=lambda row: row['id'])
+def test_row(row):
+    assert list(row) == FIELDS
+    assert re.fullmatch(r'[0-9a-f]{64}', row['sha256'])
+    assert re.fullmatch(r'usr/share/[^ ]+\.pdf(\.gz)?', row['path']) and '..' not in row['path']
+    assert row['id'].startswith(row['language'] + '-') and row['question'].endswith('?')
+    assert row['scan'] is None or set(row['scan']) == SCAN
+    assert (row['wording'] == 'unanswerable') == (not row['answers']) == (row['page'] is None)
+
+
+@pytest.mark.parametrize('row', [r for r in ROWS if r['answers']], ids=lambda row: row['id'])
+def test_answers_are_short(row):
+    assert len(set(row['answers'])) == len(row['answers']) and row['page'] >= 1
+    assert all(a.strip() == a and 1 <= len(a.split()) <= 9 for a in row['answers'])
+    assert not row['scan'] or row['page'] <= len(row['scan']['pages'])
+
+
+def test_the_whole():
+    languages = Counter(r['language'] for r in ROWS)
+    scans = {own.file_name(r): r['scan'] for r in ROWS if r['scan']}
+    assert len(ROWS) >= 60 and len({r['id'] for r in ROWS}) == len(ROWS)
+    assert len({(r['question'], r['path']) for r in ROWS}) == len(ROWS)
+    assert languages['en'] >= 24 and languages['de'] >= 18 and languages['fr'] >= 18 and len(languages) == 3
+    assert 0.2 <= sum(not r['answers'] for r in ROWS) / len(ROWS) <= 0.27
+    assert {r['kind'] for r in ROWS} == {'manual', 'form', 'letter', 'statement', 'slides'}
+    assert 10 <= len(scans) <= 12 and sum(s['quarter'] % 360 != 0 for s in scans.values()) >= 3
+
+
+def test_one_document_one_name():
+    documents = {(r['sha256'], json.dumps(r['scan'])) for r in ROWS}
+    assert len({own.file_name(r) for r in ROWS}) == len(documents)
+    assert len({(r['package'], r['path']) for r in ROWS}) == len({r['sha256'] for r in ROWS})
+
+
+def test_scan(pdf):
+    "A scan has the pages that were named, no text, and the same bytes each time; a quarter turn lies on its side."
+    settings = {**next(r['scan'] for r in ROWS if r['scan'] and r['scan']['quarter']), 'pages': [2]}
+    scan = own.make_scan(pdf, settings)
+    with pypdfium2.PdfDocument(scan) as made:
+        assert len(made) == 1 and made[0].get_textpage().count_chars() == 0
+        assert made[0].get_width() > made[0].get_height()
+    assert scan == own.make_scan(pdf, settings) != own.make_scan(pdf, {**settings, 'turn': 3.0})
+
+
+def package(folder, path, data):
+    "A Debian package of one file, made by hand."
+    def tar(name, content, mode):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode=mode) as archive:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+        return out.getvalue()
+    parts = [('debian-binary', b'2.0\n'), ('control.tar.gz', tar('./control', b'Package: own\n', 'w:gz')),
+             ('data.tar.gz', tar(f'./{path}', data, 'w:gz'))]
+    body = b'!<arch>\n'
+    for name, content in parts:
+        body += f'{name:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(content):<10}`\n'.encode()
+        body += content + b'\n' * (len(content) % 2)
+    (folder / 'own_1%3a2-3_all.deb').write_bytes(body)
+
+
+@pytest.fixture
+def rows(pdf, tmp_path):
+    "Two questions about a file of a package that lies there: one on the PDF, one on its scan."
+    if subprocess.run(['which', 'dpkg-deb'], capture_output=True).returncode: pytest.skip('needs dpkg-deb')
+    path, scan = 'usr/share/doc/own/invoice.pdf', next(r['scan'] for r in ROWS if r['scan'])
+    package(tmp_path, path, pdf)
+    row = {**ROWS[0], 'package': 'own', 'version': '1:2-3', 'path': path, 'sha256': hashlib.sha256(pdf).hexdigest()}
+    return [{**row, 'scan': None}, {**row, 'scan': {**scan, 'pages': [1]}}]
+
+
+def test_build(rows, pdf, tmp_path):
+    own.build(rows, tmp_path / 'out', tmp_path)
+    told = own.read_questions(tmp_path / 'out/questions.jsonl')
+    assert [t['question'] for t in told] == [r['question'] for r in rows]
+    first, second = [(tmp_path / 'out' / t['file']).read_bytes() for t in told]
+    assert first == pdf and second == own.make_scan(pdf, rows[1]['scan'])
+
+
+def test_another_file_is_refused(rows, tmp_path):
+    with pytest.raises(SystemExit, match='not the file that the questions were written on'):
+        own.build([{**rows[0], 'sha256': '0' * 64}], tmp_path / 'out', tmp_path)
+    with pytest.raises(SystemExit, match=r'own has no usr/share/doc/own/letter\.pdf'):
+        own.build([{**rows[0], 'path': 'usr/share/doc/own/letter.pdf'}], tmp_path / 'out', tmp_path)
+    assert not list((tmp_path / 'out/documents').iterdir())
+
+
+def test_a_broken_package_is_refused(rows, tmp_path):
+    (tmp_path / 'own_1%3a2-3_all.deb').write_bytes(b'not a package')
+    with pytest.raises(SystemExit, match='cannot be opened'):
+        own.build(rows, tmp_path / 'out', tmp_path)
