@@ -39,7 +39,8 @@ def mmlongbench_v2(
     def to_sample(rec: Record, where: str) -> Sample:
         sample = cast(Sample, read(rec, where))
         sample['meta'].update(types.get((rec['doc_id'], rec['question']), {}))
-        sample['meta']['answerable'] = not str(rec.get('answer', '')).startswith('Not answerable')
+        if str(rec.get('answer', '')).startswith('Not answerable'):   # sometimes with a remark
+            sample['answer'], sample['meta']['answerable'] = NOT_ANSWERABLE, False
         return sample
     return records, to_sample
 

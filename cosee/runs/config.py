@@ -154,7 +154,7 @@ def read_config(
 DATASET_METRICS = dict(mpdocvqa=dict(anls='mpdocvqa'), slidevqa=dict(em='slidevqa', f1='slidevqa'),
                        dude=dict(anls='dude'),
                        docvqa=dict(anls='rrc'), infographicvqa=dict(anls='rrc'),
-                       mmlongbench=dict(accuracy='mmlongbench'),
+                       mmlongbench=dict(accuracy='mmlongbench'), mmlongbench_v2=dict(accuracy='mmlongbench'),
                        chartqapro=dict(accuracy='chartqapro'), docvqa2026=dict(accuracy='docvqa2026'),
                        longdocurl=dict(accuracy='longdocurl'), financebench=dict(accuracy='numbers'),
                        sroie=dict(em='sroie', anls='rrc'), vrdu=dict(em='vrdu', anls='rrc'),

@@ -21,7 +21,7 @@ from ..models.client import Ledger
 from ..registry import UnknownName
 from .config import DataConfig, MADE, RunConfig, metrics_of
 from .log import Entry, Record, RunError
-from .table import context_of
+from .table import score_all
 from ..text import one_line
 
 # %% auto #0
@@ -71,9 +71,9 @@ def _page_scores(outcome: MethodOutcome, shown: list[int], gold: list[int]) -> d
 
 def _scores(outcome: MethodOutcome, record: Record, shown: list[int], metrics: Mapping[str, str]) -> dict[str, float]:
     "All scores of an outcome; none where the split has no gold"
-    gold, pages, context = record['gold'], record['meta'].get('evidence_pages'), [context_of(record)]
-    def one(metric, flavour): return score_many([outcome['answer']], [gold], metric, flavour, context, on_error=0.)[0]
-    return {**({m: round(one(m, f), 6) for m, f in metrics.items()} if gold else {}),
+    answered, pages = cast(Record, {**record, 'answer': outcome['answer']}), record['meta'].get('evidence_pages')
+    known = {m: round(score_all([answered], m, f)[0], 6) for m, f in metrics.items()} if record['gold'] else {}
+    return {**known,
             **(_page_scores(outcome, shown, pages) if pages else {})}
 
 # %% ../../nbs/runs/03_record.ipynb #7a684210
