@@ -39,15 +39,22 @@ def _as_list(text: str) -> list[str]:
         if all(isinstance(x, (str, int, float)) for x in found): return list(map(str, found))
     return [text]
 
+def _quoted(text: str) -> str:
+    "A list whose members are not quoted, as one whose members are; any other text as it is"
+    if not (text[:1] == '[' and text[-1:] == ']') or _as_list(text) != [text]: return text
+    return str([part.strip() for part in text[1:-1].split(',')])
+
 def official_prediction(
     flavour: str,  # a data set, or the flavour of a scorer
     answer: Answer # as a method gave it
-) -> Answer:       # a list for DUDE
+) -> Answer:       # a list for DUDE, and of several values of a form's field
     "An answer in the words and the form of those who score."
     given = answer if isinstance(answer, list) else [answer]
     said = official_golds(flavour, given if len(given) == 1 else [a for a in given if not abstains(a)])
-    if flavour == 'dude': return [part for a in said for part in _as_list(a.strip())]
+    parts = [part for a in said for part in _as_list(a.strip())]
+    if flavour == 'dude' or flavour.startswith('kleister') and len(parts) > 1: return parts
     text = said[0] if len(said) == 1 else str(said)
+    if flavour == 'chartqapro': return _quoted(text)
     return f'{_FINAL} {text}' if flavour == 'docvqa2026' and _FINAL not in text else text
 
 # %% ../../nbs/data/06_submissions.ipynb #7c86b601
