@@ -78,7 +78,9 @@ NOT_ANSWERABLE = 'not answerable'   # the answer of an agent that abstains
 
 _NONE = re.compile(r'(?:(?:the|this) question )?(?:is |it is )?'
                    r'(?:not answerable|unanswerable|(?:cannot|can not|can\'t) be answered)'
-                   r'(?: (?:from|by|with|in|based on) .{0,80})?')
+                   r'(?: (?:from|by|with|in|based on) .{0,80})?'
+                   r'|(?:the )?answer (?:is|was|can|could)(?: ?not|n\'t) (?:be )?'
+                   r'(?:given|found|shown|stated|printed|provided|determined|available)(?: .{0,80})?')
 
 def abstains(
     answer: Optional[str] # an answer as somebody gave it; None: nothing was said

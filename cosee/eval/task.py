@@ -4,7 +4,7 @@
 
 # %% ../../nbs/eval/06_task.ipynb #11daf87b
 from __future__ import annotations
-import hashlib, math, re
+import hashlib, math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +13,7 @@ from ..agents import Agent, PageImage, ask, role_text, team
 from ..controller import Episode, call_record
 from ..datasets.sample import Sample
 from ..focus import FEW_PAGES, AllPages, AutoFocus, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
+from ..jsonscan import Reading
 from ..models.client import BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, record
 from ..pages import Page, page_of, page_sizes, with_page
 from ..text import NOT_ANSWERABLE, answer_key, one_line
@@ -24,33 +25,6 @@ __all__ = ['MethodOutcome']
 if TYPE_CHECKING:
     from PIL.Image import Image
     from cosee.controller import Evidence
-
-# %% ../../nbs/eval/06_task.ipynb #32c222e2
-class Reading(TypedDict):
-    "What a reply says."
-    answer: str                 # '' if there is none
-    page: Optional[int]         # from 1
-    confidence: Optional[float] # 0-1
-
-_ANSWER = re.compile(r'^[^\w\n]*(?:final\s+)?answer\W*?:\s*(.+?)[\s*_`]*$', re.I | re.M)
-_PAGE = re.compile(r'\bpage\W{1,3}(\d{1,4})\b', re.I)
-_SURE = re.compile(r'^[^\w\n]*confidence\W*?:\W*(\d+(?:\.\d+)?)\s*(%)?', re.I | re.M)
-
-def _share(number: str, percent: str) -> float:
-    "A confidence as a share; what is above 1 is meant in per cent"
-    value = float(number)
-    return min(1., value / (100 if percent or value > 1 else 1))
-
-def read_answer(
-    text: str # what a model wrote
-) -> Reading: # the last answer, page and confidence that it names
-    "The answer in a reply, with page and confidence where they are named."
-    text = text[-6000:]   # the end of a reply that ran away
-    answers, pages, shares = _ANSWER.findall(text), _PAGE.findall(text), _SURE.findall(text)
-    lines = [l.strip() for l in text.splitlines() if l.strip()]
-    answer = (answers or lines or [''])[-1]
-    return Reading(answer=answer.strip().strip('"*`').strip(), page=int(pages[-1]) if pages else None,
-                   confidence=_share(*shares[-1]) if shares else None)
 
 # %% ../../nbs/eval/06_task.ipynb #baee400e
 ANSWER_RULES = ('Copy the answer letter by letter as it is printed, as short as possible, with its unit. '
