@@ -78,6 +78,7 @@ class Trace(TypedDict):
     events: list[Event]
     ledger: dict[str, Any]     # of `Ledger.to_dict`
     invalid: int               # turns of which nothing was written
+    plain: NotRequired[int]    # turns whose answer was read out of plain words; older traces do not say
     answer: str
     confidence: float          # 0-1
     page: Optional[int]        # where the answer stands, from 1
@@ -463,9 +464,14 @@ class _Run:
         result = {k: out[k] for k in ('answer', 'confidence', 'page', 'evidence', 'because', 'stopped', 'steps')}
         return cast(Trace, dict(version=1, question=self.question, pages=pages, config=self.c.describe(),
                                 events=self.events, ledger=self.ledger.to_dict(),
-                                invalid=sum(not e.get('valid') for e in self.events), **result))
+                                invalid=sum(not e.get('valid') for e in self.events),
+                                plain=sum(map(_is_plain, self.events)), **result))
 
 # %% ../nbs/03_controller.ipynb #b684ddb1
+def _is_plain(event: Event) -> bool:
+    "Was an answer read out of plain words?"
+    return isinstance(event['action'], dict) and bool(event['action'].get('plain'))
+
 def _named_pages(action: Any) -> Iterator[Any]:
     "Whatever an action names as a page: of its view, of its tools' calls and of what they found"
     if not isinstance(action, dict): return

@@ -206,7 +206,7 @@ def _in_objects(text: str) -> list[tuple[int, str]]:
 
 # %% ../nbs/core/03_json.ipynb #548bcbc0
 def _each(pattern: re.Pattern, read: Callable[[str], str], text: str) -> Iterable[tuple[int, int, str]]:
-    return ((m.end(), 0, read(m[1])) for m in pattern.finditer(text))
+    return ((m.end(1), 0, read(m[1])) for m in pattern.finditer(text))
 
 def find_answer(
     text: str # what a model said, see `spoken`

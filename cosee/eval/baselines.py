@@ -9,7 +9,8 @@ from ..agents import Agent, ROLES
 from ..controller import CoSeeController, Order
 from ..focus import FocusSpec, listed
 from .task import (COT_PROMPT, DIRECT_PROMPT, MethodOutcome, PLAIN_GEN, Reading, SAMPLE_GEN, Task,
-                             build_team, outcome_of, read_answer, stochastic_rounding, vote)
+                             build_team, outcome_of, stochastic_rounding, vote)
+from ..jsonscan import read_answer
 from ..text import abstains, answer_key
 if TYPE_CHECKING: from PIL.Image import Image
 

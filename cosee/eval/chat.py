@@ -10,8 +10,9 @@ from ..agents import Agent, ROLES, describe_actions
 from ..document import (Content, DEBUG_TAG, Document, InteractiveDocument, MODEL_TAG, RESPONSE_TAG,
                             VLMLanguageModel)
 from .task import (ANSWER_LINES, ANSWER_RULES, MethodOutcome, PLAIN_GEN, Reading, Task, build_team,
-                             read_answer, stochastic_rounding, vote)
+                             stochastic_rounding, vote)
 from ..focus import FocusSpec, listed
+from ..jsonscan import read_answer, without_reasoning
 from ..models.client import BudgetExceeded, VLMClient
 from ..text import answer_key, one_line
 if TYPE_CHECKING: from PIL.Image import Image
@@ -48,11 +49,10 @@ def open_and_hidden(
     thoughts: bool = False # are lines that begin with "Private:" notes?
 ) -> tuple[str, str, str]: # (what the others hear, notes to itself, reasoning)
     "A reply as what is said, noted and thought."
-    reasoning, closed, said = text.rpartition('</think>')
-    said, opened, cut = said.partition('<think>')
+    said, reasoning = without_reasoning(text)
     notes = ' '.join(_PRIVATE.findall(said)) if thoughts else ''
     if thoughts: said = _PRIVATE.sub('', said)
-    return said.strip(), notes.strip(), (reasoning.replace('<think>', '', 1) + cut).strip()
+    return said.strip(), notes.strip(), reasoning
 
 # %% ../../nbs/eval/07_chat.ipynb #6fb53fa9
 _HIDDEN = ('private', DEBUG_TAG)   # tags that the others never see

@@ -13,7 +13,7 @@ from ..agents import Agent, PageImage, ask, role_text, team
 from ..controller import Episode, call_record
 from ..datasets.sample import Sample
 from ..focus import FEW_PAGES, AllPages, AutoFocus, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
-from ..jsonscan import Reading
+from ..jsonscan import Reading, read_answer  # noqa: F401  every method reads with it
 from ..models.client import BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, record
 from ..pages import Page, page_of, page_sizes, with_page
 from ..text import NOT_ANSWERABLE, answer_key, one_line
@@ -50,6 +50,7 @@ class MethodOutcome(TypedDict):
     usage: UsageRecord              # everything spent
     invalid: int                    # turns without a valid action
     raised: int                     # those of them in which the model raised instead of answering
+    plain: NotRequired[int]         # turns whose answer was read out of plain words
     steps: int                      # rounds
     stopped: str                    # why it ended
     board: Optional[dict[str, Any]] # `Board.to_dict`, or None for a method without one
@@ -268,6 +269,7 @@ def outcome_of(
     if raised and len(raised) == len(trace['events']): raise RuntimeError(f'no agent could act: {raised[0]}')
     return MethodOutcome(answer=episode['answer'], confidence=episode['confidence'], page=episode['page'],
                          evidence=episode['evidence'], usage=episode['usage'], invalid=trace['invalid'],
+                         plain=trace.get('plain', 0),
                          raised=len(raised), steps=episode['steps'], stopped=episode['stopped'],
                          board=episode['board'].to_dict(), trace=trace, shown=_shown(trace['events']))
 
