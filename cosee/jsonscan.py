@@ -195,8 +195,9 @@ class Reading(TypedDict):
 _NAMES = ('answer', 'final_answer', 'Answer', 'final answer', 'Final Answer', 'finalAnswer')
 
 def _value(found: dict[str, Any]) -> Optional[str]:
-    "The answer that an object holds"
-    value = next((found[k] for k in _NAMES if k in found), None)
+    "The answer that an object holds, itself or in the one that it wraps"
+    inner = next((v for v in found.values() if isinstance(v, dict) and not found.keys() & set(_NAMES)), {})
+    value = next((o[k] for o in (found, inner) for k in _NAMES if k in o), None)
     if isinstance(value, str): return value.strip()
     if isinstance(value, bool): return 'yes' if value else 'no'
     return None if value is None or isinstance(value, dict) else json.dumps(value, ensure_ascii=False)
