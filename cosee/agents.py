@@ -54,10 +54,10 @@ class ActionError(ValueError):
 # %% ../nbs/02_agents.ipynb #5965ab41
 _WORDS = {'very high': .95, 'certain': .95, 'high': .9, 'medium': .6, 'moderate': .6, 'low': .3, 'very low': .1}
 
-def _confidence(
+def read_confidence(
     value: Any # number in 0-1, percentage, or one of the words
 ) -> float:    # 0-1
-    "A confidence as a number; raises ValueError for anything else"
+    "A confidence as a number; raises ValueError for anything else."
     if isinstance(value, str):
         text = value.strip().lower()
         if text in _WORDS: return _WORDS[text]
@@ -116,7 +116,7 @@ class _ActionFields(BaseModel):
         items={'type': 'string', 'minLength': 1, 'maxLength': 20}, maxItems=3)
     supporting_cells: Annotated[list[int], BeforeValidator(_cell_ids)] = _field(
         'numbers of the notes that prove it', '[note numbers]', items={'type': 'integer', 'minimum': 1}, maxItems=6)
-    confidence: Annotated[float, BeforeValidator(_confidence)] = _field(
+    confidence: Annotated[float, BeforeValidator(read_confidence)] = _field(
         'from 0 to 1; 0.9 or more only if you see it on the page', '0 to 1', minimum=0, maximum=1)
 
 # %% ../nbs/02_agents.ipynb #651b8eee
