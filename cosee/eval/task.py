@@ -326,11 +326,22 @@ def _described(client, role: dict[str, Any]) -> Agent:
         raise ValueError(f'agent {role["name"]!r}: unknown action {wrong[0]!r}')
     return Agent(role['name'], role_text(role['duty'], actions), client, actions)
 
+Roles = Sequence[Union[str, dict[str, Any]]]   # names of roles, or dicts with name, duty and optional actions
+
+def _so_many(agents: Roles, n: int) -> list[Union[str, dict[str, Any]]]:
+    "The first `n` agents, beginning again after the last; a described one that comes again gets a number"
+    if n < 1 or not agents: raise ValueError(f'a team needs an agent, not {n if agents else 0}')
+    def again(agent: Union[str, dict[str, Any]], k: int) -> Union[str, dict[str, Any]]:
+        return agent if isinstance(agent, str) or not k else {**agent, 'name': f"{agent['name']}_{k + 1}"}
+    return [again(agents[i % len(agents)], i // len(agents)) for i in range(n)]
+
 def build_team(
-    client,                                       # the model that all share
-    agents: Sequence[Union[str, dict[str, Any]]]  # names of roles, or dicts with name, duty and optional actions
+    client,                          # the model that all share
+    agents: Roles,                   # in order of their turns
+    num_agents: Optional[int] = None # how many of them, beginning again after the last; None: each once
 ) -> list[Agent]:
     "A team from a configuration; raises ValueError for a role that does not exist or cannot be."
+    if num_agents is not None: agents = _so_many(agents, num_agents)
     names = tuple(a for a in agents if isinstance(a, str))
     if len(names) == len(agents): return team(client, names)
     return [team(client, (a,))[0] if isinstance(a, str) else _described(client, a) for a in agents]

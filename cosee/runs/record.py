@@ -122,6 +122,8 @@ def utc_now() -> str:
     return time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())
 
 # %% ../../nbs/runs/03_record.ipynb #c3fed2e4
+RIGHT = .5   # a first metric from which an answer counts as right, as in reports
+
 def _finished(config: RunConfig, record: Record, outcome: MethodOutcome, pages: int) -> Record:
     "A record with its outcome; ValueError for a number that is none, which would break the log"
     board, trace = outcome['board'], outcome['trace']
@@ -129,6 +131,8 @@ def _finished(config: RunConfig, record: Record, outcome: MethodOutcome, pages: 
     shown = outcome['shown'] if 'shown' in outcome else list(range(1, pages + 1))   # all, where a method names none
     said['shown'] = shown
     said['scores'] = _scores(outcome, record, shown, metrics_of(config))
+    first = next((said['scores'][m] for m in metrics_of(config) if m in said['scores']), None)
+    said['right'] = None if first is None else first >= RIGHT
     said['team'] = _team_metrics(board, pages) if board else None
     json.dumps(said, allow_nan=False)
     kept = {'board': board, 'trace': trace} if config.trace else {}
