@@ -18,9 +18,9 @@ from typing import (TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Optional
                     Union, cast, get_args)
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from .board import Board, View
-from .boxes import Box, Size, check_bbox, corners, from_thousandths
+from .boxes import Box, Size, check_bbox, corners, from_thousandths, is_unit
 from .focus import num_pages
-from .jsonscan import scan_json
+from .jsonscan import find_answer, read_answer, scan_json, spoken
 from .models.client import Message, Reply, VLMClient, build_messages, estimate_usage, note_call
 from .pages import ShownPages
 from .text import NOT_ANSWERABLE, one_line
@@ -46,6 +46,7 @@ class Action(TypedDict, total=False):
     supporting_cells: list[int]  # ids of cells
     error: str                   # of INVALID: why it is no action
     tools: list[Any]             # the calls that led to it, of an agent with tools
+    plain: bool                  # read out of plain words, without a place of its own?
 
 class ActionError(ValueError):
     "An action that cannot be used; the message says why."
@@ -53,10 +54,10 @@ class ActionError(ValueError):
 # %% ../nbs/02_agents.ipynb #5965ab41
 _WORDS = {'very high': .95, 'certain': .95, 'high': .9, 'medium': .6, 'moderate': .6, 'low': .3, 'very low': .1}
 
-def _confidence(
+def read_confidence(
     value: Any # number in 0-1, percentage, or one of the words
 ) -> float:    # 0-1
-    "A confidence as a number; raises ValueError for anything else"
+    "A confidence as a number; raises ValueError for anything else."
     if isinstance(value, str):
         text = value.strip().lower()
         if text in _WORDS: return _WORDS[text]
@@ -115,7 +116,7 @@ class _ActionFields(BaseModel):
         items={'type': 'string', 'minLength': 1, 'maxLength': 20}, maxItems=3)
     supporting_cells: Annotated[list[int], BeforeValidator(_cell_ids)] = _field(
         'numbers of the notes that prove it', '[note numbers]', items={'type': 'integer', 'minimum': 1}, maxItems=6)
-    confidence: Annotated[float, BeforeValidator(_confidence)] = _field(
+    confidence: Annotated[float, BeforeValidator(read_confidence)] = _field(
         'from 0 to 1; 0.9 or more only if you see it on the page', '0 to 1', minimum=0, maximum=1)
 
 # %% ../nbs/02_agents.ipynb #651b8eee
@@ -198,13 +199,16 @@ Space = Literal['thousandths', 'pixels']   # what a `bbox` above 1 means
 def _read_box(raw: dict[str, Any], space: Space) -> Optional[Box]:
     box, large = (raw['bbox_2d'], True) if raw.get('bbox_2d') is not None else (raw.get('bbox'), False)
     try:
-        if large or space == 'thousandths' and max(corners(box)) > 1: return from_thousandths(box)
+        if (large or space == 'thousandths') and not is_unit(corners(box)): return from_thousandths(box)
         return check_bbox(box)
     except ValueError: return None
 
+_PAGE = re.compile(r'\s*(?:pages?|pg|p)?[\s.:#_]*(\d{1,9})(?:\s*(?:of|/)\s*\d{1,9})?\s*', re.I)
+
 def _read_page(raw: Any) -> int:
     "A page number; raises ActionError for anything else"
-    try: page = _cell_id(re.sub(r'(?i)^\s*page\s*', '', raw) if isinstance(raw, str) else raw)
+    named = _PAGE.fullmatch(raw) if isinstance(raw, str) else None
+    try: page = _cell_id(named[1] if named else raw)
     except ValueError: raise ActionError(f'page must be a whole number, not {str(raw)[:40]!r}') from None
     if page < 1: raise ActionError(f'page numbers count from 1, not {page}')
     return page
@@ -242,6 +246,13 @@ _NEEDS: dict[ActionKind, tuple[str, ...]] = {
     'INSPECT': ('content',), 'LINK': ('content', 'target_cell_id'), 'HYPOTHESIZE': ('answer',),
     'REVISE': ('content', 'target_cell_id')}
 
+def _view_of(raw: dict[str, Any]) -> dict[str, Any]:
+    "The fields of an action's view, which may be the page alone, or stand in the action itself"
+    view = raw.get('view')
+    if isinstance(view, dict): return view
+    page = isinstance(view, int) and not isinstance(view, bool) or isinstance(view, str) and _PAGE.fullmatch(view)
+    return {**raw, 'page': view} if page else raw
+
 def normalize_action(
     raw: Any,                    # what an agent wrote
     space: Space = 'thousandths' # see `read_view`
@@ -255,7 +266,7 @@ def normalize_action(
     if not got.get('content'): got['content'] = got.get('answer', '')
     lacking = [f for f in _NEEDS[kind] if not got.get(f)]
     if lacking: raise ActionError(f'{kind} needs {" and ".join(lacking)}')
-    view = read_view(raw['view'] if isinstance(raw.get('view'), dict) else raw, space)
+    view = read_view(_view_of(raw), space)
     defaults = {'confidence': .5, 'supporting_cells': []} if kind == 'HYPOTHESIZE' else {}
     out = cast(Action, {**defaults, **got, 'action': kind, 'tags': got.get('tags', [])})
     if view: out['view'] = view
@@ -328,16 +339,18 @@ def invalid_action(
     "The record of a reply that is no action."
     return Action(action='INVALID', content=one_line(text, 400), error=error)
 
+NO_OBJECT, NO_ACTION = 'no JSON object in the reply', 'the object names no action'
+
 def parse_reply(
     text: str,                   # a model's reply
     space: Space = 'thousandths' # see `read_view`
 ) -> Parsed:                     # action, how it was read, and why not
-    "The first action in `text`; never raises."
-    text, error = str(text or ''), 'no JSON object in the reply'
+    "The first action in `text`, reasoning aside; never raises."
+    text, error = spoken(text), NO_OBJECT
     whole = _strict(text)
     objects = [whole] if isinstance(whole, dict) else (o for _, _, o in scan_json(text))
     for obj in objects:
-        error = 'the object names no action'
+        error = NO_ACTION
         for found in _candidates(obj):
             try: return Parsed(normalize_action(found, space), 'strict' if found is whole else 'mended')
             except ActionError as e: error = str(e)
@@ -346,6 +359,18 @@ def parse_reply(
 def parse_action(text: str, space: Space = 'thousandths') -> Action:
     "The action of `parse_reply` alone."
     return parse_reply(text, space).action
+
+# %% ../nbs/02_agents.ipynb #c4dc7f31
+def plain_answer(
+    text: str          # a reply that holds no action
+) -> Optional[Action]: # None where it gives no answer either
+    "The answer of a reply in plain words, as a proposal without a box."
+    said, read = spoken(text).strip(), read_answer(text)
+    if not read['answer'] or '{' in said and find_answer(said) is None or len(read['answer']) > 200: return None
+    out = Action(action='HYPOTHESIZE', content=one_line(said, 200), answer=read['answer'], supporting_cells=[],
+                 confidence=.5 if read['confidence'] is None else read['confidence'], tags=[], plain=True)
+    if read['page']: out['view'] = {'page': read['page']}
+    return out
 
 # %% ../nbs/02_agents.ipynb #c2ca890a
 PageImage = Union['Image', 'Path', str]   # as a client takes it
@@ -422,8 +447,10 @@ class Agent:
                        {**self.gen_defaults, **(gen_kwargs or {})})
 
     def interpret(self, text: str) -> Action:
-        "The action in a reply; INVALID if there is none."
-        return parse_action(text)
+        "The action in a reply, or the answer that it gives in plain words; INVALID if there is neither."
+        found = parse_reply(text)
+        if 'HYPOTHESIZE' not in self.actions or found.error not in (NO_OBJECT, NO_ACTION): return found.action
+        return plain_answer(text) or found.action
 
     def act(self,
         images: list[PageImage],                         # pages

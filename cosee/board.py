@@ -46,9 +46,13 @@ def _check_view(
     except TypeError: number = 0
     if number < 1: raise ValueError(f'view needs a page number from 1, not {page!r}')
     out = cast(View, {**copy.deepcopy(view), 'page': number})
-    if view.get('bbox') is None: out.pop('bbox', None)
-    else: out['bbox'] = check_bbox(view['bbox'], size)
-    return out
+    if view.get('bbox') is None:
+        out.pop('bbox', None)
+        return out
+    out['bbox'] = check_bbox(view['bbox'], size)
+    if max(out['bbox']) <= 1: return out
+    raise ValueError(f'bbox {str(tuple(view["bbox"]))[:60]} is in pixels, but the size of page {number} is not known: '
+                     'give it in 0-1, or the sizes as Board(page_sizes=...)')
 
 # %% ../nbs/01_board.ipynb #757a81bb
 class Board:
@@ -130,9 +134,10 @@ class Board:
         kept = sorted((c for cells in newest for c in cells), key=_age)
         text = _render(kept)
         if len(text) <= max_total_chars: return text
-        limit = max(40, max_total_chars // 4)
-        def fits(drop: int) -> bool: return len(_render(kept[drop:], limit)) <= max_total_chars
-        return _render(kept[bisect_left(range(len(kept)), True, key=fits):], limit)
+        def fits(drop: int) -> bool: return len(_render(kept[drop:])) <= max_total_chars
+        shown = kept[bisect_left(range(len(kept)), True, key=fits):]
+        room = max_total_chars - len(_render(kept[-1:], 1)) + 1   # for the content of the newest, which is cut if need be
+        return _render(shown) if shown else _render(kept[-1:], room) if room > 0 else ''
 
     def coverage(self,
         num_pages: int # pages of the document

@@ -68,13 +68,19 @@ def rounded(
     return x0, y0, x1, y1
 
 # %% ../nbs/core/01_boxes.ipynb #8523f90a
+_OVERSHOOT = 1.5   # no page is so small that a box in pixels ends before it
+
+def is_unit(box: Box) -> bool:
+    "Is a box meant in 0-1? It may end a little beyond the page."
+    return max(box) <= _OVERSHOOT
+
 def check_bbox(
     bbox,                       # four numbers
     size: Optional[Size] = None # of the page in pixels, if known
 ) -> Box:                       # ordered; in 0-1 unless they are pixels of a page of unknown size
     "A sound box; raises ValueError where there is none."
     box = corners(bbox)
-    if max(box) <= 1: box = clamped(box)
+    if is_unit(box): box = clamped(box)
     elif size: box = unit_box(box, size)
     x0, y0, x1, y1 = box = ordered(box)
     if x0 == x1 or y0 == y1: raise ValueError(f'bbox has no area on the page: {str(tuple(bbox))[:60]}')
@@ -133,7 +139,7 @@ def read_box(
     "A box as a model wrote it; raises ValueError where there is none."
     try: box = corners(bbox)
     except ValueError: raise ValueError(f'bbox needs four numbers from 0 to 1000, not {str(bbox)[:60]!r}') from None
-    unit = 1000 if max(box) > 1 else 1
+    unit = 1 if is_unit(box) else 1000
     x0, y0, x1, y1 = (v / unit for v in box)
     return check_bbox(widened(ordered(clamped((x0, y0, x1, y1))), _LEAST, _LEAST))
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, cast
 from .agents import (Action, ActionError, Agent, PageImage, Request, fit_action, invalid_action,
-                          normalize_action)
+                          normalize_action, read_confidence)
 from .board import Board, Cell, View
 from .boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
@@ -78,6 +78,7 @@ class Trace(TypedDict):
     events: list[Event]
     ledger: dict[str, Any]     # of `Ledger.to_dict`
     invalid: int               # turns of which nothing was written
+    plain: NotRequired[int]    # turns whose answer was read out of plain words; older traces do not say
     answer: str
     confidence: float          # 0-1
     page: Optional[int]        # where the answer stands, from 1
@@ -108,6 +109,7 @@ class CoSeeController:
         if len(set(names)) < len(names): raise ValueError(f'agents must have different names: {names}')
         if order not in ORDERS: raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
         if max_steps < 1: raise ValueError(f'max_steps must be at least 1, not {max_steps}')
+        if agreement < 1: raise ValueError(f'agreement must be at least 1, not {agreement}')
         self.agents, self.max_steps, self.default_gen_kwargs = list(agents), max_steps, default_gen_kwargs
         self.order, self.stop_confidence, self.agreement = order, stop_confidence, agreement
         self.error_cells, self.because = error_cells, because
@@ -134,7 +136,9 @@ class CoSeeController:
         refs = list(dict.fromkeys(([target] if target else []) + action.get('supporting_cells', [])))
         content, tags = _note(action)
         tags = list(dict.fromkeys(tags + action.get('tags', [])))
-        return board.add_cell(_view(board, action, refs), content, tags, author, step, refs)
+        view = _view(board, action, refs)
+        try: return board.add_cell(view, content, tags, author, step, refs)
+        except ValueError: return board.add_cell({'page': view['page']}, content, tags, author, step, refs)
 
     def should_stop(self,
         step: int,                        # current step, from 1
@@ -146,7 +150,7 @@ class CoSeeController:
 
     def _stop_reason(self, step: int, hypotheses: Sequence[Hypothesis], board: Board) -> Optional[str]:
         live = _live(hypotheses, board)
-        if any(h.get('confidence', 0.) >= self.stop_confidence for h in live): return 'confidence'
+        if any(_sure(h) >= self.stop_confidence for h in live): return 'confidence'
         if max(_votes(live).values(), default=0) >= self.agreement: return 'agreement'
         return 'max_steps' if step >= self.max_steps else None
 
@@ -157,7 +161,7 @@ class CoSeeController:
     ) -> str:                             # the answer
         "The answer of the best hypothesis."
         best = rank_hypotheses(hypotheses, board)
-        return (best[0].get('answer') or best[0]['content']) if best else fallback_answer
+        return (best[0].get('answer') or best[0].get('content') or fallback_answer) if best else fallback_answer
 
     def describe(self) -> dict[str, Any]:
         "The controller's settings and team, JSON-ready."
@@ -174,11 +178,12 @@ class CoSeeController:
         ledger: Optional[Ledger] = None,  # account, with or without a budget; a new one if None
         on_event: Optional[OnEvent] = None # called with ('start' | 'turn' | 'step' | 'end', dict) as things happen
     ) -> Episode:                         # a dict: answer, board, hypotheses, trace, ...
-        "Run one episode; raises ValueError for a question without text."
+        "Run one episode; raises ValueError for a question without text, for no team, and for settings of nobody."
         if not str(question).strip(): raise ValueError('the question is empty')
+        _check_team([a.name for a in self.agents], per_agent_gen_kwargs or {})
         state, stopped = _Run(self, images, question, ledger, on_event), 'max_steps'
         general, per_agent = self.default_gen_kwargs or {}, per_agent_gen_kwargs or {}
-        def gen_of(agent: Agent) -> Gen: return {**general, **per_agent.get(agent.name, {})} or None
+        def gen_of(agent: Agent) -> Gen: return {**general, **(per_agent.get(agent.name) or {})} or None
         state._open_view(gen_of)
         try:
             for step in range(1, self.max_steps + 1):
@@ -217,7 +222,12 @@ def _note(action: Action) -> tuple[str, list[str]]:
 # %% ../nbs/03_controller.ipynb #2b97d57f
 def _key(hypothesis: Hypothesis) -> str:
     "What its answer is counted as"
-    return answer_key(hypothesis.get('answer') or hypothesis['content'])
+    return answer_key(hypothesis.get('answer') or hypothesis.get('content') or '')
+
+def _sure(hypothesis: Hypothesis) -> float:
+    "Its confidence, which may be a word; 0.5 where it has none that can be read"
+    try: return read_confidence(hypothesis.get('confidence'))
+    except ValueError: return .5
 
 def _votes(hypotheses: Iterable[Hypothesis]) -> Counter[str]:
     "Answer key -> number of different authors; a hypothesis without an author counts for itself"
@@ -225,9 +235,8 @@ def _votes(hypotheses: Iterable[Hypothesis]) -> Counter[str]:
 
 # %% ../nbs/03_controller.ipynb #9f454285
 def _live(hypotheses: Iterable[Hypothesis], board: Board) -> list[Hypothesis]:
-    "Hypotheses that nobody else corrected"
-    authors = {c['id']: c['author'] for c in board.list_cells()}
-    fallen = {old for old, new in board.corrections() if authors[old] != authors[new]}
+    "Hypotheses that nobody corrected, their author included"
+    fallen = {old for old, _ in board.corrections()}
     return [h for h in hypotheses if h.get('cell') not in fallen]
 
 # %% ../nbs/03_controller.ipynb #70f20cf0
@@ -239,7 +248,7 @@ def rank_hypotheses(
     live = _live(hypotheses, board) or list(hypotheses)
     votes = _votes(live)
     def rank(h: Hypothesis) -> tuple[float, int, int]:
-        return -round(h.get('confidence', .5), 3), -votes[_key(h)], -len(h.get('supporting_cells', []))
+        return -round(_sure(h), 3), -votes[_key(h)], -len(h.get('supporting_cells') or [])
     return sorted(live, key=rank)
 
 # %% ../nbs/03_controller.ipynb #e69574fb
@@ -335,6 +344,13 @@ def _take_turns(agents: Sequence[Agent], images: list[PageImage], question: str,
         except Exception: rows = []
         if rows: return [_batch_turn(a, step, board, *row) for a, row in zip(agents, rows, strict=True)]
     return [_take_turn(a, images, question, board, g, step) for a, g in zip(agents, gens, strict=True)]
+
+# %% ../nbs/03_controller.ipynb #1b778392
+def _check_team(names: list[str], settings: Mapping[str, Any]):
+    "ValueError for no team, and for settings of an agent that it does not have"
+    if not names: raise ValueError('the team is empty: an episode needs an agent')
+    wrong = [name for name in settings if name not in names]
+    if wrong: raise ValueError(f"per_agent_gen_kwargs: no agent is called {wrong[0]!r}; there are {', '.join(names)}")
 
 # %% ../nbs/03_controller.ipynb #875f67e1
 class _Run:
@@ -463,9 +479,14 @@ class _Run:
         result = {k: out[k] for k in ('answer', 'confidence', 'page', 'evidence', 'because', 'stopped', 'steps')}
         return cast(Trace, dict(version=1, question=self.question, pages=pages, config=self.c.describe(),
                                 events=self.events, ledger=self.ledger.to_dict(),
-                                invalid=sum(not e.get('valid') for e in self.events), **result))
+                                invalid=sum(not e.get('valid') for e in self.events),
+                                plain=sum(map(_is_plain, self.events)), **result))
 
 # %% ../nbs/03_controller.ipynb #b684ddb1
+def _is_plain(event: Event) -> bool:
+    "Was an answer read out of plain words?"
+    return isinstance(event['action'], dict) and bool(event['action'].get('plain'))
+
 def _named_pages(action: Any) -> Iterator[Any]:
     "Whatever an action names as a page: of its view, of its tools' calls and of what they found"
     if not isinstance(action, dict): return

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import count, islice, product
 from typing import TYPE_CHECKING, Any, Optional, Protocol, Union, runtime_checkable
-from .jsonscan import scan_json
+from .jsonscan import scan_json, spoken
 from .models.client import Ledger, VLMClient, user_message
 
 # %% ../nbs/tools/00_document.ipynb #44fb5bd4
@@ -261,7 +261,8 @@ class VLMLanguageModel:
         for attempt in range(self.attempts):
             said = self._ask(prompt, schema=schema, max_new_tokens=64, temperature=min(attempt * 0.25, 1.0),
                              seed=None if seed is None else seed + attempt)
-            chosen = next((str(o['choice']) for *_, o in scan_json(said) if 'choice' in o), said)
+            plain = spoken(said)
+            chosen = next((str(o['choice']) for *_, o in scan_json(plain) if 'choice' in o), plain)
             found = match_choice(chosen, responses)
             if found is not None: return found, responses[found], {'attempts': attempt + 1, 'reply': said}
         raise InvalidResponseError(f'no choice of {list(responses)} after {self.attempts} attempts; '

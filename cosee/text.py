@@ -76,8 +76,15 @@ def same_answer(a: str, b: str) -> bool:
 # %% ../nbs/core/00_text.ipynb #b68ec6c6
 NOT_ANSWERABLE = 'not answerable'   # the answer of an agent that abstains
 
+_NONE = re.compile(r'(?:(?:the|this) question )?(?:is |it is )?'
+                   r'(?:not answerable|unanswerable|(?:cannot|can not|can\'t) be answered)'
+                   r'(?: (?:from|by|with|in|based on) .{0,80})?'
+                   r'|(?:the )?answer (?:is|was|can|could)(?: ?not|n\'t) (?:be )?'
+                   r'(?:given|found|shown|stated|printed|provided|determined|available)(?: .{0,80})?')
+
 def abstains(
     answer: Optional[str] # an answer as somebody gave it; None: nothing was said
 ) -> bool:                # is it none?
     "Does an answer say that there is none?"
-    return answer_key(answer or '') in ('', NOT_ANSWERABLE)
+    key = answer_key(answer or '')
+    return not key or _NONE.fullmatch(key) is not None

@@ -157,8 +157,8 @@ def test_torch(folders):
 @pytest.mark.parametrize('name', FORMS)
 def test_gold_submission_scores_one(name, made, tmp_path):
     from cosee.eval.metrics import score
-    flavour = dict(mpdocvqa='mpdocvqa', dude='dude', slidevqa='slidevqa', docvqa2026='docvqa2026')[name]
-    metric = dict(mpdocvqa='anls', dude='anls', slidevqa='f1', docvqa2026='accuracy')[name]
+    flavour = name if name in ('mpdocvqa', 'dude', 'slidevqa', 'docvqa2026') else 'rrc'
+    metric = dict(slidevqa='f1', docvqa2026='accuracy').get(name, 'anls')
     gold = []
     for s in made:
         if not s['meta']['answerable']: continue

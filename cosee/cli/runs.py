@@ -162,20 +162,30 @@ def config_of(
     return make_config(data, 'command line')
 
 # %% ../../nbs/cli/04_runs.ipynb #4e5676e9
-def _status_text(run: 'Run', status: 'Status') -> str:
-    "The table of a run, and where it lies"
+def _means(run: 'Run') -> dict[str, dict[str, float]]:
+    "Method -> metric -> mean of its scores, as the run was configured"
     from cosee.runs.table import score_records, slim
     metrics = run.about.get('metrics') or {}
-    scores = score_records([slim(r) for r in run], metrics) if metrics else {}
+    found = score_records([slim(r) for r in run], metrics) if metrics else {}
+    return {method: {m: s.mean for m, s in scores.items()} for method, scores in found.items()}
+
+def _with_means(run: 'Run', status: 'Status') -> dict[str, dict[str, Any]]:
+    "The counts of each method with its metrics"
+    means = _means(run)
+    return {method: {**counts, 'metrics': means.get(method, {})} for method, counts in status.items()}
+
+def _status_text(run: 'Run', status: 'Status') -> str:
+    "The table of a run, and where it lies"
+    metrics, means = run.about.get('metrics') or {}, _means(run)
     rows = [[m, s['ok'], s['failed'], f"{s['tokens']:,}", f"{s['calls']:,}", f"{s['seconds']:.0f}",
-             *(f"{100 * scores[m][k].mean:.1f}" if m in scores else '' for k in metrics)] for m, s in status.items()]
+             *(f"{100 * means[m][k]:.1f}" if m in means else '' for k in metrics)] for m, s in status.items()]
     table = text_table(['method', 'answered', 'failed', 'tokens', 'calls', 'seconds', *metrics], rows)
     return f'{table}\n{run.folder}'
 
 def _ended(args: Namespace, run: 'Run') -> int:
     "Print what came out; the exit code"
     status, skipped = run.status(), getattr(run, 'skipped', [])
-    if args.json: _print_json(dict(folder=str(run.folder), methods=status, skipped=skipped))
+    if args.json: _print_json(dict(folder=str(run.folder), methods=_with_means(run, status), skipped=skipped))
     else: print(_status_text(run, status))
     for s in skipped[:5]: print(f'cosee: not readable: {one_line(s, 200)}', file=sys.stderr)
     return RUN_FAILED if status.failed or skipped else RUN_OK
@@ -266,7 +276,7 @@ def score_args(
 
 def _metrics(args: Namespace, run: 'Run') -> dict[str, str]:
     "Metric -> scoring variant, as asked for or as configured"
-    known = run.about.get('metrics') or dict(anls='rrc', em='squad', f1='squad')
+    known = run.about.get('metrics') or dict(anls='rrc', em='plain', f1='plain')
     if not args.metric: return known
     return {m.partition('=')[0]: m.partition('=')[2] or known.get(m, 'rrc') for m in args.metric}
 

@@ -15,7 +15,7 @@ from .checks import (
     parquet_files, pdf_images, read_json, read_parquet, whole_number)
 from .sample import Layout, Meta, PageBox, Sample
 from ..pages import page_sizes
-from ..text import NOT_ANSWERABLE
+from ..text import NOT_ANSWERABLE, abstains
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -54,7 +54,8 @@ def _dude_box(box: Any, where: str, pages: int, base: int) -> tuple[int, Box]:
     if not isinstance(box, dict): raise DataError(f'{where}: field {_BOXES!r}: no box: {str(box)[:60]!r}')
     page = whole_number(box.get('page'), where, 'page') + 1 - base
     if not 1 <= page <= pages:
-        raise DataError(f"{where}: field {_BOXES!r}: page {box['page']} of {pages}; page_base is {base}")
+        raise DataError(f"{where}: field {_BOXES!r}: page {box['page']} of {pages}; page_base is {base}, set "
+                        f"dataset.options.page_base={1 - base} (page_base={1 - base} of load) if the file counts so")
     x, y, w, h = (field_of(box, k, (int, float), where) for k in ('left', 'top', 'width', 'height'))
     return page, (x, y, x + w, y + h)
 
@@ -72,11 +73,13 @@ def _dude_boxes(rec: Record, where: str, images: Sequence['Image'], base: int) -
 # %% ../../nbs/data/05_benchmarks.ipynb #8afea273
 def _dude_sample(rec: Record, where: str, images: Sequence['Image'], base: int) -> Sample:
     kind, boxes = rec.get('answer_type'), _dude_boxes(rec, where, images, base)
-    answers = [*field_of(rec, 'answers', list, where, []),
-               *listed(rec.get('answers_variants') or [], where, 'answers_variants')]
+    kind = kind.replace('not answerable', 'not-answerable') if isinstance(kind, str) else None
+    answers = [str(a) for a in field_of(rec, 'answers', list, where, [])]
     meta: Meta = dict(id=field_of(rec, 'questionId', str, where), doc_id=rec['docId'], answer_type=kind)
     if boxes: meta.update(evidence_boxes=boxes, evidence_pages=sorted({b['page'] for b in boxes}))
-    if kind == 'not-answerable' or (kind and not answers): answers, meta['answerable'] = [NOT_ANSWERABLE], False
+    if others := rec.get('answers_variants'): meta['answers_variants'] = listed(others, where, 'answers_variants')
+    if kind and (kind == 'not-answerable' or all(map(abstains, answers))):
+        answers, meta['answerable'] = [NOT_ANSWERABLE], False
     return Sample(images=images, question=field_of(rec, 'question', str, where), answer=answers, meta=meta)
 
 def _dude_records(files: Iterable[Path], split: str) -> Iterator[Located]:
@@ -204,6 +207,11 @@ def _turns(rec: Record, where: str) -> tuple[str, str]:
     return '\n'.join([*paragraph, *before, questions[-1]]), str(answers[-1])
 
 # %% ../../nbs/data/05_benchmarks.ipynb #7d1936b5
+def _year_flags(rec: Record, where: str) -> list[str]:
+    "Of which values of the answer a year must be exact; 'NO' where nothing is said"
+    flags = [str(f) for f in listed(rec.get('Year') or ['NO'], where, 'Year')]
+    return flags[-1:] if rec.get('Question Type') == 'Conversational' else flags
+
 def chartqapro(
     root: Path, # folder of the data set
     split: str  # 'test'
@@ -214,7 +222,7 @@ def chartqapro(
     def to_sample(rec: Record, where: str) -> Sample:
         question, answer = _turns(rec, where)
         meta: Meta = dict(id=rec['n'], doc_id=str(rec['n']), question_type=rec.get('Question Type'),
-                          year_flags=rec.get('Year'), evidence_pages=[1])
+                          year_flag=_year_flags(rec, where), evidence_pages=[1])
         images = Images([image_bytes(rec.get('image'), where, 'image')], where)
         return Sample(images=images, question=question, answer=answer, meta=meta)
     return (lambda: _numbered(read_parquet(files, ('Question', 'Answer', 'image')))), to_sample
@@ -231,6 +239,7 @@ def _all_questions(rec: Record, where: str) -> Iterator[Sample]:
     for id, text in zip(ids, texts, strict=True):
         meta: Meta = dict(id=id, doc_id=rec.get('doc_id'), doc_category=rec.get('doc_category'))
         answer = str(answers[id]) if answers.get(id) is not None else []
+        if answer == 'Unknown': answer, meta['answerable'] = NOT_ANSWERABLE, False
         yield Sample(images=images, question=str(text), answer=answer, meta=meta)
 
 def docvqa2026(

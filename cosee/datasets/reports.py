@@ -16,7 +16,7 @@ from .checks import (
     read_json, read_jsonl, whole_number)
 from .sample import Layout, Meta, PageBox, Sample
 from ..pages import Pages
-from ..text import NOT_ANSWERABLE
+from ..text import NOT_ANSWERABLE, abstains
 
 # %% ../../nbs/data/10_reports.ipynb #22fbebd5
 def _question_types(root: Path) -> dict[tuple[Any, Any], Record]:
@@ -39,7 +39,10 @@ def mmlongbench_v2(
     def to_sample(rec: Record, where: str) -> Sample:
         sample = cast(Sample, read(rec, where))
         sample['meta'].update(types.get((rec['doc_id'], rec['question']), {}))
-        sample['meta']['answerable'] = not str(rec.get('answer', '')).startswith('Not answerable')
+        answer = str(rec.get('answer', ''))
+        sample['meta']['answerable'] = not answer.startswith('Not answerable')
+        if not sample['meta']['answerable'] and not abstains(answer):   # it names what else may be said
+            sample['answer'] = [NOT_ANSWERABLE, answer]
         return sample
     return records, to_sample
 

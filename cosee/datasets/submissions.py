@@ -6,7 +6,7 @@
 __all__ = ['check_predictions', 'write_submission']
 
 # %% ../../nbs/data/06_submissions.ipynb #fa2f448e
-import json
+import ast, json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, Union
@@ -15,53 +15,105 @@ from .sample import Sample
 from ..files import write_whole
 from ..text import NOT_ANSWERABLE, abstains
 
+# %% ../../nbs/data/06_submissions.ipynb #b7bae5c6
+NONE_WORDS = dict(docvqa2026='Unknown', mmlongbench='Not answerable', longdocurl='Not answerable',
+                  chartqapro='unanswerable')   # of those who have one
+_FINAL = 'FINAL ANSWER:'
+Answer = Union[str, list[str]]
+
+def official_golds(
+    flavour: str,          # a data set, or the flavour of a scorer
+    golds: Iterable[str]   # gold answers as a sample has them
+) -> list[str]:
+    "Gold answers in the words of those who score."
+    none = NONE_WORDS.get(flavour, '')
+    return [none if abstains(g) else g for g in golds]
+
+# %% ../../nbs/data/06_submissions.ipynb #d24100d2
+def _as_list(text: str) -> list[str]:
+    "The members of a list that was written down; any other text as the only one"
+    if not text.startswith('[') or not text.endswith(']'): return [text]
+    for read in (json.loads, ast.literal_eval):
+        try: found = read(text)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError): continue
+        if all(isinstance(x, (str, int, float)) for x in found): return list(map(str, found))
+    return [text]
+
+def _quoted(text: str) -> str:
+    "A list whose members are not quoted, as one whose members are; any other text as it is"
+    if not (text[:1] == '[' and text[-1:] == ']') or _as_list(text) != [text]: return text
+    return str([part.strip() for part in text[1:-1].split(',')])
+
+def official_prediction(
+    flavour: str,  # a data set, or the flavour of a scorer
+    answer: Answer # as a method gave it
+) -> Answer:       # a list for DUDE, and of several values of a form's field
+    "An answer in the words and the form of those who score."
+    given = answer if isinstance(answer, list) else [answer]
+    said = official_golds(flavour, given if len(given) == 1 else [a for a in given if not abstains(a)])
+    parts = [part for a in said for part in _as_list(a.strip())]
+    if flavour == 'dude' or flavour.startswith('kleister') and len(parts) > 1: return parts
+    text = said[0] if len(said) == 1 else str(said)
+    if flavour == 'chartqapro': return _quoted(text)
+    return f'{_FINAL} {text}' if flavour == 'docvqa2026' and _FINAL not in text else text
+
 # %% ../../nbs/data/06_submissions.ipynb #7c86b601
 Given = Mapping[str, Any]  # a prediction as it is handed in: id, answer; page, evidence_pages, confidence where wanted
 
 class Prediction(TypedDict, total=False):
     "An answer to a question of a split, as it is read back; `id` and `answer` are always there."
     id: Union[int, str]
-    answer: str
+    answer: Answer             # a list where the form has one and it holds several
     page: int                  # from 1
     evidence_pages: list[int]  # from 1
     confidence: float          # 0-1
 
-def _given(p: Given, none: str = '') -> str:
-    "The answer of a prediction, or the data set's word for none"
-    return none if abstains(p['answer']) else p['answer']
+def _none(p: Given) -> bool:
+    "Does a prediction abstain?"
+    return all(map(abstains, p['answer'])) if isinstance(p['answer'], list) else abstains(p['answer'])
 
 # %% ../../nbs/data/06_submissions.ipynb #95c77c8a
-def _mpdocvqa(p: Given) -> Record:
-    return dict(questionId=p['id'], answer=_given(p), answer_page=(p.get('page') or 1) - 1)
+def _plain(p: Given) -> Record:
+    return dict(questionId=p['id'], answer=official_prediction('rrc', p['answer']))
+
+def _from_plain(r: Record) -> Prediction:
+    return Prediction(id=r['questionId'], answer=NOT_ANSWERABLE if abstains(r['answer']) else r['answer'])
+
+def _mpdocvqa(p: Given) -> Record: return {**_plain(p), 'answer_page': (p.get('page') or 1) - 1}
 
 def _from_mpdocvqa(r: Record) -> Prediction:
-    return Prediction(id=r['questionId'], answer=r['answer'] or NOT_ANSWERABLE, page=r['answer_page'] + 1)
-
-def _dude(p: Given) -> Record:
-    return dict(questionId=p['id'], answers=[_given(p)], answers_confidence=[float(p.get('confidence', 1.))],
-                answers_abstain=abstains(p['answer']))
-
-def _from_dude(r: Record) -> Prediction:
-    answer = NOT_ANSWERABLE if r['answers_abstain'] else r['answers'][0]
-    return Prediction(id=r['questionId'], answer=answer, confidence=r['answers_confidence'][0])
+    page = r.get('answer_page')   # some write null
+    return _from_plain(r) if page is None else {**_from_plain(r), 'page': int(page) + 1}
 
 def _slidevqa(p: Given) -> Record:
     pages = list(p.get('evidence_pages') or [p.get('page') or 1])
-    return dict(qa_id=p['id'], answer=p['answer'], evidence_pages=pages)
+    return dict(qa_id=p['id'], answer=official_prediction('slidevqa', p['answer']), evidence_pages=pages)
 
 def _from_slidevqa(r: Record) -> Prediction:
     pages = r['evidence_pages']
-    return Prediction(id=r['qa_id'], answer=r['answer'], evidence_pages=pages, page=pages[0])
+    answer = NOT_ANSWERABLE if abstains(r['answer']) else r['answer']
+    return Prediction(id=r['qa_id'], answer=answer, evidence_pages=pages, page=pages[0])
+
+# %% ../../nbs/data/06_submissions.ipynb #0980ba8a
+def _dude(p: Given) -> Record:
+    sure = [float(p.get('confidence', 1.))]
+    return dict(questionId=p['id'], answers=official_prediction('dude', p['answer']), answers_confidence=sure,
+                answers_abstain=_none(p))
+
+def _from_dude(r: Record) -> Prediction:
+    said = [r['answers']] if isinstance(r['answers'], str) else [a for a in r['answers'] if not abstains(a)]
+    none = r.get('answers_abstain') or all(map(abstains, said))
+    read = Prediction(id=r['questionId'], answer=NOT_ANSWERABLE if none else said if len(said) > 1 else said[0])
+    if sure := r.get('answers_confidence'): read['confidence'] = float(sure[0] if isinstance(sure, list) else sure)
+    return read
 
 # %% ../../nbs/data/06_submissions.ipynb #4997b126
-_FINAL = 'FINAL ANSWER: '
-
 def _docvqa2026(p: Given) -> Record:
-    return dict(question_id=p['id'], full_answer=_FINAL + _given(p, 'Unknown'))
+    return dict(question_id=p['id'], full_answer=official_prediction('docvqa2026', p['answer']))
 
 def _from_docvqa2026(r: Record) -> Prediction:
-    answer = r['full_answer'].rsplit(_FINAL, 1)[-1]
-    return Prediction(id=r['question_id'], answer=NOT_ANSWERABLE if answer == 'Unknown' else answer)
+    answer = r['full_answer'].rsplit(_FINAL, 1)[-1].strip()
+    return Prediction(id=r['question_id'], answer=NOT_ANSWERABLE if answer in ('', 'Unknown') else answer)
 
 # %% ../../nbs/data/06_submissions.ipynb #17a6b243
 class Form(NamedTuple):
@@ -71,16 +123,20 @@ class Form(NamedTuple):
     lines: bool   # JSON Lines?
 
 FORMS = dict(mpdocvqa=Form(_mpdocvqa, _from_mpdocvqa, False), dude=Form(_dude, _from_dude, False),
-             slidevqa=Form(_slidevqa, _from_slidevqa, True), docvqa2026=Form(_docvqa2026, _from_docvqa2026, False))
+             slidevqa=Form(_slidevqa, _from_slidevqa, True), docvqa2026=Form(_docvqa2026, _from_docvqa2026, False),
+             docvqa=Form(_plain, _from_plain, False), infographicvqa=Form(_plain, _from_plain, False))
 
 def _form(name: str) -> Form:
     if name not in FORMS: raise ValueError(f"no submission form for {name!r}: choose from {', '.join(FORMS)}")
     return FORMS[name]
 
 # %% ../../nbs/data/06_submissions.ipynb #f19fff82
+def _is_answer(x: Any) -> bool:
+    return isinstance(x, str) or isinstance(x, list) and all(isinstance(a, str) for a in x)
+
 def _check_prediction(p: Given):
-    if 'id' not in p or not isinstance(p.get('answer'), str):
-        raise DataError(f'a prediction needs id and answer (text): {str(p)[:80]}')
+    if 'id' not in p or not _is_answer(p.get('answer')):
+        raise DataError(f'a prediction needs id and answer (text, or a list of texts): {str(p)[:80]}')
     page = p.get('page')
     if page is not None and (not isinstance(page, int) or page < 1):
         raise DataError(f"question {p['id']!r}: page {page!r} must be a whole number from 1")

@@ -151,7 +151,7 @@ def _dude_boxes(s: Sample) -> list[list[Record]]:
 def _dude_record(n: int, s: Sample, split: str) -> Record:
     answers = [a for a in _answers(s) if not abstains(a)]
     return dict(
-        questionId=f'{_doc(s)}_{n}', question=s['question'], answers=answers[:1], answers_variants=answers[1:],
+        questionId=f'{_doc(s)}_{n}', question=s['question'], answers=answers, answers_variants=[],
         docId=_doc(s), data_split=split, answers_page_bounding_boxes=_dude_boxes(s),
         answer_type='extractive' if answers else 'not-answerable')
 
@@ -170,8 +170,10 @@ def _images_as_pdf(images: Iterable['Image']) -> bytes:
     return buffer.getvalue()
 
 def _mmlongbench_record(s: Sample) -> Record:
+    none = abstains(_answers(s)[0])
     return dict(
-        doc_id=f'{_doc(s)}.pdf', doc_type='made', question=s['question'], answer=_answers(s)[0], answer_format='Str',
+        doc_id=f'{_doc(s)}.pdf', doc_type='made', question=s['question'], answer_format='None' if none else 'Str',
+        answer='Not answerable' if none else _answers(s)[0],
         evidence_pages=str(s['meta'].get('evidence_pages', [])), evidence_sources="['Pure-text (Plain-text)']")
 
 @writer('mmlongbench', 'raw')
@@ -249,7 +251,8 @@ def _docvqa2026_hub(samples: Numbered, root: Path, split: str):
     rows = []
     for doc, asked in documents.items():
         ids, pages = [i for i, _ in asked], [_image_cell(image) for image in asked[0][1]['images']]
-        answers = dict(question_id=ids, answer=[_answers(s)[0] for _, s in asked]) if split != 'test' else None
+        known = ['Unknown' if abstains(_answers(s)[0]) else _answers(s)[0] for _, s in asked]
+        answers = dict(question_id=ids, answer=known) if split != 'test' else None
         questions = dict(question_id=ids, question=[s['question'] for _, s in asked])
         rows.append(dict(doc_id=doc, doc_category='made', document=pages, questions=questions, answers=answers))
     _put_parquet(root / f'{split}.parquet', rows)

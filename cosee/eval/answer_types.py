@@ -9,6 +9,7 @@ __all__ = []
 import ast, math, re, string, warnings
 from typing import Optional
 from .registry import answer_text, best_pairs, gold_texts, levenshtein, norm_rrc, scorer
+from ..text import abstains
 
 # %% ../../nbs/eval/03_answer_types.ipynb #354223f6
 _NOTHING = object()
@@ -120,8 +121,8 @@ def mmlongbench_f1(
 ) -> float:       # 0 to 1
     "F1 over answerable questions, as MMLongBench-Doc reports it."
     if not len(scores) == len(golds) == len(preds): raise ValueError("scores, golds and predictions differ in number")
-    answerable, answered = sum(g != UNANSWERABLE for g in golds), sum(p != UNANSWERABLE for p in preds)
-    found = sum(s for s, g in zip(scores, golds) if g != UNANSWERABLE)
+    answerable, answered = sum(not abstains(g) for g in golds), sum(not abstains(p) for p in preds)
+    found = sum(s for s, g in zip(scores, golds) if not abstains(g))
     if not (answerable and answered and found): return 0.0
     return 2 * (found / answerable) * (found / answered) / (found / answerable + found / answered)
 

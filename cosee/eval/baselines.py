@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union
 from ..agents import Agent, ROLES
 from ..controller import CoSeeController, Order
 from ..focus import FocusSpec, listed
-from .task import (COT_PROMPT, DIRECT_PROMPT, MethodOutcome, PLAIN_GEN, Reading, SAMPLE_GEN, Task,
-                             build_team, outcome_of, read_answer, stochastic_rounding, vote)
+from .task import (COT_PROMPT, DIRECT_PROMPT, MethodOutcome, PLAIN_GEN, Reading, Roles, SAMPLE_GEN, Task,
+                             build_team, outcome_of, stochastic_rounding, vote)
+from ..jsonscan import read_answer
 from ..text import abstains, answer_key
 if TYPE_CHECKING: from PIL.Image import Image
 
@@ -101,8 +102,6 @@ def _within(task: Task, agents: list[Agent]) -> list[Agent]:
     return agents
 
 # %% ../../nbs/06_baselines.ipynb #1aaf2cc5
-Roles = Sequence[Union[str, dict[str, Any]]]   # see `build_team`
-
 def _episode(task: Task, crew: list[Agent], max_steps: float, order: Order, stop_confidence: float,
              agreement: int) -> MethodOutcome:
     "The outcome of one episode of a crew"
@@ -112,21 +111,22 @@ def _episode(task: Task, crew: list[Agent], max_steps: float, order: Order, stop
 
 def cosee_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, order: Order = 'sequential',
                  stop_confidence: float = .9, agreement: int = 2, max_cells_per_page: int = 8,
-                 max_total_chars: int = 2000, focus: FocusSpec = 'auto', k: float = 4) -> MethodOutcome:
+                 max_total_chars: int = 2000, focus: FocusSpec = 'auto', k: float = 4,
+                 num_agents: Optional[int] = None) -> MethodOutcome:
     "A team with a Board."
     task.look(focus, k)
-    crew = build_team(task.client, agents)
+    crew = build_team(task.client, agents, num_agents)
     for a in crew: a.board_kwargs = dict(max_cells_per_page=max_cells_per_page, max_total_chars=max_total_chars)
     return _episode(task, _within(task, crew), max_steps, order, stop_confidence, agreement)
 
 # %% ../../nbs/06_baselines.ipynb #1f4809f2
 def cosee_tools_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, max_calls: int = 3,
                        order: Order = 'sequential', stop_confidence: float = .9, agreement: int = 2,
-                       focus: FocusSpec = 'auto', k: float = 4) -> MethodOutcome:
+                       focus: FocusSpec = 'auto', k: float = 4, num_agents: Optional[int] = None) -> MethodOutcome:
     "A team with a Board whose agents may look closer before they write."
     from cosee.tools.agent import with_tools
     task.look(focus, k)
-    crew = with_tools(_within(task, build_team(task.client, agents)), max_calls=max_calls)
+    crew = with_tools(_within(task, build_team(task.client, agents, num_agents)), max_calls=max_calls)
     return _episode(task, crew, max_steps, order, stop_confidence, agreement)
 
 # %% ../../nbs/06_baselines.ipynb #9a841d81

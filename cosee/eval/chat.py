@@ -5,13 +5,14 @@
 # %% ../../nbs/eval/07_chat.ipynb #06c7a821
 from __future__ import annotations
 import re
-from typing import TYPE_CHECKING, Any, Iterable, Optional, Sequence, Union, cast
+from typing import TYPE_CHECKING, Any, Iterable, Optional, Sequence, cast
 from ..agents import Agent, ROLES, describe_actions
 from ..document import (Content, DEBUG_TAG, Document, InteractiveDocument, MODEL_TAG, RESPONSE_TAG,
                             VLMLanguageModel)
-from .task import (ANSWER_LINES, ANSWER_RULES, MethodOutcome, PLAIN_GEN, Reading, Task, build_team,
-                             read_answer, stochastic_rounding, vote)
+from .task import (ANSWER_LINES, ANSWER_RULES, MethodOutcome, PLAIN_GEN, Reading, Roles, Task, build_team,
+                             stochastic_rounding, vote)
 from ..focus import FocusSpec, listed
+from ..jsonscan import read_answer, without_reasoning
 from ..models.client import BudgetExceeded, VLMClient
 from ..text import answer_key, one_line
 if TYPE_CHECKING: from PIL.Image import Image
@@ -48,11 +49,10 @@ def open_and_hidden(
     thoughts: bool = False # are lines that begin with "Private:" notes?
 ) -> tuple[str, str, str]: # (what the others hear, notes to itself, reasoning)
     "A reply as what is said, noted and thought."
-    reasoning, closed, said = text.rpartition('</think>')
-    said, opened, cut = said.partition('<think>')
+    said, reasoning = without_reasoning(text)
     notes = ' '.join(_PRIVATE.findall(said)) if thoughts else ''
     if thoughts: said = _PRIVATE.sub('', said)
-    return said.strip(), notes.strip(), (reasoning.replace('<think>', '', 1) + cut).strip()
+    return said.strip(), notes.strip(), reasoning
 
 # %% ../../nbs/eval/07_chat.ipynb #6fb53fa9
 _HIDDEN = ('private', DEBUG_TAG)   # tags that the others never see
@@ -154,12 +154,12 @@ def _talk(task: Task, agents: list[Agent], max_turns: int, max_new_tokens: int,
     out['trace']['memories'] = list(map(_kept, speakers))
     return out
 
-def chat_method(task: Task, agents: Sequence[Union[str, dict[str, Any]]] = tuple(ROLES), max_turns: float = 3,
-                max_new_tokens: int = 192, thoughts: bool = False, focus: FocusSpec = 'auto',
-                k: float = 4) -> MethodOutcome:
+def chat_method(task: Task, agents: Roles = tuple(ROLES), max_turns: float = 3, max_new_tokens: int = 192,
+                thoughts: bool = False, focus: FocusSpec = 'auto', k: float = 4,
+                num_agents: Optional[int] = None) -> MethodOutcome:
     "A conversation without a Board."
     turns = stochastic_rounding(max_turns, task.seed)
-    return _talk(task.look(focus, k), build_team(task.client, agents), turns, max_new_tokens, thoughts)
+    return _talk(task.look(focus, k), build_team(task.client, agents, num_agents), turns, max_new_tokens, thoughts)
 
 # %% ../../nbs/eval/07_chat.ipynb #0dda1cb4
 def multi_agent_chat_no_board(

@@ -8,7 +8,7 @@ __all__ = ['judge_answer']
 # %% ../../nbs/eval/12_judge.ipynb #d1239476
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NotRequired, TypedDict
-from ..jsonscan import scan_json
+from ..jsonscan import scan_json, spoken
 from ..models.client import Message, Reply, Schema, VLMClient, user_message
 
 # %% ../../nbs/eval/12_judge.ipynb #e95e184c
@@ -79,7 +79,7 @@ def read_verdict(
     text: str # a judge's reply
 ) -> Verdict:
     "The last verdict in a reply; raises JudgeError where there is none."
-    found = [v for _, _, v in scan_json(text) if _is_verdict(v)]
+    found = [v for _, _, v in scan_json(spoken(text)) if _is_verdict(v)]
     if not found: raise JudgeError(f'no verdict in the reply of the judge: {text[:80]!r}')
     return Verdict(equivalent=found[-1]['equivalent'], abstained=found[-1].get('abstained', False),
                    reason=str(found[-1].get('reason') or '')[:300])

@@ -82,7 +82,7 @@ def match_budget(
     method, of, samples = make_method(method), make_method(of), list(samples)
     dial = _dial_of(method, dial)
     if not samples: raise ValueError('match_budget needs samples to measure on')
-    def at(n: float) -> Method: return Method(method.type, method.name, **{**method.settings, dial: n})
+    def at(n: float) -> Method: return method.changed(**{dial: n})
     def costs(m: Method) -> list[int]: return _costs(m, samples, client, seed, count)
     target, low = _mean(costs(of)), costs(at(1))
     if _mean(low) > target * 1.05:

@@ -4,13 +4,13 @@
 
 # %% ../../nbs/eval/08_methods.ipynb #4f762410
 from __future__ import annotations
-import inspect
+import inspect, math
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping, Optional, TypeVar, Union
+from typing import Any, Callable, Mapping, Optional, TypeVar, Union, get_type_hints
 from ..agents import ROLES
 from ..datasets.sample import Sample
-from .task import MethodOutcome, Task
-from ..focus import listed
+from .task import MethodOutcome, Task, build_team
+from ..focus import listed, make_focus
 from ..models.client import Ledger
 from ..registry import Entry, Registry
 
@@ -54,6 +54,49 @@ def method_settings(
     own = list(inspect.signature(entry.load()).parameters.items())[1:]
     return {**{k: p.default for k, p in own}, **entry.settings}
 
+# %% ../../nbs/eval/08_methods.ipynb #a5ae7af5
+class SettingError(ValueError):
+    "A setting of a method that cannot be; `setting` names it."
+    def __init__(self, setting: str, why: str):
+        super().__init__(why)
+        self.setting = setting
+
+_LEAST = dict(max_steps=1, max_turns=1, num_samples=1, max_new_tokens=1, agreement=1, max_calls=1, k=1, probe=1, pages=0,
+              max_cells_per_page=1, max_total_chars=1, stop_confidence=0, min_confidence=0, num_agents=1)
+
+def _type_fault(hint: Any, value: Any) -> Optional[str]:
+    "Why a value is not of the type that a signature asks for"
+    from pydantic import PydanticUserError, TypeAdapter, ValidationError
+    from pydantic_core import SchemaError
+    try: TypeAdapter(hint).validate_python(value, strict=True)
+    except (PydanticUserError, SchemaError): return None   # a type that is not checked by its form
+    except ValidationError as e:
+        said = e.errors(include_url=False, include_input=False)[0]['msg']
+        return f'{said[:1].lower()}{said[1:]}, not {str(value)[:60]!r}'
+
+# %% ../../nbs/eval/08_methods.ipynb #a15d1c0d
+def _value_fault(name: str, value: Any) -> Optional[str]:
+    "Why a value of the right type cannot be"
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if number and not math.isfinite(value): return f'must be a finite number, not {value}'
+    if number and value < _LEAST.get(name, value): return f'must be at least {_LEAST[name]}, not {value}'
+    try:
+        if name == 'agents': team_names = [a.name for a in build_team(None, value)]
+        elif name == 'focus': make_focus(value)
+    except (ValueError, TypeError) as e: return str(e)
+    if name == 'agents' and len(set(team_names)) < len(team_names): return f'two agents have one name: {team_names}'
+
+def check_settings(
+    type: str,                  # name in `METHODS`
+    settings: Mapping[str, Any] # what a configuration says
+):
+    "Raises `SettingError`, a ValueError, for a setting whose type or value cannot be."
+    try: hints = get_type_hints(METHODS.find(type).load())
+    except NameError: hints = {}   # names that only a type checker sees
+    for name, value in settings.items():
+        wrong = (_type_fault(hints[name], value) if name in hints else None) or _value_fault(name, value)
+        if wrong: raise SettingError(name, f'{name} of method {type!r}: {wrong}')
+
 # %% ../../nbs/eval/08_methods.ipynb #a52d235a
 class Method:
     "One way of answering, with its settings."
@@ -66,23 +109,30 @@ class Method:
         wrong = [k for k in settings if k not in known]
         if wrong:
             raise ValueError(f"method {type!r} has no setting {wrong[0]!r}: it has {', '.join(known) or 'none'}")
-        self.type, self.name, self.settings = type, name or type, {**known, **settings}
+        check_settings(type, settings)
+        self.type, self.name, self.settings, self.own = type, name or type, {**known, **settings}, dict(settings)
 
     def __repr__(self):
         usual = method_settings(self.type)
         told = [f'{k}={v!r}' for k, v in self.settings.items() if v != usual[k]]
         return f"Method({', '.join([repr(self.name), *([self.type] if self.name != self.type else []), *told])})"
 
+    def changed(self,
+        **settings # over its own
+    ) -> Method:   # another one of the same name
+        "The method with other settings; raises ValueError where one cannot be."
+        return Method(self.type, self.name, **{**self.own, **settings})
+
     def run(self,
         sample: Sample,                        # images and question
         client,                                # the model
         ledger: Optional[Ledger] = None,       # account, with or without a budget
         seed: int = 0,                         # of everything drawn by chance
-        gen: Optional[Mapping[str, Any]] = None # generation settings over the method's own
+        gen: Optional[Mapping[str, Any]] = None # general generation settings; what the method was told itself beats them
     ) -> MethodOutcome:
         "Answer one question; raises ValueError where there is none."
         task = Task(listed(sample['images']), sample['question'], client, Ledger() if ledger is None else ledger, seed,
-                    dict(gen or {}), meta=sample.get('meta', {}))
+                    {k: v for k, v in (gen or {}).items() if k not in self.own}, meta=sample.get('meta', {}))
         return task.run(METHODS.find(self.type).load(), **self.settings)
 
 # %% ../../nbs/eval/08_methods.ipynb #dec96976

@@ -84,7 +84,7 @@ def score(
 def exact_match(
     pred: str,                   # predicted answer
     gold: Union[str, list[str]], # gold answer, or several acceptable ones
-    flavour='squad',             # 'squad', 'hotpotqa', 'slidevqa' or 'mpdocvqa'
+    flavour='plain',             # 'plain', 'squad', 'hotpotqa', 'slidevqa' or 'mpdocvqa'
     **context,                   # question='...' for SlideVQA
 ) -> float:                      # 1.0 or 0.0
     "Is `pred` one of the gold answers, once normalised?"
@@ -93,7 +93,7 @@ def exact_match(
 def f1_score(
     pred: str,                   # predicted answer
     gold: Union[str, list[str]], # gold answer, or several acceptable ones
-    flavour='squad',             # 'squad', 'hotpotqa' or 'slidevqa'
+    flavour='plain',             # 'plain', 'squad', 'hotpotqa' or 'slidevqa'
     **context,                   # question='...' for SlideVQA
 ) -> float:                      # 0 to 1
     "Token F1 between `pred` and the closest gold answer."
@@ -218,12 +218,12 @@ class Aggregate(dict):
         return '\n'.join(['| metric | flavour | mean | answers |', '|---|---|---:|---:|', *rows])
 
 # %% ../../nbs/05_metrics.ipynb #233636a3
-DEFAULT_METRICS = dict(em='squad', f1='squad', anls='rrc')
+DEFAULT_METRICS = dict(em='plain', f1='plain', anls='rrc')
 
 def aggregate_metrics(
     preds: list,            # predicted answers
     golds: list,            # for each of them one gold answer, or a list of acceptable ones
-    metrics: Optional[dict] = None, # metric -> flavour; EM and F1 like SQuAD and ANLS like the RRC by default
+    metrics: Optional[dict] = None, # metric -> flavour; plain EM and F1 and the RRC's ANLS by default
     contexts=None,          # a dict for each sample: {'question': ...}
     on_error=None,          # score of a sample that cannot be scored; None raises
 ) -> Aggregate:             # {'em': ..., 'f1': ..., 'anls': ...}

@@ -4,7 +4,7 @@
 
 # %% ../../nbs/eval/06_task.ipynb #11daf87b
 from __future__ import annotations
-import hashlib, math, re
+import hashlib, math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +13,7 @@ from ..agents import Agent, PageImage, ask, role_text, team
 from ..controller import Episode, call_record
 from ..datasets.sample import Sample
 from ..focus import FEW_PAGES, AllPages, AutoFocus, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
+from ..jsonscan import Reading, read_answer  # noqa: F401  every method reads with it
 from ..models.client import BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, record
 from ..pages import Page, page_of, page_sizes, with_page
 from ..text import NOT_ANSWERABLE, answer_key, one_line
@@ -24,33 +25,6 @@ __all__ = ['MethodOutcome']
 if TYPE_CHECKING:
     from PIL.Image import Image
     from cosee.controller import Evidence
-
-# %% ../../nbs/eval/06_task.ipynb #32c222e2
-class Reading(TypedDict):
-    "What a reply says."
-    answer: str                 # '' if there is none
-    page: Optional[int]         # from 1
-    confidence: Optional[float] # 0-1
-
-_ANSWER = re.compile(r'^[^\w\n]*(?:final\s+)?answer\W*?:\s*(.+?)[\s*_`]*$', re.I | re.M)
-_PAGE = re.compile(r'\bpage\W{1,3}(\d{1,4})\b', re.I)
-_SURE = re.compile(r'^[^\w\n]*confidence\W*?:\W*(\d+(?:\.\d+)?)\s*(%)?', re.I | re.M)
-
-def _share(number: str, percent: str) -> float:
-    "A confidence as a share; what is above 1 is meant in per cent"
-    value = float(number)
-    return min(1., value / (100 if percent or value > 1 else 1))
-
-def read_answer(
-    text: str # what a model wrote
-) -> Reading: # the last answer, page and confidence that it names
-    "The answer in a reply, with page and confidence where they are named."
-    text = text[-6000:]   # the end of a reply that ran away
-    answers, pages, shares = _ANSWER.findall(text), _PAGE.findall(text), _SURE.findall(text)
-    lines = [l.strip() for l in text.splitlines() if l.strip()]
-    answer = (answers or lines or [''])[-1]
-    return Reading(answer=answer.strip().strip('"*`').strip(), page=int(pages[-1]) if pages else None,
-                   confidence=_share(*shares[-1]) if shares else None)
 
 # %% ../../nbs/eval/06_task.ipynb #baee400e
 ANSWER_RULES = ('Copy the answer letter by letter as it is printed, as short as possible, with its unit. '
@@ -76,6 +50,7 @@ class MethodOutcome(TypedDict):
     usage: UsageRecord              # everything spent
     invalid: int                    # turns without a valid action
     raised: int                     # those of them in which the model raised instead of answering
+    plain: NotRequired[int]         # turns whose answer was read out of plain words
     steps: int                      # rounds
     stopped: str                    # why it ended
     board: Optional[dict[str, Any]] # `Board.to_dict`, or None for a method without one
@@ -294,6 +269,7 @@ def outcome_of(
     if raised and len(raised) == len(trace['events']): raise RuntimeError(f'no agent could act: {raised[0]}')
     return MethodOutcome(answer=episode['answer'], confidence=episode['confidence'], page=episode['page'],
                          evidence=episode['evidence'], usage=episode['usage'], invalid=trace['invalid'],
+                         plain=trace.get('plain', 0),
                          raised=len(raised), steps=episode['steps'], stopped=episode['stopped'],
                          board=episode['board'].to_dict(), trace=trace, shown=_shown(trace['events']))
 
@@ -350,11 +326,22 @@ def _described(client, role: dict[str, Any]) -> Agent:
         raise ValueError(f'agent {role["name"]!r}: unknown action {wrong[0]!r}')
     return Agent(role['name'], role_text(role['duty'], actions), client, actions)
 
+Roles = Sequence[Union[str, dict[str, Any]]]   # names of roles, or dicts with name, duty and optional actions
+
+def _so_many(agents: Roles, n: int) -> list[Union[str, dict[str, Any]]]:
+    "The first `n` agents, beginning again after the last; a described one that comes again gets a number"
+    if n < 1 or not agents: raise ValueError(f'a team needs an agent, not {n if agents else 0}')
+    def again(agent: Union[str, dict[str, Any]], k: int) -> Union[str, dict[str, Any]]:
+        return agent if isinstance(agent, str) or not k else {**agent, 'name': f"{agent['name']}_{k + 1}"}
+    return [again(agents[i % len(agents)], i // len(agents)) for i in range(n)]
+
 def build_team(
-    client,                                       # the model that all share
-    agents: Sequence[Union[str, dict[str, Any]]]  # names of roles, or dicts with name, duty and optional actions
+    client,                          # the model that all share
+    agents: Roles,                   # in order of their turns
+    num_agents: Optional[int] = None # how many of them, beginning again after the last; None: each once
 ) -> list[Agent]:
     "A team from a configuration; raises ValueError for a role that does not exist or cannot be."
+    if num_agents is not None: agents = _so_many(agents, num_agents)
     names = tuple(a for a in agents if isinstance(a, str))
     if len(names) == len(agents): return team(client, names)
     return [team(client, (a,))[0] if isinstance(a, str) else _described(client, a) for a in agents]

@@ -57,7 +57,14 @@ def _norm_slidevqa(text: str, question='') -> str:
     return ' '.join(_DIGITS.get(word, word) for word in text.split())
 
 # %% ../../nbs/eval/01_text_scores.ipynb #fa03cb7b
-NORMAL_FORMS = dict(rrc=norm_rrc, dude=norm_rrc, anls_star=norm_rrc, mpdocvqa=_norm_mpdocvqa,
+_THOUSANDS = re.compile(r'(?<=\d),(?=\d{3}(?!\d))')
+_LOOSE = re.compile(r'(?!(?<=\d)[.,:/-](?=\d)|(?<!\w)[.-](?=[\d.]))[' + re.escape(string.punctuation) + ']')
+
+def _norm_plain(text: str, question='') -> str:
+    return drop_articles(_LOOSE.sub('', _THOUSANDS.sub('', text.lower())))
+
+# %% ../../nbs/eval/01_text_scores.ipynb #5d2ced8c
+NORMAL_FORMS = dict(plain=_norm_plain, rrc=norm_rrc, dude=norm_rrc, anls_star=norm_rrc, mpdocvqa=_norm_mpdocvqa,
                     squad=_norm_squad, hotpotqa=_norm_squad, slidevqa=_norm_slidevqa)
 
 # %% ../../nbs/eval/01_text_scores.ipynb #1da334cd
@@ -73,6 +80,15 @@ def _f1_squad(pred, gold, **context):
     return max(token_overlap(pred, g)[2] if pred and g else float(pred == g) for g in golds)
 
 # %% ../../nbs/eval/01_text_scores.ipynb #7902a0cc
+@scorer('em', 'plain', official='none: SQuAD, with the marks of numbers')
+def _em_plain(pred, gold, **context): return _norm_plain(answer_text(pred)) in map(_norm_plain, gold_texts(gold))
+
+@scorer('f1', 'plain', official='none: SQuAD, with the marks of numbers')
+def _f1_plain(pred, gold, **context):
+    pred, golds = _norm_plain(answer_text(pred)).split(), [_norm_plain(g).split() for g in gold_texts(gold)]
+    return max(token_overlap(pred, g)[2] if pred and g else float(pred == g) for g in golds)
+
+# %% ../../nbs/eval/01_text_scores.ipynb #3e044995
 @scorer('em', 'hotpotqa', official='HotpotQA')
 def em_hotpotqa(pred, gold, **context) -> bool:
     "Is the prediction one of the gold answers, in SQuAD's form?"

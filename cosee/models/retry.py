@@ -11,7 +11,7 @@ __all__ = ['RetryingClient', 'FallbackClient']
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional
-from ..jsonscan import scan_json
+from ..jsonscan import scan_json, spoken
 from .client import Message, Outcome, Params, Reply, Schema, TextBlock, Usage, VLMClient, content_blocks
 from .remote import ResponseParseError, VLMClientError
 from .wrapper import BatchItem, ClientWrapper, ask_batch, given_up, identity_of
@@ -27,7 +27,7 @@ def validation_error(
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
     said, check = 'there is no JSON object in the reply', Draft202012Validator(schema)
-    for _, _, found in scan_json(text):
+    for _, _, found in scan_json(spoken(text)):
         error = best_match(check.iter_errors(found))
         if error is None: return None
         said = f"{'.'.join(map(str, error.path)) or 'the object'}: {error.message[:200]}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Literal, Optional, TypedDict, Union, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 from ..config import redact
-from ..jsonscan import scan_json
+from ..jsonscan import scan_json, spoken
 from ..models.backends import PlannerConfig
 from ..models.client import VLMClient, prompt_messages
 from ..models.registry import create_vlm_client, resilient
@@ -213,7 +213,7 @@ def parse_plan(
 ) -> PlannerOutput:
     "The plan in a reply; raises `ResponseParseError`."
     said = 'there is no JSON object in the reply' if str(text or '').strip() else 'the reply is empty'
-    for _, _, found in scan_json(text):
+    for _, _, found in scan_json(spoken(text)):
         inner = [v for v in found.values() if isinstance(v, dict) and len(found) == 1]
         for raw in (found, *inner):
             try: return PlannerOutput.model_validate(raw)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Iterable, Literal, Mapping, Optional, Union
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from ..config import ConfigError, parse_yaml, read_text
-from ..eval.methods import make_method
+from ..eval.methods import SettingError, make_method
 from ..eval.metrics import find_scorer
 
 # %% ../../nbs/runs/02_config.ipynb #7937cf97
@@ -81,6 +81,7 @@ def _check_methods(config: RunConfig):
     names = []
     for i, entry in enumerate(config.methods):
         try: names.append(make_method(entry).name)
+        except SettingError as e: raise ConfigError(f'field methods.{i}.{e.setting}: {e}') from None
         except (ValueError, TypeError) as e: raise ConfigError(f'field methods.{i}: {e}') from None
     twice = [n for n in names if names.count(n) > 1]
     if twice: raise ConfigError(f'field methods: two methods are called {twice[0]!r}; give one a name of its own')
@@ -151,10 +152,11 @@ def read_config(
     return make_config(data, where)
 
 # %% ../../nbs/runs/02_config.ipynb #163940e5
-DATASET_METRICS = dict(mpdocvqa=dict(anls='mpdocvqa'), slidevqa=dict(em='slidevqa', f1='slidevqa'),
+DATASET_METRICS = dict(mpdocvqa=dict(anls='mpdocvqa', em='mpdocvqa', f1='plain'),
+                       slidevqa=dict(em='slidevqa', f1='slidevqa', anls='rrc'),
                        dude=dict(anls='dude'),
                        docvqa=dict(anls='rrc'), infographicvqa=dict(anls='rrc'),
-                       mmlongbench=dict(accuracy='mmlongbench'),
+                       mmlongbench=dict(accuracy='mmlongbench'), mmlongbench_v2=dict(accuracy='mmlongbench'),
                        chartqapro=dict(accuracy='chartqapro'), docvqa2026=dict(accuracy='docvqa2026'),
                        longdocurl=dict(accuracy='longdocurl'), financebench=dict(accuracy='numbers'),
                        sroie=dict(em='sroie', anls='rrc'), vrdu=dict(em='vrdu', anls='rrc'),
@@ -164,4 +166,4 @@ def metrics_of(
     config: RunConfig # a configuration
 ) -> dict[str, str]:  # metric -> flavour
     "What a run is scored by."
-    return config.metrics or DATASET_METRICS.get(config.dataset.name, dict(anls='rrc', em='squad', f1='squad'))
+    return config.metrics or DATASET_METRICS.get(config.dataset.name, dict(anls='rrc', em='plain', f1='plain'))

@@ -51,6 +51,7 @@ class Record(TypedDict):
     stopped: NotRequired[str]
     shown: NotRequired[list[int]]     # numbers of the pages that anybody was shown
     scores: NotRequired[dict[str, float]]
+    right: NotRequired[Optional[bool]]  # by the first metric of the run, from 0.5; None without gold
     team: NotRequired[Optional[dict[str, Any]]] # cells, coverage, redundancy and corrections of the Board
     board: NotRequired[Optional[dict[str, Any]]]
     trace: NotRequired[dict[str, Any]]

@@ -21,7 +21,7 @@ from ..models.client import Ledger
 from ..registry import UnknownName
 from .config import DataConfig, MADE, RunConfig, metrics_of
 from .log import Entry, Record, RunError
-from .table import context_of
+from .table import score_all
 from ..text import one_line
 
 # %% auto #0
@@ -71,9 +71,9 @@ def _page_scores(outcome: MethodOutcome, shown: list[int], gold: list[int]) -> d
 
 def _scores(outcome: MethodOutcome, record: Record, shown: list[int], metrics: Mapping[str, str]) -> dict[str, float]:
     "All scores of an outcome; none where the split has no gold"
-    gold, pages, context = record['gold'], record['meta'].get('evidence_pages'), [context_of(record)]
-    def one(metric, flavour): return score_many([outcome['answer']], [gold], metric, flavour, context, on_error=0.)[0]
-    return {**({m: round(one(m, f), 6) for m, f in metrics.items()} if gold else {}),
+    answered, pages = cast(Record, {**record, 'answer': outcome['answer']}), record['meta'].get('evidence_pages')
+    known = {m: round(score_all([answered], m, f)[0], 6) for m, f in metrics.items()} if record['gold'] else {}
+    return {**known,
             **(_page_scores(outcome, shown, pages) if pages else {})}
 
 # %% ../../nbs/runs/03_record.ipynb #7a684210
@@ -122,6 +122,8 @@ def utc_now() -> str:
     return time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())
 
 # %% ../../nbs/runs/03_record.ipynb #c3fed2e4
+RIGHT = .5   # a first metric from which an answer counts as right, as in reports
+
 def _finished(config: RunConfig, record: Record, outcome: MethodOutcome, pages: int) -> Record:
     "A record with its outcome; ValueError for a number that is none, which would break the log"
     board, trace = outcome['board'], outcome['trace']
@@ -129,6 +131,8 @@ def _finished(config: RunConfig, record: Record, outcome: MethodOutcome, pages: 
     shown = outcome['shown'] if 'shown' in outcome else list(range(1, pages + 1))   # all, where a method names none
     said['shown'] = shown
     said['scores'] = _scores(outcome, record, shown, metrics_of(config))
+    first = next((said['scores'][m] for m in metrics_of(config) if m in said['scores']), None)
+    said['right'] = None if first is None else first >= RIGHT
     said['team'] = _team_metrics(board, pages) if board else None
     json.dumps(said, allow_nan=False)
     kept = {'board': board, 'trace': trace} if config.trace else {}

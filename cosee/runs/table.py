@@ -9,10 +9,11 @@ from contextlib import ExitStack
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Optional, TypedDict, Union, cast
-from ..eval.metrics import DEFAULT_METRICS, Scores, score_many
+from ..datasets.submissions import NONE_WORDS, official_golds, official_prediction
+from ..eval.metrics import ALIASES, DEFAULT_METRICS, Scores, score_many
 from .log import (ABOUT, Entry, RECORDS, Record, RunError, RunLog, key_of, read_records, to_line,
                             write_about)
-from ..text import one_line
+from ..text import abstains, one_line
 if TYPE_CHECKING:
     from pandas import DataFrame
     from cosee.controller import Episode, Trace
@@ -144,11 +145,24 @@ def context_of(
     meta = record.get('meta') or {}
     return {'question': record.get('question', ''), **{k: meta[k] for k in _CONTEXT if meta.get(k)}}
 
-def _score_all(records: list[Record], metric: str, flavour: str) -> Scores:
-    "Scores of records; ANLS in the RRC's form looks at nothing but answers, and takes the fast way"
-    preds, golds = [r.get('answer') or '' for r in records], [r['gold'] for r in records]
-    if flavour == 'rrc' and metric == 'anls': return score_many(preds, golds, metric, flavour)
-    return score_many(preds, golds, metric, flavour, list(map(context_of, records)), on_error=0.)
+def _both_abstain(record: Record) -> bool:
+    "Is there no answer, and was none given?"
+    return abstains(record.get('answer')) and all(map(abstains, record['gold']))
+
+def score_all(
+    records: list[Record], # with answer and gold
+    metric: str,           # what is measured
+    flavour: str           # by whose rules
+) -> Scores:               # in the order of the records
+    "Scores of answers in the words of those who score; a right abstention counts 1 where they have no word for it."
+    flavour = ALIASES.get(flavour, flavour)
+    preds = [official_prediction(flavour, r.get('answer') or '') for r in records]
+    golds = [official_golds(flavour, r['gold']) for r in records]
+    fast = flavour == 'rrc' and metric == 'anls'   # it looks at nothing but answers
+    scores = score_many(preds, golds, metric, flavour, None if fast else list(map(context_of, records)),
+                        on_error=None if fast else 0.)
+    if flavour not in NONE_WORDS: scores[:] = [1. if _both_abstain(r) else s for s, r in zip(scores, records)]
+    return scores
 
 def score_records(
     records: Iterable[Record],                  # with answer and gold
@@ -159,7 +173,7 @@ def score_records(
     for r in records:
         if r.get('gold'): by.setdefault(r['method'], []).append(r)
     wanted = metrics or DEFAULT_METRICS
-    return {method: {name: _score_all(own, name, flavour) for name, flavour in wanted.items()}
+    return {method: {name: score_all(own, name, flavour) for name, flavour in wanted.items()}
             for method, own in by.items()}
 
 # %% ../../nbs/runs/01_table.ipynb #2dec9354

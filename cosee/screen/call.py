@@ -13,7 +13,7 @@ import json, math, re
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Iterator, Literal, Optional, Sequence, Union
-from ..jsonscan import scan_json
+from ..jsonscan import scan_json, spoken
 
 # %% ../../nbs/screen/00_call.ipynb #fb9eb20c
 _POINTING = ('left_click', 'right_click', 'middle_click', 'double_click', 'triple_click', 'mouse_move',
@@ -251,8 +251,9 @@ def _call(found: Any) -> Optional[ToolCall]:
 def read_tool_call(
     text: Any # what a model wrote
 ) -> Optional[ToolCall]:
-    "The call in the first `<tool_call>` block; None if there is none or it is broken."
-    opening = _OPENING.search(text) if isinstance(text, str) else None
+    "The call in the first `<tool_call>` block that is no reasoning; None if there is none or it is broken."
+    text = spoken(text) if isinstance(text, str) else ''
+    opening = _OPENING.search(text)
     return _call(_whole_block(text, opening.end())[0]) if opening else None
 
 parse_tool_call = read_tool_call   # as it is called elsewhere
@@ -273,8 +274,8 @@ def read_tool_calls(
     text: Any,         # what a model wrote
     mend: bool = True  # mend broken JSON, and read calls without tags?
 ) -> list[ToolCall]:   # in order
-    "Every call in `text`; never raises."
-    text = text[:200_000] if isinstance(text, str) else ''
+    "Every call in `text`, reasoning aside; never raises."
+    text = spoken(text) if isinstance(text, str) else ''
     if not mend:
         found = (_whole_block(text, m.end()) for m in _OPENING.finditer(text))
         return [c for obj, _ in found if (c := _call(obj))]

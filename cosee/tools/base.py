@@ -16,7 +16,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal, NamedTuple, Optional, Protocol
-from ..jsonscan import json_span, scan_json
+from ..jsonscan import json_span, scan_json, spoken
 
 # %% ../../nbs/tools/01_base.ipynb #8a7e540b
 class Tool(abc.ABC):
@@ -65,7 +65,8 @@ def _as_call(obj: dict[str, Any]) -> Optional[tuple[str, dict[str, Any]]]:
 def parse_tool_call(
     text: str                                # what a model wrote
 ) -> Optional[tuple[str, dict[str, Any]]]:   # (name, arguments), or None
-    "The first complete tool call in `text`."
+    "The first complete tool call in `text`, reasoning aside."
+    text = spoken(text)
     for start, end, obj in scan_json(text):
         whole = json_span(text, start)[1] == 'closed' or text[end:].startswith(('```', '</tool_call>'))
         if whole and (call := _as_call(obj)): return call

@@ -1,0 +1,112 @@
+"""What a configuration says is what runs, or the run is refused before its first question with the field named."""
+import json
+
+import pytest
+from PIL import Image
+
+from cosee.cli.entry import main
+from cosee.config import ConfigError
+from cosee.eval.matching import match_budget
+from cosee.eval.methods import METHODS, Method, make_method, method_settings
+from cosee.eval.metrics import exact_match, f1_score
+from cosee.eval.task import build_team
+from cosee.experiments import run_experiment
+from cosee.models.client import ScriptedClient
+from cosee.runs.config import make_config, metrics_of
+
+SAMPLE = dict(images=[Image.new("RGB", (64, 64), "white")], question="How much?", answer="3.4", meta={})
+GUESS = dict(action="HYPOTHESIZE", view=dict(page=1), content="There.", answer="3.4", confidence=.5)
+MADE = dict(name="made", limit=2, options=dict(kinds=["invoice"], dpi=30, pages=1))
+
+
+def client(): return ScriptedClient([lambda messages: "Answer: 3.4"], cycle=True)
+
+
+@pytest.mark.parametrize("method", ["direct", "cot", "self_consistency", "chat"])
+def test_a_method_s_own_setting_beats_the_general_one(method):
+    asked = client()
+    Method(method, max_new_tokens=300).run(SAMPLE, asked, gen=dict(max_new_tokens=9, temperature=.3))
+    assert {(c["max_new_tokens"], c["temperature"]) for c in asked.calls} == {(300, .3)}
+    asked = client()
+    Method(method).run(SAMPLE, asked, gen=dict(max_new_tokens=9))
+    assert {c["max_new_tokens"] for c in asked.calls} == {9}
+
+
+def test_a_matched_method_keeps_what_is_its_own():
+    method = Method("self_consistency", max_new_tokens=40).changed(num_samples=2)
+    assert method.own == dict(max_new_tokens=40, num_samples=2)
+    found = match_budget("self_consistency", "cot", [SAMPLE], client())
+    assert set(found.method.own) == {"num_samples"}
+
+
+WRONG = [
+    (dict(type="cosee", agents=["scaner"]), r"methods\.0\.agents: .*scaner"),
+    (dict(type="cosee", agents=[]), r"methods\.0\.agents"), (dict(type="cosee", agents="scanner"), r"methods\.0\.agents"),
+    (dict(type="chat", agents=[dict(name="a")]), r"methods\.0\.agents: .*needs name and duty"),
+    (dict(type="cosee", agents=[dict(name="a", duty="x")] * 2), r"methods\.0\.agents: .*one name"),
+    (dict(type="cosee", order="sequentially"), r"methods\.0\.order: .*'sequential' or 'parallel'"),
+    (dict(type="cosee", max_steps=0), r"methods\.0\.max_steps: .*at least 1, not 0"),
+    (dict(type="cosee", max_steps="3"), r"methods\.0\.max_steps: .*valid number, not '3'"),
+    (dict(type="cosee", max_steps=True), r"methods\.0\.max_steps"),
+    (dict(type="cosee", agreement=0), r"methods\.0\.agreement: .*at least 1"),
+    (dict(type="cosee", stop_confidence=float("nan")), r"methods\.0\.stop_confidence: .*finite"),
+    (dict(type="cosee", focus="nowhere"), r"methods\.0\.focus: .*nowhere"),
+    (dict(type="cosee", num_agents=0), r"methods\.0\.num_agents"),
+    (dict(type="gated", probe=0), r"methods\.0\.probe"), (dict(type="direct", k=0), r"methods\.0\.k"),
+    (dict(type="chat", thoughts="yes"), r"methods\.0\.thoughts: .*boolean"),
+    (dict(type="self_consistency", num_samples=0), r"methods\.0\.num_samples"),
+    (dict(type="cosee_tools", max_calls=0), r"methods\.0\.max_calls"),
+    (dict(type="cot", max_new_tokens=0), r"methods\.0\.max_new_tokens")]
+
+
+@pytest.mark.parametrize("entry, says", WRONG, ids=[str(w[0])[:60] for w in WRONG])
+def test_a_setting_that_cannot_be_is_named_before_the_first_question(entry, says, tmp_path):
+    asked = client()
+    with pytest.raises(ConfigError, match=says):
+        run_experiment(dict(dataset=MADE, methods=[entry]), tmp_path / "run", client=asked)
+    assert not asked.calls and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_usual_settings_of_every_method_can_be(name):
+    assert Method(name, **method_settings(name)).settings == Method(name).settings
+
+
+def test_the_number_of_agents_is_a_setting():
+    names = [a.name for a in build_team(None, ("scanner", "detail_reader"), 5)]
+    assert names == ["scanner", "detail_reader", "scanner_2", "detail_reader_2", "scanner_3"]
+    own = [a.name for a in build_team(None, [dict(name="a", duty="Read.")], 3)]
+    assert own == ["a", "a_2", "a_3"]
+    for n in (1, 4):
+        asked = ScriptedClient([GUESS], cycle=True)
+        entry = dict(type="cosee", agents=["detail_reader"], num_agents=n, max_steps=1, agreement=9, stop_confidence=1.1)
+        make_method(entry).run(SAMPLE, asked)
+        assert len(asked.calls) == n
+
+
+# --- figures ---
+
+def test_metrics_stand_in_what_a_run_prints_and_records_say_who_is_right(tmp_path, capsys):
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(dict(dataset=MADE, client="ocr", methods=["direct"])))
+    assert main(["run", str(path), "--output-dir", str(tmp_path / "run"), "--json", "--quiet"]) == 0
+    shown = json.loads(capsys.readouterr().out)["methods"]["direct"]
+    records = [json.loads(line) for line in (tmp_path / "run/records.jsonl").read_text().splitlines()]
+    assert set(shown["metrics"]) == {"anls", "em", "f1"} and shown["ok"] == 2
+    assert shown["metrics"]["anls"] == pytest.approx(sum(r["scores"]["anls"] for r in records) / 2)
+    assert [r["right"] for r in records] == [r["scores"]["anls"] >= .5 for r in records]
+
+
+@pytest.mark.parametrize("name", ["mpdocvqa", "slidevqa", "made"])
+def test_em_f1_and_anls_are_all_there(name):
+    metrics = metrics_of(make_config(dict(dataset=name)))
+    assert set(metrics) == {"em", "f1", "anls"} and "squad" not in metrics.values()
+
+
+@pytest.mark.parametrize("pred, gold, same", [
+    ("3.4", "34", 0), ("3.4", "3.4", 1), ("-5", "5", 0), (".5", "5", 0), ("1/2", "12", 0), ("12:30", "1230", 0),
+    ("1,250", "1250", 1), ("$1,250.00", "1250.00", 1), ("The Eiffel Tower.", "eiffel tower", 1), ("45%", "45", 1),
+    ("12-03-2019", "12032019", 0), ("self-made", "selfmade", 1), ("", "", 1), ("the", "", 1), ("a", "b", 0)])
+def test_the_usual_em_knows_a_number_from_another(pred, gold, same):
+    assert exact_match(pred, gold) == exact_match(gold, pred) == same
+    assert f1_score(pred, gold) == same
