@@ -13,7 +13,7 @@ from ..agents import Agent, PageImage, ask, role_text, team
 from ..controller import Episode, call_record
 from ..datasets.sample import Sample
 from ..focus import FEW_PAGES, AllPages, AutoFocus, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
-from ..models.client import BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, record
+from ..models.client import BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, merged, record
 from ..pages import Page, page_of, page_sizes, with_page
 from ..text import NOT_ANSWERABLE, answer_key, one_line
 
@@ -156,7 +156,7 @@ class Task:
         **gen                 # generation settings
     ) -> list[Reply]:         # `n`, or as many as the budget covers
         "Ask the client, and book what it costs; raises `BudgetExceeded` where not one call is covered."
-        gen, replies = {**gen, **self.gen}, []
+        gen, replies = merged(gen, self.gen), []
         new = gen.get('max_new_tokens', 64)
         while len(replies) < n and (k := int(min(n - len(replies), self.affordable(role_prompt, new)))):
             seeds = [(self.seed + len(replies) + i + 1000 * (step - 1)) % 2 ** 31 for i in range(k)]
