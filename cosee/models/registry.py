@@ -18,7 +18,7 @@ from .cache import CachedClient, ResponseCache
 from .client import ScriptedClient, VLMClient
 from .remote import VLMClientError
 from .retry import Check, FallbackClient, RetryingClient
-from .weights import local_weights
+from .weights import WEIGHTS, local_weights
 from ..registry import Entry, Registry, UnknownName, load_object
 
 # %% ../../nbs/models/08_registry.ipynb #add84cc8
@@ -93,6 +93,15 @@ def qwen_client(
     client.name = backend.id or client.name
     return client
 
+_LEAST_CONTEXT = 2048   # tokens: instructions and a reply take a thousand, and some print has to be read
+
+def _with_room(mind: VLMClient) -> VLMClient:
+    "A mind whose context holds a prompt with print; raises ConfigError for a shorter one"
+    context = getattr(mind, 'context', None)
+    if context is None or context >= _LEAST_CONTEXT: return mind
+    raise ConfigError(f'{mind.name}: a context of {context:,} tokens is too short for a page, its question and the '
+                      f'reply; {_LEAST_CONTEXT:,} are needed')
+
 def gguf_client(
     backend: Backend # of kind 'gguf'
 ) -> VLMClient:
@@ -102,8 +111,8 @@ def gguf_client(
     path = backend.model_path or backend.model
     if not path: raise ConfigError(f'{backend.id}: model_path is missing; give the GGUF file')
     if backend.print == 'beside': raise ConfigError(f'{backend.id}: print: a GGUF file sees no image to read beside')
-    client = PrintClient(GgufClient(local_weights(path), backend.context), page_tokens=backend.page_tokens,
-                         print=backend.print)
+    mind = _with_room(GgufClient(local_weights(path), backend.context))
+    client = PrintClient(mind, page_tokens=backend.page_tokens, print=backend.print)
     client.name = backend.id or client.name
     return client
 
@@ -203,7 +212,16 @@ def print_client(
     if mind is None: mind = 'openai' if options.get('model') else 'gguf' if model_path else ''
     if not mind: raise ValueError("the client 'print' needs a GGUF file as model_path, or a mind that reads text")
     if config and mind not in CLIENTS: mind, options = 'backend', {'id': mind, 'config': config, **options}
-    return PrintClient(mind_of(make_client(mind, **options)), **mine)
+    return PrintClient(_with_room(mind_of(make_client(mind, **options))), **mine)
+
+# %% ../../nbs/models/08_registry.ipynb #9e983f8b
+def client_for(
+    model_path: Union[str, Path] # a file, a directory, or a name in `WEIGHTS`
+) -> str:                        # 'print' or 'qwen'
+    "The name of the client that these weights are for."
+    name = str(model_path)
+    if name in WEIGHTS: name = WEIGHTS[name].files[0].name
+    return 'print' if name.endswith('.gguf') or Path(name).is_file() else 'qwen'
 
 # %% ../../nbs/models/08_registry.ipynb #983b8a0e
 def scripted_client(
