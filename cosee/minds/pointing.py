@@ -166,10 +166,12 @@ def boxes_for_lines(
 def answer_lines(
     text: str,            # a reply to `ANSWER_FORM`
     lines: Sequence[Line] # all that were shown, by number
-) -> str:                 # page and answer; the text itself where it is no such object
+) -> str:                 # page, box and answer; the text itself where it is no such object
     "A reply in the lines that a prompt for nothing but the answer wants."
     said = next((o for _, _, o in scan_json(text) if isinstance(o, dict)), None)
     if said is None or not isinstance(said.get('answer'), (str, int, float)): return text
     answer = one_line(str(said['answer']))
     place = None if abstains(answer) else _place(said, lines, [answer])
-    return f'Page: {place[0]}\nAnswer: {answer}' if place else f'Answer: {answer}'
+    if place is None: return f'Answer: {answer}'
+    page, box = place
+    return f'Page: {page}\nBox: {thousandths_around(box)}\nAnswer: {answer}'
