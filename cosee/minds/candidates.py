@@ -5,16 +5,15 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/minds/05_candidates.ipynb #4f6e9839
+# %% ../../nbs/minds/05_candidates.ipynb #3b171dfc
 import re
-from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 from typing import Literal
 from ..ocr.question import expected_kinds, tokens
 from ..ocr.values import MONTHS
 from .form import Line
 
-# %% ../../nbs/minds/05_candidates.ipynb #def57af5
+# %% ../../nbs/minds/05_candidates.ipynb #88844d27
 Wanted = Literal['date', 'amount', 'code', 'company', 'address', '']
 
 def wanted_kind(
@@ -29,7 +28,7 @@ def wanted_kind(
     if first == 'code' and words & {'number', 'no', 'id'}: return 'code'
     return 'company' if 'company' in words and words & {'name', 'which'} else ''
 
-# %% ../../nbs/minds/05_candidates.ipynb #ac74cd11
+# %% ../../nbs/minds/05_candidates.ipynb #a0fba61d
 _DATE = re.compile(rf"\d{{1,2}}(?:st|nd|rd|th)?[-/., ]{{0,2}}(?:{MONTHS})\.?[-/.,' ]{{0,2}}(?:\d{{4}}|\d{{2}})(?!\d)|"
                    rf"(?:{MONTHS})\.?[- ]?\d{{1,2}}(?:st|nd|rd|th)?(?:[-/, ]{{1,2}}(?:\d{{4}}|\d{{2}})(?!\d))?|"
                    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|\d{1,2} ?[-/.] ?\d{1,2} ?[-/.] ?(?:\d{4}|\d{2}(?!\d))", re.I)
@@ -43,7 +42,7 @@ def _codes(line: Line) -> list[str]:
     "What identifies something: no date, no time of day"
     return [c for c in _matches(_CODE, line) if not _DATE.fullmatch(c) and not re.fullmatch(r'\d+/\d+', c)]
 
-# %% ../../nbs/minds/05_candidates.ipynb #e74f9b28
+# %% ../../nbs/minds/05_candidates.ipynb #db205f8c
 _FIRM = re.compile(r'\b(?:sdn|bhd|s/b|ltd|limited|inc|llc|llp|corp|corporation|company|gmbh|ag|kg|sarl|s\.?a\.?r?|plc|'
                    r'enterprises?|trading|syarikat|restaurant|restoran|hardware|co)\b', re.I)
 _REGISTERED = re.compile(r'\s*[(\[{]?\s*(?:(?:co|reg|gst|rob|roc)\b\W*(?:no|id|reg)?\W*)?\w{0,3}\d{4,}\W{0,2}\w?\s*[)\]}]?\s*$',
@@ -52,7 +51,7 @@ _REGISTERED = re.compile(r'\s*[(\[{]?\s*(?:(?:co|reg|gst|rob|roc)\b\W*(?:no|id|r
 def _company(line: Line) -> list[str]:
     "The name of a company on a line that looks like one"
     text = _REGISTERED.sub('', line.text).strip(' -:;,')
-    return [text] if _FIRM.search(text) and len(text) > 3 and not text[0].isdigit() else []
+    return [text] if _FIRM.search(text) and re.search(r'[^\W\d]{3}', text) else []
 
 def _heads(lines: Sequence[Line]) -> list[str]:
     "The first lines of the first page that hold no digit"
@@ -64,7 +63,7 @@ _OTHER = re.compile(r'\b(?:tel|fax|phone|mobile|gst|reg|e-?mail|www|https?|invoi
                     r'qty|total|amount|rm|item|order|table|thank|please|welcome|member|terms?|no ?\.? ?:)\b|[@:=*]|'
                     r'\d\.\d\d\b', re.I)
 
-# %% ../../nbs/minds/05_candidates.ipynb #98acfca2
+# %% ../../nbs/minds/05_candidates.ipynb #067e1910
 def _of_address(line: Line) -> bool:
     "May a line be part of an address?"
     text = line.text
@@ -79,16 +78,16 @@ def _goes_on(before: Line, line: Line) -> bool:
 def _blocks(lines: Sequence[Line]) -> list[str]:
     "Addresses: lines that follow each other, six at most"
     out, block = list[str](), list[Line]()
-    for line in [*lines, None]:
-        follows = line is not None and (not block or line.page == block[-1].page) and len(block) < 6
-        if follows and line is not None and (_of_address(line) or block and _goes_on(block[-1], line)):
+    for line in lines:
+        follows = bool(block) and line.page == block[-1].page and len(block) < 6
+        if follows and (_of_address(line) or _goes_on(block[-1], line)):
             block.append(line)
             continue
-        if block: out.append(' '.join(l.text for l in block))
-        block = []
-    return [b for b in out if len(b) > 12]
+        out.append(' '.join(l.text for l in block))
+        block = [line] if _of_address(line) else []
+    return [b for b in [*out, ' '.join(l.text for l in block)] if len(b) > 12]
 
-# %% ../../nbs/minds/05_candidates.ipynb #58e579d5
+# %% ../../nbs/minds/05_candidates.ipynb #aab766e7
 MOST = 150   # candidates; where there are more, the question is not narrowed down
 
 def candidates(
@@ -100,7 +99,7 @@ def candidates(
     if not kind or not lines: return []
     if kind == 'address': found = _blocks(lines)
     elif kind == 'company': found = [c for l in lines for c in _company(l)] + _heads(lines)
-    else: found = [v for l in lines for v in (_codes(l) if kind == 'code' else
-                                              _matches(_DATE if kind == 'date' else _AMOUNT, l))]
+    elif kind == 'code': found = [c for l in lines for c in _codes(l)]
+    else: found = [v for l in lines for v in _matches(_DATE if kind == 'date' else _AMOUNT, l)]
     unlike = list(dict.fromkeys(f for f in found if f))
     return unlike if len(unlike) <= MOST else []

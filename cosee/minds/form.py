@@ -9,7 +9,7 @@ __all__ = []
 import math, re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, Optional, cast, get_args
 from ..boxes import Box, rounded
 from ..ocr.print import PrintPage
 from ..ocr.spans import Span, page_rows, page_spans
@@ -129,15 +129,15 @@ def _harmless(row: list[Cell]) -> list[Cell]:
     "Cells whose text cannot be taken for a number or a page mark"
     return [tuple(w._replace(text=_FORGED.sub(lambda m: f'({m[1]})' if m[1] else '', w.text)) for w in c) for c in row]
 
-# %% ../../nbs/minds/00_form.ipynb #874a3808
+# %% ../../nbs/minds/00_form.ipynb #c758f021
 _ASKED = re.compile(r'[^\W\d_]{3,}|\d+')
 _AROUND = (.6, .4, .2)   # what rows so far away gain
 
 def _stems(text: str) -> set[str]: return {w[:6] for w in _ASKED.findall(text.casefold())}
 
-def _worth(rows: list[list[Cell]], question: str) -> list[float]:
+def _worth(rows: Sequence[str], question: str) -> list[float]:
     "How much each row has to do with a question"
-    asked, said = _stems(question), [_stems(' '.join(map(_said, row))) for row in rows]
+    asked, said = _stems(question), [_stems(row) for row in rows]
     rare = {w: math.log(1 + len(rows) / n) for w in asked if (n := sum(w in words for words in said))}
     own, out = [sum(rare.get(w, 0.) for w in words) for words in said], [0.] * len(rows)
     for i, worth in enumerate(own):
@@ -154,13 +154,22 @@ def fitting_rows(
 ) -> list[int]:             # their places, in order
     "The rows that are shown of a page."
     if share >= 1: return list(range(len(rows)))
-    lengths, worth = [sum(len(_said(c)) for c in row) for row in rows], _worth(rows, question)
+    lengths = [sum(len(_said(c)) for c in row) for row in rows]
+    worth = _worth([' '.join(map(_said, row)) for row in rows], question)
     left, kept = share * sum(lengths) + 1e-6, list[int]()
     for i in sorted(range(len(rows)), key=lambda i: (-worth[i], i)):
         left -= lengths[i]
         if left < 0: break
         kept.append(i)
     return sorted(kept)
+
+def likeliest(
+    lines: Sequence[Line], # all that were shown
+    question: str          # what was asked
+) -> Optional[Line]:       # the first where none stands out
+    "The line that has most to do with a question."
+    worth = _worth([l.text for l in lines], question)
+    return lines[worth.index(max(worth))] if lines else None
 
 # %% ../../nbs/minds/00_form.ipynb #ae438bd8
 class WrittenPage(NamedTuple):
