@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/minds/05_candidates.ipynb #3b171dfc
+# %% ../../nbs/minds/05_candidates.ipynb #a84c32c8
 import re
 from collections.abc import Sequence
 from typing import Literal
@@ -13,7 +13,7 @@ from ..ocr.question import expected_kinds, tokens
 from ..ocr.values import MONTHS
 from .form import Line
 
-# %% ../../nbs/minds/05_candidates.ipynb #88844d27
+# %% ../../nbs/minds/05_candidates.ipynb #e973b32d
 Wanted = Literal['date', 'amount', 'code', 'company', 'address', '']
 
 def wanted_kind(
@@ -28,7 +28,7 @@ def wanted_kind(
     if first == 'code' and words & {'number', 'no', 'id'}: return 'code'
     return 'company' if 'company' in words and words & {'name', 'which'} else ''
 
-# %% ../../nbs/minds/05_candidates.ipynb #a0fba61d
+# %% ../../nbs/minds/05_candidates.ipynb #d9e24910
 _DATE = re.compile(rf"\d{{1,2}}(?:st|nd|rd|th)?[-/., ]{{0,2}}(?:{MONTHS})\.?[-/.,' ]{{0,2}}(?:\d{{4}}|\d{{2}})(?!\d)|"
                    rf"(?:{MONTHS})\.?[- ]?\d{{1,2}}(?:st|nd|rd|th)?(?:[-/, ]{{1,2}}(?:\d{{4}}|\d{{2}})(?!\d))?|"
                    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|\d{1,2} ?[-/.] ?\d{1,2} ?[-/.] ?(?:\d{4}|\d{2}(?!\d))", re.I)
@@ -42,7 +42,7 @@ def _codes(line: Line) -> list[str]:
     "What identifies something: no date, no time of day"
     return [c for c in _matches(_CODE, line) if not _DATE.fullmatch(c) and not re.fullmatch(r'\d+/\d+', c)]
 
-# %% ../../nbs/minds/05_candidates.ipynb #db205f8c
+# %% ../../nbs/minds/05_candidates.ipynb #4f7416fc
 _FIRM = re.compile(r'\b(?:sdn|bhd|s/b|ltd|limited|inc|llc|llp|corp|corporation|company|gmbh|ag|kg|sarl|s\.?a\.?r?|plc|'
                    r'enterprises?|trading|syarikat|restaurant|restoran|hardware|co)\b', re.I)
 _REGISTERED = re.compile(r'\s*[(\[{]?\s*(?:(?:co|reg|gst|rob|roc)\b\W*(?:no|id|reg)?\W*)?\w{0,3}\d{4,}\W{0,2}\w?\s*[)\]}]?\s*$',
@@ -63,7 +63,7 @@ _OTHER = re.compile(r'\b(?:tel|fax|phone|mobile|gst|reg|e-?mail|www|https?|invoi
                     r'qty|total|amount|rm|item|order|table|thank|please|welcome|member|terms?|no ?\.? ?:)\b|[@:=*]|'
                     r'\d\.\d\d\b', re.I)
 
-# %% ../../nbs/minds/05_candidates.ipynb #067e1910
+# %% ../../nbs/minds/05_candidates.ipynb #ff2c1179
 def _of_address(line: Line) -> bool:
     "May a line be part of an address?"
     text = line.text
@@ -71,9 +71,9 @@ def _of_address(line: Line) -> bool:
     return bool(',' in text or _STREET.search(text) or re.search(r'\b\d{4,6}\b', text))
 
 def _goes_on(before: Line, line: Line) -> bool:
-    "Does a line without a mark of an address end one?"
-    ends = before.text.rstrip()[-1:] == ',' or line.text.rstrip()[-1:] == '.'
-    return ends and not _OTHER.search(line.text) and not re.search(r'\d', line.text)
+    "Does a line without a mark of an address go on with one?"
+    if _OTHER.search(line.text) or not re.search(r'[^\W\d]', line.text): return False
+    return before.text.rstrip()[-1:] == ',' or line.text.rstrip()[-1:] == '.' and not re.search(r'\d', line.text)
 
 def _blocks(lines: Sequence[Line]) -> list[str]:
     "Addresses: lines that follow each other, six at most"
@@ -87,7 +87,7 @@ def _blocks(lines: Sequence[Line]) -> list[str]:
         block = [line] if _of_address(line) else []
     return [b for b in [*out, ' '.join(l.text for l in block)] if len(b) > 12]
 
-# %% ../../nbs/minds/05_candidates.ipynb #aab766e7
+# %% ../../nbs/minds/05_candidates.ipynb #3e7121ca
 MOST = 150   # candidates; where there are more, the question is not narrowed down
 
 def candidates(
