@@ -14,7 +14,8 @@ __version__ = "0.1.0"
 # %% ../nbs/package/00_cosee.ipynb #a64e198e
 FACE = {
     "cosee.pages": "PageError Pages load_pages",
-    "cosee.board": "Board Cell View",
+    "cosee.board": (
+        "AgentName AnswerText BBox Board Cell CellID PageIndex StepIndex Tag View"),
     "cosee.agents": "Action Agent CrossCheckerAgent DetailReaderAgent ScannerAgent team",
     "cosee.controller": "CoSeeController Episode replay",
     "cosee.models.client": "BudgetExceeded Ledger ScriptedClient VLMClient",

@@ -2,8 +2,15 @@
 from cosee.pages import PageError as PageError
 from cosee.pages import Pages as Pages
 from cosee.pages import load_pages as load_pages
+from cosee.board import AgentName as AgentName
+from cosee.board import AnswerText as AnswerText
+from cosee.board import BBox as BBox
 from cosee.board import Board as Board
 from cosee.board import Cell as Cell
+from cosee.board import CellID as CellID
+from cosee.board import PageIndex as PageIndex
+from cosee.board import StepIndex as StepIndex
+from cosee.board import Tag as Tag
 from cosee.board import View as View
 from cosee.agents import Action as Action
 from cosee.agents import Agent as Agent
@@ -71,15 +78,15 @@ from cosee.tools.agent import with_tools as with_tools
 __version__: str
 FACE: dict[str, str]
 __all__ = [
-    "Action", "Agent", "AnthropicVLMClient", "Board", "BudgetExceeded", "Cell", "CoSeeController",
-    "ConfigError", "CrossCheckerAgent", "DataError", "DetailReaderAgent", "Document", "Episode",
-    "EpisodeView", "EpisodeWidget", "Folder", "GoogleVLMClient", "InteractiveDocument",
-    "InteractiveDocumentWithTools", "Ledger", "OcrClient", "OpenAIVLMClient", "PageError", "Pages",
-    "QwenVLClient", "Report", "Run", "RunConfig", "Sample", "ScannerAgent", "ScriptedClient", "Tool",
-    "VLMClient", "VLMClientError", "VLMLanguageModel", "View", "Viewer", "aggregate_metrics", "anls",
-    "annotate", "bootstrap", "compare_runs", "create_vlm_client", "direct_answer", "exact_match", "f1_score",
-    "follow", "load", "load_config", "load_pages", "make_samples", "match_budget",
-    "multi_agent_chat_no_board", "normalize_answer", "read_config", "register_method", "replay", "resilient",
-    "run_experiment", "samples_dir", "score_many", "self_consistency", "single_agent_cot", "subset", "team",
-    "with_tools", "write_html", "write_submission"
+    "Action", "Agent", "AgentName", "AnswerText", "AnthropicVLMClient", "BBox", "Board", "BudgetExceeded",
+    "Cell", "CellID", "CoSeeController", "ConfigError", "CrossCheckerAgent", "DataError", "DetailReaderAgent",
+    "Document", "Episode", "EpisodeView", "EpisodeWidget", "Folder", "GoogleVLMClient", "InteractiveDocument",
+    "InteractiveDocumentWithTools", "Ledger", "OcrClient", "OpenAIVLMClient", "PageError", "PageIndex",
+    "Pages", "QwenVLClient", "Report", "Run", "RunConfig", "Sample", "ScannerAgent", "ScriptedClient",
+    "StepIndex", "Tag", "Tool", "VLMClient", "VLMClientError", "VLMLanguageModel", "View", "Viewer",
+    "aggregate_metrics", "anls", "annotate", "bootstrap", "compare_runs", "create_vlm_client",
+    "direct_answer", "exact_match", "f1_score", "follow", "load", "load_config", "load_pages", "make_samples",
+    "match_budget", "multi_agent_chat_no_board", "normalize_answer", "read_config", "register_method",
+    "replay", "resilient", "run_experiment", "samples_dir", "score_many", "self_consistency",
+    "single_agent_cot", "subset", "team", "with_tools", "write_html", "write_submission"
 ]

@@ -14,14 +14,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import (TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Optional, Protocol, Required, TypedDict,
+from typing import (Annotated, Any, Literal, NamedTuple, Optional, Protocol, Required, TYPE_CHECKING, TypedDict,
                     Union, cast, get_args)
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from .board import Board, View
 from .boxes import Box, Size, check_bbox, corners, from_thousandths, is_unit
 from .focus import num_pages
 from .jsonscan import find_answer, read_answer, scan_json, spoken
-from .models.client import Message, Reply, VLMClient, build_messages, estimate_usage, note_call
+from .models.client import (Message, Reply, VLMClient, as_client, build_messages, estimate_usage, merged,
+                                 note_call, takes_prompt)
 from .pages import ShownPages
 from .text import NOT_ANSWERABLE, one_line
 
@@ -407,6 +408,7 @@ def ask(
     **gen: Any                                # generation settings
 ) -> Reply:                                   # text and usage
     "One call on behalf of an agent."
+    if not isinstance(client, VLMClient) and takes_prompt(client.generate): client = as_client(client)
     if not isinstance(client, VLMClient): return _plain_ask(client, images, question, board_text, role_prompt, gen)
     text = client.generate(images, question, board_text, role_prompt, schema=schema, **gen)
     reply = client.last
@@ -444,7 +446,7 @@ class Agent:
         "What `act` sends."
         return Request(images, question, board.to_text(**self.board_kwargs) or None, self.role_prompt,
                        action_schema(self.actions, num_pages(images), len(board)),
-                       {**self.gen_defaults, **(gen_kwargs or {})})
+                       merged(self.gen_defaults, gen_kwargs))
 
     def interpret(self, text: str) -> Action:
         "The action in a reply, or the answer that it gives in plain words; INVALID if there is neither."

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['View', 'Cell', 'Board']
+__all__ = ['PageIndex', 'BBox', 'Tag', 'CellID', 'StepIndex', 'AgentName', 'AnswerText', 'View', 'Cell', 'Board']
 
 # %% ../nbs/01_board.ipynb #be0f368f
 import copy, json, re
@@ -17,22 +17,31 @@ from .boxes import Box, Size, check_bbox
 from .text import one_line
 from collections.abc import Callable, Collection, Iterable
 
+# %% ../nbs/01_board.ipynb #bea7d864
+PageIndex = int      # of a page, from 1
+BBox = Box           # (x_min, y_min, x_max, y_max), 0-1, or pixels where the size of the page is known
+Tag = str            # of a note
+CellID = int         # of a note on its Board, from 1
+StepIndex = int      # of a round of the team, from 1
+AgentName = str      # of who writes
+AnswerText = str     # an answer alone
+
 # %% ../nbs/01_board.ipynb #c3df23e0
 class View(TypedDict, total=False):
     "Where a note is grounded."
-    page: Required[int]  # 1-based
-    bbox: Box            # (x_min, y_min, x_max, y_max), 0-1
+    page: Required[PageIndex]
+    bbox: BBox
     description: str     # e.g. 'top-right table'
 
 class Cell(TypedDict, total=False):
     "One note on the Board."
-    id: Required[int]         # unique on its Board, from 1
+    id: Required[CellID]
     view: Required[View]
     content: Required[str]
-    tags: Required[list[str]]
-    author: Required[str]
-    step: Required[int]       # collaboration step, 0 before the first
-    refs: list[int]           # ids of cells that this note rests on or corrects; absent if there are none
+    tags: Required[list[Tag]]
+    author: Required[AgentName]
+    step: Required[StepIndex] # 0 before the first round
+    refs: list[CellID]        # of cells that this note rests on or corrects; absent if there are none
 
 # %% ../nbs/01_board.ipynb #8c8646cf
 def _check_view(
@@ -100,6 +109,11 @@ class Board:
         "All cells, or those for which `filter_fn` is true."
         cells = copy.deepcopy(self._cells)
         return cells if filter_fn is None else [c for c in cells if filter_fn(c)]
+
+    @property
+    def cells(self) -> list[Cell]:
+        "All cells in order of creation, as copies."
+        return self.list_cells()
 
     def get_cells(self,
         page: Union[int, Iterable[int], None] = None,    # one page or several

@@ -16,9 +16,9 @@ from copy import copy as _shallow
 from dataclasses import dataclass
 from html import escape
 from itertools import count, islice, product
-from typing import TYPE_CHECKING, Any, Optional, Protocol, Union, runtime_checkable
+from typing import Any, Optional, Protocol, TYPE_CHECKING, Union, runtime_checkable
 from .jsonscan import scan_json, spoken
-from .models.client import Ledger, VLMClient, user_message
+from .models.client import Ledger, as_client, user_message
 
 # %% ../nbs/tools/00_document.ipynb #44fb5bd4
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ CONTINUE = 'Continue the text below. Write only what comes next.'
 class VLMLanguageModel:
     "Any `VLMClient`, with pages or without, as a `LanguageModel`."
     def __init__(self,
-        client: VLMClient,            # answers
+        client: Any,                  # answers: a `VLMClient`, or an object with `generate`
         images: Sequence[Union['Image', 'Path', str]] = (), # pages that come before the text
         instruction: str = CONTINUE,  # what stands between pages and text; '' for nothing
         ledger: Optional[Ledger] = None, # takes every call
@@ -220,7 +220,7 @@ class VLMLanguageModel:
         attempts: int = 5,            # how often a choice is asked for before giving up
         **params: Any                 # further settings of every call
     ):
-        self.client, self.images, self.instruction = client, list(images), instruction
+        self.client, self.images, self.instruction = as_client(client), list(images), instruction
         self.ledger, self.agent, self.attempts, self.params = ledger, agent, attempts, params
 
     def _ask(self, prompt: str, schema: Optional[dict[str, Any]] = None, **params: Any) -> str:
@@ -312,7 +312,7 @@ class InteractiveDocument(Document):
     _YES_NO = ('No', 'Yes')   # the order in which a question names them
 
     def __init__(self,
-        model: LanguageModel,              # answers the questions
+        model: Any,                        # answers the questions: a `LanguageModel`, or a client
         contents: Iterable[Content] = (),  # what it starts with
         rng: Optional['Generator'] = None  # shuffles choices and draws samples
     ):
@@ -320,7 +320,9 @@ class InteractiveDocument(Document):
         if rng is None:
             import numpy as np
             rng = np.random.default_rng()
-        self._model, self._rng = model, rng
+        asks = hasattr(model, 'sample_text') or not callable(getattr(model, 'generate', None))
+        self._model: LanguageModel = model if asks else VLMLanguageModel(model)
+        self._rng = rng
         self._model_tags: tuple[Iterable[str], Iterable[str]] = (), (DEBUG_TAG,)
 
     def view(self, include_tags: Iterable[str] = (), exclude_tags: Iterable[str] = (DEBUG_TAG,)) -> DocumentView:

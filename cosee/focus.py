@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Optional, Protocol, Union, cast
 from .board import Board
 from .models.client import THUMBNAIL_PIXELS
-from .pages import PageError, ShownPages, document_of, open_image, page_sizes
+from .pages import PageError, ShownPages, as_picture, document_of, open_image, page_sizes
 from .registry import Entry, Registry
 from .text import one_line
 
@@ -348,10 +348,10 @@ ASK_NOTE = ('If the answer may stand on a page that you are not shown, name that
 
 def listed(
     document: Pictures # pages
-) -> Pictures:         # a copy of a list; a document that draws its pages as it is
+) -> Pictures:         # a copy of a list, with arrays as pictures; a document that draws its pages as it is
     "Pages to keep: what is no list may draw its pages one at a time, and is left as it is."
     own = isinstance(document, Sequence) and not isinstance(document, (list, tuple))
-    return document if own else list(document)
+    return document if own else [as_picture(page) for page in document]
 
 class Viewing:
     "What is shown of a document, from call to call."

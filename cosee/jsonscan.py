@@ -9,7 +9,8 @@ __all__ = []
 import json, math, re
 from bisect import bisect
 from collections.abc import Callable, Iterable
-from typing import Any, Iterator, Literal, NamedTuple, Optional, TypedDict
+from typing import Any, Iterator, Literal, NamedTuple, NotRequired, Optional, TypedDict
+from .boxes import Box, from_thousandths
 
 # %% ../nbs/core/03_json.ipynb #a984834e
 _START = re.compile(r'''\{(?=\s*+(?:["'“}]|[^\W\d]\w*+\s*+:))''')
@@ -191,6 +192,7 @@ class Reading(TypedDict):
     answer: str                 # '' if there is none
     page: Optional[int]         # from 1
     confidence: Optional[float] # 0-1
+    bbox: NotRequired[Box]      # in 0-1, where a reply names one
 
 _NAMES = ('answer', 'final_answer', 'Answer', 'final answer', 'Final Answer', 'finalAnswer')
 
@@ -223,7 +225,8 @@ def find_answer(
 # %% ../nbs/core/03_json.ipynb #3b0ce758
 _PAGE = re.compile(r'\bpage\W{1,3}(\d{1,4})\b', re.I)
 _SURE = re.compile(r'^[^\w\n]*confidence\W*?:\W*(\d+(?:\.\d+)?)\s*(%)?', re.I | re.M)
-_LABELLED = re.compile(r'\W*(?:page|confidence)\W*?:|\W*$', re.I)
+_PLACE = re.compile(r'^[^\w\n]*box:\s*\[([\d,\s]{7,40})\]\s*$', re.I | re.M)
+_LABELLED = re.compile(r'\W*(?:page|confidence|box)\W*?:|\W*$', re.I)
 _IT_IS = re.compile(r"(?:it|this|that)(?:'s| is| was)\s+(\S.*)", re.I)
 
 def _last_line(text: str) -> str:
@@ -239,11 +242,19 @@ def _share(number: str, percent: str) -> float:
     value = float(number)
     return min(1., value / (100 if percent or value > 1 else 1))
 
+def _place(text: str) -> Optional[Box]:
+    "The last box that a reply names in a line of its own, in thousandths"
+    boxes = _PLACE.findall(text)
+    try: return from_thousandths(boxes[-1].split(',')) if boxes else None
+    except ValueError: return None
+
 def read_answer(
     text: str # what a model wrote
-) -> Reading: # the last answer, page and confidence that it names
-    "The answer in a reply, with page and confidence where they are named; reasoning is not looked at."
+) -> Reading: # the last answer, page, confidence and box that it names
+    "The answer in a reply, with page, confidence and box where they are named; reasoning is not looked at."
     text = spoken(text)[-6000:]   # the end of a reply that ran away
     pages, shares, answer = _PAGE.findall(text), _SURE.findall(text), find_answer(text)
-    return Reading(answer=_last_line(text) if answer is None else answer, page=int(pages[-1]) if pages else None,
-                   confidence=_share(*shares[-1]) if shares else None)
+    found = Reading(answer=_last_line(text) if answer is None else answer, page=int(pages[-1]) if pages else None,
+                    confidence=_share(*shares[-1]) if shares else None)
+    box = _place(text)
+    return {**found, 'bbox': box} if box else found

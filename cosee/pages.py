@@ -163,13 +163,33 @@ def _no_bombs(where: str):
             found = re.findall('[0-9]+', str(e))
             raise PageError(f'{where}: {int(found[0]):,} pixels are too many; scale it down') from e
 
+# %% ../nbs/core/05_pages.ipynb #45fb6c53
+def as_picture(
+    image: Any # a NumPy array, or anything else
+) -> Any:      # a PIL image for an array; anything else as it is
+    "An array of pixels as a picture; raises `PageError` for an array that is none."
+    if not hasattr(image, 'ndim') or not hasattr(image, '__array_interface__'): return image
+    from PIL import Image
+    import numpy as np
+    pixels = np.asarray(image)
+    pixels = pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
+    flat = pixels.ndim == 2 or pixels.ndim == 3 and pixels.shape[2] in (3, 4)
+    if not flat or not pixels.size: raise PageError(f'an array of shape {pixels.shape} is no picture')
+    if pixels.dtype.kind not in 'uibf': raise PageError(f'an array of {pixels.dtype} is no picture')
+    low, high = float(pixels.min()), float(pixels.max())
+    scale = 255 if pixels.dtype.kind in 'bf' else 1
+    if not 0 <= low <= high <= 255 / scale:
+        raise PageError(f'an array with values from {low:g} to {high:g} is no picture: give 0 to {255 // scale}')
+    return Image.fromarray(np.rint(pixels * np.float32(scale)).astype('uint8'))
+
 # %% ../nbs/core/05_pages.ipynb #d95a0319
 def open_image(
-    source: 'Union[str, Path, bytes, Image]', # path of an image, its encoded bytes, or a PIL image
+    source: Any, # path of an image, its encoded bytes, an array of pixels, or a PIL image
     max_pixels: int = MAX_PIXELS # refuse larger ones before they are decoded
 ) -> 'Image':                    # upright, RGB
     "One picture as RGB; raises `PageError` for anything that is no readable image."
     from PIL import Image
+    source = as_picture(source)
     if isinstance(source, Image.Image):
         _check_size(source.size, 'image', max_pixels)
         if source.mode == 'RGB' and not source.getexif().get(0x0112): return source
@@ -330,6 +350,7 @@ def _is_page(path: Path) -> bool:
 def _files(source) -> list:
     "Unfold `source` into files, PIL images and documents that are open"
     from PIL import Image
+    source = as_picture(source) if getattr(source, 'ndim', 0) < 4 else list(source)
     if isinstance(source, (Image.Image, Pages)): return [source]
     if isinstance(source, (str, Path)):
         path = _path(source)
@@ -764,7 +785,7 @@ def _heading(bookmark) -> Optional[Heading]:
 
 # %% ../nbs/core/05_pages.ipynb #e9232dfa
 def load_pages(
-    source,                          # path of a PDF or image, folder, PIL image, or a list of any of these
+    source,                          # path of a PDF or image, folder, PIL image, array, or a list of any of these
     dpi: float = 144,                # resolution at which PDFs are drawn
     max_side: Optional[int] = MAX_SIDE, # longest side in pixels, larger pages are scaled down; None: no limit
     pages=None,                      # selection such as '1-3,5' or [1, 5], over the whole document; None: all

@@ -61,7 +61,7 @@ def written(said): return said if isinstance(said, str) else json.dumps(said)
 def scripted(*replies, **options):
     "A client whose mind says these things, and the mind."
     mind = ScriptedClient([written(r) for r in replies])
-    return PrintClient(mind, words=WORDS, **options), mind
+    return PrintClient(mind, words=WORDS, **{"form": "cells", **options}), mind
 
 
 def number(client, text, pages=PAGES):
@@ -74,10 +74,11 @@ def number(client, text, pages=PAGES):
 def test_print_stands_where_pictures_were_and_no_picture_is_left():
     client, mind = scripted("Answer: 8.00")
     client.chat(build_messages(PAGES, "How much?", "a board", "a role"))
-    blocks = mind.calls[0]["messages"][0]["content"]
-    assert {b["type"] for b in blocks} == {"text"}
-    assert [b["text"].split("\n")[0] for b in blocks[1:4]] == ["=== Page 1 ===", "=== Page 2 ===", "=== Page 3 ==="]
-    assert "no print on this page" in blocks[3]["text"] and blocks[4]["text"] == "Question: How much?"
+    first, last = mind.calls[0]["messages"]
+    blocks = last["content"]
+    assert first["role"] == "system" and {b["type"] for b in blocks} == {"text"}
+    assert [b["text"].split("\n")[0] for b in blocks[:3]] == ["=== Page 1 ===", "=== Page 2 ===", "=== Page 3 ==="]
+    assert "no print on this page" in blocks[2]["text"] and blocks[3]["text"] == "Question: How much?"
 
 
 def test_pages_keep_the_numbers_that_they_have_in_the_document():
@@ -220,12 +221,24 @@ def test_random_actions_of_every_role_are_valid_and_each_box_is_one_of_print(ran
     assert sum(counts.values()) == 36 and "INVALID" not in counts and set(counts) >= {"INSPECT", "HYPOTHESIZE"}
 
 
-def test_agents_of_a_step_pay_for_the_print_once(random_mind):
-    long = typed_page("\n".join(f"line {i} of a long report with numbers {i * 7}" for i in range(120)))
-    client = PrintClient(random_mind, words=Typed(w100=long), page_tokens=4000)
-    usages = [client.chat(build_messages(PAGES[:1], "What?", None, a.role_prompt[:40] * 3), max_new_tokens=4).usage
-              for a in team(client)]
-    assert all(u.prompt_tokens - u.cached_tokens <= .15 * usages[0].prompt_tokens for u in usages[1:])
+def paid(usage): return usage.prompt_tokens - usage.cached_tokens
+
+
+def test_the_second_agent_of_an_episode_pays_a_seventh_of_the_first(random_mind):
+    client = PrintClient(random_mind, words=Typed(w100=typed_page(RECEIPT * 12)), page_tokens=4000)
+    for shared in (None, "#1 [scanner] page 1: CORNER SHOP LTD stands at the top"):
+        prompts = [client.build_messages(PAGES[:1], f"What? {shared}", shared, a.role_prompt) for a in team(client)]
+        usages = [client.chat(p, max_new_tokens=4).usage for p in prompts]
+        assert all(paid(u) <= .15 * usages[0].prompt_tokens for u in usages[1:])
+
+
+def test_ten_questions_about_a_document_cost_a_third_of_ten_documents(random_mind):
+    client = PrintClient(random_mind, words=Typed(w100=typed_page(RECEIPT), w200=typed_page(LETTER)))
+    questions = [f"What is the name of shop {i}?" for i in range(10)]
+    costs = [Task(PAGES[:2], q, client).run(direct_method, max_new_tokens=4)["usage"] for q in questions]
+    apart = sum(c["prompt_tokens"] for c in costs)
+    assert sum(c["prompt_tokens"] - c.get("cached_tokens", 0) for c in costs[1:]) + costs[0]["prompt_tokens"] \
+        <= .35 * apart
 
 
 def test_an_episode_runs_on_a_server_that_reads_text_alone():
@@ -256,6 +269,64 @@ def test_a_prompt_for_nothing_but_the_answer_asks_for_a_line_and_becomes_page_an
     shown = client.shown(build_messages(PAGES, ""))
     assert mind.calls[0]["schema"]["properties"]["line"]["maximum"] == len(shown.lines)
     assert "the answer alone" not in prompt_text(mind.calls[0]["messages"])
+
+
+DATED = """
+CORNER SHOP LTD (139386-X)
+12 High Street,
+Leeds LS1 4AP
+12/04/2021 18:18  Order 20177
+Change            2.00
+TOTAL             8.00
+PAID              8.00
+"""
+
+
+@pytest.mark.parametrize("what, offered", [
+    ("name of the company", ["CORNER SHOP LTD"]), ("address", ["12 High Street, Leeds LS1 4AP"]),
+    ("date of the receipt", ["12/04/2021"]), ("total amount", ["2.00", "8.00"]), ("order number", ["139386-X", "20177"])])
+def test_an_answer_of_a_kind_that_is_named_can_only_be_one_that_is_printed(what, offered):
+    mind = ScriptedClient([json.dumps({"answer": offered[-1]})])
+    client = PrintClient(mind, words=Typed(w100=typed_page(DATED)))
+    found = Task(PAGES[:1], f"What is the {what}?", client).run(direct_method)
+    answer = mind.calls[0]["schema"]["properties"]["answer"]
+    assert answer["enum"][:len(offered)] == offered and answer["enum"][-1] == "not answerable"
+    assert (found["answer"], found["page"]) == (offered[-1], 1) and found["evidence"][0]["bbox"]
+
+
+@pytest.mark.parametrize("question", ["When was it founded?", "Who paid?", "How much was paid?", "What is the e-mail address?",
+                                      "In which year did it open?"])
+def test_a_question_that_names_no_kind_is_answered_freely(question):
+    mind = ScriptedClient([json.dumps({"answer": "not answerable"})])
+    Task(PAGES[:1], question, PrintClient(mind, words=Typed(w100=typed_page(DATED)))).run(direct_method)
+    assert mind.calls[0]["schema"]["properties"] == {"answer": {"type": "string", "minLength": 1, "maxLength": 200}}
+
+
+def test_of_two_places_with_the_same_words_the_one_that_the_question_speaks_of_is_taken():
+    page = typed_page(DATED)
+    rows = [l for l in write_page(layout(page), 1, "plain").lines if l.text.endswith("8.00")]
+    boxes = []
+    for asked in ("What is the total amount?", "Which amount was paid?"):
+        client = PrintClient(ScriptedClient([json.dumps({"answer": "8.00"})]), words=Typed(w100=page))
+        boxes.append(Task(PAGES[:1], asked, client).run(direct_method)["evidence"][0]["bbox"])
+    for box, row in zip(boxes, rows, strict=True): assert abs(box[1] - row.bbox[1]) < .002
+
+
+def test_of_a_long_page_the_rows_that_a_question_speaks_of_are_shown():
+    rows = [f"section {i} speaks of other things at length" for i in range(200)]
+    rows[150:150] = ["warranty of the device", "it ends after 30 months"]
+    client = PrintClient(ScriptedClient([]), words=Typed(w100=typed_page("\n".join(rows))), page_tokens=100)
+    for asked in ("How long is the warranty?", "What?"):
+        text = prompt_text(client.shown(build_messages(PAGES[:1], asked)).messages)
+        assert ("30 months" in text) == ("warranty" in asked) and "are left out, from" in text
+        assert len(text) < 600
+
+
+def test_what_follows_the_pages_is_short_in_every_role():
+    client = PrintClient(ScriptedClient([]), words=WORDS)
+    for agent in team(client):
+        shown = client.shown(agent.request(PAGES, "What?", Board()).messages(client)).messages
+        assert "REVISE" in str(shown[0]["content"]) and len(shown[1]["content"][-1]["text"]) < 600
 
 
 def test_a_zoomed_place_is_read_and_pointed_at():

@@ -307,7 +307,7 @@ def test_no_key_in_anything_that_is_written(tmp_path, folder):
     for script in scripts:
         with FakeServer("openai", script, lambda body: json.dumps(PLAN)) as server:
             client = OpenAIVLMClient(Backend(kind="openai", model="m", base_url=server.base_url, max_retries=0), KEY)
-            out = planner_node(client, log=log,
+            out = planner_node(client, root=folder, log=log,
                                cache=None)({"query": f"Is {KEY} sharp?", "image_path": str(folder / "ok.png")})
             (tmp_path / "state.txt").open("a").write(f"{out}\n")
             assert server.requests

@@ -92,7 +92,7 @@ FIELDS = {  # id and field -> values that are right, values that are wrong
                                [{"a": {}}, {"a": {"k": .5}}, {"a": {"k": "1"}}, {"a": {"k": 1.5, "l": -.5}},
                                 {"a": 1}]),
     "C46 splits.train": ([0, 1, .5], [-.1, 1.1, "0.8", float("nan"), True]),
-    "C47 system_prompt": (list(SYSTEM_PROMPTS), ["other", "", 5, None]),
+    "C47 system_prompt": ([*SYSTEM_PROMPTS, "You click what is named."], ["", 5, None]),
     "C48 output.image_format": (["png", "jpg"], ["jpeg", "gif", "PNG", None]),
     "C49 output.image_quality": ([1, 100], [0, 101, 95.5, "95", True]),
     "C50 test.count": ([0, 7], [-1, "7", 7.5, None]),

@@ -219,10 +219,15 @@ def _shown(event: dict[str, Any], pages: int) -> str:
 
 def _progress(args: Namespace, pages: int) -> Callable[[str, dict[str, Any]], None]:
     "A listener for `CoSeeController.run`"
+    start, done, turns = time.perf_counter(), 0, len(_agents(args)) * args.max_steps
     def listen(kind: str, event: dict[str, Any]):
-        if kind == 'start': say(args, f"  step {event['step']}  {event['agent']:<14} ...", end='')
+        nonlocal done
+        who = f"  step {event.get('step')}  {event.get('agent', ''):<14}"
+        left = _time_left(time.perf_counter() - start, done, turns).replace('about', 'at most about')
+        if kind == 'start': say(args, f'{who} ...{left}', end='')
         if kind != 'turn': return
-        say(args, f"  step {event['step']}  {event['agent']:<14} {_came_of(event)}{_shown(event, pages)}")
+        done += 1
+        say(args, f'{who} {_came_of(event)}{_shown(event, pages)}')
     return listen
 
 # %% ../../nbs/cli/01_ask.ipynb #cb2a78fe
@@ -386,11 +391,29 @@ def _report(args: Namespace, answers: Answers):
         for r, e in zip(results, episodes): _show(r, e, page)
     if args.html: _write_page(args, pages, episodes)
 
+# %% ../../nbs/cli/01_ask.ipynb #19035441
+def _mind_here() -> str:
+    "The name of the largest language model of `cosee models` that is on this machine; '' if there is none"
+    from cosee.models.weights import WEIGHTS, weights_state
+    minds = [n for n, w in WEIGHTS.items() if w.files[0].name.endswith('.gguf')]
+    try: there = [n for n in minds if weights_state(n).found in ('here', 'unchecked')]
+    except OSError: return ''
+    return max(there, key=lambda n: WEIGHTS[n].size, default='')
+
+def _choose_client(args: Namespace):
+    "Settle on a client where none is named"
+    from cosee.models.registry import client_for
+    if args.client: return
+    args.client = client_for(args.model_path) if args.model_path else 'ocr'
+    if args.client == 'ocr' and (name := _mind_here()):
+        say(args, f'{name} is on this machine: with --client print --model-path {name} it reads the pages')
+
 # %% ../../nbs/cli/01_ask.ipynb #4177a64a
 def _code(results: list[Result]) -> int: return ANSWERED if any(map(_answered, results)) else NOTHING
 
 def _ask(args: Namespace) -> int:
     "Answer questions about a document"
+    _choose_client(args)
     answers = _ask_all(args)
     _report(args, answers)
     return _code(answers[-1])
@@ -432,12 +455,14 @@ def ask_args(
     "The arguments of `cosee ask`."
     for add in (_document_args, model_args, care_args, cache_args, _team_args, _output_args): add(p)
     p.epilog = _ASK_EXAMPLES
-    p.set_defaults(run=_ask)
+    p.set_defaults(run=_ask, client=None)
 
 _ASK_EXAMPLES = f'''examples:
   cosee ask invoice.pdf -q "What is the total?"
   cosee ask report.pdf annex.png -q "Who audited the firm?" -q "How many staff?" --html out.html
   cosee ask scans/ -q "When is the rent due?" --pages 1-3,7 --json > answers.json
+  cosee ask invoice.pdf -q "What is the total?" --client print --model-path qwen2.5-coder-0.5b
+  cosee ask report.pdf -q "What was sold most?" --client print --base-url http://127.0.0.1:11434/v1 --model qwen2.5:3b
   cosee ask report.pdf -q "What was sold most?" --client qwen --model-path ~/models/Qwen3-VL-4B-Instruct --device cuda
   cosee ask report.pdf -q "What was sold most?" --client openai --base-url http://127.0.0.1:8000/v1 \\
             --model Qwen/Qwen3-VL-4B-Instruct

@@ -40,18 +40,20 @@ _EXAMPLES = '''examples:
 def _ping(backend: 'Backend') -> str:
     "'' if a server answers, otherwise why not"
     from cosee.models.registry import create_vlm_client
-    from cosee.models.remote import RemoteClient
     client = create_vlm_client(backend, timeout=5, max_retries=0)
-    return client.ping() if isinstance(client, RemoteClient) else ''
+    ping = getattr(client, 'ping', None)
+    return str(ping()) if ping else ''
 
 def _trouble(backend: 'Backend') -> str:
     "'' if a backend can be used, otherwise why not"
+    from cosee.models.gguf_client import read_gguf
     from cosee.models.qwen.checkpoint import check_model_path
     from cosee.models.remote import VLMClientError
     from cosee.models.weights import local_weights
     try:
-        if backend.kind != 'qwen': return _ping(backend)
-        check_model_path(local_weights(backend.model_path or 'models'))
+        if backend.kind == 'gguf': read_gguf(local_weights(backend.model_path or backend.model))
+        elif backend.kind == 'qwen': check_model_path(local_weights(backend.model_path or 'models'))
+        else: return _ping(backend)
         return ''
     except (ValueError, ImportError, VLMClientError) as e: return str(e)
 
@@ -63,7 +65,7 @@ def _row(id: str, make: 'Callable[[str], Backend]', check: bool) -> Row:
     try: b = make(id)
     except ValueError as e: return dict(id=id, state=one_line(str(e), 300))
     key = 'none' if not b.key_variable else f"{b.key_variable} {'set' if b.api_key else 'not set'}"
-    model = b.model_path if b.kind == 'qwen' else b.model
+    model = b.model_path or b.model if b.kind in ('qwen', 'gguf') else b.model
     state = (_trouble(b) or 'answers') if check else ''
     return dict(id=id, kind=b.kind, model=model, address=b.base_url or '', key=key, state=state)
 

@@ -72,13 +72,15 @@ def model_args(
     "Arguments that choose the model."
     g = p.add_argument_group('model')
     g.add_argument('--client', default='ocr', metavar='NAME', help=f'{_clients_help()} (default: ocr)')
-    g.add_argument('--model-path', metavar='DIR', help='local directory with config, tokenizer and '
-                   'weights, or a name that `cosee fetch` knows')
+    g.add_argument('--model-path', metavar='PATH', help='of qwen and tiny: directory with config, tokenizer and '
+                   'weights; of print: GGUF file; or a name that `cosee fetch` knows')
     g.add_argument('--model', metavar='NAME', help="the provider's or server's name of the model")
     g.add_argument('--base-url', metavar='URL',
                    help='address of a server that speaks like OpenAI, such as http://127.0.0.1:8000/v1')
     g.add_argument('--config', metavar='FILE',
-                   help='YAML file of backends, whose ids --client then knows (default: $COSEE_BACKENDS)')
+                   help='YAML file of backends, whose ids --client and --mind then know (default: $COSEE_BACKENDS)')
+    g.add_argument('--mind', metavar='NAME', help='of print: the client or the id of a backend that reads the print, '
+                   'if it is not a GGUF file and not --model of a server like OpenAI')
     _device_args(g)
 
 # %% ../../nbs/cli/00_common.ipynb #4a53d6a1
@@ -110,9 +112,12 @@ def cache_args(
     "Arguments of how pages are read."
     p.add_argument('--no-cache', action='store_true',
                    help='read every page anew, and keep nothing of it on disk (see `cosee cache`)')
-    p.add_argument('--print', choices=('auto', 'text', 'ocr'),
-                   help="where the ocr client takes print from: a PDF's own text where it is what is drawn and OCR "
-                   'for the rest, that text alone, or OCR alone (default: auto)')
+    p.add_argument('--print', choices=('auto', 'text', 'ocr', 'beside'),
+                   help="where clients that read take print from: a PDF's own text where it is what is drawn and OCR "
+                   'for the rest, that text alone, or OCR alone; beside: a client that sees is given the print of '
+                   'each page next to its image (default: auto)')
+    p.add_argument('--page-tokens', type=positive, metavar='N',
+                   help='most tokens of the print of a page, for a model that reads it (default: 1500)')
 
 @contextmanager
 def cache_wanted(
@@ -159,7 +164,8 @@ def backends_config(
 def _by_id(args: Namespace, id: str) -> 'VLMClient':
     "The client of a backend's id"
     from cosee.models.registry import create_vlm_client
-    given = dict(base_url=args.base_url) if args.base_url and id == args.client else {}
+    names = 'print', 'page_tokens', *(['base_url'] if id == args.client else [])
+    given = {k: v for k in names if (v := getattr(args, k, None)) is not None}
     return create_vlm_client(id, backends_config(args), **given)
 
 # %% ../../nbs/cli/00_common.ipynb #282be890
@@ -186,6 +192,7 @@ def named_client(
         from cosee.models.qwen.checkpoint import check_model_path
         from cosee.models.weights import local_weights
         check_model_path(local_weights(args.model_path))
+    if {'model_path'} & {*CLIENTS[name].needs, *CLIENTS[name].takes} and args.model_path:
         say(args, f'loading {args.model_path} ...')
     if CLIENTS[name].local: _hush(args)
     return CLIENTS[name].make(**options)

@@ -6,8 +6,9 @@
 __all__ = ['main']
 
 # %% ../../nbs/cli/03_entry.ipynb #f017f7b2
-import argparse, os, sys, traceback
-from collections.abc import Sequence
+import argparse, os, sys, traceback, warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import Any, Optional
 from .common import BAD_INPUT, CODES_HELP, FAILED, INTERRUPTED, PIPE_CLOSED, Stop, cache_wanted
@@ -75,11 +76,23 @@ def _tell(e: BaseException, debug: bool) -> int:
     print(f'cosee: {one_line(text)}', file=sys.stderr)
     return code
 
+# %% ../../nbs/cli/03_entry.ipynb #0e97ee31
+@contextmanager
+def _warnings_told(args: argparse.Namespace) -> Iterator[None]:
+    "Within it a warning of the package is a line for the user"
+    usual = warnings.showwarning
+    def show(message, category, filename, lineno, file=None, line=None):
+        if category is not UserWarning: usual(message, category, filename, lineno, file, line)
+        elif not getattr(args, 'quiet', False): print(f'cosee: {one_line(str(message))}', file=sys.stderr)
+    warnings.showwarning = show
+    try: yield
+    finally: warnings.showwarning = usual
+
 # %% ../../nbs/cli/03_entry.ipynb #665f6efd
 def _run(args: argparse.Namespace) -> int:
     "Run the command; every exception becomes a line and a code"
     try:
-        with cache_wanted(args): code = args.run(args)
+        with cache_wanted(args), _warnings_told(args): code = args.run(args)
         sys.stdout.flush()
         return code
     except BrokenPipeError:

@@ -78,7 +78,8 @@ def _client_args(g: 'argparse._ArgumentGroup'):
     from cosee.models.registry import CLIENTS
     g.add_argument('--client', metavar='NAME',
                    help=f"{', '.join(CLIENTS)}, or a backend such as openai.gpt-4o (default: ocr)")
-    g.add_argument('--model-path', metavar='DIR', help='of --client qwen; with it qwen is the default')
+    g.add_argument('--model-path', metavar='PATH', help='directory of --client qwen or GGUF file of --client print; '
+                   'with it that client is the default')
     g.add_argument('--model', metavar='NAME', help="the provider's or server's name of the model")
     g.add_argument('--base-url', metavar='URL', help='address of a server that speaks like the provider')
     g.add_argument('--device', metavar='NAME', help="'cpu', 'cuda', 'auto', ...")
@@ -127,9 +128,11 @@ _RUN_EXAMPLES = '''examples:
 # %% ../../nbs/cli/04_runs.ipynb #a80bd227
 def _fields(args: Namespace) -> list[str]:
     "Arguments as FIELD=VALUE"
+    from cosee.models.registry import client_for
     pairs = {'dataset.name': args.dataset, 'dataset.split': args.split, 'dataset.root': args.root,
              'dataset.limit': args.limit,
-             'client.type': args.client or ('qwen' if args.model_path else None),
+             'client.type': args.client or (client_for(args.model_path) if args.model_path else None),
+             'client.options.print': args.print, 'client.options.page_tokens': args.page_tokens,
              'client.options.model_path': args.model_path,
              'client.options.device': args.device, 'client.options.model': args.model,
              'client.options.base_url': args.base_url, 'budget.max_tokens': args.max_tokens, 'seed': args.seed,

@@ -92,7 +92,7 @@ def judge_answer(
     **gen              # generation settings over the judge's own
 ) -> Verdict:
     "The judge's verdict on one answer; raises JudgeError where its reply holds none."
-    return read_verdict(client.chat(judge_messages(case), schema=JUDGE_SCHEMA, **{**_GEN, **gen}).text)
+    return read_verdict(client.chat(judge_messages(case), schema=JUDGE_SCHEMA, **merged(_GEN, gen)).text)
 
 # %% ../../nbs/eval/12_judge.ipynb #73e0507c
 def _verdict_of(reply: Any) -> Verdict:
@@ -118,7 +118,7 @@ def judge_all(
     **gen                  # generation settings over the judge's own
 ) -> list[Verdict]:        # in the order of the cases
     "Verdicts on many answers; one that cannot be had counts as not equivalent, and its reason says so."
-    cases, out, settings = list(cases), [], {**_GEN, **gen}
+    cases, out, settings = list(cases), [], merged(_GEN, gen)
     for start in range(0, len(cases), batch):
         part = cases[start:start + batch]
         verdicts = _round(client, part, settings)

@@ -8,15 +8,16 @@ import hashlib, math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NotRequired, Optional, TypedDict, Union, cast
+from typing import Any, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
 from ..agents import Agent, PageImage, ask, role_text, team
 from ..controller import Episode, call_record
 from ..datasets.sample import Sample
-from ..focus import FEW_PAGES, AllPages, AutoFocus, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
-from ..jsonscan import Reading, read_answer  # noqa: F401  every method reads with it
-from ..models.client import BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, record
+from ..focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
+from ..jsonscan import Reading, read_answer
+from ..models.client import BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, merged, record
 from ..pages import Page, page_of, page_sizes, with_page
 from ..text import NOT_ANSWERABLE, answer_key, one_line
+from ..boxes import Box
 
 # %% auto #0
 __all__ = ['MethodOutcome']
@@ -131,7 +132,7 @@ class Task:
         **gen                 # generation settings
     ) -> list[Reply]:         # `n`, or as many as the budget covers
         "Ask the client, and book what it costs; raises `BudgetExceeded` where not one call is covered."
-        gen, replies = {**gen, **self.gen}, []
+        gen, replies = merged(gen, self.gen), []
         new = gen.get('max_new_tokens', 64)
         while len(replies) < n and (k := int(min(n - len(replies), self.affordable(role_prompt, new)))):
             seeds = [(self.seed + len(replies) + i + 1000 * (step - 1)) % 2 ** 31 for i in range(k)]
@@ -176,12 +177,13 @@ class Task:
         answer: str,                        # the answer
         page: Optional[int] = None,         # where it stands
         confidence: Optional[float] = None, # 0-1
-        stopped: str = 'answered'           # why the method ended
+        stopped: str = 'answered',          # why the method ended
+        bbox: Optional[Box] = None          # where on the page, in 0-1
     ) -> MethodOutcome:
         "The outcome of a method that wrote no Board."
         page = page if page and 0 < page <= len(self.images) else None
         evidence: list[Evidence] = []
-        if page: evidence.append({'page': page, 'bbox': None, 'content': one_line(answer, 300), 'cell': None})
+        if page: evidence.append({'page': page, 'bbox': list(bbox) if bbox else None, 'content': one_line(answer, 300), 'cell': None})
         return MethodOutcome(answer=answer, confidence=confidence, page=page, evidence=evidence, invalid=0, raised=0,
                              usage=self.ledger.total.to_dict(), steps=max((c['step'] for c in self.calls), default=0),
                              stopped=stopped, board=None, trace=self._trace(), shown=_shown(self.calls))

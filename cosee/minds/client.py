@@ -8,6 +8,7 @@ from __future__ import annotations
 __all__ = ['PrintClient']
 
 # %% ../../nbs/minds/02_client.ipynb #1d61bd9a
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union, cast
@@ -17,8 +18,8 @@ from ..models.wrapper import identity_of
 from ..ocr.engine import Way, WordReader
 from ..ocr.print import PrintPage
 from .form import Cell, Form, Line, check_form, layout, write_page
-from .pointing import (ANSWER_FORM, answer_lines, answer_schema, boxes_for_lines, lines_for_boxes,
-                                   told_of_lines)
+from .pointing import (ANSWER_RULES, SHARED, answer_examples, answer_lines, answer_schema,
+                                   boxes_for_lines, lines_for_boxes, short_role, told_of_lines, wants_answer)
 
 # %% ../../nbs/minds/02_client.ipynb #4c5db393
 _INTRO = 'The pages are given as their print. The number in square brackets is the number of a line.'
@@ -27,6 +28,8 @@ class Shown(NamedTuple):
     "A prompt as a mind is shown it."
     messages: list[Message]
     lines: list[Line]       # what it can point at
+    question: str = ''      # where nothing but the answer to it is wanted
+    form: Form = 'rows'     # how print is written
 
 def _is_page(block: Block) -> bool:
     "Is it a picture that is read?"
@@ -42,7 +45,7 @@ class PrintClient(VLMClient):
     "A mind that reads text, shown the print of pages; with `beside`, a vision model shown both."
     def __init__(self,
         mind: VLMClient,                    # who is asked
-        form: Form = 'cells',               # how print is written, see `write_page`
+        form: Optional[Form] = None,        # how print is written, see `write_page`; None: the best for each prompt
         page_tokens: int = 1500,            # most tokens of a page
         print: Way = 'auto',                # where print comes from, see `WordReader`
         words: Optional[WordReader] = None, # your own reader of pages
@@ -50,10 +53,10 @@ class PrintClient(VLMClient):
     ):
         if page_tokens < 16: raise ValueError('page_tokens must be at least 16')
         self.mind, self.page_tokens, self.beside = mind, page_tokens, beside
-        self.form: Form = check_form(form)
+        self.form: Optional[Form] = check_form(form) if form else None
         self.words = words or WordReader(print=print)
         self.name, self.constrains = f'print+{mind.name}', mind.constrains
-        self._layouts = dict[int, tuple[PrintPage, list[list[Cell]], int]]()
+        self._layouts = dict[tuple[int, Form], tuple[PrintPage, list[list[Cell]], int]]()
 
     def __repr__(self) -> str: return f'PrintClient({self.mind!r}, form={self.form!r})'
 
@@ -67,24 +70,24 @@ class PrintClient(VLMClient):
         count = getattr(self.mind, 'count', None)
         return int(cast(Any, count)(text)) if callable(count) else -(-len(text) // 3)
 
-    def _laid_out(self, page: PrintPage) -> tuple[list[list[Cell]], int]:
+    def _laid_out(self, page: PrintPage, form: Form) -> tuple[list[list[Cell]], int]:
         "The rows of a page and its tokens when all of it is shown; of the latest pages they are kept"
-        key = id(page)
+        key = id(page), form
         if (kept := self._layouts.get(key)) is None or kept[0] is not page:
             rows = layout(page)
-            self._layouts[key] = kept = page, rows, self._count(write_page(rows, 1, self.form).text)
+            self._layouts[key] = kept = page, rows, self._count(write_page(rows, 1, form).text)
             while len(self._layouts) > 256: self._layouts.pop(next(iter(self._layouts)), None)
         return kept[1], kept[2]
 
-    def _texts(self, images: list[tuple[ImageBlock, int]]) -> tuple[list[str], list[Line]]:
+    def _texts(self, images: list[tuple[ImageBlock, int]], question: str,
+               form: Form) -> tuple[list[str], list[Line]]:
         "The print of pictures as texts, and their lines"
         context = getattr(self.mind, 'context', None)
         room = min(self.page_tokens, context * 2 // 3 // max(1, len(images))) if context else self.page_tokens
         texts, lines = list[str](), list[Line]()
         for (_, number), page in zip(images, self.words.read([b['image'] for b, _ in images]), strict=True):
-            rows, tokens = self._laid_out(page)
-            form: Form = 'plain' if self.beside else self.form
-            said = write_page(rows, number, form, len(lines) + 1, min(1., room / max(1, tokens)))
+            rows, tokens = self._laid_out(page, form)
+            said = write_page(rows, number, form, len(lines) + 1, min(1., room / max(1, tokens)), question)
             texts.append(said.text)
             lines += said.lines
         return texts, lines
@@ -93,33 +96,38 @@ class PrintClient(VLMClient):
         messages: list[Message] # with page images
     ) -> Shown:
         "What the mind is shown, and the lines that it can point at."
-        images = _numbered(messages)
-        texts, lines = self._texts(images)
+        images, question = _numbered(messages), _question(messages)
+        alone = bool(images) and not self.beside and _any(messages, wants_answer)
+        form: Form = 'plain' if self.beside else self.form or ('plain' if alone else 'rows')
+        texts, lines = self._texts(images, question, form)
         told, out = iter(texts), list[Message]()
         for m in messages:
             blocks = [b for block in checked_blocks(m) for b in self._instead(block, told)]
-            out.append(Message(role=m['role'], content=blocks))
-        if texts and not self.beside:
-            out[0] = Message(role=out[0]['role'], content=[_text(_INTRO), *checked_blocks(out[0])])
-        return Shown(out, lines)
+            out.append(Message(role=m['role'], content=[b for b in blocks if not (alone and _holds(b, wants_answer))]))
+        if texts and not self.beside: out = [*_before(messages, form, alone), *out]
+        return Shown(out, lines, question if alone else '', form)
 
     def _instead(self, block: Block, told: Any) -> list[Block]:
         "What stands for a block of a prompt"
-        if block['type'] == 'text': return [_text(block['text'] if self.beside else told_of_lines(block['text']))]
+        if block['type'] == 'text':
+            text = block['text']
+            return [_text(text if self.beside or wants_answer(text) else told_of_lines(short_role(text)))]
         read: list[Block] = [_text(next(told))] if _is_page(block) else []
         return [block, *read] if self.beside else read
 
     def _asked(self, shown: Shown, schema: Optional[Schema]) -> Optional[Schema]:
         "The schema that the mind is given"
         if self.beside or not shown.lines: return schema
-        if schema is None: return answer_schema(len(shown.lines)) if _wants_answer(shown) else None
+        if schema is None and shown.question: return answer_schema(shown.lines, shown.question, shown.form != 'plain')
+        if schema is None: return None
         return lines_for_boxes(schema, len(shown.lines))
 
     def _answered(self, shown: Shown, reply: Outcome) -> Outcome:
         "The mind's reply with pages and boxes"
         if not isinstance(reply, Reply) or self.beside: return reply
-        back = answer_lines if _wants_answer(shown) else boxes_for_lines
-        return replace(reply, text=back(reply.text, shown.lines), model=self.name)
+        text = answer_lines(reply.text, shown.lines, shown.question) if shown.question else \
+            boxes_for_lines(reply.text, shown.lines)
+        return replace(reply, text=text, model=self.name)
 
     def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
         outcome = self._chat_batch([messages], [schema], [params])[0]
@@ -151,13 +159,29 @@ class PrintClient(VLMClient):
         if not unread: return found
         return replace(found, text_tokens=found.text_tokens + unread * self.page_tokens, estimated=True)
 
+# %% ../../nbs/minds/02_client.ipynb #ad2bf81f
+def _before(messages: list[Message], form: Form, alone: bool) -> list[Message]:
+    "What stands in front of the pages; `alone`: is nothing but the answer wanted?"
+    if alone:
+        turns = [t for said in answer_examples(form) for t in zip(('user', 'assistant'), said, strict=True)]
+        return [Message(role=role, content=text) for role, text in (('system', ANSWER_RULES), *turns)]
+    shared = f'{_INTRO}\n{SHARED}' if _any(messages, lambda t: short_role(t) != t) else _INTRO
+    return [Message(role='system', content=shared)]
+
+# %% ../../nbs/minds/02_client.ipynb #53d13d04
+def _question(messages: list[Message]) -> str:
+    "What is asked in a prompt"
+    said = [b['text'] for m in messages for b in checked_blocks(m) if b['type'] == 'text']
+    return next((t.removeprefix('Question: ') for t in said if t.startswith('Question: ')), '')
+
 # %% ../../nbs/minds/02_client.ipynb #c60fcb4a
 def _text(text: str) -> TextBlock: return TextBlock(type='text', text=text)
 
-# %% ../../nbs/minds/02_client.ipynb #4f5b88fd
-def _wants_answer(shown: Shown) -> bool:
-    "Does a prompt ask for nothing but the answer?"
-    return any(dict(b).get('text') == ANSWER_FORM for m in shown.messages for b in checked_blocks(m))
+def _holds(block: Block, is_it: Callable[[str], bool]) -> bool: return block['type'] == 'text' and is_it(block['text'])
+
+def _any(messages: list[Message], is_it: Callable[[str], bool]) -> bool:
+    "Is there a text of this kind?"
+    return any(_holds(b, is_it) for m in messages for b in checked_blocks(m))
 
 # %% ../../nbs/minds/02_client.ipynb #b40bcf6d
 def _is_empty(image: Picture) -> bool:

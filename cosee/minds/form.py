@@ -6,10 +6,10 @@
 __all__ = []
 
 # %% ../../nbs/minds/00_form.ipynb #1ad19c61
-import re
+import math, re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, Optional, cast, get_args
 from ..boxes import Box, rounded
 from ..ocr.print import PrintPage
 from ..ocr.spans import Span, page_rows, page_spans
@@ -129,6 +129,48 @@ def _harmless(row: list[Cell]) -> list[Cell]:
     "Cells whose text cannot be taken for a number or a page mark"
     return [tuple(w._replace(text=_FORGED.sub(lambda m: f'({m[1]})' if m[1] else '', w.text)) for w in c) for c in row]
 
+# %% ../../nbs/minds/00_form.ipynb #c758f021
+_ASKED = re.compile(r'[^\W\d_]{3,}|\d+')
+_AROUND = (.6, .4, .2)   # what rows so far away gain
+
+def _stems(text: str) -> set[str]: return {w[:6] for w in _ASKED.findall(text.casefold())}
+
+def _worth(rows: Sequence[str], question: str) -> list[float]:
+    "How much each row has to do with a question"
+    asked, said = _stems(question), [_stems(row) for row in rows]
+    rare = {w: math.log(1 + len(rows) / n) for w in asked if (n := sum(w in words for words in said))}
+    own, out = [sum(rare.get(w, 0.) for w in words) for words in said], [0.] * len(rows)
+    for i, worth in enumerate(own):
+        out[i] = max(out[i], worth)
+        for away, part in enumerate(_AROUND, 1):
+            for j in (i - away, i + away):
+                if 0 <= j < len(rows): out[j] = max(out[j], worth * part)
+    return out
+
+def fitting_rows(
+    rows: list[list[Cell]], # from `layout`
+    share: float,           # of the letters of the page, 0-1
+    question: str = ''      # what is asked of the page
+) -> list[int]:             # their places, in order
+    "The rows that are shown of a page."
+    if share >= 1: return list(range(len(rows)))
+    lengths = [sum(len(_said(c)) for c in row) for row in rows]
+    worth = _worth([' '.join(map(_said, row)) for row in rows], question)
+    left, kept = share * sum(lengths) + 1e-6, list[int]()
+    for i in sorted(range(len(rows)), key=lambda i: (-worth[i], i)):
+        left -= lengths[i]
+        if left < 0: break
+        kept.append(i)
+    return sorted(kept)
+
+def likeliest(
+    lines: Sequence[Line], # all that were shown
+    question: str          # what was asked
+) -> Optional[Line]:       # the first where none stands out
+    "The line that has most to do with a question."
+    worth = _worth([l.text for l in lines], question)
+    return lines[worth.index(max(worth))] if lines else None
+
 # %% ../../nbs/minds/00_form.ipynb #ae438bd8
 class WrittenPage(NamedTuple):
     "A page as a model is shown it."
@@ -138,27 +180,30 @@ class WrittenPage(NamedTuple):
 
 _EMPTY = '(no print on this page: a picture, or blank)'
 
-def _mark(page: int, rows: list[str], rest: list[list[Cell]]) -> str:
-    begins = ' '.join(map(_said, rest[0]))[:40] if rest else ''
-    more = [f'({len(rest)} more lines of this page are left out, from "{begins}" on)'] if rest else []
-    return '\n'.join([f'=== Page {page} ===', *rows, *more])
+def _gap(rows: list[list[Cell]]) -> list[str]:
+    "What is said of rows that are left out"
+    if not rows: return []
+    begins = ' '.join(map(_said, rows[0]))[:40]
+    return [f'({len(rows)} more lines of this page are left out, from "{begins}" on)']
+
+def _mark(page: int, rows: list[str]) -> str: return '\n'.join([f'=== Page {page} ===', *rows])
 
 def write_page(
     rows: list[list[Cell]], # from `layout`
     page: int,              # its number in the document
     form: Form = 'cells',   # how rows are written
     first: int = 1,         # number of its first line
-    share: float = 1.       # how much of the page is shown, in letters: 0-1
+    share: float = 1.,      # how much of the page is shown, in letters: 0-1
+    question: str = ''      # decides what is shown of it
 ) -> WrittenPage:
     "A page of print as text; what does not fit is named."
     if not rows:
         number = '' if form == 'plain' else f'[{first}] '
-        return WrittenPage(_mark(page, [number + _EMPTY], []), [Line(first, page, ())], 0)
-    most, texts, lines = share * sum(len(_said(c)) for r in rows for c in r), list[str](), list[Line]()
-    for at, row in enumerate(rows):
-        text, cells = _write_row(_harmless(row), form, first + len(lines))
-        most -= sum(len(_said(c)) for c in row)
-        if most < -1e-6: return WrittenPage(_mark(page, texts, rows[at:]), lines, len(rows) - at)
-        texts.append(text)
+        return WrittenPage(_mark(page, [number + _EMPTY]), [Line(first, page, ())], 0)
+    kept, texts, lines = fitting_rows(rows, share, question), list[str](), list[Line]()
+    for at, before in zip(kept, [-1, *kept], strict=False):
+        text, cells = _write_row(_harmless(rows[at]), form, first + len(lines))
+        texts += [*_gap(rows[before + 1:at]), text]
         lines += [Line(first + len(lines) + i, page, c) for i, c in enumerate(cells)]
-    return WrittenPage(_mark(page, texts, []), lines, 0)
+    texts += _gap(rows[kept[-1] + 1 if kept else 0:])
+    return WrittenPage(_mark(page, texts), lines, len(rows) - len(kept))

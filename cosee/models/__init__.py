@@ -14,8 +14,6 @@ FACE = {
     "cosee.models.registry": "create_vlm_client make_client register_client resilient",
     "cosee.models.qwen_vl_wrapper": "ContextOverflow QwenVLClient",
     "cosee.models.qwen.checkpoint": "ModelError check_model_path",
-    "cosee.models.qwen.prompt": "estimate_tokens",
-    "cosee.models.qwen.decode": "Sampling",
     "cosee.models.qwen.random_weights": "random_checkpoint",
     "cosee.models.openai_client": "OpenAIVLMClient",
     "cosee.models.anthropic_client": "AnthropicVLMClient",

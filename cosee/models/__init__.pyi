@@ -15,8 +15,6 @@ from cosee.models.qwen_vl_wrapper import ContextOverflow as ContextOverflow
 from cosee.models.qwen_vl_wrapper import QwenVLClient as QwenVLClient
 from cosee.models.qwen.checkpoint import ModelError as ModelError
 from cosee.models.qwen.checkpoint import check_model_path as check_model_path
-from cosee.models.qwen.prompt import estimate_tokens as estimate_tokens
-from cosee.models.qwen.decode import Sampling as Sampling
 from cosee.models.qwen.random_weights import random_checkpoint as random_checkpoint
 from cosee.models.openai_client import OpenAIVLMClient as OpenAIVLMClient
 from cosee.models.anthropic_client import AnthropicVLMClient as AnthropicVLMClient
@@ -40,7 +38,7 @@ __all__ = [
     "AnthropicVLMClient", "AuthenticationError", "BudgetExceeded", "CachedClient", "ContextOverflow",
     "FallbackClient", "GEN_DEFAULTS", "GoogleVLMClient", "Ledger", "ModelError", "OpenAIVLMClient",
     "QwenVLClient", "RateLimitError", "Reply", "RequestError", "ResponseCache", "ResponseParseError",
-    "RetryingClient", "Sampling", "ScriptedClient", "ServerError", "TimeoutError", "Usage", "VLMClient",
-    "VLMClientError", "check_model_path", "create_vlm_client", "estimate_tokens", "load_config",
-    "make_client", "random_checkpoint", "record", "register_client", "resilient", "weights_path"
+    "RetryingClient", "ScriptedClient", "ServerError", "TimeoutError", "Usage", "VLMClient", "VLMClientError",
+    "check_model_path", "create_vlm_client", "load_config", "make_client", "random_checkpoint", "record",
+    "register_client", "resilient", "weights_path"
 ]

@@ -17,7 +17,7 @@ from ..config import VARIABLE, ConfigError, fill_in, read_text, read_yaml, remem
 from ..registry import no_such
 
 # %% ../../nbs/models/00_backends.ipynb #9a3c0510
-KindOfBackend = Literal['openai', 'anthropic', 'google', 'qwen']
+KindOfBackend = Literal['openai', 'anthropic', 'google', 'qwen', 'gguf']
 KINDS_OF_BACKEND: tuple[str, ...] = get_args(KindOfBackend)
 Fields = dict[str, Any]            # of a backend, as a file has them
 Variables = dict[str, str]         # of the environment
@@ -50,6 +50,12 @@ class Backend(_Limits):
     omit: tuple[str, ...] = Field((), description='parameters that this model does not take')
     extra_body: dict[str, Any] = Field({}, description='added to every request as it is')
     page_labels: bool = Field(True, description="write 'Page n:' before each of several pages")
+    images: Optional[bool] = Field(None, description='does the model take images? false: it is given the print of '
+                                   'the pages; without it: until the server refuses them')
+    print: Literal['auto', 'text', 'ocr', 'beside'] = Field(
+        'auto', description="where print comes from; 'beside': both, each image with its print")
+    page_tokens: int = Field(1500, ge=16, description='most tokens of the print of a page')
+    context: Optional[int] = Field(None, ge=256, description='tokens of prompt and reply, of a GGUF file')
     model_path: Optional[str] = None
     device: str = 'cpu'
     dtype: str = 'auto'
@@ -209,7 +215,7 @@ _USUAL: dict[str, Fields] = dict(
                 structured='strict', length_field='max_completion_tokens', extra_sampling=False),
     anthropic=dict(api_key='${ANTHROPIC_API_KEY}'),
     google=dict(api_key='${GOOGLE_API_KEY}'),
-    qwen={})
+    qwen={}, gguf={})
 
 def usual_backend(
     id: str,                         # 'kind.model', such as 'openai.gpt-4o'

@@ -9,16 +9,16 @@ from __future__ import annotations
 __all__ = ['GEN_DEFAULTS', 'Usage', 'BudgetExceeded', 'Ledger', 'Reply', 'record', 'VLMClient', 'ScriptedClient']
 
 # %% ../../nbs/00_model.ipynb #2c1a31f5
-import json, math, threading, time
+import inspect, json, math, threading, time
 from collections import deque
-from collections.abc import Iterable, Iterator, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Optional, TypedDict, Union, cast, get_args
-from ..pages import ShownPages
+from ..pages import ShownPages, as_picture
 
 # %% ../../nbs/00_model.ipynb #d2372808
 if TYPE_CHECKING: from PIL.Image import Image
@@ -217,7 +217,7 @@ def user_message(
 
 def _pages(images: Iterable[Picture]) -> list[Block]:
     "Images as blocks; those of `ShownPages` name their pages, and thumbnails are not enlarged"
-    if not isinstance(images, ShownPages): return [ImageBlock(type='image', image=im) for im in images]
+    if not isinstance(images, ShownPages): return [ImageBlock(type='image', image=as_picture(im)) for im in images]
     blocks: list[Block] = []
     for i, (im, page) in enumerate(zip(images, images.numbers, strict=True)):
         block = ImageBlock(type='image', image=im, page=page)
@@ -363,7 +363,7 @@ class VLMClient:
         **params                          # max_new_tokens, temperature, top_p, top_k, seed, ...
     ) -> Reply:                           # text with its usage
         "Answer one prompt."
-        start = time.perf_counter()
+        params, start = merged(params), time.perf_counter()
         with _unrecorded(): reply = self._chat(messages, schema=schema, **params)
         return self._finish(messages, schema, params, reply, time.perf_counter() - start)
 
@@ -376,7 +376,7 @@ class VLMClient:
     ) -> list[Any]:                                   # replies in the order of `batch`; exceptions too, if returned
         "Answer several prompts; time that the client does not tell apart is shared out evenly."
         schemas = list(schema) if isinstance(schema, (list, tuple)) else [schema] * len(batch)
-        settings = [{**shared, **p} for p in (params or [{}] * len(batch))]
+        settings = [merged(shared, p) for p in (params or [{}] * len(batch))]
         start = time.perf_counter()
         with _unrecorded(): replies = self._chat_batch(batch, schemas, settings)
         seconds = (time.perf_counter() - start) / max(1, len(batch))
@@ -403,11 +403,14 @@ class VLMClient:
         **gen_kwargs                       # schema, seed, stop, ... and what else the client takes
     ) -> str:                              # the reply's text
         "One call; `self.last` then holds the `Reply` with its usage."
-        params: Params = dict(max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p, top_k=top_k,
-                              repetition_penalty=repetition_penalty, presence_penalty=presence_penalty, **gen_kwargs)
+        usual = max_new_tokens == GEN_DEFAULTS['max_new_tokens'] and 'max_tokens' in gen_kwargs
+        length = {} if usual else dict(max_new_tokens=max_new_tokens)
+        params = merged(dict(temperature=temperature, top_p=top_p, top_k=top_k, repetition_penalty=repetition_penalty,
+                             presence_penalty=presence_penalty, **length, **gen_kwargs))
         if isinstance(images, str): images, prompt, image = None, images, question if image is None else image
-        messages = (self.build_messages(images or [], cast(str, question or ''), board_text, role_prompt)
-                    if prompt is None else prompt_messages(prompt, image))
+        messages = (prompt_messages(prompt, image) if prompt is not None else
+                    self.build_messages([] if images is None else images, cast(str, question or ''), board_text,
+                                        role_prompt))
         reply = self.chat(messages, **params)
         return reply.raw if return_full_text else reply.text
 
@@ -416,6 +419,20 @@ class VLMClient:
     ) -> Usage:                 # prompt tokens, marked as estimated
         "What the prompt would cost, without running the model."
         return estimate_usage(messages)
+
+# %% ../../nbs/00_model.ipynb #529ddd30
+def merged(
+    *layers: Optional[Params] # settings of a call, later ones over earlier ones
+) -> Params:
+    "Settings with `max_tokens` as `max_new_tokens`; a layer that holds both raises ValueError."
+    out: Params = {}
+    for layer in layers:
+        own = dict(layer or {})
+        if 'max_tokens' in own and 'max_new_tokens' in own:
+            raise ValueError('max_tokens and max_new_tokens are two names of one setting: give one of them')
+        if 'max_tokens' in own: own['max_new_tokens'] = own.pop('max_tokens')
+        out.update(own)
+    return out
 
 # %% ../../nbs/00_model.ipynb #f0624c62
 GEN_DEFAULTS: Params = dict(max_new_tokens=64, temperature=0.2, top_p=0.8, top_k=20, repetition_penalty=1.0,
@@ -455,6 +472,56 @@ def estimate_usage(
     sizes = [getattr(im, 'size', (620, 877)) for im in message_blocks(messages, 'image')]
     return Usage(text_tokens=math.ceil(len(prompt_text(messages)) / 4), estimated=True,
                  image_tokens=sum(image_tokens(w, h) for w, h in sizes))
+
+# %% ../../nbs/00_model.ipynb #02f536ea
+def takes_prompt(
+    generate: Callable[..., Any] # of an object that is no `VLMClient`
+) -> bool:
+    "Is this the planner's form of `generate`: a prompt and a picture?"
+    try: names = list(inspect.signature(generate).parameters.values())
+    except (TypeError, ValueError): return False
+    named = [p.name for p in names if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return bool(named) and not {'images', 'question'} & {*named}
+
+def _taken(f: Callable[..., Any], settings: Params) -> Params:
+    "The part of `settings` that `f` takes by keyword"
+    try: params = inspect.signature(f).parameters
+    except (TypeError, ValueError): return settings
+    if any(p.kind is p.VAR_KEYWORD for p in params.values()): return settings
+    return {k: v for k, v in settings.items() if k in params}
+
+def _generated(generate: Callable[..., Any], messages: list[Message], params: Params) -> str:
+    "What `generate` of either form makes of messages"
+    images, text, own = message_blocks(messages, 'image'), prompt_text(messages), dict(params)
+    if not takes_prompt(generate):
+        said = dict(images=images, question=text, board_text=None, role_prompt=None, **own)
+        return str(generate(**_taken(generate, said)))
+    shown = images if len(images) > 1 else images[0] if images else None
+    asked = 'max_new_tokens' in inspect.signature(generate).parameters
+    if 'max_new_tokens' in own and not asked: own['max_tokens'] = own.pop('max_new_tokens')
+    return str(generate(text, shown, **_taken(generate, own)))
+
+# %% ../../nbs/00_model.ipynb #4a22ebff
+class GenerateClient(VLMClient):
+    "An object that has only `generate`, as a client; one that has none raises TypeError."
+    def __init__(self,
+        model: Any # with `generate` in either form
+    ):
+        if not callable(getattr(model, 'generate', None)):
+            raise TypeError(f'{type(model).__name__} is no client: it has no generate(prompt, image, **kwargs)')
+        self.model, self.name = model, str(getattr(model, 'name', None) or type(model).__name__)
+        self.identity = getattr(model, 'identity', None)
+
+    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
+        text = _generated(self.model.generate, messages, params)
+        usage = replace(self.estimate(messages), completion_tokens=math.ceil(len(text) / 4))
+        return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', usage=usage)
+
+def as_client(
+    model: Any    # a client, or an object with `generate`
+) -> VLMClient:
+    "`model` as a client; one that has no `generate` raises TypeError."
+    return model if isinstance(model, VLMClient) else GenerateClient(model)
 
 # %% ../../nbs/00_model.ipynb #f108b38c
 class ScriptedClient(VLMClient):

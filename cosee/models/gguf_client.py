@@ -110,16 +110,27 @@ def _header(path: Path, data: Any) -> GgufHeader:
     return GgufHeader(str(path), len(data), -(-source.at // step) * step + end, fields)
 
 # %% ../../nbs/models/12_gguf.ipynb #83d533e8
+_SAFETENSORS = 'safetensors are for --client qwen, and for servers such as vLLM'
+
+def _instead(folder: Path) -> str:
+    "What to do with a folder where a file is wanted"
+    names = sorted(p.name for p in folder.iterdir() if p.suffix in ('.gguf', '.safetensors'))
+    found = next((n for n in names if n.endswith('.gguf')), '')
+    if found or not names: return f'; name the .gguf file in it{f", such as {found}" if found else ""}'
+    return f' without a .gguf file: {_SAFETENSORS}'
+
 def read_gguf(
     path: Union[str, Path] # a file
 ) -> GgufHeader:
     "The header of a GGUF file; raises GgufError where it is none, or is cut off, and OSError where it cannot be read."
     path = Path(path)
-    if path.is_dir(): raise GgufError(f'{path} is a directory; name the .gguf file in it')
+    if path.is_dir(): raise GgufError(f'{path} is a directory{_instead(path)}')
     if not path.exists(): raise GgufError(f'there is no file {path}')
     with open(path, 'rb') as file:
         start = file.read(4)
-        if start != b'GGUF': raise GgufError(f'{path.name} is no GGUF file: it begins with {start!r}, not with GGUF')
+        if start != b'GGUF':
+            said = f'it begins with {start!r}, not with GGUF'
+            raise GgufError(f'{path.name} is no GGUF file: {_SAFETENSORS if path.suffix == ".safetensors" else said}')
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             try: found = _header(path, data)
             except (struct.error, KeyError, OverflowError): found = None
@@ -261,7 +272,7 @@ def _plain(messages: list[Message], name: str) -> list[dict[str, str]]:
     for m in messages:
         blocks = checked_blocks(m)
         if any(b['type'] == 'image' for b in blocks):
-            raise RequestError(f'{name} reads text alone, and the prompt holds a page image: use PrintClient')
+            raise RequestError(f'{name} reads text alone, and the prompt holds a page image: PrintClient (--client print) gives it their print')
         out.append(dict(role=m['role'], content='\n\n'.join(str(dict(b)['text']) for b in blocks)))
     return out
 

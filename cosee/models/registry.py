@@ -18,7 +18,7 @@ from .cache import CachedClient, ResponseCache
 from .client import ScriptedClient, VLMClient
 from .remote import VLMClientError
 from .retry import Check, FallbackClient, RetryingClient
-from .weights import local_weights
+from .weights import WEIGHTS, local_weights
 from ..registry import Entry, Registry, UnknownName, load_object
 
 # %% ../../nbs/models/08_registry.ipynb #add84cc8
@@ -28,11 +28,14 @@ class ClientEntry(Entry):
     needs: dict[str, str] = field(default_factory=dict)  # option that it cannot do without -> what that is
     takes: tuple[str, ...] = ()                          # other options that the command line knows
     backend: str = ''                                    # 'module:function' that makes it from a `Backend`
+    sees: bool = False                                   # may print stand beside the images that it is shown?
 
     def make(self, **options) -> VLMClient:
         "The client that these options make; `model_path` may be a name in `WEIGHTS`; raises as `local_weights` does."
         if options.get('model_path'): options['model_path'] = local_weights(options['model_path'])
-        return self.load()(**{**self.settings, **options})
+        shown = {k: options.pop(k) for k in ('print', 'page_tokens') if self.sees and k in options}
+        client = self.load()(**{**self.settings, **options})
+        return shown_print(client, **shown) if shown.get('print') == 'beside' else client
 
     @property
     def local(self) -> bool:
@@ -41,12 +44,13 @@ class ClientEntry(Entry):
 
 # %% ../../nbs/models/08_registry.ipynb #f30d8b62
 _MODEL = {'model': "the provider's name of the model"}
+_PRINT = 'print', 'page_tokens'
 _HERE = 'cosee.models.registry'
 _QWEN = 'cosee.models.qwen_vl_wrapper:QwenVLClient'
 
 def _provider(kind: str, client: str, help: str) -> ClientEntry:
     "The entry of a provider"
-    return ClientEntry(f'{_HERE}:provider_client', help, dict(kind=kind), needs=_MODEL, takes=('base_url',),
+    return ClientEntry(f'{_HERE}:provider_client', help, dict(kind=kind), needs=_MODEL, takes=('base_url', *_PRINT),
                        backend=f'cosee.models.{kind}_client:{client}')
 
 # %% ../../nbs/models/08_registry.ipynb #6a28da47
@@ -56,22 +60,24 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
                     takes=('print',)),
     qwen=ClientEntry(_QWEN, 'Qwen3-VL from the directory --model-path',
                      needs={'model_path': 'the directory with the weights'},
-                     takes=('device', 'dtype', 'load_in_8bit', 'load_in_4bit'), backend=f'{_HERE}:qwen_client'),
+                     takes=('device', 'dtype', 'load_in_8bit', 'load_in_4bit', *_PRINT),
+                     backend=f'{_HERE}:qwen_client', sees=True),
     tiny=ClientEntry(f'{_QWEN}.tiny', 'a Qwen3-VL of two million parameters that reads made documents of small pages '
-                     'and nothing else; comes with the package, or from --model-path', takes=('model_path', 'device')),
+                     'and nothing else; comes with the package, or from --model-path', takes=('model_path', 'device', *_PRINT),
+                     sees=True),
     openai=_provider('openai', 'OpenAIVLMClient', 'OpenAI, or the server at --base-url, with --model'),
     anthropic=_provider('anthropic', 'AnthropicVLMClient', 'Claude, with --model'),
     google=_provider('google', 'GoogleVLMClient', 'Gemini, with --model'),
     print=ClientEntry(f'{_HERE}:print_client', 'a language model that reads the print of the pages: a GGUF '
-                      'file as --model-path, or the server at --base-url, with --model',
-                      takes=('model_path', 'model', 'base_url', 'print')),
-    gguf=ClientEntry('cosee.models.gguf_client:GgufClient', 'a language model from the GGUF file --model-path, which '
-                     'reads text alone', needs={'model_path': 'the file'}),
+                      'file as --model-path, or the server at --base-url, with --model, or any other --mind',
+                      takes=('model_path', 'model', 'base_url', 'mind', 'config', *_PRINT)),
+    gguf=ClientEntry('cosee.models.gguf_client:GgufClient', 'the language model of --client print alone, which reads '
+                     'text and no pages', needs={'model_path': 'the file'}, backend=f'{_HERE}:gguf_client'),
     random=ClientEntry(f'{_HERE}:random_client', 'a Qwen3-VL of random weights: all of the machinery, and no sense',
-                       takes=('device', 'dtype')),
+                       takes=('device', 'dtype', *_PRINT), sees=True),
     backend=ClientEntry(f'{_HERE}:backend_client', 'a model by the id of its backend',
                         needs={'id': 'that of a backend; it can stand in place of the name, such as openai.gpt-4o'}),
-    scripted=ClientEntry(f'{_HERE}:scripted_client', 'replies that are given in advance',
+    scripted=ClientEntry(f'{_HERE}:scripted_client', 'replies that are given in advance', sees=True,
                          needs={'replies': 'a list of texts, which a configuration of a run can hold'})))
 
 # %% ../../nbs/models/08_registry.ipynb #e77cb2e9
@@ -86,6 +92,37 @@ def qwen_client(
                           backend.load_in_4bit, page_labels=backend.page_labels)
     client.name = backend.id or client.name
     return client
+
+_LEAST_CONTEXT = 2048   # tokens: instructions and a reply take a thousand, and some print has to be read
+
+def _with_room(mind: VLMClient) -> VLMClient:
+    "A mind whose context holds a prompt with print; raises ConfigError for a shorter one"
+    context = getattr(mind, 'context', None)
+    if context is None or context >= _LEAST_CONTEXT: return mind
+    raise ConfigError(f'{mind.name}: a context of {context:,} tokens is too short for a page, its question and the '
+                      f'reply; {_LEAST_CONTEXT:,} are needed')
+
+def gguf_client(
+    backend: Backend # of kind 'gguf'
+) -> VLMClient:
+    "The model of a GGUF file, which reads the print of the pages; raises ConfigError where the file is not named."
+    from cosee.minds.client import PrintClient
+    from cosee.models.gguf_client import GgufClient
+    path = backend.model_path or backend.model
+    if not path: raise ConfigError(f'{backend.id}: model_path is missing; give the GGUF file')
+    if backend.print == 'beside': raise ConfigError(f'{backend.id}: print: a GGUF file sees no image to read beside')
+    mind = _with_room(GgufClient(local_weights(path), backend.context))
+    client = PrintClient(mind, page_tokens=backend.page_tokens, print=backend.print)
+    client.name = backend.id or client.name
+    return client
+
+# %% ../../nbs/models/08_registry.ipynb #68619d4d
+def shown_print(client: VLMClient, images: Optional[bool] = None, print: str = 'auto',
+                page_tokens: int = 1500) -> VLMClient:
+    "A client that is given print beside or instead of images, as far as a backend's fields want it or need be"
+    from cosee.minds.sight import Sight
+    return Sight(client, images, print == 'beside', page_tokens=page_tokens,
+                 print='auto' if print == 'beside' else print)
 
 # %% ../../nbs/models/08_registry.ipynb #74b34f1f
 def _configured(config: Union[Config, str, Path, dict[str, Any]]) -> Config:
@@ -103,7 +140,9 @@ def create_vlm_client(
         if config is None: backend, fields = usual_backend(backend, **fields), {}
         else: backend = _configured(config).backend(backend)
     if fields: backend = Backend(**{**backend.model_dump(), **fields})
-    return load_object(CLIENTS.find(backend.kind).backend)(backend)
+    client = load_object(CLIENTS.find(backend.kind).backend)(backend)
+    if backend.kind == 'gguf' or backend.kind == 'qwen' and backend.print != 'beside': return client
+    return shown_print(client, backend.images, backend.print, backend.page_tokens)
 
 # %% ../../nbs/models/08_registry.ipynb #1479770e
 def resilient(
@@ -161,15 +200,28 @@ def random_client(
 def print_client(
     model_path: Optional[str] = None, # a GGUF file
     mind: Optional[str] = None,       # or a client by its name, such as openai, or a backend's id
+    config: Optional[str] = None,     # file in which that id stands; None: $COSEE_BACKENDS
     **options                         # of `PrintClient`; all others of the mind
 ) -> VLMClient:
     "A mind that reads print; raises ValueError where neither a file nor a mind is named."
     from cosee.minds.client import PrintClient
+    from cosee.minds.sight import mind_of
     mine = {k: options.pop(k) for k in ('form', 'page_tokens', 'print', 'beside') if k in options}
+    if mine.get('print') == 'beside': mine.update(print='auto', beside=True)
     if model_path: options['model_path'] = model_path
     if mind is None: mind = 'openai' if options.get('model') else 'gguf' if model_path else ''
     if not mind: raise ValueError("the client 'print' needs a GGUF file as model_path, or a mind that reads text")
-    return PrintClient(make_client(mind, **options), **mine)
+    if config and mind not in CLIENTS: mind, options = 'backend', {'id': mind, 'config': config, **options}
+    return PrintClient(_with_room(mind_of(make_client(mind, **options))), **mine)
+
+# %% ../../nbs/models/08_registry.ipynb #9e983f8b
+def client_for(
+    model_path: Union[str, Path] # a file, a directory, or a name in `WEIGHTS`
+) -> str:                        # 'print' or 'qwen'
+    "The name of the client that these weights are for."
+    name = str(model_path)
+    if name in WEIGHTS: name = WEIGHTS[name].files[0].name
+    return 'print' if name.endswith('.gguf') or Path(name).is_file() else 'qwen'
 
 # %% ../../nbs/models/08_registry.ipynb #983b8a0e
 def scripted_client(

@@ -10,7 +10,7 @@ __all__ = ['VLMClientError', 'AuthenticationError', 'TimeoutError', 'ServerError
            'ResponseParseError']
 
 # %% ../../nbs/models/01_remote.ipynb #f64474cf
-import base64, builtins, io, json, threading, time
+import base64, builtins, io, json, re, threading, time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -49,6 +49,16 @@ class ResponseParseError(VLMClientError):
         super().__init__(message, usage)
         self.raw_response = redact(str(raw_response))
 
+# %% ../../nbs/models/01_remote.ipynb #e1e9a31f
+class ImagesRefused(RequestError): "The model takes no images."
+
+_REFUSING = {400, 404, 415, 422, 500, 501}
+_NO_IMAGES = re.compile(
+    r'image[\w`\'"]*( \w+){0,2} (is|are) (only supported|not (supported|enabled|allowed|available))'
+    r'|(not|n.t) (support|accept|allow|take|process)\w*( \w+){0,3} [`\'"]?(image|vision|multi-?modal)'
+    r'|no endpoints? found that support image|is not an? (multi-?modal|vision)|at most 0 images?'
+    r'|missing data required for image|variant [`\'"]?image(_url)?[`\'"]?,|content must be a string', re.I)
+
 # %% ../../nbs/models/01_remote.ipynb #1e9137e9
 _UNREADABLE = {'APIResponseValidationError', 'JSONDecodeError', 'UnknownApiResponseError', 'ValidationError'}
 _BROKEN = {'APIConnectionError', 'TransportError', 'HTTPError', 'ConnectionError'}
@@ -68,6 +78,7 @@ def _translated(e: Exception, name: str) -> Exception:
     if kinds & _UNREADABLE: return ResponseParseError(text, getattr(e, 'doc', '') or str(e))
     if status in (401, 403): return AuthenticationError(text)
     if status == 429: return RateLimitError(text, _wait(e))
+    if status in _REFUSING and _NO_IMAGES.search(str(e)): return ImagesRefused(text)
     if isinstance(status, int): return ServerError(text) if status >= 500 else RequestError(text)
     return ServerError(text) if kinds & _BROKEN else e
 

@@ -143,7 +143,7 @@ class FallbackClient(ClientWrapper):
         else: case.reply = replace(outcome, usage=outcome.usage + case.spent if case.spent.calls else outcome.usage)
 
     def _failed(self, case: _Case) -> Outcome:
-        return given_up(AllFailed(' | '.join(case.said), case.raw, case.spent), self.raising)
+        return given_up(AllFailed(' | '.join(case.said), case.raw, case.spent), self.raising, self.clients[-1].name)
 
 # %% ../../nbs/models/06_retry.ipynb #4d2ab51b
 

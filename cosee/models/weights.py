@@ -252,9 +252,16 @@ def local_weights(
     "The path that is meant: a name stands for what was fetched, unless a file has it. Raises as `weights_path` does."
     path = Path(model_path).expanduser()
     if str(model_path) in WEIGHTS and not path.exists(): return weights_path(str(model_path))
-    wrong = wrong_start(path.name, _head(path)) if path.is_file() else ''
+    wrong = (wrong_start(path.name, _head(path)) or _mistaken(path)) if path.is_file() else ''
     if wrong: raise WeightsError(f'{model_path}: {wrong}')
     return model_path
+
+def _mistaken(path: Path) -> str:
+    "What is wrong with a file that has name and length of one in `WEIGHTS`, but not its checksum; '' if nothing is"
+    known = {f.name: f for w in WEIGHTS.values() for f in w.files if f.name.endswith('.gguf')}
+    file = known.get(path.name)
+    if file is None or path.stat().st_size != file.size or _sha256(path) == file.sha256: return ''
+    return 'this is not the published file of that name: its sha256 is another; fetch it again, or rename it'
 
 def _head(path: Path) -> bytes:
     "The first bytes of a file; raises `WeightsError` where it cannot be read"

@@ -9,7 +9,7 @@ __all__ = []
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
-from .client import Message, Outcome, Params, Reply, Schema, Usage, VLMClient
+from .client import GenerateClient, Message, Outcome, Params, Reply, Schema, Usage, VLMClient
 from .remote import VLMClientError
 
 # %% ../../nbs/models/05_wrapper.ipynb #0ff69a13
@@ -45,11 +45,12 @@ def ask_batch(
 # %% ../../nbs/models/05_wrapper.ipynb #1d62fa40
 def given_up(
     error: VLMClientError, # what to raise
-    raising: bool          # False: a reply in its place, where anything was spent
+    raising: bool,         # False: a reply in its place, where anything was spent
+    model: str = ''        # name of who was asked last
 ) -> Outcome:              # the error, or the last reply with `finish` 'error'
     "What becomes of a prompt that nobody answered."
     if raising or not error.usage.calls: return error
-    return Reply(text=getattr(error, 'raw_response', ''), usage=error.usage, finish='error')
+    return Reply(text=getattr(error, 'raw_response', ''), usage=error.usage, finish='error', model=model)
 
 # %% ../../nbs/models/05_wrapper.ipynb #0d9b9153
 def identity_of(
@@ -63,5 +64,20 @@ def identity_of(
     folder = Path(getattr(inner, 'model_path', '') or '/nowhere')
     files = sorted((p.name, p.stat().st_size, p.stat().st_mtime_ns)
                    for p in folder.iterdir()) if folder.is_dir() else []
-    settings = [getattr(inner, name, None) for name in ('min_pixels', 'max_pixels', 'page_labels')]
-    return [type(inner).__qualname__, inner.name, repr(inner), settings, files]
+    settings = [getattr(inner, name, None) for name in ('min_pixels', 'max_pixels', 'page_labels', 'bits')]
+    return [type(inner).__qualname__, inner.name, repr(inner), settings, files, _own_settings(inner)]
+
+def _own_settings(client: VLMClient) -> dict[str, Any]:
+    "Plain attributes of a client of the user's own, or of the object that it asks"
+    own = client.model if isinstance(client, GenerateClient) else client
+    if type(own).__module__.split('.')[0] == 'cosee': return {}
+    plain = {k: v for k, v in getattr(own, '__dict__', {}).items() if isinstance(v, (str, int, float, bool, Path))}
+    return {'': type(own).__qualname__, **{k: str(v) for k, v in plain.items()}}
+
+def models_in(
+    client: VLMClient # wrapped or not
+) -> list[VLMClient]: # without wrappers, in the order in which they are asked
+    "The models that a client asks."
+    if not isinstance(client, ClientWrapper): return [client]
+    inside = getattr(client, 'clients', None) or [client.client]
+    return [model for c in inside for model in models_in(c)]

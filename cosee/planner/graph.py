@@ -28,7 +28,7 @@ def _langgraph():
 def planner_graph(
     client=None,       # see `cosee.planner.planning.plan`
     checkpointer=None, # of LangGraph; None: nothing is kept
-    **kwargs           # config, fallback, cache, log, root of `plan`
+    **kwargs           # config, fallback, cache, log of `plan`; root of `planner_node`
 ):                     # a compiled graph: state -> state
     "A graph of one node: the planner."
     lg = _langgraph()
@@ -50,7 +50,7 @@ def team_node(
     agents: Optional[list[str]] = None, # names of roles; None: all three
     max_steps: int = 3,               # most rounds
     max_tokens: Optional[int] = None, # budget of an episode
-    root=None                         # see `load_image`
+    root: Union[str, Path, None] = '.' # see `planner_node`
 ) -> Node:                            # state -> {'answer', 'episode'}
     "A node that lets a team answer the request."
     def node(state: AgenticIQAState) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def cosee_graph(
     planner=None,         # client or id of the planner; None: the same
     checkpointer=None,    # of LangGraph; see `memory`
     max_plans: int = 2,   # plans for one request at most
-    root=None,            # the folder that pictures have to be in
+    root: Union[str, Path, None] = '.', # the folder that pictures have to be in; None: anywhere
     agents: Optional[list[str]] = None, # see `team_node`
     max_steps: int = 3,   # see `team_node`
     max_tokens: Optional[int] = None, # see `team_node`

@@ -14,13 +14,16 @@ import json, re, stat, threading, time
 from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Literal, Optional, TypedDict, Union, get_args
+from uuid import uuid4
+from weakref import WeakKeyDictionary
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 from ..config import redact
 from ..jsonscan import scan_json, spoken
 from ..models.backends import PlannerConfig
-from ..models.client import VLMClient, prompt_messages
+from ..models.client import GenerateClient, VLMClient, as_client, prompt_messages
 from ..models.registry import create_vlm_client, resilient
 from ..models.remote import ResponseParseError, VLMClientError
+from ..models.wrapper import identity_of, models_in
 from ..text import one_line
 
 # %% ../../nbs/planner/00_planning.ipynb #a1c0de52
@@ -260,13 +263,14 @@ def check_image_path(
 
 # %% ../../nbs/planner/00_planning.ipynb #aacc7438
 def load_image(
-    source: Picture,                    # path of a JPEG, PNG, BMP, TIFF or WebP, or a PIL image
+    source: Picture,                    # path of a JPEG, PNG, BMP, TIFF or WebP, a PIL image or an array
     max_side: int = 2048,               # longest side in pixels
     root: Union[str, Path, None] = None # see `check_image_path`
 ) -> 'Image':                           # RGB
     "A picture, checked and scaled down; raises ValueError."
     from PIL import Image
-    from cosee.pages import open_image
+    from cosee.pages import as_picture, open_image
+    source = as_picture(source)
     if isinstance(source, Image.Image): im = open_image(source)
     else:
         path = check_image_path(source, root)
@@ -330,7 +334,7 @@ def planner_client(
     from cosee.models.backends import Config, load_config
     if config is not None and not isinstance(config, Config): config = load_config(config)
     settings = config.planner if config is not None else PlannerConfig()
-    def made(c: Client) -> VLMClient: return c if isinstance(c, VLMClient) else create_vlm_client(c, config)
+    def made(c: Client) -> VLMClient: return create_vlm_client(c, config) if isinstance(c, str) else as_client(c)
     fallback = fallback or (settings.fallback_backend if client is None else None)
     def complaint(text: str, schema: object) -> Optional[str]:
         try: parse_plan(text)
@@ -355,39 +359,58 @@ def plan(
     if not str(query).strip(): raise ValueError('the request is empty; say what is to be found out')
     images = [load_image(i, root=root) for i in (image, reference) if i is not None]
     asked, settings = planner_client(client, config, fallback)
-    key = (str(query), tuple(map(image_hash, images)), asked.name)
+    key = (str(query), tuple(map(image_hash, images)), _who(asked), settings.model_dump_json())
     found = cache.get(key) if cache is not None else None
     if log and found is not None: log('plan', query=query, model=asked.name, cached=True, plan=found.model_dump())
     if found is not None: return found
-    out = settled(_planned(asked, settings, query, images, log or _no_log), reference is not None)
-    if cache is not None: cache.put(key, out)
+    made, model = _planned(asked, settings, query, images, log or _no_log)
+    out = settled(made, reference is not None)
+    if cache is not None and model not in {m.name for m in models_in(asked)[1:]} - {asked.name}: cache.put(key, out)
     return out
 
 # %% ../../nbs/planner/00_planning.ipynb #a37af241
 def _no_log(event: str, **record): pass
 
+_objects: WeakKeyDictionary[Any, str] = WeakKeyDictionary()   # an object -> what it is known by in this process
+
+def _who(client: VLMClient) -> str:
+    "The models that a client asks, as a key"
+    known = []
+    for model in models_in(client):
+        own = model.model if isinstance(model, GenerateClient) else model
+        said = getattr(model, 'identity', None) is not None or getattr(model, 'model_path', None)
+        known.append([identity_of(model), '' if said else _token(own)])
+    return json.dumps(known, sort_keys=True, default=str)
+
+def _token(model: Any) -> str:
+    "What an object is known by in this process; one that cannot be remembered is another each time"
+    try: return _objects.setdefault(model, str(uuid4()))
+    except TypeError: return str(uuid4())
+
 def _planned(client: VLMClient, settings: PlannerConfig, query: str, images: 'list[Image]',
-             log: Callable[..., None]) -> PlannerOutput:
-    "One request for a plan, logged whatever comes of it"
+             log: Callable[..., None]) -> tuple[PlannerOutput, str]:
+    "One request for a plan, and the name of the model that made it; logged whatever comes of it"
     messages = prompt_messages(planner_prompt(query, len(images) > 1), images)
     try: reply = client.chat(messages, schema=planner_schema(), max_new_tokens=settings.max_tokens,
                              temperature=settings.temperature, top_p=settings.top_p)
     except VLMClientError as e:
-        log('plan failed', query=query, model=client.name, error=f'{type(e).__name__}: {e}', usage=e.usage.to_dict())
+        log('plan failed', query=query, model=', '.join(m.name for m in models_in(client)),
+            error=f'{type(e).__name__}: {e}', usage=e.usage.to_dict())
         raise
     out = parse_plan(reply.text)
     log('plan', query=query, model=reply.model, cached=False, plan=out.model_dump(), usage=reply.usage.to_dict())
-    return out
+    return out, reply.model
 
 # %% ../../nbs/planner/00_planning.ipynb #1b29b5dc
 def planner_node(
     client: Optional[Client] = None, # see `plan`
-    **kwargs                         # config, fallback, cache, log, root of `plan`
+    root: Union[str, Path, None] = '.', # the folder that pictures have to be in; None: anywhere
+    **kwargs                         # config, fallback, cache, log of `plan`
 ) -> Callable[..., dict[str, Any]]:  # state -> {'plan'} or {'error'}
     "A planner for a graph."
     def node(state: AgenticIQAState) -> dict[str, Any]:
         tries = state.get('attempts', 0) + 1
-        try: out = plan(state['query'], state['image_path'], state.get('reference_path'), client, **kwargs)
+        try: out = plan(state['query'], state['image_path'], state.get('reference_path'), client, root=root, **kwargs)
         except (VLMClientError, ValueError, KeyError, ImportError) as e:
             return dict(plan=None, error=f'{type(e).__name__}: {one_line(redact(str(e)), 500)}', attempts=tries)
         return dict(plan=out, error='', attempts=tries)

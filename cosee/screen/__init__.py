@@ -19,7 +19,7 @@ FACE = {
     "cosee.screen.make": "make_screens",
     "cosee.screen.check": "validate_dataset",
     "cosee.screen.agent": "ScreenAgent load_screens read_step run_screens write_board_records",
-    "cosee.screen.score": "score_screens score_step step_picture",
+    "cosee.screen.score": "score_screens score_step",
     "cosee.screen.reader": "ScreenReader",
 }
 

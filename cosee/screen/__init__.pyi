@@ -26,7 +26,6 @@ from cosee.screen.agent import run_screens as run_screens
 from cosee.screen.agent import write_board_records as write_board_records
 from cosee.screen.score import score_screens as score_screens
 from cosee.screen.score import score_step as score_step
-from cosee.screen.score import step_picture as step_picture
 from cosee.screen.reader import ScreenReader as ScreenReader
 
 FACE: dict[str, str]
@@ -34,6 +33,6 @@ __all__ = [
     "SCREEN_TASKS", "Scene", "ScreenAgent", "ScreenConfig", "ScreenReader", "ScreenTask", "ToolCall",
     "format_tool_call", "load_screens", "make_screens", "make_shot", "parse_tool_call", "read_screen_config",
     "read_step", "read_tool_call", "read_tool_calls", "run_screens", "score_screens", "score_step",
-    "screen_config", "screen_task", "step_picture", "to_pixels", "to_units", "tool_call_schema",
-    "validate_dataset", "validate_tool_call", "within_tolerance", "write_board_records"
+    "screen_config", "screen_task", "to_pixels", "to_units", "tool_call_schema", "validate_dataset",
+    "validate_tool_call", "within_tolerance", "write_board_records"
 ]

@@ -23,7 +23,7 @@ from ..datasets.checks import DataError, Images
 from ..datasets.sample import Sample, Split
 from ..eval.task import MethodOutcome, Task
 from ..files import write_whole
-from ..models.client import Usage
+from ..models.client import Usage, merged
 from ..registry import no_such
 from .call import (Point, ToolCall, read_tool_calls, reply_calls, to_units, tool_call_schema,
                                validate_tool_call)
@@ -126,7 +126,7 @@ class ScreenAgent:
         system_prompt: Optional[str] = None, # instruction; None: that of the sample, or the usual one
         **gen: Any                           # generation settings over `SCREEN_GEN`
     ):
-        self.client, self.system_prompt, self.gen = client, system_prompt, {**SCREEN_GEN, **gen}
+        self.client, self.system_prompt, self.gen = client, system_prompt, merged(SCREEN_GEN, gen)
         self.schema = tool_call_schema() if getattr(client, 'constrains', False) else None
 
     def __repr__(self) -> str: return f"ScreenAgent({getattr(self.client, 'name', type(self.client).__name__)!r})"

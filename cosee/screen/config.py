@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Union
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ..config import ConfigError, read_text, read_yaml
 from ..datasets.checks import DataError
+from ..registry import no_such
 from .call import TOOL_ACTIONS, tolerance_pair
 
 # %% ../../nbs/screen/01_config.ipynb #98ba72dc
@@ -49,6 +50,14 @@ def _style_texts() -> dict:
             'none': ''}
 
 SYSTEM_PROMPTS = _style_texts()   # style -> instruction
+
+# %% ../../nbs/screen/01_config.ipynb #96bdd104
+def instruction(
+    system_prompt: str # a style, or a text
+) -> str:
+    "What a model is told."
+    own = len(system_prompt.split()) > 1
+    return system_prompt if own else SYSTEM_PROMPTS.get(system_prompt, SYSTEM_PROMPTS['computer-use'])
 
 # %% ../../nbs/screen/01_config.ipynb #d20b4eed
 def _tolerance(v: Any) -> Any:
@@ -106,7 +115,7 @@ class ScreenConfig(_Block):
     task_distributions: dict[Name, Distribution] = {}   # task -> kind -> probability
     splits: _SplitShares = _SplitShares()
     held_out: _HeldOut = _HeldOut()
-    system_prompt: Literal['computer-use', 'compact', 'none'] = 'computer-use'
+    system_prompt: Annotated[str, Field(min_length=1)] = 'computer-use'   # a style, or an instruction
     output: _ImageOutput = _ImageOutput()
     test: _TestSet = _TestSet()
     annotation: _Annotation = _Annotation()
@@ -117,6 +126,9 @@ class ScreenConfig(_Block):
         given = 'output' in self.model_fields_set and 'image_quality' in self.output.model_fields_set
         if given and self.output.image_format == 'png':
             warnings.warn('output.image_quality is for jpg pictures: png keeps every pixel', stacklevel=2)
+        if self.system_prompt not in SYSTEM_PROMPTS and len(self.system_prompt.split()) < 2:
+            warnings.warn(f'system_prompt: {no_such("style", self.system_prompt, SYSTEM_PROMPTS)}; computer-use is '
+                          'used', stacklevel=2)
         return self
 
     def annotated(self, task: str, cases: int) -> int:

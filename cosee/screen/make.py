@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Literal, Optional, Union
 from ..datasets.checks import DataError
 from ..files import write_whole
 from .call import RU_MAX, Tolerance, ToolCall, format_tool_call, tolerance_pair
-from .config import SYSTEM_PROMPTS, ScreenConfig, read_screen_config, share_out
+from .config import ScreenConfig, instruction, read_screen_config, share_out
 from .scenes import mark_screen, middle
 from .tasks import Shot, check_tasks, make_shot
 
@@ -116,7 +116,7 @@ def split_numbers(
 # %% ../../nbs/screen/04_make.ipynb #f1c40e17
 def _described(config: ScreenConfig) -> bytes:
     "Contents of config.json"
-    said = dict(config.model_dump(), system_prompt_text=SYSTEM_PROMPTS[config.system_prompt])
+    said = dict(config.model_dump(), system_prompt_text=instruction(config.system_prompt))
     return (json.dumps(said, ensure_ascii=False, indent=2) + '\n').encode()
 
 # %% ../../nbs/screen/04_make.ipynb #76d8e8c4

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['score_step', 'score_screens', 'step_picture']
+__all__ = ['score_step', 'score_screens']
 
 # %% ../../nbs/screen/07_score.ipynb #155a7382
 import json

@@ -1,7 +1,4 @@
 # Made by tools/sync.py from the table FACE beside it: make sync
-from cosee.tools.base import DEFAULT_MAX_TOOL_CALLS_PER_QUESTION as DEFAULT_MAX_TOOL_CALLS_PER_QUESTION
-from cosee.tools.base import DEFAULT_MAX_TOOL_RESULT_LENGTH as DEFAULT_MAX_TOOL_RESULT_LENGTH
-from cosee.tools.base import EnforcementMode as EnforcementMode
 from cosee.tools.base import Outcome as Outcome
 from cosee.tools.base import PolicyAction as PolicyAction
 from cosee.tools.base import PolicyDecision as PolicyDecision
@@ -26,8 +23,8 @@ from cosee.tools.agent import with_tools as with_tools
 
 FACE: dict[str, str]
 __all__ = [
-    "Calculate", "DEFAULT_MAX_TOOL_CALLS_PER_QUESTION", "DEFAULT_MAX_TOOL_RESULT_LENGTH", "EnforcementMode",
-    "FindPage", "InteractiveDocumentWithTools", "Ocr", "Outcome", "PolicyAction", "PolicyDecision",
-    "ReadBoard", "SchemaValidatingPolicy", "Sight", "SightPolicy", "Tool", "ToolAgent", "ToolCall",
-    "ToolPolicy", "Toolbox", "Zoom", "page_tools", "parse_tool_call", "validate_input_schema", "with_tools"
+    "Calculate", "FindPage", "InteractiveDocumentWithTools", "Ocr", "Outcome", "PolicyAction",
+    "PolicyDecision", "ReadBoard", "SchemaValidatingPolicy", "Sight", "SightPolicy", "Tool", "ToolAgent",
+    "ToolCall", "ToolPolicy", "Toolbox", "Zoom", "page_tools", "parse_tool_call", "validate_input_schema",
+    "with_tools"
 ]

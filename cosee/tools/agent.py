@@ -18,7 +18,8 @@ from ..focus import num_pages
 from ..models.client import Block, ImageBlock, Message, TextBlock, VLMClient, content_blocks
 from ..pages import ShownPages, document_of, same_pages
 from ..text import abstains
-from .base import EnforcementMode, Outcome, Tool, ToolCall, ToolPolicy, Toolbox, parse_tool_call
+from .base import (EnforcementMode, Outcome, Tool, ToolCall, ToolPolicy, Toolbox, parse_tool_call,
+                              tool_schema)
 from .sight import PAGE_TOOL_NAMES, Sight, SightPolicy, Source, ToolResult, page_tools
 
 # %% ../../nbs/tools/05_agent.ipynb #76eec38a
@@ -33,9 +34,10 @@ _ARGS = dict(page={'type': 'integer', 'minimum': 1}, text={'type': 'string', 'mi
 
 def _call_schema(tool: Tool) -> dict[str, Any]:
     "JSON schema of a call of `tool`"
-    schema = tool.input_schema or {}
+    schema = tool_schema(tool)
     props = {k: _ARGS.get(k, v) for k, v in schema.get('properties', {}).items()}
-    args = dict(type='object', properties=props, required=list(schema.get('required', ())), additionalProperties=False)
+    more = False if props else schema.get('additionalProperties', False)
+    args = dict(type='object', properties=props, required=list(schema.get('required', ())), additionalProperties=more)
     return dict(type='object', properties={'tool': {'type': 'string', 'enum': [tool.name]}, 'args': args},
                 required=['tool', 'args'], additionalProperties=False)
 

@@ -5,12 +5,11 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['EnforcementMode', 'DEFAULT_MAX_TOOL_CALLS_PER_QUESTION', 'DEFAULT_MAX_TOOL_RESULT_LENGTH', 'Tool',
-           'parse_tool_call', 'PolicyAction', 'PolicyDecision', 'ToolCall', 'ToolPolicy', 'validate_input_schema',
-           'SchemaValidatingPolicy', 'Toolbox', 'Outcome']
+__all__ = ['Tool', 'parse_tool_call', 'PolicyAction', 'PolicyDecision', 'ToolCall', 'ToolPolicy',
+           'validate_input_schema', 'SchemaValidatingPolicy', 'Toolbox', 'Outcome']
 
 # %% ../../nbs/tools/01_base.ipynb #d7c7052b
-import abc, json, re
+import abc, inspect, json, re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -51,6 +50,27 @@ def object_schema(
 ) -> dict[str, Any]:                   # for `Tool.input_schema`
     "JSON schema of the arguments of a call."
     return dict(type='object', required=list(required), properties=properties)
+
+# %% ../../nbs/tools/01_base.ipynb #190094d8
+_JSON_TYPES = {str: 'string', int: 'integer', float: 'number', bool: 'boolean', dict: 'object', list: 'array'}
+_JSON_TYPES_BY_NAME = {t.__name__: name for t, name in _JSON_TYPES.items()}   # annotations may be text
+
+def _argument(p: inspect.Parameter) -> dict[str, Any]:
+    "What is known of an argument"
+    known = p.annotation if isinstance(p.annotation, str) else getattr(p.annotation, '__name__', '')
+    kind = _JSON_TYPES_BY_NAME.get(known)
+    return {'type': kind} if kind else {'type': 'string'}
+
+def tool_schema(
+    tool: Any         # a `Tool`, or an object like one
+) -> Mapping[str, Any]:
+    "JSON schema of the arguments of `tool`: its own, or what the signature of its `execute` says."
+    if (said := getattr(tool, 'input_schema', None)) is not None: return said
+    try: params = list(inspect.signature(tool.execute).parameters.values())
+    except (TypeError, ValueError): params = []
+    named = [p for p in params if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    schema = object_schema([p.name for p in named if p.default is p.empty], **{p.name: _argument(p) for p in named})
+    return schema if named else {**schema, 'additionalProperties': {'type': 'string'}}
 
 # %% ../../nbs/tools/01_base.ipynb #f0e10147
 def _as_call(obj: dict[str, Any]) -> Optional[tuple[str, dict[str, Any]]]:

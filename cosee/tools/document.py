@@ -26,7 +26,7 @@ class InteractiveDocumentWithTools(InteractiveDocument):
     _YES_NO = ('Yes', 'No')   # the order in which a question names them
 
     def __init__(self,
-        model: LanguageModel,                           # answers the questions
+        model: Any,                                     # answers the questions: a `LanguageModel`, or a client
         tools: Sequence[Tool] = (),                     # what it may call
         contents: Iterable[Content] = (),               # what the document starts with
         rng: Optional['Generator'] = None,                # shuffles choices and draws samples

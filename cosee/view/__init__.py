@@ -12,7 +12,7 @@ from ..faces import face
 FACE = {
     "cosee.view.episode": "EpisodeView board_html episode_html write_html",
     "cosee.view.drawing": "annotate",
-    "cosee.view.widget": "EpisodeWidget explore_board follow",
+    "cosee.view.widget": "EpisodeWidget follow",
     "cosee.view.figure": "Picture",
 }
 

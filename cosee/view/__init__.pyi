@@ -5,12 +5,11 @@ from cosee.view.episode import episode_html as episode_html
 from cosee.view.episode import write_html as write_html
 from cosee.view.drawing import annotate as annotate
 from cosee.view.widget import EpisodeWidget as EpisodeWidget
-from cosee.view.widget import explore_board as explore_board
 from cosee.view.widget import follow as follow
 from cosee.view.figure import Picture as Picture
 
 FACE: dict[str, str]
 __all__ = [
-    "EpisodeView", "EpisodeWidget", "Picture", "annotate", "board_html", "episode_html", "explore_board",
-    "follow", "write_html"
+    "EpisodeView", "EpisodeWidget", "Picture", "annotate", "board_html", "episode_html", "follow",
+    "write_html"
 ]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['EpisodeWidget', 'follow', 'explore_board']
+__all__ = ['EpisodeWidget', 'follow']
 
 # %% ../../nbs/view/04_widget.ipynb #15d7d505
 import base64, io, threading

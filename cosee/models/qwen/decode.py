@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Sampling']
+__all__ = []
 
 # %% ../../../nbs/qwen/04_decode.ipynb #4fc4b1dd
 import math

@@ -16,7 +16,7 @@ from ..client import (Block, ImageBlock, Message, Picture, Usage, build_messages
 from .checkpoint import check_model_path
 
 # %% auto #0
-__all__ = ['estimate_tokens']
+__all__ = []
 
 # %% ../../../nbs/qwen/01_prompt.ipynb #a402d233
 if TYPE_CHECKING: from PIL.Image import Image

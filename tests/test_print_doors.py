@@ -1,0 +1,331 @@
+"""Print and minds from every door: the command line, files of backends, runs and Python; what cannot be used is one clear
+line before any work."""
+import json
+import struct
+import warnings
+
+import pytest
+from PIL import Image
+
+import fake_servers as fake
+from conftest import ROOT
+from cosee.cli.entry import main
+from cosee.config import ConfigError
+from cosee.minds.client import PrintClient
+from cosee.minds.gguf_random import random_gguf
+from cosee.minds.sight import Sight
+from cosee.models import weights
+from cosee.models.client import ScriptedClient, build_messages
+from cosee.models.download import RemoteFile
+from cosee.models.openai_client import OpenAIVLMClient
+from cosee.models.registry import client_for, create_vlm_client, make_client
+from cosee.models.remote import ImagesRefused, RequestError, ServerError
+from cosee.models.weights import WEIGHTS, Weights
+
+INVOICE = str(ROOT / "cosee/samples/invoice.pdf")
+PAGES = [Image.new("RGB", (96, 64), "white")]
+FOUND = json.dumps({"action": "HYPOTHESIZE", "view": {"line": 50}, "content": "It is printed.", "tags": [],
+                    "answer": "36,871.72 USD", "supporting_cells": [], "confidence": 0.95})
+
+
+@pytest.fixture(autouse=True)
+def surroundings(monkeypatch, tmp_path):
+    monkeypatch.setenv("COSEE_MODELS", str(tmp_path / "models"))
+    monkeypatch.setenv("COSEE_API_KEY", "planted-0123456789-key")
+    monkeypatch.delenv("COSEE_BACKENDS", raising=False)
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*argv):
+        code = main([str(a) for a in argv])
+        return (code, *capsys.readouterr())
+    return run
+
+
+def ask(run, *argv):
+    return run("ask", INVOICE, "-q", "What is the subtotal?", "--agents", "detail_reader", "--max-steps", 1, *argv)
+
+
+def images_in(request): return "image_url" in json.dumps(request["body"]["messages"])
+
+
+def printed(request): return "36,871.72 USD" in json.dumps(request["body"]["messages"])
+
+
+def refusing(body):
+    "A server whose model reads text alone, as llama-server says it."
+    if "image_url" not in json.dumps(body["messages"]): return "ok"
+    return {"error": {"code": 500, "type": "server_error",
+                      "message": "image input is not supported - hint: you may need to provide the mmproj"}}
+
+
+class TextServer(fake.FakeServer):
+    "Refuses images with a status and words of its own."
+    def __init__(self, status=500, words="image input is not supported - hint: you may need to provide the mmproj"):
+        super().__init__("openai", answer=lambda body: FOUND)
+        self.status, self.words, self.script = status, words, Refusals(self)
+
+
+class Refusals(list):
+    "A script that decides by the request: an error for each image, an answer for each text."
+    def __init__(self, server): self.server = server
+    def __bool__(self): return True
+
+    def pop(self, _):
+        if images_in(self.server.requests[-1]): return "refused"
+        return "ok"
+
+
+@pytest.fixture
+def refused(monkeypatch):
+    usual = fake.Handler.act
+
+    def act(self, said, body):
+        if said != "refused": return usual(self, said, body)
+        error = {"error": {"message": self.server.words, "type": "invalid_request_error", "code": self.server.status}}
+        return self.send(self.server.status, json.dumps(error).encode())
+    monkeypatch.setattr(fake.Handler, "act", act)
+
+
+# --- a mind behind any server ---
+
+@pytest.mark.parametrize("argv", [["--client", "print"], ["--client", "print", "--mind", "openai"]])
+def test_a_text_server_is_the_mind(run, argv):
+    with fake.FakeServer("openai", answer=lambda body: FOUND) as server:
+        code, out, _ = ask(run, *argv, "--base-url", server.base_url, "--model", "m", "--json")
+        assert len(server.requests) == 1 and printed(server.requests[0]) and not images_in(server.requests[0])
+    result = json.loads(out)[0]
+    assert code == 0 and result["answer"] == "36,871.72 USD" and result["client"] == "print+openai.m"
+    x0, y0, x1, y1 = result["evidence"][0]["bbox"]
+    assert .77 < x0 < x1 < .90 and .53 < y0 < y1 < .56
+
+
+def backends(tmp_path, **entries):
+    (tmp_path / "b.yaml").write_text(json.dumps({"backends": entries}))
+    return tmp_path / "b.yaml"
+
+
+def test_a_mind_by_the_id_of_its_backend(run, tmp_path):
+    with fake.FakeServer("openai", answer=lambda body: FOUND) as server:
+        file = backends(tmp_path, here={"kind": "openai", "base_url": server.base_url, "models": {"m": "m"}})
+        code, out, _ = ask(run, "--client", "print", "--mind", "here.m", "--config", file, "--json")
+        assert code == 0 and not images_in(server.requests[0])
+    assert json.loads(out)[0]["client"] == "print+here.m"
+
+
+def test_a_file_in_the_file_of_backends(run, tmp_path):
+    pytest.importorskip("xllamacpp")
+    mind = random_gguf(tmp_path / "tiny.gguf")
+    file = backends(tmp_path, here={"kind": "gguf", "page_tokens": 300, "models": {"m": {"model_path": str(mind)}}})
+    client = create_vlm_client("here.m", file)
+    assert isinstance(client, PrintClient) and (client.name, client.page_tokens) == ("here.m", 300)
+    code, out, _ = run("backends", "--config", file, "--check", "--json")
+    assert code == 0 and json.loads(out)[0] == {"id": "here.m", "kind": "gguf", "model": str(mind), "address": "",
+                                                "key": "none", "state": "answers"}
+    mind.write_bytes(mind.read_bytes()[:900])
+    assert "cut off or damaged" in run("backends", "--config", file, "--check")[1]
+    with pytest.raises(ValueError, match="nowhere"): create_vlm_client("gguf.nowhere")
+    with pytest.raises(ValueError, match="qwen2.5-0.5b: is not on this machine; get it with: cosee fetch"):
+        create_vlm_client("gguf.qwen2.5-0.5b")
+
+
+def test_a_run_on_a_file(run, tmp_path):
+    pytest.importorskip("xllamacpp")
+    mind = random_gguf(tmp_path / "tiny.gguf")
+    config = {"name": "minds", "dataset": {"name": "made", "limit": 2,
+                                           "options": {"kinds": ["letter"], "per_doc": 2, "dpi": 40}},
+              "methods": ["direct", {"type": "single_board", "max_steps": 1}]}
+    (tmp_path / "run.yaml").write_text(json.dumps(config))
+    code, _, err = run("run", tmp_path / "run.yaml", "--output-dir", tmp_path / "run", "--model-path", mind,
+                       "--print", "text", "--page-tokens", 200, "--quiet")
+    assert code == 0, err
+    about = json.loads((tmp_path / "run/run.json").read_text())
+    assert about["config"]["client"] == {"type": "print", "options": {"model_path": str(mind), "print": "text",
+                                                                      "page_tokens": 200}}
+
+
+def test_weights_say_which_client_is_meant(run, tmp_path):
+    assert [client_for(w) for w in ("x/y.gguf", "qwen2.5-0.5b", "qwen3-vl-2b", tmp_path)] == [
+        "print", "print", "qwen", "qwen"]
+    code, _, err = ask(run, "--model-path", "qwen2.5-0.5b", "--quiet")
+    assert code == 2 and "get it with: cosee fetch qwen2.5-0.5b" in err
+
+
+# --- print beside pixels, and instead of them ---
+
+def test_print_beside_the_image(run):
+    said = json.dumps(dict(json.loads(FOUND), view={"page": 1, "bbox_2d": [700, 500, 900, 560]}))
+    with fake.FakeServer("openai", answer=lambda body: said) as server:
+        code, out, _ = ask(run, "--client", "openai", "--base-url", server.base_url, "--model", "m", "--print",
+                           "beside", "--json")
+        assert code == 0 and images_in(server.requests[0]) and printed(server.requests[0])
+    assert json.loads(out)[0]["evidence"][0]["bbox"] == [.7, .5, .9, .56]
+
+
+REFUSALS = [(500, "image input is not supported - hint: you may need to provide the mmproj"),
+            (400, "Invalid content type. image_url is only supported by certain models."),
+            (400, "This model does not support image inputs."), (400, "m is not a multimodal model"),
+            (400, "At most 0 image(s) may be provided in one prompt."),
+            (404, "No endpoints found that support image input"),
+            (422, "messages[0]: unknown variant `image_url`, expected `text`"),
+            (400, "Image input is not enabled for this model"),
+            (400, "'messages.0' : for 'role:user' the message content must be a string")]
+
+
+@pytest.mark.parametrize("status, words", REFUSALS)
+def test_a_model_without_eyes_is_given_print_and_it_is_said_once(run, refused, status, words):
+    with TextServer(status, words) as server:
+        argv = ("--client", "openai", "--base-url", server.base_url, "--model", "m", "--json")
+        code, out, err = run("ask", INVOICE, "-q", "What is the subtotal?", "-q", "How much is it before tax?", *argv,
+                             "--agents", "detail_reader", "--max-steps", 1)
+        tried = [images_in(r) for r in server.requests]
+    assert code == 0 and [r["answer"] for r in json.loads(out)] == ["36,871.72 USD"] * 2
+    assert tried == [True] * (1 if status < 500 else 3) + [False] * 2
+    assert err.count("takes no images: it is given the print of the pages instead") == 1 and "Warning" not in err
+
+
+@pytest.mark.parametrize("status, words, error", [
+    (400, "The image is too large: 9000 x 9000 pixels", RequestError), (400, "Could not decode the image", RequestError),
+    (500, "out of memory while encoding an image", ServerError), (400, "unknown field image_detail", RequestError)])
+def test_other_trouble_with_images_is_no_refusal(refused, status, words, error):
+    with TextServer(status, words) as server:
+        client = create_vlm_client("openai.m", base_url=server.base_url, max_retries=0)
+        with pytest.raises(error) as e: client.chat(build_messages(PAGES, "What?"))
+        assert not isinstance(e.value, ImagesRefused) and len(server.requests) == 1
+
+
+def test_a_backend_says_that_its_model_takes_no_images(run, tmp_path, refused):
+    with TextServer() as server:
+        fields = {"kind": "openai", "base_url": server.base_url, "max_retries": 0}
+        file = backends(tmp_path, text={**fields, "images": False, "models": {"m": "m"}},
+                        sure={**fields, "images": True, "models": {"m": "m"}})
+        code, out, err = ask(run, "--client", "text.m", "--config", file, "--json")
+        assert code == 0 and not any(map(images_in, server.requests)) and "takes no images" not in err
+        assert json.loads(out)[0]["answer"] == "36,871.72 USD"
+        code, _, err = ask(run, "--client", "sure.m", "--config", file, "--quiet")
+    assert code == 1 and "image input is not supported" in err
+
+
+def test_print_is_not_told_twice_where_images_are_refused_beside_it(refused):
+    with TextServer(400, REFUSALS[1][1]) as server, warnings.catch_warnings(record=True):
+        client = create_vlm_client("openai.m", base_url=server.base_url, print="beside")
+        from cosee.pages import load_pages
+        for _ in range(2): client.chat(build_messages(list(load_pages(INVOICE)), "What?"))
+        texts = [json.dumps(r["body"]["messages"]) for r in server.requests]
+    assert [images_in(r) for r in server.requests] == [True, False, False]
+    assert [t.count("36,871.72 USD") for t in texts] == [1, 1, 1]
+
+
+def test_one_refusal_of_a_batch_leaves_the_others(refused):
+    with TextServer(400, REFUSALS[2][1]) as server, warnings.catch_warnings(record=True):
+        client = create_vlm_client("openai.m", base_url=server.base_url)
+        text = [{"role": "user", "content": "What?"}]
+        replies = client.chat_batch([text, build_messages(PAGES, "What?"), text], errors="return")
+    assert [str(r) for r in replies] == [FOUND] * 3 and [r.model for r in replies] == ["openai.m", "print+openai.m",
+                                                                                      "openai.m"]
+
+
+def test_beside_by_name_and_what_cannot_stand_beside():
+    client = make_client("scripted", replies=["1"], print="beside", page_tokens=64)
+    assert isinstance(client, Sight) and client.now.page_tokens == 64 and client.now.beside
+    assert isinstance(make_client("scripted", replies=["1"], print="auto"), ScriptedClient)
+    assert isinstance(make_client("print", mind="scripted", replies=["1"], print="beside").mind, ScriptedClient)
+    assert isinstance(make_client("print", model="m", base_url="http://127.0.0.1:9/v1").mind, OpenAIVLMClient)
+    with pytest.raises(ValueError, match="print"): make_client("ocr", print="beside")
+
+
+# --- weights that are there ---
+
+@pytest.fixture
+def known(monkeypatch, tmp_path):
+    "A set of weights in the table that is a random model; its file is put where weights lie."
+    data = random_gguf(tmp_path / "made.gguf").read_bytes()
+    import hashlib
+    file = RemoteFile("small.gguf", len(data), hashlib.sha256(data).hexdigest())
+    monkeypatch.setitem(WEIGHTS, "small-mind", Weights("a/b", "main", "none", "text", (file,)))
+    folder = tmp_path / "models/small-mind"
+    folder.mkdir(parents=True)
+    (folder / "small.gguf").write_bytes(data)
+    return folder / "small.gguf"
+
+
+def test_weights_that_are_there_are_told_of_once_and_nothing_is_hashed(run, known, doc, monkeypatch):
+    monkeypatch.setattr(weights, "file_hash", lambda path: pytest.fail("hashed"))
+    code, _, err = run("ask", doc, "-q", "What?", "-q", "Who?")
+    assert err.count("small-mind is on this machine: with --client print --model-path small-mind") == 1
+    for quiet in (["--quiet"], ["--client", "ocr"]):
+        assert "small-mind" not in run("ask", doc, "-q", "What?", *quiet)[2]
+    known.unlink()
+    assert "is on this machine" not in run("ask", doc, "-q", "What?")[2]
+
+
+# --- bad input ---
+
+def one_line(run, path, *more):
+    code, out, err = ask(run, "--client", "print", "--model-path", path, "--quiet", *more)
+    assert code == 2 and not out and err.count("\n") == 1, err
+    return err
+
+
+def test_files_that_are_no_mind_are_one_line_before_any_work(run, tmp_path, known, monkeypatch):
+    monkeypatch.setattr("cosee.ocr.engine.WordReader.read", lambda *a, **k: pytest.fail("a page was read"))
+    data = known.read_bytes()
+    (tmp_path / "cut.gguf").write_bytes(data[:-5000])
+    assert "cut.gguf is cut off or damaged" in one_line(run, tmp_path / "cut.gguf")
+    folder = tmp_path / "Qwen"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", 2) + b"{}")
+    assert "is a directory without a .gguf file: safetensors are for --client qwen" in one_line(run, folder)
+    assert "is no GGUF file: safetensors are for" in one_line(run, folder / "model.safetensors")
+    (folder / "b.gguf").write_bytes(data)
+    assert "is a directory; name the .gguf file in it, such as b.gguf" in one_line(run, folder)
+    assert "there is no file" in one_line(run, tmp_path / "none.gguf")
+    (tmp_path / "zip.gguf").write_bytes(b"PK\x03\x04" + bytes(99))
+    assert "is not a GGUF file" in one_line(run, tmp_path / "zip.gguf")
+    assert "no chat template" in one_line(run, random_gguf(tmp_path / "base.gguf", template=""))
+
+
+def test_a_wrong_checksum_is_told_by_name_and_by_path(run, known, tmp_path):
+    data = bytearray(known.read_bytes())
+    data[-7] ^= 1
+    known.write_bytes(data)
+    assert "small-mind: " in (said := one_line(run, "small-mind")) and "is damaged, or another file" in said
+    assert "its sha256 is another; fetch it again, or rename it" in one_line(run, known)
+
+
+def test_a_context_that_is_too_short(run, tmp_path):
+    pytest.importorskip("xllamacpp")
+    small = random_gguf(tmp_path / "short.gguf", context=1024)
+    assert "a context of 1,024 tokens is too short" in one_line(run, small)
+    file = backends(tmp_path, here={"kind": "gguf", "context": 500, "models": {"m": {
+        "model_path": str(random_gguf(tmp_path / "tiny.gguf"))}}})
+    with pytest.raises(ConfigError, match="a context of 500 tokens is too short"): create_vlm_client("here.m", file)
+
+
+def full_page(words):
+    "A PDF of one page that says so many words."
+    rows = [" ".join(f"w{row}x{i}" for i in range(60)) for row in range(-(-words // 60))]
+    text = "BT /F 2 Tf 10 780 Td 1.5 TL " + " ".join(f"({row}) Tj T*" for row in rows) + " ET"
+    parts = ["<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+             "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R /Resources "
+             "<< /Font << /F << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >> >>",
+             f"<< /Length {len(text)} >>\nstream\n{text}\nendstream"]
+    out, places = b"%PDF-1.4\n", []
+    for n, part in enumerate(parts, 1):
+        places.append(len(out))
+        out += f"{n} 0 obj\n{part}\nendobj\n".encode()
+    table = "".join(f"{p:010} 00000 n \n" for p in places)
+    return out + (f"xref\n0 5\n0000000000 65535 f \n{table}trailer\n<< /Size 5 /Root 1 0 R >>\n"
+                  f"startxref\n{len(out)}\n%%EOF\n").encode()
+
+
+def test_a_page_of_thirty_thousand_words_is_cut_to_its_budget(run, tmp_path):
+    file = tmp_path / "dense.pdf"
+    file.write_bytes(full_page(30_000))
+    with fake.FakeServer("openai", answer=lambda body: FOUND) as server:
+        code, _, err = run("ask", file, "-q", "What?", "--client", "print", "--base-url", server.base_url, "--model",
+                           "m", "--agents", "detail_reader", "--max-steps", 1, "--print", "text",
+                           "--page-tokens", 400)
+        said = json.dumps(server.requests[0]["body"]["messages"])
+    assert code == 0 and "w0x0" in said and "more lines of this page are left out" in said and len(said) < 8000, err
