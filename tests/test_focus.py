@@ -311,7 +311,7 @@ def checkpoint(tmp_path_factory):
     torch.set_num_threads(1)
     return random_checkpoint(tmp_path_factory.mktemp("focus"))
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def clients(checkpoint):
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     return QwenVLClient(checkpoint, cache_bytes=24 * 2 ** 20), QwenVLClient(checkpoint, reuse=False)
@@ -349,6 +349,8 @@ def test_a_changing_focus_writes_the_tokens_of_the_plain_way(clients):
 
 def test_a_spoilt_feature_is_noticed(clients):
     (fast, plain), rng, document = clients, random.Random(6), drawn(16, 7)
+    seen = views(random.Random(5), document)
+    while fast.looks < len(document): fast.chat(next(seen), max_new_tokens=1)
     before = fast.looks
     with torch.inference_mode():
         for kept in fast.features.entries.values(): kept.embeddings += 1.

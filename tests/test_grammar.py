@@ -3,7 +3,7 @@
 COSEE_CASES=10000 pytest tests/test_grammar.py draws more; benchmarks/grammar.py does so at Qwen's vocabulary."""
 import importlib.util, json, math, os, random, threading, unicodedata
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 torch = pytest.importorskip('torch')
 from jsonschema import Draft202012Validator
@@ -139,10 +139,12 @@ def test_an_ending_fits_behind_every_token(bench):
             Draft202012Validator(schema).validate(value)
 
 @given(st.text(max_size=20) | st.text('{}":,aeiont 12', max_size=40))
+@example('<|im_end|>')
 def test_spelling_takes_no_more_tokens_than_the_tokenizer(text):
     ids = VOCABULARY.spell(text.encode())
     assert b''.join(VOCABULARY.bytes[i] for i in ids) == text.encode()
-    if unicodedata.is_normalized('NFC', text):   # else the tokenizer spells another text
+    marks = any(mark in text for mark in TOKENIZER.get_added_vocab())   # which text that is spelt must never become
+    if unicodedata.is_normalized('NFC', text) and not marks:   # else the tokenizer spells another text
         assert len(ids) <= len(TOKENIZER.encode(text, add_special_tokens=False))
 
 
