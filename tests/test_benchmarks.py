@@ -21,6 +21,7 @@ SMALLEST = {
     'text_layer': f'--json {ROOT}/cosee/samples --most 1',
     'long_documents': '--json --pages 5 --scanned --ocr',
     'focus_budget': '--json --pages 14 --documents 1 --questions 1',
+    'real_documents': '--help',   # nor are these
     'page_index': '--help',   # its documents are not ours to keep here
     'fit_reader': '--help',   # hours at its smallest
 }
