@@ -6,11 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['ActionKind', 'ACTIONS', 'KINDS', 'Space', 'PageImage', 'Model', 'DEFAULT_GEN', 'SCANNER_ACTIONS', 'READER_ACTIONS',
-           'CHECKER_ACTIONS', 'SCANNER_ROLE_PROMPT', 'DETAIL_READER_ROLE_PROMPT', 'CROSS_CHECKER_ROLE_PROMPT', 'Role',
-           'ROLES', 'Action', 'ActionError', 'action_schema', 'describe_actions', 'read_view', 'normalize_action',
-           'fit_action', 'Parsed', 'invalid_action', 'parse_reply', 'parse_action', 'Generates', 'ask', 'Agent',
-           'Request', 'role_text', 'ScannerAgent', 'DetailReaderAgent', 'CrossCheckerAgent', 'DummyAgent', 'team']
+__all__ = ['Action', 'Agent', 'ScannerAgent', 'DetailReaderAgent', 'CrossCheckerAgent', 'team']
 
 # %% ../nbs/02_agents.ipynb #a87bd1e2
 import copy, json, math, re

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['NOT_SEEN', 'View', 'Cell', 'Board', 'cell_line', 'Coverage']
+__all__ = ['View', 'Cell', 'Board']
 
 # %% ../nbs/01_board.ipynb #be0f368f
 import copy, json, re

@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Order', 'ORDERS', 'OnEvent', 'Gen', 'Hypothesis', 'Evidence', 'CallRecord', 'Event', 'TracePage', 'Trace',
-           'CoSeeController', 'rank_hypotheses', 'evidence_of', 'call_record', 'Episode', 'replay']
+__all__ = ['CoSeeController', 'Episode', 'replay']
 
 # %% ../nbs/03_controller.ipynb #fc765cc0
 import copy

@@ -6,11 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['View', 'DEFAULT_TEMPERATURE', 'DEFAULT_TOP_P', 'DEFAULT_TOP_K', 'DEFAULT_TERMINATORS', 'DEFAULT_TIMEOUT_SECONDS',
-           'CONTINUE', 'DEFAULT_MAX_CHARACTERS', 'DEFAULT_MAX_TOKENS', 'DEBUG_TAG', 'STATEMENT_TAG', 'QUESTION_TAG',
-           'RESPONSE_TAG', 'MODEL_TAG', 'INTERACTIVE_TAGS', 'Content', 'Document', 'DocumentView',
-           'InvalidResponseError', 'LanguageModel', 'VLMLanguageModel', 'truncate', 'match_choice',
-           'InteractiveDocument']
+__all__ = ['Document', 'VLMLanguageModel', 'InteractiveDocument']
 
 # %% ../nbs/tools/00_document.ipynb #7c85f551
 import inspect, re

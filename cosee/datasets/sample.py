@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Meta', 'OnError', 'Records', 'ToSample', 'Layout', 'FromFolder', 'PageBox', 'Sample', 'Split', 'subset', 'set_root',
-           'check_split', 'open_split', 'dev_subset_of']
+__all__ = ['Sample', 'Split', 'subset', 'set_root']
 
 # %% ../../nbs/data/01_sample.ipynb #f1031c1d
 import os, random

@@ -17,7 +17,7 @@ from ..text import answer_key, one_line
 if TYPE_CHECKING: from PIL.Image import Image
 
 # %% auto #0
-__all__ = ['chat_instruction', 'open_and_hidden', 'Speaker', 'memories', 'multi_agent_chat_no_board']
+__all__ = ['multi_agent_chat_no_board']
 
 # %% ../../nbs/eval/07_chat.ipynb #c2993835
 _CHAT = ('Talk to the others in at most three sentences: say what you see and on which page, and whether you agree. '

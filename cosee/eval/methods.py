@@ -7,7 +7,6 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Optional, TypeVar, Union
-from fastcore.basics import patch
 from ..agents import ROLES
 from ..datasets.sample import Sample
 from .task import MethodOutcome, Task
@@ -16,7 +15,7 @@ from ..models.client import Ledger
 from ..registry import Entry, Registry
 
 # %% auto #0
-__all__ = ['METHODS', 'F', 'MethodEntry', 'method_settings', 'Method', 'make_method', 'register_method']
+__all__ = ['METHODS', 'Method', 'make_method', 'register_method']
 
 # %% ../../nbs/eval/08_methods.ipynb #7812c1b5
 @dataclass(frozen=True)
@@ -74,19 +73,17 @@ class Method:
         told = [f'{k}={v!r}' for k, v in self.settings.items() if v != usual[k]]
         return f"Method({', '.join([repr(self.name), *([self.type] if self.name != self.type else []), *told])})"
 
-# %% ../../nbs/eval/08_methods.ipynb #c5c76696
-@patch
-def run(self: Method,
-    sample: Sample,                        # images and question
-    client,                                # the model
-    ledger: Optional[Ledger] = None,       # account, with or without a budget
-    seed: int = 0,                         # of everything drawn by chance
-    gen: Optional[Mapping[str, Any]] = None # generation settings over the method's own
-) -> MethodOutcome:
-    "Answer one question; raises ValueError where there is none."
-    task = Task(listed(sample['images']), sample['question'], client, Ledger() if ledger is None else ledger, seed,
-                dict(gen or {}), meta=sample.get('meta', {}))
-    return task.run(METHODS.find(self.type).load(), **self.settings)
+    def run(self,
+        sample: Sample,                        # images and question
+        client,                                # the model
+        ledger: Optional[Ledger] = None,       # account, with or without a budget
+        seed: int = 0,                         # of everything drawn by chance
+        gen: Optional[Mapping[str, Any]] = None # generation settings over the method's own
+    ) -> MethodOutcome:
+        "Answer one question; raises ValueError where there is none."
+        task = Task(listed(sample['images']), sample['question'], client, Ledger() if ledger is None else ledger, seed,
+                    dict(gen or {}), meta=sample.get('meta', {}))
+        return task.run(METHODS.find(self.type).load(), **self.settings)
 
 # %% ../../nbs/eval/08_methods.ipynb #dec96976
 def make_method(

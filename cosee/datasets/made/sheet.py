@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Color', 'Align', 'Where', 'FIELD_LAYOUTS', 'TABLE_LAYOUTS', 'FieldLayout', 'Look', 'Mark', 'FieldEntry', 'Askable',
-           'Fact', 'Details', 'Sheet', 'text_width', 'fit', 'Strip', 'pdf_pages', 'show_boxes', 'tiled']
+__all__ = []
 
 # %% ../../../nbs/made/01_sheet.ipynb #628e7825
 import io, random

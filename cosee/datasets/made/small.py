@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['SMALL_SIZES', 'SMALL_FONTS', 'RULE', 'PITCH', 'FORMS', 'is_held_out', 'label_words', 'make_small_value', 'Heading',
-           'SmallMark', 'SmallFact', 'SmallAsked', 'SmallQuestion', 'SmallSheet', 'letter_places', 'SmallDocument',
-           'small_document', 'shift', 'small_samples', 'small_sample', 'write_small_sample']
+__all__ = ['small_document', 'small_samples']
 
 # %% ../../../nbs/made/07_small.ipynb #c3987711
 import json, random, re, zlib

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['TableRow', 'Change', 'Column', 'write_table', 'charts_left', 'write_chart']
+__all__ = []
 
 # %% ../../../nbs/made/03_tables.ipynb #73f67ba4
 from collections.abc import Callable, Sequence
