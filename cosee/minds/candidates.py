@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/minds/05_candidates.ipynb #e1e33545
+# %% ../../nbs/minds/05_candidates.ipynb #7b9c32a7
 import re
 from collections.abc import Sequence
 from typing import Literal
@@ -13,7 +13,7 @@ from ..ocr.question import expected_kinds, tokens
 from ..ocr.values import MONTHS
 from .form import Line
 
-# %% ../../nbs/minds/05_candidates.ipynb #7a70d8b7
+# %% ../../nbs/minds/05_candidates.ipynb #1db30af1
 Wanted = Literal['date', 'amount', 'code', 'company', 'address', '']
 _NOT_OF_PLACES = {'email', 'web', 'website', 'internet', 'ip', 'mac'}
 
@@ -30,21 +30,22 @@ def wanted_kind(
     if coded and words & {'number', 'no', 'id'}: return 'code'
     return 'company' if 'company' in words and words & {'name', 'which'} else ''
 
-# %% ../../nbs/minds/05_candidates.ipynb #edfde0ff
+# %% ../../nbs/minds/05_candidates.ipynb #9518cdc4
 _DATE = re.compile(rf"\d{{1,2}}(?:st|nd|rd|th)?[-/., ]{{0,2}}(?:{MONTHS})\.?[-/.,' ]{{0,2}}(?:\d{{4}}|\d{{2}})(?!\d)|"
                    rf"(?:{MONTHS})\.?[- ]?\d{{1,2}}(?:st|nd|rd|th)?(?:[-/, ]{{1,2}}(?:\d{{4}}|\d{{2}})(?!\d))?|"
                    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|\d{1,2} ?[-/.] ?\d{1,2} ?[-/.] ?(?:\d{4}|\d{2}(?!\d))", re.I)
 _AMOUNT = re.compile(r'[$€£]? ?\d[\d,]*\.\d{2}(?![\d%])|[$€£] ?\d[\d,]*|\d{1,3}(?:\.\d{3})*,\d{2}(?![\d%])')
-_CODE = re.compile(r'(?<![\w.,/$])(?=[\w/-]*\d{2})[A-Za-z]{0,6}[-/#]?\d[\w/-]{2,24}(?![\w.,]*\d)')
+_CODE = re.compile(r'(?<![\w.,/$])(?=[\w/-]*\d{2})[A-Za-z]{0,6}[-/#]?\d[\w/-]{3,24}(?![\w.,]*\d)')
 
 def _matches(pattern: re.Pattern, line: Line) -> list[str]:
     return [m[0].strip() for m in pattern.finditer(line.text)]
 
 def _codes(line: Line) -> list[str]:
     "What identifies something: no date, no time of day"
-    return [c for c in _matches(_CODE, line) if not _DATE.fullmatch(c) and not re.fullmatch(r'\d+/\d+', c)]
+    found = [c for c in _matches(_CODE, line) if len(c) > 4]
+    return [c for c in found if not _DATE.fullmatch(c) and not re.fullmatch(r'\d+/\d+', c)]
 
-# %% ../../nbs/minds/05_candidates.ipynb #5b944e0a
+# %% ../../nbs/minds/05_candidates.ipynb #0346b144
 _FIRM = re.compile(r'\b(?:sdn|bhd|s/b|ltd|limited|inc|llc|llp|corp|corporation|company|gmbh|ag|kg|sarl|s\.?a\.?r?|plc|'
                    r'enterprises?|trading|syarikat|restaurant|restoran|hardware|co)\b', re.I)
 _REGISTERED = re.compile(r'\s*[(\[{]?\s*(?:(?:co|reg|gst|rob|roc)\b\W*(?:no|id|reg)?\W*)?'
@@ -66,7 +67,7 @@ _OTHER = re.compile(r'\b(?:tel|fax|phone|mobile|gst|reg|e-?mail|www|https?|invoi
                     r'qty|total|amount|rm|item|order|table|thank|please|welcome|member|terms?|no ?\.? ?:)\b|[@:=*]|'
                     r'\d\.\d\d\b', re.I)
 
-# %% ../../nbs/minds/05_candidates.ipynb #a583b2e8
+# %% ../../nbs/minds/05_candidates.ipynb #bd92ba88
 _PLACE = re.compile(r'(?:^|[, ])\d{5,6},? [^\W\d]{3}|[^\W\d]{3},? \d{5,6}$|'   # a code with its town
                     r'^(?:[A-Z]{1,2}-)?\d{4,5} [^\W\d]{3}')
 
@@ -94,7 +95,7 @@ def _blocks(lines: Sequence[Line]) -> list[str]:
     whole = [*out, ' '.join(l.text for l in block)]
     return [b for b in whole if len(b) > 12 and re.search(r'\d', b)]
 
-# %% ../../nbs/minds/05_candidates.ipynb #27f1cdae
+# %% ../../nbs/minds/05_candidates.ipynb #a76101cf
 MOST = 150   # candidates; where there are more, the question is not narrowed down
 
 def candidates(
