@@ -44,6 +44,7 @@ def _share(number: str, percent: str) -> float:
     value = float(number)
     return min(1., value / (100 if percent or value > 1 else 1))
 
+# %% ../../nbs/eval/06_task.ipynb #59de5e9a
 def read_answer(
     text: str # what a model wrote
 ) -> Reading: # the last answer, page and confidence that it names
