@@ -106,7 +106,7 @@ class Answered(NamedTuple):
     page: Any = None
     bbox: Any = None
     confidence: Any = None
-    usage: dict = {}
+    usage: Any = None
 
 
 class Rulebook:
@@ -224,7 +224,7 @@ def measured(name, sample, reader, args) -> dict:
     return dict(set=name, reader=reader.name, id=str(sample["meta"]["id"]), file=sample["meta"]["doc_id"],
                 field=sample["meta"].get("field", ""), answer=said.answer, error=error,
                 **judged(sample, said, places, SETS[name]),
-                read_s=round(reading, 2), cpu_s=round(cpu, 2), usage=said.usage)
+                read_s=round(reading, 2), cpu_s=round(cpu, 2), usage=said.usage or {})
 
 
 # --- all of them ---
