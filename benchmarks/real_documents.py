@@ -106,7 +106,7 @@ class Answered(NamedTuple):
     page: Any = None
     bbox: Any = None
     confidence: Any = None
-    usage: dict = {}
+    usage: Any = None
 
 
 class Rulebook:
@@ -224,7 +224,7 @@ def measured(name, sample, reader, args) -> dict:
     return dict(set=name, reader=reader.name, id=str(sample["meta"]["id"]), file=sample["meta"]["doc_id"],
                 field=sample["meta"].get("field", ""), answer=said.answer, error=error,
                 **judged(sample, said, places, SETS[name]),
-                read_s=round(reading, 2), cpu_s=round(cpu, 2), usage=said.usage)
+                read_s=round(reading, 2), cpu_s=round(cpu, 2), usage=said.usage or {})
 
 
 # --- all of them ---
@@ -306,7 +306,8 @@ def summary(rows) -> dict:
     good = [r for r in rows if r["answerable"]]
     bad = [r for r in rows if not r["answerable"]]
     boxes = [dict(r, box=float(r["iou"] >= .5)) for r in good if r.get("iou") is not None]
-    fields = {f: mean([r for r in good if r["field"] == f], "score", 3) for f in sorted({r["field"] for r in good}) if f}
+    names = sorted({r["field"] for r in good} - {""})
+    fields = {f: mean([r for r in good if r["field"] == f], "score", 3) for f in names}
     return dict(n=len(good), documents=len({r["file"] for r in rows}), score=interval(good, "score"),
                 anls=interval(good, "anls"), fields=fields, page=interval(good, "on_page"),
                 box=interval(boxes, "box"), iou=mean(boxes, "iou", 3), boxes=len(boxes),
@@ -325,17 +326,56 @@ def table(rows) -> list:
 
 # --- actions ---
 
+BILL = """
+CORNER SHOP LTD
+12 High Street, Leeds
+Bread      2     3.40
+TOTAL            8.00
+"""
+
+
+class Typed:
+    "A reader of pages that knows the one page that there is"
+    print = "auto"
+
+    def read(self, items, print=None):
+        from cosee.ocr.spans import typed_page
+        return [typed_page(BILL) for _ in items]
+
+
+def acted(agent, seed, lines) -> dict:
+    "One action, drawn hot: is it valid, and does its box lie on words of its line?"
+    from PIL import Image
+    from cosee.board import Board
+    board = Board()
+    board.add_cell({"page": 1, "bbox": (0., 0., 1., 1.)}, "a note")
+    act = agent.act([Image.new("RGB", (100, 150), "white")], "What is the total?", board,
+                    dict(temperature=1., seed=seed, max_new_tokens=400))
+    box = act.get("view", {}).get("bbox")
+    inside = [l for l in lines if box and box[1] >= l.bbox[1] - .002 and box[3] <= l.bbox[3] + .002
+              and box[0] >= l.bbox[0] - .002 and box[2] <= l.bbox[2] + .002]
+    return dict(kind=act["action"], valid=act["action"] != "INVALID", placed=box is not None, on_words=bool(inside))
+
+
 def actions(args) -> dict:
-    "Actions of every role on small pages, drawn hot: how many are valid, and whether each box lies on print"
+    "Actions of every role on a small page: how many are valid, and whether each box lies on print"
+    from collections import Counter
     from PIL import Image
     from tqdm import tqdm
     from cosee.agents import team
-    from cosee.board import Board
     from cosee.minds.client import PrintClient
-    from cosee.minds.drawn import TypedPages
     from cosee.models.client import build_messages
     from cosee.models.registry import make_client
-    raise SystemExit("unfinished")
+    if not args.gguf: raise SystemExit("--actions needs --gguf FILE")
+    mind = make_client("gguf", model_path=str(args.gguf[0]), threads=args.threads, context=args.context)
+    client = PrintClient(mind, words=Typed())
+    lines = client.shown(build_messages([Image.new("RGB", (100, 150), "white")], "")).lines
+    crew = team(client)
+    found = [acted(crew[i % len(crew)], i, lines) for i in tqdm(range(args.actions), unit="action", disable=None)]
+    places = [f for f in found if f["placed"]]
+    return dict(model={args.gguf[0].name: checksum(args.gguf[0])}, actions=len(found),
+                kinds=dict(Counter(f["kind"] for f in found)), valid=sum(f["valid"] for f in found),
+                boxes=len(places), on_words=sum(f["on_words"] for f in places))
 
 
 def checksum(path) -> str: return hashlib.sha256(Path(path).read_bytes()).hexdigest()
@@ -365,7 +405,7 @@ def arguments():
     p.add_argument("--third", default="0", choices=["0", "1", "2", "all"], help="which documents")
     p.add_argument("--limit", type=int, default=None, help="most documents of a set")
     p.add_argument("--questions", type=int, default=None, help="most questions of a set")
-    p.add_argument("--fields", nargs="*", default=[], help="fields of forms that are asked for; all where none is named")
+    p.add_argument("--fields", nargs="*", default=[], help="fields of forms that are asked for; none: all")
     p.add_argument("--answerable", action="store_true", help="leave out what no page answers")
     p.add_argument("--pages", type=int, default=4, help="most pages that are shown")
     p.add_argument("--page-tokens", type=int, default=None, help="most tokens of a page")
@@ -406,7 +446,7 @@ def main():
     args = arguments()
     found = results(args)
     if args.out: args.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    if args.json: print(json.dumps(found))
+    if args.json or args.actions: print(json.dumps(found))
     else:
         for r in found["table"]: print(shown(r))
 

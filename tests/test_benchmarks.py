@@ -22,6 +22,7 @@ SMALLEST = {
     'long_documents': '--json --pages 5 --scanned --ocr',
     'focus_budget': '--json --pages 14 --documents 1 --questions 1',
     'own_documents': '--list --json',   # the documents themselves are fetched on request
+    'real_documents': '--help',   # nor are these
     'page_index': '--help',   # its documents are not ours to keep here
     'fit_reader': '--help',   # hours at its smallest
 }

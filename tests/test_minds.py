@@ -284,7 +284,8 @@ PAID              8.00
 
 @pytest.mark.parametrize("what, offered", [
     ("name of the company", ["CORNER SHOP LTD"]), ("address", ["12 High Street, Leeds LS1 4AP"]),
-    ("date of the receipt", ["12/04/2021"]), ("total amount", ["2.00", "8.00"]), ("order number", ["139386-X", "20177"])])
+    ("date of the receipt", ["12/04/2021"]), ("total amount", ["2.00", "8.00"]),
+    ("order number", ["139386-X", "20177"])])
 def test_an_answer_of_a_kind_that_is_named_can_only_be_one_that_is_printed(what, offered):
     mind = ScriptedClient([json.dumps({"answer": offered[-1]})])
     client = PrintClient(mind, words=Typed(w100=typed_page(DATED)))
@@ -294,8 +295,8 @@ def test_an_answer_of_a_kind_that_is_named_can_only_be_one_that_is_printed(what,
     assert (found["answer"], found["page"]) == (offered[-1], 1) and found["evidence"][0]["bbox"]
 
 
-@pytest.mark.parametrize("question", ["When was it founded?", "Who paid?", "How much was paid?", "What is the e-mail address?",
-                                      "In which year did it open?"])
+@pytest.mark.parametrize("question", ["When was it founded?", "Who paid?", "How much was paid?",
+                                      "What is the e-mail address?", "In which year did it open?"])
 def test_a_question_that_names_no_kind_is_answered_freely(question):
     mind = ScriptedClient([json.dumps({"answer": "not answerable"})])
     Task(PAGES[:1], question, PrintClient(mind, words=Typed(w100=typed_page(DATED)))).run(direct_method)

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/minds/05_candidates.ipynb #a84c32c8
+# %% ../../nbs/minds/05_candidates.ipynb #7b9c32a7
 import re
 from collections.abc import Sequence
 from typing import Literal
@@ -13,8 +13,9 @@ from ..ocr.question import expected_kinds, tokens
 from ..ocr.values import MONTHS
 from .form import Line
 
-# %% ../../nbs/minds/05_candidates.ipynb #e973b32d
+# %% ../../nbs/minds/05_candidates.ipynb #1db30af1
 Wanted = Literal['date', 'amount', 'code', 'company', 'address', '']
+_NOT_OF_PLACES = {'email', 'web', 'website', 'internet', 'ip', 'mac'}
 
 def wanted_kind(
     question: str # a question
@@ -22,31 +23,33 @@ def wanted_kind(
     "The kind of value that a question names."
     words, kinds = set(tokens(question)), expected_kinds(question)
     first = next(iter(kinds))
-    if 'address' in words: return '' if words & {'email', 'web', 'website', 'internet', 'ip', 'mac'} else 'address'
+    if 'address' in words: return '' if words & _NOT_OF_PLACES else 'address'
     if 'date' in words and first in ('date', 'any'): return 'date'
     if first == 'money' and words & {'what', 'which'} and 'rate' not in words: return 'amount'
-    if first == 'code' and words & {'number', 'no', 'id'}: return 'code'
+    coded = first == 'code' or first == 'any' and tokens(question)[-1:] == ('number',)
+    if coded and words & {'number', 'no', 'id'}: return 'code'
     return 'company' if 'company' in words and words & {'name', 'which'} else ''
 
-# %% ../../nbs/minds/05_candidates.ipynb #d9e24910
+# %% ../../nbs/minds/05_candidates.ipynb #9518cdc4
 _DATE = re.compile(rf"\d{{1,2}}(?:st|nd|rd|th)?[-/., ]{{0,2}}(?:{MONTHS})\.?[-/.,' ]{{0,2}}(?:\d{{4}}|\d{{2}})(?!\d)|"
                    rf"(?:{MONTHS})\.?[- ]?\d{{1,2}}(?:st|nd|rd|th)?(?:[-/, ]{{1,2}}(?:\d{{4}}|\d{{2}})(?!\d))?|"
                    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)|\d{1,2} ?[-/.] ?\d{1,2} ?[-/.] ?(?:\d{4}|\d{2}(?!\d))", re.I)
 _AMOUNT = re.compile(r'[$€£]? ?\d[\d,]*\.\d{2}(?![\d%])|[$€£] ?\d[\d,]*|\d{1,3}(?:\.\d{3})*,\d{2}(?![\d%])')
-_CODE = re.compile(r'(?<![\w.,/$])(?=[\w/-]*\d{2})[A-Za-z]{0,6}[-/#]?\d[\w/-]{2,24}(?![\w.,]*\d)')
+_CODE = re.compile(r'(?<![\w.,/$])(?=[\w/-]*\d{2})[A-Za-z]{0,6}[-/#]?\d[\w/-]{3,24}(?![\w.,]*\d)')
 
 def _matches(pattern: re.Pattern, line: Line) -> list[str]:
     return [m[0].strip() for m in pattern.finditer(line.text)]
 
 def _codes(line: Line) -> list[str]:
     "What identifies something: no date, no time of day"
-    return [c for c in _matches(_CODE, line) if not _DATE.fullmatch(c) and not re.fullmatch(r'\d+/\d+', c)]
+    found = [c for c in _matches(_CODE, line) if len(c) > 4]
+    return [c for c in found if not _DATE.fullmatch(c) and not re.fullmatch(r'\d+/\d+', c)]
 
-# %% ../../nbs/minds/05_candidates.ipynb #4f7416fc
+# %% ../../nbs/minds/05_candidates.ipynb #0346b144
 _FIRM = re.compile(r'\b(?:sdn|bhd|s/b|ltd|limited|inc|llc|llp|corp|corporation|company|gmbh|ag|kg|sarl|s\.?a\.?r?|plc|'
                    r'enterprises?|trading|syarikat|restaurant|restoran|hardware|co)\b', re.I)
-_REGISTERED = re.compile(r'\s*[(\[{]?\s*(?:(?:co|reg|gst|rob|roc)\b\W*(?:no|id|reg)?\W*)?\w{0,3}\d{4,}\W{0,2}\w?\s*[)\]}]?\s*$',
-                         re.I)
+_REGISTERED = re.compile(r'\s*[(\[{]?\s*(?:(?:co|reg|gst|rob|roc)\b\W*(?:no|id|reg)?\W*)?'
+                         r'\w{0,3}\d{4,}\W{0,2}\w?\s*[)\]}]?\s*$', re.I)
 
 def _company(line: Line) -> list[str]:
     "The name of a company on a line that looks like one"
@@ -57,18 +60,22 @@ def _heads(lines: Sequence[Line]) -> list[str]:
     "The first lines of the first page that hold no digit"
     return [l.text for l in lines[:4] if l.page == lines[0].page and not re.search(r'\d', l.text) and len(l.text) > 3]
 
-_STREET = re.compile(r'\b(?:jalan|jln|jl|lorong|lrg|taman|tmn|persiaran|lot|no|floor|flr|level|street|st|road|rd|avenue|'
-                     r'ave|lane|drive|suite|box|strasse|platz|rue|allee|kampung|plaza|building)\b|stra(?:ß|ss)e|str\.', re.I)
+_STREET = re.compile(r'\b(?:jalan|jln|jl|lorong|lrg|taman|tmn|persiaran|lot|no\W{0,2}(?=\d)|floor|flr|level|street|st|'
+                     r'road|rd|avenue|ave|lane|drive|suite|box|strasse|platz|rue|allee|kampung|plaza|building)\b|'
+                     r'stra(?:ß|ss)e|str\.', re.I)
 _OTHER = re.compile(r'\b(?:tel|fax|phone|mobile|gst|reg|e-?mail|www|https?|invoice|receipt|date|time|cashier|bill|tax|'
                     r'qty|total|amount|rm|item|order|table|thank|please|welcome|member|terms?|no ?\.? ?:)\b|[@:=*]|'
                     r'\d\.\d\d\b', re.I)
 
-# %% ../../nbs/minds/05_candidates.ipynb #ff2c1179
+# %% ../../nbs/minds/05_candidates.ipynb #bd92ba88
+_PLACE = re.compile(r'(?:^|[, ])\d{5,6},? [^\W\d]{3}|[^\W\d]{3},? \d{5,6}$|'   # a code with its town
+                    r'^(?:[A-Z]{1,2}-)?\d{4,5} [^\W\d]{3}')
+
 def _of_address(line: Line) -> bool:
     "May a line be part of an address?"
     text = line.text
     if _OTHER.search(text) or _company(line) or _DATE.search(text) or not re.search(r'[^\W\d]{3}', text): return False
-    return bool(',' in text or _STREET.search(text) or re.search(r'\b\d{4,6}\b', text))
+    return bool(',' in text or _STREET.search(text) or _PLACE.search(text))
 
 def _goes_on(before: Line, line: Line) -> bool:
     "Does a line without a mark of an address go on with one?"
@@ -85,9 +92,10 @@ def _blocks(lines: Sequence[Line]) -> list[str]:
             continue
         out.append(' '.join(l.text for l in block))
         block = [line] if _of_address(line) else []
-    return [b for b in [*out, ' '.join(l.text for l in block)] if len(b) > 12]
+    whole = [*out, ' '.join(l.text for l in block)]
+    return [b for b in whole if len(b) > 12 and re.search(r'\d', b)]
 
-# %% ../../nbs/minds/05_candidates.ipynb #3e7121ca
+# %% ../../nbs/minds/05_candidates.ipynb #a76101cf
 MOST = 150   # candidates; where there are more, the question is not narrowed down
 
 def candidates(

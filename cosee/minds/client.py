@@ -159,7 +159,7 @@ class PrintClient(VLMClient):
         if not unread: return found
         return replace(found, text_tokens=found.text_tokens + unread * self.page_tokens, estimated=True)
 
-# %% ../../nbs/minds/02_client.ipynb #ad2bf81f
+# %% ../../nbs/minds/02_client.ipynb #86cac074
 def _before(messages: list[Message], form: Form, alone: bool) -> list[Message]:
     "What stands in front of the pages; `alone`: is nothing but the answer wanted?"
     if alone:

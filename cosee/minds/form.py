@@ -129,7 +129,7 @@ def _harmless(row: list[Cell]) -> list[Cell]:
     "Cells whose text cannot be taken for a number or a page mark"
     return [tuple(w._replace(text=_FORGED.sub(lambda m: f'({m[1]})' if m[1] else '', w.text)) for w in c) for c in row]
 
-# %% ../../nbs/minds/00_form.ipynb #c758f021
+# %% ../../nbs/minds/00_form.ipynb #1b8e37d1
 _ASKED = re.compile(r'[^\W\d_]{3,}|\d+')
 _AROUND = (.6, .4, .2)   # what rows so far away gain
 
@@ -147,6 +147,7 @@ def _worth(rows: Sequence[str], question: str) -> list[float]:
                 if 0 <= j < len(rows): out[j] = max(out[j], worth * part)
     return out
 
+# %% ../../nbs/minds/00_form.ipynb #ba0b3709
 def fitting_rows(
     rows: list[list[Cell]], # from `layout`
     share: float,           # of the letters of the page, 0-1
@@ -188,6 +189,7 @@ def _gap(rows: list[list[Cell]]) -> list[str]:
 
 def _mark(page: int, rows: list[str]) -> str: return '\n'.join([f'=== Page {page} ===', *rows])
 
+# %% ../../nbs/minds/00_form.ipynb #e78ae664
 def write_page(
     rows: list[list[Cell]], # from `layout`
     page: int,              # its number in the document

@@ -60,7 +60,7 @@ def told_of_lines(
     for said, instead in _TOLD: text = said.sub(instead, text)
     return text
 
-# %% ../../nbs/minds/01_pointing.ipynb #f7ebbea1
+# %% ../../nbs/minds/01_pointing.ipynb #c19ace3f
 _KIND = re.compile(r'"action": "([A-Z]+)"')
 SHARED = told_of_lines(role_text('', ACTIONS)).strip()
 
@@ -73,7 +73,7 @@ def short_role(
     if not described or described not in text: return text
     return text.replace(described, f"\nReply with one JSON object: {' or '.join(known)}.")
 
-# %% ../../nbs/minds/01_pointing.ipynb #11e47243
+# %% ../../nbs/minds/01_pointing.ipynb #f700c6c1
 ANSWER_RULES = ('You are given the print of pages and answer questions about them. '
                 'Copy the answer as it is printed, as short as possible; a name or an address may run over several '
                 f'lines. If nothing that is printed answers the question, the answer is "{NOT_ANSWERABLE}". '
@@ -99,7 +99,7 @@ def answer_schema(
     fields = dict(answer=answer, line=line) if numbered else dict(answer=answer)
     return dict(type='object', properties=fields, required=list(fields), additionalProperties=False)
 
-# %% ../../nbs/minds/01_pointing.ipynb #32282873
+# %% ../../nbs/minds/01_pointing.ipynb #2cdb3762
 _EXAMPLE = """
 BLUE HERON BOOKS LTD
 14 Mill Lane,
@@ -119,6 +119,7 @@ _ASKED = [('Which company issued the bill?', 'BLUE', 'BLUE HERON BOOKS LTD'),
           ('What is the total amount?', '21.60', '21.60'),
           ('What is the e-mail address?', '', NOT_ANSWERABLE)]
 
+# %% ../../nbs/minds/01_pointing.ipynb #121df86e
 @lru_cache
 def answer_examples(
     form: Form # how print is written
