@@ -12,16 +12,20 @@ import fake_servers as fake
 from conftest import ROOT
 from cosee.cli.entry import main
 from cosee.config import ConfigError
+from cosee.eval.methods import make_method
+from cosee.eval.task import Task
 from cosee.minds.client import PrintClient
 from cosee.minds.gguf_random import random_gguf
-from cosee.minds.sight import Sight
+from cosee.minds.sight import Sight, less_print
 from cosee.models import weights
-from cosee.models.client import ScriptedClient, build_messages
+from cosee.models.client import Ledger, ScriptedClient, build_messages
 from cosee.models.download import RemoteFile
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.registry import client_for, create_vlm_client, make_client
 from cosee.models.remote import ImagesRefused, RequestError, ServerError
+from cosee.models.retry import RetryingClient
 from cosee.models.weights import WEIGHTS, Weights
+from cosee.ocr.spans import typed_page
 from cosee.pages import load_pages
 
 INVOICE = str(ROOT / "cosee/samples/invoice.pdf")
@@ -325,3 +329,52 @@ def test_a_page_of_thirty_thousand_words_is_cut_to_its_budget(run, tmp_path, wor
                            "--page-tokens", 400)
         sent = json.dumps(server.requests[0]["body"]["messages"])
     assert code == 0 and shown in sent and len(sent) < 8000, err
+
+
+# --- budgets ---
+
+REPORT = "\n".join(f"Item {i}: the quantity is {i * 7} and the price {i * 11}.00 EUR" for i in range(200))
+
+
+class Typed:
+    "A reader of pages that gives all of them the same print, and counts how often it is asked."
+    print = "text"
+    page, sizes = typed_page(REPORT), []
+
+    def read(self, items, print=None):
+        self.sizes += [im.size for im in items]
+        return [self.page] * len(items)
+
+
+def counted(words, **options):
+    "A mind that says one thing, behind print."
+    return PrintClient(ScriptedClient(["Answer: 7"], cycle=True), words=words, **options)
+
+
+@pytest.mark.parametrize("method", ["direct", {"type": "cosee", "agents": ["detail_reader"], "max_steps": 1}])
+def test_a_budget_takes_print_away_and_no_pixels(method):
+    page, words = Image.new("RGB", (1240, 1754), "white"), Typed()
+    sample, spent = {"images": [page], "question": "What is the price of item 3?"}, {}
+    for budget in (None, 1600, 900):
+        client, ledger = counted(words), Ledger(budget)
+        outcome = make_method(method).run(sample, client, ledger)
+        spent[budget] = ledger.spent, outcome["page_tokens"]
+        assert client.page_tokens == 1500 and (budget is None or ledger.spent <= budget)
+    assert [tokens for _, tokens in spent.values()] == sorted((t for _, t in spent.values()), reverse=True)
+    assert spent[None][1] == 1500 > spent[900][1] >= 100 and {*words.sizes} == {page.size}
+
+
+def test_beside_images_print_is_taken_away_first():
+    page = Image.new("RGB", (1240, 1754), "white")
+    task = Task([page], "What is the price?", Sight(ScriptedClient([]), beside=True, words=Typed()), Ledger(3200))
+    assert task.fit([("Answer.", 64)]) and task.client.page_tokens < 1500 and task.images == [page]
+    task = Task([page], "What is the price?", Sight(ScriptedClient([]), beside=True, words=Typed()), Ledger(1200))
+    assert task.fit([("Answer.", 64)]) and task.client.page_tokens == 100 and task.images[0].width < 1240
+    assert task.price("Answer.") <= 1200
+
+
+def test_another_bound_keeps_what_stands_around_and_what_was_read():
+    inner = counted(Typed())
+    lean = less_print(RetryingClient(Sight(inner.mind, images=False, words=inner.words)), 300)
+    assert isinstance(lean, RetryingClient) and lean.page_tokens == 300 and lean.words is inner.words
+    assert less_print(plain := ScriptedClient([]), 300) is not inner and less_print(plain, 300) is plain

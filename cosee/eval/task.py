@@ -92,6 +92,7 @@ class MethodOutcome(TypedDict):
     board: Optional[dict[str, Any]] # `Board.to_dict`, or None for a method without one
     trace: dict[str, Any]           # everything that is needed to look at it again
     shown: NotRequired[list[int]]   # pages that were shown in any call, in order of appearance
+    page_tokens: NotRequired[int]   # most tokens of the print of a page, where print was shown
 
 # %% ../../nbs/eval/06_task.ipynb #1a6655e7
 @dataclass
@@ -188,9 +189,22 @@ class Task:
         if long and cost(blank_pages(self.images)) <= left: self.look('all')
         shown = self.pages
         bare, full = cost(shown.replaced([]) if isinstance(shown, InView) else []), cost(shown)
-        if full <= left: return True
+        if full <= left or self._read_less(lambda: cost(shown) <= left): return True
         if left <= bare or full == bare or not all(hasattr(im, 'resize') for im in shown): return False
+        client = _counter(self.client)
+        if not client.estimate(client.build_messages(shown, '')).image_tokens: return False   # print alone
         return self._shrink(_scale(bare, full, left), lambda images: cost(images) <= left)
+
+    def _read_less(self, covered: Callable[[], bool]) -> bool:
+        "Show less print of each page until it is covered, where the client shows print at all"
+        from cosee.minds.sight import less_print
+        whole, tokens = self.client, getattr(self.client, 'page_tokens', None)
+        if not isinstance(tokens, int): return False
+        while tokens > LEAST_PRINT:
+            tokens = max(LEAST_PRINT, tokens * 4 // 5)
+            self.client = less_print(whole, tokens)
+            if covered(): return True
+        return False
 
     def _shrink(self, scale: float, covered: Callable[[Sequence[Any]], bool]) -> bool:
         "Show smaller pages, of this scale or the next below it at which they are covered, if there is one"
@@ -229,8 +243,10 @@ class Task:
     ) -> MethodOutcome:
         "What `method` makes of the question; raises ValueError where there is none."
         if not str(self.question).strip(): raise ValueError('the question is empty')
-        try: return method(self, **settings)
-        except BudgetExceeded as e: return self.outcome('', stopped=f'budget: {e}')
+        try: found = method(self, **settings)
+        except BudgetExceeded as e: found = self.outcome('', stopped=f'budget: {e}')
+        tokens = getattr(self.client, 'page_tokens', None)
+        return {**found, 'page_tokens': tokens} if isinstance(tokens, int) else found
 
 # %% ../../nbs/eval/06_task.ipynb #3ec8bf0d
 def _counter(client) -> VLMClient:
@@ -288,6 +304,9 @@ class _SmallerPages(Sequence[Any]):
 def _scale(bare: int, full: int, left: float) -> float:
     "By what pages shrink so that a price of `full`, of which `bare` is text, becomes what is `left`"
     return math.sqrt((left - bare) / (full - bare))
+
+# %% ../../nbs/eval/06_task.ipynb #13573711
+LEAST_PRINT = 100   # tokens of a page's print that are always shown
 
 # %% ../../nbs/eval/06_task.ipynb #e7913279
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 __all__ = []
 
 # %% ../../nbs/minds/06_sight.ipynb #6b545537
-import warnings
-from typing import Any, Optional
+import copy, warnings
+from typing import Any, Optional, cast
 from .client import PrintClient
 from ..models.client import Message, Outcome, Params, Schema, Usage, VLMClient, message_blocks
 from ..models.remote import ImagesRefused
@@ -49,6 +49,11 @@ class Sight(ClientWrapper):
         return getattr(self.now, 'words', None)
 
     @property
+    def page_tokens(self) -> Optional[int]:
+        "Most tokens of the print of a page; None where no print is shown."
+        return getattr(self.now, 'page_tokens', None)
+
+    @property
     def identity(self) -> Any:
         "What a reply depends on besides the call."
         if self.images is False or self.beside: return identity_of(self._door(self.images is not False))
@@ -81,3 +86,18 @@ def mind_of(
     "The client that reads what is written, without what turns pages into print."
     if isinstance(client, Sight): return mind_of(client.client)
     return mind_of(client.mind) if isinstance(client, PrintClient) else client
+
+# %% ../../nbs/minds/06_sight.ipynb #15f55ea6
+def less_print(
+    client: VLMClient, # with print, whatever else stands around it
+    page_tokens: int   # most tokens of a page
+) -> VLMClient:        # a copy; the client itself where it shows no print
+    "The same client with another bound for the print of a page."
+    made = copy.copy(client)
+    if isinstance(client, PrintClient): cast(PrintClient, made).page_tokens = page_tokens
+    elif isinstance(client, Sight):
+        doors = {name: cast(PrintClient, less_print(door, page_tokens)) for name, door in client._doors.items()}
+        made.__dict__.update(options={**client.options, 'page_tokens': page_tokens}, _doors=doors)
+    elif isinstance(client, ClientWrapper): made.__dict__['client'] = less_print(client.client, page_tokens)
+    else: return client
+    return made
