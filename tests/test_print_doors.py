@@ -1,5 +1,5 @@
-"""Print and minds from every door: the command line, files of backends, runs and Python; what cannot be used is one clear
-line before any work."""
+"""Print and minds from every door: the command line, files of backends, runs and Python; what cannot be used is one
+clear line before any work."""
 import hashlib
 import json
 import struct
@@ -185,7 +185,8 @@ def test_a_model_without_eyes_is_given_print_and_it_is_said_once(run, refused, s
 
 
 @pytest.mark.parametrize("status, words, error", [
-    (400, "The image is too large: 9000 x 9000 pixels", RequestError), (400, "Could not decode the image", RequestError),
+    (400, "The image is too large: 9000 x 9000 pixels", RequestError),
+    (400, "Could not decode the image", RequestError),
     (500, "out of memory while encoding an image", ServerError), (400, "unknown field image_detail", RequestError)])
 def test_other_trouble_with_images_is_no_refusal(refused, status, words, error):
     with TextServer(status, words) as server:
@@ -249,7 +250,7 @@ def known(monkeypatch, tmp_path):
 
 def test_weights_that_are_there_are_told_of_once_and_nothing_is_hashed(run, known, doc, monkeypatch):
     monkeypatch.setattr(weights, "file_hash", lambda path: pytest.fail("hashed"))
-    code, _, err = run("ask", doc, "-q", "What?", "-q", "Who?")
+    _, _, err = run("ask", doc, "-q", "What?", "-q", "Who?")
     assert err.count("small-mind is on this machine: with --client print --model-path small-mind") == 1
     for quiet in (["--quiet"], ["--client", "ocr"]):
         assert "small-mind" not in run("ask", doc, "-q", "What?", *quiet)[2]
