@@ -3,7 +3,7 @@
     COSEE_GGUF=qwen2.5-coder-0.5b-instruct-q4_k_m.gguf pytest tests/test_real_mind.py
 
 What must hold whichever model it is: every action is valid, every box lies on print, what was computed is not computed
-again. How many answers are right depends on the model; the floor is one that half a billion parameters clear.
+again. How many answers are right depends on the model; the floor only tells a model that reads from noise.
 """
 import os
 from pathlib import Path
@@ -71,7 +71,7 @@ ASKED = {
             "When does the IC 8 leave?": ("09:07",), "From which city do the trains leave?": ("Bern",),
             "From which platform does the IC 8 leave?": ("3",)}}
 CASES = [(text, question) for text, asked in ASKED.items() for question in asked]
-FLOOR = 8   # right answers of twenty
+FLOOR = 4   # right answers of twenty
 
 
 class Typed:
