@@ -1,5 +1,6 @@
-"""Print and minds from every door: the command line, files of backends, runs and Python; what cannot be used is one clear
-line before any work."""
+"""Print and minds from every door: the command line, files of backends, runs and Python; what cannot be used is one
+clear line before any work."""
+import hashlib
 import json
 import struct
 import warnings
@@ -11,16 +12,21 @@ import fake_servers as fake
 from conftest import ROOT
 from cosee.cli.entry import main
 from cosee.config import ConfigError
+from cosee.eval.methods import make_method
+from cosee.eval.task import Task
 from cosee.minds.client import PrintClient
 from cosee.minds.gguf_random import random_gguf
-from cosee.minds.sight import Sight
+from cosee.minds.sight import Sight, less_print
 from cosee.models import weights
-from cosee.models.client import ScriptedClient, build_messages
+from cosee.models.client import Ledger, ScriptedClient, build_messages
 from cosee.models.download import RemoteFile
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.registry import client_for, create_vlm_client, make_client
 from cosee.models.remote import ImagesRefused, RequestError, ServerError
+from cosee.models.retry import RetryingClient
 from cosee.models.weights import WEIGHTS, Weights
+from cosee.ocr.spans import typed_page
+from cosee.pages import load_pages
 
 INVOICE = str(ROOT / "cosee/samples/invoice.pdf")
 PAGES = [Image.new("RGB", (96, 64), "white")]
@@ -51,13 +57,6 @@ def images_in(request): return "image_url" in json.dumps(request["body"]["messag
 
 
 def printed(request): return "36,871.72 USD" in json.dumps(request["body"]["messages"])
-
-
-def refusing(body):
-    "A server whose model reads text alone, as llama-server says it."
-    if "image_url" not in json.dumps(body["messages"]): return "ok"
-    return {"error": {"code": 500, "type": "server_error",
-                      "message": "image input is not supported - hint: you may need to provide the mmproj"}}
 
 
 class TextServer(fake.FakeServer):
@@ -186,7 +185,8 @@ def test_a_model_without_eyes_is_given_print_and_it_is_said_once(run, refused, s
 
 
 @pytest.mark.parametrize("status, words, error", [
-    (400, "The image is too large: 9000 x 9000 pixels", RequestError), (400, "Could not decode the image", RequestError),
+    (400, "The image is too large: 9000 x 9000 pixels", RequestError),
+    (400, "Could not decode the image", RequestError),
     (500, "out of memory while encoding an image", ServerError), (400, "unknown field image_detail", RequestError)])
 def test_other_trouble_with_images_is_no_refusal(refused, status, words, error):
     with TextServer(status, words) as server:
@@ -210,7 +210,6 @@ def test_a_backend_says_that_its_model_takes_no_images(run, tmp_path, refused):
 def test_print_is_not_told_twice_where_images_are_refused_beside_it(refused):
     with TextServer(400, REFUSALS[1][1]) as server, warnings.catch_warnings(record=True):
         client = create_vlm_client("openai.m", base_url=server.base_url, print="beside")
-        from cosee.pages import load_pages
         for _ in range(2): client.chat(build_messages(list(load_pages(INVOICE)), "What?"))
         texts = [json.dumps(r["body"]["messages"]) for r in server.requests]
     assert [images_in(r) for r in server.requests] == [True, False, False]
@@ -222,8 +221,8 @@ def test_one_refusal_of_a_batch_leaves_the_others(refused):
         client = create_vlm_client("openai.m", base_url=server.base_url)
         text = [{"role": "user", "content": "What?"}]
         replies = client.chat_batch([text, build_messages(PAGES, "What?"), text], errors="return")
-    assert [str(r) for r in replies] == [FOUND] * 3 and [r.model for r in replies] == ["openai.m", "print+openai.m",
-                                                                                      "openai.m"]
+    assert [str(r) for r in replies[::2]] == [FOUND] * 2 and "36,871.72 USD" in str(replies[1])
+    assert [r.model for r in replies] == ["openai.m", "print+openai.m", "openai.m"]
 
 
 def test_beside_by_name_and_what_cannot_stand_beside():
@@ -241,7 +240,6 @@ def test_beside_by_name_and_what_cannot_stand_beside():
 def known(monkeypatch, tmp_path):
     "A set of weights in the table that is a random model; its file is put where weights lie."
     data = random_gguf(tmp_path / "made.gguf").read_bytes()
-    import hashlib
     file = RemoteFile("small.gguf", len(data), hashlib.sha256(data).hexdigest())
     monkeypatch.setitem(WEIGHTS, "small-mind", Weights("a/b", "main", "none", "text", (file,)))
     folder = tmp_path / "models/small-mind"
@@ -252,7 +250,7 @@ def known(monkeypatch, tmp_path):
 
 def test_weights_that_are_there_are_told_of_once_and_nothing_is_hashed(run, known, doc, monkeypatch):
     monkeypatch.setattr(weights, "file_hash", lambda path: pytest.fail("hashed"))
-    code, _, err = run("ask", doc, "-q", "What?", "-q", "Who?")
+    _, _, err = run("ask", doc, "-q", "What?", "-q", "Who?")
     assert err.count("small-mind is on this machine: with --client print --model-path small-mind") == 1
     for quiet in (["--quiet"], ["--client", "ocr"]):
         assert "small-mind" not in run("ask", doc, "-q", "What?", *quiet)[2]
@@ -303,12 +301,12 @@ def test_a_context_that_is_too_short(run, tmp_path):
     with pytest.raises(ConfigError, match="a context of 500 tokens is too short"): create_vlm_client("here.m", file)
 
 
-def full_page(words):
+def full_page(words, said):
     "A PDF of one page that says so many words."
-    rows = [" ".join(f"w{row}x{i}" for i in range(60)) for row in range(-(-words // 60))]
-    text = "BT /F 2 Tf 10 780 Td 1.5 TL " + " ".join(f"({row}) Tj T*" for row in rows) + " ET"
+    rows = [" ".join(said for _ in range(60)) for _ in range(-(-words // 60))]
+    text = "BT /F 8 Tf 20 4960 Td 9.5 TL " + " ".join(f"({row}) Tj T*" for row in rows) + " ET"
     parts = ["<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-             "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R /Resources "
+             "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 1800 5000] /Contents 4 0 R /Resources "
              "<< /Font << /F << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >> >>",
              f"<< /Length {len(text)} >>\nstream\n{text}\nendstream"]
     out, places = b"%PDF-1.4\n", []
@@ -320,12 +318,64 @@ def full_page(words):
                   f"startxref\n{len(out)}\n%%EOF\n").encode()
 
 
-def test_a_page_of_thirty_thousand_words_is_cut_to_its_budget(run, tmp_path):
+@pytest.mark.parametrize("words, said, shown", [(29_000, "w", "more lines of this page are left out"),
+                                                (30_000, "word", "no print on this page")])
+def test_a_page_of_thirty_thousand_words_is_cut_to_its_budget(run, tmp_path, words, said, shown):
     file = tmp_path / "dense.pdf"
-    file.write_bytes(full_page(30_000))
-    with fake.FakeServer("openai", answer=lambda body: FOUND) as server:
+    file.write_bytes(full_page(words, said))
+    reply = json.dumps(dict(json.loads(FOUND), view={"line": 1}))
+    with fake.FakeServer("openai", answer=lambda body: reply) as server:
         code, _, err = run("ask", file, "-q", "What?", "--client", "print", "--base-url", server.base_url, "--model",
                            "m", "--agents", "detail_reader", "--max-steps", 1, "--print", "text",
                            "--page-tokens", 400)
-        said = json.dumps(server.requests[0]["body"]["messages"])
-    assert code == 0 and "w0x0" in said and "more lines of this page are left out" in said and len(said) < 8000, err
+        sent = json.dumps(server.requests[0]["body"]["messages"])
+    assert code == 0 and shown in sent and len(sent) < 8000, err
+
+
+# --- budgets ---
+
+REPORT = "\n".join(f"Item {i}: the quantity is {i * 7} and the price {i * 11}.00 EUR" for i in range(200))
+
+
+class Typed:
+    "A reader of pages that gives all of them the same print, and counts how often it is asked."
+    print = "text"
+    page, sizes = typed_page(REPORT), []
+
+    def read(self, items, print=None):
+        self.sizes += [im.size for im in items]
+        return [self.page] * len(items)
+
+
+def counted(words, **options):
+    "A mind that says one thing, behind print."
+    return PrintClient(ScriptedClient(["Answer: 7"], cycle=True), words=words, **options)
+
+
+@pytest.mark.parametrize("method", ["direct", {"type": "cosee", "agents": ["detail_reader"], "max_steps": 1}])
+def test_a_budget_takes_print_away_and_no_pixels(method):
+    page, words = Image.new("RGB", (1240, 1754), "white"), Typed()
+    sample, spent = {"images": [page], "question": "What is the price of item 3?"}, {}
+    for budget in (None, 1600, 900):
+        client, ledger = counted(words), Ledger(budget)
+        outcome = make_method(method).run(sample, client, ledger)
+        spent[budget] = ledger.spent, outcome["page_tokens"]
+        assert client.page_tokens == 1500 and (budget is None or ledger.spent <= budget)
+    assert [tokens for _, tokens in spent.values()] == sorted((t for _, t in spent.values()), reverse=True)
+    assert spent[None][1] == 1500 > spent[900][1] >= 100 and {*words.sizes} == {page.size}
+
+
+def test_beside_images_print_is_taken_away_first():
+    page = Image.new("RGB", (1240, 1754), "white")
+    task = Task([page], "What is the price?", Sight(ScriptedClient([]), beside=True, words=Typed()), Ledger(3200))
+    assert task.fit([("Answer.", 64)]) and task.client.page_tokens < 1500 and task.images == [page]
+    task = Task([page], "What is the price?", Sight(ScriptedClient([]), beside=True, words=Typed()), Ledger(1200))
+    assert task.fit([("Answer.", 64)]) and task.client.page_tokens == 100 and task.images[0].width < 1240
+    assert task.price("Answer.") <= 1200
+
+
+def test_another_bound_keeps_what_stands_around_and_what_was_read():
+    inner = counted(Typed())
+    lean = less_print(RetryingClient(Sight(inner.mind, images=False, words=inner.words)), 300)
+    assert isinstance(lean, RetryingClient) and lean.page_tokens == 300 and lean.words is inner.words
+    assert less_print(plain := ScriptedClient([]), 300) is not inner and less_print(plain, 300) is plain

@@ -4,6 +4,7 @@
   python tools/run_notebooks.py nbs/01_board.ipynb  one or more
   python tools/run_notebooks.py --check             run, store nothing, tell where stored outputs differ
   python tools/run_notebooks.py --flags gpu         run the cells marked gpu too
+  python tools/run_notebooks.py --flags weights     run those that need the weights which COSEE_GGUF names
 
 A notebook that fails keeps its stored outputs. Cells marked `eval: false` or with one of the
 tst_flags of settings.ini are not run and keep theirs.

@@ -272,7 +272,8 @@ def _plain(messages: list[Message], name: str) -> list[dict[str, str]]:
     for m in messages:
         blocks = checked_blocks(m)
         if any(b['type'] == 'image' for b in blocks):
-            raise RequestError(f'{name} reads text alone, and the prompt holds a page image: PrintClient (--client print) gives it their print')
+            raise RequestError(f'{name} reads text alone, and the prompt holds a page image: PrintClient '
+                               '(--client print) gives it the print of pages')
         out.append(dict(role=m['role'], content='\n\n'.join(str(dict(b)['text']) for b in blocks)))
     return out
 

@@ -63,8 +63,8 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
                      takes=('device', 'dtype', 'load_in_8bit', 'load_in_4bit', *_PRINT),
                      backend=f'{_HERE}:qwen_client', sees=True),
     tiny=ClientEntry(f'{_QWEN}.tiny', 'a Qwen3-VL of two million parameters that reads made documents of small pages '
-                     'and nothing else; comes with the package, or from --model-path', takes=('model_path', 'device', *_PRINT),
-                     sees=True),
+                     'and nothing else; comes with the package, or from --model-path',
+                     takes=('model_path', 'device', *_PRINT), sees=True),
     openai=_provider('openai', 'OpenAIVLMClient', 'OpenAI, or the server at --base-url, with --model'),
     anthropic=_provider('anthropic', 'AnthropicVLMClient', 'Claude, with --model'),
     google=_provider('google', 'GoogleVLMClient', 'Gemini, with --model'),
@@ -93,6 +93,7 @@ def qwen_client(
     client.name = backend.id or client.name
     return client
 
+# %% ../../nbs/models/08_registry.ipynb #87fdb498
 _LEAST_CONTEXT = 2048   # tokens: instructions and a reply take a thousand, and some print has to be read
 
 def _with_room(mind: VLMClient) -> VLMClient:
