@@ -291,7 +291,8 @@ def colpali(tmp_path_factory):
                   vision_use_head=False, **small)
     vlm = transformers.PaliGemmaConfig(text_config=text, vision_config=vision, projection_dim=32, hidden_size=32,
                                        image_token_index=processor.image_token_id)
-    transformers.ColPaliForRetrieval(transformers.ColPaliConfig(vlm_config=vlm, embedding_dim=16)).save_pretrained(folder)
+    config = transformers.ColPaliConfig(vlm_config=vlm, embedding_dim=16)
+    transformers.ColPaliForRetrieval(config).save_pretrained(folder)
     processor.save_pretrained(folder)
     return folder
 
