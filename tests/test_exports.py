@@ -284,12 +284,13 @@ def test_pages_go_into_the_log_once(tmp_path, inspect_log):
 
 def test_of_a_long_document_the_log_holds_the_pages_that_matter(tmp_path, inspect_log):
     from cosee.runs.inspect_log import logged_pages, page_uri
+    drawn = []
+
     class Document(list):
-        drawn = []
         def __len__(self): return 400
 
         def __getitem__(self, i):
-            self.drawn.append(i + 1)
+            drawn.append(i + 1)
             if i == 9: raise PageError("page 10: it cannot be drawn")
             return Image.new("RGB", (40, 60), (i % 256, i // 256, 0))
     run = made_run(tmp_path / "run", methods=("cosee_light",), n=1)
@@ -301,9 +302,8 @@ def test_of_a_long_document_the_log_holds_the_pages_that_matter(tmp_path, inspec
     file.write_text(json.dumps(record) + "\n")
     assert logged_pages(record, 400)[-2:] == [300, 399] and len(logged_pages(record, 400)) == 24
     assert logged_pages(record, 12) == list(range(1, 13))
-    document = Document()
-    (path,) = write_inspect(Run(tmp_path / "run"), tmp_path / "logs", pages=lambda r: document)
-    assert len(document.drawn) == 24 and {3, 7, 300, 399} < set(document.drawn)
+    (path,) = write_inspect(Run(tmp_path / "run"), tmp_path / "logs", pages=lambda r: Document())
+    assert len(drawn) == 24 and {3, 7, 300, 399} < set(drawn)
     sample = inspect_log.read_eval_log(str(path), resolve_attachments=True).samples[0]
     seen = [[c.image for c in e.input[0].content if c.type == "image"] for e in sample.events if e.event == "model"]
     assert seen[0] == [page_uri(Image.new("RGB", (40, 60), (2, 0, 0)))] and sum(map(len, seen[:2])) == 3
