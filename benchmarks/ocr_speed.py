@@ -94,12 +94,51 @@ class Timed:
         return run
 
 
-def engines() -> dict:
-    "The two ways, each loaded and warm"
+def narrowed(engine, share: float):
+    "An engine that is given its lines at a share of their width, but for short ones"
+    import cv2
+    whole = engine.recognize_txt
+
+    def narrow(crop):
+        width = 48 * crop.shape[1] / crop.shape[0]
+        return crop if width < 96 else cv2.resize(crop, (round(share * width), 48))
+
+    def recognise(crops):
+        lines = whole([narrow(crop) for crop in crops])
+        lines.imgs = crops
+        return lines
+    engine.recognize_txt = recognise
+    return engine
+
+
+def operators(width: int = 1200, times: int = 5) -> dict:
+    "Share of the time that the model for lines spends in each kind of operator, for a line of `width` pixels"
+    import numpy as np
+    import onnxruntime
+    import rapidocr
+    from tempfile import TemporaryDirectory
+    with TemporaryDirectory() as folder:
+        options = onnxruntime.SessionOptions()
+        options.enable_profiling, options.intra_op_num_threads = True, 1
+        options.profile_file_prefix = f'{folder}/lines'
+        file = Path(rapidocr.__file__).parent / 'models/PP-OCRv6_rec_small.onnx'
+        session, noise = onnxruntime.InferenceSession(str(file), options), np.random.default_rng(0)
+        line = noise.standard_normal((1, 3, 48, width), np.float32)
+        for _ in range(times): session.run(None, {session.get_inputs()[0].name: line})
+        events = json.loads(Path(session.end_profiling()).read_text())
+    spent = Counter()
+    for e in events:
+        if e['name'].endswith('kernel_time'): spent[e['args']['op_name']] += e['dur']
+    return {name: round(took / sum(spent.values()), 3) for name, took in spent.most_common(8)}
+
+
+def engines(shares=()) -> dict:
+    "The ways, each loaded and warm"
     import numpy as np
     from rapidocr import RapidOCR
     from cosee.ocr.engine import _make_engine
     out = dict(plain=RapidOCR(params=PLAIN), cosee=_make_engine())
+    out |= {f'lines at {share:g}': narrowed(_make_engine(), share) for share in shares}
     for engine in out.values():
         engine(np.full((64, 64, 3), 255, np.uint8))
         engine._load_rec_model()
@@ -113,10 +152,10 @@ def read_plainly(engine, image) -> dict:
     return _print_page(engine(_blank_solids(np.asarray(image.convert('RGB')))[:, :, ::-1]), image.size)
 
 
-def measure(pages: list) -> list:
+def measure(pages: list, shares=()) -> list:
     "A row for each page and way"
     from cosee.ocr.engine import _ocr_page
-    made, rows = engines(), []
+    made, rows = engines(shares), []
     clocks = {way: Timed(engine) for way, engine in made.items()}
     for name, image, truth in pages:
         for way, engine in made.items():
@@ -126,7 +165,7 @@ def measure(pages: list) -> list:
             took, parts = time.process_time() - start, dict(clocks[way].seconds)
             rows.append(dict(page=name, way=way, seconds=took, parts={**parts, 'the rest': took - sum(parts.values())},
                              lines=len(page['lines']), **judge(page, truth)))
-            print(f'{name:28} {way:6} {took:6.2f} s', file=sys.stderr)
+            print(f'{name:28} {way:14} {took:6.2f} s', file=sys.stderr)
     return rows
 
 
@@ -163,11 +202,14 @@ def main():
     p.add_argument('--pdfs', default=None, help='folder of PDFs that carry their text')
     p.add_argument('--pdf-pages', type=int, default=6, help='pages out of that folder')
     p.add_argument('--threads', action='store_true', help='compare one thread with two, too')
+    p.add_argument('--narrow', type=float, nargs='*', default=[], help='shares of their width at which lines are read')
+    p.add_argument('--operators', action='store_true', help='tell what recognising lines spends its time on')
     p.add_argument('--json', default=None, help='write what was measured to this file')
     args = p.parse_args()
     pages = made_pages(args.pages) + (pdf_pages(args.pdfs, args.pdf_pages) if args.pdfs else [])
-    rows = measure(pages)
+    rows = measure(pages, args.narrow)
     result = dict(table=table(rows), pages=rows, **(dict(threads=side_by_side(pages[:4])) if args.threads else {}))
+    if args.operators: result['operators'] = operators()
     for r in result['table']: print(r)
     for n, r in result.get('threads', {}).items(): print(n, 'at a time:', r)
     if args.json: Path(args.json).write_text(json.dumps(result, ensure_ascii=False, indent=1) + '\n', encoding='utf-8')

@@ -9,6 +9,7 @@ from PIL import Image
 
 from cosee.board import Board
 from cosee.eval.methods import Method, make_method
+from cosee.pages import PageError
 from cosee.runs.log import RunError, RunLog, write_about
 from cosee.runs.table import Run
 from cosee.runs.config import make_config
@@ -279,6 +280,33 @@ def test_pages_go_into_the_log_once(tmp_path, inspect_log):
     sample = inspect_log.read_eval_log(str(seen), resolve_attachments=True).samples[0]
     pictures = [c.image for e in sample.events if e.event == "model" for c in e.input[0].content if c.type == "image"]
     assert len(pictures) == 9 and set(pictures) == {page_uri(noise)}
+
+
+def test_of_a_long_document_the_log_holds_the_pages_that_matter(tmp_path, inspect_log):
+    from cosee.runs.inspect_log import logged_pages, page_uri
+    drawn = []
+
+    class Document(list):
+        def __len__(self): return 400
+
+        def __getitem__(self, i):
+            drawn.append(i + 1)
+            if i == 9: raise PageError("page 10: it cannot be drawn")
+            return Image.new("RGB", (40, 60), (i % 256, i // 256, 0))
+    run = made_run(tmp_path / "run", methods=("cosee_light",), n=1)
+    file = run.folder / "records.jsonl"
+    record = json.loads(file.read_text())
+    events = record["trace"]["events"]
+    for event, shown in zip(events, ([3, 10], [300, 3], [300, 500]), strict=False): event["shown"] = shown
+    record |= dict(page=7, shown=list(range(1, 401)), evidence=[dict(page=399, content="x")])
+    file.write_text(json.dumps(record) + "\n")
+    assert logged_pages(record, 400)[-2:] == [300, 399] and len(logged_pages(record, 400)) == 24
+    assert logged_pages(record, 12) == list(range(1, 13))
+    (path,) = write_inspect(Run(tmp_path / "run"), tmp_path / "logs", pages=lambda r: Document())
+    assert len(drawn) == 24 and {3, 7, 300, 399} < set(drawn)
+    sample = inspect_log.read_eval_log(str(path), resolve_attachments=True).samples[0]
+    seen = [[c.image for c in e.input[0].content if c.type == "image"] for e in sample.events if e.event == "model"]
+    assert seen[0] == [page_uri(Image.new("RGB", (40, 60), (2, 0, 0)))] and sum(map(len, seen[:2])) == 3
 
 
 @pytest.mark.parametrize("text", [t for t in HOSTILE if t])

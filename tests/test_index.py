@@ -274,7 +274,32 @@ def checkpoint(tmp_path_factory):
     return folder
 
 
-def test_a_visual_retriever_ranks_pages_by_their_look(checkpoint, tmp_path):
+@pytest.fixture(scope="module")
+def colpali(tmp_path_factory):
+    "A ColPali of random weights."
+    pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from cosee.models.qwen.random_weights import random_tokenizer
+    folder, small = tmp_path_factory.mktemp("colpali"), dict(hidden_size=32, intermediate_size=32, num_hidden_layers=1,
+                                                             num_attention_heads=2)
+    images = transformers.SiglipImageProcessor(size=dict(height=28, width=28))
+    images.image_seq_length = 4
+    processor = transformers.ColPaliProcessor(images, random_tokenizer())
+    text = dict(model_type="gemma", vocab_size=len(processor.tokenizer), num_key_value_heads=1, head_dim=16,
+                max_position_embeddings=512, **small)
+    vision = dict(model_type="siglip_vision_model", image_size=28, patch_size=14, projection_dim=32,
+                  vision_use_head=False, **small)
+    vlm = transformers.PaliGemmaConfig(text_config=text, vision_config=vision, projection_dim=32, hidden_size=32,
+                                       image_token_index=processor.image_token_id)
+    config = transformers.ColPaliConfig(vlm_config=vlm, embedding_dim=16)
+    transformers.ColPaliForRetrieval(config).save_pretrained(folder)
+    processor.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["checkpoint", "colpali"])
+def test_a_visual_retriever_ranks_pages_by_their_look(kind, request, tmp_path):
+    checkpoint = request.getfixturevalue(kind)
     pages = [Image.new("RGB", (90, 90 + i), colour) for i, colour in enumerate(("white", "red", "black"))]
     encoder = VisualEncoder(checkpoint)
     rows, asked = encoder.page(pages[0]), encoder.question("Which page is red?")

@@ -5,6 +5,7 @@ import random
 import runpy
 import sys
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from cosee.planner.planning import PlanControlFlags, PlannerOutput
 from cosee.planner.measures import MEASURES, image_quality
 from cosee.planner.quality import (FINDINGS, QualityController, quality_findings, quality_node, quality_text,
                                    wanted_measures)
+from cosee.pages import PageError
 from conftest import ROOT
 from PIL import Image
 
@@ -152,6 +154,39 @@ def test_notes_are_written_once_and_threads_do_not_mix(clean, blurred):
     for t in threads:
         t.join()
     assert [sum(c["author"] == "quality_1" for c in boards[n].list_cells()) for n in range(4)] == [0, 1, 0, 1]
+
+
+class LongDocument(Sequence):
+    "400 pages that are drawn when they are looked at; page 5 is dark, page 9 cannot be drawn"
+    def __init__(self, pages=400): self.size, self.sizes, self.drawn = pages, [(124, 175)] * pages, []
+    def __len__(self): return self.size
+
+    def __getitem__(self, i):
+        if not 0 <= i < self.size: raise IndexError(i)
+        self.drawn.append(i + 1)
+        if i == 8: raise PageError("page 9: it cannot be drawn")
+        page = Image.new("L", (124, 175), 30 if i == 4 else 255)
+        page.paste(0, (20, 40, 100, 60))
+        return page
+
+
+def test_of_a_long_document_only_the_pages_that_matter_are_measured():
+    document, at = LongDocument(), {"view": {"page": 7, "bbox_2d": [0, 0, 9, 9]}}
+    controller = QualityController(team(ScriptedClient([json.dumps({**FOUND, **at})]), ["detail_reader"]), max_steps=1,
+                                   focus=dict(type="oracle", pages=[5, 9, 300]), which=("brightness",))
+    episode = controller.run(document, "Who signed?")
+    assert set(document.drawn) == {5, 7, 9, 300} and len(document.drawn) <= 8
+    assert [q["page"] for q in episode["quality"]] == [5, 7, 9, 300]
+    notes = [c for c in episode["board"].list_cells() if "quality" in c["tags"]]
+    assert [c["view"]["page"] for c in notes] == [5] and "darkness" in notes[0]["content"]
+
+
+def test_an_answer_on_a_page_that_was_not_shown_first_is_measured_too():
+    controller = QualityController(team(ScriptedClient([json.dumps({**FOUND, "view": {"page": 5}})]),
+                                        ["detail_reader"]), max_steps=1, which=("brightness",),
+                                   focus=dict(type="oracle", pages=[300]))
+    episode = controller.run(LongDocument(), "Who signed?")
+    assert episode["page"] == 5 and "page 5 is hard to read: darkness" in episode["because"]
 
 
 # --- the graph ---

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Optional, TypedDict
 from ..agents import Action, Agent
 from ..board import View
 from ..controller import CoSeeController, Episode
+from ..focus import listed, make_focus
+from ..pages import PageError
 from .measures import MEASURES, image_quality
 from .planning import AgenticIQAState, PlannerOutput
 from ..text import one_line
@@ -122,18 +124,31 @@ class QualityController(CoSeeController):
         return super().should_stop(step, hypotheses, board)
 
     def run(self, images: 'Sequence[Image]', question: str, *args, **kwargs) -> Episode:
-        found = [quality_findings(image_quality(im, which=self.which)) if self.which else [] for im in images]
-        found = [[f for f in fs if f['severity'] >= self.min_severity] for fs in found]
+        images = listed(images)
+        found = {p: self._findings(images, p) for p in sorted(self._first_pages(images, question))}
         mine = copy.copy(self)   # of this episode: others may be under way
-        mine.agents = [*(QualityAgent(p, fs) for p, fs in enumerate(found, 1) if fs), *self.team]
-        return _with_quality(super(QualityController, mine).run(images, question, *args, **kwargs), found)
+        mine.agents = [*(QualityAgent(p, fs) for p, fs in found.items() if fs), *self.team]
+        episode = super(QualityController, mine).run(images, question, *args, **kwargs)
+        if (page := episode['page']) and page not in found: found[page] = self._findings(images, page)
+        return _with_quality(episode, found)
+
+    def _first_pages(self, images: 'Sequence[Image]', question: str) -> list[int]:
+        "The pages that the team is shown first"
+        words = next((w for a in self.team if (w := getattr(a.qwen_client, 'words', None)) is not None), None)
+        return make_focus(self.focus, words=words).choose(images, question, None, []).pages
+
+    def _findings(self, images: 'Sequence[Image]', page: int) -> list[Finding]:
+        "What is wrong with a page; nothing is known of one that cannot be drawn"
+        try: found = quality_findings(image_quality(images[page - 1], which=self.which)) if self.which else []
+        except PageError: return []
+        return [f for f in found if f['severity'] >= self.min_severity]
 
 # %% ../../nbs/planner/02_quality.ipynb #791918aa
-def _with_quality(episode: Episode, found: list[list[Finding]]) -> Episode:
+def _with_quality(episode: Episode, found: dict[int, list[Finding]]) -> Episode:
     "The episode with findings, and a warning where the answer rests on a page that is hard to read"
-    episode['quality'] = [dict(page=p, findings=fs) for p, fs in enumerate(found, 1)]
+    episode['quality'] = [dict(page=p, findings=fs) for p, fs in sorted(found.items())]
     page = episode['page']
-    if page and found[page - 1]:
-        warning = f"page {page} is hard to read: {found[page - 1][0]['distortion']}"
+    if page and found.get(page):
+        warning = f"page {page} is hard to read: {found[page][0]['distortion']}"
         episode['because'] = f"{episode['because']}; {warning}" if episode['because'] else warning
     return episode

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 from ..files import digest
+from ..focus import FEW_PAGES
+from ..pages import PageError
 from .log import Record, RunError
 from .table import Run
 from ..text import one_line
@@ -69,7 +71,7 @@ def _call_event(i: SimpleNamespace, call: dict[str, Any], images: list[str], at:
                               working_time=seconds)
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #e71bbd63
-def _events(i: SimpleNamespace, record: Mapping[str, Any], images: list[str]) -> list['Event']:
+def _events(i: SimpleNamespace, record: Mapping[str, Any], images: dict[int, str]) -> list['Event']:
     "The turns of a record as events"
     trace, times, out = record.get('trace') or {}, record.get('times') or {}, []
     at = _time(times.get('at')) - timedelta(seconds=float(times.get('seconds') or 0))
@@ -77,8 +79,9 @@ def _events(i: SimpleNamespace, record: Mapping[str, Any], images: list[str]) ->
     for n, turn in enumerate(turns):
         span, name = digest([record['sample'], record['method'], n]), f"{turn.get('agent')}, step {turn.get('step')}"
         out.append(i.event.SpanBeginEvent(id=span, span_id=span, type='agent', name=name, timestamp=at))
+        shown = [uri for page, uri in images.items() if page in (turn.get('shown') or images)]
         for call in turn.get('calls') or []:
-            out.append(_call_event(i, call, images, at, span))
+            out.append(_call_event(i, call, shown, at, span))
             at = out[-1].completed
         told = {k: turn[k] for k in ('applied', 'cell', 'error') if turn.get(k)}
         if told: out.append(i.event.InfoEvent(source='board', data=told, timestamp=at, span_id=span))
@@ -101,10 +104,10 @@ def _id(record: Mapping[str, Any]) -> str:
     id = str(record['sample'])
     return id if one_line(id, 120) == id else f'{one_line(id, 100)} ({digest(id)})'
 
-def _sample(i: SimpleNamespace, record: Mapping[str, Any], images: list[str]) -> 'EvalSample':
+def _sample(i: SimpleNamespace, record: Mapping[str, Any], images: dict[int, str]) -> 'EvalSample':
     "A record as a sample"
     model, usage, seconds = _model_of([record]), record.get('usage') or {}, (record.get('times') or {}).get('seconds')
-    asked, answer = _asked(i, [record['question']], images), str(record.get('answer') or '')
+    asked, answer = _asked(i, [record['question']], list(images.values())), str(record.get('answer') or '')
     output = i.model.ModelOutput.from_content(model, answer, 'stop')
     error = record.get('error') and i.log.EvalError(message=str(record['error']), traceback='', traceback_ansi='')
     return i.log.EvalSample(id=_id(record), epoch=1, input=asked, target=[str(g) for g in record.get('gold') or []],
@@ -154,7 +157,7 @@ def _spec(i: SimpleNamespace, run: Run, method: str, samples: list['EvalSample']
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #09d0401d
 def _log(i: SimpleNamespace, run: Run, method: str, records: list[Record],
-         uris: Callable[[Record], list[str]]) -> 'EvalLog':
+         uris: Callable[[Record], dict[int, str]]) -> 'EvalLog':
     "The log of one method"
     samples = [_sample(i, r, uris(r)) for r in records]
     at = [t for r in records if (t := (r.get('times') or {}).get('at'))]
@@ -175,6 +178,30 @@ def page_uri(
     small.save(out, 'JPEG', quality=80)
     return 'data:image/jpeg;base64,' + base64.b64encode(out.getvalue()).decode()
 
+# %% ../../nbs/runs/09_inspect_log.ipynb #c5e02a72
+_MOST_PAGES = 24   # of a document that is not shown as a whole
+
+def logged_pages(
+    record: Mapping[str, Any], # of a run
+    pages: int                 # of its document
+) -> list[int]:                # numbers of pages, from 1, ascending
+    "The pages of a document that a log holds."
+    if pages <= FEW_PAGES: return list(range(1, pages + 1))
+    turns = (record.get('trace') or {}).get('events') or []
+    shown = [p for t in turns for p in t.get('shown') or []]
+    named = [record.get('page'), *(e.get('page') for e in record.get('evidence') or []), *shown,
+             *(record.get('shown') or [])]
+    real = dict.fromkeys(p for p in named if isinstance(p, int) and 1 <= p <= pages)
+    return sorted(list(real)[:_MOST_PAGES])
+
+def _drawn(record: Mapping[str, Any], document: 'Sequence[Image]') -> dict[int, str]:
+    "Pages as a log holds them, by number; without those that cannot be drawn"
+    out = {}
+    for page in logged_pages(record, len(document)):
+        try: out[page] = page_uri(document[page - 1])
+        except PageError: continue
+    return out
+
 # %% ../../nbs/runs/09_inspect_log.ipynb #0b106c6c
 def _log_name(log: 'EvalLog') -> str:
     "When, what and which"
@@ -189,7 +216,7 @@ def write_inspect(
     "Write a run as logs for `inspect view`; ImportError without inspect-ai, RunError where there are no records."
     i, run, folder, out = _inspect(), run if isinstance(run, Run) else Run(run), Path(folder), []
     folder.mkdir(parents=True, exist_ok=True)
-    def uris(record: Record) -> list[str]: return [page_uri(im) for im in pages(record)] if pages else []
+    def uris(record: Record) -> dict[int, str]: return _drawn(record, pages(record)) if pages else {}
     for method in run.methods:
         records = sorted((r for r in run if r['method'] == method), key=lambda r: r.get('index', 0))
         if not records: continue
