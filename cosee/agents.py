@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from .board import Board, View
 from .boxes import Box, Size, check_bbox, corners, from_thousandths, is_unit
 from .focus import num_pages
-from .jsonscan import find_answer, read_answer, scan_json, spoken
+from .jsonscan import bare_value, find_answer, read_answer, scan_json, spoken
 from .models.client import Message, Reply, VLMClient, build_messages, estimate_usage, note_call
 from .pages import ShownPages
 from .text import NOT_ANSWERABLE, one_line
@@ -366,8 +366,10 @@ def plain_answer(
 ) -> Optional[Action]: # None where it gives no answer either
     "The answer of a reply in plain words, as a proposal without a box."
     said, read = spoken(text).strip(), read_answer(text)
-    if not read['answer'] or '{' in said and find_answer(said) is None or len(read['answer']) > 200: return None
-    out = Action(action='HYPOTHESIZE', content=one_line(said, 200), answer=read['answer'], supporting_cells=[],
+    named = find_answer(said)
+    answer = bare_value(said) if named is None else named
+    if not answer or len(answer) > 200: return None
+    out = Action(action='HYPOTHESIZE', content=one_line(said, 200), answer=answer, supporting_cells=[],
                  confidence=.5 if read['confidence'] is None else read['confidence'], tags=[], plain=True)
     if read['page']: out['view'] = {'page': read['page']}
     return out

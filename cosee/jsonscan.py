@@ -234,6 +234,18 @@ def _last_line(text: str) -> str:
     framed = _IT_IS.fullmatch(line)
     return _bare(framed[1], sentence=True) if framed else _bare(marked[0] if len(marked) == 1 else line)
 
+_PROSE = re.compile(r"(?:i|we|you|let|sorry|please|there)\b|.*\b(?:is|are|was|were|be|cannot|can't)\b", re.I)
+
+def bare_value(
+    text: str # what a model said, see `spoken`
+) -> Optional[str]: # None for any other prose
+    "The answer of a reply that is nothing but a few words, or whose last line has one in bold."
+    lines = [line.strip() for line in text.splitlines() if not _LABELLED.match(line)]
+    if not lines or '{' in text: return None
+    few = len(lines) == 1 and len(lines[0].split()) <= 6 and not _PROSE.match(lines[0])
+    told = few or len(re.findall(r'\*\*(.+?)\*\*', lines[-1])) == 1 or _IT_IS.fullmatch(lines[-1])
+    return _last_line(text) if told else None
+
 def _share(number: str, percent: str) -> float:
     "A confidence as a share; what is above 1 is meant in per cent"
     value = float(number)
