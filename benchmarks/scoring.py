@@ -129,7 +129,8 @@ def against_dude(rng: random.Random, n: int) -> list:
     for _ in range(n):
         kind = rng.choice(['extractive', 'abstractive', 'list/extractive', 'not-answerable'])
         gold = rng.sample(pool, rng.randint(2, 4) if 'list' in kind else rng.randint(1, 2))
-        rows.append((['not answerable'] if kind == 'not-answerable' else gold, said(rng, gold), dict(answer_type=kind)))
+        known = ['not answerable'] if kind == 'not-answerable' else gold
+        rows.append((known, said(rng, gold), dict(answer_type=kind)))
     theirs = [dict(questionId=str(i), question='', answers=[''] if 'not' in m['answer_type'] else g, **m)
               for i, (g, _, m) in enumerate(rows)]
     handed = [FORMS['dude'].write(dict(id=str(i), answer=a)) for i, (_, a, _) in enumerate(rows)]
@@ -199,7 +200,8 @@ def against_anls_star(rng: random.Random, n: int) -> list:
     pairs = []
     while len(pairs) < n:
         gold = tree(rng, 3, True)
-        if isinstance(gold, list) and all(isinstance(g, str) for g in gold): gold = {'p': gold}   # read as alternatives
+        texts = isinstance(gold, list) and all(isinstance(g, str) for g in gold)   # would be alternatives
+        if texts: gold = {'p': gold}
         pred = changed(rng, gold) if rng.random() < .7 else tree(rng, 3, False)
         pairs.append((score(pred, gold, 'anls_star'), official.anls_score(gold, pred)))
     return pairs

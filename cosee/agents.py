@@ -361,7 +361,7 @@ def parse_action(text: str, space: Space = 'thousandths') -> Action:
     return parse_reply(text, space).action
 
 # %% ../nbs/02_agents.ipynb #c4dc7f31
-def plain_answer(
+def _plain_answer(
     text: str          # a reply that holds no action
 ) -> Optional[Action]: # None where it gives no answer either
     "The answer of a reply in plain words, as a proposal without a box."
@@ -452,7 +452,7 @@ class Agent:
         "The action in a reply, or the answer that it gives in plain words; INVALID if there is neither."
         found = parse_reply(text)
         if 'HYPOTHESIZE' not in self.actions or found.error not in (NO_OBJECT, NO_ACTION): return found.action
-        return plain_answer(text) or found.action
+        return _plain_answer(text) or found.action
 
     def act(self,
         images: list[PageImage],                         # pages

@@ -151,9 +151,11 @@ def _boxes(text: str) -> list[tuple[int, str]]:
     return [(end + 1, text[start:end]) for start, end in found]
 
 # %% ../nbs/core/03_json.ipynb #78263c4e
-_LATEX = ((re.compile(r'\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}'), r'\1'), (re.compile(r'\\([%$&#_{}])'), r'\1'),
+_LATEX = ((re.compile(r'\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}'), r'\1'),
+          (re.compile(r'\\([%$&#_{}])'), r'\1'),
           (re.compile(r'\\[,; !]|~'), ' '))
-_NEXT = re.compile(r'(?<!\b[A-Z])(?<!\bDr)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bSt)(?<!\bNo)(?<!\bInc)(?<!\bCo)[.!]\s+(?=[A-Z"*(])')
+_NEXT = re.compile(r'(?<!\b[A-Z])(?<!\bDr)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bSt)(?<!\bNo)(?<!\bInc)(?<!\bCo)'
+                   r'[.!]\s+(?=[A-Z"*(])')
 _CLAUSE = re.compile(r',?\s+(?:because|since|according to|based on|as (?:shown|stated|seen|indicated|printed|given)'
                      r'|\((?:see |from |on |as )|\(page\b|,? which is (?:shown|given|printed|on)\b)', re.I)
 _ABBREVIATED = re.compile(r'\b(?:inc|ltd|co|corp|jr|sr|st|no|etc|[a-z](?:\.[a-z])+)\.$', re.I)

@@ -54,8 +54,9 @@ def _dude_box(box: Any, where: str, pages: int, base: int) -> tuple[int, Box]:
     if not isinstance(box, dict): raise DataError(f'{where}: field {_BOXES!r}: no box: {str(box)[:60]!r}')
     page = whole_number(box.get('page'), where, 'page') + 1 - base
     if not 1 <= page <= pages:
-        raise DataError(f"{where}: field {_BOXES!r}: page {box['page']} of {pages}; page_base is {base}, set "
-                        f"dataset.options.page_base={1 - base} (page_base={1 - base} of load) if the file counts so")
+        other = f'dataset.options.page_base={1 - base} (page_base={1 - base} of load)'
+        raise DataError(f"{where}: field {_BOXES!r}: page {box['page']} of {pages}; page_base is {base}, set {other} "
+                        'if the file counts so')
     x, y, w, h = (field_of(box, k, (int, float), where) for k in ('left', 'top', 'width', 'height'))
     return page, (x, y, x + w, y + h)
 

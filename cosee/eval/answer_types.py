@@ -373,7 +373,7 @@ class _Munkres:
             self.stars[row], row = column, other
 
 # %% ../../nbs/eval/03_answer_types.ipynb #9f6433ba
-def munkres_pairs(
+def _munkres_pairs(
     gains: Sequence[Sequence[float]], # rows x columns
 ) -> list[tuple[int, int]]:
     "Pairs (row, column) with the largest sum of gains; among equal sums those that `munkres` 1.1.4 finds."
@@ -394,7 +394,7 @@ def _star_gain(cell: tuple, pred) -> float:
 def _star_list(gold: list, pred, threshold: float) -> tuple:
     if not isinstance(pred, list): return [0.0], max(_star_size(gold), _star_size(pred)), gold
     cells = [[_star(g, p, threshold) for p in pred] for g in gold]
-    pairs = munkres_pairs([[_star_gain(cell, p) for cell, p in zip(row, pred)] for row in cells])
+    pairs = _munkres_pairs([[_star_gain(cell, p) for cell, p in zip(row, pred)] for row in cells])
     return _star_joined(gold, pred, cells, pairs)
 
 def _star_joined(gold: list, pred: list, cells: list, pairs: list) -> tuple:
