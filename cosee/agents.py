@@ -341,6 +341,7 @@ def invalid_action(
 
 NO_OBJECT, NO_ACTION = 'no JSON object in the reply', 'the object names no action'
 
+# %% ../nbs/02_agents.ipynb #61a08b87
 def parse_reply(
     text: str,                   # a model's reply
     space: Space = 'thousandths' # see `read_view`

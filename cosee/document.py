@@ -261,8 +261,7 @@ class VLMLanguageModel:
         for attempt in range(self.attempts):
             said = self._ask(prompt, schema=schema, max_new_tokens=64, temperature=min(attempt * 0.25, 1.0),
                              seed=None if seed is None else seed + attempt)
-            plain = spoken(said)
-            chosen = next((str(o['choice']) for *_, o in scan_json(plain) if 'choice' in o), plain)
+            chosen = next((str(o['choice']) for *_, o in scan_json(spoken(said)) if 'choice' in o), spoken(said))
             found = match_choice(chosen, responses)
             if found is not None: return found, responses[found], {'attempts': attempt + 1, 'reply': said}
         raise InvalidResponseError(f'no choice of {list(responses)} after {self.attempts} attempts; '

@@ -236,6 +236,7 @@ def _last_line(text: str) -> str:
     framed = _IT_IS.fullmatch(line)
     return _bare(framed[1], sentence=True) if framed else _bare(marked[0] if len(marked) == 1 else line)
 
+# %% ../nbs/core/03_json.ipynb #2dff05ee
 _PROSE = re.compile(r"(?:i|we|you|let|sorry|please|there)\b|.*\b(?:is|are|was|were|be|cannot|can't)\b", re.I)
 
 def bare_value(
@@ -248,6 +249,7 @@ def bare_value(
     told = few or len(re.findall(r'\*\*(.+?)\*\*', lines[-1])) == 1 or _IT_IS.fullmatch(lines[-1])
     return _last_line(text) if told else None
 
+# %% ../nbs/core/03_json.ipynb #157f5f97
 def _share(number: str, percent: str) -> float:
     "A confidence as a share; what is above 1 is meant in per cent"
     value = float(number)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 import inspect, math
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping, Optional, TypeVar, Union, get_type_hints
+from typing import Any, Callable, Mapping, Optional, TypeVar, Union, cast, get_type_hints
 from ..agents import ROLES
 from ..datasets.sample import Sample
 from .task import MethodOutcome, Task, build_team
@@ -83,10 +83,10 @@ def _number_fault(name: str, value: float) -> Optional[str]:
 def _value_fault(name: str, value: Any) -> Optional[str]:
     "Why a value of the right type cannot be"
     if isinstance(value, (int, float)) and not isinstance(value, bool): return _number_fault(name, value)
-    names = list[str]()
+    names, given = list[str](), cast(Any, value)
     try:
-        if name == 'agents': names = [a.name for a in build_team(None, value)]
-        elif name == 'focus': make_focus(value)
+        if name == 'agents': names = [a.name for a in build_team(None, given)]
+        elif name == 'focus': make_focus(given)
     except (ValueError, TypeError) as e: return str(e)
     return f'two agents have one name: {names}' if len(set(names)) < len(names) else None
 

@@ -145,6 +145,7 @@ def _context_of(
     meta = record.get('meta') or {}
     return {'question': record.get('question', ''), **{k: meta[k] for k in _CONTEXT if meta.get(k)}}
 
+# %% ../../nbs/runs/01_table.ipynb #f0510b4c
 def _both_abstain(record: Record) -> bool:
     "Is there no answer, and was none given?"
     return abstains(record.get('answer')) and all(map(abstains, record['gold']))
@@ -161,9 +162,11 @@ def score_all(
     fast = flavour == 'rrc' and metric == 'anls'   # it looks at nothing but answers
     scores = score_many(preds, golds, metric, flavour, None if fast else list(map(_context_of, records)),
                         on_error=None if fast else 0.)
-    if flavour not in NONE_WORDS: scores[:] = [1. if _both_abstain(r) else s for s, r in zip(scores, records, strict=True)]
+    if flavour in NONE_WORDS: return scores
+    scores[:] = [1. if _both_abstain(r) else s for s, r in zip(scores, records, strict=True)]
     return scores
 
+# %% ../../nbs/runs/01_table.ipynb #cfeca43d
 def score_records(
     records: Iterable[Record],                  # with answer and gold
     metrics: Optional[Mapping[str, str]] = None # metric -> flavour; EM, F1 and ANLS if None
