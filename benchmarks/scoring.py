@@ -221,7 +221,7 @@ def compared(args) -> dict:
         except ImportError as e:
             out[name] = f'left out: {e}'
             continue
-        wrong = sum(abs(ours - theirs) > 1e-9 for ours, theirs in pairs)
+        wrong = sum(bool(abs(ours - theirs) > 1e-9) for ours, theirs in pairs)
         out[name] = f'{len(pairs):,} pairs, {wrong} differ, mean {statistics.fmean(t for _, t in pairs):.4f}'
         total += wrong
     return {**out, 'different_scores': total, 'seed': args.seed, 'python': platform.python_version()}
