@@ -8,8 +8,15 @@ The plain version does what the official script does: it normalises both texts f
 table in Python. It is timed on a random part of the pairs (--part) and its time scaled to all of them; the scores of
 that part have to be equal. Times are CPU seconds of one process, medians of --repeat runs.
 The command ends with 1 if any score differs.
+
+    python benchmarks/scoring.py --official FOLDER   # against the official code, on --pairs pairs of each data set
+
+FOLDER holds whatever there is of DUDE's evaluate_submission.py, MMLongBench-Doc's eval_score.py, ChartQAPro's
+evaluate_predictions.py and the packages anls_star, munkres (1.1.4) and anls. Random answers are put into records, as a
+run keeps them, and into the official code in the form in which a submission holds them: what is compared is the whole
+way from an answer to its figure. What is not in FOLDER is left out, and the result says so.
 """
-import argparse, json, platform, random, statistics, string, sys, time
+import argparse, contextlib, importlib, io, json, logging, platform, random, statistics, string, sys, time, types
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -92,6 +99,134 @@ def run(args) -> dict:
                 seed=args.seed, python=platform.python_version(), processor=processor())
 
 
+# --- against the official code ---
+
+LISTS = (lambda rng, g: json.dumps(g), lambda rng, g: str(g), lambda rng, g: json.dumps(rng.sample(g, len(g))),
+         lambda rng, g: json.dumps([*g, 'x']), lambda rng, g: json.dumps(g[1:] or g), lambda rng, g: g[0])
+NONE = ('not answerable', 'Not answerable.', '', 'unanswerable', 'The question cannot be answered.', 'not available')
+
+
+def said(rng: random.Random, gold: list) -> str:
+    "What may be answered where `gold` is accepted"
+    if rng.random() < .15: return rng.choice(NONE)
+    return rng.choice(LISTS)(rng, gold) if len(gold) > 1 else predictions(rng, gold)[0]
+
+
+def own_scores(flavour: str, metric: str, rows: list) -> list:
+    "Scores as a run has them, of rows (gold, answer, meta)"
+    from cosee.runs.table import score_records
+    records = [dict(sample=str(i), method='m', question='Which?', gold=gold, answer=answer, meta=meta)
+               for i, (gold, answer, meta) in enumerate(rows)]
+    return list(score_records(records, {metric: flavour})['m'][metric])
+
+
+def against_dude(rng: random.Random, n: int) -> list:
+    "Pairs (ours, official) of DUDE: single answers, lists and questions without an answer"
+    sys.modules.setdefault('evaluate', types.ModuleType('evaluate'))   # of its calibration only
+    official = importlib.import_module('evaluate_submission')
+    from cosee.datasets.submissions import FORMS
+    rows, pool = [], answers(rng, 2000)
+    for _ in range(n):
+        kind = rng.choice(['extractive', 'abstractive', 'list/extractive', 'not-answerable'])
+        gold = rng.sample(pool, rng.randint(2, 4) if 'list' in kind else rng.randint(1, 2))
+        known = ['not answerable'] if kind == 'not-answerable' else gold
+        rows.append((known, said(rng, gold), dict(answer_type=kind)))
+    theirs = [dict(questionId=str(i), question='', answers=[''] if 'not' in m['answer_type'] else g, **m)
+              for i, (g, _, m) in enumerate(rows)]
+    handed = [FORMS['dude'].write(dict(id=str(i), answer=a)) for i, (_, a, _) in enumerate(rows)]
+    how = argparse.Namespace(anls_threshold=.5, answer_types=False, score_calibration=False)
+    found = official.evaluate_method(dict(data=theirs), handed, how)['per_sample_result']
+    return list(zip(own_scores('dude', 'anls', rows), (found[str(i)]['anls'] for i in range(n)), strict=True))
+
+
+def against_mmlongbench(rng: random.Random, n: int) -> list:
+    "Pairs (ours, official) of MMLongBench-Doc in all its formats"
+    official = importlib.import_module('eval_score')
+    from cosee.datasets.submissions import official_prediction
+    rows, pool = [], answers(rng, 2000)
+    for _ in range(n):
+        kind = rng.choice(['Str', 'Int', 'Float', 'List', 'None'])
+        several = rng.sample(pool, rng.randint(2, 4))
+        gold = dict(Str=several[0], Int=str(rng.randint(0, 99)), Float=f'{rng.randint(0, 9999) / 100}%',
+                    List=str(several)).get(kind, 'Not answerable')
+        rows.append(([gold], said(rng, several if kind == 'List' else [gold]), dict(answer_format=kind)))
+    def score(gold, answer, kind):
+        try: return official.eval_score(gold, official_prediction('mmlongbench', answer), kind)
+        except Exception: return 0.   # as its run_api.py does
+    with contextlib.redirect_stdout(io.StringIO()): theirs = [score(g[0], a, m['answer_format']) for g, a, m in rows]
+    return list(zip(own_scores('mmlongbench', 'accuracy', rows), theirs, strict=True))
+
+
+def against_chartqapro(rng: random.Random, n: int) -> list:
+    "Pairs (ours, official) of ChartQAPro with years, lists and conversations"
+    official = importlib.import_module('evaluate_predictions')
+    from cosee.datasets.benchmarks import year_flags
+    from cosee.datasets.submissions import official_prediction
+    rows, theirs, pool = [], [], [str(rng.choice([rng.randint(1950, 2026), rng.randint(0, 99), w]))
+                                  for w in answers(rng, 2000) if not set(w) & set('[]\'"\\')]
+    for _ in range(n):
+        several = rng.sample(pool, rng.choice([1, 1, 2, 3]))
+        gold = str(several) if len(several) > 1 else rng.choice([several[0], 'Unanswerable'])
+        row = {'Answer': [gold], 'Question Type': rng.choice(['Factoid', 'Conversational']),
+               'Year': [rng.choice(['YES', 'NO']) for _ in several]}
+        answer = said(rng, several)
+        rows.append(([gold], answer, dict(year_flag=year_flags(row, 'row'))))
+        handed = {**row, 'prediction': official_prediction('chartqapro', answer)}
+        theirs.append(official.evaluate_predictions_chartqapro([handed])['Overall'])
+    return list(zip(own_scores('chartqapro', 'accuracy', rows), theirs, strict=True))
+
+
+def tree(rng: random.Random, depth: int, gold: bool):
+    "A random tree of texts, numbers, lists, dicts and, in gold answers, alternatives; few words, so that many tie"
+    kind = rng.random() if depth else 0
+    if kind < .4: return rng.choice(['a', 'b', 'ab', 'abc', 'xyz', 'hello', 'hallo', '12', '', ' A ', None, 1, 2.5])
+    if kind < .7: return [tree(rng, depth - 1, gold) for _ in range(rng.randint(0, 4))]
+    if kind < .8 and gold: return tuple(tree(rng, depth - 1, gold) for _ in range(rng.randint(1, 3)))
+    return {rng.choice('pqrs'): tree(rng, depth - 1, gold) for _ in range(rng.randint(0, 3))}
+
+
+def changed(rng: random.Random, gold):
+    "What may be answered where a tree is accepted: other order, members left out, other words"
+    if isinstance(gold, tuple): return changed(rng, rng.choice(gold))
+    if isinstance(gold, list): return [changed(rng, g) for g in rng.sample(gold, len(gold)) if rng.random() < .9]
+    if isinstance(gold, dict): return {k: changed(rng, v) for k, v in gold.items() if rng.random() < .9}
+    return gold if rng.random() < .7 else rng.choice(['a', 'abd', 'help', None])
+
+
+def against_anls_star(rng: random.Random, n: int) -> list:
+    "Pairs (ours, official) of ANLS* on trees"
+    official = importlib.import_module('anls_star')
+    from cosee.eval.metrics import score
+    pairs = []
+    while len(pairs) < n:
+        gold = tree(rng, 3, True)
+        texts = isinstance(gold, list) and all(isinstance(g, str) for g in gold)   # would be alternatives
+        if texts: gold = {'p': gold}
+        pred = changed(rng, gold) if rng.random() < .7 else tree(rng, 3, False)
+        pairs.append((score(pred, gold, 'anls_star'), official.anls_score(gold, pred)))
+    return pairs
+
+
+OFFICIAL = dict(dude=against_dude, mmlongbench=against_mmlongbench, chartqapro=against_chartqapro,
+                anls_star=against_anls_star)
+
+
+def compared(args) -> dict:
+    "For each data set how many pairs were compared, and how many figures differ"
+    sys.path.insert(0, str(Path(args.official).resolve()))
+    logging.disable(logging.WARNING)   # theirs, for each list where one answer is taken
+    out, total = {}, 0
+    for name, pairs_of in OFFICIAL.items():
+        try: pairs = pairs_of(random.Random(args.seed), args.pairs)
+        except ImportError as e:
+            out[name] = f'left out: {e}'
+            continue
+        wrong = sum(bool(abs(ours - theirs) > 1e-9) for ours, theirs in pairs)
+        out[name] = f'{len(pairs):,} pairs, {wrong} differ, mean {statistics.fmean(t for _, t in pairs):.4f}'
+        total += wrong
+    return {**out, 'different_scores': total, 'seed': args.seed, 'python': platform.python_version()}
+
+
 def processor() -> str:
     "Name of the processor, as far as the system tells"
     try: lines = Path('/proc/cpuinfo').read_text().splitlines()
@@ -107,8 +242,9 @@ def main() -> int:
     p.add_argument('--part', type=int, default=30_000, help='pairs that the plain version is timed on')
     p.add_argument('--repeat', type=int, default=3)
     p.add_argument('--seed', type=int, default=0)
+    p.add_argument('--official', metavar='FOLDER', help='compare with the official code that lies there instead')
     args = p.parse_args()
-    result = run(args)
+    result = compared(args) if args.official else run(args)
     if args.json: print(json.dumps(result, indent=1))
     else:
         print('\n'.join(f'{k:26} {v:>12,}' if isinstance(v, (int, float)) else f'{k:26} {v}'

@@ -41,7 +41,8 @@ def test_a_matched_method_keeps_what_is_its_own():
 
 WRONG = [
     (dict(type="cosee", agents=["scaner"]), r"methods\.0\.agents: .*scaner"),
-    (dict(type="cosee", agents=[]), r"methods\.0\.agents"), (dict(type="cosee", agents="scanner"), r"methods\.0\.agents"),
+    (dict(type="cosee", agents=[]), r"methods\.0\.agents"),
+    (dict(type="cosee", agents="scanner"), r"methods\.0\.agents"),
     (dict(type="chat", agents=[dict(name="a")]), r"methods\.0\.agents: .*needs name and duty"),
     (dict(type="cosee", agents=[dict(name="a", duty="x")] * 2), r"methods\.0\.agents: .*one name"),
     (dict(type="cosee", order="sequentially"), r"methods\.0\.order: .*'sequential' or 'parallel'"),
@@ -79,7 +80,8 @@ def test_the_number_of_agents_is_a_setting():
     assert own == ["a", "a_2", "a_3"]
     for n in (1, 4):
         asked = ScriptedClient([GUESS], cycle=True)
-        entry = dict(type="cosee", agents=["detail_reader"], num_agents=n, max_steps=1, agreement=9, stop_confidence=1.1)
+        entry = dict(type="cosee", agents=["detail_reader"], num_agents=n, max_steps=1, agreement=9,
+                     stop_confidence=1.1)
         make_method(entry).run(SAMPLE, asked)
         assert len(asked.calls) == n
 

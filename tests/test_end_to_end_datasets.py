@@ -28,7 +28,7 @@ from cosee.text import abstains
 OFFICIAL = dict(
     mpdocvqa=(1, 0, None, 0, "MP-DocVQA-Framework metrics.py: '' and 'none' score 0, else NLS from 0.5"),
     slidevqa=(1, 0, None, 0, "NTT SlideVQA evaluate_qa.py: F1 of tokens, 0 without a common one"),
-    dude=(1, 0, 1, 0, "DUDEeval evaluate_submission.py: no answer is [''], '' against a text is 0, '' against '' is 1"),
+    dude=(1, 0, 1, 0, "DUDEeval evaluate_submission.py: no answer is [''], '' and a text are 0, '' and '' are 1"),
     mmlongbench=(1, 0, 1, 0, "MMLongBench-Doc eval_score.py: format None is compared as text"),
     mmlongbench_v2=(1, 0, 1, 0, "MMLongBench-Doc eval_score.py, on the corrected answers"),
     docvqa=(1, 0, None, 0, "RRC get_NLS: similarity from 0.5"),
@@ -120,15 +120,15 @@ def url(root):
                pdf_path="/x/ccpdf_zip/4000-4999/4000001.pdf")
     asked = [("u1", "Which?", ["a bee", "a cow"], "List"), ("u2", "Count?", 7, "Integer"),
              ("u3", "Who?", "Not answerable", "None"), ("u4", "What?", "rain coat", "String")]
-    put(root / "LongDocURL.jsonl", "\n".join(json.dumps(dict(rec, question_id=i, question=q, answer=a, answer_format=f))
-                                             for i, q, a, f in asked))
+    records = [dict(rec, question_id=i, question=q, answer=a, answer_format=f) for i, q, a, f in asked]
+    put(root / "LongDocURL.jsonl", "\n".join(map(json.dumps, records)))
     return dict(split="test", root=str(root))
 
 
 def scope(root):
     report_pdf(root / "pdfs/urn1.pdf")
     put(root / "benchmark.json",
-        [dict(id=f"q{n}", split="dev", question=f"Which {n}?", answer=dict(answer_text="a rain coat", is_answerable=ok),
+        [dict(id=f"q{n}", split="dev", question=f"Which {n}?", answer=dict(answer_text="a coat", is_answerable=ok),
               pdf=dict(doc_id_str="urn1"), evidences=[], facts=[]) for n, ok in enumerate((True, False))])
     return dict(split="dev", root=str(root))
 
@@ -169,7 +169,8 @@ def vidore(root):
     import pyarrow as pa, pyarrow.parquet as pq
     out = io.BytesIO()
     Image.new("RGB", (40, 50), "white").save(out, "PNG")
-    page = dict(corpus_id=10, image=dict(bytes=out.getvalue(), path=""), doc_id="a", markdown="x", page_number_in_doc=0)
+    image = dict(bytes=out.getvalue(), path="")
+    page = dict(corpus_id=10, image=image, doc_id="a", markdown="x", page_number_in_doc=0)
     query = dict(query_id=0, query="How many?", language="english", query_types=["numerical"], query_format="question",
                  content_type=["Text"], answer="42 boats")
     for part, row in (("corpus", page), ("queries", query), ("qrels", dict(query_id=0, corpus_id=10, score=1))):
@@ -190,8 +191,9 @@ def own(root):
 
 def folder(root):
     put(root / "a.png")
-    put(root / "q.jsonl", "".join(json.dumps(dict(id=str(n), file="a.png", question=q, answer=a)) + "\n" for n, (q, a) in
-                                  enumerate([("How much?", "3.4 million"), ("Who?", "not answerable")])))
+    asked = enumerate([("How much?", "3.4 million"), ("Who?", "not answerable")])
+    records = [dict(id=str(n), file="a.png", question=q, answer=a) for n, (q, a) in asked]
+    put(root / "q.jsonl", "\n".join(map(json.dumps, records)))
     return dict(root=str(root / "q.jsonl"))
 
 
@@ -201,7 +203,8 @@ FILES = dict(
     infographicvqa=written("infographicvqa", "raw", "val"), chartqapro=chart,
     docvqa2026=written("docvqa2026", "hub", "val"), mmlongbench_v2=v2, financebench=finance, longdocurl=url,
     docscope=scope, sroie=sroie, vrdu=vrdu, deepform=deepform, kleister_nda=kleister, vidore_v3=vidore,
-    made=drawn(kinds=["invoice"], dpi=30, pages=1), small=drawn(), long=drawn(pages=5, dpi=20), folder=folder, jsonl=own)
+    made=drawn(kinds=["invoice"], dpi=30, pages=1), small=drawn(), long=drawn(pages=5, dpi=20), folder=folder,
+    jsonl=own)
 
 
 def test_every_data_set_of_the_registry_is_here():
@@ -263,13 +266,14 @@ def test_the_figure_of_every_answer_is_the_official_one(runs):
 
 
 def test_the_comparison_shows_the_same_figures(runs, capsys):
-    name, samples, out = runs
+    *_, out = runs
     folders = [str(run.folder) for run in out.values()]
     assert main(["compare", *folders, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     for run in out.values():
         for method, scores in run.scores(*next(iter(shown["metric"].items()))).items():
-            assert shown["methods"][method]["score"] == pytest.approx(100 * sum(scores.values()) / len(scores), abs=.06)
+            mean = 100 * sum(scores.values()) / len(scores)
+            assert shown["methods"][method]["score"] == pytest.approx(mean, abs=.06)
     assert shown["methods"]["one_gold"]["score"] == 100 == shown["methods"]["team_gold"]["score"]
 
 

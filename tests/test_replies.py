@@ -34,6 +34,9 @@ ACTION = ('{"action": "HYPOTHESIZE", "view": {"page": 2, "bbox_2d": [10, 20, 300
 def action(answer): return ACTION % json.dumps(answer)
 
 
+def said(answer): return json.dumps(dict(answer=answer))
+
+
 def tex(text): return text.replace("$", "\\$").replace("%", "\\%")
 
 
@@ -65,13 +68,13 @@ FORMS = {
     "to the question": lambda a, d: f"The answer to the question is {a}",
     "bold in prose": lambda a, d: f"According to the table, it amounts to **{a}** in total.",
     # mathematics
-    "boxed": lambda a, d: "Adding both rows gives \\boxed{%s}" % tex(a),
-    "boxed text": lambda a, d: "$$\\boxed{\\text{%s}}$$" % tex(a),
-    "boxed answer": lambda a, d: "The final answer is $\\boxed{%s}$." % tex(a),
+    "boxed": lambda a, d: f"Adding both rows gives \\boxed{{{tex(a)}}}",
+    "boxed text": lambda a, d: f"$$\\boxed{{\\text{{{tex(a)}}}}}$$",
+    "boxed answer": lambda a, d: f"The final answer is $\\boxed{{{tex(a)}}}$.",
     # tags and objects
     "tag": lambda a, d: f"The foot of the page says so.\n<answer>{a}</answer>",
-    "object": lambda a, d: json.dumps(dict(answer=a)),
-    "object in fence": lambda a, d: f'Here it is:\n```json\n{{\n  "answer": {json.dumps(a)},\n  "confidence": 0.9\n}}\n```',
+    "object": lambda a, d: said(a),
+    "object in fence": lambda a, d: f"Here:\n```json\n{json.dumps(dict(answer=a, confidence=.9), indent=2)}\n```",
     "object, page": lambda a, d: json.dumps(dict(page=2, reasoning="The last row.", final_answer=a)),
     "action": lambda a, d: action(a),
     "action in fence": lambda a, d: f"Sure, here is my action.\n```json\n{action(a)}\n```",
@@ -79,10 +82,10 @@ FORMS = {
     # thinking
     "think, line": lambda a, d: f"<think>\nIt could be {d}. Answer: {d}\nNo.\n</think>\n\nAnswer: {a}",
     "think, alone": lambda a, d: f"<think>The answer is {d}? Row three, not four.</think>\n{a}",
-    "think, boxed": lambda a, d: "<think>\\boxed{%s}?</think>So \\boxed{%s}" % (tex(d), tex(a)),
+    "think, boxed": lambda a, d: f"<think>\\boxed{{{tex(d)}}}?</think>So \\boxed{{{tex(a)}}}",
     "think, action": lambda a, d: f"<think>\nA draft: {action(d)}\nBut row four.\n</think>\n{action(a)}",
     "thought without its tag": lambda a, d: f"Let me see. {action(d)} would be wrong.\n</think>\n\n{action(a)}",
-    "think, fence": lambda a, d: f"<think>{json.dumps(dict(answer=d))}</think>\n```json\n{json.dumps(dict(answer=a))}\n```",
+    "think, fence": lambda a, d: f"<think>{said(d)}</think>\n```json\n{said(a)}\n```",
     "think, sentence": lambda a, d: f"<thinking>First {d}.</thinking>\nTherefore, the answer is **{a}**.",
 }
 REPLIES = [(form, answer, write(answer, draft)) for form, write in FORMS.items() for answer, draft in ANSWERS]
@@ -105,10 +108,10 @@ def test_there_are_two_hundred_replies_of_varied_form():
 def read():
     "What a baseline and a team read in each reply: the whole episodes"
     found = []
-    with FakeServer(answer=lambda body: said[-1]) as server:
-        client, said = OpenAIVLMClient(base_url=server.base_url, model="m", api_key="x"), [""]
+    with FakeServer(answer=lambda body: told[-1]) as server:
+        client, told = OpenAIVLMClient(base_url=server.base_url, model="m", api_key="x"), [""]
         for form, answer, text in REPLIES:
-            said[:] = [text]
+            told[:] = [text]
             found.append((form, answer, one_call(client)(), of_team(client)()))
     return found
 
@@ -154,7 +157,8 @@ def test_a_tag_that_is_quoted_in_a_note_hides_nothing(content):
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.sampled_from(["<think>", "</think>", "{", "}", '"', '{"a": 1}', "x", "\n", "Answer: 1", "\\boxed{"])))
+@given(st.lists(st.sampled_from(["<think>", "</think>", "{", "}", '"', '{"a": 1}', "x", "\n", "Answer: 1",
+                                 "\\boxed{"])))
 def test_any_mixture_of_tags_is_split(parts):
     text = "".join(parts)
     said, thought = without_reasoning(text)
@@ -185,7 +189,8 @@ def test_what_may_be_printed_is_an_answer(text):
     assert not abstains(text)
 
 
-@pytest.mark.parametrize("text", ["{broken", '{"tool": "zoom"}', '{"note": 7}', '{"action": "HYPOTHESIZE"}', "   "])
+@pytest.mark.parametrize("text", ["{broken", '{"tool": "zoom"}', '{"note": 7}', '{"action": "HYPOTHESIZE"}', "   ",
+                                  "The revenue is, let me think", "I cannot help with that.", "Let me look closer."])
 def test_what_is_neither_action_nor_answer_stays_invalid(text):
     agent = team(ScriptedClient([text]), ("detail_reader",))[0]
     assert agent.act(PAGES, "How much?", Board())["action"] == "INVALID"
@@ -198,7 +203,8 @@ def test_who_may_not_propose_does_not():
 
 # --- pages and boxes ---
 
-@pytest.mark.parametrize("view", [2, "2", "page 2", "Page 2", "p. 2", "page 2 of 9", dict(page="page 2"), dict(page=2)])
+@pytest.mark.parametrize("view", [2, "2", "page 2", "Page 2", "p. 2", "page 2 of 9", dict(page="page 2"),
+                                  dict(page=2)])
 def test_a_page_may_be_all_of_a_view(view):
     assert normalize_action(dict(action="INSPECT", content="x", view=view))["view"]["page"] == 2
 

@@ -54,8 +54,9 @@ def _dude_box(box: Any, where: str, pages: int, base: int) -> tuple[int, Box]:
     if not isinstance(box, dict): raise DataError(f'{where}: field {_BOXES!r}: no box: {str(box)[:60]!r}')
     page = whole_number(box.get('page'), where, 'page') + 1 - base
     if not 1 <= page <= pages:
-        raise DataError(f"{where}: field {_BOXES!r}: page {box['page']} of {pages}; page_base is {base}, set "
-                        f"dataset.options.page_base={1 - base} (page_base={1 - base} of load) if the file counts so")
+        other = f'dataset.options.page_base={1 - base} (page_base={1 - base} of load)'
+        raise DataError(f"{where}: field {_BOXES!r}: page {box['page']} of {pages}; page_base is {base}, set {other} "
+                        'if the file counts so')
     x, y, w, h = (field_of(box, k, (int, float), where) for k in ('left', 'top', 'width', 'height'))
     return page, (x, y, x + w, y + h)
 
@@ -207,8 +208,11 @@ def _turns(rec: Record, where: str) -> tuple[str, str]:
     return '\n'.join([*paragraph, *before, questions[-1]]), str(answers[-1])
 
 # %% ../../nbs/data/05_benchmarks.ipynb #7d1936b5
-def _year_flags(rec: Record, where: str) -> list[str]:
-    "Of which values of the answer a year must be exact; 'NO' where nothing is said"
+def year_flags(
+    rec: Record, # a row of the data set
+    where: str   # for the error
+) -> list[str]:  # 'YES' or 'NO', one or more
+    "Of which values of the answer a year must be exact; 'NO' where nothing is said."
     flags = [str(f) for f in listed(rec.get('Year') or ['NO'], where, 'Year')]
     return flags[-1:] if rec.get('Question Type') == 'Conversational' else flags
 
@@ -222,7 +226,7 @@ def chartqapro(
     def to_sample(rec: Record, where: str) -> Sample:
         question, answer = _turns(rec, where)
         meta: Meta = dict(id=rec['n'], doc_id=str(rec['n']), question_type=rec.get('Question Type'),
-                          year_flag=_year_flags(rec, where), evidence_pages=[1])
+                          year_flag=year_flags(rec, where), evidence_pages=[1])
         images = Images([image_bytes(rec.get('image'), where, 'image')], where)
         return Sample(images=images, question=question, answer=answer, meta=meta)
     return (lambda: _numbered(read_parquet(files, ('Question', 'Answer', 'image')))), to_sample

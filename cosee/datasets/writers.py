@@ -16,6 +16,7 @@ from typing import Optional, TYPE_CHECKING, Union
 from ..boxes import pixel_box, placed
 from .checks import Record
 from .sample import Sample
+from .submissions import official_golds
 from ..text import abstains
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -251,7 +252,7 @@ def _docvqa2026_hub(samples: Numbered, root: Path, split: str):
     rows = []
     for doc, asked in documents.items():
         ids, pages = [i for i, _ in asked], [_image_cell(image) for image in asked[0][1]['images']]
-        known = ['Unknown' if abstains(_answers(s)[0]) else _answers(s)[0] for _, s in asked]
+        known = official_golds('docvqa2026', [_answers(s)[0] for _, s in asked])
         answers = dict(question_id=ids, answer=known) if split != 'test' else None
         questions = dict(question_id=ids, question=[s['question'] for _, s in asked])
         rows.append(dict(doc_id=doc, doc_category='made', document=pages, questions=questions, answers=answers))

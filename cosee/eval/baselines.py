@@ -4,7 +4,7 @@
 
 # %% ../../nbs/06_baselines.ipynb #4d87c15a
 from __future__ import annotations
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 from ..agents import Agent, ROLES
 from ..controller import CoSeeController, Order
 from ..focus import FocusSpec, listed

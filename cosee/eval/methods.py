@@ -6,7 +6,7 @@
 from __future__ import annotations
 import inspect, math
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping, Optional, TypeVar, Union, get_type_hints
+from typing import Any, Callable, Mapping, Optional, TypeVar, Union, cast, get_type_hints
 from ..agents import ROLES
 from ..datasets.sample import Sample
 from .task import MethodOutcome, Task, build_team
@@ -61,8 +61,8 @@ class SettingError(ValueError):
         super().__init__(why)
         self.setting = setting
 
-_LEAST = dict(max_steps=1, max_turns=1, num_samples=1, max_new_tokens=1, agreement=1, max_calls=1, k=1, probe=1, pages=0,
-              max_cells_per_page=1, max_total_chars=1, stop_confidence=0, min_confidence=0, num_agents=1)
+_LEAST = dict(max_steps=1, max_turns=1, num_samples=1, max_new_tokens=1, agreement=1, max_calls=1, k=1, probe=1,
+              pages=0, max_cells_per_page=1, max_total_chars=1, stop_confidence=0, min_confidence=0, num_agents=1)
 
 def _type_fault(hint: Any, value: Any) -> Optional[str]:
     "Why a value is not of the type that a signature asks for"
@@ -75,18 +75,22 @@ def _type_fault(hint: Any, value: Any) -> Optional[str]:
         return f'{said[:1].lower()}{said[1:]}, not {str(value)[:60]!r}'
 
 # %% ../../nbs/eval/08_methods.ipynb #a15d1c0d
+def _number_fault(name: str, value: float) -> Optional[str]:
+    "Why a number cannot be"
+    if not math.isfinite(value): return f'must be a finite number, not {value}'
+    return f'must be at least {_LEAST[name]}, not {value}' if value < _LEAST.get(name, value) else None
+
 def _value_fault(name: str, value: Any) -> Optional[str]:
     "Why a value of the right type cannot be"
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if number and not math.isfinite(value): return f'must be a finite number, not {value}'
-    if number and value < _LEAST.get(name, value): return f'must be at least {_LEAST[name]}, not {value}'
+    if isinstance(value, (int, float)) and not isinstance(value, bool): return _number_fault(name, value)
+    names, given = list[str](), cast(Any, value)
     try:
-        if name == 'agents': team_names = [a.name for a in build_team(None, value)]
-        elif name == 'focus': make_focus(value)
+        if name == 'agents': names = [a.name for a in build_team(None, given)]
+        elif name == 'focus': make_focus(given)
     except (ValueError, TypeError) as e: return str(e)
-    if name == 'agents' and len(set(team_names)) < len(team_names): return f'two agents have one name: {team_names}'
+    return f'two agents have one name: {names}' if len(set(names)) < len(names) else None
 
-def check_settings(
+def _check_settings(
     type: str,                  # name in `METHODS`
     settings: Mapping[str, Any] # what a configuration says
 ):
@@ -109,7 +113,7 @@ class Method:
         wrong = [k for k in settings if k not in known]
         if wrong:
             raise ValueError(f"method {type!r} has no setting {wrong[0]!r}: it has {', '.join(known) or 'none'}")
-        check_settings(type, settings)
+        _check_settings(type, settings)
         self.type, self.name, self.settings, self.own = type, name or type, {**known, **settings}, dict(settings)
 
     def __repr__(self):
@@ -128,7 +132,7 @@ class Method:
         client,                                # the model
         ledger: Optional[Ledger] = None,       # account, with or without a budget
         seed: int = 0,                         # of everything drawn by chance
-        gen: Optional[Mapping[str, Any]] = None # general generation settings; what the method was told itself beats them
+        gen: Optional[Mapping[str, Any]] = None # general generation settings; its own beat them
     ) -> MethodOutcome:
         "Answer one question; raises ValueError where there is none."
         task = Task(listed(sample['images']), sample['question'], client, Ledger() if ledger is None else ledger, seed,

@@ -138,13 +138,14 @@ def _nothing() -> Counts: return Counts(ok=0, failed=0, tokens=0, calls=0, secon
 # %% ../../nbs/runs/01_table.ipynb #10d519c7
 _CONTEXT = ('answer_format', 'year_flag', 'answer_type')   # what of a record's meta they look at
 
-def context_of(
+def _context_of(
     record: Record # a record
 ) -> dict[str, Any]:
     "What official scorers look at besides the answers."
     meta = record.get('meta') or {}
     return {'question': record.get('question', ''), **{k: meta[k] for k in _CONTEXT if meta.get(k)}}
 
+# %% ../../nbs/runs/01_table.ipynb #f0510b4c
 def _both_abstain(record: Record) -> bool:
     "Is there no answer, and was none given?"
     return abstains(record.get('answer')) and all(map(abstains, record['gold']))
@@ -159,11 +160,13 @@ def score_all(
     preds = [official_prediction(flavour, r.get('answer') or '') for r in records]
     golds = [official_golds(flavour, r['gold']) for r in records]
     fast = flavour == 'rrc' and metric == 'anls'   # it looks at nothing but answers
-    scores = score_many(preds, golds, metric, flavour, None if fast else list(map(context_of, records)),
+    scores = score_many(preds, golds, metric, flavour, None if fast else list(map(_context_of, records)),
                         on_error=None if fast else 0.)
-    if flavour not in NONE_WORDS: scores[:] = [1. if _both_abstain(r) else s for s, r in zip(scores, records)]
+    if flavour in NONE_WORDS: return scores
+    scores[:] = [1. if _both_abstain(r) else s for s, r in zip(scores, records, strict=True)]
     return scores
 
+# %% ../../nbs/runs/01_table.ipynb #cfeca43d
 def score_records(
     records: Iterable[Record],                  # with answer and gold
     metrics: Optional[Mapping[str, str]] = None # metric -> flavour; EM, F1 and ANLS if None
