@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NotRequired, Optional, TypedDict, Union, cast
 from ..agents import Agent, PageImage, ask, role_text, team
+from ..boxes import Box, from_thousandths
 from ..controller import Episode, call_record
 from ..datasets.sample import Sample
 from ..focus import FEW_PAGES, AllPages, AutoFocus, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
@@ -31,9 +32,11 @@ class Reading(TypedDict):
     answer: str                 # '' if there is none
     page: Optional[int]         # from 1
     confidence: Optional[float] # 0-1
+    bbox: NotRequired[Box]      # in 0-1, where a reply names one
 
 _ANSWER = re.compile(r'^[^\w\n]*(?:final\s+)?answer\W*?:\s*(.+?)[\s*_`]*$', re.I | re.M)
 _PAGE = re.compile(r'\bpage\W{1,3}(\d{1,4})\b', re.I)
+_BOX = re.compile(r'^[^\w\n]*box:\s*\[([\d,\s]{7,40})\]\s*$', re.I | re.M)
 _SURE = re.compile(r'^[^\w\n]*confidence\W*?:\W*(\d+(?:\.\d+)?)\s*(%)?', re.I | re.M)
 
 def _share(number: str, percent: str) -> float:
@@ -49,8 +52,16 @@ def read_answer(
     answers, pages, shares = _ANSWER.findall(text), _PAGE.findall(text), _SURE.findall(text)
     lines = [l.strip() for l in text.splitlines() if l.strip()]
     answer = (answers or lines or [''])[-1]
-    return Reading(answer=answer.strip().strip('"*`').strip(), page=int(pages[-1]) if pages else None,
-                   confidence=_share(*shares[-1]) if shares else None)
+    found = Reading(answer=answer.strip().strip('"*`').strip(), page=int(pages[-1]) if pages else None,
+                    confidence=_share(*shares[-1]) if shares else None)
+    box = _read_place(text)
+    return {**found, 'bbox': box} if box else found
+
+def _read_place(text: str) -> Optional[Box]:
+    "The last box that a reply names in a line of its own, in thousandths"
+    boxes = _BOX.findall(text)
+    try: return from_thousandths(boxes[-1].split(',')) if boxes else None
+    except ValueError: return None
 
 # %% ../../nbs/eval/06_task.ipynb #baee400e
 ANSWER_RULES = ('Copy the answer letter by letter as it is printed, as short as possible, with its unit. '
@@ -201,12 +212,13 @@ class Task:
         answer: str,                        # the answer
         page: Optional[int] = None,         # where it stands
         confidence: Optional[float] = None, # 0-1
-        stopped: str = 'answered'           # why the method ended
+        stopped: str = 'answered',          # why the method ended
+        bbox: Optional[Box] = None          # where on the page, in 0-1
     ) -> MethodOutcome:
         "The outcome of a method that wrote no Board."
         page = page if page and 0 < page <= len(self.images) else None
         evidence: list[Evidence] = []
-        if page: evidence.append({'page': page, 'bbox': None, 'content': one_line(answer, 300), 'cell': None})
+        if page: evidence.append({'page': page, 'bbox': list(bbox) if bbox else None, 'content': one_line(answer, 300), 'cell': None})
         return MethodOutcome(answer=answer, confidence=confidence, page=page, evidence=evidence, invalid=0, raised=0,
                              usage=self.ledger.total.to_dict(), steps=max((c['step'] for c in self.calls), default=0),
                              stopped=stopped, board=None, trace=self._trace(), shown=_shown(self.calls))
