@@ -145,7 +145,7 @@ def _results(i: SimpleNamespace, samples: list['EvalSample']) -> 'EvalResults':
 # %% ../../nbs/runs/09_inspect_log.ipynb #fcda5761
 def _scorers(run: Run, samples: list['EvalSample']) -> list[dict[str, Any]]:
     "The scorers of a log, as Inspect finds them"
-    flavours: Mapping[str, str] = run.about.get('metrics') or DEFAULT_METRICS
+    flavours: Mapping[str, str] = {**DEFAULT_METRICS, **(run.about.get('metrics') or {})}
     names = dict.fromkeys(name for s in samples for name in s.scores or {} if name in flavours)
     counted = [dict(name=f'inspect_ai/{m}') for m in ('mean', 'stderr')]
     return [dict(name=f'cosee/{name}', options=dict(flavour=flavours[name]), metrics=counted) for name in names]
