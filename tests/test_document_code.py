@@ -1,8 +1,8 @@
 """The documents that describe CoSee hold code: all of it runs, and what they promise works as they say.
 
-The blocks stand in tests/data/documents; `COSEE_DOCUMENTS=folder` runs those of the documents themselves. Stand-ins are
-there for models and for what a document calls and does not define. Each test from `test_the_documents_own_client` on was
-seen failing at c3df7c1."""
+The blocks stand in tests/data/documents; `COSEE_DOCUMENTS=folder` runs those of the documents themselves. There are
+stand-ins for models and for what a document calls and does not define. Five blocks of the API, five of the text
+memory, and the tests from `test_the_documents_own_client` on were seen failing at c3df7c1."""
 import ast
 import inspect
 import json
@@ -50,7 +50,8 @@ DOCUMENTS = Path(os.environ.get("COSEE_DOCUMENTS") or ROOT / "tests/data/documen
 PAGE = Image.new("RGB", (64, 96), "white")
 FLAGS = {"distortion_detection": False, "distortion_analysis": True, "tool_selection": True, "tool_execution": False}
 PLAN = {"query_type": "IQA", "query_scope": ["the stamp"], "distortion_source": "Explicit",
-        "distortions": {"the stamp": ["Blurs"]}, "reference_mode": "No-Reference", "required_tool": None, "plan": FLAGS}
+        "distortions": {"the stamp": ["Blurs"]}, "reference_mode": "No-Reference", "required_tool": None,
+        "plan": FLAGS}
 OTHER = {**PLAN, "query_scope": ["the table"], "distortions": {"the table": ["Noise"]}}
 GUESS = {"action": "HYPOTHESIZE", "answer": "42", "content": "The total row.", "confidence": 0.95,
          "view": {"page": 1, "bbox_2d": [100, 100, 300, 200]}}
