@@ -10,7 +10,7 @@ __all__ = ['Document', 'VLMLanguageModel', 'InteractiveDocument']
 
 # %% ../nbs/tools/00_document.ipynb #7c85f551
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy as _shallow
 from dataclasses import dataclass

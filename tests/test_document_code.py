@@ -213,7 +213,7 @@ class Strict:
 def test_the_documents_own_client_plans_answers_and_remembers():
     client = Documented(PLAN, GUESS, "Answer: 42", "It is dark.")
     assert plan("Is it sharp?", PAGE, client=client, cache=None).query_scope == ["the stamp"]
-    prompt, image, kwargs = client.heard[0]
+    _, image, kwargs = client.heard[0]
     assert image.size == PAGE.size and kwargs == {"max_tokens": 2048, "temperature": 0.0, "top_p": 0.1}
     episode = CoSeeController(team(client, ["detail_reader"]), max_steps=1).run([PAGE], "What is the total?")
     assert episode["answer"] == "42" and "What is the total?" in client.heard[1][0]
