@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = []
 
 # %% ../../nbs/runs/15_inspect_plugin.ipynb #bdd49e09
-from typing import Any
+from typing import Any, cast
 from inspect_ai.model import ModelAPI, modelapi
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState
@@ -20,8 +20,9 @@ from .table import score_records
 # %% ../../nbs/runs/15_inspect_plugin.ipynb #b809b124
 def _record(state: TaskState, target: Target) -> Record:
     "The record that a sample was made from"
-    return Record(method='logged', sample=str(state.sample_id), question=state.input_text,
-                  answer=state.output.completion, gold=list(target), meta=state.metadata.get('meta') or {})
+    return cast(Record, dict(method='logged', sample=str(state.sample_id), question=state.input_text,
+                             answer=state.output.completion, gold=list(target),
+                             meta=state.metadata.get('meta') or {}))
 
 # %% ../../nbs/runs/15_inspect_plugin.ipynb #8eeca633
 def _scorer_of(metric: str):
