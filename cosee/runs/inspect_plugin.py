@@ -38,7 +38,7 @@ def _scorer_of(metric: str):
 SCORERS = {metric: _scorer_of(metric) for metric in flavours()}   # metric -> its scorer in Inspect's form
 
 # %% ../../nbs/runs/15_inspect_plugin.ipynb #1de284bb
-class RecordedModel(ModelAPI):
+class _RecordedModel(ModelAPI):
     "A model that answered in a run; asking it raises NotImplementedError."
     async def generate(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f'{self.model_name} answered in a run of CoSee: its log can be scored, not asked')
@@ -46,4 +46,4 @@ class RecordedModel(ModelAPI):
 @modelapi(name='cosee')
 def cosee() -> type[ModelAPI]:
     "Models of our logs, for Inspect."
-    return RecordedModel
+    return _RecordedModel
