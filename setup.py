@@ -42,6 +42,7 @@ setup(
     package_data={"cosee": cfg["package_data"].split()},
     install_requires=cfg["requirements"].split(),
     extras_require=extras,
-    entry_points={"console_scripts": cfg["console_scripts"].split(), "nbdev": ["cosee=cosee._modidx:d"]},
+    entry_points={"console_scripts": cfg["console_scripts"].split(), "nbdev": ["cosee=cosee._modidx:d"],
+                  "inspect_ai": ["cosee=cosee.runs.inspect_plugin"]},
     zip_safe=False,
 )

@@ -9,16 +9,16 @@ __all__ = ['load_config']
 
 # %% ../../nbs/models/00_backends.ipynb #6ef0325c
 import json, os
+from collections.abc import Collection
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, Optional, TypeVar, Union, get_args
+from typing import Any, Literal, Optional, TypeVar, Union
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
 from ..config import VARIABLE, ConfigError, fill_in, read_text, read_yaml, remember_secret
 from ..registry import no_such
 
 # %% ../../nbs/models/00_backends.ipynb #9a3c0510
-KindOfBackend = Literal['openai', 'anthropic', 'google', 'qwen', 'gguf']
-KINDS_OF_BACKEND: tuple[str, ...] = get_args(KindOfBackend)
+KINDS_OF_BACKEND: tuple[str, ...] = ('openai', 'anthropic', 'google', 'qwen', 'gguf')   # and those that are registered
 Fields = dict[str, Any]            # of a backend, as a file has them
 Variables = dict[str, str]         # of the environment
 _strict = ConfigDict(extra='forbid', protected_namespaces=(), frozen=True)
@@ -39,7 +39,7 @@ class _Limits(BaseModel):
 class Backend(_Limits):
     "One model behind one door."
     id: str = ''
-    kind: KindOfBackend
+    kind: str = Field(pattern=r'^[A-Za-z][A-Za-z0-9_-]*$', description='a built-in kind, or a client of your own')
     model: str = Field('', description="the provider's own name of the model")
     api_key: Optional[SecretStr] = None
     key_variable: str = Field('', description='the environment variable that the key comes from')
@@ -110,6 +110,21 @@ def make_backend(
     key = _key(fields['api_key'], env, where) if fields.get('api_key') is not None else {}
     return _made(Backend, _filled(rest, env, where) | key, where)
 
+def with_key(
+    backend: Backend, # of any kind
+    key: str          # as it is
+) -> Backend:
+    "`backend` with a key that a program has; it is redacted wherever something is written."
+    remember_secret(key)
+    return backend.model_copy(update=dict(api_key=SecretStr(key)))
+
+def _is_own_kind(
+    kind: str # of a backend
+) -> bool:
+    "Was a client of this name registered, besides the built-in ones?"
+    from cosee.models.registry import CLIENTS
+    return kind in CLIENTS and not isinstance(CLIENTS[kind].target, str)
+
 # %% ../../nbs/models/00_backends.ipynb #320eccad
 class PlannerConfig(BaseModel):
     "How the planner is asked."
@@ -138,7 +153,10 @@ class Config(BaseModel):
     __str__ = __repr__
 
     def _backend(self, id: str, env: Variables) -> Backend:
-        return make_backend({**self.entries[id], 'id': id}, env, f'{self.source}: {id}')
+        kind, where = self.entries[id].get('kind'), f'{self.source}: {id}'
+        if isinstance(kind, str) and kind not in KINDS_OF_BACKEND and not _is_own_kind(kind):
+            raise ConfigError(f"{where}: kind: {no_such('kind', kind, KINDS_OF_BACKEND)}, or register it first")
+        return make_backend({**self.entries[id], 'id': id}, env, where)
 
     def _check(self):
         "Raise for whatever is wrong with any entry, variables that are not set aside"
@@ -149,7 +167,9 @@ class Config(BaseModel):
             if not unset: self._backend(id, self._env)
         for field in ('backend', 'fallback_backend'):
             id = getattr(self.planner, field)
-            if field in self.planner.model_fields_set and id and id not in self.entries:
+            if field not in self.planner.model_fields_set or not id: continue
+            if not self.entries: usual_backend(id, dict(self._env))   # a file without backends names usual ones
+            elif id not in self.entries:
                 raise ConfigError(f"{self.source}: planner.{field}: there is no {id!r}; "
                                   f"choose from {', '.join(self.ids)}")
 
@@ -157,6 +177,7 @@ class Config(BaseModel):
         id: str # 'backend.alias', or 'backend' where it has a single model
     ) -> Backend:
         "The backend of that id; an unknown one raises `ConfigError`, a `ValueError`."
+        if not self.entries: return usual_backend(id, dict(self._env))
         alone = [i for i in self.ids if i.split('.')[0] == id]
         if id not in self.entries and len(alone) == 1: id = alone[0]
         if id not in self.entries:
@@ -220,14 +241,15 @@ _USUAL: dict[str, Fields] = dict(
 def usual_backend(
     id: str,                         # 'kind.model', such as 'openai.gpt-4o'
     env: Optional[Variables] = None, # None: those of the process
+    kinds: Collection[str] = (),     # further ones
     **fields                         # over the usual ones
 ) -> Backend:
     "A backend without a file: its kind's usual address and key variable; an unknown kind raises `ConfigError`."
     kind, _, model = id.partition('.')
-    if kind not in _USUAL:
+    if kind not in _USUAL and kind not in kinds and not _is_own_kind(kind):
         close = get_close_matches(kind, _USUAL, 1)
         meant = f" did you mean '{close[0]}.{model}'?" if close else ''
         raise ConfigError(f"there is no backend {id!r};{meant} write kind.model with kind {', '.join(_USUAL)}")
-    usual = dict(_USUAL[kind])
+    usual = dict(_USUAL.get(kind, {}))
     if kind == 'openai' and fields.get('base_url'): usual = dict(api_key='${COSEE_API_KEY}')
     return make_backend({'id': id, 'kind': kind, 'model': model, **usual, **fields}, env, id)

@@ -483,8 +483,11 @@ def takes_prompt(
     named = [p.name for p in names if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     return bool(named) and not {'images', 'question'} & {*named}
 
-def _taken(f: Callable[..., Any], settings: Params) -> Params:
-    "The part of `settings` that `f` takes by keyword"
+def accepted(
+    f: Callable[..., Any], # anything that can be called
+    settings: Params       # by name
+) -> Params:
+    "The part of `settings` that `f` takes by keyword."
     try: params = inspect.signature(f).parameters
     except (TypeError, ValueError): return settings
     if any(p.kind is p.VAR_KEYWORD for p in params.values()): return settings
@@ -495,11 +498,11 @@ def _generated(generate: Callable[..., Any], messages: list[Message], params: Pa
     images, text, own = message_blocks(messages, 'image'), prompt_text(messages), dict(params)
     if not takes_prompt(generate):
         said = dict(images=images, question=text, board_text=None, role_prompt=None, **own)
-        return str(generate(**_taken(generate, said)))
+        return str(generate(**accepted(generate, said)))
     shown = images if len(images) > 1 else images[0] if images else None
     asked = 'max_new_tokens' in inspect.signature(generate).parameters
     if 'max_new_tokens' in own and not asked: own['max_tokens'] = own.pop('max_new_tokens')
-    return str(generate(text, shown, **_taken(generate, own)))
+    return str(generate(text, shown, **accepted(generate, own)))
 
 # %% ../../nbs/00_model.ipynb #4a22ebff
 class GenerateClient(VLMClient):

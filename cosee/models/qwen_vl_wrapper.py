@@ -48,6 +48,7 @@ class QwenVLClient(VLMClient):
         super().__init__()
         page_size(32, 32, min_pixels, max_pixels)
         self.model_path, self.page_labels, self.reuse = str(model_path), page_labels, reuse
+        self.bits = 8 if load_in_8bit else 4 if load_in_4bit else None   # None: as the weights are stored
         self.min_pixels, self.max_pixels, self.max_rows = min_pixels, max_pixels, max_rows
         self.model, self.processor = load_model(model_path, device, dtype, load_in_8bit, load_in_4bit, get)
         self.model.set_attn_implementation({'text_config': ATTENTION})

@@ -231,7 +231,8 @@ class RemoteClient(VLMClient):
         api_key: Optional[str] = None,     # instead of the environment's
         **fields                           # of `Backend`, such as base_url
     ):
-        if not isinstance(backend, Backend): backend = usual_backend(f'{self.kind}.{backend}', **fields)
+        if not isinstance(backend, Backend):
+            backend = usual_backend(f'{self.kind}.{backend}', kinds=(self.kind,), **fields)
         elif fields: backend = Backend(**{**backend.model_dump(), **fields})
         if api_key:
             remember_secret(api_key)

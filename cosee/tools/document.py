@@ -12,7 +12,7 @@ __all__ = ['InteractiveDocumentWithTools']
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 from ..document import (Content, DEFAULT_MAX_TOKENS, DEFAULT_TEMPERATURE, DEFAULT_TOP_K, DEFAULT_TOP_P,
-                            DocumentView, InteractiveDocument, LanguageModel, match_choice, truncate)
+                            DocumentView, InteractiveDocument, match_choice, truncate)
 from .base import (DEFAULT_MAX_TOOL_CALLS_PER_QUESTION, DEFAULT_MAX_TOOL_RESULT_LENGTH, EnforcementMode,
                               Outcome, TOOL_CALL_TAG, TOOL_POLICY_TAG, TOOL_RESULT_TAG, Tool, ToolCall, ToolPolicy,
                               Toolbox, inert, parse_tool_call)

@@ -4,7 +4,10 @@
 
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #c83eb1dc
 from __future__ import annotations
-import json
+import json, logging, warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Union
 
@@ -101,6 +104,27 @@ def _quantised(load_in_8bit: bool, load_in_4bit: bool, dtype: Union[Literal['aut
                               bnb_4bit_compute_dtype=torch.bfloat16 if dtype == 'auto' else dtype,
                               llm_int8_skip_modules=precise)
 
+# %% ../../../nbs/qwen/00_checkpoint.ipynb #b9a08d1d
+_CAST = 'MatMul8bitLt: inputs will be cast'
+
+def _is_news(note: logging.LogRecord) -> bool: return not note.getMessage().startswith(_CAST)
+
+@cache
+def _hush_layers():
+    "Leave out what bitsandbytes says of each layer, as a log or as a warning"
+    logging.getLogger('bitsandbytes.autograd._functions').addFilter(_is_news)
+    warnings.filterwarnings('ignore', message=_CAST)
+
+@contextmanager
+def _no_bars() -> Iterator[None]:
+    "Transformers without bars, as long as this lasts"
+    from transformers.utils import logging as shown
+    was = shown.is_progress_bar_enabled()
+    shown.disable_progress_bar()
+    try: yield
+    finally:
+        if was: shown.enable_progress_bar()
+
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #31106987
 def _from_disk(folder: Path, **kwargs) -> tuple[Any, Any]:
     "Model and processor, as transformers loads them"
@@ -122,7 +146,9 @@ def load_model(
     folder, where, numbers = check_model_path(model_path, get), _device(device), _dtype(dtype)
     quant = _quantised(load_in_8bit, load_in_4bit, numbers)
     place = dict(device_map='auto' if where == 'auto' else {'': where}) if quant or where == 'auto' else {}
-    try: model, processor = _from_disk(folder, dtype=numbers, quantization_config=quant, **place)
+    if quant: _hush_layers()
+    try:
+        with _no_bars(): model, processor = _from_disk(folder, dtype=numbers, quantization_config=quant, **place)
     except Exception as e:
         reason = ' '.join(str(e).split())[:200]
         raise ModelError(f'{model_path}: cannot be loaded ({reason}); {get.format(model_path)}') from e

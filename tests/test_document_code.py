@@ -1,0 +1,484 @@
+"""The documents that describe CoSee hold code: all of it runs, and what they promise works as they say.
+
+The blocks stand in tests/data/documents; `COSEE_DOCUMENTS=folder` runs those of the documents themselves. There are
+stand-ins for models and for what a document calls and does not define. Five blocks of the API, five of the text
+memory, and the tests from `test_the_documents_own_client` on were seen failing at c3df7c1."""
+import ast
+import inspect
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+import types
+import warnings
+from pathlib import Path
+
+import cosee
+import numpy as np
+import pytest
+from conftest import ROOT
+from cosee.agents import SCANNER_ROLE_PROMPT, team
+from cosee.board import Board
+from cosee.config import ConfigError, redact
+from cosee.controller import CoSeeController
+from cosee.datasets.checks import DataError
+from cosee.eval.baselines import direct_answer
+from cosee.eval.methods import make_method
+from cosee.experiments import make_config
+from cosee.models.backends import Backend, parse_config
+from cosee.models.client import Reply, ScriptedClient, VLMClient, as_client, merged
+from cosee.models.openai_client import OpenAIVLMClient
+from cosee.models.registry import CLIENTS, create_vlm_client, make_client, register_client
+from cosee.models.remote import RemoteClient, ServerError
+from cosee.pages import PageError, load_pages, open_image
+from cosee.planner.planning import PlanCache, plan, planner_client, planner_node
+from cosee.runs.inspect_log import write_inspect
+from cosee.runs.log import RunLog, write_about
+from cosee.runs.record import answer_one
+from cosee.runs.table import Run
+from cosee.screen.call import read_tool_call, validate_tool_call
+from cosee.screen.config import SYSTEM_PROMPTS, instruction, read_screen_config
+from cosee.tools.agent import with_tools
+from cosee.tools.base import parse_tool_call
+from cosee.tools.calculator import Calculate
+from fake_servers import FakeServer
+from PIL import Image
+
+DOCUMENTS = Path(os.environ.get("COSEE_DOCUMENTS") or ROOT / "tests/data/documents")
+PAGE = Image.new("RGB", (64, 96), "white")
+FLAGS = {"distortion_detection": False, "distortion_analysis": True, "tool_selection": True, "tool_execution": False}
+PLAN = {"query_type": "IQA", "query_scope": ["the stamp"], "distortion_source": "Explicit",
+        "distortions": {"the stamp": ["Blurs"]}, "reference_mode": "No-Reference", "required_tool": None,
+        "plan": FLAGS}
+OTHER = {**PLAN, "query_scope": ["the table"], "distortions": {"the table": ["Noise"]}}
+GUESS = {"action": "HYPOTHESIZE", "answer": "42", "content": "The total row.", "confidence": 0.95,
+         "view": {"page": 1, "bbox_2d": [100, 100, 300, 200]}}
+
+
+def blocks(name, kind="python"):
+    "The code blocks of a document."
+    return re.findall(rf"^```{kind}\n(.*?)^````?", (DOCUMENTS / f"{name}.md").read_text(encoding="utf-8"), re.S | re.M)
+
+
+def imports_of(code):
+    "The import statements of a block."
+    return [ast.unparse(n) for n in ast.parse(code).body if isinstance(n, (ast.Import, ast.ImportFrom))]
+
+
+API = blocks("cosee_api")
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    "Makes module names of other packages mean modules of ours."
+    def stand_in(**ours):
+        for name, module in ours.items():
+            parts = name.split("__")
+            for i in range(1, len(parts)):
+                parent = sys.modules.setdefault(".".join(parts[:i]), types.ModuleType(".".join(parts[:i])))
+                monkeypatch.setitem(sys.modules, ".".join(parts[:i]), parent)
+            monkeypatch.setitem(sys.modules, ".".join(parts), module)
+            setattr(parent, parts[-1], module)
+    return stand_in
+
+
+# --- the documents' blocks ---
+
+@pytest.mark.parametrize("n", range(len(API)))
+def test_each_block_of_the_api_runs_alone_after_importing_everything(n):
+    names = {}
+    exec("from cosee import *", names)
+    for line in (line for code in API[:n + 1] for line in imports_of(code)):
+        exec(line, names)
+    exec(API[n], names)
+
+
+def our_names():
+    "Name -> what stands for it in the package."
+    from cosee.agents import Agent
+    from cosee.datasets import mpdocvqa
+    from cosee.eval import baselines, chat, metrics
+    found = {**vars(chat), **vars(baselines), **vars(metrics), **vars(mpdocvqa), "Agent": Agent}
+    return {**found, **{name: getattr(cosee, name) for name in cosee.__all__}}
+
+
+def promised():
+    "Each function and method of the API's document: (its name, its definition)."
+    for code in API:
+        for node in ast.parse(code).body:
+            if isinstance(node, ast.FunctionDef):
+                yield node.name, node
+            for inner in node.body if isinstance(node, ast.ClassDef) else ():
+                if isinstance(inner, ast.FunctionDef):
+                    yield f"{node.name}.{inner.name}", inner
+
+
+@pytest.mark.parametrize("name, node", list(promised()), ids=lambda v: v if isinstance(v, str) else "")
+def test_every_parameter_of_the_api_is_there_in_its_order_with_its_default(name, node):
+    owner, _, method = name.rpartition(".")
+    mine = getattr(our_names()[owner], method) if owner else our_names()[name]
+    params = list(inspect.signature(mine).parameters.values())
+    asked = [a.arg for a in node.args.args]
+    assert [p.name for p in params if p.kind is p.POSITIONAL_OR_KEYWORD][:len(asked)] == asked
+    said = [ast.literal_eval(d) for d in node.args.defaults]
+    got = [inspect.signature(mine).parameters[a].default for a in asked[len(asked) - len(said):]]
+    assert [g for g, s in zip(got, said, strict=True) if s is not None] == [s for s in said if s is not None]
+    assert not node.args.kwarg or params[-1].kind is inspect.Parameter.VAR_KEYWORD
+
+
+def test_an_agent_as_the_api_writes_one_works():
+    names = {"SCANNER_ROLE_PROMPT": SCANNER_ROLE_PROMPT}
+    exec("from cosee import *", names)
+    code = next(c for c in API if "class ScannerAgent" in c)
+    exec(code, names)
+    client = ScriptedClient([{"action": "INSPECT", "content": "A table.", "view": {"page": 1}}])
+    assert names["ScannerAgent"](client).act([PAGE], "What is the total?", Board())["content"] == "A table."
+    board = Board()
+    for code in API:
+        if re.match(r"(view|cell|action) = ", code):
+            exec(code, names)
+    board.add_cell(names["view"], "note")
+    cell = names["cell"]
+    board.add_cell(cell["view"], cell["content"], cell["tags"], cell["author"], cell["step"])
+    assert CoSeeController(team(client)).validate_action(names["action"])["answer"] == "3.4 million dollars"
+
+
+def test_the_blocks_of_the_text_memory_run_with_a_client_as_model(modules, capsys):
+    import cosee.document as document
+    import cosee.tools.base as base
+    import cosee.tools.document as with_tools
+    modules(concordia__document__interactive_document=document, concordia__document__tool=base,
+            concordia__document__interactive_document_tools=with_tools, concordia__document__tool_policy=base)
+    call = {"tool": "web_search", "args": {"query": "rate"}}
+    replies = ["It is dark.", "Eat.", "Light.", json.dumps(call), "It is 1.08."]
+    names = {"model": ScriptedClient(replies), "search_web": lambda query: f"found {query}"}
+    for code in blocks("concordia_document"):
+        exec(code, names)
+        if "class WebSearchTool" in code:
+            names.update(web_search_tool=names["WebSearchTool"](), calculator_tool=Calculate())
+    told = capsys.readouterr().out
+    assert "Answer: It is dark.\n" in told and '[Tool Call: web_search({"query": "rate"})]' in told
+    assert "[Tool Result: found rate]" in told and names["answer"] == "It is 1.08."
+    assert parse_tool_call(blocks("concordia_document", "json")[0]) == ("tool_name", {"arg1": "value1",
+                                                                                      "arg2": "value2"})
+
+
+def test_the_blocks_of_the_screens_run(modules, tmp_path):
+    import cosee.screen.call as call
+    modules(cudag__prompts__tools=call)
+    for code in blocks("cudag_schemas"):
+        names = {}
+        exec(code, names)
+        assert names["errors"] == []
+    written = blocks("cudag_schemas", "json")[0]
+    assert validate_tool_call(read_tool_call(f"<tool_call>\n{written}</tool_call>")) == []
+    for fenced in blocks("cudag_schemas", ""):
+        if "<tool_call>" in fenced:
+            assert validate_tool_call(read_tool_call(fenced)) == []
+    (tmp_path / "dataset.yaml").write_text(blocks("cudag_schemas", "yaml")[0])
+    assert read_screen_config(tmp_path / "dataset.yaml").tasks["click-day"] == 500
+
+
+def test_a_planners_block_alone_is_a_configuration():
+    config = parse_config(blocks("agenticiqa_planner", "yaml")[0], {"OPENAI_API_KEY": "a-key-of-some-length",
+                                                                    "ANTHROPIC_API_KEY": "another-key-of-length"})
+    client, settings = planner_client(config=config)
+    assert [c.name for c in client.clients] == ["openai.gpt-4o", "anthropic.claude-3.5-sonnet"]
+    assert (settings.max_tokens, settings.top_p, settings.retry_attempts) == (2048, 0.1, 3)
+    with pytest.raises(ConfigError, match="there is no backend 'opnai.gpt-4o'"):
+        parse_config("planner: {backend: opnai.gpt-4o}", {})
+
+
+# --- clients as the documents write them ---
+
+class Documented:
+    "The planner's client: one method, and nothing of ours."
+    def __init__(self, *replies):
+        self.replies, self.heard = list(replies), []
+
+    def generate(self, prompt: str, image, **kwargs) -> str:
+        self.heard.append((prompt, image, kwargs))
+        return json.dumps(self.replies.pop(0))
+
+
+class Strict:
+    "One that takes the prompt, the picture and a length, and nothing else."
+    def generate(self, prompt, image, max_tokens):
+        assert max_tokens > 0
+        return json.dumps(GUESS if "Question:" in prompt else PLAN)
+
+
+def test_the_documents_own_client_plans_answers_and_remembers():
+    client = Documented(PLAN, GUESS, "Answer: 42", "It is dark.")
+    assert plan("Is it sharp?", PAGE, client=client, cache=None).query_scope == ["the stamp"]
+    _, image, kwargs = client.heard[0]
+    assert image.size == PAGE.size and kwargs == {"max_tokens": 2048, "temperature": 0.0, "top_p": 0.1}
+    episode = CoSeeController(team(client, ["detail_reader"]), max_steps=1).run([PAGE], "What is the total?")
+    assert episode["answer"] == "42" and "What is the total?" in client.heard[1][0]
+    assert direct_answer(client, [PAGE], "What is the total?") == "42"
+    doc = cosee.InteractiveDocument(client)
+    assert doc.open_question("What is seen?") == '"It is dark."'
+    assert plan("Is it sharp?", PAGE, client=Strict(), cache=None).query_type == "IQA"
+    assert CoSeeController(team(Strict(), ["detail_reader"]), max_steps=1).run([PAGE], "?")["answer"] == "42"
+
+
+def test_what_cannot_be_asked_is_no_client():
+    with pytest.raises(TypeError, match="object is no client: it has no generate"):
+        as_client(object())
+    with pytest.raises(TypeError, match="no generate"):
+        planner_client(object())
+
+
+def test_a_length_has_two_names_everywhere():
+    client = ScriptedClient(["a"] * 9, cycle=True)
+    client.chat([], max_tokens=5)
+    client.chat_batch([[]], max_tokens=6)
+    client.generate([], "?", max_tokens=7)
+    direct_answer(client, [PAGE], "?", gen_kwargs={"max_tokens": 8})
+    team(client, ["scanner"])[0].act([PAGE], "?", Board(), {"max_tokens": 9})
+    assert [c["max_new_tokens"] for c in client.calls] == [5, 6, 7, 8, 9]
+    assert all("max_tokens" not in c for c in client.calls)
+    both = dict(max_tokens=5, max_new_tokens=6)
+    for ask in (lambda: client.chat([], **both), lambda: merged(both), lambda: client.generate([], "?", **both)):
+        with pytest.raises(ValueError, match="two names of one setting"):
+            ask()
+
+
+def test_a_server_is_told_the_length_by_either_name():
+    with FakeServer("openai", answer=lambda body: "42") as server:
+        client = create_vlm_client(Backend(kind="openai", model="m", base_url=server.base_url))
+        client.generate([], "?", max_tokens=11)
+        assert server.requests[0]["body"]["max_tokens"] == 11
+
+
+def test_a_tool_without_a_schema_works_in_a_team():
+    class WebSearchTool:
+        @property
+        def name(self) -> str:
+            return "web_search"
+
+        @property
+        def description(self) -> str:
+            return "Search the web. Args: query (str)"
+
+        def execute(self, *, query: str) -> str:
+            return f"found {query}"
+    client = ScriptedClient([{"tool": "web_search", "args": {"query": "rate"}}, GUESS])
+    agents = with_tools(team(client, ["detail_reader"]), tools=[WebSearchTool()])
+    event = CoSeeController(agents, max_steps=1).run([PAGE], "?")["trace"]["events"][0]
+    assert event["action"]["tools"][0]["result"] == "found rate" and event["action"]["answer"] == "42"
+    call = next(s for s in client.calls[0]["schema"]["anyOf"] if "tool" in s["properties"])
+    assert call["properties"]["args"]["required"] == ["query"]
+
+
+def test_a_key_is_given_in_python_and_never_seen():
+    key = "given-in-python-0123456789"
+    with FakeServer("openai", answer=lambda body: "42") as server:
+        client = create_vlm_client("openai.m", base_url=server.base_url, api_key=key)
+        assert client.generate([], "?") == "42" and server.requests[0]["headers"]["authorization"] == f"Bearer {key}"
+    assert key not in repr(client) + repr(client.backend) and key not in redact(f"the key is {key}")
+    with pytest.raises(ConfigError, match="does not belong in a file"):
+        make_client("openai", model="m", api_key=key)
+
+
+@pytest.fixture
+def registered():
+    "Registers clients, and takes them out again."
+    before = set(CLIENTS)
+    yield register_client
+    for name in set(CLIENTS) - before:
+        del CLIENTS[name]
+
+
+def test_a_provider_of_ones_own_has_ids_and_configuration(registered):
+    @registered("house", "a provider of our own")
+    class House(RemoteClient):
+        kind = "house"
+
+        def _connect(self):
+            return None
+
+        def _request(self, turns, schema, settings):
+            return settings
+
+        def _ask(self, body):
+            return f"{self.backend.model} {body['max_new_tokens']}"
+
+        def _read(self, answer, messages, turns, schema):
+            return Reply(text=answer)
+
+    @registered("loud", "a client of our own")
+    class Loud(VLMClient):
+        def __init__(self, base_url=None):
+            self.base_url = base_url
+
+        def _chat(self, messages, schema=None, **params):
+            return Reply(text=str(self.base_url))
+    text = """
+backends:
+  mine: {kind: house, max_tokens: 33, models: {big: big-1}}
+  here: {kind: loud, base_url: 'http://127.0.0.1:9', models: {m: m}}
+planner: {backend: mine.big}
+"""
+    assert create_vlm_client("mine.big", parse_config(text)).chat([]).text == "big-1 33"
+    assert create_vlm_client("here.m", parse_config(text)).chat([]).text == "http://127.0.0.1:9"
+    assert create_vlm_client("house.big").name == make_client("house.big").name == House("big").name == "house.big"
+    assert planner_client(config=parse_config(text))[0].name == "mine.big"
+    with pytest.raises(ConfigError, match="kind: .*hous"):
+        parse_config("backends: {a: {kind: hous, models: {m: m}}}")
+
+
+# --- a plan belongs to the model that made it ---
+
+@pytest.fixture(params=["servers", "scripts", "documented"])
+def pair(request):
+    "Two clients of one name that are not the same, each with its plan."
+    if request.param == "scripts":
+        yield [ScriptedClient([json.dumps(p)] * 9) for p in (PLAN, OTHER)]
+    elif request.param == "documented":
+        yield [Documented(*[p] * 9) for p in (PLAN, OTHER)]
+    else:
+        with (FakeServer("openai", answer=lambda body: json.dumps(PLAN)) as one,
+              FakeServer("openai", answer=lambda body: json.dumps(OTHER)) as two):
+            yield [OpenAIVLMClient(Backend(id="the.model", kind="openai", model="m", base_url=s.base_url))
+                   for s in (one, two)]
+
+
+def test_two_models_of_one_name_do_not_share_plans(pair):
+    cache = PlanCache()
+    for _ in range(2):
+        found = [plan("Is it sharp?", PAGE, client=c, cache=cache).query_scope for c in pair]
+        assert found == [["the stamp"], ["the table"]]
+    assert cache.hits == 2
+
+
+def test_the_settings_of_a_planner_are_part_of_its_plans():
+    cache, client = PlanCache(), ScriptedClient([json.dumps(PLAN), json.dumps(OTHER)])
+    for heat in (0.0, 1.0):
+        config = parse_config(f"planner: {{temperature: {heat}}}")
+        plan("Is it sharp?", PAGE, client=client, config=config, cache=cache)
+    assert len(client.calls) == 2
+
+
+def test_the_plan_of_a_stand_in_is_its_own():
+    cache, lines = PlanCache(), []
+    first, second = ScriptedClient([ServerError("down"), json.dumps(PLAN)]), ScriptedClient([json.dumps(OTHER)])
+    second.name = "second"
+    def log(event, **record):
+        lines.append(record)
+    asked = [plan("Sharp?", PAGE, client=first, fallback=second, cache=cache, log=log).query_scope for _ in range(3)]
+    assert asked == [["the table"], ["the stamp"], ["the stamp"]]
+    assert [line["model"] for line in lines] == ["second", "scripted", "scripted"]
+
+
+# --- pages, boards and prompts ---
+
+@pytest.mark.parametrize("pixels", [np.full((96, 64, 3), 255, "uint8"), np.ones((96, 64)), np.ones((96, 64, 1), bool),
+                                    np.full((96, 64, 4), 255, "int64")], ids=["rgb", "grey", "bool", "rgba"])
+def test_an_array_is_a_page_wherever_pages_go(pixels):
+    assert open_image(pixels).getpixel((5, 5)) == (255, 255, 255)
+    assert load_pages([pixels, PAGE])[0].size == load_pages(pixels)[0].size == (64, 96)
+    client = ScriptedClient([json.dumps(GUESS), "Answer: 42", json.dumps(PLAN)])
+    episode = CoSeeController(team(client, ["detail_reader"]), max_steps=1).run([pixels], "What is the total?")
+    assert episode["answer"] == direct_answer(client, [pixels], "What is the total?") == "42"
+    assert plan("Is it sharp?", pixels, client=client, cache=None).query_type == "IQA"
+    assert all(b["image"].size == (64, 96) for c in client.calls for b in c["messages"][0]["content"] if "image" in b)
+
+
+@pytest.mark.parametrize("pixels", [np.zeros(7), np.zeros((0, 4)), np.full((9, 9), 300), np.full((9, 9), np.nan),
+                                    np.zeros((9, 9, 2)), np.array([["a"]])])
+def test_an_array_that_is_no_picture_is_refused(pixels):
+    with pytest.raises(PageError, match="no picture"):
+        open_image(pixels)
+
+
+def test_a_board_shows_its_cells():
+    board = Board()
+    board.add_cell({"page": 1}, "note")
+    assert board.cells == board.list_cells() and len(board.cells) == 1
+    board.cells.clear()
+    assert len(board.cells) == 1
+
+
+def test_any_system_prompt():
+    tasks = dict(name_prefix="a", tasks={"click-button": 1})
+    own = "You press what is named, and say nothing else."
+    assert instruction(read_screen_config({**tasks, "system_prompt": own}).system_prompt) == own
+    with pytest.warns(UserWarning, match="no style 'osuniverse'"):
+        config = read_screen_config({**tasks, "system_prompt": "osuniverse"})
+    assert config.system_prompt == "osuniverse" and instruction("osuniverse") == SYSTEM_PROMPTS["computer-use"]
+    with pytest.raises(DataError, match="system_prompt"):
+        read_screen_config({**tasks, "system_prompt": ""})
+
+
+def test_a_state_names_pictures_of_the_folder_alone(tmp_path, monkeypatch):
+    (tmp_path / "served").mkdir()
+    PAGE.save(tmp_path / "secret.png")
+    PAGE.save(tmp_path / "served/ok.png")
+    monkeypatch.chdir(tmp_path / "served")
+    node = planner_node(ScriptedClient([json.dumps(PLAN)] * 9), cache=None)
+    assert node({"query": "?", "image_path": "ok.png"})["plan"].query_type == "IQA"
+    for path in ("../secret.png", str(tmp_path / "secret.png")):
+        assert "leads out of the folder" in node({"query": "?", "image_path": path})["error"]
+    free = planner_node(ScriptedClient([json.dumps(PLAN)]), root=None, cache=None)
+    assert free({"query": "?", "image_path": "../secret.png"})["plan"]
+
+
+# --- logs and noise ---
+
+@pytest.fixture
+def scored_log(tmp_path):
+    "A run of two questions as a log of Inspect: its path."
+    config = make_config(dict(dataset="made", methods=["cot"]))
+    (tmp_path / "run").mkdir()
+    write_about(tmp_path / "run", dict(hash="abc", name="two", methods=["cot"], metrics=dict(em="squad", anls="rrc"),
+                                       config=config.model_dump(mode="json")))
+    with RunLog(tmp_path / "run") as log:
+        for i, said in enumerate(("42 EUR", "43 EUR")):
+            client = ScriptedClient([f"Page: 1\nAnswer: {said}"])
+            client.name = "ocr"
+            sample = dict(images=[PAGE], question="What is the total?", answer=["42 EUR"], meta=dict(id=f"q{i}"))
+            log.write(answer_one(config, make_method("cot"), i, sample, client))
+    return write_inspect(Run(tmp_path / "run"), tmp_path / "logs")[0]
+
+
+def test_inspect_scores_a_log_again(scored_log, tmp_path):
+    pytest.importorskip("inspect_ai")
+    from inspect_ai.log import read_eval_log
+    info = tmp_path / "site/cosee_for_inspect-1.dist-info"   # what an installation leaves behind
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: cosee-for-inspect\nVersion: 1\n")
+    found = re.search(r'"inspect_ai": \["(.*?)"\]', (ROOT / "setup.py").read_text())
+    (info / "entry_points.txt").write_text(f"[inspect_ai]\n{found[1]}\n")
+    before = read_eval_log(str(scored_log))
+    assert before.eval.model == "cosee/ocr" and set(before.stats.model_usage) == {"cosee/ocr"}
+    out = tmp_path / "again.eval"
+    path = os.pathsep.join([str(ROOT), str(info.parent)])
+    ran = subprocess.run([sys.executable, "-m", "inspect_ai._cli.main", "score", str(scored_log), "--overwrite",
+                          "--output-file", str(out), "--action", "overwrite"], capture_output=True, text=True,
+                         env={**os.environ, "PYTHONPATH": path})
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    after = read_eval_log(str(out))
+    for one, two in zip(before.samples, after.samples, strict=True):
+        assert {k: s.value for k, s in one.scores.items()} == {k: s.value for k, s in two.scores.items()}
+    assert ({s.name: s.metrics["mean"].value for s in before.results.scores}
+            == {s.name: s.metrics["mean"].value for s in after.results.scores})
+
+
+def test_eight_bits_and_loading_make_no_noise(tmp_path, capfd, caplog):
+    pytest.importorskip("bitsandbytes")
+    from cosee.models.qwen.random_weights import random_checkpoint
+    from cosee.models.qwen_vl_wrapper import QwenVLClient
+    folder = random_checkpoint(tmp_path / "tiny")
+    capfd.readouterr()
+    with warnings.catch_warnings(record=True) as told, caplog.at_level(logging.WARNING):
+        warnings.simplefilter("always")
+        client = QwenVLClient(folder, load_in_8bit=True)
+        logging.getLogger("bitsandbytes.autograd._functions").warning(
+            "MatMul8bitLt: inputs will be cast from %s to float16 during quantization", "torch.bfloat16")
+    assert client.bits == 8
+    assert not [r for r in caplog.records if "MatMul8bitLt" in r.getMessage()]
+    assert not [w for w in told if "MatMul8bitLt" in str(w.message)]
+    assert "%|" not in capfd.readouterr().err
