@@ -12,7 +12,7 @@ import re
 from copy import copy
 from typing import Mapping, Protocol
 from .facts import Fact, SentenceFact
-from .question import (STOP, aside_words, asking_concepts, asking_prepositions, content_words,
+from .question import (STOP, aside_words, asks_for_page, asking_concepts, asking_prepositions, content_words,
                                 expected_kinds, focus_words, concepts, other_prepositions, quoted_labels, similar,
                                 stem, superlative, tokens)
 from .sentences import VALUE_PATTERNS
@@ -46,6 +46,7 @@ class Asked:
         self.text, self.most = question, superlative(question)
         self.aside, self.quoted = aside_words(question), quoted_labels(question)
         self.kinds, self.focus = expected_kinds(question), set(focus_words(question))
+        self.page = asks_for_page(question)
         if self.most and self.focus and self.kind not in ('person', 'place'): self.kinds = {'any': 1.0}
         self._take_words(reader)
         self.total = sum(self.weights) or 1.0

@@ -327,6 +327,15 @@ def _expected_kind(
     "The likeliest of `expected_kinds`."
     return next(iter(expected_kinds(question)))
 
+# %% ../../nbs/ocr/06_question.ipynb #beb3b5ba
+_PAGE = re.compile(r'\b(?:wh(?:ich|at) page|page number|on which page|what pages?|welche[rn]? seite|quelle page)\b', re.I)
+
+def asks_for_page(
+    question: str # a question
+) -> bool:
+    "Does `question` ask for a page of the document?"
+    return bool(_PAGE.search(question))
+
 # %% ../../nbs/ocr/06_question.ipynb #ae6d412a
 _NOT_VERB = re.compile(r'(?:tion|ment|ity|ness|ship|ance|ence|er|or|ing)$')
 

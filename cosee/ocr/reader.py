@@ -15,6 +15,7 @@ from .facts import (CellFact, Fact, SentenceFact, above_facts, below_facts, cell
 from .matching import (Asked, SMALL, best_fit, labels_around, last_preposition, meaning_bonus,
                                 sentence_match, without_values)
 from .paragraphs import page_headings, page_paragraphs
+from .parts import bill_facts, furniture, is_bill, letterhead, pointer_facts, pointer_lines
 from .question import tokens
 from .sentences import sentence_facts
 from .print import PrintPage, Turn, turned_box, upright
@@ -75,11 +76,13 @@ def _on_page(span: Span, number: int) -> Span:
     return out
 
 def _page_facts(
-    page: PrintPage, # a page of print
-    number: int      # its number, from 1
+    page: PrintPage,   # a page of print
+    spans: list[Span], # its spans, but for running heads and page numbers
+    number: int        # its number, from 1
 ) -> tuple[list[Fact], list[Table], dict]: # (facts outside tables, tables, context: heading spans and title)
     "What one page says, tables apart."
-    spans = [_on_page(s, number) for s in page_spans(page)]
+    pointers = pointer_lines(page, page_rows(spans))
+    spans = _without(spans, pointers)
     rows = page_rows(spans)
     tables, heads = find_tables(rows, number), page_headings(rows)
     boxes = [_table_box(t) for t in tables if _is_ruled(t)]
@@ -88,7 +91,19 @@ def _page_facts(
     tables = [t for t in tables if _is_ruled(t) or not _crosses(t, charted)]
     loose = [s for s in loose if not any(s is c for c in charted)]
     context = dict(heads=heads, title=_page_title(spans), spans=spans, size=page['size'])
+    facts += [*pointer_facts(pointers), *_placed_facts(page, spans, number)]
     return facts + _loose_facts(loose, tables), tables, context
+
+def _without(spans: list[Span], others: list[Span]) -> list[Span]:
+    "The spans that are none of `others`"
+    gone = {id(s) for s in others}
+    return [s for s in spans if id(s) not in gone]
+
+def _placed_facts(page: PrintPage, spans: list[Span], number: int) -> list[Fact]:
+    "What its place on the page names: of a bill, and of the first page"
+    bill = is_bill([l['text'] for l in page['lines']])
+    if not bill and number > 1: return []
+    return letterhead(spans, page['size'][1], bill) + (bill_facts(spans) if bill else [])
 
 # %% ../../nbs/ocr/12_reader.ipynb #4d97f9fa
 def _add_surroundings(
@@ -142,8 +157,10 @@ class Reader:
     ):
         self.pages, self.facts, tables, self.contexts = pages, [], [], []
         self.embeddings, self.weights = embeddings, weights
-        for i, page in enumerate(pages, 1):
-            facts, found, context = _page_facts(upright(page), i)
+        straight = [upright(page) for page in pages]
+        spans = [[_on_page(s, i) for s in page_spans(page)] for i, page in enumerate(straight, 1)]
+        for i, (page, said, margin) in enumerate(zip(straight, spans, furniture(spans), strict=True), 1):
+            facts, found, context = _page_facts(page, _without(said, margin), i)
             self.facts += facts
             tables += found
             self.contexts.append(context)
@@ -213,6 +230,7 @@ class Reader:
         asked, best = Asked(question, self), {}
         if not asked.words: return []
         for f in self.facts:
+            if f['kind'] == 'pointer' and not asked.page: continue
             score, value, cover, label = self.score(asked, f)
             c = Candidate(answer=value, page=f['page'], bbox=f['bbox'], score=score, cover=cover, label=label,
                           kind=f['kind'], fact=f)
@@ -315,6 +333,7 @@ def _minus(reader: Reader, asked: Asked, fact: Fact, value: str) -> float:
     "What a value loses for repeating the question, and for being long"
     overlap = asked.precision(value, reader) if fact['kind'] != 'title' and asked.kind != 'yesno' else 0.0
     by = reader.weights
+    if fact['kind'] == 'head': return 0.0
     rate = by['overlap of complement' if fact.get('looks') == 'complement' else 'overlap']
     return rate * max(0.0, overlap - by['overlap from']) + by['long'] * max(0, len(value.split()) - 8)
 
