@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/ocr/15_parts.ipynb #0d5f2cff
+# %% ../../nbs/ocr/15_parts.ipynb #df470a8d
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from .spans import Span, page_rows, page_spans
 from .print import PrintPage
 from .values import PATTERNS
 
-# %% ../../nbs/ocr/15_parts.ipynb #518b0f60
+# %% ../../nbs/ocr/15_parts.ipynb #8e83b204
 _BILL = re.compile(r'\b(?:(?P<invoice>tax ?invoice|invoice|receipt|rechnung|quittung|facture|reçu|bill)|'
                    r'(?P<total>(?:sub|grand|net)?[ -]?total|gesamtbetrag|summe)|(?P<cash>cash|bar|espèces|tender|visa)|'
                    r'(?P<change>change|rückgeld|rendu)|(?P<tax>gst|vat|mwst|ust|tva)|(?P<item>qty|quantity|items?|menge)|'
@@ -27,7 +27,7 @@ def is_bill(
     "Do three or more kinds of words of a receipt or an invoice stand on the page?"
     return len({m.lastgroup for t in texts for m in _BILL.finditer(t)}) >= 3
 
-# %% ../../nbs/ocr/15_parts.ipynb #976a0e73
+# %% ../../nbs/ocr/15_parts.ipynb #771ebf81
 _STREET = re.compile(r'\b(?:jalan|jln|j[1i]n|lot|lorong|taman|tmn|kampung|bandar|persiaran|lebuh\w*|street|road|avenue|'
                      r'lane|drive|boulevard|square|floor|level|block|blk|suite|plaza|rue|quai|chemin|place|p\.?o\.? box|'
                      r'[\w-]*(?:straße|strasse|weg|platz|gasse|allee))\b|[a-zß]str\.|\b(?:st|rd|ave|blvd)\b\.?,?\s|'
@@ -35,34 +35,46 @@ _STREET = re.compile(r'\b(?:jalan|jln|j[1i]n|lot|lorong|taman|tmn|kampung|bandar
 _OTHER = re.compile(r'^\W*(?:tel|phone|fax|mobile|h/?p\b|gst|vat|tax|ust|mwst|tva|siret|invoice|simplified|receipt|bill|'
                     r'cash|date|datum|e-?mail|www|http|co\.?\W*(?:reg|rfg|no)|company\W*(?:reg|no)|reg|roc|order|table|'
                     r'doc|cashier|guest|site|dear|website|rechnung|facture|thank|welcome|open|attn|to\b|bill to|'
-                    r'customer|kunde|client)|[\w.+-]+@\w|^\W*(?:\d[\s-]*){8,}|\d{5,}-?\s?[A-Z]\)?$', re.I)
+                    r'customer|kunde|client)|\bgst\b|[\w.+-]+@\w|^\W*(?:\d[\s-]*){8,}|\d{5,}-?\s?[A-Z]\)?$', re.I)
+_LEGAL = re.compile(r'\bs(?:dn|/b)\b|\bbhd\b|\b(?:ltd|limited|inc|gmbh|ag|kg|sarl|llc|llp|plc)\b', re.I)
 _FIRM = re.compile(r"\b(?:sdn|bhd|s/b|enterprise|trading|ltd|limited|inc|gmbh|ag|kg|ohg|sarl|sas|llc|llp|plc|company|corp|"
                    r"corporation|restaurant|restoran|stores?|shop|mart|market|supermarket|cafe|bistro|pharmacy|farmasi|"
                    r"hardware|hotel|bank|books|stationery|electrical|marketing|services?|international|perniagaan|"
                    r"industries|kitchen|bakery|book)\b", re.I)
 
-# %% ../../nbs/ocr/15_parts.ipynb #f51d5431
-_REGISTRATION = re.compile(r'\s*\(?\s*(?:co\W*(?:reg|no)?\W*(?:no)?\W*)?[\w-]*\d{4,}[\w-]*\s*[)\]]?\s*$', re.I)
+# %% ../../nbs/ocr/15_parts.ipynb #3e56fce1
+_REGISTRATION = re.compile(r'\s*[(\[]?\s*(?:\bco(?:mpany)?\b\W*)?(?:\breg\w*\W*)?(?:\bno\b\W*)?(?<!\w)[A-Z]{0,3}-?\d{4,}'
+                           r'[\w\s-]{0,6}[)\]]?\s*$', re.I)
 
 def _is_name(text: str) -> bool:
     "May a line be the name of a firm: enough letters, most of them no small ones alone, no bracket around it?"
+    text = _REGISTRATION.sub('', text)
     words = re.findall(r"[^\W\d_]{2,}", text)
     if _OTHER.search(text) or text.startswith('(') or sum(map(len, words)) < 4: return False
     return bool(_FIRM.search(text)) or any(w[0].isupper() for w in words) and not re.search(r'\d{4,}|: ', text)
 
 def _open(text: str) -> bool: return text.count('(') > text.count(')')
 
+_SECOND = re.compile(r'(?:sdn|bhd|enterprise|trading|ltd|gmbh|inc|company|hardware|services?)\b', re.I)
+
+def _beginning(names: list[Span], at: int) -> int:
+    "Index of the line with which the name begins that line `at` says in part"
+    while at and (_closed(names[at]['text']) or _SECOND.match(names[at]['text'])): at -= 1
+    return at
+
+def _closed(text: str) -> bool: return text.count(')') > text.count('(')
+
 def _name_lines(lines: list[Span]) -> list[Span]:
     "The lines above an address that are the name of the firm"
     names = [s for s in lines if _is_name(s['text']) or s is not lines[0] and _FIRM.match(s['text'])]
     if not names: return []
-    at = next((i for i, s in enumerate(names) if _FIRM.search(s['text'])), 0)
-    begin = at - 1 if at and _FIRM.match(names[at]['text']) else at
+    at = next((i for p in (_LEGAL, _FIRM) for i, s in enumerate(names) if p.search(s['text'])), 0)
+    begin = _beginning(names, at)
     while _open(' '.join(s['text'] for s in names[begin:at + 1])) and at + 1 < len(names): at += 1
     if at + 1 < len(names) and _FIRM.match(names[at + 1]['text']): at += 1
     return names[begin:at + 1]
 
-# %% ../../nbs/ocr/15_parts.ipynb #25748d5a
+# %% ../../nbs/ocr/15_parts.ipynb #60267a68
 def _box(spans: Sequence[Span]) -> tuple:
     "The box around spans"
     x0, y0, x1, y1 = zip(*(s['bbox'] for s in spans), strict=True)
@@ -74,7 +86,7 @@ def _made(kind: str, spans: list[Span], key: str, around: str) -> Fact:
         ' '.join(s['text'] for s in spans)
     return make_fact(kind, value.strip(' ,'), spans[0], [('key', key), ('caption', around)], _box(spans))
 
-# %% ../../nbs/ocr/15_parts.ipynb #d444a475
+# %% ../../nbs/ocr/15_parts.ipynb #b5c2636b
 _WITHIN = 0.5   # share of a page in which its head can stand
 _LONGEST = 6    # lines of an address
 
@@ -92,7 +104,7 @@ def _address_lines(start: Span, below: list[Span]) -> list[Span]:
         out.append(s)
     return out
 
-# %% ../../nbs/ocr/15_parts.ipynb #e39a52ac
+# %% ../../nbs/ocr/15_parts.ipynb #fdb16907
 def letterhead(
     spans: list[Span], # spans of a page, from top to bottom
     height: float,     # of the page, in pixels
@@ -107,21 +119,21 @@ def letterhead(
         named, address = _name_lines([s for s in head[:at] if _over(head[at], s)]), _address_lines(head[at], column)
     who = 'name of the company, shop or sender that issued the receipt'
     out = [_made('head', named, 'company', who)] if named else []
-    return out + ([_made('head', address, 'address', f'address of the {who}')] if address else [])
+    return out + ([_made('head', address, 'address', f'address, place and street of the firm that issued the receipt')] if address else [])
 
-# %% ../../nbs/ocr/15_parts.ipynb #0da700f1
-_SUM = re.compile(r't[o0]ta[l1i]|\bnett?\b|(?:amount|balance) due|payable|to pay|gesamt(?:betrag|summe)?\b|summe\b|'
+# %% ../../nbs/ocr/15_parts.ipynb #7d8e598f
+_SUM = re.compile(r't[o0]ta[l1i]|[j\]]otal|\bttl\b|to be paid|\bnett?\b|(?:amount|balance) due|payable|to pay|gesamt(?:betrag|summe)?\b|summe\b|'
                   r'endbetrag|zu zahlen|rechnungsbetrag|montant|à payer', re.I)
 _PART = re.compile(r'\bsub|zwischen|sous-total|q(?:uan)?ty|quantity|items?\b|\bdisc|saving|\bexc|before|points?|round\w* ?adj|'
-                   r'change|\bnet(?:to)?betrag|hors|\bht\b|(?:total|of) (?:tax|gst|vat)|(?:tax|gst|vat) (?:total|am)|'
-                   r'(?:gst|tax) ?@|tender|paid', re.I)
-_LAST = re.compile(r'round|\bnett?\b|payable|due|grand|to pay|zu zahlen|endbetrag|à payer|ttc', re.I)
+                   r'change|\bnet(?:to)?betrag|hors|\bht\b|total (?:tax|gst|vat)|(?:tax|gst|vat) ?(?:total|am|payable)|'
+                   r'tender|(?<!be )paid|in(?:cluded)? in total', re.I)
+_LAST = re.compile(r'round|to be paid|\bnett?\b|payable|due|grand|to pay|zu zahlen|endbetrag|à payer|ttc', re.I)
 _WITH_TAX = re.compile(r'\bin[cl]|inkl|gesamtbetrag', re.I)
 _AMOUNT = re.compile(r'[$€£]?\s?\d[\d,]*[.,]\s?\d\d(?!\d|%|[.,]\d)')
-_GIVEN, _BACK = re.compile(r'cash|tender|paid|payment|gegeben|bar\b|espèces', re.I), re.compile(r'change|rückgeld|rendu', re.I)
+_GIVEN, _BACK = re.compile(r'cash|tender|paid|payment|visa|card|gegeben|bar\b|espèces', re.I), re.compile(r'change|rückgeld|rendu', re.I)
 _SUMMARY = re.compile(r'(?:gst|tax|vat|mwst|tva)\W{0,2}(?:code|s[uo]\w*mm?\w*y|übersicht)', re.I)
 
-# %% ../../nbs/ocr/15_parts.ipynb #fdf015c0
+# %% ../../nbs/ocr/15_parts.ipynb #a9437cdc
 class _Sum(NamedTuple):
     "A sum on a bill."
     value: float
@@ -139,36 +151,37 @@ def _cents(text: str) -> float:
     digits = re.sub(r'\D', '', text)
     return int(digits) / 100
 
-# %% ../../nbs/ocr/15_parts.ipynb #eaa8c48f
+# %% ../../nbs/ocr/15_parts.ipynb #685ebe6c
 def _sums(rows: list[list[Span]]) -> list[_Sum]:
     "The totals of a bill, those of its tax summary left out"
-    out = []
+    out, rounded = [], False
     for row, below in zip(rows, [*rows[1:], []]):
         said = ' '.join(s['text'] for s in row)
+        rounded = rounded or 'rounding' in said.lower()
         if out and _SUMMARY.search(said): break
         found = _amounts(row) or (_amounts(below) if len(below) == 1 and not re.search('[a-z]{3}', below[0]['text'], re.I)
                                   else [])
         if not found or not _SUM.search(said) or _PART.search(said): continue
         span, text = found[-1]
         label = _AMOUNT.split(said)[0].strip(' :.=-')
-        worth = 2 if _LAST.search(label) else 1 if _WITH_TAX.search(label) else 0
+        worth = 2 if rounded or _LAST.search(label) else 1 if _WITH_TAX.search(label) else 0
         out.append(_Sum(_cents(text), text, span, label or 'Total', worth))
     return out
 
 def _settled(rows: list[list[Span]]) -> set[float]:
-    "What was given less what came back, for every such pair"
+    "What was given less what came back, for every such pair; what was given where nothing came back"
     said = [(' '.join(s['text'] for s in row), _amounts(row)) for row in rows]
     given = [_cents(a) for t, found in said if _GIVEN.search(t) and not _BACK.search(t) for _, a in found[-1:]]
     back = [_cents(a) for t, found in said if _BACK.search(t) for _, a in found[-1:]]
-    return {round(g - b, 2) for g in given for b in back}
+    return {round(g - b, 2) for g in given for b in back or [0.0]}
 
-# %% ../../nbs/ocr/15_parts.ipynb #a975d1f0
+# %% ../../nbs/ocr/15_parts.ipynb #2205f6b3
 def _paid(rows: list[list[Span]]) -> Optional[_Sum]:
     "The sum that was paid, or is to be paid"
     sums, settled = _sums(rows), _settled(rows)
     return max(enumerate(sums), key=lambda p: (round(p[1].value, 2) in settled, p[1].worth, p[0]), default=(0, None))[1]
 
-# %% ../../nbs/ocr/15_parts.ipynb #bdc6b769
+# %% ../../nbs/ocr/15_parts.ipynb #489b31ea
 _DAY = re.compile(rf"(?:{PATTERNS['date']})|\b\d{{1,2}}[-/.]\d{{1,2}}[-/.]20\d\d(?=\d\d:)", re.I)
 _OTHER_DAY = re.compile(r'due|expir|valid|deliver|fällig|échéance|return|within', re.I)
 
@@ -179,7 +192,7 @@ def _dated(spans: list[Span]) -> Optional[tuple[Span, str]]:
     named = [p for p in full if re.search(r'dat[eu]|\bbill dt|\bdt\b', p[0]['text'], re.I)]
     return next(iter([*named, *full]), None)
 
-# %% ../../nbs/ocr/15_parts.ipynb #76de7ac7
+# %% ../../nbs/ocr/15_parts.ipynb #0aafecdf
 def bill_facts(
     spans: list[Span] # spans of a bill, from top to bottom
 ) -> list[Fact]:      # its date and the sum that was paid, as far as they are found
@@ -203,7 +216,7 @@ def _part(span: Span, start: int, end: int) -> tuple:
     step = (x1 - x0) / max(1, len(span['text']))
     return x0 + max(0, start) * step, y0, min(x1, x0 + end * step), y1
 
-# %% ../../nbs/ocr/15_parts.ipynb #da15be77
+# %% ../../nbs/ocr/15_parts.ipynb #65afd945
 _TITLED = re.compile(r'\W*(?:(?:table of )?contents|index|inhalt(?:sverzeichnis)?|table des matières|sommaire|'
                      r'(?:list of )?(?:figures|tables|exhibits)|indice|índice|inhoud)\W*(?:page|seite)?\W*(?:\(?cont\w*\W*)?', re.I)
 _LEADING = re.compile(r'(?:[.·…_]\s?){4,}\s*(?:page\s*)?(\d{1,4}|[ivxl]{1,6})\s*$', re.I)
@@ -215,7 +228,7 @@ def _rising(numbers: Sequence[int]) -> bool:
     falls = sum(b < a for a, b in zip(numbers, numbers[1:]))
     return falls <= len(numbers) // 5
 
-# %% ../../nbs/ocr/15_parts.ipynb #f12a3c81
+# %% ../../nbs/ocr/15_parts.ipynb #79716087
 def pointer_lines(
     page: PrintPage,      # a page of print
     rows: list[list[Span]] # its rows
@@ -232,7 +245,7 @@ def pointer_lines(
         out += [s for r, _ in ends for s in r if not any(s is o for o in out)]
     return out
 
-# %% ../../nbs/ocr/15_parts.ipynb #68deb4e4
+# %% ../../nbs/ocr/15_parts.ipynb #2a8ef59c
 def pointer_facts(
     spans: list[Span] # spans of a page that point
 ) -> list[Fact]:      # a fact for each line that ends in a number
@@ -243,7 +256,7 @@ def pointer_facts(
         if m and m[1]: out.append(make_fact('pointer', m[2], row[-1], [('key', m[1].strip())]))
     return out
 
-# %% ../../nbs/ocr/15_parts.ipynb #b29d3267
+# %% ../../nbs/ocr/15_parts.ipynb #a9d76783
 _MARGIN = 0.09   # share of the height at either end in which running heads stand
 _OFTEN = 3       # pages on which a line must stand
 

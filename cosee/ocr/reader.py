@@ -325,9 +325,17 @@ def _named(reader: Reader, asked: Asked, fact: Fact) -> tuple:
     if is_cell(fact): return _score_cell(reader, asked, fact, around)
     if is_sentence(fact): return _score_sentence(reader, asked, fact, around)
     key = fact['labels'][0][1]
+    if fact['kind'] in ('head', 'stamp') and not _wants(asked, fact): return 0.0, 0.0
     cover = asked.coverage((1.0, asked.match(key)), *around)
     if (tokens(key) or ('',))[-1] in asked.other: cover = max(0.0, cover - reader.weights['other preposition'])
     return cover, asked.precision(key, reader)
+
+def _wants(asked: Asked, fact: Fact) -> bool:
+    "Does the question ask for the name, the address or the date that `fact` is?"
+    if fact['kind'] == 'stamp': return 'date' in asked.kinds
+    if asked.kind not in ('any', 'person', 'place'): return False
+    place = any(m > 0.5 for m in asked.match('address'))
+    return place == (fact['labels'][0][1] == 'address')
 
 def _minus(reader: Reader, asked: Asked, fact: Fact, value: str) -> float:
     "What a value loses for repeating the question, and for being long"
