@@ -13,7 +13,7 @@ from copy import copy
 from typing import Mapping, Protocol
 from .facts import Fact, SentenceFact
 from .question import (STOP, aside_words, asks_for_page, asking_concepts, asking_prepositions, content_words,
-                                expected_kinds, focus_words, concepts, other_prepositions, quoted_labels, similar,
+                                expected_kinds, focus_words, concepts, in_english, other_prepositions, quoted_labels, similar,
                                 stem, superlative, tokens)
 from .sentences import VALUE_PATTERNS
 from .values import PATTERNS, value_kind
@@ -43,6 +43,7 @@ class Weigher(Protocol):
 class Asked:
     "A question, taken apart once."
     def __init__(self, question: str, reader: Weigher):
+        question = in_english(question)
         self.text, self.most = question, superlative(question)
         self.aside, self.quoted = aside_words(question), quoted_labels(question)
         self.kinds, self.focus = expected_kinds(question), set(focus_words(question))

@@ -281,7 +281,7 @@ class Reader:
         best = ranked[0]
         near = [c['answer'] for c in self.nearby(question, 1)]
         second = any(same_answer(a, best['answer']) or best['answer'] in a for a in near)
-        confidence = calibrated(evidence(ranked), CALIBRATION[self.embeddings is not None])
+        confidence = calibrated(evidence(ranked, len(self.facts)), CALIBRATION[self.embeddings is not None])
         if _touched(self, question, best) < NOTHING: confidence = min(confidence, best['cover'])
         return Answer(**best, confidence=round(confidence, 3), second=second, content=statement(best))
 
@@ -448,20 +448,23 @@ def _touched(
     return _named(reader, Asked(question, reader).without_asking(), best['fact'])[0]
 
 def evidence(
-    ranked: list[Candidate] # best first; at least one
-) -> dict[str, float]: # cover, label and lead of the first
+    ranked: list[Candidate], # best first; at least one
+    facts: int = 0           # of the document
+) -> dict[str, float]: # cover, label and lead of the first, how it was found, how much there was to choose from
     "What the confidence in the best candidate is judged by."
     best = ranked[0]
     rival = next((c for c in ranked[1:] if not same_answer(c['answer'], best['answer'])), None)
     lead = min(0.5, best['score'] - rival['score']) if rival else 0.5
-    return dict(cover=best['cover'], label=min(1.0, best['label']), lead=lead)
+    return dict(cover=min(1.0, best['cover']), label=min(1.0, best['label']), lead=lead,
+                placed=float(best['kind'] in ('head', 'stamp', 'total')), prose=float(best['kind'] == 'sentence'),
+                many=min(1.0, math.log10(1 + facts) / 4))
 
 def calibrated(
     seen: dict[str, float],  # what `evidence` gives
     weights: dict[str, float] # one of `CALIBRATION`
 ) -> float:                  # 0-1
     "The logistic function of the weighted evidence."
-    logit = weights['bias'] + sum(weights[k] * v for k, v in seen.items())
+    logit = weights['bias'] + sum(weights.get(k, 0.0) * v for k, v in seen.items())
     return 1 / (1 + math.exp(-logit))
 
 # %% ../../nbs/ocr/12_reader.ipynb #9438be04
