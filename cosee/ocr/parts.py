@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/ocr/15_parts.ipynb #df470a8d
+# %% ../../nbs/ocr/15_parts.ipynb #6d950d6f
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from .spans import Span, page_rows, page_spans
 from .print import PrintPage
 from .values import PATTERNS
 
-# %% ../../nbs/ocr/15_parts.ipynb #8e83b204
+# %% ../../nbs/ocr/15_parts.ipynb #07951d95
 _BILL = re.compile(r'\b(?:(?P<invoice>tax ?invoice|invoice|receipt|rechnung|quittung|facture|reçu|bill)|'
                    r'(?P<total>(?:sub|grand|net)?[ -]?total|gesamtbetrag|summe)|(?P<cash>cash|bar|espèces|tender|visa)|'
                    r'(?P<change>change|rückgeld|rendu)|(?P<tax>gst|vat|mwst|ust|tva)|(?P<item>qty|quantity|items?|menge)|'
@@ -27,7 +27,7 @@ def is_bill(
     "Do three or more kinds of words of a receipt or an invoice stand on the page?"
     return len({m.lastgroup for t in texts for m in _BILL.finditer(t)}) >= 3
 
-# %% ../../nbs/ocr/15_parts.ipynb #771ebf81
+# %% ../../nbs/ocr/15_parts.ipynb #47a52093
 _STREET = re.compile(r'\b(?:jalan|jln|j[1i]n|lot|lorong|taman|tmn|kampung|bandar|persiaran|lebuh\w*|street|road|avenue|'
                      r'lane|drive|boulevard|square|floor|level|block|blk|suite|plaza|rue|quai|chemin|place|p\.?o\.? box|'
                      r'[\w-]*(?:straße|strasse|weg|platz|gasse|allee))\b|[a-zß]str\.|\b(?:st|rd|ave|blvd)\b\.?,?\s|'
@@ -42,7 +42,7 @@ _FIRM = re.compile(r"\b(?:sdn|bhd|s/b|enterprise|trading|ltd|limited|inc|gmbh|ag
                    r"hardware|hotel|bank|books|stationery|electrical|marketing|services?|international|perniagaan|"
                    r"industries|kitchen|bakery|book)\b", re.I)
 
-# %% ../../nbs/ocr/15_parts.ipynb #3e56fce1
+# %% ../../nbs/ocr/15_parts.ipynb #ac7f5f5f
 _REGISTRATION = re.compile(r'\s*[(\[]?\s*(?:\bco(?:mpany)?\b\W*)?(?:\breg\w*\W*)?(?:\bno\b\W*)?(?<!\w)[A-Z]{0,3}-?\d{4,}'
                            r'[\w\s-]{0,6}[)\]]?\s*$', re.I)
 
@@ -74,7 +74,7 @@ def _name_lines(lines: list[Span]) -> list[Span]:
     if at + 1 < len(names) and _FIRM.match(names[at + 1]['text']): at += 1
     return names[begin:at + 1]
 
-# %% ../../nbs/ocr/15_parts.ipynb #60267a68
+# %% ../../nbs/ocr/15_parts.ipynb #03e6ec17
 def _box(spans: Sequence[Span]) -> tuple:
     "The box around spans"
     x0, y0, x1, y1 = zip(*(s['bbox'] for s in spans), strict=True)
@@ -86,7 +86,7 @@ def _made(kind: str, spans: list[Span], key: str, around: str) -> Fact:
         ' '.join(s['text'] for s in spans)
     return make_fact(kind, value.strip(' ,'), spans[0], [('key', key), ('caption', around)], _box(spans))
 
-# %% ../../nbs/ocr/15_parts.ipynb #b5c2636b
+# %% ../../nbs/ocr/15_parts.ipynb #b8b6126d
 _WITHIN = 0.5   # share of a page in which its head can stand
 _LONGEST = 6    # lines of an address
 
@@ -104,7 +104,7 @@ def _address_lines(start: Span, below: list[Span]) -> list[Span]:
         out.append(s)
     return out
 
-# %% ../../nbs/ocr/15_parts.ipynb #fdb16907
+# %% ../../nbs/ocr/15_parts.ipynb #470c3a65
 def letterhead(
     spans: list[Span], # spans of a page, from top to bottom
     height: float,     # of the page, in pixels
@@ -121,7 +121,7 @@ def letterhead(
     out = [_made('head', named, 'company', who)] if named else []
     return out + ([_made('head', address, 'address', f'address, place and street of the firm that issued the receipt')] if address else [])
 
-# %% ../../nbs/ocr/15_parts.ipynb #7d8e598f
+# %% ../../nbs/ocr/15_parts.ipynb #76873815
 _SUM = re.compile(r't[o0]ta[l1i]|[j\]]otal|\bttl\b|to be paid|\bnett?\b|(?:amount|balance) due|payable|to pay|gesamt(?:betrag|summe)?\b|summe\b|'
                   r'endbetrag|zu zahlen|rechnungsbetrag|montant|à payer', re.I)
 _PART = re.compile(r'\bsub|zwischen|sous-total|q(?:uan)?ty|quantity|items?\b|\bdisc|saving|\bexc|before|points?|round\w* ?adj|'
@@ -133,7 +133,7 @@ _AMOUNT = re.compile(r'[$€£]?\s?\d[\d,]*[.,]\s?\d\d(?!\d|%|[.,]\d)')
 _GIVEN, _BACK = re.compile(r'cash|tender|paid|payment|visa|card|gegeben|bar\b|espèces', re.I), re.compile(r'change|rückgeld|rendu', re.I)
 _SUMMARY = re.compile(r'(?:gst|tax|vat|mwst|tva)\W{0,2}(?:code|s[uo]\w*mm?\w*y|übersicht)', re.I)
 
-# %% ../../nbs/ocr/15_parts.ipynb #a9437cdc
+# %% ../../nbs/ocr/15_parts.ipynb #c7902074
 class _Sum(NamedTuple):
     "A sum on a bill."
     value: float
@@ -151,7 +151,7 @@ def _cents(text: str) -> float:
     digits = re.sub(r'\D', '', text)
     return int(digits) / 100
 
-# %% ../../nbs/ocr/15_parts.ipynb #685ebe6c
+# %% ../../nbs/ocr/15_parts.ipynb #d4464090
 def _sums(rows: list[list[Span]]) -> list[_Sum]:
     "The totals of a bill, those of its tax summary left out"
     out, rounded = [], False
@@ -175,13 +175,13 @@ def _settled(rows: list[list[Span]]) -> set[float]:
     back = [_cents(a) for t, found in said if _BACK.search(t) for _, a in found[-1:]]
     return {round(g - b, 2) for g in given for b in back or [0.0]}
 
-# %% ../../nbs/ocr/15_parts.ipynb #2205f6b3
+# %% ../../nbs/ocr/15_parts.ipynb #fb09c440
 def _paid(rows: list[list[Span]]) -> Optional[_Sum]:
     "The sum that was paid, or is to be paid"
     sums, settled = _sums(rows), _settled(rows)
     return max(enumerate(sums), key=lambda p: (round(p[1].value, 2) in settled, p[1].worth, p[0]), default=(0, None))[1]
 
-# %% ../../nbs/ocr/15_parts.ipynb #489b31ea
+# %% ../../nbs/ocr/15_parts.ipynb #8391e8e7
 _DAY = re.compile(rf"(?:{PATTERNS['date']})|\b\d{{1,2}}[-/.]\d{{1,2}}[-/.]20\d\d(?=\d\d:)", re.I)
 _OTHER_DAY = re.compile(r'due|expir|valid|deliver|fällig|échéance|return|within', re.I)
 
@@ -192,7 +192,7 @@ def _dated(spans: list[Span]) -> Optional[tuple[Span, str]]:
     named = [p for p in full if re.search(r'dat[eu]|\bbill dt|\bdt\b', p[0]['text'], re.I)]
     return next(iter([*named, *full]), None)
 
-# %% ../../nbs/ocr/15_parts.ipynb #0aafecdf
+# %% ../../nbs/ocr/15_parts.ipynb #6a28fce4
 def bill_facts(
     spans: list[Span] # spans of a bill, from top to bottom
 ) -> list[Fact]:      # its date and the sum that was paid, as far as they are found
@@ -216,7 +216,7 @@ def _part(span: Span, start: int, end: int) -> tuple:
     step = (x1 - x0) / max(1, len(span['text']))
     return x0 + max(0, start) * step, y0, min(x1, x0 + end * step), y1
 
-# %% ../../nbs/ocr/15_parts.ipynb #65afd945
+# %% ../../nbs/ocr/15_parts.ipynb #ff7f9d0f
 _TITLED = re.compile(r'\W*(?:(?:table of )?contents|index|inhalt(?:sverzeichnis)?|table des matières|sommaire|'
                      r'(?:list of )?(?:figures|tables|exhibits)|indice|índice|inhoud)\W*(?:page|seite)?\W*(?:\(?cont\w*\W*)?', re.I)
 _LEADING = re.compile(r'(?:[.·…_]\s?){4,}\s*(?:page\s*)?(\d{1,4}|[ivxl]{1,6})\s*$', re.I)
@@ -228,7 +228,7 @@ def _rising(numbers: Sequence[int]) -> bool:
     falls = sum(b < a for a, b in zip(numbers, numbers[1:]))
     return falls <= len(numbers) // 5
 
-# %% ../../nbs/ocr/15_parts.ipynb #79716087
+# %% ../../nbs/ocr/15_parts.ipynb #7b33dc30
 def pointer_lines(
     page: PrintPage,      # a page of print
     rows: list[list[Span]] # its rows
@@ -245,7 +245,7 @@ def pointer_lines(
         out += [s for r, _ in ends for s in r if not any(s is o for o in out)]
     return out
 
-# %% ../../nbs/ocr/15_parts.ipynb #2a8ef59c
+# %% ../../nbs/ocr/15_parts.ipynb #e6123c3c
 def pointer_facts(
     spans: list[Span] # spans of a page that point
 ) -> list[Fact]:      # a fact for each line that ends in a number
@@ -253,10 +253,10 @@ def pointer_facts(
     out = []
     for row in page_rows(spans):
         m = re.fullmatch(r'(.*?)[\s.·…_]*?(\d{1,4})', ' '.join(s['text'] for s in row))
-        if m and m[1]: out.append(make_fact('pointer', m[2], row[-1], [('key', m[1].strip())]))
+        if m and m[1]: out.append(make_fact('pointer', m[2], row[-1], [('key', m[1].strip()), ('caption', 'chapter begins')]))
     return out
 
-# %% ../../nbs/ocr/15_parts.ipynb #a9d76783
+# %% ../../nbs/ocr/15_parts.ipynb #287b4ca9
 _MARGIN = 0.09   # share of the height at either end in which running heads stand
 _OFTEN = 3       # pages on which a line must stand
 

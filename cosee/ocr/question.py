@@ -169,7 +169,7 @@ def quoted_labels(
     "Labels that a question quotes."
     return [m[1].strip() for m in _LABELS.finditer(question)]
 
-# %% ../../nbs/ocr/06_question.ipynb #6d9897d4
+# %% ../../nbs/ocr/06_question.ipynb #0b5860d9
 _ELSEWHERE = [(re.compile(rf'\s*{p}\b', re.I), english) for p, english in (
     (r'wie (?:hoch|teuer) (?:ist|sind|war)', 'how much is'), (r'wie ?viele?', 'how many'), (r'wie lange', 'how long'),
     (r'(?:wie (?:lautet|lauten|heißt)|was (?:ist|sind|kostet))', 'what is'), (r'welche[rsnm]?', 'which'), (r'wann', 'when'),
@@ -182,7 +182,7 @@ def in_english(
 ) -> str:         # with an English question word in front
     "A German or French question with its question words put into English; others as they are."
     p, english = next(((p, e) for p, e in _ELSEWHERE if p.match(question)), (None, ''))
-    return re.sub(r"[ld]['’](?=\w)", '', p.sub(english, question, count=1)) if p else question
+    return re.sub(r"(?<!\w)[ld]['’](?=\w)", '', p.sub(english, question, count=1)) if p else question
 
 # %% ../../nbs/ocr/06_question.ipynb #2862177d
 _WH = r'(who|whom|whose|where|when|why|what|which|how)\b'
@@ -343,7 +343,7 @@ def _expected_kind(
     "The likeliest of `expected_kinds`."
     return next(iter(expected_kinds(question)))
 
-# %% ../../nbs/ocr/06_question.ipynb #d1b24098
+# %% ../../nbs/ocr/06_question.ipynb #acb048ea
 _PAGE = re.compile(r'\b(?:wh(?:ich|at) page|page number|on which page|what pages?|welche[rn]? seite|quelle page)\b', re.I)
 
 def asks_for_page(

@@ -436,6 +436,7 @@ CALIBRATION = {False: dict(bias=-2.85, cover=1.95, label=1.44, lead=6.35),   # w
                True: dict(bias=-3.21, cover=2.31, label=1.17, lead=6.68)}    # with an encoder
 
 # %% ../../nbs/ocr/12_reader.ipynb #9a88bf75
+SUREST = 0.97   # nothing that is read is surer
 NOTHING = 0.1   # coverage below which a question is not touched at all, whatever the lead
 
 def _touched(
@@ -465,7 +466,7 @@ def calibrated(
 ) -> float:                  # 0-1
     "The logistic function of the weighted evidence."
     logit = weights['bias'] + sum(weights.get(k, 0.0) * v for k, v in seen.items())
-    return 1 / (1 + math.exp(-logit))
+    return min(SUREST, 1 / (1 + math.exp(-logit)))
 
 # %% ../../nbs/ocr/12_reader.ipynb #9438be04
 def statement(
