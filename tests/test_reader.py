@@ -61,8 +61,9 @@ def test_a_drawn_receipt():
     "The same through OCR, with the box of the sum that was paid"
     image = Image.new('RGB', (520, 760), 'white')
     draw, font = ImageDraw.Draw(image), ImageFont.load_default(24)
-    for i, line in enumerate(RECEIPT.strip('\n').split('\n')): draw.text((30, 20 + 40 * i), line[:17].strip(), 'black', font)
-    for i, line in enumerate(RECEIPT.strip('\n').split('\n')): draw.text((340, 20 + 40 * i), line[17:].strip(), 'black', font)
+    for i, line in enumerate(RECEIPT.strip('\n').split('\n')):
+        draw.text((30, 20 + 40 * i), line[:17].strip(), 'black', font)
+        draw.text((340, 20 + 40 * i), line[17:].strip(), 'black', font)
     found = Reader(WordReader(cache=False).read([image])).answer('What is the total amount of the receipt?')
     x0, y0, x1, y1 = found['bbox']
     assert found['answer'] == '7.00' and 0.6 < x0 < x1 < 0.8
