@@ -150,7 +150,8 @@ def summary(rows, confidence) -> dict:
     for name in (*sorted({r['set'] for r in rows}), 'all'):
         mine = [(c, float(r['right'])) for r, c in zip(rows, confidence, strict=True) if name in (r['set'], 'all')]
         sure, right = zip(*mine, strict=True)
-        out[name] = dict(n=len(mine), right=round(sum(right) / len(mine), 3), confidence=round(sum(sure) / len(mine), 3),
+        out[name] = dict(n=len(mine), right=round(sum(right) / len(mine), 3), 
+                         confidence=round(sum(sure) / len(mine), 3),
                          ece=round(float(expected_calibration_error(sure, right)), 3))
     return out
 

@@ -124,7 +124,8 @@ LETTRE = '''
 
 
 @pytest.mark.parametrize('question, answer, page', [
-    ('Wie hoch ist der Gesamtbetrag?', '476,00 €', RECHNUNG), ('Wie lautet die Rechnungsnummer?', 'R-2023-118', RECHNUNG),
+    ('Wie hoch ist der Gesamtbetrag?', '476,00 €', RECHNUNG),
+    ('Wie lautet die Rechnungsnummer?', 'R-2023-118', RECHNUNG),
     ('What is the invoice number?', 'R-2023-118', RECHNUNG), ('What is the total amount?', '476,00 €', RECHNUNG),
     ('Wann ist die Rechnung fällig?', '18.05.2023', RECHNUNG),
     ('Quel est le montant total ?', '1 250,00 €', LETTRE), ('Quel est le numéro de facture ?', 'F-204', LETTRE),
