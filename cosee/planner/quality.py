@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['FINDINGS', 'Measures', 'Finding', 'quality_findings', 'wanted_measures', 'quality_node', 'quality_text',
-           'QualityAgent', 'QualityController']
+__all__ = ['quality_node', 'QualityAgent', 'QualityController']
 
 # %% ../../nbs/planner/02_quality.ipynb #c4e88dce
 import copy

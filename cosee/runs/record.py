@@ -25,8 +25,7 @@ from .table import context_of
 from ..text import one_line
 
 # %% auto #0
-__all__ = ['split_of', 'samples_of', 'start_record', 'answer_one', 'utc_now', 'Timeout', 'limited', 'Job', 'read_shard',
-           'jobs_of', 'run_here']
+__all__ = []
 
 # %% ../../nbs/runs/03_record.ipynb #acdf822d
 def split_of(
