@@ -74,7 +74,7 @@ def samples(docs, weights) -> tuple[list, list]:
         for q in questions:
             ranked = reader.candidates(q['question'], 8)
             if ranked:
-                seen.append(evidence(ranked))
+                seen.append(evidence(ranked, len(reader.facts)))
                 right.append(is_right(ranked, q))
     return seen, right
 

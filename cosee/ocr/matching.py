@@ -12,8 +12,8 @@ import re
 from copy import copy
 from typing import Mapping, Protocol
 from .facts import Fact, SentenceFact
-from .question import (STOP, aside_words, asking_concepts, asking_prepositions, content_words,
-                                expected_kinds, focus_words, concepts, other_prepositions, quoted_labels, similar,
+from .question import (STOP, aside_words, asks_for_page, asking_concepts, asking_prepositions, content_words,
+                                expected_kinds, focus_words, concepts, in_english, other_prepositions, quoted_labels, similar,
                                 stem, superlative, tokens)
 from .sentences import VALUE_PATTERNS
 from .values import PATTERNS, value_kind
@@ -43,9 +43,11 @@ class Weigher(Protocol):
 class Asked:
     "A question, taken apart once."
     def __init__(self, question: str, reader: Weigher):
+        question = in_english(question)
         self.text, self.most = question, superlative(question)
         self.aside, self.quoted = aside_words(question), quoted_labels(question)
         self.kinds, self.focus = expected_kinds(question), set(focus_words(question))
+        self.page = asks_for_page(question)
         if self.most and self.focus and self.kind not in ('person', 'place'): self.kinds = {'any': 1.0}
         self._take_words(reader)
         self.total = sum(self.weights) or 1.0

@@ -94,6 +94,7 @@ STOP = frozenset('''
 a an the of to in on at by for with from and or is are was were be been being do does did has have had having it its
 this that these those there their his her what which who whom whose when where why how many much can could will
 would shall should might must i you we they he she as into than then so if please tell me us give find state listed
+der die das dem des ein eine ist sind am im zum zur beim le la les du de au aux est sont un une et und
 list stated given shown show mentioned mention according document page pages any some about over under also per not
 s t
 '''.split())
@@ -168,6 +169,21 @@ def quoted_labels(
     "Labels that a question quotes."
     return [m[1].strip() for m in _LABELS.finditer(question)]
 
+# %% ../../nbs/ocr/06_question.ipynb #0b5860d9
+_ELSEWHERE = [(re.compile(rf'\s*{p}\b', re.I), english) for p, english in (
+    (r'wie (?:hoch|teuer) (?:ist|sind|war)', 'how much is'), (r'wie ?viele?', 'how many'), (r'wie lange', 'how long'),
+    (r'(?:wie (?:lautet|lauten|heißt)|was (?:ist|sind|kostet))', 'what is'), (r'welche[rsnm]?', 'which'), (r'wann', 'when'),
+    (r'(?:wer|von wem)', 'who'), (r'wo', 'where'), (r"quel(?:le)?s? (?:est|sont)", 'what is'), (r'quel(?:le)?s?', 'which'),
+    (r'à quelle date', 'when'), (r'quand', 'when'), (r'qui', 'who'), (r'où', 'where'), (r'combien (?:de|d\W)', 'how many '),
+    (r'combien', 'how much'))]
+
+def in_english(
+    question: str # a question
+) -> str:         # with an English question word in front
+    "A German or French question with its question words put into English; others as they are."
+    p, english = next(((p, e) for p, e in _ELSEWHERE if p.match(question)), (None, ''))
+    return re.sub(r"(?<!\w)[ld]['’](?=\w)", '', p.sub(english, question, count=1)) if p else question
+
 # %% ../../nbs/ocr/06_question.ipynb #2862177d
 _WH = r'(who|whom|whose|where|when|why|what|which|how)\b'
 _ASKED = (re.compile(rf',\s*(?:(?:at|by|for|from|in|on|since|to|until|with)\s+)?{_WH}', re.I),
@@ -209,16 +225,16 @@ def _noun_phrase(
 # %% ../../nbs/ocr/06_question.ipynb #5b65c4a4
 KIND_NOUNS = dict(
     email='email', url='website webpage url homepage', iban='iban', phone='phone telephone fax mobile hotline tel',
-    time='time hour clock', date='date day month year deadline',
+    time='time hour clock', date='date day month year deadline datum rechnungsdatum lieferdatum echeance falligkeit falligkeitsdatum',
     percent='percent percentage share proportion fraction rate',
     duration='duration period warranty time',
     quantity='weight height width depth length voltage temperature dimension speed frequency power pressure distance',
     number='number count quantity',
     money='cost price fee amount salary fare revenue budget rent subtotal total sum balance deposit charge wage '
-          'turnover profit premium rate',
+          'turnover profit premium rate betrag gesamtbetrag summe preis miete kosten montant prix loyer',
     person='person employee manager doctor physician speaker author teacher colleague',
     place='city town place country location room hall building venue',
-    code='number no code id reference identifier')
+    code='number no code id reference identifier nummer rechnungsnummer kundennummer numero')
 KIND_VERBS = dict(money='cost charge earn pay', quantity='weigh measure')
 
 @lru_cache(1)
@@ -326,6 +342,15 @@ def _expected_kind(
 ) -> str:         # 'any' if the question does not say
     "The likeliest of `expected_kinds`."
     return next(iter(expected_kinds(question)))
+
+# %% ../../nbs/ocr/06_question.ipynb #acb048ea
+_PAGE = re.compile(r'\b(?:wh(?:ich|at) page|page number|on which page|what pages?|welche[rn]? seite|quelle page)\b', re.I)
+
+def asks_for_page(
+    question: str # a question
+) -> bool:
+    "Does `question` ask for a page of the document?"
+    return bool(_PAGE.search(question))
 
 # %% ../../nbs/ocr/06_question.ipynb #ae6d412a
 _NOT_VERB = re.compile(r'(?:tion|ment|ity|ness|ship|ance|ence|er|or|ing)$')

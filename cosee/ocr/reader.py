@@ -15,6 +15,7 @@ from .facts import (CellFact, Fact, SentenceFact, above_facts, below_facts, cell
 from .matching import (Asked, SMALL, best_fit, labels_around, last_preposition, meaning_bonus,
                                 sentence_match, without_values)
 from .paragraphs import page_headings, page_paragraphs
+from .parts import bill_facts, furniture, is_bill, letterhead, pointer_facts, pointer_lines
 from .question import tokens
 from .sentences import sentence_facts
 from .print import PrintPage, Turn, turned_box, upright
@@ -75,11 +76,13 @@ def _on_page(span: Span, number: int) -> Span:
     return out
 
 def _page_facts(
-    page: PrintPage, # a page of print
-    number: int      # its number, from 1
+    page: PrintPage,   # a page of print
+    spans: list[Span], # its spans, but for running heads and page numbers
+    number: int        # its number, from 1
 ) -> tuple[list[Fact], list[Table], dict]: # (facts outside tables, tables, context: heading spans and title)
     "What one page says, tables apart."
-    spans = [_on_page(s, number) for s in page_spans(page)]
+    pointers = pointer_lines(page, page_rows(spans))
+    spans = _without(spans, pointers)
     rows = page_rows(spans)
     tables, heads = find_tables(rows, number), page_headings(rows)
     boxes = [_table_box(t) for t in tables if _is_ruled(t)]
@@ -88,7 +91,19 @@ def _page_facts(
     tables = [t for t in tables if _is_ruled(t) or not _crosses(t, charted)]
     loose = [s for s in loose if not any(s is c for c in charted)]
     context = dict(heads=heads, title=_page_title(spans), spans=spans, size=page['size'])
+    facts += [*pointer_facts(pointers), *_placed_facts(page, spans, number)]
     return facts + _loose_facts(loose, tables), tables, context
+
+def _without(spans: list[Span], others: list[Span]) -> list[Span]:
+    "The spans that are none of `others`"
+    gone = {id(s) for s in others}
+    return [s for s in spans if id(s) not in gone]
+
+def _placed_facts(page: PrintPage, spans: list[Span], number: int) -> list[Fact]:
+    "What its place on the page names: of a bill, and of the first page"
+    bill = is_bill([l['text'] for l in page['lines']])
+    if not bill and number > 1: return []
+    return letterhead(spans, page['size'][1], bill) + (bill_facts(spans) if bill else [])
 
 # %% ../../nbs/ocr/12_reader.ipynb #4d97f9fa
 def _add_surroundings(
@@ -142,8 +157,10 @@ class Reader:
     ):
         self.pages, self.facts, tables, self.contexts = pages, [], [], []
         self.embeddings, self.weights = embeddings, weights
-        for i, page in enumerate(pages, 1):
-            facts, found, context = _page_facts(upright(page), i)
+        straight = [upright(page) for page in pages]
+        spans = [[_on_page(s, i) for s in page_spans(page)] for i, page in enumerate(straight, 1)]
+        for i, (page, said, margin) in enumerate(zip(straight, spans, furniture(spans), strict=True), 1):
+            facts, found, context = _page_facts(page, _without(said, margin), i)
             self.facts += facts
             tables += found
             self.contexts.append(context)
@@ -213,6 +230,7 @@ class Reader:
         asked, best = Asked(question, self), {}
         if not asked.words: return []
         for f in self.facts:
+            if f['kind'] == 'pointer' and not asked.page: continue
             score, value, cover, label = self.score(asked, f)
             c = Candidate(answer=value, page=f['page'], bbox=f['bbox'], score=score, cover=cover, label=label,
                           kind=f['kind'], fact=f)
@@ -263,7 +281,7 @@ class Reader:
         best = ranked[0]
         near = [c['answer'] for c in self.nearby(question, 1)]
         second = any(same_answer(a, best['answer']) or best['answer'] in a for a in near)
-        confidence = calibrated(evidence(ranked), CALIBRATION[self.embeddings is not None])
+        confidence = calibrated(evidence(ranked, len(self.facts)), CALIBRATION[self.embeddings is not None])
         if _touched(self, question, best) < NOTHING: confidence = min(confidence, best['cover'])
         return Answer(**best, confidence=round(confidence, 3), second=second, content=statement(best))
 
@@ -307,14 +325,23 @@ def _named(reader: Reader, asked: Asked, fact: Fact) -> tuple:
     if is_cell(fact): return _score_cell(reader, asked, fact, around)
     if is_sentence(fact): return _score_sentence(reader, asked, fact, around)
     key = fact['labels'][0][1]
+    if fact['kind'] in ('head', 'stamp') and not _wants(asked, fact): return 0.0, 0.0
     cover = asked.coverage((1.0, asked.match(key)), *around)
     if (tokens(key) or ('',))[-1] in asked.other: cover = max(0.0, cover - reader.weights['other preposition'])
     return cover, asked.precision(key, reader)
+
+def _wants(asked: Asked, fact: Fact) -> bool:
+    "Does the question ask for the name, the address or the date that `fact` is?"
+    if fact['kind'] == 'stamp': return 'date' in asked.kinds
+    if asked.kind not in ('any', 'person', 'place'): return False
+    place = any(m > 0.5 for m in asked.match('address'))
+    return place == (fact['labels'][0][1] == 'address')
 
 def _minus(reader: Reader, asked: Asked, fact: Fact, value: str) -> float:
     "What a value loses for repeating the question, and for being long"
     overlap = asked.precision(value, reader) if fact['kind'] != 'title' and asked.kind != 'yesno' else 0.0
     by = reader.weights
+    if fact['kind'] == 'head': return 0.0
     rate = by['overlap of complement' if fact.get('looks') == 'complement' else 'overlap']
     return rate * max(0.0, overlap - by['overlap from']) + by['long'] * max(0, len(value.split()) - 8)
 
@@ -409,6 +436,7 @@ CALIBRATION = {False: dict(bias=-2.85, cover=1.95, label=1.44, lead=6.35),   # w
                True: dict(bias=-3.21, cover=2.31, label=1.17, lead=6.68)}    # with an encoder
 
 # %% ../../nbs/ocr/12_reader.ipynb #9a88bf75
+SUREST = 0.97   # nothing that is read is surer
 NOTHING = 0.1   # coverage below which a question is not touched at all, whatever the lead
 
 def _touched(
@@ -421,21 +449,24 @@ def _touched(
     return _named(reader, Asked(question, reader).without_asking(), best['fact'])[0]
 
 def evidence(
-    ranked: list[Candidate] # best first; at least one
-) -> dict[str, float]: # cover, label and lead of the first
+    ranked: list[Candidate], # best first; at least one
+    facts: int = 0           # of the document
+) -> dict[str, float]: # cover, label and lead of the first, how it was found, how much there was to choose from
     "What the confidence in the best candidate is judged by."
     best = ranked[0]
     rival = next((c for c in ranked[1:] if not same_answer(c['answer'], best['answer'])), None)
     lead = min(0.5, best['score'] - rival['score']) if rival else 0.5
-    return dict(cover=best['cover'], label=min(1.0, best['label']), lead=lead)
+    return dict(cover=min(1.0, best['cover']), label=min(1.0, best['label']), lead=lead,
+                placed=float(best['kind'] in ('head', 'stamp', 'total')), prose=float(best['kind'] == 'sentence'),
+                many=min(1.0, math.log10(1 + facts) / 4))
 
 def calibrated(
     seen: dict[str, float],  # what `evidence` gives
     weights: dict[str, float] # one of `CALIBRATION`
 ) -> float:                  # 0-1
     "The logistic function of the weighted evidence."
-    logit = weights['bias'] + sum(weights[k] * v for k, v in seen.items())
-    return 1 / (1 + math.exp(-logit))
+    logit = weights['bias'] + sum(weights.get(k, 0.0) * v for k, v in seen.items())
+    return min(SUREST, 1 / (1 + math.exp(-logit)))
 
 # %% ../../nbs/ocr/12_reader.ipynb #9438be04
 def statement(

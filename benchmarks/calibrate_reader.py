@@ -1,0 +1,189 @@
+"""How sure is the reader of print, and how sure may it be? Fits the confidence of `OcrClient` on real documents.
+
+    python benchmarks/calibrate_reader.py --sroie DIR --mmlong DIR --made 2 --rows rows.jsonl --cache ~/pages \\
+        --json benchmarks/results/calibrate_reader.json
+
+It asks every question of the receipts of SROIE (folders img and key), of the reports of MMLongBench-Doc-V2
+(samples_v2.json beside the PDFs; four pages found by words, their text layer alone) and of made documents, and keeps
+the evidence of the best candidate and whether it was right (receipts: ANLS of 0.8; reports: the official score; made
+documents: exact match). Real documents count only where the SHA-1 of their file's name leaves 0 by 3: the others
+judge. A logistic function is fitted to all of it; the error is that of five folds over documents. `--rows` keeps
+what was asked, so that a run that was cut off goes on. What is found is reported, not written: the table stands in
+the notebook of the reader, and with few documents of a set its weights may do worse than those that are used.
+"""
+import argparse
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / 'benchmarks')]
+
+FOLDS = 5
+PENALTY = 0.02        # on the squares of the weights: few documents must not make a confidence of 1
+READ_RIGHT = 0.8      # ANLS from which a field of a receipt counts as right
+SHOWN = 4             # pages of a report, found by words
+
+
+def is_dev(name: str) -> bool:
+    "Is a file one of those for development?"
+    return int(hashlib.sha1(name.encode()).hexdigest()[:8], 16) % 3 == 0
+
+
+def asked(reader, question: str, right) -> dict:
+    "The evidence of the best candidate for a question, and whether it is right"
+    from cosee.ocr.reader import evidence
+    ranked = reader.candidates(question, 8)
+    seen = evidence(ranked, len(reader.facts)) if ranked else None
+    return dict(seen=seen, kind=ranked[0]['kind'] if ranked else '',
+                right=bool(ranked) and bool(right(ranked[0]['answer'])))
+
+
+def receipts(args, encoder, words):
+    "(name, rows) of every receipt"
+    from cosee.datasets.forms import RECEIPT_QUESTIONS
+    from cosee.eval.metrics import anls
+    from cosee.ocr.reader import Reader
+    root = Path(args.sroie)
+    for path in sorted(p for p in (root / 'img').iterdir() if is_dev(p.name))[:args.most]:
+        if path.name in args.done: continue
+        gold = json.loads((root / 'key' / f'{path.stem}.json').read_text(encoding='utf-8'))
+        reader = Reader(words.read([path]), encoder)
+        yield path.name, [asked(reader, q, lambda a, g=gold[field]: anls(a, [g]) >= READ_RIGHT)
+                          for field, q in RECEIPT_QUESTIONS.items() if gold.get(field)]
+
+
+def report_rows(pages, index, samples, encoder, words) -> list[dict]:
+    "The rows of one report"
+    from cosee.eval.metrics import score
+    from cosee.ocr.reader import Reader
+    out = []
+    for s in samples:
+        numbers = sorted(h.page for h in index.search(s['question'], SHOWN)) or [1]
+        reader = Reader(words.read([pages.infos[n - 1] for n in numbers], print='text'), encoder)
+        def right(answer, s=s):
+            if s['answer_format'] == 'None': return False
+            return score(answer, s['answer'], 'accuracy', 'mmlongbench', answer_format=s['answer_format']) > 0.5
+        out.append(asked(reader, s['question'], right))
+    return out
+
+
+def reports(args, encoder, words):
+    "(name, rows) of every report"
+    from cosee.index.pages import PageIndex
+    from cosee.ocr.engine import WordReader
+    from cosee.pages import load_pages
+    root = Path(args.mmlong)
+    samples = json.loads((root / 'samples_v2.json').read_text(encoding='utf-8'))
+    for path in sorted(p for p in root.glob('*.pdf') if is_dev(p.name)):
+        mine = [s for s in samples if s['doc_id'] == path.name]
+        if path.name in args.done or not mine: continue
+        pages = load_pages(path)
+        index = PageIndex(pages, words=WordReader(cache=False, print='text'), embeddings=False)
+        index.read()
+        yield path.name, report_rows(pages, index, mine, encoder, words)
+
+
+def made_documents(args, encoder, words):
+    "(name, rows) of every made document"
+    from cosee.eval.metrics import exact_match
+    from cosee.ocr.reader import Reader
+    from ocr_reader import KINDS, made
+    settings = argparse.Namespace(kinds=KINDS, docs=args.made, seed=args.seed, style='dev', dpi=120, rotate=0, noise=0)
+    for n, (kind, images, questions) in enumerate(made(settings)):
+        name = f'{kind}-{n}'
+        if name in args.done: continue
+        reader = Reader(words.read(images), encoder)
+        yield name, [asked(reader, q['question'], lambda a, q=q: bool(q['answers']) and q['wording'] != 'unanswerable'
+                           and exact_match(a, q['answers']) == 1.0) for q in questions]
+
+
+def gathered(args, words) -> list[dict]:
+    "Every question with its evidence, from the file of rows and by asking"
+    from cosee.ocr.embeddings import sentence_encoder
+    encoder = sentence_encoder() if args.encoder else None
+    path = Path(args.rows)
+    lines = [json.loads(l) for l in path.read_text().splitlines()] if path.exists() else []
+    rows = [r for r in lines if r['encoder'] == args.encoder]
+    args.done = {r['document'] for r in rows}
+    sets = dict(made=made_documents if args.made else None, receipts=receipts if args.sroie else None,
+                reports=reports if args.mmlong else None)
+    for name, source in sets.items():
+        for document, found in source(args, encoder, words) if source else ():
+            new = [dict(set=name, document=document, encoder=args.encoder, **r) for r in found]
+            with path.open('a', encoding='utf-8') as f: f.writelines(json.dumps(r) + '\n' for r in new)
+            rows += new
+    return [r for r in rows if r['seen']]
+
+
+def fitted(rows, names) -> dict:
+    "The weights that make the log-loss least; every set of documents counts the same"
+    import numpy as np
+    from scipy.optimize import minimize
+    x = np.array([[1.0, *(r['seen'][n] for n in names)] for r in rows])
+    y = np.array([r['right'] for r in rows], dtype=float)
+    sizes = {s: sum(r['set'] == s for r in rows) for s in {r['set'] for r in rows}}
+    share = np.array([1 / sizes[r['set']] for r in rows]) / len(sizes)
+
+    def loss(w):
+        z = x @ w
+        return float((share * (np.logaddexp(0, z) - y * z)).sum() + PENALTY * np.square(w[1:]).mean() / 10)
+    found = minimize(loss, np.zeros(len(names) + 1), method='BFGS')
+    return dict(zip(('bias', *names), (round(float(v), 2) for v in found.x), strict=True))
+
+
+def fold_of(document: str) -> int: return int(hashlib.sha1(f'fold {document}'.encode()).hexdigest()[:8], 16) % FOLDS
+
+
+def held_out(rows, names) -> list[float]:
+    "The confidence in each row, by weights that its document had no part in"
+    from cosee.ocr.reader import calibrated
+    weights = {f: fitted([r for r in rows if fold_of(r['document']) != f], names) for f in range(FOLDS)}
+    return [calibrated(r['seen'], weights[fold_of(r['document'])]) for r in rows]
+
+
+def summary(rows, confidence) -> dict:
+    "Of each set: questions, share right, mean confidence, and expected calibration error"
+    from cosee.eval.calibration import expected_calibration_error
+    out = {}
+    for name in (*sorted({r['set'] for r in rows}), 'all'):
+        mine = [(c, float(r['right'])) for r, c in zip(rows, confidence, strict=True) if name in (r['set'], 'all')]
+        sure, right = zip(*mine, strict=True)
+        out[name] = dict(n=len(mine), right=round(sum(right) / len(mine), 3), 
+                         confidence=round(sum(sure) / len(mine), 3),
+                         ece=round(float(expected_calibration_error(sure, right)), 3))
+    return out
+
+
+def run(args) -> dict:
+    from cosee.ocr.engine import WordReader
+    from cosee.ocr.reader import CALIBRATION, calibrated
+    words = WordReader(cache=args.cache)
+    rows = gathered(args, words)
+    if not rows: sys.exit('no questions: name --sroie, --mmlong or --made')
+    used, names = CALIBRATION[args.encoder], [n for n in rows[0]['seen']]
+    return dict(encoder=args.encoder, documents=len({r['document'] for r in rows}), used=used,
+                with_used=summary(rows, [calibrated(r['seen'], used) for r in rows]),
+                best=fitted(rows, names), held_out=summary(rows, held_out(rows, names)))
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument('--sroie', default=None, help='folder with img and key')
+    p.add_argument('--mmlong', default=None, help='folder with samples_v2.json and PDFs')
+    p.add_argument('--made', type=int, default=0, help='made documents of each kind')
+    p.add_argument('--seed', type=int, default=700, help='first seed of made documents')
+    p.add_argument('--most', type=int, default=None, help='most receipts')
+    p.add_argument('--encoder', action='store_true', help='with the sentence encoder')
+    p.add_argument('--rows', default='calibrate_rows.jsonl', help='file that keeps what was asked')
+    p.add_argument('--cache', default=None, help='folder that keeps what was read')
+    p.add_argument('--json', default=None, help='write the result to this file')
+    args = p.parse_args()
+    result = run(args)
+    print(json.dumps(result, indent=1))
+    if args.json: Path(args.json).write_text(json.dumps(result, indent=1) + '\n', encoding='utf-8')
+
+
+if __name__ == '__main__':
+    main()
