@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from .board import Board, View
 from .boxes import Box, Size, check_bbox, corners, from_thousandths, is_unit
 from .focus import num_pages
-from .jsonscan import find_answer, read_answer, scan_json, spoken
+from .jsonscan import bare_value, find_answer, read_answer, scan_json, spoken
 from .models.client import (Message, Reply, VLMClient, as_client, build_messages, estimate_usage, merged,
                                  note_call, takes_prompt)
 from .pages import ShownPages
@@ -342,6 +342,7 @@ def invalid_action(
 
 NO_OBJECT, NO_ACTION = 'no JSON object in the reply', 'the object names no action'
 
+# %% ../nbs/02_agents.ipynb #61a08b87
 def parse_reply(
     text: str,                   # a model's reply
     space: Space = 'thousandths' # see `read_view`
@@ -362,13 +363,15 @@ def parse_action(text: str, space: Space = 'thousandths') -> Action:
     return parse_reply(text, space).action
 
 # %% ../nbs/02_agents.ipynb #c4dc7f31
-def plain_answer(
+def _plain_answer(
     text: str          # a reply that holds no action
 ) -> Optional[Action]: # None where it gives no answer either
     "The answer of a reply in plain words, as a proposal without a box."
     said, read = spoken(text).strip(), read_answer(text)
-    if not read['answer'] or '{' in said and find_answer(said) is None or len(read['answer']) > 200: return None
-    out = Action(action='HYPOTHESIZE', content=one_line(said, 200), answer=read['answer'], supporting_cells=[],
+    named = find_answer(said)
+    answer = bare_value(said) if named is None else named
+    if not answer or len(answer) > 200: return None
+    out = Action(action='HYPOTHESIZE', content=one_line(said, 200), answer=answer, supporting_cells=[],
                  confidence=.5 if read['confidence'] is None else read['confidence'], tags=[], plain=True)
     if read['page']: out['view'] = {'page': read['page']}
     return out
@@ -452,7 +455,7 @@ class Agent:
         "The action in a reply, or the answer that it gives in plain words; INVALID if there is neither."
         found = parse_reply(text)
         if 'HYPOTHESIZE' not in self.actions or found.error not in (NO_OBJECT, NO_ACTION): return found.action
-        return plain_answer(text) or found.action
+        return _plain_answer(text) or found.action
 
     def act(self,
         images: list[PageImage],                         # pages

@@ -150,7 +150,7 @@ class Board:
         if len(text) <= max_total_chars: return text
         def fits(drop: int) -> bool: return len(_render(kept[drop:])) <= max_total_chars
         shown = kept[bisect_left(range(len(kept)), True, key=fits):]
-        room = max_total_chars - len(_render(kept[-1:], 1)) + 1   # for the content of the newest, which is cut if need be
+        room = max_total_chars - len(_render(kept[-1:], 1)) + 1   # for the newest note, cut if need be
         return _render(shown) if shown else _render(kept[-1:], room) if room > 0 else ''
 
     def coverage(self,

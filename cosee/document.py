@@ -9,8 +9,8 @@ from __future__ import annotations
 __all__ = ['Document', 'VLMLanguageModel', 'InteractiveDocument']
 
 # %% ../nbs/tools/00_document.ipynb #7c85f551
-import inspect, re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy as _shallow
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from html import escape
 from itertools import count, islice, product
 from typing import Any, Optional, Protocol, TYPE_CHECKING, Union, runtime_checkable
 from .jsonscan import scan_json, spoken
-from .models.client import Ledger, as_client, user_message
+from .models.client import Ledger, accepted, as_client, user_message
 
 # %% ../nbs/tools/00_document.ipynb #44fb5bd4
 if TYPE_CHECKING:
@@ -261,8 +261,7 @@ class VLMLanguageModel:
         for attempt in range(self.attempts):
             said = self._ask(prompt, schema=schema, max_new_tokens=64, temperature=min(attempt * 0.25, 1.0),
                              seed=None if seed is None else seed + attempt)
-            plain = spoken(said)
-            chosen = next((str(o['choice']) for *_, o in scan_json(plain) if 'choice' in o), plain)
+            chosen = next((str(o['choice']) for *_, o in scan_json(spoken(said)) if 'choice' in o), spoken(said))
             found = match_choice(chosen, responses)
             if found is not None: return found, responses[found], {'attempts': attempt + 1, 'reply': said}
         raise InvalidResponseError(f'no choice of {list(responses)} after {self.attempts} attempts; '
@@ -389,7 +388,7 @@ class InteractiveDocument(Document):
     def _sample(self, start: int, view: Optional[DocumentView] = None, **settings: Any) -> str:
         "Let the model go on from the question that began at `start`."
         sample = self._model.sample_text
-        return sample(**_accepted(sample, dict(prompt=self._prompt(start, view), **settings)))
+        return sample(**accepted(sample, dict(prompt=self._prompt(start, view), **settings)))
 
     def open_question(self,
         question: str,                           # what is asked
@@ -496,14 +495,6 @@ class InteractiveDocument(Document):
             self.debug(f'LLM generated {len(lines)} answers instead of {wanted}')
             if len(lines) < 2: raise Warning(f'LLM generated only {len(lines)} initial answers.')
         return re.sub(r'^\d+\.\s*', '', lines[int(self._rng.integers(len(lines)))])
-
-# %% ../nbs/tools/00_document.ipynb #7a49a1ac
-def _accepted(f: Callable[..., Any], settings: dict[str, Any]) -> dict[str, Any]:
-    "The part of `settings` that `f` takes by keyword"
-    try: params = inspect.signature(f).parameters
-    except (TypeError, ValueError): return settings
-    if any(p.kind is p.VAR_KEYWORD for p in params.values()): return settings
-    return {k: v for k, v in settings.items() if k in params}
 
 # %% ../nbs/tools/00_document.ipynb #964d047d
 def _letters() -> Iterator[str]:

@@ -152,9 +152,11 @@ def _boxes(text: str) -> list[tuple[int, str]]:
     return [(end + 1, text[start:end]) for start, end in found]
 
 # %% ../nbs/core/03_json.ipynb #78263c4e
-_LATEX = ((re.compile(r'\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}'), r'\1'), (re.compile(r'\\([%$&#_{}])'), r'\1'),
+_LATEX = ((re.compile(r'\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}'), r'\1'),
+          (re.compile(r'\\([%$&#_{}])'), r'\1'),
           (re.compile(r'\\[,; !]|~'), ' '))
-_NEXT = re.compile(r'(?<!\b[A-Z])(?<!\bDr)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bSt)(?<!\bNo)(?<!\bInc)(?<!\bCo)[.!]\s+(?=[A-Z"*(])')
+_NEXT = re.compile(r'(?<!\b[A-Z])(?<!\bDr)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bSt)(?<!\bNo)(?<!\bInc)(?<!\bCo)'
+                   r'[.!]\s+(?=[A-Z"*(])')
 _CLAUSE = re.compile(r',?\s+(?:because|since|according to|based on|as (?:shown|stated|seen|indicated|printed|given)'
                      r'|\((?:see |from |on |as )|\(page\b|,? which is (?:shown|given|printed|on)\b)', re.I)
 _ABBREVIATED = re.compile(r'\b(?:inc|ltd|co|corp|jr|sr|st|no|etc|[a-z](?:\.[a-z])+)\.$', re.I)
@@ -237,6 +239,20 @@ def _last_line(text: str) -> str:
     framed = _IT_IS.fullmatch(line)
     return _bare(framed[1], sentence=True) if framed else _bare(marked[0] if len(marked) == 1 else line)
 
+# %% ../nbs/core/03_json.ipynb #2dff05ee
+_PROSE = re.compile(r"(?:i|we|you|let|sorry|please|there)\b|.*\b(?:is|are|was|were|be|cannot|can't)\b", re.I)
+
+def bare_value(
+    text: str # what a model said, see `spoken`
+) -> Optional[str]: # None for any other prose
+    "The answer of a reply that is nothing but a few words, or whose last line has one in bold."
+    lines = [line.strip() for line in text.splitlines() if not _LABELLED.match(line)]
+    if not lines or '{' in text: return None
+    few = len(lines) == 1 and len(lines[0].split()) <= 6 and not _PROSE.match(lines[0])
+    told = few or len(re.findall(r'\*\*(.+?)\*\*', lines[-1])) == 1 or _IT_IS.fullmatch(lines[-1])
+    return _last_line(text) if told else None
+
+# %% ../nbs/core/03_json.ipynb #157f5f97
 def _share(number: str, percent: str) -> float:
     "A confidence as a share; what is above 1 is meant in per cent"
     value = float(number)

@@ -98,7 +98,9 @@ def _within(task: Task, agents: list[Agent]) -> list[Agent]:
     "As many of the agents as the budget carries through a step"
     answering = [a for a in agents if 'HYPOTHESIZE' in a.actions]
     for some in (agents, answering, answering[-1:]):
-        if some and task.fit(_needs(some)): return some
+        if not some or not task.fit(_needs(some)): continue
+        for agent in some: agent.qwen_client = task.client   # it may have been given less print
+        return some
     return agents
 
 # %% ../../nbs/06_baselines.ipynb #1aaf2cc5

@@ -9,7 +9,7 @@ __all__ = ['judge_answer']
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NotRequired, TypedDict
 from ..jsonscan import scan_json, spoken
-from ..models.client import Message, Reply, Schema, VLMClient, user_message
+from ..models.client import Message, Reply, Schema, VLMClient, merged, user_message
 
 # %% ../../nbs/eval/12_judge.ipynb #e95e184c
 class Case(TypedDict):

@@ -27,6 +27,26 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from cosee.controller import Evidence
 
+# %% ../../nbs/eval/06_task.ipynb #59de5e9a
+def read_answer(
+    text: str # what a model wrote
+) -> Reading: # the last answer, page and confidence that it names
+    "The answer in a reply, with page and confidence where they are named."
+    text = text[-6000:]   # the end of a reply that ran away
+    answers, pages, shares = _ANSWER.findall(text), _PAGE.findall(text), _SURE.findall(text)
+    lines = [l.strip() for l in text.splitlines() if l.strip()]
+    answer = (answers or lines or [''])[-1]
+    found = Reading(answer=answer.strip().strip('"*`').strip(), page=int(pages[-1]) if pages else None,
+                    confidence=_share(*shares[-1]) if shares else None)
+    box = _read_place(text)
+    return {**found, 'bbox': box} if box else found
+
+def _read_place(text: str) -> Optional[Box]:
+    "The last box that a reply names in a line of its own, in thousandths"
+    boxes = _BOX.findall(text)
+    try: return from_thousandths(boxes[-1].split(',')) if boxes else None
+    except ValueError: return None
+
 # %% ../../nbs/eval/06_task.ipynb #baee400e
 ANSWER_RULES = ('Copy the answer letter by letter as it is printed, as short as possible, with its unit. '
                 f'If no page answers the question, the answer is "{NOT_ANSWERABLE}".\n'
@@ -57,6 +77,7 @@ class MethodOutcome(TypedDict):
     board: Optional[dict[str, Any]] # `Board.to_dict`, or None for a method without one
     trace: dict[str, Any]           # everything that is needed to look at it again
     shown: NotRequired[list[int]]   # pages that were shown in any call, in order of appearance
+    page_tokens: NotRequired[int]   # most tokens of the print of a page, where print was shown
 
 # %% ../../nbs/eval/06_task.ipynb #1a6655e7
 @dataclass
@@ -153,9 +174,22 @@ class Task:
         if long and cost(blank_pages(self.images)) <= left: self.look('all')
         shown = self.pages
         bare, full = cost(shown.replaced([]) if isinstance(shown, InView) else []), cost(shown)
-        if full <= left: return True
+        if full <= left or self._read_less(lambda: cost(shown) <= left): return True
         if left <= bare or full == bare or not all(hasattr(im, 'resize') for im in shown): return False
+        client = _counter(self.client)
+        if not client.estimate(client.build_messages(shown, '')).image_tokens: return False   # print alone
         return self._shrink(_scale(bare, full, left), lambda images: cost(images) <= left)
+
+    def _read_less(self, covered: Callable[[], bool]) -> bool:
+        "Show less print of each page until it is covered, where the client shows print at all"
+        from cosee.minds.sight import less_print
+        whole, tokens = self.client, getattr(self.client, 'page_tokens', None)
+        if not isinstance(tokens, int): return False
+        while tokens > LEAST_PRINT:
+            tokens = max(LEAST_PRINT, tokens * 4 // 5)
+            self.client = less_print(whole, tokens)
+            if covered(): return True
+        return False
 
     def _shrink(self, scale: float, covered: Callable[[Sequence[Any]], bool]) -> bool:
         "Show smaller pages, of this scale or the next below it at which they are covered, if there is one"
@@ -183,7 +217,8 @@ class Task:
         "The outcome of a method that wrote no Board."
         page = page if page and 0 < page <= len(self.images) else None
         evidence: list[Evidence] = []
-        if page: evidence.append({'page': page, 'bbox': list(bbox) if bbox else None, 'content': one_line(answer, 300), 'cell': None})
+        box = list(bbox) if bbox else None
+        if page: evidence.append({'page': page, 'bbox': box, 'content': one_line(answer, 300), 'cell': None})
         return MethodOutcome(answer=answer, confidence=confidence, page=page, evidence=evidence, invalid=0, raised=0,
                              usage=self.ledger.total.to_dict(), steps=max((c['step'] for c in self.calls), default=0),
                              stopped=stopped, board=None, trace=self._trace(), shown=_shown(self.calls))
@@ -194,8 +229,10 @@ class Task:
     ) -> MethodOutcome:
         "What `method` makes of the question; raises ValueError where there is none."
         if not str(self.question).strip(): raise ValueError('the question is empty')
-        try: return method(self, **settings)
-        except BudgetExceeded as e: return self.outcome('', stopped=f'budget: {e}')
+        try: found = method(self, **settings)
+        except BudgetExceeded as e: found = self.outcome('', stopped=f'budget: {e}')
+        tokens = getattr(self.client, 'page_tokens', None)
+        return {**found, 'page_tokens': tokens} if isinstance(tokens, int) else found
 
 # %% ../../nbs/eval/06_task.ipynb #3ec8bf0d
 def _counter(client) -> VLMClient:
@@ -253,6 +290,9 @@ class _SmallerPages(Sequence[Any]):
 def _scale(bare: int, full: int, left: float) -> float:
     "By what pages shrink so that a price of `full`, of which `bare` is text, becomes what is `left`"
     return math.sqrt((left - bare) / (full - bare))
+
+# %% ../../nbs/eval/06_task.ipynb #13573711
+LEAST_PRINT = 100   # tokens of a page's print that are always shown
 
 # %% ../../nbs/eval/06_task.ipynb #e7913279
 

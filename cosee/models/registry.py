@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional, Protocol, TypeVar, Union
-from ..config import ConfigError
-from .backends import Backend, Config, load_config, parse_config, usual_backend
+from ..config import VARIABLE, ConfigError
+from .backends import Backend, Config, load_config, parse_config, usual_backend, with_key
 from .cache import CachedClient, ResponseCache
-from .client import ScriptedClient, VLMClient
-from .remote import VLMClientError
+from .client import ScriptedClient, VLMClient, accepted
+from .remote import RemoteClient, VLMClientError
 from .retry import Check, FallbackClient, RetryingClient
 from .weights import WEIGHTS, local_weights
 from ..registry import Entry, Registry, UnknownName, load_object
@@ -134,16 +134,34 @@ def _configured(config: Union[Config, str, Path, dict[str, Any]]) -> Config:
 def create_vlm_client(
     backend: Union[str, Backend],  # id, such as 'openai.gpt-4o'
     config: Union[Config, str, Path, dict[str, Any], None] = None, # or a YAML file, or what one holds
+    api_key: Optional[str] = None, # as it is; in a file or `fields` it would be ${NAME}
     **fields                       # of `Backend`, over the configuration's
 ) -> VLMClient:
     "The client behind an id, by the usual backends if no `config` says another; an unknown id raises `ConfigError`."
+    if api_key and VARIABLE.fullmatch(api_key): fields, api_key = {**fields, 'api_key': api_key}, None
     if not isinstance(backend, Backend):
         if config is None: backend, fields = usual_backend(backend, **fields), {}
         else: backend = _configured(config).backend(backend)
     if fields: backend = Backend(**{**backend.model_dump(), **fields})
-    client = load_object(CLIENTS.find(backend.kind).backend)(backend)
+    if api_key: backend = with_key(backend, api_key)
+    entry = CLIENTS.find(backend.kind)
+    if not entry.backend: return _own_client(entry, backend)
+    client = load_object(entry.backend)(backend)
     if backend.kind == 'gguf' or backend.kind == 'qwen' and backend.print != 'beside': return client
     return shown_print(client, backend.images, backend.print, backend.page_tokens)
+
+# %% ../../nbs/models/08_registry.ipynb #694fe61a
+def _own_client(entry: ClientEntry, backend: Backend) -> VLMClient:
+    "A registered client of a backend of its kind; raises ConfigError for a field that it does not take"
+    target = entry.load()
+    if isinstance(target, type) and issubclass(target, RemoteClient): return target(backend)
+    fields = {f: getattr(backend, f) for f in backend.model_fields_set - {'id', 'kind', 'key_variable'}}
+    if backend.api_key is not None: fields['api_key'] = backend.api_key.get_secret_value()
+    if not accepted(target, {'model': ''}): fields.pop('model', None)
+    try: client = entry.make(**fields)
+    except TypeError as e: raise ConfigError(f'{backend.id}: {e}') from None
+    client.name = backend.id or client.name
+    return client
 
 # %% ../../nbs/models/08_registry.ipynb #1479770e
 def resilient(
@@ -172,7 +190,12 @@ def provider_client(
     **fields                     # of `Backend`, such as base_url
 ) -> VLMClient:
     "A model of a provider, or of a server that speaks as it does."
-    return resilient(create_vlm_client(f'{kind}.{model}', **fields), attempts, cache=cache)
+    return resilient(create_vlm_client(f'{kind}.{model}', **_from_file(fields)), attempts, cache=cache)
+
+def _from_file(fields: dict[str, Any]) -> dict[str, Any]:
+    "Fields as a configuration may hold them; a key that is written there raises ConfigError"
+    if VARIABLE.fullmatch(str(fields.get('api_key', '${NAME}'))): return fields
+    raise ConfigError('api_key: a key does not belong in a file; write ${NAME_OF_A_VARIABLE} and set that')
 
 def backend_client(
     id: str,                      # 'backend.alias' of a file, or 'kind.model'
@@ -182,7 +205,7 @@ def backend_client(
     **fields                      # of `Backend`, such as base_url
 ) -> VLMClient:
     "A provider or a server, by its id."
-    client = create_vlm_client(id, config or os.environ.get('COSEE_BACKENDS'), **fields)
+    client = create_vlm_client(id, config or os.environ.get('COSEE_BACKENDS'), **_from_file(fields))
     return resilient(client, attempts, cache=cache)
 
 # %% ../../nbs/models/08_registry.ipynb #7a7fbc56

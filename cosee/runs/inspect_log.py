@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, Union
+from ..eval.metrics import DEFAULT_METRICS
 from ..files import digest
 from ..focus import FEW_PAGES
 from ..pages import PageError
@@ -62,7 +63,7 @@ def _call_event(i: SimpleNamespace, call: dict[str, Any], images: list[str], at:
     "A call as an event"
     usage, finish = call.get('usage') or {}, str(call.get('finish'))
     seconds = float(usage.get('seconds') or 0)
-    output = i.model.ModelOutput.from_content(str(call.get('model') or 'model'), str(call.get('text', '')),
+    output = i.model.ModelOutput.from_content(_model_name(call.get('model') or 'unknown'), str(call.get('text', '')),
                                               _STOPS.get(finish, 'unknown'))
     output.usage, output.time = _tokens(i, usage), seconds
     return i.event.ModelEvent(model=output.model, input=_asked(i, call.get('prompt') or [], images),
@@ -126,7 +127,9 @@ def _calls_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _model_of(records: Iterable[Mapping[str, Any]]) -> str:
     "The model of records, from their first call"
     calls = (c for r in records for c in _calls_of(r))
-    return next((str(c['model']) for c in calls if c.get('model')), 'unknown')
+    return _model_name(next((str(c['model']) for c in calls if c.get('model')), 'unknown'))
+
+def _model_name(name: object) -> str: return f'cosee/{name}'   # as Inspect names a model: its provider, then itself
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #fa2dcd08
 def _mean(i: SimpleNamespace, name: str, values: list[float]):
@@ -142,6 +145,14 @@ def _results(i: SimpleNamespace, samples: list['EvalSample']) -> 'EvalResults':
     return i.log.EvalResults(total_samples=len(samples), completed_samples=sum(s.error is None for s in samples),
                              scores=[_mean(i, name, v) for name, v in values.items()])
 
+# %% ../../nbs/runs/09_inspect_log.ipynb #fcda5761
+def _scorers(run: Run, samples: list['EvalSample']) -> list[dict[str, Any]]:
+    "The scorers of a log, as Inspect finds them"
+    flavours: Mapping[str, str] = {**DEFAULT_METRICS, **(run.about.get('metrics') or {})}
+    names = dict.fromkeys(name for s in samples for name in s.scores or {} if name in flavours)
+    counted = [dict(name=f'inspect_ai/{m}') for m in ('mean', 'stderr')]
+    return [dict(name=f'cosee/{name}', options=dict(flavour=flavours[name]), metrics=counted) for name in names]
+
 # %% ../../nbs/runs/09_inspect_log.ipynb #47681ace
 def _spec(i: SimpleNamespace, run: Run, method: str, samples: list['EvalSample'], created: str,
           model: str) -> 'EvalSpec':
@@ -152,6 +163,7 @@ def _spec(i: SimpleNamespace, run: Run, method: str, samples: list['EvalSample']
                              sample_ids=[s.id for s in samples])
     return i.log.EvalSpec(created=created, task=f'{name}-{method}', task_id=id, eval_id=id, model=model, dataset=data,
                           run_id=digest(about.get('hash'), 22), config=i.log.EvalConfig(), solver=method,
+                          scorers=_scorers(run, samples),
                           metadata=dict(method=method, config=config),
                           packages={k: str(v) for k, v in (about.get('versions') or {}).items()})
 

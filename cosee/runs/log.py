@@ -50,6 +50,7 @@ class Record(TypedDict):
     steps: NotRequired[int]
     stopped: NotRequired[str]
     shown: NotRequired[list[int]]     # numbers of the pages that anybody was shown
+    page_tokens: NotRequired[int]     # most tokens of the print of a page, where print was shown
     scores: NotRequired[dict[str, float]]
     right: NotRequired[Optional[bool]]  # by the first metric of the run, from 0.5; None without gold
     team: NotRequired[Optional[dict[str, Any]]] # cells, coverage, redundancy and corrections of the Board
