@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
 from ..agents import Agent, PageImage, ask, role_text, team
+from ..boxes import Box
 from ..controller import Episode, call_record
 from ..datasets.sample import Sample
 from ..focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
@@ -17,7 +18,6 @@ from ..jsonscan import Reading, read_answer
 from ..models.client import BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, merged, record
 from ..pages import Page, page_of, page_sizes, with_page
 from ..text import NOT_ANSWERABLE, answer_key, one_line
-from ..boxes import Box
 
 # %% auto #0
 __all__ = ['MethodOutcome']
@@ -26,26 +26,6 @@ __all__ = ['MethodOutcome']
 if TYPE_CHECKING:
     from PIL.Image import Image
     from cosee.controller import Evidence
-
-# %% ../../nbs/eval/06_task.ipynb #59de5e9a
-def read_answer(
-    text: str # what a model wrote
-) -> Reading: # the last answer, page and confidence that it names
-    "The answer in a reply, with page and confidence where they are named."
-    text = text[-6000:]   # the end of a reply that ran away
-    answers, pages, shares = _ANSWER.findall(text), _PAGE.findall(text), _SURE.findall(text)
-    lines = [l.strip() for l in text.splitlines() if l.strip()]
-    answer = (answers or lines or [''])[-1]
-    found = Reading(answer=answer.strip().strip('"*`').strip(), page=int(pages[-1]) if pages else None,
-                    confidence=_share(*shares[-1]) if shares else None)
-    box = _read_place(text)
-    return {**found, 'bbox': box} if box else found
-
-def _read_place(text: str) -> Optional[Box]:
-    "The last box that a reply names in a line of its own, in thousandths"
-    boxes = _BOX.findall(text)
-    try: return from_thousandths(boxes[-1].split(',')) if boxes else None
-    except ValueError: return None
 
 # %% ../../nbs/eval/06_task.ipynb #baee400e
 ANSWER_RULES = ('Copy the answer letter by letter as it is printed, as short as possible, with its unit. '

@@ -194,7 +194,8 @@ def _place(view: dict[str, Any], lines: Sequence[Line], quotes: list[str],
     "Page and box of what a view points at"
     line = next((l for l in lines if l.id == _number(view.get('line'))), None)
     near = line or likeliest(lines, question)
-    for said in quotes if near else ():
+    if near is None: return None
+    for said in quotes:
         if found := find_words(lines, near, said): return found[0], around([w.bbox for w in found[1]])
     return None if line is None else (line.page, line.bbox)
 
