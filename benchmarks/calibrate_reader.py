@@ -162,7 +162,7 @@ def run(args) -> dict:
     words = WordReader(cache=args.cache)
     rows = gathered(args, words)
     if not rows: sys.exit('no questions: name --sroie, --mmlong or --made')
-    used, names = CALIBRATION[args.encoder], [n for n in rows[0]['seen']]
+    used, names = CALIBRATION[args.encoder], list(rows[0]['seen'])
     return dict(encoder=args.encoder, documents=len({r['document'] for r in rows}), used=used,
                 with_used=summary(rows, [calibrated(r['seen'], used) for r in rows]),
                 best=fitted(rows, names), held_out=summary(rows, held_out(rows, names)))

@@ -34,7 +34,7 @@ LAYERS = [
 UPWARD: dict[tuple[str, str], str] = {
     ("cosee.models.registry", "cosee.ocr.client"): "the table of clients names the one that needs no model",
     ("cosee.models.registry", "cosee.minds.client"): "the table of clients names the one that reads print",
-    ("cosee.models.registry", "cosee.minds.sight"): "models behind the table are given print beside or instead of images",
+    ("cosee.models.registry", "cosee.minds.sight"): "models behind the table may be given print instead of images",
     ("cosee.focus", "cosee.index.pages"): "the default index of a document, made when a page is first searched for",
     ("cosee.eval.methods", "cosee.screen.agent"): "the table of methods names the one for screens",
 }

@@ -205,6 +205,7 @@ def _docvqa_raw(samples: Numbered, root: Path, split: str):
         records.append({**_one_page_record(n, s, split), **source})
     _put_json(root / f'{split}_v1.0_withQT.json', dict(dataset_name='SP-DocVQA', dataset_split=split, data=records))
 
+# %% ../../nbs/data/07_writers.ipynb #123e45ab
 def _one_page_hub(samples: Numbered, root: Path, split: str):
     "Parquet with the page in a column"
     name = 'validation' if split == 'val' else split

@@ -14,7 +14,7 @@ from ..boxes import Box
 from ..controller import Episode, call_record
 from ..datasets.sample import Sample
 from ..focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
-from ..jsonscan import Reading, read_answer
+from ..jsonscan import Reading, read_answer  # noqa: F401  every method reads with it
 from ..models.client import BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, merged, record
 from ..pages import Page, page_of, page_sizes, with_page
 from ..text import NOT_ANSWERABLE, answer_key, one_line

@@ -148,7 +148,7 @@ def _worth(rows: Sequence[str], question: str) -> list[float]:
     return out
 
 # %% ../../nbs/minds/00_form.ipynb #ba0b3709
-def fitting_rows(
+def _fitting_rows(
     rows: list[list[Cell]], # from `layout`
     share: float,           # of the letters of the page, 0-1
     question: str = ''      # what is asked of the page
@@ -202,7 +202,7 @@ def write_page(
     if not rows:
         number = '' if form == 'plain' else f'[{first}] '
         return WrittenPage(_mark(page, [number + _EMPTY]), [Line(first, page, ())], 0)
-    kept, texts, lines = fitting_rows(rows, share, question), list[str](), list[Line]()
+    kept, texts, lines = _fitting_rows(rows, share, question), list[str](), list[Line]()
     for at, before in zip(kept, [-1, *kept], strict=False):
         text, cells = _write_row(_harmless(rows[at]), form, first + len(lines))
         texts += [*_gap(rows[before + 1:at]), text]

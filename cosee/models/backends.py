@@ -110,6 +110,7 @@ def make_backend(
     key = _key(fields['api_key'], env, where) if fields.get('api_key') is not None else {}
     return _made(Backend, _filled(rest, env, where) | key, where)
 
+# %% ../../nbs/models/00_backends.ipynb #f113735d
 def with_key(
     backend: Backend, # of any kind
     key: str          # as it is

@@ -13,8 +13,8 @@ from copy import copy
 from typing import Mapping, Protocol
 from .facts import Fact, SentenceFact
 from .question import (STOP, aside_words, asks_for_page, asking_concepts, asking_prepositions, content_words,
-                                expected_kinds, focus_words, concepts, in_english, other_prepositions, quoted_labels, similar,
-                                stem, superlative, tokens)
+                                expected_kinds, focus_words, concepts, in_english, other_prepositions, quoted_labels,
+                                similar, stem, superlative, tokens)
 from .sentences import VALUE_PATTERNS
 from .values import PATTERNS, value_kind
 from .weights import WEIGHTS

@@ -11,14 +11,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
 from .facts import Fact, make_fact
-from .spans import Span, page_rows, page_spans
+from .spans import Span, page_rows
 from .print import PrintPage
 from .values import PATTERNS
 
 # %% ../../nbs/ocr/15_parts.ipynb #07951d95
 _BILL = re.compile(r'\b(?:(?P<invoice>tax ?invoice|invoice|receipt|rechnung|quittung|facture|reçu|bill)|'
-                   r'(?P<total>(?:sub|grand|net)?[ -]?total|gesamtbetrag|summe)|(?P<cash>cash|bar|espèces|tender|visa)|'
-                   r'(?P<change>change|rückgeld|rendu)|(?P<tax>gst|vat|mwst|ust|tva)|(?P<item>qty|quantity|items?|menge)|'
+                   r'(?P<total>(?:sub|grand|net)?[ -]?total|gesamtbetrag|summe)|(?P<cash>cash|bar|espèces|tender|'
+                   r'visa)|(?P<change>change|rückgeld|rendu)|(?P<tax>gst|vat|mwst|ust|tva)|(?P<item>qty|quantity|'
+                   r'items?|menge)|'
                    r'(?P<sum>amount|amt|price|betrag|montant))\b', re.I)
 
 def is_bill(
@@ -28,22 +29,25 @@ def is_bill(
     return len({m.lastgroup for t in texts for m in _BILL.finditer(t)}) >= 3
 
 # %% ../../nbs/ocr/15_parts.ipynb #47a52093
-_STREET = re.compile(r'\b(?:jalan|jln|j[1i]n|lot|lorong|taman|tmn|kampung|bandar|persiaran|lebuh\w*|street|road|avenue|'
-                     r'lane|drive|boulevard|square|floor|level|block|blk|suite|plaza|rue|quai|chemin|place|p\.?o\.? box|'
-                     r'[\w-]*(?:straße|strasse|weg|platz|gasse|allee))\b|[a-zß]str\.|\b(?:st|rd|ave|blvd)\b\.?,?\s|'
+_STREET = re.compile(r'\b(?:jalan|jln|j[1i]n|lot|lorong|taman|tmn|kampung|bandar|persiaran|lebuh\w*|street|road|'
+                     r'avenue|lane|drive|boulevard|square|floor|level|block|blk|suite|plaza|rue|quai|chemin|place|'
+                     r'p\.?o\.? box|[\w-]*(?:straße|strasse|weg|platz|gasse|allee))\b|[a-zß]str\.|\b(?:st|rd|ave|'
+                     r'blvd)\b\.?,?\s|'
                      r'^\W*no\W{0,2}\s?\d+\w?\s?[,&.-]|(?<!\d)\d{5}(?!\d)[,.]?\s+[A-Z]', re.I)
-_OTHER = re.compile(r'^\W*(?:tel|phone|fax|mobile|h/?p\b|gst|vat|tax|ust|mwst|tva|siret|invoice|simplified|receipt|bill|'
-                    r'cash|date|datum|e-?mail|www|http|co\.?\W*(?:reg|rfg|no)|company\W*(?:reg|no)|reg|roc|order|table|'
-                    r'doc|cashier|guest|site|dear|website|rechnung|facture|thank|welcome|open|attn|to\b|bill to|'
+_OTHER = re.compile(r'^\W*(?:tel|phone|fax|mobile|h/?p\b|gst|vat|tax|ust|mwst|tva|siret|invoice|simplified|receipt|'
+                    r'bill|cash|date|datum|e-?mail|www|http|co\.?\W*(?:reg|rfg|no)|company\W*(?:reg|no)|reg|roc|order|'
+                    r'table|doc|cashier|guest|site|dear|website|rechnung|facture|thank|welcome|open|attn|to\b|bill to|'
                     r'customer|kunde|client)|\bgst\b|[\w.+-]+@\w|^\W*(?:\d[\s-]*){8,}|\d{5,}-?\s?[A-Z]\)?$', re.I)
 _LEGAL = re.compile(r'\bs(?:dn|/b)\b|\bbhd\b|\b(?:ltd|limited|inc|gmbh|ag|kg|sarl|llc|llp|plc)\b', re.I)
-_FIRM = re.compile(r"\b(?:sdn|bhd|s/b|enterprise|trading|ltd|limited|inc|gmbh|ag|kg|ohg|sarl|sas|llc|llp|plc|company|corp|"
-                   r"corporation|restaurant|restoran|stores?|shop|mart|market|supermarket|cafe|bistro|pharmacy|farmasi|"
-                   r"hardware|hotel|bank|books|stationery|electrical|marketing|services?|international|perniagaan|"
+_FIRM = re.compile(r"\b(?:sdn|bhd|s/b|enterprise|trading|ltd|limited|inc|gmbh|ag|kg|ohg|sarl|sas|llc|llp|plc|company|"
+                   r"corp|corporation|restaurant|restoran|stores?|shop|mart|market|supermarket|cafe|bistro|pharmacy|"
+                   r"farmasi|hardware|hotel|bank|books|stationery|electrical|marketing|services?|international|"
+                   r"perniagaan|"
                    r"industries|kitchen|bakery|book)\b", re.I)
 
 # %% ../../nbs/ocr/15_parts.ipynb #ac7f5f5f
-_REGISTRATION = re.compile(r'\s*[(\[]?\s*(?:\bco(?:mpany)?\b\W*)?(?:\breg\w*\W*)?(?:\bno\b\W*)?(?<!\w)[A-Z]{0,3}-?\d{4,}'
+_REGISTRATION = re.compile(r'\s*[(\[]?\s*(?:\bco(?:mpany)?\b\W*)?(?:\breg\w*\W*)?(?:\bno\b\W*)?'
+                           r'(?<!\w)[A-Z]{0,3}-?\d{4,}'
                            r'[\w\s-]{0,6}[)\]]?\s*$', re.I)
 
 def _is_name(text: str) -> bool:
@@ -64,6 +68,7 @@ def _beginning(names: list[Span], at: int) -> int:
 
 def _closed(text: str) -> bool: return text.count(')') > text.count('(')
 
+# %% ../../nbs/ocr/15_parts.ipynb #9617451b
 def _name_lines(lines: list[Span]) -> list[Span]:
     "The lines above an address that are the name of the firm"
     names = [s for s in lines if _is_name(s['text']) or s is not lines[0] and _FIRM.match(s['text'])]
@@ -99,7 +104,8 @@ def _address_lines(start: Span, below: list[Span]) -> list[Span]:
     out = [start]
     for s in below[:_LONGEST - 1]:
         far = s['y0'] - out[-1]['y1'] > 1.6 * max(s['h'], out[-1]['h'])
-        labelled = re.search(r'[:#]', s['text']) or _OTHER.search(s['text']) or not re.search(r'[^\W\d_]{2}', s['text'])
+        text = s['text']
+        labelled = re.search(r'[:#]', text) or _OTHER.search(text) or not re.search(r'[^\W\d_]{2}', text)
         if far or labelled or re.search(PATTERNS['date'], s['text'], re.I): break
         out.append(s)
     return out
@@ -119,18 +125,23 @@ def letterhead(
         named, address = _name_lines([s for s in head[:at] if _over(head[at], s)]), _address_lines(head[at], column)
     who = 'name of the company, shop or sender that issued the receipt'
     out = [_made('head', named, 'company', who)] if named else []
-    return out + ([_made('head', address, 'address', f'address, place and street of the firm that issued the receipt')] if address else [])
+    where = 'address, place and street of the firm that issued the receipt'
+    if address: out.append(_made('head', address, 'address', where))
+    return out
 
 # %% ../../nbs/ocr/15_parts.ipynb #76873815
-_SUM = re.compile(r't[o0]ta[l1i]|[j\]]otal|\bttl\b|to be paid|\bnett?\b|(?:amount|balance) due|payable|to pay|gesamt(?:betrag|summe)?\b|summe\b|'
+_SUM = re.compile(r't[o0]ta[l1i]|[j\]]otal|\bttl\b|to be paid|\bnett?\b|(?:amount|balance) due|payable|to pay|'
+                  r'gesamt(?:betrag|summe)?\b|summe\b|'
                   r'endbetrag|zu zahlen|rechnungsbetrag|montant|à payer', re.I)
-_PART = re.compile(r'\bsub|zwischen|sous-total|q(?:uan)?ty|quantity|items?\b|\bdisc|saving|\bexc|before|points?|round\w* ?adj|'
-                   r'change|\bnet(?:to)?betrag|hors|\bht\b|total (?:tax|gst|vat)|(?:tax|gst|vat) ?(?:total|am|payable)|'
+_PART = re.compile(r'\bsub|zwischen|sous-total|q(?:uan)?ty|quantity|items?\b|\bdisc|saving|\bexc|before|points?|'
+                   r'round\w* ?adj|change|\bnet(?:to)?betrag|hors|\bht\b|total (?:tax|gst|vat)|(?:tax|gst|'
+                   r'vat) ?(?:total|am|payable)|'
                    r'tender|(?<!be )paid|in(?:cluded)? in total', re.I)
 _LAST = re.compile(r'round|to be paid|\bnett?\b|payable|due|grand|to pay|zu zahlen|endbetrag|à payer|ttc', re.I)
 _WITH_TAX = re.compile(r'\bin[cl]|inkl|gesamtbetrag', re.I)
 _AMOUNT = re.compile(r'[$€£]?\s?\d[\d,]*[.,]\s?\d\d(?!\d|%|[.,]\d)')
-_GIVEN, _BACK = re.compile(r'cash|tender|paid|payment|visa|card|gegeben|bar\b|espèces', re.I), re.compile(r'change|rückgeld|rendu', re.I)
+_GIVEN = re.compile(r'cash|tender|paid|payment|visa|card|gegeben|bar\b|espèces', re.I)
+_BACK = re.compile(r'change|rückgeld|rendu', re.I)
 _SUMMARY = re.compile(r'(?:gst|tax|vat|mwst|tva)\W{0,2}(?:code|s[uo]\w*mm?\w*y|übersicht)', re.I)
 
 # %% ../../nbs/ocr/15_parts.ipynb #c7902074
@@ -155,12 +166,12 @@ def _cents(text: str) -> float:
 def _sums(rows: list[list[Span]]) -> list[_Sum]:
     "The totals of a bill, those of its tax summary left out"
     out, rounded = [], False
-    for row, below in zip(rows, [*rows[1:], []]):
+    for row, below in zip(rows, [*rows[1:], []], strict=True):
         said = ' '.join(s['text'] for s in row)
         rounded = rounded or 'rounding' in said.lower()
         if out and _SUMMARY.search(said): break
-        found = _amounts(row) or (_amounts(below) if len(below) == 1 and not re.search('[a-z]{3}', below[0]['text'], re.I)
-                                  else [])
+        alone = len(below) == 1 and not re.search('[a-z]{3}', below[0]['text'], re.I)
+        found = _amounts(row) or (_amounts(below) if alone else [])
         if not found or not _SUM.search(said) or _PART.search(said): continue
         span, text = found[-1]
         label = _AMOUNT.split(said)[0].strip(' :.=-')
@@ -179,7 +190,8 @@ def _settled(rows: list[list[Span]]) -> set[float]:
 def _paid(rows: list[list[Span]]) -> Optional[_Sum]:
     "The sum that was paid, or is to be paid"
     sums, settled = _sums(rows), _settled(rows)
-    return max(enumerate(sums), key=lambda p: (round(p[1].value, 2) in settled, p[1].worth, p[0]), default=(0, None))[1]
+    def rank(at): return round(at[1].value, 2) in settled, at[1].worth, at[0]
+    return max(enumerate(sums), key=rank, default=(0, None))[1]
 
 # %% ../../nbs/ocr/15_parts.ipynb #8391e8e7
 _DAY = re.compile(rf"(?:{PATTERNS['date']})|\b\d{{1,2}}[-/.]\d{{1,2}}[-/.]20\d\d(?=\d\d:)", re.I)
@@ -202,7 +214,8 @@ def bill_facts(
     if dated:
         at = dated[0]['text'].find(dated[1])
         part = _part(dated[0], at, at + len(dated[1]))
-        out.append(make_fact('stamp', dated[1], dated[0], [('key', 'date'), ('caption', 'date of the receipt issued')], part))
+        keys = [('key', 'date'), ('caption', 'date of the receipt issued')]
+        out.append(make_fact('stamp', dated[1], dated[0], keys, part))
     if paid:
         at = paid.span['text'].find(paid.text)
         part = _part(paid.span, at, at + len(paid.text))
@@ -218,14 +231,15 @@ def _part(span: Span, start: int, end: int) -> tuple:
 
 # %% ../../nbs/ocr/15_parts.ipynb #ff7f9d0f
 _TITLED = re.compile(r'\W*(?:(?:table of )?contents|index|inhalt(?:sverzeichnis)?|table des matières|sommaire|'
-                     r'(?:list of )?(?:figures|tables|exhibits)|indice|índice|inhoud)\W*(?:page|seite)?\W*(?:\(?cont\w*\W*)?', re.I)
+                     r'(?:list of )?(?:figures|tables|exhibits)|indice|índice|inhoud)\W*(?:page|'
+                     r'seite)?\W*(?:\(?cont\w*\W*)?', re.I)
 _LEADING = re.compile(r'(?:[.·…_]\s?){4,}\s*(?:page\s*)?(\d{1,4}|[ivxl]{1,6})\s*$', re.I)
 _ENDING = re.compile(r'[^\W\d_]{2}.*?\s(?:[A-Z]-?)?(\d{1,4})\s*$|^(\d{1,4})$')
 _FEWEST, _FEWEST_TITLED = 4, 3   # lines that make a table of contents, and with its title above
 
 def _rising(numbers: Sequence[int]) -> bool:
     "Do numbers rise, but for one slip in five?"
-    falls = sum(b < a for a, b in zip(numbers, numbers[1:]))
+    falls = sum(b < a for a, b in zip(numbers, numbers[1:], strict=False))
     return falls <= len(numbers) // 5
 
 # %% ../../nbs/ocr/15_parts.ipynb #7b33dc30
@@ -253,7 +267,8 @@ def pointer_facts(
     out = []
     for row in page_rows(spans):
         m = re.fullmatch(r'(.*?)[\s.·…_]*?(\d{1,4})', ' '.join(s['text'] for s in row))
-        if m and m[1]: out.append(make_fact('pointer', m[2], row[-1], [('key', m[1].strip()), ('caption', 'chapter begins')]))
+        if not m or not m[1]: continue
+        out.append(make_fact('pointer', m[2], row[-1], [('key', m[1].strip()), ('caption', 'chapter begins')]))
     return out
 
 # %% ../../nbs/ocr/15_parts.ipynb #287b4ca9

@@ -101,10 +101,9 @@ s t
 
 # %% ../../nbs/ocr/06_question.ipynb #39d02e0f
 _ASIDE = re.compile(r'\b(?:according to (?:the|this) (?:\w+ )?(?:document|page|table|report|slides?|invoice|contract|'
-                    r'form|text)|'
-                    r'in (?:the|this) (?:document|file|pdf|presentation)|on (?:the|this) page|please|given as|'
-                    r'stated as|entered as|listed as|can you tell me|could you tell me|'
-                    r'\bname of (?=the\b|this\b|an?\b)|(?:is|are|was|were) (?:given|stated|listed|shown|printed|'
+                    r'form|text)|in (?:the|this) (?:document|file|pdf|presentation)|on (?:the|this) page|please|'
+                    r'given as|stated as|entered as|listed as|can you tell me|could you tell me|\bname of (?=the\b|'
+                    r'this\b|an?\b)|(?:is|are|was|were) (?:given|stated|listed|shown|printed|'
                     r'specified|mentioned|indicated|noted|entered|recorded)\b)', re.I)
 
 # %% ../../nbs/ocr/06_question.ipynb #c3c99793
@@ -172,9 +171,12 @@ def quoted_labels(
 # %% ../../nbs/ocr/06_question.ipynb #0b5860d9
 _ELSEWHERE = [(re.compile(rf'\s*{p}\b', re.I), english) for p, english in (
     (r'wie (?:hoch|teuer) (?:ist|sind|war)', 'how much is'), (r'wie ?viele?', 'how many'), (r'wie lange', 'how long'),
-    (r'(?:wie (?:lautet|lauten|heißt)|was (?:ist|sind|kostet))', 'what is'), (r'welche[rsnm]?', 'which'), (r'wann', 'when'),
-    (r'(?:wer|von wem)', 'who'), (r'wo', 'where'), (r"quel(?:le)?s? (?:est|sont)", 'what is'), (r'quel(?:le)?s?', 'which'),
-    (r'à quelle date', 'when'), (r'quand', 'when'), (r'qui', 'who'), (r'où', 'where'), (r'combien (?:de|d\W)', 'how many '),
+    (r'(?:wie (?:lautet|lauten|heißt)|was (?:ist|sind|kostet))', 'what is'), (r'welche[rsnm]?', 'which'),
+    (r'wann', 'when'),
+    (r'(?:wer|von wem)', 'who'), (r'wo', 'where'), (r"quel(?:le)?s? (?:est|sont)", 'what is'),
+    (r'quel(?:le)?s?', 'which'),
+    (r'à quelle date', 'when'), (r'quand', 'when'), (r'qui', 'who'), (r'où', 'where'),
+    (r'combien (?:de|d\W)', 'how many '),
     (r'combien', 'how much'))]
 
 def in_english(
@@ -225,7 +227,8 @@ def _noun_phrase(
 # %% ../../nbs/ocr/06_question.ipynb #5b65c4a4
 KIND_NOUNS = dict(
     email='email', url='website webpage url homepage', iban='iban', phone='phone telephone fax mobile hotline tel',
-    time='time hour clock', date='date day month year deadline datum rechnungsdatum lieferdatum echeance falligkeit falligkeitsdatum',
+    time='time hour clock',
+    date='date day month year deadline datum rechnungsdatum lieferdatum echeance falligkeit falligkeitsdatum',
     percent='percent percentage share proportion fraction rate',
     duration='duration period warranty time',
     quantity='weight height width depth length voltage temperature dimension speed frequency power pressure distance',
@@ -344,7 +347,8 @@ def _expected_kind(
     return next(iter(expected_kinds(question)))
 
 # %% ../../nbs/ocr/06_question.ipynb #acb048ea
-_PAGE = re.compile(r'\b(?:wh(?:ich|at) page|page number|on which page|what pages?|welche[rn]? seite|quelle page)\b', re.I)
+_PAGE = re.compile(r'\b(?:wh(?:ich|at) page|page number|on which page|what pages?|welche[rn]? seite|'
+                   r'quelle page)\b', re.I)
 
 def asks_for_page(
     question: str # a question

@@ -94,6 +94,7 @@ def _page_facts(
     facts += [*pointer_facts(pointers), *_placed_facts(page, spans, number)]
     return facts + _loose_facts(loose, tables), tables, context
 
+# %% ../../nbs/ocr/12_reader.ipynb #3105082d
 def _without(spans: list[Span], others: list[Span]) -> list[Span]:
     "The spans that are none of `others`"
     gone = {id(s) for s in others}
@@ -448,6 +449,7 @@ def _touched(
     if best['kind'] == 'extreme': return best['cover']
     return _named(reader, Asked(question, reader).without_asking(), best['fact'])[0]
 
+# %% ../../nbs/ocr/12_reader.ipynb #6016e133
 def evidence(
     ranked: list[Candidate], # best first; at least one
     facts: int = 0           # of the document
