@@ -2,6 +2,7 @@
 import json
 import signal
 import struct
+import subprocess
 import sys
 
 import pytest
@@ -125,3 +126,10 @@ def test_a_text_that_ends_a_reply_is_no_part_of_it(client):
     free = client.chat(SAY, max_new_tokens=40, temperature=0).text
     stop = free[6]
     assert client.chat(SAY, max_new_tokens=40, temperature=0, stop=stop).text == free[:free.index(stop)]
+
+
+def test_engines_that_are_closed_at_once_end(file):
+    code = ("import sys\nfrom cosee.models.gguf_client import GgufClient\n"
+            "for _ in range(60): GgufClient(sys.argv[1], threads=1)")
+    done = subprocess.run([sys.executable, "-c", code, str(file)], timeout=120, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -176,6 +176,7 @@ class GgufClient(VLMClient):
         if slots < 1 or self.context < 256: raise ValueError('slots must be 1 or more, context 256 tokens or more')
         self.name, self._key, self._counted = f'gguf.{self.path.stem}', os.urandom(16).hex(), dict[str, int]()
         self._server = _engine(self.path, self.context, threads or os.cpu_count() or 1, slots, cache_mib, self._key)
+        self._post('/lora-adapters')   # a wait: closed before its loop runs, the engine would never end
 
     def __repr__(self) -> str: return f'GgufClient({self.path.name!r}, context={self.context}, slots={self.slots})'
 
@@ -187,10 +188,11 @@ class GgufClient(VLMClient):
             f.seek(max(0, self.header.size - 2**20))
             return ['gguf', self.header.size, hashlib.sha256(start + f.read()).hexdigest()]
 
-    def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def _post(self, path: str, body: Optional[dict[str, Any]] = None) -> Any:
         "What the engine answers to a small request"
         headers = {'Content-Type': 'application/json', 'Authorization': f'Bearer {self._key}'}
-        request = urllib.request.Request(self._server.listening_address + path, json.dumps(body).encode(), headers)
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self._server.listening_address + path, data, headers)
         try:
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             with opener.open(request, timeout=60) as answer: return json.load(answer)
