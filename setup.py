@@ -43,6 +43,6 @@ setup(
     install_requires=cfg["requirements"].split(),
     extras_require=extras,
     entry_points={"console_scripts": cfg["console_scripts"].split(), "nbdev": ["cosee=cosee._modidx:d"],
-                  "inspect_ai": ["cosee=cosee.runs.inspect_plugin"]},
+                  "inspect_ai": ["cosee=cosee.cli.inspect_plugin"]},
     zip_safe=False,
 )

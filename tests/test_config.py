@@ -17,7 +17,7 @@ def test_the_shipped_file_names_what_the_planner_specification_names():
     assert {"openai.gpt-4o", "anthropic.claude-3.5-sonnet"} <= set(config.ids)
     planner = config.planner
     assert (planner.temperature, planner.top_p, planner.max_tokens, planner.retry_attempts) == (0.0, 0.1, 2048, 3)
-    assert {config.backend(i).kind for i in config.ids} == {"openai", "anthropic", "google", "qwen"}
+    assert {config.backend(i).kind for i in config.ids} == {"openai", "anthropic", "google", "qwen", "gguf"}
 
 
 def test_every_field_of_the_file_reaches_the_backend():

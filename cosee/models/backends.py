@@ -119,12 +119,7 @@ def with_key(
     remember_secret(key)
     return backend.model_copy(update=dict(api_key=SecretStr(key)))
 
-def _is_own_kind(
-    kind: str # of a backend
-) -> bool:
-    "Was a client of this name registered, besides the built-in ones?"
-    from cosee.models.registry import CLIENTS
-    return kind in CLIENTS and not isinstance(CLIENTS[kind].target, str)
+OWN_KINDS = set[str]()   # names of clients that were registered, see `register_client`
 
 # %% ../../nbs/models/00_backends.ipynb #320eccad
 class PlannerConfig(BaseModel):
@@ -155,7 +150,7 @@ class Config(BaseModel):
 
     def _backend(self, id: str, env: Variables) -> Backend:
         kind, where = self.entries[id].get('kind'), f'{self.source}: {id}'
-        if isinstance(kind, str) and kind not in KINDS_OF_BACKEND and not _is_own_kind(kind):
+        if isinstance(kind, str) and kind not in KINDS_OF_BACKEND and kind not in OWN_KINDS:
             raise ConfigError(f"{where}: kind: {no_such('kind', kind, KINDS_OF_BACKEND)}, or register it first")
         return make_backend({**self.entries[id], 'id': id}, env, where)
 
@@ -247,7 +242,7 @@ def usual_backend(
 ) -> Backend:
     "A backend without a file: its kind's usual address and key variable; an unknown kind raises `ConfigError`."
     kind, _, model = id.partition('.')
-    if kind not in _USUAL and kind not in kinds and not _is_own_kind(kind):
+    if kind not in _USUAL and kind not in kinds and kind not in OWN_KINDS:
         close = get_close_matches(kind, _USUAL, 1)
         meant = f" did you mean '{close[0]}.{model}'?" if close else ''
         raise ConfigError(f"there is no backend {id!r};{meant} write kind.model with kind {', '.join(_USUAL)}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional, Protocol, TypeVar, Union
 from ..config import VARIABLE, ConfigError
-from .backends import Backend, Config, load_config, parse_config, usual_backend, with_key
+from .backends import OWN_KINDS, Backend, Config, load_config, parse_config, usual_backend, with_key
 from .cache import CachedClient, ResponseCache
 from .client import ScriptedClient, VLMClient, accepted
 from .remote import RemoteClient, VLMClientError
@@ -300,5 +300,6 @@ def register_client(
     "Decorator: clients called `name` are made by this function `(**options)`."
     def add(f: MakesClient) -> MakesClient:
         CLIENTS[name] = ClientEntry(f, help, needs=needs or {}, takes=takes)
+        OWN_KINDS.add(name)
         return f
     return add

@@ -15,7 +15,7 @@ from .facts import (CellFact, Fact, SentenceFact, above_facts, below_facts, cell
 from .matching import (Asked, SMALL, best_fit, labels_around, last_preposition, meaning_bonus,
                                 sentence_match, without_values)
 from .paragraphs import page_headings, page_paragraphs
-from .parts import bill_facts, furniture, is_bill, letterhead, pointer_facts, pointer_lines
+from .layout.parts import bill_facts, furniture, is_bill, letterhead, pointer_facts, pointer_lines
 from .question import tokens
 from .sentences import sentence_facts
 from .print import PrintPage, Turn, turned_box, upright

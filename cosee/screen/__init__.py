@@ -18,7 +18,7 @@ FACE = {
     "cosee.screen.tasks": "SCREEN_TASKS ScreenTask make_shot screen_task",
     "cosee.screen.make": "make_screens",
     "cosee.screen.check": "validate_dataset",
-    "cosee.screen.agent": "ScreenAgent load_screens read_step run_screens write_board_records",
+    "cosee.screen.agent": "ScreenAgent load_screens run_screens write_board_records",
     "cosee.screen.score": "score_screens score_step",
     "cosee.screen.reader": "ScreenReader",
 }

@@ -21,7 +21,6 @@ from cosee.screen.make import make_screens as make_screens
 from cosee.screen.check import validate_dataset as validate_dataset
 from cosee.screen.agent import ScreenAgent as ScreenAgent
 from cosee.screen.agent import load_screens as load_screens
-from cosee.screen.agent import read_step as read_step
 from cosee.screen.agent import run_screens as run_screens
 from cosee.screen.agent import write_board_records as write_board_records
 from cosee.screen.score import score_screens as score_screens
@@ -32,7 +31,7 @@ FACE: dict[str, str]
 __all__ = [
     "SCREEN_TASKS", "Scene", "ScreenAgent", "ScreenConfig", "ScreenReader", "ScreenTask", "ToolCall",
     "format_tool_call", "load_screens", "make_screens", "make_shot", "parse_tool_call", "read_screen_config",
-    "read_step", "read_tool_call", "read_tool_calls", "run_screens", "score_screens", "score_step",
-    "screen_config", "screen_task", "to_pixels", "to_units", "tool_call_schema", "validate_dataset",
-    "validate_tool_call", "within_tolerance", "write_board_records"
+    "read_tool_call", "read_tool_calls", "run_screens", "score_screens", "score_step", "screen_config",
+    "screen_task", "to_pixels", "to_units", "tool_call_schema", "validate_dataset", "validate_tool_call",
+    "within_tolerance", "write_board_records"
 ]

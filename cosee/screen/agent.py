@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['load_screens', 'read_step', 'ScreenAgent', 'run_screens', 'write_board_records']
+__all__ = ['load_screens', 'ScreenAgent', 'run_screens', 'write_board_records']
 
 # %% ../../nbs/screen/06_agent.ipynb #7231bcfa
 import json

@@ -11,7 +11,7 @@ from ..faces import face
 # %% ../../nbs/tools/06_tools.ipynb #3392fe10
 FACE = {
     "cosee.tools.base": (
-        "Outcome "
+        "DEFAULT_MAX_TOOL_CALLS_PER_QUESTION DEFAULT_MAX_TOOL_RESULT_LENGTH "
         "PolicyAction PolicyDecision SchemaValidatingPolicy Tool ToolCall ToolPolicy Toolbox parse_tool_call "
         "validate_input_schema"),
     "cosee.tools.document": "InteractiveDocumentWithTools",

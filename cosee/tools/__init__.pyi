@@ -1,5 +1,6 @@
 # Made by tools/sync.py from the table FACE beside it: make sync
-from cosee.tools.base import Outcome as Outcome
+from cosee.tools.base import DEFAULT_MAX_TOOL_CALLS_PER_QUESTION as DEFAULT_MAX_TOOL_CALLS_PER_QUESTION
+from cosee.tools.base import DEFAULT_MAX_TOOL_RESULT_LENGTH as DEFAULT_MAX_TOOL_RESULT_LENGTH
 from cosee.tools.base import PolicyAction as PolicyAction
 from cosee.tools.base import PolicyDecision as PolicyDecision
 from cosee.tools.base import SchemaValidatingPolicy as SchemaValidatingPolicy
@@ -23,8 +24,8 @@ from cosee.tools.agent import with_tools as with_tools
 
 FACE: dict[str, str]
 __all__ = [
-    "Calculate", "FindPage", "InteractiveDocumentWithTools", "Ocr", "Outcome", "PolicyAction",
-    "PolicyDecision", "ReadBoard", "SchemaValidatingPolicy", "Sight", "SightPolicy", "Tool", "ToolAgent",
-    "ToolCall", "ToolPolicy", "Toolbox", "Zoom", "page_tools", "parse_tool_call", "validate_input_schema",
-    "with_tools"
+    "Calculate", "DEFAULT_MAX_TOOL_CALLS_PER_QUESTION", "DEFAULT_MAX_TOOL_RESULT_LENGTH", "FindPage",
+    "InteractiveDocumentWithTools", "Ocr", "PolicyAction", "PolicyDecision", "ReadBoard",
+    "SchemaValidatingPolicy", "Sight", "SightPolicy", "Tool", "ToolAgent", "ToolCall", "ToolPolicy",
+    "Toolbox", "Zoom", "page_tools", "parse_tool_call", "validate_input_schema", "with_tools"
 ]

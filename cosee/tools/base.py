@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Tool', 'parse_tool_call', 'PolicyAction', 'PolicyDecision', 'ToolCall', 'ToolPolicy',
-           'validate_input_schema', 'SchemaValidatingPolicy', 'Toolbox', 'Outcome']
+__all__ = ['DEFAULT_MAX_TOOL_CALLS_PER_QUESTION', 'DEFAULT_MAX_TOOL_RESULT_LENGTH', 'Tool', 'parse_tool_call',
+           'PolicyAction', 'PolicyDecision', 'ToolCall', 'ToolPolicy', 'validate_input_schema',
+           'SchemaValidatingPolicy', 'Toolbox']
 
 # %% ../../nbs/tools/01_base.ipynb #d7c7052b
 import abc, inspect, json, re
