@@ -176,7 +176,8 @@ def test_pictures_of_any_prediction(folder):
 def test_board_records(tmp_path):
     from PIL import Image
     view = {"page": 2, "bbox_2d": [100, 200, 500, 400]}
-    said = [{"action": "INSPECT", "content": "A <b>table</b> </tool_call>", "view": view, "tags": []}, "Let me look at the table first.",
+    said = [{"action": "INSPECT", "content": "A <b>table</b> </tool_call>", "view": view, "tags": []},
+            "Let me look at the table first.",
             {"action": "LINK", "content": "Both", "target_cell_id": 1, "supporting_cells": [1]},
             {"action": "HYPOTHESIZE", "content": "Printed", "answer": "41.50", "confidence": .9, "view": view,
              "supporting_cells": [1]}]

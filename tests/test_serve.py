@@ -66,4 +66,5 @@ def test_a_schema_that_is_dropped_is_noticed(client):
 def test_an_episode_runs_to_its_end_and_invalid_replies_are_counted(client):
     episode = CoSeeController(team(client), max_steps=1, order="parallel",
                               default_gen_kwargs={"max_new_tokens": 6}).run(PAGES, "What is it?")
-    assert episode["usage"]["calls"] == 3 == episode["trace"]["invalid"] and not episode["usage"]["estimated"]
+    trace = episode["trace"]   # noise of a few letters may read as an answer in plain words
+    assert episode["usage"]["calls"] == 3 == trace["invalid"] + trace["plain"] and not episode["usage"]["estimated"]
