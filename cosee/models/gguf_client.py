@@ -171,8 +171,7 @@ class GgufClient(VLMClient):
         self.header = read_gguf(self.path)
         if not self.header.template:
             raise GgufError(f'{self.path.name} has no chat template: take the instruct variant of the model')
-        trained = self.header.context or CONTEXT
-        self.context = min(context or CONTEXT, trained)
+        self.context = min(context or CONTEXT, self.header.context or CONTEXT)
         if slots < 1 or self.context < 256: raise ValueError('slots must be 1 or more, context 256 tokens or more')
         self.name, self._key, self._counted = f'gguf.{self.path.stem}', os.urandom(16).hex(), dict[str, int]()
         self._server = _engine(self.path, self.context, threads or os.cpu_count() or 1, slots, cache_mib, self._key)
