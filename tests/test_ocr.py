@@ -158,10 +158,10 @@ def test_damaged_cache_counts_as_absent(tmp_path):
 
 
 def test_lexicon_is_part_of_the_package():
-    "An installed CoSee needs the lexicon: the settings name its pattern, and each concept has words to swap"
+    "An installed CoSee needs its word lists: the settings name their pattern, and each concept has words to swap"
     settings = (Path(__file__).parents[1] / 'settings.ini').read_text(encoding='utf-8')
     patterns = next(l for l in settings.splitlines() if l.startswith('package_data')).split('=')[1].split()
-    assert any(fnmatch('data/lexicon.txt', p) for p in patterns)
+    assert all(any(fnmatch(f'data/{name}.txt', p) for p in patterns) for name in ('lexicon', 'label_words', 'wordpiece'))
     assert all(len(line.split(';')) >= 2 for line in lexicon_lines())
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ['small_document', 'small_samples']
 
 # %% ../../../nbs/made/07_small.ipynb #c3987711
-import json, random, re, zlib
+import json, random, zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -37,11 +37,10 @@ def is_held_out(
 def label_words(
     style: str # 'dev' or 'held_out'
 ) -> tuple[str, ...]: # words of 3 to 10 letters
-    "The words of the lexicon that documents of a style use as labels."
-    text = (resources.files('cosee') / 'data' / 'lexicon.txt').read_text(encoding='utf-8')
+    "The words of `cosee/data/label_words.txt` that documents of a style use as labels."
+    text = (resources.files('cosee') / 'data' / 'label_words.txt').read_text(encoding='utf-8')
     lines = [line for line in text.splitlines() if not line.startswith('#')]
-    words = set(re.findall(r'\b[a-z]{3,10}\b', ' '.join(lines)))
-    return tuple(sorted(w for w in words if is_held_out(w) == (style == 'held_out')))
+    return tuple(w for w in ' '.join(lines).split() if is_held_out(w) == (style == 'held_out'))
 
 # %% ../../../nbs/made/07_small.ipynb #8cb4bf13
 _heads = 'b c d f g h k l m n p r s t v w br cr dr gr pl st tr'.split()
