@@ -7,19 +7,12 @@ from cosee.ocr.client import OcrClient
 from cosee.ocr.engine import WordReader
 from cosee.ocr.reader import CALIBRATION, Reader, calibrated
 from cosee.ocr.spans import typed_page
-
-
-class Typed(WordReader):
-    "Hands out pages that were typed"
-    def __init__(self, pages):
-        super().__init__()
-        self.given = pages
-    def read(self, images): return self.given[:len(images)]
+from typed_pages import InOrder
 
 
 def said(question, *texts):
     "What the client says to a question about typed pages"
-    client = OcrClient(words=Typed([typed_page(t) for t in texts]), embeddings=False)
+    client = OcrClient(words=InOrder([typed_page(t) for t in texts]), embeddings=False)
     images = [Image.new('RGB', (20, 20))] * len(texts)
     return client.chat(build_messages(images, f'Question: {question}')).text.rpartition('Answer: ')[2]
 

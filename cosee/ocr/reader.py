@@ -10,12 +10,16 @@ __all__ = ['Reader']
 # %% ../../nbs/ocr/12_reader.ipynb #24c1bffd
 import math, re
 from typing import Optional, TypedDict
+from ..boxes import enclosing
 from .facts import (CellFact, Fact, SentenceFact, above_facts, below_facts, cell_facts, chart_facts,
                              is_cell, is_sentence, make_fact, right_facts, span_pairs)
 from .matching import (Asked, SMALL, best_fit, labels_around, last_preposition, meaning_bonus,
                                 sentence_match, without_values)
 from .paragraphs import page_headings, page_paragraphs
-from .layout.parts import bill_facts, furniture, is_bill, letterhead, pointer_facts, pointer_lines
+from .layout.bills import bill_facts, is_bill
+from .layout.contents import pointer_facts, pointer_lines
+from .layout.furniture import furniture
+from .layout.letterhead import letterhead
 from .question import tokens
 from .sentences import sentence_facts
 from .print import PrintPage, Turn, turned_box, upright
@@ -483,10 +487,6 @@ def statement(
     return f"{fact['labels'][0][1]}: {fact['value']}" if fact['kind'] != 'title' else f"Title: {fact['value']}"
 
 # %% ../../nbs/ocr/12_reader.ipynb #94bc75d9
-def _around(spans: list[Span]) -> tuple:
-    boxes = [s['bbox'] for s in spans]
-    return (min(b[0] for b in boxes), min(b[1] for b in boxes), max(b[2] for b in boxes), max(b[3] for b in boxes))
-
 def _table_region(table: Table, page: int) -> Region:
     rows = [table['header'] or []] * (table['page'] == page) + table['rows']
     cells = [c for r in rows for c in r if c and c.get('page', page) == page]
@@ -494,7 +494,7 @@ def _table_region(table: Table, page: int) -> Region:
     heads = [c['text'] for c in table['header'] or [] if c]
     named = f"columns {', '.join(heads)}; rows " if heads else 'rows '
     content = _short(f"Table: {named}{', '.join(first)}")
-    return Region(page=page, bbox=_around(cells), tag='table', content=content)
+    return Region(page=page, bbox=enclosing([c['bbox'] for c in cells]), tag='table', content=content)
 
 # %% ../../nbs/ocr/12_reader.ipynb #029691d7
 def _section_regions(context: dict, page: int) -> list[Region]:
@@ -504,7 +504,9 @@ def _section_regions(context: dict, page: int) -> list[Region]:
     for a, b in zip(starts, starts[1:]):
         inside = [s for s in spans if a - 1 <= s['y0'] < b - 1]
         text = '; '.join(' '.join(s['text'] for s in row) for row in page_rows(inside))
-        if inside: out.append(Region(page=page, bbox=_around(inside), tag='section', content=_short(text)))
+        if not inside: continue
+        box = enclosing([s['bbox'] for s in inside])
+        out.append(Region(page=page, bbox=box, tag='section', content=_short(text)))
     return out
 
 def _short(text: str, most: int = 180) -> str:
