@@ -1,5 +1,5 @@
 """Guards for the embedded default: what print says, what the reader copies, that replies stay within the schema."""
-import json, os, subprocess, sys, time
+import json, os, subprocess, sys, time, warnings
 from fnmatch import fnmatch
 from pathlib import Path
 import pytest
@@ -485,3 +485,12 @@ def test_turned_pages_are_read(degrees):
     box, line = Reader([page]).answer('What is the total due?')['bbox'], total['bbox']
     assert line[0] - 0.01 <= box[0] < box[2] <= line[2] + 0.01 and line[1] - 0.01 <= box[1] < box[3] <= line[3] + 0.01
     assert (box[2] - box[0]) * (box[3] - box[1]) < 0.8 * (line[2] - line[0]) * (line[3] - line[1])   # only the value
+
+
+def test_a_dark_edge_is_read_without_a_warning():
+    "As a cut-out page has it: dark as solid areas are, and too thin to have an inside"
+    page = Image.new('RGB', (400, 300), 'white')
+    page.paste('black', (0, 295, 400, 300))
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        assert WordReader(cache=False).read([page])[0]['lines'] == []
