@@ -178,7 +178,8 @@ OPTIONS
 def test_lists_of_options(question, answer, page): assert said(question, page) == answer
 
 
-@pytest.mark.parametrize('question', ['What does the option -x do?', 'What does --color do?', 'Which flag sends mail?'])
+@pytest.mark.parametrize('question', [
+    'What does the option -x do?', 'What does --color do?', 'Which flag sends mail?'])
 def test_an_option_that_is_not_listed(question): assert said(question, MANUAL) == 'not answerable'
 
 
