@@ -7,9 +7,10 @@ __all__ = ['RunConfig', 'read_config']
 
 # %% ../../nbs/runs/02_config.ipynb #a77cd1a8
 import re
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Iterable, Literal, Mapping, Optional, Union
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from ..config import ConfigError, parse_yaml, read_text
 from ..eval.methods import SettingError, make_method
 from ..eval.metrics import find_scorer
@@ -44,6 +45,9 @@ class BudgetConfig(_Strict):
 def _without(fields: dict[str, Any], name: str) -> dict[str, Any]:
     return {k: v for k, v in fields.items() if k != name}
 
+USUAL: dict[str, dict[str, Any]] = dict(   # data set -> fields that nobody names, where they differ from the general ones
+    screens=dict(client=ClientConfig(type='screen-ocr'), methods=['screen']))
+
 class RunConfig(_Strict):
     "Everything that the results of a run depend on."
     name: str = 'run'
@@ -57,6 +61,11 @@ class RunConfig(_Strict):
     trace: bool = True                         # keep Board and trace of each record?
     plugins: list[str] = []                    # modules of your own that register methods and clients
 
+    @model_validator(mode='after')
+    def _usual(self):
+        for name, value in USUAL.get(self.dataset.name, {}).items():
+            if name not in self.model_fields_set: setattr(self, name, deepcopy(value))
+        return self
     @field_validator('dataset', mode='before')
     @classmethod
     def _dataset(cls, v): return {'name': v} if isinstance(v, str) else v
@@ -160,7 +169,8 @@ DATASET_METRICS = dict(mpdocvqa=dict(anls='mpdocvqa', em='mpdocvqa', f1='plain')
                        chartqapro=dict(accuracy='chartqapro'), docvqa2026=dict(accuracy='docvqa2026'),
                        longdocurl=dict(accuracy='longdocurl'), financebench=dict(accuracy='numbers'),
                        sroie=dict(em='sroie', anls='rrc'), vrdu=dict(em='vrdu', anls='rrc'),
-                       deepform=dict(em='deepform', anls='rrc'), kleister_nda=dict(f1='kleister', anls='dude'))
+                       deepform=dict(em='deepform', anls='rrc'), kleister_nda=dict(f1='kleister', anls='dude'),
+                       screens=dict(step='screens', action='screens'))
 
 def metrics_of(
     config: RunConfig # a configuration
