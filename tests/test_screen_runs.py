@@ -11,15 +11,15 @@ from cosee.datasets.core import load
 from cosee.eval.methods import Method
 from cosee.eval.metrics import score
 from cosee.models.client import ScriptedClient
-from cosee.models.registry import make_client
+from cosee.models.registry import CLIENTS, ClientEntry, make_client
 from cosee.runs.config import make_config, metrics_of
 from cosee.runs.table import Run, score_records
 from cosee.screen.agent import load_screens, run_screens, step_of, step_text
 from cosee.screen.call import ToolCall, format_tool_call
 from cosee.screen.config import SYSTEM_PROMPTS
 from cosee.screen.make import make_screens
-from cosee.screen.score import score_screens, score_step
 from cosee.screen.scenes import Scene
+from cosee.screen.score import score_screens, score_step
 from cosee.screen.tasks import SCREEN_TASKS, ScreenTask, Shot
 
 CLICK = ToolCall.left_click((500, 300))
@@ -167,7 +167,15 @@ def test_the_method_says_what_the_data_set_was_made_with(folder, style, told):
     assert out["page"] == (1 if "coordinate" in out["answer"] else None)
 
 
-# --- A: what was wrong with them ---
+def test_a_reply_with_a_step_is_not_asked_for_again(folder, monkeypatch, capsys):
+    client = ScriptedClient([*replies(folder)[:2], "I wonder", *replies(folder)[2:3]])
+    monkeypatch.setitem(CLIENTS, "told", ClientEntry(lambda: client))
+    argv = ["screen", "score", str(folder), "--client", "told", "--limit", "3", "--retry", "3", "--json", "--quiet"]
+    assert main(argv) == 0
+    assert json.loads(capsys.readouterr().out)["groups"]["all"]["score"] == 1 and len(client.calls) == 4
+
+
+# --- what was counted and compared in the wrong way ---
 
 @pytest.mark.parametrize("annotation, tasks, wanted", [
     (dict(ratio=.5), {f"t{n}": 1 for n in range(10)}, 5), (dict(ratio=.1), {f"t{n}": 1 for n in range(10)}, 1),

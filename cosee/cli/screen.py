@@ -82,7 +82,7 @@ def _score_args(p: ArgumentParser):
     care_args(p)
     p.set_defaults(client=None)
 
-# %% ../../nbs/cli/05_screen.ipynb #d29d0611
+# %% ../../nbs/cli/05_screen.ipynb #5aec20b7
 def _load_plugins(args: Namespace):
     "Import what `--plugin` names"
     for name in args.plugin:
@@ -201,8 +201,9 @@ def _sample_text(told: dict[str, Any]) -> str:
 # %% ../../nbs/cli/05_screen.ipynb #384df112
 def _asked(args: Namespace, samples: list['Sample']) -> dict[str, Any]:
     "Predictions of a client"
-    from cosee.screen.agent import run_screens
-    rows = run_screens(client_of(args), samples, False if args.quiet else None)
+    from cosee.screen.agent import read_step, run_screens
+    client = client_of(args, lambda text, schema: read_step(text)['error'] or None)
+    rows = run_screens(client, samples, False if args.quiet else None)
     if args.save:
         lines = [json.dumps(dict(id=i, reply=r['text'], error=r['error']), ensure_ascii=False)
                  for i, r in rows.items()]

@@ -45,7 +45,7 @@ class BudgetConfig(_Strict):
 def _without(fields: dict[str, Any], name: str) -> dict[str, Any]:
     return {k: v for k, v in fields.items() if k != name}
 
-USUAL: dict[str, dict[str, Any]] = dict(   # data set -> fields that nobody names, where they differ from the general ones
+USUAL: dict[str, dict[str, Any]] = dict(   # data set -> fields where nobody names them and they differ
     screens=dict(client=ClientConfig(type='screen-ocr'), methods=['screen']))
 
 class RunConfig(_Strict):
