@@ -34,8 +34,8 @@ def folder(tmp_path_factory):
 
 
 def cosee(*args, cwd=None):
-    done = subprocess.run([sys.executable, "-c", "import sys; from cosee.cli.entry import main; sys.exit(main())", *map(
-        str, args)], capture_output=True, text=True, cwd=cwd)
+    code = "import sys; from cosee.cli.entry import main; sys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", code, *map(str, args)], capture_output=True, text=True, cwd=cwd)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -95,7 +95,7 @@ def test_a_run_gives_the_figures_of_the_screen_command(folder, tmp_path):
     client = ScriptedClient(list(said))
     outcomes = [Method("screen").run(s, client) for s in samples]
     records = [dict(sample=s["meta"]["id"], method="m", question=s["question"], gold=[s["answer"]], meta=s["meta"],
-                    answer=o["answer"]) for s, o in zip(samples, outcomes)]
+                    answer=o["answer"]) for s, o in zip(samples, outcomes, strict=True)]
     found = score_records(records, metrics_of(make_config(dict(dataset="screens"))))["m"]
     assert list(found["step"]) == [r["score"] for r in rows] and list(found["action"]) == [r["action"] for r in rows]
     assert 0 < found["step"].mean < 1
@@ -237,7 +237,8 @@ def test_tasks_of_a_file_are_listed_made_and_run_from_the_shell(tmp_path):
 
 
 @pytest.mark.parametrize("name, text, said", [
-    ("none.py", None, "no such file"), ("broken.py", "def", "SyntaxError"), ("raises.py", "1 / 0", "ZeroDivisionError"),
+    ("none.py", None, "no such file"), ("broken.py", "def", "SyntaxError"),
+    ("raises.py", "1 / 0", "ZeroDivisionError"),
     ("no_such_module", None, "No module named")])
 def test_a_plugin_that_cannot_be_loaded_is_one_line(name, text, said, tmp_path, capsys):
     path = tmp_path / name if name.endswith(".py") else name

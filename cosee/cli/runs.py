@@ -77,7 +77,8 @@ def _client_args(g: 'argparse._ArgumentGroup'):
     "Arguments that choose the model of a run"
     from cosee.models.registry import CLIENTS
     g.add_argument('--client', metavar='NAME',
-                   help=f"{', '.join(CLIENTS)}, or a backend such as openai.gpt-4o (default: ocr, on screens screen-ocr)")
+                   help=f"{', '.join(CLIENTS)}, or a backend such as openai.gpt-4o (default: ocr; of screens, "
+                        'screen-ocr)')
     g.add_argument('--model-path', metavar='PATH', help='directory of --client qwen or GGUF file of --client print; '
                    'with it that client is the default')
     g.add_argument('--model', metavar='NAME', help="the provider's or server's name of the model")

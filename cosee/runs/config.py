@@ -24,7 +24,7 @@ MADE = 100   # questions about made documents, where nobody says how many
 class DataConfig(_Strict):
     "Which questions."
     name: str = 'made'                        # a data set that `load` knows, see `LOADERS`
-    split: Optional[str] = None               # None: the usual one: 'val', or 'dev' for made documents
+    split: Optional[str] = None               # None: the usual one, see `Loader.usual`
     root: Optional[str] = None                # folder of the data set, or the questions file of 'folder'
     limit: Optional[int] = Field(default=None, ge=1)  # at most so many questions
     shuffle: Optional[int] = None             # seed of a random choice; None: the first ones

@@ -190,7 +190,8 @@ def run_screens(
 def _around(at: Any, tolerance: Any) -> Box:
     "The box around a point in which it would be right"
     (x, y), (right, down) = at, (max(t, 5) for t in tolerance_pair(tolerance))
-    return tuple(min(1., max(0., v / RU_MAX)) for v in (x - right, y - down, x + right, y + down))
+    def share(v: float) -> float: return min(1., max(0., v / RU_MAX))
+    return share(x - right), share(y - down), share(x + right), share(y + down)
 
 def _told_style(style: Optional[str], meta: Mapping[str, Any]) -> str:
     "The instruction that a style names; without one, that of the sample"
