@@ -93,9 +93,11 @@ def _tasks(args: Namespace) -> int:
     "List the tasks, each with its kinds"
     from cosee.screen.tasks import SCREEN_TASKS
     _load_plugins(args)
-    told = {name: dict(help=task.help.strip(), kinds=list(task.kinds)) for name, task in SCREEN_TASKS.items()}
-    if args.json: print(json.dumps(told, ensure_ascii=False, indent=1))
-    else: print('\n'.join(f"{n}: {one_line(t['help'], 200)}\n    {', '.join(t['kinds'])}" for n, t in told.items()))
+    if args.json:
+        told = {name: dict(help=t.help.strip(), kinds=t.kinds) for name, t in SCREEN_TASKS.items()}
+        print(json.dumps(told, ensure_ascii=False, indent=1))
+    else:
+        for name, t in SCREEN_TASKS.items(): print(f"{name}: {one_line(t.help, 200)}\n    {', '.join(t.kinds)}")
     return 0
 
 # %% ../../nbs/cli/05_screen.ipynb #a4ee4e2c

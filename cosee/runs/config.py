@@ -41,12 +41,13 @@ class BudgetConfig(_Strict):
     max_tokens: Optional[int] = Field(default=None, ge=1)
     count: Literal['total', 'uncached', 'output'] = 'total'   # see `count_tokens`
 
+# %% ../../nbs/runs/02_config.ipynb #b4ab9106
+USUAL: dict[str, dict[str, Any]] = dict(   # data set -> fields where nobody names them and they differ
+    screens=dict(client=ClientConfig(type='screen-ocr'), methods=['screen']))
+
 # %% ../../nbs/runs/02_config.ipynb #75975317
 def _without(fields: dict[str, Any], name: str) -> dict[str, Any]:
     return {k: v for k, v in fields.items() if k != name}
-
-USUAL: dict[str, dict[str, Any]] = dict(   # data set -> fields where nobody names them and they differ
-    screens=dict(client=ClientConfig(type='screen-ocr'), methods=['screen']))
 
 class RunConfig(_Strict):
     "Everything that the results of a run depend on."

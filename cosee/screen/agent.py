@@ -76,8 +76,8 @@ def step_text(
     "A step as the answer of a Sample: the words of an answer where nobody can mistake them, or its arguments as JSON."
     args = call.to_dict()['arguments'] if isinstance(call, ToolCall) else call['arguments']
     words = args.get('text') if args.get('action') == 'answer' else None
-    plain = isinstance(words, str) and not abstains(words) and step_of(words) == ToolCall.answer(words)
-    return words if plain else json.dumps(args, ensure_ascii=False)
+    if isinstance(words, str) and not abstains(words) and step_of(words) == ToolCall.answer(words): return words
+    return json.dumps(args, ensure_ascii=False)
 
 # %% ../../nbs/screen/06_agent.ipynb #052b813c
 SCREEN_SPLITS = ('test', 'train', 'val', 'held_out', 'data')   # parts of a data set
