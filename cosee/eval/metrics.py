@@ -16,7 +16,6 @@ from .text_scores import NORMAL_FORMS, drop_articles, drop_punctuation
 import cosee.eval.answer_types  # its scorers enter the table
 import cosee.eval.evidence_scores  # its scorers enter the table
 import cosee.eval.form_scores  # its scorers enter the table
-import cosee.eval.step_scores  # its scorers enter the table
 import cosee.eval.text_scores  # noqa: F401  its scorers enter the table
 
 # %% ../../nbs/05_metrics.ipynb #509ab996
