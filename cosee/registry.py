@@ -6,12 +6,16 @@
 __all__ = []
 
 # %% ../nbs/core/06_registry.ipynb #5291b4b8
-import difflib
+import difflib, sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec, spec_from_file_location
 from operator import attrgetter
-from typing import Any, Callable, TypeVar, Union
+from pathlib import Path
+from typing import Any, Callable, TypeVar, Union, cast
 
 # %% ../nbs/core/06_registry.ipynb #c62af0ef
 def load_object(
@@ -21,6 +25,27 @@ def load_object(
     if not isinstance(target, str): return target
     module, _, name = target.partition(':')
     return attrgetter(name)(import_module(module))
+
+# %% ../nbs/core/06_registry.ipynb #a269b7ff
+def load_plugin(
+    name: str # 'package.module', or the path of a .py file
+):
+    "Import a plugin; raises ImportError that says in one line why not."
+    path = Path(name)
+    try:
+        if path.suffix == '.py': _run_file(path)
+        else: import_module(name)
+    except FileNotFoundError: raise ImportError(f'{name}: no such file') from None
+    except Exception as e: raise ImportError(f'{name} cannot be loaded ({type(e).__name__}: {e})') from e
+
+def _run_file(path: Path):
+    "Import a file as a module of its own name, which stays in no table if it fails"
+    spec = cast(ModuleSpec, spec_from_file_location(f'plugin_{path.stem}', path))
+    module = sys.modules[spec.name] = module_from_spec(spec)
+    try: cast(Loader, spec.loader).exec_module(module)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
 
 # %% ../nbs/core/06_registry.ipynb #ef18a1ac
 @dataclass(frozen=True)

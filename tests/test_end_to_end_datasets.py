@@ -21,6 +21,7 @@ from cosee.eval.answer_types import mmlongbench_f1
 from cosee.experiments import run_experiment
 from cosee.models.client import ScriptedClient, prompt_text
 from cosee.runs.table import Run, score_records
+from cosee.screen.make import make_screens
 from cosee.text import abstains
 
 # data set -> what its scorer makes of (the gold answer, an abstention where there is an answer, an abstention where
@@ -44,7 +45,8 @@ OFFICIAL = dict(
     kleister_nda=(1, 0, 1, 0, "Kleister GEval: F1 of values"),
     vidore_v3=(1, 0, None, 0, "its answers are not scored officially; here ANLS"),
     made=(1, 0, 1, 0, "CoSee's own"), small=(1, 0, 1, 0, "CoSee's own"), long=(1, 0, 1, 0, "CoSee's own"),
-    folder=(1, 0, 1, 0, "CoSee's own"), jsonl=(1, 0, 1, 0, "CoSee's own"))
+    folder=(1, 0, 1, 0, "CoSee's own"), jsonl=(1, 0, 1, 0, "CoSee's own"),
+    screens=(1, 0, None, 0, "CoSee's own: the action, the box of tolerance around its place, its keys"))
 NONSENSE = "zzqx wvvk"
 
 
@@ -189,6 +191,11 @@ def own(root):
     return dict(root=str(path))
 
 
+def screens(root):
+    made = make_screens(dict(name_prefix="s", tasks={"click-button": 3, "press-keys": 1}, test=dict(count=4)), root)
+    return dict(split="test", root=str(made))
+
+
 def folder(root):
     put(root / "a.png")
     asked = enumerate([("How much?", "3.4 million"), ("Who?", "not answerable")])
@@ -204,7 +211,7 @@ FILES = dict(
     docvqa2026=written("docvqa2026", "hub", "val"), mmlongbench_v2=v2, financebench=finance, longdocurl=url,
     docscope=scope, sroie=sroie, vrdu=vrdu, deepform=deepform, kleister_nda=kleister, vidore_v3=vidore,
     made=drawn(kinds=["invoice"], dpi=30, pages=1), small=drawn(), long=drawn(pages=5, dpi=20), folder=folder,
-    jsonl=own)
+    jsonl=own, screens=screens)
 
 
 def test_every_data_set_of_the_registry_is_here():

@@ -168,7 +168,9 @@ def test_shares_are_fair(n, counts):
 
 
 def test_c52_to_c54_annotation_counts():
-    count = lambda task, cases, **annotation: screen_config({**LEAST, "annotation": annotation}).annotated(task, cases)
+    def count(task, cases, **annotation):
+        config = screen_config({**LEAST, "annotation": annotation})
+        return sum(config.annotates({task: cases}, task, i) for i in range(cases))
     assert (count("click-day", 50) == 5 and count("click-day", 50, ratio=.5) == 25
             and count("click-day", 50, enabled=False) == 0)
     assert (count("click-day", 50, per_type={"click-day": 4}) == 4

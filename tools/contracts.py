@@ -37,6 +37,9 @@ UPWARD: dict[tuple[str, str], str] = {
     ("cosee.models.registry", "cosee.minds.sight"): "models behind the table may be given print instead of images",
     ("cosee.focus", "cosee.index.pages"): "the default index of a document, made when a page is first searched for",
     ("cosee.eval.methods", "cosee.screen.agent"): "the table of methods names the one for screens",
+    ("cosee.eval.evidence_scores", "cosee.screen.score"): "the table of scorers has those of screens",
+    ("cosee.datasets.core", "cosee.screen.agent"): "the table of data sets names screens",
+    ("cosee.models.registry", "cosee.screen.reader"): "the table of clients names the one that reads screens",
 }
 MODULES_AT_TOP, FILES_IN_FOLDER = 14, 16
 NAMES_OF_PACKAGE, NAMES_OF_FACES = 80, 260

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cosee.board import Board
     from cosee.models.backends import Config
     from cosee.models.client import VLMClient
+    from cosee.models.retry import Check
 
 # %% ../../nbs/cli/00_common.ipynb #346240a4
 ANSWERED, FAILED, BAD_INPUT, NOTHING, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 130, 141
@@ -213,15 +214,16 @@ def check_client(
 
 # %% ../../nbs/cli/00_common.ipynb #cab2ae7d
 def client_of(
-    args: Namespace # of `model_args` and `care_args`
+    args: Namespace,                 # of `model_args` and `care_args`
+    check: Optional['Check'] = None  # what is wrong with a reply, or None; None: it has to be an agent's action
 ) -> 'VLMClient':
     "The client that the arguments ask for, with all that stands around it; raises what `named_client` raises."
     from cosee.agents import parse_reply
     from cosee.models.registry import resilient
     first, *others = (named_client(args, n) for n in (args.client, *args.fallback))
     if args.retry == 1 and not others and not args.cache: return first
-    return resilient(first, args.retry, others, args.cache, lambda text, schema: parse_reply(text).error or None,
-                     sampled=True, raising=False)
+    return resilient(first, args.retry, others, args.cache,
+                     check or (lambda text, schema: parse_reply(text).error or None), sampled=True, raising=False)
 
 # %% ../../nbs/cli/00_common.ipynb #39b335c7
 class TerminalPage:

@@ -60,7 +60,7 @@ def _data_args(p: ArgumentParser):
     "Arguments that lie over the configuration"
     g = p.add_argument_group('what is run (over the file)')
     g.add_argument('--dataset', metavar='NAME',
-                   help="'made', 'folder', 'jsonl', mpdocvqa, slidevqa, ... (default: made)")
+                   help="'made', 'folder', 'jsonl', mpdocvqa, slidevqa, screens, ... (default: made)")
     g.add_argument('--split', metavar='NAME', help='part of the data set')
     g.add_argument('--root', metavar='DIR',
                    help="folder of the data set; of 'folder', the questions file (CSV or JSONL)")
@@ -77,7 +77,8 @@ def _client_args(g: 'argparse._ArgumentGroup'):
     "Arguments that choose the model of a run"
     from cosee.models.registry import CLIENTS
     g.add_argument('--client', metavar='NAME',
-                   help=f"{', '.join(CLIENTS)}, or a backend such as openai.gpt-4o (default: ocr)")
+                   help=f"{', '.join(CLIENTS)}, or a backend such as openai.gpt-4o (default: ocr; of screens, "
+                        'screen-ocr)')
     g.add_argument('--model-path', metavar='PATH', help='directory of --client qwen or GGUF file of --client print; '
                    'with it that client is the default')
     g.add_argument('--model', metavar='NAME', help="the provider's or server's name of the model")
@@ -121,6 +122,7 @@ _RUN_EXAMPLES = '''examples:
   cosee run configs/compare_made.yaml --output-dir runs/made
   cosee run --dataset mpdocvqa --root ~/data/mpdocvqa --split val --limit 100 --method cosee_base,self_consistency \\
             --model-path ~/models/Qwen3-VL-4B-Instruct --device cuda --max-steps 2 --output-dir runs/mpdocvqa
+  cosee run --dataset screens --root data/office-20260101_120000        what `cosee screen make` wrote
   cosee run configs/mpdocvqa.yaml --shard 3/16              one job of an array; then `cosee merge`
 
 ''' + _CODES

@@ -25,11 +25,12 @@ class Loader(Entry):
     "A data set; how `target` is called depends on the kind."
     splits: tuple[str, ...] = ()                       # names of the splits; () where it has none
     kind: Literal['folder', 'file', 'made'] = 'folder' # where it comes from
+    meant: str = ''                                    # the usual split, if it is neither 'val' nor the first one
 
     @property
     def usual(self) -> str:
         "The split that is meant where nobody names one."
-        return 'val' if 'val' in self.splits else next(iter(self.splits), '')
+        return self.meant or ('val' if 'val' in self.splits else next(iter(self.splits), ''))
 
 # %% ../../nbs/04_datasets.ipynb #319ded8a
 _ALL, _STYLES = ('train', 'val', 'test'), ('dev', 'held_out')
@@ -70,7 +71,9 @@ LOADERS: Registry[Loader] = Registry('data set', dict(
     kleister_nda=Loader('cosee.datasets.forms:kleister_nda', splits=('train', 'dev-0', 'test-A'),
                         help='train/in.tsv.xz and expected.tsv with documents/'),
     vidore_v3=Loader('cosee.datasets.retrieval:vidore_v3', "corpus/, queries/ and qrels/ of the hub's parquet",
-                     splits=('test',))))
+                     splits=('test',)),
+    screens=Loader('cosee.screen.agent:screen_layout', 'a folder that `cosee screen make` wrote', meant='test',
+                   splits=('test', 'train', 'val', 'held_out', 'data'))))
 
 # %% ../../nbs/04_datasets.ipynb #4eaaf139
 def register(

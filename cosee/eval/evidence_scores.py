@@ -107,3 +107,16 @@ def _enter_joint(flavour: str, official: str, answer: Callable[..., Overlap], ev
 
 _enter_joint('slidevqa', 'SlideVQA', _answer_slidevqa, _evidence_slidevqa)
 _enter_joint('hotpotqa', 'HotpotQA', _answer_hotpotqa, _evidence_hotpotqa)
+
+# %% ../../nbs/eval/02_evidence_scores.ipynb #9f80ad74
+def _best(pred: Any, gold: Any, tolerance: Any, part: str) -> float:
+    "A part of the score of a step; of several that are right, of the nearest"
+    from cosee.screen.score import score_answer
+    said = answer_text(pred)
+    return max(float(score_answer(said, g, tolerance)[part]) for g in gold_texts(gold))
+
+@scorer('step', 'screens', official="CoSee's own: action, tolerance box, keys and words of a step on a screen")
+def _step(pred, gold, tolerance=10, **context): return _best(pred, gold, tolerance, 'score')
+
+@scorer('action', 'screens', official="CoSee's own: action of a step on a screen")
+def _action(pred, gold, tolerance=10, **context): return _best(pred, gold, tolerance, 'action')

@@ -54,7 +54,8 @@ def gold_texts(
 SCORERS: dict[str, dict[str, Callable[..., float]]] = {}  # metric -> flavour -> function(pred, gold, **context)
 OFFICIAL: dict[tuple[str, str], str] = {}  # (metric, flavour) -> the benchmarks that are scored by it
 F = TypeVar('F', bound=Callable[..., Any])
-CONTEXT = ('question', 'answer_format', 'year_flag', 'answer_type', 'threshold', 'today')
+CONTEXT = ('question', 'answer_format', 'year_flag', 'answer_type', 'threshold', 'today',
+           'tolerance')
 
 def scorer(
     metric: str,    # 'anls', 'em', ...

@@ -78,7 +78,9 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
     backend=ClientEntry(f'{_HERE}:backend_client', 'a model by the id of its backend',
                         needs={'id': 'that of a backend; it can stand in place of the name, such as openai.gpt-4o'}),
     scripted=ClientEntry(f'{_HERE}:scripted_client', 'replies that are given in advance', sees=True,
-                         needs={'replies': 'a list of texts, which a configuration of a run can hold'})))
+                         needs={'replies': 'a list of texts, which a configuration of a run can hold'}),
+    **{'screen-ocr': ClientEntry('cosee.screen.reader:ScreenReader', 'reads the print of a screen and follows the '
+                                 'verb of the instruction; needs no GPU and no weights')}))
 
 # %% ../../nbs/models/08_registry.ipynb #e77cb2e9
 def qwen_client(

@@ -7,9 +7,10 @@ __all__ = ['RunConfig', 'read_config']
 
 # %% ../../nbs/runs/02_config.ipynb #a77cd1a8
 import re
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Iterable, Literal, Mapping, Optional, Union
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from ..config import ConfigError, parse_yaml, read_text
 from ..eval.methods import SettingError, make_method
 from ..eval.metrics import find_scorer
@@ -23,7 +24,7 @@ MADE = 100   # questions about made documents, where nobody says how many
 class DataConfig(_Strict):
     "Which questions."
     name: str = 'made'                        # a data set that `load` knows, see `LOADERS`
-    split: Optional[str] = None               # None: the usual one: 'val', or 'dev' for made documents
+    split: Optional[str] = None               # None: the usual one, see `Loader.usual`
     root: Optional[str] = None                # folder of the data set, or the questions file of 'folder'
     limit: Optional[int] = Field(default=None, ge=1)  # at most so many questions
     shuffle: Optional[int] = None             # seed of a random choice; None: the first ones
@@ -39,6 +40,10 @@ class BudgetConfig(_Strict):
     "How many tokens a question may cost."
     max_tokens: Optional[int] = Field(default=None, ge=1)
     count: Literal['total', 'uncached', 'output'] = 'total'   # see `count_tokens`
+
+# %% ../../nbs/runs/02_config.ipynb #b4ab9106
+USUAL: dict[str, dict[str, Any]] = dict(   # data set -> fields where nobody names them and they differ
+    screens=dict(client=ClientConfig(type='screen-ocr'), methods=['screen']))
 
 # %% ../../nbs/runs/02_config.ipynb #75975317
 def _without(fields: dict[str, Any], name: str) -> dict[str, Any]:
@@ -57,6 +62,11 @@ class RunConfig(_Strict):
     trace: bool = True                         # keep Board and trace of each record?
     plugins: list[str] = []                    # modules of your own that register methods and clients
 
+    @model_validator(mode='after')
+    def _usual(self):
+        for name, value in USUAL.get(self.dataset.name, {}).items():
+            if name not in self.model_fields_set: setattr(self, name, deepcopy(value))
+        return self
     @field_validator('dataset', mode='before')
     @classmethod
     def _dataset(cls, v): return {'name': v} if isinstance(v, str) else v
@@ -160,7 +170,8 @@ DATASET_METRICS = dict(mpdocvqa=dict(anls='mpdocvqa', em='mpdocvqa', f1='plain')
                        chartqapro=dict(accuracy='chartqapro'), docvqa2026=dict(accuracy='docvqa2026'),
                        longdocurl=dict(accuracy='longdocurl'), financebench=dict(accuracy='numbers'),
                        sroie=dict(em='sroie', anls='rrc'), vrdu=dict(em='vrdu', anls='rrc'),
-                       deepform=dict(em='deepform', anls='rrc'), kleister_nda=dict(f1='kleister', anls='dude'))
+                       deepform=dict(em='deepform', anls='rrc'), kleister_nda=dict(f1='kleister', anls='dude'),
+                       screens=dict(step='screens', action='screens'))
 
 def metrics_of(
     config: RunConfig # a configuration

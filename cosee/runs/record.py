@@ -78,7 +78,7 @@ def _scores(outcome: MethodOutcome, record: Record, shown: list[int], metrics: M
 
 # %% ../../nbs/runs/03_record.ipynb #7a684210
 _KEPT = ('wording', 'kind', 'style', 'answer_type', 'answer_format', 'year_flag', 'evidence_pages', 'evidence_boxes',
-         'reasoning_type', 'answerable', 'n_pages', 'dataset', 'split', 'page_ids')
+         'reasoning_type', 'answerable', 'n_pages', 'dataset', 'split', 'page_ids', 'task_type', 'tolerance')
 
 def start_record(
     config: RunConfig, # the run

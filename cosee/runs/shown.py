@@ -57,8 +57,8 @@ def _scores_of(record: dict[str, Any], metrics: dict[str, str], kept: bool) -> l
     return [finite_number(found.get(m)) for m in metrics]
 
 # %% ../../nbs/runs/10_shown.ipynb #3686f971
-FACETS = ('dataset', 'split', 'kind', 'wording', 'style', 'answer_type', 'answer_format', 'reasoning_type',
-          'answerable', 'n_pages')   # what questions can be chosen by, where a record's `meta` has it
+FACETS = ('dataset', 'split', 'task_type', 'kind', 'wording', 'style', 'answer_type', 'answer_format',
+          'reasoning_type', 'answerable', 'n_pages')   # what of a record's `meta` questions can be chosen by
 
 class ShownQuestion(NamedTuple):
     "What the table shows of a question, in texts."

@@ -136,14 +136,15 @@ class Status(dict[str, Counts]):
 def _nothing() -> Counts: return Counts(ok=0, failed=0, tokens=0, calls=0, seconds=0.)
 
 # %% ../../nbs/runs/01_table.ipynb #10d519c7
-_CONTEXT = ('answer_format', 'year_flag', 'answer_type')   # what of a record's meta they look at
+_CONTEXT = ('answer_format', 'year_flag', 'answer_type', 'tolerance')   # what of a record's meta they look at
 
 def _context_of(
     record: Record # a record
 ) -> dict[str, Any]:
     "What official scorers look at besides the answers."
     meta = record.get('meta') or {}
-    return {'question': record.get('question', ''), **{k: meta[k] for k in _CONTEXT if meta.get(k)}}
+    known = {k: meta[k] for k in _CONTEXT if meta.get(k) or meta.get(k) == 0}   # a tolerance may be 0
+    return {'question': record.get('question', ''), **known}
 
 # %% ../../nbs/runs/01_table.ipynb #f0510b4c
 def _both_abstain(record: Record) -> bool:

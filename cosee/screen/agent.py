@@ -11,84 +11,29 @@ __all__ = ['load_screens', 'ScreenAgent', 'run_screens', 'write_board_records']
 # %% ../../nbs/screen/06_agent.ipynb #7231bcfa
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union
 from ..agents import Action, Model, PageImage, ask
 from ..board import View
-from ..boxes import thousandths
+from ..boxes import Box, is_box, thousandths
 from ..controller import Episode, Event
-from ..datasets.checks import DataError, Images
-from ..datasets.sample import Sample, Split
+from ..datasets.checks import DataError, Images, Located
+from ..datasets.sample import Layout, PageBox, Sample, Split
 from ..eval.task import MethodOutcome, Task
 from ..files import write_whole
 from ..models.client import Usage, merged
 from ..registry import no_such
-from .call import (Point, ToolCall, read_tool_calls, reply_calls, to_units, tool_call_schema,
-                               validate_tool_call)
+from .call import (Point, RU_MAX, TOOL_NAMES, ToolCall, read_tool_calls, reply_calls, to_units,
+                               tolerance_pair, tool_call_schema, validate_tool_call)
 from .check import case_faults, read_cases, read_lines, record_faults
 from .config import SYSTEM_PROMPTS, screen_config
 from .make import encode_picture, training_record, write_screens
+from ..text import abstains
 
 # %% ../../nbs/screen/06_agent.ipynb #34f889bf
 if TYPE_CHECKING: from PIL.Image import Image
-
-# %% ../../nbs/screen/06_agent.ipynb #052b813c
-SCREEN_SPLITS = ('test', 'train', 'val', 'held_out', 'data')   # parts of a data set
-
-def _step_text(
-    call: Union[ToolCall, dict[str, Any]] # a step
-) -> str:                                 # the answer's text, or the arguments as JSON
-    "A step as the answer of a Sample"
-    args = call.to_dict()['arguments'] if isinstance(call, ToolCall) else call['arguments']
-    words = args.get('text') if args.get('action') == 'answer' else None
-    return words if isinstance(words, str) else json.dumps(args, ensure_ascii=False)
-
-# %% ../../nbs/screen/06_agent.ipynb #854c3563
-def _sample(root: Path, item: dict[str, Any], name: str, where: str, prompt: str, call: dict[str, Any],
-            **meta: Any) -> Sample:
-    return Sample(images=Images([root / name], where), question=prompt, answer=_step_text(call),
-                  meta={**item['metadata'], 'expected_action': call, **meta})
-
-def _train_sample(record: Any, where: str, root: Path, system: str) -> Sample:
-    if faults := record_faults(record, root, steps=False): raise DataError(f'{where}: {faults[0]}')
-    asked, said = (turn['value'] for turn in record['conversations'][:2])
-    call = reply_calls(said)[0][0].to_dict()
-    return _sample(root, record, record['image'], where, asked.removeprefix('<image>\n'), call, id=record['id'],
-                   system_prompt=system)
-
-def _test_sample(case: Any, where: str, root: Path, system: str) -> Sample:
-    if faults := case_faults(case, root, steps=False): raise DataError(f'{where}: {faults[0]}')
-    more = dict(id=case['test_id'], tolerance=case['tolerance'], system_prompt=system)
-    return _sample(root, case, case['screenshot'], where, case['prompt'], case['expected_action'], **more)
-
-# %% ../../nbs/screen/06_agent.ipynb #ececb452
-def _system_text(root: Path) -> str:
-    "The system prompt that a data set was made with"
-    try: said = json.loads((root / 'config.json').read_bytes())
-    except (OSError, ValueError, RecursionError): said = {}
-    text = said.get('system_prompt_text') if isinstance(said, dict) else None
-    return text if isinstance(text, str) else SYSTEM_PROMPTS['computer-use']
-
-# %% ../../nbs/screen/06_agent.ipynb #7be25c49
-def load_screens(
-    path: Union[Path, str], # folder of a data set
-    split: str = 'test',    # one of `SCREEN_SPLITS`
-    errors: Literal['raise', 'skip'] = 'raise' # what to do about a broken record
-) -> Split:                 # of Samples
-    "A part of a data set of screens; raises DataError that names file and line of what cannot be read."
-    root = Path(path)
-    if split not in SCREEN_SPLITS:
-        raise ValueError(f"screens have no split {split!r}: choose from {', '.join(SCREEN_SPLITS)}")
-    name = 'test/test.json' if split == 'test' else f'{split}.jsonl'
-    if not (root / name).is_file(): raise DataError(f'{root.name}: has no {name}')
-    read, make = (read_cases, _test_sample) if split == 'test' else (read_lines, _train_sample)
-    def records() -> Iterator[tuple[str, Any]]:
-        for n, item, broken in read(root / name):
-            yield f'{name}:{n}', DataError(f'{name}:{n}: {broken}') if broken else item
-    return Split('screens', split, records, partial(make, root=(root / name).parent, system=_system_text(root)),
-                 errors, root)
 
 # %% ../../nbs/screen/06_agent.ipynb #cca85851
 class ReadStep(TypedDict):
@@ -115,6 +60,88 @@ def read_step(
     if not calls: return ReadStep(call=None, how='failed', error='no tool call in the reply')
     error = '; '.join(validate_tool_call(calls[0]))
     return ReadStep(call=calls[0], how='strict' if strict else 'mended', error=error)
+
+# %% ../../nbs/screen/06_agent.ipynb #ec9c290b
+def step_of(
+    answer: str # of a Sample, or of a method
+) -> Optional[ToolCall]: # None where there is no answer
+    "The step that an answer means."
+    if not answer.strip(): return None
+    try: return ToolCall.from_dict(dict(name=TOOL_NAMES[0], arguments=json.loads(answer)))
+    except (ValueError, TypeError, RecursionError): return read_step(answer)['call'] or ToolCall.answer(answer)
+
+def step_text(
+    call: Union[ToolCall, dict[str, Any]] # a step, or its wire format
+) -> str:
+    "A step as the answer of a Sample: the words of an answer where nobody can mistake them, or its arguments as JSON."
+    args = call.to_dict()['arguments'] if isinstance(call, ToolCall) else call['arguments']
+    words = args.get('text') if args.get('action') == 'answer' else None
+    if isinstance(words, str) and not abstains(words) and step_of(words) == ToolCall.answer(words): return words
+    return json.dumps(args, ensure_ascii=False)
+
+# %% ../../nbs/screen/06_agent.ipynb #052b813c
+SCREEN_SPLITS = ('test', 'train', 'val', 'held_out', 'data')   # parts of a data set
+
+def _target(meta: Mapping[str, Any]) -> list[PageBox]:
+    "Where the expected step belongs, as evidence; empty where that is not known"
+    try: (x0, y0, x1, y1), (w, h) = meta['target_box'], meta['screen_size']
+    except (KeyError, TypeError, ValueError): return []
+    try: box = x0 / w, y0 / h, x1 / w, y1 / h
+    except (TypeError, ArithmeticError): return []
+    return [PageBox(page=1, bbox=box)] if is_box(box) else []
+
+# %% ../../nbs/screen/06_agent.ipynb #854c3563
+def _sample(root: Path, item: dict[str, Any], name: str, where: str, prompt: str, call: dict[str, Any],
+            **meta: Any) -> Sample:
+    known = item['metadata']
+    place = dict(evidence_boxes=boxes) if (boxes := _target(known)) else {}
+    return Sample(images=Images([root / name], where), question=prompt, answer=step_text(call),
+                  meta={**place, **known, 'expected_action': call, **meta})
+
+def _train_sample(record: Any, where: str, root: Path, system: str) -> Sample:
+    if faults := record_faults(record, root, steps=False): raise DataError(f'{where}: {faults[0]}')
+    asked, said = (turn['value'] for turn in record['conversations'][:2])
+    call = reply_calls(said)[0][0].to_dict()
+    return _sample(root, record, record['image'], where, asked.removeprefix('<image>\n'), call, id=record['id'],
+                   system_prompt=system)
+
+def _test_sample(case: Any, where: str, root: Path, system: str) -> Sample:
+    if faults := case_faults(case, root, steps=False): raise DataError(f'{where}: {faults[0]}')
+    more = dict(id=case['test_id'], tolerance=case['tolerance'], system_prompt=system)
+    return _sample(root, case, case['screenshot'], where, case['prompt'], case['expected_action'], **more)
+
+# %% ../../nbs/screen/06_agent.ipynb #ececb452
+def _system_text(root: Path) -> str:
+    "The system prompt that a data set was made with"
+    try: said = json.loads((root / 'config.json').read_bytes())
+    except (OSError, ValueError, RecursionError): said = {}
+    text = said.get('system_prompt_text') if isinstance(said, dict) else None
+    return text if isinstance(text, str) else SYSTEM_PROMPTS['computer-use']
+
+# %% ../../nbs/screen/06_agent.ipynb #7be25c49
+def screen_layout(
+    root: Path, # folder of a data set
+    split: str  # one of `SCREEN_SPLITS`
+) -> Layout:    # its records, and what makes Samples of them
+    "How a split of a data set of screens is read; raises DataError where its file is not there."
+    name = 'test/test.json' if split == 'test' else f'{split}.jsonl'
+    if not (root / name).is_file(): raise DataError(f'{root.name}: has no {name}')
+    read, make = (read_cases, _test_sample) if split == 'test' else (read_lines, _train_sample)
+    def records() -> Iterator[Located]:
+        for n, item, broken in read(root / name):
+            yield f'{name}:{n}', DataError(f'{name}:{n}: {broken}') if broken else item
+    return records, partial(make, root=(root / name).parent, system=_system_text(root))
+
+# %% ../../nbs/screen/06_agent.ipynb #1e856477
+def load_screens(
+    path: Union[Path, str], # folder of a data set
+    split: str = 'test',    # one of `SCREEN_SPLITS`
+    errors: Literal['raise', 'skip'] = 'raise' # what to do about a broken record
+) -> Split:                 # of Samples
+    "A part of a data set of screens; raises DataError that names file and line of what cannot be read."
+    if split not in SCREEN_SPLITS:
+        raise ValueError(f"screens have no split {split!r}: choose from {', '.join(SCREEN_SPLITS)}")
+    return Split('screens', split, *screen_layout(Path(path), split), errors, path)
 
 # %% ../../nbs/screen/06_agent.ipynb #4cfb2253
 SCREEN_GEN: dict[str, Any] = dict(max_new_tokens=160, temperature=0.0, presence_penalty=0.0)
@@ -160,12 +187,28 @@ def run_screens(
     return out
 
 # %% ../../nbs/screen/06_agent.ipynb #27339ccc
-def screen_method(task: Task, style: str = 'computer-use', max_new_tokens: int = 160) -> MethodOutcome:
-    "One step on a screen; the outcome's answer is its text or its arguments. Raises ValueError for an unknown style."
+def _around(at: Any, tolerance: Any) -> Box:
+    "The box around a point in which it would be right"
+    (x, y), (right, down) = at, (max(t, 5) for t in tolerance_pair(tolerance))
+    def share(v: float) -> float: return min(1., max(0., v / RU_MAX))
+    return share(x - right), share(y - down), share(x + right), share(y + down)
+
+def _told_style(style: Optional[str], meta: Mapping[str, Any]) -> str:
+    "The instruction that a style names; without one, that of the sample"
+    known = meta.get('system_prompt')
+    if style is None: return known if isinstance(known, str) else SYSTEM_PROMPTS['computer-use']
     if style not in SYSTEM_PROMPTS: raise ValueError(no_such('style', style, SYSTEM_PROMPTS))
-    reply = task.ask(SYSTEM_PROMPTS[style], **{**SCREEN_GEN, 'max_new_tokens': max_new_tokens})[0]
-    step = read_step(reply.text)
-    return task.outcome(_step_text(step['call']) if step['call'] and not step['error'] else '')
+    return SYSTEM_PROMPTS[style]
+
+def screen_method(task: Task, style: Optional[str] = None, max_new_tokens: int = 160) -> MethodOutcome:
+    "One step on a screen; the outcome's answer is its text or its arguments. Raises ValueError for an unknown style."
+    schema = tool_call_schema() if getattr(task.client, 'constrains', False) else None
+    gen = {**SCREEN_GEN, 'max_new_tokens': max_new_tokens}
+    step = read_step(task.ask(_told_style(style, task.meta), schema=schema, **gen)[0].text)
+    call = step['call']
+    if call is None or step['error']: return task.outcome('')
+    if call.coordinate is None: return task.outcome(step_text(call))
+    return task.outcome(step_text(call), 1, bbox=_around(call.coordinate, task.meta.get('tolerance', 10)))
 
 # %% ../../nbs/screen/06_agent.ipynb #506ff39d
 def _board_action(action: Action) -> dict[str, Any]:

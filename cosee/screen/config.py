@@ -9,6 +9,7 @@ __all__ = ['ScreenConfig', 'screen_config', 'read_screen_config']
 
 # %% ../../nbs/screen/01_config.ipynb #90af1332
 import math, random, warnings
+from itertools import islice
 from pathlib import Path
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Union
@@ -103,7 +104,7 @@ class _TestSet(_Block):
 class _Annotation(_Block):
     "Test pictures that are stored once more, with what is expected drawn in."
     enabled: bool = True
-    ratio: Share = .1                       # of the cases of each task
+    ratio: Share = .1                       # of all cases together
     per_type: dict[Name, Count] = {}        # so many of a task, instead
 
 # %% ../../nbs/screen/01_config.ipynb #323099a3
@@ -131,10 +132,18 @@ class ScreenConfig(_Block):
                           'used', stacklevel=2)
         return self
 
-    def annotated(self, task: str, cases: int) -> int:
-        "How many of a task's test cases are annotated."
-        if not self.annotation.enabled: return 0
-        return min(cases, self.annotation.per_type.get(task, round(cases * self.annotation.ratio)))
+    def annotates(self,
+        cases: Mapping[str, int], # task -> how many test cases it has, in their order
+        task: str,                # of a case
+        i: int                    # which one of its task, from 0
+    ) -> bool:
+        "Is this test case annotated?"
+        told = self.annotation
+        if not told.enabled: return False
+        if task in told.per_type: return i < told.per_type[task]
+        others = {t: n for t, n in cases.items() if t not in told.per_type}
+        before = sum(islice(others.values(), list(others).index(task)))
+        return _is_chosen(before + i, sum(others.values()), told.ratio, self.seed)
 
 # %% ../../nbs/screen/01_config.ipynb #7ddfbf16
 def screen_config(
@@ -188,3 +197,9 @@ def share_out(
     out = {k: int(v) for k, v in exact.items()}
     for k in sorted(exact, key=lambda k: out[k] - exact[k])[:n - sum(out.values())]: out[k] += 1
     return out
+
+# %% ../../nbs/screen/01_config.ipynb #5266e1cc
+def _is_chosen(place: int, n: int, share: float, seed: int) -> bool:
+    "Is the thing at `place` among the share of `n` that is taken?"
+    taken, start = round(n * share), random.Random(f'{seed}/annotation').randrange(n)
+    return (place * taken + start) % n < taken

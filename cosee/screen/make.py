@@ -87,7 +87,7 @@ def _make_one(config: ScreenConfig, folder: Path, part: str, n: int, task: str, 
     write_whole(root / 'images' / f'{stem}.{kind}', picture, sync=False)
     if part == 'train':
         return training_record(f'sample_{n:05d}', f'images/{stem}.{kind}', shot.prompt, shot.call, shot.meta)
-    if i < config.annotated(task, _counts(config, part)[task]):
+    if config.annotates(_counts(config, part), task, i):
         write_whole(root / 'annotated' / f'{stem}_annotated.png', _annotated(shot, config.test.tolerance),
                     sync=False)
     return _test_case(stem, f'images/{stem}.{kind}', shot, config.test.tolerance)

@@ -9,14 +9,15 @@ from __future__ import annotations
 __all__ = ['score_step', 'score_screens']
 
 # %% ../../nbs/screen/07_score.ipynb #155a7382
-import json
+import json, re
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
 from ..datasets.sample import Sample
-from ..eval.metrics import score
 from ..eval.statistics import Estimate, bootstrap
-from .agent import read_step
+from ..eval.text_scores import anls_rrc
+from .agent import read_step, step_of
 from .call import (RU_MAX, Tolerance, ToolCall, coordinate_faults, is_number, to_pixels, tolerance_pair,
                                unit_distance, validate_tool_call, within_tolerance)
 
@@ -25,23 +26,30 @@ if TYPE_CHECKING: from PIL.Image import Image
 
 # %% ../../nbs/screen/07_score.ipynb #930bc574
 _KEYS = {'control': 'ctrl', 'return': 'enter', 'escape': 'esc', 'command': 'meta', 'cmd': 'meta', 'super': 'meta',
-         'win': 'meta', 'option': 'alt', 'del': 'delete', 'pgdn': 'pagedown', 'pgup': 'pageup'}
+         'win': 'meta', 'option': 'alt', 'del': 'delete', 'pgdn': 'pagedown', 'pgup': 'pageup', ' ': 'space'}
 _MODIFIERS = ('ctrl', 'shift', 'alt', 'meta')
 
-def _plain_keys(keys: list[str]) -> tuple[list[str], list[str]]:
-    "Modifiers in order of the alphabet, and the other keys, all in one spelling"
-    written = (k.strip().lower().replace('_', '') for k in keys)
-    named = [_KEYS.get(k, k) for k in written]
-    return sorted(k for k in named if k in _MODIFIERS), [k for k in named if k not in _MODIFIERS]
+def _one_key(written: str) -> str:
+    "A key in the usual spelling"
+    plain = written.strip().lower() or written
+    plain = plain.replace('_', '') if len(plain) > 1 else plain
+    return _KEYS.get(plain, plain)
+
+def _presses(keys: list[str]) -> list[str]:
+    "The keys that are pressed one after the other; modifiers that follow each other in the order of the alphabet"
+    parts = (re.findall(r'[^+]+|\+$', k) for k in keys)
+    named = [_one_key(part) for found in parts for part in found]
+    runs = groupby(named, key=_MODIFIERS.__contains__)
+    return [k for held, run in runs for k in (sorted(run) if held else run)]
 
 def _content(predicted: ToolCall, expected: ToolCall) -> Optional[float]:
     "How right is what a step of the right action says? 0-1; None where it says nothing"
-    if expected.action == 'key': return float(_plain_keys(predicted.keys) == _plain_keys(expected.keys))
+    if expected.action == 'key': return float(_presses(predicted.keys) == _presses(expected.keys))
     if expected.action == 'type': return float(predicted.text == expected.text)
     if expected.action == 'terminate': return float(predicted.status == expected.status)
     if expected.action in ('scroll', 'hscroll'): return float((predicted.pixels > 0) == (expected.pixels > 0))
     if expected.action != 'answer': return None
-    return 1. if expected.text is None else score(predicted.text or '', [expected.text], 'anls')
+    return 1. if expected.text is None else anls_rrc(predicted.text or '', [expected.text])
 
 SPEAKING = ('key', 'type', 'terminate', 'scroll', 'hscroll', 'answer')   # actions whose content counts
 
@@ -78,6 +86,17 @@ def score_step(
     total = float(right) * (1. if place is None else place) * (1. if content is None else content)
     return StepScore(valid=float(step is not None), action=float(right), place=place, content=content, score=total,
                      distance=None if at is None or target is None else unit_distance(at, target))
+
+# %% ../../nbs/screen/07_score.ipynb #6fda0ab3
+def score_answer(
+    answer: str,              # of a method
+    gold: str,                # of a Sample
+    tolerance: Tolerance = 10 # number, or [x, y], thousandths
+) -> StepScore:
+    "How good the step is that an answer means; raises ValueError where the gold answer means none."
+    expected = step_of(gold)
+    if expected is None: raise ValueError('there is no expected step: the gold answer is empty')
+    return score_step(step_of(answer), expected, tolerance)
 
 # %% ../../nbs/screen/07_score.ipynb #c7190e59
 class StepRow(StepScore):
