@@ -24,7 +24,8 @@ LAYERS = [
     {"ocr"},
     {"index"},
     {"tools", "datasets", "minds"},
-    {"eval", "view", "planner"},
+    {"eval", "view"},
+    {"planner"},
     {"screen", "runs"},
     {"experiments"},
     {"tiny", "doors"},
@@ -37,6 +38,7 @@ UPWARD: dict[tuple[str, str], str] = {
     ("cosee.models.registry", "cosee.minds.sight"): "models behind the table may be given print instead of images",
     ("cosee.focus", "cosee.index.pages"): "the default index of a document, made when a page is first searched for",
     ("cosee.eval.methods", "cosee.screen.agent"): "the table of methods names the one for screens",
+    ("cosee.eval.methods", "cosee.planner.planned"): "the table of methods names the team that plans first",
 }
 MODULES_AT_TOP, FILES_IN_FOLDER = 14, 16
 NAMES_OF_PACKAGE, NAMES_OF_FACES = 80, 260
