@@ -141,7 +141,8 @@ def _placed(node: Node, root: Union[str, Path, None]) -> Node:
     "A node that gets paths as they were checked"
     def placed(state: AgenticIQAState) -> dict[str, Any]:
         try:
-            checked: AgenticIQAState = {**state, 'image_path': str(check_image_path(state['image_path'], root, _DOCUMENTS))}
+            found = check_image_path(state['image_path'], root, _DOCUMENTS)
+            checked: AgenticIQAState = {**state, 'image_path': str(found)}
             if path := state.get('reference_path'): checked['reference_path'] = str(check_image_path(path, root))
             return node(checked)
         except Exception as e: return dict(quality={}, error=told_error(e))

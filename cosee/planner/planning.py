@@ -418,7 +418,8 @@ def plan(
     if found is not None: return found
     made, model = _planned(asked, settings, query, images, log or _no_log)
     out = settled(made, reference is not None)
-    if cache is not None and model not in {m.name for m in models_in(asked)[1:]} - {asked.name}: cache.put(key, out)
+    first, *others = [m.signature for m in models_in(asked)]
+    if cache is not None and model not in {*others} - {first}: cache.put(key, out)
     return out
 
 # %% ../../nbs/planner/00_planning.ipynb #a37af241
