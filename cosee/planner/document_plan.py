@@ -34,8 +34,9 @@ def _numbers(value: Any) -> list[int]:
     parts = value if isinstance(value, (list, tuple)) else [value]
     found = list[int]()
     for part in parts:
-        if isinstance(part, bool) or not isinstance(part, (int, str)): continue
-        spans = [(int(start), int(end or start)) for start, end in _RANGE.findall(str(part))]
+        if isinstance(part, int) and not isinstance(part, bool): found.append(part)
+        if not isinstance(part, str): continue
+        spans = [(int(start), int(end or start)) for start, end in _RANGE.findall(part)]
         for start, end in spans: found += range(start, min(end, start + 63) + 1)
     return [*dict.fromkeys(n for n in found if n > 0)]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Literal, Optional, 
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
-from ..config import redact
+from ..config import ConfigError, redact
 from ..jsonscan import scan_json, spoken
 from ..models.backends import PlannerConfig
 from ..models.client import (GenerateClient, Message, Outcome, Params, Reply, Schema, VLMClient, as_client,
@@ -390,8 +390,8 @@ def plan_complaint(
 def _made(client: Client, config: Optional['Config'], guarded: bool) -> VLMClient:
     "A client, or the one of an id; guarded, whatever keeps it from working lets another stand in for it"
     try: made = create_vlm_client(client, config) if isinstance(client, str) else as_client(client)
-    except (VLMClientError, ImportError, OSError, RuntimeError) as e:
-        if not guarded: raise
+    except (VLMClientError, ImportError, OSError, RuntimeError, ValueError) as e:
+        if not guarded or isinstance(e, ConfigError): raise
         return _Absent(str(client), e)
     return _Guarded(made) if guarded else made
 
