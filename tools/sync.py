@@ -25,6 +25,7 @@ SECTIONS = [
     ("Models", ("models/",)),
     ("Qwen3-VL", ("qwen/",)),
     ("Print and the reader", ("ocr/",)),
+    ("Parts of a page", ("layout/",)),
     ("Print that a PDF carries", ("layer/",)),
     ("Finding pages", ("index/",)),
     ("Minds that read print", ("minds/",)),

@@ -332,12 +332,10 @@ def result_of(
                     page=episode['page'], evidence=evidence, because=episode['because'], client=client,
                     tokens={k: v for k, v in episode['usage'].items() if k != 'seconds'}, seconds=round(seconds, 2),
                     stopped=episode['stopped'])
-    return {**result, **_planned(episode)}
-
-def _planned(episode: 'Episode') -> Any:
-    "What `--json` says of a plan, where there is one"
-    if not (planned := episode.get('plan')): return {}
-    return dict(plan={k: v for k, v in planned.items() if k != 'calls'}, quality=episode.get('quality', []))
+    if planned := episode.get('plan'):
+        result['plan'] = {k: v for k, v in planned.items() if k != 'calls'}
+        result['quality'] = episode.get('quality', [])
+    return result
 
 # %% ../../nbs/cli/01_ask.ipynb #750fb58c
 Answers = tuple['Pages', 'list[Episode]', list[Result]]   # pages, and of each question episode and result

@@ -107,7 +107,7 @@ class QwenVLClient(VLMClient):
     @property
     def signature(self) -> str:
         "The configured id, or the name of the checkpoint."
-        return self.name if self.name not in ('qwen', 'tiny') else checkpoint_name(self.model_path) or self.name
+        return self.name if self.name not in ('qwen', 'tiny') else _checkpoint_name(self.model_path) or self.name
 
     def _text(self, ids: list[int]) -> str:
         "Tokens as text"
@@ -298,7 +298,7 @@ class ContextOverflow(ValueError):
     "A prompt that does not fit the model's context together with its reply."
 
 # %% ../../nbs/qwen/02_client.ipynb #57754ca4
-def checkpoint_name(
+def _checkpoint_name(
     model_path: Union[str, Path] # directory of a checkpoint
 ) -> str:                        # of the model, where it lies in a cache of Hugging Face's
     "What a checkpoint is called."

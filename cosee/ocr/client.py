@@ -13,7 +13,6 @@ from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 from typing import Optional, TypedDict, Union, cast
-from fastcore.basics import patch
 from ..boxes import thousandths_around
 from ..models.client import (ImageBlock, Message, Reply, THUMBNAIL_PIXELS, VLMClient, content_blocks,
                                  message_blocks)
@@ -146,6 +145,12 @@ class OcrClient(VLMClient):
         usage = replace(self.estimate(messages), completion_tokens=math.ceil(len(text) / 4))
         return Reply(text=text, raw=f"user\n{question}\nassistant\n{text}", usage=usage)
 
+    def _plain(self, found: Optional[Answer], why: str) -> str:
+        "An answer in words, with its page"
+        if found is None or found['confidence'] < self.abstain:
+            return f"{'No page shows the answer.' if why == _NOTHING else why}\nAnswer: {NOT_ANSWERABLE}"
+        return f"The answer is {found['answer']} (page {found['page']}).\nAnswer: {found['answer']}"
+
     def _scan(self, doc: Reader, question: str, notes: list[Note], schema: dict) -> str:
         "Note the best region that is not on the Board yet"
         ranked = doc.candidates(question, 40)
@@ -168,6 +173,24 @@ class OcrClient(VLMClient):
                             supporting_cells=supporting(found, notes), tags=['value'],
                             view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']),
                                       description=found['kind']))
+
+    def _read(self, found: Optional[Answer], notes: list[Note], schema: dict, why: str) -> str:
+        "Propose what is sure, note what is doubtful, abstain from what was noted before"
+        known = found is not None and any(same_answer(n['content'], found['content']) for n in notes)
+        if found is None or found['confidence'] < self.abstain and known:
+            return self._abstain(found, schema, why)
+        if found['confidence'] >= self.abstain: return self._propose(found, notes, schema)
+        return _write_action(schema, 'INSPECT', content=found['content'], tags=['field'],
+                            view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']),
+                                      description=found['kind']))
+
+    def _abstain(self, found: Optional[Answer], schema: dict, why: str) -> str:
+        "Say that nothing fits; the surer, the less the best candidate convinced"
+        sure = round(0.6 - 0.5 * (found['confidence'] if found else 0.0), 3)
+        view = dict(page=found['page'] if found else 1,
+                    bbox_2d=thousandths_around(found['bbox'] if found else (0, 0, 1, 1)))
+        return _write_action(schema, 'HYPOTHESIZE', answer=NOT_ANSWERABLE, confidence=sure, supporting_cells=[],
+                            view=view, tags=['abstain'], content=why)
 
     def _link(self, found: Optional[Answer], notes: list[Note], schema: dict, allowed: list[str]) -> str:
         "Point at the note that speaks of the answer, with the others as support"
@@ -193,6 +216,22 @@ class OcrClient(VLMClient):
         named = [f for f in doc.facts if f['page'] == note['page'] and f['kind'] in ('inline', 'right', 'cell')
                  and same_answer(_doc_label(f), label)]
         return named[0] if len({f['value'] for f in named}) == 1 else None
+
+    def _check(self, doc: Reader, found: Optional[Answer], notes: list[Note], schema: dict,
+               allowed: list[str], why: str) -> str:
+        "Correct a note, or propose the answer, or abstain"
+        sure = found if found is not None and found['confidence'] >= self.abstain else None
+        for note in reversed(notes if 'REVISE' in allowed else []):
+            if any(f"Corrects #{note['id']}:" in n['content'] for n in notes) or not _seen(doc, note['page']): continue
+            if fact := self.contradiction(doc, note):
+                answer, confidence = (sure['answer'], sure['confidence']) if sure else (NOT_ANSWERABLE, 0.3)
+                return self._revise(note, answer, confidence, f"{_doc_label(fact)}: {fact['value']}", fact, schema)
+            if sure and _unprinted(doc, note):
+                return self._revise(note, sure['answer'], sure['confidence'], sure['content'], sure, schema)
+        if not sure: return self._abstain(found, schema, why)
+        doubted = sure.copy()
+        doubted['confidence'] = round(sure['confidence'] * (1.0 if sure['second'] else 0.9), 3)
+        return self._propose(doubted, notes, schema)
 
     def _revise(self, note: Note, answer: str, confidence: float, content: str,
                 place: Union[Fact, Answer], schema: dict) -> str:
@@ -231,14 +270,6 @@ def _without_revise(kinds: list[str]) -> list[str]:
     "Kinds of action for a choice, which stands on no page as it is written"
     return [k for k in kinds if k != 'REVISE'] or kinds
 
-# %% ../../nbs/ocr/13_client.ipynb #8bb8496e
-@patch
-def _plain(self: OcrClient, found: Optional[Answer], why: str = _NOTHING) -> str:
-    "An answer in words, with its page"
-    if found is None or found['confidence'] < self.abstain:
-        return f"{'No page shows the answer.' if why == _NOTHING else why}\nAnswer: {NOT_ANSWERABLE}"
-    return f"The answer is {found['answer']} (page {found['page']}).\nAnswer: {found['answer']}"
-
 # %% ../../nbs/ocr/13_client.ipynb #e2675479
 def _covers(region: Region, found: Candidate) -> bool:
     "Does a region hold the place of an answer?"
@@ -257,28 +288,6 @@ def supporting(
                        len(label & set(re.findall(r'\w{3,}', n['content'].lower()))))
     here = [(worth(n), n['id']) for n in notes if n['page'] == found['page']]
     return [i for w, i in sorted(here, key=lambda p: (not p[0][0], -p[0][1], p[1])) if w[0] or w[1] >= 2]
-
-# %% ../../nbs/ocr/13_client.ipynb #cbf13c74
-@patch
-def _read(self: OcrClient, found: Optional[Answer], notes: list[Note], schema: dict, why: str = _NOTHING) -> str:
-    "Propose what is sure, note what is doubtful, abstain from what was noted before"
-    known = found is not None and any(same_answer(n['content'], found['content']) for n in notes)
-    if found is None or found['confidence'] < self.abstain and known:
-        return self._abstain(found, schema, why)
-    if found['confidence'] >= self.abstain: return self._propose(found, notes, schema)
-    return _write_action(schema, 'INSPECT', content=found['content'], tags=['field'],
-                        view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']),
-                                  description=found['kind']))
-
-# %% ../../nbs/ocr/13_client.ipynb #5875abbb
-@patch
-def _abstain(self: OcrClient, found: Optional[Answer], schema: dict, why: str = _NOTHING) -> str:
-    "Say that nothing fits; the surer, the less the best candidate convinced"
-    sure = round(0.6 - 0.5 * (found['confidence'] if found else 0.0), 3)
-    view = dict(page=found['page'] if found else 1,
-                bbox_2d=thousandths_around(found['bbox'] if found else (0, 0, 1, 1)))
-    return _write_action(schema, 'HYPOTHESIZE', answer=NOT_ANSWERABLE, confidence=sure, supporting_cells=[],
-                        view=view, tags=['abstain'], content=why)
 
 # %% ../../nbs/ocr/13_client.ipynb #58b5e5f4
 def _letters(text: str) -> str:
@@ -314,24 +323,6 @@ def _unprinted(
     m = re.match(r'Answer: (.+?)\. ', note['content'] + ' ')
     if not m or abstains(m[1]): return False
     return _letters(m[1]) not in _letters(' '.join(l['text'] for p in doc.pages for l in p['lines']))
-
-# %% ../../nbs/ocr/13_client.ipynb #12da2967
-@patch
-def _check(self: OcrClient, doc: Reader, found: Optional[Answer], notes: list[Note], schema: dict,
-           allowed: list[str], why: str = _NOTHING) -> str:
-    "Correct a note, or propose the answer, or abstain"
-    sure = found if found is not None and found['confidence'] >= self.abstain else None
-    for note in reversed(notes if 'REVISE' in allowed else []):
-        if any(f"Corrects #{note['id']}:" in n['content'] for n in notes) or not _seen(doc, note['page']): continue
-        if fact := self.contradiction(doc, note):
-            answer, confidence = (sure['answer'], sure['confidence']) if sure else (NOT_ANSWERABLE, 0.3)
-            return self._revise(note, answer, confidence, f"{_doc_label(fact)}: {fact['value']}", fact, schema)
-        if sure and _unprinted(doc, note):
-            return self._revise(note, sure['answer'], sure['confidence'], sure['content'], sure, schema)
-    if not sure: return self._abstain(found, schema, why)
-    doubted = sure.copy()
-    doubted['confidence'] = round(sure['confidence'] * (1.0 if sure['second'] else 0.9), 3)
-    return self._propose(doubted, notes, schema)
 
 # %% ../../nbs/ocr/13_client.ipynb #dcacb080
 def _results_table(

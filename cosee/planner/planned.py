@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Optional, cast
 from ..agents import ROLES, Action, Agent, Model
 from ..board import Board, View
-from ..controller import CoSeeController, Episode, OnEvent, Order
+from ..controller import Episode, OnEvent, Order
 from ..eval.baselines import within_budget
 from ..eval.task import MethodOutcome, Roles, Task, build_team, outcome_of, stochastic_rounding
 from ..focus import Choice, FocusSpec, OraclePages, Pictures, index_of, listed
@@ -26,7 +26,7 @@ from ..tools.agent import ToolAgent, with_tools
 from ..tools.sight import Source
 
 # %% ../../nbs/planner/06_planned_team.ipynb #192af94e
-class PlannedPages(OraclePages):
+class _PlannedPages(OraclePages):
     "The pages that a plan names, and those that agents ask for."
     def __init__(self,
         pages: Sequence[int] # of the plan, from 1
@@ -62,7 +62,7 @@ def plan_text(
     return '; '.join(['Plan of the team', *parts]) + '.' if parts else ''
 
 # %% ../../nbs/planner/06_planned_team.ipynb #fc1595d4
-class PlanAgent(Agent):
+class _PlanAgent(Agent):
     "Writes the plan on the Board, without a model."
     actions = ('INSPECT',)
     def __init__(self, planned: Planned):
@@ -97,10 +97,10 @@ class PlannedController(QualityController):
         bare = not any(isinstance(a, ToolAgent) for a in self.team)
         if plan.tools and bare: mine.team = with_tools(self.team, self.source, tools=plan.tools)
         mine.agents = mine.team
-        mine.opening = [PlanAgent(planned)] if plan_text(planned) else []
+        mine.opening = [_PlanAgent(planned)] if plan_text(planned) else []
         if self.given is None: mine.which = tuple(m for m in wanted_measures(plan) if m in MEASURES)
         mine.region, mine.tell_all = scope_box(plan), plan.query_type == 'IQA'
-        if plan.pages: mine.focus = PlannedPages(plan.pages)
+        if plan.pages: mine.focus = _PlannedPages(plan.pages)
         return mine
 
     def run(self, images: Sequence[Any], question: str,
@@ -110,8 +110,8 @@ class PlannedController(QualityController):
         images, ledger = listed(images), Ledger() if ledger is None else ledger
         made = self.planned or plan_document(question, images, self.planner, self.focus, ledger)
         if self.on_plan is not None: self.on_plan(made)
-        episode = super(PlannedController, self._following(made)).run(images, question, per_agent_gen_kwargs, ledger,
-                                                                      on_event)
+        settings = per_agent_gen_kwargs, ledger, on_event
+        episode = QualityController.run(self._following(made), images, question, *settings)
         episode['plan'] = made.to_dict()
         cast(Any, episode['trace'])['plan'] = episode['plan']
         return episode
@@ -123,7 +123,7 @@ def planned_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 
     "A plan, then a team with a Board that follows it."
     task.look(focus, k)
     made = plan_document(task.question, task.images, task.client, task.focus, task.ledger)
-    if made.plan.pages: task.look(PlannedPages(made.plan.pages))
+    if made.plan.pages: task.look(_PlannedPages(made.plan.pages))
     crew = within_budget(task, build_team(task.client, agents, num_agents))
     controller = PlannedController(crew, stochastic_rounding(max_steps, task.seed), {**task.gen, 'seed': task.seed},
                                    order, stop_confidence, agreement, focus=task.focus, planned=made)

@@ -378,6 +378,7 @@ def planner_client(
     made = [_made(c, config, second is not None) for c in (first, second) if c is not None]
     return resilient(made[0], settings.retry_attempts, made[1:], check=plan_complaint), settings
 
+# %% ../../nbs/planner/00_planning.ipynb #5267b81c
 def plan_complaint(
     text: str,                      # a model's reply
     schema: Optional[Schema] = None # that it should follow

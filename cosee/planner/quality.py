@@ -18,7 +18,7 @@ from ..board import View
 from ..boxes import Box
 from ..controller import CoSeeController, Episode
 from ..focus import listed, make_focus
-from ..pages import PageError, load_pages
+from ..pages import load_pages
 from .measures import MEASURES, image_quality
 from .planning import AgenticIQAState, PlannerOutput, load_image, told_error
 from ..tools.sight import PAGE_TOOL_NAMES
@@ -248,9 +248,9 @@ class QualityController(CoSeeController):
         return make_focus(self.focus, words=words).choose(images, question, None, []).pages
 
     def _findings(self, images: 'Sequence[Image]', page: int) -> list[Finding]:
-        "What is wrong with a page; nothing is known of one that cannot be drawn"
+        "What is wrong with a page"
         try: found = quality_findings(image_quality(cut(images[page - 1], self.region), which=self.which))
-        except PageError: return []
+        except ValueError: return []
         return [f for f in found if f['severity'] >= self.min_severity]
 
 # %% ../../nbs/planner/02_quality.ipynb #791918aa
