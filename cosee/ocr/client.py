@@ -10,7 +10,7 @@ __all__ = ['OcrClient']
 # %% ../../nbs/ocr/13_client.ipynb #d1a05091
 import json, math, re, threading
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Optional, TypedDict, Union, cast
 from ..boxes import thousandths_around
@@ -18,10 +18,11 @@ from ..models.client import (ImageBlock, Message, Reply, THUMBNAIL_PIXELS, VLMCl
                                  message_blocks)
 from .embeddings import embeddings_file, sentence_encoder
 from .engine import Way, WordReader
-from .facts import Fact, inline_pairs, is_cell
-from .options import settle
+from .facts import Fact, inline_pairs, is_cell, is_sentence
+from .question import content_words, expected_kinds, in_english, tokens
 from .reader import Answer, Candidate, Reader, Region, statement
-from ..text import NOT_ANSWERABLE, abstains, same_answer
+from .values import to_number
+from ..text import NOT_ANSWERABLE, abstains, answer_key, same_answer
 from collections.abc import Sequence
 from .print import PrintPage
 
@@ -90,6 +91,161 @@ def _write_action(
     named = {k: _within(fields[k], rules[k]) for k in rules if k in fields}
     return json.dumps({'action': kind, **named} if len(rules) > 1 else {'action': kind, **fields}, ensure_ascii=False)
 
+# %% ../../nbs/ocr/13_client.ipynb #d3c46b98
+@dataclass(frozen=True)
+class _Options:
+    "A question and what may be answered."
+    stem: str                # the question without them
+    texts: tuple[str, ...]   # in order
+    letters: tuple[str, ...] # as they are written; none where there are no letters
+
+    def written(self,
+        place: int # of an option, from 0
+    ) -> str:
+        "An answer as the question wants it: the letter, where there are letters."
+        return self.letters[place] if self.letters else self.texts[place]
+
+_LETTER = re.compile(r'(?:(?<=\s)|^)[(\[]?([A-Ha-h])[).:\]]\s+', re.M)
+_LIST = re.compile(r'\b(?:options|choices|choose (?:one )?(?:from|between|among|of))\s*:\s*(\[.+?\]|[^?\n]+)',
+                   re.I | re.S)
+_TAIL = re.compile(r'\n\s*(?:answer|please|choose|select|respond|reply|write)\b[^\n]*\Z', re.I)
+
+# %% ../../nbs/ocr/13_client.ipynb #895fbfc9
+def _lettered(question: str) -> Optional[_Options]:
+    "Options with letters, where they run from A in order"
+    marks = list[re.Match[str]]()
+    for m in _LETTER.finditer(question):
+        if m[1].upper() == 'ABCDEFGH'[len(marks):len(marks) + 1]: marks.append(m)
+    if len(marks) < 2: return None
+    ends = [*(m.start() for m in marks[1:]), len(question)]
+    texts = [question[m.end():end].strip(' \n\t,;') for m, end in zip(marks, ends, strict=True)]
+    stem = re.sub(r'\s*\b(?:options|choices)\s*:?\s*\Z', '', question[:marks[0].start()].strip(), flags=re.I)
+    return _Options(stem, tuple(texts), tuple(m[1] for m in marks)) if stem and all(texts) else None
+
+def _named(question: str) -> Optional[_Options]:
+    "Options in a list behind a word that announces them"
+    m = _LIST.search(question)
+    if m is None or not question[:m.start()].strip(' (.'): return None
+    try: texts = [str(t) for t in json.loads(m[1].replace("'", '"'))]
+    except (ValueError, TypeError): texts = re.split(r'\s*(?:,|;|\n|\bor\b|\band\b)\s*', m[1].strip(' []().'))
+    texts = [t.strip(' "\'.') for t in texts if t.strip(' "\'.')]
+    return _Options(question[:m.start()].strip(' ('), tuple(texts), ()) if len(texts) > 1 else None
+
+def _read_options(
+    question: str # as it was asked
+) -> Optional[_Options]: # None where it is open
+    "The options of a question."
+    question = _TAIL.sub('', question.strip())
+    return _lettered(question) or _named(question)
+
+# %% ../../nbs/ocr/13_client.ipynb #1ea86269
+def _says(option: str, value: str) -> bool:
+    "Is an option a value, or does one hold the other as whole words?"
+    a, b = answer_key(option), answer_key(value)
+    if a == b: return True
+    x, y = to_number(option), to_number(value)
+    if x is not None and y is not None: return x == y
+    short, long = sorted((a, b), key=len)
+    return len(short) > 2 and re.search(rf'(?<!\w){re.escape(short)}(?!\w)', long) is not None
+
+def _choice(texts: Sequence[str], value: str) -> Optional[int]:
+    "The one option that says a value; None where none does, or more than one"
+    exact = [i for i, t in enumerate(texts) if answer_key(t) == answer_key(value)]
+    found = exact or [i for i, t in enumerate(texts) if _says(t, value)]
+    return found[0] if len(found) == 1 else None
+
+# %% ../../nbs/ocr/13_client.ipynb #e73b7b8f
+@dataclass(frozen=True)
+class _Settled:
+    "An answer to a question that cannot be copied."
+    answer: Optional[Answer] # with its place; None: print does not settle it
+    reason: str = ''         # then why
+
+_RANKS = 8   # values that are gone through
+
+def _choose_option(
+    doc: Reader,     # the document
+    options: _Options # of the question
+) -> _Settled:
+    "The option that the print supports."
+    best = doc.answer(options.stem)
+    if best is None: return _Settled(None, 'None of the options could be looked up: nothing fits the question.')
+    for rank, value in enumerate(doc.candidates(options.stem, _RANKS)):
+        place = _choice(options.texts, value['answer'])
+        if place is None: continue
+        sure = best['confidence'] * .7 ** rank
+        return _Settled(_as_answer(best, value, options.written(place), sure, statement(value)))
+    return _Settled(None, f'The page says {best["answer"]!r}, which is none of the options, or more than one.')
+
+def _as_answer(best: Answer, place: Candidate, answer: str, confidence: float, said: str) -> Answer:
+    "An answer that stands where a value stands"
+    return Answer(**{**best, **place, 'answer': answer, 'confidence': round(confidence, 3), 'content': said})
+
+# %% ../../nbs/ocr/13_client.ipynb #d49c1515
+_OTHERS = re.compile(r'\b(?:more|less|fewer|higher|lower|larger|smaller|greater|than|between|both|any|every|all|same'
+                     r'|each|increase|decrease|not|never)\b', re.I)
+_POLITE = re.compile(r'\s*(?:can|could|will|would) you\b', re.I)   # asks for something, not whether
+_WHAT = re.compile(r'\s*was\s+(?:ist|sind|war|waren|wird|wurde|macht|tut|hei(?:ß|ss)t|bedeutet|steht|kostet|gilt'
+                   r'|f(?:ü|ue)r|hat|haben|kann|muss|soll|genau)\b', re.I)   # the German word, not the English one
+_YES_OR_NO = ('yes', 'no', 'true', 'false', 'ja', 'nein', 'oui', 'non')
+
+def _value_in(question: str, value: str) -> bool:
+    "Does a question say a value, or a label?"
+    key = answer_key(value)
+    return len(key) > 1 and re.search(rf'(?<!\w){re.escape(key)}(?!\w)', answer_key(question)) is not None
+
+def _labelled(question: str, found: Candidate) -> bool:
+    "Does a question say all labels of a value, and nothing besides labels and value?"
+    label = '' if is_sentence(found['fact']) else statement(found).rpartition(': ')[0]
+    if not label or not all(_value_in(question, part) for part in label.split(', ')): return False
+    told = {*tokens(label), *tokens(found['answer'])}
+    return all(w in told or any(d.isdigit() for d in w) for w in content_words(question))
+
+def _other_number(question: str, value: str) -> bool:
+    "Does a question name one number, and the page another?"
+    numbers = re.findall(r'(?<![\w.])\d(?:[\d.,]*\d)?(?!\w)', question)
+    named, printed = [to_number(n) for n in numbers], to_number(value)
+    return printed is not None and len(named) == 1 and named[0] not in (None, printed)
+
+_CLAIM = .7   # confidence in a claim whose label and value are compared as they are printed
+
+# %% ../../nbs/ocr/13_client.ipynb #ccb59a01
+def _verdict(question: str, found: Sequence[Candidate]) -> Optional[tuple[str, Candidate]]:
+    "Yes or no, and the value that settles it"
+    named = [c for c in found if _labelled(question, c)]
+    same = next((c for c in named if _value_in(question, c['answer'])), None)
+    if same is not None: return 'Yes', same
+    return ('No', named[0]) if named and _other_number(question, named[0]['answer']) else None
+
+def _judge_claim(
+    doc: Reader,  # the document
+    question: str # that asks for yes or no
+) -> _Settled:
+    "Yes or no, where a printed value settles it."
+    best = doc.answer(question)
+    if best is None: return _Settled(None, 'No print on the pages speaks of it.')
+    if answer_key(best['answer']) in _YES_OR_NO: return _Settled(best)
+    if _OTHERS.search(question): return _Settled(None, 'This takes a comparison, and print alone does not settle it.')
+    found = _verdict(question, doc.candidates(question, _RANKS))
+    if found: return _Settled(_as_answer(best, found[1], found[0], _CLAIM, statement(found[1])))
+    return _Settled(None, f'The page says {best["answer"]!r}; whether that means yes or no takes judgement.')
+
+def _asks_yes_no(
+    question: str # as it was asked
+) -> bool:
+    "Is yes or no the answer that a question wants?"
+    return 'yesno' in expected_kinds(in_english(question)) and not (_POLITE.match(question) or _WHAT.match(question))
+
+# %% ../../nbs/ocr/13_client.ipynb #c8bd2a0f
+def _settle(
+    doc: Reader,  # the document
+    question: str # as it was asked
+) -> Optional[_Settled]: # None: an open question
+    "What print says of a question with options, or of one of yes or no."
+    question = re.sub(r'^\s*(?:question|q)\s*:\s*', '', question, flags=re.I)
+    if options := _read_options(question): return _choose_option(doc, options)
+    return _judge_claim(doc, question) if _asks_yes_no(question) else None
+
 # %% ../../nbs/ocr/13_client.ipynb #63e1d9bf
 class OcrClient(VLMClient):
     "Reads pages by OCR and copies answers from them; it does not reason."
@@ -133,7 +289,7 @@ class OcrClient(VLMClient):
         "The reply of the agent that `schema` speaks of"
         question, notes = read_prompt(messages)
         doc = self.document(*_shown_pages(messages))
-        closed = settle(doc, question)
+        closed = _settle(doc, question)
         found, why = (doc.answer(question), _NOTHING) if closed is None else (closed.answer, closed.reason or _NOTHING)
         schema = schema or {}
         allowed = schema.get('properties', {}).get('action', {}).get('enum')
