@@ -284,3 +284,12 @@ def test_a_graph_reads_a_pdf():
     assert isinstance(graph.get_state(thread).values["plan"], DocumentPlan)
     out = graph.invoke({"query": "Who?", "image_path": "../report.pdf"}, dict(configurable=dict(thread_id="2")))
     assert "leads out" in out["error"] or "cannot be read" in out["error"]
+
+
+def test_with_a_fallback_a_plan_is_judged_as_a_plan(shell, monkeypatch):
+    wanted = {**PLAN, "pages": [3], "question": "", "tools": []}
+    other = ScriptedClient([])
+    monkeypatch.setitem(CLIENTS, "other", ClientEntry(lambda: other))
+    out = shell(REPORT, "-q", "Who signed?", "--client", "told", "--agents", "detail_reader", "--fallback", "other",
+                "--retry", "2", replies=[wanted, FOUND])
+    assert out.result["plan"]["plan"]["pages"] == [3] and out.result["tokens"]["calls"] == 2 and not other.calls

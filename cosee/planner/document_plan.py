@@ -10,7 +10,7 @@ __all__ = []
 
 # %% ../../nbs/planner/05_document_plan.ipynb #3629f116
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, List, Optional, cast
 from pydantic import Field, field_validator
@@ -18,10 +18,8 @@ from ..agents import Model, PageImage, ask
 from ..controller import CallRecord, call_record
 from ..focus import FocusSpec, Viewing, listed, make_focus
 from ..models.client import Ledger, Usage, VLMClient, record
-from ..models.registry import resilient
-from ..models.remote import VLMClientError
-from .planning import (PLANNER_PROMPT, PlannerOutput, parse_plan, plan_complaint, planner_schema, settled,
-                                    told_error)
+from ..models.remote import ResponseParseError, VLMClientError
+from .planning import PLANNER_PROMPT, PlannerOutput, parse_plan, planner_schema, settled, told_error
 from .quality import required_of
 from ..text import one_line
 from ..tools.sight import PAGE_TOOL_NAMES
@@ -188,21 +186,30 @@ def _afford(client: Model, images: list[PageImage], request: str, ledger: Ledger
     prompt = 0 if ledger.count == 'output' else known.estimate(messages).prompt_tokens
     ledger.require(prompt + PLAN_TOKENS)
 
-# %% ../../nbs/planner/05_document_plan.ipynb #94264131
-def _written(client: Model, images: list[PageImage], request: str, num_pages: int) -> DocumentPlan:
+# %% ../../nbs/planner/05_document_plan.ipynb #d9cf87b5
+def _heard(client: Model, images: list[PageImage], request: str, prompt: str, schema: dict[str, Any], ledger: Ledger,
+           calls: list[CallRecord]) -> str:
+    "What a model replies, paid for and written down; raises what its client raises"
+    _afford(client, images, request, ledger)
+    with record() as heard:
+        try:
+            return ask(client, images, request, None, prompt, schema, max_new_tokens=PLAN_TOKENS, temperature=0.,
+                       top_p=.1, presence_penalty=0.).text
+        finally:
+            for call in heard: ledger.add(call['reply'].usage, agent='planner', step=0)
+            calls += map(call_record, heard)
+
+def _written(client: Model, images: list[PageImage], request: str, num_pages: int, ledger: Ledger,
+             calls: list[CallRecord]) -> DocumentPlan:
     "What a model plans; raises what its client raises"
-    asked = resilient(client, 2, check=plan_complaint) if isinstance(client, VLMClient) else client
-    reply = ask(asked, images, request, None, DOCUMENT_PROMPT, _document_schema(num_pages), max_new_tokens=PLAN_TOKENS,
-                temperature=0., top_p=.1, presence_penalty=0.)
-    return parse_plan(reply.text, DocumentPlan)
+    schema = _document_schema(num_pages)
+    text = _heard(client, images, request, DOCUMENT_PROMPT, schema, ledger, calls)
+    try: return parse_plan(text, DocumentPlan)
+    except ResponseParseError as e: wrong = f'Your last reply could not be used: {e}. Write valid JSON.'
+    again = f'{DOCUMENT_PROMPT}\n{wrong}'
+    return parse_plan(_heard(client, images, request, again, schema, ledger, calls), DocumentPlan)
 
-def _book(ledger: Ledger, calls: Iterable[Any], error: Optional[Exception]):
-    "Put what planning cost on the account, that of failed attempts too"
-    for call in calls: ledger.add(call['reply'].usage, agent='planner', step=0)
-    lost = error.usage if isinstance(error, VLMClientError) else Usage(calls=0)
-    if lost.calls: ledger.add(lost, agent='planner', step=0)
-
-# %% ../../nbs/planner/05_document_plan.ipynb #35b58eae
+# %% ../../nbs/planner/05_document_plan.ipynb #3b13df57
 def plan_document(
     request: str,                    # what the user asks
     document: Sequence[Any],         # its pages
@@ -212,17 +219,15 @@ def plan_document(
 ) -> Planned:
     "The plan for a request about a document; raises ValueError for a request without text."
     if not str(request).strip(): raise ValueError('the request is empty; say what is to be found out')
-    document, ledger = listed(document), Ledger() if ledger is None else ledger
+    document, ledger, calls = listed(document), Ledger() if ledger is None else ledger, list[CallRecord]()
     usual = said_plan(request, len(document))
     if client is None or not _can_plan(client): return Planned(usual)
-    error: Optional[Exception] = None
-    with record() as calls:
-        try:
-            images = Viewing(document, request, make_focus(focus, words=getattr(client, 'words', None))).look()
-            _afford(client, images, request, ledger)
-            plan = settled_document(_written(client, images, request, len(document)), request, len(document))
-        except Exception as e: plan, error = usual, e
-    _book(ledger, calls, error)
+    try:
+        images = Viewing(document, request, make_focus(focus, words=getattr(client, 'words', None))).look()
+        plan = _written(client, images, request, len(document), ledger, calls)
+    except Exception as e:
+        lost = e.usage if isinstance(e, VLMClientError) else Usage(calls=0)
+        if lost.calls: ledger.add(lost, agent='planner', step=0)
+        return Planned(usual, error=told_error(e), calls=calls)
     name = getattr(client, 'name', type(client).__name__)
-    by = Planned.by if error else name
-    return Planned(plan, by, told_error(error) if error else '', list(map(call_record, calls)))
+    return Planned(settled_document(plan, request, len(document)), name, calls=calls)
