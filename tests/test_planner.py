@@ -53,7 +53,7 @@ def test_each_field_that_is_needed_is_missed(field):
 @pytest.mark.parametrize("change", [{"query_type": "weather"}, {"query_scope": 3}, {"query_scope": [1]},
                                     {"distortion_source": "both"},
                                     {"distortions": 7}, {"distortions": {"a": [1]}}, {"reference_mode": "half"},
-                                    {"required_tool": ["a"]},
+                                    {"required_tool": [1]},
                                     {"plan": None}, {"plan": {**FLAGS, "tool_selection": "maybe"}},
                                     {"plan": {"tool_selection": True}}])
 def test_what_means_nothing_is_refused(change):
@@ -68,7 +68,10 @@ def test_what_means_nothing_is_refused(change):
     ({"reference_mode": "full reference"}, "reference_mode", "Full-Reference"),
     ({"reference_mode": "NR"}, "reference_mode", "No-Reference"),
     ({"distortion_source": "INFERRED"}, "distortion_source", "Inferred"),
-    ({"required_tool": "None"}, "required_tool", None),
+    ({"required_tool": "None"}, "required_tool", None), ({"required_tool": []}, "required_tool", None),
+    ({"required_tool": ["SSIM", "PSNR"]}, "required_tool", "SSIM, PSNR"),
+    ({"distortion_source": "Explict"}, "distortion_source", "Explicit"),
+    ({"distortions": {"a": None}}, "distortions", {"a": []}),
     ({"distortions": ["Blurs"]}, "distortions", {"the stamp": ["Blurs"], "the table": ["Blurs"]}),
     ({"distortions": "Blurs, Noise", "query_scope": "Global"}, "distortions", {"Global": ["Blurs", "Noise"]}),
     ({"distortions": {}}, "distortions", None), ({"distortions": {"a": "Blurs"}}, "distortions", {"a": ["Blurs"]}),

@@ -8,12 +8,13 @@ from hypothesis import example, given, settings, strategies as st
 
 torch = pytest.importorskip('torch')
 from PIL import Image
-from cosee.models.client import build_messages, image_tokens
+from cosee.models.client import build_messages, image_tokens, record
 from cosee.models.qwen.decode import Sampling
 from cosee.models.qwen_vl_wrapper import ContextOverflow, QwenVLClient
 from cosee.models.qwen.checkpoint import ModelError
 from cosee.models.qwen.prompt import estimate_tokens, inputs_of, page_size
 from cosee.models.qwen.random_weights import random_checkpoint
+from cosee.models.registry import create_vlm_client
 
 PENALTY = 3.  # random weights like to repeat themselves; with it every reply has ten different tokens
 CASES = int(os.environ.get('COSEE_CASES', 36))
@@ -296,3 +297,18 @@ def test_on_a_gpu(path, kw):
     if kw == dict(device='cuda'):
         slow = QwenVLClient(path, reuse=False, **kw)
         assert batch[0].text == slow.chat(messages, temperature=0, max_new_tokens=8).text
+
+
+def test_a_reply_names_the_checkpoint_that_was_asked(path, client, tmp_path):
+    asked = [dict(role='user', content='One.')]
+    assert client.name == 'qwen' and client.chat(asked, max_new_tokens=1).model == Path(path).name
+    config = {'backends': {'lab': {'kind': 'qwen', 'model_path': str(path), 'models': {'small': 'small'}}}}
+    assert create_vlm_client('lab.small', config).chat(asked, max_new_tokens=1).model == 'lab.small'
+    small = QwenVLClient.tiny()
+    assert small.chat(asked, max_new_tokens=1).model == 'tiny'
+    with record() as calls:
+        small.chat_batch([asked], max_new_tokens=1)
+    assert calls[0]['reply'].model == 'tiny'
+    elsewhere = tmp_path / 'my-tiny'
+    elsewhere.symlink_to(small.model_path)
+    assert QwenVLClient(elsewhere).chat(asked, max_new_tokens=1).model == 'my-tiny'

@@ -2,6 +2,8 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image, ImageDraw, ImageFont
+from cosee.agents import team
+from cosee.controller import CoSeeController
 from cosee.models.client import build_messages
 from cosee.ocr.client import OcrClient
 from cosee.ocr.engine import WordReader
@@ -143,6 +145,46 @@ def test_an_answer_is_never_surer_than_the_table():
         ranked, found = reader.candidates(question, 8), reader.answer(question)
         assert found['confidence'] <= round(calibrated(evidence(ranked, len(reader.facts)), CALIBRATION[False]), 3)
 
+
+LEASE = '''
+ LEASE AGREEMENT
+ Tenant:  Ada Berg
+ Landlord:  Bo Lind
+ Monthly rent:  EUR 900.00
+ Pets allowed:  No
+ Deposit:  EUR 2,700.00
+'''
+
+
+@pytest.mark.parametrize('question, answer', [
+    ('Who is the tenant?\nA. Bo Lind\nB. Ada Berg\nC. Cy Noor\nAnswer with the option\'s letter.', 'B'),
+    ('Who is the tenant? (A) Bo Lind (B) Ada Berg', 'B'), ('What is the monthly rent? a) EUR 800 b) EUR 900', 'b'),
+    ('Who is the landlord? Options: Ada Berg, Bo Lind', 'Bo Lind'),
+    ("Who is the landlord? Choices: ['Ada Berg', 'Bo Lind']", 'Bo Lind'),
+    ('Who is the tenant?\nA. Xi Wu\nB. Yo Li', 'not answerable'),
+    ('Is the monthly rent EUR 900.00?', 'Yes'), ('Is the monthly rent EUR 950?', 'No'),
+    ('Are pets allowed?', 'No'), ('Is the tenant Ada Berg?', 'Yes'), ('Is Ada Berg the landlord?', 'not answerable'),
+    ('Is the deposit higher than the rent?', 'not answerable'), ('Can you tell me the deposit?', 'EUR 2,700.00'),
+    ('Who is the tenant?', 'Ada Berg')])
+def test_options_and_yes_or_no_as_far_as_print_allows(question, answer):
+    assert said(question, LEASE) == answer
+
+
+@pytest.mark.parametrize('question, reason', [
+    ('Who is the tenant?\nA. Xi Wu\nB. Yo Li', 'none of the options'),
+    ('Is the deposit higher than the rent?', 'takes a comparison'), ('Is Ada Berg the landlord?', 'takes judgement')])
+def test_an_abstention_says_why_on_the_board(question, reason):
+    client = OcrClient(words=InOrder([typed_page(LEASE)]), embeddings=False)
+    episode = CoSeeController(team(client)).run([Image.new('RGB', (20, 20))], question)
+    assert episode['answer'] == 'not answerable' and reason in episode['board'].to_text()
+
+
+def test_a_choice_is_not_corrected_as_an_answer_that_stands_nowhere():
+    client = OcrClient(words=InOrder([typed_page(LEASE)]), embeddings=False)
+    question = 'Who is the tenant?\nA. Bo Lind\nB. Ada Berg'
+    episode = CoSeeController(team(client)).run([Image.new('RGB', (20, 20))], question)
+    assert episode['answer'] == 'B' and episode['evidence'][0]['content'] == 'Tenant: Ada Berg'
+    assert not any('correction' in c['tags'] for c in episode['board'].list_cells())
 
 MANUAL = """
 OPTIONS

@@ -24,7 +24,8 @@ LAYERS = [
     {"ocr"},
     {"index"},
     {"tools", "datasets", "minds"},
-    {"eval", "view", "planner"},
+    {"eval", "view"},
+    {"planner"},
     {"screen", "runs"},
     {"experiments"},
     {"tiny", "doors"},
@@ -40,6 +41,7 @@ UPWARD: dict[tuple[str, str], str] = {
     ("cosee.eval.evidence_scores", "cosee.screen.score"): "the table of scorers has those of screens",
     ("cosee.datasets.core", "cosee.screen.agent"): "the table of data sets names screens",
     ("cosee.models.registry", "cosee.screen.reader"): "the table of clients names the one that reads screens",
+    ("cosee.eval.methods", "cosee.planner.planned"): "the table of methods names the team that plans first",
 }
 MODULES_AT_TOP, FILES_IN_FOLDER = 14, 16
 NAMES_OF_PACKAGE, NAMES_OF_FACES = 80, 260

@@ -14,7 +14,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Optional, TypedDict
+from typing import TYPE_CHECKING, Any, Callable, NotRequired, Optional, TypedDict
 from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPage, board_lines, cache_args,
                               care_args, check_client, client_of, model_args, positive, say)
 from ..text import abstains, one_line, same_answer
@@ -23,12 +23,13 @@ from ..text import abstains, one_line, same_answer
 if TYPE_CHECKING:
     from PIL.Image import Image
     from cosee.agents import Agent
-    from cosee.controller import Episode
+    from cosee.controller import CoSeeController, Episode
     from cosee.focus import FocusSpec
     from cosee.index.pages import PageIndex
     from cosee.models.client import VLMClient
     from cosee.ocr.engine import WordReader
     from cosee.pages import Page, Pages
+    from cosee.planner.document_plan import Planned
 
 # %% ../../nbs/cli/01_ask.ipynb #d6edceb5
 _FOCUSES = 'auto', 'all', 'top', 'overview'
@@ -51,6 +52,9 @@ def _team_args(p: ArgumentParser):
                    help='agents may look closer before they write: zoom, ocr, find_page, ...')
     g.add_argument('--quality', action='store_true',
                    help='measure how well each page can be read, and tell the team')
+    g.add_argument('--plan', action='store_true',
+                   help='plan first: which pages to read, with which tools, and whether to measure how well they can '
+                        'be read')
 
 # %% ../../nbs/cli/01_ask.ipynb #10d4e772
 def _output_args(p: ArgumentParser, html: Optional[str] = None):
@@ -244,20 +248,41 @@ def _team(args: Namespace, client: 'VLMClient', pages: 'Pages') -> 'list[Agent]'
     from cosee.tools.agent import with_tools
     return with_tools(agents, _finer(args, pages))
 
+# %% ../../nbs/cli/01_ask.ipynb #925350f1
+def _tell_plan(args: Namespace, planned: 'Planned'):
+    "Say on standard error what is planned"
+    from cosee.planner.planned import plan_text
+    if planned.error: say(args, one_line(f'no plan by the model: {planned.error}', 200))
+    say(args, f'plan by {planned.by}: {plan_text(planned) or "nothing but to answer"}')
+
+def _controller(args: Namespace, client: 'VLMClient', pages: 'Pages', focus: 'FocusSpec') -> 'CoSeeController':
+    "The controller that the arguments ask for"
+    from cosee.controller import CoSeeController
+    from cosee.planner.measures import MEASURES
+    from cosee.planner.planned import PlannedController
+    from cosee.planner.quality import QualityController
+    crew, shared = _team(args, client, pages), dict[str, Any](order=args.order, focus=focus)
+    if args.plan:
+        return PlannedController(crew, args.max_steps, source=_finer(args, pages), planner=client,
+                                 which=tuple(MEASURES) if args.quality else None,
+                                 on_plan=lambda planned: _tell_plan(args, planned), **shared)
+    return (QualityController if args.quality else CoSeeController)(crew, args.max_steps, **shared)
+
 # %% ../../nbs/cli/01_ask.ipynb #08d3f36f
+def _tags(event: Any) -> list[str]:
+    "The tags of the note that a turn wrote"
+    return (event.get('applied') or {}).get('tags', [])
+
 def _idle(episode: 'Episode') -> str:
     "The first error, where no agent could act; otherwise ''"
-    events = [e for e in episode['trace']['events'] if not e['agent'].startswith('quality_')]
+    events = [e for e in episode['trace']['events'] if not {'quality', 'plan'} & {*_tags(e)}]
     if not events or any(e['valid'] or e['calls'] for e in events): return ''
     return events[0]['error']
 
 def _episode(args: Namespace, client: 'VLMClient', pages: 'Pages', question: str, focus: 'FocusSpec') -> 'Episode':
     "The episode of one question; raises `Stop` where no agent could act"
-    from cosee.controller import CoSeeController
     from cosee.models.client import Ledger
-    from cosee.planner.quality import QualityController
-    kind: 'type[CoSeeController]' = QualityController if args.quality else CoSeeController
-    controller = kind(_team(args, client, pages), args.max_steps, order=args.order, focus=focus)
+    controller = _controller(args, client, pages, focus)
     episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_progress(args, len(pages)))
     if error := _idle(episode): raise Stop(f'{question!r}: no agent could act: {error}')
     return episode
@@ -284,6 +309,8 @@ class Result(TypedDict):
     tokens: dict[str, int]            # `Usage` without seconds
     seconds: float                    # wall-clock time
     stopped: str                      # why the episode ended
+    plan: NotRequired[dict[str, Any]] # of `--plan`: the plan, who made it, and why not the model
+    quality: NotRequired[list[dict[str, Any]]] # of `--plan`: what was measured, page by page
 
 # %% ../../nbs/cli/01_ask.ipynb #d9a8865e
 def _place(page: int, pages: 'Pages') -> dict[str, Any]:
@@ -301,10 +328,14 @@ def result_of(
 ) -> Result:               # JSON-ready
     "What `--json` says about one question."
     evidence: Any = [{**e, **_place(e['page'], pages)} for e in episode['evidence']]
-    return Result(question=question, answer=episode['answer'], confidence=round(episode['confidence'], 3),
-                  page=episode['page'], evidence=evidence, because=episode['because'], client=client,
-                  tokens={k: v for k, v in episode['usage'].items() if k != 'seconds'}, seconds=round(seconds, 2),
-                  stopped=episode['stopped'])
+    result = Result(question=question, answer=episode['answer'], confidence=round(episode['confidence'], 3),
+                    page=episode['page'], evidence=evidence, because=episode['because'], client=client,
+                    tokens={k: v for k, v in episode['usage'].items() if k != 'seconds'}, seconds=round(seconds, 2),
+                    stopped=episode['stopped'])
+    if planned := episode.get('plan'):
+        result['plan'] = {k: v for k, v in planned.items() if k != 'calls'}
+        result['quality'] = episode.get('quality', [])
+    return result
 
 # %% ../../nbs/cli/01_ask.ipynb #750fb58c
 Answers = tuple['Pages', 'list[Episode]', list[Result]]   # pages, and of each question episode and result
@@ -368,11 +399,21 @@ def _cost_line(r: Result, episode: 'Episode') -> str:
     return (f"{_count(len(episode['board']), 'note')} in {_count(episode['steps'], 'step')}, "
             f"{looked}{about}{r['tokens']['total_tokens']:,} tokens{took}, stopped: {one_line(r['stopped'], 100)}")
 
+# %% ../../nbs/cli/01_ask.ipynb #0adfd2ec
+def _plan_lines(r: Result, page: TerminalPage) -> list[str]:
+    "Who planned, and how well the pages can be read"
+    from cosee.planner.quality import quality_text
+    if not (planned := r.get('plan')): return []
+    said = f"by {one_line(planned['by'], 60)}" + (f" ({one_line(planned['error'], 120)})" if planned['error'] else '')
+    rows = [f"page {q['page']}: {quality_text(q['findings'])}" for q in r.get('quality', [])]
+    return [page.wrap(said, 'Plan      '), *(page.wrap(row, 'Quality   ') for row in rows)]
+
 # %% ../../nbs/cli/01_ask.ipynb #561e2880
 def _show(r: Result, episode: 'Episode', page: TerminalPage):
     "Print one question with everything that belongs to it"
     cost = page.grey(page.wrap(_cost_line(r, episode), 'Board     '))
-    print('\n'.join([*_answer_lines(r, page), cost, *board_lines(episode['board'], page)]), end='\n\n')
+    said = [*_answer_lines(r, page), *_plan_lines(r, page)]
+    print('\n'.join([*said, cost, *board_lines(episode['board'], page)]), end='\n\n')
 
 # %% ../../nbs/cli/01_ask.ipynb #afddb7e7
 def _write_page(args: Namespace, pages: 'Pages', episodes: 'list[Episode]'):
@@ -461,6 +502,7 @@ _ASK_EXAMPLES = f'''examples:
   cosee ask invoice.pdf -q "What is the total?"
   cosee ask report.pdf annex.png -q "Who audited the firm?" -q "How many staff?" --html out.html
   cosee ask scans/ -q "When is the rent due?" --pages 1-3,7 --json > answers.json
+  cosee ask scan.pdf -q "Is page 2 too blurred to be read, and what is the total on it?" --plan
   cosee ask invoice.pdf -q "What is the total?" --client print --model-path qwen2.5-coder-0.5b
   cosee ask report.pdf -q "What was sold most?" --client print --base-url http://127.0.0.1:11434/v1 --model qwen2.5:3b
   cosee ask report.pdf -q "What was sold most?" --client qwen --model-path ~/models/Qwen3-VL-4B-Instruct --device cuda

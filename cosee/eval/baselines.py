@@ -94,8 +94,11 @@ def _needs(agents: list[Agent]) -> list[tuple[str, int]]:
     def longest(agent: Agent) -> int: return int(agent.gen_defaults.get('max_new_tokens', 64))
     return [(a.role_prompt + _NOTE * i, longest(a)) for i, a in enumerate(agents, 1)]
 
-def _within(task: Task, agents: list[Agent]) -> list[Agent]:
-    "As many of the agents as the budget carries through a step"
+def within_budget(
+    task: Task,         # pays; its pages become smaller if need be
+    agents: list[Agent] # the team
+) -> list[Agent]:       # some of them, or all where not even one is covered
+    "As many of the agents as the budget carries through a step."
     answering = [a for a in agents if 'HYPOTHESIZE' in a.actions]
     for some in (agents, answering, answering[-1:]):
         if not some or not task.fit(_needs(some)): continue
@@ -119,7 +122,7 @@ def cosee_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2,
     task.look(focus, k)
     crew = build_team(task.client, agents, num_agents)
     for a in crew: a.board_kwargs = dict(max_cells_per_page=max_cells_per_page, max_total_chars=max_total_chars)
-    return _episode(task, _within(task, crew), max_steps, order, stop_confidence, agreement)
+    return _episode(task, within_budget(task, crew), max_steps, order, stop_confidence, agreement)
 
 # %% ../../nbs/06_baselines.ipynb #1f4809f2
 def cosee_tools_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, max_calls: int = 3,
@@ -128,7 +131,7 @@ def cosee_tools_method(task: Task, agents: Roles = tuple(ROLES), max_steps: floa
     "A team with a Board whose agents may look closer before they write."
     from cosee.tools.agent import with_tools
     task.look(focus, k)
-    crew = with_tools(_within(task, build_team(task.client, agents, num_agents)), max_calls=max_calls)
+    crew = with_tools(within_budget(task, build_team(task.client, agents, num_agents)), max_calls=max_calls)
     return _episode(task, crew, max_steps, order, stop_confidence, agreement)
 
 # %% ../../nbs/06_baselines.ipynb #9a841d81

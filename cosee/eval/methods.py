@@ -42,6 +42,8 @@ METHODS: Registry[MethodEntry] = Registry('method', dict(
                           stop_confidence=.9),
     cosee_tools=MethodEntry('cosee.eval.baselines:cosee_tools_method', 'a team that may look closer',
                             dial='max_steps'),
+    cosee_plan=MethodEntry('cosee.planner.planned:planned_method', 'a plan, and a team that follows it',
+                           dial='max_steps'),
     gated=MethodEntry('cosee.eval.baselines:gated_method', 'one call, and a team where that is unsure'),
     screen=MethodEntry('cosee.screen.agent:screen_method', 'the next step on a screen')))
 

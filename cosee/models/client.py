@@ -349,11 +349,16 @@ class VLMClient:
         "The latest `Reply` that this thread received."
         return getattr(self.__dict__.get('_local'), 'last', None)
 
+    @property
+    def signature(self) -> str:
+        "The name of the model that is asked, as replies bear it."
+        return self.name
+
     def _finish(self, messages: list[Message], schema: Optional[Schema], params: Params, reply: Reply,
                 seconds: float) -> Reply:
         "Stamp time and name, remember, record"
         if not reply.usage.seconds: reply.usage = replace(reply.usage, seconds=seconds)
-        reply.model = reply.model or self.name
+        reply.model = reply.model or self.signature
         self.__dict__.setdefault('_local', threading.local()).last = reply
         return note_call(messages, schema, params, reply)
 

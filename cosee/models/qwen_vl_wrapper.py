@@ -104,6 +104,11 @@ class QwenVLClient(VLMClient):
         "Token count of the prompt."
         return self.estimate(messages).prompt_tokens
 
+    @property
+    def signature(self) -> str:
+        "The configured id, or the name of the checkpoint."
+        return self.name if self.name not in ('qwen', 'tiny') else _checkpoint_name(self.model_path) or self.name
+
     def _text(self, ids: list[int]) -> str:
         "Tokens as text"
         return self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
@@ -291,6 +296,15 @@ class QwenVLClient(VLMClient):
 # %% ../../nbs/qwen/02_client.ipynb #70477e93
 class ContextOverflow(ValueError):
     "A prompt that does not fit the model's context together with its reply."
+
+# %% ../../nbs/qwen/02_client.ipynb #57754ca4
+def _checkpoint_name(
+    model_path: Union[str, Path] # directory of a checkpoint
+) -> str:                        # of the model, where it lies in a cache of Hugging Face's
+    "What a checkpoint is called."
+    folder = Path(model_path).absolute()
+    if folder.parent.name == 'snapshots': return folder.parent.parent.name.rpartition('--')[2]
+    return folder.name
 
 # %% ../../nbs/qwen/02_client.ipynb #22b7dd4f
 def cut(

@@ -10,7 +10,7 @@ __all__ = ['OcrClient']
 # %% ../../nbs/ocr/13_client.ipynb #d1a05091
 import json, math, re, threading
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Optional, TypedDict, Union, cast
 from ..boxes import thousandths_around
@@ -18,9 +18,11 @@ from ..models.client import (ImageBlock, Message, Reply, THUMBNAIL_PIXELS, VLMCl
                                  message_blocks)
 from .embeddings import embeddings_file, sentence_encoder
 from .engine import Way, WordReader
-from .facts import Fact, inline_pairs, is_cell
+from .facts import Fact, inline_pairs, is_cell, is_sentence
+from .question import content_words, expected_kinds, in_english, tokens
 from .reader import Answer, Candidate, Reader, Region, statement
-from ..text import NOT_ANSWERABLE, abstains, same_answer
+from .values import to_number
+from ..text import NOT_ANSWERABLE, abstains, answer_key, same_answer
 from collections.abc import Sequence
 from .print import PrintPage
 
@@ -89,6 +91,161 @@ def _write_action(
     named = {k: _within(fields[k], rules[k]) for k in rules if k in fields}
     return json.dumps({'action': kind, **named} if len(rules) > 1 else {'action': kind, **fields}, ensure_ascii=False)
 
+# %% ../../nbs/ocr/13_client.ipynb #d3c46b98
+@dataclass(frozen=True)
+class _Options:
+    "A question and what may be answered."
+    stem: str                # the question without them
+    texts: tuple[str, ...]   # in order
+    letters: tuple[str, ...] # as they are written; none where there are no letters
+
+    def written(self,
+        place: int # of an option, from 0
+    ) -> str:
+        "An answer as the question wants it: the letter, where there are letters."
+        return self.letters[place] if self.letters else self.texts[place]
+
+_LETTER = re.compile(r'(?:(?<=\s)|^)[(\[]?([A-Ha-h])[).:\]]\s+', re.M)
+_LIST = re.compile(r'\b(?:options|choices|choose (?:one )?(?:from|between|among|of))\s*:\s*(\[.+?\]|[^?\n]+)',
+                   re.I | re.S)
+_TAIL = re.compile(r'\n\s*(?:answer|please|choose|select|respond|reply|write)\b[^\n]*\Z', re.I)
+
+# %% ../../nbs/ocr/13_client.ipynb #895fbfc9
+def _lettered(question: str) -> Optional[_Options]:
+    "Options with letters, where they run from A in order"
+    marks = list[re.Match[str]]()
+    for m in _LETTER.finditer(question):
+        if m[1].upper() == 'ABCDEFGH'[len(marks):len(marks) + 1]: marks.append(m)
+    if len(marks) < 2: return None
+    ends = [*(m.start() for m in marks[1:]), len(question)]
+    texts = [question[m.end():end].strip(' \n\t,;') for m, end in zip(marks, ends, strict=True)]
+    stem = re.sub(r'\s*\b(?:options|choices)\s*:?\s*\Z', '', question[:marks[0].start()].strip(), flags=re.I)
+    return _Options(stem, tuple(texts), tuple(m[1] for m in marks)) if stem and all(texts) else None
+
+def _named(question: str) -> Optional[_Options]:
+    "Options in a list behind a word that announces them"
+    m = _LIST.search(question)
+    if m is None or not question[:m.start()].strip(' (.'): return None
+    try: texts = [str(t) for t in json.loads(m[1].replace("'", '"'))]
+    except (ValueError, TypeError): texts = re.split(r'\s*(?:,|;|\n|\bor\b|\band\b)\s*', m[1].strip(' []().'))
+    texts = [t.strip(' "\'.') for t in texts if t.strip(' "\'.')]
+    return _Options(question[:m.start()].strip(' ('), tuple(texts), ()) if len(texts) > 1 else None
+
+def _read_options(
+    question: str # as it was asked
+) -> Optional[_Options]: # None where it is open
+    "The options of a question."
+    question = _TAIL.sub('', question.strip())
+    return _lettered(question) or _named(question)
+
+# %% ../../nbs/ocr/13_client.ipynb #1ea86269
+def _says(option: str, value: str) -> bool:
+    "Is an option a value, or does one hold the other as whole words?"
+    a, b = answer_key(option), answer_key(value)
+    if a == b: return True
+    x, y = to_number(option), to_number(value)
+    if x is not None and y is not None: return x == y
+    short, long = sorted((a, b), key=len)
+    return len(short) > 2 and re.search(rf'(?<!\w){re.escape(short)}(?!\w)', long) is not None
+
+def _choice(texts: Sequence[str], value: str) -> Optional[int]:
+    "The one option that says a value; None where none does, or more than one"
+    exact = [i for i, t in enumerate(texts) if answer_key(t) == answer_key(value)]
+    found = exact or [i for i, t in enumerate(texts) if _says(t, value)]
+    return found[0] if len(found) == 1 else None
+
+# %% ../../nbs/ocr/13_client.ipynb #e73b7b8f
+@dataclass(frozen=True)
+class _Settled:
+    "An answer to a question that cannot be copied."
+    answer: Optional[Answer] # with its place; None: print does not settle it
+    reason: str = ''         # then why
+
+_RANKS = 8   # values that are gone through
+
+def _choose_option(
+    doc: Reader,     # the document
+    options: _Options # of the question
+) -> _Settled:
+    "The option that the print supports."
+    best = doc.answer(options.stem)
+    if best is None: return _Settled(None, 'None of the options could be looked up: nothing fits the question.')
+    for rank, value in enumerate(doc.candidates(options.stem, _RANKS)):
+        place = _choice(options.texts, value['answer'])
+        if place is None: continue
+        sure = best['confidence'] * .7 ** rank
+        return _Settled(_as_answer(best, value, options.written(place), sure, statement(value)))
+    return _Settled(None, f'The page says {best["answer"]!r}, which is none of the options, or more than one.')
+
+def _as_answer(best: Answer, place: Candidate, answer: str, confidence: float, said: str) -> Answer:
+    "An answer that stands where a value stands"
+    return Answer(**{**best, **place, 'answer': answer, 'confidence': round(confidence, 3), 'content': said})
+
+# %% ../../nbs/ocr/13_client.ipynb #d49c1515
+_OTHERS = re.compile(r'\b(?:more|less|fewer|higher|lower|larger|smaller|greater|than|between|both|any|every|all|same'
+                     r'|each|increase|decrease|not|never)\b', re.I)
+_POLITE = re.compile(r'\s*(?:can|could|will|would) you\b', re.I)   # asks for something, not whether
+_WHAT = re.compile(r'\s*was\s+(?:ist|sind|war|waren|wird|wurde|macht|tut|hei(?:ß|ss)t|bedeutet|steht|kostet|gilt'
+                   r'|f(?:ü|ue)r|hat|haben|kann|muss|soll|genau)\b', re.I)   # the German word, not the English one
+_YES_OR_NO = ('yes', 'no', 'true', 'false', 'ja', 'nein', 'oui', 'non')
+
+def _value_in(question: str, value: str) -> bool:
+    "Does a question say a value, or a label?"
+    key = answer_key(value)
+    return len(key) > 1 and re.search(rf'(?<!\w){re.escape(key)}(?!\w)', answer_key(question)) is not None
+
+def _labelled(question: str, found: Candidate) -> bool:
+    "Does a question say all labels of a value, and nothing besides labels and value?"
+    label = '' if is_sentence(found['fact']) else statement(found).rpartition(': ')[0]
+    if not label or not all(_value_in(question, part) for part in label.split(', ')): return False
+    told = {*tokens(label), *tokens(found['answer'])}
+    return all(w in told or any(d.isdigit() for d in w) for w in content_words(question))
+
+def _other_number(question: str, value: str) -> bool:
+    "Does a question name one number, and the page another?"
+    numbers = re.findall(r'(?<![\w.])\d(?:[\d.,]*\d)?(?!\w)', question)
+    named, printed = [to_number(n) for n in numbers], to_number(value)
+    return printed is not None and len(named) == 1 and named[0] not in (None, printed)
+
+_CLAIM = .7   # confidence in a claim whose label and value are compared as they are printed
+
+# %% ../../nbs/ocr/13_client.ipynb #ccb59a01
+def _verdict(question: str, found: Sequence[Candidate]) -> Optional[tuple[str, Candidate]]:
+    "Yes or no, and the value that settles it"
+    named = [c for c in found if _labelled(question, c)]
+    same = next((c for c in named if _value_in(question, c['answer'])), None)
+    if same is not None: return 'Yes', same
+    return ('No', named[0]) if named and _other_number(question, named[0]['answer']) else None
+
+def _judge_claim(
+    doc: Reader,  # the document
+    question: str # that asks for yes or no
+) -> _Settled:
+    "Yes or no, where a printed value settles it."
+    best = doc.answer(question)
+    if best is None: return _Settled(None, 'No print on the pages speaks of it.')
+    if answer_key(best['answer']) in _YES_OR_NO: return _Settled(best)
+    if _OTHERS.search(question): return _Settled(None, 'This takes a comparison, and print alone does not settle it.')
+    found = _verdict(question, doc.candidates(question, _RANKS))
+    if found: return _Settled(_as_answer(best, found[1], found[0], _CLAIM, statement(found[1])))
+    return _Settled(None, f'The page says {best["answer"]!r}; whether that means yes or no takes judgement.')
+
+def _asks_yes_no(
+    question: str # as it was asked
+) -> bool:
+    "Is yes or no the answer that a question wants?"
+    return 'yesno' in expected_kinds(in_english(question)) and not (_POLITE.match(question) or _WHAT.match(question))
+
+# %% ../../nbs/ocr/13_client.ipynb #c8bd2a0f
+def _settle(
+    doc: Reader,  # the document
+    question: str # as it was asked
+) -> Optional[_Settled]: # None: an open question
+    "What print says of a question with options, or of one of yes or no."
+    question = re.sub(r'^\s*(?:question|q)\s*:\s*', '', question, flags=re.I)
+    if options := _read_options(question): return _choose_option(doc, options)
+    return _judge_claim(doc, question) if _asks_yes_no(question) else None
+
 # %% ../../nbs/ocr/13_client.ipynb #63e1d9bf
 class OcrClient(VLMClient):
     "Reads pages by OCR and copies answers from them; it does not reason."
@@ -132,21 +289,22 @@ class OcrClient(VLMClient):
         "The reply of the agent that `schema` speaks of"
         question, notes = read_prompt(messages)
         doc = self.document(*_shown_pages(messages))
-        found = doc.answer(question)
+        closed = _settle(doc, question)
+        found, why = (doc.answer(question), _NOTHING) if closed is None else (closed.answer, closed.reason or _NOTHING)
         schema = schema or {}
         allowed = schema.get('properties', {}).get('action', {}).get('enum')
-        if not allowed: text = self._plain(found)
+        if not allowed: text = self._plain(found, why)
         elif not {'INSPECT', 'HYPOTHESIZE'} & set(allowed): text = self._link(found, notes, schema, allowed)
         elif 'HYPOTHESIZE' not in allowed: text = self._scan(doc, question, notes, schema)
-        elif 'INSPECT' in allowed and 'REVISE' not in allowed: text = self._read(found, notes, schema)
-        else: text = self._check(doc, question, found, notes, schema, allowed)
+        elif 'INSPECT' in allowed and 'REVISE' not in allowed: text = self._read(found, notes, schema, why)
+        else: text = self._check(doc, found, notes, schema, _without_revise(allowed) if closed else allowed, why)
         usage = replace(self.estimate(messages), completion_tokens=math.ceil(len(text) / 4))
         return Reply(text=text, raw=f"user\n{question}\nassistant\n{text}", usage=usage)
 
-    def _plain(self, found: Optional[Answer]) -> str:
+    def _plain(self, found: Optional[Answer], why: str) -> str:
         "An answer in words, with its page"
         if found is None or found['confidence'] < self.abstain:
-            return f'No page shows the answer.\nAnswer: {NOT_ANSWERABLE}'
+            return f"{'No page shows the answer.' if why == _NOTHING else why}\nAnswer: {NOT_ANSWERABLE}"
         return f"The answer is {found['answer']} (page {found['page']}).\nAnswer: {found['answer']}"
 
     def _scan(self, doc: Reader, question: str, notes: list[Note], schema: dict) -> str:
@@ -172,24 +330,23 @@ class OcrClient(VLMClient):
                             view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']),
                                       description=found['kind']))
 
-    def _read(self, found: Optional[Answer], notes: list[Note], schema: dict) -> str:
+    def _read(self, found: Optional[Answer], notes: list[Note], schema: dict, why: str) -> str:
         "Propose what is sure, note what is doubtful, abstain from what was noted before"
         known = found is not None and any(same_answer(n['content'], found['content']) for n in notes)
         if found is None or found['confidence'] < self.abstain and known:
-            return self._abstain(found, schema)
+            return self._abstain(found, schema, why)
         if found['confidence'] >= self.abstain: return self._propose(found, notes, schema)
         return _write_action(schema, 'INSPECT', content=found['content'], tags=['field'],
                             view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']),
                                       description=found['kind']))
 
-    def _abstain(self, found: Optional[Answer], schema: dict) -> str:
+    def _abstain(self, found: Optional[Answer], schema: dict, why: str) -> str:
         "Say that nothing fits; the surer, the less the best candidate convinced"
         sure = round(0.6 - 0.5 * (found['confidence'] if found else 0.0), 3)
         view = dict(page=found['page'] if found else 1,
                     bbox_2d=thousandths_around(found['bbox'] if found else (0, 0, 1, 1)))
         return _write_action(schema, 'HYPOTHESIZE', answer=NOT_ANSWERABLE, confidence=sure, supporting_cells=[],
-                            view=view, tags=['abstain'],
-                            content='No print on the pages answers the question.')
+                            view=view, tags=['abstain'], content=why)
 
     def _link(self, found: Optional[Answer], notes: list[Note], schema: dict, allowed: list[str]) -> str:
         "Point at the note that speaks of the answer, with the others as support"
@@ -216,8 +373,8 @@ class OcrClient(VLMClient):
                  and same_answer(_doc_label(f), label)]
         return named[0] if len({f['value'] for f in named}) == 1 else None
 
-    def _check(self, doc: Reader, question: str, found: Optional[Answer], notes: list[Note], schema: dict,
-               allowed: list[str]) -> str:
+    def _check(self, doc: Reader, found: Optional[Answer], notes: list[Note], schema: dict,
+               allowed: list[str], why: str) -> str:
         "Correct a note, or propose the answer, or abstain"
         sure = found if found is not None and found['confidence'] >= self.abstain else None
         for note in reversed(notes if 'REVISE' in allowed else []):
@@ -227,7 +384,7 @@ class OcrClient(VLMClient):
                 return self._revise(note, answer, confidence, f"{_doc_label(fact)}: {fact['value']}", fact, schema)
             if sure and _unprinted(doc, note):
                 return self._revise(note, sure['answer'], sure['confidence'], sure['content'], sure, schema)
-        if not sure: return self._abstain(found, schema)
+        if not sure: return self._abstain(found, schema, why)
         doubted = sure.copy()
         doubted['confidence'] = round(sure['confidence'] * (1.0 if sure['second'] else 0.9), 3)
         return self._propose(doubted, notes, schema)
@@ -261,6 +418,13 @@ def _shown_pages(
     if not any('page' in b for b in blocks): return [b['image'] for b in blocks], None
     full = [b for b in blocks if b.get('max_pixels', THUMBNAIL_PIXELS + 1) > THUMBNAIL_PIXELS]
     return [b['image'] for b in full], [b.get('page', i) for i, b in enumerate(full, 1)]
+
+# %% ../../nbs/ocr/13_client.ipynb #ecbe5f8e
+_NOTHING = 'No print on the pages answers the question.'
+
+def _without_revise(kinds: list[str]) -> list[str]:
+    "Kinds of action for a choice, which stands on no page as it is written"
+    return [k for k in kinds if k != 'REVISE'] or kinds
 
 # %% ../../nbs/ocr/13_client.ipynb #e2675479
 def _covers(region: Region, found: Candidate) -> bool:

@@ -6,14 +6,18 @@
 __all__ = ['planner_graph', 'cosee_graph']
 
 # %% ../../nbs/planner/03_graph.ipynb #7e74355e
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Callable, Optional, Union
 from ..agents import team
 from ..controller import Episode
 from ..models.client import Ledger, VLMClient
-from .planning import (AgenticIQAState, PlanControlFlags, PlannerOutput, check_image_path, load_image,
-                                    planner_node)
-from .quality import QualityController, quality_node, quality_text
+from ..pages import load_pages
+from .document_plan import DocumentPlan, Planned, plan_document
+from .planned import PlannedController
+from .planning import (IMAGE_SUFFIXES, AgenticIQAState, PlanControlFlags, PlannerOutput, check_image_path,
+                                    load_image, planner_client, planner_node, told_error)
+from .quality import quality_node, quality_text, required_of
 from ..text import abstains
 
 # %% ../../nbs/planner/03_graph.ipynb #c8ac9724
@@ -38,6 +42,28 @@ def planner_graph(
     g.add_edge('planner', lg.END)
     return g.compile(checkpointer=checkpointer)
 
+# %% ../../nbs/planner/03_graph.ipynb #4a06ed85
+_DOCUMENTS = (*IMAGE_SUFFIXES, '.pdf')
+
+def _is_pdf(path: str) -> bool: return Path(path).suffix.lower() == '.pdf'
+
+def _opened(path: str, root: Union[str, Path, None]) -> 'Sequence[Any]':
+    "The pages that a state names; raises ValueError for what may not be opened"
+    if not _is_pdf(path): return [load_image(path, root=root)]
+    return load_pages([check_image_path(path, root, _DOCUMENTS)])
+
+def _document_node(client, root: Union[str, Path, None], config=None, fallback=None, log=None, **_) -> Node:
+    "A planner for requests about a PDF"
+    def node(state: AgenticIQAState) -> dict[str, Any]:
+        tries = state.get('attempts', 0) + 1
+        try:
+            asked, _ = planner_client(client, config, fallback)
+            made = plan_document(state['query'], _opened(state['image_path'], root), asked)
+        except Exception as e: return dict(plan=None, error=told_error(e), attempts=tries)
+        if log: log('plan', query=state['query'], model=made.by, plan=made.plan.model_dump(), error=made.error)
+        return dict(plan=made.plan, error=made.error, attempts=tries)
+    return node
+
 # %% ../../nbs/planner/03_graph.ipynb #02829b77
 def _kept(episode: Episode) -> dict[str, Any]:
     "The JSON-ready part of an episode"
@@ -45,20 +71,26 @@ def _kept(episode: Episode) -> dict[str, Any]:
     return {**{k: episode[k] for k in fields}, 'board': episode['board'].to_dict()}
 
 # %% ../../nbs/planner/03_graph.ipynb #91a185cc
+def _followed(plan: Optional[PlannerOutput]) -> Optional[Planned]:
+    "A plan of the state, as a team follows it"
+    if plan is None: return None
+    if isinstance(plan, DocumentPlan): return Planned(plan)
+    return Planned(DocumentPlan.model_validate({**plan.model_dump(), 'tools': list(required_of(plan).tools)}))
+
 def team_node(
     client: VLMClient,                # the model that the agents share
     agents: Optional[list[str]] = None, # names of roles; None: all three
     max_steps: int = 3,               # most rounds
     max_tokens: Optional[int] = None, # budget of an episode
     root: Union[str, Path, None] = '.' # see `planner_node`
-) -> Node:                            # state -> {'answer', 'episode'}
+) -> Node:                            # state -> {'answer', 'episode'} or {'answer', 'error'}
     "A node that lets a team answer the request."
     def node(state: AgenticIQAState) -> dict[str, Any]:
-        made = team(client, agents) if agents else team(client)
-        controller = QualityController(made, max_steps, which=tuple(state.get('quality', {}).get('measures', ())))
-        controller.which = tuple(m for m in controller.which if m not in ('psnr', 'ssim'))
-        episode = controller.run([load_image(state['image_path'], root=root)], state['query'],
-                                 ledger=Ledger(max_tokens))
+        try:
+            made, pages = team(client, agents) if agents else team(client), _opened(state['image_path'], root)
+            controller = PlannedController(made, max_steps, planned=_followed(state.get('plan')))
+            episode = controller.run(pages, state['query'], ledger=Ledger(max_tokens))
+        except Exception as e: return dict(answer='', error=told_error(e))
         return dict(answer=episode['answer'], episode=_kept(episode))
     return node
 
@@ -68,8 +100,9 @@ def _answered(state: AgenticIQAState) -> bool:
 
 def _replanner(client, **kwargs) -> Node:
     "The planner's node, told what came of an earlier plan"
-    node = planner_node(client, **kwargs)
+    picture, document = planner_node(client, **kwargs), _document_node(client, **kwargs)
     def again(state: AgenticIQAState) -> dict[str, Any]:
+        node = document if _is_pdf(str(state.get('image_path', ''))) else picture
         if not state.get('episode'): return node(state)
         said = quality_text(state.get('quality', {}).get('findings', []))
         anew = f"{state['query']}\n(An earlier plan led to no answer. {said} Plan anew.)"
@@ -107,9 +140,12 @@ def cosee_graph(
 def _placed(node: Node, root: Union[str, Path, None]) -> Node:
     "A node that gets paths as they were checked"
     def placed(state: AgenticIQAState) -> dict[str, Any]:
-        checked: AgenticIQAState = {**state, 'image_path': str(check_image_path(state['image_path'], root))}
-        if path := state.get('reference_path'): checked['reference_path'] = str(check_image_path(path, root))
-        return node(checked)
+        try:
+            found = check_image_path(state['image_path'], root, _DOCUMENTS)
+            checked: AgenticIQAState = {**state, 'image_path': str(found)}
+            if path := state.get('reference_path'): checked['reference_path'] = str(check_image_path(path, root))
+            return node(checked)
+        except Exception as e: return dict(quality={}, error=told_error(e))
     return placed
 
 # %% ../../nbs/planner/03_graph.ipynb #988d85b5
@@ -117,7 +153,7 @@ def serializer():
     "What a checkpointer needs to read our states; nothing else is made from a checkpoint."
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
     return JsonPlusSerializer(allowed_msgpack_modules=[(c.__module__, c.__name__)
-                                                       for c in (PlannerOutput, PlanControlFlags)])
+                                                       for c in (PlannerOutput, DocumentPlan, PlanControlFlags)])
 
 def memory():
     "A checkpointer in this process's memory."

@@ -13,17 +13,18 @@ __all__ = ['PlanControlFlags', 'PlannerOutput', 'AgenticIQAState', 'PlanCache', 
 import json, re, stat, threading, time
 from collections import OrderedDict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Literal, Optional, TypedDict, Union, get_args
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Literal, Optional, TypedDict, TypeVar, Union, get_args
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
-from ..config import redact
+from ..config import ConfigError, redact
 from ..jsonscan import scan_json, spoken
 from ..models.backends import PlannerConfig
-from ..models.client import GenerateClient, VLMClient, as_client, prompt_messages
+from ..models.client import (GenerateClient, Message, Outcome, Params, Reply, Schema, VLMClient, as_client,
+                                 prompt_messages)
 from ..models.registry import create_vlm_client, resilient
 from ..models.remote import ResponseParseError, VLMClientError
-from ..models.wrapper import identity_of, models_in
+from ..models.wrapper import BatchItem, ClientWrapper, ask_batch, identity_of, models_in
 from ..text import one_line
 
 # %% ../../nbs/planner/00_planning.ipynb #a1c0de52
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 # %% ../../nbs/planner/00_planning.ipynb #a1c0de53
 Picture = Union[str, Path, 'Image']   # a picture as it is given: the path of one, or an open one
 Client = Union[VLMClient, str]        # a client, or the id of a backend
+Plan = TypeVar('Plan', bound='PlannerOutput')
 
 # %% ../../nbs/planner/00_planning.ipynb #77829319
 _YES = ('true', 'yes', '1', 'on', 'required')
@@ -61,7 +63,7 @@ class PlanControlFlags(BaseModel):
 _WORDS = dict(
     query_type={'iqa': 'IQA', 'imagequalityassessment': 'IQA', 'quality': 'IQA', 'other': 'Other', 'others': 'Other',
                 'noniqa': 'Other'},
-    distortion_source={'explicit': 'Explicit', 'inferred': 'Inferred', 'implicit': 'Inferred'},
+    distortion_source={'explicit': 'Explicit', 'explict': 'Explicit', 'inferred': 'Inferred', 'implicit': 'Inferred'},
     reference_mode={'fullreference': 'Full-Reference', 'fr': 'Full-Reference', 'noreference': 'No-Reference',
                     'nr': 'No-Reference', 'blind': 'No-Reference', 'none': 'No-Reference'})
 _NOTHING = ('', 'none', 'null', 'n/a', 'na', 'nil', 'not specified')
@@ -70,13 +72,20 @@ def _bare(text: str) -> str: return re.sub(r'[^a-z]', '', text.lower())
 
 def _nothing(value) -> bool: return value is None or isinstance(value, str) and value.strip().lower() in _NOTHING
 
+_OTHER_NAMES = dict(   # of fields and flags -> ours
+    task_type='query_type', reference_type='reference_mode', required_object_names='query_scope',
+    required_objects='query_scope', required_distortions='distortions', required_tools='required_tool',
+    tool_execute='tool_execution')
+
 def _key(name: str) -> str:
-    "camelCase, Title Case or dashes as snake_case"
-    return re.sub(r'[\s\-]+', '_', re.sub(r'(?<=[a-z])(?=[A-Z])', '_', str(name).strip())).lower()
+    "camelCase, Title Case or dashes as snake_case; a field by its own name"
+    key = re.sub(r'[\s\-]+', '_', re.sub(r'(?<=[a-z])(?=[A-Z])', '_', str(name).strip())).lower()
+    return _OTHER_NAMES.get(key, key)
 
 # %% ../../nbs/planner/00_planning.ipynb #fe03404a
 def _names(value) -> list:
     "Names of distortions as a list"
+    if _nothing(value): return []
     if isinstance(value, str): value = re.split(r'[,;]', value)
     if isinstance(value, dict): value = list(value)
     return [v.strip() if isinstance(v, str) else v
@@ -101,6 +110,12 @@ def _scope(value):
     only = value[0] if isinstance(value, list) and len(value) == 1 else None
     return 'Global' if isinstance(only, str) and _bare(only) in _WHOLE else value
 
+def _tool(value):
+    "A tool by its name; several are one text"
+    if isinstance(value, list) and all(isinstance(v, str) for v in value):
+        value = ', '.join(v.strip() for v in value if not _nothing(v))
+    return None if _nothing(value) else value
+
 # %% ../../nbs/planner/00_planning.ipynb #14079bc1
 def _read_plan(raw):
     "What a model wrote, with harmless variants in the form of the specification"
@@ -114,7 +129,7 @@ def _read_plan(raw):
         if isinstance(raw.get(field), str): raw[field] = words.get(_bare(raw[field]), raw[field])
     raw['query_scope'] = _scope(raw.get('query_scope'))
     raw['distortions'] = _by_region(raw.get('distortions'), raw['query_scope'])
-    if _nothing(raw.get('required_tool')): raw['required_tool'] = None
+    raw['required_tool'] = _tool(raw.get('required_tool'))
     return raw
 
 # %% ../../nbs/planner/00_planning.ipynb #eb8b81a8
@@ -136,7 +151,7 @@ class PlannerOutput(BaseModel):
 # %% ../../nbs/planner/00_planning.ipynb #a4f281a5
 class _Request(TypedDict):
     query: str      # the question
-    image_path: str # the picture
+    image_path: str # the picture, or the PDF
 
 class AgenticIQAState(_Request, total=False):
     "What the nodes of a graph hand on."
@@ -201,7 +216,8 @@ def planner_prompt(
     reference: bool = False # is there a reference picture?
 ) -> str:
     "The planner's prompt for a request."
-    said = dict(schema=json.dumps(planner_schema()), reference='yes' if reference else 'no',
+    which = 'yes; the first picture is the one to plan for, the second is the reference'
+    said = dict(schema=json.dumps(planner_schema()), reference=which if reference else 'no',
                 query=json.dumps(str(query), ensure_ascii=False))
     return re.sub(r'\{(schema|reference|query)\}', lambda m: said[m[1]], PLANNER_PROMPT)
 
@@ -212,14 +228,15 @@ def _wrong(e: ValidationError) -> str:
     return f"{'.'.join(str(p) for p in first['loc'] if p != 'literal') or 'the object'}: {first['msg']}"
 
 def parse_plan(
-    text: str # a model's reply
-) -> PlannerOutput:
+    text: str,                     # a model's reply
+    kind: type[Plan] = PlannerOutput # of plan
+) -> Plan:
     "The plan in a reply; raises `ResponseParseError`."
     said = 'there is no JSON object in the reply' if str(text or '').strip() else 'the reply is empty'
     for _, _, found in scan_json(spoken(text)):
         inner = [v for v in found.values() if isinstance(v, dict) and len(found) == 1]
         for raw in (found, *inner):
-            try: return PlannerOutput.model_validate(raw)
+            try: return kind.model_validate(raw)
             except ValidationError as e: said = _wrong(e)
     raise ResponseParseError(f'no plan: {said}', text)
 
@@ -231,7 +248,8 @@ def settled(
     "The plan with what is known for certain."
     named = {k: v for k, v in (out.distortions or {}).items() if v} or None
     explicit = out.distortion_source == 'Explicit' and named is not None
-    flags = out.plan.model_copy(update=dict(distortion_detection=not explicit))
+    wants = any(out.plan.model_dump().values())
+    flags = out.plan.model_copy(update=dict(distortion_detection=wants and not explicit))
     return out.model_copy(update=dict(
         distortions=named, distortion_source='Explicit' if explicit else 'Inferred', plan=flags,
         reference_mode='Full-Reference' if reference else 'No-Reference'))
@@ -242,7 +260,8 @@ IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp', '.tif', '.tiff', '.webp')
 # %% ../../nbs/planner/00_planning.ipynb #9abd506c
 def check_image_path(
     path: Union[str, Path],                 # of a picture
-    root: Union[str, Path, None] = None     # the folder that pictures have to be in; None: anywhere
+    root: Union[str, Path, None] = None,    # the folder that pictures have to be in; None: anywhere
+    suffixes: tuple[str, ...] = IMAGE_SUFFIXES # how its name may end
 ) -> Path:      # resolved
     "The file that `path` names; anything but a picture inside `root` raises ValueError."
     text = str(path)
@@ -257,8 +276,8 @@ def check_image_path(
     except (OSError, RuntimeError) as e:
         raise ValueError(f'{shown}: cannot be read ({getattr(e, "strerror", None) or "a loop of links"})') from None
     if not plain: raise ValueError(f'{shown}: not a regular file')
-    if found.suffix.lower() not in IMAGE_SUFFIXES:
-        raise ValueError(f"{shown}: not a picture by its name; use {', '.join(IMAGE_SUFFIXES)}")
+    if found.suffix.lower() not in suffixes:
+        raise ValueError(f"{shown}: not a picture by its name; use {', '.join(suffixes)}")
     return found
 
 # %% ../../nbs/planner/00_planning.ipynb #aacc7438
@@ -324,6 +343,27 @@ class PlanCache:
 
 PLANS = PlanCache()   # what `plan` uses unless it is given another
 
+# %% ../../nbs/planner/00_planning.ipynb #cee8d112
+class _Guarded(ClientWrapper):
+    "A client whose every failure is one that another client can stand in for"
+    def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
+                    params: list[Params]) -> list[Outcome]:
+        rows: list[BatchItem] = list(zip(batch, schemas, params, strict=True))
+        try: return [_as_error(o) if isinstance(o, Exception) else o for o in ask_batch(self.client, rows)]
+        except Exception as e: return [_as_error(e) for _ in rows]
+
+class _Absent(VLMClient):
+    "Stands for a client that could not be made"
+    def __init__(self, name: str, why: Exception): self.name, self.why = name, why
+
+    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
+        raise _as_error(self.why)
+
+def _as_error(e: Exception) -> VLMClientError:
+    "What went wrong, as an error of a client"
+    if isinstance(e, VLMClientError): return e
+    return VLMClientError(f'{type(e).__name__}: {one_line(redact(str(e)), 300)}')
+
 # %% ../../nbs/planner/00_planning.ipynb #425c10de
 def planner_client(
     client: Optional[Client] = None,           # a client, the id of a backend, or None: the configuration's
@@ -334,13 +374,27 @@ def planner_client(
     from cosee.models.backends import Config, load_config
     if config is not None and not isinstance(config, Config): config = load_config(config)
     settings = config.planner if config is not None else PlannerConfig()
-    def made(c: Client) -> VLMClient: return create_vlm_client(c, config) if isinstance(c, str) else as_client(c)
-    fallback = fallback or (settings.fallback_backend if client is None else None)
-    def complaint(text: str, schema: object) -> Optional[str]:
-        try: parse_plan(text)
-        except ResponseParseError as e: return str(e).removeprefix('no plan: ')
-    others = (made(fallback),) if fallback else ()
-    return resilient(made(client or settings.backend), settings.retry_attempts, others, check=complaint), settings
+    first, second = client or settings.backend, fallback or (settings.fallback_backend if client is None else None)
+    made = [_made(c, config, second is not None) for c in (first, second) if c is not None]
+    return resilient(made[0], settings.retry_attempts, made[1:], check=plan_complaint), settings
+
+# %% ../../nbs/planner/00_planning.ipynb #5267b81c
+def plan_complaint(
+    text: str,                      # a model's reply
+    schema: Optional[Schema] = None # that it should follow
+) -> Optional[str]:                 # None: it is a plan
+    "What keeps a reply from being a plan, in words for the model."
+    try: parse_plan(text)
+    except ResponseParseError as e: return str(e).removeprefix('no plan: ')
+    return None
+
+def _made(client: Client, config: Optional['Config'], guarded: bool) -> VLMClient:
+    "A client, or the one of an id; guarded, whatever keeps it from working lets another stand in for it"
+    try: made = create_vlm_client(client, config) if isinstance(client, str) else as_client(client)
+    except (VLMClientError, ImportError, OSError, RuntimeError, ValueError) as e:
+        if not guarded or isinstance(e, ConfigError): raise
+        return _Absent(str(client), e)
+    return _Guarded(made) if guarded else made
 
 # %% ../../nbs/planner/00_planning.ipynb #2c4b7a04
 def plan(
@@ -365,7 +419,8 @@ def plan(
     if found is not None: return found
     made, model = _planned(asked, settings, query, images, log or _no_log)
     out = settled(made, reference is not None)
-    if cache is not None and model not in {m.name for m in models_in(asked)[1:]} - {asked.name}: cache.put(key, out)
+    first, *others = [m.signature for m in models_in(asked)]
+    if cache is not None and model not in {*others} - {first}: cache.put(key, out)
     return out
 
 # %% ../../nbs/planner/00_planning.ipynb #a37af241
@@ -402,6 +457,12 @@ def _planned(client: VLMClient, settings: PlannerConfig, query: str, images: 'li
     return out, reply.model
 
 # %% ../../nbs/planner/00_planning.ipynb #1b29b5dc
+def told_error(
+    error: Exception # whatever it was
+) -> str:            # one line, without keys
+    "What went wrong, as a state says it."
+    return f'{type(error).__name__}: {one_line(redact(str(error)), 500)}'
+
 def planner_node(
     client: Optional[Client] = None, # see `plan`
     root: Union[str, Path, None] = '.', # the folder that pictures have to be in; None: anywhere
@@ -411,7 +472,6 @@ def planner_node(
     def node(state: AgenticIQAState) -> dict[str, Any]:
         tries = state.get('attempts', 0) + 1
         try: out = plan(state['query'], state['image_path'], state.get('reference_path'), client, root=root, **kwargs)
-        except (VLMClientError, ValueError, KeyError, ImportError) as e:
-            return dict(plan=None, error=f'{type(e).__name__}: {one_line(redact(str(e)), 500)}', attempts=tries)
+        except Exception as e: return dict(plan=None, error=told_error(e), attempts=tries)
         return dict(plan=out, error='', attempts=tries)
     return node

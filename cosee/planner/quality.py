@@ -9,17 +9,19 @@ from __future__ import annotations
 __all__ = ['quality_node', 'QualityAgent', 'QualityController']
 
 # %% ../../nbs/planner/02_quality.ipynb #c4e88dce
-import copy
+import copy, re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Optional, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypedDict
 from ..agents import Action, Agent
 from ..board import View
+from ..boxes import Box
 from ..controller import CoSeeController, Episode
 from ..focus import listed, make_focus
-from ..pages import PageError
+from ..pages import load_pages
 from .measures import MEASURES, image_quality
-from .planning import AgenticIQAState, PlannerOutput
-from ..text import one_line
+from .planning import AgenticIQAState, PlannerOutput, load_image, told_error
+from ..tools.sight import PAGE_TOOL_NAMES
 
 # %% ../../nbs/planner/02_quality.ipynb #a1c0de55
 if TYPE_CHECKING: from PIL.Image import Image
@@ -66,6 +68,31 @@ def quality_findings(
                                             value=measures[name], effect=effect))
     return sorted(out, key=lambda f: -f['severity'])
 
+# %% ../../nbs/planner/02_quality.ipynb #628d2b40
+FULL_REFERENCE = ('psnr', 'ssim')   # measures that need a reference
+
+class Required(NamedTuple):
+    "What a plan requires by name."
+    measures: tuple[str, ...] # of `MEASURES` and `FULL_REFERENCE`
+    tools: tuple[str, ...]    # of the team, see `cosee.tools.sight.page_tools`
+    unknown: tuple[str, ...]  # there is nothing of this name
+
+def _plain(name: str) -> str:
+    "A tool's name by its letters alone"
+    return re.sub(r'[^a-z]|\b(?:measure|metric|index|score|tool|the)\b', '', name.lower())
+
+def required_of(
+    plan: Optional[PlannerOutput] # None: no plan
+) -> Required:
+    "The tools that a plan requires, told apart."
+    names = [n.strip() for n in re.split(r'[,;]| and ', (plan and plan.required_tool) or '') if n.strip()]
+    def among(known: Sequence[str]) -> dict[str, str]:
+        plain = {_plain(k): k for k in known}
+        return {n: plain[_plain(n)] for n in names if _plain(n) in plain}
+    measures, tools = among((*MEASURES, *FULL_REFERENCE)), among(PAGE_TOOL_NAMES)
+    unknown = tuple(n for n in names if n not in measures and n not in tools)
+    return Required(tuple(measures.values()), tuple(tools.values()), unknown)
+
 # %% ../../nbs/planner/02_quality.ipynb #664ae0ae
 _NAMED = (('blur', 'sharpness'), ('sharp', 'sharpness'), ('focus', 'sharpness'), ('nois', 'noise'), ('grain', 'noise'),
           ('dark', 'brightness'), ('bright', 'brightness'), ('expos', 'brightness'), ('light', 'brightness'),
@@ -73,24 +100,104 @@ _NAMED = (('blur', 'sharpness'), ('sharp', 'sharpness'), ('focus', 'sharpness'),
           ('block', 'blockiness'), ('skew', 'skew'), ('tilt', 'skew'), ('rotat', 'skew'), ('small', 'text_height'),
           ('resol', 'text_height'))
 
-def wanted_measures(
-    plan: Optional[PlannerOutput] # None: no plan
-) -> tuple[str, ...]:             # names of measures
-    "Which measures a plan asks for."
-    if plan is None or plan.plan.distortion_detection: return tuple(MEASURES)
-    if not (plan.plan.distortion_analysis or plan.plan.tool_execution): return ()
+def _of_distortions(plan: PlannerOutput) -> tuple[str, ...]:
+    "The measures of the distortions that a plan names; all where it names none that is known"
     said = ' '.join(n for names in (plan.distortions or {}).values() for n in names).lower()
     found = {measure for word, measure in _NAMED if word in said}
     return tuple(m for m in MEASURES if m in found) or tuple(MEASURES)
 
+def wanted_measures(
+    plan: Optional[PlannerOutput] # None: no plan
+) -> tuple[str, ...]:             # names of `MEASURES`, and of `FULL_REFERENCE` where there is a reference
+    "Which measures a plan asks for."
+    if plan is None: return tuple(MEASURES)
+    flags, full = plan.plan, plan.reference_mode == 'Full-Reference'
+    required = [m for m in required_of(plan).measures if full or m not in FULL_REFERENCE]
+    if not (flags.distortion_detection or flags.distortion_analysis or flags.tool_execution): return ()
+    wanted = set(required)
+    if flags.distortion_detection: wanted |= {*MEASURES}
+    elif not required or flags.distortion_analysis or flags.tool_selection: wanted |= {*_of_distortions(plan)}
+    if full and not required: wanted |= {*FULL_REFERENCE}
+    return tuple(m for m in (*MEASURES, *(FULL_REFERENCE if full else ())) if m in wanted)
+
+# %% ../../nbs/planner/02_quality.ipynb #3418a772
+_PLACES = {   # words for a place -> axis, from, to
+    r'top|upper': (1, 0., .5), r'bottom|lower': (1, .5, 1.), r'header|heading|head': (1, 0., .2),
+    r'footer|foot': (1, .8, 1.), r'left': (0, 0., .5), r'right': (0, .5, 1.)}
+
+def _place(name: str) -> Optional[Box]:
+    "The box of a place that is named in words; None where none is"
+    sides = [[0., 1.], [0., 1.]]
+    for words, (axis, start, end) in _PLACES.items():
+        if re.search(rf'\b(?:{words})\b', name.lower()): sides[axis] = [start, end]
+    if re.search(r'\b(?:cent(?:re|er)|middle)\b', name.lower()):
+        sides = [[.25, .75] if side == [0., 1.] else side for side in sides]
+    (x0, x1), (y0, y1) = sides
+    return None if sides == [[0., 1.], [0., 1.]] else (x0, y0, x1, y1)
+
+def scope_box(
+    plan: Optional[PlannerOutput] # None: no plan
+) -> Optional[Box]:               # 0-1; None: the whole picture
+    "The part of a picture that a plan is about, where all its regions have a place."
+    regions = plan.query_scope if plan is not None and isinstance(plan.query_scope, list) else []
+    boxes = [_place(r) for r in regions]
+    found = [b for b in boxes if b is not None]
+    if not found or len(found) < len(boxes): return None
+    return (min(b[0] for b in found), min(b[1] for b in found), max(b[2] for b in found), max(b[3] for b in found))
+
+# %% ../../nbs/planner/02_quality.ipynb #2c52a813
+_FEW = 4   # pages of a PDF that are measured at most
+
+def _pictures(path: str, reference: Optional[str], plan: Any) -> 'list[tuple[int, Image, Optional[Image]]]':
+    "Page number, picture and reference of what is to be measured"
+    if Path(path).suffix.lower() != '.pdf':
+        return [(1, load_image(path), load_image(reference) if reference else None)]
+    pages = load_pages([path], dpi=100)
+    named = [p for p in getattr(plan, 'pages', None) or range(1, len(pages) + 1) if 1 <= p <= len(pages)]
+    return [(p, pages[p - 1], None) for p in named[:_FEW]]
+
+def cut(
+    image: 'Image',    # a page
+    box: Optional[Box] # 0-1; None: all of it
+) -> 'Image':
+    "The part of a picture that is measured; all of it where the part is too small."
+    if box is None: return image
+    (w, h), (x0, y0, x1, y1) = image.size, box
+    part = round(x0 * w), round(y0 * h), round(x1 * w), round(y1 * h)
+    return image.crop(part) if min(part[2] - part[0], part[3] - part[1]) >= 16 else image
+
+# %% ../../nbs/planner/02_quality.ipynb #bd6de8a0
+def _measured(image: 'Image', reference: 'Optional[Image]', which: tuple[str, ...], box: Optional[Box]) -> Measures:
+    "The wanted measures of a picture"
+    compared = cut(reference, box) if reference is not None and {*which} & {*FULL_REFERENCE} else None
+    found = image_quality(cut(image, box), compared, tuple(m for m in which if m in MEASURES))
+    return {k: found[k] for k in which if k in found}
+
+def _severity(findings: list[Finding]) -> float: return findings[0]['severity'] if findings else 0.
+
+# %% ../../nbs/planner/02_quality.ipynb #981c050e
+def _quality(state: AgenticIQAState, which: tuple[str, ...]) -> dict[str, Any]:
+    "What is measured for a state"
+    plan, reference = state.get('plan'), state.get('reference_path')
+    box, rows = scope_box(plan), list[tuple[int, Measures]]()
+    for page, image, other in _pictures(state['image_path'], reference, plan):
+        rows.append((page, _measured(image, other, which, box)))
+    page, measures = max(rows, key=lambda row: _severity(quality_findings(row[1])))
+    required = required_of(plan)
+    missing = [*required.unknown, *(m for m in required.measures if m not in measures)]
+    found: dict[str, Any] = dict(measures=measures, findings=quality_findings(measures))
+    if Path(state['image_path']).suffix.lower() == '.pdf': found['page'] = page
+    return {**found, **({'bbox': list(box)} if box else {}), **({'missing': missing} if missing else {})}
+
 # %% ../../nbs/planner/02_quality.ipynb #762c71c5
 def quality_node(state: AgenticIQAState) -> dict[str, Any]:
     "A node that measures what the plan asks for; returns {'quality'}, and {'error'} where that cannot be done."
-    which = wanted_measures(state.get('plan'))
+    plan = state.get('plan')
+    which = wanted_measures(plan)
+    if plan is None and state.get('reference_path'): which = (*which, *FULL_REFERENCE)
     if not which: return dict(quality={})
-    try: measures = image_quality(state['image_path'], state.get('reference_path'), which)
-    except ValueError as e: return dict(quality={}, error=f'ValueError: {one_line(str(e), 300)}')
-    return dict(quality=dict(measures=measures, findings=quality_findings(measures)))
+    try: return dict(quality=_quality(state, which))
+    except Exception as e: return dict(quality={}, error=told_error(e))
 
 # %% ../../nbs/planner/02_quality.ipynb #8d282a6f
 def quality_text(findings: list[Finding]) -> str:
@@ -115,9 +222,10 @@ class QualityAgent(Agent):
 class QualityController(CoSeeController):
     "A controller whose team knows which pages are hard to read."
     def __init__(self, agents: list[Agent], *args, which: tuple[str, ...] = tuple(MEASURES), min_severity: float = .1,
-                 **kwargs):
+                 region: Optional[Box] = None, opening: Sequence[Agent] = (), tell_all: bool = False, **kwargs):
         super().__init__(agents, *args, **kwargs)
         self.team, self.which, self.min_severity = self.agents, tuple(which), min_severity
+        self.region, self.opening, self.tell_all = region, list(opening), tell_all
 
     def should_stop(self, step, hypotheses, board) -> bool:
         self.agents = self.team
@@ -125,11 +233,13 @@ class QualityController(CoSeeController):
 
     def run(self, images: 'Sequence[Image]', question: str, *args, **kwargs) -> Episode:
         images = listed(images)
-        found = {p: self._findings(images, p) for p in sorted(self._first_pages(images, question))}
+        first = self._first_pages(images, question) if self.which else []
+        found = {p: self._findings(images, p) for p in sorted(first)}
         mine = copy.copy(self)   # of this episode: others may be under way
-        mine.agents = [*(QualityAgent(p, fs) for p, fs in found.items() if fs), *self.team]
+        notes = [QualityAgent(p, fs) for p, fs in found.items() if fs or self.tell_all]
+        mine.agents = [*self.opening, *notes, *self.team]
         episode = super(QualityController, mine).run(images, question, *args, **kwargs)
-        if (page := episode['page']) and page not in found: found[page] = self._findings(images, page)
+        if self.which and (page := episode['page']) and page not in found: found[page] = self._findings(images, page)
         return _with_quality(episode, found)
 
     def _first_pages(self, images: 'Sequence[Image]', question: str) -> list[int]:
@@ -138,9 +248,9 @@ class QualityController(CoSeeController):
         return make_focus(self.focus, words=words).choose(images, question, None, []).pages
 
     def _findings(self, images: 'Sequence[Image]', page: int) -> list[Finding]:
-        "What is wrong with a page; nothing is known of one that cannot be drawn"
-        try: found = quality_findings(image_quality(images[page - 1], which=self.which)) if self.which else []
-        except PageError: return []
+        "What is wrong with a page"
+        try: found = quality_findings(image_quality(cut(images[page - 1], self.region), which=self.which))
+        except ValueError: return []
         return [f for f in found if f['severity'] >= self.min_severity]
 
 # %% ../../nbs/planner/02_quality.ipynb #791918aa
