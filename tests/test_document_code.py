@@ -28,21 +28,26 @@ from cosee.eval.baselines import direct_answer
 from cosee.eval.methods import make_method
 from cosee.experiments import make_config
 from cosee.models.backends import Backend, parse_config
-from cosee.models.client import Reply, ScriptedClient, VLMClient, as_client, merged
+from cosee.index import PageIndex
+from cosee.models.client import Reply, ScriptedClient, VLMClient, as_client, image_tokens, merged
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.registry import CLIENTS, create_vlm_client, make_client, register_client
 from cosee.models.remote import RemoteClient, ServerError
-from cosee.pages import PageError, load_pages, open_image
+from cosee.ocr import WordReader
+from cosee.pages import PageError, load_pages, open_image, page_sizes
 from cosee.planner.planning import PlanCache, plan, planner_client, planner_node
 from cosee.runs.inspect_log import write_inspect
 from cosee.runs.log import RunLog, write_about
 from cosee.runs.record import answer_one
 from cosee.runs.table import Run
+from cosee.screen.agent import ScreenAgent
 from cosee.screen.call import read_tool_call, validate_tool_call
 from cosee.screen.config import SYSTEM_PROMPTS, instruction, read_screen_config
+from cosee.screen.reader import ScreenReader
 from cosee.tools.agent import with_tools
 from cosee.tools.base import parse_tool_call
 from cosee.tools.calculator import Calculate
+from cosee.view import EpisodeView, EpisodeWidget, annotate, episode_html
 from fake_servers import FakeServer
 from PIL import Image
 
@@ -385,6 +390,28 @@ def test_an_array_is_a_page_wherever_pages_go(pixels):
     assert episode["answer"] == direct_answer(client, [pixels], "What is the total?") == "42"
     assert plan("Is it sharp?", pixels, client=client, cache=None).query_type == "IQA"
     assert all(b["image"].size == (64, 96) for c in client.calls for b in c["messages"][0]["content"] if "image" in b)
+
+
+ARRAY = np.full((96, 64, 3), 255, "uint8")
+SEEN = {"answer": "42", "board": Board(), "hypotheses": [], "evidence": []}
+MESSAGE = {"role": "user", "content": [{"type": "image", "image": ARRAY}, {"type": "text", "text": "What is it?"}]}
+DOORS = {
+    "a drawing": lambda: annotate(ARRAY, []).size == (64, 96),
+    "a view": lambda: "data:image/webp" in EpisodeView(SEEN, [ARRAY]).html,
+    "a file": lambda: "data:image/webp" in episode_html(SEEN, [ARRAY]),
+    "a widget": lambda: EpisodeWidget(SEEN, [ARRAY]).pages[0].size == (64, 96),
+    "an index": lambda: PageIndex([ARRAY, ARRAY]).read() == 2,
+    "print": lambda: WordReader().read([ARRAY, ARRAY])[1]["size"] == [64, 96],
+    "sizes": lambda: page_sizes([ARRAY]) == [(64, 96)],
+    "a message": lambda: ScriptedClient(["Answer: 42"]).chat([MESSAGE]).usage.image_tokens == image_tokens(64, 96),
+    "a screen": lambda: ScreenAgent(ScreenReader()).act(ARRAY, "Click Save")["call"] is not None,
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_an_array_goes_through_every_door(door):
+    "All but the last were seen failing at e0c80f2."
+    assert DOORS[door]()
 
 
 @pytest.mark.parametrize("pixels", [np.zeros(7), np.zeros((0, 4)), np.full((9, 9), 300), np.full((9, 9), np.nan),
