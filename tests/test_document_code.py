@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import re
+import runpy
 import subprocess
 import sys
 import types
@@ -24,6 +25,8 @@ from cosee.board import Board
 from cosee.config import ConfigError, redact
 from cosee.controller import CoSeeController
 from cosee.datasets.checks import DataError
+from cosee.datasets.made.document import make_samples
+from cosee.datasets.writers import write_layout
 from cosee.eval.baselines import direct_answer
 from cosee.eval.methods import make_method
 from cosee.experiments import make_config
@@ -376,6 +379,25 @@ def test_the_plan_of_a_stand_in_is_its_own():
     asked = [plan("Sharp?", PAGE, client=first, fallback=second, cache=cache, log=log).query_scope for _ in range(3)]
     assert asked == [["the table"], ["the stamp"], ["the stamp"]]
     assert [line["model"] for line in lines] == ["second", "scripted", "scripted"]
+
+
+# --- scripts ---
+
+@pytest.mark.parametrize("name", ["mpdocvqa_cosee", "mpdocvqa_baselines", "slidevqa_cosee", "slidevqa_baselines"])
+def test_a_script_by_its_documented_name_runs_its_configuration(name, tmp_path, monkeypatch):
+    "A data set in its own form, a split, steps and agents, predictions and traces in the folder that is named."
+    sample = next(iter(make_samples(1)))
+    root = write_layout(name.partition("_")[0], [sample], tmp_path / "data")
+    method = "cosee_light" if name.endswith("cosee") else "cot"
+    monkeypatch.setattr(sys, "argv", ["run", "--root", str(root), "--split", "val", "--client", "ocr", "--max-steps", "1",
+                                      "--agents", "detail_reader", "--set", "client.options={}", "--method", method,
+                                      "--output-dir", str(tmp_path / "run"), "--quiet"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / f"scripts/run_{name}.py"), run_name="__main__")
+    run = Run(tmp_path / "run")
+    [record] = run
+    assert ended.value.code == 0 and record["status"] == "ok" and record["method"] == method
+    assert name.startswith(run.about["config"]["dataset"]["name"]) and record["answer"] and record["trace"]
 
 
 # --- pages, boards and prompts ---

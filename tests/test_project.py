@@ -2,12 +2,13 @@
 point one way. Each check is also shown a planted fault, which it has to find."""
 import ast
 import json
+import re
 import shutil
 import subprocess
 import sys
 from configparser import ConfigParser
 from fnmatch import fnmatch
-from importlib.metadata import packages_distributions
+from importlib.metadata import metadata, packages_distributions
 
 import check
 import contracts
@@ -201,6 +202,13 @@ def requirements(*keys):
     config.read(ROOT / "settings.ini")
     values = (v for k, v in config["DEFAULT"].items() if any(fnmatch(k, key) for key in keys))
     return {check.distribution(word) for value in values for word in value.split()}
+
+
+def test_no_older_python_would_do():
+    "The least Python that is declared is the one that the only dependency without an older form asks for."
+    declared = re.search(r"^min_python = (\d+\.\d+)$", (ROOT / "settings.ini").read_text(), re.MULTILINE)
+    asked = re.search(r">=\s*(\d+\.\d+)", metadata("transformers")["Requires-Python"])
+    assert list(map(int, asked[1].split("."))) >= list(map(int, declared[1].split(".")))
 
 
 def undeclared(modules, declared):
