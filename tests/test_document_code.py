@@ -389,9 +389,9 @@ def test_a_script_by_its_documented_name_runs_its_configuration(name, tmp_path, 
     sample = next(iter(make_samples(1)))
     root = write_layout(name.partition("_")[0], [sample], tmp_path / "data")
     method = "cosee_light" if name.endswith("cosee") else "cot"
-    monkeypatch.setattr(sys, "argv", ["run", "--root", str(root), "--split", "val", "--client", "ocr", "--max-steps", "1",
-                                      "--agents", "detail_reader", "--set", "client.options={}", "--method", method,
-                                      "--output-dir", str(tmp_path / "run"), "--quiet"])
+    words = "run --split val --client ocr --max-steps 1 --agents detail_reader --set client.options={} --quiet"
+    folders = ["--root", str(root), "--output-dir", str(tmp_path / "run")]
+    monkeypatch.setattr(sys, "argv", [*words.split(), "--method", method, *folders])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(ROOT / f"scripts/run_{name}.py"), run_name="__main__")
     run = Run(tmp_path / "run")

@@ -17,7 +17,7 @@ VARIES = "varies"
 STAND_INS = [
     (re.compile(r"\b0x[0-9a-f]{6,16}\b"), "<address>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?(Z|[+-]\d\d:?\d\d)?"), "<time>"),
-    (re.compile(r"(?<![\w./])/(?:tmp|var/folders|private/var)/[\w./-]+"), "<path>"),
+    (re.compile(r"(?<![\w./])/(?:tmp|var/folders|private/var)/[\w./-]+|\btmp[a-z0-9_]{8}\b"), "<path>"),
     (re.compile(r"\b(seconds\W{1,4})\d[\d.]*(?:e[+-]?\d+)?"), r"\1<duration>"),
     (re.compile(r"(?<![\w.])\d[\d.,]*(?:e[+-]?\d+)?\s?(?:ns|µs|us|ms|s|seconds?|min|minutes?)(?![\w'])"),
      "<duration>"),
@@ -82,7 +82,7 @@ def alike(a, b):
 
 def around(a, b):
     "Two lines that differ, cut to the place where they do."
-    same = next((n for n, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+    same = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     start = max(0, same - WIDTH // 3)
     return [("…" if start else "") + line[start:start + WIDTH] for line in (a, b)]
 

@@ -25,6 +25,7 @@ STEADY = {"PYTHONHASHSEED": "0", "MPLBACKEND": "agg", "TQDM_DISABLE": "1", "NO_C
           "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1",
           "TOKENIZERS_PARALLELISM": "false"}
 WIDGET = "application/vnd.jupyter.widget-view+json"
+STALE = 3   # exit code of a notebook that runs and shows something else than it stores
 
 
 def skipped(cell, flags):
@@ -61,11 +62,11 @@ def name(path):
 
 def told(stale):
     "What is said of the cells that are stale, see `outputs.stale`."
-    return "\n".join(line for n, lines in stale.items() for line in (f"  cell {n} is stale:", *(f"    {x}" for x in lines)))
+    return "\n".join("\n    ".join([f"  cell {n} is stale:", *lines]) for n, lines in stale.items())
 
 
 def one(path, flags, check):
-    "Run one notebook here; store it, or with `check` exit with a message where its stored outputs are stale."
+    "Run one notebook here; store it, or with `check` exit with `STALE` where its stored outputs are that."
     from execnb.nbio import read_nb, write_nb
     from nbdev.clean import clean_nb, nbdev_clean
     from nbdev.config import get_config
@@ -75,7 +76,9 @@ def one(path, flags, check):
         write_nb(nb, path)
         return nbdev_clean(str(path))
     clean_nb(nb)
-    if stale := outputs.stale(read_nb(path), nb): sys.exit(told(stale))
+    if stale := outputs.stale(read_nb(path), nb):
+        print(told(stale))
+        sys.exit(STALE)
 
 
 def main():
@@ -97,7 +100,7 @@ def main():
     if not args.check and not failed:
         sync.sync()
     if failed:
-        sys.exit("Failed: " + " ".join(map(str, failed)))
+        sys.exit(f"{'Stale or failed' if args.check else 'Failed'}: " + " ".join(map(str, failed)))
 
 
 if __name__ == "__main__":
