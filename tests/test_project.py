@@ -119,6 +119,15 @@ def test_the_sidebar_names_every_notebook_once(copy):
     assert sorted(named) == sorted(p.relative_to("nbs").as_posix() for p, _ in check.notebooks(copy))
 
 
+def test_chapters_and_sections_are_named_in_words():
+    "The sidebar shows these names alone: no two are the same, and none is that of a module or a folder."
+    titles = [nb["cells"][0]["source"][0].strip("# \n") for _, nb in check.notebooks(ROOT)]
+    sections = [section for section, _ in sync.SECTIONS]
+    modules = {name(path) for path in MODULES} - {"cosee"} | {p.stem for p in MODULES} - {"__init__"}
+    assert len({title.lower() for title in titles}) == len(titles) and len(set(sections)) == len(sections)
+    assert not {*titles, *sections} & modules
+
+
 def test_dead_links_and_anchors_are_found(tmp_path):
     (tmp_path / "a.html").write_text('<h2 id="here"></h2><a href="b.html#there"></a><a href="#here"></a>')
     (tmp_path / "b.html").write_text('<a href="a.html#here"></a><a href="c.html"></a><a href="https://x.org/y#z"></a>')
