@@ -1,6 +1,7 @@
 """The project keeps its own rules: package, notebooks, README and sidebar agree; imports are light, declared and
 point one way. Each check is also shown a planted fault, which it has to find."""
 import ast
+import importlib
 import json
 import re
 import shutil
@@ -126,6 +127,34 @@ def test_chapters_and_sections_are_named_in_words():
     modules = {name(path) for path in MODULES} - {"cosee"} | {p.stem for p in MODULES} - {"__init__"}
     assert len({title.lower() for title in titles}) == len(titles) and len(set(sections)) == len(sections)
     assert not {*titles, *sections} & modules
+
+
+# Texts that models are given, and the chapter that shows them
+PROMPTS = [("agents:SCANNER_ROLE_PROMPT", "02_agents"), ("agents:DETAIL_READER_ROLE_PROMPT", "02_agents"),
+           ("agents:CROSS_CHECKER_ROLE_PROMPT", "02_agents"), ("eval.task:DIRECT_PROMPT", "eval/06_task"),
+           ("eval.task:COT_PROMPT", "eval/06_task"), ("eval.judge:JUDGE_RULES", "eval/12_judge"),
+           ("minds.pointing:SHARED", "minds/01_pointing"), ("minds.pointing:ANSWER_RULES", "minds/01_pointing"),
+           ("planner.planning:PLANNER_PROMPT", "planner/00_planning")]
+PROMPTS += [(f"screen.config:SYSTEM_PROMPTS.{style}", "screen/01_config") for style in ("compact", "computer-use")]
+PROMPTS += [(f"tools.sight:{tool}.description", "tools/05_agent") for tool in ("Zoom", "Ocr", "FindPage", "ReadBoard")]
+
+
+@pytest.mark.parametrize("prompt, chapter", PROMPTS)
+def test_prompts_are_on_the_pages(prompt, chapter):
+    "What a model is told is an output of its chapter, letter by letter: exported code is not shown on the site."
+    module, _, names = prompt.partition(":")
+    told = importlib.import_module(f"cosee.{module}")
+    for key in names.split("."):
+        told = told[key] if isinstance(told, dict) else getattr(told, key)
+    cells = json.loads((ROOT / f"nbs/{chapter}.ipynb").read_text(encoding="utf-8"))["cells"]
+    shown = "".join(line for cell in cells for out in cell.get("outputs", []) for line in out.get("text", []))
+    assert all(part in shown for part in re.split(r"\{(?:schema|reference|query)\}", told))
+
+
+@pytest.mark.parametrize("tutorial", ["any_model", "compare_methods", "first_episode", "text_memory_and_tools"])
+def test_tutorials_lead_to_planner_and_screens(tutorial):
+    text = (ROOT / f"nbs/tutorials/{tutorial}.ipynb").read_text(encoding="utf-8")
+    assert "(../planner/00_planning.ipynb)" in text and "(screens.ipynb)" in text
 
 
 def test_dead_links_and_anchors_are_found(tmp_path):
