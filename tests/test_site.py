@@ -39,7 +39,7 @@ def test_fields_of_models_have_types_defaults_and_meanings(model):
         if name not in vars(model)["__annotations__"]: continue   # of the class below it
         first = next(n for n, line in enumerate(lines) if line.startswith(f"    {name}: "))
         told = lines[first] + "".join(itertools.takewhile(lambda line: line.startswith("     "), lines[first + 1:]))
-        assert "  # " in told or "description=" in told, f"{name} has no meaning"
+        assert " # " in told or "description=" in told, f"{name} has no meaning"
         assert field.is_required() or "=" in told, f"{name} has no default"
 
 
