@@ -12,11 +12,13 @@ The command ends with 1 if any score differs.
     python benchmarks/scoring.py --official FOLDER   # against the official code, on --pairs pairs of each data set
 
 FOLDER holds whatever there is of DUDE's evaluate_submission.py, MMLongBench-Doc's eval_score.py, ChartQAPro's
-evaluate_predictions.py and the packages anls_star, munkres (1.1.4) and anls. Random answers are put into records, as a
+evaluate_predictions.py, DocVQA-2026's eval_utils.py, metrics.py of the MP-DocVQA framework, and the packages
+anls_star, munkres (1.1.4), anls, Levenshtein and editdistance. Random answers are put into records, as a
 run keeps them, and into the official code in the form in which a submission holds them: what is compared is the whole
 way from an answer to its figure. What is not in FOLDER is left out, and the result says so.
 """
 import argparse, contextlib, importlib, io, json, logging, platform, random, statistics, string, sys, time, types
+from datetime import date
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -176,6 +178,48 @@ def against_chartqapro(rng: random.Random, n: int) -> list:
     return list(zip(own_scores('chartqapro', 'accuracy', rows), theirs, strict=True))
 
 
+WRITTEN = (lambda d: d.isoformat(), lambda d: f'{d:%d %B %Y}', lambda d: f'{d:%B} {d.day}, {d.year}',
+           lambda d: f'{d:%m/%d/%Y}', lambda d: f'{d:%b} {d.year}')
+UNITS = ('', '%', ' %', ' kg', 'kg', ' USD', ' m', ' kilograms')
+
+
+def value_2026(rng: random.Random) -> str:
+    "A date, a quantity, a version or a text, of few kinds, so that many come near one another"
+    kind = rng.random()
+    if kind < .3: return rng.choice(WRITTEN)(date(rng.randint(2019, 2021), rng.randint(1, 3), rng.randint(1, 12)))
+    if kind < .6: return f"{rng.randint(-20, 20)}{rng.choice(['', '.0', '.5'])}{rng.choice(UNITS)}"
+    if kind < .65: return f'{rng.randint(1, 2)}.{rng.randint(0, 2)}.{rng.randint(0, 9)}'
+    return answers(rng, 1)[0]
+
+
+def against_docvqa2026(rng: random.Random, n: int) -> list:
+    "Pairs (ours, official) of DocVQA-2026 with dates, quantities, versions, texts and several gold answers"
+    official = importlib.import_module('eval_utils')
+    from cosee.datasets.submissions import official_golds, official_prediction
+    rows, theirs, pool = [], [], [value_2026(rng) for _ in range(2000)]
+    for _ in range(n):
+        golds = rng.sample(pool, rng.choice([1, 1, 1, 2])) if rng.random() < .9 else ['not answerable']
+        answer = rng.choice([said(rng, [rng.choice(golds)]), rng.choice(golds), rng.choice(pool), value_2026(rng)])
+        gold = official_golds('docvqa2026', golds)
+        rows.append((golds, answer, {}))
+        right, _ = official.evaluate_docvqa_prediction(official_prediction('docvqa2026', answer),
+                                                       str(gold) if len(gold) > 1 else gold[0])
+        theirs.append(float(right))
+    return list(zip(own_scores('docvqa2026', 'accuracy', rows), theirs, strict=True))
+
+
+def against_mpdocvqa(rng: random.Random, n: int) -> list:
+    "Pairs (ours, official) of MP-DocVQA's framework: ANLS of single answers with alternatives"
+    official = importlib.import_module('metrics').Evaluator()
+    pool = answers(rng, 2000)
+    rows = []
+    for _ in range(n):
+        golds = rng.sample(pool, rng.randint(1, 3))
+        rows.append((golds, rng.choice(['none', 'None ', said(rng, [rng.choice(golds)])]), {}))
+    theirs = official.get_metrics([g for g, _, _ in rows], [a for _, a, _ in rows])['anls']
+    return list(zip(own_scores('mpdocvqa', 'anls', rows), theirs, strict=True))
+
+
 def tree(rng: random.Random, depth: int, gold: bool):
     "A random tree of texts, numbers, lists, dicts and, in gold answers, alternatives; few words, so that many tie"
     kind = rng.random() if depth else 0
@@ -208,7 +252,7 @@ def against_anls_star(rng: random.Random, n: int) -> list:
 
 
 OFFICIAL = dict(dude=against_dude, mmlongbench=against_mmlongbench, chartqapro=against_chartqapro,
-                anls_star=against_anls_star)
+                docvqa2026=against_docvqa2026, mpdocvqa=against_mpdocvqa, anls_star=against_anls_star)
 
 
 def compared(args) -> dict:

@@ -143,6 +143,14 @@ def read_box(
     x0, y0, x1, y1 = (v / unit for v in box)
     return check_bbox(widened(ordered(clamped((x0, y0, x1, y1))), _LEAST, _LEAST))
 
+# %% ../nbs/core/01_boxes.ipynb #b0e1c0a2
+def enclosing(
+    boxes: Iterable[Box] # at least one, all in the same unit
+) -> Box:
+    "The smallest box that holds all of them. Raises ValueError where there is none."
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return min(lefts), min(tops), max(rights), max(bottoms)
+
 # %% ../nbs/core/01_boxes.ipynb #5a181e09
 def box_iou(
     a,      # (x1, y1, x2, y2)

@@ -24,6 +24,7 @@ SMALLEST = {
     'own_documents': '--list --json',   # the documents themselves are fetched on request
     'real_documents': '--help',   # nor are these
     'page_index': '--help',   # its documents are not ours to keep here
+    'calibrate_reader': '--help',   # a minute of OCR at its smallest
     'fit_reader': '--help',   # hours at its smallest
 }
 

@@ -24,6 +24,7 @@ from cosee.models.registry import make_client
 from cosee.ocr.spans import typed_page
 from cosee.pages import ShownPages
 from cosee.tools.agent import with_tools
+from typed_pages import ByWidth
 
 RECEIPT = """
         CORNER SHOP LTD
@@ -38,20 +39,8 @@ Dear customer,
 your order 4711 leaves on 12 May 2021.
 """
 
-
-class Typed:
-    "A reader of pages that knows them by their width, and counts how often it is asked."
-    print = "auto"
-
-    def __init__(self, **pages): self.pages, self.asked = {int(k[1:]): v for k, v in pages.items()}, 0
-
-    def read(self, items, print=None):
-        self.asked += 1
-        return [self.pages.get(im.width, typed_page(".")) for im in items]
-
-
 EMPTY = {**typed_page("x"), "lines": []}
-WORDS = Typed(w100=typed_page(RECEIPT), w200=typed_page(LETTER), w300=EMPTY)
+WORDS = ByWidth(w100=typed_page(RECEIPT), w200=typed_page(LETTER), w300=EMPTY)
 PAGES = [Image.new("RGB", (w, 150), "white") for w in (100, 200, 300)]
 
 
@@ -89,7 +78,7 @@ def test_pages_keep_the_numbers_that_they_have_in_the_document():
 
 
 def test_thumbnails_are_not_read():
-    words = Typed(w100=typed_page(RECEIPT))
+    words = ByWidth(w100=typed_page(RECEIPT))
     pages = [{"type": "image", "image": PAGES[0], "page": 1, "max_pixels": 4096},
              {"type": "image", "image": PAGES[0], "page": 9}]
     shown = PrintClient(ScriptedClient([]), words=words).shown([{"role": "user", "content": pages}])
@@ -104,7 +93,7 @@ def test_what_the_budget_does_not_cover_is_named():
 
 def test_a_page_of_thirty_thousand_words_is_cut_before_the_mind_sees_it():
     page = typed_page("\n".join(" ".join(f"w{i}x{j}" for j in range(10)) for i in range(3000)))
-    client = PrintClient(ScriptedClient([]), words=Typed(w100=page), page_tokens=1000)
+    client = PrintClient(ScriptedClient([]), words=ByWidth(w100=page), page_tokens=1000)
     shown = client.shown(build_messages(PAGES[:1], "What?"))
     assert client.mind.estimate(shown.messages).prompt_tokens < 1100
     assert "lines of this page are left out" in prompt_text(shown.messages)
@@ -225,7 +214,7 @@ def paid(usage): return usage.prompt_tokens - usage.cached_tokens
 
 
 def test_the_second_agent_of_an_episode_pays_a_seventh_of_the_first(random_mind):
-    client = PrintClient(random_mind, words=Typed(w100=typed_page(RECEIPT * 12)), page_tokens=4000)
+    client = PrintClient(random_mind, words=ByWidth(w100=typed_page(RECEIPT * 12)), page_tokens=4000)
     for shared in (None, "#1 [scanner] page 1: CORNER SHOP LTD stands at the top"):
         prompts = [client.build_messages(PAGES[:1], f"What? {shared}", shared, a.role_prompt) for a in team(client)]
         usages = [client.chat(p, max_new_tokens=4).usage for p in prompts]
@@ -233,7 +222,7 @@ def test_the_second_agent_of_an_episode_pays_a_seventh_of_the_first(random_mind)
 
 
 def test_ten_questions_about_a_document_cost_a_third_of_ten_documents(random_mind):
-    client = PrintClient(random_mind, words=Typed(w100=typed_page(RECEIPT), w200=typed_page(LETTER)))
+    client = PrintClient(random_mind, words=ByWidth(w100=typed_page(RECEIPT), w200=typed_page(LETTER)))
     questions = [f"What is the name of shop {i}?" for i in range(10)]
     costs = [Task(PAGES[:2], q, client).run(direct_method, max_new_tokens=4)["usage"] for q in questions]
     apart = sum(c["prompt_tokens"] for c in costs)
@@ -288,7 +277,7 @@ PAID              8.00
     ("order number", ["139386-X", "20177"])])
 def test_an_answer_of_a_kind_that_is_named_can_only_be_one_that_is_printed(what, offered):
     mind = ScriptedClient([json.dumps({"answer": offered[-1]})])
-    client = PrintClient(mind, words=Typed(w100=typed_page(DATED)))
+    client = PrintClient(mind, words=ByWidth(w100=typed_page(DATED)))
     found = Task(PAGES[:1], f"What is the {what}?", client).run(direct_method)
     answer = mind.calls[0]["schema"]["properties"]["answer"]
     assert answer["enum"][:len(offered)] == offered and answer["enum"][-1] == "not answerable"
@@ -299,7 +288,7 @@ def test_an_answer_of_a_kind_that_is_named_can_only_be_one_that_is_printed(what,
                                       "What is the e-mail address?", "In which year did it open?"])
 def test_a_question_that_names_no_kind_is_answered_freely(question):
     mind = ScriptedClient([json.dumps({"answer": "not answerable"})])
-    Task(PAGES[:1], question, PrintClient(mind, words=Typed(w100=typed_page(DATED)))).run(direct_method)
+    Task(PAGES[:1], question, PrintClient(mind, words=ByWidth(w100=typed_page(DATED)))).run(direct_method)
     assert mind.calls[0]["schema"]["properties"] == {"answer": {"type": "string", "minLength": 1, "maxLength": 200}}
 
 
@@ -308,7 +297,7 @@ def test_of_two_places_with_the_same_words_the_one_that_the_question_speaks_of_i
     rows = [l for l in write_page(layout(page), 1, "plain").lines if l.text.endswith("8.00")]
     boxes = []
     for asked in ("What is the total amount?", "Which amount was paid?"):
-        client = PrintClient(ScriptedClient([json.dumps({"answer": "8.00"})]), words=Typed(w100=page))
+        client = PrintClient(ScriptedClient([json.dumps({"answer": "8.00"})]), words=ByWidth(w100=page))
         boxes.append(Task(PAGES[:1], asked, client).run(direct_method)["evidence"][0]["bbox"])
     for box, row in zip(boxes, rows, strict=True): assert abs(box[1] - row.bbox[1]) < .002
 
@@ -316,7 +305,7 @@ def test_of_two_places_with_the_same_words_the_one_that_the_question_speaks_of_i
 def test_of_a_long_page_the_rows_that_a_question_speaks_of_are_shown():
     rows = [f"section {i} speaks of other things at length" for i in range(200)]
     rows[150:150] = ["warranty of the device", "it ends after 30 months"]
-    client = PrintClient(ScriptedClient([]), words=Typed(w100=typed_page("\n".join(rows))), page_tokens=100)
+    client = PrintClient(ScriptedClient([]), words=ByWidth(w100=typed_page("\n".join(rows))), page_tokens=100)
     for asked in ("How long is the warranty?", "What?"):
         text = prompt_text(client.shown(build_messages(PAGES[:1], asked)).messages)
         assert ("30 months" in text) == ("warranty" in asked) and "are left out, from" in text
@@ -331,7 +320,7 @@ def test_what_follows_the_pages_is_short_in_every_role():
 
 
 def test_a_zoomed_place_is_read_and_pointed_at():
-    crop = Typed(w100=typed_page(RECEIPT), w200=typed_page(LETTER), w300=EMPTY)
+    crop = ByWidth(w100=typed_page(RECEIPT), w200=typed_page(LETTER), w300=EMPTY)
     mind = ScriptedClient([])
     client = PrintClient(mind, words=crop)
     total = number(client, "TOTAL", PAGES[:1])
@@ -347,7 +336,7 @@ def test_a_zoomed_place_is_read_and_pointed_at():
 
 
 def test_a_page_that_cannot_be_read_leaves_the_other_prompts():
-    class Torn(Typed):
+    class Torn(ByWidth):
         def read(self, items, print=None):
             if any(im.width == 300 for im in items): raise OSError("torn")
             return super().read(items)

@@ -1,5 +1,5 @@
 """Guards for the embedded default: what print says, what the reader copies, that replies stay within the schema."""
-import json, os, subprocess, sys, time
+import json, os, subprocess, sys, time, warnings
 from fnmatch import fnmatch
 from pathlib import Path
 import pytest
@@ -21,22 +21,15 @@ from cosee.ocr.engine import WordReader, page_key
 from cosee.ocr.print import PageCache, as_drawn, make_line, turned_box, upright, valid_page
 from other_layouts import clinic_form
 from reader_probes import BLIND, ask
+from typed_pages import InOrder
 
 WORDS = json.loads((Path(__file__).parent / 'other_layouts_words.json').read_text(encoding='utf-8'))
-
-
-class Typed(WordReader):
-    "Hands out pages that were read before"
-    def __init__(self, pages):
-        super().__init__()
-        self.given = pages
-    def read(self, images): return self.given[:len(images)]
 
 
 @pytest.fixture(scope='module')
 def lease():
     doc = next(d for d in WORDS if d['kind'] == 'contract')
-    return OcrClient(words=Typed(doc['pages']), embeddings=False), [Image.new('RGB', (20, 20))] * len(doc['pages'])
+    return OcrClient(words=InOrder(doc['pages']), embeddings=False), [Image.new('RGB', (20, 20))] * len(doc['pages'])
 
 
 def test_reader_finds_what_is_printed():
@@ -105,7 +98,7 @@ def test_usage_is_an_estimate(lease):
 
 
 def test_pages_without_print_are_no_error():
-    client = OcrClient(words=Typed([dict(size=[100, 100], skew=0.0, lines=[])]), embeddings=False)
+    client = OcrClient(words=InOrder([dict(size=[100, 100], skew=0.0, lines=[])]), embeddings=False)
     blank = [Image.new('RGB', (100, 100))]
     for actions in (('INSPECT',), ('INSPECT', 'HYPOTHESIZE'), ('HYPOTHESIZE', 'REVISE')):
         assert parse_reply(client.chat(build_messages(blank, 'What?'),
@@ -161,7 +154,8 @@ def test_lexicon_is_part_of_the_package():
     "An installed CoSee needs its word lists: the settings name their pattern, and each concept has words to swap"
     settings = (Path(__file__).parents[1] / 'settings.ini').read_text(encoding='utf-8')
     patterns = next(l for l in settings.splitlines() if l.startswith('package_data')).split('=')[1].split()
-    assert all(any(fnmatch(f'data/{name}.txt', p) for p in patterns) for name in ('lexicon', 'label_words', 'wordpiece'))
+    lists = [f'data/{name}.txt' for name in ('lexicon', 'label_words', 'wordpiece')]
+    assert all(any(fnmatch(name, p) for p in patterns) for name in lists)
     assert all(len(line.split(';')) >= 2 for line in lexicon_lines())
 
 
@@ -491,3 +485,12 @@ def test_turned_pages_are_read(degrees):
     box, line = Reader([page]).answer('What is the total due?')['bbox'], total['bbox']
     assert line[0] - 0.01 <= box[0] < box[2] <= line[2] + 0.01 and line[1] - 0.01 <= box[1] < box[3] <= line[3] + 0.01
     assert (box[2] - box[0]) * (box[3] - box[1]) < 0.8 * (line[2] - line[0]) * (line[3] - line[1])   # only the value
+
+
+def test_a_dark_edge_is_read_without_a_warning():
+    "As a cut-out page has it: dark as solid areas are, and too thin to have an inside"
+    page = Image.new('RGB', (400, 300), 'white')
+    page.paste('black', (0, 295, 400, 300))
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        assert WordReader(cache=False).read([page])[0]['lines'] == []

@@ -1,10 +1,10 @@
 """QwenVLClient against the plain way of computing, on random weights of the real architecture.
 
 COSEE_CASES=200 pytest tests/test_qwen.py runs the larger comparison."""
-import json, os, random, threading
+import itertools, json, os, random, threading
 from pathlib import Path
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 torch = pytest.importorskip('torch')
 from PIL import Image
@@ -224,6 +224,7 @@ def test_a_schema_without_choice_needs_no_model(path):
     assert again.text == QwenVLClient(path, reuse=False).chat(messages, temperature=0, max_new_tokens=4).text
 
 @given(st.integers(1, 6000), st.integers(1, 6000), st.integers(4, 3000), st.integers(0, 3000))
+@example(351, 351, 144, 0)
 @settings(max_examples=300, deadline=None)
 def test_sizes_are_those_of_qwen_vl_utils(w, h, low, more):
     from qwen_vl_utils.vision_process import smart_resize
@@ -234,6 +235,13 @@ def test_sizes_are_those_of_qwen_vl_utils(w, h, low, more):
     want_h, want_w = smart_resize(h, w, 32, low, high)
     assert page_size(w, h, low, high) == (max(32, want_w), max(32, want_h))
     assert image_tokens(w, h, high, low) == (max(32, want_w) * max(32, want_h)) // 1024
+
+def test_a_square_grows_to_the_same_side_as_there():
+    "Sides that come out whole: the last digit of the square root decides between two sizes"
+    from qwen_vl_utils.vision_process import smart_resize
+    for side, low in itertools.product(range(32, 600), (n * n * 1024 for n in range(2, 24))):
+        high = max(low, 1 << 24)
+        assert page_size(side, side, low, high) == smart_resize(side, side, 32, low, high), (side, low)
 
 def test_what_does_not_fit_says_what_would(path):
     client, pages = QwenVLClient(path), [Image.new('L', (1190, 1684))] * 20

@@ -7,19 +7,12 @@ from cosee.ocr.client import OcrClient
 from cosee.ocr.engine import WordReader
 from cosee.ocr.reader import CALIBRATION, Reader, calibrated
 from cosee.ocr.spans import typed_page
-
-
-class Typed(WordReader):
-    "Hands out pages that were typed"
-    def __init__(self, pages):
-        super().__init__()
-        self.given = pages
-    def read(self, images): return self.given[:len(images)]
+from typed_pages import InOrder
 
 
 def said(question, *texts):
     "What the client says to a question about typed pages"
-    client = OcrClient(words=Typed([typed_page(t) for t in texts]), embeddings=False)
+    client = OcrClient(words=InOrder([typed_page(t) for t in texts]), embeddings=False)
     images = [Image.new('RGB', (20, 20))] * len(texts)
     return client.chat(build_messages(images, f'Question: {question}')).text.rpartition('Answer: ')[2]
 
@@ -149,3 +142,52 @@ def test_an_answer_is_never_surer_than_the_table():
     for question in ('What is the total amount of the receipt?', 'Who is the patient?', 'What is the date?'):
         ranked, found = reader.candidates(question, 8), reader.answer(question)
         assert found['confidence'] <= round(calibrated(evidence(ranked, len(reader.facts)), CALIBRATION[False]), 3)
+
+
+MANUAL = """
+OPTIONS
+  -a, --all              do not ignore entries starting with .
+  -r, --reverse          reverse order while sorting
+  -s                     print the size of each file
+  -S                     sort by file size, largest first
+  --retries=NUMBER       set the number of retries; the default is 20
+"""
+LOOSE_MANUAL = """
+OPTIONS
+
+  -o FILE
+      Write output to FILE instead of standard output.
+
+  -S  sort by file size,
+      largest first
+
+  Author: Jane Roe
+"""
+
+
+@pytest.mark.parametrize('question, answer, page', [
+    ('What does the option -S do?', 'sort by file size, largest first', MANUAL),
+    ('What does -s do?', 'print the size of each file', MANUAL),
+    ('What does --all do?', 'do not ignore entries starting with .', MANUAL),
+    ('Was macht die Option -r?', 'reverse order while sorting', MANUAL),
+    ('Which option reverses the order?', '-r, --reverse', MANUAL),
+    ('How many retries does --retries set by default?', '20', MANUAL),
+    ('What does the option -S do?', 'sort by file size, largest first', LOOSE_MANUAL),
+    ('Which option writes the output to a file?', '-o FILE', LOOSE_MANUAL),
+    ('Who is the author?', 'Jane Roe', LOOSE_MANUAL)])
+def test_lists_of_options(question, answer, page): assert said(question, page) == answer
+
+
+@pytest.mark.parametrize('question', [
+    'What does the option -x do?', 'What does --color do?', 'Which flag sends mail?'])
+def test_an_option_that_is_not_listed(question): assert said(question, MANUAL) == 'not answerable'
+
+
+def test_a_list_of_options_is_pointed_at():
+    found = Reader([typed_page(MANUAL)]).answer('What does -S do?')
+    x0, y0, x1, y1 = found['bbox']
+    assert .3 < x0 < x1 < .9 and .5 < y0 < y1 < .75
+
+
+@given(st.text(alphabet='-–—aA?xS= ,|[]<>FILE\n', max_size=200))
+def test_anything_that_looks_like_options_is_read(text): Reader([typed_page(text or ' ')]).answer('What does -a do?')

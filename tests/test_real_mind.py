@@ -19,6 +19,7 @@ from cosee.models.client import Ledger, build_messages
 from cosee.models.registry import make_client
 from cosee.ocr.spans import typed_page
 from cosee.text import same_answer
+from typed_pages import ByWidth
 
 FILE = os.environ.get("COSEE_GGUF", "")
 pytestmark = pytest.mark.skipif(not Path(FILE or "/nowhere").is_file(),
@@ -72,15 +73,7 @@ ASKED = {
             "From which platform does the IC 8 leave?": ("3",)}}
 CASES = [(text, question) for text, asked in ASKED.items() for question in asked]
 FLOOR = 4   # right answers of twenty
-
-
-class Typed:
-    "A reader of pages that knows them by their width."
-    print = "text"
-
-    def __init__(self): self.pages = {100 + 10 * i: typed_page(text) for i, text in enumerate(ASKED)}
-
-    def read(self, items, print=None): return [self.pages[im.width] for im in items]
+PAGES = {f"w{100 + 10 * i}": typed_page(text) for i, text in enumerate(ASKED)}
 
 
 def page(text): return Image.new("RGB", (100 + 10 * list(ASKED).index(text), 150), "white")
@@ -88,7 +81,7 @@ def page(text): return Image.new("RGB", (100 + 10 * list(ASKED).index(text), 150
 
 @pytest.fixture(scope="module")
 def client():
-    return PrintClient(make_client("gguf", model_path=FILE, context=4096), words=Typed())
+    return PrintClient(make_client("gguf", model_path=FILE, context=4096), words=ByWidth(**PAGES))
 
 
 @pytest.fixture(scope="module")

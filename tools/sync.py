@@ -25,6 +25,7 @@ SECTIONS = [
     ("Models and their providers", ("models/",)),
     ("Qwen3-VL from a folder", ("qwen/",)),
     ("Reading print", ("ocr/",)),
+    ("Parts of a page", ("layout/",)),
     ("The text that a PDF carries", ("layer/",)),
     ("Finding pages in long documents", ("index/",)),
     ("Language models that read print", ("minds/",)),

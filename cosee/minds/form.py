@@ -10,7 +10,7 @@ import math, re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Optional, cast, get_args
-from ..boxes import Box, rounded
+from ..boxes import Box, enclosing, rounded
 from ..ocr.print import PrintPage
 from ..ocr.spans import Span, page_rows, page_spans
 
@@ -24,8 +24,7 @@ def around(
     boxes: Sequence[Box] # at least one
 ) -> Box:
     "The smallest box that holds all of them."
-    x0, y0, x1, y1 = zip(*boxes, strict=True)
-    return rounded((min(x0), min(y0), max(x1), max(y1)))
+    return rounded(enclosing(boxes))
 
 @dataclass(frozen=True)
 class Line:

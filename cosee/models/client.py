@@ -448,13 +448,13 @@ def prompt_messages(
     return [user_message(images, [prompt])]
 
 # %% ../../nbs/00_model.ipynb #16259597
-def image_tokens(
+def image_grid(
     width: int,                       # pixels
     height: int,                      # pixels
     max_pixels: Optional[int] = None, # larger images are scaled down to this area
     min_pixels: int = 32 * 32         # smaller ones are scaled up
-) -> int:                             # tokens of one image
-    "Tokens that Qwen3-VL spends on an image: sides to the nearest 32 pixels, then scaled into the limits."
+) -> tuple[int, int]:                 # columns and rows of 32 pixels
+    "The size at which Qwen3-VL sees an image: sides to the nearest 32 pixels, then scaled into the limits."
     w, h, area = max(1, round(width / 32)), max(1, round(height / 32)), width * height
     if max_pixels and w * h * 1024 > max_pixels:
         shrink = math.sqrt(area / max_pixels) * 32
@@ -462,6 +462,16 @@ def image_tokens(
     elif w * h * 1024 < min_pixels:
         grow = math.sqrt(min_pixels / max(area, 1)) / 32
         w, h = math.ceil(width * grow), math.ceil(height * grow)
+    return w, h
+
+def image_tokens(
+    width: int,                       # pixels
+    height: int,                      # pixels
+    max_pixels: Optional[int] = None, # larger images are scaled down to this area
+    min_pixels: int = 32 * 32         # smaller ones are scaled up
+) -> int:                             # tokens of one image
+    "Tokens that Qwen3-VL spends on an image, one for each part of its `image_grid`."
+    w, h = image_grid(width, height, max_pixels, min_pixels)
     return w * h
 
 # %% ../../nbs/00_model.ipynb #4fef8d32

@@ -51,7 +51,7 @@ def _blank_solids(
     out = rgb if count < 2 else rgb.copy()
     for x, y, bw, bh, area in boxes[1:count]:
         inner = rgb[y + 3:y + bh - 3, x + 3:x + bw - 3].reshape(-1, 3).astype(np.int16)
-        if area < 0.0004 * h * w or area < 0.95 * bw * bh: continue
+        if area < 0.0004 * h * w or area < 0.95 * bw * bh or not inner.size: continue
         if (np.abs(inner - np.median(inner, axis=0)).max(axis=1) > differs).mean() < 0.002:
             out[max(0, y - 2):y + bh + 2, max(0, x - 2):x + bw + 2] = paper
     return out

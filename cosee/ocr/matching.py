@@ -71,10 +71,12 @@ class Asked:
             self.words, self.concepts = (*self.words, ASKING), [*self.concepts, hint]
             self.weights.append(reader.weights['question word'])
 
-    def without_asking(self) -> Asked:
-        "The same question, its question word left out of what counts"
+    def without(self,
+        *words: str # tokens of the question, or `ASKING` for its question word
+    ) -> Asked:
+        "The same question, some of its words left out of what counts"
         out = copy(self)
-        if ASKING in self.words: out.weights = [*self.weights[:-1], 0.0]
+        out.weights = [0.0 if word in words else weight for word, weight in zip(self.words, self.weights, strict=True)]
         out.total = sum(out.weights) or 1.0
         return out
 

@@ -10,12 +10,17 @@ __all__ = ['Reader']
 # %% ../../nbs/ocr/12_reader.ipynb #24c1bffd
 import math, re
 from typing import Optional, TypedDict
+from ..boxes import box_iou, enclosing
 from .facts import (CellFact, Fact, SentenceFact, above_facts, below_facts, cell_facts, chart_facts,
                              is_cell, is_sentence, make_fact, right_facts, span_pairs)
-from .matching import (Asked, SMALL, best_fit, labels_around, last_preposition, meaning_bonus,
+from .matching import (ASKING, Asked, SMALL, best_fit, labels_around, last_preposition, meaning_bonus,
                                 sentence_match, without_values)
 from .paragraphs import page_headings, page_paragraphs
-from .layout.parts import bill_facts, furniture, is_bill, letterhead, pointer_facts, pointer_lines
+from .layout.bills import bill_facts, is_bill
+from .layout.contents import pointer_facts, pointer_lines
+from .layout.furniture import furniture
+from .layout.letterhead import letterhead
+from .layout.options import asks_for_option, named_options, option_facts
 from .question import tokens
 from .sentences import sentence_facts
 from .print import PrintPage, Turn, turned_box, upright
@@ -91,7 +96,7 @@ def _page_facts(
     tables = [t for t in tables if _is_ruled(t) or not _crosses(t, charted)]
     loose = [s for s in loose if not any(s is c for c in charted)]
     context = dict(heads=heads, title=_page_title(spans), spans=spans, size=page['size'])
-    facts += [*pointer_facts(pointers), *_placed_facts(page, spans, number)]
+    facts += [*pointer_facts(pointers), *_placed_facts(page, spans, number), *option_facts(spans)]
     return facts + _loose_facts(loose, tables), tables, context
 
 # %% ../../nbs/ocr/12_reader.ipynb #3105082d
@@ -229,9 +234,10 @@ class Reader:
     ) -> list[Candidate]: # best first
         "The best answers that stand in the document, no two the same."
         asked, best = Asked(question, self), {}
-        if not asked.words: return []
-        for f in self.facts:
-            if f['kind'] == 'pointer' and not asked.page: continue
+        facts = _askable(self, asked)
+        if not facts: return []
+        if facts[0]['kind'] == 'option name': asked = asked.without('option', 'flag', 'switch')
+        for f in facts:
             score, value, cover, label = self.score(asked, f)
             c = Candidate(answer=value, page=f['page'], bbox=f['bbox'], score=score, cover=cover, label=label,
                           kind=f['kind'], fact=f)
@@ -283,7 +289,8 @@ class Reader:
         near = [c['answer'] for c in self.nearby(question, 1)]
         second = any(same_answer(a, best['answer']) or best['answer'] in a for a in near)
         confidence = calibrated(evidence(ranked, len(self.facts)), CALIBRATION[self.embeddings is not None])
-        if _touched(self, question, best) < NOTHING: confidence = min(confidence, best['cover'])
+        capped = best['kind'] == 'option name' or _touched(self, question, best) < NOTHING
+        if capped: confidence = min(confidence, best['cover'])
         return Answer(**best, confidence=round(confidence, 3), second=second, content=statement(best))
 
     def regions(self) -> list[Region]:
@@ -323,6 +330,7 @@ def label_text(
 def _named(reader: Reader, asked: Asked, fact: Fact) -> tuple:
     "(coverage of the question, what is said of the label) of a fact of any kind"
     around = labels_around(reader, asked, fact, ('section', 'title', 'near', 'caption'))
+    if fact['kind'] == 'option': return 1.0, 1.0
     if is_cell(fact): return _score_cell(reader, asked, fact, around)
     if is_sentence(fact): return _score_sentence(reader, asked, fact, around)
     key = fact['labels'][0][1]
@@ -381,6 +389,23 @@ def _score_sentence(reader: Reader, asked: Asked, fact: SentenceFact, around: li
 def _keep(best: dict[tuple, Candidate], key: tuple, candidate: Candidate):
     "Put a candidate under `key`, unless a better one is there"
     if key not in best or best[key]['score'] < candidate['score']: best[key] = candidate
+
+# %% ../../nbs/ocr/12_reader.ipynb #ec72520e
+def _said_of(reader: Reader, asked: Asked, options: list[Fact]) -> list[Fact]:
+    "Facts within what is said of options that are of the kind that is asked for, as the number of a default"
+    def inside(f, o): return f['page'] == o['page'] and f['value'] in o['value'] and box_iou(f['bbox'], o['bbox']) > 0
+    return [f for f in reader.facts if not f['kind'].startswith('option') and best_fit(asked.kinds, f['value'])[0] > 0
+            and any(inside(f, o) for o in options)]
+
+def _askable(reader: Reader, asked: Asked) -> list[Fact]:
+    "The facts that a question can mean: options only by name or as options, lines that point only by page"
+    apart = [f for f in reader.facts if f['kind'].startswith('option')]
+    if apart and (names := set(named_options(asked.text))):
+        named = [f for f in apart if f['kind'] == 'option' and names & set(named_options(f['labels'][0][1]))]
+        return _said_of(reader, asked, named) or named
+    if apart and asks_for_option(asked.text): return [f for f in apart if f['kind'] == 'option name']
+    if not asked.words: return []
+    return [f for f in reader.facts if not f['kind'].startswith('option') and (asked.page or f['kind'] != 'pointer')]
 
 # %% ../../nbs/ocr/12_reader.ipynb #e66d2ccf
 def _picked(rows: list, sign: int):
@@ -447,7 +472,7 @@ def _touched(
 ) -> float:         # 0-1
     "Coverage without the question word: `Name` alone says nothing of *who is the clerk?*"
     if best['kind'] == 'extreme': return best['cover']
-    return _named(reader, Asked(question, reader).without_asking(), best['fact'])[0]
+    return _named(reader, Asked(question, reader).without(ASKING), best['fact'])[0]
 
 # %% ../../nbs/ocr/12_reader.ipynb #6016e133
 def evidence(
@@ -483,10 +508,6 @@ def statement(
     return f"{fact['labels'][0][1]}: {fact['value']}" if fact['kind'] != 'title' else f"Title: {fact['value']}"
 
 # %% ../../nbs/ocr/12_reader.ipynb #94bc75d9
-def _around(spans: list[Span]) -> tuple:
-    boxes = [s['bbox'] for s in spans]
-    return (min(b[0] for b in boxes), min(b[1] for b in boxes), max(b[2] for b in boxes), max(b[3] for b in boxes))
-
 def _table_region(table: Table, page: int) -> Region:
     rows = [table['header'] or []] * (table['page'] == page) + table['rows']
     cells = [c for r in rows for c in r if c and c.get('page', page) == page]
@@ -494,7 +515,7 @@ def _table_region(table: Table, page: int) -> Region:
     heads = [c['text'] for c in table['header'] or [] if c]
     named = f"columns {', '.join(heads)}; rows " if heads else 'rows '
     content = _short(f"Table: {named}{', '.join(first)}")
-    return Region(page=page, bbox=_around(cells), tag='table', content=content)
+    return Region(page=page, bbox=enclosing([c['bbox'] for c in cells]), tag='table', content=content)
 
 # %% ../../nbs/ocr/12_reader.ipynb #029691d7
 def _section_regions(context: dict, page: int) -> list[Region]:
@@ -504,7 +525,9 @@ def _section_regions(context: dict, page: int) -> list[Region]:
     for a, b in zip(starts, starts[1:]):
         inside = [s for s in spans if a - 1 <= s['y0'] < b - 1]
         text = '; '.join(' '.join(s['text'] for s in row) for row in page_rows(inside))
-        if inside: out.append(Region(page=page, bbox=_around(inside), tag='section', content=_short(text)))
+        if not inside: continue
+        box = enclosing([s['bbox'] for s in inside])
+        out.append(Region(page=page, bbox=box, tag='section', content=_short(text)))
     return out
 
 def _short(text: str, most: int = 180) -> str:

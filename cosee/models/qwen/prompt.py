@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
 from ..client import (Block, ImageBlock, Message, Picture, Usage, build_messages as _build_messages,
-                                 checked_blocks)
+                                 checked_blocks, image_grid)
 from .checkpoint import check_model_path
 
 # %% auto #0
@@ -37,11 +37,8 @@ def page_size(
         raise ValueError(f'4,096 <= min_pixels <= max_pixels must hold, not {min_pixels:,} and {max_pixels:,}')
     if max(width, height) > 200 * min(width, height):
         raise ValueError(f'an image of {width}x{height} pixels is too narrow for a page')
-    w, h = max(32, round(width / 32) * 32), max(32, round(height / 32) * 32)
-    scale = math.sqrt(width * height / (max_pixels if w * h > max_pixels else min_pixels)) * 32
-    if w * h > max_pixels: return max(32, math.floor(width / scale) * 32), max(32, math.floor(height / scale) * 32)
-    if w * h < min_pixels: return math.ceil(width / scale) * 32, math.ceil(height / scale) * 32
-    return w, h
+    columns, rows = image_grid(width, height, max_pixels, min_pixels)
+    return columns * 32, rows * 32
 
 # %% ../../../nbs/qwen/01_prompt.ipynb #e56c7474
 def page_image(

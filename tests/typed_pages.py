@@ -1,0 +1,24 @@
+"""Readers of pages that hand out print which was typed, so that a test says what stands on a page."""
+from cosee.ocr.engine import WordReader
+from cosee.ocr.spans import typed_page
+
+
+class InOrder(WordReader):
+    "Hands out the same pages of print for whatever images it is given, the first for the first."
+
+    def __init__(self, pages):
+        super().__init__()
+        self.given = pages
+
+    def read(self, images): return self.given[:len(images)]
+
+
+class ByWidth:
+    "Knows pages of print by the width of their image (`w100=...`), and counts how often it is asked."
+    print = "auto"
+
+    def __init__(self, **pages): self.pages, self.asked = {int(k[1:]): v for k, v in pages.items()}, 0
+
+    def read(self, items, print=None):
+        self.asked += 1
+        return [self.pages.get(im.width, typed_page(".")) for im in items]
