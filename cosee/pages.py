@@ -868,6 +868,7 @@ def page_sizes(
     return [_size_of(im) for im in images] if sizes is None else list(sizes)
 
 def _size_of(image: Any) -> Optional[tuple[int, int]]:
+    image = as_picture(image)
     if size := getattr(image, 'size', None): return size[0], size[1]
     from PIL import Image
     try:

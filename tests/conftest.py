@@ -30,6 +30,10 @@ hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.load_profile("steady")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--outputs", action="store_true", help="notebooks must also show what they store")
+
+
 @pytest.fixture(scope="session")
 def root():
     "The repository."

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import re
+import runpy
 import subprocess
 import sys
 import types
@@ -24,25 +25,32 @@ from cosee.board import Board
 from cosee.config import ConfigError, redact
 from cosee.controller import CoSeeController
 from cosee.datasets.checks import DataError
+from cosee.datasets.made.document import make_samples
+from cosee.datasets.writers import write_layout
 from cosee.eval.baselines import direct_answer
 from cosee.eval.methods import make_method
 from cosee.experiments import make_config
 from cosee.models.backends import Backend, parse_config
-from cosee.models.client import Reply, ScriptedClient, VLMClient, as_client, merged
+from cosee.index import PageIndex
+from cosee.models.client import Reply, ScriptedClient, VLMClient, as_client, image_tokens, merged
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.registry import CLIENTS, create_vlm_client, make_client, register_client
 from cosee.models.remote import RemoteClient, ServerError
-from cosee.pages import PageError, load_pages, open_image
+from cosee.ocr import WordReader
+from cosee.pages import PageError, load_pages, open_image, page_sizes
 from cosee.planner.planning import PlanCache, plan, planner_client, planner_node
 from cosee.runs.inspect_log import write_inspect
 from cosee.runs.log import RunLog, write_about
 from cosee.runs.record import answer_one
 from cosee.runs.table import Run
+from cosee.screen.agent import ScreenAgent
 from cosee.screen.call import read_tool_call, validate_tool_call
 from cosee.screen.config import SYSTEM_PROMPTS, instruction, read_screen_config
+from cosee.screen.reader import ScreenReader
 from cosee.tools.agent import with_tools
 from cosee.tools.base import parse_tool_call
 from cosee.tools.calculator import Calculate
+from cosee.view import EpisodeView, EpisodeWidget, annotate, episode_html
 from fake_servers import FakeServer
 from PIL import Image
 
@@ -373,6 +381,25 @@ def test_the_plan_of_a_stand_in_is_its_own():
     assert [line["model"] for line in lines] == ["second", "scripted", "scripted"]
 
 
+# --- scripts ---
+
+@pytest.mark.parametrize("name", ["mpdocvqa_cosee", "mpdocvqa_baselines", "slidevqa_cosee", "slidevqa_baselines"])
+def test_a_script_by_its_documented_name_runs_its_configuration(name, tmp_path, monkeypatch):
+    "A data set in its own form, a split, steps and agents, predictions and traces in the folder that is named."
+    sample = next(iter(make_samples(1)))
+    root = write_layout(name.partition("_")[0], [sample], tmp_path / "data")
+    method = "cosee_light" if name.endswith("cosee") else "cot"
+    words = "run --split val --client ocr --max-steps 1 --agents detail_reader --set client.options={} --quiet"
+    folders = ["--root", str(root), "--output-dir", str(tmp_path / "run")]
+    monkeypatch.setattr(sys, "argv", [*words.split(), "--method", method, *folders])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / f"scripts/run_{name}.py"), run_name="__main__")
+    run = Run(tmp_path / "run")
+    [record] = run
+    assert ended.value.code == 0 and record["status"] == "ok" and record["method"] == method
+    assert name.startswith(run.about["config"]["dataset"]["name"]) and record["answer"] and record["trace"]
+
+
 # --- pages, boards and prompts ---
 
 @pytest.mark.parametrize("pixels", [np.full((96, 64, 3), 255, "uint8"), np.ones((96, 64)), np.ones((96, 64, 1), bool),
@@ -385,6 +412,28 @@ def test_an_array_is_a_page_wherever_pages_go(pixels):
     assert episode["answer"] == direct_answer(client, [pixels], "What is the total?") == "42"
     assert plan("Is it sharp?", pixels, client=client, cache=None).query_type == "IQA"
     assert all(b["image"].size == (64, 96) for c in client.calls for b in c["messages"][0]["content"] if "image" in b)
+
+
+ARRAY = np.full((96, 64, 3), 255, "uint8")
+SEEN = {"answer": "42", "board": Board(), "hypotheses": [], "evidence": []}
+MESSAGE = {"role": "user", "content": [{"type": "image", "image": ARRAY}, {"type": "text", "text": "What is it?"}]}
+DOORS = {
+    "a drawing": lambda: annotate(ARRAY, []).size == (64, 96),
+    "a view": lambda: "data:image/webp" in EpisodeView(SEEN, [ARRAY]).html,
+    "a file": lambda: "data:image/webp" in episode_html(SEEN, [ARRAY]),
+    "a widget": lambda: EpisodeWidget(SEEN, [ARRAY]).pages[0].size == (64, 96),
+    "an index": lambda: PageIndex([ARRAY, ARRAY]).read() == 2,
+    "print": lambda: WordReader().read([ARRAY, ARRAY])[1]["size"] == [64, 96],
+    "sizes": lambda: page_sizes([ARRAY]) == [(64, 96)],
+    "a message": lambda: ScriptedClient(["Answer: 42"]).chat([MESSAGE]).usage.image_tokens == image_tokens(64, 96),
+    "a screen": lambda: ScreenAgent(ScreenReader()).act(ARRAY, "Click Save")["call"] is not None,
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_an_array_goes_through_every_door(door):
+    "All but the last were seen failing at e0c80f2."
+    assert DOORS[door]()
 
 
 @pytest.mark.parametrize("pixels", [np.zeros(7), np.zeros((0, 4)), np.full((9, 9), 300), np.full((9, 9), np.nan),

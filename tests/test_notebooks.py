@@ -1,4 +1,8 @@
-"Every notebook runs from top to bottom, each in a process of its own, so that none leans on another."
+"""Every notebook runs from top to bottom, each in a process of its own, so that none leans on another.
+
+With --outputs each has to show what it stores, too: this holds on machines like the one that stored it."""
+import base64
+import io
 import json
 import os
 import subprocess
@@ -6,27 +10,19 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from run_notebooks import ROOT, STEADY
+from outputs import difference
+from PIL import Image
+from run_notebooks import ROOT, STALE, STEADY
 from sync import notebooks
 
 # A notebook that takes this long hangs: the slowest takes a minute.
 LIMIT = 900
 
-RUN = """
-import sys
-from pathlib import Path
-from nbdev.config import get_config
-from nbdev.test import test_nb
-config = get_config()
-passed, seconds = test_nb(Path(sys.argv[1]), skip_flags=config.tst_flags.split(), basepath=config.config_path)
-sys.exit(not passed)
-"""
-
-
 def run(path):
-    "Run the notebook at `path` as nbdev_test does, in a fresh process."
-    return subprocess.run([sys.executable, "-c", RUN, str(path)], cwd=ROOT, env={**os.environ, **STEADY},
-                          capture_output=True, text=True, timeout=LIMIT)
+    "Run the notebook at `path` in a fresh process, and compare what it shows with what it stores."
+    command = [sys.executable, ROOT / "tools/run_notebooks.py", path, "--here", "--check"]
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, **STEADY}, capture_output=True, text=True,
+                          timeout=LIMIT)
 
 
 @pytest.fixture(scope="session")
@@ -41,17 +37,79 @@ def runs(request):
 
 
 @pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.relative_to(ROOT / "nbs").as_posix())
-def test_notebook(path, runs):
+def test_notebook(path, runs, pytestconfig):
     done = runs[path].result()
-    assert done.returncode == 0, f"{path.relative_to(ROOT)} failed:\n{done.stdout[-2000:]}{done.stderr[-6000:]}"
+    told = f"{path.relative_to(ROOT)} failed:\n{done.stdout[-6000:]}{done.stderr[-6000:]}"
+    assert done.returncode in ((0,) if pytestconfig.getoption("outputs") else (0, STALE)), told
+
+
+def written(path, source, shown=(), kind="text/plain"):
+    "A notebook of one cell, with what it stores."
+    outputs = [{"output_type": "execute_result", "metadata": {}, "execution_count": None, "data": {kind: list(shown)}}]
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "execution_count": None, "source": source,
+            "outputs": outputs if shown else []}
+    path.write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    return path
 
 
 def test_a_failing_cell_fails(tmp_path):
     "The runner itself: one notebook that holds, one that does not."
-    cell = {"cell_type": "code", "id": "a", "metadata": {}, "execution_count": None, "outputs": []}
-    for name, source in (("good", "assert True is not False"), ("bad", "assert 1 == 2, 'planted'")):
-        nb = {"cells": [{**cell, "source": source}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-        (tmp_path / f"{name}.ipynb").write_text(json.dumps(nb))
-    assert run(tmp_path / "good.ipynb").returncode == 0
-    bad = run(tmp_path / "bad.ipynb")
+    assert run(written(tmp_path / "good.ipynb", "assert True is not False")).returncode == 0
+    bad = run(written(tmp_path / "bad.ipynb", "assert 1 == 2, 'planted'"))
     assert bad.returncode == 1 and "planted" in bad.stderr
+
+
+def test_a_stale_output_is_found(tmp_path):
+    "The runner itself: a notebook that stores what it showed once, and one that says that it varies."
+    stale = run(written(tmp_path / "stale.ipynb", "['a', 6 * 7]", ["['a', 41]"]))
+    assert stale.returncode == STALE and "- ['a', 41]" in stale.stdout and "+ ['a', 42]" in stale.stdout
+    assert run(written(tmp_path / "fresh.ipynb", "['a', 6 * 7]", ["['a', 42]"])).returncode == 0
+    assert run(written(tmp_path / "other.ipynb", "#| varies\nobject()", ["<object>"])).returncode == 0
+
+
+def cell(text, source="f()", kind="text/plain"):
+    "A cell that shows `text`."
+    output = {"output_type": "execute_result", "data": {kind: text}}
+    return {"cell_type": "code", "source": source, "outputs": [output]}
+
+
+def picture(colour, size=(40, 30)):
+    "A picture of one colour, encoded."
+    file = io.BytesIO()
+    Image.new("RGB", size, colour).save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+EQUAL = [("<A at 0x7f12ab34cd>", "<A at 0x55aa00ff>"), ("in 0.31 s", "in 12 s"), ("seconds=5.9e-05", "seconds=0.2"),
+         ("/tmp/tmpa1/run", "/tmp/tmpb2/run"), ("in tmpcvccbk1h", "in tmpagtu5uhy"), ("0.731", "0.734"),
+         ("at 2026-11-23T08:00:01Z", "at 2026-11-24 09:00"), (["a\n", "b"], "a\nb"),
+         (f'<img src="data:image/png;base64,{picture("white")}">',
+          f'<img src="data:image/png;base64,{picture("#fefefe")}">')]
+DIFFERENT = [("41", "42"), ("0.73", "0.85"), ("12 notes", "13 notes"), ("a\nb", "a"), ("", "a"),
+             ("INV-0x1", "INV-0x2"), ("page 3", "page 3.0"),
+             (f'<img src="data:image/png;base64,{picture("white")}">',
+              f'<img src="data:image/png;base64,{picture("black")}">'),
+             (f'<img src="data:image/png;base64,{picture("white")}">',
+              f'<img src="data:image/png;base64,{picture("white", (30, 40))}">')]
+
+
+@pytest.mark.parametrize("old, new", EQUAL)
+def test_what_differs_by_nature_is_not_stale(old, new):
+    assert difference(cell(old), cell(new)) == []
+
+
+@pytest.mark.parametrize("old, new", DIFFERENT)
+def test_what_says_something_else_is_stale(old, new):
+    assert difference(cell(old), cell(new)) and difference(cell(new), cell(old))
+
+
+def test_pictures_are_compared_by_how_they_look():
+    shown = [cell(picture(colour), kind="image/png") for colour in ("white", "#fefefe", "black")]
+    assert difference(shown[0], shown[1]) == []
+    assert difference(shown[0], shown[2]) == ["picture 1 looks different"]
+
+
+def test_what_is_printed_in_pieces_is_one():
+    whole, *pieces = [{"output_type": "stream", "name": "stdout", "text": text} for text in ("ab", "a", "b")]
+    whole, pieces = [{"cell_type": "code", "source": "f()", "outputs": outputs} for outputs in ([whole], pieces)]
+    assert difference(whole, pieces) == []

@@ -1,13 +1,15 @@
 """The project keeps its own rules: package, notebooks, README and sidebar agree; imports are light, declared and
 point one way. Each check is also shown a planted fault, which it has to find."""
 import ast
+import importlib
 import json
+import re
 import shutil
 import subprocess
 import sys
 from configparser import ConfigParser
 from fnmatch import fnmatch
-from importlib.metadata import packages_distributions
+from importlib.metadata import metadata, packages_distributions
 
 import check
 import contracts
@@ -118,6 +120,43 @@ def test_the_sidebar_names_every_notebook_once(copy):
     assert sorted(named) == sorted(p.relative_to("nbs").as_posix() for p, _ in check.notebooks(copy))
 
 
+def test_chapters_and_sections_are_named_in_words():
+    "The sidebar shows these names alone: no two are the same, and none is that of a module or a folder."
+    titles = [nb["cells"][0]["source"][0].strip("# \n") for _, nb in check.notebooks(ROOT)]
+    sections = [section for section, _ in sync.SECTIONS]
+    modules = {name(path) for path in MODULES} - {"cosee"} | {p.stem for p in MODULES} - {"__init__"}
+    assert len({title.lower() for title in titles}) == len(titles) and len(set(sections)) == len(sections)
+    assert not {*titles, *sections} & modules
+
+
+# Texts that models are given, and the chapter that shows them
+PROMPTS = [("agents:SCANNER_ROLE_PROMPT", "02_agents"), ("agents:DETAIL_READER_ROLE_PROMPT", "02_agents"),
+           ("agents:CROSS_CHECKER_ROLE_PROMPT", "02_agents"), ("eval.task:DIRECT_PROMPT", "eval/06_task"),
+           ("eval.task:COT_PROMPT", "eval/06_task"), ("eval.judge:JUDGE_RULES", "eval/12_judge"),
+           ("minds.pointing:SHARED", "minds/01_pointing"), ("minds.pointing:ANSWER_RULES", "minds/01_pointing"),
+           ("planner.planning:PLANNER_PROMPT", "planner/00_planning")]
+PROMPTS += [(f"screen.config:SYSTEM_PROMPTS.{style}", "screen/01_config") for style in ("compact", "computer-use")]
+PROMPTS += [(f"tools.sight:{tool}.description", "tools/05_agent") for tool in ("Zoom", "Ocr", "FindPage", "ReadBoard")]
+
+
+@pytest.mark.parametrize("prompt, chapter", PROMPTS)
+def test_prompts_are_on_the_pages(prompt, chapter):
+    "What a model is told is an output of its chapter, letter by letter: exported code is not shown on the site."
+    module, _, names = prompt.partition(":")
+    told = importlib.import_module(f"cosee.{module}")
+    for key in names.split("."):
+        told = told[key] if isinstance(told, dict) else getattr(told, key)
+    cells = json.loads((ROOT / f"nbs/{chapter}.ipynb").read_text(encoding="utf-8"))["cells"]
+    shown = "".join(line for cell in cells for out in cell.get("outputs", []) for line in out.get("text", []))
+    assert all(part in shown for part in re.split(r"\{(?:schema|reference|query)\}", told))
+
+
+@pytest.mark.parametrize("tutorial", ["any_model", "compare_methods", "first_episode", "text_memory_and_tools"])
+def test_tutorials_lead_to_planner_and_screens(tutorial):
+    text = (ROOT / f"nbs/tutorials/{tutorial}.ipynb").read_text(encoding="utf-8")
+    assert "(../planner/00_planning.ipynb)" in text and "(screens.ipynb)" in text
+
+
 def test_dead_links_and_anchors_are_found(tmp_path):
     (tmp_path / "a.html").write_text('<h2 id="here"></h2><a href="b.html#there"></a><a href="#here"></a>')
     (tmp_path / "b.html").write_text('<a href="a.html#here"></a><a href="c.html"></a><a href="https://x.org/y#z"></a>')
@@ -201,6 +240,13 @@ def requirements(*keys):
     config.read(ROOT / "settings.ini")
     values = (v for k, v in config["DEFAULT"].items() if any(fnmatch(k, key) for key in keys))
     return {check.distribution(word) for value in values for word in value.split()}
+
+
+def test_no_older_python_would_do():
+    "The least Python that is declared is the one that the only dependency without an older form asks for."
+    declared = re.search(r"^min_python = (\d+\.\d+)$", (ROOT / "settings.ini").read_text(), re.MULTILINE)
+    asked = re.search(r">=\s*(\d+\.\d+)", metadata("transformers")["Requires-Python"])
+    assert list(map(int, asked[1].split("."))) >= list(map(int, declared[1].split(".")))
 
 
 def undeclared(modules, declared):

@@ -1,13 +1,18 @@
 "The site: what a page says of a name."
 import ast
+import itertools
 
 import docs
+import pytest
 from site_fields import Renderer
 
 from cosee.agents import team
 from cosee.minds.form import WrittenPage
+from cosee.models.backends import Backend, Config, PlannerConfig
 from cosee.pages import PageError
-from cosee.runs.config import RunConfig
+from cosee.planner.planning import PlanControlFlags, PlannerOutput
+from cosee.runs.config import BudgetConfig, ClientConfig, DataConfig, RunConfig
+from cosee.screen.config import ScreenConfig
 
 
 def shown(name):
@@ -20,6 +25,22 @@ def test_classes_of_fields_show_their_fields():
     assert shown(PageError).strip() == "python\nclass PageError(ValueError)"
     assert "    methods: list[Union[str, dict[str, Any]]] = Field(" in shown(RunConfig)
     assert "def team(" in shown(team)
+
+
+MODELS = [ClientConfig, DataConfig, BudgetConfig, RunConfig, ScreenConfig, Backend, Config, PlannerConfig,
+          PlannerOutput, PlanControlFlags]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_fields_of_models_have_types_defaults_and_meanings(model):
+    "Each field of what people write in a file, or read in a plan, says what it is for."
+    lines = shown(model).splitlines()
+    for name, field in model.model_fields.items():
+        if name not in vars(model)["__annotations__"]: continue   # of the class below it
+        first = next(n for n, line in enumerate(lines) if line.startswith(f"    {name}: "))
+        told = lines[first] + "".join(itertools.takewhile(lambda line: line.startswith("     "), lines[first + 1:]))
+        assert " # " in told or "description=" in told, f"{name} has no meaning"
+        assert field.is_required() or "=" in told, f"{name} has no default"
 
 
 def test_methods_of_private_classes_have_no_entry():

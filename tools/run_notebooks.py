@@ -2,12 +2,13 @@
 
   python tools/run_notebooks.py                     all notebooks
   python tools/run_notebooks.py nbs/01_board.ipynb  one or more
-  python tools/run_notebooks.py --check             run, store nothing, tell where stored outputs differ
+  python tools/run_notebooks.py --check             run, store nothing, fail where stored outputs are stale
   python tools/run_notebooks.py --flags gpu         run the cells marked gpu too
   python tools/run_notebooks.py --flags weights     run those that need the weights which COSEE_GGUF names
 
 A notebook that fails keeps its stored outputs. Cells marked `eval: false` or with one of the
-tst_flags of settings.ini are not run and keep theirs.
+tst_flags of settings.ini are not run and keep theirs. tools/outputs.py says what counts as stale; a cell that shows
+something else each time begins with `#| varies`.
 """
 import argparse
 import os
@@ -15,6 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import outputs
 import sync
 
 ROOT = sync.ROOT
@@ -23,6 +25,7 @@ STEADY = {"PYTHONHASHSEED": "0", "MPLBACKEND": "agg", "TQDM_DISABLE": "1", "NO_C
           "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1",
           "TOKENIZERS_PARALLELISM": "false"}
 WIDGET = "application/vnd.jupyter.widget-view+json"
+STALE = 3   # exit code of a notebook that runs and shows something else than it stores
 
 
 def skipped(cell, flags):
@@ -46,34 +49,36 @@ def run(path, flags):
         cell.outputs = []
         shell.cell(cell)
         if shell.exc:
-            sys.exit(f"{path.relative_to(ROOT)}: this cell failed:\n\n{cell.source}\n\n" + shell.prettytb(path.name))
+            sys.exit(f"{name(path)}: this cell failed:\n\n{cell.source}\n\n" + shell.prettytb(path.name))
         for output in cell.outputs:
             output.get("data", {}).pop(WIDGET, None)
     return nb
 
 
-def stored(cell):
-    "What a cell shows, in a form that can be compared."
-    return [(o.get("output_type"), str(o.get("text", o.get("data")))) for o in cell.get("outputs", [])]
+def name(path):
+    "How a notebook is called: by its path in the repository, if it is there."
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
+def told(stale):
+    "What is said of the cells that are stale, see `outputs.stale`."
+    return "\n".join("\n    ".join([f"  cell {n} is stale:", *lines]) for n, lines in stale.items())
 
 
 def one(path, flags, check):
-    "Run one notebook here; store it, or with `check` tell which outputs differ."
+    "Run one notebook here; store it, or with `check` exit with `STALE` where its stored outputs are that."
     from execnb.nbio import read_nb, write_nb
-    from nbdev.clean import nbdev_clean
+    from nbdev.clean import clean_nb, nbdev_clean
     from nbdev.config import get_config
     config = get_config(path=ROOT)
     nb = run(path, set(config.tst_flags.split()) - set(flags.split()))
     if not check:
         write_nb(nb, path)
         return nbdev_clean(str(path))
-    from nbdev.clean import clean_nb
-    old = read_nb(path)
     clean_nb(nb)
-    pairs = enumerate(zip(old.cells, nb.cells, strict=True))
-    different = [n for n, (a, b) in pairs if a.cell_type == "code" and stored(a) != stored(b)]
-    if different:
-        print("  outputs differ in cells", *different)
+    if stale := outputs.stale(read_nb(path), nb):
+        print(told(stale))
+        sys.exit(STALE)
 
 
 def main():
@@ -88,14 +93,14 @@ def main():
         return one(paths[0], args.flags, args.check)
     failed = []
     for path in paths:
-        print(path.relative_to(ROOT), flush=True)
+        print(name(path), flush=True)
         command = [sys.executable, __file__, str(path), "--here", f"--flags={args.flags}"] + ["--check"] * args.check
         if subprocess.run(command, env={**os.environ, **STEADY}, cwd=ROOT).returncode:
-            failed.append(path.relative_to(ROOT))
+            failed.append(name(path))
     if not args.check and not failed:
         sync.sync()
     if failed:
-        sys.exit("Failed: " + " ".join(map(str, failed)))
+        sys.exit(f"{'Stale or failed' if args.check else 'Failed'}: " + " ".join(map(str, failed)))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from .meaning import Encoder, nearness, page_vectors, vectors_from_bytes, vector
 from .visual import VisualEncoder, late_interaction
 from ..ocr.embeddings import sentence_encoder
 from ..ocr.engine import WordReader
-from ..pages import PageError, Pages, handle_of, page_numbers
+from ..pages import PageError, Pages, as_picture, handle_of, page_numbers
 
 # %% ../../nbs/index/06_pages.ipynb #41fb1368
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class PageIndex:
         import numpy as np
         if not (visual := self.visual): raise ValueError('finding by look needs a visual retriever')
         def rows(i: int) -> 'np.ndarray':
-            try: image = self.document[i]
+            try: image = as_picture(self.document[i])
             except PageError: return np.zeros((0, 1), np.float16)
             return self._kept(image_hash(image)[:40] + f'-{visual.key}', lambda: visual.page(image))
         return late_interaction(visual.question(question), [rows(i) for i in range(len(self))])

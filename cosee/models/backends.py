@@ -38,14 +38,14 @@ class _Limits(BaseModel):
 # %% ../../nbs/models/00_backends.ipynb #a1bff91b
 class Backend(_Limits):
     "One model behind one door."
-    id: str = ''
+    id: str = ''   # its name in the file
     kind: str = Field(pattern=r'^[A-Za-z][A-Za-z0-9_-]*$', description='a built-in kind, or a client of your own')
     model: str = Field('', description="the provider's own name of the model")
-    api_key: Optional[SecretStr] = None
+    api_key: Optional[SecretStr] = None   # filled in from the environment, never shown
     key_variable: str = Field('', description='the environment variable that the key comes from')
-    base_url: Optional[str] = Field(default=None, pattern=r'^https?://')
-    structured: Literal['strict', 'json_schema', 'json_object', 'none'] = 'json_schema'
-    length_field: Literal['max_tokens', 'max_completion_tokens'] = 'max_tokens'
+    base_url: Optional[str] = Field(default=None, pattern=r'^https?://')   # of a server; None: the provider's
+    structured: Literal['strict', 'json_schema', 'json_object', 'none'] = 'json_schema'   # how a schema is asked for
+    length_field: Literal['max_tokens', 'max_completion_tokens'] = 'max_tokens'   # what the server calls it
     extra_sampling: bool = Field(True, description='does the server take top_k and repetition_penalty?')
     omit: tuple[str, ...] = Field((), description='parameters that this model does not take')
     extra_body: dict[str, Any] = Field({}, description='added to every request as it is')
@@ -56,11 +56,11 @@ class Backend(_Limits):
         'auto', description="where print comes from; 'beside': both, each image with its print")
     page_tokens: int = Field(1500, ge=16, description='most tokens of the print of a page')
     context: Optional[int] = Field(None, ge=256, description='tokens of prompt and reply, of a GGUF file')
-    model_path: Optional[str] = None
-    device: str = 'cpu'
-    dtype: str = 'auto'
-    load_in_8bit: bool = False
-    load_in_4bit: bool = False
+    model_path: Optional[str] = None   # folder or GGUF file of weights on this machine
+    device: str = 'cpu'                # of these weights: 'cpu', 'cuda', 'auto'
+    dtype: str = 'auto'                # of these weights, e.g. 'bfloat16'
+    load_in_8bit: bool = False         # in whole numbers of eight bits
+    load_in_4bit: bool = False         # of four
 
 # %% ../../nbs/models/00_backends.ipynb #56b5b86f
 def _explain(e: ValidationError, where: str, model: type[BaseModel]) -> ConfigError:
@@ -125,20 +125,20 @@ OWN_KINDS = set[str]()   # names of clients that were registered, see `register_
 class PlannerConfig(BaseModel):
     "How the planner is asked."
     model_config = _strict
-    backend: str = 'openai.gpt-4o'
-    temperature: float = Field(default=0.0, ge=0, le=2)
-    max_tokens: int = Field(default=2048, ge=1)
-    top_p: float = Field(default=0.1, gt=0, le=1)
-    retry_attempts: int = Field(default=3, ge=1, le=10)
-    fallback_backend: Optional[str] = None
+    backend: str = 'openai.gpt-4o'                       # id of the model that plans
+    temperature: float = Field(default=0.0, ge=0, le=2)  # 0: always the likeliest word
+    max_tokens: int = Field(default=2048, ge=1)          # of a plan
+    top_p: float = Field(default=0.1, gt=0, le=1)        # share of the likely words that are drawn from
+    retry_attempts: int = Field(default=3, ge=1, le=10)  # requests for one plan at most
+    fallback_backend: Optional[str] = None               # id of the model that stands in
 
 # %% ../../nbs/models/00_backends.ipynb #6a6af372
 class Config(BaseModel):
     "Backends by id, and the planner's block."
     model_config = _strict
-    source: str = 'config'
-    entries: dict[str, Fields] = Field({}, repr=False)
-    planner: PlannerConfig = PlannerConfig()
+    source: str = 'config'                              # the file, for errors
+    entries: dict[str, Fields] = Field({}, repr=False)  # id -> fields of a `Backend`, as they were written
+    planner: PlannerConfig = PlannerConfig()            # how the planner is asked
     _env: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @property

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from ..boxes import Box
 from .layer.page import Known, read_layer
 from .print import PageCache, PrintLine, PrintPage, Turn, as_drawn, make_line, page_skew
-from ..pages import Page, PageError, Pages, page_of
+from ..pages import Page, PageError, Pages, as_picture, page_of
 
 # %% ../../nbs/ocr/01_engine.ipynb #b21f1f94
 if TYPE_CHECKING:
@@ -258,6 +258,7 @@ class WordReader:
 
     def _read(self, item: Readable, way: Way) -> PrintPage:
         "The print of one page"
+        item = as_picture(item)
         page = item if isinstance(item, Page) else page_of(item)
         image = cast('Image', item) if hasattr(item, 'tobytes') else None
         if way != 'ocr' and page is not None and page.kind == 'PDF':

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Optional
 from ..board import Cell
 from ..boxes import Box, Size, placed
-from ..pages import PageError, Pages
+from ..pages import PageError, Pages, as_picture
 from .html import AUTHOR_COLOURS, Html, author_colours, el
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -93,13 +93,13 @@ def _draw_number(draw: 'Pen', text: str, seat: _Seat, width: float, unit: float,
     draw.text((x + width / 2, seat.y), text, fill='white', font=font, anchor='mm')
 
 def annotate(
-    im: 'Image',                               # of a page
+    im: 'Image',                               # of a page; an array of pixels will do
     cells: list[Cell],                         # of that page
     palette: Optional[Mapping[str, int]] = None # author -> number of a colour; default: by the authors of `cells`
 ) -> 'Image':                                  # a copy
     "Draw the boxes of `cells` with their numbers on `im`, coloured by author."
     from PIL import ImageDraw
-    im, palette = im.convert('RGB'), palette or author_colours(cells)
+    im, palette = as_picture(im).convert('RGB'), palette or author_colours(cells)
     draw, unit = ImageDraw.Draw(im, 'RGBA'), max(im.size) / 45
     found = _boxed(cells, im.size)
     widths = [unit * (1 + .6 * len(str(c['id']))) for c, _ in found]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypedDict, Union
 from ..board import Board, Cell
 from ..boxes import Box, Size, placed
 from ..files import write_whole
+from ..focus import listed
 from ..pages import Pages
 from ..text import abstains, answer_key, clean, same_answer
 from .drawing import LINK_KINDS, CellLink, box_frame, cell_links, page_pictures, page_svg
@@ -494,6 +495,7 @@ def episodes_page(
     live: bool = False               # take new sections from the page that frames this one
 ) -> str:                            # a whole HTML document
     "The page behind `episodes_html`, and behind the widget."
+    pages = listed(pages)
     title = clean(title or _captions(episodes, pages)[1] or 'An episode', 200)
     links = [el('a', clean(question_of(e), 120), href=f'#q{i}') for i, e in enumerate(episodes, 1)]
     nav = el('nav', links, aria_label='Questions') if len(links) > 1 else None

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
 from ..board import Board, Cell
 from ..controller import CoSeeController, Hypothesis, rank_hypotheses
+from ..focus import listed
 from ..models.client import BudgetExceeded
 from ..text import abstains, clean, one_line
 from .drawing import annotate
@@ -121,7 +122,7 @@ class EpisodeWidget:
         height: int = 640,                     # of the frame in pixels
         max_bytes: int = 4_000_000             # of all page images together
     ):
-        self.pages = [] if pages is None else pages
+        self.pages = [] if pages is None else listed(pages)
         self.live = LiveEpisode(episode if isinstance(episode, str) else question_of(episode))
         if not isinstance(episode, str): self.live('end', dict(episode))
         page = episodes_page([self.episode], self.pages, None, max_bytes, live=True)

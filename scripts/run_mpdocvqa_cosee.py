@@ -1,0 +1,15 @@
+"""CoSee's teams on MP-DocVQA: `cosee run configs/mpdocvqa_cosee.yaml`, and what else is given.
+
+  python scripts/run_mpdocvqa_cosee.py --root ~/data/mpdocvqa --model-path ~/models/Qwen3-VL-4B-Instruct
+
+`--help` names the other arguments: split, number of questions, steps, agents, budget, workers, folder of the run.
+"""
+import sys
+from pathlib import Path
+
+from cosee.cli import main
+
+CONFIG = Path(__file__).resolve().parent.parent / "configs/mpdocvqa_cosee.yaml"
+
+if __name__ == "__main__":
+    sys.exit(main(["run", str(CONFIG), *sys.argv[1:]]))

@@ -1,0 +1,15 @@
+"""The rivals of CoSee's teams on SlideVQA: `cosee run configs/slidevqa_baselines.yaml`, and what else is given.
+
+  python scripts/run_slidevqa_baselines.py --root ~/data/slidevqa --model-path ~/models/Qwen3-VL-4B-Instruct
+
+`--help` names the other arguments: split, number of questions, steps, agents, budget, workers, folder of the run.
+"""
+import sys
+from pathlib import Path
+
+from cosee.cli import main
+
+CONFIG = Path(__file__).resolve().parent.parent / "configs/slidevqa_baselines.yaml"
+
+if __name__ == "__main__":
+    sys.exit(main(["run", str(CONFIG), *sys.argv[1:]]))
