@@ -1,4 +1,4 @@
-"""The model that reads lines, in whole numbers of 8 bits: cosee/data/lines.onnx, made from the one that rapidocr brings.
+"""The model that reads lines in whole numbers of 8 bits: makes cosee/data/lines.onnx from what rapidocr brings.
 
     pip install onnx
     python tools/small_lines.py
@@ -21,8 +21,8 @@ OUT = ROOT / "cosee" / "data" / "lines.onnx"
 OPSET = 17   # the first that has all that is needed is 13: a scale for each channel
 PAGES = [   # kind, seed, resolution, what a scanner does to the page
     ("contract", 101, 120, {}), ("invoice", 102, 150, {}), ("form", 103, 100, dict(rotate=1.0, noise=.03)),
-    ("report", 104, 120, dict(noise=.02, blur=.3)), ("datasheet", 105, 100, {}), ("timetable", 106, 100, dict(noise=.02)),
-    ("slides", 107, 100, {}), ("report", 108, 100, {})]
+    ("report", 104, 120, dict(noise=.02, blur=.3)), ("datasheet", 105, 100, {}),
+    ("timetable", 106, 100, dict(noise=.02)), ("slides", 107, 100, {}), ("report", 108, 100, {})]
 
 
 def made_lines() -> list:

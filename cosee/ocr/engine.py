@@ -65,11 +65,11 @@ def _twice(
     whole     # the same for the whole model
 ):            # the same, with lines that are in doubt by the whole model
     "A reader of lines that is quick where it is sure."
-    def read(crops: list):
-        lines = small(crops)
+    def read(img: list):   # its name is the engine's
+        lines = small(img)
         doubtful = [i for i, score in enumerate(lines.scores) if score < _DOUBT]
         if not doubtful: return lines
-        again = whole([crops[i] for i in doubtful])
+        again = whole([img[i] for i in doubtful])
         for name in ('txts', 'scores', 'word_results'):
             better = dict(zip(doubtful, getattr(again, name), strict=True))
             setattr(lines, name, tuple(better.get(i, one) for i, one in enumerate(getattr(lines, name))))
