@@ -26,21 +26,25 @@ GOALS = [   # document, pages, step, most CPU-seconds, most megabytes
     ("born digital", 100, "first answer", 12, None), ("born digital", 1000, "first answer", 60, 1500)]
 
 
+# A process starts with the peak of the one that started it: a small one stands between, and writes down what was used.
+BETWEEN = """
+import json, os, subprocess, sys
+_, status, used = os.wait4(subprocess.Popen(sys.argv[2:]).pid, 0)
+said = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+with open(sys.argv[1], "w") as out: json.dump(said, out)
+"""
+
+
 def measured(command, cache):
     "Runs a command: what it printed, its CPU time, wall time and peak of memory."
     env = {**os.environ, "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        start = time.perf_counter()
-        process = subprocess.Popen(command, stdout=out, stderr=err, env=env)
-        _, status, used = os.wait4(process.pid, 0)
+    with tempfile.TemporaryDirectory() as folder:
+        used, start = Path(folder) / "used", time.perf_counter()
+        run = subprocess.run([sys.executable, "-S", "-c", BETWEEN, str(used), *command], env=env, capture_output=True)
         wall = time.perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
-        said, errors = out.read().decode(), err.read().decode()
-    if process.returncode not in (0, 3): raise SystemExit(f"{' '.join(map(str, command))}: {errors[-2000:]}")
-    return said, dict(cpu_s=round(used.ru_utime + used.ru_stime, 2), wall_s=round(wall, 2),
-                      peak_mb=round(used.ru_maxrss / 1024))
+        code, cpu, peak = json.loads(used.read_text())
+    if code not in (0, 3): raise SystemExit(f"{' '.join(map(str, command))}: {run.stderr.decode()[-2000:]}")
+    return run.stdout.decode(), dict(cpu_s=round(cpu, 2), wall_s=round(wall, 2), peak_mb=round(peak))
 
 
 def ask(file, questions, how, cache):

@@ -3,9 +3,10 @@
     python benchmarks/ocr_speed.py --json benchmarks/results/ocr_speed.json
     python benchmarks/ocr_speed.py --pages 4 --pdfs ~/reports --pdf-pages 6
 
-Both ways read the same pages in the same run, page by page in turn, so that whatever else the machine does falls
-on both. `plain` is rapidocr with its usual batches of six padded lines; `cosee` is what `WordReader` does. Of made
-pages the truth is known (character error rate line by line, share of words found); of PDFs it is their text layer.
+All ways read the same pages in the same run, page by page in turn, so that whatever else the machine does falls on
+all. `plain` is rapidocr with its usual batches of six padded lines, `cosee` is what `WordReader` does, and `whole` the
+same without the model in whole numbers. Of made pages the truth is known (character error rate line by line, share of
+words found); of PDFs it is their text layer.
 """
 import argparse
 import json
@@ -137,8 +138,8 @@ def engines(shares=()) -> dict:
     import numpy as np
     from rapidocr import RapidOCR
     from cosee.ocr.engine import _make_engine
-    out = dict(plain=RapidOCR(params=PLAIN), cosee=_make_engine())
-    out |= {f'lines at {share:g}': narrowed(_make_engine(), share) for share in shares}
+    out = dict(plain=RapidOCR(params=PLAIN), whole=_make_engine(quick=False), cosee=_make_engine())
+    out |= {f'lines at {share:g}': narrowed(_make_engine(quick=False), share) for share in shares}
     for engine in out.values():
         engine(np.full((64, 64, 3), 255, np.uint8))
         engine._load_rec_model()

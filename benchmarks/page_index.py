@@ -7,14 +7,15 @@
 there, or without an evidence page in the file, are left out. `any` is the share of questions with an evidence page
 among the first k, `all` of those with all of them; intervals come from drawing whole documents. Print comes from
 `WordReader`, or from `--lines`, a folder with NAME.pdf.json: {"pages": [[[text, [left, top, right, bottom]], ...]],
-"toc": [[title, level, page], ...]}. The results hold numbers and checksums, no text of a document.
+"toc": [[title, level, page], ...]}. With `--checkpoint` each document's rows are kept as soon as they are there, and a
+run that was stopped goes on with the next one. The results hold numbers and checksums, no text of a document.
 """
 import argparse
 import ast
 import hashlib
 import json
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -94,10 +95,12 @@ def document(path, questions, args, reader):
     pages, words = opened(path, args.lines, reader)
     without = PageIndex(pages, words=words, embeddings=False)
     index = PageIndex(pages, words=words, embeddings=False if args.no_embeddings else None, folder=args.vectors)
-    times, rows = defaultdict(float), []
+    times, rows, before = defaultdict(float), [], Counter(reader.counts)
     start = time.process_time()
-    for one in (without, index): one.read()
-    times["read"] = (time.process_time() - start) / 2
+    without.read()
+    times["read"] = time.process_time() - start
+    came = Counter(reader.counts) - before
+    index.read()
     start = time.process_time()
     without.search("anything", 1)
     times["index"] = time.process_time() - start
@@ -105,7 +108,7 @@ def document(path, questions, args, reader):
         start = time.process_time()
         rows += [dict(way=name, file=path.name, order=search(q), evidence=e) for q, e in questions]
         times[name] = time.process_time() - start
-    return rows, dict(times, pages=len(index), failed=len(index.failed), questions=len(questions))
+    return rows, dict(times, pages=len(index), failed=len(index.failed), questions=len(questions), came=came)
 
 
 def recalls(rows):
@@ -120,9 +123,26 @@ def recalls(rows):
     return out
 
 
+def kept_rows(checkpoint, name):
+    "What an earlier run left in the file `checkpoint`, by document"
+    if not checkpoint or not checkpoint.is_file(): return {}
+    said = [json.loads(line) for line in checkpoint.read_text(encoding="utf-8").splitlines()]
+    return {row["file"]: (row["rows"], row["cost"]) for row in said if row["set"] == name}
+
+
+def measured_document(name, path, questions, args, reader):
+    "`document`, kept in the file of `--checkpoint`"
+    rows, cost = document(path, questions, args, reader)
+    if args.checkpoint:
+        with args.checkpoint.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(dict(set=name, file=path.name, rows=rows, cost=cost)) + "\n")
+    print(f"{name} {path.name[:50]}: {cost['pages']} pages", flush=True)
+    return rows, cost
+
+
 def measured(name, questions, folder, args, reader):
     "The results of one set"
-    asked, left_out = defaultdict(list), 0
+    asked, left_out, before = defaultdict(list), 0, kept_rows(args.checkpoint, name)
     for file, question, evidence in questions:
         if (folder / file).is_file(): asked[file].append((question, evidence))
     rows, costs, sums = [], [], {}
@@ -131,16 +151,16 @@ def measured(name, questions, folder, args, reader):
         kept = [(q, e) for q, e in asked[file] if e and max(e) <= len(pages) and min(e) >= 1]
         left_out += len(asked[file]) - len(kept)
         if not kept: continue
-        found, cost = document(folder / file, kept, args, reader)
+        found, cost = before.get(file) or measured_document(name, folder / file, kept, args, reader)
         rows, costs = rows + found, [*costs, cost]
         sums[file] = hashlib.sha256((folder / file).read_bytes()).hexdigest()
-        print(f"{name} {file[:50]}: {cost['pages']} pages", flush=True)
-    total = {key: sum(c.get(key, 0) for c in costs) for key in {k for c in costs for k in c}}
+    total = {key: sum(c.get(key, 0) for c in costs) for key in {k for c in costs for k in c} - {"came"}}
+    came = sum((Counter(c["came"]) for c in costs), Counter())
     by_way = {way: recalls([r for r in rows if r["way"] == way]) for way in dict.fromkeys(r["way"] for r in rows)}
     return dict(set=name, documents=len(sums), pages=total["pages"], questions=total["questions"], left_out=left_out,
                 ways=by_way, cpu_seconds={k: round(v, 2) for k, v in sorted(total.items())
                                           if k not in ("pages", "questions", "failed")},
-                pages_not_read=total["failed"], sha256=sums)
+                pages_not_read=total["failed"], print_came_from=came, sha256=sums)
 
 
 def shown(result):
@@ -162,6 +182,7 @@ def main(argv=None):
     p.add_argument("--vectors", type=Path, help="folder for vectors of passages")
     p.add_argument("--print", default="auto", choices=["auto", "text", "ocr"], help="where print comes from")
     p.add_argument("--no-embeddings", action="store_true")
+    p.add_argument("--checkpoint", type=Path, help="file that keeps each document's rows until all are there")
     p.add_argument("--json", type=Path, help="file for the results")
     args = p.parse_args(argv)
     from cosee.ocr.engine import WordReader

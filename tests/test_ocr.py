@@ -4,7 +4,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from cosee.agents import ACTIONS, action_schema, parse_reply
 from cosee.boxes import thousandths_around
 from cosee.files import FileCache, cache_folder
@@ -17,7 +17,7 @@ from cosee.ocr.question import concepts, expected_kinds, lexicon_lines, similar,
 from cosee.ocr.facts import inline_pairs, touching_pairs, trailing_value
 from cosee.ocr.reader import Reader
 from cosee.ocr.values import to_number
-from cosee.ocr.engine import WordReader, page_key
+from cosee.ocr.engine import WordReader, _make_engine, _ocr_page, page_key
 from cosee.ocr.print import PageCache, as_drawn, make_line, turned_box, upright, valid_page
 from other_layouts import clinic_form
 from reader_probes import BLIND, ask
@@ -151,12 +151,44 @@ def test_damaged_cache_counts_as_absent(tmp_path):
 
 
 def test_lexicon_is_part_of_the_package():
-    "An installed CoSee needs its word lists: the settings name their pattern, and each concept has words to swap"
+    "An installed CoSee needs its data: the settings name their pattern, and each concept has words to swap"
     settings = (Path(__file__).parents[1] / 'settings.ini').read_text(encoding='utf-8')
     patterns = next(l for l in settings.splitlines() if l.startswith('package_data')).split('=')[1].split()
-    lists = [f'data/{name}.txt' for name in ('lexicon', 'label_words', 'wordpiece')]
-    assert all(any(fnmatch(name, p) for p in patterns) for name in lists)
+    files = ('lexicon.txt', 'label_words.txt', 'wordpiece.txt', 'lines.onnx')
+    assert all(any(fnmatch(f'data/{name}', p) for p in patterns) for name in files)
     assert all(len(line.split(';')) >= 2 for line in lexicon_lines())
+
+
+def _page_of_lines(*texts):
+    "A page with one line of print below the other"
+    page = Image.new('RGB', (900, 60 + 80 * len(texts)), 'white')
+    draw = ImageDraw.Draw(page)
+    for i, text in enumerate(texts): draw.text((40, 30 + 80 * i), text, fill='black', font=ImageFont.load_default(34))
+    return page
+
+
+def test_small_model_of_lines_knows_the_same_characters():
+    "The model in whole numbers stands for the one that rapidocr brings: another one there wants another one here"
+    import rapidocr
+    from onnxruntime import InferenceSession
+    whole = Path(rapidocr.__file__).parent / 'models' / 'PP-OCRv6_rec_small.onnx'
+    small = Path(__file__).parents[1] / 'cosee' / 'data' / 'lines.onnx'
+    assert small.stat().st_size < 0.3 * whole.stat().st_size
+    known = [InferenceSession(str(f)).get_modelmeta().custom_metadata_map['character'] for f in (small, whole)]
+    assert known[0] == known[1] and len(known[0].splitlines()) > 18_000
+
+
+def test_lines_in_doubt_are_read_by_the_whole_model(monkeypatch):
+    "Where every line is in doubt a page is what the whole model reads; where none is, the small one read it"
+    page = _page_of_lines('Invoice number: NL-20418', 'Payable within 14 days', 'Gesamtbetrag 1.204,50 EUR')
+    read = lambda **how: _ocr_page(_make_engine(**how), page)['lines']
+    whole, usual = read(quick=False), read()
+    monkeypatch.setattr('cosee.ocr.engine._DOUBT', 2)
+    assert read() == whole
+    monkeypatch.setattr('cosee.ocr.engine._DOUBT', 0)
+    small = read()
+    assert small != whole   # scores differ
+    assert [l['text'] for l in small] == [l['text'] for l in usual] == [l['text'] for l in whole]
 
 
 @pytest.mark.parametrize('cells,same', [(('49 sone', '52 sone'), True), (('1st half', '2nd half'), False)])
@@ -470,7 +502,6 @@ def test_turning_there_and_back_is_no_change(box, degrees):
 @pytest.mark.parametrize('degrees', [90, 180, 270])
 def test_turned_pages_are_read(degrees):
     "A page on its side or upside down: the same words, at their places on the page as it is drawn"
-    from PIL import ImageDraw, ImageFont
     straight = Image.new('RGB', (600, 400), 'white')
     said = ['Invoice number: NL-20418', 'Total due: 834.67 EUR', 'Payable within 14 days', 'Thank you']
     for i, text in enumerate(said):
