@@ -215,15 +215,20 @@ def check_client(
 # %% ../../nbs/cli/00_common.ipynb #cab2ae7d
 def client_of(
     args: Namespace,                 # of `model_args` and `care_args`
-    check: Optional['Check'] = None  # what is wrong with a reply, or None; None: it has to be an agent's action
+    check: Optional['Check'] = None  # what is wrong with a reply, or None; by default that it is no plan or action
 ) -> 'VLMClient':
     "The client that the arguments ask for, with all that stands around it; raises what `named_client` raises."
-    from cosee.agents import parse_reply
     from cosee.models.registry import resilient
     first, *others = (named_client(args, n) for n in (args.client, *args.fallback))
     if args.retry == 1 and not others and not args.cache: return first
-    return resilient(first, args.retry, others, args.cache,
-                     check or (lambda text, schema: parse_reply(text).error or None), sampled=True, raising=False)
+    return resilient(first, args.retry, others, args.cache, check or _complaint, sampled=True, raising=False)
+
+def _complaint(text: str, schema: Optional[dict[str, Any]]) -> Optional[str]:
+    "What keeps a reply from being what was asked for: a plan, or an action"
+    from cosee.agents import parse_reply
+    from cosee.planner.planning import plan_complaint
+    wants_plan = 'query_type' in ((schema or {}).get('properties') or {})
+    return plan_complaint(text) if wants_plan else parse_reply(text).error or None
 
 # %% ../../nbs/cli/00_common.ipynb #39b335c7
 class TerminalPage:

@@ -484,7 +484,7 @@ def estimate_usage(
     messages: list[Message] # chat messages
 ) -> Usage:                 # prompt tokens, marked as estimated
     "What a prompt would cost a model that nobody has loaded."
-    sizes = [getattr(im, 'size', (620, 877)) for im in message_blocks(messages, 'image')]
+    sizes = [getattr(as_picture(im), 'size', (620, 877)) for im in message_blocks(messages, 'image')]
     return Usage(text_tokens=math.ceil(len(prompt_text(messages)) / 4), estimated=True,
                  image_tokens=sum(image_tokens(w, h) for w, h in sizes))
 

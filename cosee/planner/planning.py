@@ -136,13 +136,13 @@ def _read_plan(raw):
 class PlannerOutput(BaseModel):
     "The plan for one question about one picture."
     model_config = ConfigDict(extra='ignore')
-    query_type: Literal['IQA', 'Other']
-    query_scope: Union[List[str], Literal['Global']]
-    distortion_source: Literal['Explicit', 'Inferred']
-    distortions: Optional[Dict[str, List[str]]] = None
-    reference_mode: Literal['Full-Reference', 'No-Reference']
-    required_tool: Optional[str] = None
-    plan: PlanControlFlags
+    query_type: Literal['IQA', 'Other']                 # about how good the picture is, or about what it shows
+    query_scope: Union[List[str], Literal['Global']]    # objects or regions that the request names, or all of it
+    distortion_source: Literal['Explicit', 'Inferred']  # named by the request, or to be found
+    distortions: Optional[Dict[str, List[str]]] = None  # region -> distortions that the request names
+    reference_mode: Literal['Full-Reference', 'No-Reference']   # is there the same picture without distortions?
+    required_tool: Optional[str] = None                 # the measure or tool that the request names
+    plan: PlanControlFlags                              # which steps have to run
 
     @model_validator(mode='before')
     @classmethod

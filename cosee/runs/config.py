@@ -38,7 +38,7 @@ class ClientConfig(_Strict):
 
 class BudgetConfig(_Strict):
     "How many tokens a question may cost."
-    max_tokens: Optional[int] = Field(default=None, ge=1)
+    max_tokens: Optional[int] = Field(default=None, ge=1)     # None: as many as it takes
     count: Literal['total', 'uncached', 'output'] = 'total'   # see `count_tokens`
 
 # %% ../../nbs/runs/02_config.ipynb #b4ab9106
@@ -51,14 +51,14 @@ def _without(fields: dict[str, Any], name: str) -> dict[str, Any]:
 
 class RunConfig(_Strict):
     "Everything that the results of a run depend on."
-    name: str = 'run'
-    dataset: DataConfig = DataConfig()
-    client: ClientConfig = ClientConfig()
-    methods: list[Union[str, dict[str, Any]]] = Field(default=['direct', 'cosee_base'], min_length=1)
-    budget: BudgetConfig = BudgetConfig()
+    name: str = 'run'                          # of its folder, where none is named
+    dataset: DataConfig = DataConfig()         # what is asked
+    client: ClientConfig = ClientConfig()      # who is asked
+    methods: list[Union[str, dict[str, Any]]] = Field(default=['direct', 'cosee_base'], min_length=1)   # and how
+    budget: BudgetConfig = BudgetConfig()      # what a question may cost
     metrics: Optional[dict[str, str]] = None   # metric -> flavour; None: those of the data set
     gen: dict[str, Any] = {}                   # generation settings over those of the methods
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0)         # of everything that is drawn by chance
     trace: bool = True                         # keep Board and trace of each record?
     plugins: list[str] = []                    # modules of your own that register methods and clients
 

@@ -111,15 +111,15 @@ class _Annotation(_Block):
 class ScreenConfig(_Block):
     "A whole dataset.yaml."
     name_prefix: Name                       # start of the folder's name
-    seed: int = 42
+    seed: int = 42                          # the same seed gives the same bytes
     tasks: dict[Name, Count]                # task -> samples
     task_distributions: dict[Name, Distribution] = {}   # task -> kind -> probability
-    splits: _SplitShares = _SplitShares()
-    held_out: _HeldOut = _HeldOut()
+    splits: _SplitShares = _SplitShares()   # share of the samples that is trained on
+    held_out: _HeldOut = _HeldOut()         # samples that neither train nor validate
     system_prompt: Annotated[str, Field(min_length=1)] = 'computer-use'   # a style, or an instruction
-    output: _ImageOutput = _ImageOutput()
-    test: _TestSet = _TestSet()
-    annotation: _Annotation = _Annotation()
+    output: _ImageOutput = _ImageOutput()   # form and quality of the pictures
+    test: _TestSet = _TestSet()             # how many tests, and their tolerance
+    annotation: _Annotation = _Annotation() # which test pictures show what is expected
 
     @model_validator(mode='after')
     def _together(self):

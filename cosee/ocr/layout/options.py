@@ -7,7 +7,7 @@ __all__ = []
 
 # %% ../../../nbs/layout/04_options.ipynb #da5c87fc
 import re
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from ...boxes import enclosing
 from ..facts import Fact, make_fact, part_box
 from ..spans import Span, page_rows
@@ -60,8 +60,8 @@ def _follows(row: list[Span], last: list[Span], entry: _Entry) -> bool:
 def _texts(entry: _Entry, below: list[list[Span]]) -> list[Span]:
     "What an entry says: spans, the first cut to what stands behind the names"
     text, end = entry.names['text'], entry.end
-    own = [{**entry.names, 'text': text[end:].strip(), 'bbox': part_box(entry.names, end, len(text))}]
-    out, last = [s for s in (*own, *entry.beside) if s['text']], [entry.names]
+    own = cast(Span, {**entry.names, 'text': text[end:].strip(), 'bbox': part_box(entry.names, end, len(text))})
+    out, last = [s for s in (own, *entry.beside) if s['text']], [entry.names]
     for row in below:
         if not _follows(row, last, entry): break
         out, last = [*out, *row], row
