@@ -116,7 +116,7 @@ def make_fact(
     **extra                 # more keys of a `Fact`, `CellFact` or `SentenceFact`
 ) -> Fact:                  # a fact
     "A fact that stands at `span`, or in the `box` within it."
-    plain = Fact(kind=kind, value=ticked(value.strip()), page=span.get('page', 1), bbox=box or span['bbox'],
+    plain = Fact(kind=kind, value=ticked(value.strip().rstrip('†‡§¶ ') or value.strip()), page=span.get('page', 1), bbox=box or span['bbox'],
                  labels=labels)
     return Fact(**plain, **extra)
 
