@@ -44,10 +44,14 @@ class Weigher(Protocol):
 _COUNTED = frozenset(('iban', 'money', 'number', 'percent', 'phone', 'quantity'))
 _NEVER = frozenset(('date', 'email', 'time', 'url'))
 _NUMBERED = re.compile(r'number|\bno\b|nummer|num[ée]ro|\biban\b', re.I)
-_SOME_NUMBER = re.compile(r'\d|[¼½¾⅓⅔⅛⅜⅝⅞]|\b(?:no|none|nil|zero|free|half|a|an|one|two|three|four|five|six|seven|eight|'
-                          r'nine|ten|eleven|twelve|\w+teen|\w+ty|hundred|dozen|kein\w*|null|ein\w*|zwei|drei|vier|fünf|'
-                          r'sechs|sieben|acht|neun|zehn|aucune?|deux|trois|quatre|cinq|six|sept|huit|neuf|dix|'
-                          r'unlimited|single|once|twice|both|several|n/?a)\b', re.I)
+_SOME_NUMBER = re.compile(r'''
+    \d | [¼½¾⅓⅔⅛⅜⅝⅞]
+    | \b(?: no | none | nil | zero | free | half | an? | one | two | three | four | five | six | seven | eight | nine
+         | ten | eleven | twelve | \w+teen | \w+ty | hundred | dozen | unlimited | single | once | twice | both
+         | several | n/?a
+         | kein\w* | null | ein\w* | zwei | drei | vier | fünf | sechs | sieben | acht | neun | zehn
+         | aucune? | deux | trois | quatre | cinq | sept | huit | neuf | dix )\b
+''', re.I | re.X)
 
 class Asked:
     "A question, taken apart once."

@@ -25,7 +25,8 @@ def tokens(
     text: str # any text
 ) -> tuple:   # tokens
     "The words, numbers and codes of `text`."
-    text = re.sub(r'\bn\s?[°º]', 'no ', re.sub(r'\be-?mail', 'email', _plain(text.replace('º', '°')))).replace('’', "'")
+    text = re.sub(r'\be-?mail', 'email', _plain(text.replace('º', '°'))).replace('’', "'")
+    text = re.sub(r'\bn\s?°', 'no ', text)
     out = []
     for t in _TOKEN.findall(text):
         if any(c.isdigit() for c in t): out.append(re.sub(r'(?<=\d),(?=\d{3})', '', t))
@@ -201,8 +202,9 @@ _BEFORE = {
     'fr': {'à': 'to', 'avec': 'with', 'chez': 'at', 'dans': 'in', 'de': 'of', 'depuis': 'since', 'jusqu\'à': 'until',
            'par': 'by', 'pour': 'for', 'sur': 'on', 'sous': 'under'}}
 _SMALL_WORDS = {
-    'de': dict(hat='has', haben='has', hatte='had', ist='is', sind='is', war='was', waren='was', wird='is', werden='is',
-               wurde='was', wurden='was', steht='is', stehen='is', gibt='is', vom='of the', und='and', oder='or',
+    'de': dict(hat='has', haben='has', hatte='had', ist='is', sind='is', war='was', waren='was', wird='is',
+               werden='is', wurde='was', wurden='was', steht='is', stehen='is', gibt='is',
+               vom='of the', und='and', oder='or',
                im='in the', am='on the', zum='to the', zur='to the', beim='at the', der='the', die='the', das='the',
                den='the', dem='the', des='of the', diesem='this', dieser='this', dieses='this', diese='this', **{
                    k: v for k, v in _BEFORE['de'].items() if k not in ('um', 'ab')}),
@@ -214,7 +216,8 @@ _SMALL_WORDS = {
 def _asks_in(language: str) -> list:
     "(pattern of a question's beginning, the English for it); a preposition that it begins with is group 1"
     before = '|'.join(map(re.escape, _BEFORE[language]))
-    return [(re.compile(rf"\s*(?:({before})[\s-]+)?{p}(?!\w)", re.I), english) for p, english in _ELSEWHERE[language]]
+    return [(re.compile(rf"\s*(?:({before})[\s-]+)?{p}(?!\w)", re.I), english)
+            for p, english in _ELSEWHERE[language]]
 
 _BEGINS = {language: _asks_in(language) for language in _ELSEWHERE}
 
@@ -226,11 +229,14 @@ def in_english(
     for language, begins in _BEGINS.items():
         m, english = next(((m, e) for p, e in begins if (m := p.match(question))), (None, ''))
         if m is None: continue
-        before, small = _BEFORE[language].get((m[1] or '').lower(), ''), _SMALL_WORDS[language]
-        rest = re.sub(r"(?<!\w)[ldnsj]'(?=\w)", '', question[m.end():])
-        rest = re.sub(r'(?<![\w-])[^\W\d_]+(?![\w-])', lambda w: small.get(w[0], w[0]), rest)
-        return f'{before} {english}{rest}'.strip()
+        before = _BEFORE[language].get((m[1] or '').lower(), '')
+        return f'{before} {english}{_small_in_english(question[m.end():], _SMALL_WORDS[language])}'.strip()
     return question
+
+def _small_in_english(text: str, small: dict[str, str]) -> str:
+    "`text` with its small words replaced, articles that lean on a word left out"
+    text = re.sub(r"(?<!\w)[ldnsj]'(?=\w)", '', text)
+    return re.sub(r'(?<![\w-])[^\W\d_]+(?![\w-])', lambda w: small.get(w[0], w[0]), text)
 
 # %% ../../nbs/ocr/06_question.ipynb #2862177d
 _WH = r'(who|whom|whose|where|when|why|what|which|how)\b'

@@ -66,7 +66,7 @@ def _begins_table(
     had_values = any(is_value(s) for s in above)
     return (over_values and had_values) or _middle(row) - _middle(above) > 1.3 * (_middle(under) - _middle(row))
 
-# %% ../../nbs/ocr/04_tables.ipynb #66562be2
+# %% ../../nbs/ocr/04_tables.ipynb #ced4db50
 def _is_wider_head(rows: list[list[Span]], at: int, table: list[list[Span]]) -> bool:
     "Has row `at` more labels than the table has columns, with values below?"
     row, behind = rows[at], rows[at + 1:at + 4]
@@ -85,14 +85,15 @@ def _wraps(row: list[Span], last: list) -> Optional[dict]:
     s = row[0]
     for t in last:
         gap = s['y0'] - max(t['y1'], t.get('wrapped', 0))
-        middles = abs(s['x0'] + s['x1'] - t['x0'] - t['x1']) / 2
-        if min(abs(s['x0'] - t['x0']), middles) < 0.5 * s['h'] and gap < 0.45 * s['h'] and 0.75 < s['h'] / t['h'] < 1.33: return t
+        aside = min(abs(s['x0'] - t['x0']), abs(s['x0'] + s['x1'] - t['x0'] - t['x1']) / 2)
+        if aside < 0.5 * s['h'] and gap < 0.45 * s['h'] and 0.75 < s['h'] / t['h'] < 1.33: return t
     return None
 
 def _head_goes_on(rows: list[list[Span]], start: int) -> bool:
     "Does the row below hold the rest of one head, and the one below that the first values?"
-    if len(rows[start]) < 3 or len(rows) < start + 3 or any(is_value(s) for s in rows[start] + rows[start + 1]): return False
-    return len(rows[start + 2]) >= len(rows[start]) - 1 and any(is_value(s) for s in rows[start + 2])
+    head, rest, first = (*rows[start:start + 3], [], [], [])[:3]
+    if len(head) < 3 or not first or any(is_value(s) for s in head + rest): return False
+    return len(first) >= len(head) - 1 and any(is_value(s) for s in first)
 
 # %% ../../nbs/ocr/04_tables.ipynb #6df43107
 def _grow(rows: list[list[Span]], start: int) -> list:
@@ -156,13 +157,15 @@ def _cells(row: list[Span], cols: list) -> list:
 # %% ../../nbs/ocr/04_tables.ipynb #260889cf
 _YEAR = re.compile(r"(?:FY|Q[1-4]\s?)?'?(?:(?:19|20)\d{2}|\d{2})(?:/\d{2,4})?[EA]?")
 
+_PAIR = re.compile(r'\w\s?:\s+\S')   # a label with its value is no head
+
 def _has_header(
     grid: list # rows of cells (spans or None)
 ) -> bool:
     "Is the first row of `grid` a header?"
     if len(grid) < 2: return False
     head, body = grid[0], grid[1:]
-    if any(c is not None and re.search(r'\w\s?:\s+\S', c['text']) for c in head): return False
+    if any(c is not None and _PAIR.search(c['text']) for c in head): return False
     colons = [c['text'].endswith(':') for c in head if c is not None]
     if any(colons): return all(colons) and not any(c['text'].endswith(':') for c in body[0] if c)
     years = sum(c is not None and bool(_YEAR.fullmatch(c['text'])) for c in head)
@@ -192,7 +195,7 @@ def find_tables(
 # %% ../../nbs/ocr/04_tables.ipynb #3d96bf68
 def _is_form(grown: list, around: list) -> bool:
     "Two rows that are labels and, just below, their values?"
-    if len(grown) != 2 or any(is_value(s) for s in grown[0]): return False
+    if len(grown) != 2 or any(is_value(s) or _PAIR.search(s['text']) for s in grown[0]): return False
     if _labels_below(*grown): return True
     gap = _middle(grown[1]) - _middle(grown[0])
     apart = all(min(abs(_middle(r) - _middle(g)) for g in grown) > 1.3 * gap for r in around)

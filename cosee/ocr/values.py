@@ -58,8 +58,8 @@ PATTERNS |= {
 }
 
 # %% ../../nbs/ocr/02_values.ipynb #af33e748
-_UNITS = (r'(?:°\s?[CFK]|C|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|bit|bps|byte|L|l|Ω|\u2126|F|H|lm|cd|dB|dBm|'
-          r'VA|Ah|eq|rpm|ppm)|dB\s?\([A-Z]\)'
+_UNITS = (r'(?:°\s?[CFK]|C|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|bit|bps|byte|L|l|Ω|F|H|lm|cd|dB|dBm|'
+          r'\u2126|VA|Ah|eq|rpm|ppm)|dB\s?\([A-Z]\)'
           r'|in|ft|lb|lbs|oz|hp|kWp?|dBA?|inch(?:es)?|mph|km/h|m/s|m²|m³|m2|m3|cm²|cm3|mm²|mm2|ha|kg/h|l/h|l/min|'
           r'm3/h|m³/h|L/min|Nm|t|tons?|tonnes?|pcs?|'
           r'pixels?|px|GHz|MHz|kHz|bits?|bytes?|GB|MB|KB|TB|people|persons|users|units|hours|litres?|liters?|'

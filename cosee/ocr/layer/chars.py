@@ -122,17 +122,17 @@ def read_chars(
     finally:
         if handle: raw.FPDFText_ClosePage(handle)
     found = Chars(codes, drawn_boxes(boxes, matrix), owner, [int(o) for o in objects], turns, slanted, unknown)
-    return composed(found)
+    return _composed(found)
 
 # %% ../../../nbs/layer/00_chars.ipynb #ff565991
-_ACCENTS = {ord(a): ord(mark) for a, mark in zip('´`¨ˆ^˜~¸ˇ˚˙˝¯', '\u0301\u0300\u0308\u0302\u0302\u0303\u0303\u0327\u030c'
-                                                 '\u030a\u0307\u030b\u0304', strict=True)}
+_MARKS = '\u0301\u0300\u0308\u0302\u0302\u0303\u0303\u0327\u030c\u030a\u0307\u030b\u0304'   # that combine
+_ACCENTS = {ord(a): ord(mark) for a, mark in zip('´`¨ˆ^˜~¸ˇ˚˙˝¯', _MARKS, strict=True)}
 
 def _one_place(a, b) -> bool:
     "Does the middle of box `a` lie within the width of box `b`, and do they share height?"
     return b[0] <= (a[0] + a[2]) / 2 <= b[2] and min(a[3], b[3]) > max(a[1], b[1])
 
-def composed(
+def _composed(
     chars: Chars # of a page
 ) -> Chars:      # without accents that stand for themselves
     "Letters with the accents that are drawn over them."

@@ -20,8 +20,13 @@ _DEAR = re.compile(r'''
     .{0,60} [,!:]? $
 ''', re.I | re.X)
 _SUBJECT = re.compile(r'(?:betreff|betrifft|betr\.|subject|re|objet|concerne|concerns?)\s*:\s*', re.I)
-_TITLE = re.compile(r'(?:an\s+)?(?:frau|herrn?|familie|firma|mrs?\.?|ms\.?|miss|madame|monsieur|mme\.?|m\.|to|an|à)$', re.I)
-_POST_CODE = re.compile(r'(?<!\d)(?:[A-Z]{1,2}-)?\d{4,5}(?!\d)\s+[^\W\d_]|\b[A-Z]{2}\s+\d{5}\b|\b[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}\b')
+_TITLE = re.compile(r'(?:an\s+)?(?:frau|herrn?|familie|firma|mrs?\.?|ms\.?|miss|madame|monsieur|mme\.?|m\.|to|an|à)$',
+                    re.I)
+_POST_CODE = re.compile(r'''
+    (?<!\d)(?:[A-Z]{1,2}-)?\d{4,5}(?!\d)\s+[^\W\d_]   # 20095 Hamburg, CH-6800 Motte
+    | \b[A-Z]{2}\s+\d{5}\b                           # MI 48823
+    | \b[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}\b           # SW1A 1AA
+''', re.X)
 _DATE = re.compile(PATTERNS['date'], re.I)
 
 def _salutation(spans: list[Span], height: float) -> Optional[int]:
@@ -36,7 +41,8 @@ _OF = {'subject': 'subject, topic, matter; what the letter is about', 'date': 'd
 def _fact(key: str, value: str, spans: list[Span]) -> Fact:
     "A fact that takes whole lines"
     kind = 'stamp' if key == 'date' else 'letter'
-    return make_fact(kind, value, spans[0], [('key', key), ('caption', _OF[key])], enclosing([s['bbox'] for s in spans]))
+    box = enclosing([s['bbox'] for s in spans])
+    return make_fact(kind, value, spans[0], [('key', key), ('caption', _OF[key])], box)
 
 def _close(a: Span, b: Span) -> bool:
     "Does `b` stand right below `a`, at the same left edge?"
