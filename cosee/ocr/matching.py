@@ -53,6 +53,7 @@ _SOME_NUMBER = re.compile(r'''
          | aucune? | deux | trois | quatre | cinq | sept | huit | neuf | dix )\b
 ''', re.I | re.X)
 
+# %% ../../nbs/ocr/11_matching.ipynb #b762f9b5
 class Asked:
     "A question, taken apart once."
     def __init__(self, question: str, reader: Weigher):

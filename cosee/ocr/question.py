@@ -196,6 +196,8 @@ _ELSEWHERE = {
            (r'de quand (?:date|est)', 'when was dated'), (r'de quoi (?:parle|traite|est)', 'what is the subject of'),
            (r'quel(?:le)?s?', 'which'), (r'quand', 'when'), (r'qui', 'who'), (r'où', 'where'),
            (r'combien (?:de|d\W)', 'how many '), (r'combien', 'how much'), (r'comment', 'how'), (r'quoi', 'what'))}
+
+# %% ../../nbs/ocr/06_question.ipynb #a80e5850
 _BEFORE = {
     'de': dict(an='to', auf='on', aus='from', bei='at', bis='until', durch='by', für='for', mit='with', nach='after',
                seit='since', ab='from', um='at', von='of', vor='before', zu='to'),
@@ -294,6 +296,7 @@ KIND_NOUNS = dict(
     code='number no code id reference identifier nummer rechnungsnummer kundennummer numero')
 KIND_VERBS = dict(money='cost charge earn pay', quantity='weigh measure')
 
+# %% ../../nbs/ocr/06_question.ipynb #a0fb0d0f
 @lru_cache(1)
 def _kinds_of_words() -> dict[str, tuple]: # stem -> ((kind, is it a noun?), ...)
     "The tables of nouns and verbs, turned around."

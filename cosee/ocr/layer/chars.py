@@ -105,6 +105,7 @@ def _ask(text: int, n: int):
     failed = np.array([error(text, i) == 1 for i in range(n)], bool)
     return codes, boxes, np.array([owner(text, i) or 0 for i in range(n)], np.uint64), failed | _unknown(codes)
 
+# %% ../../../nbs/layer/00_chars.ipynb #e30e8967
 def read_chars(
     leaf # an open page of pypdfium2, under `pdfium_lock`
 ) -> Chars:
@@ -128,6 +129,7 @@ def read_chars(
 _MARKS = '\u0301\u0300\u0308\u0302\u0302\u0303\u0303\u0327\u030c\u030a\u0307\u030b\u0304'   # that combine
 _ACCENTS = {ord(a): ord(mark) for a, mark in zip('´`¨ˆ^˜~¸ˇ˚˙˝¯', _MARKS, strict=True)}
 
+# %% ../../../nbs/layer/00_chars.ipynb #84bdd8ab
 def _one_place(a, b) -> bool:
     "Does the middle of box `a` lie within the width of box `b`, and do they share height?"
     return b[0] <= (a[0] + a[2]) / 2 <= b[2] and min(a[3], b[3]) > max(a[1], b[1])

@@ -48,6 +48,7 @@ def _close(a: Span, b: Span) -> bool:
     "Does `b` stand right below `a`, at the same left edge?"
     return abs(a['x0'] - b['x0']) < .8 * a['h'] and -.3 * a['h'] < b['y0'] - a['y1'] < 1.1 * max(a['h'], b['h'])
 
+# %% ../../../nbs/layout/05_letters.ipynb #60f7eb34
 def _subject(above: list[Span], greeting: Span) -> list[Fact]:
     "What stands behind *Subject:*, or else alone on the line above the greeting"
     at = next((i for i, s in enumerate(above) if _SUBJECT.match(s['text'])), None)
@@ -83,6 +84,7 @@ def _addressee(above: list[Span]) -> list[Fact]:
     name = next((s for s in block if _is_name(s['text'])), None)
     return [_fact('addressee', name['text'], [name])] if name else []
 
+# %% ../../../nbs/layout/05_letters.ipynb #d2d12c1a
 def _dated(above: list[Span]) -> list[Fact]:
     "The date of a letter: a line that is a date, with a town before it or not"
     for s in above:
