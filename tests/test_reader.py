@@ -233,3 +233,68 @@ def test_a_list_of_options_is_pointed_at():
 
 @given(st.text(alphabet='-–—aA?xS= ,|[]<>FILE\n', max_size=200))
 def test_anything_that_looks_like_options_is_read(text): Reader([typed_page(text or ' ')]).answer('What does -a do?')
+
+
+LETTER = '''
+Ann Bell - 1 High Street - 10115 Berlin
+REGISTERED
+Frau
+Jana Doe
+Low Road 2
+20095 Hamburg
+
+                                      Berlin, den 3. Mai 2026
+
+Kündigung des Vertrags Nr. 4711
+
+Sehr geehrte Frau Doe,
+hiermit kündige ich den Vertrag zum Ende des Monats.
+Bitte bestätigen Sie mir den Eingang.
+
+Mit freundlichen Grüßen
+
+Ann Bell
+'''
+QUOTE = '''
+Invoicing             Delivery             Date : 12 avril 2017
+Same street           Same street          Devis n° 24
+
+À payer avant : 12 mai 2017
+
+Produit     Quantité   Prix HT   TVA       Prix TTC
+Vis         2          25,00 €   5,50 %    52,75 €
+Clous       1          10,00 €   19,60 %   9,57 €
+'''
+SHEET = '''
+Day    Begin    End      Hours    Remark
+1                                 Rest
+2      6:20     12:15    5:55
+3      6:20     13:15    5:55     Doctor
+4                                 Rest
+'''
+
+
+@pytest.mark.parametrize('question, answer, page', [
+    ('Worum geht es in diesem Brief?', 'Kündigung des Vertrags Nr. 4711', LETTER),
+    ('What is the subject of the letter?', 'Kündigung des Vertrags Nr. 4711', LETTER),
+    ('An wen ist der Brief gerichtet?', 'Jana Doe', LETTER),
+    ('To whom is the letter addressed?', 'Jana Doe', LETTER),
+    ('De quand date cette lettre ?', '3. Mai 2026', LETTER),
+    ('Quel est le numéro du devis ?', '24', QUOTE),
+    ("Jusqu'à quand faut-il payer ?", '12 mai 2017', QUOTE),
+    ('Quel est le prix TTC des clous ?', '9,57 €', QUOTE),
+    ('Which remark does day 3 have?', 'Doctor', SHEET),
+    ('Welche Mitgliedsnummer hat Jana Doe?', '4711', 'Jana Doe\n\nMitglied Nr. 4711\n\nseit dem 11.09.2001\n'),
+    ('Wann sind die Sprechstunden?', 'Sonntag, 02:00 – 03:00 Uhr', 'Sprechstunden: Sonntag, 02:00 – 03:00 Uhr\n'),
+    ('Wer hat den Bericht geschrieben?', 'Ada Berg', 'Bericht geschrieben von: Ada Berg†\n')])
+def test_questions_in_three_languages(question, answer, page): assert said(question, page) == answer
+
+
+@pytest.mark.parametrize('question', ['What is the VAT number of the firm?', 'How many ducks were sent?',
+                                      "Quel est le numéro de compte (IBAN) de l'entreprise ?"])
+def test_a_name_is_no_number(question):
+    assert said(question, 'Firm: Paulo Cereda\n\nDucks sent by: Brazil\n\nEntreprise: CP Ville\n') == 'not answerable'
+
+
+@pytest.mark.parametrize('question', ['Who wrote it?', 'Wie?', "De l'", 'à', 'Jusqu’à quand', 'Wem', 'n° º n°'])
+def test_scraps_of_questions_are_read(question): Reader([typed_page(LETTER)]).answer(question)

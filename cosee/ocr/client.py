@@ -33,7 +33,7 @@ def _last_question(text: str) -> str:
     "A question somewhere in a prompt of another form: its last line that ends in a question mark, or its last line"
     lines = [l.strip() for l in text.splitlines() if l.strip()]
     asked = [l for l in lines if l.endswith('?')]
-    return re.sub(r'^(?:question|q)\s*:\s*', '', (asked or lines or [''])[-1], flags=re.I)
+    return (asked or lines or [''])[-1]
 
 # %% ../../nbs/ocr/13_client.ipynb #230269e6
 class Note(TypedDict):
@@ -57,7 +57,7 @@ def read_prompt(
         if m := re.fullmatch(r'\[Page (\d+)\]', line): page = int(m[1])
         elif m := _NOTE.match(line):
             notes.append(Note(id=int(m[1]), author=m[2], step=int(m[3]), page=page, content=m[4]))
-    return question, notes
+    return re.sub(r'^\s*(?:question|q)\s*:\s*', '', question, flags=re.I), notes
 
 # %% ../../nbs/ocr/13_client.ipynb #ce7f2a6f
 def kind_schema(
@@ -242,7 +242,6 @@ def _settle(
     question: str # as it was asked
 ) -> Optional[_Settled]: # None: an open question
     "What print says of a question with options, or of one of yes or no."
-    question = re.sub(r'^\s*(?:question|q)\s*:\s*', '', question, flags=re.I)
     if options := _read_options(question): return _choose_option(doc, options)
     return _judge_claim(doc, question) if _asks_yes_no(question) else None
 

@@ -116,8 +116,9 @@ def make_fact(
     **extra                 # more keys of a `Fact`, `CellFact` or `SentenceFact`
 ) -> Fact:                  # a fact
     "A fact that stands at `span`, or in the `box` within it."
-    plain = Fact(kind=kind, value=ticked(value.strip()), page=span.get('page', 1), bbox=box or span['bbox'],
-                 labels=labels)
+    value = value.strip()
+    plain = Fact(kind=kind, value=ticked(value.rstrip('†‡§¶ ') or value), page=span.get('page', 1),   # no footnotes
+                 bbox=box or span['bbox'], labels=labels)
     return Fact(**plain, **extra)
 
 # %% ../../nbs/ocr/09_facts.ipynb #b4f23ca7

@@ -39,7 +39,21 @@ class Weigher(Protocol):
     def weights(self) -> Mapping[str, float]: ...
     def weight(self, word: str) -> float: ...
     def similarity(self, question: str) -> dict[str, float]: ...
+    def parts(self, word: str) -> tuple: ...
 
+_COUNTED = frozenset(('iban', 'money', 'number', 'percent', 'phone', 'quantity'))
+_NEVER = frozenset(('date', 'email', 'time', 'url'))
+_NUMBERED = re.compile(r'number|\bno\b|nummer|num[ée]ro|\biban\b', re.I)
+_SOME_NUMBER = re.compile(r'''
+    \d | [¼½¾⅓⅔⅛⅜⅝⅞]
+    | \b(?: no | none | nil | zero | free | half | an? | one | two | three | four | five | six | seven | eight | nine
+         | ten | eleven | twelve | \w+teen | \w+ty | hundred | dozen | unlimited | single | once | twice | both
+         | several | n/?a
+         | kein\w* | null | ein\w* | zwei | drei | vier | fünf | sechs | sieben | acht | neun | zehn
+         | aucune? | deux | trois | quatre | cinq | sept | huit | neuf | dix )\b
+''', re.I | re.X)
+
+# %% ../../nbs/ocr/11_matching.ipynb #b762f9b5
 class Asked:
     "A question, taken apart once."
     def __init__(self, question: str, reader: Weigher):
@@ -60,16 +74,26 @@ class Asked:
 
     def _take_words(self, reader: Weigher):
         "Set the words of the question, with their weights and concepts"
-        self.words = tuple(w for w in content_words(self.text) if not (self.most and superlative(w)))
+        words = [w for w in content_words(self.text) if not (self.most and superlative(w))]
+        self.words = tuple(dict.fromkeys(part for w in words for part in reader.parts(w)))
         every = tokens(self.text)
         known = dict(zip(every, concepts(every)))
-        self.concepts = [known.get(w, frozenset()) for w in self.words]
+        self.concepts = [known.get(w) or concepts((w,))[0] for w in self.words]
         aside = reader.weights['aside']
         self.weights = [reader.weight(w) * (aside if w in self.aside else 1.0) for w in self.words]
         self.passive, self.other = asking_prepositions(self.text), other_prepositions(self.text)
         if hint := asking_concepts(self.text):
             self.words, self.concepts = (*self.words, ASKING), [*self.concepts, hint]
             self.weights.append(reader.weights['question word'])
+
+    def may_be(self,
+        value: str # what is printed
+    ) -> bool:     # no where a count, an amount or a number to call is asked for, and `value` has no number at all
+        "Can `value` be an answer by its looks?"
+        if self.kind not in _COUNTED and not (self.kind == 'code' and _NUMBERED.search(self.text)): return True
+        looks, words = value_kind(value), re.findall(r'[^\W\d_]{3,}', value)
+        if looks in _NEVER - self.kinds.keys() or looks == 'code' and self.kinds.keys() == {'number'}: return False
+        return bool(_SOME_NUMBER.search(value)) and (self.kind != 'code' or len(words) < 3)
 
     def without(self,
         *words: str # tokens of the question, or `ASKING` for its question word

@@ -25,7 +25,8 @@ def tokens(
     text: str # any text
 ) -> tuple:   # tokens
     "The words, numbers and codes of `text`."
-    text = re.sub(r'\be-?mail', 'email', _plain(text)).replace('’', "'")
+    text = re.sub(r'\be-?mail', 'email', _plain(text.replace('º', '°'))).replace('’', "'")
+    text = re.sub(r'\bn\s?°', 'no ', text)
     out = []
     for t in _TOKEN.findall(text):
         if any(c.isdigit() for c in t): out.append(re.sub(r'(?<=\d),(?=\d{3})', '', t))
@@ -168,23 +169,76 @@ def quoted_labels(
     "Labels that a question quotes."
     return [m[1].strip() for m in _LABELS.finditer(question)]
 
+# %% ../../nbs/ocr/06_question.ipynb #7bba51eb
+_JOINTS = ('', 's', 'es', 'n', 'en', 'er', 'e')   # what stands between the parts
+
+def parts_of(
+    word: str, # a token
+    known      # token -> is it known?
+) -> tuple:    # two tokens, or `word` alone
+    "The parts of a compound, the shortest second part that makes both known."
+    if len(word) < 8 or not word.isalpha(): return (word,)
+    for at in range(len(word) - 4, 3, -1):
+        first, second = word[:at], word[at:]
+        whole = next((first[:len(first) - len(j)] for j in _JOINTS if first.endswith(j) and len(first) - len(j) > 3
+                      and known(first[:len(first) - len(j)])), None)
+        if whole and known(second): return (whole, second)
+    return (word,)
+
 # %% ../../nbs/ocr/06_question.ipynb #0b5860d9
-_ELSEWHERE = [(re.compile(rf'\s*{p}\b', re.I), english) for p, english in (
-    (r'wie (?:hoch|teuer) (?:ist|sind|war)', 'how much is'), (r'wie ?viele?', 'how many'), (r'wie lange', 'how long'),
-    (r'(?:wie (?:lautet|lauten|heißt)|was (?:ist|sind|kostet))', 'what is'), (r'welche[rsnm]?', 'which'),
-    (r'wann', 'when'),
-    (r'(?:wer|von wem)', 'who'), (r'wo', 'where'), (r"quel(?:le)?s? (?:est|sont)", 'what is'),
-    (r'quel(?:le)?s?', 'which'),
-    (r'à quelle date', 'when'), (r'quand', 'when'), (r'qui', 'who'), (r'où', 'where'),
-    (r'combien (?:de|d\W)', 'how many '),
-    (r'combien', 'how much'))]
+_ELSEWHERE = {
+    'de': ((r'wie (?:hoch|teuer) (?:ist|sind|war)', 'how much is'), (r'wie ?viele?', 'how many'),
+           (r'wie lange', 'how long'), (r'(?:wie (?:lautet|lauten|heißt)|was (?:ist|sind|kostet))', 'what is'),
+           (r'(?:worum|um was) geht es', 'what is the subject'), (r'wem gehört', 'who is the owner of'),
+           (r'welche[rsnm]?', 'which'), (r'wann', 'when'), (r'we(?:r|m|n)', 'who'), (r'wo', 'where'),
+           (r'was', 'what'), (r'wie', 'how')),
+    'fr': ((r"quel(?:le)?s? (?:est|sont)", 'what is'), (r'à quelle date', 'when'),
+           (r'de quand (?:date|est)', 'when was dated'), (r'de quoi (?:parle|traite|est)', 'what is the subject of'),
+           (r'quel(?:le)?s?', 'which'), (r'quand', 'when'), (r'qui', 'who'), (r'où', 'where'),
+           (r'combien (?:de|d\W)', 'how many '), (r'combien', 'how much'), (r'comment', 'how'), (r'quoi', 'what'))}
+
+# %% ../../nbs/ocr/06_question.ipynb #a80e5850
+_BEFORE = {
+    'de': dict(an='to', auf='on', aus='from', bei='at', bis='until', durch='by', für='for', mit='with', nach='after',
+               seit='since', ab='from', um='at', von='of', vor='before', zu='to'),
+    'fr': {'à': 'to', 'avec': 'with', 'chez': 'at', 'dans': 'in', 'de': 'of', 'depuis': 'since', 'jusqu\'à': 'until',
+           'par': 'by', 'pour': 'for', 'sur': 'on', 'sous': 'under'}}
+_SMALL_WORDS = {
+    'de': dict(hat='has', haben='has', hatte='had', ist='is', sind='is', war='was', waren='was', wird='is',
+               werden='is', wurde='was', wurden='was', steht='is', stehen='is', gibt='is',
+               vom='of the', und='and', oder='or',
+               im='in the', am='on the', zum='to the', zur='to the', beim='at the', der='the', die='the', das='the',
+               den='the', dem='the', des='of the', diesem='this', dieser='this', dieses='this', diese='this', **{
+                   k: v for k, v in _BEFORE['de'].items() if k not in ('um', 'ab')}),
+    'fr': dict(est='is', sont='is', a='has', ont='has', du='of the', des='of the', le='the', la='the', les='the',
+               un='a', une='a', au='to the', aux='to the', et='and', ou='or', cette='this', ce='this', cet='this', **{
+                   k: v for k, v in _BEFORE['fr'].items() if k.isalpha()})}
+
+# %% ../../nbs/ocr/06_question.ipynb #be5c909b
+def _asks_in(language: str) -> list:
+    "(pattern of a question's beginning, the English for it); a preposition that it begins with is group 1"
+    before = '|'.join(map(re.escape, _BEFORE[language]))
+    return [(re.compile(rf"\s*(?:({before})[\s-]+)?{p}(?!\w)", re.I), english)
+            for p, english in _ELSEWHERE[language]]
+
+_BEGINS = {language: _asks_in(language) for language in _ELSEWHERE}
 
 def in_english(
     question: str # a question
 ) -> str:         # with an English question word in front
-    "A German or French question with its question words put into English; others as they are."
-    p, english = next(((p, e) for p, e in _ELSEWHERE if p.match(question)), (None, ''))
-    return re.sub(r"(?<!\w)[ld]['’](?=\w)", '', p.sub(english, question, count=1)) if p else question
+    "A German or French question with its question words and small words put into English; others as they are."
+    question = question.replace('’', "'")
+    for language, begins in _BEGINS.items():
+        m, english = next(((m, e) for p, e in begins if (m := p.match(question))), (None, ''))
+        if m is None: continue
+        before = _BEFORE[language].get((m[1] or '').lower(), '')
+        return f'{before} {english}{_small_in_english(question[m.end():], _SMALL_WORDS[language])}'.strip()
+    return question
+
+def _small_in_english(text: str, small: dict[str, str]) -> str:
+    "`text` with its small words replaced, articles that lean on a word left out"
+    text = re.sub(r"(?<!\w)[ldnsj]'(?=\w)", '', text)
+    return re.sub(r'(?<![\w-])[^\W\d_]+(?![\w-])', lambda w: small.get(w[0], w[0]), text)
 
 # %% ../../nbs/ocr/06_question.ipynb #2862177d
 _WH = r'(who|whom|whose|where|when|why|what|which|how)\b'
@@ -226,9 +280,11 @@ def _noun_phrase(
 
 # %% ../../nbs/ocr/06_question.ipynb #5b65c4a4
 KIND_NOUNS = dict(
-    email='email', url='website webpage url homepage', iban='iban', phone='phone telephone fax mobile hotline tel',
+    email='email', url='website webpage url homepage', iban='iban',
+    phone='phone telephone fax mobile hotline tel telefon telefonnummer rufnummer faxnummer telefax',
     time='time hour clock',
-    date='date day month year deadline datum rechnungsdatum lieferdatum echeance falligkeit falligkeitsdatum',
+    date='date day month year deadline datum rechnungsdatum lieferdatum echeance falligkeit falligkeitsdatum '
+         'geburtsdatum',
     percent='percent percentage share proportion fraction rate',
     duration='duration period warranty time',
     quantity='weight height width depth length voltage temperature dimension speed frequency power pressure distance',
@@ -240,6 +296,7 @@ KIND_NOUNS = dict(
     code='number no code id reference identifier nummer rechnungsnummer kundennummer numero')
 KIND_VERBS = dict(money='cost charge earn pay', quantity='weigh measure')
 
+# %% ../../nbs/ocr/06_question.ipynb #a0fb0d0f
 @lru_cache(1)
 def _kinds_of_words() -> dict[str, tuple]: # stem -> ((kind, is it a noun?), ...)
     "The tables of nouns and verbs, turned around."
@@ -249,9 +306,13 @@ def _kinds_of_words() -> dict[str, tuple]: # stem -> ((kind, is it a noun?), ...
             for w in words.split(): out[stem(w)] = (*out.get(stem(w), ()), (kind, nouns))
     return out
 
+_COMPOUND = re.compile(r'\w{3,}(nummer|datum|betrag|preis|kosten|summe)')   # Mitgliedsnummer is a Nummer
+
 def _noun_kinds(word: str) -> list[str]:
     "The kinds of value that a noun may name, the likeliest first."
-    return [k for k, is_noun in _kinds_of_words().get(stem(word), ()) if is_noun]
+    known = _kinds_of_words()
+    if stem(word) not in known and (m := _COMPOUND.fullmatch(word)): word = m[1]
+    return [k for k, is_noun in known.get(stem(word), ()) if is_noun]
 
 # %% ../../nbs/ocr/06_question.ipynb #355e7ddc
 _UNMISTAKABLE = ('email', 'url', 'iban', 'phone')

@@ -20,8 +20,9 @@ from .layout.bills import bill_facts, is_bill
 from .layout.contents import pointer_facts, pointer_lines
 from .layout.furniture import furniture
 from .layout.letterhead import letterhead
+from .layout.letters import letter_facts
 from .layout.options import asks_for_option, named_options, option_facts
-from .question import tokens
+from .question import concepts, parts_of, tokens
 from .sentences import sentence_facts
 from .print import PrintPage, Turn, turned_box, upright
 from .spans import Span, page_rows, page_spans
@@ -109,7 +110,8 @@ def _placed_facts(page: PrintPage, spans: list[Span], number: int) -> list[Fact]
     "What its place on the page names: of a bill, and of the first page"
     bill = is_bill([l['text'] for l in page['lines']])
     if not bill and number > 1: return []
-    return letterhead(spans, page['size'][1], bill) + (bill_facts(spans) if bill else [])
+    height = page['size'][1]
+    return letterhead(spans, height, bill) + (bill_facts(spans) if bill else letter_facts(spans, height))
 
 # %% ../../nbs/ocr/12_reader.ipynb #4d97f9fa
 def _add_surroundings(
@@ -203,6 +205,13 @@ class Reader:
         absent = word not in self.df and not any(c.isdigit() for c in word)
         return (rare + self.weights['common word']) * (self.weights['absent word'] if absent else 1.0)
 
+    def parts(self,
+        word: str # a token of a question
+    ) -> tuple:   # itself, or the parts of a compound that the document writes apart
+        "What to look for where the document does not have a word."
+        if word in self.df or concepts((word,))[0]: return (word,)
+        return parts_of(word, lambda w: w in self.df or bool(concepts((w,))[0]))
+
     def similarity(self,
         question: str # a question
     ) -> dict:        # label -> -1 to 1; empty without an encoder
@@ -238,6 +247,7 @@ class Reader:
         if not facts: return []
         if facts[0]['kind'] == 'option name': asked = asked.without('option', 'flag', 'switch')
         for f in facts:
+            if not asked.may_be(f['value']): continue
             score, value, cover, label = self.score(asked, f)
             c = Candidate(answer=value, page=f['page'], bbox=f['bbox'], score=score, cover=cover, label=label,
                           kind=f['kind'], fact=f)
@@ -334,7 +344,7 @@ def _named(reader: Reader, asked: Asked, fact: Fact) -> tuple:
     if is_cell(fact): return _score_cell(reader, asked, fact, around)
     if is_sentence(fact): return _score_sentence(reader, asked, fact, around)
     key = fact['labels'][0][1]
-    if fact['kind'] in ('head', 'stamp') and not _wants(asked, fact): return 0.0, 0.0
+    if fact['kind'] in ('head', 'letter', 'stamp') and not _wants(asked, fact): return 0.0, 0.0
     cover = asked.coverage((1.0, asked.match(key)), *around)
     if (tokens(key) or ('',))[-1] in asked.other: cover = max(0.0, cover - reader.weights['other preposition'])
     return cover, asked.precision(key, reader)
@@ -342,6 +352,7 @@ def _named(reader: Reader, asked: Asked, fact: Fact) -> tuple:
 def _wants(asked: Asked, fact: Fact) -> bool:
     "Does the question ask for the name, the address or the date that `fact` is?"
     if fact['kind'] == 'stamp': return 'date' in asked.kinds
+    if fact['kind'] == 'letter': return any(m > 0.5 for m in asked.match(fact['labels'][0][1]))
     if asked.kind not in ('any', 'person', 'place'): return False
     place = any(m > 0.5 for m in asked.match('address'))
     return place == (fact['labels'][0][1] == 'address')

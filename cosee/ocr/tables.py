@@ -23,12 +23,13 @@ class Table(TypedDict):
     form: bool                             # labels and, just below, their values?
 
 # %% ../../nbs/ocr/04_tables.ipynb #00756e63
-def _fits(row: list[Span], last: list, pitch: float) -> bool:
-    "Does `row` continue a table whose latest row is `last`?"
+def _fits(row: list[Span], table: list[list[Span]], pitch: float) -> bool:
+    "Does `row` continue the table?"
+    last, full = table[-1], max(table, key=len)
     h = statistics.median(s['h'] for s in row + last)
     gap = min(s['y0'] for s in row) - max(max(s['y1'], s.get('wrapped', 0)) for s in last)
     if gap > max(2.6 * h, 1.3 * pitch): return False
-    under = sum(any(aligned(s, t, 0.6 * h) for t in last) for s in row)
+    under = sum(any(aligned(s, t, 0.6 * h) for t in (*last, *full)) for s in row)
     return under >= 2 or (under >= 0.6 * len(row) and len(row) >= 2)
 
 # %% ../../nbs/ocr/04_tables.ipynb #de6cf0ce
@@ -65,6 +66,18 @@ def _begins_table(
     had_values = any(is_value(s) for s in above)
     return (over_values and had_values) or _middle(row) - _middle(above) > 1.3 * (_middle(under) - _middle(row))
 
+# %% ../../nbs/ocr/04_tables.ipynb #ced4db50
+def _is_wider_head(rows: list[list[Span]], at: int, table: list[list[Span]]) -> bool:
+    "Has row `at` more labels than the table has columns, with values below?"
+    row, behind = rows[at], rows[at + 1:at + 4]
+    if len(row) < 3 or len(row) <= max(map(len, table)) or any(is_value(s) for s in row): return False
+    return any(len(r) >= max(3, len(row) - 2) and sum(is_value(s) for s in r) >= 2 for r in behind)
+
+def _begins(rows: list[list[Span]], at: int, table: list[list[Span]]) -> bool:
+    "Is row `at` the first of another table than the one that is being grown?"
+    under = rows[at + 1] if at + 1 < len(rows) else None
+    return _is_wider_head(rows, at, table) or _begins_table(rows[at], rows[at - 1], under)
+
 # %% ../../nbs/ocr/04_tables.ipynb #44e71c1c
 def _wraps(row: list[Span], last: list) -> Optional[dict]:
     "The cell of `last` that the only span of `row` continues, if any"
@@ -72,8 +85,15 @@ def _wraps(row: list[Span], last: list) -> Optional[dict]:
     s = row[0]
     for t in last:
         gap = s['y0'] - max(t['y1'], t.get('wrapped', 0))
-        if abs(s['x0'] - t['x0']) < 0.5 * s['h'] and gap < 0.45 * s['h'] and 0.75 < s['h'] / t['h'] < 1.33: return t
+        aside = min(abs(s['x0'] - t['x0']), abs(s['x0'] + s['x1'] - t['x0'] - t['x1']) / 2)
+        if aside < 0.5 * s['h'] and gap < 0.45 * s['h'] and 0.75 < s['h'] / t['h'] < 1.33: return t
     return None
+
+def _head_goes_on(rows: list[list[Span]], start: int) -> bool:
+    "Does the row below hold the rest of one head, and the one below that the first values?"
+    head, rest, first = (*rows[start:start + 3], [], [], [])[:3]
+    if len(head) < 3 or not first or any(is_value(s) for s in head + rest): return False
+    return len(first) >= len(head) - 1 and any(is_value(s) for s in first)
 
 # %% ../../nbs/ocr/04_tables.ipynb #6df43107
 def _grow(rows: list[list[Span]], start: int) -> list:
@@ -81,11 +101,11 @@ def _grow(rows: list[list[Span]], start: int) -> list:
     table, pitch, i = [[s.copy() for s in rows[start]]], 0.0, start + 1
     while i < len(rows):
         under = rows[i + 1] if i + 1 < len(rows) else None
-        cell = _wraps(rows[i], table[-1]) if len(table) > 1 else None
+        cell = _wraps(rows[i], table[-1]) if len(table) > 1 or _head_goes_on(rows, start) else None
         if cell is not None and value_kind(cell['text']) == 'text' and (under is None or len(under) > 1):
             cell.update(text=f"{cell['text']} {rows[i][0]['text']}", wrapped=rows[i][0]['y1'],
                         parts=cell.get('parts', 0) + 1)
-        elif len(rows[i]) >= 2 and _fits(rows[i], table[-1], pitch) and not _begins_table(rows[i], rows[i - 1], under):
+        elif len(rows[i]) >= 2 and _fits(rows[i], table, pitch) and not _begins(rows, i, table):
             pitch = rows[i][0]['cy'] - table[-1][0]['cy']
             table.append([s.copy() for s in rows[i]])
         else: break
@@ -137,12 +157,15 @@ def _cells(row: list[Span], cols: list) -> list:
 # %% ../../nbs/ocr/04_tables.ipynb #260889cf
 _YEAR = re.compile(r"(?:FY|Q[1-4]\s?)?'?(?:(?:19|20)\d{2}|\d{2})(?:/\d{2,4})?[EA]?")
 
+_PAIR = re.compile(r'\w\s?:\s+\S')   # a label with its value is no head
+
 def _has_header(
     grid: list # rows of cells (spans or None)
 ) -> bool:
     "Is the first row of `grid` a header?"
     if len(grid) < 2: return False
     head, body = grid[0], grid[1:]
+    if any(c is not None and _PAIR.search(c['text']) for c in head): return False
     colons = [c['text'].endswith(':') for c in head if c is not None]
     if any(colons): return all(colons) and not any(c['text'].endswith(':') for c in body[0] if c)
     years = sum(c is not None and bool(_YEAR.fullmatch(c['text'])) for c in head)
@@ -172,7 +195,7 @@ def find_tables(
 # %% ../../nbs/ocr/04_tables.ipynb #3d96bf68
 def _is_form(grown: list, around: list) -> bool:
     "Two rows that are labels and, just below, their values?"
-    if len(grown) != 2 or any(is_value(s) for s in grown[0]): return False
+    if len(grown) != 2 or any(is_value(s) or _PAIR.search(s['text']) for s in grown[0]): return False
     if _labels_below(*grown): return True
     gap = _middle(grown[1]) - _middle(grown[0])
     apart = all(min(abs(_middle(r) - _middle(g)) for g in grown) > 1.3 * gap for r in around)

@@ -11,26 +11,30 @@ from typing import Optional
 
 # %% ../../nbs/ocr/02_values.ipynb #c0f0535e
 MONTHS = ('january|february|march|april|may|june|july|august|september|october|november|december|'
-          'jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec|0ct(?:ober)?')   # the last: a zero read for a letter
+          'jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec|0ct(?:ober)?|'   # the last: a zero read for a letter
+          'januar|jänner|februar|märz|mai|juni|juli|oktober|dezember|okt|dez|'
+          'janvier|février|fevrier|mars|avril|juin|juillet|août|aout|septembre|octobre|novembre|décembre|decembre')
+_WEEKDAY = (r'(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch|'
+            r'sonnabend|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)')
 _NUM = r"[-+−–±]?\s?\d[\d,.\u202f\u00a0]*(?:[\s'’]\d{3}(?!\d))*(?:[.,]\d+)?"
 _CUR = (r'(?:[A-Z]{0,3}[$€£¥₹]|USD|EUR|GBP|CHF|JPY|SEK|NOK|DKK|CAD|AUD|PLN|CZK|INR|CNY|Euros?|euros?|'
         r'dollars?|pounds?|Fr\.|kr\.?)')
 _SCALE_WORD = r'(?:[mb]illions?|trillions?|thousand|(?:[Mm]io|[Mm]rd|[Tt]sd)\b\.?|bn|mn)'
 _SCALE = rf'(?:\s?(?:{_SCALE_WORD}|m|M|k|K|B))'
 _EVEN = r'(?:[.,][-–—]{1,2})?'   # no cents: EUR 5,- and CHF 1’200.–
-_DAY = r'\d{1,2}(?:st|nd|rd|th)?'
+_DAY = r'\d{1,2}(?:st|nd|rd|th|er)?'
 _CLOCK = (r'(?:[01]?\d|2[0-4])(?::|[.h](?=[0-5]\d\s*(?:h\b|am\b|pm\b|a\.m|p\.m|uhr|o.clock)))[0-5]\d'
           r'(?::[0-5]\d)?(?:\s*(?:am|pm|a\.m\.|p\.m\.|h|uhr|CET|UTC|GMT)\b)?')
 
 # %% ../../nbs/ocr/02_values.ipynb #ab722b14
 PATTERNS = {
-    'date': rf'(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,?\s+)?'
+    'date': rf'(?:{_WEEKDAY},?\s+)?'
             rf'(?:{_DAY}\.?\s+(?:of\s+)?(?:{MONTHS})\b\.?,?(?:\s+\d{{4}})?|'
             rf'(?:{MONTHS})\b\.?\s+{_DAY}\b(?:,?\s+\d{{4}})?|'
             rf'\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}|'
             rf'{_DAY}[-\s](?:{MONTHS})\b[-\s]\d{{2,4}}|'
             rf'(?:{MONTHS})\.?,?\s+(?:19|20)\d{{2}}|(?:Q[1-4]|H[12])[\s/]+(?:19|20)\d{{2}})',
-    'time': rf'{_CLOCK}(?:\s?[-–—]\s?{_CLOCK})?|\d{{1,2}}\s*(?:am|pm|a\.m\.|p\.m\.)(?!\w)',
+    'time': rf'(?:{_WEEKDAY},?\s+)?{_CLOCK}(?:\s?[-–—]\s?{_CLOCK})?|\d{{1,2}}\s*(?:am|pm|a\.m\.|p\.m\.)(?!\w)',
 }
 
 # %% ../../nbs/ocr/02_values.ipynb #da66c83a
@@ -55,11 +59,11 @@ PATTERNS |= {
 
 # %% ../../nbs/ocr/02_values.ipynb #af33e748
 _UNITS = (r'(?:°\s?[CFK]|C|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|bit|bps|byte|L|l|Ω|F|H|lm|cd|dB|dBm|'
-          r'VA|Ah|eq|rpm|ppm)|dB\s?\([A-Z]\)'
+          r'\u2126|VA|Ah|eq|rpm|ppm)|dB\s?\([A-Z]\)'
           r'|in|ft|lb|lbs|oz|hp|kWp?|dBA?|inch(?:es)?|mph|km/h|m/s|m²|m³|m2|m3|cm²|cm3|mm²|mm2|ha|kg/h|l/h|l/min|'
           r'm3/h|m³/h|L/min|Nm|t|tons?|tonnes?|pcs?|'
           r'pixels?|px|GHz|MHz|kHz|bits?|bytes?|GB|MB|KB|TB|people|persons|users|units|hours|litres?|liters?|'
-          r'metres?|meters?|miles|seats|rooms|items|pages|employees)')
+          r'metres?|meters?|miles|seats|rooms|items|pages|employees|[KMGT]iB|[KMGT]o|ohms?|Stunden|Personen|heures)')
 QUANTITY = re.compile(rf'{_NUM}(?:\s?(?:to|-|–|\.\.\.|…|x|×|/)\s?{_NUM})*\s?{_UNITS}(?![\w])(?:\s?(?:AC|DC)\b)?')
 _FULL = {k: re.compile(rf'(?:{p})[.,;]?', re.I if k in ('date', 'time', 'duration') else 0)
          for k, p in PATTERNS.items()}

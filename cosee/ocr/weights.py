@@ -30,7 +30,7 @@ WEIGHTS = MappingProxyType({
     'long': 0.03,                  # for each word over eight
     'extreme': 0.4,                # the row or bar of the largest or smallest number
     # how often a way of finding facts is right
-    'of total': 0.2, 'of head': 0.1, 'of stamp': 0.0, 'of pointer': 0.3,   # by place, see `cosee.ocr.layout`
+    'of total': 0.2, 'of head': 0.1, 'of stamp': 0.0, 'of letter': 0.1, 'of pointer': 0.3,   # see `cosee.ocr.layout`
     'of option': 0.0, 'of option name': 0.0,   # only among themselves
     'of bar': 0.08, 'of party': 0.08, 'of inline': 0.06, 'of right': 0.06, 'of cell': 0.04, 'of below': 0.0,
     'of above': -0.01, 'of right?': -0.03, 'of sentence': -0.05, 'of title': -0.05, 'of touching': -0.12,

@@ -6,7 +6,7 @@
 __all__ = []
 
 # %% ../../../nbs/layer/00_chars.ipynb #69270855
-import ctypes, math
+import ctypes, math, unicodedata
 from functools import cache
 from typing import TYPE_CHECKING, Any, Callable, Iterable, NamedTuple
 
@@ -105,6 +105,7 @@ def _ask(text: int, n: int):
     failed = np.array([error(text, i) == 1 for i in range(n)], bool)
     return codes, boxes, np.array([owner(text, i) or 0 for i in range(n)], np.uint64), failed | _unknown(codes)
 
+# %% ../../../nbs/layer/00_chars.ipynb #e30e8967
 def read_chars(
     leaf # an open page of pypdfium2, under `pdfium_lock`
 ) -> Chars:
@@ -121,4 +122,29 @@ def read_chars(
         turns, slanted = _directions([angle(text, int(i)) for i in first], matrix)
     finally:
         if handle: raw.FPDFText_ClosePage(handle)
-    return Chars(codes, drawn_boxes(boxes, matrix), owner, [int(o) for o in objects], turns, slanted, unknown)
+    found = Chars(codes, drawn_boxes(boxes, matrix), owner, [int(o) for o in objects], turns, slanted, unknown)
+    return _composed(found)
+
+# %% ../../../nbs/layer/00_chars.ipynb #ff565991
+_MARKS = '\u0301\u0300\u0308\u0302\u0302\u0303\u0303\u0327\u030c\u030a\u0307\u030b\u0304'   # that combine
+_ACCENTS = {ord(a): ord(mark) for a, mark in zip('´`¨ˆ^˜~¸ˇ˚˙˝¯', _MARKS, strict=True)}
+
+# %% ../../../nbs/layer/00_chars.ipynb #84bdd8ab
+def _one_place(a, b) -> bool:
+    "Does the middle of box `a` lie within the width of box `b`, and do they share height?"
+    return b[0] <= (a[0] + a[2]) / 2 <= b[2] and min(a[3], b[3]) > max(a[1], b[1])
+
+def _composed(
+    chars: Chars # of a page
+) -> Chars:      # without accents that stand for themselves
+    "Letters with the accents that are drawn over them."
+    import numpy as np
+    codes, keep = chars.codes.copy(), np.ones(len(chars.codes), bool)
+    for i in np.flatnonzero(np.isin(codes[:-1], list(_ACCENTS))):
+        letter = {305: 'i', 567: 'j'}.get(int(codes[i + 1]), chr(max(0, int(codes[i + 1]))))
+        one = unicodedata.normalize('NFC', letter + chr(_ACCENTS[int(codes[i])]))
+        if letter.isalpha() and len(one) == 1 and _one_place(chars.boxes[i], chars.boxes[i + 1]):
+            codes[i + 1], keep[i] = ord(one), False
+    if keep.all(): return chars
+    return chars._replace(codes=codes[keep], boxes=chars.boxes[keep], owners=chars.owners[keep],
+                          unknown=chars.unknown[keep])
