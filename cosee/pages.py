@@ -161,7 +161,7 @@ def _image(found: dict[str, Any]) -> Image:
     "The image of pixels that a job gave, as RGB; they may be overwritten afterwards"
     from PIL import Image
     with _explained('image', 'its pixels are none'):
-        return Image.frombuffer('RGB', tuple(found['size']), found['data'], 'raw', found['layout'], found['stride'], 1)
+        return Image.frombytes('RGB', tuple(found['size']), found['data'], 'raw', found['layout'], found['stride'], 1)
 
 # %% ../nbs/core/05_pages.ipynb #a715d690
 @contextmanager
@@ -185,7 +185,8 @@ def _job(job: Callable[..., Any], file: Any, *args: Any, where: str, max_pixels:
     "What a job on a file gives; raises `PageError` for what it raises, and where it is lost"
     key, lost = (job_name(job), *args), _lost.get(file, {}) if isinstance(file, _File) else {}
     if key in lost: raise PageError(lost[key])
-    seconds = _LATER if len(lost) >= _LOSSES else SECONDS
+    again = any(args[:1] == other[1:2] for other in lost)   # args begin with the page
+    seconds = _LATER if again or len(lost) >= _LOSSES else SECONDS
     memory = MEMORY + 16 * max(0, max_pixels - MAX_PIXELS)
     try: return apart(job, file, *args, seconds=seconds, memory=memory, take=take)
     except JobError as e: raise PageError(_said_of(e, where)) from e

@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from ..boxes import Box
 from .layer.page import Known, read_layer
 from .print import PageCache, PrintLine, PrintPage, Turn, as_drawn, make_line, page_skew
+from ..sandbox.apart import stop_jobs
 from ..pages import Page, PageError, Pages, as_picture, page_of
 
 # %% ../../nbs/ocr/01_engine.ipynb #b21f1f94
@@ -286,8 +287,8 @@ class WordReader:
         image = cast('Image', item) if hasattr(item, 'tobytes') else None
         if way != 'ocr' and page is not None and page.kind == 'PDF':
             try: return self._layer(page, way, image)
-            except PageError:
-                if image is None: raise
+            except PageError:   # perhaps it can be drawn
+                if way == 'text' and image is None: raise
         if way != 'text': return self.ocr(_opened(item))
         size = list(_opened(item).size)
         return PrintPage(size=size, skew=0.0, lines=[], source='text', turned=0, why='no page of a PDF')
@@ -299,7 +300,10 @@ class WordReader:
         "Read pages; those seen before cost nothing. Raises ValueError for an unknown `print`."
         items, way = items.infos if isinstance(items, Pages) else list(items), _check_way(print or self.print)
         if len(items) < 2: return [self._read(item, way) for item in items]
-        return list(self._pool().map(self._read, items, repeat(way)))
+        try: return list(self._pool().map(self._read, items, repeat(way)))
+        except KeyboardInterrupt:
+            stop_jobs()   # or the threads would go on with their pages
+            raise
 
 # %% ../../nbs/ocr/01_engine.ipynb #97c0aef4
 

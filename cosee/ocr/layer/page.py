@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Callable, Optional, Sequence
 from ...boxes import Box, Size
-from .trust import Look, Memory, Sample, Verdict, judge, look
+from .trust import Look, Memory, Sample, Verdict, judge, look, scan
 from .words import Words, in_order, print_lines, some_words
 from ..print import PrintLine, PrintPage, Turn
 
@@ -80,7 +80,7 @@ def read_layer(
 ) -> PrintPage:
     "The print of a PDF's page; raises `PageError` if the page cannot be opened."
     drawn = _Drawn(page, image)
-    with page.leaf() as leaf: seen = look(leaf, page.file_page - 1)
+    seen = look(page.examine(scan))
     read = lambda sample: line(_cut_sample(drawn(), sample, seen.size))
     verdict = _only_seen(seen) if alone else judge(seen, memory, read)
     text, kept = seen.text, verdict.kept

@@ -9,10 +9,10 @@ __all__ = []
 import ctypes, difflib, re, threading, unicodedata
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional, TypedDict
 from ...boxes import Box
 from .chars import Chars, TooManyChars, pdfium_calls, read_chars
-from .ink import SIDE, below_pictures, find_pictures, print_like
+from .ink import SIDE, Pictures, below_pictures, find_pictures, print_like
 from .ink import share_in, small_picture, strokes, without
 from .words import Words, find_words, some_words
 
@@ -118,36 +118,64 @@ def _is_drawn(words: Words, size, grey):
     there = (middle > 0).all(axis=1) & (middle < size).all(axis=1)
     return ink & there & (np.where(words.turns % 2, sides[:, 0], sides[:, 1]) > SMALLEST)
 
-# %% ../../../nbs/layer/03_trust.ipynb #ab67fedc
-def _look_at(page, size, grey) -> Look:
-    "`look` at a page whose fields are part of it"
-    import numpy as np
-    shown = find_pictures(page)
+# %% ../../../nbs/layer/03_trust.ipynb #09a91d2c
+class Scan(TypedDict):
+    "What PDFium says of a page."
+    size: tuple[float, float] # in points
+    grey: 'np.ndarray'        # the page drawn small
+    pictures: dict[str, Any]  # see `Pictures`
+    why: str                  # the text layer was not read at all
+    chars: dict[str, Any]     # see `Chars`; {} where it was not read
+    modes: list[int]          # (objects,) how each text object is drawn
+    fonts: list[str]          # (objects,) names
+
+def _scan_text(page, found: Scan) -> Scan:
+    "Add the characters of a page whose fields are part of it, and how they are drawn"
     try: chars = read_chars(page)
-    except TooManyChars as e: return Look(size, grey, shown.boxes, why=str(e))
+    except TooManyChars as e: return found | {'why': str(e)}
+    mode, = pdfium_calls('FPDFTextObj_GetTextRenderMode')
+    names = _font_names(chars.objects)
+    modes = [mode(obj) if obj else 0 for obj in chars.objects]
+    return found | dict(chars=chars._asdict(), modes=modes, fonts=[names[obj] for obj in chars.objects])
+
+def scan(
+    leaf,          # an open page of pypdfium2, under `pdfium_lock`
+    index: int = 0 # of the page in its file, from 0
+) -> Scan:
+    "What PDFium says of a page."
+    grey = small_picture(leaf)
+    with _with_fields(leaf, index) as page:
+        shown = find_pictures(page)._asdict()
+        found = Scan(size=leaf.get_size(), grey=grey, pictures=shown, why='', chars={}, modes=[], fonts=[])
+        return _scan_text(page, found)
+
+# %% ../../../nbs/layer/03_trust.ipynb #ab67fedc
+def _text(words: Words, chars: Chars, shown: Pictures, found: Scan) -> Text:
+    "Words that are drawn, with what their objects say of them"
+    import numpy as np
+    objects = [chars.objects[i] for i in words.owners]
+    modes = np.array(found['modes'])[words.owners]
+    hidden = np.isin(modes, (3, 7)) | below_pictures(shown, words.boxes, objects)
+    unread = (words.unknown > 0.3) & (np.diff(words.spans)[:, 0] > 0)
+    even = _even_objects(chars)
+    fonts = np.array([even.get(obj, '') + found['fonts'][i] for obj, i in zip(objects, words.owners, strict=True)], object)
+    return Text(words, fonts, hidden, unread)
+
+def look(
+    found: Scan # of a page
+) -> Look:
+    "What a page draws and what it says that it draws."
+    (w, h), grey, shown = found['size'], found['grey'], Pictures(**found['pictures'])
+    shown, size = shown._replace(texts={int(obj): place for obj, place in shown.texts.items()}), (w, h)
+    if not found['chars']: return Look(size, grey, shown.boxes, why=found['why'])
+    chars = Chars(**found['chars'])
     every = find_words(chars)
     if every is None: return Look(size, grey, shown.boxes)
     says = (every.unknown > 0) | [bool(text) for text in every.texts]
     words = some_words(every, _is_drawn(every, size, grey) & says)
     seen = Look(size, grey, shown.boxes, dropped=len(every.texts) - len(words.texts))
-    if not words.texts: return seen
-    objects = [chars.objects[i] for i in words.owners]
-    mode, = pdfium_calls('FPDFTextObj_GetTextRenderMode')
-    modes, names = {obj: mode(obj) if obj else 0 for obj in set(objects)}, _font_names(chars.objects)
-    hidden = np.array([modes[obj] in (3, 7) for obj in objects]) | below_pictures(shown, words.boxes, objects)
-    unread = (words.unknown > 0.3) & (np.diff(words.spans)[:, 0] > 0)
-    even = _even_objects(chars)
-    fonts = np.array([even.get(obj, '') + names[obj] for obj in objects], object)
-    seen.text = Text(words, fonts, hidden, unread)
+    if words.texts: seen.text = _text(words, chars, shown, found)
     return seen
-
-def look(
-    leaf,          # an open page of pypdfium2, under `pdfium_lock`
-    index: int = 0 # of the page in its file, from 0
-) -> Look:
-    "What a page draws and what it says that it draws."
-    grey = small_picture(leaf)
-    with _with_fields(leaf, index) as page: return _look_at(page, leaf.get_size(), grey)
 
 # %% ../../../nbs/layer/03_trust.ipynb #cd6bbd1f
 ALIKE = 0.6        # of letters; less is another text
