@@ -20,7 +20,7 @@ from .boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
 from .models.client import BudgetExceeded, Ledger, Reply, Usage, UsageRecord, VLMClient, record
 from .pages import Page, page_sizes
-from .text import abstains, answer_key, one_line
+from .text import abstains, answer_key, check_question, one_line
 
 # %% ../nbs/03_controller.ipynb #47b5820a
 class Hypothesis(Action, total=False):
@@ -178,8 +178,8 @@ class CoSeeController:
         ledger: Optional[Ledger] = None,  # account, with or without a budget; a new one if None
         on_event: Optional[OnEvent] = None # called with ('start' | 'turn' | 'step' | 'end', dict) as things happen
     ) -> Episode:                         # a dict: answer, board, hypotheses, trace, ...
-        "Run one episode; raises ValueError for a question without text, for no team, and for settings of nobody."
-        if not str(question).strip(): raise ValueError('the question is empty')
+        "Run one episode; raises ValueError for a question that `check_question` refuses, for no team, and for settings of nobody."
+        check_question(question)
         _check_team([a.name for a in self.agents], per_agent_gen_kwargs or {})
         state, stopped = _Run(self, images, question, ledger, on_event), 'max_steps'
         general, per_agent = self.default_gen_kwargs or {}, per_agent_gen_kwargs or {}

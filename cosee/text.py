@@ -88,3 +88,17 @@ def abstains(
     "Does an answer say that there is none?"
     key = answer_key(answer or '')
     return not key or _NONE.fullmatch(key) is not None
+
+# %% ../nbs/core/00_text.ipynb #1354d46c
+MAX_WORDS, MAX_LETTERS = 2_000, 20_000   # of one question
+
+def check_question(
+    question: str # as somebody asks it
+):
+    "Raise ValueError for a question without text, and for one that is too long."
+    text = str(question)
+    if not text.strip(): raise ValueError('the question is empty')
+    letters, words = len(text), len(text[:10 * MAX_LETTERS].split())
+    if letters > MAX_LETTERS or words > MAX_WORDS:
+        said = f'{letters:,} characters' if letters > MAX_LETTERS else f'{words:,} words'
+        raise ValueError(f'the question has {said}; at most {MAX_WORDS:,} words and {MAX_LETTERS:,} characters are read')

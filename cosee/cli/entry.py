@@ -13,6 +13,7 @@ from io import TextIOWrapper
 from typing import Any, Optional
 from .common import BAD_INPUT, CODES_HELP, FAILED, INTERRUPTED, PIPE_CLOSED, Stop, cache_wanted
 from ..registry import Entry, Registry
+from ..sandbox.apart import stop_jobs
 from ..text import one_line
 
 # %% ../../nbs/cli/03_entry.ipynb #39ae347f
@@ -98,7 +99,9 @@ def _run(args: argparse.Namespace) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
-    except (Exception, KeyboardInterrupt) as e: return _tell(e, args.debug)
+    except (Exception, KeyboardInterrupt) as e:
+        if isinstance(e, KeyboardInterrupt): stop_jobs()   # threads that draw need not come to an end
+        return _tell(e, args.debug)
 
 # %% ../../nbs/cli/03_entry.ipynb #d044c690
 def _parsed(argv: Sequence[str]) -> argparse.Namespace:

@@ -17,7 +17,7 @@ from ..focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Vi
 from ..jsonscan import Reading, read_answer  # noqa: F401  every method reads with it
 from ..models.client import BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, merged, record
 from ..pages import Page, page_of, page_sizes, with_page
-from ..text import NOT_ANSWERABLE, answer_key, one_line
+from ..text import NOT_ANSWERABLE, answer_key, check_question, one_line
 
 # %% auto #0
 __all__ = ['MethodOutcome']
@@ -208,7 +208,7 @@ class Task:
         **settings                            # of the method
     ) -> MethodOutcome:
         "What `method` makes of the question; raises ValueError where there is none."
-        if not str(self.question).strip(): raise ValueError('the question is empty')
+        check_question(self.question)
         try: found = method(self, **settings)
         except BudgetExceeded as e: found = self.outcome('', stopped=f'budget: {e}')
         tokens = getattr(self.client, 'page_tokens', None)

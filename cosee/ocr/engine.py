@@ -20,7 +20,7 @@ from ..boxes import Box
 from .layer.page import Known, read_layer
 from .print import PageCache, PrintLine, PrintPage, Turn, as_drawn, make_line, page_skew
 from ..sandbox.apart import stop_jobs
-from ..pages import Page, PageError, Pages, as_picture, page_of
+from ..pages import Page, PageError, Pages, as_picture, open_image, page_of
 
 # %% ../../nbs/ocr/01_engine.ipynb #b21f1f94
 if TYPE_CHECKING:
@@ -316,10 +316,9 @@ Readable = Union['Image', str, Path, Drawable]   # what is read as one page
 
 def _opened(item: Readable) -> 'Image':
     "A PIL image from an image, a path or a handle"
-    from PIL import Image, ImageOps
+    from PIL import Image
     if isinstance(item, Image.Image): return item
-    if not isinstance(item, (str, Path)): return item.draw()
-    with Image.open(item) as im: return ImageOps.exif_transpose(im).convert('RGB')
+    return open_image(item) if isinstance(item, (str, Path)) else item.draw()
 
 # %% ../../nbs/ocr/01_engine.ipynb #63c8282c
 def _moved(
