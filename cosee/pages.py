@@ -176,7 +176,7 @@ def _no_bombs(where: str):
             raise PageError(f'{where}: {int(found[0]):,} pixels are too many; scale it down') from e
 
 # %% ../nbs/core/05_pages.ipynb #61869777
-_LOSSES, _LATER = 3, 2.   # pages of a file that may take all the time there is; seconds of the others
+_LOSSES, _LATER = 3, 4.   # pages of a file that may take all the time there is; seconds of the others
 
 _lost: dict[_File, dict[tuple, str]] = {}   # of each file: a job that was lost, and what is said of it
 
