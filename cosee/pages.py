@@ -175,6 +175,30 @@ def _no_bombs(where: str):
             found = re.findall('[0-9]+', str(e))
             raise PageError(f'{where}: {int(found[0]):,} pixels are too many; scale it down') from e
 
+# %% ../nbs/core/05_pages.ipynb #204a93af
+class _File(NamedTuple):
+    "A file as it was when its document was opened"
+    path: Path                      # absolute
+    name: str                       # as it was given
+    kind: str                       # as `_kind`
+    stamp: tuple[int, int]          # bytes, and time of its last change
+    password: Optional[str] = None  # of a PDF
+
+    def check(self):
+        "Raise `PageError` if the file is another one by now"
+        try: now = _stamp(self.path)
+        except OSError as e: raise PageError(f'{_name(self.name)}: cannot be read any more ({e.strerror})') from e
+        if now != self.stamp: raise PageError(f'{_name(self.name)}: the file has changed; open the document again')
+
+def _as_file(said: Any) -> _File:
+    "A file as a job is told of it"
+    path, name, kind, (size, time), password = said
+    return _File(Path(path), name, kind, (size, time), password)
+
+def _stamp(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
 # %% ../nbs/core/05_pages.ipynb #61869777
 _LOSSES, _LATER = 3, 4.   # pages of a file that may take all the time there is; seconds of the others
 
@@ -257,29 +281,6 @@ def open_image(
 
 # %% ../nbs/core/05_pages.ipynb #6799a816
 pdfium_lock = threading.RLock()
-
-class _File(NamedTuple):
-    "A file as it was when its document was opened"
-    path: Path                      # absolute
-    name: str                       # as it was given
-    kind: str                       # as `_kind`
-    stamp: tuple[int, int]          # bytes, and time of its last change
-    password: Optional[str] = None  # of a PDF
-
-    def check(self):
-        "Raise `PageError` if the file is another one by now"
-        try: now = _stamp(self.path)
-        except OSError as e: raise PageError(f'{_name(self.name)}: cannot be read any more ({e.strerror})') from e
-        if now != self.stamp: raise PageError(f'{_name(self.name)}: the file has changed; open the document again')
-
-def _as_file(said: Any) -> _File:
-    "A file as a job is told of it"
-    path, name, kind, (size, time), password = said
-    return _File(Path(path), name, kind, (size, time), password)
-
-def _stamp(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
 
 # %% ../nbs/core/05_pages.ipynb #a3b8404b
 @dataclass
