@@ -178,7 +178,7 @@ class CoSeeController:
         ledger: Optional[Ledger] = None,  # account, with or without a budget; a new one if None
         on_event: Optional[OnEvent] = None # called with ('start' | 'turn' | 'step' | 'end', dict) as things happen
     ) -> Episode:                         # a dict: answer, board, hypotheses, trace, ...
-        "Run one episode; raises ValueError for a question that `check_question` refuses, for no team, and for settings of nobody."
+        "Run one episode; raises ValueError for a question that is empty or endless, no team, and settings of nobody."
         check_question(question)
         _check_team([a.name for a in self.agents], per_agent_gen_kwargs or {})
         state, stopped = _Run(self, images, question, ledger, on_event), 'max_steps'

@@ -175,7 +175,7 @@ def _no_bombs(where: str):
             found = re.findall('[0-9]+', str(e))
             raise PageError(f'{where}: {int(found[0]):,} pixels are too many; scale it down') from e
 
-# %% ../nbs/core/05_pages.ipynb #204a93af
+# %% ../nbs/core/05_pages.ipynb #33828eee
 class _File(NamedTuple):
     "A file as it was when its document was opened"
     path: Path                      # absolute
@@ -235,7 +235,8 @@ def _decode(
     "Read one page of an image file."
     where = _name(name or source, page if kind == 'TIFF' else None) if isinstance(source, Path) else 'image'
     file = source.absolute() if isinstance(source, Path) else source
-    return _job(_decoded, file, where, kind, page, max_side, max_pixels, where=where, max_pixels=max_pixels, take=_image)
+    return _job(_decoded, file, where, kind, page, max_side, max_pixels, where=where, max_pixels=max_pixels,
+                take=_image)
 
 # %% ../nbs/core/05_pages.ipynb #45fb6c53
 def as_picture(

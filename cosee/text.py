@@ -89,7 +89,7 @@ def abstains(
     key = answer_key(answer or '')
     return not key or _NONE.fullmatch(key) is not None
 
-# %% ../nbs/core/00_text.ipynb #1354d46c
+# %% ../nbs/core/00_text.ipynb #b5ba03c9
 MAX_WORDS, MAX_LETTERS = 2_000, 20_000   # of one question
 
 def check_question(
@@ -101,4 +101,5 @@ def check_question(
     letters, words = len(text), len(text[:10 * MAX_LETTERS].split())
     if letters > MAX_LETTERS or words > MAX_WORDS:
         said = f'{letters:,} characters' if letters > MAX_LETTERS else f'{words:,} words'
-        raise ValueError(f'the question has {said}; at most {MAX_WORDS:,} words and {MAX_LETTERS:,} characters are read')
+        raise ValueError(f'the question has {said}; at most {MAX_WORDS:,} words and {MAX_LETTERS:,} characters '
+                         'are read')

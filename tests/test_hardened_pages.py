@@ -72,12 +72,14 @@ def rectangles(path):
     return trap(path, b"0 0 400 300 re f\n" * 2_000_000)
 
 
-def read_with(path, **kw):
+def read_with(path):
     "What a reader reads of each page, or why not"
+    reader = WordReader(workers=1, cache=None)
     with load_pages(path) as document:
         for page in document.infos:
-            try: yield " ".join(line["text"] for line in WordReader(workers=1, cache=None).read([page], **kw)[0]["lines"])
+            try: found = reader.read([page])[0]["lines"]
             except PageError as e: yield str(e)
+            else: yield " ".join(line["text"] for line in found)
 
 
 @pytest.mark.parametrize("attack", [forms, rectangles])
@@ -194,13 +196,14 @@ def test_a_hanging_page_does_not_swallow_signals(tmp_path, blow):
 
 def test_ctrl_c_ends_the_command(tmp_path):
     path = forms(tmp_path / "trap.pdf")
-    process = subprocess.Popen([sys.executable, "-c", "import sys; from cosee.cli import main; sys.exit(main())", "ask", path, "-q", "What is the invoice number?",
-                                "--no-cache"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    code = "import sys; from cosee.cli import main; sys.exit(main())"
+    process = subprocess.Popen([sys.executable, "-c", code, "ask", path, "-q", "What is the number?", "--no-cache"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while "page" not in process.stderr.readline(): pass
     time.sleep(3)
     start = time.monotonic()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    err = process.communicate(timeout=20)[1]
     assert process.returncode == 130 and time.monotonic() - start < 3 and "Traceback" not in err
 
 

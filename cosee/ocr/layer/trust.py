@@ -118,7 +118,7 @@ def _is_drawn(words: Words, size, grey):
     there = (middle > 0).all(axis=1) & (middle < size).all(axis=1)
     return ink & there & (np.where(words.turns % 2, sides[:, 0], sides[:, 1]) > SMALLEST)
 
-# %% ../../../nbs/layer/03_trust.ipynb #09a91d2c
+# %% ../../../nbs/layer/03_trust.ipynb #9634d942
 class Scan(TypedDict):
     "What PDFium says of a page."
     size: tuple[float, float] # in points
@@ -129,14 +129,16 @@ class Scan(TypedDict):
     modes: list[int]          # (objects,) how each text object is drawn
     fonts: list[str]          # (objects,) names
 
-def _scan_text(page, found: Scan) -> Scan:
+def _scan_text(page, found: Scan):
     "Add the characters of a page whose fields are part of it, and how they are drawn"
     try: chars = read_chars(page)
-    except TooManyChars as e: return found | {'why': str(e)}
+    except TooManyChars as e:
+        found['why'] = str(e)
+        return
     mode, = pdfium_calls('FPDFTextObj_GetTextRenderMode')
     names = _font_names(chars.objects)
-    modes = [mode(obj) if obj else 0 for obj in chars.objects]
-    return found | dict(chars=chars._asdict(), modes=modes, fonts=[names[obj] for obj in chars.objects])
+    found['chars'], found['fonts'] = chars._asdict(), [names[obj] for obj in chars.objects]
+    found['modes'] = [mode(obj) if obj else 0 for obj in chars.objects]
 
 def scan(
     leaf,          # an open page of pypdfium2, under `pdfium_lock`
@@ -147,7 +149,8 @@ def scan(
     with _with_fields(leaf, index) as page:
         shown = find_pictures(page)._asdict()
         found = Scan(size=leaf.get_size(), grey=grey, pictures=shown, why='', chars={}, modes=[], fonts=[])
-        return _scan_text(page, found)
+        _scan_text(page, found)
+        return found
 
 # %% ../../../nbs/layer/03_trust.ipynb #ab67fedc
 def _text(words: Words, chars: Chars, shown: Pictures, found: Scan) -> Text:
@@ -158,7 +161,8 @@ def _text(words: Words, chars: Chars, shown: Pictures, found: Scan) -> Text:
     hidden = np.isin(modes, (3, 7)) | below_pictures(shown, words.boxes, objects)
     unread = (words.unknown > 0.3) & (np.diff(words.spans)[:, 0] > 0)
     even = _even_objects(chars)
-    fonts = np.array([even.get(obj, '') + found['fonts'][i] for obj, i in zip(objects, words.owners, strict=True)], object)
+    names = [found['fonts'][i] for i in words.owners]
+    fonts = np.array([even.get(obj, '') + name for obj, name in zip(objects, names, strict=True)], object)
     return Text(words, fonts, hidden, unread)
 
 def look(
