@@ -175,7 +175,7 @@ def _no_bombs(where: str):
             found = re.findall('[0-9]+', str(e))
             raise PageError(f'{where}: {int(found[0]):,} pixels are too many; scale it down') from e
 
-# %% ../nbs/core/05_pages.ipynb #33828eee
+# %% ../nbs/core/05_pages.ipynb #c53642f9
 class _File(NamedTuple):
     "A file as it was when its document was opened"
     path: Path                      # absolute

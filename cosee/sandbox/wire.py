@@ -7,11 +7,11 @@ from __future__ import annotations
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/sandbox/00_wire.ipynb #1bca12ef
+# %% ../../nbs/sandbox/00_wire.ipynb #db774308
 import json, math, mmap, os, re, tempfile
 from typing import Any, Optional
 
-# %% ../../nbs/sandbox/00_wire.ipynb #c60c44f0
+# %% ../../nbs/sandbox/00_wire.ipynb #a45ed5be
 _STEP = 1 << 24   # by how many bytes a slab grows
 
 class Slab:
@@ -70,7 +70,7 @@ def _nameless() -> int:
     if hasattr(os, 'memfd_create'): return os.memfd_create('cosee')
     with tempfile.TemporaryFile() as f: return os.dup(f.fileno())
 
-# %% ../../nbs/sandbox/00_wire.ipynb #46c55ca4
+# %% ../../nbs/sandbox/00_wire.ipynb #6a882de7
 def write_line(
     message: Any, # of what JSON knows, with bytes, arrays and paths in it
     slab: Slab    # takes the bytes

@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/sandbox/01_worker.ipynb #1907cc1c
+# %% ../../nbs/sandbox/01_worker.ipynb #e19a254a
 import importlib, math, os, select, signal
 from contextlib import suppress
 from functools import reduce
 from typing import Any, Callable
 from .wire import Slab, read_line, write_line
 
-# %% ../../nbs/sandbox/01_worker.ipynb #6575076b
+# %% ../../nbs/sandbox/01_worker.ipynb #de2e71e5
 def job_name(
     job: Callable[..., Any] # a function of a module
 ) -> str:                   # 'module:function'
@@ -26,7 +26,7 @@ def job_named(
     module, _, path = name.partition(':')
     return reduce(getattr, path.split('.'), importlib.import_module(module))
 
-# %% ../../nbs/sandbox/01_worker.ipynb #3168c72c
+# %% ../../nbs/sandbox/01_worker.ipynb #2e226cd1
 def _memory() -> tuple[int, int]:
     "(addresses, memory) in use in bytes; zeros where the system does not say"
     try:
@@ -44,7 +44,7 @@ def _allow(seconds: float, memory: int):
     for kind, limit in limits:
         with suppress(OSError, ValueError): resource.setrlimit(kind, (limit, resource.getrlimit(kind)[1]))
 
-# %% ../../nbs/sandbox/01_worker.ipynb #941b2835
+# %% ../../nbs/sandbox/01_worker.ipynb #10318070
 IDLE = 60.   # seconds after which a worker without work ends
 
 def _answer(line: bytes, slab: Slab) -> bytes:
@@ -57,7 +57,7 @@ def _answer(line: bytes, slab: Slab) -> bytes:
     except Exception as e:
         return write_line(dict(raised=f'{type(e).__module__}:{type(e).__qualname__}', said=str(e)), slab)
 
-# %% ../../nbs/sandbox/01_worker.ipynb #a0fe1f53
+# %% ../../nbs/sandbox/01_worker.ipynb #2c251a38
 def main(
     fd: int # of the slab
 ):

@@ -118,7 +118,7 @@ def _is_drawn(words: Words, size, grey):
     there = (middle > 0).all(axis=1) & (middle < size).all(axis=1)
     return ink & there & (np.where(words.turns % 2, sides[:, 0], sides[:, 1]) > SMALLEST)
 
-# %% ../../../nbs/layer/03_trust.ipynb #9634d942
+# %% ../../../nbs/layer/03_trust.ipynb #e232b6ad
 class Scan(TypedDict):
     "What PDFium says of a page."
     size: tuple[float, float] # in points
@@ -140,6 +140,7 @@ def _scan_text(page, found: Scan):
     found['chars'], found['fonts'] = chars._asdict(), [names[obj] for obj in chars.objects]
     found['modes'] = [mode(obj) if obj else 0 for obj in chars.objects]
 
+# %% ../../../nbs/layer/03_trust.ipynb #6350a68b
 def scan(
     leaf,          # an open page of pypdfium2, under `pdfium_lock`
     index: int = 0 # of the page in its file, from 0
