@@ -21,7 +21,7 @@ from .runs.record import Job, jobs_of, read_shard, run_here, split_of, utc_now
 from .runs.table import Run
 
 # %% auto #0
-__all__ = ['run_experiment']
+__all__ = ['Engine', 'open_run', 'run_experiment']
 
 # %% ../nbs/07_experiments.ipynb #b5a9c5e6
 _PACKAGES = ('torch', 'transformers', 'numpy', 'pillow', 'rapidocr', 'onnxruntime', 'pydantic')

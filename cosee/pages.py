@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['PageError', 'Pages', 'load_pages']
+__all__ = ['MAX_PIXELS', 'MAX_SIDE', 'MAX_PAGES', 'KEPT_BYTES', 'OPEN_PDFS', 'pdfium_lock', 'Side', 'MAX_HEADINGS', 'PageError',
+           'as_picture', 'open_image', 'parse_pages', 'page_count', 'kept', 'Heading', 'Page', 'page_of', 'with_page',
+           'Pages', 'load_pages', 'ShownPages', 'page_numbers', 'document_of', 'handle_of', 'same_pages', 'page_sizes']
 
 # %% ../nbs/core/05_pages.ipynb #f517195a
 import atexit, io, math, operator, os, re, threading, warnings, weakref
@@ -18,6 +20,9 @@ from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union, cast, overload
+from fastcore.basics import patch
+from .sandbox.apart import MEMORY, SECONDS, JobError, JobLost, apart, tell
+from .sandbox.worker import job_name, job_named
 
 # %% ../nbs/core/05_pages.ipynb #a1c0de51
 if TYPE_CHECKING:
@@ -40,11 +45,14 @@ def _name(source, page: Optional[int] = None) -> str:
     text = ''.join(c if c.isprintable() else '?' for c in str(source))
     return text if page is None else f'{text}, page {page}'
 
+_HEAVY = f'it takes more memory than the {MEMORY / 1e9:g} GB that a page may have'
+
 @contextmanager
 def _explained(where: str, what: str):
     "Turn whatever a decoder raises into a `PageError`: on broken input they raise nearly anything"
     try: yield
     except PageError: raise
+    except MemoryError as e: raise PageError(f'{where}: {_HEAVY}') from e
     except Exception as e:
         reason = ' '.join(_name(e).split())[:160]
         raise PageError(f'{where}: {what} ({reason or type(e).__name__})') from e
@@ -131,25 +139,32 @@ def _rgb(
     return im
 
 # %% ../nbs/core/05_pages.ipynb #53f82b43
-def _decode(
-    path,                       # an image file: a path, or an open binary file
-    kind: str,                  # as `_kind`
-    page: int = 1,              # 1-based page of a TIFF
-    max_side: Optional[int] = None, # scale down to this longest side
-    max_pixels: int = MAX_PIXELS    # refuse larger images
-):                              # PIL image, RGB
-    "Read one page of an image file."
+def _decoded(
+    source: Any,             # an image file: a path, or its bytes
+    where: str,              # file and page, for errors
+    kind: str,               # as `_kind`
+    page: int,               # 1-based page of a TIFF
+    max_side: Optional[int], # scale down to this longest side
+    max_pixels: int          # refuse larger images
+) -> dict[str, Any]:         # see `_image`
+    "The pixels of one page of an image file."
     from PIL import Image
-    where = _name(path, page if kind == 'TIFF' else None) if isinstance(path, Path) else 'image'
+    file = source if isinstance(source, (str, Path)) else io.BytesIO(source)
     broken = _explained(where, f'the {kind} is broken or cut off')
-    with broken, _no_bombs(where), Image.open(path, formats=[kind]) as im:
+    with broken, _no_bombs(where), Image.open(file, formats=[kind]) as im:
         if page > 1: im.seek(page - 1)
         _check_size(im.size, where, max_pixels)
         if max_side: im.draft('RGB', (max_side, max_side))
         im.load()
         im = _rgb(im)
-    if max_side: im.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
-    return im
+        if max_side: im.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
+        return dict(size=im.size, layout='RGBX', stride=4 * im.width, data=im.tobytes('raw', 'RGBX'))
+
+def _image(found: dict[str, Any]) -> Image:
+    "The image of pixels that a job gave, as RGB; they may be overwritten afterwards"
+    from PIL import Image
+    with _explained('image', 'its pixels are none'):
+        return Image.frombytes('RGB', tuple(found['size']), found['data'], 'raw', found['layout'], found['stride'], 1)
 
 # %% ../nbs/core/05_pages.ipynb #a715d690
 @contextmanager
@@ -162,6 +177,69 @@ def _no_bombs(where: str):
         except Image.DecompressionBombError as e:
             found = re.findall('[0-9]+', str(e))
             raise PageError(f'{where}: {int(found[0]):,} pixels are too many; scale it down') from e
+
+# %% ../nbs/core/05_pages.ipynb #c53642f9
+class _File(NamedTuple):
+    "A file as it was when its document was opened"
+    path: Path                      # absolute
+    name: str                       # as it was given
+    kind: str                       # as `_kind`
+    stamp: tuple[int, int]          # bytes, and time of its last change
+    password: Optional[str] = None  # of a PDF
+
+    def check(self):
+        "Raise `PageError` if the file is another one by now"
+        try: now = _stamp(self.path)
+        except OSError as e: raise PageError(f'{_name(self.name)}: cannot be read any more ({e.strerror})') from e
+        if now != self.stamp: raise PageError(f'{_name(self.name)}: the file has changed; open the document again')
+
+def _as_file(said: Any) -> _File:
+    "A file as a job is told of it"
+    path, name, kind, (size, time), password = said
+    return _File(Path(path), name, kind, (size, time), password)
+
+def _stamp(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+# %% ../nbs/core/05_pages.ipynb #61869777
+_LOSSES, _LATER = 3, 4.   # pages of a file that may take all the time there is; seconds of the others
+
+_lost: dict[_File, dict[tuple, str]] = {}   # of each file: a job that was lost, and what is said of it
+
+def _job(job: Callable[..., Any], file: Any, *args: Any, where: str, max_pixels: int = MAX_PIXELS,
+         take: Callable[[Any], Any] = lambda found: found) -> Any:
+    "What a job on a file gives; raises `PageError` for what it raises, and where it is lost"
+    key, lost = (job_name(job), *args), _lost.get(file, {}) if isinstance(file, _File) else {}
+    if key in lost: raise PageError(lost[key])
+    again = any(args[:1] == other[1:2] for other in lost)   # args begin with the page
+    seconds = _LATER if again or len(lost) >= _LOSSES else SECONDS
+    memory = MEMORY + 16 * max(0, max_pixels - MAX_PIXELS)
+    try: return apart(job, file, *args, seconds=seconds, memory=memory, take=take)
+    except JobError as e: raise PageError(_said_of(e, where)) from e
+    except JobLost as e:
+        what = f'it takes more than {seconds:g} seconds' if e.late else 'it crashes what draws it, or ' + _HEAVY[3:]
+        if isinstance(file, _File): _lost.setdefault(file, {})[key] = f'{where}: {what}'
+        raise PageError(f'{where}: {what}') from e
+
+def _said_of(e: JobError, where: str) -> str:
+    "What is to be said of an exception"
+    if e.raised == job_name(PageError): return e.said
+    return f'{where}: cannot be read ({_name(e)[:160]})'
+
+def _decode(
+    source: Any,                # an image file: a path, or its bytes
+    kind: str,                  # as `_kind`
+    page: int = 1,              # 1-based page of a TIFF
+    max_side: Optional[int] = None, # scale down to this longest side
+    max_pixels: int = MAX_PIXELS,   # refuse larger images
+    name: str = ''              # of the file, as it was given
+) -> Image:                     # RGB
+    "Read one page of an image file."
+    where = _name(name or source, page if kind == 'TIFF' else None) if isinstance(source, Path) else 'image'
+    file = source.absolute() if isinstance(source, Path) else source
+    return _job(_decoded, file, where, kind, page, max_side, max_pixels, where=where, max_pixels=max_pixels,
+                take=_image)
 
 # %% ../nbs/core/05_pages.ipynb #45fb6c53
 def as_picture(
@@ -197,7 +275,7 @@ def open_image(
     if isinstance(source, bytes):
         kind = _sniff(source[:1024])
         if kind in ('', 'PDF'): raise PageError('image: these bytes are no picture; give PNG, JPEG, WebP or TIFF')
-        return _decode(io.BytesIO(source), kind, max_pixels=max_pixels)
+        return _decode(source, kind, max_pixels=max_pixels)
     if not isinstance(source, (str, Path)):
         raise PageError(f'an image must be a path, bytes or a PIL image, not {type(source).__name__}')
     path = _path(source)
@@ -207,24 +285,6 @@ def open_image(
 
 # %% ../nbs/core/05_pages.ipynb #6799a816
 pdfium_lock = threading.RLock()
-
-class _File(NamedTuple):
-    "A file as it was when its document was opened"
-    path: Path                      # absolute
-    name: str                       # as it was given
-    kind: str                       # as `_kind`
-    stamp: tuple[int, int]          # bytes, and time of its last change
-    password: Optional[str] = None  # of a PDF
-
-    def check(self):
-        "Raise `PageError` if the file is another one by now"
-        try: now = _stamp(self.path)
-        except OSError as e: raise PageError(f'{_name(self.name)}: cannot be read any more ({e.strerror})') from e
-        if now != self.stamp: raise PageError(f'{_name(self.name)}: the file has changed; open the document again')
-
-def _stamp(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
 
 # %% ../nbs/core/05_pages.ipynb #a3b8404b
 @dataclass
@@ -240,6 +300,11 @@ def _close_pdfs(keep: int = 0, files: Optional[Sequence[_File]] = None):
     with pdfium_lock:
         idle = [f for f, pdf in list(_open_pdfs.items()) if not pdf.users and (files is None or f in files)]
         for f in idle[:max(0, len(_open_pdfs) - keep)]: _open_pdfs.pop(f).doc.close()
+
+# %% ../nbs/core/05_pages.ipynb #a5e0d5ef
+def _closed(said: list[Any]):
+    "Close PDFs that nobody uses"
+    _close_pdfs(files=[_as_file(one) for one in said])
 
 # %% ../nbs/core/05_pages.ipynb #31bdd899
 def _opened(file: _File) -> PdfDocument:
@@ -289,9 +354,32 @@ def _leaf(file: _File, page: int) -> Iterator[PdfPage]:
         try: yield leaf
         finally: leaf.close()
 
+def _on_leaf(said: Any, page: int, job: str) -> Any:
+    "What a job makes of an open page and its index"
+    with _leaf(_as_file(said), page) as leaf: return job_named(job)(leaf, page - 1)
+
 def _scale(size: tuple[float, float], dpi: float, max_side: Optional[int]) -> float:
     "Pixels per point"
     return min(dpi / 72, max_side / max(size)) if max_side else dpi / 72
+
+def _rendered(
+    said: Any,               # a PDF, see `_as_file`
+    page: int,               # 1-based
+    dpi: float,              # dots per inch
+    max_side: Optional[int], # longest side in pixels
+    max_pixels: int          # most pixels
+) -> dict[str, Any]:         # see `_image`
+    "The pixels of one page of a PDF."
+    file = _as_file(said)
+    where = _name(file.name, page)
+    with _leaf(file, page) as leaf, _explained(where, 'the page is broken and cannot be drawn'):
+        w, h = leaf.get_size()
+        if not (0 < w < 1e6 and 0 < h < 1e6): raise PageError(f'{where}: the page has no size')
+        scale = _scale((w, h), dpi, max_side)
+        _check_size((max(1, round(w * scale)), max(1, round(h * scale))), where, max_pixels)
+        bitmap = cast(Any, leaf).render(scale=scale, rev_byteorder=True)
+        try: return dict(size=(bitmap.width, bitmap.height), layout='RGB', stride=bitmap.stride, data=bitmap.buffer)
+        finally: bitmap.close()   # its buffer stays
 
 def _draw(
     file: _File,             # a PDF
@@ -301,15 +389,8 @@ def _draw(
     max_pixels: int          # most pixels
 ) -> Image:                  # RGB
     "Draw one page of a PDF."
-    where = _name(file.name, page)
-    with _leaf(file, page) as leaf, _explained(where, 'the page is broken and cannot be drawn'):
-        w, h = leaf.get_size()
-        if not (0 < w < 1e6 and 0 < h < 1e6): raise PageError(f'{where}: the page has no size')
-        scale = _scale((w, h), dpi, max_side)
-        _check_size((max(1, round(w * scale)), max(1, round(h * scale))), where, max_pixels)
-        bitmap = cast(Any, leaf).render(scale=scale, rev_byteorder=True)
-        try: return bitmap.to_pil().convert('RGB').copy()
-        finally: bitmap.close()
+    return _job(_rendered, file, page, dpi, max_side, max_pixels, where=_name(file.name, page), max_pixels=max_pixels,
+                take=_image)
 
 # %% ../nbs/core/05_pages.ipynb #8c90f6a0
 def parse_pages(
@@ -370,14 +451,19 @@ def _file(path: Path, password: Optional[str]) -> _File:
     kind = _kind(path)
     return _File(path.absolute(), str(path), kind, _stamp(path), password if kind == 'PDF' else None)
 
+def _counted(said: Any) -> int:
+    "How many pages a PDF or a TIFF has"
+    file = _as_file(said)
+    if file.kind == 'PDF':
+        with _pdf(file) as doc: return len(doc)
+    with _header(file) as im: return getattr(im, 'n_frames', 1)
+
 def _count(file: _File) -> int:
     "How many pages a file has"
-    if file.kind == 'PDF':
-        with _pdf(file) as doc: n = len(doc)
-        if n < 1: raise PageError(f'{_name(file.name)}: the PDF has no pages')
-        return n
-    if file.kind != 'TIFF': return 1
-    with _header(file) as im: return getattr(im, 'n_frames', 1)
+    if file.kind not in ('PDF', 'TIFF'): return 1
+    n = _job(_counted, file, where=_name(file.name))
+    if n < 1: raise PageError(f'{_name(file.name)}: the PDF has no pages')
+    return n
 
 @contextmanager
 def _header(file: _File) -> Iterator[Image]:
@@ -430,8 +516,12 @@ def _checked(place: _Place, max_pixels: int) -> _Place:
     file, page, picture = place
     if file is None: return _Place(None, page, _held(picture, max_pixels))
     if file.kind in ('PDF', 'TIFF'): return place
-    with _header(file) as im: _check_size(im.size, _name(file.name), max_pixels)
+    _check_size(_job(_head, file, where=_name(file.name)), _name(file.name), max_pixels)
     return place
+
+def _head(said: Any) -> tuple[int, int]:
+    "Width and height of a picture file, as its header says"
+    with _header(_as_file(said)) as im: return im.size
 
 def _copied(im: Image, max_side: Optional[int], max_pixels: int) -> Image:
     "A picture that was open already, copied and scaled down"
@@ -463,6 +553,7 @@ def _nearest(value: float, error) -> int:
 
 # %% ../nbs/core/05_pages.ipynb #2e0efa10
 _LETTER = (612., 792.)   # points
+_BLOCK = 64              # pages of a PDF whose sizes are asked for at once
 
 def _upright_size(im: Image, kind: str) -> tuple[int, int]:
     "The size of a picture that is open and not decoded, turned as its EXIF data says"
@@ -470,9 +561,9 @@ def _upright_size(im: Image, kind: str) -> tuple[int, int]:
     if kind == 'TIFF' or kind == 'PNG' and 'exif' not in im.info: return w, h   # turned already, or it would decode
     return (h, w) if im.getexif().get(0x0112) in (5, 6, 7, 8) else (w, h)
 
-def _frame_sizes(file: _File) -> list[tuple[float, float]]:
+def _frame_sizes(said: Any) -> list[tuple[float, float]]:
     "Width and height of each page of a picture file in pixels"
-    out = list[tuple[float, float]]()
+    file, out = _as_file(said), list[tuple[float, float]]()
     with _header(file) as im:
         for frame in range(getattr(im, 'n_frames', 1) if file.kind == 'TIFF' else 1):
             try:
@@ -481,12 +572,14 @@ def _frame_sizes(file: _File) -> list[tuple[float, float]]:
             except Exception: out.append(_LETTER)
     return out
 
-def _pdf_size(file: _File, page: int) -> tuple[float, float]:
-    "Width and height of a page of a PDF in points"
+def _sheet_sizes(said: Any, first: int, last: int) -> list[tuple[float, float]]:
+    "Width and height of some pages of a PDF in points"
+    with _pdf(_as_file(said)) as doc: return [_sheet_size(doc, i) for i in range(first - 1, min(last, len(doc)))]
+
+def _sheet_size(doc: PdfDocument, i: int) -> tuple[float, float]:
     import pypdfium2 as pdfium
-    with _pdf(file) as doc:
-        try: w, h = doc.get_page_size(page - 1)
-        except pdfium.PdfiumError: return _LETTER
+    try: w, h = doc.get_page_size(i)
+    except pdfium.PdfiumError: return _LETTER
     return (w, h) if 0 < w < 1e6 and 0 < h < 1e6 else _LETTER
 
 # %% ../nbs/core/05_pages.ipynb #8734b506
@@ -551,6 +644,7 @@ class _Document:
     def __init__(self, places: list[_Place], dpi: float, max_side: Optional[int], max_pixels: int):
         self.places, self.dpi, self.max_side, self.max_pixels = places, dpi, max_side, max_pixels
         self.known, self.closed = dict[int, tuple[float, float]](), False
+        self.sheets = dict[tuple[_File, int], list[tuple[float, float]]]()
         self.headings: Optional[list[Heading]] = None
 
     def place(self, number: int) -> _Place:
@@ -571,66 +665,24 @@ class _Document:
     def _learn(self, number: int):
         file, page, picture = self.place(number)
         if file is None: self.known[number] = _upright_size(picture, '')
-        elif file.kind == 'PDF': self.known[number] = _pdf_size(file, page)
+        elif file.kind == 'PDF': self.known[number] = self.sheet(file, page)
         else:
-            sizes = _frame_sizes(file)
+            sizes = _job(_frame_sizes, file, where=_name(file.name))
             here = (i for i, p in enumerate(self.places, 1) if p.file is file)
-            for i in here: self.known[i] = sizes[min(self.places[i - 1].page, len(sizes)) - 1]
+            for i in here: self.known[i] = tuple(sizes[min(self.places[i - 1].page, len(sizes)) - 1])
 
-    def settings(self, dpi: Optional[float], max_side: Side) -> tuple[float, Optional[int]]:
-        "Resolution and longest side of a drawing; raises `PageError` for what makes no sense"
-        if max_side == 'auto': max_side = self.max_side if dpi is None else None
-        return _sensible(self.dpi if dpi is None else dpi, max_side)
-
-    def pixels(self, number: int) -> tuple[int, int]:
-        "Size of a page in pixels as the document was opened, nothing drawn"
-        (w, h), file = self.size(number), self.place(number).file
-        kind = file.kind if file else ''
-        if kind != 'PDF': return _fitted((int(w), int(h)), self.max_side, kind)
-        scale = _scale((w, h), self.dpi, self.max_side)
-        return math.ceil(w * scale), math.ceil(h * scale)
-
-    def draw(self, number: int, dpi: Optional[float] = None, max_side: Side = 'auto') -> Image:
-        "The image of a page; it is drawn if it is not kept"
-        settings, place = self.settings(dpi, max_side), self.place(number)
-        return kept((self, number, *settings), lambda: self.made(number, place, *settings))
-
-    def made(self, number: int, place: _Place, dpi: float, max_side: Optional[int]) -> Image:
-        "The image of a page, drawn anew, which knows where it comes from"
-        if self.closed: raise PageError(f'page {number}: the document is closed')
-        im = self.picture(place, dpi, max_side)
-        im.info.clear()
-        im.info.update(_origin(place))
-        return with_page(im, Pages(self).info(number))
-
-    def picture(self, place: _Place, dpi: float, max_side: Optional[int]) -> Image:
-        "What is to be seen at a place"
-        file, page, picture = place
-        if file is None: return _copied(picture, max_side, self.max_pixels)
-        if file.kind == 'PDF': return _draw(file, page, dpi, max_side, self.max_pixels)
-        file.check()
-        return _decode(file.path, file.kind, page, max_side, self.max_pixels)
-
-    def origin(self, number: int) -> dict[str, Any]: return _origin(self.place(number))
-
-    def leaf(self, number: int) -> AbstractContextManager[PdfPage]:
-        file, page, _ = self.place(number)
-        if file is None or file.kind != 'PDF': raise PageError(f'page {number}: no page of a PDF')
-        if self.closed: raise PageError(f'page {number}: the document is closed')
-        return _leaf(file, page)
-
-    def close(self):
-        self.closed = True
-        _drawn.drop(self)
-        _close_pdfs(files=self.files())
-
-    def outline(self) -> list[Heading]:
-        "Entries of the PDFs' tables of contents whose pages are in the document, read once"
-        if self.headings is None:
-            numbers = {(p.file, p.page): n for n, p in reversed(list(enumerate(self.places, 1)))}   # its first place
-            found = (h._replace(page=numbers.get((f, h.page), 0)) for f in self.files() for h in _contents(f))
-            self.headings = [h for h in found if h.page]
-        return list(self.headings)
+# %% ../nbs/core/05_pages.ipynb #ecc55fb3
+@patch
+def sheet(self: _Document, file: _File, page: int) -> tuple[float, float]:
+    "Size of a page of a PDF, which is asked for with its neighbours"
+    first = page - (page - 1) % _BLOCK
+    if (file, first) not in self.sheets:
+        try: found = _job(_sheet_sizes, file, first, first + _BLOCK - 1, where=_name(file.name))
+        except PageError:
+            file.check()
+            found = [_LETTER] * _BLOCK
+        self.sheets[file, first] = [(w, h) for w, h in found]
+    return self.sheets[file, first][page - first]
 
 # %% ../nbs/core/05_pages.ipynb #7faee589
 def _sensible(dpi: float, max_side: Optional[int]) -> tuple[float, Optional[int]]:
@@ -638,6 +690,61 @@ def _sensible(dpi: float, max_side: Optional[int]) -> tuple[float, Optional[int]
     if not 1 <= dpi <= 2400: raise PageError(f'dpi {dpi}: choose from 1 to 2400')
     if max_side is not None and max_side < 1: raise PageError(f'max_side {max_side}: choose at least 1 pixel')
     return dpi, max_side
+
+@patch
+def settings(self: _Document, dpi: Optional[float], max_side: Side) -> tuple[float, Optional[int]]:
+    "Resolution and longest side of a drawing; raises `PageError` for what makes no sense"
+    if max_side == 'auto': max_side = self.max_side if dpi is None else None
+    return _sensible(self.dpi if dpi is None else dpi, max_side)
+
+@patch
+def pixels(self: _Document, number: int) -> tuple[int, int]:
+    "Size of a page in pixels as the document was opened, nothing drawn"
+    (w, h), file = self.size(number), self.place(number).file
+    kind = file.kind if file else ''
+    if kind != 'PDF': return _fitted((int(w), int(h)), self.max_side, kind)
+    scale = _scale((w, h), self.dpi, self.max_side)
+    return math.ceil(w * scale), math.ceil(h * scale)
+
+# %% ../nbs/core/05_pages.ipynb #23467e27
+@patch
+def draw(self: _Document, number: int, dpi: Optional[float] = None, max_side: Side = 'auto') -> Image:
+    "The image of a page; it is drawn if it is not kept"
+    settings, place = self.settings(dpi, max_side), self.place(number)
+    return kept((self, number, *settings), lambda: self.made(number, place, *settings))
+
+@patch
+def made(self: _Document, number: int, place: _Place, dpi: float, max_side: Optional[int]) -> Image:
+    "The image of a page, drawn anew, which knows where it comes from"
+    if self.closed: raise PageError(f'page {number}: the document is closed')
+    im = self.picture(place, dpi, max_side)
+    im.info.clear()
+    im.info.update(_origin(place))
+    return with_page(im, Pages(self).info(number))
+
+@patch
+def picture(self: _Document, place: _Place, dpi: float, max_side: Optional[int]) -> Image:
+    "What is to be seen at a place"
+    file, page, picture = place
+    if file is None: return _copied(picture, max_side, self.max_pixels)
+    if file.kind == 'PDF': return _draw(file, page, dpi, max_side, self.max_pixels)
+    file.check()
+    return _decode(file.path, file.kind, page, max_side, self.max_pixels)
+
+# %% ../nbs/core/05_pages.ipynb #779de9e7
+@patch
+def examined(self: _Document, number: int, job: Callable[..., Any]) -> Any:
+    "What `job` makes of the open page of a PDF"
+    file, page = self.sheet_of(number)
+    return _job(_on_leaf, file, page, job_name(job), where=_name(file.name, page))
+
+@patch
+def sheet_of(self: _Document, number: int) -> tuple[_File, int]:
+    "PDF and page in it of a page; raises `PageError` where it is none of a PDF, or the document is closed"
+    file, page, _ = self.place(number)
+    if file is None or file.kind != 'PDF': raise PageError(f'page {number}: no page of a PDF')
+    if self.closed: raise PageError(f'page {number}: the document is closed')
+    return file, page
 
 # %% ../nbs/core/05_pages.ipynb #40337010
 @dataclass(frozen=True)
@@ -670,8 +777,14 @@ class Page:
         return self.document.document.pixels(self.number)
 
     def leaf(self) -> AbstractContextManager[PdfPage]:
-        "The open page of a PDF, under `pdfium_lock` and closed at the end; raises `PageError` for other kinds."
+        "The open page of a PDF, in this process, under `pdfium_lock`; raises `PageError` for other kinds."
         return self.document.leaf(self.number)
+
+    def examine(self,
+        job: Callable[..., Any] # a function of a module; takes an open page of pypdfium2 and its index, from 0
+    ) -> Any:                   # what it gives, as `cosee.sandbox.apart.apart` brings it
+        "What `job` makes of the open page of a PDF in the other process; raises `PageError` for other kinds."
+        return self.document.document.examined(self.number, job)
 
 # %% ../nbs/core/05_pages.ipynb #2e45aa40
 def page_of(
@@ -723,49 +836,79 @@ class Pages(Sequence['Image']):
         "Close the document's files and let its images go. What is drawn already stays; nothing more can be drawn."
         self.document.close()
 
-    def page(self,
-        number: int,                 # in the whole document, from 1
-        dpi: Optional[float] = None, # resolution of a PDF's page; None: as the document was opened
-        max_side: Side = 'auto'      # longest side in pixels, as in `Page.draw`
-    ) -> Image:                      # RGB, with `.info['source']` and `.info['page']`
-        "A page at another resolution; raises `PageError` if there is none of this number or it cannot be drawn."
-        return self.document.draw(number, dpi, max_side)
+# %% ../nbs/core/05_pages.ipynb #6202ed22
+@patch
+def page(self: Pages,
+    number: int,                 # in the whole document, from 1
+    dpi: Optional[float] = None, # resolution of a PDF's page; None: as the document was opened
+    max_side: Side = 'auto'      # longest side in pixels, as in `Page.draw`
+) -> Image:                      # RGB, with `.info['source']` and `.info['page']`
+    "A page at another resolution; raises `PageError` if there is none of this number or it cannot be drawn."
+    return self.document.draw(number, dpi, max_side)
 
-    def thumbnail(self,
-        number: int,    # in the whole document, from 1
-        side: int = 192 # longest side in pixels
-    ) -> Image:         # RGB
-        "A small image of a page; raises `PageError` as `page`."
-        return self.page(number, max_side=side)
+@patch
+def thumbnail(self: Pages,
+    number: int,    # in the whole document, from 1
+    side: int = 192 # longest side in pixels
+) -> Image:         # RGB
+    "A small image of a page; raises `PageError` as `page`."
+    return self.page(number, max_side=side)
 
-    def info(self,
-        number: int # in the whole document, from 1
-    ) -> Page:      # nothing is drawn
-        "The handle of a page; raises `PageError` if there is none of this number."
-        file, page, _ = self.document.place(number)
-        name, kind = (file.name, file.kind) if file else (self.document.origin(number)['source'], '')
-        return Page(number, name, page, kind, self.document.size(number), Pages(self.document))
+@patch
+def info(self: Pages,
+    number: int # in the whole document, from 1
+) -> Page:      # nothing is drawn
+    "The handle of a page; raises `PageError` if there is none of this number."
+    file, page, _ = self.document.place(number)
+    name, kind = (file.name, file.kind) if file else (self.document.origin(number)['source'], '')
+    return Page(number, name, page, kind, self.document.size(number), Pages(self.document))
 
-    @property
-    def infos(self) -> list[Page]:
-        "The handles of all these pages, nothing drawn."
-        return [self.info(n) for n in self.numbers]
+# %% ../nbs/core/05_pages.ipynb #dd40a57d
+@patch(as_prop=True)
+def infos(self: Pages) -> list[Page]:
+    "The handles of all these pages, nothing drawn."
+    return [self.info(n) for n in self.numbers]
 
-    @property
-    def sizes(self) -> list[tuple[int, int]]:
-        "Width and height of these pages in pixels as they are drawn by default, nothing drawn."
-        return [self.document.pixels(n) for n in self.numbers]
+@patch(as_prop=True)
+def sizes(self: Pages) -> list[tuple[int, int]]:
+    "Width and height of these pages in pixels as they are drawn by default, nothing drawn."
+    return [self.document.pixels(n) for n in self.numbers]
 
-    @property
-    def outline(self) -> list[Heading]:
-        "The table of contents that the PDFs of the document carry, for the pages that are part of it."
-        return self.document.outline()
+@patch(as_prop=True)
+def outline(self: Pages) -> list[Heading]:
+    "The table of contents that the PDFs of the document carry, for the pages that are part of it."
+    return self.document.outline()
 
-    def leaf(self,
-        number: int # in the whole document, from 1
-    ) -> AbstractContextManager[PdfPage]:
-        "The open page of a PDF, under `pdfium_lock`, closed at the end; raises `PageError` where it is no PDF's."
-        return self.document.leaf(number)
+@patch
+def leaf(self: Pages,
+    number: int # in the whole document, from 1
+) -> AbstractContextManager[PdfPage]:
+    "The open page of a PDF, under `pdfium_lock`, closed at the end; raises `PageError` where it is no PDF's."
+    return self.document.leaf(number)
+
+# %% ../nbs/core/05_pages.ipynb #cef56c99
+@patch
+def origin(self: _Document, number: int) -> dict[str, Any]: return _origin(self.place(number))
+
+@patch
+def leaf(self: _Document, number: int) -> AbstractContextManager[PdfPage]:
+    return _leaf(*self.sheet_of(number))
+
+@patch
+def close(self: _Document):
+    self.closed = True
+    _drawn.drop(self)
+    _close_pdfs(files=self.files())
+    if files := [f for f in self.files() if f.kind == 'PDF']: tell(_closed, files)
+
+@patch
+def outline(self: _Document) -> list[Heading]:
+    "Entries of the PDFs' tables of contents whose pages are in the document, read once"
+    if self.headings is None:
+        numbers = {(p.file, p.page): n for n, p in reversed(list(enumerate(self.places, 1)))}   # its first place
+        found = (h._replace(page=numbers.get((f, h.page), 0)) for f in self.files() for h in _contents(f))
+        self.headings = [h for h in found if h.page]
+    return list(self.headings)
 
 # %% ../nbs/core/05_pages.ipynb #3f4c38ff
 MAX_HEADINGS = 10_000   # of one file
@@ -773,7 +916,14 @@ MAX_HEADINGS = 10_000   # of one file
 def _contents(file: _File) -> list[Heading]:
     "A PDF's own table of contents, with page numbers of the file; [] where there is none or it is broken"
     if file.kind != 'PDF': return []
-    with _pdf(file) as doc:
+    try: return [Heading(*entry) for entry in _job(_entries, file, where=_name(file.name))]
+    except PageError:
+        file.check()
+        return []
+
+def _entries(said: Any) -> list[Heading]:
+    "The entries of a PDF's table of contents"
+    with _pdf(_as_file(said)) as doc:
         try: return [h for b in islice(doc.get_toc(), MAX_HEADINGS) if (h := _heading(b))]
         except Exception: return []
 
@@ -870,8 +1020,13 @@ def page_sizes(
 def _size_of(image: Any) -> Optional[tuple[int, int]]:
     image = as_picture(image)
     if size := getattr(image, 'size', None): return size[0], size[1]
-    from PIL import Image
     try:
-        with Image.open(io.BytesIO(image) if isinstance(image, bytes) else image) as im:
-            return _upright_size(im, im.format or '')
+        w, h = _job(_upright, image if isinstance(image, bytes) else Path(image).absolute(), where='image')
+        return w, h
     except Exception: return None
+
+def _upright(source: Any) -> tuple[int, int]:
+    "Width and height of a picture, turned upright: of a file, or of its bytes"
+    from PIL import Image
+    with Image.open(source if isinstance(source, (str, Path)) else io.BytesIO(source)) as im:
+        return _upright_size(im, im.format or '')

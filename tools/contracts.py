@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # From the ground up: a module imports from layers below its own, and from its own part. Parts of one layer know
 # nothing of each other, but for those of the ground, which may not form a circle.
 LAYERS = [
-    {"text", "boxes", "files", "jsonscan", "config", "pages", "registry", "faces"},
+    {"text", "boxes", "files", "jsonscan", "config", "pages", "registry", "faces", "sandbox"},
     {"models"},
     {"board"},
     {"focus"},

@@ -22,6 +22,7 @@ SECTIONS = [
     ("Tutorials", ("tutorials/",)),
     ("The book, from model to experiment", tuple("0123456789")),
     ("Text, files and pages", ("core/",)),
+    ("Files of strangers, opened apart", ("sandbox/",)),
     ("Models and their providers", ("models/",)),
     ("Qwen3-VL from a folder", ("qwen/",)),
     ("Reading print", ("ocr/",)),

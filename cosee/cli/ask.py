@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['Answers', 'Evidence', 'Result', 'result_of', 'ask_args', 'demo_args']
 
 # %% ../../nbs/cli/01_ask.ipynb #60d87764
 import json, sys, time
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, NotRequired, Optional, TypedDict
 from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPage, board_lines, cache_args,
                               care_args, check_client, client_of, model_args, positive, say)
-from ..text import abstains, one_line, same_answer
+from ..text import abstains, check_question, one_line, same_answer
 
 # %% ../../nbs/cli/01_ask.ipynb #5bf32eef
 if TYPE_CHECKING:
@@ -95,6 +95,9 @@ def _checked(args: Namespace) -> list[str]:
     for name in (args.client, *args.fallback): check_client(args, name)
     if not all(map(one_line, args.question)):
         raise Stop('--question: a question is empty; write what you want to know', BAD_INPUT)
+    for question in args.question:
+        try: check_question(question)
+        except ValueError as e: raise Stop(f'--question: {e}', BAD_INPUT) from e
     folder = Path(args.html).absolute().parent if args.html else Path()
     if not folder.is_dir(): raise Stop(f'--html: there is no folder {folder}', BAD_INPUT)
     if args.html and Path(args.html).is_dir(): raise Stop(f'--html: {args.html} is a folder; name a file', BAD_INPUT)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['cache_args', 'Kept']
 
 # %% ../../nbs/cli/09_cache.ipynb #aa335c4a
 import json

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['ANSWERED', 'FAILED', 'BAD_INPUT', 'NOTHING', 'INTERRUPTED', 'PIPE_CLOSED', 'CODES_HELP', 'Stop', 'common_args',
+           'positive', 'model_args', 'care_args', 'cache_args', 'cache_wanted', 'say', 'backends_config',
+           'named_client', 'check_client', 'client_of', 'TerminalPage', 'board_lines', 'text_table']
 
 # %% ../../nbs/cli/00_common.ipynb #c1025029
 import argparse, logging, os, shutil, sys, textwrap

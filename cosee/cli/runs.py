@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['RUN_OK', 'RUN_FAILED', 'Command', 'Method', 'run_args', 'config_of', 'resume_args', 'status_args', 'score_args',
+           'compare_args', 'report_args', 'replay_args', 'export_args', 'submit_args', 'merge_args', 'view_args']
 
 # %% ../../nbs/cli/04_runs.ipynb #c6e2e24d
 import argparse, json, os, sys

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['Prediction', 'screen_args']
 
 # %% ../../nbs/cli/05_screen.ipynb #090fc596
 import json

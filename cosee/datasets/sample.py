@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Sample', 'Split', 'subset', 'set_root']
+__all__ = ['Meta', 'OnError', 'Records', 'ToSample', 'Layout', 'FromFolder', 'PageBox', 'Sample', 'Split', 'subset', 'set_root',
+           'check_split', 'open_split', 'dev_subset_of']
 
 # %% ../../nbs/data/01_sample.ipynb #f1031c1d
 import os, random
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Optional, TYPE_CHECKING, TypedDict, Union, cast
+from fastcore.basics import patch
 from ..boxes import Box
 from .checks import DataError, Located, Record
 if TYPE_CHECKING:
@@ -57,25 +59,28 @@ class Split:
 
     def __repr__(self) -> str: return f'Split({self.name!r}, {self.split!r})'
 
-    def _samples(self, found: Union[Record, DataError], where: str) -> Iterator[Sample]:
-        if isinstance(found, DataError): raise found
-        made = self._to_sample(found, where)
-        for s in [cast(Sample, made)] if isinstance(made, dict) else made:
-            s['meta'] = {'dataset': self.name, 'split': self.split, **s['meta']}
-            yield s
+# %% ../../nbs/data/01_sample.ipynb #ba03fdcb
+@patch
+def _samples(self: Split, found: Union[Record, DataError], where: str) -> Iterator[Sample]:
+    if isinstance(found, DataError): raise found
+    made = self._to_sample(found, where)
+    for s in [cast(Sample, made)] if isinstance(made, dict) else made:
+        s['meta'] = {'dataset': self.name, 'split': self.split, **s['meta']}
+        yield s
 
-    def __iter__(self) -> Iterator[Sample]:
-        seen, self.skipped = set(), []
-        for where, found in self._records():
-            try:
-                for s in self._samples(found, where):
-                    id = s['meta']['id']
-                    if id in seen: raise DataError(f'{where}: id {id!r} is there twice')
-                    seen.add(id)
-                    yield s
-            except DataError as e:
-                if self.errors == 'raise': raise
-                self.skipped.append(str(e))
+@patch
+def __iter__(self: Split) -> Iterator[Sample]:
+    seen, self.skipped = set(), []
+    for where, found in self._records():
+        try:
+            for s in self._samples(found, where):
+                id = s['meta']['id']
+                if id in seen: raise DataError(f'{where}: id {id!r} is there twice')
+                seen.add(id)
+                yield s
+        except DataError as e:
+            if self.errors == 'raise': raise
+            self.skipped.append(str(e))
 
 # %% ../../nbs/data/01_sample.ipynb #fdc30602
 _Placed = tuple[int, Sample]   # where a sample stands in its split, and itself

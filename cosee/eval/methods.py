@@ -7,6 +7,7 @@ from __future__ import annotations
 import inspect, math
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Optional, TypeVar, Union, cast, get_type_hints
+from fastcore.basics import patch
 from ..agents import ROLES
 from ..datasets.sample import Sample
 from .task import MethodOutcome, Task, build_team
@@ -15,7 +16,7 @@ from ..models.client import Ledger
 from ..registry import Entry, Registry
 
 # %% auto #0
-__all__ = ['METHODS', 'Method', 'make_method', 'register_method']
+__all__ = ['METHODS', 'F', 'MethodEntry', 'method_settings', 'SettingError', 'Method', 'make_method', 'register_method']
 
 # %% ../../nbs/eval/08_methods.ipynb #7812c1b5
 @dataclass(frozen=True)
@@ -122,23 +123,27 @@ class Method:
         told = [f'{k}={v!r}' for k, v in self.settings.items() if v != usual[k]]
         return f"Method({', '.join([repr(self.name), *([self.type] if self.name != self.type else []), *told])})"
 
-    def changed(self,
-        **settings # over its own
-    ) -> Method:   # another one of the same name
-        "The method with other settings; raises ValueError where one cannot be."
-        return Method(self.type, self.name, **{**self.own, **settings})
+# %% ../../nbs/eval/08_methods.ipynb #a7294893
+@patch
+def changed(self: Method,
+    **settings # over its own
+) -> Method:   # another one of the same name
+    "The method with other settings; raises ValueError where one cannot be."
+    return Method(self.type, self.name, **{**self.own, **settings})
 
-    def run(self,
-        sample: Sample,                        # images and question
-        client,                                # the model
-        ledger: Optional[Ledger] = None,       # account, with or without a budget
-        seed: int = 0,                         # of everything drawn by chance
-        gen: Optional[Mapping[str, Any]] = None # general generation settings; its own beat them
-    ) -> MethodOutcome:
-        "Answer one question; raises ValueError where there is none."
-        task = Task(listed(sample['images']), sample['question'], client, Ledger() if ledger is None else ledger, seed,
-                    {k: v for k, v in (gen or {}).items() if k not in self.own}, meta=sample.get('meta', {}))
-        return task.run(METHODS.find(self.type).load(), **self.settings)
+# %% ../../nbs/eval/08_methods.ipynb #c5c76696
+@patch
+def run(self: Method,
+    sample: Sample,                        # images and question
+    client,                                # the model
+    ledger: Optional[Ledger] = None,       # account, with or without a budget
+    seed: int = 0,                         # of everything drawn by chance
+    gen: Optional[Mapping[str, Any]] = None # general generation settings; its own beat them
+) -> MethodOutcome:
+    "Answer one question; raises ValueError where there is none."
+    task = Task(listed(sample['images']), sample['question'], client, Ledger() if ledger is None else ledger, seed,
+                {k: v for k, v in (gen or {}).items() if k not in self.own}, meta=sample.get('meta', {}))
+    return task.run(METHODS.find(self.type).load(), **self.settings)
 
 # %% ../../nbs/eval/08_methods.ipynb #dec96976
 def make_method(

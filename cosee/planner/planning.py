@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['PlanControlFlags', 'PlannerOutput', 'AgenticIQAState', 'PlanCache', 'planner_client', 'plan',
+__all__ = ['Picture', 'Client', 'Plan', 'PLANNER_PROMPT', 'IMAGE_SUFFIXES', 'PLANS', 'PlanControlFlags', 'PlannerOutput',
+           'AgenticIQAState', 'planner_schema', 'planner_prompt', 'parse_plan', 'settled', 'check_image_path',
+           'load_image', 'JsonLog', 'PlanCache', 'planner_client', 'plan_complaint', 'plan', 'told_error',
            'planner_node']
 
 # %% ../../nbs/planner/00_planning.ipynb #11e741a9

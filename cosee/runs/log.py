@@ -7,11 +7,13 @@ from __future__ import annotations
 import json, os, time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Iterator, Mapping, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
+from fastcore.basics import patch
 from ..files import write_whole
 if TYPE_CHECKING: from cosee.controller import Evidence
 
 # %% auto #0
-__all__ = ['RunError', 'RunLog']
+__all__ = ['RECORDS', 'ABOUT', 'RunError', 'NoRoom', 'Record', 'key_of', 'without_times', 'RunLog', 'to_line', 'write_about',
+           'read_records', 'Entry']
 
 # %% ../../nbs/runs/00_log.ipynb #cac39b08
 RECORDS, ABOUT = 'records.jsonl', 'run.json'
@@ -135,40 +137,44 @@ class RunLog:
         self._synced = time.monotonic()
         return self
 
-    def write(self,
-        record: Record # JSON-ready
-    ):
-        "Append one record; raises `NoRoom`, a RunError, where the disk is full."
-        data, size = to_line(record), os.fstat(self._file).st_size
-        try:
-            while data: data = data[os.write(self._file, data):]
-            if time.monotonic() - self._synced >= self.fsync: self.sync()
-        except OSError as e:
-            try: os.ftruncate(self._file, size)
-            except OSError: pass   # the next writer cuts the torn line
-            raise NoRoom(f'{self.folder / RECORDS} cannot be written ({e.strerror}); make room and resume') from e
-
-    def sync(self):
-        "Force everything written to the disk."
-        os.fsync(self._file)
-        self._synced = time.monotonic()
-
-    def close(self):
-        "Force everything to the disk and let go of the folder."
-        fd, self._fd = self._fd, None
-        try:
-            if fd is not None:
-                os.fsync(fd)
-                os.close(fd)
-        except OSError: pass   # a device without fsync
-        finally:
-            if self._lock: self._lock.close()
-
 # %% ../../nbs/runs/00_log.ipynb #29c2a59c
 def to_line(record: Record) -> bytes:
     "A record as a line of the log."
     text = json.dumps(record, ensure_ascii=False, separators=(',', ':'), default=str, allow_nan=False)
     return text.encode('utf-8', 'replace') + b'\n'
+
+@patch
+def write(self: RunLog,
+    record: Record # JSON-ready
+):
+    "Append one record; raises `NoRoom`, a RunError, where the disk is full."
+    data, size = to_line(record), os.fstat(self._file).st_size
+    try:
+        while data: data = data[os.write(self._file, data):]
+        if time.monotonic() - self._synced >= self.fsync: self.sync()
+    except OSError as e:
+        try: os.ftruncate(self._file, size)
+        except OSError: pass   # the next writer cuts the torn line
+        raise NoRoom(f'{self.folder / RECORDS} cannot be written ({e.strerror}); make room and resume') from e
+
+# %% ../../nbs/runs/00_log.ipynb #99ec3485
+@patch
+def sync(self: RunLog):
+    "Force everything written to the disk."
+    os.fsync(self._file)
+    self._synced = time.monotonic()
+
+@patch
+def close(self: RunLog):
+    "Force everything to the disk and let go of the folder."
+    fd, self._fd = self._fd, None
+    try:
+        if fd is not None:
+            os.fsync(fd)
+            os.close(fd)
+    except OSError: pass   # a device without fsync
+    finally:
+        if self._lock: self._lock.close()
 
 # %% ../../nbs/runs/00_log.ipynb #b7731efd
 def write_about(

@@ -25,7 +25,8 @@ from .table import score_all
 from ..text import one_line
 
 # %% auto #0
-__all__ = []
+__all__ = ['RIGHT', 'split_of', 'samples_of', 'start_record', 'answer_one', 'utc_now', 'Timeout', 'limited', 'Job', 'read_shard',
+           'jobs_of', 'run_here']
 
 # %% ../../nbs/runs/03_record.ipynb #acdf822d
 def split_of(

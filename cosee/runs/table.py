@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Optional, TypedDict, Union, cast
+from fastcore.basics import patch
 from ..datasets.submissions import NONE_WORDS, official_golds, official_prediction
 from ..eval.metrics import ALIASES, DEFAULT_METRICS, Scores, score_many
 from .log import (ABOUT, Entry, RECORDS, Record, RunError, RunLog, key_of, read_records, to_line,
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from cosee.controller import Episode, Trace
 
 # %% auto #0
-__all__ = ['Run', 'score_records', 'replay_record', 'merge_runs']
+__all__ = ['Chosen', 'Run', 'Counts', 'Status', 'score_all', 'score_records', 'slim', 'flat', 'Transcript', 'replay_record',
+           'merge_runs']
 
 # %% ../../nbs/runs/01_table.ipynb #f89ac9e1
 class Run:
@@ -41,74 +43,25 @@ class Run:
     def __repr__(self):
         return f"Run({self.folder.name!r}, {len(self.methods)} methods, configuration {self.about.get('hash')})"
 
-    def entries(self) -> dict[tuple[str, str], Entry]:
-        "(sample, method) -> `Entry` of the record that counts."
-        rank, out = {m: i for i, m in enumerate(self.methods)}, {}
-        for offset, r in read_records(self.path) if self.path.exists() else ():
-            out[key_of(r)] = Entry(r.get('index', 0), rank.get(r['method'], len(rank)), offset,
-                                   r.get('status') == 'ok', r.get('data', ''), r.get('attempt', 1))
-        return out
+# %% ../../nbs/runs/01_table.ipynb #aaa8dee1
+@patch
+def entries(self: Run) -> dict[tuple[str, str], Entry]:
+    "(sample, method) -> `Entry` of the record that counts."
+    rank, out = {m: i for i, m in enumerate(self.methods)}, {}
+    for offset, r in read_records(self.path) if self.path.exists() else ():
+        out[key_of(r)] = Entry(r.get('index', 0), rank.get(r['method'], len(rank)), offset,
+                               r.get('status') == 'ok', r.get('data', ''), r.get('attempt', 1))
+    return out
 
-    def __iter__(self) -> Iterator[Record]:
-        "Records that count, in the order of the data set."
-        places = sorted((e.index, e.rank, k, e.offset) for k, e in self.entries().items())
-        if not places: return
-        with self.path.open('rb') as f:
-            for *_, offset in places:
-                f.seek(offset)
-                yield json.loads(f.readline())
-
-    def status(self) -> Status:
-        "How many questions each method answered, what failed, and what it cost."
-        out = Status({m: _nothing() for m in self.methods})
-        for r in self:
-            s, usage = out.setdefault(r['method'], _nothing()), r.get('usage', {})
-            if r['status'] == 'ok': s['ok'] += 1
-            else: s['failed'] += 1
-            s['tokens'] += usage.get('total_tokens', 0)
-            s['calls'] += usage.get('calls', 0)
-            s['seconds'] += r.get('times', {}).get('seconds', 0.)
-        return out
-
-    def scores(self,
-        metric: str = 'anls',          # see `cosee.eval.metrics.flavours()`
-        flavour: Optional[str] = None  # None: as the run was configured
-    ) -> dict[str, dict[str, float]]:  # method -> {sample: score}
-        "Scores by method and sample."
-        configured: dict[str, str] = self.about.get('metrics') or DEFAULT_METRICS
-        records = [slim(r) for r in self if r.get('gold')]
-        names = {m: [str(r['sample']) for r in records if r['method'] == m]
-                 for m in dict.fromkeys(r['method'] for r in records)}
-        found = score_records(records, {metric: flavour or configured.get(metric, 'rrc')})
-        return {m: dict(zip(ids, found[m][metric])) for m, ids in names.items()}
-
-    def documents(self) -> dict[str, str]:
-        "Sample -> document: what intervals are drawn by."
-        return {str(r['sample']): str(r.get('doc', r['sample'])) for r in self}
-
-    def frame(self) -> DataFrame:
-        "The records as a pandas DataFrame."
-        import pandas as pd
-        return pd.DataFrame([flat(r) for r in self])
-
-    def export(self,
-        path: Union[str, Path] # .csv, .parquet or .jsonl
-    ) -> Path:
-        "Write the records as a table; raises ValueError for another ending."
-        path = Path(path)
-        if path.suffix == '.csv': self.frame().map(_safe).to_csv(path, index=False)
-        elif path.suffix == '.parquet': _texts(self.frame()).to_parquet(path, index=False)
-        elif path.suffix == '.jsonl': path.write_bytes(b''.join(to_line(slim(r)) for r in self))
-        else: raise ValueError(f'{path.name}: write .csv, .parquet or .jsonl')
-        return path
-
-    def predictions(self,
-        method: str            # one of the run's
-    ) -> list[dict[str, Any]]: # id, answer, evidence_pages, and page and confidence where they are known
-        "Answers of one method, ready to be submitted; raises RunError if there are none."
-        found = [_prediction(r) for r in self if r['method'] == method]
-        if not found: raise RunError(f"{self.folder}: no record of {method!r}; it has {', '.join(self.methods)}")
-        return found
+@patch
+def __iter__(self: Run) -> Iterator[Record]:
+    "Records that count, in the order of the data set."
+    places = sorted((e.index, e.rank, k, e.offset) for k, e in self.entries().items())
+    if not places: return
+    with self.path.open('rb') as f:
+        for *_, offset in places:
+            f.seek(offset)
+            yield json.loads(f.readline())
 
 # %% ../../nbs/runs/01_table.ipynb #8b29f5d2
 class Counts(TypedDict):
@@ -134,6 +87,19 @@ class Status(dict[str, Counts]):
 
 # %% ../../nbs/runs/01_table.ipynb #8c39cfa2
 def _nothing() -> Counts: return Counts(ok=0, failed=0, tokens=0, calls=0, seconds=0.)
+
+@patch
+def status(self: Run) -> Status:
+    "How many questions each method answered, what failed, and what it cost."
+    out = Status({m: _nothing() for m in self.methods})
+    for r in self:
+        s, usage = out.setdefault(r['method'], _nothing()), r.get('usage', {})
+        if r['status'] == 'ok': s['ok'] += 1
+        else: s['failed'] += 1
+        s['tokens'] += usage.get('total_tokens', 0)
+        s['calls'] += usage.get('calls', 0)
+        s['seconds'] += r.get('times', {}).get('seconds', 0.)
+    return out
 
 # %% ../../nbs/runs/01_table.ipynb #10d519c7
 _CONTEXT = ('answer_format', 'year_flag', 'answer_type', 'tolerance')   # what of a record's meta they look at
@@ -187,6 +153,25 @@ def slim(
     "A record without what only looking at it needs."
     return cast(Record, {k: v for k, v in record.items() if k not in ('trace', 'board', 'hypotheses')})
 
+# %% ../../nbs/runs/01_table.ipynb #cc69946b
+@patch
+def scores(self: Run,
+    metric: str = 'anls',          # see `cosee.eval.metrics.flavours()`
+    flavour: Optional[str] = None  # None: as the run was configured
+) -> dict[str, dict[str, float]]:  # method -> {sample: score}
+    "Scores by method and sample."
+    configured: dict[str, str] = self.about.get('metrics') or DEFAULT_METRICS
+    records = [slim(r) for r in self if r.get('gold')]
+    names = {m: [str(r['sample']) for r in records if r['method'] == m]
+             for m in dict.fromkeys(r['method'] for r in records)}
+    found = score_records(records, {metric: flavour or configured.get(metric, 'rrc')})
+    return {m: dict(zip(ids, found[m][metric])) for m, ids in names.items()}
+
+@patch
+def documents(self: Run) -> dict[str, str]:
+    "Sample -> document: what intervals are drawn by."
+    return {str(r['sample']): str(r.get('doc', r['sample'])) for r in self}
+
 # %% ../../nbs/runs/01_table.ipynb #02bc6882
 def _simple(fields: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
     "What fits into a cell, under names that say where it comes from"
@@ -205,6 +190,11 @@ def flat(
             **_simple(record.get('meta') or {}, 'meta_')}
 
 # %% ../../nbs/runs/01_table.ipynb #22924127
+@patch
+def frame(self: Run) -> DataFrame:
+    "The records as a pandas DataFrame."
+    import pandas as pd
+    return pd.DataFrame([flat(r) for r in self])
 
 def _text(value) -> Optional[str]:
     "A cell as text; what is missing stays missing"
@@ -220,12 +210,33 @@ def _safe(value):
     "Text that no spreadsheet takes for a formula"
     return "'" + value if isinstance(value, str) and value[:1] in ('=', '+', '-', '@', '\t', '\r') else value
 
+@patch
+def export(self: Run,
+    path: Union[str, Path] # .csv, .parquet or .jsonl
+) -> Path:
+    "Write the records as a table; raises ValueError for another ending."
+    path = Path(path)
+    if path.suffix == '.csv': self.frame().map(_safe).to_csv(path, index=False)
+    elif path.suffix == '.parquet': _texts(self.frame()).to_parquet(path, index=False)
+    elif path.suffix == '.jsonl': path.write_bytes(b''.join(to_line(slim(r)) for r in self))
+    else: raise ValueError(f'{path.name}: write .csv, .parquet or .jsonl')
+    return path
+
 # %% ../../nbs/runs/01_table.ipynb #8b44b175
 def _prediction(record: Record) -> dict[str, Any]:
     "One answer, ready to be submitted"
     pages = list(dict.fromkeys(e['page'] for e in record.get('evidence') or []))
     known = {k: record.get(k) for k in ('page', 'confidence') if record.get(k) is not None}
     return dict(id=record['sample'], answer=record.get('answer') or '', evidence_pages=pages, **known)
+
+@patch
+def predictions(self: Run,
+    method: str            # one of the run's
+) -> list[dict[str, Any]]: # id, answer, evidence_pages, and page and confidence where they are known
+    "Answers of one method, ready to be submitted; raises RunError if there are none."
+    found = [_prediction(r) for r in self if r['method'] == method]
+    if not found: raise RunError(f"{self.folder}: no record of {method!r}; it has {', '.join(self.methods)}")
+    return found
 
 # %% ../../nbs/runs/01_table.ipynb #052c2a76
 class Transcript(list[dict[str, Any]]):

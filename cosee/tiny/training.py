@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['train']
+__all__ = ['SURE_FROM', 'SURES', 'Look', 'LOSSES', 'LOSS_NAMES', 'optimizers', 'restate', 'TrainingState', 'save_state',
+           'last_state', 'load_state', 'train', 'curves']
 
 # %% ../../nbs/tiny/04_training.ipynb #3ba6f00b
 import json, shutil, time

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 # %% auto #0
-__all__ = ['ModelError', 'check_model_path']
+__all__ = ['GET_WEIGHTS', 'ModelError', 'check_model_path', 'load_model']
 
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #e3c5cade
 if TYPE_CHECKING: import torch

@@ -16,7 +16,9 @@ from ..client import (Block, ImageBlock, Message, Picture, Usage, build_messages
 from .checkpoint import check_model_path
 
 # %% auto #0
-__all__ = []
+__all__ = ['Size', 'MIN_PIXELS', 'MAX_PIXELS', 'TemplateBlock', 'TemplateMessage', 'Boundary', 'Seen', 'page_size', 'page_image',
+           'scaled', 'template_messages', 'Prompt', 'make_prompt', 'inputs_of', 'token_inputs', 'picture_inputs',
+           'estimate_tokens']
 
 # %% ../../../nbs/qwen/01_prompt.ipynb #a402d233
 if TYPE_CHECKING: from PIL.Image import Image

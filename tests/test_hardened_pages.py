@@ -1,0 +1,218 @@
+"Pages that hang, crash or explode whoever draws them cost that page: the attacks are made here."
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import zlib
+
+import pytest
+from PIL import Image
+
+from cosee import pages as module
+from cosee.files import image_hash
+from cosee.ocr.engine import WordReader
+from cosee.pages import PageError, load_pages, open_image
+from cosee.sandbox import apart as sandbox
+from cosee.sandbox.apart import JobError, JobLost, apart, stop_jobs
+
+SECONDS = 3.   # what a page may take here
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    "Little patience, so that no test takes long"
+    monkeypatch.setattr(module, "SECONDS", SECONDS)
+    monkeypatch.setattr(module, "MEMORY", 500_000_000)
+    monkeypatch.setattr(module, "_lost", {})
+
+
+def stream(head, data):
+    data = zlib.compress(data)
+    return b"<<%s/Filter/FlateDecode/Length %d>>stream\n%s\nendstream" % (head, len(data), data)
+
+
+def trap(path, content, objects=None, resources=b"", at=2):
+    "A PDF of three pages with a line each, but that `at` draws `content`"
+    found = {1: b"<</Type/Catalog/Pages 2 0 R>>", 3: b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+             **(objects or {})}
+    kids = []
+    for page in (1, 2, 3):
+        text = b"BT /F 20 Tf 20 200 Td (Invoice number 471%d) Tj ET" % page
+        n = 100 + 2 * page
+        found[n] = stream(b"", content if page == at else text)
+        found[n + 1] = (b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 400 300]/Contents %d 0 R"
+                        b"/Resources<</Font<</F 3 0 R>>%s>>>>" % (n, resources))
+        kids.append(b"%d 0 R" % (n + 1))
+    found[2] = b"<</Type/Pages/Count 3/Kids[%s]>>" % b" ".join(kids)
+    data, places = bytearray(b"%PDF-1.7\n"), {}
+    for n, body in found.items():
+        places[n] = len(data)
+        data += b"%d 0 obj\n%s\nendobj\n" % (n, body)
+    start = len(data)
+    data += b"xref\n"
+    for n, place in places.items(): data += b"%d 1\n%010d 00000 n \n" % (n, place)
+    data += b"trailer<</Size 200/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % start
+    path.write_bytes(data)
+    return path
+
+
+def forms(path):
+    "Twelve forms, each of which draws the next ten times: 10^11 rectangles in four kilobytes"
+    inner, found = [b"/X Do " * 10] * 11 + [b"0 0 9 9 re f"], {}
+    for i, content in enumerate(inner):
+        more = b"/Resources<</XObject<</X %d 0 R>>>>" % (21 + i) if i < 11 else b""
+        found[20 + i] = stream(b"/Type/XObject/Subtype/Form/BBox[0 0 400 300]" + more, content)
+    return trap(path, b"/X Do", found, b"/XObject<</X 20 0 R>>")
+
+
+def rectangles(path):
+    "Millions of rectangles in some kilobytes"
+    return trap(path, b"0 0 400 300 re f\n" * 2_000_000)
+
+
+def read_with(path):
+    "What a reader reads of each page, or why not"
+    reader = WordReader(workers=1, cache=None)
+    with load_pages(path) as document:
+        for page in document.infos:
+            try: found = reader.read([page])[0]["lines"]
+            except PageError as e: yield str(e)
+            else: yield " ".join(line["text"] for line in found)
+
+
+@pytest.mark.parametrize("attack", [forms, rectangles])
+def test_a_page_that_is_a_bomb_costs_that_page(tmp_path, hasty, attack):
+    path, start = attack(tmp_path / "trap.pdf"), time.monotonic()
+    assert path.stat().st_size < 150_000
+    pages = load_pages(path)
+    with pytest.raises(PageError, match=r"trap.pdf, page 2: it (takes more than \d seconds|crashes)") as e: pages[1]
+    assert "\n" not in str(e.value)
+    first, second, third = read_with(path)
+    assert first.endswith("4711") and "trap.pdf, page 2" in second and third.endswith("4713")
+    assert time.monotonic() - start < 60   # of a machine that has other things to do
+
+
+def test_what_was_lost_is_not_tried_again(tmp_path, hasty):
+    pages = load_pages(forms(tmp_path / "trap.pdf"))
+    with pytest.raises(PageError): pages[1]
+    start = time.monotonic()
+    for _ in range(3):
+        with pytest.raises(PageError, match="page 2"): pages[1]
+    assert time.monotonic() - start < .5 and pages[2].size == (800, 600)
+
+
+def test_a_crash_is_told_and_the_next_job_is_done(monkeypatch):
+    with pytest.raises(JobLost, match="ended"): apart(os.abort)
+    monkeypatch.setattr(sandbox, "_PATIENCE", 0)
+    with pytest.raises(JobLost, match="too long"): apart(time.sleep, 60, seconds=.1)
+    with pytest.raises(JobError, match="MemoryError"): apart(bytes, 10**9, memory=10**8)
+    assert apart(os.getpid) not in (None, os.getpid())
+
+
+def test_pictures_are_decoded_apart_and_come_back_the_same(tmp_path, monkeypatch):
+    im = Image.effect_mandelbrot((301, 203), (-2, -1.5, 1, 1.5), 40).convert("RGB")
+    for kind in ("PNG", "JPEG", "WEBP", "TIFF", "PDF"): im.save(tmp_path / f"a.{kind.lower()}")
+    def drawn(): return [image_hash(p) for p in load_pages(tmp_path)] + [image_hash(open_image(tmp_path / "a.png"))]
+    here = drawn()
+    monkeypatch.setenv("COSEE_SANDBOX", "off")
+    assert drawn() == here
+    assert "pypdfium2" in sys.modules
+
+
+def test_the_child_knows_no_keys(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "planted")
+    sandbox._keeper.end()
+    assert apart(os.getenv, "OPENAI_API_KEY") is None and apart(os.getenv, "PATH") == os.environ["PATH"]
+
+
+def test_a_stop_reaches_every_thread():
+    caught = []
+    def wait():
+        try: apart(time.sleep, 60)
+        except KeyboardInterrupt: caught.append(1)
+    threads = [threading.Thread(target=wait) for _ in range(3)]
+    for t in threads: t.start()
+    time.sleep(.5)
+    stop_jobs()
+    for t in threads: t.join(5)
+    assert len(caught) == 3 and apart(os.getpid)
+
+
+def test_a_fork_has_a_worker_of_its_own(tmp_path):
+    mine = apart(os.getpid)
+    if not (child := os.fork()): os._exit(int(apart(os.getpid) == mine))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0 and apart(os.getpid) == mine
+
+
+SCRIPT = """
+import os, sys
+from cosee.pages import load_pages
+from cosee.sandbox.apart import apart
+print('begin', apart(os.getpid), load_pages(sys.argv[1])[0].size, flush=True)
+if sys.argv[2] == 'hang': load_pages(sys.argv[1])[1]
+"""
+
+
+def is_alive(pid):
+    try: os.kill(pid, 0)
+    except ProcessLookupError: return False
+    with open(f"/proc/{pid}/stat", encoding="ascii") as f: return f.read().split()[2] != "Z"
+
+
+def ends_soon(pid):
+    until = time.monotonic() + 5
+    while is_alive(pid) and time.monotonic() < until: time.sleep(.02)
+    return not is_alive(pid)
+
+
+def started(tmp_path, way):
+    "A script without a guard for its main module, which has drawn its first page"
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    process = subprocess.Popen([sys.executable, script, forms(tmp_path / "trap.pdf"), way], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    said = process.stdout.readline().split()
+    assert said[0] == "begin" and said[2:] == ["(800,", "600)"]
+    return process, int(said[1])
+
+
+def test_a_script_leaves_no_worker(tmp_path):
+    process, worker = started(tmp_path, "end")
+    assert process.wait(20) == 0 and not process.stderr.read() and ends_soon(worker)
+
+
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
+def test_a_hanging_page_does_not_swallow_signals(tmp_path, blow):
+    process, worker = started(tmp_path, "hang")
+    time.sleep(1)
+    start = time.monotonic()
+    process.send_signal(blow)
+    process.wait(20)
+    assert time.monotonic() - start < 2 and process.returncode == -blow
+    if blow == signal.SIGINT: assert ends_soon(worker)
+
+
+def test_ctrl_c_ends_the_command(tmp_path):
+    path = forms(tmp_path / "trap.pdf")
+    code = "import sys; from cosee.cli import main; sys.exit(main())"
+    process = subprocess.Popen([sys.executable, "-c", code, "ask", path, "-q", "What is the number?", "--no-cache"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while "page" not in process.stderr.readline(): pass
+    time.sleep(3)
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=20)[1]
+    assert process.returncode == 130 and time.monotonic() - start < 3 and "Traceback" not in err
+
+
+def test_questions_are_bounded(tmp_path):
+    from cosee.controller import CoSeeController
+    from cosee.models.client import ScriptedClient
+    from cosee.eval.baselines import direct_answer
+    im = Image.new("RGB", (200, 200), "white")
+    for question in ("total " * 2001, "a" * 20_001):
+        with pytest.raises(ValueError, match="at most 2,000 words and 20,000 characters are read"):
+            direct_answer(ScriptedClient([]), [im], question)
+        with pytest.raises(ValueError, match="the question has"): CoSeeController([]).run([im], question)
