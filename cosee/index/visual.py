@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
 
 
 from ..files import digest
+from ..models.qwen.checkpoint import ModelError, whole_model
 
 # %% ../../nbs/index/05_visual.ipynb #fb0abcb0
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _classes(kind: str) -> tuple[Any, Any]:
 
 # %% ../../nbs/index/05_visual.ipynb #22f2b6c8
 class VisualEncoder:
-    "A ColQwen2 or ColPali checkpoint that turns pages and questions into rows of vectors."
+    "A ColQwen2 or ColPali checkpoint that turns pages and questions into vectors; ModelError where it is not whole."
     def __init__(self,
         folder: Union[str, Path],     # of the checkpoint, on this machine
         device: Optional[str] = None, # such as 'cuda'; None: the processor
@@ -56,7 +57,8 @@ class VisualEncoder:
         model, processor = _classes(_kind(folder))
         self.folder, self.device, self.max_side = folder, device or 'cpu', max_side
         self.processor = processor.from_pretrained(folder, local_files_only=True)
-        self.model = model.from_pretrained(folder, local_files_only=True, use_safetensors=True).to(self.device).eval()
+        try: self.model = whole_model(model, folder).to(self.device).eval()
+        except ModelError as e: raise ModelError(f'{folder}: {e}') from None
 
     def __repr__(self): return f'VisualEncoder({str(self.folder)!r})'
 
