@@ -1,4 +1,5 @@
 """What is damaged or odd is said in words: weights, records, settings, caches and the accounts of servers."""
+import json, shutil
 import pytest
 
 
@@ -71,3 +72,118 @@ def test_a_visual_retriever_with_a_missing_tensor_is_refused(tmp_path):
     whole = random_colqwen2(tmp_path / "whole")
     folder = damaged_copy(whole, tmp_path / "cut", lambda t: t.pop("embedding_proj_layer.weight"))
     with pytest.raises(ModelError, match="cut: .*missing: embedding_proj_layer.weight"): VisualEncoder(folder)
+
+
+# ---------------------------------------------------------------------------------------------------- records
+
+RUN = ["run", "--limit", "2", "--method", "direct", "--set", "dataset.options.pages=1", "--quiet"]
+DAMAGE = [b"\xff\xfe no text\n", b"[1]\n", b'{"sample": "x"}\n', b"[" * 50_000 + b"\n", b'{"sample": NaN}\n']
+ODD = [dict(usage=7), dict(usage=dict(total_tokens="many")), dict(usage=dict(calls=-1)), dict(index="first"),
+       dict(index=10**400), dict(gold="7"), dict(gold=[None]), dict(answer=["7"]), dict(status="fine"), dict(method=3),
+       dict(sample=["a"]), dict(meta=[]), dict(meta=dict(evidence_pages="1")), dict(times=3), dict(times=dict(seconds="x")),
+       dict(evidence=[dict(bbox=[0, 0, 1, 1])]), dict(evidence=[dict(page=1, bbox=[0, "a", 1, 1])]), dict(page=[1]),
+       dict(confidence="high"), dict(scores=dict(anls="x")), dict(board=7), dict(board=dict(cells=[7])),
+       dict(trace=dict(calls=7)), dict(trace=dict(ledger=dict(entries=[dict(usage=dict(calls="x"))]))), dict(team=[1]),
+       dict(shown="all"), dict(attempt="x"), dict(error=["x"]), dict(question=None), dict(right=2), dict(invalid="x")]
+
+
+def made_run(folder):
+    from cosee.cli.entry import main
+    assert main([*RUN, "--output-dir", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    return made_run(tmp_path_factory.mktemp("runs") / "sound")
+
+
+@pytest.fixture
+def damaged(sound, tmp_path):
+    "A run with five damaged lines and a record of wrong types for each field."
+    folder = tmp_path / "damaged"
+    shutil.copytree(sound, folder)
+    good = (folder / "records.jsonl").read_bytes().splitlines(keepends=True)
+    odd = [json.dumps({**json.loads(good[0]), "sample": f"odd {i}", **fields}).encode() + b"\n"
+           for i, fields in enumerate(ODD)]
+    (folder / "records.jsonl").write_bytes(b"".join([good[0], *DAMAGE, *odd, *good[1:]]))
+    return folder
+
+
+COMMANDS: dict[str, list[str]] = {"status": [], "score": [], "compare": [], "report": [], "export": ["-o", "{}/t.csv"], "resume": [],
+            "submit": ["--method", "direct", "--form", "dude", "-o", "{}/s.json"],
+            "export ": ["--to", "markdown", "-o", "{}/md"], "view": ["--export", "{}/site"]}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_names_and_counts_damaged_lines_and_goes_on(damaged, sound, tmp_path, capsys, name):
+    from cosee.cli.entry import main
+    more = [a.format(tmp_path) for a in COMMANDS[name]]
+    code, told = main([name.strip(), str(damaged), *more, "--quiet"]), capsys.readouterr()
+    assert code == (1 if name == "status" else 0), told.err
+    lines = [line for line in told.err.splitlines() if "records.jsonl" in line]
+    if name == "view":
+        assert f"{len(DAMAGE) + 1} lines are left out: line 2 (it is no JSON" in lines[0]
+        assert f"{len(ODD) - 1} lines are shown here" in lines[1]
+    else:
+        assert len(lines) == 1 and f"{len(DAMAGE) + len(ODD)} lines are left out: line 2 (it is no JSON" in lines[0]
+    assert main([name.strip(), str(sound), *more, "--quiet"]) == 0
+    same = capsys.readouterr()
+    assert "left out" not in same.err
+    if name == "score": assert same.out == told.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_strict_refuses_a_damaged_run(damaged, tmp_path, capsys, name):
+    from cosee.cli.entry import main
+    more = [a.format(tmp_path) for a in COMMANDS[name]]
+    before = sorted(tmp_path.rglob("*"))
+    assert main([name.strip(), str(damaged), *more, "--strict", "--quiet"]) == 2
+    err = capsys.readouterr().err
+    assert "line 2 (" in err and "records.jsonl" in err and len(err.splitlines()) == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_status_shows_which_lines_are_damaged(damaged, capsys):
+    from cosee.cli.entry import main
+    assert main(["status", str(damaged), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)["damaged"]
+    assert [d["line"] for d in told] == list(range(2, 2 + len(DAMAGE) + len(ODD)))
+    assert "field usage must be" in told[len(DAMAGE)]["why"]
+
+
+@pytest.mark.parametrize("fields", ODD)
+def test_a_record_of_wrong_types_is_one_for_no_reader(sound, fields):
+    from cosee.runs.log import parse_record
+    line = (sound / "records.jsonl").read_bytes().splitlines()[0]
+    assert parse_record(line)["status"] == "ok"
+    with pytest.raises(ValueError, match=f"field {next(iter(fields))} must be|no JSON"):
+        parse_record(json.dumps({**json.loads(line), **fields}).encode())
+
+
+@pytest.mark.parametrize("about", ["", "{", "[]", "7", "null", '{"methods": 3}', '{"methods": [3]}', '{"x": NaN}', "{}",
+                                   '{"config": 7}', '{"metrics": []}', '{"metrics": {"anls": 3}}', '{"versions": 1}'])
+@pytest.mark.parametrize("name", ["status", "score", "resume", "submit", "report", "replay", "merge"])
+def test_a_damaged_run_json_is_said_in_a_line(sound, tmp_path, capsys, about, name):
+    from cosee.cli.entry import main
+    folder = tmp_path / "run"
+    shutil.copytree(sound, folder)
+    (folder / "run.json").write_text(about)
+    sample = json.loads((folder / "records.jsonl").read_text().splitlines()[0])["sample"]
+    first = [str(tmp_path / "merged")] if name == "merge" else []
+    more = dict(submit=["--method", "direct", "-o", str(tmp_path / "s.json")],
+                replay=[sample]).get(name, [])
+    code, told = main([name, *first, str(folder), *more]), capsys.readouterr()
+    assert code in (0, 2) and "Traceback" not in told.err
+    if code: assert "run.json" in told.err and all(l.startswith("cosee") for l in told.err.splitlines())
+
+
+def test_a_trace_that_cannot_be_replayed_is_said(sound, tmp_path, capsys):
+    from cosee.cli.entry import main
+    folder = tmp_path / "run"
+    shutil.copytree(sound, folder)
+    record = json.loads((folder / "records.jsonl").read_text().splitlines()[0])
+    for i, trace in enumerate((dict(events=[{}]), dict(kind="calls"), dict(kind=7, pages=[], events=[dict(step="x")]))):
+        (folder / "records.jsonl").write_text(json.dumps({**record, "trace": trace, "board": dict(cells=[])}) + "\n")
+        assert main(["replay", str(folder), record["sample"]]) in (0, 2), i
+        assert "Traceback" not in capsys.readouterr().err

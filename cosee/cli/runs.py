@@ -9,9 +9,10 @@ from __future__ import annotations
 __all__ = []
 
 # %% ../../nbs/cli/04_runs.ipynb #c6e2e24d
-import argparse, json, os, sys
+import argparse, json, os, sys, warnings
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
@@ -39,12 +40,37 @@ _CODES = '''exit codes:
 
 Command = Callable[[Namespace], int]
 
+@contextmanager
+def _damage_told(strict: bool) -> Iterator[None]:
+    "What is damaged in a run folder is said once, in a line on standard error; with `strict` it is an error"
+    from cosee.runs.log import DamagedRun
+    said, show = set(), warnings.showwarning
+    def tell(message, category, *where, **more):
+        if not issubclass(category, DamagedRun): return show(message, category, *where, **more)
+        if str(message) not in said: print(f'cosee: {one_line(str(message), 800)}', file=sys.stderr)
+        said.add(str(message))
+    with warnings.catch_warnings():
+        warnings.simplefilter('error' if strict else 'always', DamagedRun)
+        warnings.showwarning = tell
+        yield
+
+def _read_all(args: Namespace):
+    "Read all records of the runs that are named, before anything is done with them"
+    from cosee.runs.table import Run
+    named = [getattr(args, 'folder', None), *getattr(args, 'folders', [])]
+    for folder in filter(None, named): Run(folder).entries()
+
 def _told(f: Command) -> Command:
     "A command whose foreseeable errors become one line"
     @wraps(f)
     def run(args: Namespace) -> int:
-        from cosee.runs.log import RunError
-        try: return f(args)
+        from cosee.runs.log import DamagedRun, RunError
+        strict = getattr(args, 'strict', False)
+        try:
+            with _damage_told(strict):
+                if strict: _read_all(args)
+                return f(args)
+        except DamagedRun as e: raise Stop(f'{e}; without --strict the rest is used', BAD_INPUT) from e
         except (ValueError, ImportError) as e: raise Stop(str(e), BAD_INPUT) from e
         except RunError as e: raise Stop(str(e), e.code) from e
     return run
@@ -238,6 +264,10 @@ def _folder_args(p: ArgumentParser, many: bool = False):
     "One run folder, or several"
     if many: p.add_argument('folders', nargs='+', metavar='RUN', help='run folders')
     else: p.add_argument('folder', metavar='RUN', help='a run folder')
+    _strict_arg(p)
+
+def _strict_arg(p: ArgumentParser):
+    p.add_argument('--strict', action='store_true', help='refuse a run with damaged lines, instead of leaving them out')
 
 def resume_args(
     p: ArgumentParser # of `cosee resume`
@@ -257,17 +287,18 @@ def status_args(
 
 @_told
 def _status(args: Namespace) -> int:
-    "How far a run is, what failed and why"
+    "How far a run is, what failed and why, and which lines are damaged"
     from cosee.runs.table import Run
     run = Run(args.folder)
     status = run.status()
     failed = [dict(sample=r['sample'], method=r['method'], error=r['error'], attempt=r['attempt']) for r in run
               if r['status'] != 'ok']
-    said = [f"failed: {one_line(str(f['sample']), 60)}, {f['method']}: {one_line(f['error'], 120)}"
+    said = [f"failed: {one_line(str(f['sample']), 60)}, {f['method']}: {one_line(f['error'] or '', 120)}"
             for f in failed[:20]]
-    if args.json: _print_json(dict(methods=status, failed=failed))
-    else: print('\n'.join([_status_text(run, status), *said]))
-    return RUN_FAILED if failed else RUN_OK
+    damaged = [f._asdict() for f in run.faults]
+    if args.json: _print_json(dict(methods=status, failed=failed, damaged=damaged))
+    else: print('\n'.join([_status_text(run, status), *said, *(f"line {f.line}: {f.why}" for f in run.faults[:20])]))
+    return RUN_FAILED if failed or damaged else RUN_OK
 
 # %% ../../nbs/cli/04_runs.ipynb #b56afc09
 def score_args(
@@ -398,7 +429,7 @@ def _record_text(record: Mapping[str, Any], again: Any) -> str:
     answer = f"{one_line(str(record['answer']), 200)} (gold: {gold})"
     lines = board_lines(again['board'], page) if record.get('board') else repr(again).splitlines()
     return '\n'.join([page.wrap(record['question'], 'Question  '), page.wrap(answer, 'Answer    '),
-                      page.wrap(f"{record['method']}, stopped: {record['stopped']}", 'Method    '), *lines])
+                      page.wrap(f"{record['method']}, stopped: {record.get('stopped', '')}", 'Method    '), *lines])
 
 def _write_record(args: Namespace, record: Mapping[str, Any], again: Any):
     "The HTML file of `--html`; raises `Stop` where there is no Board"
@@ -506,6 +537,7 @@ def merge_args(
     "The arguments of `cosee merge`."
     p.add_argument('output', metavar='OUT', help='folder of the merged run')
     p.add_argument('folders', nargs='*', metavar='RUN', help='shards; default: OUT/shard-*')
+    _strict_arg(p)
     _ends_with(p, _merge)
 
 @_told
@@ -578,8 +610,12 @@ def _serve(args: Namespace, viewer: 'Viewer') -> int:
 @_told
 def _view(args: Namespace) -> int:
     "Look at every answer of a run in the browser, wrong ones first"
-    from cosee.runs.viewer import Viewer
+    from cosee.runs.log import DamagedRun
+    from cosee.runs.viewer import Viewer, damage_words
     viewer = Viewer(args.folders, args.metric)
     size = sum(r.path.stat().st_size for r in viewer.runs if r.path.exists()) // 10 ** 6
     if size >= 50 and not args.quiet: print(f'reading {size:,} MB of records ...', file=sys.stderr)
+    viewer.update()
+    for said in [words for tail in viewer.tails for words in damage_words(tail)]:
+        warnings.warn(DamagedRun(said), stacklevel=1)
     return _exported(args, viewer) if args.export else _serve(args, viewer)

@@ -10,7 +10,7 @@ __all__ = []
 # %% ../../nbs/runs/10_shown.ipynb #76aa26a9
 import json, math
 from typing import Any, NamedTuple, Optional, cast
-from .log import Record
+from .log import Fault, Record, parse_record, record_fault
 from .table import Run, score_records
 from ..text import clean
 
@@ -133,6 +133,12 @@ def read_line(
     except (ValueError, RecursionError): return None
     return found if isinstance(found, dict) and 'sample' in found and isinstance(found.get('method'), str) else None
 
+def _why_not(line: bytes) -> str:
+    "Why there is no record on a line"
+    try: parse_record(line)
+    except ValueError as e: return str(e)
+    return 'it is no record'
+
 class LogTail:
     "Rows of a run folder that may still grow."
     def __init__(self,
@@ -146,7 +152,9 @@ class LogTail:
     def clear(self):
         "Forget everything that was read."
         self.rows: dict[tuple[str, str], ShownRow] = {}   # by sample and method
-        self.broken: list[int] = []                       # where lines begin that hold no record
+        self.broken: list[Fault] = []                     # lines that hold no record
+        self.odd: list[Fault] = []                        # lines with a record that is shown here, and nowhere counted
+        self.lines = 0                                    # that were read
         self.end, self.torn, self.file = 0, False, None   # read up to here; is the last line not whole?
 
     def update(self) -> bool:
@@ -164,7 +172,8 @@ class LogTail:
         "Take in one line"
         self.torn = not line.endswith(b'\n')
         if self.torn: return
-        record = read_line(line)
+        record, self.lines = read_line(line), self.lines + 1
+        fault = record_fault(record) if record else _why_not(line)
+        if fault: (self.odd if record else self.broken).append(Fault(self.lines, fault))
         if record: self.rows[str(record['sample']), record['method']] = _row(record, self.end, self.metrics, self.kept)
-        else: self.broken.append(self.end)
         self.end += len(line)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Optional, TypedDict, Union, cast
 from ..datasets.submissions import NONE_WORDS, official_golds, official_prediction
 from ..eval.metrics import ALIASES, DEFAULT_METRICS, Scores, score_many
-from .log import (ABOUT, Entry, RECORDS, Record, RunError, RunLog, key_of, read_records, to_line,
-                            write_about)
+from .log import (ABOUT, Entry, Fault, RECORDS, Record, RunError, RunLog, fault_words, key_of, parse_record,
+                            read_about, read_records, to_line, warn_damaged, write_about)
 from ..text import abstains, one_line
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -29,10 +29,10 @@ class Run:
     ):
         self.folder = Path(folder)
         self.skipped: list[Any] = []   # samples that `run_experiment` could not read
+        self.faults: list[Fault] = []  # lines that were left out when the records were read last
         if not (self.folder / ABOUT).is_file():
             raise RunError(f'{self.folder} is no run folder: it has no {ABOUT}')
-        try: self.about: dict[str, Any] = json.loads((self.folder / ABOUT).read_text(encoding='utf-8'))
-        except ValueError as e: raise RunError(f'{self.folder / ABOUT} is broken ({str(e)[:80]})') from None
+        self.about = read_about(self.folder)
 
     @property
     def path(self) -> Path: return self.folder / RECORDS
@@ -42,11 +42,14 @@ class Run:
         return f"Run({self.folder.name!r}, {len(self.methods)} methods, configuration {self.about.get('hash')})"
 
     def entries(self) -> dict[tuple[str, str], Entry]:
-        "(sample, method) -> `Entry` of the record that counts."
-        rank, out = {m: i for i, m in enumerate(self.methods)}, {}
-        for offset, r in read_records(self.path) if self.path.exists() else ():
-            out[key_of(r)] = Entry(r.get('index', 0), rank.get(r['method'], len(rank)), offset,
-                                   r.get('status') == 'ok', r.get('data', ''), r.get('attempt', 1))
+        "(sample, method) -> `Entry` of the record that counts; lines that hold no record are said by a warning."
+        rank, out, self.faults = {m: i for i, m in enumerate(self.methods)}, {}, []
+        if not self.path.exists(): return out
+        if self.path.is_fifo(): raise RunError(f'{self.path} is no file')
+        for offset, r in read_records(self.path, self.faults):
+            out[key_of(r)] = Entry(r['index'], rank.get(r['method'], len(rank)), offset, r['status'] == 'ok', r['data'],
+                                   r['attempt'])
+        if self.faults: warn_damaged(self.path, fault_words(self.faults))
         return out
 
     def __iter__(self) -> Iterator[Record]:
@@ -56,7 +59,7 @@ class Run:
         with self.path.open('rb') as f:
             for *_, offset in places:
                 f.seek(offset)
-                yield json.loads(f.readline())
+                yield parse_record(f.readline())
 
     def status(self) -> Status:
         "How many questions each method answered, what failed, and what it cost."
@@ -201,7 +204,7 @@ def flat(
             **{f'team_{k}': v for k, v in (record.get('team') or {}).items()}, **(record.get('times') or {}),
             'gold': ' | '.join(map(str, record.get('gold') or [])),
             'evidence_pages': ' '.join(dict.fromkeys(str(e['page']) for e in evidence)),
-            'boxes': json.dumps([e['bbox'] for e in evidence]),
+            'boxes': json.dumps([e.get('bbox') for e in evidence]),
             **_simple(record.get('meta') or {}, 'meta_')}
 
 # %% ../../nbs/runs/01_table.ipynb #22924127
@@ -241,11 +244,14 @@ class Transcript(list[dict[str, Any]]):
 def replay_record(
     record: Record # of a run that keeps traces
 ) -> Union[Episode, Transcript]:
-    "What happened, from the trace; raises RunError if the run kept none."
+    "What happened, from the trace; raises RunError if the run kept none, or one that cannot be replayed."
     from cosee.controller import replay
     trace = record.get('trace')
-    if not trace: raise RunError(f"{record['sample']}, {record['method']}: the record has no trace")
-    return Transcript(trace['calls']) if trace.get('kind') == 'calls' else replay(cast('Trace', trace))
+    who = f"{record['sample']}, {record['method']}"
+    if not trace: raise RunError(f'{who}: the record has no trace')
+    try: return Transcript(trace['calls']) if trace.get('kind') == 'calls' else replay(cast('Trace', trace))
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as e:
+        raise RunError(f'{who}: its trace cannot be replayed ({type(e).__name__}: {one_line(str(e), 100)})') from e
 
 # %% ../../nbs/runs/01_table.ipynb #3a4ed11d
 Chosen = dict[tuple[str, str], tuple[Entry, int]]   # (sample, method) -> the entry that counts, and its run's place
@@ -271,7 +277,7 @@ def _copy_all(log: RunLog, runs: list[Run], best: Chosen):
         files = {n: stack.enter_context(runs[n].path.open('rb')) for n in {n for _, n in best.values()}}
         for e, n in sorted(best.values(), key=lambda p: (p[0].index, p[0].rank)):
             files[n].seek(e.offset)
-            log.write(json.loads(files[n].readline()))
+            log.write(parse_record(files[n].readline()))
 
 def merge_runs(
     folders: Iterable[Union[str, Path]], # run folders
@@ -283,6 +289,7 @@ def merge_runs(
     _same_configuration(runs)
     if (Path(out) / ABOUT).exists() and Run(out).entries():
         raise RunError(f'{out} holds a run already; merge into a new folder')
-    with RunLog(out) as log: _copy_all(log, runs, _best_entries(runs))
+    best = _best_entries(runs)
+    with RunLog(out) as log: _copy_all(log, runs, best)
     write_about(out, {**runs[0].about, 'shard': None})
     return Run(out)

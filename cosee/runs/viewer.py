@@ -16,7 +16,7 @@ from typing import (
 from ..board import Board
 from ..eval.metrics import DEFAULT_METRICS
 from ..files import digest, write_whole
-from .log import ABOUT, NoRoom, RECORDS, Record, RunError
+from .log import ABOUT, NoRoom, RECORDS, Record, RunError, fault_words
 from .shown import (FACETS, LogTail, ShownNumbers, ShownQuestion, ShownRow, as_dict, as_list, read_line,
                               short_text)
 from .table import Run, replay_record
@@ -275,10 +275,21 @@ def _told_of(run: Run) -> list[str]:
 # %% ../../nbs/runs/12_viewer.ipynb #20761b53
 def _broken_lines(tail: LogTail, path: str) -> str:
     "A word on lines that hold no record, '' if there are none"
-    n = len(tail.broken)
-    if not n: return ''
-    return (f'{path}: {n:,} line{"s" * (n > 1)} left out that hold no record, the first at byte '
-            f'{tail.broken[0]:,}. `cosee resume` answers their questions again.')
+    if not tail.broken: return ''
+    return f'{path}: {fault_words(tail.broken)}. `cosee resume` answers their questions again.'
+
+def _odd_records(tail: LogTail, path: str) -> str:
+    "A word on records with fields of wrong types, '' if there are none"
+    if not tail.odd: return ''
+    said = fault_words(tail.odd).replace(' left out:', ' shown here alone, and left out of scores and reports:', 1)
+    return f'{path}: {said}. `cosee resume` answers their questions again.'
+
+def damage_words(
+    tail: LogTail # of a run
+) -> list[str]:   # a sentence for each kind of damage
+    "What is wrong with lines of a log."
+    path = short_text(f'{tail.run.folder.name}/{RECORDS}', 200)
+    return [said for said in (_broken_lines(tail, path), _odd_records(tail, path)) if said]
 
 def _other_version(run: Run) -> str:
     "A word on a run of another version, '' for this one"
@@ -294,7 +305,7 @@ def _odd(tail: LogTail) -> list[str]:
     absent = f'{path} is not there: nothing has been answered yet, or the file was not copied.'
     torn = (f'{path}: the last line is not whole. Either the run is going on, or it was stopped while writing; '
             '`cosee resume` mends the file.')
-    notices = ['' if tail.run.path.exists() else absent, _broken_lines(tail, path), torn if tail.torn else '',
+    notices = ['' if tail.run.path.exists() else absent, *damage_words(tail), torn if tail.torn else '',
                _other_version(tail.run)]
     return [n for n in notices if n]
 
