@@ -187,3 +187,84 @@ def test_a_trace_that_cannot_be_replayed_is_said(sound, tmp_path, capsys):
         (folder / "records.jsonl").write_text(json.dumps({**record, "trace": trace, "board": dict(cells=[])}) + "\n")
         assert main(["replay", str(folder), record["sample"]]) in (0, 2), i
         assert "Traceback" not in capsys.readouterr().err
+
+
+# --------------------------------------------------------------------------------------- questions and settings
+
+def questions(folder, *rows):
+    "Questions about a page in the package's own layout: JSONL that may hold what JSON may not."
+    from PIL import Image
+    (folder / "images").mkdir(parents=True)
+    Image.new("RGB", (80, 60), "white").save(folder / "images/a.png")
+    lines = [json.dumps({"images": ["images/a.png"], "question": "How many?", "answer": "7", "meta": {}} | row)
+             for row in rows]
+    (folder / "samples.jsonl").write_text("\n".join(lines) + "\n")
+    return folder / "samples.jsonl"
+
+
+NAN = float("nan")
+UNRECORDABLE = [dict(meta=dict(id=[1, 2])), dict(meta=dict(id={})), dict(meta=dict(id=NAN)), dict(answer=[NAN]),
+                dict(answer=["7", None]), dict(answer=[["7"]]), dict(meta=dict(id="x", evidence_pages=[NAN])),
+                dict(meta=dict(id="x", evidence_boxes=NAN)), dict(meta=dict(id="x", n_pages="many")),
+                dict(meta=dict(id="x", doc_id=[1]))]
+
+
+@pytest.mark.parametrize("workers", [[], ["--workers", "1", "--time-limit", "60"]])
+def test_what_cannot_be_recorded_is_skipped_by_name(tmp_path, capsys, workers):
+    from cosee.cli.entry import main
+    path = questions(tmp_path / "data", dict(meta=dict(id="first")), *UNRECORDABLE, dict(meta=dict(id="last")))
+    args = ["run", "--dataset", "jsonl", "--root", str(path), "--method", "direct", "--quiet", *workers]
+    assert main([*args, "--output-dir", str(tmp_path / "run"), "--json"]) == 1
+    told = capsys.readouterr()
+    skipped = json.loads(told.out)["skipped"]
+    assert len(skipped) == len(UNRECORDABLE) and "Traceback" not in told.err and "not readable" in told.err
+    assert sum("id [1, 2] is no text and no number" in s for s in skipped) == 1
+    rows = [json.loads(line) for line in (tmp_path / "run/records.jsonl").read_text().splitlines()]
+    assert [r["sample"] for r in rows] == ["first", "last"] and all(r["status"] == "ok" for r in rows)
+
+
+@pytest.mark.parametrize("row", UNRECORDABLE)
+def test_what_cannot_be_recorded_ends_a_run_that_skips_nothing(tmp_path, capsys, row):
+    from cosee.cli.entry import main
+    path = questions(tmp_path / "data", row)
+    args = ["run", "--dataset", "jsonl", "--root", str(path), "--method", "direct", "--set", "dataset.errors=raise"]
+    assert main([*args, "--output-dir", str(tmp_path / "run"), "--quiet"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("field, value", [
+    ("gen.temperature", ".nan"), ("gen.temperature", ".inf"), ("client.options.x", "[1, .nan]"),
+    ("dataset.options.dpi", ".nan"), ("methods", "[{type: direct, max_new_tokens: .nan}]"), ("seed", ".nan"),
+    ("budget.max_tokens", ".inf")])
+def test_settings_that_are_no_numbers_are_refused_before_the_first_question(tmp_path, capsys, field, value):
+    from cosee.cli.entry import main
+    (tmp_path / "run.yaml").write_text("dataset: {limit: 1}\nmethods: [direct]\n")
+    more = ["--set", f"{field}={value}", "--output-dir", str(tmp_path / "run"), "--quiet"]
+    assert main(["run", str(tmp_path / "run.yaml"), *more]) == 2
+    said = capsys.readouterr().err
+    assert field.split(".")[0] in said and len(said.splitlines()) == 1 and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("option", ["--time-limit", "--gpus-per-actor"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1"])
+def test_limits_that_are_no_numbers_are_refused(tmp_path, capsys, option, value):
+    from cosee.cli.entry import main
+    assert main([*RUN, "--output-dir", str(tmp_path / "run"), f"{option}={value}"]) == 2
+    assert "number from 0" in capsys.readouterr().err and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("outcome", [dict(answer=["a", "list"]), dict(confidence=NAN), dict(trace={"x": NAN}),
+                                     dict(trace={"calls": 7}), dict(page="one"), dict(evidence=[dict(page=None)])])
+def test_an_outcome_that_cannot_be_recorded_is_a_failed_question(outcome):
+    from types import SimpleNamespace
+    from cosee.models.client import ScriptedClient
+    from cosee.runs.config import make_config
+    from cosee.runs.log import record_fault, to_line
+    from cosee.runs.record import answer_one, samples_of
+    config = make_config(dict(dataset=dict(limit=1, options=dict(pages=1)), methods=["direct"]))
+    index, sample = next(samples_of(config.dataset))
+    said = dict(answer="a", confidence=None, page=1, evidence=[], invalid=0, raised=0, steps=1, stopped="answered",
+                usage={}, board=None, trace=None) | outcome
+    method = SimpleNamespace(name="own", run=lambda *args: said)
+    record = answer_one(config, method, index, sample, ScriptedClient([]))
+    assert record["status"] == "failed" and record["error"] and not record_fault(record) and to_line(record)

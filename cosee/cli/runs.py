@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
-from .common import BAD_INPUT, Stop, TerminalPage, board_lines, cache_args, common_args, positive, text_table
+from .common import (BAD_INPUT, Stop, TerminalPage, amount, board_lines, cache_args, common_args, positive,
+                              text_table)
 from ..text import one_line
 
 # %% ../../nbs/cli/04_runs.ipynb #ce3a905b
@@ -127,8 +128,8 @@ def _how_args(p: ArgumentParser):
     g.add_argument('--in-flight', type=positive, default=1, metavar='N',
                    help='questions at once, for a served model (default: 1)')
     g.add_argument('--ray', type=positive, metavar='N', help="so many actors on a Ray cluster; needs cosee[ray]")
-    g.add_argument('--gpus-per-actor', type=float, default=0, metavar='X', help='of --ray (default: 0)')
-    g.add_argument('--time-limit', type=float, metavar='S', help='seconds for each question and method')
+    g.add_argument('--gpus-per-actor', type=amount, default=0, metavar='X', help='of --ray (default: 0)')
+    g.add_argument('--time-limit', type=amount, metavar='S', help='seconds for each question and method')
     g.add_argument('--retry-failed', action='store_true', help='do again what failed')
 
 # %% ../../nbs/cli/04_runs.ipynb #6c7b1029
@@ -358,8 +359,9 @@ def report_args(
 def _price(text: Optional[str]) -> Optional[dict[str, float]]:
     "Prices of prompt and completion tokens; raises `Stop` where they cannot be read"
     if not text: return None
-    try: return dict(zip(('prompt', 'completion'), map(float, text.split(',')), strict=True))
-    except ValueError: raise Stop(f'--price {text!r}: write IN,OUT, such as 0.2,0.8', BAD_INPUT) from None
+    try: return dict(zip(('prompt', 'completion'), map(amount, text.split(',')), strict=True))
+    except (ValueError, argparse.ArgumentTypeError):
+        raise Stop(f'--price {text!r}: write IN,OUT, such as 0.2,0.8', BAD_INPUT) from None
 
 def _report_of(args: Namespace) -> 'Report':
     "The report that is asked for"

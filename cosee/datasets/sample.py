@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ['Sample', 'Split', 'subset', 'set_root']
 
 # %% ../../nbs/data/01_sample.ipynb #f1031c1d
-import os, random
+import math, os, random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -39,6 +39,10 @@ OnError = Literal['raise', 'skip']        # what is done about a sample that can
 Records = Callable[[], Iterator[Located]] # reads the files anew
 ToSample = Callable[[Record, str], Union[Sample, Iterable[Sample]]] # of a record and where it stands
 Layout = tuple[Records, ToSample]         # how the files of a split are read
+
+def _names(id: Any) -> bool:
+    "Can a sample have this id?"
+    return isinstance(id, (str, int)) or isinstance(id, float) and math.isfinite(id)
 
 class Split:
     "One split of a data set: iterate it for Samples. Raises ValueError for an unknown way with errors."
@@ -70,6 +74,7 @@ class Split:
             try:
                 for s in self._samples(found, where):
                     id = s['meta']['id']
+                    if not _names(id): raise DataError(f'{where}: id {str(id)[:80]} is no text and no number')
                     if id in seen: raise DataError(f'{where}: id {id!r} is there twice')
                     seen.add(id)
                     yield s

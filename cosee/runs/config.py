@@ -6,7 +6,7 @@
 __all__ = ['RunConfig', 'read_config']
 
 # %% ../../nbs/runs/02_config.ipynb #a77cd1a8
-import re
+import math, re
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Iterable, Literal, Mapping, Optional, Union
@@ -96,6 +96,12 @@ def _check_methods(config: RunConfig):
     twice = [n for n in names if names.count(n) > 1]
     if twice: raise ConfigError(f'field methods: two methods are called {twice[0]!r}; give one a name of its own')
 
+def _check_numbers(x: Any, where: str = ''):
+    "ConfigError for a number that is none, or has no end: neither can be recorded"
+    if isinstance(x, float) and not math.isfinite(x): raise ConfigError(f'field {where}: {x} is no number to go by')
+    items = x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, (list, tuple, set)) else ()
+    for k, v in items: _check_numbers(v, f'{where}.{k}'.lstrip('.'))
+
 def _check_metrics(config: RunConfig):
     "ConfigError for a metric that does not exist"
     for metric, flavour in (config.metrics or {}).items():
@@ -112,6 +118,7 @@ def make_config(
         raise ConfigError(f'{where}: expected fields with values, not {type(data).__name__}')
     try:
         config = RunConfig(**(data or {}))
+        _check_numbers(config.model_dump())
         _load_plugins(config.plugins)
         _check_methods(config)
         _check_metrics(config)
