@@ -193,9 +193,11 @@ def test_a_trace_that_cannot_be_replayed_is_said(sound, tmp_path, capsys):
 
 def questions(folder, *rows):
     "Questions about a page in the package's own layout: JSONL that may hold what JSON may not."
-    from PIL import Image
+    from PIL import Image, ImageDraw
     (folder / "images").mkdir(parents=True)
-    Image.new("RGB", (80, 60), "white").save(folder / "images/a.png")
+    page = Image.new("RGB", (400, 120), "white")
+    ImageDraw.Draw(page).text((20, 40), "There are 7 apples.", fill="black", font_size=28)
+    page.save(folder / "images/a.png")
     lines = [json.dumps({"images": ["images/a.png"], "question": "How many?", "answer": "7", "meta": {}} | row)
              for row in rows]
     (folder / "samples.jsonl").write_text("\n".join(lines) + "\n")
@@ -268,3 +270,130 @@ def test_an_outcome_that_cannot_be_recorded_is_a_failed_question(outcome):
     method = SimpleNamespace(name="own", run=lambda *args: said)
     record = answer_one(config, method, index, sample, ScriptedClient([]))
     assert record["status"] == "failed" and record["error"] and not record_fault(record) and to_line(record)
+
+
+# ------------------------------------------------------------------------------------------ caches and accounts
+
+def key(client, temperature=0):
+    from cosee.models.cache import call_key
+    return call_key(client, [dict(role="user", content="What is the total?")], None, dict(temperature=temperature))
+
+
+def test_the_key_of_a_reply_holds_what_readers_of_print_are_set_to(monkeypatch):
+    import cosee
+    from cosee.minds.client import PrintClient
+    from cosee.minds.sight import Sight
+    from cosee.models.client import ScriptedClient
+    from cosee.ocr.client import OcrClient
+    from cosee.ocr.engine import WordReader
+
+    def ocr(**settings): return OcrClient(**{"cache": None, "embeddings": False} | settings)
+    mind = ScriptedClient(["7"])
+    makers = [lambda: ocr(), lambda: ocr(print="ocr"), lambda: ocr(max_side=800), lambda: ocr(abstain=.5),
+              lambda: PrintClient(mind), lambda: PrintClient(mind, words=WordReader(max_side=900)),
+              lambda: PrintClient(mind, print="ocr"), lambda: PrintClient(mind, page_tokens=50),
+              lambda: Sight(mind), lambda: Sight(mind, page_tokens=50), lambda: Sight(mind, print="ocr")]
+    keys = [key(make()) for make in makers]
+    assert len({*keys}) == len(keys) and [key(make()) for make in makers] == keys
+    judges = ocr()
+    judges.embeddings = True
+    assert key(judges) != keys[0]
+    monkeypatch.setattr(cosee, "__version__", "99.0")
+    assert not {key(make()) for make in makers} & {*keys}
+
+
+@pytest.mark.parametrize("kind, variable", [("openai", "OPENAI_BASE_URL"), ("anthropic", "ANTHROPIC_BASE_URL"),
+                                            ("google", "GOOGLE_GEMINI_BASE_URL")])
+def test_the_key_of_a_reply_holds_the_address_that_the_environment_names(monkeypatch, kind, variable):
+    from cosee.models.backends import Backend
+    from cosee.models.registry import CLIENTS
+    from cosee.registry import load_object
+
+    def made(**fields): return key(load_object(CLIENTS[kind].backend)(Backend(kind=kind, model="m", **fields), "k" * 20))
+    usual, own = made(), made(base_url="http://127.0.0.1:9/v1")
+    monkeypatch.setenv(variable, "http://127.0.0.1:8/v1")
+    assert len({usual, own, made()}) == 3
+
+
+FIELDS = {"openai": [("usage", n) for n in ("prompt_tokens", "completion_tokens", "prompt_tokens_details")],
+          "anthropic": [("usage", n) for n in ("input_tokens", "output_tokens", "cache_read_input_tokens")],
+          "google": [("usageMetadata", n) for n in ("promptTokenCount", "candidatesTokenCount")]}
+ODD_VALUES = ["many", -5, 10**30, 1e300, 2.5, True, [], {"a": 1}, ["7"], None]
+
+
+def server_client(server, **fields):
+    from cosee.models.backends import Backend
+    from cosee.models.registry import CLIENTS
+    from cosee.registry import load_object
+    backend = Backend(kind=server.wire, model="m", id=f"{server.wire}.m", base_url=server.base_url, max_retries=0, timeout=20)
+    return load_object(CLIENTS[server.wire].backend)(backend, "planted-0123456789")
+
+
+def heard(answers, wire):
+    "What a client makes of each of several answers of a server: a reply or an error."
+    from fake_servers import FakeServer
+    with FakeServer(wire, list(answers)) as server:
+        client = server_client(server)
+        asked = [[dict(role="user", content="How many apples?")]] * len(answers)
+        outcomes = []
+        for messages in asked: outcomes += client.chat_batch([messages], params=[{}], errors="return")
+        return outcomes
+
+
+@pytest.mark.parametrize("wire", FIELDS)
+def test_counts_of_a_server_that_cannot_be_are_not_believed(wire):
+    from cosee.models.client import Ledger, Reply
+    from cosee.models.remote import MOST_TOKENS, VLMClientError
+    from fake_servers import WIRES
+    answers = []
+    for where, name in FIELDS[wire]:
+        for value in ODD_VALUES:
+            answer = WIRES[wire]("There are seven.")
+            answer[where][name] = value
+            answers.append(answer)
+    for value in ("many", [], 7, True): answers.append(WIRES[wire]("There are seven.") | {FIELDS[wire][0][0]: value})
+    ledger = Ledger(max_tokens=10**9)
+    for outcome in heard(answers, wire):
+        if not isinstance(outcome, Reply):
+            assert isinstance(outcome, VLMClientError), repr(outcome)
+            continue
+        usage = ledger.add(outcome.usage)
+        counts = [usage.text_tokens, usage.image_tokens, usage.cached_tokens, usage.completion_tokens]
+        assert all(type(n) is int and 0 <= n <= 3 * MOST_TOKENS for n in counts) and usage.completion_tokens, usage
+    assert ledger.total.total_tokens < 10**9
+
+
+def places(x, path=()):
+    "The paths of all fields of an answer."
+    items = x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, list) else ()
+    return [p for k, v in items for p in ([(*path, k)] + places(v, (*path, k)))]
+
+
+def put(answer, path, value):
+    "An answer with another value in one place."
+    answer = json.loads(json.dumps(answer))
+    here = answer
+    for k in path[:-1]: here = here[k]
+    here[path[-1]] = value
+    return answer
+
+
+@pytest.mark.parametrize("wire", FIELDS)
+def test_odd_types_of_any_field_are_errors_that_others_can_stand_in_for(wire):
+    from cosee.models.client import Reply
+    from cosee.models.remote import VLMClientError
+    from fake_servers import WIRES
+    good = WIRES[wire]("There are seven.")
+    answers = [put(good, path, value) for path in places(good) for value in ("x", 7, [None], {"a": 1})]
+    for outcome in heard(answers, wire):
+        assert isinstance(outcome, VLMClientError) or isinstance(outcome, Reply) and isinstance(outcome.text, str), outcome
+
+
+def test_a_fallback_stands_in_for_a_server_that_answers_in_odd_types():
+    from cosee.models.client import ScriptedClient
+    from cosee.models.retry import FallbackClient
+    from fake_servers import FakeServer, openai
+    odd = put(openai("x"), ("choices", 0, "message", "content"), ["a", "list"])
+    with FakeServer("openai", [odd]) as server:
+        client = FallbackClient(server_client(server), ScriptedClient(["seven"]))
+        assert client.chat([dict(role="user", content="How many?")]).text == "seven"

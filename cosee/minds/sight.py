@@ -57,7 +57,8 @@ class Sight(ClientWrapper):
     def identity(self) -> Any:
         "What a reply depends on besides the call."
         if self.images is False or self.beside: return identity_of(self._door(self.images is not False))
-        return identity_of(self.client)
+        shown = sorted((k, v) for k, v in self.options.items() if isinstance(v, (str, int)))
+        return [identity_of(self.client), shown]
 
     def __repr__(self) -> str: return repr(self.now)
     def estimate(self, messages: list[Message], **kwargs) -> Usage: return self.now.estimate(messages, **kwargs)

@@ -11,7 +11,7 @@ __all__ = ['AnthropicVLMClient']
 import json
 from typing import Any, Optional, Union
 from .client import Message, Params, Reply, Schema
-from .remote import Counts, Encoded, RemoteClient, Turn, wrapped
+from .remote import Counts, Encoded, RemoteClient, Turn, wrapped, count_of
 
 # %% ../../nbs/models/03_anthropic.ipynb #5418e2f4
 class AnthropicVLMClient(RemoteClient):
@@ -75,7 +75,8 @@ _CUT = ('max_tokens', 'model_context_window_exceeded')
 
 def _counts(usage: Any) -> Counts:
     "What the server counted"
-    if usage is None or usage.input_tokens is None: return Counts()
-    cached = usage.cache_read_input_tokens or 0
-    return Counts(prompt=usage.input_tokens + cached + (usage.cache_creation_input_tokens or 0), cached=cached,
-                  written=usage.output_tokens)
+    fresh, written = count_of(usage, 'input_tokens'), count_of(usage, 'output_tokens')
+    if fresh is None: return Counts(written=written)
+    cached = count_of(usage, 'cache_read_input_tokens') or 0
+    kept = count_of(usage, 'cache_creation_input_tokens') or 0
+    return Counts(prompt=fresh + cached + kept, cached=cached, written=written)

@@ -11,7 +11,7 @@ __all__ = ['GoogleVLMClient']
 import base64
 from typing import Any, Optional, Union
 from .client import Message, Params, Reply, Schema
-from .remote import Counts, Encoded, RemoteClient, Turn
+from .remote import Counts, Encoded, RemoteClient, Turn, count_of
 
 # %% ../../nbs/models/04_google.ipynb #01f67ddc
 class GoogleVLMClient(RemoteClient):
@@ -26,7 +26,10 @@ class GoogleVLMClient(RemoteClient):
         official = 'googleapis.com' in (b.base_url or 'googleapis.com')
         return genai.Client(api_key=self._token(official), vertexai=False, http_options=options)
 
-    def _ask(self, body: dict[str, Any]) -> Any: return self.sdk.models.generate_content(**body)
+    def _ask(self, body: dict[str, Any]) -> Any:
+        try: return self.sdk.models.generate_content(**body)
+        except (TypeError, KeyError, AttributeError) as e:   # of the SDK, where an answer has another shape
+            raise self._unusable(f'the answer cannot be read ({type(e).__name__}: {str(e)[:100]})', '') from None
 
     def _request(self, turns: list[Turn], schema: Optional[Schema], settings: Params) -> dict[str, Any]:
         "The arguments of `generate_content`"
@@ -68,15 +71,17 @@ def _renamed(settings: Params) -> Params:
 # %% ../../nbs/models/04_google.ipynb #5473750f
 def _by_kind(details: Any, kind: str) -> Optional[int]:
     "Tokens of one modality, or None where they are not told apart"
-    if not details: return None
-    return sum(d.token_count or 0 for d in details if str(getattr(d.modality, 'value', d.modality)) == kind)
+    if not details or not isinstance(details, list): return None
+    return sum(count_of(d, 'token_count') or 0 for d in details
+               if str(getattr(d.modality, 'value', d.modality)) == kind)
 
 def _counts(usage: Any) -> Counts:
     "What the server counted"
-    if usage is None or not usage.prompt_token_count: return Counts()
-    return Counts(prompt=usage.prompt_token_count, cached=usage.cached_content_token_count,
-                  images=_by_kind(usage.prompt_tokens_details, 'IMAGE'),
-                  written=(usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0))
+    said, thought = count_of(usage, 'candidates_token_count'), count_of(usage, 'thoughts_token_count') or 0
+    written = None if said is None and not thought else (said or 0) + thought
+    return Counts(prompt=count_of(usage, 'prompt_token_count') or None, written=written,
+                  cached=count_of(usage, 'cached_content_token_count'),
+                  images=_by_kind(getattr(usage, 'prompt_tokens_details', None), 'IMAGE'))
 
 # %% ../../nbs/models/04_google.ipynb #17af5089
 _FINISH = {'STOP': 'stop', '': 'stop', 'FINISH_REASON_UNSPECIFIED': 'stop', 'MAX_TOKENS': 'length'}

@@ -10,7 +10,7 @@ __all__ = ['OpenAIVLMClient']
 # %% ../../nbs/models/02_openai.ipynb #0cf991d7
 from typing import Any, Optional, Union
 from .client import Message, Params, Reply, Schema
-from .remote import Counts, Encoded, RemoteClient, Turn, strict_schema
+from .remote import Counts, Encoded, RemoteClient, Turn, strict_schema, count_of
 
 # %% ../../nbs/models/02_openai.ipynb #d728cf5d
 class OpenAIVLMClient(RemoteClient):
@@ -69,7 +69,6 @@ def _content(role: str, parts: list[Union[str, Encoded]]) -> Union[str, list[dic
 # %% ../../nbs/models/02_openai.ipynb #ac691b97
 def _counts(usage: Any) -> Counts:
     "What the server counted"
-    if usage is None or not usage.prompt_tokens: return Counts()
     details = getattr(usage, 'prompt_tokens_details', None)
-    return Counts(prompt=usage.prompt_tokens, written=usage.completion_tokens,
-                  cached=getattr(details, 'cached_tokens', 0))
+    return Counts(prompt=count_of(usage, 'prompt_tokens') or None, written=count_of(usage, 'completion_tokens'),
+                  cached=count_of(details, 'cached_tokens'))

@@ -277,7 +277,14 @@ class RemoteClient(VLMClient):
     @property
     def identity(self) -> dict[str, Any]:
         "What a reply depends on besides the call: the part of a cache's key that names the model."
-        return {f: getattr(self.backend, f) for f in _IDENTITY}
+        named = {f: getattr(self.backend, f) for f in _IDENTITY}
+        return {**named, 'endpoint': self._endpoint()}
+
+    def _endpoint(self) -> str:
+        "The address that is asked, which the environment may name"
+        inner = getattr(self.sdk, '_api_client', None)   # of Google's SDK
+        found = getattr(self.sdk, 'base_url', None) or getattr(getattr(inner, '_http_options', None), 'base_url', None)
+        return str(found or self.backend.base_url or '')
 
     def _settings(self, params: Params) -> Params:
         "Sampling of a call: its own settings, then the backend's"
@@ -303,7 +310,15 @@ class RemoteClient(VLMClient):
                 error = _translated(e, self.name)
                 if error is e: raise
                 raise error from None
-        return self._read(answer, messages, turns, schema)
+        return self._understood(answer, messages, turns, schema)
+
+    def _understood(self, answer: Any, messages: list[Message], turns: list[Turn],
+                    schema: Optional[Schema]) -> Reply:
+        "The reply in an answer of any shape"
+        try: return self._read(answer, messages, turns, schema)
+        except _ODD as e:
+            said = ' '.join(str(e).split())[:100]
+            raise self._unusable(f'the answer cannot be read ({type(e).__name__}: {said})', answer) from None
 
     def _timed(self, messages: list[Message], schema: Optional[Schema], params: Params) -> Outcome:
         "The reply with its own time, or the exception"
@@ -319,18 +334,19 @@ class RemoteClient(VLMClient):
 
     def _usage(self, text: str, messages: list[Message], turns: list[Turn], counts: Counts) -> Usage:
         "The counts of the server, or an estimate"
-        if counts.prompt is None:
-            written = -(-len(text) // 4) if counts.written is None else counts.written
-            return replace(self.estimate(messages), completion_tokens=written)
+        written = counts.written or -(-len(text) // 4)
+        if counts.prompt is None: return replace(self.estimate(messages), completion_tokens=written)
         sizes = [p.size for _, parts in turns for p in parts if isinstance(p, Encoded)]
         guess = sum(image_tokens(*size) for size in sizes) if counts.images is None else counts.images
         images = min(counts.prompt, guess)
         return Usage(text_tokens=counts.prompt - images, image_tokens=images,
-                     cached_tokens=min(counts.cached or 0, counts.prompt), completion_tokens=counts.written or 0)
+                     cached_tokens=min(counts.cached or 0, counts.prompt), completion_tokens=written,
+                     estimated=written != (counts.written or 0))
 
     def _reply(self, text: str, finish: str, messages: list[Message], turns: list[Turn],
                schema: Optional[Schema], counts: Counts) -> Reply:
         "What an answer says, with its account"
+        if not isinstance(text, str): raise TypeError(f'its text is of type {type(text).__name__}')
         text = unwrapped(text, schema)
         return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', finish=finish,
                      model=self.name, usage=self._usage(text, messages, turns, counts))
@@ -349,7 +365,10 @@ class RemoteClient(VLMClient):
 
 # %% ../../nbs/models/01_remote.ipynb #c22b75f2
 _IDENTITY = ('kind', 'model', 'base_url', 'structured', 'max_side', 'max_image_bytes', 'omit', 'extra_body',
-             'page_labels', 'max_tokens', 'temperature', 'top_p', 'extra_sampling')
+             'page_labels', 'max_tokens', 'temperature', 'top_p', 'extra_sampling', 'length_field')
+
+# %% ../../nbs/models/01_remote.ipynb #f7692800
+_ODD = (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
 # %% ../../nbs/models/01_remote.ipynb #f97e48e6
 @dataclass(frozen=True)
@@ -359,3 +378,14 @@ class Counts:
     images: Optional[int] = None   # how many of them are pages
     cached: Optional[int] = None   # how many of them were not computed again
     written: Optional[int] = None  # what came out
+
+MOST_TOKENS = 10**8   # of a call; no model takes or writes as many
+
+def count_of(
+    usage: Any, # of a server, of any shape
+    name: str   # of one of its fields
+) -> Optional[int]: # None where there is none that can be
+    "A count of a server: a whole number, not negative, and not more than a model can take."
+    x = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
+    whole = isinstance(x, (int, float)) and not isinstance(x, bool) and 0 <= x <= MOST_TOKENS and x == int(x)
+    return int(x) if whole else None

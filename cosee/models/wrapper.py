@@ -59,13 +59,20 @@ def identity_of(
     "What names the model of a client."
     inner = client
     while isinstance(inner, ClientWrapper) and 'identity' not in type(inner).__dict__: inner = inner.client
-    found = getattr(inner, 'identity', None)
-    if found is not None: return found
+    found, read = getattr(inner, 'identity', None), _reading(inner)
+    if found is not None: return [found, read] if read else found
     folder = Path(getattr(inner, 'model_path', '') or '/nowhere')
     files = sorted((p.name, p.stat().st_size, p.stat().st_mtime_ns)
                    for p in folder.iterdir()) if folder.is_dir() else []
     settings = [getattr(inner, name, None) for name in ('min_pixels', 'max_pixels', 'page_labels', 'bits')]
-    return [type(inner).__qualname__, inner.name, repr(inner), settings, files, _own_settings(inner)]
+    return [type(inner).__qualname__, inner.name, repr(inner), settings, files, _own_settings(inner), read]
+
+def _reading(client: VLMClient) -> list[Any]:
+    "How a client comes by the print of pages, and what it does with it; [] for one that reads none"
+    words = getattr(client, 'words', None)
+    if words is None: return []
+    own = [getattr(client, name, None) for name in ('abstain', 'embeddings', 'page_tokens')]
+    return [type(words).__qualname__, *(getattr(words, name, None) for name in ('print', 'max_side')), *own]
 
 def _own_settings(client: VLMClient) -> dict[str, Any]:
     "Plain attributes of a client of the user's own, or of the object that it asks"
