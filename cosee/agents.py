@@ -63,14 +63,14 @@ def read_confidence(
         text = value.strip().lower()
         if text in _WORDS: return _WORDS[text]
         value = float(text.rstrip('% ')) / (100 if text.endswith('%') else 1)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
         raise ValueError(f'confidence must be a number or high, medium, low, not {str(value)[:40]!r}')
     return min(1., max(0., value / 100 if 1 < value <= 100 else float(value)))
 
 # %% ../nbs/02_agents.ipynb #28627c90
 def _cell_id(value: Any) -> int:
     if isinstance(value, str): value = int(value.strip().lstrip('#'))
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 2**53 or value != int(value):
         raise ValueError(f'a cell id is a whole number, not {str(value)[:40]!r}')
     return int(value)
 

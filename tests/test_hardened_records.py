@@ -1,6 +1,7 @@
 """What is damaged or odd is said in words: weights, records, settings, caches and the accounts of servers."""
-import json, shutil
+import json, os, shutil
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 
 # ---------------------------------------------------------------------------------------------------- weights
@@ -397,3 +398,101 @@ def test_a_fallback_stands_in_for_a_server_that_answers_in_odd_types():
     with FakeServer("openai", [odd]) as server:
         client = FallbackClient(server_client(server), ScriptedClient(["seven"]))
         assert client.chat([dict(role="user", content="How many?")]).text == "seven"
+
+
+# ------------------------------------------------------------------------------------------------------ replies
+
+# COSEE_REPLIES=50000 pytest tests/test_hardened_records.py -k replies asks for more of them
+REPLIES = int(os.environ.get("COSEE_REPLIES", 300))
+ODD_JSON = ["Infinity", "-Infinity", "NaN", "1e400", "-1e400", "9" * 400, "-" + "9" * 400, "9" * 5000, "1e-400",
+            "0." + "9" * 5000, "true", "null", '"x"', '""', "[]", "{}", "[1,2]", "[null]", '"\\ud800"', '"1e400"',
+            f'"{"9" * 400}"', "[Infinity,0,1,1]", f"[{'9' * 400},1,1,1]", '{"page":1e400}', '"\\u0000"', '"²"', '"٣"',
+            '"1_0"', '{"page": NaN, "bbox_2d":[1e400,1,2,3]}', "[[[[]]]]", "[1e400]", f"[{'9' * 400}]", '["²"]', "-1", "0"]
+GOOD_JSON = {"action": ['"INSPECT"', '"LINK"', '"HYPOTHESIZE"', '"REVISE"'], "tool": ['"zoom"'], "args": ['{"page":1}'],
+             "view": ['{"page":1,"bbox_2d":[0,0,500,500]}', '{"page":1}'], "page": ["1"], "bbox_2d": ["[0,0,9,9]"],
+             "content": ['"a note"'], "answer": ['"7"'], "target_cell_id": ["1"], "supporting_cells": ["[1]"],
+             "confidence": ["0.9", '"high"'], "tags": ['["table"]'], "query_type": ['"IQA"'], "query_scope": ['"Global"'],
+             "distortion_source": ['"Inferred"'], "distortions": ['{"Global":["Blur"]}', "null"],
+             "reference_mode": ['"NR"'], "required_tool": ["null"], "plan": ['{"tool_execution":true}'], "pages": ["[1]"],
+             "question": ['"What?"'], "tools": ['["zoom"]'], "name": ['"zoom"'], "arguments": ['"{}"', "{}"]}
+
+
+def reply_of(fields): return "{" + ",".join(f'"{k}":{v}' for k, v in fields.items()) + "}"
+
+
+def parsed(text):
+    "Every parser on a reply; anything but a reading or a plain refusal is an error."
+    from cosee.agents import parse_reply
+    from cosee.jsonscan import read_answer
+    from cosee.models.remote import ResponseParseError
+    from cosee.planner.document_plan import DocumentPlan
+    from cosee.planner.planning import PlannerOutput, parse_plan
+    from cosee.tools.base import parse_tool_call
+    json.dumps(parse_reply(text).action, allow_nan=False)
+    json.dumps([read_answer(text)], allow_nan=False)
+    parse_tool_call(text)
+    for kind in (PlannerOutput, DocumentPlan):
+        try: parse_plan(text, kind)
+        except ResponseParseError: pass
+
+
+@pytest.mark.parametrize("action", GOOD_JSON["action"])
+def test_replies_with_an_odd_value_in_any_field_are_read(action):
+    usual = {k: v[0] for k, v in GOOD_JSON.items()} | {"action": action}
+    for field in usual:
+        for odd in ODD_JSON: parsed(reply_of(usual | {field: odd}))
+    for odd in ODD_JSON:
+        for inside in ({"page": odd}, {"page": "1", "bbox_2d": odd}, {"page": "1", "bbox_2d": f"[{odd},0,1,1]"}):
+            parsed(reply_of(usual | {"view": reply_of(inside)}))
+
+
+odd_values = st.sampled_from(ODD_JSON) | st.text(max_size=12).map(json.dumps) | st.integers().map(str)
+values = odd_values | st.lists(odd_values, max_size=3).map(lambda v: f"[{','.join(v)}]")
+replies = st.tuples(
+    st.sampled_from(["", "<think>x</think>", "```json\n", "Answer: ", "<tool_call>", "{", "[", "\\boxed{"]),
+    st.dictionaries(st.sampled_from([*GOOD_JSON]), values | st.just(None), min_size=1, max_size=9).map(
+        lambda d: reply_of({k: GOOD_JSON[k][0] if v is None else v for k, v in d.items()})),
+    st.sampled_from(["", "\n```", "</tool_call>", "}", " and so on", '{"action":', "\x00"]), st.integers(0, 60)
+).map(lambda t: (t[0] + t[1])[:len(t[0] + t[1]) - t[3] if t[3] > 45 else None] + t[2])
+
+
+@settings(max_examples=REPLIES, deadline=None, derandomize=REPLIES == 300, database=None,
+          suppress_health_check=list(HealthCheck))
+@given(replies | st.text(max_size=200))
+def test_replies_of_any_kind_are_read(text): parsed(text)
+
+
+def test_a_planner_in_a_graph_has_an_error_for_every_reply(tmp_path):
+    from PIL import Image
+    from cosee.models.client import ScriptedClient
+    from cosee.planner.planning import planner_node
+    Image.new("RGB", (40, 40), "white").save(tmp_path / "page.png")
+    usual = {k: v[0] for k, v in GOOD_JSON.items()}
+    for odd in ODD_JSON[::3]:
+        for field in ("query_type", "distortions", "plan"):
+            node = planner_node(ScriptedClient([reply_of(usual | {field: odd})], cycle=True), root=None)
+            told = node(dict(query="How sharp is it?", image_path=str(tmp_path / "page.png")))
+            assert (told["plan"] is None) == bool(told["error"])
+
+
+@pytest.mark.parametrize("order", ["parallel", "sequential"])
+def test_steps_survive_odd_replies_in_either_order(order):
+    from cosee.models.client import ScriptedClient
+    from cosee.runs.config import make_config
+    from cosee.runs.record import answer_one, make_method, samples_of
+    config = make_config(dict(dataset=dict(limit=1, options=dict(pages=1)),
+                              methods=[dict(type="cosee_base", order=order, max_steps=2)]))
+    index, sample = next(samples_of(config.dataset))
+    usual = {k: v[0] for k, v in GOOD_JSON.items()}
+    for field in ("action", "view", "target_cell_id", "supporting_cells", "confidence", "answer"):
+        client = ScriptedClient([reply_of(usual | {field: odd}) for odd in ODD_JSON], cycle=True)
+        record = answer_one(config, make_method(config.methods[0]), index, sample, client)
+        assert record["status"] == "ok", record["error"]
+
+
+@pytest.mark.parametrize("setting", ["max_steps", "agreement", "max_new_tokens"])
+def test_settings_without_end_are_refused(setting):
+    from cosee.config import ConfigError
+    from cosee.runs.config import make_config
+    with pytest.raises(ConfigError, match=setting):
+        make_config(dict(methods=[{"type": "cosee_base", setting: 10**400}]))

@@ -4,7 +4,7 @@
 
 # %% ../../nbs/eval/08_methods.ipynb #4f762410
 from __future__ import annotations
-import inspect, math
+import inspect
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Optional, TypeVar, Union, cast, get_type_hints
 from ..agents import ROLES
@@ -78,7 +78,7 @@ def _type_fault(hint: Any, value: Any) -> Optional[str]:
 # %% ../../nbs/eval/08_methods.ipynb #a15d1c0d
 def _number_fault(name: str, value: float) -> Optional[str]:
     "Why a number cannot be"
-    if not math.isfinite(value): return f'must be a finite number, not {value}'
+    if not abs(value) < 2**63: return f'must be a finite number of usual size, not {str(value)[:20]}'
     return f'must be at least {_LEAST[name]}, not {value}' if value < _LEAST.get(name, value) else None
 
 def _value_fault(name: str, value: Any) -> Optional[str]:

@@ -48,7 +48,7 @@ class Sampling:
 
 # %% ../../../nbs/qwen/04_decode.ipynb #00daead1
 def _number(x: object) -> bool:
-    return isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)
+    return isinstance(x, (int, float)) and not isinstance(x, bool) and abs(x) < math.inf
 
 def _whole(x: object) -> bool: return isinstance(x, int) and not isinstance(x, bool)
 
