@@ -36,7 +36,7 @@ def load_plugin(
         if path.suffix == '.py': _run_file(path)
         else: import_module(name)
     except FileNotFoundError: raise ImportError(f'{name}: no such file') from None
-    except Exception as e: raise ImportError(f'{name} cannot be loaded ({type(e).__name__}: {e})') from e
+    except (Exception, SystemExit) as e: raise ImportError(f'{name} cannot be loaded ({type(e).__name__}: {e})') from e
 
 def _run_file(path: Path):
     "Import a file as a module of its own name, which stays in no table if it fails"

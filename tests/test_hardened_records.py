@@ -1,7 +1,7 @@
 """What is damaged or odd is said in words: weights, records, settings, caches and the accounts of servers."""
-import json, os, shutil
+import json, os, shutil, signal, subprocess, sys, threading, time
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 
 # ---------------------------------------------------------------------------------------------------- weights
@@ -458,6 +458,7 @@ replies = st.tuples(
 
 @settings(max_examples=REPLIES, deadline=None, derandomize=REPLIES == 300, database=None,
           suppress_health_check=list(HealthCheck))
+@example(reply_of({"query_scope": "[[]]", "distortions": '"x"'}))
 @given(replies | st.text(max_size=200))
 def test_replies_of_any_kind_are_read(text): parsed(text)
 
@@ -496,3 +497,112 @@ def test_settings_without_end_are_refused(setting):
     from cosee.runs.config import make_config
     with pytest.raises(ConfigError, match=setting):
         make_config(dict(methods=[{"type": "cosee_base", setting: 10**400}]))
+
+
+# ------------------------------------------------------------------------------------- viewer, workers and plugins
+
+@pytest.mark.parametrize("field", ["limit", "options", "shuffled"])
+def test_a_crafted_run_costs_the_viewer_nothing(sound, tmp_path, field):
+    from cosee.runs.viewer import Viewer
+    folder = tmp_path / "run"
+    shutil.copytree(sound, folder)
+    about = json.loads((folder / "run.json").read_text())
+    about["config"]["dataset"] |= dict(limit=dict(limit=10**9), options=dict(options=dict(pages=10**9)),
+                                       shuffled=dict(limit=10**9, shuffle=1))[field]
+    (folder / "run.json").write_text(json.dumps(about))
+    record = json.loads((folder / "records.jsonl").read_text().splitlines()[0])
+    (folder / "records.jsonl").write_text(json.dumps({**record, "index": 10**9 - 1}) + "\n")
+    viewer, start = Viewer(folder), time.monotonic()
+    viewer.update()
+    page = viewer.episode(viewer.rows()[0].key)
+    assert "too large" in page and time.monotonic() - start < 20
+
+
+def test_the_report_of_a_viewer_is_made_once_and_holds_up_nobody(sound, tmp_path, monkeypatch):
+    from cosee.runs import report
+    from cosee.runs.viewer import Viewer
+    folder = tmp_path / "run"
+    shutil.copytree(sound, folder)
+    made, go = [], threading.Event()
+
+    def slow(self, *args):
+        made.append(1)
+        go.wait(30)
+        return "<p>report</p>"
+    monkeypatch.setattr(report.Report, "html", slow)
+    viewer = Viewer(folder)
+    viewer.update()
+    asking = [threading.Thread(target=viewer.report) for _ in range(5)]
+    for t in asking: t.start()
+    assert viewer.pack()[0] and viewer.rows()   # while the report is being made
+    go.set()
+    for t in asking: t.join(30)
+    assert made == [1] and viewer.report() == "<p>report</p>" and made == [1]
+    lines = (folder / "records.jsonl").read_text()
+    with (folder / "records.jsonl").open("a") as f: f.write(lines.splitlines()[0] + "\n")
+    assert viewer.report() and made == [1, 1]
+
+
+def test_a_report_is_written_whole_or_not_at_all(sound, tmp_path, monkeypatch):
+    from cosee.runs.report import Report
+    report, path = Report(sound), tmp_path / "report.md"
+    report.save(path)
+    before = path.read_bytes()
+
+    def full(*args): raise OSError(28, "No space left on device")
+    with monkeypatch.context() as m:
+        m.setattr("os.replace", full)
+        with pytest.raises(OSError): report.save(path)
+    assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["report.md"]
+
+
+def test_a_plugin_that_ends_the_program_is_an_error(tmp_path, monkeypatch, capsys):
+    from cosee.cli.entry import main
+    from cosee.registry import load_plugin
+    (tmp_path / "leaving.py").write_text("import sys\nsys.exit(0)\n")
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("leaving", "broken"):
+        assert main([*RUN, "--output-dir", str(tmp_path / "run"), "--set", f'plugins=["{name}"]']) == 2
+        assert name in capsys.readouterr().err and not (tmp_path / "run").exists()
+        with pytest.raises(ImportError, match=name): load_plugin(str(tmp_path / f"{name}.py"))
+
+
+def test_a_method_that_ends_the_program_is_a_failed_question():
+    from types import SimpleNamespace
+    from cosee.models.client import ScriptedClient
+    from cosee.runs.config import make_config
+    from cosee.runs.record import answer_one, samples_of
+    config = make_config(dict(dataset=dict(limit=1, options=dict(pages=1)), methods=["direct"]))
+    index, sample = next(samples_of(config.dataset))
+    method = SimpleNamespace(name="own", run=lambda *args: sys.exit(0))
+    record = answer_one(config, method, index, sample, ScriptedClient([]))
+    assert record["status"] == "failed" and "SystemExit" in record["error"]
+
+
+MAIN = "import sys; from cosee.cli.entry import main; sys.exit(main(sys.argv[1:]))"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of Unix")
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_workers_without_a_traceback(tmp_path, sent):
+    (tmp_path / "sleepy.py").write_text("import time\nfrom cosee.models.client import VLMClient, Reply\n"
+                                        "from cosee.models.registry import register_client\n"
+                                        "@register_client('sleepy')\nclass Sleepy(VLMClient):\n    name = 'sleepy'\n"
+                                        "    def _chat(self, messages, schema=None, **params):\n"
+                                        "        time.sleep(30)\n        return Reply(text='7')\n")
+    args = ["run", "--dataset", "made", "--limit", "4", "--method", "direct", "--client", "sleepy", "--workers", "2",
+            "--set", 'plugins=["sleepy"]', "--output-dir", str(tmp_path / "run"), "--quiet"]
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', os.getcwd())}"}
+    run = subprocess.Popen([sys.executable, "-c", MAIN, *args], env=env, stderr=subprocess.PIPE, text=True,
+                           start_new_session=True)
+
+    def below(): return subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True).stdout.split()
+    end = time.monotonic() + 90
+    while len(below()) < 2 and run.poll() is None and time.monotonic() < end: time.sleep(.2)
+    workers = below()
+    time.sleep(2)
+    os.killpg(run.pid, sent) if sent == signal.SIGINT else run.send_signal(sent)
+    _, err = run.communicate(timeout=60)
+    assert len(workers) == 2 and "Traceback" not in err and run.returncode != 0, err
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in workers)

@@ -99,7 +99,7 @@ def _by_region(value, scope):
     if not isinstance(value, (str, list)): return value
     pairs = [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
     if pairs: return {str(k): _names(v) for p in pairs for k, v in p.items()}
-    return {region: _names(value) for region in (scope if isinstance(scope, list) and scope else ['Global'])}
+    return {str(region): _names(value) for region in (scope if isinstance(scope, list) and scope else ['Global'])}
 
 _WHOLE = ('global', 'wholeimage', 'image')   # ways to say that all of a picture is meant
 

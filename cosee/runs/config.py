@@ -135,6 +135,9 @@ def _load_plugins(names: Iterable[str]):
             raise ConfigError(f'field plugins: {n!r} is no name of a module')
         try: import_module(n)
         except ImportError as e: raise ConfigError(f'field plugins: {n} cannot be imported ({e})') from None
+        except (Exception, SystemExit) as e:
+            said = f'{type(e).__name__}: {str(e)[:200]}'
+            raise ConfigError(f'field plugins: {n} ends with an error when it is imported ({said})') from e
 
 # %% ../../nbs/runs/02_config.ipynb #880ce8ca
 def _lay(data: dict[str, Any], override: str) -> dict[str, Any]:

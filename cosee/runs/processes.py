@@ -4,8 +4,9 @@
 
 # %% ../../nbs/runs/04_processes.ipynb #45f27d60
 from __future__ import annotations
-import json, os, selectors, subprocess, sys, time
+import json, os, selectors, signal, subprocess, sys, threading, time
 from collections import Counter, deque
+from contextlib import contextmanager
 from typing import Any, Iterable, Iterator, Optional, cast
 from ..config import ConfigError
 from ..datasets.sample import Sample
@@ -48,13 +49,16 @@ def work():
     "Main function of a worker process."
     out = os.fdopen(os.dup(1), 'wb')
     os.dup2(2, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)   # Ctrl-C reaches all; who asked ends the workers
     def tell(obj: Any):
-        out.write(json.dumps(obj, ensure_ascii=False, default=str).encode('utf-8', 'replace') + b'\n')
-        out.flush()
+        try:
+            out.write(json.dumps(obj, ensure_ascii=False, default=str).encode('utf-8', 'replace') + b'\n')
+            out.flush()
+        except BrokenPipeError: os._exit(0)   # nobody listens any more
     lines = (json.loads(l) for l in sys.stdin.buffer)
     hello = next(lines)
     try: answerer = Answerer(hello['config'])
-    except Exception as e: return tell(dict(fatal=str(e)))
+    except (Exception, SystemExit) as e: return tell(dict(fatal=str(e) or type(e).__name__))
     tell(dict(ready=True))
     for job in lines:
         for name, attempt in job['methods']: tell(answerer.answer(job['index'], name, attempt, hello['time_limit']))
@@ -99,6 +103,18 @@ class _Worker:
             try: pipe.close()
             except OSError: pass
         return self.proc.wait()
+
+# %% ../../nbs/runs/04_processes.ipynb #91a0614a
+@contextmanager
+def _quiet_end() -> Iterator[None]:
+    "Turn SIGTERM into an end of the program that lets go of the workers; has no effect outside the main thread"
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    def end(*_): raise SystemExit(128 + signal.SIGTERM)
+    before = signal.signal(signal.SIGTERM, end)
+    try: yield
+    finally: signal.signal(signal.SIGTERM, before)
 
 # %% ../../nbs/runs/04_processes.ipynb #1ca5db7f
 GRACE = 5.0   # seconds that a worker has to stop by itself
@@ -183,12 +199,13 @@ class _Pool:
 
     def records(self) -> Iterator[Record]:
         "All records, as they come."
-        try:
-            while self._staff():
-                for key, _ in self.selector.select(timeout=.5): yield from self._heard(key.data)
-                yield from self._overdue()
-        finally:
-            for w in list(self.workers): self.drop(w)
+        with _quiet_end():
+            try:
+                while self._staff():
+                    for key, _ in self.selector.select(timeout=.5): yield from self._heard(key.data)
+                    yield from self._overdue()
+            finally:
+                for w in list(self.workers): self.drop(w)
 
 # %% ../../nbs/runs/04_processes.ipynb #91f52813
 def failed_record(

@@ -153,7 +153,7 @@ def answer_one(
     try:
         with limited(time_limit): outcome = method.run(sample, client, ledger, record['seed'], config.gen)
         record = _finished(config, record, outcome, len(sample['images']))
-    except (Exception, Timeout) as e:
+    except (Exception, Timeout, SystemExit) as e:   # a method of somebody's own may call `sys.exit`
         record['error'] = f'{type(e).__name__}: {one_line(str(e), 400)}'
         record['usage'] = ledger.total.to_dict()
     record['times'] = dict(seconds=round(time.perf_counter() - start, 4), at=utc_now())

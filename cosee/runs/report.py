@@ -13,6 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Callable, Iterable, NamedTuple, Optional, TypedDict, Union, cast
 from ..eval.metrics import DEFAULT_METRICS
+from ..files import write_whole
 from ..eval.statistics import Differences, bootstrap, compare_runs
 from .figures import ScorePoint, ScoredRecord, record_summary, run_pictures
 from .log import Record, RunError
@@ -287,11 +288,10 @@ class Report:
     def save(self,
         path: Union[str, Path] # .html or .md
     ) -> Path:
-        "Write the report; ValueError for another ending."
+        "Write the report, whole or not at all; ValueError for another ending."
         path = Path(path)
         if path.suffix not in ('.html', '.md'): raise ValueError(f'{path.name}: write .html or .md')
-        path.write_text(self.html() if path.suffix == '.html' else self.markdown(), encoding='utf-8')
-        return path
+        return write_whole(path, (self.html() if path.suffix == '.html' else self.markdown()).encode('utf-8', 'replace'))
 
 # %% ../../nbs/runs/06_report.ipynb #264d85ce
 class MethodAnswer(NamedTuple):

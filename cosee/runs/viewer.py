@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ['Viewer', 'export_viewer']
 
 # %% ../../nbs/runs/12_viewer.ipynb #b2004385
-import gzip, json, re, threading
+import gzip, json, re, threading, time
 from pathlib import Path
 from typing import (
     TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, TypedDict, Union, cast)
@@ -28,7 +28,15 @@ if TYPE_CHECKING:
     from cosee.datasets.sample import Sample
 
 # %% ../../nbs/runs/12_viewer.ipynb #c405ce0e
-MOST_PAGES = 500   # of one document that are looked at
+MOST_PAGES = 500       # of one document that are looked at
+MOST_ASKED = 10**6     # questions of a run that are looked through, and any other number of its data set
+PATIENCE = 10.         # seconds for which one request looks for its question
+
+def _too_large(x: Any, where: str = 'dataset') -> str:
+    "The field of a data set whose number nobody means; '' if there is none"
+    if isinstance(x, (int, float)): return '' if abs(x) <= MOST_ASKED or where.endswith(('shuffle', 'seed')) else where
+    items = x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, list) else ()
+    return next((found for k, v in items if (found := _too_large(v, f'{where}.{k}'))), '')
 
 class _Sources:
     "The samples of a run's data set, found again"
@@ -45,6 +53,8 @@ class _Sources:
         found = as_dict(self.run.about.get('config')).get('dataset')
         if not isinstance(found, (dict, str)): raise ValueError(f'{ABOUT} names no data set')
         asked = {'name': found} if isinstance(found, str) else found
+        too_large = _too_large(asked)
+        if too_large: raise ValueError(f'{ABOUT}: {too_large} is too large to look through')
         try: yield from samples_of(DataConfig.model_validate(asked))
         except Exception as e:
             self.fault = str(e)
@@ -53,7 +63,9 @@ class _Sources:
     def _find(self, index: Any) -> Sample:
         "The sample at a place of the data set"
         self.left = self.left or self._samples()
+        end = time.monotonic() + PATIENCE
         while index not in self.seen:
+            if time.monotonic() > end: raise ValueError('the data set is still being looked through; reload the page')
             i, sample = next(self.left, (None, None))
             if i is None or sample is None:
                 raise ValueError(self.fault or 'the data set has fewer questions than the run')
@@ -159,6 +171,7 @@ class Viewer:
         self.labels, self.sources = _labels(self.runs), [_Sources(r) for r in self.runs]
         self.lock = threading.RLock()
         self.packed: Optional[tuple[bytes, bytes, str]] = None   # see `pack`; None: to be made
+        self.reporting, self.reported = threading.Lock(), cast(Optional[tuple[Any, str]], None)   # the last report
         self.listed: Optional[list[ListedRow]] = None            # see `rows`; None: to be made
 
     @property
@@ -256,8 +269,13 @@ class Viewer:
     def report(self) -> str: # a whole HTML document
         "The report on the runs; RunError if nothing can be scored."
         from cosee.runs.report import Report
-        name = next(iter(self.metrics))
-        return Report(self.runs, f'{name}={self.metrics[name]}').html()
+        with self.reporting:   # whoever asks meanwhile waits for the same one, and the table for nobody
+            self.update()
+            state = [t.file for t in self.tails], [t.end for t in self.tails]
+            if self.reported is None or self.reported[0] != state:
+                name = next(iter(self.metrics))
+                self.reported = state, Report(self.runs, f'{name}={self.metrics[name]}').html()
+            return self.reported[1]
 
 # %% ../../nbs/runs/12_viewer.ipynb #ca7c0b78
 def _key(run: int, sample: str, method: str) -> str: return digest([run, sample, method], 16)
