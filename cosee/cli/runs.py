@@ -268,7 +268,7 @@ def _folder_args(p: ArgumentParser, many: bool = False):
     _strict_arg(p)
 
 def _strict_arg(p: ArgumentParser):
-    p.add_argument('--strict', action='store_true', help='refuse a run with damaged lines, instead of leaving them out')
+    p.add_argument('--strict', action='store_true', help='refuse a run with damaged lines instead of leaving them out')
 
 def resume_args(
     p: ArgumentParser # of `cosee resume`

@@ -252,7 +252,8 @@ def record_fault(
     lacking = [k for k in _NEEDED if k not in found]
     if lacking: return f'field {lacking[0]} is missing'
     wrong = [(k, words) for k, (test, words) in _FIELDS.items() if k in found and not test(found[k])]
-    wrong += [(k, words) for k, (test, words) in _MAY_BE_NONE.items() if found.get(k) is not None and not test(found[k])]
+    known = {k: v for k, v in found.items() if v is not None}
+    wrong += [(k, words) for k, (test, words) in _MAY_BE_NONE.items() if k in known and not test(known[k])]
     return f'field {wrong[0][0]} must be {wrong[0][1]}' if wrong else ''
 
 # %% ../../nbs/runs/00_log.ipynb #90203a32
@@ -263,7 +264,7 @@ def _finite(text: str) -> float:
     x = float(text)
     return x if math.isfinite(x) else _no_number(text)
 
-def strict_json(
+def _strict_json(
     text: Union[str, bytes] # from a file
 ) -> Any:
     "The value of a JSON text; raises ValueError for anything else, also for NaN and numbers without end."
@@ -277,7 +278,7 @@ def parse_record(
     line: bytes # of a log
 ) -> Record:
     "The record on a line, with what is not known filled in; raises ValueError that says what is wrong with it."
-    try: found = strict_json(line)
+    try: found = _strict_json(line)
     except ValueError as e: raise ValueError(f'it is no JSON: {str(e)[:80]}') from None
     fault = record_fault(found)
     if fault: raise ValueError(fault)
@@ -343,7 +344,7 @@ def read_about(
 ) -> About:
     "What was run. Raises RunError where nothing can be read, and warns of fields that are left out."
     path = Path(folder) / ABOUT
-    try: found = strict_json(path.read_text(encoding='utf-8'))
+    try: found = _strict_json(path.read_text(encoding='utf-8'))
     except OSError as e: raise RunError(f'{path} cannot be read ({e.strerror})') from None
     except ValueError as e: raise RunError(f'{path} is broken ({str(e)[:80]})') from None
     if not isinstance(found, dict): raise RunError(f"{path} is no object with fields such as 'methods'")

@@ -38,7 +38,7 @@ def split_of(
         if kind == 'file' and not data.root:
             raise ConfigError(f'field dataset.root: name the questions file of {data.name!r}')
         made: dict[str, Any] = {'n': data.limit or MADE} if kind == 'made' else {}
-        return Recordable(load(data.name, data.split, data.root, data.errors, **made, **data.options), data.errors)
+        return _Recordable(load(data.name, data.split, data.root, data.errors, **made, **data.options), data.errors)
     except ConfigError: raise
     except UnknownName as e: raise ConfigError(f'field dataset.name: {e}') from None
     except TypeError as e: raise ConfigError(f'field dataset.options: {e}') from e
@@ -61,7 +61,7 @@ def _unrecordable(sample: Sample) -> str:
         return f'it cannot be written down ({type(e).__name__}: {one_line(str(e), 80)})'
     return record_fault({**found, 'method': '', 'status': 'failed'})
 
-class Recordable:
+class _Recordable:
     "Samples of a split that can stand in records. Iterating raises DataError for another, or skips it."
     def __init__(self,
         split: Iterable[Sample], # of any kind

@@ -291,7 +291,8 @@ class Report:
         "Write the report, whole or not at all; ValueError for another ending."
         path = Path(path)
         if path.suffix not in ('.html', '.md'): raise ValueError(f'{path.name}: write .html or .md')
-        return write_whole(path, (self.html() if path.suffix == '.html' else self.markdown()).encode('utf-8', 'replace'))
+        text = self.html() if path.suffix == '.html' else self.markdown()
+        return write_whole(path, text.encode('utf-8', 'replace'))
 
 # %% ../../nbs/runs/06_report.ipynb #264d85ce
 class MethodAnswer(NamedTuple):

@@ -42,13 +42,13 @@ class Run:
         return f"Run({self.folder.name!r}, {len(self.methods)} methods, configuration {self.about.get('hash')})"
 
     def entries(self) -> dict[tuple[str, str], Entry]:
-        "(sample, method) -> `Entry` of the record that counts; lines that hold no record are said by a warning."
+        "(sample, method) -> `Entry` of the record that counts; warns of lines that hold no record."
         rank, out, self.faults = {m: i for i, m in enumerate(self.methods)}, {}, []
         if not self.path.exists(): return out
         if self.path.is_fifo(): raise RunError(f'{self.path} is no file')
         for offset, r in read_records(self.path, self.faults):
-            out[key_of(r)] = Entry(r['index'], rank.get(r['method'], len(rank)), offset, r['status'] == 'ok', r['data'],
-                                   r['attempt'])
+            place = rank.get(r['method'], len(rank))
+            out[key_of(r)] = Entry(r['index'], place, offset, r['status'] == 'ok', r['data'], r['attempt'])
         if self.faults: warn_damaged(self.path, fault_words(self.faults))
         return out
 

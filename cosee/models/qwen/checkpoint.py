@@ -134,7 +134,7 @@ def _some(names: list[str], most: int = 3) -> str:
     "The first of some names, and how many more there are"
     return ', '.join(names[:most]) + (f' and {len(names) - most:,} more' if names[most:] else '')
 
-def tensors_wrong(
+def _tensors_wrong(
     found: Mapping[str, Any] # what transformers says of loading: missing, unexpected and mismatched keys
 ) -> str:                    # such as 'missing: a, b and 3 more'; '' if nothing is wrong
     "What is wrong with the tensors of a checkpoint, by name."
@@ -147,11 +147,11 @@ def whole_model(
     folder: Path, # of the checkpoint
     **kwargs      # for `from_pretrained`
 ) -> Any:         # the model
-    "A model from disk with every tensor it needs; raises `ModelError` that names those that are not as they should be."
+    "A model from disk with every tensor it needs; raises `ModelError` that names those that are wrong."
     with _quiet():
         model, found = kind.from_pretrained(folder, local_files_only=True, use_safetensors=True, **kwargs,
                                             output_loading_info=True, ignore_mismatched_sizes=True)
-    wrong = tensors_wrong(found)
+    wrong = _tensors_wrong(found)
     if wrong: raise ModelError(f'the tensors of its weights are not those of the model: {wrong}')
     return model
 
