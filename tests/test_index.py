@@ -251,14 +251,11 @@ def test_ranks_are_fused_and_ties_are_fair():
     assert fused([(1, np.array([1., 0])), (2, np.array([0., 1]))]).argmax() == 1
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
+def random_colqwen2(folder):
     "A ColQwen2 of random weights: everything but sense."
-    pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
+    import transformers
     from cosee.models.qwen.random_weights import random_tokenizer
     tokenizer = random_tokenizer()
-    folder = tmp_path_factory.mktemp("colqwen2")
     token = tokenizer.convert_tokens_to_ids
     text = dict(vocab_size=len(tokenizer), hidden_size=32, intermediate_size=32, num_hidden_layers=1,
                 num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=4096,
@@ -272,6 +269,13 @@ def checkpoint(tmp_path_factory):
     images = transformers.Qwen2VLImageProcessor(size=dict(shortest_edge=28 * 28, longest_edge=28 * 28 * 16))
     transformers.ColQwen2Processor(images, tokenizer).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    return random_colqwen2(tmp_path_factory.mktemp("colqwen2"))
 
 
 @pytest.fixture(scope="module")
