@@ -12,6 +12,7 @@ import json
 from typing import Any, Optional, Union
 from .client import Message, Params, Reply, Schema
 from .remote import Counts, Encoded, RemoteClient, Turn, wrapped
+from .wire import http_settings
 
 # %% ../../nbs/models/03_anthropic.ipynb #5418e2f4
 class AnthropicVLMClient(RemoteClient):
@@ -21,8 +22,9 @@ class AnthropicVLMClient(RemoteClient):
     def _connect(self) -> Any:
         b = self.backend
         official = 'api.anthropic.com' in (b.base_url or 'api.anthropic.com')
-        return self._sdk().Anthropic(api_key=self._token(official), base_url=b.base_url, timeout=b.timeout,
-                                     max_retries=b.max_retries)
+        sdk = self._sdk()
+        return sdk.Anthropic(api_key=self._token(official), base_url=b.base_url, timeout=b.timeout,
+                             max_retries=b.max_retries, http_client=sdk.DefaultHttpxClient(**http_settings()))
 
     def _ask(self, body: dict[str, Any]) -> Any: return self.sdk.messages.create(**body)
 

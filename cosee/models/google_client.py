@@ -12,6 +12,7 @@ import base64
 from typing import Any, Optional, Union
 from .client import Message, Params, Reply, Schema
 from .remote import Counts, Encoded, RemoteClient, Turn
+from .wire import http_settings
 
 # %% ../../nbs/models/04_google.ipynb #01f67ddc
 class GoogleVLMClient(RemoteClient):
@@ -22,7 +23,7 @@ class GoogleVLMClient(RemoteClient):
         b, genai = self.backend, self._sdk()
         retry = genai.types.HttpRetryOptions(attempts=b.max_retries + 1, initial_delay=.5, max_delay=30)
         options = genai.types.HttpOptions(base_url=b.base_url, timeout=int(b.timeout * 1000), retry_options=retry,
-                                          extra_body=b.extra_body or None)
+                                          extra_body=b.extra_body or None, client_args=http_settings())
         official = 'googleapis.com' in (b.base_url or 'googleapis.com')
         return genai.Client(api_key=self._token(official), vertexai=False, http_options=options)
 

@@ -11,6 +11,7 @@ __all__ = ['OpenAIVLMClient']
 from typing import Any, Optional, Union
 from .client import Message, Params, Reply, Schema
 from .remote import Counts, Encoded, RemoteClient, Turn, strict_schema
+from .wire import http_settings
 
 # %% ../../nbs/models/02_openai.ipynb #d728cf5d
 class OpenAIVLMClient(RemoteClient):
@@ -20,8 +21,9 @@ class OpenAIVLMClient(RemoteClient):
     def _connect(self) -> Any:
         b = self.backend
         official = 'api.openai.com' in (b.base_url or 'api.openai.com')
-        return self._sdk().OpenAI(api_key=self._token(official), base_url=b.base_url, timeout=b.timeout,
-                                  max_retries=b.max_retries)
+        sdk = self._sdk()
+        return sdk.OpenAI(api_key=self._token(official), base_url=b.base_url, timeout=b.timeout,
+                          max_retries=b.max_retries, http_client=sdk.DefaultHttpxClient(**http_settings()))
 
     def _ask(self, body: dict[str, Any]) -> Any: return self.sdk.chat.completions.create(**body)
 

@@ -20,6 +20,7 @@ from ..config import redact, remember_secret
 from .backends import Backend, usual_backend
 from .client import (Message, Outcome, Params, Picture, Reply, Schema, Usage, VLMClient, checked_blocks,
                                  image_tokens, prompt_text)
+from .wire import BadBody, Elsewhere, OutOfBounds, TooLate, retry_after, within
 
 # %% ../../nbs/models/01_remote.ipynb #4cfd551e
 if TYPE_CHECKING: from PIL.Image import Image
@@ -63,17 +64,18 @@ _NO_IMAGES = re.compile(
 _UNREADABLE = {'APIResponseValidationError', 'JSONDecodeError', 'UnknownApiResponseError', 'ValidationError'}
 _BROKEN = {'APIConnectionError', 'TransportError', 'HTTPError', 'ConnectionError'}
 
+_BEYOND: dict[type[OutOfBounds], type[VLMClientError]] = {Elsewhere: RequestError, BadBody: ResponseParseError, TooLate: TimeoutError}
+
 def _wait(e: Exception) -> Optional[float]:
-    "Seconds of a Retry-After header"
-    headers = getattr(getattr(e, 'response', None), 'headers', None) or {}
-    try: return max(0., float(headers['retry-after']))
-    except (KeyError, TypeError, ValueError): return None
+    "Seconds that the server asks to wait"
+    return retry_after(getattr(getattr(e, 'response', None), 'headers', None))
 
 # %% ../../nbs/models/01_remote.ipynb #9dbacd95
-def _translated(e: Exception, name: str) -> Exception:
+def _translated(e: Union[Exception, OutOfBounds], name: str) -> Union[Exception, OutOfBounds]:
     "What an exception of an SDK means to the client `name`: a `VLMClientError`, or `e` itself"
     kinds, status = {c.__name__ for c in type(e).__mro__}, getattr(e, 'status_code', getattr(e, 'code', None))
-    text = f'{name}: {str(e)[:400] or type(e).__name__}'
+    text = f'{name}: {redact(str(e))[:400] or type(e).__name__}'
+    if isinstance(e, OutOfBounds): return _BEYOND[type(e)](text)
     if kinds & {'APITimeoutError', 'TimeoutException'} or status in (408, 504): return TimeoutError(text)
     if kinds & _UNREADABLE: return ResponseParseError(text, getattr(e, 'doc', '') or str(e))
     if status in (401, 403): return AuthenticationError(text)
@@ -298,8 +300,8 @@ class RemoteClient(VLMClient):
         turns = _wire_turns(messages, self.encode, self.backend.page_labels, params.get('max_pixels'))
         body = self._request(turns, schema, self._settings(params))
         with self._slots:
-            try: answer = self._ask(body)
-            except Exception as e:
+            try: answer = within(self.backend.seconds, lambda: self._ask(body))
+            except (Exception, OutOfBounds) as e:
                 error = _translated(e, self.name)
                 if error is e: raise
                 raise error from None
@@ -337,12 +339,12 @@ class RemoteClient(VLMClient):
 
     def _unusable(self, what: str, answer: Any) -> ResponseParseError:
         "The error for an answer that holds no reply"
-        return ResponseParseError(f'{self.name}: {what}', str(answer)[:2000])
+        return ResponseParseError(f'{self.name}: {what}', str(redact(str(answer)))[:2000])
 
     def ping(self) -> str:
         "'' if the server answers, otherwise why it does not; costs nothing."
-        try: next(iter(self.sdk.models.list()), None)
-        except Exception as e:
+        try: within(self.backend.seconds, lambda: next(iter(self.sdk.models.list()), None))
+        except (Exception, OutOfBounds) as e:
             error = _translated(e, self.name)
             return f'{type(error).__name__}: {str(redact(" ".join(str(error).split())))[:200]}'
         return ''
