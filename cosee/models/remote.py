@@ -64,7 +64,8 @@ _NO_IMAGES = re.compile(
 _UNREADABLE = {'APIResponseValidationError', 'JSONDecodeError', 'UnknownApiResponseError', 'ValidationError'}
 _BROKEN = {'APIConnectionError', 'TransportError', 'HTTPError', 'ConnectionError'}
 
-_BEYOND: dict[type[OutOfBounds], type[VLMClientError]] = {Elsewhere: RequestError, BadBody: ResponseParseError, TooLate: TimeoutError}
+_BEYOND: dict[type[OutOfBounds], type[VLMClientError]] = {Elsewhere: RequestError, BadBody: ResponseParseError,
+                                                          TooLate: TimeoutError}
 
 def _wait(e: Exception) -> Optional[float]:
     "Seconds that the server asks to wait"
