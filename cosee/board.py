@@ -10,11 +10,10 @@ __all__ = ['PageIndex', 'BBox', 'Tag', 'CellID', 'StepIndex', 'AgentName', 'Answ
 # %% ../nbs/01_board.ipynb #be0f368f
 import copy, json, re
 from bisect import bisect_left
-from html import escape
 from operator import index
 from typing import Any, Optional, Required, TypedDict, Union, cast
 from .boxes import Box, Size, check_bbox
-from .text import one_line
+from .text import html_table, one_line
 from collections.abc import Callable, Collection, Iterable
 
 # %% ../nbs/01_board.ipynb #bea7d864
@@ -204,9 +203,7 @@ class Board:
         return cls.from_dict(json.loads(text))
 
     def _repr_html_(self) -> str:
-        rows = ''.join(map(_row, self._cells))
-        head = ''.join(f'<th>{h}</th>' for h in ('cell', 'step', 'author', 'page and box', 'tags', 'note'))
-        return f'<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+        return html_table(('cell', 'step', 'author', 'page and box', 'tags', 'note'), map(_row, self._cells))
 
 def _by_page(cells: Iterable[Cell]) -> dict[int, list[Cell]]:
     "Page -> its cells, in their order"
@@ -252,6 +249,5 @@ def _where(cell: Cell) -> str:
     region = '' if box is None else ' ' + ' '.join(f'{v:.2f}' for v in box)
     return f"{cell['view']['page']}{region}"
 
-def _row(c: Cell) -> str:
-    columns = f"#{c['id']}", c['step'], c['author'], _where(c), ', '.join(c['tags']), one_line(c['content'], 400)
-    return '<tr>' + ''.join(f'<td>{escape(str(v))}</td>' for v in columns) + '</tr>'
+def _row(c: Cell) -> tuple[object, ...]:
+    return f"#{c['id']}", c['step'], c['author'], _where(c), ', '.join(c['tags']), one_line(c['content'], 400)

@@ -6,7 +6,7 @@
 __all__ = ['ConfigError']
 
 # %% ../nbs/core/04_config.ipynb #5e46e349
-import os, re
+import base64, json, os, re, stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -18,13 +18,32 @@ class ConfigError(ValueError):
 
 # %% ../nbs/core/04_config.ipynb #ef92abef
 _secrets: set[str] = set()
-_LOOKS = re.compile(r'\b(?:sk|pk|rk)-[A-Za-z0-9_\-]{16,}|\bAIza[A-Za-z0-9_\-]{20,}'
-                    r'|(?i:\bbearer\s+)[A-Za-z0-9._\-+/=]{12,}'
-                    r'|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)')
+_LOOKS = re.compile(r'\b(?:sk|pk|rk|xai|nvapi)-[A-Za-z0-9_\-]{16,}|\bAIza[A-Za-z0-9_\-]{20,}'
+                    r'|\b(?:hf|gsk|ghp)_[A-Za-z0-9]{16,}'
+                    r'|(?i:\b(?:bearer|basic)\s+)[A-Za-z0-9._\-+/=]{12,}'
+                    r'|(?<=://)[^/\s\'"]+(?=@)')
+
+def _in_base64(value: bytes) -> set[str]:
+    "What is left of `value` in the Base64 of any text that holds it"
+    forms = set[str]()
+    for before in range(3):   # bytes before it, modulo three
+        packed = base64.b64encode(bytes(before) + value).decode()
+        forms.add(packed[-(-8 * before // 6):8 * (before + len(value)) // 6])
+    return forms | {f.translate(str.maketrans('+/', '-_')) for f in forms}
 
 def remember_secret(value: str):
-    "Have `redact` take `value` out of texts from now on."
-    if len(value) >= 6: _secrets.add(value)
+    "Have `redact` take `value` out of texts from now on, also where it is packed."
+    from urllib.parse import quote
+    if len(value) < 6: return
+    raw = value.encode('utf-8', 'replace')
+    _secrets.update({value, quote(value, safe=''), json.dumps(value)[1:-1], raw.hex()}, _in_base64(raw))
+
+def without_keys(
+    text: str # of any kind
+) -> str:
+    "`text` with every key in use replaced by ***, and nothing else changed."
+    for s in sorted(_secrets, key=len, reverse=True): text = text.replace(s, '***')
+    return text
 
 def redact(
     x: Any # text, or JSON-like data with texts in it
@@ -33,8 +52,7 @@ def redact(
     if isinstance(x, dict): return {redact(k): redact(v) for k, v in x.items()}
     if isinstance(x, (list, tuple)): return [redact(v) for v in x]
     if not isinstance(x, str): return x
-    for s in sorted(_secrets, key=len, reverse=True): x = x.replace(s, '***')
-    return _LOOKS.sub('***', x)
+    return _LOOKS.sub('***', without_keys(x))
 
 # %% ../nbs/core/04_config.ipynb #5beb01b3
 def holds_secret(text: str) -> bool:
@@ -61,16 +79,49 @@ def fill_in(
         raise ConfigError(f'{where}: {text!r} is no variable; write ${{NAME}} or ${{NAME:-default}}')
     return out
 
+# %% ../nbs/core/04_config.ipynb #792eecec
+_NAMED = re.compile(r'(?i)(?:^|[_-])(?:api[_-]?key|apikey|access[_-]?key|private[_-]?key|token|secret|password|passwd|'
+                    r'passphrase|authorization|credentials?|cookie)$')
+_RANDOM = re.compile(r'(?=\S*\d)(?=\S*[A-Za-z])\S{16,}')
+HIDDEN = '***'   # what stands in the place of a secret
+
+def concealed(
+    x: Any,            # of a configuration: JSON-like
+    free: bool = False # is it within `extra_body`?
+) -> Any:              # the same without secrets
+    "`x` as it may be written down."
+    if isinstance(x, dict): return {k: _concealed_field(k, v, free) for k, v in x.items()}
+    if isinstance(x, (list, tuple)): return [concealed(v, free) for v in x]
+    if not isinstance(x, str) or VARIABLE.fullmatch(x): return x
+    return HIDDEN if free and _RANDOM.fullmatch(x) else redact(x)
+
+def _concealed_field(name: Any, value: Any, free: bool) -> Any:
+    "The value of a field as it may be written down"
+    plain = value is None or isinstance(value, bool) or isinstance(value, str) and VARIABLE.fullmatch(value)
+    if _NAMED.search(str(name)) and not plain: return HIDDEN
+    return concealed(value, free or name == 'extra_body')
+
 # %% ../nbs/core/04_config.ipynb #d3b1f108
 MAX_CONFIG = 1_000_000   # bytes of a configuration file
+MAX_DEPTH = 50           # of lists and mappings within each other
+MAX_NUMBER = 100         # characters of a number or a date; YAML's numbers to the base of 60 take their time
 
 def _loader():
-    "A safe YAML loader that refuses references"
+    "A safe YAML loader that refuses references, depth and endless numbers"
     import yaml
     class Loader(yaml.SafeLoader):
         def compose_node(self, parent, index):
-            if not self.check_event(yaml.AliasEvent): return super().compose_node(parent, index)
-            raise yaml.MarkedYAMLError(None, None, 'references (*name) are not read', self.peek_event().start_mark)
+            if self.check_event(yaml.AliasEvent): raise self.fault('references (*name) are not read')
+            self.depth = getattr(self, 'depth', 0) + 1
+            if self.depth > MAX_DEPTH: raise self.fault(f'too deep; {MAX_DEPTH} levels are read')
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+        def compose_scalar_node(self, anchor):
+            mark, node = self.peek_event().start_mark, super().compose_scalar_node(anchor)
+            if node.tag == 'tag:yaml.org,2002:str' or len(node.value) <= MAX_NUMBER: return node
+            raise yaml.MarkedYAMLError(None, None, f'a number has at most {MAX_NUMBER} characters', mark)
+        def fault(self, what: str): return yaml.MarkedYAMLError(None, None, what, self.peek_event().start_mark)
     return Loader
 
 # %% ../nbs/core/04_config.ipynb #f276d471
@@ -134,9 +185,12 @@ def read_yaml(
 def read_text(
     path: Union[str, Path] # a configuration file
 ) -> str:
-    "The text of a file of reasonable size; raises `ConfigError` where there is none."
+    "The text of a plain file of reasonable size; raises `ConfigError` where there is none."
     try:
-        with Path(path).open('rb') as f: data = f.read(MAX_CONFIG + 1)
+        fd = os.open(path, os.O_RDONLY | getattr(os, 'O_NONBLOCK', 0))   # a pipe would keep it waiting
+        with open(fd, 'rb') as f:
+            if not stat.S_ISREG(os.fstat(fd).st_mode): raise ConfigError(f'{path}: no plain file; give a YAML file')
+            data = f.read(MAX_CONFIG + 1)
         if len(data) > MAX_CONFIG:
             raise ConfigError(f'{path}: larger than {MAX_CONFIG:,} bytes; this is no configuration')
         return data.decode('utf-8-sig')

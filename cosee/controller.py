@@ -506,10 +506,12 @@ class Episode(dict[str, Any]):
                 f"{self['steps']} steps, stopped: {self['stopped']})")
 
     def _repr_html_(self) -> str:
-        answer, because = escape(one_line(self['answer'], 400)), escape(one_line(self['because'], 600))
-        return (f"<p><b>{answer}</b>{self._where(', ')}<br>{because}<br>"
-                f"confidence {self['confidence']:.2f}, {self['steps']} steps, stopped: {escape(self['stopped'])}, "
-                f"{self['usage']['total_tokens']:,} tokens</p>" + self['board']._repr_html_())
+        said = f"confidence {self['confidence']:.2f}, {self['steps']} steps, stopped: {self['stopped']}, "
+        answer, because, where, rest = (escape(one_line(str(text), n)) for text, n in (
+            (self['answer'], 400), (self['because'], 600), (self._where(', '), 80),
+            (f"{said}{self['usage']['total_tokens']:,} tokens", 200)))
+        where = where and f', {where.lstrip(", ")}'
+        return f'<p><b>{answer}</b>{where}<br>{because}<br>{rest}</p>' + self['board']._repr_html_()
 
 # %% ../nbs/03_controller.ipynb #f08cb95c
 def _trace_page(number: int, source: Any, in_file: Any, size: Optional[Size]) -> TracePage:

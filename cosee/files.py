@@ -126,10 +126,12 @@ def cache_folder() -> Optional[Path]:
     return user_cache_path('cosee', appauthor=False)
 
 # %% ../nbs/core/02_files.ipynb #6bf39244
-def _private_folder(folder: Path):
+def private_folder(
+    folder: Path # to make
+):
     "Make a folder, and those above it that are missing, for its owner alone"
     if folder.is_dir(): return
-    _private_folder(folder.parent)
+    private_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
 
 def _own_file(path: Path) -> bytes:
@@ -186,7 +188,7 @@ class FileCache:
         path, sealed = self._path(key), _sealed(key, data)
         if len(sealed) > self.limit // 256: return
         with suppress(OSError):
-            _private_folder(path.parent)
+            private_folder(path.parent)
             self._make_room(path.parent, len(sealed))
             write_whole(path, sealed, sync=False, mode=0o600)
 

@@ -7,6 +7,8 @@ __all__ = []
 
 # %% ../nbs/core/00_text.ipynb #b448afdb
 import re, unicodedata
+from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Optional
 
 # %% ../nbs/core/00_text.ipynb #82ef6b58
@@ -58,6 +60,16 @@ def md_line(
     text = _START.sub(r'\1\\\2', _MARKS.sub(r'\\\1', one_line(str(text)[:4 * limit], limit)))
     for mark, entity in _ENTITIES.items(): text = text.replace(mark, entity)
     return re.sub(r'(?i)(www)\.', r'\1&#46;', text)
+
+# %% ../nbs/core/00_text.ipynb #20184b3b
+def html_table(
+    head: Sequence[str],             # names of the columns
+    rows: Iterable[Sequence[object]] # cells of each row
+) -> str:
+    "A table in HTML; whatever stands in a cell is text there."
+    def cells(tag: str, row: Sequence[object]) -> str:
+        return '<tr>' + ''.join(f'<{tag}>{escape(str(v))}</{tag}>' for v in row) + '</tr>'
+    return f"<table><thead>{cells('th', head)}</thead><tbody>{''.join(cells('td', r) for r in rows)}</tbody></table>"
 
 # %% ../nbs/core/00_text.ipynb #6bf628f2
 _EDGE = ' .,;:!?"\'()'   # what may stand around an answer and is no part of it

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import Any, Optional
 from .common import BAD_INPUT, CODES_HELP, FAILED, INTERRUPTED, PIPE_CLOSED, Stop, cache_wanted
+from ..config import redact
 from ..registry import Entry, Registry
 from ..text import one_line
 
@@ -73,7 +74,7 @@ def _tell(e: BaseException, debug: bool) -> int:
     "Print what is to be said of an exception; the exit code"
     if debug: traceback.print_exception(e)
     code, text = _verdict(e)
-    print(f'cosee: {one_line(text)}', file=sys.stderr)
+    print(f'cosee: {one_line(str(redact(text)))}', file=sys.stderr)
     return code
 
 # %% ../../nbs/cli/03_entry.ipynb #0e97ee31

@@ -229,9 +229,19 @@ def _run(args: Namespace) -> int:
 def _resume(args: Namespace) -> int:
     "Go on with a run that was interrupted"
     from cosee.runs.table import Run
-    from cosee.runs.config import make_config
     run = Run(args.folder)
-    return _go(args, make_config(run.about['config'], str(run.folder)), run.folder, run.about.get('shard'))
+    return _go(args, _config_again(run, args.allow_plugins), run.folder, run.about.get('shard'))
+
+def _config_again(run: 'Run', plugins: bool) -> 'RunConfig':
+    "The configuration of a run that goes on; raises ConfigError for one that was changed or hides a key"
+    from cosee.config import HIDDEN, ConfigError
+    from cosee.files import digest
+    from cosee.runs.config import make_config
+    found, where = run.about.get('config'), f'{run.folder}/run.json'
+    if HIDDEN in json.dumps(found):
+        raise ConfigError(f'{where}: holds no keys and passwords; go on with `cosee run CONFIG --output-dir {run.folder}`')
+    if digest(found) != run.about.get('hash'): raise ConfigError(f'{where}: was changed, its hash is another')
+    return make_config(found, str(run.folder), plugins)
 
 # %% ../../nbs/cli/04_runs.ipynb #aab866a3
 def _folder_args(p: ArgumentParser, many: bool = False):
@@ -245,6 +255,8 @@ def resume_args(
     "The arguments of `cosee resume`."
     _folder_args(p)
     for add in (_how_args, cache_args): add(p)
+    p.add_argument('--allow-plugins', action='store_true',
+                   help='import the modules that the run names, which runs their code')
     _ends_with(p, _resume)
 
 # %% ../../nbs/cli/04_runs.ipynb #b92dafe6
@@ -386,10 +398,10 @@ def _find(args: Namespace) -> 'Record':
 def _pages_of(args: Namespace, record: Mapping[str, Any]) -> 'Sequence[Image]':
     "The pages of a record's document"
     from cosee.runs.table import Run
-    from cosee.runs.config import make_config
+    from cosee.runs.config import data_of
     from cosee.runs.record import samples_of
-    config = make_config(Run(args.folder).about['config'])
-    return next(s['images'] for i, s in samples_of(config.dataset) if i == record['index'])
+    data = data_of(Run(args.folder).about, args.folder)
+    return next(s['images'] for i, s in samples_of(data) if i == record['index'])
 
 # %% ../../nbs/cli/04_runs.ipynb #e4528d85
 def _record_text(record: Mapping[str, Any], again: Any) -> str:
@@ -436,9 +448,9 @@ def export_args(
 class _PagesInTurn:
     "A function from records to their pages that goes through the data set once for records in order"
     def __init__(self, folder: str):
-        from cosee.runs.config import make_config
+        from cosee.runs.config import data_of
         from cosee.runs.table import Run
-        self.data, self.index = make_config(Run(folder).about['config']).dataset, -1
+        self.data, self.index = data_of(Run(folder).about, folder), -1
         self.samples: Iterator = iter(())
 
     def __call__(self, record: Mapping[str, Any]) -> 'Sequence[Image]':
@@ -491,10 +503,10 @@ def _submit(args: Namespace) -> int:
     "Write a submission file in the form of its leaderboard"
     from cosee.datasets.submissions import write_submission
     from cosee.runs.table import Run
-    from cosee.runs.config import make_config
+    from cosee.runs.config import data_of
     from cosee.runs.record import samples_of
     run = Run(args.folder)
-    data, rows = make_config(run.about['config']).dataset, run.predictions(args.method)
+    data, rows = data_of(run.about, args.folder), run.predictions(args.method)
     ids = [s['meta']['id'] for _, s in samples_of(data)]
     print(write_submission(args.form or data.name, rows, ids, args.output))
     return RUN_OK

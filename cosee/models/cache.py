@@ -10,6 +10,7 @@ __all__ = ['ResponseCache', 'CachedClient']
 # %% ../../nbs/models/07_cache.ipynb #987e28b5
 import hashlib, json, os, sqlite3, threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Optional, TypedDict, TypeVar, Union
@@ -38,6 +39,7 @@ class ResponseCache:
     def _db(self) -> sqlite3.Connection:
         "The connection of this thread in this process"
         if getattr(self._local, 'pid', None) != os.getpid():
+            with suppress(OSError): os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))   # for its owner
             db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
             for command in _OPENING: db.execute(command)
             self._local.db, self._local.pid = db, os.getpid()

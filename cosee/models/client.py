@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, MutableSequence, Seque
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Optional, TypedDict, Union, cast, get_args
 from ..pages import ShownPages, as_picture
+from ..text import html_table
 
 # %% ../../nbs/00_model.ipynb #d2372808
 if TYPE_CHECKING: from PIL.Image import Image
@@ -152,9 +152,8 @@ class Ledger:
         return LedgerRecord(max_tokens=self.max_tokens, count=self.count, total=self.total.to_dict(), entries=entries)
 
     def _repr_html_(self) -> str:
-        head = ''.join(f'<th>{c.replace("_", " ")}</th>' for c in ('agent', *_COLUMNS))
-        body = ''.join(_html_row(str(k), u) for k, u in [*self.by('agent').items(), ('all', self.total)])
-        return f'<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        rows = [_cells(str(k), u) for k, u in [*self.by('agent').items(), ('all', self.total)]]
+        return html_table([c.replace('_', ' ') for c in ('agent', *_COLUMNS)], rows)
 
 # %% ../../nbs/00_model.ipynb #df74f67f
 def _sum(usages: Iterable[Usage]) -> Usage:
@@ -173,10 +172,9 @@ class LedgerRecord(TypedDict):
     entries: list[LedgerEntry]
 
 
-def _html_row(name: str, usage: Usage) -> str:
+def _cells(name: str, usage: Usage) -> list[str]:
     "A row of the ledger's table"
-    counts = ''.join(f'<td>{getattr(usage, c):,}</td>' for c in _COLUMNS)
-    return f'<tr><td>{escape(name)}</td>{counts}</tr>'
+    return [name, *(f'{getattr(usage, c):,}' for c in _COLUMNS)]
 
 # %% ../../nbs/00_model.ipynb #ea35f096
 Picture = Union['Image', str, Path]   # a PIL image, or the path of one

@@ -62,6 +62,13 @@ class RunConfig(_Strict):
     trace: bool = True                         # keep Board and trace of each record?
     plugins: list[str] = []                    # modules of your own that register methods and clients
 
+    @field_validator('name')
+    @classmethod
+    def _name(cls, v):
+        climbs = '..' in re.split(r'[\\/]', v) or re.match(r'[A-Za-z]:|[\\/~]', v)
+        if climbs or not v.strip() or not v.isprintable(): raise ValueError('a name stays within its folder')
+        return v
+
     @model_validator(mode='after')
     def _usual(self):
         for name, value in USUAL.get(self.dataset.name, {}).items():
@@ -102,16 +109,31 @@ def _check_metrics(config: RunConfig):
         try: find_scorer(metric, flavour)
         except ValueError as e: raise ConfigError(f'field metrics.{metric}: {e}') from None
 
+# %% ../../nbs/runs/02_config.ipynb #747c5857
+_CODE = 'field plugins: {} would be imported, which runs their code; --allow-plugins allows that'
+
+def data_of(
+    about: Mapping[str, Any], # content of a `run.json`, from anywhere
+    where: str = 'run.json'   # file, for errors
+) -> DataConfig:
+    "Which questions a run was asked; raises ConfigError where that cannot be read."
+    found = about.get('config')
+    try: return DataConfig(**(found if isinstance(found, dict) else {})['dataset'])
+    except ValidationError as e: raise ConfigError(f'{where}: dataset: {_fault(e.errors()[0])}') from None
+    except (KeyError, TypeError): raise ConfigError(f'{where}: says no data set') from None
+
 # %% ../../nbs/runs/02_config.ipynb #2c46126f
 def make_config(
     data: Optional[dict[str, Any]] = None, # fields; the rest keeps its default
-    where: str = 'configuration' # file, for errors
+    where: str = 'configuration', # file, for errors
+    plugins: bool = True # may the modules that it names be imported? False: one that names any is refused
 ) -> RunConfig:
     "A checked configuration; raises ConfigError, which names file and field."
     if not isinstance(data or {}, dict):
         raise ConfigError(f'{where}: expected fields with values, not {type(data).__name__}')
     try:
         config = RunConfig(**(data or {}))
+        if config.plugins and not plugins: raise ConfigError(_CODE.format(', '.join(map(repr, config.plugins))))
         _load_plugins(config.plugins)
         _check_methods(config)
         _check_metrics(config)

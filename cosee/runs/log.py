@@ -7,7 +7,8 @@ from __future__ import annotations
 import json, os, time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Iterator, Mapping, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
-from ..files import write_whole
+from ..config import concealed, without_keys
+from ..files import private_folder, write_whole
 if TYPE_CHECKING: from cosee.controller import Evidence
 
 # %% auto #0
@@ -128,9 +129,9 @@ class RunLog:
             raise RunError(f'{self.folder} cannot be written ({e.strerror}); name another folder') from e
 
     def _open(self) -> RunLog:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self.folder)
         self._lock, path = _locked(self.folder / '.lock'), self.folder / RECORDS
-        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         _cut_torn_tail(path)
         self._synced = time.monotonic()
         return self
@@ -168,7 +169,7 @@ class RunLog:
 def to_line(record: Record) -> bytes:
     "A record as a line of the log."
     text = json.dumps(record, ensure_ascii=False, separators=(',', ':'), default=str, allow_nan=False)
-    return text.encode('utf-8', 'replace') + b'\n'
+    return without_keys(text).encode('utf-8', 'replace') + b'\n'
 
 # %% ../../nbs/runs/00_log.ipynb #b7731efd
 def write_about(
@@ -176,8 +177,8 @@ def write_about(
     about: dict[str, Any]     # what was run
 ):
     "Write `run.json` of a run folder; raises `NoRoom` where it cannot be written."
-    text = json.dumps(about, ensure_ascii=False, indent=1, default=str) + '\n'
-    try: write_whole(Path(folder) / ABOUT, text.encode('utf-8', 'replace'))
+    text = json.dumps(concealed(about), ensure_ascii=False, indent=1, default=str) + '\n'
+    try: write_whole(Path(folder) / ABOUT, text.encode('utf-8', 'replace'), mode=0o600)
     except OSError as e:
         raise NoRoom(f'{folder} cannot be written ({e.strerror}); make room or name another folder') from e
 

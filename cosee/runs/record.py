@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Optional, cast
 from ..board import Board
-from ..config import ConfigError
+from ..config import ConfigError, redact
 from ..datasets.core import LOADERS, load
 from ..datasets.sample import Sample, subset
 from ..eval.methods import Method, make_method
@@ -112,7 +112,7 @@ def answer_one(
         with limited(time_limit): outcome = method.run(sample, client, ledger, record['seed'], config.gen)
         record = _finished(config, record, outcome, len(sample['images']))
     except (Exception, Timeout) as e:
-        record['error'] = f'{type(e).__name__}: {one_line(str(e), 400)}'
+        record['error'] = f'{type(e).__name__}: {one_line(str(redact(str(e))), 400)}'
         record['usage'] = ledger.total.to_dict()
     record['times'] = dict(seconds=round(time.perf_counter() - start, 4), at=utc_now())
     return record

@@ -13,7 +13,7 @@ from ..datasets.submissions import NONE_WORDS, official_golds, official_predicti
 from ..eval.metrics import ALIASES, DEFAULT_METRICS, Scores, score_many
 from .log import (ABOUT, Entry, RECORDS, Record, RunError, RunLog, key_of, read_records, to_line,
                             write_about)
-from ..text import abstains, one_line
+from ..text import abstains, html_table, one_line
 if TYPE_CHECKING:
     from pandas import DataFrame
     from cosee.controller import Episode, Trace
@@ -233,10 +233,8 @@ class Transcript(list[dict[str, Any]]):
     def __repr__(self): return '\n'.join(f"[{c['agent']}, step {c['step']}] {one_line(c['text'], 300)}" for c in self)
 
     def _repr_html_(self):
-        told = [(str(c['agent']), str(c['step']), one_line(c['text'], 1000)) for c in self]
-        rows = ''.join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in told)
-        head = '<tr><th>agent</th><th>step</th><th>said</th></tr>'
-        return f'<table><thead>{head}</thead><tbody>{rows}</tbody></table>'
+        return html_table(('agent', 'step', 'said'),
+                          [(c.get('agent', ''), c.get('step', ''), one_line(str(c.get('text', '')), 1000)) for c in self])
 
 def replay_record(
     record: Record # of a run that keeps traces

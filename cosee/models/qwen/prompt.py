@@ -194,7 +194,7 @@ def picture_inputs(
 def _processor(folder: str) -> Any:
     "The processor of a checkpoint"
     from transformers import AutoProcessor
-    return AutoProcessor.from_pretrained(check_model_path(folder), local_files_only=True)
+    return AutoProcessor.from_pretrained(check_model_path(folder), local_files_only=True, trust_remote_code=False)
 
 def _guess(messages: list[Message], min_pixels: int, max_pixels: int) -> Usage:
     "Image tokens by size, text by length"
