@@ -31,6 +31,7 @@ def _in_base64(value: bytes) -> set[str]:
         forms.add(packed[-(-8 * before // 6):8 * (before + len(value)) // 6])
     return forms | {f.translate(str.maketrans('+/', '-_')) for f in forms}
 
+# %% ../nbs/core/04_config.ipynb #85269576
 def remember_secret(value: str):
     "Have `redact` take `value` out of texts from now on, also where it is packed."
     from urllib.parse import quote
@@ -79,7 +80,7 @@ def fill_in(
         raise ConfigError(f'{where}: {text!r} is no variable; write ${{NAME}} or ${{NAME:-default}}')
     return out
 
-# %% ../nbs/core/04_config.ipynb #792eecec
+# %% ../nbs/core/04_config.ipynb #5467b4fd
 _NAMED = re.compile(r'(?i)(?:^|[_-])(?:api[_-]?key|apikey|access[_-]?key|private[_-]?key|token|secret|password|passwd|'
                     r'passphrase|authorization|credentials?|cookie)$')
 _RANDOM = re.compile(r'(?=\S*\d)(?=\S*[A-Za-z])\S{16,}')

@@ -108,7 +108,7 @@ def _read(config: Union[RunConfig, dict[str, Any], str, Path]) -> RunConfig:
     if isinstance(config, RunConfig): return config
     return make_config(config) if isinstance(config, dict) else read_config(config)
 
-# %% ../nbs/07_experiments.ipynb #3916ca4f
+# %% ../nbs/07_experiments.ipynb #3ac70782
 def _client_first(config: RunConfig, folder: Path, elsewhere: bool):
     "The client of a run that begins here, made before anything is written; None where it is made later or `elsewhere`"
     entry, options = find_client(config.client)
@@ -133,7 +133,8 @@ def run_experiment(
     "Answer every question with every method, or what is left of it; raises RunError where it cannot go on."
     config = _read(config)
     part, split = read_shard(shard), split_of(config.dataset)
-    if client is None: client = _client_first(config, Path(folder), engine is not None or workers > 1 or bool(time_limit))
+    elsewhere = engine is not None or workers > 1 or bool(time_limit)
+    if client is None: client = _client_first(config, Path(folder), elsewhere)
     with RunLog(folder, fsync) as log:
         done = open_run(config, folder, shard)
         jobs = jobs_of(config, done, part, retry_failed, split)

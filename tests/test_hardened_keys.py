@@ -119,8 +119,7 @@ def test_a_redirect_within_the_origin_is_followed(wire):
 @pytest.mark.parametrize("location", ["http://[", "//\x00", "gopher://127.0.0.1/", "http://a@b@c:99999999/", ""])
 def test_a_redirect_to_nowhere_is_an_error_of_the_client(wire, location):
     with Strange(lambda handler: answer(handler, b"", 307, Location=location)) as server:
-        with pytest.raises(VLMClientError):
-            ask(client_at(server.url, wire))
+        pytest.raises(VLMClientError, ask, client_at(server.url, wire))
 
 
 def test_ping_follows_no_redirect_either(wire):
@@ -141,9 +140,8 @@ BODIES = {"plain": (b" " * (33 * 2**20), {}),
 @pytest.mark.parametrize("kind", BODIES)
 def test_bodies_are_bounded_also_after_unpacking(wire, kind):
     data, headers = BODIES[kind]
-    with Strange(lambda h: answer(h, data, **headers)) as server:
-        with pytest.raises(ResponseParseError, match="body"):
-            ask(client_at(server.url, wire, timeout=20))
+    with Strange(lambda h: answer(h, data, **headers)) as server, pytest.raises(ResponseParseError, match="body"):
+        ask(client_at(server.url, wire, timeout=20))
 
 
 def test_packed_answers_are_read(wire):
@@ -369,7 +367,8 @@ def test_no_code_of_a_checkpoint_is_run(root):
         assert [k.value.value for k in call.keywords if k.arg == "trust_remote_code"] == [False]
 
 
-@pytest.mark.parametrize("name", ["../out", "/etc/out", "a/../../out", "..", "C:\\out", "\\\\server\\out", "~/x", "", "a\n"])
+@pytest.mark.parametrize("name", ["../out", "/etc/out", "a/../../out", "..", "C:\\out", "\\\\server\\out", "~/x",
+                                  "", "a\n"])
 def test_the_name_of_a_run_stays_in_its_folder(name):
     with pytest.raises(ConfigError, match="field name"):
         make_config({"name": name})
@@ -406,9 +405,11 @@ def test_records_and_caches_are_for_their_owner_alone(tmp_path):
     assert mode(tmp_path / "replies.sqlite") == 0o600
 
 
-BOMBS = {"deep lists": "[" * 900 + "]" * 900, "deeper": "[" * 400_000, "deep mapping": "a: " + "{a: " * 200 + "}" * 200,
+BOMBS = {"deep lists": "[" * 900 + "]" * 900, "deeper": "[" * 400_000, 
+         "deep mapping": "a: " + "{a: " * 200 + "}" * 200,
          "references": "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]", "twins": "a: {b: 1, b: 2}",
-         "base 60": "a: 1" + ":1" * 400_000, "digits": "a: " + "9" * 900_000, "digits as a name": "9" * 900_000 + ": 1",
+         "base 60": "a: 1" + ":1" * 400_000, "digits": "a: " + "9" * 900_000,
+         "digits as a name": "9" * 900_000 + ": 1",
          "large": "a: " + "x" * 1_000_001, "code": "a: !!python/object/apply:os.system [ls]", "merge": "<<: *a"}
 
 

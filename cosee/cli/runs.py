@@ -239,7 +239,8 @@ def _config_again(run: 'Run', plugins: bool) -> 'RunConfig':
     from cosee.runs.config import make_config
     found, where = run.about.get('config'), f'{run.folder}/run.json'
     if HIDDEN in json.dumps(found):
-        raise ConfigError(f'{where}: holds no keys and passwords; go on with `cosee run CONFIG --output-dir {run.folder}`')
+        raise ConfigError(f'{where}: holds no keys and passwords; go on with the configuration itself: '
+                          f'`cosee run CONFIG --output-dir {run.folder}`')
     if digest(found) != run.about.get('hash'): raise ConfigError(f'{where}: was changed, its hash is another')
     return make_config(found, str(run.folder), plugins)
 

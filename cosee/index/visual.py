@@ -56,7 +56,8 @@ class VisualEncoder:
         model, processor = _classes(_kind(folder))
         self.folder, self.device, self.max_side = folder, device or 'cpu', max_side
         self.processor = processor.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        self.model = model.from_pretrained(folder, local_files_only=True, trust_remote_code=False, use_safetensors=True).to(self.device).eval()
+        self.model = model.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, use_safetensors=True).to(self.device).eval()
 
     def __repr__(self): return f'VisualEncoder({str(self.folder)!r})'
 

@@ -31,11 +31,16 @@ class _Limits(BaseModel):
     top_p: Optional[float] = Field(default=None, gt=0, le=1)
     timeout: float = Field(60, gt=0, le=3600, description='seconds that the server may be silent')
     max_retries: int = Field(2, ge=0, le=10, description='by the SDK, after 429, 5xx and broken connections')
-    deadline: Optional[float] = Field(None, gt=0, le=86400, description='seconds that a reply may take in all, retries '
-                                      'and waiting included; None: as long as all retries may be silent, and 30')
+    deadline: Optional[float] = Field(None, gt=0, le=86400, description='seconds that a reply may take in all, with '
+                                      'retries and waiting; None: as long as all retries may be silent, and 30')
     in_flight: int = Field(4, ge=1, le=256, description='most requests at a time')
     max_side: int = Field(2048, ge=64, le=8192, description='longest side of a page image in pixels')
     max_image_bytes: int = Field(3_500_000, ge=10_000, description='most bytes of a page image, before base64')
+
+    @property
+    def seconds(self) -> float:
+        "What a reply may take in all."
+        return self.deadline or self.timeout * (self.max_retries + 1) + 30
 
 # %% ../../nbs/models/00_backends.ipynb #a1bff91b
 class Backend(_Limits):
@@ -63,11 +68,6 @@ class Backend(_Limits):
     dtype: str = 'auto'                # of these weights, e.g. 'bfloat16'
     load_in_8bit: bool = False         # in whole numbers of eight bits
     load_in_4bit: bool = False         # of four
-
-    @property
-    def seconds(self) -> float:
-        "What a reply may take in all."
-        return self.deadline or self.timeout * (self.max_retries + 1) + 30
 
 # %% ../../nbs/models/00_backends.ipynb #56b5b86f
 def _explain(e: ValidationError, where: str, model: type[BaseModel]) -> ConfigError:

@@ -9,8 +9,8 @@ __all__ = ['RunConfig', 'read_config']
 import re
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, Iterable, Literal, Mapping, Optional, Union
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from typing import Annotated, Any, Iterable, Literal, Mapping, Optional, Union
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from ..config import ConfigError, parse_yaml, read_text
 from ..eval.methods import SettingError, make_method
 from ..eval.metrics import find_scorer
@@ -49,9 +49,16 @@ USUAL: dict[str, dict[str, Any]] = dict(   # data set -> fields where nobody nam
 def _without(fields: dict[str, Any], name: str) -> dict[str, Any]:
     return {k: v for k, v in fields.items() if k != name}
 
+def _within(name: str) -> str:
+    "A name of a folder; raises ValueError for one that leads out of the folder in which it is made"
+    climbs = '..' in re.split(r'[\\/]', name) or re.match(r'[A-Za-z]:|[\\/~]', name)
+    if climbs or not name.strip() or not name.isprintable(): raise ValueError('a name stays within its folder')
+    return name
+
+# %% ../../nbs/runs/02_config.ipynb #914a6cff
 class RunConfig(_Strict):
     "Everything that the results of a run depend on."
-    name: str = 'run'                          # of its folder, where none is named
+    name: Annotated[str, AfterValidator(_within)] = 'run' # of its folder, where none is named
     dataset: DataConfig = DataConfig()         # what is asked
     client: ClientConfig = ClientConfig()      # who is asked
     methods: list[Union[str, dict[str, Any]]] = Field(default=['direct', 'cosee_base'], min_length=1)   # and how
@@ -61,13 +68,6 @@ class RunConfig(_Strict):
     seed: int = Field(default=0, ge=0)         # of everything that is drawn by chance
     trace: bool = True                         # keep Board and trace of each record?
     plugins: list[str] = []                    # modules of your own that register methods and clients
-
-    @field_validator('name')
-    @classmethod
-    def _name(cls, v):
-        climbs = '..' in re.split(r'[\\/]', v) or re.match(r'[A-Za-z]:|[\\/~]', v)
-        if climbs or not v.strip() or not v.isprintable(): raise ValueError('a name stays within its folder')
-        return v
 
     @model_validator(mode='after')
     def _usual(self):
@@ -109,7 +109,7 @@ def _check_metrics(config: RunConfig):
         try: find_scorer(metric, flavour)
         except ValueError as e: raise ConfigError(f'field metrics.{metric}: {e}') from None
 
-# %% ../../nbs/runs/02_config.ipynb #747c5857
+# %% ../../nbs/runs/02_config.ipynb #1fdc6387
 _CODE = 'field plugins: {} would be imported, which runs their code; --allow-plugins allows that'
 
 def data_of(

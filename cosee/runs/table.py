@@ -234,7 +234,7 @@ class Transcript(list[dict[str, Any]]):
 
     def _repr_html_(self):
         return html_table(('agent', 'step', 'said'),
-                          [(c.get('agent', ''), c.get('step', ''), one_line(str(c.get('text', '')), 1000)) for c in self])
+                          [(c['agent'], c['step'], one_line(str(c['text']), 1000)) for c in self])
 
 def replay_record(
     record: Record # of a run that keeps traces

@@ -130,7 +130,8 @@ def _from_disk(folder: Path, **kwargs) -> tuple[Any, Any]:
     "Model and processor, as transformers loads them"
     from transformers import AutoModelForImageTextToText, AutoProcessor
     processor = AutoProcessor.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    model = AutoModelForImageTextToText.from_pretrained(folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, **kwargs)
+    model = AutoModelForImageTextToText.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, **kwargs)
     return model, processor
 
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #5f8a055a
