@@ -12,7 +12,7 @@ import json
 from typing import Any, Optional, Union
 from .client import Message, Params, Reply, Schema
 from .remote import Counts, Encoded, RemoteClient, Turn, wrapped
-from .wire import http_settings
+from .net.wire import http_settings
 
 # %% ../../nbs/models/03_anthropic.ipynb #5418e2f4
 class AnthropicVLMClient(RemoteClient):

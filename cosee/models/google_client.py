@@ -12,7 +12,7 @@ import base64
 from typing import Any, Optional, Union
 from .client import Message, Params, Reply, Schema
 from .remote import Counts, Encoded, RemoteClient, Turn
-from .wire import http_settings
+from .net.wire import http_settings
 
 # %% ../../nbs/models/04_google.ipynb #01f67ddc
 class GoogleVLMClient(RemoteClient):

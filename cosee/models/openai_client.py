@@ -11,7 +11,7 @@ __all__ = ['OpenAIVLMClient']
 from typing import Any, Optional, Union
 from .client import Message, Params, Reply, Schema
 from .remote import Counts, Encoded, RemoteClient, Turn, strict_schema
-from .wire import http_settings
+from .net.wire import http_settings
 
 # %% ../../nbs/models/02_openai.ipynb #d728cf5d
 class OpenAIVLMClient(RemoteClient):

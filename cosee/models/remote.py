@@ -20,7 +20,7 @@ from ..config import redact, remember_secret
 from .backends import Backend, usual_backend
 from .client import (Message, Outcome, Params, Picture, Reply, Schema, Usage, VLMClient, checked_blocks,
                                  image_tokens, prompt_text)
-from .wire import BadBody, Elsewhere, OutOfBounds, TooLate, retry_after, within
+from .net.wire import BadBody, Elsewhere, OutOfBounds, TooLate, retry_after, within
 
 # %% ../../nbs/models/01_remote.ipynb #4cfd551e
 if TYPE_CHECKING: from PIL.Image import Image
