@@ -17,6 +17,7 @@ from ..models.client import (Block, ImageBlock, Message, Outcome, Params, Pictur
 from ..models.wrapper import identity_of
 from ..ocr.engine import Way, WordReader
 from ..ocr.print import PrintPage
+from .confidence import ABSTAIN, ALTERNATIVES
 from .form import Cell, Form, Line, check_form, layout, write_page
 from .pointing import (ANSWER_RULES, SHARED, answer_examples, answer_lines, answer_schema,
                                    boxes_for_lines, lines_for_boxes, short_role, told_of_lines, wants_answer)
@@ -49,10 +50,11 @@ class PrintClient(VLMClient):
         page_tokens: int = 1500,            # most tokens of a page
         print: Way = 'auto',                # where print comes from, see `WordReader`
         words: Optional[WordReader] = None, # your own reader of pages
-        beside: bool = False                # keep pictures, and put print next to them
+        beside: bool = False,               # keep pictures, and put print next to them
+        abstain: float = ABSTAIN            # an answer less sure than this is given as 'not answerable'
     ):
         if page_tokens < 16: raise ValueError('page_tokens must be at least 16')
-        self.mind, self.page_tokens, self.beside = mind, page_tokens, beside
+        self.mind, self.page_tokens, self.beside, self.abstain = mind, page_tokens, beside, abstain
         self.form: Optional[Form] = check_form(form) if form else None
         self.words = words or WordReader(print=print)
         self.name, self.constrains = f'print+{mind.name}', mind.constrains
@@ -63,7 +65,8 @@ class PrintClient(VLMClient):
     @property
     def identity(self) -> list[Any]:
         "What a reply depends on besides the call."
-        return ['print', self.form, self.page_tokens, self.beside, self.words.print, identity_of(self.mind)]
+        return ['print', self.form, self.page_tokens, self.beside, self.abstain, self.words.print,
+                identity_of(self.mind)]
 
     def _count(self, text: str) -> int:
         "Tokens of a text: counted by the mind, or one for every three letters"
@@ -125,8 +128,8 @@ class PrintClient(VLMClient):
     def _answered(self, shown: Shown, reply: Outcome) -> Outcome:
         "The mind's reply with pages and boxes"
         if not isinstance(reply, Reply) or self.beside: return reply
-        text = answer_lines(reply.text, shown.lines, shown.question) if shown.question else \
-            boxes_for_lines(reply.text, shown.lines)
+        text = answer_lines(reply.text, shown.lines, shown.question, reply.logprobs, self.abstain) if shown.question \
+            else boxes_for_lines(reply.text, shown.lines)
         return replace(reply, text=text, model=self.name)
 
     def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
@@ -137,13 +140,18 @@ class PrintClient(VLMClient):
     def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
                     params: list[Params]) -> list[Outcome]:
         shown = [self._tried(m) for m in batch]
-        good = [(s, self._asked(s, schema), p) for s, schema, p in zip(shown, schemas, params, strict=True)
+        good = [(s, self._asked(s, schema), self._settings(s, p)) for s, schema, p in zip(shown, schemas, params, strict=True)
                 if isinstance(s, Shown)]
         if not good: return [s for s in shown if isinstance(s, Exception)]
         told, asked, settings = zip(*good, strict=True)
         sent = [s.messages for s in told]
         replies = iter(self.mind.chat_batch(sent, schema=asked, params=settings, errors='return'))
         return [s if isinstance(s, Exception) else self._answered(s, next(replies)) for s in shown]
+
+    def _settings(self, shown: Shown, params: Params) -> Params:
+        "Settings of a call: for an answer, a mind that can say how probable its tokens are is asked to"
+        known = shown.question and getattr(self.mind, 'logprobs', False)
+        return {'top_logprobs': ALTERNATIVES, **params} if known else params
 
     def _tried(self, messages: list[Message]) -> Union[Shown, Exception]:
         "What the mind is shown, or why it cannot be: one page that cannot be read must not lose other prompts"

@@ -13,10 +13,11 @@ from typing import Any, Optional
 from ..agents import ACTIONS, role_text
 from ..boxes import Box, thousandths_around, widened
 from ..jsonscan import scan_json
-from ..models.client import Schema
+from ..models.client import Schema, TokenLogprob
 from ..text import NOT_ANSWERABLE, abstains, one_line
 from ..ocr.spans import typed_page
 from .candidates import candidates
+from .confidence import answer_signs, confidence_of
 from .form import Form, Line, Word, around, layout, likeliest, write_page
 
 # %% ../../nbs/minds/01_pointing.ipynb #c728098c
@@ -232,13 +233,19 @@ def boxes_for_lines(
 def answer_lines(
     text: str,             # a reply to `answer_schema`
     lines: Sequence[Line], # all that were shown, by number
-    question: str = ''     # what was asked
-) -> str:                  # page, box and answer; the text itself where it is no such object
+    question: str = '',    # what was asked
+    tokens: Sequence[TokenLogprob] = (), # of the reply
+    abstain: float = 0.    # an answer less sure than this is not given
+) -> str:                  # page, box, confidence and answer; the text itself where it is no such object
     "A reply in the lines that a prompt for nothing but the answer wants."
     said = next((o for _, _, o in scan_json(text) if isinstance(o, dict)), None)
     if said is None or not isinstance(said.get('answer'), (str, int, float)): return text
     answer = one_line(str(said['answer']))
-    place = None if abstains(answer) else _place(said, lines, [answer], question)
-    if place is None: return f'Answer: {answer}'
-    page, box = place
-    return f'Page: {page}\nBox: {thousandths_around(box)}\nAnswer: {answer}'
+    if abstains(answer): return f'Answer: {answer}'
+    printed = _place({}, lines, [answer], question)
+    signs = answer_signs(tokens, printed is not None)
+    sure = confidence_of(signs) if signs else None
+    if sure is not None and sure < abstain: return f'Answer: {NOT_ANSWERABLE}'
+    place = _place(said, lines, [answer], question) if said.get('line') else printed
+    told = [] if place is None else [f'Page: {place[0]}', f'Box: {thousandths_around(place[1])}']
+    return '\n'.join([*told, *([] if sure is None else [f'Confidence: {sure:.2f}']), f'Answer: {answer}'])

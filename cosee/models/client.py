@@ -270,6 +270,12 @@ def prompt_text(
     return '\n\n'.join(message_blocks(messages, 'text'))
 
 # %% ../../nbs/00_model.ipynb #01ab7ec2
+class TokenLogprob(TypedDict):
+    "A token of a reply, and how probable the model held it."
+    token: str
+    logprob: float
+    top: dict[str, float]   # the most probable ones at its place, with their logprobs
+
 @dataclass
 class Reply:
     "What a model said, and what it cost."
@@ -278,6 +284,7 @@ class Reply:
     usage: Usage = field(default_factory=Usage)  # tokens and seconds
     finish: str = 'stop'                         # 'stop' | 'length' | 'refusal' | 'error'
     model: str = ''                              # name of the client or model
+    logprobs: list[TokenLogprob] = field(default_factory=list, repr=False)  # where they were asked for
     def __str__(self) -> str: return self.text
 
 # %% ../../nbs/00_model.ipynb #c31f257e

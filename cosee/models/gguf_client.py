@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Optional, Union
-from .client import Message, Outcome, Params, Reply, Schema, Usage, VLMClient, checked_blocks
+from .client import (Message, Outcome, Params, Reply, Schema, TokenLogprob, Usage, VLMClient,
+                                 checked_blocks)
 from .remote import RequestError, ServerError
 
 # %% ../../nbs/models/12_gguf.ipynb #75ce5a9c
@@ -160,6 +161,7 @@ def _engine(path: Path, context: int, threads: int, slots: int, cache_mib: int, 
 class GgufClient(VLMClient):
     "A language model from a GGUF file. It reads text alone."
     name, constrains = 'gguf', True
+    logprobs = True   # says how probable each token was, with `top_logprobs`
     def __init__(self,
         model_path: Union[str, Path],  # the file
         context: Optional[int] = None, # tokens of prompt and reply; None: the model's, 16,384 at most
@@ -225,6 +227,7 @@ class GgufClient(VLMClient):
         said = {_NAMES[k]: v for k, v in params.items() if k in _NAMES and v is not None}
         if isinstance(said.get('stop'), str): said['stop'] = [said['stop']]
         if 'stop' in said: said['stop'] = [*said['stop']]
+        if said.get('top_logprobs'): said['logprobs'] = True
         return {**_QUIET, **said}
 
     def _body(self, messages: list[Message], schema: Optional[Schema], params: Params) -> dict[str, Any]:
@@ -259,7 +262,7 @@ class GgufClient(VLMClient):
         usage = Usage(text_tokens=used.get('prompt_tokens', 0), cached_tokens=cached,
                       completion_tokens=used.get('completion_tokens', 0))
         return Reply(text=text, raw='\n'.join(m['content'] for m in body['messages']) + text, usage=usage,
-                     finish='length' if heard.finish == 'length' else 'stop')
+                     finish='length' if heard.finish == 'length' else 'stop', logprobs=heard.logprobs)
 
     def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
                     params: list[Params]) -> list[Outcome]:
@@ -280,15 +283,23 @@ def _plain(messages: list[Message], name: str) -> list[dict[str, str]]:
 
 # %% ../../nbs/models/12_gguf.ipynb #e485ba8b
 _NAMES = dict(max_new_tokens='max_tokens', temperature='temperature', top_p='top_p', top_k='top_k', seed='seed',
-              repetition_penalty='repeat_penalty', presence_penalty='presence_penalty', stop='stop')
+              repetition_penalty='repeat_penalty', presence_penalty='presence_penalty', stop='stop',
+              top_logprobs='top_logprobs')
 _QUIET: Params = dict(max_tokens=512, temperature=0., top_p=1., top_k=0, min_p=0., repeat_penalty=1.,
                       presence_penalty=0.)
 _COMPACT = {'x-guidance': {'whitespace_flexible': False, 'item_separator': ', ', 'key_separator': ': '}}
 
 # %% ../../nbs/models/12_gguf.ipynb #bf48a860
+def _probable(said: dict[str, Any]) -> TokenLogprob:
+    "A token with its probability, as it is kept"
+    top = {t['token']: t['logprob'] for t in said['top_logprobs']}
+    return TokenLogprob(token=said['token'], logprob=said['logprob'], top=top)
+
 class _Listener:
     "Collects a reply as it is written; what is `raised` meanwhile stops the engine"
-    def __init__(self): self.parts, self.finish, self.usage, self.raised = list[str](), 'stop', dict[str, Any](), None
+    def __init__(self):
+        self.parts, self.finish, self.usage, self.raised = list[str](), 'stop', dict[str, Any](), None
+        self.logprobs = list[TokenLogprob]()
 
     def __call__(self, chunk: Any) -> bool:
         try: self._take(chunk if isinstance(chunk, dict) else json.loads(chunk))
@@ -301,3 +312,4 @@ class _Listener:
         for choice in chunk.get('choices', ()):
             self.parts.append(choice.get('delta', {}).get('content') or '')
             self.finish = choice.get('finish_reason') or self.finish
+            self.logprobs += map(_probable, (choice.get('logprobs') or {}).get('content', ()))
