@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/minds/07_confidence.ipynb #710a47b7
+# %% ../../nbs/minds/07_confidence.ipynb #83837dc8
 import math
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
 from ..models.client import TokenLogprob
 from ..text import NOT_ANSWERABLE
 
-# %% ../../nbs/minds/07_confidence.ipynb #50ee1d39
+# %% ../../nbs/minds/07_confidence.ipynb #6d0c2c5e
 class Signs(NamedTuple):
     "What a reply tells of its answer."
     refusing: float  # probability of beginning a refusal instead, 0-1
@@ -43,10 +43,10 @@ def answer_signs(
     mean = sum(t['logprob'] for t in said) / len(said)
     return Signs(min(1., refusing), max(-3., mean), float(printed))
 
-# %% ../../nbs/minds/07_confidence.ipynb #84703580
+# %% ../../nbs/minds/07_confidence.ipynb #2cc0146c
 ALTERNATIVES = 10   # tokens that a mind is asked for at each place
 ABSTAIN = .25       # an answer less sure than this is given as 'not answerable'
-_WEIGHTS = (1., -20., .6, 0.)   # a constant, then one for each of `Signs`
+_WEIGHTS = (1.12, -18.24, .81, .22)   # a constant, then one for each of `Signs`
 
 def confidence_of(
     signs: Signs # of an answer
