@@ -417,4 +417,4 @@ def test_an_answer_that_is_too_doubtful_is_not_given():
 def test_a_mind_that_does_not_say_how_probable_its_tokens_were_is_not_asked_and_states_no_confidence():
     client, mind = scripted({"answer": "8.00"})
     assert Task(PAGES, "How much is it?", client).run(direct_method)["confidence"] is None
-    assert "top_logprobs" not in mind.calls[0]["params"]
+    assert "top_logprobs" not in mind.calls[0]
