@@ -2,7 +2,6 @@
 
     python benchmarks/real_documents.py --sroie FOLDER --adbuy FOLDER --mmlong FOLDER --own QUESTIONS.jsonl --json
     python benchmarks/real_documents.py --sroie FOLDER --reader ocr --reader print --gguf small.gguf --gguf large.gguf
-    python benchmarks/real_documents.py --actions 1000 --reader print --gguf small.gguf --out actions.json
 
 Sets: SROIE (task 3), the ad buys of DeepForm, the questions of MMLongBench-Doc-V2 that text alone answers together
 with as many that no page answers, and questions of your own, one JSON object a line with file, question, answers and,
@@ -133,11 +132,10 @@ class Model:
         "One call about the pages"
         from cosee.eval.baselines import direct_method
         from cosee.eval.task import Task
-        from cosee.pages import ShownPages
-        shown = ShownPages(pages, numbers, len(sample["images"]), "")
-        out = Task(shown, sample["question"], self.client).run(direct_method, focus="all", max_new_tokens=128)
+        out = Task(pages, sample["question"], self.client).run(direct_method, focus="all", max_new_tokens=128)
         place = out["evidence"][0] if out["evidence"] else {}
-        return Answered(out["answer"], place.get("page"), place.get("bbox"), out["confidence"], out["usage"])
+        page = numbers[place["page"] - 1] if place else None
+        return Answered(out["answer"], page, place.get("bbox"), out["confidence"], out["usage"])
 
 
 def readers(args, words):
@@ -324,60 +322,6 @@ def table(rows) -> list:
     return [dict(set=s, reader=name, **summary(group)) for (s, name), group in groups.items()]
 
 
-# --- actions ---
-
-BILL = """
-CORNER SHOP LTD
-12 High Street, Leeds
-Bread      2     3.40
-TOTAL            8.00
-"""
-
-
-class Typed:
-    "A reader of pages that knows the one page that there is"
-    print = "auto"
-
-    def read(self, items, print=None):
-        from cosee.ocr.spans import typed_page
-        return [typed_page(BILL) for _ in items]
-
-
-def acted(agent, seed, lines) -> dict:
-    "One action, drawn hot: is it valid, and does its box lie on words of its line?"
-    from PIL import Image
-    from cosee.board import Board
-    board = Board()
-    board.add_cell({"page": 1, "bbox": (0., 0., 1., 1.)}, "a note")
-    act = agent.act([Image.new("RGB", (100, 150), "white")], "What is the total?", board,
-                    dict(temperature=1., seed=seed, max_new_tokens=400))
-    box = act.get("view", {}).get("bbox")
-    inside = [l for l in lines if box and box[1] >= l.bbox[1] - .002 and box[3] <= l.bbox[3] + .002
-              and box[0] >= l.bbox[0] - .002 and box[2] <= l.bbox[2] + .002]
-    return dict(kind=act["action"], valid=act["action"] != "INVALID", placed=box is not None, on_words=bool(inside))
-
-
-def actions(args) -> dict:
-    "Actions of every role on a small page: how many are valid, and whether each box lies on print"
-    from collections import Counter
-    from PIL import Image
-    from tqdm import tqdm
-    from cosee.agents import team
-    from cosee.minds.client import PrintClient
-    from cosee.models.client import build_messages
-    from cosee.models.registry import make_client
-    if not args.gguf: raise SystemExit("--actions needs --gguf FILE")
-    mind = make_client("gguf", model_path=str(args.gguf[0]), threads=args.threads, context=args.context)
-    client = PrintClient(mind, words=Typed())
-    lines = client.shown(build_messages([Image.new("RGB", (100, 150), "white")], "")).lines
-    crew = team(client)
-    found = [acted(crew[i % len(crew)], i, lines) for i in tqdm(range(args.actions), unit="action", disable=None)]
-    places = [f for f in found if f["placed"]]
-    return dict(model={args.gguf[0].name: checksum(args.gguf[0])}, actions=len(found),
-                kinds=dict(Counter(f["kind"] for f in found)), valid=sum(f["valid"] for f in found),
-                boxes=len(places), on_words=sum(f["on_words"] for f in places))
-
-
 def checksum(path) -> str: return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
@@ -414,7 +358,6 @@ def arguments():
     p.add_argument("--threads", type=int, default=1, help="of the engine")
     p.add_argument("--cache", default=None, help="folder that keeps what was read")
     p.add_argument("--kept", type=Path, default=None, help="file of single answers, to go on with")
-    p.add_argument("--actions", type=int, default=0, help="draw so many actions instead of asking questions")
     p.add_argument("--json", action="store_true", help="print the results as JSON")
     p.add_argument("--out", type=Path, default=None, help="write the results to this file")
     args = p.parse_args()
@@ -434,7 +377,6 @@ def shown(r) -> str:
 def results(args) -> dict:
     "Everything that is written"
     settings = {k: getattr(args, k) for k in SETTINGS}
-    if args.actions: return actions(args)
     folders = {name: Path(f) for name in SETS if (f := getattr(args, name))}
     if not folders: raise SystemExit("name a set: " + ", ".join(f"--{n}" for n in SETS))
     rows = asked(folders, args, Kept(args.kept, settings))
@@ -446,7 +388,7 @@ def main():
     args = arguments()
     found = results(args)
     if args.out: args.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    if args.json or args.actions: print(json.dumps(found))
+    if args.json: print(json.dumps(found))
     else:
         for r in found["table"]: print(shown(r))
 

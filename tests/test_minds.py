@@ -1,5 +1,6 @@
 """Minds that read text alone: what they are shown, where they point, and that every box is one of print."""
 import json
+import math
 import os
 from pathlib import Path
 
@@ -378,3 +379,42 @@ def test_real_episodes(question, answer):
     client = PrintClient(make_client("gguf", model_path=WEIGHTS), words=WORDS)
     episode = CoSeeController(team(client), max_steps=1).run(PAGES[:2], question)
     assert episode["answer"] and episode["evidence"], answer
+
+
+# --- how sure it is ---
+
+class Telling(ScriptedClient):
+    "A scripted mind that knows how probable its tokens were: at the first of the answer it was torn."
+    logprobs, no = True, 0.
+
+    def _chat(self, messages, schema=None, **params):
+        assert params.pop("top_logprobs") >= 2
+        reply = super()._chat(messages, schema, **params)
+        parts = ['{"', "answer", '":', ' "', reply.text[len('{"answer": "'):-2], '"}']
+        top = {"not": math.log(self.no)} if self.no else {}
+        reply.logprobs = [dict(token=t, logprob=-.1, top=top if i == 4 else {}) for i, t in enumerate(parts)]
+        return reply
+
+
+def told(no, **options):
+    "What one call makes of an answer, where a refusal was so probable."
+    mind = Telling([json.dumps({"answer": "8.00"})])
+    mind.no = no
+    return Task(PAGES, "How much is it?", PrintClient(mind, words=WORDS, **options)).run(direct_method)
+
+
+def test_an_answer_is_as_sure_as_a_refusal_was_improbable():
+    sure, torn = told(0), told(.03)
+    assert sure["answer"] == torn["answer"] == "8.00" and sure["page"] == 1
+    assert 1 > sure["confidence"] > torn["confidence"] > .5
+
+
+def test_an_answer_that_is_too_doubtful_is_not_given():
+    assert told(.3)["answer"] == "not answerable" and told(.3)["page"] is None
+    assert told(.3, abstain=0.)["answer"] == "8.00"
+
+
+def test_a_mind_that_does_not_say_how_probable_its_tokens_were_is_not_asked_and_states_no_confidence():
+    client, mind = scripted({"answer": "8.00"})
+    assert Task(PAGES, "How much is it?", client).run(direct_method)["confidence"] is None
+    assert "top_logprobs" not in mind.calls[0]
