@@ -6,11 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['View', 'DEFAULT_TEMPERATURE', 'DEFAULT_TOP_P', 'DEFAULT_TOP_K', 'DEFAULT_TERMINATORS', 'DEFAULT_TIMEOUT_SECONDS',
-           'CONTINUE', 'DEFAULT_MAX_CHARACTERS', 'DEFAULT_MAX_TOKENS', 'DEBUG_TAG', 'STATEMENT_TAG', 'QUESTION_TAG',
-           'RESPONSE_TAG', 'MODEL_TAG', 'INTERACTIVE_TAGS', 'Content', 'Document', 'DocumentView',
-           'InvalidResponseError', 'LanguageModel', 'VLMLanguageModel', 'truncate', 'match_choice',
-           'InteractiveDocument']
+__all__ = ['Document', 'VLMLanguageModel', 'InteractiveDocument']
 
 # %% ../nbs/tools/00_document.ipynb #7c85f551
 import re
@@ -21,7 +17,6 @@ from dataclasses import dataclass
 from html import escape
 from itertools import count, islice, product
 from typing import Any, Optional, Protocol, TYPE_CHECKING, Union, runtime_checkable
-from fastcore.basics import patch
 from .jsonscan import scan_json, spoken
 from .models.client import Ledger, accepted, as_client, user_message
 
@@ -50,6 +45,19 @@ class Content:
 
     def __str__(self) -> str: return self.text
 
+    def _repr_pretty_(self, p: Any, cycle: bool):
+        if cycle: return p.text('Content(...)')
+        p.text(f'Content({self.text!r}' + (f', tags={sorted(map(str, self.tags))}' if self.tags else '') + ')')
+
+    def _repr_html_(self) -> str:
+        names = escape(', '.join(sorted(map(str, self.tags))))
+        tags = f'<small style="opacity:.6">Tags: {names}</small>' if names else ''
+        return f'<div>{escape(self.text).replace(chr(10), "<br>")} {tags}</div>'
+
+    def _repr_markdown_(self) -> str:
+        tags = ', '.join(f'`{escape(str(t), quote=False)}`' for t in sorted(self.tags, key=str))
+        return escape(self.text, quote=False) + (f'\n\n*Tags: {tags}*' if tags else '')
+
 # %% ../nbs/tools/00_document.ipynb #ff680cb3
 class Document:
     "A list of `Content` that grows at its end."
@@ -74,25 +82,67 @@ class Document:
         "All visible text, joined as it was written."
         return ''.join(c.text for c in self.visible())
 
-# %% ../nbs/tools/00_document.ipynb #d332018e
-@patch
-def append(self: Document,
-    text: str,                  # text, with its own line end
-    *,
-    tags: Collection[str] = ()  # its tags
-):
-    "Write `text` at the end."
-    self._contents.append(Content(text, tags=tags))
+    def append(self,
+        text: str,                  # text, with its own line end
+        *,
+        tags: Collection[str] = ()  # its tags
+    ):
+        "Write `text` at the end."
+        self._contents.append(Content(text, tags=tags))
 
-@patch
-def extend(self: Document, contents: Iterable[Content]):
-    "Write all of `contents` at the end."
-    self._contents.extend(contents)
+    def extend(self, contents: Iterable[Content]):
+        "Write all of `contents` at the end."
+        self._contents.extend(contents)
 
-@patch
-def clear(self: Document):
-    "Forget the contents; a branch still sees its base."
-    self._contents = []
+    def clear(self):
+        "Forget the contents; a branch still sees its base."
+        self._contents = []
+
+    def view(self,
+        include_tags: Iterable[str] = (), # show only contents with one of these; empty: all
+        exclude_tags: Iterable[str] = ()  # never show contents with one of these
+    ) -> DocumentView:                    # a live window
+        "A live view; raises ValueError for a tag in both."
+        return DocumentView(self, include_tags=include_tags, exclude_tags=exclude_tags)
+
+    def copy(self) -> Document:
+        "An independent document with the same contents and settings."
+        twin = _shallow(self)
+        twin._contents = list(self._contents)
+        return twin
+
+    def new(self) -> Document:
+        "An empty document with the same settings."
+        twin = self.copy()
+        twin._contents, twin._base = [], None
+        return twin
+
+    @contextmanager
+    def edit(self) -> Iterator[Document]:
+        "A branch that sees this document and is appended to it on a normal exit."
+        branch = self.new()
+        branch._base = self
+        try:
+            yield branch
+            added = branch.contents()
+        finally: branch._base = Document(self.visible())
+        self.extend(added)
+
+    def _repr_pretty_(self, p: Any, cycle: bool):
+        p.text(f'{type(self).__name__}(...)' if cycle else f'{type(self).__name__}({_summary(self)})')
+
+    def __repr__(self) -> str: return f'{type(self).__name__}({_summary(self)})'
+
+    def _repr_html_(self) -> str:
+        name = type(self).__name__
+        if not self.visible(): return f'<div><b>{name}</b> <i>Empty document</i></div>'
+        body = ''.join(c._repr_html_() for c in islice(self.visible(), _SHOWN))
+        return f'<div><b>{name}</b> <small>{_summary(self)}</small>{body}<i>{_more(self)}</i></div>'
+
+    def _repr_markdown_(self) -> str:
+        if not self.visible(): return '*Empty document*'
+        parts = [f'### Content {i}\n\n{c._repr_markdown_()}' for i, c in enumerate(islice(self.visible(), _SHOWN), 1)]
+        return '\n\n'.join([f'# {type(self).__name__}', f'*{_summary(self)}*', *parts, *filter(None, [_more(self)])])
 
 # %% ../nbs/tools/00_document.ipynb #bfadce76
 class DocumentView:
@@ -124,61 +174,8 @@ class DocumentView:
 
 View = DocumentView   # its name in the library that this module follows; the Board's View is another thing
 
-# %% ../nbs/tools/00_document.ipynb #c8e8778b
-@patch
-def view(self: Document,
-    include_tags: Iterable[str] = (), # show only contents with one of these; empty: all
-    exclude_tags: Iterable[str] = ()  # never show contents with one of these
-) -> DocumentView:                    # a live window
-    "A live view; raises ValueError for a tag in both."
-    return DocumentView(self, include_tags=include_tags, exclude_tags=exclude_tags)
-
-# %% ../nbs/tools/00_document.ipynb #cb0a1208
-@patch
-def copy(self: Document) -> Document:
-    "An independent document with the same contents and settings."
-    twin = _shallow(self)
-    twin._contents = list(self._contents)
-    return twin
-
-@patch
-def new(self: Document) -> Document:
-    "An empty document with the same settings."
-    twin = self.copy()
-    twin._contents, twin._base = [], None
-    return twin
-
-# %% ../nbs/tools/00_document.ipynb #8c0853b0
-@patch
-@contextmanager
-def edit(self: Document) -> Iterator[Document]:
-    "A branch that sees this document and is appended to it on a normal exit."
-    branch = self.new()
-    branch._base = self
-    try:
-        yield branch
-        added = branch.contents()
-    finally: branch._base = Document(self.visible())
-    self.extend(added)
-
 # %% ../nbs/tools/00_document.ipynb #436ee90e
 _SHOWN = 20   # contents that a repr shows
-
-@patch
-def _repr_pretty_(self: Content, p: Any, cycle: bool):
-    if cycle: return p.text('Content(...)')
-    p.text(f'Content({self.text!r}' + (f', tags={sorted(map(str, self.tags))}' if self.tags else '') + ')')
-
-@patch
-def _repr_html_(self: Content) -> str:
-    names = escape(', '.join(sorted(map(str, self.tags))))
-    tags = f'<small style="opacity:.6">Tags: {names}</small>' if names else ''
-    return f'<div>{escape(self.text).replace(chr(10), "<br>")} {tags}</div>'
-
-@patch
-def _repr_markdown_(self: Content) -> str:
-    tags = ', '.join(f'`{escape(str(t), quote=False)}`' for t in sorted(self.tags, key=str))
-    return escape(self.text, quote=False) + (f'\n\n*Tags: {tags}*' if tags else '')
 
 # %% ../nbs/tools/00_document.ipynb #6c0d90d8
 def _summary(d: Document) -> str: return f'{len(d.visible())} content(s), {len(d.text())} characters'
@@ -186,27 +183,6 @@ def _summary(d: Document) -> str: return f'{len(d.visible())} content(s), {len(d
 def _more(d: Document) -> str:
     left = len(d.visible()) - _SHOWN
     return f'... and {left} more content(s)' if left > 0 else ''
-
-# %% ../nbs/tools/00_document.ipynb #c7c50765
-@patch
-def _repr_pretty_(self: Document, p: Any, cycle: bool):
-    p.text(f'{type(self).__name__}(...)' if cycle else f'{type(self).__name__}({_summary(self)})')
-
-@patch
-def __repr__(self: Document) -> str: return f'{type(self).__name__}({_summary(self)})'
-
-@patch
-def _repr_html_(self: Document) -> str:
-    name = type(self).__name__
-    if not self.visible(): return f'<div><b>{name}</b> <i>Empty document</i></div>'
-    body = ''.join(c._repr_html_() for c in islice(self.visible(), _SHOWN))
-    return f'<div><b>{name}</b> <small>{_summary(self)}</small>{body}<i>{_more(self)}</i></div>'
-
-@patch
-def _repr_markdown_(self: Document) -> str:
-    if not self.visible(): return '*Empty document*'
-    parts = [f'### Content {i}\n\n{c._repr_markdown_()}' for i, c in enumerate(islice(self.visible(), _SHOWN), 1)]
-    return '\n\n'.join([f'# {type(self).__name__}', f'*{_summary(self)}*', *parts, *filter(None, [_more(self)])])
 
 # %% ../nbs/tools/00_document.ipynb #71d56fa8
 DEFAULT_TEMPERATURE, DEFAULT_TOP_P, DEFAULT_TOP_K = 1.0, 0.95, 64
@@ -255,6 +231,42 @@ class VLMLanguageModel:
         if self.ledger is not None: self.ledger.add(reply.usage, agent=self.agent)
         return reply.text
 
+    def sample_text(self,
+        prompt: str,                            # the text so far
+        *,
+        max_tokens: int = 5000,                 # most tokens to write
+        terminators: Collection[str] = DEFAULT_TERMINATORS,  # the text ends before the first of these
+        temperature: float = DEFAULT_TEMPERATURE,
+        top_p: float = DEFAULT_TOP_P,           # nucleus
+        top_k: int = DEFAULT_TOP_K,             # most likely tokens kept
+        timeout: float = DEFAULT_TIMEOUT_SECONDS, # kept for the protocol: clients have their own limits
+        seed: Optional[int] = None              # for clients that take one
+    ) -> str:                                   # what comes next
+        "Go on from `prompt`."
+        text = self._ask(prompt, max_new_tokens=max_tokens, temperature=temperature, top_p=top_p, top_k=top_k,
+                         seed=seed)
+        last = prompt.rsplit('\n', 1)[-1].strip()
+        text = text.lstrip()
+        return truncate((text.removeprefix(last) if last else text).lstrip(), terminators)
+
+    def sample_choice(self,
+        prompt: str,                         # the text so far
+        responses: Sequence[str],            # what may come next
+        *,
+        seed: Optional[int] = None           # for clients that take one
+    ) -> tuple[int, str, dict[str, Any]]:    # (index, response, info)
+        "Choose one of `responses`; raises `InvalidResponseError` if the model does not, ValueError for none."
+        if not len(responses): raise ValueError('there is nothing to choose from')
+        schema, said = _choice_schema(responses) if self.client.constrains else None, ''
+        for attempt in range(self.attempts):
+            said = self._ask(prompt, schema=schema, max_new_tokens=64, temperature=min(attempt * 0.25, 1.0),
+                             seed=None if seed is None else seed + attempt)
+            chosen = next((str(o['choice']) for *_, o in scan_json(spoken(said)) if 'choice' in o), spoken(said))
+            found = match_choice(chosen, responses)
+            if found is not None: return found, responses[found], {'attempts': attempt + 1, 'reply': said}
+        raise InvalidResponseError(f'no choice of {list(responses)} after {self.attempts} attempts; '
+                                   f'the last reply was {said[:80]!r}')
+
 # %% ../nbs/tools/00_document.ipynb #4995ad46
 def truncate(
     text: str,                   # any text
@@ -263,26 +275,6 @@ def truncate(
     "`text` up to the first terminator; an empty terminator is ignored."
     ends = [i for t in terminators if t and (i := text.find(t)) >= 0]
     return text[:min(ends, default=len(text))]
-
-# %% ../nbs/tools/00_document.ipynb #2a848912
-@patch
-def sample_text(self: VLMLanguageModel,
-    prompt: str,                            # the text so far
-    *,
-    max_tokens: int = 5000,                 # most tokens to write
-    terminators: Collection[str] = DEFAULT_TERMINATORS,  # the text ends before the first of these
-    temperature: float = DEFAULT_TEMPERATURE,
-    top_p: float = DEFAULT_TOP_P,           # nucleus
-    top_k: int = DEFAULT_TOP_K,             # most likely tokens kept
-    timeout: float = DEFAULT_TIMEOUT_SECONDS, # kept for the protocol: clients have their own limits
-    seed: Optional[int] = None              # for clients that take one
-) -> str:                                   # what comes next
-    "Go on from `prompt`."
-    text = self._ask(prompt, max_new_tokens=max_tokens, temperature=temperature, top_p=top_p, top_k=top_k,
-                     seed=seed)
-    last = prompt.rsplit('\n', 1)[-1].strip()
-    text = text.lstrip()
-    return truncate((text.removeprefix(last) if last else text).lstrip(), terminators)
 
 # %% ../nbs/tools/00_document.ipynb #c4242a10
 def _bare(s: str) -> str: return s.strip().strip('()[]{}.,:;!?*`\'" \n').casefold()
@@ -307,25 +299,6 @@ def _choice_schema(responses: Sequence[str]) -> dict[str, Any]:
     "JSON schema of an object whose `choice` is one of `responses`"
     choice = {'type': 'string', 'enum': list(dict.fromkeys(responses))}
     return {'type': 'object', 'properties': {'choice': choice}, 'required': ['choice'], 'additionalProperties': False}
-
-@patch
-def sample_choice(self: VLMLanguageModel,
-    prompt: str,                         # the text so far
-    responses: Sequence[str],            # what may come next
-    *,
-    seed: Optional[int] = None           # for clients that take one
-) -> tuple[int, str, dict[str, Any]]:    # (index, response, info)
-    "Choose one of `responses`; raises `InvalidResponseError` if the model does not, ValueError for none."
-    if not len(responses): raise ValueError('there is nothing to choose from')
-    schema, said = _choice_schema(responses) if self.client.constrains else None, ''
-    for attempt in range(self.attempts):
-        said = self._ask(prompt, schema=schema, max_new_tokens=64, temperature=min(attempt * 0.25, 1.0),
-                         seed=None if seed is None else seed + attempt)
-        chosen = next((str(o['choice']) for *_, o in scan_json(spoken(said)) if 'choice' in o), spoken(said))
-        found = match_choice(chosen, responses)
-        if found is not None: return found, responses[found], {'attempts': attempt + 1, 'reply': said}
-    raise InvalidResponseError(f'no choice of {list(responses)} after {self.attempts} attempts; '
-                               f'the last reply was {said[:80]!r}')
 
 # %% ../nbs/tools/00_document.ipynb #efe7db5d
 DEFAULT_MAX_CHARACTERS = 200
@@ -355,202 +328,175 @@ class InteractiveDocument(Document):
         "A live view, without debug texts unless `exclude_tags` says otherwise."
         return super().view(include_tags=include_tags, exclude_tags=exclude_tags)
 
-# %% ../nbs/tools/00_document.ipynb #df25af79
-@patch
-def debug(self: InteractiveDocument,
-    text: str,                   # the text
-    *,
-    tags: Collection[str] = (),  # further tags
-    end: str = '\n'              # what ends it
-):
-    "Log something that is not meant for the model."
-    self.append(text + end, tags=[DEBUG_TAG, *tags])
+    def debug(self,
+        text: str,                   # the text
+        *,
+        tags: Collection[str] = (),  # further tags
+        end: str = '\n'              # what ends it
+    ):
+        "Log something that is not meant for the model."
+        self.append(text + end, tags=[DEBUG_TAG, *tags])
 
-@patch
-def statement(self: InteractiveDocument,
-    text: str,                   # the text
-    *,
-    tags: Collection[str] = (),  # further tags
-    end: str = '\n'              # what ends it
-):
-    "Write a statement, a line of its own by default."
-    self.append(text + end, tags=[STATEMENT_TAG, *tags])
+    def statement(self,
+        text: str,                   # the text
+        *,
+        tags: Collection[str] = (),  # further tags
+        end: str = '\n'              # what ends it
+    ):
+        "Write a statement, a line of its own by default."
+        self.append(text + end, tags=[STATEMENT_TAG, *tags])
 
-# %% ../nbs/tools/00_document.ipynb #e46b23aa
-@patch
-def _question(self: InteractiveDocument, text: str, *, tags: Collection[str] = (), end: str = ''):
-    self.append(text + end, tags=[QUESTION_TAG, *tags])
+    def _question(self, text: str, *, tags: Collection[str] = (), end: str = ''):
+        self.append(text + end, tags=[QUESTION_TAG, *tags])
 
-@patch
-def _response(self: InteractiveDocument, text: str, *, tags: Collection[str] = (), end: str = ''):
-    self.append(text + end, tags=[RESPONSE_TAG, *tags])
+    def _response(self, text: str, *, tags: Collection[str] = (), end: str = ''):
+        self.append(text + end, tags=[RESPONSE_TAG, *tags])
 
-@patch
-def _model_response(self: InteractiveDocument, text: str, *, tags: Collection[str] = (), end: str = ''):
-    self.append(text + end, tags=[RESPONSE_TAG, MODEL_TAG, *tags])
+    def _model_response(self, text: str, *, tags: Collection[str] = (), end: str = ''):
+        self.append(text + end, tags=[RESPONSE_TAG, MODEL_TAG, *tags])
 
-# %% ../nbs/tools/00_document.ipynb #628276ac
-@patch(as_prop=True)
-def model_view(self: InteractiveDocument) -> DocumentView:
-    "What the model sees of this document when a question names no view of its own."
-    return self.view(*self._model_tags)
+    @property
+    def model_view(self) -> DocumentView:
+        "What the model sees of this document when a question names no view of its own."
+        return self.view(*self._model_tags)
 
-@patch(set_prop=True)
-def model_view(self: InteractiveDocument, view: DocumentView):
-    if view._document is not self: raise ValueError('model_view must be a view of this very document')
-    self._model_tags = (view._include_tags, view._exclude_tags)
+    @model_view.setter
+    def model_view(self, view: DocumentView):
+        if view._document is not self: raise ValueError('model_view must be a view of this very document')
+        self._model_tags = (view._include_tags, view._exclude_tags)
 
-# %% ../nbs/tools/00_document.ipynb #20c6e6d7
-@patch
-def _owns(self: InteractiveDocument, view: DocumentView) -> bool:
-    "Is `view` a view of this document, or of one that this is a branch of?"
-    doc: Optional[Document] = self
-    while doc is not None and doc is not getattr(view, '_document', None): doc = doc._base
-    return doc is not None
+    def _owns(self, view: DocumentView) -> bool:
+        "Is `view` a view of this document, or of one that this is a branch of?"
+        doc: Optional[Document] = self
+        while doc is not None and doc is not getattr(view, '_document', None): doc = doc._base
+        return doc is not None
 
-@patch
-def _prompt(self: InteractiveDocument,
-    start: int,                         # where in the contents the question begins
-    view: Optional[DocumentView] = None # for what stands before it
-) -> str:
-    "What the model reads: the past through `view`, then the question and all that followed it."
-    view = self.model_view if view is None else view
-    asked = self._contents[start:]
-    hidden = set() if not self._owns(view) else {DEBUG_TAG} - view._include_tags
-    if self._owns(view):
-        seen = self.visible()
-        past = ''.join(c.text for c in seen[:len(seen) - len(asked)] if view.shows(c) and not c.tags & hidden)
-    else: past = view.text()
-    return past + ''.join(c.text for c in asked if DEBUG_TAG not in c.tags)
+    def _prompt(self,
+        start: int,                         # where in the contents the question begins
+        view: Optional[DocumentView] = None # for what stands before it
+    ) -> str:
+        "What the model reads: the past through `view`, then the question and all that followed it."
+        view = self.model_view if view is None else view
+        asked = self._contents[start:]
+        hidden = set() if not self._owns(view) else {DEBUG_TAG} - view._include_tags
+        if self._owns(view):
+            seen = self.visible()
+            past = ''.join(c.text for c in seen[:len(seen) - len(asked)] if view.shows(c) and not c.tags & hidden)
+        else: past = view.text()
+        return past + ''.join(c.text for c in asked if DEBUG_TAG not in c.tags)
 
-# %% ../nbs/tools/00_document.ipynb #7a49a1ac
-@patch
-def _sample(self: InteractiveDocument, start: int, view: Optional[DocumentView] = None, **settings: Any) -> str:
-    "Let the model go on from the question that began at `start`."
-    sample = self._model.sample_text
-    return sample(**accepted(sample, dict(prompt=self._prompt(start, view), **settings)))
+    def _sample(self, start: int, view: Optional[DocumentView] = None, **settings: Any) -> str:
+        "Let the model go on from the question that began at `start`."
+        sample = self._model.sample_text
+        return sample(**accepted(sample, dict(prompt=self._prompt(start, view), **settings)))
 
-# %% ../nbs/tools/00_document.ipynb #c388d6e5
-@patch
-def open_question(self: InteractiveDocument,
-    question: str,                           # what is asked
-    *,
-    forced_response: Optional[str] = None,   # record this answer, do not ask the model
-    answer_prefix: str = '',                 # beginning of the answer, part of the prompt
-    answer_suffix: str = '',                 # written behind the answer
-    max_tokens: int = DEFAULT_MAX_TOKENS,    # most tokens of the answer
-    terminators: Collection[str] = ('\n',),  # the answer ends before the first of these
-    temperature: float = DEFAULT_TEMPERATURE,
-    top_p: float = DEFAULT_TOP_P,            # nucleus
-    top_k: int = DEFAULT_TOP_K,              # most likely tokens kept
-    question_label: str = 'Question',        # what stands before the question
-    answer_label: str = 'Answer',            # what stands before the answer
-    view: Optional[DocumentView] = None      # what the model sees of the past; None: `model_view`
-) -> str:                                    # the answer, without `answer_prefix`
-    "Ask, and write question and answer down."
-    start = len(self._contents)
-    self._question(f'{question_label}: {question}\n')
-    self._response(f'{answer_label}: {answer_prefix}')
-    answer = forced_response
-    sampling = dict(max_tokens=max_tokens, temperature=temperature, top_p=top_p, top_k=top_k)
-    if answer is None: answer = self._sample(start, view, terminators=terminators, **sampling)
-    return self._finish(answer, answer_prefix, answer_suffix)
+    def open_question(self,
+        question: str,                           # what is asked
+        *,
+        forced_response: Optional[str] = None,   # record this answer, do not ask the model
+        answer_prefix: str = '',                 # beginning of the answer, part of the prompt
+        answer_suffix: str = '',                 # written behind the answer
+        max_tokens: int = DEFAULT_MAX_TOKENS,    # most tokens of the answer
+        terminators: Collection[str] = ('\n',),  # the answer ends before the first of these
+        temperature: float = DEFAULT_TEMPERATURE,
+        top_p: float = DEFAULT_TOP_P,            # nucleus
+        top_k: int = DEFAULT_TOP_K,              # most likely tokens kept
+        question_label: str = 'Question',        # what stands before the question
+        answer_label: str = 'Answer',            # what stands before the answer
+        view: Optional[DocumentView] = None      # what the model sees of the past; None: `model_view`
+    ) -> str:                                    # the answer, without `answer_prefix`
+        "Ask, and write question and answer down."
+        start = len(self._contents)
+        self._question(f'{question_label}: {question}\n')
+        self._response(f'{answer_label}: {answer_prefix}')
+        answer = forced_response
+        sampling = dict(max_tokens=max_tokens, temperature=temperature, top_p=top_p, top_k=top_k)
+        if answer is None: answer = self._sample(start, view, terminators=terminators, **sampling)
+        return self._finish(answer, answer_prefix, answer_suffix)
 
-# %% ../nbs/tools/00_document.ipynb #85410f5a
-@patch
-def _finish(self: InteractiveDocument, answer: str, prefix: str, suffix: str) -> str:
-    answer = answer.removeprefix(prefix)
-    self._model_response(answer)
-    self._response(f'{suffix}\n')
-    return answer
+    def _finish(self, answer: str, prefix: str, suffix: str) -> str:
+        answer = answer.removeprefix(prefix)
+        self._model_response(answer)
+        self._response(f'{suffix}\n')
+        return answer
+
+    def _pose(self, question: str, answers: Sequence[str], randomize: bool) -> dict[str, int]:
+        "Write the question with its options; letter -> index in `answers`."
+        if not len(answers): raise ValueError('a multiple choice question needs at least one answer')
+        order = self._rng.permutation(len(answers)) if randomize else range(len(answers))
+        options = {letter: int(i) for letter, i in zip(_letters(), order)}
+        self._question(f'Question: {question}\n')
+        for letter, i in options.items(): self._question(f'  ({letter}) {answers[i]}\n')
+        return options
+
+    def _choose(self, start: int, options: dict[str, int],
+                view: Optional[DocumentView] = None) -> int:
+        "Let the model choose a letter; the index that it stands for."
+        i, letter, info = self._model.sample_choice(prompt=self._prompt(start, view), responses=list(options))
+        self._model_response(letter)
+        self._response(')\n')
+        self.debug(f'[{info}]')
+        return list(options.values())[i]
+
+    def multiple_choice_question(self,
+        question: str,                   # what is asked
+        answers: Sequence[str],          # the options
+        randomize_choices: bool = True,  # shuffle them before they get their letters?
+        *,
+        view: Optional[DocumentView] = None # what the model sees of the past; None: `model_view`
+    ) -> int:                            # index of the chosen one in `answers`
+        "Ask the model to choose one of `answers`; raises ValueError where there are none."
+        start = len(self._contents)
+        options = self._pose(question, answers, randomize_choices)
+        self._response('Answer: (')
+        return self._choose(start, options, view)
+
+    def yes_no_question(self,
+        question: str,               # what is asked
+        *,
+        view: Optional[DocumentView] = None  # what the model sees of the past; None: `model_view`
+    ) -> bool:                       # True for yes
+        "Ask the model for a yes or a no."
+        seen: dict[str, Any] = {} if view is None else {'view': view}   # a subclass may know no views
+        return self.multiple_choice_question(question, self._YES_NO, **seen) == self._YES_NO.index('Yes')
+
+    def open_question_diversified(self,
+        question: str,                          # what is asked
+        *,
+        forced_response: Optional[str] = None,  # record this answer, do not ask the model
+        num_samples: int = 10,                  # answers to ask for
+        max_tokens: int = DEFAULT_MAX_TOKENS,   # most tokens of each
+        temperature: float = DEFAULT_TEMPERATURE,
+        top_p: float = DEFAULT_TOP_P,           # nucleus
+        top_k: int = DEFAULT_TOP_K,             # most likely tokens kept
+        terminators: Collection[str] = (),      # the drawn answer ends before the first of these
+        question_label: str = 'Question',       # what a question is called
+        answer_label: str = 'Answer',           # what an answer is called
+        view: Optional[DocumentView] = None     # what the model sees of the past; None: `model_view`
+    ) -> str:                                   # the drawn answer
+        "Ask for several answers and draw one; raises Warning if there are fewer than two to draw from."
+        start, answer = len(self._contents), forced_response
+        self._question(f'Task: generate {num_samples} {answer_label}s to the following {question_label}:\n'
+                       f'Question: {question}\n')
+        if answer is None:
+            self._response(f'{answer_label}s:\n1. ')
+            sampling = dict(temperature=temperature, top_p=top_p, top_k=top_k)
+            listed = self._sample(start, view, max_tokens=max_tokens * num_samples, terminators=[], **sampling)
+            answer = truncate(self._draw(listed, num_samples), terminators)
+        self._response(f'Final {answer_label}: ')
+        self._model_response(f'{answer}\n')
+        return answer
+
+    def _draw(self, listed: str, wanted: int) -> str:
+        "Write the list down and draw one of its lines."
+        self.statement(listed)
+        lines = [line for line in listed.splitlines() if line.strip()]
+        if len(lines) != wanted:
+            self.debug(f'LLM generated {len(lines)} answers instead of {wanted}')
+            if len(lines) < 2: raise Warning(f'LLM generated only {len(lines)} initial answers.')
+        return re.sub(r'^\d+\.\s*', '', lines[int(self._rng.integers(len(lines)))])
 
 # %% ../nbs/tools/00_document.ipynb #964d047d
 def _letters() -> Iterator[str]:
     "a, b, ..., z, aa, ab, ..."
     for n in count(1): yield from map(''.join, product('abcdefghijklmnopqrstuvwxyz', repeat=n))
-
-# %% ../nbs/tools/00_document.ipynb #ceb5cb71
-@patch
-def _pose(self: InteractiveDocument, question: str, answers: Sequence[str], randomize: bool) -> dict[str, int]:
-    "Write the question with its options; letter -> index in `answers`."
-    if not len(answers): raise ValueError('a multiple choice question needs at least one answer')
-    order = self._rng.permutation(len(answers)) if randomize else range(len(answers))
-    options = {letter: int(i) for letter, i in zip(_letters(), order)}
-    self._question(f'Question: {question}\n')
-    for letter, i in options.items(): self._question(f'  ({letter}) {answers[i]}\n')
-    return options
-
-@patch
-def _choose(self: InteractiveDocument, start: int, options: dict[str, int],
-            view: Optional[DocumentView] = None) -> int:
-    "Let the model choose a letter; the index that it stands for."
-    i, letter, info = self._model.sample_choice(prompt=self._prompt(start, view), responses=list(options))
-    self._model_response(letter)
-    self._response(')\n')
-    self.debug(f'[{info}]')
-    return list(options.values())[i]
-
-# %% ../nbs/tools/00_document.ipynb #5d8415ef
-@patch
-def multiple_choice_question(self: InteractiveDocument,
-    question: str,                   # what is asked
-    answers: Sequence[str],          # the options
-    randomize_choices: bool = True,  # shuffle them before they get their letters?
-    *,
-    view: Optional[DocumentView] = None # what the model sees of the past; None: `model_view`
-) -> int:                            # index of the chosen one in `answers`
-    "Ask the model to choose one of `answers`; raises ValueError where there are none."
-    start = len(self._contents)
-    options = self._pose(question, answers, randomize_choices)
-    self._response('Answer: (')
-    return self._choose(start, options, view)
-
-@patch
-def yes_no_question(self: InteractiveDocument,
-    question: str,               # what is asked
-    *,
-    view: Optional[DocumentView] = None  # what the model sees of the past; None: `model_view`
-) -> bool:                       # True for yes
-    "Ask the model for a yes or a no."
-    seen: dict[str, Any] = {} if view is None else {'view': view}   # a subclass may know no views
-    return self.multiple_choice_question(question, self._YES_NO, **seen) == self._YES_NO.index('Yes')
-
-# %% ../nbs/tools/00_document.ipynb #812da260
-@patch
-def open_question_diversified(self: InteractiveDocument,
-    question: str,                          # what is asked
-    *,
-    forced_response: Optional[str] = None,  # record this answer, do not ask the model
-    num_samples: int = 10,                  # answers to ask for
-    max_tokens: int = DEFAULT_MAX_TOKENS,   # most tokens of each
-    temperature: float = DEFAULT_TEMPERATURE,
-    top_p: float = DEFAULT_TOP_P,           # nucleus
-    top_k: int = DEFAULT_TOP_K,             # most likely tokens kept
-    terminators: Collection[str] = (),      # the drawn answer ends before the first of these
-    question_label: str = 'Question',       # what a question is called
-    answer_label: str = 'Answer',           # what an answer is called
-    view: Optional[DocumentView] = None     # what the model sees of the past; None: `model_view`
-) -> str:                                   # the drawn answer
-    "Ask for several answers and draw one; raises Warning if there are fewer than two to draw from."
-    start, answer = len(self._contents), forced_response
-    self._question(f'Task: generate {num_samples} {answer_label}s to the following {question_label}:\n'
-                   f'Question: {question}\n')
-    if answer is None:
-        self._response(f'{answer_label}s:\n1. ')
-        sampling = dict(temperature=temperature, top_p=top_p, top_k=top_k)
-        listed = self._sample(start, view, max_tokens=max_tokens * num_samples, terminators=[], **sampling)
-        answer = truncate(self._draw(listed, num_samples), terminators)
-    self._response(f'Final {answer_label}: ')
-    self._model_response(f'{answer}\n')
-    return answer
-
-# %% ../nbs/tools/00_document.ipynb #0ec06ca3
-@patch
-def _draw(self: InteractiveDocument, listed: str, wanted: int) -> str:
-    "Write the list down and draw one of its lines."
-    self.statement(listed)
-    lines = [line for line in listed.splitlines() if line.strip()]
-    if len(lines) != wanted:
-        self.debug(f'LLM generated {len(lines)} answers instead of {wanted}')
-        if len(lines) < 2: raise Warning(f'LLM generated only {len(lines)} initial answers.')
-    return re.sub(r'^\d+\.\s*', '', lines[int(self._rng.integers(len(lines)))])

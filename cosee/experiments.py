@@ -21,7 +21,7 @@ from .runs.record import Job, jobs_of, read_shard, run_here, split_of, utc_now
 from .runs.table import Run
 
 # %% auto #0
-__all__ = ['Engine', 'open_run', 'run_experiment']
+__all__ = ['run_experiment']
 
 # %% ../nbs/07_experiments.ipynb #b5a9c5e6
 _PACKAGES = ('torch', 'transformers', 'numpy', 'pillow', 'rapidocr', 'onnxruntime', 'pydantic')
@@ -108,6 +108,14 @@ def _read(config: Union[RunConfig, dict[str, Any], str, Path]) -> RunConfig:
     if isinstance(config, RunConfig): return config
     return make_config(config) if isinstance(config, dict) else read_config(config)
 
+# %% ../nbs/07_experiments.ipynb #3ac70782
+def _client_first(config: RunConfig, folder: Path, elsewhere: bool):
+    "The client of a run that begins here, made before anything is written; None where it is made later or `elsewhere`"
+    entry, options = find_client(config.client)
+    if (folder / ABOUT).exists() or elsewhere and (entry.local or options.get('model_path')): return None
+    client = make_client(config.client)
+    return None if elsewhere else client
+
 # %% ../nbs/07_experiments.ipynb #70f8cea1
 def run_experiment(
     config: Union[RunConfig, dict[str, Any], str, Path], # a configuration, or the path of a file
@@ -124,8 +132,9 @@ def run_experiment(
 ) -> Run:
     "Answer every question with every method, or what is left of it; raises RunError where it cannot go on."
     config = _read(config)
-    if client is None: find_client(config.client)
     part, split = read_shard(shard), split_of(config.dataset)
+    elsewhere = engine is not None or workers > 1 or bool(time_limit)
+    if client is None: client = _client_first(config, Path(folder), elsewhere)
     with RunLog(folder, fsync) as log:
         done = open_run(config, folder, shard)
         jobs = jobs_of(config, done, part, retry_failed, split)

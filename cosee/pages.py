@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['MAX_PIXELS', 'MAX_SIDE', 'MAX_PAGES', 'KEPT_BYTES', 'OPEN_PDFS', 'pdfium_lock', 'Side', 'MAX_HEADINGS', 'PageError',
-           'as_picture', 'open_image', 'parse_pages', 'page_count', 'kept', 'Heading', 'Page', 'page_of', 'with_page',
-           'Pages', 'load_pages', 'ShownPages', 'page_numbers', 'document_of', 'handle_of', 'same_pages', 'page_sizes']
+__all__ = ['PageError', 'Pages', 'load_pages']
 
 # %% ../nbs/core/05_pages.ipynb #f517195a
 import atexit, io, math, operator, os, re, threading, warnings, weakref
@@ -20,7 +18,6 @@ from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union, cast, overload
-from fastcore.basics import patch
 from .sandbox.apart import MEMORY, SECONDS, JobError, JobLost, apart, tell
 from .sandbox.worker import job_name, job_named
 
@@ -671,18 +668,81 @@ class _Document:
             here = (i for i, p in enumerate(self.places, 1) if p.file is file)
             for i in here: self.known[i] = tuple(sizes[min(self.places[i - 1].page, len(sizes)) - 1])
 
-# %% ../nbs/core/05_pages.ipynb #ecc55fb3
-@patch
-def sheet(self: _Document, file: _File, page: int) -> tuple[float, float]:
-    "Size of a page of a PDF, which is asked for with its neighbours"
-    first = page - (page - 1) % _BLOCK
-    if (file, first) not in self.sheets:
-        try: found = _job(_sheet_sizes, file, first, first + _BLOCK - 1, where=_name(file.name))
-        except PageError:
-            file.check()
-            found = [_LETTER] * _BLOCK
-        self.sheets[file, first] = [(w, h) for w, h in found]
-    return self.sheets[file, first][page - first]
+    def sheet(self, file: _File, page: int) -> tuple[float, float]:
+        "Size of a page of a PDF, which is asked for with its neighbours"
+        first = page - (page - 1) % _BLOCK
+        if (file, first) not in self.sheets:
+            try: found = _job(_sheet_sizes, file, first, first + _BLOCK - 1, where=_name(file.name))
+            except PageError:
+                file.check()
+                found = [_LETTER] * _BLOCK
+            self.sheets[file, first] = [(w, h) for w, h in found]
+        return self.sheets[file, first][page - first]
+
+    def settings(self, dpi: Optional[float], max_side: Side) -> tuple[float, Optional[int]]:
+        "Resolution and longest side of a drawing; raises `PageError` for what makes no sense"
+        if max_side == 'auto': max_side = self.max_side if dpi is None else None
+        return _sensible(self.dpi if dpi is None else dpi, max_side)
+
+    def pixels(self, number: int) -> tuple[int, int]:
+        "Size of a page in pixels as the document was opened, nothing drawn"
+        (w, h), file = self.size(number), self.place(number).file
+        kind = file.kind if file else ''
+        if kind != 'PDF': return _fitted((int(w), int(h)), self.max_side, kind)
+        scale = _scale((w, h), self.dpi, self.max_side)
+        return math.ceil(w * scale), math.ceil(h * scale)
+
+    def draw(self, number: int, dpi: Optional[float] = None, max_side: Side = 'auto') -> Image:
+        "The image of a page; it is drawn if it is not kept"
+        settings, place = self.settings(dpi, max_side), self.place(number)
+        return kept((self, number, *settings), lambda: self.made(number, place, *settings))
+
+    def made(self, number: int, place: _Place, dpi: float, max_side: Optional[int]) -> Image:
+        "The image of a page, drawn anew, which knows where it comes from"
+        if self.closed: raise PageError(f'page {number}: the document is closed')
+        im = self.picture(place, dpi, max_side)
+        im.info.clear()
+        im.info.update(_origin(place))
+        return with_page(im, Pages(self).info(number))
+
+    def picture(self, place: _Place, dpi: float, max_side: Optional[int]) -> Image:
+        "What is to be seen at a place"
+        file, page, picture = place
+        if file is None: return _copied(picture, max_side, self.max_pixels)
+        if file.kind == 'PDF': return _draw(file, page, dpi, max_side, self.max_pixels)
+        file.check()
+        return _decode(file.path, file.kind, page, max_side, self.max_pixels)
+
+    def examined(self, number: int, job: Callable[..., Any]) -> Any:
+        "What `job` makes of the open page of a PDF"
+        file, page = self.sheet_of(number)
+        return _job(_on_leaf, file, page, job_name(job), where=_name(file.name, page))
+
+    def sheet_of(self, number: int) -> tuple[_File, int]:
+        "PDF and page in it of a page; raises `PageError` where it is none of a PDF, or the document is closed"
+        file, page, _ = self.place(number)
+        if file is None or file.kind != 'PDF': raise PageError(f'page {number}: no page of a PDF')
+        if self.closed: raise PageError(f'page {number}: the document is closed')
+        return file, page
+
+    def origin(self, number: int) -> dict[str, Any]: return _origin(self.place(number))
+
+    def leaf(self, number: int) -> AbstractContextManager[PdfPage]:
+        return _leaf(*self.sheet_of(number))
+
+    def close(self):
+        self.closed = True
+        _drawn.drop(self)
+        _close_pdfs(files=self.files())
+        if files := [f for f in self.files() if f.kind == 'PDF']: tell(_closed, files)
+
+    def outline(self) -> list[Heading]:
+        "Entries of the PDFs' tables of contents whose pages are in the document, read once"
+        if self.headings is None:
+            numbers = {(p.file, p.page): n for n, p in reversed(list(enumerate(self.places, 1)))}   # its first place
+            found = (h._replace(page=numbers.get((f, h.page), 0)) for f in self.files() for h in _contents(f))
+            self.headings = [h for h in found if h.page]
+        return list(self.headings)
 
 # %% ../nbs/core/05_pages.ipynb #7faee589
 def _sensible(dpi: float, max_side: Optional[int]) -> tuple[float, Optional[int]]:
@@ -690,61 +750,6 @@ def _sensible(dpi: float, max_side: Optional[int]) -> tuple[float, Optional[int]
     if not 1 <= dpi <= 2400: raise PageError(f'dpi {dpi}: choose from 1 to 2400')
     if max_side is not None and max_side < 1: raise PageError(f'max_side {max_side}: choose at least 1 pixel')
     return dpi, max_side
-
-@patch
-def settings(self: _Document, dpi: Optional[float], max_side: Side) -> tuple[float, Optional[int]]:
-    "Resolution and longest side of a drawing; raises `PageError` for what makes no sense"
-    if max_side == 'auto': max_side = self.max_side if dpi is None else None
-    return _sensible(self.dpi if dpi is None else dpi, max_side)
-
-@patch
-def pixels(self: _Document, number: int) -> tuple[int, int]:
-    "Size of a page in pixels as the document was opened, nothing drawn"
-    (w, h), file = self.size(number), self.place(number).file
-    kind = file.kind if file else ''
-    if kind != 'PDF': return _fitted((int(w), int(h)), self.max_side, kind)
-    scale = _scale((w, h), self.dpi, self.max_side)
-    return math.ceil(w * scale), math.ceil(h * scale)
-
-# %% ../nbs/core/05_pages.ipynb #23467e27
-@patch
-def draw(self: _Document, number: int, dpi: Optional[float] = None, max_side: Side = 'auto') -> Image:
-    "The image of a page; it is drawn if it is not kept"
-    settings, place = self.settings(dpi, max_side), self.place(number)
-    return kept((self, number, *settings), lambda: self.made(number, place, *settings))
-
-@patch
-def made(self: _Document, number: int, place: _Place, dpi: float, max_side: Optional[int]) -> Image:
-    "The image of a page, drawn anew, which knows where it comes from"
-    if self.closed: raise PageError(f'page {number}: the document is closed')
-    im = self.picture(place, dpi, max_side)
-    im.info.clear()
-    im.info.update(_origin(place))
-    return with_page(im, Pages(self).info(number))
-
-@patch
-def picture(self: _Document, place: _Place, dpi: float, max_side: Optional[int]) -> Image:
-    "What is to be seen at a place"
-    file, page, picture = place
-    if file is None: return _copied(picture, max_side, self.max_pixels)
-    if file.kind == 'PDF': return _draw(file, page, dpi, max_side, self.max_pixels)
-    file.check()
-    return _decode(file.path, file.kind, page, max_side, self.max_pixels)
-
-# %% ../nbs/core/05_pages.ipynb #779de9e7
-@patch
-def examined(self: _Document, number: int, job: Callable[..., Any]) -> Any:
-    "What `job` makes of the open page of a PDF"
-    file, page = self.sheet_of(number)
-    return _job(_on_leaf, file, page, job_name(job), where=_name(file.name, page))
-
-@patch
-def sheet_of(self: _Document, number: int) -> tuple[_File, int]:
-    "PDF and page in it of a page; raises `PageError` where it is none of a PDF, or the document is closed"
-    file, page, _ = self.place(number)
-    if file is None or file.kind != 'PDF': raise PageError(f'page {number}: no page of a PDF')
-    if self.closed: raise PageError(f'page {number}: the document is closed')
-    return file, page
 
 # %% ../nbs/core/05_pages.ipynb #40337010
 @dataclass(frozen=True)
@@ -836,79 +841,49 @@ class Pages(Sequence['Image']):
         "Close the document's files and let its images go. What is drawn already stays; nothing more can be drawn."
         self.document.close()
 
-# %% ../nbs/core/05_pages.ipynb #6202ed22
-@patch
-def page(self: Pages,
-    number: int,                 # in the whole document, from 1
-    dpi: Optional[float] = None, # resolution of a PDF's page; None: as the document was opened
-    max_side: Side = 'auto'      # longest side in pixels, as in `Page.draw`
-) -> Image:                      # RGB, with `.info['source']` and `.info['page']`
-    "A page at another resolution; raises `PageError` if there is none of this number or it cannot be drawn."
-    return self.document.draw(number, dpi, max_side)
+    def page(self,
+        number: int,                 # in the whole document, from 1
+        dpi: Optional[float] = None, # resolution of a PDF's page; None: as the document was opened
+        max_side: Side = 'auto'      # longest side in pixels, as in `Page.draw`
+    ) -> Image:                      # RGB, with `.info['source']` and `.info['page']`
+        "A page at another resolution; raises `PageError` if there is none of this number or it cannot be drawn."
+        return self.document.draw(number, dpi, max_side)
 
-@patch
-def thumbnail(self: Pages,
-    number: int,    # in the whole document, from 1
-    side: int = 192 # longest side in pixels
-) -> Image:         # RGB
-    "A small image of a page; raises `PageError` as `page`."
-    return self.page(number, max_side=side)
+    def thumbnail(self,
+        number: int,    # in the whole document, from 1
+        side: int = 192 # longest side in pixels
+    ) -> Image:         # RGB
+        "A small image of a page; raises `PageError` as `page`."
+        return self.page(number, max_side=side)
 
-@patch
-def info(self: Pages,
-    number: int # in the whole document, from 1
-) -> Page:      # nothing is drawn
-    "The handle of a page; raises `PageError` if there is none of this number."
-    file, page, _ = self.document.place(number)
-    name, kind = (file.name, file.kind) if file else (self.document.origin(number)['source'], '')
-    return Page(number, name, page, kind, self.document.size(number), Pages(self.document))
+    def info(self,
+        number: int # in the whole document, from 1
+    ) -> Page:      # nothing is drawn
+        "The handle of a page; raises `PageError` if there is none of this number."
+        file, page, _ = self.document.place(number)
+        name, kind = (file.name, file.kind) if file else (self.document.origin(number)['source'], '')
+        return Page(number, name, page, kind, self.document.size(number), Pages(self.document))
 
-# %% ../nbs/core/05_pages.ipynb #dd40a57d
-@patch(as_prop=True)
-def infos(self: Pages) -> list[Page]:
-    "The handles of all these pages, nothing drawn."
-    return [self.info(n) for n in self.numbers]
+    @property
+    def infos(self) -> list[Page]:
+        "The handles of all these pages, nothing drawn."
+        return [self.info(n) for n in self.numbers]
 
-@patch(as_prop=True)
-def sizes(self: Pages) -> list[tuple[int, int]]:
-    "Width and height of these pages in pixels as they are drawn by default, nothing drawn."
-    return [self.document.pixels(n) for n in self.numbers]
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        "Width and height of these pages in pixels as they are drawn by default, nothing drawn."
+        return [self.document.pixels(n) for n in self.numbers]
 
-@patch(as_prop=True)
-def outline(self: Pages) -> list[Heading]:
-    "The table of contents that the PDFs of the document carry, for the pages that are part of it."
-    return self.document.outline()
+    @property
+    def outline(self) -> list[Heading]:
+        "The table of contents that the PDFs of the document carry, for the pages that are part of it."
+        return self.document.outline()
 
-@patch
-def leaf(self: Pages,
-    number: int # in the whole document, from 1
-) -> AbstractContextManager[PdfPage]:
-    "The open page of a PDF, under `pdfium_lock`, closed at the end; raises `PageError` where it is no PDF's."
-    return self.document.leaf(number)
-
-# %% ../nbs/core/05_pages.ipynb #cef56c99
-@patch
-def origin(self: _Document, number: int) -> dict[str, Any]: return _origin(self.place(number))
-
-@patch
-def leaf(self: _Document, number: int) -> AbstractContextManager[PdfPage]:
-    return _leaf(*self.sheet_of(number))
-
-@patch
-def close(self: _Document):
-    self.closed = True
-    _drawn.drop(self)
-    _close_pdfs(files=self.files())
-    if files := [f for f in self.files() if f.kind == 'PDF']: tell(_closed, files)
-
-@patch
-def outline(self: _Document) -> list[Heading]:
-    "Entries of the PDFs' tables of contents whose pages are in the document, read once"
-    if self.headings is None:
-        numbers = {(p.file, p.page): n for n, p in reversed(list(enumerate(self.places, 1)))}   # its first place
-        found = (h._replace(page=numbers.get((f, h.page), 0)) for f in self.files() for h in _contents(f))
-        self.headings = [h for h in found if h.page]
-    return list(self.headings)
+    def leaf(self,
+        number: int # in the whole document, from 1
+    ) -> AbstractContextManager[PdfPage]:
+        "The open page of a PDF, under `pdfium_lock`, closed at the end; raises `PageError` where it is no PDF's."
+        return self.document.leaf(number)
 
 # %% ../nbs/core/05_pages.ipynb #3f4c38ff
 MAX_HEADINGS = 10_000   # of one file

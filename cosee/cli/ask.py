@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Answers', 'Evidence', 'Result', 'result_of', 'ask_args', 'demo_args']
+__all__ = []
 
 # %% ../../nbs/cli/01_ask.ipynb #60d87764
 import json, sys, time

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Row', 'backends_args']
+__all__ = []
 
 # %% ../../nbs/cli/02_backends.ipynb #3aa96d47
 import json

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['cache_args', 'Kept']
+__all__ = []
 
 # %% ../../nbs/cli/09_cache.ipynb #aa335c4a
 import json

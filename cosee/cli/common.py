@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['ANSWERED', 'FAILED', 'BAD_INPUT', 'NOTHING', 'INTERRUPTED', 'PIPE_CLOSED', 'CODES_HELP', 'Stop', 'common_args',
-           'positive', 'model_args', 'care_args', 'cache_args', 'cache_wanted', 'say', 'backends_config',
-           'named_client', 'check_client', 'client_of', 'TerminalPage', 'board_lines', 'text_table']
+__all__ = []
 
 # %% ../../nbs/cli/00_common.ipynb #c1025029
-import argparse, logging, os, shutil, sys, textwrap
+import argparse, logging, math, os, shutil, sys, textwrap
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,6 +58,16 @@ def positive(
     "The `type` of arguments that count something; raises ArgumentTypeError for all but a whole number from 1."
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
     if number < 1: raise argparse.ArgumentTypeError(f'{text!r} is not a whole number from 1')
+    return number
+
+# %% ../../nbs/cli/00_common.ipynb #d8e1779e
+def amount(
+    text: str # of an argument
+) -> float:   # from 0
+    "The `type` of arguments that measure something; raises ArgumentTypeError for all but a number from 0 with an end."
+    try: number = float(text)
+    except ValueError: number = -1.
+    if not 0 <= number < math.inf: raise argparse.ArgumentTypeError(f'{text!r} is not a number from 0')
     return number
 
 # %% ../../nbs/cli/00_common.ipynb #c20ad046

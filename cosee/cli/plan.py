@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['plan_args', 'quality_args']
+__all__ = []
 
 # %% ../../nbs/cli/06_plan.ipynb #7ba7535d
 import json

@@ -6,17 +6,18 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['RUN_OK', 'RUN_FAILED', 'Command', 'Method', 'run_args', 'config_of', 'resume_args', 'status_args', 'score_args',
-           'compare_args', 'report_args', 'replay_args', 'export_args', 'submit_args', 'merge_args', 'view_args']
+__all__ = []
 
 # %% ../../nbs/cli/04_runs.ipynb #c6e2e24d
-import argparse, json, os, sys
+import argparse, json, os, sys, warnings
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
-from .common import BAD_INPUT, Stop, TerminalPage, board_lines, cache_args, common_args, positive, text_table
+from .common import (BAD_INPUT, Stop, TerminalPage, amount, board_lines, cache_args, common_args, positive,
+                              text_table)
 from ..text import one_line
 
 # %% ../../nbs/cli/04_runs.ipynb #ce3a905b
@@ -40,12 +41,37 @@ _CODES = '''exit codes:
 
 Command = Callable[[Namespace], int]
 
+@contextmanager
+def _damage_told(strict: bool) -> Iterator[None]:
+    "What is damaged in a run folder is said once, in a line on standard error; with `strict` it is an error"
+    from cosee.runs.log import DamagedRun
+    said, show = set(), warnings.showwarning
+    def tell(message, category, *where, **more):
+        if not issubclass(category, DamagedRun): return show(message, category, *where, **more)
+        if str(message) not in said: print(f'cosee: {one_line(str(message), 800)}', file=sys.stderr)
+        said.add(str(message))
+    with warnings.catch_warnings():
+        warnings.simplefilter('error' if strict else 'always', DamagedRun)
+        warnings.showwarning = tell
+        yield
+
+def _read_all(args: Namespace):
+    "Read all records of the runs that are named, before anything is done with them"
+    from cosee.runs.table import Run
+    named = [getattr(args, 'folder', None), *getattr(args, 'folders', [])]
+    for folder in filter(None, named): Run(folder).entries()
+
 def _told(f: Command) -> Command:
     "A command whose foreseeable errors become one line"
     @wraps(f)
     def run(args: Namespace) -> int:
-        from cosee.runs.log import RunError
-        try: return f(args)
+        from cosee.runs.log import DamagedRun, RunError
+        strict = getattr(args, 'strict', False)
+        try:
+            with _damage_told(strict):
+                if strict: _read_all(args)
+                return f(args)
+        except DamagedRun as e: raise Stop(f'{e}; without --strict the rest is used', BAD_INPUT) from e
         except (ValueError, ImportError) as e: raise Stop(str(e), BAD_INPUT) from e
         except RunError as e: raise Stop(str(e), e.code) from e
     return run
@@ -102,8 +128,8 @@ def _how_args(p: ArgumentParser):
     g.add_argument('--in-flight', type=positive, default=1, metavar='N',
                    help='questions at once, for a served model (default: 1)')
     g.add_argument('--ray', type=positive, metavar='N', help="so many actors on a Ray cluster; needs cosee[ray]")
-    g.add_argument('--gpus-per-actor', type=float, default=0, metavar='X', help='of --ray (default: 0)')
-    g.add_argument('--time-limit', type=float, metavar='S', help='seconds for each question and method')
+    g.add_argument('--gpus-per-actor', type=amount, default=0, metavar='X', help='of --ray (default: 0)')
+    g.add_argument('--time-limit', type=amount, metavar='S', help='seconds for each question and method')
     g.add_argument('--retry-failed', action='store_true', help='do again what failed')
 
 # %% ../../nbs/cli/04_runs.ipynb #6c7b1029
@@ -230,15 +256,30 @@ def _run(args: Namespace) -> int:
 def _resume(args: Namespace) -> int:
     "Go on with a run that was interrupted"
     from cosee.runs.table import Run
-    from cosee.runs.config import make_config
     run = Run(args.folder)
-    return _go(args, make_config(run.about['config'], str(run.folder)), run.folder, run.about.get('shard'))
+    return _go(args, _config_again(run, args.allow_plugins), run.folder, run.about.get('shard'))
+
+def _config_again(run: 'Run', plugins: bool) -> 'RunConfig':
+    "The configuration of a run that goes on; raises ConfigError for one that was changed or hides a key"
+    from cosee.config import HIDDEN, ConfigError
+    from cosee.files import digest
+    from cosee.runs.config import make_config
+    found, where = run.about.get('config'), f'{run.folder}/run.json'
+    if HIDDEN in json.dumps(found):
+        raise ConfigError(f'{where}: holds no keys and passwords; go on with the configuration itself: '
+                          f'`cosee run CONFIG --output-dir {run.folder}`')
+    if digest(found) != run.about.get('hash'): raise ConfigError(f'{where}: was changed, its hash is another')
+    return make_config(found, str(run.folder), plugins)
 
 # %% ../../nbs/cli/04_runs.ipynb #aab866a3
 def _folder_args(p: ArgumentParser, many: bool = False):
     "One run folder, or several"
     if many: p.add_argument('folders', nargs='+', metavar='RUN', help='run folders')
     else: p.add_argument('folder', metavar='RUN', help='a run folder')
+    _strict_arg(p)
+
+def _strict_arg(p: ArgumentParser):
+    p.add_argument('--strict', action='store_true', help='refuse a run with damaged lines instead of leaving them out')
 
 def resume_args(
     p: ArgumentParser # of `cosee resume`
@@ -246,6 +287,8 @@ def resume_args(
     "The arguments of `cosee resume`."
     _folder_args(p)
     for add in (_how_args, cache_args): add(p)
+    p.add_argument('--allow-plugins', action='store_true',
+                   help='import the modules that the run names, which runs their code')
     _ends_with(p, _resume)
 
 # %% ../../nbs/cli/04_runs.ipynb #b92dafe6
@@ -258,17 +301,18 @@ def status_args(
 
 @_told
 def _status(args: Namespace) -> int:
-    "How far a run is, what failed and why"
+    "How far a run is, what failed and why, and which lines are damaged"
     from cosee.runs.table import Run
     run = Run(args.folder)
     status = run.status()
     failed = [dict(sample=r['sample'], method=r['method'], error=r['error'], attempt=r['attempt']) for r in run
               if r['status'] != 'ok']
-    said = [f"failed: {one_line(str(f['sample']), 60)}, {f['method']}: {one_line(f['error'], 120)}"
+    said = [f"failed: {one_line(str(f['sample']), 60)}, {f['method']}: {one_line(f['error'] or '', 120)}"
             for f in failed[:20]]
-    if args.json: _print_json(dict(methods=status, failed=failed))
-    else: print('\n'.join([_status_text(run, status), *said]))
-    return RUN_FAILED if failed else RUN_OK
+    damaged = [f._asdict() for f in run.faults]
+    if args.json: _print_json(dict(methods=status, failed=failed, damaged=damaged))
+    else: print('\n'.join([_status_text(run, status), *said, *(f"line {f.line}: {f.why}" for f in run.faults[:20])]))
+    return RUN_FAILED if failed or damaged else RUN_OK
 
 # %% ../../nbs/cli/04_runs.ipynb #b56afc09
 def score_args(
@@ -328,8 +372,9 @@ def report_args(
 def _price(text: Optional[str]) -> Optional[dict[str, float]]:
     "Prices of prompt and completion tokens; raises `Stop` where they cannot be read"
     if not text: return None
-    try: return dict(zip(('prompt', 'completion'), map(float, text.split(',')), strict=True))
-    except ValueError: raise Stop(f'--price {text!r}: write IN,OUT, such as 0.2,0.8', BAD_INPUT) from None
+    try: return dict(zip(('prompt', 'completion'), map(amount, text.split(',')), strict=True))
+    except (ValueError, argparse.ArgumentTypeError):
+        raise Stop(f'--price {text!r}: write IN,OUT, such as 0.2,0.8', BAD_INPUT) from None
 
 def _report_of(args: Namespace) -> 'Report':
     "The report that is asked for"
@@ -387,10 +432,10 @@ def _find(args: Namespace) -> 'Record':
 def _pages_of(args: Namespace, record: Mapping[str, Any]) -> 'Sequence[Image]':
     "The pages of a record's document"
     from cosee.runs.table import Run
-    from cosee.runs.config import make_config
+    from cosee.runs.config import data_of
     from cosee.runs.record import samples_of
-    config = make_config(Run(args.folder).about['config'])
-    return next(s['images'] for i, s in samples_of(config.dataset) if i == record['index'])
+    data = data_of(Run(args.folder).about, args.folder)
+    return next(s['images'] for i, s in samples_of(data) if i == record['index'])
 
 # %% ../../nbs/cli/04_runs.ipynb #e4528d85
 def _record_text(record: Mapping[str, Any], again: Any) -> str:
@@ -399,7 +444,7 @@ def _record_text(record: Mapping[str, Any], again: Any) -> str:
     answer = f"{one_line(str(record['answer']), 200)} (gold: {gold})"
     lines = board_lines(again['board'], page) if record.get('board') else repr(again).splitlines()
     return '\n'.join([page.wrap(record['question'], 'Question  '), page.wrap(answer, 'Answer    '),
-                      page.wrap(f"{record['method']}, stopped: {record['stopped']}", 'Method    '), *lines])
+                      page.wrap(f"{record['method']}, stopped: {record.get('stopped', '')}", 'Method    '), *lines])
 
 def _write_record(args: Namespace, record: Mapping[str, Any], again: Any):
     "The HTML file of `--html`; raises `Stop` where there is no Board"
@@ -437,9 +482,9 @@ def export_args(
 class _PagesInTurn:
     "A function from records to their pages that goes through the data set once for records in order"
     def __init__(self, folder: str):
-        from cosee.runs.config import make_config
+        from cosee.runs.config import data_of
         from cosee.runs.table import Run
-        self.data, self.index = make_config(Run(folder).about['config']).dataset, -1
+        self.data, self.index = data_of(Run(folder).about, folder), -1
         self.samples: Iterator = iter(())
 
     def __call__(self, record: Mapping[str, Any]) -> 'Sequence[Image]':
@@ -492,10 +537,10 @@ def _submit(args: Namespace) -> int:
     "Write a submission file in the form of its leaderboard"
     from cosee.datasets.submissions import write_submission
     from cosee.runs.table import Run
-    from cosee.runs.config import make_config
+    from cosee.runs.config import data_of
     from cosee.runs.record import samples_of
     run = Run(args.folder)
-    data, rows = make_config(run.about['config']).dataset, run.predictions(args.method)
+    data, rows = data_of(run.about, args.folder), run.predictions(args.method)
     ids = [s['meta']['id'] for _, s in samples_of(data)]
     print(write_submission(args.form or data.name, rows, ids, args.output))
     return RUN_OK
@@ -507,6 +552,7 @@ def merge_args(
     "The arguments of `cosee merge`."
     p.add_argument('output', metavar='OUT', help='folder of the merged run')
     p.add_argument('folders', nargs='*', metavar='RUN', help='shards; default: OUT/shard-*')
+    _strict_arg(p)
     _ends_with(p, _merge)
 
 @_told
@@ -579,8 +625,12 @@ def _serve(args: Namespace, viewer: 'Viewer') -> int:
 @_told
 def _view(args: Namespace) -> int:
     "Look at every answer of a run in the browser, wrong ones first"
-    from cosee.runs.viewer import Viewer
+    from cosee.runs.log import DamagedRun
+    from cosee.runs.viewer import Viewer, damage_words
     viewer = Viewer(args.folders, args.metric)
     size = sum(r.path.stat().st_size for r in viewer.runs if r.path.exists()) // 10 ** 6
     if size >= 50 and not args.quiet: print(f'reading {size:,} MB of records ...', file=sys.stderr)
+    viewer.update()
+    for said in [words for tail in viewer.tails for words in damage_words(tail)]:
+        warnings.warn(DamagedRun(said), stacklevel=1)
     return _exported(args, viewer) if args.export else _serve(args, viewer)

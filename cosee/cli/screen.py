@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Prediction', 'screen_args']
+__all__ = []
 
 # %% ../../nbs/cli/05_screen.ipynb #090fc596
 import json
@@ -14,7 +14,7 @@ from argparse import ArgumentParser, Namespace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
-from .common import BAD_INPUT, Stop, care_args, client_of, common_args, model_args, positive, say
+from .common import BAD_INPUT, Stop, amount, care_args, client_of, common_args, model_args, positive, say
 from ..registry import load_plugin
 from ..text import one_line
 
@@ -76,7 +76,7 @@ def _score_args(p: ArgumentParser):
                    help='JSON Lines with id and reply (text) or call (a tool call); instead of a client')
     p.add_argument('--save', type=Path, metavar='FILE',
                    help='write what the client said to this file, in the same form')
-    p.add_argument('--tolerance', type=float, default=10, metavar='N',
+    p.add_argument('--tolerance', type=amount, default=10, metavar='N',
                    help='of samples that have none, in thousandths (default: 10)')
     model_args(p)
     care_args(p)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['models_args', 'fetch_args']
+__all__ = []
 
 # %% ../../nbs/cli/10_weights.ipynb #777c142a
 import json

@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Source', 'T', 'Options', 'DataError', 'OutsideError', 'Images', 'field_of', 'inside', 'check_image', 'read_jsonl',
-           'read_json', 'open_parquet', 'read_parquet', 'listed', 'whole_number', 'page_numbers', 'parquet_files',
-           'first_of', 'image_bytes', 'pdf_images']
+__all__ = ['DataError']
 
 # %% ../../nbs/data/00_checks.ipynb #29760721
 import ast, json, re

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['LOADERS', 'Loader', 'register', 'load', 'as_torch']
+__all__ = ['register', 'load', 'as_torch']
 
 # %% ../../nbs/04_datasets.ipynb #bddbccdf
 from collections.abc import Callable, Iterable, Iterator, Sequence

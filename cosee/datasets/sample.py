@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Meta', 'OnError', 'Records', 'ToSample', 'Layout', 'FromFolder', 'PageBox', 'Sample', 'Split', 'subset', 'set_root',
-           'check_split', 'open_split', 'dev_subset_of']
+__all__ = ['Sample', 'Split', 'subset', 'set_root']
 
 # %% ../../nbs/data/01_sample.ipynb #f1031c1d
-import os, random
+import math, os, random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Optional, TYPE_CHECKING, TypedDict, Union, cast
-from fastcore.basics import patch
 from ..boxes import Box
 from .checks import DataError, Located, Record
 if TYPE_CHECKING:
@@ -42,6 +40,10 @@ Records = Callable[[], Iterator[Located]] # reads the files anew
 ToSample = Callable[[Record, str], Union[Sample, Iterable[Sample]]] # of a record and where it stands
 Layout = tuple[Records, ToSample]         # how the files of a split are read
 
+def _names(id: Any) -> bool:
+    "Can a sample have this id?"
+    return isinstance(id, (str, int)) or isinstance(id, float) and math.isfinite(id)
+
 class Split:
     "One split of a data set: iterate it for Samples. Raises ValueError for an unknown way with errors."
     def __init__(self,
@@ -59,28 +61,26 @@ class Split:
 
     def __repr__(self) -> str: return f'Split({self.name!r}, {self.split!r})'
 
-# %% ../../nbs/data/01_sample.ipynb #ba03fdcb
-@patch
-def _samples(self: Split, found: Union[Record, DataError], where: str) -> Iterator[Sample]:
-    if isinstance(found, DataError): raise found
-    made = self._to_sample(found, where)
-    for s in [cast(Sample, made)] if isinstance(made, dict) else made:
-        s['meta'] = {'dataset': self.name, 'split': self.split, **s['meta']}
-        yield s
+    def _samples(self, found: Union[Record, DataError], where: str) -> Iterator[Sample]:
+        if isinstance(found, DataError): raise found
+        made = self._to_sample(found, where)
+        for s in [cast(Sample, made)] if isinstance(made, dict) else made:
+            s['meta'] = {'dataset': self.name, 'split': self.split, **s['meta']}
+            yield s
 
-@patch
-def __iter__(self: Split) -> Iterator[Sample]:
-    seen, self.skipped = set(), []
-    for where, found in self._records():
-        try:
-            for s in self._samples(found, where):
-                id = s['meta']['id']
-                if id in seen: raise DataError(f'{where}: id {id!r} is there twice')
-                seen.add(id)
-                yield s
-        except DataError as e:
-            if self.errors == 'raise': raise
-            self.skipped.append(str(e))
+    def __iter__(self) -> Iterator[Sample]:
+        seen, self.skipped = set(), []
+        for where, found in self._records():
+            try:
+                for s in self._samples(found, where):
+                    id = s['meta']['id']
+                    if not _names(id): raise DataError(f'{where}: id {str(id)[:80]} is no text and no number')
+                    if id in seen: raise DataError(f'{where}: id {id!r} is there twice')
+                    seen.add(id)
+                    yield s
+            except DataError as e:
+                if self.errors == 'raise': raise
+                self.skipped.append(str(e))
 
 # %% ../../nbs/data/01_sample.ipynb #fdc30602
 _Placed = tuple[int, Sample]   # where a sample stands in its split, and itself

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Numbered', 'Writer', 'WRITERS', 'writer', 'write_layout']
+__all__ = ['write_layout']
 
 # %% ../../nbs/data/07_writers.ipynb #2a9ef252
 import io, json

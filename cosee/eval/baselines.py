@@ -15,7 +15,7 @@ from ..text import abstains, answer_key
 if TYPE_CHECKING: from PIL.Image import Image
 
 # %% auto #0
-__all__ = ['direct_answer', 'single_agent_cot', 'self_consistency', 'within_budget']
+__all__ = ['direct_answer', 'single_agent_cot', 'self_consistency']
 
 # %% ../../nbs/06_baselines.ipynb #c2171aa9
 def _solo(task: Task, prompt: str, max_new_tokens: int) -> MethodOutcome:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Iterable, Optional, Sequence, cast
-from fastcore.basics import patch
 from ..agents import Agent, ROLES, describe_actions
 from ..document import (Content, DEBUG_TAG, Document, InteractiveDocument, MODEL_TAG, RESPONSE_TAG,
                             VLMLanguageModel)
@@ -19,7 +18,7 @@ from ..text import answer_key, one_line
 if TYPE_CHECKING: from PIL.Image import Image
 
 # %% auto #0
-__all__ = ['chat_instruction', 'open_and_hidden', 'Speaker', 'memories', 'multi_agent_chat_no_board']
+__all__ = ['multi_agent_chat_no_board']
 
 # %% ../../nbs/eval/07_chat.ipynb #c2993835
 _CHAT = ('Talk to the others in at most three sentences: say what you see and on which page, and whether you agree. '
@@ -76,48 +75,40 @@ class Speaker(VLMLanguageModel):
         self.instruction = chat_instruction(agent, thoughts)
         self.memory.debug(self.instruction, tags=['private'])
 
-# %% ../../nbs/eval/07_chat.ipynb #8a98c0b6
-@patch
-def _ask(self: Speaker, prompt: str, schema: Optional[dict] = None, **params) -> str:
-    "One call through the task"
-    self.task.client = self.client
-    settings = {**self.gen, **({} if schema is None else {'schema': schema}),
-                **{k: v for k, v in params.items() if v is not None and k != 'seed'}}
-    return self.task.ask(prompt, agent=self.agent or self.name, step=self.step, **settings)[0].text
+    def _ask(self, prompt: str, schema: Optional[dict] = None, **params) -> str:
+        "One call through the task"
+        self.task.client = self.client
+        settings = {**self.gen, **({} if schema is None else {'schema': schema}),
+                    **{k: v for k, v in params.items() if v is not None and k != 'seed'}}
+        return self.task.ask(prompt, agent=self.agent or self.name, step=self.step, **settings)[0].text
 
-# %% ../../nbs/eval/07_chat.ipynb #ceaafe1d
-@patch
-def prompt(self: Speaker) -> str:
-    "What it is asked next."
-    past = self.memory.model_view.text()
-    return (f'Conversation so far:\n{past}\n' if past else '') + self.instruction
+    def prompt(self) -> str:
+        "What it is asked next."
+        past = self.memory.model_view.text()
+        return (f'Conversation so far:\n{past}\n' if past else '') + self.instruction
 
-@patch
-def speak(self: Speaker,
-    step: int # round, from 1
-) -> Reading: # of what the others hear
-    "Ask for one message, and write it down with what stays unsaid."
-    self.step = step
-    said, notes, reasoning = open_and_hidden(self._ask(self.prompt()), self.thoughts)
-    if reasoning: self.memory.debug(reasoning[:6000], tags=['private'])
-    if notes: self.memory.statement(f'{self.name}, to itself: {one_line(notes, 300)}', tags=['private'])
-    self.memory.append(f'{self.name}: {one_line(said, 600)}\n', tags=[RESPONSE_TAG, MODEL_TAG])
-    return read_answer(said)
+    def speak(self,
+        step: int # round, from 1
+    ) -> Reading: # of what the others hear
+        "Ask for one message, and write it down with what stays unsaid."
+        self.step = step
+        said, notes, reasoning = open_and_hidden(self._ask(self.prompt()), self.thoughts)
+        if reasoning: self.memory.debug(reasoning[:6000], tags=['private'])
+        if notes: self.memory.statement(f'{self.name}, to itself: {one_line(notes, 300)}', tags=['private'])
+        self.memory.append(f'{self.name}: {one_line(said, 600)}\n', tags=[RESPONSE_TAG, MODEL_TAG])
+        return read_answer(said)
 
-# %% ../../nbs/eval/07_chat.ipynb #a1bf8c12
-@patch
-def news(self: Speaker) -> list[Content]:
-    "What the public view shows since the last call."
-    shown = self.public.contents()
-    new, self.told = shown[self.told:], len(shown)
-    return list(new)
+    def news(self) -> list[Content]:
+        "What the public view shows since the last call."
+        shown = self.public.contents()
+        new, self.told = shown[self.told:], len(shown)
+        return list(new)
 
-@patch
-def hear(self: Speaker,
-    news: Iterable[Content] # of another speaker
-):
-    "Write down what another speaker said."
-    for content in news: self.memory.statement(content.text, tags=['heard'], end='')
+    def hear(self,
+        news: Iterable[Content] # of another speaker
+    ):
+        "Write down what another speaker said."
+        for content in news: self.memory.statement(content.text, tags=['heard'], end='')
 
 # %% ../../nbs/eval/07_chat.ipynb #4eb4d362
 def _last_word(readings: dict[int, Reading]) -> Reading:

@@ -4,10 +4,9 @@
 
 # %% ../../nbs/eval/08_methods.ipynb #4f762410
 from __future__ import annotations
-import inspect, math
+import inspect
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Optional, TypeVar, Union, cast, get_type_hints
-from fastcore.basics import patch
 from ..agents import ROLES
 from ..datasets.sample import Sample
 from .task import MethodOutcome, Task, build_team
@@ -16,7 +15,7 @@ from ..models.client import Ledger
 from ..registry import Entry, Registry
 
 # %% auto #0
-__all__ = ['METHODS', 'F', 'MethodEntry', 'method_settings', 'SettingError', 'Method', 'make_method', 'register_method']
+__all__ = ['METHODS', 'Method', 'make_method', 'register_method']
 
 # %% ../../nbs/eval/08_methods.ipynb #7812c1b5
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def _type_fault(hint: Any, value: Any) -> Optional[str]:
 # %% ../../nbs/eval/08_methods.ipynb #a15d1c0d
 def _number_fault(name: str, value: float) -> Optional[str]:
     "Why a number cannot be"
-    if not math.isfinite(value): return f'must be a finite number, not {value}'
+    if not abs(value) < 2**63: return f'must be a finite number of usual size, not {str(value)[:20]}'
     return f'must be at least {_LEAST[name]}, not {value}' if value < _LEAST.get(name, value) else None
 
 def _value_fault(name: str, value: Any) -> Optional[str]:
@@ -123,27 +122,23 @@ class Method:
         told = [f'{k}={v!r}' for k, v in self.settings.items() if v != usual[k]]
         return f"Method({', '.join([repr(self.name), *([self.type] if self.name != self.type else []), *told])})"
 
-# %% ../../nbs/eval/08_methods.ipynb #a7294893
-@patch
-def changed(self: Method,
-    **settings # over its own
-) -> Method:   # another one of the same name
-    "The method with other settings; raises ValueError where one cannot be."
-    return Method(self.type, self.name, **{**self.own, **settings})
+    def changed(self,
+        **settings # over its own
+    ) -> Method:   # another one of the same name
+        "The method with other settings; raises ValueError where one cannot be."
+        return Method(self.type, self.name, **{**self.own, **settings})
 
-# %% ../../nbs/eval/08_methods.ipynb #c5c76696
-@patch
-def run(self: Method,
-    sample: Sample,                        # images and question
-    client,                                # the model
-    ledger: Optional[Ledger] = None,       # account, with or without a budget
-    seed: int = 0,                         # of everything drawn by chance
-    gen: Optional[Mapping[str, Any]] = None # general generation settings; its own beat them
-) -> MethodOutcome:
-    "Answer one question; raises ValueError where there is none."
-    task = Task(listed(sample['images']), sample['question'], client, Ledger() if ledger is None else ledger, seed,
-                {k: v for k, v in (gen or {}).items() if k not in self.own}, meta=sample.get('meta', {}))
-    return task.run(METHODS.find(self.type).load(), **self.settings)
+    def run(self,
+        sample: Sample,                        # images and question
+        client,                                # the model
+        ledger: Optional[Ledger] = None,       # account, with or without a budget
+        seed: int = 0,                         # of everything drawn by chance
+        gen: Optional[Mapping[str, Any]] = None # general generation settings; its own beat them
+    ) -> MethodOutcome:
+        "Answer one question; raises ValueError where there is none."
+        task = Task(listed(sample['images']), sample['question'], client, Ledger() if ledger is None else ledger, seed,
+                    {k: v for k, v in (gen or {}).items() if k not in self.own}, meta=sample.get('meta', {}))
+        return task.run(METHODS.find(self.type).load(), **self.settings)
 
 # %% ../../nbs/eval/08_methods.ipynb #dec96976
 def make_method(

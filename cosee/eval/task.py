@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
-from fastcore.basics import patch
 from ..agents import Agent, PageImage, ask, role_text, team
 from ..boxes import Box
 from ..controller import Episode, call_record
@@ -21,9 +20,7 @@ from ..pages import Page, page_of, page_sizes, with_page
 from ..text import NOT_ANSWERABLE, answer_key, check_question, one_line
 
 # %% auto #0
-__all__ = ['ANSWER_RULES', 'ANSWER_LINES', 'DIRECT_PROMPT', 'COT_PROMPT', 'PLAIN_GEN', 'SAMPLE_GEN', 'SMALLEST_SIDE',
-           'LEAST_PRINT', 'Roles', 'MethodOutcome', 'Task', 'shrink_pages', 'outcome_of', 'vote', 'seed_of',
-           'rounding_threshold', 'stochastic_rounding', 'sample_id', 'build_team']
+__all__ = ['MethodOutcome']
 
 # %% ../../nbs/eval/06_task.ipynb #e7b871cc
 if TYPE_CHECKING:
@@ -77,88 +74,150 @@ class Task:
     focus: Focus = field(default_factory=AllPages)       # chooses the pages that are shown, see `look`
     view: Optional[Viewing] = None                       # what it chose
 
-# %% ../../nbs/eval/06_task.ipynb #02bd7cf2
-@patch
-def look(self: Task,
-    focus: FocusSpec = 'auto', # which pages are shown, see `make_focus`
-    k: float = 4               # pages that are searched for
-) -> Task:                     # itself
-    "Choose which pages are shown; a focus that does not exist raises ValueError."
-    known = [p for p in self.meta.get('evidence_pages') or [] if isinstance(p, int)]
-    self.focus = make_focus(focus, stochastic_rounding(k, self.seed), self.images,
-                            words=getattr(self.client, 'words', None), evidence=known)
-    self.view = None
-    return self
+    def look(self,
+        focus: FocusSpec = 'auto', # which pages are shown, see `make_focus`
+        k: float = 4               # pages that are searched for
+    ) -> Task:                     # itself
+        "Choose which pages are shown; a focus that does not exist raises ValueError."
+        known = [p for p in self.meta.get('evidence_pages') or [] if isinstance(p, int)]
+        self.focus = make_focus(focus, stochastic_rounding(k, self.seed), self.images,
+                                words=getattr(self.client, 'words', None), evidence=known)
+        self.view = None
+        return self
 
-@patch(as_prop=True)
-def pages(self: Task) -> list[Any]:
-    "The pages that calls are shown: a list of all, or `InView`."
-    if self.view is None:
-        self.view = Viewing(self.images, self.question, self.focus)
-        self.view.look()
-    return self.view.images
+    @property
+    def pages(self) -> list[Any]:
+        "The pages that calls are shown: a list of all, or `InView`."
+        if self.view is None:
+            self.view = Viewing(self.images, self.question, self.focus)
+            self.view.look()
+        return self.view.images
+
+    def price(self,
+        role_prompt: str,          # the instruction
+        max_new_tokens: int = 64,  # longest reply
+        images: Optional[Sequence[Image]] = None # other pages than those that are shown
+    ) -> int:                      # tokens as the ledger's budget counts them
+        "Most tokens that one call can cost."
+        if self.ledger.count == 'output': return max_new_tokens
+        client, images = _counter(self.client), self.pages if images is None else images
+        messages = client.build_messages(images, self.question, None, role_prompt)
+        return client.estimate(messages).prompt_tokens + max_new_tokens
+
+    def affordable(self,
+        role_prompt: str,         # the instruction
+        max_new_tokens: int = 64  # longest reply
+    ) -> float:                   # infinite without a budget
+        "How many such calls the budget covers."
+        if self.ledger.max_tokens is None: return math.inf
+        return max(0, self.ledger.left // max(1, self.price(role_prompt, max_new_tokens)))
+
+    def _call(self, role_prompt: str, seeds: list[int], gen: dict[str, Any]) -> list[Reply]:
+        "Replies to one prompt, one for each seed"
+        args = cast(list[PageImage], self.pages), self.question, None, role_prompt
+        if not isinstance(self.client, VLMClient): return [ask(self.client, *args, **gen) for _ in seeds]
+        batch = [self.client.build_messages(*args)] * len(seeds)
+        return self.client.chat_batch(batch, params=[dict(seed=s) for s in seeds], **gen)
+
+    def _book(self, calls: Sequence[Mapping[str, Any]], agent: str, step: int):
+        "Put calls on the account, and keep what was said"
+        for c in calls: self.ledger.add(c['reply'].usage, agent=agent, step=step)
+        shown, why = self.view.told() if self.view else ([], {})
+        self.calls += [dict(agent=agent, step=step, shown=shown, why=why, **call_record(c)) for c in calls]
+
+    def ask(self,
+        role_prompt: str,     # the instruction
+        n: int = 1,           # samples
+        agent: str = 'solo',  # under whose name it is booked
+        step: int = 1,        # round
+        **gen                 # generation settings
+    ) -> list[Reply]:         # `n`, or as many as the budget covers
+        "Ask the client, and book what it costs; raises `BudgetExceeded` where not one call is covered."
+        gen, replies = merged(gen, self.gen), []
+        new = gen.get('max_new_tokens', 64)
+        while len(replies) < n and (k := int(min(n - len(replies), self.affordable(role_prompt, new)))):
+            seeds = [(self.seed + len(replies) + i + 1000 * (step - 1)) % 2 ** 31 for i in range(k)]
+            with record() as calls:
+                try: replies += self._call(role_prompt, seeds, gen)
+                finally: self._book(calls, agent, step)
+        if not replies: self.ledger.require(self.price(role_prompt, new))
+        return replies
+
+    def fit(self,
+        prompts: list[tuple[str, int]] # pairs (instruction, max_new_tokens) that all have to be covered
+    ) -> bool:                         # are they?
+        "Make the pages smaller, if need be, until the budget covers `prompts`; all of a long document, where it does."
+        if self.ledger.max_tokens is None: return True
+        left = self.ledger.left
+        def cost(images: Sequence[Any]) -> int: return sum(self.price(p, new, images) for p, new in prompts)
+        long = isinstance(self.focus, AutoFocus) and len(self.images) > FEW_PAGES
+        if long and cost(blank_pages(self.images)) <= left: self.look('all')
+        shown = self.pages
+        bare, full = cost(shown.replaced([]) if isinstance(shown, InView) else []), cost(shown)
+        if full <= left or self._read_less(lambda: cost(shown) <= left): return True
+        if left <= bare or full == bare or not all(hasattr(im, 'resize') for im in shown): return False
+        client = _counter(self.client)
+        if not client.estimate(client.build_messages(shown, '')).image_tokens: return False   # print alone
+        return self._shrink(_scale(bare, full, left), lambda images: cost(images) <= left)
+
+    def _read_less(self, covered: Callable[[], bool]) -> bool:
+        "Show less print of each page until it is covered, where the client shows print at all"
+        from cosee.minds.sight import less_print
+        whole, tokens = self.client, getattr(self.client, 'page_tokens', None)
+        if not isinstance(tokens, int): return False
+        while tokens > LEAST_PRINT:
+            tokens = max(LEAST_PRINT, tokens * 4 // 5)
+            self.client = less_print(whole, tokens)
+            if covered(): return True
+        return False
+
+    def _shrink(self, scale: float, covered: Callable[[Sequence[Any]], bool]) -> bool:
+        "Show smaller pages, of this scale or the next below it at which they are covered, if there is one"
+        for _ in range(12):
+            try: smaller = shrink_pages(self.pages, scale)
+            except ValueError: return False
+            if covered(smaller):
+                self.images = _SmallerPages(self.images, scale) if isinstance(smaller, InView) else smaller
+                if self.view is not None: self.view.show(self.images, smaller)
+                return True
+            scale *= .95
+        return False
+
+    def _trace(self) -> dict[str, Any]:
+        "Everything that is needed to look at the calls again"
+        return dict(version=1, kind='calls', question=self.question, calls=self.calls, ledger=self.ledger.to_dict())
+
+    def outcome(self,
+        answer: str,                        # the answer
+        page: Optional[int] = None,         # where it stands
+        confidence: Optional[float] = None, # 0-1
+        stopped: str = 'answered',          # why the method ended
+        bbox: Optional[Box] = None          # where on the page, in 0-1
+    ) -> MethodOutcome:
+        "The outcome of a method that wrote no Board."
+        page = page if page and 0 < page <= len(self.images) else None
+        evidence: list[Evidence] = []
+        box = list(bbox) if bbox else None
+        if page: evidence.append({'page': page, 'bbox': box, 'content': one_line(answer, 300), 'cell': None})
+        return MethodOutcome(answer=answer, confidence=confidence, page=page, evidence=evidence, invalid=0, raised=0,
+                             usage=self.ledger.total.to_dict(), steps=max((c['step'] for c in self.calls), default=0),
+                             stopped=stopped, board=None, trace=self._trace(), shown=_shown(self.calls))
+
+    def run(self,
+        method: Callable[..., MethodOutcome], # takes the task and its own settings
+        **settings                            # of the method
+    ) -> MethodOutcome:
+        "What `method` makes of the question; raises ValueError where there is none."
+        check_question(self.question)
+        try: found = method(self, **settings)
+        except BudgetExceeded as e: found = self.outcome('', stopped=f'budget: {e}')
+        tokens = getattr(self.client, 'page_tokens', None)
+        return {**found, 'page_tokens': tokens} if isinstance(tokens, int) else found
 
 # %% ../../nbs/eval/06_task.ipynb #3ec8bf0d
 def _counter(client) -> VLMClient:
     "A client that counts tokens as this one does, or at all"
     return client if isinstance(client, VLMClient) else VLMClient()
-
-@patch
-def price(self: Task,
-    role_prompt: str,          # the instruction
-    max_new_tokens: int = 64,  # longest reply
-    images: Optional[Sequence[Image]] = None # other pages than those that are shown
-) -> int:                      # tokens as the ledger's budget counts them
-    "Most tokens that one call can cost."
-    if self.ledger.count == 'output': return max_new_tokens
-    client, images = _counter(self.client), self.pages if images is None else images
-    messages = client.build_messages(images, self.question, None, role_prompt)
-    return client.estimate(messages).prompt_tokens + max_new_tokens
-
-@patch
-def affordable(self: Task,
-    role_prompt: str,         # the instruction
-    max_new_tokens: int = 64  # longest reply
-) -> float:                   # infinite without a budget
-    "How many such calls the budget covers."
-    if self.ledger.max_tokens is None: return math.inf
-    return max(0, self.ledger.left // max(1, self.price(role_prompt, max_new_tokens)))
-
-# %% ../../nbs/eval/06_task.ipynb #919d7e18
-@patch
-def _call(self: Task, role_prompt: str, seeds: list[int], gen: dict[str, Any]) -> list[Reply]:
-    "Replies to one prompt, one for each seed"
-    args = cast(list[PageImage], self.pages), self.question, None, role_prompt
-    if not isinstance(self.client, VLMClient): return [ask(self.client, *args, **gen) for _ in seeds]
-    batch = [self.client.build_messages(*args)] * len(seeds)
-    return self.client.chat_batch(batch, params=[dict(seed=s) for s in seeds], **gen)
-
-@patch
-def _book(self: Task, calls: Sequence[Mapping[str, Any]], agent: str, step: int):
-    "Put calls on the account, and keep what was said"
-    for c in calls: self.ledger.add(c['reply'].usage, agent=agent, step=step)
-    shown, why = self.view.told() if self.view else ([], {})
-    self.calls += [dict(agent=agent, step=step, shown=shown, why=why, **call_record(c)) for c in calls]
-
-# %% ../../nbs/eval/06_task.ipynb #622288b5
-@patch
-def ask(self: Task,
-    role_prompt: str,     # the instruction
-    n: int = 1,           # samples
-    agent: str = 'solo',  # under whose name it is booked
-    step: int = 1,        # round
-    **gen                 # generation settings
-) -> list[Reply]:         # `n`, or as many as the budget covers
-    "Ask the client, and book what it costs; raises `BudgetExceeded` where not one call is covered."
-    gen, replies = merged(gen, self.gen), []
-    new = gen.get('max_new_tokens', 64)
-    while len(replies) < n and (k := int(min(n - len(replies), self.affordable(role_prompt, new)))):
-        seeds = [(self.seed + len(replies) + i + 1000 * (step - 1)) % 2 ** 31 for i in range(k)]
-        with record() as calls:
-            try: replies += self._call(role_prompt, seeds, gen)
-            finally: self._book(calls, agent, step)
-    if not replies: self.ledger.require(self.price(role_prompt, new))
-    return replies
 
 # %% ../../nbs/eval/06_task.ipynb #994ec932
 SMALLEST_SIDE = 320   # pixels of the longer side
@@ -212,92 +271,15 @@ def _scale(bare: int, full: int, left: float) -> float:
     "By what pages shrink so that a price of `full`, of which `bare` is text, becomes what is `left`"
     return math.sqrt((left - bare) / (full - bare))
 
-@patch
-def fit(self: Task,
-    prompts: list[tuple[str, int]] # pairs (instruction, max_new_tokens) that all have to be covered
-) -> bool:                         # are they?
-    "Make the pages smaller, if need be, until the budget covers `prompts`; all of a long document, where it does."
-    if self.ledger.max_tokens is None: return True
-    left = self.ledger.left
-    def cost(images: Sequence[Any]) -> int: return sum(self.price(p, new, images) for p, new in prompts)
-    long = isinstance(self.focus, AutoFocus) and len(self.images) > FEW_PAGES
-    if long and cost(blank_pages(self.images)) <= left: self.look('all')
-    shown = self.pages
-    bare, full = cost(shown.replaced([]) if isinstance(shown, InView) else []), cost(shown)
-    if full <= left or self._read_less(lambda: cost(shown) <= left): return True
-    if left <= bare or full == bare or not all(hasattr(im, 'resize') for im in shown): return False
-    client = _counter(self.client)
-    if not client.estimate(client.build_messages(shown, '')).image_tokens: return False   # print alone
-    return self._shrink(_scale(bare, full, left), lambda images: cost(images) <= left)
-
 # %% ../../nbs/eval/06_task.ipynb #13573711
 LEAST_PRINT = 100   # tokens of a page's print that are always shown
 
-@patch
-def _read_less(self: Task, covered: Callable[[], bool]) -> bool:
-    "Show less print of each page until it is covered, where the client shows print at all"
-    from cosee.minds.sight import less_print
-    whole, tokens = self.client, getattr(self.client, 'page_tokens', None)
-    if not isinstance(tokens, int): return False
-    while tokens > LEAST_PRINT:
-        tokens = max(LEAST_PRINT, tokens * 4 // 5)
-        self.client = less_print(whole, tokens)
-        if covered(): return True
-    return False
-
-# %% ../../nbs/eval/06_task.ipynb #dea43891
-@patch
-def _shrink(self: Task, scale: float, covered: Callable[[Sequence[Any]], bool]) -> bool:
-    "Show smaller pages, of this scale or the next below it at which they are covered, if there is one"
-    for _ in range(12):
-        try: smaller = shrink_pages(self.pages, scale)
-        except ValueError: return False
-        if covered(smaller):
-            self.images = _SmallerPages(self.images, scale) if isinstance(smaller, InView) else smaller
-            if self.view is not None: self.view.show(self.images, smaller)
-            return True
-        scale *= .95
-    return False
-
 # %% ../../nbs/eval/06_task.ipynb #e7913279
-@patch
-def _trace(self: Task) -> dict[str, Any]:
-    "Everything that is needed to look at the calls again"
-    return dict(version=1, kind='calls', question=self.question, calls=self.calls, ledger=self.ledger.to_dict())
 
-@patch
-def outcome(self: Task,
-    answer: str,                        # the answer
-    page: Optional[int] = None,         # where it stands
-    confidence: Optional[float] = None, # 0-1
-    stopped: str = 'answered',          # why the method ended
-    bbox: Optional[Box] = None          # where on the page, in 0-1
-) -> MethodOutcome:
-    "The outcome of a method that wrote no Board."
-    page = page if page and 0 < page <= len(self.images) else None
-    evidence: list[Evidence] = []
-    box = list(bbox) if bbox else None
-    if page: evidence.append({'page': page, 'bbox': box, 'content': one_line(answer, 300), 'cell': None})
-    return MethodOutcome(answer=answer, confidence=confidence, page=page, evidence=evidence, invalid=0, raised=0,
-                         usage=self.ledger.total.to_dict(), steps=max((c['step'] for c in self.calls), default=0),
-                         stopped=stopped, board=None, trace=self._trace(), shown=_shown(self.calls))
 
 def _shown(turns: Iterable[Mapping[str, Any]]) -> list[int]:
     "The pages that calls or turns were shown, in order of appearance"
     return list(dict.fromkeys(p for turn in turns for p in turn.get('shown', [])))
-
-# %% ../../nbs/eval/06_task.ipynb #ef679331
-@patch
-def run(self: Task,
-    method: Callable[..., MethodOutcome], # takes the task and its own settings
-    **settings                            # of the method
-) -> MethodOutcome:
-    "What `method` makes of the question; raises ValueError where there is none."
-    check_question(self.question)
-    try: found = method(self, **settings)
-    except BudgetExceeded as e: found = self.outcome('', stopped=f'budget: {e}')
-    tokens = getattr(self.client, 'page_tokens', None)
-    return {**found, 'page_tokens': tokens} if isinstance(tokens, int) else found
 
 # %% ../../nbs/eval/06_task.ipynb #072a79c8
 def outcome_of(

@@ -6,12 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['CountedTokens', 'COUNTS', 'LedgerEntry', 'Picture', 'Schema', 'Params', 'Block', 'THUMBNAIL_PIXELS', 'Outcome',
-           'GEN_DEFAULTS', 'UsageRecord', 'Usage', 'count_tokens', 'BudgetExceeded', 'Ledger', 'LedgerRecord',
-           'TextBlock', 'ImageBlock', 'Message', 'user_message', 'build_messages', 'content_blocks', 'checked_blocks',
-           'message_blocks', 'prompt_text', 'Reply', 'CallRecord', 'record', 'note_call', 'VLMClient', 'merged',
-           'prompt_messages', 'image_grid', 'image_tokens', 'estimate_usage', 'takes_prompt', 'accepted',
-           'GenerateClient', 'as_client', 'ScriptedClient']
+__all__ = ['GEN_DEFAULTS', 'Usage', 'BudgetExceeded', 'Ledger', 'Reply', 'record', 'VLMClient', 'ScriptedClient']
 
 # %% ../../nbs/00_model.ipynb #2c1a31f5
 import inspect, json, math, threading, time
@@ -20,11 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, MutableSequence, Seque
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Optional, TypedDict, Union, cast, get_args
-from fastcore.basics import patch
 from ..pages import ShownPages, as_picture
+from ..text import html_table
 
 # %% ../../nbs/00_model.ipynb #d2372808
 if TYPE_CHECKING: from PIL.Image import Image
@@ -119,48 +113,53 @@ class Ledger:
         budget = 'no budget' if self.max_tokens is None else f'budget {self.max_tokens:,} ({self.count})'
         return f'Ledger({len(self)} calls, {self.spent:,} tokens, {budget})'
 
+    @property
+    def total(self) -> Usage:
+        "Everything spent so far."
+        return _sum(e['usage'] for e in list(self.entries))
+
+    def by(self,
+        *fields: str       # entry fields to group by: 'agent', 'step', or both
+    ) -> dict[Any, Usage]: # by group, in order of first appearance
+        "What each group of entries spent."
+        groups: dict[Any, list[Usage]] = {}
+        for e in list(self.entries):
+            key = tuple(e.get(f) for f in fields)
+            groups.setdefault(key[0] if len(key) == 1 else key, []).append(e['usage'])
+        return {k: _sum(us) for k, us in groups.items()}
+
+    @property
+    def spent(self) -> int:
+        "Tokens spent, in the sense of the budget."
+        return count_tokens(self.total, self.count)
+
+    @property
+    def left(self) -> float:
+        "Tokens that the budget still allows (infinite without a budget)."
+        return math.inf if self.max_tokens is None else self.max_tokens - self.spent
+
+    def require(self,
+        tokens: int # tokens that the next call may cost at most
+    ):
+        "Raise `BudgetExceeded` if `tokens` more would break the budget."
+        if tokens > self.left:
+            raise BudgetExceeded(f"the next call may cost {tokens:,} tokens, but {max(0, self.left):,} of "
+                                 f"{self.max_tokens:,} are left ({self.count})")
+
+    def to_dict(self) -> LedgerRecord:
+        "JSON-ready: budget, total, and every entry."
+        entries = [{**e, 'usage': e['usage'].to_dict()} for e in list(self.entries)]
+        return LedgerRecord(max_tokens=self.max_tokens, count=self.count, total=self.total.to_dict(), entries=entries)
+
+    def _repr_html_(self) -> str:
+        rows = [_cells(str(k), u) for k, u in [*self.by('agent').items(), ('all', self.total)]]
+        return html_table([c.replace('_', ' ') for c in ('agent', *_COLUMNS)], rows)
+
 # %% ../../nbs/00_model.ipynb #df74f67f
 def _sum(usages: Iterable[Usage]) -> Usage:
     total = Usage(calls=0)
     for u in usages: total = total + u
     return total
-
-@patch(as_prop=True)
-def total(self: Ledger) -> Usage:
-    "Everything spent so far."
-    return _sum(e['usage'] for e in list(self.entries))
-
-# %% ../../nbs/00_model.ipynb #2b04d9f6
-@patch
-def by(self: Ledger,
-    *fields: str       # entry fields to group by: 'agent', 'step', or both
-) -> dict[Any, Usage]: # by group, in order of first appearance
-    "What each group of entries spent."
-    groups: dict[Any, list[Usage]] = {}
-    for e in list(self.entries):
-        key = tuple(e.get(f) for f in fields)
-        groups.setdefault(key[0] if len(key) == 1 else key, []).append(e['usage'])
-    return {k: _sum(us) for k, us in groups.items()}
-
-# %% ../../nbs/00_model.ipynb #6a338168
-@patch(as_prop=True)
-def spent(self: Ledger) -> int:
-    "Tokens spent, in the sense of the budget."
-    return count_tokens(self.total, self.count)
-
-@patch(as_prop=True)
-def left(self: Ledger) -> float:
-    "Tokens that the budget still allows (infinite without a budget)."
-    return math.inf if self.max_tokens is None else self.max_tokens - self.spent
-
-@patch
-def require(self: Ledger,
-    tokens: int # tokens that the next call may cost at most
-):
-    "Raise `BudgetExceeded` if `tokens` more would break the budget."
-    if tokens > self.left:
-        raise BudgetExceeded(f"the next call may cost {tokens:,} tokens, but {max(0, self.left):,} of "
-                             f"{self.max_tokens:,} are left ({self.count})")
 
 # %% ../../nbs/00_model.ipynb #01e8c2d0
 _COLUMNS = ('calls', 'text_tokens', 'image_tokens', 'cached_tokens', 'completion_tokens', 'total_tokens')
@@ -172,22 +171,10 @@ class LedgerRecord(TypedDict):
     total: UsageRecord
     entries: list[LedgerEntry]
 
-@patch
-def to_dict(self: Ledger) -> LedgerRecord:
-    "JSON-ready: budget, total, and every entry."
-    entries = [{**e, 'usage': e['usage'].to_dict()} for e in list(self.entries)]
-    return LedgerRecord(max_tokens=self.max_tokens, count=self.count, total=self.total.to_dict(), entries=entries)
 
-def _html_row(name: str, usage: Usage) -> str:
+def _cells(name: str, usage: Usage) -> list[str]:
     "A row of the ledger's table"
-    counts = ''.join(f'<td>{getattr(usage, c):,}</td>' for c in _COLUMNS)
-    return f'<tr><td>{escape(name)}</td>{counts}</tr>'
-
-@patch
-def _repr_html_(self: Ledger) -> str:
-    head = ''.join(f'<th>{c.replace("_", " ")}</th>' for c in ('agent', *_COLUMNS))
-    body = ''.join(_html_row(str(k), u) for k, u in [*self.by('agent').items(), ('all', self.total)])
-    return f'<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return [name, *(f'{getattr(usage, c):,}' for c in _COLUMNS)]
 
 # %% ../../nbs/00_model.ipynb #ea35f096
 Picture = Union['Image', str, Path]   # a PIL image, or the path of one
@@ -281,6 +268,12 @@ def prompt_text(
     return '\n\n'.join(message_blocks(messages, 'text'))
 
 # %% ../../nbs/00_model.ipynb #01ab7ec2
+class TokenLogprob(TypedDict):
+    "A token of a reply, and how probable the model held it."
+    token: str
+    logprob: float
+    top: dict[str, float]   # the most probable ones at its place, with their logprobs
+
 @dataclass
 class Reply:
     "What a model said, and what it cost."
@@ -289,6 +282,7 @@ class Reply:
     usage: Usage = field(default_factory=Usage)  # tokens and seconds
     finish: str = 'stop'                         # 'stop' | 'length' | 'refusal' | 'error'
     model: str = ''                              # name of the client or model
+    logprobs: list[TokenLogprob] = field(default_factory=list, repr=False)  # where they were asked for
     def __str__(self) -> str: return self.text
 
 # %% ../../nbs/00_model.ipynb #c31f257e
@@ -355,25 +349,86 @@ class VLMClient:
 
     def __repr__(self) -> str: return f'{type(self).__name__}(name={self.name!r})'
 
-# %% ../../nbs/00_model.ipynb #f5679a5f
-@patch(as_prop=True)
-def last(self: VLMClient) -> Optional[Reply]:
-    "The latest `Reply` that this thread received."
-    return getattr(self.__dict__.get('_local'), 'last', None)
+    @property
+    def last(self) -> Optional[Reply]:
+        "The latest `Reply` that this thread received."
+        return getattr(self.__dict__.get('_local'), 'last', None)
 
-@patch(as_prop=True)
-def signature(self: VLMClient) -> str:
-    "The name of the model that is asked, as replies bear it."
-    return self.name
+    @property
+    def signature(self) -> str:
+        "The name of the model that is asked, as replies bear it."
+        return self.name
 
-@patch
-def _finish(self: VLMClient, messages: list[Message], schema: Optional[Schema], params: Params, reply: Reply,
-            seconds: float) -> Reply:
-    "Stamp time and name, remember, record"
-    if not reply.usage.seconds: reply.usage = replace(reply.usage, seconds=seconds)
-    reply.model = reply.model or self.signature
-    self.__dict__.setdefault('_local', threading.local()).last = reply
-    return note_call(messages, schema, params, reply)
+    def _finish(self, messages: list[Message], schema: Optional[Schema], params: Params, reply: Reply,
+                seconds: float) -> Reply:
+        "Stamp time and name, remember, record"
+        if not reply.usage.seconds: reply.usage = replace(reply.usage, seconds=seconds)
+        reply.model = reply.model or self.signature
+        self.__dict__.setdefault('_local', threading.local()).last = reply
+        return note_call(messages, schema, params, reply)
+
+    def chat(self,
+        messages: list[Message],          # see `build_messages`
+        schema: Optional[Schema] = None,  # that the reply should follow
+        **params                          # max_new_tokens, temperature, top_p, top_k, seed, ...
+    ) -> Reply:                           # text with its usage
+        "Answer one prompt."
+        params, start = merged(params), time.perf_counter()
+        with _unrecorded(): reply = self._chat(messages, schema=schema, **params)
+        return self._finish(messages, schema, params, reply, time.perf_counter() - start)
+
+    def chat_batch(self,
+        batch: list[list[Message]],                   # messages of each prompt
+        schema: Union[Schema, list[Optional[Schema]], tuple[Optional[Schema], ...], None] = None, # for all or each
+        params: Optional[Sequence[Params]] = None,    # parameters of each prompt, over `**shared`
+        errors: Literal['raise', 'return'] = 'raise', # the first failure, or exceptions in place of replies
+        **shared                                      # parameters of all prompts
+    ) -> list[Any]:                                   # replies in the order of `batch`; exceptions too, if returned
+        "Answer several prompts; time that the client does not tell apart is shared out evenly."
+        schemas = list(schema) if isinstance(schema, (list, tuple)) else [schema] * len(batch)
+        settings = [merged(shared, p) for p in (params or [{}] * len(batch))]
+        start = time.perf_counter()
+        with _unrecorded(): replies = self._chat_batch(batch, schemas, settings)
+        seconds = (time.perf_counter() - start) / max(1, len(batch))
+        for messages, s, p, reply in zip(batch, schemas, settings, replies, strict=True):
+            if isinstance(reply, Reply): self._finish(messages, s, p, reply, seconds)
+        failed = [r for r in replies if isinstance(r, Exception)]
+        if failed and errors == 'raise': raise failed[0]
+        return replies
+
+    def generate(self,
+        images: Union[Iterable[Picture], str, None] = None, # pages in order, or a prompt in the planner's form
+        question: Union[str, Picture, None] = None, # the question, or the single image in the planner's form
+        board_text: Optional[str] = None,  # the Board's summary
+        role_prompt: Optional[str] = None, # role of the agent
+        max_new_tokens: int = 64,          # most tokens to write
+        temperature: float = 0.2,          # 0 is greedy
+        top_p: float = 0.8,                # nucleus
+        top_k: int = 20,                   # most likely tokens kept
+        repetition_penalty: float = 1.0,   # 1 is off
+        presence_penalty: float = 1.5,     # subtracted once from each token already written
+        return_full_text: bool = False,    # the whole decoded chat instead of the assistant's segment
+        prompt: Optional[str] = None,      # planner's form by keyword
+        image: Union[Picture, Sequence[Picture], None] = None, # planner's form by keyword
+        **gen_kwargs                       # schema, seed, stop, ... and what else the client takes
+    ) -> str:                              # the reply's text
+        "One call; `self.last` then holds the `Reply` with its usage."
+        usual = max_new_tokens == GEN_DEFAULTS['max_new_tokens'] and 'max_tokens' in gen_kwargs
+        length = {} if usual else dict(max_new_tokens=max_new_tokens)
+        params = merged(dict(temperature=temperature, top_p=top_p, top_k=top_k, repetition_penalty=repetition_penalty,
+                             presence_penalty=presence_penalty, **length, **gen_kwargs))
+        if isinstance(images, str): images, prompt, image = None, images, question if image is None else image
+        messages = (prompt_messages(prompt, image) if prompt is not None else
+                    self.build_messages([] if images is None else images, cast(str, question or ''), board_text,
+                                        role_prompt))
+        reply = self.chat(messages, **params)
+        return reply.raw if return_full_text else reply.text
+
+    def estimate(self,
+        messages: list[Message] # chat messages
+    ) -> Usage:                 # prompt tokens, marked as estimated
+        "What the prompt would cost, without running the model."
+        return estimate_usage(messages)
 
 # %% ../../nbs/00_model.ipynb #529ddd30
 def merged(
@@ -389,72 +444,9 @@ def merged(
         out.update(own)
     return out
 
-# %% ../../nbs/00_model.ipynb #e7fa4f47
-@patch
-def chat(self: VLMClient,
-    messages: list[Message],          # see `build_messages`
-    schema: Optional[Schema] = None,  # that the reply should follow
-    **params                          # max_new_tokens, temperature, top_p, top_k, seed, ...
-) -> Reply:                           # text with its usage
-    "Answer one prompt."
-    params, start = merged(params), time.perf_counter()
-    with _unrecorded(): reply = self._chat(messages, schema=schema, **params)
-    return self._finish(messages, schema, params, reply, time.perf_counter() - start)
-
-# %% ../../nbs/00_model.ipynb #4d51f673
-@patch
-def chat_batch(self: VLMClient,
-    batch: list[list[Message]],                   # messages of each prompt
-    schema: Union[Schema, list[Optional[Schema]], tuple[Optional[Schema], ...], None] = None, # for all or each
-    params: Optional[Sequence[Params]] = None,    # parameters of each prompt, over `**shared`
-    errors: Literal['raise', 'return'] = 'raise', # the first failure, or exceptions in place of replies
-    **shared                                      # parameters of all prompts
-) -> list[Any]:                                   # replies in the order of `batch`; exceptions too, if returned
-    "Answer several prompts; time that the client does not tell apart is shared out evenly."
-    schemas = list(schema) if isinstance(schema, (list, tuple)) else [schema] * len(batch)
-    settings = [merged(shared, p) for p in (params or [{}] * len(batch))]
-    start = time.perf_counter()
-    with _unrecorded(): replies = self._chat_batch(batch, schemas, settings)
-    seconds = (time.perf_counter() - start) / max(1, len(batch))
-    for messages, s, p, reply in zip(batch, schemas, settings, replies, strict=True):
-        if isinstance(reply, Reply): self._finish(messages, s, p, reply, seconds)
-    failed = [r for r in replies if isinstance(r, Exception)]
-    if failed and errors == 'raise': raise failed[0]
-    return replies
-
 # %% ../../nbs/00_model.ipynb #f0624c62
 GEN_DEFAULTS: Params = dict(max_new_tokens=64, temperature=0.2, top_p=0.8, top_k=20, repetition_penalty=1.0,
                             presence_penalty=1.5)
-
-# %% ../../nbs/00_model.ipynb #17c02065
-@patch
-def generate(self: VLMClient,
-    images: Union[Iterable[Picture], str, None] = None, # pages in order, or a prompt in the planner's form
-    question: Union[str, Picture, None] = None, # the question, or the single image in the planner's form
-    board_text: Optional[str] = None,  # the Board's summary
-    role_prompt: Optional[str] = None, # role of the agent
-    max_new_tokens: int = 64,          # most tokens to write
-    temperature: float = 0.2,          # 0 is greedy
-    top_p: float = 0.8,                # nucleus
-    top_k: int = 20,                   # most likely tokens kept
-    repetition_penalty: float = 1.0,   # 1 is off
-    presence_penalty: float = 1.5,     # subtracted once from each token already written
-    return_full_text: bool = False,    # the whole decoded chat instead of the assistant's segment
-    prompt: Optional[str] = None,      # planner's form by keyword
-    image: Union[Picture, Sequence[Picture], None] = None, # planner's form by keyword
-    **gen_kwargs                       # schema, seed, stop, ... and what else the client takes
-) -> str:                              # the reply's text
-    "One call; `self.last` then holds the `Reply` with its usage."
-    usual = max_new_tokens == GEN_DEFAULTS['max_new_tokens'] and 'max_tokens' in gen_kwargs
-    length = {} if usual else dict(max_new_tokens=max_new_tokens)
-    params = merged(dict(temperature=temperature, top_p=top_p, top_k=top_k, repetition_penalty=repetition_penalty,
-                         presence_penalty=presence_penalty, **length, **gen_kwargs))
-    if isinstance(images, str): images, prompt, image = None, images, question if image is None else image
-    messages = (prompt_messages(prompt, image) if prompt is not None else
-                self.build_messages([] if images is None else images, cast(str, question or ''), board_text,
-                                    role_prompt))
-    reply = self.chat(messages, **params)
-    return reply.raw if return_full_text else reply.text
 
 # %% ../../nbs/00_model.ipynb #7cf1cff7
 def prompt_messages(
@@ -500,13 +492,6 @@ def estimate_usage(
     sizes = [getattr(as_picture(im), 'size', (620, 877)) for im in message_blocks(messages, 'image')]
     return Usage(text_tokens=math.ceil(len(prompt_text(messages)) / 4), estimated=True,
                  image_tokens=sum(image_tokens(w, h) for w, h in sizes))
-
-@patch
-def estimate(self: VLMClient,
-    messages: list[Message] # chat messages
-) -> Usage:                 # prompt tokens, marked as estimated
-    "What the prompt would cost, without running the model."
-    return estimate_usage(messages)
 
 # %% ../../nbs/00_model.ipynb #02f536ea
 def takes_prompt(
@@ -585,15 +570,13 @@ class ScriptedClient(VLMClient):
         if self.cycle: queue.rotate(-1)
         return queue[-1] if self.cycle else queue.popleft()
 
-# %% ../../nbs/00_model.ipynb #7693706c
-@patch
-def _chat(self: ScriptedClient, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
-    with self._mutex:
-        self.calls.append(dict(messages=messages, schema=schema, **params))
-        reply = self._next(prompt_text(messages))
-    if isinstance(reply, BaseException): raise reply
-    if callable(reply): reply = reply(messages)
-    if isinstance(reply, Reply): return reply
-    text = reply if isinstance(reply, str) else json.dumps(reply)
-    usage = replace(self.estimate(messages), completion_tokens=math.ceil(len(text) / 4))
-    return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', usage=usage)
+    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
+        with self._mutex:
+            self.calls.append(dict(messages=messages, schema=schema, **params))
+            reply = self._next(prompt_text(messages))
+        if isinstance(reply, BaseException): raise reply
+        if callable(reply): reply = reply(messages)
+        if isinstance(reply, Reply): return reply
+        text = reply if isinstance(reply, str) else json.dumps(reply)
+        usage = replace(self.estimate(messages), completion_tokens=math.ceil(len(text) / 4))
+        return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', usage=usage)

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Turn', 'VLMClientError', 'AuthenticationError', 'TimeoutError', 'ServerError', 'RequestError', 'RateLimitError',
-           'ResponseParseError', 'ImagesRefused', 'Encoded', 'encode_image', 'ImageEncoder', 'wrapped', 'unwrapped',
-           'strict_schema', 'RemoteClient', 'Counts']
+__all__ = ['VLMClientError', 'AuthenticationError', 'TimeoutError', 'ServerError', 'RequestError', 'RateLimitError',
+           'ResponseParseError']
 
 # %% ../../nbs/models/01_remote.ipynb #f64474cf
 import base64, builtins, io, json, re, threading, time
@@ -16,12 +15,12 @@ from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
-from fastcore.basics import patch
 from pydantic import SecretStr
 from ..config import redact, remember_secret
 from .backends import Backend, usual_backend
 from .client import (Message, Outcome, Params, Picture, Reply, Schema, Usage, VLMClient, checked_blocks,
                                  image_tokens, prompt_text)
+from .net.wire import BadBody, Elsewhere, OutOfBounds, TooLate, retry_after, within
 
 # %% ../../nbs/models/01_remote.ipynb #4cfd551e
 if TYPE_CHECKING: from PIL.Image import Image
@@ -65,17 +64,19 @@ _NO_IMAGES = re.compile(
 _UNREADABLE = {'APIResponseValidationError', 'JSONDecodeError', 'UnknownApiResponseError', 'ValidationError'}
 _BROKEN = {'APIConnectionError', 'TransportError', 'HTTPError', 'ConnectionError'}
 
+_BEYOND: dict[type[OutOfBounds], type[VLMClientError]] = {Elsewhere: RequestError, BadBody: ResponseParseError,
+                                                          TooLate: TimeoutError}
+
 def _wait(e: Exception) -> Optional[float]:
-    "Seconds of a Retry-After header"
-    headers = getattr(getattr(e, 'response', None), 'headers', None) or {}
-    try: return max(0., float(headers['retry-after']))
-    except (KeyError, TypeError, ValueError): return None
+    "Seconds that the server asks to wait"
+    return retry_after(getattr(getattr(e, 'response', None), 'headers', None))
 
 # %% ../../nbs/models/01_remote.ipynb #9dbacd95
-def _translated(e: Exception, name: str) -> Exception:
+def _translated(e: Union[Exception, OutOfBounds], name: str) -> Union[Exception, OutOfBounds]:
     "What an exception of an SDK means to the client `name`: a `VLMClientError`, or `e` itself"
     kinds, status = {c.__name__ for c in type(e).__mro__}, getattr(e, 'status_code', getattr(e, 'code', None))
-    text = f'{name}: {str(e)[:400] or type(e).__name__}'
+    text = f'{name}: {redact(str(e))[:400] or type(e).__name__}'
+    if isinstance(e, OutOfBounds): return _BEYOND[type(e)](text)
     if kinds & {'APITimeoutError', 'TimeoutException'} or status in (408, 504): return TimeoutError(text)
     if kinds & _UNREADABLE: return ResponseParseError(text, getattr(e, 'doc', '') or str(e))
     if status in (401, 403): return AuthenticationError(text)
@@ -243,100 +244,134 @@ class RemoteClient(VLMClient):
         self.encode = ImageEncoder(backend.max_side, backend.max_image_bytes)
         self._slots, self.sdk = threading.BoundedSemaphore(backend.in_flight), self._connect()
 
-# %% ../../nbs/models/01_remote.ipynb #f7fde23f
-@patch
-def _connect(self: RemoteClient) -> Any:
-    "The SDK's client"
-    raise NotImplementedError(f'{type(self).__name__} must implement _connect()')
+    def _connect(self) -> Any:
+        "The SDK's client"
+        raise NotImplementedError(f'{type(self).__name__} must implement _connect()')
 
-@patch
-def _request(self: RemoteClient, turns: list[Turn], schema: Optional[Schema], settings: Params) -> dict[str, Any]:
-    "The arguments of the SDK's function"
-    raise NotImplementedError(f'{type(self).__name__} must implement _request(turns, schema, settings)')
+    def _request(self, turns: list[Turn], schema: Optional[Schema], settings: Params) -> dict[str, Any]:
+        "The arguments of the SDK's function"
+        raise NotImplementedError(f'{type(self).__name__} must implement _request(turns, schema, settings)')
 
-@patch
-def _ask(self: RemoteClient, body: dict[str, Any]) -> Any:
-    "The SDK's answer"
-    raise NotImplementedError(f'{type(self).__name__} must implement _ask(body)')
+    def _ask(self, body: dict[str, Any]) -> Any:
+        "The SDK's answer"
+        raise NotImplementedError(f'{type(self).__name__} must implement _ask(body)')
 
-@patch
-def _read(self: RemoteClient, answer: Any, messages: list[Message], turns: list[Turn],
-          schema: Optional[Schema]) -> Reply:
-    "The reply in an answer"
-    raise NotImplementedError(f'{type(self).__name__} must implement _read(answer, messages, turns, schema)')
+    def _read(self, answer: Any, messages: list[Message], turns: list[Turn],
+              schema: Optional[Schema]) -> Reply:
+        "The reply in an answer"
+        raise NotImplementedError(f'{type(self).__name__} must implement _read(answer, messages, turns, schema)')
 
-# %% ../../nbs/models/01_remote.ipynb #e494952e
-@patch
-def _token(self: RemoteClient, needed: bool) -> str:
-    "The key, or a placeholder for servers that need none"
-    b = self.backend
-    if b.api_key is not None: return b.api_key.get_secret_value()
-    if not needed: return 'none'
-    variable = b.key_variable or 'that api_key names'
-    raise AuthenticationError(f'{self.name}: no key; set the environment variable {variable}')
+    def _token(self, needed: bool) -> str:
+        "The key, or a placeholder for servers that need none"
+        b = self.backend
+        if b.api_key is not None: return b.api_key.get_secret_value()
+        if not needed: return 'none'
+        variable = b.key_variable or 'that api_key names'
+        raise AuthenticationError(f'{self.name}: no key; set the environment variable {variable}')
+
+    def _sdk(self) -> Any:
+        "The SDK's module"
+        from importlib import import_module
+        try: return import_module(self.extra)
+        except ImportError:
+            lacking = f"{self.name} needs an SDK that is not installed: pip install 'cosee[{self.kind}]'"
+            raise ImportError(lacking) from None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        "What a reply depends on besides the call: the part of a cache's key that names the model."
+        named = {f: getattr(self.backend, f) for f in _IDENTITY}
+        return {**named, 'endpoint': self._endpoint()}
+
+    def _endpoint(self) -> str:
+        "The address that is asked, which the environment may name"
+        inner = getattr(self.sdk, '_api_client', None)   # of Google's SDK
+        found = getattr(self.sdk, 'base_url', None) or getattr(getattr(inner, '_http_options', None), 'base_url', None)
+        return str(found or self.backend.base_url or '')
+
+    def _settings(self, params: Params) -> Params:
+        "Sampling of a call: its own settings, then the backend's"
+        unknown = params.keys() - {*_SAMPLING, 'min_pixels', 'max_pixels'}
+        if unknown:
+            raise ValueError(f'{self.name}: unknown parameter {sorted(unknown)[0]}; '
+                             f"choose from {', '.join(_SAMPLING)}")
+        b = self.backend
+        shared = dict(max_new_tokens=b.max_tokens, temperature=b.temperature, top_p=b.top_p)
+        p = {**shared, **{k: v for k, v in params.items() if v is not None}}
+        idle = dict(presence_penalty=0, repetition_penalty=1, top_k=0)
+        named = {'max_tokens': 'max_new_tokens'}
+        omit = {*self.ignores, *(named.get(o, o) for o in b.omit)}
+        given = {k: v for k, v in p.items() if k in _SAMPLING and v is not None}
+        return {k: v for k, v in given.items() if k not in omit and idle.get(k, ...) != v}
+
+    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
+        turns = _wire_turns(messages, self.encode, self.backend.page_labels, params.get('max_pixels'))
+        body = self._request(turns, schema, self._settings(params))
+        with self._slots:
+            try: answer = within(self.backend.seconds, lambda: self._ask(body))
+            except (Exception, OutOfBounds) as e:
+                error = _translated(e, self.name)
+                if error is e: raise
+                raise error from None
+        return self._understood(answer, messages, turns, schema)
+
+    def _understood(self, answer: Any, messages: list[Message], turns: list[Turn],
+                    schema: Optional[Schema]) -> Reply:
+        "The reply in an answer of any shape"
+        try: return self._read(answer, messages, turns, schema)
+        except _ODD as e:
+            said = ' '.join(str(e).split())[:100]
+            raise self._unusable(f'the answer cannot be read ({type(e).__name__}: {said})', answer) from None
+
+    def _timed(self, messages: list[Message], schema: Optional[Schema], params: Params) -> Outcome:
+        "The reply with its own time, or the exception"
+        start = time.perf_counter()
+        reply = self._attempt(messages, schema, params)
+        if isinstance(reply, Reply): reply.usage = replace(reply.usage, seconds=time.perf_counter() - start)
+        return reply
+
+    def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
+                    params: list[Params]) -> list[Outcome]:
+        with ThreadPoolExecutor(max(1, min(self.backend.in_flight, len(batch)))) as pool:
+            return list(pool.map(self._timed, batch, schemas, params))
+
+    def _usage(self, text: str, messages: list[Message], turns: list[Turn], counts: Counts) -> Usage:
+        "The counts of the server, or an estimate"
+        written = counts.written or -(-len(text) // 4)
+        if counts.prompt is None: return replace(self.estimate(messages), completion_tokens=written)
+        sizes = [p.size for _, parts in turns for p in parts if isinstance(p, Encoded)]
+        guess = sum(image_tokens(*size) for size in sizes) if counts.images is None else counts.images
+        images = min(counts.prompt, guess)
+        return Usage(text_tokens=counts.prompt - images, image_tokens=images,
+                     cached_tokens=min(counts.cached or 0, counts.prompt), completion_tokens=written,
+                     estimated=written != (counts.written or 0))
+
+    def _reply(self, text: str, finish: str, messages: list[Message], turns: list[Turn],
+               schema: Optional[Schema], counts: Counts) -> Reply:
+        "What an answer says, with its account"
+        if not isinstance(text, str): raise TypeError(f'its text is of type {type(text).__name__}')
+        text = unwrapped(text, schema)
+        return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', finish=finish,
+                     model=self.name, usage=self._usage(text, messages, turns, counts))
+
+    def _unusable(self, what: str, answer: Any) -> ResponseParseError:
+        "The error for an answer that holds no reply"
+        return ResponseParseError(f'{self.name}: {what}', str(redact(str(answer)))[:2000])
+
+    def ping(self) -> str:
+        "'' if the server answers, otherwise why it does not; costs nothing."
+        try: within(self.backend.seconds, lambda: next(iter(self.sdk.models.list()), None))
+        except (Exception, OutOfBounds) as e:
+            error = _translated(e, self.name)
+            return f'{type(error).__name__}: {str(redact(" ".join(str(error).split())))[:200]}'
+        return ''
 
 # %% ../../nbs/models/01_remote.ipynb #c22b75f2
 _IDENTITY = ('kind', 'model', 'base_url', 'structured', 'max_side', 'max_image_bytes', 'omit', 'extra_body',
-             'page_labels', 'max_tokens', 'temperature', 'top_p', 'extra_sampling')
+             'page_labels', 'max_tokens', 'temperature', 'top_p', 'extra_sampling', 'length_field')
 
-@patch
-def _sdk(self: RemoteClient) -> Any:
-    "The SDK's module"
-    from importlib import import_module
-    try: return import_module(self.extra)
-    except ImportError:
-        lacking = f"{self.name} needs an SDK that is not installed: pip install 'cosee[{self.kind}]'"
-        raise ImportError(lacking) from None
-
-@patch(as_prop=True)
-def identity(self: RemoteClient) -> dict[str, Any]:
-    "What a reply depends on besides the call: the part of a cache's key that names the model."
-    return {f: getattr(self.backend, f) for f in _IDENTITY}
-
-# %% ../../nbs/models/01_remote.ipynb #be050e58
-@patch
-def _settings(self: RemoteClient, params: Params) -> Params:
-    "Sampling of a call: its own settings, then the backend's"
-    unknown = params.keys() - {*_SAMPLING, 'min_pixels', 'max_pixels'}
-    if unknown:
-        raise ValueError(f'{self.name}: unknown parameter {sorted(unknown)[0]}; '
-                         f"choose from {', '.join(_SAMPLING)}")
-    b = self.backend
-    shared = dict(max_new_tokens=b.max_tokens, temperature=b.temperature, top_p=b.top_p)
-    p = {**shared, **{k: v for k, v in params.items() if v is not None}}
-    idle = dict(presence_penalty=0, repetition_penalty=1, top_k=0)
-    named = {'max_tokens': 'max_new_tokens'}
-    omit = {*self.ignores, *(named.get(o, o) for o in b.omit)}
-    given = {k: v for k, v in p.items() if k in _SAMPLING and v is not None}
-    return {k: v for k, v in given.items() if k not in omit and idle.get(k, ...) != v}
-
-# %% ../../nbs/models/01_remote.ipynb #02dd9d03
-@patch
-def _chat(self: RemoteClient, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
-    turns = _wire_turns(messages, self.encode, self.backend.page_labels, params.get('max_pixels'))
-    body = self._request(turns, schema, self._settings(params))
-    with self._slots:
-        try: answer = self._ask(body)
-        except Exception as e:
-            error = _translated(e, self.name)
-            if error is e: raise
-            raise error from None
-    return self._read(answer, messages, turns, schema)
-
-# %% ../../nbs/models/01_remote.ipynb #8e833a58
-@patch
-def _timed(self: RemoteClient, messages: list[Message], schema: Optional[Schema], params: Params) -> Outcome:
-    "The reply with its own time, or the exception"
-    start = time.perf_counter()
-    reply = self._attempt(messages, schema, params)
-    if isinstance(reply, Reply): reply.usage = replace(reply.usage, seconds=time.perf_counter() - start)
-    return reply
-
-@patch
-def _chat_batch(self: RemoteClient, batch: list[list[Message]], schemas: list[Optional[Schema]],
-                params: list[Params]) -> list[Outcome]:
-    with ThreadPoolExecutor(max(1, min(self.backend.in_flight, len(batch)))) as pool:
-        return list(pool.map(self._timed, batch, schemas, params))
+# %% ../../nbs/models/01_remote.ipynb #f7692800
+_ODD = (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
 # %% ../../nbs/models/01_remote.ipynb #f97e48e6
 @dataclass(frozen=True)
@@ -347,38 +382,13 @@ class Counts:
     cached: Optional[int] = None   # how many of them were not computed again
     written: Optional[int] = None  # what came out
 
-@patch
-def _usage(self: RemoteClient, text: str, messages: list[Message], turns: list[Turn], counts: Counts) -> Usage:
-    "The counts of the server, or an estimate"
-    if counts.prompt is None:
-        written = -(-len(text) // 4) if counts.written is None else counts.written
-        return replace(self.estimate(messages), completion_tokens=written)
-    sizes = [p.size for _, parts in turns for p in parts if isinstance(p, Encoded)]
-    guess = sum(image_tokens(*size) for size in sizes) if counts.images is None else counts.images
-    images = min(counts.prompt, guess)
-    return Usage(text_tokens=counts.prompt - images, image_tokens=images,
-                 cached_tokens=min(counts.cached or 0, counts.prompt), completion_tokens=counts.written or 0)
+MOST_TOKENS = 10**8   # of a call; no model takes or writes as many
 
-# %% ../../nbs/models/01_remote.ipynb #d9559b60
-@patch
-def _reply(self: RemoteClient, text: str, finish: str, messages: list[Message], turns: list[Turn],
-           schema: Optional[Schema], counts: Counts) -> Reply:
-    "What an answer says, with its account"
-    text = unwrapped(text, schema)
-    return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', finish=finish,
-                 model=self.name, usage=self._usage(text, messages, turns, counts))
-
-@patch
-def _unusable(self: RemoteClient, what: str, answer: Any) -> ResponseParseError:
-    "The error for an answer that holds no reply"
-    return ResponseParseError(f'{self.name}: {what}', str(answer)[:2000])
-
-# %% ../../nbs/models/01_remote.ipynb #d3ceb434
-@patch
-def ping(self: RemoteClient) -> str:
-    "'' if the server answers, otherwise why it does not; costs nothing."
-    try: next(iter(self.sdk.models.list()), None)
-    except Exception as e:
-        error = _translated(e, self.name)
-        return f'{type(error).__name__}: {str(redact(" ".join(str(error).split())))[:200]}'
-    return ''
+def count_of(
+    usage: Any, # of a server, of any shape
+    name: str   # of one of its fields
+) -> Optional[int]: # None where there is none that can be
+    "A count of a server: a whole number, not negative, and not more than a model can take."
+    x = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
+    whole = isinstance(x, (int, float)) and not isinstance(x, bool) and 0 <= x <= MOST_TOKENS and x == int(x)
+    return int(x) if whole else None

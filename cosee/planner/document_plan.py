@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['DOCUMENT_PROMPT', 'PLAN_TOKENS', 'DocumentPlan', 'named_pages', 'said_plan', 'settled_document', 'Planned',
-           'plan_document']
+__all__ = []
 
 # %% ../../nbs/planner/05_document_plan.ipynb #3629f116
 import re

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['plan_text', 'PlannedController', 'planned_method']
+__all__ = []
 
 # %% ../../nbs/planner/06_planned_team.ipynb #df51930c
 import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Optional, cast
-from fastcore.basics import patch
 from ..agents import ROLES, Action, Agent, Model
 from ..board import Board, View
 from ..controller import Episode, OnEvent, Order
@@ -92,33 +91,30 @@ class PlannedController(QualityController):
         self.planner = planner or next((a.qwen_client for a in agents if a.qwen_client is not None), None)
         self.planned, self.source, self.given, self.on_plan = planned, source, which, on_plan
 
-# %% ../../nbs/planner/06_planned_team.ipynb #7b77687d
-@patch
-def _following(self: PlannedController, planned: Planned) -> PlannedController:
-    "This controller, as a plan wants it"
-    plan, mine = planned.plan, copy.copy(self)
-    bare = not any(isinstance(a, ToolAgent) for a in self.team)
-    if plan.tools and bare: mine.team = with_tools(self.team, self.source, tools=plan.tools)
-    mine.agents = mine.team
-    mine.opening = [_PlanAgent(planned)] if plan_text(planned) else []
-    if self.given is None: mine.which = tuple(m for m in wanted_measures(plan) if m in MEASURES)
-    mine.region, mine.tell_all = scope_box(plan), plan.query_type == 'IQA'
-    if plan.pages: mine.focus = _PlannedPages(plan.pages)
-    return mine
+    def _following(self, planned: Planned) -> PlannedController:
+        "This controller, as a plan wants it"
+        plan, mine = planned.plan, copy.copy(self)
+        bare = not any(isinstance(a, ToolAgent) for a in self.team)
+        if plan.tools and bare: mine.team = with_tools(self.team, self.source, tools=plan.tools)
+        mine.agents = mine.team
+        mine.opening = [_PlanAgent(planned)] if plan_text(planned) else []
+        if self.given is None: mine.which = tuple(m for m in wanted_measures(plan) if m in MEASURES)
+        mine.region, mine.tell_all = scope_box(plan), plan.query_type == 'IQA'
+        if plan.pages: mine.focus = _PlannedPages(plan.pages)
+        return mine
 
-@patch
-def run(self: PlannedController, images: Sequence[Any], question: str,
-        per_agent_gen_kwargs: Optional[dict[str, dict[str, Any]]] = None, ledger: Optional[Ledger] = None,
-        on_event: Optional[OnEvent] = None) -> Episode:
-    "Plan, then run one episode; raises what `CoSeeController.run` raises."
-    images, ledger = listed(images), Ledger() if ledger is None else ledger
-    made = self.planned or plan_document(question, images, self.planner, self.focus, ledger)
-    if self.on_plan is not None: self.on_plan(made)
-    settings = per_agent_gen_kwargs, ledger, on_event
-    episode = QualityController.run(self._following(made), images, question, *settings)
-    episode['plan'] = made.to_dict()
-    cast(Any, episode['trace'])['plan'] = episode['plan']
-    return episode
+    def run(self, images: Sequence[Any], question: str,
+            per_agent_gen_kwargs: Optional[dict[str, dict[str, Any]]] = None, ledger: Optional[Ledger] = None,
+            on_event: Optional[OnEvent] = None) -> Episode:
+        "Plan, then run one episode; raises what `CoSeeController.run` raises."
+        images, ledger = listed(images), Ledger() if ledger is None else ledger
+        made = self.planned or plan_document(question, images, self.planner, self.focus, ledger)
+        if self.on_plan is not None: self.on_plan(made)
+        settings = per_agent_gen_kwargs, ledger, on_event
+        episode = QualityController.run(self._following(made), images, question, *settings)
+        episode['plan'] = made.to_dict()
+        cast(Any, episode['trace'])['plan'] = episode['plan']
+        return episode
 
 # %% ../../nbs/planner/06_planned_team.ipynb #454ab587
 def planned_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, order: Order = 'sequential',

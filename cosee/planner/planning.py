@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Picture', 'Client', 'Plan', 'PLANNER_PROMPT', 'IMAGE_SUFFIXES', 'PLANS', 'PlanControlFlags', 'PlannerOutput',
-           'AgenticIQAState', 'planner_schema', 'planner_prompt', 'parse_plan', 'settled', 'check_image_path',
-           'load_image', 'JsonLog', 'PlanCache', 'planner_client', 'plan_complaint', 'plan', 'told_error',
+__all__ = ['PlanControlFlags', 'PlannerOutput', 'AgenticIQAState', 'PlanCache', 'planner_client', 'plan',
            'planner_node']
 
 # %% ../../nbs/planner/00_planning.ipynb #11e741a9
@@ -101,7 +99,7 @@ def _by_region(value, scope):
     if not isinstance(value, (str, list)): return value
     pairs = [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
     if pairs: return {str(k): _names(v) for p in pairs for k, v in p.items()}
-    return {region: _names(value) for region in (scope if isinstance(scope, list) and scope else ['Global'])}
+    return {str(region): _names(value) for region in (scope if isinstance(scope, list) and scope else ['Global'])}
 
 _WHOLE = ('global', 'wholeimage', 'image')   # ways to say that all of a picture is meant
 

@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['FINDINGS', 'Measures', 'FULL_REFERENCE', 'Finding', 'quality_findings', 'Required', 'required_of', 'wanted_measures',
-           'scope_box', 'cut', 'quality_node', 'quality_text', 'QualityAgent', 'QualityController']
+__all__ = ['quality_node', 'QualityAgent', 'QualityController']
 
 # %% ../../nbs/planner/02_quality.ipynb #c4e88dce
 import copy, re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypedDict
-from fastcore.basics import patch
 from ..agents import Action, Agent
 from ..board import View
 from ..boxes import Box
@@ -244,19 +242,16 @@ class QualityController(CoSeeController):
         if self.which and (page := episode['page']) and page not in found: found[page] = self._findings(images, page)
         return _with_quality(episode, found)
 
-# %% ../../nbs/planner/02_quality.ipynb #1929b8fa
-@patch
-def _first_pages(self: QualityController, images: 'Sequence[Image]', question: str) -> list[int]:
-    "The pages that the team is shown first"
-    words = next((w for a in self.team if (w := getattr(a.qwen_client, 'words', None)) is not None), None)
-    return make_focus(self.focus, words=words).choose(images, question, None, []).pages
+    def _first_pages(self, images: 'Sequence[Image]', question: str) -> list[int]:
+        "The pages that the team is shown first"
+        words = next((w for a in self.team if (w := getattr(a.qwen_client, 'words', None)) is not None), None)
+        return make_focus(self.focus, words=words).choose(images, question, None, []).pages
 
-@patch
-def _findings(self: QualityController, images: 'Sequence[Image]', page: int) -> list[Finding]:
-    "What is wrong with a page"
-    try: found = quality_findings(image_quality(cut(images[page - 1], self.region), which=self.which))
-    except ValueError: return []
-    return [f for f in found if f['severity'] >= self.min_severity]
+    def _findings(self, images: 'Sequence[Image]', page: int) -> list[Finding]:
+        "What is wrong with a page"
+        try: found = quality_findings(image_quality(cut(images[page - 1], self.region), which=self.which))
+        except ValueError: return []
+        return [f for f in found if f['severity'] >= self.min_severity]
 
 # %% ../../nbs/planner/02_quality.ipynb #791918aa
 def _with_quality(episode: Episode, found: dict[int, list[Finding]]) -> Episode:

@@ -4,16 +4,16 @@
 
 # %% ../../nbs/runs/00_log.ipynb #28d125c6
 from __future__ import annotations
-import json, os, time
+import json, math, os, time, warnings
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Iterator, Mapping, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
-from fastcore.basics import patch
-from ..files import write_whole
+from typing import (IO, TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, NotRequired, Optional, TypedDict,
+                    Union, cast)
+from ..config import concealed, without_keys
+from ..files import private_folder, write_whole
 if TYPE_CHECKING: from cosee.controller import Evidence
 
 # %% auto #0
-__all__ = ['RECORDS', 'ABOUT', 'RunError', 'NoRoom', 'Record', 'key_of', 'without_times', 'RunLog', 'to_line', 'write_about',
-           'read_records', 'Entry']
+__all__ = ['RunError', 'RunLog']
 
 # %% ../../nbs/runs/00_log.ipynb #cac39b08
 RECORDS, ABOUT = 'records.jsonl', 'run.json'
@@ -130,51 +130,47 @@ class RunLog:
             raise RunError(f'{self.folder} cannot be written ({e.strerror}); name another folder') from e
 
     def _open(self) -> RunLog:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self.folder)
         self._lock, path = _locked(self.folder / '.lock'), self.folder / RECORDS
-        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         _cut_torn_tail(path)
         self._synced = time.monotonic()
         return self
+
+    def write(self,
+        record: Record # JSON-ready
+    ):
+        "Append one record; raises `NoRoom`, a RunError, where the disk is full."
+        data, size = to_line(record), os.fstat(self._file).st_size
+        try:
+            while data: data = data[os.write(self._file, data):]
+            if time.monotonic() - self._synced >= self.fsync: self.sync()
+        except OSError as e:
+            try: os.ftruncate(self._file, size)
+            except OSError: pass   # the next writer cuts the torn line
+            raise NoRoom(f'{self.folder / RECORDS} cannot be written ({e.strerror}); make room and resume') from e
+
+    def sync(self):
+        "Force everything written to the disk."
+        os.fsync(self._file)
+        self._synced = time.monotonic()
+
+    def close(self):
+        "Force everything to the disk and let go of the folder."
+        fd, self._fd = self._fd, None
+        try:
+            if fd is not None:
+                os.fsync(fd)
+                os.close(fd)
+        except OSError: pass   # a device without fsync
+        finally:
+            if self._lock: self._lock.close()
 
 # %% ../../nbs/runs/00_log.ipynb #29c2a59c
 def to_line(record: Record) -> bytes:
     "A record as a line of the log."
     text = json.dumps(record, ensure_ascii=False, separators=(',', ':'), default=str, allow_nan=False)
-    return text.encode('utf-8', 'replace') + b'\n'
-
-@patch
-def write(self: RunLog,
-    record: Record # JSON-ready
-):
-    "Append one record; raises `NoRoom`, a RunError, where the disk is full."
-    data, size = to_line(record), os.fstat(self._file).st_size
-    try:
-        while data: data = data[os.write(self._file, data):]
-        if time.monotonic() - self._synced >= self.fsync: self.sync()
-    except OSError as e:
-        try: os.ftruncate(self._file, size)
-        except OSError: pass   # the next writer cuts the torn line
-        raise NoRoom(f'{self.folder / RECORDS} cannot be written ({e.strerror}); make room and resume') from e
-
-# %% ../../nbs/runs/00_log.ipynb #99ec3485
-@patch
-def sync(self: RunLog):
-    "Force everything written to the disk."
-    os.fsync(self._file)
-    self._synced = time.monotonic()
-
-@patch
-def close(self: RunLog):
-    "Force everything to the disk and let go of the folder."
-    fd, self._fd = self._fd, None
-    try:
-        if fd is not None:
-            os.fsync(fd)
-            os.close(fd)
-    except OSError: pass   # a device without fsync
-    finally:
-        if self._lock: self._lock.close()
+    return without_keys(text).encode('utf-8', 'replace') + b'\n'
 
 # %% ../../nbs/runs/00_log.ipynb #b7731efd
 def write_about(
@@ -182,28 +178,182 @@ def write_about(
     about: dict[str, Any]     # what was run
 ):
     "Write `run.json` of a run folder; raises `NoRoom` where it cannot be written."
-    text = json.dumps(about, ensure_ascii=False, indent=1, default=str) + '\n'
-    try: write_whole(Path(folder) / ABOUT, text.encode('utf-8', 'replace'))
+    text = json.dumps(concealed(about), ensure_ascii=False, indent=1, default=str) + '\n'
+    try: write_whole(Path(folder) / ABOUT, text.encode('utf-8', 'replace'), mode=0o600)
     except OSError as e:
         raise NoRoom(f'{folder} cannot be written ({e.strerror}); make room or name another folder') from e
 
+# %% ../../nbs/runs/00_log.ipynb #598772e3
+def _is_number(x: Any) -> bool:
+    return isinstance(x, (int, float)) and not isinstance(x, bool) and abs(x) < 2 ** 63
+
+def _is_count(x: Any) -> bool: return isinstance(x, int) and not isinstance(x, bool) and 0 <= x < 2 ** 63
+def _is_text(x: Any) -> bool: return isinstance(x, str)
+def _is_id(x: Any) -> bool: return _is_text(x) or _is_number(x)
+def _is_fields(x: Any) -> bool: return isinstance(x, dict)
+def _is_flag(x: Any) -> bool: return isinstance(x, bool)
+
+def _each(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    "A list whose items pass a test"
+    def passes(x: Any) -> bool: return isinstance(x, list) and all(map(test, x))
+    return passes
+
+def _values(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    "A dict whose values pass a test, or are None"
+    def passes(x: Any) -> bool: return isinstance(x, dict) and all(v is None or test(v) for v in x.values())
+    return passes
+
+# %% ../../nbs/runs/00_log.ipynb #e77d5f36
+def _has(x: Any, **tests: Callable[[Any], bool]) -> bool:
+    "Is `x` a dict whose fields of these names, where they are there and not None, pass their tests?"
+    return isinstance(x, dict) and all(x.get(k) is None or test(x[k]) for k, test in tests.items())
+
+def _is_spent(x: Any) -> bool:
+    return isinstance(x, dict) and all(v is None or _is_flag(v) or _is_number(v) and v >= 0 for v in x.values())
+
+def _is_view(x: Any) -> bool: return _has(x, page=_is_count)
+def _is_cell(x: Any) -> bool: return _has(x, view=_is_view, refs=_each(_is_count))
+def _is_board(x: Any) -> bool: return _has(x, cells=_each(_is_cell))
+def _is_call(x: Any) -> bool: return _has(x, usage=_is_spent)
+def _is_event(x: Any) -> bool: return _has(x, applied=_is_fields, calls=_each(_is_call))
+def _is_ledger(x: Any) -> bool: return _has(x, entries=_each(_is_call))
+
+def _is_trace(x: Any) -> bool:
+    return _has(x, events=_each(_is_event), calls=_each(_is_call), ledger=_is_ledger,
+                pages=lambda pages: isinstance(pages, list))
+
+def _is_evidence(x: Any) -> bool:
+    return _has(x, bbox=_each(_is_number)) and _is_count(x.get('page')) and len(x.get('bbox') or range(4)) == 4
+
+def _is_meta(x: Any) -> bool: return _has(x, evidence_pages=_each(_is_count), n_pages=_is_count)
+
+# %% ../../nbs/runs/00_log.ipynb #79d1dae3
+_NEEDED = ('sample', 'index', 'method', 'status')
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = dict(
+    sample=(_is_id, 'a text or a number'), index=(_is_count, 'a whole number from 0'), method=(_is_text, 'a text'),
+    status=(lambda x: x in ('ok', 'failed'), "'ok' or 'failed'"), question=(_is_text, 'a text'),
+    gold=(_each(_is_id), 'a list of texts'), answer=(_is_text, 'a text'), data=(_is_text, 'a text'),
+    seed=(lambda x: isinstance(x, int), 'a whole number'), attempt=(_is_count, 'a whole number from 0'),
+    meta=(_is_meta, 'fields, with numbers of pages'), usage=(_is_spent, 'fields with numbers from 0'),
+    times=(lambda x: _has(x, seconds=_is_number, at=_is_text), 'fields with a number of seconds'))
+_MAY_BE_NONE: dict[str, tuple[Callable[[Any], bool], str]] = dict(
+    doc=(_is_id, 'a text or a number'), error=(_is_text, 'a text'), confidence=(_is_number, 'a number'),
+    page=(_is_count, 'a number of a page'), evidence=(_each(_is_evidence), 'a list of pages with boxes'),
+    invalid=(_is_count, 'a whole number'), raised=(_is_count, 'a whole number'), steps=(_is_count, 'a whole number'),
+    stopped=(_is_text, 'a text'), shown=(_each(_is_count), 'a list of numbers of pages'),
+    page_tokens=(_is_count, 'a whole number'), scores=(_values(_is_number), 'fields with numbers'),
+    right=(_is_flag, 'true or false'), team=(_values(_is_number), 'fields with numbers'),
+    board=(_is_board, 'a Board'), trace=(_is_trace, 'a trace'))
+
+def record_fault(
+    found: Any # what stands on a line of a log
+) -> str:      # such as 'field usage must be fields with numbers from 0'; '' for a record
+    "Why `found` is no record that can be used."
+    if not isinstance(found, dict): return 'it is no record with fields'
+    lacking = [k for k in _NEEDED if k not in found]
+    if lacking: return f'field {lacking[0]} is missing'
+    wrong = [(k, words) for k, (test, words) in _FIELDS.items() if k in found and not test(found[k])]
+    known = {k: v for k, v in found.items() if v is not None}
+    wrong += [(k, words) for k, (test, words) in _MAY_BE_NONE.items() if k in known and not test(known[k])]
+    return f'field {wrong[0][0]} must be {wrong[0][1]}' if wrong else ''
+
+# %% ../../nbs/runs/00_log.ipynb #90203a32
+def _no_number(text: str): raise ValueError(f'{text[:20]} is no number')
+
+def _finite(text: str) -> float:
+    "A number; ValueError for one that is too large"
+    x = float(text)
+    return x if math.isfinite(x) else _no_number(text)
+
+def _strict_json(
+    text: Union[str, bytes] # from a file
+) -> Any:
+    "The value of a JSON text; raises ValueError for anything else, also for NaN and numbers without end."
+    try: return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    except RecursionError: raise ValueError('too deeply nested') from None
+
+_UNKNOWN: dict[str, Any] = dict(question='', gold=[], answer='', data='', seed=0, attempt=1, meta={}, usage={},
+                                times={}, error=None, doc=None)
+
+def parse_record(
+    line: bytes # of a log
+) -> Record:
+    "The record on a line, with what is not known filled in; raises ValueError that says what is wrong with it."
+    try: found = _strict_json(line)
+    except ValueError as e: raise ValueError(f'it is no JSON: {str(e)[:80]}') from None
+    fault = record_fault(found)
+    if fault: raise ValueError(fault)
+    return cast(Record, {**{k: v for k, v in _UNKNOWN.items() if k not in found}, **found})
+
 # %% ../../nbs/runs/00_log.ipynb #246b74ce
-def _record(line: bytes) -> Optional[Record]:
-    "The record of a line, if it is one"
-    try: found = json.loads(line)
-    except (ValueError, RecursionError): return None
-    if not isinstance(found, dict) or 'sample' not in found or not isinstance(found.get('method'), str): return None
-    return cast(Record, found)
+class Fault(NamedTuple):
+    "A line of a log that is left out."
+    line: int    # its number, from 1
+    why: str
 
 def read_records(
-    path: Union[str, Path] # records.jsonl
-) -> Iterator[tuple[int, Record]]: # (offset of the line, record)
+    path: Union[str, Path],               # records.jsonl
+    faults: Optional[list[Fault]] = None  # the lines that are left out are added to it
+) -> Iterator[tuple[int, Record]]:        # (offset of the line, record)
     "Records of a log in the order in which they were written."
     offset = 0
     with open(path, 'rb') as f:
-        for line in f:
-            if line.endswith(b'\n') and (record := _record(line)): yield offset, record
+        for n, line in enumerate(f, 1):
+            try:
+                if line.endswith(b'\n'): yield offset, parse_record(line)
+            except ValueError as e:
+                if faults is not None: faults.append(Fault(n, str(e)))
             offset += len(line)
+
+# %% ../../nbs/runs/00_log.ipynb #298d9309
+class DamagedRun(UserWarning):
+    "A part of a run folder cannot be used and is left out; the message names file, lines and reasons."
+
+def fault_words(
+    faults: list[Fault], # of one file
+    most: int = 5        # how many are named
+) -> str:                # such as '2 lines are left out: line 3 (it is no JSON), line 9 (field usage must be ...)'
+    "Lines that are left out, counted and named."
+    named = ', '.join(f'line {f.line:,} ({f.why})' for f in faults[:most])
+    more = f' and {len(faults) - most:,} more' if len(faults) > most else ''
+    return f"{len(faults):,} line{'s are' if len(faults) > 1 else ' is'} left out: {named}{more}"
+
+def warn_damaged(
+    path: Union[str, Path], # the file
+    words: str              # what is wrong with it, and what is done about it
+):
+    "Warn of a file with a `DamagedRun`."
+    warnings.warn(DamagedRun(f'{path}: {words}'), stacklevel=3)
+
+# %% ../../nbs/runs/00_log.ipynb #c32aaf2d
+class About(dict[str, Any]):
+    "What `run.json` says; a field that it lacks raises RunError."
+    def __init__(self,
+        fields: Mapping[str, Any], # of the file
+        path: Path                 # of the file
+    ):
+        super().__init__(fields)
+        self.path = path
+
+    def __missing__(self, key: str): raise RunError(f'{self.path} has no field {key!r} that can be used')
+
+_ABOUT = dict(hash=_is_text, name=_is_text, metrics=_values(_is_text), shard=_is_text, config=_is_fields,
+              versions=_is_fields, git=_is_fields, times=_is_fields)
+
+def read_about(
+    folder: Union[str, Path] # a run folder
+) -> About:
+    "What was run. Raises RunError where nothing can be read, and warns of fields that are left out."
+    path = Path(folder) / ABOUT
+    try: found = _strict_json(path.read_text(encoding='utf-8'))
+    except OSError as e: raise RunError(f'{path} cannot be read ({e.strerror})') from None
+    except ValueError as e: raise RunError(f'{path} is broken ({str(e)[:80]})') from None
+    if not isinstance(found, dict): raise RunError(f"{path} is no object with fields such as 'methods'")
+    if not _each(_is_text)(found.get('methods', [])):
+        raise RunError(f"{path}: field 'methods' must be a list of names; did another version write it?")
+    odd = [k for k, test in _ABOUT.items() if found.get(k) is not None and not test(found[k])]
+    if odd: warn_damaged(path, f"{', '.join(odd)}: not of the type of this field, and left out")
+    return About({k: v for k, v in found.items() if k not in odd}, path)
 
 # %% ../../nbs/runs/00_log.ipynb #eead563d
 class Entry(NamedTuple):

@@ -4,10 +4,10 @@
 
 # %% ../../nbs/runs/04_processes.ipynb #45f27d60
 from __future__ import annotations
-import json, os, selectors, subprocess, sys, time
+import json, os, selectors, signal, subprocess, sys, threading, time
 from collections import Counter, deque
+from contextlib import contextmanager
 from typing import Any, Iterable, Iterator, Optional, cast
-from fastcore.basics import patch
 from ..config import ConfigError
 from ..datasets.sample import Sample
 from ..eval.methods import Method, make_method
@@ -17,7 +17,7 @@ from .log import Record
 from .record import Job, answer_one, samples_of, start_record
 
 # %% auto #0
-__all__ = ['GRACE', 'Answerer', 'work', 'failed_record', 'run_processes']
+__all__ = []
 
 # %% ../../nbs/runs/04_processes.ipynb #3da19852
 class Answerer:
@@ -49,13 +49,16 @@ def work():
     "Main function of a worker process."
     out = os.fdopen(os.dup(1), 'wb')
     os.dup2(2, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)   # Ctrl-C reaches all; who asked ends the workers
     def tell(obj: Any):
-        out.write(json.dumps(obj, ensure_ascii=False, default=str).encode('utf-8', 'replace') + b'\n')
-        out.flush()
+        try:
+            out.write(json.dumps(obj, ensure_ascii=False, default=str).encode('utf-8', 'replace') + b'\n')
+            out.flush()
+        except BrokenPipeError: os._exit(0)   # nobody listens any more
     lines = (json.loads(l) for l in sys.stdin.buffer)
     hello = next(lines)
     try: answerer = Answerer(hello['config'])
-    except Exception as e: return tell(dict(fatal=str(e)))
+    except (Exception, SystemExit) as e: return tell(dict(fatal=str(e) or type(e).__name__))
     tell(dict(ready=True))
     for job in lines:
         for name, attempt in job['methods']: tell(answerer.answer(job['index'], name, attempt, hello['time_limit']))
@@ -86,23 +89,32 @@ class _Worker:
         self.job, self.due, self.since = job, deque(job.methods), time.monotonic()
         self.send(dict(index=job.index, methods=[(m.name, a) for m, a in job.methods]))
 
-# %% ../../nbs/runs/04_processes.ipynb #375acc92
-@patch
-def read(self: _Worker) -> Optional[list[dict[str, Any]]]:
-    "Complete lines that have come; None when the process is gone."
-    data = os.read(self.output.fileno(), 1 << 20)
-    if not data: return None
-    *lines, self.buffer = (self.buffer + data).split(b'\n')
-    return [json.loads(l) for l in lines]
+    def read(self) -> Optional[list[dict[str, Any]]]:
+        "Complete lines that have come; None when the process is gone."
+        data = os.read(self.output.fileno(), 1 << 20)
+        if not data: return None
+        *lines, self.buffer = (self.buffer + data).split(b'\n')
+        return [json.loads(l) for l in lines]
 
-@patch
-def end(self: _Worker) -> int:
-    "Kill the process and wait for it; its exit code."
-    self.proc.kill()
-    for pipe in (self.input, self.output):
-        try: pipe.close()
-        except OSError: pass
-    return self.proc.wait()
+    def end(self) -> int:
+        "Kill the process and wait for it; its exit code."
+        self.proc.kill()
+        for pipe in (self.input, self.output):
+            try: pipe.close()
+            except OSError: pass
+        return self.proc.wait()
+
+# %% ../../nbs/runs/04_processes.ipynb #91a0614a
+@contextmanager
+def _quiet_end() -> Iterator[None]:
+    "Turn SIGTERM into an end of the program that lets go of the workers; has no effect outside the main thread"
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    def end(*_): raise SystemExit(128 + signal.SIGTERM)
+    before = signal.signal(signal.SIGTERM, end)
+    try: yield
+    finally: signal.signal(signal.SIGTERM, before)
 
 # %% ../../nbs/runs/04_processes.ipynb #1ca5db7f
 GRACE = 5.0   # seconds that a worker has to stop by itself
@@ -135,6 +147,66 @@ class _Pool:
         self.workers.remove(w)
         return w.end()
 
+    def _lost(self, w: _Worker, error: str, again: bool) -> list[Record]:
+        "Deal with what a lost worker had to do; records of what is given up"
+        job, due, failed = w.job, list(w.due), []
+        if job is None or not due: return []
+        method, attempt = due[0]
+        self.deaths[job.index, method.name] += 1
+        if not again or self.deaths[job.index, method.name] > self.retries:
+            failed, due = [failed_record(self.config, job, method, attempt, error)], due[1:]
+        if due: self.again.append(job._replace(methods=due))
+        return failed
+
+    def _heard(self, w: _Worker) -> list[Record]:
+        "Records that came from a worker; ConfigError if none can begin"
+        lines = w.read()
+        if lines is None:
+            code = self.drop(w)
+            if not w.ready: return self._stillborn(w, code)
+            return self._lost(w, f'WorkerDied: the process ended with code {code}', again=True)
+        for line in lines:
+            if 'fatal' in line: raise ConfigError(line['fatal'])
+            if 'ready' in line: w.ready, self.born_dead = True, 0
+            else: w.due.popleft()
+            w.since = time.monotonic()
+        return [cast(Record, l) for l in lines if 'sample' in l]
+
+    def _stillborn(self, w: _Worker, code: int) -> list[Record]:
+        "A worker died while it loaded its model: give its job back, unless that happens every time"
+        self.born_dead += 1
+        if self.born_dead > self.retries:
+            raise ConfigError(f'worker after worker ended before it was ready (exit code {code})')
+        if w.job: self.again.append(w.job)
+        return []
+
+    def _overdue(self) -> list[Record]:
+        "Records of questions whose worker had to be killed"
+        if not self.time_limit: return []
+        latest, out = time.monotonic() - self.time_limit - GRACE, []
+        error = f'Timeout: no answer within {self.time_limit:g} s, the process was killed'
+        for w in [w for w in self.workers if w.ready and w.due and w.since < latest]:
+            self.drop(w)
+            out += self._lost(w, error, again=False)
+        return out
+
+    def _staff(self) -> bool:
+        "Hand out jobs, start workers for them; is anybody at work?"
+        idle = [w for w in self.workers if not w.due]
+        while (idle or len(self.workers) < self.n) and (job := self.next_job()):
+            (idle.pop() if idle else self.start()).begin(job)
+        return any(w.due for w in self.workers)
+
+    def records(self) -> Iterator[Record]:
+        "All records, as they come."
+        with _quiet_end():
+            try:
+                while self._staff():
+                    for key, _ in self.selector.select(timeout=.5): yield from self._heard(key.data)
+                    yield from self._overdue()
+            finally:
+                for w in list(self.workers): self.drop(w)
+
 # %% ../../nbs/runs/04_processes.ipynb #91f52813
 def failed_record(
     config: RunConfig, # the run
@@ -147,74 +219,6 @@ def failed_record(
     record = start_record(config, method, job.index, job.sample, attempt)
     record.update(error=error, usage=dict(total_tokens=0, calls=0), times=dict(seconds=0.))
     return record
-
-@patch
-def _lost(self: _Pool, w: _Worker, error: str, again: bool) -> list[Record]:
-    "Deal with what a lost worker had to do; records of what is given up"
-    job, due, failed = w.job, list(w.due), []
-    if job is None or not due: return []
-    method, attempt = due[0]
-    self.deaths[job.index, method.name] += 1
-    if not again or self.deaths[job.index, method.name] > self.retries:
-        failed, due = [failed_record(self.config, job, method, attempt, error)], due[1:]
-    if due: self.again.append(job._replace(methods=due))
-    return failed
-
-# %% ../../nbs/runs/04_processes.ipynb #3cead65c
-@patch
-def _heard(self: _Pool, w: _Worker) -> list[Record]:
-    "Records that came from a worker; ConfigError if none can begin"
-    lines = w.read()
-    if lines is None:
-        code = self.drop(w)
-        if not w.ready: return self._stillborn(w, code)
-        return self._lost(w, f'WorkerDied: the process ended with code {code}', again=True)
-    for line in lines:
-        if 'fatal' in line: raise ConfigError(line['fatal'])
-        if 'ready' in line: w.ready, self.born_dead = True, 0
-        else: w.due.popleft()
-        w.since = time.monotonic()
-    return [cast(Record, l) for l in lines if 'sample' in l]
-
-@patch
-def _stillborn(self: _Pool, w: _Worker, code: int) -> list[Record]:
-    "A worker died while it loaded its model: give its job back, unless that happens every time"
-    self.born_dead += 1
-    if self.born_dead > self.retries:
-        raise ConfigError(f'worker after worker ended before it was ready (exit code {code})')
-    if w.job: self.again.append(w.job)
-    return []
-
-# %% ../../nbs/runs/04_processes.ipynb #6a0ec4fe
-@patch
-def _overdue(self: _Pool) -> list[Record]:
-    "Records of questions whose worker had to be killed"
-    if not self.time_limit: return []
-    latest, out = time.monotonic() - self.time_limit - GRACE, []
-    error = f'Timeout: no answer within {self.time_limit:g} s, the process was killed'
-    for w in [w for w in self.workers if w.ready and w.due and w.since < latest]:
-        self.drop(w)
-        out += self._lost(w, error, again=False)
-    return out
-
-# %% ../../nbs/runs/04_processes.ipynb #c19fa308
-@patch
-def _staff(self: _Pool) -> bool:
-    "Hand out jobs, start workers for them; is anybody at work?"
-    idle = [w for w in self.workers if not w.due]
-    while (idle or len(self.workers) < self.n) and (job := self.next_job()):
-        (idle.pop() if idle else self.start()).begin(job)
-    return any(w.due for w in self.workers)
-
-@patch
-def records(self: _Pool) -> Iterator[Record]:
-    "All records, as they come."
-    try:
-        while self._staff():
-            for key, _ in self.selector.select(timeout=.5): yield from self._heard(key.data)
-            yield from self._overdue()
-    finally:
-        for w in list(self.workers): self.drop(w)
 
 # %% ../../nbs/runs/04_processes.ipynb #c24bc025
 def run_processes(

@@ -13,7 +13,7 @@ from .record import Job
 from ..text import one_line
 
 # %% auto #0
-__all__ = ['run_ray']
+__all__ = []
 
 # %% ../../nbs/runs/05_ray.ipynb #3648319a
 def _ray() -> Any:

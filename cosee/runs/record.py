@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Optional, cast
 from ..board import Board
-from ..config import ConfigError
+from ..config import ConfigError, redact
 from ..datasets.core import LOADERS, load
-from ..datasets.sample import Sample, subset
+from ..datasets.checks import DataError
+from ..datasets.sample import OnError, Sample, subset
 from ..eval.methods import Method, make_method
 from ..eval.metrics import score_many
 from ..eval.task import MethodOutcome, sample_id, seed_of
@@ -20,13 +21,12 @@ from ..files import digest
 from ..models.client import Ledger
 from ..registry import UnknownName
 from .config import DataConfig, MADE, RunConfig, metrics_of
-from .log import Entry, Record, RunError
+from .log import Entry, Record, RunError, record_fault, to_line
 from .table import score_all
 from ..text import one_line
 
 # %% auto #0
-__all__ = ['RIGHT', 'split_of', 'samples_of', 'start_record', 'answer_one', 'utc_now', 'Timeout', 'limited', 'Job', 'read_shard',
-           'jobs_of', 'run_here']
+__all__ = []
 
 # %% ../../nbs/runs/03_record.ipynb #acdf822d
 def split_of(
@@ -38,11 +38,54 @@ def split_of(
         if kind == 'file' and not data.root:
             raise ConfigError(f'field dataset.root: name the questions file of {data.name!r}')
         made: dict[str, Any] = {'n': data.limit or MADE} if kind == 'made' else {}
-        return load(data.name, data.split, data.root, data.errors, **made, **data.options)
+        return _Recordable(load(data.name, data.split, data.root, data.errors, **made, **data.options), data.errors)
     except ConfigError: raise
     except UnknownName as e: raise ConfigError(f'field dataset.name: {e}') from None
     except TypeError as e: raise ConfigError(f'field dataset.options: {e}') from e
     except ValueError as e: raise ConfigError(f'field dataset: {e}') from e
+
+# %% ../../nbs/runs/03_record.ipynb #c0100181
+def _asked(sample: Sample, index: int) -> dict[str, Any]:
+    "What a record says of its sample"
+    id, meta, answer = sample_id(sample, index), sample.get('meta', {}), sample.get('answer', [])
+    gold = [answer] if isinstance(answer, str) else list(answer or [])
+    return dict(sample=meta.get('id', id), index=index, doc=meta.get('doc_id', id), question=sample['question'],
+                gold=gold, data=digest([id, sample['question'], gold]), meta={k: meta[k] for k in _KEPT if k in meta})
+
+def _unrecordable(sample: Sample) -> str:
+    "Why a sample cannot stand in a record, or ''"
+    try:
+        found = _asked(sample, 0)
+        json.dumps(found, allow_nan=False, default=str)
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as e:
+        return f'it cannot be written down ({type(e).__name__}: {one_line(str(e), 80)})'
+    return record_fault({**found, 'method': '', 'status': 'failed'})
+
+class _Recordable:
+    "Samples of a split that can stand in records. Iterating raises DataError for another, or skips it."
+    def __init__(self,
+        split: Iterable[Sample], # of any kind
+        errors: OnError          # what is done about others
+    ):
+        self.split, self.errors, self._own = split, errors, list[str]()
+
+    @property
+    def skipped(self) -> list[str]: return [*getattr(self.split, 'skipped', []), *self._own]
+    def __repr__(self) -> str: return repr(self.split)
+
+    def __iter__(self) -> Iterator[Sample]:
+        self._own = []
+        for n, sample in enumerate(self.split):
+            fault = _unrecordable(sample)
+            if not fault: yield sample
+            elif self.errors == 'raise': raise DataError(_named(sample, n, fault))
+            else: self._own.append(_named(sample, n, fault))
+
+def _named(sample: Any, n: int, fault: str) -> str:
+    "A sample that is left out, and why"
+    meta = sample.get('meta') if isinstance(sample, dict) else None
+    id = meta.get('id', n) if isinstance(meta, dict) else n
+    return f'sample {one_line(str(id), 80)}: {fault}'
 
 # %% ../../nbs/runs/03_record.ipynb #52ee5195
 def samples_of(
@@ -89,12 +132,10 @@ def start_record(
     attempt: int = 1   # how often it was tried, this time included
 ) -> Record:           # failed, until there is an answer
     "What is asked, by whom, with which seed."
-    id, meta, answer = sample_id(sample, index), sample.get('meta', {}), sample.get('answer', [])
-    gold = [answer] if isinstance(answer, str) else list(answer or [])
-    return Record(sample=meta.get('id', id), index=index, method=method.name, doc=meta.get('doc_id', id),
-                  question=sample['question'], gold=gold, data=digest([id, sample['question'], gold]),
-                  seed=seed_of(config.seed, id, method.name), meta={k: meta[k] for k in _KEPT if k in meta},
-                  status='failed', error=None, answer='', usage={}, attempt=attempt, times={})
+    seed = seed_of(config.seed, sample_id(sample, index), method.name)
+    known = dict(method=method.name, seed=seed, status='failed', error=None, answer='', usage={}, attempt=attempt,
+                 times={})
+    return cast(Record, {**_asked(sample, index), **known})
 
 # %% ../../nbs/runs/03_record.ipynb #06ca4287
 def answer_one(
@@ -112,8 +153,8 @@ def answer_one(
     try:
         with limited(time_limit): outcome = method.run(sample, client, ledger, record['seed'], config.gen)
         record = _finished(config, record, outcome, len(sample['images']))
-    except (Exception, Timeout) as e:
-        record['error'] = f'{type(e).__name__}: {one_line(str(e), 400)}'
+    except (Exception, Timeout, SystemExit) as e:   # a method of somebody's own may call `sys.exit`
+        record['error'] = f'{type(e).__name__}: {one_line(str(redact(str(e))), 400)}'
         record['usage'] = ledger.total.to_dict()
     record['times'] = dict(seconds=round(time.perf_counter() - start, 4), at=utc_now())
     return record
@@ -126,7 +167,7 @@ def utc_now() -> str:
 RIGHT = .5   # a first metric from which an answer counts as right, as in reports
 
 def _finished(config: RunConfig, record: Record, outcome: MethodOutcome, pages: int) -> Record:
-    "A record with its outcome; ValueError for a number that is none, which would break the log"
+    "A record with its outcome; ValueError for what cannot be written to the log, or not be read from it"
     board, trace = outcome['board'], outcome['trace']
     said = {k: v for k, v in outcome.items() if k not in ('board', 'trace')}
     shown = outcome['shown'] if 'shown' in outcome else list(range(1, pages + 1))   # all, where a method names none
@@ -137,7 +178,11 @@ def _finished(config: RunConfig, record: Record, outcome: MethodOutcome, pages: 
     said['team'] = _team_metrics(board, pages) if board else None
     json.dumps(said, allow_nan=False)
     kept = {'board': board, 'trace': trace} if config.trace else {}
-    return cast(Record, {**record, **said, 'status': 'ok', **kept})
+    finished = cast(Record, {**record, **said, 'status': 'ok', **kept})
+    fault = record_fault(finished)
+    if fault: raise ValueError(f'the method answered what no record can hold: {fault}')
+    to_line(finished)
+    return finished
 
 # %% ../../nbs/runs/03_record.ipynb #94c12f60
 class Timeout(BaseException):

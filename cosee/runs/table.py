@@ -9,19 +9,17 @@ from contextlib import ExitStack
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Optional, TypedDict, Union, cast
-from fastcore.basics import patch
 from ..datasets.submissions import NONE_WORDS, official_golds, official_prediction
 from ..eval.metrics import ALIASES, DEFAULT_METRICS, Scores, score_many
-from .log import (ABOUT, Entry, RECORDS, Record, RunError, RunLog, key_of, read_records, to_line,
-                            write_about)
-from ..text import abstains, one_line
+from .log import (ABOUT, Entry, Fault, RECORDS, Record, RunError, RunLog, fault_words, key_of, parse_record,
+                            read_about, read_records, to_line, warn_damaged, write_about)
+from ..text import abstains, html_table, one_line
 if TYPE_CHECKING:
     from pandas import DataFrame
     from cosee.controller import Episode, Trace
 
 # %% auto #0
-__all__ = ['Chosen', 'Run', 'Counts', 'Status', 'score_all', 'score_records', 'slim', 'flat', 'Transcript', 'replay_record',
-           'merge_runs']
+__all__ = ['Run', 'score_records', 'replay_record', 'merge_runs']
 
 # %% ../../nbs/runs/01_table.ipynb #f89ac9e1
 class Run:
@@ -31,10 +29,10 @@ class Run:
     ):
         self.folder = Path(folder)
         self.skipped: list[Any] = []   # samples that `run_experiment` could not read
+        self.faults: list[Fault] = []  # lines that were left out when the records were read last
         if not (self.folder / ABOUT).is_file():
             raise RunError(f'{self.folder} is no run folder: it has no {ABOUT}')
-        try: self.about: dict[str, Any] = json.loads((self.folder / ABOUT).read_text(encoding='utf-8'))
-        except ValueError as e: raise RunError(f'{self.folder / ABOUT} is broken ({str(e)[:80]})') from None
+        self.about = read_about(self.folder)
 
     @property
     def path(self) -> Path: return self.folder / RECORDS
@@ -43,25 +41,77 @@ class Run:
     def __repr__(self):
         return f"Run({self.folder.name!r}, {len(self.methods)} methods, configuration {self.about.get('hash')})"
 
-# %% ../../nbs/runs/01_table.ipynb #aaa8dee1
-@patch
-def entries(self: Run) -> dict[tuple[str, str], Entry]:
-    "(sample, method) -> `Entry` of the record that counts."
-    rank, out = {m: i for i, m in enumerate(self.methods)}, {}
-    for offset, r in read_records(self.path) if self.path.exists() else ():
-        out[key_of(r)] = Entry(r.get('index', 0), rank.get(r['method'], len(rank)), offset,
-                               r.get('status') == 'ok', r.get('data', ''), r.get('attempt', 1))
-    return out
+    def entries(self) -> dict[tuple[str, str], Entry]:
+        "(sample, method) -> `Entry` of the record that counts; warns of lines that hold no record."
+        rank, out, self.faults = {m: i for i, m in enumerate(self.methods)}, {}, []
+        if not self.path.exists(): return out
+        if self.path.is_fifo(): raise RunError(f'{self.path} is no file')
+        for offset, r in read_records(self.path, self.faults):
+            place = rank.get(r['method'], len(rank))
+            out[key_of(r)] = Entry(r['index'], place, offset, r['status'] == 'ok', r['data'], r['attempt'])
+        if self.faults: warn_damaged(self.path, fault_words(self.faults))
+        return out
 
-@patch
-def __iter__(self: Run) -> Iterator[Record]:
-    "Records that count, in the order of the data set."
-    places = sorted((e.index, e.rank, k, e.offset) for k, e in self.entries().items())
-    if not places: return
-    with self.path.open('rb') as f:
-        for *_, offset in places:
-            f.seek(offset)
-            yield json.loads(f.readline())
+    def __iter__(self) -> Iterator[Record]:
+        "Records that count, in the order of the data set."
+        places = sorted((e.index, e.rank, k, e.offset) for k, e in self.entries().items())
+        if not places: return
+        with self.path.open('rb') as f:
+            for *_, offset in places:
+                f.seek(offset)
+                yield parse_record(f.readline())
+
+    def status(self) -> Status:
+        "How many questions each method answered, what failed, and what it cost."
+        out = Status({m: _nothing() for m in self.methods})
+        for r in self:
+            s, usage = out.setdefault(r['method'], _nothing()), r.get('usage', {})
+            if r['status'] == 'ok': s['ok'] += 1
+            else: s['failed'] += 1
+            s['tokens'] += usage.get('total_tokens', 0)
+            s['calls'] += usage.get('calls', 0)
+            s['seconds'] += r.get('times', {}).get('seconds', 0.)
+        return out
+
+    def scores(self,
+        metric: str = 'anls',          # see `cosee.eval.metrics.flavours()`
+        flavour: Optional[str] = None  # None: as the run was configured
+    ) -> dict[str, dict[str, float]]:  # method -> {sample: score}
+        "Scores by method and sample."
+        configured: dict[str, str] = self.about.get('metrics') or DEFAULT_METRICS
+        records = [slim(r) for r in self if r.get('gold')]
+        names = {m: [str(r['sample']) for r in records if r['method'] == m]
+                 for m in dict.fromkeys(r['method'] for r in records)}
+        found = score_records(records, {metric: flavour or configured.get(metric, 'rrc')})
+        return {m: dict(zip(ids, found[m][metric])) for m, ids in names.items()}
+
+    def documents(self) -> dict[str, str]:
+        "Sample -> document: what intervals are drawn by."
+        return {str(r['sample']): str(r.get('doc', r['sample'])) for r in self}
+
+    def frame(self) -> DataFrame:
+        "The records as a pandas DataFrame."
+        import pandas as pd
+        return pd.DataFrame([flat(r) for r in self])
+
+    def export(self,
+        path: Union[str, Path] # .csv, .parquet or .jsonl
+    ) -> Path:
+        "Write the records as a table; raises ValueError for another ending."
+        path = Path(path)
+        if path.suffix == '.csv': self.frame().map(_safe).to_csv(path, index=False)
+        elif path.suffix == '.parquet': _texts(self.frame()).to_parquet(path, index=False)
+        elif path.suffix == '.jsonl': path.write_bytes(b''.join(to_line(slim(r)) for r in self))
+        else: raise ValueError(f'{path.name}: write .csv, .parquet or .jsonl')
+        return path
+
+    def predictions(self,
+        method: str            # one of the run's
+    ) -> list[dict[str, Any]]: # id, answer, evidence_pages, and page and confidence where they are known
+        "Answers of one method, ready to be submitted; raises RunError if there are none."
+        found = [_prediction(r) for r in self if r['method'] == method]
+        if not found: raise RunError(f"{self.folder}: no record of {method!r}; it has {', '.join(self.methods)}")
+        return found
 
 # %% ../../nbs/runs/01_table.ipynb #8b29f5d2
 class Counts(TypedDict):
@@ -87,19 +137,6 @@ class Status(dict[str, Counts]):
 
 # %% ../../nbs/runs/01_table.ipynb #8c39cfa2
 def _nothing() -> Counts: return Counts(ok=0, failed=0, tokens=0, calls=0, seconds=0.)
-
-@patch
-def status(self: Run) -> Status:
-    "How many questions each method answered, what failed, and what it cost."
-    out = Status({m: _nothing() for m in self.methods})
-    for r in self:
-        s, usage = out.setdefault(r['method'], _nothing()), r.get('usage', {})
-        if r['status'] == 'ok': s['ok'] += 1
-        else: s['failed'] += 1
-        s['tokens'] += usage.get('total_tokens', 0)
-        s['calls'] += usage.get('calls', 0)
-        s['seconds'] += r.get('times', {}).get('seconds', 0.)
-    return out
 
 # %% ../../nbs/runs/01_table.ipynb #10d519c7
 _CONTEXT = ('answer_format', 'year_flag', 'answer_type', 'tolerance')   # what of a record's meta they look at
@@ -153,25 +190,6 @@ def slim(
     "A record without what only looking at it needs."
     return cast(Record, {k: v for k, v in record.items() if k not in ('trace', 'board', 'hypotheses')})
 
-# %% ../../nbs/runs/01_table.ipynb #cc69946b
-@patch
-def scores(self: Run,
-    metric: str = 'anls',          # see `cosee.eval.metrics.flavours()`
-    flavour: Optional[str] = None  # None: as the run was configured
-) -> dict[str, dict[str, float]]:  # method -> {sample: score}
-    "Scores by method and sample."
-    configured: dict[str, str] = self.about.get('metrics') or DEFAULT_METRICS
-    records = [slim(r) for r in self if r.get('gold')]
-    names = {m: [str(r['sample']) for r in records if r['method'] == m]
-             for m in dict.fromkeys(r['method'] for r in records)}
-    found = score_records(records, {metric: flavour or configured.get(metric, 'rrc')})
-    return {m: dict(zip(ids, found[m][metric])) for m, ids in names.items()}
-
-@patch
-def documents(self: Run) -> dict[str, str]:
-    "Sample -> document: what intervals are drawn by."
-    return {str(r['sample']): str(r.get('doc', r['sample'])) for r in self}
-
 # %% ../../nbs/runs/01_table.ipynb #02bc6882
 def _simple(fields: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
     "What fits into a cell, under names that say where it comes from"
@@ -186,15 +204,10 @@ def flat(
             **{f'team_{k}': v for k, v in (record.get('team') or {}).items()}, **(record.get('times') or {}),
             'gold': ' | '.join(map(str, record.get('gold') or [])),
             'evidence_pages': ' '.join(dict.fromkeys(str(e['page']) for e in evidence)),
-            'boxes': json.dumps([e['bbox'] for e in evidence]),
+            'boxes': json.dumps([e.get('bbox') for e in evidence]),
             **_simple(record.get('meta') or {}, 'meta_')}
 
 # %% ../../nbs/runs/01_table.ipynb #22924127
-@patch
-def frame(self: Run) -> DataFrame:
-    "The records as a pandas DataFrame."
-    import pandas as pd
-    return pd.DataFrame([flat(r) for r in self])
 
 def _text(value) -> Optional[str]:
     "A cell as text; what is missing stays missing"
@@ -210,18 +223,6 @@ def _safe(value):
     "Text that no spreadsheet takes for a formula"
     return "'" + value if isinstance(value, str) and value[:1] in ('=', '+', '-', '@', '\t', '\r') else value
 
-@patch
-def export(self: Run,
-    path: Union[str, Path] # .csv, .parquet or .jsonl
-) -> Path:
-    "Write the records as a table; raises ValueError for another ending."
-    path = Path(path)
-    if path.suffix == '.csv': self.frame().map(_safe).to_csv(path, index=False)
-    elif path.suffix == '.parquet': _texts(self.frame()).to_parquet(path, index=False)
-    elif path.suffix == '.jsonl': path.write_bytes(b''.join(to_line(slim(r)) for r in self))
-    else: raise ValueError(f'{path.name}: write .csv, .parquet or .jsonl')
-    return path
-
 # %% ../../nbs/runs/01_table.ipynb #8b44b175
 def _prediction(record: Record) -> dict[str, Any]:
     "One answer, ready to be submitted"
@@ -229,34 +230,26 @@ def _prediction(record: Record) -> dict[str, Any]:
     known = {k: record.get(k) for k in ('page', 'confidence') if record.get(k) is not None}
     return dict(id=record['sample'], answer=record.get('answer') or '', evidence_pages=pages, **known)
 
-@patch
-def predictions(self: Run,
-    method: str            # one of the run's
-) -> list[dict[str, Any]]: # id, answer, evidence_pages, and page and confidence where they are known
-    "Answers of one method, ready to be submitted; raises RunError if there are none."
-    found = [_prediction(r) for r in self if r['method'] == method]
-    if not found: raise RunError(f"{self.folder}: no record of {method!r}; it has {', '.join(self.methods)}")
-    return found
-
 # %% ../../nbs/runs/01_table.ipynb #052c2a76
 class Transcript(list[dict[str, Any]]):
     "Calls of a method without a Board: agent, step, prompt, text, usage."
     def __repr__(self): return '\n'.join(f"[{c['agent']}, step {c['step']}] {one_line(c['text'], 300)}" for c in self)
 
     def _repr_html_(self):
-        told = [(str(c['agent']), str(c['step']), one_line(c['text'], 1000)) for c in self]
-        rows = ''.join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in told)
-        head = '<tr><th>agent</th><th>step</th><th>said</th></tr>'
-        return f'<table><thead>{head}</thead><tbody>{rows}</tbody></table>'
+        return html_table(('agent', 'step', 'said'),
+                          [(c['agent'], c['step'], one_line(str(c['text']), 1000)) for c in self])
 
 def replay_record(
     record: Record # of a run that keeps traces
 ) -> Union[Episode, Transcript]:
-    "What happened, from the trace; raises RunError if the run kept none."
+    "What happened, from the trace; raises RunError if the run kept none, or one that cannot be replayed."
     from cosee.controller import replay
     trace = record.get('trace')
-    if not trace: raise RunError(f"{record['sample']}, {record['method']}: the record has no trace")
-    return Transcript(trace['calls']) if trace.get('kind') == 'calls' else replay(cast('Trace', trace))
+    who = f"{record['sample']}, {record['method']}"
+    if not trace: raise RunError(f'{who}: the record has no trace')
+    try: return Transcript(trace['calls']) if trace.get('kind') == 'calls' else replay(cast('Trace', trace))
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as e:
+        raise RunError(f'{who}: its trace cannot be replayed ({type(e).__name__}: {one_line(str(e), 100)})') from e
 
 # %% ../../nbs/runs/01_table.ipynb #3a4ed11d
 Chosen = dict[tuple[str, str], tuple[Entry, int]]   # (sample, method) -> the entry that counts, and its run's place
@@ -282,7 +275,7 @@ def _copy_all(log: RunLog, runs: list[Run], best: Chosen):
         files = {n: stack.enter_context(runs[n].path.open('rb')) for n in {n for _, n in best.values()}}
         for e, n in sorted(best.values(), key=lambda p: (p[0].index, p[0].rank)):
             files[n].seek(e.offset)
-            log.write(json.loads(files[n].readline()))
+            log.write(parse_record(files[n].readline()))
 
 def merge_runs(
     folders: Iterable[Union[str, Path]], # run folders
@@ -294,6 +287,7 @@ def merge_runs(
     _same_configuration(runs)
     if (Path(out) / ABOUT).exists() and Run(out).entries():
         raise RunError(f'{out} holds a run already; merge into a new folder')
-    with RunLog(out) as log: _copy_all(log, runs, _best_entries(runs))
+    best = _best_entries(runs)
+    with RunLog(out) as log: _copy_all(log, runs, best)
     write_about(out, {**runs[0].about, 'shard': None})
     return Run(out)

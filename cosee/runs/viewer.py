@@ -6,18 +6,17 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Viewer', 'ViewerData', 'Exported', 'export_viewer']
+__all__ = ['Viewer', 'export_viewer']
 
 # %% ../../nbs/runs/12_viewer.ipynb #b2004385
-import gzip, json, re, threading
+import gzip, json, re, threading, time
 from pathlib import Path
 from typing import (
     TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, TypedDict, Union, cast)
-from fastcore.basics import patch
 from ..board import Board
 from ..eval.metrics import DEFAULT_METRICS
 from ..files import digest, write_whole
-from .log import ABOUT, NoRoom, RECORDS, Record, RunError
+from .log import ABOUT, NoRoom, RECORDS, Record, RunError, fault_words
 from .shown import (FACETS, LogTail, ShownNumbers, ShownQuestion, ShownRow, as_dict, as_list, read_line,
                               short_text)
 from .table import Run, replay_record
@@ -29,7 +28,15 @@ if TYPE_CHECKING:
     from cosee.datasets.sample import Sample
 
 # %% ../../nbs/runs/12_viewer.ipynb #c405ce0e
-MOST_PAGES = 500   # of one document that are looked at
+MOST_PAGES = 500       # of one document that are looked at
+MOST_ASKED = 10**6     # questions of a run that are looked through, and any other number of its data set
+PATIENCE = 10.         # seconds for which one request looks for its question
+
+def _too_large(x: Any, where: str = 'dataset') -> str:
+    "The field of a data set whose number nobody means; '' if there is none"
+    if isinstance(x, (int, float)): return '' if abs(x) <= MOST_ASKED or where.endswith(('shuffle', 'seed')) else where
+    items = x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, list) else ()
+    return next((found for k, v in items if (found := _too_large(v, f'{where}.{k}'))), '')
 
 class _Sources:
     "The samples of a run's data set, found again"
@@ -46,22 +53,39 @@ class _Sources:
         found = as_dict(self.run.about.get('config')).get('dataset')
         if not isinstance(found, (dict, str)): raise ValueError(f'{ABOUT} names no data set')
         asked = {'name': found} if isinstance(found, str) else found
+        too_large = _too_large(asked)
+        if too_large: raise ValueError(f'{ABOUT}: {too_large} is too large to look through')
         try: yield from samples_of(DataConfig.model_validate(asked))
         except Exception as e:
             self.fault = str(e)
             raise
 
+    def _find(self, index: Any) -> Sample:
+        "The sample at a place of the data set"
+        self.left = self.left or self._samples()
+        end = time.monotonic() + PATIENCE
+        while index not in self.seen:
+            if time.monotonic() > end: raise ValueError('the data set is still being looked through; reload the page')
+            i, sample = next(self.left, (None, None))
+            if i is None or sample is None:
+                raise ValueError(self.fault or 'the data set has fewer questions than the run')
+            self.seen[i] = sample
+        return self.seen[index]
+
+    def pages(self,
+        record: dict[str, Any]         # of the run
+    ) -> tuple[Sequence['Image'], str]: # pages, drawn when they are looked at, and '' or why there are none
+        "The pages of a record's document."
+        try:
+            with self.lock: sample = self._find(record.get('index'))
+            if not _fits(sample, record): raise ValueError('the data set has changed since')
+            n = len(sample['images'])
+            if n > MOST_PAGES: raise ValueError(f'{n} pages are too many to show')
+            return sample['images'], ''
+        except Exception as e:   # of whatever reads data
+            return [], f'no pictures: {one_line(str(e), 140)}'
+
 # %% ../../nbs/runs/12_viewer.ipynb #9b488f86
-@patch
-def _find(self: _Sources, index: Any) -> Sample:
-    "The sample at a place of the data set"
-    self.left = self.left or self._samples()
-    while index not in self.seen:
-        i, sample = next(self.left, (None, None))
-        if i is None or sample is None:
-            raise ValueError(self.fault or 'the data set has fewer questions than the run')
-        self.seen[i] = sample
-    return self.seen[index]
 
 def _fits(sample: Sample, record: dict[str, Any]) -> bool:
     "Is the sample what the record answers?"
@@ -69,21 +93,6 @@ def _fits(sample: Sample, record: dict[str, Any]) -> bool:
     answer = sample.get('answer', [])
     gold = [answer] if isinstance(answer, str) else list(answer or [])
     return digest([sample_id(sample, record['index']), sample['question'], gold]) == record.get('data')
-
-# %% ../../nbs/runs/12_viewer.ipynb #de9e55e1
-@patch
-def pages(self: _Sources,
-    record: dict[str, Any]         # of the run
-) -> tuple[Sequence['Image'], str]: # pages, drawn when they are looked at, and '' or why there are none
-    "The pages of a record's document."
-    try:
-        with self.lock: sample = self._find(record.get('index'))
-        if not _fits(sample, record): raise ValueError('the data set has changed since')
-        n = len(sample['images'])
-        if n > MOST_PAGES: raise ValueError(f'{n} pages are too many to show')
-        return sample['images'], ''
-    except Exception as e:   # of whatever reads data
-        return [], f'no pictures: {one_line(str(e), 140)}'
 
 # %% ../../nbs/runs/12_viewer.ipynb #946b2315
 def _as_recorded(record: dict[str, Any]) -> dict[str, Any]:
@@ -162,37 +171,114 @@ class Viewer:
         self.labels, self.sources = _labels(self.runs), [_Sources(r) for r in self.runs]
         self.lock = threading.RLock()
         self.packed: Optional[tuple[bytes, bytes, str]] = None   # see `pack`; None: to be made
+        self.reporting, self.reported = threading.Lock(), cast(Optional[tuple[Any, str]], None)   # the last report
         self.listed: Optional[list[ListedRow]] = None            # see `rows`; None: to be made
 
     @property
     def title(self) -> str: return ', '.join(short_text(r.folder.resolve().name, 80) for r in self.runs)
     def __repr__(self): return f'Viewer({self.title!r}, {sum(len(t.rows) for t in self.tails):,} records)'
 
+    def update(self) -> bool:
+        "Read what is new in the folders; was there anything?"
+        with self.lock:
+            changed = [t.update() for t in self.tails]
+            if any(changed): self.packed = self.listed = None
+            return any(changed)
+
+    def _listing(self) -> list[ListedRow]:
+        ranks = [{m: i for i, m in enumerate(run.methods)} for run in self.runs]
+        found = [(row.index, n, ranks[n].get(m, len(ranks[n])), ListedRow(n, m, _key(n, s, m), row))
+                 for n, t in enumerate(self.tails) for (s, m), row in t.rows.items()]
+        return [listed for *_, listed in sorted(found, key=lambda r: (*r[:3], r[3].method, r[3].key))]
+
+    def rows(self) -> list[ListedRow]:
+        "All rows in the order of the data set, methods in theirs."
+        with self.lock:
+            if self.listed is None: self.listed = self._listing()
+            return self.listed
+
+    def _methods(self, rows: list[ListedRow]) -> tuple[list[str], list[int]]:
+        "All methods by the name they have here, and the number of each row's"
+        known = [name for labels in self.labels for name in labels.values()]
+        mine = [self.labels[r.run].get(r.method) or r.method for r in rows]
+        rank = {name: i for i, name in enumerate(dict.fromkeys([*known, *mine]))}
+        return [short_text(name, 120) for name in rank], [rank[name] for name in mine]
+
+    def data(self,
+        served: bool = True,               # from a server: can be read again
+        written: Optional[set[str]] = None # keys of the episodes that were written; None: every one can be had
+    ) -> ViewerData:
+        "What the page shows."
+        rows = self.rows()
+        samples = sorted({r.row.sample: r.row for r in reversed(rows)}.values(), key=lambda row: row.index)
+        place = {row.sample: i for i, row in enumerate(samples)}
+        (methods, mine), (facets, columns) = self._methods(rows), _facets(samples)
+        scores = [[r.row.scores[i] for r in rows] for i in range(len(self.metrics))]
+        where = dict(s=[place[r.row.sample] for r in rows], m=mine, scores=scores)
+        return ViewerData(title=self.title, about=_told_of(self.runs[0]),
+                          notices=[s for t in self.tails for s in _odd(t)],
+                          methods=methods, facets=facets, metrics=[[m, f'{m} ({f})'] for m, f in self.metrics.items()],
+                          served=served, report=any(row.about.gold for row in samples),
+                          samples={**_sample_columns(samples), 'facets': columns},
+                          rows={**where, **_row_columns(rows, written)})
+
+    def pack(self) -> tuple[bytes, bytes, str]: # JSON, the same compressed, fingerprint
+        "The data as they are sent."
+        with self.lock:
+            self.update()
+            if self.packed is None:
+                text = json.dumps(self.data(), ensure_ascii=False, separators=(',', ':'), allow_nan=False)
+                raw = text.encode('utf-8', 'replace')
+                self.packed = raw, gzip.compress(raw, 5, mtime=0), digest(text, 20)
+            return self.packed
+
+    def _read(self, listed: ListedRow) -> Optional[dict[str, Any]]:
+        "The record of a row, if it still stands where it stood"
+        with self.runs[listed.run].path.open('rb') as f:
+            f.seek(listed.row.offset)
+            record = read_line(f.readline())
+        same = record and (str(record['sample']), record['method']) == (listed.row.sample[0], listed.method)
+        return record if same else None
+
+    def record(self,
+        key: str                         # of a row
+    ) -> tuple[int, dict[str, Any]]:     # number of the run, record
+        "The whole record behind a row, read from its file; RunError if there is none."
+        listed = next((r for r in self.rows() if r.key == key), None)
+        record = self._read(listed) if listed else None
+        if not listed or not record: raise RunError(f'{self.title}: there is no record {key}; reload the table')
+        return listed.run, record
+
+    def episode(self,
+        key: str,                   # of a row
+        max_bytes: int = 4_000_000, # of its pictures
+        brief: bool = False         # leave out why there are no pictures
+    ) -> str:                       # a whole HTML document
+        "The page behind a row: an episode, or the calls; RunError if there is no such row."
+        n, record = self.record(key)
+        pages, why = self.sources[n].pages(record)
+        if brief and why: why = 'no pictures'
+        try: episode = _episode_of(record)
+        except Exception as e: episode, why = None, f'the Board cannot be read ({one_line(str(e), 100)})'
+        if episode is None: return record_page(record, pages, why)
+        title = ' · '.join(filter(None, [short_text(record['sample'], 60), short_text(record['method'], 60), why]))
+        try: return episodes_html([episode], pages or None, title, max_bytes)
+        except Exception as e:
+            return record_page(record, pages, f'the episode cannot be drawn ({one_line(str(e), 100)})')
+
+    def report(self) -> str: # a whole HTML document
+        "The report on the runs; RunError if nothing can be scored."
+        from cosee.runs.report import Report
+        with self.reporting:   # whoever asks meanwhile waits for the same one, and the table for nobody
+            self.update()
+            state = [t.file for t in self.tails], [t.end for t in self.tails]
+            if self.reported is None or self.reported[0] != state:
+                name = next(iter(self.metrics))
+                self.reported = state, Report(self.runs, f'{name}={self.metrics[name]}').html()
+            return self.reported[1]
+
 # %% ../../nbs/runs/12_viewer.ipynb #ca7c0b78
 def _key(run: int, sample: str, method: str) -> str: return digest([run, sample, method], 16)
-
-@patch
-def update(self: Viewer) -> bool:
-    "Read what is new in the folders; was there anything?"
-    with self.lock:
-        changed = [t.update() for t in self.tails]
-        if any(changed): self.packed = self.listed = None
-        return any(changed)
-
-# %% ../../nbs/runs/12_viewer.ipynb #70e05cf1
-@patch
-def _listing(self: Viewer) -> list[ListedRow]:
-    ranks = [{m: i for i, m in enumerate(run.methods)} for run in self.runs]
-    found = [(row.index, n, ranks[n].get(m, len(ranks[n])), ListedRow(n, m, _key(n, s, m), row))
-             for n, t in enumerate(self.tails) for (s, m), row in t.rows.items()]
-    return [listed for *_, listed in sorted(found, key=lambda r: (*r[:3], r[3].method, r[3].key))]
-
-@patch
-def rows(self: Viewer) -> list[ListedRow]:
-    "All rows in the order of the data set, methods in theirs."
-    with self.lock:
-        if self.listed is None: self.listed = self._listing()
-        return self.listed
 
 # %% ../../nbs/runs/12_viewer.ipynb #bdfdf055
 def _told_of(run: Run) -> list[str]:
@@ -207,10 +293,21 @@ def _told_of(run: Run) -> list[str]:
 # %% ../../nbs/runs/12_viewer.ipynb #20761b53
 def _broken_lines(tail: LogTail, path: str) -> str:
     "A word on lines that hold no record, '' if there are none"
-    n = len(tail.broken)
-    if not n: return ''
-    return (f'{path}: {n:,} line{"s" * (n > 1)} left out that hold no record, the first at byte '
-            f'{tail.broken[0]:,}. `cosee resume` answers their questions again.')
+    if not tail.broken: return ''
+    return f'{path}: {fault_words(tail.broken)}. `cosee resume` answers their questions again.'
+
+def _odd_records(tail: LogTail, path: str) -> str:
+    "A word on records with fields of wrong types, '' if there are none"
+    if not tail.odd: return ''
+    said = fault_words(tail.odd).replace(' left out:', ' shown here alone, and left out of scores and reports:', 1)
+    return f'{path}: {said}. `cosee resume` answers their questions again.'
+
+def damage_words(
+    tail: LogTail # of a run
+) -> list[str]:   # a sentence for each kind of damage
+    "What is wrong with lines of a log."
+    path = short_text(f'{tail.run.folder.name}/{RECORDS}', 200)
+    return [said for said in (_broken_lines(tail, path), _odd_records(tail, path)) if said]
 
 def _other_version(run: Run) -> str:
     "A word on a run of another version, '' for this one"
@@ -226,7 +323,7 @@ def _odd(tail: LogTail) -> list[str]:
     absent = f'{path} is not there: nothing has been answered yet, or the file was not copied.'
     torn = (f'{path}: the last line is not whole. Either the run is going on, or it was stopped while writing; '
             '`cosee resume` mends the file.')
-    notices = ['' if tail.run.path.exists() else absent, _broken_lines(tail, path), torn if tail.torn else '',
+    notices = ['' if tail.run.path.exists() else absent, *damage_words(tail), torn if tail.torn else '',
                _other_version(tail.run)]
     return [n for n in notices if n]
 
@@ -258,14 +355,6 @@ def _row_columns(rows: list[ListedRow], written: Optional[set[str]]) -> dict[str
     return dict(key=[r.key for r in rows], failed=failed, answer=answers, **numbers,
                 file=None if written is None else [int(r.key in written) for r in rows])
 
-@patch
-def _methods(self: Viewer, rows: list[ListedRow]) -> tuple[list[str], list[int]]:
-    "All methods by the name they have here, and the number of each row's"
-    known = [name for labels in self.labels for name in labels.values()]
-    mine = [self.labels[r.run].get(r.method) or r.method for r in rows]
-    rank = {name: i for i, name in enumerate(dict.fromkeys([*known, *mine]))}
-    return [short_text(name, 120) for name in rank], [rank[name] for name in mine]
-
 # %% ../../nbs/runs/12_viewer.ipynb #565da438
 class ViewerData(TypedDict):
     "What the page shows; JSON-ready."
@@ -279,85 +368,6 @@ class ViewerData(TypedDict):
     report: bool                              # is there one?
     samples: dict[str, list[Any]]             # columns
     rows: dict[str, Optional[list[Any]]]      # columns; s and m are the numbers of sample and method
-
-# %% ../../nbs/runs/12_viewer.ipynb #5b6a545b
-@patch
-def data(self: Viewer,
-    served: bool = True,               # from a server: can be read again
-    written: Optional[set[str]] = None # keys of the episodes that were written; None: every one can be had
-) -> ViewerData:
-    "What the page shows."
-    rows = self.rows()
-    samples = sorted({r.row.sample: r.row for r in reversed(rows)}.values(), key=lambda row: row.index)
-    place = {row.sample: i for i, row in enumerate(samples)}
-    (methods, mine), (facets, columns) = self._methods(rows), _facets(samples)
-    scores = [[r.row.scores[i] for r in rows] for i in range(len(self.metrics))]
-    where = dict(s=[place[r.row.sample] for r in rows], m=mine, scores=scores)
-    return ViewerData(title=self.title, about=_told_of(self.runs[0]),
-                      notices=[s for t in self.tails for s in _odd(t)],
-                      methods=methods, facets=facets, metrics=[[m, f'{m} ({f})'] for m, f in self.metrics.items()],
-                      served=served, report=any(row.about.gold for row in samples),
-                      samples={**_sample_columns(samples), 'facets': columns},
-                      rows={**where, **_row_columns(rows, written)})
-
-# %% ../../nbs/runs/12_viewer.ipynb #c8589b77
-@patch
-def pack(self: Viewer) -> tuple[bytes, bytes, str]: # JSON, the same compressed, fingerprint
-    "The data as they are sent."
-    with self.lock:
-        self.update()
-        if self.packed is None:
-            text = json.dumps(self.data(), ensure_ascii=False, separators=(',', ':'), allow_nan=False)
-            raw = text.encode('utf-8', 'replace')
-            self.packed = raw, gzip.compress(raw, 5, mtime=0), digest(text, 20)
-        return self.packed
-
-# %% ../../nbs/runs/12_viewer.ipynb #07fbfd11
-@patch
-def _read(self: Viewer, listed: ListedRow) -> Optional[dict[str, Any]]:
-    "The record of a row, if it still stands where it stood"
-    with self.runs[listed.run].path.open('rb') as f:
-        f.seek(listed.row.offset)
-        record = read_line(f.readline())
-    same = record and (str(record['sample']), record['method']) == (listed.row.sample[0], listed.method)
-    return record if same else None
-
-@patch
-def record(self: Viewer,
-    key: str                         # of a row
-) -> tuple[int, dict[str, Any]]:     # number of the run, record
-    "The whole record behind a row, read from its file; RunError if there is none."
-    listed = next((r for r in self.rows() if r.key == key), None)
-    record = self._read(listed) if listed else None
-    if not listed or not record: raise RunError(f'{self.title}: there is no record {key}; reload the table')
-    return listed.run, record
-
-# %% ../../nbs/runs/12_viewer.ipynb #5460bd5d
-@patch
-def episode(self: Viewer,
-    key: str,                   # of a row
-    max_bytes: int = 4_000_000, # of its pictures
-    brief: bool = False         # leave out why there are no pictures
-) -> str:                       # a whole HTML document
-    "The page behind a row: an episode, or the calls; RunError if there is no such row."
-    n, record = self.record(key)
-    pages, why = self.sources[n].pages(record)
-    if brief and why: why = 'no pictures'
-    try: episode = _episode_of(record)
-    except Exception as e: episode, why = None, f'the Board cannot be read ({one_line(str(e), 100)})'
-    if episode is None: return record_page(record, pages, why)
-    title = ' · '.join(filter(None, [short_text(record['sample'], 60), short_text(record['method'], 60), why]))
-    try: return episodes_html([episode], pages or None, title, max_bytes)
-    except Exception as e:
-        return record_page(record, pages, f'the episode cannot be drawn ({one_line(str(e), 100)})')
-
-# %% ../../nbs/runs/12_viewer.ipynb #3e75404f
-@patch
-def report(self: Viewer) -> str: # a whole HTML document
-    "The report on the runs; RunError if nothing can be scored."
-    from cosee.runs.report import Report
-    name = next(iter(self.metrics))
-    return Report(self.runs, f'{name}={self.metrics[name]}').html()
 
 # %% ../../nbs/runs/12_viewer.ipynb #78a8b49a
 _NAME = re.compile(r'[0-9a-f]{16}\.html')

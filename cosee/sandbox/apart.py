@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['SECONDS', 'MEMORY', 'JobLost', 'JobError', 'apart', 'tell', 'stop_jobs']
+__all__ = []
 
 # %% ../../nbs/sandbox/02_apart.ipynb #630552c1
 import atexit, json, os, select, signal, subprocess, sys, threading, time
@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Optional
-from fastcore.basics import patch
 from .wire import Slab, read_line, write_line
 from .worker import job_name
 
@@ -76,35 +75,32 @@ class _Worker:
         self.process.returncode = self.process.returncode or 0   # nobody waits for it any more
         self.slab.close()
 
+    def ask(self, request: dict[str, Any], seconds: float) -> Any:
+        "What the worker answers; raises `JobLost`, and `_Gone` where it heard nothing"
+        try:
+            unsent = memoryview(write_line(request, self.slab))
+            while unsent: unsent = unsent[self.asks.write(unsent):]
+        except BrokenPipeError as e: raise _Gone(late=False) from e
+        until, line = time.monotonic() + seconds, bytearray()
+        while not line.endswith(b'\n'):
+            part = os.read(self.answers.fileno(), 1 << 20) if self._waits(until) else None
+            if not part: raise self._lost(late=part is None)
+            line += part
+            if len(line) > _LONGEST: raise JobLost(late=False)
+        return read_line(bytes(line), self.slab)
+
+    def _waits(self, until: float) -> bool:
+        "Is there something to read before that time?"
+        return bool(self.heard.poll(max(0, 1000 * (until - time.monotonic()))))
+
+    def _lost(self, late: bool) -> Exception:
+        "Why there is no answer"
+        code = None if late else self.process.wait()
+        return _Gone(late=False) if code == 0 else JobLost(late or code == -_OVERTIME)
+
 # %% ../../nbs/sandbox/02_apart.ipynb #b6e75f79
 class _Gone(JobLost):
     "The worker had gone home before it was asked"
-
-@patch
-def ask(self: _Worker, request: dict[str, Any], seconds: float) -> Any:
-    "What the worker answers; raises `JobLost`, and `_Gone` where it heard nothing"
-    try:
-        unsent = memoryview(write_line(request, self.slab))
-        while unsent: unsent = unsent[self.asks.write(unsent):]
-    except BrokenPipeError as e: raise _Gone(late=False) from e
-    until, line = time.monotonic() + seconds, bytearray()
-    while not line.endswith(b'\n'):
-        part = os.read(self.answers.fileno(), 1 << 20) if self._waits(until) else None
-        if not part: raise self._lost(late=part is None)
-        line += part
-        if len(line) > _LONGEST: raise JobLost(late=False)
-    return read_line(bytes(line), self.slab)
-
-@patch
-def _waits(self: _Worker, until: float) -> bool:
-    "Is there something to read before that time?"
-    return bool(self.heard.poll(max(0, 1000 * (until - time.monotonic()))))
-
-@patch
-def _lost(self: _Worker, late: bool) -> Exception:
-    "Why there is no answer"
-    code = None if late else self.process.wait()
-    return _Gone(late=False) if code == 0 else JobLost(late or code == -_OVERTIME)
 
 # %% ../../nbs/sandbox/02_apart.ipynb #726d5770
 _LARGE = 300_000_000   # bytes of memory with which a worker is not kept
@@ -127,44 +123,37 @@ class _Keeper:
                 if self.stops != stops: raise KeyboardInterrupt from e
                 raise
 
-# %% ../../nbs/sandbox/02_apart.ipynb #34390cda
-@patch
-def _asked(self: _Keeper, request: dict[str, Any], seconds: float) -> Any:
-    try: reply = self._running().ask(request, seconds)
-    except _Gone:
-        self.end()
-        reply = self._running().ask(request, seconds)
-    if 'raised' in reply: raise JobError(reply['raised'], reply['said'])
-    self.large = reply['resident'] > _LARGE
-    return reply['found']
+    def _asked(self, request: dict[str, Any], seconds: float) -> Any:
+        try: reply = self._running().ask(request, seconds)
+        except _Gone:
+            self.end()
+            reply = self._running().ask(request, seconds)
+        if 'raised' in reply: raise JobError(reply['raised'], reply['said'])
+        self.large = reply['resident'] > _LARGE
+        return reply['found']
 
-@patch
-def _running(self: _Keeper) -> _Worker:
-    if self.worker and self.large: self.end()
-    if not self.worker: self.worker, self.large = _Worker(), False
-    return self.worker
+    def _running(self) -> _Worker:
+        if self.worker and self.large: self.end()
+        if not self.worker: self.worker, self.large = _Worker(), False
+        return self.worker
 
-# %% ../../nbs/sandbox/02_apart.ipynb #9be14644
-@patch
-def tell(self: _Keeper, request: dict[str, Any]):
-    "Have a job done if that takes no waiting; what comes of it does not matter"
-    if not self.lock.acquire(blocking=False): return
-    try:
-        if self.worker: self.do(request, SECONDS, lambda found: None)
-    except (JobError, JobLost): pass
-    finally: self.lock.release()
+    def tell(self, request: dict[str, Any]):
+        "Have a job done if that takes no waiting; what comes of it does not matter"
+        if not self.lock.acquire(blocking=False): return
+        try:
+            if self.worker: self.do(request, SECONDS, lambda found: None)
+        except (JobError, JobLost): pass
+        finally: self.lock.release()
 
-@patch
-def end(self: _Keeper):
-    "End the worker, if there is one"
-    worker, self.worker = self.worker, None
-    if worker: worker.close()
+    def end(self):
+        "End the worker, if there is one"
+        worker, self.worker = self.worker, None
+        if worker: worker.close()
 
-@patch
-def stop(self: _Keeper):
-    "Interrupt what every thread waits for"
-    self.stops += 1
-    if worker := self.worker: worker.process.kill()
+    def stop(self):
+        "Interrupt what every thread waits for"
+        self.stops += 1
+        if worker := self.worker: worker.process.kill()
 
 # %% ../../nbs/sandbox/02_apart.ipynb #9188118d
 _keeper = _Keeper()

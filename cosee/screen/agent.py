@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['SCREEN_SPLITS', 'SCREEN_GEN', 'ReadStep', 'Prediction', 'read_step', 'load_screens', 'ScreenAgent', 'run_screens',
-           'write_board_records']
+__all__ = ['load_screens', 'ScreenAgent', 'run_screens', 'write_board_records']
 
 # %% ../../nbs/screen/06_agent.ipynb #7231bcfa
 import json
@@ -16,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union
-from fastcore.basics import patch
 from ..agents import Action, Model, PageImage, ask
 from ..board import View
 from ..boxes import Box, is_box, thousandths
@@ -160,17 +158,15 @@ class ScreenAgent:
 
     def __repr__(self) -> str: return f"ScreenAgent({getattr(self.client, 'name', type(self.client).__name__)!r})"
 
-# %% ../../nbs/screen/06_agent.ipynb #49ca5e7a
-@patch
-def act(self: ScreenAgent,
-    image: PageImage,                    # the screen
-    instruction: str,                    # what to do
-    system_prompt: Optional[str] = None  # over the agent's own
-) -> Prediction:
-    "The next step."
-    told = next(p for p in (system_prompt, self.system_prompt, SYSTEM_PROMPTS['computer-use']) if p is not None)
-    reply = ask(self.client, [image], instruction, None, told or None, self.schema, **self.gen)
-    return Prediction(**read_step(reply.text), text=reply.text, usage=reply.usage)
+    def act(self,
+        image: PageImage,                    # the screen
+        instruction: str,                    # what to do
+        system_prompt: Optional[str] = None  # over the agent's own
+    ) -> Prediction:
+        "The next step."
+        told = next(p for p in (system_prompt, self.system_prompt, SYSTEM_PROMPTS['computer-use']) if p is not None)
+        reply = ask(self.client, [image], instruction, None, told or None, self.schema, **self.gen)
+        return Prediction(**read_step(reply.text), text=reply.text, usage=reply.usage)
 
 # %% ../../nbs/screen/06_agent.ipynb #f182bde1
 def run_screens(

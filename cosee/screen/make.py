@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['training_record', 'encode_picture', 'split_numbers', 'write_screens', 'make_screens', 'screen_files']
+__all__ = ['make_screens']
 
 # %% ../../nbs/screen/04_make.ipynb #9c3225d4
 import io, json, multiprocessing, random, shutil, time

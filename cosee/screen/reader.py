@@ -11,7 +11,6 @@ __all__ = ['ScreenReader']
 # %% ../../nbs/screen/08_reader.ipynb #3881a019
 import re
 from typing import TYPE_CHECKING, Any, Callable, Optional
-from fastcore.basics import patch
 from ..boxes import thousandths
 from ..models.client import Message, Reply, VLMClient, message_blocks
 from .call import Point, ToolCall, format_tool_call
@@ -99,16 +98,14 @@ class ScreenReader(VLMClient):
             self._ocr = OcrClient()
         return self._ocr
 
-# %% ../../nbs/screen/08_reader.ipynb #d3b55d1b
-@patch
-def _chat(self: ScreenReader, messages: list[Message], schema: Optional[dict[str, Any]] = None,
-          **params: Any) -> Reply:
-    texts, images = message_blocks(messages, 'text'), message_blocks(messages, 'image')
-    text = next((t.removeprefix('Question: ') for t in texts if t.startswith('Question: ')), ' '.join(texts))
-    if not images: raise ValueError('there is no screen to read')
-    if text.rstrip().endswith('?'):
-        call = ToolCall.answer(self.ocr.generate(images[-1:], text).rpartition('Answer:')[2].strip())
-    else:
-        lines = self.ocr.words.read(images[-1:])[0]['lines']
-        call = next(rule for pattern, rule in _RULES if re.search(pattern, text, re.I))(text, lines)
-    return Reply(format_tool_call(call), usage=self.estimate(messages))
+    def _chat(self, messages: list[Message], schema: Optional[dict[str, Any]] = None,
+              **params: Any) -> Reply:
+        texts, images = message_blocks(messages, 'text'), message_blocks(messages, 'image')
+        text = next((t.removeprefix('Question: ') for t in texts if t.startswith('Question: ')), ' '.join(texts))
+        if not images: raise ValueError('there is no screen to read')
+        if text.rstrip().endswith('?'):
+            call = ToolCall.answer(self.ocr.generate(images[-1:], text).rpartition('Answer:')[2].strip())
+        else:
+            lines = self.ocr.words.read(images[-1:])[0]['lines']
+            call = next(rule for pattern, rule in _RULES if re.search(pattern, text, re.I))(text, lines)
+        return Reply(format_tool_call(call), usage=self.estimate(messages))

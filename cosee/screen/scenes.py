@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Pixels', 'PixelBox', 'SIZES', 'DAYS', 'Entry', 'Scene', 'middle', 'mark_screen']
+__all__ = ['Scene']
 
 # %% ../../nbs/screen/02_scenes.ipynb #99e9e03f
 import calendar, random
 from functools import lru_cache
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
-from fastcore.basics import patch
 
 # %% ../../nbs/screen/02_scenes.ipynb #acc2abab
 if TYPE_CHECKING:
@@ -69,6 +68,203 @@ class Scene:
         self.marks.append((role, label, (x0, y0, x1, y1)))
         return x0, y0, x1, y1
 
+    def wide(self, text: str, size: int = 0) -> int:
+        "Width of `text` in pixels."
+        return int(_font(size or self.scale).getlength(text)) + 1
+
+    def text(self, at: tuple[float, float], text: str, color: str = 'ink', size: int = 0, anchor: str = 'lm',
+             room: Optional[int] = None):
+        "Write `text` at a point; `anchor` as Pillow names it, `room` in pixels."
+        size = size or self.scale
+        if room is not None and self.wide(text, size) > room:
+            while text and self.wide(text + '...', size) > room: text = text[:-1]
+            text += '...'
+        self.draw.text(at, text, self.look.get(color, color), _font(size), anchor)
+
+    def box(self, box: tuple[float, float, float, float],
+            fill: Optional[str] = None, line: Optional[str] = 'line', radius: int = 0,
+            width: int = 1):
+        "Draw a rectangle; colours are names of the look or Pillow's."
+        def named(c: Optional[str]) -> Optional[str]: return self.look.get(c, c) if c else None
+        self.draw.rounded_rectangle(box, radius, named(fill), named(line), width)
+
+    def desktop(self) -> PixelBox:
+        "Task bar and icons; the box that is left for windows."
+        (w, h), bar = self.size, self.scale * 2 + 8
+        self.box((0, h - bar, w, h), 'bar')
+        self.mark('button', 'Start', (0, h - bar, bar * 2, h))
+        self.text((bar, h - bar // 2), 'Start', anchor='mm')
+        clock = f'{self.rng.randrange(24):02d}:{self.rng.randrange(60):02d}'
+        self.text((w - 12, h - bar // 2), clock, anchor='rm')
+        return 0, 0, w, h - bar
+
+    def window(self, title: str, box: PixelBox) -> PixelBox:
+        "A window; the box of its content."
+        x0, y0, x1, y1 = box
+        bar = self.scale * 2
+        self.box(box, 'pane', radius=4)
+        self.box((x0, y0, x1, y0 + bar), 'accent', 'accent', radius=4)
+        self.text((x0 + 10, y0 + bar // 2), title, 'on', room=x1 - x0 - 4 * bar)
+        for i, (name, sign) in enumerate((('Close', 'x'), ('Maximize', 'o'), ('Minimize', '-'))):
+            at = self.mark('control', name, (x1 - (i + 1) * bar, y0, x1 - i * bar, y0 + bar))
+            self.text(middle(at), sign, 'on', anchor='mm')
+        return x0 + 1, y0 + bar + 1, x1 - 1, y1 - 1
+
+    def place(self, room: PixelBox, w: int, h: int) -> PixelBox:
+        "A box of `w` x `h` pixels somewhere in `room`, smaller if it must be."
+        w, h = min(w, room[2] - room[0]), min(h, room[3] - room[1])
+        x, y = self.rng.randint(room[0], room[2] - w), self.rng.randint(room[1], room[3] - h)
+        return x, y, x + w, y + h
+
+    def app(self, title: str, least: float = .7) -> PixelBox:
+        "A desktop with one window that covers at least so much of each side; the box of its content."
+        room = self.desktop()
+        def share() -> float: return self.rng.uniform(least, 1)
+        return self.window(title, self.place(room, int(room[2] * share()), int(room[3] * share())))
+
+    def button(self, label: str, at: Pixels, main: bool = False, role: str = 'button') -> PixelBox:
+        "A button whose top left corner is `at`; its box."
+        x, y = at
+        box = (x, y, x + self.wide(label) + 2 * self.scale, y + 2 * self.scale)
+        self.box(box, 'accent' if main else 'key', radius=4)
+        self.text(middle(box), label, 'on' if main else 'ink', anchor='mm')
+        return self.mark(role, label, box)
+
+    def toolbar(self, box: PixelBox, labels: Sequence[str], role: str = 'button') -> PixelBox:
+        "A row of buttons at the top of `box`, as many as fit; the box below them."
+        x, y, right, bottom = box
+        high = 2 * self.scale + 12
+        self.box((x, y, right, y + high), 'bar')
+        at = x + 8
+        for label in labels:
+            if at + self.wide(label) + 2 * self.scale > right - 8: break
+            at = self.button(label, (at, y + 6), role=role)[2] + 8
+        return x, y + high, right, bottom
+
+    def field(self, label: str, at: Pixels, width: int, value: str = '', focus: bool = False) -> PixelBox:
+        "A labelled text field; the box of the field. With `focus` it shows a caret."
+        x, y = at
+        self.text((x, y + self.scale // 2), label, 'soft')
+        box = (x, y + self.scale + 6, x + width, y + 3 * self.scale + 10)
+        self.box(box, 'pane', 'accent' if focus else 'line', 3, 2 if focus else 1)
+        self.text((x + 8, middle(box)[1]), value, room=width - 20)
+        if focus:
+            caret = min(x + 9 + self.wide(value), x + width - 6) if value else x + 8
+            self.draw.line((caret, box[1] + 5, caret, box[3] - 5), self.look['ink'], 2)
+        return self.mark('field', label, box)
+
+    def checkbox(self, label: str, at: Pixels, ticked: bool) -> PixelBox:
+        "A box to tick with its label."
+        x, y = at
+        box = (x, y, x + self.scale + 2, y + self.scale + 2)
+        self.box(box, 'accent' if ticked else 'pane', 'soft', 2)
+        if ticked: self.draw.line((x + 3, y + 8, x + 7, y + 12, x + self.scale - 1, y + 4), self.look['on'], 2)
+        self.text((box[2] + 8, middle(box)[1]), label)
+        return self.mark('checkbox', label, box)
+
+    def dialog(self, room: PixelBox, title: str, lines: Sequence[str], buttons: Sequence[str]) -> PixelBox:
+        "A dialog in the middle of things, its buttons at the bottom right; the box of its content."
+        wide = max([self.wide(t) for t in (title + ' ' * 24, *lines)] + [sum(self.wide(b) + 3 * self.scale
+                                                                             for b in buttons)]) + 60
+        high = self.scale * (2 * len(lines) + 8)
+        inner = self.window(title, self.place(room, wide, high))
+        for i, line in enumerate(lines): self.text((inner[0] + 24, inner[1] + (2 * i + 2) * self.scale), line)
+        x = inner[2] - 16
+        for i, label in enumerate(buttons):
+            x -= self.wide(label) + 2 * self.scale
+            self.button(label, (x, inner[3] - 3 * self.scale), main=not i, role='dialog button')
+            x -= 12
+        return inner
+
+    def month(self, box: PixelBox, year: int, number: int, dots: Sequence[int] = ()) -> dict[int, PixelBox]:
+        "A month's page in `box`; the box of each day. Days in `dots` carry a dot."
+        x0, y0, x1, y1 = box
+        weeks, head = calendar.Calendar().monthdayscalendar(year, number), 3 * self.scale
+        w, h, boxes = (x1 - x0) / 7, (y1 - y0 - head) / len(weeks), {}
+        for i, name in enumerate(('Mo', 'Tu', 'We', 'Th', 'Fr', 'Sa', 'Su')):
+            self.text((x0 + (i + .5) * w, y0 + head // 2), name, 'soft', anchor='mm')
+        for r, week in enumerate(weeks):
+            for c, day in enumerate(week):
+                cell = (int(x0 + c * w), int(y0 + head + r * h), int(x0 + (c + 1) * w), int(y0 + head + (r + 1) * h))
+                self.box(cell, 'pane' if day else 'bar')
+                if not day: continue
+                self.text((cell[0] + 8, cell[1] + self.scale), str(day))
+                if day in dots:
+                    self.draw.ellipse((cell[2] - 14, cell[1] + 6, cell[2] - 6, cell[1] + 14), self.look['accent'])
+                boxes[day] = self.mark('day', str(day), cell)
+        return boxes
+
+    def week(self, box: PixelBox, entries: Sequence[Entry], first: int = 8, last: int = 18) -> list[PixelBox]:
+        "A week's page; the box of each entry."
+        x0, y0, x1, y1 = box
+        side, head, hours = self.wide('00:00') + 12, 2 * self.scale, last - first
+        w, h = (x1 - x0 - side) / len(DAYS), (y1 - y0 - head) / hours
+        for d, name in enumerate(DAYS):
+            self.text((x0 + side + (d + .5) * w, y0 + head // 2), name, 'soft', anchor='mm', room=int(w) - 4)
+        for i in range(hours):
+            self.text((x0 + side - 6, y0 + head + i * h + self.scale // 2), f'{first + i:02d}:00', 'soft', anchor='rm')
+            for d in range(len(DAYS)):
+                left, top = x0 + side + d * w, y0 + head + i * h
+                self.box((left, top, left + w, top + h), 'pane')
+        boxes = []
+        for e in entries:
+            left, top = x0 + side + e['day'] * w, y0 + head + (e['hour'] - first) * h
+            boxes.append((int(left + 3), int(top + 2), int(left + w - 3), int(top + h - 2)))
+            self.box(boxes[-1], e['color'], 'soft', 3)
+            self.text((left + 9, middle(boxes[-1])[1]), e['title'], '#101010', room=int(w) - 18)
+            self.mark('appointment', e['title'], boxes[-1])
+        return boxes
+
+    def table(self, box: PixelBox, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list[PixelBox]]:
+        "A table at the top of `box`; boxes of its cells, a list for each row that fits."
+        x0, y0, x1, y1 = box
+        w, h, boxes = (x1 - x0) / len(head), 2 * self.scale + 2, []
+        for r, row in enumerate([head, *rows][:int((y1 - y0) // h)]):
+            cells = [(int(x0 + c * w), y0 + r * h, int(x0 + (c + 1) * w), y0 + (r + 1) * h) for c in range(len(head))]
+            for cell, value in zip(cells, row):
+                self.box(cell, 'key' if not r else 'pane')
+                self.text((cell[0] + 8, middle(cell)[1]), str(value), room=int(w) - 14)
+            if r: boxes.append([self.mark('cell', str(v), c) for v, c in zip(row, cells)])
+        return boxes
+
+    def listing(self, box: PixelBox, items: Sequence[str], first: int,
+                chosen: Optional[int] = None) -> dict[int, PixelBox]:
+        "Entries of a long list from number `first`; the boxes of those that show, by number."
+        x0, y0, x1, y1 = box
+        h, boxes = 2 * self.scale, {}
+        count = int((y1 - y0) // h)
+        self.box(box, 'pane')
+        for i, item in enumerate(items[first:first + count], first):
+            row = (x0 + 1, y0 + (i - first) * h, x1 - 18, y0 + (i - first + 1) * h)
+            if i == chosen: self.box(row, 'accent', None)
+            self.text((x0 + 12, middle(row)[1]), item, 'on' if i == chosen else 'ink', room=row[2] - row[0] - 20)
+            boxes[i] = self.mark('entry', item, row)
+        self.scrollbar((x1 - 16, y0, x1, y1), first / len(items), min(1., (first + count) / len(items)))
+        return boxes
+
+    def scrollbar(self, box: PixelBox, start: float, end: float):
+        "A scroll bar, upright or level, whose thumb covers `start` to `end` of it."
+        x0, y0, x1, y1 = box
+        self.box(box, 'bar')
+        across = x1 - x0 > y1 - y0
+        along = (x1 - x0) if across else (y1 - y0)
+        a, b = int(along * start), max(int(along * end), int(along * start) + 12)
+        thumb = (x0 + a, y0 + 3, min(x1, x0 + b), y1 - 3) if across else (x0 + 3, y0 + a, x1 - 3, min(y1, y0 + b))
+        self.box(thumb, 'soft', None, 4)
+
+    def progress(self, box: PixelBox, share: float) -> PixelBox:
+        "A progress bar, filled by `share`."
+        self.box(box, 'bar', radius=3)
+        filled = (box[0] + 2, box[1] + 2, box[0] + 2 + int((box[2] - box[0] - 4) * share), box[3] - 2)
+        if filled[2] > filled[0] + 6: self.box(filled, 'accent', None, 3)
+        return self.mark('progress', f'{share:.0%}', box)
+
+    def pointer(self, at: Pixels):
+        "The mouse pointer, its tip at a point."
+        x, y = at
+        arrow = [(0, 0), (0, 17), (4, 13), (7, 19), (10, 18), (7, 12), (12, 12)]
+        self.draw.polygon([(x + a, y + b) for a, b in arrow], '#ffffff', '#000000')
+
 # %% ../../nbs/screen/02_scenes.ipynb #ae99006a
 def middle(
     box: PixelBox # (left, top, right, bottom) in pixels
@@ -76,239 +272,8 @@ def middle(
     "The pixel in the middle of `box`."
     return int((box[0] + box[2]) // 2), int((box[1] + box[3]) // 2)
 
-# %% ../../nbs/screen/02_scenes.ipynb #9fd48a61
-@patch
-def wide(self: Scene, text: str, size: int = 0) -> int:
-    "Width of `text` in pixels."
-    return int(_font(size or self.scale).getlength(text)) + 1
-
-@patch
-def text(self: Scene, at: tuple[float, float], text: str, color: str = 'ink', size: int = 0, anchor: str = 'lm',
-         room: Optional[int] = None):
-    "Write `text` at a point; `anchor` as Pillow names it, `room` in pixels."
-    size = size or self.scale
-    if room is not None and self.wide(text, size) > room:
-        while text and self.wide(text + '...', size) > room: text = text[:-1]
-        text += '...'
-    self.draw.text(at, text, self.look.get(color, color), _font(size), anchor)
-
-# %% ../../nbs/screen/02_scenes.ipynb #d3578c58
-@patch
-def box(self: Scene, box: tuple[float, float, float, float],
-        fill: Optional[str] = None, line: Optional[str] = 'line', radius: int = 0,
-        width: int = 1):
-    "Draw a rectangle; colours are names of the look or Pillow's."
-    def named(c: Optional[str]) -> Optional[str]: return self.look.get(c, c) if c else None
-    self.draw.rounded_rectangle(box, radius, named(fill), named(line), width)
-
-# %% ../../nbs/screen/02_scenes.ipynb #a1739ac5
-@patch
-def desktop(self: Scene) -> PixelBox:
-    "Task bar and icons; the box that is left for windows."
-    (w, h), bar = self.size, self.scale * 2 + 8
-    self.box((0, h - bar, w, h), 'bar')
-    self.mark('button', 'Start', (0, h - bar, bar * 2, h))
-    self.text((bar, h - bar // 2), 'Start', anchor='mm')
-    clock = f'{self.rng.randrange(24):02d}:{self.rng.randrange(60):02d}'
-    self.text((w - 12, h - bar // 2), clock, anchor='rm')
-    return 0, 0, w, h - bar
-
-# %% ../../nbs/screen/02_scenes.ipynb #a89b754d
-@patch
-def window(self: Scene, title: str, box: PixelBox) -> PixelBox:
-    "A window; the box of its content."
-    x0, y0, x1, y1 = box
-    bar = self.scale * 2
-    self.box(box, 'pane', radius=4)
-    self.box((x0, y0, x1, y0 + bar), 'accent', 'accent', radius=4)
-    self.text((x0 + 10, y0 + bar // 2), title, 'on', room=x1 - x0 - 4 * bar)
-    for i, (name, sign) in enumerate((('Close', 'x'), ('Maximize', 'o'), ('Minimize', '-'))):
-        at = self.mark('control', name, (x1 - (i + 1) * bar, y0, x1 - i * bar, y0 + bar))
-        self.text(middle(at), sign, 'on', anchor='mm')
-    return x0 + 1, y0 + bar + 1, x1 - 1, y1 - 1
-
-# %% ../../nbs/screen/02_scenes.ipynb #ff0de045
-@patch
-def place(self: Scene, room: PixelBox, w: int, h: int) -> PixelBox:
-    "A box of `w` x `h` pixels somewhere in `room`, smaller if it must be."
-    w, h = min(w, room[2] - room[0]), min(h, room[3] - room[1])
-    x, y = self.rng.randint(room[0], room[2] - w), self.rng.randint(room[1], room[3] - h)
-    return x, y, x + w, y + h
-
-@patch
-def app(self: Scene, title: str, least: float = .7) -> PixelBox:
-    "A desktop with one window that covers at least so much of each side; the box of its content."
-    room = self.desktop()
-    def share() -> float: return self.rng.uniform(least, 1)
-    return self.window(title, self.place(room, int(room[2] * share()), int(room[3] * share())))
-
-# %% ../../nbs/screen/02_scenes.ipynb #9ca218e9
-@patch
-def button(self: Scene, label: str, at: Pixels, main: bool = False, role: str = 'button') -> PixelBox:
-    "A button whose top left corner is `at`; its box."
-    x, y = at
-    box = (x, y, x + self.wide(label) + 2 * self.scale, y + 2 * self.scale)
-    self.box(box, 'accent' if main else 'key', radius=4)
-    self.text(middle(box), label, 'on' if main else 'ink', anchor='mm')
-    return self.mark(role, label, box)
-
-# %% ../../nbs/screen/02_scenes.ipynb #bc82dabf
-@patch
-def toolbar(self: Scene, box: PixelBox, labels: Sequence[str], role: str = 'button') -> PixelBox:
-    "A row of buttons at the top of `box`, as many as fit; the box below them."
-    x, y, right, bottom = box
-    high = 2 * self.scale + 12
-    self.box((x, y, right, y + high), 'bar')
-    at = x + 8
-    for label in labels:
-        if at + self.wide(label) + 2 * self.scale > right - 8: break
-        at = self.button(label, (at, y + 6), role=role)[2] + 8
-    return x, y + high, right, bottom
-
-# %% ../../nbs/screen/02_scenes.ipynb #3e1f0ec4
-@patch
-def field(self: Scene, label: str, at: Pixels, width: int, value: str = '', focus: bool = False) -> PixelBox:
-    "A labelled text field; the box of the field. With `focus` it shows a caret."
-    x, y = at
-    self.text((x, y + self.scale // 2), label, 'soft')
-    box = (x, y + self.scale + 6, x + width, y + 3 * self.scale + 10)
-    self.box(box, 'pane', 'accent' if focus else 'line', 3, 2 if focus else 1)
-    self.text((x + 8, middle(box)[1]), value, room=width - 20)
-    if focus:
-        caret = min(x + 9 + self.wide(value), x + width - 6) if value else x + 8
-        self.draw.line((caret, box[1] + 5, caret, box[3] - 5), self.look['ink'], 2)
-    return self.mark('field', label, box)
-
-# %% ../../nbs/screen/02_scenes.ipynb #69e6ea45
-@patch
-def checkbox(self: Scene, label: str, at: Pixels, ticked: bool) -> PixelBox:
-    "A box to tick with its label."
-    x, y = at
-    box = (x, y, x + self.scale + 2, y + self.scale + 2)
-    self.box(box, 'accent' if ticked else 'pane', 'soft', 2)
-    if ticked: self.draw.line((x + 3, y + 8, x + 7, y + 12, x + self.scale - 1, y + 4), self.look['on'], 2)
-    self.text((box[2] + 8, middle(box)[1]), label)
-    return self.mark('checkbox', label, box)
-
-# %% ../../nbs/screen/02_scenes.ipynb #ad274755
-@patch
-def dialog(self: Scene, room: PixelBox, title: str, lines: Sequence[str], buttons: Sequence[str]) -> PixelBox:
-    "A dialog in the middle of things, its buttons at the bottom right; the box of its content."
-    wide = max([self.wide(t) for t in (title + ' ' * 24, *lines)] + [sum(self.wide(b) + 3 * self.scale
-                                                                         for b in buttons)]) + 60
-    high = self.scale * (2 * len(lines) + 8)
-    inner = self.window(title, self.place(room, wide, high))
-    for i, line in enumerate(lines): self.text((inner[0] + 24, inner[1] + (2 * i + 2) * self.scale), line)
-    x = inner[2] - 16
-    for i, label in enumerate(buttons):
-        x -= self.wide(label) + 2 * self.scale
-        self.button(label, (x, inner[3] - 3 * self.scale), main=not i, role='dialog button')
-        x -= 12
-    return inner
-
-# %% ../../nbs/screen/02_scenes.ipynb #2dbf1f88
-@patch
-def month(self: Scene, box: PixelBox, year: int, number: int, dots: Sequence[int] = ()) -> dict[int, PixelBox]:
-    "A month's page in `box`; the box of each day. Days in `dots` carry a dot."
-    x0, y0, x1, y1 = box
-    weeks, head = calendar.Calendar().monthdayscalendar(year, number), 3 * self.scale
-    w, h, boxes = (x1 - x0) / 7, (y1 - y0 - head) / len(weeks), {}
-    for i, name in enumerate(('Mo', 'Tu', 'We', 'Th', 'Fr', 'Sa', 'Su')):
-        self.text((x0 + (i + .5) * w, y0 + head // 2), name, 'soft', anchor='mm')
-    for r, week in enumerate(weeks):
-        for c, day in enumerate(week):
-            cell = (int(x0 + c * w), int(y0 + head + r * h), int(x0 + (c + 1) * w), int(y0 + head + (r + 1) * h))
-            self.box(cell, 'pane' if day else 'bar')
-            if not day: continue
-            self.text((cell[0] + 8, cell[1] + self.scale), str(day))
-            if day in dots:
-                self.draw.ellipse((cell[2] - 14, cell[1] + 6, cell[2] - 6, cell[1] + 14), self.look['accent'])
-            boxes[day] = self.mark('day', str(day), cell)
-    return boxes
-
 # %% ../../nbs/screen/02_scenes.ipynb #37dfe01f
 DAYS = ('Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday')
-
-@patch
-def week(self: Scene, box: PixelBox, entries: Sequence[Entry], first: int = 8, last: int = 18) -> list[PixelBox]:
-    "A week's page; the box of each entry."
-    x0, y0, x1, y1 = box
-    side, head, hours = self.wide('00:00') + 12, 2 * self.scale, last - first
-    w, h = (x1 - x0 - side) / len(DAYS), (y1 - y0 - head) / hours
-    for d, name in enumerate(DAYS):
-        self.text((x0 + side + (d + .5) * w, y0 + head // 2), name, 'soft', anchor='mm', room=int(w) - 4)
-    for i in range(hours):
-        self.text((x0 + side - 6, y0 + head + i * h + self.scale // 2), f'{first + i:02d}:00', 'soft', anchor='rm')
-        for d in range(len(DAYS)):
-            left, top = x0 + side + d * w, y0 + head + i * h
-            self.box((left, top, left + w, top + h), 'pane')
-    boxes = []
-    for e in entries:
-        left, top = x0 + side + e['day'] * w, y0 + head + (e['hour'] - first) * h
-        boxes.append((int(left + 3), int(top + 2), int(left + w - 3), int(top + h - 2)))
-        self.box(boxes[-1], e['color'], 'soft', 3)
-        self.text((left + 9, middle(boxes[-1])[1]), e['title'], '#101010', room=int(w) - 18)
-        self.mark('appointment', e['title'], boxes[-1])
-    return boxes
-
-# %% ../../nbs/screen/02_scenes.ipynb #6ea439a4
-@patch
-def table(self: Scene, box: PixelBox, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list[PixelBox]]:
-    "A table at the top of `box`; boxes of its cells, a list for each row that fits."
-    x0, y0, x1, y1 = box
-    w, h, boxes = (x1 - x0) / len(head), 2 * self.scale + 2, []
-    for r, row in enumerate([head, *rows][:int((y1 - y0) // h)]):
-        cells = [(int(x0 + c * w), y0 + r * h, int(x0 + (c + 1) * w), y0 + (r + 1) * h) for c in range(len(head))]
-        for cell, value in zip(cells, row):
-            self.box(cell, 'key' if not r else 'pane')
-            self.text((cell[0] + 8, middle(cell)[1]), str(value), room=int(w) - 14)
-        if r: boxes.append([self.mark('cell', str(v), c) for v, c in zip(row, cells)])
-    return boxes
-
-# %% ../../nbs/screen/02_scenes.ipynb #b33a68fc
-@patch
-def listing(self: Scene, box: PixelBox, items: Sequence[str], first: int,
-            chosen: Optional[int] = None) -> dict[int, PixelBox]:
-    "Entries of a long list from number `first`; the boxes of those that show, by number."
-    x0, y0, x1, y1 = box
-    h, boxes = 2 * self.scale, {}
-    count = int((y1 - y0) // h)
-    self.box(box, 'pane')
-    for i, item in enumerate(items[first:first + count], first):
-        row = (x0 + 1, y0 + (i - first) * h, x1 - 18, y0 + (i - first + 1) * h)
-        if i == chosen: self.box(row, 'accent', None)
-        self.text((x0 + 12, middle(row)[1]), item, 'on' if i == chosen else 'ink', room=row[2] - row[0] - 20)
-        boxes[i] = self.mark('entry', item, row)
-    self.scrollbar((x1 - 16, y0, x1, y1), first / len(items), min(1., (first + count) / len(items)))
-    return boxes
-
-# %% ../../nbs/screen/02_scenes.ipynb #4be4929e
-@patch
-def scrollbar(self: Scene, box: PixelBox, start: float, end: float):
-    "A scroll bar, upright or level, whose thumb covers `start` to `end` of it."
-    x0, y0, x1, y1 = box
-    self.box(box, 'bar')
-    across = x1 - x0 > y1 - y0
-    along = (x1 - x0) if across else (y1 - y0)
-    a, b = int(along * start), max(int(along * end), int(along * start) + 12)
-    thumb = (x0 + a, y0 + 3, min(x1, x0 + b), y1 - 3) if across else (x0 + 3, y0 + a, x1 - 3, min(y1, y0 + b))
-    self.box(thumb, 'soft', None, 4)
-
-# %% ../../nbs/screen/02_scenes.ipynb #74f90565
-@patch
-def progress(self: Scene, box: PixelBox, share: float) -> PixelBox:
-    "A progress bar, filled by `share`."
-    self.box(box, 'bar', radius=3)
-    filled = (box[0] + 2, box[1] + 2, box[0] + 2 + int((box[2] - box[0] - 4) * share), box[3] - 2)
-    if filled[2] > filled[0] + 6: self.box(filled, 'accent', None, 3)
-    return self.mark('progress', f'{share:.0%}', box)
-
-@patch
-def pointer(self: Scene, at: Pixels):
-    "The mouse pointer, its tip at a point."
-    x, y = at
-    arrow = [(0, 0), (0, 17), (4, 13), (7, 19), (10, 18), (7, 12), (12, 12)]
-    self.draw.polygon([(x + a, y + b) for a, b in arrow], '#ffffff', '#000000')
 
 # %% ../../nbs/screen/02_scenes.ipynb #ab64f930
 _GOOD, _BAD = '#12a150', '#e0294a'

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['SPEAKING', 'StepScore', 'score_step', 'StepRow', 'ScreenScores', 'score_screens', 'step_picture']
+__all__ = ['score_step', 'score_screens']
 
 # %% ../../nbs/screen/07_score.ipynb #155a7382
 import json, re
@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
-from fastcore.basics import patch
 from ..datasets.sample import Sample
 from ..eval.statistics import Estimate, bootstrap
 from ..eval.text_scores import anls_rrc
@@ -117,6 +116,33 @@ class ScreenScores(list[StepRow]):
         "Mean score of `rows` with its interval."
         return bootstrap([r['score'] for r in (self if rows is None else rows)], n_resamples=2000)
 
+    def groups(self) -> dict[str, list[StepRow]]:
+        "'all', each action and each task -> its rows."
+        out = {'all': list(self)}
+        for r in sorted(self, key=itemgetter('action_type')):
+            out.setdefault(f"action {r['action_type']}", []).append(r)
+        for r in sorted(self, key=itemgetter('task')): out.setdefault(f"task {r['task']}", []).append(r)
+        return out
+
+    def _summary(self, rows: list[StepRow]) -> dict[str, Any]:
+        "Means of a group, with the interval of its score"
+        mean = self.estimate(rows)
+        keys = ('valid', 'action', 'place', 'hit', 'content', 'score', 'distance')
+        return dict(n=len(rows), low=mean.low, high=mean.high, **{k: _mean(rows, k) for k in keys})
+
+    def to_dict(self) -> dict[str, Any]:
+        "JSON-ready: a summary of each group, and all rows."
+        return dict(groups={name: self._summary(rows) for name, rows in self.groups().items()}, rows=list(self))
+
+    def _repr_markdown_(self) -> str:
+        def part(v: Optional[float]) -> str: return '' if v is None else f'{100 * v:.0f}'
+        lines = ['| | steps | score | interval | valid | action | place | hit | content |', '|---|' + '---:|' * 8]
+        for name, g in self.to_dict()['groups'].items():
+            cells = [name.replace('|', ' '), str(g['n']), part(g['score']), f"{part(g['low'])} to {part(g['high'])}",
+                     *(part(g[k]) for k in ('valid', 'action', 'place', 'hit', 'content'))]
+            lines.append('| ' + ' | '.join(cells) + ' |')
+        return '\n'.join(lines)
+
 # %% ../../nbs/screen/07_score.ipynb #9e245a35
 def _as_call(p: Any) -> Union[ToolCall, dict[str, Any], None]:
     "The step in a prediction of any form"
@@ -156,40 +182,6 @@ def score_screens(
 def _mean(rows: list[StepRow], key: str) -> Optional[float]:
     found = [r[key] for r in rows if r[key] is not None]
     return sum(found) / len(found) if found else None
-
-# %% ../../nbs/screen/07_score.ipynb #f433a878
-@patch
-def groups(self: ScreenScores) -> dict[str, list[StepRow]]:
-    "'all', each action and each task -> its rows."
-    out = {'all': list(self)}
-    for r in sorted(self, key=itemgetter('action_type')):
-        out.setdefault(f"action {r['action_type']}", []).append(r)
-    for r in sorted(self, key=itemgetter('task')): out.setdefault(f"task {r['task']}", []).append(r)
-    return out
-
-# %% ../../nbs/screen/07_score.ipynb #70123c15
-@patch
-def _summary(self: ScreenScores, rows: list[StepRow]) -> dict[str, Any]:
-    "Means of a group, with the interval of its score"
-    mean = self.estimate(rows)
-    keys = ('valid', 'action', 'place', 'hit', 'content', 'score', 'distance')
-    return dict(n=len(rows), low=mean.low, high=mean.high, **{k: _mean(rows, k) for k in keys})
-
-@patch
-def to_dict(self: ScreenScores) -> dict[str, Any]:
-    "JSON-ready: a summary of each group, and all rows."
-    return dict(groups={name: self._summary(rows) for name, rows in self.groups().items()}, rows=list(self))
-
-# %% ../../nbs/screen/07_score.ipynb #de86b500
-@patch
-def _repr_markdown_(self: ScreenScores) -> str:
-    def part(v: Optional[float]) -> str: return '' if v is None else f'{100 * v:.0f}'
-    lines = ['| | steps | score | interval | valid | action | place | hit | content |', '|---|' + '---:|' * 8]
-    for name, g in self.to_dict()['groups'].items():
-        cells = [name.replace('|', ' '), str(g['n']), part(g['score']), f"{part(g['low'])} to {part(g['high'])}",
-                 *(part(g[k]) for k in ('valid', 'action', 'place', 'hit', 'content'))]
-        lines.append('| ' + ' | '.join(cells) + ' |')
-    return '\n'.join(lines)
 
 # %% ../../nbs/screen/07_score.ipynb #24b80649
 def _place(call: Any, size: tuple[int, int]) -> Optional[tuple[int, int]]:

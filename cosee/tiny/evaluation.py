@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['METHODS_CONFIG', 'MethodConfig', 'Groups', 'PLAIN', 'Share', 'Judged', 'ReadingRow', 'ask_checker', 'read_documents',
-           'reading_groups', 'NoteRow', 'check_notes', 'StrangerRow', 'read_strangers', 'read_groups', 'evaluate',
-           'Found', 'Figures', 'Stated', 'NoteFigures', 'StrangerFigures', 'Summary', 'summary', 'summary_text',
-           'model_card']
+__all__ = ['evaluate', 'summary', 'model_card']
 
 # %% ../../nbs/tiny/05_evaluation.ipynb #5c72a165
 import json, random

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['FIXED', 'TINY_TEXT', 'TINY_VISION', 'TINY_ROPE', 'TINY_LAYERS', 'role_prompts', 'prompt_tokens', 'tiny_tokenizer',
-           'special_id', 'tiny_model']
+__all__ = ['tiny_tokenizer', 'tiny_model']
 
 # %% ../../nbs/tiny/00_tokens.ipynb #3379f77e
 import re

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['SURE_FROM', 'SURES', 'Look', 'LOSSES', 'LOSS_NAMES', 'optimizers', 'restate', 'TrainingState', 'save_state',
-           'last_state', 'load_state', 'train', 'curves']
+__all__ = ['train']
 
 # %% ../../nbs/tiny/04_training.ipynb #3ba6f00b
 import json, shutil, time

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['turn_schema', 'ToolAgent', 'ToolRecord', 'with_tools']
+__all__ = ['ToolAgent', 'with_tools']
 
 # %% ../../nbs/tools/05_agent.ipynb #c219065c
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
-from fastcore.basics import patch
 from ..agents import Action, Agent, PageImage
 from ..board import Board, View
 from ..boxes import Box, rounded, thousandths, widened
@@ -96,18 +95,77 @@ class ToolAgent(Agent):
         "As the wrapped agent does."
         return self.agent.interpret(text)
 
-# %% ../../nbs/tools/05_agent.ipynb #bb235b6f
-@patch
-def sight(self: ToolAgent,
-    images: Sequence[PageImage], # pages
-    board: Board            # the Board as it stands
-) -> Sight:                 # kept from turn to turn, so that no page is drawn or read twice
-    "What the tools look at."
-    sight, document = self._sight, document_of(images)
-    if sight is None or not same_pages(sight.images, document):
-        sight = self._sight = Sight(document, self.source, words=self.words)
-    sight.board = board
-    return sight
+    def sight(self,
+        images: Sequence[PageImage], # pages
+        board: Board            # the Board as it stands
+    ) -> Sight:                 # kept from turn to turn, so that no page is drawn or read twice
+        "What the tools look at."
+        sight, document = self._sight, document_of(images)
+        if sight is None or not same_pages(sight.images, document):
+            sight = self._sight = Sight(document, self.source, words=self.words)
+        sight.board = board
+        return sight
+
+    def act(self,
+        images: list[PageImage],                         # pages
+        question: str,                              # the question
+        board: Board,                               # the Board as it stands
+        gen_kwargs: Optional[dict[str, Any]] = None # settings over the agent's own
+    ) -> Action:                                    # what the agent did; `tools` lists its calls
+        "One turn: read, call tools, write one action."
+        if not isinstance(self.qwen_client, VLMClient): return self.agent.act(images, question, board, gen_kwargs)
+        box, request = self.toolbox(self.sight(images, board)), self.request(images, question, board, gen_kwargs)
+        messages, outs = request.messages(self.qwen_client), list[Outcome]()
+        while True:
+            asked = self.offer and len(outs) < self.max_calls
+            schema = turn_schema(request.schema, box.tools.values()) if asked else request.schema
+            reply = self.qwen_client.chat(messages, schema=schema, **request.gen)
+            call = parse_tool_call(reply.text) if asked else None
+            if not call:
+                action = self.interpret(reply.text)
+                call = self._closer(action, outs, num_pages(images)) if len(outs) < self.max_calls else None
+                if not call: return self._grounded(action, outs, num_pages(images))
+            outs.append(box.run(ToolCall(*call, raw_response=reply.text, attempt_index=len(outs) + 1)))
+            news = _call_blocks(outs[-1], _next_number(images, outs))
+            messages = [Message(role=messages[0]['role'], content=[*content_blocks(messages[0]), *news])]
+
+    def _unsure(self, action: Action) -> bool:
+        unsure = abstains(action.get('answer')) or action.get('confidence', 0.) < self.sure
+        return 'HYPOTHESIZE' in self.actions and unsure
+
+    def _closer(self, action: Action, outs: list[Outcome],
+                num_pages: int) -> Optional[tuple[str, dict[str, Any]]]:
+        "A zoom on behalf of an unsure model, or None"
+        if not self.look or not num_pages or 'zoom' not in self.tools or not self._unsure(action): return None
+        view: View = self._mapped(action, outs, num_pages).get('view') or {'page': 1}
+        page = min(num_pages, view['page'])
+        wanted = [*([_around(box)] if (box := view.get('bbox')) else []), *_THIRDS]
+        done = [(r.page, thousandths(r.bbox)) for r in map(_result, outs) if r.bbox]
+        fresh = [thousandths(b) for b in wanted if (page, thousandths(b)) not in done]
+        return ('zoom', {'page': page, 'bbox': fresh[0]}) if fresh else None
+
+    def _mapped(self, action: Action, outs: list[Outcome], num_pages: int) -> Action:
+        "`action` with a view into a zoomed picture as a view of its page"
+        crops = [r for r in map(_result, outs) if r.image is not None]
+        view = action.get('view')
+        if not view or not num_pages < view['page'] <= num_pages + len(crops): return action
+        crop = crops[view['page'] - num_pages - 1]
+        x0, y0, x1, y1 = crop.bbox or (0, 0, 1, 1)
+        at, w, h = view.get('bbox', (0, 0, 1, 1)), x1 - x0, y1 - y0
+        box = rounded((x0 + at[0] * w, y0 + at[1] * h, x0 + at[2] * w, y0 + at[3] * h))
+        return {**action, 'view': {**view, 'page': crop.page or 1, 'bbox': box}}
+
+    def _grounded(self, action: Action, outs: list[Outcome], num_pages: int) -> Action:
+        "`action` with its calls, and with a region where a call gave one"
+        action = self._mapped(action, outs, num_pages)
+        found = next((r for r in map(_result, reversed(outs)) if r.bbox), None)
+        view = action.get('view')
+        lacks = action.get('action') != 'INVALID' and not (view and view.get('bbox'))
+        if found is not None and found.page and found.bbox and lacks and (not view or view['page'] == found.page):
+            x0, y0, x1, y1 = found.bbox
+            place: View = {'page': found.page, 'bbox': (x0, y0, x1, y1)}
+            action = {**action, 'view': {**view, **place} if view else place}
+        return {**action, 'tools': list(map(_tool_record, outs))} if outs else action
 
 # %% ../../nbs/tools/05_agent.ipynb #9f535660
 def _call_blocks(out: Outcome, number: Optional[int] = None) -> list[Block]:
@@ -128,31 +186,6 @@ def _result(out: Outcome) -> ToolResult:
     page, bbox, image = (getattr(out.value, name, None) for name in ('page', 'bbox', 'image'))
     return ToolResult(out.result, page, bbox, image)
 
-# %% ../../nbs/tools/05_agent.ipynb #b929f28d
-@patch
-def act(self: ToolAgent,
-    images: list[PageImage],                         # pages
-    question: str,                              # the question
-    board: Board,                               # the Board as it stands
-    gen_kwargs: Optional[dict[str, Any]] = None # settings over the agent's own
-) -> Action:                                    # what the agent did; `tools` lists its calls
-    "One turn: read, call tools, write one action."
-    if not isinstance(self.qwen_client, VLMClient): return self.agent.act(images, question, board, gen_kwargs)
-    box, request = self.toolbox(self.sight(images, board)), self.request(images, question, board, gen_kwargs)
-    messages, outs = request.messages(self.qwen_client), list[Outcome]()
-    while True:
-        asked = self.offer and len(outs) < self.max_calls
-        schema = turn_schema(request.schema, box.tools.values()) if asked else request.schema
-        reply = self.qwen_client.chat(messages, schema=schema, **request.gen)
-        call = parse_tool_call(reply.text) if asked else None
-        if not call:
-            action = self.interpret(reply.text)
-            call = self._closer(action, outs, num_pages(images)) if len(outs) < self.max_calls else None
-            if not call: return self._grounded(action, outs, num_pages(images))
-        outs.append(box.run(ToolCall(*call, raw_response=reply.text, attempt_index=len(outs) + 1)))
-        news = _call_blocks(outs[-1], _next_number(images, outs))
-        messages = [Message(role=messages[0]['role'], content=[*content_blocks(messages[0]), *news])]
-
 # %% ../../nbs/tools/05_agent.ipynb #297e22a3
 def _around(box: Box, w: float = 0.6, h: float = 0.2) -> Box:
     "`box`, widened around its middle to at least `w` times `h` of the page"
@@ -160,36 +193,6 @@ def _around(box: Box, w: float = 0.6, h: float = 0.2) -> Box:
 
 # Values are often printed at the foot, then at the head.
 _THIRDS: tuple[Box, ...] = ((0, .65, 1, 1), (0, 0, 1, .35), (0, .325, 1, .675))
-
-@patch
-def _unsure(self: ToolAgent, action: Action) -> bool:
-    unsure = abstains(action.get('answer')) or action.get('confidence', 0.) < self.sure
-    return 'HYPOTHESIZE' in self.actions and unsure
-
-@patch
-def _closer(self: ToolAgent, action: Action, outs: list[Outcome],
-            num_pages: int) -> Optional[tuple[str, dict[str, Any]]]:
-    "A zoom on behalf of an unsure model, or None"
-    if not self.look or not num_pages or 'zoom' not in self.tools or not self._unsure(action): return None
-    view: View = self._mapped(action, outs, num_pages).get('view') or {'page': 1}
-    page = min(num_pages, view['page'])
-    wanted = [*([_around(box)] if (box := view.get('bbox')) else []), *_THIRDS]
-    done = [(r.page, thousandths(r.bbox)) for r in map(_result, outs) if r.bbox]
-    fresh = [thousandths(b) for b in wanted if (page, thousandths(b)) not in done]
-    return ('zoom', {'page': page, 'bbox': fresh[0]}) if fresh else None
-
-# %% ../../nbs/tools/05_agent.ipynb #190f2b51
-@patch
-def _mapped(self: ToolAgent, action: Action, outs: list[Outcome], num_pages: int) -> Action:
-    "`action` with a view into a zoomed picture as a view of its page"
-    crops = [r for r in map(_result, outs) if r.image is not None]
-    view = action.get('view')
-    if not view or not num_pages < view['page'] <= num_pages + len(crops): return action
-    crop = crops[view['page'] - num_pages - 1]
-    x0, y0, x1, y1 = crop.bbox or (0, 0, 1, 1)
-    at, w, h = view.get('bbox', (0, 0, 1, 1)), x1 - x0, y1 - y0
-    box = rounded((x0 + at[0] * w, y0 + at[1] * h, x0 + at[2] * w, y0 + at[3] * h))
-    return {**action, 'view': {**view, 'page': crop.page or 1, 'bbox': box}}
 
 # %% ../../nbs/tools/05_agent.ipynb #055c220f
 class ToolRecord(TypedDict):
@@ -206,20 +209,6 @@ def _tool_record(out: Outcome) -> ToolRecord:
     at = _result(out)
     return ToolRecord(tool=out.call.tool_name, args=out.call.args, executed=out.args, note=out.note,
                       result=out.result, page=at.page, bbox=list(at.bbox) if at.bbox else None)
-
-# %% ../../nbs/tools/05_agent.ipynb #3a813df6
-@patch
-def _grounded(self: ToolAgent, action: Action, outs: list[Outcome], num_pages: int) -> Action:
-    "`action` with its calls, and with a region where a call gave one"
-    action = self._mapped(action, outs, num_pages)
-    found = next((r for r in map(_result, reversed(outs)) if r.bbox), None)
-    view = action.get('view')
-    lacks = action.get('action') != 'INVALID' and not (view and view.get('bbox'))
-    if found is not None and found.page and found.bbox and lacks and (not view or view['page'] == found.page):
-        x0, y0, x1, y1 = found.bbox
-        place: View = {'page': found.page, 'bbox': (x0, y0, x1, y1)}
-        action = {**action, 'view': {**view, **place} if view else place}
-    return {**action, 'tools': list(map(_tool_record, outs))} if outs else action
 
 # %% ../../nbs/tools/05_agent.ipynb #1bf790ed
 def with_tools(

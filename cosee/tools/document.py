@@ -11,7 +11,6 @@ __all__ = ['InteractiveDocumentWithTools']
 # %% ../../nbs/tools/02_document_with_tools.ipynb #614f5589
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Optional
-from fastcore.basics import patch
 from ..document import (Content, DEFAULT_MAX_TOKENS, DEFAULT_TEMPERATURE, DEFAULT_TOP_K, DEFAULT_TOP_P,
                             DocumentView, InteractiveDocument, match_choice, truncate)
 from .base import (DEFAULT_MAX_TOOL_CALLS_PER_QUESTION, DEFAULT_MAX_TOOL_RESULT_LENGTH, EnforcementMode,
@@ -50,96 +49,88 @@ class InteractiveDocumentWithTools(InteractiveDocument):
         "What a model says is never a record"
         super()._model_response(inert(text), tags=tags, end=end)
 
-# %% ../../nbs/tools/02_document_with_tools.ipynb #7a97bb07
-@patch
-def _use(self: InteractiveDocumentWithTools, call: tuple[str, dict[str, Any]], reply: str, attempt: int) -> Outcome:
-    "Run one call and write it down."
-    out = self._box.run(ToolCall(*call, raw_response=reply, attempt_index=attempt))
-    self._model_response(reply)
-    self._response('\n')
-    self.append(out.call_text() + '\n', tags=[TOOL_CALL_TAG, *out.tags])
-    if out.note: self.append(out.note + '\n', tags=[TOOL_POLICY_TAG, *out.tags])
-    self.append(out.result_text() + '\n', tags=[TOOL_RESULT_TAG, *out.tags])
-    return out
+    def _use(self, call: tuple[str, dict[str, Any]], reply: str, attempt: int) -> Outcome:
+        "Run one call and write it down."
+        out = self._box.run(ToolCall(*call, raw_response=reply, attempt_index=attempt))
+        self._model_response(reply)
+        self._response('\n')
+        self.append(out.call_text() + '\n', tags=[TOOL_CALL_TAG, *out.tags])
+        if out.note: self.append(out.note + '\n', tags=[TOOL_POLICY_TAG, *out.tags])
+        self.append(out.result_text() + '\n', tags=[TOOL_RESULT_TAG, *out.tags])
+        return out
 
-@patch
-def _consult(self: InteractiveDocumentWithTools, start: int, view: Optional[DocumentView], label: str,
-             **settings: Any) -> Optional[str]:
-    "The first reply that is no call; None if the calls are used up before."
-    for attempt in range(1, self._max_tool_calls + 1):
-        reply = self._sample(start, view, terminators=[], **settings)   # a terminator could cut a call in two
-        call = self._parse_tool_call(reply)
-        if call is None: return reply
-        self._use(call, reply, attempt)
+    def _consult(self, start: int, view: Optional[DocumentView], label: str,
+                 **settings: Any) -> Optional[str]:
+        "The first reply that is no call; None if the calls are used up before."
+        for attempt in range(1, self._max_tool_calls + 1):
+            reply = self._sample(start, view, terminators=[], **settings)   # a terminator could cut a call in two
+            call = self._parse_tool_call(reply)
+            if call is None: return reply
+            self._use(call, reply, attempt)
+            self._response(f'{label}: ')
+
+    def _force(self, start: int, view: Optional[DocumentView], label: str,
+               **settings: Any) -> str:
+        "The calls are used up: one reply, whatever it says, is the answer."
+        self._response('[Max tool calls reached. Provide final answer.]\n')
         self._response(f'{label}: ')
+        return self._sample(start, view, **settings)
 
-@patch
-def _force(self: InteractiveDocumentWithTools, start: int, view: Optional[DocumentView], label: str,
-           **settings: Any) -> str:
-    "The calls are used up: one reply, whatever it says, is the answer."
-    self._response('[Max tool calls reached. Provide final answer.]\n')
-    self._response(f'{label}: ')
-    return self._sample(start, view, **settings)
+    def open_question(self,
+        question: str,                          # what is asked
+        *,
+        forced_response: Optional[str] = None,  # record this answer, do not ask the model
+        answer_prefix: str = '',                # beginning of the answer, part of the prompt
+        answer_suffix: str = '',                # written behind the answer
+        max_tokens: int = DEFAULT_MAX_TOKENS,   # most tokens of each reply, calls included
+        terminators: Collection[str] = ('\n',), # the answer ends before the first of these
+        temperature: float = DEFAULT_TEMPERATURE,
+        top_p: float = DEFAULT_TOP_P,           # nucleus
+        top_k: int = DEFAULT_TOP_K,             # most likely tokens kept
+        question_label: str = 'Question',       # what stands before the question
+        answer_label: str = 'Answer',           # what stands before the answer
+        view: Optional[DocumentView] = None     # what the model sees of the past; None: `model_view`
+    ) -> str:                                   # the answer, without `answer_prefix`
+        "Ask; the model may call tools before it answers."
+        sampling: dict[str, Any] = dict(max_tokens=max_tokens, temperature=temperature, top_p=top_p, top_k=top_k)
+        if not self._tools or forced_response is not None:
+            return InteractiveDocument.open_question(
+                self, question, forced_response=forced_response, answer_prefix=answer_prefix,
+                answer_suffix=answer_suffix, terminators=terminators, question_label=question_label,
+                answer_label=answer_label, view=view, **sampling)
+        start = len(self._contents)
+        self.statement(self._box.describe())
+        self._question(f'{question_label}: {question}\n')
+        self._response(f'{answer_label}: {answer_prefix}')
+        answer = self._consult(start, view, answer_label, **sampling)
+        if answer is None: answer = self._force(start, view, answer_label, terminators=terminators, **sampling)
+        else: answer = truncate(answer.removeprefix(answer_prefix), terminators)
+        return self._finish(answer, answer_prefix, answer_suffix)
 
-# %% ../../nbs/tools/02_document_with_tools.ipynb #28c18105
-@patch
-def open_question(self: InteractiveDocumentWithTools,
-    question: str,                          # what is asked
-    *,
-    forced_response: Optional[str] = None,  # record this answer, do not ask the model
-    answer_prefix: str = '',                # beginning of the answer, part of the prompt
-    answer_suffix: str = '',                # written behind the answer
-    max_tokens: int = DEFAULT_MAX_TOKENS,   # most tokens of each reply, calls included
-    terminators: Collection[str] = ('\n',), # the answer ends before the first of these
-    temperature: float = DEFAULT_TEMPERATURE,
-    top_p: float = DEFAULT_TOP_P,           # nucleus
-    top_k: int = DEFAULT_TOP_K,             # most likely tokens kept
-    question_label: str = 'Question',       # what stands before the question
-    answer_label: str = 'Answer',           # what stands before the answer
-    view: Optional[DocumentView] = None     # what the model sees of the past; None: `model_view`
-) -> str:                                   # the answer, without `answer_prefix`
-    "Ask; the model may call tools before it answers."
-    sampling: dict[str, Any] = dict(max_tokens=max_tokens, temperature=temperature, top_p=top_p, top_k=top_k)
-    if not self._tools or forced_response is not None:
-        return InteractiveDocument.open_question(
-            self, question, forced_response=forced_response, answer_prefix=answer_prefix,
-            answer_suffix=answer_suffix, terminators=terminators, question_label=question_label,
-            answer_label=answer_label, view=view, **sampling)
-    start = len(self._contents)
-    self.statement(self._box.describe())
-    self._question(f'{question_label}: {question}\n')
-    self._response(f'{answer_label}: {answer_prefix}')
-    answer = self._consult(start, view, answer_label, **sampling)
-    if answer is None: answer = self._force(start, view, answer_label, terminators=terminators, **sampling)
-    else: answer = truncate(answer.removeprefix(answer_prefix), terminators)
-    return self._finish(answer, answer_prefix, answer_suffix)
-
-# %% ../../nbs/tools/02_document_with_tools.ipynb #cc6d4e97
-@patch
-def multiple_choice_question(self: InteractiveDocumentWithTools,
-    question: str,                   # what is asked
-    answers: Sequence[str],          # the options
-    randomize_choices: bool = True,  # shuffle them before they get their letters?
-    *,
-    view: Optional[DocumentView] = None # what the model sees of the past; None: `model_view`
-) -> int:                            # index of the chosen one in `answers`
-    "Let the model choose; it may call tools before it does."
-    if not self._tools:
-        return InteractiveDocument.multiple_choice_question(self, question, answers, randomize_choices, view=view)
-    start = len(self._contents)
-    self.statement(self._box.describe() + '\nAlternatively, answer with the letter of your choice.')
-    options = self._pose(question, answers, randomize_choices)
-    self._response('Answer: ')
-    reply = self._consult(start, view, 'Answer', max_tokens=500, temperature=0.0)
-    if reply is None:
-        self._response('[Max tool calls reached. Select your answer.]\n')
-        self._response('Answer: (')
+    def multiple_choice_question(self,
+        question: str,                   # what is asked
+        answers: Sequence[str],          # the options
+        randomize_choices: bool = True,  # shuffle them before they get their letters?
+        *,
+        view: Optional[DocumentView] = None # what the model sees of the past; None: `model_view`
+    ) -> int:                            # index of the chosen one in `answers`
+        "Let the model choose; it may call tools before it does."
+        if not self._tools:
+            return InteractiveDocument.multiple_choice_question(self, question, answers, randomize_choices, view=view)
+        start = len(self._contents)
+        self.statement(self._box.describe() + '\nAlternatively, answer with the letter of your choice.')
+        options = self._pose(question, answers, randomize_choices)
+        self._response('Answer: ')
+        reply = self._consult(start, view, 'Answer', max_tokens=500, temperature=0.0)
+        if reply is None:
+            self._response('[Max tool calls reached. Select your answer.]\n')
+            self._response('Answer: (')
+            return self._choose(start, options, view)
+        i = match_choice(reply, list(options))
+        if i is None: i = match_choice(reply, [str(answers[j]) for j in options.values()])
+        if i is not None:
+            self._model_response(f'({list(options)[i]})\n')
+            return list(options.values())[i]
+        self._model_response(reply + '\n')
+        self._response('Please select from the options: (')
         return self._choose(start, options, view)
-    i = match_choice(reply, list(options))
-    if i is None: i = match_choice(reply, [str(answers[j]) for j in options.values()])
-    if i is not None:
-        self._model_response(f'({list(options)[i]})\n')
-        return list(options.values())[i]
-    self._model_response(reply + '\n')
-    self._response('Please select from the options: (')
-    return self._choose(start, options, view)

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['FINEST', 'PAGE_TOOL_NAMES', 'ToolResult', 'Sight', 'Zoom', 'Ocr', 'FindPage', 'ReadBoard', 'page_tools',
-           'SightPolicy']
+__all__ = ['Sight', 'Zoom', 'Ocr', 'FindPage', 'ReadBoard', 'page_tools', 'SightPolicy']
 
 # %% ../../nbs/tools/04_sight.ipynb #4d3a80a6
 import math, re
@@ -15,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
-from fastcore.basics import patch
 from ..agents import PageImage
 from ..board import Board, cell_line
 from ..boxes import Box, read_box, thousandths
@@ -67,64 +65,77 @@ class Sight:
         self._words, self._fine = words, dict[int, 'Image']()
         self._index: Optional['PageIndex'] = None
 
-# %% ../../nbs/tools/04_sight.ipynb #6b590805
-@patch(as_prop=True)
-def words(self: Sight) -> 'WordReader':
-    "The reader of print, made at first use."
-    if self._words is None:
-        from cosee.ocr.engine import WordReader
-        self._words = WordReader()
-    return self._words
+    @property
+    def words(self) -> 'WordReader':
+        "The reader of print, made at first use."
+        if self._words is None:
+            from cosee.ocr.engine import WordReader
+            self._words = WordReader()
+        return self._words
 
-@patch
-def check_page(self: Sight, page: Any) -> int:
-    "`page` if the document has it; raises ValueError otherwise."
-    n = len(self.images)
-    if not isinstance(page, int) or isinstance(page, bool) or not 1 <= page <= n:
-        raise ValueError(f'page must be a whole number from 1 to {n}, not {str(page)[:40]!r}')
-    return page
+    def check_page(self, page: Any) -> int:
+        "`page` if the document has it; raises ValueError otherwise."
+        n = len(self.images)
+        if not isinstance(page, int) or isinstance(page, bool) or not 1 <= page <= n:
+            raise ValueError(f'page must be a whole number from 1 to {n}, not {str(page)[:40]!r}')
+        return page
 
-# %% ../../nbs/tools/04_sight.ipynb #98788abe
-@patch
-def handle(self: Sight, page: int) -> Optional[Page]:
-    "The page of a PDF that can be drawn finer than its image; None where there is none, or a `source` instead."
-    known = handle_of(self.images, self.check_page(page) - 1) if self.source is None else None
-    return known if known and known.kind == 'PDF' else None
+    def handle(self, page: int) -> Optional[Page]:
+        "The page of a PDF that can be drawn finer than its image; None where there is none, or a `source` instead."
+        known = handle_of(self.images, self.check_page(page) - 1) if self.source is None else None
+        return known if known and known.kind == 'PDF' else None
 
-@patch
-def fine(self: Sight, page: int) -> 'Image':
-    "A page at the best resolution there is, the latest few are kept; raises ValueError if it cannot be drawn."
-    page = self.check_page(page)
-    if page not in self._fine:
-        self._fine = dict(list(self._fine.items())[-3:])
-        self._fine[page] = self._drawn(page)
-    return self._fine[page]
+    def fine(self, page: int) -> 'Image':
+        "A page at the best resolution there is, the latest few are kept; raises ValueError if it cannot be drawn."
+        page = self.check_page(page)
+        if page not in self._fine:
+            self._fine = dict(list(self._fine.items())[-3:])
+            self._fine[page] = self._drawn(page)
+        return self._fine[page]
 
-@patch
-def _drawn(self: Sight, page: int) -> 'Image':
-    "A page at the best resolution there is"
-    if handle := self.handle(page): return handle.draw(self.dpi, FINEST)
-    if callable(self.source): return open_image(self.source(page))
-    if self.source is not None: return load_pages(self.source, dpi=self.dpi, max_side=None, pages=[page])[0]
-    if self.images[page - 1] is None: raise ValueError(f'page {page} is not at hand')
-    return open_image(self.images[page - 1])
+    def _drawn(self, page: int) -> 'Image':
+        "A page at the best resolution there is"
+        if handle := self.handle(page): return handle.draw(self.dpi, FINEST)
+        if callable(self.source): return open_image(self.source(page))
+        if self.source is not None: return load_pages(self.source, dpi=self.dpi, max_side=None, pages=[page])[0]
+        if self.images[page - 1] is None: raise ValueError(f'page {page} is not at hand')
+        return open_image(self.images[page - 1])
+
+    def crop(self,
+        page: int,                    # from 1
+        bbox: Optional[Box] = None    # 0-1; None: the whole page
+    ) -> 'Image':                       # RGB
+        "A region at the best resolution there is, at most `max_side` long; small ones are enlarged up to four times."
+        from PIL.Image import Resampling
+        im = self.fine(page)
+        if bbox:
+            (w, h), (x0, y0, x1, y1) = im.size, bbox
+            im = im.crop((math.floor(x0 * w), math.floor(y0 * h), math.ceil(x1 * w), math.ceil(y1 * h)))
+        factor = min(4., self.max_side / max(im.size))
+        if self.source is not None or self.handle(page): factor = min(1., factor)
+        size = max(28, round(im.width * factor)), max(28, round(im.height * factor))
+        return im.convert('RGB').resize(size, Resampling.LANCZOS)
+
+    def readable(self, page: int) -> Union[Page, 'Image']:
+        "What print is read from: the page as others read it too, or a larger one where that is small."
+        handle = self.handle(page)
+        if handle is None: return self.fine(page) if self.source is None else self.crop(page)
+        if max(handle.pixels) > 2 / 3 * self.max_side: return handle
+        return load_pages(handle.document, dpi=self.dpi, max_side=self.max_side).info(handle.number)
+
+    def print_of(self, page: int) -> list['PrintLine']:
+        "Lines of a page, with their boxes in 0-1."
+        return self.words.read([self.readable(page)])[0]['lines']
+
+    @property
+    def index(self) -> 'PageIndex':
+        "Finds pages of a long document; made at first use."
+        if self._index is None:
+            from cosee.index.pages import PageIndex
+            self._index = PageIndex(range(1, len(self.images) + 1), self.words, readable=self.readable)
+        return self._index
 
 # %% ../../nbs/tools/04_sight.ipynb #06d139c9
-@patch
-def crop(self: Sight,
-    page: int,                    # from 1
-    bbox: Optional[Box] = None    # 0-1; None: the whole page
-) -> 'Image':                       # RGB
-    "A region at the best resolution there is, at most `max_side` long; small ones are enlarged up to four times."
-    from PIL.Image import Resampling
-    im = self.fine(page)
-    if bbox:
-        (w, h), (x0, y0, x1, y1) = im.size, bbox
-        im = im.crop((math.floor(x0 * w), math.floor(y0 * h), math.ceil(x1 * w), math.ceil(y1 * h)))
-    factor = min(4., self.max_side / max(im.size))
-    if self.source is not None or self.handle(page): factor = min(1., factor)
-    size = max(28, round(im.width * factor)), max(28, round(im.height * factor))
-    return im.convert('RGB').resize(size, Resampling.LANCZOS)
 
 class _PageTool(Tool):
     "A tool that looks at a document"
@@ -161,29 +172,6 @@ class Ocr(_PageTool):
         box = None if bbox is None else read_box(bbox)
         lines = self.sight.words.read([self.sight.crop(self.sight.check_page(page), box)])[0]['lines']
         return ToolResult('\n'.join(line['text'] for line in lines) or f'no print on {_region(page, box)}', page, box)
-
-# %% ../../nbs/tools/04_sight.ipynb #189b56d0
-@patch
-def readable(self: Sight, page: int) -> Union[Page, 'Image']:
-    "What print is read from: the page as others read it too, or a larger one where that is small."
-    handle = self.handle(page)
-    if handle is None: return self.fine(page) if self.source is None else self.crop(page)
-    if max(handle.pixels) > 2 / 3 * self.max_side: return handle
-    return load_pages(handle.document, dpi=self.dpi, max_side=self.max_side).info(handle.number)
-
-@patch
-def print_of(self: Sight, page: int) -> list['PrintLine']:
-    "Lines of a page, with their boxes in 0-1."
-    return self.words.read([self.readable(page)])[0]['lines']
-
-# %% ../../nbs/tools/04_sight.ipynb #d500ecba
-@patch(as_prop=True)
-def index(self: Sight) -> 'PageIndex':
-    "Finds pages of a long document; made at first use."
-    if self._index is None:
-        from cosee.index.pages import PageIndex
-        self._index = PageIndex(range(1, len(self.images) + 1), self.words, readable=self.readable)
-    return self._index
 
 # %% ../../nbs/tools/04_sight.ipynb #e58fd12c
 class _Hit(NamedTuple):
@@ -310,19 +298,17 @@ class SightPolicy:
         if error := validate_input_schema(out, schema): raise ValueError(error)
         return out
 
-# %% ../../nbs/tools/04_sight.ipynb #36cd4a10
-@patch
-def evaluate(self: SightPolicy, call: ToolCall, available_tools: Mapping[str, Tool]) -> PolicyDecision:
-    "Judge one call."
-    if self.max_calls is not None and self.calls >= self.max_calls:
-        return PolicyDecision(PolicyAction.DENY, reason=f'the budget of {self.max_calls} calls is spent')
-    self.calls += 1
-    schema = getattr(available_tools.get(call.tool_name), 'input_schema', None)
-    try: args = call.args if schema is None else self.mended(call.args, schema)
-    except ValueError as e: return PolicyDecision(PolicyAction.DENY, reason=str(e))
-    if self.delegate is not None:
-        decision = self.delegate.evaluate(replace(call, args=args), available_tools)
-        if decision.action is not PolicyAction.ALLOW: return decision
-    if args == call.args: return PolicyDecision()
-    changed = sorted({k for k in {*args, *call.args} if args.get(k) != call.args.get(k)})
-    return PolicyDecision(PolicyAction.EDIT, reason=f'mended {", ".join(changed)}', edited_args=args)
+    def evaluate(self, call: ToolCall, available_tools: Mapping[str, Tool]) -> PolicyDecision:
+        "Judge one call."
+        if self.max_calls is not None and self.calls >= self.max_calls:
+            return PolicyDecision(PolicyAction.DENY, reason=f'the budget of {self.max_calls} calls is spent')
+        self.calls += 1
+        schema = getattr(available_tools.get(call.tool_name), 'input_schema', None)
+        try: args = call.args if schema is None else self.mended(call.args, schema)
+        except ValueError as e: return PolicyDecision(PolicyAction.DENY, reason=str(e))
+        if self.delegate is not None:
+            decision = self.delegate.evaluate(replace(call, args=args), available_tools)
+            if decision.action is not PolicyAction.ALLOW: return decision
+        if args == call.args: return PolicyDecision()
+        changed = sorted({k for k in {*args, *call.args} if args.get(k) != call.args.get(k)})
+        return PolicyDecision(PolicyAction.EDIT, reason=f'mended {", ".join(changed)}', edited_args=args)

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Literal, Union
-from fastcore.basics import patch
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -153,29 +152,27 @@ class Picture:
 
     def _repr_html_(self): return self.svg()
 
+    def save(self,
+        path: Union[str, Path],     # .svg, .png or .pdf
+        theme: Theme = 'light',     # of a PNG or PDF
+        dpi: int = 144              # of a PNG
+    ) -> Path:
+        "Write the picture to a file; ValueError for another ending or theme."
+        path = Path(path)
+        if theme not in THEMES: raise ValueError(f"theme must be one of {', '.join(THEMES)}, not {theme!r}")
+        if path.suffix not in ('.svg', '.png', '.pdf'): raise ValueError(f'{path.name}: write .svg, .png or .pdf')
+        if path.suffix == '.svg':
+            head, end, rest = self.svg().partition('>')
+            path.write_text(head + end + _FILE_STYLE + rest + '\n', encoding='utf-8')
+            return path
+        with _drawing(THEMES[theme]):
+            made = dict(metadata=dict(CreationDate=None)) if path.suffix == '.pdf' else {}
+            self.draw(THEMES[theme]).savefig(path, transparent=True, dpi=dpi, **made)
+        return path
+
 # %% ../../nbs/view/05_figure.ipynb #769c4a11
 _FILE_STYLE = ('<style>svg{{color:{light}}}@media(prefers-color-scheme:dark){{svg{{color:{dark}}}}}</style>'
                .format(**THEMES))
-
-# %% ../../nbs/view/05_figure.ipynb #94c50577
-@patch
-def save(self: Picture,
-    path: Union[str, Path],     # .svg, .png or .pdf
-    theme: Theme = 'light',     # of a PNG or PDF
-    dpi: int = 144              # of a PNG
-) -> Path:
-    "Write the picture to a file; ValueError for another ending or theme."
-    path = Path(path)
-    if theme not in THEMES: raise ValueError(f"theme must be one of {', '.join(THEMES)}, not {theme!r}")
-    if path.suffix not in ('.svg', '.png', '.pdf'): raise ValueError(f'{path.name}: write .svg, .png or .pdf')
-    if path.suffix == '.svg':
-        head, end, rest = self.svg().partition('>')
-        path.write_text(head + end + _FILE_STYLE + rest + '\n', encoding='utf-8')
-        return path
-    with _drawing(THEMES[theme]):
-        made = dict(metadata=dict(CreationDate=None)) if path.suffix == '.pdf' else {}
-        self.draw(THEMES[theme]).savefig(path, transparent=True, dpi=dpi, **made)
-    return path
 
 # %% ../../nbs/view/05_figure.ipynb #07395cff
 LETTER_WIDTH, LINE_HEIGHT, SIGN_WIDTH = 7.2, 17, 16   # pixels: a letter, a line, the sign before a name

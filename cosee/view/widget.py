@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['EpisodeWidget', 'follow', 'explore_board']
+__all__ = ['EpisodeWidget', 'follow']
 
 # %% ../../nbs/view/04_widget.ipynb #15d7d505
 import base64, io, threading
@@ -14,7 +14,6 @@ from contextvars import copy_context
 from functools import cache, partial
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
-from fastcore.basics import patch
 from ..board import Board, Cell
 from ..controller import CoSeeController, Hypothesis, rank_hypotheses
 from ..focus import listed
@@ -40,6 +39,24 @@ class LiveEpisode:
 
     def __repr__(self): return f'LiveEpisode({self.status!r}, {len(self.board)} cells)'
 
+    def __call__(self,
+        kind: str,            # 'start', 'turn', 'step' or 'end'
+        event: dict[str, Any] # what the controller tells
+    ):
+        "Take in an event: a `LiveEpisode` is an `on_event` of `CoSeeController.run`."
+        if kind == 'start': self.status = f"{clean(event['agent'], 40)} is looking, step {event['step']}"
+        elif kind == 'turn': _grow(self, event)
+        elif kind == 'end': self.done, self.status = event, 'Done'
+
+    def episode(self) -> dict[str, Any]: # as the view takes it
+        "The episode so far; the controller's own once it is over."
+        if self.done is not None: return {**self.done, 'question': self.question}
+        best = (rank_hypotheses(self.hypotheses, self.board) or [{}])[0]
+        so_far = best.get('answer') or best.get('content')
+        status = self.status + (f' · so far: {clean(so_far, 200)}' if so_far else '')
+        return dict(question=self.question, status=status, answer=so_far, board=self.board, evidence=[],
+                    hypotheses=self.hypotheses, trace=dict(question=self.question, events=self.events))
+
 # %% ../../nbs/view/04_widget.ipynb #af32309b
 def _grow(live: LiveEpisode, event: dict[str, Any]):
     "Write what a turn has added"
@@ -53,27 +70,6 @@ def _grow(live: LiveEpisode, event: dict[str, Any]):
     elif event.get('error_cell'):
         live.board.add_cell({'page': 1, 'description': 'whole document'}, f"No valid action: {event['error']}",
                             ['error'], event['agent'], event['step'])
-
-# %% ../../nbs/view/04_widget.ipynb #4c8899de
-@patch
-def __call__(self: LiveEpisode,
-    kind: str,            # 'start', 'turn', 'step' or 'end'
-    event: dict[str, Any] # what the controller tells
-):
-    "Take in an event: a `LiveEpisode` is an `on_event` of `CoSeeController.run`."
-    if kind == 'start': self.status = f"{clean(event['agent'], 40)} is looking, step {event['step']}"
-    elif kind == 'turn': _grow(self, event)
-    elif kind == 'end': self.done, self.status = event, 'Done'
-
-@patch
-def episode(self: LiveEpisode) -> dict[str, Any]: # as the view takes it
-    "The episode so far; the controller's own once it is over."
-    if self.done is not None: return {**self.done, 'question': self.question}
-    best = (rank_hypotheses(self.hypotheses, self.board) or [{}])[0]
-    so_far = best.get('answer') or best.get('content')
-    status = self.status + (f' · so far: {clean(so_far, 200)}' if so_far else '')
-    return dict(question=self.question, status=status, answer=so_far, board=self.board, evidence=[],
-                hypotheses=self.hypotheses, trace=dict(question=self.question, events=self.events))
 
 # %% ../../nbs/view/04_widget.ipynb #3949595b
 def _picture(pages: Sequence['Image'], page: int, cells: list[Cell], side: int = 900) -> Optional[Html]:
@@ -134,28 +130,24 @@ class EpisodeWidget:
 
     def __repr__(self): return f'EpisodeWidget({self.live.status!r}, {len(self.live.board)} cells)'
 
-# %% ../../nbs/view/04_widget.ipynb #692e9de9
-@patch(as_prop=True)
-def episode(self: EpisodeWidget) -> dict[str, Any]:
-    "The episode as far as it is known"
-    return self.live.episode()
+    @property
+    def episode(self) -> dict[str, Any]:
+        "The episode as far as it is known"
+        return self.live.episode()
 
-@patch
-def _section(self: EpisodeWidget) -> str: return str(episode_sections([self.episode], self.pages)[0])
+    def _section(self) -> str: return str(episode_sections([self.episode], self.pages)[0])
 
-@patch
-def __call__(self: EpisodeWidget,
-    kind: str,            # 'start', 'turn', 'step' or 'end'
-    event: dict[str, Any] # what the controller tells
-):
-    "Take in an event and show what has come."
-    self.live(kind, event)
-    if kind != 'step': self.widget.section = self._section()
+    def __call__(self,
+        kind: str,            # 'start', 'turn', 'step' or 'end'
+        event: dict[str, Any] # what the controller tells
+    ):
+        "Take in an event and show what has come."
+        self.live(kind, event)
+        if kind != 'step': self.widget.section = self._section()
 
-@patch
-def _repr_mimebundle_(self: EpisodeWidget, **kwargs):
-    shown = self.widget._repr_mimebundle_(**kwargs)
-    return _bundle(shown, repr(self), episode_fallback(self.episode, self.pages))
+    def _repr_mimebundle_(self, **kwargs):
+        shown = self.widget._repr_mimebundle_(**kwargs)
+        return _bundle(shown, repr(self), episode_fallback(self.episode, self.pages))
 
 # %% ../../nbs/view/04_widget.ipynb #844146d8
 class Following(EpisodeWidget):
@@ -183,21 +175,18 @@ class Following(EpisodeWidget):
         if self._stopped and kind == 'start': raise BudgetExceeded('ended by hand')
         super().__call__(kind, event)
 
-# %% ../../nbs/view/04_widget.ipynb #12fb9129
-@patch
-def stop(self: Following):
-    "End the episode before its next turn; what is on the Board by then decides the answer."
-    self._stopped = True
+    def stop(self):
+        "End the episode before its next turn; what is on the Board by then decides the answer."
+        self._stopped = True
 
-@patch
-def result(self: Following,
-    timeout: Optional[float] = None # seconds to wait; None: until it is over
-) -> Optional[EpisodeLike]:         # the controller's episode; None if it told of no end
-    "Wait for the episode; TimeoutError if it still runs, and whatever the run raised."
-    self._thread.join(timeout)
-    if self._thread.is_alive(): raise TimeoutError(f'the episode still runs: {self.live.status}')
-    if self._error: raise self._error
-    return self.live.done
+    def result(self,
+        timeout: Optional[float] = None # seconds to wait; None: until it is over
+    ) -> Optional[EpisodeLike]:         # the controller's episode; None if it told of no end
+        "Wait for the episode; TimeoutError if it still runs, and whatever the run raised."
+        self._thread.join(timeout)
+        if self._thread.is_alive(): raise TimeoutError(f'the episode still runs: {self.live.status}')
+        if self._error: raise self._error
+        return self.live.done
 
 # %% ../../nbs/view/04_widget.ipynb #9bacfdca
 def follow(

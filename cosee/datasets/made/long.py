@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['LONG_WORDINGS', 'long_document', 'scanned', 'long_samples']
+__all__ = []
 
 # %% ../../../nbs/made/08_long.ipynb #7763150c
 import io, random

@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Color', 'Align', 'Where', 'FIELD_LAYOUTS', 'TABLE_LAYOUTS', 'FieldLayout', 'Look', 'Mark', 'FieldEntry', 'Askable',
-           'Fact', 'Details', 'Sheet', 'text_width', 'fit', 'Strip', 'pdf_pages', 'show_boxes', 'tiled']
+__all__ = []
 
 # %% ../../../nbs/made/01_sheet.ipynb #628e7825
 import io, random
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Literal, NotRequired, Optional, TYPE_CHECKING, TypedDict, Unpack
-from fastcore.basics import patch
 from .values import FieldSpec, LOCALES, Locale, Value, fields_of, make_value, odd_label, phrases
 from ...boxes import Box, Size, rounded, unit_box
 from ...pages import pdfium_lock
@@ -129,6 +127,189 @@ class Sheet:
 
     def __repr__(self): return f'Sheet({self.kind!r}, page {self.page}, {len(self.facts)} facts)'
 
+    def box(self, left: float, top: float, right: float, bottom: float) -> Box:
+        "A rectangle in points, in 0-1 of the page."
+        return rounded(unit_box((left, top, right, bottom), (self.w, self.h)), 5)
+
+    def text(
+        self,
+        x: float,                      # left end, middle or right end, by `align`
+        y: float,                      # top of the line
+        text: str,                     # what to write
+        size: Optional[float] = None,  # in points; the look's size if None
+        font: Optional[str] = None,    # the look's font if None
+        color: Optional[Color] = None, # the look's ink if None
+        align: Align = 'left'          # which end of the text stands at `x`
+    ) -> Box:
+        "Writes one line of text and remembers it."
+        size, font = size or self.look['size'], font or self.look['font']
+        width = text_width(text, font, size)
+        x -= dict(left=0, center=width/2, right=width)[align]
+        self.canvas.setFillColorRGB(*(color or self.look['ink']))
+        self.canvas.setFont(font, size)
+        self.canvas.drawString(x, self.h - y - .8*size, text)
+        bbox = self.box(x - .5, y, x + width + .5, y + 1.06*size)
+        if text.strip(): self.marks.append(Mark(page=self.page, text=text, bbox=bbox, size=size))
+        return bbox
+
+    def rect(
+        self,
+        x: float, y: float,             # the top left corner
+        width: float, height: float,    # in points
+        fill: Optional[Color] = None,   # colour of its area; none if None
+        stroke: Optional[Color] = None, # colour of its outline; none if None
+        line_width: float = .6,         # of the outline
+        radius: float = 0               # of its corners
+    ):
+        "A rectangle, filled or outlined in a colour."
+        if fill: self.canvas.setFillColorRGB(*fill)
+        if stroke:
+            self.canvas.setStrokeColorRGB(*stroke)
+            self.canvas.setLineWidth(line_width)
+        bottom, outlined, filled = self.h - y - height, int(bool(stroke)), int(bool(fill))
+        self.canvas.roundRect(x, bottom, width, height, radius, stroke=outlined, fill=filled)
+
+    def line(self, x0: float, y0: float, x1: float, y1: float, color: Color = (.4, .4, .4), width: float = .6):
+        "A straight line."
+        self.canvas.setStrokeColorRGB(*color)
+        self.canvas.setLineWidth(width)
+        self.canvas.line(x0, self.h - y0, x1, self.h - y1)
+
+    def foot(self):
+        "The foot line of a page: title and page number."
+        y, grey = self.h - 26, (.45, .45, .45)
+        page = phrases('foot', self.style)[0].format(self.before + self.page)
+        if self.style == 'held_out':
+            self.text(self.w/2, y, page, 7.5, color=grey, align='center')
+            return
+        self.text(self.x, y, self.title[:60], 7, color=grey)
+        self.text(self.w - self.x, y, page, 7, color=grey, align='right')
+
+    def turn(self):
+        "Finishes the page and begins another."
+        self.foot()
+        self.canvas.showPage()
+        self.page += 1
+        self.y = self.look['margin']
+
+    @property
+    def bottom(self) -> float:
+        "Where the text area ends, in points."
+        return self.h - 48
+
+    def need(
+        self,
+        height: float # points
+    ) -> bool:        # was the page turned?
+        "Turns the page unless `height` is left on it."
+        if self.y + height <= self.bottom: return False
+        self.turn()
+        return True
+
+    def heading(
+        self,
+        text: str,         # what to write
+        size: float = 13,  # in points; smaller if the page is too narrow
+        gap: float = 8     # points above it
+    ) -> Box:
+        "A heading at the cursor, kept with at least a few lines behind it."
+        self.y += gap
+        self.need(size + 70)
+        size = fit(text, self.look['bold'], size, self.width)
+        bbox = self.text(self.x, self.y, text, size, self.look['bold'], self.look['accent'])
+        self.y += 1.55*size
+        self.section = text
+        return bbox
+
+    def done(self) -> bytes:
+        "Finishes the last page; returns the PDF."
+        self.foot()
+        self.canvas.showPage()
+        self.canvas.setTitle(self.title)
+        self.canvas.setAuthor('CoSee')
+        self.canvas.save()
+        return self.buffer.getvalue()
+
+    def entry(
+        self,
+        field: FieldSpec,              # the field
+        value: Optional[Value] = None  # its value; drawn if None
+    ) -> FieldEntry:
+        "A field with a label and a value for this document."
+        self.used |= {field['key'], *(l.lower() for l in field['labels'])}
+        label = self.rng.choice(field['labels'])
+        return FieldEntry(field=field, label=label, value=value or make_value(field['spec'], self.rng, self.locale))
+
+    def draw(
+        self,
+        n: int,                      # how many
+        group: Optional[str] = None, # a kind, 'common' or 'legal'; the sheet's kind if None
+        only: Optional[Collection[str]] = None, # keys to choose from
+        skip: Collection[str] = ()   # keys to leave out
+    ) -> list[FieldEntry]:
+        "Up to `n` fields that are not yet in the document."
+        def is_free(f: FieldSpec) -> bool:
+            wanted = f['key'] not in skip and (only is None or f['key'] in only)
+            return wanted and not self.used & {f['key'], *(l.lower() for l in f['labels'])}
+        free = [f for f in fields_of(group or self.kind, self.style) if is_free(f)]
+        self.rng.shuffle(free)
+        return [self.entry(f) for f in free[:n]]
+
+    def fact(
+        self,
+        entry: FieldEntry,       # whose value stands there
+        bbox: Box,               # of the value
+        where: Where = 'field',  # in what kind of place
+        **extra: Unpack[Details] # label_bbox, row, row_bbox, title, small, ...: see `Fact`
+    ):
+        "Remembers that the value of `entry` stands in `bbox` of the current page."
+        field, value = entry['field'], entry['value']
+        fact = Fact(
+            where=where, label=entry['label'], value=value['text'], page=self.page, bbox=bbox, sort=value['sort'],
+            also=value['also'], key=field['key'], type=field['type'], spec=field['spec'], ask=field['ask'],
+            say=field['say'], odd=odd_label(entry['label'], field['quote']), section=self.section, small=False,
+            row=None, title=None)
+        self.facts.append({**fact, **extra})
+
+    def label(self, label: str) -> str:
+        "A label as this document prints it."
+        return (label.upper() if self.look['upper'] else label) + self.look['colon']
+
+    @property
+    def font_of_labels(self) -> str:
+        "The font of labels."
+        return self.look['bold' if self.look['bold_labels'] else 'font']
+
+    def put(
+        self,
+        entry: FieldEntry,
+        label_at: tuple[float, float],       # where the label goes, in points
+        value_at: tuple[float, float],       # where the value goes
+        room: float,                         # width for the value in points
+        label_size: Optional[float] = None,  # in points; the look's size if None
+        align: Align = 'left',               # of the value
+        bold: bool = False                   # is the value bold?
+    ) -> Box:                                # of the label
+        "Writes label and value of an entry and remembers the fact."
+        size, font, value = self.look['size'], self.look['bold' if bold else 'font'], entry['value']['text']
+        label_bbox = self.text(*label_at, self.label(entry['label']), label_size or size, self.font_of_labels)
+        bbox = self.text(*value_at, value, fit(value, font, size, room), font, align=align)
+        self.fact(entry, bbox, label_bbox=label_bbox, small=False)
+        return label_bbox
+
+    def fields(
+        self,
+        entries: list[FieldEntry],         # what to write
+        layout: Optional[str] = None, # one of `FIELD_LAYOUTS`; the look's if None
+        x: Optional[float] = None,    # left edge in points; that of the text area if None
+        width: Optional[float] = None # in points; that of the text area if None
+    ):
+        "Writes entries at the cursor in a layout."
+        if entries:
+            write = _layouts[layout or self.look['fields']]
+            write(self, entries, self.x if x is None else x, width or self.width)
+        self.y += 6
+
 # %% ../../../nbs/made/01_sheet.ipynb #2e046b9c
 FIELD_LAYOUTS = dict(dev=['inline', 'columns', 'above', 'leaders'],
                      held_out=['boxed', 'banded', 'underline', 'two_up'])
@@ -172,124 +353,6 @@ def fit(
     "The largest size up to `size` at which `text` fits into `room`."
     width = text_width(text, font, size)
     return size if width <= room else max(least, int(size*room/width*10)/10)
-
-# %% ../../../nbs/made/01_sheet.ipynb #8aeeb09d
-@patch
-def box(self: Sheet, left: float, top: float, right: float, bottom: float) -> Box:
-    "A rectangle in points, in 0-1 of the page."
-    return rounded(unit_box((left, top, right, bottom), (self.w, self.h)), 5)
-
-# %% ../../../nbs/made/01_sheet.ipynb #23a2786e
-@patch
-def text(
-    self: Sheet,
-    x: float,                      # left end, middle or right end, by `align`
-    y: float,                      # top of the line
-    text: str,                     # what to write
-    size: Optional[float] = None,  # in points; the look's size if None
-    font: Optional[str] = None,    # the look's font if None
-    color: Optional[Color] = None, # the look's ink if None
-    align: Align = 'left'          # which end of the text stands at `x`
-) -> Box:
-    "Writes one line of text and remembers it."
-    size, font = size or self.look['size'], font or self.look['font']
-    width = text_width(text, font, size)
-    x -= dict(left=0, center=width/2, right=width)[align]
-    self.canvas.setFillColorRGB(*(color or self.look['ink']))
-    self.canvas.setFont(font, size)
-    self.canvas.drawString(x, self.h - y - .8*size, text)
-    bbox = self.box(x - .5, y, x + width + .5, y + 1.06*size)
-    if text.strip(): self.marks.append(Mark(page=self.page, text=text, bbox=bbox, size=size))
-    return bbox
-
-# %% ../../../nbs/made/01_sheet.ipynb #5d817484
-@patch
-def rect(
-    self: Sheet,
-    x: float, y: float,             # the top left corner
-    width: float, height: float,    # in points
-    fill: Optional[Color] = None,   # colour of its area; none if None
-    stroke: Optional[Color] = None, # colour of its outline; none if None
-    line_width: float = .6,         # of the outline
-    radius: float = 0               # of its corners
-):
-    "A rectangle, filled or outlined in a colour."
-    if fill: self.canvas.setFillColorRGB(*fill)
-    if stroke:
-        self.canvas.setStrokeColorRGB(*stroke)
-        self.canvas.setLineWidth(line_width)
-    bottom, outlined, filled = self.h - y - height, int(bool(stroke)), int(bool(fill))
-    self.canvas.roundRect(x, bottom, width, height, radius, stroke=outlined, fill=filled)
-
-@patch
-def line(self: Sheet, x0: float, y0: float, x1: float, y1: float, color: Color = (.4, .4, .4), width: float = .6):
-    "A straight line."
-    self.canvas.setStrokeColorRGB(*color)
-    self.canvas.setLineWidth(width)
-    self.canvas.line(x0, self.h - y0, x1, self.h - y1)
-
-# %% ../../../nbs/made/01_sheet.ipynb #280e9066
-@patch
-def foot(self: Sheet):
-    "The foot line of a page: title and page number."
-    y, grey = self.h - 26, (.45, .45, .45)
-    page = phrases('foot', self.style)[0].format(self.before + self.page)
-    if self.style == 'held_out':
-        self.text(self.w/2, y, page, 7.5, color=grey, align='center')
-        return
-    self.text(self.x, y, self.title[:60], 7, color=grey)
-    self.text(self.w - self.x, y, page, 7, color=grey, align='right')
-
-@patch
-def turn(self: Sheet):
-    "Finishes the page and begins another."
-    self.foot()
-    self.canvas.showPage()
-    self.page += 1
-    self.y = self.look['margin']
-
-@patch(as_prop=True)
-def bottom(self: Sheet) -> float:
-    "Where the text area ends, in points."
-    return self.h - 48
-
-# %% ../../../nbs/made/01_sheet.ipynb #0c590701
-@patch
-def need(
-    self: Sheet,
-    height: float # points
-) -> bool:        # was the page turned?
-    "Turns the page unless `height` is left on it."
-    if self.y + height <= self.bottom: return False
-    self.turn()
-    return True
-
-@patch
-def heading(
-    self: Sheet,
-    text: str,         # what to write
-    size: float = 13,  # in points; smaller if the page is too narrow
-    gap: float = 8     # points above it
-) -> Box:
-    "A heading at the cursor, kept with at least a few lines behind it."
-    self.y += gap
-    self.need(size + 70)
-    size = fit(text, self.look['bold'], size, self.width)
-    bbox = self.text(self.x, self.y, text, size, self.look['bold'], self.look['accent'])
-    self.y += 1.55*size
-    self.section = text
-    return bbox
-
-# %% ../../../nbs/made/01_sheet.ipynb #a8ecc1b3
-@patch
-def done(self: Sheet) -> bytes:
-    "Finishes the last page; returns the PDF."
-    self.foot()
-    self.canvas.showPage()
-    self.canvas.setTitle(self.title)
-    self.canvas.setAuthor('CoSee')
-    self.canvas.save()
-    return self.buffer.getvalue()
 
 # %% ../../../nbs/made/01_sheet.ipynb #2d9a3dfd
 class Strip(Sheet):
@@ -341,81 +404,6 @@ def tiled(
     out = Image.new('RGB', (columns*width, -(-len(images)//columns)*height), 'silver')
     for k, image in enumerate(images): out.paste(image, (k % columns*width, k//columns*height))
     return out.quantize(_COLORS, dither=Image.Dither.NONE)
-
-# %% ../../../nbs/made/01_sheet.ipynb #0f06212e
-@patch
-def entry(
-    self: Sheet,
-    field: FieldSpec,              # the field
-    value: Optional[Value] = None  # its value; drawn if None
-) -> FieldEntry:
-    "A field with a label and a value for this document."
-    self.used |= {field['key'], *(l.lower() for l in field['labels'])}
-    label = self.rng.choice(field['labels'])
-    return FieldEntry(field=field, label=label, value=value or make_value(field['spec'], self.rng, self.locale))
-
-@patch
-def draw(
-    self: Sheet,
-    n: int,                      # how many
-    group: Optional[str] = None, # a kind, 'common' or 'legal'; the sheet's kind if None
-    only: Optional[Collection[str]] = None, # keys to choose from
-    skip: Collection[str] = ()   # keys to leave out
-) -> list[FieldEntry]:
-    "Up to `n` fields that are not yet in the document."
-    def is_free(f: FieldSpec) -> bool:
-        wanted = f['key'] not in skip and (only is None or f['key'] in only)
-        return wanted and not self.used & {f['key'], *(l.lower() for l in f['labels'])}
-    free = [f for f in fields_of(group or self.kind, self.style) if is_free(f)]
-    self.rng.shuffle(free)
-    return [self.entry(f) for f in free[:n]]
-
-# %% ../../../nbs/made/01_sheet.ipynb #d3cd8190
-@patch
-def fact(
-    self: Sheet,
-    entry: FieldEntry,       # whose value stands there
-    bbox: Box,               # of the value
-    where: Where = 'field',  # in what kind of place
-    **extra: Unpack[Details] # label_bbox, row, row_bbox, title, small, ...: see `Fact`
-):
-    "Remembers that the value of `entry` stands in `bbox` of the current page."
-    field, value = entry['field'], entry['value']
-    fact = Fact(
-        where=where, label=entry['label'], value=value['text'], page=self.page, bbox=bbox, sort=value['sort'],
-        also=value['also'], key=field['key'], type=field['type'], spec=field['spec'], ask=field['ask'],
-        say=field['say'], odd=odd_label(entry['label'], field['quote']), section=self.section, small=False,
-        row=None, title=None)
-    self.facts.append({**fact, **extra})
-
-# %% ../../../nbs/made/01_sheet.ipynb #f4466f94
-@patch
-def label(self: Sheet, label: str) -> str:
-    "A label as this document prints it."
-    return (label.upper() if self.look['upper'] else label) + self.look['colon']
-
-@patch(as_prop=True)
-def font_of_labels(self: Sheet) -> str:
-    "The font of labels."
-    return self.look['bold' if self.look['bold_labels'] else 'font']
-
-@patch
-def put(
-    self: Sheet,
-    entry: FieldEntry,
-    label_at: tuple[float, float],       # where the label goes, in points
-    value_at: tuple[float, float],       # where the value goes
-    room: float,                         # width for the value in points
-    label_size: Optional[float] = None,  # in points; the look's size if None
-    align: Align = 'left',               # of the value
-    bold: bool = False                   # is the value bold?
-) -> Box:                                # of the label
-    "Writes label and value of an entry and remembers the fact."
-    size, font, value = self.look['size'], self.look['bold' if bold else 'font'], entry['value']['text']
-    label_bbox = self.text(*label_at, self.label(entry['label']), label_size or size, self.font_of_labels)
-    bbox = self.text(*value_at, value, fit(value, font, size, room), font, align=align)
-    self.fact(entry, bbox, label_bbox=label_bbox, small=False)
-    return label_bbox
 
 # %% ../../../nbs/made/01_sheet.ipynb #88681525
 FieldLayout = Callable[[Sheet, list[FieldEntry], float, float], None]
@@ -521,17 +509,3 @@ def _two_up(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
 _layouts: dict[str, FieldLayout] = dict(
     inline=_inline, columns=_columns, above=_above, leaders=_leaders,
     boxed=_boxed, banded=_banded, underline=_underline, two_up=_two_up)
-
-@patch
-def fields(
-    self: Sheet,
-    entries: list[FieldEntry],         # what to write
-    layout: Optional[str] = None, # one of `FIELD_LAYOUTS`; the look's if None
-    x: Optional[float] = None,    # left edge in points; that of the text area if None
-    width: Optional[float] = None # in points; that of the text area if None
-):
-    "Writes entries at the cursor in a layout."
-    if entries:
-        write = _layouts[layout or self.look['fields']]
-        write(self, entries, self.x if x is None else x, width or self.width)
-    self.y += 6

@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['SMALL_SIZES', 'SMALL_FONTS', 'RULE', 'PITCH', 'FORMS', 'is_held_out', 'label_words', 'make_small_value', 'Heading',
-           'SmallMark', 'SmallFact', 'SmallAsked', 'SmallQuestion', 'SmallSheet', 'letter_places', 'SmallDocument',
-           'small_document', 'shift', 'small_samples', 'small_sample', 'write_small_sample']
+__all__ = ['small_document', 'small_samples']
 
 # %% ../../../nbs/made/07_small.ipynb #c3987711
 import json, random, zlib
@@ -18,7 +16,6 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Optional, TYPE_CHECKING, TypedDict, Union
-from fastcore.basics import patch
 from ...boxes import Box
 from ..sample import Sample
 from .document import Effects, MadeDocument, question_records, render, to_sample
@@ -173,75 +170,70 @@ class SmallSheet(Strip):
         self.page += 1
         self.dress()
 
-# %% ../../../nbs/made/07_small.ipynb #08bbacce
-@patch
-def type_letters(self: SmallSheet, text: str, x: float, y: float, font: str):
-    "Types letters from `x` around the middle line `y`, each in a place of its own."
-    typed, size = self.canvas.beginText(), self.letter_size
-    typed.setFont(font, size)
-    typed.setFillColorRGB(*self.ink)
-    for i, letter in enumerate(text):
-        width = text_width(letter, font, size)
-        scale = min(1, (PITCH - .4) / width) if width else 1   # wide letters are made narrower
-        typed.setHorizScale(100 * scale)
-        typed.setTextOrigin(x + (i + .5) * PITCH - width * scale / 2, self.h - y - .33 * size)
-        typed.textOut(letter)
-    self.canvas.drawText(typed)
+    def type_letters(self, text: str, x: float, y: float, font: str):
+        "Types letters from `x` around the middle line `y`, each in a place of its own."
+        typed, size = self.canvas.beginText(), self.letter_size
+        typed.setFont(font, size)
+        typed.setFillColorRGB(*self.ink)
+        for i, letter in enumerate(text):
+            width = text_width(letter, font, size)
+            scale = min(1, (PITCH - .4) / width) if width else 1   # wide letters are made narrower
+            typed.setHorizScale(100 * scale)
+            typed.setTextOrigin(x + (i + .5) * PITCH - width * scale / 2, self.h - y - .33 * size)
+            typed.textOut(letter)
+        self.canvas.drawText(typed)
 
-@patch
-def text(
-    self: SmallSheet,
-    text: str,   # what to type
-    column: int, # where in the line, in letters
-    font: str    # its font
-) -> Box:
-    "Types a text at a column of the present line and remembers it."
-    size, x, y = self.letter_size, self.x + column * PITCH, RULE * self.rule + RULE / 2 + self.slip
-    self.type_letters(text, x, y, font)
-    bbox = self.box(x, y - .53 * size, x + len(text) * PITCH, y + .53 * size)
-    self.marks.append(SmallMark(page=self.page, text=text, bbox=bbox, size=size, font=font, row=self.rule,
-                                column=column))
-    return bbox
+    def text(
+        self,
+        text: str,   # what to type
+        column: int, # where in the line, in letters
+        font: str    # its font
+    ) -> Box:
+        "Types a text at a column of the present line and remembers it."
+        size, x, y = self.letter_size, self.x + column * PITCH, RULE * self.rule + RULE / 2 + self.slip
+        self.type_letters(text, x, y, font)
+        bbox = self.box(x, y - .53 * size, x + len(text) * PITCH, y + .53 * size)
+        self.marks.append(SmallMark(page=self.page, text=text, bbox=bbox, size=size, font=font, row=self.rule,
+                                    column=column))
+        return bbox
+
+    def dress(self):
+        "Draws how the page looks: fonts, ink, place of its lines."
+        rng = self.rng
+        self.label_font = rng.choice(self.fonts)
+        self.value_font = self.label_font if rng.random() < .6 else rng.choice(self.fonts)
+        self.x, self.slip, self.rule = 3 + rng.uniform(-2, 2), rng.uniform(-3, 3), -1   # `rule`: the line's number
+        self.ink = tuple(rng.uniform(0, .3) for _ in range(3))
+        self.case = rng.choice((str.capitalize, str.capitalize, str.title, str.upper, str.lower))
+
+    def headline(self, text: str) -> Box:
+        "Writes the heading of a page in a bold font."
+        self.rule += 1
+        return self.text(text, 0, self.rng.choice([f for f in self.fonts if 'Bold' in f] or self.fonts))
+
+    def row(
+        self,
+        label: str, # in small letters
+        value: str, # as printed
+        kind: str   # type of the value
+    ) -> SmallFact:
+        "Writes a label and its value on one line."
+        self.rule += 1
+        shown = self.case(label)
+        label_bbox = self.text(shown + ':', 0, self.label_font)
+        bbox = self.text(value, len(shown) + 2, self.value_font)
+        row_bbox = (label_bbox[0], min(label_bbox[1], bbox[1]), bbox[2], max(label_bbox[3], bbox[3]))
+        return SmallFact(label=label, shown=shown, value=value, type=kind, page=self.page, bbox=bbox,
+                         label_bbox=label_bbox, row_bbox=row_bbox)
+
+# %% ../../../nbs/made/07_small.ipynb #08bbacce
+
 
 def letter_places(
     mark: SmallMark # a line of a small page
 ) -> list[tuple[str, int, int]]: # (letter, row, column) of all but spaces, from 0
     "Where the letters of a line stand."
     return [(c, mark['row'], mark['column'] + i) for i, c in enumerate(mark['text']) if c != ' ']
-
-# %% ../../../nbs/made/07_small.ipynb #3ef628df
-@patch
-def dress(self: SmallSheet):
-    "Draws how the page looks: fonts, ink, place of its lines."
-    rng = self.rng
-    self.label_font = rng.choice(self.fonts)
-    self.value_font = self.label_font if rng.random() < .6 else rng.choice(self.fonts)
-    self.x, self.slip, self.rule = 3 + rng.uniform(-2, 2), rng.uniform(-3, 3), -1   # `rule`: the line's number
-    self.ink = tuple(rng.uniform(0, .3) for _ in range(3))
-    self.case = rng.choice((str.capitalize, str.capitalize, str.title, str.upper, str.lower))
-
-# %% ../../../nbs/made/07_small.ipynb #78e782fb
-@patch
-def headline(self: SmallSheet, text: str) -> Box:
-    "Writes the heading of a page in a bold font."
-    self.rule += 1
-    return self.text(text, 0, self.rng.choice([f for f in self.fonts if 'Bold' in f] or self.fonts))
-
-@patch
-def row(
-    self: SmallSheet,
-    label: str, # in small letters
-    value: str, # as printed
-    kind: str   # type of the value
-) -> SmallFact:
-    "Writes a label and its value on one line."
-    self.rule += 1
-    shown = self.case(label)
-    label_bbox = self.text(shown + ':', 0, self.label_font)
-    bbox = self.text(value, len(shown) + 2, self.value_font)
-    row_bbox = (label_bbox[0], min(label_bbox[1], bbox[1]), bbox[2], max(label_bbox[3], bbox[3]))
-    return SmallFact(label=label, shown=shown, value=value, type=kind, page=self.page, bbox=bbox,
-                     label_bbox=label_bbox, row_bbox=row_bbox)
 
 # %% ../../../nbs/made/07_small.ipynb #cf976456
 def _fitting_value(sheet: SmallSheet, label: str) -> tuple[str, str]:

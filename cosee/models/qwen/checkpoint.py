@@ -5,14 +5,14 @@
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #c83eb1dc
 from __future__ import annotations
 import json, logging, warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 # %% auto #0
-__all__ = ['GET_WEIGHTS', 'ModelError', 'check_model_path', 'load_model']
+__all__ = ['ModelError', 'check_model_path']
 
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #e3c5cade
 if TYPE_CHECKING: import torch
@@ -116,22 +116,52 @@ def _hush_layers():
     warnings.filterwarnings('ignore', message=_CAST)
 
 @contextmanager
-def _no_bars() -> Iterator[None]:
-    "Transformers without bars, as long as this lasts"
+def _quiet() -> Iterator[None]:
+    "Transformers without bars and warnings, as long as this lasts"
     from transformers.utils import logging as shown
-    was = shown.is_progress_bar_enabled()
+    bars, level = shown.is_progress_bar_enabled(), shown.get_verbosity()
     shown.disable_progress_bar()
+    shown.set_verbosity_error()
     try: yield
     finally:
-        if was: shown.enable_progress_bar()
+        shown.set_verbosity(level)
+        if bars: shown.enable_progress_bar()
+
+# %% ../../../nbs/qwen/00_checkpoint.ipynb #2129b416
+_WRONG = dict(missing_keys='missing', unexpected_keys='unexpected', mismatched_keys='of another shape')
+
+def _some(names: list[str], most: int = 3) -> str:
+    "The first of some names, and how many more there are"
+    return ', '.join(names[:most]) + (f' and {len(names) - most:,} more' if names[most:] else '')
+
+def _tensors_wrong(
+    found: Mapping[str, Any] # what transformers says of loading: missing, unexpected and mismatched keys
+) -> str:                    # such as 'missing: a, b and 3 more'; '' if nothing is wrong
+    "What is wrong with the tensors of a checkpoint, by name."
+    names = {k: sorted(str(key if isinstance(key, str) else key[0]) for key in found.get(k, ())) for k in _WRONG}
+    return '; '.join(f'{word}: {_some(names[k])}' for k, word in _WRONG.items() if names[k])
+
+# %% ../../../nbs/qwen/00_checkpoint.ipynb #9179cf95
+def whole_model(
+    kind: Any,    # a class of transformers that has `from_pretrained`
+    folder: Path, # of the checkpoint
+    **kwargs      # for `from_pretrained`
+) -> Any:         # the model
+    "A model from disk with every tensor it needs; raises `ModelError` that names those that are wrong."
+    with _quiet():
+        model, found = kind.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, output_loading_info=True,
+            ignore_mismatched_sizes=True, **kwargs)
+    wrong = _tensors_wrong(found)
+    if wrong: raise ModelError(f'the tensors of its weights are not those of the model: {wrong}')
+    return model
 
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #31106987
 def _from_disk(folder: Path, **kwargs) -> tuple[Any, Any]:
     "Model and processor, as transformers loads them"
     from transformers import AutoModelForImageTextToText, AutoProcessor
-    processor = AutoProcessor.from_pretrained(folder, local_files_only=True)
-    model = AutoModelForImageTextToText.from_pretrained(folder, local_files_only=True, use_safetensors=True, **kwargs)
-    return model, processor
+    with _quiet(): processor = AutoProcessor.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    return whole_model(AutoModelForImageTextToText, folder, **kwargs), processor
 
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #5f8a055a
 def load_model(
@@ -147,9 +177,8 @@ def load_model(
     quant = _quantised(load_in_8bit, load_in_4bit, numbers)
     place = dict(device_map='auto' if where == 'auto' else {'': where}) if quant or where == 'auto' else {}
     if quant: _hush_layers()
-    try:
-        with _no_bars(): model, processor = _from_disk(folder, dtype=numbers, quantization_config=quant, **place)
+    try: model, processor = _from_disk(folder, dtype=numbers, quantization_config=quant, **place)
     except Exception as e:
-        reason = ' '.join(str(e).split())[:200]
+        reason = ' '.join(str(e).split())[:800 if isinstance(e, ModelError) else 200]
         raise ModelError(f'{model_path}: cannot be loaded ({reason}); {get.format(model_path)}') from e
     return (model if place else model.to(where)).eval(), processor

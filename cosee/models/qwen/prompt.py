@@ -16,9 +16,7 @@ from ..client import (Block, ImageBlock, Message, Picture, Usage, build_messages
 from .checkpoint import check_model_path
 
 # %% auto #0
-__all__ = ['Size', 'MIN_PIXELS', 'MAX_PIXELS', 'TemplateBlock', 'TemplateMessage', 'Boundary', 'Seen', 'page_size', 'page_image',
-           'scaled', 'template_messages', 'Prompt', 'make_prompt', 'inputs_of', 'token_inputs', 'picture_inputs',
-           'estimate_tokens']
+__all__ = []
 
 # %% ../../../nbs/qwen/01_prompt.ipynb #a402d233
 if TYPE_CHECKING: from PIL.Image import Image
@@ -196,7 +194,7 @@ def picture_inputs(
 def _processor(folder: str) -> Any:
     "The processor of a checkpoint"
     from transformers import AutoProcessor
-    return AutoProcessor.from_pretrained(check_model_path(folder), local_files_only=True)
+    return AutoProcessor.from_pretrained(check_model_path(folder), local_files_only=True, trust_remote_code=False)
 
 def _guess(messages: list[Message], min_pixels: int, max_pixels: int) -> Usage:
     "Image tokens by size, text by length"
