@@ -4,11 +4,12 @@
     python benchmarks/print_actions.py --gguf small.gguf --sroie FOLDER --cache ~/pages
 
 Every role takes its turn about made receipts, and with --sroie about real ones (those for development alone: the
-SHA-1 of their file's name leaves 0 when divided by 3). Replies are drawn hot, each from a seed of its own, and all that
-are asked about a page follow each other, so that its print is paid for once. Held against the print are the reply of
-the model itself, as it came (`lines`: all numbers in it, `real`: those that a line has), and the action that was made
-of it (`placed`: it has a box, `on_words`: the box is the smallest one around words of that page). --kept is a file of
-single actions: a run that was cut off goes on behind them. Results hold numbers and checksums, no text of a document.
+SHA-1 of their file's name leaves 0 when divided by 3). Replies are drawn hot, each from a seed of its own, and all
+that are asked about a page follow each other, so that its print is paid for once. Held against the print are the
+reply of the model itself, as it came (`lines`: all numbers in it, `real`: those that a line has), and the action that
+was made of it (`placed`: it has a box, `on_words`: the box is the smallest one around words of that page). --kept is
+a file of single actions: a run that was cut off goes on behind them. Results hold numbers and checksums, no text of a
+document.
 """
 import argparse
 import hashlib

@@ -219,6 +219,7 @@ def _job(job: Callable[..., Any], file: Any, *args: Any, where: str, max_pixels:
         if isinstance(file, _File): _lost.setdefault(file, {})[key] = f'{where}: {what}'
         raise PageError(f'{where}: {what}') from e
 
+# %% ../nbs/core/05_pages.ipynb #5a3bf06c
 def _said_of(e: JobError, where: str) -> str:
     "What is to be said of an exception"
     if e.raised == job_name(PageError): return e.said
@@ -359,6 +360,7 @@ def _scale(size: tuple[float, float], dpi: float, max_side: Optional[int]) -> fl
     "Pixels per point"
     return min(dpi / 72, max_side / max(size)) if max_side else dpi / 72
 
+# %% ../nbs/core/05_pages.ipynb #ca525f8f
 def _rendered(
     said: Any,               # a PDF, see `_as_file`
     page: int,               # 1-based
@@ -516,6 +518,7 @@ def _checked(place: _Place, max_pixels: int) -> _Place:
     _check_size(_job(_head, file, where=_name(file.name)), _name(file.name), max_pixels)
     return place
 
+# %% ../nbs/core/05_pages.ipynb #56adb509
 def _head(said: Any) -> tuple[int, int]:
     "Width and height of a picture file, as its header says"
     with _header(_as_file(said)) as im: return im.size
@@ -614,6 +617,7 @@ class _Drawn:
 
     def _forget(self, key: tuple): self.bytes -= _bytes(self.kept.pop(key))
 
+# %% ../nbs/core/05_pages.ipynb #52cdce04
 def _bytes(im: Image) -> int: return 4 * im.width * im.height   # as Pillow holds RGB
 
 _drawn = _Drawn(KEPT_BYTES)

@@ -55,6 +55,7 @@ def _damage_told(strict: bool) -> Iterator[None]:
         warnings.showwarning = tell
         yield
 
+# %% ../../nbs/cli/04_runs.ipynb #722c0717
 def _read_all(args: Namespace):
     "Read all records of the runs that are named, before anything is done with them"
     from cosee.runs.table import Run

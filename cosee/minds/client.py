@@ -140,7 +140,8 @@ class PrintClient(VLMClient):
     def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
                     params: list[Params]) -> list[Outcome]:
         shown = [self._tried(m) for m in batch]
-        good = [(s, self._asked(s, schema), self._settings(s, p)) for s, schema, p in zip(shown, schemas, params, strict=True)
+        good = [(s, self._asked(s, schema), self._settings(s, p))
+                for s, schema, p in zip(shown, schemas, params, strict=True)
                 if isinstance(s, Shown)]
         if not good: return [s for s in shown if isinstance(s, Exception)]
         told, asked, settings = zip(*good, strict=True)

@@ -390,5 +390,5 @@ def count_of(
 ) -> Optional[int]: # None where there is none that can be
     "A count of a server: a whole number, not negative, and not more than a model can take."
     x = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
-    whole = isinstance(x, (int, float)) and not isinstance(x, bool) and 0 <= x <= MOST_TOKENS and x == int(x)
-    return int(x) if whole else None
+    if isinstance(x, bool) or not isinstance(x, (int, float)): return None
+    return int(x) if 0 <= x <= MOST_TOKENS and x == int(x) else None

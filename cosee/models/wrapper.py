@@ -67,6 +67,7 @@ def identity_of(
     settings = [getattr(inner, name, None) for name in ('min_pixels', 'max_pixels', 'page_labels', 'bits')]
     return [type(inner).__qualname__, inner.name, repr(inner), settings, files, _own_settings(inner), read]
 
+# %% ../../nbs/models/05_wrapper.ipynb #78126e0b
 def _reading(client: VLMClient) -> list[Any]:
     "How a client comes by the print of pages, and what it does with it; [] for one that reads none"
     words = getattr(client, 'words', None)

@@ -101,6 +101,7 @@ def _make_engine(
     if quick: engine.recognize_txt = _twice(engine.recognize_txt, finder.recognize_txt)
     return engine
 
+# %% ../../nbs/ocr/01_engine.ipynb #88c15a3d
 _ENGINES, _MAKING = {}, threading.Lock()
 
 def _shared_engine(threads: int, max_side: int):

@@ -103,6 +103,7 @@ def _check_methods(config: RunConfig):
     twice = [n for n in names if names.count(n) > 1]
     if twice: raise ConfigError(f'field methods: two methods are called {twice[0]!r}; give one a name of its own')
 
+# %% ../../nbs/runs/02_config.ipynb #ffdb5768
 def _check_numbers(x: Any, where: str = ''):
     "ConfigError for a number that is none, or has no end: neither can be recorded"
     if isinstance(x, float) and not math.isfinite(x): raise ConfigError(f'field {where}: {x} is no number to go by')

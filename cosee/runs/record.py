@@ -61,6 +61,7 @@ def _unrecordable(sample: Sample) -> str:
         return f'it cannot be written down ({type(e).__name__}: {one_line(str(e), 80)})'
     return record_fault({**found, 'method': '', 'status': 'failed'})
 
+# %% ../../nbs/runs/03_record.ipynb #0032ae7b
 class _Recordable:
     "Samples of a split that can stand in records. Iterating raises DataError for another, or skips it."
     def __init__(self,

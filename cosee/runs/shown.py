@@ -139,6 +139,7 @@ def _why_not(line: bytes) -> str:
     except ValueError as e: return str(e)
     return 'it is no record'
 
+# %% ../../nbs/runs/10_shown.ipynb #7892e6e3
 class LogTail:
     "Rows of a run folder that may still grow."
     def __init__(self,

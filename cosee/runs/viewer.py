@@ -38,6 +38,7 @@ def _too_large(x: Any, where: str = 'dataset') -> str:
     items = x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, list) else ()
     return next((found for k, v in items if (found := _too_large(v, f'{where}.{k}'))), '')
 
+# %% ../../nbs/runs/12_viewer.ipynb #0670e749
 class _Sources:
     "The samples of a run's data set, found again"
     def __init__(self, run: Run):
@@ -309,6 +310,7 @@ def damage_words(
     path = short_text(f'{tail.run.folder.name}/{RECORDS}', 200)
     return [said for said in (_broken_lines(tail, path), _odd_records(tail, path)) if said]
 
+# %% ../../nbs/runs/12_viewer.ipynb #c9acdaa4
 def _other_version(run: Run) -> str:
     "A word on a run of another version, '' for this one"
     from cosee import __version__

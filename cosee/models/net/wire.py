@@ -80,6 +80,7 @@ class _Deadline:
 _deadline: contextvars.ContextVar[Optional[_Deadline]] = contextvars.ContextVar('deadline', default=None)
 T = TypeVar('T')
 
+# %% ../../../nbs/models/13_wire.ipynb #5507ee72
 def within(
     seconds: float,        # that it may take in all
     work: Callable[[], T]  # what is done, in a thread of its own
