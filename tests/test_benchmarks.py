@@ -23,6 +23,7 @@ SMALLEST = {
     'focus_budget': '--json --pages 14 --documents 1 --questions 1',
     'own_documents': '--list --json',   # the documents themselves are fetched on request
     'real_documents': '--help',   # nor are these
+    'sandbox': '--repeats 1',
     'calibrate_print': '--help',   # needs weights, as the next one
     'print_actions': '--help',
     'page_index': '--help',   # its documents are not ours to keep here

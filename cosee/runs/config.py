@@ -106,7 +106,7 @@ def _check_methods(config: RunConfig):
 # %% ../../nbs/runs/02_config.ipynb #ffdb5768
 def _check_numbers(x: Any, where: str = ''):
     "ConfigError for a number that is none, or has no end: neither can be recorded"
-    if isinstance(x, float) and not math.isfinite(x): raise ConfigError(f'field {where}: {x} is no number to go by')
+    if isinstance(x, float) and not math.isfinite(x): raise ConfigError(f'field {where}: {x} is no finite number')
     items = x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, (list, tuple, set)) else ()
     for k, v in items: _check_numbers(v, f'{where}.{k}'.lstrip('.'))
 

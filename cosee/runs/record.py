@@ -45,6 +45,9 @@ def split_of(
     except ValueError as e: raise ConfigError(f'field dataset: {e}') from e
 
 # %% ../../nbs/runs/03_record.ipynb #c0100181
+_KEPT = ('wording', 'kind', 'style', 'answer_type', 'answer_format', 'year_flag', 'evidence_pages', 'evidence_boxes',
+         'reasoning_type', 'answerable', 'n_pages', 'dataset', 'split', 'page_ids', 'task_type', 'tolerance')
+
 def _asked(sample: Sample, index: int) -> dict[str, Any]:
     "What a record says of its sample"
     id, meta, answer = sample_id(sample, index), sample.get('meta', {}), sample.get('answer', [])
@@ -122,9 +125,6 @@ def _scores(outcome: MethodOutcome, record: Record, shown: list[int], metrics: M
             **(_page_scores(outcome, shown, pages) if pages else {})}
 
 # %% ../../nbs/runs/03_record.ipynb #7a684210
-_KEPT = ('wording', 'kind', 'style', 'answer_type', 'answer_format', 'year_flag', 'evidence_pages', 'evidence_boxes',
-         'reasoning_type', 'answerable', 'n_pages', 'dataset', 'split', 'page_ids', 'task_type', 'tolerance')
-
 def start_record(
     config: RunConfig, # the run
     method: Method,    # who answers
