@@ -598,22 +598,21 @@ MAIN = "import sys; from cosee.cli.entry import main; sys.exit(main(sys.argv[1:]
 @pytest.mark.skipif(os.name == "nt", reason="signals of Unix")
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_workers_without_a_traceback(tmp_path, sent):
-    (tmp_path / "sleepy.py").write_text("import time\nfrom cosee.models.client import VLMClient, Reply\n"
+    (tmp_path / "sleepy.py").write_text("import os, pathlib, time\nfrom cosee.models.client import VLMClient, Reply\n"
                                         "from cosee.models.registry import register_client\n"
                                         "@register_client('sleepy')\nclass Sleepy(VLMClient):\n    name = 'sleepy'\n"
                                         "    def _chat(self, messages, schema=None, **params):\n"
-                                        "        time.sleep(30)\n        return Reply(text='7')\n")
+                                        f"        pathlib.Path({str(tmp_path)!r}, f'{{os.getpid()}}.asleep').touch()\n"
+                                        "        time.sleep(300)\n        return Reply(text='7')\n")
     args = ["run", "--dataset", "made", "--limit", "4", "--method", "direct", "--client", "sleepy", "--workers", "2",
             "--set", 'plugins=["sleepy"]', "--output-dir", str(tmp_path / "run"), "--quiet"]
     env = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', os.getcwd())}"}
     run = subprocess.Popen([sys.executable, "-c", MAIN, *args], env=env, stderr=subprocess.PIPE, text=True,
-                           start_new_session=True)
+                           start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 
-    def below(): return subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True).stdout.split()
-    end = time.monotonic() + 90
-    while len(below()) < 2 and run.poll() is None and time.monotonic() < end: time.sleep(.2)
-    workers = below()
-    time.sleep(2)
+    def asleep(): return [p.stem for p in tmp_path.glob("*.asleep")]
+    while len(asleep()) < 2 and run.poll() is None: time.sleep(.05)
+    workers = asleep()
     os.killpg(run.pid, sent) if sent == signal.SIGINT else run.send_signal(sent)
     _, err = run.communicate(timeout=60)
     assert len(workers) == 2 and "Traceback" not in err and run.returncode != 0, err

@@ -435,7 +435,7 @@ def _pages_of(args: Namespace, record: Mapping[str, Any]) -> 'Sequence[Image]':
     from cosee.runs.table import Run
     from cosee.runs.config import data_of
     from cosee.runs.record import samples_of
-    data = data_of(Run(args.folder).about, args.folder)
+    data = data_of(Run(args.folder).about, f'{args.folder}/run.json')
     return next(s['images'] for i, s in samples_of(data) if i == record['index'])
 
 # %% ../../nbs/cli/04_runs.ipynb #e4528d85
@@ -485,7 +485,7 @@ class _PagesInTurn:
     def __init__(self, folder: str):
         from cosee.runs.config import data_of
         from cosee.runs.table import Run
-        self.data, self.index = data_of(Run(folder).about, folder), -1
+        self.data, self.index = data_of(Run(folder).about, f'{folder}/run.json'), -1
         self.samples: Iterator = iter(())
 
     def __call__(self, record: Mapping[str, Any]) -> 'Sequence[Image]':
@@ -541,7 +541,7 @@ def _submit(args: Namespace) -> int:
     from cosee.runs.config import data_of
     from cosee.runs.record import samples_of
     run = Run(args.folder)
-    data, rows = data_of(run.about, args.folder), run.predictions(args.method)
+    data, rows = data_of(run.about, f'{args.folder}/run.json'), run.predictions(args.method)
     ids = [s['meta']['id'] for _, s in samples_of(data)]
     print(write_submission(args.form or data.name, rows, ids, args.output))
     return RUN_OK
