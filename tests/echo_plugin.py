@@ -5,9 +5,11 @@ questions with WORD: `raise`, `hang`, `stuck` (a hang that no timer ends), `die`
 FILE does not exist COSEE_KILL_AT=N              the process kills itself in the middle of writing its N-th record
 COSEE_FILE_LIMIT=N           files cannot grow beyond N bytes, as on a full disk
 """
+import errno
 import hashlib
 import os
 import signal
+import stat
 import time
 from pathlib import Path
 
@@ -60,9 +62,18 @@ def kill_at(n, write=os.write):
     os.write = torn
 
 
+def fill_at(most):
+    "From now on no file can be written beyond `most` bytes; a last write may succeed in part, as on a disk"
+    write = os.write
+
+    def limited(fd, data):
+        room = most - os.fstat(fd).st_size if stat.S_ISREG(os.fstat(fd).st_mode) else len(data)
+        if data and room <= 0: raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(fd, data[:room])
+    os.write = limited
+
+
 # Workers inherit the environment; only the driver, which alone writes, arms these.
 if os.environ.get("COSEE_ARMED") == str(os.getppid()):
     if "COSEE_KILL_AT" in os.environ: kill_at(int(os.environ["COSEE_KILL_AT"]))
-    if "COSEE_FILE_LIMIT" in os.environ:
-        import resource
-        resource.setrlimit(resource.RLIMIT_FSIZE, (int(os.environ["COSEE_FILE_LIMIT"]),) * 2)
+    if "COSEE_FILE_LIMIT" in os.environ: fill_at(int(os.environ["COSEE_FILE_LIMIT"]))

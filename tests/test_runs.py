@@ -82,7 +82,7 @@ def test_a_run_survives_being_killed_in_the_middle_of_a_line(here, undisturbed, 
         assert code == -9, said
         left_torn += torn(folder / "records.jsonl")
     assert left_torn == kills
-    code, said = cosee("resume", folder, "--workers", workers, "--quiet")
+    code, said = cosee("resume", folder, "--workers", workers, "--quiet", "--allow-plugins")
     assert code == 0, said
     lines = [without_times(r) for _, r in read_records(folder / "records.jsonl")]
     keys = [(r["sample"], r["method"]) for r in lines]
@@ -121,7 +121,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(here, undisturbed):
     code, said = cosee("run", here / "config.yaml", "--output-dir", folder, "--quiet", COSEE_FILE_LIMIT=limit)
     assert code == 1 and "make room and resume" in said and "Traceback" not in said
     assert not torn(folder / "records.jsonl") and 0 < len(list(Run(folder))) < len(undisturbed[0])
-    assert cosee("resume", folder, "--quiet")[0] == 0
+    assert cosee("resume", folder, "--quiet", "--allow-plugins")[0] == 0
     assert [without_times(r) for _, r in read_records(folder / "records.jsonl")] == undisturbed[1]
 
 
@@ -179,8 +179,8 @@ def test_failures_are_recorded_and_retried_on_demand(here, undisturbed, tmp_path
     assert {r["sample"] for r in failed} == {"q3"} and all("went away" in r["error"] for r in failed)
     code, said = cosee("status", tmp_path / "run")
     assert code == 1 and "failed: q3, direct: ConnectionError: the server went away" in said
-    assert cosee("resume", tmp_path / "run", "--quiet")[0] == 1   # left alone
-    assert cosee("resume", tmp_path / "run", "--quiet", "--retry-failed")[0] == 0
+    assert cosee("resume", tmp_path / "run", "--quiet", "--allow-plugins")[0] == 1   # left alone
+    assert cosee("resume", tmp_path / "run", "--quiet", "--retry-failed", "--allow-plugins")[0] == 0
     found = [without_times(r) for r in Run(tmp_path / "run")]
     assert {r["attempt"] for r in found if r["sample"] == "q3" and r["method"] == "direct"} == {2}
     assert [{**r, "attempt": 1} for r in found] == undisturbed[0][:6 * len(METHODS)]
