@@ -298,3 +298,11 @@ def test_a_name_is_no_number(question):
 
 @pytest.mark.parametrize('question', ['Who wrote it?', 'Wie?', "De l'", 'à', 'Jusqu’à quand', 'Wem', 'n° º n°'])
 def test_scraps_of_questions_are_read(question): Reader([typed_page(LETTER)]).answer(question)
+
+
+@pytest.mark.parametrize('size', [(80, 60), (300, 200), (1, 1), (20, 3000), (3000, 4)])
+@pytest.mark.parametrize('embeddings', [None, False])
+def test_a_page_without_print_has_no_answer(size, embeddings):
+    client = OcrClient(cache=None, embeddings=embeddings)
+    said = client.chat(build_messages([Image.new('RGB', size, 'white')], 'What is the total?')).text
+    assert said.endswith('Answer: not answerable')

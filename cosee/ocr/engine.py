@@ -167,6 +167,7 @@ def _print_page(found, size: tuple[int, int], turned: Turn = 0) -> PrintPage:
     lines = [make_line(t, q, s, size, ps) for t, q, s, ps in zip(found.txts, quads, found.scores, pieces, strict=True)]
     return {**page, 'skew': page_skew(quads, size), 'lines': [l for l in lines if l['text']]}
 
+# %% ../../nbs/ocr/01_engine.ipynb #794bc741
 def _found(
     engine,       # an OCR engine
     bgr,          # a page as an array
@@ -175,9 +176,11 @@ def _found(
     "Look for lines and read them, unless the page has to be turned."
     from rapidocr.ch_ppocr_cls import TextClsOutput
     from rapidocr.main import RapidOCRError
-    img, record = engine.preprocess_img(bgr)
-    try: crops, boxes = engine.detect_and_crop(img, record)
-    except RapidOCRError: return None, 0   # it holds no line
+    from rapidocr.utils.process_img import ResizeImgError
+    try:
+        img, record = engine.preprocess_img(bgr)
+        crops, boxes = engine.detect_and_crop(img, record)
+    except (RapidOCRError, ResizeImgError): return None, 0   # it holds no line, or is too narrow for one
     if turn and (turned := _turn_of_standing(engine, boxes.boxes, crops)): return None, turned
     lines = engine.recognize_txt(crops)
     if turn and (turned := _turn_of_unread(engine, lines, crops)): return None, turned

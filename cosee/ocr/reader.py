@@ -219,8 +219,8 @@ class Reader:
         if self.embeddings is None: return {}
         if not hasattr(self, '_labels'):
             self._labels = [t for t in dict.fromkeys(map(label_text, self.facts)) if t]
-            self._vectors = self.embeddings.encode(self._labels)
-        if not self._labels: return {}
+            self._vectors = self.embeddings.encode(self._labels) if self._labels else None
+        if self._vectors is None: return {}
         return dict(zip(self._labels, (self._vectors @ self.embeddings.encode([question])[0]).tolist()))
 
     def score(self,
