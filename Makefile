@@ -16,7 +16,7 @@ demo: setup  ## ask questions about a sample document and open the evidence
 	@$(BIN)/cosee demo
 
 test: setup  ## run every notebook and every test
-	@echo "Every notebook and every test: about 10 minutes on two cores."
+	@echo "Every notebook and every test: about 20 minutes on two cores."
 	@$(BIN)/python -m pytest -q --tb=short tests $(PYTEST_ARGS)
 
 random: setup  ## run the quick tests in random order (SEED=7 for a certain one, ALL=1 for every file alone)
