@@ -1,15 +1,18 @@
 """How sure is the reader of print, and how sure may it be? Fits the confidence of `OcrClient` on real documents.
 
-    python benchmarks/calibrate_reader.py --sroie DIR --mmlong DIR --made 2 --rows rows.jsonl --cache ~/pages \\
-        --json benchmarks/results/calibrate_reader.json
+    python benchmarks/calibrate_reader.py --sroie DIR --own QUESTIONS.jsonl --made 2 --rows rows.jsonl \\
+        --cache ~/pages --json benchmarks/results/calibrate_reader.json
 
 It asks every question of the receipts of SROIE (folders img and key), of the reports of MMLongBench-Doc-V2
-(samples_v2.json beside the PDFs; four pages found by words, their text layer alone) and of made documents, and keeps
+(--mmlong DIR: samples_v2.json beside the PDFs; four pages found by words, their text layer alone), of documents of
+your own (--own, more than once if you like; see real_documents.py) and of made documents, and keeps
 the evidence of the best candidate and whether it was right (receipts: ANLS of 0.8; reports: the official score; made
 documents: exact match). Real documents count only where the SHA-1 of their file's name leaves 0 by 3: the others
-judge. A logistic function is fitted to all of it; the error is that of five folds over documents. `--rows` keeps
-what was asked, so that a run that was cut off goes on. What is found is reported, not written: the table stands in
-the notebook of the reader, and with few documents of a set its weights may do worse than those that are used.
+judge. A logistic function of --signs is fitted to all of it; the error is that of five folds over documents
+(`held_out`), and for each set that of weights which the set had no part in (`left_out`). Documents of one's own make a
+set for each folder. `--rows` keeps what was asked, so that a run that was cut off goes on, and rows of an older state
+of the rules can stand for documents that the rules have learned from since; with --judge, a set is judged and not
+fitted. What is found is reported, not written: the table stands in the notebook of the reader.
 """
 import argparse
 import hashlib
@@ -21,7 +24,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / 'benchmarks')]
 
 FOLDS = 5
-PENALTY = 0.02        # on the squares of the weights: few documents must not make a confidence of 1
+PENALTY = 0.002       # on the squares of the weights: few documents must not make a confidence of 1
+SIGNS = 'cover', 'label', 'lead', 'misfit', 'unheard'
 READ_RIGHT = 0.8      # ANLS from which a field of a receipt counts as right
 SHOWN = 4             # pages of a report, found by words
 
@@ -33,10 +37,10 @@ def is_dev(name: str) -> bool:
 
 def asked(reader, question: str, right) -> dict:
     "The evidence of the best candidate for a question, and whether it is right"
-    from cosee.ocr.reader import evidence
     ranked = reader.candidates(question, 8)
-    seen = evidence(ranked, len(reader.facts)) if ranked else None
-    return dict(seen=seen, kind=ranked[0]['kind'] if ranked else '',
+    seen = reader.evidence(question, ranked) if ranked else None
+    most = reader.surest(question, ranked[0]) if ranked else 0.0
+    return dict(seen=seen, kind=ranked[0]['kind'] if ranked else '', most=most,
                 right=bool(ranked) and bool(right(ranked[0]['answer'])))
 
 
@@ -85,6 +89,24 @@ def reports(args, encoder, words):
         yield path.name, report_rows(pages, index, mine, encoder, words)
 
 
+def own_documents(args, encoder, words):
+    "(name, rows) of every document of one's own"
+    from cosee.eval.metrics import score
+    from cosee.ocr.client import OcrClient
+    from real_documents import accepted, looked_at, own_questions
+    client = OcrClient(words=words, embeddings=args.encoder)
+    samples = [(Path(path).resolve().parent.name, s) for path in args.own for s in own_questions(Path(path))]
+    for folder, name in dict.fromkeys((folder, s["meta"]["doc_id"]) for folder, s in samples):
+        if f'{folder} {name}' in args.done: continue
+        rows = []
+        for s in (s for f, s in samples if (f, s["meta"]["doc_id"]) == (folder, name)):
+            def right(answer, s=s):
+                if not s["meta"].get("answerable", True): return False
+                return score(answer, accepted(s), "em", "squad") == 1.0
+            rows.append(asked(client.document(*looked_at(s, words, SHOWN)), s["question"], right))
+        yield f'{folder} {name}', rows
+
+
 def made_documents(args, encoder, words):
     "(name, rows) of every made document"
     from cosee.eval.metrics import exact_match
@@ -107,11 +129,12 @@ def gathered(args, words) -> list[dict]:
     lines = [json.loads(l) for l in path.read_text().splitlines()] if path.exists() else []
     rows = [r for r in lines if r['encoder'] == args.encoder]
     args.done = {r['document'] for r in rows}
-    sets = dict(made=made_documents if args.made else None, receipts=receipts if args.sroie else None,
-                reports=reports if args.mmlong else None)
+    sets = dict(made=made_documents if args.made else None, own=own_documents if args.own else None,
+                receipts=receipts if args.sroie else None, reports=reports if args.mmlong else None)
     for name, source in sets.items():
         for document, found in source(args, encoder, words) if source else ():
-            new = [dict(set=name, document=document, encoder=args.encoder, **r) for r in found]
+            kind = document.split()[0] if name == 'own' else name
+            new = [dict(set=kind, document=document, encoder=args.encoder, **r) for r in found]
             with path.open('a', encoding='utf-8') as f: f.writelines(json.dumps(r) + '\n' for r in new)
             rows += new
     return [r for r in rows if r['seen']]
@@ -138,9 +161,20 @@ def fold_of(document: str) -> int: return int(hashlib.sha1(f'fold {document}'.en
 
 def held_out(rows, names) -> list[float]:
     "The confidence in each row, by weights that its document had no part in"
-    from cosee.ocr.reader import calibrated
     weights = {f: fitted([r for r in rows if fold_of(r['document']) != f], names) for f in range(FOLDS)}
-    return [calibrated(r['seen'], weights[fold_of(r['document'])]) for r in rows]
+    return [stated(r, weights[fold_of(r['document'])]) for r in rows]
+
+
+def left_out(rows, names) -> list[float]:
+    "The confidence in each row, by weights that its set had no part in"
+    weights = {s: fitted([r for r in rows if r['set'] != s], names) for s in {r['set'] for r in rows}}
+    return [stated(r, weights[r['set']]) for r in rows]
+
+
+def stated(row, weights: dict) -> float:
+    "The confidence that an answer comes with"
+    from cosee.ocr.reader import calibrated
+    return min(row.get('most', 1.0), calibrated(row['seen'], weights))
 
 
 def summary(rows, confidence) -> dict:
@@ -158,23 +192,29 @@ def summary(rows, confidence) -> dict:
 
 def run(args) -> dict:
     from cosee.ocr.engine import WordReader
-    from cosee.ocr.reader import CALIBRATION, calibrated
+    from cosee.ocr.reader import CALIBRATION
     words = WordReader(cache=args.cache)
     rows = gathered(args, words)
-    if not rows: sys.exit('no questions: name --sroie, --mmlong or --made')
-    used, names = CALIBRATION[args.encoder], list(rows[0]['seen'])
-    return dict(encoder=args.encoder, documents=len({r['document'] for r in rows}), used=used,
-                with_used=summary(rows, [calibrated(r['seen'], used) for r in rows]),
-                best=fitted(rows, names), held_out=summary(rows, held_out(rows, names)))
+    if not rows: sys.exit('no questions: name --sroie, --mmlong, --own or --made')
+    used, names = CALIBRATION[args.encoder], args.signs
+    fit = [r for r in rows if r['set'] not in args.judge]
+    sets = len({r['set'] for r in fit})
+    apart = dict(left_out=summary(fit, left_out(fit, names))) if sets > 1 else {}
+    return dict(encoder=args.encoder, documents=len({r['document'] for r in rows}), judged=args.judge, used=used,
+                with_used=summary(rows, [stated(r, used) for r in rows]),
+                best=fitted(fit, names), held_out=summary(fit, held_out(fit, names)), **apart)
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('--sroie', default=None, help='folder with img and key')
     p.add_argument('--mmlong', default=None, help='folder with samples_v2.json and PDFs')
+    p.add_argument('--own', action='append', default=[], help='questions about documents of your own (JSON Lines)')
     p.add_argument('--made', type=int, default=0, help='made documents of each kind')
     p.add_argument('--seed', type=int, default=700, help='first seed of made documents')
     p.add_argument('--most', type=int, default=None, help='most receipts')
+    p.add_argument('--signs', nargs='+', default=SIGNS, help='what the confidence is a function of')
+    p.add_argument('--judge', nargs='+', default=[], help='sets that are judged alone, and not fitted')
     p.add_argument('--encoder', action='store_true', help='with the sentence encoder')
     p.add_argument('--rows', default='calibrate_rows.jsonl', help='file that keeps what was asked')
     p.add_argument('--cache', default=None, help='folder that keeps what was read')

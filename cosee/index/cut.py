@@ -16,7 +16,7 @@ from .terms import language_of, tokens, whole_lines
 
 # %% ../../nbs/index/02_cut.ipynb #e39d3285
 class FoundLine(TypedDict):
-    "A line of print, and where it stands."
+    "A line of printed text, and where it stands."
     text: str
     bbox: list[float] # left, top, right, bottom, 0-1
 
@@ -62,7 +62,7 @@ def _bounded(lines: Sequence[FoundLine]) -> list[str]:
 def cut_page(
     lines: Sequence[FoundLine] # print of a page
 ) -> PageCut:                  # as many lines
-    "Take the print of a page apart."
+    "Take the printed text of a page apart."
     whole = whole_lines(_bounded(lines))
     words = [tokens(text) for text in whole]
     edges = [t[:200] for t in [*whole[:3], *whole[-3:]]]

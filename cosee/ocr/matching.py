@@ -11,12 +11,12 @@ __all__ = []
 import re
 from copy import copy
 from typing import Mapping, Protocol
-from .facts import Fact, SentenceFact
-from .question import (STOP, aside_words, asks_for_page, asking_concepts, asking_prepositions, content_words,
-                                expected_kinds, focus_words, concepts, in_english, other_prepositions, quoted_labels,
-                                similar, stem, superlative, tokens)
+from .facts import Fact, SentenceFact, is_cell, is_sentence
+from .question import (STOP, SYNONYM, aside_words, asks_for_page, asking_concepts, asking_prepositions,
+                                concepts, content_words, expected_kinds, focus_words, in_english, names_money,
+                                other_prepositions, quoted_labels, similar, stem, superlative, tokens)
 from .sentences import VALUE_PATTERNS
-from .values import PATTERNS, value_kind
+from .values import NUMBER_WORDS, PATTERNS, value_kind
 from .weights import WEIGHTS
 
 # %% ../../nbs/ocr/11_matching.ipynb #8e503c2d
@@ -30,7 +30,9 @@ def label_words(
     "The words of a label that say something."
     ts = tokens(label)
     pairs = list(zip(ts, concepts(ts)))
-    return [p for p in pairs if p[0] not in SMALL] or pairs
+    good = [p for p, behind in zip(pairs, [*ts[1:], ''], strict=False)
+            if p[0] not in SMALL or p[0] == 'table' and not behind.isdigit()]   # Table 3 is a place
+    return good or pairs
 
 # %% ../../nbs/ocr/11_matching.ipynb #b0fe07e1
 class Weigher(Protocol):
@@ -44,6 +46,7 @@ class Weigher(Protocol):
 _COUNTED = frozenset(('iban', 'money', 'number', 'percent', 'phone', 'quantity'))
 _NEVER = frozenset(('date', 'email', 'time', 'url'))
 _NUMBERED = re.compile(r'number|\bno\b|nummer|num[ée]ro|\biban\b', re.I)
+_DATED = re.compile(rf"(?:{PATTERNS['date']})", re.I)
 _SOME_NUMBER = re.compile(r'''
     \d | [¼½¾⅓⅔⅛⅜⅝⅞]
     | \b(?: no | none | nil | zero | free | half | an? | one | two | three | four | five | six | seven | eight | nine
@@ -53,7 +56,39 @@ _SOME_NUMBER = re.compile(r'''
          | aucune? | deux | trois | quatre | cinq | sept | huit | neuf | dix )\b
 ''', re.I | re.X)
 
+# %% ../../nbs/ocr/11_matching.ipynb #8a108662
+_NARROW = tuple(frozenset(words.split()) for words in (
+    'mobile mobil mobilnummer mobiltelefon handy handynummer cell cellphone portable gsm',
+    'fax faxnummer telefax telefaxnummer telecopie facsimile', 'iban', 'bic swift',
+    'vat ust ustid umsatzsteuer mwst mehrwertsteuer tva gst tax steuer steuernummer',
+    'tax steuer steuernummer fiscal taxpayer vat ust tva gst',
+    'born birth birthday birthdate dob geboren geburt geburtstag geburtsdatum ne nee naissance geb',
+    'net netto ht excl excluding before hors', 'gross brutto ttc incl including inclusive',
+    'insurance insured versicherung versicherungsnummer assurance assure policy',
+    'emergency notfall notfallnummer urgence', 'passport reisepass passeport', 'siret', 'siren'))
+
+def _narrow_words(
+    words: tuple[str, ...] # tokens of a question
+) -> list[frozenset[str]]: # for each narrow word, the words of which the page must say one
+    "The words that a page has to say for a question."
+    out = []
+    for word in words:
+        groups = [g for g in _NARROW if word in g]
+        if groups: out.append(frozenset().union(*groups))
+    return list(dict.fromkeys(out))
+
+def _says_one(
+    group: frozenset[str], # words for the same
+    text: str              # print
+) -> bool:
+    "Does `text` say one of the words, alone or at the beginning or the end of a compound?"
+    long = tuple(g for g in group if len(g) > 3)
+    return any(t in group or t.startswith(long) or t.endswith(long) for t in tokens(text))
+
 # %% ../../nbs/ocr/11_matching.ipynb #b762f9b5
+_ASKED_BY = dict(time=('time', 'hour', 'uhrzeit', 'heure'),     # what the value itself shows
+                 phone=('number', 'nummer', 'numero'))
+
 class Asked:
     "A question, taken apart once."
     def __init__(self, question: str, reader: Weigher):
@@ -63,6 +98,8 @@ class Asked:
         self.kinds, self.focus = expected_kinds(question), set(focus_words(question))
         self.page = asks_for_page(question)
         if self.most and self.focus and self.kind not in ('person', 'place'): self.kinds = {'any': 1.0}
+        self.counted = self.kind in _COUNTED or self.kind == 'code' and bool(_NUMBERED.search(question))
+        self.narrow = _narrow_words(tokens(question))
         self._take_words(reader)
         self.total = sum(self.weights) or 1.0
         self.near = reader.similarity(question)
@@ -80,7 +117,8 @@ class Asked:
         known = dict(zip(every, concepts(every)))
         self.concepts = [known.get(w) or concepts((w,))[0] for w in self.words]
         aside = reader.weights['aside']
-        self.weights = [reader.weight(w) * (aside if w in self.aside else 1.0) for w in self.words]
+        light = self.aside.union(_ASKED_BY.get(self.kind, ()))
+        self.weights = [reader.weight(w) * (aside if w in light else 1.0) for w in self.words]
         self.passive, self.other = asking_prepositions(self.text), other_prepositions(self.text)
         if hint := asking_concepts(self.text):
             self.words, self.concepts = (*self.words, ASKING), [*self.concepts, hint]
@@ -90,10 +128,45 @@ class Asked:
         value: str # what is printed
     ) -> bool:     # no where a count, an amount or a number to call is asked for, and `value` has no number at all
         "Can `value` be an answer by its looks?"
-        if self.kind not in _COUNTED and not (self.kind == 'code' and _NUMBERED.search(self.text)): return True
+        if not self.counted: return True
         looks, words = value_kind(value), re.findall(r'[^\W\d_]{3,}', value)
         if looks in _NEVER - self.kinds.keys() or looks == 'code' and self.kinds.keys() == {'number'}: return False
-        return bool(_SOME_NUMBER.search(value)) and (self.kind != 'code' or len(words) < 3)
+        return bool(_SOME_NUMBER.search(_DATED.sub(' ', value))) and (self.kind != 'code' or len(words) < 3)
+
+    def is_said(self,
+        fact: Fact # what may answer it
+    ) -> bool:
+        "Does what stands around `fact` say each narrow word of the question, or does the value show it?"
+        if not self.narrow or value_kind(fact['value']) == self.kind == 'iban': return True
+        return all(_says_one(group, _around(fact)) for group in self.narrow)
+
+    def concerns(self,
+        *words: str # in English
+    ) -> bool:
+        "Does a word of the question mean what one of `words` means?"
+        mine, others = zip(self.words, self.concepts, strict=True), list(zip(words, concepts(words), strict=True))
+        return any(similar(w, other, known, meant) >= SYNONYM for w, known in mine for other, meant in others)
+
+    def has_form(self,
+        fact: Fact, # what may answer it
+        value: str  # as it would be said
+    ) -> bool:      # no where an address of mail or of the web or an IBAN is asked for, and `value` is none
+        "Does `value` look like what is asked for, if that has a form? Bare numbers are money by their labels."
+        keys = [t for r, t in fact['labels'] if r in ('key', 'column')]
+        if self.kind == 'iban' and 'iban' in tokens(' '.join(keys)): return len(re.findall(r'\d', value)) >= 10
+        if self.kind in ('email', 'url', 'iban'): return fits(self.kind, value)[0] > 0
+        if self.kind == 'yesno' and not POLITE.match(self.text): return bool(_YES_OR_NO.match(value))
+        if self.kind != 'money' or value_kind(value) not in ('number', 'code'): return True
+        named = any(m > 0.9 for t in keys for m in self.match(t))
+        return named or bool(re.search(r'\d[.,]\d\d$', value)) or any(names_money(t) for t in tokens(_around(fact)))
+
+    def trimmed(self,
+        value: str # a phrase of a sentence
+    ) -> str:      # without the noun that is asked for, and its article, at the beginning
+        "*The packages a and b* answers *which packages?* with *a and b*."
+        m = re.match(r'(?:(?:the|an?|der|die|das|den|dem|les?|la)\s+)?([^\W\d_]+)\s+(?=\S)', value, re.I)
+        if m is None or STOP & set(tokens(value[m.end():])[:1]): return value
+        return value[m.end():] if any(stem(t) in {stem(w) for w in self.focus} for t in tokens(m[1])) else value
 
     def without(self,
         *words: str # tokens of the question, or `ASKING` for its question word
@@ -104,11 +177,27 @@ class Asked:
         out.total = sum(out.weights) or 1.0
         return out
 
+    def says_noun(self, label: str) -> bool:
+        "Does a label say the noun behind *what* and *which*, where that is no kind of value by itself?"
+        if self.kind != 'any' or not self.focus: return False
+        return any(m > .6 for w, m in zip(self.words, self.match(label), strict=True) if w in self.focus)
+
+    def with_compounds(self, matches: list, label: list[str]) -> list:
+        "`matches`, with both words of a compound that the question says apart: *Paketautor*, *Autor* of the *Paket*"
+        for t in label if len(label) < 4 else ():
+            end = next((w for w in self.words if 3 < len(w) < len(t) - 3 and t.endswith(w)), None)
+            rest = t[:len(t) - len(end)] if end else ''
+            stems = [stem(w) for w in self.words if rest and len(stem(w)) > 3]
+            if not any(rest.startswith(s) or s.startswith(rest) for s in stems): continue
+            matches = [max(m, .95 if w == end or w[:4] == rest[:4] else 0.0)
+                       for w, m in zip(self.words, matches, strict=True)]
+        return matches
+
     def match(self, label: str) -> list:
         "For each word of the question, how well `label` has it"
         pairs = label_words(label)
         out = [max((similar(w, t, n, m) for t, m in pairs), default=0.0) for w, n in zip(self.words, self.concepts)]
-        ts = tokens(label)
+        out, ts = self.with_compounds(out, [t for t, _ in pairs]), tokens(label)
         return self.with_asking(out, ts and (ts[-1] in self.passive or self.names_doer(ts[-1])))
 
     def with_asking(self, matches: list, found) -> list:
@@ -137,6 +226,18 @@ class Asked:
         "Weighted share of the question's words that the best of `parts` covers."
         best = [max((t * m[i] for t, m in parts), default=0.0) for i in range(len(self.words))]
         return sum(w * b for w, b in zip(self.weights, best)) / self.total
+
+# %% ../../nbs/ocr/11_matching.ipynb #4f8c97c2
+def _around(fact: Fact) -> str:
+    "A value with its labels, its row or its sentence"
+    text = ' '.join([*(t for _, t in fact['labels']), fact['value']])
+    if is_sentence(fact): text += ' ' + fact['sentence']
+    if is_cell(fact): text += ''.join(f' {head} {t}' for head, t, _ in fact['others'])
+    return text
+
+# %% ../../nbs/ocr/11_matching.ipynb #7ae581e2
+POLITE = re.compile(r'\s*(?:can|could|will|would) you\b', re.I)   # asks for something, not whether
+_YES_OR_NO = re.compile(r'(?:yes|no|not|true|false|none|ja|nein|kein\w*|oui|non|aucune?|n/a)\b', re.I)
 
 # %% ../../nbs/ocr/11_matching.ipynb #7a8ae05d
 def _near(distance: int, by: Mapping) -> float:
@@ -201,6 +302,20 @@ _PERSON = re.compile(r"(?:(?:Dr|Prof|Mr|Mrs|Ms|Sir|Director|Judge)\.?\s)*[A-ZÀ-
 _ORG = re.compile(r'\b(?:GmbH|Ltd|Inc|LLC|PLC|AB|AG|Corp|Co|Company|S\.?A|SE|NV|BV|Oy|AS|SpA|Srl|KG|Group|Limited|'
                   r'LLP|University|Institute|Office|Agency|Ministry|Bank|Association|Foundation)\b\.?', re.I)
 
+# %% ../../nbs/ocr/11_matching.ipynb #645634a2
+_COUNT = re.compile(NUMBER_WORDS, re.I)
+_BY = re.compile(r'(?:^|\s)(?:by|von|par|de)\s(?=[A-ZÀ-Þ])', re.I)
+
+def _person_in(
+    value: str # a text that is no name as a whole
+) -> tuple[float, str]: # (how well it fits, the value, cut to the name behind *by* if there is one)
+    "A text in which a person may be named."
+    found = list(_PERSON.finditer(value))
+    if found and not found[0].start() and re.match(r'\s*[(<\[]', value[found[0].end():]): return 0.9, found[0][0]
+    by = [m for m in found if any(b.end() == m.start() for b in _BY.finditer(value))]
+    if len(by) == 1: return 0.7, by[0][0]
+    return (0.2 if found else -0.6 if re.search(r'\d', value) else -0.25), value
+
 # %% ../../nbs/ocr/11_matching.ipynb #26f7caa3
 def fits(
     kind: str, # what is asked for, see `expected_kind`
@@ -211,9 +326,10 @@ def fits(
     if kind in ('any', 'yesno'): return 0.0, value
     if kind == 'person' and looks == 'text':
         if _ORG.search(value): return 0.45, value
-        return (1.0, value) if _PERSON.fullmatch(value) else (0.2 if _PERSON.search(value) else -0.25, value)
+        return (1.0, value) if _PERSON.fullmatch(value) else _person_in(value)
     if kind == 'place' and (looks == 'number' or _VALUE.search(value)): return -0.5, value
     if kind == 'date' and re.fullmatch(r'(?:19|20)\d\d', value): return 0.6, value
+    if kind == 'number' and _COUNT.fullmatch(value): return 0.8, value
     good = _FITS.get(kind, {}).get(looks, -1.0)
     if good < 0.7 and kind in _CUT:
         found = [m for k, p in VALUE_PATTERNS if k == kind for m in p.finditer(value)]

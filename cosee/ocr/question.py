@@ -97,7 +97,7 @@ this that these those there their his her what which who whom whose when where w
 would shall should might must i you we they he she as into than then so if please tell me us give find state listed
 der die das dem des ein eine ist sind am im zum zur beim le la les du de au aux est sont un une et und
 list stated given shown show mentioned mention according document page pages any some about over under also per not
-s t
+my s t
 '''.split())
 
 # %% ../../nbs/ocr/06_question.ipynb #39d02e0f
@@ -108,11 +108,14 @@ _ASIDE = re.compile(r'\b(?:according to (?:the|this) (?:\w+ )?(?:document|page|t
                     r'specified|mentioned|indicated|noted|entered|recorded)\b)', re.I)
 
 # %% ../../nbs/ocr/06_question.ipynb #c3c99793
+_DIES = re.compile(r'\b(?:did|does|do|to|will|would|may|can|could|must|not)\b.*\bdie\b', re.I)   # no German article
+
 def content_words(
     question: str # a question
 ) -> tuple:       # tokens that a page must show, in order, no doubles
     "What remains of a question without question words, small words and asides."
-    words = [w for w in tokens(_ASIDE.sub(' ', question)) if w not in STOP]
+    verb = 'die' if _DIES.search(question) else ''
+    words = [w for w in tokens(_ASIDE.sub(' ', question)) if w not in STOP or w == verb]
     return tuple(dict.fromkeys(words)) or tuple(w for w in tokens(question) if w not in STOP)
 
 # %% ../../nbs/ocr/06_question.ipynb #511ddf43
@@ -145,11 +148,13 @@ _LABELS = re.compile(r'\b(?:under|field|column|label|labelled|labeled|entry|item
                      r'says?)\s+["“„«]([^"”“»]+)["”“»]', re.I)
 
 # %% ../../nbs/ocr/06_question.ipynb #ef3c9630
-_ASIDES = re.compile(r'\b(?:of|in|on|by|to|from|for|according to) (?:the|this|that)\s+(?:\w+\s+)?'
+_ASIDES = re.compile(r'\b(?:of|in|on|by|to|from|for|with|according to) (?:the|this|that)\s+(?:\w+\s+)?'
                      r'(document|report|form|invoice|contract|agreement|(?:data ?)?sheet|slides?|presentation|deck|'
                      r'timetable|schedule|bill|letter|device|product|unit|'
                      r'plan|table|chart|offer|statement|leaflet|brochure|paper|text|file|applicant|person|project)\b',
                      re.I)
+_ABOUT = re.compile(r'\b(?:does|did|must|should|will|can|has) (?:the|this) (document|report|form|invoice|contract|'
+                    r'bill|letter|offer|statement|paper)\b', re.I)
 _CHARTS = re.compile(r'\b(?:chart|graph|diagram|figure|table) (?:of|on|about|for|showing) (.+?)\s*(?:\b(?:show|give|'
                      r'say|for|in)s?\b|\?|$)', re.I)
 
@@ -158,7 +163,7 @@ def aside_words(
     question: str # a question
 ) -> frozenset:   # tokens that only say where to look
     "Words of a question that name a place in the document rather than what is asked for."
-    found = [m[1] for p in (_PLACES, _ASIDES, _CHARTS) for m in p.finditer(question)]
+    found = [m[1] for p in (_PLACES, _ASIDES, _ABOUT, _CHARTS) for m in p.finditer(question)]
     found += re.findall(r'\b(?:chart|graph|diagram|value)\b', question, re.I)
     return frozenset(t for f in found for t in tokens(f))
 
@@ -186,33 +191,74 @@ def parts_of(
     return (word,)
 
 # %% ../../nbs/ocr/06_question.ipynb #0b5860d9
+_WAS = (r'was(?=\s+(?:war|waren|wird|wurde|macht|tut|hei(?:ß|ss)t|bedeutet|steht|gilt|f(?:ü|ue)r|hat|haben|kann|muss'
+        r'|soll|genau)\b)')   # the German word, not the English one
 _ELSEWHERE = {
-    'de': ((r'wie (?:hoch|teuer) (?:ist|sind|war)', 'how much is'), (r'wie ?viele?', 'how many'),
-           (r'wie lange', 'how long'), (r'(?:wie (?:lautet|lauten|heißt)|was (?:ist|sind|kostet))', 'what is'),
+    'de': ((r'wie (?:hoch|teuer) (?:ist|sind|war)', 'how much is'),
+           (r'(?:welche[rm]?|wie ?viel) uhr(?:zeit)?', 'what time is'),
+           (r'wie alt', 'how old'), (r'wie oft', 'how often'), (r'wie gro(?:ß|ss)', 'how big'),
+           (r'wie schwer', 'how heavy'),
+           (r'wie weit', 'how far'), (r'woher|wohin', 'where'), (r'warum|weshalb', 'why'), (r'wessen', 'whose'),
+           (r'wo(?:raus|rauf|rin|mit|für|zu|von|ran|nach|durch|bei)', 'what'),
+           (r'wie ?viele', 'how many'), (r'wie ?viel', 'how much'),
+           (r'wie lange', 'how long'), (r'was kosten|was kostet', 'how much is the price of'),
+           (r'was (?:liegt|lag|ist|war|wurde)(?=.*\b(?:bei|beigefügt|beigelegt)\b)', 'what is enclosed with'),
+           (r'(?:wie (?:lautet|lauten|heißt)|was (?:ist|sind))', 'what is'), (r'an wen', 'who is the addressee of'),
            (r'(?:worum|um was) geht es', 'what is the subject'), (r'wem gehört', 'who is the owner of'),
+           (r'bis (?:zu )?welche[mn] (?:datum|tag|termin)', 'until when'),
            (r'welche[rsnm]?', 'which'), (r'wann', 'when'), (r'we(?:r|m|n)', 'who'), (r'wo', 'where'),
-           (r'was', 'what'), (r'wie', 'how')),
-    'fr': ((r"quel(?:le)?s? (?:est|sont)", 'what is'), (r'à quelle date', 'when'),
-           (r'de quand (?:date|est)', 'when was dated'), (r'de quoi (?:parle|traite|est)', 'what is the subject of'),
+           (_WAS, 'what'), (r'wie', 'how')),
+    'fr': ((r'quel âge', 'how old'), (r'(?:à )?quelle heure', 'what time is'),
+           (r'combien de temps', 'how long'),
+           (r'combien de fois', 'how often'), (r"comment s'appelle(?:nt)?", 'what is the name of'),
+           (r'pourquoi', 'why'), (r"qu'est-ce qu[ei']?|que(?=\s)", 'what'),
+           (r"quel(?:le)?s? (?:est|sont)", 'what is'), (r"jusqu'à quelle date", 'until when'),
+           (r'à quelle date', 'when'),
+           (r'de quand (?:date|est)', 'when was dated'), (r'à qui', 'who is the addressee of'),
+           (r'combien co(?:û|u)te(?:nt)?', 'how much is the price of'),
+           (r'de quoi (?:parle|traite|est)', 'what is the subject of'),
            (r'quel(?:le)?s?', 'which'), (r'quand', 'when'), (r'qui', 'who'), (r'où', 'where'),
-           (r'combien (?:de|d\W)', 'how many '), (r'combien', 'how much'), (r'comment', 'how'), (r'quoi', 'what'))}
+           (r'combien (?:de|d\W)', 'how many '), (r'combien', 'how much'), (r'comment(?! (?:on|about)\b)', 'how'),
+           (r'quoi', 'what'))}
 
 # %% ../../nbs/ocr/06_question.ipynb #a80e5850
 _BEFORE = {
     'de': dict(an='to', auf='on', aus='from', bei='at', bis='until', durch='by', für='for', mit='with', nach='after',
-               seit='since', ab='from', um='at', von='of', vor='before', zu='to'),
-    'fr': {'à': 'to', 'avec': 'with', 'chez': 'at', 'dans': 'in', 'de': 'of', 'depuis': 'since', 'jusqu\'à': 'until',
-           'par': 'by', 'pour': 'for', 'sur': 'on', 'sous': 'under'}}
+               seit='since', ab='from', um='at', von='of', vor='before', zu='to', unter='under', über='about',
+               gegen='against', ohne='without', **{'in': 'in'}),
+    'fr': {'à partir de': 'from', 'à': 'to', 'avant': 'before', 'avec': 'with', 'chez': 'at',
+           'dans': 'in', 'de': 'of', 'depuis': 'since', 'jusqu\'à': 'until',
+           'par': 'by', 'pour': 'for', 'sur': 'on', 'sous': 'under',
+           'en': 'in', 'contre': 'against', 'sans': 'without'}}
 _SMALL_WORDS = {
     'de': dict(hat='has', haben='has', hatte='had', ist='is', sind='is', war='was', waren='was', wird='is',
                werden='is', wurde='was', wurden='was', steht='is', stehen='is', gibt='is',
                vom='of the', und='and', oder='or',
                im='in the', am='on the', zum='to the', zur='to the', beim='at the', der='the', die='the', das='the',
-               den='the', dem='the', des='of the', diesem='this', dieser='this', dieses='this', diese='this', **{
+               den='the', dem='the', des='of the', diesem='this', dieser='this', dieses='this', diese='this', es='it',
+               er='he', sie='they', man='you', **{
                    k: v for k, v in _BEFORE['de'].items() if k not in ('um', 'ab')}),
     'fr': dict(est='is', sont='is', a='has', ont='has', du='of the', des='of the', le='the', la='the', les='the',
-               un='a', une='a', au='to the', aux='to the', et='and', ou='or', cette='this', ce='this', cet='this', **{
+               un='a', une='a', au='to the', aux='to the', et='and', ou='or', cette='this', ce='this', cet='this',
+               il='he', elle='she', ils='they', elles='they', on='they', ces='these', **{
                    k: v for k, v in _BEFORE['fr'].items() if k.isalpha()})}
+
+# %% ../../nbs/ocr/06_question.ipynb #0dc866da
+_HELPERS = {
+    'de': dict(must='muss müssen musst musste mussten müsste', can='kann kannst können konnte konnten könnte',
+               should='soll sollen sollte sollten', may='darf dürfen durfte durften',
+               will='will wollen möchte möchten',
+               be='sein', been='worden gewesen', me='mich mir uns', you='du dich dir sich', we='wir', i='ich',
+               my='mein meine meinen meinem meiner meines', their='ihr ihre ihren ihrem ihrer ihres',
+               there='da dort hier',
+               please='bitte denn eigentlich genau noch schon', that='dass', **{'if': 'wenn falls'}),
+    'fr': dict(must='dois doit devons devez doivent devra devrai faut faudra',
+               can='peux peut puis peuvent pouvez pouvons', was='était étaient fut', will='va vont vais sera seront',
+               been='été', have='ai as avons avez aura auront', do='fait font faire fais', i='je', you='vous tu te',
+               we='nous', me='me moi', my='mon ma mes', their='leur leurs votre vos son sa ses', there='y',
+               that='que', **{'if': 'si'})}
+for language, groups in _HELPERS.items():
+    _SMALL_WORDS[language] |= {word: english for english, words in groups.items() for word in words.split()}
 
 # %% ../../nbs/ocr/06_question.ipynb #be5c909b
 def _asks_in(language: str) -> list:
@@ -222,6 +268,7 @@ def _asks_in(language: str) -> list:
             for p, english in _ELSEWHERE[language]]
 
 _BEGINS = {language: _asks_in(language) for language in _ELSEWHERE}
+_INVERTED = re.compile(r'-(?:t-)?(?:ils?|elles?|on|ce|vous|nous|je|tu)\b', re.I)   # habite-t-il
 
 def in_english(
     question: str # a question
@@ -232,12 +279,13 @@ def in_english(
         m, english = next(((m, e) for p, e in begins if (m := p.match(question))), (None, ''))
         if m is None: continue
         before = _BEFORE[language].get((m[1] or '').lower(), '')
-        return f'{before} {english}{_small_in_english(question[m.end():], _SMALL_WORDS[language])}'.strip()
+        rest = _INVERTED.sub('', question[m.end():]) if language == 'fr' else question[m.end():]
+        return f'{before} {english}{_small_in_english(rest, _SMALL_WORDS[language])}'.strip()
     return question
 
 def _small_in_english(text: str, small: dict[str, str]) -> str:
     "`text` with its small words replaced, articles that lean on a word left out"
-    text = re.sub(r"(?<!\w)[ldnsj]'(?=\w)", '', text)
+    text = re.sub(r"(?<!\w)(?:[ldnsjmt]|qu)'(?=\w)", '', text)
     return re.sub(r'(?<![\w-])[^\W\d_]+(?![\w-])', lambda w: small.get(w[0], w[0]), text)
 
 # %% ../../nbs/ocr/06_question.ipynb #2862177d
@@ -280,20 +328,24 @@ def _noun_phrase(
 
 # %% ../../nbs/ocr/06_question.ipynb #5b65c4a4
 KIND_NOUNS = dict(
-    email='email', url='website webpage url homepage', iban='iban',
+    email='email courriel electronique mailadresse mail', url='website webpage url homepage', iban='iban',
     phone='phone telephone fax mobile hotline tel telefon telefonnummer rufnummer faxnummer telefax',
-    time='time hour clock',
+    time='time hour clock uhrzeit heure',
     date='date day month year deadline datum rechnungsdatum lieferdatum echeance falligkeit falligkeitsdatum '
-         'geburtsdatum',
+         'geburtsdatum termin stichtag jour',
     percent='percent percentage share proportion fraction rate',
-    duration='duration period warranty time',
+    duration='duration period warranty time age alter dauer laufzeit frist zeitraum kundigungsfrist duree periode '
+             'delai',
     quantity='weight height width depth length voltage temperature dimension speed frequency power pressure distance',
     number='number count quantity',
     money='cost price fee amount salary fare revenue budget rent subtotal total sum balance deposit charge wage '
-          'turnover profit premium rate betrag gesamtbetrag summe preis miete kosten montant prix loyer',
+          'turnover profit premium rate betrag gesamtbetrag summe preis miete kosten montant prix loyer '
+          'gebuhr beitrag mitgliedsbeitrag gehalt lohn schaden kaution rabatt cotisation frais somme salaire caution '
+          'remise acompte cout',
     person='person employee manager doctor physician speaker author teacher colleague',
     place='city town place country location room hall building venue',
-    code='number no code id reference identifier nummer rechnungsnummer kundennummer numero')
+    code='number no code id reference identifier nummer rechnungsnummer kundennummer numero '
+         'konto bankkonto compte')
 KIND_VERBS = dict(money='cost charge earn pay', quantity='weigh measure')
 
 # %% ../../nbs/ocr/06_question.ipynb #a0fb0d0f
@@ -314,6 +366,15 @@ def _noun_kinds(word: str) -> list[str]:
     if stem(word) not in known and (m := _COMPOUND.fullmatch(word)): word = m[1]
     return [k for k, is_noun in known.get(stem(word), ()) if is_noun]
 
+# %% ../../nbs/ocr/06_question.ipynb #d909aadf
+def names_money(
+    word: str # a token of a page
+) -> bool:
+    "May `word` name an amount of money, or a currency?"
+    money = 'price', 'total', 'revenue', 'rent', 'salary', 'budget', 'profit', 'net', 'tax'
+    known = concepts((word,))[0] & frozenset().union(*(concepts((w,))[0] for w in money))
+    return bool(known) or 'money' in _noun_kinds(word) or word in ('usd', 'eur', 'euro', 'euros', 'gbp', 'chf', 'rm')
+
 # %% ../../nbs/ocr/06_question.ipynb #355e7ddc
 _UNMISTAKABLE = ('email', 'url', 'iban', 'phone')
 SECOND, HINTED = 0.6, 0.4   # scores of a kind that is second choice, and of one that only a word beside it speaks for
@@ -331,12 +392,15 @@ def _heads(phrase: tuple, behind: tuple) -> tuple:
     verb = phrase[-1].endswith(('s', 'ed')) or phrase[-1] in IRREGULAR or phrase[-2].endswith('s')
     return phrase[-2:] if verb else phrase[-1:]
 
+# %% ../../nbs/ocr/06_question.ipynb #8afba42c
 def _phrase_kinds(
     phrase: tuple,     # words of a noun phrase
     behind: tuple = () # the words behind it
 ) -> dict[str, float]: # kind -> score 0-1; empty if the phrase says nothing
     "The kinds of value that a noun phrase may name."
     sure = next((k for w in phrase for k in _noun_kinds(w) if k in _UNMISTAKABLE), None)
+    if not sure and phrase[-1:] in (('numero',), ('adresse',)) and behind[:1] == ('of',):   # numéro de téléphone
+        sure = next((k for w in behind[1:2] for k in _noun_kinds(w) if k in _UNMISTAKABLE), None)
     if sure: return {sure: 1.0, 'code': HINTED}
     head = next((w for w in reversed(_heads(phrase, behind)) if _noun_kinds(w)), None)
     if head is None: return {'any': 1.0, **{k: HINTED for w in phrase for k in _noun_kinds(w)}} if phrase else {}
@@ -346,10 +410,13 @@ def _phrase_kinds(
 
 # %% ../../nbs/ocr/06_question.ipynb #4f2db20b
 _HOW = tuple((re.compile(p, re.I), kinds) for p, kinds in (
-    (r'many (?:\w+ )?(?:days|weeks|months|years|hours|minutes|seconds)\b', dict(duration=1.0, number=SECOND)),
+    (r'many (?:\w+ )?(?:days|weeks|months|years|hours|minutes|seconds|Tage|Wochen|Monate|Jahre|Stunden|Minuten|jours|'
+     r'semaines|mois|ans|heures)\b', dict(duration=1.0, number=SECOND)),
     (r'many\b', dict(number=1.0)),
     (r'often\b', dict(number=1.0, any=HINTED)),
     (r'much\b.*\b(?:weigh|heavier)', dict(quantity=1.0)),
+    (r'much\b.*\b(?:price|costs?|pay|paid|due|owed?|owing|charged?|kostet|kosten|(?:be)?zahlen|payer|betrag)\b',
+     dict(money=1.0)),
     (r'(?:much|expensive)\b', dict(money=1.0, percent=HINTED, quantity=HINTED)),
     (r'(?:long|soon|quickly|fast)\b', dict(duration=1.0, quantity=SECOND)),
     (r'(?:late|early)\b', dict(time=1.0, date=SECOND)),
@@ -368,6 +435,8 @@ _MOVES = re.compile(r'\b(?:depart|leave|arrive|reach|set off|get to|get in|pull|
 _PERSON_NAME = re.compile(r'\bname of the (?:person|contact|author|manager|speaker|applicant|patient|employee|'
                           r'director)\b', re.I)
 _SHARE = re.compile(r'\bby how (?:much|many per)\b|\bpercent|%', re.I)
+_CALLS = re.compile(r'\b(?:call|dial|ring|phone|anrufen|anrufe|anruf|appeler|appelle|joindre|composer|téléphoner)\b',
+                    re.I)
 _YES_NO = re.compile(r'(?:is|are|was|were|does|do|did|has|have|can|will|must|may|should)\b', re.I)
 
 def _word_kinds(word: str, rest: str) -> dict:
@@ -387,9 +456,11 @@ def expected_kinds(
     if _PERSON_NAME.search(question): kinds = {'person': 1.0}
     elif _SHARE.search(question): kinds = {'percent': 1.0, 'money': HINTED}
     elif word not in ('', 'what', 'which'): kinds = _word_kinds(word, rest)
+    elif rest.lower().startswith('time '): kinds = {'time': 1.0}
     elif not word and _YES_NO.match(rest): kinds = {'yesno': 1.0}
     else: kinds = _phrase_kinds(*_noun_phrase(tokens(rest))) or _hinted_kinds(tokens(rest))
     if next(iter(kinds)) == 'any': kinds = {**_reached_by(tokens(rest)), **kinds}
+    if 'code' in kinds and _CALLS.search(rest): kinds = {'phone': 1.0, 'number': SECOND}
     return dict(sorted(kinds.items(), key=lambda p: -p[1]))
 
 def _reached_by(words: tuple) -> dict:
@@ -401,6 +472,7 @@ def _hinted_kinds(words: tuple) -> dict:
     "Kinds that any of `words` speaks for"
     return {'any': 1.0, **{k: SECOND for w in words for k, _ in _kinds_of_words().get(stem(w), ())}}
 
+# %% ../../nbs/ocr/06_question.ipynb #3fa6d426
 def _expected_kind(
     question: str # a question
 ) -> str:         # 'any' if the question does not say
@@ -432,7 +504,7 @@ def focus_words(
     return tuple(w for w in (phrase[:-1] if verb else phrase) if w not in STOP)
 
 # %% ../../nbs/ocr/06_question.ipynb #09583ad1
-_ASKING = re.compile(r'\b(where|who|when|how much|how many|how often)\b', re.I)
+_ASKING = re.compile(r'\b(where|who|until when|by when|when|how much|how many|how often)\b', re.I)
 
 def asking_concepts(
     question: str # a question

@@ -15,14 +15,16 @@ from .facts import (CellFact, Fact, SentenceFact, above_facts, below_facts, cell
                              is_cell, is_sentence, make_fact, right_facts, span_pairs)
 from .matching import (ASKING, Asked, SMALL, best_fit, labels_around, last_preposition, meaning_bonus,
                                 sentence_match, without_values)
-from .paragraphs import page_headings, page_paragraphs
+from .paragraphs import BULLET, page_headings, page_paragraphs
+from .layout.alone import alone_facts
 from .layout.bills import bill_facts, is_bill
 from .layout.contents import pointer_facts, pointer_lines
 from .layout.furniture import furniture
 from .layout.letterhead import letterhead
-from .layout.letters import letter_facts
+from .layout.letters import letter_facts, signature_facts
 from .layout.options import asks_for_option, named_options, option_facts
-from .question import concepts, parts_of, tokens
+from .layout.titles import title_facts
+from .question import STOP, concepts, parts_of, stem, tokens
 from .sentences import sentence_facts
 from .print import PrintPage, Turn, turned_box, upright
 from .spans import Span, page_rows, page_spans
@@ -59,6 +61,7 @@ def _crosses(t: Table, spans: list[Span]) -> bool:
 def _page_title(spans: list[Span]) -> Optional[Span]:
     "The largest print in the upper half of a page"
     words = [s for s in spans if re.search('[A-Za-z]{3}', s['text'])]
+    words = [s for s in words if len(s['text'].split()) <= 12 and not BULLET.match(s['text'])] or words   # no text
     if not words: return None
     top = words[:max(6, len(words) // 2)]
     largest = max(s['h'] for s in top)
@@ -109,9 +112,11 @@ def _without(spans: list[Span], others: list[Span]) -> list[Span]:
 def _placed_facts(page: PrintPage, spans: list[Span], number: int) -> list[Fact]:
     "What its place on the page names: of a bill, and of the first page"
     bill = is_bill([l['text'] for l in page['lines']])
-    if not bill and number > 1: return []
-    height = page['size'][1]
-    return letterhead(spans, height, bill) + (bill_facts(spans) if bill else letter_facts(spans, height))
+    if not bill and number > 1: return signature_facts(spans)
+    height, title = page['size'][1], _page_title(spans)
+    head = letterhead(spans, height, bill)
+    if bill: return head + bill_facts(spans)
+    return head + (letter_facts(spans, height) or (title_facts(spans, title, height) if title else []))
 
 # %% ../../nbs/ocr/12_reader.ipynb #4d97f9fa
 def _add_surroundings(
@@ -175,7 +180,7 @@ class Reader:
         self.tables = join_tables(tables, max([c['size'][0] for c in self.contexts], default=1))
         for n, t in enumerate(self.tables): self.facts += cell_facts(t, n)
         for f in self.facts: _add_surroundings(f, self.contexts[f['page'] - 1])
-        self.facts += _titles(self.contexts)
+        self.facts += _titles(self.contexts) + alone_facts([c['spans'] for c in self.contexts])
         self._turn_back()
         self._count_words()
 
@@ -233,6 +238,12 @@ class Reader:
         by, names = self.weights, [t for r, t in fact['labels'] if r in ('key', 'column')]
         if any(same_answer(q, t) for q in asked.quoted for t in names): label += by['quoted label']
         likely = by[f"of {fact['kind']}"] + by.get(f"of {fact.get('looks')}", 0.0)
+        if not asked.is_said(fact): likely -= by['unsaid']
+        if asked.kind == 'money' and not asked.has_form(fact, value): likely -= by['no sum']
+        if not is_cell(fact) and asked.says_noun(label_text(fact)): likely += by['noun']
+        if is_sentence(fact):
+            whole, value = value, asked.trimmed(value)
+            if value != whole and _AND.search(value): likely += by['list']
         kind = (by['fits'] if good > 0 else by['misfits']) * good
         total = cover + meaning_bonus(self, asked, label_text(fact)) + by['label'] * label + kind + likely
         return total - _minus(self, asked, fact, value), value, cover, label
@@ -251,7 +262,7 @@ class Reader:
             score, value, cover, label = self.score(asked, f)
             c = Candidate(answer=value, page=f['page'], bbox=f['bbox'], score=score, cover=cover, label=label,
                           kind=f['kind'], fact=f)
-            if value: _keep(best, (value.lower(), f['page']), c)
+            if value and not _is_small(f, value): _keep(best, (value.lower(), f['page']), c)
         if asked.most and asked.kind in ('any', 'person', 'place', 'code', 'date', 'time'):
             for c in self.extremes(asked): _keep(best, (c['answer'].lower(), c['page'], 'extreme'), c)
         ranked = sorted(best.values(), key=lambda c: (-c['score'], c['page'], c['bbox'][1]))
@@ -289,6 +300,39 @@ class Reader:
                 out.append(dict(answer=value, page=page, bbox=v['bbox'], score=score))
         return sorted(out, key=lambda c: -c['score'])[:top]
 
+    def unheard(self,
+        asked: Asked # a question
+    ) -> float:      # 0-1
+        "The share of a question's words that the pages do not say, in no form and by no word for the same."
+        if not hasattr(self, '_said'):
+            lines = [tokens(line['text']) for page in self.pages for line in page['lines']]
+            known = {c for ts in lines for group in concepts(ts) for c in group}
+            self._said = {stem(t) for ts in lines for t in ts}, known
+        stems, known = self._said
+        told = [(w, stem(word) in stems or bool(known & names)) for word, names, w
+                in zip(asked.words, asked.concepts, asked.weights, strict=True) if word != ASKING]
+        return sum(w for w, heard in told if not heard) / (sum(w for w, _ in told) or 1.0)
+
+    def evidence(self,
+        question: str,           # a question
+        ranked: list[Candidate]  # its candidates, best first; at least one
+    ) -> dict[str, float]:       # see `evidence`, with how well the kind fits, and what is not said
+        "What the confidence in the best candidate is judged by."
+        asked = Asked(question, self)
+        good = 0.0 if asked.kind == 'any' else best_fit(asked.kinds, ranked[0]['answer'])[0]
+        more = dict(fit=good, misfit=float(good < 0), unheard=self.unheard(asked))
+        return dict(evidence(ranked, len(self.facts)), **more)
+
+    def surest(self,
+        question: str,  # a question
+        best: Candidate # its best candidate
+    ) -> float:         # 0-1
+        "The most that the confidence in a candidate may be."
+        asked, most = Asked(question, self), SUREST
+        if best['kind'] == 'option name' or _touched(self, question, best) < NOTHING: most = min(most, best['cover'])
+        if asked.is_said(best['fact']) and asked.has_form(best['fact'], best['answer']): return most
+        return min(most, UNSAID)
+
     def answer(self,
         question: str # a question
     ) -> Optional[Answer]: # None if nothing is found at all
@@ -298,9 +342,8 @@ class Reader:
         best = ranked[0]
         near = [c['answer'] for c in self.nearby(question, 1)]
         second = any(same_answer(a, best['answer']) or best['answer'] in a for a in near)
-        confidence = calibrated(evidence(ranked, len(self.facts)), CALIBRATION[self.embeddings is not None])
-        capped = best['kind'] == 'option name' or _touched(self, question, best) < NOTHING
-        if capped: confidence = min(confidence, best['cover'])
+        confidence = calibrated(self.evidence(question, ranked), CALIBRATION[self.embeddings is not None])
+        confidence = min(confidence, self.surest(question, best))
         return Answer(**best, confidence=round(confidence, 3), second=second, content=statement(best))
 
     def regions(self) -> list[Region]:
@@ -336,6 +379,14 @@ def label_text(
     if is_sentence(fact): return fact['sentence'].replace(fact['value'], '...')[:300]
     return fact['labels'][0][1]
 
+# %% ../../nbs/ocr/12_reader.ipynb #ef547cd7
+_AND = re.compile(r'\s(?:and|und|et)\s|,\s')   # a list of what is asked for
+
+# %% ../../nbs/ocr/12_reader.ipynb #b8d19745
+def _is_small(fact: Fact, value: str) -> bool:
+    "Is a part of a sentence nothing but small words, as *the*?"
+    return is_sentence(fact) and STOP.issuperset(tokens(value))
+
 # %% ../../nbs/ocr/12_reader.ipynb #1ecad86c
 def _named(reader: Reader, asked: Asked, fact: Fact) -> tuple:
     "(coverage of the question, what is said of the label) of a fact of any kind"
@@ -344,7 +395,7 @@ def _named(reader: Reader, asked: Asked, fact: Fact) -> tuple:
     if is_cell(fact): return _score_cell(reader, asked, fact, around)
     if is_sentence(fact): return _score_sentence(reader, asked, fact, around)
     key = fact['labels'][0][1]
-    if fact['kind'] in ('head', 'letter', 'stamp') and not _wants(asked, fact): return 0.0, 0.0
+    if fact['kind'] in ('head', 'letter', 'stamp', 'byline') and not _wants(asked, fact): return 0.0, 0.0
     cover = asked.coverage((1.0, asked.match(key)), *around)
     if (tokens(key) or ('',))[-1] in asked.other: cover = max(0.0, cover - reader.weights['other preposition'])
     return cover, asked.precision(key, reader)
@@ -352,18 +403,22 @@ def _named(reader: Reader, asked: Asked, fact: Fact) -> tuple:
 def _wants(asked: Asked, fact: Fact) -> bool:
     "Does the question ask for the name, the address or the date that `fact` is?"
     if fact['kind'] == 'stamp': return 'date' in asked.kinds
-    if fact['kind'] == 'letter': return any(m > 0.5 for m in asked.match(fact['labels'][0][1]))
+    key = fact['labels'][0][1]
+    if key.startswith('sender') and asked.concerns('company'): return False
+    if fact['kind'] in ('letter', 'byline'): return any(m > 0.5 for m in asked.match(fact['labels'][0][1]))
     if asked.kind not in ('any', 'person', 'place'): return False
     place = any(m > 0.5 for m in asked.match('address'))
     return place == (fact['labels'][0][1] == 'address')
 
+# %% ../../nbs/ocr/12_reader.ipynb #28b51ff3
 def _minus(reader: Reader, asked: Asked, fact: Fact, value: str) -> float:
     "What a value loses for repeating the question, and for being long"
     overlap = asked.precision(value, reader) if fact['kind'] != 'title' and asked.kind != 'yesno' else 0.0
     by = reader.weights
     if fact['kind'] == 'head': return 0.0
     rate = by['overlap of complement' if fact.get('looks') == 'complement' else 'overlap']
-    return rate * max(0.0, overlap - by['overlap from']) + by['long'] * max(0, len(value.split()) - 8)
+    cut = by['open bracket'] * (value.count('(') != value.count(')'))
+    return cut + rate * max(0.0, overlap - by['overlap from']) + by['long'] * max(0, len(value.split()) - 8)
 
 # %% ../../nbs/ocr/12_reader.ipynb #f9fb81f2
 def _score_cell(reader: Reader, asked: Asked, fact: CellFact, around: list) -> tuple:
@@ -469,11 +524,14 @@ def _closeness(word: Span, value: Span) -> float:
     return 0.95 / (1 + 0.04 * rows) if gap < 0.5 else 0.4 / (1 + 0.1 * rows + 0.05 * gap)
 
 # %% ../../nbs/ocr/12_reader.ipynb #bc685c01
-CALIBRATION = {False: dict(bias=-2.85, cover=1.95, label=1.44, lead=6.35),   # words and lexicon alone
-               True: dict(bias=-3.21, cover=2.31, label=1.17, lead=6.68)}    # with an encoder
+_SIGNS = 'bias', 'cover', 'label', 'lead', 'misfit', 'unheard'
+CALIBRATION: dict[bool, dict[str, float]] = {
+    False: dict(zip(_SIGNS, (-3.1, 2.39, 1.93, 4.5, -1.19, -0.8), strict=True)),     # without an encoder
+    True: dict(zip(_SIGNS, (-2.96, 2.69, 1.21, 4.67, -1.82, -0.71), strict=True))}    # with an encoder
 
 # %% ../../nbs/ocr/12_reader.ipynb #9a88bf75
 SUREST = 0.97   # nothing that is read is surer
+UNSAID = 0.2    # where a narrow word of the question is not said, or an address of mail is asked for and this is none
 NOTHING = 0.1   # coverage below which a question is not touched at all, whatever the lead
 
 def _touched(

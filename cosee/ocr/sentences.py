@@ -10,7 +10,7 @@ import re
 from .facts import Fact, make_fact, part_box
 from .paragraphs import split_sentences
 from .spans import Span
-from .values import PATTERNS, QUANTITY
+from .values import NUMBER_WORDS, PATTERNS, QUANTITY, RANGE
 
 # %% ../../nbs/ocr/10_sentences.ipynb #052f8b35
 _PARTY = re.compile(r'\(\s*(?:hereinafter|hereafter)?,?\s*(?:referred to as|'
@@ -35,11 +35,12 @@ def _party_pairs(
 
 # %% ../../nbs/ocr/10_sentences.ipynb #386b92f0
 VALUE_PATTERNS = [(k, re.compile(p, re.I if k in ('date', 'time', 'duration') else 0)) for k, p in PATTERNS.items()]
+_RANGE = re.compile(rf'\b(?:{RANGE})', re.I)
 VALUE_PATTERNS += [('quantity', QUANTITY),
             ('number', re.compile(r'(?<![\w.,/-])\d[\d,.]*\d(?![\w%/-])|(?<![\w.,/-])\d(?![\w.,%/-])')),
             ('code', re.compile(r'(?<![\w-])(?=[A-Z0-9/-]*\d)(?=[A-Z0-9/-]*[A-Z])'
                                 r'[A-Z0-9]+(?:[-/][A-Z0-9]+)*(?![\w-])')),
-            ('number', re.compile(r'\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b', re.I))]
+            ('number', re.compile(rf'\b(?:{NUMBER_WORDS})\b', re.I))]
 
 # %% ../../nbs/ocr/10_sentences.ipynb #32a4f1c4
 _NAME = re.compile(r"(?:(?:Dr|Prof|Mr|Mrs|Ms|St)\.?\s)?(?:[A-ZÀ-ÖØ-Þ][\w'’-]+|[A-Z]\.)(?:\s(?:(?:of|de|van|von|der|"
@@ -76,6 +77,7 @@ def _sentence_values(
     out += [('name', m.start(), m.end()) for m in _NAME.finditer(text)
             if not any(m.start() < d and c < m.end() for c, d in taken)
             and (m.start() > 0 or ' ' in m[0])]
+    out += [('duration', *m.span()) for m in _RANGE.finditer(text)]
     return out + _phrases(text)
 
 _COPULA = re.compile(r'(?:is|are|was|were|:|means|includes?)\s', re.I)

@@ -18,7 +18,7 @@ class Span(TypedDict):
     x1: float
     y0: float
     y1: float
-    h: float                               # height of the print
+    h: float                               # height of the printed text
     cy: float                              # middle height
     bbox: tuple[float, float, float, float]
     words: list[tuple[str, float, float]]  # (word, left, right); empty where the places are not known
@@ -65,7 +65,7 @@ def _make_span(
 
 # %% ../../nbs/ocr/03_spans.ipynb #19e9dda2
 def _line_spans(
-    line: PrintLine, # a line of print
+    line: PrintLine, # a line of printed text
     page: PrintPage  # its page
 ) -> list:      # spans of the line
     "Spans of one line: cut at wide gaps and at leaders, in deskewed pixels."
@@ -92,7 +92,7 @@ def _append(left: Span, s: Span):
                 bbox=(*left['bbox'][:2], s['bbox'][2], left['bbox'][3]))
 
 def page_spans(
-    page: PrintPage # a page of print
+    page: PrintPage # a page of printed text
 ) -> list:     # spans from top to bottom
     "All spans of a page."
     spans = sorted((s for line in page['lines'] for s in _line_spans(line, page)), key=lambda s: s['x0'])
@@ -105,12 +105,12 @@ def page_spans(
 
 # %% ../../nbs/ocr/03_spans.ipynb #f6452341
 def typed_page(
-    text: str,        # a page as plain text; two spaces part two lines of print
+    text: str,        # a page as plain text; two spaces part two lines of printed text
     char: float = 10, # width of a character, in pixels
     line: float = 30, # distance of lines, in pixels
     height: float = 20 # height of print, in pixels
-) -> PrintPage:       # a page of print
-    "A page of print from plain text: for examples and tests."
+) -> PrintPage:       # a page of printed text
+    "A page of printed text from plain text: for examples and tests."
     rows = text.strip('\n').split('\n')
     size = (int(max(map(len, rows)) * char) + 40, int(len(rows) * line) + 40)
     lines = []

@@ -30,6 +30,12 @@ WEIGHTS = MappingProxyType({
     'long': 0.03,                  # for each word over eight
     'extreme': 0.4,                # the row or bar of the largest or smallest number
     # how often a way of finding facts is right
+    'of byline': 0.1, 'of alone': 0.0,
+    'list': 0.05,                  # gain of a list behind the noun that is asked for: *the packages a and b*
+    'noun': 0.12,                  # gain of a label that says the noun behind *what* and *which*: *what mark*
+    'no sum': 0.25,                # loss of a bare number where a sum is asked for and nothing says money
+    'open bracket': 0.2,           # loss of a value that ends within brackets
+    'unsaid': 0.5,                 # loss where a narrow word of the question (*mobile*) is not said
     'of total': 0.2, 'of head': 0.1, 'of stamp': 0.0, 'of letter': 0.1, 'of pointer': 0.3,   # see `cosee.ocr.layout`
     'of option': 0.0, 'of option name': 0.0,   # only among themselves
     'of bar': 0.08, 'of party': 0.08, 'of inline': 0.06, 'of right': 0.06, 'of cell': 0.04, 'of below': 0.0,

@@ -7,8 +7,9 @@ __all__ = []
 
 # %% ../../../nbs/layer/00_chars.ipynb #69270855
 import ctypes, math, unicodedata
+from array import array
 from functools import cache
-from typing import TYPE_CHECKING, Any, Callable, Iterable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, Iterable, NamedTuple, TypedDict
 
 # %% ../../../nbs/layer/00_chars.ipynb #aa2c1050
 if TYPE_CHECKING: import numpy as np
@@ -37,25 +38,32 @@ def address(
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 # %% ../../../nbs/layer/00_chars.ipynb #1eeb506c
+Matrix = tuple[float, float, float, float, float, float]   # a, c, x, b, d, y: (ax + cy + x, bx + dy + y) of a point
+
 def page_matrix(
     leaf # an open page of pypdfium2
-) -> 'np.ndarray': # (2, 3): a point (x, y, 1) of the page's space becomes points from the top left
+) -> Matrix:
     "The way from a page's own space to the page as it is drawn."
-    import numpy as np, pypdfium2.raw as raw
+    import pypdfium2.raw as raw
     (w, h), x, y, fine = leaf.get_size(), ctypes.c_int(), ctypes.c_int(), 1_000_000
     def at(px, py):
         raw.FPDF_PageToDevice(leaf.raw, 0, 0, fine, fine, 0, px, py, ctypes.byref(x), ctypes.byref(y))
-        return np.array([x.value * w / fine, y.value * h / fine])
-    origin = at(0, 0)
-    return np.stack([(at(1000, 0) - origin) / 1000, (at(0, 1000) - origin) / 1000, origin], 1)
+        return x.value * w / fine, y.value * h / fine
+    (left, top), across, up = at(0, 0), at(1000, 0), at(0, 1000)
+    return ((across[0] - left) / 1000, (up[0] - left) / 1000, left,
+            (across[1] - top) / 1000, (up[1] - top) / 1000, top)
 
-def drawn_boxes(
+_FAR = 1e6   # points; no page reaches so far
+
+def _drawn_boxes(
     corners: 'np.ndarray', # (n, 4): two opposite corners x, y, x, y in the page's space
-    matrix: 'np.ndarray'   # see `page_matrix`
+    matrix: Matrix         # see `page_matrix`
 ) -> 'np.ndarray':         # (n, 4): left, top, right, bottom in points
-    "Boxes on the page as it is drawn."
+    "Boxes on the page as it is drawn; what has no place, or one beyond all pages, comes to lie off the page."
     import numpy as np
-    a, b = (corners[:, k:k + 2] @ matrix[:, :2].T + matrix[:, 2] for k in (0, 2))
+    way = np.array(matrix, float).reshape(2, 3)
+    corners = np.nan_to_num(corners, nan=-_FAR).clip(-_FAR, _FAR)
+    a, b = (corners[:, k:k + 2] @ way[:, :2].T + way[:, 2] for k in (0, 2))
     return np.concatenate([np.minimum(a, b), np.maximum(a, b)], 1)
 
 # %% ../../../nbs/layer/00_chars.ipynb #c940480b
@@ -84,46 +92,64 @@ def _unknown(codes):
     private = (codes >= 0xE000) & (codes <= 0xF8FF) | (codes >= 0xF0000) | (codes == 0xFFFD)
     return private | (codes < 32) & ~np.isin(codes, (2, 9, 10, 13))
 
-def _directions(angles: Iterable[float], matrix):
+def _directions(angles: Iterable[float], matrix: Matrix):
     "(quarter turns clockwise, slanted?) of the angles that PDFium gives, clockwise too"
     import numpy as np
-    page = math.atan2(matrix[1, 0], matrix[0, 0])
+    page = math.atan2(matrix[3], matrix[0])
     quarters = (page + np.nan_to_num(np.array([*angles], float))) / (math.pi / 2)
     whole = np.rint(quarters)
     return whole.astype(int) % 4, np.abs(quarters - whole) > 7 / 90
 
 # %% ../../../nbs/layer/00_chars.ipynb #0029b163
-def _ask(text: int, n: int):
-    "Codes, boxes in the page's space, objects and unknown characters of an open text page"
-    import numpy as np
-    code, box, owner, error = pdfium_calls('FPDFText_GetUnicode', 'FPDFText_GetLooseCharBox', 'FPDFText_GetTextObject',
-                                           'FPDFText_HasUnicodeMapError')
-    boxes = np.zeros((n, 4), np.float32)
-    at = boxes.ctypes.data
-    for i in range(n): box(text, i, at + 16 * i)
-    codes = np.array([code(text, i) for i in range(n)], np.int64)
-    failed = np.array([error(text, i) == 1 for i in range(n)], bool)
-    return codes, boxes, np.array([owner(text, i) or 0 for i in range(n)], np.uint64), failed | _unknown(codes)
+class RawChars(TypedDict):
+    "What PDFium says of the characters of a page."
+    codes: 'array[int]'      # (n,) Unicode
+    boxes: 'array[float]'    # (4n,) two opposite corners of each in the page's space
+    owners: 'array[int]'     # (n,) address of the text object that draws it, 0 for what PDFium made up
+    failed: 'array[int]'     # (n,) 1 where its letter is not known
+    objects: 'array[int]'    # the different ones of `owners`, sorted
+    angles: 'array[float]'   # of each object
+    matrix: Matrix           # see `page_matrix`
+
+def _ask(text: int, n: int, matrix: Matrix) -> RawChars:
+    "What an open text page says of its characters"
+    code, box, owner, error, angle = pdfium_calls(
+        'FPDFText_GetUnicode', 'FPDFText_GetLooseCharBox', 'FPDFText_GetTextObject', 'FPDFText_HasUnicodeMapError',
+        'FPDFText_GetCharAngle')
+    boxes, all_ = array('f', bytes(16 * n)), range(n)
+    at = boxes.buffer_info()[0]
+    for i in all_: box(text, i, at + 16 * i)
+    owners = array('Q', [owner(text, i) or 0 for i in all_])
+    first = dict(zip(reversed(owners), reversed(all_), strict=True))   # the first place of each counts
+    objects = array('Q', sorted(first))
+    return RawChars(codes=array('I', [code(text, i) for i in all_]), boxes=boxes, owners=owners, matrix=matrix,
+                    failed=array('b', [error(text, i) == 1 for i in all_]), objects=objects,
+                    angles=array('d', [angle(text, first[obj]) for obj in objects]))
 
 # %% ../../../nbs/layer/00_chars.ipynb #e30e8967
-def read_chars(
+def ask_chars(
     leaf # an open page of pypdfium2, under `pdfium_lock`
-) -> Chars:
-    "The characters of a page; raises `TooManyChars` for a page with more than `MAX_CHARS`."
-    import numpy as np, pypdfium2.raw as raw
+) -> RawChars:
+    "What PDFium says of a page's characters; raises `TooManyChars` for a page with more than `MAX_CHARS`."
+    import pypdfium2.raw as raw
     handle = raw.FPDFText_LoadPage(leaf.raw)
-    text, matrix = address(handle), page_matrix(leaf)
     try:
         n = max(0, raw.FPDFText_CountChars(handle)) if handle else 0
         if n > MAX_CHARS: raise TooManyChars(n)
-        codes, boxes, owners, unknown = _ask(text, n)
-        objects, first, owner = np.unique(owners, return_index=True, return_inverse=True)
-        angle, = pdfium_calls('FPDFText_GetCharAngle')
-        turns, slanted = _directions([angle(text, int(i)) for i in first], matrix)
+        return _ask(address(handle), n, page_matrix(leaf))
     finally:
         if handle: raw.FPDFText_ClosePage(handle)
-    found = Chars(codes, drawn_boxes(boxes, matrix), owner, [int(o) for o in objects], turns, slanted, unknown)
-    return _composed(found)
+
+def chars_of(
+    said: RawChars # of a page
+) -> Chars:
+    "The characters of a page."
+    import numpy as np
+    codes, owners, objects = np.array(said['codes'], np.int64), np.asarray(said['owners']), np.asarray(said['objects'])
+    boxes, unknown = np.asarray(said['boxes']).reshape(-1, 4), np.array(said['failed'], bool) | _unknown(codes)
+    turns, slanted = _directions(said['angles'], said['matrix'])
+    return _composed(Chars(codes, _drawn_boxes(boxes, said['matrix']), np.searchsorted(objects, owners),
+                           objects.tolist(), turns, slanted, unknown))
 
 # %% ../../../nbs/layer/00_chars.ipynb #ff565991
 _MARKS = '\u0301\u0300\u0308\u0302\u0302\u0303\u0303\u0327\u030c\u030a\u0307\u030b\u0304'   # that combine

@@ -7,8 +7,11 @@ __all__ = []
 
 # %% ../../../nbs/layer/02_ink.ipynb #7a844a5e
 import ctypes
-from typing import TYPE_CHECKING, Iterator, NamedTuple
-from .chars import address, drawn_boxes, page_matrix, pdfium_calls
+from array import array
+from itertools import islice
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, TypedDict
+from .chars import Matrix, address, page_matrix, pdfium_calls
+from ...pages import drawn_leaf
 
 # %% ../../../nbs/layer/02_ink.ipynb #c4bb9bfb
 if TYPE_CHECKING: import numpy as np
@@ -18,13 +21,10 @@ SIDE = 900   # longest side of the small picture in pixels
 
 def small_picture(
     leaf # an open page of pypdfium2, under `pdfium_lock`
-) -> 'np.ndarray': # (height, width) of bytes
+) -> memoryview: # (height, width) of bytes
     "The page in grey, `SIDE` pixels long."
-    bitmap = leaf.render(scale=SIDE / max(leaf.get_size()), grayscale=True)
-    try:
-        grey = bitmap.to_numpy()
-        return (grey[:, :, 0] if grey.ndim == 3 else grey).copy()
-    finally: bitmap.close()
+    width, height, pixels = drawn_leaf(leaf, scale=SIDE / max(leaf.get_size()), grayscale=True)
+    return pixels.cast('B', (height, width))
 
 def strokes(
     grey: 'np.ndarray', # (height, width) of bytes
@@ -92,9 +92,8 @@ class Pictures(NamedTuple):
     texts: dict[int, int] # address of a text object -> its place
 
 # %% ../../../nbs/layer/02_ink.ipynb #49b90a07
-def _objects(holder: int, matrix, depth: int = 0) -> Iterator[tuple[int, int, 'np.ndarray']]:
+def _objects(holder: int, matrix: Matrix, depth: int = 0) -> Iterator[tuple[int, int, Matrix]]:
     "(address, kind, way to the drawn page) of what a page draws, parts of forms in their place"
-    import numpy as np
     kind, parts, part, own = pdfium_calls('FPDFPageObj_GetType', *(
         ('FPDFFormObj_CountObjects', 'FPDFFormObj_GetObject') if depth else
         ('FPDFPage_CountObjects', 'FPDFPage_GetObject')), 'FPDFPageObj_GetMatrix')
@@ -103,33 +102,54 @@ def _objects(holder: int, matrix, depth: int = 0) -> Iterator[tuple[int, int, 'n
         if kind(obj) != _FORM: yield obj, kind(obj), matrix
         elif depth < 4 and own(obj, ctypes.addressof(values)):
             a, b, c, d, x, y = values
-            inner = np.vstack([matrix, [0, 0, 1]]) @ [[a, c, x], [b, d, y], [0, 0, 1]]
-            yield from _objects(obj, inner[:2], depth + 1)
+            yield from _objects(obj, _within(matrix, (a, c, x, b, d, y)), depth + 1)
 
-def _picture_box(obj: int, matrix):
+def _within(outer: Matrix, inner: Matrix) -> Matrix:
+    "The way of what lies in a form"
+    (a, c, x, b, d, y), (i, k, u, j, l, v) = outer, inner
+    return (a * i + c * j, a * k + c * l, a * u + c * v + x, b * i + d * j, b * k + d * l, b * u + d * v + y)
+
+def _picture_box(obj: int, matrix: Matrix) -> Optional[tuple[float, float, float, float]]:
     "Where a picture is drawn: its corners on the page, which may turn it"
-    import numpy as np
     bounds, = pdfium_calls('FPDFPageObj_GetBounds')
     edges = (ctypes.c_float * 4)()
     at = ctypes.addressof(edges)
     if not bounds(obj, at, at + 4, at + 8, at + 12): return None
-    return drawn_boxes(np.array([list(edges)]), matrix)[0]
+    (a, c, x, b, d, y), (left, bottom, right, top) = matrix, edges
+    (x0, y0), (x1, y1) = ((a * u + c * v + x, b * u + d * v + y) for u, v in ((left, bottom), (right, top)))
+    return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
 
 # %% ../../../nbs/layer/02_ink.ipynb #9fa2598f
-def find_pictures(
+class RawPictures(TypedDict):
+    "What PDFium says of a page's pictures."
+    rows: 'array[float]'    # (6n,) box, place and solidity of each picture, as in `Pictures`
+    texts: 'array[int]'     # addresses of text objects
+    places: 'array[int]'    # of each
+
+def ask_pictures(
     leaf # an open page of pypdfium2, under `pdfium_lock`
+) -> RawPictures:
+    "What PDFium says of a page's pictures and of the order in which it is drawn."
+    (clear,), rows, texts, places = pdfium_calls('FPDFPageObj_HasTransparency'), array('d'), array('Q'), array('q')
+    objects = _objects(address(leaf.raw), page_matrix(leaf))
+    for n, (obj, kind, matrix) in enumerate(islice(objects, MAX_OBJECTS)):
+        if kind == _TEXT:
+            texts.append(obj)
+            places.append(n)
+        if kind == _PICTURE and (box := _picture_box(obj, matrix)): rows.extend((*box, n, not clear(obj)))
+    return RawPictures(rows=rows, texts=texts, places=places)
+
+# %% ../../../nbs/layer/02_ink.ipynb #387e3eea
+def pictures_of(
+    said: RawPictures # of a page
 ) -> Pictures:
     "The pictures of a page and the order in which it is drawn."
     import numpy as np
-    from itertools import islice
-    (clear,), rows, texts = pdfium_calls('FPDFPageObj_HasTransparency'), [], {}
-    objects = _objects(address(leaf.raw), page_matrix(leaf))
-    for n, (obj, kind, matrix) in enumerate(islice(objects, MAX_OBJECTS)):
-        if kind == _TEXT: texts[obj] = n
-        if kind == _PICTURE and (box := _picture_box(obj, matrix)) is not None: rows.append((*box, n, not clear(obj)))
-    table = np.array(rows, float).reshape(-1, 6)
-    return Pictures(table[:, :4], table[:, 4], table[:, 5] > 0, texts)
+    table, texts, places = np.array(said['rows'], float).reshape(-1, 6), said['texts'], said['places']
+    order = dict(zip(texts.tolist(), places.tolist(), strict=True))
+    return Pictures(table[:, :4], table[:, 4], table[:, 5] > 0, order)
 
+# %% ../../../nbs/layer/02_ink.ipynb #a630e8f6
 def below_pictures(
     pictures: Pictures,
     boxes: 'np.ndarray', # (n, 4) of words in points

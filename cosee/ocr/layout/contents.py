@@ -44,7 +44,7 @@ def _numbered(rows: list[list[Span]]) -> list[Span]:
 
 # %% ../../../nbs/layout/02_contents.ipynb #7b33dc30
 def pointer_lines(
-    page: PrintPage,       # a page of print
+    page: PrintPage,       # a page of printed text
     rows: list[list[Span]] # its rows
 ) -> list[Span]:           # spans that only say where something stands
     "The lines of a table of contents."

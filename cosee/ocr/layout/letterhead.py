@@ -8,8 +8,7 @@ __all__ = []
 # %% ../../../nbs/layout/00_letterhead.ipynb #6d950d6f
 import re
 from typing import Optional
-from ...boxes import enclosing
-from ..facts import Fact, make_fact
+from ..facts import Fact, lines_fact
 from ..spans import Span
 from ..values import PATTERNS
 
@@ -102,10 +101,8 @@ _WHO = 'name of the company, shop or sender that issued the receipt'
 _WHERE = 'address, place and street of the firm that issued the receipt'
 
 def _head_fact(spans: list[Span], value: str, key: str, around: str) -> Optional[Fact]:
-    "A fact that takes whole lines; none without lines"
-    if not spans: return None
-    box = enclosing([s['bbox'] for s in spans])
-    return make_fact('head', value.strip(' ,'), spans[0], [('key', key), ('caption', around)], box)
+    "A fact of the head; none without lines"
+    return lines_fact('head', value.strip(' ,'), spans, key, around) if spans else None
 
 # %% ../../../nbs/layout/00_letterhead.ipynb #470c3a65
 def letterhead(
