@@ -10,7 +10,7 @@ from ..faces import face
 
 # %% ../../nbs/cli/08_cli.ipynb #f3e69ff0
 FACE = {
-    "cosee.cli.entry": "main",
+    "cosee.cli.start": "main",
 }
 
 __getattr__, __dir__, __all__ = face(__name__, FACE)

@@ -10,14 +10,15 @@ __all__ = []
 
 # %% ../../nbs/cli/01_ask.ipynb #60d87764
 import json, sys, time
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections import Counter
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, NotRequired, Optional, TypedDict
-from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPage, board_lines, cache_args,
-                              care_args, check_client, client_of, model_args, positive, say)
-from ..text import abstains, check_question, one_line, same_answer
+from typing import Any, Callable, NotRequired, Optional, TYPE_CHECKING, TypedDict
+from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPage, amount, board_lines,
+                              cache_args, care_args, check_client, client_of, model_args, named_or_implied,
+                              positive, roles_of, say, show_in_browser, tell_duties)
+from ..text import NOT_ANSWERABLE, abstains, check_question, counted, left_text, one_line, same_answer
 
 # %% ../../nbs/cli/01_ask.ipynb #5bf32eef
 if TYPE_CHECKING:
@@ -33,23 +34,29 @@ if TYPE_CHECKING:
 
 # %% ../../nbs/cli/01_ask.ipynb #d6edceb5
 _FOCUSES = 'auto', 'all', 'top', 'overview'
+_SNAPS: dict[str, Any] = dict(auto='auto', always=True, never=False)
 
+# %% ../../nbs/cli/01_ask.ipynb #ab5efedf
 def _team_args(p: ArgumentParser):
     "Arguments that shape the episode"
     g = p.add_argument_group('team')
     g.add_argument('--agents', default='scanner,detail_reader,cross_checker', metavar='A,B,...',
-                   help='roles in order of their turns (default: %(default)s)')
+                   help='roles in order of their turns, or a YAML file that lists roles of your own, each with a '
+                        'name and a duty (default: %(default)s)')
     g.add_argument('--max-steps', type=positive, default=3, metavar='N', help='most rounds of the team (default: 3)')
     g.add_argument('--order', choices=('sequential', 'parallel'), default='sequential',
                    help="parallel: the agents of a step do not see each other's notes (default: sequential)")
     g.add_argument('--max-tokens', type=positive, metavar='N', help='hard budget of tokens for each question')
     g.add_argument('--focus', default='auto', choices=_FOCUSES,
                    help='which pages an agent is shown; auto: all of a short document, else those that an index of '
-                        'its print finds (default: auto)')
+                        'its printed text finds (default: auto)')
     g.add_argument('--k', type=positive, default=4, metavar='N',
                    help='how many pages the index may choose (default: 4)')
     g.add_argument('--tools', action='store_true',
                    help='agents may look closer before they write: zoom, ocr, find_page, ...')
+    g.add_argument('--snap', choices=_SNAPS, default='auto',
+                   help="put the box of an answer on its words; auto: where print is at hand, a PDF's own or what "
+                        'the client has read; always: read pictures of pages for it too (default: auto)')
     g.add_argument('--quality', action='store_true',
                    help='measure how well each page can be read, and tell the team')
     g.add_argument('--plan', action='store_true',
@@ -57,13 +64,23 @@ def _team_args(p: ArgumentParser):
                         'be read')
 
 # %% ../../nbs/cli/01_ask.ipynb #10d4e772
+_SURE = dict(ocr=.6)   # client -> below this confidence an answer is a guess; measured, see below
+
+def _share(text: str) -> float:
+    "The `type` of a share; raises ArgumentTypeError for all but a number from 0 to 1"
+    if (number := amount(text)) > 1: raise ArgumentTypeError(f'{text!r} is not a number from 0 to 1')
+    return number
+
 def _output_args(p: ArgumentParser, html: Optional[str] = None):
     "Arguments that shape the output"
     g = p.add_argument_group('output')
     g.add_argument('--json', action='store_true', help='write a JSON list to standard output, one object per question')
     default = f' (default: {html})' if html else ''
     g.add_argument('--html', metavar='OUT', default=html,
-                   help=f'write pages, boxes and Board to this self-contained file{default}')
+                   help=f'write pages, boxes and the Board to this file, which holds all it needs{default}')
+    g.add_argument('--sure', type=_share, metavar='P',
+                   help='how sure an answer has to be, from 0 to 1; below it is called a guess '
+                        f'(default: {_SURE["ocr"]} for --client ocr, 0 for others)')
     g.add_argument('--quiet', action='store_true', help='no progress on standard error')
     g.add_argument('--debug', action='store_true', help='show the traceback of an error')
 
@@ -71,27 +88,20 @@ def _output_args(p: ArgumentParser, html: Optional[str] = None):
 def _document_args(p: ArgumentParser):
     "Arguments of `cosee ask` that the demo has no use for"
     p.add_argument('files', nargs='+', metavar='FILE',
-                   help='PDF, PNG, JPEG, WebP, TIFF or a folder; several are one document, in order')
+                   help='PDF, PNG, JPEG, WebP, TIFF or a folder; several are one document, in order, and a question '
+                        'that names a file, or a date that belongs to one, is asked of that one')
     p.add_argument('-q', '--question', action='append', required=True, metavar='QUESTION',
                    help='what to find out; may be given several times')
     g = p.add_argument_group('pages')
     g.add_argument('--pages', metavar='SPEC', help="such as 1-3,5 or 7-; counted through all files")
     g.add_argument('--dpi', type=positive, metavar='N',
                    help='resolution at which PDFs are drawn (default: 144; 72 for --client tiny)')
-    g.add_argument('--password', metavar='TEXT', help='of a protected PDF')
+    g.add_argument('--password', metavar='TEXT', help='opens a protected PDF')
 
 # %% ../../nbs/cli/01_ask.ipynb #78caf41c
-def _agents(args: Namespace) -> list[str]:
-    "Names of roles; raises `Stop` for one that there is not"
-    from cosee.agents import ROLES
-    names = [a.strip() for a in args.agents.split(',')]
-    unknown = [a for a in names if a not in ROLES]
-    if unknown: raise Stop(f"--agents: there is no agent {unknown[0]!r}; choose from {', '.join(ROLES)}", BAD_INPUT)
-    return names
-
 def _checked(args: Namespace) -> list[str]:
     "The questions; raises `Stop` for arguments that cannot be used"
-    _agents(args)
+    roles_of(args.agents)
     for name in (args.client, *args.fallback): check_client(args, name)
     if not all(map(one_line, args.question)):
         raise Stop('--question: a question is empty; write what you want to know', BAD_INPUT)
@@ -114,29 +124,42 @@ def _opened(args: Namespace) -> 'tuple[Pages, VLMClient]':
     from cosee.pages import load_pages
     try:
         found = load_pages(args.files, dpi=_dpi(args), pages=args.pages, password=args.password)
-        names = ', '.join(dict.fromkeys(one_line(Path(page.file).name, 60) for page in found.infos))
-        say(args, f"{len(found)} page{'s' * (len(found) != 1)} from {names}")
+        say(args, f"{counted(len(found), 'page')} from {', '.join(one_line(f, 60) for f in _files_of(found))}")
+        if args.pages and (last := _names(found)[-1]) != f'page {len(found)}':
+            say(args, f'pages are counted within this choice: the last one is {last}')
+        tell_duties(args, args.client, roles_of(args.agents))
         return found, client_of(args)
     except (ValueError, ImportError, VLMClientError) as e: raise Stop(str(e), BAD_INPUT) from e
 
-# %% ../../nbs/cli/01_ask.ipynb #50cbf15f
-def _time_left(
-    seconds: float, # since the beginning
-    done: int,      # pages
-    pages: int      # all of them
-) -> str:           # '' where there is nothing to say yet
-    "About how long the rest will take, in words."
-    left = seconds / done * (pages - done) if done and seconds > 1 else 0
-    if left < 1: return ''
-    return f', about {left:.0f} s left' if left < 100 else f', about {left / 60:.0f} min left'
+# %% ../../nbs/cli/01_ask.ipynb #1c04c2c4
+def _files_of(pages: 'Pages') -> dict[str, list[int]]:
+    "Name of each file -> its pages in the document"
+    out = dict[str, list[int]]()
+    for page in pages.infos: out.setdefault(Path(page.file).name, []).append(page.number)
+    return out
+
+def _names(pages: 'Pages') -> list[str]:
+    "What the pages are called"
+    from cosee.pages import page_names
+    return page_names((page.file, page.file_page) for page in pages.infos)
 
 # %% ../../nbs/cli/01_ask.ipynb #4de9523d
+_EVERY = 4   # seconds between two lines of progress where standard error is no terminal
+
+# %% ../../nbs/cli/01_ask.ipynb #9be96413
 class _ReadingPace:
-    "Says how far the reading of pages is: each time in a terminal, else every 20 seconds."
+    "Says how far the reading of pages is: each time in a terminal, else every few seconds."
     def __init__(self,
         args: Namespace, # `quiet` is read
         pages: int       # how many there are
-    ): self.args, self.pages, self.start, self.told = args, pages, time.perf_counter(), time.perf_counter()
+    ):
+        self.args, self.pages, self.start, self.told = args, pages, time.perf_counter(), time.perf_counter()
+        self.done = 0
+        self.say(f"reading {counted(pages, 'page')} ...", late=True)
+
+    def say(self, text: str, late: bool):
+        "A line that the next one takes the place of, in a terminal; elsewhere a line, if one is due"
+        say(self.args, text, end='\n' if late and not sys.stderr.isatty() else '')
 
     @property
     def seconds(self) -> float:
@@ -147,17 +170,17 @@ class _ReadingPace:
         done: int # pages
     ):
         "The page that is read now, and how long the rest will take."
-        late = time.perf_counter() - self.told > 20
+        self.done = done
+        late = time.perf_counter() - self.told > _EVERY
         if late: self.told = time.perf_counter()
-        left = _time_left(self.seconds, done, self.pages)
-        if done < self.pages:
-            say(self.args, f'reading page {done + 1} of {self.pages}{left} ...', end='\n' if late else '')
+        left = left_text(self.seconds, done, self.pages)
+        if 0 < done < self.pages: self.say(f'{done} of {self.pages} pages read{left} ...', late)
 
 # %% ../../nbs/cli/01_ask.ipynb #9107891a
 def _came_from(counts: Counter[str]) -> str:
     "How many pages were read, and how many of them were known"
     fresh, kept = counts['ocr'] + counts['text'], counts['cache']
-    return f"{fresh} page{'s' * (fresh != 1)} read{f', {kept} from the cache' * (kept > 0)}"
+    return f"{counted(fresh, 'page')} read{f', {kept:,} from the cache' * (kept > 0)}"
 
 def _read_print(args: Namespace, words: 'WordReader', pages: 'Pages') -> float:
     "Read the print of all pages, and tell how far it is; the seconds that it took"
@@ -169,23 +192,25 @@ def _read_print(args: Namespace, words: 'WordReader', pages: 'Pages') -> float:
     return pace.seconds
 
 # %% ../../nbs/cli/01_ask.ipynb #c3cbb5fe
-def _read_index(args: Namespace, index: 'PageIndex') -> float:
+def _read_index(args: Namespace, index: 'PageIndex', names: list[str]) -> float:
     "Let an index read all pages, and tell how far it is and what it left out; the seconds that it took"
     pace, before = _ReadingPace(args, len(index)), Counter(index.words.counts)
-    pace.tell(0)
     index.read(progress=lambda done, of: pace.tell(done))
-    for n, fault in index.failed.items(): say(args, one_line(f'page {n} is left out: {fault}', 200))
+    for n, fault in index.failed.items(): say(args, one_line(f'{names[n - 1]} is left out: {fault}', 200))
     say(args, f"{_came_from(index.words.counts - before)} in {pace.seconds:.1f} s")
     return pace.seconds
 
 def _read_some(args: Namespace, words: 'WordReader', pages: 'list[Page]'):
     "Read the print of a few pages together, or one by one where that fails; what cannot be read is told"
     from cosee.pages import PageError
-    try: words.read(pages)
+    try: unread = [(page, printed['unread']) for page, printed in zip(pages, words.read(pages), strict=True)
+                   if 'unread' in printed]
     except PageError as e:
-        if len(pages) == 1: say(args, one_line(f'page {pages[0].number} is left out: {e}', 200))
-        else:
+        if len(pages) > 1:
             for page in pages: _read_some(args, words, [page])
+            return
+        unread = [(pages[0], e)]
+    for page, why in unread: say(args, one_line(f'{_names(page.document)[page.number - 1]} is left out: {why}', 200))
 
 # %% ../../nbs/cli/01_ask.ipynb #2c7b93e3
 def _is_narrow(args: Namespace, pages: int) -> bool:
@@ -208,7 +233,7 @@ def _read_ahead(args: Namespace, client: 'VLMClient', pages: 'Pages') -> 'tuple[
     if not _is_narrow(args, len(pages)): return _focus(args), _read_print(args, own, pages) if own else 0.
     if args.max_tokens: return _focus(args), 0.   # whether the budget covers all pages is known later
     index = PageIndex(pages, own or WordReader(print=args.print or 'auto'))
-    return _focus(args, index), _read_index(args, index)
+    return _focus(args, index), _read_index(args, index, _names(pages))
 
 # %% ../../nbs/cli/01_ask.ipynb #84aa0410
 def _came_of(event: dict[str, Any]) -> str:
@@ -218,22 +243,30 @@ def _came_of(event: dict[str, Any]) -> str:
     if not action.get('answer'): return f"note {cell}: {one_line(action['content'], 60)}"
     return f"note {cell}: {one_line(action['answer'], 60)} ({action.get('confidence', 0):.0%})"
 
-def _shown(event: dict[str, Any], pages: int) -> str:
-    "The pages that a turn was shown, in a few words; '' where it was all of them"
-    shown = sorted(event.get('shown') or [])
-    if not shown or len(shown) == pages: return ''
-    return f", shown page{'s' * (len(shown) > 1)} {', '.join(map(str, shown[:12]))}{' ...' * (len(shown) > 12)}"
+def _listed(numbers: list[int]) -> str:
+    "Pages in a few words"
+    return f"page{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:12]))}{' ...' * (len(numbers) > 12)}"
 
-def _progress(args: Namespace, pages: int) -> Callable[[str, dict[str, Any]], None]:
+def _shown(event: dict[str, Any], pages: 'Pages') -> str:
+    "The pages that a turn was shown, in a few words; '' where it was all of them"
+    shown, held = sorted(event.get('shown') or []), dict[str, list[int]]()
+    if not shown or len(shown) == len(pages): return ''
+    for handle in map(pages.info, shown): held.setdefault(Path(handle.file).name, []).append(handle.file_page)
+    if [*held.values()] == [shown]: return f', shown {_listed(shown)}'
+    return f", shown {'; '.join(f'{one_line(file, 60)}, {_listed(own)}' for file, own in list(held.items())[:4])}"
+
+# %% ../../nbs/cli/01_ask.ipynb #c8f4849f
+def _progress(args: Namespace, pages: 'Pages') -> Callable[[str, dict[str, Any]], None]:
     "A listener for `CoSeeController.run`"
-    start, done, turns = time.perf_counter(), 0, len(_agents(args)) * args.max_steps
+    start, done, turns, told = time.perf_counter(), 0, len(roles_of(args.agents)) * args.max_steps, time.perf_counter()
     def listen(kind: str, event: dict[str, Any]):
-        nonlocal done
-        who = f"  step {event.get('step')}  {event.get('agent', ''):<14}"
-        left = _time_left(time.perf_counter() - start, done, turns).replace('about', 'at most about')
-        if kind == 'start': say(args, f'{who} ...{left}', end='')
+        nonlocal done, told
+        who, now = f"  step {event.get('step')}  {event.get('agent', ''):<14}", time.perf_counter()
+        left = left_text(now - start, done, turns).replace('about', 'at most about')
+        late, terminal = now - told > _EVERY, sys.stderr.isatty()
+        if kind == 'start': say(args, f'{who} ...{left}', end='\n' if late and not terminal else '')
         if kind != 'turn': return
-        done += 1
+        done, told = done + 1, now
         say(args, f'{who} {_came_of(event)}{_shown(event, pages)}')
     return listen
 
@@ -245,8 +278,8 @@ def _finer(args: Namespace, pages: 'Pages') -> 'Callable[[int], Image]':
 
 def _team(args: Namespace, client: 'VLMClient', pages: 'Pages') -> 'list[Agent]':
     "The agents that were asked for, with tools if they were"
-    from cosee.agents import team
-    agents = team(client, _agents(args))
+    from cosee.eval.task import build_team
+    agents = build_team(client, roles_of(args.agents))
     if not args.tools: return agents
     from cosee.tools.agent import with_tools
     return with_tools(agents, _finer(args, pages))
@@ -264,7 +297,8 @@ def _controller(args: Namespace, client: 'VLMClient', pages: 'Pages', focus: 'Fo
     from cosee.planner.measures import MEASURES
     from cosee.planner.planned import PlannedController
     from cosee.planner.quality import QualityController
-    crew, shared = _team(args, client, pages), dict[str, Any](order=args.order, focus=focus)
+    crew = _team(args, client, pages)
+    shared = dict[str, Any](order=args.order, focus=focus, snap=_SNAPS[args.snap])
     if args.plan:
         return PlannedController(crew, args.max_steps, source=_finer(args, pages), planner=client,
                                  which=tuple(MEASURES) if args.quality else None,
@@ -286,7 +320,7 @@ def _episode(args: Namespace, client: 'VLMClient', pages: 'Pages', question: str
     "The episode of one question; raises `Stop` where no agent could act"
     from cosee.models.client import Ledger
     controller = _controller(args, client, pages, focus)
-    episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_progress(args, len(pages)))
+    episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_progress(args, pages))
     if error := _idle(episode): raise Stop(f'{question!r}: no agent could act: {error}')
     return episode
 
@@ -297,21 +331,32 @@ class Evidence(TypedDict):
     bbox: Optional[list[float]] # 0-1; None: the whole page
     content: str                # the note
     cell: int                   # its number on the Board
+    own_bbox: NotRequired[Optional[list[float]]]  # the model's own box; there where print was looked at, as all below
+    line_bbox: NotRequired[Optional[list[float]]] # around the lines on which the words stand
+    printed: NotRequired[str]   # the words in `bbox` that say so; '' where no print does
+    found: NotRequired[str]     # how print says it: 'letters', 'number' or 'nearly'
     file: Optional[str]         # name of the file
     file_page: Optional[int]    # page in it, from 1
 
+# %% ../../nbs/cli/01_ask.ipynb #9494c9c5
 class Result(TypedDict):
     "What `--json` says about one question."
     question: str
-    answer: str
-    confidence: float                 # 0-1
+    answer: Optional[str]             # None: there is none, or nothing better than a guess
+    guess: Optional[str]              # the best answer that was too doubtful; None: there is none
+    reason: Optional[str]             # why there is no answer
+    confidence: float                 # 0-1, in the answer, the guess, or that there is none
     page: Optional[int]               # of the best evidence
+    file: Optional[str]               # name of its file
+    file_page: Optional[int]          # page in it, from 1
     evidence: list[Evidence]          # best first
     because: str                      # the reason, in a sentence
     client: str                       # name of the model
     tokens: dict[str, int]            # `Usage` without seconds
-    seconds: float                    # wall-clock time
+    reading_seconds: float            # wall-clock time to read the pages, before the first question
+    seconds: float                    # wall-clock time for the question itself
     stopped: str                      # why the episode ended
+    files: NotRequired[list[str]]     # those of several that the question names, if it was asked of these alone
     plan: NotRequired[dict[str, Any]] # of `--plan`: the plan, who made it, and why not the model
     quality: NotRequired[list[dict[str, Any]]] # of `--plan`: what was measured, page by page
 
@@ -322,22 +367,44 @@ def _place(page: int, pages: 'Pages') -> dict[str, Any]:
     handle = pages.info(page)
     return dict(file=Path(handle.file).name, file_page=handle.file_page)
 
+_NOBODY = 'Nobody proposed an answer before the end'
+
+def _why_none(episode: 'Episode') -> str:
+    "Why there is no answer, in the words of whoever said so last"
+    said = [h.get('content') for h in episode['hypotheses'] if abstains(h.get('answer') or h.get('content'))]
+    told = one_line(str(said[-1] or ''), 300) if said else ''
+    if told and not abstains(told): return told
+    if episode['hypotheses']: return 'The pages that were shown do not say.'
+    return f"{_NOBODY} ({one_line(episode['stopped'], 100)})."
+
+def _verdict(episode: 'Episode', sure: float) -> dict[str, Any]:
+    "Answer, or guess, or neither, with the reason and the confidence"
+    said, confidence = episode['answer'], round(episode['confidence'], 3)
+    if abstains(said): return dict(answer=None, guess=None, reason=_why_none(episode), confidence=confidence)
+    if confidence >= sure: return dict(answer=said, guess=None, reason=None, confidence=confidence)
+    why = f'Not sure: the confidence of {confidence:.0%} is below {sure:.0%}.'
+    return dict(answer=None, guess=said, reason=why, confidence=confidence)
+
+# %% ../../nbs/cli/01_ask.ipynb #ed7db1fe
 def result_of(
     episode: 'Episode',    # of `CoSeeController.run`
     question: str,         # the question
     client: str,           # name of the client
     pages: 'Pages',        # of the document
-    seconds: float         # wall-clock time of the episode
+    seconds: float,        # wall-clock time of the episode
+    reading: float = 0.,   # wall-clock time of the reading before it
+    sure: float = 0.       # below this confidence an answer is a guess
 ) -> Result:               # JSON-ready
     "What `--json` says about one question."
     evidence: Any = [{**e, **_place(e['page'], pages)} for e in episode['evidence']]
-    result = Result(question=question, answer=episode['answer'], confidence=round(episode['confidence'], 3),
-                    page=episode['page'], evidence=evidence, because=episode['because'], client=client,
-                    tokens={k: v for k, v in episode['usage'].items() if k != 'seconds'}, seconds=round(seconds, 2),
-                    stopped=episode['stopped'])
+    tokens = {k: v for k, v in episode['usage'].items() if k != 'seconds'}
+    place = _place(episode['page'] or 0, pages)
+    result = Result(question=question, **_verdict(episode, sure), page=episode['page'], **place, evidence=evidence,
+                    because=episode['because'], client=client, tokens=tokens, reading_seconds=round(reading, 2),
+                    seconds=round(seconds, 2), stopped=episode['stopped'])
     if planned := episode.get('plan'):
         result['plan'] = {k: v for k, v in planned.items() if k != 'calls'}
-        result['quality'] = episode.get('quality', [])
+        result['quality'] = [{**q, **_place(q['page'], pages)} for q in episode.get('quality', [])]
     return result
 
 # %% ../../nbs/cli/01_ask.ipynb #750fb58c
@@ -347,19 +414,69 @@ def _ask_all(args: Namespace) -> Answers:
     "Pages, episodes and results of all questions"
     questions = _checked(args)
     pages, client = _opened(args)
-    episodes, results, (focus, before) = [], [], _read_ahead(args, client, pages)
+    answers: Answers = pages, [], []
+    args.kept = lambda: _kept(args, answers, len(questions), getattr(client, 'words', None))
+    focus, reading = _read_ahead(args, client, pages)
     for i, q in enumerate(questions, 1):
         say(args, f'question {i} of {len(questions)}: {one_line(q, 200)}')
-        start = time.perf_counter() - (0 if episodes else before)
-        episode = _episode(args, client, pages, q, focus)
-        episode['seconds'] = time.perf_counter() - start
-        episodes.append(episode)
-        results.append(result_of(episode, q, client.name, pages, episode['seconds']))
+        _ask_one(args, client, answers, q, focus, 0. if i > 1 else reading)
     say(args, '')
-    return pages, episodes, results
+    args.kept = None
+    return answers
+
+# %% ../../nbs/cli/01_ask.ipynb #9c30d26c
+def _ask_one(args: Namespace, client: 'VLMClient', answers: Answers, question: str, focus: 'FocusSpec',
+             reading: float):
+    "Answer a question, of the files that it names if it names any, and of all if these do not answer it"
+    pages, episodes, results = answers
+    start, some = time.perf_counter(), _files_meant(args, client, pages, question)
+    episode = _episode(args, client, pages, question, _files_focus(args, pages, some, focus) if some else focus)
+    if some and abstains(episode['answer']):
+        say(args, f"  {', '.join(some)}: no answer there; looking through all files")
+        episode, some = _episode(args, client, pages, question, focus), []
+    episode['seconds'] = time.perf_counter() - start
+    sure = _SURE.get(args.client, 0.) if args.sure is None else args.sure
+    result = result_of(episode, question, client.name, pages, episode['seconds'], reading, sure)
+    if some: result['files'] = some
+    episodes.append(episode)
+    results.append(result)
+
+# %% ../../nbs/cli/01_ask.ipynb #7eabce26
+def _files_meant(args: Namespace, client: 'VLMClient', pages: 'Pages', question: str) -> list[str]:
+    "The files that a question names, where there are several; [] where it names none, or all"
+    from cosee.index.files import files_named
+    held = _files_of(pages)
+    names, words = list(held), getattr(client, 'words', None)
+    def print_of(i: int) -> str:
+        shown = [pages.info(n) for n in held[names[i]][:3]]
+        return '\n'.join(line['text'] for page in (words.read(shown) if words else [])
+                         for line in page['lines'])
+    if args.focus == 'all' or len(names) < 2: return []
+    found = [names[i] for i in files_named(question, names, print_of if words else None)]
+    if found: say(args, f"  the question names {', '.join(one_line(f, 60) for f in found)}")
+    return found
+
+def _files_focus(args: Namespace, pages: 'Pages', some: list[str], focus: 'FocusSpec') -> 'FocusSpec':
+    "A focus on the pages of some files"
+    from cosee.focus import index_of
+    from cosee.index.files import FileFocus
+    held = _files_of(pages)
+    index = getattr(focus, 'index', None) or index_of
+    return FileFocus([n for name in some for n in held[name]], index, args.k)
+
+# %% ../../nbs/cli/01_ask.ipynb #fe430b47
+def _kept(args: Namespace, answers: Answers, questions: int, words: Optional['WordReader']) -> str:
+    "Print the answers that there are; in words, what was kept"
+    _, episodes, results = answers
+    if results: _report(args, (answers[0], episodes[:len(results)], results), html=False)
+    read = words.counts['ocr'] if words else 0
+    said = [f'{len(results)} of {counted(questions, "question")} answered'] if results else []
+    if read and words and words.pages.files: said.append(f"{counted(read, 'page')} read by OCR and kept: the same "
+                                                         'command goes on from there')
+    return '; '.join(said) or 'nothing was finished'
 
 # %% ../../nbs/cli/01_ask.ipynb #6cd77cd2
-def _answered(result: Result) -> bool: return not abstains(result['answer'])
+def _answered(result: Result) -> bool: return result['answer'] is not None
 
 # %% ../../nbs/cli/01_ask.ipynb #1618f190
 def _at(box: Optional[list[float]]) -> str:
@@ -370,24 +487,24 @@ def _at(box: Optional[list[float]]) -> str:
 
 def _where(entry: Evidence) -> str:
     "Page, file and box of a piece of evidence"
-    name = entry.get('file')
-    origin = f" ({one_line(name, 60)}, page {entry['file_page']})" if name else ''
-    return f"page {entry['page']}{origin}" + (f", {_at(entry['bbox'])}" if entry['bbox'] else '')
+    name, in_file = entry.get('file'), entry.get('file_page')
+    origin = f" ({one_line(name, 60)}{f', page {in_file}' * bool(in_file)})" if name else ''
+    unsaid = ' (no print there says so)' if entry.get('found') == '' else ''
+    return f"page {entry['page']}{origin}" + (f", {_at(entry['bbox'])}" if entry['bbox'] else '') + unsaid
 
 # %% ../../nbs/cli/01_ask.ipynb #4165a5e2
 def _answer_lines(r: Result, page: TerminalPage) -> list[str]:
     "Question, answer, place and reason"
-    none = 'not answerable from these pages' if r['answer'].strip() else 'no answer'
-    answer = one_line(r['answer'], 1000) if _answered(r) else none
+    none = 'no answer' if (r['reason'] or '').startswith(_NOBODY) else 'not answerable from these pages'
+    guess = f"not sure; the best guess is: {one_line(r['guess'] or '', 1000)}" if r['guess'] else none
+    answer = one_line(r['answer'] or '', 1000) if _answered(r) else guess
     lines = [page.wrap(r['question'], 'Question  '), page.bold(page.wrap(answer, 'Answer    '))]
-    if not _answered(r): return lines
+    if not _answered(r) and not r['guess']: return [*lines, page.wrap(r['reason'] or '', 'Reason    ')]
     lines.append(f"          confidence {r['confidence']:.0%}")
     lines += [page.wrap(_where(r['evidence'][0]), 'Where     ')] if r['evidence'] else []
-    return lines + ([page.wrap(r['because'].removeprefix('because '), 'Because   ')] if r['because'] else [])
+    return lines + ([page.wrap(r['because'], 'Because   ')] if r['because'] else [])
 
 # %% ../../nbs/cli/01_ask.ipynb #fd0973c3
-def _count(n: int, what: str) -> str: return f"{n} {what}{'s' * (n != 1)}"
-
 def _looked_at(episode: 'Episode') -> str:
     "How many pages anybody was shown, where it was not all of them"
     trace = episode['trace']
@@ -398,25 +515,32 @@ def _cost_line(r: Result, episode: 'Episode') -> str:
     "What it took"
     about = 'about ' if r['tokens']['estimated'] else ''
     took = f", {r['seconds']:.1f} s" if r['seconds'] >= .05 else ''
+    took += f", after {r['reading_seconds']:.1f} s of reading" if r['reading_seconds'] >= .05 else ''
     looked = _looked_at(episode)
-    return (f"{_count(len(episode['board']), 'note')} in {_count(episode['steps'], 'step')}, "
-            f"{looked}{about}{r['tokens']['total_tokens']:,} tokens{took}, stopped: {one_line(r['stopped'], 100)}")
+    return (f"{counted(len(episode['board']), 'note')} in {counted(episode['steps'], 'step')}, "
+            f"{looked}{about}{r['tokens']['total_tokens']:,} tokens{took}, {_ended(r['stopped'])}")
+
+_ENDS = dict(confidence='ended sure of it', agreement='ended in agreement', max_steps='ended with the last step')
+
+def _ended(stopped: str) -> str:
+    "Why an episode ended, in words"
+    return _ENDS.get(stopped) or f'ended: {one_line(stopped, 100)}'
 
 # %% ../../nbs/cli/01_ask.ipynb #0adfd2ec
-def _plan_lines(r: Result, page: TerminalPage) -> list[str]:
+def _plan_lines(r: Result, page: TerminalPage, names: list[str]) -> list[str]:
     "Who planned, and how well the pages can be read"
     from cosee.planner.quality import quality_text
     if not (planned := r.get('plan')): return []
     said = f"by {one_line(planned['by'], 60)}" + (f" ({one_line(planned['error'], 120)})" if planned['error'] else '')
-    rows = [f"page {q['page']}: {quality_text(q['findings'])}" for q in r.get('quality', [])]
+    rows = [f"{names[q['page'] - 1]}: {quality_text(q['findings'])}" for q in r.get('quality', [])]
     return [page.wrap(said, 'Plan      '), *(page.wrap(row, 'Quality   ') for row in rows)]
 
 # %% ../../nbs/cli/01_ask.ipynb #561e2880
-def _show(r: Result, episode: 'Episode', page: TerminalPage):
+def _show(r: Result, episode: 'Episode', page: TerminalPage, names: list[str]):
     "Print one question with everything that belongs to it"
     cost = page.grey(page.wrap(_cost_line(r, episode), 'Board     '))
-    said = [*_answer_lines(r, page), *_plan_lines(r, page)]
-    print('\n'.join([*said, cost, *board_lines(episode['board'], page)]), end='\n\n')
+    said = [*_answer_lines(r, page), *_plan_lines(r, page, names)]
+    print('\n'.join([*said, cost, *board_lines(episode['board'], page, names)]), end='\n\n')
 
 # %% ../../nbs/cli/01_ask.ipynb #afddb7e7
 def _write_page(args: Namespace, pages: 'Pages', episodes: 'list[Episode]'):
@@ -426,14 +550,14 @@ def _write_page(args: Namespace, pages: 'Pages', episodes: 'list[Episode]'):
     except OSError as e: raise Stop(f'--html: {args.html} cannot be written ({e.strerror})') from e
     print(f'Pages, boxes and Board: {path}', file=sys.stderr if args.json else sys.stdout)
 
-def _report(args: Namespace, answers: Answers):
-    "Print the results, write the HTML file"
+def _report(args: Namespace, answers: Answers, html: bool = True):
+    "Print the results, write the HTML file if there is to be one"
     pages, episodes, results = answers
     if args.json: print(json.dumps(results, ensure_ascii=False, indent=2))
     else:
-        page = TerminalPage(sys.stdout)
-        for r, e in zip(results, episodes): _show(r, e, page)
-    if args.html: _write_page(args, pages, episodes)
+        page, names = TerminalPage(sys.stdout), _names(pages)
+        for r, e in zip(results, episodes, strict=True): _show(r, e, page, names)
+    if args.html and html: _write_page(args, pages, episodes)
 
 # %% ../../nbs/cli/01_ask.ipynb #19035441
 def _mind_here() -> str:
@@ -446,9 +570,8 @@ def _mind_here() -> str:
 
 def _choose_client(args: Namespace):
     "Settle on a client where none is named"
-    from cosee.models.registry import client_for
     if args.client: return
-    args.client = client_for(args.model_path) if args.model_path else 'ocr'
+    args.client = named_or_implied(args) or 'ocr'
     if args.client == 'ocr' and (name := _mind_here()):
         say(args, f'{name} is on this machine: with --client print --model-path {name} it reads the pages')
 
@@ -463,7 +586,7 @@ def _ask(args: Namespace) -> int:
     return _code(answers[-1])
 
 # %% ../../nbs/cli/01_ask.ipynb #64951894
-_SHOWN = dict(literal=3, unanswerable=1)   # wording -> how many questions of it the demo asks
+_SHOWN = dict(literal=2, paraphrase=1, unanswerable=1)   # wording -> how many questions of it the demo asks
 
 def _prepared(sample: str) -> dict[str, list[str]]:
     "A few prepared questions on a sample -> their accepted answers"
@@ -474,9 +597,13 @@ def _prepared(sample: str) -> dict[str, list[str]]:
     return {q['question']: q['answer'] for q in chosen}
 
 # %% ../../nbs/cli/01_ask.ipynb #e4878ccb
+def _said(result: Result) -> str:
+    "The answer, or the guess, or that there is none"
+    return result['answer'] or result['guess'] or NOT_ANSWERABLE
+
 def _judge(results: list[Result], gold: dict[str, list[str]]) -> str:
     "How many prepared questions were answered as they should be"
-    wrong = [r['question'] for r in results if not any(same_answer(r['answer'], g) for g in gold[r['question']])]
+    wrong = [r['question'] for r in results if not any(same_answer(_said(r), g) for g in gold[r['question']])]
     missed = [f'\n  expected {gold[question][0]!r} for {question!r}' for question in wrong]
     return f'{len(results) - len(missed)} of {len(results)} as expected' + ''.join(missed)
 
@@ -490,6 +617,7 @@ def _demo(args: Namespace) -> int:
     answers = _ask_all(args)
     _report(args, answers)
     if gold and not args.json: print(_judge(answers[-1], gold))
+    if args.html and not args.no_open and sys.stdout.isatty(): show_in_browser(Path(args.html).absolute().as_uri())
     return _code(answers[-1])
 
 # %% ../../nbs/cli/01_ask.ipynb #5a774b6c
@@ -499,7 +627,7 @@ def ask_args(
     "The arguments of `cosee ask`."
     for add in (_document_args, model_args, care_args, cache_args, _team_args, _output_args): add(p)
     p.epilog = _ASK_EXAMPLES
-    p.set_defaults(run=_ask, client=None)
+    p.set_defaults(run=_ask, client=None, kept=None)
 
 _ASK_EXAMPLES = f'''examples:
   cosee ask invoice.pdf -q "What is the total?"
@@ -521,19 +649,20 @@ def demo_args(
     p: ArgumentParser # of `cosee demo`
 ):
     "The arguments of `cosee demo`."
-    p.add_argument('sample', nargs='?', default='slides', choices=('invoice', 'report', 'slides', 'small'),
-                   help='which document (default: slides); small is read by the tiny model')
+    p.add_argument('sample', nargs='?', default='report', choices=('invoice', 'report', 'slides', 'small'),
+                   help='which document (default: report); small is read by the tiny model')
     p.add_argument('-q', '--question', action='append', metavar='QUESTION',
                    help='ask this instead of the prepared questions')
     for add in (model_args, care_args, cache_args, _team_args): add(p)
     _output_args(p, html='cosee-demo.html')
+    p.add_argument('--no-open', action='store_true', help='do not open the page in a browser where there is a display')
     p.epilog = _DEMO_EXAMPLES
-    p.set_defaults(run=_demo, pages=None, dpi=None, password=None, client=None)
+    p.set_defaults(run=_demo, pages=None, dpi=None, password=None, client=None, kept=None)
 
 _DEMO_EXAMPLES = f'''examples:
   cosee demo
   cosee demo invoice --html invoice.html
-  cosee demo report -q "What is the cost center?"
+  cosee demo slides -q "Who is the presenter?"
   cosee demo small
   cosee demo --client qwen --model-path ~/models/Qwen3-VL-4B-Instruct
 

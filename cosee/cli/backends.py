@@ -14,6 +14,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Callable, Optional
 from .common import ANSWERED, BAD_INPUT, FAILED, Stop, backends_config
 from ..text import one_line
+from ..registry import need
 
 # %% ../../nbs/cli/02_backends.ipynb #2444640b
 if TYPE_CHECKING: from cosee.models.backends import Backend
@@ -47,12 +48,14 @@ def _ping(backend: 'Backend') -> str:
 def _trouble(backend: 'Backend') -> str:
     "'' if a backend can be used, otherwise why not"
     from cosee.models.gguf_client import read_gguf
-    from cosee.models.qwen.checkpoint import check_model_path
+    from cosee.models.qwen.checkpoint import LOCAL, check_model_path
     from cosee.models.remote import VLMClientError
     from cosee.models.weights import local_weights
     try:
         if backend.kind == 'gguf': read_gguf(local_weights(backend.model_path or backend.model))
-        elif backend.kind == 'qwen': check_model_path(local_weights(backend.model_path or 'models'))
+        elif backend.kind == 'qwen':
+            check_model_path(local_weights(backend.model_path or 'models'))
+            need('a local Qwen3-VL', *LOCAL)
         else: return _ping(backend)
         return ''
     except (ValueError, ImportError, VLMClientError) as e: return str(e)

@@ -14,6 +14,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TypedDict
 from .common import ANSWERED, text_table
 from ..files import CACHES, FileCache, cache_folder
+from ..text import counted
 
 # %% ../../nbs/cli/09_cache.ipynb #a5cab5dd
 def cache_args(
@@ -64,5 +65,5 @@ def _cache(args: Namespace) -> int:
         print(folder)
         print(text_table(['', 'files', 'MB', 'of at most', 'what'], [_shown(row) for row in rows]))
         removed = sum(row['removed'] for row in rows)
-        if args.clear: print(f"removed {removed} file{'s' * (removed != 1)}")
+        if args.clear: print(f"removed {counted(removed, 'file')}")
     return ANSWERED

@@ -9,12 +9,12 @@ from __future__ import annotations
 __all__ = []
 
 # %% ../../nbs/cli/00_common.ipynb #c1025029
-import argparse, logging, math, os, shutil, sys, textwrap
+import argparse, json, logging, math, os, shutil, sys, textwrap
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Optional
-from ..registry import no_such
+from ..registry import installed, no_such
 from ..text import one_line
 
 # %% ../../nbs/cli/00_common.ipynb #54084ce8
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cosee.models.backends import Config
     from cosee.models.client import VLMClient
     from cosee.models.retry import Check
+    from cosee.runs.server import LocalServer
 
 # %% ../../nbs/cli/00_common.ipynb #346240a4
 ANSWERED, FAILED, BAD_INPUT, NOTHING, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 130, 141
@@ -32,7 +33,7 @@ CODES_HELP = '''exit codes:
   0  answered (at least one question)
   1  something failed while working
   2  the command line, a file or a model directory cannot be used
-  3  no question could be answered from the pages
+  3  no question could be answered from the pages, or only by a guess
   130 interrupted; 141 nobody reads the output any more
 '''
 
@@ -83,15 +84,15 @@ def model_args(
     "Arguments that choose the model."
     g = p.add_argument_group('model')
     g.add_argument('--client', default='ocr', metavar='NAME', help=f'{_clients_help()} (default: ocr)')
-    g.add_argument('--model-path', metavar='PATH', help='of qwen and tiny: directory with config, tokenizer and '
-                   'weights; of print: GGUF file; or a name that `cosee fetch` knows')
-    g.add_argument('--model', metavar='NAME', help="the provider's or server's name of the model")
+    g.add_argument('--model-path', metavar='PATH', help='for qwen and tiny, the directory with config, tokenizer '
+                   'and weights; for print, a GGUF file; or a name that `cosee fetch` knows')
+    g.add_argument('--model', metavar='NAME', help='what the provider or the server calls the model')
     g.add_argument('--base-url', metavar='URL',
                    help='address of a server that speaks like OpenAI, such as http://127.0.0.1:8000/v1')
     g.add_argument('--config', metavar='FILE',
-                   help='YAML file of backends, whose ids --client and --mind then know (default: $COSEE_BACKENDS)')
-    g.add_argument('--mind', metavar='NAME', help='of print: the client or the id of a backend that reads the print, '
-                   'if it is not a GGUF file and not --model of a server like OpenAI')
+                   help='YAML file that lists models, whose ids --client and --mind take (default: $COSEE_BACKENDS)')
+    g.add_argument('--mind', metavar='NAME', help='the language model of --client print, by the name of a client '
+                   'or an id of --config; not needed for a GGUF file, or for --model of a server like OpenAI')
     _device_args(g)
 
 # %% ../../nbs/cli/00_common.ipynb #4a53d6a1
@@ -110,9 +111,9 @@ def care_args(
     "Arguments for when a model fails."
     g = p.add_argument_group('when a model fails, or is asked again')
     g.add_argument('--retry', type=positive, default=1, metavar='N',
-                   help='requests for one usable reply (default: 1)')
+                   help='how often to ask for one usable reply (default: 1)')
     g.add_argument('--fallback', action='append', default=[], metavar='NAME',
-                   help='client or id that stands in; may be given several times')
+                   help='client or id that is asked where the model fails; may be given several times')
     g.add_argument('--replies', '--cache', dest='cache', metavar='FILE',
                    help='keep replies of the model in this file, and take them from there')
 
@@ -124,11 +125,11 @@ def cache_args(
     p.add_argument('--no-cache', action='store_true',
                    help='read every page anew, and keep nothing of it on disk (see `cosee cache`)')
     p.add_argument('--print', choices=('auto', 'text', 'ocr', 'beside'),
-                   help="where clients that read take print from: a PDF's own text where it is what is drawn and OCR "
-                   'for the rest, that text alone, or OCR alone; beside: a client that sees is given the print of '
-                   'each page next to its image (default: auto)')
+                   help="where the printed text of a page comes from: auto: a PDF's own text where it is what is "
+                   'drawn, and OCR for the rest; text: that text alone; ocr: OCR alone; beside: a model that takes '
+                   'images is given the printed text of each page next to its image (default: auto)')
     p.add_argument('--page-tokens', type=positive, metavar='N',
-                   help='most tokens of the print of a page, for a model that reads it (default: 1500)')
+                   help='most tokens of the printed text of a page, for a model that reads it (default: 1500)')
 
 @contextmanager
 def cache_wanted(
@@ -154,10 +155,34 @@ def say(
     if tty: text = f'\r\x1b[K{text}'
     if end or tty: print(text, end=end, file=sys.stderr, flush=True)
 
+# %% ../../nbs/cli/00_common.ipynb #f3430fee
+def show_in_browser(
+    url: str,        # of a page or a file
+    wait: float = 3. # most seconds to wait for the browser to have started
+):
+    "Open `url` where there is a screen."
+    import threading, webbrowser
+    if not (sys.platform in ('win32', 'darwin') or {'DISPLAY', 'WAYLAND_DISPLAY', 'BROWSER'} & set(os.environ)): return
+    starter = threading.Thread(target=webbrowser.open, args=(url,), daemon=True)
+    starter.start()
+    starter.join(wait)
+
+
+def serve_page(
+    args: Namespace,      # `json` and `no_browser` are read
+    server: 'LocalServer' # of a page
+):
+    "Serve a page until Ctrl-C, and show it where there is a screen."
+    with server:
+        print(json.dumps(dict(url=server.url)) if args.json else f'{server.url}  (Ctrl-C ends it)', flush=True)
+        if not args.no_browser: show_in_browser(server.url, wait=0)
+        try: server.serve_forever()
+        except KeyboardInterrupt: pass
+
 # %% ../../nbs/cli/00_common.ipynb #d8a2d782
 def _hush(args: Namespace):
     "No progress bars and warnings of model libraries where nobody watches"
-    if sys.stderr.isatty() and not args.quiet: return
+    if sys.stderr.isatty() and not args.quiet or not installed('transformers'): return
     from transformers.utils import logging as hf
     hf.disable_progress_bar()
     hf.set_verbosity_error()
@@ -208,6 +233,45 @@ def named_client(
     if CLIENTS[name].local: _hush(args)
     return CLIENTS[name].make(**options)
 
+# %% ../../nbs/cli/00_common.ipynb #522b14f4
+def roles_of(
+    text: str # of `--agents`
+) -> list[Any]: # names of roles, or dicts with name, and duty or prompt
+    "The roles that are named, or listed in a YAML or JSON file; raises `Stop` for what is no team."
+    from cosee.agents import ROLES
+    from cosee.config import ConfigError
+    from cosee.eval.task import build_team
+    try: roles = _listed_roles(text) if text.lower().endswith(('.yaml', '.yml', '.json')) else text.split(',')
+    except ConfigError as e: raise Stop(f'--agents: {e}', BAD_INPUT) from e
+    roles = [r.strip() if isinstance(r, str) else r for r in roles]
+    unknown = [r for r in roles if isinstance(r, str) and r not in ROLES]
+    if unknown: raise Stop(f"--agents: there is no agent {unknown[0]!r}; choose from {', '.join(ROLES)}, or name a "
+                           'YAML file that lists roles of your own', BAD_INPUT)
+    try: build_team(None, roles)
+    except ValueError as e: raise Stop(f'--agents: {e}', BAD_INPUT) from e
+    return roles
+
+def tell_duties(
+    args: Namespace,  # `quiet` is read
+    client: str,      # its name
+    roles: Sequence[Any] # of a team
+):
+    "Say that the reader of printed text does not follow duties, where a role has one of its own."
+    own = [one_line(str(r.get('name')), 40) for r in roles if isinstance(r, dict)]
+    if not own or client not in ('ocr', 'screen-ocr'): return
+    say(args, f"{', '.join(dict.fromkeys(own))}: --client {client} copies printed text and reads no duties or "
+              'prompts; which actions a role may write is all that it follows. A language model reads them')
+
+# %% ../../nbs/cli/00_common.ipynb #d4f1817a
+def _listed_roles(path: str) -> list[Any]:
+    "What a file of roles holds: a list, or one under `agents`; raises ConfigError for anything else"
+    from cosee.config import ConfigError, parse_yaml, read_text
+    found = parse_yaml(read_text(path), path)
+    found = found.get('agents') if isinstance(found, dict) else found
+    if not isinstance(found, list) or not found:
+        raise ConfigError(f'{path}: expected a list of roles, each a name, or a name with a duty')
+    return found
+
 # %% ../../nbs/cli/00_common.ipynb #805bfd0e
 def check_client(
     args: Namespace, # of `model_args`
@@ -221,6 +285,22 @@ def check_client(
     except ConfigError as e: raise Stop(str(e), BAD_INPUT) from None
     ids = config.ids if config else []
     if name not in ids: raise Stop(f"--client: {no_such('client', name, [*CLIENTS, *ids])}", BAD_INPUT)
+
+def choose_client(
+    args: Namespace # of `model_args`
+) -> str:           # its name
+    "Settle on a client where none is named; raises `Stop` for one that nobody knows."
+    from cosee.models.registry import client_for
+    args.client = args.client or (client_for(args.model_path) if args.model_path else 'ocr')
+    check_client(args, args.client)
+    return args.client
+
+def named_or_implied(
+    args: Namespace  # of `model_args`
+) -> Optional[str]:  # None: the command has a usual one
+    "The client that the arguments name, or that reads what `--model-path` names."
+    from cosee.models.registry import client_for
+    return args.client or (client_for(args.model_path) if args.model_path else None)
 
 # %% ../../nbs/cli/00_common.ipynb #cab2ae7d
 def client_of(
@@ -260,13 +340,16 @@ class TerminalPage:
 # %% ../../nbs/cli/00_common.ipynb #00d7bedc
 def board_lines(
     board: 'Board',    # of an episode
-    page: TerminalPage # where it is shown
+    page: TerminalPage, # where it is shown
+    names: Sequence[str] = () # what pages are called, see `page_names`; the rest by number
 ) -> list[str]:
     "The Board, page by page."
     out, last = [], None
     for c in sorted(board.list_cells(), key=lambda c: (c['view']['page'], c['step'], c['id'])):
-        if c['view']['page'] != last: out.append(page.grey(f"  Page {c['view']['page']}"))
-        last = c['view']['page']
+        if (number := c['view']['page']) != last:
+            name = names[number - 1] if 0 < number <= len(names) else f'page {number}'
+            out.append(page.grey(f'  {name[:1].upper()}{name[1:]}'))
+        last = number
         refs = ' -> ' + ' '.join(f'#{r}' for r in c.get('refs', [])) if c.get('refs') else ''
         lead = f"    #{c['id']:<3} {one_line(c['author'], 14):<14} "
         out.append(page.wrap(one_line(c['content'], 240) + refs, lead, ' ' * len(lead)))

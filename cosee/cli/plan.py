@@ -31,7 +31,7 @@ def plan_args(
     p.add_argument('-q', '--question', required=True, metavar='TEXT', help='the request about the picture')
     p.add_argument('--reference', metavar='IMAGE', help='the same picture without distortions')
     p.add_argument('--measure', action='store_true', help='measure what the plan asks for')
-    p.add_argument('--fallback', metavar='NAME', help='client or id that stands in')
+    p.add_argument('--fallback', metavar='NAME', help='client or id that is asked where the model fails')
     p.add_argument('--log', metavar='FILE', help='append what happened to this JSON-lines file')
     model_args(p)
     common_args(p)

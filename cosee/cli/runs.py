@@ -9,16 +9,16 @@ from __future__ import annotations
 __all__ = []
 
 # %% ../../nbs/cli/04_runs.ipynb #c6e2e24d
-import argparse, json, os, sys, warnings
+import argparse, json, os, shlex, sys, warnings
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
-from .common import (BAD_INPUT, Stop, TerminalPage, amount, board_lines, cache_args, common_args, positive,
-                              text_table)
-from ..text import one_line
+from typing import Any, Callable, Optional, TYPE_CHECKING, Union
+from .common import (BAD_INPUT, Stop, TerminalPage, amount, board_lines, cache_args, common_args,
+                              named_or_implied, positive, roles_of, serve_page, tell_duties, text_table)
+from ..text import one_line, time_left
 
 # %% ../../nbs/cli/04_runs.ipynb #ce3a905b
 if TYPE_CHECKING:
@@ -62,6 +62,26 @@ def _read_all(args: Namespace):
     named = [getattr(args, 'folder', None), *getattr(args, 'folders', [])]
     for folder in filter(None, named): Run(folder).entries()
 
+def _plugins_named(args: Namespace) -> list[str]:
+    "The modules that the runs of a command name"
+    from cosee.runs.table import Run
+    named = [getattr(args, 'folder', None), *getattr(args, 'folders', [])]
+    configs = [Run(folder).about.get('config') or {} for folder in filter(None, named)]
+    lists = [c.get('plugins') for c in configs]
+    return [n for names in lists if isinstance(names, list) for n in names if isinstance(n, str)]
+
+def _import_plugins(args: Namespace):
+    "Import the modules that the runs name"
+    from cosee.runs.config import load_plugins
+    load_plugins(_plugins_named(args))
+
+def _plugin_hint(args: Namespace, said: str) -> str:
+    "How an unknown name may become known, where a run names modules of its own"
+    if not said.startswith('unknown ') or getattr(args, 'allow_plugins', True): return ''
+    names = _plugins_named(args)
+    return f"; perhaps it is of {', '.join(names)}, which --allow-plugins imports" if names else ''
+
+# %% ../../nbs/cli/04_runs.ipynb #23a885b1
 def _told(f: Command) -> Command:
     "A command whose foreseeable errors become one line"
     @wraps(f)
@@ -70,10 +90,11 @@ def _told(f: Command) -> Command:
         strict = getattr(args, 'strict', False)
         try:
             with _damage_told(strict):
+                if getattr(args, 'allow_plugins', False): _import_plugins(args)
                 if strict: _read_all(args)
                 return f(args)
         except DamagedRun as e: raise Stop(f'{e}; without --strict the rest is used', BAD_INPUT) from e
-        except (ValueError, ImportError) as e: raise Stop(str(e), BAD_INPUT) from e
+        except (ValueError, ImportError) as e: raise Stop(f'{e}{_plugin_hint(args, str(e))}', BAD_INPUT) from e
         except RunError as e: raise Stop(str(e), e.code) from e
     return run
 
@@ -86,17 +107,19 @@ def _ends_with(p: ArgumentParser, run: Command, epilog: str = _CODES):
 # %% ../../nbs/cli/04_runs.ipynb #5f4d1a85
 def _data_args(p: ArgumentParser):
     "Arguments that lie over the configuration"
-    g = p.add_argument_group('what is run (over the file)')
+    g = p.add_argument_group('what is run (goes before the file)')
     g.add_argument('--dataset', metavar='NAME',
-                   help="'made', 'folder', 'jsonl', mpdocvqa, slidevqa, screens, ... (default: made)")
+                   help='made (synthetic documents), folder or jsonl (your own), mpdocvqa, slidevqa, screens, ... '
+                   '(default: made)')
     g.add_argument('--split', metavar='NAME', help='part of the data set')
     g.add_argument('--root', metavar='DIR',
-                   help="folder of the data set; of 'folder', the questions file (CSV or JSONL)")
+                   help='folder of the data set; for --dataset folder, the questions file (CSV or JSONL)')
     g.add_argument('--limit', type=positive, metavar='N', help='at most so many questions')
-    g.add_argument('--method', action='append', metavar='M', help='may be given several times, or as A,B,C')
+    g.add_argument('--method', action='append', metavar='M',
+                   help='name of a method; may be given several times, or as A,B,C')
     _client_args(g)
     _limit_args(g)
-    g.add_argument('--no-trace', action='store_true', help='keep no Boards and traces')
+    g.add_argument('--no-trace', action='store_true', help='keep no notes of teams and no calls (the trace)')
     g.add_argument('--set', action='append', default=[], metavar='FIELD=VALUE',
                    help='any other field, such as dataset.options.dpi=80')
 
@@ -105,21 +128,22 @@ def _client_args(g: 'argparse._ArgumentGroup'):
     "Arguments that choose the model of a run"
     from cosee.models.registry import CLIENTS
     g.add_argument('--client', metavar='NAME',
-                   help=f"{', '.join(CLIENTS)}, or a backend such as openai.gpt-4o (default: ocr; of screens, "
+                   help=f"{', '.join(CLIENTS)}, or a backend such as openai.gpt-4o (default: ocr; for screens, "
                         'screen-ocr)')
     g.add_argument('--model-path', metavar='PATH', help='directory of --client qwen or GGUF file of --client print; '
                    'with it that client is the default')
-    g.add_argument('--model', metavar='NAME', help="the provider's or server's name of the model")
+    g.add_argument('--model', metavar='NAME', help='what the provider or the server calls the model')
     g.add_argument('--base-url', metavar='URL', help='address of a server that speaks like the provider')
     g.add_argument('--device', metavar='NAME', help="'cpu', 'cuda', 'auto', ...")
 
 def _limit_args(g: 'argparse._ArgumentGroup'):
     "Arguments that shape the teams of a run, and what they may spend"
-    g.add_argument('--agents', metavar='A,B,...', help='of every method that has a team')
-    g.add_argument('--max-steps', type=positive, metavar='N', help='of every method that has steps or turns')
+    g.add_argument('--agents', metavar='A,B,...',
+                   help='the team of every method that has one: roles, or a YAML file that lists roles of your own')
+    g.add_argument('--max-steps', type=positive, metavar='N', help='most rounds of every method that has rounds')
     g.add_argument('--max-tokens', type=positive, metavar='N',
                    help='hard budget of tokens for each question and method')
-    g.add_argument('--seed', type=int, metavar='N', help='of everything drawn by chance')
+    g.add_argument('--seed', type=int, metavar='N', help='seed of everything drawn by chance')
 
 # %% ../../nbs/cli/04_runs.ipynb #120d79ee
 def _how_args(p: ArgumentParser):
@@ -129,7 +153,8 @@ def _how_args(p: ArgumentParser):
     g.add_argument('--in-flight', type=positive, default=1, metavar='N',
                    help='questions at once, for a served model (default: 1)')
     g.add_argument('--ray', type=positive, metavar='N', help="so many actors on a Ray cluster; needs cosee[ray]")
-    g.add_argument('--gpus-per-actor', type=amount, default=0, metavar='X', help='of --ray (default: 0)')
+    g.add_argument('--gpus-per-actor', type=amount, default=0, metavar='X',
+                   help='GPUs of each actor of --ray (default: 0)')
     g.add_argument('--time-limit', type=amount, metavar='S', help='seconds for each question and method')
     g.add_argument('--retry-failed', action='store_true', help='do again what failed')
 
@@ -138,15 +163,21 @@ def run_args(
     p: ArgumentParser # of `cosee run`
 ):
     "The arguments of `cosee run`."
-    p.add_argument('config', nargs='?', metavar='CONFIG', help='YAML or JSON file; without one, the defaults')
+    p.add_argument('config', nargs='?', metavar='CONFIG',
+                   help='YAML or JSON file; without one, the arguments describe the run')
+    p.add_argument('--demo', action='store_true',
+                   help='a run to look at: five questions about synthetic documents, two methods, read by OCR')
     p.add_argument('--output-dir', metavar='DIR', help='run folder (default: runs/NAME)')
     p.add_argument('--shard', metavar='I/N',
                    help='do every N-th question only; writes to DIR/shard-I-of-N, see `cosee merge`')
     for add in (_data_args, _how_args, cache_args): add(p)
     _ends_with(p, _run, _RUN_EXAMPLES)
+    p.set_defaults(kept=None)
 
 _RUN_EXAMPLES = '''examples:
-  cosee run --limit 20 --method direct,cosee_base           made documents, read by OCR
+  cosee run --demo                                          a small run to look at
+  cosee run --dataset folder --root questions.csv           your own documents and questions
+  cosee run --limit 20 --method direct,cosee_base           synthetic documents, read by OCR
   cosee run configs/compare_made.yaml --output-dir runs/made
   cosee run --dataset mpdocvqa --root ~/data/mpdocvqa --split val --limit 100 --method cosee_base,self_consistency \\
             --model-path ~/models/Qwen3-VL-4B-Instruct --device cuda --max-steps 2 --output-dir runs/mpdocvqa
@@ -156,14 +187,20 @@ _RUN_EXAMPLES = '''examples:
 ''' + _CODES
 
 # %% ../../nbs/cli/04_runs.ipynb #a80bd227
+_DEMO_QUESTIONS = 5
+
+def _whole(path: Optional[str]) -> Optional[str]:
+    "The whole path of what there is, so that a run can be resumed from anywhere; a name as it is"
+    return os.path.abspath(path) if path and os.path.exists(path) else path
+
 def _fields(args: Namespace) -> list[str]:
     "Arguments as FIELD=VALUE"
-    from cosee.models.registry import client_for
-    pairs = {'dataset.name': args.dataset, 'dataset.split': args.split, 'dataset.root': args.root,
-             'dataset.limit': args.limit,
-             'client.type': args.client or (client_for(args.model_path) if args.model_path else None),
+    pairs = {'dataset.name': args.dataset, 'dataset.split': args.split, 'dataset.root': _whole(args.root),
+             'dataset.limit': args.limit or (_DEMO_QUESTIONS if args.demo else None),
+             'name': 'demo' if args.demo else None,
+             'client.type': named_or_implied(args),
              'client.options.print': args.print, 'client.options.page_tokens': args.page_tokens,
-             'client.options.model_path': args.model_path,
+             'client.options.model_path': _whole(args.model_path),
              'client.options.device': args.device, 'client.options.model': args.model,
              'client.options.base_url': args.base_url, 'budget.max_tokens': args.max_tokens, 'seed': args.seed,
              'methods': [m.strip() for part in args.method for m in part.split(',')] if args.method else None,
@@ -172,12 +209,13 @@ def _fields(args: Namespace) -> list[str]:
 
 Method = Union[str, dict[str, Any]]   # an entry of `methods`: a name, or a type with settings
 
+# %% ../../nbs/cli/04_runs.ipynb #a84d31f9
 def _shaped(method: Method, agents: Optional[str], max_steps: Optional[int]) -> Method:
     "An entry of `methods` with the team's arguments over it"
     from cosee.eval.methods import method_settings
     entry: dict[str, Any] = {'type': method} if isinstance(method, str) else dict(method)
     has = method_settings(entry.get('type') or entry['name'])
-    if agents and 'agents' in has: entry['agents'] = [a.strip() for a in agents.split(',')]
+    if agents and 'agents' in has: entry['agents'] = roles_of(agents)
     for k in ('max_steps', 'max_turns') if max_steps else ():
         if k in has: entry[k] = max_steps
     return entry if len(entry) > 1 else entry['type']
@@ -198,7 +236,9 @@ def config_of(
 def _means(run: 'Run') -> dict[str, dict[str, float]]:
     "Method -> metric -> mean of its scores, as the run was configured"
     from cosee.runs.table import score_records, slim
-    metrics = run.about.get('metrics') or {}
+    from cosee.eval.metrics import SCORERS
+    configured = run.about.get('metrics') or {}
+    metrics = {m: f for m, f in configured.items() if m in SCORERS}   # one of a plugin may not be there
     found = score_records([slim(r) for r in run], metrics) if metrics else {}
     return {method: {m: s.mean for m, s in scores.items()} for method, scores in found.items()}
 
@@ -207,14 +247,44 @@ def _with_means(run: 'Run', status: 'Status') -> dict[str, dict[str, Any]]:
     means = _means(run)
     return {method: {**counts, 'metrics': means.get(method, {})} for method, counts in status.items()}
 
-def _status_text(run: 'Run', status: 'Status') -> str:
-    "The table of a run, and where it lies"
-    metrics, means = run.about.get('metrics') or {}, _means(run)
-    rows = [[m, s['ok'], s['failed'], f"{s['tokens']:,}", f"{s['calls']:,}", f"{s['seconds']:.0f}",
-             *(f"{100 * means[m][k]:.1f}" if m in means else '' for k in metrics)] for m, s in status.items()]
-    table = text_table(['method', 'answered', 'failed', 'tokens', 'calls', 'seconds', *metrics], rows)
-    return f'{table}\n{run.folder}'
+def _counts_row(name: str, s: Mapping[str, Any]) -> list[Any]:
+    return [name, s['ok'], s['failed'], f"{s['tokens']:,}", f"{s['calls']:,}", f"{s['seconds']:.0f}"]
 
+def _total(status: 'Status') -> dict[str, float]:
+    "The counts of all methods together"
+    return {k: sum(s[k] for s in status.values()) for k in ('ok', 'failed', 'tokens', 'calls', 'seconds', 'reading')}
+
+# %% ../../nbs/cli/04_runs.ipynb #6d2a06cb
+def _left(run: 'Run', status: 'Status') -> dict[str, Any]:
+    "How many answers a run has, how many there are to be, and for how long it will compute"
+    questions, done = run.about.get('questions') or 0, {m: s['ok'] + s['failed'] for m, s in status.items()}
+    planned = questions * len(run.methods) or None
+    if not planned or not sum(done.values()): return dict(done=sum(done.values()), planned=planned, seconds_left=None)
+    usual = sum(s['seconds'] for s in status.values()) / sum(done.values())
+    paces = {m: s['seconds'] / done[m] if done[m] else usual for m, s in status.items()}
+    left = sum(max(0, questions - done[m]) * paces[m] for m in status)
+    return dict(done=sum(done.values()), planned=planned, seconds_left=round(left, 1))
+
+def _left_text(run: 'Run', status: 'Status') -> str:
+    "How far a run is, in words"
+    left = _left(run, status)
+    of = f" of {left['planned']:,}" if left['planned'] else ''
+    rest = f"; {time_left(left['seconds_left'])} of computing left" if left['seconds_left'] else ''
+    goes = f'; `cosee resume {shlex.quote(str(run.folder))}` goes on' if rest else ''
+    return f"{left['done']:,}{of} answers{rest}{goes}"
+
+def _status_text(run: 'Run', status: 'Status') -> str:
+    "The table of a run, how far it is, and where it lies"
+    metrics, means = run.about.get('metrics') or {}, _means(run)
+    rows = [[*_counts_row(m, s), *(f"{100 * means[m][k]:.1f}" if k in means.get(m, {}) else '' for k in metrics)]
+            for m, s in status.items()]
+    if len(rows) > 1: rows.append([*_counts_row('together', _total(status)), *('' for _ in metrics)])
+    table = text_table(['method', 'answered', 'failed', 'tokens', 'calls', 'seconds', *metrics], rows)
+    read = _total(status)['reading']
+    reading = f'\nreading the pages took {read:.1f} s, apart from the methods' if read >= .05 else ''
+    return f'{table}{reading}\n{_left_text(run, status)}\n{run.folder}'
+
+# %% ../../nbs/cli/04_runs.ipynb #bbddb3a8
 def _ended(args: Namespace, run: 'Run') -> int:
     "Print what came out; the exit code"
     status, skipped = run.status(), getattr(run, 'skipped', [])
@@ -229,23 +299,48 @@ def _print_json(x: Any): print(json.dumps(x, ensure_ascii=False, indent=2))
 def _engine_of(args: Namespace) -> Optional[Callable]:
     "A cluster, if one is asked for"
     if not args.ray: return None
-    from cosee.runs.ray_engine import run_ray
+    from cosee.runs.engines.ray_engine import run_ray
     def engine(config, jobs): return run_ray(config, jobs, args.ray, args.time_limit, num_gpus=args.gpus_per_actor)
     return engine
 
 def _go(args: Namespace, config: 'RunConfig', folder: Path, shard: Optional[str]) -> int:
     "Do what is left of a run; the exit code"
     from cosee.experiments import run_experiment
+    args.kept = lambda: _goes_on(args, config, folder)
+    tell_duties(args, config.client.type, [r for m in config.methods if isinstance(m, dict)
+                                           for r in m.get('agents') or []])
     run = run_experiment(config, folder, workers=args.workers, in_flight=args.in_flight, shard=shard,
                          time_limit=args.time_limit, retry_failed=args.retry_failed, engine=_engine_of(args),
                          progress=not args.quiet)
+    args.kept = None
     return _ended(args, run)
 
+# %% ../../nbs/cli/04_runs.ipynb #abf434a7
+def _goes_on(args: Namespace, config: 'RunConfig', folder: Path) -> str:
+    "What an interrupted run keeps, and the command that goes on with it"
+    from cosee.runs.table import Run
+    if not (folder / 'run.json').exists(): return 'nothing was written'
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        done = len(Run(folder).entries())
+    flags = ['--allow-plugins'] * bool(config.plugins)
+    for name, usual in _HOW.items():
+        if (value := getattr(args, name)) != usual: flags += [f"--{name.replace('_', '-')}", f'{value:g}']
+    flags += ['--retry-failed'] * args.retry_failed + ['--no-cache'] * args.no_cache
+    return f"{done:,} answers are kept; to go on: {shlex.join(['cosee', 'resume', str(folder), *flags])}"
+
+_HOW: dict[str, Optional[float]] = dict(workers=1, in_flight=1, ray=None, gpus_per_actor=0, time_limit=None)
+
 # %% ../../nbs/cli/04_runs.ipynb #ca03e958
+_BARE = ('this would ask 100 questions about synthetic documents, each with the methods direct and cosee_base, and '
+         'write to runs/run. Say what you want: `cosee run CONFIG` with a YAML file, `cosee run --dataset folder '
+         '--root questions.csv` for documents of your own, or `cosee run --demo` for a small run to look at')
+
 @_told
 def _run(args: Namespace) -> int:
     "Run methods on a data set"
     from cosee.runs.record import read_shard
+    if not (args.config or args.demo or _fields(args)): raise Stop(_BARE, BAD_INPUT)
     config = config_of(args)
     folder = Path(args.output_dir or Path('runs') / config.name)
     if args.shard:
@@ -260,6 +355,7 @@ def _resume(args: Namespace) -> int:
     run = Run(args.folder)
     return _go(args, _config_again(run, args.allow_plugins), run.folder, run.about.get('shard'))
 
+# %% ../../nbs/cli/04_runs.ipynb #c743c8fb
 def _config_again(run: 'Run', plugins: bool) -> 'RunConfig':
     "The configuration of a run that goes on; raises ConfigError for one that was changed or hides a key"
     from cosee.config import HIDDEN, ConfigError
@@ -280,6 +376,8 @@ def _folder_args(p: ArgumentParser, many: bool = False):
     _strict_arg(p)
 
 def _strict_arg(p: ArgumentParser):
+    p.add_argument('--allow-plugins', action='store_true',
+                   help='import the modules that the run names, which runs their code; a metric of your own needs it')
     p.add_argument('--strict', action='store_true', help='refuse a run with damaged lines instead of leaving them out')
 
 def resume_args(
@@ -288,9 +386,8 @@ def resume_args(
     "The arguments of `cosee resume`."
     _folder_args(p)
     for add in (_how_args, cache_args): add(p)
-    p.add_argument('--allow-plugins', action='store_true',
-                   help='import the modules that the run names, which runs their code')
     _ends_with(p, _resume)
+    p.set_defaults(kept=None)
 
 # %% ../../nbs/cli/04_runs.ipynb #b92dafe6
 def status_args(
@@ -311,7 +408,8 @@ def _status(args: Namespace) -> int:
     said = [f"failed: {one_line(str(f['sample']), 60)}, {f['method']}: {one_line(f['error'] or '', 120)}"
             for f in failed[:20]]
     damaged = [f._asdict() for f in run.faults]
-    if args.json: _print_json(dict(methods=status, failed=failed, damaged=damaged))
+    if args.json: _print_json(dict(methods=status, total=_total(status), **_left(run, status),
+                                     failed=failed, damaged=damaged))
     else: print('\n'.join([_status_text(run, status), *said, *(f"line {f.line}: {f.why}" for f in run.faults[:20])]))
     return RUN_FAILED if failed or damaged else RUN_OK
 
@@ -322,7 +420,11 @@ def score_args(
     "The arguments of `cosee score`."
     _folder_args(p)
     p.add_argument('--metric', action='append', metavar='M[=FLAVOUR]',
-                   help='such as anls=mpdocvqa or em=slidevqa; default: as configured')
+                   help='a metric, and whose rules, such as anls=mpdocvqa or em=slidevqa (default: as configured)')
+    g = p.add_argument_group('fields (RUN is a file of results of `cosee extract`, or its folder)')
+    g.add_argument('--gold', type=Path, metavar='FILE',
+                   help='lines with file, value and, of one field, path (default: gold.jsonl beside RUN)')
+    g.add_argument('--schema', metavar='FILE', help='what was asked for (default: schema.json beside RUN)')
     _ends_with(p, _score)
 
 def _metrics(args: Namespace, run: 'Run') -> dict[str, str]:
@@ -334,8 +436,9 @@ def _metrics(args: Namespace, run: 'Run') -> dict[str, str]:
 # %% ../../nbs/cli/04_runs.ipynb #b45b8e36
 @_told
 def _score(args: Namespace) -> int:
-    "Score a run again, in any flavour, without a model"
+    "Score a run again, by any metric and its rules, without a model"
     from cosee.runs.table import Run, score_records, slim
+    if results := _extracted(args.folder): return _score_fields(args, results)
     run = Run(args.folder)
     metrics = _metrics(args, run)
     found = score_records((slim(r) for r in run), metrics)
@@ -347,13 +450,34 @@ def _score(args: Namespace) -> int:
     print(json.dumps(means, indent=2) if args.json else text_table(head, rows))
     return RUN_OK
 
+# %% ../../nbs/cli/04_runs.ipynb #21db1bb0
+def _extracted(folder: Union[str, Path]) -> Optional[Path]:
+    "The results of `cosee extract` in a folder, or the file that they are; None for a run"
+    path = Path(folder)
+    inside = path/'documents.jsonl'
+    return path if path.is_file() else inside if inside.is_file() else None
+
+def _score_fields(args: Namespace, results: Path) -> int:
+    "Score fields against values that people checked"
+    from cosee.fields.scores import SCORE_HEAD, read_lines, score_fields
+    gold, schema = args.gold or results.parent/'gold.jsonl', args.schema or results.parent/'schema.json'
+    try: found = score_fields(read_lines(results), read_lines(gold), schema)
+    except OSError as e: raise Stop(f'{e.filename}: {e.strerror}; see --gold and --schema', BAD_INPUT) from e
+    def told(value: Any) -> str: return 'none' if value is None else one_line(str(value), 60)
+    wrong = [f'{one_line(m.file, 80)}, {m.path}: {told(m.said)}, right is {told(m.gold)}' for m in found.wrong[:20]]
+    if args.json: print(json.dumps(found.to_dict(), indent=2))
+    else: print('\n'.join([text_table([*SCORE_HEAD], [[*r] for r in found.rows()]), str(found), *wrong]))
+    return RUN_OK
+
 # %% ../../nbs/cli/04_runs.ipynb #2db1fab3
 def _report_arguments(p: ArgumentParser, run: Command):
     "Arguments of `cosee compare` and `cosee report`"
     _folder_args(p, many=True)
-    p.add_argument('--metric', metavar='M[=FLAVOUR]', help='such as anls=mpdocvqa; default: the first of the run')
+    p.add_argument('--metric', metavar='M[=FLAVOUR]',
+                   help='a metric, and whose rules, such as anls=mpdocvqa (default: the first of the run)')
     p.add_argument('--baseline', metavar='METHOD', help='what the others are compared with (default: the first)')
-    p.add_argument('--price', metavar='IN,OUT', help='of a million prompt and completion tokens')
+    p.add_argument('--price', metavar='IN,OUT',
+                   help='prices of a million prompt tokens and a million completion tokens, such as 0.2,0.8')
     p.add_argument('-o', '--output', metavar='OUT', help='write .html or .md')
     _ends_with(p, run)
 
@@ -383,11 +507,14 @@ def _report_of(args: Namespace) -> 'Report':
     return Report(args.folders, args.metric, args.baseline, _price(args.price))
 
 # %% ../../nbs/cli/04_runs.ipynb #b28836d8
+def _of(scored: int, asked: int) -> str: return f'{scored} of {asked}' if asked > scored else str(scored)
+
 def _methods_table(report: 'Report') -> str:
     "A row for each method"
-    rows = [[m, r['questions'], f"{r['score']:.1f}", r['interval'], f"{r['tokens']:,.0f}", f"{r['calls']:.1f}",
-             f"{r['invalid']:.1%}", r['failed']] for m, r in report.table.items()]
-    return text_table(['method', 'questions', 'score', 'interval', 'tokens', 'calls', 'invalid', 'failed'], rows)
+    rows = [[m, _of(r['questions'], r['asked']), f"{r['score']:.1f}", r['interval'], f"{r['tokens']:,.0f}",
+             f"{r['calls']:.1f}", f"{r['invalid']:.1%}", r['failed']] for m, r in report.table.items()]
+    head = ['method', 'scored questions', 'score', 'interval', 'tokens', 'calls', 'invalid', 'failed']
+    return text_table(head, rows)
 
 @_told
 def _compare(args: Namespace) -> int:
@@ -397,7 +524,8 @@ def _compare(args: Namespace) -> int:
     if args.output: print(report.save(args.output))
     elif args.json: _print_json(dict(metric=report.metric, baseline=report.baseline, methods=report.table,
                                      tests=[vars(d) for d in tests]))
-    else: print('\n'.join([report.title, _methods_table(report), '', *map(str, tests), *report.fairness()]))
+    else: print('\n'.join([report.title, _methods_table(report), '', *map(str, tests), *report.notes(),
+                           *report.fairness()]))
     return RUN_OK
 
 # %% ../../nbs/cli/04_runs.ipynb #13e293e3
@@ -415,9 +543,9 @@ def replay_args(
     "The arguments of `cosee replay`."
     _folder_args(p)
     p.add_argument('sample', metavar='SAMPLE', help='id of the question')
-    p.add_argument('--method', metavar='M', help='default: the first that keeps a Board, or the first')
+    p.add_argument('--method', metavar='M', help='whose episode (default: the first method with a team, or the first)')
     p.add_argument('--html', metavar='OUT',
-                   help='write pages, boxes and Board to this file; reads the data set again for the pages')
+                   help='write pages, boxes and notes to this file; reads the data set again for the pages')
     _ends_with(p, _replay)
 
 def _find(args: Namespace) -> 'Record':
@@ -474,9 +602,9 @@ def export_args(
     p.add_argument('--to', choices=('table', 'markdown', 'inspect'), default='table',
                    help='a table; Markdown, a page for each question; logs for `inspect view` (default: table)')
     p.add_argument('-o', '--output', required=True, metavar='OUT',
-                   help='.csv, .parquet or .jsonl; of markdown and inspect, a folder')
+                   help='a .csv, .parquet or .jsonl file; for markdown and inspect, a folder')
     p.add_argument('--pages', action='store_true',
-                   help='of inspect: put the pages into the logs; reads the data set again')
+                   help='with --to inspect, put the pages into the logs; reads the data set again')
     _ends_with(p, _export)
 
 # %% ../../nbs/cli/04_runs.ipynb #3f448dca
@@ -497,7 +625,10 @@ class _PagesInTurn:
 
 # %% ../../nbs/cli/04_runs.ipynb #fe7f25f5
 def _to_table(args: Namespace) -> list[Path]:
+    from cosee.runs.extraction.folder import Extracted, is_extraction
+    from cosee.runs.extraction.sheet import export_values
     from cosee.runs.table import Run
+    if is_extraction(args.folder): return export_values(Extracted(args.folder), args.output)
     return [Run(args.folder).export(args.output)]
 
 def _to_markdown(args: Namespace) -> list[Path]:
@@ -526,9 +657,9 @@ def submit_args(
 ):
     "The arguments of `cosee submit`."
     _folder_args(p)
-    p.add_argument('--method', required=True, metavar='M', help='whose answers')
+    p.add_argument('--method', required=True, metavar='M', help='method whose answers are written')
     p.add_argument('--form', metavar='NAME',
-                   help="data set's form: mpdocvqa, slidevqa, dude, docvqa2026 (default: that of the run)")
+                   help="form of a data set: mpdocvqa, slidevqa, dude, docvqa2026 (default: that of the run)")
     p.add_argument('-o', '--output', default='submission.json', metavar='OUT',
                    help='file to write (default: submission.json)')
     _ends_with(p, _submit)
@@ -569,13 +700,15 @@ def view_args(
     "The arguments of `cosee view`."
     _folder_args(p, many=True)
     p.add_argument('--metric', action='append', metavar='M[=FLAVOUR]',
-                   help='such as anls=mpdocvqa; the first says what is right; default: as configured')
-    p.add_argument('--port', type=int, default=0, metavar='N', help='of the local page (default: a free one)')
+                   help='a metric, and whose rules, such as anls=mpdocvqa; the first says what is right (default: as '
+                   'configured)')
+    p.add_argument('--port', type=int, default=0, metavar='N', help='port of the local page (default: a free one)')
     p.add_argument('--no-browser', action='store_true', help='only print the address')
     p.add_argument('--export', metavar='FOLDER',
                    help='write the page as a folder of files instead, for a web host or a double click')
     p.add_argument('--episodes', default='200', metavar='WHICH',
-                   help='of --export: all, wrong, none, or how many, wrong answers first (default: 200)')
+                   help='with --export, which answers get a page: all, wrong, none, or how many, wrong ones first '
+                   '(default: 200)')
     _ends_with(p, _view, _VIEW_EXAMPLES)
 
 # %% ../../nbs/cli/04_runs.ipynb #ab3b3a2c
@@ -606,20 +739,10 @@ def _exported(args: Namespace, viewer: 'Viewer') -> int:
     return RUN_OK
 
 # %% ../../nbs/cli/04_runs.ipynb #b3f4ac32
-def _open(url: str):
-    "Show `url` in a browser where there is a screen; a browser of the terminal would only be in the way"
-    import threading, webbrowser
-    if sys.platform in ('win32', 'darwin') or {'DISPLAY', 'WAYLAND_DISPLAY', 'BROWSER'} & set(os.environ):
-        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
-
 def _serve(args: Namespace, viewer: 'Viewer') -> int:
     "Serve the page until Ctrl-C; the exit code"
     from cosee.runs.server import view_server
-    with view_server(viewer, args.port) as server:
-        print(json.dumps(dict(url=server.url)) if args.json else f'{server.url}  (Ctrl-C ends it)', flush=True)
-        if not args.no_browser: _open(server.url)
-        try: server.serve_forever()
-        except KeyboardInterrupt: pass
+    serve_page(args, view_server(viewer, args.port))
     return RUN_OK
 
 # %% ../../nbs/cli/04_runs.ipynb #defb1efb

@@ -14,9 +14,10 @@ from argparse import ArgumentParser, Namespace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
-from .common import BAD_INPUT, Stop, amount, care_args, client_of, common_args, model_args, positive, say
+from .common import (BAD_INPUT, Stop, amount, care_args, client_of, common_args, model_args, positive,
+                              say, text_table)
 from ..registry import load_plugin
-from ..text import one_line
+from ..text import counted, one_line
 
 # %% ../../nbs/cli/05_screen.ipynb #249a6f0b
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def _score_args(p: ArgumentParser):
     p.add_argument('--save', type=Path, metavar='FILE',
                    help='write what the client said to this file, in the same form')
     p.add_argument('--tolerance', type=amount, default=10, metavar='N',
-                   help='of samples that have none, in thousandths (default: 10)')
+                   help='how far off a click may be, in thousandths of the screen, where a sample does not say '
+                   '(default: 10)')
     model_args(p)
     care_args(p)
     p.set_defaults(client=None)
@@ -131,7 +133,7 @@ def _check(args: Namespace) -> int:
     else:
         for f in faults[:args.most]: print(one_line(f, 400))
         hidden = f', {len(faults) - args.most} not shown' if len(faults) > args.most else ''
-        print(f"{len(faults)} fault{'s' * (len(faults) != 1)}{hidden}")
+        print(f"{counted(len(faults), 'fault')}{hidden}")
     return 1 if faults else 0
 
 # %% ../../nbs/cli/05_screen.ipynb #b09374a7
@@ -223,7 +225,7 @@ def _score(args: Namespace) -> int:
     said = _predictions(args.predictions) if args.predictions else _asked(args, samples)
     scores = score_screens(samples, said, args.tolerance)
     if args.json: print(json.dumps(scores.to_dict(), ensure_ascii=False, indent=1))
-    else: print(f'{scores.estimate()}\n\n' + scores._repr_markdown_())
+    else: print(f'{scores.estimate()}\n\n' + text_table(*scores.table()))
     return 0
 
 # %% ../../nbs/cli/05_screen.ipynb #6db1a64f

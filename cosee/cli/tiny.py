@@ -18,17 +18,17 @@ def tiny_args(
     p.add_argument('what', choices=('train', 'evaluate'),
                    help='train: make a checkpoint, or go on with it; evaluate: ask one everything')
     p.add_argument('folder', metavar='OUT', help='where checkpoints, or results, are written')
-    p.add_argument('--steps', type=int, default=8000, metavar='N', help='of the whole training (default: 8000)')
+    p.add_argument('--steps', type=int, default=8000, metavar='N', help='steps of the whole training (default: 8000)')
     p.add_argument('--stop', type=int, metavar='N', help='end at this step; the same command without it goes on')
     p.add_argument('--every', type=int, default=250, metavar='N', help='steps between checkpoints (default: 250)')
-    p.add_argument('--seed', type=int, default=0, metavar='N', help='of weights and documents')
+    p.add_argument('--seed', type=int, default=0, metavar='N', help='seed of weights and documents')
     p.add_argument('--checkpoint', metavar='DIR',
-                   help="of evaluate: what train wrote, OUT/last (default: the package's)")
+                   help="for evaluate: what train wrote, OUT/last (default: the package's)")
     p.add_argument('--documents', type=int, default=60, metavar='N',
-                   help='of evaluate: documents of a group, four times as many where groups are compared '
+                   help='for evaluate: documents of each group, four times as many where groups are compared '
                         '(default: 60)')
     p.add_argument('--workers', type=positive, default=2, metavar='N',
-                   help='of evaluate: processes that read (default: 2)')
+                   help='for evaluate: processes that read (default: 2)')
     common_args(p)
     p.epilog = _EXAMPLES
     p.set_defaults(run=_tiny)

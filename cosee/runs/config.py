@@ -6,7 +6,7 @@
 __all__ = ['RunConfig', 'read_config']
 
 # %% ../../nbs/runs/02_config.ipynb #a77cd1a8
-import math, re
+import math, re, sys
 from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any, Iterable, Literal, Mapping, Optional, Union
@@ -14,12 +14,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from ..config import ConfigError, parse_yaml, read_text
 from ..eval.methods import SettingError, make_method
 from ..eval.metrics import find_scorer
+from ..registry import load_plugin
 
 # %% ../../nbs/runs/02_config.ipynb #7937cf97
 class _Strict(BaseModel):
     model_config = ConfigDict(extra='forbid', validate_default=True)
 
-MADE = 100   # questions about made documents, where nobody says how many
+MADE = 100   # questions about synthetic documents, where nobody says how many
 
 class DataConfig(_Strict):
     "Which questions."
@@ -142,7 +143,7 @@ def make_config(
         config = RunConfig(**(data or {}))
         _check_numbers(config.model_dump())
         if config.plugins and not plugins: raise ConfigError(_CODE.format(', '.join(map(repr, config.plugins))))
-        _load_plugins(config.plugins)
+        load_plugins(config.plugins)
         _check_methods(config)
         _check_metrics(config)
     except ValidationError as e: raise ConfigError(f'{where}: ' + '; '.join(map(_fault, e.errors()[:8]))) from None
@@ -150,13 +151,23 @@ def make_config(
     return config
 
 # %% ../../nbs/runs/02_config.ipynb #1a50fb3a
-def _load_plugins(names: Iterable[str]):
-    "Import modules of the user's own that register methods and clients; ConfigError where there is none"
+def _load_file(path: Path):
+    "Run a file as a plugin, once; files beside it can be imported"
+    path = path.absolute()
+    known = sys.modules.get(f'plugin_{path.stem}')
+    if known and known.__file__ == str(path): return
+    if str(path.parent) not in sys.path: sys.path.append(str(path.parent))
+    load_plugin(str(path))
+
+def load_plugins(
+    names: Iterable[str] # of modules, or paths of .py files
+):
+    "Import modules of the user's own that register methods and clients; raises ConfigError where there is none."
     from importlib import import_module
     for n in names:
-        if not re.fullmatch(r'[A-Za-z_]\w*(\.[A-Za-z_]\w*)*', n):
-            raise ConfigError(f'field plugins: {n!r} is no name of a module')
-        try: import_module(n)
+        if not n.endswith('.py') and not re.fullmatch(r'[A-Za-z_]\w*(\.[A-Za-z_]\w*)*', n):
+            raise ConfigError(f'field plugins: {n!r} is no name of a module, and no file that ends in .py')
+        try: _load_file(Path(n)) if n.endswith('.py') else import_module(n)
         except ImportError as e: raise ConfigError(f'field plugins: {n} cannot be imported ({e})') from None
         except (Exception, SystemExit) as e:
             said = f'{type(e).__name__}: {str(e)[:200]}'
@@ -177,6 +188,30 @@ def _lay(data: dict[str, Any], override: str) -> dict[str, Any]:
     here[keys[-1]] = parse_yaml(value, override)
     return data
 
+# %% ../../nbs/runs/02_config.ipynb #c44df6db
+def _there(value: Any, folder: Path) -> Any:
+    "The whole path of what lies in a folder; anything else as it is"
+    if not isinstance(value, str) or not value or value.startswith('~'): return value
+    return str((folder / value).resolve()) if (folder / value).exists() else value
+
+def _plugin_there(name: Any, folder: Path) -> Any:
+    "The file of a plugin that lies in a folder; any other name as it is"
+    if not isinstance(name, str) or '/' in name and not name.endswith('.py'): return name
+    file = name if name.endswith('.py') else name.replace('.', '/') + '.py'
+    whole = _there(file, folder)
+    return whole if whole != file else name
+
+def _beside(data: dict[str, Any], folder: Path) -> dict[str, Any]:
+    "Fields of a file in a folder, with whole paths"
+    data = deepcopy(data)
+    dataset, client, plugins = data.get('dataset'), data.get('client'), data.get('plugins')
+    if isinstance(dataset, dict) and 'root' in dataset: dataset['root'] = _there(dataset['root'], folder)
+    options = client.get('options') if isinstance(client, dict) else None
+    if isinstance(options, dict) and 'model_path' in options:
+        options['model_path'] = _there(options['model_path'], folder)
+    if isinstance(plugins, list): data['plugins'] = [_plugin_there(name, folder) for name in plugins]
+    return data
+
 # %% ../../nbs/runs/02_config.ipynb #0dcbe6bf
 def read_config(
     path: Optional[Union[str, Path]] = None, # a YAML or JSON file; None: only defaults and overrides
@@ -190,7 +225,7 @@ def read_config(
         found = parse_yaml(read_text(path), where)
         if not isinstance(found or {}, dict):
             raise ConfigError(f'{where}: expected fields with values, not {type(found).__name__}')
-        data.update(found or {})
+        data.update(_beside(found or {}, Path(path).absolute().parent))
     for o in overrides: _lay(data, o)
     return make_config(data, where)
 

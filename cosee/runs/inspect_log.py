@@ -4,6 +4,7 @@
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #f079cac6
 from __future__ import annotations
+from ..registry import need
 
 # %% auto #0
 __all__ = ['write_inspect']
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 # %% ../../nbs/runs/09_inspect_log.ipynb #8f851501
 def _inspect() -> SimpleNamespace:
     "The parts of Inspect that are needed"
-    try: from inspect_ai import event, log, model, scorer
-    except ImportError as e: raise ImportError('logs for Inspect need inspect-ai: pip install "cosee[inspect]"') from e
+    need('a log for Inspect', 'inspect_ai')
+    from inspect_ai import event, log, model, scorer
     return SimpleNamespace(event=event, log=log, model=model, scorer=scorer)
 
 def _time(text: Optional[str]) -> datetime:

@@ -52,7 +52,7 @@ class Record(TypedDict):
     steps: NotRequired[int]
     stopped: NotRequired[str]
     shown: NotRequired[list[int]]     # numbers of the pages that anybody was shown
-    page_tokens: NotRequired[int]     # most tokens of the print of a page, where print was shown
+    page_tokens: NotRequired[int]     # most tokens of the printed text of a page, where print was shown
     scores: NotRequired[dict[str, float]]
     right: NotRequired[Optional[bool]]  # by the first metric of the run, from 0.5; None without gold
     team: NotRequired[Optional[dict[str, Any]]] # cells, coverage, redundancy and corrections of the Board
@@ -74,8 +74,10 @@ def without_times(obj):
     return [without_times(v) for v in obj] if isinstance(obj, list) else obj
 
 # %% ../../nbs/runs/00_log.ipynb #f2e5f467
-def _locked(path: Path) -> IO[str]:
-    "An open file that nobody else has locked; RunError if somebody has"
+def locked_file(
+    path: Path # a file for this purpose, in the folder that is written
+) -> IO[str]:  # open; to close it lets go
+    "An open file that nobody else has locked; RunError if somebody has."
     try: import fcntl
     except ImportError: return path.open('a')   # Windows: no lock, one run at a time is up to the user
     f = path.open('a')
@@ -131,7 +133,7 @@ class RunLog:
 
     def _open(self) -> RunLog:
         private_folder(self.folder)
-        self._lock, path = _locked(self.folder / '.lock'), self.folder / RECORDS
+        self._lock, path = locked_file(self.folder / '.lock'), self.folder / RECORDS
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         _cut_torn_tail(path)
         self._synced = time.monotonic()
@@ -235,7 +237,7 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = dict(
     gold=(_each(_is_id), 'a list of texts'), answer=(_is_text, 'a text'), data=(_is_text, 'a text'),
     seed=(lambda x: isinstance(x, int), 'a whole number'), attempt=(_is_count, 'a whole number from 0'),
     meta=(_is_meta, 'fields, with numbers of pages'), usage=(_is_spent, 'fields with numbers from 0'),
-    times=(lambda x: _has(x, seconds=_is_number, at=_is_text), 'fields with a number of seconds'))
+    times=(lambda x: _has(x, seconds=_is_number, reading=_is_number, at=_is_text), 'fields with a number of seconds'))
 _MAY_BE_NONE: dict[str, tuple[Callable[[Any], bool], str]] = dict(
     doc=(_is_id, 'a text or a number'), error=(_is_text, 'a text'), confidence=(_is_number, 'a number'),
     page=(_is_count, 'a number of a page'), evidence=(_each(_is_evidence), 'a list of pages with boxes'),

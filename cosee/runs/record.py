@@ -7,8 +7,9 @@ from __future__ import annotations
 import json, re, signal, sys, threading, time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Optional, cast
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, TypeVar, cast
 from ..board import Board
 from ..config import ConfigError, redact
 from ..datasets.core import LOADERS, load
@@ -150,6 +151,8 @@ def answer_one(
 ) -> Record:
     "Run a method on a sample; failures become records too."
     record, start = start_record(config, method, index, sample, attempt), time.perf_counter()
+    words = getattr(client, 'words', None)   # reads printed text, for whichever method asks first
+    before = getattr(words, 'seconds', 0.)
     ledger = Ledger(config.budget.max_tokens, config.budget.count)
     try:
         with limited(time_limit): outcome = method.run(sample, client, ledger, record['seed'], config.gen)
@@ -157,7 +160,9 @@ def answer_one(
     except (Exception, Timeout, SystemExit) as e:   # a method of somebody's own may call `sys.exit`
         record['error'] = f'{type(e).__name__}: {one_line(str(redact(str(e))), 400)}'
         record['usage'] = ledger.total.to_dict()
-    record['times'] = dict(seconds=round(time.perf_counter() - start, 4), at=utc_now())
+    reading = getattr(words, 'seconds', 0.) - before
+    record['times'] = dict(seconds=round(max(0., time.perf_counter() - start - reading), 4),
+                           reading=round(reading, 4), at=utc_now())
     return record
 
 def utc_now() -> str:
@@ -253,20 +258,30 @@ def run_here(
     in_flight: int = 1   # questions at once
 ) -> Iterator[Record]:
     "Work on `jobs` in this process."
-    tasks = ((m, j.index, j.sample, a) for j in jobs for m, a in j.methods)
+    limit = time_limit if in_flight == 1 else None
+    yield from at_once((partial(answer_one, config, m, j.index, j.sample, client, limit, a)
+                        for j in jobs for m, a in j.methods), in_flight)
+
+# %% ../../nbs/runs/03_record.ipynb #3392089d
+T = TypeVar('T')
+
+def at_once(
+    calls: Iterable[Callable[[], T]], # what is to be done; taken when its turn comes
+    in_flight: int = 1                # how many are at work, in threads
+) -> Iterator[T]:
+    "Results as they come; with one at a time, in order and in this thread."
     if in_flight == 1:
-        for m, i, s, a in tasks: yield answer_one(config, m, i, s, client, time_limit, a)
+        for call in calls: yield call()
         return
     with ThreadPoolExecutor(in_flight) as pool:
-        waiting: set[Future[Record]] = set()
-        for m, i, s, a in tasks:
-            waiting.add(pool.submit(answer_one, config, m, i, s, client, None, a))
+        waiting: set[Future[T]] = set()
+        for call in calls:
+            waiting.add(pool.submit(call))
             if len(waiting) >= 2 * in_flight: yield from _ready(waiting)
         while waiting: yield from _ready(waiting)
 
-# %% ../../nbs/runs/03_record.ipynb #3392089d
-def _ready(waiting: set[Future[Record]]) -> list[Record]:
-    "Records of what is done; waits for one at least"
+def _ready(waiting: set[Future[T]]) -> list[T]:
+    "What is done; waits for one at least"
     done, _ = wait(waiting, return_when=FIRST_COMPLETED)
     waiting -= done
     return [f.result() for f in done]

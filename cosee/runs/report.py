@@ -9,7 +9,6 @@ __all__ = ['Report']
 
 # %% ../../nbs/runs/06_report.ipynb #72d393a2
 import math
-from html import escape
 from pathlib import Path
 from typing import Callable, Iterable, NamedTuple, Optional, TypedDict, Union, cast
 from ..eval.metrics import DEFAULT_METRICS
@@ -18,7 +17,7 @@ from ..eval.statistics import Differences, bootstrap, compare_runs
 from .figures import ScorePoint, ScoredRecord, record_summary, run_pictures
 from .log import Record, RunError
 from .table import Run, score_records
-from ..text import md_line, one_line
+from ..text import Md, abstains, html_text, md_line, md_table, one_line
 from ..view.figure import Picture
 from ..view.html import Html, el, inline_style
 
@@ -64,7 +63,8 @@ def gather(
 # %% ../../nbs/runs/06_report.ipynb #28f046e9
 class SummaryRow(ScorePoint):
     "A method in the table; scores are 0-100, the rest is for each question unless it says otherwise."
-    questions: int
+    questions: int # that are scored
+    asked: int     # with those that have no answer to be compared with
     interval: str
     calls: float
     seconds: float
@@ -79,7 +79,10 @@ _COLUMNS = dict(questions='{:,}', score='{:.1f}', interval='{}', tokens='{:,.0f}
                 page_recall='{:.2f}', evidence_recall='{:.2f}', calls='{:.1f}', seconds='{:.2f}',
                 invalid='{:.1%}', failed='{:,}', cost='{}')
 
-def _title(column: str) -> str: return column.replace('_', ' ')
+_TITLES = dict(questions='scored questions', interval='95 % interval', shown='pages shown', invalid='invalid actions',
+               cells='notes', page_hit='right page', evidence_f1='evidence F1')
+
+def _title(column: str) -> str: return _TITLES.get(column) or column.replace('_', ' ')
 
 def _mean(values: Iterable[Optional[float]]) -> float:
     "The mean of those that are there, 0 for none"
@@ -112,7 +115,7 @@ def _summary_row(rows: list[ScoredRecord], price: Optional[dict[str, float]] = N
     e = bootstrap([r['score'] for r in rows], [r['doc'] for r in rows], n_resamples=n_resamples)
     usage = [r['usage'] or {} for r in rows]
     calls = sum(u.get('calls', 0) for u in usage)
-    return SummaryRow(questions=len(rows), score=100 * e.mean, low=100 * e.low, high=100 * e.high,
+    return SummaryRow(questions=len(rows), asked=len(rows), score=100 * e.mean, low=100 * e.low, high=100 * e.high,
                       interval=f'{100 * e.low:.1f} to {100 * e.high:.1f}',
                       tokens=_mean(u.get('total_tokens', 0) for u in usage), calls=calls / len(rows),
                       seconds=_mean((r['times'] or {}).get('seconds') for r in rows),
@@ -123,7 +126,33 @@ def _summary_row(rows: list[ScoredRecord], price: Optional[dict[str, float]] = N
 def _written(row: SummaryRow, columns: list[str]) -> list[str]:
     "A line of the table as it is shown"
     values = dict(row)
+    if row['asked'] > row['questions']: values['questions'] = _Text(f"{row['questions']:,} of {row['asked']:,}")
     return [_COLUMNS[c].format(values[c]) for c in columns]
+
+class _Text(str):
+    "A text in a column of numbers"
+    def __format__(self, spec: str) -> str: return str(self)
+
+# %% ../../nbs/runs/06_report.ipynb #06ccf827
+def _count_asked(runs: list[Run], table: dict[str, SummaryRow]) -> float:
+    "Write down how many questions each method was asked; the seconds in which pages were read"
+    reading = 0.
+    for run, labels in _labelled(runs):
+        for method, counts in run.status().items():
+            reading += counts['reading']
+            if (label := labels.get(method, method)) in table: table[label]['asked'] = counts['ok'] + counts['failed']
+    return reading
+
+def _scored_notes(table: dict[str, SummaryRow], rows: list[ScoredRecord], reading: float) -> list[str]:
+    "Sentences about what is scored and what is not"
+    row, none = max(table.values(), key=lambda r: r['asked']), sum(all(map(abstains, r['gold'])) for r in rows)
+    out = list[str]()
+    if row['asked'] > row['questions']:
+        out.append(f"{row['questions']:,} of {row['asked']:,} questions are scored: the others have no answer to be "
+                   'compared with.')
+    said = f'{none:,} of the scored questions cannot be answered from their documents: to say so is right.'
+    read = f'Reading the pages took {reading:.1f} s in all, apart from the methods.'
+    return [*out, *[said] * bool(none), *[read] * (reading >= .05)]
 
 # %% ../../nbs/runs/06_report.ipynb #084c2217
 class Report:
@@ -143,6 +172,7 @@ class Report:
         if self.baseline not in self.rows:
             raise RunError(f"no method {self.baseline!r} here: choose from {', '.join(self.rows)}")
         self.table = {m: _summary_row(rows, price, n_resamples) for m, rows in self.rows.items()}
+        self.reading = _count_asked(self.runs, self.table)
 
     @property
     def title(self) -> str: return ', '.join(f'{m} ({f})' for m, f in self.metric.items())
@@ -162,6 +192,10 @@ class Report:
         docs = [r['doc'] for r in rows[self.baseline]]
         return compare_runs(scores, self.baseline, docs, n_resamples=self.n_resamples)
 
+    def notes(self) -> list[str]:
+        "Sentences about which questions are scored, and what reading took."
+        return _scored_notes(self.table, self.rows[self.baseline], self.reading)
+
     def fairness(self) -> list[str]:
         "One sentence for each method that spends more than 5 % more or less than the baseline."
         base, out = self.table[self.baseline]['tokens'], []
@@ -169,13 +203,13 @@ class Report:
             off = row['tokens'] / base - 1 if base else 0
             if m == self.baseline or abs(off) <= .05: continue
             spends = f"{m} spends {abs(off):.0%} {'more' if off > 0 else 'fewer'} tokens than {self.baseline}"
-            out.append(f'{spends}: a difference in score may be bought.')
+            out.append(f'{spends}: a difference in score may come from that.')
         return out
 
     def disagreements(self,
         n: int = 20 # questions
     ) -> list[Disagreement]:
-        "Questions on which the methods part, the widest gaps first."
+        "Questions on which the methods differ, the widest gaps first."
         rows = self.shared()
         questions = [dict(zip(rows, rs, strict=True)) for rs in zip(*rows.values(), strict=True)]
         def gap(question: dict[str, ScoredRecord]) -> float:
@@ -195,7 +229,7 @@ class Report:
         tall = max(322, 40 + 20 * len(named))
         return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 740 {tall}" width="740" '
                 f'font-family="sans-serif" font-size="12" fill="currentColor" role="img">'
-                f'<title>{escape(self.title)} against tokens</title>'
+                f'<title>{html_text(self.title)} against tokens</title>'
                 + ''.join(_svg_axes(x, y, high) + dots + key) + '</svg>')
 
     def pictures(self) -> list[Picture]:
@@ -206,7 +240,7 @@ class Report:
         "The pictures as HTML, or the plain one where matplotlib is missing"
         try: drawn = [(p.title, p.svg()) for p in self.pictures()]
         except ImportError: drawn = [(f'{self.title} against tokens', self.svg())]
-        return ''.join(f'<figure>{svg}<figcaption>{escape(title)}</figcaption></figure>' for title, svg in drawn)
+        return ''.join(f'<figure>{svg}<figcaption>{html_text(title)}</figcaption></figure>' for title, svg in drawn)
 
     def _shown(self) -> list[str]:
         "Columns that say something: no cost without a price, nothing about pages where all were shown"
@@ -229,7 +263,7 @@ class Report:
         "Titles, and for each method its means as they are shown; no methods for a run without a team"
         found = self.collaboration()
         rows = [(m, ['' if v is None else f'{v:.2f}' for v in means.values()]) for m, means in found.items()]
-        return [c.replace('_', ' ') for c in (*_TEAM, *_EVIDENCE)], rows
+        return [*map(_title, (*_TEAM, *_EVIDENCE))], rows
 
     def _team_lines(self) -> list[str]:
         titles, rows = self._team_table()
@@ -244,10 +278,10 @@ class Report:
     ) -> str:
         "The whole report."
         tests = self.tests()
-        parts = [f'# {md_line(self.title)}', self.markdown_table(), *self.fairness()]
+        parts = [f'# {md_line(self.title)}', self.markdown_table(), *self.notes(), *self.fairness()]
         if tests: parts += ['## Differences', '\n'.join(f'- {md_line(d, 400)}' for d in tests)]
-        if team := self._team_lines(): parts += ['## Boards and evidence', '\n'.join(team)]
-        parts += ['## Questions on which the methods part', '\n'.join(self._disagreement_lines(questions))]
+        if team := self._team_lines(): parts += ['## Notes of the teams, and evidence', '\n'.join(team)]
+        parts += ['## Questions on which the methods differ', '\n'.join(self._disagreement_lines(questions))]
         return '\n\n'.join(parts) + '\n'
 
     def _repr_markdown_(self): return self.markdown(8)
@@ -263,7 +297,7 @@ class Report:
         titles, rows = self._team_table()
         if not rows: return []
         table = _html_table(['method', *titles], [[one_line(m, 80), *means] for m, means in rows])
-        return [el('h2', 'Boards and evidence'), table]
+        return [el('h2', 'Notes of the teams, and evidence'), table]
 
     def _html_head(self, names: str) -> Html:
         "Title, policy and style of the page"
@@ -278,11 +312,11 @@ class Report:
     ) -> str:
         "The whole report as one page that needs nothing else."
         names = one_line(', '.join(r.folder.resolve().name for r in self.runs), 200)
-        said = [el('li', one_line(str(s), 500)) for s in [*self.tests(), *self.fairness()]]
+        said = [el('li', one_line(str(s), 500)) for s in [*self.notes(), *self.tests(), *self.fairness()]]
         listed = [_html_question(q) for q in self.disagreements(questions)]
         body = el('body', el('h1', names, el('small', self.title)), self._html_methods(), el('ul', said),
                   el('div', Html(self._figures()), cls='pictures'), self._html_boards(),
-                  el('h2', 'Questions on which the methods part'), listed or el('p', _ALIKE))
+                  el('h2', 'Questions on which the methods differ'), listed or el('p', _ALIKE))
         return f'<!doctype html>\n<html lang="en">{self._html_head(names)}{body}</html>\n'
 
     def save(self,
@@ -302,7 +336,7 @@ class MethodAnswer(NamedTuple):
     page: Optional[int]
 
 class Disagreement(TypedDict):
-    "A question on which the methods part."
+    "A question on which the methods differ."
     sample: str
     question: str
     gold: list[str]
@@ -346,12 +380,12 @@ def _svg_point(row: ScorePoint, x: _Place, y: _Place, colour: str, name: str) ->
     px, ends = f'{x(row["tokens"]):.1f}', f'y1="{y(row["low"]):.1f}" y2="{y(row["high"]):.1f}"'
     return (f'<line x1="{px}" x2="{px}" {ends} stroke="{colour}" stroke-width="2" opacity=".6"/>'
             f'<circle cx="{px}" cy="{y(row["score"]):.1f}" r="5" fill="{colour}">'
-            f'<title>{escape(name)}</title></circle>')
+            f'<title>{html_text(name)}</title></circle>')
 
 def _svg_key(i: int, name: str, colour: str) -> str:
     "A method in the list beside the drawing"
     return (f'<circle cx="552" cy="{30 + 20 * i}" r="5" fill="{colour}"/><text x="564" y="{34 + 20 * i}">'
-            f'{escape(one_line(name, 24))}</text>')
+            f'{html_text(one_line(name, 24))}</text>')
 
 # %% ../../nbs/runs/06_report.ipynb #3fd1326a
 def _is_number(text: str) -> bool: return text[:1].isdigit()
@@ -359,8 +393,7 @@ def _is_number(text: str) -> bool: return text[:1].isdigit()
 def _lines(head: list[str], rows: list[list[str]]) -> list[str]:
     "A Markdown table; numbers stand right"
     right = [all(_is_number(r[i]) for r in rows) for i in range(len(head))]
-    rule = '|' + '|'.join('---:' if r else '---' for r in right) + '|'
-    return ['| ' + ' | '.join(head) + ' |', rule, *('| ' + ' | '.join(r) + ' |' for r in rows)]
+    return md_table(head, rows, [i for i, numbers in enumerate(right) if numbers]).split('\n')
 
 # %% ../../nbs/runs/06_report.ipynb #81001263
 _TEAM, _EVIDENCE = ('cells', 'coverage', 'redundancy', 'corrections'), ('page_hit', 'evidence_f1')
@@ -377,7 +410,7 @@ _ALIKE = 'All methods score alike on every question.'
 
 def _disagreement_line(q: Disagreement) -> list[str]:
     "A question as a row of the Markdown table"
-    said = [f'{md_line(a.answer, 60)} ({a.score:.2f})' for a in q['methods'].values()]
+    said = [Md(f'{md_line(a.answer, 60)} ({a.score:.2f})') for a in q['methods'].values()]
     gold = md_line(' / '.join(map(str, q['gold'])), 60)
     return [md_line(q['sample'], 40), md_line(q['question']), gold, *said]
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 __all__ = ['view_server']
 
 # %% ../../nbs/runs/13_server.ipynb #4538a0a2
-import re, socketserver
+import hmac, re, secrets, socketserver
+from collections.abc import Callable
 from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import NamedTuple, Optional
+from typing import TYPE_CHECKING, NamedTuple, Optional
 from urllib.parse import urlsplit
 from .log import RunError
 from .viewer import Viewer
 from .viewer_pages import viewer_page, viewer_policy
 from ..text import one_line
+
+# %% ../../nbs/runs/13_server.ipynb #e38dfdfe
+if TYPE_CHECKING: from email.message import Message
 
 # %% ../../nbs/runs/13_server.ipynb #bf162e90
 class Response(NamedTuple):
@@ -28,13 +32,22 @@ class Response(NamedTuple):
     tag: str = ''         # fingerprint of the body, if it may be kept
     packed: bool = False  # with gzip?
 
-_STRICT = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-_HTML = 'text/html; charset=utf-8'
+class Request(NamedTuple):
+    "What the server was asked."
+    path: str           # without query
+    packs: bool = False # does the reader take gzip?
+    body: Optional[bytes] = None # of what is to be written; None: it is only read
+
+STRICT = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+HTML = 'text/html; charset=utf-8'
 
 # %% ../../nbs/runs/13_server.ipynb #def0fe1c
-def _plain(status: int, text: str) -> Response:
-    "A short plain text"
-    return Response(status, 'text/plain; charset=utf-8', (text + '\n').encode('utf-8', 'replace'), _STRICT)
+def plain_response(
+    status: int, # of HTTP
+    text: str    # one line
+) -> Response:
+    "A short plain text."
+    return Response(status, 'text/plain; charset=utf-8', (text + '\n').encode('utf-8', 'replace'), STRICT)
 
 def _policy_in(page: str) -> str:
     "The policy that stands in a page, for its header; it may be framed by the viewer"
@@ -50,16 +63,16 @@ def respond(
 ) -> Response:
     "The response to a request; what there is not is said with 404."
     if path in ('/', '/index.html'):
-        return Response(200, _HTML, viewer_page().encode(), viewer_policy() + "; frame-ancestors 'none'")
+        return Response(200, HTML, viewer_page().encode(), viewer_policy() + "; frame-ancestors 'none'")
     if path == '/data.json':
         raw, packed, tag = viewer.pack()
         tag = f'"{tag}{"-gz" * packs}"'
-        return Response(200, 'application/json', packed if packs else raw, _STRICT, tag, packs)
+        return Response(200, 'application/json', packed if packs else raw, STRICT, tag, packs)
     m = re.fullmatch(r'/episodes/([0-9a-f]{16})\.html', path)
-    if not m and path != '/report.html': return _plain(404, 'There is no such page. The table is at /')
+    if not m and path != '/report.html': return plain_response(404, 'There is no such page. The table is at /')
     try: page = viewer.episode(m[1]) if m else viewer.report()
-    except RunError as e: return _plain(404, str(e))
-    return Response(200, _HTML, page.encode('utf-8', 'replace'), _policy_in(page))
+    except RunError as e: return plain_response(404, str(e))
+    return Response(200, HTML, page.encode('utf-8', 'replace'), _policy_in(page))
 
 # %% ../../nbs/runs/13_server.ipynb #1c1738d3
 def _local_host(host: Optional[str]) -> bool:
@@ -71,12 +84,19 @@ _HEADERS = {'X-Content-Type-Options': 'nosniff', 'Referrer-Policy': 'no-referrer
             'Cross-Origin-Resource-Policy': 'same-origin', 'Cross-Origin-Opener-Policy': 'same-origin',
             'X-Frame-Options': 'SAMEORIGIN'}
 
-class _Server(ThreadingHTTPServer):
-    "Serves a `Viewer` to this machine"
+class LocalServer(ThreadingHTTPServer):
+    "Answers requests of this machine; RunError if the port is taken."
     daemon_threads = True
-    def __init__(self, viewer: Viewer, port: int):
-        self.viewer = viewer
-        super().__init__(('127.0.0.1', port), _Handler)
+    def __init__(self,
+        answer: Callable[[Request], Response], # may raise OSError, RunError and ValueError
+        port: int = 0,  # 0: any that is free
+        most: int = 0   # bytes that may be written at once; 0: nothing is written
+    ):
+        self.answer, self.most, self.token = answer, most, secrets.token_urlsafe(24)
+        try: super().__init__(('127.0.0.1', port), _Handler)
+        except (OSError, OverflowError) as e:
+            why = getattr(e, 'strerror', None) or e
+            raise RunError(f'port {port} cannot be used ({why}); name another one, or none for a free one') from None
 
     def server_bind(self):
         "Take the port; the base class would ask a name server for a name that nobody needs."
@@ -91,8 +111,8 @@ class _Server(ThreadingHTTPServer):
 
 # %% ../../nbs/runs/13_server.ipynb #104a0057
 class _Handler(BaseHTTPRequestHandler):
-    "Answers requests from a `Viewer`"
-    server: _Server
+    "Answers requests to a `LocalServer`"
+    server: LocalServer
     server_version, sys_version, protocol_version, timeout = 'CoSee', '', 'HTTP/1.1', 60
     def log_message(self, *args): pass
     def do_GET(self): self._send(self._response())
@@ -101,11 +121,17 @@ class _Handler(BaseHTTPRequestHandler):
     def _response(self) -> Response:
         "The response to this request"
         if not _local_host(self.headers.get('Host')):
-            return _plain(403, 'This page is served to this machine only: open it as http://127.0.0.1 or localhost.')
+            return plain_response(403, 'This page is served to this machine only: open it as http://127.0.0.1 or '
+                                       'localhost.')
         packs = 'gzip' in self.headers.get('Accept-Encoding', '')
-        try: return respond(self.server.viewer, urlsplit(self.path).path, packs)
+        return self._answered(Request(urlsplit(self.path).path, packs))
+
+    def _answered(self, request: Request) -> Response:
+        "What the server answers"
+        try: return self.server.answer(request)
         except (OSError, RunError, ValueError) as e:
-            return _plain(500, f'The run cannot be read: {one_line(str(e), 300)}')
+            what = 'read' if request.body is None else 'written'
+            return plain_response(500, f'The run cannot be {what}: {one_line(str(e), 300)}')
 
     def _send_headers(self, r: Response, more: dict[str, str]):
         for k, v in {**_HEADERS, 'Content-Security-Policy': r.policy, **more}.items(): self.send_header(k, v)
@@ -126,22 +152,42 @@ class _Handler(BaseHTTPRequestHandler):
         code = 405 if code == 501 else int(code)
         wrong, more = 'The server does not understand this request.', {}
         if code == 405: wrong, more = 'This server answers GET and HEAD only.', {'Allow': 'GET, HEAD'}
-        r = _plain(code, wrong)
+        r = plain_response(code, wrong)
         self.close_connection, self.request_version = True, 'HTTP/1.1'   # else one without a version got no headers
         self.send_response_only(code)
         length = str(len(r.body))
         self._send_headers(r, {'Content-Type': r.kind, 'Connection': 'close', 'Content-Length': length, **more})
         if getattr(self, 'command', '') != 'HEAD': self.wfile.write(r.body)
 
+    def do_POST(self):
+        "Write, where the server takes anything and the request comes from its own page."
+        if not self.server.most: return self.send_error(501)
+        refused = _refusal(self.server, self.headers)
+        self.close_connection = refused is not None   # what was sent is not read
+        if refused: return self._send(refused)
+        body = self.rfile.read(int(self.headers['Content-Length']))
+        self._send(self._answered(Request(urlsplit(self.path).path, body=body)))
+
+# %% ../../nbs/runs/13_server.ipynb #202cb49b
+def _refusal(server: LocalServer, headers: 'Message') -> Optional[Response]:
+    "Why a request may not write; None where it may"
+    host, length = headers.get('Host'), headers.get('Content-Length') or ''
+    if not _local_host(host) or headers.get('Origin') != f'http://{host}':
+        return plain_response(403, 'Only the page that this server sent may write.')
+    if not hmac.compare_digest((headers.get('X-CoSee-Token') or '').encode(), server.token.encode()):
+        return plain_response(403, 'This page is of another server: reload it.')
+    if (headers.get('Content-Type') or '').partition(';')[0].strip() != 'application/json':
+        return plain_response(415, 'Write JSON.')
+    if not (length.isascii() and length.isdigit() and len(length) < 12):
+        return plain_response(411, 'Say how long it is.')
+    return plain_response(413, 'That is too long.') if int(length) > server.most else None
+
 # %% ../../nbs/runs/13_server.ipynb #5def2816
 def view_server(
     viewer: Viewer, # what is shown
     port: int = 0   # 0: any that is free
-) -> _Server:       # call its `serve_forever`; `url` is its address
+) -> LocalServer:   # call its `serve_forever`; `url` is its address
     "A server for this machine; RunError if the port is taken."
-    try: server = _Server(viewer, port)
-    except (OSError, OverflowError) as e:
-        why = getattr(e, 'strerror', None) or e
-        raise RunError(f'port {port} cannot be used ({why}); name another one, or none for a free one') from None
+    server = LocalServer(lambda asked: respond(viewer, asked.path, asked.packs), port)
     viewer.pack()   # the first reader does not wait for it
     return server

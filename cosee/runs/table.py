@@ -6,16 +6,16 @@
 from __future__ import annotations
 import json
 from contextlib import ExitStack
-from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Optional, TypedDict, Union, cast
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Optional, TypedDict, Union, cast
 from ..datasets.submissions import NONE_WORDS, official_golds, official_prediction
 from ..eval.metrics import ALIASES, DEFAULT_METRICS, Scores, score_many
 from .log import (ABOUT, Entry, Fault, RECORDS, Record, RunError, RunLog, fault_words, key_of, parse_record,
                             read_about, read_records, to_line, warn_damaged, write_about)
-from ..text import abstains, html_table, one_line
+from ..registry import need
+from ..text import abstains, html_table, md_table, one_line
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
     from cosee.controller import Episode, Trace
 
 # %% auto #0
@@ -31,8 +31,11 @@ class Run:
         self.skipped: list[Any] = []   # samples that `run_experiment` could not read
         self.faults: list[Fault] = []  # lines that were left out when the records were read last
         if not (self.folder / ABOUT).is_file():
-            raise RunError(f'{self.folder} is no run folder: it has no {ABOUT}')
+            raise RunError(f'{self.folder} is no run folder: it has no {ABOUT}; `cosee run` writes one')
         self.about = read_about(self.folder)
+        if self.about.get('kind'):
+            raise RunError(f'{self.folder} holds fields that `cosee extract` read, and no answers to questions: see '
+                           f'its report.html, `cosee review {self.folder}` and `cosee export {self.folder}`')
 
     @property
     def path(self) -> Path: return self.folder / RECORDS
@@ -71,6 +74,7 @@ class Run:
             s['tokens'] += usage.get('total_tokens', 0)
             s['calls'] += usage.get('calls', 0)
             s['seconds'] += r.get('times', {}).get('seconds', 0.)
+            s['reading'] += r.get('times', {}).get('reading') or 0.
         return out
 
     def scores(self,
@@ -91,6 +95,7 @@ class Run:
 
     def frame(self) -> DataFrame:
         "The records as a pandas DataFrame."
+        need('a table', 'pandas')
         import pandas as pd
         return pd.DataFrame([flat(r) for r in self])
 
@@ -99,10 +104,8 @@ class Run:
     ) -> Path:
         "Write the records as a table; raises ValueError for another ending."
         path = Path(path)
-        if path.suffix == '.csv': self.frame().map(_safe).to_csv(path, index=False)
-        elif path.suffix == '.parquet': _texts(self.frame()).to_parquet(path, index=False)
-        elif path.suffix == '.jsonl': path.write_bytes(b''.join(to_line(slim(r)) for r in self))
-        else: raise ValueError(f'{path.name}: write .csv, .parquet or .jsonl')
+        if path.suffix != '.jsonl': return write_frame(self.frame, path)
+        path.write_bytes(b''.join(to_line(slim(r)) for r in self))
         return path
 
     def predictions(self,
@@ -120,7 +123,8 @@ class Counts(TypedDict):
     failed: int    # questions that failed
     tokens: int
     calls: int
-    seconds: float
+    seconds: float # without reading
+    reading: float # seconds in which pages were read that no method had read before
 
 class Status(dict[str, Counts]):
     "Method -> counts of a run."
@@ -130,13 +134,12 @@ class Status(dict[str, Counts]):
     def done(self) -> int: return sum(s['ok'] + s['failed'] for s in self.values())
 
     def _repr_markdown_(self):
-        head = ['| method | answered | failed | tokens | calls | seconds |', '|---|---:|---:|---:|---:|---:|']
-        rows = [[escape(m.replace('|', '\\|')), f"{s['ok']:,}", f"{s['failed']:,}", f"{s['tokens']:,}",
+        rows = [[m, f"{s['ok']:,}", f"{s['failed']:,}", f"{s['tokens']:,}",
                  f"{s['calls']:,}", f"{s['seconds']:,.0f}"] for m, s in self.items()]
-        return '\n'.join(head + [f"| {' | '.join(row)} |" for row in rows])
+        return md_table(('method', 'answered', 'failed', 'tokens', 'calls', 'seconds'), rows, range(1, 6))
 
 # %% ../../nbs/runs/01_table.ipynb #8c39cfa2
-def _nothing() -> Counts: return Counts(ok=0, failed=0, tokens=0, calls=0, seconds=0.)
+def _nothing() -> Counts: return Counts(ok=0, failed=0, tokens=0, calls=0, seconds=0., reading=0.)
 
 # %% ../../nbs/runs/01_table.ipynb #10d519c7
 _CONTEXT = ('answer_format', 'year_flag', 'answer_type', 'tolerance')   # what of a record's meta they look at
@@ -222,6 +225,23 @@ def _texts(frame: DataFrame) -> DataFrame:
 def _safe(value):
     "Text that no spreadsheet takes for a formula"
     return "'" + value if isinstance(value, str) and value[:1] in ('=', '+', '-', '@', '\t', '\r') else value
+
+def _safe_column(column: Series) -> Series:
+    "The texts of a column made safe; whole numbers stay whole beside what is missing"
+    import pandas as pd
+    return pd.Series([_safe(value) for value in column], index=column.index, dtype=object)
+
+def write_frame(
+    frame: Callable[[], DataFrame], # makes the table, once it is known that it can be written
+    path: Path                      # .csv or .parquet
+) -> Path:
+    "Write a table; raises ValueError for another ending."
+    if path.suffix == '.csv': frame().apply(_safe_column).to_csv(path, index=False)
+    elif path.suffix == '.parquet':
+        need('a parquet file', 'pandas', 'pyarrow')
+        _texts(frame()).to_parquet(path, index=False)
+    else: raise ValueError(f'{path.name}: write .csv, .parquet or .jsonl')
+    return path
 
 # %% ../../nbs/runs/01_table.ipynb #8b44b175
 def _prediction(record: Record) -> dict[str, Any]:

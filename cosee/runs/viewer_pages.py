@@ -12,11 +12,11 @@ __all__ = []
 import base64, io, json
 from collections.abc import Mapping, Sequence
 from functools import cache
-from html import escape
 from typing import TYPE_CHECKING, Any, Optional
 from ..boxes import Box, is_box, placed
 from .shown import NO_REASON, as_dict, as_list, finite_number, short_text
-from ..text import clean
+from ..text import clean, counted, html_text
+from ..view.drawing import own_box
 from ..view.html import BASE, Html, asset, csp_hash, el, fill_template, inline_script, inline_style
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -38,8 +38,10 @@ def viewer_policy() -> str: # of the page
     return (f"default-src 'none'; style-src {csp_hash(viewer_style())}; script-src {csp_hash(viewer_script())}; "
             "connect-src 'self'; img-src data:; frame-src 'self'; base-uri 'none'; form-action 'none'")
 
-def _in_page(data: object) -> str:
-    "JSON that can stand within a script element"
+def json_in_page(
+    data: object # JSON-ready
+) -> str:
+    "JSON that can stand within a script element."
     text = json.dumps(data, ensure_ascii=False, separators=(',', ':'), allow_nan=False)
     return text.replace('<', '\\u003c').replace('\u2028', '\\u2028').replace('\u2029', '\\u2029')
 
@@ -49,7 +51,7 @@ def viewer_page(
 ) -> str:                                       # a whole HTML document
     "The page of the run viewer."
     icon = base64.b64encode(asset('runs/assets/icon.svg').encode()).decode()
-    kept = '' if data is None else _in_page(data)
+    kept = '' if data is None else json_in_page(data)
     return fill_template('runs/assets/viewer.html', policy=viewer_policy(), style=viewer_style(),
                          script=viewer_script(), icon=icon, data=kept)
 
@@ -65,12 +67,16 @@ def _plain_page(title: str, body: list[Optional[Html]]) -> str:
     return f'<!doctype html>\n<html lang="en">{head}{el("body", el("main", body))}</html>\n'
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #12028b05
+_OWN, _WHOSE = 'own', {'own': 'model itself'}   # a model's own box, where the answer's was put on print
+
 def _marks(record: dict[str, Any]) -> dict[int, list[tuple[str, Box]]]:
     "Page -> (whose, box) of answer and gold; pages without a box are there too"
     meta, out = as_dict(record.get('meta')), {}
     theirs, gold = as_list(record.get('evidence')), as_list(meta.get('evidence_boxes'))
     pages = [dict(page=p) for p in [record.get('page'), *as_list(meta.get('evidence_pages'))]]
-    for who, e in [*(('answer', e) for e in theirs), *(('gold', e) for e in gold), *(('', e) for e in pages)]:
+    own = [dict(page=e.get('page'), bbox=box) for e in map(as_dict, theirs) if (box := own_box(e))]
+    for who, e in [*(('answer', e) for e in theirs), *((_OWN, e) for e in own), *(('gold', e) for e in gold),
+                   *(('', e) for e in pages)]:
         page, box = as_dict(e).get('page'), as_dict(e).get('bbox')
         if not isinstance(page, int) or page < 1: continue
         boxes = out.setdefault(page, [])
@@ -99,7 +105,8 @@ def _picture(im: 'Image', boxes: list[tuple[str, Box]], side: int = 1200) -> Htm
 # %% ../../nbs/runs/11_viewer_pages.ipynb #a5cf76e3
 def _figure(page: int, im: 'Image', boxes: list[tuple[str, Box]]) -> Html:
     "A page with its boxes, and whose they are"
-    names = [el('span', f'box of the {who}', cls=f'key {who}') for who in dict.fromkeys(who for who, _ in boxes)]
+    names = [el('span', f'box of the {_WHOSE.get(who, who)}', cls=f'key {who}')
+             for who in dict.fromkeys(who for who, _ in boxes)]
     return el('figure', el('figcaption', f'Page {page} ', names), _picture(im, boxes))
 
 def _figures(record: dict[str, Any], pages: Sequence['Image'], most: int = 4) -> list[Html]:
@@ -129,9 +136,9 @@ def _call_item(call: Any) -> Html:
     cost = _counts(as_dict(call.get('usage')), dict(prompt_tokens='prompt', completion_tokens='reply'), '{name} {n:,}')
     head = ', '.join([f"{short_text(call.get('agent'), 60)}, step {short_text(call.get('step'), 10)}", *cost])
     said = clean(call.get('error') or call.get('text') or '(nothing)', 20_000)
-    asked = el('pre', Html(escape(clean(_asked(call), 40_000))), dir='auto')
+    asked = el('pre', Html(html_text(clean(_asked(call), 40_000))), dir='auto')
     fold = el('details', el('summary', 'What was asked'), asked) if _asked(call) else None
-    return el('div', el('p', head, cls='dim'), el('pre', Html(escape(said)), dir='auto'), fold, cls='call')
+    return el('div', el('p', head, cls='dim'), el('pre', Html(html_text(said)), dir='auto'), fold, cls='call')
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #e12096ca
 _NO_TRACE = ('The run kept no trace of this answer: with `trace: true` in its configuration (the default) it keeps '
@@ -143,7 +150,7 @@ def _calls_of(record: dict[str, Any]) -> list[Html]:
     inside = [c for e in as_list(trace.get('events')) for c in as_list(as_dict(e).get('calls'))]
     calls = as_list(trace.get('calls')) or inside
     if not calls: return [el('p', _NO_TRACE, cls='dim')]
-    return [el('h2', f'{len(calls):,} call{"s" * (len(calls) != 1)}'), *map(_call_item, calls[:400])]
+    return [el('h2', counted(len(calls), 'call')), *map(_call_item, calls[:400])]
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #e4ba2de4
 def _facts_of(record: dict[str, Any], why: str) -> str:

@@ -395,7 +395,7 @@ function drawSelects(columns) {
     option(c.key, `${c.name} ↑`, state.sort),
     option(`-${c.key}`, `${c.name} ↓`, state.sort),
   ]);
-  fill('sort', option('', state.view === 'pair' ? 'where they part' : 'wrong first', state.sort), ways);
+  fill('sort', option('', state.view === 'pair' ? 'where they differ' : 'wrong first', state.sort), ways);
 }
 
 // -- The rows
@@ -449,7 +449,7 @@ function whyNothing(filtered) {
 
 function orderInWords() {
   if (state.sort || run.score.every(x => x === null)) return '';
-  return state.view === 'pair' ? ', where the methods part first' : ', wrong first';
+  return state.view === 'pair' ? ', where the methods differ first' : ', wrong first';
 }
 
 function drawCount(before) {
