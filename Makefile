@@ -1,26 +1,35 @@
-# make demo and make test do all their own set-up: a first call installs into .venv, later calls don't.
+# Each command does its own set-up: a first call installs into .venv what it needs, later calls don't. `make demo` needs
+# the core, everything else what developers need too.
 PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test random docs lab sync check lint refresh clean distclean
+.PHONY: help python core setup demo test random faults docs lab sync check lint refresh clean distclean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup:
+python:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found: CoSee needs Python 3.11 or newer."; exit 1; }
+
+core: python
+	@$(PYTHON) tools/env.py core
+
+setup: python  ## install everything that tests and notebooks use into .venv
 	@$(PYTHON) tools/env.py
 
-demo: setup  ## ask questions about a sample document and open the evidence
+demo: core  ## ask questions about a sample document and open the evidence
 	@$(BIN)/cosee demo
 
 test: setup  ## run every notebook and every test
-	@echo "Every notebook and every test: about 20 minutes on two cores."
-	@$(BIN)/python -m pytest -q --tb=short tests $(PYTEST_ARGS)
+	@echo "Every notebook and every test, in two processes: about 20 minutes on two cores."
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --tb=short -n 2 --dist loadfile tests $(PYTEST_ARGS)
 
 random: setup  ## run the quick tests in random order (SEED=7 for a certain one, ALL=1 for every file alone)
 	@$(BIN)/python tools/quick_tests.py $(if $(SEED),--seed $(SEED)) $(if $(ALL),--all)
+
+faults: setup  ## kill, starve, deceive and overfill CoSee, as often as it takes (ARGS=--quick for the short form)
+	@$(BIN)/python tools/faults.py $(ARGS)
 
 docs: setup  ## build the documentation site into _docs/ and check its links
 	@$(BIN)/python tools/docs.py

@@ -23,6 +23,7 @@ setup(
     author=cfg["author"],
     author_email=cfg["author_email"],
     url=cfg["git_url"],
+    project_urls={"Security": cfg["git_url"] + "/blob/main/SECURITY.md"},
     license="Apache-2.0",
     keywords=cfg["keywords"].split(),
     classifiers=[

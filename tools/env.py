@@ -1,8 +1,10 @@
-"""Make .venv with CoSee and everything it needs; do nothing when it is there and up to date.
+"""Make .venv with CoSee and what it needs; do nothing when it is there and up to date.
 
-Runs on a bare Python (only the standard library). Called by the Makefile: python3 tools/env.py
+Runs on a bare Python (only the standard library). Called by the Makefile: `python3 tools/env.py core` installs what
+the demo, the reader of print, runs and the viewer need; `python3 tools/env.py`, all that tests and notebooks use.
 """
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -14,6 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 STAMP, LOG = VENV / "installed", VENV / "install.log"
+COSTS = ROOT / "benchmarks/results/setup_cost.json"  # measured by benchmarks/setup_cost.py
+WHAT = {"core": ".", "dev": ".[dev]"}  # each holds the ones before it
 OLDEST = (3, 11)
 
 
@@ -53,6 +57,27 @@ def works():
         return False
 
 
+def stamped():
+    "What is installed and up to date, a name in `WHAT`; '' if nothing is."
+    what, _, of = STAMP.read_text().partition(" ") if STAMP.exists() else ("", "", "")
+    return what if of == fingerprint() and works() else ""
+
+
+def holds(there, asked):
+    "Is what is asked for part of what is there?"
+    names = list(WHAT)
+    return there in names and names.index(there) >= names.index(asked)
+
+
+def cost(asked):
+    "How long it takes and how much disk, in words, as it was measured; '' where nobody has."
+    try:
+        found = json.loads(COSTS.read_text(encoding="utf-8"))[asked]
+        return " It takes about %s and %.1f GB of disk." % (found["took"], found["gb"])
+    except (OSError, ValueError, LookupError):
+        return ""
+
+
 class Progress:
     "One moving line in a terminal, a line every 15 seconds elsewhere."
 
@@ -75,7 +100,7 @@ class Progress:
         minutes, seconds = divmod(int(time.monotonic() - self.start), 60)
         what = "%d packages, %s" % (self.seen, self.what)
         if self.unpacking:
-            there = sum(1 for _ in VENV.glob("lib*/python*/site-packages/*.dist-info"))
+            there = sum(1 for _ in VENV.glob("lib/python*/site-packages/*.dist-info"))
             what = "unpacked %d of %d packages" % (min(there, self.unpacking), self.unpacking)
         return "  %d:%02d  %s" % (minutes, seconds, what)
 
@@ -118,25 +143,39 @@ def pip(*args):
              + "call make again to go on where it stopped.")
 
 
-def main():
-    if STAMP.exists() and STAMP.read_text() == fingerprint() and works():
-        return
-    if works():
+def prepare(asked):
+    "Say what is about to happen; make an environment where none works."
+    there = stamped()
+    if there:
+        print("Adding what notebooks and tests need to .venv, once." + cost(asked), flush=True)
+    elif works():
         print("Bringing .venv up to date with settings.ini and setup.py.", flush=True)
     else:
         check_python()
-        print("Setting up CoSee in .venv, once. It takes about 5 minutes and 7 GB of disk"
-              " (most of it PyTorch).", flush=True)
+        print("Setting up CoSee in .venv, once." + cost(asked), flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
+
+
+def wanted(asked):
+    "What to install: what is asked for, and what stands in an environment that is brought up to date."
+    before = STAMP.read_text().partition(" ")[0] if STAMP.exists() and works() else ""
+    return before if holds(before, asked) else asked
+
+
+def main(asked="dev"):
+    if holds(stamped(), asked):
+        return
+    asked = wanted(asked)
+    prepare(asked)
     if STAMP.exists():
         STAMP.unlink()
-    pip("install", "--progress-bar", "off", "-e", ".[dev]")
-    STAMP.write_text(fingerprint())
+    pip("install", "--progress-bar", "off", "--no-compile", "-e", WHAT[asked])  # Python compiles what it imports
+    STAMP.write_text("%s %s" % (asked, fingerprint()))
     print("Installed.\n", flush=True)
 
 
 if __name__ == "__main__":
     try:
-        main()
+        main(*sys.argv[1:])
     except KeyboardInterrupt:
         stop("Stopped. Call make again to go on.")
