@@ -11,7 +11,7 @@ __all__ = ['PageIndex', 'BBox', 'Tag', 'CellID', 'StepIndex', 'AgentName', 'Answ
 import copy, json, re
 from bisect import bisect_left
 from operator import index
-from typing import Any, Optional, Required, TypedDict, Union, cast
+from typing import Any, Literal, NotRequired, Optional, Required, TypedDict, Union, cast
 from .boxes import Box, Size, check_bbox
 from .text import html_table, one_line
 from collections.abc import Callable, Collection, Iterable
@@ -41,6 +41,20 @@ class Cell(TypedDict, total=False):
     author: Required[AgentName]
     step: Required[StepIndex] # 0 before the first round
     refs: list[CellID]        # of cells that this note rests on or corrects; absent if there are none
+
+# %% ../nbs/01_board.ipynb #2e641749
+Found = Literal['letters', 'number', 'nearly', '']   # how print says something; '' where it does not
+
+class Evidence(TypedDict):
+    "A place on which an answer rests."
+    page: int                   # from 1
+    bbox: Optional[list[float]] # 0-1; None: the whole page
+    content: str                # what is said of it
+    cell: Optional[int]         # id of the cell that says so
+    own_bbox: NotRequired[Optional[list[float]]]  # the model's own box; there where print was looked at, as all below
+    line_bbox: NotRequired[Optional[list[float]]] # around the lines on which the words stand
+    printed: NotRequired[str]   # the words in `bbox` that say so; '' where no print does
+    found: NotRequired[Found]   # how
 
 # %% ../nbs/01_board.ipynb #8c8646cf
 def _check_view(

@@ -11,16 +11,15 @@ __all__ = ['CoSeeController', 'Episode', 'replay']
 import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from html import escape
-from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, cast
+from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
 from .agents import (Action, ActionError, Agent, PageImage, Request, fit_action, invalid_action,
                           normalize_action, read_confidence)
-from .board import Board, Cell, View
+from .board import Board, Cell, Evidence, View
 from .boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
 from .models.client import BudgetExceeded, Ledger, Reply, Usage, UsageRecord, VLMClient, record
-from .pages import Page, page_sizes
-from .text import abstains, answer_key, check_question, one_line
+from .pages import Page, page_names, page_sizes
+from .text import abstains, answer_key, check_question, html_text, one_line
 
 # %% ../nbs/03_controller.ipynb #47b5820a
 class Hypothesis(Action, total=False):
@@ -28,13 +27,6 @@ class Hypothesis(Action, total=False):
     author: str  # name of the agent
     step: int    # collaboration step, from 1
     cell: int    # id of its cell
-
-class Evidence(TypedDict):
-    "A place on which an answer rests."
-    page: int                   # from 1
-    bbox: Optional[list[float]] # 0-1; None: the whole page
-    content: str                # what is said of it
-    cell: Optional[int]         # id of the cell that says so
 
 # %% ../nbs/03_controller.ipynb #016883de
 class CallRecord(TypedDict):
@@ -87,6 +79,16 @@ class Trace(TypedDict):
     stopped: str               # why the episode ended
     steps: int
 
+# %% ../nbs/03_controller.ipynb #0cb2f5a4
+Snap = Union[Literal['auto'], bool]
+
+def _check_snap(
+    snap: Any # True, False or 'auto'
+) -> Snap:
+    "`snap` if it is one; raises ValueError otherwise."
+    if snap == 'auto' or isinstance(snap, bool): return snap
+    raise ValueError(f"snap must be 'auto', true or false, not {one_line(repr(snap), 60)}")
+
 # %% ../nbs/03_controller.ipynb #0258db87
 Order = Literal['sequential', 'parallel']
 ORDERS: tuple[Order, ...] = ('sequential', 'parallel')
@@ -103,7 +105,8 @@ class CoSeeController:
         agreement: int = 2,           # so many agents of one answer end it
         error_cells: bool = False,    # leave a note where an action failed?
         because: bool = True,         # explain the answer from its cells?
-        focus: FocusSpec = 'auto'     # which pages are shown: 'auto' | 'all' | 'top' | 'overview', see `make_focus`
+        focus: FocusSpec = 'auto',    # which pages are shown: 'auto' | 'all' | 'top' | 'overview', see `make_focus`
+        snap: Snap = 'auto'           # put the evidence's boxes on print: where there is some, always, or never
     ):
         names = [a.name for a in agents]
         if len(set(names)) < len(names): raise ValueError(f'agents must have different names: {names}')
@@ -114,7 +117,7 @@ class CoSeeController:
         self.order, self.stop_confidence, self.agreement = order, stop_confidence, agreement
         self.error_cells, self.because = error_cells, because
         make_focus(focus)
-        self.focus = focus
+        self.focus, self.snap = focus, _check_snap(snap)
 
     def validate_action(self,
         action: Any        # as an agent returned it
@@ -169,7 +172,7 @@ class CoSeeController:
                        gen=a.gen_defaults, client=_client_name(a.qwen_client)) for a in self.agents]
         return dict(agents=agents, max_steps=self.max_steps, order=self.order, stop_confidence=self.stop_confidence,
                     agreement=self.agreement, error_cells=self.error_cells, default_gen_kwargs=self.default_gen_kwargs,
-                    focus=self.focus if isinstance(self.focus, (str, dict)) else repr(self.focus))
+                    snap=self.snap, focus=self.focus if isinstance(self.focus, (str, dict)) else repr(self.focus))
 
     def run(self,
         images: Sequence[PageImage],      # pages in order: PIL images or paths
@@ -268,13 +271,23 @@ def evidence_of(
     if 'view' not in hypothesis: return places
     return [_evidence(hypothesis['view'], hypothesis['content'], hypothesis.get('cell')), *places]
 
-def _said(e: Evidence) -> str:
-    return f"page {e['page']}: {e['content']}" + (f" (#{e['cell']})" if e['cell'] else '')
+def _same_words(a: str, b: str) -> bool:
+    "Does one of two notes begin with the other, or hold its beginning?"
+    short, long = sorted((t.removesuffix(' ...').casefold().rstrip('. ') for t in (a, b)), key=len)
+    return short == long or len(short) > 7 and short[:80] in long
 
-def _because(evidence: Iterable[Evidence]) -> str:
-    "One sentence from the evidence; '' if there is none"
-    said = dict.fromkeys(map(_said, evidence))
-    return 'because ' + '; '.join(said) if said else ''
+# %% ../nbs/03_controller.ipynb #fc717c3e
+def _because(evidence: Iterable[Evidence], names: Sequence[str] = ()) -> str:
+    "One sentence from the evidence, each thing said once; '' if there is none"
+    said = list[tuple[Evidence, list[str]]]()   # and the notes that say so
+    for e in evidence:
+        same = (notes for f, notes in said if f['page'] == e['page'] and _same_words(f['content'], e['content']))
+        notes = next(same, None)
+        if notes is None: said.append((e, notes := list[str]()))
+        notes += [f"#{e['cell']}"] if e['cell'] and f"#{e['cell']}" not in notes else []
+    called = dict(enumerate(names, 1))
+    return '; '.join(called.get(e['page'], f"page {e['page']}") + f": {e['content']}" +
+                     (f" ({' '.join(notes)})" if notes else '') for e, notes in said)
 
 # %% ../nbs/03_controller.ipynb #bb355e85
 def call_record(
@@ -432,10 +445,13 @@ class _Run:
         agents = self.c.agents
         return self._worst(agents, list(map(gen_of, agents)), blank_pages(self.images)) <= self.ledger.left
 
+    def _words(self) -> Any:
+        "The reader of print of the first client that has one, or None"
+        return next((w for a in self.c.agents if (w := getattr(a.qwen_client, 'words', None)) is not None), None)
+
     def _open_view(self, gen_of: Callable[[Agent], Gen]):
         "Let the controller's focus choose the pages"
-        words = next((w for a in self.c.agents if (w := getattr(a.qwen_client, 'words', None)) is not None), None)
-        focus = make_focus(self.c.focus, words=words, fits=lambda: self._fits(gen_of))
+        focus = make_focus(self.c.focus, words=self._words(), fits=lambda: self._fits(gen_of))
         self.view = Viewing(self.images, self.question, focus, ASK_NOTE)
 
     def _step(self, step: int, gen_of: Callable[[Agent], Gen]):
@@ -456,25 +472,38 @@ class _Run:
         ranked = rank_hypotheses(self.hypotheses, self.board)
         return next((h for h in ranked if _key(h) == answer_key(answer)), None)
 
+    def _snapped(self, evidence: list[Evidence], answer: str) -> list[Evidence]:
+        "Evidence with its boxes on print"
+        if not evidence or not self.c.snap: return evidence
+        from cosee.minds.places import snapped
+        return snapped(evidence, answer, self.images, self._words(), self.c.snap is True)
+
     def _outcome(self, stopped: str) -> Episode:
         "Decide, and put the episode together"
         answer = self.c.decide_final_answer(self.hypotheses, self.board)
         best = self._best(answer)
-        evidence = evidence_of(best, self.board) if best else []
+        evidence = self._snapped(evidence_of(best, self.board), answer) if best else []
         out = Episode(answer=answer, confidence=best.get('confidence', 0.) if best else 0.,
                       page=evidence[0]['page'] if evidence else None, evidence=evidence,
-                      because=_because(evidence) if self.c.because else '',
+                      because=_because(evidence, self._page_names()) if self.c.because else '',
                       board=self.board, hypotheses=self.hypotheses,
                       usage=self.ledger.total.to_dict(), stopped=stopped,
                       steps=max((e['step'] for e in self.events), default=0))
         out['trace'] = self._trace(out)
         return out
 
+    def _known(self) -> Sequence[Any]:
+        "The pages, or their handles, or None for each that is not at hand: nothing is drawn"
+        held = self.images if isinstance(self.images, list) else [None] * len(self.sizes)
+        return getattr(self.images, 'infos', None) or held
+
+    def _page_names(self) -> list[str]:
+        "What the pages are called"
+        return page_names(map(_origin, self._known()))
+
     def _trace(self, out: Episode) -> Trace:
         "Everything that is needed to look at the episode again; JSON-ready"
-        held = self.images if isinstance(self.images, list) else [None] * len(self.sizes)   # nothing is drawn
-        known = getattr(self.images, 'infos', None) or held
-        shown = zip(known, self.sizes, strict=True)
+        shown = zip(self._known(), self.sizes, strict=True)
         pages = [_trace_page(i, *_origin(im), size) for i, (im, size) in enumerate(shown, 1)]
         result = {k: out[k] for k in ('answer', 'confidence', 'page', 'evidence', 'because', 'stopped', 'steps')}
         return cast(Trace, dict(version=1, question=self.question, pages=pages, config=self.c.describe(),
@@ -507,7 +536,7 @@ class Episode(dict[str, Any]):
 
     def _repr_html_(self) -> str:
         said = f"confidence {self['confidence']:.2f}, {self['steps']} steps, stopped: {self['stopped']}, "
-        answer, because, where, rest = (escape(one_line(str(text), n)) for text, n in (
+        answer, because, where, rest = (html_text(one_line(str(text), n)) for text, n in (
             (self['answer'], 400), (self['because'], 600), (self._where(', '), 80),
             (f"{said}{self['usage']['total_tokens']:,} tokens", 200)))
         where = where and f', {where.lstrip(", ")}'
@@ -546,10 +575,11 @@ def replay(
     trace: Trace # of an episode, also after a round trip through JSON
 ) -> Episode:    # the same episode, without calls
     "Build an episode again from its trace; raises ValueError if it does not lead to the recorded answer."
-    rules = CoSeeController([], error_cells=trace['config']['error_cells'])
+    rules = CoSeeController([], error_cells=trace['config']['error_cells'], snap=False)
     state = _Run(rules, [_Size(p['size']) for p in trace['pages']], trace['question'])
     for event in trace['events']: state._apply(_again(event))
     out, told = state._outcome(trace['stopped']), trace['answer']
     if out['answer'] != told: raise ValueError(f"the trace leads to {out['answer']!r}, not to {told!r}")
     out['trace'], out['usage'] = trace, trace['ledger']['total']
+    out['because'], out['evidence'] = trace.get('because', out['because']), trace['evidence']
     return out

@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy as _shallow
 from dataclasses import dataclass
-from html import escape
 from itertools import count, islice, product
 from typing import Any, Optional, Protocol, TYPE_CHECKING, Union, runtime_checkable
 from .jsonscan import scan_json, spoken
 from .models.client import Ledger, accepted, as_client, user_message
+from .text import html_text, md_line, md_lines
 
 # %% ../nbs/tools/00_document.ipynb #44fb5bd4
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ class Content:
         p.text(f'Content({self.text!r}' + (f', tags={sorted(map(str, self.tags))}' if self.tags else '') + ')')
 
     def _repr_html_(self) -> str:
-        names = escape(', '.join(sorted(map(str, self.tags))))
+        names = html_text(', '.join(sorted(map(str, self.tags))))
         tags = f'<small style="opacity:.6">Tags: {names}</small>' if names else ''
-        return f'<div>{escape(self.text).replace(chr(10), "<br>")} {tags}</div>'
+        return f'<div>{html_text(self.text).replace(chr(10), "<br>")} {tags}</div>'
 
     def _repr_markdown_(self) -> str:
-        tags = ', '.join(f'`{escape(str(t), quote=False)}`' for t in sorted(self.tags, key=str))
-        return escape(self.text, quote=False) + (f'\n\n*Tags: {tags}*' if tags else '')
+        tags = ', '.join(md_line(t) for t in sorted(self.tags, key=str))
+        return md_lines(self.text) + (f'\n\n*Tags: {tags}*' if tags else '')
 
 # %% ../nbs/tools/00_document.ipynb #ff680cb3
 class Document:

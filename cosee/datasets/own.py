@@ -17,6 +17,7 @@ from .checks import (
     DataError, Images, Located, Record, Source, check_image, field_of, inside, pdf_images, read_jsonl, whole_number)
 from .sample import Meta, OnError, Sample, Split, ToSample
 from ..pages import PageError, open_image, load_pages
+from ..text import abstains
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -88,6 +89,13 @@ def _rows(path: Path) -> Iterator[Located]:
         reader = csv.DictReader(f)
         for row in reader: yield f'{path.name}, line {reader.line_num}', _filled(row)
 
+def _some(path: Path) -> Iterator[Located]:
+    "The rows of a table of questions; raises DataError where there is none"
+    row = None
+    for row in _rows(path): yield row
+    if row is None: raise DataError(f'{path}: no question in it; each line has a file and a question, below a line '
+                                    'of headings in a CSV: file,question,answer')
+
 # %% ../../nbs/data/02_own.ipynb #b6862105
 def _any_document(path: Path, where: str, options: dict[str, Any]) -> Sequence['Image']:
     "Pages of a document, drawn on access; that its pictures are whole is looked up now"
@@ -106,8 +114,10 @@ def _asked(folder: Path, options: dict[str, Any]) -> ToSample:
         if not question.strip(): raise DataError(f"{where}: field 'question' is empty")
         meta: Meta = dict(id=str(rec.get('id', where)), doc_id=rec['file'])
         if rec.get('page') is not None: meta['evidence_pages'] = [whole_number(rec['page'], where, 'page')]
-        return Sample(images=_any_document(file, where, options), question=question,
-                      answer=field_of(rec, 'answer', (str, list), where, []), meta=meta)
+        answer = field_of(rec, 'answer', (str, list), where, [])
+        given = [answer] if isinstance(answer, str) else answer
+        if given and all(isinstance(a, str) and abstains(a) for a in given): meta['answerable'] = False
+        return Sample(images=_any_document(file, where, options), question=question, answer=answer, meta=meta)
     return to_sample
 
 # %% ../../nbs/data/02_own.ipynb #2f32f4bd
@@ -119,4 +129,4 @@ def Folder(
     "A user's own documents and questions as samples; raises DataError where there is no such file."
     path = Path(questions)
     if not path.is_file(): raise DataError(f'{path}: no such questions file')
-    return Split('folder', path.stem, lambda: _rows(path), _asked(path.parent, page_options), errors, path.parent)
+    return Split('folder', path.stem, lambda: _some(path), _asked(path.parent, page_options), errors, path.parent)

@@ -61,6 +61,10 @@ class Split:
 
     def __repr__(self) -> str: return f'Split({self.name!r}, {self.split!r})'
 
+    def count(self) -> int:
+        "How many records there are, each a sample or several; raises DataError where the file cannot be read."
+        return sum(1 for _ in self._records())
+
     def _samples(self, found: Union[Record, DataError], where: str) -> Iterator[Sample]:
         if isinstance(found, DataError): raise found
         made = self._to_sample(found, where)

@@ -17,6 +17,7 @@ from ..boxes import pixel_box, placed
 from .checks import Record
 from .sample import Sample
 from .submissions import official_golds
+from ..registry import need
 from ..text import abstains
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -37,6 +38,7 @@ def _put_lines(path: Path, records: Iterable[Record]):
     _put(path, ''.join(json.dumps(r, ensure_ascii=False) + '\n' for r in records).encode())
 
 def _put_parquet(path: Path, rows: list[Record]):
+    need('a parquet file', 'pyarrow')
     import pyarrow as pa, pyarrow.parquet as pq
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows), path)

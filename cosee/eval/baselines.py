@@ -111,7 +111,8 @@ def _episode(task: Task, crew: list[Agent], max_steps: float, order: Order, stop
              agreement: int) -> MethodOutcome:
     "The outcome of one episode of a crew"
     steps, gen = stochastic_rounding(max_steps, task.seed), {**task.gen, 'seed': task.seed}
-    controller = CoSeeController(crew, steps, gen, order, stop_confidence, agreement, focus=task.focus)
+    controller = CoSeeController(crew, steps, gen, order, stop_confidence, agreement, focus=task.focus,
+                                 snap=task.snap)
     return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
 
 def cosee_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, order: Order = 'sequential',

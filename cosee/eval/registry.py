@@ -10,7 +10,10 @@ from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from numbers import Number
-from typing import Any, Hashable, Iterable, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Hashable, Iterable, Sequence, TypeVar
+
+# %% ../../nbs/eval/00_registry.ipynb #037f3971
+if TYPE_CHECKING: import numpy as np
 
 # %% ../../nbs/eval/00_registry.ipynb #dd21a337
 def token_overlap(
@@ -87,6 +90,29 @@ def best_pairs(
 ) -> list[tuple[int, int]]:
     "Pairs (row, column), each row and column used at most once, with the largest sum of gains."
     if not len(gains) or not len(gains[0]): return []
-    from scipy.optimize import linear_sum_assignment
-    rows, columns = linear_sum_assignment(gains, maximize=True)
-    return list(zip(rows.tolist(), columns.tolist()))
+    import numpy as np
+    cost = -np.asarray(gains, float)
+    if len(cost) <= cost.shape[1]: return list(enumerate(_columns_of_rows(cost)))
+    return sorted((row, column) for column, row in enumerate(_columns_of_rows(cost.T)))
+
+# %% ../../nbs/eval/00_registry.ipynb #b919de4a
+def _columns_of_rows(cost: 'np.ndarray') -> list[int]:
+    "The column of each row, at the least cost together; there are no more rows than columns"
+    import numpy as np
+    rows, columns = cost.shape
+    row_price, column_price, row_of = np.zeros(rows), np.zeros(columns), np.full(columns, -1)
+    for row in range(rows):
+        far, came, done = cost[row] - column_price, np.full(columns, -1), np.zeros(columns, bool)
+        while True:   # the nearest column that nobody has, where rows may move on to other columns
+            at = int(np.where(done, np.inf, far).argmin())
+            if row_of[at] < 0: break
+            done[at] = True
+            over = far[at] + cost[row_of[at]] - row_price[row_of[at]] - column_price
+            nearer = ~done & (over < far)
+            far[nearer], came[nearer] = over[nearer], at
+        row_price[row] = far[at]
+        row_price[row_of[done]] += far[at] - far[done]
+        column_price[done] -= far[at] - far[done]
+        while came[at] >= 0: row_of[at], at = row_of[came[at]], int(came[at])
+        row_of[at] = row
+    return [int(np.flatnonzero(row_of == row)[0]) for row in range(rows)]

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Optional, Union
+from ..text import md_table
 
 # %% ../../nbs/eval/05_statistics.ipynb #48602cf3
 def _scores(values, what='scores'):
@@ -198,10 +199,9 @@ def holm(
 class Differences(list):
     "Comparisons with one baseline."
     def _repr_markdown_(self):
-        rows = [f"| {d.a} − {d.b} | {_points(d.mean)} | {_points(d.low)} to {_points(d.high)} | "
-                f"{_short(d.p)} | {_short(d.adjusted)} | {_counted(d.n, d.documents)} |" for d in self]
-        head = ['| difference | points | interval | p | p (Holm) | from |', '|---|---:|---:|---:|---:|---|']
-        return '\n'.join(head + rows)
+        rows = [(f'{d.a} − {d.b}', _points(d.mean), f'{_points(d.low)} to {_points(d.high)}', _short(d.p),
+                 _short(d.adjusted), _counted(d.n, d.documents)) for d in self]
+        return md_table(('difference', 'points', 'interval', 'p', 'p (Holm)', 'from'), rows, range(1, 5))
 
 def compare_runs(
     runs: dict,     # scores by the run's name, all on the same questions
@@ -231,12 +231,19 @@ def mcnemar(
     a, b, # 0 or 1 (or booleans) for each question
 ) -> McNemar:
     "McNemar's exact test of two runs; `ValueError` for scores that are neither 0 nor 1."
-    from scipy.stats import binomtest
     a, b = _paired(a, b)
     if not {*a.tolist(), *b.tolist()} <= {0.0, 1.0}:
         raise ValueError("McNemar's test needs scores of 0 or 1: use permutation_test for others")
     only_a, only_b = int(((a == 1) & (b == 0)).sum()), int(((a == 0) & (b == 1)).sum())
-    return McNemar(only_a, only_b, float(binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0)
+    return McNemar(only_a, only_b, _sign_test(only_a, only_b))
+
+def _sign_test(less: int, more: int) -> float:
+    "How likely a fair coin is to fall at least as unevenly, to either side"
+    n, ways, tail = less + more, 1, 1   # ways in which k of n coins fall on one side; all up to k
+    for k in range(min(less, more)):
+        ways = ways * (n - k) // (k + 1)
+        tail += ways
+    return min(1., 2 * tail / 2 ** n)
 
 # %% ../../nbs/eval/05_statistics.ipynb #bc375e3e
 @dataclass(frozen=True)

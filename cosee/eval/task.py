@@ -9,15 +9,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
-from ..agents import Agent, PageImage, ask, role_text, team
+from ..agents import Agent, PageImage, ask, describe_actions, role_text, team
 from ..boxes import Box
-from ..controller import Episode, call_record
+from ..controller import Episode, Snap, call_record
 from ..datasets.sample import Sample
 from ..focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
 from ..jsonscan import Reading, read_answer  # noqa: F401  every method reads with it
 from ..models.client import BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, merged, record
 from ..pages import Page, page_of, page_sizes, with_page
-from ..text import NOT_ANSWERABLE, answer_key, check_question, one_line
+from ..text import NOT_ANSWERABLE, abstains, answer_key, check_question, one_line
 
 # %% auto #0
 __all__ = ['MethodOutcome']
@@ -57,7 +57,7 @@ class MethodOutcome(TypedDict):
     board: Optional[dict[str, Any]] # `Board.to_dict`, or None for a method without one
     trace: dict[str, Any]           # everything that is needed to look at it again
     shown: NotRequired[list[int]]   # pages that were shown in any call, in order of appearance
-    page_tokens: NotRequired[int]   # most tokens of the print of a page, where print was shown
+    page_tokens: NotRequired[int]   # most tokens of the printed text of a page, where print was shown
 
 # %% ../../nbs/eval/06_task.ipynb #1a6655e7
 @dataclass
@@ -73,6 +73,7 @@ class Task:
     meta: Mapping[str, Any] = field(default_factory=dict) # of the sample: where its evidence stands, for 'oracle'
     focus: Focus = field(default_factory=AllPages)       # chooses the pages that are shown, see `look`
     view: Optional[Viewing] = None                       # what it chose
+    snap: Snap = 'auto'                                  # are boxes put on print? as in `CoSeeController`
 
     def look(self,
         focus: FocusSpec = 'auto', # which pages are shown, see `make_focus`
@@ -199,9 +200,16 @@ class Task:
         evidence: list[Evidence] = []
         box = list(bbox) if bbox else None
         if page: evidence.append({'page': page, 'bbox': box, 'content': one_line(answer, 300), 'cell': None})
+        if page and not abstains(answer): evidence = self._snapped(evidence, answer)
         return MethodOutcome(answer=answer, confidence=confidence, page=page, evidence=evidence, invalid=0, raised=0,
                              usage=self.ledger.total.to_dict(), steps=max((c['step'] for c in self.calls), default=0),
                              stopped=stopped, board=None, trace=self._trace(), shown=_shown(self.calls))
+
+    def _snapped(self, evidence: list[Evidence], answer: str) -> list[Evidence]:
+        "Evidence with its box on print"
+        from cosee.minds.places import snapped
+        if not self.snap: return evidence
+        return snapped(evidence, answer, self.images, getattr(self.client, 'words', None), self.snap is True)
 
     def run(self,
         method: Callable[..., MethodOutcome], # takes the task and its own settings
@@ -274,8 +282,7 @@ def _scale(bare: int, full: int, left: float) -> float:
 # %% ../../nbs/eval/06_task.ipynb #13573711
 LEAST_PRINT = 100   # tokens of a page's print that are always shown
 
-# %% ../../nbs/eval/06_task.ipynb #e7913279
-
+# %% ../../nbs/eval/06_task.ipynb #ac79a685
 
 def _shown(turns: Iterable[Mapping[str, Any]]) -> list[int]:
     "The pages that calls or turns were shown, in order of appearance"
@@ -341,15 +348,29 @@ def sample_id(
 # %% ../../nbs/eval/06_task.ipynb #b93a7a8a
 def _described(client, role: dict[str, Any]) -> Agent:
     "An agent with a duty of its own; ValueError says what its description lacks"
-    if set(role) - {'name', 'duty', 'actions'} or not {'name', 'duty'} <= set(role):
-        raise ValueError(f'an agent needs name and duty, and may name actions: {str(role)[:80]}')
+    if not isinstance(role, dict) or set(role) - {*_ROLE_FIELDS} or len({'duty', 'prompt'} & set(role)) != 1:
+        raise ValueError('an agent needs a name and a duty (or a whole prompt), and may name actions: '
+                         f'{str(role)[:80]}')
+    texts = {k: role.get(k) for k in ('name', 'duty', 'prompt') if k in role}
+    if 'name' not in texts or not all(isinstance(v, str) and v.strip() for v in texts.values()):
+        raise ValueError(f'an agent needs a name, and a duty or a prompt, in words: {str(role)[:80]}')
     actions = tuple(role.get('actions') or Agent.actions)
     if wrong := [k for k in actions if k not in Agent.actions]:
-        raise ValueError(f'agent {role["name"]!r}: unknown action {wrong[0]!r}')
-    return Agent(role['name'], role_text(role['duty'], actions), client, actions)
+        raise ValueError(f"agent {role['name']!r}: there is no action {str(wrong[0])[:40]!r}; "
+                         f"there are {', '.join(Agent.actions)}")
+    told = role_text(role['duty'], actions) if 'duty' in role else _prompted(role['prompt'], actions)
+    return Agent(role['name'], told, client, actions)
 
-Roles = Sequence[Union[str, dict[str, Any]]]   # names of roles, or dicts with name, duty and optional actions
+_ROLE_FIELDS = 'name', 'duty', 'prompt', 'actions'
 
+def _prompted(prompt: str, actions: Sequence[str]) -> str:
+    "A role prompt as somebody wrote it, with how to write actions where it says {actions}, or behind it"
+    told = describe_actions(actions)
+    return prompt.replace('{actions}', told) if '{actions}' in prompt else f'{prompt}\n{told}'
+
+Roles = Sequence[Union[str, dict[str, Any]]]   # names of roles, or dicts with name, duty or prompt, and actions
+
+# %% ../../nbs/eval/06_task.ipynb #5188aeda
 def _so_many(agents: Roles, n: int) -> list[Union[str, dict[str, Any]]]:
     "The first `n` agents, beginning again after the last; a described one that comes again gets a number"
     if n < 1 or not agents: raise ValueError(f'a team needs an agent, not {n if agents else 0}')
@@ -366,4 +387,7 @@ def build_team(
     if num_agents is not None: agents = _so_many(agents, num_agents)
     names = tuple(a for a in agents if isinstance(a, str))
     if len(names) == len(agents): return team(client, names)
-    return [team(client, (a,))[0] if isinstance(a, str) else _described(client, a) for a in agents]
+    crew = [team(client, (a,))[0] if isinstance(a, str) else _described(client, a) for a in agents]
+    twice = [name for name, n in Counter(a.name for a in crew).items() if n > 1]
+    if twice: raise ValueError(f'two agents are called {twice[0]!r}; give one another name')
+    return crew

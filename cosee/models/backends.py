@@ -44,7 +44,7 @@ class _Limits(BaseModel):
 
 # %% ../../nbs/models/00_backends.ipynb #a1bff91b
 class Backend(_Limits):
-    "One model behind one door."
+    "One model, and how to reach it."
     id: str = ''   # its name in the file
     kind: str = Field(pattern=r'^[A-Za-z][A-Za-z0-9_-]*$', description='a built-in kind, or a client of your own')
     model: str = Field('', description="the provider's own name of the model")
@@ -57,11 +57,11 @@ class Backend(_Limits):
     omit: tuple[str, ...] = Field((), description='parameters that this model does not take')
     extra_body: dict[str, Any] = Field({}, description='added to every request as it is')
     page_labels: bool = Field(True, description="write 'Page n:' before each of several pages")
-    images: Optional[bool] = Field(None, description='does the model take images? false: it is given the print of '
-                                   'the pages; without it: until the server refuses them')
+    images: Optional[bool] = Field(None, description='does the model take images? false: it is given the printed '
+                                   'text of the pages; without it: until the server refuses them')
     print: Literal['auto', 'text', 'ocr', 'beside'] = Field(
-        'auto', description="where print comes from; 'beside': both, each image with its print")
-    page_tokens: int = Field(1500, ge=16, description='most tokens of the print of a page')
+        'auto', description="where printed text comes from; 'beside': both, each image with its print")
+    page_tokens: int = Field(1500, ge=16, description='most tokens of the printed text of a page')
     context: Optional[int] = Field(None, ge=256, description='tokens of prompt and reply, of a GGUF file')
     model_path: Optional[str] = None   # folder or GGUF file of weights on this machine
     device: str = 'cpu'                # of these weights: 'cpu', 'cuda', 'auto'

@@ -125,7 +125,7 @@ def call_key(
     "SHA-256 of everything that a reply depends on."
     said = [(m['role'], m['content'] if isinstance(m['content'], str) else [_plain(b) for b in m['content']])
             for m in messages]
-    from cosee import __version__   # prompts and readers of print may be others in another version
+    from cosee import __version__   # prompts and readers of printed text may be others in another version
     try: text = json.dumps([2, __version__, identity_of(client), said, schema, params], sort_keys=True)
     except TypeError: return None
     return hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()

@@ -17,6 +17,7 @@ from typing import Any, Optional, Union
 from .client import (Message, Outcome, Params, Reply, Schema, TokenLogprob, Usage, VLMClient,
                                  checked_blocks)
 from .remote import RequestError, ServerError
+from ..registry import need
 
 # %% ../../nbs/models/12_gguf.ipynb #75ce5a9c
 class GgufError(ValueError):
@@ -145,8 +146,8 @@ CONTEXT = 16384   # tokens, where nobody says and the model can take so many
 
 def _engine(path: Path, context: int, threads: int, slots: int, cache_mib: int, key: str) -> Any:
     "llama.cpp's server with a model; raises ImportError or GgufError"
-    try: xllamacpp: Any = import_module('xllamacpp')
-    except ImportError: raise ImportError("a GGUF file needs llama.cpp: pip install 'cosee[gguf]'") from None
+    need('a GGUF file', 'xllamacpp')
+    xllamacpp: Any = import_module('xllamacpp')
     p = xllamacpp.CommonParams()
     p.model.path, p.n_ctx, p.n_parallel, p.api_keys = str(path), context * slots, slots, [key]
     p.cpuparams.n_threads = p.cpuparams_batch.n_threads = threads
@@ -277,7 +278,7 @@ def _plain(messages: list[Message], name: str) -> list[dict[str, str]]:
         blocks = checked_blocks(m)
         if any(b['type'] == 'image' for b in blocks):
             raise RequestError(f'{name} reads text alone, and the prompt holds a page image: PrintClient '
-                               '(--client print) gives it the print of pages')
+                               '(--client print) gives it the printed text of pages')
         out.append(dict(role=m['role'], content='\n\n'.join(str(dict(b)['text']) for b in blocks)))
     return out
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 from .client import GEN_DEFAULTS, Message, Outcome, Params, Reply, Schema, Usage, VLMClient
-from .qwen.checkpoint import GET_WEIGHTS, load_model
+from .qwen.checkpoint import GET_WEIGHTS, LOCAL, load_model
 from .qwen.decode import DecodingRow, PresencePenalty, Sampling, write
 from .qwen.prompt import (MAX_PIXELS, MIN_PIXELS, Boundary, Prompt, inputs_of, make_prompt, page_size,
                                       picture_inputs, token_inputs)
+from ..registry import need
 
 # %% ../../nbs/qwen/02_client.ipynb #fa6df5be
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class QwenVLClient(VLMClient):
         fast_forward: bool = True,     # append tokens that a grammar fixes at once
         get: str = GET_WEIGHTS,        # how to come by the weights, for errors; {} is the directory
     ):
+        need('a local Qwen3-VL', *LOCAL)
         from cosee.models.qwen.prefix import ATTENTION, Features, PrefixStore, Store, use_fast_linear
         super().__init__()
         page_size(32, 32, min_pixels, max_pixels)

@@ -62,25 +62,27 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
                      needs={'model_path': 'the directory with the weights'},
                      takes=('device', 'dtype', 'load_in_8bit', 'load_in_4bit', *_PRINT),
                      backend=f'{_HERE}:qwen_client', sees=True),
-    tiny=ClientEntry(f'{_QWEN}.tiny', 'a Qwen3-VL of two million parameters that reads made documents of small pages '
-                     'and nothing else; comes with the package, or from --model-path',
+    tiny=ClientEntry(f'{_QWEN}.tiny', 'a Qwen3-VL of two million parameters that reads synthetic documents of small '
+                     'pages and nothing else; comes with the package, or from --model-path',
                      takes=('model_path', 'device', *_PRINT), sees=True),
     openai=_provider('openai', 'OpenAIVLMClient', 'OpenAI, or the server at --base-url, with --model'),
     anthropic=_provider('anthropic', 'AnthropicVLMClient', 'Claude, with --model'),
     google=_provider('google', 'GoogleVLMClient', 'Gemini, with --model'),
-    print=ClientEntry(f'{_HERE}:print_client', 'a language model that reads the print of the pages: a GGUF '
-                      'file as --model-path, or the server at --base-url, with --model, or any other --mind',
+    print=ClientEntry(f'{_HERE}:print_client', 'a language model that is given the printed text of the '
+                      'pages: a GGUF file as --model-path, or the server at --base-url, with --model, or any other '
+                      'as --mind',
                       takes=('model_path', 'model', 'base_url', 'mind', 'config', *_PRINT)),
     gguf=ClientEntry('cosee.models.gguf_client:GgufClient', 'the language model of --client print alone, which reads '
                      'text and no pages', needs={'model_path': 'the file'}, backend=f'{_HERE}:gguf_client'),
-    random=ClientEntry(f'{_HERE}:random_client', 'a Qwen3-VL of random weights: all of the machinery, and no sense',
+    random=ClientEntry(f'{_HERE}:random_client', 'a Qwen3-VL of random weights, to try things out: its answers '
+                       'make no sense',
                        takes=('device', 'dtype', *_PRINT), sees=True),
     backend=ClientEntry(f'{_HERE}:backend_client', 'a model by the id of its backend',
                         needs={'id': 'that of a backend; it can stand in place of the name, such as openai.gpt-4o'}),
     scripted=ClientEntry(f'{_HERE}:scripted_client', 'replies that are given in advance', sees=True,
                          needs={'replies': 'a list of texts, which a configuration of a run can hold'}),
-    **{'screen-ocr': ClientEntry('cosee.screen.reader:ScreenReader', 'reads the print of a screen and follows the '
-                                 'verb of the instruction; needs no GPU and no weights')}))
+    **{'screen-ocr': ClientEntry('cosee.screen.reader:ScreenReader', 'reads the printed text of a screen and follows '
+                                 'the verb of the instruction; needs no GPU and no weights')}))
 
 # %% ../../nbs/models/08_registry.ipynb #e77cb2e9
 def qwen_client(
@@ -96,10 +98,10 @@ def qwen_client(
     return client
 
 # %% ../../nbs/models/08_registry.ipynb #87fdb498
-_LEAST_CONTEXT = 2048   # tokens: instructions and a reply take a thousand, and some print has to be read
+_LEAST_CONTEXT = 2048   # tokens: instructions and a reply take a thousand, and some text has to be read
 
 def _with_room(mind: VLMClient) -> VLMClient:
-    "A mind whose context holds a prompt with print; raises ConfigError for a shorter one"
+    "A language model whose context holds a prompt with pages; raises ConfigError for a shorter one"
     context = getattr(mind, 'context', None)
     if context is None or context >= _LEAST_CONTEXT: return mind
     raise ConfigError(f'{mind.name}: a context of {context:,} tokens is too short for a page, its question and the '
@@ -108,7 +110,7 @@ def _with_room(mind: VLMClient) -> VLMClient:
 def gguf_client(
     backend: Backend # of kind 'gguf'
 ) -> VLMClient:
-    "The model of a GGUF file, which reads the print of the pages; raises ConfigError where the file is not named."
+    "The model of a GGUF file, which reads printed text; raises ConfigError where the file is not named."
     from cosee.minds.client import PrintClient
     from cosee.models.gguf_client import GgufClient
     path = backend.model_path or backend.model
@@ -227,16 +229,18 @@ def print_client(
     model_path: Optional[str] = None, # a GGUF file
     mind: Optional[str] = None,       # or a client by its name, such as openai, or a backend's id
     config: Optional[str] = None,     # file in which that id stands; None: $COSEE_BACKENDS
-    **options                         # of `PrintClient`; all others of the mind
+    **options                         # of `PrintClient`; all others of its language model
 ) -> VLMClient:
-    "A mind that reads print; raises ValueError where neither a file nor a mind is named."
+    "A language model that reads printed text; raises ValueError where neither file nor client is named."
     from cosee.minds.client import PrintClient
     from cosee.minds.sight import mind_of
     mine = {k: options.pop(k) for k in ('form', 'page_tokens', 'print', 'beside') if k in options}
     if mine.get('print') == 'beside': mine.update(print='auto', beside=True)
     if model_path: options['model_path'] = model_path
     if mind is None: mind = 'openai' if options.get('model') else 'gguf' if model_path else ''
-    if not mind: raise ValueError("the client 'print' needs a GGUF file as model_path, or a mind that reads text")
+    if not mind:
+        raise ValueError("the client 'print' needs a language model: a GGUF file as model_path, or a client as mind; "
+                         "at the shell --model-path FILE (`cosee fetch` brings one), or --mind CLIENT")
     if config and mind not in CLIENTS: mind, options = 'backend', {'id': mind, 'config': config, **options}
     return PrintClient(_with_room(mind_of(make_client(mind, **options))), **mine)
 

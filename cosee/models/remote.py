@@ -21,6 +21,7 @@ from .backends import Backend, usual_backend
 from .client import (Message, Outcome, Params, Picture, Reply, Schema, Usage, VLMClient, checked_blocks,
                                  image_tokens, prompt_text)
 from .net.wire import BadBody, Elsewhere, OutOfBounds, TooLate, retry_after, within
+from ..registry import need
 
 # %% ../../nbs/models/01_remote.ipynb #4cfd551e
 if TYPE_CHECKING: from PIL.Image import Image
@@ -61,7 +62,8 @@ _NO_IMAGES = re.compile(
     r'|missing data required for image|variant [`\'"]?image(_url)?[`\'"]?,|content must be a string', re.I)
 
 # %% ../../nbs/models/01_remote.ipynb #1e9137e9
-_UNREADABLE = {'APIResponseValidationError', 'JSONDecodeError', 'UnknownApiResponseError', 'ValidationError'}
+_UNREADABLE = {'APIResponseValidationError', 'JSONDecodeError', 'RecursionError', 'UnicodeDecodeError',
+               'UnknownApiResponseError', 'ValidationError'}
 _BROKEN = {'APIConnectionError', 'TransportError', 'HTTPError', 'ConnectionError'}
 
 _BEYOND: dict[type[OutOfBounds], type[VLMClientError]] = {Elsewhere: RequestError, BadBody: ResponseParseError,
@@ -272,10 +274,8 @@ class RemoteClient(VLMClient):
     def _sdk(self) -> Any:
         "The SDK's module"
         from importlib import import_module
-        try: return import_module(self.extra)
-        except ImportError:
-            lacking = f"{self.name} needs an SDK that is not installed: pip install 'cosee[{self.kind}]'"
-            raise ImportError(lacking) from None
+        need(self.name, self.extra)
+        return import_module(self.extra)
 
     @property
     def identity(self) -> dict[str, Any]:

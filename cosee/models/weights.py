@@ -66,11 +66,12 @@ _VL_4B = (
 WEIGHTS: Registry[Weights] = Registry('set of weights', {
     'qwen2.5-coder-0.5b': _gguf(
         'Qwen2.5-Coder-0.5B-Instruct', 'ebb2015119c907b064c512bf053e945850b5875f', 491400064,
-        '1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32', 'text: reads print, in 0.7 GB of memory'),
+        '1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32',
+        'text: reads documents, in 0.7 GB of memory'),
     'qwen2.5-coder-1.5b': _gguf(
         'Qwen2.5-Coder-1.5B-Instruct', 'f86cb2c1fa58255f8052cc32aeede1b7482d4361', 1117320768,
         'cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046',
-        'text: reads print better, in 2 GB of memory'),
+        'text: reads documents better, in 2 GB of memory'),
     'qwen2.5-0.5b': _gguf(
         'Qwen2.5-0.5B-Instruct', '9217f5db79a29953eb74d5343926648285ec7e67', 491400032,
         '74a4da8c9fdbcd15bd1f6d01d621410d31c6fc00986f5eb687824e7b93d7a9db', 'text: the general model of this size'),

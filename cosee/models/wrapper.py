@@ -69,7 +69,7 @@ def identity_of(
 
 # %% ../../nbs/models/05_wrapper.ipynb #78126e0b
 def _reading(client: VLMClient) -> list[Any]:
-    "How a client comes by the print of pages, and what it does with it; [] for one that reads none"
+    "How a client comes by the printed text of pages, and what it does with it; [] for one that reads none"
     words = getattr(client, 'words', None)
     if words is None: return []
     own = [getattr(client, name, None) for name in ('abstain', 'embeddings', 'page_tokens')]

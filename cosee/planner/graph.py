@@ -19,14 +19,15 @@ from .planning import (IMAGE_SUFFIXES, AgenticIQAState, PlanControlFlags, Planne
                                     load_image, planner_client, planner_node, told_error)
 from .quality import quality_node, quality_text, required_of
 from ..text import abstains
+from ..registry import need
 
 # %% ../../nbs/planner/03_graph.ipynb #c8ac9724
 Node = Callable[..., dict[str, Any]]   # a state -> what changes in it
 
 def _langgraph():
     "LangGraph's module of graphs"
-    try: import langgraph.graph
-    except ImportError: raise ImportError("graphs need LangGraph: pip install 'cosee[planner]'") from None
+    need('a graph', 'langgraph.graph')
+    import langgraph.graph
     return langgraph.graph
 
 def planner_graph(
@@ -150,10 +151,15 @@ def _placed(node: Node, root: Union[str, Path, None]) -> Node:
 
 # %% ../../nbs/planner/03_graph.ipynb #988d85b5
 def serializer():
-    "What a checkpointer needs to read our states; nothing else is made from a checkpoint."
+    "What a checkpointer needs to read our states and nothing else; raises ValueError for a damaged checkpoint."
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-    return JsonPlusSerializer(allowed_msgpack_modules=[(c.__module__, c.__name__)
-                                                       for c in (PlannerOutput, DocumentPlan, PlanControlFlags)])
+    class Checked(JsonPlusSerializer):
+        def loads_typed(self, data: tuple[str, bytes]) -> Any:
+            try: return super().loads_typed(data)
+            except Exception as e:
+                raise ValueError(f'a checkpoint is damaged ({e}); ask again under another thread_id') from None
+    return Checked(allowed_msgpack_modules=[(c.__module__, c.__name__)
+                                            for c in (PlannerOutput, DocumentPlan, PlanControlFlags)])
 
 def memory():
     "A checkpointer in this process's memory."

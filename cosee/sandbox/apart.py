@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = []
 
 # %% ../../nbs/sandbox/02_apart.ipynb #630552c1
-import atexit, json, os, select, signal, subprocess, sys, threading, time
+import atexit, json, os, select, signal, sys, threading, time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +39,8 @@ class JobError(Exception):
 _START = 'import json, sys; sys.path[:] = json.loads(sys.argv[1]); from cosee.sandbox.worker import main; main({fd})'
 _SEEN = 'PATH', 'HOME', 'LANG', 'LC_ALL', 'LD_LIBRARY_PATH', 'DYLD_LIBRARY_PATH', 'TMPDIR'
 _LONGEST = 1 << 26   # bytes of a line that comes back
+_FIXED = {'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1',
+          'MALLOC_MMAP_THRESHOLD_': str(1 << 25), 'MALLOC_TRIM_THRESHOLD_': str(1 << 24)}   # bytes that are kept
 _OVERTIME = getattr(signal, 'SIGXCPU', 24)   # ends what uses its processor for too long
 
 def _command(fd: int) -> list[str]:
@@ -51,11 +53,12 @@ def _command(fd: int) -> list[str]:
 class _Worker:
     "A process that does jobs"
     def __init__(self):
+        import subprocess
         self.slab = Slab()
         seen = {name: os.environ[name] for name in _SEEN if name in os.environ}
         self.process = subprocess.Popen(_command(self.slab.fd), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, bufsize=0, pass_fds=[self.slab.fd],
-                                        env={**seen, 'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1'},
+                                        env={**seen, **_FIXED},
                                         start_new_session=True)
         self.asks: Any = self.process.stdin
         self.answers: Any = self.process.stdout
@@ -77,6 +80,7 @@ class _Worker:
 
     def ask(self, request: dict[str, Any], seconds: float) -> Any:
         "What the worker answers; raises `JobLost`, and `_Gone` where it heard nothing"
+        self.slab.end = 0
         try:
             unsent = memoryview(write_line(request, self.slab))
             while unsent: unsent = unsent[self.asks.write(unsent):]

@@ -8,14 +8,15 @@ from __future__ import annotations
 __all__ = []
 
 # %% ../../nbs/sandbox/00_wire.ipynb #db774308
-import json, math, mmap, os, re, tempfile
-from typing import Any, Optional
+import json, math, mmap, os, re, sys
+from typing import Any, ClassVar, Optional
 
 # %% ../../nbs/sandbox/00_wire.ipynb #a45ed5be
 _STEP = 1 << 24   # by how many bytes a slab grows
 
 class Slab:
     "Memory that two processes see: one writes a message's bytes into it, the other reads them."
+    of_worker: ClassVar[Optional['Slab']] = None   # in which this process answers, if it is a worker
     def __init__(self,
         fd: Optional[int] = None # of another's slab; None: a new one
     ):
@@ -29,8 +30,17 @@ class Slab:
     ) -> mmap.mmap:
         "All of the memory, at least `size` bytes."
         if len(self) < size: os.ftruncate(self.fd, math.ceil(size / _STEP) * _STEP)
-        if self.memory is None or len(self.memory) < size: self.memory = mmap.mmap(self.fd, len(self))
+        if self.memory is None or len(self.memory) < size:
+            try: self.memory = mmap.mmap(self.fd, len(self))
+            except OSError as e: raise MemoryError from e
         return self.memory
+
+    def take(self,
+        size: int # bytes
+    ) -> memoryview:
+        "Memory behind what was read and written so far."
+        start, self.end = self.end, self.end + -(-size // 64) * 64
+        return memoryview(self.reach(self.end))[start:start + size] if size else memoryview(bytearray())
 
     def close(self):
         "Let it go; what was read of it stays as long as somebody holds it."
@@ -39,16 +49,17 @@ class Slab:
 
     def put(
         self,
-        data: Any # bytes or anything else that lies in memory as bytes, or an array of NumPy
+        data: Any # anything that lies in memory as bytes or numbers
     ) -> dict[str, Any]:
-        "Write behind what was written of this message; where it lies now."
-        said: dict[str, Any] = {}
-        if hasattr(data, 'dtype'):
-            said = dict(dtype=data.dtype.str, shape=list(data.shape))
-            data = data.tobytes()
-        view = memoryview(data).cast('B')
-        start, self.end = self.end, self.end + -(-len(view) // 64) * 64
-        if len(view): self.reach(self.end)[start:start + len(view)] = view
+        "Write behind what was written of this message, unless it lies here already; where it lies now."
+        view = memoryview(data)
+        said = _array(view)
+        if hasattr(data, 'dtype'): said = dict(dtype=data.dtype.str, shape=list(data.shape))
+        view = view.cast('B') if view.c_contiguous and view.nbytes else memoryview(view.tobytes())
+        if view.nbytes and view.obj is self.memory: start = _address(view) - _address(self.memory)
+        else:
+            start = self.end
+            self.take(len(view))[:] = view
         return {'$at': [start, len(view)], **said}
 
     def get(
@@ -60,23 +71,49 @@ class Slab:
         if not (isinstance(start, int) and isinstance(size, int) and 0 <= start <= start + size <= len(self)):
             raise ValueError('a message names memory that is not there')
         view = memoryview(self.reach(start + size))[start:start + size] if size else memoryview(b'')
+        self.end = max(self.end, -(-(start + size) // 64) * 64)
         if 'dtype' not in said: return view
         import numpy as np
         if not re.fullmatch('[<|][biuf][1248]', said['dtype']): raise ValueError('a message names no kind of number')
         return np.frombuffer(bytes(view), said['dtype']).reshape(said['shape'])
 
+# %% ../../nbs/sandbox/00_wire.ipynb #67b552fb
 def _nameless() -> int:
     "A new file that no folder knows"
     if hasattr(os, 'memfd_create'): return os.memfd_create('cosee')
+    import tempfile
     with tempfile.TemporaryFile() as f: return os.dup(f.fileno())
+
+# %% ../../nbs/sandbox/00_wire.ipynb #f2e58a19
+_NUMBERS = {**dict.fromkeys('bhilq', 'i'), **dict.fromkeys('BHILQ', 'u'), 'f': 'f', 'd': 'f', '?': 'b'}
+
+def _array(view: memoryview) -> dict[str, Any]:
+    "What is said of the numbers in memory; {} of plain bytes; raises TypeError for what is no array of numbers"
+    code = view.format.lstrip('<=@')
+    if code in ('B', 'c') and view.ndim == 1: return {}
+    if code not in _NUMBERS: raise TypeError(f'{view.format!r} is no kind of number')
+    order = '|' if view.itemsize == 1 else '<' if sys.byteorder == 'little' else '>'
+    return dict(dtype=f'{order}{_NUMBERS[code]}{view.itemsize}', shape=list(view.shape or ()))
+
+# %% ../../nbs/sandbox/00_wire.ipynb #3a4d0945
+def _address(view: Any) -> int:
+    import ctypes
+    return ctypes.addressof(ctypes.c_char.from_buffer(view))
+
+# %% ../../nbs/sandbox/00_wire.ipynb #bb930fb7
+def room(
+    size: int # bytes
+) -> memoryview:
+    "Memory for what a job gives; what lies in it goes to the other process as it is."
+    slab = Slab.of_worker
+    return memoryview(bytearray(size)) if slab is None else slab.take(size)
 
 # %% ../../nbs/sandbox/00_wire.ipynb #6a882de7
 def write_line(
     message: Any, # of what JSON knows, with bytes, arrays and paths in it
     slab: Slab    # takes the bytes
 ) -> bytes:       # ends with a line feed
-    "A message as a line."
-    slab.end = 0
+    "A message as a line; its bytes lie behind those of the message that was read."
     def other(value: Any) -> Any: return os.fspath(value) if isinstance(value, os.PathLike) else slab.put(value)
     return json.dumps(message, default=other).encode() + b'\n'
 
@@ -85,4 +122,5 @@ def read_line(
     slab: Slab   # has the bytes
 ) -> Any:
     "The message of a line; raises ValueError for what is none."
+    slab.end = 0
     return json.loads(line, object_hook=lambda found: slab.get(found) if '$at' in found else found)

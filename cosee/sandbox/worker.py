@@ -6,9 +6,9 @@
 __all__ = []
 
 # %% ../../nbs/sandbox/01_worker.ipynb #e19a254a
-import importlib, math, os, select, signal
+import importlib, math, os, select, signal, time
 from contextlib import suppress
-from functools import reduce
+from functools import cache, reduce
 from typing import Any, Callable
 from .wire import Slab, read_line, write_line
 
@@ -29,17 +29,17 @@ def job_named(
 # %% ../../nbs/sandbox/01_worker.ipynb #2e226cd1
 def _memory() -> tuple[int, int]:
     "(addresses, memory) in use in bytes; zeros where the system does not say"
-    try:
-        with open('/proc/self/statm', encoding='ascii') as f: size, resident = f.read().split()[:2]
+    try: size, resident = os.pread(_statm(), 200, 0).split()[:2]
     except (OSError, ValueError): return 0, 0
     return int(size) * os.sysconf('SC_PAGE_SIZE'), int(resident) * os.sysconf('SC_PAGE_SIZE')
+
+@cache
+def _statm() -> int: return os.open('/proc/self/statm', os.O_RDONLY)
 
 def _allow(seconds: float, memory: int):
     "Let the next job use so much of the processor and of memory, and not more"
     import resource
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    until = math.ceil(used.ru_utime + used.ru_stime + seconds)
-    room = _memory()[0] + memory
+    until, room = math.ceil(time.process_time() + seconds), _memory()[0] + memory
     limits = (resource.RLIMIT_CPU, until), (resource.RLIMIT_AS, room), (resource.RLIMIT_CORE, 0)
     for kind, limit in limits:
         with suppress(OSError, ValueError): resource.setrlimit(kind, (limit, resource.getrlimit(kind)[1]))
@@ -63,7 +63,8 @@ def main(
 ):
     "Answer what comes in at standard input until nothing comes any more."
     signal.signal(signal.SIGINT, signal.SIG_IGN)   # Ctrl-C is for the process that asks
-    slab, replies = Slab(fd), os.fdopen(os.dup(1), 'wb')
+    Slab.of_worker = slab = Slab(fd)
+    replies = os.fdopen(os.dup(1), 'wb')
     os.dup2(2, 1)   # whatever prints, prints elsewhere
     requests = os.fdopen(0, 'rb')
     while select.select([requests], [], [], IDLE)[0] and (line := requests.readline()):

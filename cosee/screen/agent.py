@@ -202,6 +202,7 @@ def _told_style(style: Optional[str], meta: Mapping[str, Any]) -> str:
 
 def screen_method(task: Task, style: Optional[str] = None, max_new_tokens: int = 160) -> MethodOutcome:
     "One step on a screen; the outcome's answer is its text or its arguments. Raises ValueError for an unknown style."
+    task.snap = False   # a step stands nowhere in print
     schema = tool_call_schema() if getattr(task.client, 'constrains', False) else None
     gen = {**SCREEN_GEN, 'max_new_tokens': max_new_tokens}
     step = read_step(task.ask(_told_style(style, task.meta), schema=schema, **gen)[0].text)

@@ -20,6 +20,7 @@ from ..eval.text_scores import anls_rrc
 from .agent import read_step, step_of
 from .call import (RU_MAX, Tolerance, ToolCall, coordinate_faults, is_number, to_pixels, tolerance_pair,
                                unit_distance, validate_tool_call, within_tolerance)
+from ..text import md_table
 
 # %% ../../nbs/screen/07_score.ipynb #969abc50
 if TYPE_CHECKING: from PIL.Image import Image
@@ -134,14 +135,16 @@ class ScreenScores(list[StepRow]):
         "JSON-ready: a summary of each group, and all rows."
         return dict(groups={name: self._summary(rows) for name, rows in self.groups().items()}, rows=list(self))
 
-    def _repr_markdown_(self) -> str:
+    def table(self) -> tuple[list[str], list[list[Any]]]:
+        "Names of the columns, and a row for each group."
         def part(v: Optional[float]) -> str: return '' if v is None else f'{100 * v:.0f}'
-        lines = ['| | steps | score | interval | valid | action | place | hit | content |', '|---|' + '---:|' * 8]
-        for name, g in self.to_dict()['groups'].items():
-            cells = [name.replace('|', ' '), str(g['n']), part(g['score']), f"{part(g['low'])} to {part(g['high'])}",
-                     *(part(g[k]) for k in ('valid', 'action', 'place', 'hit', 'content'))]
-            lines.append('| ' + ' | '.join(cells) + ' |')
-        return '\n'.join(lines)
+        parts = 'valid', 'action', 'place', 'hit', 'content'
+        rows = [[name, g['n'], part(g['score']), f"{part(g['low'])} to {part(g['high'])}",
+                 *(part(g[k]) for k in parts)]
+                for name, g in self.to_dict()['groups'].items()]
+        return ['', 'steps', 'score', 'interval', *parts], rows
+
+    def _repr_markdown_(self) -> str: return md_table(*self.table(), range(1, 9))
 
 # %% ../../nbs/screen/07_score.ipynb #9e245a35
 def _as_call(p: Any) -> Union[ToolCall, dict[str, Any], None]:

@@ -169,7 +169,7 @@ def read_strangers(
     client: VLMClient, # the model
     n: int             # questions
 ) -> list[StrangerRow]:
-    "Questions on made documents of ordinary size."
+    "Questions on synthetic documents of ordinary size."
     out = []
     for s in make_samples(n, seed=77, per_doc=2, wordings=('literal',), dpi=60, pages=1):
         a = ask_checker(client, list(s['images'])[:2], [s['question']])[0]

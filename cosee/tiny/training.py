@@ -19,6 +19,7 @@ from .losses import (ADDED_LAYERS, GROWN_LAYERS, LOOK_FROM, LOSS_WEIGHTS, VERDIC
                                match_loss, meant_loss, point_loss, verdict_head, verdict_loss, watch_layer, weighted,
                                zero_init)
 from .tokens import special_id, tiny_model
+from ..registry import need
 
 # %% ../../nbs/tiny/04_training.ipynb #df6028e2
 if TYPE_CHECKING:
@@ -305,6 +306,7 @@ def train(
     "Train the tiny model, or go on with it; raises ValueError for another training in the folder, or no steps."
     from tqdm import tqdm
     if steps < 1: raise ValueError(f'steps must be at least 1, not {steps}')
+    need('training', 'torch', 'transformers', 'accelerate', 'safetensors')
     l, state = _begin(folder, steps, seed, rate, device)
     end, before, clock = min(steps, stop or steps), state['cpu_s'], time.process_time()
     bar, losses = tqdm(total=steps, initial=state['step'], disable=not progress, unit='step'), []

@@ -11,9 +11,9 @@ __all__ = ['annotate']
 # %% ../../nbs/view/01_drawing.ipynb #5236dcb8
 import base64, io, math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, cast
 from ..board import Cell
-from ..boxes import Box, Size, placed
+from ..boxes import Box, Size, box_iou, is_box, placed
 from ..pages import PageError, Pages, as_picture
 from .html import AUTHOR_COLOURS, Html, author_colours, el
 if TYPE_CHECKING:
@@ -164,17 +164,25 @@ def _link(link: CellLink, places: dict[int, Point]) -> Html:
     return el('g', parts, cls=f'tie k-{kind}', data_from=a, data_to=b)
 
 # %% ../../nbs/view/01_drawing.ipynb #cfb203cc
-def _data_uri(
+def picture_bytes(
     im: 'Image',   # of a page
     side: int,     # longest side in pixels
     quality: int   # of WebP, 1-100
-) -> str:          # data:image/webp;base64,...
-    "An image as it stands in the file."
+) -> bytes:        # WebP
+    "An image as a small file."
     im = im.convert('RGB')
     im.thumbnail((side, side))
     out = io.BytesIO()
     im.save(out, 'WEBP', quality=quality, method=1)
-    return 'data:image/webp;base64,' + base64.b64encode(out.getvalue()).decode()
+    return out.getvalue()
+
+def data_uri(
+    im: 'Image',   # of a page
+    side: int,     # longest side in pixels
+    quality: int   # of WebP, 1-100
+) -> str:          # data:image/webp;base64,...
+    "An image as it stands in a page."
+    return 'data:image/webp;base64,' + base64.b64encode(picture_bytes(im, side, quality)).decode()
 
 # %% ../../nbs/view/01_drawing.ipynb #d4afeaa7
 Steps = tuple[tuple[int, int], ...]   # longest side and quality of WebP, largest first
@@ -187,7 +195,7 @@ def _embed_at(pages: list['Image'], max_bytes: int, side: int, quality: int, las
     "Data URIs at one size, '' for a page without room; did all find room?"
     uris, total = [''] * len(pages), 0
     for n, i in enumerate(sorted(range(len(pages)), key=lambda i: i % 4), 1):
-        uri = _data_uri(pages[i], side, quality)
+        uri = data_uri(pages[i], side, quality)
         if total + len(uri) > max_bytes: return uris, False
         uris[i], total = uri, total + len(uri)
         if n > 2 and total / n * len(pages) > 1.5 * max_bytes and not last: return uris, False
@@ -247,7 +255,7 @@ def _thumbnails(pages: Sequence['Image'], full: list[int], max_bytes: int) -> li
     others = set(range(1, len(pages) + 1)) - set(full)
     for n in sorted(others, key=lambda n: min(abs(n - k) for k in full)):
         im = _drawn(pages, n, _THUMBNAIL[0])
-        uri = _data_uri(im, *_THUMBNAIL) if im else ''
+        uri = data_uri(im, *_THUMBNAIL) if im else ''
         if total + len(uri) > max_bytes: return out
         if im: out.append(_image(uri, im, id=f'page{n}'))
         total += len(uri)
@@ -281,31 +289,36 @@ def page_pictures(
     return PagePictures([defs, *larger], _told(len(pages), len(found), len(small)))
 
 # %% ../../nbs/view/01_drawing.ipynb #0a83e0a9
-def _marked(found: list[tuple[Cell, Box]], seats: list[_Seat], classes: dict[int, str]) -> list[Html]:
-    "Boxes with their numbers"
-    return [_mark(c, box, seat, classes[c['id']]) for (c, box), seat in zip(found, seats, strict=True)]
+def _marked(found: list[tuple[Cell, Box]], seats: list[_Seat], classes: dict[int, str],
+            own: Mapping[int, Html]) -> list[Html]:
+    "Boxes with their numbers, and the models' own boxes where these are others"
+    return [_mark(c, box, seat, classes[c['id']], own.get(c['id']))
+            for (c, box), seat in zip(found, seats, strict=True)]
 
 def _whole(cells: Iterable[Cell], h: int, classes: dict[int, str]) -> list[Html]:
     "A frame around the page for each note about all of it"
     return [el('rect', data_c=c['id'], cls=f"whole {classes[c['id']]}", x=3, y=3, width=994, height=h - 6)
             for c in cells if not _cell_box(c, (1000, h))]
 
+# %% ../../nbs/view/01_drawing.ipynb #d7405068
 def page_svg(
     page: int,                    # 1-based
     size: Size,                   # of the page, any unit
     cells: list[Cell],            # of the page
     palette: Mapping[str, int],   # author -> number of a colour
-    evidence: Mapping[int, str]   # id of a cell that the answer rests on -> its class
+    evidence: Mapping[int, str],  # id of a cell that the answer rests on -> its class
+    own: Mapping[int, Box] = {}   # id of a cell whose box was put on print -> the model's own box, 0-1
 ) -> Html:
     "A page with its boxes and the links between them."
     h = round(1000 * size[1] / size[0])
+    frames = {n: own_frame(box, (1000, h)) for n, box in own.items()}
     found = _boxed(cells, (1000, h))
     seats = _seats([box for _, box in found], [_wide(c) for c, _ in found], (1000, h), 38)
     classes = {c['id']: f"a{palette[c['author']]} {evidence.get(c['id'], '')}" for c in cells}
     places = {c['id']: (s.x + (6 + _wide(c) / 2) * s.side, s.y) for (c, _), s in zip(found, seats, strict=True)}
     links = [t for t in cell_links(cells) if t.cell in places and t.to in places]
     return el('svg', el('rect', cls='paper', width=1000, height=h), el('use', href=f'#page{page}'),
-              _whole(cells, h, classes), [_link(t, places) for t in links], _marked(found, seats, classes),
+              _whole(cells, h, classes), [_link(t, places) for t in links], _marked(found, seats, classes, frames),
               viewBox=f'0 0 1000 {h}', role='img', aria_label=_label(page, list(places), links))
 
 # %% ../../nbs/view/01_drawing.ipynb #41dab4a4
@@ -320,13 +333,33 @@ def _wide(cell: Cell) -> float:
     "Room for the number of a cell, in thousandths of the page's width"
     return 24 + 14 * len(str(cell['id']))
 
-def _mark(cell: Cell, box: Box, seat: _Seat, cls: str) -> Html:
+def _mark(cell: Cell, box: Box, seat: _Seat, cls: str, own: Optional[Html] = None) -> Html:
     "A box, a little larger than what it holds, with its number"
     (x, y, w, h), n, wide = [round(v, 1) for v in box], cell['id'], 14 + 12 * len(str(cell['id']))
     number = el('g', el('rect', x=min(0, seat.side * wide), y=-14, width=wide, height=28, rx=7),
                 el('text', n, x=seat.side * wide / 2, y=7), cls='badge',
                 transform=f'translate({seat.x + 6 * seat.side:.0f} {seat.y:.0f})')
-    return el('g', box_frame(x, y, w, h), number, cls=f'mark {cls}', data_c=n)
+    return el('g', own, box_frame(x, y, w, h), number, cls=f'mark {cls}', data_c=n)
+
+# %% ../../nbs/view/01_drawing.ipynb #cb4f6038
+_SAME = .5   # from this overlap on, two boxes are drawn as one
+
+def own_box(
+    e: Mapping[str, Any]   # a piece of evidence
+) -> Optional[Box]:        # 0-1; None where there is none, or it is about the same as the evidence's
+    "The model's own box of evidence that was put on print elsewhere."
+    own: Any = e.get('own_bbox')
+    now: Any = e.get('bbox')
+    if not e.get('found') or not is_box(own) or not is_box(now) or box_iou(own, now) >= _SAME: return None
+    return cast(Box, tuple(own))
+
+def own_frame(
+    box: Box,  # as a model gave it, 0-1
+    size: Size # of the drawing
+) -> Html:     # an element
+    "The frame of a box that was not on the words that it speaks of."
+    x, y, w, h = (round(v, 1) for v in placed(box, size))
+    return el('rect', el('title', "The model's own box"), cls='own', x=x, y=y, width=w, height=h, rx=2)
 
 def box_frame(
     x: float, # of the box, in the units of the drawing

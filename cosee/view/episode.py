@@ -11,17 +11,16 @@ __all__ = ['EpisodeView']
 # %% ../../nbs/view/03_episode.ipynb #3bfff8b8
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from html import escape
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypedDict, Union, cast
 from ..board import Board, Cell
-from ..boxes import Box, Size, placed
+from ..boxes import Box, Size, is_box, placed
 from ..files import write_whole
 from ..focus import listed
-from ..pages import Pages
-from ..text import abstains, answer_key, clean, same_answer
-from .drawing import LINK_KINDS, CellLink, box_frame, cell_links, page_pictures, page_svg
+from ..pages import Pages, page_names
+from ..text import abstains, answer_key, clean, counted, html_text, same_answer
+from .drawing import LINK_KINDS, CellLink, box_frame, cell_links, own_box, own_frame, page_pictures, page_svg
 from .html import AUTHOR_COLOURS, Html, author_colours, el
 from .page import episode_policy, episode_script, episode_style
 if TYPE_CHECKING:
@@ -59,6 +58,7 @@ def _links_of(
 # %% ../../nbs/view/03_episode.ipynb #03af7534
 class _Shared(NamedTuple):
     "What belongs to all notes of an episode"
+    own: dict[int, Box]            # id of a cell whose box was put on print -> the model's own
     palette: dict[str, int]        # author -> number of a colour
     evidence: dict[int, str]       # id of a cell that the answer rests on -> its class
     prefix: str                    # makes ids unique when several Boards share a file
@@ -90,7 +90,8 @@ def board_html(
 
 def _row(c: Cell, palette: dict[str, int]) -> Html:
     "A cell as a row of `board_html`"
-    number = el('b', f"#{c['id']}", style=f"color: {AUTHOR_COLOURS[palette[c['author']]]}")
+    colour = AUTHOR_COLOURS[palette[c['author']]]   # under white, so that it can be read in any theme
+    number = el('b', f"#{c['id']}", style=f'background: {colour}; color: #fff; padding: 0 .35em; border-radius: 4px')
     values = (c['view']['page'], number, c['author'], c['step'], clean(c['content'], 400), ', '.join(c['tags']),
               ', '.join(f'#{r}' for r in c.get('refs', [])))
     return el('tr', [el('td', v) for v in values])
@@ -100,12 +101,13 @@ class _PageCaption(NamedTuple):
     "A page as far as it is known without its picture."
     size: Size
     name: str   # file and page in the file, or ''
+    known: str = ''   # what the page is called elsewhere, such as 'page 3 (report.pdf, page 90)'; '' for its number
 
 def _page_row(page: int, caption: _PageCaption, cells: list[Cell], shared: _Shared) -> Html:
     "A page, and its notes in the order in which they were written"
     order, tied = sorted(cells, key=lambda c: (c['step'], c['id'])), bool(cell_links(cells))
     larger = el('button', 'Enlarge', type='button', cls='enlarge', data_page=page, aria_label=f'Enlarge page {page}')
-    figure = el('figure', page_svg(page, caption.size, order, shared.palette, shared.evidence), larger)
+    figure = el('figure', page_svg(page, caption.size, order, shared.palette, shared.evidence, shared.own), larger)
     title = el('h3', f'Page {page}', el('small', caption.name, dir='auto'))
     notes = el('ol', [_note(c, shared) for c in order]) if cells else None
     arcs = el('svg', cls='arcs', aria_hidden='true') if tied else None
@@ -152,7 +154,7 @@ def _team_facts(episode: EpisodeLike) -> list[str]:
     agents, steps = (episode.get('trace') or {}).get('config', {}).get('agents', []), episode.get('steps')
     clients = dict.fromkeys(str(a['client']) for a in agents if a.get('client'))
     return [', '.join(clients), f'{len(agents)} agents' if agents else '',
-            f"{steps} step{'s' * (steps != 1)}" if steps else '']
+            counted(steps, 'step') if steps else '']
 
 def _facts(episode: EpisodeLike) -> list[Html]:
     "What an episode cost, in words; what is unknown is left out"
@@ -164,15 +166,25 @@ def _facts(episode: EpisodeLike) -> list[Html]:
     return [el('span', p) for p in parts if p]
 
 # %% ../../nbs/view/03_episode.ipynb #88774a4a
-def _window(
+def window_around(
     box: Box, # in 0-1
-    h: int    # height of the page in thousandths of its width
+    h: int,   # height of the page in thousandths of its width
+    least: tuple[int, int] = (900, 170) # width and height of the part, where the page has as much
 ) -> Box:     # x, y, width, height of the part to show
     "A box with enough around it to see what it is."
     x0, y0, x1, y1 = box[0] * 1000, box[1] * h, box[2] * 1000, box[3] * h
-    w, t = min(1000, max(x1 - x0 + 120, 900)), min(h, max(y1 - y0 + 60, 170))
+    w, t = min(1000, max(x1 - x0 + 120, least[0])), min(h, max(y1 - y0 + 60, least[1]))
     x, y = (x0 + x1 - w) / 2, (y0 + y1 - t) / 2
     return round(min(max(x, 0), 1000 - w)), round(min(max(y, 0), h - t)), round(w), round(t)
+
+# %% ../../nbs/view/03_episode.ipynb #3970a43d
+def _on_print(cells: list[Cell], evidence: list[dict[str, Any]]) -> tuple[list[Cell], dict[int, Box]]:
+    "Notes with the boxes of the evidence, and the models' own where they are others"
+    said = {e['cell']: e for e in evidence[::-1] if e.get('cell') and e.get('found') and is_box(e.get('bbox'))}
+    meant = {c['id']: e for c in cells if (e := said.get(c['id'])) and e['page'] == c['view']['page']}
+    out = [cast(Cell, {**c, 'view': {**c['view'], 'bbox': tuple(meant[c['id']]['bbox'])}}) if c['id'] in meant else c
+           for c in cells]
+    return out, {n: own for n, e in meant.items() if (own := own_box(e))}
 
 # %% ../../nbs/view/03_episode.ipynb #10bbdc47
 def _first_box(evidence: list[dict[str, Any]], pages: int) -> Optional[dict[str, Any]]:
@@ -191,8 +203,9 @@ def _snippet(
     n, page, (wide, high) = found.get('cell'), found['page'], sizes[found['page'] - 1]
     h = round(1000 * high / wide)
     box = box_frame(*(round(v, 1) for v in placed(found['bbox'], (1000, h))))
-    colour, view = colours.get(n, 0) if n else 0, _window(found['bbox'], h)
-    mark = el('g', box, cls=f'mark evidence main a{colour}', data_c=n)
+    colour, view = colours.get(n, 0) if n else 0, window_around(found['bbox'], h)
+    own = own_frame(other, (1000, h)) if (other := own_box(found)) else None
+    mark = el('g', own, box, cls=f'mark evidence main a{colour}', data_c=n)
     return el('svg', el('rect', cls='paper', width=1000, height=h), el('use', href=f'#page{page}'), mark,
               cls='snippet' + ' tall' * (view[3] > view[2] / 2), viewBox=' '.join(map(str, view)), role='img',
               aria_label=f'Evidence on page {page}')
@@ -237,7 +250,7 @@ def _proposal(p: _Proposal, won: bool, prefix: str) -> Html:
     bar = None if percent is None else _bar(percent)
     links = [(el('a', f'#{c}', href=f'#{prefix}c{c}'), ' ') for c in p['cells'][:8]]
     names = ', '.join(clean(a, 40) for a in p['authors'][:6])
-    words = (f'{percent}% sure, ' * (percent is not None) + f"{votes} vote{'s' * (votes != 1)}" +
+    words = (f'{percent}% sure, ' * (percent is not None) + counted(votes, 'vote') +
              f' ({names})' * bool(names))
     return el('li', el('b', clean(p['answer'], 120), dir='auto'), bar, words, ', corrected' * p['fallen'],
                ' ', links, cls='won' * won + ' fallen' * p['fallen'])
@@ -254,12 +267,17 @@ def _candidates(
     return el('ul', items, cls='others', aria_label='Proposed answers')
 
 # %% ../../nbs/view/03_episode.ipynb #3b37588b
-def _chips(episode: EpisodeLike, prefix: str) -> list[Html]:
+def _chips(episode: EpisodeLike, prefix: str, captions: Sequence[_PageCaption] = ()) -> list[Html]:
     "Links to the page and the notes that the answer rests on"
     page, cells = episode.get('page'), dict.fromkeys(e['cell'] for e in episode.get('evidence') or [] if e.get('cell'))
-    goals = ([(f'page {page}', f'p{page}')] if page else []) + [(f'note {c}', f'c{c}') for c in list(cells)[:6]]
-    return [el('a', text, href=f'#{prefix}{to}', cls='chip') for text, to in goals]
+    names = {n: clean(c.known, 100) for n, c in enumerate(captions, 1) if c.known}
+    goals = [(names.get(page, f'page {page}'), f'p{page}')] if page else []
+    goals += [(f'note {c}', f'c{c}') for c in list(cells)[:6]]
+    first = next(iter(episode.get('evidence') or []), {})
+    unsaid = [el('span', 'no print there says so', cls='chip unsaid')] if first.get('found') == '' else []
+    return [*(el('a', text, href=f'#{prefix}{to}', cls='chip') for text, to in goals), *unsaid]
 
+# %% ../../nbs/view/03_episode.ipynb #55bfbc5e
 def _said(episode: EpisodeLike) -> object:
     "The answer and how sure the team is, or how far a running episode has come"
     if episode.get('status'): return el('p', episode['status'], cls='text going', role='status', dir='auto')
@@ -270,12 +288,13 @@ def _said(episode: EpisodeLike) -> object:
 def _answer(
     episode: EpisodeLike,           # with a question and an answer
     prefix: str,                    # of ids
-    snippet: Optional[Html] = None  # the place that it rests on
+    snippet: Optional[Html] = None, # the place that it rests on
+    captions: Sequence[_PageCaption] = () # of all pages
 ) -> Html:
     "The head of an episode: question, answer, confidence, evidence, reason, cost."
     none, because = abstains(episode.get('answer')), str(episode.get('because') or '')
     words = (el('h2', question_of(episode), dir='auto'),
-             el('div', _said(episode), _chips(episode, prefix), cls='said' + ' none' * none),
+             el('div', _said(episode), _chips(episode, prefix, captions), cls='said' + ' none' * none),
              el('p', because[:1].upper() + because[1:], cls='because', dir='auto') if because else None,
              _candidates(episode, prefix), el('p', _facts(episode), cls='facts'))
     return el('header', el('div', words, cls='words'), snippet, cls='answer')
@@ -352,7 +371,7 @@ def _cost_bar(read: int, wrote: int, largest: int) -> Html:
 
 def _titled(title: str, text: str) -> tuple[Html, Html]:
     "A text as it was, under its title"
-    return el('h4', title), el('pre', Html(escape(clean(text, 40_000))), dir='auto')
+    return el('h4', title), el('pre', Html(html_text(clean(text, 40_000))), dir='auto')
 
 def _call(call: dict[str, Any], largest: int) -> list[Html]:
     "Cost of one call, and its texts"
@@ -420,10 +439,10 @@ def _section(
     palette, evidence = author_colours(cells), episode.get('evidence') or []
     rests = [e['cell'] for e in evidence if e.get('cell')]
     classes = {**dict.fromkeys(rests, 'evidence'), **dict.fromkeys(rests[:1], 'evidence main')}
-    captions, (groups, keys) = _with_blanks(captions, cells), _groups(cells)
-    shared = _Shared(palette, classes, prefix, _links_of(cells, prefix), keys)
+    captions, (groups, keys), (cells, own) = _with_blanks(captions, cells), _groups(cells), _on_print(cells, evidence)
+    shared = _Shared(own, palette, classes, prefix, _links_of(cells, prefix), keys)
     snippet = _snippet(evidence, [c.size for c in captions], {c['id']: palette[c['author']] for c in cells})
-    return el('section', _answer(episode, prefix, snippet), _replay(cells, palette, groups),
+    return el('section', _answer(episode, prefix, snippet, captions), _replay(cells, palette, groups),
               _pages_of(cells, captions, shared), _calls(episode, palette, prefix), _zoom(), cls='ep', id=prefix)
 
 # %% ../../nbs/view/03_episode.ipynb #7c7aa7cf
@@ -457,7 +476,8 @@ def _captions(episodes: Sequence[EpisodeLike], pages: Sequence['Image']) -> tupl
     "Size and caption of each page, and the names of all files"
     known = _known_of(pages) or _known(episodes)
     names = [f'{_base(f)}, page {p}' if f and p else _base(f) if f else '' for _, f, p in known]
-    captions = [_PageCaption(size, name) for (size, _, _), name in zip(known, names, strict=True)]
+    called = page_names((f, p) for _, f, p in known)
+    captions = [_PageCaption(size, name, call) for (size, _, _), name, call in zip(known, names, called, strict=True)]
     return captions, ', '.join(dict.fromkeys(_base(f) for _, f, _ in known if f))
 
 # %% ../../nbs/view/03_episode.ipynb #3afc02a5
@@ -506,6 +526,7 @@ def episodes_page(
                el('script', Html(episode_script(live))))
     return _document(title, body, live)
 
+# %% ../../nbs/view/03_episode.ipynb #a22f20c3
 def _document(title: str, body: Html, live: bool = False) -> str:
     "A whole HTML document around `body`"
     head = el('head', el('meta', charset='utf-8'),
@@ -547,5 +568,5 @@ class EpisodeView:
     def __repr__(self): return f'EpisodeView({len(self.html) // 1000} kB of HTML)'
 
     def _repr_html_(self):
-        return (f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts" width="100%" height="{self.height}" '
+        return (f'<iframe srcdoc="{html_text(self.html)}" sandbox="allow-scripts" width="100%" height="{self.height}" '
                 'style="border: 0; border-radius: 8px" title="An episode"></iframe>')

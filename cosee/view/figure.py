@@ -4,6 +4,7 @@
 
 # %% ../../nbs/view/05_figure.ipynb #f07ab355
 from __future__ import annotations
+from ..registry import need
 
 # %% auto #0
 __all__ = ['Picture']
@@ -62,8 +63,8 @@ _INKED: tuple['RcKeyType', ...] = ('text.color', 'axes.edgecolor', 'axes.labelco
 @contextmanager
 def _drawing(ink: str) -> Iterator[None]:
     "matplotlib as pictures want it, for this block"
-    try: import matplotlib
-    except ImportError as e: raise ImportError('pictures need matplotlib: pip install "cosee[pictures]"') from e
+    need('a picture', 'matplotlib')
+    import matplotlib
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter('ignore')   # a font that lacks a letter: the reader's has it
         matplotlib.rcdefaults()
@@ -77,6 +78,7 @@ def new_figure(
     height: float # in pixels
 ) -> 'Figure':
     "An empty figure of matplotlib."
+    need('a picture', 'matplotlib')
     from matplotlib.figure import Figure
     return Figure(figsize=(width / 72, height / 72))
 

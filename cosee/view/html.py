@@ -7,11 +7,10 @@ __all__ = []
 
 # %% ../../nbs/view/00_html.ipynb #ed5ebd8f
 import base64, hashlib, re
-from html import escape
 from importlib.resources import files
 from collections.abc import Iterable, Iterator
 from ..board import Cell
-from ..text import clean
+from ..text import clean, html_text
 
 # %% ../../nbs/view/00_html.ipynb #cabb8376
 class Html(str): "Markup that is safe already: it is not escaped again."
@@ -26,14 +25,14 @@ def _flat(kids: Iterable[object]) -> Iterator[object]:
 
 def _text_of(value: object) -> str:
     "A text or a value as it stands in markup"
-    return value if isinstance(value, Html) else escape(clean(value))
+    return value if isinstance(value, Html) else html_text(clean(value))
 
 # %% ../../nbs/view/00_html.ipynb #849cf6c5
 def _attribute(name: str, value: object) -> str:
     "One attribute; its quotes cannot be ended from within"
     name = 'class' if name == 'cls' else name.replace('_', '-')
     if value is True: return f' {name}'
-    return f' {name}="{escape(value if isinstance(value, Html) else clean(value))}"'
+    return f' {name}="{html_text(value if isinstance(value, Html) else clean(value))}"'
 
 def el(
     tag: str,        # name of the element

@@ -4,12 +4,13 @@
 
 # %% ../../nbs/view/04_widget.ipynb #f07fbb51
 from __future__ import annotations
+from ..registry import need
 
 # %% auto #0
 __all__ = ['EpisodeWidget', 'follow']
 
 # %% ../../nbs/view/04_widget.ipynb #15d7d505
-import base64, io, threading
+import base64, io, threading, time
 from contextvars import copy_context
 from functools import cache, partial
 from collections.abc import Collection, Iterable, Sequence
@@ -18,7 +19,8 @@ from ..board import Board, Cell
 from ..controller import CoSeeController, Hypothesis, rank_hypotheses
 from ..focus import listed
 from ..models.client import BudgetExceeded
-from ..text import abstains, clean, one_line
+from ..ocr.engine import reading_told
+from ..text import abstains, clean, counted, left_text, one_line
 from .drawing import annotate
 from .episode import EpisodeLike, board_html, board_of, episode_sections, episodes_page, question_of
 from .html import Html, asset, el
@@ -33,6 +35,7 @@ class LiveEpisode:
         question: str # the question
     ):
         self.question, self.status, self.board = str(question), 'Starting', Board()
+        self.reading, self._reading_since = '', 0.
         self.hypotheses: list[Hypothesis] = []
         self.events: list[dict[str, Any]] = []
         self.done: Optional[EpisodeLike] = None   # the episode once it is over
@@ -40,20 +43,28 @@ class LiveEpisode:
     def __repr__(self): return f'LiveEpisode({self.status!r}, {len(self.board)} cells)'
 
     def __call__(self,
-        kind: str,            # 'start', 'turn', 'step' or 'end'
-        event: dict[str, Any] # what the controller tells
+        kind: str,            # 'start', 'turn', 'step' or 'end', or 'reading'
+        event: dict[str, Any] # what the controller tells; of reading: pages `done`, `of` how many
     ):
         "Take in an event: a `LiveEpisode` is an `on_event` of `CoSeeController.run`."
         if kind == 'start': self.status = f"{clean(event['agent'], 40)} is looking, step {event['step']}"
+        elif kind == 'reading': self.reading = self._pace(event['done'], event['of'])
         elif kind == 'turn': _grow(self, event)
         elif kind == 'end': self.done, self.status = event, 'Done'
+
+    def _pace(self, done: int, of: int) -> str:
+        "How far the reading of pages is, in words"
+        if not done: self._reading_since = time.perf_counter()
+        if done == of: return ''
+        left = left_text(time.perf_counter() - self._reading_since, done, of)
+        return f"{done} of {of} pages read{left}" if done else f"reading {counted(of, 'page')}"
 
     def episode(self) -> dict[str, Any]: # as the view takes it
         "The episode so far; the controller's own once it is over."
         if self.done is not None: return {**self.done, 'question': self.question}
         best = (rank_hypotheses(self.hypotheses, self.board) or [{}])[0]
         so_far = best.get('answer') or best.get('content')
-        status = self.status + (f' · so far: {clean(so_far, 200)}' if so_far else '')
+        status = ' · '.join(filter(None, (self.status, self.reading, so_far and f'so far: {clean(so_far, 200)}')))
         return dict(question=self.question, status=status, answer=so_far, board=self.board, evidence=[],
                     hypotheses=self.hypotheses, trace=dict(question=self.question, events=self.events))
 
@@ -102,8 +113,8 @@ def episode_fallback(
 @cache
 def _widget_class() -> Callable[..., Any]:   # its traits are made at run time, so no type knows them
     "The anywidget behind `EpisodeWidget`"
-    try: import anywidget, traitlets as t
-    except ImportError: raise ImportError("EpisodeWidget needs anywidget: pip install 'cosee[widget]'") from None
+    need('EpisodeWidget', 'anywidget', 'traitlets')
+    import anywidget, traitlets as t
     traits = dict(page=t.Unicode('').tag(sync=True), section=t.Unicode('').tag(sync=True),
                   height=t.Int(640).tag(sync=True))
     return type('EpisodeFrame', (anywidget.AnyWidget,), dict(_esm=asset('view/assets/widget.mjs'), **traits))
@@ -158,14 +169,15 @@ class Following(EpisodeWidget):
     ) -> 'Following':
         "Call `run` with this as `on_event`."
         self._error: Optional[Exception] = None
-        self._stopped = False
+        self._stopped, self._shown = False, 0.
         work = copy_context().run
         self._thread = threading.Thread(target=work, args=(self._work, run, kwargs), daemon=True, name='episode')
         self._thread.start()
         return self
 
     def _work(self, run: Callable[..., EpisodeLike], kwargs: dict[str, Any]):
-        try: run(on_event=self, **kwargs)
+        try:
+            with reading_told(self._read): run(on_event=self, **kwargs)
         except Exception as e:
             self._error, self.live.status = e, f'Failed: {type(e).__name__}: {one_line(str(e), 300)}'
             self.widget.section = self._section()
@@ -174,6 +186,13 @@ class Following(EpisodeWidget):
         "Take in an event; ends the episode before a turn once `stop` was called."
         if self._stopped and kind == 'start': raise BudgetExceeded('ended by hand')
         super().__call__(kind, event)
+
+    def _read(self, done: int, of: int):
+        "Show how far reading is, a few times a second, until the first turn is over"
+        late = time.perf_counter() - self._shown > .3
+        if self.live.events or not (late or done in (0, of)): return
+        self._shown = time.perf_counter()
+        self('reading', dict(done=done, of=of))
 
     def stop(self):
         "End the episode before its next turn; what is on the Board by then decides the answer."
@@ -233,6 +252,7 @@ def explore_board(
     board: Board # to be looked at
 ) -> 'VBox':     # of ipywidgets
     "The Board with filters by step, author and tag."
+    need('explore_board', 'ipywidgets')
     import ipywidgets as w
     cells = board.list_cells()
     last = max((c['step'] for c in cells), default=0)
@@ -240,7 +260,10 @@ def explore_board(
     authors = _choices('authors', {c['author'] for c in cells})
     tags = _choices('tags', {t for c in cells for t in c['tags']})
     shown = w.HTML()
-    def show(_=None): shown.value = _board_part(board, step.value, authors.value, tags.value)._repr_html_()
+    for name in ('jp-RenderedHTMLCommon', 'cosee-board'): shown.add_class(name)
+    style = str(el('style', Html(asset('view/assets/board.css'))))
+    def show(_=None):
+        shown.value = style + _board_part(board, step.value, authors.value, tags.value)._repr_html_()
     for control in (step, authors, tags): control.observe(show, 'value')
     show()
     return _with_fallback(w.VBox([w.HBox([step, authors, tags]), shown]), board._repr_html_())

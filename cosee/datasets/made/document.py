@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # %% ../../../nbs/made/06_document.ipynb #8a1901da
 @dataclass
 class MadeDocument:
-    "A made PDF with its questions and facts."
+    "A synthetic PDF with its questions and facts."
     doc_id: str # kind, style, seed and what else it was drawn from
     kind: str   # key of `DOCUMENT_TYPES`
     seed: Union[int, str] # what it was drawn from
@@ -135,13 +135,13 @@ def scan(
 
 # %% ../../../nbs/made/06_document.ipynb #d48fd1fb
 def render(
-    doc: MadeDocument,  # a made document
+    doc: MadeDocument,  # a synthetic document
     dpi: float = 100,   # dots per inch
     pages: Optional[Iterable[int]] = None, # page numbers from 1; all if None
     seed: int = 0,      # of the effects
     **effects: Unpack[Effects] # noise, rotate, blur, jpeg, paper: see `scan`
 ) -> list['Image']:     # with info['source'] and info['page']
-    "Page images of a made document, clean or as if scanned."
+    "Page images of a synthetic document, clean or as if scanned."
     pages = list(pages or range(1, doc.pages + 1))
     images = pdf_pages(doc.pdf, dpi, [page - 1 for page in pages])
     if effects:
@@ -152,7 +152,7 @@ def render(
 
 # %% ../../../nbs/made/06_document.ipynb #e30145f8
 class MadePages(Sequence['Image']):
-    "The page images of a made document, rendered one by one when asked for."
+    "The page images of a synthetic document, rendered one by one when asked for."
     def __init__(self, doc: MadeDocument, dpi: float = 100, **effects: Unpack[Effects]):
         self.doc, self.dpi, self.effects = doc, dpi, effects
         self._seen: dict[int, Image] = {}
@@ -172,11 +172,11 @@ class MadePages(Sequence['Image']):
 _KEPT = ('id', 'wording', 'answer_type', 'where', 'label', 'small', 'verbatim', 'evidence_pages')
 
 def to_sample(
-    doc: MadeDocument,        # a made document
+    doc: MadeDocument,        # a synthetic document
     question: Question,       # one of its questions
     images: Sequence['Image'] # its pages
 ) -> Sample:
-    "A question of a made document as a Sample."
+    "A question of a synthetic document as a Sample."
     boxes = [dict(page=e['page'], bbox=e['bbox']) for e in question['evidence']]
     answerable = question['wording'] != 'unanswerable'
     meta: Meta = dict(dataset='made', doc_id=doc.doc_id, kind=doc.kind, style=doc.style, seed=doc.seed,
@@ -196,7 +196,7 @@ def make_samples(
     effects: Optional[Effects] = None, # see `scan`
     **kwargs: Any        # for `make_document`: pages, conflict, small_print
 ) -> Iterator[Sample]:
-    "`n` Samples from made documents; raises ValueError if 100 documents in a row have no such question."
+    "`n` Samples from synthetic documents; raises ValueError if 100 documents in a row have no such question."
     dry = 0   # documents in a row without a question
     for i in count():
         if n <= 0: return
@@ -220,7 +220,7 @@ class QuestionRecord(TypedDict):
     wording: str
 
 def question_records(
-    doc: MadeDocument, # a made document
+    doc: MadeDocument, # a synthetic document
     file: str          # its name
 ) -> Iterator[QuestionRecord]:
     "The questions of a document as records with page and box of the first piece of evidence."

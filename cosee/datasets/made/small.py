@@ -265,7 +265,7 @@ def _labels(rng: random.Random, style: str) -> Iterator[str]:
 # %% ../../../nbs/made/07_small.ipynb #4f61093c
 @dataclass
 class SmallDocument(MadeDocument):
-    "A made document that knows its headings."
+    "A synthetic document that knows its headings."
     questions: list[SmallQuestion] = field(repr=False)
     facts: list[SmallFact] = field(repr=False)
     marks: list[SmallMark] = field(repr=False)

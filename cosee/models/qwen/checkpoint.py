@@ -5,11 +5,12 @@
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #c83eb1dc
 from __future__ import annotations
 import json, logging, warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Union
+from ...registry import need
 
 # %% auto #0
 __all__ = ['ModelError', 'check_model_path']
@@ -18,6 +19,8 @@ __all__ = ['ModelError', 'check_model_path']
 if TYPE_CHECKING: import torch
 
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #38ecb201
+LOCAL = 'torch', 'torchvision', 'transformers', 'qwen_vl_utils', 'llguidance'   # what a model in this process needs
+
 class ModelError(ValueError):
     "A model that cannot be loaded as asked; the message says why and what to do, in one line."
 
@@ -94,8 +97,7 @@ def _quantised(load_in_8bit: bool, load_in_4bit: bool, dtype: Union[Literal['aut
     "The `BitsAndBytesConfig` asked for, or None; both at once, or no bitsandbytes, raises `ModelError`"
     if not (load_in_8bit or load_in_4bit): return None
     if load_in_8bit and load_in_4bit: raise ModelError('load_in_8bit and load_in_4bit exclude each other; choose one')
-    from importlib.util import find_spec
-    if not find_spec('bitsandbytes'): raise ModelError('8 and 4 bits need bitsandbytes: pip install bitsandbytes')
+    need('a model in 8 or 4 bits', 'bitsandbytes')
     import torch
     from transformers import BitsAndBytesConfig
     precise = ['visual', 'lm_head']
@@ -141,6 +143,20 @@ def _tensors_wrong(
     names = {k: sorted(str(key if isinstance(key, str) else key[0]) for key in found.get(k, ())) for k in _WRONG}
     return '; '.join(f'{word}: {_some(names[k])}' for k, word in _WRONG.items() if names[k])
 
+# %% ../../../nbs/qwen/00_checkpoint.ipynb #a40a4577
+def _is_odd(tensor: torch.Tensor) -> bool:
+    "Does it hold NaN or infinity? Packed tensors, of less than 16 bits, and those elsewhere are not looked at"
+    if tensor.is_meta or not tensor.numel(): return False
+    if not tensor.is_floating_point() or tensor.element_size() < 2: return False
+    return not all(bool(end.isfinite()) for end in tensor.detach().aminmax())
+
+def _not_numbers(
+    tensors: Iterable[tuple[str, torch.Tensor]] # of a model, by name
+) -> str:                                       # such as 'NaN or infinity in: a, b and 3 more'; '' if there is none
+    "Which tensors hold NaN or infinity, by name."
+    odd = [name for name, tensor in tensors if _is_odd(tensor)]
+    return f'NaN or infinity in: {_some(odd)}' if odd else ''
+
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #9179cf95
 def whole_model(
     kind: Any,    # a class of transformers that has `from_pretrained`
@@ -152,7 +168,7 @@ def whole_model(
         model, found = kind.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, output_loading_info=True,
             ignore_mismatched_sizes=True, **kwargs)
-    wrong = _tensors_wrong(found)
+    wrong = _tensors_wrong(found) or _not_numbers(model.named_parameters())
     if wrong: raise ModelError(f'the tensors of its weights are not those of the model: {wrong}')
     return model
 

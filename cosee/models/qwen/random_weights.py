@@ -9,6 +9,8 @@ __all__ = ['random_checkpoint']
 import json
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict, Union
+from ...registry import need
+from .checkpoint import LOCAL
 
 # %% ../../../nbs/qwen/07_random_weights.ipynb #ec4a5344
 class VisionSize(TypedDict):
@@ -134,6 +136,7 @@ def random_checkpoint(
     dtype: Literal['float32', 'float16', 'bfloat16'] = 'float32' # of the weights on disk
 ) -> str:                      # the folder
     "Write a model directory of the real architecture with random weights; an unknown `size` raises ValueError."
+    need('a model of random weights', *LOCAL)
     import torch
     from transformers import Qwen3VLForConditionalGeneration
     processor = random_processor()
