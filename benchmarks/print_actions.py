@@ -4,12 +4,12 @@
     python benchmarks/print_actions.py --gguf small.gguf --sroie FOLDER --cache ~/pages
 
 Every role takes its turn about made receipts, and with --sroie about real ones (those for development alone: the
-SHA-1 of their file's name leaves 0 when divided by 3). Replies are drawn hot, each from a seed of its own, and all
-that are asked about a page follow each other, so that its print is paid for once. Held against the print are the
-reply of the model itself, as it came (`lines`: all numbers in it, `real`: those that a line has), and the action that
-was made of it (`placed`: it has a box, `on_words`: the box is the smallest one around words of that page). --kept is
-a file of single actions: a run that was cut off goes on behind them. Results hold numbers and checksums, no text of a
-document.
+SHA-1 of their file's name leaves 0 when divided by 3). Replies are drawn hot, four to a prompt, each from a seed of
+its own, and all that are asked about a page follow each other, so that its print is paid for once. Held against the
+print are the reply of the model itself, as it came (`lines`: all numbers in it, `real`: those that a line has), and
+the action that was made of it (`placed`: it has a box, `on_words`: the box is the smallest one around words of that
+page). --kept is a file of single actions: a run that was cut off goes on behind them. Results hold numbers and
+checksums, no text of a document.
 """
 import argparse
 import hashlib
@@ -26,6 +26,7 @@ sys.path[:0] = [str(ROOT)]
 
 QUESTIONS = ('What is the total?', 'What is the date?', 'Who issued it?', 'How was it paid?', 'What is the address?')
 NOTES = ('', 'TOTAL stands at the bottom of the page')
+DRAWS = 4   # replies to each prompt
 
 
 def hashed(name) -> int:
@@ -112,8 +113,8 @@ def made(args):
         crew, lines = team(client), client.shown(build_messages(list(images), '')).lines
         turns = [*product(QUESTIONS, NOTES, crew)]
         for i in range(min(todo, -(-args.actions // (args.made + args.real * bool(args.sroie))))):
-            question, note, agent = turns[i % len(turns)]
             at = args.actions - todo
+            question, note, agent = turns[at // DRAWS % len(turns)]
             row = rows[at] if at < len(rows) else dict(
                 page=name, **acted(agent, mind, list(images), question, note, lines, hashed(f'{name}/{i}') % 2**31))
             todo -= 1

@@ -1,45 +1,56 @@
 """What it costs that documents are drawn and scanned in another process: seconds and memory, with it and without.
 
     python benchmarks/sandbox.py --json benchmarks/results/sandbox.json
-    python benchmarks/sandbox.py --pdfs ~/reports --repeats 5
+    python benchmarks/sandbox.py --pdfs ~/reports --most 10 --json benchmarks/results/sandbox_real.json
 
 Each measurement is a process of its own, with and without the sandbox in turn, so that whatever else the machine does
-falls on both. `draw` opens a document and draws its pages, `print` reads their text layer too. Seconds are those of
-the processor, of the process and its worker together; memory is the sum of both peaks. The median of the repeats
-counts, and pages that are drawn are compared byte by byte.
+falls on both. `draw` opens a document and draws its pages, `print` reads their text layer too; with `--ask` a whole
+command on the first document is measured as well. Seconds are those of the processor, of the process and its worker
+together. The first page is told apart from the others: with it come the imports, here or there, and the start of the
+worker. Other work of the machine only adds to a measurement, so the least of the repeats counts. Memory is the sum of
+both peaks, and what is drawn and read is compared byte by byte.
 """
 import argparse
 import json
 import os
-import statistics
+import resource
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-MOST = 24   # pages of a document
 CHILD = """
 import hashlib, json, os, resource, sys, time
-start = time.perf_counter()
 from cosee.pages import load_pages
 from cosee.ocr.engine import WordReader
 way, most, *files = sys.argv[1:]
-seen, pages, words = hashlib.sha256(), 0, WordReader(workers=1, cache=None, print='text')
+seen, pages, checks, memory = hashlib.sha256(), 0, 0., 0.
+words = WordReader(workers=1, cache=None, print='text')
+def both():
+    worker = sys.modules['cosee.sandbox.apart']._keeper.worker
+    return ['self', worker.process.pid] if worker else ['self']
+def mb(pid, name):
+    with open(f'/proc/{pid}/status') as f: return next(int(l.split()[1]) / 1024 for l in f if l.startswith(name))
+def forget(pid):
+    with open(f'/proc/{pid}/clear_refs', 'w') as f: f.write('5')   # its peak is what it has now
+def used():
+    worker = sys.modules['cosee.sandbox.apart']._keeper.worker
+    return time.process_time() + (time.clock_gettime(~worker.process.pid << 3 | 2) if worker else 0)
 for file in files:
     with load_pages(file) as document:
         for page in document.infos[:int(most)]:
             pages += 1
-            seen.update(page.draw().tobytes())
-            if way == 'print': seen.update(json.dumps(words.read([page])[0]['lines']).encode())
-wall = time.perf_counter() - start
-def peak(pid):
-    with open(f'/proc/{pid}/status') as f: return next(int(l.split()[1]) / 1024 for l in f if l.startswith('VmHWM'))
-worker = sys.modules['cosee.sandbox.apart']._keeper.worker
-memory = peak('self') + (peak(worker.process.pid) if worker else 0)
-if worker: sys.modules['cosee.sandbox.apart']._keeper.end()
-used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-print(json.dumps(dict(cpu=sum(u.ru_utime + u.ru_stime for u in used), wall=wall, memory=memory, pages=pages,
+            for pid in both(): forget(pid)
+            image = page.draw()
+            read = words.read([page])[0]['lines'] if way == 'print' else []
+            if pages == 1: first = used()
+            before = used()
+            memory = max(memory, sum(mb(pid, 'VmHWM') for pid in both()) - sum(mb(p, 'RssShmem') for p in both()[1:]))
+            seen.update(image.tobytes() + json.dumps(read).encode())
+            checks += used() - before   # no part of the cost
+end = used() - checks
+print(json.dumps(dict(start=first, page=(end - first) / max(1, pages - 1), cpu=end, memory=memory, pages=pages,
                       hash=seen.hexdigest())))
 """
 
@@ -57,27 +68,46 @@ def made_files(folder: Path) -> 'dict[str, list[str]]':
     return dict(pdfs=pdfs, pictures=pictures)
 
 
-def measured(way: str, sandbox: bool, files: list) -> dict:
+def environment(sandbox: bool) -> 'dict[str, str]':
+    return {**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1', 'COSEE_CACHE': 'off',
+            'COSEE_SANDBOX': 'on' if sandbox else 'off'}
+
+
+def measured(way: str, sandbox: bool, files: list, most: int) -> dict:
     "What one run costs"
-    env = {**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1', 'COSEE_SANDBOX': 'on' if sandbox else 'off'}
-    done = subprocess.run([sys.executable, '-c', CHILD, way, str(MOST), *files], env=env,
+    done = subprocess.run([sys.executable, '-c', CHILD, way, str(most), *files], env=environment(sandbox),
                           capture_output=True, text=True)
     if done.returncode: raise SystemExit(done.stderr)
     return json.loads(done.stdout)
 
 
-def compared(way: str, files: list, repeats: int) -> dict:
-    "Medians with the sandbox and without, and what the difference is"
-    runs = [[measured(way, sandbox, files) for sandbox in (True, False)] for _ in range(repeats)]
-    apart, inside = ({name: statistics.median(run[i][name] for run in runs) for name in ('cpu', 'wall', 'memory')}
+def asked(sandbox: bool, file: str) -> float:
+    "Seconds of a processor of a whole command, its worker included"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    code = 'import sys; from cosee.cli import main; sys.exit(main())'
+    subprocess.run([sys.executable, '-c', code, 'ask', file, '-q', 'What is the total?', '--no-cache'], check=True,
+                   env=environment(sandbox), capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def compared(way: str, files: list, repeats: int, most: int) -> dict:
+    "The least with the sandbox and without, and what the difference is"
+    if way == 'ask':
+        runs = [[asked(sandbox, files[0]) for sandbox in (True, False)] for _ in range(repeats)]
+        apart, inside = (min(run[i] for run in runs) for i in (0, 1))
+        return dict(sandbox=dict(cpu=round(apart, 2)), inside=dict(cpu=round(inside, 2)),
+                    extra_cpu=round(apart / inside - 1, 3))
+    runs = [[measured(way, sandbox, files, most) for sandbox in (True, False)] for _ in range(repeats)]
+    apart, inside = ({name: min(run[i][name] for run in runs) for name in ('start', 'page', 'cpu', 'memory')}
                      for i in (0, 1))
-    extra = {name: statistics.median(run[0][name] / run[1][name] for run in runs) - 1 for name in ('cpu', 'wall')}
-    found = dict(pages=runs[0][0]['pages'], same=len({r['hash'] for run in runs for r in run}) == 1,
-                 sandbox={k: round(v, 2) for k, v in apart.items()},
-                 inside={k: round(v, 2) for k, v in inside.items()},
-                 extra_cpu=round(extra['cpu'], 3), extra_wall=round(extra['wall'], 3),
-                 extra_mb=round(apart['memory'] - inside['memory'], 1))
-    return found
+    told = [dict(start_s=round(r['start'], 3), page_ms=round(1000 * r['page'], 2), cpu=round(r['cpu'], 2),
+                 memory=round(r['memory'], 1)) for r in (apart, inside)]
+    return dict(pages=runs[0][0]['pages'], same=len({r['hash'] for run in runs for r in run}) == 1,
+                sandbox=told[0], inside=told[1], extra_start_s=round(apart['start'] - inside['start'], 3),
+                extra_page=round(apart['page'] / inside['page'] - 1, 3),
+                extra_cpu=round(apart['cpu'] / inside['cpu'] - 1, 3),
+                extra_mb=round(apart['memory'] - inside['memory'], 1))
 
 
 def main():
@@ -85,17 +115,20 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('--json', metavar='FILE')
     p.add_argument('--pdfs', metavar='FOLDER', help='PDFs to measure in place of made ones')
-    p.add_argument('--repeats', type=int, default=3)
+    p.add_argument('--repeats', type=int, default=5)
+    p.add_argument('--ask', action='store_true', help='measure a whole command too')
+    p.add_argument('--most', type=int, default=24, metavar='PAGES', help='of a document')
     args = p.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if args.pdfs: sets = dict(pdfs=sorted(map(str, Path(args.pdfs).expanduser().rglob('*.pdf'))))
         else: sets = made_files(Path(folder))
         results = {}
         for name, files in sets.items():
-            for way in ('draw', 'print') if name == 'pdfs' else ('draw',):
-                results[f'{name}, {way}'] = found = compared(way, files, args.repeats)
+            for way in ('draw', 'print', *['ask'] * args.ask) if name == 'pdfs' else ('draw',):
+                results[f'{name}, {way}'] = found = compared(way, files, args.repeats, args.most)
                 print(f'{name}, {way}:', json.dumps(found), flush=True)
-    if args.json: Path(args.json).write_text(json.dumps(dict(repeats=args.repeats, results=results), indent=1) + '\n')
+    found = dict(repeats=args.repeats, most=args.most, results=results)
+    if args.json: Path(args.json).write_text(json.dumps(found, indent=1) + '\n')
 
 
 if __name__ == '__main__': main()

@@ -1,9 +1,11 @@
 "What all tests share: where the repository is, its tools, and steady surroundings."
 import atexit
+import json
 import os
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import hypothesis
@@ -40,8 +42,43 @@ def root():
     return ROOT
 
 
+@pytest.fixture(autouse=True)
+def tables():
+    "What a plugin enters into the tables of this process is taken out again."
+    from cosee.eval.methods import METHODS
+    from cosee.eval.registry import OFFICIAL, SCORERS
+    from cosee.models.registry import CLIENTS
+    kept = [(table, dict(table)) for table in (SCORERS, OFFICIAL, METHODS, CLIENTS)]
+    yield
+    for table, was in kept:
+        table.clear()
+        table.update(was)
+
+
 @pytest.fixture
 def doc(tmp_path):
     "A document of one empty page; its path."
     Image.new("RGB", (200, 280), "white").save(tmp_path / "page.png")
     return str(tmp_path / "page.png")
+
+
+# --- fault tests: what `make faults` counts ---
+
+@pytest.fixture
+def counts(request):
+    "What came of the faults that a test tries, by outcome; a test that counts nothing counts as one that held."
+    request.node.counts = Counter()
+    return request.node.counts
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    "A fault test that passes leaves a line with its counts and processor time in the file COSEE_FAULTS."
+    begin = sum(os.times()[:4])
+    result = yield
+    marker, file = item.get_closest_marker("faults"), os.environ.get("COSEE_FAULTS")
+    if marker and file:
+        line = {"what": marker.args[0], "test": item.nodeid.partition("[")[0],
+                "outcomes": dict(getattr(item, "counts", None) or {"held": 1}), "cpu_s": sum(os.times()[:4]) - begin}
+        with open(file, "a", encoding="utf-8") as f: f.write(json.dumps(line) + "\n")
+    return result

@@ -51,18 +51,15 @@ def asked(body):
     return "\n".join(p["text"] for p in parts if "text" in p)
 
 
-class FakeServer(ThreadingHTTPServer):
-    "Use it as a context manager; `.url` is its address, `.requests` are dicts with path, headers, body."
+class LocalServer(ThreadingHTTPServer):
+    "A server on a free port; use it as a context manager. `.url` is its address, `.closing` is set at its end."
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, wire="openai", script=(), answer=lambda body: "42"):
-        self.wire, self.script, self.answer = wire, list(script), answer
-        self.requests, self.in_flight, self.most_in_flight = [], 0, 0
-        self.lock, self.closing, self.gate = threading.Lock(), threading.Event(), None
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, handler):
+        self.closing = threading.Event()
+        super().__init__(("127.0.0.1", 0), handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
-        self.base_url = self.url + ("/v1" if wire == "openai" else "")
 
     def __enter__(self):
         self.thread = threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True)
@@ -76,6 +73,17 @@ class FakeServer(ThreadingHTTPServer):
 
     def handle_error(self, request, client_address):
         "A client that went away is part of the test."
+
+
+class FakeServer(LocalServer):
+    "`.requests` are dicts with path, headers, body."
+
+    def __init__(self, wire="openai", script=(), answer=lambda body: "42"):
+        self.wire, self.script, self.answer = wire, list(script), answer
+        self.requests, self.in_flight, self.most_in_flight = [], 0, 0
+        self.lock, self.gate = threading.Lock(), None
+        super().__init__(Handler)
+        self.base_url = self.url + ("/v1" if wire == "openai" else "")
 
 
 class Handler(BaseHTTPRequestHandler):

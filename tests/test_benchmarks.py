@@ -21,11 +21,16 @@ SMALLEST = {
     'text_layer': f'--json {ROOT}/cosee/samples --most 1',
     'long_documents': '--json --pages 5 --scanned --ocr',
     'focus_budget': '--json --pages 14 --documents 1 --questions 1',
+    'setup_cost': '--help',   # needs a package index, and minutes
     'own_documents': '--list --json',   # the documents themselves are fetched on request
     'real_documents': '--help',   # nor are these
+    'fields': '--help',   # nor these
     'sandbox': '--repeats 1',
+    'mutated': '--documents 30',
+    'snapped_boxes': '--json --made 1',
     'calibrate_print': '--help',   # needs weights, as the next one
     'print_actions': '--help',
+    'role_examples': '--help',
     'page_index': '--help',   # its documents are not ours to keep here
     'calibrate_reader': '--help',   # a minute of OCR at its smallest
     'fit_reader': '--help',   # hours at its smallest

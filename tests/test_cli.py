@@ -51,10 +51,12 @@ def test_json_keeps_its_contract(run, doc, tmp_path):
     assert code == 0
     first, second = json.loads(out)
     assert second["question"] == "And  again?"
-    assert list(first) == ["question", "answer", "confidence", "page", "evidence", "because", "client", "tokens",
-                           "seconds", "stopped"]
+    assert list(first) == ["question", "answer", "guess", "reason", "confidence", "page", "file", "file_page",
+                           "evidence", "because", "client", "tokens", "reading_seconds", "seconds", "stopped"]
+    assert (first["file"], first["file_page"], first["guess"], first["reason"]) == ("doc.pdf", 1, None, None)
     assert (first["answer"], first["page"], first["client"], first["confidence"]) == ("86.50", 2, "scripted", .9)
     assert first["evidence"][0] == {"page": 2, "bbox": [.6, .3, .8, .35], "content": "Total: 86.50", "cell": 2,
+                                    "own_bbox": [.6, .3, .8, .35], "line_bbox": None, "printed": "", "found": "",
                                     "file": "doc.pdf", "file_page": 1}
     assert first["tokens"]["total_tokens"] > 0 and first["seconds"] >= 0 and "#2" in first["because"]
     assert "question 2 of 2" in err and "\x1b" not in out + err
@@ -285,7 +287,7 @@ def test_a_page_is_read_by_ocr_once(tmp_path, cache):
     assert code == 0 and "1 page read in" in err and "834.67" in out and not cache.exists()
     first, again = process(*question), process(*question)
     assert "1 page read in" in first[2] and "0 pages read, 1 from the cache in" in again[2]
-    same = [{k: v for k, v in json.loads(out)[0].items() if k != "seconds"} for _, out, _ in (first, again)]
+    same = [{k: v for k, v in json.loads(out)[0].items() if "seconds" not in k} for _, out, _ in (first, again)]
     assert same[0] == same[1]
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from cosee.runs.ray_engine import run_ray
+from cosee.runs.engines.ray_engine import run_ray
 from cosee.runs.log import without_times
 from cosee.runs.table import Run
 from cosee.config import ConfigError
@@ -32,6 +32,7 @@ def path(monkeypatch):
 def same(run, here): return [without_times(r) for r in run] == [without_times(r) for r in Run(here / "one")]
 
 
+@pytest.mark.faults("a worker process killed in the middle of a question")
 def test_a_worker_that_dies_once_costs_nothing(here, tmp_path, monkeypatch):
     monkeypatch.setenv("COSEE_TRAP", f"die:w5w:{tmp_path / 'died'}")
     run = run_experiment(read_config(here / "config.yaml"), tmp_path / "run", workers=2)
@@ -39,6 +40,7 @@ def test_a_worker_that_dies_once_costs_nothing(here, tmp_path, monkeypatch):
     assert run.status().failed == 0 and same(run, here)
 
 
+@pytest.mark.faults("a worker process killed in the middle of a question")
 def test_a_question_that_kills_every_worker_is_given_up(here, tmp_path, monkeypatch):
     monkeypatch.setenv("COSEE_TRAP", "die:w1w")
     config = read_config(here / "config.yaml", ["dataset.limit=3", "methods=[direct, cot]"])
@@ -53,6 +55,7 @@ def test_workers_that_cannot_begin_stop_the_run_with_a_reason(here, tmp_path):
     with pytest.raises(ConfigError, match="replies"): run_experiment(config, tmp_path / "run", workers=2)
 
 
+@pytest.mark.faults("a Ray actor killed in the middle of a question")
 def test_ray_actors_die_and_nothing_is_lost(here, tmp_path, monkeypatch):
     ray = pytest.importorskip("ray", reason="the extra `ray` is not installed: pip install 'cosee[ray]'")
     monkeypatch.setenv("COSEE_TRAP", f"die:w5w:{tmp_path / 'died'}")

@@ -78,7 +78,7 @@ def test_page_controller_and_command_line_abstain_alike(answer):
     page = unescape(str(view._answer(episode, "")))
     assert ("Not answerable from these pages" in page) == abstains(answer)
     assert (episode["evidence"] == []) == abstains(answer)
-    assert command._answered(dict(answer=answer)) != abstains(answer)
+    assert command._answered(command._verdict(episode, 0.)) != abstains(answer)
 
 
 @given(answers, answers, answers)
@@ -197,6 +197,7 @@ def target(tmp_path):
     return tmp_path / "page.html"
 
 
+@pytest.mark.faults("a disk that is full")
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_write_that_fails_leaves_the_old_file(target, step, monkeypatch):
     def full(*args): raise OSError(errno.ENOSPC, "no space")
@@ -219,6 +220,7 @@ def test_permissions_stay(target):
     finally: os.umask(old)
 
 
+@pytest.mark.faults("two writers of one file")
 def test_many_writers_leave_one_whole_file(target):
     texts = [str(i) * 100_000 for i in range(8)]
     threads = [threading.Thread(target=write_whole, args=(target, t, False)) for t in texts]

@@ -4,11 +4,11 @@ import base64
 import gzip
 import json
 import os
+import re
 import stat
-import threading
 import time
 import zlib
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 from cosee.board import Board
@@ -24,8 +24,9 @@ from cosee.models.remote import RateLimitError, RequestError, ResponseParseError
 from cosee.registry import load_object
 from cosee.runs.config import make_config
 from cosee.runs.table import Run, Transcript
-from fake_servers import WIRES, FakeServer
+from fake_servers import WIRES, FakeServer, LocalServer
 from PIL import Image
+from test_exports import html as rendered, words
 
 KINDS = ["openai", "anthropic", "google"]
 KEY = "planted-0123456789-key"
@@ -49,9 +50,8 @@ def ask(client):
     return client.chat(build_messages(PAGES, "What is the total?"), temperature=0, max_new_tokens=9)
 
 
-class Strange(ThreadingHTTPServer):
+class Strange(LocalServer):
     "A server whose every answer is a function of the handler; it keeps the paths that it was asked for."
-    daemon_threads = True
 
     def __init__(self, act):
         class Handler(BaseHTTPRequestHandler):
@@ -66,21 +66,8 @@ class Strange(ThreadingHTTPServer):
                 act(self)
             do_GET = do_POST
 
-        self.seen, self.closing = [], threading.Event()
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}"
-
-    def __enter__(self):
-        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
-        return self
-
-    def __exit__(self, *exc):
-        self.closing.set()
-        self.shutdown()
-        self.server_close()
-
-    def handle_error(self, request, client_address):
-        "A client that went away is part of the test."
+        self.seen = []
+        super().__init__(Handler)
 
 
 def answer(handler, data, status=200, **headers):
@@ -300,29 +287,130 @@ def hostile_view():
     return EpisodeView(CoSeeController([ScannerAgent(client)], max_steps=1).run(PAGES, HOSTILE), PAGES)
 
 
+def hostile_report(tmp_path):
+    from cosee.runs.log import RunLog, write_about
+    from cosee.runs.report import Report
+    write_about(tmp_path, dict(methods=[HOSTILE, "b"], metrics=dict(anls="rrc")))
+    with RunLog(tmp_path) as log:
+        for i in range(4):
+            for k, method in enumerate((HOSTILE, "b")):
+                log.write(dict(sample=HOSTILE + str(i), index=i, method=method, doc=HOSTILE, question=HOSTILE,
+                               gold=[HOSTILE], answer=HOSTILE * k, status="ok", page=1,
+                               scores=dict(anls=float(k))))
+    return Report(Run(tmp_path), n_resamples=20)
+
+
+def hostile_scores():
+    from cosee.eval.metrics import Aggregate
+    from types import SimpleNamespace
+    return Aggregate({HOSTILE: SimpleNamespace(flavour=HOSTILE, mean=.5, n=1)})
+
+
+def hostile_flavours():
+    from cosee.eval.metrics import FlavourTable
+    return FlavourTable([(HOSTILE, HOSTILE, {HOSTILE: HOSTILE})])
+
+
+def hostile_official():
+    from cosee.eval.metrics import OfficialTable
+    return OfficialTable([(HOSTILE, HOSTILE, HOSTILE)])
+
+
+def hostile_differences():
+    from cosee.eval.statistics import compare_runs
+    return compare_runs({HOSTILE: [1., 0., 1.], "b": [0., 0., 1.]}, "b", n_resamples=20)
+
+
+def hostile_screens():
+    from cosee.screen.score import ScreenScores
+    return type("Scores", (ScreenScores,), {"to_dict": lambda self: {"groups": {HOSTILE: dict(
+        n=1, **dict.fromkeys(("score", "low", "high", "valid", "action", "place", "hit", "content"), .5))}}})([])
+
+
+def hostile_fields():
+    from cosee.fields.scores import FieldScore, FieldScores, Mark
+    score = FieldScore(HOSTILE, [Mark(HOSTILE, HOSTILE, HOSTILE, HOSTILE, True, True, 1.)])
+    return FieldScores({HOSTILE: score}, score, 1, [HOSTILE])
+
+
+def hostile_status():
+    from cosee.runs.table import Status
+    return Status({HOSTILE: dict(ok=1, failed=0, tokens=1, calls=1, seconds=1.)})
+
+
+def hostile_picture():
+    pytest.importorskip("matplotlib")
+    from cosee.runs.figures import score_picture
+    return score_picture({HOSTILE: dict(score=50., tokens=1000, low=40., high=60.)})
+
+
+def hostile_widget():
+    pytest.importorskip("anywidget")
+    from cosee.view.widget import EpisodeWidget
+    return EpisodeWidget(dict(question=HOSTILE, answer=HOSTILE, because=HOSTILE, page=1, board=hostile_board()), PAGES)
+
+
+# What shows itself in a notebook, with strangers' words in every place that takes some
 SHOWN = {"cosee.board.Board": hostile_board, "cosee.models.client.Ledger": hostile_ledger,
          "cosee.controller.Episode": hostile_episode, "cosee.document.Content": hostile_content,
          "cosee.document.Document": hostile_document, "cosee.view.episode.EpisodeView": hostile_view,
-         "cosee.runs.table.Transcript": lambda: Transcript([dict(agent=HOSTILE, step=HOSTILE, text=HOSTILE)])}
+         "cosee.runs.table.Transcript": lambda: Transcript([dict(agent=HOSTILE, step=HOSTILE, text=HOSTILE)]),
+         "cosee.runs.table.Status": hostile_status, "cosee.eval.metrics.Aggregate": hostile_scores,
+         "cosee.eval.metrics.FlavourTable": hostile_flavours, "cosee.eval.metrics.OfficialTable": hostile_official,
+         "cosee.eval.statistics.Differences": hostile_differences, "cosee.runs.report.Report": hostile_report,
+         "cosee.fields.scores.FieldScores": hostile_fields,
+         "cosee.screen.score.ScreenScores": hostile_screens, "cosee.view.figure.Picture": hostile_picture,
+         "cosee.view.widget.EpisodeWidget": hostile_widget}
+OURS = {"cosee.view.html.Quote": "a part of a file of the package", "cosee.screen.scenes.Scene": "a picture"}
+REPRS = ("_repr_html_", "_repr_markdown_", "_repr_mimebundle_", "_repr_svg_", "_repr_latex_", "_repr_javascript_")
 
 
-def classes_with(method, root):
-    "Dotted names of the classes of the package that define a method."
+def classes_that_show_themselves(root, form=r"_repr_(?!pretty)[a-z]+_"):
+    "Dotted names of the classes of the package with a `_repr_..._` of Jupyter's, in whatever form."
     for path in sorted((root / "cosee").rglob("*.py")):
         module = ".".join(path.relative_to(root).with_suffix("").parts)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef) and any(getattr(f, "name", "") == method for f in node.body):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "def _repr_" in text else ():
+            if isinstance(node, ast.ClassDef) and any(re.fullmatch(form, getattr(f, "name", "")) for f in node.body):
                 yield f"{module}.{node.name}"
 
 
 def test_every_class_that_shows_itself_is_tried_with_hostile_text(root):
-    assert {*classes_with("_repr_html_", root)} == {*SHOWN, "cosee.view.figure.Picture"}
+    assert {*classes_that_show_themselves(root)} == {*SHOWN, *OURS}
+
+
+def test_text_is_escaped_in_one_place(root):
+    found = {path.relative_to(root).as_posix() for path in (root / "cosee").rglob("*.py")
+             if re.search(r"from html import (?!unescape$)|import html\b|html\.escape", path.read_text(), re.M)}
+    assert found == {"cosee/text.py"}
+
+
+def shown_by(name, tmp_path):
+    "What a notebook gets of a thing full of hostile text: format -> text."
+    make = SHOWN[name]
+    shown = make(tmp_path) if make is hostile_report else make()
+    found = {method: getattr(shown, method)() for method in REPRS if hasattr(shown, method)}
+    bundle = found.pop("_repr_mimebundle_", {})
+    return found | {f"_repr_{kind.rpartition('/')[2]}_": text for kind, text in bundle.items() if kind != "text/plain"
+                    and isinstance(text, str)}
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_hostile_text_is_text_in_a_notebook(name):
-    shown = SHOWN[name]()._repr_html_()
-    assert "alert(1)" in shown and "<script" not in shown and "<img" not in shown
+def test_hostile_text_is_text_in_a_notebook(name, tmp_path):
+    found = shown_by(name, tmp_path)
+    assert found
+    for method, text in found.items():
+        page = rendered(text) if method == "_repr_markdown_" else text
+        assert "alert(1)" in page and not re.search("<(script|img src=x|a )", page), method
+
+
+@pytest.mark.parametrize("evil", ["![x](http://evil.org/x.png)", "[x](javascript:alert(1))", "# a", "```\nx", "| a",
+                                  "<http://evil.org>"])
+def test_markdown_of_a_stranger_is_words(evil, root, tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "HOSTILE", evil)
+    for name in {*classes_that_show_themselves(root, "_repr_markdown_")} - {*OURS}:
+        page = rendered(shown_by(name, tmp_path)["_repr_markdown_"])
+        assert not re.search("<(img|a |pre|h1>a<)", page) and evil.split("\n")[0] in words(page), (name, page)
 
 
 PLUGIN = "import os\nopen(os.environ['COSEE_PLANTED'], 'w').close()\n"

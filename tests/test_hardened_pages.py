@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from cosee import pages as module
 from cosee.files import image_hash
@@ -83,6 +83,7 @@ def read_with(path):
             else: yield " ".join(line["text"] for line in found)
 
 
+@pytest.mark.faults("a page that never ends or takes all memory")
 @pytest.mark.parametrize("attack", [forms, rectangles])
 def test_a_page_that_is_a_bomb_costs_that_page(tmp_path, hasty, attack):
     path, start = attack(tmp_path / "trap.pdf"), time.monotonic()
@@ -115,11 +116,22 @@ def test_a_crash_is_told_and_the_next_job_is_done(monkeypatch):
 def test_pictures_are_decoded_apart_and_come_back_the_same(tmp_path, monkeypatch):
     im = Image.effect_mandelbrot((301, 203), (-2, -1.5, 1, 1.5), 40).convert("RGB")
     for kind in ("PNG", "JPEG", "WEBP", "TIFF", "PDF"): im.save(tmp_path / f"a.{kind.lower()}")
-    def drawn(): return [image_hash(p) for p in load_pages(tmp_path)] + [image_hash(open_image(tmp_path / "a.png"))]
+    large = {"dpi": 1000, "max_side": None}   # more than the memory for two has at first
+    def drawn():
+        found = [*load_pages(tmp_path), *load_pages(tmp_path / "a.pdf", **large), *load_pages(tmp_path / "a.png")]
+        return [image_hash(p) for p in [*found, open_image((tmp_path / "a.png").read_bytes())]]
     here = drawn()
     monkeypatch.setenv("COSEE_SANDBOX", "off")
     assert drawn() == here
     assert "pypdfium2" in sys.modules
+
+
+def test_the_child_does_without_numpy(tmp_path):
+    "It starts in half the time and with half the memory that way"
+    sandbox._keeper.end()
+    first, *_ = read_with(trap(tmp_path / "plain.pdf", b""))
+    assert first.endswith("4711") and apart(eval, "'pypdfium2' in __import__('sys').modules")
+    assert not apart(eval, "'numpy' in __import__('sys').modules")
 
 
 def test_the_child_knows_no_keys(monkeypatch):
@@ -201,6 +213,7 @@ def test_a_script_leaves_no_worker(tmp_path):
     assert process.wait(20) == 0 and not process.stderr.read() and ends_soon(worker)
 
 
+@pytest.mark.faults("a signal while a page hangs")
 @pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
 def test_a_hanging_page_does_not_swallow_signals(tmp_path, blow):
     process, worker = started(tmp_path, "hang")
@@ -212,6 +225,7 @@ def test_a_hanging_page_does_not_swallow_signals(tmp_path, blow):
     if blow == signal.SIGINT: assert ends_soon(worker)
 
 
+@pytest.mark.faults("a signal while a page hangs")
 def test_ctrl_c_ends_the_command(tmp_path):
     path = forms(tmp_path / "trap.pdf")
     code = "import sys; from cosee.cli import main; sys.exit(main())"
@@ -235,3 +249,62 @@ def test_questions_are_bounded(tmp_path):
         with pytest.raises(ValueError, match="at most 2,000 words and 20,000 characters are read"):
             direct_answer(ScriptedClient([]), [im], question)
         with pytest.raises(ValueError, match="the question has"): CoSeeController([]).run([im], question)
+
+
+def printed(size, height, step, line):
+    "A picture with a line of print every `step` pixels"
+    im = Image.new("RGB", size, "white")
+    draw, font = ImageDraw.Draw(im), ImageFont.load_default(height)
+    for i, y in enumerate(range(4, size[1] - height, step)): draw.text((4, y), line(i), 0, font)
+    return im
+
+
+@pytest.mark.faults("a picture that OCR would read for minutes")
+def test_a_page_of_too_much_print_costs_that_page(tmp_path, monkeypatch, capsys):
+    from cosee.cli import main
+    monkeypatch.setenv("COSEE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "pages").mkdir()
+    dense = printed((1600, 1600), 7, 8, lambda i: " ".join(str(1000 * i + k) for k in range(120)))
+    dense.save(tmp_path / "pages/a.png")
+    printed((400, 120), 24, 90, lambda i: "Invoice number: 4711").save(tmp_path / "pages/b.png")
+    start = time.process_time()
+    code = main(["ask", str(tmp_path / "pages"), "-q", "What is the invoice number?", "--json", "--sure", "0"])
+    out, err = capsys.readouterr()
+    assert code == 0 and "4711" in out and "Traceback" not in err
+    assert [line for line in err.splitlines() if "left out" in line and "letters in small print" in line], err
+    assert time.process_time() - start < 30   # of the processor; all of it would be read for two minutes
+
+
+@pytest.mark.faults("a picture that OCR would read for minutes")
+@pytest.mark.parametrize("size", [(40, 1600), (200, 8000)])
+def test_a_strip_is_read_in_bounds(size):
+    from cosee.ocr.engine import _shared_engine
+    reader, seen = WordReader(workers=1, cache=None), []
+    engine = _shared_engine(1, 1600)
+    net = engine.detect_and_crop.__self__._load_det_model()
+    detector = net.session
+    net.session = lambda pixels: seen.append(pixels.shape) or detector(pixels)
+    try: page = reader.ocr(printed(size, size[0] // 2, size[0] * 3 // 5, lambda i: str(10 + i)))
+    finally: net.session = detector
+    assert page["size"] == list(size) and all(line["bbox"][2] <= 1 for line in page["lines"])
+    assert len(seen) == 1 and seen[0][2] * seen[0][3] < 4_500_000   # of 27 million, in three gigabytes
+    found = [line["text"] for line in page["lines"]]
+    assert len({str(10 + i) for i in range(60)} & set(found)) > 50 or size[1] == 8000
+
+
+def test_a_line_is_read_in_bounds(monkeypatch):
+    from types import SimpleNamespace
+    seen = []
+    read = lambda crops: seen.extend(c.shape for c in crops) or SimpleNamespace(txts=["x"])
+    monkeypatch.setattr(WordReader, "_engine", lambda self: SimpleNamespace(recognize_txt=read))
+    assert WordReader(cache=None).line(Image.new("L", (2400, 5))) == "x" and seen == [(5, 1000, 3)]
+
+
+def test_letters_without_a_place_lie_off_the_page():
+    import numpy as np
+    from cosee.ocr.layer.chars import chars_of
+    place = [10., 20., 18., 32.]
+    said = dict(codes=[97, 98, 99], boxes=[*place, *[float("nan")] * 4, *[3e38, -3e38, float("inf"), 1.]],
+                owners=[7, 7, 7], failed=[0, 0, 0], objects=[7], angles=[0.], matrix=(1., 0., 0., 0., -1., 500.))
+    with np.errstate(all="raise"): boxes = chars_of(said).boxes
+    assert np.isfinite(boxes).all() and boxes[0].tolist() == [10., 468., 18., 480.] and boxes[1, 0] < -10**5

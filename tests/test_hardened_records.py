@@ -28,6 +28,11 @@ def damaged_copy(folder, target, change):
 WORDS, NORM = "model.language_model.embed_tokens.weight", "model.language_model.norm.weight"
 
 
+def spoilt(tensors):
+    "Put NaN into one place, and infinity into another"
+    tensors[WORDS][0, 0], tensors[NORM][1] = -float("inf"), float("nan")
+
+
 def renamed(tensors):
     for name in list(tensors): tensors["wrapped." + name] = tensors.pop(name)
 
@@ -42,6 +47,7 @@ def test_a_checkpoint_with_wrong_tensors_is_refused_with_their_names(random_weig
         "unexpected: extra.weight": lambda t: t.update({"extra.weight": torch.zeros(2)}),
         f"of another shape: {NORM}": lambda t: t.update({NORM: torch.zeros(3)}),
         "more; unexpected: wrapped.": renamed,
+        f"NaN or infinity in: {WORDS}, {NORM}": spoilt,
     }
     for n, (said, change) in enumerate(attacks.items()):
         folder = damaged_copy(random_weights, tmp_path / str(n), change)
@@ -119,6 +125,7 @@ COMMANDS: dict[str, list[str]] = {"status": [], "score": [], "compare": [], "rep
             "export ": ["--to", "markdown", "-o", "{}/md"], "view": ["--export", "{}/site"]}
 
 
+@pytest.mark.faults("a damaged record, read by every command")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_names_and_counts_damaged_lines_and_goes_on(damaged, sound, tmp_path, capsys, name):
     from cosee.cli.entry import main
@@ -468,11 +475,14 @@ replies = st.tuples(
 ).map(lambda t: (t[0] + t[1])[:len(t[0] + t[1]) - t[3] if t[3] > 45 else None] + t[2])
 
 
+@pytest.mark.faults("a reply of any kind, through every parser")
 @settings(max_examples=REPLIES, deadline=None, derandomize=REPLIES == 300, database=None,
           suppress_health_check=list(HealthCheck))
 @example(reply_of({"query_scope": "[[]]", "distortions": '"x"'}))
 @given(replies | st.text(max_size=200))
-def test_replies_of_any_kind_are_read(text): parsed(text)
+def test_replies_of_any_kind_are_read(counts, text):
+    parsed(text)
+    counts["read or refused in words"] += 1
 
 
 def test_a_planner_in_a_graph_has_an_error_for_every_reply(tmp_path):
@@ -595,6 +605,7 @@ def test_a_method_that_ends_the_program_is_a_failed_question():
 MAIN = "import sys; from cosee.cli.entry import main; sys.exit(main(sys.argv[1:]))"
 
 
+@pytest.mark.faults("a signal while workers answer")
 @pytest.mark.skipif(os.name == "nt", reason="signals of Unix")
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_workers_without_a_traceback(tmp_path, sent):

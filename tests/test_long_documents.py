@@ -65,7 +65,8 @@ def test_three_hundred_pages_from_the_shell(tmp_path):
     fields = [q for q in doc.questions if q["where"] == "cell" and q["wording"] == "literal"][:4]
     asked = [part for q in fields for part in ("-q", q["question"])]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", SHELL, "ask", str(file), *asked, "--json", "--html", str(tmp_path / "a.html")]
+    command = [sys.executable, "-c", SHELL, "ask", str(file), *asked, "--json", "--sure", "0", "--html",
+               str(tmp_path / "a.html")]
     r = subprocess.run(command, capture_output=True, text=True, env=env, timeout=400)
     results = json.loads(r.stdout)
     right = [any(same_answer(a["answer"], gold) for gold in q["answers"]) and a["page"] in q["evidence_pages"]

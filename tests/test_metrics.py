@@ -313,6 +313,17 @@ def test_best_pairs(gains):
     assert sum(gains[i][j] for i, j in pairs) == best and len({j for _, j in pairs}) == len(pairs) == len(gains)
 
 
+@quick
+@given(st.integers(1, 7).flatmap(lambda n: st.lists(st.lists(st.floats(-1, 1), min_size=n, max_size=n), min_size=1,
+                                                    max_size=7)))
+def test_best_pairs_are_as_good_as_those_of_scipy(gains):
+    from scipy.optimize import linear_sum_assignment
+    pairs, (rows, columns) = best_pairs(gains), linear_sum_assignment(gains, maximize=True)
+    best = sum(gains[i][j] for i, j in zip(rows, columns, strict=True))
+    assert sum(gains[i][j] for i, j in pairs) == pytest.approx(best)
+    assert len({i for i, _ in pairs}) == len({j for _, j in pairs}) == len(pairs) == len(rows)
+
+
 boxes = st.tuples(*[st.floats(-10, 10)] * 4)
 
 

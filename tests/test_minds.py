@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import fake_servers as fake
-from cosee.agents import CHECKER_ACTIONS, READER_ACTIONS, SCANNER_ACTIONS, action_schema, team
+from cosee.agents import (
+    CHECKER_ACTIONS,
+    READER_ACTIONS,
+    SCANNER_ACTIONS,
+    action_schema,
+    parse_reply,
+    team,
+)
 from cosee.board import Board
 from cosee.boxes import thousandths_around
 from cosee.controller import CoSeeController
@@ -18,7 +25,7 @@ from cosee.eval.baselines import direct_answer, direct_method, single_agent_cot
 from cosee.eval.task import Task
 from cosee.minds.client import PrintClient
 from cosee.minds.form import Form, Line, Word, layout, write_page
-from cosee.minds.pointing import boxes_for_lines, find_words, lines_for_boxes
+from cosee.minds.pointing import boxes_for_lines, find_words, lines_for_boxes, role_examples
 from cosee.models.client import ScriptedClient, build_messages, prompt_text
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.registry import make_client
@@ -285,6 +292,37 @@ def test_an_answer_of_a_kind_that_is_named_can_only_be_one_that_is_printed(what,
     assert (found["answer"], found["page"]) == (offered[-1], 1) and found["evidence"][0]["bbox"]
 
 
+@pytest.mark.parametrize("said, question, answer", [
+    ("The order number is 4711.", "What is the order number?", "4711"),
+    ("Your order leaves on 12 May 2021.", "When does the order leave?", "12 May 2021"),
+    ("The total of the receipt is 8.00", "What is the total of the receipt?", "8.00"),
+    ("your order 4711 leaves on 12 May 2021.", "What does it say?", "your order 4711 leaves on 12 May 2021."),
+    ("I cannot say what it is.", "What is the weight?", "I cannot say what it is."), ("4711", "Which order?", "4711")])
+def test_a_sentence_in_an_action_is_taken_at_its_printed_value(said, question, answer):
+    client, _ = scripted(propose(1, said))
+    episode = CoSeeController(team(client, ["detail_reader"]), max_steps=1).run(PAGES[:2], question)
+    assert episode["answer"] == answer
+
+
+@pytest.mark.parametrize("role, actions", [("detail_reader", READER_ACTIONS), ("cross_checker", CHECKER_ACTIONS)])
+def test_actions_too_answer_what_names_its_kind_by_what_is_printed(role, actions):
+    client, mind = scripted(propose(1, "8.00"))
+    agent, = team(client, [role])
+    agent.act(PAGES, "What is the total amount?", Board())
+    asked = json.dumps(mind.calls[-1]["schema"])
+    assert '"answer": {"type": "string", "enum": ["3.40", "8.00", "10.00", "not answerable"]}' in asked
+
+
+def test_examples_stand_between_what_all_roles_share_and_the_pages():
+    client, _ = scripted()
+    shown = [client.shown(a.request(PAGES, "What is the total?", Board()).messages(client)).messages
+             for a in team(client)]
+    assert shown[0][:-1] == shown[1][:-1] == shown[2][:-1] and len(shown[0]) == 10
+    for (_, reply), kinds in zip(role_examples("rows"), ("INSPECT", "HYPOTHESIZE", "REVISE", "HYPOTHESIZE"),
+                                 strict=True):
+        assert parse_reply(reply).how == "strict" and parse_reply(reply).action["action"] == kinds
+
+
 @pytest.mark.parametrize("question", ["When was it founded?", "Who paid?", "How much was paid?",
                                       "What is the e-mail address?", "In which year did it open?"])
 def test_a_question_that_names_no_kind_is_answered_freely(question):
@@ -360,7 +398,7 @@ def test_print_beside_the_picture_is_counted_and_boxes_stay_those_of_the_model()
 # --- by name ---
 
 def test_the_client_print_by_name(tmp_path):
-    with pytest.raises(ValueError, match="needs a GGUF file as model_path"): make_client("print")
+    with pytest.raises(ValueError, match="needs a language model: a GGUF file as model_path"): make_client("print")
     client = make_client("print", mind="scripted", replies=["Answer: 1"], form="grid", page_tokens=99)
     assert (client.form, client.page_tokens, client.name) == ("grid", 99, "print+scripted")
     with pytest.raises(ValueError, match="form must be one of"):

@@ -1,10 +1,13 @@
 """Every notebook runs from top to bottom, each in a process of its own, so that none leans on another.
 
-With --outputs each has to show what it stores, too: this holds on machines like the one that stored it."""
+The front page and the tutorials are run as people run them: every cell of a fresh copy, in JupyterLab's kernel, with
+none of nbdev's flags. With --outputs each notebook has to show what it stores, too: this holds on machines like
+the one that stored it."""
 import base64
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -25,12 +28,38 @@ def run(path):
                           timeout=LIMIT)
 
 
+
+def in_lab(path):
+    "Is the notebook at `path` one that readers run?"
+    return path.parent.name == "tutorials" or path == ROOT / "nbs" / "index.ipynb"
+
+
+def run_all(path):
+    "Run every cell of the notebook at `path` in JupyterLab's kernel, which works in the notebook's folder."
+    command = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--stdout", path]
+    env = {name: value for name, value in os.environ.items() if name not in ("IN_TEST", "MPLBACKEND", "COSEE_GGUF")}
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT)
+
+
+def cloned(folder):
+    "A copy of what git knows of the repository, and of what is new; but not of the package."
+    known = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ":!cosee"],
+                           cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for file in filter(None, known.split("\0")):
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / file).is_file(): shutil.copyfile(ROOT / file, folder / file)
+    return folder
+
+
 @pytest.fixture(scope="session")
-def runs(request):
+def runs(request, tmp_path_factory):
     "The selected notebooks, started two at a time; a test waits for its own."
     selected = [item.callspec.params["path"] for item in request.session.items if item.function is test_notebook]
+    copied = cloned(tmp_path_factory.mktemp("clone")) if any(map(in_lab, selected)) else None
+    stored = request.config.getoption("outputs")
+    def start(path): return run_all(copied / path.relative_to(ROOT)) if in_lab(path) and not stored else run(path)
     with ThreadPoolExecutor(max_workers=2) as pool:
-        started = {path: pool.submit(run, path) for path in selected}
+        started = {path: pool.submit(start, path) for path in selected}
         yield started
         for future in started.values():
             future.cancel()
@@ -56,6 +85,13 @@ def test_a_failing_cell_fails(tmp_path):
     "The runner itself: one notebook that holds, one that does not."
     assert run(written(tmp_path / "good.ipynb", "assert True is not False")).returncode == 0
     bad = run(written(tmp_path / "bad.ipynb", "assert 1 == 2, 'planted'"))
+    assert bad.returncode == 1 and "planted" in bad.stderr
+
+
+def test_run_all_passes_over_no_cell(tmp_path):
+    "The runner of tutorials: it runs what nbdev would not, in the notebook's folder."
+    source = "#| eval: false\n#| weights\nimport pathlib\nassert not pathlib.Path('a.ipynb').exists(), 'planted'"
+    bad = run_all(written(tmp_path / "a.ipynb", source))
     assert bad.returncode == 1 and "planted" in bad.stderr
 
 

@@ -73,7 +73,9 @@ def test_a_model_plans_and_its_team_reads_the_plan(shell):
     assert '"pages": the numbers' in first and "Plan of the team" not in first
     assert "Plan of the team; read page 3" in turn and 'find out "Who signed the report?"' in turn
     assert "zoom: look at a region" in turn and "find_page:" not in turn and "zoom" in looked
-    assert list(out.result["quality"][0]) == ["page", "findings"] and out.result["quality"][0]["page"] == 3
+    measured = out.result["quality"][0]
+    assert list(measured) == ["page", "findings", "file", "file_page"]
+    assert measured["page"] == measured["file_page"] == 3
     assert out.result["tokens"]["calls"] == 3
 
 

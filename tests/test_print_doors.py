@@ -159,7 +159,9 @@ def test_print_beside_the_image(run):
         code, out, _ = ask(run, "--client", "openai", "--base-url", server.base_url, "--model", "m", "--print",
                            "beside", "--json")
         assert code == 0 and images_in(server.requests[0]) and printed(server.requests[0])
-    assert json.loads(out)[0]["evidence"][0]["bbox"] == [.7, .5, .9, .56]
+    place = json.loads(out)[0]["evidence"][0]
+    assert place["own_bbox"] == [.7, .5, .9, .56]
+    assert (place["found"], place["printed"]) == ("letters", "36,871.72 USD")
 
 
 REFUSALS = [(500, "image input is not supported - hint: you may need to provide the mmproj"),
@@ -181,7 +183,8 @@ def test_a_model_without_eyes_is_given_print_and_it_is_said_once(run, refused, s
         tried = [images_in(r) for r in server.requests]
     assert code == 0 and [r["answer"] for r in json.loads(out)] == ["36,871.72 USD"] * 2
     assert tried == [True] * (1 if status < 500 else 3) + [False] * 2
-    assert err.count("takes no images: it is given the print of the pages instead") == 1 and "Warning" not in err
+    said = "takes no images: it is given the printed text of the pages instead"
+    assert err.count(said) == 1 and "Warning" not in err
 
 
 @pytest.mark.parametrize("status, words, error", [

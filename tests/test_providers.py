@@ -306,7 +306,7 @@ def test_clients_by_name():
 
 def test_a_missing_sdk_says_which_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(ImportError, match=r"pip install 'cosee\[openai\]'"):
+    with pytest.raises(ImportError, match=r"pip install \"cosee\[openai\]\""):
         create_vlm_client("openai.m", base_url="http://127.0.0.1:9/v1")
 
 

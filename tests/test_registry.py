@@ -218,6 +218,7 @@ def test_the_name_of_a_folder_says_nothing_about_room(run, tmp_path):
         assert code == 2 and "is no run folder" in err
 
 
+@pytest.mark.faults("a disk that is full")
 def test_no_room_for_an_export_is_a_failure(run, tmp_path):
     (tmp_path / "run.yaml").write_text(json.dumps({"dataset": {"limit": 1}, "methods": ["direct"],
                                                    "client": {"type": "scripted",

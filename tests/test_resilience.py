@@ -199,6 +199,7 @@ def test_a_file_of_another_kind_is_left_alone(tmp_path):
     assert path.read_text() == "My notes. " * 200
 
 
+@pytest.mark.faults("a file cut or damaged by a loss of power")
 def test_a_damaged_value_is_a_miss(tmp_path):
     model = ScriptedClient([GOOD] * 3)
     client = CachedClient(model, tmp_path / "c.sqlite")
@@ -217,6 +218,7 @@ def _write(path, who, n, ready):
             ready.set()
 
 
+@pytest.mark.faults("two writers of one file")
 def test_several_processes_one_of_them_killed(tmp_path):
     path, spawn = tmp_path / "c.sqlite", multiprocessing.get_context("fork")
     ready = [spawn.Event() for _ in range(3)]

@@ -71,8 +71,9 @@ def torn(path):
 
 # --- kill -9 ---
 
+@pytest.mark.faults("a run killed in the middle of writing a line (kill -9)")
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_run_survives_being_killed_in_the_middle_of_a_line(here, undisturbed, workers):
+def test_a_run_survives_being_killed_in_the_middle_of_a_line(here, undisturbed, workers, counts):
     rng, folder, kills = (random.Random(workers), here / f"killed-{workers}",
                           KILLS if workers == 1 else max(2, KILLS // 3))
     each, left_torn = len(undisturbed[0]) // (kills + 1), 0
@@ -82,6 +83,7 @@ def test_a_run_survives_being_killed_in_the_middle_of_a_line(here, undisturbed, 
         assert code == -9, said
         left_torn += torn(folder / "records.jsonl")
     assert left_torn == kills
+    counts["killed, and resumed to the records of a run that nothing disturbed"] = kills
     code, said = cosee("resume", folder, "--workers", workers, "--quiet", "--allow-plugins")
     assert code == 0, said
     lines = [without_times(r) for _, r in read_records(folder / "records.jsonl")]
@@ -115,6 +117,7 @@ def test_shards_merge_to_the_same_run(here, undisturbed):
 
 # --- disks and folders ---
 
+@pytest.mark.faults("a disk that is full")
 def test_a_full_disk_stops_the_run_and_loses_nothing(here, undisturbed):
     folder = here / "full"
     limit = sum(len(json.dumps(r)) for r in undisturbed[1]) // 3
@@ -125,18 +128,21 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(here, undisturbed):
     assert [without_times(r) for _, r in read_records(folder / "records.jsonl")] == undisturbed[1]
 
 
+@pytest.mark.faults("a folder that cannot be written")
 def test_a_folder_that_cannot_be_written_is_refused_before_any_work(here, tmp_path):
     (tmp_path / "file").touch()
     code, said = cosee("run", here / "config.yaml", "--output-dir", tmp_path / "file" / "run", COSEE_TRAP="die:What")
     assert code == 2 and "cannot be written" in said
 
 
+@pytest.mark.faults("two writers of one file")
 def test_one_writer(here, tmp_path):
     config = read_config(here / "config.yaml", ["dataset.limit=1"])
     with RunLog(tmp_path / "run"), pytest.raises(RunError, match="another process"):
         run_experiment(config, tmp_path / "run")
 
 
+@pytest.mark.faults("a file cut or damaged by a loss of power")
 def test_a_power_cut_in_the_middle_of_the_log_costs_only_its_line(here, undisturbed, tmp_path):
     run = run_experiment(read_config(here / "config.yaml", ["dataset.limit=4"]), tmp_path / "run")
     lines = run.path.read_bytes().splitlines(keepends=True)
@@ -189,7 +195,7 @@ def test_failures_are_recorded_and_retried_on_demand(here, undisturbed, tmp_path
 @pytest.mark.parametrize("kind", ["hang", "stuck"])
 def test_a_hanging_model_costs_its_question_and_no_more(here, tmp_path, monkeypatch, kind):
     "`hang` is ended by the timer in the worker, `stuck` by killing the worker."
-    from cosee.runs import processes as cluster
+    from cosee.runs.engines import processes as cluster
     monkeypatch.setattr(cluster, "GRACE", .5)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), str(TESTS.parent)]))
     monkeypatch.setenv("COSEE_TRAP", f"{kind}:w1w")

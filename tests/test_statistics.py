@@ -160,3 +160,11 @@ def test_align():
 ])
 def test_errors(call, part):
     with pytest.raises(ValueError, match=part): call()
+
+
+@pytest.mark.parametrize("only_a, only_b", [(0, 0), (0, 1), (3, 3), (1, 9), (12, 40), (700, 801), (3, 2000)])
+def test_mcnemar_is_the_exact_test_of_scipy(only_a, only_b):
+    from scipy.stats import binomtest
+    a, b = [1] * only_a + [0] * only_b + [1], [0] * only_a + [1] * only_b + [1]
+    expected = binomtest(only_a, only_a + only_b).pvalue if only_a + only_b else 1
+    assert mcnemar(a, b).p == pytest.approx(expected, rel=1e-9)

@@ -12,12 +12,14 @@ import signal
 import subprocess
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 
 import contracts
 import pytest
 from conftest import ROOT
+from fake_servers import LocalServer
 
 from cosee.cli import main
 from cosee.config import ConfigError
@@ -75,16 +77,13 @@ class Handler(BaseHTTPRequestHandler):
         if "stall" in order: self.server.go_on.wait(60)
 
 
-class Hub(ThreadingHTTPServer):
+class Hub(LocalServer):
     "A server of weights."
-    daemon_threads = True
 
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.files, self.script, self.asked, self.etag = {"small.gguf": DATA, "config.json": CONFIG}, [], [], '"one"'
         self.go_on = threading.Event()
-        self.url = f"http://127.0.0.1:{self.server_port}"
-        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     def ranges(self):
         "What each request asked for: the range, and the version that the range is of"
@@ -96,13 +95,11 @@ def hubs():
     "Makes servers."
     made = []
     def make():
-        made.append(Hub())
+        made.append(servers.enter_context(Hub()))
         return made[-1]
-    yield make
-    for hub in made:
-        hub.go_on.set()
-        hub.shutdown()
-        hub.server_close()
+    with ExitStack() as servers:
+        yield make
+        for hub in made: hub.go_on.set()
 
 
 @pytest.fixture
@@ -215,6 +212,7 @@ def test_a_server_that_brings_nothing_is_given_up(hub, tmp_path, order):
     assert get(hub, tmp_path, attempts=9).read_bytes() == DATA
 
 
+@pytest.mark.faults("a download stopped in the middle")
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT])
 def test_a_process_that_is_killed_leaves_what_has_come(hub, home, signum):
     hub.script = [{"cut": 2_000_000, "stall": 1}]
@@ -324,16 +322,13 @@ def test_proxies_are_those_of_the_environment_and_not_for_this_machine(hub, tmp_
         def do_CONNECT(self):
             lines.append(self.requestline)
             self.send_error(403)
-    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
-    threading.Thread(target=proxy.serve_forever, args=(0.02,), daemon=True).start()
-    for name in ("http_proxy", "https_proxy"): monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.server_port}")
-    monkeypatch.setenv("no_proxy", "")
-    get(hub, tmp_path)
-    with pytest.raises(FetchError, match="cannot be reached"):
-        download("https://hub.example/small.gguf", remote(), tmp_path / "new")
+    with LocalServer(Proxy) as proxy:
+        for name in ("http_proxy", "https_proxy"): monkeypatch.setenv(name, proxy.url)
+        monkeypatch.setenv("no_proxy", "")
+        get(hub, tmp_path)
+        with pytest.raises(FetchError, match="cannot be reached"):
+            download("https://hub.example/small.gguf", remote(), tmp_path / "new")
     assert [line.rpartition(" ")[0] for line in lines] == ["CONNECT hub.example:443"]
-    proxy.shutdown()
-    proxy.server_close()
 
 
 # --- the disk ---
@@ -345,6 +340,7 @@ def test_room_is_counted_before_anything_is_asked(hub, home, monkeypatch):
     assert hub.asked == []
 
 
+@pytest.mark.faults("a disk that is full")
 @pytest.mark.skipif(os.name != "posix", reason="limits of processes are those of POSIX")
 def test_a_disk_that_fills_up_leaves_what_has_come(hub, home):
     full = "import resource, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n" \

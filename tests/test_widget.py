@@ -2,13 +2,18 @@
 import subprocess
 import sys
 import threading
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
 
-from cosee.agents import DummyAgent
+from cosee.agents import DummyAgent, team
 from cosee.controller import CoSeeController, replay
-from cosee.view.widget import EpisodeWidget, LiveEpisode, follow
+from cosee.ocr.client import OcrClient
+from cosee.ocr.engine import WordReader
+from cosee.ocr.print import PrintPage
+from cosee.view.widget import EpisodeWidget, Following, LiveEpisode, follow
 
 PAGES = [Image.new("RGB", (300, 400), "white")]
 
@@ -57,6 +62,46 @@ def test_the_kernel_is_free_while_an_episode_is_followed():
     with pytest.raises(TimeoutError, match="still runs: scanner is looking"): watched.result(timeout=0)
     agent.go.set()
     assert len(watched.result(30)["board"]) == 2 and "is looking" not in watched.widget.section
+
+
+@pytest.fixture
+def slow_reader(monkeypatch):
+    "Reading that takes five seconds for each page, on a clock of its own, one page after the other"
+    now = [0.]
+    def read(self, item, way):
+        now[0] += 5
+        return PrintPage(size=[300, 400], skew=0., lines=[], source="text", turned=0)
+    monkeypatch.setattr("cosee.view.widget.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(WordReader, "_read", read)
+    monkeypatch.setattr(WordReader, "_pool", lambda self: SimpleNamespace(map=map))
+
+
+def told_of(pages):
+    "What a widget says while an episode by print is followed, and what the front end was given"
+    said, sent = [], []
+    controller = CoSeeController(team(OcrClient(words=WordReader(cache=None))), max_steps=1)
+    class Watched(Following):
+        def __call__(self, kind, event):
+            super().__call__(kind, event)
+            said.append(self.live.episode().get("status"))
+            sent.append(self.widget.section)
+    Watched("What?", pages).start(partial(controller.run, pages, "What?")).result(30)
+    return said, sent
+
+
+def test_how_far_reading_is_stands_there_before_the_first_turn(slow_reader):
+    said, sent = told_of(PAGES * 4)
+    first = "scanner is looking, step 1"
+    assert said[:6] == [first, f"{first} · reading 4 pages", f"{first} · 1 of 4 pages read, about 15 s left",
+                        f"{first} · 2 of 4 pages read, about 10 s left",
+                        f"{first} · 3 of 4 pages read, about 5 s left", first]
+    assert "2 of 4 pages read, about 10 s left" in sent[3] and not any("pages read" in (s or "") for s in said[6:])
+
+
+def test_an_index_that_reads_a_long_document_says_so(slow_reader):
+    said, _ = told_of([Image.new("RGB", (300, 400), (255, 255, n)) for n in range(14)])
+    reading = [s.rpartition("pages read")[0].rpartition(" · ")[2] for s in said if "pages read" in (s or "")]
+    assert said[0].endswith("reading 14 pages") and reading[:3] == ["4 of 14 ", "8 of 14 ", "12 of 14 "]
 
 
 def test_stop_ends_before_the_next_turn():

@@ -25,7 +25,7 @@ LAYERS = [
     {"index"},
     {"tools", "datasets", "minds"},
     {"eval", "view"},
-    {"planner"},
+    {"planner", "fields"},
     {"screen", "runs"},
     {"experiments"},
     {"tiny", "doors"},
@@ -42,9 +42,10 @@ UPWARD: dict[tuple[str, str], str] = {
     ("cosee.datasets.core", "cosee.screen.agent"): "the table of data sets names screens",
     ("cosee.models.registry", "cosee.screen.reader"): "the table of clients names the one that reads screens",
     ("cosee.eval.methods", "cosee.planner.planned"): "the table of methods names the team that plans first",
+    ("cosee.controller", "cosee.minds.places"): "when an episode ends, its evidence is put on the print of its pages",
 }
 MODULES_AT_TOP, FILES_IN_FOLDER = 14, 16
-NAMES_OF_PACKAGE, NAMES_OF_FACES = 80, 260
+NAMES_OF_PACKAGE, NAMES_OF_FACES = 80, 263
 
 
 def paths(root=ROOT):

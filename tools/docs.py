@@ -1,7 +1,8 @@
 """Build the documentation site into _docs/ and check every link and anchor in it; no Quarto needed.
 
 nbdev prepares the notebooks in a temporary folder (signatures, links of names in backticks), smalldocs
-renders them. `python tools/docs.py --check` only checks the site that is there.
+renders them. A page loads nothing from the network: fonts that a theme asks for there are taken out, and what is
+left is a fault. `python tools/docs.py --check` only checks the site that is there.
 """
 import ast
 import json
@@ -17,10 +18,14 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import yaml
+from stages import Stages, hushed
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "_docs"
-NOTEBOOK_LINK = re.compile(r"(\]\(|href=[\"'])([^)\"'\s:#]+\.ipynb)")
+ELSEWHERE = r"""["']?(?:https?:)?//"""
+NETWORK = re.compile(rf"""@import\s+(?:url\({ELSEWHERE}[^)]*\)|{ELSEWHERE}[^"']*["'])[^;]*;|url\({ELSEWHERE}[^)]*\)""")
+NOTEBOOK_LINK = re.compile(r"(\]\(|href=[\"'])([^)\"'\s:#]+(?:\.ipynb|CHANGELOG\.md))")
+CHANGES = "changelog.ipynb"   # the page that is made of CHANGELOG.md
 
 
 def types_told(source):
@@ -76,7 +81,24 @@ def classes_known(cells):
     return [dict(cell_type="code", id="classes", metadata={}, execution_count=None, outputs=[], source=told)]
 
 
-def staged(folder):
+def changelog(text):
+    "The notebook of a page that shows CHANGELOG.md, whose links begin at the repository."
+    head, _, rest = text.replace("](ARCHITECTURE.md)", "](nbs/explain/architecture.ipynb)").partition("\n## ")
+    title, _, told = head.partition("\n")
+    sources = [f"{title}\n\n> What users notice, version by version.", told.strip(), f"## {rest}"]
+    cells = [dict(cell_type="markdown", id=f"changes{n}", metadata={}, source=s.replace("](nbs/", "]("))
+             for n, s in enumerate(sources)]
+    return dict(cells=cells, metadata={}, nbformat=4, nbformat_minor=5)
+
+
+def add_changelog(nbs):
+    "Put the page of changes into the copied notebooks, and into the sidebar as its last line."
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    (nbs / CHANGES).write_text(json.dumps(changelog(text)), encoding="utf-8")
+    with (nbs / "sidebar.yml").open("a", encoding="utf-8") as out: out.write(f"      - {CHANGES}\n")
+
+
+def staged(folder, stages):
     "The notebooks as nbdev prepares them for the site, under `folder`."
     from nbdev.quarto import refresh_quarto_yml
     from nbdev.serve import proc_nbs
@@ -87,13 +109,17 @@ def staged(folder):
         nb = json.loads(path.read_text(encoding="utf-8"))
         cells = [*nb["cells"][:1], *classes_known(nb["cells"]), *imports_alone(nb["cells"][1:])]
         path.write_text(json.dumps({**nb, "cells": cells}), encoding="utf-8")
+    add_changelog(folder / "nbs")
     os.chdir(folder)
     # For the processes that run the imports of the notebooks: this package, and no warnings about them
     sys.path.insert(0, str(ROOT))
     os.environ |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}", "PYTHONWARNINGS": "ignore"}
     refresh_quarto_yml()
+    tree = folder / "_proc"
+    count = len(list((folder / "nbs").rglob("*.ipynb")))
     try:
-        return proc_nbs(force=True, n_workers=min(2, os.cpu_count() or 1))
+        with stages.stage(f"prepare {count} notebooks", count, lambda: len(list(tree.rglob("*.ipynb")))), hushed():
+            return proc_nbs(force=True, n_workers=min(2, os.cpu_count() or 1))
     except Exception as e:
         sys.exit(f"{e}\n\nThe site is built by running what is exported, and imports: this is one of them.")
 
@@ -153,6 +179,7 @@ def rename(tree):
     home = get_config().doc_host + get_config().doc_baseurl
     pages = {p.relative_to(tree): json.loads(p.read_text(encoding="utf-8")) for p in sorted(tree.rglob("*.ipynb"))}
     names = {p.as_posix(): page_name(nb, p).as_posix() for p, nb in pages.items()}
+    names["../CHANGELOG.md"] = names[CHANGES]
     known = {names[p.as_posix()].replace(".ipynb", ".html"): anchors(nb) for p, nb in pages.items()}
     for path, nb in pages.items():
         for cell in nb["cells"]:
@@ -172,30 +199,47 @@ def smalldocs(*args):
         sys.exit(f"smalldocs {args[0]} failed:\n{run.stdout}{run.stderr}")
 
 
+def offline(site):
+    "Take out of style sheets what they would load from the network; the fonts of the machine stand in."
+    for path in site.rglob("*.css"):
+        text = path.read_text(encoding="utf-8")
+        if (alone := NETWORK.sub("", text)) != text: path.write_text(alone, encoding="utf-8")
+
+
 def build():
     "Render the site into _docs/."
+    stages = Stages(4)
     with tempfile.TemporaryDirectory() as tmp:
-        tree = staged(Path(tmp).resolve())
-        rename(tree)
-        smalldocs("render", "--strict", "--quiet", str(tree))
-        smalldocs("check", str(tree))
+        tree = staged(Path(tmp).resolve(), stages)
+        with stages.stage("join pages and names by links"):
+            rename(tree)
+        count = len(list(tree.rglob("*.ipynb")))
+        with stages.stage(f"render {count} pages", count, lambda: len(list((tree / "_docs").rglob("*.html")))):
+            smalldocs("render", "--strict", "--quiet", str(tree))
+        with stages.stage("check every link"):
+            smalldocs("check", str(tree))
+            offline(tree / "_docs")
         os.chdir(ROOT)
         shutil.rmtree(SITE, ignore_errors=True)
         shutil.copytree(tree / "_docs", SITE)
 
 
+LOADING = ("href", "src", "srcset", "poster", "data")   # what a browser fetches unasked, but for links of `a`
+
+
 class Page(HTMLParser):
-    "The ids of a page and its links."
+    "The ids of a page, its links, and what it loads."
 
     def __init__(self, text):
         super().__init__()
-        self.ids, self.links = set(), []
+        self.ids, self.links, self.loads = set(), [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         attrs = dict(attrs)
         self.ids |= {attrs[k] for k in ("id", "name") if attrs.get(k)}
         self.links += [attrs[k] for k in ("href", "src") if attrs.get(k)]
+        if tag != "a": self.loads += [attrs[k] for k in LOADING if attrs.get(k)]
 
 
 def link_faults(site=SITE):
@@ -215,13 +259,22 @@ def link_faults(site=SITE):
     return faults if pages else [f"{site.name}: no page"]
 
 
+def network_faults(site=SITE):
+    "What pages and style sheets of the site would load from somewhere else."
+    pages = [(p, Page(p.read_text(encoding="utf-8")).loads) for p in sorted(site.rglob("*.html"))]
+    sheets = [(p, NETWORK.findall(p.read_text(encoding="utf-8"))) for p in sorted(site.rglob("*.css"))]
+    loaded = [(p, link) for p, links in pages for link in links if urlsplit(link).netloc] + \
+             [(p, rule) for p, rules in sheets for rule in rules]
+    return [f"{p.relative_to(site)}: loads from the network, {what}" for p, what in loaded]
+
+
 def main():
     if "--check" not in sys.argv:
         build()
-    if faults := link_faults():
+    if faults := link_faults() + network_faults():
         sys.exit("\n".join(faults))
-    print(f"{len(list(SITE.rglob('*.html')))} pages in _docs/, every link and anchor leads somewhere."
-          " Open _docs/index.html.")
+    print(f"{len(list(SITE.rglob('*.html')))} pages in _docs/, every link and anchor leads somewhere, and nothing is"
+          " loaded from the network. Open _docs/index.html.")
 
 
 if __name__ == "__main__":

@@ -25,16 +25,18 @@ SECTIONS = [
     ("Files of strangers, opened apart", ("sandbox/",)),
     ("Models and their providers", ("models/",)),
     ("Qwen3-VL from a folder", ("qwen/",)),
-    ("Reading print", ("ocr/",)),
+    ("Reading printed text", ("ocr/",)),
     ("Parts of a page", ("layout/",)),
     ("The text that a PDF carries", ("layer/",)),
     ("Finding pages in long documents", ("index/",)),
-    ("Language models that read print", ("minds/",)),
+    ("Language models that read printed text", ("minds/",)),
+    ("Fields instead of questions", ("fields/",)),
     ("Looking at episodes", ("view/",)),
     ("Data sets", ("data/",)),
-    ("Made documents with known answers", ("made/",)),
+    ("Synthetic documents with known answers", ("made/",)),
     ("Scores, statistics and methods", ("eval/",)),
     ("Runs, reports and the viewer", ("runs/",)),
+    ("Fields from many documents", ("extraction/",)),
     ("Text memory and tools", ("tools/",)),
     ("Screens and computer use", ("screen/",)),
     ("Plans and image quality", ("planner/",)),
@@ -52,13 +54,30 @@ def notebooks(root=ROOT):
     return sorted(found, key=lambda p: p.relative_to(root / "nbs").as_posix())
 
 
+# Tutorials in the order in which they are read; one that is not named comes last.
+TUTORIALS = ["first_episode", "real_documents", "fields", "long_report", "compare_methods", "your_own", "any_model",
+             "tiny_model", "mpdocvqa", "text_memory_and_tools", "screens"]
+
+# Pages that stand above all sections
+FIRST = ["index.ipynb", "explain/questions.ipynb"]
+
+
+def reading_order(name):
+    "Where a notebook stands in its section."
+    stem = name.removeprefix("tutorials/").removesuffix(".ipynb")
+    return TUTORIALS.index(stem) if stem in TUTORIALS else len(TUTORIALS), name
+
+
 def sidebar(root=ROOT):
     "The text of nbs/sidebar.yml."
-    names = [p.relative_to(root / "nbs").as_posix() for p in notebooks(root) if p.name != "index.ipynb"]
-    lines = ["# Made by tools/sync.py: make sync", "website:", "  sidebar:", "    contents:", "      - index.ipynb"]
+    names = [p.relative_to(root / "nbs").as_posix() for p in notebooks(root)]
+    lines = ["# Made by tools/sync.py: make sync", "website:", "  sidebar:", "    contents:",
+             *(f"      - {name}" for name in FIRST)]
+    names = [name for name in names if name not in FIRST]
     for title, starts in SECTIONS:
         if inside := [name for name in names if name.startswith(starts)]:
-            lines += [f"      - section: {title}", "        contents:", *(f"          - {name}" for name in inside)]
+            lines += [f"      - section: {title}", "        contents:", 
+                      *(f"          - {name}" for name in sorted(inside, key=reading_order))]
             names = [name for name in names if name not in inside]
     return "\n".join(lines) + "\n"
 
