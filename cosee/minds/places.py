@@ -262,9 +262,9 @@ def snap_evidence(
             _snapped(e, [answer] if i == 0 else _quotes(e, answer), printed) for i, e in enumerate(evidence)]
 
 # %% ../../nbs/minds/09_places.ipynb #5eb9e263
-@cache
-def _reader(read: bool) -> WordReader: return WordReader(cache=None)   # of clients that read no print: what one episode
-                                                                       # has read of pictures is not at another's hand
+@cache   # for clients that read no print: what one episode reads of pictures is not at hand in another
+def _reader(read: bool) -> WordReader: return WordReader(cache=None)
+
 
 def _print_of(page: Any, words: Optional[WordReader], read: bool) -> Optional[PrintPage]:
     "The print of a page; None where it is not to be had"

@@ -410,7 +410,7 @@ def _opened(item: Readable) -> 'Image':
     from PIL import Image
     if isinstance(item, Image.Image): return item
     if isinstance(item, (str, Path)): return open_image(item)
-    if not hasattr(item, 'draw'): raise PageError(f'a page is an image, a path or a handle that draws, not {item!r:.60}')
+    if not hasattr(item, 'draw'): raise PageError(f'a page is a picture, a path or a handle, not {item!r:.60}')
     return item.draw()
 
 # %% ../../nbs/ocr/01_engine.ipynb #63c8282c
