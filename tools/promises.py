@@ -110,6 +110,7 @@ REASONS = {
     "openai": "what is sent, waited for and retried is its business",
     "anthropic": "as openai", "google-genai": "as openai",
     "langgraph": "its checkpoints are read again by a later process",
+    "langgraph-checkpoint": "it says which types of a checkpoint are read, and refuses the others",
     "xllamacpp": "it reads GGUF files and draws the tokens", "ray": "its actors' end is told apart by its errors",
     "inspect-ai": "the logs that are written are of its format", "anywidget": "the widget's front end is of its form",
 }

@@ -265,7 +265,6 @@ def snap_evidence(
 @cache   # for clients that read no print: what one episode reads of pictures is not at hand in another
 def _reader(read: bool) -> WordReader: return WordReader(cache=None)
 
-
 def _print_of(page: Any, words: Optional[WordReader], read: bool) -> Optional[PrintPage]:
     "The print of a page; None where it is not to be had"
     reader = words if isinstance(words, WordReader) else _reader(read)
