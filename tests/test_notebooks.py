@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from outputs import difference
 from PIL import Image
-from run_notebooks import ROOT, STALE, STEADY
+from run_notebooks import ROOT, STALE, forked, template
 from sync import notebooks
 
 # A notebook that takes this long hangs: the slowest takes a minute.
@@ -23,10 +23,7 @@ LIMIT = 900
 
 def run(path):
     "Run the notebook at `path` in a fresh process, and compare what it shows with what it stores."
-    command = [sys.executable, ROOT / "tools/run_notebooks.py", path, "--here", "--check"]
-    return subprocess.run(command, cwd=ROOT, env={**os.environ, **STEADY}, capture_output=True, text=True,
-                          timeout=LIMIT)
-
+    return forked(path, LIMIT)
 
 
 def in_lab(path):
@@ -38,7 +35,8 @@ def run_all(path):
     "Run every cell of the notebook at `path` in JupyterLab's kernel, which works in the notebook's folder."
     command = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--stdout", path]
     env = {name: value for name, value in os.environ.items() if name not in ("IN_TEST", "MPLBACKEND", "COSEE_GGUF")}
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT)
+    return done.returncode, done.stdout[-6000:] + done.stderr[-6000:]
 
 
 def cloned(folder):
@@ -58,6 +56,7 @@ def runs(request, tmp_path_factory):
     copied = cloned(tmp_path_factory.mktemp("clone")) if any(map(in_lab, selected)) else None
     stored = request.config.getoption("outputs")
     def start(path): return run_all(copied / path.relative_to(ROOT)) if in_lab(path) and not stored else run(path)
+    template()   # before there are threads
     with ThreadPoolExecutor(max_workers=2) as pool:
         started = {path: pool.submit(start, path) for path in selected}
         yield started
@@ -67,9 +66,9 @@ def runs(request, tmp_path_factory):
 
 @pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.relative_to(ROOT / "nbs").as_posix())
 def test_notebook(path, runs, pytestconfig):
-    done = runs[path].result()
-    told = f"{path.relative_to(ROOT)} failed:\n{done.stdout[-6000:]}{done.stderr[-6000:]}"
-    assert done.returncode in ((0,) if pytestconfig.getoption("outputs") else (0, STALE)), told
+    code, said = runs[path].result()
+    right = (0,) if pytestconfig.getoption("outputs") else (0, STALE)
+    assert code in right, f"{path.relative_to(ROOT)} failed:\n{said[-12000:]}"
 
 
 def written(path, source, shown=(), kind="text/plain"):
@@ -83,24 +82,39 @@ def written(path, source, shown=(), kind="text/plain"):
 
 def test_a_failing_cell_fails(tmp_path):
     "The runner itself: one notebook that holds, one that does not."
-    assert run(written(tmp_path / "good.ipynb", "assert True is not False")).returncode == 0
-    bad = run(written(tmp_path / "bad.ipynb", "assert 1 == 2, 'planted'"))
-    assert bad.returncode == 1 and "planted" in bad.stderr
+    assert run(written(tmp_path / "good.ipynb", "assert True is not False"))[0] == 0
+    code, said = run(written(tmp_path / "bad.ipynb", "assert 1 == 2, 'planted'"))
+    assert code == 1 and "planted" in said
+
+
+def test_a_notebook_that_hangs_is_ended(tmp_path):
+    "The runner itself: what it printed is there all the same."
+    code, said = forked(written(tmp_path / "hangs.ipynb", "import os, time\nos.write(2, b'here')\ntime.sleep(99)"), 6)
+    assert code < 0 and "here" in said
+
+
+def test_a_notebook_finds_nothing_of_another(tmp_path):
+    "The runner itself: names, modules, folders and variables of the environment begin anew."
+    leaving = "import os, sys, numpy\nleft = numpy.left = 1\nos.environ['LEFT'] = 'x'\nsys.modules['left'] = sys"
+    assert run(written(tmp_path / "a.ipynb", leaving))[0] == 0
+    asking = ("import os, sys, numpy\nassert 'left' not in {*globals(), *dir(numpy), *sys.modules}\n"
+              "assert 'LEFT' not in os.environ and os.environ['PYTHONHASHSEED'] == '0' and os.path.exists('a.ipynb')")
+    assert run(written(tmp_path / "b.ipynb", asking)) == (0, "")
 
 
 def test_run_all_passes_over_no_cell(tmp_path):
     "The runner of tutorials: it runs what nbdev would not, in the notebook's folder."
     source = "#| eval: false\n#| weights\nimport pathlib\nassert not pathlib.Path('a.ipynb').exists(), 'planted'"
-    bad = run_all(written(tmp_path / "a.ipynb", source))
-    assert bad.returncode == 1 and "planted" in bad.stderr
+    code, said = run_all(written(tmp_path / "a.ipynb", source))
+    assert code == 1 and "planted" in said
 
 
 def test_a_stale_output_is_found(tmp_path):
     "The runner itself: a notebook that stores what it showed once, and one that says that it varies."
-    stale = run(written(tmp_path / "stale.ipynb", "['a', 6 * 7]", ["['a', 41]"]))
-    assert stale.returncode == STALE and "- ['a', 41]" in stale.stdout and "+ ['a', 42]" in stale.stdout
-    assert run(written(tmp_path / "fresh.ipynb", "['a', 6 * 7]", ["['a', 42]"])).returncode == 0
-    assert run(written(tmp_path / "other.ipynb", "#| varies\nobject()", ["<object>"])).returncode == 0
+    code, said = run(written(tmp_path / "stale.ipynb", "['a', 6 * 7]", ["['a', 41]"]))
+    assert code == STALE and "- ['a', 41]" in said and "+ ['a', 42]" in said
+    assert run(written(tmp_path / "fresh.ipynb", "['a', 6 * 7]", ["['a', 42]"]))[0] == 0
+    assert run(written(tmp_path / "other.ipynb", "#| varies\nobject()", ["<object>"]))[0] == 0
 
 
 def cell(text, source="f()", kind="text/plain"):

@@ -3,6 +3,7 @@
     python tools/try_wheel.py                          what must work without extras, and what is said of them
     python tools/try_wheel.py --python python3.13      where something else is missing
     python tools/try_wheel.py --lowest                 the oldest versions that settings.ini allows
+    python tools/try_wheel.py --lowest --extras        those of the extras, with the tests that use them (15 minutes)
 
 The wheel is built from a clean clone of what is committed. Each line of what is printed is a command of a user.
 """
@@ -63,6 +64,15 @@ CALLS = [
     ("from cosee.planner.graph import planner_graph; planner_graph(cosee.ScriptedClient([]))", "planner"),
     ("from cosee.view.figure import new_figure; new_figure(1, 1)", "pictures"),
 ]
+# Extras that can be together in their oldest versions, and the tests that use them
+TESTED = {
+    "qwen,table,parquet,openai,anthropic,google,planner,ray,gguf,widget,pictures,embeddings":
+        "chat cli_models cluster core datasets exports gguf grammar index many pictures planned planner providers "
+        "qwen runs view weights widget",
+    "inspect": "exports",
+}
+TOOLS = ["fastcore", "nbdev", "execnb", "ipython", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "scipy",
+         "fastapi", "uvicorn"]
 # Every module but those whose classes extend another library's; and no part of an extra is there, so that nothing is
 # found by luck
 MODULES = """
@@ -81,12 +91,39 @@ def settings():
     return config["DEFAULT"]
 
 
+def oldest(requirements):
+    "Name -> the oldest version that is allowed, of the requirements that name one."
+    found = (re.fullmatch(r"([\w.-]+)(?:\[.*\])?>=([\w.]+).*", word) for word in requirements.split())
+    return {match[1]: match[2] for match in found if match}
+
+
+def pinned(versions):
+    "Versions as constraints of pip."
+    return "".join(f"{name}=={version}\n" for name, version in versions.items())
+
+
 def lowest(requirements):
     "Constraints that name the oldest version of each requirement; ValueError where one names none."
-    found = [re.fullmatch(r"([\w.-]+)(?:\[.*\])?>=([\w.]+).*", word) for word in requirements.split()]
-    without = [word for word, match in zip(requirements.split(), found, strict=True) if not match]
+    versions = oldest(requirements)
+    without = [w for w in requirements.split() if re.match(r"[\w.-]+", w)[0] not in versions]
     if without: raise ValueError(f"settings.ini names no oldest version of {', '.join(without)}")
-    return "".join(f"{match[1]}=={match[2]}\n" for match in found if match)
+    return pinned(versions)
+
+
+def try_extras(config, python):
+    "Failures of the tests of the extras in their oldest versions; the core is as old as the extras allow."
+    core, failed = oldest(config["requirements"]), []
+    for extras, tests in TESTED.items():
+        wanted = {k: v for e in extras.split(",") for k, v in oldest(config[f"extras_{e}"]).items()}
+        with tempfile.TemporaryDirectory() as folder:
+            place = Place(folder, python)
+            # what needs a newer pydantic than the core says so itself
+            place.install(pinned({k: v for k, v in core.items() if k != "pydantic"} | wanted), extras, TOOLS)
+            files = [f"tests/test_{name}.py" for name in tests.split()]
+            test = [place.bin / "python", "-m", "pytest", "-q", "--tb=short", *files]
+            done = subprocess.run(test, cwd=place.folder / "clone", env=place.env)
+            failed += [extras] * bool(done.returncode)
+    return failed
 
 
 class Place:
@@ -100,14 +137,15 @@ class Place:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "COSEE_", "VIRTUAL_ENV"))}
         self.env = {**kept, "PATH": f"{self.bin}:{os.environ['PATH']}", "COSEE_CACHE": str(self.folder / "cache")}
 
-    def install(self, constraints=""):
-        "Build the wheel and install it."
+    def install(self, constraints="", extras="", beside=()):
+        "Build the wheel and install it, with extras and with what else is needed."
         limits = self.folder / "constraints.txt"
         limits.write_text(constraints)
         pip = [self.bin / "python", "-m", "pip", "--quiet", "--disable-pip-version-check"]
         subprocess.run(["git", "clone", "--quiet", ROOT, self.folder / "clone"], check=True)
         subprocess.run([*pip, "wheel", "--no-deps", "-w", self.folder, self.folder / "clone"], check=True)
-        subprocess.run([*pip, "install", "-c", limits, *self.folder.glob("*.whl")], check=True)
+        wheel = next(self.folder.glob("*.whl"))
+        subprocess.run([*pip, "install", "-c", limits, f"{wheel}[{extras}]" if extras else wheel, *beside], check=True)
         subprocess.run([*pip, "check"], check=True)
         where = "import pathlib, cosee; print(pathlib.Path(cosee.__file__).parent)"
         self.cosee = subprocess.check_output([self.bin / "python", "-c", where], text=True, cwd=self.work).strip()
@@ -150,7 +188,13 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--python", default=sys.executable, help="the Python that makes the environment")
     p.add_argument("--lowest", action="store_true", help="install the oldest versions that settings.ini allows")
+    p.add_argument("--extras", action="store_true", help="with --lowest: those of the extras, with their tests")
     args = p.parse_args()
+    if args.extras and not args.lowest: p.error("--extras is asked for together with --lowest")
+    if args.extras:
+        failed = try_extras(settings(), args.python)
+        print("\n".join(f"the tests of {extras} failed" for extras in failed) or "the tests of all extras passed")
+        return bool(failed)
     with tempfile.TemporaryDirectory() as folder:
         place = Place(folder, args.python)
         place.install(lowest(settings()["requirements"]) if args.lowest else "")
