@@ -137,6 +137,18 @@ def test_a_document_that_fails_costs_itself_alone(few, capsys, monkeypatch):
     assert [line.error for line in Extracted("run").lines()] == [None] * 4
 
 
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_a_command_begins_no_document_beyond_its_tokens_and_the_next_one_goes_on(few, capsys, in_flight):
+    for i in range(3, 12): Image.new("RGB", (40, 40), colour_of(i)).save(few / f"inbox/{i}.png")
+    more = ["inbox", "--out", "run", "--in-flight", str(in_flight)]
+    assert extract(*more, "--total-tokens", "34") == 1   # 33 a document
+    begun = len(list(whole_lines(few / "run/documents.jsonl")))
+    said = capsys.readouterr().err
+    assert 2 <= begun <= 3 + in_flight and f"{13 - begun} not begun: the tokens of --total-tokens are used" in said, said
+    assert extract(*more, "--total-tokens", "999") == 0
+    assert len({line.file for line in Extracted("run").lines()}) == 13
+
+
 # --- folders of strangers ---
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"

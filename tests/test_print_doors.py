@@ -134,7 +134,7 @@ def test_a_run_on_a_file(run, tmp_path):
     mind = random_gguf(tmp_path / "tiny.gguf")
     config = {"name": "minds", "dataset": {"name": "made", "limit": 2,
                                            "options": {"kinds": ["letter"], "per_doc": 2, "dpi": 40}},
-              "methods": ["direct", {"type": "single_board", "max_steps": 1}]}
+              "methods": ["direct", {"type": "single_board", "max_steps": 1}], "gen": {"max_new_tokens": 60}}
     (tmp_path / "run.yaml").write_text(json.dumps(config))
     code, _, err = run("run", tmp_path / "run.yaml", "--output-dir", tmp_path / "run", "--model-path", mind,
                        "--print", "text", "--page-tokens", 200, "--quiet")

@@ -40,6 +40,8 @@ def _args(p: ArgumentParser):
                    help='ask for all fields at once, or for one at a time (default: form)')
     g.add_argument('--no-check', action='store_true', help='do not ask a second time for what is doubtful')
     g.add_argument('--max-tokens', type=positive, metavar='N', help='hard budget of tokens for each document')
+    g.add_argument('--total-tokens', type=positive, metavar='N',
+                   help='begin no further document once this command has used so many tokens')
     g.add_argument('--dpi', type=positive, metavar='N', default=144,
                    help='resolution at which PDFs are drawn (default: 144)')
     g.add_argument('--in-flight', type=positive, default=1, metavar='N',
@@ -121,17 +123,19 @@ def _told(line: dict[str, Any]) -> str:
 def _lines(args: Namespace, reading: 'Reading', todo: 'Todo') -> Iterator[dict[str, Any]]:
     "The lines that are missing, with progress"
     from cosee.runs.extraction.reading import new_lines
-    start, lines, of = time.perf_counter(), new_lines(reading, todo, args.in_flight), counted(len(todo), 'document')
-    for done in range(len(todo)):
+    start, of = time.perf_counter(), counted(len(todo), 'document')
+    def wait(done: int):
         left = left_text(time.perf_counter() - start, done, len(todo))
-        say(args, f'{done} of {of} read{left} ...', end='')
-        line = next(lines)
+        if done < len(todo): say(args, f'{done} of {of} read{left} ...', end='')
+    wait(0)
+    for done, line in enumerate(new_lines(reading, todo, args.in_flight, args.total_tokens), 1):
         say(args, _told(line))
         yield line
+        wait(done)
 
 # %% ../../nbs/cli/15_extract.ipynb #60f2d9a8
 def _written(args: Namespace, reading: 'Reading', todo: 'Todo', write: Callable[[dict[str, Any]], None]) -> int:
-    "Write the lines that are missing; how many documents failed"
+    "Write the lines that are missing; how many documents failed, or were not begun"
     done, failed = 0, 0
     more = '; the same command goes on' if args.out else ''
     args.kept = lambda: f'{done} of {len(todo)} written{more}'
@@ -139,8 +143,10 @@ def _written(args: Namespace, reading: 'Reading', todo: 'Todo', write: Callable[
         write(line)
         done, failed = done + 1, failed + ('error' in line)
     args.kept = None
-    say(args, f"{counted(done - failed, 'document')} read" + (f', {failed} failed' if failed else ''))
-    return failed
+    left = len(todo) - done
+    say(args, f"{counted(done - failed, 'document')} read" + (f', {failed} failed' if failed else '') +
+        (f', {left} not begun: the tokens of --total-tokens are used{more}' if left else ''))
+    return failed + left
 
 def _finish(args: Namespace):
     "Write the report and the tables of a folder"

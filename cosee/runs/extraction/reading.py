@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
 from typing import Any, Optional
 from ...config import redact
 from ...fields.episode import By, extract
@@ -95,17 +96,32 @@ def todo_of(
     return todo
 
 # %% ../../../nbs/extraction/01_reading.ipynb #7246b066
+class Used:
+    "Tokens that all documents together have used."
+
+    def __init__(self, most: Optional[int] = None): self.most, self.tokens, self._lock = most, 0, Lock()
+
+    @property
+    def up(self) -> bool: return self.most is not None and self.tokens >= self.most
+
+    def add(self, line: Mapping[str, Any]):
+        with self._lock: self.tokens += line['usage']['total_tokens'] if 'usage' in line else 0
+
 def new_lines(
     reading: Reading,  # how
     todo: Todo,        # what
-    in_flight: int = 1 # documents at once, in threads
+    in_flight: int = 1, # documents at once, in threads
+    most: Optional[int] = None # tokens; once so many are used, no further document is begun
 ) -> Iterator[dict[str, Any]]:
-    "A line for each file that has none, as they are done."
+    "A line for each file that has none, as they are done; fewer where the tokens do not last."
     yield from todo.copies
-    calls = (partial(_of_group, reading, key, held) for key, held in todo.groups)
+    used = Used(most)
+    calls = (partial(_of_group, reading, used, key, held) for key, held in todo.groups)
     for lines in at_once(calls, in_flight): yield from lines
 
-def _of_group(reading: Reading, key: str, files: Sequence[str]) -> list[dict[str, Any]]:
-    "The lines of files with the same contents, which are read once"
+def _of_group(reading: Reading, used: Used, key: str, files: Sequence[str]) -> list[dict[str, Any]]:
+    "The lines of files with the same contents, which are read once; none where the tokens are used up"
+    if used.up: return []
     line = reading.line(files[0], key)
+    used.add(line)
     return [{**line, 'file': file} for file in files]
