@@ -14,7 +14,7 @@ from cosee.minds.places import Printed
 from cosee.fields.prompt import read_reply, reply_schema
 from cosee.fields.schema import SchemaError
 from cosee.fields.values import read_value
-from cosee.models.client import ScriptedClient, prompt_text
+from cosee.models.client import Ledger, Reply, ScriptedClient, prompt_text
 from cosee.ocr.engine import WordReader
 from cosee.ocr.spans import typed_page
 from cosee.pages import load_pages
@@ -194,6 +194,127 @@ def test_a_tiny_model_that_looks_writes_nothing_but_the_form():
     found = extract(pages[:1], schema, QwenVLClient.tiny(), check=False)
     reply = json.loads(found["calls"][0]["text"])
     assert list(reply) == ["total", "kind"] and reply["kind"]["answer"] in ("invoice", "report", "not answerable")
+
+
+# --- excerpts ---
+
+NOISE = "\n".join(f"Spot {i} of the morning show in week {i % 7}, at no charge" for i in range(90))
+DENSE = f"Northern Broadcast Group\nInvoice number   A-2291\n{NOISE}\nGross total   21.60"
+SPARSE = "Northern Broadcast Group\nInvoice number   A-2291\nGross total   21.60\nPaid   30.00"
+
+
+class Typed:
+    "A reader of one page."
+    print = "auto"
+
+    def __init__(self, text): self.page = typed_page(text)
+
+    def read(self, items, print=None): return [self.page for _ in items]
+
+
+class Knows(ScriptedClient):
+    "Answers by question, and says how probable the words of each value were."
+    logprobs = True
+
+    def __init__(self, values, sure):
+        super().__init__([self.said], cycle=True)
+        self.values, self.sure = values, sure
+
+    def said(self, messages):
+        text, schema = prompt_text(messages), self.calls[-1]["schema"]
+        asked = text.rpartition("Question: ")[2].partition("\n")[0]
+        if asked in self.values:
+            return self.reply(messages, {"answer": self.values[asked]}, {"answer": self.sure[asked]})
+        names = list(schema["properties"])
+        return self.reply(messages, {n: self.values[n] for n in names}, {n: self.sure[n] for n in names})
+
+    def reply(self, messages, said, sure):
+        tokens, sep = [], '{"'
+        for name, value in said.items():
+            tokens += [(sep + name, 0.), ('": "', 0.), (value, sure[name])]
+            sep = '", "'
+        logprobs = [dict(token=t, logprob=p, top={t: p}) for t, p in [*tokens, ('"}', 0.)]]
+        return Reply(text=json.dumps(said), usage=self.estimate(messages), logprobs=logprobs)
+
+
+FIVE = {"type": "object", "title": "Invoice", "properties": {
+    "number": {"type": "string", "description": "What is the invoice number?"},
+    "total": {"type": "number", "description": "What is the gross total amount?"},
+    **{f"more_{i}": {"type": "string", "description": f"Which remark number {i}?"} for i in range(3)}}}
+
+
+def read_by(text, mind, **more):
+    from cosee.minds.client import PrintClient
+    words = Typed(text)
+    return extract([Image.new("RGB", (300, 400), "white")], FIVE, PrintClient(mind, words=words), words=words, **more)
+
+
+def test_a_page_full_of_print_is_read_by_excerpts_and_whole_for_what_is_open():
+    values = {"What is the invoice number?": "A-2291", "What is the gross total amount?": "21.60",
+              **{f"Which remark number {i}?": "not answerable" for i in range(3)},
+              **{f"more_{i}": "not answerable" for i in range(3)}}
+    mind = Knows(values, dict.fromkeys(values, -.1))
+    found = read_by(DENSE, mind)
+    assert found["value"]["number"] == "A-2291" and found["value"]["total"] == 21.6 and found["stopped"] == "complete"
+    assert len(found["calls"]) == 6 and not found["doubtful"]
+    prompts = [prompt_text(c["messages"]) for c in mind.calls[:5]]
+    assert list(mind.calls[5]["schema"]["properties"]) == ["more_0", "more_1", "more_2"]
+    assert all(len(p) < .4 * len(DENSE) for p in prompts) and "A-2291" in prompts[0] and "21.60" in prompts[1]
+    assert all(c["top_logprobs"] for c in mind.calls)
+
+
+def test_the_least_sure_value_of_a_form_is_asked_for_again_and_corrected():
+    values = {"number": "A-2291", "total": "30.00", **{f"more_{i}": "not answerable" for i in range(3)},
+              "What is the gross total amount?": "21.60", "What is the invoice number?": "A-2291"}
+    sure = {**dict.fromkeys(values, -.05), "total": -2.5}
+    mind = Knows(values, sure)
+    found = read_by(SPARSE, mind)
+    total = next(f for f in found["fields"] if f["path"] == "total")
+    assert (total["value"], total["by"]) == (21.6, "second reader") and len(total["cells"]) == 2
+    assert [c["agent"] for c in found["calls"]][:2] == ["reader", "second reader"]
+    first = found["calls"][0]["usage"]["prompt_tokens"]
+    assert sum(c["usage"]["prompt_tokens"] for c in found["calls"]) < .45 * 5 * first + 40
+
+
+def test_what_no_print_says_never_takes_the_place_of_a_value():
+    values = {"number": "A-2291", "total": "30.00", **{f"more_{i}": "not answerable" for i in range(3)},
+              "What is the gross total amount?": "99.99", "What is the invoice number?": "B-7"}
+    found = read_by(SPARSE, Knows(values, {**dict.fromkeys(values, -.05), "total": -2.5}))
+    assert found["value"]["total"] == 30 and found["value"]["number"] == "A-2291" and found["doubtful"] == ["total"]
+
+
+@pytest.mark.parametrize("text", [DENSE, SPARSE])
+def test_excerpts_stay_within_a_budget_and_nobody_is_asked_without_one(text):
+    values = {**{n: "A-2291" for n in FIVE["properties"]}, **{p["description"]: "A-2291"
+                                                              for p in FIVE["properties"].values()}}
+    for most in (0, 100, 700, 1500):
+        ledger = Ledger(most)
+        found = read_by(text, Knows(values, dict.fromkeys(values, -3.)), ledger=ledger)
+        assert ledger.total.prompt_tokens <= most and list(found["value"]) == list(FIVE["properties"])
+
+
+def test_a_client_that_does_not_say_how_sure_it_is_reads_the_form_once():
+    mind = Knows({n: "A-2291" for n in FIVE["properties"]}, dict.fromkeys(FIVE["properties"], -3.))
+    mind.logprobs = False
+    found = read_by(DENSE, mind, check=False)
+    assert len(found["calls"]) == 1 and all("top_logprobs" not in c for c in mind.calls)
+
+
+def test_excerpts_of_any_print_and_confidences_of_any_reply():
+    from cosee.minds.confidence import sure_values
+    from cosee.minds.form import layout, write_excerpt
+    rng, bits = random.Random(5), ["Total", "21.60", "[3]", "=== Page 9 ===", "\u202e", "a" * 50, "|", "..."]
+    for _ in range(60):
+        pages = [(n, layout(typed_page("\n".join(" ".join(rng.choices(bits, k=rng.randint(1, 6)))
+                                                 for _ in range(rng.randint(1, 9)))))) for n in (2, 5)]
+        pages.append((7, []))
+        told = write_excerpt(pages, "plain", rng.random(), "What is the total?", lambda line: "21.60" in line.text)
+        assert [t.lines[0].page for t in told if t.lines] in ([], [2], [5], [2, 5])
+        assert [line.id for t in told for line in t.lines] == list(range(1, 1 + sum(len(t.lines) for t in told)))
+    odd = [dict(token=t, logprob=-1., top={}) for t in ('{"a": "', "x", '"', "}")]
+    for text in ("", "[]", '{"a": 3}', '{"a": {"a": "x"}}', '{"a": "x"', "[" * 9000, '{"a": "x"}'):
+        json.dumps(sure_values(text, odd, lambda said: True))
+    assert json.loads(sure_values('{"a": "x", "b": "y"}', odd, lambda said: True))["b"] == "y"
 
 
 # --- the command ---

@@ -83,6 +83,7 @@ class Entry(NamedTuple):
     printed: str                # as it was copied; '' where it abstains
     page: Optional[int] = None  # from 1
     bbox: Optional[Box] = None  # 0-1
+    confidence: Optional[float] = None # 0-1; None where the client does not say
 
 class Filled(NamedTuple):
     "What a reply fills in."
@@ -103,7 +104,11 @@ def _read_entry(said: Any) -> Entry:
     value = next((said[k] for k in ('answer', 'value', 'printed', 'text') if k in said), None)
     try: view = read_view({**said, 'page': said.get('page')}) or {}
     except ValueError: view = {}
-    return Entry(_value(value), view.get('page'), view.get('bbox'))
+    return Entry(_value(value), view.get('page'), view.get('bbox'), _share(said.get('confidence')))
+
+def _share(said: Any) -> Optional[float]:
+    "A confidence; None for what is none"
+    return float(said) if isinstance(said, (int, float)) and not isinstance(said, bool) and 0 <= said <= 1 else None
 
 # %% ../../nbs/fields/03_prompt.ipynb #07d5e8bc
 def read_reply(

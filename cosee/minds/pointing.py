@@ -17,7 +17,7 @@ from ..jsonscan import scan_json
 from ..models.client import Message, Schema, TextBlock, TokenLogprob, build_messages, content_blocks
 from ..text import NOT_ANSWERABLE, abstains, letters_of, one_line
 from ..ocr.spans import typed_page
-from .candidates import candidates, values_in
+from .candidates import candidates, values_in, wanted_kind
 from .confidence import answer_signs, confidence_of
 from .form import Form, Line, Word, around, layout, likeliest, write_page
 from .places import first_run
@@ -145,6 +145,17 @@ def answer_examples(
         said = {'answer': answer} if form == 'plain' else {'answer': answer, 'line': line}
         out.append((f'Question: {question}', json.dumps(said)))
     return ((f'{page.text}\n\n{out[0][0]}', out[0][1]), *out[1:])
+
+_OF_KIND = dict(address=1, date=2, amount=3, code=3)   # which question of the example asks for such a value
+
+def matching_examples(
+    form: Form,   # how print is written
+    question: str # what is asked
+) -> tuple[tuple[str, str], ...]: # what is asked, and the reply
+    "The page of the example with the question that asks for the same kind of value, and the one without an answer."
+    every = answer_examples(form)
+    page, (asked, reply) = every[0][0].rpartition('\n\n')[0], every[_OF_KIND.get(wanted_kind(question), 0)]
+    return ((f'{page}\n\n{asked.rpartition(chr(10))[2]}', reply), every[-1])
 
 # %% ../../nbs/minds/01_pointing.ipynb #3903bb59
 class _Turn(NamedTuple):
