@@ -260,27 +260,25 @@ def test_a_page_full_of_print_is_read_by_excerpts_and_whole_for_what_is_open():
     prompts = [prompt_text(c["messages"]) for c in mind.calls[:5]]
     assert list(mind.calls[5]["schema"]["properties"]) == ["more_0", "more_1", "more_2"]
     assert all(len(p) < .4 * len(DENSE) for p in prompts) and "A-2291" in prompts[0] and "21.60" in prompts[1]
-    assert all(c["top_logprobs"] for c in mind.calls)
+    assert all(c["top_logprobs"] for c in mind.calls[:5])
 
 
-def test_the_least_sure_value_of_a_form_is_asked_for_again_and_corrected():
-    values = {"number": "A-2291", "total": "30.00", **{f"more_{i}": "not answerable" for i in range(3)},
-              "What is the gross total amount?": "21.60", "What is the invoice number?": "A-2291"}
-    sure = {**dict.fromkeys(values, -.05), "total": -2.5}
-    mind = Knows(values, sure)
+def test_a_page_of_little_print_is_read_by_the_form_as_it_is():
+    values = {"number": "A-2291", "total": "21.60", **{f"more_{i}": "not answerable" for i in range(3)}}
+    mind = Knows(values, dict.fromkeys(values, -3.))
     found = read_by(SPARSE, mind)
-    total = next(f for f in found["fields"] if f["path"] == "total")
-    assert (total["value"], total["by"]) == (21.6, "second reader") and len(total["cells"]) == 2
-    assert [c["agent"] for c in found["calls"]][:2] == ["reader", "second reader"]
-    first = found["calls"][0]["usage"]["prompt_tokens"]
-    assert sum(c["usage"]["prompt_tokens"] for c in found["calls"]) < .45 * 5 * first + 40
+    assert [list(c["schema"]["properties"]) for c in mind.calls] == [list(FIVE["properties"])]
+    assert found["value"]["total"] == 21.6 and "Paid" in prompt_text(mind.calls[0]["messages"])
 
 
-def test_what_no_print_says_never_takes_the_place_of_a_value():
-    values = {"number": "A-2291", "total": "30.00", **{f"more_{i}": "not answerable" for i in range(3)},
-              "What is the gross total amount?": "99.99", "What is the invoice number?": "B-7"}
-    found = read_by(SPARSE, Knows(values, {**dict.fromkeys(values, -.05), "total": -2.5}))
-    assert found["value"]["total"] == 30 and found["value"]["number"] == "A-2291" and found["doubtful"] == ["total"]
+def test_what_no_print_says_is_not_taken_from_an_excerpt_and_asked_of_whole_pages():
+    values = {"What is the invoice number?": "B-7713", "What is the gross total amount?": "99.99",
+              **{f"Which remark number {i}?": "Northern Broadcast Group" for i in range(3)},
+              "number": "A-2291", "total": "21.60"}
+    mind = Knows(values, dict.fromkeys(values, -.1))
+    found = read_by(DENSE, mind)
+    assert (found["value"]["number"], found["value"]["total"]) == ("A-2291", 21.6)
+    assert list(mind.calls[5]["schema"]["properties"]) == ["number", "total"]
 
 
 @pytest.mark.parametrize("text", [DENSE, SPARSE])
@@ -300,8 +298,7 @@ def test_a_client_that_does_not_say_how_sure_it_is_reads_the_form_once():
     assert len(found["calls"]) == 1 and all("top_logprobs" not in c for c in mind.calls)
 
 
-def test_excerpts_of_any_print_and_confidences_of_any_reply():
-    from cosee.minds.confidence import sure_values
+def test_excerpts_of_any_print_have_their_lines_in_order():
     from cosee.minds.form import layout, write_excerpt
     rng, bits = random.Random(5), ["Total", "21.60", "[3]", "=== Page 9 ===", "\u202e", "a" * 50, "|", "..."]
     for _ in range(60):
@@ -311,10 +308,6 @@ def test_excerpts_of_any_print_and_confidences_of_any_reply():
         told = write_excerpt(pages, "plain", rng.random(), "What is the total?", lambda line: "21.60" in line.text)
         assert [t.lines[0].page for t in told if t.lines] in ([], [2], [5], [2, 5])
         assert [line.id for t in told for line in t.lines] == list(range(1, 1 + sum(len(t.lines) for t in told)))
-    odd = [dict(token=t, logprob=-1., top={}) for t in ('{"a": "', "x", '"', "}")]
-    for text in ("", "[]", '{"a": 3}', '{"a": {"a": "x"}}', '{"a": "x"', "[" * 9000, '{"a": "x"}'):
-        json.dumps(sure_values(text, odd, lambda said: True))
-    assert json.loads(sure_values('{"a": "x", "b": "y"}', odd, lambda said: True))["b"] == "y"
 
 
 # --- the command ---

@@ -266,9 +266,7 @@ def _read_portion(work: _Work, numbers: Sequence[int], step: int) -> None:
     fields, tables = work.open_fields(), work.form.tables
     if not fields and not tables: return
     said = read_reply(_ask(work, numbers, fields, tables, 'reader'), fields, tables)
-    for f in fields:
-        entry = said.fields.get(f.path, Entry(''))
-        _fill(work, f, entry, 'reader', step, entry.confidence)
+    for f in fields: _fill(work, f, said.fields.get(f.path, Entry('')), 'reader', step)
     for t in tables:
         before = len(work.rows.get(t.path, []))
         for row in said.rows.get(t.path, []): _add_row(work, t, row, 'reader')
@@ -324,26 +322,6 @@ def _bears_out(work: _Work, asked: Field, entry: Entry) -> bool:
     "Is an entry of its kind, and does print say so?"
     result, _ = _settled(work, asked, asked.path, entry, '')
     return result['value'] is not None and bool(result['found'])
-
-def _look_again(work: _Work, client: VLMClient, portions: Sequence[Sequence[int]], step: int) -> None:
-    "Ask alone, of little print, for the values that the client is least sure of"
-    held = [(r['confidence'], r['page'], f) for f in work.form.fields if (r := work.results.get(f.path))
-            and r['confidence'] is not None and r['value'] is not None and f.kind in _AS_PRINTED]
-    for _, page, f in sorted(held, key=lambda h: h[0]):
-        numbers = next((p for p in portions if page in p), portions[0])
-        asking = _question(work, f, numbers, agent='second reader', client=client)
-        if _planned(work, asking) > _room(work): return
-        _weigh(work, f, _answer(work, asking), step)
-
-def _weigh(work: _Work, asked: Field, entry: Entry, step: int) -> None:
-    "Take what a second look says, if print says so and the client is sure, or surer than it was"
-    old, sure = work.results[asked.path], entry.confidence
-    if not _bears_out(work, asked, entry) or sure is None or sure < min(_SURE, old['confidence'] or 0.): return
-    if read_value(asked, entry.printed, work.order).value == old['value']:
-        old['confidence'] = sure
-        return
-    work.results[asked.path] = {**old, 'value': None}
-    _fill(work, asked, entry, 'second reader', step, sure)
 
 # %% ../../nbs/fields/05_episode.ipynb #279e3f96
 def _printed_choice(work: _Work, asked: Field) -> str:
@@ -418,14 +396,13 @@ def extract(
 
 # %% ../../nbs/fields/05_episode.ipynb #ab82c161
 def _by_form(work: _Work, portions: Sequence[Sequence[int]], check: bool) -> None:
-    "Fill in the form: excerpts first or last, where the client can say how sure it is"
+    "Fill in the form, from excerpts first where there is room for them"
     client = excerpt_print(work.client, _EXCERPT) if work.form.fields else None
     if client: _read_excerpts(work, client, portions[0])
     excerpts = bool(work.calls)
     for step, numbers in enumerate(portions, 1):
         if not excerpts or _is_due(work, numbers): _read_portion(work, numbers, step)
-    if client and check and not excerpts: _look_again(work, client, portions, len(portions) + 1)
-    if check: _check(work, portions, len(portions) + 2)
+    if check: _check(work, portions, len(portions) + 1)
 
 def _is_due(work: _Work, numbers: Sequence[int]) -> bool:
     "Is there still a field or a row that only whole pages can tell, or room to ask for what is open?"

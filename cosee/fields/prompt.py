@@ -104,11 +104,7 @@ def _read_entry(said: Any) -> Entry:
     value = next((said[k] for k in ('answer', 'value', 'printed', 'text') if k in said), None)
     try: view = read_view({**said, 'page': said.get('page')}) or {}
     except ValueError: view = {}
-    return Entry(_value(value), view.get('page'), view.get('bbox'), _share(said.get('confidence')))
-
-def _share(said: Any) -> Optional[float]:
-    "A confidence; None for what is none"
-    return float(said) if isinstance(said, (int, float)) and not isinstance(said, bool) and 0 <= said <= 1 else None
+    return Entry(_value(value), view.get('page'), view.get('bbox'))
 
 # %% ../../nbs/fields/03_prompt.ipynb #07d5e8bc
 def read_reply(

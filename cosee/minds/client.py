@@ -18,11 +18,11 @@ from ..models.wrapper import identity_of
 from ..ocr.engine import Way, WordReader
 from ..ocr.print import PrintPage
 from .candidates import candidates
-from .confidence import ABSTAIN, ALTERNATIVES, sure_values
+from .confidence import ABSTAIN, ALTERNATIVES
 from .filling import FILL_RULES, form_example, short_form, values_alone, wants_form
 from .form import Cell, Form, Line, check_form, layout, write_excerpt, write_page
 from .pointing import (ANSWER_RULES, SHARED, answer_examples, answer_lines, answer_schema,
-                                   boxes_for_lines, find_words, lines_for_boxes, matching_examples, role_examples, short_role, told_of_lines,
+                                   boxes_for_lines, lines_for_boxes, matching_examples, role_examples, short_role, told_of_lines,
                                    wants_answer)
 
 # %% ../../nbs/minds/02_client.ipynb #4c5db393
@@ -147,7 +147,7 @@ class PrintClient(VLMClient):
     def _answered(self, shown: Shown, reply: Outcome) -> Outcome:
         "The model's reply with pages and boxes"
         if not isinstance(reply, Reply) or self.beside: return reply
-        if shown.fills: return replace(reply, text=_told_sure(shown, reply), model=self.name)
+        if shown.fills: return replace(reply, model=self.name)
         text = answer_lines(reply.text, shown.lines, shown.question, reply.logprobs, self.abstain) if shown.alone \
             else boxes_for_lines(reply.text, shown.lines, shown.question)
         return replace(reply, text=text, model=self.name)
@@ -171,7 +171,7 @@ class PrintClient(VLMClient):
 
     def _settings(self, shown: Shown, params: Params) -> Params:
         "Settings of a call: for an answer, a model that can say how probable its tokens are is asked to"
-        known = (shown.alone or shown.fills) and getattr(self.mind, 'logprobs', False)
+        known = shown.alone and getattr(self.mind, 'logprobs', False)
         return {'top_logprobs': ALTERNATIVES, **params} if known else params
 
     def _tried(self, messages: list[Message]) -> Union[Shown, Exception]:
@@ -209,10 +209,6 @@ def _question(messages: list[Message]) -> str:
     return next((t.removeprefix('Question: ') for t in said if t.startswith('Question: ')), '')
 
 # %% ../../nbs/minds/02_client.ipynb #c60fcb4a
-def _told_sure(shown: Shown, reply: Reply) -> str:
-    "The values of a reply, each with how sure the model was of it where it says so"
-    return sure_values(reply.text, reply.logprobs, lambda said: bool(find_words(shown.lines, shown.lines[0], said)))
-
 def _text(text: str) -> TextBlock: return TextBlock(type='text', text=text)
 
 def _holds(block: Block, is_it: Callable[[str], bool]) -> bool: return block['type'] == 'text' and is_it(block['text'])

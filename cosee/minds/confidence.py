@@ -6,8 +6,8 @@
 __all__ = []
 
 # %% ../../nbs/minds/07_confidence.ipynb #83837dc8
-import json, math
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from typing import NamedTuple, Optional
 from ..models.client import TokenLogprob
 from ..text import NOT_ANSWERABLE
@@ -19,13 +19,13 @@ class Signs(NamedTuple):
     mean: float      # mean logprob of the tokens of the answer, -3 at least
     printed: float   # 1 where its words are printed, else 0
 
+_KEY = '"answer": "'
 _NO = NOT_ANSWERABLE.split()[0]
 
-def _of_answer(tokens: Sequence[TokenLogprob], name: str) -> list[TokenLogprob]:
-    "The tokens of a text in a reply that is an object"
-    key, at, out = f'"{name}": "', 0, list[TokenLogprob]()
-    start = ''.join(t['token'] for t in tokens).find(key) + len(key)
-    if start < len(key): return []
+def _of_answer(tokens: Sequence[TokenLogprob]) -> list[TokenLogprob]:
+    "The tokens of the answer in a reply to `answer_schema`"
+    start, at, out = ''.join(t['token'] for t in tokens).find(_KEY) + len(_KEY), 0, list[TokenLogprob]()
+    if start < len(_KEY): return []
     for token in tokens:
         at += len(token['token'])
         if at > start and (out and token['token'].startswith('"') or token['token'].startswith('"}')): break
@@ -34,11 +34,10 @@ def _of_answer(tokens: Sequence[TokenLogprob], name: str) -> list[TokenLogprob]:
 
 def answer_signs(
     tokens: Sequence[TokenLogprob], # of a reply that is an object with an answer
-    printed: bool,                  # do the words of the answer stand on a page?
-    name: str = 'answer'            # what the answer is called in the object
+    printed: bool                   # do the words of the answer stand on a page?
 ) -> Optional[Signs]:               # None where there are no tokens of an answer
     "What a reply tells of its answer."
-    said = _of_answer(tokens, name)
+    said = _of_answer(tokens)
     if not said: return None
     refusing = sum(math.exp(p) for t, p in said[0]['top'].items() if t.strip(' "').casefold() == _NO)
     mean = sum(t['logprob'] for t in said) / len(said)
@@ -49,27 +48,9 @@ ALTERNATIVES = 10   # tokens that a language model is asked for at each place
 ABSTAIN = .25       # an answer less sure than this is given as 'not answerable'
 _WEIGHTS = (1.12, -18.24, .81, .22)   # a constant, then one for each of `Signs`
 
-_IN_FORMS = (.2, -1.2, .6, .3)   # the same for values of a form
-
 def confidence_of(
-    signs: Signs,         # of an answer
-    in_form: bool = False # is it a value of a form that was filled in at once?
-) -> float:               # 0-1
+    signs: Signs # of an answer
+) -> float:      # 0-1
     "How likely an answer with these signs is right."
-    weights = _IN_FORMS if in_form else _WEIGHTS
-    x = weights[0] + sum(w * s for w, s in zip(weights[1:], signs, strict=True))
+    x = _WEIGHTS[0] + sum(w * s for w, s in zip(_WEIGHTS[1:], signs, strict=True))
     return round(1 / (1 + math.exp(-x)), 3)
-
-# %% ../../nbs/minds/07_confidence.ipynb #c1e0a7f5
-def sure_values(
-    text: str,                       # a reply: an object of values
-    tokens: Sequence[TokenLogprob],  # of it; none where nobody asked for them
-    printed: Callable[[str], bool]   # do the words of a value stand on a page?
-) -> str:                            # the same, with a confidence beside each value whose tokens are known
-    "A reply of values that says how likely each of them is right; as it was where it is no such object."
-    try: said = json.loads(text) if tokens else None
-    except (ValueError, RecursionError): said = None
-    if not isinstance(said, dict): return text
-    signs = {k: answer_signs(tokens, printed(v), k) for k, v in said.items() if isinstance(v, str)}
-    sure = {k: dict(answer=said[k], confidence=confidence_of(s, True)) for k, s in signs.items() if s}
-    return json.dumps({**said, **sure}, ensure_ascii=False)

@@ -19,7 +19,7 @@ from ..text import NOT_ANSWERABLE, abstains, letters_of, one_line
 from ..ocr.spans import typed_page
 from .candidates import candidates, values_in, wanted_kind
 from .confidence import answer_signs, confidence_of
-from .form import Form, Line, Word, around, layout, likeliest, write_page
+from .form import Form, Line, Word, around, layout, likeliest, write_excerpt, write_page
 from .places import first_run
 
 # %% ../../nbs/minds/01_pointing.ipynb #c728098c
@@ -152,10 +152,12 @@ def matching_examples(
     form: Form,   # how print is written
     question: str # what is asked
 ) -> tuple[tuple[str, str], ...]: # what is asked, and the reply
-    "The page of the example with the question that asks for the same kind of value, and the one without an answer."
-    every = answer_examples(form)
-    page, (asked, reply) = every[0][0].rpartition('\n\n')[0], every[_OF_KIND.get(wanted_kind(question), 0)]
-    return ((f'{page}\n\n{asked.rpartition(chr(10))[2]}', reply), every[-1])
+    "An excerpt of the example, with the question that asks for the same kind of value."
+    i = _OF_KIND.get(wanted_kind(question), 0)
+    asked, _, answer = _ASKED[i]
+    rows = [(1, layout(typed_page(EXAMPLE)))]
+    told = write_excerpt(rows, form, .4, asked, lambda line: bool(candidates([line], asked)))[0]
+    return ((f'{told.text}\n\nQuestion: {asked}', json.dumps({'answer': answer})),)
 
 # %% ../../nbs/minds/01_pointing.ipynb #3903bb59
 class _Turn(NamedTuple):
