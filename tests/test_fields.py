@@ -204,12 +204,12 @@ SPARSE = "Northern Broadcast Group\nInvoice number   A-2291\nGross total   21.60
 
 
 class Typed:
-    "A reader of one page."
+    "A reader of typed pages."
     print = "auto"
 
-    def __init__(self, text): self.page = typed_page(text)
+    def __init__(self, texts): self.pages = [typed_page(t) for t in texts]
 
-    def read(self, items, print=None): return [self.page for _ in items]
+    def read(self, items, print=None): return self.pages[:len(items)]
 
 
 class Knows(ScriptedClient):
@@ -245,8 +245,9 @@ FIVE = {"type": "object", "title": "Invoice", "properties": {
 
 def read_by(text, mind, **more):
     from cosee.minds.client import PrintClient
-    words = Typed(text)
-    return extract([Image.new("RGB", (300, 400), "white")], FIVE, PrintClient(mind, words=words), words=words, **more)
+    texts = [text, NOISE] if text is DENSE else [text]
+    words, pages = Typed(texts), [Image.new("RGB", (300, 400), "white") for _ in texts]
+    return extract(pages, FIVE, PrintClient(mind, words=words), words=words, **more)
 
 
 def test_a_page_full_of_print_is_read_by_excerpts_and_whole_for_what_is_open():

@@ -285,7 +285,8 @@ def _check(work: _Work, portions: Sequence[Sequence[int]], step: int) -> None:
     for f in fields: _fill(work, f, said.fields.get(f.path, Entry('')), 'checker', step)
 
 # %% ../../nbs/fields/05_episode.ipynb #c1e0a7fd
-_EXCERPT, _SHARE, _REPLY = 200, .45, 20   # tokens of print of an excerpt; of a reply to it, as it is planned
+_SHARE, _REPLY = .45, 20   # of what single questions cost; tokens of a reply to an excerpt, as it is planned
+_SHORTEST, _LONGEST = 130, 300   # tokens of an excerpt
 
 def _question(work: _Work, asked: Field, numbers: Sequence[int], **more: Any) -> _Asking:
     "The call that asks for one field alone"
@@ -307,16 +308,20 @@ def _room(work: _Work) -> float:
     return _SHARE * work.alone - spent
 
 # %% ../../nbs/fields/05_episode.ipynb #c1e0a7fe
-def _read_excerpts(work: _Work, client: VLMClient, portion: Sequence[int]) -> None:
-    "Ask for every field alone, of little print, if there is room for it"
+def _read_excerpts(work: _Work, portion: Sequence[int]) -> bool:
+    "Ask for every field alone, of little print; False where there is no room for it"
     fields = [f for f in work.form.fields if f.kind in _AS_PRINTED]
+    client = excerpt_print(work.client, _SHORTEST) if fields else None
+    if client is None: return False
     whole = _planned(work, _form_call(work, portion, work.form.fields, work.form.tables, 'reader'))
     work.alone = whole * len(work.form.fields)
-    calls = [_question(work, f, work.shown, client=client) for f in fields]
-    if _planned(work, *calls) > _room(work): return
-    for f, asking in zip(fields, calls, strict=True):
-        entry = _answer(work, asking)
+    left = _room(work) - _planned(work, *(_question(work, f, work.shown, client=client) for f in fields))
+    if left < 0: return False
+    client = excerpt_print(work.client, min(_LONGEST, _SHORTEST + int(left / len(fields))))
+    for f in fields:
+        entry = _answer(work, _question(work, f, work.shown, client=client))
         if _bears_out(work, f, entry): _fill(work, f, entry, 'reader', 1, entry.confidence)
+    return True
 
 def _bears_out(work: _Work, asked: Field, entry: Entry) -> bool:
     "Is an entry of its kind, and does print say so?"
@@ -397,9 +402,7 @@ def extract(
 # %% ../../nbs/fields/05_episode.ipynb #ab82c161
 def _by_form(work: _Work, portions: Sequence[Sequence[int]], check: bool) -> None:
     "Fill in the form, from excerpts first where there is room for them"
-    client = excerpt_print(work.client, _EXCERPT) if work.form.fields else None
-    if client: _read_excerpts(work, client, portions[0])
-    excerpts = bool(work.calls)
+    excerpts = _read_excerpts(work, portions[0])
     for step, numbers in enumerate(portions, 1):
         if not excerpts or _is_due(work, numbers): _read_portion(work, numbers, step)
     if check: _check(work, portions, len(portions) + 1)
