@@ -292,6 +292,16 @@ def test_excerpts_stay_within_a_budget_and_nobody_is_asked_without_one(text):
         assert ledger.total.prompt_tokens <= most and list(found["value"]) == list(FIVE["properties"])
 
 
+@pytest.mark.parametrize("ledger", [None, Ledger(3200)])
+def test_a_budget_of_one_form_is_spent_on_the_form(ledger):
+    values = {**dict.fromkeys(FIVE["properties"], "A-2291"), "total": "21.60",
+              **{p["description"]: "A-2291" for p in FIVE["properties"].values()}}
+    mind = Knows(values, dict.fromkeys(values, -.1))
+    found = read_by(DENSE, mind, ledger=ledger)
+    assert (len(found["calls"]) == 1) == bool(ledger) and found["stopped"] == "complete"
+    assert found["value"]["number"] == "A-2291"
+
+
 def test_a_client_that_does_not_say_how_sure_it_is_reads_the_form_once():
     mind = Knows({n: "A-2291" for n in FIVE["properties"]}, dict.fromkeys(FIVE["properties"], -3.))
     mind.logprobs = False

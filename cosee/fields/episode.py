@@ -303,9 +303,9 @@ def _planned(work: _Work, *asking: _Asking) -> int:
     return sum((a.client or work.client).estimate(_messages(work, a)).prompt_tokens + _REPLY for a in asking)
 
 def _room(work: _Work) -> float:
-    "Tokens that are left of what forms may cost"
+    "Tokens that are left of what the form may cost"
     spent = sum(c['usage']['prompt_tokens'] + c['usage']['completion_tokens'] for c in work.calls)
-    return _SHARE * work.alone - spent
+    return min(_SHARE * work.alone - spent, work.ledger.left - _TOKENS_A_FIELD)
 
 # %% ../../nbs/fields/05_episode.ipynb #c1e0a7fe
 def _read_excerpts(work: _Work, portion: Sequence[int]) -> bool:
@@ -315,7 +315,8 @@ def _read_excerpts(work: _Work, portion: Sequence[int]) -> bool:
     if client is None: return False
     whole = _planned(work, _form_call(work, portion, work.form.fields, work.form.tables, 'reader'))
     work.alone = whole * len(work.form.fields)
-    left = _room(work) - _planned(work, *(_question(work, f, work.shown, client=client) for f in fields))
+    beyond = whole if work.form.tables or len(fields) < len(work.form.fields) else 0   # of whole pages, anyway
+    left = _room(work) - beyond - _planned(work, *(_question(work, f, work.shown, client=client) for f in fields))
     if left < 0: return False
     client = excerpt_print(work.client, min(_LONGEST, _SHORTEST + int(left / len(fields))))
     for f in fields:
