@@ -214,7 +214,7 @@ class Typed:
 
 class Knows(ScriptedClient):
     "Answers by question, and says how probable the words of each value were."
-    logprobs = True
+    logprobs, parameters = True, 5 * 10**8
 
     def __init__(self, values, sure):
         super().__init__([self.said], cycle=True)
@@ -284,8 +284,8 @@ def test_what_no_print_says_is_not_taken_from_an_excerpt_and_asked_of_whole_page
 
 @pytest.mark.parametrize("text", [DENSE, SPARSE])
 def test_excerpts_stay_within_a_budget_and_nobody_is_asked_without_one(text):
-    values = {**{n: "A-2291" for n in FIVE["properties"]}, **{p["description"]: "A-2291"
-                                                              for p in FIVE["properties"].values()}}
+    asked = [*FIVE["properties"], *(p["description"] for p in FIVE["properties"].values())]
+    values = dict.fromkeys(asked, "A-2291")
     for most in (0, 100, 700, 1500):
         ledger = Ledger(most)
         found = read_by(text, Knows(values, dict.fromkeys(values, -3.)), ledger=ledger)
@@ -302,9 +302,10 @@ def test_a_budget_of_one_form_is_spent_on_the_form(ledger):
     assert found["value"]["number"] == "A-2291"
 
 
-def test_a_client_that_does_not_say_how_sure_it_is_reads_the_form_once():
-    mind = Knows({n: "A-2291" for n in FIVE["properties"]}, dict.fromkeys(FIVE["properties"], -3.))
-    mind.logprobs = False
+@pytest.mark.parametrize("told", [dict(logprobs=False), dict(parameters=15 * 10**8)])
+def test_a_larger_model_and_one_that_does_not_say_how_sure_it_is_read_the_form_once(told):
+    mind = Knows(dict.fromkeys(FIVE["properties"], "A-2291"), dict.fromkeys(FIVE["properties"], -3.))
+    vars(mind).update(told)
     found = read_by(DENSE, mind, check=False)
     assert len(found["calls"]) == 1 and all("top_logprobs" not in c for c in mind.calls)
 

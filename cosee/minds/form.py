@@ -7,7 +7,7 @@ __all__ = []
 
 # %% ../../nbs/minds/00_form.ipynb #1ad19c61
 import math, re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Optional, cast, get_args
 from ..boxes import Box, enclosing, rounded

@@ -113,11 +113,14 @@ def _bounded(client: VLMClient, **bounds: float) -> VLMClient:
     return made
 
 # %% ../../nbs/minds/06_sight.ipynb #c1e0a7fa
+_FEW = 10**9   # parameters: a model of fewer reads excerpts better than whole pages
+
 def excerpt_print(
     client: VLMClient, # with print, whatever else stands around it
     tokens: int        # most tokens of print for a question alone, of all pages together
-) -> Optional[VLMClient]: # a copy that says how sure it is of every answer; None where it cannot say so
-    "The same client that shows excerpts for questions."
+) -> Optional[VLMClient]: # a copy that says how sure it is; None where it cannot, and where its model is larger
+    "The same client that shows excerpts for questions, where its model is so small that it needs them."
     made, mind = _bounded(client, excerpt=tokens, abstain=0), client
     while isinstance(inner := getattr(mind, 'mind', None) or getattr(mind, 'client', None), VLMClient): mind = inner
-    return made if made is not client and getattr(mind, 'logprobs', False) else None
+    small = 0 < getattr(mind, 'parameters', 0) < _FEW and getattr(mind, 'logprobs', False)
+    return made if small and made is not client else None
