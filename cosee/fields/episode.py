@@ -227,13 +227,6 @@ def _gen(fields: Sequence[Field], tables: Sequence[Table]) -> dict[str, Any]:
     cells = len(fields) + sum(20 * len(t.columns) for t in tables)
     return {**PLAIN_GEN, 'max_new_tokens': min(_MOST_REPLY, 40 + _TOKENS_A_FIELD * cells)}
 
-# %% ../../nbs/fields/05_episode.ipynb #8d02f7b3
-def _ask(work: _Work, numbers: Sequence[int], fields: Sequence[Field], tables: Sequence[Table], agent: str,
-         doubts: Optional[Sequence[str]] = None) -> str:
-    "The reply to a prompt for fields, booked; raises `BudgetExceeded` where the budget does not cover it"
-    call = _form_call(work, numbers, fields, tables, agent, doubts)
-    return _called(work, call, reply_schema(work.form, fields, tables, len(work.pages)), _gen(fields, tables))
-
 def _form_call(work: _Work, numbers: Sequence[int], fields: Sequence[Field], tables: Sequence[Table], agent: str,
                doubts: Optional[Sequence[str]] = None) -> _Asking:
     "The call that asks for fields"
@@ -241,6 +234,13 @@ def _form_call(work: _Work, numbers: Sequence[int], fields: Sequence[Field], tab
     prompt = form_prompt(work.form, fields, tables, doubts or ())
     board = work.board.to_text() if doubts is not None else None
     return _Asking(numbers, f'What is filled in for {asked}?', prompt, board, agent)
+
+# %% ../../nbs/fields/05_episode.ipynb #8d02f7b3
+def _ask(work: _Work, numbers: Sequence[int], fields: Sequence[Field], tables: Sequence[Table], agent: str,
+         doubts: Optional[Sequence[str]] = None) -> str:
+    "The reply to a prompt for fields, booked; raises `BudgetExceeded` where the budget does not cover it"
+    call = _form_call(work, numbers, fields, tables, agent, doubts)
+    return _called(work, call, reply_schema(work.form, fields, tables, len(work.pages)), _gen(fields, tables))
 
 def _messages(work: _Work, asking: _Asking) -> list[Message]:
     "What a call says"

@@ -229,6 +229,7 @@ def _telling_rows(rows: list[list[Cell]], share: float, question: str, holds: Ca
             kept.append(i)
     return sorted(kept)
 
+# %% ../../nbs/minds/00_form.ipynb #c1e0a7ff
 def write_excerpt(
     pages: Sequence[tuple[int, list[list[Cell]]]], # number of each page, and its rows from `layout`
     form: Form,                   # how rows are written
