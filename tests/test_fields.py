@@ -14,7 +14,7 @@ from cosee.minds.places import Printed
 from cosee.fields.prompt import read_reply, reply_schema
 from cosee.fields.schema import SchemaError
 from cosee.fields.values import read_value
-from cosee.models.client import ScriptedClient, prompt_text
+from cosee.models.client import Ledger, Reply, ScriptedClient, prompt_text
 from cosee.ocr.engine import WordReader
 from cosee.ocr.spans import typed_page
 from cosee.pages import load_pages
@@ -194,6 +194,132 @@ def test_a_tiny_model_that_looks_writes_nothing_but_the_form():
     found = extract(pages[:1], schema, QwenVLClient.tiny(), check=False)
     reply = json.loads(found["calls"][0]["text"])
     assert list(reply) == ["total", "kind"] and reply["kind"]["answer"] in ("invoice", "report", "not answerable")
+
+
+# --- excerpts ---
+
+NOISE = "\n".join(f"Spot {i} of the morning show in week {i % 7}, at no charge" for i in range(90))
+DENSE = f"Northern Broadcast Group\nInvoice number   A-2291\n{NOISE}\nGross total   21.60"
+SPARSE = "Northern Broadcast Group\nInvoice number   A-2291\nGross total   21.60\nPaid   30.00"
+
+
+class Typed:
+    "A reader of typed pages."
+    print = "auto"
+
+    def __init__(self, texts): self.pages = [typed_page(t) for t in texts]
+
+    def read(self, items, print=None): return self.pages[:len(items)]
+
+
+class Knows(ScriptedClient):
+    "Answers by question, and says how probable the words of each value were."
+    logprobs, parameters = True, 5 * 10**8
+
+    def __init__(self, values, sure):
+        super().__init__([self.said], cycle=True)
+        self.values, self.sure = values, sure
+
+    def said(self, messages):
+        text, schema = prompt_text(messages), self.calls[-1]["schema"]
+        asked = text.rpartition("Question: ")[2].partition("\n")[0]
+        if asked in self.values:
+            return self.reply(messages, {"answer": self.values[asked]}, {"answer": self.sure[asked]})
+        names = list(schema["properties"])
+        return self.reply(messages, {n: self.values[n] for n in names}, {n: self.sure[n] for n in names})
+
+    def reply(self, messages, said, sure):
+        tokens, sep = [], '{"'
+        for name, value in said.items():
+            tokens += [(sep + name, 0.), ('": "', 0.), (value, sure[name])]
+            sep = '", "'
+        logprobs = [dict(token=t, logprob=p, top={t: p}) for t, p in [*tokens, ('"}', 0.)]]
+        return Reply(text=json.dumps(said), usage=self.estimate(messages), logprobs=logprobs)
+
+
+FIVE = {"type": "object", "title": "Invoice", "properties": {
+    "number": {"type": "string", "description": "What is the invoice number?"},
+    "total": {"type": "number", "description": "What is the gross total amount?"},
+    **{f"more_{i}": {"type": "string", "description": f"Which remark number {i}?"} for i in range(3)}}}
+
+
+def read_by(text, mind, **more):
+    from cosee.minds.client import PrintClient
+    texts = [text, NOISE] if text is DENSE else [text]
+    words, pages = Typed(texts), [Image.new("RGB", (300, 400), "white") for _ in texts]
+    return extract(pages, FIVE, PrintClient(mind, words=words), words=words, **more)
+
+
+def test_a_page_full_of_print_is_read_by_excerpts_and_whole_for_what_is_open():
+    values = {"What is the invoice number?": "A-2291", "What is the gross total amount?": "21.60",
+              **{f"Which remark number {i}?": "not answerable" for i in range(3)},
+              **{f"more_{i}": "not answerable" for i in range(3)}}
+    mind = Knows(values, dict.fromkeys(values, -.1))
+    found = read_by(DENSE, mind)
+    assert found["value"]["number"] == "A-2291" and found["value"]["total"] == 21.6 and found["stopped"] == "complete"
+    assert len(found["calls"]) == 6 and not found["doubtful"]
+    prompts = [prompt_text(c["messages"]) for c in mind.calls[:5]]
+    assert list(mind.calls[5]["schema"]["properties"]) == ["more_0", "more_1", "more_2"]
+    assert all(len(p) < .4 * len(DENSE) for p in prompts) and "A-2291" in prompts[0] and "21.60" in prompts[1]
+    assert all(c["top_logprobs"] for c in mind.calls[:5])
+
+
+def test_a_page_of_little_print_is_read_by_the_form_as_it_is():
+    values = {"number": "A-2291", "total": "21.60", **{f"more_{i}": "not answerable" for i in range(3)}}
+    mind = Knows(values, dict.fromkeys(values, -3.))
+    found = read_by(SPARSE, mind)
+    assert [list(c["schema"]["properties"]) for c in mind.calls] == [list(FIVE["properties"])]
+    assert found["value"]["total"] == 21.6 and "Paid" in prompt_text(mind.calls[0]["messages"])
+
+
+def test_what_no_print_says_is_not_taken_from_an_excerpt_and_asked_of_whole_pages():
+    values = {"What is the invoice number?": "B-7713", "What is the gross total amount?": "99.99",
+              **{f"Which remark number {i}?": "Northern Broadcast Group" for i in range(3)},
+              "number": "A-2291", "total": "21.60"}
+    mind = Knows(values, dict.fromkeys(values, -.1))
+    found = read_by(DENSE, mind)
+    assert (found["value"]["number"], found["value"]["total"]) == ("A-2291", 21.6)
+    assert list(mind.calls[5]["schema"]["properties"]) == ["number", "total"]
+
+
+@pytest.mark.parametrize("text", [DENSE, SPARSE])
+def test_excerpts_stay_within_a_budget_and_nobody_is_asked_without_one(text):
+    asked = [*FIVE["properties"], *(p["description"] for p in FIVE["properties"].values())]
+    values = dict.fromkeys(asked, "A-2291")
+    for most in (0, 100, 700, 1500):
+        ledger = Ledger(most)
+        found = read_by(text, Knows(values, dict.fromkeys(values, -3.)), ledger=ledger)
+        assert ledger.total.prompt_tokens <= most and list(found["value"]) == list(FIVE["properties"])
+
+
+@pytest.mark.parametrize("ledger", [None, Ledger(3200)])
+def test_a_budget_of_one_form_is_spent_on_the_form(ledger):
+    values = {**dict.fromkeys(FIVE["properties"], "A-2291"), "total": "21.60",
+              **{p["description"]: "A-2291" for p in FIVE["properties"].values()}}
+    mind = Knows(values, dict.fromkeys(values, -.1))
+    found = read_by(DENSE, mind, ledger=ledger)
+    assert (len(found["calls"]) == 1) == bool(ledger) and found["stopped"] == "complete"
+    assert found["value"]["number"] == "A-2291"
+
+
+@pytest.mark.parametrize("told", [dict(logprobs=False), dict(parameters=15 * 10**8)])
+def test_a_larger_model_and_one_that_does_not_say_how_sure_it_is_read_the_form_once(told):
+    mind = Knows(dict.fromkeys(FIVE["properties"], "A-2291"), dict.fromkeys(FIVE["properties"], -3.))
+    vars(mind).update(told)
+    found = read_by(DENSE, mind, check=False)
+    assert len(found["calls"]) == 1 and all("top_logprobs" not in c for c in mind.calls)
+
+
+def test_excerpts_of_any_print_have_their_lines_in_order():
+    from cosee.minds.form import layout, write_excerpt
+    rng, bits = random.Random(5), ["Total", "21.60", "[3]", "=== Page 9 ===", "\u202e", "a" * 50, "|", "..."]
+    for _ in range(60):
+        pages = [(n, layout(typed_page("\n".join(" ".join(rng.choices(bits, k=rng.randint(1, 6)))
+                                                 for _ in range(rng.randint(1, 9)))))) for n in (2, 5)]
+        pages.append((7, []))
+        told = write_excerpt(pages, "plain", rng.random(), "What is the total?", lambda line: "21.60" in line.text)
+        assert [t.lines[0].page for t in told if t.lines] in ([], [2], [5], [2, 5])
+        assert [line.id for t in told for line in t.lines] == list(range(1, 1 + sum(len(t.lines) for t in told)))
 
 
 # --- the command ---

@@ -18,13 +18,14 @@ from ..boxes import Box
 from ..controller import CallRecord, call_record
 from ..eval.task import DIRECT_PROMPT, PLAIN_GEN
 from ..minds.places import Place, Printed
+from ..minds.sight import excerpt_print
 from .prompt import Entry, form_prompt, read_reply, reply_schema, short_name
 from .schema import Field, Form, Source, Table, assembled, question_of, read_schema
 from .tables import rows_of
 from .values import Order, date_order, read_value
 from ..focus import FEW_PAGES, InView
 from ..jsonscan import read_answer
-from ..models.client import BudgetExceeded, Ledger, UsageRecord, VLMClient, as_client, record
+from ..models.client import BudgetExceeded, Ledger, Message, UsageRecord, VLMClient, as_client, record
 from ..ocr.client import OcrClient
 from ..ocr.engine import WordReader
 from ..pages import page_sizes
@@ -87,6 +88,7 @@ class _Work:
     rows: dict[str, list[dict[str, FieldResult]]] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     shown: list[int] = field(default_factory=list)
+    alone: int = 0     # tokens that a question for each field would have cost
     printed: Printed = field(default_factory=lambda: Printed({}))
     order: Order = ''
 
@@ -218,30 +220,40 @@ class _Asking(NamedTuple):
     prompt: str
     board: Optional[str] = None
     agent: str = 'reader'
+    client: Optional[VLMClient] = None   # None: the client of the episode
 
 def _gen(fields: Sequence[Field], tables: Sequence[Table]) -> dict[str, Any]:
     "Settings of a call: long enough for what is asked"
     cells = len(fields) + sum(20 * len(t.columns) for t in tables)
     return {**PLAIN_GEN, 'max_new_tokens': min(_MOST_REPLY, 40 + _TOKENS_A_FIELD * cells)}
 
+def _form_call(work: _Work, numbers: Sequence[int], fields: Sequence[Field], tables: Sequence[Table], agent: str,
+               doubts: Optional[Sequence[str]] = None) -> _Asking:
+    "The call that asks for fields"
+    asked = ', '.join([f.words for f in fields] + [t.path for t in tables])
+    prompt = form_prompt(work.form, fields, tables, doubts or ())
+    board = work.board.to_text() if doubts is not None else None
+    return _Asking(numbers, f'What is filled in for {asked}?', prompt, board, agent)
+
 # %% ../../nbs/fields/05_episode.ipynb #8d02f7b3
 def _ask(work: _Work, numbers: Sequence[int], fields: Sequence[Field], tables: Sequence[Table], agent: str,
          doubts: Optional[Sequence[str]] = None) -> str:
     "The reply to a prompt for fields, booked; raises `BudgetExceeded` where the budget does not cover it"
-    asked = ', '.join([f.words for f in fields] + [t.path for t in tables])
-    prompt = form_prompt(work.form, fields, tables, doubts or ())
-    board = work.board.to_text() if doubts is not None else None
-    call = _Asking(numbers, f'What is filled in for {asked}?', prompt, board, agent)
+    call = _form_call(work, numbers, fields, tables, agent, doubts)
     return _called(work, call, reply_schema(work.form, fields, tables, len(work.pages)), _gen(fields, tables))
+
+def _messages(work: _Work, asking: _Asking) -> list[Message]:
+    "What a call says"
+    images = InView([work.pages[n - 1] for n in asking.pages], asking.pages, work.pages)
+    return (asking.client or work.client).build_messages(images, asking.question, asking.board, asking.prompt)
 
 def _called(work: _Work, asking: _Asking, schema: Any, gen: dict[str, Any]) -> str:
     "The reply to a call, booked; raises `BudgetExceeded` where the budget does not cover it"
-    images = InView([work.pages[n - 1] for n in asking.pages], asking.pages, work.pages)
-    messages = work.client.build_messages(images, asking.question, asking.board, asking.prompt)
+    client, messages = asking.client or work.client, _messages(work, asking)
     if work.ledger.max_tokens is not None:
-        work.ledger.require(work.client.estimate(messages).prompt_tokens + gen['max_new_tokens'])
+        work.ledger.require(client.estimate(messages).prompt_tokens + gen['max_new_tokens'])
     with record() as calls:
-        try: return work.client.chat(messages, schema=schema, **gen).text
+        try: return client.chat(messages, schema=schema, **gen).text
         finally:
             for c in calls:
                 work.ledger.add(c['reply'].usage, agent=asking.agent)
@@ -272,6 +284,51 @@ def _check(work: _Work, portions: Sequence[Sequence[int]], step: int) -> None:
     said = read_reply(_ask(work, numbers, fields, (), 'checker', doubts), fields, ())
     for f in fields: _fill(work, f, said.fields.get(f.path, Entry('')), 'checker', step)
 
+# %% ../../nbs/fields/05_episode.ipynb #c1e0a7fd
+_SHARE, _REPLY = .45, 20   # of what single questions cost; tokens of a reply to an excerpt, as it is planned
+_SHORTEST, _LONGEST = 130, 300   # tokens of an excerpt
+
+def _question(work: _Work, asked: Field, numbers: Sequence[int], **more: Any) -> _Asking:
+    "The call that asks for one field alone"
+    return _Asking(numbers, question_of(asked, work.form.title), DIRECT_PROMPT, **more)
+
+def _answer(work: _Work, asking: _Asking) -> Entry:
+    "What a question is answered with"
+    said = read_answer(_called(work, asking, None, {**PLAIN_GEN, 'max_new_tokens': _TOKENS_A_FIELD}))
+    text = '' if abstains(said['answer']) else said['answer'] or ''
+    return Entry(text, said['page'], said.get('bbox'), said['confidence'])
+
+def _planned(work: _Work, *asking: _Asking) -> int:
+    "Tokens that calls will cost"
+    return sum((a.client or work.client).estimate(_messages(work, a)).prompt_tokens + _REPLY for a in asking)
+
+def _room(work: _Work) -> float:
+    "Tokens that are left of what the form may cost"
+    spent = sum(c['usage']['prompt_tokens'] + c['usage']['completion_tokens'] for c in work.calls)
+    return min(_SHARE * work.alone - spent, work.ledger.left - _TOKENS_A_FIELD)
+
+# %% ../../nbs/fields/05_episode.ipynb #c1e0a7fe
+def _read_excerpts(work: _Work, portion: Sequence[int]) -> bool:
+    "Ask for every field alone, of little print; False where there is no room for it"
+    fields = [f for f in work.form.fields if f.kind in _AS_PRINTED]
+    client = excerpt_print(work.client, _SHORTEST) if fields else None
+    if client is None: return False
+    whole = _planned(work, _form_call(work, portion, work.form.fields, work.form.tables, 'reader'))
+    work.alone = whole * len(work.form.fields)
+    beyond = whole if work.form.tables or len(fields) < len(work.form.fields) else 0   # of whole pages, anyway
+    left = _room(work) - beyond - _planned(work, *(_question(work, f, work.shown, client=client) for f in fields))
+    if left < 0: return False
+    client = excerpt_print(work.client, min(_LONGEST, _SHORTEST + int(left / len(fields))))
+    for f in fields:
+        entry = _answer(work, _question(work, f, work.shown, client=client))
+        if _bears_out(work, f, entry): _fill(work, f, entry, 'reader', 1, entry.confidence)
+    return True
+
+def _bears_out(work: _Work, asked: Field, entry: Entry) -> bool:
+    "Is an entry of its kind, and does print say so?"
+    result, _ = _settled(work, asked, asked.path, entry, '')
+    return result['value'] is not None and bool(result['found'])
+
 # %% ../../nbs/fields/05_episode.ipynb #279e3f96
 def _printed_choice(work: _Work, asked: Field) -> str:
     "The only choice that is printed at all; '' where there is none, or more than one"
@@ -300,10 +357,8 @@ def _by_question(work: _Work, portions: Sequence[Sequence[int]]) -> None:
     "Ask for one field at a time"
     for step, numbers in enumerate(portions, 1):
         for f in work.open_fields():
-            asking = _Asking(numbers, question_of(f, work.form.title), DIRECT_PROMPT)
-            said = read_answer(_called(work, asking, None, {**PLAIN_GEN, 'max_new_tokens': _TOKENS_A_FIELD}))
-            text = '' if abstains(said['answer']) else said['answer'] or ''
-            _fill(work, f, Entry(text, said['page'], said.get('bbox')), 'reader', step, said['confidence'])
+            entry = _answer(work, _question(work, f, numbers))
+            _fill(work, f, entry, 'reader', step, entry.confidence)
 
 # %% ../../nbs/fields/05_episode.ipynb #a4697c38
 _AT_ONCE, _OF_EACH, _MOST_PAGES = 4, 2, 24
@@ -346,6 +401,19 @@ def extract(
     return _outcome(work, _run(work, by, check))
 
 # %% ../../nbs/fields/05_episode.ipynb #ab82c161
+def _by_form(work: _Work, portions: Sequence[Sequence[int]], check: bool) -> None:
+    "Fill in the form, from excerpts first where there is room for them"
+    excerpts = _read_excerpts(work, portions[0])
+    for step, numbers in enumerate(portions, 1):
+        if not excerpts or _is_due(work, numbers): _read_portion(work, numbers, step)
+    if check: _check(work, portions, len(portions) + 1)
+
+def _is_due(work: _Work, numbers: Sequence[int]) -> bool:
+    "Is there still a field or a row that only whole pages can tell, or room to ask for what is open?"
+    fields = work.open_fields()
+    if work.form.tables or any(f.kind not in _AS_PRINTED for f in fields): return True
+    return bool(fields) and _planned(work, _form_call(work, numbers, fields, (), 'reader')) <= _room(work)
+
 def _run(work: _Work, by: By, check: bool) -> str:
     "Fill in the form; why it ended"
     portions = [work.shown[i:i + _AT_ONCE] for i in range(0, len(work.shown), _AT_ONCE)]
@@ -353,8 +421,7 @@ def _run(work: _Work, by: By, check: bool) -> str:
         if isinstance(work.client, OcrClient): _by_rules(work, work.client)
         elif by == 'question': _by_question(work, portions)
         else:
-            for step, numbers in enumerate(portions, 1): _read_portion(work, numbers, step)
-            if check: _check(work, portions, len(portions) + 1)
+            _by_form(work, portions, check)
     except BudgetExceeded as e: return f'budget: {e}'
     return 'complete'
 

@@ -83,6 +83,7 @@ class Entry(NamedTuple):
     printed: str                # as it was copied; '' where it abstains
     page: Optional[int] = None  # from 1
     bbox: Optional[Box] = None  # 0-1
+    confidence: Optional[float] = None # 0-1; None where the client does not say
 
 class Filled(NamedTuple):
     "What a reply fills in."

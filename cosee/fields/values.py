@@ -25,7 +25,7 @@ _MONTHS |= dict(jän=1, mär=3, mai=5, okt=10, dez=12)                       # G
 _MONTHS |= dict(fév=2, fev=2, avr=4, juin=6, juil=7, aoû=8, aou=8, déc=12) # French
 _DIGITS = re.compile(r'(?<!\d)(\d{1,2})\s?[-/.]\s?(\d{1,2})\s?[-/.]\s?(\d{4}|\d{2})(?!\d)')
 _ISO = re.compile(r'(?<!\d)(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)')
-_DAY_FIRST = re.compile(r"(?<!\d)(\d{1,2})(?:st|nd|rd|th|er|\.)?[-\s]*(?:of\s+)?([^\W\d_]{3,})\.?"
+_DAY_FIRST = re.compile(r"(?<!\d)(\d{1,2})(?:st|nd|rd|th|er|\.)?[-\s]*(?:day\s+)?(?:of\s+)?([^\W\d_]{3,})\.?"
                         r"[-,'\s]*(\d{4}|\d{2})(?!\d)")
 _MONTH_FIRST = re.compile(r"(?<![^\W\d_])([^\W\d_]{3,})\.?\s*(\d{1,2})(?:st|nd|rd|th)?[,'\s]+(\d{4}|\d{2})(?!\d)")
 

@@ -20,10 +20,10 @@ from ..ocr.print import PrintPage
 from .candidates import candidates
 from .confidence import ABSTAIN, ALTERNATIVES
 from .filling import FILL_RULES, form_example, short_form, values_alone, wants_form
-from .form import Cell, Form, Line, check_form, layout, write_page
+from .form import Cell, Form, Line, check_form, layout, write_excerpt, write_page
 from .pointing import (ANSWER_RULES, SHARED, answer_examples, answer_lines, answer_schema,
-                                   boxes_for_lines, lines_for_boxes, role_examples, short_role, told_of_lines,
-                                   wants_answer)
+                                   boxes_for_lines, lines_for_boxes, matching_examples, role_examples, short_role,
+                                   told_of_lines, wants_answer)
 
 # %% ../../nbs/minds/02_client.ipynb #4c5db393
 _INTRO = 'The pages are given as their print. The number in square brackets is the number of a line.'
@@ -56,9 +56,11 @@ class PrintClient(VLMClient):
         print: Way = 'auto',                # where printed text comes from, see `WordReader`
         words: Optional[WordReader] = None, # your own reader of pages
         beside: bool = False,               # keep pictures, and put print next to them
-        abstain: float = ABSTAIN            # an answer less sure than this is given as 'not answerable'
+        abstain: float = ABSTAIN,           # an answer less sure than this is given as 'not answerable'
+        excerpt: int = 0                    # most tokens of print for a question alone; 0: whole pages
     ):
         if page_tokens < 16: raise ValueError('page_tokens must be at least 16')
+        self.excerpt = excerpt
         self.mind, self.page_tokens, self.beside, self.abstain = mind, page_tokens, beside, abstain
         self.form: Optional[Form] = check_form(form) if form else None
         self.words = words or WordReader(print=print)
@@ -71,7 +73,7 @@ class PrintClient(VLMClient):
     def identity(self) -> list[Any]:
         "What a reply depends on besides the call."
         return ['print', self.form, self.page_tokens, self.beside, self.abstain, self.words.print,
-                identity_of(self.mind)]
+                identity_of(self.mind), *([self.excerpt] if self.excerpt else [])]
 
     def _count(self, text: str) -> int:
         "Tokens of a text: counted by the model, or one for every three letters"
@@ -100,6 +102,15 @@ class PrintClient(VLMClient):
             lines += said.lines
         return texts, lines
 
+    def _excerpts(self, images: list[tuple[ImageBlock, int]], question: str,
+                  form: Form) -> tuple[list[str], list[Line]]:
+        "The rows of pictures that have most to do with a question, and their lines"
+        laid = [self._laid_out(page, form) for page in self.words.read([b['image'] for b, _ in images])]
+        share = self.excerpt / max(1, sum(tokens for _, tokens in laid))
+        pages = [(number, rows) for (_, number), (rows, _) in zip(images, laid, strict=True)]
+        told = write_excerpt(pages, form, share, question, lambda line: bool(candidates([line], question)))
+        return [t.text for t in told], [line for t in told for line in t.lines]
+
     def shown(self,
         messages: list[Message] # with page images
     ) -> Shown:
@@ -108,12 +119,12 @@ class PrintClient(VLMClient):
         text = bool(images) and not self.beside
         alone, fills = text and _any(messages, wants_answer), text and _any(messages, wants_form)
         form: Form = 'plain' if self.beside else self.form or ('plain' if alone or fills else 'rows')
-        texts, lines = self._texts(images, question, form)
+        texts, lines = (self._excerpts if alone and self.excerpt else self._texts)(images, question, form)
         told, out = iter(texts), list[Message]()
         for m in messages:
             blocks = [b for block in checked_blocks(m) for b in self._instead(block, told)]
             out.append(Message(role=m['role'], content=[b for b in blocks if not (alone and _holds(b, wants_answer))]))
-        if texts and not self.beside: out = [*_before(messages, form, alone, fills), *out]
+        if texts and not self.beside: out = [*_before(messages, form, alone, fills, bool(self.excerpt)), *out]
         return Shown(out, lines, question, form, alone, fills)
 
     def _instead(self, block: Block, told: Any) -> list[Block]:
@@ -178,13 +189,14 @@ class PrintClient(VLMClient):
         return replace(found, text_tokens=found.text_tokens + unread * self.page_tokens, estimated=True)
 
 # %% ../../nbs/minds/02_client.ipynb #86cac074
-def _before(messages: list[Message], form: Form, alone: bool, fills: bool) -> list[Message]:
-    "What stands in front of the pages; `alone`, `fills`: is nothing but the answer wanted, or a form filled in?"
+def _before(messages: list[Message], form: Form, alone: bool, fills: bool, short: bool = False) -> list[Message]:
+    "What stands before the pages; `alone`, `fills`: is an answer wanted, or a form? `short`: are few examples enough?"
     if fills:
         turn = zip(('system', 'user', 'assistant'), (FILL_RULES, *form_example(form)), strict=True)
         return [Message(role=role, content=text) for role, text in turn]
     if alone:
-        turns = [t for said in answer_examples(form) for t in zip(('user', 'assistant'), said, strict=True)]
+        examples = matching_examples(form, _question(messages)) if short else answer_examples(form)
+        turns = [t for said in examples for t in zip(('user', 'assistant'), said, strict=True)]
         return [Message(role=role, content=text) for role, text in (('system', ANSWER_RULES), *turns)]
     if not _any(messages, lambda t: short_role(t) != t): return [Message(role='system', content=_INTRO)]
     said = [m for told, reply in role_examples(form) for m in (told, Message(role='assistant', content=reply))]

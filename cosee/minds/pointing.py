@@ -17,7 +17,7 @@ from ..jsonscan import scan_json
 from ..models.client import Message, Schema, TextBlock, TokenLogprob, build_messages, content_blocks
 from ..text import NOT_ANSWERABLE, abstains, letters_of, one_line
 from ..ocr.spans import typed_page
-from .candidates import candidates, values_in
+from .candidates import candidates, values_in, wanted_kind
 from .confidence import answer_signs, confidence_of
 from .form import Form, Line, Word, around, layout, likeliest, write_page
 from .places import first_run
@@ -145,6 +145,20 @@ def answer_examples(
         said = {'answer': answer} if form == 'plain' else {'answer': answer, 'line': line}
         out.append((f'Question: {question}', json.dumps(said)))
     return ((f'{page.text}\n\n{out[0][0]}', out[0][1]), *out[1:])
+
+_NUMBERED = 'What is the number of the bill?', 'A-2291', 'A-2291'
+_OF_KIND = dict(address=_ASKED[1], date=_ASKED[2], amount=_ASKED[3], code=_NUMBERED)
+
+def matching_examples(
+    form: Form,   # how print is written
+    question: str # what is asked
+) -> tuple[tuple[str, str], ...]: # what is asked, and the reply
+    "The page of the example with a question that asks for the same kind of value, and the one without an answer."
+    page, last = write_page(layout(typed_page(EXAMPLE)), 1, form), answer_examples(form)[-1]
+    asked, start, answer = _OF_KIND.get(wanted_kind(question), _ASKED[0])
+    line = next(l.id for l in page.lines if start in l.text)
+    said = {'answer': answer} if form == 'plain' else {'answer': answer, 'line': line}
+    return ((f'{page.text}\n\nQuestion: {asked}', json.dumps(said)), last)
 
 # %% ../../nbs/minds/01_pointing.ipynb #3903bb59
 class _Turn(NamedTuple):

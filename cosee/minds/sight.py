@@ -96,11 +96,31 @@ def less_print(
     page_tokens: int   # most tokens of a page
 ) -> VLMClient:        # a copy; the client itself where it shows no print
     "The same client with another bound for the printed text of a page."
+    return _bounded(client, page_tokens=page_tokens)
+
+def _bounded(client: VLMClient, **bounds: float) -> VLMClient:
+    "A copy with other bounds of print; the client itself where it shows none"
     made = copy.copy(client)
-    if isinstance(client, PrintClient): cast(PrintClient, made).page_tokens = page_tokens
+    if isinstance(client, PrintClient): made.__dict__.update(bounds)
     elif isinstance(client, Sight):
-        doors = {name: cast(PrintClient, less_print(door, page_tokens)) for name, door in client._doors.items()}
-        made.__dict__.update(options={**client.options, 'page_tokens': page_tokens}, _doors=doors)
-    elif isinstance(client, ClientWrapper): made.__dict__['client'] = less_print(client.client, page_tokens)
+        doors = {name: cast(PrintClient, _bounded(door, **bounds)) for name, door in client._doors.items()}
+        made.__dict__.update(options={**client.options, **bounds}, _doors=doors)
+    elif isinstance(client, ClientWrapper):
+        inner = _bounded(client.client, **bounds)
+        if inner is client.client: return client
+        made.__dict__['client'] = inner
     else: return client
     return made
+
+# %% ../../nbs/minds/06_sight.ipynb #c1e0a7fa
+_FEW = 10**9   # parameters: a model of fewer reads excerpts better than whole pages
+
+def excerpt_print(
+    client: VLMClient, # with print, whatever else stands around it
+    tokens: int        # most tokens of print for a question alone, of all pages together
+) -> Optional[VLMClient]: # a copy that says how sure it is; None where it cannot, and where its model is larger
+    "The same client that shows excerpts for questions, where its model is so small that it needs them."
+    made, mind = _bounded(client, excerpt=tokens, abstain=0), client
+    while isinstance(inner := getattr(mind, 'mind', None) or getattr(mind, 'client', None), VLMClient): mind = inner
+    small = 0 < getattr(mind, 'parameters', 0) < _FEW and getattr(mind, 'logprobs', False)
+    return made if small and made is not client else None

@@ -65,12 +65,12 @@ _SIZES = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 2
           16: (256, 66), 17: (256, 74), 18: (256, 98), 19: (256, 50), 20: (32, 18), 21: (256, 110), 22: (256, 82),
           23: (256, 136), 24: (1, 1), 25: (1, 2), 26: (1, 4), 27: (1, 8), 28: (1, 8), 29: (256, 56), 30: (1, 2)}
 
-def _tensor_end(source: _Bytes) -> int:
-    "Where the next tensor of the header ends, counted from where tensors begin"
+def _tensor(source: _Bytes) -> tuple[int, int]:
+    "Where the next tensor of the header ends, counted from where tensors begin, and its numbers"
     source.text()
     sides = [source.one('Q') for _ in range(min(8, source.one('I')))]
     per, size = _SIZES.get(source.one('I'), (1, 0))
-    return source.one('Q') + math.prod(sides) // per * size
+    return source.one('Q') + math.prod(sides) // per * size, math.prod(sides)
 
 # %% ../../nbs/models/12_gguf.ipynb #82b7e6ef
 @dataclass(frozen=True)
@@ -79,6 +79,7 @@ class GgufHeader:
     path: str
     size: int                # bytes
     needed: int              # bytes that the tensors need
+    parameters: int          # numbers in them
     fields: dict[str, Any] = field(repr=False)   # as in the file; a list by its length
 
     def _of(self, name: str) -> Any: return self.fields.get(f'{self.architecture}.{name}')
@@ -106,10 +107,13 @@ def _header(path: Path, data: Any) -> GgufHeader:
     if version not in (2, 3): raise GgufError(f'{path.name}: GGUF version {version}; 2 and 3 can be read')
     if max(tensors, count) > _MOST: raise struct.error
     fields = {source.text(): source.value(source.one('I')) for _ in range(count)}
-    end = max((_tensor_end(source) for _ in range(tensors)), default=0)
+    end = parameters = 0
+    for _ in range(tensors):
+        ends, numbers = _tensor(source)
+        end, parameters = max(end, ends), parameters + numbers
     said = fields.get('general.alignment')
     step = said if isinstance(said, int) and said > 0 else 32
-    return GgufHeader(str(path), len(data), -(-source.at // step) * step + end, fields)
+    return GgufHeader(str(path), len(data), -(-source.at // step) * step + end, parameters, fields)
 
 # %% ../../nbs/models/12_gguf.ipynb #83d533e8
 _SAFETENSORS = 'safetensors are for --client qwen, and for servers such as vLLM'
@@ -174,6 +178,7 @@ class GgufClient(VLMClient):
         self.header = read_gguf(self.path)
         if not self.header.template:
             raise GgufError(f'{self.path.name} has no chat template: take the instruct variant of the model')
+        self.parameters = self.header.parameters
         self.context = min(context or CONTEXT, self.header.context or CONTEXT)
         if slots < 1 or self.context < 256: raise ValueError('slots must be 1 or more, context 256 tokens or more')
         self.name, self._key, self._counted = f'gguf.{self.path.stem}', os.urandom(16).hex(), dict[str, int]()
