@@ -144,7 +144,8 @@ def test_a_command_begins_no_document_beyond_its_tokens_and_the_next_one_goes_on
     assert extract(*more, "--total-tokens", "34") == 1   # 33 a document
     begun = len(list(whole_lines(few / "run/documents.jsonl")))
     said = capsys.readouterr().err
-    assert 2 <= begun <= 3 + in_flight and f"{13 - begun} not begun: the tokens of --total-tokens are used" in said, said
+    assert 2 <= begun <= 3 + in_flight, begun
+    assert f"{13 - begun} not begun: the tokens of --total-tokens are used" in said, said
     assert extract(*more, "--total-tokens", "999") == 0
     assert len({line.file for line in Extracted("run").lines()}) == 13
 
