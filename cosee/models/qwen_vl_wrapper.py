@@ -17,13 +17,14 @@ from .client import GEN_DEFAULTS, Message, Outcome, Params, Reply, Schema, Usage
 from .qwen.checkpoint import GET_WEIGHTS, LOCAL, load_model
 from .qwen.decode import DecodingRow, PresencePenalty, Sampling, write
 from .qwen.prompt import (MAX_PIXELS, MIN_PIXELS, Boundary, Prompt, inputs_of, make_prompt, page_size,
-                                      picture_inputs, token_inputs)
+                                      token_inputs)
 from ..registry import need
 
 # %% ../../nbs/qwen/02_client.ipynb #fa6df5be
 if TYPE_CHECKING:
     from cosee.models.qwen.grammar import GrammarState
-    from cosee.models.qwen.prefix import Features, Prefix, PrefixCache
+    from cosee.models.qwen.prefix import Prefix, PrefixCache
+    from cosee.models.qwen.tower import Features
 
 # %% ../../nbs/qwen/02_client.ipynb #ed5238f9
 class QwenVLClient(VLMClient):
@@ -46,7 +47,10 @@ class QwenVLClient(VLMClient):
         get: str = GET_WEIGHTS,        # how to come by the weights, for errors; {} is the directory
     ):
         need('a local Qwen3-VL', *LOCAL)
-        from cosee.models.qwen.prefix import ATTENTION, Features, PrefixStore, Store, use_fast_linear
+        from cosee.models.qwen.attention import ATTENTION
+        from cosee.models.qwen.prefix import PrefixStore, Store
+        from cosee.models.qwen.products import use_fast_linear
+        from cosee.models.qwen.tower import Features
         super().__init__()
         page_size(32, 32, min_pixels, max_pixels)
         self.model_path, self.page_labels, self.reuse = str(model_path), page_labels, reuse
@@ -54,7 +58,9 @@ class QwenVLClient(VLMClient):
         self.min_pixels, self.max_pixels, self.max_rows = min_pixels, max_pixels, max_rows
         self.model, self.processor = load_model(model_path, device, dtype, load_in_8bit, load_in_4bit, get)
         self.model.set_attn_implementation({'text_config': ATTENTION})
-        if reuse: use_fast_linear(self.model)
+        if reuse:
+            use_fast_linear(self.model.model.visual, least_rows=64)
+            use_fast_linear(self.model)
         self.fast_forward, self.passes = fast_forward, 0
         self.prefixes, self._lock = PrefixStore(cache_bytes), threading.RLock()
         self.features, self.looks = Store[Features](vision_bytes), 0   # and how often the tower was asked for one
@@ -168,25 +174,23 @@ class QwenVLClient(VLMClient):
         if base and known == p.cut: return base, known
         inputs, see = self._inputs(p)
         if self.reuse and known < p.lead < p.cut:
-            first = inputs if see else _first(inputs, p.lead, p.pages)
-            base = self._made(p, first, p.lead, base, see)
+            base = self._made(p, inputs, p.lead, base, see)
             self.prefixes.put(base.boundaries[-1][1], base)
         return self._made(p, inputs, p.cut, base, see), known
 
     def _inputs(self, p: Prompt) -> tuple[Any, Optional[Callable[[int], Features]]]:
-        "The model's inputs; without pixels, and with what looks at a picture, where blocks name the pages they show"
-        if not (self.reuse and p.numbered): return inputs_of(self.processor, p).to(self.device), None
+        "The model's inputs; without pixels, and with what looks at a picture, where pictures are kept"
+        if not self.reuse: return inputs_of(self.processor, p).to(self.device), None
         inputs = {name: t.to(self.device) for name, t in token_inputs(self.processor, p).items()}
         return inputs, lambda i: self._look(p, i)
 
     def _look(self, p: Prompt, i: int) -> Features:
         "What the vision tower makes of picture `i` of a prompt, computed once for each picture and size"
-        from cosee.models.qwen.prefix import look
+        from cosee.models.qwen.tower import look
         self._boundaries(p)
         found = self.features.get(p.pictures[i])
         if found is None:
-            inputs = picture_inputs(self.processor, p.images[i], p.sizes[i])
-            found = look(self.model, {name: t.to(self.device) for name, t in inputs.items()})
+            found = look(self.model, self.processor, p.images[i], p.sizes[i])
             self.features.put(p.pictures[i], found)
             self.looks += 1
         return found
@@ -316,14 +320,6 @@ def cut(
     "End `text` at the first stop string."
     at = min((i for i in (text.find(s) for s in stop) if i >= 0), default=-1)
     return (text, False) if at < 0 else (text[:at], True)
-
-# %% ../../nbs/qwen/02_client.ipynb #7800e2db
-
-def _first(inputs, length: int, pages: int) -> dict[str, Any]:
-    "The model's inputs cut to the first `length` tokens and their pictures"
-    grids = inputs['image_grid_thw'][:pages]
-    return dict(input_ids=inputs['input_ids'][:, :length], mm_token_type_ids=inputs['mm_token_type_ids'][:, :length],
-                pixel_values=inputs['pixel_values'][:int(grids.prod(-1).sum())], image_grid_thw=grids)
 
 # %% ../../nbs/qwen/02_client.ipynb #be415b34
 _SAMPLING = {f.name for f in fields(Sampling)}

@@ -14,16 +14,15 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Callable, Generic, Optional, Protocol, TypeVar
 from torch import Tensor
-from transformers import AttentionInterface, AttentionMaskInterface, Cache, DynamicCache
+from transformers import Cache, DynamicCache
 from transformers.cache_utils import CacheLayerMixin
-from transformers.masking_utils import sdpa_mask
 from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
+from .attention import KeyValues, Layers
+from .decoder import decoder_of
 from .prompt import Boundary
+from .tower import Features, features_of
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #61183928
-KeyValues = tuple[Tensor, Tensor]   # of one layer, shapes (rows, heads, tokens, size)
-Layers = list[KeyValues]            # of each layer of the model
-
 def _nbytes(layers: Layers) -> int:
     "What keys and values weigh"
     return sum(t.numel() * t.element_size() for kv in layers for t in kv)
@@ -203,92 +202,7 @@ def copy_suffix(
     kept = slice(row, row + 1), slice(None), slice(length)
     return [(layer.keys[kept].clone(), layer.values[kept].clone()) for layer in cache.layers]
 
-# %% ../../../nbs/qwen/03_prefix.ipynb #b0207537
-Parts = tuple[Tensor, Tensor]   # attention, and the log of the sum of exponentials, (rows, heads, queries, 1)
-
-def _plain_parts(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor] = None) -> Parts:
-    "Attention and the log of the sum of exponentials, in plain operations; queries are scaled, `mask` is added"
-    few = query.shape[2] <= 4   # then keys from the left are read faster
-    scores = (key @ query.mT).mT.contiguous() if few else query @ key.mT
-    scores = scores.float() if mask is None else scores.float() + mask
-    top = scores.amax(-1, keepdim=True)
-    weights = scores.sub_(top).exp_()
-    total = weights.sum(-1, keepdim=True)
-    return (weights.to(value.dtype) @ value).float() / total, top + total.log()
-
-def _blockwise_parts(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor] = None) -> Parts:
-    "`_plain_parts` by blocks of queries, so that the scores of one block fit into some hundred megabytes"
-    block = max(1, 2 ** 25 // (query[:, :, 0, 0].numel() * key.shape[2]))
-    queries = query.split(block, 2)
-    masks = [None] * len(queries) if mask is None else mask.split(block, 2)
-    parts = [_plain_parts(q, key, value, m) for q, m in zip(queries, masks, strict=True)]
-    return torch.cat([out for out, _ in parts], 2), torch.cat([lse for _, lse in parts], 2)
-
-# %% ../../../nbs/qwen/03_prefix.ipynb #008ad374
-def _attention_parts(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor] = None) -> Parts:
-    "Attention over a part of the keys, in a form that can be merged; queries are scaled, `mask` is added"
-    fused = getattr(torch.ops.aten, '_scaled_dot_product_flash_attention_for_cpu', None)
-    if query.device.type != 'cpu' or fused is None: return _blockwise_parts(query, key, value, mask)
-    if query.shape[2] <= 4 and mask is None and query.dtype == torch.float32: return _plain_parts(query, key, value)
-    out, lse = fused(query, key, value, attn_mask=mask, scale=1.)
-    return out.float(), lse[..., None].float()
-
-# %% ../../../nbs/qwen/03_prefix.ipynb #6ec9f07e
-def _shared_attention(
-    query: Tensor,     # (rows, query heads, queries, size)
-    key: Tensor,       # suffixes: (rows, heads, slots, size)
-    value: Tensor,     # like `key`
-    prefix: KeyValues, # each (1, heads, length, size)
-    mask: Tensor,      # 0 or -inf for each slot: (rows, 1, queries, slots)
-    scaling: float     # of the scores
-) -> Tensor:           # (rows, queries, query heads, size)
-    "Attention of all rows over one shared prefix and their own suffixes."
-    rows, heads, _, size = key.shape
-    packed = (query * scaling).reshape(rows, heads, -1, size)
-    group = query.shape[1] // heads
-    mask = mask.expand(-1, -1, group, -1) if mask.shape[2] == 1 else mask.repeat(1, 1, group, 1)
-    out, lse = _attention_parts(packed, key, value, mask)
-    if prefix[0].shape[2]:
-        parts = _attention_parts(packed.transpose(0, 1).reshape(1, heads, -1, size), *prefix)
-        out_p, lse_p = (t[0].unflatten(1, (rows, -1)).transpose(0, 1) for t in parts)
-        out = torch.lerp(out, out_p, torch.sigmoid(lse_p - lse))
-    return out.to(query.dtype).view(query.shape).transpose(1, 2)
-
-# %% ../../../nbs/qwen/03_prefix.ipynb #29d71598
-ATTENTION = 'cosee_prefix'  # its name in transformers
-
-def _prefix_attention(module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any,
-                      scaling: Optional[float] = None, prefix_cache: Optional[PrefixCache] = None, **kwargs):
-    "An attention function of transformers: `_shared_attention` where a `PrefixCache` is at work, else sdpa"
-    if prefix_cache is None:
-        return AttentionInterface()['sdpa'](module, query, key, value, attention_mask, scaling=scaling, **kwargs)
-    prefix = prefix_cache.prefix.layers[module.layer_idx]
-    return _shared_attention(query, key, value, prefix, attention_mask, scaling or query.shape[-1] ** -.5), None
-
-AttentionInterface.register(ATTENTION, _prefix_attention)
-AttentionMaskInterface.register(ATTENTION, sdpa_mask)
-
 # %% ../../../nbs/qwen/03_prefix.ipynb #3cfa7325
-@dataclass(eq=False)
-class Features:
-    "What the vision tower makes of one picture."
-    embeddings: Tensor      # as the text model reads it, shape (tokens, size)
-    deepstack: list[Tensor] # the same for each of its first layers
-
-    @property
-    def nbytes(self) -> int:
-        "Bytes of memory."
-        return sum(t.numel() * t.element_size() for t in (self.embeddings, *self.deepstack))
-
-@torch.inference_mode()
-def look(
-    model, # Qwen3-VL
-    inputs: dict[str, Any] # pixel_values and image_grid_thw of one picture
-) -> Features:
-    "Send one picture through the vision tower."
-    out = model.model.get_image_features(inputs['pixel_values'], inputs['image_grid_thw'], return_dict=True)
-    return Features(out.pooler_output[0].clone(), [layer[0].clone() for layer in out.deepstack_features])
-
 def _seen(features: Sequence[Features]) -> dict[str, Any]:
     "The features of several pictures, as the model takes them instead of pixels"
     deep = [tuple(layer) for layer in zip(*(f.deepstack for f in features), strict=True)]
@@ -304,15 +218,29 @@ def _pictures_between(model, inputs, start: int, length: int) -> range:
     def whole(n: int) -> int: return int((ends <= int((kinds[:n] == 1).sum())).sum())
     return range(whole(start), whole(length))
 
-def _pixels(inputs, which: range) -> dict[str, Tensor]:
-    "Pixels and grids of some pictures that follow each other"
+def _features(model, inputs, which: range, see: Optional[Callable[[int], Features]]) -> list[Features]:
+    "What the vision tower makes of some pictures that follow each other"
+    if see is not None: return [see(i) for i in which]
     grids = inputs['image_grid_thw']
     first, last = (int(grids[:i].prod(-1).sum()) for i in (which.start, which.stop))
-    return dict(pixel_values=inputs['pixel_values'][first:last], image_grid_thw=grids[which.start:which.stop])
+    return features_of(model, inputs['pixel_values'][first:last], grids[which.start:which.stop])
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #7152e850
-def _layers(cache: Any) -> Layers:
-    "What a cache of transformers holds"
+def _by_decoder(decoder, ids: Tensor, positions: Tensor, shown: Tensor, features: list[Features],
+                base: Optional[Layers]) -> Layers:
+    "Keys and values of a beginning; `ids` and `shown` are of the new tokens, `positions` of shape (3, tokens)"
+    x = decoder.text.embed_tokens(ids)
+    if features: x[shown] = torch.cat([f.embeddings for f in features])
+    deep = [torch.cat(layer) for layer in zip(*(f.deepstack for f in features), strict=True)]
+    return decoder.prefill(x, positions, shown, deep, base)
+
+def _by_modules(model, ids: Tensor, positions: Tensor, kinds: Tensor, features: list[Features],
+                base: Optional[Layers]) -> Layers:
+    "The same by transformers' modules"
+    cache: Any = DynamicCache(config=model.config.text_config)
+    for i, (k, v) in enumerate(base or []): cache.update(k, v, i)
+    model.model(input_ids=ids[None], position_ids=positions[:, None], past_key_values=cache,
+                mm_token_type_ids=kinds[None], use_cache=True, **(_seen(features) if features else {}))
     return [(layer.keys, layer.values) for layer in cache.layers]
 
 @torch.inference_mode()
@@ -326,14 +254,14 @@ def prefill(
     "Compute the first `length` tokens of a prompt, pages included."
     positions, _ = model.model.get_rope_index(
         inputs['input_ids'], mm_token_type_ids=inputs['mm_token_type_ids'], image_grid_thw=inputs['image_grid_thw'])
-    cache, start = DynamicCache(config=model.config.text_config), base.length if base else 0
-    for i, (k, v) in enumerate(base.layers if base else []): cache.update(k, v, i)
-    which = _pictures_between(model, inputs, start, length)
-    model.model(input_ids=inputs['input_ids'][:, start:length], position_ids=positions[..., start:length],
-                past_key_values=cache, mm_token_type_ids=inputs['mm_token_type_ids'][:, start:length], use_cache=True,
-                **(_pixels(inputs, which) if see is None else _seen([see(i) for i in which])))
-    largest = positions[:, 0, :length].amax(0).cpu()
-    return Prefix(_layers(cache), length, int(largest[-1]) + 1, positions=largest)
+    start = base.length if base else 0
+    new, positions, decoder = slice(start, length), positions[:, 0, :length], decoder_of(model)
+    features = _features(model, inputs, _pictures_between(model, inputs, start, length), see)
+    ids, kinds, old = inputs['input_ids'][0, new], inputs['mm_token_type_ids'][0, new], base.layers if base else None
+    if decoder: layers = _by_decoder(decoder, ids, positions[:, new], kinds == 1, features, old)
+    else: layers = _by_modules(model, ids, positions[:, new], kinds, features, old)
+    largest = positions.amax(0).cpu()
+    return Prefix(layers, length, int(largest[-1]) + 1, positions=largest)
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #6f4bb119
 def empty_prefix(
@@ -358,35 +286,9 @@ def forward(
     ids = torch.tensor([[0] * p + list(t) for p, t, _ in rows], device=model.device)
     slots = torch.tensor([[-1] * p + list(range(s, s + len(t))) for p, t, s in rows], device=model.device)
     positions = (cache.prefix.next_position + slots.clamp(min=0)).expand(3, -1, -1)
-    return model(input_ids=ids, position_ids=positions, attention_mask=cache.aim(slots), past_key_values=cache,
+    mask, decoder = cache.aim(slots), decoder_of(model)
+    if decoder:
+        hidden = decoder.step(ids, positions, cache, None if slots.numel() == 1 else mask)
+        return model.lm_head(model.model.language_model.norm(hidden[:, -1]))
+    return model(input_ids=ids, position_ids=positions, attention_mask=mask, past_key_values=cache,
                  prefix_cache=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
-
-# %% ../../../nbs/qwen/03_prefix.ipynb #d34d48c2
-def _few_rows(x: Tensor, w: Tensor) -> Tensor:
-    "`x @ w.T` for at most four rows of `x`, which are laid out for speed"
-    full = torch.nn.functional.pad(x, (0, 0, 0, 4 - len(x)))
-    return (w @ full.t()).t()[:len(x)].contiguous()
-
-# %% ../../../nbs/qwen/03_prefix.ipynb #3f85c081
-class FastLinear(torch.nn.Linear):
-    "`Linear` in single precision on a CPU, by the fastest of three ways."
-    def forward(self, input: Tensor) -> Tensor:
-        rows = input.numel() // self.in_features
-        if torch.is_grad_enabled() or not rows: return super().forward(input)
-        if rows <= 4 and self.in_features <= 1024 and self.bias is None:
-            return _few_rows(input.reshape(rows, -1), self.weight).view(*input.shape[:-1], -1)
-        return torch.ops.mkldnn._linear_pointwise(input, self.weight, self.bias, 'none', [], '')
-
-def _fits(module: torch.nn.Module) -> bool:
-    "Is this a plain `Linear` in single precision on a CPU?"
-    if type(module) is not torch.nn.Linear: return False
-    return module.weight.dtype == torch.float32 and module.weight.device.type == 'cpu'
-
-def use_fast_linear(
-    model: torch.nn.Module # any module; changed in place
-) -> int:                  # how many of its layers are now `FastLinear`
-    "Use `FastLinear` where weights are single precision on a CPU."
-    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, '_linear_pointwise'): return 0
-    layers = [m for m in model.modules() if _fits(m)]
-    for m in layers: m.__class__ = FastLinear
-    return len(layers)

@@ -107,7 +107,6 @@ class Prompt:
     lead: int = 0                    # tokens up to the end of the leading pages: what all prompts about them share
     pages: int = 0                   # leading pages
     ends: tuple[int, ...] = ()       # tokens up to the end of each picture
-    numbered: bool = False           # do blocks name the page that they show? then some of a document are shown
     boundaries: tuple[Boundary, ...] = () # for each of `ends`; made when they are needed
     pictures: tuple[Seen, ...] = ()   # for each of `ends`; made with `boundaries`
 
@@ -150,11 +149,7 @@ def make_prompt(
     ends = tuple(i + 1 for i, t in enumerate(ids) if t == processor.vision_end_token_id)
     lead = _leading_images(messages)
     return Prompt(ready, [im for im, _ in pages], sizes, ids, ids.count(pad), cut=ends[-1] if ends else 0,
-                  lead=ends[lead - 1] if lead else 0, pages=lead, ends=ends, numbered=_numbered(messages))
-
-def _numbered(messages: Sequence[Message]) -> bool:
-    "Does a block name the page that it shows?"
-    return any('page' in b for m in messages for b in checked_blocks(m))
+                  lead=ends[lead - 1] if lead else 0, pages=lead, ends=ends)
 
 # %% ../../../nbs/qwen/01_prompt.ipynb #b933aede
 def inputs_of(
