@@ -149,7 +149,7 @@ def child(a):
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     from cosee.models.qwen.decode import Sampling
-    from cosee.models.qwen.prefix import use_fast_linear
+    from cosee.models.qwen.products import use_fast_linear
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     plain = a['mode'] in ('plain', 'quick', 'vision')
     client = QwenVLClient(a['model'], device=a['device'], reuse=not plain, fast_forward=a['mode'] != 'slow_forward')
@@ -191,13 +191,14 @@ def child(a):
         episodes = [prompts(client, pages, a['agents'], a['steps'], e, not a['mode'].endswith('parallel'))
                     for e in range(a['episodes'])]
         run = lambda: [ask(calls) for ep in episodes for calls in ep]
-    if a['mode'].startswith('vllm'): return vllm_child(a, client, episodes[0], s)
+    from cosee.models.qwen.products import machine
+    if a['mode'].startswith('vllm'): return vllm_child(a, client, episodes[0], s) | dict(machine=machine())
     before = time.process_time()
     run()
     cpu = time.process_time() - before
     if work == 'episode' and plain and a['plain_calls']: cpu *= a['agents'] * a['steps'] / len(some)
     out = dict(cpu_s=cpu, peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-               passes=client.passes, outs=outs)
+               passes=client.passes, machine=machine(), outs=outs)
     if a['mode'] == 'plain' and work == 'episode': out['shares'] = shares(client, pages, a, s, cpu)
     return out
 
@@ -223,9 +224,13 @@ def shares(client, pages, a, s, cpu):
                 bound=calls * call / (P + calls * (S + D)), pages_s=P, prompt_s=S, decode_s=D)
 
 
+ISA = dict(avx2=dict(ATEN_CPU_CAPABILITY='avx2', ONEDNN_MAX_CPU_ISA='AVX2', MKL_ENABLE_INSTRUCTIONS='AVX2'))
+
+
 def measure(**a):
     "One way in a fresh process"
     env = os.environ | dict(OMP_NUM_THREADS=str(a['threads']), TOKENIZERS_PARALLELISM='false', HF_HUB_OFFLINE='1')
+    env |= ISA.get(a.get('isa'), {})
     r = subprocess.run([sys.executable, __file__, '--child', json.dumps(a)], capture_output=True, text=True, env=env)
     if r.returncode: raise SystemExit(r.stderr[-3000:])
     return json.loads(r.stdout.splitlines()[-1])
@@ -254,7 +259,7 @@ def bench(args, model):
             for mode in ways + (('vllm', 'vllm_parallel') if args.vllm and work == 'episode' else ()):
                 if args.ways and mode not in args.ways and mode != 'plain': continue
                 a = dict(work=work, mode=mode, pages=n, agents=args.agents, steps=args.steps, model=model,
-                         device=args.device,
+                         device=args.device, isa=args.isa,
                          threads=args.threads, new=args.new, plain_calls=args.plain_calls, vllm=args.vllm,
                          episodes=10 if work == 'episodes' else 1)
                 once = args.quick and (n in (1, 20) or work in ('episodes', 'questions', 'actions'))
@@ -266,7 +271,8 @@ def row(a, runs, plain):
     "The median of the runs as a line of the table; `plain` remembers what plain calls cost"
     cpu, work, n = statistics.median(r['cpu_s'] for r in runs), a['work'], a['pages']
     out = dict(work=work, mode=a['mode'], pages=n, agents=a['agents'], steps=a['steps'], cpu_s=round(cpu, 2),
-               peak_mb=round(statistics.median(r['peak_mb'] for r in runs)), passes=runs[0]['passes'], runs=len(runs))
+               peak_mb=round(statistics.median(r['peak_mb'] for r in runs)), passes=runs[0]['passes'], runs=len(runs),
+               machine=runs[0]['machine'])
     if a['mode'] == 'plain': plain[work, n] = cpu, runs[0]['outs']
     if a['mode'] == 'plain' and 'shares' in runs[0]: out.update({k: round(v, 3) for k, v in runs[0]['shares'].items()})
     base, outs = plain.get((work, n)) or (None, {})
@@ -282,6 +288,13 @@ def row(a, runs, plain):
     return out
 
 
+def random_model(folder, size='bench'):
+    "A checkpoint of random weights, made in `folder` by a process of its own"
+    code = f'from cosee.models.qwen.random_weights import *; print(random_checkpoint({folder!r}, {size!r}))'
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[-1]
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('--json', action='store_true', help='one JSON object a line')
@@ -289,6 +302,7 @@ def main():
     p.add_argument('--model', help='directory of a model instead')
     p.add_argument('--device', default='cpu')
     p.add_argument('--threads', type=int, default=1)
+    p.add_argument('--isa', choices=list(ISA), help="forbid all libraries the processor's newer instructions")
     p.add_argument('--repeat', type=int, default=3, help='runs of which the median counts')
     p.add_argument('--plain-calls', type=int, default=0,
                    help='compute so many plain calls of an episode instead of all')
@@ -307,11 +321,7 @@ def main():
     if args.serve: return print('\n' + json.dumps(serve(*args.serve)))
     if args.child: return print(json.dumps(child(json.loads(args.child))))
     with tempfile.TemporaryDirectory() as folder:
-        if not args.model:
-            code = ('from cosee.models.qwen.random_weights import *; '
-                    f'print(random_checkpoint({folder!r}, {args.size!r}))')
-            args.model = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
-                                        check=True).stdout.splitlines()[-1]
+        args.model = args.model or random_model(folder, args.size)
         for line in bench(args, args.model):
             if args.json: print(json.dumps(line), flush=True)
             else: print('  '.join(f'{k}={v}' for k, v in line.items()), flush=True)
