@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 from .client import GEN_DEFAULTS, Message, Outcome, Params, Reply, Schema, Usage, VLMClient
 from .qwen.checkpoint import GET_WEIGHTS, LOCAL, load_model
+from .qwen.lookup import Lookup, Pace
 from .qwen.decode import DecodingRow, PresencePenalty, Sampling, write
 from .qwen.prompt import (MAX_PIXELS, MIN_PIXELS, Boundary, Prompt, inputs_of, make_prompt, page_size,
                                       picture_inputs, token_inputs)
@@ -43,6 +44,7 @@ class QwenVLClient(VLMClient):
         vision_bytes: int = 2**30,     # most memory for pictures that went through the vision tower
         max_rows: int = 16,            # most prompts that are decoded together
         fast_forward: bool = True,     # append tokens that a grammar fixes at once
+        lookup: bool = True,           # guess tokens from what was read and written, and check several in one pass
         get: str = GET_WEIGHTS,        # how to come by the weights, for errors; {} is the directory
     ):
         need('a local Qwen3-VL', *LOCAL)
@@ -59,6 +61,7 @@ class QwenVLClient(VLMClient):
         self.prefixes, self._lock = PrefixStore(cache_bytes), threading.RLock()
         self.features, self.looks = Store[Features](vision_bytes), 0   # and how often the tower was asked for one
         self._describe()
+        self.lookup = Lookup({self.processor.image_token_id}, pace=Pace()) if lookup else None
 
     def _describe(self):
         "What the checkpoint says of itself"
@@ -232,7 +235,7 @@ class QwenVLClient(VLMClient):
             n, suffix = best_suffix(prefix, [c.prompt.ids[prefix.length:] for c in calls])
             rows = self._rows(calls, prefix, known, n)
             def keep(cache: PrefixCache, live: list[DecodingRow]): _keep_suffixes(prefix, cache, live)
-            self.passes += write(self.model, PrefixCache(prefix, suffix), rows, keep if self.reuse else None)
+            self.passes += write(self.model, PrefixCache(prefix, suffix), rows, keep if self.reuse else None, self.lookup)
             if self.reuse: self.prefixes.put(key, prefix)
         return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish) for c, r in zip(calls, rows, strict=True)]
 

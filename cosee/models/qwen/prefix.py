@@ -350,8 +350,9 @@ def forward(
     model,                   # Qwen3-VL with the attention called `ATTENTION`
     cache: PrefixCache,      # of the call
     tokens: list[list[int]], # new tokens of each row, at least one
-    starts: list[int]        # slot of each row's first new token
-) -> Tensor:                 # logits of what follows each row, shape (rows, vocabulary)
+    starts: list[int],       # slot of each row's first new token
+    keep: int = 1            # how many of the last tokens' logits are wanted
+) -> Tensor:                 # logits of what follows each of them, shape (rows, keep, vocabulary)
     "Continue every row of `cache` by its `tokens`."
     pads = [max(map(len, tokens)) - len(t) for t in tokens]
     rows = list(zip(pads, tokens, starts, strict=True))
@@ -359,7 +360,7 @@ def forward(
     slots = torch.tensor([[-1] * p + list(range(s, s + len(t))) for p, t, s in rows], device=model.device)
     positions = (cache.prefix.next_position + slots.clamp(min=0)).expand(3, -1, -1)
     return model(input_ids=ids, position_ids=positions, attention_mask=cache.aim(slots), past_key_values=cache,
-                 prefix_cache=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
+                 prefix_cache=cache, use_cache=True, logits_to_keep=keep).logits
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #d34d48c2
 def _few_rows(x: Tensor, w: Tensor) -> Tensor:
