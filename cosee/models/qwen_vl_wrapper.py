@@ -74,6 +74,16 @@ class QwenVLClient(VLMClient):
         size = f'{self.model.num_parameters():,} parameters'
         return f'QwenVLClient({Path(self.model_path).name!r}, {size}, {self.device}, {self.model.dtype})'
 
+    @property
+    def guessed(self) -> int:
+        "Tokens that were guessed and checked; 0 without `lookup`."
+        return self.lookup.guessed if self.lookup else 0
+
+    @property
+    def accepted(self) -> int:
+        "Guesses that came true, each of which saved a pass for its row."
+        return self.lookup.accepted if self.lookup else 0
+
     def prompt(self,
         messages: list[Message],          # chat messages
         min_pixels: Optional[int] = None, # of this call
