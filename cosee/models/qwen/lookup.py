@@ -7,12 +7,11 @@ from __future__ import annotations
 # %% auto #0
 __all__ = []
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #81564156
-import math, time
+# %% ../../../nbs/qwen/08_lookup.ipynb #78eea9ab
+import itertools, math, time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
@@ -49,14 +48,14 @@ class Text:
     ) -> Optional[tuple[float, int]]: # (likeness, token); None where nothing is like it
         "What came next where this text was most like `context`."
         end, best = context[-_BACK:], (0., -1)
-        for at in islice(reversed(self.places.get(end[-1], ())), _NEAR + 1):
+        for at in itertools.islice(reversed(self.places.get(end[-1], ())), _NEAR + 1):
             if at + 1 == len(self.tokens): continue
             score = _likeness(self.tokens[max(0, at + 1 - _BACK):at + 1], end)
             if score > best[0]: best = score, self.tokens[at + 1]
             if score == len(end): break
         return best if best[0] else None
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #448d8497
+# %% ../../../nbs/qwen/08_lookup.ipynb #7887bb9a
 _NEAR, _BACK = 16, 16   # places that are compared, tokens at each
 
 def _likeness(a: Sequence[int], b: Sequence[int]) -> float:
@@ -104,7 +103,7 @@ class Guesser:
         found = ('own', self.own.find(self.own.tokens)), ('replies', self.replies.find(self.written))
         return [Match(at[1], _kind(name, at[0])) for name, at in found if at and at[1] != _START]
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #977c60c5
+# %% ../../../nbs/qwen/08_lookup.ipynb #73ba55e1
 class Odds:
     "How often guesses of each kind come true."
     def __init__(self,
@@ -113,25 +112,46 @@ class Odds:
         self.decay = decay
         self.counts: dict[Kind, tuple[float, float]] = {}   # true, all
 
+    def _count(self, kind: Kind) -> tuple[float, float]:
+        return self.counts.get(kind) or (1., 4. if kind[1] < 2 else 2.)
+
     def chance(self, kind: Kind) -> float:
         "That a guess comes true."
-        true, tries = self.counts.get(kind, (1., 2.))
+        true, tries = self._count(kind)
         return true / tries
 
     def learn(self, kind: Kind, true: bool):
         "A guess of this `kind` was made."
-        before, tries = self.counts.get(kind, (1., 2.))
+        before, tries = self._count(kind)
         self.counts[kind] = before * self.decay + true, tries * self.decay + 1
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #688a67cb
+# %% ../../../nbs/qwen/08_lookup.ipynb #6f7892b6
+class Group:
+    "Passes of about one size."
+    def __init__(self):
+        self.seen: deque[tuple[int, float]] = deque(maxlen=7)   # tokens, seconds
+        self.last, self.point = 0, (0., 0.)                     # when the last was noted; median tokens and seconds
+
+    def note(self, tokens: int, seconds: float, now: int):
+        "Remember a pass."
+        self.seen.append((tokens, seconds))
+        self.last, self.point = now, (median(n for n, _ in self.seen), median(s for _, s in self.seen))
+
+def _on_lines(points: Sequence[tuple[float, float]], x: float) -> float:
+    "The height at `x` of lines through `points`, which go on level at both ends"
+    for (x0, y0), (x1, y1) in itertools.pairwise(points):
+        if x0 <= x < x1: return y0 + (x - x0) * (y1 - y0) / (x1 - x0)
+    return points[0][1] if x < points[0][0] else points[-1][1]
+
+# %% ../../../nbs/qwen/08_lookup.ipynb #bd014bcc
 class Pace:
     "What forward passes take, measured as they happen."
     def __init__(self,
-        kept: int = 7,       # measurements of a size whose median counts
-        margin: float = 1.03 # by which guesses must be faster than none
+        margin: float = 1.03, # by which guesses must be faster than none
+        memory: int = 256     # passes after which a measurement is forgotten
     ):
-        self.kept, self.margin = kept, margin
-        self.times: dict[int, dict[int, deque[tuple[int, float]]]] = {}   # size of the prefix, of the pass -> (tokens, s)
+        self.margin, self.memory, self.passes = margin, memory, 0
+        self.groups: dict[int, dict[int, Group]] = {}   # by size of the prefix, then of the pass
 
     def note(self,
         prefix: int,   # tokens that were there
@@ -139,19 +159,19 @@ class Pace:
         seconds: float # that it took
     ):
         "Remember a pass."
-        sizes = self.times.setdefault(prefix.bit_length(), {})
-        sizes.setdefault((tokens - 1).bit_length(), deque(maxlen=self.kept)).append((tokens, seconds))
+        self.passes += 1
+        groups = self.groups.setdefault(prefix.bit_length(), {})
+        groups.setdefault((tokens - 1).bit_length(), Group()).note(tokens, seconds, self.passes)
 
     def costs(self,
-        prefix: int,          # tokens that are there
-        tokens: Sequence[int] # sizes of passes, at least 1
-    ) -> Optional[list[float]]: # seconds of each; None as long as the smallest of them is not known
+        prefix: int,            # tokens that are there
+        tokens: Sequence[int]   # sizes of passes, the smallest first
+    ) -> Optional[list[float]]: # seconds of each; None as long as nothing so small was measured three times
         "What passes would take."
-        import numpy as np
-        sizes = self.times.get(prefix.bit_length(), {})
-        if len(sizes.get((min(tokens) - 1).bit_length(), ())) < 3: return None
-        points = [(median(n for n, _ in known), median(s for _, s in known)) for _, known in sorted(sizes.items())]
-        return np.interp(tokens, *zip(*points, strict=True)).tolist()
+        groups = sorted(self.groups.get(prefix.bit_length(), {}).items())
+        if not any(len(g.seen) > 2 for size, g in groups if size <= (tokens[0] - 1).bit_length()): return None
+        points = [g.point for _, g in groups if self.passes - g.last < self.memory] or [groups[0][1].point]
+        return [_on_lines(points, n) for n in tokens]
 
     def width(self,
         prefix: int,        # tokens that are there
@@ -159,14 +179,14 @@ class Pace:
         worth: list[list[float]] # chance that a row's pass is saved, for each token of its draft
     ) -> int:               # to which rows should be filled up with guesses
         "The width at which most is written in a second."
-        least, rows = max(waiting), len(waiting)
-        widest = max(least, *(n + len(w) for n, w in zip(waiting, worth, strict=True)))
-        costs = self.costs(prefix, [rows * w for w in range(least, widest + 1)])
-        if widest == least or costs is None: return least
-        def written(width: int) -> float: return rows + sum(sum(w[:width - n]) for n, w in zip(waiting, worth, strict=True))
-        rates = [written(least + i) / cost for i, cost in enumerate(costs)]
+        least, rows, drafts = max(waiting), len(waiting), list(zip(waiting, worth, strict=True))
+        widths = range(least, max(least, *(n + len(w) for n, w in drafts)) + 1)
+        written = [rows + sum(sum(w[:width - n]) for n, w in drafts) for width in widths]
+        if written[-1] <= self.margin * written[0]: return least
+        if not (costs := self.costs(prefix, [rows * width for width in widths])): return least
+        rates = [n / cost for n, cost in zip(written, costs, strict=True)]
         best = max(range(len(rates)), key=rates.__getitem__)
-        return least + best if rates[best] > self.margin * written(least) / costs[0] else least
+        return least + best if rates[best] > self.margin * rates[0] else least
 
 # %% ../../../nbs/qwen/08_lookup.ipynb #40ed064c
 class Guess(NamedTuple):
@@ -186,7 +206,7 @@ class Draft:
         "Keep `length` tokens."
         del self.tokens[length:], self.worth[length:]
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #50d6c0eb
+# %% ../../../nbs/qwen/08_lookup.ipynb #d7a19ad2
 class Lookup:
     "Guesses tokens from what was read and written before."
     def __init__(self,
@@ -198,6 +218,7 @@ class Lookup:
         self.skip, self.most, self.kept, self.pace = {*skip}, most, kept, pace
         self.replies, self.odds = Text(), Odds()
         self.guessed = self.accepted = 0   # tokens that were checked, and those that came true
+        self.idle = 0                      # passes since a guess was last worth while
 
     def __repr__(self) -> str: return f'Lookup({self.accepted:,} of {self.guessed:,} guesses came true)'
 
@@ -229,11 +250,14 @@ class Lookup:
         prefix: int              # tokens that they share
     ) -> list[Draft]:            # one for each row
         "What the rows may write next, as far as checking it is worth while."
+        self.idle += 1
+        if self.pace and self.idle > _PATIENCE and self.idle % 4: return [Draft()] * len(rows)
         most = max(1, min(self.most, 64 // len(rows)))
         found = [self.draft(r, min(most, r.s.max_new_tokens - len(r.out) - 1)) for r in rows]
         waiting = [len(r.pending) for r in rows]
         width = self.pace.width(prefix, waiting, [d.worth for d in found]) if self.pace else max(waiting) + most
         for d, n in zip(found, waiting, strict=True): d.cut(width - n)
+        if width > max(waiting): self.idle = 0
         return found
 
     def timed(self,
@@ -278,3 +302,6 @@ def _attempt(guesser: Guesser, row: DecodingRow) -> Optional[Foresight]:
     "Let `guesser` catch up with its row; returns a look at what the row's grammar allows"
     guesser.add(row.out[len(guesser.written) - 1:])
     return row.state.foresight(row.fast_forward) if row.state else None
+
+# %% ../../../nbs/qwen/08_lookup.ipynb #2b3b6a17
+_PATIENCE = 32   # passes
