@@ -245,7 +245,8 @@ class QwenVLClient(VLMClient):
             n, suffix = best_suffix(prefix, [c.prompt.ids[prefix.length:] for c in calls])
             rows = self._rows(calls, prefix, known, n)
             def keep(cache: PrefixCache, live: list[DecodingRow]): _keep_suffixes(prefix, cache, live)
-            self.passes += write(self.model, PrefixCache(prefix, suffix), rows, keep if self.reuse else None, self.lookup)
+            cache, kept = PrefixCache(prefix, suffix), keep if self.reuse else None
+            self.passes += write(self.model, cache, rows, kept, self.lookup)
             if self.reuse: self.prefixes.put(key, prefix)
         return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish) for c, r in zip(calls, rows, strict=True)]
 

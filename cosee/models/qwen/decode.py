@@ -195,8 +195,9 @@ class DecodingRow:
 def _advance(model, cache: PrefixCache, rows: list[DecodingRow], drafts: list[Draft]) -> torch.Tensor:
     "One forward pass over what each row has pending and may write next; returns its logits"
     from cosee.models.qwen.prefix import forward
-    tokens, keep = [r.pending + d.tokens for r, d in zip(rows, drafts, strict=True)], max(len(d.tokens) for d in drafts)
-    logits = forward(model, cache, tokens, [r.at for r in rows], keep + 1)
+    tokens = [r.pending + d.tokens for r, d in zip(rows, drafts, strict=True)]
+    keep = 1 + max(len(d.tokens) for d in drafts)
+    logits = forward(model, cache, tokens, [r.at for r in rows], keep)
     for r in rows: r.at, r.pending = r.at + len(r.pending), []
     return logits
 

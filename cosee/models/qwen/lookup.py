@@ -66,7 +66,7 @@ def _likeness(a: Sequence[int], b: Sequence[int]) -> float:
         elif (weight := weight / 2) < .1: break
     return score
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #7c96f36c
+# %% ../../../nbs/qwen/08_lookup.ipynb #4eebf8a7
 _START = -1   # stands before each reply
 
 Kind = tuple[str, int]   # which text a guess is from, and how much its place is like this one
@@ -76,6 +76,7 @@ class Match(NamedTuple):
     token: int
     kind: Kind
 
+# %% ../../../nbs/qwen/08_lookup.ipynb #ee841423
 def _kind(source: str, likeness: float) -> Kind:
     "In steps of a factor of 1.4, up to sixteen"
     return source, int(2 * math.log2(likeness))
@@ -103,8 +104,8 @@ class Guesser:
         found = ('own', self.own.find(self.own.tokens)), ('replies', self.replies.find(self.written))
         return [Match(at[1], _kind(name, at[0])) for name, at in found if at and at[1] != _START]
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #73ba55e1
-class Odds:
+# %% ../../../nbs/qwen/08_lookup.ipynb #f22a081b
+class _Odds:
     "How often guesses of each kind come true."
     def __init__(self,
         decay: float = .98 # what a guess counts for after the next one of its kind
@@ -125,8 +126,8 @@ class Odds:
         before, tries = self._count(kind)
         self.counts[kind] = before * self.decay + true, tries * self.decay + 1
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #6f7892b6
-class Group:
+# %% ../../../nbs/qwen/08_lookup.ipynb #11e84dbd
+class _Group:
     "Passes of about one size."
     def __init__(self):
         self.seen: deque[tuple[int, float]] = deque(maxlen=7)   # tokens, seconds
@@ -143,7 +144,7 @@ def _on_lines(points: Sequence[tuple[float, float]], x: float) -> float:
         if x0 <= x < x1: return y0 + (x - x0) * (y1 - y0) / (x1 - x0)
     return points[0][1] if x < points[0][0] else points[-1][1]
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #bd014bcc
+# %% ../../../nbs/qwen/08_lookup.ipynb #9d21a7e1
 class Pace:
     "What forward passes take, measured as they happen."
     def __init__(self,
@@ -151,7 +152,7 @@ class Pace:
         memory: int = 256     # passes after which a measurement is forgotten
     ):
         self.margin, self.memory, self.passes = margin, memory, 0
-        self.groups: dict[int, dict[int, Group]] = {}   # by size of the prefix, then of the pass
+        self.groups: dict[int, dict[int, _Group]] = {}   # by size of the prefix, then of the pass
 
     def note(self,
         prefix: int,   # tokens that were there
@@ -161,7 +162,7 @@ class Pace:
         "Remember a pass."
         self.passes += 1
         groups = self.groups.setdefault(prefix.bit_length(), {})
-        groups.setdefault((tokens - 1).bit_length(), Group()).note(tokens, seconds, self.passes)
+        groups.setdefault((tokens - 1).bit_length(), _Group()).note(tokens, seconds, self.passes)
 
     def costs(self,
         prefix: int,            # tokens that are there
@@ -206,7 +207,7 @@ class Draft:
         "Keep `length` tokens."
         del self.tokens[length:], self.worth[length:]
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #d7a19ad2
+# %% ../../../nbs/qwen/08_lookup.ipynb #668ff859
 class Lookup:
     "Guesses tokens from what was read and written before."
     def __init__(self,
@@ -216,7 +217,7 @@ class Lookup:
         pace: Optional[Pace] = None # chooses how many guesses are worth while; None: all of them
     ):
         self.skip, self.most, self.kept, self.pace = {*skip}, most, kept, pace
-        self.replies, self.odds = Text(), Odds()
+        self.replies, self.odds = Text(), _Odds()
         self.guessed = self.accepted = 0   # tokens that were checked, and those that came true
         self.idle = 0                      # passes since a guess was last worth while
 
@@ -303,5 +304,5 @@ def _attempt(guesser: Guesser, row: DecodingRow) -> Optional[Foresight]:
     guesser.add(row.out[len(guesser.written) - 1:])
     return row.state.foresight(row.fast_forward) if row.state else None
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #2b3b6a17
+# %% ../../../nbs/qwen/08_lookup.ipynb #9a3a48c0
 _PATIENCE = 32   # passes
