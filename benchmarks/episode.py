@@ -152,7 +152,9 @@ def child(a):
     from cosee.models.qwen.products import use_fast_linear
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     plain = a['mode'] in ('plain', 'quick', 'vision')
-    client = QwenVLClient(a['model'], device=a['device'], reuse=not plain, fast_forward=a['mode'] != 'slow_forward')
+    # random weights repeat themselves: guesses that are looked up would come true far too often (see lookup.py)
+    client = QwenVLClient(a['model'], device=a['device'], reuse=not plain, lookup=False,
+                          fast_forward=a['mode'] != 'slow_forward')
     if a['mode'] == 'quick': use_fast_linear(client.model)
     client.ends, client.model.generation_config.eos_token_id = {-1}, None
     pages = [page(i) for i in range(a['pages'])]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 from .client import GEN_DEFAULTS, Message, Outcome, Params, Reply, Schema, Usage, VLMClient
 from .qwen.checkpoint import GET_WEIGHTS, LOCAL, load_model
+from .qwen.lookup import Lookup, Pace
 from .qwen.decode import DecodingRow, PresencePenalty, Sampling, write
 from .qwen.prompt import (MAX_PIXELS, MIN_PIXELS, Boundary, Prompt, inputs_of, make_prompt, page_size,
                                       token_inputs)
@@ -44,6 +45,7 @@ class QwenVLClient(VLMClient):
         vision_bytes: int = 2**30,     # most memory for pictures that went through the vision tower
         max_rows: int = 16,            # most prompts that are decoded together
         fast_forward: bool = True,     # append tokens that a grammar fixes at once
+        lookup: bool = True,           # guess tokens from what was read and written, and check several in one pass
         get: str = GET_WEIGHTS,        # how to come by the weights, for errors; {} is the directory
     ):
         need('a local Qwen3-VL', *LOCAL)
@@ -65,6 +67,7 @@ class QwenVLClient(VLMClient):
         self.prefixes, self._lock = PrefixStore(cache_bytes), threading.RLock()
         self.features, self.looks = Store[Features](vision_bytes), 0   # and how often the tower was asked for one
         self._describe()
+        self.lookup = Lookup({self.processor.image_token_id}, pace=Pace()) if lookup else None
 
     def _describe(self):
         "What the checkpoint says of itself"
@@ -76,6 +79,16 @@ class QwenVLClient(VLMClient):
     def __repr__(self) -> str:
         size = f'{self.model.num_parameters():,} parameters'
         return f'QwenVLClient({Path(self.model_path).name!r}, {size}, {self.device}, {self.model.dtype})'
+
+    @property
+    def guessed(self) -> int:
+        "Tokens that were guessed and checked; 0 without `lookup`."
+        return self.lookup.guessed if self.lookup else 0
+
+    @property
+    def accepted(self) -> int:
+        "Guesses that came true, each of which saved a pass for its row."
+        return self.lookup.accepted if self.lookup else 0
 
     def prompt(self,
         messages: list[Message],          # chat messages
@@ -236,7 +249,8 @@ class QwenVLClient(VLMClient):
             n, suffix = best_suffix(prefix, [c.prompt.ids[prefix.length:] for c in calls])
             rows = self._rows(calls, prefix, known, n)
             def keep(cache: PrefixCache, live: list[DecodingRow]): _keep_suffixes(prefix, cache, live)
-            self.passes += write(self.model, PrefixCache(prefix, suffix), rows, keep if self.reuse else None)
+            cache, kept = PrefixCache(prefix, suffix), keep if self.reuse else None
+            self.passes += write(self.model, cache, rows, kept, self.lookup)
             if self.reuse: self.prefixes.put(key, prefix)
         return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish) for c, r in zip(calls, rows, strict=True)]
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 if TYPE_CHECKING:
     import torch
     from cosee.models.qwen.grammar import GrammarState
+    from cosee.models.qwen.lookup import Draft, Guesser, Lookup
     from cosee.models.qwen.prefix import PrefixCache
 
 # %% ../../../nbs/qwen/04_decode.ipynb #32995443
@@ -137,6 +138,7 @@ class DecodingRow:
     out: list[int] = field(default_factory=list) # tokens written
     cached: int = 0             # tokens of the prompt that were not computed for this row
     finish: str = ''            # '' while it writes, then 'stop' or 'length'
+    guesser: Optional[Guesser] = None # what guesses its next tokens, if anything does
 
     def __post_init__(self):
         if self.s.stops and self.decode is None: raise ValueError('stop strings can only be found with `decode`')
@@ -176,13 +178,38 @@ class DecodingRow:
         def choose(scores: torch.Tensor) -> int: return pick(scores, self.ids, self.steps, self.source)
         self.take([choose(logits)] if self.state is None else self.state.step(logits, choose, self.fast_forward))
 
+    def follow(self,
+        logits: torch.Tensor, # of what follows the row and each token of `draft`, shape (len(draft) + 1, vocabulary)
+        draft: list[int]      # tokens that the model has read behind the row's own
+    ):
+        "Write on while what is written is what `draft` says, and one choice further."
+        from cosee.models.qwen.prefix import shared_length
+        came = 0
+        while not self.pending and not self.finish:
+            self.step(logits[came])
+            true = shared_length(self.pending, draft[came:])
+            came, self.pending = came + true, self.pending[true:]
+        self.at += came
+
 # %% ../../../nbs/qwen/04_decode.ipynb #37d113b7
-def _advance(model, cache: PrefixCache, rows: list[DecodingRow]) -> torch.Tensor:
-    "One forward pass over what each row has pending; returns its logits"
+def _advance(model, cache: PrefixCache, rows: list[DecodingRow], drafts: list[Draft]) -> torch.Tensor:
+    "One forward pass over what each row has pending and may write next; returns its logits"
     from cosee.models.qwen.prefix import forward
-    logits = forward(model, cache, [r.pending for r in rows], [r.at for r in rows])
+    tokens = [r.pending + d.tokens for r, d in zip(rows, drafts, strict=True)]
+    keep = 1 + max(len(d.tokens) for d in drafts)
+    logits = forward(model, cache, tokens, [r.at for r in rows], keep)
     for r in rows: r.at, r.pending = r.at + len(r.pending), []
     return logits
+
+def _further(model, cache: PrefixCache, rows: list[DecodingRow], lookup: Optional[Lookup]):
+    "Write on in every row, by one forward pass"
+    from cosee.models.qwen.lookup import Draft
+    drafts = lookup.drafts(rows, cache.prefix.length) if lookup else [Draft()] * len(rows)
+    width = max(len(r.pending) + len(d.tokens) for r, d in zip(rows, drafts, strict=True))
+    def run() -> torch.Tensor: return _advance(model, cache, rows, drafts)
+    logits = lookup.timed(cache.prefix.length, len(rows) * width, run) if lookup else run()
+    for row, scores, d in zip(rows, logits, drafts, strict=True): row.follow(scores[-len(d.tokens) - 1:], d.tokens)
+    if lookup: lookup.learn(rows, drafts)
 
 def _part(model, cache: PrefixCache, rows: list[DecodingRow]) -> int:
     "Compute the head that all rows share and give each its copy; returns how many tokens that were"
@@ -199,16 +226,18 @@ def write(
     model,                   # Qwen3-VL with the attention of `PrefixCache`
     cache: PrefixCache,      # of one row
     rows: list[DecodingRow], # that continue it
-    prefilled: Optional[Callable[[PrefixCache, list[DecodingRow]], None]] = None # called when all prompts are in it
+    prefilled: Optional[Callable[[PrefixCache, list[DecodingRow]], None]] = None, # called when all prompts are in it
+    lookup: Optional[Lookup] = None # guesses tokens, so that one pass may do for several
 ) -> int:                    # forward passes
     "Decode all rows to their ends; a row whose schema left no choice is at its end already."
     live = [r for r in rows if not r.finish]
     passes = int(bool(live) and _part(model, cache, live) > 0)
     while live:
-        for row, logits in zip(live, _advance(model, cache, live), strict=True): row.step(logits)
+        _further(model, cache, live, lookup)
         if prefilled: prefilled(cache, live)
         passes, prefilled = passes + 1, None
         going = [i for i, r in enumerate(live) if not r.finish]
         if len(going) < len(live): cache.batch_select_indices(going)
         live = [live[i] for i in going]
+    if lookup: lookup.keep(rows)
     return passes

@@ -340,3 +340,34 @@ class GrammarState:
             logits[token] = -math.inf
             if logits.max() == -math.inf: break
         return self.close()
+
+    def foresight(self, fast_forward: bool = True) -> Foresight:
+        "A look at what may come next; the state stays as it is."
+        return Foresight(self._tokens, fast_forward)
+
+# %% ../../../nbs/qwen/05_grammar.ipynb #059f59a6
+class Foresight:
+    "What may come next in an output, tried out on a copy."
+    def __init__(self,
+        matcher,                  # llguidance's matcher over tokens; copied
+        fast_forward: bool = True # tell which tokens are fixed behind one?
+    ):
+        self._tokens, self.fast_forward = matcher.deep_copy(), fast_forward
+
+    @property
+    def done(self) -> bool:
+        "Is the output complete?"
+        return self._tokens.is_stopped()
+
+    def allows(self, token: int) -> bool:
+        "May `token` come next?"
+        return not self.done and self._tokens.validate_tokens([token]) == 1
+
+    def take(self,
+        token: int   # that is allowed
+    ) -> list[int]:  # tokens that are fixed behind it
+        "Go on as if `token` were written."
+        self._tokens.consume_tokens([token])
+        fixed = self._tokens.compute_ff_tokens() if self.fast_forward and not self.done else []
+        self._tokens.consume_tokens(fixed)
+        return fixed

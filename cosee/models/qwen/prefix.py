@@ -278,8 +278,9 @@ def forward(
     model,                   # Qwen3-VL with the attention called `ATTENTION`
     cache: PrefixCache,      # of the call
     tokens: list[list[int]], # new tokens of each row, at least one
-    starts: list[int]        # slot of each row's first new token
-) -> Tensor:                 # logits of what follows each row, shape (rows, vocabulary)
+    starts: list[int],       # slot of each row's first new token
+    keep: int = 1            # how many of the last tokens' logits are wanted
+) -> Tensor:                 # logits of what follows each of them, shape (rows, keep, vocabulary)
     "Continue every row of `cache` by its `tokens`."
     pads = [max(map(len, tokens)) - len(t) for t in tokens]
     rows = list(zip(pads, tokens, starts, strict=True))
@@ -289,6 +290,6 @@ def forward(
     mask, decoder = cache.aim(slots), decoder_of(model)
     if decoder:
         hidden = decoder.step(ids, positions, cache, None if slots.numel() == 1 else mask)
-        return model.lm_head(model.model.language_model.norm(hidden[:, -1]))
+        return model.lm_head(model.model.language_model.norm(hidden[:, -keep:]))
     return model(input_ids=ids, position_ids=positions, attention_mask=mask, past_key_values=cache,
-                 prefix_cache=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
+                 prefix_cache=cache, use_cache=True, logits_to_keep=keep).logits
