@@ -58,7 +58,16 @@ def attention_parts(
     out, lse = fused(query, key, value, attn_mask=mask, scale=1.)
     return out.float(), lse[..., None].float()
 
-# %% ../../../nbs/qwen/10_attention.ipynb #019d0556
+# %% ../../../nbs/qwen/10_attention.ipynb #f12782c4
+def _by_one_softmax(query: Tensor, key: Tensor, value: Tensor, prefix: KeyValues, mask: Optional[Tensor]) -> Tensor:
+    "Attention of a few queries of one row over prefix and suffix, without parts; shapes as in `shared_attention`"
+    own = key @ query.mT
+    if mask is not None: own = own + mask.mT
+    scores = torch.cat((prefix[0] @ query.mT, own), 2).mT.contiguous()
+    before, behind = torch.softmax(scores, -1).split((prefix[0].shape[2], key.shape[2]), -1)
+    return before @ prefix[1] + behind @ value
+
+# %% ../../../nbs/qwen/10_attention.ipynb #d9c78269
 def shared_attention(
     query: Tensor,     # (rows, query heads, queries, size)
     key: Tensor,       # suffixes: (rows, heads, slots, size)
@@ -72,6 +81,8 @@ def shared_attention(
     packed = (query * scaling).reshape(rows, heads, -1, size)
     group = query.shape[1] // heads
     if mask is not None: mask = mask.expand(-1, -1, group, -1) if mask.shape[2] == 1 else mask.repeat(1, 1, group, 1)
+    if rows == 1 and packed.shape[2] <= 4 and packed.dtype == torch.float32:
+        return _by_one_softmax(packed, key, value, prefix, mask).view(query.shape).transpose(1, 2)
     out, lse = attention_parts(packed, key, value, mask)
     if prefix[0].shape[2]:
         parts = attention_parts(packed.transpose(0, 1).reshape(1, heads, -1, size), *prefix)
@@ -79,7 +90,7 @@ def shared_attention(
         out = torch.lerp(out, out_p, torch.sigmoid(lse_p - lse))
     return out.to(query.dtype).view(query.shape).transpose(1, 2)
 
-# %% ../../../nbs/qwen/10_attention.ipynb #354e432e
+# %% ../../../nbs/qwen/10_attention.ipynb #95e0d76b
 ATTENTION = 'cosee_prefix'  # its name in transformers
 
 def _prefix_attention(module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any,

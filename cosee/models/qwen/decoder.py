@@ -5,8 +5,8 @@
 # %% ../../../nbs/qwen/11_decoder.ipynb #8655dd95
 from __future__ import annotations
 import torch
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 from weakref import WeakKeyDictionary
 from torch import Tensor
 from torch.nn import functional as F
@@ -46,10 +46,10 @@ def _after(query: Tensor, key: Tensor, value: Tensor, known: int, scaling: float
     new, new_lse = _causal_parts(query, key[:, :, known:], value[:, :, known:])
     return torch.lerp(out, new, torch.sigmoid(new_lse - lse))
 
-# %% ../../../nbs/qwen/11_decoder.ipynb #6c9c93c9
-def _normed(x: Tensor, norm: Any) -> Tensor:
+# %% ../../../nbs/qwen/11_decoder.ipynb #5b612a16
+def _normed(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     "`x` behind a root-mean-square norm over its last dimension"
-    return F.rms_norm(x, norm.weight.shape, norm.weight, norm.variance_epsilon)
+    return F.rms_norm(x, weight.shape, weight, eps)
 
 def rotate(
     x: Tensor,   # shape (tokens, heads, size)
@@ -60,7 +60,31 @@ def rotate(
     a, b = x.chunk(2, -1)
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
-# %% ../../../nbs/qwen/11_decoder.ipynb #5b7ea27b
+# %% ../../../nbs/qwen/11_decoder.ipynb #1e6d399e
+Product = Callable[..., Tensor]   # `FastLinear.forward`
+
+class _Layer(NamedTuple):
+    "A layer of the text model, its parts at hand"
+    before: Tensor   # weights of the norm before attention
+    behind: Tensor   # and of the one behind it
+    heads: Tensor    # weights of the norms of query heads and key heads, shape (heads, size)
+    q: Product
+    k: Product
+    v: Product
+    o: Product
+    gate: Product
+    up: Product
+    down: Product
+
+def _parts_of(layer: Any, heads: int, kv_heads: int) -> _Layer:
+    "The parts of one layer of transformers"
+    a, mlp = layer.self_attn, layer.mlp
+    norms = torch.cat([a.q_norm.weight.expand(heads, -1), a.k_norm.weight.expand(kv_heads, -1)]).detach()
+    products = a.q_proj, a.k_proj, a.v_proj, a.o_proj, mlp.gate_proj, mlp.up_proj, mlp.down_proj
+    return _Layer(layer.input_layernorm.weight, layer.post_attention_layernorm.weight, norms,
+                  *(p.forward for p in products))
+
+# %% ../../../nbs/qwen/11_decoder.ipynb #b511d5af
 BLOCK = 512   # rows that go through a layer together: their intermediates fit into the cache of a processor
 
 class Decoder:
@@ -70,7 +94,8 @@ class Decoder:
     ):
         c = text.config
         self.text, self.heads, self.kv_heads, self.size = text, c.num_attention_heads, c.num_key_value_heads, c.head_dim
-        self.scaling = c.head_dim ** -.5
+        self.scaling, self.eps = c.head_dim ** -.5, c.rms_norm_eps
+        self.layers = [_parts_of(layer, self.heads, self.kv_heads) for layer in text.layers]
 
     def angles(self,
         positions: Tensor # of each token: time, height and width; shape (3, tokens)
@@ -80,23 +105,17 @@ class Decoder:
         half = self.size // 2
         return cos[0, :, None, :half].contiguous(), sin[0, :, None, :half].contiguous()
 
-    def _key_value(self, layer: Any, y: Tensor, cos: Tensor, sin: Tensor) -> KeyValues:
-        "Keys and values of rows behind the first norm, each of shape (rows, heads, size)"
-        a = layer.self_attn
-        key = _normed(a.k_proj(y).view(-1, self.kv_heads, self.size), a.k_norm)
-        return rotate(key, cos, sin), a.v_proj(y).view(-1, self.kv_heads, self.size)
+    def _turned(self, layer: _Layer, y: Tensor, cos: Tensor, sin: Tensor, asked: bool = True) -> Tensor:
+        "Query heads, if `asked`, and behind them key heads of rows behind the norm, shape (rows, heads, size)"
+        heads = torch.cat((layer.q(y), layer.k(y)), -1) if asked else layer.k(y)
+        heads = F.rms_norm(heads.view(len(y), -1, self.size), (self.size,), None, self.eps)
+        return rotate(heads * layer.heads[0 if asked else self.heads:], cos, sin)
 
-    def _query(self, layer: Any, y: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        "Queries of rows behind the first norm, shape (rows, heads, size)"
-        a = layer.self_attn
-        return rotate(_normed(a.q_proj(y).view(-1, self.heads, self.size), a.q_norm), cos, sin)
-
-    def _rest(self, layer: Any, x: Tensor, seen: Tensor) -> Tensor:
+    def _rest(self, layer: _Layer, x: Tensor, seen: Tensor) -> Tensor:
         "What a layer makes of rows and of what their attention has `seen`"
-        x = layer.self_attn.o_proj(seen, other=x)
-        y = _normed(x, layer.post_attention_layernorm)
-        mlp = layer.mlp
-        return mlp.down_proj(mlp.up_proj(y, other=mlp.gate_proj(y, 'silu'), merge='mul'), other=x)
+        x = layer.o(seen, other=x)
+        y = _normed(x, layer.behind, self.eps)
+        return layer.down(layer.up(y, other=layer.gate(y, 'silu'), merge='mul'), other=x)
 
     def prefill(self,
         x: Tensor,           # embeddings of the new tokens, shape (tokens, hidden)
@@ -109,8 +128,8 @@ class Decoder:
         known, (cos, sin) = base[0][0].shape[2] if base else 0, self.angles(positions)
         blocks, angles = list(x.split(BLOCK)), list(zip(cos.split(BLOCK), sin.split(BLOCK), strict=True))
         out: Layers = []
-        for i, layer in enumerate(self.text.layers):
-            last = layer is self.text.layers[-1]
+        for i, layer in enumerate(self.layers):
+            last = layer is self.layers[-1]
             kv = self._room(known + len(x), base[i] if base else None)
             query = self._attended(layer, blocks, angles, kv, known, not last)
             out.append(kv)
@@ -126,15 +145,17 @@ class Decoder:
         for room, old in zip(new, base or (), strict=False): room[:, :, :old.shape[2]] = old
         return new[0], new[1]
 
-    def _attended(self, layer: Any, blocks: list[Tensor], angles: list[KeyValues], kv: KeyValues, known: int,
+    def _attended(self, layer: _Layer, blocks: list[Tensor], angles: list[KeyValues], kv: KeyValues, known: int,
                   asked: bool) -> Optional[Tensor]:
         "Write keys and values of all blocks behind the `known` ones; the queries, shape (1, heads, tokens, size), if asked"
         query = torch.empty(sum(map(len, blocks)), self.heads, self.size) if asked else None
-        at = 0
+        (keys, values), at = kv, 0
         for x, (cos, sin) in zip(blocks, angles, strict=True):
-            y, here = _normed(x, layer.input_layernorm), slice(known + at, known + at + len(x))
-            for room, new in zip(kv, self._key_value(layer, y, cos, sin), strict=True): room[0, :, here] = new.transpose(0, 1)
-            if query is not None: query[at:at + len(x)] = self._query(layer, y, cos, sin)
+            y, here = _normed(x, layer.before, self.eps), slice(known + at, known + at + len(x))
+            turned = self._turned(layer, y, cos, sin, asked)
+            if query is not None: query[at:at + len(x)] = turned[:, :self.heads]
+            keys[0, :, here] = turned[:, -self.kv_heads:].transpose(0, 1)
+            values[0, :, here] = layer.v(y).view(len(x), -1, self.size).transpose(0, 1)
             at += len(x)
         return None if query is None else query.transpose(0, 1)[None]
 
@@ -152,17 +173,18 @@ class Decoder:
         mask: Optional[Tensor] # what attention to the suffixes adds, shape (rows, 1, tokens, slots); None: nothing
     ) -> Tensor:             # what comes out of the last layer, shape (rows, tokens, hidden)
         "Continue every row of `cache`, which takes the keys and values."
-        rows, n = ids.shape
         x, (cos, sin) = self.text.embed_tokens(ids.flatten()), self.angles(positions.flatten(1))
-        for i, layer in enumerate(self.text.layers):
-            y = _normed(x, layer.input_layernorm)
-            query = self._query(layer, y, cos, sin).view(rows, n, self.heads, self.size).transpose(1, 2)
-            new = (t.view(rows, n, self.kv_heads, self.size).transpose(1, 2) for t in self._key_value(layer, y, cos, sin))
-            seen = shared_attention(query, *cache.update(*new, i), cache.prefix.layers[i], mask, self.scaling)
-            x = self._rest(layer, x, seen.reshape(rows * n, -1))
-        return x.view(rows, n, -1)
+        shape = *ids.shape, -1, self.size
+        for i, layer in enumerate(self.layers):
+            y = _normed(x, layer.before, self.eps)
+            turned = self._turned(layer, y, cos, sin).view(shape).transpose(1, 2)
+            query, key = turned[:, :self.heads], turned[:, self.heads:]
+            kv = cache.update(key, layer.v(y).view(shape).transpose(1, 2), i)
+            seen = shared_attention(query, *kv, cache.prefix.layers[i], mask, self.scaling)
+            x = self._rest(layer, x, seen.reshape(len(x), -1))
+        return x.view(*ids.shape, -1)
 
-# %% ../../../nbs/qwen/11_decoder.ipynb #9bc16029
+# %% ../../../nbs/qwen/11_decoder.ipynb #6252affd
 _decoders: WeakKeyDictionary[Any, Decoder] = WeakKeyDictionary()
 
 def _serves(text: Any) -> bool:
