@@ -18,6 +18,7 @@ from .qwen.checkpoint import GET_WEIGHTS, LOCAL, load_model
 from .qwen.decode import DecodingRow, PresencePenalty, Sampling, write
 from .qwen.prompt import (MAX_PIXELS, MIN_PIXELS, Boundary, Prompt, inputs_of, make_prompt, page_size,
                                       picture_inputs, token_inputs)
+from .qwen.together import answered
 from ..registry import need
 
 # %% ../../nbs/qwen/02_client.ipynb #fa6df5be
@@ -264,8 +265,15 @@ class QwenVLClient(VLMClient):
                 out.update(zip(part, self._replies(wanted, key, plain), strict=True))
         return [out[i] for i in range(len(calls))]
 
+    @property
+    def together(self) -> int:
+        "How many episodes it answers at once with the replies that each would have alone; 1 where that is not sure."
+        import torch
+        exact = self.device.type == 'cpu' and self.model.dtype == torch.float32 and not self.bits
+        return self.max_rows if self.reuse and exact else 1
+
     def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
-        reply = self._run([self._call(messages, schema, **params)])[0]
+        reply = self._chat_batch([messages], [schema], [params])[0]
         if isinstance(reply, Exception): raise reply
         return reply
 
@@ -283,7 +291,7 @@ class QwenVLClient(VLMClient):
         for messages, schema, settings in zip(batch, schemas, params, strict=True):
             try: calls.append(self._apart(self._call(messages, schema, **settings), schema, seen))
             except Exception as e: calls.append(e)
-        return self._run(calls)
+        return answered(self._run, calls) if self.reuse else self._run(calls)
 
     @classmethod
     def tiny(cls,
@@ -335,6 +343,10 @@ class Call:
     s: Sampling                   # how tokens are chosen
     state: Optional[GrammarState] # of the grammar, or None for free text
     extra: dict[str, Any]         # arguments for transformers' `generate`
+
+    def again(self) -> Call:
+        "The call as it was before anybody tried to answer it."
+        return replace(self, state=self.state and self.state.grammar.start(self.s.max_new_tokens))
 
 # %% ../../nbs/qwen/02_client.ipynb #19e281bc
 def _keep_suffixes(prefix: Prefix, cache: PrefixCache, rows: list[DecodingRow]):
