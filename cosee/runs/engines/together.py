@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, Optional, TypeVar
-from ...models.client import Outcome, Reply
+from ...config import ConfigError
+from ...models.client import Outcome
 from ...models.qwen.together import Calls, Run, gathering
 from ...models.wrapper import models_in
 from ..config import RunConfig
@@ -192,8 +193,15 @@ def _own_times(record: Record, others: float, read: float) -> Record:
     times['reading'] = round(max(0., times['reading'] - read), 4)
     return record
 
-def most_together(
-    client # the model, wrapped or not
-) -> int:  # 1: one after the other
-    "How many answers a client gives at once without a change in what it says."
-    return min((getattr(m, 'together', 1) for m in models_in(client)), default=1)
+# %% ../../../nbs/runs/16_together.ipynb #7648ae5a
+def answers_together(
+    client,                       # the model, wrapped or not
+    asked: Optional[int] = None   # so many; None: as many as change nothing in what it says
+) -> int:                         # 1: one after the other
+    "How many answers a client gives at once; raises ConfigError where it cannot give as many as it is asked for."
+    models = [getattr(m, 'together', 0) for m in models_in(client)]
+    if asked is None: return max(1, min(models, default=1))
+    if asked > 1 and not all(models):
+        raise ConfigError(f'together: {getattr(client, "name", client)!r} answers one question after the other; '
+                          'a local Qwen3-VL can answer several at once')
+    return asked
