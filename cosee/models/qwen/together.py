@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional, Protocol, Union
-from fastcore.basics import patch
 from ..client import Outcome
 from .prompt import Boundary, Prompt
 
@@ -23,7 +22,7 @@ class Asked(Protocol):
     extra: dict[str, Any]   # arguments for transformers' `generate`: with any, nothing is reused
     def again(self) -> Asked: ...   # as it was before anybody tried to answer it
 
-Calls = list[Union[Asked, Exception]]                # of one episode
+Calls = Sequence[Union[Asked, Exception]]            # of one episode
 Run = Callable[[Any], list[Outcome]]                 # a client's way from calls to what becomes of each
 Gather = Callable[[Run, Calls], list[Outcome]]       # the same, perhaps with the calls of others
 

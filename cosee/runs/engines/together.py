@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, Optional, TypeVar
+from typing import Any, Generic, Optional, TypeVar, cast
 from ...config import ConfigError
 from ...models.client import Outcome
 from ...models.qwen.together import Calls, Run, gathering
@@ -24,7 +24,7 @@ __all__ = []
 # %% ../../../nbs/runs/16_together.ipynb #8abeb1bb
 T = TypeVar('T')
 
-class Ended(BaseException):
+class _Ended(BaseException):
     "The run is over: an episode that has not come to its end must go no further."
 
 class _Strand(Generic[T]):
@@ -60,7 +60,7 @@ class _Strand(Generic[T]):
         self._back.release()
 
     def _ask(self, run: Run, calls: Calls) -> list[Outcome]:
-        "Rest until `calls` are answered; raises `Ended` if they will not be"
+        "Rest until `calls` are answered; raises `_Ended` if they will not be"
         if not self.ended:
             since, before = time.perf_counter(), self.clock()
             self.run, self.calls = run, calls
@@ -68,7 +68,7 @@ class _Strand(Generic[T]):
             self._go.acquire()
             self.rested += time.perf_counter() - since
             self.others += self.clock() - before
-        if self.ended: raise Ended
+        if self.ended: raise _Ended
         if self.fault is not None: raise self.fault
         return self.outcomes
 
@@ -134,7 +134,7 @@ def _go_on(live: list[_Strand[T]], strands: list[_Strand[T]]) -> Iterator[tuple[
         if not s.done: continue
         live.remove(s)
         if s.error is not None: raise s.error
-        yield s.result, s.rested - s.spent, s.others
+        yield cast(T, s.result), s.rested - s.spent, s.others
 
 # %% ../../../nbs/runs/16_together.ipynb #b41fbaa0
 class _Window:
