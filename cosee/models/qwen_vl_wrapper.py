@@ -12,12 +12,14 @@ import hashlib, json, threading
 from collections import Counter
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
-from .client import GEN_DEFAULTS, Message, Outcome, Params, Reply, Schema, Usage, VLMClient
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Union
+from .client import (GEN_DEFAULTS, Message, Outcome, Params, Picture, Reply, Schema, Usage, VLMClient,
+                                 build_messages)
 from .qwen.checkpoint import GET_WEIGHTS, LOCAL, load_model
 from .qwen.decode import DecodingRow, PresencePenalty, Sampling, write
+from .qwen.pixels import Pixels
 from .qwen.prompt import (MAX_PIXELS, MIN_PIXELS, Boundary, Prompt, inputs_of, make_prompt, page_size,
-                                      picture_inputs, token_inputs)
+                                      token_inputs)
 from .qwen.together import answered
 from ..registry import need
 
@@ -58,6 +60,7 @@ class QwenVLClient(VLMClient):
         if reuse: use_fast_linear(self.model)
         self.fast_forward, self.passes = fast_forward, 0
         self.prefixes, self._lock = PrefixStore(cache_bytes), threading.RLock()
+        self.pixels = Pixels(self.processor)
         self.features, self.looks = Store[Features](vision_bytes), 0   # and how often the tower was asked for one
         self._describe()
 
@@ -176,9 +179,10 @@ class QwenVLClient(VLMClient):
 
     def _inputs(self, p: Prompt) -> tuple[Any, Optional[Callable[[int], Features]]]:
         "The model's inputs; without pixels, and with what looks at a picture, where blocks name the pages they show"
-        if not (self.reuse and p.numbered): return inputs_of(self.processor, p).to(self.device), None
-        inputs = {name: t.to(self.device) for name, t in token_inputs(self.processor, p).items()}
-        return inputs, lambda i: self._look(p, i)
+        looking = self.reuse and p.numbered
+        inputs = token_inputs(self.processor, p) if looking else self.pixels.inputs(p)
+        there = {name: t.to(self.device) for name, t in inputs.items()}
+        return there, (lambda i: self._look(p, i)) if looking else None
 
     def _look(self, p: Prompt, i: int) -> Features:
         "What the vision tower makes of picture `i` of a prompt, computed once for each picture and size"
@@ -186,11 +190,17 @@ class QwenVLClient(VLMClient):
         self._boundaries(p)
         found = self.features.get(p.pictures[i])
         if found is None:
-            inputs = picture_inputs(self.processor, p.images[i], p.sizes[i])
-            found = look(self.model, {name: t.to(self.device) for name, t in inputs.items()})
+            found = look(self.model, {name: t.to(self.device) for name, t in self.pixels.of(p, i).items()})
             self.features.put(p.pictures[i], found)
             self.looks += 1
         return found
+
+    def prepare(self,
+        images: Iterable[Picture] # pages in reading order, all of which will be shown
+    ):
+        "Make pages ready for the vision tower, in any thread; raises ValueError as `prompt` does. Changes no reply."
+        p = self.prompt(build_messages(images, ''))
+        if self.reuse and self.prefixes.longest(self._boundaries(p)[-1:]) is None: self.pixels.prepare(p)
 
     def _made(self, p: Prompt, inputs, length: int, base: Optional[Prefix],
               see: Optional[Callable[[int], Features]]) -> Prefix:
