@@ -65,7 +65,7 @@ def instrument(client, parts):
     FastLinear.forward = timed
     for owner, attr, name in (
             (qwen_vl_wrapper, 'make_prompt', 'pages and prompt'), (tower, 'scaled', 'pages and prompt'),
-            (tower, 'patches', 'pages and prompt'), (tower, '_looked_up', 'pages and prompt'),
+            (tower, "patches", "pages and prompt"), (tower, "_looked_up", "pages and prompt"),
             (qwen_vl_wrapper.QwenVLClient, '_boundaries', 'pages and prompt'),
             (tower.Tower, 'look', 'vision tower'), (decoder, '_after', 'attention'),
             (decoder, 'shared_attention', 'attention'), (prefix.PrefixCache, 'update', 'cache'),

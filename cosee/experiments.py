@@ -14,6 +14,7 @@ from .config import ConfigError
 from .eval.methods import make_method
 from .files import digest
 from .models.registry import find_client, make_client
+from .runs.engines.together import answers_together, run_together
 from .runs.config import RunConfig, make_config, metrics_of, read_config
 from .runs.log import ABOUT, Entry, Record, RunError, RunLog, write_about
 from .runs.record import Job, jobs_of, read_shard, run_here, split_of, utc_now
@@ -124,6 +125,7 @@ def run_experiment(
     client=None,                # a client at hand, instead of the configured one
     workers: int = 1,           # processes on this machine
     in_flight: int = 1,         # questions at once, for a served model
+    together: Optional[int] = None, # answers that a local model gives at once; None: as many as change nothing
     shard: Optional[str] = None,# 'i/n': do only every n-th question
     time_limit: Optional[float] = None, # seconds for each question and method
     retry_failed: bool = False, # do what failed again?
@@ -136,13 +138,14 @@ def run_experiment(
     part, split = read_shard(shard), split_of(config.dataset)
     elsewhere = engine is not None or workers > 1 or bool(time_limit)
     if client is None: client = _client_first(config, Path(folder), elsewhere)
+    _check_together(together, client, elsewhere or in_flight > 1)
     with RunLog(folder, fsync) as log:
         planned = planned_questions(config.dataset, split)
         questions = None if planned is None else len(range(part[0], planned, part[1]))
         done = open_run(config, folder, shard, questions)
         if progress: _announce(config, folder, questions, len(done))
         jobs = jobs_of(config, done, part, retry_failed, split)
-        engine = engine or _engine(config, client, workers, in_flight, time_limit)
+        engine = engine or _engine(config, client, workers, in_flight, time_limit, together, progress)
         total = None if questions is None else questions * len(config.methods)
         with RunProgress(total, len(done), progress) as shown: _write_all(log, engine(config, jobs), shown)
     run = Run(folder)
@@ -150,18 +153,38 @@ def run_experiment(
     return run
 
 # %% ../nbs/07_experiments.ipynb #e56cf2db
-def _engine(config: RunConfig, client, workers: int, in_flight: int, time_limit: Optional[float]) -> Engine:
+def _engine(config: RunConfig, client, workers: int, in_flight: int, time_limit: Optional[float],
+            together: Optional[int], told: bool) -> Engine:
     "Here, or in processes that can be killed when they hang; ConfigError where these cannot have the client"
     if client is None and in_flight == 1 and (workers > 1 or time_limit):
         from cosee.runs.engines.processes import run_processes
         return lambda config, jobs: run_processes(config, jobs, workers, time_limit)
     if workers > 1: raise ConfigError('several workers need a configured client: processes cannot share an object')
-    return lambda config, jobs: _late(config, jobs, client, time_limit, in_flight)
+    if in_flight > 1 or time_limit:
+        return lambda config, jobs: _late(config, jobs, client, run_here, time_limit, in_flight)
+    return lambda config, jobs: _late(config, jobs, client, _here, together, told)
 
-def _late(config: RunConfig, jobs: Iterator[Job], client, time_limit: Optional[float],
-          in_flight: int) -> Iterator[Record]:
-    "As `run_here`, but the model is made only if there is something to do"
+def _late(config: RunConfig, jobs: Iterator[Job], client, work: Callable[..., Iterator[Record]],
+          *args: Any) -> Iterator[Record]:
+    "What `work` makes of the jobs, with a model that is made only if there is something to do"
     first = next(jobs, None)
     if first is None: return
     if client is None: client = make_client(config.client)
-    yield from run_here(config, chain([first], jobs), client, time_limit, in_flight)
+    yield from work(config, chain([first], jobs), client, *args)
+
+# %% ../nbs/07_experiments.ipynb #aa108bc8
+def _check_together(together: Optional[int], client, apart: bool):
+    "ConfigError for answers that cannot be given together, or are each given `apart`"
+    if together is None: return
+    if together < 1: raise ConfigError(f'together must be at least 1, not {together}')
+    if apart and together > 1:
+        raise ConfigError('together: answers are given together by one process that has no time limit for each; '
+                          'leave it out, or leave out workers, in_flight, time_limit and other engines')
+    if client is not None: answers_together(client, together)
+
+def _here(config: RunConfig, jobs: Iterator[Job], client, together: Optional[int], told: bool) -> Iterator[Record]:
+    "Records of this process, one by one or together"
+    n = answers_together(client, together)
+    if n == 1: return run_here(config, jobs, client)
+    if told: print(f'up to {n} answers about a document are computed together', file=sys.stderr, flush=True)
+    return run_together(config, jobs, client, n)

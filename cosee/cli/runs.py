@@ -152,6 +152,9 @@ def _how_args(p: ArgumentParser):
     g.add_argument('--workers', type=positive, default=1, metavar='N', help='processes on this machine (default: 1)')
     g.add_argument('--in-flight', type=positive, default=1, metavar='N',
                    help='questions at once, for a served model (default: 1)')
+    g.add_argument('--together', type=positive, metavar='N',
+                   help='answers about a document that a local model gives at once; 1: one after the other (default: '
+                   'as many as change nothing in what it says)')
     g.add_argument('--ray', type=positive, metavar='N', help="so many actors on a Ray cluster; needs cosee[ray]")
     g.add_argument('--gpus-per-actor', type=amount, default=0, metavar='X',
                    help='GPUs of each actor of --ray (default: 0)')
@@ -311,7 +314,7 @@ def _go(args: Namespace, config: 'RunConfig', folder: Path, shard: Optional[str]
                                            for r in m.get('agents') or []])
     run = run_experiment(config, folder, workers=args.workers, in_flight=args.in_flight, shard=shard,
                          time_limit=args.time_limit, retry_failed=args.retry_failed, engine=_engine_of(args),
-                         progress=not args.quiet)
+                         together=args.together, progress=not args.quiet)
     args.kept = None
     return _ended(args, run)
 
@@ -329,7 +332,8 @@ def _goes_on(args: Namespace, config: 'RunConfig', folder: Path) -> str:
     flags += ['--retry-failed'] * args.retry_failed + ['--no-cache'] * args.no_cache
     return f"{done:,} answers are kept; to go on: {shlex.join(['cosee', 'resume', str(folder), *flags])}"
 
-_HOW: dict[str, Optional[float]] = dict(workers=1, in_flight=1, ray=None, gpus_per_actor=0, time_limit=None)
+_HOW: dict[str, Optional[float]] = dict(workers=1, in_flight=1, together=None, ray=None, gpus_per_actor=0,
+                                         time_limit=None)
 
 # %% ../../nbs/cli/04_runs.ipynb #ca03e958
 _BARE = ('this would ask 100 questions about synthetic documents, each with the methods direct and cosee_base, and '

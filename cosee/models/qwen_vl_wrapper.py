@@ -12,13 +12,16 @@ import hashlib, json, threading
 from collections import Counter
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
-from .client import GEN_DEFAULTS, Message, Outcome, Params, Reply, Schema, Usage, VLMClient
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Union
+from .client import (GEN_DEFAULTS, Message, Outcome, Params, Picture, Reply, Schema, Usage, VLMClient,
+                                 build_messages)
 from .qwen.checkpoint import GET_WEIGHTS, LOCAL, load_model
 from .qwen.lookup import Lookup, Pace
 from .qwen.decode import DecodingRow, PresencePenalty, Sampling, write
+from .qwen.pixels import Pixels
 from .qwen.prompt import (MAX_PIXELS, MIN_PIXELS, Boundary, Prompt, inputs_of, make_prompt, page_size,
                                       token_inputs)
+from .qwen.together import answered
 from ..registry import need
 
 # %% ../../nbs/qwen/02_client.ipynb #fa6df5be
@@ -52,7 +55,7 @@ class QwenVLClient(VLMClient):
         from cosee.models.qwen.attention import ATTENTION
         from cosee.models.qwen.prefix import PrefixStore, Store
         from cosee.models.qwen.products import use_fast_linear
-        from cosee.models.qwen.tower import Features
+        from cosee.models.qwen.tower import Features, picture_of
         super().__init__()
         page_size(32, 32, min_pixels, max_pixels)
         self.model_path, self.page_labels, self.reuse = str(model_path), page_labels, reuse
@@ -65,6 +68,7 @@ class QwenVLClient(VLMClient):
             use_fast_linear(self.model)
         self.fast_forward, self.passes = fast_forward, 0
         self.prefixes, self._lock = PrefixStore(cache_bytes), threading.RLock()
+        self.pixels = Pixels(lambda image, size: picture_of(self.model, self.processor, image, size))
         self.features, self.looks = Store[Features](vision_bytes), 0   # and how often the tower was asked for one
         self._describe()
         self.lookup = Lookup({self.processor.image_token_id}, pace=Pace()) if lookup else None
@@ -203,10 +207,17 @@ class QwenVLClient(VLMClient):
         self._boundaries(p)
         found = self.features.get(p.pictures[i])
         if found is None:
-            found = look(self.model, self.processor, p.images[i], p.sizes[i])
+            found = look(self.model, self.pixels.of(p, i))
             self.features.put(p.pictures[i], found)
             self.looks += 1
         return found
+
+    def prepare(self,
+        images: Iterable[Picture] # pages in reading order, all of which will be shown
+    ):
+        "Make pages ready for the vision tower, in any thread; raises ValueError as `prompt` does. Changes no reply."
+        p = self.prompt(build_messages(images, ''))
+        if self.reuse and self.prefixes.longest(self._boundaries(p)[-1:]) is None: self.pixels.prepare(p)
 
     def _made(self, p: Prompt, inputs, length: int, base: Optional[Prefix],
               see: Optional[Callable[[int], Features]]) -> Prefix:
@@ -282,8 +293,15 @@ class QwenVLClient(VLMClient):
                 out.update(zip(part, self._replies(wanted, key, plain), strict=True))
         return [out[i] for i in range(len(calls))]
 
+    @property
+    def together(self) -> int:
+        "How many episodes it answers at once with the replies that each would have alone; 1 where that is not sure."
+        import torch
+        exact = self.device.type == 'cpu' and self.model.dtype == torch.float32 and not self.bits
+        return self.max_rows if self.reuse and exact else 1
+
     def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
-        reply = self._run([self._call(messages, schema, **params)])[0]
+        reply = self._chat_batch([messages], [schema], [params])[0]
         if isinstance(reply, Exception): raise reply
         return reply
 
@@ -301,7 +319,7 @@ class QwenVLClient(VLMClient):
         for messages, schema, settings in zip(batch, schemas, params, strict=True):
             try: calls.append(self._apart(self._call(messages, schema, **settings), schema, seen))
             except Exception as e: calls.append(e)
-        return self._run(calls)
+        return answered(self._run, calls) if self.reuse else self._run(calls)
 
     @classmethod
     def tiny(cls,
@@ -345,6 +363,10 @@ class Call:
     s: Sampling                   # how tokens are chosen
     state: Optional[GrammarState] # of the grammar, or None for free text
     extra: dict[str, Any]         # arguments for transformers' `generate`
+
+    def again(self) -> Call:
+        "The call as it was before anybody tried to answer it."
+        return replace(self, state=self.state and self.state.grammar.start(self.s.max_new_tokens))
 
 # %% ../../nbs/qwen/02_client.ipynb #19e281bc
 def _keep_suffixes(prefix: Prefix, cache: PrefixCache, rows: list[DecodingRow]):

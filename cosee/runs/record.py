@@ -20,6 +20,7 @@ from ..eval.metrics import score_many
 from ..eval.task import MethodOutcome, sample_id, seed_of
 from ..files import digest
 from ..models.client import Ledger
+from ..models.qwen.together import own_account
 from ..registry import UnknownName
 from .config import DataConfig, MADE, RunConfig, metrics_of
 from .log import Entry, Record, RunError, record_fault, to_line
@@ -155,7 +156,8 @@ def answer_one(
     before = getattr(words, 'seconds', 0.)
     ledger = Ledger(config.budget.max_tokens, config.budget.count)
     try:
-        with limited(time_limit): outcome = method.run(sample, client, ledger, record['seed'], config.gen)
+        with limited(time_limit), own_account():
+            outcome = method.run(sample, client, ledger, record['seed'], config.gen)
         record = _finished(config, record, outcome, len(sample['images']))
     except (Exception, Timeout, SystemExit) as e:   # a method of somebody's own may call `sys.exit`
         record['error'] = f'{type(e).__name__}: {one_line(str(redact(str(e))), 400)}'

@@ -105,13 +105,13 @@ class Tower:
 
     @torch.inference_mode()
     def look(self,
-        image: Any, # a page
-        size: Size  # that the model sees, multiples of 32
+        cut: Tensor,  # a picture's patches, shape (patches, 3 * their pixels)
+        rows: int,    # of patches
+        columns: int  # of patches
     ) -> Features:
         "Send one picture through."
-        pixels = np.asarray(scaled(image, size))
-        place, cos, sin = self.places(size[1] // self.patch, size[0] // self.patch)
-        x = self.embed(torch.from_numpy(_looked_up(self.table, patches(pixels, self.patch))).flatten(1), other=place)
+        place, cos, sin = self.places(rows, columns)
+        x = self.embed(cut, other=place)
         deep, visual = [], self.visual
         for i, block in enumerate(visual.blocks):
             x = self._block(block, x, cos, sin)
@@ -162,18 +162,28 @@ def tower_of(
         if table is not None: _towers[visual] = Tower(visual, table)
     return _towers.get(visual)
 
+def picture_of(
+    model,      # Qwen3-VL
+    processor,  # of the checkpoint
+    image: Any, # a page
+    size: Size  # that the model sees, multiples of 32
+) -> dict[str, Tensor]: # for `look`
+    "What the vision tower needs of a page; no weight is touched, so any thread may do it."
+    tower = tower_of(model, processor)
+    if not tower: return picture_inputs(processor, image, size)
+    cut = patches(np.asarray(scaled(image, size)), tower.patch)
+    return dict(patches=torch.from_numpy(_looked_up(tower.table, cut)).flatten(1),
+                grid=torch.tensor([size[1] // tower.patch, size[0] // tower.patch]))
+
 @torch.inference_mode()
 def look(
-    model,     # Qwen3-VL
-    processor, # of the checkpoint
-    image: Any, # a page
-    size: Size # that the model sees, multiples of 32
+    model,                    # Qwen3-VL
+    picture: dict[str, Tensor] # of `picture_of`
 ) -> Features:
     "Send one picture through the vision tower."
-    tower = tower_of(model, processor)
-    if tower: return tower.look(image, size)
-    inputs = {name: t.to(model.device) for name, t in picture_inputs(processor, image, size).items()}
-    return features_of(model, inputs['pixel_values'], inputs['image_grid_thw'])[0]
+    if 'patches' in picture: return _towers[model.model.visual].look(picture['patches'], *picture['grid'].tolist())
+    there = {name: t.to(model.device) for name, t in picture.items()}
+    return features_of(model, there['pixel_values'], there['image_grid_thw'])[0]
 
 @torch.inference_mode()
 def features_of(
