@@ -7,19 +7,18 @@ from __future__ import annotations
 # %% auto #0
 __all__ = []
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #78eea9ab
+# %% ../../../nbs/qwen/08_lookup.ipynb #4b24f617
 import itertools, math, time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Protocol
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #8eb6986d
+# %% ../../../nbs/qwen/08_lookup.ipynb #84def53f
 if TYPE_CHECKING:
     import torch
-    from cosee.models.qwen.decode import DecodingRow
-    from cosee.models.qwen.grammar import Foresight
+    from cosee.models.qwen.grammar import Foresight, GrammarState
 
 # %% ../../../nbs/qwen/08_lookup.ipynb #94cb4aee
 class Text:
@@ -229,7 +228,7 @@ class Lookup:
         return max(found, key=lambda m: self.odds.chance(m.kind), default=None)
 
     def draft(self,
-        row: DecodingRow, # that is not finished
+        row: Row, # that is not finished
         most: int         # tokens
     ) -> Draft:
         "What `row` may write next."
@@ -247,7 +246,7 @@ class Lookup:
         return draft
 
     def drafts(self,
-        rows: list[DecodingRow], # of the next pass
+        rows: Sequence[Row], # of the next pass
         prefix: int              # tokens that they share
     ) -> list[Draft]:            # one for each row
         "What the rows may write next, as far as checking it is worth while."
@@ -276,7 +275,7 @@ class Lookup:
         return logits
 
     def learn(self,
-        rows: list[DecodingRow], # after the pass
+        rows: Sequence[Row], # after the pass
         drafts: list[Draft]      # of `drafts`
     ):
         "See what became of the guesses."
@@ -290,19 +289,31 @@ class Lookup:
                 if not true: break
 
     def keep(self,
-        rows: list[DecodingRow] # finished
+        rows: Sequence[Row] # finished
     ):
         "Remember what they wrote."
         for r in rows: self.replies.add([_START, *r.out])
         if len(self.replies) > self.kept: self.replies = Text(self.replies.tokens[-self.kept // 2:])
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #eba22aeb
+# %% ../../../nbs/qwen/08_lookup.ipynb #61e63f5e
+class Row(Protocol):
+    "A reply in the making, such as a `DecodingRow`."
+    prompt: list[int]             # tokens of the prompt
+    out: list[int]                # tokens written
+    pending: list[int]            # tokens that the model has not seen
+    s: Any                        # its `Sampling`
+    ends: set[int]                # tokens that end it
+    state: Optional[GrammarState] # of a grammar, or None for free text
+    fast_forward: bool            # are forced tokens appended at once?
+    guesser: Optional[Guesser]    # made when it is first needed
+
+# %% ../../../nbs/qwen/08_lookup.ipynb #621ff7da
 _UNLIKELY = .05   # chance below which a draft ends
 
-def _attempt(guesser: Guesser, row: DecodingRow) -> Optional[Foresight]:
+def _attempt(guesser: Guesser, row: Row) -> Optional[Foresight]:
     "Let `guesser` catch up with its row; returns a look at what the row's grammar allows"
     guesser.add(row.out[len(guesser.written) - 1:])
     return row.state.foresight(row.fast_forward) if row.state else None
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #9a3a48c0
+# %% ../../../nbs/qwen/08_lookup.ipynb #a991dd89
 _PATIENCE = 32   # passes
