@@ -7,12 +7,12 @@ from __future__ import annotations
 # %% auto #0
 __all__ = []
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #4b24f617
+# %% ../../../nbs/qwen/08_lookup.ipynb #4169e0ed
 import itertools, math, time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import median, median_low
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Protocol
 
 # %% ../../../nbs/qwen/08_lookup.ipynb #84def53f
@@ -125,17 +125,17 @@ class _Odds:
         before, tries = self._count(kind)
         self.counts[kind] = before * self.decay + true, tries * self.decay + 1
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #11e84dbd
+# %% ../../../nbs/qwen/08_lookup.ipynb #cfb10661
 class _Group:
     "Passes of about one size."
     def __init__(self):
-        self.seen: deque[tuple[int, float]] = deque(maxlen=7)   # tokens, seconds
+        self.seen: deque[tuple[int, float]] = deque(maxlen=15)   # tokens, seconds
         self.last, self.point = 0, (0., 0.)                     # when the last was noted; median tokens and seconds
 
     def note(self, tokens: int, seconds: float, now: int):
         "Remember a pass."
         self.seen.append((tokens, seconds))
-        self.last, self.point = now, (median(n for n, _ in self.seen), median(s for _, s in self.seen))
+        self.last, self.point = now, (median(n for n, _ in self.seen), median_low(s for _, s in self.seen))
 
 def _on_lines(points: Sequence[tuple[float, float]], x: float) -> float:
     "The height at `x` of lines through `points`, which go on level at both ends"
@@ -166,10 +166,10 @@ class Pace:
     def costs(self,
         prefix: int,            # tokens that are there
         tokens: Sequence[int]   # sizes of passes, the smallest first
-    ) -> Optional[list[float]]: # seconds of each; None as long as nothing so small was measured three times
+    ) -> Optional[list[float]]: # seconds of each; None as long as nothing so small was measured twice
         "What passes would take."
         groups = sorted(self.groups.get(prefix.bit_length(), {}).items())
-        if not any(len(g.seen) > 2 for size, g in groups if size <= (tokens[0] - 1).bit_length()): return None
+        if not any(len(g.seen) > 1 for size, g in groups if size <= (tokens[0] - 1).bit_length()): return None
         points = [g.point for _, g in groups if self.passes - g.last < self.memory] or [groups[0][1].point]
         return [_on_lines(points, n) for n in tokens]
 
