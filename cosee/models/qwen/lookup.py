@@ -143,11 +143,11 @@ def _on_lines(points: Sequence[tuple[float, float]], x: float) -> float:
         if x0 <= x < x1: return y0 + (x - x0) * (y1 - y0) / (x1 - x0)
     return points[0][1] if x < points[0][0] else points[-1][1]
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #9d21a7e1
+# %% ../../../nbs/qwen/08_lookup.ipynb #318674cc
 class Pace:
     "What forward passes take, measured as they happen."
     def __init__(self,
-        margin: float = 1.03, # by which guesses must be faster than none
+        margin: float = 1.,  # by which guesses must be faster than none
         memory: int = 256     # passes after which a measurement is forgotten
     ):
         self.margin, self.memory, self.passes = margin, memory, 0
