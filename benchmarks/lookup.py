@@ -104,7 +104,7 @@ def random_rows(args, folder):
     path = random_checkpoint(folder, args.size)
     make = lambda **options: QwenVLClient(path, **options)
     steps = prompts(make(), [page(i) for i in range(args.pages)], 3, 3)
-    calls = [m for step in steps for m in step]
+    calls = [m for step in steps for m in step][:args.calls]
     settings = dict(max_new_tokens=256, temperature=1., seed=1)
     yield row('actions in turn', f'random {args.size}', make, [([m], [SCHEMA], [settings]) for m in calls],
               args.repeat)
@@ -132,6 +132,7 @@ def main():
     p.add_argument('--repeat', type=int, default=3, help='runs of which the median counts')
     p.add_argument('--size', default='bench', help='of the random weights')
     p.add_argument('--pages', type=int, default=4, help='that the random weights are shown')
+    p.add_argument('--calls', type=int, default=9, help='of the random weights, at most 9')
     p.add_argument('--new', type=int, default=128, help='tokens of a text in which nothing repeats')
     args = p.parse_args()
     import torch

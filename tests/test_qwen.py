@@ -192,7 +192,7 @@ SCHEMA = dict(type='object', required=['action', 'content', 'view'], properties=
 
 def test_fast_forward_changes_nothing_but_the_cost(path, client):
     messages = build_messages(document(random.Random(6)), 'What is the total?')
-    slow, kw = QwenVLClient(path, fast_forward=False), dict(schema=SCHEMA, max_new_tokens=160)
+    slow, kw = QwenVLClient(path, fast_forward=False, lookup=False), dict(schema=SCHEMA, max_new_tokens=160)
     before, texts = client.passes, []
     for seed in range(3):
         texts.append(client.chat(messages, seed=seed, temperature=0 if seed == 0 else 1., top_p=1.,

@@ -7,19 +7,18 @@ from __future__ import annotations
 # %% auto #0
 __all__ = []
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #78eea9ab
+# %% ../../../nbs/qwen/08_lookup.ipynb #4169e0ed
 import itertools, math, time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import median
-from typing import TYPE_CHECKING, NamedTuple, Optional
+from statistics import median, median_low
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Protocol
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #8eb6986d
+# %% ../../../nbs/qwen/08_lookup.ipynb #84def53f
 if TYPE_CHECKING:
     import torch
-    from cosee.models.qwen.decode import DecodingRow
-    from cosee.models.qwen.grammar import Foresight
+    from cosee.models.qwen.grammar import Foresight, GrammarState
 
 # %% ../../../nbs/qwen/08_lookup.ipynb #94cb4aee
 class Text:
@@ -126,17 +125,17 @@ class _Odds:
         before, tries = self._count(kind)
         self.counts[kind] = before * self.decay + true, tries * self.decay + 1
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #11e84dbd
+# %% ../../../nbs/qwen/08_lookup.ipynb #cfb10661
 class _Group:
     "Passes of about one size."
     def __init__(self):
-        self.seen: deque[tuple[int, float]] = deque(maxlen=7)   # tokens, seconds
+        self.seen: deque[tuple[int, float]] = deque(maxlen=15)   # tokens, seconds
         self.last, self.point = 0, (0., 0.)                     # when the last was noted; median tokens and seconds
 
     def note(self, tokens: int, seconds: float, now: int):
         "Remember a pass."
         self.seen.append((tokens, seconds))
-        self.last, self.point = now, (median(n for n, _ in self.seen), median(s for _, s in self.seen))
+        self.last, self.point = now, (median(n for n, _ in self.seen), median_low(s for _, s in self.seen))
 
 def _on_lines(points: Sequence[tuple[float, float]], x: float) -> float:
     "The height at `x` of lines through `points`, which go on level at both ends"
@@ -144,11 +143,11 @@ def _on_lines(points: Sequence[tuple[float, float]], x: float) -> float:
         if x0 <= x < x1: return y0 + (x - x0) * (y1 - y0) / (x1 - x0)
     return points[0][1] if x < points[0][0] else points[-1][1]
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #9d21a7e1
+# %% ../../../nbs/qwen/08_lookup.ipynb #318674cc
 class Pace:
     "What forward passes take, measured as they happen."
     def __init__(self,
-        margin: float = 1.03, # by which guesses must be faster than none
+        margin: float = 1.,  # by which guesses must be faster than none
         memory: int = 256     # passes after which a measurement is forgotten
     ):
         self.margin, self.memory, self.passes = margin, memory, 0
@@ -167,10 +166,10 @@ class Pace:
     def costs(self,
         prefix: int,            # tokens that are there
         tokens: Sequence[int]   # sizes of passes, the smallest first
-    ) -> Optional[list[float]]: # seconds of each; None as long as nothing so small was measured three times
+    ) -> Optional[list[float]]: # seconds of each; None as long as nothing so small was measured twice
         "What passes would take."
         groups = sorted(self.groups.get(prefix.bit_length(), {}).items())
-        if not any(len(g.seen) > 2 for size, g in groups if size <= (tokens[0] - 1).bit_length()): return None
+        if not any(len(g.seen) > 1 for size, g in groups if size <= (tokens[0] - 1).bit_length()): return None
         points = [g.point for _, g in groups if self.passes - g.last < self.memory] or [groups[0][1].point]
         return [_on_lines(points, n) for n in tokens]
 
@@ -229,7 +228,7 @@ class Lookup:
         return max(found, key=lambda m: self.odds.chance(m.kind), default=None)
 
     def draft(self,
-        row: DecodingRow, # that is not finished
+        row: Row, # that is not finished
         most: int         # tokens
     ) -> Draft:
         "What `row` may write next."
@@ -247,7 +246,7 @@ class Lookup:
         return draft
 
     def drafts(self,
-        rows: list[DecodingRow], # of the next pass
+        rows: Sequence[Row], # of the next pass
         prefix: int              # tokens that they share
     ) -> list[Draft]:            # one for each row
         "What the rows may write next, as far as checking it is worth while."
@@ -276,7 +275,7 @@ class Lookup:
         return logits
 
     def learn(self,
-        rows: list[DecodingRow], # after the pass
+        rows: Sequence[Row], # after the pass
         drafts: list[Draft]      # of `drafts`
     ):
         "See what became of the guesses."
@@ -290,19 +289,31 @@ class Lookup:
                 if not true: break
 
     def keep(self,
-        rows: list[DecodingRow] # finished
+        rows: Sequence[Row] # finished
     ):
         "Remember what they wrote."
         for r in rows: self.replies.add([_START, *r.out])
         if len(self.replies) > self.kept: self.replies = Text(self.replies.tokens[-self.kept // 2:])
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #eba22aeb
+# %% ../../../nbs/qwen/08_lookup.ipynb #61e63f5e
+class Row(Protocol):
+    "A reply in the making, such as a `DecodingRow`."
+    prompt: list[int]             # tokens of the prompt
+    out: list[int]                # tokens written
+    pending: list[int]            # tokens that the model has not seen
+    s: Any                        # its `Sampling`
+    ends: set[int]                # tokens that end it
+    state: Optional[GrammarState] # of a grammar, or None for free text
+    fast_forward: bool            # are forced tokens appended at once?
+    guesser: Optional[Guesser]    # made when it is first needed
+
+# %% ../../../nbs/qwen/08_lookup.ipynb #621ff7da
 _UNLIKELY = .05   # chance below which a draft ends
 
-def _attempt(guesser: Guesser, row: DecodingRow) -> Optional[Foresight]:
+def _attempt(guesser: Guesser, row: Row) -> Optional[Foresight]:
     "Let `guesser` catch up with its row; returns a look at what the row's grammar allows"
     guesser.add(row.out[len(guesser.written) - 1:])
     return row.state.foresight(row.fast_forward) if row.state else None
 
-# %% ../../../nbs/qwen/08_lookup.ipynb #9a3a48c0
+# %% ../../../nbs/qwen/08_lookup.ipynb #a991dd89
 _PATIENCE = 32   # passes
