@@ -55,7 +55,7 @@ def product_parts(client):
 def instrument(client, parts):
     "Time everything that has a name of its own"
     from cosee.models import qwen_vl_wrapper
-    from cosee.models.qwen import decode, decoder, grammar, prefix, prompt, tower
+    from cosee.models.qwen import decode, decoder, grammar, prefix, tower
     from cosee.models.qwen.products import FastLinear
     known, product = product_parts(client), FastLinear.forward
 

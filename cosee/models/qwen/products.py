@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal, NamedTuple, Optional
+from typing import Literal, NamedTuple, Optional, cast
 from torch import Tensor
 from ...files import FileCache, cache_folder, digest
 
@@ -123,10 +123,10 @@ def _tried(rows: int, layers: Sequence[torch.nn.Linear], ways: Sequence[Way], pa
     x = torch.randn(rows if size < 2**22 else min(rows, 128), few[0].in_features)
     dense = [layer.weight for layer in few]
     laid = [packed(w) for w in dense] if pack else dense
-    found = {way: [_seconds(way, few, laid if way == 'packed' else dense, x)] for way in ways}   # warms up, too
-    for _ in range(5 if max(t[0] for t in found.values()) < .05 else 2):
-        for way in ways: found[way].append(_seconds(way, few, laid if way == 'packed' else dense, x))
-    return {way: min(times[1:]) for way, times in found.items()}
+    def seconds(way: Way) -> float: return _seconds(way, few, laid if way == 'packed' else dense, x)
+    slowest = max(seconds(way) for way in ways)   # which warms up, too
+    turns = [{way: seconds(way) for way in ways} for _ in range(5 if slowest < .05 else 2)]
+    return {way: min(turn[way] for turn in turns) for way in ways}
 
 @torch.inference_mode()
 def measured(
@@ -144,7 +144,8 @@ def _ratio(times: Times, way: Way, i: int) -> float: return times[way][i] / time
 
 def _best(times: Times, i: int, ways: Iterable[Way]) -> Way:
     "The fastest of some ways for one range of rows"
-    best = min(ways, key=lambda way: times[way][i])
+    def seconds(way: Way) -> float: return times[way][i]
+    best: Way = min(ways, key=seconds)
     return best if _ratio(times, best, i) < .97 else 'plain'
 
 def chosen(
@@ -154,12 +155,13 @@ def chosen(
 ) -> Ways:
     "A way for each range of rows, 'plain' where no other is clearly faster."
     ranges = range(len(_TRIED))
-    dense = tuple(_best(times, i, times.keys() - {'packed'}) for i in ranges)
+    unpacked: list[Way] = [way for way in DENSE if way in times]
+    dense: Ways = tuple(_best(times, i, unpacked) for i in ranges)
     if 'packed' not in times: return dense
     occur = [i for i in ranges if i == ranges[-1] or _ENDS[i] >= least_rows]
     ratios = [_ratio(times, 'packed', i) for i in occur]
-    if max(ratios) <= 1.03 and sum(ratios) < sum(_ratio(times, dense[i], i) for i in occur):
-        if not both or max(ratios) < .97: return ('packed',) * len(_TRIED)
+    better = max(ratios) <= 1.03 and sum(ratios) < sum(_ratio(times, dense[i], i) for i in occur)
+    if better and (not both or max(ratios) < .97): return ('packed',) * len(_TRIED)
     return tuple(_best(times, i, times) for i in ranges) if both else dense
 
 # %% ../../../nbs/qwen/09_products.ipynb #f6ee68d5
@@ -201,7 +203,7 @@ def _remembered(key: str) -> list[Times]:
     "A place for the times of one shape on this machine, as long as this program runs"
     return []
 
-def times_of(
+def _times_of(
     shape: Shape,                     # of the layers
     layers: Sequence[torch.nn.Linear] # of that shape
 ) -> Times:
@@ -221,7 +223,7 @@ def _fits(module: torch.nn.Module) -> bool:
     if type(module) is not torch.nn.Linear: return False
     return module.weight.dtype == torch.float32 and module.weight.device.type == 'cpu'
 
-def shapes_of(
+def _shapes_of(
     model: torch.nn.Module, # any module
     pack: bool = True       # may weights be packed?
 ) -> dict[Shape, list[torch.nn.Linear]]:
@@ -237,11 +239,10 @@ def shapes_of(
 def _change(layer: torch.nn.Linear, ways: Ways) -> None:
     "Make a layer a `FastLinear`, in place"
     layer.__class__ = FastLinear
-    layer.ways, layer.laid = ways, None
-    if 'packed' not in ways: return
-    laid = packed(layer.weight)
-    if {*ways} == {'packed'}: layer.weight = laid
-    else: layer.laid = laid.data
+    fast = cast(FastLinear, layer)
+    fast.ways = ways
+    if {*ways} == {'packed'}: fast.weight = packed(fast.weight)
+    elif 'packed' in ways: fast.laid = packed(fast.weight).data
 
 def use_fast_linear(
     model: torch.nn.Module, # any module; changed in place
@@ -251,9 +252,9 @@ def use_fast_linear(
 ) -> int:                   # how many of its layers are now `FastLinear`
     "Use `FastLinear` where weights are single precision on a CPU; a shape not seen on this machine is measured."
     changed = 0
-    for shape, layers in sorted(shapes_of(model, pack).items()):
+    for shape, layers in sorted(_shapes_of(model, pack).items()):
         size = len(layers) * shape.outputs * shape.inputs * 4
-        ways = chosen(times_of(shape, layers), size <= spare, least_rows)
+        ways = chosen(_times_of(shape, layers), size <= spare, least_rows)
         if 'packed' in ways and {*ways} != {'packed'}: spare -= size
         for layer in layers: _change(layer, ways)
         changed += len(layers)

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers.vision_utils import get_vision_interpolation_indices_and_weights, get_vision_position_ids
 from .decoder import rotate
-from .products import Activation, FastLinear, use_fast_linear
+from .products import FastLinear, use_fast_linear
 from .prompt import Size, picture_inputs, scaled
 
 # %% ../../../nbs/qwen/12_tower.ipynb #b0a85e2f
@@ -52,10 +52,11 @@ def levels(
     noise = rng.integers(0, 256, (18 * size, 20 * size, 3))
     found = [(patches(p.astype(np.uint8), size), _by_processor(processor, Image.fromarray(p.astype(np.uint8))))
              for p in (pixels, noise)]
-    if any(values is None or values.shape != bytes.shape for bytes, values in found): return None
+    known = [(bytes, values) for bytes, values in found if values is not None and values.shape == bytes.shape]
+    if len(known) < len(found): return None
     table = np.zeros((3, 256), np.float32)
-    for colour in range(3): table[colour][found[0][0][:, colour]] = found[0][1][:, colour]
-    return table if all((_looked_up(table, b) == v).all() for b, v in found) else None
+    for colour in range(3): table[colour][known[0][0][:, colour]] = known[0][1][:, colour]
+    return table if all((_looked_up(table, b) == v).all() for b, v in known) else None
 
 # %% ../../../nbs/qwen/12_tower.ipynb #d93b3968
 @dataclass(eq=False)
@@ -132,7 +133,8 @@ def _placed(visual: Any, rows: int, columns: int) -> tuple[Tensor, Tensor, Tenso
     return place, cos[:, None, :half].contiguous(), sin[:, None, :half].contiguous()
 
 # %% ../../../nbs/qwen/12_tower.ipynb #79922f91
-def _layer_norm(x: Tensor, norm: Any) -> Tensor: return F.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+def _layer_norm(x: Tensor, norm: Any) -> Tensor:
+    return F.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 
 def _merged(merger: Any, x: Tensor) -> Tensor:
@@ -151,7 +153,7 @@ def _serves(visual: Any) -> bool:
     usual = c.hidden_act == 'gelu_pytorch_tanh' and c.spatial_merge_size == 2 and c.in_channels == 3
     return usual and sorted(indexes) == [*indexes] and all(isinstance(m, FastLinear) for m in layers)
 
-def tower_of(
+def _tower_of(
     model,    # Qwen3-VL
     processor # of the checkpoint
 ) -> Optional[Tower]:
@@ -169,7 +171,7 @@ def picture_of(
     size: Size  # that the model sees, multiples of 32
 ) -> dict[str, Tensor]: # for `look`
     "What the vision tower needs of a page; no weight is touched, so any thread may do it."
-    tower = tower_of(model, processor)
+    tower = _tower_of(model, processor)
     if not tower: return picture_inputs(processor, image, size)
     cut = patches(np.asarray(scaled(image, size)), tower.patch)
     return dict(patches=torch.from_numpy(_looked_up(tower.table, cut)).flatten(1),
