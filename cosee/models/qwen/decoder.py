@@ -123,7 +123,7 @@ class Decoder:
         x: Tensor,           # embeddings of the new tokens, shape (tokens, hidden)
         positions: Tensor,   # of each, shape (3, tokens)
         shown: Tensor,       # which of them are those of pictures, shape (tokens,)
-        deep: Sequence[Tensor] = (), # for each of the first layers what is added to these, shape (pictures' tokens, hidden)
+        deep: Sequence[Tensor] = (), # for each of the first layers what is added to these, each of shape (n, hidden)
         base: Optional[Layers] = None # keys and values of what stands before
     ) -> Layers:             # of all tokens, `base` included
         "Compute a beginning, or the rest of one."

@@ -243,6 +243,7 @@ def _by_modules(model, ids: Tensor, positions: Tensor, kinds: Tensor, features: 
                 mm_token_type_ids=kinds[None], use_cache=True, **(_seen(features) if features else {}))
     return [(layer.keys, layer.values) for layer in cache.layers]
 
+# %% ../../../nbs/qwen/03_prefix.ipynb #a898d19e
 @torch.inference_mode()
 def prefill(
     model,       # Qwen3-VL

@@ -178,6 +178,7 @@ def machine() -> str:
     limit = os.environ.get('ONEDNN_MAX_CPU_ISA', '')
     return f'{_processor()}, {torch.backends.cpu.get_cpu_capability()}{limit and f" ({limit})"}, {torch.__version__}'
 
+# %% ../../../nbs/qwen/09_products.ipynb #145a7e88
 class Shape(NamedTuple):
     "What layers have in common that are measured together."
     outputs: int # features
@@ -236,6 +237,7 @@ def _shapes_of(
         out.setdefault(Shape(m.out_features, m.in_features, m.bias is not None, own), []).append(m)
     return out
 
+# %% ../../../nbs/qwen/09_products.ipynb #892affb1
 def _change(layer: torch.nn.Linear, ways: Ways) -> None:
     "Make a layer a `FastLinear`, in place"
     layer.__class__ = FastLinear

@@ -42,6 +42,7 @@ def _looked_up(table: np.ndarray, bytes: np.ndarray) -> np.ndarray:
     for colour in range(3): out[:, colour] = table[colour][bytes[:, colour]]
     return out
 
+# %% ../../../nbs/qwen/12_tower.ipynb #428b9b84
 def levels(
     processor # of the checkpoint
 ) -> Optional[np.ndarray]: # shape (3, 256); None where there is no such table
@@ -177,6 +178,7 @@ def picture_of(
     return dict(patches=torch.from_numpy(_looked_up(tower.table, cut)).flatten(1),
                 grid=torch.tensor([size[1] // tower.patch, size[0] // tower.patch]))
 
+# %% ../../../nbs/qwen/12_tower.ipynb #f97195e6
 @torch.inference_mode()
 def look(
     model,                    # Qwen3-VL
@@ -187,6 +189,7 @@ def look(
     there = {name: t.to(model.device) for name, t in picture.items()}
     return features_of(model, there['pixel_values'], there['image_grid_thw'])[0]
 
+# %% ../../../nbs/qwen/12_tower.ipynb #0ff79f77
 @torch.inference_mode()
 def features_of(
     model,        # Qwen3-VL
