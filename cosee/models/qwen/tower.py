@@ -165,6 +165,7 @@ def _tower_of(
         if table is not None: _towers[visual] = Tower(visual, table)
     return _towers.get(visual)
 
+# %% ../../../nbs/qwen/12_tower.ipynb #0ae3aa98
 def picture_of(
     model,      # Qwen3-VL
     processor,  # of the checkpoint
