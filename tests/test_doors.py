@@ -33,6 +33,7 @@ from cosee.ocr.client import OcrClient
 from cosee.runs.table import Run
 
 QUESTION = "How much is the subtotal?"
+plain = urllib.parse.unquote
 QUICK = dict(agents=["detail_reader"], max_steps=1)
 SECRET = "the secret of somebody else"
 ALICE, BOB = "the long word of alice", "the long word of bob"
@@ -77,7 +78,8 @@ def place(tmp_path_factory):
 def house(place, tmp_path_factory):
     keys = Keys({"alice": ALICE, "bob": BOB})
     limits = Limits(upload_bytes=300_000, pages=20, pixels=4_000_000)
-    with served(tmp_path_factory.mktemp("kept"), keys=keys, roots=[place / "open"], limits=limits) as found: yield found
+    with served(tmp_path_factory.mktemp("kept"), keys=keys, roots=[place / "open"],
+                limits=limits) as found: yield found
 
 
 def http(url, token=ALICE, **headers):
@@ -89,6 +91,11 @@ def alice(house):
     with http(house[1]) as client: yield client
 
 
+def questions(client, name="invoice.pdf"):
+    "Where questions about a document are asked."
+    return f"/api/documents/{client.post('/api/documents', json=dict(path=name)).json()['id']}/questions"
+
+
 # --- names ---
 
 def hostile_names(place):
@@ -97,13 +104,16 @@ def hostile_names(place):
           "out.pdf", ".keys/invoice.pdf", str(place / "closed/invoice.pdf"), f"{place}/open/../closed/invoice.pdf",
           f"//{place}/closed/invoice.pdf", f"file://{place}/closed/invoice.pdf", "~/invoice.pdf", "~root/x.pdf",
           "C:\\closed\\invoice.pdf", "c:/closed/invoice.pdf", "\\\\server\\share\\x.pdf", "..\\closed\\invoice.pdf",
-          "invoice.pdf\0.png", "in\nvoice.pdf", "\u202einvoice.pdf", "", " ", ".", "..", "/", "//", "/etc/passwd", "/dev/zero",
+          "invoice.pdf\0.png", "in\nvoice.pdf", "\u202einvoice.pdf", "", " ", ".", "..", "/", "//",
+          "/etc/passwd", "/dev/zero",
           "/proc/self/environ", "http://127.0.0.1/x.pdf", "data:application/pdf;base64,AAAA", "con:", "x" * 5000,
           "aux.pdf:stream", "invoice.pdf/", "invoice.pdf/..", "deep", "nothing.pdf", "\ud800.pdf"]
     coded = [urllib.parse.quote(name, safe="") for name in up if "\ud800" not in name]
     twice = [urllib.parse.quote(name, safe="") for name in coded]
-    slashes = [name.replace("/", other) for name in up[:8] for other in ("\\", "%2f", "%252f", "%5c", "\u2215", "\uff0f")]
-    dots = [name.replace("..", other) for name in up[:3] for other in ("%2e%2e", "%2E.", ".%2e", "%252e%252e", "\uff0e\uff0e", "....//")]
+    slashes = [name.replace("/", other) for name in up[:8]
+               for other in ("\\", "%2f", "%252f", "%5c", "\u2215", "\uff0f")]
+    dots = [name.replace("..", other) for name in up[:3]
+            for other in ("%2e%2e", "%2E.", ".%2e", "%252e%252e", "\uff0e\uff0e", "....//")]
     return [n for n in up + coded + twice + slashes + dots if n not in ("deep", "invoice.pdf/")]
 
 
@@ -111,16 +121,18 @@ def test_nothing_outside_is_opened_whatever_it_is_called(alice, place, house):
     names = hostile_names(place)
     assert len(names) > 150
     for name in names:
-        said = alice.post("/api/documents", content=json.dumps({"path": name}), headers={"Content-Type": "application/json"})
+        said = alice.post("/api/documents", content=json.dumps({"path": name}),
+                          headers={"Content-Type": "application/json"})
         assert 400 <= said.status_code < 500, (name, said.text)
-        assert SECRET not in said.text and (str(place) in urllib.parse.unquote(urllib.parse.unquote(name)) or str(place) not in said.text), name
+        assert SECRET not in said.text and (str(place) in plain(plain(name)) or str(place) not in said.text), name
     assert {d.name for d in house[0].library.seen_by(caller_of("alice"))} <= {"invoice.pdf", "slides.pdf"}
     for name in ("invoice.pdf", "deep/slides.pdf", str(place / "open/invoice.pdf")):
         assert alice.post("/api/documents", json=dict(path=name)).status_code == 201, name
 
 
 def test_no_address_leads_to_a_file_and_no_folder_is_listed(alice):
-    paths = ["/api/documents/../../closed/secret.txt", "/..%2f..%2fclosed/secret.txt", "/assets/", "/static/", "/uploads",
+    paths = ["/api/documents/../../closed/secret.txt", "/..%2f..%2fclosed/secret.txt", "/assets/", "/static/",
+             "/uploads",
              "/api/documents/%2e%2e/pages/1", "/records.jsonl", "/run.json", "/.lock", "/docs", "/redoc"]
     for path in paths: assert alice.get(path).status_code in (404, 405), path
 
@@ -141,11 +153,13 @@ def hostile_uploads():
     large = png[:16] + (60_000).to_bytes(4, "big") * 2 + png[24:]
     texts = [b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>", b"<html><script>1</script>",
              b"#!/bin/sh\nrm -rf /", b"PK\3\4" + b"\0" * 60, b"GIF89a" + b"\0" * 60, b"%PDF-1.7\n", b"", b"\0" * 1000,
-             b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 1 0 R>>endobj", b"BM" + b"\0" * 90, b"RIFF\0\0\0\0WEBP", b"II*\0" * 9]
+             b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 1 0 R>>endobj", b"BM" + b"\0" * 90, b"RIFF\0\0\0\0WEBP",
+             b"II*\0" * 9]
     return [*cuts, *turned, large, picture((3000, 2000)), *texts]
 
 
-NAMES = ["../../etc/passwd", "..\\..\\x.exe", "/abs/olute.pdf", "C:\\x.pdf", "a\0b", "<script>alert(1)</script>", "x" * 290,
+NAMES = ["../../etc/passwd", "..\\..\\x.exe", "/abs/olute.pdf", "C:\\x.pdf", "a\0b", "<script>alert(1)</script>",
+         "x" * 290,
          "\u202efdp.exe", "con", "", "'; drop table", "{{7*7}}", "%2e%2e%2f", "\r\nSet-Cookie: a=b", "normal.pdf"]
 
 
@@ -179,12 +193,15 @@ def test_uploads_are_bounded_in_bytes_pages_and_pixels(alice, house):
 
 def test_hostile_text_is_text_everywhere(alice):
     evil = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
-    opened = alice.post("/api/documents/upload", params=dict(name=f"{evil}.pdf"), content=(samples_dir() / "invoice.pdf").read_bytes()).json()
-    asked = alice.post(f"/api/documents/{opened['id']}/questions", json=dict(question=f"{evil} {QUESTION}", wait=60)).json()
+    opened = alice.post("/api/documents/upload", params=dict(name=f"{evil}.pdf"),
+                        content=(samples_dir() / "invoice.pdf").read_bytes()).json()
+    asked = alice.post(f"/api/documents/{opened['id']}/questions",
+                       json=dict(question=f"{evil} {QUESTION}", wait=60)).json()
     page = alice.get(f"/api/episodes/{asked['id']}/page")
     assert page.status_code == 200 and "<img src=x" not in page.text and "alert(2)</script>" not in page.text
     record = alice.get(f"/api/episodes/{asked['id']}/record")
-    assert record.headers["content-type"] == "application/json" and record.headers["x-content-type-options"] == "nosniff"
+    assert record.headers["content-type"] == "application/json"
+    assert record.headers["x-content-type-options"] == "nosniff"
 
 
 # --- who is let in ---
@@ -192,17 +209,22 @@ def test_hostile_text_is_text_everywhere(alice):
 def test_a_request_needs_the_right_host_origin_and_token(house, alice):
     url = house[1]
     own = url.rstrip("/")
-    def status(**headers): return httpx.get(f"{url}api", headers={"Authorization": f"Bearer {ALICE}", **headers}).status_code
+    def status(**headers): return httpx.get(f"{url}api",
+                                            headers={"Authorization": f"Bearer {ALICE}", **headers}).status_code
     assert status() == status(Origin=own) == status(Host="localhost") == 200
-    for host in ("evil.example", "127.0.0.1.evil.example", "127.0.0.1@evil.example", "10.0.0.1", "localhost.evil", "a" * 300):
+    for host in ("evil.example", "127.0.0.1.evil.example", "127.0.0.1@evil.example", "10.0.0.1", "localhost.evil",
+                 "a" * 300):
         assert status(Host=host) == 403, host
-    for origin in ("http://evil.example", "null", "https://127.0.0.1:1", "http://localhost", f"{own}.evil.example", "file://"):
+    for origin in ("http://evil.example", "null", "https://127.0.0.1:1", "http://localhost", f"{own}.evil.example",
+                   "file://"):
         assert status(Origin=origin) == 403, origin
     assert status(**{"Sec-Fetch-Site": "cross-site"}) == status(**{"Sec-Fetch-Site": "same-site"}) == 403
-    for bearer in ("", "Bearer", "Bearer wrong", f"Basic {ALICE}", f"Bearer {ALICE}x", f"Bearer {ALICE[:-1]}", "Bearer \xff"):
+    for bearer in ("", "Bearer", "Bearer wrong", f"Basic {ALICE}", f"Bearer {ALICE}x", f"Bearer {ALICE[:-1]}",
+                   "Bearer \xff"):
         said = httpx.get(f"{url}api", headers=[(b"Authorization", bearer.encode("latin-1"))])
         assert said.status_code == 401 and said.headers["www-authenticate"] == "Bearer", bearer
-    twice = httpx.get(f"{url}api", headers=[("Host", own[7:]), ("Authorization", f"Bearer {ALICE}"), ("Authorization", "Bearer x")])
+    twice = httpx.get(f"{url}api", headers=[("Host", own[7:]), ("Authorization", f"Bearer {ALICE}"),
+                                            ("Authorization", "Bearer x")])
     assert twice.status_code == 400
 
 
@@ -212,7 +234,8 @@ def test_no_answer_lets_anything_run_or_others_read_it(alice, house):
     for said in answers:
         head = said.headers
         assert not [k for k in head if k.startswith("access-control")], said.url
-        assert "default-src 'none'" in head["content-security-policy"] and "unsafe" not in head["content-security-policy"]
+        policy = head["content-security-policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy
         assert (head["x-content-type-options"], head["referrer-policy"]) == ("nosniff", "no-referrer")
         assert "server" not in head and head["cross-origin-resource-policy"] == "same-origin"
     page = answers[0].text
@@ -225,17 +248,20 @@ def test_two_users_do_not_see_each_other(house, alice):
         asked = alice.post(f"/api/documents/{opened['id']}/questions", json=dict(question=QUESTION, wait=60)).json()
         assert asked["answer"] == "36,871.72 USD"
         d, e = f"/api/documents/{opened['id']}", f"/api/episodes/{asked['id']}"
-        for path in (d, f"{d}/pages/1", f"{d}/pages/1/print", f"{d}/find?q=x", e, f"{e}/events", f"{e}/record", f"{e}/page"):
+        for path in (d, f"{d}/pages/1", f"{d}/pages/1/print", f"{d}/find?q=x", e, f"{e}/events", f"{e}/record",
+                     f"{e}/page"):
             assert alice.get(path).status_code == 200 and bob.get(path).status_code == 404, path
         assert bob.post(f"{d}/questions", json=dict(question=QUESTION)).status_code == 404
         assert bob.post(f"{e}/stop").status_code == bob.post(f"{e}/mark", json=dict(right=True)).status_code == 404
-        assert bob.delete(d).status_code == 404 and bob.get("/api/documents").json() == bob.get("/api/episodes").json() == []
+        assert bob.delete(d).status_code == 404
+        assert bob.get("/api/documents").json() == bob.get("/api/episodes").json() == []
         assert bob.post("/v1/chat/completions", json=dict(model="cosee", messages=[dict(role="user", content=[
             dict(type="file", file=dict(file_id=opened["id"])), dict(type="text", text="?")])])).status_code == 404
 
 
 def test_a_shared_desk_shows_everything_and_lets_only_owners_remove(tmp_path):
-    with served(tmp_path / "kept", keys=Keys({"alice": ALICE, "bob": BOB}), roots=[samples_dir()], shared=True) as (_, url):
+    keys = Keys({"alice": ALICE, "bob": BOB})
+    with served(tmp_path / "kept", keys=keys, roots=[samples_dir()], shared=True) as (_, url):
         with http(url) as alice, http(url, BOB) as bob:
             opened = alice.post("/api/documents", json=dict(path="invoice.pdf")).json()
             assert bob.get(f"/api/documents/{opened['id']}").status_code == 200
@@ -266,8 +292,8 @@ def test_slow_and_endless_requests_are_ended(tmp_path):
         assert raw(url, b"GET /api HTTP/1.1\r\nHost: 127") == b""            # a head without an end
         half = f"POST /api/documents/upload HTTP/1.1\r\n{head}Content-Length: 1000\r\n\r\nabc".encode()
         assert raw(url, half).startswith(b"HTTP/1.1 408")                    # a body without an end
-        chunked = f"POST /api/documents/upload HTTP/1.1\r\n{head}Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n".encode()
-        assert raw(url, chunked).startswith(b"HTTP/1.1 408")
+        chunked = f"POST /api/documents/upload HTTP/1.1\r\n{head}Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
+        assert raw(url, chunked.encode()).startswith(b"HTTP/1.1 408")
         assert raw(url, b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 20_000)[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 431")
         assert raw(url, b"\x16\x03\x01 no http").startswith(b"HTTP/1.1 400")
         assert httpx.get(f"{url}api", headers={"Authorization": f"Bearer {ALICE}"}).status_code == 200
@@ -293,7 +319,8 @@ def test_fifty_clients_are_all_answered_in_turn(tmp_path):
         def ask(who):
             with httpx.Client(base_url=url, timeout=110, headers={"X-CoSee-Session": who}) as mine:
                 opened = mine.post("/api/documents", json=dict(path="invoice.pdf")).json()
-                return mine.post(f"/api/documents/{opened['id']}/questions", json=dict(question=QUESTION, settings=QUICK)).json()
+                return mine.post(f"/api/documents/{opened['id']}/questions",
+                                 json=dict(question=QUESTION, settings=QUICK)).json()
         greedy = [ask("greedy") for _ in range(12)]
         with ThreadPoolExecutor(49) as pool: others = list(pool.map(ask, [f"client {i}" for i in range(49)]))
         client.gate.set()
@@ -310,7 +337,7 @@ def test_a_line_has_an_end(tmp_path):
     client = Gated()
     with served(tmp_path / "kept", client, roots=[samples_dir()], limits=Limits(waiting=3), at_once=1) as (desk, url):
         with httpx.Client(base_url=url, timeout=60) as mine:
-            path = f"/api/documents/{mine.post('/api/documents', json=dict(path='invoice.pdf')).json()['id']}/questions"
+            path = questions(mine)
             asked = [mine.post(path, json=dict(question=QUESTION)) for _ in range(4)]
             assert [a.status_code for a in asked] == [202] * 3 + [429]
             states = {e["state"] for e in mine.get("/api/episodes").json()}
@@ -323,7 +350,7 @@ def test_an_episode_is_stopped_between_two_calls_and_one_that_waits_at_once(tmp_
     client = Gated()
     with served(tmp_path / "kept", client, roots=[samples_dir()], at_once=1) as (_, url):
         with httpx.Client(base_url=url, timeout=60) as mine:
-            path = f"/api/documents/{mine.post('/api/documents', json=dict(path='invoice.pdf')).json()['id']}/questions"
+            path = questions(mine)
             first, second = (mine.post(path, json=dict(question=QUESTION)).json()["id"] for _ in range(2))
             assert client.asked.wait(60)
             assert mine.post(f"/api/episodes/{second}/stop").json()["state"] == "stopped"
@@ -380,11 +407,12 @@ with Desk(sys.argv[1], Clients({'ocr': lambda: Client(OcrClient())}), Roots([sys
 
 def test_a_kill_loses_no_answer_and_names_what_was_running(tmp_path):
     kept, env = tmp_path / "kept", {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    server = subprocess.Popen([sys.executable, "-c", SERVER, str(kept), str(samples_dir())], stdout=subprocess.PIPE, text=True,
+    server = subprocess.Popen([sys.executable, "-c", SERVER, str(kept), str(samples_dir())], stdout=subprocess.PIPE,
+                              text=True,
                               env=env)
     url = server.stdout.readline().strip()
     with httpx.Client(base_url=url, timeout=100) as mine:
-        path = f"/api/documents/{mine.post('/api/documents', json=dict(path='invoice.pdf')).json()['id']}/questions"
+        path = questions(mine)
         done = [mine.post(path, json=dict(question=QUESTION, settings=QUICK, wait=90)).json() for _ in range(4)]
         cut = [mine.post(path, json=dict(question=f"WAIT {QUESTION}")).json() for _ in range(10)]
     server.send_signal(signal.SIGKILL)
@@ -407,8 +435,9 @@ def test_one_folder_has_one_writer_and_what_is_kept_is_for_its_owner(tmp_path):
         desk.library.hand_in(caller_of(), "x.pdf", (samples_dir() / "invoice.pdf").read_bytes())
         desk.ask(caller_of(), desk.library.seen_by(caller_of())[0].id, QUESTION).wait(60)
         desk.mark(caller_of(), desk.episodes(caller_of())[0]["id"], True)
-        code = f"from cosee.doors.desk import Journal; from pathlib import Path; Journal(Path({str(tmp_path / 'kept')!r})).__enter__()"
-        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        code = f"from cosee.doors.desk import Journal; Journal({str(tmp_path / 'kept')!r}).__enter__()"
+        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                               env={**os.environ, "PYTHONPATH": str(ROOT)})
         assert "is being written by another process" in other.stderr
     for path in [tmp_path / "kept", *(tmp_path / "kept").rglob("*")]:
         assert path.stat().st_mode & 0o077 == 0 or path.name == ".lock", path
@@ -418,13 +447,16 @@ def test_one_folder_has_one_writer_and_what_is_kept_is_for_its_owner(tmp_path):
 
 def command(*args, **env):
     code = "import sys; from cosee.cli import main; sys.exit(main())"
-    return subprocess.Popen([sys.executable, "-c", code, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    return subprocess.Popen([sys.executable, "-c", code, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True,
                             env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **env})
 
 
 @pytest.mark.parametrize("args, says", [
-    (("serve", "--host", "0.0.0.0"), "others can reach this address"), (("serve", "/no/such/folder"), "no such file or folder"),
-    (("serve", "--client", "nobody"), "there is no client 'nobody'"), (("serve", "--tokens", "/no/file"), "cannot be read"),
+    (("serve", "--host", "0.0.0.0"), "others can reach this address"), (("serve", "/no/such/folder"),
+                                                                        "no such file or folder"),
+    (("serve", "--client", "nobody"), "there is no client 'nobody'"), (("serve", "--tokens", "/no/file"),
+                                                                       "cannot be read"),
     (("mcp",), "required: FOLDER"), (("mcp", "/no/such/folder"), "no such file or folder"),
 ])
 def test_what_cannot_be_served_is_one_line(tmp_path, args, says):
@@ -437,7 +469,8 @@ def test_the_server_says_nothing_of_documents_and_ends_on_ctrl_c(tmp_path):
     server = command("serve", str(samples_dir()), "--store", str(tmp_path / "kept"), "--json", COSEE_TOKEN=ALICE)
     url = json.loads(server.stdout.readline())["url"]
     with http(url) as mine:
-        opened = mine.post("/api/documents/upload", params=dict(name="Payslip of Bob.pdf"), content=(samples_dir() / "invoice.pdf").read_bytes()).json()
+        opened = mine.post("/api/documents/upload", params=dict(name="Payslip of Bob.pdf"),
+                           content=(samples_dir() / "invoice.pdf").read_bytes()).json()
         mine.post(f"/api/documents/{opened['id']}/questions", json=dict(question="What does Bob earn?", wait=60))
         mine.get(f"/api/documents/{opened['id']}/pages/77")
         (tmp_path / "kept/records.jsonl").unlink()   # a failure that nobody thought of
@@ -453,19 +486,27 @@ def test_the_server_says_nothing_of_documents_and_ends_on_ctrl_c(tmp_path):
 def test_the_openai_client_streams_an_answer_with_exact_usage_and_evidence(house):
     client = openai.OpenAI(base_url=f"{house[1]}v1", api_key=ALICE, max_retries=0)
     pdf = "data:application/pdf;base64," + base64.b64encode((samples_dir() / "invoice.pdf").read_bytes()).decode()
-    messages = [dict(role="user", content=[dict(type="file", file=dict(filename="i.pdf", file_data=pdf)), dict(type="text", text=QUESTION)])]
+    messages = [dict(role="user", content=[dict(type="file", file=dict(filename="i.pdf", file_data=pdf)),
+                                           dict(type="text", text=QUESTION)])]
     whole = client.chat.completions.create(model="cosee", messages=messages)
-    chunks = list(client.chat.completions.create(model="cosee", messages=messages, stream=True, stream_options=dict(include_usage=True)))
+    chunks = list(client.chat.completions.create(model="cosee", messages=messages, stream=True,
+                                                 stream_options=dict(include_usage=True)))
     text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
     assert text == whole.choices[0].message.content == "36,871.72 USD" and chunks[-1].usage == whole.usage
     record = house[0].record(caller_of("alice"), whole.cosee["id"])
     entries = record["trace"]["ledger"]["entries"]
-    assert whole.usage.total_tokens == sum(e["usage"]["total_tokens"] for e in entries) == whole.usage.prompt_tokens + whole.usage.completion_tokens
+    spent = whole.usage
+    assert spent.total_tokens == sum(e["usage"]["total_tokens"] for e in entries)
+    assert spent.total_tokens == spent.prompt_tokens + spent.completion_tokens
     assert whole.cosee["page"] == 1 and whole.cosee["evidence"][0]["bbox"]
-    with pytest.raises(openai.AuthenticationError): openai.OpenAI(base_url=f"{house[1]}v1", api_key="x", max_retries=0).models.list()
-    with pytest.raises(openai.NotFoundError, match="no model"): client.chat.completions.create(model="x", messages=messages)
-    for url in ("http://127.0.0.1:1/x.png", "https://evil.example/x.png", "file:///etc/passwd", "ftp://x/y", "/etc/passwd"):
-        bad = [dict(role="user", content=[dict(type="image_url", image_url=dict(url=url)), dict(type="text", text="?")])]
+    with pytest.raises(openai.AuthenticationError): openai.OpenAI(base_url=f"{house[1]}v1", api_key="x",
+                                                                  max_retries=0).models.list()
+    with pytest.raises(openai.NotFoundError, match="no model"): client.chat.completions.create(model="x",
+                                                                                               messages=messages)
+    for url in ("http://127.0.0.1:1/x.png", "https://evil.example/x.png", "file:///etc/passwd", "ftp://x/y",
+                "/etc/passwd"):
+        bad = [dict(role="user", content=[dict(type="image_url", image_url=dict(url=url)),
+                                          dict(type="text", text="?")])]
         with pytest.raises(openai.BadRequestError): client.chat.completions.create(model="cosee", messages=bad)
 
 
@@ -475,7 +516,8 @@ def test_a_failed_episode_is_an_error_of_the_stream(tmp_path):
         with running(guarded(desk, application(desk, chat))) as url:
             client = openai.OpenAI(base_url=f"{url}v1", api_key="x", max_retries=0)
             png = "data:image/png;base64," + base64.b64encode(picture()).decode()
-            messages = [dict(role="user", content=[dict(type="image_url", image_url=dict(url=png)), dict(type="text", text="?")])]
+            messages = [dict(role="user",
+                             content=[dict(type="image_url", image_url=dict(url=png)), dict(type="text", text="?")])]
             with pytest.raises(openai.InternalServerError, match="the model is gone"):
                 client.chat.completions.create(model="broken", messages=messages)
             with pytest.raises(openai.APIError, match="the model is gone"):

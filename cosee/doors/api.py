@@ -8,7 +8,7 @@ __all__ = []
 # %% ../../nbs/doors/08_api.ipynb #99bfc3ed
 import asyncio, json
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
+from contextlib import suppress
 from typing import Annotated, Any, Optional
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -19,8 +19,8 @@ from .. import __version__
 from ..boxes import check_bbox
 from .asking import OVER, EpisodeInfo, Note, Settings, method_names
 from .desk import Desk
-from .documents import Caller, Document, DocumentInfo
-from .guard import SMALL_BODY, Guard, Keys, Names, error_body
+from .documents import Caller, DocumentInfo
+from .guard import SMALL_BODY, USUAL_NAMES, Guard, Keys, Names, error_body
 from .jobs import Job, Told
 from .reference import reference_page, reference_policy
 from .roots import DoorError
@@ -37,7 +37,7 @@ class OpenPath(_Form):
 class Question(_Form):
     "A question about a document."
     question: str = Field(min_length=1, max_length=20_000)
-    settings: Settings = Field(default_factory=Settings, description='how it is answered')
+    settings: Settings = Field(default_factory=lambda: Settings.model_validate({}), description='how it is answered')
     earlier: Optional[str] = Field(None, max_length=64, description='id of an episode from which this one goes on')
     notes: list[Note] = Field([], max_length=50, description='by hand, behind what that one wrote')
     wait: float = Field(0, ge=0, le=600, description='seconds to wait for the answer')
@@ -64,6 +64,7 @@ class DocumentForm(BaseModel):
     kind: str = Field(description='path or upload')
     at: str = Field(description='when it was opened, in UTC')
 
+# %% ../../nbs/doors/08_api.ipynb #0bee47fc
 class EpisodeForm(BaseModel):
     "A question and what became of it."
     id: str
@@ -86,6 +87,7 @@ class EpisodeForm(BaseModel):
     seconds: Optional[float]
     right: Optional[bool] = Field(description='as somebody marked it')
 
+# %% ../../nbs/doors/08_api.ipynb #f00dff66
 class PrintedLine(BaseModel):
     "A line of a page."
     text: str
@@ -108,7 +110,7 @@ def failed(status: int, text: str, param: Optional[str] = None) -> JSONResponse:
     "An error as it is sent."
     return JSONResponse(error_body(status, text, param), status)
 
-def first_fault(e: RequestValidationError) -> tuple[str, str]:
+def _first_fault(e: RequestValidationError) -> tuple[str, str]:
     "The field that cannot be, and why, without what was sent."
     first = e.errors()[0]
     where = '.'.join(str(part) for part in first['loc'][1:]) or 'the request'
@@ -120,7 +122,7 @@ def _tell_errors(app: FastAPI):
     def of_door(request: Request, e: DoorError): return failed(e.status, str(e))
     @app.exception_handler(RequestValidationError)
     def of_form(request: Request, e: RequestValidationError):
-        where, why = first_fault(e)
+        where, why = _first_fault(e)
         return failed(400, f'{where}: {why[:1].lower()}{why[1:]}', where)
     @app.exception_handler(HTTPException)
     def of_http(request: Request, e: HTTPException):
@@ -164,7 +166,8 @@ def remove_document(id: str, desk: At, caller: By):
 def find_pages(id: str, desk: At, caller: By, q: Annotated[str, Query(min_length=1, max_length=2000)],
                k: Annotated[int, Query(ge=1, le=50)] = 4) -> list[Found]:
     "The pages that a question or some words are about, with the lines that say so."
-    return [Found(page=hit.page, score=hit.score, lines=[PrintedLine(text=l['text'], box=list(l['bbox'])) for l in hit.why])
+    return [Found(page=hit.page, score=hit.score,
+                  lines=[PrintedLine(text=l['text'], box=list(l['bbox'])) for l in hit.why])
             for hit in desk.library.get(caller, id).find(q, k)]
 
 # %% ../../nbs/doors/08_api.ipynb #6604f548
@@ -174,7 +177,7 @@ def picture(data: bytes) -> Response:
     "A picture as it is sent."
     return Response(data, media_type='image/webp', headers=_KEPT)
 
-def box_in(text: str) -> tuple[float, float, float, float]:
+def _box_in(text: str) -> tuple[float, float, float, float]:
     "A box from an address, such as 0.1,0.2,0.5,0.4; raises `DoorError` for what is none."
     try: box = check_bbox([float(v) for v in text.split(',')], None)
     except ValueError as e: raise DoorError(f'box: {e}') from None
@@ -183,8 +186,10 @@ def box_in(text: str) -> tuple[float, float, float, float]:
 
 _IMAGE: dict[int | str, dict[str, Any]] = {200: {'content': {'image/webp': {}}, 'description': 'a picture'}}
 
+# %% ../../nbs/doors/08_api.ipynb #0f99e3fd
 @documents.get('/{id}/pages/{page}', summary='See a page', response_class=Response, responses=_IMAGE)
-def page_picture(id: str, page: int, desk: At, caller: By, side: Annotated[int, Query(ge=64, le=2400)] = 1200) -> Response:
+def page_picture(id: str, page: int, desk: At, caller: By,
+                 side: Annotated[int, Query(ge=64, le=2400)] = 1200) -> Response:
     "A page as WebP; `side` is its longest side in pixels."
     return picture(desk.library.get(caller, id).picture(page, side))
 
@@ -192,7 +197,7 @@ def page_picture(id: str, page: int, desk: At, caller: By, side: Annotated[int, 
 def page_region(id: str, page: int, desk: At, caller: By,
                 box: Annotated[str, Query(description='left,top,right,bottom in 0-1')]) -> Response:
     "A part of a page at the best resolution there is."
-    return picture(desk.library.get(caller, id).region(page, box_in(box)))
+    return picture(desk.library.get(caller, id).region(page, _box_in(box)))
 
 @documents.get('/{id}/pages/{page}/print', summary='Read a page')
 def page_print(id: str, page: int, desk: At, caller: By) -> list[PrintedLine]:
@@ -205,8 +210,7 @@ async def waited(job: Job, seconds: float):
     async def end():
         async for _ in job.followed(len(job.events)): pass
     if seconds and not job.over:
-        try: await asyncio.wait_for(end(), seconds)
-        except TimeoutError: pass
+        with suppress(TimeoutError): await asyncio.wait_for(end(), seconds)
 
 @documents.post('/{id}/questions', status_code=202, summary='Ask a question', response_model=EpisodeForm)
 async def ask(id: str, form: Question, desk: At, caller: By) -> EpisodeInfo:
@@ -229,8 +233,8 @@ async def episode_info(id: str, desk: At, caller: By, wait: Annotated[float, Que
     if job := desk.job(caller, id): await waited(job, wait)
     return desk.episode(caller, id)
 
-# %% ../../nbs/doors/08_api.ipynb #913c0208
-def sse(told: Optional[Mapping[str, Any]]) -> str:
+# %% ../../nbs/doors/08_api.ipynb #b95fd8e7
+def _sse(told: Optional[Mapping[str, Any]]) -> str:
     "An event as a server sends it; a line that says nothing where there is none."
     if told is None: return ': waiting\n\n'
     return f"id: {told['n']}\nevent: {told['kind']}\ndata: {json.dumps(told, ensure_ascii=False)}\n\n"
@@ -239,11 +243,12 @@ async def _events(desk: Desk, caller: Caller, id: str, after: int) -> AsyncItera
     "What happens in an episode; of one that was over long ago, its answer and its end"
     job = desk.job(caller, id)
     if job is not None:
-        async for told in job.followed(after): yield sse(told)
+        async for told in job.followed(after): yield _sse(told)
         return
     info: Any = desk.episode(caller, id)
-    for told in (Told(n=1, kind='answer', episode=info), Told(n=2, kind='ended', state=info['state'], error=info['error'] or '')):
-        if told.get('n', 0) > after: yield sse(told)
+    for told in (Told(n=1, kind='answer', episode=info),
+                 Told(n=2, kind='ended', state=info['state'], error=info['error'] or '')):
+        if told.get('n', 0) > after: yield _sse(told)
 
 @episodes.get('/{id}/events', summary='Follow an episode', response_class=StreamingResponse,
               responses={200: {'content': {'text/event-stream': {}}, 'description': 'server-sent events, see Told'}})
@@ -251,7 +256,8 @@ def follow(id: str, desk: At, caller: By,
            last_event_id: Annotated[Optional[str], Header(alias='Last-Event-ID')] = None) -> StreamingResponse:
     "Every event with its number; a client that was cut off goes on behind the last one that it has."
     desk.episode(caller, id)
-    after = int(last_event_id) if (last_event_id or '').isascii() and (last_event_id or '').isdigit() else 0
+    said = last_event_id or ''
+    after = int(said) if said.isascii() and said.isdigit() and len(said) < 12 else 0
     return StreamingResponse(_events(desk, caller, id, after), media_type='text/event-stream')
 
 # %% ../../nbs/doors/08_api.ipynb #d727f635
@@ -295,14 +301,16 @@ def application(
                      documents=desk.roots.documents(), limits=dict(vars(desk.limits)))
 
     @app.get(reference, include_in_schema=False)
-    def what_may_be_asked(): return HTMLResponse(reference_page(app.openapi()), headers={'content-security-policy': reference_policy()})
+    def what_may_be_asked(): return HTMLResponse(reference_page(app.openapi()),
+                                                 headers={'content-security-policy': reference_policy()})
     return app
 
+# %% ../../nbs/doors/08_api.ipynb #8d8d48ad
 def guarded(
     desk: Desk,                # open
     app: Any,                  # of `application`
     keys: Optional[Keys] = None, # of callers; None: everybody is let in
-    names: Names = Names()     # under which the server is asked
+    names: Names = USUAL_NAMES # under which the server is asked
 ) -> Guard:
     "An application behind its guard."
     long = {'/api/documents/upload': desk.limits.upload_bytes,

@@ -9,7 +9,6 @@ __all__ = ['Clients']
 import threading, time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Optional, Protocol, TypedDict, Union, cast
-from fastcore.basics import patch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..agents import ROLES
 from ..board import Evidence
@@ -20,14 +19,14 @@ from ..eval.methods import METHODS, make_method
 from ..eval.task import MethodOutcome, build_team, outcome_of
 from ..files import digest
 from ..focus import FEW_PAGES, FocusSpec, make_focus
-from ..models.client import BudgetExceeded, Ledger, Message, Outcome, Params, Schema, VLMClient
+from ..models.client import Ledger, Message, Outcome, Params, Schema, VLMClient
 from ..models.registry import make_client
 from ..models.wrapper import ClientWrapper, ask_batch
 from ..ocr.engine import reading_told
 from ..config import redact
 from ..runs.log import Record
 from ..runs.record import utc_now
-from ..text import abstains, check_question, one_line
+from ..text import abstains, one_line
 
 # %% ../../nbs/doors/02_asking.ipynb #036c9a5d
 TEAM = 'team'   # the method that can be watched turn by turn
@@ -103,9 +102,11 @@ class Clients:
         with self._lock:
             if name not in self._made:
                 try: self._made[name] = self.makers[name]()
-                except Exception as e: raise DoorError(f'client {name}: {one_line(str(redact(str(e))), 300)}', 503) from e
+                except Exception as e: raise DoorError(f'client {name}: {one_line(str(redact(str(e))), 300)}',
+                                                       503) from e
             return self._made[name]
 
+# %% ../../nbs/doors/02_asking.ipynb #74d00403
 def clients_named(
     names: Sequence[str] = ('ocr',) # of the table of clients, or ids of backends
 ) -> Clients:
@@ -113,8 +114,8 @@ def clients_named(
     def maker(name: str) -> Callable[[], VLMClient]: return lambda: make_client(name)
     return Clients({name: maker(name) for name in names})
 
-# %% ../../nbs/doors/02_asking.ipynb #b2e44b51
-class Stoppable(ClientWrapper):
+# %% ../../nbs/doors/02_asking.ipynb #50610552
+class _Stoppable(ClientWrapper):
     "A client that asks before every call whether it is to go on."
     def __init__(self,
         client: VLMClient,
@@ -213,7 +214,8 @@ def new_record(
 
 def _named(outcome: MethodOutcome, document: Document) -> MethodOutcome:
     "An outcome whose trace calls the files of a document as people do"
-    trace, called = outcome['trace'], {path.name: label for path, label in zip(document.files, document.labels, strict=True)}
+    trace, called = outcome['trace'], {path.name: label for path,
+                                       label in zip(document.files, document.labels, strict=True)}
     for page in trace.get('pages') or []: page['file'] = called.get(page.get('file', ''), document.name)
     for name, label in called.items(): trace['because'] = trace.get('because', '').replace(name, label)
     return outcome
@@ -225,13 +227,14 @@ def answer(
     clients: Clients     # who may be asked
 ) -> Record:             # of what came out, also where it failed
     "Run an episode; whatever goes wrong stands in the record."
-    record, ledger, start = new_record(asked, document.name, document.count), Ledger(asked.settings.max_tokens), time.perf_counter()
+    record, ledger, start = new_record(asked, document.name,
+                                       document.count), Ledger(asked.settings.max_tokens), time.perf_counter()
     def told(done: int, of: int):
         asked.check()
         asked.tell('reading', dict(done=done, of=of))
     try:
         asked.check()
-        client = Stoppable(clients.get(asked.settings.client), asked.check)
+        client = _Stoppable(clients.get(asked.settings.client), asked.check)
         run = _team_outcome if asked.settings.method == TEAM else _method_outcome
         with reading_told(told): outcome = _named(run(asked, document, client, ledger), document)
         record = cast(Record, {**record, **outcome, 'status': 'ok'})
@@ -266,6 +269,7 @@ class EpisodeInfo(TypedDict):
     seconds: Optional[float]
     right: Optional[bool]      # as somebody marked it; None: nobody has
 
+# %% ../../nbs/doors/02_asking.ipynb #6064b96a
 def told_of(
     record: Mapping[str, Any] # of an episode
 ) -> dict[str, Any]:          # the fields of `EpisodeInfo` that a record has

@@ -21,7 +21,7 @@ from ..boxes import Box
 from .asking import EpisodeInfo, Note, Settings
 from .desk import Desk
 from .documents import Caller, Document, caller_of
-from .guard import Guard, Keys, Names
+from .guard import USUAL_NAMES, Guard, Keys, Names
 from .jobs import Job, Told
 from .roots import DoorError
 from ..text import counted, one_line
@@ -49,6 +49,7 @@ class FoundPages(BaseModel):
     "Pages, best first."
     found: list[FoundPage]
 
+# %% ../../nbs/doors/10_assistants.ipynb #8aa35ed9
 class PrintedPage(BaseModel):
     "The print of a page."
     page: int
@@ -78,7 +79,8 @@ def _image(data: bytes, form: str = 'png') -> ImageContent:
 
 def _result(text: str, structure: BaseModel, *more: ContentBlock) -> CallToolResult:
     "What a tool gives"
-    return CallToolResult(content=[TextContent(type='text', text=text), *more], structured_content=structure.model_dump())
+    return CallToolResult(content=[TextContent(type='text', text=text), *more],
+                          structured_content=structure.model_dump())
 
 def _lines(lines: Any) -> list[Line]:
     return [Line(text=l['text'], box=[round(v, 4) for v in l['bbox']]) for l in lines]
@@ -112,8 +114,8 @@ def _opened(desk: Desk, caller: Caller, document: str, password: Optional[str] =
         there = desk.roots.documents(12)
         raise DoorError(f"{e}. There {'are' if there else 'is nothing'} {', '.join(there)}"[:400], e.status) from None
 
-# %% ../../nbs/doors/10_assistants.ipynb #e15796c9
-def _cut_out(document: Document, page: int, box: Box) -> bytes:
+# %% ../../nbs/doors/10_assistants.ipynb #4253778b
+def _cut_out(document: Document, page: int, box: Any) -> bytes:
     "The place of an answer, as a PNG"
     wide, high = document.pages.info(page).size
     h = round(1000 * high / wide)
@@ -123,7 +125,8 @@ def _cut_out(document: Document, page: int, box: Box) -> bytes:
 def _answer_of(info: EpisodeInfo) -> Answer:
     "An episode as it is told"
     kept: Any = {k: info[k] for k in ('answer', 'confidence', 'page', 'box', 'evidence', 'because', 'stopped')}
-    return Answer(episode=info['id'], **kept, tokens=info['usage'].get('total_tokens', 0), seconds=info['seconds'] or 0)
+    return Answer(episode=info['id'], **kept, tokens=info['usage'].get('total_tokens', 0), seconds=info['seconds']
+                  or 0)
 
 def _answer_text(answer: Answer) -> str:
     "An answer in a few lines, for a model"
@@ -136,26 +139,28 @@ def _answer_text(answer: Answer) -> str:
 # %% ../../nbs/doors/10_assistants.ipynb #fb529942
 def _progress_text(told: Told) -> str:
     "An event in a line; '' for one that says nothing new"
-    kind, who = told['kind'], f"{told.get('agent', '')}, step {told.get('step', '')}"
-    if kind == 'waiting': return f"waiting behind {counted(told['ahead'], 'episode')}" if told['ahead'] else ''
-    if kind == 'reading': return f"{told['done']} of {counted(told['of'], 'page')} read"
+    event: Any = told
+    kind, who = event['kind'], f"{told.get('agent', '')}, step {told.get('step', '')}"
+    if kind == 'waiting': return f"waiting behind {counted(event['ahead'], 'episode')}" if event['ahead'] else ''
+    if kind == 'reading': return f"{event['done']} of {counted(event['of'], 'page')} read"
     if kind == 'start': return f'{who}: looking'
     if kind != 'turn': return ''
-    cell: Any = told['cell']
-    if cell is None: return f"{who}: no note ({one_line(told['error'], 100)})"
+    cell: Any = event['cell']
+    if cell is None: return f"{who}: no note ({one_line(event['error'], 100)})"
     return f"{who}: note {cell['id']} on page {cell['view']['page']}: {one_line(cell['content'], 160)}"
 
 async def _followed(context: Context, desk: Desk, caller: Caller, job: Job) -> EpisodeInfo:
     "Tell how far an episode is until it is over; end it if nobody waits for it any more"
     try:
         async for told in job.followed():
-            if told and (text := _progress_text(told)): await context.report_progress(told['n'], None, text)
+            if told and (text := _progress_text(told)): await context.report_progress(told.get('n', 0), None, text)
         return desk.episode(caller, job.id)
     finally:
         if not job.over: desk.stop(caller, job.id)
 
-# %% ../../nbs/doors/10_assistants.ipynb #470d28e2
-DOCUMENT = Annotated[str, Field(max_length=1000, description='path of a document below the folders of this server, or the '
+# %% ../../nbs/doors/10_assistants.ipynb #fb02552b
+DOCUMENT = Annotated[str, Field(max_length=1000,
+                                description='path of a document below the folders of this server, or the '
                                                              'id of one that is open')]
 PAGE = Annotated[int, Field(ge=1, description='number of the page, from 1')]
 BOX = Annotated[Optional[tuple[float, float, float, float]],
@@ -165,11 +170,13 @@ INSTRUCTIONS = ('CoSee answers questions about long visual documents with page a
                 'ask_document asks a team that reads it and shows where the answer stands; find_pages, read_page and '
                 'look are for reading yourself. Trust an answer as far as its evidence shows it.')
 
-def _add_reading(server: MCPServer, desk: Desk):
-    "The tools that open and read"
+# %% ../../nbs/doors/10_assistants.ipynb #2f1e200e
+def _add_opening(server: MCPServer, desk: Desk):
+    "The tools that open a document and find pages"
     @server.tool(title='Open a document', annotations=READS)
     @_telling
-    async def open_document(path: DOCUMENT, context: Context, password: Optional[str] = None) -> Annotated[CallToolResult, OpenDocument]:
+    async def open_document(path: DOCUMENT, context: Context,
+                            password: Optional[str] = None) -> Annotated[CallToolResult, OpenDocument]:
         "Open a document (PDF, PNG, JPEG, WebP, TIFF or a folder of pictures) and say how many pages it has."
         found = await asyncio.to_thread(_opened, desk, _caller(context), path, password)
         text = f"{found.name} has {counted(found.count, 'page')}; its id is {found.id}"
@@ -177,7 +184,8 @@ def _add_reading(server: MCPServer, desk: Desk):
 
     @server.tool(title='Find pages', annotations=READS)
     @_telling
-    async def find_pages(document: DOCUMENT, query: Annotated[str, Field(min_length=1, max_length=2000)], context: Context,
+    async def find_pages(document: DOCUMENT, query: Annotated[str, Field(min_length=1, max_length=2000)],
+                         context: Context,
                          k: Annotated[int, Field(ge=1, le=20)] = 4) -> Annotated[CallToolResult, FoundPages]:
         "Find the pages that a question or some words are about, with the lines that say so."
         hits = await asyncio.to_thread(lambda: _opened(desk, _caller(context), document).find(query, k))
@@ -185,6 +193,9 @@ def _add_reading(server: MCPServer, desk: Desk):
         text = '\n'.join(f"page {f.page}: {' / '.join(one_line(l.text, 120) for l in f.lines)}" for f in found)
         return _result(text or 'no page', FoundPages(found=found))
 
+# %% ../../nbs/doors/10_assistants.ipynb #5b3267a4
+def _add_reading(server: MCPServer, desk: Desk):
+    "The tools that read and look at pages"
     @server.tool(title='Read a page', annotations=READS)
     @_telling
     async def read_page(document: DOCUMENT, page: PAGE, context: Context) -> Annotated[CallToolResult, PrintedPage]:
@@ -197,7 +208,8 @@ def _add_reading(server: MCPServer, desk: Desk):
     @_telling
     async def look(document: DOCUMENT, page: PAGE, context: Context, box: BOX = None) -> CallToolResult:
         "See a page, or a region of it at the best resolution there is, as a picture."
-        data = await asyncio.to_thread(lambda: _opened(desk, _caller(context), document).region(page, _checked(box), 'png'))
+        data = await asyncio.to_thread(lambda: _opened(desk, _caller(context), document).region(page, _checked(box),
+                                                                                                'png'))
         return CallToolResult(content=[_image(data)])
 
 # %% ../../nbs/doors/10_assistants.ipynb #51eea4d4
@@ -209,7 +221,7 @@ def _checked(box: Optional[Box]) -> Optional[Box]:
     raise DoorError('box: give left, top, right, bottom as parts of the page, from 0 to 1, left before right')
 
 def _add_asking(server: MCPServer, desk: Desk):
-    "The tools that ask"
+    "The tool that asks"
     @server.tool(title='Ask about a document', annotations=ToolAnnotations(read_only_hint=True, open_world_hint=True))
     @_telling
     async def ask_document(
@@ -217,26 +229,32 @@ def _add_asking(server: MCPServer, desk: Desk):
         question: Annotated[str, Field(min_length=1, max_length=20_000, description='one question')],
         settings: Annotated[Optional[Settings], Field(description='how it is answered, where that matters')] = None,
         earlier: Annotated[Optional[str], Field(description='episode from which to go on')] = None,
-        notes: Annotated[list[Note], Field(description='notes by hand, for an episode that goes on')] = [],
+        notes: Annotated[Optional[list[Note]], Field(description='notes by hand, for an episode that goes on')] = None,
     ) -> Annotated[CallToolResult, Answer]:
-        "Ask a question: a team of agents reads the pages and answers with page, box, evidence and a cut-out of the place."
+        "Ask a question: a team reads the pages and answers with page, box, evidence and a cut-out of the place."
         caller = _caller(context)
         found = await asyncio.to_thread(_opened, desk, caller, document)
-        job = await asyncio.to_thread(desk.ask, caller, found.id, question, settings, earlier, notes)
+        job = await asyncio.to_thread(desk.ask, caller, found.id, question, settings, earlier, notes or ())
         info = await _followed(context, desk, caller, job)
         if info['state'] != 'done': raise DoorError(info['error'] or 'the episode ended before its answer')
         answer = _answer_of(info)
-        seen = [_image(await asyncio.to_thread(_cut_out, found, answer.page, answer.box))] if answer.page and answer.box else []
+        seen = [_image(await asyncio.to_thread(_cut_out, found, answer.page,
+                                               answer.box))] if answer.page and answer.box else []
         return _result(_answer_text(answer), answer, *seen)
 
+# %% ../../nbs/doors/10_assistants.ipynb #35b7afdb
+def _add_board(server: MCPServer, desk: Desk):
+    "The tool that shows the notes of a team"
     @server.tool(title='Show the Board', annotations=READS)
     @_telling
-    async def board(episode: Annotated[str, Field(max_length=64, description='id that ask_document gave')], context: Context
+    async def board(episode: Annotated[str, Field(max_length=64, description='id that ask_document gave')],
+                    context: Context
                     ) -> Annotated[CallToolResult, BoardText]:
         "Show the notes that the team wrote on the way to an answer, each with its page and box."
         record = await asyncio.to_thread(desk.record, _caller(context), episode)
         cells = Board.from_dict(record.get('board') or {}).list_cells()
-        text = '\n'.join(f"[page {c['view']['page']}] {cell_line(c, 300)}" for c in cells) or 'this episode wrote no notes'
+        text = '\n'.join(f"[page {c['view']['page']}] {cell_line(c, 300)}"
+                         for c in cells) or 'this episode wrote no notes'
         return _result(text, BoardText(notes=[dict(c) for c in cells]))
 
 # %% ../../nbs/doors/10_assistants.ipynb #54e7ea95
@@ -280,13 +298,13 @@ def assistant_server(
     _quiet()
     server = MCPServer('cosee', title='CoSee', instructions=INSTRUCTIONS, version=__version__, log_level='CRITICAL',
                        website_url='https://github.com/cosee-org/cosee')
-    for add in (_add_reading, _add_asking, _add_resources): add(server, desk)
+    for add in (_add_opening, _add_reading, _add_asking, _add_board, _add_resources): add(server, desk)
     return server
 
 def assistant_app(
     desk: Desk,                  # open
     keys: Optional[Keys] = None, # of callers; None: everybody is let in
-    names: Names = Names()       # under which it is asked
+    names: Names = USUAL_NAMES   # under which it is asked
 ) -> Guard:
     "The server over streamable HTTP, at /mcp, behind its guard."
     off = TransportSecuritySettings(enable_dns_rebinding_protection=False)   # the guard does it, and more

@@ -8,7 +8,7 @@ __all__ = []
 # %% ../../nbs/doors/09_chat.ipynb #3c00c1ef
 import asyncio, base64, binascii, json, re, tempfile, time
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple, Optional
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -36,16 +36,18 @@ class ChatRequest(BaseModel):
     model_config = ConfigDict(extra='ignore')
     model: str = Field(max_length=200, description='cosee, or one of /v1/models')
     messages: list[dict[str, Any]] = Field(min_length=1, max_length=200, description='the last words of the user are '
-        'the question; image_url with a data: URL, file with file_data or the file_id of an open document, are its pages')
+        'the question; image_url with a data: URL, file with file_data or the file_id of a document are its pages')
     stream: bool = False
     stream_options: Optional[StreamOptions] = None
     seed: Optional[int] = Field(None, ge=0, lt=2**31)
     n: int = Field(1, ge=1, le=1)
-    cosee: ChatOptions = Field(default_factory=ChatOptions, description='how the question is answered')
+    cosee: ChatOptions = Field(default_factory=lambda: ChatOptions.model_validate({}),
+                               description='how the question is answered')
     tools: Optional[list[Any]] = Field(None, max_length=0)
     response_format: Optional[dict[str, Any]] = None
 
-def read_chat(
+# %% ../../nbs/doors/09_chat.ipynb #af7d6592
+def _read_chat(
     data: bytes # of a request
 ) -> ChatRequest:
     "A request, checked; raises `DoorError` that names the field."
@@ -85,12 +87,13 @@ def _piece(part: dict[str, Any], where: str) -> Optional[Part]:
         return Part(id=str(id)) if id else Part(_decoded(said.get('file_data'), f'{where}.file'))
     raise DoorError(f'{where}: a part is text, image_url or file, not {one_line(str(kind), 40)!r}')
 
+# %% ../../nbs/doors/09_chat.ipynb #949506b4
 class Chat(NamedTuple):
     "What a chat comes to."
     question: str
     parts: list[Part]
 
-def read_messages(
+def _read_messages(
     messages: list[dict[str, Any]] # of a request
 ) -> Chat:
     "Question and pages; raises `DoorError` where there is no question."
@@ -103,7 +106,8 @@ def read_messages(
         found = [_piece(p, f'messages.{i}.content.{n}') for n, p in enumerate(pieces)]
         if message.get('role') != 'user': continue
         parts += [p for p in found if p]
-        question = '\n'.join(str(p.get('text') or '') for p, f in zip(pieces, found, strict=True) if f is None).strip() or question
+        question = '\n'.join(str(p.get('text') or '') for p, f in zip(pieces, found, strict=True)
+                             if f is None).strip() or question
     if not question: raise DoorError('messages: the user asks nothing; write a question')
     return Chat(question, parts)
 
@@ -117,14 +121,14 @@ async def _unpacked(request: Request, desk: Desk, caller: Caller) -> tuple[ChatR
         async for part in request.stream(): body.write(part)
         body.seek(0)
         async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE)):
-            return await asyncio.to_thread(lambda: _begun(read_chat(body.read()), desk, caller))
+            return await asyncio.to_thread(lambda: _begun(_read_chat(body.read()), desk, caller))
 
 def _begun(asked: ChatRequest, desk: Desk, caller: Caller) -> tuple[ChatRequest, Job]:
     "Put the question of a request in line"
-    settings, chat = settings_of(asked, desk.clients.names), read_messages(asked.messages)
+    settings, chat = _settings_of(asked, desk.clients.names), _read_messages(asked.messages)
     return asked, desk.ask(caller, _document(desk, caller, chat).id, chat.question, settings)
 
-def settings_of(
+def _settings_of(
     asked: ChatRequest,
     clients: list[str] # that are offered
 ) -> Settings:
@@ -156,7 +160,8 @@ def _document(desk: Desk, caller: Caller, chat: Chat) -> Document:
 
 def _forget(desk: Desk, caller: Caller, job: Job, asked: ChatRequest):
     "Let a document go that nobody asks about any more"
-    named = any('file_id' in str(part) for m in asked.messages for part in (m.get('content') or []) if isinstance(part, dict))
+    named = any('file_id' in str(part) for m in asked.messages for part in (m.get('content') or [])
+                if isinstance(part, dict))
     if asked.cosee.keep or named or desk.asked_about(job.document): return
     with suppress(DoorError): desk.library.remove(caller, job.document)
 
@@ -202,7 +207,7 @@ async def _streamed(asked: ChatRequest, desk: Desk, caller: Caller, job: Job) ->
         yield chunk(dict(role='assistant', content=''))
         async for told in job.followed(beat=10):
             if told is None: yield ': waiting\n\n'
-            elif asked.cosee.events and told['kind'] not in ('answer', 'ended'): yield chunk({}, cosee=told)
+            elif asked.cosee.events and told.get('kind') not in ('answer', 'ended'): yield chunk({}, cosee=told)
         info = desk.episode(caller, job.id)
         if wrong := _failure(info): yield _sent(error_body(*wrong))
         else:
@@ -234,7 +239,8 @@ async def _present(request: Request, job: Job):
 
 _BODY = {'requestBody': {'required': True, 'content': {'application/json': {'schema': {'type': 'object'}}}}}
 
-@chat.post('/v1/chat/completions', summary='Ask a team as if it were one model', openapi_extra=_BODY, response_model=None)
+@chat.post('/v1/chat/completions', summary='Ask a team as if it were one model', openapi_extra=_BODY,
+           response_model=None)
 async def chat_completions(request: Request, desk: At, caller: By) -> JSONResponse | StreamingResponse:
     "The chat completions of OpenAI, with the evidence in the field `cosee`; see the chapter on them."
     asked, job = await _unpacked(request, desk, caller)

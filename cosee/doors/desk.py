@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import Any, Optional, TypedDict, Union, cast
 from .. import __version__
 from ..controller import Event
-from .asking import (Clients, EpisodeInfo, Note, Settings, State, answer, new_record, read_settings, told_of,
+from .asking import (Clients, EpisodeInfo, Note, Settings, State, answer, new_record, read_settings,
+                                told_of,
                                 turns_with)
 from .documents import Caller, Document, Library, Limits
 from .jobs import Job, Jobs, Told
 from .roots import DoorError, Roots
 from ..files import append_line, digest, json_lines, private_folder
-from ..runs.log import RECORDS, Record, RunError, RunLog, parse_record, read_records, write_about
+from ..runs.log import RECORDS, Record, RunLog, parse_record, read_records, write_about
 from ..runs.record import utc_now
-from ..text import check_question, one_line
+from ..text import check_question
 from ..view.episode import episodes_html
 
 # %% ../../nbs/doors/04_desk.ipynb #63cd991c
@@ -47,6 +48,7 @@ class Kept(TypedDict):
     offset: Optional[int]      # of its record; None: there is none yet
     told: dict[str, Any]       # of `told_of`
 
+# %% ../../nbs/doors/04_desk.ipynb #6f94f491
 _WRITTEN = ('id', 'owner', 'document', 'name', 'question', 'settings', 'asked', 'index', 'earlier')
 
 def _kept(said: Mapping[str, Any]) -> Kept:
@@ -155,9 +157,7 @@ class Journal:
         write_about(self.folder, dict(hash=digest(config), name=self.folder.name, methods=self._labels, metrics=METRICS,
                                       config=config, versions=dict(cosee=__version__), times=dict(at=utc_now())))
 
-# %% ../../nbs/doors/04_desk.ipynb #2f92445c
-
-
+# %% ../../nbs/doors/04_desk.ipynb #6af180bd
 
 
 class _Plain:
@@ -173,11 +173,11 @@ class Desk:
         folder: Union[str, Path],      # private: made if absent, written by one server at a time
         clients: Clients,              # the models that are offered
         roots: Optional[Roots] = None, # what may be opened by a path; None: nothing
-        limits: Limits = Limits(),
+        limits: Optional[Limits] = None, # None: the usual ones
         at_once: int = 2,              # episodes at a time
         shared: bool = False           # does everybody see everything?
     ):
-        self.folder, self.clients, self.limits, self.shared = Path(folder), clients, limits, shared
+        self.folder, self.clients, self.limits, self.shared = Path(folder), clients, limits or Limits(), shared
         self.roots, self.at_once = roots or Roots(), at_once
         self._jobs, self._stack = OrderedDict[str, Job](), ExitStack()
 
@@ -217,7 +217,7 @@ class Desk:
     def _begin(self, job: Job, document: Document, earlier: Optional[str]):
         "Put a job in line, and on disk; if there is no place in line it is taken back"
         self._jobs[job.id] = job
-        kept = self.journal.ask(job, document.name, earlier)
+        self.journal.ask(job, document.name, earlier)
         try: self.queue.add(job)
         except DoorError as e:
             self._over(job, document, str(e))
@@ -264,7 +264,8 @@ class Desk:
 
     def _info(self, kept: Kept) -> EpisodeInfo:
         "What is told of an episode"
-        return cast(EpisodeInfo, {**{k: kept[k] for k in ('id', 'state', 'document', 'name', 'question', 'settings', 'asked',
+        return cast(EpisodeInfo, {**{k: kept[k]
+                                     for k in ('id', 'state', 'document', 'name', 'question', 'settings', 'asked',
                                                           'earlier', 'right')}, **kept['told']})
 
     def _mine(self, caller: Caller, id: str) -> Kept:

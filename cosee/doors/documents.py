@@ -20,7 +20,7 @@ from .roots import DoorError, Roots
 from ..files import append_line, digest, json_lines, private_folder
 from ..index.pages import PageHit, PageIndex
 from ..ocr.engine import WordReader
-from ..pages import MAX_PIXELS, PageError, Pages, load_pages
+from ..pages import MAX_PIXELS, Pages, load_pages
 from ..text import one_line
 from ..tools.sight import Sight
 
@@ -66,6 +66,7 @@ class DocumentInfo(TypedDict):
     kind: Kind    # opened by a path, or handed in
     at: str       # when, in UTC
 
+# %% ../../nbs/doors/01_documents.ipynb #626f2e22
 @dataclass
 class Document:
     "One document of one caller."
@@ -78,7 +79,8 @@ class Document:
     at: str                    # when it was opened, in UTC
     mark: str                  # fingerprint of what was opened: the same bytes or the same files
     reader: WordReader = field(repr=False) # of printed text
-    check: Callable[['Document'], None] = field(repr=False, compare=False) # raises `DoorError` where it may not be opened
+    check: Callable[['Document'], None] = field(repr=False,
+                                                compare=False) # raises `DoorError` where it may not be opened
     max_pixels: int = MAX_PIXELS
     password: Optional[str] = field(default=None, repr=False)   # kept in memory alone
     held: Optional[Pages] = field(default=None, repr=False, compare=False)
@@ -86,15 +88,15 @@ class Document:
     seeing: Optional[Sight] = field(default=None, repr=False, compare=False)
     found_by: Optional[PageIndex] = field(default=None, repr=False, compare=False)
 
+    def info(self) -> DocumentInfo:
+        "What is told of it."
+        return DocumentInfo(id=self.id, name=self.name, pages=self.count, kind=self.kind, at=self.at)
+
     @property
     def labels(self) -> list[str]:
         "What its files are called: as they lie there, or by their place in what was handed in."
         if self.kind == 'path': return [path.name for path in self.files]
         return [self.name] if len(self.files) == 1 else [f'{self.name} {i}' for i in range(1, len(self.files) + 1)]
-
-    def info(self) -> DocumentInfo:
-        "What is told of it."
-        return DocumentInfo(id=self.id, name=self.name, pages=self.count, kind=self.kind, at=self.at)
 
     @property
     def pages(self) -> Pages:
@@ -184,6 +186,7 @@ class Document:
 # %% ../../nbs/doors/01_documents.ipynb #27f2d1b0
 
 
+
 def _without_folders(text: str, document: Document) -> str:
     "A message that names the document instead of where it lies"
     for path, label in zip(document.files, document.labels, strict=True): text = text.replace(str(path), label)
@@ -240,7 +243,7 @@ class Upload:
 OPENED = 'documents.jsonl'   # what was opened, a line for each
 KEPT_OPEN = 16               # documents whose files are open
 
-def shown_name(
+def _shown_name(
     name: Any # what a sender calls a document
 ) -> str:     # such as 'report.pdf'
     "The last part of a name, as one line that is safe to show."
@@ -255,11 +258,11 @@ class Library:
     def __init__(self,
         folder: Path,                  # private, for uploads and the list of what is open
         roots: Optional[Roots] = None, # what may be opened by a path; None: nothing
-        limits: Limits = Limits(),
+        limits: Optional[Limits] = None, # None: the usual ones
         shared: bool = False,          # does everybody see everything?
         reader: Optional[WordReader] = None # of printed text; None: a new one
     ):
-        self.folder, self.roots, self.limits, self.shared = Path(folder), roots or Roots(), limits, shared
+        self.folder, self.roots, self.limits, self.shared = Path(folder), roots or Roots(), limits or Limits(), shared
         self.reader, self._lock = reader or WordReader(), threading.RLock()
         self._all, self._open = dict[str, Document](), OrderedDict[str, None]()
         private_folder(self.folder)
@@ -305,7 +308,7 @@ class Library:
         found = self.roots.find(name)
         files = self.roots.files(found)
         try: stamps = [(str(p), s.st_size, s.st_mtime_ns) for p in files for s in [p.stat()]]
-        except OSError as e: raise DoorError(f'{shown_name(name)}: cannot be read') from e
+        except OSError as e: raise DoorError(f'{_shown_name(name)}: cannot be read') from e
         mark = digest(stamps, 24)
         return self._known(caller, mark) or self._added(caller, found.name, 'path', files, mark, password)
 
@@ -339,7 +342,8 @@ class Library:
         mark = digest([part.hash.hexdigest() for part in parts], 24)
         try:
             known = self._known(caller, mark)
-            found = known or self._added(caller, shown_name(name), 'upload', [part.path for part in parts], mark, password)
+            paths = [part.path for part in parts]
+            found = known or self._added(caller, _shown_name(name), 'upload', paths, mark, password)
         except BaseException:
             for part in parts: part.drop()
             raise
@@ -362,13 +366,15 @@ class Library:
                password: Optional[str]) -> Document:
         "A new document, opened once to see that it is one"
         self._room(caller)
-        document = self._made(dict(id=secrets.token_hex(12), owner=caller.owner, name=shown_name(name), kind=kind, mark=mark,
+        document = self._made(dict(id=secrets.token_hex(12), owner=caller.owner, name=_shown_name(name), kind=kind,
+                                   mark=mark,
                                    files=[str(f) for f in files], count=0, at=_now()))
         document.password = password
         document.count = len(document.pages)
         if document.count > self.limits.pages:
             document.close()
-            raise DoorError(f'{document.name}: {document.count:,} pages are more than the {self.limits.pages:,} allowed', 413)
+            raise DoorError(f'{document.name}: {document.count:,} pages are more than the {self.limits.pages:,} allowed',
+                            413)
         with self._lock: self._all[document.id] = document
         self._used(document)
         self._write(document)

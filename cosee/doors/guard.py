@@ -24,6 +24,7 @@ LEAST_TOKEN = 16   # characters
 
 def _mark(text: str) -> bytes: return hashlib.sha256(text.encode('utf-8', 'replace')).digest()
 
+# %% ../../nbs/doors/05_guard.ipynb #8195d117
 class Keys:
     "Tokens by the names of those who hold them; none: everybody is let in."
     def __init__(self,
@@ -53,6 +54,7 @@ class Keys:
         "The name of who was given a cookie; None for nobody."
         return _matching(_mark(value), {name: _mark(cookie) for name, cookie in self._cookies.items()})
 
+# %% ../../nbs/doors/05_guard.ipynb #66ac0f21
 def _matching(mark: bytes, marks: Mapping[str, bytes]) -> Optional[str]:
     "The name of a fingerprint; all are compared, whichever it is"
     found = [name for name, known in marks.items() if hmac.compare_digest(mark, known)]
@@ -79,6 +81,7 @@ def _is_address(name: str) -> bool:
     except ValueError: return False
     return True
 
+# %% ../../nbs/doors/05_guard.ipynb #8d0dbf49
 class Names(NamedTuple):
     "The names under which a server is asked."
     known: frozenset[str] = frozenset(LOOPBACK)
@@ -88,6 +91,8 @@ class Names(NamedTuple):
         "Is a Host header ours?"
         name = _name_in(host)
         return name in self.known or self.addresses and _is_address(name)
+
+USUAL_NAMES = Names()   # of a server for this machine
 
 def names_for(
     host: str,                 # where the server listens
@@ -114,10 +119,12 @@ def error_body(
     kind = _TYPES.get(status, 'server_error' if status >= 500 else 'invalid_request_error')
     return dict(error=dict(message=one_line(text, 500), type=kind, param=param, code=status))
 
-Message = MutableMapping[str, Any]   # of ASGI
-Receive, Send = Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]
+Message = MutableMapping[str, Any]   # of ASGI, as are the next three
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
+# %% ../../nbs/doors/05_guard.ipynb #6ebcdffb
 def _bytes(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(k.encode('latin-1'), v.encode('latin-1', 'replace')) for k, v in headers.items()]
 
@@ -150,7 +157,7 @@ class Guard:
     "An application that answers only whom it is meant for; itself one."
     app: App
     keys: Keys = field(default_factory=Keys)
-    names: Names = Names()
+    names: Names = USUAL_NAMES
     most: Callable[[str], int] = lambda path: SMALL_BODY   # bytes of a body, by the path of the request
     free: Collection[str] = ()      # paths that need no token, such as a page that asks for it
     cookies: bool = False           # for browsers: is each given a session, and may a token stand in a cookie?
@@ -173,10 +180,12 @@ class Guard:
     def _refusal(self, scope: Message, headers: Mapping[str, str]) -> Optional[DoorError]:
         "Why a request is not let in, whoever sends it"
         if not self.names.takes(headers.get('host', '')):
-            return DoorError('this server is not meant by that name; open it as http://127.0.0.1, or start it with --name', 403)
+            return DoorError('this server is not meant by that name; open it as http://127.0.0.1, or start it with --name',
+                             403)
         if _crosses(headers, scope['method']): return DoorError('requests of other sites are not answered', 403)
         length = headers.get('content-length', '0')
-        if not (length.isascii() and length.isdigit() and len(length) < 16): return DoorError('say how long the request is', 411)
+        if not (length.isascii() and length.isdigit()
+                and len(length) < 16): return DoorError('say how long the request is', 411)
         most = self.most(scope['path'])
         return DoorError(f'the request has more than the {most:,} bytes allowed', 413) if int(length) > most else None
 
@@ -208,6 +217,7 @@ def _read_headers(scope: Message) -> dict[str, str]:
     if twice: raise DoorError('a header stands twice; send Host, Origin, Authorization and lengths once')
     return found
 
+# %% ../../nbs/doors/05_guard.ipynb #a4eef9fe
 def _crosses(headers: Mapping[str, str], method: str) -> bool:
     "Does a request come from another site, other than by following a link?"
     host, origin = headers.get('host', '').lower(), headers.get('origin')

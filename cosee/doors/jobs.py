@@ -9,6 +9,7 @@ __all__ = []
 
 # %% ../../nbs/doors/03_jobs.ipynb #3afec800
 import asyncio, threading, time
+from contextlib import suppress
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Optional, TypedDict
@@ -120,7 +121,7 @@ class Job:
         "Events as they come, until the last."
         while True:
             with self._news:
-                self._news.wait_for(lambda: len(self.events) > after or self.over, wait)
+                self._news.wait_for(lambda known=after: len(self.events) > known or self.over, wait)
                 new, over = self.events[after:], self.over
             yield from new
             after += len(new)
@@ -137,8 +138,7 @@ class Job:
         "Events as they come, until the last, without a thread; None now and then while nothing happens."
         loop, news = asyncio.get_running_loop(), asyncio.Event()
         def hear():
-            try: loop.call_soon_threadsafe(news.set)
-            except RuntimeError: pass   # the loop has ended
+            with suppress(RuntimeError): loop.call_soon_threadsafe(news.set)   # unless the loop has ended
         with self._news: self._heard.append(hear)
         try:
             while True:
@@ -165,7 +165,7 @@ class Job:
             heard = [*self._heard]
         for hear in heard: hear()
 
-# %% ../../nbs/doors/03_jobs.ipynb #1b605e11
+# %% ../../nbs/doors/03_jobs.ipynb #e30f3c62
 
 async def _came(news: asyncio.Event, seconds: float) -> bool:
     "Was there news before the time was over?"

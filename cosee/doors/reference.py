@@ -13,14 +13,15 @@ from ..view.html import Html, csp_hash, el, inline_style
 
 # %% ../../nbs/doors/07_reference.ipynb #e32959a1
 @cache
-def reference_style() -> str: # CSS
+def _style() -> str: # CSS
     "The style sheet of the page."
     return inline_style('doors/assets/api.css')
 
 @cache
 def reference_policy() -> str:
     "The content-security policy of the page: its style sheet, and nothing else."
-    return f"default-src 'none'; style-src {csp_hash(reference_style())}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    return (f"default-src 'none'; style-src {csp_hash(_style())}; base-uri 'none'; form-action 'none'; "
+            "frame-ancestors 'none'")
 
 # %% ../../nbs/doors/07_reference.ipynb #4aeca91f
 Schema = Mapping[str, Any]   # of OpenAPI
@@ -31,8 +32,10 @@ def _words(schema: Schema) -> Any:
     if some := schema.get('anyOf') or schema.get('oneOf'): return _joined(some)
     if schema.get('enum'): return ', '.join(map(str, schema['enum']))
     if 'const' in schema: return str(schema['const'])
-    if schema.get('type') == 'array': return ['list of ', _words(schema.get('items') or schema.get('prefixItems', [{}])[0])]
-    if values := schema.get('additionalProperties'): return ['object of ', _words(values if isinstance(values, dict) else {})]
+    if schema.get('type') == 'array': return ['list of ',
+                                              _words(schema.get('items') or schema.get('prefixItems', [{}])[0])]
+    if values := schema.get('additionalProperties'): return ['object of ',
+                                                             _words(values if isinstance(values, dict) else {})]
     return f"{schema.get('type', 'anything')}{_bounds(schema)}"
 
 def _link(ref: str) -> Html:
@@ -45,7 +48,9 @@ def _bounds(schema: Schema) -> str:
     "Least and most of a number or a length"
     found = [(schema.get(low), schema.get(high)) for low, high in (('minimum', 'maximum'), ('minLength', 'maxLength'))]
     told = next(((a, b) for a, b in found if a is not None or b is not None), None)
-    return '' if told is None else f" ({'' if told[0] is None else f'from {told[0]}'}{'' if told[1] is None else f' to {told[1]}'})"
+    if told is None: return ''
+    low, high = ('' if v is None else f' {word} {v}' for word, v in zip(('from', 'to'), told, strict=True))
+    return f' ({(low + high).strip()})'
 
 # %% ../../nbs/doors/07_reference.ipynb #03ecb9b7
 def _row(name: str, schema: Schema, needed: bool, told: str = '') -> Html:
@@ -75,20 +80,23 @@ def _operation(path: str, verb: str, said: Mapping[str, Any]) -> Html:
              for code, r in said.get('responses', {}).items() if code != '422']
     head = el('summary', el('span', verb.upper(), cls='verb'), el('code', path), ' ', said.get('summary', ''))
     body = el('div', el('p', said.get('description', '')), _table(takes),
-              [el('p', 'takes '), *_content(said['requestBody'])] if 'requestBody' in said else None, gives, cls='inside')
+              [el('p', 'takes '), *_content(said['requestBody'])] if 'requestBody' in said else None, gives,
+              cls='inside')
     return el('details', head, body)
 
+# %% ../../nbs/doors/07_reference.ipynb #62b9aa86
 def reference_page(
     api: Mapping[str, Any] # of OpenAPI
 ) -> str:                  # a whole HTML document
     "An interface as a page."
     info, forms = api.get('info', {}), (api.get('components') or {}).get('schemas', {})
-    calls = [_operation(path, verb, said) for path, verbs in api.get('paths', {}).items() for verb, said in verbs.items()]
+    calls = [_operation(path, verb, said) for path, verbs in api.get('paths', {}).items() for verb,
+             said in verbs.items()]
     shown = [[el('h2', name, id=name), el('p', s.get('description', '')), _fields(s)] for name, s in forms.items()
              if 'ValidationError' not in name]
     title = info.get('title', 'An interface')
     head = el('head', el('meta', charset='utf-8'), el('title', title),
               el('meta', name='viewport', content='width=device-width, initial-scale=1'),
-              el('style', Html(reference_style())))
+              el('style', Html(_style())))
     body = el('body', el('main', el('h1', title), el('p', info.get('description', '')), calls, shown))
     return f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'

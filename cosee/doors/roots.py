@@ -65,7 +65,7 @@ class Roots:
     ) -> Path:    # without links, of a file or folder that is there
         "The place that a name means; raises `DoorError` for one that leads out or that is not there."
         _plain_name(name)
-        if not self.paths: raise DoorError('this server opens no paths; upload the document, or start it with a folder')
+        if not self.paths: raise DoorError('this server opens no paths; hand the document in, or start it with one')
         places = [Path(name)] if Path(name).is_absolute() else [_below(root, name) for root in self.paths]
         for place in places:
             try: real = place.resolve(strict=True)

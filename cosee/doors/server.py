@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Optional
-from .guard import App, Guard, is_loopback
+from .guard import App
 from .roots import DoorError
 from ..registry import need
 
@@ -33,7 +33,7 @@ def listening(
         return sock
     except (OSError, OverflowError) as e:
         why = getattr(e, 'strerror', None) or e
-        raise DoorError(f'{host}, port {port} cannot be used ({why}); name another port, or none for a free one') from None
+        raise DoorError(f'{host}, port {port} cannot be used ({why}); name another port, or none') from None
 
 def address_of(sock: socket.socket) -> str:
     "The address to open, such as http://127.0.0.1:8000/"
@@ -46,6 +46,7 @@ MOST_HEAD = 32_768   # bytes of it
 CONNECTIONS = 512    # at a time; a request beyond them is told to come later
 LAST_SECONDS = 3     # for answers that run when the server ends
 
+# %% ../../nbs/doors/06_server.ipynb #6eca3dbc
 @cache
 def _protocol(seconds: float) -> Any:
     "The protocol of uvicorn, with a time for heads"
@@ -66,8 +67,7 @@ def _protocol(seconds: float) -> Any:
             elif not idle: self.relax()
 
         def relax(self):
-            if self.timer is not None: self.timer.cancel()
-            self.timer = None
+            self.timer = self.timer and self.timer.cancel()
 
         def data_received(self, data: bytes):
             super().data_received(data)
@@ -78,15 +78,17 @@ def _protocol(seconds: float) -> Any:
             super().connection_lost(exc)
     return Timed
 
+# %% ../../nbs/doors/06_server.ipynb #76f6e76b
 def _config(app: App, head: float) -> 'Config':
     "How uvicorn runs an application: no access log, no header that says what it is"
     need('a server', 'uvicorn')
     from uvicorn import Config
-    return Config(app, http=_protocol(head), ws='none', lifespan='on' if isinstance(app, Guard) else 'auto', log_level='critical', access_log=False,
+    return Config(app, http=_protocol(head), ws='none', 
+                  log_level='critical', access_log=False,
                   server_header=False, date_header=False, limit_concurrency=CONNECTIONS, timeout_keep_alive=5,
                   h11_max_incomplete_event_size=MOST_HEAD, timeout_graceful_shutdown=LAST_SECONDS, proxy_headers=False)
 
-# %% ../../nbs/doors/06_server.ipynb #6eca3dbc
+# %% ../../nbs/doors/06_server.ipynb #bc950d39
 @cache
 def _quiet_server() -> 'Callable[[Config], Server]':
     "A server of uvicorn that does not raise signals again once it has ended"

@@ -11,7 +11,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator, Optional
+from typing import TYPE_CHECKING, Iterator
 from ..common import (BAD_INPUT, Stop, amount, cache_args, care_args, check_client, client_of, model_args,
                               named_client, named_or_implied, positive, say)
 from ...text import counted, one_line
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import socket
     from cosee.doors.asking import Clients
     from cosee.doors.desk import Desk
-    from cosee.doors.guard import App, Guard, Keys
+    from cosee.doors.guard import App, Keys
     from cosee.models.client import VLMClient
 
 # %% ../../../nbs/cli/17_doors.ipynb #b670fd9c
@@ -48,6 +48,7 @@ def listen_args(
                    help='who is let in: a line for each, as NAME: TOKEN. One token may stand in $COSEE_TOKEN instead')
     g.add_argument('--shared', action='store_true', help="let everybody see everybody's documents and answers")
 
+# %% ../../../nbs/cli/17_doors.ipynb #3d3e75b3
 def desk_args(
     p: ArgumentParser # of a door
 ):
@@ -56,7 +57,8 @@ def desk_args(
     g.add_argument('--store', metavar='FOLDER', type=Path,
                    help='where documents and answers are kept, for you alone (default: in your data folder)')
     g.add_argument('--at-once', type=positive, default=2, metavar='N', help='episodes at a time (default: 2)')
-    g.add_argument('--time-limit', type=amount, default=900., metavar='S', help='seconds for an episode (default: 900)')
+    g.add_argument('--time-limit', type=amount, default=900., metavar='S',
+                   help='seconds for an episode (default: 900)')
     g.add_argument('--max-upload', type=positive, default=64, metavar='MB', help='of one document (default: 64)')
     g.add_argument('--max-pages', type=positive, default=2000, metavar='N', help='of one document (default: 2000)')
     model_args(p)
@@ -91,8 +93,8 @@ def keys_of(
     try: keys = Keys(_tokens(args))
     except DoorError as e: raise Stop(str(e), BAD_INPUT) from e
     if keys or is_loopback(args.host): return keys
-    raise Stop(f'--host {one_line(args.host, 60)}: others can reach this address; set COSEE_TOKEN to a long random word, '
-               'or name a file of them as --tokens', BAD_INPUT)
+    raise Stop(f'--host {one_line(args.host, 60)}: others can reach this address; set COSEE_TOKEN to a long random '
+               'word, or name a file of them as --tokens', BAD_INPUT)
 
 # %% ../../../nbs/cli/17_doors.ipynb #9f4118a8
 def _store(args: Namespace, door: str) -> Path:
@@ -101,7 +103,7 @@ def _store(args: Namespace, door: str) -> Path:
     from platformdirs import user_data_path
     return user_data_path('cosee', appauthor=False) / 'doors' / door
 
-def clients_of(
+def _clients_of(
     args: Namespace # of `desk_args`
 ) -> 'Clients':
     "The models that the arguments offer; raises `Stop` for one that nobody knows."
@@ -111,7 +113,7 @@ def clients_of(
     def maker(name: str) -> 'Callable[[], VLMClient]': return lambda: named_client(args, name)
     return Clients({args.client: lambda: client_of(args), **{name: maker(name) for name in args.offer}})
 
-def desk_of(
+def _desk_of(
     args: Namespace, # of `root_args` and `desk_args`
     door: str        # its name, for the folder
 ) -> 'Desk':         # not open yet
@@ -122,7 +124,7 @@ def desk_of(
     limits = Limits(upload_bytes=args.max_upload * 1_000_000, pages=args.max_pages, seconds=args.time_limit)
     try: roots = Roots(args.roots)
     except DoorError as e: raise Stop(str(e), BAD_INPUT) from e
-    return Desk(_store(args, door), clients_of(args), roots, limits, args.at_once, getattr(args, 'shared', False))
+    return Desk(_store(args, door), _clients_of(args), roots, limits, args.at_once, getattr(args, 'shared', False))
 
 # %% ../../../nbs/cli/17_doors.ipynb #219534dc
 @contextmanager
@@ -134,7 +136,7 @@ def open_desk(
     "The desk, open while the block runs; raises `Stop` where it cannot be opened."
     from cosee.doors.roots import DoorError
     from cosee.runs.log import RunError
-    desk, last = desk_of(args, door), None
+    desk, last = _desk_of(args, door), None
     for n in range(1, several + 1):
         try: opened = desk.__enter__()
         except (RunError, DoorError) as e:

@@ -5,8 +5,7 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../../nbs/cli/19_mcp.ipynb #fe104ac1
-import sys
+# %% ../../../nbs/cli/19_mcp.ipynb #fcada1ff
 from argparse import ArgumentParser, Namespace
 from ..common import ANSWERED
 from .common import desk_args, keys_of, listen, listen_args, open_desk, root_args, serve_door
