@@ -79,7 +79,8 @@ MODULES = """
 import importlib, pkgutil, cosee
 from cosee.registry import EXTRA_OF, installed
 assert not list(filter(installed, EXTRA_OF)), list(filter(installed, EXTRA_OF))
-skip = {"cosee.models.qwen.prefix", "cosee.cli.inspect_plugin"}
+skip = {"cosee.models.qwen.prefix", "cosee.cli.inspect_plugin", "cosee.doors.api", "cosee.doors.chat",
+        "cosee.doors.assistants"}
 for m in pkgutil.walk_packages(cosee.__path__, "cosee."):
     if m.name not in skip: importlib.import_module(m.name)
 """
