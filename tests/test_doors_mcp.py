@@ -84,9 +84,9 @@ def test_an_assistant_starts_it_and_talks_over_pipes(tmp_path):
 def test_it_listens_over_http_behind_the_guard(tmp_path):
     with desk_in(tmp_path / "kept") as desk, running(assistant_app(desk, Keys({"alice": TOKEN}))) as url:
         async def talk():
-            async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60) as web:
-                async with Client(streamable_http_client(f"{url}mcp", http_client=web)) as client:
-                    return await conversation(client)
+            async with (httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60) as web,
+                        Client(streamable_http_client(f"{url}mcp", http_client=web)) as client):
+                return await conversation(client)
         said = anyio.run(talk)
         assert desk.episode(caller_of("alice"), said["episode"])["answer"] == said["answer"]
         body = dict(jsonrpc="2.0", id=1, method="tools/list")
@@ -122,7 +122,8 @@ def test_a_call_that_is_given_up_stops_the_episode(tmp_path):
         async with Client(assistant_server(desk)) as client, anyio.create_task_group() as group:
             async def told(progress, total, message):
                 if "looking" in message: group.cancel_scope.cancel()
-            await client.call_tool("ask_document", dict(document="invoice.pdf", question=QUESTION), progress_callback=told)
+            asked = dict(document="invoice.pdf", question=QUESTION)
+            await client.call_tool("ask_document", asked, progress_callback=told)
     with desk_in(tmp_path / "kept", lambda: gated) as desk:
         anyio.run(talk, desk)
         gated.gate.set()

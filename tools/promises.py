@@ -65,13 +65,13 @@ PROMISES = [
                      "test_a_cut_checkpoint_is_told_or_not_needed",
       "test_core": "test_a_write_that_fails_leaves_the_old_file"}),
     ("A stranger at a door: another site, another host, a guess at a token, a request without an end",
-     "It is refused or ended before a document is touched; nothing is told to other sites, and nothing is logged of it.",
+     "It is refused or ended before a document is touched; nothing is told to other sites, nothing is logged of it.",
      {"test_doors": "test_a_request_needs_the_right_host_origin_and_token test_slow_and_endless_requests_are_ended "
                     "test_no_answer_lets_anything_run_or_others_read_it test_two_users_do_not_see_each_other "
                     "test_the_server_says_nothing_of_documents_and_ends_on_ctrl_c",
       "test_doors_mcp": "test_it_listens_over_http_behind_the_guard"}),
     ("A path, a file name or an upload that somebody sends to a door",
-     "Nothing beside the named folders is opened; uploads are bounded, opened in limits, and leave nothing where they fail.",
+     "Nothing beside the named folders is opened; uploads are bounded, and leave nothing where they fail.",
      {"test_doors": "test_nothing_outside_is_opened_whatever_it_is_called "
                     "test_hostile_uploads_are_documents_or_refused_and_leave_nothing "
                     "test_uploads_are_bounded_in_bytes_pages_and_pixels test_hostile_text_is_text_everywhere"}),
@@ -131,7 +131,8 @@ REASONS = {
     "langgraph-checkpoint": "it says which types of a checkpoint are read, and refuses the others",
     "xllamacpp": "it reads GGUF files and draws the tokens", "ray": "its actors' end is told apart by its errors",
     "fastapi": "it checks what is sent, and its description is the interface",
-    "starlette": "it says what a request is and how an answer is sent", "uvicorn": "its protocol is extended for time limits",
+    "starlette": "it says what a request is and how an answer is sent",
+    "uvicorn": "its protocol is extended for time limits",
     "h11": "its states say when a request has begun", "mcp": "its second major version has the server that is used",
     "inspect-ai": "the logs that are written are of its format", "anywidget": "the widget's front end is of its form",
 }

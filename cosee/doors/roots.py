@@ -83,7 +83,8 @@ class Roots:
         try: found = [p.resolve(strict=True) for p in files_inside(path)]
         except (OSError, RuntimeError) as e: raise DoorError(f'{one_line(path.name, 60)}: cannot be read') from e
         except PageError as e: raise DoorError(f'{one_line(path.name, 60)}: there is no page in this folder') from e
-        if not all(map(self.holds, found)): raise DoorError(f'{one_line(path.name, 60)!r}: a link in it leads out', 403)
+        if not all(map(self.holds, found)): raise DoorError(f'{one_line(path.name, 60)!r}: a link in it leads out',
+                                                            403)
         return found
 
     def documents(self,
@@ -96,7 +97,8 @@ class Roots:
             for seen, path in enumerate(_walked(root)):
                 if seen >= MOST_SEEN or len(found) >= most: break
                 name = path.relative_to(base).as_posix()
-                if path.suffix.lower() in _ENDINGS and not _odd(name) and self.holds(path.resolve()): found.append(name)
+                if path.suffix.lower() not in _ENDINGS or _odd(name): continue
+                if self.holds(path.resolve()): found.append(name)
         return list(dict.fromkeys(found))[:most]
 
 # %% ../../nbs/doors/00_roots.ipynb #7a05591e

@@ -55,7 +55,6 @@ def _protocol(seconds: float) -> Any:
     from uvicorn.protocols.http.h11_impl import H11Protocol
     class Timed(H11Protocol):
         timer: Optional[asyncio.TimerHandle] = None
-
         def connection_made(self, transport: Any):
             super().connection_made(transport)
             self.expect()
@@ -97,8 +96,7 @@ def _quiet_server() -> 'Callable[[Config], Server]':
         @contextmanager
         def capture_signals(self) -> Any:
             if threading.current_thread() is not threading.main_thread():
-                yield
-                return
+                return (yield)
             before = {s: signal.signal(s, self.handle_exit) for s in (signal.SIGINT, signal.SIGTERM)}
             try: yield
             finally:
