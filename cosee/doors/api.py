@@ -20,7 +20,7 @@ from ..boxes import check_bbox
 from .asking import OVER, EpisodeInfo, Note, Settings, method_names
 from .desk import Desk
 from .documents import Caller, DocumentInfo
-from .guard import SMALL_BODY, USUAL_NAMES, Guard, Keys, Names, error_body
+from .guard import CALLER, SMALL_BODY, USUAL_NAMES, Guard, Keys, Names, error_body
 from .jobs import Job, Told
 from .reference import reference_page, reference_policy
 from .roots import DoorError
@@ -99,8 +99,8 @@ class Found(BaseModel):
     score: float
     lines: list[PrintedLine] # that say so, best first
 
-# %% ../../nbs/doors/08_api.ipynb #28ad6e4e
-def _caller(request: Request) -> Caller: return request.scope['cosee.caller']
+# %% ../../nbs/doors/08_api.ipynb #d49bb907
+def _caller(request: Request) -> Caller: return request.scope[CALLER]
 def _desk(request: Request) -> Desk: return request.app.state.desk
 
 At = Annotated[Desk, Depends(_desk)]

@@ -21,7 +21,7 @@ from ..boxes import Box
 from .asking import EpisodeInfo, Note, Settings
 from .desk import Desk
 from .documents import Caller, Document, caller_of
-from .guard import USUAL_NAMES, Guard, Keys, Names
+from .guard import CALLER, USUAL_NAMES, Guard, Keys, Names
 from .jobs import Job, Told
 from .roots import DoorError
 from ..text import counted, one_line
@@ -90,7 +90,7 @@ def _caller(context: Context) -> Caller:
     "The caller of a request"
     request: Any = context.request_context.request
     if request is None: return Caller()
-    known, session = request.scope.get('cosee.caller') or Caller(), request.headers.get('mcp-session-id', '')
+    known, session = request.scope.get(CALLER) or Caller(), request.headers.get('mcp-session-id', '')
     return caller_of('', f'mcp {session}') if known == Caller() and session else known
 
 F = TypeVar('F', bound=Callable[..., Any])

@@ -150,8 +150,10 @@ async def _refuse(send: Send, status: int, text: str):
 SESSION, KEY = 'cosee_session', 'cosee_key'   # cookies
 SMALL_BODY = 1_000_000                        # bytes of a request that brings no document
 BETWEEN, WHOLE, READ = 15., 300., 60.         # seconds: between parts of a body, for all of it, until a part is read
-_log = logging.getLogger('cosee.doors')
+CALLER = 'cosee_caller'                       # the key of the scope under which the application finds who asks
+_log = logging.getLogger(__name__)
 
+# %% ../../nbs/doors/05_guard.ipynb #776ba8b2
 @dataclass(frozen=True)
 class Guard:
     "An application that answers only whom it is meant for; itself one."
@@ -175,7 +177,7 @@ class Guard:
         caller, fresh = self._caller(headers)
         if caller is None and scope['path'] not in self.free:
             return await _refuse(send, 401, 'a token is needed: send it as Authorization: Bearer TOKEN')
-        await _Exchange(self, receive, send, scope, fresh).run({**scope, 'cosee.caller': caller})
+        await _Exchange(self, receive, send, scope, fresh).run({**scope, CALLER: caller})
 
     def _refusal(self, scope: Message, headers: Mapping[str, str]) -> Optional[DoorError]:
         "Why a request is not let in, whoever sends it"
