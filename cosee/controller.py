@@ -179,7 +179,8 @@ class CoSeeController:
         question: str,                    # the question
         per_agent_gen_kwargs: Optional[dict[str, dict[str, Any]]] = None, # agent name -> settings over the default
         ledger: Optional[Ledger] = None,  # account, with or without a budget; a new one if None
-        on_event: Optional[OnEvent] = None # called with ('start' | 'turn' | 'step' | 'end', dict) as things happen
+        on_event: Optional[OnEvent] = None, # called with ('start' | 'turn' | 'step' | 'end', dict) as things happen
+        earlier: Sequence[Event] = ()     # turns of an earlier episode on the same pages, from which this one goes on
     ) -> Episode:                         # a dict: answer, board, hypotheses, trace, ...
         "Run one episode; raises ValueError for a question that is empty or endless, no team, and settings of nobody."
         check_question(question)
@@ -188,10 +189,11 @@ class CoSeeController:
         general, per_agent = self.default_gen_kwargs or {}, per_agent_gen_kwargs or {}
         def gen_of(agent: Agent) -> Gen: return {**general, **(per_agent.get(agent.name) or {})} or None
         state._open_view(gen_of)
+        before = state._go_on(earlier)
         try:
             for step in range(1, self.max_steps + 1):
-                state._step(step, gen_of)
-                state.tell('step', dict(step=step, cells=len(state.board), hypotheses=len(state.hypotheses)))
+                state._step(before + step, gen_of)
+                state.tell('step', dict(step=before + step, cells=len(state.board), hypotheses=len(state.hypotheses)))
                 if self.should_stop(step, state.hypotheses, state.board):
                     stopped = self._stop_reason(step, state.hypotheses, state.board) or 'should_stop'
                     break
@@ -511,6 +513,13 @@ class _Run:
                                 invalid=sum(not e.get('valid') for e in self.events),
                                 plain=sum(map(_is_plain, self.events)), **result))
 
+    def _go_on(self, earlier: Sequence[Event]) -> int:
+        "Apply the turns of an earlier episode; its last step"
+        for event in earlier:
+            self._apply(_again(event))
+            for page in _named_pages(event.get('applied')): self.view.ask(page)
+        return max((e['step'] for e in self.events), default=0)
+
 # %% ../nbs/03_controller.ipynb #b684ddb1
 def _is_plain(event: Event) -> bool:
     "Was an answer read out of plain words?"
@@ -583,3 +592,13 @@ def replay(
     out['trace'], out['usage'] = trace, trace['ledger']['total']
     out['because'], out['evidence'] = trace.get('because', out['because']), trace['evidence']
     return out
+
+# %% ../nbs/03_controller.ipynb #9c41a7e3
+def turn_by_hand(
+    action: Any,         # as an agent would write it; a box in 0-1, or in pixels of the page
+    earlier: Sequence[Event] = (), # the turns behind which it stands
+    author: str = 'you'  # as the Board names them
+) -> Event:
+    "A turn of somebody who is no agent; raises ActionError, a ValueError, for what is no action."
+    step, done = max((e['step'] for e in earlier), default=1), normalize_action(action, space='pixels')
+    return Event(step=step, agent=author, board_cells=0, calls=[], action=done, error='', applied=done)

@@ -64,6 +64,21 @@ PROMISES = [
       "test_faults": "test_a_log_cut_anywhere_is_gone_on_with test_kept_pages_that_were_cut_are_read_anew "
                      "test_a_cut_checkpoint_is_told_or_not_needed",
       "test_core": "test_a_write_that_fails_leaves_the_old_file"}),
+    ("A stranger at a door: another site, another host, a guess at a token, a request without an end",
+     "It is refused or ended before a document is touched; nothing is told to other sites, nothing is logged of it.",
+     {"test_doors": "test_a_request_needs_the_right_host_origin_and_token test_slow_and_endless_requests_are_ended "
+                    "test_no_answer_lets_anything_run_or_others_read_it test_two_users_do_not_see_each_other "
+                    "test_the_server_says_nothing_of_documents_and_ends_on_ctrl_c",
+      "test_doors_mcp": "test_it_listens_over_http_behind_the_guard"}),
+    ("A path, a file name or an upload that somebody sends to a door",
+     "Nothing beside the named folders is opened; uploads are bounded, and leave nothing where they fail.",
+     {"test_doors": "test_nothing_outside_is_opened_whatever_it_is_called "
+                    "test_hostile_uploads_are_documents_or_refused_and_leave_nothing "
+                    "test_uploads_are_bounded_in_bytes_pages_and_pixels test_hostile_text_is_text_everywhere"}),
+    ("A server of questions that is killed, or asked by many at once",
+     "Every finished answer is there, every unfinished one is named; callers take turns.",
+     {"test_doors": "test_a_kill_loses_no_answer_and_names_what_was_running "
+                    "test_fifty_clients_are_all_answered_in_turn"}),
     ("Workers and actors that die", "Their question is given to another; one that kills all of them has failed.",
      {"test_cluster": "test_a_worker_that_dies_once_costs_nothing test_a_question_that_kills_every_worker_is_given_up "
                       "test_ray_actors_die_and_nothing_is_lost"}),
@@ -88,6 +103,9 @@ LIMITS = {
     "cosee.tools.sight": ("FINEST",),
     "cosee.runs.engines.processes": ("GRACE",),
     "cosee.runs.viewer": ("MOST_PAGES", "MOST_ASKED", "PATIENCE"),
+    "cosee.doors.roots": ("MOST_SEEN",),
+    "cosee.doors.guard": ("LEAST_TOKEN", "SMALL_BODY"),
+    "cosee.doors.server": ("HEAD_SECONDS", "MOST_HEAD", "CONNECTIONS", "LAST_SECONDS"),
 }
 
 # Upper bounds of versions: why an upgrade beyond them could change results, or what stands in runs
@@ -112,6 +130,10 @@ REASONS = {
     "langgraph": "its checkpoints are read again by a later process",
     "langgraph-checkpoint": "it says which types of a checkpoint are read, and refuses the others",
     "xllamacpp": "it reads GGUF files and draws the tokens", "ray": "its actors' end is told apart by its errors",
+    "fastapi": "it checks what is sent, and its description is the interface",
+    "starlette": "it says what a request is and how an answer is sent",
+    "uvicorn": "its protocol is extended for time limits",
+    "h11": "its states say when a request has begun", "mcp": "its second major version has the server that is used",
     "inspect-ai": "the logs that are written are of its format", "anywidget": "the widget's front end is of its form",
 }
 

@@ -41,6 +41,7 @@ SECTIONS = [
     ("Screens and computer use", ("screen/",)),
     ("Plans and image quality", ("planner/",)),
     ("A tiny model, trained at home", ("tiny/",)),
+    ("Doors for people and programs", ("doors/",)),
     ("The command line", ("cli/",)),
     ("What is imported as cosee", ("package/",)),
     ("How it works and what it costs", ("explain/",)),
@@ -56,7 +57,7 @@ def notebooks(root=ROOT):
 
 # Tutorials in the order in which they are read; one that is not named comes last.
 TUTORIALS = ["first_episode", "real_documents", "fields", "long_report", "compare_methods", "your_own", "any_model",
-             "tiny_model", "mpdocvqa", "text_memory_and_tools", "screens"]
+             "serve", "assistants", "tiny_model", "mpdocvqa", "text_memory_and_tools", "screens"]
 
 # Pages that stand above all sections
 FIRST = ["index.ipynb", "explain/questions.ipynb"]

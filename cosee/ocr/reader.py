@@ -223,8 +223,9 @@ class Reader:
         "How near each label of the document is to `question` in meaning."
         if self.embeddings is None: return {}
         if not hasattr(self, '_labels'):
-            self._labels = [t for t in dict.fromkeys(map(label_text, self.facts)) if t]
-            self._vectors = self.embeddings.encode(self._labels) if self._labels else None
+            labels = [t for t in dict.fromkeys(map(label_text, self.facts)) if t]
+            self._vectors = self.embeddings.encode(labels) if labels else None
+            self._labels = labels   # last: other threads take it as the sign that both are there
         if self._vectors is None: return {}
         return dict(zip(self._labels, (self._vectors @ self.embeddings.encode([question])[0]).tolist()))
 
