@@ -29,6 +29,7 @@ LAYERS = [
     {"screen", "runs"},
     {"experiments"},
     {"tiny", "doors"},
+    {"app"},
     {"cli"},
 ]
 # Tables that name a module above their own, which is loaded when somebody asks for it: (from, to): why

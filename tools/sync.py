@@ -41,6 +41,7 @@ SECTIONS = [
     ("Screens and computer use", ("screen/",)),
     ("Plans and image quality", ("planner/",)),
     ("A tiny model, trained at home", ("tiny/",)),
+    ("Doors for people and programs", ("doors/",)),
     ("The command line", ("cli/",)),
     ("What is imported as cosee", ("package/",)),
     ("How it works and what it costs", ("explain/",)),

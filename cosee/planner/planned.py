@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Optional, cast
 from ..agents import ROLES, Action, Agent, Model
 from ..board import Board, View
-from ..controller import Episode, OnEvent, Order
+from ..controller import Episode, Event, OnEvent, Order
 from ..eval.baselines import within_budget
 from ..eval.task import MethodOutcome, Roles, Task, build_team, outcome_of, stochastic_rounding
 from ..focus import Choice, FocusSpec, OraclePages, Pictures, index_of, listed
@@ -105,12 +105,12 @@ class PlannedController(QualityController):
 
     def run(self, images: Sequence[Any], question: str,
             per_agent_gen_kwargs: Optional[dict[str, dict[str, Any]]] = None, ledger: Optional[Ledger] = None,
-            on_event: Optional[OnEvent] = None) -> Episode:
+            on_event: Optional[OnEvent] = None, earlier: Sequence[Event] = ()) -> Episode:
         "Plan, then run one episode; raises what `CoSeeController.run` raises."
         images, ledger = listed(images), Ledger() if ledger is None else ledger
         made = self.planned or plan_document(question, images, self.planner, self.focus, ledger)
         if self.on_plan is not None: self.on_plan(made)
-        settings = per_agent_gen_kwargs, ledger, on_event
+        settings = per_agent_gen_kwargs, ledger, on_event, earlier
         episode = QualityController.run(self._following(made), images, question, *settings)
         episode['plan'] = made.to_dict()
         cast(Any, episode['trace'])['plan'] = episode['plan']
