@@ -42,6 +42,7 @@ SECTIONS = [
     ("Plans and image quality", ("planner/",)),
     ("A tiny model, trained at home", ("tiny/",)),
     ("Doors for people and programs", ("doors/",)),
+    ("The page in the browser", ("app/",)),
     ("The command line", ("cli/",)),
     ("What is imported as cosee", ("package/",)),
     ("How it works and what it costs", ("explain/",)),
