@@ -515,8 +515,9 @@ def episode_sections(
     return [_section(e, i, captions) for i, e in enumerate(episodes, 1)]
 
 # %% ../../nbs/view/03_episode.ipynb #f6ad3dbf
-def _board_list(parts: _Parts) -> Html:
-    "All notes in the order in which they were written"
+def _board_list(parts: _Parts) -> Optional[Html]:
+    "All notes in the order in which they were written; None where there is none"
+    if not parts.cells: return None
     arcs = el('svg', cls='arcs', aria_hidden='true') if (tied := bool(cell_links(parts.cells))) else None
     notes = [_note(c, parts.shared, alone=True) for c in parts.cells]
     return el('div', el('h3', 'Board ', el('small', counted(len(notes), 'note'))), el('ol', notes), arcs,

@@ -138,7 +138,7 @@ async function opened(found, chosen = {}) {
   await listAsked();
   const id = chosen.episode || asked[0]?.id;
   if (id) await show(id, chosen.page);
-  $('question').focus();
+  if (matchMedia('(pointer: fine)').matches) $('question').focus();
 }
 
 const openPath = careful(async name => opened(await server.open(name, $('password').value)));
@@ -293,7 +293,6 @@ function follow(id, refresh) {
 
 function drawRunning() {
   $('running').hidden = isOver(now.state);
-  $('go').disabled = !isOver(now.state) && now !== QUIET;
   $('doing').textContent = now.doing;
   $('read').hidden = now.read === null;
   $('read').value = now.read ?? 0;
@@ -311,7 +310,6 @@ function ended() {
   }
   $('note').disabled = !first('.note', $('board'));
   for (const form of ['html', 'md', 'json']) $(`as-${form}`).href = fileOf(episode.id, form);
-  $('go').disabled = false;
 }
 
 // -- Questions about this document
@@ -349,10 +347,16 @@ const ask = careful(async () => {
     $('question').focus();
     throw new Error('Type a question first.');
   }
-  if (!$('b-box').hidden) return compare();
-  const made = await askOne(forms.a.read());
-  asked = [made, ...asked];
-  return show(made.id);
+  if ($('go').disabled) return null;
+  $('go').disabled = true;
+  try {
+    if (!$('b-box').hidden) return await compare();
+    const made = await askOne(forms.a.read());
+    asked = [made, ...asked];
+    return await show(made.id);
+  } finally {
+    $('go').disabled = false;
+  }
 });
 
 // -- By hand
@@ -575,7 +579,10 @@ const CLICKS = {
   stop: stopIt,
   right: marked(true),
   wrong: marked(false),
-  again: () => ask(),
+  again: () => {
+    $('question').value = episode.question;
+    ask();
+  },
   note: () => writeNote($('by-hand').hidden),
   'note-box': () => stage.place(),
   'note-keep': () => noted(false),
@@ -601,6 +608,7 @@ function listen() {
   $('find').addEventListener('input', listFiles);
   $('file').addEventListener('change', () => upload($('file').files[0]));
   $('page').addEventListener('change', () => look(Number($('page').value)));
+  $('drop').addEventListener('submit', event => event.preventDefault());
   $('ask').addEventListener('submit', event => {
     event.preventDefault();
     ask();
@@ -629,7 +637,7 @@ const restore = careful(async () => {
   });
 });
 
-const first_ = careful(async () => {
+const main = careful(async () => {
   document.documentElement.classList.add('js');
   start = await server.start();
   forms = {
@@ -640,4 +648,4 @@ const first_ = careful(async () => {
   await restore();
   if (!doc) await begin();
 });
-first_();
+main();

@@ -75,5 +75,9 @@ export function settingsForm(element, start, said) {
   element.addEventListener('change', show);
   element.addEventListener('input', show);
   show();
-  return { read, write, inWords: settings => settingsInWords(settings, usual) };
+  return {
+    read,
+    write,
+    inWords: settings => settingsInWords({ ...settings, client: settings.client || usual.client }, usual),
+  };
 }

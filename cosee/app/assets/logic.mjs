@@ -229,7 +229,7 @@ export function timeInWords(at, now = new Date()) {
   const isToday = then.toDateString() === now.toDateString();
   return isToday
     ? then.toLocaleTimeString('en', { hour: '2-digit', minute: '2-digit', hour12: false })
-    : then.toLocaleDateString('en', { day: 'numeric', month: 'short', year: 'numeric' });
+    : then.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year: 'numeric' });
 }
 
 export function costInWords(e) {
