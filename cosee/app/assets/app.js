@@ -68,9 +68,11 @@ function showPart(part) {
   $('name').hidden = part === 'start';
 }
 
+// The token of the address is a cookie by now, and need not stand there any longer.
 function remember() {
   const address = addressOf({ document: doc?.id ?? '', episode: episode?.id ?? '', page });
-  if (address !== location.hash) history.replaceState(null, '', address);
+  if (address !== location.hash || location.search)
+    history.replaceState(null, '', location.pathname + address);
 }
 
 // -- The beginning
@@ -105,6 +107,7 @@ const begin = careful(async () => {
   start = await server.start();
   showPart('start');
   document.title = 'CoSee';
+  remember();
   const most = Math.floor(start.upload_bytes / 1e6);
   fill('limits', `At most ${inWords(most)} MB and ${inWords(start.pages)} pages.`);
   $('below').hidden = !start.files.length;
@@ -141,8 +144,11 @@ async function opened(found, chosen = {}) {
   if (matchMedia('(pointer: fine)').matches) $('question').focus();
 }
 
-const openPath = careful(async name => opened(await server.open(name, $('password').value)));
 const openDocument = careful(async (id, chosen) => opened(await server.document(id), chosen));
+const openPath = careful(async name => {
+  const { id } = await server.open(name, $('password').value);
+  await opened(await server.document(id));
+});
 const upload = careful(async file => {
   if (!file) return;
   if (file.size > start.upload_bytes) {
@@ -152,7 +158,8 @@ const upload = careful(async file => {
   }
   $('drop').classList.add('busy');
   try {
-    await opened(await server.upload(file, $('password').value));
+    const { id } = await server.upload(file, $('password').value);
+    await opened(await server.document(id));
   } finally {
     $('drop').classList.remove('busy');
     $('file').value = '';
@@ -340,7 +347,7 @@ function drawAsked() {
 
 // -- Asking
 const askOne = (settings, more = {}) =>
-  server.ask({ document: doc.id, question: $('question').value.trim(), settings, ...more });
+  server.ask(doc.id, { question: $('question').value.trim(), settings, ...more });
 
 const ask = careful(async () => {
   if (!$('question').value.trim()) {
