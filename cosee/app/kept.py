@@ -24,7 +24,7 @@ from ..eval.task import outcome_of
 from ..runs.log import Record
 from ..runs.markdown import episode_markdown
 from ..runs.record import utc_now
-from ..text import NOT_ANSWERABLE, clean
+from ..text import NOT_ANSWERABLE, clean, one_line
 from ..view.episode import EpisodeLike, episode_desk
 
 # %% ../../nbs/app/01_kept.ipynb #285f9cd7
@@ -40,8 +40,13 @@ def episode_of(
     said, trace = told_of(record), record.get('trace') or {}
     shown = dict(question=record['question'], board=Board.from_dict(record.get('board') or {}), trace=trace,
                  hypotheses=_proposed(trace))
-    if record['status'] != 'ok': said.update(answer='', confidence=None, stopped=record['error'] or 'it failed')
-    return {**said, 'answer': said['answer'] if said['answer'] is not None else NOT_ANSWERABLE, **shown}
+    if record['status'] != 'ok': return {**said, **shown, 'answer': _ended_as(record), 'confidence': None, 'stopped': ''}
+    return {**said, **shown, 'answer': NOT_ANSWERABLE if said['answer'] is None else said['answer']}
+
+def _ended_as(record: Record) -> str:
+    "What stands in the place of an answer that there is not"
+    why = one_line(record['error'] or 'it failed', 300)
+    return f'No answer: {why.removeprefix("stopped: ")}'
 
 # %% ../../nbs/app/01_kept.ipynb #6b3d573a
 def shown_episode(

@@ -634,14 +634,14 @@ function listen() {
   addEventListener('hashchange', () => restore());
 }
 
+// What the address names, if it is still there; else the beginning.
 const restore = careful(async () => {
   const said = readAddress(location.hash);
   if (!said.document) return begin();
   if (said.document === doc?.id) return null;
-  return openDocument(said.document, {
-    episode: said.episode,
-    page: location.hash.includes('p=') ? said.page : undefined,
-  });
+  const at = location.hash.includes('p=') ? said.page : undefined;
+  await openDocument(said.document, { episode: said.episode, page: at });
+  return doc ? null : begin();
 });
 
 const main = careful(async () => {
@@ -653,6 +653,5 @@ const main = careful(async () => {
   };
   listen();
   await restore();
-  if (!doc) await begin();
 });
 main();
