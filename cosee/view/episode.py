@@ -377,7 +377,7 @@ def _cost_bar(read: int, wrote: int, largest: int) -> Html:
 
 def _titled(title: str, text: str) -> tuple[Html, Html]:
     "A text as it was, under its title"
-    return el('h4', title), el('pre', Html(html_text(clean(text, 40_000))), dir='auto')
+    return el('h4', title), el('pre', Html(html_text(clean(text, 40_000))), dir='auto', tabindex=0)
 
 def _call(call: dict[str, Any], largest: int) -> list[Html]:
     "Cost of one call, and its texts"

@@ -223,15 +223,11 @@ function put(section) {
   targets();
 }
 
-// One request at a time; what happens meanwhile asks for one more.
+// One request at a time; what happens meanwhile asks for one more. Who asks waits until the latest is shown.
 function refresher(id, prefix, take) {
-  let [isAsking, isStale] = [false, false];
-  return async () => {
-    if (isAsking) {
-      isStale = true;
-      return;
-    }
-    isAsking = true;
+  let asking = null;
+  let isStale = false;
+  const work = async () => {
     try {
       do {
         isStale = false;
@@ -240,9 +236,13 @@ function refresher(id, prefix, take) {
       } while (isStale);
     } catch (error) {
       fault(error.message);
-    } finally {
-      isAsking = false;
     }
+    asking = null;
+  };
+  return () => {
+    isStale = asking !== null;
+    asking ??= work();
+    return asking;
   };
 }
 

@@ -1,16 +1,16 @@
 // The strip of thumbnails: as many elements as are in sight, however many pages there are.
-import { h } from '../../view/assets/elements.mjs';
+import { first, h, hidden } from '../../view/assets/elements.mjs';
 import { cellsInSight, pageByKey, scrolledTo } from './logic.mjs';
 import { pictureOf } from './server.mjs';
 
 // -- A cell
 const SIDE = 192; // of a thumbnail
 
-function labelOf(page, marks) {
+// What is told of a page beside its number and that of its notes.
+function toldOf(page, marks) {
   const notes = marks.notes.get(page);
   const parts = [
-    `Page ${page}`,
-    notes ? `${notes} ${notes === 1 ? 'note' : 'notes'}` : '',
+    notes ? ` ${notes === 1 ? 'note' : 'notes'}` : '',
     marks.evidence.has(page) ? 'evidence' : '',
     marks.looking?.pages.includes(page) ? `${marks.looking.agent} is looking` : '',
   ];
@@ -18,8 +18,6 @@ function labelOf(page, marks) {
 }
 
 function cellOf(page, place, count) {
-  const picture = h('img', { alt: '', draggable: 'false', decoding: 'async' });
-  const badges = [h('span', { class: 'count' }), h('span', { class: 'eye' })];
   const properties = {
     role: 'option',
     id: `thumb${page}`,
@@ -30,9 +28,11 @@ function cellOf(page, place, count) {
   const cell = h(
     'div',
     { ...properties, 'data-page': page },
-    picture,
-    h('span', { class: 'number' }, page),
-    badges,
+    h('img', { alt: '', draggable: 'false', decoding: 'async' }),
+    h('span', { class: 'number' }, hidden('Page '), page),
+    h('span', { class: 'count' }),
+    h('span', { class: 'far told' }),
+    h('span', { class: 'eye' }),
   );
   cell.style.transform = place;
   return cell;
@@ -62,9 +62,9 @@ export function stripOf(element, track, choose) {
     const { notes, evidence, looking } = marks;
     const isLooked = looking?.pages.includes(page) ?? false;
     cell.setAttribute('aria-selected', String(page === current));
-    cell.setAttribute('aria-label', labelOf(page, marks));
-    cell.className = `thumb${evidence.has(page) ? ' main' : ''}${isLooked ? ` looked a${looking.colour}` : ''}`;
-    cell.querySelector('.count').textContent = notes.get(page) ?? '';
+    cell.className = `thumb${evidence.has(page) ? ' rests' : ''}${isLooked ? ` looked a${looking.colour}` : ''}`;
+    first('.count', cell).textContent = notes.get(page) ?? '';
+    first('.told', cell).textContent = toldOf(page, marks);
   };
 
   // A picture is fetched where the strip rests: what flies past costs nothing.
@@ -78,14 +78,14 @@ export function stripOf(element, track, choose) {
   const draw = () => {
     if (!document) return;
     const [at, room] = reach();
-    const { first, last } = cellsInSight(at, room, size(), document.pages);
+    const sight = cellsInSight(at, room, size(), document.pages);
     for (const [page, cell] of cells) {
-      if (page > first && page <= last) continue;
+      if (page > sight.first && page <= sight.last) continue;
       cell.firstChild.removeAttribute('src');
       cell.remove();
       cells.delete(page);
     }
-    for (let page = first + 1; page <= last; page++) {
+    for (let page = sight.first + 1; page <= sight.last; page++) {
       if (cells.has(page)) continue;
       const cell = cellOf(page, placeOf(page), document.pages);
       cells.set(page, cell);
