@@ -277,8 +277,9 @@ def episode_page(id: str, desk: At, caller: By) -> HTMLResponse:
 
 # %% ../../nbs/doors/08_api.ipynb #2a691afa
 def application(
-    desk: Desk, # open
-    *more: APIRouter # other doors beside the JSON interface
+    desk: Desk,         # open
+    *more: APIRouter,   # other doors beside the JSON interface
+    reference: str = '/' # where the page is that says what may be asked
 ) -> FastAPI:
     "What answers, without the guard."
     app = FastAPI(title='CoSee', version=__version__, docs_url=None, redoc_url=None, description='Answers about long '
@@ -293,8 +294,8 @@ def application(
         return About(version=__version__, clients=desk.clients.names, methods=method_names(),
                      documents=desk.roots.documents(), limits=dict(vars(desk.limits)))
 
-    @app.get('/', include_in_schema=False)
-    def reference(): return HTMLResponse(reference_page(app.openapi()), headers={'content-security-policy': reference_policy()})
+    @app.get(reference, include_in_schema=False)
+    def what_may_be_asked(): return HTMLResponse(reference_page(app.openapi()), headers={'content-security-policy': reference_policy()})
     return app
 
 def guarded(

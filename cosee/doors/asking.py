@@ -212,10 +212,10 @@ def new_record(
     return cast(Record, known)
 
 def _named(outcome: MethodOutcome, document: Document) -> MethodOutcome:
-    "An outcome whose trace calls the file of a document as people do"
-    pages = outcome['trace'].get('pages') or []
-    if len(document.files) == 1:
-        for page in pages: page['file'] = document.name
+    "An outcome whose trace calls the files of a document as people do"
+    trace, called = outcome['trace'], {path.name: label for path, label in zip(document.files, document.labels, strict=True)}
+    for page in trace.get('pages') or []: page['file'] = called.get(page.get('file', ''), document.name)
+    for name, label in called.items(): trace['because'] = trace.get('because', '').replace(name, label)
     return outcome
 
 # %% ../../nbs/doors/02_asking.ipynb #3ead7497

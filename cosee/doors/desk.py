@@ -312,6 +312,10 @@ class Desk:
             if self.queue.withdraw(job): self._over(job, self.library.get(caller, job.document), job.ended_by)
         return self._info(kept)
 
+    def asked_about(self, document: str) -> bool:
+        "Does anybody wait for an answer about a document?"
+        return any(job.document == document and not job.over for job in [*self._jobs.values()])
+
     def mark(self, caller: Caller, id: str,
         right: Optional[bool] # is the answer right? None: take a mark back
     ) -> EpisodeInfo:

@@ -10,7 +10,7 @@ __all__ = ['Limits']
 # %% ../../nbs/doors/01_documents.ipynb #3d4b39f8
 import hashlib, io, json, os, secrets, threading, time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,6 +85,12 @@ class Document:
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False, compare=False)
     seeing: Optional[Sight] = field(default=None, repr=False, compare=False)
     found_by: Optional[PageIndex] = field(default=None, repr=False, compare=False)
+
+    @property
+    def labels(self) -> list[str]:
+        "What its files are called: as they lie there, or by their place in what was handed in."
+        if self.kind == 'path': return [path.name for path in self.files]
+        return [self.name] if len(self.files) == 1 else [f'{self.name} {i}' for i in range(1, len(self.files) + 1)]
 
     def info(self) -> DocumentInfo:
         "What is told of it."
@@ -180,7 +186,7 @@ class Document:
 
 def _without_folders(text: str, document: Document) -> str:
     "A message that names the document instead of where it lies"
-    for path in document.files: text = text.replace(str(path), document.name)
+    for path, label in zip(document.files, document.labels, strict=True): text = text.replace(str(path), label)
     return text.replace('password=...', 'a password')
 
 # %% ../../nbs/doors/01_documents.ipynb #219bf3de
@@ -324,19 +330,22 @@ class Library:
 
     def add(self,
         caller: Caller,
-        upload: Upload,                 # written and closed
+        upload: Union[Upload, Sequence[Upload]], # written and closed; several are one document, in order
         name: str,                      # as the sender calls it; shown only
         password: Optional[str] = None  # of a PDF
     ) -> Document:
         "What was handed in, as a document; raises `DoorError`, and keeps nothing, where it is none."
-        mark = upload.hash.hexdigest()[:24]
-        if known := self._known(caller, mark):
-            upload.drop()
-            return known
-        try: return self._added(caller, shown_name(name), 'upload', [upload.path], mark, password)
+        parts = [upload] if isinstance(upload, Upload) else list(upload)
+        mark = digest([part.hash.hexdigest() for part in parts], 24)
+        try:
+            known = self._known(caller, mark)
+            found = known or self._added(caller, shown_name(name), 'upload', [part.path for part in parts], mark, password)
         except BaseException:
-            upload.drop()
+            for part in parts: part.drop()
             raise
+        if known:
+            for part in parts: part.drop()
+        return found
 
     def hand_in(self,
         caller: Caller,
