@@ -121,7 +121,7 @@ def app_of(
     names: Names = Names()       # under which the server is asked
 ) -> Guard:                      # an ASGI application
     "The app, as it answers."
-    app: FastAPI = application(desk, page)
+    app: FastAPI = application(desk, page, reference='/api/docs')
     app.state.keys = keys or Keys()
     free = ['/', *(f'/files/{name}' for name in SERVED)]
     def most(path: str) -> int: return desk.limits.upload_bytes if path == '/api/documents/upload' else SMALL_BODY
