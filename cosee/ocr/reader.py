@@ -222,11 +222,11 @@ class Reader:
     ) -> dict:        # label -> -1 to 1; empty without an encoder
         "How near each label of the document is to `question` in meaning."
         if self.embeddings is None: return {}
-        if not hasattr(self, '_labels'):
-            self._labels = [t for t in dict.fromkeys(map(label_text, self.facts)) if t]
-            self._vectors = self.embeddings.encode(self._labels) if self._labels else None
-        if self._vectors is None: return {}
-        return dict(zip(self._labels, (self._vectors @ self.embeddings.encode([question])[0]).tolist()))
+        if not hasattr(self, '_meant'):
+            labels = [t for t in dict.fromkeys(map(label_text, self.facts)) if t]
+            self._meant = labels, self.embeddings.encode(labels) if labels else None   # at once: episodes share a reader
+        labels, vectors = self._meant
+        return {} if vectors is None else dict(zip(labels, (vectors @ self.embeddings.encode([question])[0]).tolist()))
 
     def score(self,
         asked: Asked, # the question

@@ -335,10 +335,12 @@ function drawAsked() {
       careful(show)(e.id);
     };
     const href = addressOf({ document: doc.id, episode: e.id, page: 1 });
+    const said = h('b', {}, `${mark}${answerInWords(e).slice(0, 40)}`);
     return h(
       'a',
       { href, title, click, dir: 'auto', 'aria-current': isHere ? 'page' : null },
-      mark + e.question,
+      said,
+      ` ${e.question}`,
     );
   };
   fill('asked', asked.slice(0, 40).map(link));
