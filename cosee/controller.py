@@ -475,7 +475,7 @@ class _Run:
 
     def _since(self, step: int) -> list[Hypothesis]:
         "What was proposed after a step, and still stands"
-        return [h for h in _live(self.hypotheses, self.board) if h['step'] > step] if step else self.hypotheses
+        return [h for h in _live(self.hypotheses, self.board) if h.get('step', 0) > step] if step else self.hypotheses
 
     def _step(self, step: int, gen_of: Callable[[Agent], Gen]):
         "All turns of one step"

@@ -11,7 +11,7 @@ __all__ = []
 # %% ../../nbs/app/01_kept.ipynb #67ad6656
 import io, json, secrets, zipfile
 from collections.abc import Sequence
-from typing import Any, Optional, cast
+from typing import Any, cast
 from ..agents import ActionError
 from ..board import Board
 from ..controller import noted, replay
@@ -40,7 +40,7 @@ def episode_of(
     said, trace = told_of(record), record.get('trace') or {}
     shown = dict(question=record['question'], board=Board.from_dict(record.get('board') or {}), trace=trace,
                  hypotheses=_proposed(trace))
-    if record['status'] != 'ok': return {**said, **shown, 'answer': _ended_as(record), 'confidence': None, 'stopped': ''}
+    if record['status'] != 'ok': said.update(answer=_ended_as(record), confidence=None, stopped='')
     return {**said, **shown, 'answer': NOT_ANSWERABLE if said['answer'] is None else said['answer']}
 
 def _ended_as(record: Record) -> str:
@@ -49,7 +49,7 @@ def _ended_as(record: Record) -> str:
     return f'No answer: {why.removeprefix("stopped: ")}'
 
 # %% ../../nbs/app/01_kept.ipynb #6b3d573a
-def shown_episode(
+def _shown_episode(
     desk: Desk,
     caller: Caller,
     id: str      # of the episode
@@ -69,7 +69,7 @@ def desk_section(
     info = desk.episode(caller, id)
     try: pages = desk.library.get(caller, info['document']).pages
     except DoorError: pages = None   # it was removed
-    return episode_desk(shown_episode(desk, caller, id), pages, prefix)
+    return episode_desk(_shown_episode(desk, caller, id), pages, prefix)
 
 # %% ../../nbs/app/01_kept.ipynb #99b5223e
 def _with_notes(record: Record, notes: Sequence[Note]) -> Record:
@@ -112,6 +112,7 @@ def json_of(desk: Desk, caller: Caller, id: str) -> str:
 
 # %% ../../nbs/app/01_kept.ipynb #b5cc9d0c
 MOST_PACKED = 500_000_000   # bytes of all documents of a data set
+_MARKS = {b'%PDF-': '.pdf', b'\x89PNG': '.png', b'\xff\xd8': '.jpg', b'RIFF': '.webp', b'II*': '.tif', b'MM': '.tif'}
 
 def _question(info: EpisodeInfo, file: str) -> dict[str, Any]:
     "A line of the data set"
@@ -121,10 +122,10 @@ def _question(info: EpisodeInfo, file: str) -> dict[str, Any]:
 def _file_name(document: Document) -> str:
     "A name that no other document has, with the ending that says what it is"
     ending = document.files[0].suffix.lower()
-    known = (b'%PDF-', '.pdf'), (b'\x89PNG', '.png'), (b'\xff\xd8', '.jpg'), (b'RIFF', '.webp'), (b'II*', '.tif'), (b'MM', '.tif')
     with document.files[0].open('rb') as f: start = f.read(8)
-    return document.id + (ending or next((e for mark, e in known if start.startswith(mark)), ''))
+    return document.id + (ending or next((e for mark, e in _MARKS.items() if start.startswith(mark)), ''))
 
+# %% ../../nbs/app/01_kept.ipynb #350b1ef2
 def data_set(
     desk: Desk,
     caller: Caller,

@@ -8,14 +8,14 @@ __all__ = ['app_of']
 # %% ../../nbs/app/02_server.ipynb #67174603
 from collections.abc import Callable
 from typing import Any, Optional
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, ConfigDict, Field
 from ..agents import ROLES
 from .files import PAGE, POLICY, SERVED, SIGN_IN, served_file
 from .kept import data_set, desk_section, json_of, keep_notes, markdown_of
 from ..doors.api import At, By, DocumentForm, EpisodeForm, application
-from ..doors.asking import EpisodeInfo, Note, Settings, method_names
+from ..doors.asking import EpisodeInfo, Note, method_names, read_settings
 from ..doors.desk import Desk
 from ..doors.documents import Caller
 from ..doors.guard import KEY, SMALL_BODY, Guard, Keys, Names, cookie_header
@@ -28,16 +28,17 @@ page = APIRouter(include_in_schema=False)
 _POLICY = {'content-security-policy': POLICY, 'cache-control': 'no-cache'}
 
 @page.get('/')
-def app_page(request: Request, token: str = '') -> HTMLResponse:
+def _app_page(request: Request, token: str = '') -> HTMLResponse:
     "The page itself, or how to get in."
     keys: Keys = request.app.state.keys
     holder = keys.holder(token) if token else None
-    if keys and holder is None and request.scope['cosee.caller'] is None: return HTMLResponse(asset(SIGN_IN), 401, _POLICY)
+    if keys and holder is None and request.scope['cosee.caller'] is None:
+        return HTMLResponse(asset(SIGN_IN), 401, _POLICY)
     cookie = {'set-cookie': cookie_header(KEY, keys.cookie(holder))} if holder is not None else {}
     return HTMLResponse(asset(PAGE), headers={**_POLICY, **cookie})
 
 @page.get('/files/{name:path}')
-def file(name: str, request: Request) -> Response:
+def _file(name: str, request: Request) -> Response:
     "A style sheet, a script, or the icon."
     if name not in SERVED: raise DoorError('there is no such file', 404)
     text, kind, mark = served_file(name)
@@ -58,12 +59,14 @@ class Start(BaseModel):
     pages: int               # of a document at most
 
 @page.get('/api/start')
-def start(desk: At, caller: By) -> Start:
+def _start(desk: At, caller: By) -> Start:
     "What is offered, and what is open."
-    return Start(clients=desk.clients.names, methods=method_names(), roles=list(ROLES), settings=Settings().model_dump(),
-                 files=desk.roots.documents(), documents=[DocumentForm(**d.info()) for d in desk.library.seen_by(caller)],
+    documents = [DocumentForm(**d.info()) for d in desk.library.seen_by(caller)]
+    return Start(clients=desk.clients.names, methods=method_names(), roles=list(ROLES), documents=documents,
+                 settings=read_settings(None).model_dump(), files=desk.roots.documents(),
                  upload_bytes=desk.limits.upload_bytes, pages=desk.limits.pages)
 
+# %% ../../nbs/app/02_server.ipynb #fbefb734
 class Opened(BaseModel):
     "A document as the page knows it."
     id: str
@@ -72,14 +75,15 @@ class Opened(BaseModel):
     sizes: list[tuple[int, int]]   # of its pages in pixels
 
 @page.get('/api/documents/{id}/sizes')
-def document_sizes(id: str, desk: At, caller: By) -> Opened:
+def _document_sizes(id: str, desk: At, caller: By) -> Opened:
     "A document with the sizes of its pages."
     found = desk.library.get(caller, id)
-    return Opened(id=id, name=found.name, pages=found.count, sizes=[(round(w), round(h)) for w, h in found.pages.sizes])
+    sizes = [(round(w), round(h)) for w, h in found.pages.sizes]
+    return Opened(id=id, name=found.name, pages=found.count, sizes=sizes)
 
 # %% ../../nbs/app/02_server.ipynb #f277fc82
 @page.get('/api/episodes/{id}/section')
-def episode_section(id: str, desk: At, caller: By, prefix: str = 'q1') -> HTMLResponse:
+def _episode_section(id: str, desk: At, caller: By, prefix: str = 'q1') -> HTMLResponse:
     "The section of an episode, however far it is."
     return HTMLResponse(desk_section(desk, caller, id, 'q2' if prefix == 'q2' else 'q1'))
 
@@ -89,7 +93,7 @@ class Notes(BaseModel):
     notes: list[Note] = Field(min_length=1, max_length=50)
 
 @page.post('/api/episodes/{id}/notes', response_model=EpisodeForm)
-def write_notes(id: str, form: Notes, desk: At, caller: By) -> EpisodeInfo:
+def _write_notes(id: str, form: Notes, desk: At, caller: By) -> EpisodeInfo:
     "Write on the Board of an episode, without the team: an episode of its own."
     return keep_notes(desk, caller, id, form.notes)
 
@@ -103,14 +107,15 @@ def _as_file(data: str | bytes, kind: str, name: str) -> Response:
     return Response(data, media_type=kind, headers={'content-disposition': f'attachment; filename="{name}"'})
 
 @page.get('/api/episodes/{id}/export.{form}')
-def export(id: str, form: str, desk: At, caller: By) -> Response:
+def _export(id: str, form: str, desk: At, caller: By) -> Response:
     "An episode as a file."
-    if form not in _FORMS: raise DoorError(f"there is no form {one_line(form, 20)!r}; choose from {', '.join(_FORMS)}", 404)
+    if form not in _FORMS:
+        raise DoorError(f"there is no form {one_line(form, 20)!r}; choose from {', '.join(_FORMS)}", 404)
     kind, make = _FORMS[form]
     return _as_file(make(desk, caller, id), kind, f'episode-{desk.episode(caller, id)["id"][:8]}.{form}')
 
 @page.get('/api/questions.zip')
-def marked_right(desk: At, caller: By) -> Response:
+def _marked_right(desk: At, caller: By) -> Response:
     "What was marked as right, as a data set."
     return _as_file(data_set(desk, caller), 'application/zip', 'questions.zip')
 
@@ -118,11 +123,11 @@ def marked_right(desk: At, caller: By) -> Response:
 def app_of(
     desk: Desk,                  # open
     keys: Optional[Keys] = None, # of who may come in; None: everybody, each with what is their own
-    names: Names = Names()       # under which the server is asked
+    names: Optional[Names] = None # under which the server is asked; None: as this machine alone
 ) -> Guard:                      # an ASGI application
     "The app, as it answers."
-    app: FastAPI = application(desk, page, reference='/api/docs')
+    app: Any = application(desk, page, reference='/api/docs')
     app.state.keys = keys or Keys()
     free = ['/', *(f'/files/{name}' for name in SERVED)]
     def most(path: str) -> int: return desk.limits.upload_bytes if path == '/api/documents/upload' else SMALL_BODY
-    return Guard(app, app.state.keys, names, most, free, cookies=True)
+    return Guard(app, app.state.keys, names or Names(), most, free, cookies=True)

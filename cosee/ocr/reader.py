@@ -224,7 +224,7 @@ class Reader:
         if self.embeddings is None: return {}
         if not hasattr(self, '_meant'):
             labels = [t for t in dict.fromkeys(map(label_text, self.facts)) if t]
-            self._meant = labels, self.embeddings.encode(labels) if labels else None   # at once: episodes share a reader
+            self._meant = labels, self.embeddings.encode(labels) if labels else None   # at once: threads may share it
         labels, vectors = self._meant
         return {} if vectors is None else dict(zip(labels, (vectors @ self.embeddings.encode([question])[0]).tolist()))
 

@@ -457,9 +457,10 @@ def _parts(
     captions, (groups, keys), (cells, own) = _with_blanks(captions, cells), _groups(cells), _on_print(cells, evidence)
     shared = _Shared(own, palette, classes, prefix, _links_of(cells, prefix), keys)
     snippet = _snippet(evidence, [c.size for c in captions], {c['id']: palette[c['author']] for c in cells})
-    return _Parts(_answer(episode, prefix, snippet, captions), _replay(cells, palette, groups), cells, captions, shared,
-                  _calls(episode, palette, prefix))
+    head, replay = _answer(episode, prefix, snippet, captions), _replay(cells, palette, groups)
+    return _Parts(head, replay, cells, captions, shared, _calls(episode, palette, prefix))
 
+# %% ../../nbs/view/03_episode.ipynb #772a25b4
 def _section(
     episode: EpisodeLike,         # to be shown
     i: int,                       # its number in the file, from 1
@@ -527,8 +528,9 @@ def _templates(parts: _Parts) -> list[Html]:
     "A figure for each page that has notes"
     by_page: dict[int, list[Cell]] = {}
     for c in parts.cells: by_page.setdefault(c['view']['page'], []).append(c)
-    return [el('template', _figure(p, parts.captions[p - 1], cells, parts.shared), data_figure=p, data_notes=len(cells))
-            for p, cells in by_page.items() if p <= len(parts.captions)]
+    figures = {p: _figure(p, parts.captions[p - 1], cells, parts.shared) for p, cells in by_page.items()
+               if p <= len(parts.captions)}
+    return [el('template', figure, data_figure=p, data_notes=len(by_page[p])) for p, figure in figures.items()]
 
 def episode_desk(
     episode: EpisodeLike,                      # finished or running
@@ -537,8 +539,8 @@ def episode_desk(
 ) -> str:                                      # a section
     "An episode whose pages are shown elsewhere."
     parts = _parts(episode, prefix, _captions([episode], [] if pages is None else pages)[0])
-    return str(el('section', parts.answer, parts.replay, _board_list(parts), parts.calls, _templates(parts), cls='ep desk',
-                  id=prefix))
+    notes, figures = _board_list(parts), _templates(parts)
+    return str(el('section', parts.answer, parts.replay, notes, parts.calls, figures, cls='ep desk', id=prefix))
 
 # %% ../../nbs/view/03_episode.ipynb #556da745
 def episodes_html(

@@ -65,8 +65,9 @@ class LiveEpisode:
         best = (rank_hypotheses(self.hypotheses, self.board) or [{}])[0]
         so_far = best.get('answer') or best.get('content')
         status = ' · '.join(filter(None, (self.status, self.reading, so_far and f'so far: {clean(so_far, 200)}')))
-        return dict(question=self.question, status=status, answer=so_far, board=self.board, evidence=[], usage=_spent(self),
-                    hypotheses=self.hypotheses, trace=dict(question=self.question, events=self.events))
+        return dict(question=self.question, status=status, answer=so_far, board=self.board, evidence=[],
+                    usage=_spent(self), hypotheses=self.hypotheses,
+                    trace=dict(question=self.question, events=self.events))
 
 # %% ../../nbs/view/04_widget.ipynb #af32309b
 def _grow(live: LiveEpisode, event: dict[str, Any]):
@@ -82,10 +83,7 @@ def _grow(live: LiveEpisode, event: dict[str, Any]):
         live.board.add_cell({'page': 1, 'description': 'whole document'}, f"No valid action: {event['error']}",
                             ['error'], event['agent'], event['step'])
 
-# %% ../../nbs/view/04_widget.ipynb #4c8899de
-
-
-
+# %% ../../nbs/view/04_widget.ipynb #ddf38a04
 def _spent(live: LiveEpisode) -> dict[str, Any]:
     "Tokens and seconds of all calls so far"
     usages = [call['usage'] for event in live.events for call in event.get('calls') or []]

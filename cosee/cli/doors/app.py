@@ -8,7 +8,7 @@ __all__ = []
 # %% ../../../nbs/cli/20_app.ipynb #db2102f0
 import secrets
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 from ..common import show_in_browser
 from .common import desk_args, keys_of, listen, listen_args, open_desk, root_args, serve_door
@@ -46,7 +46,7 @@ exit codes:
 # %% ../../../nbs/cli/20_app.ipynb #efa04ebd
 OWNER = 'owner'   # the name of a token that nobody chose
 
-def entry_keys(
+def _entry_keys(
     args: Namespace # of `listen_args`
 ) -> tuple['Keys', str]: # who is let in, and what stands behind the address
     "Tokens that were given, or one that is made; raises `Stop` as `keys_of` does."
@@ -62,7 +62,7 @@ def _app(args: Namespace) -> int:
     from cosee.app.server import app_of
     from cosee.doors.guard import names_for
     from cosee.doors.server import address_of
-    keys, path = entry_keys(args)
+    keys, path = _entry_keys(args)
     with open_desk(args, 'app', several=4) as desk, listen(args) as sock:
         if not args.no_browser: show_in_browser(address_of(sock) + path, wait=0)
         serve_door(args, app_of(desk, keys, names_for(args.host, args.name)), sock, desk, path)
