@@ -194,6 +194,20 @@ def test_what_is_no_document_is_said_so(browser, place, tmp_path):
     assert not browser.seen("Page.javascriptDialogOpening", "Runtime.exceptionThrown")
 
 
+def test_what_was_handed_in_can_be_taken_back(browser, place):
+    enter(browser, place)
+    upload(browser, samples_dir() / "slides.pdf")
+    browser.wait("!document.getElementById('desk').hidden")
+    kept = place.desk.library.seen_by(ME)[0].files[0]
+    click(browser, "to-start")
+    waits(browser, "document.querySelectorAll('#documents li').length > 1")
+    before = count(browser, "#documents li")
+    assert kept.is_file() and text(browser, "#documents li").startswith("slides.pdf")
+    browser.js("document.querySelector('#documents .away').click()")   # it asks first
+    waits(browser, f"document.querySelectorAll('#documents li').length === {before - 1}")
+    assert not kept.exists() and len(browser.seen("Page.javascriptDialogOpening")) == 1
+
+
 # --- watching ---
 
 def test_notes_appear_on_the_page_while_they_are_written(browser, place):

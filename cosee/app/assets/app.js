@@ -113,10 +113,7 @@ const begin = careful(async () => {
   $('below').hidden = !start.files.length;
   $('recent').hidden = !start.documents.length;
   listFiles();
-  fill(
-    'documents',
-    start.documents.slice(0, 20).map(d => pick(d.name, plural(d.pages, 'page'), () => openDocument(d.id))),
-  );
+  fill('documents', start.documents.slice(0, 50).map(pickOpen));
 });
 
 // -- A document
@@ -201,6 +198,7 @@ function clear() {
   for (const id of ['answer', 'replay', 'board', 'calls']) fill(id);
   for (const template of all('template[data-figure]', desk)) template.remove();
   [$('after').hidden, $('running').hidden, $('by-hand').hidden] = [true, true, true];
+  $('told').textContent = '';
   stage.draw(false);
   strip.mark({ notes: new Map(), evidence: new Set(), looking: null });
 }
@@ -305,6 +303,13 @@ function drawRunning() {
   $('read').value = now.read ?? 0;
   const { looking } = now;
   strip.mark({ looking: looking && { ...looking, colour: colourOf(looking.agent, others) } });
+}
+
+// What came out, for who does not see it.
+function tell() {
+  const at = episode.page ? `, on page ${episode.page}` : '';
+  const sure = isNothing(episode.confidence) ? '' : `, ${Math.round(100 * episode.confidence)} percent sure`;
+  $('told').textContent = `The answer: ${answerInWords(episode)}${at}${sure}.`;
 }
 
 function ended() {

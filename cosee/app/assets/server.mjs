@@ -30,6 +30,7 @@ export const server = {
   start: () => get('api/start'),
   open: (path, password) => post('api/documents', JSON.stringify({ path, password: password || null })),
   document: id => get(`${of(id)}/sizes`),
+  remove: async id => told(await fetched(of(id), { method: 'DELETE' })),
   ask: (document, question) => post(`${of(document)}/questions`, JSON.stringify(question)),
   episodes: (search, document = '') =>
     get(`api/episodes?${new URLSearchParams({ search, document, most: '500' })}`),
