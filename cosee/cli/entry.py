@@ -45,6 +45,7 @@ COMMANDS: Registry[Entry] = Registry('command', dict(
     plan=Entry('cosee.cli.plan:plan_args', 'say what a request about a picture needs'),
     quality=Entry('cosee.cli.plan:quality_args', 'measure how well the pages of a document can be read'),
     serve=Entry('cosee.cli.doors.serve:serve_args', 'answer programs: JSON over HTTP, and chat as OpenAI has it'),
+    mcp=Entry('cosee.cli.doors.mcp:mcp_args', 'answer assistants that speak the Model Context Protocol'),
     cache=Entry('cosee.cli.cache:cache_args', 'say what is kept of the pages that were read, or clear it'),
     tiny=Entry('cosee.cli.tiny:tiny_args', 'train or evaluate a tiny Qwen3-VL')))
 

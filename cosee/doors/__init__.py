@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/doors/11_doors.ipynb #9738b74c
+# %% ../../nbs/doors/11_doors.ipynb #bae69180
 from ..faces import face
 
-# %% ../../nbs/doors/11_doors.ipynb #6a3e6d5f
+# %% ../../nbs/doors/11_doors.ipynb #680a96be
 FACE = {
     "cosee.doors.desk": "Desk",
     "cosee.doors.documents": "Limits",

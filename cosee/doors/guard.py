@@ -10,6 +10,7 @@ __all__ = []
 # %% ../../nbs/doors/05_guard.ipynb #81abb857
 import asyncio, hashlib, hmac, ipaddress, json, logging, re, secrets, time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, NamedTuple, Optional
@@ -120,6 +121,16 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 def _bytes(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(k.encode('latin-1'), v.encode('latin-1', 'replace')) for k, v in headers.items()]
 
+DRAINED, DRAINING = 1_000_000, 1.   # bytes, and seconds between parts, of a refused body that are still read
+
+async def _drain(receive: Receive):
+    "Read a little of what is refused: a connection that is ended before loses the answer on its way"
+    left, more = DRAINED, True
+    with suppress(TimeoutError):
+        while more and left > 0:
+            message = await asyncio.wait_for(receive(), DRAINING)
+            left, more = left - len(message.get('body', b'')), message.get('more_body', False)
+
 async def _refuse(send: Send, status: int, text: str):
     "Answer with an error, and end the connection: what was sent besides is not read"
     body = json.dumps(error_body(status, text)).encode()
@@ -151,7 +162,9 @@ class Guard:
         try: headers = _read_headers(scope)
         except DoorError as e: return await _refuse(send, e.status, str(e))
         refused = self._refusal(scope, headers)
-        if refused: return await _refuse(send, refused.status, str(refused))
+        if refused:
+            await _drain(receive)
+            return await _refuse(send, refused.status, str(refused))
         caller, fresh = self._caller(headers)
         if caller is None and scope['path'] not in self.free:
             return await _refuse(send, 401, 'a token is needed: send it as Authorization: Bearer TOKEN')
@@ -238,7 +251,9 @@ class _Exchange:
         except Exception as e:
             _log.error('a request failed: %s', type(e).__name__)
             self.refused = self.refused or (500, 'something failed here; ask again, or see what the server says')
-        if self.refused and not self.started: await _refuse(self._send, *self.refused)
+        if not self.refused or self.started: return
+        if self.refused[0] == 413 and not self.whole: await _drain(self._receive)
+        await _refuse(self._send, *self.refused)
 
     async def receive(self) -> Message:
         "The next part of the body, in bounds"

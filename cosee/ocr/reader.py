@@ -222,11 +222,12 @@ class Reader:
     ) -> dict:        # label -> -1 to 1; empty without an encoder
         "How near each label of the document is to `question` in meaning."
         if self.embeddings is None: return {}
-        if not hasattr(self, '_meant'):
+        if not hasattr(self, '_labels'):
             labels = [t for t in dict.fromkeys(map(label_text, self.facts)) if t]
-            self._meant = labels, self.embeddings.encode(labels) if labels else None   # at once: threads may share it
-        labels, vectors = self._meant
-        return {} if vectors is None else dict(zip(labels, (vectors @ self.embeddings.encode([question])[0]).tolist()))
+            self._vectors = self.embeddings.encode(labels) if labels else None
+            self._labels = labels   # last: other threads take it as the sign that both are there
+        if self._vectors is None: return {}
+        return dict(zip(self._labels, (self._vectors @ self.embeddings.encode([question])[0]).tolist()))
 
     def score(self,
         asked: Asked, # the question

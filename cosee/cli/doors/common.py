@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = []
 
-# %% ../../../nbs/cli/17_doors.ipynb #64334644
-import json, os, sys
+# %% ../../../nbs/cli/17_doors.ipynb #85c63251
+import json, logging, os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -167,6 +167,7 @@ def serve_door(
 ):
     "Say where it is, and serve until Ctrl-C or SIGTERM."
     from cosee.doors.server import address_of, serve
+    logging.getLogger('cosee.doors').addHandler(logging.StreamHandler())   # that a request failed, without its content
     url = address_of(sock) + path
     say(args, f"{', '.join(desk.clients.names)}; {counted(len(desk.library), 'document')} and "
               f"{counted(len(desk.journal.all), 'answer')} in {desk.folder}")
