@@ -219,10 +219,11 @@ class AppShots:
                 "!!document.querySelector('#one .snippet') && !!document.querySelector('#two .snippet')")
         self.keep("app-pair.webp")
         self.do("document.getElementById('pair-close').click(); document.getElementById('compare').click()", self.DONE)
-        self.ask(ASKED["report"][2], "ocr", "document.getElementById('answer').textContent.includes('auditor') && "
+        self.ask(ASKED["report"][1], "ocr", "document.getElementById('answer').textContent.includes('Bamboo') && "
                  + self.DONE)
-        self.do("document.getElementById('right').click(); document.getElementById('to-history').click()",
-                "document.querySelectorAll('#episodes li').length > 3")
+        self.do("document.getElementById('right').click()",
+                "document.getElementById('right').getAttribute('aria-pressed') === 'true'")
+        self.do("document.getElementById('to-history').click()", "document.querySelectorAll('#episodes li').length > 3")
         self.keep("app-history.webp")
         for name, how in (("dark", dict(width=1440, height=900, dark=True)), ("phone", dict(width=390, height=844))):
             self.opened(**how)

@@ -340,7 +340,7 @@ function drawAsked() {
       careful(show)(e.id);
     };
     const href = addressOf({ document: doc.id, episode: e.id, page: 1 });
-    const said = h('b', {}, `${mark}${answerInWords(e).slice(0, 40)}`);
+    const said = h('b', {}, `${mark}${e.state === 'done' ? (e.answer ?? '–').slice(0, 40) : e.state}`);
     return h(
       'a',
       { href, title, click, dir: 'auto', 'aria-current': isHere ? 'page' : null },
