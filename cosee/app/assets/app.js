@@ -31,8 +31,10 @@ let page = 1;
 let asked = []; // episodes about this document, the latest first
 let box = null; // of a note by hand
 let pair = null; // two episodes side by side
+let wanted = ''; // the episode that was asked for last
 let unfollow = () => {};
 
+const isShown = id => wanted === id && episode?.id === id;
 const desk = $('desk');
 const pool = poolOf($('pool'));
 const stage = stageOf($('stage'), $('scale'), drawn => {
@@ -78,15 +80,35 @@ function remember() {
 // -- The beginning
 const MOST_LISTED = 200;
 
-function pick(name, beside, click) {
+function pick(name, beside, click, ...more) {
   const button = h(
     'button',
     { type: 'button', click },
     h('span', { dir: 'auto' }, name),
     h('small', {}, beside),
   );
-  return h('li', {}, button);
+  return h('li', {}, button, ...more);
 }
+
+// What was handed in is deleted, at the second click; what was asked about it stays.
+function away({ id, name, kind }) {
+  const what = kind === 'upload' ? 'Delete' : 'Close';
+  const click = careful(async () => {
+    if (button.textContent === '✕') {
+      button.textContent = `${what}?`;
+      return;
+    }
+    await server.remove(id);
+    await begin();
+  });
+  const button = h('button', { type: 'button', class: 'away', 'aria-label': `${what} ${name}`, click }, '✕');
+  button.addEventListener('blur', () => {
+    button.textContent = '✕';
+  });
+  return button;
+}
+
+const pickOpen = d => pick(d.name, plural(d.pages, 'page'), () => openDocument(d.id), away(d));
 
 function listFiles() {
   const words = wordsOf($('find').value);
@@ -120,7 +142,7 @@ const begin = careful(async () => {
 function leave() {
   unfollow();
   unfollow = () => {};
-  [doc, episode, now, page, asked, pair] = [null, null, QUIET, 1, [], null];
+  [doc, episode, now, page, asked, pair, wanted] = [null, null, QUIET, 1, [], null, ''];
   pool.clear();
 }
 
@@ -135,10 +157,10 @@ async function opened(found, chosen = {}) {
   showPart('desk');
   strip.open(doc);
   look(chosen.page ?? 1);
+  if (matchMedia('(pointer: fine)').matches) $('question').focus();
   await listAsked();
   const id = chosen.episode || asked[0]?.id;
-  if (id) await show(id, chosen.page);
-  if (matchMedia('(pointer: fine)').matches) $('question').focus();
+  if (id && doc === found && !wanted) await show(id, chosen.page);
 }
 
 const openDocument = careful(async (id, chosen) => opened(await server.document(id), chosen));
@@ -244,24 +266,27 @@ function refresher(id, prefix, take) {
   };
 }
 
+// What was asked for last is shown, whichever answer of the server comes first.
 async function show(id, at) {
   unfollow();
-  episode = await server.episode(id);
-  if (episode.document !== doc.id) return openDocument(episode.document, { episode: id, page: at });
+  wanted = id;
+  const found = await server.episode(id);
+  if (wanted !== id) return null;
+  if (found.document !== doc?.id) return openDocument(found.document, { episode: id, page: at });
+  episode = found;
   clear();
   $('question').value = episode.question;
   forms.a.write(episode.settings);
   now = { ...QUIET, state: episode.state };
   remember();
   drawAsked();
-  const refresh = refresher(id, 'q1', section => episode?.id === id && put(section));
-  if (isOver(episode.state)) {
-    await refresh();
-    ended();
-    if (at === undefined && episode.page) look(episode.page);
-    return null;
-  }
-  return follow(id, refresh);
+  const refresh = refresher(id, 'q1', section => isShown(id) && put(section));
+  if (!isOver(episode.state)) return follow(id, refresh);
+  await refresh();
+  if (!isShown(id)) return null;
+  ended();
+  if (at === undefined && episode.page) look(episode.page);
+  return null;
 }
 
 function follow(id, refresh) {
@@ -270,30 +295,40 @@ function follow(id, refresh) {
   const clock = setInterval(() => {
     $('elapsed').textContent = `${Math.round((performance.now() - began) / 1000)} s`;
   }, 500);
-  const stop = followed(
-    id,
-    careful(async told => {
-      now = take(now, told);
-      drawRunning();
-      if (told.kind === 'ended') {
-        clearInterval(clock);
-        episode = await server.episode(id);
-      }
-      if (told.kind !== 'waiting') await refresh();
-      const goal = $('follow').checked && ['turn', 'answer', 'ended'].includes(told.kind) ? now.goto : null;
-      if (goal && goal !== page) look(goal);
-      if (told.kind === 'ended') {
-        await listAsked();
-        ended();
-      }
-    }),
-  );
+  const hear = careful(async told => {
+    if (!isShown(id)) return;
+    now = take(now, told);
+    drawRunning();
+    if (told.kind !== 'waiting') await refresh();
+    if (!isShown(id)) return;
+    const goal = $('follow').checked && ['turn', 'answer', 'ended'].includes(told.kind) ? now.goto : null;
+    if (goal && goal !== page) look(goal);
+    if (told.kind === 'ended') await over(id);
+  });
+  const stop = followed(id, hear);
   unfollow = () => {
     clearInterval(clock);
     stop();
   };
   drawRunning();
   refresh();
+}
+
+async function over(id) {
+  unfollow();
+  const found = await server.episode(id);
+  if (!isShown(id)) return;
+  episode = found;
+  ended();
+  tell();
+  await listAsked();
+}
+
+// What came out, for who does not see it.
+function tell() {
+  const at = episode.page ? `, on page ${episode.page}` : '';
+  const sure = isNothing(episode.confidence) ? '' : `, ${Math.round(100 * episode.confidence)} percent sure`;
+  $('told').textContent = `The answer: ${answerInWords(episode)}${at}${sure}.`;
 }
 
 function drawRunning() {
@@ -303,13 +338,6 @@ function drawRunning() {
   $('read').value = now.read ?? 0;
   const { looking } = now;
   strip.mark({ looking: looking && { ...looking, colour: colourOf(looking.agent, others) } });
-}
-
-// What came out, for who does not see it.
-function tell() {
-  const at = episode.page ? `, on page ${episode.page}` : '';
-  const sure = isNothing(episode.confidence) ? '' : `, ${Math.round(100 * episode.confidence)} percent sure`;
-  $('told').textContent = `The answer: ${answerInWords(episode)}${at}${sure}.`;
 }
 
 function ended() {
