@@ -1,4 +1,4 @@
-"""axe-core, which finds what keeps people with a screen reader or a keyboard out of a page; got from npm once a run."""
+"""axe-core, which finds what keeps people with a screen reader or a keyboard out of a page; got from npm."""
 import subprocess
 from pathlib import Path
 from shutil import which
@@ -21,6 +21,6 @@ def source(folder):
 def findings(browser, script):
     "What is wrong with the page that a browser shows, as (rule, where); only what is serious."
     browser.js(script + "; 0")
-    found = browser.js("axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map(v => [v.id, v.impact, "
-                       "v.nodes.map(n => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).slice(0, 4)]))")
+    found = browser.js("axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map(v => [v.id, "
+                       "v.impact, v.nodes.map(n => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).slice(0, 4)]))")
     return [(rule, where) for rule, impact, where in found if impact in SERIOUS]

@@ -187,8 +187,8 @@ class AppShots:
         self.browser.wait(until)
 
     def ask(self, question, client, until):
-        self.do(f"document.getElementById('question').value = {question!r}; document.querySelector('#a [name=client]')."
-                f"value = {client!r}; document.getElementById('ask').requestSubmit()", until)
+        self.do(f"document.getElementById('question').value = {question!r}; document.querySelector('#a [name=client]')"
+                f".value = {client!r}; document.getElementById('ask').requestSubmit()", until)
 
     def keep(self, name):
         self.browser.js("new Promise(done => setTimeout(() => done(1), 900))")   # pictures are decoded and drawn
@@ -207,8 +207,8 @@ class AppShots:
         self.browser.wait(self.DONE)
         self.keep("app-answer.webp")
         self.do("for (const [id, text] of [['note-text', 'The annex corrects it'], ['note-answer', '21'], "
-                "['note-target', '2']]) document.getElementById(id).value = text; document.getElementById('note').click(); "
-                "document.getElementById('note-box').click(); document.getElementById('by-hand').scrollIntoView()",
+                "['note-target', '2']]) document.getElementById(id).value = text; "
+                "document.getElementById('note').click(); document.getElementById('note-box').click(); document.getElementById('by-hand').scrollIntoView()",
                 "!!document.querySelector('.draft')")
         self.keep("app-note.webp")
         self.do("document.getElementById('note-cancel').click(); document.getElementById('compare').click(); "
@@ -223,7 +223,8 @@ class AppShots:
                  + self.DONE)
         self.do("document.getElementById('right').click()",
                 "document.getElementById('right').getAttribute('aria-pressed') === 'true'")
-        self.do("document.getElementById('to-history').click()", "document.querySelectorAll('#episodes li').length > 3")
+        self.do("document.getElementById('to-history').click()",
+                "document.querySelectorAll('#episodes li').length > 3")
         self.keep("app-history.webp")
         for name, how in (("dark", dict(width=1440, height=900, dark=True)), ("phone", dict(width=390, height=844))):
             self.opened(**how)

@@ -28,11 +28,11 @@ page = APIRouter(include_in_schema=False)
 _POLICY = {'content-security-policy': POLICY, 'cache-control': 'no-cache'}
 
 @page.get('/')
-def _app_page(request: Request, token: str = '') -> HTMLResponse:
+def _app_page(request: Request, caller: By, token: str = '') -> HTMLResponse:
     "The page itself, or how to get in."
     keys: Keys = request.app.state.keys
     holder = keys.holder(token) if token else None
-    if keys and holder is None and request.scope['cosee.caller'] is None:
+    if keys and holder is None and caller is None:   # type: ignore[comparison-overlap]  # this path is free
         return HTMLResponse(asset(SIGN_IN), 401, _POLICY)
     cookie = {'set-cookie': cookie_header(KEY, keys.cookie(holder))} if holder is not None else {}
     return HTMLResponse(asset(PAGE), headers={**_POLICY, **cookie})

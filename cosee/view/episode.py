@@ -435,6 +435,7 @@ def _with_blanks(captions: list[_PageCaption], cells: list[Cell]) -> list[_PageC
     last = min(max([c['view']['page'] for c in cells], default=0), 1000)
     return captions + [_BLANK] * (last - len(captions))
 
+# %% ../../nbs/view/03_episode.ipynb #2c05b2f8
 class _Parts(NamedTuple):
     "What a section is put together from"
     answer: Html                  # its head
