@@ -21,6 +21,7 @@ def source(folder):
 def findings(browser, script):
     "What is wrong with the page that a browser shows, as (rule, where); only what is serious."
     browser.js(script + "; 0")
-    found = browser.js("axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map(v => [v.id, "
-                       "v.impact, v.nodes.map(n => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).slice(0, 4)]))")
+    where = "v.nodes.map(n => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).slice(0, 4)"
+    found = browser.js("axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map("
+                       f"v => [v.id, v.impact, {where}]))")
     return [(rule, where) for rule, impact, where in found if impact in SERIOUS]

@@ -208,7 +208,8 @@ class AppShots:
         self.keep("app-answer.webp")
         self.do("for (const [id, text] of [['note-text', 'The annex corrects it'], ['note-answer', '21'], "
                 "['note-target', '2']]) document.getElementById(id).value = text; "
-                "document.getElementById('note').click(); document.getElementById('note-box').click(); document.getElementById('by-hand').scrollIntoView()",
+                "for (const id of ['note', 'note-box']) document.getElementById(id).click(); "
+                "document.getElementById('by-hand').scrollIntoView()",
                 "!!document.querySelector('.draft')")
         self.keep("app-note.webp")
         self.do("document.getElementById('note-cancel').click(); document.getElementById('compare').click(); "
