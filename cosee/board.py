@@ -25,6 +25,8 @@ StepIndex = int      # of a round of the team, from 1
 AgentName = str      # of who writes
 AnswerText = str     # an answer alone
 
+YOU = 'you'          # who writes by hand: the person who asks; no agent has this name
+
 # %% ../nbs/01_board.ipynb #c3df23e0
 class View(TypedDict, total=False):
     "Where a note is grounded."

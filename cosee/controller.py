@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
 from .agents import (Action, ActionError, Agent, PageImage, Request, fit_action, invalid_action,
                           normalize_action, read_confidence)
-from .board import Board, Cell, Evidence, View
+from .board import YOU, Board, Cell, Evidence, View
 from .boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
 from .models.client import BudgetExceeded, Ledger, Reply, Usage, UsageRecord, VLMClient, record
@@ -110,6 +110,7 @@ class CoSeeController:
     ):
         names = [a.name for a in agents]
         if len(set(names)) < len(names): raise ValueError(f'agents must have different names: {names}')
+        if YOU in names: raise ValueError(f'no agent may be called {YOU!r}: so the person who asks is called')
         if order not in ORDERS: raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
         if max_steps < 1: raise ValueError(f'max_steps must be at least 1, not {max_steps}')
         if agreement < 1: raise ValueError(f'agreement must be at least 1, not {agreement}')
@@ -194,8 +195,8 @@ class CoSeeController:
             for step in range(1, self.max_steps + 1):
                 state._step(before + step, gen_of)
                 state.tell('step', dict(step=before + step, cells=len(state.board), hypotheses=len(state.hypotheses)))
-                if self.should_stop(step, state.hypotheses, state.board):
-                    stopped = self._stop_reason(step, state.hypotheses, state.board) or 'should_stop'
+                if self.should_stop(step, new := state._since(before), state.board):
+                    stopped = self._stop_reason(step, new, state.board) or 'should_stop'
                     break
         except BudgetExceeded as e: stopped = f'budget: {e}'
         episode = state._outcome(stopped)
@@ -239,10 +240,18 @@ def _votes(hypotheses: Iterable[Hypothesis]) -> Counter[str]:
     return Counter(key for key, _ in {(_key(h), h.get('author', i)) for i, h in enumerate(hypotheses)})
 
 # %% ../nbs/03_controller.ipynb #9f454285
+def _refused(hypotheses: Iterable[Hypothesis], board: Board) -> set[str]:
+    "Answers that the person who asks has corrected"
+    mine = {c['id'] for c in board.get_cells(author=YOU)}
+    told = {old for old, new in board.corrections() if new in mine} if mine else set[int]()
+    return {_key(h) for h in hypotheses if h.get('cell') in told}
+
 def _live(hypotheses: Iterable[Hypothesis], board: Board) -> list[Hypothesis]:
-    "Hypotheses that nobody corrected, their author included"
-    fallen = {old for old, _ in board.corrections()}
-    return [h for h in hypotheses if h.get('cell') not in fallen]
+    "Hypotheses that nobody corrected, their author included, and that the person who asks has not refused"
+    hypotheses, fallen = list(hypotheses), {old for old, _ in board.corrections()}
+    refused = _refused(hypotheses, board)
+    return [h for h in hypotheses if h.get('cell') not in fallen
+            and (_key(h) not in refused or h.get('author') == YOU)]
 
 # %% ../nbs/03_controller.ipynb #70f20cf0
 def rank_hypotheses(
@@ -456,6 +465,18 @@ class _Run:
         focus = make_focus(self.c.focus, words=self._words(), fits=lambda: self._fits(gen_of))
         self.view = Viewing(self.images, self.question, focus, ASK_NOTE)
 
+    def _go_on(self, earlier: Sequence[Event]) -> int:
+        "Apply the turns of an earlier episode; its last step"
+        for event in earlier:
+            self._apply(_again(event))
+            for page in _named_pages(event.get('applied')): self.view.ask(page)
+        self.events[:] = map(_as_told, earlier, self.events)
+        return max((e['step'] for e in self.events), default=0)
+
+    def _since(self, step: int) -> list[Hypothesis]:
+        "What was proposed after a step, and still stands"
+        return [h for h in _live(self.hypotheses, self.board) if h.get('step', 0) > step] if step else self.hypotheses
+
     def _step(self, step: int, gen_of: Callable[[Agent], Gen]):
         "All turns of one step"
         groups = [self.c.agents] if self.c.order == 'parallel' else [[a] for a in self.c.agents]
@@ -463,9 +484,10 @@ class _Run:
             gens = [gen_of(a) for a in agents]
             images = self.view.look(self.board, self._cover(agents, gens))
             self._afford(agents, gens, images)
-            for a in agents: self.tell('start', dict(step=step, agent=a.name))
+            shown, why = self.view.told()
+            for a in agents: self.tell('start', dict(step=step, agent=a.name, shown=shown, why=why))
             for turn in _take_turns(agents, images, self.question, self.board, gens, step):
-                turn.event['shown'], turn.event['why'] = self.view.told()
+                turn.event['shown'], turn.event['why'] = shown, why
                 self._apply(turn)
                 for page in _named_pages(turn.event['action']): self.view.ask(page)
 
@@ -513,12 +535,11 @@ class _Run:
                                 invalid=sum(not e.get('valid') for e in self.events),
                                 plain=sum(map(_is_plain, self.events)), **result))
 
-    def _go_on(self, earlier: Sequence[Event]) -> int:
-        "Apply the turns of an earlier episode; its last step"
-        for event in earlier:
-            self._apply(_again(event))
-            for page in _named_pages(event.get('applied')): self.view.ask(page)
-        return max((e['step'] for e in self.events), default=0)
+# %% ../nbs/03_controller.ipynb #65fe088c
+
+def _as_told(told: Event, done: Event) -> Event:
+    "A turn that was applied anew, with what its agent wrote as it was written"
+    return cast(Event, {**done, 'action': copy.deepcopy(told['action'])})
 
 # %% ../nbs/03_controller.ipynb #b684ddb1
 def _is_plain(event: Event) -> bool:
@@ -580,25 +601,45 @@ def _again(event: Event) -> _Turn:
     action, error = (copy.deepcopy(done), '') if done else (invalid_action('', event['error']), event['error'])
     return _Turn({**event, 'action': action, 'error': error}, [])
 
+def _replayed(trace: Trace) -> _Run:
+    "The state at the end of a trace"
+    rules = CoSeeController([], error_cells=trace['config']['error_cells'], snap=False)
+    state = _Run(rules, [_Size(p['size']) for p in trace['pages']], trace['question'])
+    for event in trace['events']: state._apply(_again(event))
+    return state
+
 def replay(
     trace: Trace # of an episode, also after a round trip through JSON
 ) -> Episode:    # the same episode, without calls
     "Build an episode again from its trace; raises ValueError if it does not lead to the recorded answer."
-    rules = CoSeeController([], error_cells=trace['config']['error_cells'], snap=False)
-    state = _Run(rules, [_Size(p['size']) for p in trace['pages']], trace['question'])
-    for event in trace['events']: state._apply(_again(event))
+    state = _replayed(trace)
     out, told = state._outcome(trace['stopped']), trace['answer']
     if out['answer'] != told: raise ValueError(f"the trace leads to {out['answer']!r}, not to {told!r}")
     out['trace'], out['usage'] = trace, trace['ledger']['total']
     out['because'], out['evidence'] = trace.get('because', out['because']), trace['evidence']
     return out
 
-# %% ../nbs/03_controller.ipynb #9c41a7e3
+# %% ../nbs/03_controller.ipynb #ae199262
 def turn_by_hand(
-    action: Any,         # as an agent would write it; a box in 0-1, or in pixels of the page
+    action: Any,         # INSPECT, HYPOTHESIZE, REVISE or LINK as an agent would write it; a box in 0-1 or in pixels
     earlier: Sequence[Event] = (), # the turns behind which it stands
-    author: str = 'you'  # as the Board names them
+    author: str = YOU    # as the Board names them
 ) -> Event:
-    "A turn of somebody who is no agent; raises ActionError, a ValueError, for what is no action."
-    step, done = max((e['step'] for e in earlier), default=1), normalize_action(action, space='pixels')
+    "A turn of somebody who is no agent, and who is sure; raises ActionError, a ValueError, for what is no action."
+    sure = {'confidence': 1., **action} if isinstance(action, dict) else action
+    step, done = max((e['step'] for e in earlier), default=1), normalize_action(sure, space='pixels')
     return Event(step=step, agent=author, board_cells=0, calls=[], action=done, error='', applied=done)
+
+def noted(
+    trace: Trace, # of an episode, also after a round trip through JSON
+    action: Any   # see `turn_by_hand`
+) -> Episode:     # with the note on its Board, decided anew; without calls
+    "An episode with a note of the person who asks; raises ActionError for what is no action on this document."
+    state, turn = _replayed(trace), turn_by_hand(action, trace['events'])
+    turn['board_cells'] = len(state.board)
+    state._apply(_again(turn))
+    if fault := state.events[-1]['error']: raise ActionError(fault)
+    out, events = state._outcome(trace['stopped']), [*trace['events'], state.events[-1]]
+    kept = trace if out['answer'] == trace['answer'] else out   # the evidence of a trace was put on print
+    told = {k: kept[k] for k in ('answer', 'page', 'evidence', 'because')} | {'confidence': out['confidence']}
+    return Episode({**out, **told, 'trace': {**trace, **told, 'events': events}, 'usage': trace['ledger']['total']})

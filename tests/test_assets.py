@@ -17,7 +17,7 @@ import pytest
 
 from cosee.board import Board
 from cosee.view.page import episode_policy, episode_script, episode_style
-from cosee.view.html import AUTHOR_COLOURS, Html, asset, csp_hash, el, inline_script, inline_style, quote_asset
+from cosee.view.html import AUTHOR_COLOURS, ELEMENTS, WORDS, Html, asset, csp_hash, el, inline_script, inline_style, quote_asset
 from cosee.view.episode import episode_html
 from cosee.runs.viewer_pages import viewer_page, viewer_policy, viewer_script, viewer_style
 
@@ -147,7 +147,7 @@ def test_the_viewer_holds_exactly_what_its_policy_names():
 
 
 def test_one_file_of_several_modules():
-    script = inline_script("runs/assets/viewer_logic.mjs", "runs/assets/viewer.js")
+    script = inline_script(WORDS, ELEMENTS, "runs/assets/viewer_logic.mjs", "runs/assets/viewer.js")
     assert not re.search(r"^(import|export)\b", script, re.M) and script.count("'use strict'") == 1
     assert inline_style("runs/assets/report.css").index("--bg: #f4f5f7") == inline_style().index("--bg: #f4f5f7")
 

@@ -1,4 +1,8 @@
 """What people ask of receipts, letters and reports, from the outside: pages in, an answer or none out."""
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image, ImageDraw, ImageFont
@@ -628,3 +632,19 @@ HOTEL = '''
     ('When did the guest arrive?', '30 May 2019', HOTEL), ('By when must I pay?', '16 June 2019', HOTEL),
     ('What time does the meeting start?', '7:30 pm', HOTEL)])
 def test_ordinary_questions_in_other_words(question, answer, page): assert said(question, page) == answer
+
+
+class Together:
+    "An encoder that keeps two callers in it at a time"
+    def __init__(self): self.both = threading.Barrier(2, timeout=20)
+
+    def encode(self, texts):
+        if len(texts) > 1: self.both.wait()
+        return np.ones((len(texts), 3))
+
+
+def test_two_episodes_share_a_reader():
+    reader = Reader([typed_page(RECEIPT)], Together())
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(reader.similarity, ["How much?", "What is the total?"]))
+    assert found[0] == found[1] and set(found[0].values()) == {3.}

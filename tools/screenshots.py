@@ -18,6 +18,8 @@ from pathlib import Path
 from chromium import CHROMIUM, Browser
 from lab import IDLE, RUN_ALL, Lab, cell_ready
 
+from cosee.models.wrapper import ClientWrapper, ask_batch
+
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES, EPISODES, SAMPLES = ROOT / "nbs/images", ROOT / "nbs/episodes", ROOT / "cosee/samples"
 ASKED = {"invoice": ["How much is the subtotal?"],
@@ -116,6 +118,19 @@ class Shots:
           [...document.querySelectorAll('#rows tbody tr')].at(-1).querySelector('a').click(); })""")
         self.keep("viewer_episode.png")
 
+    def app(self):
+        from cosee import samples_dir
+        from cosee.app.server import app_of
+        from cosee.doors.asking import Clients
+        from cosee.doors.desk import Desk
+        from cosee.doors.roots import Roots
+        from cosee.doors.server import running
+        from cosee.models.registry import make_client
+        gated = Gated(make_client("ocr"))
+        clients = Clients({"ocr": lambda: make_client("ocr"), "gated": lambda: gated})
+        with Desk(self.work / "desk", clients, Roots([samples_dir()])) as desk, running(app_of(desk)) as url:
+            AppShots(self, url, gated.gate).take()
+
     def lab(self):
         folder = self.work / "notebooks"
         folder.mkdir()
@@ -142,8 +157,85 @@ class Shots:
         self.keep("widget-fallback.webp", crop=tuple(box))
 
 
+class Gated(ClientWrapper):
+    "A client that waits before every call until it may go on"
+    def __init__(self, client):
+        super().__init__(client)
+        self.gate = threading.Semaphore(0)
+
+    def _chat_batch(self, batch, schemas, params):
+        self.gate.acquire()
+        return ask_batch(self.client, list(zip(batch, schemas, params, strict=True)))
+
+
+class AppShots:
+    "The pictures of the app"
+    DONE = "!document.getElementById('after').hidden && !!document.querySelector('#answer .text:not(.going)')"
+
+    def __init__(self, shots, url, gate):
+        self.shots, self.browser, self.url, self.gate = shots, shots.browser, url, gate
+
+    def opened(self, **how):
+        self.browser("Page.navigate", url="about:blank")
+        self.browser.open(self.url, **how)
+        self.browser.wait("!document.getElementById('start').hidden")
+        self.do("[...document.querySelectorAll('#files button')].find(b => b.textContent === 'report.pdf').click()",
+                "!document.getElementById('desk').hidden && [...document.images].every(i => i.complete)")
+
+    def do(self, code, until):
+        self.browser.js(f"{code}; 0")
+        self.browser.wait(until)
+
+    def ask(self, question, client, until):
+        self.do(f"document.getElementById('question').value = {question!r}; document.querySelector('#a [name=client]')"
+                f".value = {client!r}; document.getElementById('ask').requestSubmit()", until)
+
+    def keep(self, name):
+        self.browser.js("new Promise(done => setTimeout(() => done(1), 900))")   # pictures are decoded and drawn
+        self.shots.keep(name)
+
+    def take(self):
+        question = ASKED["report"][0]
+        self.opened(width=1440, height=900)
+        self.ask(question, "gated", "document.querySelectorAll('.thumb.looked').length > 0")
+        for n in (1, 2):
+            self.gate.release()
+            self.browser.wait(f"document.querySelectorAll('#stage .mark .badge').length === {n}")
+        self.browser.wait("document.querySelectorAll('.thumb.looked').length > 0")
+        self.keep("app-watch.webp")
+        self.gate.release()
+        self.browser.wait(self.DONE)
+        self.keep("app-answer.webp")
+        self.do("for (const [id, text] of [['note-text', 'The annex corrects it'], ['note-answer', '21'], "
+                "['note-target', '2']]) document.getElementById(id).value = text; "
+                "for (const id of ['note', 'note-box']) document.getElementById(id).click(); "
+                "document.getElementById('by-hand').scrollIntoView()",
+                "!!document.querySelector('.draft')")
+        self.keep("app-note.webp")
+        self.do("document.getElementById('note-cancel').click(); document.getElementById('compare').click(); "
+                "document.querySelector('#a [name=client]').value = 'ocr'; "
+                "document.querySelector('#b [name=method]').value = 'direct'; "
+                "document.getElementById('ask').requestSubmit()",
+                "document.getElementById('pair-said').textContent.startsWith('Both give') && "
+                "!!document.querySelector('#one .snippet') && !!document.querySelector('#two .snippet')")
+        self.keep("app-pair.webp")
+        self.do("document.getElementById('pair-close').click(); document.getElementById('compare').click()", self.DONE)
+        self.ask(ASKED["report"][1], "ocr", "document.getElementById('answer').textContent.includes('Bamboo') && "
+                 + self.DONE)
+        self.do("document.getElementById('right').click()",
+                "document.getElementById('right').getAttribute('aria-pressed') === 'true'")
+        self.do("document.getElementById('to-history').click()",
+                "document.querySelectorAll('#episodes li').length > 3")
+        self.keep("app-history.webp")
+        for name, how in (("dark", dict(width=1440, height=900, dark=True)), ("phone", dict(width=390, height=844))):
+            self.opened(**how)
+            self.browser.wait(self.DONE)
+            self.keep(f"app-{name}.webp")
+
+
 NAMES = {"answer": ["answer.png"], "site": ["widget-fallback.webp"], "lab": ["widget-lab.webp", "widget-dark.webp"],
          "episode": ["episode-light.webp", "episode-dark.webp", "episode-phone.webp", "episode-page.webp"],
+         "app": [f"app-{name}.webp" for name in ("watch", "answer", "note", "pair", "history", "dark", "phone")],
          "runs": ["report.png", "viewer.png", "viewer_pair.png", "viewer_phone.png", "viewer_episode.png"]}
 
 

@@ -42,6 +42,7 @@ SECTIONS = [
     ("Plans and image quality", ("planner/",)),
     ("A tiny model, trained at home", ("tiny/",)),
     ("Doors for people and programs", ("doors/",)),
+    ("The page in the browser", ("app/",)),
     ("The command line", ("cli/",)),
     ("What is imported as cosee", ("package/",)),
     ("How it works and what it costs", ("explain/",)),
@@ -56,8 +57,8 @@ def notebooks(root=ROOT):
 
 
 # Tutorials in the order in which they are read; one that is not named comes last.
-TUTORIALS = ["first_episode", "real_documents", "fields", "long_report", "compare_methods", "your_own", "any_model",
-             "serve", "assistants", "tiny_model", "mpdocvqa", "text_memory_and_tools", "screens"]
+TUTORIALS = ["first_episode", "app", "real_documents", "fields", "long_report", "compare_methods", "your_own",
+             "any_model", "serve", "assistants", "tiny_model", "mpdocvqa", "text_memory_and_tools", "screens"]
 
 # Pages that stand above all sections
 FIRST = ["index.ipynb", "explain/questions.ipynb"]

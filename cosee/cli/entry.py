@@ -23,6 +23,7 @@ from ..text import one_line
 COMMANDS: Registry[Entry] = Registry('command', dict(
     demo=Entry('cosee.cli.ask:demo_args', 'ask prepared questions about a sample document'),
     ask=Entry('cosee.cli.ask:ask_args', 'answer questions about a document'),
+    app=Entry('cosee.cli.doors.app:app_args', 'open the page in which people ask, watch, correct and find again'),
     extract=Entry('cosee.cli.extract:extract_args', 'fill in the same fields from many documents, as checked JSON'),
     review=Entry('cosee.cli.review:review_args', 'accept or correct the values that were read, in the browser'),
     backends=Entry('cosee.cli.backends:backends_args', 'list the models that can be asked'),

@@ -35,7 +35,7 @@ class Told(TypedDict, total=False):
     error: str         # of turn: why not; of ended: why there is no answer
     answer: Optional[str]       # of turn: what it proposes
     confidence: Optional[float] # of turn, with an answer
-    shown: list[int]   # of turn: pages that the agent saw
+    shown: list[int]   # of start and turn: pages that the agent sees
     usage: dict[str, int] # of turn: tokens
     seconds: float     # of turn: of its calls
     episode: dict[str, Any] # of answer: `EpisodeInfo`
@@ -108,7 +108,7 @@ class Job:
         live = self.live
         if live is not None and kind != 'end': live(kind, event)
         if kind == 'reading': self.add(Told(kind='reading', done=event['done'], of=event['of']))
-        elif kind == 'start': self.add(Told(kind='start', step=event['step'], agent=event['agent']))
+        elif kind == 'start': self.add(Told(kind='start', step=event['step'], agent=event['agent'], shown=list(event.get('shown') or [])))
         elif kind == 'step': self.add(Told(kind='step', step=event['step']))
         elif kind == 'turn':
             cell: Any = live.board.get_cell(event['cell']) if live is not None and event.get('cell') else None

@@ -17,7 +17,8 @@ from ..boxes import Box, is_box, placed
 from .shown import NO_REASON, as_dict, as_list, finite_number, short_text
 from ..text import clean, counted, html_text
 from ..view.drawing import own_box
-from ..view.html import BASE, Html, asset, csp_hash, el, fill_template, inline_script, inline_style
+from ..view.html import (
+    BASE, CONTROLS, ELEMENTS, WORDS, Html, asset, csp_hash, el, fill_template, inline_script, inline_style)
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
 @cache
 def viewer_style() -> str: # CSS
     "The style sheet of the page."
-    return inline_style(BASE, 'runs/assets/viewer.css')
+    return inline_style(BASE, CONTROLS, 'runs/assets/viewer.css')
 
 @cache
 def viewer_script() -> str: # JavaScript
     "The script of the page."
-    return inline_script('runs/assets/viewer_logic.mjs', 'runs/assets/viewer.js')
+    return inline_script(WORDS, ELEMENTS, 'runs/assets/viewer_logic.mjs', 'runs/assets/viewer.js')
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #69dcecfc
 def viewer_policy() -> str: # of the page

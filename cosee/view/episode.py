@@ -65,10 +65,12 @@ class _Shared(NamedTuple):
     links: dict[int, list[Html]]   # id of a cell -> its links
     keys: dict[int, str]           # id of a cell -> the filters that it passes
 
-def _note(cell: Cell, shared: _Shared) -> Html:
-    "One note of the Board."
+def _note(cell: Cell, shared: _Shared, alone: bool = False) -> Html:
+    "One note of the Board; `alone`: not beside its page, so that it says which one it is"
     n, evidence = cell['id'], shared.evidence
-    head = (el('span', n, cls='no'), el('span', clean(cell['author'], 40), cls='who', dir='auto'),
+    page = cell['view']['page']
+    place = el('a', f'p. {page}', href=f'#{shared.prefix}p{page}', data_page=page, cls='at') if alone else None
+    head = (el('span', n, cls='no'), el('span', clean(cell['author'], 40), cls='who', dir='auto'), place,
             el('span', f"step {cell['step']}", cls='step'))
     more = (el('span', 'evidence', cls='tag ev') if n in evidence else None,
             [el('span', clean(t, 40), cls='tag') for t in cell['tags'][:12]], shared.links.get(n),
@@ -103,11 +105,15 @@ class _PageCaption(NamedTuple):
     name: str   # file and page in the file, or ''
     known: str = ''   # what the page is called elsewhere, such as 'page 3 (report.pdf, page 90)'; '' for its number
 
+def _figure(page: int, caption: _PageCaption, cells: list[Cell], shared: _Shared) -> Html:
+    "A page with the boxes of its notes"
+    larger = el('button', 'Enlarge', type='button', cls='enlarge', data_page=page, aria_label=f'Enlarge page {page}')
+    return el('figure', page_svg(page, caption.size, cells, shared.palette, shared.evidence, shared.own), larger)
+
 def _page_row(page: int, caption: _PageCaption, cells: list[Cell], shared: _Shared) -> Html:
     "A page, and its notes in the order in which they were written"
     order, tied = sorted(cells, key=lambda c: (c['step'], c['id'])), bool(cell_links(cells))
-    larger = el('button', 'Enlarge', type='button', cls='enlarge', data_page=page, aria_label=f'Enlarge page {page}')
-    figure = el('figure', page_svg(page, caption.size, order, shared.palette, shared.evidence, shared.own), larger)
+    figure = _figure(page, caption, order, shared)
     title = el('h3', f'Page {page}', el('small', caption.name, dir='auto'))
     notes = el('ol', [_note(c, shared) for c in order]) if cells else None
     arcs = el('svg', cls='arcs', aria_hidden='true') if tied else None
@@ -371,7 +377,7 @@ def _cost_bar(read: int, wrote: int, largest: int) -> Html:
 
 def _titled(title: str, text: str) -> tuple[Html, Html]:
     "A text as it was, under its title"
-    return el('h4', title), el('pre', Html(html_text(clean(text, 40_000))), dir='auto')
+    return el('h4', title), el('pre', Html(html_text(clean(text, 40_000))), dir='auto', tabindex=0)
 
 def _call(call: dict[str, Any], largest: int) -> list[Html]:
     "Cost of one call, and its texts"
@@ -429,21 +435,42 @@ def _with_blanks(captions: list[_PageCaption], cells: list[Cell]) -> list[_PageC
     last = min(max([c['view']['page'] for c in cells], default=0), 1000)
     return captions + [_BLANK] * (last - len(captions))
 
-def _section(
-    episode: EpisodeLike,       # to be shown
-    i: int,                     # its number in the file, from 1
-    captions: list[_PageCaption] # of all pages
-) -> Html:
-    "One question with everything that belongs to it."
-    cells, prefix = board_of(episode).list_cells(), f'q{i}'
+# %% ../../nbs/view/03_episode.ipynb #2c05b2f8
+class _Parts(NamedTuple):
+    "What a section is put together from"
+    answer: Html                  # its head
+    replay: Optional[Html]        # slider and filters
+    cells: list[Cell]             # as they are shown
+    captions: list[_PageCaption]  # of all pages
+    shared: _Shared
+    calls: Optional[Html]
+
+def _parts(
+    episode: EpisodeLike,         # to be shown
+    prefix: str,                  # of ids
+    captions: list[_PageCaption]  # of all pages
+) -> _Parts:
+    "One question with everything that belongs to it"
+    cells = board_of(episode).list_cells()
     palette, evidence = author_colours(cells), episode.get('evidence') or []
     rests = [e['cell'] for e in evidence if e.get('cell')]
     classes = {**dict.fromkeys(rests, 'evidence'), **dict.fromkeys(rests[:1], 'evidence main')}
     captions, (groups, keys), (cells, own) = _with_blanks(captions, cells), _groups(cells), _on_print(cells, evidence)
     shared = _Shared(own, palette, classes, prefix, _links_of(cells, prefix), keys)
     snippet = _snippet(evidence, [c.size for c in captions], {c['id']: palette[c['author']] for c in cells})
-    return el('section', _answer(episode, prefix, snippet, captions), _replay(cells, palette, groups),
-              _pages_of(cells, captions, shared), _calls(episode, palette, prefix), _zoom(), cls='ep', id=prefix)
+    head, replay = _answer(episode, prefix, snippet, captions), _replay(cells, palette, groups)
+    return _Parts(head, replay, cells, captions, shared, _calls(episode, palette, prefix))
+
+# %% ../../nbs/view/03_episode.ipynb #772a25b4
+def _section(
+    episode: EpisodeLike,         # to be shown
+    i: int,                       # its number in the file, from 1
+    captions: list[_PageCaption]  # of all pages
+) -> Html:
+    "A section with a row for each page."
+    parts = _parts(episode, f'q{i}', captions)
+    pages = _pages_of(parts.cells, parts.captions, parts.shared)
+    return el('section', parts.answer, parts.replay, pages, parts.calls, _zoom(), cls='ep', id=f'q{i}')
 
 # %% ../../nbs/view/03_episode.ipynb #7c7aa7cf
 def _zoom_button(text: str, what: str, label: str) -> Html:
@@ -488,6 +515,33 @@ def episode_sections(
     "A section for every question."
     captions, _ = _captions(episodes, pages)
     return [_section(e, i, captions) for i, e in enumerate(episodes, 1)]
+
+# %% ../../nbs/view/03_episode.ipynb #f6ad3dbf
+def _board_list(parts: _Parts) -> Optional[Html]:
+    "All notes in the order in which they were written; None where there is none"
+    if not parts.cells: return None
+    arcs = el('svg', cls='arcs', aria_hidden='true') if (tied := bool(cell_links(parts.cells))) else None
+    notes = [_note(c, parts.shared, alone=True) for c in parts.cells]
+    return el('div', el('h3', 'Board ', el('small', counted(len(notes), 'note'))), el('ol', notes), arcs,
+              cls='notes' + ' tied' * tied)
+
+def _templates(parts: _Parts) -> list[Html]:
+    "A figure for each page that has notes"
+    by_page: dict[int, list[Cell]] = {}
+    for c in parts.cells: by_page.setdefault(c['view']['page'], []).append(c)
+    figures = {p: _figure(p, parts.captions[p - 1], cells, parts.shared) for p, cells in by_page.items()
+               if p <= len(parts.captions)}
+    return [el('template', figure, data_figure=p, data_notes=len(by_page[p])) for p, figure in figures.items()]
+
+def episode_desk(
+    episode: EpisodeLike,                      # finished or running
+    pages: Optional[Sequence['Image']] = None, # None: what the trace knows of them
+    prefix: str = 'q1'                         # of ids
+) -> str:                                      # a section
+    "An episode whose pages are shown elsewhere."
+    parts = _parts(episode, prefix, _captions([episode], [] if pages is None else pages)[0])
+    notes, figures = _board_list(parts), _templates(parts)
+    return str(el('section', parts.answer, parts.replay, notes, parts.calls, figures, cls='ep desk', id=prefix))
 
 # %% ../../nbs/view/03_episode.ipynb #556da745
 def episodes_html(

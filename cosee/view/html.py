@@ -77,7 +77,10 @@ def fill_template(
 
 # %% ../../nbs/view/00_html.ipynb #371a2e06
 THEME = 'view/assets/theme.css'
-BASE = 'view/assets/base.css'   # of pages that can be worked with: an episode's and the run viewer's
+BASE = 'view/assets/base.css'           # of pages that can be worked with: an episode's, the run viewer's, the app's
+CONTROLS = 'view/assets/controls.css'   # of those that have fields and buttons of many kinds
+WORDS, ELEMENTS = 'view/assets/words.mjs', 'view/assets/elements.mjs'   # what all scripts count and make elements with
+SECTION = 'view/assets/section.mjs'     # what a section with an episode does
 
 def inline_style(
     *paths: str # of style sheets; the palette stands before them

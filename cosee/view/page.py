@@ -7,7 +7,7 @@ __all__ = []
 
 # %% ../../nbs/view/02_page.ipynb #8d61a386
 from functools import cache
-from .html import BASE, csp_hash, inline_script, inline_style
+from .html import BASE, ELEMENTS, SECTION, csp_hash, inline_script, inline_style
 
 # %% ../../nbs/view/02_page.ipynb #7fd74a28
 @cache
@@ -22,7 +22,7 @@ def episode_script(
 ) -> str:              # JavaScript
     "The one script of a page."
     more = ['view/assets/live.js'] if live else []
-    return inline_script('view/assets/episode.js', *more)
+    return inline_script(ELEMENTS, SECTION, 'view/assets/episode.js', *more)
 
 # %% ../../nbs/view/02_page.ipynb #368069f8
 def episode_policy(

@@ -66,7 +66,8 @@ class LiveEpisode:
         so_far = best.get('answer') or best.get('content')
         status = ' · '.join(filter(None, (self.status, self.reading, so_far and f'so far: {clean(so_far, 200)}')))
         return dict(question=self.question, status=status, answer=so_far, board=self.board, evidence=[],
-                    hypotheses=self.hypotheses, trace=dict(question=self.question, events=self.events))
+                    usage=_spent(self), hypotheses=self.hypotheses,
+                    trace=dict(question=self.question, events=self.events))
 
 # %% ../../nbs/view/04_widget.ipynb #af32309b
 def _grow(live: LiveEpisode, event: dict[str, Any]):
@@ -81,6 +82,12 @@ def _grow(live: LiveEpisode, event: dict[str, Any]):
     elif event.get('error_cell'):
         live.board.add_cell({'page': 1, 'description': 'whole document'}, f"No valid action: {event['error']}",
                             ['error'], event['agent'], event['step'])
+
+# %% ../../nbs/view/04_widget.ipynb #ddf38a04
+def _spent(live: LiveEpisode) -> dict[str, Any]:
+    "Tokens and seconds of all calls so far"
+    usages = [call['usage'] for event in live.events for call in event.get('calls') or []]
+    return {key: sum(usage.get(key) or 0 for usage in usages) for key in ('total_tokens', 'seconds')}
 
 # %% ../../nbs/view/04_widget.ipynb #3949595b
 def _picture(pages: Sequence['Image'], page: int, cells: list[Cell], side: int = 900) -> Optional[Html]:

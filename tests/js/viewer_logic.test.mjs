@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as logic from '../../cosee/runs/assets/viewer_logic.mjs';
+import * as words from '../../cosee/view/assets/words.mjs';
 
 // Answers as [sample, method, answer, score, tokens]; a score of null was not given, 'failed' is a failure.
 function runOf(answers, more = {}) {
@@ -192,6 +193,6 @@ test('one goes through the list, or through the answers of the method', () => {
 });
 
 test('numbers in words', () => {
-  assert.deepEqual([logic.inWords(1234.5, 1), logic.inWords(null), logic.inWords(0)], ['1,234.5', '', '0']);
-  assert.deepEqual([logic.plural(1, 'answer'), logic.plural(1000, 'answer')], ['1 answer', '1,000 answers']);
+  assert.deepEqual([words.inWords(1234.5, 1), words.inWords(null), words.inWords(0)], ['1,234.5', '', '0']);
+  assert.deepEqual([words.plural(1, 'answer'), words.plural(1000, 'answer')], ['1 answer', '1,000 answers']);
 });

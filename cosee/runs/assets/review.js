@@ -1,21 +1,14 @@
 // The page on which a person goes through values. All that comes from documents is put in as text.
+import { $, h } from '../../view/assets/elements.mjs';
 
 // -- What is known
-const known = JSON.parse(document.getElementById('data').textContent);
-const at = id => document.getElementById(id);
+const known = JSON.parse($('data').textContent);
 let entries = [];
 let shown = null;
 
-function node(tag, text, attributes = {}) {
-  const made = document.createElement(tag);
-  if (text) made.textContent = text;
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  return made;
-}
-
 function fault(text) {
-  at('fault').textContent = text;
-  at('fault').hidden = !text;
+  $('fault').textContent = text;
+  $('fault').hidden = !text;
 }
 
 async function read(path) {
@@ -28,29 +21,29 @@ async function read(path) {
 const STATES = { open: '', accepted: 'accepted', corrected: 'corrected', absent: 'not there' };
 
 function picture(cell) {
-  const link = node('a', '', {
+  const link = h('a', {
     href: `pages/${shown.number}/${cell.place}.webp`,
     target: '_blank',
     tabindex: '-1',
   });
-  const image = node('img', '', {
+  const image = h('img', {
     src: `cuttings/${shown.number}/${cell.place}.webp`,
     alt: `${cell.name} on page ${cell.page}`,
     loading: 'lazy',
   });
   image.addEventListener('error', () =>
-    link.replaceWith(node('p', 'The page cannot be shown.', { class: 'note' })),
+    link.replaceWith(h('p', { class: 'note' }, 'The page cannot be shown.')),
   );
   link.append(image);
   return link;
 }
 
 function cellOf(cell, only) {
-  const row = node('div', '', { class: 'cell' });
-  row.append(cell.page ? picture(cell) : node('p', 'It stands on no page that is known.', { class: 'note' }));
-  const side = node('div');
-  const label = node('label', only ? '' : cell.name);
-  const input = node('input', '', {
+  const row = h('div', { class: 'cell' });
+  row.append(cell.page ? picture(cell) : h('p', { class: 'note' }, 'It stands on no page that is known.'));
+  const side = h('div');
+  const label = h('label', {}, only ? '' : cell.name);
+  const input = h('input', {
     autocomplete: 'off',
     spellcheck: 'false',
     'aria-label': cell.name,
@@ -61,8 +54,8 @@ function cellOf(cell, only) {
   input.placeholder = cell.choices.length ? cell.choices.slice(0, 8).join(', ') : cell.kind;
   label.append(input);
   side.append(label);
-  if (cell.printed) side.append(node('p', `printed: ${cell.printed}`, { class: 'note', dir: 'auto' }));
-  if (cell.reason) side.append(node('p', cell.reason, { class: 'why', dir: 'auto' }));
+  if (cell.printed) side.append(h('p', { class: 'note', dir: 'auto' }, `printed: ${cell.printed}`));
+  if (cell.reason) side.append(h('p', { class: 'why', dir: 'auto' }, cell.reason));
   row.append(side);
   return row;
 }
@@ -70,17 +63,20 @@ function cellOf(cell, only) {
 function itemOf(item) {
   const many = item.cells.length > 1 || item.cells[0].path !== item.path;
   const kinds = ['item', many ? 'row' : 'single', item.doubtful ? 'doubtful' : 'sure', item.how];
-  const made = node('li', '', { class: kinds.join(' '), tabindex: '0', 'data-path': item.path });
-  const head = node('header');
-  head.append(node('h3', item.path, { dir: 'auto' }), node('span', STATES[item.how], { class: 'state' }));
+  const made = h('li', { class: kinds.join(' '), tabindex: '0', 'data-path': item.path });
+  const head = h('header');
+  head.append(h('h3', { dir: 'auto' }, item.path), h('span', { class: 'state' }, STATES[item.how]));
   for (const [name, how] of [
     ['Accept', 'accepted'],
     ['Not there', 'absent'],
     ['Undo', 'open'],
   ]) {
     if (how === 'open' && item.how === 'open') continue;
-    const button = node('button', name, { type: 'button', 'data-how': how, tabindex: '-1' });
-    button.addEventListener('click', () => say(made, how));
+    const button = h(
+      'button',
+      { type: 'button', 'data-how': how, tabindex: '-1', click: () => say(made, how) },
+      name,
+    );
     head.append(button);
   }
   made.append(head, ...item.cells.map(cell => cellOf(cell, !many)));
@@ -129,10 +125,8 @@ function taken(item, said, how) {
 function tell() {
   const left = entries.reduce((sum, entry) => sum + entry.left, 0);
   const open = entries.filter(entry => entry.left).length;
-  at('left').textContent = left
-    ? `${left} left in ${open} of ${entries.length} documents`
-    : 'All is reviewed';
-  for (const [n, entry] of entries.entries()) at('documents').options[n].textContent = named(entry);
+  $('left').textContent = left ? `${left} left in ${open} of ${entries.length} documents` : 'All is reviewed';
+  for (const [n, entry] of entries.entries()) $('documents').options[n].textContent = named(entry);
 }
 
 function named(entry) {
@@ -144,7 +138,7 @@ function forward() {
   const number = shown.number;
   const order = [...entries.keys()].sort((a, b) => (a <= number) - (b <= number) || a - b);
   const next = order.find(n => n !== number && entries[n].left);
-  if (next === undefined) at('items').lastElementChild?.focus();
+  if (next === undefined) $('items').lastElementChild?.focus();
   else open(next);
 }
 
@@ -157,13 +151,13 @@ async function open(number) {
     return;
   }
   fault('');
-  at('documents').value = String(number);
-  at('name').textContent = shown.name;
-  at('name').title = shown.file;
-  at('error').textContent = shown.error;
-  at('error').hidden = !shown.error;
-  at('items').replaceChildren(...shown.items.map(itemOf));
-  (document.querySelector('#items .open') ?? at('items').firstElementChild)?.focus();
+  $('documents').value = String(number);
+  $('name').textContent = shown.name;
+  $('name').title = shown.file;
+  $('error').textContent = shown.error;
+  $('error').hidden = !shown.error;
+  $('items').replaceChildren(...shown.items.map(itemOf));
+  (document.querySelector('#items .open') ?? $('items').firstElementChild)?.focus();
   scrollTo(0, 0);
 }
 
@@ -203,12 +197,12 @@ function begin(item) {
 }
 
 document.addEventListener('keydown', pressed);
-at('documents').addEventListener('change', event => open(Number(event.target.value)));
-at('back').addEventListener('click', () => open(shown.number - 1));
-at('next').addEventListener('click', () => open(shown.number + 1));
+$('documents').addEventListener('change', event => open(Number(event.target.value)));
+$('back').addEventListener('click', () => open(shown.number - 1));
+$('next').addEventListener('click', () => open(shown.number + 1));
 
 async function start() {
-  at('title').textContent = known.title;
+  $('title').textContent = known.title;
   document.title = `${known.title} · CoSee`;
   try {
     entries = await read('documents.json');
@@ -216,8 +210,8 @@ async function start() {
     fault(error.message);
     return;
   }
-  at('documents').replaceChildren(
-    ...entries.map((entry, n) => node('option', named(entry), { value: String(n) })),
+  $('documents').replaceChildren(
+    ...entries.map((entry, n) => h('option', { value: String(n) }, named(entry))),
   );
   tell();
   const first = entries.findIndex(entry => entry.left);

@@ -1,16 +1,16 @@
 // The page of the run viewer. What is shown is a function of the data and of the state, and the state stands in
 // the address behind `#`. Texts become text nodes, whatever they hold; nothing is ever parsed as markup.
+import { $, fill, focusPressed, h, hidden, silent } from '../../view/assets/elements.mjs';
+import { inWords, plural } from '../../view/assets/words.mjs';
 import {
   addressOf,
   answersTo,
   compared,
   gapOf,
   indexed,
-  inWords,
   nextSort,
   pageOf,
   pairOf,
-  plural,
   readState,
   resultOf,
   rightOf,
@@ -24,33 +24,6 @@ import {
   trailOf,
   VIEWS,
 } from './viewer_logic.mjs';
-
-// -- Elements
-const $ = id => document.getElementById(id);
-const isNothing = x => x === null || x === undefined || x === false;
-
-// An element; `click` is what it does, every other property an attribute.
-function h(tag, properties, ...kids) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties ?? {})) {
-    if (isNothing(value)) continue;
-    if (name === 'click') element.addEventListener('click', value);
-    else element.setAttribute(name, value === true ? '' : value);
-  }
-  const shown = kids.flat().filter(kid => !isNothing(kid));
-  element.append(...shown.map(kid => (kid instanceof Node ? kid : String(kid))));
-  return element;
-}
-
-function fill(id, ...kids) {
-  $(id).replaceChildren(...kids.flat().filter(Boolean));
-  return $(id);
-}
-
-// The button of a group that is pressed keeps the focus when the group is drawn anew.
-const focusPressed = id => $(id).querySelector('[aria-pressed=true]')?.focus();
-const hidden = text => h('span', { class: 'far' }, text); // for screen readers
-const silent = (text, properties) => h('span', { 'aria-hidden': 'true', ...properties }, text);
 
 // -- The state
 let run = null; // the data

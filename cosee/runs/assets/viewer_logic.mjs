@@ -1,5 +1,6 @@
 // What the run viewer computes: filters, order, pairs and means of the answers of a run. No function here touches
 // the page, so that each can be tested without a browser. Rows, samples and methods are known by their numbers.
+import { holdsAll, wordsOf } from '../../view/assets/words.mjs';
 
 // -- The state in the address
 export const START = {
@@ -95,9 +96,9 @@ function partTest(run, group) {
 
 // Rows that pass the search (all words have to be found) and lie in the part of the data.
 export function passing(run, state) {
-  const words = state.q.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = wordsOf(state.q);
   const texts = words.length ? textsOf(run) : null;
-  const found = i => words.every(w => texts.rows[i].includes(w) || texts.samples[run.rows.s[i]].includes(w));
+  const found = i => holdsAll(words, texts.rows[i], texts.samples[run.rows.s[i]]);
   const inPart = partTest(run, state.group);
   const rows = [];
   for (let i = 0; i < run.rows.s.length; i++) {
@@ -202,7 +203,7 @@ export function compared(run, pair, both) {
 
 // -- Sorting
 const FIRST = { answers: 'score', questions: 'right' };
-const words = new Intl.Collator('en', { numeric: true, sensitivity: 'base' });
+const collator = new Intl.Collator('en', { numeric: true, sensitivity: 'base' });
 const isMissing = value => value === null || value === undefined || value === '';
 
 // Items by what `get` says of them. Equals keep the order of the data set, and what is missing stands last,
@@ -210,7 +211,7 @@ const isMissing = value => value === null || value === undefined || value === ''
 export function sortedBy(items, get, down = false) {
   const keys = new Map(items.map(item => [item, get(item)]));
   const isText = items.some(item => typeof keys.get(item) === 'string');
-  const order = isText ? words.compare : (x, y) => x - y;
+  const order = isText ? collator.compare : (x, y) => x - y;
   return [...items].sort((x, y) => {
     const [u, v] = [keys.get(x), keys.get(y)];
     if (isMissing(u) || isMissing(v)) return isMissing(u) - isMissing(v) || x - y;
@@ -269,11 +270,3 @@ export function trailOf(run, state, list, i) {
   if (state.view === 'answers') return list;
   return list.map(s => run.of(s, run.rows.m[i])).filter(k => k >= 0);
 }
-
-// -- Numbers in words
-export function inWords(x, digits = 0) {
-  if (x === null || x === undefined) return '';
-  return x.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
-}
-
-export const plural = (n, word) => `${inWords(n)} ${word}${n === 1 ? '' : 's'}`;

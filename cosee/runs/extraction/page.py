@@ -19,14 +19,14 @@ from ..server import HTML, STRICT, LocalServer, Request, Response, plain_respons
 from ..viewer_pages import json_in_page
 from ...text import one_line
 from ...view.drawing import picture_bytes
-from ...view.html import BASE, asset, csp_hash, fill_template, inline_script, inline_style
+from ...view.html import BASE, CONTROLS, ELEMENTS, asset, csp_hash, fill_template, inline_script, inline_style
 
 # %% ../../../nbs/extraction/06_page.ipynb #f5e94da1
 @cache
-def _style() -> str: return inline_style(BASE, 'runs/assets/review.css')
+def _style() -> str: return inline_style(BASE, CONTROLS, 'runs/assets/review.css')
 
 @cache
-def _script() -> str: return inline_script('runs/assets/review.js')
+def _script() -> str: return inline_script(ELEMENTS, 'runs/assets/review.js')
 
 def _policy() -> str:
     "What the page may do"
