@@ -170,7 +170,7 @@ def test_work_that_never_asks_or_catches_everything_does_not_stop_the_others(cli
         return "stubborn"
     works = [asks(2), lambda: "idle", stubborn, asks(0), asks(5)]
     found = [r for r, *_ in side_by_side(works, 3)]
-    assert [len(r) for r in found] == [4, 2, 0, 8, 5] and found[0] == "idle"   # in the order in which they end
+    assert [len(r) for r in found] == [4, 0, 2, 8, 5] and found[0] == "idle"   # in the order in which they end
     def fails(): raise SystemError("of the work itself")
     with pytest.raises(SystemError): list(side_by_side([stubborn, asks(3), fails], 3))
 
