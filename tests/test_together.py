@@ -4,14 +4,15 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from cosee.config import ConfigError
 from cosee.datasets.made.small import small_samples
 from cosee.eval.methods import register_method
 from cosee.experiments import run_experiment
-from cosee.config import ConfigError
 from cosee.models.client import ScriptedClient, build_messages
 from cosee.models.qwen.together import own_account
 from cosee.models.qwen_vl_wrapper import QwenVLClient
@@ -165,8 +166,7 @@ def test_work_that_never_asks_or_catches_everything_does_not_stop_the_others(cli
     def asks(n): return lambda: [client.chat(messages, max_new_tokens=1).text for _ in range(n)]
     def stubborn():
         for _ in range(3):
-            try: client.chat(messages, max_new_tokens=1)
-            except BaseException: pass
+            with suppress(BaseException): client.chat(messages, max_new_tokens=1)
         return "stubborn"
     works = [asks(2), lambda: "idle", stubborn, asks(0), asks(5)]
     found = [r for r, *_ in side_by_side(works, 3)]
