@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SMALLEST = {
     'scoring': '--json --pairs 3000 --part 300 --repeat 1',
     'runner': '--json --episodes 3 --records 60',
+    'together': '--json --questions 2 --per-doc 2 --runs 1 --work self_consistency',
     'grammar': f'--json --runs 20 --tokenizer {ROOT}/cosee/data/tiny',
     'image_quality': '--pages 1',
     'iterating': '--json --samples 5 20',

@@ -222,7 +222,7 @@ class Desk:
         self.journal.ask(job, document.name, earlier)
         try: self.queue.add(job)
         except DoorError as e:
-            self._over(job, document, str(e))
+            self._over(job, str(e))
             raise
         while len(self._jobs) > LATEST: self._forget()
 
@@ -258,9 +258,9 @@ class Desk:
         job.add(Told(kind='answer', episode=cast(Any, self._info(kept))))
         job.end(kept['state'], record['error'] or '')
 
-    def _over(self, job: Job, document: Document, why: str):
-        "End a job that never ran"
-        record = new_record(job, document.name, document.count)
+    def _over(self, job: Job, why: str):
+        "End a job that never ran; its document may be gone"
+        record = new_record(job, self.journal.all[job.id]['name'], 0)
         record['error'] = f'{_STOPPED}{why}'
         self._finish(job, record)
 
@@ -313,7 +313,7 @@ class Desk:
         kept, job = self._mine(caller, id), self._jobs.get(id)
         if job is not None and not job.over:
             job.stop()
-            if self.queue.withdraw(job): self._over(job, self.library.get(caller, job.document), job.ended_by)
+            if self.queue.withdraw(job): self._over(job, job.ended_by)
         return self._info(kept)
 
     def asked_about(self, document: str) -> bool:

@@ -108,7 +108,9 @@ class Job:
         live = self.live
         if live is not None and kind != 'end': live(kind, event)
         if kind == 'reading': self.add(Told(kind='reading', done=event['done'], of=event['of']))
-        elif kind == 'start': self.add(Told(kind='start', step=event['step'], agent=event['agent'], shown=list(event.get('shown') or [])))
+        elif kind == 'start':
+            shown = list(event.get('shown') or [])
+            self.add(Told(kind='start', step=event['step'], agent=event['agent'], shown=shown))
         elif kind == 'step': self.add(Told(kind='step', step=event['step']))
         elif kind == 'turn':
             cell: Any = live.board.get_cell(event['cell']) if live is not None and event.get('cell') else None

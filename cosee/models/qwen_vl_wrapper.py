@@ -364,7 +364,7 @@ class Call:
     state: Optional[GrammarState] # of the grammar, or None for free text
     extra: dict[str, Any]         # arguments for transformers' `generate`
 
-    def again(self) -> Call:
+    def again(self) -> 'Call':
         "The call as it was before anybody tried to answer it."
         return replace(self, state=self.state and self.state.grammar.start(self.s.max_new_tokens))
 

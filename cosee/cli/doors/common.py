@@ -32,7 +32,7 @@ def root_args(
     "What may be opened."
     p.add_argument('roots', nargs='+' if needed else '*', metavar='FOLDER', type=Path,
                    help='folder, or file, whose documents may be opened by their path' +
-                        '' if needed else ' (default: none; documents are handed in)')
+                        ('' if needed else ' (default: none; documents are handed in)'))
 
 def listen_args(
     p: ArgumentParser # of a door that listens

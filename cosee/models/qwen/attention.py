@@ -5,16 +5,13 @@
 # %% ../../../nbs/qwen/10_attention.ipynb #93106f92
 from __future__ import annotations
 import torch
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
 # %% auto #0
 __all__ = []
-
-# %% ../../../nbs/qwen/10_attention.ipynb #5b35dd0b
-if TYPE_CHECKING: from cosee.models.qwen.prefix import PrefixCache
 
 # %% ../../../nbs/qwen/10_attention.ipynb #02cd8c78
 KeyValues = tuple[Tensor, Tensor]   # of one layer, shapes (rows, heads, tokens, size)
@@ -94,7 +91,7 @@ def shared_attention(
 ATTENTION = 'cosee_prefix'  # its name in transformers
 
 def _prefix_attention(module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any,
-                      scaling: Optional[float] = None, prefix_cache: Optional[PrefixCache] = None, **kwargs):
+                      scaling: Optional[float] = None, prefix_cache: Any = None, **kwargs):
     "An attention function of transformers: `shared_attention` where a `PrefixCache` is at work, else sdpa"
     if prefix_cache is None:
         return AttentionInterface()['sdpa'](module, query, key, value, attention_mask, scaling=scaling, **kwargs)

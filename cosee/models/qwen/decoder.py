@@ -6,7 +6,7 @@
 from __future__ import annotations
 import torch
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 from weakref import WeakKeyDictionary
 from torch import Tensor
 from torch.nn import functional as F
@@ -16,9 +16,6 @@ from .products import FastLinear
 
 # %% auto #0
 __all__ = []
-
-# %% ../../../nbs/qwen/11_decoder.ipynb #8f645244
-if TYPE_CHECKING: from cosee.models.qwen.prefix import PrefixCache
 
 # %% ../../../nbs/qwen/11_decoder.ipynb #2a582dee
 def _spread(t: Tensor, heads: int) -> Tensor:
@@ -171,7 +168,7 @@ class Decoder:
     def step(self,
         ids: Tensor,         # new tokens, shape (rows, tokens)
         positions: Tensor,   # of each, shape (3, rows, tokens)
-        cache: PrefixCache,  # that was told where they go
+        cache: Any,          # a `PrefixCache` that was told where they go
         mask: Optional[Tensor] # what attention to the suffixes adds, shape (rows, 1, tokens, slots); None: nothing
     ) -> Tensor:             # what comes out of the last layer, shape (rows, tokens, hidden)
         "Continue every row of `cache`, which takes the keys and values."
