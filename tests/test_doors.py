@@ -364,6 +364,19 @@ def test_an_episode_is_stopped_between_two_calls_and_one_that_waits_at_once(tmp_
         assert on["state"] == "done" and on["answer"] == "36,871.72 USD"
 
 
+def test_an_episode_that_waits_about_a_removed_document_can_be_stopped(tmp_path):
+    client = Gated()
+    with (served(tmp_path / "kept", client, roots=[samples_dir()], at_once=1) as (_, url),
+          httpx.Client(base_url=url, timeout=60) as mine):
+        path = questions(mine)
+        first, second = (mine.post(path, json=dict(question=QUESTION)).json()["id"] for _ in range(2))
+        assert client.asked.wait(60)
+        assert mine.delete(path.rpartition("/")[0]).status_code < 300
+        assert mine.post(f"/api/episodes/{second}/stop").json()["state"] == "stopped"
+        client.gate.set()
+        assert mine.get(f"/api/episodes/{first}?wait=60").json()["state"] in ("done", "failed")
+
+
 def test_an_episode_ends_when_its_time_is_over(tmp_path):
     with served(tmp_path / "kept", roots=[samples_dir()], limits=Limits(seconds=0)) as (desk, _):
         job = desk.ask(caller_of(), desk.library.open_path(caller_of(), "invoice.pdf").id, QUESTION)
