@@ -84,7 +84,7 @@ def own(a):
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     from cosee.models.qwen_vl_wrapper import QwenVLClient
-    client, parts = QwenVLClient(a['model']), Parts()
+    client, parts = QwenVLClient(a['model'], lookup=False), Parts()
     client.ends = {-1}
     calls = [m for step in prompts(client, [page(i) for i in range(a['pages'])], 3, 3) for m in step]
     how = dict(schema=SCHEMA, max_new_tokens=256, temperature=1., seed=1) if a['grammar'] else dict(
@@ -185,6 +185,7 @@ def main():
     p.add_argument('--json', action='store_true', help='one JSON object')
     p.add_argument('--vllm', metavar='PYTHON', help='interpreter of an environment with vLLM')
     p.add_argument('--model', help='directory of a model instead of random weights')
+    p.add_argument('--size', default='bench', help="of random weights: 'test', 'bench' or '4b'")
     p.add_argument('--pages', type=int, nargs='*', default=[4, 12])
     p.add_argument('--child', help=argparse.SUPPRESS)
     p.add_argument('--serve', help=argparse.SUPPRESS)
@@ -195,7 +196,7 @@ def main():
         return print('\n' + json.dumps(served(a) if a['vllm'] else own(a)))
     from cosee.models.qwen.products import machine
     with tempfile.TemporaryDirectory() as folder:
-        model, top = args.model or episode.random_model(folder), peak()
+        model, top = args.model or episode.random_model(folder, args.size), peak()
         cases = [dict(pages=n, grammar=g, vllm=v) for n in args.pages for v in [None] + [args.vllm] * bool(args.vllm)
                  for g in ((False, True) if not v else (False,))]
         rows = [dict(engine='vllm' if c['vllm'] else 'cosee', pages=c['pages'], grammar=c['grammar'],

@@ -18,6 +18,7 @@ SMALLEST = {
     'screens': '--json --samples 24 --repeat 1',
     'ocr_reader': '--docs 1 --kinds invoice',
     'episode': '--json --quick --size test --pages 1 --work episode --ways turns --new 8 --plain-calls 1',
+    'parts': '--json --size test --pages 1',
     'lookup': '--json --questions 1 --methods single_board --repeat 1 --size test --pages 1 --new 8 --calls 1',
     'ocr_speed': '--pages 1',
     'text_layer': f'--json {ROOT}/cosee/samples --most 1',
