@@ -9,7 +9,7 @@ __all__ = []
 
 # %% ../nbs/core/02_files.ipynb #0c62c5d2
 import errno, hashlib, json, os, re, stat, time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Optional, Union
@@ -137,6 +137,13 @@ def file_hash(
 ) -> str:                  # 64 hexadecimal digits
     "SHA-256 of a file's bytes. Raises OSError where it cannot be read."
     with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest()
+
+# %% ../nbs/core/02_files.ipynb #5a2ab502
+def files_mark(
+    files: Sequence[Union[str, Path]] # that are there
+) -> str:                             # 24 hexadecimal digits
+    "A fingerprint of files by path, size and time of change. Raises OSError where one cannot be looked at."
+    return digest([(str(p), s.st_size, s.st_mtime_ns) for p in files for s in [Path(p).stat()]], 24)
 
 # %% ../nbs/core/02_files.ipynb #96b9186a
 CACHES = {'print': 'text of the pages that were read, and where it stands',   # folders of the cache: what is there

@@ -31,6 +31,7 @@ from cosee.models.client import BudgetExceeded
 from cosee.models.wrapper import ClientWrapper, ask_batch
 from cosee.ocr.client import OcrClient
 from cosee.runs.table import Run
+from cosee.runs.viewer import Viewer
 
 QUESTION = "How much is the subtotal?"
 plain = urllib.parse.unquote
@@ -327,6 +328,7 @@ def test_fifty_clients_are_all_answered_in_turn(tmp_path):
         for said in [*greedy, *others]: assert desk._jobs[said["id"]].wait(110)
         found = list(Run(tmp_path / "kept"))
         assert not [r["error"] or r["trace"] for r in found if r["answer"] != "36,871.72 USD"] and len(found) == 61
+        assert sorted(r["index"] for r in found) == [*range(61)]   # each has a place of its own
         lines = (tmp_path / "kept/records.jsonl").read_text().splitlines()
         order, mine = [json.loads(line)["sample"] for line in lines], {said["id"] for said in greedy}
         assert sum(id in mine for id in order[:-9]) <= 4   # two ran when the others came; then one in each round
@@ -409,9 +411,11 @@ from cosee.models.wrapper import ClientWrapper, ask_batch
 from cosee.ocr.client import OcrClient
 class Client(ClientWrapper):
     def _chat_batch(self, batch, schemas, params):
-        if 'WAIT' in str(batch): threading.Event().wait()
+        if 'WAIT' in str(batch):
+            print('begun', flush=True)
+            threading.Event().wait()
         return ask_batch(self.client, list(zip(batch, schemas, params)))
-with Desk(sys.argv[1], Clients({'ocr': lambda: Client(OcrClient())}), Roots([sys.argv[2]]), at_once=3) as desk:
+with Desk(sys.argv[1], Clients({'ocr': lambda: Client(OcrClient())}), Roots([sys.argv[2]]), at_once=10) as desk:
     sock = listening()
     print(address_of(sock), flush=True)
     serve(guarded(desk, application(desk)), sock)
@@ -427,20 +431,21 @@ def test_a_kill_loses_no_answer_and_names_what_was_running(tmp_path):
     with httpx.Client(base_url=url, timeout=100) as mine:
         path = questions(mine)
         done = [mine.post(path, json=dict(question=QUESTION, settings=QUICK, wait=90)).json() for _ in range(4)]
-        cut = [mine.post(path, json=dict(question=f"WAIT {QUESTION}")).json() for _ in range(10)]
+        cut = [mine.post(path, json=dict(question=f"WAIT {QUESTION}")).json() for _ in range(12)]
+        assert [server.stdout.readline().strip() for _ in range(10)] == ["begun"] * 10   # in their first call; two wait
     server.send_signal(signal.SIGKILL)
     server.wait(20)
     with open(kept / "asked.jsonl", "ab") as f: f.write(b'{"id": "torn')   # a line that was cut
     with Desk(kept, Clients({"ocr": OcrClient}), Roots([samples_dir()])) as desk:
         found = {e["id"]: e for e in desk.episodes(caller_of())}
         assert [found[d["id"]]["answer"] for d in done] == ["36,871.72 USD"] * 4
-        assert {found[c["id"]]["state"] for c in cut} == {"interrupted"} and len(found) == 14
+        assert {found[c["id"]]["state"] for c in cut} == {"interrupted"} and len(found) == 16
         assert all("ask again" in found[c["id"]]["error"] for c in cut)
         assert [d.name for d in desk.library.seen_by(caller_of())] == ["invoice.pdf"]
         job = desk.ask(caller_of(), desk.library.seen_by(caller_of())[0].id, QUESTION)
         assert job.wait(60) and job.state == "done"
     status = Run(kept).status()
-    assert (sum(s["ok"] for s in status.values()), status.failed) == (5, 10)
+    assert (sum(s["ok"] for s in status.values()), status.failed) == (5, 12)
 
 
 def test_one_folder_has_one_writer_and_what_is_kept_is_for_its_owner(tmp_path):
@@ -454,6 +459,29 @@ def test_one_folder_has_one_writer_and_what_is_kept_is_for_its_owner(tmp_path):
         assert "is being written by another process" in other.stderr
     for path in [tmp_path / "kept", *(tmp_path / "kept").rglob("*")]:
         assert path.stat().st_mode & 0o077 == 0 or path.name == ".lock", path
+
+
+def test_cosee_view_shows_the_pages_of_what_a_server_was_asked(tmp_path):
+    lies = tmp_path / "open/invoice.pdf"
+    lies.parent.mkdir()
+    lies.write_bytes((samples_dir() / "invoice.pdf").read_bytes())
+    with Desk(tmp_path / "kept", Clients({"ocr": OcrClient}), Roots([lies.parent])) as desk:
+        handed = desk.library.hand_in(caller_of(), "slides.pdf", (samples_dir() / "slides.pdf").read_bytes())
+        other = desk.library.hand_in(caller_of(), "report.pdf", (samples_dir() / "report.pdf").read_bytes())
+        for document in (desk.library.open_path(caller_of(), "invoice.pdf"), handed, other):
+            assert desk.ask(caller_of(), document.id, QUESTION, QUICK).wait(60)
+        desk.library.remove(caller_of(), other.id)
+
+    def shown(folder):
+        viewer = Viewer([folder])
+        viewer.update()
+        pages = [viewer.episode(row["key"], 2_000_000) for row in viewer.rows()]
+        return {name: next(p for p in pages if name in p) for name in ("invoice.pdf", "slides.pdf", "report.pdf")}
+    found = shown((tmp_path / "kept").rename(tmp_path / "elsewhere"))
+    assert "data:image" in found["invoice.pdf"] and "data:image" in found["slides.pdf"]
+    assert "data:image" not in found["report.pdf"] and "the document was removed" in found["report.pdf"]
+    lies.write_bytes((samples_dir() / "slides.pdf").read_bytes())
+    assert "the document has changed since" in shown(tmp_path / "elsewhere")["invoice.pdf"]
 
 
 # --- the command ---

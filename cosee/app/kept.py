@@ -9,9 +9,9 @@ from __future__ import annotations
 __all__ = []
 
 # %% ../../nbs/app/01_kept.ipynb #67ad6656
-import io, json, secrets, zipfile
+import json, secrets, tempfile, zipfile
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import IO, Any, cast
 from ..agents import ActionError
 from ..board import Board
 from ..controller import noted, replay
@@ -93,7 +93,7 @@ def keep_notes(
     before, info = desk.record(caller, id), desk.episode(caller, id)
     record = _with_notes(before, notes)
     settings = Settings.model_validate(info['settings'])
-    job = Job(secrets.token_hex(12), caller, info['document'], info['question'], settings, len(desk.journal.all))
+    job = Job(secrets.token_hex(12), caller, info['document'], info['question'], settings)
     desk.journal.ask(job, info['name'], id)
     desk.journal.write(cast(Record, {**record, 'sample': job.id, 'index': job.index, 'usage': {},
                                      'times': dict(seconds=0., at=utc_now())}))
@@ -112,6 +112,7 @@ def json_of(desk: Desk, caller: Caller, id: str) -> str:
 
 # %% ../../nbs/app/01_kept.ipynb #b5cc9d0c
 MOST_PACKED = 500_000_000   # bytes of all documents of a data set
+IN_MEMORY = 8_000_000       # bytes of it that are not written to the disk
 _MARKS = {b'%PDF-': '.pdf', b'\x89PNG': '.png', b'\xff\xd8': '.jpg', b'RIFF': '.webp', b'II*': '.tif', b'MM': '.tif'}
 
 def _question(info: EpisodeInfo, file: str) -> dict[str, Any]:
@@ -130,18 +131,27 @@ def data_set(
     desk: Desk,
     caller: Caller,
     most: int = 10_000 # questions
-) -> bytes:            # of a zip with questions.jsonl and the documents
+) -> IO[bytes]:        # a zip with questions.jsonl and the documents, from its start; on the disk where it is large
     "What was marked as right, as a data set; raises `DoorError` where nothing is, or it is too much."
     right = [e for e in desk.episodes(caller, most=most) if e['right']]
     if not right: raise DoorError('no answer is marked as right yet; mark some', 409)
-    out, lines, packed = io.BytesIO(), list[str](), dict[str, str]()
+    out: IO[bytes] = tempfile.SpooledTemporaryFile(IN_MEMORY)
+    try: _write_zip(desk, caller, right[::-1], out)
+    except BaseException:
+        out.close()
+        raise
+    out.seek(0)
+    return out
+
+def _write_zip(desk: Desk, caller: Caller, right: Sequence[EpisodeInfo], out: IO[bytes]):
+    "Questions and their documents as a zip"
+    lines, packed = list[str](), dict[str, str]()
     with zipfile.ZipFile(out, 'w', zipfile.ZIP_DEFLATED) as zipped:
-        for info in right[::-1]:
+        for info in right:
             name = packed.get(info['document']) or _packed(desk, caller, zipped, info['document'])
             packed[info['document']] = name
             if name: lines.append(json.dumps(_question(info, name), ensure_ascii=False))
         zipped.writestr('questions.jsonl', '\n'.join(lines) + '\n')
-    return out.getvalue()
 
 def _packed(desk: Desk, caller: Caller, zipped: zipfile.ZipFile, id: str) -> str:
     "Put a document into the data set; its name there, '' where it is gone or a folder of pictures"

@@ -6,10 +6,10 @@
 __all__ = ['app_of']
 
 # %% ../../nbs/app/02_server.ipynb #67174603
-from collections.abc import Callable
-from typing import Any, Optional
+from collections.abc import Callable, Iterator
+from typing import IO, Any, Optional
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from ..agents import ROLES
 from .files import PAGE, POLICY, SERVED, SIGN_IN, served_file
@@ -104,7 +104,9 @@ _FORMS: dict[str, tuple[str, Callable[[Desk, Caller, str], str]]] = {
 
 def _as_file(data: str | bytes, kind: str, name: str) -> Response:
     "A file that is saved, and never shown in place of the page"
-    return Response(data, media_type=kind, headers={'content-disposition': f'attachment; filename="{name}"'})
+    return Response(data, media_type=kind, headers=_saved_as(name))
+
+def _saved_as(name: str) -> dict[str, str]: return {'content-disposition': f'attachment; filename="{name}"'}
 
 @page.get('/api/episodes/{id}/export.{form}')
 def _export(id: str, form: str, desk: At, caller: By) -> Response:
@@ -115,9 +117,15 @@ def _export(id: str, form: str, desk: At, caller: By) -> Response:
     return _as_file(make(desk, caller, id), kind, f'episode-{desk.episode(caller, id)["id"][:8]}.{form}')
 
 @page.get('/api/questions.zip')
-def _marked_right(desk: At, caller: By) -> Response:
+def _marked_right(desk: At, caller: By) -> StreamingResponse:
     "What was marked as right, as a data set."
-    return _as_file(data_set(desk, caller), 'application/zip', 'questions.zip')
+    return StreamingResponse(_parts(data_set(desk, caller)), headers=_saved_as('questions.zip'),
+                             media_type='application/zip')
+
+def _parts(file: IO[bytes]) -> Iterator[bytes]:
+    "A file in parts; it is closed behind the last"
+    with file:
+        while part := file.read(1 << 16): yield part
 
 # %% ../../nbs/app/02_server.ipynb #82c9d583
 def app_of(

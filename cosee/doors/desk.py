@@ -23,13 +23,13 @@ from .documents import Caller, Document, Library, Limits
 from .jobs import Job, Jobs, Told
 from .roots import DoorError, Roots
 from ..files import append_line, digest, json_lines, private_folder
-from ..runs.log import RECORDS, Record, RunLog, parse_record, read_records, write_about
+from ..runs.log import ASKED, RECORDS, Record, RunLog, parse_record, read_records, write_about
 from ..runs.record import utc_now
 from ..text import check_question
 from ..view.episode import episodes_html
 
 # %% ../../nbs/doors/04_desk.ipynb #63cd991c
-ASKED, MARKS = 'asked.jsonl', 'marks.jsonl'   # what was asked, and what was said of the answers
+MARKS = 'marks.jsonl'   # what was said of the answers
 METRICS = dict(anls='rrc', em='plain', f1='plain')   # of the run, where answers are marked as right
 
 class Kept(TypedDict):
@@ -117,11 +117,13 @@ class Journal:
         self.write(record)
 
     def ask(self, job: Job, name: str, earlier: Optional[str]) -> Kept:
-        "Write down what is asked."
-        kept = _kept(dict(id=job.id, owner=job.caller.owner, document=job.document, name=name, question=job.question,
-                          settings=job.settings.model_dump(), asked=utc_now(), index=job.index, earlier=earlier))
-        kept['state'] = 'waiting'
+        "Write down what is asked, and give the job its place."
+        said = dict(id=job.id, owner=job.caller.owner, document=job.document, name=name, question=job.question,
+                    settings=job.settings.model_dump(), asked=utc_now(), earlier=earlier)
         with self.lock:
+            job.index = len(self.all)   # under the lock: no two have the same
+            kept = _kept({**said, 'index': job.index})
+            kept['state'] = 'waiting'
             append_line(self.folder / ASKED, json.dumps({k: kept[k] for k in _WRITTEN}, ensure_ascii=False),
                         mode=0o600)
             self.all[job.id] = kept
@@ -212,7 +214,7 @@ class Desk:
         if chosen.client and chosen.client not in self.clients.names: self.clients.get(chosen.client)
         turns = turns_with(self._turns(caller, earlier, document), notes) if earlier or notes else []
         job = Job(secrets.token_hex(12), caller, document, question.encode(errors='replace').decode(), chosen,
-                  len(self.journal.all), turns, self.limits.seconds)
+                  turns, self.limits.seconds)
         self._begin(job, found, earlier)
         return job
 

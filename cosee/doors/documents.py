@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Optional, TypedDict, Union
 from ..boxes import Box
 from .roots import DoorError, Roots
-from ..files import append_line, digest, json_lines, private_folder
+from ..files import append_line, digest, files_mark, json_lines, private_folder
 from ..index.pages import PageHit, PageIndex
 from ..ocr.engine import WordReader
 from ..pages import MAX_PIXELS, Pages, load_pages
+from ..runs.log import OPENED
 from ..text import one_line
 from ..tools.sight import Sight
 
@@ -240,7 +241,6 @@ class Upload:
         with suppress(OSError): self.path.unlink()
 
 # %% ../../nbs/doors/01_documents.ipynb #ced72c7e
-OPENED = 'documents.jsonl'   # what was opened, a line for each
 KEPT_OPEN = 16               # documents whose files are open
 
 def _shown_name(
@@ -307,9 +307,8 @@ class Library:
         "The document that a path names; raises `DoorError` where there is none that may be opened."
         found = self.roots.find(name)
         files = self.roots.files(found)
-        try: stamps = [(str(p), s.st_size, s.st_mtime_ns) for p in files for s in [p.stat()]]
+        try: mark = files_mark(files)
         except OSError as e: raise DoorError(f'{_shown_name(name)}: cannot be read') from e
-        mark = digest(stamps, 24)
         return self._known(caller, mark) or self._added(caller, found.name, 'path', files, mark, password)
 
     def _known(self, caller: Caller, mark: str) -> Optional[Document]:

@@ -67,12 +67,12 @@ class Job:
         document: str,       # id of what is asked about
         question: str,
         settings: Settings,
-        index: int = 0,      # how many were asked before
         earlier: Optional[list[Event]] = None, # turns from which it goes on
         seconds: float = 900. # that it may take
     ):
         self.id, self.caller, self.document, self.question = id, caller, document, question
-        self.settings, self.index, self.earlier, self.seconds = settings, index, earlier or [], seconds
+        self.settings, self.earlier, self.seconds = settings, earlier or [], seconds
+        self.index = 0                  # how many were asked before
         self.state: State = 'waiting'
         self.events: list[Told] = []
         self.live: Optional[LiveEpisode] = LiveEpisode(question)

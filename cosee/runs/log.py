@@ -17,6 +17,7 @@ __all__ = ['RunError', 'RunLog']
 
 # %% ../../nbs/runs/00_log.ipynb #cac39b08
 RECORDS, ABOUT = 'records.jsonl', 'run.json'
+ASKED, OPENED = 'asked.jsonl', 'documents.jsonl'   # where a server wrote them: what was asked about, and what was open
 
 class RunError(RuntimeError):
     "A run that cannot go on; the message says what to mend."

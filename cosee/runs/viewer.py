@@ -15,8 +15,9 @@ from typing import (
     TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, TypedDict, Union, cast)
 from ..board import Board
 from ..eval.metrics import DEFAULT_METRICS
-from ..files import digest, write_whole
-from .log import ABOUT, NoRoom, RECORDS, Record, RunError, fault_words
+from ..files import digest, files_mark, inside, json_lines, write_whole
+from ..pages import Pages, load_pages
+from .log import ABOUT, ASKED, OPENED, NoRoom, RECORDS, Record, RunError, fault_words
 from .shown import (FACETS, LogTail, ShownNumbers, ShownQuestion, ShownRow, as_dict, as_list, read_line,
                               short_text)
 from .table import Run, replay_record
@@ -46,6 +47,8 @@ class _Sources:
         self.seen: dict[int, Sample] = {}                           # samples by place
         self.left: Optional[Iterator[tuple[int, Sample]]] = None    # those that were not read yet
         self.fault = ''                                             # why there are no more
+        self.served = (run.folder / OPENED).is_file()               # by a server, each document by itself
+        self.open = dict[str, Pages]()                              # the latest of these
 
     def _samples(self) -> Iterator[tuple[int, Sample]]:
         "All samples of the data set, each with its place"
@@ -73,20 +76,39 @@ class _Sources:
             self.seen[i] = sample
         return self.seen[index]
 
+    def _images(self, record: dict[str, Any]) -> Sequence['Image']:
+        "The pages of a question of the data set"
+        sample = self._find(record.get('index'))
+        if not _fits(sample, record): raise ValueError('the data set has changed since')
+        return sample['images']
+
     def pages(self,
         record: dict[str, Any]         # of the run
     ) -> tuple[Sequence['Image'], str]: # pages, drawn when they are looked at, and '' or why there are none
         "The pages of a record's document."
         try:
-            with self.lock: sample = self._find(record.get('index'))
-            if not _fits(sample, record): raise ValueError('the data set has changed since')
-            n = len(sample['images'])
-            if n > MOST_PAGES: raise ValueError(f'{n} pages are too many to show')
-            return sample['images'], ''
+            with self.lock: found = self._served(record) if self.served else self._images(record)
+            if len(found) > MOST_PAGES: raise ValueError(f'{len(found)} pages are too many to show')
+            return found, ''
         except Exception as e:   # of whatever reads data
             return [], f'no pictures: {one_line(str(e), 140)}'
 
+    def _served(self, record: dict[str, Any]) -> Sequence['Image']:
+        "The pages of a document that a server was asked about"
+        folder, asked, opened = self.run.folder, dict[str, Any](), dict[str, Any]()
+        for _, said in json_lines(folder / ASKED):
+            if said.get('id') == record.get('sample'): asked = said
+        for _, said in json_lines(folder / OPENED):
+            if said.get('id') == asked.get('document'): opened = said
+        if not opened or opened.get('gone'): raise ValueError('the document was removed')
+        id = str(opened['id'])
+        if id not in self.open:
+            files = _where(folder, opened)
+            self.open = {id: load_pages(files if len(files) > 1 else files[0])}
+        return self.open[id]
+
 # %% ../../nbs/runs/12_viewer.ipynb #9b488f86
+
 
 def _fits(sample: Sample, record: dict[str, Any]) -> bool:
     "Is the sample what the record answers?"
@@ -94,6 +116,15 @@ def _fits(sample: Sample, record: dict[str, Any]) -> bool:
     answer = sample.get('answer', [])
     gold = [answer] if isinstance(answer, str) else list(answer or [])
     return digest([sample_id(sample, record['index']), sample['question'], gold]) == record.get('data')
+
+# %% ../../nbs/runs/12_viewer.ipynb #f89d06c2
+
+def _where(folder: Path, opened: dict[str, Any]) -> list[Path]:
+    "The files of a document: as they were, or as they lie in the run folder"
+    files = [Path(str(f)) for f in opened['files']]
+    if opened.get('kind') == 'upload': return [inside(folder, f'uploads/{f.name}') for f in files]
+    if files_mark(files) != opened.get('mark'): raise ValueError('the document has changed since')
+    return files
 
 # %% ../../nbs/runs/12_viewer.ipynb #946b2315
 def _as_recorded(record: dict[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from weakref import WeakKeyDictionary
 from torch import Tensor
 from torch.nn import functional as F
 from .attention import (KeyValues, Layers, Parts, attention_parts, blockwise_parts,
-                                         shared_attention)
+                                         most_by_blocks, shared_attention)
 from .products import FastLinear
+from .single import single_step
 
 # %% auto #0
 __all__ = []
@@ -94,6 +95,7 @@ class Decoder:
         self.text, self.size = text, c.head_dim
         self.heads, self.kv_heads = c.num_attention_heads, c.num_key_value_heads
         self.scaling, self.eps = c.head_dim ** -.5, c.rms_norm_eps
+        self.single, self.by_blocks = single_step(text), most_by_blocks(self.kv_heads, self.size)
         self.layers = [_parts_of(layer, self.heads, self.kv_heads) for layer in text.layers]
 
     def angles(self,
@@ -179,7 +181,7 @@ class Decoder:
             turned = self._turned(layer, y, cos, sin).view(shape).transpose(1, 2)
             query, key = turned[:, :self.heads], turned[:, self.heads:]
             kv = cache.update(key, layer.v(y).view(shape).transpose(1, 2), i)
-            seen = shared_attention(query, *kv, cache.prefix.layers[i], mask, self.scaling)
+            seen = shared_attention(query, *kv, cache.prefix.layers[i], mask, self.scaling, self.by_blocks)
             x = self._rest(layer, x, seen.reshape(len(x), -1))
         return x.view(*ids.shape, -1)
 

@@ -9,6 +9,7 @@ __all__ = []
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #cf344076
 import threading, torch
+import numpy as np
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -154,6 +155,14 @@ class _SuffixLayer(CacheLayerMixin):
         self.values[rows, :, slots] = value_states.transpose(1, 2)
         return self.keys[:, :, :width], self.values[:, :, :width]
 
+    def write(self, key: np.ndarray, value: np.ndarray, slot: int, room: int) -> tuple[np.ndarray, np.ndarray]:
+        "Write one token of a single row, each of shape (heads, size); returns the slots up to it"
+        if not self.is_initialized: self.lazy_initialization(*(torch.from_numpy(t)[None, :, None] for t in (key, value)))
+        if self.keys.shape[2] < room: self.keys, self.values = _roomy(self.keys, room), _roomy(self.values, room)
+        keys, values = self.keys.numpy()[0], self.values.numpy()[0]
+        keys[:, slot], values[:, slot] = key, value
+        return keys[:, :slot + 1], values[:, :slot + 1]
+
     def get_seq_length(self) -> int: return self.keys.shape[2] if self.is_initialized else 0
     def get_max_length(self) -> int: return -1
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]: return self.get_seq_length(), 0
@@ -177,6 +186,18 @@ class PrefixCache(Cache):
 
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args, **kwargs) -> KeyValues:
         return self.layers[layer_idx].update(key_states, value_states, self.slots, self.room, self.width)
+
+    @property
+    def position(self) -> int: return self.prefix.next_position + self.width - 1
+
+    def place(self, slot: int):
+        "Place one token of a single row."
+        self.width = slot + 1
+        if self.width >= self.room: self.room = max(64, 2 * self.width)
+
+    def write(self, layer: int, key: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        "Keys and values of a token that was placed; returns those of its row, each of shape (heads, slots, size)"
+        return self.layers[layer].write(key, value, self.width - 1, self.room)
 
     def batch_select_indices(self, indices: list[int]):
         "Go on with these rows alone, which may be copies of one"
@@ -283,12 +304,16 @@ def forward(
     keep: int = 1            # how many of the last tokens' logits are wanted
 ) -> Tensor:                 # logits of what follows each of them, shape (rows, keep, vocabulary)
     "Continue every row of `cache` by its `tokens`."
+    decoder = decoder_of(model)
+    if decoder and decoder.single and len(tokens) == len(tokens[0]) == 1:
+        cache.place(starts[0])
+        return model.lm_head(model.model.language_model.norm(decoder.single(tokens[0][0], cache)))
     pads = [max(map(len, tokens)) - len(t) for t in tokens]
     rows = list(zip(pads, tokens, starts, strict=True))
     ids = torch.tensor([[0] * p + list(t) for p, t, _ in rows], device=model.device)
     slots = torch.tensor([[-1] * p + list(range(s, s + len(t))) for p, t, s in rows], device=model.device)
     positions = (cache.prefix.next_position + slots.clamp(min=0)).expand(3, -1, -1)
-    mask, decoder = cache.aim(slots), decoder_of(model)
+    mask = cache.aim(slots)
     if decoder:
         hidden = decoder.step(ids, positions, cache, None if slots.numel() == 1 else mask)
         return model.lm_head(model.model.language_model.norm(hidden[:, -keep:]))

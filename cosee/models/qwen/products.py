@@ -9,11 +9,11 @@ __all__ = []
 import json, os, platform, time, torch
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal, NamedTuple, Optional, cast
+from typing import Any, Literal, NamedTuple, Optional, cast
 from torch import Tensor
 from ...files import FileCache, cache_folder, digest
 
@@ -166,11 +166,12 @@ def chosen(
 
 # %% ../../../nbs/qwen/09_products.ipynb #f6ee68d5
 def _processor() -> str:
-    "What the processor is called"
-    try: lines = Path('/proc/cpuinfo').read_text().splitlines()
+    "What the processor is called, with the numbers that tell its generation where there are any"
+    try: lines = Path('/proc/cpuinfo').read_text().split('\n\n')[0].splitlines()
     except OSError: lines = []
-    names = [line.partition(':')[2].strip() for line in lines if line.startswith('model name')]
-    return names[0] if names else platform.processor() or platform.machine()
+    told = {name.strip(): value.strip() for name, _, value in (line.partition(':') for line in lines)}
+    numbers = ', '.join(f'{name.split()[-1]} {told[name]}' for name in ('cpu family', 'model') if name in told)
+    return f"{told.get('model name') or platform.processor() or platform.machine()}{numbers and f' ({numbers})'}"
 
 @cache
 def machine() -> str:
@@ -186,37 +187,43 @@ class Shape(NamedTuple):
     bias: bool   # is there one?
     pack: bool   # may the weights be packed?
 
-def _are_times(found: object) -> bool:
-    "Could this be what `measured` gave?"
-    if not isinstance(found, dict) or not {'plain'} <= found.keys() <= {*DENSE, 'packed'}: return False
-    return all(isinstance(t, list) and len(t) == len(_TRIED) and all(type(s) is float and s > 0 for s in t)
+def _are_times(found: object, ways: Sequence[str], n: int) -> bool:
+    "Could these be `n` times of each way, the first at least?"
+    if not isinstance(found, dict) or not {ways[0]} <= found.keys() <= {*ways}: return False
+    return all(isinstance(t, list) and len(t) == n and all(type(s) is float and s > 0 for s in t)
                for t in found.values())
 
-def _read(data: Optional[bytes]) -> Optional[Times]:
+def _read(data: Optional[bytes], ways: Sequence[str], n: int) -> Optional[dict[str, list[float]]]:
     "Times from a file, or None"
     try: found = json.loads(data or b'')
     except (ValueError, RecursionError): return None
-    return found if _are_times(found) else None
+    return found if _are_times(found, ways, n) else None
 
 # %% ../../../nbs/qwen/09_products.ipynb #38b04fb3
 @lru_cache(maxsize=256)
-def _remembered(key: str) -> list[Times]:
-    "A place for the times of one shape on this machine, as long as this program runs"
+def _remembered(key: str) -> list[dict[str, list[float]]]:
+    "A place for the times of one thing on this machine, as long as this program runs"
     return []
 
-def _times_of(
-    shape: Shape,                     # of the layers
-    layers: Sequence[torch.nn.Linear] # of that shape
-) -> Times:
-    "The times of a shape: as found before on this machine, or measured now."
-    key = digest([machine(), torch.get_num_threads(), *shape], 40)
+def kept_times(
+    what: Sequence[Any],      # is done, JSON-ready
+    ways: Sequence[str],      # in which it may be done, the usual one first
+    n: int,                   # how many times are measured of each
+    measure: Callable[[], Mapping[Any, list[float]]] # seconds of each way
+) -> dict[str, list[float]]:
+    "How long something takes: as found before on this machine, or measured now."
+    key = digest([machine(), torch.get_num_threads(), *what], 40)
     known, folder = _remembered(key), cache_folder()
     if known: return known[0]
     files = None if folder is None else FileCache(folder / 'products', 10**6)
-    found = _read(files.get(key)) if files else None
-    known.append(found or measured(layers, shape.pack))
+    found = _read(files.get(key), ways, n) if files else None
+    known.append(found or dict(measure()))
     if files and not found: files.put(key, json.dumps(known[0]).encode())
     return known[0]
+
+def _times_of(shape: Shape, layers: Sequence[torch.nn.Linear]) -> Times:
+    "The times of layers of a shape"
+    return cast(Times, kept_times(shape, (*DENSE, 'packed'), len(_TRIED), lambda: measured(layers, shape.pack)))
 
 # %% ../../../nbs/qwen/09_products.ipynb #ff0e14c6
 def _fits(module: torch.nn.Module) -> bool:
@@ -261,3 +268,12 @@ def use_fast_linear(
         for layer in layers: _change(layer, ways)
         changed += len(layers)
     return changed
+
+# %% ../../../nbs/qwen/09_products.ipynb #543b7051
+def pack_wholly(
+    layer: torch.nn.Linear # changed in place
+):
+    "Let the unpacked weights of a `FastLinear` go where only a single row reads them."
+    if not isinstance(layer, FastLinear) or layer.laid is None or {*layer.ways[1:]} != {'packed'}: return
+    layer.weight, layer.laid = torch.nn.Parameter(layer.laid, requires_grad=False), None
+    layer.ways = ('packed',) * len(layer.ways)
