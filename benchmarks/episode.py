@@ -226,7 +226,8 @@ def shares(client, pages, a, s, cpu):
                 bound=calls * call / (P + calls * (S + D)), pages_s=P, prompt_s=S, decode_s=D)
 
 
-ISA = dict(avx2=dict(ATEN_CPU_CAPABILITY='avx2', ONEDNN_MAX_CPU_ISA='AVX2', MKL_ENABLE_INSTRUCTIONS='AVX2'))
+ISA = dict(avx2=dict(ATEN_CPU_CAPABILITY='avx2', ONEDNN_MAX_CPU_ISA='AVX2', MKL_ENABLE_INSTRUCTIONS='AVX2',
+                      OPENBLAS_CORETYPE='Haswell', NPY_DISABLE_CPU_FEATURES='X86_V4 AVX512_ICL AVX512_SPR'))
 
 
 def measure(**a):

@@ -31,7 +31,7 @@ from cosee.models.client import BudgetExceeded
 from cosee.models.wrapper import ClientWrapper, ask_batch
 from cosee.ocr.client import OcrClient
 from cosee.runs.table import Run
-from cosee.runs.viewer import Viewer
+from cosee.runs.viewer import Viewer, export_viewer
 
 QUESTION = "How much is the subtotal?"
 plain = urllib.parse.unquote
@@ -469,19 +469,18 @@ def test_cosee_view_shows_the_pages_of_what_a_server_was_asked(tmp_path):
         handed = desk.library.hand_in(caller_of(), "slides.pdf", (samples_dir() / "slides.pdf").read_bytes())
         other = desk.library.hand_in(caller_of(), "report.pdf", (samples_dir() / "report.pdf").read_bytes())
         for document in (desk.library.open_path(caller_of(), "invoice.pdf"), handed, other):
-            assert desk.ask(caller_of(), document.id, QUESTION, QUICK).wait(60)
+            assert desk.ask(caller_of(), document.id, f"{QUESTION} In {document.name}?", QUICK).wait(60)
         desk.library.remove(caller_of(), other.id)
 
-    def shown(folder):
-        viewer = Viewer([folder])
-        viewer.update()
-        pages = [viewer.episode(row["key"], 2_000_000) for row in viewer.rows()]
-        return {name: next(p for p in pages if name in p) for name in ("invoice.pdf", "slides.pdf", "report.pdf")}
-    found = shown((tmp_path / "kept").rename(tmp_path / "elsewhere"))
+    def shown(folder, out):
+        export_viewer(Viewer([folder]), tmp_path / out, "all")
+        pages = [path.read_text() for path in (tmp_path / out / "episodes").iterdir()]
+        return {name: next(p for p in pages if f"In {name}?" in p) for name in ("invoice.pdf", "slides.pdf", "report.pdf")}
+    found = shown((tmp_path / "kept").rename(tmp_path / "elsewhere"), "first")
     assert "data:image" in found["invoice.pdf"] and "data:image" in found["slides.pdf"]
     assert "data:image" not in found["report.pdf"] and "the document was removed" in found["report.pdf"]
     lies.write_bytes((samples_dir() / "slides.pdf").read_bytes())
-    assert "the document has changed since" in shown(tmp_path / "elsewhere")["invoice.pdf"]
+    assert "the document has changed since" in shown(tmp_path / "elsewhere", "second")["invoice.pdf"]
 
 
 # --- the command ---

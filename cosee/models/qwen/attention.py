@@ -45,7 +45,9 @@ def blockwise_parts(
     return torch.cat([out for out, _ in parts], 2), torch.cat([lse for _, lse in parts], 2)
 
 # %% ../../../nbs/qwen/10_attention.ipynb #44f8de7d
-KEYS = 1024   # at a time
+KEYS, SMALL = 1024, 10**6   # keys at a time at most; multiplications of what NumPy's library takes for small
+
+def _keys_at_once(queries: int, size: int) -> int: return max(64, min(KEYS, SMALL // (queries * size)))
 
 def scores_by_blocks(
     query: np.ndarray, # scaled, shape (heads, queries, size)
@@ -53,16 +55,17 @@ def scores_by_blocks(
     out: np.ndarray    # is filled: shape (heads, keys, queries)
 ):
     "The scores of a few queries."
-    turned = query.transpose(0, 2, 1)
-    for i in range(0, key.shape[1], KEYS): np.matmul(key[:, i:i + KEYS], turned, out=out[:, i:i + KEYS])
+    turned, n = query.transpose(0, 2, 1), _keys_at_once(*query.shape[1:])
+    for i in range(0, key.shape[1], n): np.matmul(key[:, i:i + n], turned, out=out[:, i:i + n])
 
 def mean_by_blocks(
     weights: np.ndarray, # shape (heads, queries, keys)
     value: np.ndarray    # shape (heads, keys, size)
 ) -> np.ndarray:         # shape (heads, queries, size)
     "The weighted sums of values."
-    out = weights[..., :KEYS] @ value[:, :KEYS]
-    for i in range(KEYS, value.shape[1], KEYS): out += weights[..., i:i + KEYS] @ value[:, i:i + KEYS]
+    n = _keys_at_once(weights.shape[1], value.shape[2])
+    out = weights[..., :n] @ value[:, :n]
+    for i in range(n, value.shape[1], n): out += weights[..., i:i + n] @ value[:, i:i + n]
     return out
 
 def _parts_by_blocks(query: Tensor, key: Tensor, value: Tensor) -> Parts:
@@ -77,7 +80,7 @@ def _parts_by_blocks(query: Tensor, key: Tensor, value: Tensor) -> Parts:
     return (torch.from_numpy(mean_by_blocks(weights.numpy(), v)) / total)[None], (top + total.log())[None]
 
 # %% ../../../nbs/qwen/10_attention.ipynb #38258d25
-_FEW = 4, 12   # queries of a head that are measured, and the most that a choice is for
+_FEW = 4, 12, 20   # queries of a head that are measured, each for so many and fewer
 
 @torch.inference_mode()
 def _measured(heads: int, size: int) -> dict[str, list[float]]:
@@ -99,7 +102,7 @@ def most_by_blocks(
     if torch.get_num_threads() > 1: return 0
     times = kept_times(['attention', heads, size], ('plain', 'blocks'), len(_FEW), lambda: _measured(heads, size))
     faster = [blocks < .97 * plain for plain, blocks in zip(times['plain'], times['blocks'], strict=True)]
-    return _FEW[-1] if all(faster) else _FEW[0] if faster[0] else 0
+    return max((n for i, n in enumerate(_FEW) if all(faster[:i + 1])), default=0)
 
 # %% ../../../nbs/qwen/10_attention.ipynb #c18175cb
 def attention_parts(

@@ -155,13 +155,14 @@ class _SuffixLayer(CacheLayerMixin):
         self.values[rows, :, slots] = value_states.transpose(1, 2)
         return self.keys[:, :, :width], self.values[:, :, :width]
 
-    def write(self, key: np.ndarray, value: np.ndarray, slot: int, room: int) -> tuple[np.ndarray, np.ndarray]:
-        "Write one token of a single row, each of shape (heads, size); returns the slots up to it"
-        if not self.is_initialized: self.lazy_initialization(*(torch.from_numpy(t)[None, :, None] for t in (key, value)))
+    def write(self, key: np.ndarray, value: np.ndarray, slots: list[int],
+              room: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        "Write a token of each row, each of shape (rows, heads, size); returns of each row the slots up to it"
+        if not self.is_initialized: self.lazy_initialization(*(torch.from_numpy(t)[:, :, None] for t in (key, value)))
         if self.keys.shape[2] < room: self.keys, self.values = _roomy(self.keys, room), _roomy(self.values, room)
-        keys, values = self.keys.numpy()[0], self.values.numpy()[0]
-        keys[:, slot], values[:, slot] = key, value
-        return keys[:, :slot + 1], values[:, :slot + 1]
+        keys, values = self.keys.numpy(), self.values.numpy()
+        for row, slot in enumerate(slots): keys[row, :, slot], values[row, :, slot] = key[row], value[row]
+        return [(keys[row, :, :slot + 1], values[row, :, :slot + 1]) for row, slot in enumerate(slots)]
 
     def get_seq_length(self) -> int: return self.keys.shape[2] if self.is_initialized else 0
     def get_max_length(self) -> int: return -1
@@ -181,6 +182,7 @@ class PrefixCache(Cache):
     ):
         super().__init__(layers=[_SuffixLayer() for _ in prefix.layers])
         self.prefix, self.slots, self.room, self.width = prefix, torch.empty(0, 0, dtype=torch.long), 0, 0
+        self.ends: list[int] = []   # where the next tokens go, one of each row
         for layer, (k, v) in zip(self.layers, suffix or [], strict=False):
             layer.keys, layer.values, layer.is_initialized = k, v, True
 
@@ -188,16 +190,16 @@ class PrefixCache(Cache):
         return self.layers[layer_idx].update(key_states, value_states, self.slots, self.room, self.width)
 
     @property
-    def position(self) -> int: return self.prefix.next_position + self.width - 1
+    def positions(self) -> list[int]: return [self.prefix.next_position + slot for slot in self.ends]
 
-    def place(self, slot: int):
-        "Place one token of a single row."
-        self.width = slot + 1
+    def place(self, slots: list[int]):
+        "Place the next token of each row."
+        self.ends, self.width = slots, max(slots) + 1
         if self.width >= self.room: self.room = max(64, 2 * self.width)
 
-    def write(self, layer: int, key: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        "Keys and values of a token that was placed; returns those of its row, each of shape (heads, slots, size)"
-        return self.layers[layer].write(key, value, self.width - 1, self.room)
+    def write(self, layer: int, key: np.ndarray, value: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        "Write tokens that were placed, shape (rows, heads, size); returns what each row sees, (heads, slots, size)"
+        return self.layers[layer].write(key, value, self.ends, self.room)
 
     def batch_select_indices(self, indices: list[int]):
         "Go on with these rows alone, which may be copies of one"
@@ -305,9 +307,9 @@ def forward(
 ) -> Tensor:                 # logits of what follows each of them, shape (rows, keep, vocabulary)
     "Continue every row of `cache` by its `tokens`."
     decoder = decoder_of(model)
-    if decoder and decoder.single and len(tokens) == len(tokens[0]) == 1:
-        cache.place(starts[0])
-        return model.lm_head(model.model.language_model.norm(decoder.single(tokens[0][0], cache)))
+    if decoder and decoder.single and decoder.single.serves(tokens):
+        cache.place(starts)
+        return model.lm_head(model.model.language_model.norm(decoder.single([t for row in tokens for t in row], cache)))
     pads = [max(map(len, tokens)) - len(t) for t in tokens]
     rows = list(zip(pads, tokens, starts, strict=True))
     ids = torch.tensor([[0] * p + list(t) for p, t, _ in rows], device=model.device)

@@ -175,8 +175,8 @@ def _processor() -> str:
 
 @cache
 def machine() -> str:
-    "Processor, instruction sets that PyTorch and oneDNN may use, and PyTorch's version."
-    limit = os.environ.get('ONEDNN_MAX_CPU_ISA', '')
+    "Processor, instruction sets that PyTorch, oneDNN and OpenBLAS may use, and PyTorch's version."
+    limit = ' '.join(os.environ[name] for name in ('ONEDNN_MAX_CPU_ISA', 'OPENBLAS_CORETYPE') if os.environ.get(name))
     return f'{_processor()}, {torch.backends.cpu.get_cpu_capability()}{limit and f" ({limit})"}, {torch.__version__}'
 
 # %% ../../../nbs/qwen/09_products.ipynb #145a7e88

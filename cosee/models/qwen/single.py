@@ -64,17 +64,24 @@ def row_products(
     way = cast(RowWay, best if times[best][0] < .97 * times['rows'][0] else 'rows')
     return [RowProduct(weight, way) for weight in weights]
 
-# %% ../../../nbs/qwen/15_single.ipynb #ba6bbdf0
-class _Layer(NamedTuple):
-    "A layer of the text model, for vectors"
-    before: np.ndarray   # weights of the norm before attention
-    behind: np.ndarray   # and of the one behind it
-    heads: np.ndarray    # weights of the norms of query heads and key heads, shape (heads, size)
+# %% ../../../nbs/qwen/15_single.ipynb #0cef40c8
+class _Rows(NamedTuple):
+    "The products of a layer with vectors"
     qkv: RowProduct
     o: RowProduct
     gate_up: RowProduct
     down: RowProduct
 
+class _Layer(NamedTuple):
+    "A layer of the text model"
+    before: np.ndarray   # weights of the norm before attention
+    behind: np.ndarray   # and of the one behind it
+    heads: np.ndarray    # weights of the norms of query heads and key heads, shape (heads, size)
+    attn: Any            # its modules
+    mlp: Any
+    rows: _Rows
+
+# %% ../../../nbs/qwen/15_single.ipynb #77d0683d
 def _together(*linears: Any) -> Tensor:
     "The weights of several layers as those of one"
     weights = [m.weight.detach() for m in linears]
@@ -83,24 +90,24 @@ def _together(*linears: Any) -> Tensor:
 def _layers_of(text: Any) -> list[_Layer]:
     "The layers of a text model"
     c, parts = text.config, [(layer.self_attn, layer.mlp) for layer in text.layers]
-    products = [row_products(weights) for weights in (
+    products = zip(*(row_products(weights) for weights in (
         [_together(a.q_proj, a.k_proj, a.v_proj) for a, _ in parts], [_together(a.o_proj) for a, _ in parts],
-        [_together(m.gate_proj, m.up_proj) for _, m in parts], [_together(m.down_proj) for _, m in parts])]
+        [_together(m.gate_proj, m.up_proj) for _, m in parts], [_together(m.down_proj) for _, m in parts])), strict=True)
     norms = [torch.cat([a.q_norm.weight.expand(c.num_attention_heads, -1),
                         a.k_norm.weight.expand(c.num_key_value_heads, -1)]).detach().numpy() for a, _ in parts]
-    each = zip(text.layers, norms, *products, strict=True)
-    return [_Layer(layer.input_layernorm.weight.detach().numpy(),
-                   layer.post_attention_layernorm.weight.detach().numpy(), *rest) for layer, *rest in each]
+    return [_Layer(layer.input_layernorm.weight.detach().numpy(), layer.post_attention_layernorm.weight.detach().numpy(),
+                   heads, layer.self_attn, layer.mlp, _Rows(*rows))
+            for layer, heads, rows in zip(text.layers, norms, products, strict=True)]
 
-# %% ../../../nbs/qwen/15_single.ipynb #c535a65d
-def _normed(x: np.ndarray, weight: np.ndarray, eps: float) -> np.ndarray:
-    "A vector behind a root-mean-square norm"
-    return x * ((x @ x) / len(x) + eps) ** np.float32(-.5) * weight
+# %% ../../../nbs/qwen/15_single.ipynb #6347edd5
+def _scale(x: np.ndarray, eps: float) -> np.ndarray:
+    "What a root-mean-square norm multiplies with, a number for each of the last dimensions"
+    return ((np.einsum('...i,...i->...', x, x) / x.shape[-1] + eps) ** np.float32(-.5))[..., None]
 
 class SingleStep:
-    "The text model for one token of one row."
+    "The text model for one token of one row, or of each of a few rows."
     def __init__(self,
-        text # `Qwen3VLTextModel` that `serves_single`
+        text # `Qwen3VLTextModel`
     ):
         c = text.config
         self.size, self.heads, self.kv_heads = c.head_dim, c.num_attention_heads, c.num_key_value_heads
@@ -108,53 +115,88 @@ class SingleStep:
         self.turns = text.rotary_emb.inv_freq.float().numpy()
         self.embeddings = text.embed_tokens.weight.detach().numpy()
         self.layers = _layers_of(text)
-        self.by_blocks = most_by_blocks(self.kv_heads, self.size) * self.kv_heads >= self.heads
+        self.by_blocks = most_by_blocks(self.kv_heads, self.size)
         for layer in text.layers:
             for m in layer.modules():
                 if isinstance(m, torch.nn.Linear): pack_wholly(m)
 
-    def _turned(self, layer: _Layer, heads: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
-        "Heads behind their norms, turned to their position; shape (heads, size)"
-        half, mean = self.size // 2, np.einsum('ij,ij->i', heads, heads) / self.size
-        y = heads * ((mean + self.eps) ** np.float32(-.5))[:, None] * layer.heads
-        return y * cos + np.concatenate((y[:, half:], y[:, :half]), 1) * sin
+    def serves(self, tokens: Sequence[Sequence[int]]) -> bool:
+        "Can it continue rows by these tokens?"
+        few = len(tokens) == 1 or len(tokens) * self.heads <= self.by_blocks * self.kv_heads
+        return few and all(len(row) == 1 for row in tokens)
 
-    def _seen(self, query: np.ndarray, own: tuple[np.ndarray, np.ndarray], prefix: tuple[Tensor, Tensor]) -> np.ndarray:
-        "Attention of one token, `query` of shape (heads, size); one vector"
-        if not self.by_blocks:
-            k, v = (torch.from_numpy(t)[None] for t in own)
-            return shared_attention(torch.from_numpy(query)[None, :, None], k, v, prefix, None, self.scaling).numpy().ravel()
+    def _turned(self, layer: _Layer, heads: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+        "Heads behind their norms, turned to their position; shape (rows, heads, size)"
+        half = self.size // 2
+        y = heads * _scale(heads, self.eps) * layer.heads
+        return y * cos + np.concatenate((y[..., half:], y[..., :half]), -1) * sin
+
+    def _asked(self, layer: _Layer, y: np.ndarray) -> np.ndarray:
+        "Queries, keys and values, shape (rows, heads, size)"
+        if len(y) == 1: return layer.rows.qkv(y[0]).reshape(1, -1, self.size)
+        rows, a = torch.from_numpy(y), layer.attn
+        return torch.cat((a.q_proj(rows), a.k_proj(rows), a.v_proj(rows)), -1).view(len(y), -1, self.size).numpy()
+
+    def _rest(self, layer: _Layer, x: np.ndarray, seen: np.ndarray) -> np.ndarray:
+        "What a layer makes of rows and of what their attention has `seen`, each of shape (rows, hidden)"
+        if len(x) > 1: return self._rest_of_some(layer, torch.from_numpy(x), torch.from_numpy(seen))
+        x = x + layer.rows.o(seen[0])
+        gate, up = np.split(layer.rows.gate_up((x * _scale(x, self.eps) * layer.behind)[0]), 2)
+        return x + layer.rows.down(torch.nn.functional.silu(torch.from_numpy(gate)).numpy() * up)
+
+    def _rest_of_some(self, layer: _Layer, x: Tensor, seen: Tensor) -> np.ndarray:
+        "`_rest` of several rows"
+        x, mlp = layer.attn.o_proj(seen, other=x), layer.mlp
+        y = torch.from_numpy(x.numpy() * _scale(x.numpy(), self.eps) * layer.behind)
+        return mlp.down_proj(mlp.up_proj(y, other=mlp.gate_proj(y, 'silu'), merge='mul'), other=x).numpy()
+
+    def _seen(self, query: np.ndarray, own: list[KeysValues], prefix: tuple[Tensor, Tensor]) -> np.ndarray:
+        "Attention of a token of each row, `query` of shape (rows, heads, size); shape (rows, hidden)"
+        rows, kv = len(query), self.kv_heads
+        if rows * self.heads > self.by_blocks * kv: return self._seen_by_torch(query, own[0], prefix)
         (key, value), n = (t.numpy()[0] for t in prefix), prefix[0].shape[2]
-        query = (query * np.float32(self.scaling)).reshape(self.kv_heads, -1, self.size)
-        scores = np.empty((self.kv_heads, n + own[0].shape[1], query.shape[1]), np.float32)
-        scores_by_blocks(query, key, scores[:, :n])
-        np.matmul(own[0], query.transpose(0, 2, 1), out=scores[:, n:])
-        weights = torch.softmax(torch.from_numpy(np.ascontiguousarray(scores.transpose(0, 2, 1))), -1).numpy()
-        return (mean_by_blocks(weights[..., :n], value) + weights[..., n:] @ own[1]).ravel()
+        query = (query * np.float32(self.scaling)).reshape(rows, kv, -1, self.size).transpose(1, 0, 2, 3)
+        scores = np.empty((kv, n, rows * query.shape[2]), np.float32)
+        scores_by_blocks(query.reshape(kv, -1, self.size), key, scores)
+        widths = [k.shape[1] for k, _ in own]
+        every = np.full((kv, scores.shape[2], n + max(widths)), -np.inf, np.float32)
+        every[..., :n] = scores.transpose(0, 2, 1)
+        suffix = every.reshape(kv, rows, -1, every.shape[2])[..., n:]
+        for r, (k, _) in enumerate(own): suffix[:, r, :, :widths[r]] = query[:, r] @ k.transpose(0, 2, 1)
+        torch.softmax(torch.from_numpy(every), -1, out=torch.from_numpy(every))
+        out = mean_by_blocks(every[..., :n], value).reshape(query.shape)
+        for r, (_, v) in enumerate(own): out[:, r] += suffix[:, r, :, :widths[r]] @ v
+        return out.transpose(1, 0, 2, 3).reshape(rows, -1)
+
+    def _seen_by_torch(self, query: np.ndarray, own: KeysValues, prefix: tuple[Tensor, Tensor]) -> np.ndarray:
+        "`_seen` of one row in PyTorch's way"
+        k, v = (torch.from_numpy(t)[None] for t in own)
+        return shared_attention(torch.from_numpy(query)[:, :, None], k, v, prefix, None, self.scaling).numpy().reshape(1, -1)
 
     def __call__(self,
-        token: int, # new
-        cache: Any  # a `PrefixCache` of one row that was told where it goes
-    ) -> Tensor:    # what comes out of the last layer, shape (1, 1, hidden)
-        "Continue the row of `cache`, which takes the keys and values."
-        x, angles = self.embeddings[token], np.float32(cache.position) * self.turns
-        cos, sin = np.tile(np.cos(angles), 2), np.concatenate((-np.sin(angles), np.sin(angles)))
+        tokens: Sequence[int], # new, one of each row
+        cache: Any             # a `PrefixCache` that was told where they go
+    ) -> Tensor:               # what comes out of the last layer, shape (rows, 1, hidden)
+        "Continue every row of `cache`, which takes the keys and values."
+        x, angles = self.embeddings[tokens], np.array(cache.positions, np.float32)[:, None, None] * self.turns
+        cos, sin = np.tile(np.cos(angles), 2), np.concatenate((-np.sin(angles), np.sin(angles)), -1)
         for i, layer in enumerate(self.layers):
-            heads = layer.qkv(_normed(x, layer.before, self.eps)).reshape(-1, self.size)
-            turned = self._turned(layer, heads[:-self.kv_heads], cos, sin)
-            own = cache.write(i, turned[self.heads:], heads[-self.kv_heads:])
-            x = x + layer.o(self._seen(turned[:self.heads], own, cache.prefix.layers[i]))
-            gate, up = np.split(layer.gate_up(_normed(x, layer.behind, self.eps)), 2)
-            x = x + layer.down(torch.nn.functional.silu(torch.from_numpy(gate)).numpy() * up)
-        return torch.from_numpy(x)[None, None]
+            heads = self._asked(layer, x * _scale(x, self.eps) * layer.before)
+            turned = self._turned(layer, heads[:, :-self.kv_heads], cos, sin)
+            own = cache.write(i, turned[:, self.heads:], heads[:, -self.kv_heads:])
+            x = self._rest(layer, x, self._seen(turned[:, :self.heads], own, cache.prefix.layers[i]))
+        return torch.from_numpy(x)[:, None]
 
-# %% ../../../nbs/qwen/15_single.ipynb #28c1d3b2
+# %% ../../../nbs/qwen/15_single.ipynb #e331d48b
+KeysValues = tuple[np.ndarray, np.ndarray]   # of one row, each of shape (heads, slots, size)
+
+# %% ../../../nbs/qwen/15_single.ipynb #845ccb7b
 MOST_BYTES = 2**28   # of weights that are kept a second time, for single rows
 
 def single_step(
     text # `Qwen3VLTextModel` that a `Decoder` serves
 ) -> Optional[SingleStep]:
-    "The step of a text model for one token of one row, None where its weights are too many, or have biases."
+    "The step of a text model for one token of each row, None where its weights are too many, or have biases."
     linears = [m for layer in text.layers for m in layer.modules() if isinstance(m, torch.nn.Linear)]
     size = sum(4 * m.in_features * m.out_features for m in linears)
     fits = size <= MOST_BYTES and all(m.bias is None for m in linears) and text.rotary_emb.attention_scaling == 1
