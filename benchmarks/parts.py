@@ -55,7 +55,7 @@ def product_parts(client):
 def instrument(client, parts):
     "Time everything that has a name of its own"
     from cosee.models import qwen_vl_wrapper
-    from cosee.models.qwen import decode, decoder, grammar, prefix, tower
+    from cosee.models.qwen import decode, decoder, grammar, prefix, single, tower
     from cosee.models.qwen.products import FastLinear
     known, product = product_parts(client), FastLinear.forward
 
@@ -63,12 +63,22 @@ def instrument(client, parts):
         parts.flops += 2 * x.numel() * layer.out_features
         with parts.inside(known.get(layer, 'vision tower')): return product(layer, x, *a, **kw)
     FastLinear.forward = timed
+    made = decoder.decoder_of(client.model).single   # made now: it keeps what it finds
+    rows = {id(product): part for layer in (made.layers if made else ()) for product, part in zip(
+        layer.rows, ('projections', 'projections', 'feed-forward', 'feed-forward'), strict=True)}
+    by_row = single.RowProduct.__call__
+
+    def timed_row(product, x):
+        parts.flops += 2 * product.weight.numel()
+        with parts.inside(rows[id(product)]): return by_row(product, x)
+    single.RowProduct.__call__ = timed_row
     for owner, attr, name in (
             (qwen_vl_wrapper, 'make_prompt', 'pages and prompt'), (tower, 'scaled', 'pages and prompt'),
             (tower, "patches", "pages and prompt"), (tower, "_looked_up", "pages and prompt"),
             (qwen_vl_wrapper.QwenVLClient, '_boundaries', 'pages and prompt'),
             (tower.Tower, 'look', 'vision tower'), (decoder, '_after', 'attention'),
-            (decoder, 'shared_attention', 'attention'), (prefix.PrefixCache, 'update', 'cache'),
+            (decoder, 'shared_attention', 'attention'), (single.SingleStep, '_seen', 'attention'),
+            (prefix.PrefixCache, 'update', 'cache'), (prefix.PrefixCache, 'write', 'cache'),
             (prefix.PrefixCache, 'aim', 'cache'), (prefix.PrefixCache, 'batch_select_indices', 'cache'),
             (decoder.Decoder, '_room', 'cache'), (qwen_vl_wrapper, '_keep_suffixes', 'cache'),
             (grammar.GrammarState, 'step', 'grammar'), (grammar.GrammarState, 'forced', 'grammar'),

@@ -131,6 +131,20 @@ class Shots:
         with Desk(self.work / "desk", clients, Roots([samples_dir()])) as desk, running(app_of(desk)) as url:
             AppShots(self, url, gated.gate).take()
 
+    def serve(self):
+        from cosee.doors.api import application, guarded
+        from cosee.doors.asking import Clients
+        from cosee.doors.chat import chat
+        from cosee.doors.desk import Desk
+        from cosee.doors.server import running
+        from cosee.models.registry import make_client
+        with (Desk(self.work / "served", Clients({"ocr": lambda: make_client("ocr")})) as desk,
+              running(guarded(desk, application(desk, chat))) as url):
+            self.browser("Page.navigate", url="about:blank")
+            self.browser.open(url, width=1000, height=760)
+            self.browser.wait("document.querySelectorAll('code').length > 9")
+            self.keep("serve-reference.webp")
+
     def lab(self):
         folder = self.work / "notebooks"
         folder.mkdir()
@@ -236,6 +250,7 @@ class AppShots:
 NAMES = {"answer": ["answer.png"], "site": ["widget-fallback.webp"], "lab": ["widget-lab.webp", "widget-dark.webp"],
          "episode": ["episode-light.webp", "episode-dark.webp", "episode-phone.webp", "episode-page.webp"],
          "app": [f"app-{name}.webp" for name in ("watch", "answer", "note", "pair", "history", "dark", "phone")],
+         "serve": ["serve-reference.webp"],
          "runs": ["report.png", "viewer.png", "viewer_pair.png", "viewer_phone.png", "viewer_episode.png"]}
 
 

@@ -11,6 +11,7 @@ __all__ = []
 # %% ../../nbs/app/01_kept.ipynb #67ad6656
 import json, secrets, tempfile, zipfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import IO, Any, cast
 from ..agents import ActionError
 from ..board import Board
@@ -135,12 +136,11 @@ def data_set(
     "What was marked as right, as a data set; raises `DoorError` where nothing is, or it is too much."
     right = [e for e in desk.episodes(caller, most=most) if e['right']]
     if not right: raise DoorError('no answer is marked as right yet; mark some', 409)
-    out: IO[bytes] = tempfile.SpooledTemporaryFile(IN_MEMORY)
-    try: _write_zip(desk, caller, right[::-1], out)
-    except BaseException:
-        out.close()
-        raise
-    out.seek(0)
+    with ExitStack() as stack:
+        out: IO[bytes] = stack.enter_context(tempfile.SpooledTemporaryFile(IN_MEMORY))
+        _write_zip(desk, caller, right[::-1], out)
+        out.seek(0)
+        stack.pop_all()   # who gets it closes it
     return out
 
 def _write_zip(desk: Desk, caller: Caller, right: Sequence[EpisodeInfo], out: IO[bytes]):

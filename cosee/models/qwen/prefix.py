@@ -309,7 +309,8 @@ def forward(
     decoder = decoder_of(model)
     if decoder and decoder.single and decoder.single.serves(tokens):
         cache.place(starts)
-        return model.lm_head(model.model.language_model.norm(decoder.single([t for row in tokens for t in row], cache)))
+        hidden = decoder.single([t for row in tokens for t in row], cache)
+        return model.lm_head(model.model.language_model.norm(hidden))
     pads = [max(map(len, tokens)) - len(t) for t in tokens]
     rows = list(zip(pads, tokens, starts, strict=True))
     ids = torch.tensor([[0] * p + list(t) for p, t, _ in rows], device=model.device)

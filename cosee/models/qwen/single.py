@@ -28,7 +28,7 @@ class RowProduct:
     "A matrix that is multiplied with one vector after another."
     def __init__(self,
         weight: Tensor, # shape (out, in), single precision on a CPU
-        way: RowWay = 'rows'
+        way: RowWay = 'rows' # see `ROW_WAYS`
     ):
         self.way, self.weight = way, _laid(weight, way)
         self.array = self.weight.numpy() if way.startswith('numpy') else None
@@ -46,7 +46,8 @@ def _measured(weights: Sequence[Tensor]) -> dict[str, list[float]]:
     "Seconds of each way for all the weights, which are of one shape"
     some = weights[:1 + 2**25 // weights[0].nbytes]
     numpy, x = torch.get_num_threads() == 1, np.ones(weights[0].shape[1], np.float32)
-    ways = [w for w in ROW_WAYS if (numpy or not w.startswith('numpy')) and (w != 'packed' or has_onednn())]
+    def can(way: RowWay) -> bool: return numpy if way.startswith('numpy') else way != 'packed' or has_onednn()
+    ways: list[RowWay] = [way for way in ROW_WAYS if can(way)]
     laid = {way: [RowProduct(weight, way) for weight in some] for way in ways}
     def seconds(way: RowWay) -> float:
         start = time.perf_counter()
@@ -55,7 +56,7 @@ def _measured(weights: Sequence[Tensor]) -> dict[str, list[float]]:
     turns = [{way: seconds(way) for way in ways} for _ in range(6)]
     return {way: [min(turn[way] for turn in turns)] for way in ways}
 
-def row_products(
+def _row_products(
     weights: Sequence[Tensor] # of one shape, (out, in)
 ) -> list[RowProduct]:
     "Their products with vectors, by the way that is fastest here; in rows unless another is clearly faster."
@@ -90,17 +91,18 @@ def _together(*linears: Any) -> Tensor:
 def _layers_of(text: Any) -> list[_Layer]:
     "The layers of a text model"
     c, parts = text.config, [(layer.self_attn, layer.mlp) for layer in text.layers]
-    products = zip(*(row_products(weights) for weights in (
+    products = zip(*(_row_products(weights) for weights in (
         [_together(a.q_proj, a.k_proj, a.v_proj) for a, _ in parts], [_together(a.o_proj) for a, _ in parts],
-        [_together(m.gate_proj, m.up_proj) for _, m in parts], [_together(m.down_proj) for _, m in parts])), strict=True)
+        [_together(m.gate_proj, m.up_proj) for _, m in parts], [_together(m.down_proj) for _, m in parts])),
+        strict=True)
     norms = [torch.cat([a.q_norm.weight.expand(c.num_attention_heads, -1),
                         a.k_norm.weight.expand(c.num_key_value_heads, -1)]).detach().numpy() for a, _ in parts]
-    return [_Layer(layer.input_layernorm.weight.detach().numpy(), layer.post_attention_layernorm.weight.detach().numpy(),
-                   heads, layer.self_attn, layer.mlp, _Rows(*rows))
-            for layer, heads, rows in zip(text.layers, norms, products, strict=True)]
+    def norm(module: Any) -> np.ndarray: return module.weight.detach().numpy()
+    return [_Layer(norm(layer.input_layernorm), norm(layer.post_attention_layernorm), heads, layer.self_attn,
+                   layer.mlp, _Rows(*rows)) for layer, heads, rows in zip(text.layers, norms, products, strict=True)]
 
 # %% ../../../nbs/qwen/15_single.ipynb #6347edd5
-def _scale(x: np.ndarray, eps: float) -> np.ndarray:
+def _scale(x: np.ndarray, eps: np.float32) -> np.ndarray:
     "What a root-mean-square norm multiplies with, a number for each of the last dimensions"
     return ((np.einsum('...i,...i->...', x, x) / x.shape[-1] + eps) ** np.float32(-.5))[..., None]
 
@@ -171,7 +173,8 @@ class SingleStep:
     def _seen_by_torch(self, query: np.ndarray, own: KeysValues, prefix: tuple[Tensor, Tensor]) -> np.ndarray:
         "`_seen` of one row in PyTorch's way"
         k, v = (torch.from_numpy(t)[None] for t in own)
-        return shared_attention(torch.from_numpy(query)[:, :, None], k, v, prefix, None, self.scaling).numpy().reshape(1, -1)
+        seen = shared_attention(torch.from_numpy(query)[:, :, None], k, v, prefix, None, self.scaling)
+        return seen.numpy().reshape(1, -1)
 
     def __call__(self,
         tokens: Sequence[int], # new, one of each row
