@@ -143,6 +143,7 @@ def data_set(
         stack.pop_all()   # who gets it closes it
     return out
 
+# %% ../../nbs/app/01_kept.ipynb #0c0c65c5
 def _write_zip(desk: Desk, caller: Caller, right: Sequence[EpisodeInfo], out: IO[bytes]):
     "Questions and their documents as a zip"
     lines, packed = list[str](), dict[str, str]()

@@ -68,6 +68,7 @@ def mean_by_blocks(
     for i in range(n, value.shape[1], n): out += weights[..., i:i + n] @ value[:, i:i + n]
     return out
 
+# %% ../../../nbs/qwen/10_attention.ipynb #45845b98
 def _parts_by_blocks(query: Tensor, key: Tensor, value: Tensor) -> Parts:
     "`_plain_parts` of one row by NumPy"
     q, k, v = (t[0].numpy() for t in (query, key, value))

@@ -155,6 +155,13 @@ class _SuffixLayer(CacheLayerMixin):
         self.values[rows, :, slots] = value_states.transpose(1, 2)
         return self.keys[:, :, :width], self.values[:, :, :width]
 
+    def get_seq_length(self) -> int: return self.keys.shape[2] if self.is_initialized else 0
+    def get_max_length(self) -> int: return -1
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]: return self.get_seq_length(), 0
+
+    def batch_select_indices(self, indices: list[int]):
+        if self.is_initialized: self.keys, self.values = self.keys[indices], self.values[indices]
+
     def write(self, key: np.ndarray, value: np.ndarray, slots: list[int],
               room: int) -> list[tuple[np.ndarray, np.ndarray]]:
         "Write a token of each row, each of shape (rows, heads, size); returns of each row the slots up to it"
@@ -163,13 +170,6 @@ class _SuffixLayer(CacheLayerMixin):
         keys, values = self.keys.numpy(), self.values.numpy()
         for row, slot in enumerate(slots): keys[row, :, slot], values[row, :, slot] = key[row], value[row]
         return [(keys[row, :, :slot + 1], values[row, :, :slot + 1]) for row, slot in enumerate(slots)]
-
-    def get_seq_length(self) -> int: return self.keys.shape[2] if self.is_initialized else 0
-    def get_max_length(self) -> int: return -1
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]: return self.get_seq_length(), 0
-
-    def batch_select_indices(self, indices: list[int]):
-        if self.is_initialized: self.keys, self.values = self.keys[indices], self.values[indices]
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #c9a84e6d
 class PrefixCache(Cache):
@@ -189,18 +189,6 @@ class PrefixCache(Cache):
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args, **kwargs) -> KeyValues:
         return self.layers[layer_idx].update(key_states, value_states, self.slots, self.room, self.width)
 
-    @property
-    def positions(self) -> list[int]: return [self.prefix.next_position + slot for slot in self.ends]
-
-    def place(self, slots: list[int]):
-        "Place the next token of each row."
-        self.ends, self.width = slots, max(slots) + 1
-        if self.width >= self.room: self.room = max(64, 2 * self.width)
-
-    def write(self, layer: int, key: np.ndarray, value: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        "Write tokens that were placed, shape (rows, heads, size); returns what each row sees, (heads, slots, size)"
-        return self.layers[layer].write(key, value, self.ends, self.room)
-
     def batch_select_indices(self, indices: list[int]):
         "Go on with these rows alone, which may be copies of one"
         for layer in self.layers: layer.batch_select_indices(indices)
@@ -214,6 +202,18 @@ class PrefixCache(Cache):
         self.slots = torch.where(slots < 0, self.room - 1, slots)
         hidden = torch.arange(self.width, device=slots.device) > self.slots[:, None, :, None]
         return torch.zeros(hidden.shape, device=slots.device).masked_fill_(hidden, -torch.inf)
+
+    @property
+    def positions(self) -> list[int]: return [self.prefix.next_position + slot for slot in self.ends]
+
+    def place(self, slots: list[int]):
+        "Place the next token of each row."
+        self.ends, self.width = slots, max(slots) + 1
+        if self.width >= self.room: self.room = max(64, 2 * self.width)
+
+    def write(self, layer: int, key: np.ndarray, value: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        "Write tokens that were placed, shape (rows, heads, size); returns what each row sees, (heads, slots, size)"
+        return self.layers[layer].write(key, value, self.ends, self.room)
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #7d5b03e6
 def copy_suffix(
