@@ -79,8 +79,9 @@ MODULES = """
 import importlib, pkgutil, cosee
 from cosee.registry import EXTRA_OF, installed
 assert not list(filter(installed, EXTRA_OF)), list(filter(installed, EXTRA_OF))
-skip = {"cosee.models.qwen." + m for m in ("attention", "decoder", "prefix", "products", "tower")}
-skip |= {"cosee.doors." + m for m in ("api", "assistants", "chat")} | {"cosee.cli.inspect_plugin"}
+skip = {"cosee.models.qwen." + m for m in ("attention", "decoder", "prefix", "products", "single", "tower")}
+skip |= {"cosee.doors." + m for m in ("api", "assistants", "chat")}
+skip |= {"cosee.app.server", "cosee.cli.inspect_plugin"}
 for m in pkgutil.walk_packages(cosee.__path__, "cosee."):
     if m.name not in skip: importlib.import_module(m.name)
 """

@@ -29,6 +29,7 @@ class ChatOptions(Settings):
     keep: bool = Field(False, description='keep the document open after the answer')
 
 class StreamOptions(BaseModel):
+    "What a stream tells beside the answer."
     include_usage: bool = False
 
 class ChatRequest(BaseModel):
