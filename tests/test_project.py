@@ -26,7 +26,8 @@ HEAVY = {"torch", "torchvision", "transformers", "accelerate", "bitsandbytes", "
          "pypdfium2", "pandas", "matplotlib", "reportlab", "ipywidgets", "IPython", "llguidance", "openai",
          "anthropic", "google", "ray", "anywidget", "langgraph", "sentence_transformers"}
 # Modules whose classes extend those of such a library; the others import them inside functions.
-HEAVY_BY_NATURE = {f"cosee.models.qwen.{m}" for m in ("attention", "decoder", "prefix", "products", "tower")}
+HEAVY_BY_NATURE = {f"cosee.models.qwen.{m}"
+                   for m in ("attention", "decoder", "prefix", "products", "single", "tower")}
 OWNERS = packages_distributions()
 
 
