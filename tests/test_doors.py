@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import httpx
 import openai
 import pytest
 from conftest import ROOT
+from gated import Gated
 from PIL import Image
 
 from cosee.datasets.made.document import samples_dir
@@ -28,7 +28,6 @@ from cosee.doors.guard import Guard, Keys, names_for
 from cosee.doors.roots import DoorError, Roots
 from cosee.doors.server import running
 from cosee.models.client import BudgetExceeded
-from cosee.models.wrapper import ClientWrapper, ask_batch
 from cosee.ocr.client import OcrClient
 from cosee.runs.table import Run
 from cosee.runs.viewer import Viewer, export_viewer
@@ -38,18 +37,6 @@ plain = urllib.parse.unquote
 QUICK = dict(agents=["detail_reader"], max_steps=1)
 SECRET = "the secret of somebody else"
 ALICE, BOB = "the long word of alice", "the long word of bob"
-
-
-class Gated(ClientWrapper):
-    "A client that answers once the gate is open."
-    def __init__(self):
-        super().__init__(OcrClient())
-        self.gate, self.asked = threading.Event(), threading.Event()
-
-    def _chat_batch(self, batch, schemas, params):
-        self.asked.set()
-        assert self.gate.wait(120)
-        return ask_batch(self.client, list(zip(batch, schemas, params, strict=True)))
 
 
 @contextmanager
@@ -315,7 +302,7 @@ def test_fifty_silent_connections_keep_nobody_out(tmp_path):
 # --- whose turn it is ---
 
 def test_fifty_clients_are_all_answered_in_turn(tmp_path):
-    client = Gated()
+    client = Gated(120)
     with served(tmp_path / "kept", client, roots=[samples_dir()]) as (desk, url):
         def ask(who):
             with httpx.Client(base_url=url, timeout=110, headers={"X-CoSee-Session": who}) as mine:
@@ -336,7 +323,7 @@ def test_fifty_clients_are_all_answered_in_turn(tmp_path):
 
 
 def test_a_line_has_an_end(tmp_path):
-    client = Gated()
+    client = Gated(120)
     with (served(tmp_path / "kept", client, roots=[samples_dir()], limits=Limits(waiting=3), at_once=1) as (_, url),
           httpx.Client(base_url=url, timeout=60) as mine):
         path = questions(mine)
@@ -349,7 +336,7 @@ def test_a_line_has_an_end(tmp_path):
 
 
 def test_an_episode_is_stopped_between_two_calls_and_one_that_waits_at_once(tmp_path):
-    client = Gated()
+    client = Gated(120)
     with (served(tmp_path / "kept", client, roots=[samples_dir()], at_once=1) as (_, url),
           httpx.Client(base_url=url, timeout=60) as mine):
         path = questions(mine)
@@ -367,7 +354,7 @@ def test_an_episode_is_stopped_between_two_calls_and_one_that_waits_at_once(tmp_
 
 
 def test_an_episode_that_waits_about_a_removed_document_can_be_stopped(tmp_path):
-    client = Gated()
+    client = Gated(120)
     with (served(tmp_path / "kept", client, roots=[samples_dir()], at_once=1) as (_, url),
           httpx.Client(base_url=url, timeout=60) as mine):
         path = questions(mine)

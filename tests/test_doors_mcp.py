@@ -1,13 +1,13 @@
 """The door for assistants, through the official client: over pipes, over HTTP, with cancellation and wrong names."""
 import os
 import sys
-import threading
 
 import anyio
 import httpx
 import httpx2
 import pytest
 from conftest import ROOT
+from gated import Gated
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -19,25 +19,12 @@ from cosee.doors.documents import caller_of
 from cosee.doors.guard import Keys
 from cosee.doors.roots import Roots
 from cosee.doors.server import running
-from cosee.models.wrapper import ClientWrapper, ask_batch
 from cosee.ocr.client import OcrClient
 from cosee.runs.table import Run
 
 QUESTION = "How much is the subtotal?"
 TOKEN = "a long and secret word"
 START = "import sys; from cosee.cli import main; sys.exit(main())"
-
-
-class Gated(ClientWrapper):
-    "A client that answers once the gate is open."
-    def __init__(self):
-        super().__init__(OcrClient())
-        self.gate, self.asked = threading.Event(), threading.Event()
-
-    def _chat_batch(self, batch, schemas, params):
-        self.asked.set()
-        assert self.gate.wait(60)
-        return ask_batch(self.client, list(zip(batch, schemas, params, strict=True)))
 
 
 def desk_in(folder, client=OcrClient):
@@ -117,7 +104,7 @@ def test_what_cannot_be_done_is_told_with_the_mend(tmp_path, tool, args, says):
 
 
 def test_a_call_that_is_given_up_stops_the_episode(tmp_path):
-    gated = Gated()
+    gated = Gated(60)
     async def talk(desk):
         async with Client(assistant_server(desk)) as client, anyio.create_task_group() as group:
             async def told(progress, total, message):

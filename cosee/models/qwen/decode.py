@@ -183,7 +183,7 @@ class DecodingRow:
         draft: list[int]      # tokens that the model has read behind the row's own
     ):
         "Write on while what is written is what `draft` says, and one choice further."
-        from cosee.models.qwen.prefix import shared_length
+        from cosee.models.qwen.prompt import shared_length
         came = 0
         while not self.pending and not self.finish:
             self.step(logits[came])
@@ -213,7 +213,8 @@ def _further(model, cache: PrefixCache, rows: list[DecodingRow], lookup: Optiona
 
 def _part(model, cache: PrefixCache, rows: list[DecodingRow]) -> int:
     "Compute the head that all rows share and give each its copy; returns how many tokens that were"
-    from cosee.models.qwen.prefix import forward, shared_length
+    from cosee.models.qwen.prefix import forward
+    from cosee.models.qwen.prompt import shared_length
     first, most = rows[0], min(min(len(r.prompt) - r.start - r.at, len(r.pending) - 1) for r in rows)
     head = min(most, *(shared_length(first.pending, r.pending) for r in rows)) if len(rows) > 1 else 0
     if head: forward(model, cache, [first.pending[:head]], [first.at])

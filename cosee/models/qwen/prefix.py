@@ -20,7 +20,7 @@ from transformers.cache_utils import CacheLayerMixin
 from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
 from .attention import KeyValues, Layers
 from .decoder import decoder_of
-from .prompt import Boundary
+from .prompt import Boundary, shared_length
 from .tower import Features, features_of
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #61183928
@@ -56,13 +56,6 @@ class Prefix:
                 f'{len(self.suffixes)} suffixes)')
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #493c7890
-def shared_length(
-    a: Sequence[int], # token ids
-    b: Sequence[int]  # token ids
-) -> int:             # length of their common beginning
-    "How many tokens two sequences share at their beginning."
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-
 def best_suffix(
     prefix: Prefix,           # with its suffixes
     rows: list[list[int]]     # for each row the tokens behind the prefix

@@ -117,6 +117,14 @@ class Prompt:
         "Tokens that are no image tokens."
         return len(self.ids) - self.image_tokens
 
+# %% ../../../nbs/qwen/01_prompt.ipynb #8519a267
+def shared_length(
+    a: Sequence[Any], # such as token ids
+    b: Sequence[Any]  # such as token ids
+) -> int:             # length of their common beginning
+    "How many items two sequences share at their beginning."
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
 # %% ../../../nbs/qwen/01_prompt.ipynb #682b0bd6
 _tokenizing = threading.Lock()
 

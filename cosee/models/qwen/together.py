@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional, Protocol, Union
 from ..client import Outcome
-from .prompt import Boundary, Prompt
+from .prompt import Boundary, Prompt, shared_length
 
 # %% auto #0
 __all__ = []
@@ -44,18 +44,14 @@ class _Beginning:
     ids: list[int]                    # its tokens
     boundaries: tuple[Boundary, ...]  # up to the end of each picture
 
-def _alike(a: Sequence[Any], b: Sequence[Any]) -> int:
-    "How many items two sequences share at their beginning"
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-
 def _known(p: Prompt, before: _Beginning) -> int:
     "How many tokens at the beginning of `p` stand at the beginning of an earlier prompt too"
-    pictures = _alike(p.boundaries, before.boundaries)
+    pictures = shared_length(p.boundaries, before.boundaries)
     start, end = p.ends[pictures - 1] if pictures else 0, len(p.ids)
     if pictures < len(p.ends):   # the next picture may be another, though its tokens look the same
         width, height = p.sizes[pictures]
         end = p.ends[pictures] - 1 - width * height // 1024
-    return start + _alike(p.ids[start:end], before.ids[start:])
+    return start + shared_length(p.ids[start:end], before.ids[start:])
 
 # %% ../../../nbs/qwen/14_together.ipynb #a9141a8a
 @dataclass

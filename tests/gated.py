@@ -1,0 +1,17 @@
+"A client of tests that waits until it may answer."
+import threading
+
+from cosee.models.wrapper import ClientWrapper, ask_batch
+from cosee.ocr.client import OcrClient
+
+
+class Gated(ClientWrapper):
+    "A client that answers once the gate is open."
+    def __init__(self, seconds):
+        super().__init__(OcrClient())
+        self.gate, self.asked, self.seconds = threading.Event(), threading.Event(), seconds
+
+    def _chat_batch(self, batch, schemas, params):
+        self.asked.set()
+        assert self.gate.wait(self.seconds)
+        return ask_batch(self.client, list(zip(batch, schemas, params, strict=True)))
