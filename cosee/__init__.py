@@ -20,6 +20,7 @@ FACE = {
     "cosee.controller": "CoSeeController Episode replay",
     "cosee.models.client": "BudgetExceeded Ledger ScriptedClient VLMClient",
     "cosee.ocr.client": "OcrClient",
+    "cosee.models.local.client": "LocalVLMClient",
     "cosee.models.qwen_vl_wrapper": "QwenVLClient",
     "cosee.models.openai_client": "OpenAIVLMClient",
     "cosee.models.anthropic_client": "AnthropicVLMClient",

@@ -26,6 +26,7 @@ from cosee.models.client import Ledger as Ledger
 from cosee.models.client import ScriptedClient as ScriptedClient
 from cosee.models.client import VLMClient as VLMClient
 from cosee.ocr.client import OcrClient as OcrClient
+from cosee.models.local.client import LocalVLMClient as LocalVLMClient
 from cosee.models.qwen_vl_wrapper import QwenVLClient as QwenVLClient
 from cosee.models.openai_client import OpenAIVLMClient as OpenAIVLMClient
 from cosee.models.anthropic_client import AnthropicVLMClient as AnthropicVLMClient
@@ -81,10 +82,10 @@ __all__ = [
     "Action", "Agent", "AgentName", "AnswerText", "AnthropicVLMClient", "BBox", "Board", "BudgetExceeded",
     "Cell", "CellID", "CoSeeController", "ConfigError", "CrossCheckerAgent", "DataError", "DetailReaderAgent",
     "Document", "Episode", "EpisodeView", "EpisodeWidget", "Folder", "GoogleVLMClient", "InteractiveDocument",
-    "InteractiveDocumentWithTools", "Ledger", "OcrClient", "OpenAIVLMClient", "PageError", "PageIndex",
-    "Pages", "QwenVLClient", "Report", "Run", "RunConfig", "Sample", "ScannerAgent", "ScriptedClient",
-    "StepIndex", "Tag", "Tool", "VLMClient", "VLMClientError", "VLMLanguageModel", "View", "Viewer",
-    "aggregate_metrics", "anls", "annotate", "bootstrap", "compare_runs", "create_vlm_client",
+    "InteractiveDocumentWithTools", "Ledger", "LocalVLMClient", "OcrClient", "OpenAIVLMClient", "PageError",
+    "PageIndex", "Pages", "QwenVLClient", "Report", "Run", "RunConfig", "Sample", "ScannerAgent",
+    "ScriptedClient", "StepIndex", "Tag", "Tool", "VLMClient", "VLMClientError", "VLMLanguageModel", "View",
+    "Viewer", "aggregate_metrics", "anls", "annotate", "bootstrap", "compare_runs", "create_vlm_client",
     "direct_answer", "exact_match", "f1_score", "follow", "load", "load_config", "load_pages", "make_samples",
     "match_budget", "multi_agent_chat_no_board", "normalize_answer", "read_config", "register_method",
     "replay", "resilient", "run_experiment", "samples_dir", "score_many", "self_consistency",

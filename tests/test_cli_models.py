@@ -54,7 +54,7 @@ def test_retry_fallback_and_cache_by_one_flag_each(run, doc, tmp_path):
 
 @pytest.mark.parametrize("argv, says", [
     (["--client", "openai"], "needs --model"),
-    (["--client", "nobody"], "there is no client 'nobody'; choose from ocr, qwen, tiny, openai"),
+    (["--client", "nobody"], "there is no client 'nobody'; choose from ocr, qwen, local, tiny, openai"),
     (["--client", "nobody.m"], "write kind.model"), (["--fallback", "nobody"], "there is no client 'nobody'"),
     (["--client", "anthropic", "--model", "m"], "set the environment variable ANTHROPIC_API_KEY"),
     (["--client", "a.m", "--config", "none.yaml"], "none.yaml: cannot be read"),

@@ -27,7 +27,8 @@ HEAVY = {"torch", "torchvision", "transformers", "accelerate", "bitsandbytes", "
          "anthropic", "google", "ray", "anywidget", "langgraph", "sentence_transformers"}
 # Modules whose classes extend those of such a library; the others import them inside functions.
 HEAVY_BY_NATURE = {f"cosee.models.qwen.{m}"
-                   for m in ("attention", "decoder", "prefix", "products", "single", "tower")}
+                   for m in ("attention", "decoder", "prefix", "products", "single", "tower")} | {
+    "cosee.models.local.beginnings"}
 OWNERS = packages_distributions()
 
 
@@ -389,8 +390,8 @@ def test_a_planted_crowd_is_found(house):
     assert contracts.size_faults(root) == ["cosee/eval: 17 files, at most 16"]
     root = house({f"m{n}.py": "" for n in range(13)})
     assert "cosee: 15 modules beside the packages, at most 14" in contracts.size_faults(root)
-    assert contracts.name_faults({"cosee": ["x"] * 81, "cosee.models": ["y"] * 190}) == [
-        "cosee: 81 public names, at most 80", "all faces: 271 public names, at most 270"]
+    assert contracts.name_faults({"cosee": ["x"] * 81, "cosee.models": ["y"] * 195}) == [
+        "cosee: 81 public names, at most 80", "all faces: 276 public names, at most 275"]
 
 
 def test_modules_import_only_from_below():

@@ -10,7 +10,8 @@ torch = pytest.importorskip('torch')
 from PIL import Image
 from cosee.models.client import build_messages, image_tokens, record
 from cosee.models.qwen.decode import Sampling
-from cosee.models.qwen_vl_wrapper import ContextOverflow, QwenVLClient
+from cosee.models.local.client import ContextOverflow
+from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.qwen.checkpoint import ModelError
 from cosee.models.qwen.prompt import estimate_tokens, inputs_of, page_size
 from cosee.models.qwen.random_weights import random_checkpoint

@@ -24,6 +24,7 @@ SECTIONS = [
     ("Text, files and pages", ("core/",)),
     ("Files of strangers, opened apart", ("sandbox/",)),
     ("Models and their providers", ("models/",)),
+    ("Any vision model from a folder", ("local/",)),
     ("Qwen3-VL from a folder", ("qwen/",)),
     ("Reading printed text", ("ocr/",)),
     ("Parts of a page", ("layout/",)),

@@ -12,7 +12,7 @@ __all__ = []
 import json
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Callable, Optional
-from .common import ANSWERED, BAD_INPUT, FAILED, Stop, backends_config
+from .common import ANSWERED, BAD_INPUT, FAILED, Stop, backends_config, check_weights
 from ..text import one_line
 from ..registry import need
 
@@ -48,14 +48,14 @@ def _ping(backend: 'Backend') -> str:
 def _trouble(backend: 'Backend') -> str:
     "'' if a backend can be used, otherwise why not"
     from cosee.models.gguf_client import read_gguf
-    from cosee.models.qwen.checkpoint import LOCAL, check_model_path
+    from cosee.models.qwen.checkpoint import LOCAL
     from cosee.models.remote import VLMClientError
     from cosee.models.weights import local_weights
     try:
         if backend.kind == 'gguf': read_gguf(local_weights(backend.model_path or backend.model))
-        elif backend.kind == 'qwen':
-            check_model_path(local_weights(backend.model_path or 'models'))
-            need('a local Qwen3-VL', *LOCAL)
+        elif backend.kind in ('qwen', 'local'):
+            need('a local model', *LOCAL)
+            check_weights(backend.kind, backend.model_path or 'models')
         else: return _ping(backend)
         return ''
     except (ValueError, ImportError, VLMClientError) as e: return str(e)
@@ -68,7 +68,7 @@ def _row(id: str, make: 'Callable[[str], Backend]', check: bool) -> Row:
     try: b = make(id)
     except ValueError as e: return dict(id=id, state=one_line(str(e), 300))
     key = 'none' if not b.key_variable else f"{b.key_variable} {'set' if b.api_key else 'not set'}"
-    model = b.model_path or b.model if b.kind in ('qwen', 'gguf') else b.model
+    model = b.model_path or b.model if b.kind in ('qwen', 'local', 'gguf') else b.model
     state = (_trouble(b) or 'answers') if check else ''
     return dict(id=id, kind=b.kind, model=model, address=b.base_url or '', key=key, state=state)
 

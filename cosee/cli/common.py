@@ -216,6 +216,20 @@ def _options(args: Namespace, name: str) -> dict[str, Any]:
     flag = f"--{missing.replace('_', '-')}" if hasattr(args, missing) else missing
     raise Stop(f'--client {name} needs {flag}, {entry.needs[missing]}', BAD_INPUT)
 
+def check_weights(
+    kind: str,      # of client, or of backend: 'qwen' or 'local'
+    model_path: str # a directory, or a name in `WEIGHTS`
+):
+    "Raise `ModelError` or `WeightsError` for a directory that the client cannot open, in a moment."
+    from cosee.models.local.client import GET_ANY
+    from cosee.models.local.families import vision_types
+    from cosee.models.qwen.checkpoint import GET_WEIGHTS, QWEN, check_model_path
+    from cosee.models.weights import local_weights
+    folder = local_weights(model_path)
+    if kind == 'qwen': check_model_path(folder, GET_WEIGHTS, QWEN)
+    else: check_model_path(folder, GET_ANY, vision_types())
+
+# %% ../../nbs/cli/00_common.ipynb #4a9b71c7
 def named_client(
     args: Namespace, # of `model_args`
     name: str        # in the table of clients, or a backend's id
@@ -225,9 +239,7 @@ def named_client(
     if name not in CLIENTS: return _by_id(args, name)
     options = _options(args, name)
     if CLIENTS[name].local and 'model_path' in CLIENTS[name].needs:
-        from cosee.models.qwen.checkpoint import check_model_path
-        from cosee.models.weights import local_weights
-        check_model_path(local_weights(args.model_path))
+        check_weights(name, args.model_path)
     if {'model_path'} & {*CLIENTS[name].needs, *CLIENTS[name].takes} and args.model_path:
         say(args, f'loading {args.model_path} ...')
     if CLIENTS[name].local: _hush(args)

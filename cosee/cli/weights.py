@@ -23,6 +23,8 @@ def models_args(
     p: ArgumentParser # of `cosee models`
 ):
     "The arguments of `cosee models`."
+    p.add_argument('path', nargs='?', metavar='DIR', help='say what this directory holds, and what a client can do '
+                   'with it, without loading it')
     p.add_argument('--verify', action='store_true', help='compute every checksum again')
     common_args(p)
     p.epilog = _MODELS_EXAMPLES
@@ -31,6 +33,7 @@ def models_args(
 _MODELS_EXAMPLES = '''examples:
   cosee models
   cosee models --verify
+  cosee models ~/models/InternVL3-2B
 
 Weights lie in the folder that COSEE_MODELS names, otherwise among the user's data; the cache of the Hugging
 Face hub is looked through as well.
@@ -67,11 +70,35 @@ def _show(args: Namespace, rows: list[dict[str, Any]]):
     print(json.dumps(rows, indent=2) if args.json else '\n'.join(map(_line, rows)))
 
 def _models(args: Namespace) -> int:
-    "List weights, and what there is of them"
+    "List weights, and what there is of them; or say what a directory holds"
+    if args.path: return _described(args)
     rows = _rows(args.verify)
     _show(args, rows)
     if not any(r['path'] for r in rows): say(args, f'nothing is in {weights_folder()}; cosee fetch NAME gets it')
     return FAILED if any(r['state'] == 'damaged' for r in rows) else ANSWERED
+
+# %% ../../nbs/cli/10_weights.ipynb #20d955eb
+def _described(args: Namespace) -> int:
+    "Say what a directory of weights holds"
+    from cosee.models.local.client import GET_ANY
+    from cosee.models.local.families import model_folder, vision_types
+    from cosee.models.qwen.checkpoint import LOCAL, ModelError, check_model_path, free_bytes
+    from cosee.models.registry import client_for
+    from cosee.registry import need
+    need('looking into a directory of weights', *LOCAL)
+    try: found = model_folder(check_model_path(args.path, GET_ANY, vision_types()))
+    except ModelError as e: raise Stop(str(e), BAD_INPUT) from e
+    free, client = free_bytes(), client_for(args.path)
+    tight = free is not None and found.nbytes > free
+    if args.json:
+        told = dict(kind=found.kind, title=found.family.title, parameters=found.parameters, dtype=found.dtype,
+                    bytes=found.nbytes, free=free, reuse=found.family.reuse, boxes=found.family.boxes,
+                    transcribes=found.family.transcribes, client=client)
+        print(json.dumps(told, indent=2))
+    else:
+        print(f'{found}\n--client {client} --model-path {args.path}')
+        if tight: print(f'its weights do not fit into the {_gb(free or 0)} that are free')
+    return ANSWERED
 
 # %% ../../nbs/cli/10_weights.ipynb #3792cea1
 def fetch_args(

@@ -12,7 +12,8 @@ from ..faces import face
 FACE = {
     "cosee.models.client": "BudgetExceeded GEN_DEFAULTS Ledger Reply ScriptedClient Usage VLMClient record",
     "cosee.models.registry": "create_vlm_client make_client register_client resilient",
-    "cosee.models.qwen_vl_wrapper": "ContextOverflow QwenVLClient",
+    "cosee.models.local.client": "ContextOverflow LocalVLMClient",
+    "cosee.models.qwen_vl_wrapper": "QwenVLClient",
     "cosee.models.qwen.checkpoint": "ModelError check_model_path",
     "cosee.models.qwen.random_weights": "random_checkpoint",
     "cosee.models.openai_client": "OpenAIVLMClient",

@@ -11,7 +11,8 @@ from cosee.models.registry import create_vlm_client as create_vlm_client
 from cosee.models.registry import make_client as make_client
 from cosee.models.registry import register_client as register_client
 from cosee.models.registry import resilient as resilient
-from cosee.models.qwen_vl_wrapper import ContextOverflow as ContextOverflow
+from cosee.models.local.client import ContextOverflow as ContextOverflow
+from cosee.models.local.client import LocalVLMClient as LocalVLMClient
 from cosee.models.qwen_vl_wrapper import QwenVLClient as QwenVLClient
 from cosee.models.qwen.checkpoint import ModelError as ModelError
 from cosee.models.qwen.checkpoint import check_model_path as check_model_path
@@ -36,9 +37,9 @@ from cosee.models.weights import weights_path as weights_path
 FACE: dict[str, str]
 __all__ = [
     "AnthropicVLMClient", "AuthenticationError", "BudgetExceeded", "CachedClient", "ContextOverflow",
-    "FallbackClient", "GEN_DEFAULTS", "GoogleVLMClient", "Ledger", "ModelError", "OpenAIVLMClient",
-    "QwenVLClient", "RateLimitError", "Reply", "RequestError", "ResponseCache", "ResponseParseError",
-    "RetryingClient", "ScriptedClient", "ServerError", "TimeoutError", "Usage", "VLMClient", "VLMClientError",
-    "check_model_path", "create_vlm_client", "load_config", "make_client", "random_checkpoint", "record",
-    "register_client", "resilient", "weights_path"
+    "FallbackClient", "GEN_DEFAULTS", "GoogleVLMClient", "Ledger", "LocalVLMClient", "ModelError",
+    "OpenAIVLMClient", "QwenVLClient", "RateLimitError", "Reply", "RequestError", "ResponseCache",
+    "ResponseParseError", "RetryingClient", "ScriptedClient", "ServerError", "TimeoutError", "Usage",
+    "VLMClient", "VLMClientError", "check_model_path", "create_vlm_client", "load_config", "make_client",
+    "random_checkpoint", "record", "register_client", "resilient", "weights_path"
 ]

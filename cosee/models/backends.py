@@ -18,7 +18,8 @@ from ..config import VARIABLE, ConfigError, fill_in, read_text, read_yaml, remem
 from ..registry import no_such
 
 # %% ../../nbs/models/00_backends.ipynb #9a3c0510
-KINDS_OF_BACKEND: tuple[str, ...] = ('openai', 'anthropic', 'google', 'qwen', 'gguf')   # and those that are registered
+# those of the package; more can be registered
+KINDS_OF_BACKEND: tuple[str, ...] = ('openai', 'anthropic', 'google', 'qwen', 'local', 'gguf')
 Fields = dict[str, Any]            # of a backend, as a file has them
 Variables = dict[str, str]         # of the environment
 _strict = ConfigDict(extra='forbid', protected_namespaces=(), frozen=True)

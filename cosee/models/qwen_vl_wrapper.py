@@ -5,33 +5,28 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['QwenVLClient', 'ContextOverflow']
+__all__ = ['QwenVLClient']
 
 # %% ../../nbs/qwen/02_client.ipynb #e5d9fc2b
-import hashlib, json, threading
-from collections import Counter
-from dataclasses import dataclass, fields, replace
+import hashlib, json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Union
-from .client import (GEN_DEFAULTS, Message, Outcome, Params, Picture, Reply, Schema, Usage, VLMClient,
-                                 build_messages)
-from .qwen.checkpoint import GET_WEIGHTS, LOCAL, load_model
+from .client import Message, Picture, VLMClient, build_messages
+from .local.client import LocalVLMClient
+from .qwen.checkpoint import GET_WEIGHTS, LOCAL, QWEN
 from .qwen.lookup import Lookup, Pace
-from .qwen.decode import DecodingRow, PresencePenalty, Sampling, write
 from .qwen.pixels import Pixels
 from .qwen.prompt import (MAX_PIXELS, MIN_PIXELS, Boundary, Prompt, inputs_of, make_prompt, page_size,
                                       token_inputs)
-from .qwen.together import answered
 from ..registry import need
 
 # %% ../../nbs/qwen/02_client.ipynb #fa6df5be
 if TYPE_CHECKING:
-    from cosee.models.qwen.grammar import GrammarState
-    from cosee.models.qwen.prefix import Prefix, PrefixCache
+    from cosee.models.qwen.prefix import Prefix
     from cosee.models.qwen.tower import Features
 
 # %% ../../nbs/qwen/02_client.ipynb #ed5238f9
-class QwenVLClient(VLMClient):
+class QwenVLClient(LocalVLMClient):
     "Qwen3-VL from a local directory; one that cannot be loaded raises `ModelError`."
     name, constrains = 'qwen', True
     def __init__(self,
@@ -53,46 +48,21 @@ class QwenVLClient(VLMClient):
     ):
         need('a local Qwen3-VL', *LOCAL)
         from cosee.models.qwen.attention import ATTENTION
-        from cosee.models.qwen.prefix import PrefixStore, Store
+        from cosee.models.qwen.prefix import Store
         from cosee.models.qwen.products import use_fast_linear
         from cosee.models.qwen.tower import Features, picture_of
-        super().__init__()
+        VLMClient.__init__(self)
         page_size(32, 32, min_pixels, max_pixels)
-        self.model_path, self.page_labels, self.reuse = str(model_path), page_labels, reuse
-        self.bits = 8 if load_in_8bit else 4 if load_in_4bit else None   # None: as the weights are stored
-        self.min_pixels, self.max_pixels, self.max_rows = min_pixels, max_pixels, max_rows
-        self.model, self.processor = load_model(model_path, device, dtype, load_in_8bit, load_in_4bit, get)
+        self._open(model_path, device, dtype, load_in_8bit, load_in_4bit, get, QWEN)
+        self._keep(reuse, cache_bytes, max_rows, fast_forward)
+        self.how, self.page_labels, self.min_pixels, self.max_pixels = 'prefix', page_labels, min_pixels, max_pixels
         self.model.set_attn_implementation({'text_config': ATTENTION})
         if reuse:
             use_fast_linear(self.model.model.visual, least_rows=64)
             use_fast_linear(self.model)
-        self.fast_forward, self.passes = fast_forward, 0
-        self.prefixes, self._lock = PrefixStore(cache_bytes), threading.RLock()
         self.pixels = Pixels(lambda image, size: picture_of(self.model, self.processor, image, size))
         self.features, self.looks = Store[Features](vision_bytes), 0   # and how often the tower was asked for one
-        self._describe()
-        self.lookup = Lookup({self.processor.image_token_id}, pace=Pace()) if lookup else None
-
-    def _describe(self):
-        "What the checkpoint says of itself"
-        self.tokenizer, self.device = self.processor.tokenizer, self.model.device
-        self.context = self.model.config.text_config.max_position_embeddings
-        ends = self.model.generation_config.eos_token_id
-        self.ends = {*(ends if isinstance(ends, list) else [ends]), self.tokenizer.eos_token_id}
-
-    def __repr__(self) -> str:
-        size = f'{self.model.num_parameters():,} parameters'
-        return f'QwenVLClient({Path(self.model_path).name!r}, {size}, {self.device}, {self.model.dtype})'
-
-    @property
-    def guessed(self) -> int:
-        "Tokens that were guessed and checked; 0 without `lookup`."
-        return self.lookup.guessed if self.lookup else 0
-
-    @property
-    def accepted(self) -> int:
-        "Guesses that came true, each of which saved a pass for its row."
-        return self.lookup.accepted if self.lookup else 0
+        if lookup: self.lookup = Lookup({*self.pads}, pace=Pace())
 
     def prompt(self,
         messages: list[Message],          # chat messages
@@ -104,66 +74,12 @@ class QwenVLClient(VLMClient):
         most = self.max_pixels if max_pixels is None else max_pixels
         return make_prompt(self.processor, messages, self.page_labels, min(least, most), most)
 
-    def _fit(self, p: Prompt, new: int):
-        "Raise `ContextOverflow` if `p` and `new` more tokens do not fit"
-        if len(p) + new <= self.context: return
-        pages = len(p.images)
-        room = (self.context - new - p.text_tokens) // max(pages, 1)
-        mend = (f'lower max_pixels to {room * 1024:,}, or give fewer pages' if pages and room >= 4 else
-                'give fewer pages, a shorter text or fewer max_new_tokens')
-        raise ContextOverflow(
-            f'the prompt has {len(p):,} tokens ({p.image_tokens:,} for {pages} pages, {p.text_tokens:,} of text) and '
-            f'max_new_tokens is {new:,}, but the context holds {self.context:,}: {mend}')
+    def _room(self, p: Prompt, new: int) -> int:
+        room = (self.context - new - p.text_tokens) // max(len(p.images), 1)
+        return room * 1024 if p.images and room >= 4 else 0
 
-    def estimate(self,
-        messages: list[Message], # chat messages
-        **pixels                 # min_pixels, max_pixels of the call
-    ) -> Usage:                  # prompt tokens, exact
-        "What the prompt costs, without running the model."
-        p = self.prompt(messages, **pixels)
-        return Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens)
-
-    def tokenize_prompt_length(self,
-        messages: list[Message] # chat messages
-    ) -> int:                   # tokens of the prompt
-        "Token count of the prompt."
-        return self.estimate(messages).prompt_tokens
-
-    @property
-    def signature(self) -> str:
-        "The configured id, or the name of the checkpoint."
-        return self.name if self.name not in ('qwen', 'tiny') else _checkpoint_name(self.model_path) or self.name
-
-    def _text(self, ids: list[int]) -> str:
-        "Tokens as text"
-        return self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-
-    def _reply(self, p: Prompt, out: list[int], s: Sampling, cached: int = 0, finish: str = '') -> Reply:
-        "The reply whose tokens are `out`"
-        text, stopped = cut(self._text(out), s.stops)
-        pad = self.processor.image_token_id
-        usage = Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens, cached_tokens=cached,
-                      completion_tokens=len(out))
-        return Reply(text=text.strip(), raw=self._text([t for t in p.ids if t != pad]) + text, usage=usage,
-                     finish=finish or ('stop' if stopped or out and out[-1] in self.ends else 'length'))
-
-    def _settings(self, p: Prompt, s: Sampling) -> dict[str, Any]:
-        "The arguments of `generate` for a call"
-        found: dict[str, Any] = dict(do_sample=not s.greedy, temperature=None, top_p=None, top_k=None)
-        if not s.greedy: found.update(temperature=float(s.temperature), top_p=float(s.top_p), top_k=s.top_k)
-        if s.presence_penalty: found['logits_processor'] = [PresencePenalty(s.presence_penalty, len(p))]
-        if s.stops: found.update(stop_strings=list(s.stops), tokenizer=self.tokenizer)
-        return found
-
-    def _generate(self, p: Prompt, s: Sampling, **gen_kwargs) -> list[int]:
-        "Tokens that transformers' `generate` writes"
-        import torch
-        with self._lock, torch.inference_mode(), torch.random.fork_rng(enabled=s.seed is not None):
-            if s.seed is not None: torch.manual_seed(s.seed)
-            out = self.model.generate(**inputs_of(self.processor, p).to(self.device), max_new_tokens=s.max_new_tokens,
-                                      repetition_penalty=float(s.repetition_penalty),
-                                      **self._settings(p, s) | gen_kwargs)
-        return out[0, len(p):].tolist()
+    def _inputs_of(self, p: Prompt) -> dict[str, Any]:
+        return dict(inputs_of(self.processor, p).to(self.device))
 
     def _boundaries(self, p: Prompt) -> tuple[Boundary, ...]:
         "(tokens up to the end of a picture, a name for what they are, pictures included), shortest first"
@@ -177,10 +93,6 @@ class QwenVLClient(VLMClient):
             names.append(seen.hexdigest())
         p.boundaries = tuple(zip(p.ends, names, strict=True))
         return p.boundaries
-
-    def _key(self, p: Prompt) -> str:
-        "What the beginning of `p` is, up to its last picture"
-        return self._boundaries(p)[-1][1] if p.ends else ''
 
     def _prefix(self, p: Prompt) -> tuple[Prefix, int]:
         "(prefix of `p`, how many of its tokens were there already)"
@@ -227,99 +139,12 @@ class QwenVLClient(VLMClient):
         if self.reuse: made.boundaries = tuple(b for b in self._boundaries(p) if b[0] <= length)
         return made
 
-    def _call(self, messages: list[Message], schema: Optional[Schema] = None,
-              min_pixels: Optional[int] = None, max_pixels: Optional[int] = None, schema_penalty: bool = False,
-              **params) -> Call:
-        "Sort the parameters of a call, and refuse what cannot work before anything is computed"
-        extra = {k: v for k, v in params.items() if k not in _SAMPLING}
-        s = Sampling(**{**GEN_DEFAULTS, **{k: v for k, v in params.items() if k in _SAMPLING}})
-        if schema is not None and not schema_penalty: s = replace(s, presence_penalty=0.)
-        if schema is not None and extra:
-            raise ValueError(f"arguments of generate do not go with a schema: {', '.join(extra)}")
-        p = self.prompt(messages, min_pixels, max_pixels)
-        self._fit(p, s.max_new_tokens)
-        return Call(p, s, self._grammar(schema, s), extra)
-
-    def _grammar(self, schema: Optional[Schema], s: Sampling) -> Optional[GrammarState]:
-        "An empty output under `schema`"
-        if schema is None: return None
-        from cosee.models.qwen.grammar import JsonGrammar
-        return JsonGrammar(schema, self.tokenizer).start(s.max_new_tokens)
-
-    def _rows(self, calls: list[Call], prefix: Prefix, known: int, suffix: int) -> list[DecodingRow]:
-        "A row for each call; the first pays for what was not `known` of the prefix"
-        return [DecodingRow(c.prompt.ids, prefix.length, c.s, self.ends, c.state, self.fast_forward, suffix,
-                            self.tokenizer.decode, cached=suffix + (prefix.length if i else known))
-                for i, c in enumerate(calls)]
-
-    def _write(self, calls: list[Call], key: str) -> list[Reply]:
-        "Replies to `calls`, which all begin with the prefix `key`"
-        from cosee.models.qwen.prefix import PrefixCache, best_suffix
-        with self._lock:
-            prefix, known = self._prefix(calls[0].prompt)
-            n, suffix = best_suffix(prefix, [c.prompt.ids[prefix.length:] for c in calls])
-            rows = self._rows(calls, prefix, known, n)
-            def keep(cache: PrefixCache, live: list[DecodingRow]): _keep_suffixes(prefix, cache, live)
-            cache, kept = PrefixCache(prefix, suffix), keep if self.reuse else None
-            self.passes += write(self.model, cache, rows, kept, self.lookup)
-            if self.reuse: self.prefixes.put(key, prefix)
-        return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish) for c, r in zip(calls, rows, strict=True)]
-
-    def _group(self, calls: list[Union[Call, Exception]]) -> dict[tuple[str, bool, int], list[int]]:
-        "(key of the prefix, must it go the plain way?, what keeps lone calls apart) -> indices of its calls"
-        groups: dict[tuple[str, bool, int], list[int]] = {}
-        for i, c in enumerate(calls):
-            if isinstance(c, Exception): continue
-            plain = bool(c.extra) or not self.reuse and c.state is None
-            key = (self._key(c.prompt), False, 0) if self.reuse and not plain else ('', plain, i)
-            groups.setdefault(key, []).append(i)
-        return groups
-
-    def _replies(self, calls: list[Call], key: str, plain: bool) -> list[Outcome]:
-        "Replies to calls of one group, or the exception in the place of each"
-        c = calls[0]
-        try:
-            if not plain: return [*self._write(calls, key)]
-            return [self._reply(c.prompt, self._generate(c.prompt, c.s, **c.extra), c.s)]
-        except Exception as e: return [e] * len(calls)
-
-    def _run(self, calls: list[Union[Call, Exception]]) -> list[Outcome]:
-        "Replies, or exceptions, in the order of `calls`"
-        out: dict[int, Outcome] = {i: c for i, c in enumerate(calls) if isinstance(c, Exception)}
-        for (key, plain, _), which in self._group(calls).items():
-            for i in range(0, len(which), self.max_rows):
-                part = which[i:i + self.max_rows]
-                wanted = [c for j in part if isinstance(c := calls[j], Call)]
-                out.update(zip(part, self._replies(wanted, key, plain), strict=True))
-        return [out[i] for i in range(len(calls))]
-
     @property
     def together(self) -> int:
         "How many episodes it answers at once with the replies that each would have alone; 1 where that is not sure."
         import torch
         exact = self.device.type == 'cpu' and self.model.dtype == torch.float32 and not self.bits
         return self.max_rows if self.reuse and exact else 1
-
-    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
-        reply = self._chat_batch([messages], [schema], [params])[0]
-        if isinstance(reply, Exception): raise reply
-        return reply
-
-    def _apart(self, c: Call, schema: Optional[Schema], seen: Counter[str]) -> Call:
-        "The call with a seed of its own, if it has one: so many further as equal calls were `seen` before it"
-        if c.s.seed is None: return c
-        same = repr((self._key(c.prompt), c.prompt.ids, c.s, schema))
-        seen[same] += 1
-        return replace(c, s=replace(c.s, seed=c.s.seed + seen[same] - 1))
-
-    def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
-                    params: list[Params]) -> list[Outcome]:
-        calls: list[Union[Call, Exception]] = []
-        seen: Counter[str] = Counter()
-        for messages, schema, settings in zip(batch, schemas, params, strict=True):
-            try: calls.append(self._apart(self._call(messages, schema, **settings), schema, seen))
-            except Exception as e: calls.append(e)
-        return answered(self._run, calls) if self.reuse else self._run(calls)
 
     @classmethod
     def tiny(cls,
@@ -330,50 +155,6 @@ class QwenVLClient(VLMClient):
         client = cls(model_path or tiny_folder(), get=_GET_TINY, **{'max_pixels': TINY_PIXELS, **options})
         client.name = 'tiny'
         return client
-
-# %% ../../nbs/qwen/02_client.ipynb #70477e93
-class ContextOverflow(ValueError):
-    "A prompt that does not fit the model's context together with its reply."
-
-# %% ../../nbs/qwen/02_client.ipynb #57754ca4
-def _checkpoint_name(
-    model_path: Union[str, Path] # directory of a checkpoint
-) -> str:                        # of the model, where it lies in a cache of Hugging Face's
-    "What a checkpoint is called."
-    folder = Path(model_path).absolute()
-    if folder.parent.name == 'snapshots': return folder.parent.parent.name.rpartition('--')[2]
-    return folder.name
-
-# %% ../../nbs/qwen/02_client.ipynb #22b7dd4f
-def cut(
-    text: str,            # decoded output
-    stop: tuple[str, ...] # stop strings
-) -> tuple[str, bool]:    # text before the first stop string, and whether there was one
-    "End `text` at the first stop string."
-    at = min((i for i in (text.find(s) for s in stop) if i >= 0), default=-1)
-    return (text, False) if at < 0 else (text[:at], True)
-
-# %% ../../nbs/qwen/02_client.ipynb #be415b34
-_SAMPLING = {f.name for f in fields(Sampling)}
-
-@dataclass
-class Call:
-    "One prompt with its settings."
-    prompt: Prompt                # what is sent
-    s: Sampling                   # how tokens are chosen
-    state: Optional[GrammarState] # of the grammar, or None for free text
-    extra: dict[str, Any]         # arguments for transformers' `generate`
-
-    def again(self) -> 'Call':
-        "The call as it was before anybody tried to answer it."
-        return replace(self, state=self.state and self.state.grammar.start(self.s.max_new_tokens))
-
-# %% ../../nbs/qwen/02_client.ipynb #19e281bc
-def _keep_suffixes(prefix: Prefix, cache: PrefixCache, rows: list[DecodingRow]):
-    "Keep the prompts of the first two `rows` behind `prefix`, and at most four suffixes in all"
-    from cosee.models.qwen.prefix import copy_suffix
-    new = {tuple(r.prompt[r.start:]): copy_suffix(cache, i, len(r.prompt) - r.start) for i, r in enumerate(rows[:2])}
-    prefix.suffixes = [*new.items(), *(s for s in prefix.suffixes if s[0] not in new)][:4]
 
 # %% ../../nbs/qwen/02_client.ipynb #bd95947a
 TINY_PIXELS = 80 * 32 * 32   # the largest page that a tiny checkpoint is trained on

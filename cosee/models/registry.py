@@ -45,6 +45,8 @@ class ClientEntry(Entry):
 # %% ../../nbs/models/08_registry.ipynb #f30d8b62
 _MODEL = {'model': "the provider's name of the model"}
 _PRINT = 'print', 'page_tokens'
+_WEIGHTS = {'model_path': 'the directory with the weights'}
+_LOADING = 'device', 'dtype', 'load_in_8bit', 'load_in_4bit', *_PRINT
 _HERE = 'cosee.models.registry'
 _QWEN = 'cosee.models.qwen_vl_wrapper:QwenVLClient'
 
@@ -58,10 +60,10 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
     ocr=ClientEntry('cosee.ocr.client:OcrClient',
                     "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason",
                     takes=('print',)),
-    qwen=ClientEntry(_QWEN, 'Qwen3-VL from the directory --model-path',
-                     needs={'model_path': 'the directory with the weights'},
-                     takes=('device', 'dtype', 'load_in_8bit', 'load_in_4bit', *_PRINT),
+    qwen=ClientEntry(_QWEN, 'Qwen3-VL from the directory --model-path', needs=_WEIGHTS, takes=_LOADING,
                      backend=f'{_HERE}:qwen_client', sees=True),
+    local=ClientEntry(f'{_HERE}:open_local', 'any vision-language model that transformers knows, from the directory '
+                      '--model-path', needs=_WEIGHTS, takes=_LOADING, backend=f'{_HERE}:local_client', sees=True),
     tiny=ClientEntry(f'{_QWEN}.tiny', 'a Qwen3-VL of two million parameters that reads synthetic documents of small '
                      'pages and nothing else; comes with the package, or from --model-path',
                      takes=('model_path', 'device', *_PRINT), sees=True),
@@ -85,17 +87,38 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
                                  'the verb of the instruction; needs no GPU and no weights')}))
 
 # %% ../../nbs/models/08_registry.ipynb #e77cb2e9
+def _from_weights(make: Callable[..., VLMClient], backend: Backend) -> VLMClient:
+    "A client of weights on this machine; raises ConfigError where their directory is not named"
+    if not backend.model_path:
+        raise ConfigError(f'{backend.id}: model_path is missing; give the directory with the weights')
+    client = make(local_weights(backend.model_path), backend.device, backend.dtype, backend.load_in_8bit,
+                  backend.load_in_4bit, page_labels=backend.page_labels)
+    client.name = backend.id or client.name
+    return client
+
+def open_local(
+    model_path: Union[str, Path], # directory with weights
+    *args, **options              # of `LocalVLMClient`
+) -> VLMClient:                   # a `QwenVLClient` where the weights are of that architecture
+    "A vision-language model from a directory, by the client that serves it best; raises `ModelError`."
+    from cosee.models.local.client import LocalVLMClient
+    from cosee.models.qwen_vl_wrapper import QwenVLClient
+    make = QwenVLClient if client_for(model_path) == 'qwen' else LocalVLMClient
+    return make(model_path, *args, **options)
+
+# %% ../../nbs/models/08_registry.ipynb #92118716
 def qwen_client(
     backend: Backend # of kind 'qwen'
 ) -> VLMClient:
     "The local Qwen3-VL of a backend; raises ConfigError where its directory is not named."
     from cosee.models.qwen_vl_wrapper import QwenVLClient
-    if not backend.model_path:
-        raise ConfigError(f'{backend.id}: model_path is missing; give the directory with the weights')
-    client = QwenVLClient(local_weights(backend.model_path), backend.device, backend.dtype, backend.load_in_8bit,
-                          backend.load_in_4bit, page_labels=backend.page_labels)
-    client.name = backend.id or client.name
-    return client
+    return _from_weights(QwenVLClient, backend)
+
+def local_client(
+    backend: Backend # of kind 'local'
+) -> VLMClient:
+    "The local model of a backend, of any architecture; raises ConfigError where its directory is not named."
+    return _from_weights(open_local, backend)
 
 # %% ../../nbs/models/08_registry.ipynb #87fdb498
 _LEAST_CONTEXT = 2048   # tokens: instructions and a reply take a thousand, and some text has to be read
@@ -151,7 +174,7 @@ def create_vlm_client(
     entry = CLIENTS.find(backend.kind)
     if not entry.backend: return _own_client(entry, backend)
     client = load_object(entry.backend)(backend)
-    if backend.kind == 'gguf' or backend.kind == 'qwen' and backend.print != 'beside': return client
+    if backend.kind == 'gguf' or backend.kind in ('qwen', 'local') and backend.print != 'beside': return client
     return shown_print(client, backend.images, backend.print, backend.page_tokens)
 
 # %% ../../nbs/models/08_registry.ipynb #694fe61a
@@ -247,11 +270,14 @@ def print_client(
 # %% ../../nbs/models/08_registry.ipynb #9e983f8b
 def client_for(
     model_path: Union[str, Path] # a file, a directory, or a name in `WEIGHTS`
-) -> str:                        # 'print' or 'qwen'
+) -> str:                        # 'print', 'qwen' or 'local'
     "The name of the client that these weights are for."
+    from cosee.models.qwen.checkpoint import QWEN, stored_config
     name = str(model_path)
     if name in WEIGHTS: name = WEIGHTS[name].files[0].name
-    return 'print' if name.endswith('.gguf') or Path(name).is_file() else 'qwen'
+    path = Path(name).expanduser()
+    if name.endswith('.gguf') or path.is_file(): return 'print'
+    return 'qwen' if stored_config(path).get('model_type', *QWEN) in QWEN else 'local'
 
 # %% ../../nbs/models/08_registry.ipynb #983b8a0e
 def scripted_client(

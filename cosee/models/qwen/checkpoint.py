@@ -4,12 +4,13 @@
 
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #c83eb1dc
 from __future__ import annotations
-import json, logging, warnings
-from collections.abc import Iterable, Iterator, Mapping
+import json, logging, math, warnings
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Union
+from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 from ...registry import need
 
 # %% auto #0
@@ -33,36 +34,57 @@ def _weights_missing(folder: Path) -> str:
         try: names = sorted(set(json.loads(index.read_text())['weight_map'].values()))
         except (ValueError, KeyError, TypeError, AttributeError): return f'{index.name} is damaged'
     else: names = ['model.safetensors']
+    pickled = sorted(p.name for p in folder.glob('*') if p.suffix in ('.bin', '.pt', '.pth', '.ckpt'))
+    if pickled and not index.is_file() and not (folder / names[0]).is_file():
+        return f'{pickled[0]} holds pickled weights, which are never opened; convert them to safetensors'
     lacking = [n for n in names if not (folder / str(n)).is_file()]
     if lacking: return f'{lacking[0]} is missing' + (f' (and {len(lacking) - 1} more)' if lacking[1:] else '')
     stubs = [n for n in names if (folder / n).open('rb').read(8) == b'version ']
     return f'{stubs[0]} is a Git LFS pointer, not the weights' if stubs else ''
 
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #bf3dbfa8
-def _config_wrong(folder: Path) -> str:
+QWEN = 'qwen3_vl',   # what the configuration of Qwen3-VL calls itself
+_PARTS = (('tokenizer.json', 'vocab.json', 'tokenizer.model', 'tekken.json'),
+          ('preprocessor_config.json', 'processor_config.json'))
+
+def stored_config(
+    folder: Path # with a config.json
+) -> dict[str, Any]: # {} where the file is damaged
+    "The configuration of a model directory, as it is stored."
+    try: found = json.loads((folder / 'config.json').read_text(encoding='utf-8'))
+    except (ValueError, OSError): return {}
+    return found if isinstance(found, dict) and isinstance(found.get('model_type'), str) else {}
+
+# %% ../../../nbs/qwen/00_checkpoint.ipynb #34e3e8b3
+def _kind_wrong(folder: Path, kinds: Container[str]) -> str:
     "What is wrong with the configuration of a model directory, or ''"
-    try: kind = json.loads((folder / 'config.json').read_text())['model_type']
-    except (ValueError, KeyError, TypeError): return 'config.json is damaged'
-    return '' if kind == 'qwen3_vl' else f'config.json describes a {kind!r} model, not qwen3_vl'
+    config = stored_config(folder)
+    if not config: return 'config.json is damaged'
+    kind = config['model_type']
+    if kind in kinds: return ''
+    if kinds == QWEN: return f'config.json describes a {kind[:60]!r} model, not qwen3_vl'
+    own = 'auto_map' in config
+    return f'config.json describes a {kind[:60]!r} model, ' + (
+        'which needs code of its own, and that is never run' if own else
+        'which is no vision-language model that this version of transformers knows')
 
-_PARTS = ('tokenizer.json', 'vocab.json'), ('preprocessor_config.json', 'processor_config.json')
-
-def _wrong(folder: Path) -> str:
+def _wrong(folder: Path, kinds: Container[str]) -> str:
     "What is wrong with a model directory, or ''"
     if not folder.exists(): return 'no such directory (a model is loaded from disk, never by its name on a hub)'
     if not folder.is_dir(): return 'is a file; give the directory that holds config.json and the weights'
     if not (folder / 'config.json').is_file(): return 'config.json is missing'
     lacking = [names[0] for names in _PARTS if not any((folder / n).is_file() for n in names)]
-    return _config_wrong(folder) or _weights_missing(folder) or (f'{lacking[0]} is missing' if lacking else '')
+    return _kind_wrong(folder, kinds) or _weights_missing(folder) or (f'{lacking[0]} is missing' if lacking else '')
 
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #5ffa916c
 def check_model_path(
     model_path: Union[str, Path], # local directory
-    get: str = GET_WEIGHTS        # how to come by it; {} is the directory
+    get: str = GET_WEIGHTS,       # how to come by it; {} is the directory
+    kinds: Container[str] = QWEN  # architectures that will do
 ) -> Path:                        # the same
     "Raise `ModelError` unless `model_path` holds configuration, tokenizer, image processor and all weights."
     folder = Path(model_path).expanduser()
-    problem = _wrong(folder)
+    problem = _wrong(folder, kinds)
     if problem: raise ModelError(f'{model_path}: {problem}; {get.format(model_path)}')
     return folder
 
@@ -100,7 +122,7 @@ def _quantised(load_in_8bit: bool, load_in_4bit: bool, dtype: Union[Literal['aut
     need('a model in 8 or 4 bits', 'bitsandbytes')
     import torch
     from transformers import BitsAndBytesConfig
-    precise = ['visual', 'lm_head']
+    precise = ['visual', 'vision_tower', 'vision_model', 'multi_modal_projector', 'connector', 'lm_head']
     if load_in_8bit: return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=precise)
     return BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type='nf4', bnb_4bit_use_double_quant=True,
                               bnb_4bit_compute_dtype=torch.bfloat16 if dtype == 'auto' else dtype,
@@ -172,6 +194,56 @@ def whole_model(
     if wrong: raise ModelError(f'the tensors of its weights are not those of the model: {wrong}')
     return model
 
+# %% ../../../nbs/qwen/00_checkpoint.ipynb #5bde9c79
+_WIDTHS = dict(F64=8, F32=4, BF16=2, F16=2, I64=8, I32=4, I16=2)   # bytes of a number; of all others 1
+
+def stored_tensors(
+    folder: Path # with weights
+) -> Counter[str]: # format, such as 'BF16' -> how many numbers
+    "What the weights of a model directory hold, by the tables at the beginning of their files. Raises `ModelError`."
+    found: Counter[str] = Counter()
+    for path in sorted(folder.glob('*.safetensors')):
+        try:
+            with path.open('rb') as f: head = json.loads(f.read(min(int.from_bytes(f.read(8), 'little'), 2**27)))
+            for t in (head[k] for k in head if k != '__metadata__'): found[str(t['dtype'])] += math.prod(t['shape'])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
+            raise ModelError(f'{path}: the table of tensors at its beginning is damaged; get the file again') from e
+    return found
+
+# %% ../../../nbs/qwen/00_checkpoint.ipynb #28712a12
+def needed_bytes(
+    folder: Path,              # with weights
+    width: Optional[int] = None, # bytes of a number once loaded; None: as stored
+    bits: Optional[int] = None # quantised to so many
+) -> int:
+    "Memory that the weights of a model directory take, roughly where they are quantised. Raises `ModelError`."
+    tensors = stored_tensors(folder)
+    if bits: return int(sum(tensors.values()) * {8: 1.2, 4: .625}[bits])
+    return sum(n * (width or _WIDTHS.get(kind, 1)) for kind, n in tensors.items())
+
+def free_bytes(
+    device: Union[str, torch.device] = 'cpu' # 'auto': all that there are
+) -> Optional[int]:                          # None: nobody says
+    "Memory that is free for weights."
+    import torch
+    total = 0
+    if device == 'auto' and torch.cuda.is_available():
+        total = sum(torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count()))
+    elif getattr(device, 'type', '') == 'cuda': return torch.cuda.mem_get_info(device)[0]
+    try: lines = Path('/proc/meminfo').read_text().splitlines()
+    except OSError: return None
+    return total + next((int(x.split()[1]) * 1024 for x in lines if x.startswith('MemAvailable')), 0) or None
+
+# %% ../../../nbs/qwen/00_checkpoint.ipynb #2a39e233
+def _check_room(folder: Path, device: Union[str, torch.device] = 'cpu', dtype: Union[str, torch.dtype] = 'auto',
+                bits: Optional[int] = None):
+    "Raise `ModelError` where the weights do not fit into the memory that is free; damaged files are not judged"
+    try: needed, free = needed_bytes(folder, getattr(dtype, 'itemsize', None), bits), free_bytes(device)
+    except ModelError: return
+    if free is None or needed <= free: return
+    raise ModelError(f'{folder}: its weights take {needed / 2**30:.1f} GB, and {free / 2**30:.1f} GB are free; use '
+                     "dtype='bfloat16', load_in_4bit=True, a smaller model, or a machine with more memory")
+
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #31106987
 def _from_disk(folder: Path, **kwargs) -> tuple[Any, Any]:
     "Model and processor, as transformers loads them"
@@ -187,9 +259,11 @@ def load_model(
     load_in_8bit: bool = False,                # quantise to 8 bits
     load_in_4bit: bool = False,                # quantise to 4 bits
     get: str = GET_WEIGHTS,                    # how to come by it, for errors; {} is the directory
+    kinds: Container[str] = QWEN               # architectures that will do
 ) -> tuple[Any, Any]:                          # model and processor of transformers
-    "Load from disk alone; whatever goes wrong raises `ModelError`."
-    folder, where, numbers = check_model_path(model_path, get), _device(device), _dtype(dtype)
+    "Load from disk alone; whatever goes wrong raises `ModelError`, what would not fit into memory before loading."
+    folder, where, numbers = check_model_path(model_path, get, kinds), _device(device), _dtype(dtype)
+    _check_room(folder, where, numbers, 8 if load_in_8bit else 4 if load_in_4bit else None)
     quant = _quantised(load_in_8bit, load_in_4bit, numbers)
     place = dict(device_map='auto' if where == 'auto' else {'': where}) if quant or where == 'auto' else {}
     if quant: _hush_layers()

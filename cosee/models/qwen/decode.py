@@ -11,14 +11,13 @@ __all__ = []
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Protocol, TypeVar, Union
 
 # %% ../../../nbs/qwen/04_decode.ipynb #60be62df
 if TYPE_CHECKING:
     import torch
     from cosee.models.qwen.grammar import GrammarState
     from cosee.models.qwen.lookup import Draft, Guesser, Lookup
-    from cosee.models.qwen.prefix import PrefixCache
 
 # %% ../../../nbs/qwen/04_decode.ipynb #32995443
 @dataclass(frozen=True)
@@ -191,17 +190,33 @@ class DecodingRow:
             came, self.pending = came + true, self.pending[true:]
         self.at += came
 
+# %% ../../../nbs/qwen/04_decode.ipynb #46a877ed
+class _Begins(Protocol):
+    "What rows continue."
+    @property
+    def length(self) -> int: ...   # tokens
+
+class Continuation(Protocol):
+    "Rows of tokens behind one beginning."
+    @property
+    def prefix(self) -> _Begins: ...
+    def advance(self, model, tokens: list[list[int]], starts: list[int], keep: int = 1) -> torch.Tensor:
+        "Continue every row by its tokens, the first of them so far behind the beginning; logits of the last `keep`."
+        ...
+    def batch_select_indices(self, indices: list[int]) -> None:
+        "Go on with these rows alone, which may be copies of one."
+        ...
+
 # %% ../../../nbs/qwen/04_decode.ipynb #37d113b7
-def _advance(model, cache: PrefixCache, rows: list[DecodingRow], drafts: list[Draft]) -> torch.Tensor:
+def _advance(model, cache: Continuation, rows: list[DecodingRow], drafts: list[Draft]) -> torch.Tensor:
     "One forward pass over what each row has pending and may write next; returns its logits"
-    from cosee.models.qwen.prefix import forward
     tokens = [r.pending + d.tokens for r, d in zip(rows, drafts, strict=True)]
     keep = 1 + max(len(d.tokens) for d in drafts)
-    logits = forward(model, cache, tokens, [r.at for r in rows], keep)
+    logits = cache.advance(model, tokens, [r.at for r in rows], keep)
     for r in rows: r.at, r.pending = r.at + len(r.pending), []
     return logits
 
-def _further(model, cache: PrefixCache, rows: list[DecodingRow], lookup: Optional[Lookup]):
+def _further(model, cache: Continuation, rows: list[DecodingRow], lookup: Optional[Lookup]):
     "Write on in every row, by one forward pass"
     from cosee.models.qwen.lookup import Draft
     drafts = lookup.drafts(rows, cache.prefix.length) if lookup else [Draft()] * len(rows)
@@ -211,23 +226,24 @@ def _further(model, cache: PrefixCache, rows: list[DecodingRow], lookup: Optiona
     for row, scores, d in zip(rows, logits, drafts, strict=True): row.follow(scores[-len(d.tokens) - 1:], d.tokens)
     if lookup: lookup.learn(rows, drafts)
 
-def _part(model, cache: PrefixCache, rows: list[DecodingRow]) -> int:
+def _part(model, cache: Continuation, rows: list[DecodingRow]) -> int:
     "Compute the head that all rows share and give each its copy; returns how many tokens that were"
-    from cosee.models.qwen.prefix import forward
     from cosee.models.qwen.prompt import shared_length
     first, most = rows[0], min(min(len(r.prompt) - r.start - r.at, len(r.pending) - 1) for r in rows)
     head = min(most, *(shared_length(first.pending, r.pending) for r in rows)) if len(rows) > 1 else 0
-    if head: forward(model, cache, [first.pending[:head]], [first.at])
+    if head: cache.advance(model, [first.pending[:head]], [first.at])
     if len(rows) > 1: cache.batch_select_indices([0] * len(rows))
     for r in rows: r.at, r.pending, r.cached = r.at + head, r.pending[head:], r.cached + head * (r is not first)
     return head
 
 # %% ../../../nbs/qwen/04_decode.ipynb #5a0acf0b
+Continues = TypeVar('Continues', bound=Continuation)
+
 def write(
-    model,                   # Qwen3-VL with the attention of `PrefixCache`
-    cache: PrefixCache,      # of one row
+    model,                   # that `cache` belongs to
+    cache: Continues,        # of one row
     rows: list[DecodingRow], # that continue it
-    prefilled: Optional[Callable[[PrefixCache, list[DecodingRow]], None]] = None, # called when all prompts are in it
+    prefilled: Optional[Callable[[Continues, list[DecodingRow]], None]] = None, # called when all prompts are in it
     lookup: Optional[Lookup] = None # guesses tokens, so that one pass may do for several
 ) -> int:                    # forward passes
     "Decode all rows to their ends; a row whose schema left no choice is at its end already."

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Optional
 from weakref import WeakKeyDictionary
 from torch import Tensor
 from torch.nn import functional as F
+from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextModel
 from .attention import (KeyValues, Layers, Parts, attention_parts, blockwise_parts,
                                          most_by_blocks, shared_attention)
 from .products import FastLinear
@@ -190,14 +191,16 @@ _decoders: WeakKeyDictionary[Any, Decoder] = WeakKeyDictionary()
 
 def _serves(text: Any) -> bool:
     "Can a `Decoder` run this text model?"
+    if not isinstance(text, Qwen3VLTextModel): return False
     layers = [m for layer in text.layers for m in layer.modules() if isinstance(m, torch.nn.Linear)]
     plain = text.config.hidden_act == 'silu' and text.rotary_emb.rope_type == 'default'
     return plain and bool(layers) and all(isinstance(m, FastLinear) for m in layers)
 
 def decoder_of(
-    model # Qwen3-VL
+    model # any
 ) -> Optional[Decoder]:
-    "The `Decoder` of a model, None where transformers' own modules have to do."
-    text = model.model.language_model
+    "The `Decoder` of a Qwen3-VL, None where transformers' own modules have to do."
+    text = getattr(model.model, 'language_model', None)
+    if text is None: return None
     if text not in _decoders and _serves(text): _decoders[text] = Decoder(text)
     return _decoders.get(text)

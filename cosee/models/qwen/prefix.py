@@ -38,6 +38,7 @@ class Prefix:
     suffixes: list[tuple[tuple[int, ...], Layers]] = field(default_factory=list) # cached continuations, latest first
     positions: Optional[Tensor] = None         # of each token, shape (length,)
     boundaries: tuple[Boundary, ...] = ()      # the beginnings that other prompts may share
+    axes: int = 3                              # of a position: time, height and width, or only the place in the text
 
     @property
     def nbytes(self) -> int:
@@ -49,11 +50,17 @@ class Prefix:
         if self.positions is None: raise ValueError('a prefix without positions cannot be cut')
         layers = [(k[:, :, :length].clone(), v[:, :, :length].clone()) for k, v in self.layers]
         return Prefix(layers, length, int(self.positions[length - 1]) + 1, positions=self.positions[:length],
-                      boundaries=tuple(b for b in self.boundaries if b[0] <= length))
+                      axes=self.axes, boundaries=tuple(b for b in self.boundaries if b[0] <= length))
 
     def __repr__(self) -> str:
         return (f'Prefix({self.length:,} tokens, next position {self.next_position:,}, '
                 f'{len(self.suffixes)} suffixes)')
+
+    def start(self,
+        suffix: Optional[Layers] = None # what the row begins with
+    ) -> 'PrefixCache':
+        "A single row that continues it."
+        return PrefixCache(self, suffix)
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #493c7890
 def best_suffix(
@@ -208,6 +215,15 @@ class PrefixCache(Cache):
         "Write tokens that were placed, shape (rows, heads, size); returns what each row sees, (heads, slots, size)"
         return self.layers[layer].write(key, value, self.ends, self.room)
 
+    def advance(self,
+        model,                   # see `forward`
+        tokens: list[list[int]], # new tokens of each row, at least one
+        starts: list[int],       # slot of each row's first new token
+        keep: int = 1            # how many of the last tokens' logits are wanted
+    ) -> Tensor:                 # shape (rows, keep, vocabulary)
+        "Continue every row by its `tokens`."
+        return forward(model, self, tokens, starts, keep)
+
 # %% ../../../nbs/qwen/03_prefix.ipynb #7d5b03e6
 def copy_suffix(
     cache: PrefixCache, # after the prompt was computed
@@ -282,17 +298,19 @@ def prefill(
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #6f4bb119
 def empty_prefix(
-    model # Qwen3-VL
+    model,        # whose layers all keep keys and values
+    axes: int = 3 # of a position
 ) -> Prefix:
     "The beginning of a prompt without pages: nothing."
-    c = model.config.text_config
-    none = torch.zeros(1, c.num_key_value_heads, 0, c.head_dim)
-    return Prefix([(none, none)] * c.num_hidden_layers, 0, 0)
+    c = model.config.get_text_config(decoder=True)
+    size = getattr(c, 'head_dim', None) or c.hidden_size // c.num_attention_heads
+    none = torch.zeros(1, getattr(c, 'num_key_value_heads', None) or c.num_attention_heads, 0, size)
+    return Prefix([(none, none)] * c.num_hidden_layers, 0, 0, axes=axes)
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #7b300a6b
 @torch.inference_mode()
 def forward(
-    model,                   # Qwen3-VL with the attention called `ATTENTION`
+    model,                   # with the attention called `ATTENTION`, such as Qwen3-VL
     cache: PrefixCache,      # of the call
     tokens: list[list[int]], # new tokens of each row, at least one
     starts: list[int],       # slot of each row's first new token
@@ -308,7 +326,8 @@ def forward(
     rows = list(zip(pads, tokens, starts, strict=True))
     ids = torch.tensor([[0] * p + list(t) for p, t, _ in rows], device=model.device)
     slots = torch.tensor([[-1] * p + list(range(s, s + len(t))) for p, t, s in rows], device=model.device)
-    positions = (cache.prefix.next_position + slots.clamp(min=0)).expand(3, -1, -1)
+    positions = cache.prefix.next_position + slots.clamp(min=0)
+    if cache.prefix.axes > 1: positions = positions.expand(cache.prefix.axes, -1, -1)
     mask = cache.aim(slots)
     if decoder:
         hidden = decoder.step(ids, positions, cache, None if slots.numel() == 1 else mask)

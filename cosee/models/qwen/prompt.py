@@ -76,8 +76,10 @@ def _joined(blocks: list[Block], numbers: Iterator[int], labels: bool) -> list[T
     return out
 
 # %% ../../../nbs/qwen/01_prompt.ipynb #1e9ff33d
-def _leading_images(messages: Sequence[Message]) -> int:
-    "How many pages a prompt begins with"
+def leading_images(
+    messages: Sequence[Message] # chat messages
+) -> int:
+    "How many pages a prompt begins with."
     return sum(1 for _ in takewhile(lambda b: b['type'] == 'image', checked_blocks(messages[0]))) if messages else 0
 
 def template_messages(
@@ -86,7 +88,7 @@ def template_messages(
 ) -> list[TemplateMessage]:      # with blocks that the chat template can join
     "Put separators between blocks and numbers before pages; a block of another kind raises ValueError."
     blocks = [checked_blocks(m) for m in messages]
-    pages = _leading_images(messages)
+    pages = leading_images(messages)
     numbers = iter(range(1, pages + 1) if pages > 1 else ())
     return [dict(role=m['role'], content=_joined(bs, numbers, page_labels))
             for m, bs in zip(messages, blocks, strict=True)]
@@ -106,9 +108,11 @@ class Prompt:
     cut: int = 0                     # tokens up to the end of the last picture: what is computed once
     lead: int = 0                    # tokens up to the end of the leading pages: what all prompts about them share
     pages: int = 0                   # leading pages
+    starts: tuple[int, ...] = ()     # tokens up to the beginning of each picture
     ends: tuple[int, ...] = ()       # tokens up to the end of each picture
     boundaries: tuple[Boundary, ...] = () # for each of `ends`; made when they are needed
     pictures: tuple[Seen, ...] = ()   # for each of `ends`; made with `boundaries`
+    inputs: Any = None               # what the model takes, where the processor has made it along with the tokens
 
     def __len__(self) -> int: return len(self.ids)
 
@@ -155,9 +159,10 @@ def make_prompt(
     sizes, pad = [s for _, s in pages], processor.image_token_id
     ids = _spelt_out(_tokens(processor, ready), pad, sizes)
     ends = tuple(i + 1 for i, t in enumerate(ids) if t == processor.vision_end_token_id)
-    lead = _leading_images(messages)
+    lead = leading_images(messages)
+    starts = tuple(end - 1 - w * h // 1024 for end, (w, h) in zip(ends, sizes, strict=True))
     return Prompt(ready, [im for im, _ in pages], sizes, ids, ids.count(pad), cut=ends[-1] if ends else 0,
-                  lead=ends[lead - 1] if lead else 0, pages=lead, ends=ends)
+                  lead=ends[lead - 1] if lead else 0, pages=lead, ends=ends, starts=starts)
 
 # %% ../../../nbs/qwen/01_prompt.ipynb #b933aede
 def inputs_of(

@@ -52,7 +52,7 @@ SPECIAL = ['<|endoftext|>', '<|im_start|>', '<|im_end|>', '<|object_ref_start|>'
            '<|box_start|>', '<|box_end|>', '<|quad_start|>', '<|quad_end|>', '<|vision_start|>', '<|vision_end|>',
            '<|vision_pad|>', '<|image_pad|>', '<|video_pad|>']
 
-_CORPUS = '''What is the total amount on the invoice? Which page has the table of the quarterly sales report?
+CORPUS = '''What is the total amount on the invoice? Which page has the table of the quarterly sales report?
 Question: the answer is on page 1. Page 2: Page 3: Shared board (summary):
 [Page 1] - (#3, scanner, step 1) Title: "Report" {"action": "INSPECT", "content": "the total of the invoice",
 "view": {"page": 1, "bbox_2d": [120, 80, 900, 240]}, "tags": ["total"]} {"action": "HYPOTHESIZE", "confidence": 0.9,
@@ -69,7 +69,7 @@ def random_tokenizer(
     from transformers import Qwen2Tokenizer
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bpe.train_from_iterator(_CORPUS.splitlines() * 2, trainers.BpeTrainer(
+    bpe.train_from_iterator(CORPUS.splitlines() * 2, trainers.BpeTrainer(
         vocab_size=vocab_size, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False))
     model = json.loads(bpe.to_str())['model']
     merges: Any = [tuple(m) for m in model['merges']]   # pairs, which the annotation of transformers leaves out

@@ -48,9 +48,7 @@ def _known(p: Prompt, before: _Beginning) -> int:
     "How many tokens at the beginning of `p` stand at the beginning of an earlier prompt too"
     pictures = shared_length(p.boundaries, before.boundaries)
     start, end = p.ends[pictures - 1] if pictures else 0, len(p.ids)
-    if pictures < len(p.ends):   # the next picture may be another, though its tokens look the same
-        width, height = p.sizes[pictures]
-        end = p.ends[pictures] - 1 - width * height // 1024
+    if pictures < len(p.ends): end = p.starts[pictures]   # it may be another, though its tokens look the same
     return start + shared_length(p.ids[start:end], before.ids[start:])
 
 # %% ../../../nbs/qwen/14_together.ipynb #a9141a8a
