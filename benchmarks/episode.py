@@ -3,6 +3,7 @@
     python benchmarks/episode.py                         # a table
     python benchmarks/episode.py --json > results.jsonl  # one JSON object a line
     python benchmarks/episode.py --size 4b --model DIR   # on a GPU, with real weights
+    python benchmarks/episode.py --arch gemma3           # another architecture, of random weights; 'all': each
 
 Each way runs in a process of its own on one thread; CPU time is that of the whole process from the first call to the
 last (loading excluded), peak memory that of the whole process. Weights are random: the values change no cost.
@@ -148,13 +149,15 @@ def child(a):
     from transformers.utils import logging
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    from cosee.models.local.client import LocalVLMClient
     from cosee.models.qwen.decode import Sampling
     from cosee.models.qwen.products import use_fast_linear
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     plain = a['mode'] in ('plain', 'quick', 'vision')
     # random weights repeat themselves: guesses that are looked up would come true far too often (see lookup.py)
-    client = QwenVLClient(a['model'], device=a['device'], reuse=not plain, lookup=False,
-                          fast_forward=a['mode'] != 'slow_forward')
+    opened = LocalVLMClient if a.get('arch') else QwenVLClient
+    client = opened(a['model'], device=a['device'], reuse=not plain, lookup=False,
+                    fast_forward=a['mode'] != 'slow_forward')
     if a['mode'] == 'quick': use_fast_linear(client.model)
     client.ends, client.model.generation_config.eos_token_id = {-1}, None
     pages = [page(i) for i in range(a['pages'])]
@@ -201,7 +204,10 @@ def child(a):
     if work == 'episode' and plain and a['plain_calls']: cpu *= a['agents'] * a['steps'] / len(some)
     out = dict(cpu_s=cpu, peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
                passes=client.passes, machine=machine(), outs=outs)
-    if a['mode'] == 'plain' and work == 'episode': out['shares'] = shares(client, pages, a, s, cpu)
+    if a.get('arch'):
+        u = client.estimate(prompts(client, pages, 1, 1)[0][0])
+        out['about'] = dict(arch=a['arch'], how=client.how, image_tokens=u.image_tokens, text_tokens=u.text_tokens)
+    elif a['mode'] == 'plain' and work == 'episode': out['shares'] = shares(client, pages, a, s, cpu)
     return out
 
 
@@ -254,14 +260,14 @@ PLAN = {  # work: (pages, ways)
 }
 
 
-def bench(args, model):
+def bench(args, model, arch=''):
     plain = {}
     for work, (pages, ways) in PLAN.items():
         if args.work and work not in args.work: continue
         for n in [n for n in pages if n in (args.pages or pages)]:
             for mode in ways + (('vllm', 'vllm_parallel') if args.vllm and work == 'episode' else ()):
                 if args.ways and mode not in args.ways and mode != 'plain': continue
-                a = dict(work=work, mode=mode, pages=n, agents=args.agents, steps=args.steps, model=model,
+                a = dict(work=work, mode=mode, pages=n, agents=args.agents, steps=args.steps, model=model, arch=arch,
                          device=args.device, isa=args.isa,
                          threads=args.threads, new=args.new, plain_calls=args.plain_calls, vllm=args.vllm,
                          episodes=10 if work == 'episodes' else 1)
@@ -277,6 +283,7 @@ def row(a, runs, plain):
                peak_mb=round(statistics.median(r['peak_mb'] for r in runs)), passes=runs[0]['passes'], runs=len(runs),
                machine=runs[0]['machine'])
     if a['mode'] == 'plain': plain[work, n] = cpu, runs[0]['outs']
+    out.update(runs[0].get('about', {}))
     if a['mode'] == 'plain' and 'shares' in runs[0]: out.update({k: round(v, 3) for k, v in runs[0]['shares'].items()})
     base, outs = plain.get((work, n)) or (None, {})
     calls = a['agents'] * a['steps']
@@ -298,11 +305,24 @@ def random_model(folder, size='bench'):
     return done.stdout.splitlines()[-1]
 
 
+def architectures(args):
+    "An episode with random weights of an architecture, or of each: plain, in turn, in parallel"
+    from cosee.models.local.random_models import RANDOM
+    args.work, args.ways, args.pages = ['episode'], ['turns', 'parallel'], args.pages or [4]
+    for arch in RANDOM if args.arch == 'all' else [args.arch]:
+        with tempfile.TemporaryDirectory() as folder:
+            code = ('import sys; from cosee.models.local.random_models import random_model; '
+                    'random_model(*sys.argv[1:3], scale=8)')
+            subprocess.run([sys.executable, '-c', code, folder, arch], capture_output=True, check=True)
+            yield from bench(args, folder, arch)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('--json', action='store_true', help='one JSON object a line')
     p.add_argument('--size', default='bench', help="random weights: 'test', 'bench' (37 M parameters) or '4b'")
     p.add_argument('--model', help='directory of a model instead')
+    p.add_argument('--arch', help="an architecture of cosee.models.local.random_models instead, or 'all' of them")
     p.add_argument('--device', default='cpu')
     p.add_argument('--threads', type=int, default=1)
     p.add_argument('--isa', choices=list(ISA), help="forbid all libraries the processor's newer instructions")
@@ -324,8 +344,8 @@ def main():
     if args.serve: return print('\n' + json.dumps(serve(*args.serve)))
     if args.child: return print(json.dumps(child(json.loads(args.child))))
     with tempfile.TemporaryDirectory() as folder:
-        args.model = args.model or random_model(folder, args.size)
-        for line in bench(args, args.model):
+        if not args.arch: args.model = args.model or random_model(folder, args.size)
+        for line in architectures(args) if args.arch else bench(args, args.model):
             if args.json: print(json.dumps(line), flush=True)
             else: print('  '.join(f'{k}={v}' for k, v in line.items()), flush=True)
 
