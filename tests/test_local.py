@@ -124,6 +124,27 @@ def test_less_is_shared_where_no_more_is_claimed(folder, monkeypatch, how):
     assert len(looks) == (1 if how == "vision" else 0)
 
 
+@pytest.mark.parametrize("kind", ["internvl", "gemma3", "qwen2_5_vl"])
+def test_in_four_bits_the_eyes_stay_precise(kind, tmp_path):
+    client = LocalVLMClient(random_model(tmp_path / kind, kind, scale=4), load_in_4bit=True)
+    packed = [n for n, m in client.model.named_modules() if type(m).__name__ == "Linear4bit"]
+    assert packed and not [n for n in packed if "vis" in n or "projector" in n or "lm_head" in n]
+    shown = pages(random.Random(1))
+    first, again = (client.chat(build_messages(shown, q), max_new_tokens=6, temperature=0) for q in ("What?", "Who?"))
+    assert first.usage.cached_tokens == 0 and again.usage.cached_tokens > 0
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("kind", ["internvl", "gemma3", "qwen2_5_vl"])
+def test_on_a_gpu(folder, kind):
+    shares, alone = (LocalVLMClient(folder(kind), device="cuda", reuse=r) for r in (True, False))
+    assert shares.how == FAMILIES[kind].reuse
+    for asked in calls(random.Random(2), pages(random.Random(3))):
+        for how in (dict(temperature=0), dict(seed=1, schema=SCHEMA)):
+            assert shares.chat(asked, max_new_tokens=24, **how).text == alone.chat(
+                asked, max_new_tokens=24, **how).text
+
+
 def test_thoughts_are_no_reply(folder):
     client = LocalVLMClient(folder("glm4v"))
     p, s = client.prompt(build_messages([], "What?")), client._call(build_messages([], "What?")).s

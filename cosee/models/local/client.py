@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
 from ..client import (GEN_DEFAULTS, Message, Outcome, Params, Reply, Schema, Usage, VLMClient,
                                  build_messages)
-from .families import REUSES, Family, Reuse, family_of, vision_types
+from .families import REUSES, UNKNOWN, Family, Reuse, family_of, vision_types
 from .prompts import MAX_PIXELS, KeptPictures, local_prompt, picture_tokens
 from ..qwen.checkpoint import LOCAL, load_model
 from ..qwen.decode import DecodingRow, PresencePenalty, Sampling, write
@@ -322,7 +322,7 @@ class LocalVLMClient(VLMClient):
         for how in REUSES[REUSES.index(self.family.reuse):-1]:
             self.how = how
             self._aim()
-            try: agrees = self._agrees(prompts)
+            try: agrees = self.bits == 8 and self.family is not UNKNOWN or self._agrees(prompts)
             except Exception: agrees = False
             self.prefixes.entries.clear()
             if agrees: break

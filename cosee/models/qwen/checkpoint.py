@@ -115,6 +115,8 @@ def _device(name: Union[str, torch.device]) -> Union[Literal['auto'], torch.devi
     return device
 
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #73642535
+_EYES = 'visual', 'vision_tower', 'vision_model', 'multi_modal_projector', 'connector', 'aligner'   # stay precise
+
 def _quantised(load_in_8bit: bool, load_in_4bit: bool, dtype: Union[Literal['auto'], torch.dtype]):
     "The `BitsAndBytesConfig` asked for, or None; both at once, or no bitsandbytes, raises `ModelError`"
     if not (load_in_8bit or load_in_4bit): return None
@@ -122,7 +124,7 @@ def _quantised(load_in_8bit: bool, load_in_4bit: bool, dtype: Union[Literal['aut
     need('a model in 8 or 4 bits', 'bitsandbytes')
     import torch
     from transformers import BitsAndBytesConfig
-    precise = ['visual', 'vision_tower', 'vision_model', 'multi_modal_projector', 'connector', 'lm_head']
+    precise = [*(f'model.{name}' for name in _EYES), 'lm_head']
     if load_in_8bit: return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=precise)
     return BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type='nf4', bnb_4bit_use_double_quant=True,
                               bnb_4bit_compute_dtype=torch.bfloat16 if dtype == 'auto' else dtype,
