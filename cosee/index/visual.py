@@ -84,7 +84,7 @@ def _check_parts(folder: Path) -> None:
 # %% ../../nbs/index/05_visual.ipynb #9d3346d7
 def _check_weights(folder: Path, device: str) -> None:
     "Raise ModelError where there are no weights to load, or more than fit"
-    weights = sorted(folder.glob('*.safetensors'))
+    weights = sorted(p for p in folder.glob('*.safetensors') if p.is_file())
     pickled = [p.name for kind in ('bin', 'pt', 'pth', 'ckpt') for p in folder.glob(f'*.{kind}')]
     if not weights and pickled:
         raise ModelError(f'{pickled[0]} is pickled, which may run code; get the weights as safetensors')
@@ -131,6 +131,7 @@ class VisualEncoder:
             _check_parts(self.folder)
             self.model, self.processor = _loaded(self.folder, self.family, self.device)
         except ModelError as e: raise ModelError(f'{folder}: {e}') from None
+        except OSError as e: raise ModelError(f'{folder}: cannot be read ({e.strerror})') from e
         self.max_side, self.wide = max_side or self.family.side, int(self.model.config.embedding_dim)
 
     def __repr__(self): return f'VisualEncoder({str(self.folder)!r})'
