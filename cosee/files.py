@@ -10,9 +10,9 @@ __all__ = []
 # %% ../nbs/core/02_files.ipynb #0c62c5d2
 import errno, hashlib, json, os, re, stat, time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, Optional, Union
+from typing import Any, BinaryIO, Literal, Optional, Union
 
 # %% ../nbs/core/02_files.ipynb #97d8b2f2
 _NO_FSYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
@@ -147,7 +147,9 @@ def files_mark(
 
 # %% ../nbs/core/02_files.ipynb #96b9186a
 CACHES = {'print': 'text of the pages that were read, and where it stands',   # folders of the cache: what is there
-          'index': 'vectors of their passages and pictures, by which pages are found'}
+          'index': 'vectors of their passages, by which pages are found',
+          'looks': 'vectors of their pictures, by which pages are found'}
+CACHE_LIMITS = {'print': 10**9, 'index': 10**9, 'looks': 4 * 10**9}   # most bytes of each
 
 def cache_folder() -> Optional[Path]:
     "Folder of all that is kept between commands; None where the environment variable COSEE_CACHE says `off`."
@@ -166,14 +168,17 @@ def private_folder(
     private_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
 
-def _own_file(path: Path) -> bytes:
-    "The content of a plain file that is the user's own; raises OSError for any other"
+@contextmanager
+def own_file(
+    path: Path # of a file
+) -> Iterator[BinaryIO]:
+    "A plain file that is the user's own, open to be read; raises OSError for any other."
     ways = (getattr(os, name, 0) for name in ('O_NOFOLLOW', 'O_NONBLOCK', 'O_BINARY'))
     with open(os.open(path, os.O_RDONLY | sum(ways)), 'rb') as f:
         found = os.fstat(f.fileno())
         own = not hasattr(os, 'getuid') or found.st_uid == os.getuid()
         if not stat.S_ISREG(found.st_mode) or not own: raise PermissionError(f'{path} is not a file of this user')
-        return f.read()
+        yield f
 
 def _sealed(key: str, data: bytes) -> bytes:
     "`data` behind the hash by which it is known again"
@@ -193,15 +198,18 @@ class FileCache:
 
     def __repr__(self): return f'FileCache({str(self.folder)!r}, limit={self.limit})'
 
-    def _path(self, key: str) -> Path:
+    def path_of(self,
+        key: str # letters, digits, _ and -
+    ) -> Path:
+        "Where what is kept under `key` lies; raises ValueError for what is no key."
         if not re.fullmatch(r'[\w-]{1,100}', key, re.ASCII): raise ValueError(f'{key[:40]!r} is no key of a cache')
         return self.folder / hashlib.sha256(key.encode()).hexdigest()[:2] / f'{key}.kept'
 
     def get(self, key: str) -> Optional[bytes]:
         "What is kept under `key`, or None."
-        path = self._path(key)
+        path = self.path_of(key)
         try:
-            found = _own_file(path)
+            with own_file(path) as f: found = f.read()
             os.utime(path)
         except OSError: return None
         data = found.partition(b'\n')[2]
@@ -217,12 +225,23 @@ class FileCache:
 
     def put(self, key: str, data: bytes):
         "Keep `data`; where that cannot be, nothing is kept and nothing is raised."
-        path, sealed = self._path(key), _sealed(key, data)
+        path, sealed = self.path_of(key), _sealed(key, data)
         if len(sealed) > self.limit // 256: return
         with suppress(OSError):
             private_folder(path.parent)
             self._make_room(path.parent, len(sealed))
             write_whole(path, sealed, sync=False, mode=0o600)
+
+    def room_for(self,
+        size: int, # bytes
+        keep: Path # a file that stays
+    ) -> bool:     # do they fit in then?
+        "Let files go, those that were not used for longest first, until `size` more bytes fit in."
+        files = sorted(file for name in _FOLDERS for file in _files_in(self.folder / name))
+        held = sum(bytes for _, bytes, _ in files)
+        for _, bytes, path in files:
+            if held + size > self.limit and path != keep and _remove(path): held -= bytes
+        return held + size <= self.limit
 
     def usage(self) -> tuple[int, int]:
         "How many files there are, and their bytes."

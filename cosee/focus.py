@@ -12,6 +12,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Optional, Protocol, Union, cast
 from .board import Board
 from .models.client import THUMBNAIL_PIXELS
@@ -282,11 +283,13 @@ class _Found:
 # %% ../nbs/core/08_focus.ipynb #ebc4311a
 def index_of(
     document: Pictures, # its pages
-    words: Any = None   # the reader of printed text to share; None: a new one
+    words: Any = None,  # the reader of printed text to share; None: a new one
+    visual: Any = None  # a visual retriever, as in `PageIndex`; None: none
 ) -> Index:
     "The index of a document; the latest four documents keep theirs."
-    key = (tuple(map(id, document)) if isinstance(document, list) else id(document)), id(words)
-    if key not in _indexes: _indexes[key] = document, _Placed(PAGE_INDEX.load()(document, words=words), document)
+    key = (tuple(map(id, document)) if isinstance(document, list) else id(document)), id(words), str(visual)
+    if key not in _indexes:
+        _indexes[key] = document, _Placed(PAGE_INDEX.load()(document, words=words, visual=visual), document)
     _indexes.move_to_end(key)
     while len(_indexes) > 4: _indexes.popitem(last=False)
     return _indexes[key][1]
@@ -294,9 +297,19 @@ def index_of(
 # %% ../nbs/core/08_focus.ipynb #ec2d7b03
 FocusSpec = Union[str, Mapping[str, Any], Focus]   # a name, a name with settings, or a focus itself
 
+def _visual_of(given: dict[str, Any]) -> Any:
+    "The visual retriever that settings name, taken out of them; raises ValueError where that is none"
+    visual = given.pop('visual', None)
+    folder = visual.get('folder') if isinstance(visual, Mapping) else visual
+    if visual is not None and not (folder and isinstance(folder, (str, Path))):
+        raise ValueError(f'visual must be the folder of a visual retriever, not {str(visual)[:40]!r}')
+    return visual
+
+# %% ../nbs/core/08_focus.ipynb #35cdfe03
 def make_focus(
-    spec: FocusSpec = 'auto',             # 'auto' | 'all' | 'top' | 'overview' | 'oracle', a dict with `type`,
-                                          # or a `Focus`, which is given back as it is
+    spec: FocusSpec = 'auto',             # 'auto' | 'all' | 'top' | 'overview' | 'oracle', a dict with `type` and
+                                          # its settings, and with `visual`, the folder of a visual retriever,
+                                          # where pages are found by their look too; a `Focus` is given back
     k: int = 4,                           # pages that are searched for
     document: Optional[Pictures] = None,  # that an index is made of; None: whatever is shown
     index: Optional[Index] = None,        # of the document; None: made when it is needed
@@ -310,9 +323,12 @@ def make_focus(
     name = given.pop('type', None)
     entry = FOCUSES.find(str(name))
     if name == 'all' and not given: return AllPages()
+    visual = _visual_of(given)
     usual = dict(auto=dict(fits=fits), oracle=dict(pages=evidence)).get(str(name), {})
     def find(shown: Pictures) -> Index:
-        return index_of(shown if document is None else document, words) if index is None else index
+        if index is not None: return index
+        looks = {} if visual is None else dict(visual=visual)
+        return index_of(shown if document is None else document, words, **looks)
     try: return entry.load()(find, **{'k': k, **usual, **given})
     except TypeError as e: raise ValueError(f'focus {name!r}: {e}') from None
 

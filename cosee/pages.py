@@ -18,6 +18,7 @@ from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union, overload
+from .files import digest
 from .sandbox.apart import MEMORY, SECONDS, JobError, JobLost, apart, tell
 from .sandbox.wire import room
 from .sandbox.worker import job_name, job_named
@@ -916,6 +917,14 @@ class Pages(Sequence['Image']):
     def sizes(self) -> list[tuple[int, int]]:
         "Width and height of these pages in pixels as they are drawn by default, nothing drawn."
         return [self.document.pixels(n) for n in self.numbers]
+
+    @property
+    def mark(self) -> str:
+        "A fingerprint of these pages, by their files and how they are drawn; '' where one has no file."
+        places = [self.document.place(n) for n in self.numbers]
+        known = [(file.path, file.stamp, p.page) for p in places if (file := p.file)]
+        drawn = self.document.settings(None, 'auto')
+        return digest([drawn, known], 24) if len(known) == len(places) else ''
 
     @property
     def outline(self) -> list[Heading]:

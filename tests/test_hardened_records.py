@@ -74,10 +74,10 @@ def test_cosee_ask_refuses_a_damaged_checkpoint(random_weights, tmp_path, capsys
 
 def test_a_visual_retriever_with_a_missing_tensor_is_refused(tmp_path):
     pytest.importorskip("torch")
+    from cosee.index.random_retrievers import random_retriever
     from cosee.index.visual import VisualEncoder
     from cosee.models.qwen.checkpoint import ModelError
-    from test_index import random_colqwen2
-    whole = random_colqwen2(tmp_path / "whole")
+    whole = random_retriever(tmp_path / "whole")
     folder = damaged_copy(whole, tmp_path / "cut", lambda t: t.pop("embedding_proj_layer.weight"))
     with pytest.raises(ModelError, match="cut: .*missing: embedding_proj_layer.weight"): VisualEncoder(folder)
 

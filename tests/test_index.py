@@ -1,5 +1,4 @@
 "Finding pages: what only guards."
-import json
 import stat
 
 import numpy as np
@@ -13,7 +12,6 @@ from cosee.index.lexical import WordIndex
 from cosee.index.meaning import nearness, passages, vectors_from_bytes, vectors_to_bytes
 from cosee.index.pages import PageHit, PageIndex, fused
 from cosee.index.terms import folded, terms, whole_lines
-from cosee.index.visual import VisualEncoder, late_interaction
 from cosee.ocr.engine import WordReader
 from cosee.pages import PageError
 from cosee.tools.sight import FindPage, Sight
@@ -206,7 +204,7 @@ def test_pages_keep_the_numbers_of_their_document(tmp_path):
     assert index.numbers == [3, 4] and found(index, "wages") == [3] and found(index, "page 4") == [4]
 
 
-# --- meaning and look ---
+# --- meaning ---
 
 def test_vectors_are_kept_and_read_again(tmp_path):
     first, again = Letters(), Letters()
@@ -249,82 +247,6 @@ def test_ranks_are_fused_and_ties_are_fair():
     assert both.argmax() == 1 and both.max() <= 1
     # the heavier list decides
     assert fused([(1, np.array([1., 0])), (2, np.array([0., 1]))]).argmax() == 1
-
-
-def random_colqwen2(folder):
-    "A ColQwen2 of random weights: everything but sense."
-    import transformers
-    from cosee.models.qwen.random_weights import random_tokenizer
-    tokenizer = random_tokenizer()
-    token = tokenizer.convert_tokens_to_ids
-    text = dict(vocab_size=len(tokenizer), hidden_size=32, intermediate_size=32, num_hidden_layers=1,
-                num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=4096,
-                rope_parameters=dict(rope_type="default", rope_theta=1e4, mrope_section=[2, 3, 3]))
-    vision = dict(depth=1, embed_dim=32, hidden_size=32, num_heads=2, mlp_ratio=1)
-    vlm = transformers.Qwen2VLConfig(text_config=text, vision_config=vision, image_token_id=token("<|image_pad|>"),
-                                     vision_start_token_id=token("<|vision_start|>"),
-                                     vision_end_token_id=token("<|vision_end|>"))
-    config = transformers.ColQwen2Config(vlm_config=vlm.to_dict(), embedding_dim=16)
-    transformers.ColQwen2ForRetrieval(config).save_pretrained(folder)
-    images = transformers.Qwen2VLImageProcessor(size=dict(shortest_edge=28 * 28, longest_edge=28 * 28 * 16))
-    transformers.ColQwen2Processor(images, tokenizer).save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    return random_colqwen2(tmp_path_factory.mktemp("colqwen2"))
-
-
-@pytest.fixture(scope="module")
-def colpali(tmp_path_factory):
-    "A ColPali of random weights."
-    pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    from cosee.models.qwen.random_weights import random_tokenizer
-    folder, small = tmp_path_factory.mktemp("colpali"), dict(hidden_size=32, intermediate_size=32, num_hidden_layers=1,
-                                                             num_attention_heads=2)
-    images = transformers.SiglipImageProcessor(size=dict(height=28, width=28))
-    images.image_seq_length = 4
-    processor = transformers.ColPaliProcessor(images, random_tokenizer())
-    text = dict(model_type="gemma", vocab_size=len(processor.tokenizer), num_key_value_heads=1, head_dim=16,
-                max_position_embeddings=512, **small)
-    vision = dict(model_type="siglip_vision_model", image_size=28, patch_size=14, projection_dim=32,
-                  vision_use_head=False, **small)
-    vlm = transformers.PaliGemmaConfig(text_config=text, vision_config=vision, projection_dim=32, hidden_size=32,
-                                       image_token_index=processor.image_token_id)
-    config = transformers.ColPaliConfig(vlm_config=vlm, embedding_dim=16)
-    transformers.ColPaliForRetrieval(config).save_pretrained(folder)
-    processor.save_pretrained(folder)
-    return folder
-
-
-@pytest.mark.parametrize("kind", ["checkpoint", "colpali"])
-def test_a_visual_retriever_ranks_pages_by_their_look(kind, request, tmp_path):
-    checkpoint = request.getfixturevalue(kind)
-    pages = [Image.new("RGB", (90, 90 + i), colour) for i, colour in enumerate(("white", "red", "black"))]
-    encoder = VisualEncoder(checkpoint)
-    rows, asked = encoder.page(pages[0]), encoder.question("Which page is red?")
-    assert rows.dtype == np.float16 and rows.shape[1] == asked.shape[1] == 16 and len(asked) > 3
-    assert np.allclose(np.linalg.norm(asked, axis=1), 1, atol=1e-3)
-
-    class Nothing:
-        def read(self, items, print=None): return [dict(lines=[]) for _ in items]
-
-    def index(visual): return PageIndex(pages, words=Nothing(), embeddings=False, visual=visual, folder=tmp_path)
-    hits = index(str(checkpoint)).search("Which page is red?", 3)
-    best = late_interaction(asked, [encoder.page(p) for p in pages]).argmax() + 1
-    assert hits[0].page == best and hits[0].why == []
-    encoder.page = None   # every picture is known by now
-    assert index(encoder).search("Which page is red?", 3) == hits
-
-
-def test_a_folder_that_is_no_retriever_is_refused(tmp_path):
-    for said in ("", "{", "[]", json.dumps({"model_type": "bert"})):
-        (tmp_path / "config.json").write_text(said)
-        with pytest.raises(ValueError, match="ColQwen2|colqwen2"): VisualEncoder(tmp_path)
 
 
 # --- the tool ---

@@ -52,6 +52,9 @@ def _team_args(p: ArgumentParser):
                         'its printed text finds (default: auto)')
     g.add_argument('--k', type=positive, default=4, metavar='N',
                    help='how many pages the index may choose (default: 4)')
+    g.add_argument('--visual', metavar='DIR',
+                   help='folder of a ColQwen2, ColPali or ColModernVBERT checkpoint: the index looks at the pictures '
+                        'of pages, too; on --device (default: by print alone)')
     g.add_argument('--tools', action='store_true',
                    help='agents may look closer before they write: zoom, ocr, find_page, ...')
     g.add_argument('--snap', choices=_SNAPS, default='auto',
@@ -151,11 +154,12 @@ class _ReadingPace:
     "Says how far the reading of pages is: each time in a terminal, else every few seconds."
     def __init__(self,
         args: Namespace, # `quiet` is read
-        pages: int       # how many there are
+        pages: int,      # how many there are
+        doing: tuple[str, str] = ('reading', 'read') # what is done with them, and what is done then
     ):
         self.args, self.pages, self.start, self.told = args, pages, time.perf_counter(), time.perf_counter()
-        self.done = 0
-        self.say(f"reading {counted(pages, 'page')} ...", late=True)
+        self.done, self.doing = 0, doing
+        self.say(f"{doing[0]} {counted(pages, 'page')} ...", late=True)
 
     def say(self, text: str, late: bool):
         "A line that the next one takes the place of, in a terminal; elsewhere a line, if one is due"
@@ -174,7 +178,7 @@ class _ReadingPace:
         late = time.perf_counter() - self.told > _EVERY
         if late: self.told = time.perf_counter()
         left = left_text(self.seconds, done, self.pages)
-        if 0 < done < self.pages: self.say(f'{done} of {self.pages} pages read{left} ...', late)
+        if 0 < done < self.pages: self.say(f'{done} of {self.pages} pages {self.doing[1]}{left} ...', late)
 
 # %% ../../nbs/cli/01_ask.ipynb #9107891a
 def _came_from(counts: Counter[str]) -> str:
@@ -198,6 +202,15 @@ def _read_index(args: Namespace, index: 'PageIndex', names: list[str]) -> float:
     index.read(progress=lambda done, of: pace.tell(done))
     for n, fault in index.failed.items(): say(args, one_line(f'{names[n - 1]} is left out: {fault}', 200))
     say(args, f"{_came_from(index.words.counts - before)} in {pace.seconds:.1f} s")
+    return pace.seconds + (_look_at(args, index, names) if index.visual else 0.)
+
+def _look_at(args: Namespace, index: 'PageIndex', names: list[str]) -> float:
+    "Let an index look at all pages, and tell how far it is; the seconds that it took"
+    pace = _ReadingPace(args, len(index), ('looking at', 'looked at'))
+    fresh = index.look(progress=lambda done, of: pace.tell(len(index) - of + done))
+    for n, fault in index.unseen.items(): say(args, one_line(f'{names[n - 1]} is not looked at: {fault}', 200))
+    kept = len(index) - fresh
+    say(args, f"{counted(fresh, 'page')} looked at{f', {kept:,} from the cache' * (kept > 0)} in {pace.seconds:.1f} s")
     return pace.seconds
 
 def _read_some(args: Namespace, words: 'WordReader', pages: 'list[Page]'):
@@ -223,16 +236,24 @@ def _focus(args: Namespace, index: Any = None) -> 'FocusSpec':
     "The focus of the arguments, with its index if that is at hand"
     from cosee.focus import make_focus
     spec: Any = args.focus if args.focus == 'all' else dict(type=args.focus, k=args.k)
+    if args.visual and not index and args.focus != 'all': spec['visual'] = _retriever(args)
     return make_focus(spec, index=index) if index else spec
+
+def _retriever(args: Namespace) -> Optional[dict[str, Any]]:
+    "What opens the visual retriever that is asked for"
+    return dict(folder=args.visual, device=None if args.device == 'auto' else args.device) if args.visual else None
 
 def _read_ahead(args: Namespace, client: 'VLMClient', pages: 'Pages') -> 'tuple[FocusSpec, float]':
     "The focus, and the seconds that it took to read what it and the client need"
     from cosee.index.pages import PageIndex
     from cosee.ocr.engine import WordReader
     own = getattr(client, 'words', None)
-    if not _is_narrow(args, len(pages)): return _focus(args), _read_print(args, own, pages) if own else 0.
+    if not _is_narrow(args, len(pages)):
+        if args.visual: say(args, '--visual is not needed: no page has to be looked for, as all of them are shown')
+        return _focus(args), _read_print(args, own, pages) if own else 0.
     if args.max_tokens: return _focus(args), 0.   # whether the budget covers all pages is known later
-    index = PageIndex(pages, own or WordReader(print=args.print or 'auto'))
+    try: index = PageIndex(pages, own or WordReader(print=args.print or 'auto'), visual=_retriever(args))
+    except (ValueError, ImportError) as e: raise Stop(str(e), BAD_INPUT) from e
     return _focus(args, index), _read_index(args, index, _names(pages))
 
 # %% ../../nbs/cli/01_ask.ipynb #84aa0410
@@ -461,7 +482,8 @@ def _files_focus(args: Namespace, pages: 'Pages', some: list[str], focus: 'Focus
     from cosee.focus import index_of
     from cosee.index.files import FileFocus
     held = _files_of(pages)
-    index = getattr(focus, 'index', None) or index_of
+    visual = focus.get('visual') if isinstance(focus, dict) else None
+    index = getattr(focus, 'index', None) or (lambda document: index_of(document, visual=visual))
     return FileFocus([n for name in some for n in held[name]], index, args.k)
 
 # %% ../../nbs/cli/01_ask.ipynb #fe430b47

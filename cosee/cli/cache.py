@@ -13,7 +13,7 @@ import json
 from argparse import ArgumentParser, Namespace
 from typing import TypedDict
 from .common import ANSWERED, text_table
-from ..files import CACHES, FileCache, cache_folder
+from ..files import CACHE_LIMITS, CACHES, FileCache, cache_folder
 from ..text import counted
 
 # %% ../../nbs/cli/09_cache.ipynb #a5cab5dd
@@ -58,7 +58,7 @@ def _shown(kept: Kept) -> list[str]:
 def _cache(args: Namespace) -> int:
     "Tell what is kept, or clear it"
     folder = cache_folder()
-    rows = [_kept(name, FileCache(folder / name), args.clear) for name in CACHES] if folder else []
+    rows = [_kept(name, FileCache(folder / name, CACHE_LIMITS[name]), args.clear) for name in CACHES] if folder else []
     if args.json: print(json.dumps(dict(folder=folder and str(folder), kept=rows), ensure_ascii=False, indent=2))
     elif not folder: print('nothing is kept: COSEE_CACHE says off')
     else:

