@@ -11,7 +11,7 @@ __all__ = ['PageCache']
 import json, statistics, threading, unicodedata
 from collections import OrderedDict
 from pathlib import Path
-from typing import Literal, Optional, Sequence, NotRequired, TypedDict, Union, get_args
+from typing import Any, Literal, Mapping, Optional, Sequence, NotRequired, TypedDict, Union, get_args
 from ..boxes import Box, corners, enclosing, is_box
 from ..files import FileCache, cache_folder
 
@@ -153,6 +153,12 @@ def as_drawn(
 def _touch(a: Sequence[float], b: Sequence[float]) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
+def line_place(
+    line: Mapping[str, Any] # of printed text, or one that an index found
+) -> list[float]:           # left, top, right, bottom, 0-1
+    "Where a line is sure to stand."
+    return line.get('region') or line['bbox']
+
 def sure_box(
     page: PrintPage,     # a page of printed text
     box: Sequence[float] # a place among its lines, 0-1
@@ -161,7 +167,7 @@ def sure_box(
     x0, y0, x1, y1 = box
     near = [l for l in page['lines'] if _touch(l['bbox'], box)] if any('region' in l for l in page['lines']) else []
     if not any('region' in l for l in near): return x0, y0, x1, y1
-    return enclosing([corners(l.get('region', box)) for l in near])
+    return enclosing([corners(line_place(l) if 'region' in l else box) for l in near])
 
 # %% ../../nbs/ocr/00_print.ipynb #c60af7a5
 _is_number = lambda v: isinstance(v, (int, float)) and not isinstance(v, bool)

@@ -9,7 +9,7 @@ __all__ = []
 
 # %% ../../../nbs/transcripts/05_page_reader.ipynb #fe586c70
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, Optional, TYPE_CHECKING, Union
 from ...jsonscan import spoken
@@ -96,14 +96,21 @@ class PageReader(WordReader):
         cache: Union[str, Path, bool, None] = True  # see `WordReader`
     ):
         if attempts < 1 or side < 64: raise ValueError('attempts must be at least 1 and side at least 64')
+        if max_tokens is not None and max_tokens < 16: raise ValueError('max_tokens must be at least 16')
         asked = _family(client, family)
         super().__init__(workers=workers or _at_once(client), cache=cache, print='model')
         self.client, self.attempts, self.side, self.usage = client, attempts, side, Usage(calls=0)
+        self._unpaid = dict[int, PrintPage]()
         self.family = asked._replace(prompt=asked.prompt if prompt is None else prompt,
                                      markup=check_markup(markup) if markup else asked.markup,
                                      max_tokens=max_tokens or asked.max_tokens)
 
     def __repr__(self): return f'PageReader({self.client!r})'
+
+    @property
+    def tokens(self) -> int:
+        "What the pages cost that this thread was the first to get."
+        return getattr(self._clock, 'tokens', 0)
 
     @property
     def identity(self) -> list[object]:
@@ -160,12 +167,24 @@ class PageReader(WordReader):
             self._count('cache' if page else 'model')
             if page: return page
             page = self._written(image)
+            with self._lock: self._unpaid[id(page)] = page
             return page if 'unread' in page else self.pages.put(key, page)
 
     def _read(self, item: Readable, way: Way) -> PrintPage:
         "The printed text of one page"
         if way == 'model': return self._transcribed(opened_image(as_picture(item)))
         return super(PageReader, self)._read(item, way)
+
+    def read(self,
+        items: Iterable[Readable],   # see `WordReader.read`
+        print: Optional[Way] = None
+    ) -> list[PrintPage]:            # pages of printed text, in order
+        "Read pages; those that were written down before cost nothing. Raises what the client raises."
+        pages = super(PageReader, self).read(items, print)
+        with self._lock: fresh = [p for page in pages if (p := self._unpaid.pop(id(page), None))]
+        spent = (p.get('cost', {}).get(k, 0) for p in fresh for k in ('text_tokens', 'image_tokens', 'completion_tokens'))
+        self._clock.tokens = self.tokens + round(sum(spent))
+        return pages
 
     def at_hand(self,
         item: Readable         # an image, a path, or a handle that can `draw()`
@@ -184,3 +203,18 @@ def _is_blank(image: 'Image') -> bool:
     "Is all of it of one colour, or nearly?"
     low, high = image.convert('L').getextrema()
     return high - low < 32
+
+# %% ../../../nbs/transcripts/05_page_reader.ipynb #4e39c07a
+def print_source(
+    print: Way = 'auto',   # see `WordReader`
+    page_reader: Union[PageReader, VLMClient, None] = None, # of 'model': who writes pages down
+    threads: int = 1,      # as of `WordReader`, and so on
+    workers: Optional[int] = None,
+    max_side: int = 1600,
+    cache: Union[str, Path, bool, None] = True
+) -> WordReader:
+    "The reader of printed text that `print` names; raises ValueError for a model that is not named, or not asked."
+    if print == 'model' and isinstance(page_reader, PageReader): return page_reader
+    if print == 'model' and page_reader is not None: return PageReader(page_reader, workers=workers, cache=cache)
+    if page_reader is not None: raise ValueError(f"a page_reader is asked with print='model' alone, not with {print!r}")
+    return WordReader(threads, workers, max_side, cache, print)
