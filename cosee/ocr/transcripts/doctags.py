@@ -86,8 +86,8 @@ class _Tags:
         "An element begins."
         if self.top and _kind_of(self.top.name): self.open.pop()
         if name in _TABLES and self.top and self.top.name in _TABLES: self.open.pop()
-        self.all.append(element := _Element(name, self.top.box if self.top else None))
-        self.open = [*self.open[-_DEEP:], element]
+        self.open = [*self.open[-_DEEP:], _Element(name, self.top.box if self.top else None)]
+        if name not in _TABLES: self.all.append(self.open[-1])
 
     def end(self, name: str):
         "An element ends, and with it what is open in it; one that was never begun does not."
@@ -106,7 +106,9 @@ class _Tags:
         while self.top and _kind_of(self.top.name): self.open.pop()
         if not self.top or self.top.name not in _TABLES: self.begin('otsl')
         table = self.open[-1]
-        if not table.rows: table.rows.append([])
+        if not table.rows:
+            table.rows.append([])
+            self.all.append(table)   # behind its caption
         self.cells += 1
         if name == 'nl': table.rows.append([])
         else: table.rows[-1].append((name, [], []))

@@ -46,7 +46,9 @@ class _HtmlTable(HTMLParser):
         self.inside = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]):
-        if tag == 'tr' or tag in ('td', 'th') and not self.rows: self.rows.append([])
+        if tag == 'tr' or tag in ('td', 'th') and not self.rows:
+            self.rows.append([])
+            self.inside = False
         if tag in ('td', 'th') and self.cells < MOST_CELLS:
             over = {k: int(v) for k, v in attrs if v and len(v) < 5 and v.isascii() and v.isdigit()}
             self.rows[-1].append(('', over.get('rowspan', 1), over.get('colspan', 1)))

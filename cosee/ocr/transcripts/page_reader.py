@@ -157,7 +157,7 @@ class PageReader(WordReader):
         if not page['lines'] and not _is_blank(image): page['unread'] = f'{self.client.name} wrote nothing down'
         return page
 
-    def _key(self, image: 'Image') -> str: return page_key(image, self.identity)
+    def _key(self, image: 'Image') -> str: return page_key(image.convert('RGB'), self.identity)
 
     def _transcribed(self, image: 'Image') -> PrintPage:
         "The printed text of a page, from the caches or written down now"

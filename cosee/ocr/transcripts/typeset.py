@@ -36,8 +36,9 @@ def _columns(cells: Sequence[GridCell]) -> list[int]:
 
 # %% ../../../nbs/transcripts/04_typeset.ipynb #2c056031
 def _wrapped(text: str, width: int) -> list[str]:
-    "A text in lines of so many letters"
-    return [l for part in text.split('\n') for l in textwrap.wrap(part, max(4, width), break_on_hyphens=False)]
+    "A text in lines of so many letters; no word is cut"
+    return [l for part in text.split('\n') for l in textwrap.wrap(part, max(4, width), break_long_words=False,
+                                                                  break_on_hyphens=False)]
 
 def _set_table(cells: Sequence[GridCell]) -> list[_Typed]:
     "The cells of a table, row below row"
