@@ -158,20 +158,24 @@ def test_a_page_of_a_made_document_says_the_same_as_its_own_text(tmp_path):
     client.words.read = lambda pages, print=None: [again]
     other.words.read = lambda pages, print=None: [page]
     for question in ("What is the total?", "What is the invoice number?"):
-        assert client.document([SHEET]).answer(question)["answer"] == other.document([SHEET]).answer(question)["answer"]
+        found = [c.document([SHEET]).answer(question)["answer"] for c in (client, other)]
+        assert found[0] == found[1]
 
 
 # --- whatever comes ---
 
-PIECES = ["<doctag>", "<text>", "</text>", "<otsl>", "</otsl>", "<fcel>", "<lcel>", "<ucel>", "<xcel>", "<nl>", "<caption>",
-          "<picture>", "</picture>", "<loc_5>", "<loc_499>", "<loc_99999999999>", "<loc_", "<b>", "<|x|>", "<list_item>",
-          "<table>", "</table>", "<tr>", "<td rowspan=9999>", "<td colspan='-1'>", "</td>", "<img>", "|", "|-|", "# ", "**", "`",
+PIECES = ["<doctag>", "<text>", "</text>", "<otsl>", "</otsl>", "<fcel>", "<lcel>", "<ucel>", "<xcel>", "<nl>",
+          "<caption>", "<picture>", "</picture>", "<loc_5>", "<loc_499>", "<loc_99999999999>", "<loc_", "<b>", "<|x|>",
+          "<list_item>", "<table>", "</table>", "<tr>", "<td rowspan=9999>", "<td colspan='-1'>", "</td>", "<img>",
+          "|", "|-|", "# ", "**", "`",
           "```json\n", "[", "]", "{", "}", '{"bbox": [1, 2, 3, 4], "text": "a"}', '{"bbox": [NaN, 1e999, "x", {}]}',
-          '"bbox":', "$", "\\frac{", "\\[", "\n", "a b", "&#0;", "&#xD800;", "\x00", "\ud800", "<!--", "<![CDATA[", "---\n"]
+          '"bbox":', "$", "\\frac{", "\\[", "\n", "a b", "&#0;", "&#xD800;", "\x00", "\ud800", "<!--",
+          "<![CDATA[", "---\n"]
 
 
 @settings(max_examples=200)
-@given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join), st.sampled_from([None, "doctags", "layout", "markdown"]))
+@given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join),
+       st.sampled_from([None, "doctags", "layout", "markdown"]))
 def test_nothing_that_is_written_raises_or_leaves_the_page(text, markup):
     page = transcribed_page(text, SIZE, markup)
     assert valid_page(page)
@@ -179,7 +183,8 @@ def test_nothing_that_is_written_raises_or_leaves_the_page(text, markup):
 
 
 @pytest.mark.parametrize("piece", ["<text>a", "<otsl><fcel>a", "<fcel>a<nl>", "<table><tr><td>a", "|a|\n|-|\n", "a\n",
-                                   '{"bbox":[1,2,3,4],"text":"a"},', "<caption><picture><list_item>", "<td rowspan=99 colspan=99>"])
+                                   '{"bbox":[1,2,3,4],"text":"a"},', "<caption><picture><list_item>",
+                                   "<td rowspan=99 colspan=99>"])
 def test_a_hundred_thousand_of_anything_is_bounded(piece):
     for markup in ("doctags", "layout", "markdown"):
         found = read_markup(piece * 100_000, SIZE, markup)
@@ -307,8 +312,8 @@ def run(capsys, monkeypatch):
 
 
 def ask(sheet, *argv):
-    return ("ask", sheet, "-q", "What is the price of black ink?", "--agents", "detail_reader", "--max-steps", 1, "--json",
-            *argv)
+    return ("ask", sheet, "-q", "What is the price of black ink?", "--agents", "detail_reader", "--max-steps", 1,
+            "--json", *argv)
 
 
 def test_ask_in_a_process_of_its_own(sheet, tmp_path):
@@ -347,7 +352,8 @@ def test_a_mind_reads_what_a_page_reader_wrote(run, sheet):
         assert "Black ink | 3 | 19.50" in json.dumps(mind.requests[0]["body"]) and len(mind.requests) == 1
         assert "image_url" not in json.dumps(mind.requests[0]["body"])
         result = json.loads(out)[0]
-        assert code == 0 and result["evidence"][0]["bbox"] == [.1, .2, .9, .32] and result["client"] == "print+openai.m"
+        assert code == 0 and result["client"] == "print+openai.m"
+        assert result["evidence"][0]["bbox"] == [.1, .2, .9, .32]
         argv = [a if a != "print" else "openai" for a in argv]
         assert run(*ask(sheet, "--print", "beside", *argv))[0] == 0
         beside = json.dumps(mind.requests[1]["body"])
@@ -396,7 +402,8 @@ def test_a_transcription_that_was_cut_off_is_told(run, sheet):
 
 
 @pytest.mark.parametrize("argv, why", [
-    (["--print", "model"], "--print model needs --page-reader"), (["--print", "ocr", "--page-reader", "openai"], "not for"),
+    (["--print", "model"], "--print model needs --page-reader"),
+    (["--print", "ocr", "--page-reader", "openai"], "not for"),
     (["--page-reader", "opnai"], "opnai"), (["--page-reader", "ocr"], "given their printed text itself"),
     (["--page-reader", "openai"], "needs model"), (["--page-reader-path", "/nowhere"], "/nowhere"),
     (["--page-reader-url", "http://127.0.0.1:9/v1", "--page-reader-model", "m", "--page-reader-family", "doclink"],

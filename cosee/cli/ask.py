@@ -185,7 +185,8 @@ def _came_from(counts: Counter[str]) -> str:
 def _spent(args: Namespace) -> str:
     "What a model was asked for the pages, once for all questions"
     reader = made_page_reader(args)
-    return f' by {reader.client.name} for {reader.usage.total_tokens:,} tokens' if reader and reader.usage.calls else ''
+    if not reader or not reader.usage.calls: return ''
+    return f' by {reader.client.name} for {reader.usage.total_tokens:,} tokens'
 
 def _read_print(args: Namespace, words: 'WordReader', pages: 'Pages') -> float:
     "Read the print of all pages, and tell how far it is; the seconds that it took"
@@ -361,7 +362,7 @@ class Result(TypedDict):
     client: str                       # name of the model
     tokens: dict[str, int]            # `Usage` without seconds
     reading_seconds: float            # wall-clock time to read the pages, before the first question
-    reading_tokens: NotRequired[int]  # of a model that wrote pages down: its tokens until then, once for all questions
+    reading_tokens: NotRequired[int]  # of a model that wrote pages down, until then: once for all questions
     seconds: float                    # wall-clock time for the question itself
     stopped: str                      # why the episode ended
     files: NotRequired[list[str]]     # those of several that the question names, if it was asked of these alone

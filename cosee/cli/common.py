@@ -150,8 +150,8 @@ def cache_wanted(
 def _page_reader_args(p: ArgumentParser):
     "Arguments that choose the model that writes pages down"
     g = p.add_argument_group('model that writes pages down, for --print model or beside')
-    g.add_argument('--page-reader', metavar='NAME', help='a client, or the id of a backend; not needed with one of the '
-                   'following, which mean a local model, or a server like OpenAI')
+    g.add_argument('--page-reader', metavar='NAME', help='a client, or the id of a backend; not needed with one of '
+                   'the following, which mean a local model, or a server like OpenAI')
     g.add_argument('--page-reader-path', metavar='PATH', help='directory of its weights')
     g.add_argument('--page-reader-model', metavar='NAME', help='what its server calls it')
     g.add_argument('--page-reader-url', metavar='URL', help='address of its server')
@@ -166,7 +166,7 @@ def page_reader_options(
 ) -> Optional[dict[str, str]]: # as a configuration has them
     "What the arguments say of the model that writes pages down, if anything; raises `Stop` where they do not fit."
     said = {k: v for k, name in _READER.items() if (v := getattr(args, name, None))}
-    if 'client' not in said and 'model_path' not in said and {'model', 'base_url'} & {*said}: said['client'] = 'openai'
+    if not {'client', 'model_path'} & {*said} and {'model', 'base_url'} & {*said}: said['client'] = 'openai'
     wanted = getattr(args, 'print', None)
     if said and wanted not in (None, 'model', 'beside'):
         raise Stop(f'--page-reader is for --print model or beside, not for --print {wanted}', BAD_INPUT)
@@ -235,8 +235,9 @@ def _by_id(args: Namespace, id: str) -> 'VLMClient':
     from cosee.models.registry import create_vlm_client
     reader = made_page_reader(args)
     names = 'print', 'page_tokens', *(['base_url'] if id == args.client else [])
-    given = {k: v for k in names if (v := getattr(args, k, None)) is not None}
-    return create_vlm_client(id, backends_config(args), **given, **(dict(page_reader=reader) if reader else {}))
+    given: dict[str, Any] = {k: v for k in names if (v := getattr(args, k, None)) is not None}
+    if reader: given['page_reader'] = reader
+    return create_vlm_client(id, backends_config(args), **given)
 
 # %% ../../nbs/cli/00_common.ipynb #9d373376
 def made_page_reader(

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Protocol, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Optional, Protocol, TypeVar, Union, cast
 from ..config import VARIABLE, ConfigError
 from .backends import OWN_KINDS, Backend, Config, load_config, parse_config, usual_backend, with_key
 from .cache import CachedClient, ResponseCache
@@ -134,12 +134,12 @@ def shown_print(client: VLMClient, images: Optional[bool] = None, print: str = '
     from cosee.ocr.transcripts.page_reader import print_source
     beside = print == 'beside'
     if beside: print = 'model' if page_reader else 'auto'
-    words = dict(words=print_source(print, page_reader)) if print == 'model' or page_reader else {}
+    words = dict(words=print_source(cast(Any, print), page_reader)) if print == 'model' or page_reader else {}
     return Sight(client, images, beside, page_tokens=page_tokens, print=print, **words)
 
 # %% ../../nbs/models/08_registry.ipynb #370dd8b2
 _OF_READER = 'family', 'prompt', 'markup', 'max_tokens', 'attempts', 'side', 'workers'
-_HOW_NAMED = 'page_reader: name a client or the id of a backend, or give client, model_path, model, base_url, family, ...'
+_HOW_NAMED = 'page_reader: name a client or the id of a backend, or give client, model_path, model, base_url, ...'
 
 def page_reader(
     said: Any,          # a name or an id, a mapping with `client` and options, a client, or a `PageReader`
@@ -149,7 +149,8 @@ def page_reader(
     from cosee.ocr.transcripts.page_reader import PageReader
     if isinstance(said, PageReader): return said
     if isinstance(said, VLMClient): return PageReader(said)
-    options = dict(client=said) if isinstance(said, str) else dict(said) if isinstance(said, dict) else {}
+    if isinstance(said, str): said = dict(client=said)
+    options: dict[str, Any] = dict(said) if isinstance(said, dict) else {}
     mine = {k: options.pop(k) for k in _OF_READER if k in options}
     client = _writer(options, config)
     if getattr(client, 'words', None) is not None:

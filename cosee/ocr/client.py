@@ -427,7 +427,7 @@ AtPlace = TypeVar('AtPlace', Answer, Region, Fact)   # what stands on a page, in
 def _surely(doc: Reader, found: AtPlace) -> AtPlace:
     "The same at the place that its page is sure of"
     if not 0 < found['page'] <= len(doc.pages): return found
-    return {**found, 'bbox': sure_box(doc.pages[found['page'] - 1], found['bbox'])}
+    return cast(AtPlace, {**found, 'bbox': sure_box(doc.pages[found['page'] - 1], found['bbox'])})
 
 # %% ../../nbs/ocr/13_client.ipynb #ecbe5f8e
 _NOTHING = 'No print on the pages answers the question.'

@@ -264,7 +264,7 @@ def _ocr_page(
     except _TooMuch as e: return {**_print_page(None, image.size), 'unread': str(e)}
 
 # %% ../../nbs/ocr/01_engine.ipynb #21bb62cd
-Way = Literal['auto', 'text', 'ocr', 'model']   # a file's own text where it can be trusted, that alone, OCR, or a model
+Way = Literal['auto', 'text', 'ocr', 'model']   # a file's own text where it can be trusted, that alone, OCR, a model
 NO_PAGE_READER = ("print='model' needs a page reader, a model that writes pages down: name its client as page_reader; "
                   'at the shell --page-reader CLIENT')
 
@@ -387,7 +387,8 @@ class WordReader:
         print: Optional[Way] = None  # where printed text comes from; None: as the reader was made
     ) -> list[PrintPage]:            # pages of printed text, in order
         "Read pages; those seen before cost nothing. Raises ValueError for an unknown `print`."
-        items, way = items.infos if isinstance(items, Pages) else list(items), _check_way(print or self.print, self.by_model)
+        items, way = items.infos if isinstance(items, Pages) else list(items), print or self.print
+        _check_way(way, self.by_model)
         start = time.perf_counter()
         try: return self._read_all(items, way)
         finally: self._clock.seconds = self.seconds + time.perf_counter() - start

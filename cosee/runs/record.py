@@ -165,7 +165,7 @@ def answer_one(
     reading = getattr(words, 'seconds', 0.) - before
     record['times'] = dict(seconds=round(max(0., time.perf_counter() - start - reading), 4),
                            reading=round(reading, 4), at=utc_now())
-    if hasattr(words, 'tokens'): record['times']['reading_tokens'] = words.tokens - spent   # of a model
+    if (now := getattr(words, 'tokens', None)) is not None: record['times']['reading_tokens'] = now - spent
     return record
 
 def utc_now() -> str:

@@ -35,8 +35,8 @@ def _without_math(text: str) -> str:
     return _MATH.sub(typed, text)
 
 # %% ../../../nbs/transcripts/02_markdown.ipynb #afb99eb3
-_TABLE_TAG = re.compile(r'<(?!/?(?:table|caption|colgroup|col|thead|tbody|tfoot|tr|td|th|br|p|div|span|b|i|u|strong|em|'
-                        r'sup|sub)(?:\s[^<>]{0,300})?/?>)', re.I)
+_TABLE_TAG = re.compile(r'<(?!/?(?:table|caption|colgroup|col|thead|tbody|tfoot|tr|td|th|br|p|div|span|b|i|u|strong|'
+                        r'em|sup|sub)(?:\s[^<>]{0,300})?/?>)', re.I)
 
 class _HtmlTable(HTMLParser):
     "The cells of one table, and what stands in it beside them."

@@ -11,9 +11,9 @@ __all__ = []
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple, Optional, TYPE_CHECKING, Union
+from typing import NamedTuple, Optional, TYPE_CHECKING, Union, cast
 from ...jsonscan import spoken
-from ...models.client import ImageBlock, Message, Reply, TextBlock, Usage, VLMClient
+from ...models.client import ImageBlock, Message, Params, Reply, TextBlock, Usage, VLMClient
 from ...models.remote import ImagesRefused
 from ...models.wrapper import identity_of, models_in
 from ..engine import Readable, Way, WordReader, opened_image, page_key
@@ -52,7 +52,7 @@ FAMILIES = dict(
     markdown=Family('', _MARKDOWN))
 
 # %% ../../../nbs/transcripts/05_page_reader.ipynb #960d30a1
-def family_of(
+def _family_of(
     client: VLMClient # who is asked
 ) -> str:             # in `FAMILIES`
     "The family of a model, by its name or its folder."
@@ -63,12 +63,12 @@ def family_of(
 def _family(client: VLMClient, name: Optional[str]) -> Family:
     "The family of that name, or that of the client; raises ValueError where there is none"
     if name is not None and name not in FAMILIES: raise ValueError(no_such('family of page readers', name, FAMILIES))
-    return FAMILIES[name or family_of(client)]
+    return FAMILIES[name or _family_of(client)]
 
 # %% ../../../nbs/transcripts/05_page_reader.ipynb #06a00be0
 _CIRCLE, _OFTEN, _TAIL = re.compile(r'(.{1,120}?)\1{11,}\Z', re.S), 11, 4000   # letters of the end that are looked at
 
-def without_circle(
+def _without_circle(
     text: str # that was cut off at its length
 ) -> str:
     "The text without what it says over and over at its end, but once."
@@ -134,8 +134,9 @@ class PageReader(WordReader):
         "Replies for a page, each with what was spent until then"
         spent = Usage(calls=0)
         for attempt in range(self.attempts):
-            settings = dict(temperature=.3, top_p=.9, seed=attempt) if attempt else dict(temperature=0.)
-            reply = self.client.chat(self._prompt(image), max_new_tokens=self.family.max_tokens, **settings)
+            settings: Params = dict(temperature=.3, top_p=.9, seed=attempt) if attempt else dict(temperature=0.)
+            settings['max_new_tokens'] = self.family.max_tokens
+            reply = self.client.chat(self._prompt(image), None, **settings)
             spent += reply.usage
             with self._lock: self.usage += reply.usage
             if getattr(self.client, 'blind', False):   # see `Sight`
@@ -147,8 +148,9 @@ class PageReader(WordReader):
         shown, size, page = self._shown(image), image.size, None
         for reply, spent in self._asked(shown):
             said, cut = spoken(reply.text), reply.finish == 'length'
-            text = without_circle(said) if cut else said
-            page = transcribed_page(text if reply.finish in ('stop', 'length') else '', size, self.family.markup, shown.size)
+            text = _without_circle(said) if cut else said
+            if reply.finish not in ('stop', 'length'): text = ''   # a refusal is no print
+            page = transcribed_page(text, size, self.family.markup, shown.size)
             page['cost'] = {k: round(float(v), 3) for k, v in vars(spent).items()}
             if cut: page['unfinished'] = f'the model wrote {self.family.max_tokens:,} tokens and was not done'
             if text != said: page['unfinished'] = 'the model began to repeat itself'
@@ -173,16 +175,17 @@ class PageReader(WordReader):
     def _read(self, item: Readable, way: Way) -> PrintPage:
         "The printed text of one page"
         if way == 'model': return self._transcribed(opened_image(as_picture(item)))
-        return super(PageReader, self)._read(item, way)
+        return WordReader._read(self, item, way)
 
     def read(self,
         items: Iterable[Readable],   # see `WordReader.read`
         print: Optional[Way] = None
     ) -> list[PrintPage]:            # pages of printed text, in order
         "Read pages; those that were written down before cost nothing. Raises what the client raises."
-        pages = super(PageReader, self).read(items, print)
+        pages = WordReader.read(self, items, print)
         with self._lock: fresh = [p for page in pages if (p := self._unpaid.pop(id(page), None))]
-        spent = (p.get('cost', {}).get(k, 0) for p in fresh for k in ('text_tokens', 'image_tokens', 'completion_tokens'))
+        names = 'text_tokens', 'image_tokens', 'completion_tokens'
+        spent = (p.get('cost', {}).get(name, 0) for p in fresh for name in names)
         self._clock.tokens = self.tokens + round(sum(spent))
         return pages
 
@@ -201,7 +204,7 @@ def _at_once(client: VLMClient) -> int:
 
 def _is_blank(image: 'Image') -> bool:
     "Is all of it of one colour, or nearly?"
-    low, high = image.convert('L').getextrema()
+    low, high = cast(tuple[int, int], image.convert('L').getextrema())
     return high - low < 32
 
 # %% ../../../nbs/transcripts/05_page_reader.ipynb #4e39c07a
@@ -214,7 +217,7 @@ def print_source(
     cache: Union[str, Path, bool, None] = True
 ) -> WordReader:
     "The reader of printed text that `print` names; raises ValueError for a model that is not named, or not asked."
-    if print == 'model' and isinstance(page_reader, PageReader): return page_reader
-    if print == 'model' and page_reader is not None: return PageReader(page_reader, workers=workers, cache=cache)
-    if page_reader is not None: raise ValueError(f"a page_reader is asked with print='model' alone, not with {print!r}")
-    return WordReader(threads, workers, max_side, cache, print)
+    if page_reader is None: return WordReader(threads, workers, max_side, cache, print)
+    if print != 'model': raise ValueError(f"a page_reader is asked with print='model' alone, not with {print!r}")
+    if isinstance(page_reader, PageReader): return page_reader
+    return PageReader(page_reader, workers=workers, cache=cache)
