@@ -37,6 +37,7 @@ UPWARD: dict[tuple[str, str], str] = {
     ("cosee.models.registry", "cosee.ocr.client"): "the table of clients names the one that needs no model",
     ("cosee.models.registry", "cosee.minds.client"): "the table of clients names the one that reads print",
     ("cosee.models.registry", "cosee.minds.sight"): "models behind the table may be given print instead of images",
+    ("cosee.models.registry", "cosee.ocr.transcripts.page_reader"): "a configuration names who writes pages down",
     ("cosee.focus", "cosee.index.pages"): "the default index of a document, made when a page is first searched for",
     ("cosee.eval.methods", "cosee.screen.agent"): "the table of methods names the one for screens",
     ("cosee.eval.evidence_scores", "cosee.screen.score"): "the table of scorers has those of screens",

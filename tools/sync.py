@@ -29,6 +29,7 @@ SECTIONS = [
     ("Reading printed text", ("ocr/",)),
     ("Parts of a page", ("layout/",)),
     ("The text that a PDF carries", ("layer/",)),
+    ("Pages that a model writes down", ("transcripts/",)),
     ("Finding pages in long documents", ("index/",)),
     ("Language models that read printed text", ("minds/",)),
     ("Fields instead of questions", ("fields/",)),

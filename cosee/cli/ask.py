@@ -16,8 +16,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Callable, NotRequired, Optional, TYPE_CHECKING, TypedDict
 from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPage, amount, board_lines,
-                              cache_args, care_args, check_client, client_of, model_args, named_or_implied,
-                              positive, roles_of, say, show_in_browser, tell_duties)
+                              cache_args, care_args, check_client, client_of, made_page_reader, model_args,
+                              named_or_implied, positive, roles_of, say, show_in_browser, tell_duties)
 from ..text import NOT_ANSWERABLE, abstains, check_question, counted, left_text, one_line, same_answer
 
 # %% ../../nbs/cli/01_ask.ipynb #5bf32eef
@@ -183,8 +183,14 @@ class _ReadingPace:
 # %% ../../nbs/cli/01_ask.ipynb #9107891a
 def _came_from(counts: Counter[str]) -> str:
     "How many pages were read, and how many of them were known"
-    fresh, kept = counts['ocr'] + counts['text'], counts['cache']
+    fresh, kept = counts['ocr'] + counts['text'] + counts['model'], counts['cache']
     return f"{counted(fresh, 'page')} read{f', {kept:,} from the cache' * (kept > 0)}"
+
+def _spent(args: Namespace) -> str:
+    "What a model was asked for the pages, once for all questions"
+    reader = made_page_reader(args)
+    if not reader or not reader.usage.calls: return ''
+    return f' by {reader.client.name} for {reader.usage.total_tokens:,} tokens'
 
 def _read_print(args: Namespace, words: 'WordReader', pages: 'Pages') -> float:
     "Read the print of all pages, and tell how far it is; the seconds that it took"
@@ -192,7 +198,7 @@ def _read_print(args: Namespace, words: 'WordReader', pages: 'Pages') -> float:
     for i in range(0, len(handles), 2):
         pace.tell(i)
         _read_some(args, words, handles[i:i + 2])
-    say(args, f"{_came_from(words.counts - before)} in {pace.seconds:.1f} s")
+    say(args, f"{_came_from(words.counts - before)}{_spent(args)} in {pace.seconds:.1f} s")
     return pace.seconds
 
 # %% ../../nbs/cli/01_ask.ipynb #c3cbb5fe
@@ -201,7 +207,7 @@ def _read_index(args: Namespace, index: 'PageIndex', names: list[str]) -> float:
     pace, before = _ReadingPace(args, len(index)), Counter(index.words.counts)
     index.read(progress=lambda done, of: pace.tell(done))
     for n, fault in index.failed.items(): say(args, one_line(f'{names[n - 1]} is left out: {fault}', 200))
-    say(args, f"{_came_from(index.words.counts - before)} in {pace.seconds:.1f} s")
+    say(args, f"{_came_from(index.words.counts - before)}{_spent(args)} in {pace.seconds:.1f} s")
     return pace.seconds + (_look_at(args, index, names) if index.visual else 0.)
 
 def _look_at(args: Namespace, index: 'PageIndex', names: list[str]) -> float:
@@ -216,14 +222,16 @@ def _look_at(args: Namespace, index: 'PageIndex', names: list[str]) -> float:
 def _read_some(args: Namespace, words: 'WordReader', pages: 'list[Page]'):
     "Read the print of a few pages together, or one by one where that fails; what cannot be read is told"
     from cosee.pages import PageError
-    try: unread = [(page, printed['unread']) for page, printed in zip(pages, words.read(pages), strict=True)
-                   if 'unread' in printed]
+    try:
+        read = [*zip(pages, words.read(pages), strict=True)]
+        unread = [(page, f"left out: {why}") for page, p in read if (why := p.get('unread'))]
+        unread += [(page, f"not read to its end: {why}") for page, p in read if (why := p.get('unfinished'))]
     except PageError as e:
         if len(pages) > 1:
             for page in pages: _read_some(args, words, [page])
             return
-        unread = [(pages[0], e)]
-    for page, why in unread: say(args, one_line(f'{_names(page.document)[page.number - 1]} is left out: {why}', 200))
+        unread = [(pages[0], f'left out: {e}')]
+    for page, why in unread: say(args, one_line(f'{_names(page.document)[page.number - 1]} is {why}', 200))
 
 # %% ../../nbs/cli/01_ask.ipynb #2c7b93e3
 def _is_narrow(args: Namespace, pages: int) -> bool:
@@ -246,13 +254,14 @@ def _retriever(args: Namespace) -> Optional[dict[str, Any]]:
 def _read_ahead(args: Namespace, client: 'VLMClient', pages: 'Pages') -> 'tuple[FocusSpec, float]':
     "The focus, and the seconds that it took to read what it and the client need"
     from cosee.index.pages import PageIndex
-    from cosee.ocr.engine import WordReader
+    from cosee.ocr.transcripts.page_reader import print_source
     own = getattr(client, 'words', None)
     if not _is_narrow(args, len(pages)):
         if args.visual: say(args, '--visual is not needed: no page has to be looked for, as all of them are shown')
         return _focus(args), _read_print(args, own, pages) if own else 0.
     if args.max_tokens: return _focus(args), 0.   # whether the budget covers all pages is known later
-    try: index = PageIndex(pages, own or WordReader(print=args.print or 'auto'), visual=_retriever(args))
+    words = own or print_source(args.print or 'auto', made_page_reader(args))
+    try: index = PageIndex(pages, words, visual=_retriever(args))
     except (ValueError, ImportError) as e: raise Stop(str(e), BAD_INPUT) from e
     return _focus(args, index), _read_index(args, index, _names(pages))
 
@@ -375,6 +384,7 @@ class Result(TypedDict):
     client: str                       # name of the model
     tokens: dict[str, int]            # `Usage` without seconds
     reading_seconds: float            # wall-clock time to read the pages, before the first question
+    reading_tokens: NotRequired[int]  # of a model that wrote pages down, until then: once for all questions
     seconds: float                    # wall-clock time for the question itself
     stopped: str                      # why the episode ended
     files: NotRequired[list[str]]     # those of several that the question names, if it was asked of these alone
@@ -459,6 +469,7 @@ def _ask_one(args: Namespace, client: 'VLMClient', answers: Answers, question: s
     sure = _SURE.get(args.client, 0.) if args.sure is None else args.sure
     result = result_of(episode, question, client.name, pages, episode['seconds'], reading, sure)
     if some: result['files'] = some
+    if reader := made_page_reader(args): result['reading_tokens'] = reader.usage.total_tokens
     episodes.append(episode)
     results.append(result)
 
@@ -491,10 +502,11 @@ def _kept(args: Namespace, answers: Answers, questions: int, words: Optional['Wo
     "Print the answers that there are; in words, what was kept"
     _, episodes, results = answers
     if results: _report(args, (answers[0], episodes[:len(results)], results), html=False)
-    read = words.counts['ocr'] if words else 0
+    read = words.counts['ocr'] + words.counts['model'] if words else 0
     said = [f'{len(results)} of {counted(questions, "question")} answered'] if results else []
-    if read and words and words.pages.files: said.append(f"{counted(read, 'page')} read by OCR and kept: the same "
-                                                         'command goes on from there')
+    if read and words and words.pages.files: said.append(f"{counted(read, 'page')} read by "
+                                                         f"{'a model' if words.counts['model'] else 'OCR'} and kept: "
+                                                         'the same command goes on from there')
     return '; '.join(said) or 'nothing was finished'
 
 # %% ../../nbs/cli/01_ask.ipynb #6cd77cd2

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cosee.models.backends import Config
     from cosee.models.client import VLMClient
     from cosee.models.retry import Check
+    from cosee.ocr.transcripts.page_reader import PageReader
     from cosee.runs.server import LocalServer
 
 # %% ../../nbs/cli/00_common.ipynb #346240a4
@@ -124,10 +125,12 @@ def cache_args(
     "Arguments of how pages are read."
     p.add_argument('--no-cache', action='store_true',
                    help='read every page anew, and keep nothing of it on disk (see `cosee cache`)')
-    p.add_argument('--print', choices=('auto', 'text', 'ocr', 'beside'),
+    p.add_argument('--print', choices=('auto', 'text', 'ocr', 'model', 'beside'),
                    help="where the printed text of a page comes from: auto: a PDF's own text where it is what is "
-                   'drawn, and OCR for the rest; text: that text alone; ocr: OCR alone; beside: a model that takes '
-                   'images is given the printed text of each page next to its image (default: auto)')
+                   'drawn, and OCR for the rest; text: that text alone; ocr: OCR alone; model: what a model of '
+                   '--page-reader writes down; beside: a model that takes images is given the printed text of each '
+                   'page next to its image (default: auto, or model with --page-reader)')
+    _page_reader_args(p)
     p.add_argument('--page-tokens', type=positive, metavar='N',
                    help='most tokens of the printed text of a page, for a model that reads it (default: 1500)')
 
@@ -142,6 +145,36 @@ def cache_wanted(
     finally:
         if before is None: os.environ.pop('COSEE_CACHE', None)
         else: os.environ['COSEE_CACHE'] = before
+
+# %% ../../nbs/cli/00_common.ipynb #7de5b6f1
+def _page_reader_args(p: ArgumentParser):
+    "Arguments that choose the model that writes pages down"
+    g = p.add_argument_group('model that writes pages down, for --print model or beside')
+    g.add_argument('--page-reader', metavar='NAME', help='a client, or the id of a backend; not needed with one of '
+                   'the following, which mean a local model, or a server like OpenAI')
+    g.add_argument('--page-reader-path', metavar='PATH', help='directory of its weights')
+    g.add_argument('--page-reader-model', metavar='NAME', help='what its server calls it')
+    g.add_argument('--page-reader-url', metavar='URL', help='address of its server')
+    g.add_argument('--page-reader-family', metavar='NAME', help='how it is asked: docling, glm-ocr, paddleocr-vl, '
+                   'dots-ocr, lighton-ocr, or markdown for any other (default: by its name)')
+
+_READER = dict(client='page_reader', model_path='page_reader_path', model='page_reader_model',
+               base_url='page_reader_url', family='page_reader_family')
+
+def page_reader_options(
+    args: Namespace # of `cache_args`
+) -> Optional[dict[str, str]]: # as a configuration has them
+    "What the arguments say of the model that writes pages down, if anything; raises `Stop` where they do not fit."
+    said = {k: v for k, name in _READER.items() if (v := getattr(args, name, None))}
+    if not {'client', 'model_path'} & {*said} and {'model', 'base_url'} & {*said}: said['client'] = 'openai'
+    wanted = getattr(args, 'print', None)
+    if said and wanted not in (None, 'model', 'beside'):
+        raise Stop(f'--page-reader is for --print model or beside, not for --print {wanted}', BAD_INPUT)
+    if wanted == 'model' and not said:
+        raise Stop('--print model needs --page-reader, the client that writes pages down, or --page-reader-path or '
+                   '--page-reader-url', BAD_INPUT)
+    if said and wanted is None: args.print = 'model'
+    return said or None
 
 # %% ../../nbs/cli/00_common.ipynb #562d05f5
 def say(
@@ -200,16 +233,36 @@ def backends_config(
 def _by_id(args: Namespace, id: str) -> 'VLMClient':
     "The client of a backend's id"
     from cosee.models.registry import create_vlm_client
+    reader = made_page_reader(args)
     names = 'print', 'page_tokens', *(['base_url'] if id == args.client else [])
-    given = {k: v for k in names if (v := getattr(args, k, None)) is not None}
+    given: dict[str, Any] = {k: v for k in names if (v := getattr(args, k, None)) is not None}
+    if reader: given['page_reader'] = reader
     return create_vlm_client(id, backends_config(args), **given)
+
+# %% ../../nbs/cli/00_common.ipynb #9d373376
+def made_page_reader(
+    args: Namespace # of `cache_args` and `model_args`
+) -> 'Optional[PageReader]':
+    "The reader that the arguments ask for, made once; None where pages are read as ever."
+    from cosee.models.registry import CLIENTS, page_reader
+    said = page_reader_options(args)
+    if said is None or getattr(args, 'page_reader_made', None): return getattr(args, 'page_reader_made', None)
+    options: dict[str, Any] = dict(said)
+    name = options.get('client')
+    if options.get('model_path'): say(args, f"loading {options['model_path']} ...")
+    if name is None or name in CLIENTS and CLIENTS[name].local:
+        _hush(args)
+        options |= {k: v for k in ('device', 'dtype') if (v := getattr(args, k, None))}
+    args.page_reader_made = page_reader(options, backends_config(args) if name and name not in CLIENTS else None)
+    return args.page_reader_made
 
 # %% ../../nbs/cli/00_common.ipynb #282be890
 def _options(args: Namespace, name: str) -> dict[str, Any]:
     "What the arguments say of all that a client needs and takes"
     from cosee.models.registry import CLIENTS
-    entry = CLIENTS[name]
+    entry, reader = CLIENTS[name], made_page_reader(args)
     given = {k: v for k in (*entry.needs, *entry.takes) if (v := getattr(args, k, None)) not in (None, False, '')}
+    given |= dict(page_reader=reader) if reader and 'page_reader' in entry.takes else {}
     if name != args.client: given.pop('base_url', None)   # it is the address of the first client alone
     missing = next((k for k in entry.needs if k not in given), None)
     if not missing: return given

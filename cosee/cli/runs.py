@@ -17,7 +17,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Callable, Optional, TYPE_CHECKING, Union
 from .common import (BAD_INPUT, Stop, TerminalPage, amount, board_lines, cache_args, common_args,
-                              named_or_implied, positive, roles_of, serve_page, tell_duties, text_table)
+                              named_or_implied, page_reader_options, positive, roles_of, serve_page, tell_duties,
+                              text_table)
 from ..text import one_line, time_left
 
 # %% ../../nbs/cli/04_runs.ipynb #ce3a905b
@@ -198,11 +199,14 @@ def _whole(path: Optional[str]) -> Optional[str]:
 
 def _fields(args: Namespace) -> list[str]:
     "Arguments as FIELD=VALUE"
+    reader = page_reader_options(args)
+    if reader and 'model_path' in reader: reader['model_path'] = _whole(reader['model_path']) or ''
     pairs = {'dataset.name': args.dataset, 'dataset.split': args.split, 'dataset.root': _whole(args.root),
              'dataset.limit': args.limit or (_DEMO_QUESTIONS if args.demo else None),
              'name': 'demo' if args.demo else None,
              'client.type': named_or_implied(args),
              'client.options.print': args.print, 'client.options.page_tokens': args.page_tokens,
+             'client.options.page_reader': reader,
              'client.options.model_path': _whole(args.model_path),
              'client.options.device': args.device, 'client.options.model': args.model,
              'client.options.base_url': args.base_url, 'budget.max_tokens': args.max_tokens, 'seed': args.seed,

@@ -134,12 +134,17 @@ def _settled(work: _Work, asked: Field, path: str, entry: Entry, by: str, near: 
                        reason=f'{one_line(entry.printed, 60)!r}: {fault}' if fault else None), place
 
 # %% ../../nbs/fields/05_episode.ipynb #67821d1d
+def _surely(work: _Work, result: FieldResult) -> FieldResult:
+    "A field with the box that its page is sure of, where print bears it out"
+    if not result['found'] or not result['page'] or not result['bbox']: return result
+    return {**result, 'bbox': [*work.printed.sure(result['page'], cast(Box, tuple(result['bbox'])))]}
+
 def _note(work: _Work, asked: Field, result: FieldResult, step: int) -> None:
     "Write what is said of a field on the Board"
     old = work.results.get(result['path'])
     before = old['cells'] if old else []
     view: Any = {'page': result['page'] or (work.shown or [1])[0]}
-    if result['bbox'] and result['page']: view['bbox'] = tuple(result['bbox'])
+    if place := _surely(work, result)['bbox']: view['bbox'] = tuple(place)
     mark = '' if result['found'] or asked.kind not in _AS_PRINTED else ' (no print says so)'
     text = f"{asked.words}: {one_line(result['printed'], 200)}{mark}"
     tags = ['field', *(['correction'] if before else [])]
@@ -436,6 +441,7 @@ def _outcome(work: _Work, stopped: str) -> Extraction:
     kinds = {f.path: f for f in work.form.fields}
     doubtful = [r['path'] for r in fields
                 if _is_guess(r) or _is_doubtful(kinds.get(r['path'], Field('', 'text')), r)]
+    fields = [_surely(work, r) for r in fields]
     return Extraction(value=assembled(work.form, values, rows), fields=fields, doubtful=doubtful, shown=work.shown,
                       board=work.board.to_dict(), usage=work.ledger.total.to_dict(), calls=work.calls,
                       client=work.client.name, stopped=stopped)

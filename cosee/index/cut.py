@@ -9,7 +9,7 @@ __all__ = []
 import hashlib
 import json
 import statistics
-from typing import Any, NamedTuple, Sequence, TypedDict
+from typing import Any, NamedTuple, NotRequired, Sequence, TypedDict
 
 from .hints import labels_of
 from .terms import language_of, tokens, whole_lines
@@ -19,6 +19,7 @@ class FoundLine(TypedDict):
     "A line of printed text, and where it stands."
     text: str
     bbox: list[float] # left, top, right, bottom, 0-1
+    region: NotRequired[list[float]] # where it is sure to stand, see `PrintLine`
 
 # %% ../../nbs/index/02_cut.ipynb #8c209883
 _BIG = 1.25   # times the usual height of a line

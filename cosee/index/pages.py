@@ -22,6 +22,7 @@ from .meaning import Encoder, nearness, page_vectors, vectors_from_bytes, vector
 from .visual import VisualEncoder, visual_encoder
 from ..ocr.embeddings import sentence_encoder
 from ..ocr.engine import Progress, WordReader, reading_told
+from ..ocr.print import PrintLine
 from ..pages import PageError, Pages, handle_of, open_image, page_numbers
 from ..registry import need
 
@@ -125,7 +126,7 @@ class PageIndex:
             self.failed[self.numbers[places[0]]] = str(e)
             return [[]]
         self.failed |= {self.numbers[i]: p['unread'] for i, p in zip(places, pages, strict=True) if 'unread' in p}
-        return [[FoundLine(text=l['text'], bbox=l['bbox']) for l in page['lines']] for page in pages]
+        return [[_found(l) for l in page['lines']] for page in pages]
 
     def _page(self, number: int) -> Any:
         "The handle of a page, where there is one, or its image"
@@ -284,6 +285,13 @@ class PageIndex:
 
     def _why(self, query: str, i: int) -> list[FoundLine]:
         return [self._lines[i][line] for line in self.word_index().lines_for(query, i)]
+
+# %% ../../nbs/index/06_pages.ipynb #f9c25dc5
+
+def _found(line: PrintLine) -> FoundLine:
+    "What the index keeps of a line"
+    region = dict(region=line['region']) if 'region' in line else {}
+    return FoundLine(text=line['text'], bbox=line['bbox'], **region)
 
 # %% ../../nbs/index/06_pages.ipynb #a41d2f06
 def _mark_of(document: Sequence[Any]) -> str:

@@ -16,7 +16,8 @@ from ..models.client import (Block, ImageBlock, Message, Outcome, Params, Pictur
                                  TextBlock, Usage, VLMClient, checked_blocks)
 from ..models.wrapper import identity_of
 from ..ocr.engine import Way, WordReader
-from ..ocr.print import PrintPage
+from ..ocr.print import PrintPage, sure_box
+from ..ocr.transcripts.page_reader import PageReader, print_source
 from .candidates import candidates
 from .confidence import ABSTAIN, ALTERNATIVES
 from .filling import FILL_RULES, form_example, short_form, values_alone, wants_form
@@ -57,13 +58,14 @@ class PrintClient(VLMClient):
         words: Optional[WordReader] = None, # your own reader of pages
         beside: bool = False,               # keep pictures, and put print next to them
         abstain: float = ABSTAIN,           # an answer less sure than this is given as 'not answerable'
-        excerpt: int = 0                    # most tokens of print for a question alone; 0: whole pages
+        excerpt: int = 0,                   # most tokens of print for a question alone; 0: whole pages
+        page_reader: Union[PageReader, VLMClient, None] = None # of print='model': who writes pages down
     ):
         if page_tokens < 16: raise ValueError('page_tokens must be at least 16')
         self.excerpt = excerpt
         self.mind, self.page_tokens, self.beside, self.abstain = mind, page_tokens, beside, abstain
         self.form: Optional[Form] = check_form(form) if form else None
-        self.words = words or WordReader(print=print)
+        self.words = words or print_source(print, page_reader)
         self.name, self.constrains = f'print+{mind.name}', mind.constrains
         self._layouts = dict[tuple[int, Form], tuple[PrintPage, list[list[Cell]], int]]()
 
@@ -73,7 +75,8 @@ class PrintClient(VLMClient):
     def identity(self) -> list[Any]:
         "What a reply depends on besides the call."
         return ['print', self.form, self.page_tokens, self.beside, self.abstain, self.words.print,
-                identity_of(self.mind), *([self.excerpt] if self.excerpt else [])]
+                identity_of(self.mind), *([self.excerpt] if self.excerpt else []),
+                *([read] if (read := getattr(self.words, 'identity', None)) else [])]
 
     def _count(self, text: str) -> int:
         "Tokens of a text: counted by the model, or one for every three letters"
@@ -99,17 +102,19 @@ class PrintClient(VLMClient):
             rows, tokens = self._laid_out(page, form)
             said = write_page(rows, number, form, len(lines) + 1, min(1., room / max(1, tokens)), question)
             texts.append(said.text)
-            lines += said.lines
+            lines += _surely(page, said.lines)
         return texts, lines
 
     def _excerpts(self, images: list[tuple[ImageBlock, int]], question: str,
                   form: Form) -> tuple[list[str], list[Line]]:
         "The rows of pictures that have most to do with a question, and their lines"
-        laid = [self._laid_out(page, form) for page in self.words.read([b['image'] for b, _ in images])]
+        prints = self.words.read([b['image'] for b, _ in images])
+        laid = [self._laid_out(page, form) for page in prints]
         share = self.excerpt / max(1, sum(tokens for _, tokens in laid))
         pages = [(number, rows) for (_, number), (rows, _) in zip(images, laid, strict=True)]
         told = write_excerpt(pages, form, share, question, lambda line: bool(candidates([line], question)))
-        return [t.text for t in told], [line for t in told for line in t.lines]
+        lines = [line for page, t in zip(prints, told, strict=True) for line in _surely(page, t.lines)]
+        return [t.text for t in told], lines
 
     def shown(self,
         messages: list[Message] # with page images
@@ -187,6 +192,12 @@ class PrintClient(VLMClient):
         found = self.mind.estimate(self.shown(messages).messages)
         if not unread: return found
         return replace(found, text_tokens=found.text_tokens + unread * self.page_tokens, estimated=True)
+
+# %% ../../nbs/minds/02_client.ipynb #fb855a25
+def _surely(page: PrintPage, lines: list[Line]) -> list[Line]:
+    "Lines whose words stand where print is sure that they do"
+    if not any('region' in l for l in page['lines']): return lines
+    return [replace(line, words=tuple(w._replace(bbox=sure_box(page, w.bbox)) for w in line.words)) for line in lines]
 
 # %% ../../nbs/minds/02_client.ipynb #86cac074
 def _before(messages: list[Message], form: Form, alone: bool, fills: bool, short: bool = False) -> list[Message]:

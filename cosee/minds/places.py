@@ -18,7 +18,7 @@ from ..board import Evidence
 from ..boxes import Box, box_iou
 from .form import Line, Word, around, layout, likeliest, write_page
 from ..ocr.engine import WordReader
-from ..ocr.print import PrintPage, Turn, turned_box, upright
+from ..ocr.print import PrintPage, Turn, sure_box, turned_box, upright
 from ..ocr.values import to_number
 from ..pages import PageError
 from ..text import abstains, letters_of
@@ -126,6 +126,7 @@ class Printed:
         pages: Mapping[int, PrintPage] # number of a page, from 1 -> its print
     ):
         self.lines, self._tokens = list[Line](), dict[int, list[list[_Token]]]()
+        self._vague = {n: page for n, page in pages.items() if any('region' in l for l in page['lines'])}
         for number, page in pages.items():
             rows = layout(upright(page))
             lines = write_page(rows, number, 'rows', len(self.lines) + 1).lines if rows else []
@@ -168,6 +169,13 @@ class Printed:
         "Page and box of the line that has most to do with a question."
         line = likeliest([l for l in self.lines if page in (None, l.page)], question)
         return (line.page, line.bbox) if line else None
+
+    def sure(self,
+        page: int, # its number
+        box: Box   # of a place that was found on it
+    ) -> Box:
+        "The box that is sure to hold the place."
+        return sure_box(self._vague[page], box) if page in self._vague else box
 
 # %% ../../nbs/minds/09_places.ipynb #c3fb926d
 Way = Callable[[Sequence[_Token], str], Iterator[list[_Token]]]
@@ -247,8 +255,9 @@ def _snapped(e: Evidence, quotes: Sequence[str], printed: Printed) -> Evidence:
     for said in quotes:
         near = (e['page'], (own[0], own[1], own[2], own[3])) if own else printed.likely(said, e['page'])
         place = printed.find(said, near, reach=_reach(letters_of(said))) if near else None
-        if place: return {**e, 'bbox': list(place.bbox), 'own_bbox': own, 'line_bbox': list(place.line),
-                          'printed': place.text, 'found': place.how}
+        if place: return {**e, 'bbox': list(printed.sure(place.page, place.bbox)), 'own_bbox': own,
+                          'line_bbox': list(printed.sure(place.page, place.line)), 'printed': place.text,
+                          'found': place.how}
     return {**e, 'own_bbox': own, 'line_bbox': None, 'printed': '', 'found': ''}
 
 # %% ../../nbs/minds/09_places.ipynb #f809174a

@@ -60,8 +60,10 @@ class Backend(_Limits):
     page_labels: bool = Field(True, description="write 'Page n:' before each of several pages")
     images: Optional[bool] = Field(None, description='does the model take images? false: it is given the printed '
                                    'text of the pages; without it: until the server refuses them')
-    print: Literal['auto', 'text', 'ocr', 'beside'] = Field(
+    print: Literal['auto', 'text', 'ocr', 'model', 'beside'] = Field(
         'auto', description="where printed text comes from; 'beside': both, each image with its print")
+    page_reader: Any = Field(None, description="of print: model, who writes pages down: the id of another backend, or "
+                             'a client and its options')
     page_tokens: int = Field(1500, ge=16, description='most tokens of the printed text of a page')
     context: Optional[int] = Field(None, ge=256, description='tokens of prompt and reply, of a GGUF file')
     model_path: Optional[str] = None   # folder or GGUF file of weights on this machine

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Optional, Protocol, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Optional, Protocol, TypeVar, Union, cast
 from ..config import VARIABLE, ConfigError
 from .backends import OWN_KINDS, Backend, Config, load_config, parse_config, usual_backend, with_key
 from .cache import CachedClient, ResponseCache
@@ -20,6 +20,10 @@ from .remote import RemoteClient, VLMClientError
 from .retry import Check, FallbackClient, RetryingClient
 from .weights import WEIGHTS, local_weights
 from ..registry import Entry, Registry, UnknownName, load_object
+
+# %% ../../nbs/models/08_registry.ipynb #d9da7d6a
+if TYPE_CHECKING:
+    from cosee.ocr.transcripts.page_reader import PageReader
 
 # %% ../../nbs/models/08_registry.ipynb #add84cc8
 @dataclass(frozen=True)
@@ -33,9 +37,10 @@ class ClientEntry(Entry):
     def make(self, **options) -> VLMClient:
         "The client that these options make; `model_path` may be a name in `WEIGHTS`; raises as `local_weights` does."
         if options.get('model_path'): options['model_path'] = local_weights(options['model_path'])
-        shown = {k: options.pop(k) for k in ('print', 'page_tokens') if self.sees and k in options}
+        if options.get('page_reader'): options['page_reader'] = page_reader(options['page_reader'])
+        shown = {k: options.pop(k) for k in ('print', 'page_tokens', 'page_reader') if self.sees and k in options}
         client = self.load()(**{**self.settings, **options})
-        return shown_print(client, **shown) if shown.get('print') == 'beside' else client
+        return shown_print(client, **shown) if shown.get('print') in ('beside', 'model') else client
 
     @property
     def local(self) -> bool:
@@ -44,7 +49,7 @@ class ClientEntry(Entry):
 
 # %% ../../nbs/models/08_registry.ipynb #f30d8b62
 _MODEL = {'model': "the provider's name of the model"}
-_PRINT = 'print', 'page_tokens'
+_PRINT = 'print', 'page_tokens', 'page_reader'
 _WEIGHTS = {'model_path': 'the directory with the weights'}
 _LOADING = 'device', 'dtype', 'load_in_8bit', 'load_in_4bit', *_PRINT
 _HERE = 'cosee.models.registry'
@@ -59,7 +64,7 @@ def _provider(kind: str, client: str, help: str) -> ClientEntry:
 CLIENTS: Registry[ClientEntry] = Registry('client', dict(
     ocr=ClientEntry('cosee.ocr.client:OcrClient',
                     "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason",
-                    takes=('print',)),
+                    takes=('print', 'page_reader')),
     qwen=ClientEntry(_QWEN, 'Qwen3-VL from the directory --model-path', needs=_WEIGHTS, takes=_LOADING,
                      backend=f'{_HERE}:qwen_client', sees=True),
     local=ClientEntry(f'{_HERE}:open_local', 'any vision-language model that transformers knows, from the directory '
@@ -140,17 +145,50 @@ def gguf_client(
     if not path: raise ConfigError(f'{backend.id}: model_path is missing; give the GGUF file')
     if backend.print == 'beside': raise ConfigError(f'{backend.id}: print: a GGUF file sees no image to read beside')
     mind = _with_room(GgufClient(local_weights(path), backend.context))
-    client = PrintClient(mind, page_tokens=backend.page_tokens, print=backend.print)
+    client = PrintClient(mind, page_tokens=backend.page_tokens, print=backend.print, page_reader=backend.page_reader)
     client.name = backend.id or client.name
     return client
 
 # %% ../../nbs/models/08_registry.ipynb #68619d4d
-def shown_print(client: VLMClient, images: Optional[bool] = None, print: str = 'auto',
-                page_tokens: int = 1500) -> VLMClient:
+def shown_print(client: VLMClient, images: Optional[bool] = None, print: str = 'auto', page_tokens: int = 1500,
+                page_reader: Any = None) -> VLMClient:
     "A client that is given print beside or instead of images, as far as a backend's fields want it or need be"
     from cosee.minds.sight import Sight
-    return Sight(client, images, print == 'beside', page_tokens=page_tokens,
-                 print='auto' if print == 'beside' else print)
+    from cosee.ocr.transcripts.page_reader import print_source
+    beside = print == 'beside'
+    if beside: print = 'model' if page_reader else 'auto'
+    words = dict(words=print_source(cast(Any, print), page_reader)) if print == 'model' or page_reader else {}
+    return Sight(client, images, beside, page_tokens=page_tokens, print=print, **words)
+
+# %% ../../nbs/models/08_registry.ipynb #370dd8b2
+_OF_READER = 'family', 'prompt', 'markup', 'max_tokens', 'attempts', 'side', 'workers'
+_HOW_NAMED = 'page_reader: name a client or the id of a backend, or give client, model_path, model, base_url, ...'
+
+def page_reader(
+    said: Any,          # a name or an id, a mapping with `client` and options, a client, or a `PageReader`
+    config: Any = None  # of backends, in which an id stands; None: $COSEE_BACKENDS
+) -> 'PageReader':
+    "The model that writes pages down; raises `ConfigError` for one that is not there, or sees no pages."
+    from cosee.ocr.transcripts.page_reader import PageReader
+    if isinstance(said, PageReader): return said
+    if isinstance(said, VLMClient): return PageReader(said)
+    if isinstance(said, str): said = dict(client=said)
+    options: dict[str, Any] = dict(said) if isinstance(said, dict) else {}
+    mine = {k: options.pop(k) for k in _OF_READER if k in options}
+    client = _writer(options, config)
+    if getattr(client, 'words', None) is not None:
+        raise ConfigError(f'page_reader: {client.name} sees no pages: it is given their printed text itself')
+    try: return PageReader(client, **mine)
+    except (TypeError, ValueError) as e: raise ConfigError(f'page_reader: {e}') from None
+
+def _writer(options: dict[str, Any], config: Any) -> VLMClient:
+    "The client of a page reader, who is shown images whatever comes of it"
+    path, config = options.get('model_path'), options.pop('config', None) or config
+    name = options.pop('client', None) or (client_for(path) if path else '')
+    if not isinstance(name, str) or not name: raise ConfigError(_HOW_NAMED)
+    if name in CLIENTS: seen = dict(images=True) if CLIENTS[name].settings.get('kind') else {}
+    else: seen, name = dict(images=True, print='auto', page_reader=None, id=name, config=config), 'backend'
+    return make_client(name, **options, **seen)
 
 # %% ../../nbs/models/08_registry.ipynb #74b34f1f
 def _configured(config: Union[Config, str, Path, dict[str, Any]]) -> Config:
@@ -173,9 +211,12 @@ def create_vlm_client(
     if api_key: backend = with_key(backend, api_key)
     entry = CLIENTS.find(backend.kind)
     if not entry.backend: return _own_client(entry, backend)
+    if backend.page_reader:
+        backend = backend.model_copy(update=dict(page_reader=page_reader(backend.page_reader, config)))
     client = load_object(entry.backend)(backend)
-    if backend.kind == 'gguf' or backend.kind in ('qwen', 'local') and backend.print != 'beside': return client
-    return shown_print(client, backend.images, backend.print, backend.page_tokens)
+    own = backend.kind in ('qwen', 'local') and backend.print not in ('beside', 'model')
+    if backend.kind == 'gguf' or own: return client
+    return shown_print(client, backend.images, backend.print, backend.page_tokens, backend.page_reader)
 
 # %% ../../nbs/models/08_registry.ipynb #694fe61a
 def _own_client(entry: ClientEntry, backend: Backend) -> VLMClient:
@@ -257,8 +298,8 @@ def print_client(
     "A language model that reads printed text; raises ValueError where neither file nor client is named."
     from cosee.minds.client import PrintClient
     from cosee.minds.sight import mind_of
-    mine = {k: options.pop(k) for k in ('form', 'page_tokens', 'print', 'beside') if k in options}
-    if mine.get('print') == 'beside': mine.update(print='auto', beside=True)
+    mine = {k: options.pop(k) for k in ('form', 'page_tokens', 'print', 'beside', 'page_reader') if k in options}
+    if mine.get('print') == 'beside': mine.update(print='model' if mine.get('page_reader') else 'auto', beside=True)
     if model_path: options['model_path'] = model_path
     if mind is None: mind = 'openai' if options.get('model') else 'gguf' if model_path else ''
     if not mind:

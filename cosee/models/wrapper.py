@@ -73,7 +73,9 @@ def _reading(client: VLMClient) -> list[Any]:
     words = getattr(client, 'words', None)
     if words is None: return []
     own = [getattr(client, name, None) for name in ('abstain', 'embeddings', 'page_tokens')]
-    return [type(words).__qualname__, *(getattr(words, name, None) for name in ('print', 'max_side')), *own]
+    read = getattr(words, 'identity', None)   # of a model that writes pages down
+    return [type(words).__qualname__, *(getattr(words, name, None) for name in ('print', 'max_side')), *own,
+            *([read] if read else [])]
 
 def _own_settings(client: VLMClient) -> dict[str, Any]:
     "Plain attributes of a client of the user's own, or of the object that it asks"

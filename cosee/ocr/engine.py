@@ -264,16 +264,20 @@ def _ocr_page(
     except _TooMuch as e: return {**_print_page(None, image.size), 'unread': str(e)}
 
 # %% ../../nbs/ocr/01_engine.ipynb #21bb62cd
-Way = Literal['auto', 'text', 'ocr']   # the file's own text where it can be trusted, that alone, or OCR
+Way = Literal['auto', 'text', 'ocr', 'model']   # a file's own text where it can be trusted, that alone, OCR, a model
+NO_PAGE_READER = ("print='model' needs a page reader, a model that writes pages down: name its client as page_reader; "
+                  'at the shell --page-reader CLIENT')
 
-def _check_way(way: Way) -> Way:
-    "`way` if there is such a one; raises ValueError otherwise"
-    if way not in get_args(Way): raise ValueError(f"print must be 'auto', 'text' or 'ocr', not {way!r}")
+def _check_way(way: Way, model: bool) -> Way:
+    "`way` if there is such a one, and a `model` for it; raises ValueError otherwise"
+    if way not in get_args(Way): raise ValueError(f"print must be 'auto', 'text', 'ocr' or 'model', not {way!r}")
+    if way == 'model' and not model: raise ValueError(NO_PAGE_READER)
     return way
 
 # %% ../../nbs/ocr/01_engine.ipynb #1ff262f1
 class WordReader:
     "Reads pages, each distinct one once: a PDF's own text where it is what is drawn, the rest by OCR."
+    by_model = False   # can it ask a model? see `PageReader`
     def __init__(self,
         threads: int = 1,                           # threads for one page
         workers: Optional[int] = None,              # pages read at the same time; None: one a core, two at most
@@ -283,7 +287,7 @@ class WordReader:
     ):
         if threads < 1 or max_side < 32: raise ValueError('threads must be at least 1 and max_side at least 32')
         self.threads, self.max_side = threads, max_side
-        self.print: Way = _check_way(print)
+        self.print: Way = _check_way(print, self.by_model)
         self.workers = workers or min(2, os.cpu_count() or 1)
         self.pages, self._lock, self._clock = PageCache(cache), threading.Lock(), threading.local()
         self.counts, self._reading = Counter[str](), WeakValueDictionary[str, threading.Lock]()
@@ -310,7 +314,7 @@ class WordReader:
         "The lock under which the image of `key` is read"
         with self._lock: return self._reading.setdefault(key, threading.Lock())
 
-    def _count(self, way: Literal['text', 'ocr', 'cache', 'part']):
+    def _count(self, way: Literal['text', 'ocr', 'model', 'cache', 'part']):
         "Count a page by where its printed text came from; `part`: a part of one was read"
         with self._lock: self.counts[way] += 1
 
@@ -361,8 +365,8 @@ class WordReader:
             try: return self._layer(page, way, image)
             except PageError:   # perhaps it can be drawn
                 if way == 'text' and image is None: raise
-        if way != 'text': return self.ocr(_opened(item))
-        size = list(_opened(item).size)
+        if way != 'text': return self.ocr(opened_image(item))
+        size = list(opened_image(item).size)
         return PrintPage(size=size, skew=0.0, lines=[], source='text', turned=0, why='no page of a PDF')
 
     def at_hand(self,
@@ -376,14 +380,15 @@ class WordReader:
             read = known.get((page.number, self.print)) if known else None
             return read or self._layer(page, 'text', None)
         if not len(self.pages) and not self.pages.files: return None
-        return self.pages.get(page_key(_opened(item), VERSION, self.max_side))
+        return self.pages.get(page_key(opened_image(item), VERSION, self.max_side))
 
     def read(self,
         items: Iterable[Readable],   # images, paths, or handles that can `draw()`; of `Pages` none is drawn in vain
         print: Optional[Way] = None  # where printed text comes from; None: as the reader was made
     ) -> list[PrintPage]:            # pages of printed text, in order
         "Read pages; those seen before cost nothing. Raises ValueError for an unknown `print`."
-        items, way = items.infos if isinstance(items, Pages) else list(items), _check_way(print or self.print)
+        items, way = items.infos if isinstance(items, Pages) else list(items), print or self.print
+        _check_way(way, self.by_model)
         start = time.perf_counter()
         try: return self._read_all(items, way)
         finally: self._clock.seconds = self.seconds + time.perf_counter() - start
@@ -405,7 +410,7 @@ class Drawable(Protocol):
 
 Readable = Union['Image', str, Path, Drawable]   # what is read as one page
 
-def _opened(item: Readable) -> 'Image':
+def opened_image(item: Readable) -> 'Image':
     "A PIL image from an image, a path or a handle"
     from PIL import Image
     if isinstance(item, Image.Image): return item

@@ -11,7 +11,8 @@ __all__ = ['PageCache']
 import json, statistics, threading, unicodedata
 from collections import OrderedDict
 from pathlib import Path
-from typing import Literal, Optional, Sequence, NotRequired, TypedDict, Union, get_args
+from typing import Any, Literal, Mapping, Optional, Sequence, NotRequired, TypedDict, Union, get_args
+from ..boxes import Box, corners, enclosing, is_box
 from ..files import FileCache, cache_folder
 
 # %% ../../nbs/ocr/00_print.ipynb #8cb2f9f1
@@ -21,8 +22,9 @@ class PrintLine(TypedDict):
     bbox: list[float]         # left, top, right, bottom, 0-1
     score: float              # certainty 0-1
     words: list[list[float]]  # edges of each word along the line, 0-1: from left to right, or down a turned page
+    region: NotRequired[list[float]] # where it is sure to stand, where `bbox` is its place in reading order alone
 
-Source = Literal['text', 'ocr', 'both']   # the file's own text, what OCR read, or some of each
+Source = Literal['text', 'ocr', 'both', 'model']   # the file's own text, OCR, some of each, or a model's transcription
 Turn = Literal[0, 90, 180, 270]           # degrees clockwise
 
 class PrintPage(TypedDict):
@@ -34,6 +36,8 @@ class PrintPage(TypedDict):
     turned: Turn              # by how much the page was turned to be read
     why: NotRequired[str]     # what of a text layer was not used
     unread: NotRequired[str]  # why nothing was read of it
+    unfinished: NotRequired[str]   # why the page may say more than was read
+    cost: NotRequired[dict[str, float]] # tokens and seconds of a model that transcribed it, once; see `Usage`
 
 # %% ../../nbs/ocr/00_print.ipynb #c4338b7a
 _PRINT = {'℃': '°C', '℉': '°F', '：': ':', '（': '(', '）': ')', '，': ',', '；': ';', '％': '%', '－': '-', '￥': '¥',
@@ -122,8 +126,11 @@ def turned_box(
 def _turned_page(page: PrintPage, degrees: Turn, mirrored: bool) -> PrintPage:
     "A page turned clockwise; are places along a line counted from its other end then?"
     edges = lambda a, b: [round(1 - b, 4), round(1 - a, 4)] if mirrored else [a, b]
-    lines = [PrintLine(text=l['text'], bbox=turned_box(l['bbox'], degrees), score=l['score'],
-                       words=[edges(a, b) for a, b in l['words']]) for l in page['lines']]
+    def line(l: PrintLine) -> PrintLine:
+        out: PrintLine = {**l, 'bbox': turned_box(l['bbox'], degrees), 'words': [edges(a, b) for a, b in l['words']]}
+        if 'region' in l: out['region'] = turned_box(l['region'], degrees)
+        return out
+    lines = [line(l) for l in page['lines']]
     size = page['size'][::-1] if degrees in (90, 270) else page['size']
     return {**page, 'size': size, 'lines': lines}
 
@@ -142,6 +149,26 @@ def as_drawn(
     back: dict[Turn, Turn] = {90: 270, 180: 180, 270: 90}
     return _turned_page(page, back[page['turned']], page['turned'] in (90, 180)) if page['turned'] else page
 
+# %% ../../nbs/ocr/00_print.ipynb #94fffbd4
+def _touch(a: Sequence[float], b: Sequence[float]) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+def line_place(
+    line: Mapping[str, Any] # of printed text, or one that an index found
+) -> list[float]:           # left, top, right, bottom, 0-1
+    "Where a line is sure to stand."
+    return line.get('region') or line['bbox']
+
+def sure_box(
+    page: PrintPage,     # a page of printed text
+    box: Sequence[float] # a place among its lines, 0-1
+) -> Box:                # what is known of that place, 0-1
+    "The smallest box that is sure to hold what stands in `box`."
+    x0, y0, x1, y1 = box
+    near = [l for l in page['lines'] if _touch(l['bbox'], box)] if any('region' in l for l in page['lines']) else []
+    if not any('region' in l for l in near): return x0, y0, x1, y1
+    return enclosing([corners(line_place(l) if 'region' in l else box) for l in near])
+
 # %% ../../nbs/ocr/00_print.ipynb #c60af7a5
 _is_number = lambda v: isinstance(v, (int, float)) and not isinstance(v, bool)
 
@@ -149,6 +176,7 @@ def _valid_line(line: dict) -> bool:
     "Has `line` the fields of a line, with as many edges as words?"
     return (isinstance(line['text'], str) and _is_number(line['score'])
             and len(line['bbox']) == 4 and all(map(_is_number, line['bbox']))
+            and ('region' not in line or is_box(line['region']))
             and len(line['words']) == len(line['text'].split())
             and all(_is_number(a) and _is_number(b) for a, b in line['words']))
 

@@ -153,7 +153,7 @@ def answer_one(
     "Run a method on a sample; failures become records too."
     record, start = start_record(config, method, index, sample, attempt), time.perf_counter()
     words = getattr(client, 'words', None)   # reads printed text, for whichever method asks first
-    before = getattr(words, 'seconds', 0.)
+    before, spent = getattr(words, 'seconds', 0.), getattr(words, 'tokens', 0)
     ledger = Ledger(config.budget.max_tokens, config.budget.count)
     try:
         with limited(time_limit), own_account():
@@ -165,6 +165,7 @@ def answer_one(
     reading = getattr(words, 'seconds', 0.) - before
     record['times'] = dict(seconds=round(max(0., time.perf_counter() - start - reading), 4),
                            reading=round(reading, 4), at=utc_now())
+    if (now := getattr(words, 'tokens', None)) is not None: record['times']['reading_tokens'] = now - spent
     return record
 
 def utc_now() -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 from ..agents import PageImage
 from ..board import Board, cell_line
 from ..boxes import Box, read_box, thousandths
+from ..ocr.print import line_place
 from ..pages import Page, handle_of, load_pages, open_image
 from .base import (PolicyAction, PolicyDecision, Tool, ToolCall, ToolPolicy, object_schema,
                               validate_input_schema)
@@ -229,8 +230,8 @@ class FindPage(_PageTool):
         if not wanted: raise ValueError('text is empty: say what to look for')
         hits = (_all_hits if len(self.sight.images) <= FEW else _best_hits)(self.sight, str(text)[:200])[:3]
         if not hits: return ToolResult(f'no page shows {wanted!r}')
-        lines = [f"page {h.page}, region {thousandths(h.line['bbox'])}: {h.line['text']}" for h in hits]
-        x0, y0, x1, y1 = hits[0].line['bbox']
+        lines = [f"page {h.page}, region {thousandths(line_place(h.line))}: {h.line['text']}" for h in hits]
+        x0, y0, x1, y1 = line_place(hits[0].line)
         return ToolResult('\n'.join(lines), hits[0].page, (x0, y0, x1, y1))
 
 # %% ../../nbs/tools/04_sight.ipynb #da006340
