@@ -236,7 +236,7 @@ def answer(
         asked.check()
         client = _Stoppable(clients.get(asked.settings.client), asked.check)
         run = _team_outcome if asked.settings.method == TEAM else _method_outcome
-        with reading_told(told): outcome = _named(run(asked, document, client, ledger), document)
+        with document.in_use(), reading_told(told): outcome = _named(run(asked, document, client, ledger), document)
         record = cast(Record, {**record, **outcome, 'status': 'ok'})
     except Exception as e: record['error'] = f'{type(e).__name__}: {one_line(str(redact(str(e))), 300)}'
     record['usage'] = ledger.total.to_dict()
