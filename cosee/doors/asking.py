@@ -19,7 +19,7 @@ from ..eval.methods import METHODS, make_method
 from ..eval.task import MethodOutcome, build_team, outcome_of
 from ..files import digest
 from ..focus import FEW_PAGES, FocusSpec, make_focus
-from ..models.client import Ledger, Message, Outcome, Params, Schema, VLMClient
+from ..models.client import BudgetExceeded, Ledger, Message, Outcome, Params, Schema, VLMClient, cut_when
 from ..models.registry import make_client
 from ..models.wrapper import ClientWrapper, ask_batch
 from ..ocr.engine import reading_told
@@ -127,7 +127,13 @@ class _Stoppable(ClientWrapper):
     def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
                     params: list[Params]) -> list[Outcome]:
         self.check()
-        return ask_batch(self.client, list(zip(batch, schemas, params, strict=True)))
+        with cut_when(self._over): return ask_batch(self.client, list(zip(batch, schemas, params, strict=True)))
+
+    def _over(self) -> bool:
+        "Is it to end while it writes?"
+        try: self.check()
+        except BudgetExceeded: return True
+        return False
 
 # %% ../../nbs/doors/02_asking.ipynb #c4380ed4
 class Note(BaseModel):

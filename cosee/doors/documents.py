@@ -257,6 +257,7 @@ class Upload:
 
 # %% ../../nbs/doors/01_documents.ipynb #ced72c7e
 KEPT_OPEN = 16               # documents whose files are open
+KEPT_DOCUMENTS = 5000        # documents of all callers together
 
 def _shown_name(
     name: Any # what a sender calls a document
@@ -390,9 +391,11 @@ class Library:
             document.close()
             raise DoorError(f'{document.name}: {document.count:,} pages, more than the {self.limits.pages:,} allowed',
                             413)
-        with self._lock: self._all[document.id] = document
-        self._used(document)
-        self._write(document)
+        with self._lock:
+            self._all[document.id] = document
+            self._used(document)
+            self._write(document)
+            self._bound()
         return document
 
     def _made(self, said: dict[str, Any]) -> Document:
@@ -400,6 +403,17 @@ class Library:
         files = [Path(f) for f in said['files']]
         return Document(**{**said, 'files': files}, reader=self.reader, check=self._check,
                         max_pixels=self.limits.pixels)
+
+    def _bound(self):
+        "Forget the oldest documents that can be opened again, where there are too many"
+        for old in [d for d in self._all.values() if d.kind == 'path'][:max(0, len(self._all) - KEPT_DOCUMENTS)]:
+            if old.id in self._open or old.users: continue
+            del self._all[old.id]
+            self._gone(old.id)
+
+    def _gone(self, id: str):
+        "Write down that a document is not known any more"
+        append_line(self.folder / OPENED, json.dumps(dict(id=id, gone=True)), mode=0o600)
 
     def _check(self, document: Document):
         "`DoorError` where a document may not be opened"
@@ -435,7 +449,7 @@ class Library:
             self._all.pop(id, None)
             self._open.pop(id, None)
         document.close()
-        append_line(self.folder / OPENED, json.dumps(dict(id=id, gone=True)), mode=0o600)
+        self._gone(id)
         if document.kind == 'upload':
             for path in document.files:
                 with suppress(OSError): path.unlink()
