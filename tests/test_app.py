@@ -344,7 +344,7 @@ def test_two_methods_side_by_side(browser, place):
 def test_two_old_episodes_side_by_side(browser, place):
     report, slides = (place.desk.library.open_path(ME, name) for name in ("report.pdf", "slides.pdf"))
     asked = [(report, QUESTION, dict(method="direct")), (slides, "What is it?", dict(method="direct")),
-             (report, "Who wrote it?", dict(agents=["detail_reader"], max_steps=1))]
+             (report, "Who wrote it?", {})]
     for document, question, settings in asked: assert place.desk.ask(ME, document.id, question, settings).wait(60)
     enter(browser, place)   # no document is open
     click(browser, "to-history")

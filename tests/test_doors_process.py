@@ -1,9 +1,10 @@
-"""`cosee serve` as people start it: its memory under many callers; and a Qwen3-VL behind the doors, which streams, counts
-exactly, is cut while it writes, and whose notes are shown."""
+"""`cosee serve` as people start it: its memory under many callers; and a Qwen3-VL behind the doors, which streams,
+counts exactly, is cut while it writes, and whose notes are shown."""
 import asyncio
 import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from cosee.doors.asking import Clients
 from cosee.doors.desk import Desk
 from cosee.doors.documents import caller_of
 from cosee.doors.roots import Roots
+from cosee.text import NOT_ANSWERABLE
 
 QUICK = dict(agents=["detail_reader"], max_steps=1)
 QUESTION = "How much is the subtotal?"
@@ -50,9 +52,9 @@ async def crowd(url, n):
         async with httpx.AsyncClient(base_url=url, timeout=200, headers={"X-CoSee-Session": f"{n} {i}"}) as mine:
             opened = (await mine.post("/api/documents", json=dict(path="invoice.pdf"))).json()
             path = f"/api/documents/{opened['id']}"
-            asked = (await mine.post(f"{path}/questions", json=dict(question=QUESTION, settings=QUICK, wait=190))).json()
+            asked = await mine.post(f"{path}/questions", json=dict(question=QUESTION, settings=QUICK, wait=190))
             assert (await mine.get(f"{path}/pages/1?side=400")).status_code == 200
-            return asked["answer"]
+            return asked.json()["answer"]
     return await asyncio.gather(*(one(i) for i in range(50)))
 
 
@@ -82,12 +84,14 @@ def test_a_team_of_three_on_qwen_streams_with_exact_usage_and_its_notes(tmp_path
     with process(tmp_path / "kept", "--client", "tiny", "--offer", "random") as (_, url):
         models, mine = openai.OpenAI(base_url=f"{url}v1", api_key="x", max_retries=0), httpx.Client(base_url=url)
         for name in ("tiny", "random"):
-            how = dict(stream=True, stream_options=dict(include_usage=True), extra_body=dict(cosee=dict(events=True, max_steps=1)))
-            chunks = list(models.chat.completions.create(**chat(name), **how))
+            how = dict(stream=True, stream_options=dict(include_usage=True))
+            more = dict(cosee=dict(events=True, max_steps=1))
+            chunks = list(models.chat.completions.create(**chat(name), **how, extra_body=more))
             told = [c.cosee for c in chunks if c.choices and getattr(c, "cosee", None)]
             turns, usage, end = [t for t in told if t.get("kind") == "turn"], chunks[-1].usage, told[-1]
             assert {t["agent"] for t in turns} == {"scanner", "detail_reader", "cross_checker"}
-            assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == end["answer"] or not end["answer"]
+            text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+            assert text == (end["answer"] or NOT_ANSWERABLE)
             record = mine.get(f"/api/episodes/{end['id']}/record").json()
             spent = [e["usage"] for e in record["trace"]["ledger"]["entries"]]
             assert not any(u["estimated"] for u in spent) and len(spent) == len(turns)
@@ -97,7 +101,7 @@ def test_a_team_of_three_on_qwen_streams_with_exact_usage_and_its_notes(tmp_path
             notes = [t["cell"] for t in turns if t["cell"]]
             assert notes and [n["id"] for n in notes] == [c["id"] for c in record["board"]["cells"]]
             page = mine.get(f"/api/episodes/{end['id']}/page").text
-            assert all(f'id="q1-note{n["id"]}"' in page or n["author"] in page for n in notes)
+            assert len(re.findall(r'class="note\b', page)) == len(notes)
 
 
 def test_a_reply_is_cut_while_it_is_written(tmp_path):

@@ -107,7 +107,7 @@ def _quiet_server() -> 'Callable[[Config], Server]':
 _LARGE = 1 << 20   # bytes from which a block is a mapping of its own
 _HEAPS = 2         # of all threads together
 
-def tight_memory():
+def _tight_memory():
     "Have this process give memory back as soon as it is freed, where its C library is glibc."
     try: option = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError): return
@@ -121,7 +121,7 @@ def serve(
     head: float = HEAD_SECONDS # seconds for the head of a request
 ):
     "Serve until Ctrl-C or SIGTERM."
-    tight_memory()
+    _tight_memory()
     server = _quiet_server()(_config(app, head))
     asyncio.run(server.serve(sockets=[sock]))
 

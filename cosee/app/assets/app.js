@@ -481,6 +481,7 @@ function followSide(id, i) {
     pool.need(doc, evidencePages(), $(id).clientWidth);
   });
   refresh();
+  if (isOver(pair[i].state)) return () => {};
   return followed(
     mine,
     careful(async told => {

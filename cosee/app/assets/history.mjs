@@ -26,7 +26,8 @@ function lineOf(e, open, pick) {
     ),
   );
   const box = h('input', { type: 'checkbox', 'data-id': e.id, click: () => pick(e) });
-  return h('li', {}, button, markOf(e), h('label', { class: 'check pick' }, box, ' Compare', hidden(`: ${e.question}`)));
+  const label = h('label', { class: 'check pick' }, box, ' Compare', hidden(`: ${e.question}`));
+  return h('li', {}, button, markOf(e), label);
 }
 
 // -- The dialog
@@ -44,8 +45,8 @@ export function historyOf(open, compare, fault) {
       box.disabled = !box.checked && !comparable(picked, other);
     }
     $('to-pair').disabled = picked.length < 2;
-    const ask = ['Tick two about one document to see them side by side.', `Tick another about ${picked[0]?.name}.`];
-    fill('picked', ask[picked.length] ?? '');
+    const another = `Tick another about ${picked[0]?.name}.`;
+    fill('picked', ['Tick two about one document to see them side by side.', another][picked.length] ?? '');
   };
   const pick = e => {
     const isOn = picked.some(one => one.id === e.id);
