@@ -63,8 +63,7 @@ def read_settings(
     said: Union[Settings, Mapping[str, Any], None] # as somebody gave it
 ) -> Settings:
     "Settings, checked; raises `DoorError` that names the field."
-    if isinstance(said, Settings): return said
-    try: found = Settings.model_validate(dict(said or {}))
+    try: found = said if isinstance(said, Settings) else Settings.model_validate(dict(said or {}))
     except ValidationError as e: raise DoorError(fault_of(e)) from None
     if found.method != TEAM and (found.method not in METHODS or found.method == 'screen'):
         raise DoorError(f'method: there is no method {found.method!r}; choose from {", ".join(method_names())}')
