@@ -341,6 +341,33 @@ def test_two_methods_side_by_side(browser, place):
     clean(browser, place)
 
 
+def test_two_old_episodes_side_by_side(browser, place):
+    report, slides = (place.desk.library.open_path(ME, name) for name in ("report.pdf", "slides.pdf"))
+    asked = [(report, QUESTION, dict(method="direct")), (slides, "What is it?", dict(method="direct")),
+             (report, "Who wrote it?", {})]
+    for document, question, settings in asked: assert place.desk.ask(ME, document.id, question, settings).wait(60)
+    enter(browser, place)   # no document is open
+    click(browser, "to-history")
+    waits(browser, "document.querySelectorAll('#episodes li').length >= 3")
+    boxes = "[...document.querySelectorAll('#episodes input')]"
+    assert browser.js(f"{boxes}.every(b => !b.checked && !b.disabled) && document.getElementById('to-pair').disabled")
+    browser.js(f"{boxes}[0].click()")   # the latest
+    assert browser.js(f"[{boxes}[1].disabled, {boxes}[2].disabled]") == [True, False]   # another document
+    assert text(browser, "#picked") == "Tick another about report.pdf."
+    browser.js(f"{boxes}[2].click()")
+    assert browser.js(f"{boxes}.filter(b => !b.disabled).length") == 2
+    click(browser, "to-pair")
+    waits(browser, "document.querySelector('#one .answer') && document.querySelector('#two .answer')")
+    rows = dict(browser.js("[...document.querySelectorAll('#pair-table tbody tr')].map(r => [r.cells[0].textContent, "
+                           "[r.cells[1].textContent, r.cells[2].textContent]])"))
+    assert rows["Question"] == ["Who wrote it?", QUESTION] and rows["Answer"][1] == "19"
+    assert not browser.js("document.getElementById('history').open")
+    click(browser, "pair-close")
+    answered(browser)
+    assert text(browser, "#name") == "report.pdf"
+    clean(browser, place)
+
+
 # --- for everybody ---
 
 def test_the_keyboard_is_enough(browser, place):

@@ -19,7 +19,7 @@ from ..eval.methods import METHODS, make_method
 from ..eval.task import MethodOutcome, build_team, outcome_of
 from ..files import digest
 from ..focus import FEW_PAGES, FocusSpec, make_focus
-from ..models.client import Ledger, Message, Outcome, Params, Schema, VLMClient
+from ..models.client import BudgetExceeded, Ledger, Message, Outcome, Params, Schema, VLMClient, cut_when
 from ..models.registry import make_client
 from ..models.wrapper import ClientWrapper, ask_batch
 from ..ocr.engine import reading_told
@@ -63,8 +63,7 @@ def read_settings(
     said: Union[Settings, Mapping[str, Any], None] # as somebody gave it
 ) -> Settings:
     "Settings, checked; raises `DoorError` that names the field."
-    if isinstance(said, Settings): return said
-    try: found = Settings.model_validate(dict(said or {}))
+    try: found = said if isinstance(said, Settings) else Settings.model_validate(dict(said or {}))
     except ValidationError as e: raise DoorError(fault_of(e)) from None
     if found.method != TEAM and (found.method not in METHODS or found.method == 'screen'):
         raise DoorError(f'method: there is no method {found.method!r}; choose from {", ".join(method_names())}')
@@ -127,7 +126,13 @@ class _Stoppable(ClientWrapper):
     def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
                     params: list[Params]) -> list[Outcome]:
         self.check()
-        return ask_batch(self.client, list(zip(batch, schemas, params, strict=True)))
+        with cut_when(self._over): return ask_batch(self.client, list(zip(batch, schemas, params, strict=True)))
+
+    def _over(self) -> bool:
+        "Is it to end while it writes?"
+        try: self.check()
+        except BudgetExceeded: return True
+        return False
 
 # %% ../../nbs/doors/02_asking.ipynb #c4380ed4
 class Note(BaseModel):
@@ -236,7 +241,7 @@ def answer(
         asked.check()
         client = _Stoppable(clients.get(asked.settings.client), asked.check)
         run = _team_outcome if asked.settings.method == TEAM else _method_outcome
-        with reading_told(told): outcome = _named(run(asked, document, client, ledger), document)
+        with document.in_use(), reading_told(told): outcome = _named(run(asked, document, client, ledger), document)
         record = cast(Record, {**record, **outcome, 'status': 'ok'})
     except Exception as e: record['error'] = f'{type(e).__name__}: {one_line(str(redact(str(e))), 300)}'
     record['usage'] = ledger.total.to_dict()

@@ -190,7 +190,8 @@ def _add_opening(server: MCPServer, desk: Desk):
         "Find the pages that a question or some words are about, with the lines that say so."
         hits = await asyncio.to_thread(lambda: _opened(desk, _caller(context), document).find(query, k))
         found = [FoundPage(page=h.page, score=h.score, lines=_lines(h.why[:5])) for h in hits]
-        text = '\n'.join(f"page {f.page}: {' / '.join(one_line(l.text, 120) for l in f.lines)}" for f in found)
+        told = {f.page: ' / '.join(one_line(l.text, 120) for l in f.lines) for f in found}
+        text = '\n'.join(f'page {page}: {lines}' if lines else f'page {page}' for page, lines in told.items())
         return _result(text or 'no page', FoundPages(found=found))
 
 # %% ../../nbs/doors/10_assistants.ipynb #5b3267a4

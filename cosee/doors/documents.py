@@ -10,8 +10,8 @@ __all__ = ['Limits']
 # %% ../../nbs/doors/01_documents.ipynb #3d4b39f8
 import hashlib, io, json, os, secrets, threading, time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Optional, TypedDict, Union
@@ -88,6 +88,8 @@ class Document:
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False, compare=False)
     seeing: Optional[Sight] = field(default=None, repr=False, compare=False)
     found_by: Optional[PageIndex] = field(default=None, repr=False, compare=False)
+    users: int = field(default=0, repr=False, compare=False)         # who needs its files to stay open
+    closing: bool = field(default=False, repr=False, compare=False)  # are they to close behind the last of them?
 
     def info(self) -> DocumentInfo:
         "What is told of it."
@@ -115,6 +117,24 @@ class Document:
                               max_pixels=self.max_pixels)
         except (ValueError, OSError) as e: raise DoorError(_without_folders(str(e), self)) from e
 
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        "Its files stay open within the block."
+        with self.lock: self.users += 1
+        try: yield
+        finally:
+            with self.lock:
+                self.users -= 1
+                if self.closing: self.close()
+
+    def close(self):
+        "Let its files go, once nobody uses them; it opens them again when it is looked at."
+        with self.lock:
+            self.closing = self.users > 0
+            if self.closing: return
+            if self.held is not None: self.held.close()
+            self.held = self.seeing = self.found_by = None
+
     @property
     def sight(self) -> Sight:
         "What looks at its pages closely; raises `DoorError` where they cannot be opened."
@@ -140,7 +160,8 @@ class Document:
 
     def _drawn(self, draw: Callable[[], Any]) -> Any:
         "What is drawn or read; whatever goes wrong with the page is a `DoorError`"
-        try: return draw()
+        try:
+            with self.in_use(): return draw()
         except DoorError: raise
         except (ValueError, OSError) as e: raise DoorError(_without_folders(str(e), self), 422) from e
 
@@ -177,12 +198,6 @@ class Document:
         "The pages that some words are about; raises `DoorError` where nothing is asked for."
         if not str(words).strip(): raise DoorError('say what to look for')
         return self._drawn(lambda: self.index.search(words, max(1, min(50, k))))
-
-    def close(self):
-        "Let its files go; it opens them again when it is looked at."
-        with self.lock:
-            if self.held is not None: self.held.close()
-            self.held = self.seeing = self.found_by = None
 
 # %% ../../nbs/doors/01_documents.ipynb #27f2d1b0
 
@@ -242,6 +257,7 @@ class Upload:
 
 # %% ../../nbs/doors/01_documents.ipynb #ced72c7e
 KEPT_OPEN = 16               # documents whose files are open
+KEPT_DOCUMENTS = 5000        # documents of all callers together
 
 def _shown_name(
     name: Any # what a sender calls a document
@@ -375,9 +391,11 @@ class Library:
             document.close()
             raise DoorError(f'{document.name}: {document.count:,} pages, more than the {self.limits.pages:,} allowed',
                             413)
-        with self._lock: self._all[document.id] = document
-        self._used(document)
-        self._write(document)
+        with self._lock:
+            self._all[document.id] = document
+            self._used(document)
+            self._write(document)
+            self._bound()
         return document
 
     def _made(self, said: dict[str, Any]) -> Document:
@@ -385,6 +403,17 @@ class Library:
         files = [Path(f) for f in said['files']]
         return Document(**{**said, 'files': files}, reader=self.reader, check=self._check,
                         max_pixels=self.limits.pixels)
+
+    def _bound(self):
+        "Forget the oldest documents that can be opened again, where there are too many"
+        for old in [d for d in self._all.values() if d.kind == 'path'][:max(0, len(self._all) - KEPT_DOCUMENTS)]:
+            if old.id in self._open or old.users: continue
+            del self._all[old.id]
+            self._gone(old.id)
+
+    def _gone(self, id: str):
+        "Write down that a document is not known any more"
+        append_line(self.folder / OPENED, json.dumps(dict(id=id, gone=True)), mode=0o600)
 
     def _check(self, document: Document):
         "`DoorError` where a document may not be opened"
@@ -420,7 +449,7 @@ class Library:
             self._all.pop(id, None)
             self._open.pop(id, None)
         document.close()
-        append_line(self.folder / OPENED, json.dumps(dict(id=id, gone=True)), mode=0o600)
+        self._gone(id)
         if document.kind == 'upload':
             for path in document.files:
                 with suppress(OSError): path.unlink()

@@ -6,7 +6,7 @@
 __all__ = []
 
 # %% ../../nbs/doors/06_server.ipynb #1596e622
-import asyncio, signal, socket, threading, time
+import asyncio, ctypes, signal, socket, threading, time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -103,12 +103,25 @@ def _quiet_server() -> 'Callable[[Config], Server]':
                 for s, handler in before.items(): signal.signal(s, handler)
     return Quiet
 
+# %% ../../nbs/doors/06_server.ipynb #5399bfa7
+_LARGE = 1 << 20   # bytes from which a block is a mapping of its own
+_HEAPS = 2         # of all threads together
+
+def _tight_memory():
+    "Have this process give memory back as soon as it is freed, where its C library is glibc."
+    try: option = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError): return
+    option(-3, _LARGE)   # M_MMAP_THRESHOLD
+    option(-8, _HEAPS)   # M_ARENA_MAX
+
+# %% ../../nbs/doors/06_server.ipynb #ba18be26
 def serve(
     app: App,             # what is served
     sock: socket.socket,  # of `listening`
     head: float = HEAD_SECONDS # seconds for the head of a request
 ):
     "Serve until Ctrl-C or SIGTERM."
+    _tight_memory()
     server = _quiet_server()(_config(app, head))
     asyncio.run(server.serve(sockets=[sock]))
 

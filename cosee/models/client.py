@@ -322,6 +322,24 @@ def note_call(
     if calls is not None: calls.append(CallRecord(messages=messages, schema=schema, params=params, reply=reply))
     return reply
 
+# %% ../../nbs/00_model.ipynb #92ca57d9
+def _never() -> bool: return False
+
+_cut: ContextVar[Callable[[], bool]] = ContextVar('cosee_cut', default=_never)
+
+@contextmanager
+def cut_when(
+    over: Callable[[], bool] # is the reply that is being written to end?
+) -> Iterator[None]:
+    "Within the block, replies that are being written end as soon as `over` says so."
+    token = _cut.set(over)
+    try: yield
+    finally: _cut.reset(token)
+
+def to_be_cut() -> bool:
+    "Is the reply that is being written to end now?"
+    return _cut.get()()
+
 # %% ../../nbs/00_model.ipynb #101e0b1f
 Outcome = Union[Reply, Exception]   # what became of one prompt of a batch
 

@@ -152,6 +152,22 @@ test('the address leads back, and an odd one nowhere', () => {
   assert.equal(logic.addressOf({ document: '', episode: '', page: 1 }), '#');
 });
 
+test('two episodes about one document may be compared', () => {
+  const [a, b, other] = [
+    { id: '1', document: 'd' },
+    { id: '2', document: 'd' },
+    { id: '3', document: 'x' },
+  ];
+  assert.deepEqual(
+    [[], [a], [a, b]].map(chosen => [a, b, other].map(e => logic.comparable(chosen, e))),
+    [
+      [true, true, true],
+      [false, true, false],
+      [false, false, false],
+    ],
+  );
+});
+
 test('the history in words', () => {
   assert.equal(logic.answerInWords({ state: 'done', answer: null }), 'not answerable from these pages');
   assert.equal(logic.answerInWords({ state: 'failed', error: 'ValueError: no' }), 'failed: no');

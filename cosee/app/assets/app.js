@@ -481,6 +481,7 @@ function followSide(id, i) {
     pool.need(doc, evidencePages(), $(id).clientWidth);
   });
   refresh();
+  if (isOver(pair[i].state)) return () => {};
   return followed(
     mine,
     careful(async told => {
@@ -501,12 +502,14 @@ function drawPair() {
   $('pair-stop').hidden = pair.every(e => isOver(e.state));
   const percent = x => (isNothing(x) ? '–' : `${Math.round(100 * x)}%`);
   const rows = [
+    ...(pair[0].question === pair[1].question ? [] : [['Question', e => e.question]]),
     ['Answer', e => answerInWords(e)],
     ['Confidence', e => percent(e.confidence)],
     ['Page', e => e.page ?? '–'],
     ['Tokens', e => inWords(e.usage?.total_tokens) || '–'],
     ['Calls', e => inWords(e.usage?.calls) || '–'],
     ['Seconds', e => (isNothing(e.seconds) ? '–' : inWords(e.seconds, 1))],
+    ['Asked', e => timeInWords(e.asked)],
   ];
   const head = pair.map(e => h('th', { scope: 'col', dir: 'auto' }, forms.a.inWords(e.settings)));
   const row = ([name, get]) =>
@@ -603,6 +606,10 @@ const openHistory = historyOf(
   careful(async e => {
     if (doc?.id === e.document && $('pair').hidden) return show(e.id);
     return openDocument(e.document, { episode: e.id });
+  }),
+  careful(async (a, b) => {
+    if (doc?.id !== a.document) await openDocument(a.document, { episode: a.id });
+    if (doc?.id === a.document) sideBySide(a, b);
   }),
   fault,
 );

@@ -207,6 +207,10 @@ export function addressOf({ document, episode, page }) {
 }
 
 // -- The history
+// May an episode stand beside those that are chosen? Two about one document may, and one not beside itself.
+export const comparable = (chosen, e) =>
+  chosen.length < 2 && chosen.every(other => other.document === e.document && other.id !== e.id);
+
 export const MARKS = [
   ['', 'All', () => true],
   ['right', 'Right', e => e.right === true],

@@ -247,14 +247,16 @@ def write(
     lookup: Optional[Lookup] = None # guesses tokens, so that one pass may do for several
 ) -> int:                    # forward passes
     "Decode all rows to their ends; a row whose schema left no choice is at its end already."
+    from cosee.models.client import to_be_cut
     live = [r for r in rows if not r.finish]
     passes = int(bool(live) and _part(model, cache, live) > 0)
-    while live:
+    while live and not to_be_cut():
         _further(model, cache, live, lookup)
         if prefilled: prefilled(cache, live)
         passes, prefilled = passes + 1, None
         going = [i for i, r in enumerate(live) if not r.finish]
         if len(going) < len(live): cache.batch_select_indices(going)
         live = [live[i] for i in going]
+    for row in live: row.finish = 'length'
     if lookup: lookup.keep(rows)
     return passes
