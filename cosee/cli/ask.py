@@ -219,6 +219,7 @@ def _look_at(args: Namespace, index: 'PageIndex', names: list[str]) -> float:
     say(args, f"{counted(fresh, 'page')} looked at{f', {kept:,} from the cache' * (kept > 0)} in {pace.seconds:.1f} s")
     return pace.seconds
 
+# %% ../../nbs/cli/01_ask.ipynb #ced6b37b
 def _read_some(args: Namespace, words: 'WordReader', pages: 'list[Page]'):
     "Read the print of a few pages together, or one by one where that fails; what cannot be read is told"
     from cosee.pages import PageError
@@ -251,6 +252,7 @@ def _retriever(args: Namespace) -> Optional[dict[str, Any]]:
     "What opens the visual retriever that is asked for"
     return dict(folder=args.visual, device=None if args.device == 'auto' else args.device) if args.visual else None
 
+# %% ../../nbs/cli/01_ask.ipynb #39bceac6
 def _read_ahead(args: Namespace, client: 'VLMClient', pages: 'Pages') -> 'tuple[FocusSpec, float]':
     "The focus, and the seconds that it took to read what it and the client need"
     from cosee.index.pages import PageIndex

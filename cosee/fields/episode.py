@@ -152,6 +152,7 @@ def _note(work: _Work, asked: Field, result: FieldResult, step: int) -> None:
     except ValueError: cell = work.board.add_cell({'page': view['page']}, text, tags, result['by'], step, before[:1])
     result['cells'] = [cell, *before]
 
+# %% ../../nbs/fields/05_episode.ipynb #f99d38c7
 def _fill(work: _Work, asked: Field, entry: Entry, by: str, step: int, confidence: Optional[float] = None) -> None:
     "Take in what was said of a field, unless what is there is borne out better"
     result, _ = _settled(work, asked, asked.path, entry, by)

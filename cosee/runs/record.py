@@ -168,6 +168,7 @@ def answer_one(
     if (now := getattr(words, 'tokens', None)) is not None: record['times']['reading_tokens'] = now - spent
     return record
 
+# %% ../../nbs/runs/03_record.ipynb #663e8f91
 def utc_now() -> str:
     "The time in UTC, as a record writes it."
     return time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())

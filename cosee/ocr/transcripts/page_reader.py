@@ -196,6 +196,7 @@ class PageReader(WordReader):
         if not len(self.pages) and not self.pages.files: return None
         return self.pages.get(self._key(opened_image(as_picture(item))))
 
+# %% ../../../nbs/transcripts/05_page_reader.ipynb #3c1fb495
 def _at_once(client: VLMClient) -> int:
     "Requests that a client takes at a time: those of a server, or one"
     return getattr(getattr(models_in(client)[0], 'backend', None), 'in_flight', 1)
