@@ -55,6 +55,7 @@ def product_parts(client):
 def instrument(client, parts):
     "Time everything that has a name of its own"
     from cosee.models import qwen_vl_wrapper
+    from cosee.models.local import client as local_client
     from cosee.models.qwen import decode, decoder, grammar, prefix, single, tower
     from cosee.models.qwen.products import FastLinear
     known, product = product_parts(client), FastLinear.forward
@@ -80,7 +81,7 @@ def instrument(client, parts):
             (decoder, 'shared_attention', 'attention'), (single.SingleStep, '_seen', 'attention'),
             (prefix.PrefixCache, 'update', 'cache'), (prefix.PrefixCache, 'write', 'cache'),
             (prefix.PrefixCache, 'aim', 'cache'), (prefix.PrefixCache, 'batch_select_indices', 'cache'),
-            (decoder.Decoder, '_room', 'cache'), (qwen_vl_wrapper, '_keep_suffixes', 'cache'),
+            (decoder.Decoder, '_room', 'cache'), (local_client, '_keep_suffixes', 'cache'),
             (grammar.GrammarState, 'step', 'grammar'), (grammar.GrammarState, 'forced', 'grammar'),
             (decode, 'pick', 'sampling')):
         parts.wrap(owner, attr, name)

@@ -380,7 +380,7 @@ def test_a_link_and_another_name_count_as_absent(tmp_path):
 
 def test_the_cache_is_bounded_and_keeps_what_is_used(tmp_path, monkeypatch):
     cache = FileCache(tmp_path, limit=256 * 3500)
-    monkeypatch.setattr(cache, '_path', lambda key: tmp_path / '00' / f'{key}.kept')   # all in one folder
+    monkeypatch.setattr(cache, 'path_of', lambda key: tmp_path / '00' / f'{key}.kept')   # all in one folder
     for i in range(20):
         cache.put(f'k{i}', bytes(1000))
         for n, name in enumerate(['k0', f'k{i}']):   # k0 is used again and again

@@ -612,6 +612,7 @@ const openHistory = historyOf(
     if (doc?.id === a.document) sideBySide(a, b);
   }),
   fault,
+  settings => forms.a.inWords(settings),
 );
 
 // -- Everything together

@@ -12,8 +12,8 @@ function markOf(e) {
   return sign && h('span', { class: `chip ${name}`, title: `marked as ${name}` }, `${sign} ${name}`);
 }
 
-function lineOf(e, open, pick) {
-  const facts = [e.name, timeInWords(e.asked), costInWords(e), e.earlier ? 'goes on from another' : ''];
+function lineOf(e, how, open, pick) {
+  const facts = [e.name, how, timeInWords(e.asked), costInWords(e), e.earlier ? 'goes on from another' : ''];
   const button = h(
     'button',
     { type: 'button', click: () => open(e) },
@@ -31,7 +31,7 @@ function lineOf(e, open, pick) {
 }
 
 // -- The dialog
-export function historyOf(open, compare, fault) {
+export function historyOf(open, compare, fault, inWords) {
   const dialog = $('history');
   let found = [];
   let mark = '';
@@ -72,7 +72,7 @@ export function historyOf(open, compare, fault) {
     };
     fill(
       'episodes',
-      shown.map(e => lineOf(e, choose, pick)),
+      shown.map(e => lineOf(e, inWords(e.settings), choose, pick)),
     );
     const none = found.length ? 'None of them is marked so.' : 'Nothing is found.';
     fill('found', shown.length ? plural(shown.length, 'question') : none);

@@ -6,8 +6,8 @@
 __all__ = []
 
 # %% ../../../nbs/transcripts/00_passages.ipynb #9add9646
-import html
 from collections.abc import Sequence
+from html import unescape
 from typing import Literal, NamedTuple, Optional
 from ...boxes import Box, clamped, ordered
 
@@ -73,5 +73,5 @@ def plain_text(
     text: str # as a model wrote it, without tags
 ) -> str:
     "Its lines, without entities and needless space."
-    lines = (' '.join(line.split()) for line in html.unescape(text).splitlines())
+    lines = (' '.join(line.split()) for line in unescape(text).splitlines())
     return '\n'.join(line for line in lines if line)
