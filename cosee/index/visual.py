@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 
 from ..files import digest
-from ..models.qwen.checkpoint import ModelError, whole_model
+from ..models.qwen.checkpoint import ModelError, free_bytes, whole_model
 from ..registry import need
 
 # %% ../../nbs/index/05_visual.ipynb #8ba94ba5
@@ -65,14 +65,9 @@ def _family(folder: Path) -> Family:
 # %% ../../nbs/index/05_visual.ipynb #45e9b870
 def _free(device: str) -> Optional[int]:
     "Bytes of memory that are free on a device; None where nobody says"
-    if device.startswith('cuda'):
-        import torch
-        try: return torch.cuda.mem_get_info(device)[0]
-        except (RuntimeError, AssertionError, ValueError):
-            raise ModelError(f'device {device!r} is not there') from None
-    try: said = Path('/proc/meminfo').read_text(encoding='ascii')
-    except OSError: return None
-    return next((int(line.split()[1]) * 1024 for line in said.splitlines() if line.startswith('MemAvailable:')), None)
+    try: return free_bytes(device)
+    except (RuntimeError, AssertionError, ValueError):
+        raise ModelError(f'device {device!r} is not there') from None
 
 _PARTS = ('tokenizer.json', 'vocab.json', 'tokenizer.model'), ('processor_config.json', 'preprocessor_config.json')
 

@@ -11,7 +11,7 @@ __all__ = ['QwenVLClient']
 import hashlib, json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Union
-from .client import Message, Picture, VLMClient, build_messages
+from .client import Message, Picture, build_messages
 from .local.client import LocalVLMClient
 from .qwen.checkpoint import GET_WEIGHTS, LOCAL, QWEN
 from .qwen.lookup import Lookup, Pace
@@ -51,7 +51,6 @@ class QwenVLClient(LocalVLMClient):
         from cosee.models.qwen.prefix import Store
         from cosee.models.qwen.products import use_fast_linear
         from cosee.models.qwen.tower import Features, picture_of
-        VLMClient.__init__(self)
         page_size(32, 32, min_pixels, max_pixels)
         self._open(model_path, device, dtype, load_in_8bit, load_in_4bit, get, QWEN)
         self._keep(reuse, cache_bytes, max_rows, fast_forward)

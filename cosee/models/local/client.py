@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from ..client import (GEN_DEFAULTS, Message, Outcome, Params, Reply, Schema, Usage, VLMClient,
                                  build_messages)
 from .families import REUSES, UNKNOWN, Family, Reuse, family_of, vision_types
-from .prompts import MAX_PIXELS, KeptPictures, local_prompt, picture_tokens
+from .prompts import KeptPictures, local_prompt, picture_tokens
 from ..qwen.checkpoint import LOCAL, load_model
 from ..qwen.decode import DecodingRow, PresencePenalty, Sampling, write
 from ..qwen.lookup import Lookup, Pace
-from ..qwen.prompt import Boundary, Prompt
+from ..qwen.prompt import MAX_PIXELS, Boundary, Prompt
 from ..qwen.together import answered
 from ...registry import need
 
@@ -173,9 +173,13 @@ class LocalVLMClient(VLMClient):
                                       **self._settings(p, s) | gen_kwargs)
         return out[0, len(p):].tolist()
 
+    def _with_pixels(self, p: Prompt) -> dict[str, Any]:
+        "What the model takes for a prompt of which nothing was seen yet"
+        return dict(p.inputs.to(self.device, dtype=self.model.dtype))
+
     def _inputs_of(self, p: Prompt) -> dict[str, Any]:
         "What the model takes for a prompt"
-        inputs = dict(p.inputs.to(self.device, dtype=self.model.dtype))
+        inputs = self._with_pixels(p)
         if self.how != 'vision' or not p.boundaries: return inputs
         from cosee.models.local.beginnings import seen_pictures, without_pixels
         name = p.boundaries[-1][1]
@@ -311,8 +315,8 @@ class LocalVLMClient(VLMClient):
             write(self.model, prefix.start(), [row])
             if self._shares: self.prefixes.put(self._key(p), prefix)
             with torch.inference_mode():
-                plain = self.model.generate(**dict(p.inputs.to(self.device, dtype=self.model.dtype)), do_sample=False,
-                                            max_new_tokens=8, output_logits=True, return_dict_in_generate=True)
+                plain = self.model.generate(**self._with_pixels(p), do_sample=False, max_new_tokens=8,
+                                            output_logits=True, return_dict_in_generate=True)
             theirs = plain.sequences[0, len(p):].tolist()
             if not _same(row.out, theirs, plain.logits, _TIES.get(str(self.model.dtype)[6:], 3e-2)): return False
         return True

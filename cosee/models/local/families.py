@@ -4,7 +4,6 @@
 
 # %% ../../../nbs/local/00_families.ipynb #e515447f
 from __future__ import annotations
-from collections.abc import Container
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -73,7 +72,7 @@ def family_of(
 
 # %% ../../../nbs/local/00_families.ipynb #e93b36d3
 @cache
-def vision_types() -> Container[str]:
+def vision_types() -> frozenset[str]:
     "What the configuration of a model may call itself."
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
     return frozenset(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)

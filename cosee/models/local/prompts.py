@@ -7,14 +7,14 @@ from __future__ import annotations
 import hashlib, threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
 from ...files import image_hash
 from ..client import ImageBlock, Message, Picture, Usage, build_messages, checked_blocks
 from .families import family_of, vision_types
-from ..qwen.checkpoint import QWEN, ModelError, check_model_path, stored_config
-from ..qwen.prompt import Prompt, estimate_tokens, leading_images, template_messages
+from ..qwen.checkpoint import QWEN, ModelError, stored_config
+from ..qwen.prompt import (MAX_PIXELS, Prompt, estimate_tokens, leading_images, processor_of,
+                                      template_messages)
 from ...pages import open_image
 
 # %% auto #0
@@ -24,8 +24,6 @@ __all__ = []
 if TYPE_CHECKING: from PIL.Image import Image
 
 # %% ../../../nbs/local/02_prompts.ipynb #0638b0f3
-MAX_PIXELS = 1024 * 32 * 32   # larger pages are scaled down to this area, as for Qwen3-VL
-
 def page_picture(
     block: ImageBlock,           # may have a max_pixels of its own
     max_pixels: int = MAX_PIXELS # for blocks that do not say
@@ -134,15 +132,6 @@ def _counted(processor, pads: frozenset[int], p: Prompt) -> Prompt:
     return p
 
 # %% ../../../nbs/local/02_prompts.ipynb #6a0ba0a6
-@lru_cache(maxsize=4)
-def _opened(folder: str) -> tuple[Any, frozenset[int], dict[str, Any]]:
-    "Processor of a checkpoint, tokens of its pictures, variables of its template"
-    from transformers import AutoConfig, AutoProcessor
-    path = check_model_path(folder, kinds=vision_types())
-    config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    processor = AutoProcessor.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    return processor, picture_tokens(config), family_of(config.model_type).template
-
 def estimate_local(
     model_path: Union[str, Path],      # directory of a checkpoint
     pages: Sequence[Picture],          # PIL images or paths
@@ -154,7 +143,9 @@ def estimate_local(
     "What a prompt costs a local model of any architecture, without loading its weights. Raises `ModelError`."
     if stored_config(Path(model_path)).get('model_type') in QWEN:
         return estimate_tokens(pages, question, board_text, role_prompt, max_pixels=max_pixels, model_path=model_path)
-    processor, pads, variables = _opened(str(model_path))
-    p = local_prompt(processor, pads, build_messages(pages, question, board_text, role_prompt), True, max_pixels,
-                     variables)
+    from transformers import AutoConfig
+    processor = processor_of(str(model_path), vision_types())
+    config = AutoConfig.from_pretrained(model_path, local_files_only=True, trust_remote_code=False)
+    p = local_prompt(processor, picture_tokens(config), build_messages(pages, question, board_text, role_prompt),
+                     True, max_pixels, family_of(config.model_type).template)
     return Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Union
 from ..qwen.checkpoint import LOCAL
-from ..qwen.random_weights import CORPUS
+from ..qwen.random_weights import byte_pairs
 from ...registry import Registry, need
 
 # %% auto #0
@@ -41,14 +41,8 @@ class _Size:
 # %% ../../../nbs/local/01_random_models.ipynb #72b02118
 def _tokenizer(*special: str, **named: str) -> Any:
     "A small tokenizer with these special tokens"
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bpe.decoder = decoders.ByteLevel()
-    bpe.train_from_iterator(CORPUS.splitlines() * 2, trainers.BpeTrainer(
-        vocab_size=640, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False,
-        special_tokens=[*dict.fromkeys(['<|end|>', '<|start|>', '<|pad|>', *special, *named.values()])]))
+    bpe = byte_pairs(special=[*dict.fromkeys(['<|end|>', '<|start|>', '<|pad|>', *special, *named.values()])])
     extra: Any = named or [*special]
     return PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token='<|end|>', pad_token='<|pad|>',
                                    extra_special_tokens=extra)

@@ -32,7 +32,7 @@ def _weights_missing(folder: Path) -> str:
     index = folder / 'model.safetensors.index.json'
     if index.is_file():
         try: names = sorted(set(json.loads(index.read_text())['weight_map'].values()))
-        except (ValueError, KeyError, TypeError, AttributeError): return f'{index.name} is damaged'
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError): return f'{index.name} is damaged'
     else: names = ['model.safetensors']
     pickled = sorted(p.name for p in folder.glob('*') if p.suffix in ('.bin', '.pt', '.pth', '.ckpt'))
     if pickled and not index.is_file() and not (folder / names[0]).is_file():
@@ -52,7 +52,7 @@ def stored_config(
 ) -> dict[str, Any]: # {} where the file is damaged
     "The configuration of a model directory, as it is stored."
     try: found = json.loads((folder / 'config.json').read_text(encoding='utf-8'))
-    except (ValueError, OSError): return {}
+    except (ValueError, OSError, RecursionError): return {}
     return found if isinstance(found, dict) and isinstance(found.get('model_type'), str) else {}
 
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #34e3e8b3
@@ -208,7 +208,7 @@ def stored_tensors(
         try:
             with path.open('rb') as f: head = json.loads(f.read(min(int.from_bytes(f.read(8), 'little'), 2**27)))
             for t in (head[k] for k in head if k != '__metadata__'): found[str(t['dtype'])] += math.prod(t['shape'])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
             raise ModelError(f'{path}: the table of tensors at its beginning is damaged; get the file again') from e
     return found
 
@@ -226,12 +226,12 @@ def needed_bytes(
 def free_bytes(
     device: Union[str, torch.device] = 'cpu' # 'auto': all that there are
 ) -> Optional[int]:                          # None: nobody says
-    "Memory that is free for weights."
-    import torch
-    total = 0
-    if device == 'auto' and torch.cuda.is_available():
+    "Memory that is free for weights; raises what PyTorch raises for a GPU that is not there."
+    name, total = str(device), 0
+    if name == 'auto' or name.startswith('cuda'):
+        import torch
+        if name != 'auto': return torch.cuda.mem_get_info(name)[0]
         total = sum(torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count()))
-    elif getattr(device, 'type', '') == 'cuda': return torch.cuda.mem_get_info(device)[0]
     try: lines = Path('/proc/meminfo').read_text().splitlines()
     except OSError: return None
     return total + next((int(x.split()[1]) * 1024 for x in lines if x.startswith('MemAvailable')), 0) or None

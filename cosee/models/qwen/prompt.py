@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
 from ..client import (Block, ImageBlock, Message, Picture, Usage, build_messages as _build_messages,
                                  checked_blocks, image_grid)
-from .checkpoint import check_model_path
+from .checkpoint import QWEN, check_model_path
 
 # %% auto #0
 __all__ = []
@@ -199,10 +199,14 @@ def picture_inputs(
 
 # %% ../../../nbs/qwen/01_prompt.ipynb #ff3c5f10
 @lru_cache(maxsize=4)
-def _processor(folder: str) -> Any:
-    "The processor of a checkpoint"
+def processor_of(
+    folder: str,                 # directory of a checkpoint
+    kinds: frozenset[str] = frozenset(QWEN) # architectures that will do
+) -> Any:                        # of transformers
+    "The processor of a checkpoint, without its weights; the latest four stay open. Raises `ModelError`."
     from transformers import AutoProcessor
-    return AutoProcessor.from_pretrained(check_model_path(folder), local_files_only=True, trust_remote_code=False)
+    path = check_model_path(folder, kinds=kinds)
+    return AutoProcessor.from_pretrained(path, local_files_only=True, trust_remote_code=False)
 
 def _guess(messages: list[Message], min_pixels: int, max_pixels: int) -> Usage:
     "Image tokens by size, text by length"
@@ -227,5 +231,5 @@ def estimate_tokens(
     images = [Image.new('1', p) if isinstance(p, tuple) else p for p in pages]
     messages = _build_messages(images, question, board_text, role_prompt)
     if not model_path: return _guess(messages, min_pixels, max_pixels)
-    p = make_prompt(_processor(str(model_path)), messages, True, min_pixels, max_pixels)
+    p = make_prompt(processor_of(str(model_path)), messages, True, min_pixels, max_pixels)
     return Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens)

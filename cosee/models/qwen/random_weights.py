@@ -7,6 +7,7 @@ __all__ = ['random_checkpoint']
 
 # %% ../../../nbs/qwen/07_random_weights.ipynb #1cc158f5
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict, Union
 from ...registry import need
@@ -52,7 +53,7 @@ SPECIAL = ['<|endoftext|>', '<|im_start|>', '<|im_end|>', '<|object_ref_start|>'
            '<|box_start|>', '<|box_end|>', '<|quad_start|>', '<|quad_end|>', '<|vision_start|>', '<|vision_end|>',
            '<|vision_pad|>', '<|image_pad|>', '<|video_pad|>']
 
-CORPUS = '''What is the total amount on the invoice? Which page has the table of the quarterly sales report?
+_CORPUS = '''What is the total amount on the invoice? Which page has the table of the quarterly sales report?
 Question: the answer is on page 1. Page 2: Page 3: Shared board (summary):
 [Page 1] - (#3, scanner, step 1) Title: "Report" {"action": "INSPECT", "content": "the total of the invoice",
 "view": {"page": 1, "bbox_2d": [120, 80, 900, 240]}, "tags": ["total"]} {"action": "HYPOTHESIZE", "confidence": 0.9,
@@ -61,17 +62,25 @@ Question: the answer is on page 1. Page 2: Page 3: Shared board (summary):
 You are the scanner. You are the detail reader. You are the cross-checker. Reply with one JSON object.'''
 
 # %% ../../../nbs/qwen/07_random_weights.ipynb #4d05ac25
+def byte_pairs(
+    vocab_size: int = 640,     # tokens; at least 256, and the special ones
+    special: Sequence[str] = () # special tokens, the first of all
+) -> Any:                      # a `Tokenizer` of tokenizers
+    "A small byte-level BPE, trained on a few lines of what agents say."
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer, bpe.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    bpe.train_from_iterator(_CORPUS.splitlines() * 2, trainers.BpeTrainer(
+        vocab_size=vocab_size, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False,
+        special_tokens=[*special]))
+    return bpe
+
 def random_tokenizer(
     vocab_size: int = 640 # tokens without the special ones; at least 256
 ) -> Any:                 # a `Qwen2Tokenizer`
     "A small byte-level BPE tokenizer with Qwen's special tokens."
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from transformers import Qwen2Tokenizer
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bpe.train_from_iterator(CORPUS.splitlines() * 2, trainers.BpeTrainer(
-        vocab_size=vocab_size, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False))
-    model = json.loads(bpe.to_str())['model']
+    model = json.loads(byte_pairs(vocab_size).to_str())['model']
     merges: Any = [tuple(m) for m in model['merges']]   # pairs, which the annotation of transformers leaves out
     tok = Qwen2Tokenizer(vocab=model['vocab'], merges=merges, eos_token='<|im_end|>')
     tok.add_special_tokens({'additional_special_tokens': SPECIAL})
