@@ -25,10 +25,6 @@ MODULES = sorted(p for p in (ROOT / "cosee").rglob("*.py") if p.name != "_modidx
 HEAVY = {"torch", "torchvision", "transformers", "accelerate", "bitsandbytes", "onnxruntime", "rapidocr", "cv2",
          "pypdfium2", "pandas", "matplotlib", "reportlab", "ipywidgets", "IPython", "llguidance", "openai",
          "anthropic", "google", "ray", "anywidget", "langgraph", "sentence_transformers"}
-# Modules whose classes extend those of such a library; the others import them inside functions.
-HEAVY_BY_NATURE = {f"cosee.models.qwen.{m}"
-                   for m in ("attention", "decoder", "prefix", "products", "single", "tower")} | {
-    "cosee.models.local.beginnings"}
 OWNERS = packages_distributions()
 
 
@@ -179,7 +175,7 @@ def test_the_package_is_light():
 
 
 def test_importing_every_module_loads_nothing_heavy():
-    names = [n for n in map(name, MODULES) if n not in HEAVY_BY_NATURE]
+    names = [n for n in map(name, MODULES) if n not in contracts.NEED_TORCH]
     loaded = set(run("import sys, importlib\n"
                      f"for m in {names!r}: importlib.import_module(m)\n"
                      "print(*{m.partition('.')[0] for m in sys.modules})").split())

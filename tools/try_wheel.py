@@ -18,6 +18,8 @@ import tempfile
 from configparser import ConfigParser
 from pathlib import Path
 
+import contracts
+
 ROOT = Path(__file__).resolve().parent.parent
 INVOICE = "{cosee}/samples/invoice.pdf"
 CONFIG = """name: tiny
@@ -75,13 +77,13 @@ TOOLS = ["fastcore", "nbdev", "execnb", "ipython", "pytest", "pytest-timeout", "
          "fastapi", "uvicorn"]
 # Every module but those whose classes extend another library's; and no part of an extra is there, so that nothing is
 # found by luck
-MODULES = """
+MODULES = f"""
 import importlib, pkgutil, cosee
 from cosee.registry import EXTRA_OF, installed
 assert not list(filter(installed, EXTRA_OF)), list(filter(installed, EXTRA_OF))
-skip = {"cosee.models.qwen." + m for m in ("attention", "decoder", "prefix", "products", "single", "tower")}
-skip |= {"cosee.doors." + m for m in ("api", "assistants", "chat")}
-skip |= {"cosee.app.server", "cosee.cli.inspect_plugin"}
+skip = {contracts.NEED_TORCH!r}
+skip |= {{"cosee.doors." + m for m in ("api", "assistants", "chat")}}
+skip |= {{"cosee.app.server", "cosee.cli.inspect_plugin"}}
 for m in pkgutil.walk_packages(cosee.__path__, "cosee."):
     if m.name not in skip: importlib.import_module(m.name)
 """
