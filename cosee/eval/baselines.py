@@ -63,12 +63,13 @@ def single_agent_cot(
 
 # %% ../../nbs/06_baselines.ipynb #30a5cc56
 def self_consistency_method(task: Task, num_samples: float = 3, max_new_tokens: int = 256, focus: FocusSpec = 'auto',
-                            k: float = 4) -> MethodOutcome:
+                            k: float = 4, reasons: bool = True) -> MethodOutcome:
     "A vote of several samples, a broken number of them rounded by chance; ValueError if there is none."
+    prompt = COT_PROMPT if reasons else DIRECT_PROMPT
     n = stochastic_rounding(num_samples, task.seed)
     if n < 1: raise ValueError(f'num_samples must be at least 1, not {num_samples}')
-    task.look(focus, k).fit([(COT_PROMPT, max_new_tokens)])
-    replies = task.ask(COT_PROMPT, n, max_new_tokens=max_new_tokens, **SAMPLE_GEN)
+    task.look(focus, k).fit([(prompt, max_new_tokens)])
+    replies = task.ask(prompt, n, max_new_tokens=max_new_tokens, **SAMPLE_GEN)
     stopped = 'answered' if len(replies) == n else f'budget: {len(replies)} of {n} samples'
     return task.outcome(**vote([read_answer(r.text) for r in replies]), stopped=stopped)
 

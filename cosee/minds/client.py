@@ -23,8 +23,8 @@ from .confidence import ABSTAIN, ALTERNATIVES
 from .filling import FILL_RULES, form_example, short_form, values_alone, wants_form
 from .form import Cell, Form, Line, check_form, layout, write_excerpt, write_page
 from .pointing import (ANSWER_RULES, SHARED, answer_examples, answer_lines, answer_schema,
-                                   boxes_for_lines, lines_for_boxes, matching_examples, role_examples, short_role,
-                                   told_of_lines, wants_answer)
+                                   beyond_rules, boxes_for_lines, lines_for_boxes, matching_examples, role_examples, short_role,
+                                   told_of_lines, wants_answer, wants_reasons)
 
 # %% ../../nbs/minds/02_client.ipynb #4c5db393
 _INTRO = 'The pages are given as their print. The number in square brackets is the number of a line.'
@@ -35,7 +35,8 @@ class Shown(NamedTuple):
     lines: list[Line]       # what it can point at
     question: str = ''      # what is asked
     form: Form = 'rows'     # how print is written
-    alone: bool = False     # is nothing but the answer wanted?
+    alone: bool = False     # is nothing but the answer wanted, or thought before it?
+    aloud: bool = False     # is thought wanted before it?
     fills: bool = False     # are the fields of a form wanted?
 
 def _is_page(block: Block) -> bool:
@@ -122,21 +123,24 @@ class PrintClient(VLMClient):
         "What the model is shown, and the lines that it can point at."
         images, question = _numbered(messages), _question(messages)
         text = bool(images) and not self.beside
-        alone, fills = text and _any(messages, wants_answer), text and _any(messages, wants_form)
+        aloud, fills = text and _any(messages, wants_reasons), text and _any(messages, wants_form)
+        alone = aloud or text and _any(messages, wants_answer)
         form: Form = 'plain' if self.beside else self.form or ('plain' if alone or fills else 'rows')
         texts, lines = (self._excerpts if alone and self.excerpt else self._texts)(images, question, form)
         told, out = iter(texts), list[Message]()
         for m in messages:
-            blocks = [b for block in checked_blocks(m) for b in self._instead(block, told)]
-            out.append(Message(role=m['role'], content=[b for b in blocks if not (alone and _holds(b, wants_answer))]))
-        if texts and not self.beside: out = [*_before(messages, form, alone, fills, bool(self.excerpt)), *out]
-        return Shown(out, lines, question, form, alone, fills)
+            blocks = [b for block in checked_blocks(m) for b in self._instead(block, told, alone)]
+            out.append(Message(role=m['role'], content=blocks))
+        if texts and not self.beside: out = [*_before(messages, form, alone, fills, bool(self.excerpt), aloud), *out]
+        return Shown(out, lines, question, form, alone, aloud, fills)
 
-    def _instead(self, block: Block, told: Any) -> list[Block]:
-        "What stands for a block of a prompt"
+    def _instead(self, block: Block, told: Any, alone: bool) -> list[Block]:
+        "What stands for a block of a prompt; `alone`: is an answer wanted?"
         if block['type'] == 'text':
             text = block['text']
-            if self.beside or wants_answer(text): return [_text(text)]
+            rest = beyond_rules(text)
+            if alone and rest != text: return [_text(rest)] if rest else []
+            if self.beside or rest != text: return [block]
             return [_text(short_form(text) if wants_form(text) else told_of_lines(short_role(text)))]
         read: list[Block] = [_text(next(told))] if _is_page(block) else []
         return [block, *read] if self.beside else read
@@ -144,7 +148,8 @@ class PrintClient(VLMClient):
     def _asked(self, shown: Shown, schema: Optional[Schema]) -> Optional[Schema]:
         "The schema that the model is given"
         if self.beside or not shown.lines: return schema
-        if schema is None and shown.alone: return answer_schema(shown.lines, shown.question, shown.form != 'plain')
+        if schema is None and shown.alone:
+            return answer_schema(shown.lines, shown.question, shown.form != 'plain', shown.aloud)
         if schema is None: return None
         if shown.fills: return values_alone(schema, lambda asked: candidates(shown.lines, asked))
         return lines_for_boxes(schema, len(shown.lines), candidates(shown.lines, shown.question))
@@ -200,13 +205,14 @@ def _surely(page: PrintPage, lines: list[Line]) -> list[Line]:
     return [replace(line, words=tuple(w._replace(bbox=sure_box(page, w.bbox)) for w in line.words)) for line in lines]
 
 # %% ../../nbs/minds/02_client.ipynb #86cac074
-def _before(messages: list[Message], form: Form, alone: bool, fills: bool, short: bool = False) -> list[Message]:
+def _before(messages: list[Message], form: Form, alone: bool, fills: bool, short: bool = False,
+            aloud: bool = False) -> list[Message]:
     "What stands before the pages; `alone`, `fills`: is an answer wanted, or a form? `short`: are few examples enough?"
     if fills:
         turn = zip(('system', 'user', 'assistant'), (FILL_RULES, *form_example(form)), strict=True)
         return [Message(role=role, content=text) for role, text in turn]
     if alone:
-        examples = matching_examples(form, _question(messages)) if short else answer_examples(form)
+        examples = matching_examples(form, _question(messages), aloud) if short else answer_examples(form, aloud)
         turns = [t for said in examples for t in zip(('user', 'assistant'), said, strict=True)]
         return [Message(role=role, content=text) for role, text in (('system', ANSWER_RULES), *turns)]
     if not _any(messages, lambda t: short_role(t) != t): return [Message(role='system', content=_INTRO)]

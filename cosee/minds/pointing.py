@@ -99,17 +99,36 @@ def wants_answer(
     "Does it ask for nothing but the answer?"
     return bool(_ALONE.match(text))
 
+_ALOUD = re.compile(r'(?s)\A(.*)(?:Answer the question from the pages\. Think step by step|Talk to the others in)\b.*\n'
+                    r'(?:Then e|E)nd with these lines:\n(?:[A-Z][a-z]+: [^\n]*\n)*Answer: the answer alone\s*\Z')
+_REASONS = 300   # letters
+
+def wants_reasons(
+    text: str # a prompt
+) -> bool:
+    "Does it ask for steps of thought, or for words to others, then the answer?"
+    return bool(_ALOUD.match(text))
+
+def beyond_rules(
+    text: str # a prompt
+) -> str:     # such as a conversation so far; the prompt itself where it wants something else
+    "What a prompt that wants an answer says besides how to give it."
+    if wants_answer(text): return ''
+    return found[1].strip() if (found := _ALOUD.match(text)) else text
+
 def answer_schema(
     lines: Sequence[Line],  # all that were shown
     question: str,          # what is asked
-    numbered: bool = True   # do the lines have numbers?
+    numbered: bool = True,  # do the lines have numbers?
+    aloud: bool = False     # are reasons wanted before the answer?
 ) -> Schema:
     "What a reply with answer and line looks like."
     offered = candidates(lines, question)
     answer: Schema = dict(type='string', minLength=1, maxLength=200)
     if offered: answer = dict(type='string', enum=[*offered, NOT_ANSWERABLE])
     line = {**_line_schema(len(lines)), 'minimum': 0}
-    fields = dict(answer=answer, line=line) if numbered else dict(answer=answer)
+    reasons = dict(reasons=dict(type='string', minLength=1, maxLength=_REASONS)) if aloud else {}
+    fields = dict(**reasons, answer=answer, line=line) if numbered else dict(**reasons, answer=answer)
     return dict(type='object', properties=fields, required=list(fields), additionalProperties=False)
 
 # %% ../../nbs/minds/01_pointing.ipynb #2cdb3762
@@ -126,39 +145,44 @@ Total due                  21.60
 Cash                       30.00
 Change                      8.40
 """
-_ASKED = [('Which company issued the bill?', 'BLUE', 'BLUE HERON BOOKS LTD'),
-          ('What is the address of the company?', '14 Mill', '14 Mill Lane, Bath BA1 2QT'),
-          ('On which date was it issued?', '3 Mar', '3 Mar 2021'),
-          ('What is the total amount?', '21.60', '21.60'),
-          ('What is the e-mail address?', '', NOT_ANSWERABLE)]
+_ASKED = [('Which company issued the bill?', 'BLUE', 'BLUE HERON BOOKS LTD', 'Who issues a bill stands at its head.'),
+          ('What is the address of the company?', '14 Mill', '14 Mill Lane, Bath BA1 2QT',
+           'Below the name stand a street and a town, on two lines.'),
+          ('On which date was it issued?', '3 Mar', '3 Mar 2021', 'There is one date, behind the word Date.'),
+          ('What is the total amount?', '21.60', '21.60',
+           'Total is 18.00 without tax; with 3.60 of tax, Total due is 21.60.'),
+          ('What is the e-mail address?', '', NOT_ANSWERABLE, 'A telephone is given, but no e-mail address.')]
 
 # %% ../../nbs/minds/01_pointing.ipynb #121df86e
+def _example(asked: tuple[str, str, str, str], lines: Sequence[Line], form: Form, aloud: bool) -> tuple[str, str]:
+    "A question and the reply to it"
+    question, start, answer, why = asked
+    line = next((l.id for l in lines if start and start in l.text), 0)
+    said = {**({'reasons': why} if aloud else {}), 'answer': answer, **({} if form == 'plain' else {'line': line})}
+    return f'Question: {question}', json.dumps(said)
+
 @lru_cache
 def answer_examples(
-    form: Form # how print is written
+    form: Form,         # how print is written
+    aloud: bool = False # with reasons?
 ) -> tuple[tuple[str, str], ...]: # what is asked, and the reply
     "A synthetic page with questions and replies."
     page = write_page(layout(typed_page(EXAMPLE)), 1, form)
-    out = list[tuple[str, str]]()
-    for question, start, answer in _ASKED:
-        line = next((l.id for l in page.lines if start and start in l.text), 0)
-        said = {'answer': answer} if form == 'plain' else {'answer': answer, 'line': line}
-        out.append((f'Question: {question}', json.dumps(said)))
-    return ((f'{page.text}\n\n{out[0][0]}', out[0][1]), *out[1:])
+    first, *rest = (_example(asked, page.lines, form, aloud) for asked in _ASKED)
+    return ((f'{page.text}\n\n{first[0]}', first[1]), *rest)
 
-_NUMBERED = 'What is the number of the bill?', 'A-2291', 'A-2291'
+_NUMBERED = 'What is the number of the bill?', 'A-2291', 'A-2291', 'The number stands behind the word Bill.'
 _OF_KIND = dict(address=_ASKED[1], date=_ASKED[2], amount=_ASKED[3], code=_NUMBERED)
 
 def matching_examples(
-    form: Form,   # how print is written
-    question: str # what is asked
+    form: Form,         # how print is written
+    question: str,      # what is asked
+    aloud: bool = False # with reasons?
 ) -> tuple[tuple[str, str], ...]: # what is asked, and the reply
     "The page of the example with a question that asks for the same kind of value, and the one without an answer."
-    page, last = write_page(layout(typed_page(EXAMPLE)), 1, form), answer_examples(form)[-1]
-    asked, start, answer = _OF_KIND.get(wanted_kind(question), _ASKED[0])
-    line = next(l.id for l in page.lines if start in l.text)
-    said = {'answer': answer} if form == 'plain' else {'answer': answer, 'line': line}
-    return ((f'{page.text}\n\nQuestion: {asked}', json.dumps(said)), last)
+    page, last = write_page(layout(typed_page(EXAMPLE)), 1, form), answer_examples(form, aloud)[-1]
+    asked, reply = _example(_OF_KIND.get(wanted_kind(question), _ASKED[0]), page.lines, form, aloud)
+    return ((f'{page.text}\n\n{asked}', reply), last)
 
 # %% ../../nbs/minds/01_pointing.ipynb #3903bb59
 class _Turn(NamedTuple):
@@ -285,6 +309,8 @@ def _restored(reply: Any, lines: Sequence[Line], quotes: list[str], name: str = 
     if 'line' in reply: return _with_box(reply, lines, quotes, 'bbox_2d')
     return {k: _restored(v, lines, quotes, k) for k, v in reply.items()}
 
+_SAID = re.compile(r'(?m)^(Answer: *)(\S.{0,2000})$')
+
 def _valued(reply: Any, lines: Sequence[Line], question: str) -> Any:
     "A reply whose answer is the value alone"
     answer = reply.get('answer') if isinstance(reply, dict) else None
@@ -294,15 +320,20 @@ def boxes_for_lines(
     text: str,             # a reply
     lines: Sequence[Line], # all that were shown, by number
     question: str = ''     # what was asked
-) -> str:                  # the same with pages and boxes; as it was where it holds no JSON
-    "A reply with page and box wherever it has a line, and with the value alone for its answer."
+) -> str:                  # the same with pages and boxes, as far as it holds JSON
+    "A reply with page and box wherever it has a line, and with the value alone for its answer, or behind `Answer:`."
     try: whole = json.loads(text)
     except (ValueError, RecursionError): whole = next((o for _, _, o in scan_json(text) if isinstance(o, dict)), None)
-    if not isinstance(whole, (dict, list)): return text
+    if not isinstance(whole, (dict, list)): return _SAID.sub(lambda m: m[1] + _printed_value(m[2], lines, question), text)
     restored = _restored(_valued(whole, lines, question), lines, [])
     return text if restored == whole else json.dumps(restored, ensure_ascii=False)
 
 # %% ../../nbs/minds/01_pointing.ipynb #aaaeafdc
+def _reasons(said: dict[str, Any]) -> list[str]:
+    "What a reply gave as its reasons, on one line that is none of the answer's"
+    told = said.get('reasons')
+    return [f'Reasons: {one_line(told)}'] if isinstance(told, str) and told.strip() else []
+
 def answer_lines(
     text: str,             # a reply to `answer_schema`
     lines: Sequence[Line], # all that were shown, by number
@@ -314,11 +345,12 @@ def answer_lines(
     said = next((o for _, _, o in scan_json(text) if isinstance(o, dict)), None)
     if said is None or not isinstance(said.get('answer'), (str, int, float)): return text
     answer = _printed_value(one_line(str(said['answer'])), lines, question)
-    if abstains(answer): return f'Answer: {answer}'
+    if abstains(answer): return '\n'.join([*_reasons(said), f'Answer: {answer}'])
     printed = _place({}, lines, [answer], question)
     signs = answer_signs(tokens, printed is not None)
     sure = confidence_of(signs) if signs else None
-    if sure is not None and sure < abstain: return f'Answer: {NOT_ANSWERABLE}'
+    if sure is not None and sure < abstain: return '\n'.join([*_reasons(said), f'Answer: {NOT_ANSWERABLE}'])
     place = _place(said, lines, [answer], question) if said.get('line') else printed
     told = [] if place is None else [f'Page: {place[0]}', f'Box: {thousandths_around(place[1])}']
+    told = [*_reasons(said), *told]
     return '\n'.join([*told, *([] if sure is None else [f'Confidence: {sure:.2f}']), f'Answer: {answer}'])
