@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Loader(Entry):
     "A data set; how `target` is called depends on the kind."
     splits: tuple[str, ...] = ()                       # names of the splits; () where it has none
-    kind: Literal['folder', 'file', 'made'] = 'folder' # where it comes from
+    kind: Literal['folder', 'file', 'made', 'parts'] = 'folder' # where it comes from
     meant: str = ''                                    # the usual split, if it is neither 'val' nor the first one
 
     @property
@@ -45,6 +45,8 @@ LOADERS: Registry[Loader] = Registry('data set', dict(
                 kind='made'),
     folder=Loader('cosee.datasets.own:Folder', 'documents and questions of your own', kind='file'),
     jsonl=Loader('cosee.datasets.own:from_jsonl', "samples in CoSee's own layout", kind='file'),
+    mixed=Loader('cosee.datasets.mixed:Mixed', 'questions of several data sets', kind='parts',
+                 splits=('dev', 'fresh', 'rest', 'all')),
     mpdocvqa=Loader('cosee.datasets.mpdocvqa:mpdocvqa', splits=_ALL,
                     help="challenge download (train.json, images/) or the hub's parquet files (val, test)"),
     slidevqa=Loader('cosee.datasets.slidevqa:slidevqa', splits=('train', 'dev', 'val', 'test'),
@@ -125,7 +127,12 @@ def _from_nothing(loader: Loader, wanted: _Wanted) -> MadeSplit:
     "Documents that are made"
     return MadeSplit(loader.load(), **{'style': wanted.split, **wanted.options})
 
-_OPEN = dict(folder=_from_folder, file=_from_file, made=_from_nothing)
+def _from_parts(loader: Loader, wanted: _Wanted) -> Iterable[Sample]:
+    "Several data sets"
+    return loader.load()(wanted.split, wanted.root, wanted.errors, **wanted.options)
+
+_OPEN: dict[str, Callable[..., Any]] = dict(folder=_from_folder, file=_from_file, made=_from_nothing,
+                                            parts=_from_parts)
 
 # %% ../../nbs/04_datasets.ipynb #1ecdf0db
 def load(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 from ..agents import Agent, ROLES
 from ..controller import CoSeeController, Order
 from ..focus import FocusSpec, listed
-from .task import (COT_PROMPT, DIRECT_PROMPT, MethodOutcome, PLAIN_GEN, Reading, Roles, SAMPLE_GEN, Task,
-                             build_team, outcome_of, stochastic_rounding, vote)
+from .task import (COT_PROMPT, DIRECT_PROMPT, DIRECT_TOKENS, MethodOutcome, PLAIN_GEN, Reading, Roles,
+                             SAMPLE_GEN, Task, build_team, outcome_of, stochastic_rounding, vote)
 from ..jsonscan import read_answer
 from ..text import abstains, answer_key
 if TYPE_CHECKING: from PIL.Image import Image
@@ -23,7 +23,7 @@ def _solo(task: Task, prompt: str, max_new_tokens: int) -> MethodOutcome:
     task.fit([(prompt, max_new_tokens)])
     return task.outcome(**read_answer(task.ask(prompt, max_new_tokens=max_new_tokens, **PLAIN_GEN)[0].text))
 
-def direct_method(task: Task, max_new_tokens: int = 64, focus: FocusSpec = 'auto', k: float = 4) -> MethodOutcome:
+def direct_method(task: Task, max_new_tokens: int = DIRECT_TOKENS, focus: FocusSpec = 'auto', k: float = 4) -> MethodOutcome:
     "One call, the answer alone."
     return _solo(task.look(focus, k), DIRECT_PROMPT, max_new_tokens)
 

@@ -35,7 +35,11 @@ def _kept(text: str, unwanted: str) -> str: return re.sub(unwanted, '', text)
 
 def _same_letters(a: str, b: str) -> bool: return _kept(a, '[^0-9a-zA-Z]') == _kept(b, '[^0-9a-zA-Z]')
 
-def _same_date(a: str, b: str) -> bool:
+def same_date(
+    a: str, # a date
+    b: str  # another
+) -> bool:
+    "Do two texts say one date, whichever of day and month comes first? Other texts are compared by letters and digits."
     one, other = (_as_date(_kept(t, r'[^0-9a-zA-Z/\-,]'), _DATES) for t in (a, b))
     if not one or not other: return _same_letters(a, b)
     swapped = (one.year, one.day, one.month) == (other.year, other.month, other.day)
@@ -47,7 +51,11 @@ def _number(text: str) -> Optional[float]:
     try: return float(_kept(text, '[^0-9.]')[:400])
     except ValueError: return None
 
-def _same_price(a: str, b: str) -> bool:
+def same_price(
+    a: str, # an amount
+    b: str  # another
+) -> bool:
+    "Do two texts say one amount, to the cent, whatever stands around it?"
     one, other = _number(a), _number(b)
     return one is not None and other is not None and abs(one - other) <= 0.01
 
@@ -57,7 +65,7 @@ def _same_name(a: str, b: str) -> bool: return _kept(a, r'\s') == _kept(b, r'\s'
 
 def _same_address(a: str, b: str) -> bool: return levenshtein()(a, b) <= 3
 
-_VRDU = dict(DateMatch=_same_date, PriceMatch=_same_price, NumericalStringMatch=_same_digits,
+_VRDU = dict(DateMatch=same_date, PriceMatch=same_price, NumericalStringMatch=_same_digits,
              GeneralStringMatch=_same_letters, NameMatch=_same_name, AddressMatch=_same_address)
 
 @scorer('em', 'vrdu', official='VRDU')

@@ -108,8 +108,10 @@ class Method:
     def __init__(self,
         type: str,                  # name in `METHODS`
         name: Optional[str] = None, # for reports; the type if None
+        budget: Optional[Mapping[str, Any]] = None, # of its own, as a run has one; None: the run's
         **settings                  # over the method's own
     ):
+        self.budget = dict(budget) if budget else None
         known = method_settings(type)
         wrong = [k for k in settings if k not in known]
         if wrong:
@@ -126,7 +128,7 @@ class Method:
         **settings # over its own
     ) -> Method:   # another one of the same name
         "The method with other settings; raises ValueError where one cannot be."
-        return Method(self.type, self.name, **{**self.own, **settings})
+        return Method(self.type, self.name, self.budget, **{**self.own, **settings})
 
     def run(self,
         sample: Sample,                        # images and question
@@ -142,7 +144,7 @@ class Method:
 
 # %% ../../nbs/eval/08_methods.ipynb #dec96976
 def make_method(
-    entry: Union[Method, str, Mapping[str, Any]] # a method, a type, or a dict with type, optional name and settings
+    entry: Union[Method, str, Mapping[str, Any]] # a method, a type, or a dict with type, settings, and at will a name and a budget
 ) -> Method:
     "A method from an entry of a configuration; raises ValueError where it describes none."
     if isinstance(entry, Method): return entry
@@ -150,8 +152,10 @@ def make_method(
     if not isinstance(entry, Mapping):
         raise ValueError(f'a method is a name or an object with a type, not {str(entry)[:60]!r}')
     settings = dict(entry)
-    name = settings.pop('name', None)
-    return Method(settings.pop('type', name), name, **settings)
+    name, budget = settings.pop('name', None), settings.pop('budget', None)
+    if budget is not None and not isinstance(budget, Mapping):
+        raise SettingError('budget', f'budget of a method must be an object, not {str(budget)[:60]!r}')
+    return Method(settings.pop('type', name), name, budget, **settings)
 
 # %% ../../nbs/eval/08_methods.ipynb #d75b991f
 F = TypeVar('F', bound=Callable[..., MethodOutcome])

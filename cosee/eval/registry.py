@@ -58,7 +58,7 @@ SCORERS: dict[str, dict[str, Callable[..., float]]] = {}  # metric -> flavour ->
 OFFICIAL: dict[tuple[str, str], str] = {}  # (metric, flavour) -> the benchmarks that are scored by it
 F = TypeVar('F', bound=Callable[..., Any])
 CONTEXT = ('question', 'answer_format', 'year_flag', 'answer_type', 'threshold', 'today',
-           'tolerance')
+           'tolerance', 'dataset')
 
 def scorer(
     metric: str,    # 'anls', 'em', ...

@@ -35,6 +35,7 @@ ANSWER_LINES = 'Page: the number of the page\nConfidence: from 0 to 1\nAnswer: t
 
 DIRECT_PROMPT = ('Answer the question from the pages.\n'
                  f'{ANSWER_RULES}\nWrite nothing but this line:\nAnswer: the answer alone')
+DIRECT_TOKENS = 64   # longest reply
 COT_PROMPT = ('Answer the question from the pages. Think step by step: which page holds it, which table or sentence, '
               'which row and column, what stands there.\n'
               f'{ANSWER_RULES}\nThen end with these lines:\n{ANSWER_LINES}')

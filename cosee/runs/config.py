@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Iterable, Literal, Mapping, Optional, Union
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from ..config import ConfigError, parse_yaml, read_text
-from ..eval.methods import SettingError, make_method
+from ..eval.methods import Method, SettingError, make_method
 from ..eval.metrics import find_scorer
 from ..registry import load_plugin
 
@@ -40,13 +40,26 @@ class ClientConfig(_Strict):
 class BudgetConfig(_Strict):
     "How many tokens a question may cost."
     max_tokens: Optional[int] = Field(default=None, ge=1)     # None: as many as it takes
+    calls: Optional[float] = Field(default=None, gt=0, le=1000) # as many as so many direct calls, see `direct_price`
     count: Literal['total', 'uncached', 'output'] = 'total'   # see `count_tokens`
+
+    @model_validator(mode='after')
+    def _one(self):
+        if self.max_tokens and self.calls: raise ValueError('max_tokens and calls say the same twice; name one')
+        return self
 
 # %% ../../nbs/runs/02_config.ipynb #b4ab9106
 USUAL: dict[str, dict[str, Any]] = dict(   # data set -> fields where nobody names them and they differ
     screens=dict(client=ClientConfig(type='screen-ocr'), methods=['screen']))
 
 # %% ../../nbs/runs/02_config.ipynb #75975317
+def budget_of(
+    config: 'RunConfig', # the run
+    method: Method       # one of its methods
+) -> BudgetConfig:       # its own, or the run's
+    "What a question may cost by a method; raises ValidationError for a budget that cannot be."
+    return config.budget if method.budget is None else BudgetConfig(**method.budget)
+
 def _without(fields: dict[str, Any], name: str) -> dict[str, Any]:
     return {k: v for k, v in fields.items() if k != name}
 
@@ -98,7 +111,10 @@ def _check_methods(config: RunConfig):
     "ConfigError for a method that cannot be, or stands twice"
     names = []
     for i, entry in enumerate(config.methods):
-        try: names.append(make_method(entry).name)
+        try:
+            names.append((method := make_method(entry)).name)
+            budget_of(config, method)
+        except ValidationError as e: raise ConfigError(f'field methods.{i}.budget.{_fault(e.errors()[0])}') from None
         except SettingError as e: raise ConfigError(f'field methods.{i}.{e.setting}: {e}') from None
         except (ValueError, TypeError) as e: raise ConfigError(f'field methods.{i}: {e}') from None
     twice = [n for n in names if names.count(n) > 1]
@@ -239,7 +255,7 @@ DATASET_METRICS = dict(mpdocvqa=dict(anls='mpdocvqa', em='mpdocvqa', f1='plain')
                        longdocurl=dict(accuracy='longdocurl'), financebench=dict(accuracy='numbers'),
                        sroie=dict(em='sroie', anls='rrc'), vrdu=dict(em='vrdu', anls='rrc'),
                        deepform=dict(em='deepform', anls='rrc'), kleister_nda=dict(f1='kleister', anls='dude'),
-                       screens=dict(step='screens', action='screens'))
+                       screens=dict(step='screens', action='screens'), mixed=dict(right='own', anls='rrc'))
 
 def metrics_of(
     config: RunConfig # a configuration

@@ -17,12 +17,13 @@ from ..datasets.checks import DataError
 from ..datasets.sample import OnError, Sample, subset
 from ..eval.methods import Method, make_method
 from ..eval.metrics import score_many
-from ..eval.task import MethodOutcome, sample_id, seed_of
+from ..eval.task import DIRECT_PROMPT, DIRECT_TOKENS, MethodOutcome, Task, sample_id, seed_of
 from ..files import digest
+from ..focus import listed
 from ..models.client import Ledger
 from ..models.qwen.together import own_account
 from ..registry import UnknownName
-from .config import DataConfig, MADE, RunConfig, metrics_of
+from .config import BudgetConfig, DataConfig, MADE, RunConfig, budget_of, metrics_of
 from .log import Entry, Record, RunError, record_fault, to_line
 from .table import score_all
 from ..text import one_line
@@ -48,7 +49,7 @@ def split_of(
 
 # %% ../../nbs/runs/03_record.ipynb #c0100181
 _KEPT = ('wording', 'kind', 'style', 'answer_type', 'answer_format', 'year_flag', 'evidence_pages', 'evidence_boxes',
-         'reasoning_type', 'answerable', 'n_pages', 'dataset', 'split', 'page_ids', 'task_type', 'tolerance')
+         'reasoning_type', 'answerable', 'n_pages', 'dataset', 'split', 'page_ids', 'task_type', 'tolerance', 'field')
 
 def _asked(sample: Sample, index: int) -> dict[str, Any]:
     "What a record says of its sample"
@@ -140,6 +141,13 @@ def start_record(
                  times={})
     return cast(Record, {**_asked(sample, index), **known})
 
+# %% ../../nbs/runs/03_record.ipynb #cb496e27
+def _price_of(budget: BudgetConfig, method: Method, sample: Sample, client, seed: int) -> int:
+    "The budget of a question that is given in direct calls, about as many pages as the method looks at"
+    task = Task(listed(sample['images']), sample['question'], client, Ledger(count=budget.count), seed)
+    price = task.look(k=method.settings.get('k', 4)).price(DIRECT_PROMPT, DIRECT_TOKENS)
+    return int(price * cast(float, budget.calls))
+
 # %% ../../nbs/runs/03_record.ipynb #06ca4287
 def answer_one(
     config: RunConfig, # the run
@@ -154,9 +162,11 @@ def answer_one(
     record, start = start_record(config, method, index, sample, attempt), time.perf_counter()
     words = getattr(client, 'words', None)   # reads printed text, for whichever method asks first
     before, spent = getattr(words, 'seconds', 0.), getattr(words, 'tokens', 0)
-    ledger = Ledger(config.budget.max_tokens, config.budget.count)
+    budget = budget_of(config, method)
+    ledger = Ledger(budget.max_tokens, budget.count)
     try:
         with limited(time_limit), own_account():
+            if budget.calls: ledger.max_tokens = _price_of(budget, method, sample, client, record['seed'])
             outcome = method.run(sample, client, ledger, record['seed'], config.gen)
         record = _finished(config, record, outcome, len(sample['images']))
     except (Exception, Timeout, SystemExit) as e:   # a method of somebody's own may call `sys.exit`

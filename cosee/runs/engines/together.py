@@ -17,7 +17,8 @@ from ...focus import FEW_PAGES
 from ...models.client import Outcome
 from ...models.qwen.together import Calls, Run, gathering
 from ...models.wrapper import models_in
-from ..config import RunConfig
+from ...eval.methods import make_method
+from ..config import BudgetConfig, RunConfig, budget_of
 from ..log import Record
 from ..record import Job, answer_one
 
@@ -217,7 +218,8 @@ def run_together(
 ) -> Iterator[Record]:   # as they come
     "Work on `jobs` in this process, several answers about a document at once."
     window, words = _Window(jobs, together), getattr(client, 'words', None)
-    with _Ahead(client, config.budget.max_tokens is None) as ahead:
+    free = all(budget_of(config, make_method(m)) == BudgetConfig() for m in config.methods)
+    with _Ahead(client, free) as ahead:
         while (document := window.document()) is not None:
             ahead.wait()
             works = _works(config, client, window, document, ahead)
