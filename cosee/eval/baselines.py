@@ -4,6 +4,7 @@
 
 # %% ../../nbs/06_baselines.ipynb #4d87c15a
 from __future__ import annotations
+from itertools import product
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 from ..agents import Agent, ROLES
 from ..controller import CoSeeController, Order
@@ -101,8 +102,8 @@ def within_budget(
 ) -> list[Agent]:       # some of them, or all where not even one is covered
     "As many of the agents as the budget carries through a step."
     answering = [a for a in agents if 'HYPOTHESIZE' in a.actions]
-    for some in (agents, answering, answering[-1:]):
-        if not some or not task.fit(_needs(some)): continue
+    for least, some in product((.5, 0.), (agents, answering, answering[-1:])):
+        if not some or not task.fit(_needs(some), least): continue
         for agent in some: agent.qwen_client = task.client   # it may have been given less print
         return some
     return agents

@@ -75,6 +75,7 @@ class Task:
     focus: Focus = field(default_factory=AllPages)       # chooses the pages that are shown, see `look`
     view: Optional[Viewing] = None                       # what it chose
     snap: Snap = 'auto'                                  # are boxes put on print? as in `CoSeeController`
+    whole: Any = None                                    # the client that shows all its print, where it was given less
 
     def look(self,
         focus: FocusSpec = 'auto', # which pages are shown, see `make_focus`
@@ -146,29 +147,33 @@ class Task:
         return replies
 
     def fit(self,
-        prompts: list[tuple[str, int]] # pairs (instruction, max_new_tokens) that all have to be covered
-    ) -> bool:                         # are they?
+        prompts: list[tuple[str, int]], # pairs (instruction, max_new_tokens) that all have to be covered
+        least: float = 0.               # share of a page's print that is shown in any case, 0-1
+    ) -> bool:                          # are they?
         "Make the pages smaller, if need be, until the budget covers `prompts`; all of a long document, where it does."
         if self.ledger.max_tokens is None: return True
+        if self.whole is not None: self.client = self.whole   # not what another try has left of its print
         left = self.ledger.left
         def cost(images: Sequence[Any]) -> int: return sum(self.price(p, new, images) for p, new in prompts)
         long = isinstance(self.focus, AutoFocus) and len(self.images) > FEW_PAGES
         if long and cost(blank_pages(self.images)) <= left: self.look('all')
         shown = self.pages
         bare, full = cost(shown.replaced([]) if isinstance(shown, InView) else []), cost(shown)
-        if full <= left or self._read_less(lambda: cost(shown) <= left): return True
+        if full <= left or self._read_less(lambda: cost(shown) <= left, least): return True
         if left <= bare or full == bare or not all(hasattr(im, 'resize') for im in shown): return False
         client = _counter(self.client)
         if not client.estimate(client.build_messages(shown, '')).image_tokens: return False   # print alone
         return self._shrink(_scale(bare, full, left), lambda images: cost(images) <= left)
 
-    def _read_less(self, covered: Callable[[], bool]) -> bool:
+    def _read_less(self, covered: Callable[[], bool], least: float) -> bool:
         "Show less print of each page until it is covered, where the client shows print at all"
         from cosee.minds.sight import less_print
         whole, tokens = self.client, getattr(self.client, 'page_tokens', None)
         if not isinstance(tokens, int): return False
-        while tokens > LEAST_PRINT:
-            tokens = max(LEAST_PRINT, tokens * 4 // 5)
+        self.whole = whole
+        floor = max(LEAST_PRINT, int(tokens * least))
+        while tokens > floor:
+            tokens = max(floor, tokens * 4 // 5)
             self.client = less_print(whole, tokens)
             if covered(): return True
         return False
