@@ -6,8 +6,11 @@
 Three agents and three steps in turn on one thread, random weights of `benchmarks/episode.py`, each case in a process
 of its own. For this client functions are timed on their way in and out, and what one of them calls is counted there
 alone; what is left over is called `rest` (norms, embeddings, Python). vLLM is seen through PyTorch's profiler, which
-tells operators and their shapes: products are told apart by their sizes. `peak` is the fastest matrix product measured
+tells operators and their shapes: products are told apart by their sizes. It fills memory with every operator, so two
+calls are profiled, the first and one in the middle, which stands for the others. `peak` is the fastest matrix product measured
 on the machine, of single precision and on one thread; `share_of_peak` what the products of an episode reach of it.
+`bound_s` is what the arithmetic of products and attention takes at that peak, and reading the weights of all layers
+once for each token written at the speed of a product with one row: less no engine needs that computes the same.
 Timing costs time itself: shares are meant, not seconds.
 """
 import argparse, json, os, subprocess, sys, tempfile, time
@@ -101,12 +104,23 @@ def own(a):
     how = dict(schema=SCHEMA, max_new_tokens=256, temperature=1., seed=1) if a['grammar'] else dict(
         temperature=0, presence_penalty=0, max_new_tokens=48)
     instrument(client, parts)
-    with parts.inside('rest'):
-        for m in calls: client.chat(m, **how)
+    with parts.inside('rest'): replies = [client.chat(m, **how) for m in calls]
     total = sum(parts.seconds.values())
     products = sum(parts.seconds[k] for k in ('projections', 'feed-forward', 'logits', 'vision tower'))
     return dict(cpu_s=total, shares={k: v / total for k, v in parts.seconds.most_common()},
-                share_of_peak=parts.flops / products / 1e9 / a['peak'])
+                share_of_peak=parts.flops / products / 1e9 / a['peak'],
+                bound_s=least(client.model, [r.usage for r in replies], parts.flops, a))
+
+
+def least(model, usages, products, a):
+    "Seconds that arithmetic alone takes at the machine's fastest, and reading weights for each pass at its fastest"
+    c = model.config.text_config
+    per_pair = 4 * c.num_hidden_layers * c.num_attention_heads * c.head_dim
+    new = [(u.prompt_tokens - u.cached_tokens, u.cached_tokens, u.completion_tokens) for u in usages]
+    pairs = sum(n * (before + n / 2) + out * (before + n + out / 2) for n, before, out in new)
+    layers = sum(p.numel() * p.element_size() for p in model.model.language_model.layers.parameters())
+    written = sum(u.completion_tokens for u in usages)
+    return (products + per_pair * pairs) / 1e9 / a['peak'] + written * layers / 1e9 / a['reading']
 
 
 def of_vllm(name, shapes, hidden):
@@ -131,16 +145,18 @@ def serve(folder, mode):
     llm = LLM(job['model'], dtype='float32', enable_prefix_caching=True, enforce_eager=True,
               max_model_len=job['context'], limit_mm_per_prompt=dict(image=job['pages'], video=0), max_num_seqs=8)
     how = SamplingParams(temperature=0, max_tokens=job['new'], ignore_eos=True, skip_special_tokens=False)
-    start = time.process_time()
-    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as seen:
-        for t in (t for calls in job['steps'] for t in calls):
+    parts, calls = Counter(), [t for step in job['steps'] for t in step]
+    for t, times in ((calls[0], 1), (calls[len(calls) // 2], len(calls) - 1)):   # the prefill, and one that reuses it
+        start = time.process_time()
+        with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as seen:
             llm.generate([dict(prompt=t, multi_modal_data=dict(image=pages))], how, use_tqdm=False)
-    cpu, parts = time.process_time() - start, Counter()
-    for e in seen.key_averages(group_by_input_shape=True):
-        parts[of_vllm(e.key.lower(), e.input_shapes, job['hidden'])] += e.self_cpu_time_total / 1e6
-    parts['rest'] += max(0., cpu - sum(parts.values()))
+        cpu, own = time.process_time() - start, Counter()
+        for e in seen.key_averages(group_by_input_shape=True):
+            own[of_vllm(e.key.lower(), e.input_shapes, job['hidden'])] += e.self_cpu_time_total / 1e6
+        own['rest'] += max(0., cpu - sum(own.values()))
+        for part, seconds in own.items(): parts[part] += times * seconds
     total = sum(parts.values())
-    return dict(cpu_s=total, shares={k: v / total for k, v in parts.most_common()})
+    return dict(cpu_s=total, shares={k: v / total for k, v in parts.most_common()}, profiled=2)
 
 
 def served(a):
@@ -163,6 +179,18 @@ def served(a):
                            env=env)
         if r.returncode: raise SystemExit(r.stderr[-3000:])
     return json.loads(r.stdout.splitlines()[-1])
+
+
+def reading():
+    "Billions of bytes a second that a product with one row reads of a matrix too large for caches, on one thread"
+    import torch
+    torch.set_num_threads(1)
+    matrix, row, best = torch.randn(16384, 4096), torch.randn(4096), 0.
+    for _ in range(8):
+        start = time.thread_time()
+        matrix @ row
+        best = max(best, matrix.numel() * 4 / 1e9 / (time.thread_time() - start))
+    return best
 
 
 def peak():
@@ -207,12 +235,12 @@ def main():
         return print('\n' + json.dumps(served(a) if a['vllm'] else own(a)))
     from cosee.models.qwen.products import machine
     with tempfile.TemporaryDirectory() as folder:
-        model, top = args.model or episode.random_model(folder, args.size), peak()
+        model, top, pace = args.model or episode.random_model(folder, args.size), peak(), reading()
         cases = [dict(pages=n, grammar=g, vllm=v) for n in args.pages for v in [None] + [args.vllm] * bool(args.vllm)
                  for g in ((False, True) if not v else (False,))]
         rows = [dict(engine='vllm' if c['vllm'] else 'cosee', pages=c['pages'], grammar=c['grammar'],
-                     **measure(c | dict(model=model, peak=top))) for c in cases]
-    found = dict(machine=machine(), peak_gflops=round(top, 1), rows=rows)
+                     **measure(c | dict(model=model, peak=top, reading=pace))) for c in cases]
+    found = dict(machine=machine(), peak_gflops=round(top, 1), reading_gbs=round(pace, 1), rows=rows)
     if args.json: return print(json.dumps(found, indent=1))
     print(f'{machine()}, peak {top:.0f} GFLOP/s')
     for r in rows: print(r['engine'], r['pages'], 'grammar' if r['grammar'] else 'free', f"{r['cpu_s']:.1f} s",
