@@ -7,8 +7,9 @@ Three agents and three steps in turn on one thread, random weights of `benchmark
 of its own. For this client functions are timed on their way in and out, and what one of them calls is counted there
 alone; what is left over is called `rest` (norms, embeddings, Python). vLLM is seen through PyTorch's profiler, which
 tells operators and their shapes: products are told apart by their sizes. It fills memory with every operator, so two
-calls are profiled, the first and one in the middle, which stands for the others. `peak` is the fastest matrix product measured
-on the machine, of single precision and on one thread; `share_of_peak` what the products of an episode reach of it.
+calls are profiled, the first and one in the middle, which stands for the others. `peak` is the fastest matrix product
+measured on the machine, of single precision and on one thread; `share_of_peak` what the products of an episode reach
+of it.
 `bound_s` is what the arithmetic of products and attention takes at that peak, and reading the weights of all layers
 once for each token written at the speed of a product with one row: less no engine needs that computes the same.
 Timing costs time itself: shares are meant, not seconds.

@@ -129,7 +129,7 @@ def _from_nothing(loader: Loader, wanted: _Wanted) -> MadeSplit:
 
 def _from_parts(loader: Loader, wanted: _Wanted) -> Iterable[Sample]:
     "Several data sets"
-    return loader.load()(wanted.split, wanted.root, wanted.errors, **wanted.options)
+    return loader.load()(load, wanted.split, wanted.root, wanted.errors, **wanted.options)
 
 _OPEN: dict[str, Callable[..., Any]] = dict(folder=_from_folder, file=_from_file, made=_from_nothing,
                                             parts=_from_parts)

@@ -7,13 +7,12 @@ __all__ = []
 
 # %% ../../nbs/data/12_mixed.ipynb #4733d8b6
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 from typing import Any, Optional, Union
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from .checks import DataError
-from .core import load
 from .sample import OnError, Sample
 from ..registry import UnknownName
 
@@ -47,7 +46,7 @@ def hash_of(
     "A number that depends on these texts alone."
     return int(hashlib.sha1('\x1f'.join(map(str, parts)).encode()).hexdigest()[:8], 16)
 
-def in_split(
+def _in_split(
     document: str, # its file name; folders do not count
     split: str     # one of `SPLITS`
 ) -> bool:
@@ -60,7 +59,7 @@ def _drawn(samples: Iterator[Sample], part: Part, split: str) -> list[list[Sampl
     by: dict[str, list[Sample]] = {}
     for s in samples:
         doc = str(s['meta'].get('doc_id', s['meta']['id']))
-        if in_split(doc, split) and _kept(s, part): by.setdefault(doc, []).append(s)
+        if _in_split(doc, split) and _kept(s, part): by.setdefault(doc, []).append(s)
     docs = sorted(by, key=lambda d: hash_of('sample', d))[:part.documents]
     ranked = (sorted(by[d], key=lambda s: hash_of('question', s['meta']['id'])) for d in docs)
     return [own[:part.questions] for own in ranked]
@@ -76,13 +75,14 @@ def _named(sample: Sample, part: Part) -> Sample:
 class Mixed:
     "Questions of several data sets. Raises DataError where a part cannot be, or cannot be read."
     def __init__(self,
+        load: Callable[..., Any],  # opens the data set of a part, as `load` does
         split: str,                # one of `SPLITS`
         root: Union[str, Path, None], # folder that holds those of the parts; None: each where it is usually found
         errors: OnError = 'raise', # 'skip' leaves out samples that cannot be read
         parts: Any = None          # of `Part`, as a configuration has them
     ):
         if not isinstance(parts, list) or not parts: raise DataError("mixed: 'parts' must be a list of data sets")
-        self.split, self.root, self.errors = split, Path(root) if root else None, errors
+        self.load, self.split, self.root, self.errors = load, split, Path(root) if root else None, errors
         self.parts = [_part(i, p) for i, p in enumerate(parts)]
         self.skipped: list[str] = []
 
@@ -91,7 +91,7 @@ class Mixed:
     def _opened(self, part: Part) -> Any:
         "The data set of a part"
         root = self.root / (part.root or part.name) if self.root else part.root
-        return load(part.name, part.split, root, self.errors, **part.options)
+        return self.load(part.name, part.split, root, self.errors, **part.options)
 
     def __iter__(self) -> Iterator[Sample]:
         self.skipped, found = [], list[list[list[Sample]]]()

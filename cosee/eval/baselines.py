@@ -24,7 +24,8 @@ def _solo(task: Task, prompt: str, max_new_tokens: int) -> MethodOutcome:
     task.fit([(prompt, max_new_tokens)])
     return task.outcome(**read_answer(task.ask(prompt, max_new_tokens=max_new_tokens, **PLAIN_GEN)[0].text))
 
-def direct_method(task: Task, max_new_tokens: int = DIRECT_TOKENS, focus: FocusSpec = 'auto', k: float = 4) -> MethodOutcome:
+def direct_method(task: Task, max_new_tokens: int = DIRECT_TOKENS, focus: FocusSpec = 'auto',
+                  k: float = 4) -> MethodOutcome:
     "One call, the answer alone."
     return _solo(task.look(focus, k), DIRECT_PROMPT, max_new_tokens)
 

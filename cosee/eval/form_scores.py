@@ -39,7 +39,7 @@ def same_date(
     a: str, # a date
     b: str  # another
 ) -> bool:
-    "Do two texts say one date, whichever of day and month comes first? Other texts are compared by letters and digits."
+    "Do two texts say one date, whichever of day and month comes first? Others are compared by letters and digits."
     one, other = (_as_date(_kept(t, r'[^0-9a-zA-Z/\-,]'), _DATES) for t in (a, b))
     if not one or not other: return _same_letters(a, b)
     swapped = (one.year, one.day, one.month) == (other.year, other.month, other.day)

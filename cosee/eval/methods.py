@@ -144,7 +144,7 @@ class Method:
 
 # %% ../../nbs/eval/08_methods.ipynb #dec96976
 def make_method(
-    entry: Union[Method, str, Mapping[str, Any]] # a method, a type, or a dict with type, settings, and at will a name and a budget
+    entry: Union[Method, str, Mapping[str, Any]] # a method, a type, or type, name, settings and budget
 ) -> Method:
     "A method from an entry of a configuration; raises ValueError where it describes none."
     if isinstance(entry, Method): return entry

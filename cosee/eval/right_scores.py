@@ -36,7 +36,7 @@ RULES = dict(deepform=Rule('em', 'deepform'), vrdu=Rule('em', 'vrdu'), kleister_
 _USUAL = Rule('anls', 'rrc', .5)
 
 @scorer('right', 'own', official='none: each data set by its own rules, 1 or 0')
-def right_or_wrong(pred, gold, dataset='', **context) -> bool:
+def _right_own(pred, gold, dataset='', **context) -> bool:
     "Is an answer right by the rules of its data set? ANLS of 0.5 where it has none here."
     if dataset == 'sroie': return any(_same_printed(answer_text(pred), g) for g in gold_texts(gold))
     rule = RULES.get(dataset, _USUAL)

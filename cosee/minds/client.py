@@ -23,8 +23,8 @@ from .confidence import ABSTAIN, ALTERNATIVES
 from .filling import FILL_RULES, form_example, short_form, values_alone, wants_form
 from .form import Cell, Form, Line, check_form, layout, write_excerpt, write_page
 from .pointing import (ANSWER_RULES, SHARED, answer_examples, answer_lines, answer_schema,
-                                   beyond_rules, boxes_for_lines, lines_for_boxes, matching_examples, role_examples, short_role,
-                                   told_of_lines, wants_answer, wants_reasons)
+                                   beyond_rules, boxes_for_lines, lines_for_boxes, matching_examples, role_examples,
+                                   short_role, told_of_lines, wants_answer, wants_reasons)
 
 # %% ../../nbs/minds/02_client.ipynb #4c5db393
 _INTRO = 'The pages are given as their print. The number in square brackets is the number of a line.'

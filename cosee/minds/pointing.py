@@ -99,8 +99,8 @@ def wants_answer(
     "Does it ask for nothing but the answer?"
     return bool(_ALONE.match(text))
 
-_ALOUD = re.compile(r'(?s)\A(.*)(?:Answer the question from the pages\. Think step by step|Talk to the others in)\b.*\n'
-                    r'(?:Then e|E)nd with these lines:\n(?:[A-Z][a-z]+: [^\n]*\n)*Answer: the answer alone\s*\Z')
+_ALOUD = re.compile(r'(?s)\A(.*)(?:Answer the question from the pages\. Think step by step|Talk to the others in)\b'
+                    r'.*\n(?:Then e|E)nd with these lines:\n(?:[A-Z][a-z]+: [^\n]*\n)*Answer: the answer alone\s*\Z')
 _REASONS = 300   # letters
 
 def wants_reasons(
@@ -324,7 +324,8 @@ def boxes_for_lines(
     "A reply with page and box wherever it has a line, and with the value alone for its answer, or behind `Answer:`."
     try: whole = json.loads(text)
     except (ValueError, RecursionError): whole = next((o for _, _, o in scan_json(text) if isinstance(o, dict)), None)
-    if not isinstance(whole, (dict, list)): return _SAID.sub(lambda m: m[1] + _printed_value(m[2], lines, question), text)
+    if not isinstance(whole, (dict, list)):
+        return _SAID.sub(lambda m: m[1] + _printed_value(m[2], lines, question), text)
     restored = _restored(_valued(whole, lines, question), lines, [])
     return text if restored == whole else json.dumps(restored, ensure_ascii=False)
 

@@ -142,7 +142,7 @@ class Status(dict[str, Counts]):
 def _nothing() -> Counts: return Counts(ok=0, failed=0, tokens=0, calls=0, seconds=0., reading=0.)
 
 # %% ../../nbs/runs/01_table.ipynb #10d519c7
-_CONTEXT = ('answer_format', 'year_flag', 'answer_type', 'tolerance', 'dataset')   # what of a record's meta they look at
+_CONTEXT = ('answer_format', 'year_flag', 'answer_type', 'tolerance', 'dataset')   # of a record's meta
 
 def _context_of(
     record: Record # a record
