@@ -65,6 +65,7 @@ def _same_name(a: str, b: str) -> bool: return _kept(a, r'\s') == _kept(b, r'\s'
 
 def _same_address(a: str, b: str) -> bool: return levenshtein()(a, b) <= 3
 
+# %% ../../nbs/eval/11_form_scores.ipynb #892ca539
 _VRDU = dict(DateMatch=same_date, PriceMatch=same_price, NumericalStringMatch=_same_digits,
              GeneralStringMatch=_same_letters, NameMatch=_same_name, AddressMatch=_same_address)
 

@@ -99,6 +99,7 @@ def wants_answer(
     "Does it ask for nothing but the answer?"
     return bool(_ALONE.match(text))
 
+# %% ../../nbs/minds/01_pointing.ipynb #93cc52aa
 _ALOUD = re.compile(r'(?s)\A(.*)(?:Answer the question from the pages\. Think step by step|Talk to the others in)\b'
                     r'.*\n(?:Then e|E)nd with these lines:\n(?:[A-Z][a-z]+: [^\n]*\n)*Answer: the answer alone\s*\Z')
 _REASONS = 300   # letters
@@ -116,6 +117,7 @@ def beyond_rules(
     if wants_answer(text): return ''
     return found[1].strip() if (found := _ALOUD.match(text)) else text
 
+# %% ../../nbs/minds/01_pointing.ipynb #133acd43
 def answer_schema(
     lines: Sequence[Line],  # all that were shown
     question: str,          # what is asked
