@@ -72,6 +72,7 @@ def _named(sample: Sample, part: Part) -> Sample:
     own = dict(id=f"{part.name}/{meta['id']}", doc_id=f'{part.name}/{doc}', kind=part.kind or part.name)
     return Sample(images=sample['images'], question=sample['question'], answer=sample['answer'], meta={**meta, **own})
 
+# %% ../../nbs/data/12_mixed.ipynb #0305383b
 class Mixed:
     "Questions of several data sets. Raises DataError where a part cannot be, or cannot be read."
     def __init__(self,

@@ -32,6 +32,7 @@ class DataConfig(_Strict):
     errors: Literal['raise', 'skip'] = 'skip' # what to do about samples that cannot be read
     options: dict[str, Any] = {}              # what the loader takes besides
 
+# %% ../../nbs/runs/02_config.ipynb #189c227d
 class ClientConfig(_Strict):
     "Which model."
     type: str = 'ocr'   # name in `CLIENTS`, or the id of a backend
