@@ -89,19 +89,17 @@ class Mixed:
 
     def __repr__(self) -> str: return f"Mixed({', '.join(p.name for p in self.parts)}; {self.split!r})"
 
-    def _opened(self, part: Part) -> Any:
-        "The data set of a part"
+    def _asked(self, part: Part) -> list[list[Sample]]:
         root = self.root / (part.root or part.name) if self.root else part.root
-        return self.load(part.name, part.split, root, self.errors, **part.options)
+        try: opened = self.load(part.name, part.split, root, self.errors, **part.options)
+        except (UnknownName, TypeError) as e: raise DataError(f'mixed: part {part.name!r}: {e}') from None
+        drawn = _drawn(iter(opened), part, self.split)
+        self.skipped += getattr(opened, 'skipped', [])
+        return [[_named(s, part) for s in own] for own in drawn]
 
     def __iter__(self) -> Iterator[Sample]:
-        self.skipped, found = [], list[list[list[Sample]]]()
-        for part in self.parts:
-            try: opened = self._opened(part)
-            except (UnknownName, TypeError) as e: raise DataError(f'mixed: part {part.name!r}: {e}') from None
-            found.append([[_named(s, part) for s in own] for own in _drawn(iter(opened), part, self.split)])
-            self.skipped += getattr(opened, 'skipped', [])
-        for row in zip_longest(*found, fillvalue=[]):
+        self.skipped = []
+        for row in zip_longest(*map(self._asked, self.parts), fillvalue=[]):
             for own in row: yield from own
 
 # %% ../../nbs/data/12_mixed.ipynb #ec5194e5
