@@ -40,6 +40,7 @@ OFFICIAL = dict(
     financebench=(1, 0, None, 0, "judged by people; here a number is compared at the gold's digits"),
     docscope=(1, 0, 1, 0, "judged by a model; here ANLS, no answer against no answer is 1"),
     sroie=(1, 0, 1, 0, "SROIE task 3: the same text"),
+    mixed=(1, 0, 1, 0, "each part by its own rule, 1 or 0; ANLS from 0.5 where it has none"),
     vrdu=(1, 0, None, 0, "VRDU: the match function of the field"),
     deepform=(1, 0, None, 0, "DeepForm: text without case and space, dollars, dates"),
     kleister_nda=(1, 0, 1, 0, "Kleister GEval: F1 of values"),
@@ -191,6 +192,10 @@ def own(root):
     return dict(root=str(path))
 
 
+def mixed(root):
+    return dict(split="all", root=str(root), options=dict(parts=[dict(name="jsonl", root=own(root)["root"])]))
+
+
 def screens(root):
     made = make_screens(dict(name_prefix="s", tasks={"click-button": 3, "press-keys": 1}, test=dict(count=4)), root)
     return dict(split="test", root=str(made))
@@ -211,7 +216,7 @@ FILES = dict(
     docvqa2026=written("docvqa2026", "hub", "val"), mmlongbench_v2=v2, financebench=finance, longdocurl=url,
     docscope=scope, sroie=sroie, vrdu=vrdu, deepform=deepform, kleister_nda=kleister, vidore_v3=vidore,
     made=drawn(kinds=["invoice"], dpi=30, pages=1), small=drawn(), long=drawn(pages=5, dpi=20), folder=folder,
-    jsonl=own, screens=screens)
+    jsonl=own, mixed=mixed, screens=screens)
 
 
 def test_every_data_set_of_the_registry_is_here():

@@ -17,7 +17,6 @@ from ..text import md_code, md_table
 import cosee.eval.answer_types  # its scorers enter the table
 import cosee.eval.evidence_scores  # its scorers enter the table
 import cosee.eval.form_scores  # its scorers enter the table
-import cosee.eval.right_scores  # its scorers enter the table
 import cosee.eval.text_scores  # noqa: F401  its scorers enter the table
 
 # %% ../../nbs/05_metrics.ipynb #509ab996

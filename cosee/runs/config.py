@@ -10,7 +10,8 @@ import math, re, sys
 from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any, Iterable, Literal, Mapping, Optional, Union
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator,
+                      model_serializer, model_validator)
 from ..config import ConfigError, parse_yaml, read_text
 from ..eval.methods import Method, SettingError, make_method
 from ..eval.metrics import find_scorer
@@ -44,6 +45,9 @@ class BudgetConfig(_Strict):
     calls: Optional[float] = Field(default=None, gt=0, le=1000) # as many as so many direct calls, see `direct_price`
     count: Literal['total', 'uncached', 'output'] = 'total'   # see `count_tokens`
 
+    @model_serializer(mode='wrap')
+    def _said(self, to_dict):   # as it was written before there were calls: runs of that time go on
+        return {k: v for k, v in to_dict(self).items() if k != 'calls' or v is not None}
     @model_validator(mode='after')
     def _one(self):
         if self.max_tokens and self.calls: raise ValueError('max_tokens and calls say the same twice; name one')
@@ -59,7 +63,8 @@ def budget_of(
     method: Method       # one of its methods
 ) -> BudgetConfig:       # its own, or the run's
     "What a question may cost by a method; raises ValidationError for a budget that cannot be."
-    return config.budget if method.budget is None else BudgetConfig(**method.budget)
+    own = getattr(method, 'budget', None)   # a method of one's own may know nothing of budgets
+    return config.budget if own is None else BudgetConfig(**own)
 
 def _without(fields: dict[str, Any], name: str) -> dict[str, Any]:
     return {k: v for k, v in fields.items() if k != name}
