@@ -19,6 +19,7 @@ from .boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
 from .models.client import BudgetExceeded, Ledger, Reply, Usage, UsageRecord, VLMClient, record
 from .pages import Page, page_names, page_sizes
+from .registry import Entry
 from .text import abstains, answer_key, check_question, html_text, one_line
 
 # %% ../nbs/03_controller.ipynb #47b5820a
@@ -150,13 +151,25 @@ class CoSeeController:
         board: Board                      # the Board, for policies of your own
     ) -> bool:                            # end the episode?
         "A sure hypothesis, agreement of several agents, or the last step."
-        return self._stop_reason(step, hypotheses, board) is not None
+        return self.stop_reason(step, hypotheses, board) is not None
 
-    def _stop_reason(self, step: int, hypotheses: Sequence[Hypothesis], board: Board) -> Optional[str]:
-        live = _live(hypotheses, board)
-        if any(_sure(h) >= self.stop_confidence for h in live): return 'confidence'
+    def stop_reason(self,
+        step: int,                        # current step, from 1
+        hypotheses: Sequence[Hypothesis], # all HYPOTHESIZE actions so far
+        board: Board                      # the Board
+    ) -> Optional[str]:                   # 'confidence' | 'agreement' | 'max_steps', or None to go on
+        "Why an episode ends here."
+        live = standing(hypotheses, board)
+        if any(stated_confidence(h) >= self.stop_confidence for h in live): return 'confidence'
         if max(_votes(live).values(), default=0) >= self.agreement: return 'agreement'
         return 'max_steps' if step >= self.max_steps else None
+
+    def ranked(self,
+        hypotheses: Sequence[Hypothesis], # HYPOTHESIZE actions
+        board: Board                      # the final Board
+    ) -> list[Hypothesis]:                # best first
+        "Hypotheses as they are decided upon; a team with another rule has its own."
+        return rank_hypotheses(hypotheses, board)
 
     def decide_final_answer(self,
         hypotheses: Sequence[Hypothesis], # HYPOTHESIZE actions
@@ -164,8 +177,16 @@ class CoSeeController:
         fallback_answer: str = ''         # if there is no hypothesis
     ) -> str:                             # the answer
         "The answer of the best hypothesis."
-        best = rank_hypotheses(hypotheses, board)
+        best = self.ranked(hypotheses, board)
         return (best[0].get('answer') or best[0].get('content') or fallback_answer) if best else fallback_answer
+
+    def groups(self,
+        step: int,                       # that begins, from 1
+        board: Board,                    # as it stands
+        hypotheses: Sequence[Hypothesis] # so far
+    ) -> list[list[Agent]]:
+        "The agents of a step: those of one group do not see each other's notes."
+        return [self.agents] if self.order == 'parallel' else [[a] for a in self.agents]
 
     def describe(self) -> dict[str, Any]:
         "The controller's settings and team, JSON-ready."
@@ -196,7 +217,7 @@ class CoSeeController:
                 state._step(before + step, gen_of)
                 state.tell('step', dict(step=before + step, cells=len(state.board), hypotheses=len(state.hypotheses)))
                 if self.should_stop(step, new := state._since(before), state.board):
-                    stopped = self._stop_reason(step, new, state.board) or 'should_stop'
+                    stopped = self.stop_reason(step, new, state.board) or 'should_stop'
                     break
         except BudgetExceeded as e: stopped = f'budget: {e}'
         episode = state._outcome(stopped)
@@ -226,43 +247,53 @@ def _note(action: Action) -> tuple[str, list[str]]:
     return text, []
 
 # %% ../nbs/03_controller.ipynb #2b97d57f
-def _key(hypothesis: Hypothesis) -> str:
-    "What its answer is counted as"
+def proposal_key(
+    hypothesis: Hypothesis # a proposal
+) -> str:                  # equal for answers that count as one
+    "What its answer is counted as."
     return answer_key(hypothesis.get('answer') or hypothesis.get('content') or '')
 
-def _sure(hypothesis: Hypothesis) -> float:
-    "Its confidence, which may be a word; 0.5 where it has none that can be read"
+def stated_confidence(
+    hypothesis: Hypothesis # a proposal
+) -> float:                # 0-1
+    "Its confidence, which may be a word; 0.5 where it has none that can be read."
     try: return read_confidence(hypothesis.get('confidence'))
     except ValueError: return .5
 
 def _votes(hypotheses: Iterable[Hypothesis]) -> Counter[str]:
     "Answer key -> number of different authors; a hypothesis without an author counts for itself"
-    return Counter(key for key, _ in {(_key(h), h.get('author', i)) for i, h in enumerate(hypotheses)})
+    return Counter(key for key, _ in {(proposal_key(h), h.get('author', i)) for i, h in enumerate(hypotheses)})
 
 # %% ../nbs/03_controller.ipynb #9f454285
 def _refused(hypotheses: Iterable[Hypothesis], board: Board) -> set[str]:
     "Answers that the person who asks has corrected"
     mine = {c['id'] for c in board.get_cells(author=YOU)}
     told = {old for old, new in board.corrections() if new in mine} if mine else set[int]()
-    return {_key(h) for h in hypotheses if h.get('cell') in told}
+    return {proposal_key(h) for h in hypotheses if h.get('cell') in told}
 
-def _live(hypotheses: Iterable[Hypothesis], board: Board) -> list[Hypothesis]:
-    "Hypotheses that nobody corrected, their author included, and that the person who asks has not refused"
-    hypotheses, fallen = list(hypotheses), {old for old, _ in board.corrections()}
+def standing(
+    hypotheses: Iterable[Hypothesis], # HYPOTHESIZE actions
+    board: Board,                     # the Board
+    corrections: Optional[Iterable[tuple[int, int]]] = None # cells and those that correct them; None: all on the Board
+) -> list[Hypothesis]:
+    "Hypotheses that nobody corrected, their author included, and that the person who asks has not refused."
+    told = board.corrections() if corrections is None else corrections
+    hypotheses, fallen = list(hypotheses), {old for old, _ in told}
     refused = _refused(hypotheses, board)
     return [h for h in hypotheses if h.get('cell') not in fallen
-            and (_key(h) not in refused or h.get('author') == YOU)]
+            and (proposal_key(h) not in refused or h.get('author') == YOU)]
 
 # %% ../nbs/03_controller.ipynb #70f20cf0
 def rank_hypotheses(
     hypotheses: Sequence[Hypothesis], # HYPOTHESIZE actions
-    board: Board                      # the final Board
+    board: Board,                     # the final Board
+    corrections: Optional[Iterable[tuple[int, int]]] = None # that count, see `standing`
 ) -> list[Hypothesis]:                # best first
     "Hypotheses by confidence, votes and supporting cells."
-    live = _live(hypotheses, board) or list(hypotheses)
+    live = standing(hypotheses, board, corrections) or list(hypotheses)
     votes = _votes(live)
     def rank(h: Hypothesis) -> tuple[float, int, int]:
-        return -round(_sure(h), 3), -votes[_key(h)], -len(h.get('supporting_cells') or [])
+        return -round(stated_confidence(h), 3), -votes[proposal_key(h)], -len(h.get('supporting_cells') or [])
     return sorted(live, key=rank)
 
 # %% ../nbs/03_controller.ipynb #e69574fb
@@ -475,12 +506,11 @@ class _Run:
 
     def _since(self, step: int) -> list[Hypothesis]:
         "What was proposed after a step, and still stands"
-        return [h for h in _live(self.hypotheses, self.board) if h.get('step', 0) > step] if step else self.hypotheses
+        return [h for h in standing(self.hypotheses, self.board) if h.get('step', 0) > step] if step else self.hypotheses
 
     def _step(self, step: int, gen_of: Callable[[Agent], Gen]):
         "All turns of one step"
-        groups = [self.c.agents] if self.c.order == 'parallel' else [[a] for a in self.c.agents]
-        for agents in groups:
+        for agents in self.c.groups(step, self.board, self.hypotheses):
             gens = [gen_of(a) for a in agents]
             images = self.view.look(self.board, self._cover(agents, gens))
             self._afford(agents, gens, images)
@@ -493,8 +523,8 @@ class _Run:
 
     def _best(self, answer: str) -> Optional[Hypothesis]:
         "The best of the hypotheses with this answer"
-        ranked = rank_hypotheses(self.hypotheses, self.board)
-        return next((h for h in ranked if _key(h) == answer_key(answer)), None)
+        ranked = self.c.ranked(self.hypotheses, self.board)
+        return next((h for h in ranked if proposal_key(h) == answer_key(answer)), None)
 
     def _snapped(self, evidence: list[Evidence], answer: str) -> list[Evidence]:
         "Evidence with its boxes on print"
@@ -601,10 +631,16 @@ def _again(event: Event) -> _Turn:
     action, error = (copy.deepcopy(done), '') if done else (invalid_action('', event['error']), event['error'])
     return _Turn({**event, 'action': action, 'error': error}, [])
 
+OWN_RULES = Entry('cosee.rules.team:decider', 'decides again what a team with rules of its own has decided')
+
+def _decider(trace: Trace) -> CoSeeController:
+    "A controller that decides as that of the trace did"
+    if 'rules' in trace['config']: return OWN_RULES.load()(trace)
+    return CoSeeController([], error_cells=trace['config']['error_cells'], snap=False)
+
 def _replayed(trace: Trace) -> _Run:
     "The state at the end of a trace"
-    rules = CoSeeController([], error_cells=trace['config']['error_cells'], snap=False)
-    state = _Run(rules, [_Size(p['size']) for p in trace['pages']], trace['question'])
+    state = _Run(_decider(trace), [_Size(p['size']) for p in trace['pages']], trace['question'])
     for event in trace['events']: state._apply(_again(event))
     return state
 

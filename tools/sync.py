@@ -37,6 +37,7 @@ SECTIONS = [
     ("Data sets", ("data/",)),
     ("Synthetic documents with known answers", ("made/",)),
     ("Scores, statistics and methods", ("eval/",)),
+    ("Teams with rules of their own, and gates", ("rules/",)),
     ("Runs, reports and the viewer", ("runs/",)),
     ("Fields from many documents", ("extraction/",)),
     ("Text memory and tools", ("tools/",)),

@@ -14,7 +14,7 @@ FACE = {
         "RunningMetrics Scores aggregate_metrics anls exact_match f1_score flavours normalize_answer score "
         "score_many"),
     "cosee.eval.registry": "scorer",
-    "cosee.eval.calibration": "expected_calibration_error",
+    "cosee.eval.calibration": "expected_calibration_error fit_curve",
     "cosee.eval.statistics": "bootstrap compare_runs holm mcnemar permutation_test plan_split",
     "cosee.eval.task": "MethodOutcome",
     "cosee.eval.methods": "METHODS Method make_method register_method",

@@ -11,6 +11,7 @@ from cosee.eval.metrics import score as score
 from cosee.eval.metrics import score_many as score_many
 from cosee.eval.registry import scorer as scorer
 from cosee.eval.calibration import expected_calibration_error as expected_calibration_error
+from cosee.eval.calibration import fit_curve as fit_curve
 from cosee.eval.statistics import bootstrap as bootstrap
 from cosee.eval.statistics import compare_runs as compare_runs
 from cosee.eval.statistics import holm as holm
@@ -33,7 +34,7 @@ FACE: dict[str, str]
 __all__ = [
     "METHODS", "Method", "MethodOutcome", "RunningMetrics", "Scores", "aggregate_metrics", "anls",
     "bootstrap", "compare_runs", "direct_answer", "exact_match", "expected_calibration_error", "f1_score",
-    "flavours", "holm", "judge_answer", "make_method", "match_budget", "mcnemar", "multi_agent_chat_no_board",
-    "normalize_answer", "permutation_test", "plan_split", "register_method", "score", "score_many", "scorer",
-    "self_consistency", "single_agent_cot"
+    "fit_curve", "flavours", "holm", "judge_answer", "make_method", "match_budget", "mcnemar",
+    "multi_agent_chat_no_board", "normalize_answer", "permutation_test", "plan_split", "register_method",
+    "score", "score_many", "scorer", "self_consistency", "single_agent_cot"
 ]

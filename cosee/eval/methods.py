@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Optional, TypeVar, Union, cast, get_type_hints
 from ..agents import ROLES
 from ..datasets.sample import Sample
+from .calibration import check_curve
 from .task import MethodOutcome, Task, build_team
 from ..focus import listed, make_focus
 from ..models.client import Ledger
@@ -27,6 +28,14 @@ def _team_of(help: str, **settings) -> MethodEntry:
     "A team with a Board, with settings of its own"
     return MethodEntry('cosee.eval.baselines:cosee_method', help, settings, dial='max_steps')
 
+def _rules_of(help: str, **settings) -> MethodEntry:
+    "A team with rules of its own"
+    return MethodEntry('cosee.rules.team:team_method', help, settings, dial='max_steps')
+
+def _gate_of(help: str, **settings) -> MethodEntry:
+    "One call, and a team behind it"
+    return MethodEntry('cosee.rules.gates:gate_method', help, settings)
+
 # %% ../../nbs/eval/08_methods.ipynb #f6fe107f
 METHODS: Registry[MethodEntry] = Registry('method', dict(
     direct=MethodEntry('cosee.eval.baselines:direct_method', 'one call, the answer alone'),
@@ -44,6 +53,12 @@ METHODS: Registry[MethodEntry] = Registry('method', dict(
                             dial='max_steps'),
     cosee_plan=MethodEntry('cosee.planner.planned:planned_method', 'a plan, and a team that follows it',
                            dial='max_steps'),
+    blind=_rules_of('first answers that nobody has heard, then a team', first='blind', decide='votes'),
+    weighted=_rules_of('a team whose votes weigh by what print proves', decide='evidence'),
+    verified=_rules_of('a team whose corrections quote their line', checks='lines'),
+    gate_confidence=_gate_of('one call, and a team where it is unsure', by='confidence'),
+    gate_agreement=_gate_of('two calls, and a team where they disagree', by='agreement'),
+    gate_evidence=_gate_of('one call, and a team where no page says so', by='evidence'),
     gated=MethodEntry('cosee.eval.baselines:gated_method', 'one call, and a team where that is unsure'),
     screen=MethodEntry('cosee.screen.agent:screen_method', 'the next step on a screen')))
 
@@ -63,8 +78,9 @@ class SettingError(ValueError):
         super().__init__(why)
         self.setting = setting
 
-_LEAST = dict(max_steps=1, max_turns=1, num_samples=1, max_new_tokens=1, agreement=1, max_calls=1, k=1, probe=1,
+_LEAST = dict(max_steps=1, unproved=0, max_turns=1, num_samples=1, max_new_tokens=1, agreement=1, max_calls=1, k=1, probe=1,
               pages=0, max_cells_per_page=1, max_total_chars=1, stop_confidence=0, min_confidence=0, num_agents=1)
+_MOST = dict(unproved=1)
 
 def _type_fault(hint: Any, value: Any) -> Optional[str]:
     "Why a value is not of the type that a signature asks for"
@@ -79,7 +95,12 @@ def _type_fault(hint: Any, value: Any) -> Optional[str]:
 def _number_fault(name: str, value: float) -> Optional[str]:
     "Why a number cannot be"
     if not abs(value) < 2**63: return f'must be a finite number of usual size, not {str(value)[:20]}'
+    if value > _MOST.get(name, value): return f'must be at most {_MOST[name]}, not {value}'
     return f'must be at least {_LEAST[name]}, not {value}' if value < _LEAST.get(name, value) else None
+
+def _check_team(given: Any):
+    "ValueError for a method that cannot stand behind a gate"
+    if make_method(given).budget: raise ValueError('a team behind a gate has the budget of the gate')
 
 def _value_fault(name: str, value: Any) -> Optional[str]:
     "Why a value of the right type cannot be"
@@ -88,6 +109,8 @@ def _value_fault(name: str, value: Any) -> Optional[str]:
     try:
         if name == 'agents': names = [a.name for a in build_team(None, given)]
         elif name == 'focus': make_focus(given)
+        elif name == 'curve': check_curve(given)
+        elif name == 'team': _check_team(given)
     except (ValueError, TypeError) as e: return str(e)
     return f'two agents have one name: {names}' if len(set(names)) < len(names) else None
 

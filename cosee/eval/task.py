@@ -59,6 +59,7 @@ class MethodOutcome(TypedDict):
     trace: dict[str, Any]           # everything that is needed to look at it again
     shown: NotRequired[list[int]]   # pages that were shown in any call, in order of appearance
     page_tokens: NotRequired[int]   # most tokens of the printed text of a page, where print was shown
+    did: NotRequired[dict[str, Any]] # what rules of its own did: first answers, votes and proofs, its gate
 
 # %% ../../nbs/eval/06_task.ipynb #1a6655e7
 @dataclass

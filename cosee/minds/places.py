@@ -281,6 +281,19 @@ def _print_of(page: Any, words: Optional[WordReader], read: bool) -> Optional[Pr
     except (PageError, OSError): return None
 
 # %% ../../nbs/minds/09_places.ipynb #c9feb850
+def printed_pages(
+    document: Sequence[Any],     # all pages
+    numbers: Iterable[int],      # of those that are wanted, from 1
+    words: Optional[WordReader], # a reader of print, if there is one
+    read: bool = False           # read pages whose print is not at hand?
+) -> Optional[Printed]:          # None where none of them has print, or it is not to be had
+    "The print of some pages of a document."
+    held = getattr(document, 'infos', None) or (document if read or isinstance(document, (list, tuple)) else None)
+    if held is None: return None   # pages that somebody else draws, each time anew
+    found = {n: _print_of(held[n - 1], words, read) for n in sorted({*numbers}) if 0 < n <= len(document)}
+    printed = {n: page for n, page in found.items() if page and page['lines']}
+    return Printed(printed) if printed else None
+
 def snapped(
     evidence: Sequence[Evidence],  # of an answer, its own place first
     answer: str,                   # the answer
@@ -289,9 +302,5 @@ def snapped(
     read: bool = False             # read pages whose print is not at hand?
 ) -> list[Evidence]:
     "Evidence with its boxes on the print of the pages, where print is to be had."
-    held = getattr(document, 'infos', None) or (document if read or isinstance(document, (list, tuple)) else None)
-    if held is None: return list(evidence)   # pages that somebody else draws, each time anew
-    numbers = sorted({e['page'] for e in evidence if 0 < e['page'] <= len(document)})
-    found = {n: _print_of(held[n - 1], words, read) for n in numbers}
-    printed = {n: page for n, page in found.items() if page and page['lines']}
-    return snap_evidence(evidence, answer, Printed(printed)) if printed else list(evidence)
+    printed = printed_pages(document, {e['page'] for e in evidence}, words, read)
+    return snap_evidence(evidence, answer, printed) if printed else list(evidence)

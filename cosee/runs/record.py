@@ -189,7 +189,8 @@ RIGHT = .5   # a first metric from which an answer counts as right, as in report
 def _finished(config: RunConfig, record: Record, outcome: MethodOutcome, pages: int) -> Record:
     "A record with its outcome; ValueError for what cannot be written to the log, or not be read from it"
     board, trace = outcome['board'], outcome['trace']
-    said = {k: v for k, v in outcome.items() if k not in ('board', 'trace')}
+    said = {k: v for k, v in outcome.items() if k not in ('board', 'trace', 'did')}
+    if did := outcome.get('did'): said['meta'] = {**record['meta'], 'did': did}
     shown = outcome['shown'] if 'shown' in outcome else list(range(1, pages + 1))   # all, where a method names none
     said['shown'] = shown
     said['scores'] = _scores(outcome, record, shown, metrics_of(config))
