@@ -40,6 +40,7 @@ COMMANDS: Registry[Entry] = Registry('command', dict(
     export=Entry('cosee.cli.runs:export_args', 'write a run as a table, as Markdown, or as logs for Inspect'),
     submit=Entry('cosee.cli.runs:submit_args', 'write a submission file in the form of its leaderboard'),
     merge=Entry('cosee.cli.runs:merge_args', 'put shards of a run together'),
+    pack=Entry('cosee.cli.runs:pack_args', 'put a run into one compressed file, to be published or kept'),
     view=Entry('cosee.cli.runs:view_args', 'look at every answer of a run in the browser, wrong ones first'),
     screen=Entry('cosee.cli.screen:screen_args', 'make, check, show and score data sets of screens'),
     plan=Entry('cosee.cli.plan:plan_args', 'say what a request about a picture needs'),

@@ -361,6 +361,9 @@ def _resume(args: Namespace) -> int:
     "Go on with a run that was interrupted"
     from cosee.runs.table import Run
     run = Run(args.folder)
+    if run.packed:
+        raise Stop(f'{run.folder} is a pack, which is only read; `cosee merge FOLDER {run.folder}` makes a folder of it',
+                   BAD_INPUT)
     return _go(args, _config_again(run, args.allow_plugins), run.folder, run.about.get('shard'))
 
 # %% ../../nbs/cli/04_runs.ipynb #c743c8fb
@@ -379,8 +382,8 @@ def _config_again(run: 'Run', plugins: bool) -> 'RunConfig':
 # %% ../../nbs/cli/04_runs.ipynb #aab866a3
 def _folder_args(p: ArgumentParser, many: bool = False):
     "One run folder, or several"
-    if many: p.add_argument('folders', nargs='+', metavar='RUN', help='run folders')
-    else: p.add_argument('folder', metavar='RUN', help='a run folder')
+    if many: p.add_argument('folders', nargs='+', metavar='RUN', help='run folders, or packs')
+    else: p.add_argument('folder', metavar='RUN', help='a run folder, or a pack')
     _strict_arg(p)
 
 def _strict_arg(p: ArgumentParser):
@@ -461,9 +464,10 @@ def _score(args: Namespace) -> int:
 # %% ../../nbs/cli/04_runs.ipynb #21db1bb0
 def _extracted(folder: Union[str, Path]) -> Optional[Path]:
     "The results of `cosee extract` in a folder, or the file that they are; None for a run"
+    from cosee.runs.pack import is_pack
     path = Path(folder)
     inside = path/'documents.jsonl'
-    return path if path.is_file() else inside if inside.is_file() else None
+    return path if path.is_file() and not is_pack(path) else inside if inside.is_file() else None
 
 def _score_fields(args: Namespace, results: Path) -> int:
     "Score fields against values that people checked"
@@ -540,7 +544,8 @@ def _compare(args: Namespace) -> int:
 @_told
 def _report(args: Namespace) -> int:
     "Write a report of runs as HTML or Markdown"
-    args.output = args.output or str(Path(args.folders[0]) / 'report.html')
+    first = Path(args.folders[0])
+    args.output = args.output or str(first.with_suffix('.html') if first.is_file() else first / 'report.html')
     print(_report_of(args).save(args.output))
     return RUN_OK
 
@@ -700,6 +705,23 @@ def _merge(args: Namespace) -> int:
     "Put shards of a run together"
     from cosee.runs.table import merge_runs
     return _ended(args, merge_runs(args.folders or sorted(Path(args.output).glob('shard-*')), args.output))
+
+# %% ../../nbs/cli/04_runs.ipynb #693b9751
+def pack_args(
+    p: ArgumentParser # of `cosee pack`
+):
+    "The arguments of `cosee pack`."
+    p.add_argument('output', metavar='OUT', help='file to write, ending in .pack')
+    p.add_argument('folders', nargs='+', metavar='RUN', help='run folders or packs of one configuration')
+    _strict_arg(p)
+    _ends_with(p, _pack)
+
+@_told
+def _pack(args: Namespace) -> int:
+    "Put a run, or several of one configuration, into one compressed file"
+    from cosee.runs.table import pack_runs
+    _ended(args, pack_runs(args.folders, args.output))
+    return RUN_OK
 
 # %% ../../nbs/cli/04_runs.ipynb #dca1cf4a
 def view_args(

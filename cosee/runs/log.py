@@ -268,7 +268,7 @@ def _finite(text: str) -> float:
     x = float(text)
     return x if math.isfinite(x) else _no_number(text)
 
-def _strict_json(
+def strict_json(
     text: Union[str, bytes] # from a file
 ) -> Any:
     "The value of a JSON text; raises ValueError for anything else, also for NaN and numbers without end."
@@ -282,7 +282,7 @@ def parse_record(
     line: bytes # of a log
 ) -> Record:
     "The record on a line, with what is not known filled in; raises ValueError that says what is wrong with it."
-    try: found = _strict_json(line)
+    try: found = strict_json(line)
     except ValueError as e: raise ValueError(f'it is no JSON: {str(e)[:80]}') from None
     fault = record_fault(found)
     if fault: raise ValueError(fault)
@@ -348,9 +348,15 @@ def read_about(
 ) -> About:
     "What was run. Raises RunError where nothing can be read, and warns of fields that are left out."
     path = Path(folder) / ABOUT
-    try: found = _strict_json(path.read_text(encoding='utf-8'))
+    try: return checked_about(strict_json(path.read_text(encoding='utf-8')), path)
     except OSError as e: raise RunError(f'{path} cannot be read ({e.strerror})') from None
     except ValueError as e: raise RunError(f'{path} is broken ({str(e)[:80]})') from None
+
+def checked_about(
+    found: Any, # what stands in a `run.json`
+    path: Path  # of the file, for errors
+) -> About:
+    "What was run. Raises RunError where it does not say so, and warns of fields that are left out."
     if not isinstance(found, dict): raise RunError(f"{path} is no object with fields such as 'methods'")
     if not _each(_is_text)(found.get('methods', [])):
         raise RunError(f"{path}: field 'methods' must be a list of names; did another version write it?")

@@ -162,9 +162,11 @@ class LogTail:
         "Read what is new; was there anything?"
         try: stat = self.run.path.stat()
         except FileNotFoundError: return False
+        if self.run.packed and self.file == stat.st_ino: return False   # a pack does not grow
         if self.file != stat.st_ino or stat.st_size < self.end: self.clear()   # another file
         before, self.file = (self.end, self.torn, self.file), stat.st_ino
-        with self.run.path.open('rb') as f:
+        with self.run.open() as f:
+            if self.run.packed and not self.end: self.end = len(f.readline())   # it begins with what was run
             f.seek(self.end)
             for line in f: self._line(line)
         return (self.end, self.torn, self.file) != before

@@ -7,11 +7,13 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Optional, TypedDict, Union, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Iterable, Iterator, Mapping, Optional, TypedDict, Union, cast
 from ..datasets.submissions import NONE_WORDS, official_golds, official_prediction
+from ..files import write_whole
 from ..eval.metrics import ALIASES, DEFAULT_METRICS, Scores, score_many
 from .log import (ABOUT, Entry, Fault, RECORDS, Record, RunError, RunLog, fault_words, key_of, parse_record,
                             read_about, read_records, to_line, warn_damaged, write_about)
+from .pack import is_pack, open_pack, pack_about, pack_records, read_pack, what_ran
 from ..registry import need
 from ..text import abstains, html_table, md_table, one_line
 if TYPE_CHECKING:
@@ -23,33 +25,37 @@ __all__ = ['Run', 'score_records', 'replay_record', 'merge_runs']
 
 # %% ../../nbs/runs/01_table.ipynb #f89ac9e1
 class Run:
-    "A run folder, for reading."
+    "A run folder or a packed run, for reading."
     def __init__(self,
-        folder: Union[str, Path] # with run.json and records.jsonl
+        folder: Union[str, Path] # with run.json and records.jsonl; or a pack
     ):
-        self.folder = Path(folder)
+        self.folder, self.packed = Path(folder), is_pack(folder)
         self.skipped: list[Any] = []   # samples that `run_experiment` could not read
         self.faults: list[Fault] = []  # lines that were left out when the records were read last
-        if not (self.folder / ABOUT).is_file():
+        if not self.packed and not (self.folder / ABOUT).is_file():
             raise RunError(f'{self.folder} is no run folder: it has no {ABOUT}; `cosee run` writes one')
-        self.about = read_about(self.folder)
+        self.about = pack_about(self.folder) if self.packed else read_about(self.folder)
         if self.about.get('kind'):
             raise RunError(f'{self.folder} holds fields that `cosee extract` read, and no answers to questions: see '
                            f'its report.html, `cosee review {self.folder}` and `cosee export {self.folder}`')
 
     @property
-    def path(self) -> Path: return self.folder / RECORDS
+    def path(self) -> Path: return self.folder if self.packed else self.folder / RECORDS
     @property
     def methods(self) -> list[str]: return list(self.about.get('methods', []))
     def __repr__(self):
         return f"Run({self.folder.name!r}, {len(self.methods)} methods, configuration {self.about.get('hash')})"
+
+    def open(self) -> BinaryIO:
+        "The log as a file, for reading."
+        return open_pack(self.path) if self.packed else self.path.open('rb')
 
     def entries(self) -> dict[tuple[str, str], Entry]:
         "(sample, method) -> `Entry` of the record that counts; warns of lines that hold no record."
         rank, out, self.faults = {m: i for i, m in enumerate(self.methods)}, {}, []
         if not self.path.exists(): return out
         if self.path.is_fifo(): raise RunError(f'{self.path} is no file')
-        for offset, r in read_records(self.path, self.faults):
+        for offset, r in read_pack(self.path) if self.packed else read_records(self.path, self.faults):
             place = rank.get(r['method'], len(rank))
             out[key_of(r)] = Entry(r['index'], place, offset, r['status'] == 'ok', r['data'], r['attempt'])
         if self.faults: warn_damaged(self.path, fault_words(self.faults))
@@ -57,9 +63,12 @@ class Run:
 
     def __iter__(self) -> Iterator[Record]:
         "Records that count, in the order of the data set."
+        if self.packed:
+            yield from (r for _, r in read_pack(self.path))
+            return
         places = sorted((e.index, e.rank, k, e.offset) for k, e in self.entries().items())
         if not places: return
-        with self.path.open('rb') as f:
+        with self.open() as f:
             for *_, offset in places:
                 f.seek(offset)
                 yield parse_record(f.readline())
@@ -277,7 +286,7 @@ Chosen = dict[tuple[str, str], tuple[Entry, int]]   # (sample, method) -> the en
 def _same_configuration(runs: list[Run]):
     "RunError if runs differ in what they ran"
     named = ', '.join(f"{r.folder.name} {r.about.get('hash')}" for r in runs)
-    if len({r.about.get('hash') for r in runs}) > 1:
+    if len({what_ran(r.about) for r in runs}) > 1:
         raise RunError(f'these runs differ in their configuration: {named}')
 
 def _best_entries(runs: list[Run]) -> Chosen:
@@ -289,25 +298,46 @@ def _best_entries(runs: list[Run]) -> Chosen:
     return best
 
 # %% ../../nbs/runs/01_table.ipynb #02d72359
-def _copy_all(log: RunLog, runs: list[Run], best: Chosen):
-    "Write the chosen records in the order of the data set"
+def _all_of(runs: list[Run], best: Chosen) -> Iterator[Record]:
+    "The chosen records in the order of the data set"
     with ExitStack() as stack:
-        files = {n: stack.enter_context(runs[n].path.open('rb')) for n in {n for _, n in best.values()}}
-        for e, n in sorted(best.values(), key=lambda p: (p[0].index, p[0].rank)):
+        files = {n: stack.enter_context(runs[n].open()) for n in {n for _, n in best.values()}}
+        for _, (e, n) in sorted(best.items(), key=lambda p: (p[1][0].index, p[1][0].rank, p[0])):
             files[n].seek(e.offset)
-            log.write(parse_record(files[n].readline()))
+            yield parse_record(files[n].readline())
 
-def merge_runs(
-    folders: Iterable[Union[str, Path]], # run folders
-    out: Union[str, Path]                # new or empty folder
-) -> Run:
-    "One run from several of the same configuration; raises RunError if they differ."
+def _together(folders: Iterable[Union[str, Path]]) -> list[Run]:
+    "Runs of one configuration; raises RunError if they differ, or there is none"
     runs = [Run(f) for f in folders]
     if not runs: raise RunError('there is nothing to merge')
     _same_configuration(runs)
+    return runs
+
+def merge_runs(
+    folders: Iterable[Union[str, Path]], # run folders, or packs
+    out: Union[str, Path]                # new or empty folder
+) -> Run:
+    "One run from several of the same configuration; raises RunError if they differ."
+    runs = _together(folders)
     if (Path(out) / ABOUT).exists() and Run(out).entries():
         raise RunError(f'{out} holds a run already; merge into a new folder')
     best = _best_entries(runs)
-    with RunLog(out) as log: _copy_all(log, runs, best)
+    with RunLog(out) as log:
+        for record in _all_of(runs, best): log.write(record)
     write_about(out, {**runs[0].about, 'shard': None})
+    return Run(out)
+
+# %% ../../nbs/runs/01_table.ipynb #a6c1c770
+def pack_runs(
+    folders: Iterable[Union[str, Path]], # run folders, or packs, of one configuration
+    out: Union[str, Path]                # the pack; an older one is replaced
+) -> Run:
+    "One run in one compressed file; RunError if the runs differ, are empty, or `out` is something else."
+    runs, out = _together(folders), Path(out)
+    best = _best_entries(runs)
+    if not best: raise RunError(f'{runs[0].folder} has no records yet')
+    if out.suffix != '.pack' or out.exists() and not is_pack(out):
+        raise RunError(f'{out}: name a file that ends in .pack, and is new or a pack')
+    asked = len({sample for sample, _ in best})
+    write_whole(out, pack_records({**runs[0].about, 'questions': asked}, _all_of(runs, best), len(best)))
     return Run(out)

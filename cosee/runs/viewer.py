@@ -18,6 +18,7 @@ from ..eval.metrics import DEFAULT_METRICS
 from ..files import digest, files_mark, inside, json_lines, write_whole
 from ..pages import Pages, load_pages
 from .log import ABOUT, ASKED, OPENED, NoRoom, RECORDS, Record, RunError, fault_words
+from .pack import is_pack
 from .shown import (FACETS, LogTail, ShownNumbers, ShownQuestion, ShownRow, as_dict, as_list, read_line,
                               short_text)
 from .table import Run, replay_record
@@ -144,8 +145,10 @@ def _episode_of(record: dict[str, Any]) -> Optional[dict[str, Any]]:
 def _open_run(folder: Union[str, Path]) -> Run:
     "A run folder; RunError says what to do about one that is none"
     folder = Path(folder)
-    if not folder.is_dir(): raise RunError(f'{folder}: no such folder; name a folder that `cosee run` wrote')
-    if not (folder / ABOUT).is_file():
+    packed = is_pack(folder)
+    if not (packed or folder.is_dir()):
+        raise RunError(f'{folder}: no such folder; name a folder that `cosee run` wrote')
+    if not (packed or (folder / ABOUT).is_file()):
         inside = ', '.join(sorted(p.parent.name for p in folder.glob(f'*/{ABOUT}'))[:5])
         mend = f'open one of the runs in it: {inside}' if inside else 'name a folder that `cosee run` wrote'
         raise RunError(f'{folder} is no run folder, it has no {ABOUT}; {mend}')
@@ -266,7 +269,7 @@ class Viewer:
 
     def _read(self, listed: ListedRow) -> Optional[dict[str, Any]]:
         "The record of a row, if it still stands where it stood"
-        with self.runs[listed.run].path.open('rb') as f:
+        with self.runs[listed.run].open() as f:
             f.seek(listed.row.offset)
             record = read_line(f.readline())
         same = record and (str(record['sample']), record['method']) == (listed.row.sample[0], listed.method)
