@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterable, Iterator, Optional, Union
 from .config import ConfigError
 from .eval.methods import make_method
 from .files import digest
+from .index.pages import opened_visual
 from .models.registry import find_client, make_client
 from .runs.engines.together import answers_together, run_together
 from .runs.config import RunConfig, make_config, metrics_of, read_config
@@ -116,7 +117,16 @@ def _client_first(config: RunConfig, folder: Path, elsewhere: bool):
     entry, options = find_client(config.client)
     if (folder / ABOUT).exists() or elsewhere and (entry.local or options.get('model_path')): return None
     client = make_client(config.client)
+    if not elsewhere: _retrievers_first(config)
     return None if elsewhere else client
+
+def _retrievers_first(config: RunConfig):
+    "Open the visual retrievers that methods name; raises ConfigError for one that cannot be opened"
+    for i, method in enumerate(map(make_method, config.methods)):
+        focus = getattr(method, 'settings', {}).get('focus')
+        visual = focus.get('visual') if isinstance(focus, dict) else None
+        try: opened_visual(visual)
+        except ValueError as e: raise ConfigError(f'field methods.{i}.focus.visual: {e}') from None
 
 # %% ../nbs/07_experiments.ipynb #70f8cea1
 def run_experiment(
@@ -170,6 +180,7 @@ def _late(config: RunConfig, jobs: Iterator[Job], client, work: Callable[..., It
     first = next(jobs, None)
     if first is None: return
     if client is None: client = make_client(config.client)
+    _retrievers_first(config)
     yield from work(config, chain([first], jobs), client, *args)
 
 # %% ../nbs/07_experiments.ipynb #aa108bc8

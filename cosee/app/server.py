@@ -16,7 +16,7 @@ from .files import PAGE, POLICY, SERVED, SIGN_IN, served_file
 from .kept import data_set, desk_section, json_of, keep_notes, markdown_of
 from ..doors.api import At, By, DocumentForm, EpisodeForm, application
 from ..doors.asking import EpisodeInfo, Note, method_names, read_settings
-from ..doors.desk import Desk
+from ..doors.desk import Desk, PagesRead
 from ..doors.documents import Caller
 from ..doors.guard import KEY, SMALL_BODY, Guard, Keys, Names, cookie_header
 from ..doors.roots import DoorError
@@ -57,6 +57,7 @@ class Start(BaseModel):
     documents: list[DocumentForm] # that are open, the latest first
     upload_bytes: int        # of a document at most
     pages: int               # of a document at most
+    reading: PagesRead       # how pages are read
 
 @page.get('/api/start')
 def _start(desk: At, caller: By) -> Start:
@@ -64,7 +65,7 @@ def _start(desk: At, caller: By) -> Start:
     documents = [DocumentForm(**d.info()) for d in desk.library.seen_by(caller)]
     return Start(clients=desk.clients.names, methods=method_names(), roles=list(ROLES), documents=documents,
                  settings=read_settings(None).model_dump(), files=desk.roots.documents(),
-                 upload_bytes=desk.limits.upload_bytes, pages=desk.limits.pages)
+                 upload_bytes=desk.limits.upload_bytes, pages=desk.limits.pages, reading=desk.pages_read)
 
 # %% ../../nbs/app/02_server.ipynb #fbefb734
 class Opened(BaseModel):

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Callable, NotRequired, Optional, TYPE_CHECKING, TypedDict
 from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPage, amount, board_lines,
                               cache_args, care_args, check_client, client_of, made_page_reader, model_args,
-                              named_or_implied, positive, roles_of, say, show_in_browser, tell_duties)
+                              named_or_implied, page_sources, positive, roles_of, say, show_in_browser,
+                              tell_duties, visual_args, visual_options)
 from ..text import NOT_ANSWERABLE, abstains, check_question, counted, left_text, one_line, same_answer
 
 # %% ../../nbs/cli/01_ask.ipynb #5bf32eef
@@ -52,9 +53,7 @@ def _team_args(p: ArgumentParser):
                         'its printed text finds (default: auto)')
     g.add_argument('--k', type=positive, default=4, metavar='N',
                    help='how many pages the index may choose (default: 4)')
-    g.add_argument('--visual', metavar='DIR',
-                   help='folder of a ColQwen2, ColPali or ColModernVBERT checkpoint: the index looks at the pictures '
-                        'of pages, too; on --device (default: by print alone)')
+    visual_args(g)
     g.add_argument('--tools', action='store_true',
                    help='agents may look closer before they write: zoom, ocr, find_page, ...')
     g.add_argument('--snap', choices=_SNAPS, default='auto',
@@ -245,26 +244,20 @@ def _focus(args: Namespace, index: Any = None) -> 'FocusSpec':
     "The focus of the arguments, with its index if that is at hand"
     from cosee.focus import make_focus
     spec: Any = args.focus if args.focus == 'all' else dict(type=args.focus, k=args.k)
-    if args.visual and not index and args.focus != 'all': spec['visual'] = _retriever(args)
+    if args.visual and not index and args.focus != 'all': spec['visual'] = visual_options(args)
     return make_focus(spec, index=index) if index else spec
-
-def _retriever(args: Namespace) -> Optional[dict[str, Any]]:
-    "What opens the visual retriever that is asked for"
-    return dict(folder=args.visual, device=None if args.device == 'auto' else args.device) if args.visual else None
 
 # %% ../../nbs/cli/01_ask.ipynb #39bceac6
 def _read_ahead(args: Namespace, client: 'VLMClient', pages: 'Pages') -> 'tuple[FocusSpec, float]':
     "The focus, and the seconds that it took to read what it and the client need"
     from cosee.index.pages import PageIndex
-    from cosee.ocr.transcripts.page_reader import print_source
     own = getattr(client, 'words', None)
     if not _is_narrow(args, len(pages)):
         if args.visual: say(args, '--visual is not needed: no page has to be looked for, as all of them are shown')
         return _focus(args), _read_print(args, own, pages) if own else 0.
     if args.max_tokens: return _focus(args), 0.   # whether the budget covers all pages is known later
-    words = own or print_source(args.print or 'auto', made_page_reader(args))
-    try: index = PageIndex(pages, words, visual=_retriever(args))
-    except (ValueError, ImportError) as e: raise Stop(str(e), BAD_INPUT) from e
+    words, visual = page_sources(args)
+    index = PageIndex(pages, own or words, visual=visual)
     return _focus(args, index), _read_index(args, index, _names(pages))
 
 # %% ../../nbs/cli/01_ask.ipynb #84aa0410
@@ -387,6 +380,7 @@ class Result(TypedDict):
     tokens: dict[str, int]            # `Usage` without seconds
     reading_seconds: float            # wall-clock time to read the pages, before the first question
     reading_tokens: NotRequired[int]  # of a model that wrote pages down, until then: once for all questions
+    reading: NotRequired[dict[str, Any]] # the same in parts, and the pages that were kept from before, see `PageBill`
     seconds: float                    # wall-clock time for the question itself
     stopped: str                      # why the episode ended
     files: NotRequired[list[str]]     # those of several that the question names, if it was asked of these alone
@@ -445,14 +439,17 @@ Answers = tuple['Pages', 'list[Episode]', list[Result]]   # pages, and of each q
 
 def _ask_all(args: Namespace) -> Answers:
     "Pages, episodes and results of all questions"
+    from cosee.ocr.transcripts.page_reader import PageBill, page_bill
     questions = _checked(args)
     pages, client = _opened(args)
     answers: Answers = pages, [], []
     args.kept = lambda: _kept(args, answers, len(questions), getattr(client, 'words', None))
-    focus, reading = _read_ahead(args, client, pages)
-    for i, q in enumerate(questions, 1):
-        say(args, f'question {i} of {len(questions)}: {one_line(q, 200)}')
-        _ask_one(args, client, answers, q, focus, 0. if i > 1 else reading)
+    args.bill = PageBill()
+    with page_bill(args.bill):
+        focus, reading = _read_ahead(args, client, pages)
+        for i, q in enumerate(questions, 1):
+            say(args, f'question {i} of {len(questions)}: {one_line(q, 200)}')
+            _ask_one(args, client, answers, q, focus, 0. if i > 1 else reading)
     say(args, '')
     args.kept = None
     return answers
@@ -472,6 +469,7 @@ def _ask_one(args: Namespace, client: 'VLMClient', answers: Answers, question: s
     result = result_of(episode, question, client.name, pages, episode['seconds'], reading, sure)
     if some: result['files'] = some
     if reader := made_page_reader(args): result['reading_tokens'] = reader.usage.total_tokens
+    if args.bill: result['reading'] = args.bill.to_dict()
     episodes.append(episode)
     results.append(result)
 
@@ -588,11 +586,14 @@ def _write_page(args: Namespace, pages: 'Pages', episodes: 'list[Episode]'):
 
 def _report(args: Namespace, answers: Answers, html: bool = True):
     "Print the results, write the HTML file if there is to be one"
+    from cosee.ocr.transcripts.page_reader import bill_text
     pages, episodes, results = answers
     if args.json: print(json.dumps(results, ensure_ascii=False, indent=2))
     else:
         page, names = TerminalPage(sys.stdout), _names(pages)
         for r, e in zip(results, episodes, strict=True): _show(r, e, page, names)
+        read = bill_text(results[-1].get('reading', {})) if results else ''
+        if read: print(page.grey(page.wrap(read, 'Pages     ')))
     if args.html and html: _write_page(args, pages, episodes)
 
 # %% ../../nbs/cli/01_ask.ipynb #19035441

@@ -13,7 +13,7 @@ import argparse, json, logging, math, os, shutil, sys, textwrap
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 from ..registry import installed, no_such
 from ..text import one_line
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cosee.models.backends import Config
     from cosee.models.client import VLMClient
     from cosee.models.retry import Check
+    from cosee.ocr.engine import WordReader
     from cosee.ocr.transcripts.page_reader import PageReader
     from cosee.runs.server import LocalServer
 
@@ -119,12 +120,18 @@ def care_args(
                    help='keep replies of the model in this file, and take them from there')
 
 # %% ../../nbs/cli/00_common.ipynb #b5dc8103
+def no_cache_args(
+    p: ArgumentParser # of a command that may read pages
+):
+    "The argument that keeps nothing."
+    p.add_argument('--no-cache', action='store_true',
+                   help='read every page anew, and keep nothing of it on disk (see `cosee cache`)')
+
 def cache_args(
     p: ArgumentParser # of a command that may read pages
 ):
     "Arguments of how pages are read."
-    p.add_argument('--no-cache', action='store_true',
-                   help='read every page anew, and keep nothing of it on disk (see `cosee cache`)')
+    no_cache_args(p)
     p.add_argument('--print', choices=('auto', 'text', 'ocr', 'model', 'beside'),
                    help="where the printed text of a page comes from: auto: a PDF's own text where it is what is "
                    'drawn, and OCR for the rest; text: that text alone; ocr: OCR alone; model: what a model of '
@@ -175,6 +182,22 @@ def page_reader_options(
                    '--page-reader-url', BAD_INPUT)
     if said and wanted is None: args.print = 'model'
     return said or None
+
+# %% ../../nbs/cli/00_common.ipynb #de95c70b
+def visual_args(
+    g: 'Union[ArgumentParser, argparse._ArgumentGroup]' # of a command that looks for pages
+):
+    "The argument that chooses a visual retriever."
+    g.add_argument('--visual', metavar='DIR',
+                   help='folder of a ColQwen2, ColPali or ColModernVBERT checkpoint: pages of a long document are '
+                        'found by their pictures, too; on --device (default: by print alone)')
+
+def visual_options(
+    args: Namespace # of `visual_args` and `model_args`
+) -> Optional[dict[str, Any]]:
+    "What opens the visual retriever that is asked for, as `PageIndex` takes it; None where none is."
+    if not getattr(args, 'visual', None): return None
+    return dict(folder=args.visual, device=None if args.device in (None, 'auto') else args.device)
 
 # %% ../../nbs/cli/00_common.ipynb #562d05f5
 def say(
@@ -255,6 +278,33 @@ def made_page_reader(
         options |= {k: v for k in ('device', 'dtype') if (v := getattr(args, k, None))}
     args.page_reader_made = page_reader(options, backends_config(args) if name and name not in CLIENTS else None)
     return args.page_reader_made
+
+# %% ../../nbs/cli/00_common.ipynb #8e946762
+class PageSources(NamedTuple):
+    "How the pages of a command are read and found."
+    words: 'WordReader'              # the page reader, or one of print as `--print` says
+    visual: Optional[dict[str, Any]] # opens a visual retriever, see `PageIndex`
+
+def page_sources(
+    args: Namespace # of `cache_args`, `visual_args` and `model_args`
+) -> PageSources:
+    "What reads and finds pages, each made once; raises `Stop` for what cannot be used."
+    from cosee.models.remote import VLMClientError
+    from cosee.ocr.transcripts.page_reader import print_source
+    visual = visual_options(args)
+    try:
+        reader = made_page_reader(args)
+        way: Any = 'model' if reader else 'auto' if args.print in (None, 'beside') else args.print
+        if visual: _open_visual(args, visual)
+        return PageSources(print_source(way, reader), visual)
+    except (ValueError, OSError, ImportError, VLMClientError) as e: raise Stop(str(e), BAD_INPUT) from e
+
+def _open_visual(args: Namespace, visual: dict[str, Any]):
+    "Open a visual retriever, which stays open"
+    from cosee.index.pages import opened_visual
+    say(args, f"loading {visual['folder']} ...")
+    _hush(args)
+    opened_visual(visual)
 
 # %% ../../nbs/cli/00_common.ipynb #282be890
 def _options(args: Namespace, name: str) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Optional, TYPE_CHECKING, cast
 from .common import (ANSWERED, BAD_INPUT, CODES_HELP, FAILED, Stop, cache_args, care_args, check_client,
-                              client_of, model_args, named_or_implied, positive, say, text_table)
+                              client_of, model_args, named_or_implied, page_sources, positive, say, text_table,
+                              visual_args)
 from ..text import counted, left_text, one_line
 
 # %% ../../nbs/cli/15_extract.ipynb #f7a3b247
@@ -46,6 +47,7 @@ def _args(p: ArgumentParser):
                    help='resolution at which PDFs are drawn (default: 144)')
     g.add_argument('--in-flight', type=positive, default=1, metavar='N',
                    help='documents at once, such as for a served model (default: 1)')
+    visual_args(g)
     g.add_argument('--quiet', action='store_true', help='no progress on standard error')
     g.add_argument('--debug', action='store_true', help='show the traceback of an error')
 
@@ -74,7 +76,7 @@ def _reading(args: Namespace) -> 'Reading':
     except (ValueError, OSError) as e: raise Stop(f'--schema: {e}', BAD_INPUT) from e
     try: client = client_of(args)
     except (ValueError, OSError, ImportError, VLMClientError) as e: raise Stop(str(e), BAD_INPUT) from e
-    return Reading(form, client, args.by, not args.no_check, args.dpi, args.max_tokens)
+    return Reading(form, client, args.by, not args.no_check, args.dpi, args.max_tokens, *page_sources(args))
 
 # %% ../../nbs/cli/15_extract.ipynb #367a8189
 def _shown(line: dict[str, Any]) -> str:
@@ -113,12 +115,14 @@ def _begin(args: Namespace, reading: 'Reading'):
 # %% ../../nbs/cli/15_extract.ipynb #facf7f41
 def _told(line: dict[str, Any]) -> str:
     "A line of progress about a document"
+    from cosee.ocr.transcripts.page_reader import bill_text
     name = one_line(Path(line['file']).name, 60)
     if 'error' in line: return f"{name}: {line['error']}"
     there = sum(f['value'] is not None for f in line['fields'])
     unsure = line['doubtful']
     doubt = f", {len(unsure)} doubtful: {one_line(', '.join(unsure), 80)}" if unsure else ''
-    return f"{name}: {there} of {counted(len(line['fields']), 'value')}{doubt}"
+    read = f"; {said}" if (said := bill_text(line.get('reading', {}))) else ''
+    return f"{name}: {there} of {counted(len(line['fields']), 'value')}{doubt}{read}"
 
 def _lines(args: Namespace, reading: 'Reading', todo: 'Todo') -> Iterator[dict[str, Any]]:
     "The lines that are missing, with progress"

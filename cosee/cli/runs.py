@@ -17,8 +17,9 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Callable, Optional, TYPE_CHECKING, Union
 from .common import (BAD_INPUT, Stop, TerminalPage, amount, board_lines, cache_args, common_args,
-                              named_or_implied, page_reader_options, positive, roles_of, serve_page, tell_duties,
-                              text_table)
+                              named_or_implied, no_cache_args, page_reader_options, positive, roles_of, serve_page,
+                              tell_duties,
+                              text_table, visual_args, visual_options)
 from ..text import one_line, time_left
 
 # %% ../../nbs/cli/04_runs.ipynb #ce3a905b
@@ -174,7 +175,7 @@ def run_args(
     p.add_argument('--output-dir', metavar='DIR', help='run folder (default: runs/NAME)')
     p.add_argument('--shard', metavar='I/N',
                    help='do every N-th question only; writes to DIR/shard-I-of-N, see `cosee merge`')
-    for add in (_data_args, _how_args, cache_args): add(p)
+    for add in (_data_args, _how_args, cache_args, visual_args): add(p)
     _ends_with(p, _run, _RUN_EXAMPLES)
     p.set_defaults(kept=None)
 
@@ -217,14 +218,17 @@ def _fields(args: Namespace) -> list[str]:
 Method = Union[str, dict[str, Any]]   # an entry of `methods`: a name, or a type with settings
 
 # %% ../../nbs/cli/04_runs.ipynb #a84d31f9
-def _shaped(method: Method, agents: Optional[str], max_steps: Optional[int]) -> Method:
-    "An entry of `methods` with the team's arguments over it"
+def _shaped(method: Method, args: Namespace, visual: Optional[dict[str, Any]]) -> Method:
+    "An entry of `methods` with the team's arguments over it, and what finds pages by their looks"
     from cosee.eval.methods import method_settings
     entry: dict[str, Any] = {'type': method} if isinstance(method, str) else dict(method)
     has = method_settings(entry.get('type') or entry['name'])
-    if agents and 'agents' in has: entry['agents'] = roles_of(agents)
-    for k in ('max_steps', 'max_turns') if max_steps else ():
-        if k in has: entry[k] = max_steps
+    if args.agents and 'agents' in has: entry['agents'] = roles_of(args.agents)
+    for k in ('max_steps', 'max_turns') if args.max_steps else ():
+        if k in has: entry[k] = args.max_steps
+    focus = entry.get('focus', has.get('focus'))
+    if visual and focus not in (None, 'all'):
+        entry['focus'] = {**(focus if isinstance(focus, dict) else dict(type=focus)), 'visual': visual}
     return entry if len(entry) > 1 else entry['type']
 
 # %% ../../nbs/cli/04_runs.ipynb #8dd33d00
@@ -234,9 +238,13 @@ def config_of(
     "The configuration: file, then arguments; raises ConfigError for what cannot be run."
     from cosee.runs.config import make_config, read_config
     config = read_config(args.config, _fields(args))
-    if not (args.agents or args.max_steps): return config
+    visual = visual_options(args)
+    if not (args.agents or args.max_steps or visual): return config
+    if visual: visual = {k: _whole(v) for k, v in visual.items() if v is not None}
     data = config.model_dump(mode='json')
-    data['methods'] = [_shaped(m, args.agents, args.max_steps) for m in data['methods']]
+    data['methods'] = [_shaped(m, args, visual) for m in data['methods']]
+    if visual and data['methods'] == config.methods:
+        raise Stop('--visual: no method of this run looks for pages; all of them are shown', BAD_INPUT)
     return make_config(data, 'command line')
 
 # %% ../../nbs/cli/04_runs.ipynb #4e5676e9
@@ -259,7 +267,14 @@ def _counts_row(name: str, s: Mapping[str, Any]) -> list[Any]:
 
 def _total(status: 'Status') -> dict[str, float]:
     "The counts of all methods together"
-    return {k: sum(s[k] for s in status.values()) for k in ('ok', 'failed', 'tokens', 'calls', 'seconds', 'reading')}
+    names = 'ok', 'failed', 'tokens', 'calls', 'seconds', 'reading', 'reading_tokens'
+    return {k: sum(s[k] for s in status.values()) for k in names}
+
+def _reading_text(total: Mapping[str, float]) -> str:
+    "What the reading of pages took, in a line; '' where it took nothing"
+    tokens = f" and {total['reading_tokens']:,} tokens of the page reader" if total['reading_tokens'] else ''
+    if total['reading'] < .05 and not tokens: return ''
+    return f"\nreading the pages took {total['reading']:.1f} s{tokens}, apart from the methods"
 
 # %% ../../nbs/cli/04_runs.ipynb #6d2a06cb
 def _left(run: 'Run', status: 'Status') -> dict[str, Any]:
@@ -287,9 +302,7 @@ def _status_text(run: 'Run', status: 'Status') -> str:
             for m, s in status.items()]
     if len(rows) > 1: rows.append([*_counts_row('together', _total(status)), *('' for _ in metrics)])
     table = text_table(['method', 'answered', 'failed', 'tokens', 'calls', 'seconds', *metrics], rows)
-    read = _total(status)['reading']
-    reading = f'\nreading the pages took {read:.1f} s, apart from the methods' if read >= .05 else ''
-    return f'{table}{reading}\n{_left_text(run, status)}\n{run.folder}'
+    return f'{table}{_reading_text(_total(status))}\n{_left_text(run, status)}\n{run.folder}'
 
 # %% ../../nbs/cli/04_runs.ipynb #bbddb3a8
 def _ended(args: Namespace, run: 'Run') -> int:
@@ -396,7 +409,7 @@ def resume_args(
 ):
     "The arguments of `cosee resume`."
     _folder_args(p)
-    for add in (_how_args, cache_args): add(p)
+    for add in (_how_args, no_cache_args): add(p)
     _ends_with(p, _resume)
     p.set_defaults(kept=None)
 

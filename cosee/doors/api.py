@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from .. import __version__
 from ..boxes import check_bbox
 from .asking import OVER, EpisodeInfo, Note, Settings, method_names
-from .desk import Desk
+from .desk import Desk, PagesRead
 from .documents import Caller, DocumentInfo
 from .guard import CALLER, SMALL_BODY, USUAL_NAMES, Guard, Keys, Names, error_body
 from .jobs import Job, Told
@@ -55,6 +55,7 @@ class About(BaseModel):
     methods: list[str]
     documents: list[str]     # names that can be opened by a path
     limits: dict[str, float] # see `Limits`
+    reading: PagesRead       # how pages are read
 
 class DocumentForm(BaseModel):
     "A document that is open."
@@ -84,6 +85,8 @@ class EpisodeForm(BaseModel):
     stopped: str = Field(description='why the episode ended')
     error: Optional[str] = Field(description='why there is no answer, where something went wrong')
     usage: dict[str, Any] = Field(description='tokens and calls')
+    reading: Optional[dict[str, Any]] = Field(description='tokens of pages that a model wrote down, each paid for '
+                                              'once, and how many were kept from before')
     seconds: Optional[float]
     right: Optional[bool] = Field(description='as somebody marked it')
 
@@ -296,9 +299,9 @@ def application(
 
     @app.get('/api', summary='Say what this server is')
     def about(desk: At, caller: By) -> About:
-        "Its clients, methods, documents and limits."
+        "Its clients, methods, documents and limits, and how it reads pages."
         return About(version=__version__, clients=desk.clients.names, methods=method_names(),
-                     documents=desk.roots.documents(), limits=dict(vars(desk.limits)))
+                     documents=desk.roots.documents(), limits=dict(vars(desk.limits)), reading=desk.pages_read)
 
     @app.get(reference, include_in_schema=False)
     def what_may_be_asked(): return HTMLResponse(reference_page(app.openapi()),

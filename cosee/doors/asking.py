@@ -15,7 +15,7 @@ from ..board import Evidence
 from ..controller import CoSeeController, Event, OnEvent, turn_by_hand
 from .documents import Document
 from .roots import DoorError
-from ..eval.methods import METHODS, make_method
+from ..eval.methods import METHODS, Method, make_method, method_settings
 from ..eval.task import MethodOutcome, build_team, outcome_of
 from ..files import digest
 from ..focus import FEW_PAGES, FocusSpec, make_focus
@@ -23,6 +23,7 @@ from ..models.client import BudgetExceeded, Ledger, Message, Outcome, Params, Sc
 from ..models.registry import make_client
 from ..models.wrapper import ClientWrapper, ask_batch
 from ..ocr.engine import reading_told
+from ..ocr.transcripts.page_reader import PageBill, page_bill
 from ..config import redact
 from ..runs.log import Record
 from ..runs.record import utc_now
@@ -173,10 +174,17 @@ class Asked(Protocol):
 
 def _focus(settings: Settings, document: Document) -> FocusSpec:
     "The focus of an episode, with the document's own index where not all pages are shown"
-    spec: Any = settings.focus if settings.focus == 'all' else dict(type=settings.focus, k=settings.k)
-    least = dict(auto=FEW_PAGES, all=document.count).get(settings.focus, settings.k)
-    if document.count <= least or settings.max_tokens: return spec
+    if settings.focus == 'all': return 'all'
+    spec = dict(type=settings.focus, k=settings.k)
+    if document.count <= dict(auto=FEW_PAGES).get(settings.focus, settings.k): return spec
+    if settings.max_tokens: return {**spec, 'visual': document.visual} if document.visual else spec
     return make_focus(spec, index=cast(Any, document.index))
+
+def _method(settings: Settings, document: Document) -> Method:
+    "The method of that name, which finds pages as the server does"
+    finds = document.visual and 'focus' in method_settings(settings.method)
+    focus = dict(focus=dict(type='auto', visual=document.visual)) if finds else {}
+    return make_method(dict(type=settings.method, **focus))
 
 def _listening(asked: Asked) -> OnEvent:
     "A listener that ends the episode before a turn, once it is to end"
@@ -201,7 +209,7 @@ def _team_outcome(asked: Asked, document: Document, client: VLMClient, ledger: L
 def _method_outcome(asked: Asked, document: Document, client: VLMClient, ledger: Ledger) -> MethodOutcome:
     "What another method makes of it"
     if asked.earlier: raise DoorError(f'method: only the method {TEAM!r} goes on from an earlier episode')
-    method = make_method(asked.settings.method)
+    method = _method(asked.settings, document)
     sample: Any = dict(images=document.pages, question=asked.question, answer=[], meta={})
     return method.run(sample, client, ledger, asked.settings.seed)
 
@@ -218,11 +226,13 @@ def new_record(
     return cast(Record, known)
 
 def _named(outcome: MethodOutcome, document: Document) -> MethodOutcome:
-    "An outcome whose trace calls the files of a document as people do"
+    "An outcome whose trace calls the files of a document as people do, and names no other"
     trace, called = outcome['trace'], {path.name: label for path,
                                        label in zip(document.files, document.labels, strict=True)}
     for page in trace.get('pages') or []: page['file'] = called.get(page.get('file', ''), document.name)
     for name, label in called.items(): trace['because'] = trace.get('because', '').replace(name, label)
+    focus = (trace.get('config') or {}).get('focus')
+    if isinstance(focus, dict): focus.pop('visual', None)   # where the server's checkpoints lie is its own affair
     return outcome
 
 # %% ../../nbs/doors/02_asking.ipynb #3ead7497
@@ -232,8 +242,8 @@ def answer(
     clients: Clients     # who may be asked
 ) -> Record:             # of what came out, also where it failed
     "Run an episode; whatever goes wrong stands in the record."
-    record, ledger, start = new_record(asked, document.name,
-                                       document.count), Ledger(asked.settings.max_tokens), time.perf_counter()
+    record, start = new_record(asked, document.name, document.count), time.perf_counter()
+    ledger, bill = Ledger(asked.settings.max_tokens), PageBill()
     def told(done: int, of: int):
         asked.check()
         asked.tell('reading', dict(done=done, of=of))
@@ -241,10 +251,12 @@ def answer(
         asked.check()
         client = _Stoppable(clients.get(asked.settings.client), asked.check)
         run = _team_outcome if asked.settings.method == TEAM else _method_outcome
-        with document.in_use(), reading_told(told): outcome = _named(run(asked, document, client, ledger), document)
+        with document.in_use(), reading_told(told), page_bill(bill):
+            outcome = _named(run(asked, document, client, ledger), document)
         record = cast(Record, {**record, **outcome, 'status': 'ok'})
     except Exception as e: record['error'] = f'{type(e).__name__}: {one_line(str(redact(str(e))), 300)}'
     record['usage'] = ledger.total.to_dict()
+    if bill: record['reading'] = bill.to_dict()
     record['times'] = dict(seconds=round(time.perf_counter() - start, 4), at=utc_now())
     return record
 
@@ -271,6 +283,7 @@ class EpisodeInfo(TypedDict):
     stopped: str               # why it ended
     error: Optional[str]       # why it failed
     usage: dict[str, Any]      # tokens and calls
+    reading: Optional[dict[str, Any]] # what pages cost that a model wrote down for it, see `PageBill`
     seconds: Optional[float]
     right: Optional[bool]      # as somebody marked it; None: nobody has
 
@@ -285,4 +298,5 @@ def told_of(
     return dict(answer=None if abstains(said) else said, confidence=record.get('confidence'), page=record.get('page'),
                 box=place.get('bbox'), evidence=evidence, because=trace.get('because', ''),
                 stopped=record.get('stopped', ''), error=record.get('error'), usage=dict(record.get('usage') or {}),
+                reading=record.get('reading'),
                 seconds=(record.get('times') or {}).get('seconds'))

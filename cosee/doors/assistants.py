@@ -66,6 +66,7 @@ class Answer(BaseModel):
     because: str = Field(description='the evidence as a sentence')
     stopped: str = Field(description='why the team ended')
     tokens: int
+    reading: Optional[dict[str, Any]] = Field(description='tokens of pages that a model wrote down, each once')
     seconds: float
 
 class BoardText(BaseModel):
@@ -124,7 +125,8 @@ def _cut_out(document: Document, page: int, box: Any) -> bytes:
 
 def _answer_of(info: EpisodeInfo) -> Answer:
     "An episode as it is told"
-    kept: Any = {k: info[k] for k in ('answer', 'confidence', 'page', 'box', 'evidence', 'because', 'stopped')}
+    told = 'answer', 'confidence', 'page', 'box', 'evidence', 'because', 'stopped', 'reading'
+    kept: Any = {k: info[k] for k in told}
     return Answer(episode=info['id'], **kept, tokens=info['usage'].get('total_tokens', 0), seconds=info['seconds']
                   or 0)
 
@@ -270,6 +272,11 @@ def _add_resources(server: MCPServer, desk: Desk):
     def documents() -> str:
         "Names of the documents that can be opened."
         return json.dumps(desk.roots.documents())
+
+    @server.resource('cosee://reading', title='How pages are read', mime_type='application/json')
+    def reading() -> str:
+        "Where print comes from, which model writes pages down, and what finds pages by their looks."
+        return desk.pages_read.model_dump_json()
 
     @server.resource('cosee://documents/{id}/pages/{page}', title='A page as a picture', mime_type='image/png')
     def page_picture(id: str, page: int, context: Context) -> bytes:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Optional, TypedDict, Union, cast
+from pydantic import BaseModel
 from .. import __version__
 from ..controller import Event
 from .asking import (Clients, EpisodeInfo, Note, Settings, State, answer, new_record, read_settings,
@@ -23,6 +24,7 @@ from .documents import Caller, Document, Library, Limits
 from .jobs import Job, Jobs, Told
 from .roots import DoorError, Roots
 from ..files import append_line, digest, json_lines, private_folder
+from ..ocr.engine import WordReader
 from ..runs.log import ASKED, RECORDS, Record, RunLog, parse_record, read_records, write_about
 from ..runs.record import utc_now
 from ..text import check_question
@@ -179,9 +181,12 @@ class Desk:
         roots: Optional[Roots] = None, # what may be opened by a path; None: nothing
         limits: Optional[Limits] = None, # None: the usual ones
         at_once: int = 2,              # episodes at a time
-        shared: bool = False           # does everybody see everything?
+        shared: bool = False,          # does everybody see everything?
+        words: Optional[WordReader] = None, # reads print where the usual client has no reader; None: a new one
+        visual: Optional[dict[str, Any]] = None # opens a visual retriever, as in `PageIndex`; None: none
     ):
         self.folder, self.clients, self.limits, self.shared = Path(folder), clients, limits or Limits(), shared
+        self.words, self.visual = words, visual
         self.roots, self.at_once = roots or Roots(), at_once
         self._jobs, self._stack = OrderedDict[str, Job](), ExitStack()
 
@@ -190,14 +195,22 @@ class Desk:
     def __enter__(self) -> 'Desk':
         private_folder(self.folder)
         self.journal = self._stack.enter_context(Journal(self.folder))
-        reader = getattr(self.clients.get(), 'words', None)   # print is read once, for everybody
-        self.library = Library(self.folder, self.roots, self.limits, self.shared, reader)
+        reader = getattr(self.clients.get(), 'words', None) or self.words   # print is read once, for everybody
+        self.library = Library(self.folder, self.roots, self.limits, self.shared, reader, self.visual)
         self.queue = Jobs(self._work, self.at_once, self.limits.waiting)
         return self
 
     def __exit__(self, *rest):
         self.queue.close()
         self._stack.close()
+
+    @property
+    def pages_read(self) -> PagesRead:
+        "How the pages of documents are read."
+        reader = self.library.reader
+        model = getattr(reader, 'client', None)
+        return PagesRead(print=reader.print, page_reader=model.name if model else '',
+                         visual=Path(self.visual['folder']).name if self.visual else '')
 
     def ask(self,
         caller: Caller,
@@ -337,3 +350,10 @@ class Desk:
         try: pages = self.library.get(caller, self.journal.all[id]['document']).pages
         except DoorError: pages = None   # it was removed, or moved
         return episodes_html([episode], pages, self.journal.all[id]['name'])
+
+# %% ../../nbs/doors/04_desk.ipynb #fbfbf5c9
+class PagesRead(BaseModel):
+    "How the pages of a server's documents are read."
+    print: str         # where print comes from, see `WordReader`
+    page_reader: str   # the model that writes pages down; '' where none does
+    visual: str        # the checkpoint by which pages are found by their looks; '' where none is

@@ -83,6 +83,7 @@ class Document:
     check: Callable[['Document'], None] = field(repr=False,
                                                 compare=False) # raises `DoorError` where it may not be opened
     max_pixels: int = MAX_PIXELS
+    visual: Optional[dict[str, Any]] = field(default=None, repr=False) # opens the visual retriever, see `PageIndex`
     password: Optional[str] = field(default=None, repr=False)   # kept in memory alone
     held: Optional[Pages] = field(default=None, repr=False, compare=False)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False, compare=False)
@@ -188,7 +189,7 @@ class Document:
         "Finds pages; made once. Raises `DoorError` where the pages cannot be opened."
         with self.lock:
             pages = self.pages
-            if self.found_by is None: self.found_by = PageIndex(pages, self.reader)
+            if self.found_by is None: self.found_by = PageIndex(pages, self.reader, visual=self.visual)
             return self.found_by
 
     def find(self,
@@ -276,10 +277,11 @@ class Library:
         roots: Optional[Roots] = None, # what may be opened by a path; None: nothing
         limits: Optional[Limits] = None, # None: the usual ones
         shared: bool = False,          # does everybody see everything?
-        reader: Optional[WordReader] = None # of printed text; None: a new one
+        reader: Optional[WordReader] = None, # of printed text; None: a new one
+        visual: Optional[dict[str, Any]] = None # opens a visual retriever, as in `PageIndex`; None: none
     ):
         self.folder, self.roots, self.limits, self.shared = Path(folder), roots or Roots(), limits or Limits(), shared
-        self.reader, self._lock = reader or WordReader(), threading.RLock()
+        self.reader, self.visual, self._lock = reader or WordReader(), visual, threading.RLock()
         self._all, self._open = dict[str, Document](), OrderedDict[str, None]()
         private_folder(self.folder)
         self._remember()
@@ -401,7 +403,7 @@ class Library:
     def _made(self, said: dict[str, Any]) -> Document:
         "A document of what was written of it"
         files = [Path(f) for f in said['files']]
-        return Document(**{**said, 'files': files}, reader=self.reader, check=self._check,
+        return Document(**{**said, 'files': files}, reader=self.reader, visual=self.visual, check=self._check,
                         max_pixels=self.limits.pixels)
 
     def _bound(self):

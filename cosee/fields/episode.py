@@ -84,6 +84,7 @@ class _Work:
     ledger: Ledger
     board: Board
     tell: Callable[[str, Mapping[str, Any]], Any]
+    visual: Any = None   # a visual retriever, as in `PageIndex`
     results: dict[str, FieldResult] = field(default_factory=dict)
     rows: dict[str, list[dict[str, FieldResult]]] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
@@ -373,7 +374,7 @@ def _chosen(work: _Work) -> list[int]:
     "Numbers of the pages that are looked at"
     if len(work.pages) <= FEW_PAGES: return list(range(1, len(work.pages) + 1))
     from cosee.index.pages import PageIndex
-    index, found = PageIndex(work.pages, work.words), dict[int, float]()
+    index, found = PageIndex(work.pages, work.words, visual=work.visual), dict[int, float]()
     asked = [question_of(replace(f, choices=()), work.form.title) for f in work.form.fields]
     asked += [f"{t.path} {t.hint} {' '.join(c.words for c in t.columns)}" for t in work.form.tables]
     for question in asked:
@@ -393,6 +394,7 @@ def extract(
     check: bool = True,                    # ask a second time for what is doubtful?
     ledger: Optional[Ledger] = None,       # account, with or without a budget
     words: Optional[WordReader] = None,    # reader of print; None: the client's own, or a new one
+    visual: Any = None,                    # a visual retriever by which pages are found too, as in `PageIndex`
     on_event: Optional[Callable[[str, Mapping[str, Any]], Any]] = None # told ('pages' | 'field', dict)
 ) -> Extraction:
     "The fields of a document, each with the print that says it; raises `SchemaError` for a schema of no use."
@@ -401,7 +403,8 @@ def extract(
     if not len(pages): raise ValueError('there is no page')
     reader = words or getattr(client, 'words', None) or WordReader()
     sizes = [size or (1, 1) for size in page_sizes(pages)]
-    work = _Work(form, pages, client, reader, ledger or Ledger(), Board(sizes), on_event or (lambda *_: None))
+    work = _Work(form, pages, client, reader, ledger or Ledger(), Board(sizes), on_event or (lambda *_: None),
+                 visual=visual)
     work.read(_chosen(work))
     work.tell('pages', dict(shown=work.shown))
     return _outcome(work, _run(work, by, check))

@@ -79,8 +79,10 @@ def _encoder(embeddings: Union[Encoder, bool, None]) -> Optional[Encoder]:
 # %% ../../nbs/index/06_pages.ipynb #1f89e9fe
 Visual = Union[VisualEncoder, str, Path, Mapping[str, Any], None]   # a retriever, its folder, or what opens it
 
-def _visual(said: Visual) -> Optional[VisualEncoder]:
-    "The visual retriever that is meant; raises ValueError where it cannot be opened"
+def opened_visual(
+    said: Visual # as somebody named it
+) -> Optional[VisualEncoder]:
+    "The visual retriever that is meant; raises ValueError where it cannot be opened."
     if isinstance(said, (str, Path)): return visual_encoder(said)
     if not isinstance(said, Mapping): return said
     try: return visual_encoder(**said)
@@ -104,7 +106,7 @@ class PageIndex:
     ):
         self.document, self.words, self.encoder = document, words or WordReader(), _encoder(embeddings)
         self.readable = readable or self._page
-        self.visual = _visual(visual)
+        self.visual = opened_visual(visual)
         self._looks: Optional[Looks] = None
         self.numbers, self.failed, self.unseen = _numbers(document), dict[int, str](), dict[int, str]()
         self._places = {number: i for i, number in enumerate(self.numbers)}

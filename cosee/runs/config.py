@@ -229,10 +229,21 @@ def _beside(data: dict[str, Any], folder: Path) -> dict[str, Any]:
     dataset, client, plugins = data.get('dataset'), data.get('client'), data.get('plugins')
     if isinstance(dataset, dict) and 'root' in dataset: dataset['root'] = _there(dataset['root'], folder)
     options = client.get('options') if isinstance(client, dict) else None
-    if isinstance(options, dict) and 'model_path' in options:
-        options['model_path'] = _there(options['model_path'], folder)
+    reader = options.get('page_reader') if isinstance(options, dict) else None
+    for said in (options, reader):
+        if isinstance(said, dict) and 'model_path' in said: said['model_path'] = _there(said['model_path'], folder)
     if isinstance(plugins, list): data['plugins'] = [_plugin_there(name, folder) for name in plugins]
+    if isinstance(methods := data.get('methods'), list): data['methods'] = [_seen_there(m, folder) for m in methods]
     return data
+
+def _seen_there(method: Any, folder: Path) -> Any:
+    "A method whose visual retriever, if it names one that lies in a folder, is named by its whole path"
+    focus = method.get('focus') if isinstance(method, dict) else None
+    if not isinstance(focus, dict) or 'visual' not in focus: return method
+    visual = focus['visual']
+    if not isinstance(visual, dict): whole = _there(visual, folder)
+    else: whole = {**visual, 'folder': _there(visual.get('folder'), folder)}
+    return {**method, 'focus': {**focus, 'visual': whole}}
 
 # %% ../../nbs/runs/02_config.ipynb #0dcbe6bf
 def read_config(

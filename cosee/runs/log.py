@@ -45,6 +45,7 @@ class Record(TypedDict):
     usage: Mapping[str, Any]  # a `UsageRecord`; empty before there is an answer
     attempt: int              # how often it was tried
     times: dict[str, Any]     # seconds it took, and when it ended
+    reading: NotRequired[dict[str, Any]]       # what pages cost that a model wrote down for it, see `PageBill`
     confidence: NotRequired[Optional[float]]   # from here on what a `MethodOutcome` says
     page: NotRequired[Optional[int]]
     evidence: NotRequired[list[Evidence]]
@@ -246,6 +247,7 @@ _MAY_BE_NONE: dict[str, tuple[Callable[[Any], bool], str]] = dict(
     stopped=(_is_text, 'a text'), shown=(_each(_is_count), 'a list of numbers of pages'),
     page_tokens=(_is_count, 'a whole number'), scores=(_values(_is_number), 'fields with numbers'),
     right=(_is_flag, 'true or false'), team=(_values(_is_number), 'fields with numbers'),
+    reading=(_is_spent, 'fields with numbers from 0'),
     board=(_is_board, 'a Board'), trace=(_is_trace, 'a trace'))
 
 def record_fault(

@@ -22,6 +22,7 @@ from ..files import digest
 from ..focus import listed
 from ..models.client import Ledger
 from ..models.qwen.together import own_account
+from ..ocr.transcripts.page_reader import PageBill, page_bill
 from ..registry import UnknownName
 from .config import BudgetConfig, DataConfig, MADE, RunConfig, budget_of, metrics_of
 from .log import Entry, Record, RunError, record_fault, to_line
@@ -163,9 +164,9 @@ def answer_one(
     words = getattr(client, 'words', None)   # reads printed text, for whichever method asks first
     before, spent = getattr(words, 'seconds', 0.), getattr(words, 'tokens', 0)
     budget = budget_of(config, method)
-    ledger = Ledger(budget.max_tokens, budget.count)
+    ledger, bill = Ledger(budget.max_tokens, budget.count), PageBill()
     try:
-        with limited(time_limit), own_account():
+        with limited(time_limit), own_account(), page_bill(bill):
             if budget.calls: ledger.max_tokens = _price_of(budget, method, sample, client, record['seed'])
             outcome = method.run(sample, client, ledger, record['seed'], config.gen)
         record = _finished(config, record, outcome, len(sample['images']))
@@ -176,6 +177,7 @@ def answer_one(
     record['times'] = dict(seconds=round(max(0., time.perf_counter() - start - reading), 4),
                            reading=round(reading, 4), at=utc_now())
     if (now := getattr(words, 'tokens', None)) is not None: record['times']['reading_tokens'] = now - spent
+    if bill: record['reading'] = bill.to_dict()
     return record
 
 # %% ../../nbs/runs/03_record.ipynb #663e8f91

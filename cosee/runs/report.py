@@ -134,16 +134,27 @@ class _Text(str):
     def __format__(self, spec: str) -> str: return str(self)
 
 # %% ../../nbs/runs/06_report.ipynb #06ccf827
-def _count_asked(runs: list[Run], table: dict[str, SummaryRow]) -> float:
-    "Write down how many questions each method was asked; the seconds in which pages were read"
-    reading = 0.
+class _Reading(NamedTuple):
+    "What the reading of pages took, apart from the methods"
+    seconds: float = 0.
+    tokens: int = 0   # of a model that wrote them down
+
+    def notes(self) -> list[str]:
+        seconds = f'Reading the pages took {self.seconds:.1f} s in all, apart from the methods.'
+        tokens = (f'A model wrote the pages down for {self.tokens:,} tokens in all. Each page is paid for once, and '
+                  'no budget of a question counts it.')
+        return [*[seconds] * (self.seconds >= .05), *[tokens] * bool(self.tokens)]
+
+def _count_asked(runs: list[Run], table: dict[str, SummaryRow]) -> _Reading:
+    "Write down how many questions each method was asked; what the reading of pages took"
+    read = _Reading()
     for run, labels in _labelled(runs):
         for method, counts in run.status().items():
-            reading += counts['reading']
+            read = _Reading(read.seconds + counts['reading'], read.tokens + counts['reading_tokens'])
             if (label := labels.get(method, method)) in table: table[label]['asked'] = counts['ok'] + counts['failed']
-    return reading
+    return read
 
-def _scored_notes(table: dict[str, SummaryRow], rows: list[ScoredRecord], reading: float) -> list[str]:
+def _scored_notes(table: dict[str, SummaryRow], rows: list[ScoredRecord], reading: _Reading) -> list[str]:
     "Sentences about what is scored and what is not"
     row, none = max(table.values(), key=lambda r: r['asked']), sum(all(map(abstains, r['gold'])) for r in rows)
     out = list[str]()
@@ -151,8 +162,7 @@ def _scored_notes(table: dict[str, SummaryRow], rows: list[ScoredRecord], readin
         out.append(f"{row['questions']:,} of {row['asked']:,} questions are scored: the others have no answer to be "
                    'compared with.')
     said = f'{none:,} of the scored questions cannot be answered from their documents: to say so is right.'
-    read = f'Reading the pages took {reading:.1f} s in all, apart from the methods.'
-    return [*out, *[said] * bool(none), *[read] * (reading >= .05)]
+    return [*out, *[said] * bool(none), *reading.notes()]
 
 # %% ../../nbs/runs/06_report.ipynb #084c2217
 class Report:

@@ -84,6 +84,7 @@ class Run:
             s['calls'] += usage.get('calls', 0)
             s['seconds'] += r.get('times', {}).get('seconds', 0.)
             s['reading'] += r.get('times', {}).get('reading') or 0.
+            s['reading_tokens'] += (r.get('reading') or {}).get('total_tokens') or 0
         return out
 
     def scores(self,
@@ -134,6 +135,7 @@ class Counts(TypedDict):
     calls: int
     seconds: float # without reading
     reading: float # seconds in which pages were read that no method had read before
+    reading_tokens: int # of a model that wrote these pages down
 
 class Status(dict[str, Counts]):
     "Method -> counts of a run."
@@ -148,7 +150,8 @@ class Status(dict[str, Counts]):
         return md_table(('method', 'answered', 'failed', 'tokens', 'calls', 'seconds'), rows, range(1, 6))
 
 # %% ../../nbs/runs/01_table.ipynb #8c39cfa2
-def _nothing() -> Counts: return Counts(ok=0, failed=0, tokens=0, calls=0, seconds=0., reading=0.)
+def _nothing() -> Counts:
+    return Counts(ok=0, failed=0, tokens=0, calls=0, seconds=0., reading=0., reading_tokens=0)
 
 # %% ../../nbs/runs/01_table.ipynb #10d519c7
 _CONTEXT = ('answer_format', 'year_flag', 'answer_type', 'tolerance', 'dataset')   # of a record's meta
@@ -217,6 +220,7 @@ def flat(
             'gold': ' | '.join(map(str, record.get('gold') or [])),
             'evidence_pages': ' '.join(dict.fromkeys(str(e['page']) for e in evidence)),
             'boxes': json.dumps([e.get('bbox') for e in evidence]),
+            **_simple(record.get('reading') or {}, 'reading_'),
             **_simple(record.get('meta') or {}, 'meta_')}
 
 # %% ../../nbs/runs/01_table.ipynb #22924127

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterator
 from ..common import (BAD_INPUT, Stop, amount, cache_args, care_args, check_client, client_of, model_args,
-                              named_client, named_or_implied, positive, say)
+                              named_client, named_or_implied, page_sources, positive, say, visual_args)
 from ...text import counted, one_line
 
 # %% ../../../nbs/cli/17_doors.ipynb #dfcb24b4
@@ -66,6 +66,7 @@ def desk_args(
                    help='another client or id that may be asked for by name; may be given several times')
     care_args(p)
     cache_args(p)
+    visual_args(p)
     for flag, text in (('json', 'write the address as JSON'), ('quiet', 'no progress on standard error'),
                        ('debug', 'show the traceback of an error')):
         p.add_argument(f'--{flag}', action='store_true', help=text)
@@ -124,7 +125,8 @@ def _desk_of(
     limits = Limits(upload_bytes=args.max_upload * 1_000_000, pages=args.max_pages, seconds=args.time_limit)
     try: roots = Roots(args.roots)
     except DoorError as e: raise Stop(str(e), BAD_INPUT) from e
-    return Desk(_store(args, door), _clients_of(args), roots, limits, args.at_once, getattr(args, 'shared', False))
+    clients, pages = _clients_of(args), page_sources(args)
+    return Desk(_store(args, door), clients, roots, limits, args.at_once, getattr(args, 'shared', False), *pages)
 
 # %% ../../../nbs/cli/17_doors.ipynb #219534dc
 @contextmanager
@@ -173,6 +175,9 @@ def serve_door(
     url = address_of(sock) + path
     say(args, f"{', '.join(desk.clients.names)}; {counted(len(desk.library), 'document')} and "
               f"{counted(len(desk.journal.all), 'answer')} in {desk.folder}")
+    read = desk.pages_read
+    if read.page_reader: say(args, f'pages are written down by {read.page_reader}, each once')
+    if read.visual: say(args, f'pages are found by their looks, too: {read.visual}')
     print(json.dumps(dict(url=url)) if args.json else f'{url}  (Ctrl-C ends it)', flush=True)
     serve(guard, sock)
     say(args, 'ended; what was answered is kept')

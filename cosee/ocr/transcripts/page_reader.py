@@ -9,9 +9,12 @@ __all__ = []
 
 # %% ../../../nbs/transcripts/05_page_reader.ipynb #fe586c70
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import NamedTuple, Optional, TYPE_CHECKING, Union, cast
+from threading import Lock
+from typing import Any, NamedTuple, Optional, TYPE_CHECKING, Union, cast
 from ...jsonscan import spoken
 from ...models.client import ImageBlock, Message, Params, Reply, TextBlock, Usage, VLMClient
 from ...models.remote import ImagesRefused
@@ -22,6 +25,7 @@ from .markup import Markup, check_markup
 from .typeset import transcribed_page
 from ...pages import as_picture
 from ...registry import no_such
+from ...text import counted
 
 # %% ../../../nbs/transcripts/05_page_reader.ipynb #381b3870
 if TYPE_CHECKING:
@@ -77,6 +81,71 @@ def _without_circle(
     end, unit = m.start(), m[1]
     while text.endswith(unit, 0, end): end -= len(unit)
     return text[:end] + unit
+
+# %% ../../../nbs/transcripts/05_page_reader.ipynb #2e490365
+class PageBill:
+    "What pages cost that a model wrote down, and how many were there already."
+    def __init__(self):
+        self.usage, self.pages, self.kept, self.kept_tokens = Usage(calls=0), 0, 0, 0
+        self._seen, self._lock = dict[int, PrintPage](), Lock()
+
+    def __repr__(self): return f'PageBill({bill_text(self.to_dict()) or "no page"})'
+    def __bool__(self): return bool(self.pages or self.kept)
+
+    def add(self,
+        pages: Iterable[PrintPage], # that somebody got
+        fresh: Iterable[PrintPage]  # those of them that were written down for it
+    ):
+        "Count pages, each once."
+        with self._lock:
+            for page in fresh:
+                self._seen[id(page)] = page
+                self.pages, self.usage = self.pages + 1, self.usage + cost_of(page)
+            for page in pages:
+                if 'cost' not in page or id(page) in self._seen: continue
+                self._seen[id(page)] = page
+                self.kept, self.kept_tokens = self.kept + 1, self.kept_tokens + cost_of(page).total_tokens
+
+    def to_dict(self) -> dict[str, Any]:
+        "JSON-ready, as a record has it under `reading`."
+        return dict(pages=self.pages, kept=self.kept, kept_tokens=self.kept_tokens, **self.usage.to_dict())
+
+# %% ../../../nbs/transcripts/05_page_reader.ipynb #7dcb3566
+_COUNTED = 'text_tokens', 'image_tokens', 'cached_tokens', 'completion_tokens', 'calls'
+
+def cost_of(
+    page: PrintPage # of a `PageReader`
+) -> Usage:         # nothing for any other
+    "What a page cost when it was written down."
+    cost = page.get('cost', {})
+    counts = {k: round(cost.get(k, 0)) for k in _COUNTED}
+    return Usage(**counts, seconds=float(cost.get('seconds', 0)), estimated=bool(cost.get('estimated')))
+
+# %% ../../../nbs/transcripts/05_page_reader.ipynb #be8919a2
+_bills: ContextVar[tuple[PageBill, ...]] = ContextVar('bills', default=())
+
+@contextmanager
+def page_bill(
+    bill: Optional[PageBill] = None # on which is counted; None: a new one
+) -> Iterator[PageBill]:
+    "Within it, in this thread, pages that a model writes down are counted."
+    bill = PageBill() if bill is None else bill
+    token = _bills.set((*_bills.get(), bill))
+    try: yield bill
+    finally: _bills.reset(token)
+
+# %% ../../../nbs/transcripts/05_page_reader.ipynb #a9b87f9e
+def bill_text(
+    said: Mapping[str, Any] # of `PageBill.to_dict`, or the `reading` of a record
+) -> str:                   # '' where no model read
+    "What pages cost, in words."
+    about, parts = 'about ' if said.get('estimated') else '', list[str]()
+    if said.get('pages'):
+        parts.append(f"{counted(said['pages'], 'page')} written down for {about}{said.get('total_tokens', 0):,} tokens "
+                     f"({said.get('image_tokens', 0):,} of images, {said.get('text_tokens', 0):,} of prompts, "
+                     f"{said.get('completion_tokens', 0):,} written)")
+    if said.get('kept'): parts.append(f"{counted(said['kept'], 'page')} kept from before for none")
+    return ', '.join(parts)
 
 # %% ../../../nbs/transcripts/05_page_reader.ipynb #1f772421
 VERSION = 'transcript/1'   # another one where the same transcription gives other lines
@@ -184,9 +253,8 @@ class PageReader(WordReader):
         "Read pages; those that were written down before cost nothing. Raises what the client raises."
         pages = WordReader.read(self, items, print)
         with self._lock: fresh = [p for page in pages if (p := self._unpaid.pop(id(page), None))]
-        names = 'text_tokens', 'image_tokens', 'completion_tokens'
-        spent = (p.get('cost', {}).get(name, 0) for p in fresh for name in names)
-        self._clock.tokens = self.tokens + round(sum(spent))
+        self._clock.tokens = self.tokens + sum(cost_of(p).total_tokens for p in fresh)
+        for bill in _bills.get(): bill.add(pages, fresh)
         return pages
 
     def at_hand(self,

@@ -64,6 +64,7 @@ class DocumentLine(BaseModel):
     fields: list[ShownField] = []
     doubtful: list[str] = []
     usage: dict[str, Union[bool, int, float, None]] = {}
+    reading: dict[str, Union[bool, int, float, None]] = {}   # of a model that wrote pages down, see `PageBill`
     seconds: float = Field(0., ge=0)
     stopped: str = ''
     error: Optional[str] = None

@@ -22,6 +22,8 @@ from ...files import digest
 from ...models.client import Ledger, VLMClient
 from ...models.remote import VLMClientError
 from ...models.wrapper import identity_of
+from ...ocr.engine import WordReader
+from ...ocr.transcripts.page_reader import page_bill
 from ...pages import PageError, load_pages
 from .folder import document_key
 from ..record import at_once
@@ -37,11 +39,14 @@ class Reading:
     check: bool = True               # ask a second time for what is doubtful?
     dpi: int = 144                   # at which PDFs are drawn
     max_tokens: Optional[int] = None # hard budget of each document
+    words: Optional[WordReader] = None      # reads print where the client has no reader; None: a new one
+    visual: Optional[dict[str, Any]] = None # opens a visual retriever, as in `PageIndex`; None: none
 
     @property
     def settings(self) -> dict[str, Any]:
         "What shapes a line, besides form and client."
-        return dict(by=self.by, check=self.check, dpi=self.dpi, max_tokens=self.max_tokens)
+        more = dict(visual=str(self.visual['folder'])) if self.visual else {}
+        return dict(by=self.by, check=self.check, dpi=self.dpi, max_tokens=self.max_tokens, **more)
 
     @property
     def mark(self) -> str:
@@ -53,13 +58,20 @@ class Reading:
         key: str   # see `document_key`
     ) -> dict[str, Any]: # JSON-ready
         "What a document says, or why it cannot be read."
-        start, about = time.perf_counter(), dict(file=file, key=key)
-        try:
-            found = extract(load_pages(file, dpi=self.dpi), self.form, self.client, by=self.by, check=self.check,
-                            ledger=Ledger(self.max_tokens))
-        except Exception as e: return {**about, 'error': _words(e)}   # of whatever reads pages, or answers
-        kept = {k: v for k, v in found.items() if k not in ('board', 'calls')}
-        return {**about, **kept, 'seconds': round(time.perf_counter() - start, 2)}
+        start, about = time.perf_counter(), dict[str, Any](file=file, key=key)
+        with page_bill() as bill:
+            try: said = self._said(file)
+            except Exception as e: said = dict(error=_words(e))   # of whatever reads pages, or answers
+        if bill: about['reading'] = bill.to_dict()
+        timed = {} if 'error' in said else dict(seconds=round(time.perf_counter() - start, 2))
+        return {**about, **said, **timed}
+
+    def _said(self, file: str) -> dict[str, Any]:
+        "What a document says, without Board and calls"
+        words = getattr(self.client, 'words', None) or self.words
+        found = extract(load_pages(file, dpi=self.dpi), self.form, self.client, by=self.by, check=self.check,
+                        ledger=Ledger(self.max_tokens), words=words, visual=self.visual)
+        return {k: v for k, v in found.items() if k not in ('board', 'calls')}
 
 # %% ../../../nbs/extraction/01_reading.ipynb #fb77a688
 def _words(e: Exception) -> str:
@@ -97,7 +109,7 @@ def todo_of(
 
 # %% ../../../nbs/extraction/01_reading.ipynb #7246b066
 class Used:
-    "Tokens that all documents together have used."
+    "Tokens that all documents together have used, those of a model that wrote pages down among them."
 
     def __init__(self, most: Optional[int] = None): self.most, self.tokens, self._lock = most, 0, Lock()
 
@@ -105,7 +117,8 @@ class Used:
     def up(self) -> bool: return self.most is not None and self.tokens >= self.most
 
     def add(self, line: Mapping[str, Any]):
-        with self._lock: self.tokens += line['usage']['total_tokens'] if 'usage' in line else 0
+        spent = sum(line[name]['total_tokens'] for name in ('usage', 'reading') if name in line)
+        with self._lock: self.tokens += spent
 
 def new_lines(
     reading: Reading,  # how

@@ -89,6 +89,8 @@ def _facts(run: Extracted, lines: Sequence[DocumentLine]) -> str:
     seconds = sum(line.seconds for line in lines)
     reviewed = len({g['key'] for g in run.gold().values()})
     more = [f'{counted(reviewed, "document")} reviewed'] if reviewed else []
+    written = round(sum(float(line.reading.get('total_tokens') or 0) for line in lines))
+    if written: more.append(f'{written:,} tokens of the model that wrote pages down')
     return ' · '.join([f'{read:,} of {counted(len(lines), "document")} read', f'{tokens:,} tokens',
                        f'{seconds:,.1f} s of reading', *more])
 
