@@ -18,7 +18,7 @@ from typing import (Annotated, Any, Literal, NamedTuple, Optional, Protocol, Req
                     Union, cast, get_args)
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from .board import YOU, Board, View
-from .boxes import Box, Size, check_bbox, corners, from_thousandths, is_unit
+from .boxes import ASKED_THOUSANDTHS, Box, Size, check_bbox, corners, from_thousandths, is_unit
 from .focus import num_pages
 from .jsonscan import bare_value, find_answer, read_answer, scan_json, spoken
 from .models.client import (Message, Reply, VLMClient, as_client, build_messages, estimate_usage, merged,
@@ -97,7 +97,7 @@ class _ViewFields(BaseModel):
     "Where to look: the part of an action that is a view."
     page: int = Field(description='page number, from 1', json_schema_extra={'gap': 'page number', 'minimum': 1})
     bbox_2d: list[int] = _field(
-        "region as [left, top, right, bottom], whole numbers from 0 to 1000 of the page's width and height",
+        f"region as [left, top, right, bottom], {ASKED_THOUSANDTHS} of the page's width and height",
         '[left, top, right, bottom]', items={'type': 'integer', 'minimum': 0, 'maximum': 1000}, minItems=4, maxItems=4)
 
 # %% ../nbs/02_agents.ipynb #58b8cecf

@@ -116,6 +116,9 @@ def from_thousandths(
     "A box in thousandths, clamped in their own space; raises ValueError where there is none."
     return check_bbox([v / 1000 for v in corners(bbox)], (1, 1))
 
+# %% ../nbs/core/01_boxes.ipynb #7bdc6745
+ASKED_THOUSANDTHS = 'whole numbers from 0 to 1000'
+
 # %% ../nbs/core/01_boxes.ipynb #92d67b7d
 _LEAST = 0.02   # side of the smallest box that is worth a look, as a part of the page
 

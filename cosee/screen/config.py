@@ -14,6 +14,7 @@ from pathlib import Path
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Union
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from ..boxes import ASKED_THOUSANDTHS
 from ..config import ConfigError, read_text, read_yaml
 from ..datasets.checks import DataError
 from ..registry import no_such
@@ -37,11 +38,11 @@ def _template(action: str) -> str:
     return '{"action": "' + action + '", ' + ', '.join(f'"{n}": {_GAPS[n]}' for n in names) + '}'
 
 # %% ../../nbs/screen/01_config.ipynb #e50de2e7
-_COMPACT = '''You work on a screen with one tool, `computer`. Reply with the next step alone:
+_COMPACT = f'''You work on a screen with one tool, `computer`. Reply with the next step alone:
 <tool_call>
-{"name": "computer", "arguments": {"action": "left_click", "coordinate": [x, y]}}
+{{"name": "computer", "arguments": {{"action": "left_click", "coordinate": [x, y]}}}}
 </tool_call>
-Coordinates are whole numbers from 0 to 1000 of the picture's width and height, (0, 0) is its top left corner.'''
+Coordinates are {ASKED_THOUSANDTHS} of the picture's width and height, (0, 0) is its top left corner.'''
 
 def _style_texts() -> dict:
     lines = [f'- {_MEANING[a]}: {_template(a)}' for a in TOOL_ACTIONS]

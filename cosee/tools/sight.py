@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 from ..agents import PageImage
 from ..board import Board, cell_line
-from ..boxes import Box, read_box, thousandths
+from ..boxes import ASKED_THOUSANDTHS, Box, read_box, thousandths
 from ..ocr.print import line_place
 from ..pages import Page, handle_of, load_pages, open_image
 from .base import (PolicyAction, PolicyDecision, Tool, ToolCall, ToolPolicy, object_schema,
@@ -152,7 +152,7 @@ class Zoom(_PageTool):
     "A region at a higher resolution."
     name: str = 'zoom'
     description: str = ('look at a region of a page at a higher resolution. Args: page (int, from 1), '
-                        'bbox ([left, top, right, bottom], whole numbers from 0 to 1000)')
+                        f'bbox ([left, top, right, bottom], {ASKED_THOUSANDTHS})')
     input_schema: dict[str, Any] = object_schema(['page', 'bbox'], page=_PAGE, bbox=_BBOX)
 
     def execute(self, *, page: int, bbox: Any = None, bbox_2d: Any = None) -> ToolResult:
@@ -165,7 +165,7 @@ class Ocr(_PageTool):
     "The print of a region or a page."
     name: str = 'ocr'
     description: str = ('read the print of a page or a region. Args: page (int, from 1), '
-                        'bbox (optional, [left, top, right, bottom], whole numbers from 0 to 1000)')
+                        f'bbox (optional, [left, top, right, bottom], {ASKED_THOUSANDTHS})')
     input_schema: dict[str, Any] = object_schema(['page'], page=_PAGE, bbox=_BBOX)
 
     def execute(self, *, page: int, bbox: Any = None, bbox_2d: Any = None) -> ToolResult:

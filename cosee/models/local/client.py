@@ -103,7 +103,8 @@ class LocalVLMClient(VLMClient):
     ) -> Prompt:                          # numbered, joined and tokenised
         "What a call would send; a page or block that cannot be sent raises ValueError."
         most = self.max_pixels if max_pixels is None else max_pixels
-        return local_prompt(self.processor, self.pads, messages, self.page_labels, most, self.family.template)
+        return local_prompt(self.processor, self.pads, messages, self.page_labels, most, self.family.template,
+                            self.family.boxes)
 
     def _fit(self, p: Prompt, new: int):
         "Raise `ContextOverflow` if `p` and `new` more tokens do not fit"
@@ -151,7 +152,7 @@ class LocalVLMClient(VLMClient):
         text, stopped = cut(self._text(out), s.stops)
         usage = Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens, cached_tokens=cached,
                       completion_tokens=len(out))
-        return Reply(text=_without_draft(text, self.family.draft).strip(), usage=usage,
+        return Reply(text=p.numbers.read(_without_draft(text, self.family.draft).strip()), usage=usage,
                      raw=self._text([t for t in p.ids if t not in self.pads]) + text,
                      finish=finish or ('stop' if stopped or out and out[-1] in self.ends else 'length'))
 
@@ -221,7 +222,7 @@ class LocalVLMClient(VLMClient):
             raise ValueError(f"arguments of generate do not go with a schema: {', '.join(extra)}")
         p = self.prompt(messages, min_pixels, max_pixels)
         self._fit(p, s.max_new_tokens)
-        return Call(p, s, self._grammar(schema, s), extra)
+        return Call(p, s, self._grammar(p.numbers.schema(schema), s), extra)
 
     def _grammar(self, schema: Optional[Schema], s: Sampling) -> Optional[GrammarState]:
         "An empty output under `schema`"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Optional
+from .coordinates import Boxes
 from ..qwen.checkpoint import needed_bytes, stored_config, stored_tensors
 from ...registry import Registry
 
@@ -17,7 +18,6 @@ __all__ = []
 # %% ../../../nbs/local/00_families.ipynb #d4e26e7a
 Reuse = Literal['prefix', 'copy', 'vision', 'none']
 REUSES: tuple[Reuse, ...] = ('prefix', 'copy', 'vision', 'none')   # from most to least
-Boxes = Literal['thousandths', 'pixels', 'docling', 'none']
 
 # %% ../../../nbs/local/00_families.ipynb #9451e12c
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def vision_types() -> frozenset[str]:
 # %% ../../../nbs/local/00_families.ipynb #3548bf0d
 _REUSE_SAID = dict(prefix='all calls about the same pages share them', copy='pages are computed once, then copied',
                    vision='only the vision tower is computed once', none='every call is computed in full')
-_BOXES_SAID = dict(thousandths='boxes in thousandths', pixels='trained on boxes in pixels, asked for thousandths',
+_BOXES_SAID = dict(thousandths='boxes in thousandths', pixels='boxes in pixels', parts='boxes in parts of the page',
                    docling='boxes of DocTags', none='not trained on boxes')
 
 @dataclass(frozen=True)

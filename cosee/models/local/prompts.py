@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
 from ...files import image_hash
 from ..client import ImageBlock, Message, Picture, Usage, build_messages, checked_blocks
+from .coordinates import Boxes, numbers_of
 from .families import family_of, vision_types
 from ..qwen.checkpoint import QWEN, ModelError, stored_config
 from ..qwen.prompt import (MAX_PIXELS, Prompt, estimate_tokens, leading_images, processor_of,
@@ -106,19 +107,21 @@ def local_prompt(
     messages: Sequence[Message],  # chat messages
     page_labels: bool = True,     # see `template_messages`
     max_pixels: int = MAX_PIXELS, # greatest area of a page
-    variables: Optional[dict[str, Any]] = None # of the chat template
+    variables: Optional[dict[str, Any]] = None, # of the chat template
+    boxes: Boxes = 'thousandths'  # what the model writes, see `Numbers`
 ) -> Prompt:                      # with the model's inputs
     "Number, join and tokenise `messages`; a page or block that cannot be sent raises ValueError."
     if not (processor.chat_template or processor.tokenizer.chat_template):
         raise ModelError('the checkpoint has no chat template; get one that was trained to follow instructions')
-    ready = template_messages(messages, page_labels)
     images = [page_picture(b, max_pixels) for m in messages for b in checked_blocks(m) if b['type'] == 'image']
+    numbers = numbers_of(boxes, processor, messages, images)
+    ready = template_messages(numbers.told(messages), page_labels)
     rest = iter(images)
     shown = [m | dict(content=[b | dict(image=next(rest)) if b['type'] == 'image' else b for b in m['content']])
              for m in ready]
     inputs = _applied(processor, shown, variables or {})
     return _counted(processor, pads, Prompt(ready, images, [im.size for im in images], inputs['input_ids'][0].tolist(),
-                                            pages=leading_images(messages), inputs=inputs))
+                                            pages=leading_images(messages), inputs=inputs, numbers=numbers))
 
 # %% ../../../nbs/local/02_prompts.ipynb #b3f45639
 def _counted(processor, pads: frozenset[int], p: Prompt) -> Prompt:
@@ -146,6 +149,7 @@ def estimate_local(
     from transformers import AutoConfig
     processor = processor_of(str(model_path), vision_types())
     config = AutoConfig.from_pretrained(model_path, local_files_only=True, trust_remote_code=False)
+    family = family_of(config.model_type)
     p = local_prompt(processor, picture_tokens(config), build_messages(pages, question, board_text, role_prompt),
-                     True, max_pixels, family_of(config.model_type).template)
+                     True, max_pixels, family.template, family.boxes)
     return Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens)

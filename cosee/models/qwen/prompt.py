@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
 from ..client import (Block, ImageBlock, Message, Picture, Usage, build_messages as _build_messages,
                                  checked_blocks, image_grid)
+from ..local.coordinates import IN_THOUSANDTHS, Numbers
 from .checkpoint import QWEN, check_model_path
 
 # %% auto #0
@@ -113,6 +114,7 @@ class Prompt:
     boundaries: tuple[Boundary, ...] = () # for each of `ends`; made when they are needed
     pictures: tuple[Seen, ...] = ()   # for each of `ends`; made with `boundaries`
     inputs: Any = None               # what the model takes, where the processor has made it along with the tokens
+    numbers: Numbers = IN_THOUSANDTHS # how the model writes places
 
     def __len__(self) -> int: return len(self.ids)
 
