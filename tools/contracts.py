@@ -27,7 +27,7 @@ LAYERS = [
     {"eval", "view"},
     {"planner", "fields", "rules"},
     {"screen", "runs"},
-    {"experiments"},
+    {"experiments", "study"},
     {"tiny", "doors"},
     {"app"},
     {"cli"},

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
+from typing import NamedTuple
 
 # %% ../../nbs/eval/04_calibration.ipynb #422527a0
 def _judged(confidence, correct) -> tuple: # both as arrays
@@ -50,6 +51,23 @@ def expected_calibration_error(
     gaps = [len(b) * abs(correct[b].mean() - stands_for(confidence[b])) for b in _bins(confidence, n_bins, scheme)]
     return float(sum(gaps) / len(confidence))
 
+# %% ../../nbs/eval/04_calibration.ipynb #2c8ba9d7
+class Bin(NamedTuple):
+    "Answers of about one confidence."
+    confidence: float # their mean
+    right: float      # share of them that is right
+    answers: int
+
+def reliability(
+    confidence, # confidence of each answer, 0 to 1
+    correct,    # was it right? booleans, or scores, 0 to 1
+    n_bins=10,  # bins of equal width
+) -> list[Bin]: # without empty ones
+    "How sure, and how often right; raises ValueError for confidences that are none."
+    confidence, correct = _judged(confidence, correct)
+    return [Bin(float(confidence[b].mean()), float(correct[b].mean()), len(b))
+            for b in _bins(confidence, n_bins, 'equal-width')]
+
 # %% ../../nbs/eval/04_calibration.ipynb #3ec93cc8
 def area_under_risk_coverage(
     confidence, # confidence of each answer
@@ -61,6 +79,21 @@ def area_under_risk_coverage(
     if not len(confidence): return math.nan
     wrong = 1 - correct[np.argsort(-confidence, kind='stable')]
     return float((np.cumsum(wrong) / np.arange(1, len(wrong) + 1)).mean())
+
+# %% ../../nbs/eval/04_calibration.ipynb #725c1497
+def area_under_roc(
+    confidence,   # confidence of each answer
+    correct,      # was it right? booleans, or scores, 0 to 1
+    weights=None, # how often each counts; None: once
+) -> float:       # 0 to 1, 0.5 for chance; NaN where nothing is right, or nothing wrong
+    "How likely a right answer is surer than a wrong one; raises ValueError for confidences that are none."
+    import numpy as np
+    confidence, correct = _judged(confidence, correct)
+    weights = np.ones(len(correct)) if weights is None else np.asarray(weights, dtype=float)
+    place = np.unique(confidence, return_inverse=True)[1]
+    right, wrong = np.bincount(place, weights * correct), np.bincount(place, weights * (1 - correct))
+    pairs = right.sum() * wrong.sum()
+    return float((right * (np.cumsum(wrong) - wrong / 2)).sum() / pairs) if pairs else math.nan
 
 # %% ../../nbs/eval/04_calibration.ipynb #032334f4
 Curve = Sequence[Sequence[float]]   # points [stated confidence, share of right answers], rising

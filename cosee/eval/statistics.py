@@ -87,6 +87,22 @@ def bootstrap(
     low, high = _interval(_resampled(sums, counts, n_resamples, seed), level)
     return Estimate(float(scores.mean()), low, high, len(scores), None if documents is None else len(sums), level)
 
+# %% ../../nbs/eval/05_statistics.ipynb #2c72d347
+def bootstrap_of(
+    statistic, # function: how often each question counts (array) -> a number, NaN where there is none
+    documents, # document of each question
+    level=0.95, # of the interval
+    n_resamples=1000, # draws
+    seed=0,    # of the draws
+) -> tuple[float, float]: # lower and upper end, NaN where no draw has a number
+    "The percentile interval of any statistic of questions, from drawing whole documents."
+    import numpy as np
+    names, where = np.unique([str(d) for d in documents], return_inverse=True)
+    rng = np.random.default_rng(seed)
+    drawn = (np.bincount(rng.integers(0, len(names), len(names)), minlength=len(names)) for _ in range(n_resamples))
+    found = [x for counts in drawn if math.isfinite(x := statistic(counts[where]))]
+    return _interval(found, level) if found else (math.nan, math.nan)
+
 # %% ../../nbs/eval/05_statistics.ipynb #640c0eb2
 def _signs(k: int, n: int, seed: int):
     "Rows of signs: all combinations for few documents, else `n` random ones, in blocks."
