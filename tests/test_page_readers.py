@@ -29,6 +29,7 @@ from cosee.ocr.transcripts.markdown import read_markdown
 from cosee.ocr.transcripts.markup import markup_of, read_layout, read_markup
 from cosee.ocr.transcripts.page_reader import PageReader
 from cosee.ocr.transcripts.passages import MOST_PASSAGES, GridCell, Passage
+from cosee.ocr.transcripts.spotting import read_spots
 from cosee.ocr.transcripts.typeset import transcribed_page, typeset
 from cosee.pages import load_pages
 from cosee.tools.sight import FindPage
@@ -138,6 +139,64 @@ def test_a_layout_comes_back_with_its_boxes(found):
     assert [p.box for p in read] == [pytest.approx(p.box, abs=.002) for p in found]
 
 
+def spots(passage, marked):
+    "A line as PaddleOCR-VL spots it, with the corners of its place clockwise."
+    x0, y0, x1, y1 = (round(1000 * v) for v in passage.box)
+    place = "".join(f"<|LOC_{n}|>" for n in (x0, y0, x1, y0, x1, y1, x0, y1))
+    if not marked: return f"{passage.text}{place}\n"
+    return f"<|TEXT_START|>{passage.text}<|TEXT_END|><|LOC_BEGIN|>{place}<|LOC_END|>"
+
+
+LINES = st.lists(st.tuples(lines(PLAIN), BOX), min_size=1, max_size=6).map(
+    lambda said: [Passage("text", text, tuple(v / 500 for v in box)) for text, box in said])
+
+
+@given(LINES, st.booleans())
+def test_spotted_lines_come_back_with_their_boxes(found, marked):
+    text = "".join(spots(p, marked) for p in found)
+    assert markup_of(text) == "spotting"
+    read = read_markup(text, SIZE)
+    assert said(read) == said(found) and [p.box for p in read] == [pytest.approx(p.box, abs=.001) for p in found]
+    cut = read_spots(text[:text.rindex("<|LOC_")] if not marked else text.rpartition("<|TEXT_START|>")[0])
+    assert [p.box for p in cut][:len(found) - 1] == [pytest.approx(p.box, abs=.001) for p in found[:-1]]
+    assert all(p.box is None for p in cut[len(found) - 1:])   # a place that was cut off is none
+
+
+@given(passages(PLAIN))
+def test_parts_with_their_places_in_front_come_back(found):
+    names = {"text": "text", "title": "title", "heading": "section_header", "item": "list_item", "table": "table"}
+    text = "".join(f"<|ref|>{names[p.kind]}<|/ref|><|det|>{[[round(1000 * v) for v in p.box]]}<|/det|>\n"
+                   f"{html_table(p.cells) if p.cells else p.text}\n\n" for p in found)
+    read = read_markup(text, SIZE)
+    assert said(read) == said(found) and markup_of(text) == "grounding"
+    assert [p.box for p in read] == [pytest.approx(p.box, abs=.001) for p in found]
+    assert [p.kind for p in read] == [p.kind for p in found]
+
+
+def test_a_local_model_keeps_the_places_that_it_spots(tmp_path):
+    pytest.importorskip("torch")
+    from cosee.models.local.client import LocalVLMClient
+    from cosee.models.local.random_models import random_model
+    client = LocalVLMClient(random_model(tmp_path / "paddleocr-vl", "paddleocr_vl"))
+    client.tokenizer.add_special_tokens({"extra_special_tokens": [f"<|LOC_{n}|>" for n in range(1001)]},
+                                        replace_extra_special_tokens=False)
+    written = spots(Passage("text", "Total: 43.50", (.1, .4, .28, .42)), False)
+    ids = client.tokenizer.encode(written, add_special_tokens=False)
+    line = transcribed_page(client._text([*ids, *client.ends]), SIZE)["lines"][0]
+    assert line["text"] == "Total: 43.50" and line["bbox"][1] == .4 and "region" not in line
+
+
+def test_boxes_in_thousandths_of_a_model_that_is_asked_for_them():
+    entry = {"bbox": [100, 400, 280, 420], "category": "Text", "text": "Total: 43.50"}
+    client = ScriptedClient([json.dumps([entry])] * 2)
+    line = PageReader(client, family="thousandths", cache=None).read([SHEET])[0]["lines"][0]
+    assert line["bbox"][1] == .4 and line["bbox"][3] == .42
+    asked = client.calls[0]["messages"][0]["content"][1]["text"]
+    assert "whole numbers from 0 to 1000 of the page's width and height" in asked
+    pixels = PageReader(client, family="dots-ocr", cache=None).read([SHEET])[0]["lines"][0]
+    assert pixels["bbox"][1] == pytest.approx(.4, abs=.02)   # of a picture of 812 by 1008
+
+
 @given(passages(PLAIN), st.booleans())
 def test_every_word_is_set_once_and_stands_on_the_page(found, placed):
     known = [p if placed else p._replace(box=None) for p in found]
@@ -170,12 +229,13 @@ PIECES = ["<doctag>", "<text>", "</text>", "<otsl>", "</otsl>", "<fcel>", "<lcel
           "|", "|-|", "# ", "**", "`",
           "```json\n", "[", "]", "{", "}", '{"bbox": [1, 2, 3, 4], "text": "a"}', '{"bbox": [NaN, 1e999, "x", {}]}',
           '"bbox":', "$", "\\frac{", "\\[", "\n", "a b", "&#0;", "&#xD800;", "\x00", "\ud800", "<!--",
-          "<![CDATA[", "---\n"]
+          "<![CDATA[", "---\n", "<|LOC_1|>", "<|LOC_1000|>", "<|LOC_9999|>", "<|LOC_", "<|TEXT_START|>", "<|TEXT_END|>",
+          "<|LOC_BEGIN|>", "<|LOC_END|>", "<|ref|>a<|/ref|>", "<|det|>[[1, 2, 3, 4]]<|/det|>", "<|ref|>", "<|det|>"]
 
 
 @settings(max_examples=200)
 @given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join),
-       st.sampled_from([None, "doctags", "layout", "markdown"]))
+       st.sampled_from([None, "doctags", "layout", "markdown", "spotting", "grounding"]))
 def test_nothing_that_is_written_raises_or_leaves_the_page(text, markup):
     page = transcribed_page(text, SIZE, markup)
     assert valid_page(page)
@@ -184,9 +244,10 @@ def test_nothing_that_is_written_raises_or_leaves_the_page(text, markup):
 
 @pytest.mark.parametrize("piece", ["<text>a", "<otsl><fcel>a", "<fcel>a<nl>", "<table><tr><td>a", "|a|\n|-|\n", "a\n",
                                    '{"bbox":[1,2,3,4],"text":"a"},', "<caption><picture><list_item>",
-                                   "<td rowspan=99 colspan=99>"])
+                                   "<td rowspan=99 colspan=99>", "a<|LOC_1|>", "<|LOC_5|>" * 8, "<|TEXT_START|>a",
+                                   "<|ref|>a<|/ref|><|det|>[[1, 2, 3, 4]]<|/det|>b"])
 def test_a_hundred_thousand_of_anything_is_bounded(piece):
-    for markup in ("doctags", "layout", "markdown"):
+    for markup in ("doctags", "layout", "markdown", "spotting", "grounding"):
         found = read_markup(piece * 100_000, SIZE, markup)
         assert len(found) <= MOST_PASSAGES and sum(len(p.cells) for p in found) <= 20_000
     assert valid_page(transcribed_page(piece * 2000, SIZE))

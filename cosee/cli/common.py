@@ -163,7 +163,8 @@ def _page_reader_args(p: ArgumentParser):
     g.add_argument('--page-reader-model', metavar='NAME', help='what its server calls it')
     g.add_argument('--page-reader-url', metavar='URL', help='address of its server')
     g.add_argument('--page-reader-family', metavar='NAME', help='how it is asked: docling, glm-ocr, paddleocr-vl, '
-                   'dots-ocr, lighton-ocr, or markdown for any other (default: by its name)')
+                   'paddleocr-vl-spotting, deepseek-ocr, dots-ocr, lighton-ocr, thousandths for large models that '
+                   'were trained on such boxes, or markdown for any other (default: by its name)')
 
 _READER = dict(client='page_reader', model_path='page_reader_path', model='page_reader_model',
                base_url='page_reader_url', family='page_reader_family')

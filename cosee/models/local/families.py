@@ -30,6 +30,7 @@ class Family:
     draft: Optional[tuple[str, str]] = None # between which marks it thinks aloud
     transcribes: bool = False   # was it trained to turn a page into text, and for little else?
     source: str = ''            # where that is said
+    places: bool = False        # does it write places as tokens of their own, such as <|LOC_100|>?
 
 # %% ../../../nbs/local/00_families.ipynb #0c91b9d0
 _THOUGHTS = '<think>', '</think>'
@@ -59,7 +60,7 @@ FAMILIES: Registry[Family] = Registry('architecture', dict(
                            source='https://huggingface.co/docs/transformers/model_doc/granite_docling'),
     glm_ocr=Family('GLM-OCR', 'prefix', transcribes=True,
                    source='https://huggingface.co/docs/transformers/model_doc/glm_ocr'),
-    paddleocr_vl=Family('PaddleOCR-VL', 'prefix', transcribes=True, source=_arxiv('2510.14528'))))
+    paddleocr_vl=Family('PaddleOCR-VL', 'prefix', transcribes=True, source=_arxiv('2510.14528'), places=True)))
 
 # %% ../../../nbs/local/00_families.ipynb #234c7c75
 UNKNOWN = Family('an architecture that is not in the table', 'copy')

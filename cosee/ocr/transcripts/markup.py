@@ -14,6 +14,7 @@ from ...jsonscan import scan_json
 from .doctags import read_doctags
 from .markdown import read_markdown
 from .passages import Kind, MOST_LETTERS, MOST_PASSAGES, Passage, box_of
+from .spotting import SPOT, THOUSAND, read_spots
 
 # %% ../../../nbs/transcripts/03_markup.ipynb #a38080fa
 _BOXES, _TEXTS = ('bbox', 'bbox_2d', 'box'), ('text', 'content', 'text_content', 'html', 'markdown', 'latex')
@@ -70,8 +71,23 @@ def read_layout(
         if len(out) > MOST_PASSAGES: break
     return out[:MOST_PASSAGES]
 
+# %% ../../../nbs/transcripts/03_markup.ipynb #ac7823ef
+_PART = re.compile(r'<\|ref\|>([^<]{0,40})<\|/ref\|>\s*<\|det\|>([^<]{0,2000})<\|/det\|>')
+
+def read_grounded(
+    text: str # what a model wrote
+) -> list[Passage]: # in the order in which they were written
+    "The passages of a page whose parts have their places in front; never raises."
+    parts, out = _PART.split(text[:MOST_LETTERS]), list[Passage]()
+    out += read_markdown(parts[0])
+    for name, place, said in zip(parts[1::3], parts[2::3], parts[3::3]):
+        found = [int(v) for v in re.findall(r'\d{1,4}', place)[:4]]
+        out += _of_entry(dict(text=said, category=name.strip()), box_of(found, THOUSAND, THOUSAND))
+        if len(out) > MOST_PASSAGES: break
+    return out[:MOST_PASSAGES]
+
 # %% ../../../nbs/transcripts/03_markup.ipynb #36553216
-Markup = Literal['doctags', 'layout', 'markdown']
+Markup = Literal['doctags', 'layout', 'markdown', 'spotting', 'grounding']
 
 _DOCTAGS = re.compile(r'<doctag>|<otsl>|<fcel>|<loc_\d{1,4}>|<section_header_level_\d>|<(?:text|list_item|caption)>')
 _LAYOUT = re.compile(r'\s*(?:```(?:json)?\s*)?[\[{]')
@@ -82,6 +98,8 @@ def markup_of(
     "The markup that it looks like."
     head = text[:20_000]
     if _LAYOUT.match(head) and re.search(r'"(?:bbox|bbox_2d|box)"\s*:', head): return 'layout'
+    if SPOT.search(head): return 'spotting'
+    if _PART.search(head): return 'grounding'
     return 'doctags' if _DOCTAGS.search(head) else 'markdown'
 
 def check_markup(
@@ -100,4 +118,6 @@ def read_markup(
     "The passages of a page that a model wrote down; never raises."
     kind = markup or markup_of(text)
     if kind == 'layout' and (found := read_layout(text, size)): return found
-    return read_doctags(text) if kind == 'doctags' else read_markdown(text)
+    return _READERS.get(kind, read_markdown)(text)
+
+_READERS = dict(doctags=read_doctags, spotting=read_spots, grounding=read_grounded)

@@ -39,20 +39,26 @@ class Family(NamedTuple):
     markup: Optional[Markup] = None   # None: what it looks like
     max_tokens: int = 4096            # of a page
     step: int = 1                     # the sides of the picture are multiples of this
+    unit: int = 0                     # boxes of a layout are counted in so many parts of each side; 0: in pixels
 
 _MARKDOWN = ('Write down everything that is printed on this page, in the order in which it is read, word for word. '
              'Use Markdown, and HTML for tables. Describe no pictures, and add nothing of your own.')
 _BOXES = ('Write down this page as a JSON list of its parts in reading order. Each part is an object with bbox '
-          '([x1, y1, x2, y2] in pixels), category (Title, Section-header, Text, List-item, Table, Formula, Caption, '
+          '([x1, y1, x2, y2] in {}), category (Title, Section-header, Text, List-item, Table, Formula, Caption, '
           'Footnote, Page-header, Page-footer or Picture) and text: Markdown, for a Table HTML, for a Formula LaTeX, '
           'for a Picture none. Keep every word as it is printed.')
+_BY_NAME_ALONE = r'(?!)'   # no model is called so: whoever wants such a family names it
 
 FAMILIES = dict(
     docling=Family(r'(granite|smol)[-_.]?docling', 'Convert this page to docling.', 'doctags', 8192),
     **{'glm-ocr': Family(r'glm[-_.]?ocr', 'Text Recognition:'),
        'paddleocr-vl': Family(r'paddle[-_.]?ocr[-_.]?vl', 'OCR:'),
-       'dots-ocr': Family(r'dots[-_.]?m?ocr', _BOXES, 'layout', 8192, 28),
+       'paddleocr-vl-spotting': Family(_BY_NAME_ALONE, 'Spotting:', 'spotting', 8192),
+       'deepseek-ocr': Family(r'deepseek[-_.]?ocr', '<|grounding|>Convert the document to markdown.', 'grounding', 8192),
+       'dots-ocr': Family(r'dots[-_.]?m?ocr', _BOXES.format('pixels'), 'layout', 8192, 28),
        'lighton-ocr': Family(r'lighton[-_.]?ocr', '')},
+    thousandths=Family(_BY_NAME_ALONE, _BOXES.format("whole numbers from 0 to 1000 of the page's width and height"),
+                       'layout', 8192, unit=1000),
     markdown=Family('', _MARKDOWN))
 
 # %% ../../../nbs/transcripts/05_page_reader.ipynb #960d30a1
@@ -157,7 +163,7 @@ class PageReader(WordReader):
         client: VLMClient,                          # who writes pages down
         family: Optional[str] = None,               # in `FAMILIES`; None: by the name of the model
         prompt: Optional[str] = None,               # None: the family's
-        markup: Optional[str] = None,               # 'doctags', 'layout' or 'markdown'; None: the family's
+        markup: Optional[str] = None,               # see `Markup`; None: the family's
         max_tokens: Optional[int] = None,           # of a page; None: the family's
         attempts: int = 2,                          # requests for a page at most
         side: int = 2048,                           # longest side of a page in pixels
@@ -184,7 +190,8 @@ class PageReader(WordReader):
     @property
     def identity(self) -> list[object]:
         "What its pages depend on besides their pixels."
-        return [VERSION, identity_of(self.client), *self.family[1:], self.side, self.attempts]
+        unit = [self.family.unit] if self.family.unit else []   # pages of before there were any are still known
+        return [VERSION, identity_of(self.client), *self.family[1:5], *unit, self.side, self.attempts]
 
     def _shown(self, image: 'Image') -> 'Image':
         "The picture of a page as the model is shown it"
@@ -219,7 +226,8 @@ class PageReader(WordReader):
             said, cut = spoken(reply.text), reply.finish == 'length'
             text = _without_circle(said) if cut else said
             if reply.finish not in ('stop', 'length'): text = ''   # a refusal is no print
-            page = transcribed_page(text, size, self.family.markup, shown.size)
+            unit = (self.family.unit, self.family.unit) if self.family.unit else shown.size
+            page = transcribed_page(text, size, self.family.markup, unit)
             page['cost'] = {k: round(float(v), 3) for k, v in vars(spent).items()}
             if cut: page['unfinished'] = f'the model wrote {self.family.max_tokens:,} tokens and was not done'
             if text != said: page['unfinished'] = 'the model began to repeat itself'
