@@ -17,7 +17,8 @@ from .agents import (Action, ActionError, Agent, PageImage, Request, fit_action,
 from .board import YOU, Board, Cell, Evidence, View
 from .boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
-from .models.client import BudgetExceeded, Ledger, Reply, Usage, UsageRecord, VLMClient, record
+from .models.client import (BudgetExceeded, Ledger, Reply, Usage, UsageRecord, VLMClient, record,
+                                 thought_tokens)
 from .pages import Page, page_names, page_sizes
 from .registry import Entry
 from .text import abstains, answer_key, check_question, html_text, one_line
@@ -38,6 +39,7 @@ class CallRecord(TypedDict):
     finish: str                # why the reply ended
     model: str
     usage: UsageRecord
+    thoughts: NotRequired[str] # what it thought aloud before the reply, where it did
 
 class Event(TypedDict):
     "One turn."
@@ -342,8 +344,9 @@ def call_record(
     prompt = [b if isinstance(b, str) else b['text'] for b in blocks if isinstance(b, str) or b.get('type') == 'text']
     plain = str, int, float, bool, list, type(None)
     params = {k: v for k, v in call['params'].items() if isinstance(v, plain)}
-    return CallRecord(prompt=prompt, params=params, text=reply.text, finish=reply.finish, model=reply.model,
-                      usage=reply.usage.to_dict())
+    out = CallRecord(prompt=prompt, params=params, text=reply.text, finish=reply.finish, model=reply.model,
+                     usage=reply.usage.to_dict())
+    return {**out, 'thoughts': reply.thoughts} if reply.thoughts else out
 
 # %% ../nbs/03_controller.ipynb #8ac3323f
 class _Turn(NamedTuple):
@@ -465,7 +468,8 @@ class _Run:
         request = agent.request(images, self.question, self.board, gen)
         messages = request.messages(client)
         prompt = 0 if self.ledger.count == 'output' else client.estimate(messages).prompt_tokens
-        return (prompt + request.gen.get('max_new_tokens', 64)) * getattr(agent, 'calls_per_turn', 1)
+        new = request.gen.get('max_new_tokens', 64) + thought_tokens(client)
+        return (prompt + new) * getattr(agent, 'calls_per_turn', 1)
 
     def _worst(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]) -> int:
         "What the next turns of some agents may cost at most"

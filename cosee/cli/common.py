@@ -105,6 +105,8 @@ def _device_args(g: 'argparse._ArgumentGroup'):
     bits = g.add_mutually_exclusive_group()
     for n in (8, 4):
         bits.add_argument(f'--load-in-{n}bit', action='store_true', help=f'quantise the weights to {n} bits')
+    g.add_argument('--think-tokens', type=positive, metavar='N',
+                   help='let a local model that can think aloud do so before each reply, in at most N tokens')
 
 # %% ../../nbs/cli/00_common.ipynb #9eb58447
 def care_args(

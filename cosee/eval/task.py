@@ -15,7 +15,8 @@ from ..controller import Episode, Snap, call_record
 from ..datasets.sample import Sample
 from ..focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
 from ..jsonscan import Reading, read_answer  # noqa: F401  every method reads with it
-from ..models.client import BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, merged, record
+from ..models.client import (BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, merged, record,
+                                 thought_tokens)
 from ..pages import Page, page_of, page_sizes, with_page
 from ..text import NOT_ANSWERABLE, abstains, answer_key, check_question, one_line
 
@@ -103,10 +104,11 @@ class Task:
         images: Optional[Sequence[Image]] = None # other pages than those that are shown
     ) -> int:                      # tokens as the ledger's budget counts them
         "Most tokens that one call can cost."
-        if self.ledger.count == 'output': return max_new_tokens
+        most = max_new_tokens + thought_tokens(self.client)
+        if self.ledger.count == 'output': return most
         client, images = _counter(self.client), self.pages if images is None else images
         messages = client.build_messages(images, self.question, None, role_prompt)
-        return client.estimate(messages).prompt_tokens + max_new_tokens
+        return client.estimate(messages).prompt_tokens + most
 
     def affordable(self,
         role_prompt: str,         # the instruction

@@ -25,7 +25,8 @@ from .tables import rows_of
 from .values import Order, date_order, read_value
 from ..focus import FEW_PAGES, InView
 from ..jsonscan import read_answer
-from ..models.client import BudgetExceeded, Ledger, Message, UsageRecord, VLMClient, as_client, record
+from ..models.client import (BudgetExceeded, Ledger, Message, UsageRecord, VLMClient, as_client, record,
+                                 thought_tokens)
 from ..ocr.client import OcrClient
 from ..ocr.engine import WordReader
 from ..pages import page_sizes
@@ -258,7 +259,8 @@ def _called(work: _Work, asking: _Asking, schema: Any, gen: dict[str, Any]) -> s
     "The reply to a call, booked; raises `BudgetExceeded` where the budget does not cover it"
     client, messages = asking.client or work.client, _messages(work, asking)
     if work.ledger.max_tokens is not None:
-        work.ledger.require(client.estimate(messages).prompt_tokens + gen['max_new_tokens'])
+        most = gen['max_new_tokens'] + thought_tokens(client)
+        work.ledger.require(client.estimate(messages).prompt_tokens + most)
     with record() as calls:
         try: return client.chat(messages, schema=schema, **gen).text
         finally:

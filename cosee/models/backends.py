@@ -71,6 +71,8 @@ class Backend(_Limits):
     dtype: str = 'auto'                # of these weights, e.g. 'bfloat16'
     load_in_8bit: bool = False         # in whole numbers of eight bits
     load_in_4bit: bool = False         # of four
+    think_tokens: Optional[int] = Field(None, ge=0, description='of weights on this machine: most tokens of a draft '
+                                        'before each reply')
 
 # %% ../../nbs/models/00_backends.ipynb #56b5b86f
 def _explain(e: ValidationError, where: str, model: type[BaseModel]) -> ConfigError:

@@ -283,6 +283,7 @@ class Reply:
     finish: str = 'stop'                         # 'stop' | 'length' | 'refusal' | 'error'
     model: str = ''                              # name of the client or model
     logprobs: list[TokenLogprob] = field(default_factory=list, repr=False)  # where they were asked for
+    thoughts: str = field(default='', repr=False) # what it thought aloud before, where the client tells it apart
     def __str__(self) -> str: return self.text
 
 # %% ../../nbs/00_model.ipynb #c31f257e
@@ -563,6 +564,14 @@ def as_client(
 ) -> VLMClient:
     "`model` as a client; one that has no `generate` raises TypeError."
     return model if isinstance(model, VLMClient) else GenerateClient(model)
+
+# %% ../../nbs/00_model.ipynb #abb19ede
+def thought_tokens(
+    client: Any # a client, wrapped or not, or an object with `generate`
+) -> int:       # 0 for one that does not say
+    "Most tokens that a client writes before a reply, beside its `max_new_tokens`."
+    asked = getattr(client, 'clients', None) or [client]
+    return max(int(getattr(c, 'thought_tokens', 0)) for c in asked)
 
 # %% ../../nbs/00_model.ipynb #f108b38c
 class ScriptedClient(VLMClient):

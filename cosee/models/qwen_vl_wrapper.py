@@ -44,6 +44,7 @@ class QwenVLClient(LocalVLMClient):
         max_rows: int = 16,            # most prompts that are decoded together
         fast_forward: bool = True,     # append tokens that a grammar fixes at once
         lookup: bool = True,           # guess tokens from what was read and written, and check several in one pass
+        think_tokens: Optional[int] = None, # most tokens of a draft before each reply; None: none under a schema
         get: str = GET_WEIGHTS,        # how to come by the weights, for errors; {} is the directory
     ):
         need('a local Qwen3-VL', *LOCAL)
@@ -54,6 +55,7 @@ class QwenVLClient(LocalVLMClient):
         page_size(32, 32, min_pixels, max_pixels)
         self._open(model_path, device, dtype, load_in_8bit, load_in_4bit, get, QWEN)
         self._keep(reuse, cache_bytes, max_rows, fast_forward)
+        self._think(think_tokens)
         self.how, self.page_labels, self.min_pixels, self.max_pixels = 'prefix', page_labels, min_pixels, max_pixels
         self.model.set_attn_implementation({'text_config': ATTENTION})
         if reuse:

@@ -51,7 +51,7 @@ class ClientEntry(Entry):
 _MODEL = {'model': "the provider's name of the model"}
 _PRINT = 'print', 'page_tokens', 'page_reader'
 _WEIGHTS = {'model_path': 'the directory with the weights'}
-_LOADING = 'device', 'dtype', 'load_in_8bit', 'load_in_4bit', *_PRINT
+_LOADING = 'device', 'dtype', 'load_in_8bit', 'load_in_4bit', 'think_tokens', *_PRINT
 _HERE = 'cosee.models.registry'
 _QWEN = 'cosee.models.qwen_vl_wrapper:QwenVLClient'
 
@@ -97,7 +97,7 @@ def _from_weights(make: Callable[..., VLMClient], backend: Backend) -> VLMClient
     if not backend.model_path:
         raise ConfigError(f'{backend.id}: model_path is missing; give the directory with the weights')
     client = make(local_weights(backend.model_path), backend.device, backend.dtype, backend.load_in_8bit,
-                  backend.load_in_4bit, page_labels=backend.page_labels)
+                  backend.load_in_4bit, page_labels=backend.page_labels, think_tokens=backend.think_tokens)
     client.name = backend.id or client.name
     return client
 

@@ -64,7 +64,8 @@ def identity_of(
     folder = Path(getattr(inner, 'model_path', '') or '/nowhere')
     files = sorted((p.name, p.stat().st_size, p.stat().st_mtime_ns)
                    for p in folder.iterdir()) if folder.is_dir() else []
-    settings = [getattr(inner, name, None) for name in ('min_pixels', 'max_pixels', 'page_labels', 'bits')]
+    own = 'min_pixels', 'max_pixels', 'page_labels', 'bits', 'think_tokens'
+    settings = [getattr(inner, name, None) for name in own]
     return [type(inner).__qualname__, inner.name, repr(inner), settings, files, _own_settings(inner), read]
 
 # %% ../../nbs/models/05_wrapper.ipynb #78126e0b

@@ -13,6 +13,8 @@ from ..client import (GEN_DEFAULTS, Message, Outcome, Params, Reply, Schema, Usa
                                  build_messages)
 from .families import REUSES, UNKNOWN, Family, Reuse, family_of, vision_types
 from .prompts import KeptPictures, local_prompt, picture_tokens
+from .thoughts import (MARKS, bare_draft, most_thoughts, split_draft, switched, thinker_of, thinking,
+                                         unwrapped)
 from ..qwen.checkpoint import LOCAL, load_model
 from ..qwen.decode import DecodingRow, PresencePenalty, Sampling, write
 from ..qwen.lookup import Lookup, Pace
@@ -26,6 +28,7 @@ __all__ = ['LocalVLMClient', 'ContextOverflow']
 # %% ../../../nbs/local/04_client.ipynb #ab9ec68e
 if TYPE_CHECKING:
     from cosee.models.local.beginnings import Copied
+    from cosee.models.local.thoughts import Thinking
     from cosee.models.qwen.grammar import GrammarState
     from cosee.models.qwen.prefix import Prefix, PrefixCache
 
@@ -49,11 +52,13 @@ class LocalVLMClient(VLMClient):
         max_rows: int = 16,            # most prompts that are decoded together
         fast_forward: bool = True,     # append tokens that a grammar fixes at once
         lookup: bool = True,           # guess tokens from what was read and written, and check several in one pass
+        think_tokens: Optional[int] = None, # most tokens of a draft before each reply; None: none under a schema
         get: str = GET_ANY,            # how to come by the weights, for errors; {} is the directory
     ):
         need('a local model', *LOCAL)
         self._open(model_path, device, dtype, load_in_8bit, load_in_4bit, get, vision_types())
         self._keep(reuse, cache_bytes, max_rows, fast_forward)
+        self._think(think_tokens)
         self.page_labels, self.max_pixels, self.min_pixels = page_labels, max_pixels, None
         self.processor.image_processor = KeptPictures(self.processor.image_processor)
         self.how: Reuse = 'none'   # how much calls about the same pages share
@@ -86,6 +91,23 @@ class LocalVLMClient(VLMClient):
         size = f'{self.model.num_parameters():,} parameters'
         return f'{type(self).__name__}({Path(self.model_path).name!r}, {size}, {self.device}, {self.model.dtype})'
 
+    def _think(self, think_tokens: Optional[int]):
+        "Let it think before it replies, or not"
+        whole = isinstance(think_tokens, int) and not isinstance(think_tokens, bool) and think_tokens >= 0
+        if think_tokens is not None and not whole:
+            raise ValueError(f'think_tokens must be a whole number from 0, or None, not {think_tokens!r}')
+        self.think_tokens = think_tokens
+        self.variables = switched(self.processor, self.family.template, bool(think_tokens))
+        self.thinker = thinker_of(self.processor, self.variables, self.family.draft, self.family.behind)
+        if think_tokens and not self.thinker.thinks:
+            raise ValueError(f'{self.model_path}: think_tokens: its chat template knows of no thoughts, and neither does '
+                             f'{self.family.title}; leave it out')
+
+    @property
+    def thought_tokens(self) -> int:
+        "Most tokens that a reply may take beside its `max_new_tokens`."
+        return most_thoughts(self.thinker, self.think_tokens)
+
     @property
     def guessed(self) -> int:
         "Tokens that were guessed and checked; 0 without `lookup`."
@@ -103,7 +125,7 @@ class LocalVLMClient(VLMClient):
     ) -> Prompt:                          # numbered, joined and tokenised
         "What a call would send; a page or block that cannot be sent raises ValueError."
         most = self.max_pixels if max_pixels is None else max_pixels
-        return local_prompt(self.processor, self.pads, messages, self.page_labels, most, self.family.template,
+        return local_prompt(self.processor, self.pads, messages, self.page_labels, most, self.variables,
                             self.family.boxes)
 
     def _fit(self, p: Prompt, new: int):
@@ -147,14 +169,25 @@ class LocalVLMClient(VLMClient):
         if tags: ids = [t for t in ids if t not in self.ends and t not in self.pads]
         return self.tokenizer.decode(ids, skip_special_tokens=not tags, clean_up_tokenization_spaces=False)
 
-    def _reply(self, p: Prompt, out: list[int], s: Sampling, cached: int = 0, finish: str = '') -> Reply:
-        "The reply whose tokens are `out`"
-        text, stopped = cut(self._text(out), s.stops)
+    def _reply(self, p: Prompt, out: list[int], s: Sampling, cached: int = 0, finish: str = '',
+               said: int = 0, free: bool = True) -> Reply:
+        "The reply whose tokens are `out`, of which `said` are a draft; `free` of a schema"
+        text, stopped = cut(self._text(out[said:]), s.stops)
+        thought = self._text(out[:said])
         usage = Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens, cached_tokens=cached,
                       completion_tokens=len(out))
-        return Reply(text=p.numbers.read(_without_draft(text, self.family.draft).strip()), usage=usage,
-                     raw=self._text([t for t in p.ids if t not in self.pads]) + text,
+        thoughts, reply = self._parted(thought, text, free)
+        return Reply(text=p.numbers.read(reply), thoughts=thoughts, usage=usage,
+                     raw=self._text([t for t in p.ids if t not in self.pads]) + thought + text,
                      finish=finish or ('stop' if stopped or out and out[-1] in self.ends else 'length'))
+
+    def _parted(self, thought: str, text: str, free: bool) -> tuple[str, str]:
+        "What was thought and what was said: one behind the other, or both in a `text` that is `free` of a schema"
+        if not free: return bare_draft(thought, self.thinker.marks), text.strip()
+        marks = self.family.draft or (MARKS if self.thinker.opens else None)
+        draft, said = (bare_draft(thought, self.thinker.marks), text) if thought else split_draft(
+            text, marks, self.thinker.opens)
+        return draft, unwrapped(said, self.family.around)
 
     def _settings(self, p: Prompt, s: Sampling) -> dict[str, Any]:
         "The arguments of `generate` for a call"
@@ -221,8 +254,9 @@ class LocalVLMClient(VLMClient):
         if schema is not None and extra:
             raise ValueError(f"arguments of generate do not go with a schema: {', '.join(extra)}")
         p = self.prompt(messages, min_pixels, max_pixels)
-        self._fit(p, s.max_new_tokens)
-        return Call(p, s, self._grammar(p.numbers.schema(schema), s), extra)
+        draft = None if extra else thinking(self.thinker, self.think_tokens, schema is not None)
+        self._fit(p, s.max_new_tokens + (draft.most if draft else 0))
+        return Call(p, s, self._grammar(p.numbers.schema(schema), s), extra, draft)
 
     def _grammar(self, schema: Optional[Schema], s: Sampling) -> Optional[GrammarState]:
         "An empty output under `schema`"
@@ -234,7 +268,7 @@ class LocalVLMClient(VLMClient):
               suffix: int) -> list[DecodingRow]:
         "A row for each call; the first pays for what was not `known` of the prefix"
         return [DecodingRow(c.prompt.ids, prefix.length, c.s, self.ends, c.state, self.fast_forward, suffix,
-                            self.tokenizer.decode, cached=suffix + (prefix.length if i else known))
+                            self.tokenizer.decode, cached=suffix + (prefix.length if i else known), draft=c.draft)
                 for i, c in enumerate(calls)]
 
     def _write(self, calls: list[Call], key: str) -> list[Reply]:
@@ -249,7 +283,8 @@ class LocalVLMClient(VLMClient):
                 if isinstance(prefix, Prefix): _keep_suffixes(prefix, cache, live)
             self.passes += write(self.model, prefix.start(suffix), rows, keep if self.reuse else None, self.lookup)
             if key: self.prefixes.put(key, prefix)
-        return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish) for c, r in zip(calls, rows, strict=True)]
+        return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish, len(r.out) if r.draft else r.said, c.state is None)
+                for c, r in zip(calls, rows, strict=True)]
 
     def _group(self, calls: list[Union[Call, Exception]]) -> dict[tuple[str, bool, int], list[int]]:
         "(key of the prefix, must it go the plain way?, what keeps lone calls apart) -> indices of its calls"
@@ -257,7 +292,7 @@ class LocalVLMClient(VLMClient):
         for i, c in enumerate(calls):
             if isinstance(c, Exception): continue
             shares = self.reuse and self._shares
-            plain = bool(c.extra) or not shares and c.state is None
+            plain = bool(c.extra) or not shares and c.state is None and c.draft is None
             key = (self._key(c.prompt), False, 0) if shares and not plain else ('', plain, i)
             groups.setdefault(key, []).append(i)
         return groups
@@ -367,13 +402,6 @@ def cut(
     at = min((i for i in (text.find(s) for s in stop) if i >= 0), default=-1)
     return (text, False) if at < 0 else (text[:at], True)
 
-def _without_draft(text: str, marks: Optional[tuple[str, str]]) -> str:
-    "What was said behind the thoughts between `marks`; '' where they have no end"
-    if marks is None: return text
-    before, begun, rest = text.partition(marks[0])
-    _, ended, said = (rest if begun else text).partition(marks[1])
-    return said if ended else before if begun else text
-
 # %% ../../../nbs/local/04_client.ipynb #c71710bb
 _SAMPLING = {f.name for f in fields(Sampling)}
 
@@ -384,6 +412,7 @@ class Call:
     s: Sampling                   # how tokens are chosen
     state: Optional[GrammarState] # of the grammar, or None for free text
     extra: dict[str, Any]         # arguments for transformers' `generate`
+    draft: Optional[Thinking] = None # that comes before the reply
 
     def again(self) -> 'Call':
         "The call as it was before anybody tried to answer it."

@@ -28,6 +28,8 @@ class Family:
     boxes: Boxes = 'none'       # that it was trained to write
     template: dict[str, Any] = field(default_factory=dict) # variables of its chat template
     draft: Optional[tuple[str, str]] = None # between which marks it thinks aloud
+    behind: str = '\n\n'        # what stands between a draft and the reply
+    around: tuple[tuple[str, str], ...] = () # marks around the answer in a reply
     transcribes: bool = False   # was it trained to turn a page into text, and for little else?
     source: str = ''            # where that is said
     places: bool = False        # does it write places as tokens of their own, such as <|LOC_100|>?
@@ -35,6 +37,7 @@ class Family:
 # %% ../../../nbs/local/00_families.ipynb #0c91b9d0
 _THOUGHTS = '<think>', '</think>'
 _QUIET = dict(enable_thinking=False)
+_BOXED = ('<answer>', '</answer>'), ('<|begin_of_box|>', '<|end_of_box|>')
 
 def _arxiv(number: str) -> str: return f'https://arxiv.org/abs/{number}'
 
@@ -50,7 +53,8 @@ FAMILIES: Registry[Family] = Registry('architecture', dict(
     smolvlm=Family('SmolVLM', 'prefix', source=_arxiv('2504.05299')),
     idefics3=Family('Idefics3', 'prefix', source=_arxiv('2408.12637')),
     gemma3=Family('Gemma 3', 'copy', source=_arxiv('2503.19786')),
-    glm4v=Family('GLM-4.1V', 'prefix', 'thousandths', draft=_THOUGHTS, source=_arxiv('2507.01006')),
+    glm4v=Family('GLM-4.1V', 'prefix', 'thousandths', draft=_THOUGHTS, behind='<answer>', around=_BOXED,
+                 source=_arxiv('2507.01006')),
     mistral3=Family('Mistral Small 3', 'prefix',
                     source='https://huggingface.co/docs/transformers/model_doc/mistral3'),
     llava=Family('LLaVA', 'prefix', source=_arxiv('2310.03744')),

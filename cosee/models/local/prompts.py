@@ -7,12 +7,14 @@ from __future__ import annotations
 import hashlib, threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
 from ...files import image_hash
 from ..client import ImageBlock, Message, Picture, Usage, build_messages, checked_blocks
 from .coordinates import Boxes, numbers_of
 from .families import family_of, vision_types
+from .thoughts import switched
 from ..qwen.checkpoint import QWEN, ModelError, stored_config
 from ..qwen.prompt import (MAX_PIXELS, Prompt, estimate_tokens, leading_images, processor_of,
                                       template_messages)
@@ -141,15 +143,17 @@ def estimate_local(
     question: str = '',                # the question
     board_text: Optional[str] = None,  # the Board's summary
     role_prompt: Optional[str] = None, # role of the agent
-    max_pixels: int = MAX_PIXELS       # greatest area of a page
+    max_pixels: int = MAX_PIXELS,      # greatest area of a page
+    think_tokens: int = 0              # most tokens of a draft, which count as written
 ) -> Usage:                            # tokens of the prompt, exact
     "What a prompt costs a local model of any architecture, without loading its weights. Raises `ModelError`."
     if stored_config(Path(model_path)).get('model_type') in QWEN:
-        return estimate_tokens(pages, question, board_text, role_prompt, max_pixels=max_pixels, model_path=model_path)
+        used = estimate_tokens(pages, question, board_text, role_prompt, max_pixels=max_pixels, model_path=model_path)
+        return replace(used, completion_tokens=think_tokens)
     from transformers import AutoConfig
     processor = processor_of(str(model_path), vision_types())
     config = AutoConfig.from_pretrained(model_path, local_files_only=True, trust_remote_code=False)
     family = family_of(config.model_type)
     p = local_prompt(processor, picture_tokens(config), build_messages(pages, question, board_text, role_prompt),
-                     True, max_pixels, family.template, family.boxes)
-    return Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens)
+                     True, max_pixels, switched(processor, family.template, bool(think_tokens)), family.boxes)
+    return Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens, completion_tokens=think_tokens)

@@ -11,11 +11,12 @@ __all__ = []
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Optional, Protocol, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Optional, Protocol, TypeVar, Union, cast
 
 # %% ../../../nbs/qwen/04_decode.ipynb #60be62df
 if TYPE_CHECKING:
     import torch
+    from cosee.models.local.thoughts import Thinking
     from cosee.models.qwen.grammar import GrammarState
     from cosee.models.qwen.lookup import Draft, Guesser, Lookup
 
@@ -125,7 +126,7 @@ def pick(
 # %% ../../../nbs/qwen/04_decode.ipynb #597ac0c6
 @dataclass
 class DecodingRow:
-    "One reply in the making; stop strings without `decode` raise ValueError."
+    "One reply in the making; stop strings or a draft without `decode` raise ValueError."
     prompt: list[int]           # tokens of the prompt
     start: int                  # how many of them the prefix holds
     s: Sampling                 # settings
@@ -138,9 +139,12 @@ class DecodingRow:
     cached: int = 0             # tokens of the prompt that were not computed for this row
     finish: str = ''            # '' while it writes, then 'stop' or 'length'
     guesser: Optional[Guesser] = None # what guesses its next tokens, if anything does
+    draft: Optional[Thinking] = None # that comes before the reply, free of grammar and stop strings
+    said: int = 0               # tokens of that draft, once it is over
 
     def __post_init__(self):
-        if self.s.stops and self.decode is None: raise ValueError('stop strings can only be found with `decode`')
+        needed = 'stop strings' if self.s.stops else 'the end of a draft' if self.draft else ''
+        if needed and self.decode is None: raise ValueError(f'{needed} can only be found with `decode`')
         self._begin()
 
     def _begin(self):
@@ -150,7 +154,9 @@ class DecodingRow:
         self.steps = _processors(self.s, len(self.prompt))
         self.source = None if self.s.greedy else generator(self.s.seed)
         self.ids = torch.tensor(self.prompt) if self.steps else None
-        if self.state is not None and self.fast_forward: self.take(self.state.forced())
+        self.later, self.state = (self.state, None) if self.draft else (None, self.state)   # grammar behind a draft
+        if self.draft: self.take(self.draft.opening)
+        elif self.state is not None and self.fast_forward: self.take(self.state.forced())
 
     def take(self,
         tokens: list[int] # next tokens of the reply
@@ -160,21 +166,39 @@ class DecodingRow:
         for t in tokens:
             self.out.append(t)
             self.pending.append(t)
-            if t in self.ends or self._stopped(): self.finish = 'stop'
+            if not self.draft and (t in self.ends or self._stopped()): self.finish = 'stop'
             if self.finish: return
         if self.ids is not None: self.ids = torch.cat([self.ids, self.ids.new_tensor(tokens)])
+        if self.draft: return self._think(self.draft)
         if self.state is not None and self.state.done: self.finish = 'length' if self.state.closed else 'stop'
-        elif len(self.out) >= self.s.max_new_tokens: self.finish = 'length'
+        elif not self.room: self.finish = 'length'
 
     def _stopped(self) -> bool:
         "Does a stop string stand in the output?"
-        return self.decode is not None and any(x in self.decode(self.out) for x in self.s.stops)
+        return self.decode is not None and any(x in self.decode(self.out[self.said:]) for x in self.s.stops)
+
+    def _think(self, draft: Thinking):
+        "Go over to the reply, if the draft is at its end"
+        import torch
+        more = draft.ended(self.out, cast(Any, self.decode))
+        if more is None: return
+        self.out += more
+        self.pending += more
+        if self.ids is not None: self.ids = torch.cat([self.ids, self.ids.new_tensor(more)])
+        self.draft, self.said, self.state = None, len(self.out), self.later
+        if self.state is not None and self.fast_forward: self.take(self.state.forced())
+
+    @property
+    def room(self) -> int:
+        "Most tokens that may still be written, of the draft or of the reply."
+        return self.draft.most - len(self.out) if self.draft else max(0, self.s.max_new_tokens - len(self.out) + self.said)
 
     def step(self,
         logits: torch.Tensor # of the next token, shape (vocabulary,)
     ):
         "Write on: one token by choice and, with a grammar, those that follow from it."
         def choose(scores: torch.Tensor) -> int: return pick(scores, self.ids, self.steps, self.source)
+        if self.draft: logits = _without(logits, self.ends)
         self.take([choose(logits)] if self.state is None else self.state.step(logits, choose, self.fast_forward))
 
     def follow(self,
@@ -189,6 +213,13 @@ class DecodingRow:
             true = shared_length(self.pending, draft[came:])
             came, self.pending = came + true, self.pending[true:]
         self.at += came
+
+# %% ../../../nbs/qwen/04_decode.ipynb #b710ec19
+def _without(logits: torch.Tensor, tokens: set[int]) -> torch.Tensor:
+    "Logits under which none of `tokens` is chosen"
+    import torch
+    return logits.index_fill(0, torch.tensor([t for t in tokens if t < len(logits)], dtype=torch.long,
+                                             device=logits.device), -math.inf)
 
 # %% ../../../nbs/qwen/04_decode.ipynb #46a877ed
 class _Begins(Protocol):

@@ -253,7 +253,7 @@ class Lookup:
         self.idle += 1
         if self.pace and self.idle > _PATIENCE and self.idle % 4: return [Draft()] * len(rows)
         most = max(1, min(self.most, 64 // len(rows)))
-        found = [self.draft(r, min(most, r.s.max_new_tokens - len(r.out) - 1)) for r in rows]
+        found = [self.draft(r, min(most, r.room - 1)) for r in rows]
         waiting = [len(r.pending) for r in rows]
         width = self.pace.width(prefix, waiting, [d.worth for d in found]) if self.pace else max(waiting) + most
         for d, n in zip(found, waiting, strict=True): d.cut(width - n)
@@ -302,6 +302,7 @@ class Row(Protocol):
     out: list[int]                # tokens written
     pending: list[int]            # tokens that the model has not seen
     s: Any                        # its `Sampling`
+    room: int                     # most tokens that it may still write
     ends: set[int]                # tokens that end it
     state: Optional[GrammarState] # of a grammar, or None for free text
     fast_forward: bool            # are forced tokens appended at once?
