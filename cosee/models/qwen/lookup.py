@@ -167,10 +167,12 @@ class Pace:
         prefix: int,            # tokens that are there
         tokens: Sequence[int]   # sizes of passes, the smallest first
     ) -> Optional[list[float]]: # seconds of each; None as long as nothing so small was measured twice
-        "What passes would take."
-        groups = sorted(self.groups.get(prefix.bit_length(), {}).items())
-        if not any(len(g.seen) > 1 for size, g in groups if size <= (tokens[0] - 1).bit_length()): return None
-        points = [g.point for _, g in groups if self.passes - g.last < self.memory] or [groups[0][1].point]
+        "What passes would take behind this prefix, or one of the nearest size that is known."
+        sizes = sorted(self.groups, key=lambda size: abs(size - prefix.bit_length()))
+        known = next((self.groups[size] for size in sizes if _knows(self.groups[size], tokens[0])), None)
+        if known is None: return None
+        groups = [g for _, g in sorted(known.items())]
+        points = [g.point for g in groups if self.passes - g.last < self.memory] or [groups[0].point]
         return [_on_lines(points, n) for n in tokens]
 
     def width(self,
@@ -187,6 +189,11 @@ class Pace:
         rates = [n / cost for n, cost in zip(written, costs, strict=True)]
         best = max(range(len(rates)), key=rates.__getitem__)
         return least + best if rates[best] > self.margin * rates[0] else least
+
+# %% ../../../nbs/qwen/08_lookup.ipynb #1456acb5
+def _knows(groups: dict[int, _Group], tokens: int) -> bool:
+    "Was a pass of so few tokens measured twice?"
+    return any(len(g.seen) > 1 for size, g in groups.items() if size <= (tokens - 1).bit_length())
 
 # %% ../../../nbs/qwen/08_lookup.ipynb #40ed064c
 class Guess(NamedTuple):
