@@ -20,7 +20,6 @@ from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
 from .models.client import (BudgetExceeded, Ledger, Reply, Usage, UsageRecord, VLMClient, record,
                                  thought_tokens)
 from .pages import Page, page_names, page_sizes
-from .registry import Entry
 from .text import abstains, answer_key, check_question, html_text, one_line
 
 # %% ../nbs/03_controller.ipynb #47b5820a
@@ -64,6 +63,11 @@ class TracePage(TypedDict):
     file: NotRequired[str]     # name of the file that it comes from
     file_page: NotRequired[int] # its page in that file
 
+class Decided(TypedDict):
+    "What a team with rules of its own chose."
+    cell: Optional[int]        # of the proposal that won
+    confidence: float          # of the team, 0-1
+
 class Trace(TypedDict):
     "An episode from which it can be looked at and replayed, JSON-ready."
     version: int
@@ -81,6 +85,8 @@ class Trace(TypedDict):
     because: str               # the evidence as a sentence
     stopped: str               # why the episode ended
     steps: int
+    decided: NotRequired[Decided] # where a team has rules of its own
+    proofs: NotRequired[dict[str, str]] # by which it decided: cell -> how its answer is proved
 
 # %% ../nbs/03_controller.ipynb #0cb2f5a4
 Snap = Union[Literal['auto'], bool]
@@ -122,6 +128,7 @@ class CoSeeController:
         self.error_cells, self.because = error_cells, because
         make_focus(focus)
         self.focus, self.snap = focus, _check_snap(snap)
+        self.decided: Optional[Decided] = None   # what rules of another controller chose, in an episode built again
 
     def validate_action(self,
         action: Any        # as an agent returned it
@@ -171,7 +178,11 @@ class CoSeeController:
         board: Board                      # the final Board
     ) -> list[Hypothesis]:                # best first
         "Hypotheses as they are decided upon; a team with another rule has its own."
-        return rank_hypotheses(hypotheses, board)
+        found = rank_hypotheses(hypotheses, board)
+        if self.decided is None or any(h.get('author') == YOU for h in hypotheses): return found
+        refused, cell, sure = _refused(hypotheses, board), self.decided['cell'], self.decided['confidence']
+        won = [h for h in hypotheses if h.get('cell') == cell and proposal_key(h) not in refused]
+        return [*({**h, 'confidence': sure} for h in won), *found]
 
     def decide_final_answer(self,
         hypotheses: Sequence[Hypothesis], # HYPOTHESIZE actions
@@ -276,7 +287,7 @@ def _refused(hypotheses: Iterable[Hypothesis], board: Board) -> set[str]:
 def standing(
     hypotheses: Iterable[Hypothesis], # HYPOTHESIZE actions
     board: Board,                     # the Board
-    corrections: Optional[Iterable[tuple[int, int]]] = None # cells and those that correct them; None: all on the Board
+    corrections: Optional[Iterable[tuple[int, int]]] = None # cells and what corrects them; None: all on the Board
 ) -> list[Hypothesis]:
     "Hypotheses that nobody corrected, their author included, and that the person who asks has not refused."
     told = board.corrections() if corrections is None else corrections
@@ -635,12 +646,11 @@ def _again(event: Event) -> _Turn:
     action, error = (copy.deepcopy(done), '') if done else (invalid_action('', event['error']), event['error'])
     return _Turn({**event, 'action': action, 'error': error}, [])
 
-OWN_RULES = Entry('cosee.rules.team:decider', 'decides again what a team with rules of its own has decided')
-
 def _decider(trace: Trace) -> CoSeeController:
     "A controller that decides as that of the trace did"
-    if 'rules' in trace['config']: return OWN_RULES.load()(trace)
-    return CoSeeController([], error_cells=trace['config']['error_cells'], snap=False)
+    controller = CoSeeController([], error_cells=trace['config']['error_cells'], snap=False)
+    controller.decided = trace.get('decided')
+    return controller
 
 def _replayed(trace: Trace) -> _Run:
     "The state at the end of a trace"

@@ -46,7 +46,6 @@ UPWARD: dict[tuple[str, str], str] = {
     ("cosee.eval.methods", "cosee.planner.planned"): "the table of methods names the team that plans first",
     ("cosee.eval.methods", "cosee.rules.team"): "the table of methods names the teams with rules of their own",
     ("cosee.eval.methods", "cosee.rules.gates"): "the table of methods names the gates before a team",
-    ("cosee.controller", "cosee.rules.team"): "an episode is decided again by the rules of its team",
     ("cosee.controller", "cosee.minds.places"): "when an episode ends, its evidence is put on the print of its pages",
 }
 MODULES_AT_TOP, FILES_IN_FOLDER = 14, 16

@@ -162,8 +162,15 @@ class Method:
     ) -> MethodOutcome:
         "Answer one question; raises ValueError where there is none."
         task = Task(listed(sample['images']), sample['question'], client, Ledger() if ledger is None else ledger, seed,
-                    {k: v for k, v in (gen or {}).items() if k not in self.own}, meta=sample.get('meta', {}))
+                    {k: v for k, v in (gen or {}).items() if k not in self.own}, meta=sample.get('meta', {}),
+                        others=_run_other)
         return task.run(METHODS.find(self.type).load(), **self.settings)
+
+# %% ../../nbs/eval/08_methods.ipynb #c5c76696
+def _run_other(task: Task, entry: Union[Method, str, Mapping[str, Any]]) -> MethodOutcome:
+    "What a method makes of a question that another one has begun"
+    method = make_method(entry)
+    return METHODS.find(method.type).load()(task, **method.settings)
 
 # %% ../../nbs/eval/08_methods.ipynb #dec96976
 def make_method(

@@ -78,6 +78,7 @@ class Task:
     view: Optional[Viewing] = None                       # what it chose
     snap: Snap = 'auto'                                  # are boxes put on print? as in `CoSeeController`
     whole: Any = None                                    # the client that shows all its print, where it was given less
+    others: Optional[Callable[[Task, Any], MethodOutcome]] = None # runs another method by name, see `hand_over`
 
     def look(self,
         focus: FocusSpec = 'auto', # which pages are shown, see `make_focus`
@@ -219,6 +220,13 @@ class Task:
         from cosee.minds.places import snapped
         if not self.snap: return evidence
         return snapped(evidence, answer, self.images, getattr(self.client, 'words', None), self.snap is True)
+
+    def hand_over(self,
+        method: Any     # its name, or an object with a type and settings, as in a configuration
+    ) -> MethodOutcome: # what it spends is on the same account
+        "What another method makes of the question; raises BudgetExceeded, and ValueError where no methods are known."
+        if self.others is None: raise ValueError('this task knows no methods by name: make it with Method.run')
+        return self.others(self, method)
 
     def run(self,
         method: Callable[..., MethodOutcome], # takes the task and its own settings

@@ -21,24 +21,22 @@ _ALONE = ('Nobody has written anything yet, and you answer the question on your 
           f'If no page answers the question, HYPOTHESIZE "{NOT_ANSWERABLE}".')
 _DUTIES = dict(scanner='You look at whole pages first: headings, tables and the labels of fields.',
                detail_reader='You read small print, numbers, names and dates exactly.',
-               cross_checker='You rule out what could be mistaken for the answer: other rows, columns, dates and names.')
+               cross_checker='You rule out what could be mistaken for the answer: other rows, columns and names.')
 _PROPOSE = ('HYPOTHESIZE',)
 
-def alone_text(
-    agent: Agent # of a team
-) -> str:        # a role prompt
-    "What an agent is told that answers alone."
+def _alone_text(agent: Agent) -> str:
+    "What an agent is told that answers alone"
     own = agent.role_prompt.replace(describe_actions(agent.actions), '').strip()
     duty = next((d for n, d in _DUTIES.items() if isinstance(agent, ROLES[n])), own)
     return role_text(f'{duty}\n{_ALONE}', _PROPOSE)
 
 # %% ../../nbs/rules/02_blind.ipynb #f8b82d0b
-class BlindAgent(Agent):
+class _BlindAgent(Agent):
     "An agent that proposes an answer without reading the Board."
     def __init__(self,
         agent: Agent # whose name, model and settings it has
     ):
-        super().__init__(agent.name, alone_text(agent), agent.qwen_client, _PROPOSE, agent.gen_defaults)
+        super().__init__(agent.name, _alone_text(agent), agent.qwen_client, _PROPOSE, agent.gen_defaults)
 
     def request(self, images: list[PageImage], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
@@ -49,4 +47,4 @@ def blind(
     agents: Sequence[Agent] # a team
 ) -> list[Agent]:           # the same for a step in which nobody hears the others
     "The agents of a blind step; one without a model acts as it always does."
-    return [a if a.qwen_client is None else BlindAgent(a) for a in agents]
+    return [a if a.qwen_client is None else _BlindAgent(a) for a in agents]

@@ -18,12 +18,12 @@ from .proofs import PROVED, How
 from ..text import NOT_ANSWERABLE
 
 # %% ../../nbs/rules/03_verified.ipynb #b2b29a83
-_RULE = ('The content of what you write is the line of print that settles it, copied letter by letter and nothing else. '
-         'A correction whose line does not stand on the page changes nothing.')
+_RULE = ('The content of what you write is the line of print that settles it, copied letter by letter and nothing '
+         'else. A correction whose line does not stand on the page changes nothing.')
 _DUTY = ('You are the line checker of a team that answers the question. You believe the pages, not the notes.\n'
          'Find the line of print that settles the question. If it shows that a proposed answer is wrong, REVISE the '
-         'proposal and give the answer that stands in the line. If it proves the proposed answer, HYPOTHESIZE the same '
-         f'answer. If no page answers the question, HYPOTHESIZE "{NOT_ANSWERABLE}".\n{_RULE}')
+         'proposal and give the answer that stands in the line. If it proves the proposed answer, HYPOTHESIZE the '
+         f'same answer. If no page answers the question, HYPOTHESIZE "{NOT_ANSWERABLE}".\n{_RULE}')
 
 class LineChecker(Agent):
     "An agent that has to quote the line that proves or refutes."

@@ -18,7 +18,6 @@ from ..text import abstains, letters_of
 
 # %% ../../nbs/rules/00_proofs.ipynb #ebcc8803
 How = Literal['box', 'page', 'quote', '', 'abstains', 'unread']
-HOWS: tuple[How, ...] = ('box', 'page', 'quote', '', 'abstains', 'unread')
 PROVED: tuple[How, ...] = ('box', 'page', 'quote')   # what counts as a proof
 
 class Proof(NamedTuple):
@@ -50,10 +49,8 @@ def _find(printed: Printed, said: str, page: int, box: Optional[Box]) -> Proof:
 _QUOTED = re.compile(r'["\u201c\u201d\u201e\u00ab\u00bb]([^"\u201c\u201d\u201e\u00ab\u00bb]{3,300})'
                      r'["\u201c\u201d\u201e\u00ab\u00bb]')
 
-def quotes_in(
-    note: str # an agent's words
-) -> list[str]:
-    "What a note quotes."
+def _quotes(note: str) -> list[str]:
+    "What a note quotes"
     return _QUOTED.findall(note) or [note]
 
 def _holds(text: str, answer: str) -> bool:
@@ -100,7 +97,7 @@ class Prints:
         if abstains(answer): return Proof('abstains')
         printed = self.page(page) if page else None
         if printed is None: return Proof('unread' if page else '')
-        for said in quotes_in(note):
+        for said in _quotes(note):
             line = printed.find(said) if len(letters_of(said)) > 3 and _holds(said, answer) else None
             if line: return Proof('quote', line.text)
         return Proof('')

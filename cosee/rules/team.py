@@ -17,21 +17,24 @@ from typing import Any, Literal, Optional, cast, get_args
 from ..agents import ROLES, Agent
 from ..board import YOU, Board
 from ..boxes import Box
-from ..controller import (CoSeeController, Episode, Event, Hypothesis, OnEvent, Order, Trace, evidence_of,
-                              proposal_key, rank_hypotheses, standing)
+from ..controller import (CoSeeController, Episode, Event, Hypothesis, OnEvent, Order, evidence_of,
+                              proposal_key, rank_hypotheses, standing, stated_confidence)
 from ..eval.baselines import within_budget
 from ..eval.task import MethodOutcome, Roles, Task, build_team, outcome_of, stochastic_rounding
 from ..focus import FocusSpec, listed
 from ..models.client import Ledger
 from .blind import blind
 from .checks import checks_of, proved_corrections, quoting, survivors
-from .proofs import HOWS, PROVED, How, Prints, Proof
+from .proofs import PROVED, How, Prints, Proof
 from .votes import Vote, cast_votes, rank_votes, said_answer, shares
 from ..text import abstains
 
 # %% ../../nbs/rules/06_team.ipynb #aef73141
-First, Decide = Literal['open', 'blind'], Literal['confidence', 'votes', 'evidence']
-Stop, Checks, Quotes = Literal['usual', 'proved', 'never'], Literal['notes', 'lines'], Literal['place', 'words']
+First = Literal['open', 'blind']
+Decide = Literal['confidence', 'votes', 'evidence']
+Stop = Literal['usual', 'proved', 'never']
+Checks = Literal['notes', 'lines']
+Quotes = Literal['place', 'words']
 _CHOICES = dict(first=get_args(First), decide=get_args(Decide), stop=get_args(Stop), checks=get_args(Checks),
                 quotes=get_args(Quotes))
 
@@ -72,7 +75,8 @@ class TeamController(CoSeeController):
         "The controller's settings, rules and team, JSON-ready."
         return {**super().describe(), 'rules': asdict(self.rules)}
 
-    def groups(self, step: int, board: Board, hypotheses: Sequence[Hypothesis]) -> list[list[Agent]]:
+    def groups(self, step: int, board: Board,
+               hypotheses: Sequence[Hypothesis]) -> list[list[Agent]]:
         "The agents of a step; in a blind one all at once."
         if self.rules.first == 'blind' and not len(board): return [blind(self.agents)]
         return CoSeeController.groups(self, step, board, hypotheses)
@@ -122,7 +126,8 @@ class TeamController(CoSeeController):
         if rules.decide == 'votes': return rank_votes(live, {}, 1.)
         return rank_votes(live, self.proof_of(hypotheses, board), rules.unproved)
 
-    def stop_reason(self, step: int, hypotheses: Sequence[Hypothesis], board: Board) -> Optional[str]:
+    def stop_reason(self, step: int, hypotheses: Sequence[Hypothesis],
+                    board: Board) -> Optional[str]:
         "Why an episode ends here, by the rules."
         if self.rules.stop == 'usual': return CoSeeController.stop_reason(self, step, hypotheses, board)
         found = None
@@ -156,7 +161,10 @@ class TeamController(CoSeeController):
         mine.proofs, mine.prints = {}, Prints(images, words, self.read)
         episode = CoSeeController.run(mine, images, question, per_agent_gen_kwargs, ledger, on_event, earlier)
         episode['did'] = mine.did(episode['hypotheses'], episode['board'])
-        cast(Any, episode['trace'])['proofs'] = {str(cell): how for cell, how in mine.proofs.items()}
+        best = mine.ranked(episode['hypotheses'], episode['board'])[:1]
+        kept = [dict(cell=h.get('cell'), confidence=stated_confidence(h)) for h in best]
+        cast(Any, episode['trace']).update(proofs={str(c): how for c, how in mine.proofs.items()},
+                                           **({'decided': kept[0]} if kept else {}))
         return episode
 
 # %% ../../nbs/rules/06_team.ipynb #473ad27a
@@ -183,16 +191,6 @@ def _enough(votes: Sequence[Vote], stop_confidence: float, agreement: int) -> Op
     if len(proved) == 1 and max(v['confidence'] for v in proved[0]) >= stop_confidence: return 'confidence'
     most = max(map(len, names.values()), default=0)
     return 'agreement' if most >= agreement and len(proved) < 2 else None
-
-# %% ../../nbs/rules/06_team.ipynb #709ae939
-def decider(
-    trace: Trace # of an episode by rules, also after a round trip through JSON
-) -> TeamController:
-    "A controller that decides as the team of a trace did; raises ValueError or TypeError for rules that cannot be."
-    config, told = trace['config'], cast(Any, trace).get('proofs', {})
-    proofs: dict[Optional[int], How] = {int(cell): how for cell, how in told.items() if how in HOWS}
-    return TeamController([], error_cells=config['error_cells'], snap=False, proofs=proofs,
-                          rules=Rules(**cast(Any, config)['rules']))
 
 # %% ../../nbs/rules/06_team.ipynb #39d0cd02
 def team_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, first: First = 'open',

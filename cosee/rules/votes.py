@@ -28,11 +28,8 @@ class Vote(TypedDict):
     proof: How           # see `Proof`
     weight: float        # 0-1
 
-def weight_of(
-    proof: How,     # of an answer
-    unproved: float # weight of a vote without proof, 0-1
-) -> float:
-    "What a vote weighs."
+def _weight(proof: How, unproved: float) -> float:
+    "What a vote weighs"
     return 1. if proof in (*PROVED, 'abstains') else unproved
 
 def said_answer(
@@ -56,7 +53,7 @@ def cast_votes(
         cell = h.get('cell')
         proof: How = 'abstains' if abstains(said_answer(h)) else proofs.get(cell, '')
         return Vote(agent=h.get('author', ''), answer=said_answer(h), cell=cell, page=h.get('view', {}).get('page'),
-                    confidence=stated_confidence(h), proof=proof, weight=weight_of(proof, unproved))
+                    confidence=stated_confidence(h), proof=proof, weight=_weight(proof, unproved))
     return list(map(vote, _latest(standing)))
 
 # %% ../../nbs/rules/01_votes.ipynb #c36b7622
