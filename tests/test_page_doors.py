@@ -114,12 +114,11 @@ def serving(said, command, *argv):
     "A door of a process of its own: its address; what it says is written into a file."
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     words = [sys.executable, "-c", START, command, *map(str, argv), "--json"]
-    with open(said, "w") as err:
-        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=err, text=True, env=env) as server:
-            try: yield json.loads(server.stdout.readline())["url"]
-            finally:
-                server.send_signal(signal.SIGINT)
-                server.wait(30)
+    with open(said, "w") as err, subprocess.Popen(words, stdout=subprocess.PIPE, stderr=err, env=env) as server:
+        try: yield json.loads(server.stdout.readline())["url"]
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(30)
 
 
 def answered(http, document, question="What is the total?"):
@@ -136,6 +135,9 @@ def test_a_server_reads_many_documents_by_one_reader_and_tells_what_it_cost(shee
             first, second, again = answered(http, a), answered(http, b), answered(http, a, "What is the number?")
             record = http.get(f"/api/episodes/{first['id']}/record").json()
             lines = http.get(f"/api/documents/{a['id']}/pages/1/print").json()
+            parts = [dict(type="file", file=dict(file_id=b["id"])), dict(type="text", text="What is the total?")]
+            asked = dict(model="cosee/direct", messages=[dict(role="user", content=parts)])
+            chat = http.post("/v1/chat/completions", json=asked).json()
         assert len(server.requests) == 2   # a page each, for questions, print and all
     assert about == {"print": "model", "page_reader": "openai.granite-docling-258M", "visual": ""}
     assert "pages are written down by openai.granite-docling-258M, each once" in (tmp_path / "said").read_text()
@@ -144,15 +146,17 @@ def test_a_server_reads_many_documents_by_one_reader_and_tells_what_it_cost(shee
         assert (told["reading"]["pages"], told["reading"]["kept"]) == (1, 0)
         assert told["reading"]["total_tokens"] == sum(told["reading"][k] for k in COSTS) > 0
     assert record["reading"] == first["reading"]
+    assert chat["choices"][0]["message"]["content"] == "43.50" and chat["cosee"]["reading"]["kept"] == 1
     assert (again["reading"]["pages"], again["reading"]["kept"], again["reading"]["total_tokens"]) == (0, 1, 0)
     assert again["reading"]["kept_tokens"] == first["reading"]["total_tokens"]
 
 
-def test_chat_and_the_page_tell_it_too(sheets, tmp_path):
+def test_the_page_is_told_too(sheets, tmp_path):
     with writer() as server:
         argv = sheets, "--store", tmp_path / "kept", "--no-browser", *reader_of(server)
-        with serving(tmp_path / "said", "app", *argv) as url, httpx.Client(base_url=url.partition("?")[0], timeout=120) as http:
-            http.get("/?" + url.partition("?")[2])   # the token, which becomes a cookie
+        with serving(tmp_path / "said", "app", *argv) as url, httpx.Client(timeout=120) as http:
+            http.base_url, _, token = url.partition("?")
+            http.get(f"/?{token}")   # which becomes a cookie
             assert http.get("/api/start").json()["reading"]["page_reader"] == "openai.granite-docling-258M"
             document = http.post("/api/documents", json=dict(path="a.png")).json()
             assert answered(http, document)["reading"]["pages"] == 1
@@ -172,8 +176,8 @@ def test_an_assistant_is_told(sheets, tmp_path):
         argv = [sheets, "--store", tmp_path / "kept", *reader_of(server)]
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         words = ["-c", START, "mcp", *map(str, argv)]
-        with open(os.devnull, "w") as nowhere:
-            about, answer = asyncio.run(talk(StdioServerParameters(command=sys.executable, args=words, env=env), nowhere))
+        params = StdioServerParameters(command=sys.executable, args=words, env=env)
+        with open(os.devnull, "w") as nowhere: about, answer = asyncio.run(talk(params, nowhere))
     assert about["page_reader"] == "openai.granite-docling-258M"
     assert answer["answer"] == "43.50" and answer["reading"]["pages"] == 1
 

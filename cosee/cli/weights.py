@@ -84,8 +84,8 @@ def _described(args: Namespace) -> int:
     named = args.path in WEIGHTS and not Path(args.path).exists()
     if not named: return _looked_into(args, args.path)
     row = _row(args.path, WEIGHTS[args.path], args.verify)
-    if row['state'] in ('here', 'unchecked') and Path(row['path']).is_dir(): return _looked_into(args, row['path'], row)
-    return _entry_told(args, row)
+    whole = row['state'] in ('here', 'unchecked') and Path(row['path']).is_dir()
+    return _looked_into(args, row['path'], row) if whole else _entry_told(args, row)
 
 def _entry_told(args: Namespace, row: dict[str, Any]) -> int:
     "Say what is known of weights of the table that are one file, or not whole"
