@@ -114,12 +114,11 @@ def serving(said, command, *argv):
     "A door of a process of its own: its address; what it says is written into a file."
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     words = [sys.executable, "-c", START, command, *map(str, argv), "--json"]
-    with open(said, "w") as err:
-        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=err, text=True, env=env) as server:
-            try: yield json.loads(server.stdout.readline())["url"]
-            finally:
-                server.send_signal(signal.SIGINT)
-                server.wait(30)
+    with open(said, "w") as err, subprocess.Popen(words, stdout=subprocess.PIPE, stderr=err, env=env) as server:
+        try: yield json.loads(server.stdout.readline())["url"]
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(30)
 
 
 def answered(http, document, question="What is the total?"):
@@ -136,6 +135,9 @@ def test_a_server_reads_many_documents_by_one_reader_and_tells_what_it_cost(shee
             first, second, again = answered(http, a), answered(http, b), answered(http, a, "What is the number?")
             record = http.get(f"/api/episodes/{first['id']}/record").json()
             lines = http.get(f"/api/documents/{a['id']}/pages/1/print").json()
+            parts = [dict(type="file", file=dict(file_id=b["id"])), dict(type="text", text="What is the total?")]
+            asked = dict(model="cosee/direct", messages=[dict(role="user", content=parts)])
+            chat = http.post("/v1/chat/completions", json=asked).json()
         assert len(server.requests) == 2   # a page each, for questions, print and all
     assert about == {"print": "model", "page_reader": "openai.granite-docling-258M", "visual": ""}
     assert "pages are written down by openai.granite-docling-258M, each once" in (tmp_path / "said").read_text()
@@ -144,15 +146,17 @@ def test_a_server_reads_many_documents_by_one_reader_and_tells_what_it_cost(shee
         assert (told["reading"]["pages"], told["reading"]["kept"]) == (1, 0)
         assert told["reading"]["total_tokens"] == sum(told["reading"][k] for k in COSTS) > 0
     assert record["reading"] == first["reading"]
+    assert chat["choices"][0]["message"]["content"] == "43.50" and chat["cosee"]["reading"]["kept"] == 1
     assert (again["reading"]["pages"], again["reading"]["kept"], again["reading"]["total_tokens"]) == (0, 1, 0)
     assert again["reading"]["kept_tokens"] == first["reading"]["total_tokens"]
 
 
-def test_chat_and_the_page_tell_it_too(sheets, tmp_path):
+def test_the_page_is_told_too(sheets, tmp_path):
     with writer() as server:
         argv = sheets, "--store", tmp_path / "kept", "--no-browser", *reader_of(server)
-        with serving(tmp_path / "said", "app", *argv) as url, httpx.Client(base_url=url.partition("?")[0], timeout=120) as http:
-            http.get("/?" + url.partition("?")[2])   # the token, which becomes a cookie
+        with serving(tmp_path / "said", "app", *argv) as url, httpx.Client(timeout=120) as http:
+            http.base_url, _, token = url.partition("?")
+            http.get(f"/?{token}")   # which becomes a cookie
             assert http.get("/api/start").json()["reading"]["page_reader"] == "openai.granite-docling-258M"
             document = http.post("/api/documents", json=dict(path="a.png")).json()
             assert answered(http, document)["reading"]["pages"] == 1
@@ -172,8 +176,8 @@ def test_an_assistant_is_told(sheets, tmp_path):
         argv = [sheets, "--store", tmp_path / "kept", *reader_of(server)]
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         words = ["-c", START, "mcp", *map(str, argv)]
-        with open(os.devnull, "w") as nowhere:
-            about, answer = asyncio.run(talk(StdioServerParameters(command=sys.executable, args=words, env=env), nowhere))
+        params = StdioServerParameters(command=sys.executable, args=words, env=env)
+        with open(os.devnull, "w") as nowhere: about, answer = asyncio.run(talk(params, nowhere))
     assert about["page_reader"] == "openai.granite-docling-258M"
     assert answer["answer"] == "43.50" and answer["reading"]["pages"] == 1
 
@@ -228,3 +232,59 @@ def test_a_run_is_resumed_with_its_page_reader_from_a_folder_beside_it(run, shee
     assert json.loads(run("status", folder, "--json")[1])["methods"]["direct"]["reading_tokens"] == total > 0
     run("report", folder, "-o", tmp_path / "report.html")
     assert f"A model wrote the pages down for {total:,} tokens in all" in (tmp_path / "report.html").read_text()
+
+
+# --- found by their looks ---
+
+@pytest.fixture(scope="module")
+def retriever(tmp_path_factory):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from cosee.index.random_retrievers import random_retriever
+    return random_retriever(tmp_path_factory.mktemp("retrievers") / "colpali", "colpali")
+
+
+def paper(path, pages):
+    "A document of noise, each page another."
+    first, *rest = (Image.effect_noise((90, 120), 40 + i).convert("L") for i in range(pages))
+    first.save(path, save_all=True, append_images=rest)
+    return path
+
+
+def test_a_server_finds_pages_by_their_looks_and_keeps_its_folders_to_itself(retriever, tmp_path):
+    paper(tmp_path / "long.tiff", 15)
+    argv = tmp_path / "long.tiff", "--store", tmp_path / "kept", "--print", "text", "--visual", retriever
+    with serving(tmp_path / "said", "serve", *argv) as url, httpx.Client(base_url=url, timeout=120) as http:
+        assert http.get("/api").json()["reading"] == {"print": "text", "page_reader": "", "visual": "colpali"}
+        document = http.post("/api/documents", json=dict(path="long.tiff")).json()
+        found = http.get(f"/api/documents/{document['id']}/find", params=dict(q="What is the total?", k=3)).json()
+        assert len({hit["score"] for hit in found}) == 3   # by print alone, which there is none of, all are the same
+        best = {hit["page"] for hit in found}
+        for more in (dict(), dict(max_tokens=1_000_000), dict(method="direct")):
+            asked = dict(question="What is the total?", settings=dict(QUICK, focus="top", k=3, **more), wait=100)
+            told = http.post(f"/api/documents/{document['id']}/questions", json=asked).json()
+            record = http.get(f"/api/episodes/{told['id']}/record").json()
+            assert told["state"] == "done" and str(retriever) not in json.dumps(record)
+            if "method" not in more: assert set(record["shown"]) == best
+            else: assert best <= set(record["shown"])   # of its usual four
+    assert (tmp_path / "cache/looks").is_dir()
+
+
+def test_fields_and_runs_find_pages_by_their_looks(run, retriever, tmp_path):
+    paper(tmp_path / "long.tiff", 15)
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object", "properties": {"total": {"type": "number"}}}')
+    argv = "--print", "text", "--visual", retriever
+    code, out, _ = run("extract", tmp_path / "long.tiff", "--schema", schema, *argv)
+    assert code == 0 and 0 < len(json.loads(out)["shown"]) < 15 and (tmp_path / "cache/looks").is_dir()
+    (tmp_path / "q.csv").write_text("file,question,answer\nlong.tiff,What is the total?,43.50\n")
+    argv = "--dataset", "folder", "--root", tmp_path / "q.csv", *argv, "--quiet"
+    code, _, err = run("run", *argv, "--method", "direct,cosee_base", "--output-dir", tmp_path / "run")
+    assert code == 0, err
+    for record in Run(tmp_path / "run"): assert 0 < len(record["shown"]) < 15
+    methods = json.loads((tmp_path / "run/run.json").read_text())["config"]["methods"]
+    assert [m["focus"] for m in methods] == [dict(type="auto", visual=dict(folder=str(retriever)))] * 2
+    config = dict(methods=[dict(type="direct", focus=dict(type="top", visual="x"))])
+    (tmp_path / "run.yaml").write_text(json.dumps(config))
+    code, _, err = run("run", tmp_path / "run.yaml", "--output-dir", tmp_path / "no", "--quiet")
+    assert code == 2 and "field methods.0.focus.visual: x: no such folder" in err and not (tmp_path / "no").exists()

@@ -16,15 +16,15 @@ from typing import Any, Optional
 from .common import ANSWERED, BAD_INPUT, FAILED, INTERRUPTED, Stop, common_args, say
 from ..models.download import FetchError
 from ..models.weights import WEIGHTS, Weights, fetch_weights, hub_address, weights_folder, weights_state
-from ..registry import UnknownName
+from ..registry import UnknownName, no_such
 
 # %% ../../nbs/cli/10_weights.ipynb #77bd29a4
 def models_args(
     p: ArgumentParser # of `cosee models`
 ):
     "The arguments of `cosee models`."
-    p.add_argument('path', nargs='?', metavar='DIR', help='say what this directory holds, and what a client can do '
-                   'with it, without loading it')
+    p.add_argument('path', nargs='?', metavar='NAME', help='say what this directory holds, or what these weights of '
+                   'the table are, and what a client can do with them, without loading them')
     p.add_argument('--verify', action='store_true', help='compute every checksum again')
     common_args(p)
     p.epilog = _MODELS_EXAMPLES
@@ -34,6 +34,7 @@ _MODELS_EXAMPLES = '''examples:
   cosee models
   cosee models --verify
   cosee models ~/models/InternVL3-2B
+  cosee models qwen3-vl-4b
 
 Weights lie in the folder that COSEE_MODELS names, otherwise among the user's data; the cache of the Hugging
 Face hub is looked through as well.
@@ -79,26 +80,49 @@ def _models(args: Namespace) -> int:
 
 # %% ../../nbs/cli/10_weights.ipynb #20d955eb
 def _described(args: Namespace) -> int:
-    "Say what a directory of weights holds"
+    "Say what weights are that are named, or what a directory holds"
+    named = args.path in WEIGHTS and not Path(args.path).exists()
+    if not named: return _looked_into(args, args.path)
+    row = _row(args.path, WEIGHTS[args.path], args.verify)
+    whole = row['state'] in ('here', 'unchecked') and Path(row['path']).is_dir()
+    return _looked_into(args, row['path'], row) if whole else _entry_told(args, row)
+
+def _entry_told(args: Namespace, row: dict[str, Any]) -> int:
+    "Say what is known of weights of the table that are one file, or not whole"
+    from cosee.models.registry import client_for
+    told = {**row, 'client': client_for(row['name'])}
+    if args.json: print(json.dumps(told, indent=2))
+    else: print(f"{_line(row)}\n--client {told['client']} --model-path {row['name']}")
+    if row['state'] not in ('here', 'unchecked'): say(args, f"cosee fetch {row['name']} gets them")
+    return FAILED if row['state'] == 'damaged' else ANSWERED
+
+def _looked_into(args: Namespace, path: str, row: Optional[dict[str, Any]] = None) -> int:
+    "Say what a directory of weights holds, with the entry of the table of which it is, if any"
     from cosee.models.local.client import GET_ANY
     from cosee.models.local.families import model_folder, vision_types
     from cosee.models.qwen.checkpoint import LOCAL, ModelError, check_model_path, free_bytes
     from cosee.models.registry import client_for
     from cosee.registry import need
     need('looking into a directory of weights', *LOCAL)
-    try: found = model_folder(check_model_path(args.path, GET_ANY, vision_types()))
-    except ModelError as e: raise Stop(str(e), BAD_INPUT) from e
-    free, client = free_bytes(), client_for(args.path)
+    try: found = model_folder(check_model_path(path, GET_ANY, vision_types()))
+    except ModelError as e: raise Stop(f'{e}{_names_hint(path)}', BAD_INPUT) from e
+    free, client = free_bytes(), client_for(path)
     tight = free is not None and found.nbytes > free
     if args.json:
         told = dict(kind=found.kind, title=found.family.title, parameters=found.parameters, dtype=found.dtype,
                     bytes=found.nbytes, free=free, reuse=found.family.reuse, boxes=found.family.boxes,
                     transcribes=found.family.transcribes, client=client)
-        print(json.dumps(told, indent=2))
+        print(json.dumps({**(row or {}), **told}, indent=2))
     else:
-        print(f'{found}\n--client {client} --model-path {args.path}')
+        print(f'{_line(row)}\n{found}' if row else found)
+        print(f'--client {client} --model-path {args.path}')
         if tight: print(f'its weights do not fit into the {_gb(free or 0)} that are free')
     return ANSWERED
+
+def _names_hint(path: str) -> str:
+    "What names there are, where a path is nothing that is there and might be one"
+    if Path(path).exists() or '/' in path or '\\' in path: return ''
+    return f"; {no_such('set of weights', path, WEIGHTS)}"
 
 # %% ../../nbs/cli/10_weights.ipynb #3792cea1
 def fetch_args(

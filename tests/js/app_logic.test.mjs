@@ -174,6 +174,12 @@ test('the history in words', () => {
   assert.equal(logic.answerInWords({ state: 'stopped', error: 'stopped: by hand' }), 'stopped');
   assert.equal(logic.costInWords({ usage: { total_tokens: 1234 }, seconds: 2.25 }), '1,234 tokens, 2.3 s');
   assert.equal(logic.costInWords({}), '');
+  const read = { pages: 2, kept: 1, total_tokens: 4075 };
+  assert.equal(
+    logic.costInWords({ usage: { total_tokens: 12 }, reading: read }),
+    '12 tokens, 2 pages written down for 4,075 tokens, 1 page kept for none',
+  );
+  assert.equal(logic.readingInWords({ reading: { pages: 0, kept: 1 } }), '1 page kept for none');
   const now = new Date('2026-03-02T10:00:00');
   assert.equal(logic.timeInWords('2026-03-02T09:05:00', now), '09:05');
   assert.equal(logic.timeInWords('2026-03-01T09:05:00', now), '1 Mar 2026');

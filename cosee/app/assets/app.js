@@ -14,6 +14,7 @@ import {
   pairInWords,
   QUIET,
   readAddress,
+  readingInWords,
   take,
   timeInWords,
   within,
@@ -508,6 +509,7 @@ function drawPair() {
     ['Page', e => e.page ?? '–'],
     ['Tokens', e => inWords(e.usage?.total_tokens) || '–'],
     ['Calls', e => inWords(e.usage?.calls) || '–'],
+    ...(pair.some(readingInWords) ? [['Reading', e => readingInWords(e) || '–']] : []),
     ['Seconds', e => (isNothing(e.seconds) ? '–' : inWords(e.seconds, 1))],
     ['Asked', e => timeInWords(e.asked)],
   ];

@@ -1,4 +1,5 @@
 // What the app computes. No function here touches the page, so that each can be tested without a browser.
+import { plural } from '../../view/assets/words.mjs';
 
 // -- The strip
 // Thumbnails stand in a row of cells of one size. `at` is how far it is scrolled, `room` what is in sight.
@@ -236,10 +237,21 @@ export function timeInWords(at, now = new Date()) {
     : then.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year: 'numeric' });
 }
 
+// What a model that writes pages down was paid for an episode; a page that was kept costs nothing.
+export function readingInWords(e) {
+  const { pages, kept, total_tokens: tokens } = e.reading ?? {};
+  const parts = [
+    pages ? `${plural(pages, 'page')} written down for ${tokens.toLocaleString('en')} tokens` : '',
+    kept ? `${plural(kept, 'page')} kept for none` : '',
+  ];
+  return parts.filter(Boolean).join(', ');
+}
+
 export function costInWords(e) {
   const tokens = e.usage?.total_tokens;
   const parts = [
     tokens ? `${tokens.toLocaleString('en')} tokens` : '',
+    readingInWords(e),
     e.seconds >= 0.05 ? `${e.seconds.toFixed(1)} s` : '',
   ];
   return parts.filter(Boolean).join(', ');

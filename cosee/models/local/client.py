@@ -164,7 +164,7 @@ class LocalVLMClient(VLMClient):
         return self.name if own else _checkpoint_name(self.model_path) or self.name
 
     def _text(self, ids: list[int]) -> str:
-        "Tokens as text; of a model that writes DocTags or places, which are tokens of their own, with all but the last"
+        "Tokens as text; of a model that writes DocTags or places, which are tokens, with all but those that end it"
         tags = self.family.boxes == 'docling' or self.family.places
         if tags: ids = [t for t in ids if t not in self.ends and t not in self.pads]
         return self.tokenizer.decode(ids, skip_special_tokens=not tags, clean_up_tokenization_spaces=False)

@@ -6,7 +6,8 @@
 from __future__ import annotations
 import hashlib, threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -42,10 +43,10 @@ def page_picture(
 class KeptPictures:
     "An image processor that remembers its latest results; everything else is that of the inner one."
     def __init__(self,
-        inner: Any,   # an image processor of transformers
-        kept: int = 2 # sets of pictures
+        inner: Any,        # an image processor of transformers
+        most: int = 2**29  # bytes of what is remembered
     ):
-        self.inner, self.kept, self._lock = inner, kept, threading.Lock()
+        self.inner, self.most, self._lock, self._heard = inner, most, threading.Lock(), threading.local()
         self.found: OrderedDict[str, Any] = OrderedDict()
 
     def __getattr__(self, name: str) -> Any:
@@ -56,12 +57,21 @@ class KeptPictures:
         flat = _pictures(images)
         if flat is None: return self.inner(images, *args, **kwargs)
         shape = [len(i) if isinstance(i, (list, tuple)) else 0 for i in images] if isinstance(images, list) else 0
-        key = repr((shape, [image_hash(im) for im in flat], args, sorted(kwargs.items(), key=lambda kv: kv[0])))
+        names = [image_hash(im) for im in flat]
+        getattr(self._heard, 'names', []).extend(names)
+        key = repr((shape, names, args, sorted(kwargs.items(), key=lambda kv: kv[0])))
         with self._lock:
-            if key not in self.found: self.found[key] = self.inner(images, *args, **kwargs)
-            self.found.move_to_end(key)
-            while len(self.found) > self.kept: self.found.popitem(last=False)
-            return type(self.found[key])(dict(self.found[key]))
+            made = self.found.pop(key, None) or self.inner(images, *args, **kwargs)
+            self.found[key] = made
+            while sum(map(_nbytes, self.found.values())) > self.most: self.found.popitem(last=False)
+            return type(made)(dict(made))
+
+    @contextmanager
+    def heard(self) -> Iterator[list[str]]:
+        "Within it, in this thread, the names of the pictures that come are written down: each is hashed once."
+        self._heard.names = names = list[str]()
+        try: yield names
+        finally: del self._heard.names
 
 # %% ../../../nbs/local/02_prompts.ipynb #6fbac268
 def _pictures(images: Any) -> Optional[list[Image]]:
@@ -71,6 +81,12 @@ def _pictures(images: Any) -> Optional[list[Image]]:
     if not isinstance(images, (list, tuple)): return None
     parts = [_pictures(i) for i in images]
     return None if any(p is None for p in parts) else [im for p in parts for im in p or []]
+
+def _nbytes(value: Any) -> int:
+    "Bytes of the numbers in what a processor made"
+    if hasattr(value, 'nbytes'): return int(value.nbytes)
+    if isinstance(value, (list, tuple)): return sum(map(_nbytes, value))
+    return sum(map(_nbytes, value.values())) if hasattr(value, 'values') else 8
 
 # %% ../../../nbs/local/02_prompts.ipynb #b10b0c1f
 def picture_tokens(
@@ -98,10 +114,10 @@ def _applied(processor, messages: list[dict[str, Any]], variables: dict[str, Any
         return processor.apply_chat_template(plain, **how)
 
 # %% ../../../nbs/local/02_prompts.ipynb #53a23da7
-def _beginning(processor, ids: list[int], images: Sequence[Image], cut: int) -> str:
-    "A name for the first `cut` tokens, pictures included"
+def _beginning(processor, ids: list[int], names: Sequence[str], cut: int) -> str:
+    "A name for the first `cut` tokens, pictures by their names included"
     settings = repr(sorted(processor.image_processor.to_dict().items(), key=lambda kv: kv[0]))
-    return hashlib.sha256(repr((settings, ids[:cut], [image_hash(im) for im in images])).encode()).hexdigest()
+    return hashlib.sha256(repr((settings, ids[:cut], [*names])).encode()).hexdigest()
 
 def local_prompt(
     processor,                    # of the checkpoint
@@ -121,19 +137,24 @@ def local_prompt(
     rest = iter(images)
     shown = [m | dict(content=[b | dict(image=next(rest)) if b['type'] == 'image' else b for b in m['content']])
              for m in ready]
-    inputs = _applied(processor, shown, variables or {})
+    with _heard(processor) as names: inputs = _applied(processor, shown, variables or {})
     return _counted(processor, pads, Prompt(ready, images, [im.size for im in images], inputs['input_ids'][0].tolist(),
-                                            pages=leading_images(messages), inputs=inputs, numbers=numbers))
+                                            pages=leading_images(messages), inputs=inputs, numbers=numbers), names)
 
 # %% ../../../nbs/local/02_prompts.ipynb #b3f45639
-def _counted(processor, pads: frozenset[int], p: Prompt) -> Prompt:
+def _heard(processor) -> AbstractContextManager[list[str]]:
+    "Within it, the names of the pictures of a prompt are heard, where its processor tells them"
+    return getattr(processor.image_processor, 'heard', lambda: nullcontext([]))()
+
+def _counted(processor, pads: frozenset[int], p: Prompt, names: Sequence[str]) -> Prompt:
     "`p` with its counts; pictures that left no token raise ValueError"
+    if len(names) != len(p.images): names = [image_hash(im) for im in p.images]   # they were not heard one by one
     places = [i for i, t in enumerate(p.ids) if t in pads]
     if p.images and not places: raise ValueError('the chat template of the checkpoint shows no picture')
     p.image_tokens, p.cut = len(places), places[-1] + 1 if places else 0
     if p.cut:
         p.starts, p.ends, p.lead = (places[0],), (p.cut,), p.cut if p.pages == len(p.images) else 0
-        p.boundaries = ((p.cut, _beginning(processor, p.ids, p.images, p.cut)),)
+        p.boundaries = ((p.cut, _beginning(processor, p.ids, names, p.cut)),)
     return p
 
 # %% ../../../nbs/local/02_prompts.ipynb #6a0ba0a6

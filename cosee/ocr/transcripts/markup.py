@@ -74,13 +74,13 @@ def read_layout(
 # %% ../../../nbs/transcripts/03_markup.ipynb #ac7823ef
 _PART = re.compile(r'<\|ref\|>([^<]{0,40})<\|/ref\|>\s*<\|det\|>([^<]{0,2000})<\|/det\|>')
 
-def read_grounded(
+def _read_grounded(
     text: str # what a model wrote
 ) -> list[Passage]: # in the order in which they were written
-    "The passages of a page whose parts have their places in front; never raises."
+    "The passages of a page whose parts have their places in front; never raises"
     parts, out = _PART.split(text[:MOST_LETTERS]), list[Passage]()
     out += read_markdown(parts[0])
-    for name, place, said in zip(parts[1::3], parts[2::3], parts[3::3]):
+    for name, place, said in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
         found = [int(v) for v in re.findall(r'\d{1,4}', place)[:4]]
         out += _of_entry(dict(text=said, category=name.strip()), box_of(found, THOUSAND, THOUSAND))
         if len(out) > MOST_PASSAGES: break
@@ -120,4 +120,4 @@ def read_markup(
     if kind == 'layout' and (found := read_layout(text, size)): return found
     return _READERS.get(kind, read_markdown)(text)
 
-_READERS = dict(doctags=read_doctags, spotting=read_spots, grounding=read_grounded)
+_READERS = dict(doctags=read_doctags, spotting=read_spots, grounding=_read_grounded)

@@ -54,7 +54,8 @@ FAMILIES = dict(
     **{'glm-ocr': Family(r'glm[-_.]?ocr', 'Text Recognition:'),
        'paddleocr-vl': Family(r'paddle[-_.]?ocr[-_.]?vl', 'OCR:'),
        'paddleocr-vl-spotting': Family(_BY_NAME_ALONE, 'Spotting:', 'spotting', 8192),
-       'deepseek-ocr': Family(r'deepseek[-_.]?ocr', '<|grounding|>Convert the document to markdown.', 'grounding', 8192),
+       'deepseek-ocr': Family(r'deepseek[-_.]?ocr', '<|grounding|>Convert the document to markdown.', 'grounding',
+                              8192),
        'dots-ocr': Family(r'dots[-_.]?m?ocr', _BOXES.format('pixels'), 'layout', 8192, 28),
        'lighton-ocr': Family(r'lighton[-_.]?ocr', '')},
     thousandths=Family(_BY_NAME_ALONE, _BOXES.format("whole numbers from 0 to 1000 of the page's width and height"),
@@ -147,8 +148,8 @@ def bill_text(
     "What pages cost, in words."
     about, parts = 'about ' if said.get('estimated') else '', list[str]()
     if said.get('pages'):
-        parts.append(f"{counted(said['pages'], 'page')} written down for {about}{said.get('total_tokens', 0):,} tokens "
-                     f"({said.get('image_tokens', 0):,} of images, {said.get('text_tokens', 0):,} of prompts, "
+        parts.append(f"{counted(said['pages'], 'page')} written down for {about}{said.get('total_tokens', 0):,} "
+                     f"tokens ({said.get('image_tokens', 0):,} of images, {said.get('text_tokens', 0):,} of prompts, "
                      f"{said.get('completion_tokens', 0):,} written)")
     if said.get('kept'): parts.append(f"{counted(said['kept'], 'page')} kept from before for none")
     return ', '.join(parts)

@@ -41,7 +41,7 @@ def read_spots(
 ) -> list[Passage]: # in the order in which they were written
     "The lines of a page, with their boxes where these are told; never raises."
     parts, out = _RUN.split(text[:MOST_LETTERS]), list[Passage]()
-    for said, run in zip(parts[::2], [*parts[1::2], '']):
+    for said, run in zip(parts[::2], [*parts[1::2], ''], strict=True):
         out += _lines(said, _place(run))
         if len(out) > MOST_PASSAGES: break
     return out[:MOST_PASSAGES]
