@@ -47,7 +47,8 @@ def written(reply):
 @pytest.mark.parametrize("kind", RANDOM)
 def test_every_family_is_asked_for_its_own_numbers(folder, kind):
     from transformers import AutoConfig, AutoProcessor
-    processor, pads = AutoProcessor.from_pretrained(folder(kind)), picture_tokens(AutoConfig.from_pretrained(folder(kind)))
+    processor = AutoProcessor.from_pretrained(folder(kind))
+    pads = picture_tokens(AutoConfig.from_pretrained(folder(kind)))
     family, asked = FAMILIES[kind], build_messages(pages(), "Where?", role_prompt=f"In {ASKED_THOUSANDTHS}.")
     p = local_prompt(processor, pads, asked, True, 10**9, family.template, family.boxes)
     said = processor.tokenizer.decode(p.ids)
@@ -62,7 +63,7 @@ def test_every_family_is_asked_for_its_own_numbers(folder, kind):
         place = [x, y, x + rng.randrange(50, 600), y + rng.randrange(50, 600)]
         back = p.numbers.house(p.numbers.own(place, page), page)
         right = p.numbers.size(page) * 2
-        assert all(abs(a - b) <= 500 / side + .5 for a, b, side in zip(place, back, right))
+        assert all(abs(a - b) <= 500 / side + .5 for a, b, side in zip(place, back, right, strict=True))
 
 
 def test_an_action_of_a_model_that_writes_pixels_reaches_the_board(folder):
@@ -74,8 +75,8 @@ def test_an_action_of_a_model_that_writes_pixels_reaches_the_board(folder):
         view = written(client.last)["view"]
         (w, h), box = sides[view["page"]], view["bbox_2d"]
         most = [max(s[axis] for s in sides.values()) for axis in (0, 1)] * 2
-        assert all(0 <= v <= m for v, m in zip(box, most))
-        own = [min(1, v / side) for v, side in zip(box, (w, h, w, h))]
+        assert all(0 <= v <= m for v, m in zip(box, most, strict=True))
+        own = [min(1, v / side) for v, side in zip(box, (w, h, w, h), strict=True)]
         own = [min(own[0], own[2]), min(own[1], own[3]), max(own[0], own[2]), max(own[1], own[3])]
         if "bbox" not in action["view"]:
             assert own[0] == own[2] or own[1] == own[3]
@@ -142,7 +143,8 @@ def test_nothing_is_turned_where_nothing_is_asked(folder):
     shown = pages()
     assert numbers_of("pixels", None, build_messages([], "What?"), []) is IN_THOUSANDTHS
     assert numbers_of("none", None, build_messages(shown, "What?"), shown) is IN_THOUSANDTHS
-    asked = build_messages(shown, "Is \"bbox\": [1, 2, 3, 4] right?", "[Page 1]\n- (#1, scanner, step 1) {\"bbox\": [1, 2, 3, 4]}")
+    said = '{"bbox": [1, 2, 3, 4]}'
+    asked = build_messages(shown, f"Is {said} right?", f"[Page 1]\n- (#1, scanner, step 1) {said}")
     assert prompt_text(in_pixels({1: (28, 28)}).told(asked)) == prompt_text(asked)
     assert estimate_local(folder("qwen2_5_vl"), shown, "a", "b", ASKED_THOUSANDTHS) == LocalVLMClient(
         folder("qwen2_5_vl"), reuse=False).estimate(build_messages(shown, "a", "b", ASKED_THOUSANDTHS))

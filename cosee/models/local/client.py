@@ -100,8 +100,8 @@ class LocalVLMClient(VLMClient):
         self.variables = switched(self.processor, self.family.template, bool(think_tokens))
         self.thinker = thinker_of(self.processor, self.variables, self.family.draft, self.family.behind)
         if think_tokens and not self.thinker.thinks:
-            raise ValueError(f'{self.model_path}: think_tokens: its chat template knows of no thoughts, and neither does '
-                             f'{self.family.title}; leave it out')
+            raise ValueError(f'{self.model_path}: think_tokens: its chat template knows of no thoughts, and neither '
+                             f'does {self.family.title}; leave it out')
 
     @property
     def thought_tokens(self) -> int:
@@ -283,7 +283,7 @@ class LocalVLMClient(VLMClient):
                 if isinstance(prefix, Prefix): _keep_suffixes(prefix, cache, live)
             self.passes += write(self.model, prefix.start(suffix), rows, keep if self.reuse else None, self.lookup)
             if key: self.prefixes.put(key, prefix)
-        return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish, len(r.out) if r.draft else r.said, c.state is None)
+        return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish, r.thought, c.state is None)
                 for c, r in zip(calls, rows, strict=True)]
 
     def _group(self, calls: list[Union[Call, Exception]]) -> dict[tuple[str, bool, int], list[int]]:

@@ -59,7 +59,7 @@ FAMILIES: Registry[Family] = Registry('architecture', dict(
                     source='https://huggingface.co/docs/transformers/model_doc/mistral3'),
     llava=Family('LLaVA', 'prefix', source=_arxiv('2310.03744')),
     llava_onevision=Family('LLaVA-OneVision', 'prefix', source=_arxiv('2408.03326')),
-    lfm2_vl=Family('LFM2-VL', 'copy', source='https://huggingface.co/docs/transformers/model_doc/lfm2_vl'),
+    lfm2_vl=Family('LFM2-VL', 'copy', 'parts', source='https://huggingface.co/LiquidAI/LFM2.5-VL-450M'),
     granite_docling=Family('Granite-Docling', 'prefix', 'docling', transcribes=True,
                            source='https://huggingface.co/docs/transformers/model_doc/granite_docling'),
     glm_ocr=Family('GLM-OCR', 'prefix', transcribes=True,

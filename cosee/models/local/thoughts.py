@@ -50,7 +50,8 @@ def thinker_of(
     "How a checkpoint thinks, by its chat template."
     (begin, end), known = marks or MARKS, template_of(processor)
     asked = [dict(role='user', content=[dict(type='text', text='?')])]
-    said = processor.apply_chat_template(asked, tokenize=False, add_generation_prompt=True, **variables) if known else ''
+    how = dict(tokenize=False, add_generation_prompt=True, **variables)
+    said = processor.apply_chat_template(asked, **how) if known else ''
     def tokens(text: str) -> list[int]: return processor.tokenizer.encode(text, add_special_tokens=False)
     return Thinker((begin, end), end in known or begin in known or marks is not None, said.rstrip().endswith(begin),
                    tokens(f'{begin}\n'), tokens(f'\n{end}{behind}'), tokens(behind))

@@ -191,7 +191,13 @@ class DecodingRow:
     @property
     def room(self) -> int:
         "Most tokens that may still be written, of the draft or of the reply."
-        return self.draft.most - len(self.out) if self.draft else max(0, self.s.max_new_tokens - len(self.out) + self.said)
+        if self.draft: return self.draft.most - len(self.out)
+        return max(0, self.s.max_new_tokens - len(self.out) + self.said)
+
+    @property
+    def thought(self) -> int:
+        "How many of the written tokens are the draft."
+        return len(self.out) if self.draft else self.said
 
     def step(self,
         logits: torch.Tensor # of the next token, shape (vocabulary,)
