@@ -16,7 +16,7 @@ from ..runs.table import Run, score_all, slim
 from ..text import abstains, answer_key, letters_of, one_line
 
 # %% auto #0
-__all__ = ['read_answers']
+__all__ = []
 
 # %% ../../nbs/study/00_answers.ipynb #2178448a
 def model_of(
