@@ -14,7 +14,7 @@ from .answers import Answer, read_answers
 from .herding import Herding, herding_of
 from .spending import Spending, spending_of
 from .trust import Sign, Trust, trust_of
-from .worth import Duel, Worth, duels_of, parts_of, worth_of
+from .worth import Duel, PartWorth, Worth, duels_of, parts_of, worth_of
 from ..text import counted, md_table, one_line
 
 # %% auto #0
@@ -29,7 +29,7 @@ class Study:
         n_resamples: int = 10_000              # draws of intervals, and flips of tests
     ):
         runs = list(runs)
-        self.answers, self.n = list(answers) or read_answers(runs), n_resamples
+        self.answers, self.n = read_answers(runs) if runs else list(answers), n_resamples
         self.name = ', '.join(Path(r).resolve().stem for r in runs) or 'study'
 
     def __repr__(self): return f"Study({self.name!r}, {counted(len(self.answers), 'answer')})"
@@ -43,6 +43,8 @@ class Study:
         classes = {a.kind for a in self.answers}
         return duels_of(self.answers, lambda a: a.kind, n_resamples=self.n) if len(classes) > 1 else []
     @cached_property
+    def parts(self) -> list[PartWorth]: return parts_of(self.answers, max(200, self.n // 5))
+    @cached_property
     def herding(self) -> list[Herding]: return herding_of(self.answers, self.n)
     @cached_property
     def trust(self) -> list[Trust]: return trust_of(self.answers, max(200, self.n // 10))
@@ -53,7 +55,7 @@ class Study:
         "Every table that has a row, by name."
         found = dict(worth=worth_table(self.worth), duels=duels_table(self.duels, 'Against the same tokens'),
                      class_duels=duels_table(self.class_duels, 'Against the same tokens, by class'),
-                     parts=parts_table(self.answers, self.n), herding=herding_table(self.herding),
+                     parts=parts_table(self.parts), herding=herding_table(self.herding),
                      trust=trust_table(self.trust), bins=bins_table(self.trust), roles=roles_table(self.spending),
                      turns=turns_table(self.spending))
         return {name: table for name, table in found.items() if table.rows}
@@ -131,14 +133,12 @@ def duels_table(
 
 # %% ../../nbs/study/05_tables.ipynb #cd90676a
 def parts_table(
-    answers: list[Answer], # of a study
-    n_resamples: int       # draws
+    rows: list[PartWorth] # of a study
 ) -> Table:
     "Accuracy by groups of questions."
     columns = {**_WHO, 'by': '{}', 'part': '{}', **_FROM, 'accuracy': '{:.1%}', **_ENDS}
     return _table('Accuracy by what is asked', columns, (
-        [*p.group, p.by, p.part, p.accuracy.n, p.accuracy.documents, *_interval(p.accuracy)]
-        for p in parts_of(answers, n_resamples)))
+        [*p.group, p.by, p.part, p.accuracy.n, p.accuracy.documents, *_interval(p.accuracy)] for p in rows))
 
 def herding_table(
     rows: list[Herding] # of a study
