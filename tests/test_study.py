@@ -5,18 +5,32 @@ import json
 import lzma
 import random
 import tracemalloc
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import mannwhitneyu, norm
 
 from cosee.cli.entry import main
+from cosee.eval.calibration import area_under_roc, reliability
+from cosee.eval.statistics import bootstrap, bootstrap_of, compare_pair, holm
 from cosee.experiments import run_experiment
 from cosee.runs.config import make_config
-from cosee.runs.log import RunError
+from cosee.runs.log import RunError, RunLog, write_about
 from cosee.runs.pack import LONGEST, open_pack, pack_records, read_pack
 from cosee.runs.table import Run, merge_runs, pack_runs, replay_record
+from cosee.study.answers import Cost, Said, answers_csv, read_answers, way_of
+from cosee.study.herding import herding_of
+from cosee.study.report import FILES, check_study, save_study, study_html
+from cosee.study.tables import Study, verdict
+from cosee.study.trust import trust_of
+from cosee.study.worth import duels_of, made_answer, parts_of
 
+ROOT = Path(__file__).parent.parent
 MADE = dict(name="made", limit=6, options=dict(kinds=["invoice", "letter"], per_doc=3, dpi=72))
-METHODS = ["direct", "self_consistency", "cosee_base"]
+METHODS = ["direct", dict(type="self_consistency", name="votes@3", budget=dict(calls=3)),
+           dict(type="cosee_base", name="team@3", budget=dict(calls=3))]
 
 
 def cosee(*argv):
@@ -40,7 +54,7 @@ def test_a_pack_says_what_its_run_says(ran, tmp_path):
     run, pack = ran
     assert list(pack) == list(run) and pack.status() == run.status()
     assert pack.scores("em") == run.scores("em") and pack.documents() == run.documents()
-    team = next(r for r in pack if r["method"] == "cosee_base")
+    team = next(r for r in pack if r["method"] == "team@3")
     assert replay_record(team)["answer"] == team["answer"]
     back = merge_runs([pack.folder], tmp_path / "folder")
     assert list(back) == list(run)
@@ -136,3 +150,229 @@ def test_bombs_are_bounded(tmp_path):
     path.write_bytes(bomb(head, b"1\n" * (1 << 19), 40))
     with pytest.raises(RunError, match="more than 20 MB"), open_pack(path, 20 << 20) as f:
         for _ in f: pass
+
+
+# --- statistics against known cases ---
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_area_under_the_roc_curve_is_that_of_mann_and_whitney(seed):
+    rng = np.random.default_rng(seed)
+    sure, right = rng.integers(0, 8, 60) / 8, rng.random(60) < .6
+    u = mannwhitneyu(sure[right], sure[~right]).statistic
+    assert area_under_roc(sure, right) == pytest.approx(u / (right.sum() * (~right).sum()))
+    often = rng.integers(0, 3, 60)
+    again = area_under_roc(np.repeat(sure, often), np.repeat(right, often))
+    assert area_under_roc(sure, right, often) == pytest.approx(again)
+
+
+def test_bins_hold_every_answer_once():
+    sure, right = [0, .05, .1, .95, 1, 1], [0, 1, 0, 1, 1, 0]
+    found = reliability(sure, right)
+    assert [b.answers for b in found] == [2, 1, 3] and found[-1].right == pytest.approx(2 / 3)
+
+
+def test_the_interval_of_a_statistic_is_that_of_the_mean():
+    rng = np.random.default_rng(0)
+    documents = np.repeat(np.arange(60), 3)
+    right = np.repeat(rng.random(60) < .7, 3)
+    known = bootstrap(right, documents)
+    low, high = bootstrap_of(lambda w: np.average(right, weights=w), documents, n_resamples=4000)
+    assert (low, high) == pytest.approx((known.low, known.high), abs=.02)
+
+
+def two(n=40, gain=4):
+    "Answers of a single call and of a team that is right on every `gain`-th question besides."
+    samples = [f"d{d}-{q}" for d in range(n) for q in range(3)]
+    once = [made_answer(s, i % 3 > 0) for i, s in enumerate(samples)]
+    return once, [made_answer(s, i % 3 > 0 or i % gain == 0, "team", cost=Cost(3, 3000, 900, 2.))
+                  for i, s in enumerate(samples)]
+
+
+def test_duels_are_paired_by_question_and_corrected_together():
+    once, team = two()
+    other = [a._replace(method="chat", role="method") for a in once[::-1]]
+    found = duels_of([*once, *team, *other[5:]])
+    alone = compare_pair([a.right for a in team], [a.right for a in once], [a.document for a in once],
+                         ("team", "direct"))
+    assert holm([d.found.p for d in found]) == [d.found.adjusted for d in found]
+    assert replace(found[0].found, adjusted=None) == alone and found[0].extra == 3
+    assert found[1].found.n == len(once) - 5 and found[1].found.mean == 0 and found[1].found.p == 1
+
+
+def test_power_is_that_of_the_pairs_and_their_documents():
+    once, team = two()
+    power = duels_of([*once, *team])[0].power
+    gain = np.array([a.right - b.right for a, b in zip(team, once, strict=True)]).reshape(-1, 3).sum(1)
+    error = np.sqrt(40 / 39 * ((gain - 3 * gain.sum() / 120) ** 2).sum()) / 120
+    assert power.difference == pytest.approx((norm.ppf(.975) + norm.ppf(.8)) * error)
+
+
+def test_the_verdict_says_what_won_and_what_could_have_been_seen():
+    once, team = two()
+    said = verdict(duels_of([*once, *team]))
+    assert "1 are clearly better" in said[0] and "80 of 100 times" in said[0] and said[1].startswith("team at 1x")
+    assert verdict(duels_of([*once, *(a._replace(method="team") for a in once)]))[0].count("0 are clearly better") == 1
+
+
+# --- herding, planted ---
+
+def planted(folder):
+    "A run in which the scanner writes a wrong number four times, and is corrected once; '71' is right."
+    folder.mkdir()
+    write_about(folder, dict(methods=["team@3"], metrics=dict(em="squad"), config=dict(
+        methods=[dict(type="cosee", name="team@3", budget=dict(calls=3))], client=dict(type="scripted"))))
+    said = [("17", "17", "17"), ("17", "17", "17"), ("17", "71", "71"), ("17", "18", "18"), ("71", "71", "71"),
+            ("71", "17", "17")]
+    names = ("scanner", "reader", "checker")
+    with RunLog(folder) as log:
+        for i, answers in enumerate(said):
+            events = [dict(agent=n, cell=k, applied=dict(action="HYPOTHESIZE", answer=a))
+                      for k, (n, a) in enumerate(zip(names, answers, strict=True), 1)]
+            cells = [dict(id=1, content=f"The total is {answers[0]}", view=dict(page=1)),
+                     *(dict(id=k, content=a, view=dict(page=1), tags=["hypothesis"]) for k, a in enumerate(answers[1:], 2))]
+            entries = [dict(agent=n, usage=dict(calls=1, total_tokens=100 * k)) for k, n in enumerate(names, 1)]
+            log.write(dict(sample=f"q{i}", index=i, method="team@3", doc=f"d{i // 2}", question="Total?", gold=["71"],
+                           status="ok", answer=answers[2], confidence=.95 if i < 2 else .6, meta=dict(kind="receipt"),
+                           board=dict(cells=cells), trace=dict(events=events, ledger=dict(entries=entries)),
+                           usage=dict(total_tokens=600, cached_tokens=200, calls=3)))
+    return folder
+
+
+def test_planted_herding_is_found(tmp_path):
+    study = Study([planted(tmp_path / "run")], n_resamples=200)
+    (h,) = study.herding
+    assert h.flow == (1, 2, 1, 1, 1)
+    assert (h.rescue.mean, h.herd.mean, h.spoiled.mean) == (.25, .5, .5)
+    assert (h.follow_wrong.mean, h.follow_right.mean) == (4 / 8, 2 / 4)
+    assert (h.wrong, h.noted) == (4, 2)   # two of the wrong answers are what the scanner's note said
+    (t,) = study.trust
+    assert (t.wrong, t.sure_and_wrong) == (4, 2) and t.agreement.answers == 6
+    (s,) = study.spending
+    assert s.roles["checker"].tokens == 6 * 300 and s.turns == (18, 0, 6)   # nothing refers to the first note
+
+
+def test_an_account_of_a_method_stands_in_for_the_trace(tmp_path):
+    planted(tmp_path / "run")
+    lines = [json.loads(line) for line in (tmp_path / "run/records.jsonl").open()]
+    for r in lines:
+        first = [dict(agent=e["agent"], answer=e["applied"]["answer"], blind=True) for e in r["trace"]["events"]]
+        r["meta"]["did"] = dict(first=first, votes=first[1:])
+        del r["trace"], r["board"]
+    (tmp_path / "run/records.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in lines))
+    (h,) = herding_of(read_answers([tmp_path / "run"]), 200)
+    assert h.flow == (1, 2, 1, 1, 1) and (h.wrong, h.noted) == (0, 0)
+
+
+def test_votes_of_one_voice_do_not_follow_each_other():
+    said = tuple(Said("solo", a, a == "7") for a in ("8", "8", "7"))
+    (h,) = herding_of([made_answer("d-1", False, "votes", answer="8", said=said)], 100)
+    assert h.herd.mean == 1 and h.follow_wrong is None
+
+
+# --- from a run to published files ---
+
+def test_methods_budgets_and_roles_come_from_the_configuration():
+    named = dict(way_of(e, {}) for e in [*METHODS, dict(name="oracle", type="direct", focus="oracle"), "cosee"])
+    assert named == {"direct": ("direct", "1 call", "baseline"), "votes@3": ("votes", "3x", "baseline"),
+                     "team@3": ("team", "3x", "method"), "oracle": ("oracle", "1 call", "bound"),
+                     "cosee": ("cosee", "free", "method")}
+    assert way_of(dict(type="cosee", name="gpt@4"), dict(calls=9))[1].method == "gpt@4"
+
+
+def test_answers_are_what_the_run_scored(ran):
+    run, pack = ran
+    found = {(a.sample, a.method): a for a in read_answers([pack.folder])}
+    for r in run:
+        a = found[r["sample"], r["method"].removesuffix("@3")]
+        assert a.right == r["right"] and a.cost.tokens == r["usage"]["total_tokens"] and a.kind == r["meta"]["kind"]
+        assert len(a.said) == max(1, sum(bool((e["applied"] or {}).get("answer")) for e in r["trace"].get("events", []))
+                                  or len(r["trace"].get("calls", [])))
+    assert {d.baseline.method for d in duels_of(found.values(), n_resamples=50)} == {"direct", "votes"}
+
+
+def test_a_failed_question_is_wrong_also_where_there_is_no_answer(tmp_path):
+    write_about(tmp_path, dict(methods=["direct"], metrics=dict(em="squad"), config=dict(methods=["direct"])))
+    asked = dict(index=0, method="direct", gold=["not answerable"], answer="")
+    with RunLog(tmp_path) as log:
+        log.write(dict(asked, sample="a", status="failed", error="boom"))
+        log.write(dict(asked, sample="b", status="ok"))
+    a, b = read_answers([tmp_path])
+    assert (a.right, a.abstained, b.right, b.abstained) == (False, False, True, True)
+    (t,) = trust_of([a, b], 50)
+    assert t.abstains.mean == .5 and t.gives_up is None and t.confidence is None
+
+
+def test_the_same_records_give_the_same_files(ran, tmp_path):
+    run, pack = ran
+    first = save_study(Study([pack.folder], n_resamples=200), tmp_path / "one")
+    code, said = cosee("study", pack.folder, "-o", tmp_path / "two", "--resamples", 200)
+    assert code == 0 and [p.name for p in first] == list(FILES)
+    for p in first: assert p.read_bytes() == (tmp_path / "two" / p.name).read_bytes()
+    again = Study([run.folder], n_resamples=200)
+    assert answers_csv(again.answers) == (tmp_path / "one/answers.csv").read_text()
+    assert again.to_json() == (tmp_path / "one/tables.json").read_text()
+    assert cosee("study", pack.folder, "--check", tmp_path / "one", "--resamples", 200) == (0, "")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_planted_figure_is_found(ran, tmp_path, name):
+    study = Study([ran[1].folder], n_resamples=100)
+    save_study(study, tmp_path)
+    text = (tmp_path / name).read_text()
+    place = text.rindex("1")
+    (tmp_path / name).write_text(text[:place] + "2" + text[place + 1:])
+    (fault,) = check_study(study, tmp_path)
+    assert fault.startswith(str(tmp_path / name)) and "the records give" in fault
+    assert len(check_study(study, tmp_path / name)) == 1
+    (tmp_path / name).write_text(text + "more")
+    assert "says" in check_study(study, tmp_path / name)[0]
+
+
+def test_changed_records_are_found(ran, tmp_path):
+    save_study(Study([ran[1].folder], n_resamples=100), tmp_path / "files")
+    lines = ran[0].path.read_text().splitlines(keepends=True)
+    i = next(i for i, line in enumerate(lines) if json.loads(line)["right"])
+    lines[i] = json.dumps({**json.loads(lines[i]), "answer": "something else"}) + "\n"
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/run.json").write_bytes((ran[0].folder / "run.json").read_bytes())
+    (tmp_path / "run/records.jsonl").write_text("".join(lines))
+    code, said = cosee("study", tmp_path / "run", "--check", tmp_path / "files/answers.csv", "--resamples", 100)
+    assert code == 1 and "something else" in said
+
+
+def test_what_a_stranger_wrote_stays_text():
+    bad = [made_answer("=1+1-1", False, "<script>x", answer="=cmd()|'x'!A1\n<img src=x>", model="</title><b>",
+                       said=(Said("<i>", "8", False), Said("b", "9", False)), confidence=7.)]
+    study = Study(answers=bad, n_resamples=50)
+    page = study_html(study)
+    assert "<script" not in page and "<img" not in page and "</title><b>" not in page
+    assert all(len(line) < 1000 and not line.startswith("=") for line in answers_csv(bad).splitlines())
+    assert ",'=cmd" in answers_csv(bad)
+    assert not [p for p in parts_of(bad, 50)]
+
+
+def test_runs_that_cannot_be_studied_are_refused_in_a_line(ran, tmp_path):
+    write_about(tmp_path, dict(methods=["direct"], metrics=dict(magic="own")))
+    for argv, words in (((tmp_path,), "unknown metric 'magic'"), ((ran[0].folder, ran[1].folder), "cosee pack"),
+                        ((ran[0].folder, "--check", tmp_path / "x.txt"), "tables.json"),
+                        ((tmp_path / "none",), "no run folder")):
+        code, said = cosee("study", *argv)
+        assert code == 2 and words in said and said.count("\n") == 1, said
+
+
+def test_the_page_of_the_verdict_runs_on_any_packs(ran, tmp_path, monkeypatch):
+    from execnb.nbio import read_nb
+    from execnb.shell import CaptureShell
+    (tmp_path / "made.pack").write_bytes(ran[1].path.read_bytes())
+    monkeypatch.setenv("COSEE_VERDICT", str(tmp_path))
+    monkeypatch.setenv("COSEE_VERDICT_DRAWS", "200")
+    monkeypatch.chdir(ROOT / "nbs/explain")
+    shell, shown = CaptureShell(), []
+    for cell in read_nb(ROOT / "nbs/explain/verdict.ipynb").cells:
+        if cell.cell_type != "code": continue
+        shell.cell(cell)
+        assert not shell.exc, shell.prettytb()
+        shown.append(str(cell.outputs))
+    said = "\n".join(shown)
+    assert "18 answers to 6 questions" in said and "<svg" in said and "`team` at 3x" in said
+    assert "No record says anything" in said   # every question has an answer here

@@ -41,6 +41,7 @@ COMMANDS: Registry[Entry] = Registry('command', dict(
     submit=Entry('cosee.cli.runs:submit_args', 'write a submission file in the form of its leaderboard'),
     merge=Entry('cosee.cli.runs:merge_args', 'put shards of a run together'),
     pack=Entry('cosee.cli.runs:pack_args', 'put a run into one compressed file, to be published or kept'),
+    study=Entry('cosee.cli.results.study:study_args', 'say what methods are worth at equal budget, from their records'),
     view=Entry('cosee.cli.runs:view_args', 'look at every answer of a run in the browser, wrong ones first'),
     screen=Entry('cosee.cli.screen:screen_args', 'make, check, show and score data sets of screens'),
     plan=Entry('cosee.cli.plan:plan_args', 'say what a request about a picture needs'),

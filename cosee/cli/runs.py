@@ -84,8 +84,10 @@ def _plugin_hint(args: Namespace, said: str) -> str:
     return f"; perhaps it is of {', '.join(names)}, which --allow-plugins imports" if names else ''
 
 # %% ../../nbs/cli/04_runs.ipynb #23a885b1
-def _told(f: Command) -> Command:
-    "A command whose foreseeable errors become one line"
+def told_in_a_line(
+    f: Command   # of runs
+) -> Command:    # raises `Stop`
+    "A command whose foreseeable errors become one line."
     @wraps(f)
     def run(args: Namespace) -> int:
         from cosee.runs.log import DamagedRun, RunError
@@ -100,8 +102,12 @@ def _told(f: Command) -> Command:
         except RunError as e: raise Stop(str(e), e.code) from e
     return run
 
-def _ends_with(p: ArgumentParser, run: Command, epilog: str = _CODES):
-    "The arguments that every command has behind its own, and what it does"
+def ends_with(
+    p: ArgumentParser, # of a command
+    run: Command,      # what it does
+    epilog: str = _CODES # stands below its arguments
+):
+    "The arguments that every command of runs has behind its own, and what it does."
     common_args(p)
     p.epilog = epilog
     p.set_defaults(run=run)
@@ -176,7 +182,7 @@ def run_args(
     p.add_argument('--shard', metavar='I/N',
                    help='do every N-th question only; writes to DIR/shard-I-of-N, see `cosee merge`')
     for add in (_data_args, _how_args, cache_args, visual_args): add(p)
-    _ends_with(p, _run, _RUN_EXAMPLES)
+    ends_with(p, _run, _RUN_EXAMPLES)
     p.set_defaults(kept=None)
 
 _RUN_EXAMPLES = '''examples:
@@ -357,7 +363,7 @@ _BARE = ('this would ask 100 questions about synthetic documents, each with the 
          'write to runs/run. Say what you want: `cosee run CONFIG` with a YAML file, `cosee run --dataset folder '
          '--root questions.csv` for documents of your own, or `cosee run --demo` for a small run to look at')
 
-@_told
+@told_in_a_line
 def _run(args: Namespace) -> int:
     "Run methods on a data set"
     from cosee.runs.record import read_shard
@@ -369,7 +375,7 @@ def _run(args: Namespace) -> int:
         folder = folder / f'shard-{part + 1}-of-{parts}'
     return _go(args, config, folder, args.shard)
 
-@_told
+@told_in_a_line
 def _resume(args: Namespace) -> int:
     "Go on with a run that was interrupted"
     from cosee.runs.table import Run
@@ -393,8 +399,11 @@ def _config_again(run: 'Run', plugins: bool) -> 'RunConfig':
     return make_config(found, str(run.folder), plugins)
 
 # %% ../../nbs/cli/04_runs.ipynb #aab866a3
-def _folder_args(p: ArgumentParser, many: bool = False):
-    "One run folder, or several"
+def folder_args(
+    p: ArgumentParser, # of a command
+    many: bool = False # may it be several?
+):
+    "One run, or several."
     if many: p.add_argument('folders', nargs='+', metavar='RUN', help='run folders, or packs')
     else: p.add_argument('folder', metavar='RUN', help='a run folder, or a pack')
     _strict_arg(p)
@@ -408,9 +417,9 @@ def resume_args(
     p: ArgumentParser # of `cosee resume`
 ):
     "The arguments of `cosee resume`."
-    _folder_args(p)
+    folder_args(p)
     for add in (_how_args, no_cache_args): add(p)
-    _ends_with(p, _resume)
+    ends_with(p, _resume)
     p.set_defaults(kept=None)
 
 # %% ../../nbs/cli/04_runs.ipynb #b92dafe6
@@ -418,10 +427,10 @@ def status_args(
     p: ArgumentParser # of `cosee status`
 ):
     "The arguments of `cosee status`."
-    _folder_args(p)
-    _ends_with(p, _status)
+    folder_args(p)
+    ends_with(p, _status)
 
-@_told
+@told_in_a_line
 def _status(args: Namespace) -> int:
     "How far a run is, what failed and why, and which lines are damaged"
     from cosee.runs.table import Run
@@ -442,14 +451,14 @@ def score_args(
     p: ArgumentParser # of `cosee score`
 ):
     "The arguments of `cosee score`."
-    _folder_args(p)
+    folder_args(p)
     p.add_argument('--metric', action='append', metavar='M[=FLAVOUR]',
                    help='a metric, and whose rules, such as anls=mpdocvqa or em=slidevqa (default: as configured)')
     g = p.add_argument_group('fields (RUN is a file of results of `cosee extract`, or its folder)')
     g.add_argument('--gold', type=Path, metavar='FILE',
                    help='lines with file, value and, of one field, path (default: gold.jsonl beside RUN)')
     g.add_argument('--schema', metavar='FILE', help='what was asked for (default: schema.json beside RUN)')
-    _ends_with(p, _score)
+    ends_with(p, _score)
 
 def _metrics(args: Namespace, run: 'Run') -> dict[str, str]:
     "Metric -> scoring variant, as asked for or as configured"
@@ -458,7 +467,7 @@ def _metrics(args: Namespace, run: 'Run') -> dict[str, str]:
     return {m.partition('=')[0]: m.partition('=')[2] or known.get(m, 'rrc') for m in args.metric}
 
 # %% ../../nbs/cli/04_runs.ipynb #b45b8e36
-@_told
+@told_in_a_line
 def _score(args: Namespace) -> int:
     "Score a run again, by any metric and its rules, without a model"
     from cosee.runs.table import Run, score_records, slim
@@ -497,14 +506,14 @@ def _score_fields(args: Namespace, results: Path) -> int:
 # %% ../../nbs/cli/04_runs.ipynb #2db1fab3
 def _report_arguments(p: ArgumentParser, run: Command):
     "Arguments of `cosee compare` and `cosee report`"
-    _folder_args(p, many=True)
+    folder_args(p, many=True)
     p.add_argument('--metric', metavar='M[=FLAVOUR]',
                    help='a metric, and whose rules, such as anls=mpdocvqa (default: the first of the run)')
     p.add_argument('--baseline', metavar='METHOD', help='what the others are compared with (default: the first)')
     p.add_argument('--price', metavar='IN,OUT',
                    help='prices of a million prompt tokens and a million completion tokens, such as 0.2,0.8')
     p.add_argument('-o', '--output', metavar='OUT', help='write .html or .md')
-    _ends_with(p, run)
+    ends_with(p, run)
 
 def compare_args(
     p: ArgumentParser # of `cosee compare`
@@ -541,7 +550,7 @@ def _methods_table(report: 'Report') -> str:
     head = ['method', 'scored questions', 'score', 'interval', 'tokens', 'calls', 'invalid', 'failed']
     return text_table(head, rows)
 
-@_told
+@told_in_a_line
 def _compare(args: Namespace) -> int:
     "Put the methods of runs side by side, with intervals and paired tests"
     report = _report_of(args)
@@ -554,7 +563,7 @@ def _compare(args: Namespace) -> int:
     return RUN_OK
 
 # %% ../../nbs/cli/04_runs.ipynb #13e293e3
-@_told
+@told_in_a_line
 def _report(args: Namespace) -> int:
     "Write a report of runs as HTML or Markdown"
     first = Path(args.folders[0])
@@ -567,12 +576,12 @@ def replay_args(
     p: ArgumentParser # of `cosee replay`
 ):
     "The arguments of `cosee replay`."
-    _folder_args(p)
+    folder_args(p)
     p.add_argument('sample', metavar='SAMPLE', help='id of the question')
     p.add_argument('--method', metavar='M', help='whose episode (default: the first method with a team, or the first)')
     p.add_argument('--html', metavar='OUT',
                    help='write pages, boxes and notes to this file; reads the data set again for the pages')
-    _ends_with(p, _replay)
+    ends_with(p, _replay)
 
 def _find(args: Namespace) -> 'Record':
     "The record that is asked for"
@@ -608,7 +617,7 @@ def _write_record(args: Namespace, record: Mapping[str, Any], again: Any):
     print(write_html(args.html, [again], _pages_of(args, record)), file=sys.stderr)
 
 # %% ../../nbs/cli/04_runs.ipynb #87cb3401
-@_told
+@told_in_a_line
 def _replay(args: Namespace) -> int:
     "Show an episode of a run again, without a model"
     from cosee.runs.table import replay_record
@@ -624,14 +633,14 @@ def export_args(
     p: ArgumentParser # of `cosee export`
 ):
     "The arguments of `cosee export`."
-    _folder_args(p)
+    folder_args(p)
     p.add_argument('--to', choices=('table', 'markdown', 'inspect'), default='table',
                    help='a table; Markdown, a page for each question; logs for `inspect view` (default: table)')
     p.add_argument('-o', '--output', required=True, metavar='OUT',
                    help='a .csv, .parquet or .jsonl file; for markdown and inspect, a folder')
     p.add_argument('--pages', action='store_true',
                    help='with --to inspect, put the pages into the logs; reads the data set again')
-    _ends_with(p, _export)
+    ends_with(p, _export)
 
 # %% ../../nbs/cli/04_runs.ipynb #3f448dca
 class _PagesInTurn:
@@ -668,7 +677,7 @@ def _to_inspect(args: Namespace) -> list[Path]:
 _WRITERS = dict(table=_to_table, markdown=_to_markdown, inspect=_to_inspect)
 
 # %% ../../nbs/cli/04_runs.ipynb #8d884b62
-@_told
+@told_in_a_line
 def _export(args: Namespace) -> int:
     "Write a run as a table, as Markdown, or as logs for Inspect"
     if args.pages and args.to != 'inspect':
@@ -682,15 +691,15 @@ def submit_args(
     p: ArgumentParser # of `cosee submit`
 ):
     "The arguments of `cosee submit`."
-    _folder_args(p)
+    folder_args(p)
     p.add_argument('--method', required=True, metavar='M', help='method whose answers are written')
     p.add_argument('--form', metavar='NAME',
                    help="form of a data set: mpdocvqa, slidevqa, dude, docvqa2026 (default: that of the run)")
     p.add_argument('-o', '--output', default='submission.json', metavar='OUT',
                    help='file to write (default: submission.json)')
-    _ends_with(p, _submit)
+    ends_with(p, _submit)
 
-@_told
+@told_in_a_line
 def _submit(args: Namespace) -> int:
     "Write a submission file in the form of its leaderboard"
     from cosee.datasets.submissions import write_submission
@@ -711,9 +720,9 @@ def merge_args(
     p.add_argument('output', metavar='OUT', help='folder of the merged run')
     p.add_argument('folders', nargs='*', metavar='RUN', help='shards; default: OUT/shard-*')
     _strict_arg(p)
-    _ends_with(p, _merge)
+    ends_with(p, _merge)
 
-@_told
+@told_in_a_line
 def _merge(args: Namespace) -> int:
     "Put shards of a run together"
     from cosee.runs.table import merge_runs
@@ -727,9 +736,9 @@ def pack_args(
     p.add_argument('output', metavar='OUT', help='file to write, ending in .pack')
     p.add_argument('folders', nargs='+', metavar='RUN', help='run folders or packs of one configuration')
     _strict_arg(p)
-    _ends_with(p, _pack)
+    ends_with(p, _pack)
 
-@_told
+@told_in_a_line
 def _pack(args: Namespace) -> int:
     "Put a run, or several of one configuration, into one compressed file"
     from cosee.runs.table import pack_runs
@@ -741,7 +750,7 @@ def view_args(
     p: ArgumentParser # of `cosee view`
 ):
     "The arguments of `cosee view`."
-    _folder_args(p, many=True)
+    folder_args(p, many=True)
     p.add_argument('--metric', action='append', metavar='M[=FLAVOUR]',
                    help='a metric, and whose rules, such as anls=mpdocvqa; the first says what is right (default: as '
                    'configured)')
@@ -752,7 +761,7 @@ def view_args(
     p.add_argument('--episodes', default='200', metavar='WHICH',
                    help='with --export, which answers get a page: all, wrong, none, or how many, wrong ones first '
                    '(default: 200)')
-    _ends_with(p, _view, _VIEW_EXAMPLES)
+    ends_with(p, _view, _VIEW_EXAMPLES)
 
 # %% ../../nbs/cli/04_runs.ipynb #ab3b3a2c
 _VIEW_EXAMPLES = '''examples:
@@ -789,7 +798,7 @@ def _serve(args: Namespace, viewer: 'Viewer') -> int:
     return RUN_OK
 
 # %% ../../nbs/cli/04_runs.ipynb #defb1efb
-@_told
+@told_in_a_line
 def _view(args: Namespace) -> int:
     "Look at every answer of a run in the browser, wrong ones first"
     from cosee.runs.log import DamagedRun

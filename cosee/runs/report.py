@@ -300,19 +300,19 @@ class Report:
         "The table of methods"
         columns = self._shown()
         rows = [[one_line(m, 80), *_written(row, columns)] for m, row in self.table.items()]
-        return _html_table(['method', *map(_title, columns)], rows)
+        return report_table(['method', *map(_title, columns)], rows)
 
     def _html_boards(self) -> list[Html]:
         "What Boards and evidence say; nothing for a run without a team"
         titles, rows = self._team_table()
         if not rows: return []
-        table = _html_table(['method', *titles], [[one_line(m, 80), *means] for m, means in rows])
+        table = report_table(['method', *titles], [[one_line(m, 80), *means] for m, means in rows])
         return [el('h2', 'Notes of the teams, and evidence'), table]
 
     def _html_head(self, names: str) -> Html:
         "Title, policy and style of the page"
         return el('head', el('meta', charset='utf-8'),
-                  el('meta', http_equiv='Content-Security-Policy', content=_POLICY),
+                  el('meta', http_equiv='Content-Security-Policy', content=REPORT_POLICY),
                   el('meta', name='viewport', content='width=device-width'),
                   el('meta', name='referrer', content='no-referrer'), el('title', f'{names}: {self.title}'),
                   el('style', Html(inline_style('runs/assets/report.css'))))
@@ -427,15 +427,18 @@ def _disagreement_line(q: Disagreement) -> list[str]:
 # %% ../../nbs/runs/06_report.ipynb #b137ea3b
 # The page may show what it brings along and nothing else: no script, nothing from elsewhere. Its pictures carry
 # styles of their own, so that the style sheet cannot be the only one that is allowed.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 def _html_row(cells: list[str]) -> Html:
     "A row; numbers stand to the right"
     first, *rest = cells
     return el('tr', el('td', first), [el('td', v, cls='n' if _is_number(v) else None) for v in rest])
 
-def _html_table(head: list[str], rows: list[list[str]]) -> Html:
-    "A table whose numbers stand to the right"
+def report_table(
+    head: list[str],      # names of the columns
+    rows: list[list[str]] # cells of each row
+) -> Html:
+    "A table whose numbers stand to the right."
     right = [i > 0 and all(not r[i] or _is_number(r[i]) for r in rows) for i in range(len(head))]
     titles = [el('th', h, scope='col', cls='n' if n else None) for h, n in zip(head, right, strict=True)]
     table = el('table', el('thead', el('tr', titles)), el('tbody', [_html_row(r) for r in rows]))

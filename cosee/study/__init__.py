@@ -10,7 +10,7 @@ from ..faces import face
 
 # %% ../../nbs/study/08_study.ipynb #c89b23b2
 FACE = {
-    "cosee.study.answers": "read_answers",
+    "cosee.study.tables": "Study",
 }
 
 __getattr__, __dir__, __all__ = face(__name__, FACE)

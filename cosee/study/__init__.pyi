@@ -1,7 +1,7 @@
 # Made by tools/sync.py from the table FACE beside it: make sync
-from cosee.study.answers import read_answers as read_answers
+from cosee.study.tables import Study as Study
 
 FACE: dict[str, str]
 __all__ = [
-    "read_answers"
+    "Study"
 ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv, io, re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Union, cast
+from typing import Any, Literal, NamedTuple, Optional, Union, cast
 from ..eval.metrics import DEFAULT_METRICS, SCORERS
 from ..jsonscan import read_answer
 from ..runs.log import Record, RunError
@@ -16,7 +16,7 @@ from ..runs.table import Run, score_all, slim
 from ..text import abstains, answer_key, letters_of, one_line
 
 # %% auto #0
-__all__ = ['read_answers']
+__all__ = []
 
 # %% ../../nbs/study/00_answers.ipynb #2178448a
 def model_of(
@@ -28,24 +28,37 @@ def model_of(
     named = options.get('model_path') or options.get('model') or client.get('type') or '?'
     return one_line(re.sub(r'\.(gguf|safetensors)$', '', re.split(r'[\\/]', str(named).rstrip('\\/'))[-1]), 60)
 
+Role = Literal['baseline', 'method', 'bound']
+BASELINES, SINGLE = ('direct', 'self_consistency'), ('direct', 'cot')   # types of methods
+
 class Way(NamedTuple):
     "A method of a run, with what it may spend."
     method: str
-    budget: str  # such as '3x', three direct calls; '3x uncached', '4000', or 'free'
+    budget: str  # such as '3x', three direct calls; '3x uncached', '4000', '1 call', or 'free'
+    role: Role = 'method'
 
-_NAMED_BUDGET = re.compile(r'[ _@-]?\d+(?:\.\d+)?x(?:[ _-]uncached)?$')
+def _bare(name: str, calls: float) -> str:
+    "A name without the budget that it ends with"
+    found = re.fullmatch(r'(.+?)[ _@-]?(\d+(?:\.\d+)?)x?(?:[ _-]uncached)?', name)
+    return found[1] if found and float(found[2]) == calls else name
+
+def _budget_name(budget: Mapping[str, Any], type: str) -> str:
+    "What a budget is called"
+    said = f"{budget['calls']:g}x" if budget.get('calls') else str(budget.get('max_tokens') or '')
+    counted = budget.get('count') or 'total'
+    if not said: return '1 call' if type in SINGLE else 'free'
+    return said + f' {counted}' * (counted != 'total')
 
 def way_of(
     entry: Any,                # of `methods` in a configuration
     general: Mapping[str, Any] # the budget of the run
 ) -> tuple[str, Way]:          # what the run calls it, and what it is
-    "A method of a configuration and its budget."
+    "A method of a configuration, its budget, and its role."
     told = entry if isinstance(entry, dict) else dict(type=str(entry))
     name, budget = str(told.get('name') or told.get('type')), told.get('budget') or general
-    said = f"{budget['calls']:g}x" if budget.get('calls') else str(budget.get('max_tokens') or 'free')
-    counted = budget.get('count') or 'total'
-    said += f' {counted}' * (counted != 'total' and said != 'free')
-    return name, Way(_NAMED_BUDGET.sub('', name) or name if budget.get('calls') else name, said)
+    type = str(told.get('type') or name)
+    role: Role = 'bound' if told.get('focus') == 'oracle' else 'baseline' if type in BASELINES else 'method'
+    return name, Way(_bare(name, budget.get('calls') or 0), _budget_name(budget, type), role)
 
 # %% ../../nbs/study/00_answers.ipynb #151ce5ef
 class Said(NamedTuple):
@@ -151,6 +164,7 @@ class Answer(NamedTuple):
     model: str
     method: str
     budget: str
+    role: Role                  # of the method in the study
     kind: str                   # class of the document
     document: str
     sample: str
@@ -264,9 +278,9 @@ def read_answers(
     return found
 
 # %% ../../nbs/study/00_answers.ipynb #ec44b0d2
-COLUMNS = ('model', 'method', 'budget', 'kind', 'document', 'sample', 'right', 'failed', 'answer', 'confidence',
-           'answerable', 'abstained', 'tokens', 'uncached', 'calls', 'seconds', 'pages', 'answer_kind',
-           'evidence_pages', 'turns', 'invalid', 'wasted', 'first', 'first_right', 'said', 'agreement')
+COLUMNS = ('model', 'method', 'budget', 'role', 'kind', 'document', 'sample', 'right', 'failed', 'answer', 'confidence',
+           'answerable', 'abstained', 'tokens', 'uncached', 'calls', 'seconds', 'pages', 'answer_kind', 'evidence_pages',
+           'turns', 'invalid', 'wasted', 'first', 'first_right', 'said', 'agreement')
 
 def _cell(value: Any) -> str:
     "A value in the table"

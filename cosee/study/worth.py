@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, Optional, TypeVar
 from ..eval.statistics import Detectable, Difference, Estimate, bootstrap, compare_pair, holm, smallest_difference
-from .answers import Answer, Cost, Turns, added
+from .answers import BASELINES, Answer, Cost, Turns, added
 
 # %% auto #0
 __all__ = []
@@ -59,7 +59,7 @@ def made_answer(
 ) -> Answer:
     "An answer as examples and tests want it."
     usual: dict[str, Any] = dict(
-        model='small', method=method, budget='1x', kind='receipt', document=sample.split('-')[0], sample=sample,
+        model='small', method=method, budget='1x', role='baseline' if method in BASELINES else 'method', kind='receipt', document=sample.split('-')[0], sample=sample,
         right=right, failed=False, answer='7' if right else '8', confidence=None, answerable=True, abstained=False,
         cost=Cost(1, 1000, 1000, .5), pages=1, answer_kind='money', evidence_pages=1, turns=Turns(0, 0, 0), said=(),
         agreement=None, noted='', roles={}, gold=('7',))
@@ -95,8 +95,6 @@ def worth_of(
     return [worth(group, rows) for group, rows in groups_of(answers).items()]
 
 # %% ../../nbs/study/01_worth.ipynb #4b31ada8
-BASELINES = ('direct', 'self_consistency')
-
 class Duel(NamedTuple):
     "A method against a baseline on the same questions."
     group: Group
@@ -112,12 +110,23 @@ def rival_of(
     baseline: str             # name of a method
 ) -> Optional[Group]:         # None where there is none
     "The baseline at the same budget, or at the largest one below, or at all."
-    own = [g for g in groups if g.model == group.model and g.method == baseline and g.budget != 'free']
-    below = [g for g in own if size_of(g.budget) <= size_of(group.budget)]
+    own = sorted((g for g in groups if g.model == group.model and g.method == baseline),
+                 key=lambda g: size_of(g.budget))
     same = [g for g in own if g.budget == group.budget]
+    below = [g for g in own if size_of(g.budget) <= size_of(group.budget)]
     alike = [g for g in below if g.budget.split(' ')[1:] == group.budget.split(' ')[1:]]
-    free = [g for g in groups if g.model == group.model and g.method == baseline]
-    return (same or sorted(alike or below, key=lambda g: size_of(g.budget))[-1:] or free or [None])[0]
+    return (same or alike[-1:] or below[-1:] or own[:1] or [None])[0]
+
+def rivals_of(
+    group: Group,                         # who is compared
+    groups: Mapping[Group, list[Answer]]  # that there are
+) -> list[Group]:
+    "The baselines that a method is held against; of baselines those that come before it, of a bound none."
+    role, own = groups[group][0].role, [g for g, rows in groups.items() if rows[0].role == 'baseline']
+    names = list(dict.fromkeys(g.method for g in own if g.model == group.model))
+    if role == 'bound': return []
+    if role == 'baseline': names = names[:names.index(group.method)]
+    return [r for name in names if (r := rival_of(group, own, name))]
 
 # %% ../../nbs/study/01_worth.ipynb #aeb5c895
 def _pairs(one: list[Answer], other: list[Answer]) -> list[tuple[Answer, Answer]]:
@@ -155,7 +164,6 @@ def _corrected(duels: list[Duel]) -> list[Duel]:
 def duels_of(
     answers: Iterable[Answer],           # of a study
     part: Optional[Callable[[Answer], str]] = None, # questions apart by this, such as the class of a document; None: all
-    baselines: Iterable[str] = BASELINES, # names of methods
     n_resamples: int = 10_000            # draws and flips
 ) -> list[Duel]:
     "Every method against every baseline at the same budget, corrected for having looked so often."
@@ -163,8 +171,7 @@ def duels_of(
     for name, own in parts.items():
         groups = groups_of(own)
         for group, rows in groups.items():
-            rivals = [rival_of(group, groups, b) for b in baselines if b != group.method]
-            found += [duel((group, rows), (r, groups[r]), name, n_resamples) for r in rivals if r]
+            found += [duel((group, rows), (r, groups[r]), name, n_resamples) for r in rivals_of(group, groups)]
     return _corrected([d for d in found if d])
 
 # %% ../../nbs/study/01_worth.ipynb #148f2918
