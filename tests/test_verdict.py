@@ -1,0 +1,65 @@
+"The study in configs/verdict.yaml as its commands run it: behind a server, and with weights on this disk."
+import contextlib
+import io
+import json
+from pathlib import Path
+
+import pytest
+from fake_servers import FakeServer
+
+from cosee.cli.entry import main
+from cosee.experiments import Run
+from cosee.models.qwen_vl_wrapper import tiny_folder
+from cosee.runs.config import read_config
+
+CONFIG = Path(__file__).parent.parent / "configs/verdict.yaml"
+SMALL = json.dumps(dict(kinds=["invoice"], per_doc=1, dpi=50))
+NAMES = [m if isinstance(m, str) else m["name"] for m in read_config(CONFIG).methods]
+
+
+def cosee(*argv):
+    "Exit code and output of a command line."
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out): code = main([str(a) for a in argv])
+    return code, out.getvalue()
+
+
+def study(folder, *client):
+    "The study on one small document of this package, in place of those of the data sets."
+    return cosee("run", CONFIG, "--dataset", "made", "--set", f"dataset.options={SMALL}", "--limit", 1, "--quiet",
+                 "--output-dir", folder, *client)
+
+
+def whole(folder):
+    "The records of a study that answered with every method, within its budget."
+    records = list(Run(folder))
+    assert [r["method"] for r in records] == NAMES
+    assert {r["status"] for r in records} == {"ok"}, [r["error"] for r in records]
+    direct = next(r for r in records if r["method"] == "direct")["usage"]
+    for r in records:
+        calls = float(r["method"].partition("@")[2] or 0)
+        # a direct call's price is what it may cost: the reply's bound comes to what it read
+        if calls: assert r["usage"]["total_tokens"] <= calls * (direct["prompt_tokens"] + 64), r["method"]
+    return records
+
+
+def test_the_study_behind_a_server_goes_on_where_it_was(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with FakeServer("openai") as server:
+        how = "--client", "openai", "--model", "m", "--base-url", server.base_url
+        code, said = study(tmp_path / "run", *how)
+        assert code == 0, said
+        whole(tmp_path / "run")
+        asked = len(server.requests)
+        assert study(tmp_path / "run", *how)[0] == 0 and len(server.requests) == asked
+    code, said = cosee("study", tmp_path / "run", "-o", tmp_path / "study")
+    assert code == 0, said
+    assert cosee("study", tmp_path / "run", "--check", tmp_path / "study")[0] == 0
+
+
+@pytest.mark.parametrize("client", ["qwen", "local"])
+def test_the_study_with_weights_on_this_disk(tmp_path, client):
+    code, said = study(tmp_path / "run", "--client", client, "--model-path", tiny_folder())
+    assert code == 0, said
+    records = whole(tmp_path / "run")
+    assert sum(r["usage"]["image_tokens"] for r in records) > 0
