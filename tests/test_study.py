@@ -228,8 +228,8 @@ def planted(folder):
         for i, answers in enumerate(said):
             events = [dict(agent=n, cell=k, applied=dict(action="HYPOTHESIZE", answer=a))
                       for k, (n, a) in enumerate(zip(names, answers, strict=True), 1)]
-            cells = [dict(id=1, content=f"The total is {answers[0]}", view=dict(page=1)),
-                     *(dict(id=k, content=a, view=dict(page=1), tags=["hypothesis"]) for k, a in enumerate(answers[1:], 2))]
+            cells = [dict(id=1, content=f"The total is {answers[0]}", view=dict(page=1))]
+            cells += [dict(id=k, content=a, tags=["hypothesis"]) for k, a in enumerate(answers[1:], 2)]
             entries = [dict(agent=n, usage=dict(calls=1, total_tokens=100 * k)) for k, n in enumerate(names, 1)]
             log.write(dict(sample=f"q{i}", index=i, method="team@3", doc=f"d{i // 2}", question="Total?", gold=["71"],
                            status="ok", answer=answers[2], confidence=.95 if i < 2 else .6, meta=dict(kind="receipt"),
@@ -285,8 +285,8 @@ def test_answers_are_what_the_run_scored(ran):
     for r in run:
         a = found[r["sample"], r["method"].removesuffix("@3")]
         assert a.right == r["right"] and a.cost.tokens == r["usage"]["total_tokens"] and a.kind == r["meta"]["kind"]
-        assert len(a.said) == max(1, sum(bool((e["applied"] or {}).get("answer")) for e in r["trace"].get("events", []))
-                                  or len(r["trace"].get("calls", [])))
+        proposed = [e for e in r["trace"].get("events", []) if (e["applied"] or {}).get("answer")]
+        assert len(a.said) == len(proposed or r["trace"]["calls"])
     assert {d.baseline.method for d in duels_of(found.values(), n_resamples=50)} == {"direct", "votes"}
 
 
@@ -305,8 +305,8 @@ def test_a_failed_question_is_wrong_also_where_there_is_no_answer(tmp_path):
 def test_the_same_records_give_the_same_files(ran, tmp_path):
     run, pack = ran
     first = save_study(Study([pack.folder], n_resamples=200), tmp_path / "one")
-    code, said = cosee("study", pack.folder, "-o", tmp_path / "two", "--resamples", 200)
-    assert code == 0 and [p.name for p in first] == list(FILES)
+    assert cosee("study", pack.folder, "-o", tmp_path / "two", "--resamples", 200)[0] == 0
+    assert [p.name for p in first] == list(FILES)
     for p in first: assert p.read_bytes() == (tmp_path / "two" / p.name).read_bytes()
     again = Study([run.folder], n_resamples=200)
     assert answers_csv(again.answers) == (tmp_path / "one/answers.csv").read_text()
@@ -348,7 +348,7 @@ def test_what_a_stranger_wrote_stays_text():
     assert "<script" not in page and "<img" not in page and "</title><b>" not in page
     assert all(len(line) < 1000 and not line.startswith("=") for line in answers_csv(bad).splitlines())
     assert ",'=cmd" in answers_csv(bad)
-    assert not [p for p in parts_of(bad, 50)]
+    assert parts_of(bad, 50) == []
 
 
 def test_runs_that_cannot_be_studied_are_refused_in_a_line(ran, tmp_path):

@@ -381,8 +381,8 @@ def _resume(args: Namespace) -> int:
     from cosee.runs.table import Run
     run = Run(args.folder)
     if run.packed:
-        raise Stop(f'{run.folder} is a pack, which is only read; `cosee merge FOLDER {run.folder}` makes a folder of it',
-                   BAD_INPUT)
+        mend = f'`cosee merge FOLDER {run.folder}` makes a folder of it'
+        raise Stop(f'{run.folder} is a pack, which is only read; {mend}', BAD_INPUT)
     return _go(args, _config_again(run, args.allow_plugins), run.folder, run.about.get('shard'))
 
 # %% ../../nbs/cli/04_runs.ipynb #c743c8fb

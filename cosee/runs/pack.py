@@ -65,7 +65,7 @@ class PackBytes(io.RawIOBase):
         most: int = MOST        # bytes that it may unpack into
     ):
         self.path, self.most = path, most
-        try: self._file = open(path, 'rb')
+        try: self._file = io.FileIO(path)
         except OSError as e: raise RunError(f'{path} cannot be read ({e.strerror})') from None
         self._begin()
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Iterable, Iterator, Mapping, Optional, TypedDict, Union, cast
+from typing import (TYPE_CHECKING, Any, BinaryIO, Callable, Iterable, Iterator, Mapping, Optional, TypedDict, Union,
+                    cast)
 from ..datasets.submissions import NONE_WORDS, official_golds, official_prediction
 from ..files import write_whole
 from ..eval.metrics import ALIASES, DEFAULT_METRICS, Scores, score_many

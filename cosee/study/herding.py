@@ -86,7 +86,8 @@ def herding(
     shares = [_fates(several, first, fate, n_resamples)
               for first, fate in ((False, 'rescued'), (False, 'herded'), (True, 'spoiled'))]
     follow = [_share(*_followed(several, first), n_resamples) for first in (False, True)]
-    return Herding(group, flow_of(several), *shares, *follow, sum(not a.right for a in boards), len(noted_wrong(boards)))
+    wrong = sum(not a.right for a in boards)
+    return Herding(group, flow_of(several), *shares, *follow, wrong, len(noted_wrong(boards)))
 
 def herding_of(
     answers: Iterable[Answer], # of a study

@@ -4,9 +4,10 @@
 
 # %% ../../nbs/study/06_pictures.ipynb #45779846
 from __future__ import annotations
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
+from ..eval.calibration import Bin
 from .herding import Flow, Herding
 from .tables import Study
 from .trust import Trust
@@ -38,10 +39,10 @@ def _draw_curve(axes: 'Axes', i: int, name: str, points: list[Worth]):
     "One method"
     (colour, marker), xs = series_style(i), [w.tokens for w in points]
     ys = [100 * w.accuracy.mean for w in points]
-    ends = [[y - 100 * w.accuracy.low for y, w in zip(ys, points, strict=True)],
-            [100 * w.accuracy.high - y for y, w in zip(ys, points, strict=True)]]
-    axes.errorbar(xs, ys, [[max(0., e) for e in side] for side in ends], fmt=f'{marker}-', color=colour, ms=5.5, lw=1.5,
-                  elinewidth=1.2, label=one_line(name, 26))
+    below = [max(0., y - 100 * w.accuracy.low) for y, w in zip(ys, points, strict=True)]
+    above = [max(0., 100 * w.accuracy.high - y) for y, w in zip(ys, points, strict=True)]
+    axes.errorbar(xs, ys, [below, above], fmt=f'{marker}-', color=colour, ms=5.5, lw=1.5, elinewidth=1.2,
+                  label=one_line(name, 26))
 
 def _draw_worth(rows: list[Worth], ink: str) -> 'Figure':
     lines = _lines(rows)
@@ -101,9 +102,9 @@ def flow_picture(
     rows: list[Herding] # of this model
 ) -> Picture:
     "What became of first answers."
-    said = [f'{h.group.method} at {h.group.budget}: ' + ', '.join(f'{words} {v:.0f} %' for words, v in zip(
-        _FATES.values(), _shares(h.flow).values(), strict=True)) for h in rows]
-    return Picture(partial(_draw_flows, rows), f'{model}: first answers and what became of them', '; '.join(said) + '.')
+    def told(h: Herding) -> str: return ', '.join(f'{_FATES[fate]} {v:.0f} %' for fate, v in _shares(h.flow).items())
+    said = '; '.join(f'{h.group.method} at {h.group.budget}: {told(h)}' for h in rows)
+    return Picture(partial(_draw_flows, rows), f'{model}: first answers and what became of them', f'{said}.')
 
 # %% ../../nbs/study/06_pictures.ipynb #0e6b8955
 def _draw_bins(rows: list[Trust], ink: str) -> 'Figure':
@@ -126,9 +127,9 @@ def bins_picture(
     rows: list[Trust] # of this model, with bins
 ) -> Picture:
     "How honest confidence is."
-    said = [f'{t.group.method} at {t.group.budget}: ' + ', '.join(
-        f'{100 * b.right:.0f} % right where {100 * b.confidence:.0f} % sure ({b.answers})' for b in t.bins) for t in rows]
-    return Picture(partial(_draw_bins, rows), f'{model}: confidence and truth', '; '.join(said) + '.')
+    def told(b: Bin) -> str: return f'{100 * b.right:.0f} % right where {100 * b.confidence:.0f} % sure ({b.answers})'
+    said = '; '.join(f"{t.group.method} at {t.group.budget}: {', '.join(map(told, t.bins))}" for t in rows)
+    return Picture(partial(_draw_bins, rows), f'{model}: confidence and truth', f'{said}.')
 
 # %% ../../nbs/study/06_pictures.ipynb #0fb23a61
 R = TypeVar('R', Worth, Herding, Trust)
