@@ -197,7 +197,7 @@ class CoSeeController:
         step: int,                       # that begins, from 1
         board: Board,                    # as it stands
         hypotheses: Sequence[Hypothesis] # so far
-    ) -> list[list[Agent]]:
+    ) -> Iterable[list[Agent]]:
         "The agents of a step: those of one group do not see each other's notes."
         return [self.agents] if self.order == 'parallel' else [[a] for a in self.agents]
 
@@ -521,7 +521,8 @@ class _Run:
 
     def _since(self, step: int) -> list[Hypothesis]:
         "What was proposed after a step, and still stands"
-        return [h for h in standing(self.hypotheses, self.board) if h.get('step', 0) > step] if step else self.hypotheses
+        if not step: return self.hypotheses
+        return [h for h in standing(self.hypotheses, self.board) if h.get('step', 0) > step]
 
     def _step(self, step: int, gen_of: Callable[[Agent], Gen]):
         "All turns of one step"
@@ -531,8 +532,9 @@ class _Run:
             self._afford(agents, gens, images)
             shown, why = self.view.told()
             for a in agents: self.tell('start', dict(step=step, agent=a.name, shown=shown, why=why))
-            for turn in _take_turns(agents, images, self.question, self.board, gens, step):
-                turn.event['shown'], turn.event['why'] = shown, why
+            turns = _take_turns(agents, images, self.question, self.board, gens, step)
+            for agent, turn in zip(agents, turns, strict=True):
+                turn.event['shown'], turn.event['why'] = getattr(agent, 'reads', shown), why
                 self._apply(turn)
                 for page in _named_pages(turn.event['action']): self.view.ask(page)
 

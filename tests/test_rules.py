@@ -44,7 +44,7 @@ class Typed(WordReader):
 WORDS = Typed()
 PAGES = [Image.new("RGB", (w, 150), "white") for w in (100, 200)]
 ASKED = dict(images=PAGES, question="How much is the total?")
-TEAMS = ("blind", "weighted", "verified")
+TEAMS = ("blind", "weighted", "verified", "dissent", "split")
 GATES = ("gate_confidence", "gate_agreement", "gate_evidence")
 
 
@@ -317,7 +317,8 @@ def outcomes(client, names=(*TEAMS, *GATES), **gen):
 def test_the_rule_reader_proves_what_it_copies():
     for name, out in outcomes(OcrClient(words=WORDS, embeddings=False)):
         proofs = [v["proof"] for v in out["did"].get("votes", [])]
-        assert out["answer"] == "8.00" and set(proofs) <= {"box", "page"}, (name, out["answer"], proofs)
+        known = {"box", "page", *(["abstains"] if name == "split" else [])}   # its second agent reads the other page
+        assert out["answer"] == "8.00" and set(proofs) <= known, (name, out["answer"], proofs)
 
 
 def test_a_language_model_that_reads_print_can_be_any_of_them(random_mind):
@@ -341,3 +342,41 @@ def test_records_keep_what_the_rules_did_and_each_method_its_budget(tmp_path):
         for r in records if trace else ():
             told = replay_record(r)
             if hasattr(told, "get"): assert told["answer"] == r["answer"]
+
+
+# --- dissent and shares ---
+
+def test_only_its_author_takes_an_answer_back_and_both_sides_are_read():
+    wrong = revises(1, "99.10", "No.", .9)
+    model = Knows([says("8.00", .5), wrong, says("8.00", .5), says("99.10", .9)])
+    out = Method("dissent", **{**PAIR, "max_steps": 2}).run(ASKED, model)
+    (kept,) = out["did"]["dissent"]
+    assert out["answer"] == again(out)["answer"] == "8.00" and kept["answer"] == "99.10" and kept["cell"] == 2
+    board = json.dumps(model.calls[2]["messages"][0]["content"], default=str)
+    assert "cross_checker disagrees with the others: 99.10 (#2)" in board and "detail_reader, step 1) 8.00" in board
+    assert out["usage"]["calls"] == 4 and out["steps"] == 2
+
+
+def test_nothing_is_kept_where_all_agree():
+    out = run(Method("dissent", **{**PAIR, "max_steps": 2}), says("8.00"), says("8.00"))
+    assert out["did"]["dissent"] == [] and len(out["board"]["cells"]) == 2 and out["steps"] == 1
+
+
+def test_each_agent_is_shown_its_share_and_then_what_the_board_names():
+    none, found = says("not answerable"), says("8.00", .5, page=5)
+    model = Knows([none, none, found, NOTE, found, found])
+    out = Method("split", stop="never").run(dict(images=PAGES * 3, question="What is the total?"), model)
+    turns = [e["shown"] for e in out["trace"]["events"]]
+    assert turns[:3] == [[1, 2], [3, 4], [5, 6]] == list(out["did"]["pages"].values())
+    assert all(5 in shown and len(shown) <= 2 for shown in turns[3:]) and out["answer"] == "8.00"
+    sent = [sum(b["type"] == "image" for b in c["messages"][0]["content"]) for c in model.calls]
+    assert sent == [len(shown) for shown in turns]
+
+
+def test_shares_cost_a_third_of_the_same_pages_and_fit_where_these_do_not():
+    big, asked = [Image.new("RGB", (620, 877), "white")] * 6, dict(question="What is the total?")
+    spent = {}
+    for name in ("blind", "split"):
+        out = Method(name, max_steps=1, read=False).run(dict(images=big, **asked), ScriptedClient([says("8.00")] * 3))
+        spent[name] = out["trace"]["ledger"]["total"]["image_tokens"]
+    assert spent["split"] * 3 == spent["blind"]

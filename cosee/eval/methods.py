@@ -56,6 +56,8 @@ METHODS: Registry[MethodEntry] = Registry('method', dict(
     blind=_rules_of('first answers that nobody has heard, then a team', first='blind', decide='votes'),
     weighted=_rules_of('a team whose votes weigh by what print proves', decide='evidence'),
     verified=_rules_of('a team whose corrections quote their line', checks='lines'),
+    dissent=_rules_of('a team that keeps what a minority says', dissent=True),
+    split=_rules_of('a team whose agents read different pages', first='blind', pages='split'),
     gate_confidence=_gate_of('one call, and a team where it is unsure', by='confidence'),
     gate_agreement=_gate_of('two calls, and a team where they disagree', by='agreement'),
     gate_evidence=_gate_of('one call, and a team where no page says so', by='evidence'),
@@ -78,8 +80,9 @@ class SettingError(ValueError):
         super().__init__(why)
         self.setting = setting
 
-_LEAST = dict(max_steps=1, unproved=0, max_turns=1, num_samples=1, max_new_tokens=1, agreement=1, max_calls=1, k=1, probe=1,
-              pages=0, max_cells_per_page=1, max_total_chars=1, stop_confidence=0, min_confidence=0, num_agents=1)
+_LEAST = dict(unproved=0, max_steps=1, max_turns=1, num_samples=1, max_new_tokens=1, agreement=1, max_calls=1, k=1,
+              probe=1, pages=0, max_cells_per_page=1, max_total_chars=1, stop_confidence=0, min_confidence=0,
+              num_agents=1)
 _MOST = dict(unproved=1)
 
 def _type_fault(hint: Any, value: Any) -> Optional[str]:

@@ -142,14 +142,15 @@ def _behind(first: MethodOutcome, out: Optional[MethodOutcome]) -> tuple[MethodO
     if out is None: return first, True
     out['shown'] = list(dict.fromkeys([*first.get('shown', []), *out.get('shown', [])]))
     kept = not out['answer']
-    if kept: out.update({k: first[k] for k in ('answer', 'confidence', 'page', 'evidence')})
+    if kept: out.update(answer=first['answer'], confidence=first['confidence'], page=first['page'],
+                        evidence=first['evidence'])
     if 'events' in out['trace']: out['trace'] = {**out['trace'], 'before': first['trace']['calls']}
     return out, kept
 
 # %% ../../nbs/rules/07_gates.ipynb #ec1aa785
 def gate_method(task: Task, by: By = 'confidence', team: Union[str, Mapping[str, Any]] = 'weighted',
-                ask: Ask = 'cot', second: Second = 'pages', min_confidence: float = .7, curve: Curve = (), abstained: Abstained = 'team',
-                read: bool = True, max_new_tokens: int = 256, focus: FocusSpec = 'auto',
+                ask: Ask = 'cot', second: Second = 'pages', min_confidence: float = .7, curve: Curve = (),
+                abstained: Abstained = 'team', read: bool = True, max_new_tokens: int = 256, focus: FocusSpec = 'auto',
                 k: float = 4) -> MethodOutcome:
     "One call, and a team where there is a reason to doubt it."
     gate = Gate(task.look(focus, k), ask, max_new_tokens, min_confidence, curve, read and by == 'evidence')

@@ -11,7 +11,7 @@ __all__ = ['Rules', 'TeamController']
 # %% ../../nbs/rules/06_team.ipynb #62b0e833
 import copy
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Optional, cast, get_args
 from ..agents import ROLES, Agent
@@ -25,9 +25,11 @@ from ..focus import FocusSpec, listed
 from ..models.client import Ledger
 from .blind import blind
 from .checks import checks_of, proved_corrections, quoting, survivors
+from .dissent import DissentKeeper, kept_cells, minority, own_corrections
 from .proofs import PROVED, How, Prints, Proof
+from .split import shared_out
 from .votes import Vote, cast_votes, rank_votes, said_answer, shares
-from ..text import abstains
+from ..text import abstains, answer_key
 
 # %% ../../nbs/rules/06_team.ipynb #aef73141
 First = Literal['open', 'blind']
@@ -35,8 +37,9 @@ Decide = Literal['confidence', 'votes', 'evidence']
 Stop = Literal['usual', 'proved', 'never']
 Checks = Literal['notes', 'lines']
 Quotes = Literal['place', 'words']
+Share = Literal['same', 'split']
 _CHOICES = dict(first=get_args(First), decide=get_args(Decide), stop=get_args(Stop), checks=get_args(Checks),
-                quotes=get_args(Quotes))
+                quotes=get_args(Quotes), pages=get_args(Share))
 
 @dataclass(frozen=True)
 class Rules:
@@ -47,6 +50,8 @@ class Rules:
     unproved: float = .5     # weight of a vote without proof, 0-1
     checks: Checks = 'notes'
     quotes: Quotes = 'place'
+    dissent: bool = False    # is a minority answer kept?
+    pages: Share = 'same'
 
     def __post_init__(self):
         for name, known in _CHOICES.items():
@@ -76,10 +81,16 @@ class TeamController(CoSeeController):
         return {**super().describe(), 'rules': asdict(self.rules)}
 
     def groups(self, step: int, board: Board,
-               hypotheses: Sequence[Hypothesis]) -> list[list[Agent]]:
-        "The agents of a step; in a blind one all at once."
-        if self.rules.first == 'blind' and not len(board): return [blind(self.agents)]
-        return CoSeeController.groups(self, step, board, hypotheses)
+               hypotheses: Sequence[Hypothesis]) -> Iterator[list[Agent]]:
+        "The agents of a step; in a blind one all at once. Behind them, what is kept of a minority."
+        first = self.rules.first == 'blind' and not len(board)
+        agents = blind(self.agents) if first else self.agents
+        if self.rules.pages == 'split': agents = shared_out(agents)
+        yield from [agents] if first or self.order == 'parallel' else [[a] for a in agents]
+        kept, told = kept_cells(board), list(hypotheses)
+        known = {(h.get('author'), proposal_key(h)) for h in told if h.get('cell') in kept}
+        for v in minority(self.votes(told, board)) if self.rules.dissent else []:
+            if (v['agent'], answer_key(v['answer'])) not in known: yield [DissentKeeper(v)]
 
     def _prove(self, h: Hypothesis, board: Board) -> How:
         "How the answer of a proposal is proved"
@@ -102,13 +113,14 @@ class TeamController(CoSeeController):
     def _counted(self, hypotheses: Sequence[Hypothesis], board: Board) -> list[tuple[int, int]]:
         "The corrections that count"
         proofs = self.proof_of(hypotheses, board)
+        if self.rules.dissent: return own_corrections(board)
         if self.rules.checks == 'notes': return board.corrections()
         return proved_corrections(board, lambda cell: proofs.get(cell, 'abstains'))
 
     def _standing(self, hypotheses: Sequence[Hypothesis], board: Board) -> list[Hypothesis]:
         "Proposals that count"
         counted = self._counted(hypotheses, board)
-        if self.rules.checks == 'notes': return standing(hypotheses, board, counted)
+        if self.rules.checks == 'notes' or self.rules.dissent: return standing(hypotheses, board, counted)
         return survivors(hypotheses, board, counted)
 
     def votes(self,
@@ -130,10 +142,11 @@ class TeamController(CoSeeController):
                     board: Board) -> Optional[str]:
         "Why an episode ends here, by the rules."
         if self.rules.stop == 'usual': return CoSeeController.stop_reason(self, step, hypotheses, board)
-        found = None
+        found, last = None, step >= self.max_steps
+        if self.rules.dissent and not last and minority(self.votes(hypotheses, board)): return None
         if self.rules.stop == 'proved':
             found = _enough(self.votes(hypotheses, board), self.stop_confidence, self.agreement)
-        return found or ('max_steps' if step >= self.max_steps else None)
+        return found or ('max_steps' if last else None)
 
     def did(self,
         hypotheses: Sequence[Hypothesis], # all proposals
@@ -144,11 +157,15 @@ class TeamController(CoSeeController):
         first = {h.get('author'): h for h in reversed(hypotheses) if h.get('author') != YOU}
         best = self.ranked(hypotheses, board)[:1]
         share = max((shares(votes).get(proposal_key(h), 0.) for h in best), default=0.)
-        said = [dict(agent=who, answer=said_answer(h), page=h.get('view', {}).get('page'), confidence=h.get('confidence'),
-                     proof=proofs.get(h.get('cell'), ''), blind=self.rules.first == 'blind' and h.get('step') == 1)
-                for who, h in reversed(first.items())]
-        return dict(first=said, votes=votes,
-                    decided=dict(by=self.rules.decide, answer=said_answer(best[0]) if best else '', share=round(share, 4)),
+        told, kept = {h.get('cell'): h for h in hypotheses}, kept_cells(board)
+        alone = self.rules.first == 'blind'
+        said = [dict(agent=who, answer=said_answer(h), page=h.get('view', {}).get('page'),
+                     confidence=h.get('confidence'), proof=proofs.get(h.get('cell'), ''),
+                     blind=alone and h.get('step') == 1) for who, h in reversed(first.items())]
+        answer = said_answer(best[0]) if best else ''
+        return dict(first=said, votes=votes, decided=dict(by=self.rules.decide, answer=answer, share=round(share, 4)),
+                    dissent=[dict(agent=told[c].get('author'), answer=said_answer(told[c]), cell=c, note=note)
+                             for c, note in kept.items() if c in told],
                     checks=checks_of(hypotheses, board, self._counted(hypotheses, board),
                                      lambda cell: proofs.get(cell, 'abstains')))
 
@@ -161,6 +178,7 @@ class TeamController(CoSeeController):
         mine.proofs, mine.prints = {}, Prints(images, words, self.read)
         episode = CoSeeController.run(mine, images, question, per_agent_gen_kwargs, ledger, on_event, earlier)
         episode['did'] = mine.did(episode['hypotheses'], episode['board'])
+        if self.rules.pages == 'split': episode['did']['pages'] = _first_pages(episode['trace']['events'])
         best = mine.ranked(episode['hypotheses'], episode['board'])[:1]
         kept = [dict(cell=h.get('cell'), confidence=stated_confidence(h)) for h in best]
         cast(Any, episode['trace']).update(proofs={str(c): how for c, how in mine.proofs.items()},
@@ -186,25 +204,41 @@ def _enough(votes: Sequence[Vote], stop_confidence: float, agreement: int) -> Op
     "Why a team need not go on; None where it has to"
     names = defaultdict[str, list[Vote]](list)
     for v in votes:
-        if v['proof'] in (*PROVED, 'abstains'): names[proposal_key(Hypothesis(answer=v['answer']))].append(v)
+        if v['proof'] in (*PROVED, 'abstains'): names[answer_key(v['answer'])].append(v)
     proved = [vs for vs in names.values() if vs[0]['proof'] in PROVED]
     if len(proved) == 1 and max(v['confidence'] for v in proved[0]) >= stop_confidence: return 'confidence'
     most = max(map(len, names.values()), default=0)
     return 'agreement' if most >= agreement and len(proved) < 2 else None
 
+# %% ../../nbs/rules/06_team.ipynb #cc3d5b15
+def _first_pages(events: Sequence[Event]) -> dict[str, list[int]]:
+    "What each agent was shown in its first turn"
+    found: dict[str, list[int]] = {}
+    for e in events: found.setdefault(e['agent'], e.get('shown', []))
+    return found
+
 # %% ../../nbs/rules/06_team.ipynb #39d0cd02
+def _covers_shares(task: Task, crew: Sequence[Agent]) -> bool:
+    "Does the budget cover a step in which all pages are read once, in shares?"
+    if task.ledger.max_tokens is None: return True
+    asked = (task.price(a.role_prompt, a.gen_defaults.get('max_new_tokens', 64), []) for a in crew)
+    return sum(asked) + task.price('', 0) + 300 * len(crew) <= task.ledger.left
+
 def team_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, first: First = 'open',
                 decide: Decide = 'evidence', stop: Stop = 'proved', unproved: float = .5, checks: Checks = 'notes',
-                quotes: Quotes = 'place', order: Order = 'sequential', stop_confidence: float = .9, agreement: int = 2,
+                quotes: Quotes = 'place', dissent: bool = False, pages: Share = 'same',
+                order: Order = 'sequential', stop_confidence: float = .9, agreement: int = 2,
                 max_cells_per_page: int = 8, max_total_chars: int = 2000, read: bool = True, focus: FocusSpec = 'auto',
                 k: float = 4, num_agents: Optional[int] = None) -> MethodOutcome:
     "A team with a Board and rules of its own."
-    rules, steps = Rules(first, decide, stop, unproved, checks, quotes), stochastic_rounding(max_steps, task.seed)
-    task.look(focus, k)
+    rules = Rules(first, decide, stop, unproved, checks, quotes, dissent, pages)
+    steps = stochastic_rounding(max_steps, task.seed)
     crew = build_team(task.client, agents, num_agents)
+    task.look(focus, k * len(crew) if pages == 'split' else k)
     if checks == 'lines': crew = quoting(crew)
     for a in crew: a.board_kwargs = dict(max_cells_per_page=max_cells_per_page, max_total_chars=max_total_chars)
-    controller = TeamController(within_budget(task, crew), steps, {**task.gen, 'seed': task.seed}, order,
+    if pages == 'same' or not _covers_shares(task, crew): crew = within_budget(task, crew)
+    controller = TeamController(crew, steps, {**task.gen, 'seed': task.seed}, order,
                                 stop_confidence, agreement, focus=task.focus, snap=task.snap, rules=rules, read=read)
     episode = controller.run(task.images, task.question, ledger=task.ledger)
     return {**outcome_of(episode), 'did': episode['did']}

@@ -9,13 +9,12 @@ from __future__ import annotations
 __all__ = []
 
 # %% ../../nbs/rules/01_votes.ipynb #53003eb7
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Optional, TypedDict
 from ..board import YOU
 from ..controller import Hypothesis, proposal_key, stated_confidence
 from .proofs import PROVED, How
-from ..text import abstains
+from ..text import abstains, answer_key
 
 # %% ../../nbs/rules/01_votes.ipynb #fd45b301
 class Vote(TypedDict):
@@ -66,9 +65,11 @@ def shares(
     votes: Sequence[Vote] # of `cast_votes`
 ) -> dict[str, float]:    # key of an answer -> its weight, in parts of all votes
     "How much of a team stands behind each answer."
-    found = defaultdict[str, float](float)
-    for v in _counted(votes): found[proposal_key(Hypothesis(answer=v['answer']))] += v['weight'] / len(votes)
-    return dict(found)
+    found: dict[str, float] = {}
+    for v in _counted(votes):
+        key = answer_key(v['answer'])
+        found[key] = found.get(key, 0.) + v['weight'] / len(votes)
+    return found
 
 # %% ../../nbs/rules/01_votes.ipynb #bd82ee36
 _BEST: tuple[How, ...] = ('quote', 'box', 'page')
