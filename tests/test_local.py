@@ -202,6 +202,23 @@ def test_directories_that_cannot_be_used(folder, tmp_path, kind, says):
     assert not [n for n in sys.modules if "seer" in n]
 
 
+@pytest.mark.parametrize("kind", ["qwen2_5_vl", "llava", "smolvlm", "gemma3"])
+def test_a_picture_is_hashed_once_a_prompt_and_kept_by_its_bytes(folder, monkeypatch, kind):
+    from cosee.files import image_hash
+    hashed = []
+    monkeypatch.setattr("cosee.models.local.prompts.image_hash", lambda im: hashed.append(im) or image_hash(im))
+    client, shown = LocalVLMClient(folder(kind), reuse=False), pages(random.Random(3))
+    kept = client.processor.image_processor
+    hashed.clear()
+    kept.found.clear()
+    first, again = (client.prompt(build_messages(shown, words(random.Random(i), 6))) for i in range(2))
+    assert len(hashed) == 2 * len(shown) and len(kept.found) == 1
+    assert first.boundaries[0][1] != client.prompt(build_messages(pages(random.Random(4)), "?")).boundaries[0][1]
+    kept.most = 1
+    client.prompt(build_messages(shown, "Total?"))
+    assert not kept.found and again.ids[:again.cut] == first.ids[:first.cut]
+
+
 def test_the_command_line(folder, capsys, tmp_path, doc):
     said = folder("smolvlm")
     assert main(["models", said]) == 0

@@ -420,6 +420,36 @@ def test_models_tells_what_is_there_and_verify_hashes_again(hub, home, capsys):
     assert main(["models"]) == 1 and "50 %" in capsys.readouterr().out
 
 
+def test_models_takes_a_name_of_the_table(hub, home, tmp_path, monkeypatch, capsys):
+    assert main(["models", "small"]) == 0
+    out, err = capsys.readouterr()
+    assert "small" in out and "--client print --model-path small" in out and "cosee fetch small gets them" in err
+    path = fetch_weights("small", base=hub.url)
+    assert main(["models", "small", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["state"], told["path"], told["client"]) == ("here", str(path), "print")
+    path.write_bytes(DATA[:-1] + b"!")
+    assert main(["models", "small", "--verify"]) == 1 and "DAMAGED" in capsys.readouterr().out
+    assert main(["models", "smal"]) == 2 and "did you mean 'small'?" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two").mkdir()   # a folder of that name is meant before the table
+    assert main(["models", "two"]) == 2 and "two" in capsys.readouterr().err
+
+
+def test_models_looks_into_a_folder_that_was_fetched_by_name(home, monkeypatch, capsys):
+    pytest.importorskip("torch")
+    from cosee.models.local.random_models import random_model
+    random_model(home / "mine", "smolvlm")
+    files = [remote(p.name, p.read_bytes()) for p in sorted((home / "mine").iterdir()) if p.is_file()]
+    monkeypatch.setitem(WEIGHTS, "mine", Weights("Made/Mine", "c" * 40, "CC0-1.0", "told", tuple(files)))
+    assert main(["models", "mine"]) == 0
+    out = capsys.readouterr().out
+    assert "SmolVLM (smolvlm)" in out and "CC0-1.0" in out and "--model-path mine\n" in out
+    assert main(["models", "mine", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["name"], told["kind"], told["licence"]) == ("mine", "smolvlm", "CC0-1.0")
+
+
 def test_without_a_name_fetch_lists_what_there_is(capsys):
     assert main(["fetch"]) == 0
     out = capsys.readouterr().out

@@ -189,7 +189,7 @@ def _spent(args: Namespace) -> str:
     "What a model was asked for the pages, once for all questions"
     reader = made_page_reader(args)
     if not reader or not reader.usage.calls: return ''
-    return f' by {reader.client.name} for {reader.usage.total_tokens:,} tokens'
+    return f' by {reader.by} for {reader.usage.total_tokens:,} tokens'
 
 def _read_print(args: Namespace, words: 'WordReader', pages: 'Pages') -> float:
     "Read the print of all pages, and tell how far it is; the seconds that it took"

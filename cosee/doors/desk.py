@@ -208,8 +208,7 @@ class Desk:
     def pages_read(self) -> PagesRead:
         "How the pages of documents are read."
         reader = self.library.reader
-        model = getattr(reader, 'client', None)
-        return PagesRead(print=reader.print, page_reader=model.name if model else '',
+        return PagesRead(print=reader.print, page_reader=getattr(reader, 'by', ''),
                          visual=Path(self.visual['folder']).name if self.visual else '')
 
     def ask(self,

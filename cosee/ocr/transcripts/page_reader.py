@@ -184,6 +184,13 @@ class PageReader(WordReader):
     def __repr__(self): return f'PageReader({self.client!r})'
 
     @property
+    def by(self) -> str:
+        "What its model is called, or the folder of its weights."
+        model = models_in(self.client)[0]
+        folder = Path(str(getattr(model, 'model_path', None) or 'nowhere'))
+        return folder.name if model.name in ('local', 'qwen') and folder.is_dir() else self.client.name
+
+    @property
     def tokens(self) -> int:
         "What the pages cost that this thread was the first to get."
         return getattr(self._clock, 'tokens', 0)
