@@ -71,7 +71,8 @@ def test_an_action_of_a_model_that_writes_pixels_reaches_the_board(folder):
     sides = client.prompt(build_messages(shown, "What?")).numbers.sides
     for seed in range(4):
         agent, board = ScannerAgent(client), Board()
-        action = agent.act(shown, "What is the total?", board, dict(seed=seed, temperature=1.5, top_k=0, max_new_tokens=90))
+        drawn = dict(seed=seed, temperature=1.5, top_k=0, max_new_tokens=90)
+        action = agent.act(shown, "What is the total?", board, drawn)
         view = written(client.last)["view"]
         (w, h), box = sides[view["page"]], view["bbox_2d"]
         most = [max(s[axis] for s in sides.values()) for axis in (0, 1)] * 2

@@ -164,7 +164,7 @@ _BOX_LINE = re.compile(r'^([^\w\n]*box:\s*)(\[[\d,.\s]{7,60}\])(?=\s*$)', re.I |
 _PAGE_NAMED = re.compile(r'\bpage\W{1,3}(\d{1,9})\b', re.I)
 
 # %% ../../../nbs/local/05_coordinates.ipynb #647aa682
-def seen_size(
+def _seen_size(
     processor,   # of the checkpoint
     image: Image # as the processor is given it
 ) -> Size:       # width and height in pixels
@@ -186,4 +186,4 @@ def numbers_of(
     if boxes != 'pixels' or not images: return IN_THOUSANDTHS
     blocks = [b for m in messages for b in content_blocks(m) if b['type'] == 'image']
     pages = [b.get('page', i) for i, b in enumerate(blocks, 1)]
-    return in_pixels({page: seen_size(processor, im) for page, im in zip(pages, images, strict=True)})
+    return in_pixels({page: _seen_size(processor, im) for page, im in zip(pages, images, strict=True)})

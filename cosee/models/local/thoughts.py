@@ -25,7 +25,7 @@ class Thinker:
     closing: list[int]     # tokens that close one, and what stands between draft and reply
     behind: list[int]      # of these, what stands between draft and reply
 
-def template_of(
+def _template_of(
     processor # of a checkpoint
 ) -> str:     # '' where it has none
     "The chat template of a checkpoint."
@@ -38,7 +38,7 @@ def switched(
     thinks: bool              # is the model to think?
 ) -> dict[str, Any]:
     "Variables of the chat template that turn thinking on, where they can."
-    return variables | {_SWITCH: True} if thinks and _SWITCH in template_of(processor) else variables
+    return variables | {_SWITCH: True} if thinks and _SWITCH in _template_of(processor) else variables
 
 # %% ../../../nbs/local/06_thoughts.ipynb #7d4d4979
 def thinker_of(
@@ -48,7 +48,7 @@ def thinker_of(
     behind: str = '\n\n'                  # what stands between draft and reply
 ) -> Thinker:
     "How a checkpoint thinks, by its chat template."
-    (begin, end), known = marks or MARKS, template_of(processor)
+    (begin, end), known = marks or MARKS, _template_of(processor)
     asked = [dict(role='user', content=[dict(type='text', text='?')])]
     how = dict(tokenize=False, add_generation_prompt=True, **variables)
     said = processor.apply_chat_template(asked, **how) if known else ''
@@ -75,6 +75,7 @@ class Thinking:
         if self.mark in tail: return [] if tail.partition(self.mark)[2] else self.behind
         return self.closing if len(out) + len(self.closing) >= self.most else None
 
+# %% ../../../nbs/local/06_thoughts.ipynb #e8771b75
 def thinking(
     who: Thinker,           # whose reply it is
     most: Optional[int],    # tokens of a draft; None: as the checkpoint likes, but none under a schema

@@ -309,11 +309,12 @@ class Row(Protocol):
     out: list[int]                # tokens written
     pending: list[int]            # tokens that the model has not seen
     s: Any                        # its `Sampling`
-    room: int                     # most tokens that it may still write
     ends: set[int]                # tokens that end it
     state: Optional[GrammarState] # of a grammar, or None for free text
     fast_forward: bool            # are forced tokens appended at once?
     guesser: Optional[Guesser]    # made when it is first needed
+    @property
+    def room(self) -> int: ...    # most tokens that it may still write
 
 # %% ../../../nbs/qwen/08_lookup.ipynb #621ff7da
 _UNLIKELY = .05   # chance below which a draft ends
