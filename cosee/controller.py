@@ -68,6 +68,7 @@ class Decided(TypedDict):
     cell: Optional[int]        # of the proposal that won
     confidence: float          # of the team, 0-1
 
+# %% ../nbs/03_controller.ipynb #42feded0
 class Trace(TypedDict):
     "An episode from which it can be looked at and replayed, JSON-ready."
     version: int
@@ -660,6 +661,7 @@ def _replayed(trace: Trace) -> _Run:
     for event in trace['events']: state._apply(_again(event))
     return state
 
+# %% ../nbs/03_controller.ipynb #e239476e
 def replay(
     trace: Trace # of an episode, also after a round trip through JSON
 ) -> Episode:    # the same episode, without calls

@@ -143,6 +143,7 @@ def cache_args(
     p.add_argument('--page-tokens', type=positive, metavar='N',
                    help='most tokens of the printed text of a page, for a model that reads it (default: 1500)')
 
+# %% ../../nbs/cli/00_common.ipynb #c7ed4df9
 @contextmanager
 def cache_wanted(
     args: Namespace # of any command

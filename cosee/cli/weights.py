@@ -96,6 +96,7 @@ def _entry_told(args: Namespace, row: dict[str, Any]) -> int:
     if row['state'] not in ('here', 'unchecked'): say(args, f"cosee fetch {row['name']} gets them")
     return FAILED if row['state'] == 'damaged' else ANSWERED
 
+# %% ../../nbs/cli/10_weights.ipynb #9f78654c
 def _looked_into(args: Namespace, path: str, row: Optional[dict[str, Any]] = None) -> int:
     "Say what a directory of weights holds, with the entry of the table of which it is, if any"
     from cosee.models.local.client import GET_ANY

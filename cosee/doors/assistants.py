@@ -266,6 +266,7 @@ def _found(read: Callable[[], Any]) -> Any:
     try: return read()
     except DoorError as e: raise ResourceNotFoundError(str(e)) from None
 
+# %% ../../nbs/doors/10_assistants.ipynb #b0a96e47
 def _add_resources(server: MCPServer, desk: Desk):
     "What can be read by its address"
     @server.resource('cosee://documents', title='Documents', mime_type='application/json')

@@ -190,8 +190,6 @@ class Desk:
         self.roots, self.at_once = roots or Roots(), at_once
         self._jobs, self._stack = OrderedDict[str, Job](), ExitStack()
 
-    def __repr__(self): return f'Desk({self.library!r}, {self.journal!r}, {self.queue!r})'
-
     def __enter__(self) -> 'Desk':
         private_folder(self.folder)
         self.journal = self._stack.enter_context(Journal(self.folder))
@@ -203,6 +201,8 @@ class Desk:
     def __exit__(self, *rest):
         self.queue.close()
         self._stack.close()
+
+    def __repr__(self): return f'Desk({self.library!r}, {self.journal!r}, {self.queue!r})'
 
     @property
     def pages_read(self) -> PagesRead:

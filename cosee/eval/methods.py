@@ -117,6 +117,7 @@ def _value_fault(name: str, value: Any) -> Optional[str]:
     except (ValueError, TypeError) as e: return str(e)
     return f'two agents have one name: {names}' if len(set(names)) < len(names) else None
 
+# %% ../../nbs/eval/08_methods.ipynb #1cfbdf22
 def _check_settings(
     type: str,                  # name in `METHODS`
     settings: Mapping[str, Any] # what a configuration says

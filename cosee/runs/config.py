@@ -223,6 +223,7 @@ def _plugin_there(name: Any, folder: Path) -> Any:
     whole = _there(file, folder)
     return whole if whole != file else name
 
+# %% ../../nbs/runs/02_config.ipynb #8a67e985
 def _beside(data: dict[str, Any], folder: Path) -> dict[str, Any]:
     "Fields of a file in a folder, with whole paths"
     data = deepcopy(data)

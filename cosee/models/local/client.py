@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from cosee.models.qwen.grammar import GrammarState
     from cosee.models.qwen.prefix import Prefix, PrefixCache
 
-# %% ../../../nbs/local/04_client.ipynb #e77072ff
+# %% ../../../nbs/local/04_client.ipynb #2936a527
 GET_ANY = 'get the weights of a vision-language model into it, such as with: hf download NAME --local-dir {}'
 
+# %% ../../../nbs/local/04_client.ipynb #e77072ff
 class LocalVLMClient(VLMClient):
     "A vision-language model from a local directory; one that cannot be loaded raises `ModelError`."
     name, constrains = 'local', True

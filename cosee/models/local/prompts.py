@@ -56,10 +56,8 @@ class KeptPictures:
     def __call__(self, images: Any, *args, **kwargs) -> Any:
         flat = _pictures(images)
         if flat is None: return self.inner(images, *args, **kwargs)
-        shape = [len(i) if isinstance(i, (list, tuple)) else 0 for i in images] if isinstance(images, list) else 0
-        names = [image_hash(im) for im in flat]
-        getattr(self._heard, 'names', []).extend(names)
-        key = repr((shape, names, args, sorted(kwargs.items(), key=lambda kv: kv[0])))
+        getattr(self._heard, 'names', []).extend(names := [image_hash(im) for im in flat])
+        key = repr((_shape(images), names, args, sorted(kwargs.items(), key=lambda kv: kv[0])))
         with self._lock:
             made = self.found.pop(key, None) or self.inner(images, *args, **kwargs)
             self.found[key] = made
@@ -72,6 +70,7 @@ class KeptPictures:
         self._heard.names = names = list[str]()
         try: yield names
         finally: del self._heard.names
+
 
 # %% ../../../nbs/local/02_prompts.ipynb #6fbac268
 def _pictures(images: Any) -> Optional[list[Image]]:
@@ -87,6 +86,10 @@ def _nbytes(value: Any) -> int:
     if hasattr(value, 'nbytes'): return int(value.nbytes)
     if isinstance(value, (list, tuple)): return sum(map(_nbytes, value))
     return sum(map(_nbytes, value.values())) if hasattr(value, 'values') else 8
+
+def _shape(images: Any) -> Any:
+    "How pictures are nested"
+    return [len(i) if isinstance(i, (list, tuple)) else 0 for i in images] if isinstance(images, list) else 0
 
 # %% ../../../nbs/local/02_prompts.ipynb #b10b0c1f
 def picture_tokens(
