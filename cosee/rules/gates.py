@@ -69,8 +69,7 @@ class Gate:
         shown = self.task.calls[0]['shown'] if self.task.calls else []
         pages = [self.reading['page']] if self.reading['page'] else shown or range(1, len(self.task.images) + 1)
         found: list[How] = [self.prints.stands(said, page, box).how for page in pages]
-        proved = [how for how in found if how in PROVED]
-        return [*proved, *found, *_NOWHERE][0]
+        return next((how for how in found if how in PROVED), found[0] if found else '')
 
 # %% ../../nbs/rules/07_gates.ipynb #be02da2d
 
@@ -103,8 +102,6 @@ def _by_agreement(gate: Gate, second: str) -> str:
     return '' if _agree(gate.reading['answer'], gate.second['answer']) else 'two calls disagree'
 
 # %% ../../nbs/rules/07_gates.ipynb #92982e8d
-_NOWHERE: tuple[How, ...] = ('',)
-
 
 def _by_evidence(gate: Gate, second: str) -> str:
     "Why to doubt, '' if there is no reason"

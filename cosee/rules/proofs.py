@@ -45,20 +45,7 @@ def _find(printed: Printed, said: str, page: int, box: Optional[Box]) -> Proof:
     there = None if _common(letters_of(said)) else printed.find(said)
     return Proof('page', there.text) if there else Proof('')
 
-# %% ../../nbs/rules/00_proofs.ipynb #bc0b1c1a
-_QUOTED = re.compile(r'["\u201c\u201d\u201e\u00ab\u00bb]([^"\u201c\u201d\u201e\u00ab\u00bb]{3,300})'
-                     r'["\u201c\u201d\u201e\u00ab\u00bb]')
-
-def _quotes(note: str) -> list[str]:
-    "What a note quotes"
-    return _QUOTED.findall(note) or [note]
-
-def _holds(text: str, answer: str) -> bool:
-    "Does a line say an answer?"
-    said = letters_of(answer)
-    return said in _CLAIMS or bool(said) and said in letters_of(text)
-
-# %% ../../nbs/rules/00_proofs.ipynb #132a869f
+# %% ../../nbs/rules/00_proofs.ipynb #df87e944
 class Prints:
     "The print of a document's pages, each read when it is first asked for."
     def __init__(self,
@@ -101,3 +88,16 @@ class Prints:
             line = printed.find(said) if len(letters_of(said)) > 3 and _holds(said, answer) else None
             if line: return Proof('quote', line.text)
         return Proof('')
+
+# %% ../../nbs/rules/00_proofs.ipynb #bc0b1c1a
+_QUOTED = re.compile(r'["\u201c\u201d\u201e\u00ab\u00bb]([^"\u201c\u201d\u201e\u00ab\u00bb]{3,300})'
+                     r'["\u201c\u201d\u201e\u00ab\u00bb]')
+
+def _quotes(note: str) -> list[str]:
+    "What a note quotes"
+    return _QUOTED.findall(note) or [note]
+
+def _holds(text: str, answer: str) -> bool:
+    "Does a line say an answer?"
+    said = letters_of(answer)
+    return said in _CLAIMS or bool(said) and said in letters_of(text)

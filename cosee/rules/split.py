@@ -18,12 +18,8 @@ from ..focus import InView, note_on
 from ..pages import document_of
 
 # %% ../../nbs/rules/05_split.ipynb #0468e248
-def share_of(
-    pages: Sequence[int], # in view, in order
-    place: int,           # of the agent in its team, from 0
-    team: int             # how many agents there are
-) -> list[int]:
-    "The pages of one agent; where there are fewer pages than agents, some are read by more than one."
+def _share_of(pages: Sequence[int], place: int, team: int) -> list[int]:
+    "The pages of one agent, by its place in the team; of fewer pages than agents some are read by more than one"
     n = len(pages)
     mine = list(pages[place * n // team:(place + 1) * n // team])
     return mine or [pages[place % n]] if n else []
@@ -65,7 +61,7 @@ class _Share(Agent):
         "What it asks, of its share or of the pages that the Board names"
         pages = _numbers(images)
         named = _named(board, pages, max(1, math.ceil(len(pages) / self.team)))
-        self.reads = named or share_of(pages, self.place, self.team)
+        self.reads = named or _share_of(pages, self.place, self.team)
         return self.inner.request(only(images, self.reads), question, board, gen_kwargs)
 
     def interpret(self, text: str) -> Action: return self.inner.interpret(text)

@@ -6,14 +6,15 @@
 from __future__ import annotations
 import json, math, os, time, warnings
 from pathlib import Path
-from typing import (IO, TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, NotRequired, Optional, TypedDict,
-                    Union, cast)
+from typing import (IO, TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, Optional, TypedDict, Union, cast)
 from ..config import concealed, without_keys
 from ..files import private_folder, write_whole
-if TYPE_CHECKING: from cosee.controller import Evidence
 
 # %% auto #0
 __all__ = ['RunError', 'RunLog']
+
+# %% ../../nbs/runs/00_log.ipynb #38e10faa
+if TYPE_CHECKING: from cosee.controller import Evidence
 
 # %% ../../nbs/runs/00_log.ipynb #cac39b08
 RECORDS, ABOUT = 'records.jsonl', 'run.json'
@@ -27,8 +28,27 @@ class NoRoom(RunError):
     "What was found out cannot be written down: the disk is full, or the folder is closed."
     code = 1   # something failed while working
 
+# %% ../../nbs/runs/00_log.ipynb #dc5ccde2
+class _Outcome(TypedDict, total=False):
+    "What a record may say of how an answer came about"
+    reading: dict[str, Any]        # what pages cost that a model wrote down for it, see `PageBill`
+    confidence: Optional[float]    # from here on what a `MethodOutcome` says
+    page: Optional[int]
+    evidence: list[Evidence]
+    invalid: int
+    raised: int
+    steps: int
+    stopped: str
+    shown: list[int]               # numbers of the pages that anybody was shown
+    page_tokens: int               # most tokens of the printed text of a page, where print was shown
+    scores: dict[str, float]
+    right: Optional[bool]          # by the first metric of the run, from 0.5; None without gold
+    team: Optional[dict[str, Any]] # cells, coverage, redundancy and corrections of the Board
+    board: Optional[dict[str, Any]]
+    trace: dict[str, Any]
+
 # %% ../../nbs/runs/00_log.ipynb #0f51b2af
-class Record(TypedDict):
+class Record(_Outcome):
     "One question answered, or not, by one method; JSON-ready."
     sample: Any               # id of the question: text or number, as the data set has it
     index: int                # its place in the data set
@@ -45,22 +65,8 @@ class Record(TypedDict):
     usage: Mapping[str, Any]  # a `UsageRecord`; empty before there is an answer
     attempt: int              # how often it was tried
     times: dict[str, Any]     # seconds it took, and when it ended
-    reading: NotRequired[dict[str, Any]]       # what pages cost that a model wrote down for it, see `PageBill`
-    confidence: NotRequired[Optional[float]]   # from here on what a `MethodOutcome` says
-    page: NotRequired[Optional[int]]
-    evidence: NotRequired[list[Evidence]]
-    invalid: NotRequired[int]
-    raised: NotRequired[int]
-    steps: NotRequired[int]
-    stopped: NotRequired[str]
-    shown: NotRequired[list[int]]     # numbers of the pages that anybody was shown
-    page_tokens: NotRequired[int]     # most tokens of the printed text of a page, where print was shown
-    scores: NotRequired[dict[str, float]]
-    right: NotRequired[Optional[bool]]  # by the first metric of the run, from 0.5; None without gold
-    team: NotRequired[Optional[dict[str, Any]]] # cells, coverage, redundancy and corrections of the Board
-    board: NotRequired[Optional[dict[str, Any]]]
-    trace: NotRequired[dict[str, Any]]
 
+# %% ../../nbs/runs/00_log.ipynb #6aef2642
 def key_of(
     record: Record     # a record
 ) -> tuple[str, str]:  # (sample, method)
@@ -342,6 +348,7 @@ class About(dict[str, Any]):
 
     def __missing__(self, key: str): raise RunError(f'{self.path} has no field {key!r} that can be used')
 
+# %% ../../nbs/runs/00_log.ipynb #3f60f347
 _ABOUT = dict(hash=_is_text, name=_is_text, metrics=_values(_is_text), shard=_is_text, config=_is_fields,
               versions=_is_fields, git=_is_fields, times=_is_fields)
 

@@ -58,7 +58,7 @@ def pack_records(
 MOST, LONGEST, MEMORY, CHUNK = 2 << 30, 32 << 20, 64 << 20, 1 << 18   # bytes: of all, of a line, to unpack, at once
 MEND = 'get it again, or pack the run again'
 
-class PackBytes(io.RawIOBase):
+class _PackBytes(io.RawIOBase):
     "The bytes in a pack, unpacked while they are read; RunError where it is damaged or has no end."
     def __init__(self,
         path: Union[str, Path], # of the pack
@@ -129,7 +129,7 @@ def open_pack(
     most: int = MOST        # bytes that it may unpack into
 ) -> BinaryIO:
     "The lines of a pack, as a file; raises RunError, now or later, where it is damaged."
-    return cast(BinaryIO, io.BufferedReader(PackBytes(path, most), CHUNK))
+    return cast(BinaryIO, io.BufferedReader(_PackBytes(path, most), CHUNK))
 
 # %% ../../nbs/runs/17_packs.ipynb #8aa09eec
 def is_pack(

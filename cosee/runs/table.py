@@ -17,12 +17,14 @@ from .log import (ABOUT, Entry, Fault, RECORDS, Record, RunError, RunLog, fault_
 from .pack import is_pack, open_pack, pack_about, pack_records, read_pack, what_ran
 from ..registry import need
 from ..text import abstains, html_table, md_table, one_line
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
-    from cosee.controller import Episode, Trace
 
 # %% auto #0
 __all__ = ['Run', 'score_records', 'replay_record', 'merge_runs']
+
+# %% ../../nbs/runs/01_table.ipynb #66253645
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+    from cosee.controller import Episode, Trace
 
 # %% ../../nbs/runs/01_table.ipynb #f89ac9e1
 class Run:

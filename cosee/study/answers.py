@@ -28,6 +28,7 @@ def model_of(
     named = options.get('model_path') or options.get('model') or client.get('type') or '?'
     return one_line(re.sub(r'\.(gguf|safetensors)$', '', re.split(r'[\\/]', str(named).rstrip('\\/'))[-1]), 60)
 
+# %% ../../nbs/study/00_answers.ipynb #0b2a3630
 Role = Literal['baseline', 'method', 'bound']
 BASELINES, SINGLE = ('direct', 'self_consistency'), ('direct', 'cot')   # types of methods
 
@@ -49,12 +50,13 @@ def _budget_name(budget: Mapping[str, Any], type: str) -> str:
     if not said: return '1 call' if type in SINGLE else 'free'
     return said + f' {counted}' * (counted != 'total')
 
+# %% ../../nbs/study/00_answers.ipynb #cce50290
 def way_of(
     entry: Any,                # of `methods` in a configuration
     general: Mapping[str, Any] # the budget of the run
 ) -> tuple[str, Way]:          # what the run calls it, and what it is
     "A method of a configuration, its budget, and its role."
-    told = entry if isinstance(entry, dict) else dict(type=str(entry))
+    told: Mapping[str, Any] = entry if isinstance(entry, dict) else dict(type=str(entry))
     name, budget = str(told.get('name') or told.get('type')), told.get('budget') or general
     type = str(told.get('type') or name)
     role: Role = 'bound' if told.get('focus') == 'oracle' else 'baseline' if type in BASELINES else 'method'
@@ -67,24 +69,21 @@ class Said(NamedTuple):
     answer: str
     right: Optional[bool] = None  # None until it is scored
 
-def did_of(
-    record: Record # of a run
-) -> dict[str, Any]:
-    "What a method wrote down of how it came to its answer, if it did."
-    found = (record.get('meta') or {}).get('did')
-    return found if isinstance(found, dict) else {}
+def _fields(found: Any) -> dict[str, Any]: return found if isinstance(found, dict) else {}
+
+def _did_of(record: Record) -> dict[str, Any]:
+    "What a method wrote down of how it came to its answer, if it did"
+    return _fields((record.get('meta') or {}).get('did'))
 
 def _told(found: Any) -> list[Said]:
     "Answers out of a list of fields"
     rows = [r for r in found if isinstance(r, dict)] if isinstance(found, list) else []
     return [Said(str(r.get('agent') or '?'), str(r['answer'])) for r in rows if r.get('answer')]
 
-def said_in(
-    record: Record # of a run, with its trace or without
-) -> list[Said]:   # in order; empty where nothing is known of the way
-    "The answers that were given on the way, the first one first."
-    trace, did = record.get('trace') or {}, did_of(record)
-    gate = did.get('gate') if isinstance(did.get('gate'), dict) else {}
+def _said_in(record: Record) -> list[Said]:
+    "The answers that were given on the way, the first one first; none where nothing is known of it"
+    trace, did = record.get('trace') or {}, _did_of(record)
+    gate = _fields(did.get('gate'))
     asked = [dict(gate[k], agent='gate') for k in ('first', 'second') if isinstance(gate.get(k), dict)]
     calls = [*(trace.get('before') or []), *(trace.get('calls') or [])]
     spoken = [dict(c, answer=read_answer(str(c.get('text') or ''))['answer']) for c in calls if isinstance(c, dict)]
@@ -92,10 +91,8 @@ def said_in(
     return _told(spoken) + _told(turns) if trace else _told(asked) + _told(did.get('first'))
 
 # %% ../../nbs/study/00_answers.ipynb #1efc5508
-def noted_first(
-    record: Record # of a run
-) -> str:          # '' without a Board
-    "What the first note on the Board says."
+def _noted_first(record: Record) -> str:
+    "What the first note on the Board says, '' without a Board"
     cells = (record.get('board') or {}).get('cells') or []
     return str(cells[0].get('content') or '') if cells else ''
 
@@ -120,10 +117,8 @@ def _used(record: Record) -> set[Any]:
     proposed = [c.get('id') for c in cells if 'hypothesis' in (c.get('tags') or [])]
     return proof.union(proposed, *(c.get('refs') or [] for c in cells))
 
-def turns_of(
-    record: Record # of a run
-) -> Turns:        # zeros where no trace says so
-    "The turns of a team."
+def _turns_of(record: Record) -> Turns:
+    "The turns of a team; zeros without a trace"
     events, used = (record.get('trace') or {}).get('events') or [], _used(record)
     cells = [e.get('cell') for e in events]
     return Turns(len(events), sum(not c for c in cells), sum(c not in used for c in cells))
@@ -147,7 +142,8 @@ def added(
 ) -> Cost:
     "What they are together."
     rows = list(costs)
-    return Cost(*(sum(c[i] for c in rows) for i in range(3)), sum(c.seconds for c in rows))
+    return Cost(calls=sum(c.calls for c in rows), tokens=sum(c.tokens for c in rows),
+                uncached=sum(c.uncached for c in rows), seconds=sum(c.seconds for c in rows))
 
 def roles_of(
     record: Record    # of a run
@@ -188,16 +184,13 @@ class Answer(NamedTuple):
 # %% ../../nbs/study/00_answers.ipynb #b7684f71
 def _last_words(record: Record, said: list[Said]) -> list[str]:
     "The last answer of each agent; all answers where there is one agent"
-    votes = _told(did_of(record).get('votes'))
+    votes = _told(_did_of(record).get('votes'))
     if votes: return [v.answer for v in votes]
     last = {s.agent: s.answer for s in said if s.agent != 'gate'}
     return list(last.values()) if len(last) > 1 else [s.answer for s in said]
 
-def agreement_in(
-    record: Record,   # of a run
-    said: list[Said]  # on the way
-) -> Optional[float]: # 0-1; None for fewer than two answers
-    "Which share of the answers is the one that was given."
+def _agreement_in(record: Record, said: list[Said]) -> Optional[float]:
+    "Which share of the answers is the one that was given, 0-1; None for fewer than two"
     words = list(map(answer_key, _last_words(record, said)))
     return words.count(answer_key(record.get('answer') or '')) / len(words) if len(words) > 1 else None
 
@@ -238,19 +231,17 @@ def _about_question(record: Record, general: str) -> dict[str, Any]:
 # %% ../../nbs/study/00_answers.ipynb #9a26a606
 def _row(record: Record, model: str, way: Way, general: str, metric: str, flavour: str) -> Answer:
     "A record as a row"
-    said, answer = said_in(record), record.get('answer') or ''
+    said, answer = _said_in(record), record.get('answer') or ''
     right, rated = _rated(record, said, metric, flavour)
     failed = record['status'] != 'ok'
     return Answer(model=model, **way._asdict(), **_about_question(record, general), right=right, failed=failed,
                   answer=answer, confidence=record.get('confidence'), abstained=abstains(answer) and not failed,
                   cost=_cost(record.get('usage') or {}, (record.get('times') or {}).get('seconds')),
-                  turns=turns_of(record), said=tuple(rated), agreement=agreement_in(record, said),
-                  noted=noted_first(record), roles=roles_of(record))
+                  turns=_turns_of(record), said=tuple(rated), agreement=_agreement_in(record, said),
+                  noted=_noted_first(record), roles=roles_of(record))
 
-def answers_in(
-    run: Run             # a folder or a pack
-) -> Iterator[Answer]:   # in the order of the data set
-    "The answers of a run to questions that have a gold answer; raises RunError for a metric that is not known."
+def _answers_in(run: Run) -> Iterator[Answer]:
+    "The answers of a run to questions that have a gold answer; RunError for a metric that is not known"
     config, (metric, flavour) = run.about.get('config') or {}, _metric_of(run)
     general = config.get('budget') or {}
     ways = dict(way_of(entry, general) for entry in config.get('methods') or run.methods)
@@ -267,7 +258,7 @@ def read_answers(
     "All answers of a study; raises RunError where there are none, or where one is there twice."
     found, seen = list[Answer](), dict[tuple[str, ...], Path]()
     for run in map(Run, runs):
-        for a in answers_in(run):
+        for a in _answers_in(run):
             key = a.model, a.method, a.budget, a.sample
             if key in seen:
                 raise RunError(f'{run.folder}: {a.method!r} at {a.budget} with {a.model} answers {a.sample!r}, as in '
@@ -282,13 +273,6 @@ COLUMNS = ('model', 'method', 'budget', 'role', 'kind', 'document', 'sample', 'r
            'confidence', 'answerable', 'abstained', 'tokens', 'uncached', 'calls', 'seconds', 'pages', 'answer_kind',
            'evidence_pages', 'turns', 'invalid', 'wasted', 'first', 'first_right', 'said', 'agreement')
 
-def _cell(value: Any) -> str:
-    "A value in the table"
-    if isinstance(value, bool): return str(int(value))
-    if isinstance(value, float): return f'{value:.4g}'
-    text = '' if value is None else one_line(str(value), 300)
-    return f"'{text}" if text[:1] in ('=', '+', '-', '@') else text
-
 def answer_row(
     a: Answer         # of a study
 ) -> dict[str, Any]:  # by column
@@ -298,6 +282,14 @@ def answer_row(
                 seconds=a.cost.seconds, turns=a.turns.all, invalid=a.turns.invalid, wasted=a.turns.wasted,
                 first=first.answer, first_right=first.right, said=len(a.said))
     return {c: told[c] for c in COLUMNS}
+
+# %% ../../nbs/study/00_answers.ipynb #851fcb1c
+def _cell(value: Any) -> str:
+    "A value in the table"
+    if isinstance(value, bool): return str(int(value))
+    if isinstance(value, float): return f'{value:.4g}'
+    text = '' if value is None else one_line(str(value), 300)
+    return f"'{text}" if text[:1] in ('=', '+', '-', '@') else text
 
 def answers_csv(
     answers: Iterable[Answer] # of a study

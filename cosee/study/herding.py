@@ -23,20 +23,16 @@ class Flow(NamedTuple):
     kept: int      # right at first and in the end
     spoiled: int   # right at first, wrong in the end
 
-def fate_of(
-    a: Answer      # with at least one answer on the way
-) -> str:          # a field of `Flow`
-    "What became of the first answer to one question."
+def _fate_of(a: Answer) -> str:
+    "What became of the first answer to one question: a field of `Flow`"
     first = a.said[0]
     if first.right: return 'kept' if a.right else 'spoiled'
     if a.right: return 'rescued'
     return 'herded' if answer_key(first.answer) == answer_key(a.answer) else 'strayed'
 
-def flow_of(
-    answers: Iterable[Answer] # each with more than one answer on the way
-) -> Flow:
-    "How many first answers came to what."
-    fates = [fate_of(a) for a in answers]
+def _flow_of(answers: Iterable[Answer]) -> Flow:
+    "How many first answers came to what"
+    fates = [_fate_of(a) for a in answers]
     return Flow(*(fates.count(name) for name in Flow._fields))
 
 # %% ../../nbs/study/02_herding.ipynb #d807274a
@@ -51,10 +47,8 @@ def _share(flags: list[bool], documents: list[str], n_resamples: int) -> Optiona
     return bootstrap(flags, documents, n_resamples=n_resamples) if flags else None
 
 # %% ../../nbs/study/02_herding.ipynb #2cbbc82a
-def noted_wrong(
-    answers: Iterable[Answer] # of a team with a Board
-) -> list[Answer]:            # whose wrong answer stood in the first note
-    "Wrong answers that the first note said before."
+def _noted_wrong(answers: Iterable[Answer]) -> list[Answer]:
+    "Wrong answers of a team that the first note on its Board said before"
     return [a for a in answers if not a.right and a.noted and quotes(a.noted, a.answer)]
 
 # %% ../../nbs/study/02_herding.ipynb #3ced91e1
@@ -73,8 +67,9 @@ class Herding(NamedTuple):
 def _fates(answers: list[Answer], right: bool, fate: str, n_resamples: int) -> Optional[Estimate]:
     "The share of first answers, right or wrong, that came to a fate"
     own = [a for a in answers if a.said[0].right is right]
-    return _share([fate_of(a) == fate for a in own], [a.document for a in own], n_resamples)
+    return _share([_fate_of(a) == fate for a in own], [a.document for a in own], n_resamples)
 
+# %% ../../nbs/study/02_herding.ipynb #079808be
 def herding(
     group: Group,            # of the method
     answers: list[Answer],   # of the group
@@ -83,11 +78,11 @@ def herding(
     "How first answers fared with one method."
     several, boards = [a for a in answers if len(a.said) > 1 and not a.failed], [a for a in answers if a.noted]
     if not several: return None
-    shares = [_fates(several, first, fate, n_resamples)
-              for first, fate in ((False, 'rescued'), (False, 'herded'), (True, 'spoiled'))]
-    follow = [_share(*_followed(several, first), n_resamples) for first in (False, True)]
-    wrong = sum(not a.right for a in boards)
-    return Herding(group, flow_of(several), *shares, *follow, wrong, len(noted_wrong(boards)))
+    rescue, herd, spoiled = (_fates(several, first, fate, n_resamples) for first, fate in
+                             ((False, 'rescued'), (False, 'herded'), (True, 'spoiled')))
+    follow_wrong, follow_right = (_share(*_followed(several, first), n_resamples) for first in (False, True))
+    return Herding(group, _flow_of(several), rescue, herd, spoiled, follow_wrong, follow_right,
+                   wrong=sum(not a.right for a in boards), noted=len(_noted_wrong(boards)))
 
 def herding_of(
     answers: Iterable[Answer], # of a study

@@ -14,12 +14,14 @@ from .trust import Trust
 from .worth import Worth, size_of
 from ..text import one_line
 from ..view.figure import Picture, add_axes, new_figure, series_style
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # %% auto #0
 __all__ = []
+
+# %% ../../nbs/study/06_pictures.ipynb #4f47553d
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # %% ../../nbs/study/06_pictures.ipynb #7e8cbc06
 _WIDE, _ROW = 760, 19   # pixels: of a picture, of a line in its key
@@ -35,6 +37,7 @@ def _lines(rows: list[Worth]) -> dict[str, list[Worth]]:
     for w in rows: out.setdefault(w.group.method, []).append(w)
     return {m: sorted(ws, key=lambda w: (w.tokens, size_of(w.group.budget))) for m, ws in out.items()}
 
+# %% ../../nbs/study/06_pictures.ipynb #4f11b94f
 def _draw_curve(axes: 'Axes', i: int, name: str, points: list[Worth]):
     "One method"
     (colour, marker), xs = series_style(i), [w.tokens for w in points]
@@ -65,11 +68,8 @@ def _log_axis(axes: 'Axes', tokens: list[float]):
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f'{x:,.0f}'))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
-def worth_picture(
-    model: str,       # whose
-    rows: list[Worth] # of this model
-) -> Picture:
-    "Accuracy over tokens."
+def _worth_picture(model: str, rows: list[Worth]) -> Picture:
+    "Accuracy over tokens of one model"
     said = [f'{w.group.method} at {w.group.budget}: {100 * w.accuracy.mean:.1f} % ({100 * w.accuracy.low:.1f} to '
             f'{100 * w.accuracy.high:.1f}) for {w.tokens:,.0f} tokens' for w in rows]
     return Picture(partial(_draw_worth, rows), f'{model}: accuracy over tokens', '; '.join(said) + '.')
@@ -97,11 +97,8 @@ def _draw_flows(rows: list[Herding], ink: str) -> 'Figure':
                 columnspacing=1.1)
     return figure
 
-def flow_picture(
-    model: str,         # whose
-    rows: list[Herding] # of this model
-) -> Picture:
-    "What became of first answers."
+def _flow_picture(model: str, rows: list[Herding]) -> Picture:
+    "What became of first answers of one model"
     def told(h: Herding) -> str: return ', '.join(f'{_FATES[fate]} {v:.0f} %' for fate, v in _shares(h.flow).items())
     said = '; '.join(f'{h.group.method} at {h.group.budget}: {told(h)}' for h in rows)
     return Picture(partial(_draw_flows, rows), f'{model}: first answers and what became of them', f'{said}.')
@@ -122,11 +119,8 @@ def _draw_bins(rows: list[Trust], ink: str) -> 'Figure':
     _legend(axes, len(rows))
     return figure
 
-def bins_picture(
-    model: str,       # whose
-    rows: list[Trust] # of this model, with bins
-) -> Picture:
-    "How honest confidence is."
+def _bins_picture(model: str, rows: list[Trust]) -> Picture:
+    "How honest the confidence of one model is"
     def told(b: Bin) -> str: return f'{100 * b.right:.0f} % right where {100 * b.confidence:.0f} % sure ({b.answers})'
     said = '; '.join(f"{t.group.method} at {t.group.budget}: {', '.join(map(told, t.bins))}" for t in rows)
     return Picture(partial(_draw_bins, rows), f'{model}: confidence and truth', f'{said}.')
@@ -148,6 +142,6 @@ def study_pictures(
 ) -> list[Picture]:
     "The pictures that a study has the numbers for; they need matplotlib when they are drawn."
     told = _largest([t for t in study.trust if t.bins])
-    return [*(worth_picture(m, rows) for m, rows in _by_model(study.worth).items()),
-            *(flow_picture(m, rows) for m, rows in _by_model(study.herding).items()),
-            *(bins_picture(m, rows) for m, rows in _by_model(told).items())]
+    return [*(_worth_picture(m, rows) for m, rows in _by_model(study.worth).items()),
+            *(_flow_picture(m, rows) for m, rows in _by_model(study.herding).items()),
+            *(_bins_picture(m, rows) for m, rows in _by_model(told).items())]

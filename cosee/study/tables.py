@@ -53,11 +53,11 @@ class Study:
 
     def tables(self) -> dict[str, Table]:
         "Every table that has a row, by name."
-        found = dict(worth=worth_table(self.worth), duels=duels_table(self.duels, 'Against the same tokens'),
-                     class_duels=duels_table(self.class_duels, 'Against the same tokens, by class'),
-                     parts=parts_table(self.parts), herding=herding_table(self.herding),
-                     trust=trust_table(self.trust), bins=bins_table(self.trust), roles=roles_table(self.spending),
-                     turns=turns_table(self.spending))
+        found = dict(worth=_worth_table(self.worth), duels=_duels_table(self.duels, 'Against the same tokens'),
+                     class_duels=_duels_table(self.class_duels, 'Against the same tokens, by class'),
+                     parts=_parts_table(self.parts), herding=_herding_table(self.herding),
+                     trust=_trust_table(self.trust), bins=_bins_table(self.trust), roles=_roles_table(self.spending),
+                     turns=_turns_table(self.spending))
         return {name: table for name, table in found.items() if table.rows}
 
     def to_json(self) -> str:
@@ -83,6 +83,10 @@ def _value(x: Any) -> Value:
     if isinstance(x, float): return round(x, 4) if math.isfinite(x) else None
     return x if x is None or isinstance(x, int) else one_line(str(x), 80)
 
+def _table(title: str, columns: dict[str, str], rows: Iterable[Iterable[Any]]) -> Table:
+    return Table(title, columns, [[_value(v) for v in row] for row in rows])
+
+# %% ../../nbs/study/05_tables.ipynb #6d8fbed9
 def written(
     value: Value, # of a table
     how: str      # as its column says
@@ -99,9 +103,6 @@ def table_markdown(
     return md_table(list(table.columns), [[written(v, how) for v, how in zip(row, hows, strict=True)]
                                           for row in table.rows], numbers)
 
-def _table(title: str, columns: dict[str, str], rows: Iterable[Iterable[Any]]) -> Table:
-    return Table(title, columns, [[_value(v) for v in row] for row in rows])
-
 # %% ../../nbs/study/05_tables.ipynb #eb15a0b0
 _WHO = dict(model='{}', method='{}', budget='{}')
 _FROM = dict(questions='{:,}', documents='{:,}')
@@ -109,21 +110,16 @@ _ENDS = dict(low='{:.1%}', high='{:.1%}')
 
 def _interval(e: Optional[Estimate]) -> list[Any]: return [None] * 3 if e is None else [e.mean, e.low, e.high]
 
-def worth_table(
-    rows: list[Worth] # of a study
-) -> Table:
-    "Accuracy and cost."
+def _worth_table(rows: list[Worth]) -> Table:
+    "Accuracy and cost"
     columns = {**_WHO, **_FROM, 'accuracy': '{:.1%}', **_ENDS, 'tokens': '{:,.0f}', 'uncached': '{:,.0f}',
                'calls': '{:.1f}', 'seconds': '{:.2f}', 'failed': '{:,}'}
     return _table('Accuracy and cost of a question', columns, (
         [*w.group, w.accuracy.n, w.accuracy.documents, *_interval(w.accuracy), w.tokens, w.uncached, w.calls,
          w.seconds, w.failed] for w in rows))
 
-def duels_table(
-    rows: list[Duel], # of a study
-    title: str        # of the table
-) -> Table:
-    "Differences to the baselines."
+def _duels_table(rows: list[Duel], title: str) -> Table:
+    "Differences to the baselines"
     columns = {**_WHO, 'questions about': '{}', 'against': '{}', 'at': '{}', **_FROM, 'difference': '{:+.1%}', **_ENDS,
                'p': '{:.4f}', 'p (Holm)': '{:.4f}', 'could have seen': '{:.1%}', 'times the tokens': '{:.2f}'}
     return _table(title, columns, (
@@ -132,18 +128,14 @@ def duels_table(
         for d in rows))
 
 # %% ../../nbs/study/05_tables.ipynb #cd90676a
-def parts_table(
-    rows: list[PartWorth] # of a study
-) -> Table:
-    "Accuracy by groups of questions."
+def _parts_table(rows: list[PartWorth]) -> Table:
+    "Accuracy by groups of questions"
     columns = {**_WHO, 'by': '{}', 'part': '{}', **_FROM, 'accuracy': '{:.1%}', **_ENDS}
     return _table('Accuracy by what is asked', columns, (
         [*p.group, p.by, p.part, p.accuracy.n, p.accuracy.documents, *_interval(p.accuracy)] for p in rows))
 
-def herding_table(
-    rows: list[Herding] # of a study
-) -> Table:
-    "What became of first answers."
+def _herding_table(rows: list[Herding]) -> Table:
+    "What became of first answers"
     shares = ('rescued', 'herded', 'spoiled', 'follow a wrong one', 'follow a right one')
     columns = {**_WHO, 'first wrong': '{:,}', 'first right': '{:,}',
                **{c: '{:.1%}' for s in shares for c in (s, f'{s}, low', f'{s}, high')},
@@ -154,10 +146,8 @@ def herding_table(
     return _table('What became of first answers', columns, map(row, rows))
 
 # %% ../../nbs/study/05_tables.ipynb #01fd4383
-def trust_table(
-    rows: list[Trust] # of a study
-) -> Table:
-    "Signs of truth, and abstention."
+def _trust_table(rows: list[Trust]) -> Table:
+    "Signs of truth, and abstention"
     signs = ('confidence', 'agreement')
     columns = {**_WHO, **{c: '{:.2f}' for s in signs for c in (f'{s} area', f'{s}, low', f'{s}, high')},
                'calibration error': '{:.3f}', 'wrong': '{:,}', 'wrong and sure': '{:,}', 'share of wrong': '{:.1%}',
@@ -169,27 +159,21 @@ def trust_table(
                 *_interval(t.abstains), t.gives_up.mean if t.gives_up else None]
     return _table('What to trust', columns, map(row, rows))
 
-def bins_table(
-    rows: list[Trust] # of a study
-) -> Table:
-    "The bins of the reliability diagrams."
+def _bins_table(rows: list[Trust]) -> Table:
+    "The bins of the reliability diagrams"
     columns = {**_WHO, 'confidence': '{:.1%}', 'right': '{:.1%}', 'answers': '{:,}'}
     return _table('Confidence and truth', columns, ([*t.group, *b] for t in rows for b in t.bins))
 
 # %% ../../nbs/study/05_tables.ipynb #425b7a92
-def roles_table(
-    rows: list[Spending] # of a study
-) -> Table:
-    "What each role costs for a question."
+def _roles_table(rows: list[Spending]) -> Table:
+    "What each role costs for a question"
     columns = {**_WHO, 'role': '{}', 'calls': '{:.2f}', 'tokens': '{:,.0f}', 'uncached': '{:,.0f}',
                'seconds': '{:.2f}'}
     return _table('Cost of each role for a question', columns, (
         [*s.group, role, *(v / s.questions for v in cost)] for s in rows for role, cost in s.roles.items()))
 
-def turns_table(
-    rows: list[Spending] # of a study
-) -> Table:
-    "Turns of no use."
+def _turns_table(rows: list[Spending]) -> Table:
+    "Turns of no use"
     columns = {**_WHO, 'turns': '{:,}', 'invalid': '{:.1%}', 'wasted': '{:.1%}'}
     return _table('Turns of no use', columns, (
         [*s.group, s.turns.all, s.turns.invalid / s.turns.all, s.turns.wasted / s.turns.all]
@@ -215,6 +199,7 @@ def _power_of(duels: list[Duel]) -> str:
     return (f'; 80 of 100 times they would have shown {known[0]:.1f} to {known[-1]:.1f} points, {half:.1f} in the '
             'median')
 
+# %% ../../nbs/study/05_tables.ipynb #56afb07d
 def verdict(
     duels: list[Duel] # of a study
 ) -> list[str]:       # a sentence for each model, and one for each clear difference

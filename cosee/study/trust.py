@@ -24,12 +24,8 @@ class Sign(NamedTuple):
     high: float  # other end
     answers: int # that have the sign
 
-def sign_of(
-    values: list[Optional[float]], # the sign of each answer, 0 to 1
-    answers: list[Answer],         # in the same order
-    n_resamples: int = 1000        # draws
-) -> Optional[Sign]:               # None where no answer has the sign
-    "How well a sign tells right from wrong."
+def _sign_of(values: list[Optional[float]], answers: list[Answer], n_resamples: int = 1000) -> Optional[Sign]:
+    "How well a sign of each answer, 0 to 1, tells right from wrong; None where no answer has it"
     known = [(min(1., max(0., v)), a) for v, a in zip(values, answers, strict=True) if v is not None]
     if not known: return None
     signs, right = [v for v, _ in known], [a.right for _, a in known]
@@ -67,11 +63,11 @@ def trust(
     told, wrong = [a for a in answers if a.confidence is not None], [a for a in answers if not a.right]
     values, right = [min(1., max(0., a.confidence or 0)) for a in told], [a.right for a in told]
     stated, shared = [a.confidence for a in answers], [a.agreement for a in answers]
-    signs = [sign_of(v, answers, n_resamples) for v in (stated, shared)]
-    parts = [[a for a in answers if a.answerable is known] for known in (False, True)]
-    return Trust(group, *signs, expected_calibration_error(values, right) if told else math.nan,
-                 reliability(values, right) if told else [], len(wrong), sum(map(_is_sure, wrong)),
-                 *(_abstaining(part, n_resamples) for part in parts))
+    confidence, agreement = (_sign_of(v, answers, n_resamples) for v in (stated, shared))
+    abstains, gives_up = (_abstaining([a for a in answers if a.answerable is known], n_resamples)
+                          for known in (False, True))
+    return Trust(group, confidence, agreement, expected_calibration_error(values, right) if told else math.nan,
+                 reliability(values, right) if told else [], len(wrong), sum(map(_is_sure, wrong)), abstains, gives_up)
 
 def trust_of(
     answers: Iterable[Answer], # of a study

@@ -29,6 +29,7 @@ def size_of(
     try: return float(head)
     except ValueError: return math.inf
 
+# %% ../../nbs/study/01_worth.ipynb #f27c5261
 K = TypeVar('K')
 
 def by(
@@ -96,6 +97,24 @@ def worth_of(
     return [worth(group, rows) for group, rows in groups_of(answers).items()]
 
 # %% ../../nbs/study/01_worth.ipynb #4b31ada8
+def _rival_of(group: Group, groups: Iterable[Group], baseline: str) -> Optional[Group]:
+    "The baseline of this name at the same budget, or at the largest one below, or at all; None where there is none"
+    own = sorted((g for g in groups if g.model == group.model and g.method == baseline),
+                 key=lambda g: size_of(g.budget))
+    same = [g for g in own if g.budget == group.budget]
+    below = [g for g in own if size_of(g.budget) <= size_of(group.budget)]
+    alike = [g for g in below if g.budget.split(' ')[1:] == group.budget.split(' ')[1:]]
+    return (same or alike[-1:] or below[-1:] or own[:1] or [None])[0]
+
+def _rivals_of(group: Group, groups: Mapping[Group, list[Answer]]) -> list[Group]:
+    "The baselines that a method is held against; of baselines those that come before it, of a bound none"
+    role, own = groups[group][0].role, [g for g, rows in groups.items() if rows[0].role == 'baseline']
+    names = list(dict.fromkeys(g.method for g in own if g.model == group.model))
+    if role == 'bound': return []
+    if role == 'baseline': names = names[:names.index(group.method)]
+    return [r for name in names if (r := _rival_of(group, own, name))]
+
+# %% ../../nbs/study/01_worth.ipynb #e7dc82fe
 class Duel(NamedTuple):
     "A method against a baseline on the same questions."
     group: Group
@@ -104,30 +123,6 @@ class Duel(NamedTuple):
     found: Difference            # of the shares that are right
     power: Optional[Detectable]  # what could have been seen; None for one document
     extra: float                 # tokens that the method spends for each of the baseline's
-
-def rival_of(
-    group: Group,             # who is compared
-    groups: Iterable[Group],  # that there are
-    baseline: str             # name of a method
-) -> Optional[Group]:         # None where there is none
-    "The baseline at the same budget, or at the largest one below, or at all."
-    own = sorted((g for g in groups if g.model == group.model and g.method == baseline),
-                 key=lambda g: size_of(g.budget))
-    same = [g for g in own if g.budget == group.budget]
-    below = [g for g in own if size_of(g.budget) <= size_of(group.budget)]
-    alike = [g for g in below if g.budget.split(' ')[1:] == group.budget.split(' ')[1:]]
-    return (same or alike[-1:] or below[-1:] or own[:1] or [None])[0]
-
-def rivals_of(
-    group: Group,                         # who is compared
-    groups: Mapping[Group, list[Answer]]  # that there are
-) -> list[Group]:
-    "The baselines that a method is held against; of baselines those that come before it, of a bound none."
-    role, own = groups[group][0].role, [g for g, rows in groups.items() if rows[0].role == 'baseline']
-    names = list(dict.fromkeys(g.method for g in own if g.model == group.model))
-    if role == 'bound': return []
-    if role == 'baseline': names = names[:names.index(group.method)]
-    return [r for name in names if (r := rival_of(group, own, name))]
 
 # %% ../../nbs/study/01_worth.ipynb #aeb5c895
 def _pairs(one: list[Answer], other: list[Answer]) -> list[tuple[Answer, Answer]]:
@@ -138,13 +133,9 @@ def _pairs(one: list[Answer], other: list[Answer]) -> list[tuple[Answer, Answer]
 def _power(a: list[bool], b: list[bool], documents: list[str]) -> Optional[Detectable]:
     return smallest_difference(a, b, documents) if len(set(documents)) > 1 else None
 
-def duel(
-    one: tuple[Group, list[Answer]],   # who is compared
-    other: tuple[Group, list[Answer]], # with whom
-    part: str = 'all',                 # which questions
-    n_resamples: int = 10_000          # draws and flips
-) -> Optional[Duel]:                   # None where they share no question
-    "A method against another on the questions that both answered."
+def _duel(one: tuple[Group, list[Answer]], other: tuple[Group, list[Answer]], part: str,
+          n_resamples: int) -> Optional[Duel]:
+    "A method against another on the questions that both answered; None where there are none"
     pairs = _pairs(one[1], other[1])
     if not pairs: return None
     a, b, documents = ([x.right for x, _ in pairs], [y.right for _, y in pairs], [x.document for x, _ in pairs])
@@ -163,16 +154,16 @@ def _corrected(duels: list[Duel]) -> list[Duel]:
     return out
 
 def duels_of(
-    answers: Iterable[Answer],           # of a study
+    answers: Iterable[Answer],                      # of a study
     part: Optional[Callable[[Answer], str]] = None, # what parts the questions, such as a document's class; None: all
-    n_resamples: int = 10_000            # draws and flips
+    n_resamples: int = 10_000                       # draws and flips
 ) -> list[Duel]:
     "Every method against every baseline at the same budget, corrected for having looked so often."
     parts, found = by(answers, part or (lambda a: 'all')), list[Optional[Duel]]()
     for name, own in parts.items():
         groups = groups_of(own)
         for group, rows in groups.items():
-            found += [duel((group, rows), (r, groups[r]), name, n_resamples) for r in rivals_of(group, groups)]
+            found += [_duel((group, rows), (r, groups[r]), name, n_resamples) for r in _rivals_of(group, groups)]
     return _corrected([d for d in found if d])
 
 # %% ../../nbs/study/01_worth.ipynb #148f2918
@@ -190,6 +181,7 @@ PARTS: dict[str, Callable[[Answer], str]] = {
     'class': lambda a: a.kind, 'length': _length, 'asked for': lambda a: a.answer_kind, 'evidence': _spread_over,
     'answerable': lambda a: 'answerable' if a.answerable else 'not answerable'}
 
+# %% ../../nbs/study/01_worth.ipynb #3943d968
 class PartWorth(NamedTuple):
     "What a method is worth on some of the questions."
     group: Group
