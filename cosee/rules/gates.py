@@ -69,7 +69,8 @@ class Gate:
         shown = self.task.calls[0]['shown'] if self.task.calls else []
         pages = [self.reading['page']] if self.reading['page'] else shown or range(1, len(self.task.images) + 1)
         found: list[How] = [self.prints.stands(said, page, box).how for page in pages]
-        return next((how for how in found if how in PROVED), found[0] if found else '')
+        proved: list[How] = [how for how in found if how in PROVED]
+        return proved[0] if proved else found[0] if found else ''
 
 # %% ../../nbs/rules/07_gates.ipynb #be02da2d
 
