@@ -104,6 +104,7 @@ Order = Literal['sequential', 'parallel']
 ORDERS: tuple[Order, ...] = ('sequential', 'parallel')
 OnEvent = Callable[[str, Any], Any]   # called with 'start' | 'turn' | 'step' | 'end' and a dict
 
+# %% ../nbs/03_controller.ipynb #c0c4bf0a
 class CoSeeController:
     "Orchestrates agents over a shared Board to answer one question."
     def __init__(self,

@@ -61,7 +61,7 @@ def upward(root=ROOT):
 
 # --- where everything stands ---
 
-WIDTH, BOX, HEIGHT, PITCH, LANE, GAP, MARGIN = 860, 122, 38, 72, 14, 26, 30
+WIDTH, BOX, HEIGHT, PITCH, LANE, GAP, MARGIN = 940, 122, 38, 72, 14, 26, 30
 
 
 def routes(rows, arrows, back=()):

@@ -52,7 +52,7 @@ MODULES_AT_TOP, FILES_IN_FOLDER = 14, 16
 # Modules whose classes extend those of PyTorch or transformers; all others import such libraries inside functions.
 NEED_TORCH = {"cosee.models.local.beginnings"} | {
     f"cosee.models.qwen.{m}" for m in ("attention", "decoder", "prefix", "products", "single", "tower")}
-NAMES_OF_PACKAGE, NAMES_OF_FACES = 80, 275
+NAMES_OF_PACKAGE, NAMES_OF_FACES = 80, 276
 
 
 def paths(root=ROOT):

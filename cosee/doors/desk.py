@@ -173,6 +173,7 @@ class _Plain:
 # %% ../../nbs/doors/04_desk.ipynb #ac6e7aaa
 LATEST = 256   # episodes whose events are in memory; of older ones there is the record
 
+# %% ../../nbs/doors/04_desk.ipynb #a2430936
 class Desk:
     "What every door stands on; use it in a `with` block."
     def __init__(self,

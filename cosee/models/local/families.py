@@ -41,6 +41,7 @@ _BOXED = ('<answer>', '</answer>'), ('<|begin_of_box|>', '<|end_of_box|>')
 
 def _arxiv(number: str) -> str: return f'https://arxiv.org/abs/{number}'
 
+# %% ../../../nbs/local/00_families.ipynb #8a959b33
 FAMILIES: Registry[Family] = Registry('architecture', dict(
     qwen3_vl=Family('Qwen3-VL', 'prefix', 'thousandths', draft=_THOUGHTS, source=_arxiv('2511.21631')),
     qwen3_vl_moe=Family('Qwen3-VL, mixture of experts', 'prefix', 'thousandths', draft=_THOUGHTS,

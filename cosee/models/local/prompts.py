@@ -59,8 +59,7 @@ class KeptPictures:
         getattr(self._heard, 'names', []).extend(names := [image_hash(im) for im in flat])
         key = repr((_shape(images), names, args, sorted(kwargs.items(), key=lambda kv: kv[0])))
         with self._lock:
-            made = self.found.pop(key, None) or self.inner(images, *args, **kwargs)
-            self.found[key] = made
+            made = self.found[key] = self.found.pop(key, None) or self.inner(images, *args, **kwargs)
             while sum(map(_nbytes, self.found.values())) > self.most: self.found.popitem(last=False)
             return type(made)(dict(made))
 

@@ -120,6 +120,7 @@ class Used:
         spent = sum(line[name]['total_tokens'] for name in ('usage', 'reading') if name in line)
         with self._lock: self.tokens += spent
 
+# %% ../../../nbs/extraction/01_reading.ipynb #96f45df7
 def new_lines(
     reading: Reading,  # how
     todo: Todo,        # what
