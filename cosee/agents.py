@@ -586,3 +586,10 @@ def team(
         own = name if counts[name] == 1 else f'{name}_{counts[name]}'
         agents.append(ROLES[name](client, name=own))
     return agents
+
+# %% ../nbs/02_agents.ipynb #61b81197
+def words_of(
+    agents: Sequence[Agent] # a team
+) -> Any:                   # see `WordReader`; None where no client has one
+    "The reader of print of the first client in a team that has one."
+    return next((w for a in agents if (w := getattr(a.qwen_client, 'words', None)) is not None), None)

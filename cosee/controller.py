@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
 from .agents import (Action, ActionError, Agent, PageImage, Request, fit_action, invalid_action,
-                          normalize_action, read_confidence)
+                          normalize_action, read_confidence, words_of)
 from .board import YOU, Board, Cell, Evidence, View
 from .boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
@@ -506,7 +506,7 @@ class _Run:
 
     def _words(self) -> Any:
         "The reader of print of the first client that has one, or None"
-        return next((w for a in self.c.agents if (w := getattr(a.qwen_client, 'words', None)) is not None), None)
+        return words_of(self.c.agents)
 
     def _open_view(self, gen_of: Callable[[Agent], Gen]):
         "Let the controller's focus choose the pages"

@@ -36,6 +36,18 @@ def pytest_addoption(parser):
     parser.addoption("--outputs", action="store_true", help="notebooks must also show what they store")
 
 
+@pytest.fixture(scope="module")
+def random_folder(tmp_path_factory):
+    "A random checkpoint of each architecture that is asked for, made once for a file of tests."
+    from cosee.models.local.random_models import random_model
+    made = {}
+
+    def make(kind):
+        if kind not in made: made[kind] = random_model(tmp_path_factory.mktemp(kind), kind)
+        return made[kind]
+    return make
+
+
 @pytest.fixture(scope="session")
 def root():
     "The repository."

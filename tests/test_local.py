@@ -48,22 +48,12 @@ def calls(rng, shown):
         board = (board or "[Page 1]") + "\n- " + words(rng, 12)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    made = {}
-
-    def make(kind):
-        if kind not in made: made[kind] = random_model(tmp_path_factory.mktemp(kind), kind)
-        return made[kind]
-    return make
-
-
 @pytest.mark.parametrize("kind", RANDOM)
-def test_nothing_that_is_shared_changes_a_token(folder, kind):
+def test_nothing_that_is_shared_changes_a_token(random_folder, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        shares = LocalVLMClient(folder(kind))
-    alone, rng = LocalVLMClient(folder(kind), reuse=False), random.Random(kind)
+        shares = LocalVLMClient(random_folder(kind))
+    alone, rng = LocalVLMClient(random_folder(kind), reuse=False), random.Random(kind)
     assert shares.how == FAMILIES[kind].reuse
     for episode in range(EPISODES):
         shown, first = pages(rng), True
@@ -81,37 +71,37 @@ def test_nothing_that_is_shared_changes_a_token(folder, kind):
     asked = [*calls(rng, shown)]
     together = shares.chat_batch(asked, temperature=0, max_new_tokens=6)
     assert [r.text for r in together] == [alone.chat(m, temperature=0, max_new_tokens=6).text for m in asked]
-    assert estimate_local(folder(kind), shown, "a", "b", "c") == alone.estimate(
+    assert estimate_local(random_folder(kind), shown, "a", "b", "c") == alone.estimate(
         build_messages(shown, "a", "b", "c"))
 
 
 @pytest.mark.parametrize("kind", ["gemma3", "qwen3_5", "lfm2_vl"])
-def test_a_table_that_claims_too_much_is_noticed(folder, kind, monkeypatch):
+def test_a_table_that_claims_too_much_is_noticed(random_folder, kind, monkeypatch):
     monkeypatch.setitem(FAMILIES, kind, replace(FAMILIES[kind], reuse="prefix"))
     with pytest.warns(UserWarning, match="share a copy of their beginning, not the beginning"):
-        client = LocalVLMClient(folder(kind))
+        client = LocalVLMClient(random_folder(kind))
     assert client.how == "copy"
 
 
 @pytest.mark.parametrize("kind", ["qwen2_5_vl", "glm4v", "paddleocr_vl"])
-def test_wrong_positions_are_noticed(folder, kind, monkeypatch):
+def test_wrong_positions_are_noticed(random_folder, kind, monkeypatch):
     from cosee.models.local import beginnings
     right = beginnings._shift
     monkeypatch.setattr(beginnings, "_shift", lambda model: right(model) + 9)
     with pytest.warns(UserWarning, match="with that this checkpoint writes other tokens"):
-        assert LocalVLMClient(folder(kind)).how in ("vision", "none")
+        assert LocalVLMClient(random_folder(kind)).how in ("vision", "none")
 
 
-def test_an_architecture_that_is_not_in_the_table(folder, monkeypatch):
+def test_an_architecture_that_is_not_in_the_table(random_folder, monkeypatch):
     monkeypatch.delitem(FAMILIES, "internvl")
-    client = LocalVLMClient(folder("internvl"))
+    client = LocalVLMClient(random_folder("internvl"))
     assert client.how == "copy" and client.family.title.startswith("an architecture")
 
 
 @pytest.mark.parametrize("how", ["vision", "none"])
-def test_less_is_shared_where_no_more_is_claimed(folder, monkeypatch, how):
+def test_less_is_shared_where_no_more_is_claimed(random_folder, monkeypatch, how):
     monkeypatch.setitem(FAMILIES, "idefics3", replace(FAMILIES["idefics3"], reuse=how))
-    client, alone = LocalVLMClient(folder("idefics3")), LocalVLMClient(folder("idefics3"), reuse=False)
+    client, alone = LocalVLMClient(random_folder("idefics3")), LocalVLMClient(random_folder("idefics3"), reuse=False)
     assert client.how == how
     looks, towers = [], client.model.get_image_features
     monkeypatch.setattr(client.model, "get_image_features",
@@ -136,8 +126,8 @@ def test_in_four_bits_the_eyes_stay_precise(kind, tmp_path):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("kind", ["internvl", "gemma3", "qwen2_5_vl"])
-def test_on_a_gpu(folder, kind):
-    shares, alone = (LocalVLMClient(folder(kind), device="cuda", reuse=r) for r in (True, False))
+def test_on_a_gpu(random_folder, kind):
+    shares, alone = (LocalVLMClient(random_folder(kind), device="cuda", reuse=r) for r in (True, False))
     assert shares.how == FAMILIES[kind].reuse
     for asked in calls(random.Random(2), pages(random.Random(3))):
         for how in (dict(temperature=0), dict(seed=1, schema=SCHEMA)):
@@ -145,8 +135,8 @@ def test_on_a_gpu(folder, kind):
                 asked, max_new_tokens=24, **how).text
 
 
-def test_thoughts_are_no_reply(folder):
-    client = LocalVLMClient(folder("glm4v"))
+def test_thoughts_are_no_reply(random_folder):
+    client = LocalVLMClient(random_folder("glm4v"))
     p, s = client.prompt(build_messages([], "What?")), client._call(build_messages([], "What?")).s
     for said, text in (("<think>so</think>12.50", "12.50"), ("so </think> 12.50", "12.50"), ("12.50", "12.50")):
         reply = client._reply(p, client.tokenizer.encode(said, add_special_tokens=False), s)
@@ -154,27 +144,27 @@ def test_thoughts_are_no_reply(folder):
     assert client._reply(p, client.tokenizer.encode("<think>so", add_special_tokens=False), s).text == ""
 
 
-def test_one_door(tmp_path, folder):
+def test_one_door(tmp_path, random_folder):
     from cosee.models.qwen.random_weights import random_checkpoint
     path = random_checkpoint(tmp_path / "q")
     qwen, asked = make_client("local", model_path=path, max_pixels=65536), build_messages([], "What is the total?")
     assert type(qwen) is QwenVLClient and qwen.max_pixels == 65536
     other = LocalVLMClient(path)   # not the faster one, but the same model
     assert other.how == "prefix" and other.chat(asked, temperature=0).text == qwen.chat(asked, temperature=0).text
-    client = make_client("local", model_path=folder("llava"))
-    assert type(client) is LocalVLMClient and client.signature == Path(folder("llava")).name
+    client = make_client("local", model_path=random_folder("llava"))
+    assert type(client) is LocalVLMClient and client.signature == Path(random_folder("llava")).name
     known = create_vlm_client("house.small", {"backends": {"house": {
-        "kind": "local", "model_path": folder("llava"), "models": {"small": "llava"}}}})
+        "kind": "local", "model_path": random_folder("llava"), "models": {"small": "llava"}}}})
     assert type(known) is LocalVLMClient and known.name == "house.small"
     with pytest.raises(ContextOverflow, match="give fewer pages"):
         client.context = 60
         client.chat(build_messages([Image.new("RGB", (99, 99))] * 9, "What?"))
 
 
-def broken(kind, folder, at):
+def broken(kind, random_folder, at):
     "A directory with something wrong in it"
     at.mkdir()
-    for path in Path(folder("llava")).iterdir(): (at / path.name).write_bytes(path.read_bytes())
+    for path in Path(random_folder("llava")).iterdir(): (at / path.name).write_bytes(path.read_bytes())
     config = json.loads((at / "config.json").read_text())
     if kind == "no processor": (at / "processor_config.json").unlink()
     elif kind == "half": (at / "model.safetensors").write_bytes((at / "model.safetensors").read_bytes()[:5000])
@@ -195,19 +185,19 @@ def broken(kind, folder, at):
     ("huge", r"its weights take 32768.0 GB, and [\d.]+ GB are free"), ("unknown", "'seer_9000' model, which is no"),
     ("text", "'llama' model, which is no vision-language model"), ("own code", "needs code of its own, and that is"),
     ("template", "has no chat template")])
-def test_directories_that_cannot_be_used(folder, tmp_path, kind, says):
-    path = broken(kind, folder, tmp_path / "m")
+def test_directories_that_cannot_be_used(random_folder, tmp_path, kind, says):
+    path = broken(kind, random_folder, tmp_path / "m")
     with pytest.raises(ModelError, match=says) as e: LocalVLMClient(path)
     assert "\n" not in str(e.value)
     assert not [n for n in sys.modules if "seer" in n]
 
 
 @pytest.mark.parametrize("kind", ["qwen2_5_vl", "llava", "smolvlm", "gemma3"])
-def test_a_picture_is_hashed_once_a_prompt_and_kept_by_its_bytes(folder, monkeypatch, kind):
+def test_a_picture_is_hashed_once_a_prompt_and_kept_by_its_bytes(random_folder, monkeypatch, kind):
     from cosee.files import image_hash
     hashed = []
     monkeypatch.setattr("cosee.models.local.prompts.image_hash", lambda im: hashed.append(im) or image_hash(im))
-    client, shown = LocalVLMClient(folder(kind), reuse=False), pages(random.Random(3))
+    client, shown = LocalVLMClient(random_folder(kind), reuse=False), pages(random.Random(3))
     kept = client.processor.image_processor
     hashed.clear()
     kept.found.clear()
@@ -219,15 +209,15 @@ def test_a_picture_is_hashed_once_a_prompt_and_kept_by_its_bytes(folder, monkeyp
     assert not kept.found and again.ids[:again.cut] == first.ids[:first.cut]
 
 
-def test_the_command_line(folder, capsys, tmp_path, doc):
-    said = folder("smolvlm")
+def test_the_command_line(random_folder, capsys, tmp_path, doc):
+    said = random_folder("smolvlm")
     assert main(["models", said]) == 0
     out = capsys.readouterr().out
     assert "SmolVLM (smolvlm)" in out and f"--client local --model-path {said}" in out
     assert main(["models", said, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["reuse"], told["client"], told["dtype"]) == ("prefix", "local", "F32")
-    assert main(["models", broken("own code", folder, tmp_path / "m")]) != 0
+    assert main(["models", broken("own code", random_folder, tmp_path / "m")]) != 0
     assert "code of its own" in capsys.readouterr().err
     done = subprocess.run([Path(sys.executable).with_name("cosee"), "ask", str(doc), "-q", "What is the total?",
                            "--client", "local", "--model-path", said, "--json"], capture_output=True, text=True)

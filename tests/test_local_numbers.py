@@ -16,23 +16,13 @@ from cosee.models.local.client import LocalVLMClient
 from cosee.models.local.coordinates import IN_PARTS, IN_THOUSANDTHS, in_pixels, numbers_of
 from cosee.models.local.families import FAMILIES
 from cosee.models.local.prompts import estimate_local, picture_tokens, local_prompt
-from cosee.models.local.random_models import RANDOM, random_model
+from cosee.models.local.random_models import RANDOM
 from cosee.models.qwen.grammar import JsonGrammar
 from cosee.screen.agent import ScreenAgent
 from cosee.screen.call import tool_call_schema
 from cosee.tools.agent import with_tools
 
 SIZES = (290, 410), (520, 180), (90, 640)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    made = {}
-
-    def make(kind):
-        if kind not in made: made[kind] = random_model(tmp_path_factory.mktemp(kind), kind)
-        return made[kind]
-    return make
 
 
 def pages():
@@ -45,10 +35,10 @@ def written(reply):
 
 
 @pytest.mark.parametrize("kind", RANDOM)
-def test_every_family_is_asked_for_its_own_numbers(folder, kind):
+def test_every_family_is_asked_for_its_own_numbers(random_folder, kind):
     from transformers import AutoConfig, AutoProcessor
-    processor = AutoProcessor.from_pretrained(folder(kind))
-    pads = picture_tokens(AutoConfig.from_pretrained(folder(kind)))
+    processor = AutoProcessor.from_pretrained(random_folder(kind))
+    pads = picture_tokens(AutoConfig.from_pretrained(random_folder(kind)))
     family, asked = FAMILIES[kind], build_messages(pages(), "Where?", role_prompt=f"In {ASKED_THOUSANDTHS}.")
     p = local_prompt(processor, pads, asked, True, 10**9, family.template, family.boxes)
     said = processor.tokenizer.decode(p.ids)
@@ -66,8 +56,8 @@ def test_every_family_is_asked_for_its_own_numbers(folder, kind):
         assert all(abs(a - b) <= 500 / side + .5 for a, b, side in zip(place, back, right, strict=True))
 
 
-def test_an_action_of_a_model_that_writes_pixels_reaches_the_board(folder):
-    client, shown, seen = LocalVLMClient(folder("qwen2_5_vl")), pages(), set()
+def test_an_action_of_a_model_that_writes_pixels_reaches_the_board(random_folder):
+    client, shown, seen = LocalVLMClient(random_folder("qwen2_5_vl")), pages(), set()
     sides = client.prompt(build_messages(shown, "What?")).numbers.sides
     for seed in range(4):
         agent, board = ScannerAgent(client), Board()
@@ -89,8 +79,8 @@ def test_an_action_of_a_model_that_writes_pixels_reaches_the_board(folder):
     assert seen
 
 
-def test_reuse_changes_nothing_in_pixels(folder):
-    clients, shown = [LocalVLMClient(folder("qwen2_5_vl"), reuse=r) for r in (True, False)], pages()
+def test_reuse_changes_nothing_in_pixels(random_folder):
+    clients, shown = [LocalVLMClient(random_folder("qwen2_5_vl"), reuse=r) for r in (True, False)], pages()
     def episode(client):
         agents = [ScannerAgent(client), DetailReaderAgent(client)]
         greedy = {agent.name: dict(temperature=0., max_new_tokens=110) for agent in agents}
@@ -99,8 +89,8 @@ def test_reuse_changes_nothing_in_pixels(folder):
     assert first["answer"] == second["answer"] and first["board"].to_dict() == second["board"].to_dict()
 
 
-def test_a_screen_in_pixels(folder):
-    client, screen = LocalVLMClient(folder("qwen2_5_vl")), Image.effect_noise((640, 360), 70).convert("RGB")
+def test_a_screen_in_pixels(random_folder):
+    client, screen = LocalVLMClient(random_folder("qwen2_5_vl")), Image.effect_noise((640, 360), 70).convert("RGB")
     [(w, h)] = client.prompt([user_message([screen], ["?"])]).numbers.sides.values()
     points = 0
     for seed in range(8):
@@ -113,8 +103,8 @@ def test_a_screen_in_pixels(folder):
     assert points
 
 
-def test_tools_are_told_of_in_pixels(folder):
-    client, shown = LocalVLMClient(folder("qwen2_5_vl")), pages()
+def test_tools_are_told_of_in_pixels(random_folder):
+    client, shown = LocalVLMClient(random_folder("qwen2_5_vl")), pages()
     sides = client.prompt(build_messages(shown, "What?")).numbers.sides
     agent = with_tools([CrossCheckerAgent(client)], tools=["zoom"], offer=False, look=True, sure=2.)[0]
     done = agent.act(shown, "What?", Board(), dict(seed=1, temperature=1.5, top_k=0, max_new_tokens=120))
@@ -127,10 +117,10 @@ def test_tools_are_told_of_in_pixels(folder):
 
 
 @pytest.mark.parametrize("numbers", [in_pixels({1: (1092, 1456), 2: (700, 560)}), IN_PARTS, IN_THOUSANDTHS])
-def test_schemas_can_be_followed_in_all_numbers(folder, numbers):
+def test_schemas_can_be_followed_in_all_numbers(random_folder, numbers):
     from transformers import AutoTokenizer
     grammar = JsonGrammar(numbers.schema(tool_call_schema(["left_click"])), AutoTokenizer.from_pretrained(
-        folder("qwen2_5_vl")))
+        random_folder("qwen2_5_vl")))
     rng, scores = random.Random(1), torch.zeros(grammar.vocabulary.size)
     for _ in range(20):
         state = grammar.start(200)
@@ -140,12 +130,12 @@ def test_schemas_can_be_followed_in_all_numbers(folder, numbers):
         assert 0 <= at[0] <= w and 0 <= at[1] <= h and [round(v, 3) for v in at] == at
 
 
-def test_nothing_is_turned_where_nothing_is_asked(folder):
+def test_nothing_is_turned_where_nothing_is_asked(random_folder):
     shown = pages()
     assert numbers_of("pixels", None, build_messages([], "What?"), []) is IN_THOUSANDTHS
     assert numbers_of("none", None, build_messages(shown, "What?"), shown) is IN_THOUSANDTHS
     said = '{"bbox": [1, 2, 3, 4]}'
     asked = build_messages(shown, f"Is {said} right?", f"[Page 1]\n- (#1, scanner, step 1) {said}")
     assert prompt_text(in_pixels({1: (28, 28)}).told(asked)) == prompt_text(asked)
-    assert estimate_local(folder("qwen2_5_vl"), shown, "a", "b", ASKED_THOUSANDTHS) == LocalVLMClient(
-        folder("qwen2_5_vl"), reuse=False).estimate(build_messages(shown, "a", "b", ASKED_THOUSANDTHS))
+    assert estimate_local(random_folder("qwen2_5_vl"), shown, "a", "b", ASKED_THOUSANDTHS) == LocalVLMClient(
+        random_folder("qwen2_5_vl"), reuse=False).estimate(build_messages(shown, "a", "b", ASKED_THOUSANDTHS))

@@ -13,7 +13,7 @@ import copy, re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypedDict
-from ..agents import Action, Agent
+from ..agents import Action, Agent, words_of
 from ..board import View
 from ..boxes import Box
 from ..controller import CoSeeController, Episode
@@ -244,7 +244,7 @@ class QualityController(CoSeeController):
 
     def _first_pages(self, images: 'Sequence[Image]', question: str) -> list[int]:
         "The pages that the team is shown first"
-        words = next((w for a in self.team if (w := getattr(a.qwen_client, 'words', None)) is not None), None)
+        words = words_of(self.team)
         return make_focus(self.focus, words=words).choose(images, question, None, []).pages
 
     def _findings(self, images: 'Sequence[Image]', page: int) -> list[Finding]:

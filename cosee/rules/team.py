@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Optional, cast, get_args
-from ..agents import ROLES, Agent
+from ..agents import ROLES, Agent, words_of
 from ..board import YOU, Board
 from ..boxes import Box
 from ..controller import (CoSeeController, Episode, Event, Hypothesis, OnEvent, Order, evidence_of,
@@ -174,8 +174,7 @@ class TeamController(CoSeeController):
             on_event: Optional[OnEvent] = None, earlier: Sequence[Event] = ()) -> Episode:
         "Run one episode by the rules; raises what `CoSeeController.run` raises."
         mine, images = copy.copy(self), listed(images)
-        words = next((w for a in self.agents if (w := getattr(a.qwen_client, 'words', None)) is not None), None)
-        mine.proofs, mine.prints = {}, Prints(images, words, self.read)
+        mine.proofs, mine.prints = {}, Prints(images, words_of(self.agents), self.read)
         episode = CoSeeController.run(mine, images, question, per_agent_gen_kwargs, ledger, on_event, earlier)
         episode['did'] = mine.did(episode['hypotheses'], episode['board'])
         if self.rules.pages == 'split': episode['did']['pages'] = _first_pages(episode['trace']['events'])

@@ -27,11 +27,13 @@ def _about(study: Study) -> str:
     return (f'{counted(len(study.answers), "answer")} to {counted(len(samples), "question")} about '
             f'{counted(len(documents), "document")}; intervals and tests by documents')
 
+def _sentences(study: Study) -> list[str]: return [*verdict(study.duels), *verdict(study.class_duels)]
+
 def study_markdown(
     study: Study # of any runs
 ) -> str:
     "The tables and what they come to, in Markdown."
-    said = [f'- {md_line(s, 600)}' for s in [*verdict(study.duels), *verdict(study.class_duels)]]
+    said = [f'- {md_line(s, 600)}' for s in _sentences(study)]
     parts = [f'# {md_line(study.name)}', f'{md_line(_about(study))}.', '\n'.join(said)]
     parts += [f'## {md_line(t.title)}\n\n{table_markdown(t)}' for t in study.tables().values()]
     return '\n\n'.join(p for p in parts if p) + '\n'
@@ -57,7 +59,7 @@ def study_html(
               el('meta', name='viewport', content='width=device-width'),
               el('meta', name='referrer', content='no-referrer'),
               el('title', name), el('style', Html(inline_style('runs/assets/report.css'))))
-    said = [el('li', one_line(s, 600)) for s in [*verdict(study.duels), *verdict(study.class_duels)]]
+    said = [el('li', one_line(s, 600)) for s in _sentences(study)]
     body = el('body', el('h1', name, el('small', _about(study))), el('ul', said),
               el('div', _drawn(study), cls='pictures'), [_html_of(t) for t in study.tables().values()])
     return f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'
