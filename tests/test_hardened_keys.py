@@ -333,6 +333,11 @@ def hostile_fields():
     return FieldScores({HOSTILE: score}, score, 1, [HOSTILE])
 
 
+def hostile_study():
+    from cosee.study.tables import Table
+    return Table(HOSTILE, {HOSTILE: "{}", "n": "{:,}"}, [[HOSTILE, 1]])
+
+
 def hostile_status():
     from cosee.runs.table import Status
     return Status({HOSTILE: dict(ok=1, failed=0, tokens=1, calls=1, seconds=1.)})
@@ -358,7 +363,7 @@ SHOWN = {"cosee.board.Board": hostile_board, "cosee.models.client.Ledger": hosti
          "cosee.runs.table.Status": hostile_status, "cosee.eval.metrics.Aggregate": hostile_scores,
          "cosee.eval.metrics.FlavourTable": hostile_flavours, "cosee.eval.metrics.OfficialTable": hostile_official,
          "cosee.eval.statistics.Differences": hostile_differences, "cosee.runs.report.Report": hostile_report,
-         "cosee.fields.scores.FieldScores": hostile_fields,
+         "cosee.fields.scores.FieldScores": hostile_fields, "cosee.study.tables.Table": hostile_study,
          "cosee.screen.score.ScreenScores": hostile_screens, "cosee.view.figure.Picture": hostile_picture,
          "cosee.view.widget.EpisodeWidget": hostile_widget}
 OURS = {"cosee.view.html.Quote": "a part of a file of the package", "cosee.screen.scenes.Scene": "a picture"}

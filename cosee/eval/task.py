@@ -5,8 +5,9 @@
 # %% ../../nbs/eval/06_task.ipynb #11daf87b
 from __future__ import annotations
 import hashlib, math
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
 from ..agents import Agent, PageImage, ask, describe_actions, role_text, team
@@ -175,12 +176,11 @@ class Task:
         whole, tokens = self.client, getattr(self.client, 'page_tokens', None)
         if not isinstance(tokens, int): return False
         self.whole = whole
-        floor = max(LEAST_PRINT, int(tokens * least))
-        while tokens > floor:
-            tokens = max(floor, tokens * 4 // 5)
+        def fits(tokens: int) -> bool:
             self.client = less_print(whole, tokens)
-            if covered(): return True
-        return False
+            return covered()
+        bounds = [*_smaller(tokens, max(LEAST_PRINT, int(tokens * least)))]
+        return bool(bounds) and fits(bounds[min(bisect_left(bounds, True, key=fits), len(bounds) - 1)])
 
     def _shrink(self, scale: float, covered: Callable[[Sequence[Any]], bool]) -> bool:
         "Show smaller pages, of this scale or the next below it at which they are covered, if there is one"
@@ -298,6 +298,10 @@ def _scale(bare: int, full: int, left: float) -> float:
 
 # %% ../../nbs/eval/06_task.ipynb #13573711
 LEAST_PRINT = 100   # tokens of a page's print that are always shown
+
+def _smaller(tokens: int, floor: int) -> Iterator[int]:
+    "Ever smaller bounds for the print of a page, down to `floor`"
+    while tokens > floor: yield (tokens := max(floor, tokens * 4 // 5))
 
 # %% ../../nbs/eval/06_task.ipynb #ac79a685
 

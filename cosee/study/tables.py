@@ -15,7 +15,7 @@ from .herding import Herding, herding_of
 from .spending import Spending, spending_of
 from .trust import Sign, Trust, trust_of
 from .worth import Duel, PartWorth, Worth, duels_of, parts_of, worth_of
-from ..text import counted, md_table, one_line
+from ..text import counted, md_line, md_table, one_line
 
 # %% auto #0
 __all__ = ['Study']
@@ -75,7 +75,7 @@ class Table(NamedTuple):
     columns: dict[str, str]  # name -> how it is written
     rows: list[list[Value]]
 
-    def _repr_markdown_(self): return f'**{self.title}**\n\n{table_markdown(self)}'
+    def _repr_markdown_(self): return f'**{md_line(self.title)}**\n\n{table_markdown(self)}'
 
 def _value(x: Any) -> Value:
     "A value as it is published"
