@@ -481,7 +481,7 @@ class Request:
     question: str                # the question
     board_text: Optional[str]    # the Board's summary, if anything stands on it
     role_prompt: str             # the role
-    schema: dict[str, Any]       # of the reply
+    schema: Optional[dict[str, Any]] # of the reply; None: free text
     gen: dict[str, Any] = field(default_factory=dict)   # generation settings
 
     def messages(self, client: VLMClient) -> list[Message]:

@@ -35,18 +35,24 @@ if TYPE_CHECKING:
 
 # %% ../../nbs/cli/01_ask.ipynb #d6edceb5
 _FOCUSES = 'auto', 'all', 'top', 'overview'
+_GATES = 'auto', 'evidence', 'confidence', 'none'
+_AGENTS = 'scanner,detail_reader,cross_checker'
 _SNAPS: dict[str, Any] = dict(auto='auto', always=True, never=False)
 
 # %% ../../nbs/cli/01_ask.ipynb #ab5efedf
 def _team_args(p: ArgumentParser):
     "Arguments that shape the episode"
     g = p.add_argument_group('team')
-    g.add_argument('--agents', default='scanner,detail_reader,cross_checker', metavar='A,B,...',
+    g.add_argument('--agents', default=_AGENTS, metavar='A,B,...',
                    help='roles in order of their turns, or a YAML file that lists roles of your own, each with a '
                         'name and a duty (default: %(default)s)')
     g.add_argument('--max-steps', type=positive, default=3, metavar='N', help='most rounds of the team (default: 3)')
     g.add_argument('--order', choices=('sequential', 'parallel'), default='sequential',
                    help="parallel: the agents of a step do not see each other's notes (default: sequential)")
+    g.add_argument('--gate', choices=_GATES, default='auto',
+                   help='ask one plain call first, and the team only where it gives no answer, or one that is not '
+                        'printed where it says (evidence), or is not sure (confidence); none: always the team; auto: '
+                        'evidence for --client print, unless the team is shaped by other arguments (default: auto)')
     g.add_argument('--max-tokens', type=positive, metavar='N', help='hard budget of tokens for each question')
     g.add_argument('--focus', default='auto', choices=_FOCUSES,
                    help='which pages an agent is shown; auto: all of a short document, else those that an index of '
@@ -104,6 +110,8 @@ def _document_args(p: ArgumentParser):
 def _checked(args: Namespace) -> list[str]:
     "The questions; raises `Stop` for arguments that cannot be used"
     roles_of(args.agents)
+    if args.gate in _GATES[1:3] and (args.plan or args.quality):
+        raise Stop(f"--gate {args.gate}: one call first does not go with --{'plan' if args.plan else 'quality'}", BAD_INPUT)
     for name in (args.client, *args.fallback): check_client(args, name)
     if not all(map(one_line, args.question)):
         raise Stop('--question: a question is empty; write what you want to know', BAD_INPUT)
@@ -290,6 +298,7 @@ def _progress(args: Namespace, pages: 'Pages') -> Callable[[str, dict[str, Any]]
         left = left_text(now - start, done, turns).replace('about', 'at most about')
         late, terminal = now - told > _EVERY, sys.stderr.isatty()
         if kind == 'start': say(args, f'{who} ...{left}', end='\n' if late and not terminal else '')
+        if kind == 'gate': say(args, f"  one call is not enough: {event['reason']}; the team is asked")
         if kind != 'turn': return
         done, told = done + 1, now
         say(args, f'{who} {_came_of(event)}{_shown(event, pages)}')
@@ -316,18 +325,24 @@ def _tell_plan(args: Namespace, planned: 'Planned'):
     if planned.error: say(args, one_line(f'no plan by the model: {planned.error}', 200))
     say(args, f'plan by {planned.by}: {plan_text(planned) or "nothing but to answer"}')
 
+def _shaped(args: Namespace) -> bool:
+    "Is a certain team asked for?"
+    return args.tools or args.plan or args.quality or args.agents != _AGENTS or args.order != 'sequential'
+
 def _controller(args: Namespace, client: 'VLMClient', pages: 'Pages', focus: 'FocusSpec') -> 'CoSeeController':
     "The controller that the arguments ask for"
     from cosee.controller import CoSeeController
     from cosee.planner.measures import MEASURES
     from cosee.planner.planned import PlannedController
     from cosee.planner.quality import QualityController
+    from cosee.rules.gated import GatedController, gated
     crew = _team(args, client, pages)
     shared = dict[str, Any](order=args.order, focus=focus, snap=_SNAPS[args.snap])
     if args.plan:
         return PlannedController(crew, args.max_steps, source=_finer(args, pages), planner=client,
                                  which=tuple(MEASURES) if args.quality else None,
                                  on_plan=lambda planned: _tell_plan(args, planned), **shared)
+    if by := gated(client, args.gate, _shaped(args)): return GatedController(crew, args.max_steps, by=by, **shared)
     return (QualityController if args.quality else CoSeeController)(crew, args.max_steps, **shared)
 
 # %% ../../nbs/cli/01_ask.ipynb #08d3f36f

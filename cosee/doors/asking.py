@@ -8,6 +8,7 @@ __all__ = ['Clients']
 # %% ../../nbs/doors/02_asking.ipynb #f6d944ce
 import threading, time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, Optional, Protocol, TypedDict, Union, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..agents import ROLES
@@ -25,6 +26,7 @@ from ..models.wrapper import ClientWrapper, ask_batch
 from ..ocr.engine import reading_told
 from ..ocr.transcripts.page_reader import PageBill, page_bill
 from ..config import redact
+from ..rules.gated import GatedController, Gating, gated
 from ..runs.log import Record
 from ..runs.record import utc_now
 from ..text import abstains, one_line
@@ -44,6 +46,8 @@ class Settings(BaseModel):
     focus: Literal['auto', 'all', 'top', 'overview'] = Field('auto', description='which pages agents are shown')
     k: int = Field(4, ge=1, le=50, description='pages that are searched for')
     tools: bool = Field(False, description='may agents look closer before they write?')
+    gate: Gating = Field('auto', description='one plain call first, and the team where it is in doubt; auto: for '
+                                             'models that read print')
     seed: int = Field(0, ge=0, lt=2**31, description='of everything drawn by chance')
 
     @property
@@ -194,6 +198,10 @@ def _listening(asked: Asked) -> OnEvent:
     return listen
 
 # %% ../../nbs/doors/02_asking.ipynb #f5bde7cd
+def _shaped(settings: Settings) -> bool:
+    "Is a certain team asked for?"
+    return settings.tools or settings.agents != list(ROLES) or settings.order != 'sequential'
+
 def _team_outcome(asked: Asked, document: Document, client: VLMClient, ledger: Ledger) -> MethodOutcome:
     "What the team makes of a question"
     settings, pages = asked.settings, document.pages
@@ -201,8 +209,10 @@ def _team_outcome(asked: Asked, document: Document, client: VLMClient, ledger: L
     if settings.tools:
         from cosee.tools.agent import with_tools
         crew = with_tools(crew)
-    controller = CoSeeController(crew, settings.max_steps, dict(seed=settings.seed), settings.order,
-                                 focus=_focus(settings, document))
+    by = gated(client, settings.gate, _shaped(settings))
+    make = partial(GatedController, by=by) if by else CoSeeController
+    controller = make(crew, settings.max_steps, dict(seed=settings.seed), settings.order,
+                      focus=_focus(settings, document))
     episode = controller.run(pages, asked.question, ledger=ledger, on_event=_listening(asked), earlier=asked.earlier)
     return outcome_of(episode)
 

@@ -179,7 +179,7 @@ class Task:
         def fits(tokens: int) -> bool:
             self.client = less_print(whole, tokens)
             return covered()
-        bounds = [*_smaller(tokens, max(LEAST_PRINT, int(tokens * least)))]
+        bounds = [*_bounds_below(tokens, max(LEAST_PRINT, int(tokens * least)))]
         return bool(bounds) and fits(bounds[min(bisect_left(bounds, True, key=fits), len(bounds) - 1)])
 
     def _shrink(self, scale: float, covered: Callable[[Sequence[Any]], bool]) -> bool:
@@ -299,7 +299,7 @@ def _scale(bare: int, full: int, left: float) -> float:
 # %% ../../nbs/eval/06_task.ipynb #13573711
 LEAST_PRINT = 100   # tokens of a page's print that are always shown
 
-def _smaller(tokens: int, floor: int) -> Iterator[int]:
+def _bounds_below(tokens: int, floor: int) -> Iterator[int]:
     "Ever smaller bounds for the print of a page, down to `floor`"
     while tokens > floor: yield (tokens := max(floor, tokens * 4 // 5))
 
@@ -321,7 +321,8 @@ def outcome_of(
                          evidence=episode['evidence'], usage=episode['usage'], invalid=trace['invalid'],
                          plain=trace.get('plain', 0),
                          raised=len(raised), steps=episode['steps'], stopped=episode['stopped'],
-                         board=episode['board'].to_dict(), trace=trace, shown=_shown(trace['events']))
+                         board=episode['board'].to_dict(), trace=trace, shown=_shown(trace['events']),
+                         **({'did': episode['did']} if 'did' in episode else {}))
 
 # %% ../../nbs/eval/06_task.ipynb #9ca34b01
 def vote(

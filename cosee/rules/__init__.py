@@ -10,6 +10,7 @@ from ..faces import face
 
 # %% ../../nbs/rules/08_rules.ipynb #271c5607
 FACE = {
+    "cosee.rules.gated": "GatedController",
     "cosee.rules.proofs": "Prints",
     "cosee.rules.team": "Rules TeamController",
 }

@@ -240,4 +240,4 @@ def team_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, 
     controller = TeamController(crew, steps, {**task.gen, 'seed': task.seed}, order,
                                 stop_confidence, agreement, focus=task.focus, snap=task.snap, rules=rules, read=read)
     episode = controller.run(task.images, task.question, ledger=task.ledger)
-    return {**outcome_of(episode), 'did': episode['did']}
+    return outcome_of(episode)

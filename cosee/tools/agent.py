@@ -118,7 +118,8 @@ class ToolAgent(Agent):
         messages, outs = request.messages(self.qwen_client), list[Outcome]()
         while True:
             asked = self.offer and len(outs) < self.max_calls
-            schema = turn_schema(request.schema, box.tools.values()) if asked else request.schema
+            schema = request.schema
+            if asked and schema: schema = turn_schema(schema, box.tools.values())
             reply = self.qwen_client.chat(messages, schema=schema, **request.gen)
             call = parse_tool_call(reply.text) if asked else None
             if not call:

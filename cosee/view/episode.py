@@ -150,7 +150,8 @@ def _ring(
     return el('svg', _circle('rest', '100 0'), _circle('part', f'{percent} 100'), number, cls='ring',
               viewBox='0 0 48 48', role='img', aria_label=f'Confidence {percent} percent')
 
-_STOPPED = dict(confidence='stopped: sure enough', agreement='stopped: the agents agree', max_steps='all steps used')
+_STOPPED = dict(confidence='stopped: sure enough', agreement='stopped: the agents agree', max_steps='all steps used',
+                **{'one call': 'one call was enough'})
 
 # %% ../../nbs/view/03_episode.ipynb #7298cfac
 EpisodeLike = Mapping[str, Any]   # an `Episode`, or a part of one, perhaps from a file
