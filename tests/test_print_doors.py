@@ -151,6 +151,59 @@ def test_weights_say_which_client_is_meant(run, tmp_path):
     assert code == 2 and "get it with: cosee fetch qwen2.5-0.5b" in err
 
 
+# --- one call first ---
+
+def first_call(body): return "You are the" not in json.dumps(body["messages"][-1])
+
+
+def says(first, team=FOUND):
+    "What a server answers to a plain question, and to the turns of a team."
+    return lambda body: first if first_call(body) else team
+
+
+def asked_plainly(run, first, *argv):
+    "Result, calls (True: plain ones) and progress of a question to a model that reads print, with the usual team."
+    with fake.FakeServer("openai", answer=says(first)) as server:
+        code, out, err = run("ask", INVOICE, "-q", "What is the subtotal?", "--client", "print", "--base-url",
+                             server.base_url, "--model", "m", "--max-steps", 1, "--json", *argv)
+        assert code in (0, 1), err
+        return json.loads(out)[0], [first_call(r["body"]) for r in server.requests], err
+
+
+def test_one_call_is_enough_where_the_page_says_so(run):
+    result, calls, err = asked_plainly(run, "Page: 1\nAnswer: 36,871.72 USD")
+    assert result["answer"] == "36,871.72 USD" and calls == [True]
+    assert result["stopped"] == "one call" and result["evidence"][0]["printed"]
+    assert result["tokens"]["calls"] == 1 and "not enough" not in err
+
+
+@pytest.mark.parametrize("first, why", [("Answer: not answerable", "it found no answer"),
+                                        ("Page: 1\nAnswer: 99.10 USD", "it is not printed on page 1")])
+def test_a_team_is_asked_where_one_call_is_in_doubt(run, first, why):
+    result, calls, err = asked_plainly(run, first)
+    assert result["answer"] == "36,871.72 USD" and calls[0] and not any(calls[1:]) and len(calls) > 1
+    assert result["tokens"]["calls"] == len(calls) and f"one call is not enough: {why}" in err
+
+
+@pytest.mark.parametrize("argv", [["--gate", "none"], ["--order", "parallel"], ["--agents", "detail_reader"]])
+def test_who_shapes_the_team_gets_it_at_once(run, argv):
+    _, calls, _ = asked_plainly(run, "Page: 1\nAnswer: 36,871.72 USD", *argv)
+    assert not any(calls)
+
+
+def test_the_page_of_an_episode_of_one_call(run, tmp_path):
+    asked_plainly(run, "Page: 1\nAnswer: 36,871.72 USD", "--html", tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text()
+    assert "one call was enough" in page and "36,871.72 USD" in page
+
+
+@pytest.mark.parametrize("argv, words", [(["--gate", "evidence", "--plan"], "--plan"),
+                                         (["--gate", "confidence", "--quality"], "--quality")])
+def test_a_first_call_and_a_plan_exclude_each_other(run, argv, words):
+    code, _, err = run("ask", INVOICE, "-q", "What?", *argv)
+    assert code == 2 and words in err and "--gate" in err
+
+
 # --- print beside pixels, and instead of them ---
 
 def test_print_beside_the_image(run):

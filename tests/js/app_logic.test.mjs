@@ -118,6 +118,7 @@ test('only what differs from the usual is said', () => {
     client: 'ocr',
     method: 'team',
     agents: ['scanner', 'detail_reader'],
+    gate: 'auto',
     order: 'sequential',
     focus: 'auto',
     max_steps: 3,
@@ -132,6 +133,8 @@ test('only what differs from the usual is said', () => {
     max_tokens: 5000,
   });
   assert.equal(logic.settingsInWords({}, usual), 'ocr, team of 2');
+  assert.equal(logic.settingsInWords({ gate: 'none' }, usual), 'ocr, team of 2, no first call');
+  assert.equal(logic.settingsInWords({ gate: 'evidence' }, usual), 'ocr, team of 2, one call first, by evidence');
   const said = { method: 'direct', max_tokens: 12_000, order: 'parallel' };
   assert.equal(logic.settingsInWords(said, usual), 'ocr, direct, 12,000 tokens at most');
 });

@@ -20,6 +20,12 @@ const check = (name, value, text, checked) =>
 const words = {
   focus: { auto: 'as needed', all: 'all pages', top: 'the best pages', overview: 'an overview first' },
   order: { sequential: 'one after the other', parallel: 'all at once' },
+  gate: {
+    auto: 'as is best for the model',
+    evidence: 'it is not printed there',
+    confidence: 'it is not sure',
+    none: 'at once, without one',
+  },
 };
 const named = text => text.replaceAll('_', ' ');
 
@@ -36,6 +42,7 @@ export function settingsForm(element, start, said) {
   );
   const ofTeam = [
     team,
+    field('One call first; the team if', choice('gate', Object.keys(words.gate), usual.gate, words.gate)),
     field('Order', choice('order', ['sequential', 'parallel'], usual.order, words.order)),
     field('Rounds at most', number('max_steps', usual.max_steps, 1, 12)),
     field('Pages they see', choice('focus', ['auto', 'all', 'top', 'overview'], usual.focus, words.focus)),
@@ -51,7 +58,7 @@ export function settingsForm(element, start, said) {
   const valueIn = name => first(`[name="${name}"]`, element).value;
   const read = () => {
     const checked = name => all(`[name="${name}"]:checked`, element).map(box => box.value);
-    const names = ['client', 'method', 'order', 'focus', 'k', 'max_steps', 'max_tokens'];
+    const names = ['client', 'method', 'gate', 'order', 'focus', 'k', 'max_steps', 'max_tokens'];
     const fields = Object.fromEntries(names.map(name => [name, valueIn(name)]));
     fields.agents = checked('agents');
     fields.tools = checked('tools').length > 0;
@@ -64,7 +71,7 @@ export function settingsForm(element, start, said) {
   };
   const write = settings => {
     const chosen = { ...usual, ...settings };
-    for (const name of ['client', 'method', 'order', 'focus', 'k', 'max_steps']) {
+    for (const name of ['client', 'method', 'gate', 'order', 'focus', 'k', 'max_steps']) {
       first(`[name="${name}"]`, element).value = chosen[name] || usual[name];
     }
     first('[name="max_tokens"]', element).value = chosen.max_tokens ?? '';

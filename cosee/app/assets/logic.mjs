@@ -130,6 +130,7 @@ export function settingsOf(fields, usual) {
     client: fields.client,
     method: fields.method,
     agents: fields.agents,
+    gate: fields.gate,
     order: fields.order,
     focus: fields.focus,
     max_steps: number(fields.max_steps),
@@ -148,6 +149,7 @@ export function settingsInWords(settings, usual) {
     client,
     method,
     agents,
+    gate,
     order,
     focus,
     max_steps: steps,
@@ -161,6 +163,7 @@ export function settingsInWords(settings, usual) {
   const words = [
     client,
     isTeam ? `team of ${agents.length}` : method,
+    isTeam && gate !== usual.gate ? (gate === 'none' ? 'no first call' : `one call first, by ${gate}`) : '',
     isTeam && order !== usual.order ? order : '',
     isTeam && steps !== usual.max_steps ? `${steps} steps` : '',
     focus !== usual.focus ? `focus ${focus}` : '',

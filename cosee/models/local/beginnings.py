@@ -11,7 +11,7 @@ from typing import Any, Optional, Union
 from torch import Tensor
 from transformers import Cache, DynamicCache
 from .families import Reuse
-from ..qwen.prefix import Prefix, empty_prefix
+from ..qwen.prefix import Prefix, empty_prefix, holding
 from ..qwen.prompt import Boundary
 
 # %% auto #0
@@ -82,7 +82,7 @@ class CopiedRows:
         if not new and self.prefix.logits is not None: return self.prefix.logits[None]
         _set_shift(model, self.prefix.shift)
         ids = torch.tensor([new], device=model.device)
-        return model(input_ids=ids, past_key_values=row, use_cache=True, logits_to_keep=keep).logits[0]
+        return model(input_ids=ids, **holding(model, row), use_cache=True, logits_to_keep=keep).logits[0]
 
 # %% ../../../nbs/local/03_beginnings.ipynb #555a25ce
 def seen_pictures(
@@ -119,7 +119,7 @@ def begin(
     "Compute the beginning of a prompt."
     _set_shift(model, None)
     cache: Any = DynamicCache(config=model.config.get_text_config(decoder=True))
-    logits = model(**_first(inputs, length), past_key_values=cache, use_cache=True, logits_to_keep=1).logits
+    logits = model(**_first(inputs, length), **holding(model, cache), use_cache=True, logits_to_keep=1).logits
     shift = _shift(model)
     if reuse != 'prefix': return Copied(cache, length, shift, logits[0, -1])
     behind = length + (0 if shift is None else int(shift.flatten()[0]))

@@ -8,12 +8,13 @@ from __future__ import annotations
 __all__ = []
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #cf344076
-import threading, torch
+import inspect, threading, torch
 import numpy as np
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Callable, Generic, Optional, Protocol, TypeVar
+from functools import lru_cache
+from typing import Any, Callable, Generic, Optional, Protocol, TypeVar, cast
 from torch import Tensor
 from transformers import Cache, DynamicCache
 from transformers.cache_utils import CacheLayerMixin
@@ -258,6 +259,18 @@ def _features(model, inputs, which: range, see: Optional[Callable[[int], Feature
     return features_of(model, inputs['pixel_values'][first:last], grids[which.start:which.stop])
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #7152e850
+@lru_cache
+def _cache_name(model: type) -> str:
+    "What models of a class call the cache that they are given: transformers renames it with 5.24"
+    return 'cache' if 'cache' in inspect.signature(cast(Any, model).forward).parameters else 'past_key_values'
+
+def holding(
+    model,       # any of transformers
+    cache: Cache # of keys and values
+) -> dict[str, Cache]:
+    "The cache as an argument of the model."
+    return {_cache_name(type(model)): cache}
+
 def _by_decoder(decoder, ids: Tensor, positions: Tensor, shown: Tensor, features: list[Features],
                 base: Optional[Layers]) -> Layers:
     "Keys and values of a beginning; `ids` and `shown` are of the new tokens, `positions` of shape (3, tokens)"
@@ -271,7 +284,7 @@ def _by_modules(model, ids: Tensor, positions: Tensor, kinds: Tensor, features: 
     "The same by transformers' modules"
     cache: Any = DynamicCache(config=model.config.text_config)
     for i, (k, v) in enumerate(base or []): cache.update(k, v, i)
-    model.model(input_ids=ids[None], position_ids=positions[:, None], past_key_values=cache,
+    model.model(input_ids=ids[None], position_ids=positions[:, None], **holding(model.model, cache),
                 mm_token_type_ids=kinds[None], use_cache=True, **(_seen(features) if features else {}))
     return [(layer.keys, layer.values) for layer in cache.layers]
 
@@ -332,5 +345,5 @@ def forward(
     if decoder:
         hidden = decoder.step(ids, positions, cache, None if slots.numel() == 1 else mask)
         return model.lm_head(model.model.language_model.norm(hidden[:, -keep:]))
-    return model(input_ids=ids, position_ids=positions, attention_mask=mask, past_key_values=cache,
+    return model(input_ids=ids, position_ids=positions, attention_mask=mask, **holding(model, cache),
                  prefix_cache=cache, use_cache=True, logits_to_keep=keep).logits
