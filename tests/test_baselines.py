@@ -10,7 +10,7 @@ from cosee.eval.baselines import self_consistency, single_agent_cot
 from cosee.eval.chat import multi_agent_chat_no_board
 from cosee.eval.matching import match_budget
 from cosee.eval.methods import METHODS, Method
-from cosee.eval.task import read_answer, seed_of, shrink_pages, stochastic_rounding, vote
+from cosee.eval.task import DIRECT_PROMPT, Task, read_answer, seed_of, shrink_pages, stochastic_rounding, vote
 from cosee.models.client import Ledger, ScriptedClient
 from cosee.screen.call import ToolCall, format_tool_call
 
@@ -138,3 +138,15 @@ def test_budgets_are_matched_within_five_percent(of, count):
 def test_a_match_that_cannot_be_made_says_so():
     with pytest.raises(ValueError, match="at its cheapest"):
         match_budget("chat", "direct", [SAMPLE], ScriptedClient(ANY, cycle=True))
+
+
+def test_votes_are_not_spent_on_one_look_at_all_pages():
+    pages = [Image.new("L", (200, 280), 255) for _ in range(20)]
+    asked = dict(images=pages, question="What is due?")
+    votes = Method("self_consistency", num_samples=3, reasons=False, max_new_tokens=64)
+    client = ScriptedClient(["Answer: 1"], cycle=True)
+    all_once = Task(pages, asked["question"], client, Ledger(10**9)).look("all").price(DIRECT_PROMPT)
+    out = votes.run(asked, client, Ledger(all_once + 200))
+    assert out["usage"]["calls"] == 3 and len(out["shown"]) < len(pages), out["stopped"]
+    out = votes.run(asked, client, Ledger(3 * all_once))
+    assert out["usage"]["calls"] == 3 and len(out["shown"]) == len(pages), out["stopped"]

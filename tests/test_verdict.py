@@ -8,6 +8,7 @@ import pytest
 from fake_servers import FakeServer
 
 from cosee.cli.entry import main
+from cosee.controller import replay
 from cosee.experiments import Run
 from cosee.models.qwen_vl_wrapper import tiny_folder
 from cosee.runs.config import read_config
@@ -63,3 +64,29 @@ def test_the_study_with_weights_on_this_disk(tmp_path, client):
     assert code == 0, said
     records = whole(tmp_path / "run")
     assert sum(r["usage"]["image_tokens"] for r in records) > 0
+
+
+# --- what is published ---
+
+PUBLISHED = CONFIG.parent.parent / "benchmarks/results/verdict"
+PACKS = sorted(PUBLISHED.glob("*.pack"))
+
+
+def test_the_published_tables_are_what_the_records_give():
+    assert PACKS and sum(p.stat().st_size for p in PACKS) < 20e6
+    code, said = cosee("study", *PACKS, "--check", PUBLISHED / "tables.json")
+    assert code == 0, said
+
+
+@pytest.mark.parametrize("pack", PACKS, ids=lambda p: p.stem)
+def test_a_published_run_is_one_of_its_configuration_and_can_be_replayed(pack, tmp_path):
+    run, config = Run(pack), read_config(CONFIG.with_name("verdict_small.yaml"))
+    names = [m["name"] for m in config.methods]
+    assert [m["name"] for m in run.about["config"]["methods"]] == names
+    asked = {}
+    for record in run:
+        asked.setdefault(record["sample"], []).append(record["method"])
+        if "events" in (record["trace"] or {}): assert replay(record["trace"])["answer"] == record["answer"]
+    assert all(methods == names for methods in asked.values()), "every question was put to every method"
+    code, said = cosee("score", pack)
+    assert code == 0 and "direct" in said, said

@@ -70,7 +70,7 @@ def self_consistency_method(task: Task, num_samples: float = 3, max_new_tokens: 
     prompt = COT_PROMPT if reasons else DIRECT_PROMPT
     n = stochastic_rounding(num_samples, task.seed)
     if n < 1: raise ValueError(f'num_samples must be at least 1, not {num_samples}')
-    task.look(focus, k).fit([(prompt, max_new_tokens)])
+    task.look(focus, k).fit([(prompt, max_new_tokens)], times=n)
     replies = task.ask(prompt, n, max_new_tokens=max_new_tokens, **SAMPLE_GEN)
     stopped = 'answered' if len(replies) == n else f'budget: {len(replies)} of {n} samples'
     return task.outcome(**vote([read_answer(r.text) for r in replies]), stopped=stopped)

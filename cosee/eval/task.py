@@ -153,7 +153,8 @@ class Task:
 
     def fit(self,
         prompts: list[tuple[str, int]], # pairs (instruction, max_new_tokens) that all have to be covered
-        least: float = 0.               # share of a page's print that is shown in any case, 0-1
+        least: float = 0.,              # share of a page's print that is shown in any case, 0-1
+        times: float = 1.               # how often they are asked: all of a long document is shown if all are covered
     ) -> bool:                          # are they?
         "Make the pages smaller, if need be, until the budget covers `prompts`; all of a long document, where it does."
         if self.ledger.max_tokens is None: return True
@@ -161,7 +162,7 @@ class Task:
         left = self.ledger.left
         def cost(images: Sequence[Any]) -> int: return sum(self.price(p, new, images) for p, new in prompts)
         long = isinstance(self.focus, AutoFocus) and len(self.images) > FEW_PAGES
-        if long and cost(blank_pages(self.images)) <= left: self.look('all')
+        if long and times * cost(blank_pages(self.images)) <= left: self.look('all')
         shown = self.pages
         bare, full = cost(shown.replaced([]) if isinstance(shown, InView) else []), cost(shown)
         if full <= left or self._read_less(lambda: cost(shown) <= left, least): return True

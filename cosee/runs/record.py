@@ -144,9 +144,11 @@ def start_record(
 
 # %% ../../nbs/runs/03_record.ipynb #cb496e27
 def _price_of(budget: BudgetConfig, method: Method, sample: Sample, client, seed: int) -> int:
-    "The budget of a question that is given in direct calls, about as many pages as the method looks at"
-    task = Task(listed(sample['images']), sample['question'], client, Ledger(count=budget.count), seed)
-    price = task.look(k=method.settings.get('k', 4)).price(DIRECT_PROMPT, DIRECT_TOKENS)
+    "The budget of a question that is given in direct calls, about the pages that the method looks at"
+    task = Task(listed(sample['images']), sample['question'], client, Ledger(count=budget.count), seed,
+                meta=sample.get('meta') or {})
+    looks = {k: v for k, v in method.settings.items() if k in ('focus', 'k')}
+    price = task.look(**looks).price(DIRECT_PROMPT, DIRECT_TOKENS)
     return int(price * cast(float, budget.calls))
 
 # %% ../../nbs/runs/03_record.ipynb #06ca4287
