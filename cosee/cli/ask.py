@@ -39,6 +39,14 @@ _GATES = 'auto', 'evidence', 'confidence', 'none'
 _AGENTS = 'scanner,detail_reader,cross_checker'
 _SNAPS: dict[str, Any] = dict(auto='auto', always=True, never=False)
 
+# %% ../../nbs/cli/01_ask.ipynb #18ef7bba
+def _gate_arg(g: Any):
+    "The argument that asks one call first"
+    g.add_argument('--gate', choices=_GATES, default='auto',
+                   help='ask one plain call first, and the team only where it gives no answer, or one that is not '
+                        'printed where it says (evidence), or is not sure (confidence); none: always the team; auto: '
+                        'evidence for --client print, unless the team is shaped by other arguments (default: auto)')
+
 # %% ../../nbs/cli/01_ask.ipynb #ab5efedf
 def _team_args(p: ArgumentParser):
     "Arguments that shape the episode"
@@ -49,10 +57,7 @@ def _team_args(p: ArgumentParser):
     g.add_argument('--max-steps', type=positive, default=3, metavar='N', help='most rounds of the team (default: 3)')
     g.add_argument('--order', choices=('sequential', 'parallel'), default='sequential',
                    help="parallel: the agents of a step do not see each other's notes (default: sequential)")
-    g.add_argument('--gate', choices=_GATES, default='auto',
-                   help='ask one plain call first, and the team only where it gives no answer, or one that is not '
-                        'printed where it says (evidence), or is not sure (confidence); none: always the team; auto: '
-                        'evidence for --client print, unless the team is shaped by other arguments (default: auto)')
+    _gate_arg(g)
     g.add_argument('--max-tokens', type=positive, metavar='N', help='hard budget of tokens for each question')
     g.add_argument('--focus', default='auto', choices=_FOCUSES,
                    help='which pages an agent is shown; auto: all of a short document, else those that an index of '
@@ -111,7 +116,8 @@ def _checked(args: Namespace) -> list[str]:
     "The questions; raises `Stop` for arguments that cannot be used"
     roles_of(args.agents)
     if args.gate in _GATES[1:3] and (args.plan or args.quality):
-        raise Stop(f"--gate {args.gate}: one call first does not go with --{'plan' if args.plan else 'quality'}", BAD_INPUT)
+        other = 'plan' if args.plan else 'quality'
+        raise Stop(f'--gate {args.gate}: one call first does not go with --{other}', BAD_INPUT)
     for name in (args.client, *args.fallback): check_client(args, name)
     if not all(map(one_line, args.question)):
         raise Stop('--question: a question is empty; write what you want to know', BAD_INPUT)

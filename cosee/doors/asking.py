@@ -202,6 +202,7 @@ def _shaped(settings: Settings) -> bool:
     "Is a certain team asked for?"
     return settings.tools or settings.agents != list(ROLES) or settings.order != 'sequential'
 
+# %% ../../nbs/doors/02_asking.ipynb #a5116edb
 def _team_outcome(asked: Asked, document: Document, client: VLMClient, ledger: Ledger) -> MethodOutcome:
     "What the team makes of a question"
     settings, pages = asked.settings, document.pages

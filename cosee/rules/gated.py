@@ -12,9 +12,9 @@ __all__ = ['GatedController']
 from collections.abc import Sequence
 from typing import Any, Literal, Optional, cast
 from ..agents import Action, Agent, Model, Request, invalid_action, words_of
-from ..board import Board
+from ..board import Board, View
 from ..boxes import Box
-from ..controller import CoSeeController, Episode, Event, OnEvent
+from ..controller import CoSeeController, Episode, Event, OnEvent, Snap
 from ..eval.task import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN
 from ..focus import listed
 from ..jsonscan import read_answer
@@ -41,11 +41,10 @@ class _FirstReader(Agent):
         "The answer as a proposal; INVALID if there is none."
         read = read_answer(text)
         if not read['answer']: return invalid_action(text, 'no answer in the reply')
-        sure = .5 if read['confidence'] is None else read['confidence']
+        sure, box = .5 if read['confidence'] is None else read['confidence'], read.get('bbox')
         out = Action(action='HYPOTHESIZE', content=one_line(read['answer'], 200), answer=read['answer'],
                      supporting_cells=[], confidence=sure, tags=[])
-        if read['page']: out['view'] = {'page': read['page']}
-        if read['page'] and (box := read.get('bbox')): out['view']['bbox'] = box
+        if read['page']: out['view'] = cast(View, dict(page=read['page'], **({'bbox': box} if box else {})))
         return out
 
 # %% ../../nbs/rules/09_gated.ipynb #30a3888e
@@ -86,7 +85,8 @@ class GatedController(CoSeeController):
         if not 0 <= min_confidence <= 1:
             raise ValueError(f'min_confidence must lie between 0 and 1, not {min_confidence}')
         super().__init__(agents, *args, **kwargs)
-        self.by, self.min_confidence = by, min_confidence
+        self.by: Doubt = by
+        self.min_confidence = min_confidence
 
     def describe(self) -> dict[str, Any]:
         "The controller's settings, gate and team, JSON-ready."
@@ -95,8 +95,8 @@ class GatedController(CoSeeController):
     def _alone(self) -> CoSeeController:
         "A controller of the first reader, with all else as in this one"
         first = _FirstReader(self.agents[-1].qwen_client if self.agents else None)
-        return CoSeeController([first], 1, self.default_gen_kwargs, focus=self.focus, snap=self.snap,
-                               because=self.because)
+        return CoSeeController([first], 1, self.default_gen_kwargs, focus=self.focus,
+                               snap=cast(Snap, self.snap), because=self.because)
 
     def run(self, images: Sequence[Any], question: str,
             per_agent_gen_kwargs: Optional[dict[str, dict[str, Any]]] = None, ledger: Optional[Ledger] = None,
