@@ -190,6 +190,7 @@ def _method(settings: Settings, document: Document) -> Method:
     focus = dict(focus=dict(type='auto', visual=document.visual)) if finds else {}
     return make_method(dict(type=settings.method, **focus))
 
+# %% ../../nbs/doors/02_asking.ipynb #bebaf7a7
 def _listening(asked: Asked) -> OnEvent:
     "A listener that ends the episode before a turn, once it is to end"
     def listen(kind: str, event: Any):
