@@ -10,7 +10,6 @@ from ..faces import face
 
 # %% ../../nbs/rules/08_rules.ipynb #271c5607
 FACE = {
-    "cosee.rules.gated": "GatedController",
     "cosee.rules.proofs": "Prints",
     "cosee.rules.team": "Rules TeamController",
 }

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['GatedController']
+__all__ = []
 
 # %% ../../nbs/rules/09_gated.ipynb #1f269dce
 from collections.abc import Sequence
