@@ -160,7 +160,7 @@ def _team_facts(episode: EpisodeLike) -> list[str]:
     "Clients, agents and steps"
     agents, steps = (episode.get('trace') or {}).get('config', {}).get('agents', []), episode.get('steps')
     clients = dict.fromkeys(str(a['client']) for a in agents if a.get('client'))
-    return [', '.join(clients), f'{len(agents)} agents' if agents else '',
+    return [', '.join(clients), counted(len(agents), 'agent') if agents else '',
             counted(steps, 'step') if steps else '']
 
 def _facts(episode: EpisodeLike) -> list[Html]:
