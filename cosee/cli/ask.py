@@ -115,7 +115,7 @@ def _document_args(p: ArgumentParser):
 def _checked(args: Namespace) -> list[str]:
     "The questions; raises `Stop` for arguments that cannot be used"
     roles_of(args.agents)
-    if args.gate in _GATES[1:3] and (args.plan or args.quality):
+    if args.gate not in ('auto', 'none') and (args.plan or args.quality):
         other = 'plan' if args.plan else 'quality'
         raise Stop(f'--gate {args.gate}: one call first does not go with --{other}', BAD_INPUT)
     for name in (args.client, *args.fallback): check_client(args, name)

@@ -10,7 +10,7 @@ __all__ = []
 
 # %% ../../nbs/rules/09_gated.ipynb #1f269dce
 from collections.abc import Sequence
-from typing import Any, Literal, Optional, cast
+from typing import Any, Literal, Optional, cast, get_args
 from ..agents import Action, Agent, Model, Request, invalid_action, words_of
 from ..board import Board, View
 from ..boxes import Box
@@ -49,7 +49,7 @@ class _FirstReader(Agent):
 
 # %% ../../nbs/rules/09_gated.ipynb #30a3888e
 Doubt = Literal['evidence', 'confidence']
-DOUBTS: tuple[Doubt, ...] = 'evidence', 'confidence'
+DOUBTS: tuple[Doubt, ...] = get_args(Doubt)
 
 def _not_printed(episode: Episode, prints: Prints) -> str:
     "Why the answer of an episode is not proved, '' if it is"
@@ -102,7 +102,8 @@ class GatedController(CoSeeController):
             per_agent_gen_kwargs: Optional[dict[str, dict[str, Any]]] = None, ledger: Optional[Ledger] = None,
             on_event: Optional[OnEvent] = None, earlier: Sequence[Event] = ()) -> Episode:
         "Run one episode, of one call where that is enough; raises what `CoSeeController.run` raises."
-        images, ledger, held = listed(images), Ledger() if ledger is None else ledger, _Held(on_event)
+        tell = on_event or (lambda kind, event: None)
+        images, ledger, held = listed(images), Ledger() if ledger is None else ledger, _Held(tell)
         def with_team() -> Episode:
             return CoSeeController.run(self, images, question, per_agent_gen_kwargs, ledger, on_event, earlier)
         if earlier or not self.agents: return with_team()
@@ -115,7 +116,7 @@ class GatedController(CoSeeController):
             _with_gate(first, gate, ledger)
             held.let_go()
             return first
-        if on_event is not None: on_event('gate', gate)
+        tell('gate', gate)
         episode, calls = with_team(), [c for e in first['trace']['events'] for c in e['calls']]
         if episode['answer'] or not first['answer']: return _with_gate(episode, gate, ledger, before=calls)
         return _with_gate(first, {**gate, 'kept': True}, ledger)
@@ -123,13 +124,13 @@ class GatedController(CoSeeController):
 # %% ../../nbs/rules/09_gated.ipynb #c34e2685
 class _Held:
     "A listener that keeps what it hears behind the start until it is let go"
-    def __init__(self, on_event: Optional[OnEvent]): self.on_event, self.kept = on_event, list[tuple[str, Any]]()
+    def __init__(self, on_event: OnEvent): self.on_event, self.kept = on_event, list[tuple[str, Any]]()
     def __call__(self, kind: str, event: Any):
-        if kind != 'start': self.kept.append((kind, event))
-        elif self.on_event is not None: self.on_event(kind, event)
+        if kind == 'start': self.on_event(kind, event)
+        else: self.kept.append((kind, event))
 
     def let_go(self):
-        for kind, event in self.kept: self.on_event(kind, event) if self.on_event is not None else None
+        for kind, event in self.kept: self.on_event(kind, event)
 
 def _with_gate(episode: Episode, gate: dict[str, Any], ledger: Ledger, **trace: Any) -> Episode:
     "The episode with what the gate did, and the account as it stands"
