@@ -134,7 +134,10 @@ test('only what differs from the usual is said', () => {
   });
   assert.equal(logic.settingsInWords({}, usual), 'ocr, team of 2');
   assert.equal(logic.settingsInWords({ gate: 'none' }, usual), 'ocr, team of 2, no first call');
-  assert.equal(logic.settingsInWords({ gate: 'evidence' }, usual), 'ocr, team of 2, one call first, by evidence');
+  assert.equal(
+    logic.settingsInWords({ gate: 'evidence' }, usual),
+    'ocr, team of 2, one call first, by evidence',
+  );
   const said = { method: 'direct', max_tokens: 12_000, order: 'parallel' };
   assert.equal(logic.settingsInWords(said, usual), 'ocr, direct, 12,000 tokens at most');
 });
