@@ -65,7 +65,7 @@ def single_agent_cot(
 
 # %% ../../nbs/06_baselines.ipynb #30a5cc56
 def self_consistency_method(task: Task, num_samples: float = 3, max_new_tokens: int = 256, focus: FocusSpec = 'auto',
-                            k: float = 4, reasons: bool = True) -> MethodOutcome:
+                            k: float = 4, reasons: bool = True, quorum: float = 0.) -> MethodOutcome:
     "A vote of several samples, a broken number of them rounded by chance; ValueError if there is none."
     prompt = COT_PROMPT if reasons else DIRECT_PROMPT
     n = stochastic_rounding(num_samples, task.seed)
@@ -73,7 +73,7 @@ def self_consistency_method(task: Task, num_samples: float = 3, max_new_tokens: 
     task.look(focus, k).fit([(prompt, max_new_tokens)], times=n)
     replies = task.ask(prompt, n, max_new_tokens=max_new_tokens, **SAMPLE_GEN)
     stopped = 'answered' if len(replies) == n else f'budget: {len(replies)} of {n} samples'
-    return task.outcome(**vote([read_answer(r.text) for r in replies]), stopped=stopped)
+    return task.outcome(**vote([read_answer(r.text) for r in replies], quorum), stopped=stopped)
 
 # %% ../../nbs/06_baselines.ipynb #77975b63
 def self_consistency(

@@ -327,8 +327,9 @@ def outcome_of(
 
 # %% ../../nbs/eval/06_task.ipynb #9ca34b01
 def vote(
-    readings: list[Reading] # of `read_answer`, one at least
-) -> Reading:               # the winning one, with the share of its votes as confidence
+    readings: list[Reading], # of `read_answer`, one at least
+    quorum: float = 0. # share of the votes that an answer needs, 0-1; with fewer it is 'not answerable'
+) -> Reading:          # the winning one, with the share of its votes as confidence
     "Majority over normalised answers."
     keys = [answer_key(r['answer']) for r in readings]
     counts = Counter(k for k in keys if k) or Counter(keys)
@@ -336,6 +337,7 @@ def vote(
         surest = max(r['confidence'] or 0 for r, k in zip(readings, keys) if k == keys[i])
         return -counts[keys[i]], -surest, i
     best = min(range(len(keys)), key=rank)
+    if counts[keys[best]] < quorum * len(keys): return Reading(answer=NOT_ANSWERABLE, page=None, confidence=None)
     page = next((r['page'] for r, k in zip(readings, keys) if k == keys[best] and r['page']), None)
     return Reading(answer=readings[best]['answer'], page=page, confidence=counts[keys[best]] / len(keys))
 
