@@ -687,10 +687,11 @@ def turn_by_hand(
 
 def noted(
     trace: Trace, # of an episode, also after a round trip through JSON
-    action: Any   # see `turn_by_hand`
+    action: Any,  # see `turn_by_hand`
+    author: str = YOU # as the Board names them
 ) -> Episode:     # with the note on its Board, decided anew; without calls
     "An episode with a note of the person who asks; raises ActionError for what is no action on this document."
-    state, turn = _replayed(trace), turn_by_hand(action, trace['events'])
+    state, turn = _replayed(trace), turn_by_hand(action, trace['events'], author)
     turn['board_cells'] = len(state.board)
     state._apply(_again(turn))
     if fault := state.events[-1]['error']: raise ActionError(fault)

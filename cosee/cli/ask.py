@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 # %% ../../nbs/cli/01_ask.ipynb #d6edceb5
 _FOCUSES = 'auto', 'all', 'top', 'overview'
-_GATES = 'auto', 'evidence', 'confidence', 'none'
+_GATES = 'auto', 'evidence', 'confidence', 'printed', 'none'
 _AGENTS = 'scanner,detail_reader,cross_checker'
 _SNAPS: dict[str, Any] = dict(auto='auto', always=True, never=False)
 
@@ -44,8 +44,9 @@ def _gate_arg(g: Any):
     "The argument that asks one call first"
     g.add_argument('--gate', choices=_GATES, default='auto',
                    help='ask one plain call first, and the team only where it gives no answer, or one that is not '
-                        'printed where it says (evidence), or is not sure (confidence); none: always the team; auto: '
-                        'evidence for --client print, unless the team is shaped by other arguments (default: auto)')
+                        'printed where it says (evidence), or is not sure (confidence); printed: one call, and no '
+                        'answer where it is not printed; none: always the team; auto: evidence for --client print, '
+                        'unless the team is shaped by other arguments (default: auto)')
 
 # %% ../../nbs/cli/01_ask.ipynb #ab5efedf
 def _team_args(p: ArgumentParser):
@@ -348,7 +349,8 @@ def _controller(args: Namespace, client: 'VLMClient', pages: 'Pages', focus: 'Fo
         return PlannedController(crew, args.max_steps, source=_finer(args, pages), planner=client,
                                  which=tuple(MEASURES) if args.quality else None,
                                  on_plan=lambda planned: _tell_plan(args, planned), **shared)
-    if by := gated(client, args.gate, _shaped(args)): return GatedController(crew, args.max_steps, by=by, **shared)
+    gate = gated(client, args.gate, _shaped(args))
+    if gate: return GatedController(crew, args.max_steps, **gate, **shared)
     return (QualityController if args.quality else CoSeeController)(crew, args.max_steps, **shared)
 
 # %% ../../nbs/cli/01_ask.ipynb #08d3f36f

@@ -211,8 +211,8 @@ def _team_outcome(asked: Asked, document: Document, client: VLMClient, ledger: L
     if settings.tools:
         from cosee.tools.agent import with_tools
         crew = with_tools(crew)
-    by = gated(client, settings.gate, _shaped(settings))
-    make = partial(GatedController, by=by) if by else CoSeeController
+    gate = gated(client, settings.gate, _shaped(settings))
+    make = partial(GatedController, **gate) if gate else CoSeeController
     controller = make(crew, settings.max_steps, dict(seed=settings.seed), settings.order,
                       focus=_focus(settings, document))
     episode = controller.run(pages, asked.question, ledger=ledger, on_event=_listening(asked), earlier=asked.earlier)

@@ -14,15 +14,16 @@ from typing import Any, Literal, Optional, cast, get_args
 from ..agents import Action, Agent, Model, Request, invalid_action, words_of
 from ..board import Board, View
 from ..boxes import Box
-from ..controller import CoSeeController, Episode, Event, OnEvent, Snap
+from ..controller import CoSeeController, Episode, Event, OnEvent, Snap, noted
 from ..eval.task import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN
 from ..focus import listed
 from ..jsonscan import read_answer
 from ..minds.client import PrintClient
 from ..models.client import Ledger, merged
 from ..models.wrapper import ClientWrapper
+from .gates import Doubted
 from .proofs import PROVED, Prints
-from ..text import abstains, one_line
+from ..text import NOT_ANSWERABLE, abstains, one_line
 
 # %% ../../nbs/rules/09_gated.ipynb #2c165d10
 class _FirstReader(Agent):
@@ -79,18 +80,23 @@ class GatedController(CoSeeController):
         *args: Any,                   # more for `CoSeeController`
         by: Doubt = 'evidence',       # what is looked at
         min_confidence: float = .7,   # less is a doubt, 0-1, where confidence is looked at
+        doubted: Doubted = 'team',    # who answers in a doubt; 'abstain': nobody
         **kwargs: Any                 # more for `CoSeeController`
     ):
-        if by not in DOUBTS: raise ValueError(f"by must be one of {', '.join(DOUBTS)}, not {str(by)[:40]!r}")
+        for name, value, allowed in (('by', by, DOUBTS), ('doubted', doubted, get_args(Doubted))):
+            if value not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {str(value)[:40]!r}")
         if not 0 <= min_confidence <= 1:
             raise ValueError(f'min_confidence must lie between 0 and 1, not {min_confidence}')
         super().__init__(agents, *args, **kwargs)
         self.by: Doubt = by
+        self.doubted: Doubted = doubted
         self.min_confidence = min_confidence
 
     def describe(self) -> dict[str, Any]:
         "The controller's settings, gate and team, JSON-ready."
-        return {**super().describe(), 'gate': dict(by=self.by, min_confidence=self.min_confidence)}
+        gate = dict(by=self.by, min_confidence=self.min_confidence, doubted=self.doubted)
+        return {**super().describe(), 'gate': gate}
 
     def _alone(self) -> CoSeeController:
         "A controller of the first reader, with all else as in this one"
@@ -111,17 +117,27 @@ class GatedController(CoSeeController):
         reason = _reason(first, self.by, Prints(images, words_of(self.agents)), self.min_confidence)
         gate = dict(by=self.by, fired=bool(reason), reason=reason, min_confidence=self.min_confidence,
                     first={k: first[k] for k in ('answer', 'page', 'confidence')}, tokens=ledger.spent, kept=False)
-        if not reason:
-            first['stopped'] = 'one call'
-            _with_gate(first, gate, ledger)
-            held.let_go()
-            return first
+        if not reason or self.doubted == 'abstain':
+            out = _with_gate(_withheld(first, reason) if reason else first, gate, ledger, 'one call')
+            held.let_go(out)
+            return out
         tell('gate', gate)
         episode, calls = with_team(), [c for e in first['trace']['events'] for c in e['calls']]
         if episode['answer'] or not first['answer']: return _with_gate(episode, gate, ledger, before=calls)
         return _with_gate(first, {**gate, 'kept': True}, ledger)
 
 # %% ../../nbs/rules/09_gated.ipynb #c34e2685
+GATE = 'gate'   # who corrects what is not proved
+
+def _withheld(first: Episode, reason: str) -> Episode:
+    "An episode of one call whose answer is not given, since there is a `reason` to doubt it"
+    cells = [h['cell'] for h in first['hypotheses'] if h.get('cell')]
+    if abstains(first['answer']) or not first['answer'] or not cells: return first
+    said, sure = first['answer'], first['confidence'] or 0.
+    told = dict(action='REVISE', target_cell_id=cells[-1], answer=NOT_ANSWERABLE, confidence=round(1 - sure, 3),
+                content=f'{one_line(said, 80)!r} is in doubt: {reason}', view=dict(page=first['page'] or 1))
+    return noted(first['trace'], told, GATE)
+
 class _Held:
     "A listener that keeps what it hears behind the start until it is let go"
     def __init__(self, on_event: OnEvent): self.on_event, self.kept = on_event, list[tuple[str, Any]]()
@@ -129,25 +145,32 @@ class _Held:
         if kind == 'start': self.on_event(kind, event)
         else: self.kept.append((kind, event))
 
-    def let_go(self):
-        for kind, event in self.kept: self.on_event(kind, event)
+    def let_go(self, out: Episode):
+        "Tell what was kept, and the turns behind it that led to `out`"
+        for kind, event in self.kept:
+            if kind != 'end': self.on_event(kind, event)
+        heard = sum(kind == 'turn' for kind, _ in self.kept)
+        for event in out['trace']['events'][heard:]: self.on_event('turn', event)
+        self.on_event('end', out)
 
-def _with_gate(episode: Episode, gate: dict[str, Any], ledger: Ledger, **trace: Any) -> Episode:
+def _with_gate(episode: Episode, gate: dict[str, Any], ledger: Ledger, stopped: str = '', **trace: Any) -> Episode:
     "The episode with what the gate did, and the account as it stands"
+    episode['stopped'] = stopped or episode['stopped']
     episode['did'] = {**episode.get('did', {}), 'gate': gate}
     episode['usage'] = ledger.total.to_dict()
     cast(Any, episode['trace']).update(gate=gate, ledger=ledger.to_dict(), stopped=episode['stopped'], **trace)
     return episode
 
 # %% ../../nbs/rules/09_gated.ipynb #db238e84
-Gating = Literal['auto', 'evidence', 'confidence', 'none']
+Gating = Literal['auto', 'evidence', 'confidence', 'printed', 'none']
 
 def gated(
     client: Any,           # who is asked
     gate: Gating = 'auto', # as somebody wants it
     shaped: bool = False   # is the team asked for, with agents, tools or an order of its own?
-) -> Optional[Doubt]:      # what a first call is doubted by; None where the team begins at once
-    "Whether one call comes first."
-    if gate != 'auto': return None if gate == 'none' else gate
+) -> dict[str, Any]:       # settings of a `GatedController`; none where the team begins at once
+    "Whether one call comes first, and what follows it."
     while isinstance(client, ClientWrapper): client = client.client
-    return 'evidence' if isinstance(client, PrintClient) and not client.beside and not shaped else None
+    if gate == 'auto': gate = 'evidence' if isinstance(client, PrintClient) and not client.beside and not shaped else 'none'
+    if gate == 'printed': return dict(by='evidence', doubted='abstain')
+    return {} if gate == 'none' else dict(by=gate)

@@ -20,7 +20,7 @@ from ..focus import FocusSpec
 from ..jsonscan import read_answer
 from ..models.client import BudgetExceeded
 from .proofs import PROVED, How, Prints
-from ..text import abstains, letters_of, same_answer
+from ..text import NOT_ANSWERABLE, abstains, letters_of, same_answer
 
 # %% ../../nbs/rules/07_gates.ipynb #845d1fc6
 Ask = Literal['cot', 'direct']
@@ -112,6 +112,7 @@ def _by_evidence(gate: Gate, second: str) -> str:
 # %% ../../nbs/rules/07_gates.ipynb #9aa3e30a
 By = Literal['confidence', 'agreement', 'evidence']
 Abstained = Literal['team', 'trust']
+Doubted = Literal['team', 'abstain']   # what becomes of an answer in doubt
 _DOUBTS: dict[str, Callable[[Gate, str], str]] = dict(confidence=_by_confidence, agreement=_by_agreement,
                                                       evidence=_by_evidence)
 
@@ -148,16 +149,19 @@ def _behind(first: MethodOutcome, out: Optional[MethodOutcome]) -> tuple[MethodO
 # %% ../../nbs/rules/07_gates.ipynb #ec1aa785
 def gate_method(task: Task, by: By = 'confidence', team: Union[str, Mapping[str, Any]] = 'weighted',
                 ask: Ask = 'cot', second: Second = 'pages', min_confidence: float = .7, curve: Curve = (),
-                abstained: Abstained = 'team', read: bool = True, max_new_tokens: int = 256, focus: FocusSpec = 'auto',
-                k: float = 4) -> MethodOutcome:
-    "One call, and a team where there is a reason to doubt it."
+                abstained: Abstained = 'team', doubted: Doubted = 'team', read: bool = True, max_new_tokens: int = 256,
+                focus: FocusSpec = 'auto', k: float = 4) -> MethodOutcome:
+    "One call, and a team where there is a reason to doubt it, or no answer."
     gate = Gate(task.look(focus, k), ask, max_new_tokens, min_confidence, curve, read and by == 'evidence')
     first = task.outcome(**gate.start())
-    doubt = _doubt(gate, by, second, abstained)
+    doubt = _doubt(gate, by, second, 'trust' if doubted == 'abstain' else abstained)
     told = dict(by=by, fired=bool(doubt), reason=doubt, confidence=gate.reading['confidence'], sure=gate.sure(),
                 min_confidence=min_confidence, first={**(_brief(gate.reading) or {}), 'proof': gate.proof()},
                 second=_brief(gate.second), calls=len(task.calls), tokens=task.ledger.spent,
-                team=_name(team))
+                team=_name(team) if doubted == 'team' else '')
+    if doubt and doubted == 'abstain':
+        none = task.outcome(answer=NOT_ANSWERABLE, page=None, confidence=None)
+        return {**none, 'did': dict(gate={**told, 'kept': False})}
     if not doubt:
         last = task.outcome(**gate.reading) if gate.second else first
         return {**last, 'did': dict(gate={**told, 'kept': False})}

@@ -24,6 +24,7 @@ const words = {
     auto: 'as is best for the model',
     evidence: 'it is not printed there',
     confidence: 'it is not sure',
+    printed: 'never: what is not printed is no answer',
     none: 'at once, without one',
   },
 };

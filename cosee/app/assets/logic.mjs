@@ -143,6 +143,8 @@ export function settingsOf(fields, usual) {
   return Object.fromEntries(Object.entries(said).filter(isSaid));
 }
 
+const gates = { none: 'no first call', printed: 'one call, print alone' };
+
 // Settings in a few words: what somebody chose, and nothing that goes without saying.
 export function settingsInWords(settings, usual) {
   const {
@@ -163,7 +165,7 @@ export function settingsInWords(settings, usual) {
   const words = [
     client,
     isTeam ? `team of ${agents.length}` : method,
-    isTeam && gate !== usual.gate ? (gate === 'none' ? 'no first call' : `one call first, by ${gate}`) : '',
+    isTeam && gate !== usual.gate ? (gates[gate] ?? `one call first, by ${gate}`) : '',
     isTeam && order !== usual.order ? order : '',
     isTeam && steps !== usual.max_steps ? `${steps} steps` : '',
     focus !== usual.focus ? `focus ${focus}` : '',
