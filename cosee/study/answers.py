@@ -252,6 +252,12 @@ def _answers_in(run: Run) -> Iterator[Answer]:
         yield _row(record, model_of(config), way, name, metric, flavour)
 
 # %% ../../nbs/study/00_answers.ipynb #00873517
+def _with_lengths(found: list[Answer]) -> list[Answer]:
+    "Rows of calls, which do not say how long a document is, with what the rows of teams say of it"
+    known = dict[str, int]()
+    for a in found: known[a.document] = max(a.pages, known.get(a.document, 0))
+    return [a._replace(pages=known[a.document]) for a in found]
+
 def read_answers(
     runs: Iterable[Union[str, Path]] # folders or packs
 ) -> list[Answer]:
@@ -266,7 +272,7 @@ def read_answers(
             seen[key] = run.folder
             found.append(a)
     if not found: raise RunError('there is nothing to study: no record has a gold answer')
-    return found
+    return _with_lengths(found)
 
 # %% ../../nbs/study/00_answers.ipynb #ec44b0d2
 COLUMNS = ('model', 'method', 'budget', 'role', 'kind', 'document', 'sample', 'right', 'failed', 'answer',
