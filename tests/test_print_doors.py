@@ -166,7 +166,7 @@ def asked_plainly(run, first, *argv):
     with fake.FakeServer("openai", answer=says(first)) as server:
         code, out, err = run("ask", INVOICE, "-q", "What is the subtotal?", "--client", "print", "--base-url",
                              server.base_url, "--model", "m", "--max-steps", 1, "--json", *argv)
-        assert code in (0, 1), err
+        assert code in (0, 1, 3), err
         return json.loads(out)[0], [first_call(r["body"]) for r in server.requests], err
 
 
@@ -180,9 +180,24 @@ def test_one_call_is_enough_where_the_page_says_so(run):
 @pytest.mark.parametrize("first, why", [("Answer: not answerable", "it found no answer"),
                                         ("Page: 1\nAnswer: 99.10 USD", "it is not printed on page 1")])
 def test_a_team_is_asked_where_one_call_is_in_doubt(run, first, why):
-    result, calls, err = asked_plainly(run, first)
+    result, calls, err = asked_plainly(run, first, "--gate", "evidence")
     assert result["answer"] == "36,871.72 USD" and calls[0] and not any(calls[1:]) and len(calls) > 1
     assert result["tokens"]["calls"] == len(calls) and f"one call is not enough: {why}" in err
+
+
+@pytest.mark.parametrize("first, why", [("Answer: not answerable", "no page"),
+                                        ("Answer: 99.10 USD", "'99.10 USD' is in doubt: it is printed on no page"),
+                                        ("Page: 1\nAnswer: 99.10 USD", "is in doubt: it is not printed on page 1")])
+def test_what_no_page_says_is_not_given(run, first, why):
+    result, calls, err = asked_plainly(run, first, "--gate", "printed")
+    assert result["answer"] is None and calls == [True] and "not enough" not in err
+    assert why in result["reason"] or first == "Answer: not answerable"
+
+
+def test_an_answer_in_doubt_can_be_read_on_the_page_of_the_episode(run, tmp_path):
+    asked_plainly(run, "Page: 1\nAnswer: 99.10 USD", "--gate", "printed", "--html", tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text()
+    assert "99.10 USD" in page and "is in doubt" in page and "ot answerable" in page
 
 
 @pytest.mark.parametrize("argv", [["--gate", "none"], ["--order", "parallel"], ["--agents", "detail_reader"]])

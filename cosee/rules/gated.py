@@ -57,7 +57,7 @@ def _not_printed(episode: Episode, prints: Prints) -> str:
     places = [(e['page'], e['bbox']) for e in episode['evidence']]
     if any(prints.stands(episode['answer'], page, cast(Optional[Box], box)).how in PROVED for page, box in places):
         return ''
-    return f"it is not printed on page {places[0][0]}" if places else 'it names no page'
+    return f"it is not printed on page {places[0][0]}" if places else 'it is printed on no page'
 
 def _reason(
     episode: Episode,      # of one call
