@@ -118,7 +118,8 @@ class GatedController(CoSeeController):
         gate = dict(by=self.by, fired=bool(reason), reason=reason, min_confidence=self.min_confidence,
                     first={k: first[k] for k in ('answer', 'page', 'confidence')}, tokens=ledger.spent, kept=False)
         if not reason or self.doubted == 'abstain':
-            out = _with_gate(_withheld(first, reason) if reason else first, gate, ledger, 'one call')
+            out = _withheld(first, reason) if reason else first
+            _with_gate(out, gate, ledger, 'one call' if out is first else 'in doubt')
             held.let_go(out)
             return out
         tell('gate', gate)

@@ -151,7 +151,7 @@ def _ring(
               viewBox='0 0 48 48', role='img', aria_label=f'Confidence {percent} percent')
 
 _STOPPED = dict(confidence='stopped: sure enough', agreement='stopped: the agents agree', max_steps='all steps used',
-                **{'one call': 'one call was enough'})
+                **{'one call': 'one call was enough', 'in doubt': 'one answer, in doubt'})
 
 # %% ../../nbs/view/03_episode.ipynb #7298cfac
 EpisodeLike = Mapping[str, Any]   # an `Episode`, or a part of one, perhaps from a file
@@ -417,7 +417,7 @@ def _calls(episode: EpisodeLike, palette: dict[str, int], prefix: str) -> Option
     events = (episode.get('trace') or {}).get('events') or []
     costs = [(c.get('usage') or {}).get('total_tokens', 0) for e in events for c in e.get('calls', [])]
     turns = [_turn(e, palette, prefix, max([1, *costs])) for e in events]
-    label = f'{len(costs)} calls, {sum(costs):,} tokens'
+    label = f'{counted(len(costs), "call")}, {sum(costs):,} tokens'
     return el('details', el('summary', label), el('ol', turns), cls='calls', data_o='calls') if turns else None
 
 # %% ../../nbs/view/03_episode.ipynb #4fe5e6b4
