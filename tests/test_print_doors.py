@@ -189,13 +189,13 @@ def test_a_team_is_asked_where_one_call_is_in_doubt(run, first, why):
                                         ("Answer: 99.10 USD", "'99.10 USD' is in doubt: it is printed on no page"),
                                         ("Page: 1\nAnswer: 99.10 USD", "is in doubt: it is not printed on page 1")])
 def test_what_no_page_says_is_not_given(run, first, why):
-    result, calls, err = asked_plainly(run, first, "--gate", "printed")
+    result, calls, err = asked_plainly(run, first)
     assert result["answer"] is None and calls == [True] and "not enough" not in err
     assert why in result["reason"] or first == "Answer: not answerable"
 
 
 def test_an_answer_in_doubt_can_be_read_on_the_page_of_the_episode(run, tmp_path):
-    asked_plainly(run, "Page: 1\nAnswer: 99.10 USD", "--gate", "printed", "--html", tmp_path / "a.html")
+    asked_plainly(run, "Page: 1\nAnswer: 99.10 USD", "--html", tmp_path / "a.html")
     page = (tmp_path / "a.html").read_text()
     assert "99.10 USD" in page and "is in doubt" in page and "ot answerable" in page
 

@@ -45,7 +45,7 @@ def _gate_arg(g: Any):
     g.add_argument('--gate', choices=_GATES, default='auto',
                    help='ask one plain call first, and the team only where it gives no answer, or one that is not '
                         'printed where it says (evidence), or is not sure (confidence); printed: one call, and no '
-                        'answer where it is not printed; none: always the team; auto: evidence for --client print, '
+                        'answer where it is not printed; none: always the team; auto: printed for --client print, '
                         'unless the team is shaped by other arguments (default: auto)')
 
 # %% ../../nbs/cli/01_ask.ipynb #ab5efedf

@@ -172,6 +172,7 @@ def gated(
 ) -> dict[str, Any]:       # settings of a `GatedController`; none where the team begins at once
     "Whether one call comes first, and what follows it."
     while isinstance(client, ClientWrapper): client = client.client
-    if gate == 'auto': gate = 'evidence' if isinstance(client, PrintClient) and not client.beside and not shaped else 'none'
+    reads = isinstance(client, PrintClient) and not client.beside
+    if gate == 'auto': gate = 'printed' if reads and not shaped else 'none'
     if gate == 'printed': return dict(by='evidence', doubted='abstain')
     return {} if gate == 'none' else dict(by=gate)

@@ -30,7 +30,7 @@ def model_of(
 
 # %% ../../nbs/study/00_answers.ipynb #0b2a3630
 Role = Literal['baseline', 'method', 'bound']
-BASELINES, SINGLE = ('direct', 'self_consistency'), ('direct', 'cot')   # types of methods
+BASELINES, SINGLE = ('direct', 'self_consistency'), ('direct', 'cot', 'printed')   # types of methods
 
 class Way(NamedTuple):
     "A method of a run, with what it may spend."
@@ -59,7 +59,8 @@ def way_of(
     told: Mapping[str, Any] = entry if isinstance(entry, dict) else dict(type=str(entry))
     name, budget = str(told.get('name') or told.get('type')), told.get('budget') or general
     type = str(told.get('type') or name)
-    role: Role = 'bound' if told.get('focus') == 'oracle' else 'baseline' if type in BASELINES else 'method'
+    plain = type in BASELINES and not told.get('quorum')
+    role: Role = 'bound' if told.get('focus') == 'oracle' else 'baseline' if plain else 'method'
     return name, Way(_bare(name, budget.get('calls') or 0), _budget_name(budget, type), role)
 
 # %% ../../nbs/study/00_answers.ipynb #151ce5ef
