@@ -43,8 +43,9 @@ sync: setup  ## export, clean, README and sidebar from the notebooks
 check: setup  ## compare package, notebooks and README, without running anything
 	@$(BIN)/python tools/check.py
 
-lint: setup  ## hold the code against ruff, pyright and the house rules (about a minute)
+lint: setup  ## hold code, style sheets and scripts against linters, types and the house rules (about a minute)
 	@$(BIN)/python tools/lint.py
+	@if command -v npx >/dev/null; then tools/lint_assets.sh; else echo "no npx: style sheets and scripts not looked at"; fi
 
 refresh: setup  ## run notebooks, store their outputs, sync (NB=nbs/01_board.ipynb for one)
 	@$(BIN)/python tools/run_notebooks.py $(NB)
