@@ -86,8 +86,7 @@ class GatedController(CoSeeController):
         for name, value, allowed in (('by', by, DOUBTS), ('doubted', doubted, get_args(Doubted))):
             if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {str(value)[:40]!r}")
-        if not 0 <= min_confidence <= 1:
-            raise ValueError(f'min_confidence must lie between 0 and 1, not {min_confidence}')
+        if not 0 <= min_confidence <= 1: raise ValueError(f'min_confidence must lie in 0 to 1, not {min_confidence}')
         super().__init__(agents, *args, **kwargs)
         self.by: Doubt = by
         self.doubted: Doubted = doubted
@@ -139,6 +138,7 @@ def _withheld(first: Episode, reason: str) -> Episode:
                 content=f'{one_line(said, 80)!r} is in doubt: {reason}', view=dict(page=first['page'] or 1))
     return noted(first['trace'], told, GATE)
 
+# %% ../../nbs/rules/09_gated.ipynb #a19c2f96
 class _Held:
     "A listener that keeps what it hears behind the start until it is let go"
     def __init__(self, on_event: OnEvent): self.on_event, self.kept = on_event, list[tuple[str, Any]]()
