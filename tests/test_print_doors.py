@@ -166,8 +166,9 @@ def asked_plainly(run, first, *argv):
     with fake.FakeServer("openai", answer=says(first)) as server:
         code, out, err = run("ask", INVOICE, "-q", "What is the subtotal?", "--client", "print", "--base-url",
                              server.base_url, "--model", "m", "--max-steps", 1, "--json", *argv)
-        assert code in (0, 1, 3), err
-        return json.loads(out)[0], [first_call(r["body"]) for r in server.requests], err
+        result = json.loads(out)[0]
+        assert code == 3 if result["answer"] is None else code in (0, 1), err
+        return result, [first_call(r["body"]) for r in server.requests], err
 
 
 def test_one_call_is_enough_where_the_page_says_so(run):
@@ -185,19 +186,19 @@ def test_a_team_is_asked_where_one_call_is_in_doubt(run, first, why):
     assert result["tokens"]["calls"] == len(calls) and f"one call is not enough: {why}" in err
 
 
-@pytest.mark.parametrize("first, why", [("Answer: not answerable", "no page"),
+@pytest.mark.parametrize("first, why", [("Answer: not answerable", "The pages that were shown do not say"),
                                         ("Answer: 99.10 USD", "'99.10 USD' is in doubt: it is printed on no page"),
                                         ("Page: 1\nAnswer: 99.10 USD", "is in doubt: it is not printed on page 1")])
 def test_what_no_page_says_is_not_given(run, first, why):
     result, calls, err = asked_plainly(run, first)
     assert result["answer"] is None and calls == [True] and "not enough" not in err
-    assert why in result["reason"] or first == "Answer: not answerable"
+    assert why in result["reason"]
 
 
 def test_an_answer_in_doubt_can_be_read_on_the_page_of_the_episode(run, tmp_path):
     asked_plainly(run, "Page: 1\nAnswer: 99.10 USD", "--html", tmp_path / "a.html")
     page = (tmp_path / "a.html").read_text()
-    assert "99.10 USD" in page and "is in doubt" in page and "ot answerable" in page
+    assert "99.10 USD" in page and "is in doubt" in page and "Not answerable" in page
 
 
 @pytest.mark.parametrize("argv", [["--gate", "none"], ["--order", "parallel"], ["--agents", "detail_reader"]])

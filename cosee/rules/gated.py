@@ -131,11 +131,11 @@ GATE = 'gate'   # who corrects what is not proved
 
 def _withheld(first: Episode, reason: str) -> Episode:
     "An episode of one call whose answer is not given, since there is a `reason` to doubt it"
-    cells = [h['cell'] for h in first['hypotheses'] if h.get('cell')]
-    if abstains(first['answer']) or not first['answer'] or not cells: return first
-    said, sure = first['answer'], first['confidence'] or 0.
-    told = dict(action='REVISE', target_cell_id=cells[-1], answer=NOT_ANSWERABLE, confidence=round(1 - sure, 3),
-                content=f'{one_line(said, 80)!r} is in doubt: {reason}', view=dict(page=first['page'] or 1))
+    said, last = first['answer'], first['hypotheses'][-1:]
+    if not last or abstains(said): return first
+    told = dict(action='REVISE', target_cell_id=last[0]['cell'], answer=NOT_ANSWERABLE,
+                confidence=round(1 - first['confidence'], 3), view=dict(page=first['page'] or 1),
+                content=f'{one_line(said, 80)!r} is in doubt: {reason}')
     return noted(first['trace'], told, GATE)
 
 # %% ../../nbs/rules/09_gated.ipynb #a19c2f96

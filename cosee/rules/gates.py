@@ -159,11 +159,9 @@ def gate_method(task: Task, by: By = 'confidence', team: Union[str, Mapping[str,
                 min_confidence=min_confidence, first={**(_brief(gate.reading) or {}), 'proof': gate.proof()},
                 second=_brief(gate.second), calls=len(task.calls), tokens=task.ledger.spent,
                 team=_name(team) if doubted == 'team' else '')
-    if doubt and doubted == 'abstain':
-        none = task.outcome(answer=NOT_ANSWERABLE, page=None, confidence=None)
-        return {**none, 'did': dict(gate={**told, 'kept': False})}
-    if not doubt:
+    if not doubt or doubted == 'abstain':
         last = task.outcome(**gate.reading) if gate.second else first
+        if doubt: last = task.outcome(answer=NOT_ANSWERABLE, page=None, confidence=None)
         return {**last, 'did': dict(gate={**told, 'kept': False})}
     out, kept = _behind(task.outcome(**gate.reading), _ask_team(task, team))
     return {**out, 'did': {**out.get('did', {}), 'gate': {**told, 'kept': kept}}}
