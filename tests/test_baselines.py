@@ -82,11 +82,14 @@ def test_a_conversation_is_heard_by_all_and_nobody_speaks_for_others():
     assert len(client.calls) == 6 and '"action"' not in heard[0]
 
 
+def told(name): return "not answerable" if name == "printed" else "12"   # the page is blank: nothing is printed there
+
+
 @pytest.mark.parametrize("name", list(METHODS))
 def test_every_method_books_what_its_client_spent(name):
     client, ledger = ScriptedClient(ANY, cycle=True), Ledger()
     out = Method(name).run(SAMPLE, client, ledger, seed=7)
-    assert out["answer"] == "12" and len(ledger) == len(client.calls) == out["usage"]["calls"] > 0
+    assert out["answer"] == told(name) and len(ledger) == len(client.calls) == out["usage"]["calls"] > 0
     assert out["usage"]["total_tokens"] == ledger.spent and out["raised"] == 0
 
 
@@ -103,7 +106,7 @@ def test_no_budget_is_overdrawn(name, tokens, count):
     ledger = Ledger(tokens, count)
     out = Method(name).run(SAMPLE, ScriptedClient(ANY, cycle=True), ledger)
     assert ledger.spent <= tokens
-    assert out["answer"] in ("12", "") and (out["answer"] or "budget" in out["stopped"])
+    assert out["answer"] in (told(name), "") and (out["answer"] or "budget" in out["stopped"])
 
 
 def test_a_model_that_answers_nobody_is_a_failure_and_not_an_empty_answer():

@@ -161,7 +161,7 @@ def gate_method(task: Task, by: By = 'confidence', team: Union[str, Mapping[str,
                 team=_name(team) if doubted == 'team' else '')
     if not doubt or doubted == 'abstain':
         last = task.outcome(**gate.reading) if gate.second else first
-        if doubt: last = task.outcome(answer=NOT_ANSWERABLE, page=None, confidence=None)
+        if doubt and last['answer']: last = task.outcome(answer=NOT_ANSWERABLE, page=None, confidence=None)
         return {**last, 'did': dict(gate={**told, 'kept': False})}
     out, kept = _behind(task.outcome(**gate.reading), _ask_team(task, team))
     return {**out, 'did': {**out.get('did', {}), 'gate': {**told, 'kept': kept}}}
