@@ -59,7 +59,9 @@ def test_every_family_is_asked_for_its_own_numbers(random_folder, kind):
 def test_an_action_of_a_model_that_writes_pixels_reaches_the_board(random_folder):
     client, shown, seen = LocalVLMClient(random_folder("qwen2_5_vl")), pages(), set()
     sides = client.prompt(build_messages(shown, "What?")).numbers.sides
-    for seed in range(4):
+    # What random weights draw differs from processor to processor, and some boxes have no area: as many as it takes.
+    for seed in range(60):
+        if len(seen) == len(shown): break
         agent, board = ScannerAgent(client), Board()
         drawn = dict(seed=seed, temperature=1.5, top_k=0, max_new_tokens=90)
         action = agent.act(shown, "What is the total?", board, drawn)
@@ -76,7 +78,7 @@ def test_an_action_of_a_model_that_writes_pixels_reaches_the_board(random_folder
         cell = board.get_cell(board.add_cell(action["view"], action["content"], "scanner", 1))
         assert cell["view"]["page"] == view["page"] and cell["view"]["bbox"] == pytest.approx(own, abs=.0011)
         seen.add(view["page"])
-    assert seen
+    assert len(seen) == len(shown)
 
 
 def test_reuse_changes_nothing_in_pixels(random_folder):
@@ -93,14 +95,15 @@ def test_a_screen_in_pixels(random_folder):
     client, screen = LocalVLMClient(random_folder("qwen2_5_vl")), Image.effect_noise((640, 360), 70).convert("RGB")
     [(w, h)] = client.prompt([user_message([screen], ["?"])]).numbers.sides.values()
     points = 0
-    for seed in range(8):
+    for seed in range(60):     # as above: not every call names a point
+        if points == 5: break
         step = ScreenAgent(client, seed=seed, temperature=2., top_k=0, top_p=1.).act(screen, "Click on Save.")
         at = written(client.last)["arguments"].get("coordinate")
         if at is None: continue
         points += 1
         assert 0 <= at[0] <= w and 0 <= at[1] <= h and step["how"] == "strict"
         assert step["call"].coordinate == pytest.approx([1000 * at[0] / w, 1000 * at[1] / h], abs=.5)
-    assert points
+    assert points == 5
 
 
 def test_tools_are_told_of_in_pixels(random_folder):
