@@ -26,6 +26,8 @@ class Part(BaseModel):
     kind: Optional[str] = None        # of its documents, for reports; None: the name of the data set
     documents: int = Field(default=10, ge=1)           # at most so many
     questions: Optional[int] = Field(default=None, ge=1) # at most so many of each document; None: all
+    skip_documents: int = Field(default=0, ge=0)       # so many that are drawn first: another run has them
+    skip_questions: int = Field(default=0, ge=0)       # likewise, of each document
     most_pages: Optional[int] = Field(default=None, ge=1) # longer documents are left out; None: none is
     where: dict[str, list[Any]] = {}  # field of `meta` -> the values that it may have
     options: dict[str, Any] = {}      # what the loader takes besides
@@ -60,9 +62,9 @@ def _drawn(samples: Iterator[Sample], part: Part, split: str) -> list[list[Sampl
     for s in samples:
         doc = str(s['meta'].get('doc_id', s['meta']['id']))
         if _in_split(doc, split) and _kept(s, part): by.setdefault(doc, []).append(s)
-    docs = sorted(by, key=lambda d: hash_of('sample', d))[:part.documents]
+    docs = sorted(by, key=lambda d: hash_of('sample', d))[part.skip_documents:][:part.documents]
     ranked = (sorted(by[d], key=lambda s: hash_of('question', s['meta']['id'])) for d in docs)
-    return [own[:part.questions] for own in ranked]
+    return [own[part.skip_questions:][:part.questions] for own in ranked]
 
 # %% ../../nbs/data/12_mixed.ipynb #487d2701
 def _named(sample: Sample, part: Part) -> Sample:
