@@ -71,6 +71,19 @@ def _differing(a: Any, b: Any, where: str = '') -> list[str]:
     return [p for k in {**a, **b} for p in _differing(a.get(k), b.get(k), f'{where}.{k}'.lstrip('.'))]
 
 # %% ../nbs/07_experiments.ipynb #d0e6fb0d
+def _is_more(old: Any, new: dict[str, Any]) -> bool:
+    "Is a data set the same with a larger limit?"
+    if not isinstance(old, dict) or {**old, 'limit': 0} != {**new, 'limit': 0}: return False
+    few, many = old.get('limit'), new['limit']
+    return few == many or new['shuffle'] is None and isinstance(few, int) and (many is None or few < many)
+
+def _has_grown(old: Any, new: dict[str, Any]) -> bool:
+    "Is a configuration the same with further methods, or more questions?"
+    if not isinstance(old, dict) or not isinstance(methods := old.get('methods'), list): return False
+    kept = all(m in new['methods'] for m in methods) and _is_more(old.get('dataset'), new['dataset'])
+    return kept and {**old, 'methods': 0, 'dataset': 0} == {**new, 'methods': 0, 'dataset': 0}
+
+# %% ../nbs/07_experiments.ipynb #1cd75ac7
 def open_run(
     config: RunConfig,          # the run
     folder: Union[str, Path],   # its folder
@@ -79,13 +92,19 @@ def open_run(
 ) -> dict[tuple[str, str], Entry]: # what is done already, see `Run.entries`
     "Begin or continue the run in `folder`, whose log is open; raises RunError if another one lies there."
     if not (Path(folder) / ABOUT).exists(): write_about(folder, _about(config, shard, questions))
-    old, new = Run(folder), _about(config, shard)
-    if old.about.get('hash') != new['hash']:
-        fields = _differing(old.about.get('config') or {}, new['config'])
-        raise RunError(f"{folder} holds a run of another configuration (in {', '.join(fields[:6])}); name another")
-    if old.about.get('shard') != shard:
-        raise RunError(f"{folder} holds shard {old.about.get('shard') or 'none'}, not {shard or 'none'}")
-    return old.entries()
+    about, new = Run(folder).about, _about(config, shard, questions)
+    if about.get('shard') != shard:
+        raise RunError(f"{folder} holds shard {about.get('shard') or 'none'}, not {shard or 'none'}")
+    if about.get('hash') != new['hash']:
+        before = about.get('config') or {}
+        if not _has_grown(before, new['config']): raise RunError(_another(folder, _differing(before, new['config'])))
+        write_about(folder, {**about, **{k: new[k] for k in ('hash', 'methods', 'questions', 'config')}})
+    return Run(folder).entries()
+
+def _another(folder: Union[str, Path], fields: list[str]) -> str:
+    "What to say where a run differs in these fields"
+    grows = '; a run keeps its methods and questions and can get more' if {*fields} <= {'methods', 'dataset.limit'} else ''
+    return f"{folder} holds a run of another configuration (in {', '.join(fields[:6])}){grows}; name another"
 
 # %% ../nbs/07_experiments.ipynb #ba306b38
 Engine = Callable[[RunConfig, Iterator[Job]], Iterable[Record]]

@@ -19,6 +19,7 @@ from cosee.datasets.own import to_jsonl
 from cosee.runs.log import RunError, RunLog, read_records, without_times
 from cosee.runs.table import Run
 from cosee.experiments import run_experiment
+from cosee.models.client import ScriptedClient
 from cosee.runs.config import make_config, read_config
 
 TESTS = Path(__file__).parent
@@ -307,3 +308,52 @@ def test_the_committed_run_is_whole_and_still_scores_as_it_did():
         assert list(by["anls"]) == pytest.approx([r["scores"]["anls"] for r in records if r["method"] == m], abs=1e-6)
     config = read_config(TESTS.parent / "configs/compare_made.yaml").model_dump(mode="json")
     assert config == run.about["config"]
+
+# --- a run that becomes larger ---
+
+MADE = dict(dataset=dict(name="made", limit=2, options=dict(kinds=["invoice"], per_doc=4, dpi=60)), methods=["direct"])
+
+
+def growing(**changed):
+    return make_config({**MADE, **changed, "dataset": {**MADE["dataset"], **changed.get("dataset", {})}})
+
+
+def test_a_run_grows_by_methods_and_questions_and_asks_nothing_twice(tmp_path):
+    class Counting(ScriptedClient):
+        asked = 0
+        def _chat(self, *args, **kw):
+            self.asked += 1
+            return super()._chat(*args, **kw)
+
+    client = Counting(["Page: 1\nAnswer: 7"], cycle=True)
+    at_once = run_experiment(growing(methods=["cot", "direct"], dataset=dict(limit=4)), tmp_path / "b", client=client)
+    whole, client.asked = client.asked, 0
+    steps = growing(), growing(methods=["cot", "direct"]), growing(methods=["cot", "direct"], dataset=dict(limit=4))
+    for config in steps: grown = run_experiment(config, tmp_path / "a", client=client)
+    assert client.asked == whole == 8 and grown.about["questions"] == 4 and grown.about["methods"] == ["cot", "direct"]
+    assert list(map(without_times, grown)) == list(map(without_times, at_once))
+    assert Run(tmp_path / "a").about["hash"] == at_once.about["hash"]
+
+
+@pytest.mark.parametrize("changed", [
+    dict(dataset=dict(limit=1)), dict(methods=["cot"]), dict(methods=[{"type": "direct", "name": "direct", "k": 1}]),
+    dict(dataset=dict(limit=4, shuffle=1)), dict(dataset=dict(limit=4), seed=1), dict(dataset=dict(limit=4), client="ocr")])
+def test_what_has_not_only_grown_is_another_run(tmp_path, changed):
+    client = ScriptedClient(["Answer: 7"], cycle=True)
+    first = growing(client="print", dataset=dict(shuffle=changed.get("dataset", {}).get("shuffle")))
+    run = run_experiment(first, tmp_path, client=client)
+    before = [p.read_bytes() for p in sorted(tmp_path.iterdir())]
+    with pytest.raises(RunError, match="another configuration .*name another"):
+        run_experiment(growing(**{"client": "print", **changed}), tmp_path, client=client)
+    assert [p.read_bytes() for p in sorted(tmp_path.iterdir())] == before and run.status().done == 2
+
+
+@pytest.mark.parametrize("damaged", [dict(methods=3), dict(dataset=3), dict(dataset={}), dict(dataset=dict(limit="x"))])
+def test_a_configuration_that_is_damaged_does_not_grow(tmp_path, damaged):
+    client = ScriptedClient(["Answer: 7"], cycle=True)
+    run_experiment(growing(), tmp_path, client=client)
+    about = json.loads((tmp_path / "run.json").read_text())
+    about.update(hash="0", config={**about["config"], **damaged})
+    (tmp_path / "run.json").write_text(json.dumps(about))
+    with pytest.raises(RunError, match="another configuration"): run_experiment(growing(methods=["cot", "direct"]),
+                                                                                tmp_path, client=client)

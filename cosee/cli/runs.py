@@ -190,6 +190,7 @@ _RUN_EXAMPLES = '''examples:
   cosee run --dataset folder --root questions.csv           your own documents and questions
   cosee run --limit 20 --method direct,cosee_base           synthetic documents, read by OCR
   cosee run configs/compare_made.yaml --output-dir runs/made
+  cosee run configs/compare_made.yaml --limit 200 --output-dir runs/made     more questions in the same run
   cosee run --dataset mpdocvqa --root ~/data/mpdocvqa --split val --limit 100 --method cosee_base,self_consistency \\
             --model-path ~/models/Qwen3-VL-4B-Instruct --device cuda --max-steps 2 --output-dir runs/mpdocvqa
   cosee run --dataset screens --root data/office-20260101_120000        what `cosee screen make` wrote
