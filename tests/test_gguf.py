@@ -10,6 +10,7 @@ import pytest
 from cosee.config import ConfigError
 from cosee.models.client import build_messages
 from cosee.models.gguf_client import GgufClient, GgufError, read_gguf
+from cosee.models.qwen.together import own_account
 from cosee.minds.gguf_random import random_gguf
 from cosee.models.registry import make_client
 from cosee.models.remote import RequestError
@@ -142,3 +143,22 @@ def test_a_reply_says_how_probable_its_tokens_were_where_it_is_asked(client):
     assert "".join(t["token"] for t in said.logprobs) == said.text
     assert all(t["logprob"] <= 0 and t["logprob"] <= max(t["top"].values()) for t in said.logprobs)
     assert client.chat([{"role": "user", "content": "Which line?"}], schema=schema).logprobs == []
+
+
+def test_what_is_cached_is_what_the_episode_itself_has_sent(file, tmp_path):
+    another = GgufClient(random_gguf(tmp_path / "another.gguf"), threads=1)
+    one, several = GgufClient(file, threads=1), GgufClient(file, threads=1, slots=2)
+    other = [{"role": "user", "content": TEXTS[:1] + [{"type": "text", "text": "Another reply, please."}]}]
+
+    def cached(client, *asked):
+        with own_account(): return [client.chat(m, max_new_tokens=4).usage.cached_tokens for m in asked]
+
+    first = cached(one, SAY, other, SAY)
+    prompt = one.estimate(SAY).prompt_tokens
+    assert first[0] == 0 < first[1] < first[2] == prompt - 1
+    assert cached(one, SAY, other, SAY) == first == cached(several, SAY, other, SAY)   # whatever the engine still holds
+    assert one.chat(SAY, max_new_tokens=4).usage.cached_tokens > first[0]
+    with own_account():
+        together = several.chat_batch([SAY, other, SAY], max_new_tokens=4)
+        assert [r.usage.cached_tokens for r in together] == first
+        assert another.chat(SAY, max_new_tokens=4).usage.cached_tokens == 0   # what one model has read is new to another

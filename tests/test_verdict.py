@@ -38,9 +38,10 @@ def whole(folder):
     assert {r["status"] for r in records} == {"ok"}, [r["error"] for r in records]
     direct = next(r for r in records if r["method"] == "direct")["usage"]
     for r in records:
-        calls = float(r["method"].partition("@")[2] or 0)
+        calls = float(r["method"].partition("@")[2].partition("_")[0] or 0)
         # a direct call's price is what it may cost: the reply's bound comes to what it read
-        if calls: assert r["usage"]["total_tokens"] <= calls * (direct["prompt_tokens"] + 64), r["method"]
+        free = r["usage"]["cached_tokens"] if r["method"].endswith("_uncached") else 0
+        if calls: assert r["usage"]["total_tokens"] - free <= calls * (direct["prompt_tokens"] + 64), r["method"]
     return records
 
 

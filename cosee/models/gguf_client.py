@@ -10,12 +10,13 @@ __all__ = []
 # %% ../../nbs/models/12_gguf.ipynb #07f6e575
 import hashlib, json, math, mmap, os, struct, urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Optional, Union
 from .client import (Message, Outcome, Params, Reply, Schema, TokenLogprob, Usage, VLMClient,
                                  checked_blocks)
+from .qwen.together import this_account
 from .remote import RequestError, ServerError
 from ..registry import need
 
@@ -217,13 +218,16 @@ class GgufClient(VLMClient):
         "What the model reads: the messages in its own template; raises RequestError where one holds an image."
         return self._post('/apply-template', dict(messages=_plain(messages, self.name)))['prompt']
 
+    def _ids(self, messages: list[Message]) -> list[int]:
+        "The tokens that the model reads"
+        asked = dict(content=self.prompt(messages), add_special=True, parse_special=True)
+        return self._post('/tokenize', asked)['tokens']
+
     def estimate(self,
         messages: list[Message] # chat messages without images
     ) -> Usage:
         "What the prompt costs, counted without running the model."
-        text = self.prompt(messages)
-        tokens = self._post('/tokenize', dict(content=text, add_special=True, parse_special=True))['tokens']
-        return Usage(text_tokens=len(tokens))
+        return Usage(text_tokens=len(self._ids(messages)))
 
     def _settings(self, params: Params) -> Params:
         "Sampling of a call in the engine's words"
@@ -257,7 +261,8 @@ class GgufClient(VLMClient):
                 heard.raised = e
                 raise
 
-    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
+    def _reply(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
+        "What the engine writes and counts"
         body, heard = self._body(messages, schema, params), _Listener()
         failed = self._heard(body, heard)
         if heard.raised is not None: raise heard.raised
@@ -270,10 +275,24 @@ class GgufClient(VLMClient):
         return Reply(text=text, raw='\n'.join(m['content'] for m in body['messages']) + text, usage=usage,
                      finish='length' if heard.finish == 'length' else 'stop', logprobs=heard.logprobs)
 
+    def _booked(self, messages: list[Message], reply: Reply) -> Reply:
+        "A reply on the account of its episode, where one is kept"
+        account = this_account()
+        if account is None: return reply
+        cached = account.text(self._ids(messages), self.signature)
+        return replace(reply, usage=replace(reply.usage, cached_tokens=cached))
+
+    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
+        return self._booked(messages, self._reply(messages, schema, **params))
+
     def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
                     params: list[Params]) -> list[Outcome]:
+        def attempt(m: list[Message], s: Optional[Schema], p: Params) -> Outcome:
+            try: return self._reply(m, s, **p)
+            except Exception as e: return e
         with ThreadPoolExecutor(max(1, min(self.slots, len(batch)))) as pool:
-            return list(pool.map(self._attempt, batch, schemas, params))
+            outcomes = list(pool.map(attempt, batch, schemas, params))
+        return [o if isinstance(o, Exception) else self._booked(m, o) for m, o in zip(batch, outcomes, strict=True)]
 
 # %% ../../nbs/models/12_gguf.ipynb #67f78901
 def _plain(messages: list[Message], name: str) -> list[dict[str, str]]:

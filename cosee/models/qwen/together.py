@@ -43,6 +43,7 @@ class _Beginning:
     "What is remembered of a prompt"
     ids: list[int]                    # its tokens
     boundaries: tuple[Boundary, ...]  # up to the end of each picture
+    whose: str = ''                   # the model that read it, where tokens are not all of one
 
 def _known(p: Prompt, before: _Beginning) -> int:
     "How many tokens at the beginning of `p` stand at the beginning of an earlier prompt too"
@@ -77,6 +78,16 @@ class Account:
         self.sent.append(_Beginning(call.prompt.ids, call.prompt.boundaries))
         return replace(outcome, usage=replace(outcome.usage, cached_tokens=cached))
 
+    def text(self,
+        ids: list[int], # tokens of a prompt without pictures
+        whose: str      # the model that reads it
+    ) -> int:
+        "How many of its tokens the episode has sent to that model before; they count as sent from now on."
+        before = (shared_length(ids, b.ids) for b in self.sent if b.whose == whose)
+        cached = min(max(before, default=0), len(ids) - 1)
+        self.sent.append(_Beginning(ids, (), whose))
+        return cached
+
 # %% ../../../nbs/qwen/14_together.ipynb #b4099677
 _account: ContextVar[Optional[Account]] = ContextVar('cosee_account', default=None)
 
@@ -87,6 +98,10 @@ def own_account() -> Iterator[Account]:
     token = _account.set(account)
     try: yield account
     finally: _account.reset(token)
+
+def this_account() -> Optional[Account]:
+    "The account of the episode that is asked for in this thread, if it keeps one."
+    return _account.get()
 
 def answered(
     run: Run,    # of the client
