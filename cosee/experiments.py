@@ -19,6 +19,7 @@ from .runs.engines.together import answers_together, run_together
 from .runs.config import RunConfig, make_config, metrics_of, read_config
 from .runs.log import ABOUT, Entry, Record, RunError, RunLog, write_about
 from .runs.record import Job, jobs_of, read_shard, run_here, split_of, utc_now
+from .runs.pack import portable
 from .runs.progress import RunProgress, planned_questions
 from .runs.table import Run
 from .text import counted
@@ -95,10 +96,11 @@ def open_run(
     about, new = Run(folder).about, _about(config, shard, questions)
     if about.get('shard') != shard:
         raise RunError(f"{folder} holds shard {about.get('shard') or 'none'}, not {shard or 'none'}")
-    if about.get('hash') != new['hash']:
-        before = about.get('config') or {}
-        if not _has_grown(before, new['config']): raise RunError(_another(folder, _differing(before, new['config'])))
-        write_about(folder, {**about, **{k: new[k] for k in ('hash', 'methods', 'questions', 'config')}})
+    before, now = about.get('config') or {}, new['config']
+    if about.get('hash') != new['hash'] and not any(_has_grown(before, c) for c in (now, portable(now))):
+        raise RunError(_another(folder, _differing(before, now)))
+    told = {k: new[k] for k in ('hash', 'methods', 'questions', 'config')}
+    if any(about.get(k) != told[k] for k in ('hash', 'questions')): write_about(folder, {**about, **told})
     return Run(folder).entries()
 
 def _another(folder: Union[str, Path], fields: list[str]) -> str:

@@ -15,9 +15,10 @@ import pytest
 import yaml
 from PIL import Image
 
+from cosee.cli.entry import main
 from cosee.datasets.own import to_jsonl
 from cosee.runs.log import RunError, RunLog, read_records, without_times
-from cosee.runs.table import Run
+from cosee.runs.table import Run, merge_runs, pack_runs
 from cosee.experiments import run_experiment
 from cosee.models.client import ScriptedClient
 from cosee.runs.config import make_config, read_config
@@ -357,3 +358,26 @@ def test_a_configuration_that_is_damaged_does_not_grow(tmp_path, damaged):
     (tmp_path / "run.json").write_text(json.dumps(about))
     with pytest.raises(RunError, match="another configuration"): run_experiment(growing(methods=["cot", "direct"]),
                                                                                 tmp_path, client=client)
+
+
+def test_a_pack_goes_on_where_model_and_data_lie_elsewhere(tmp_path):
+    data = write_data(tmp_path / "here" / "data", 6)
+    def config(root, **more): return make_config(dict(dataset=dict(name="jsonl", root=str(root), **more),
+                                                      methods=["direct"], trace=False))
+    client = ScriptedClient(["Answer: value 1"], cycle=True)
+    halves = [run_experiment(config(data), tmp_path / f"half-{i}", client=client, shard=f"{i}/2") for i in (1, 2)]
+    both = merge_runs([h.folder for h in halves], tmp_path / "both")
+    assert both.about["questions"] == 6 and both.status().done == 6
+    assert merge_runs([halves[0].folder], tmp_path / "one").about["questions"] is None   # of a half nobody knows
+    pack_runs([halves[0].folder], tmp_path / "half.pack")
+    (tmp_path / "here").rename(tmp_path / "there")
+    for folder, more in (("same", {}), ("fewer", dict(limit=2))):
+        run = merge_runs([tmp_path / "half.pack"], tmp_path / folder)
+        moved = config(tmp_path / "there" / Path(data).relative_to(tmp_path / "here"), **more)
+        if more:
+            with pytest.raises(RunError, match="dataset.limit"): run_experiment(moved, run.folder, client=client)
+            continue
+        assert run_experiment(moved, run.folder, client=client).status().done == 6
+        assert Run(run.folder).about["questions"] == 6
+        assert main(["resume", str(run.folder), "--quiet"]) == 0   # and is a run like any other
+    with pytest.raises(RunError, match="in dataset.root"): run_experiment(moved, tmp_path / "both", client=client)

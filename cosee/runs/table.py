@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import (TYPE_CHECKING, Any, BinaryIO, Callable, Iterable, Iterator, Mapping, Optional, TypedDict, Union,
                     cast)
 from ..datasets.submissions import NONE_WORDS, official_golds, official_prediction
-from ..files import write_whole
+from ..files import digest, write_whole
 from ..eval.metrics import ALIASES, DEFAULT_METRICS, Scores, score_many
-from .log import (ABOUT, Entry, Fault, RECORDS, Record, RunError, RunLog, fault_words, key_of, parse_record,
+from .log import (ABOUT, About, Entry, Fault, RECORDS, Record, RunError, RunLog, fault_words, key_of, parse_record,
                             read_about, read_records, to_line, warn_damaged, write_about)
 from .pack import is_pack, open_pack, pack_about, pack_records, read_pack, what_ran
 from ..registry import need
@@ -331,8 +331,17 @@ def merge_runs(
     best = _best_entries(runs)
     with RunLog(out) as log:
         for record in _all_of(runs, best): log.write(record)
-    write_about(out, {**runs[0].about, 'shard': None})
+    config, questions = runs[0].about.get('config'), _asked_in([run.about for run in runs])
+    write_about(out, {**runs[0].about, 'shard': None, 'questions': questions,
+                      **({'hash': digest(config)} if runs[0].packed else {})})
     return Run(out)
+
+def _asked_in(abouts: list[About]) -> Optional[int]:
+    "How many questions runs are to answer together; None where they do not say"
+    known = {about.get('shard'): about.get('questions') for about in abouts}
+    if None in known: return known[None] if len(abouts) == 1 else None
+    counts, parts = [n for n in known.values() if isinstance(n, int)], str(next(iter(known))).rpartition('/')[2]
+    return sum(counts) if len(counts) == len(known) and str(len(known)) == parts else None
 
 # %% ../../nbs/runs/01_table.ipynb #a6c1c770
 def pack_runs(
