@@ -188,7 +188,9 @@ def test_a_team_is_asked_where_one_call_is_in_doubt(run, first, why):
 
 @pytest.mark.parametrize("first, why", [("Answer: not answerable", "The pages that were shown do not say"),
                                         ("Answer: 99.10 USD", "'99.10 USD' is in doubt: it is printed on no page"),
-                                        ("Page: 1\nAnswer: 99.10 USD", "is in doubt: it is not printed on page 1")])
+                                        ("Page: 1\nAnswer: 99.10 USD", "is in doubt: it is not printed on page 1"),
+                                        ("Page: 1\nConfidence: 0.4\nAnswer: 36,871.72 USD",
+                                         "is in doubt: its confidence of 40% is below 65%")])
 def test_what_no_page_says_is_not_given(run, first, why):
     result, calls, err = asked_plainly(run, first)
     assert result["answer"] is None and calls == [True] and "not enough" not in err

@@ -62,6 +62,8 @@ METHODS: Registry[MethodEntry] = Registry('method', dict(
     gate_agreement=_gate_of('two calls, and a team where they disagree', by='agreement'),
     gate_evidence=_gate_of('one call, and a team where no page says so', by='evidence'),
     printed=_gate_of('one call, and no answer where no page says so', by='evidence', doubted='abstain'),
+    sure=_gate_of('one call, and no answer where no page says so or it is unsure', by='both', ask='direct',
+                  doubted='abstain', min_confidence=.65),
     gated=MethodEntry('cosee.eval.baselines:gated_method', 'one call, and a team where that is unsure'),
     screen=MethodEntry('cosee.screen.agent:screen_method', 'the next step on a screen')))
 

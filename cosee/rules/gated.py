@@ -32,6 +32,7 @@ class _FirstReader(Agent):
 
     def __init__(self, qwen_client: Optional[Model], name: str = 'first'):
         super().__init__(name, DIRECT_PROMPT, qwen_client)
+        self.stated = False   # did the last reply say how sure it is?
 
     def request(self, images: list[Any], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
@@ -42,6 +43,7 @@ class _FirstReader(Agent):
         "The answer as a proposal; INVALID if there is none."
         read = read_answer(text)
         if not read['answer']: return invalid_action(text, 'no answer in the reply')
+        self.stated = read['confidence'] is not None
         sure, box = .5 if read['confidence'] is None else read['confidence'], read.get('bbox')
         out = Action(action='HYPOTHESIZE', content=one_line(read['answer'], 200), answer=read['answer'],
                      supporting_cells=[], confidence=sure, tags=[])
@@ -49,7 +51,7 @@ class _FirstReader(Agent):
         return out
 
 # %% ../../nbs/rules/09_gated.ipynb #30a3888e
-Doubt = Literal['evidence', 'confidence']
+Doubt = Literal['evidence', 'confidence', 'both']
 DOUBTS: tuple[Doubt, ...] = get_args(Doubt)
 
 def _not_printed(episode: Episode, prints: Prints) -> str:
@@ -63,12 +65,14 @@ def _reason(
     episode: Episode,      # of one call
     by: Doubt,             # what is looked at
     prints: Prints,        # of the document
-    min_confidence: float  # less is a doubt, 0-1
+    min_confidence: float, # less is a doubt, 0-1
+    stated: bool = True    # did the model say how sure it is?
 ) -> str:                  # '' if there is none
     "Why a team should be asked."
     if not episode['answer']: return 'it gave no answer'
     if abstains(episode['answer']): return 'it found no answer'
-    if by == 'evidence': return _not_printed(episode, prints)
+    reason = '' if by == 'confidence' else _not_printed(episode, prints)
+    if reason or by == 'evidence' or by == 'both' and not stated: return reason
     sure = episode['confidence']
     return f'its confidence of {sure:.0%} is below {min_confidence:.0%}' if sure < min_confidence else ''
 
@@ -112,8 +116,10 @@ class GatedController(CoSeeController):
         def with_team() -> Episode:
             return CoSeeController.run(self, images, question, per_agent_gen_kwargs, ledger, on_event, earlier)
         if earlier or not self.agents: return with_team()
-        first = self._alone().run(images, question, ledger=ledger, on_event=held)
-        reason = _reason(first, self.by, Prints(images, words_of(self.agents)), self.min_confidence)
+        alone = self._alone()
+        first = alone.run(images, question, ledger=ledger, on_event=held)
+        reason = _reason(first, self.by, Prints(images, words_of(self.agents)), self.min_confidence,
+                         cast(_FirstReader, alone.agents[0]).stated)
         gate = dict(by=self.by, fired=bool(reason), reason=reason, min_confidence=self.min_confidence,
                     first={k: first[k] for k in ('answer', 'page', 'confidence')}, tokens=ledger.spent, kept=False)
         if not reason or self.doubted == 'abstain':
@@ -163,7 +169,8 @@ def _with_gate(episode: Episode, gate: dict[str, Any], ledger: Ledger, stopped: 
     return episode
 
 # %% ../../nbs/rules/09_gated.ipynb #db238e84
-Gating = Literal['auto', 'evidence', 'confidence', 'printed', 'none']
+Gating = Literal['auto', 'evidence', 'confidence', 'printed', 'sure', 'none']
+SURE = dict(by='both', doubted='abstain', min_confidence=.65)   # as the method `sure`
 
 def gated(
     client: Any,           # who is asked
@@ -173,6 +180,7 @@ def gated(
     "Whether one call comes first, and what follows it."
     while isinstance(client, ClientWrapper): client = client.client
     reads = isinstance(client, PrintClient) and not client.beside
-    if gate == 'auto': gate = 'printed' if reads and not shaped else 'none'
+    if gate == 'auto': gate = 'sure' if reads and not shaped else 'none'
+    if gate == 'sure': return {**SURE}
     if gate == 'printed': return dict(by='evidence', doubted='abstain')
     return {} if gate == 'none' else dict(by=gate)

@@ -109,12 +109,16 @@ def _by_evidence(gate: Gate, second: str) -> str:
     page = gate.reading['page']
     return '' if gate.proof() in PROVED else f"not printed on {f'page {page}' if page else 'any page that was shown'}"
 
+def _by_both(gate: Gate, second: str) -> str:
+    "Why to doubt, '' if there is no reason"
+    return _by_evidence(gate, second) or ('' if gate.sure() is None else _by_confidence(gate, second))
+
 # %% ../../nbs/rules/07_gates.ipynb #9aa3e30a
-By = Literal['confidence', 'agreement', 'evidence']
+By = Literal['confidence', 'agreement', 'evidence', 'both']
 Abstained = Literal['team', 'trust']
 Doubted = Literal['team', 'abstain']   # what becomes of an answer in doubt
 _DOUBTS: dict[str, Callable[[Gate, str], str]] = dict(confidence=_by_confidence, agreement=_by_agreement,
-                                                      evidence=_by_evidence)
+                                                      evidence=_by_evidence, both=_by_both)
 
 def _doubt(gate: Gate, by: By, second: Second, abstained: Abstained) -> str:
     "Why a team should be asked, '' if it need not"
@@ -152,7 +156,7 @@ def gate_method(task: Task, by: By = 'confidence', team: Union[str, Mapping[str,
                 abstained: Abstained = 'team', doubted: Doubted = 'team', read: bool = True, max_new_tokens: int = 256,
                 focus: FocusSpec = 'auto', k: float = 4) -> MethodOutcome:
     "One call, and a team where there is a reason to doubt it, or no answer."
-    gate = Gate(task.look(focus, k), ask, max_new_tokens, min_confidence, curve, read and by == 'evidence')
+    gate = Gate(task.look(focus, k), ask, max_new_tokens, min_confidence, curve, read and by in ('evidence', 'both'))
     first = task.outcome(**gate.start())
     doubt = _doubt(gate, by, second, 'trust' if doubted == 'abstain' else abstained)
     told = dict(by=by, fired=bool(doubt), reason=doubt, confidence=gate.reading['confidence'], sure=gate.sure(),

@@ -30,7 +30,7 @@ def model_of(
 
 # %% ../../nbs/study/00_answers.ipynb #0b2a3630
 Role = Literal['baseline', 'method', 'bound']
-BASELINES, SINGLE = ('direct', 'self_consistency'), ('direct', 'cot', 'printed')   # types of methods
+BASELINES, SINGLE = ('direct', 'self_consistency'), ('direct', 'cot', 'printed', 'sure')   # types of methods
 
 class Way(NamedTuple):
     "A method of a run, with what it may spend."
