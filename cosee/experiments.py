@@ -105,7 +105,8 @@ def open_run(
 
 def _another(folder: Union[str, Path], fields: list[str]) -> str:
     "What to say where a run differs in these fields"
-    grows = '; a run keeps its methods and questions and can get more' if {*fields} <= {'methods', 'dataset.limit'} else ''
+    may = {*fields} <= {'methods', 'dataset.limit'}
+    grows = '; a run keeps its methods and questions and can get more' if may else ''
     return f"{folder} holds a run of another configuration (in {', '.join(fields[:6])}){grows}; name another"
 
 # %% ../nbs/07_experiments.ipynb #ba306b38

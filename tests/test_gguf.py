@@ -156,9 +156,9 @@ def test_what_is_cached_is_what_the_episode_itself_has_sent(file, tmp_path):
     first = cached(one, SAY, other, SAY)
     prompt = one.estimate(SAY).prompt_tokens
     assert first[0] == 0 < first[1] < first[2] == prompt - 1
-    assert cached(one, SAY, other, SAY) == first == cached(several, SAY, other, SAY)   # whatever the engine still holds
+    assert cached(one, SAY, other, SAY) == first == cached(several, SAY, other, SAY)   # whatever the engine holds
     assert one.chat(SAY, max_new_tokens=4).usage.cached_tokens > first[0]
     with own_account():
         together = several.chat_batch([SAY, other, SAY], max_new_tokens=4)
         assert [r.usage.cached_tokens for r in together] == first
-        assert another.chat(SAY, max_new_tokens=4).usage.cached_tokens == 0   # what one model has read is new to another
+        assert another.chat(SAY, max_new_tokens=4).usage.cached_tokens == 0   # which has not read it

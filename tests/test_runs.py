@@ -338,7 +338,8 @@ def test_a_run_grows_by_methods_and_questions_and_asks_nothing_twice(tmp_path):
 
 @pytest.mark.parametrize("changed", [
     dict(dataset=dict(limit=1)), dict(methods=["cot"]), dict(methods=[{"type": "direct", "name": "direct", "k": 1}]),
-    dict(dataset=dict(limit=4, shuffle=1)), dict(dataset=dict(limit=4), seed=1), dict(dataset=dict(limit=4), client="ocr")])
+    dict(dataset=dict(limit=4, shuffle=1)), dict(dataset=dict(limit=4), seed=1),
+    dict(dataset=dict(limit=4), client="ocr")])
 def test_what_has_not_only_grown_is_another_run(tmp_path, changed):
     client = ScriptedClient(["Answer: 7"], cycle=True)
     first = growing(client="print", dataset=dict(shuffle=changed.get("dataset", {}).get("shuffle")))
@@ -349,7 +350,8 @@ def test_what_has_not_only_grown_is_another_run(tmp_path, changed):
     assert [p.read_bytes() for p in sorted(tmp_path.iterdir())] == before and run.status().done == 2
 
 
-@pytest.mark.parametrize("damaged", [dict(methods=3), dict(dataset=3), dict(dataset={}), dict(dataset=dict(limit="x"))])
+@pytest.mark.parametrize("damaged", [dict(methods=3), dict(dataset=3), dict(dataset={}),
+                                     dict(dataset=dict(limit="x"))])
 def test_a_configuration_that_is_damaged_does_not_grow(tmp_path, damaged):
     client = ScriptedClient(["Answer: 7"], cycle=True)
     run_experiment(growing(), tmp_path, client=client)

@@ -79,7 +79,8 @@ def test_the_published_tables_are_what_the_records_give():
     assert code == 0, said
 
 
-@pytest.mark.parametrize("pack, config", [("fresh_0.5b", "verdict_small"), ("fresh_1.5b", "verdict_once")])
+@pytest.mark.parametrize("pack, config", [("fresh_0.5b", "verdict_small"), ("fresh_1.5b", "verdict_once"),
+                                          ("fresh_0.5b_turns", "verdict_turns")])
 def test_a_published_run_is_one_of_its_configuration(pack, config):
     asked = [m["name"] for m in Run(PUBLISHED / f"{pack}.pack").about["config"]["methods"]]
     assert asked == [m["name"] for m in read_config(CONFIG.with_name(f"{config}.yaml")).methods]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Optional, Union
 from .client import (Message, Outcome, Params, Reply, Schema, TokenLogprob, Usage, VLMClient,
                                  checked_blocks)
-from .qwen.together import this_account
+from .qwen.together import text_known, this_account
 from .remote import RequestError, ServerError
 from ..registry import need
 
@@ -279,7 +279,7 @@ class GgufClient(VLMClient):
         "A reply on the account of its episode, where one is kept"
         account = this_account()
         if account is None: return reply
-        cached = account.text(self._ids(messages), self.signature)
+        cached = text_known(account, self._ids(messages), self.signature)
         return replace(reply, usage=replace(reply.usage, cached_tokens=cached))
 
     def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:

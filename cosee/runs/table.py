@@ -12,8 +12,8 @@ from typing import (TYPE_CHECKING, Any, BinaryIO, Callable, Iterable, Iterator, 
 from ..datasets.submissions import NONE_WORDS, official_golds, official_prediction
 from ..files import digest, write_whole
 from ..eval.metrics import ALIASES, DEFAULT_METRICS, Scores, score_many
-from .log import (ABOUT, About, Entry, Fault, RECORDS, Record, RunError, RunLog, fault_words, key_of, parse_record,
-                            read_about, read_records, to_line, warn_damaged, write_about)
+from .log import (ABOUT, About, Entry, Fault, RECORDS, Record, RunError, RunLog, fault_words, key_of,
+                            parse_record, read_about, read_records, to_line, warn_damaged, write_about)
 from .pack import is_pack, open_pack, pack_about, pack_records, read_pack, what_ran
 from ..registry import need
 from ..text import abstains, html_table, md_table, one_line
@@ -331,11 +331,11 @@ def merge_runs(
     best = _best_entries(runs)
     with RunLog(out) as log:
         for record in _all_of(runs, best): log.write(record)
-    config, questions = runs[0].about.get('config'), _asked_in([run.about for run in runs])
-    write_about(out, {**runs[0].about, 'shard': None, 'questions': questions,
-                      **({'hash': digest(config)} if runs[0].packed else {})})
+    about = {**runs[0].about, 'shard': None, 'questions': _asked_in([run.about for run in runs])}
+    write_about(out, {**about, 'hash': digest(about.get('config'))} if runs[0].packed else about)
     return Run(out)
 
+# %% ../../nbs/runs/01_table.ipynb #9d072356
 def _asked_in(abouts: list[About]) -> Optional[int]:
     "How many questions runs are to answer together; None where they do not say"
     known = {about.get('shard'): about.get('questions') for about in abouts}

@@ -78,15 +78,17 @@ class Account:
         self.sent.append(_Beginning(call.prompt.ids, call.prompt.boundaries))
         return replace(outcome, usage=replace(outcome.usage, cached_tokens=cached))
 
-    def text(self,
-        ids: list[int], # tokens of a prompt without pictures
-        whose: str      # the model that reads it
-    ) -> int:
-        "How many of its tokens the episode has sent to that model before; they count as sent from now on."
-        before = (shared_length(ids, b.ids) for b in self.sent if b.whose == whose)
-        cached = min(max(before, default=0), len(ids) - 1)
-        self.sent.append(_Beginning(ids, (), whose))
-        return cached
+# %% ../../../nbs/qwen/14_together.ipynb #4d673c56
+def text_known(
+    account: Account, # of an episode
+    ids: list[int],   # tokens of a prompt without pictures
+    whose: str        # the model that reads it
+) -> int:
+    "How many of its tokens the episode has sent to that model before; they count as sent from now on."
+    before = (shared_length(ids, b.ids) for b in account.sent if b.whose == whose)
+    cached = min(max(before, default=0), len(ids) - 1)
+    account.sent.append(_Beginning(ids, (), whose))
+    return cached
 
 # %% ../../../nbs/qwen/14_together.ipynb #b4099677
 _account: ContextVar[Optional[Account]] = ContextVar('cosee_account', default=None)
