@@ -2,6 +2,7 @@
 clear line before any work."""
 import hashlib
 import json
+import re
 import struct
 import warnings
 
@@ -453,3 +454,13 @@ def test_another_bound_keeps_what_stands_around_and_what_was_read():
     lean = less_print(RetryingClient(Sight(inner.mind, images=False, words=inner.words)), 300)
     assert isinstance(lean, RetryingClient) and lean.page_tokens == 300 and lean.words is inner.words
     assert less_print(plain := ScriptedClient([]), 300) is not inner and less_print(plain, 300) is plain
+
+
+def test_every_gate_is_offered_by_every_door():
+    from typing import get_args
+
+    from cosee.cli.ask import _GATES
+    from cosee.rules.gated import Gating
+    page = (ROOT / "cosee/app/assets/forms.mjs").read_text()
+    offered = page.split("gate: {")[1].split("}")[0]
+    assert sorted(_GATES) == sorted(get_args(Gating)) == sorted(re.findall(r"(\w+): '", offered))

@@ -136,6 +136,10 @@ test('only what differs from the usual is said', () => {
   assert.equal(logic.settingsInWords({ gate: 'none' }, usual), 'ocr, team of 2, no first call');
   assert.equal(logic.settingsInWords({ gate: 'printed' }, usual), 'ocr, team of 2, one call, print alone');
   assert.equal(
+    logic.settingsInWords({ gate: 'sure' }, usual),
+    'ocr, team of 2, one call, print and confidence alone',
+  );
+  assert.equal(
     logic.settingsInWords({ gate: 'evidence' }, usual),
     'ocr, team of 2, one call first, by evidence',
   );

@@ -25,6 +25,7 @@ const words = {
     evidence: 'it is not printed there',
     confidence: 'it is not sure',
     printed: 'never: what is not printed is no answer',
+    sure: 'never: nor is what it is not sure of',
     none: 'at once, without one',
   },
 };

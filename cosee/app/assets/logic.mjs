@@ -143,7 +143,11 @@ export function settingsOf(fields, usual) {
   return Object.fromEntries(Object.entries(said).filter(isSaid));
 }
 
-const gates = { none: 'no first call', printed: 'one call, print alone' };
+const gates = {
+  none: 'no first call',
+  printed: 'one call, print alone',
+  sure: 'one call, print and confidence alone',
+};
 
 // Settings in a few words: what somebody chose, and nothing that goes without saying.
 export function settingsInWords(settings, usual) {
