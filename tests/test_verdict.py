@@ -36,12 +36,14 @@ def whole(folder):
     records = list(Run(folder))
     assert [r["method"] for r in records] == NAMES
     assert {r["status"] for r in records} == {"ok"}, [r["error"] for r in records]
-    direct = next(r for r in records if r["method"] == "direct")["usage"]
     for r in records:
-        calls = float(r["method"].partition("@")[2].partition("_")[0] or 0)
-        # a direct call's price is what it may cost: the reply's bound comes to what it read
-        free = r["usage"]["cached_tokens"] if r["method"].endswith("_uncached") else 0
-        if calls: assert r["usage"]["total_tokens"] - free <= calls * (direct["prompt_tokens"] + 64), r["method"]
+        calls, _, count = r["method"].partition("@")[2].partition("_")
+        if not calls: continue
+        ledger = r["trace"]["ledger"]   # one page is shown to all alike, so that all have the same price
+        assert ledger["max_tokens"] == int(float(calls) * records[3]["trace"]["ledger"]["max_tokens"] / 3)
+        assert ledger["count"] == (count or "total")
+        free = r["usage"]["cached_tokens"] if count else 0
+        assert 0 <= r["usage"]["total_tokens"] - free <= ledger["max_tokens"], r["method"]
     return records
 
 
