@@ -72,17 +72,14 @@ def _differing(a: Any, b: Any, where: str = '') -> list[str]:
     return [p for k in {**a, **b} for p in _differing(a.get(k), b.get(k), f'{where}.{k}'.lstrip('.'))]
 
 # %% ../nbs/07_experiments.ipynb #d0e6fb0d
-def _is_more(old: Any, new: dict[str, Any]) -> bool:
-    "Is a data set the same with a larger limit?"
-    if not isinstance(old, dict) or {**old, 'limit': 0} != {**new, 'limit': 0}: return False
-    few, many = old.get('limit'), new['limit']
-    return few == many or new['shuffle'] is None and isinstance(few, int) and (many is None or few < many)
+_MAY_GROW = {'methods', 'dataset.limit'}   # fields of a configuration that leave earlier answers as they are
 
-def _has_grown(old: Any, new: dict[str, Any]) -> bool:
+def _has_grown(old: dict[str, Any], new: dict[str, Any]) -> bool:
     "Is a configuration the same with further methods, or more questions?"
-    if not isinstance(old, dict) or not isinstance(methods := old.get('methods'), list): return False
-    kept = all(m in new['methods'] for m in methods) and _is_more(old.get('dataset'), new['dataset'])
-    return kept and {**old, 'methods': 0, 'dataset': 0} == {**new, 'methods': 0, 'dataset': 0}
+    if not {*_differing(old, new)} <= _MAY_GROW: return False
+    methods, few, many = old.get('methods'), old['dataset'].get('limit'), new['dataset']['limit']
+    if not isinstance(methods, list) or any(m not in new['methods'] for m in methods): return False
+    return few == many or new['dataset']['shuffle'] is None and isinstance(few, int) and (many is None or few < many)
 
 # %% ../nbs/07_experiments.ipynb #1cd75ac7
 def open_run(
@@ -92,8 +89,9 @@ def open_run(
     questions: Optional[int] = None # how many there are, of the shard; None: unknown
 ) -> dict[tuple[str, str], Entry]: # what is done already, see `Run.entries`
     "Begin or continue the run in `folder`, whose log is open; raises RunError if another one lies there."
-    if not (Path(folder) / ABOUT).exists(): write_about(folder, _about(config, shard, questions))
-    about, new = Run(folder).about, _about(config, shard, questions)
+    new = _about(config, shard, questions)
+    if not (Path(folder) / ABOUT).exists(): write_about(folder, new)
+    about = Run(folder).about
     if about.get('shard') != shard:
         raise RunError(f"{folder} holds shard {about.get('shard') or 'none'}, not {shard or 'none'}")
     before, now = about.get('config') or {}, new['config']
@@ -105,8 +103,7 @@ def open_run(
 
 def _another(folder: Union[str, Path], fields: list[str]) -> str:
     "What to say where a run differs in these fields"
-    may = {*fields} <= {'methods', 'dataset.limit'}
-    grows = '; a run keeps its methods and questions and can get more' if may else ''
+    grows = '; a run keeps its methods and questions and can get more' if {*fields} <= _MAY_GROW else ''
     return f"{folder} holds a run of another configuration (in {', '.join(fields[:6])}){grows}; name another"
 
 # %% ../nbs/07_experiments.ipynb #ba306b38

@@ -36,12 +36,15 @@ def whole(folder):
     records = list(Run(folder))
     assert [r["method"] for r in records] == NAMES
     assert {r["status"] for r in records} == {"ok"}, [r["error"] for r in records]
+    by = {r["method"]: r for r in records}
+    direct, three = by["direct"]["usage"], by["votes@3"]["trace"]["ledger"]["max_tokens"]
     for r in records:
         calls, _, count = r["method"].partition("@")[2].partition("_")
         if not calls: continue
+        # a direct call's price is what it may cost: the reply's bound comes to what it read
+        if not count: assert r["usage"]["total_tokens"] <= float(calls) * (direct["prompt_tokens"] + 64), r["method"]
         ledger = r["trace"]["ledger"]   # one page is shown to all alike, so that all have the same price
-        assert ledger["max_tokens"] == int(float(calls) * records[3]["trace"]["ledger"]["max_tokens"] / 3)
-        assert ledger["count"] == (count or "total")
+        assert ledger["max_tokens"] == int(float(calls) * three / 3) and ledger["count"] == (count or "total")
         free = r["usage"]["cached_tokens"] if count else 0
         assert 0 <= r["usage"]["total_tokens"] - free <= ledger["max_tokens"], r["method"]
     return records
@@ -82,7 +85,9 @@ def test_the_published_tables_are_what_the_records_give():
 
 
 @pytest.mark.parametrize("pack, config", [("fresh_0.5b", "verdict_small"), ("fresh_1.5b", "verdict_once"),
-                                          ("fresh_0.5b_turns", "verdict_turns")])
+                                          ("fresh_0.5b_turns", "verdict_turns"),
+                                          ("fresh_0.5b_abstaining", "verdict_small_abstaining"),
+                                          ("dev/dev_1.5b_once", "verdict_dev")])
 def test_a_published_run_is_one_of_its_configuration(pack, config):
     asked = [m["name"] for m in Run(PUBLISHED / f"{pack}.pack").about["config"]["methods"]]
     assert asked == [m["name"] for m in read_config(CONFIG.with_name(f"{config}.yaml")).methods]

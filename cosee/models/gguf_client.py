@@ -240,10 +240,11 @@ class GgufClient(VLMClient):
         if said.get('top_logprobs'): said['logprobs'] = True
         return {**_QUIET, **said}
 
-    def _body(self, messages: list[Message], schema: Optional[Schema], params: Params) -> dict[str, Any]:
-        "The request of one reply; raises RequestError where it does not fit the context"
+    def _body(self, messages: list[Message], schema: Optional[Schema], params: Params,
+              tokens: int) -> dict[str, Any]:
+        "The request of one reply to a prompt of so many tokens; raises RequestError where it does not fit the context"
         body, plain = self._settings(params), _plain(messages, self.name)
-        tokens, new = self.estimate(messages).prompt_tokens, body['max_tokens']
+        new = body['max_tokens']
         if tokens + new > self.context:
             raise RequestError(f'{self.name}: the prompt has {tokens:,} tokens and the reply may have {new:,}, '
                                f'but the context holds {self.context:,}; show fewer pages or give it more context')
@@ -261,9 +262,11 @@ class GgufClient(VLMClient):
                 heard.raised = e
                 raise
 
-    def _reply(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
-        "What the engine writes and counts"
-        body, heard = self._body(messages, schema, params), _Listener()
+    def _reply(self, messages: list[Message], schema: Optional[Schema] = None,
+               **params) -> tuple[Reply, list[int]]:
+        "What the engine writes and counts, and the tokens that it read"
+        ids, heard = self._ids(messages), _Listener()
+        body = self._body(messages, schema, params, len(ids))
         failed = self._heard(body, heard)
         if heard.raised is not None: raise heard.raised
         if isinstance(failed, dict) and 'error' in failed:
@@ -272,27 +275,28 @@ class GgufClient(VLMClient):
         cached = (used.get('prompt_tokens_details') or {}).get('cached_tokens', 0)
         usage = Usage(text_tokens=used.get('prompt_tokens', 0), cached_tokens=cached,
                       completion_tokens=used.get('completion_tokens', 0))
-        return Reply(text=text, raw='\n'.join(m['content'] for m in body['messages']) + text, usage=usage,
-                     finish='length' if heard.finish == 'length' else 'stop', logprobs=heard.logprobs)
+        reply = Reply(text=text, raw='\n'.join(m['content'] for m in body['messages']) + text, usage=usage,
+                      finish='length' if heard.finish == 'length' else 'stop', logprobs=heard.logprobs)
+        return reply, ids
 
-    def _booked(self, messages: list[Message], reply: Reply) -> Reply:
+    def _booked(self, reply: Reply, ids: list[int]) -> Reply:
         "A reply on the account of its episode, where one is kept"
         account = this_account()
         if account is None: return reply
-        cached = text_known(account, self._ids(messages), self.signature)
+        cached = text_known(account, ids, self.signature)
         return replace(reply, usage=replace(reply.usage, cached_tokens=cached))
 
     def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
-        return self._booked(messages, self._reply(messages, schema, **params))
+        return self._booked(*self._reply(messages, schema, **params))
 
     def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
                     params: list[Params]) -> list[Outcome]:
-        def attempt(m: list[Message], s: Optional[Schema], p: Params) -> Outcome:
+        def attempt(m: list[Message], s: Optional[Schema], p: Params) -> Union[tuple[Reply, list[int]], Exception]:
             try: return self._reply(m, s, **p)
             except Exception as e: return e
         with ThreadPoolExecutor(max(1, min(self.slots, len(batch)))) as pool:
             outcomes = list(pool.map(attempt, batch, schemas, params))
-        return [o if isinstance(o, Exception) else self._booked(m, o) for m, o in zip(batch, outcomes, strict=True)]
+        return [o if isinstance(o, Exception) else self._booked(*o) for o in outcomes]
 
 # %% ../../nbs/models/12_gguf.ipynb #67f78901
 def _plain(messages: list[Message], name: str) -> list[dict[str, str]]:

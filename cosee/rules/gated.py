@@ -15,6 +15,7 @@ from ..agents import Action, Agent, Model, Request, invalid_action, words_of
 from ..board import Board, View
 from ..boxes import Box
 from ..controller import CoSeeController, Episode, Event, OnEvent, Snap, noted
+from ..eval.methods import METHODS
 from ..eval.task import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN
 from ..focus import listed
 from ..jsonscan import read_answer
@@ -170,7 +171,6 @@ def _with_gate(episode: Episode, gate: dict[str, Any], ledger: Ledger, stopped: 
 
 # %% ../../nbs/rules/09_gated.ipynb #db238e84
 Gating = Literal['auto', 'evidence', 'confidence', 'printed', 'sure', 'none']
-SURE = dict(by='both', doubted='abstain', min_confidence=.65)   # as the method `sure`
 
 def gated(
     client: Any,           # who is asked
@@ -181,6 +181,5 @@ def gated(
     while isinstance(client, ClientWrapper): client = client.client
     reads = isinstance(client, PrintClient) and not client.beside
     if gate == 'auto': gate = 'sure' if reads and not shaped else 'none'
-    if gate == 'sure': return {**SURE}
-    if gate == 'printed': return dict(by='evidence', doubted='abstain')
+    if gate in ('printed', 'sure'): return {k: v for k, v in METHODS[gate].settings.items() if k != 'ask'}
     return {} if gate == 'none' else dict(by=gate)

@@ -339,9 +339,10 @@ def merge_runs(
 def _asked_in(abouts: list[About]) -> Optional[int]:
     "How many questions runs are to answer together; None where they do not say"
     known = {about.get('shard'): about.get('questions') for about in abouts}
-    if None in known: return known[None] if len(abouts) == 1 else None
-    counts, parts = [n for n in known.values() if isinstance(n, int)], str(next(iter(known))).rpartition('/')[2]
-    return sum(counts) if len(counts) == len(known) and str(len(known)) == parts else None
+    if [*known] == [None] and len(abouts) == 1: return known[None]
+    all_there = {str(shard).rpartition('/')[2] for shard in known} == {str(len(known))}
+    counts = [n for n in known.values() if isinstance(n, int)]
+    return sum(counts) if all_there and len(counts) == len(known) else None
 
 # %% ../../nbs/runs/01_table.ipynb #a6c1c770
 def pack_runs(

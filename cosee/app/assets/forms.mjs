@@ -25,7 +25,7 @@ const words = {
     evidence: 'it is not printed there',
     confidence: 'it is not sure',
     printed: 'never: what is not printed is no answer',
-    sure: 'never: nor is what it is not sure of',
+    sure: 'never: only what is printed and sure is an answer',
     none: 'at once, without one',
   },
 };
