@@ -87,6 +87,7 @@ def test_the_published_tables_are_what_the_records_give():
 @pytest.mark.parametrize("pack, config", [("fresh_0.5b", "verdict_small"), ("fresh_1.5b", "verdict_once"),
                                           ("fresh_0.5b_turns", "verdict_turns"),
                                           ("fresh_0.5b_abstaining", "verdict_small_abstaining"),
+                                          ("fresh_1.5b_more", "verdict_more"), ("fresh_pixels", "verdict_pixels"),
                                           ("dev/dev_1.5b_once", "verdict_dev")])
 def test_a_published_run_is_one_of_its_configuration(pack, config):
     asked = [m["name"] for m in Run(PUBLISHED / f"{pack}.pack").about["config"]["methods"]]
