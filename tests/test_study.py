@@ -4,6 +4,7 @@ import io
 import json
 import lzma
 import random
+import re
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -374,5 +375,5 @@ def test_the_page_of_the_verdict_runs_on_any_packs(ran, tmp_path, monkeypatch):
         assert not shell.exc, shell.prettytb()
         shown.append(str(cell.outputs))
     said = "\n".join(shown)
-    assert "18 answers to 6 questions" in said and "<svg" in said and "`team` at 3x" in said
-    assert "No record says anything" in said   # every question has an answer here
+    assert "18 answers to 6 questions" in said and "<svg" in said and re.search(r"\bteam +3x", said)
+    assert "No record says anything" in said   # there is no dev third here

@@ -88,6 +88,8 @@ def test_the_published_tables_are_what_the_records_give():
                                           ("fresh_0.5b_turns", "verdict_turns"),
                                           ("fresh_0.5b_abstaining", "verdict_small_abstaining"),
                                           ("fresh_1.5b_more", "verdict_more"), ("fresh_pixels", "verdict_pixels"),
+                                          ("fresh_0.5b_more", "verdict_more"),
+                                          ("fresh_0.5b_none", "verdict_small_none"),
                                           ("dev/dev_1.5b_once", "verdict_dev")])
 def test_a_published_run_is_one_of_its_configuration(pack, config):
     asked = [m["name"] for m in Run(PUBLISHED / f"{pack}.pack").about["config"]["methods"]]
