@@ -185,7 +185,7 @@ def test_waiting_for_a_server_does_not_follow_the_clock(jumping):
     with FakeServer("openai", [(429, later), (503, {"Retry-After": "0.01"})]) as server:
         client, begin = client_at(server.url, "openai", max_retries=2, deadline=1.5), time.monotonic()
         with suppress(TimeoutError, RateLimitError): ask(client)
-        assert time.monotonic() - begin < 30   # of years; the machine has other things to do
+        assert time.monotonic() - begin < 10   # of years; the machine has other things to do
 
 
 # --- two at the same work ---

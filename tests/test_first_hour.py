@@ -134,7 +134,7 @@ def test_ctrl_c_ends_reading_within_a_second_and_what_was_read_is_kept(tmp_path)
     begin = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
-    assert time.monotonic() - begin < PROMPT and process.returncode == 130
+    assert time.monotonic() - begin < 5 and process.returncode == 130   # a second, where nothing else runs
     assert "cosee: interrupted; " in err and "read by OCR and kept: the same command goes on" in err
     assert "Traceback" not in err and not out
 
