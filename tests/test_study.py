@@ -90,6 +90,28 @@ def test_runs_of_one_configuration_may_lie_anywhere(ran, tmp_path):
         pack_runs(folders, tmp_path / "joined.pack")
 
 
+def test_a_pack_of_a_stopped_run_holds_whole_questions_that_no_other_has(ran, tmp_path):
+    run, pack = ran
+    records = list(run)
+    asked = list(dict.fromkeys(r["sample"] for r in records))
+    records[0].update(status="failed", error="the server is away")   # a failure was asked, and counts
+    (tmp_path / "stopped").mkdir()
+    (tmp_path / "stopped" / "run.json").write_bytes((run.folder / "run.json").read_bytes())
+    (tmp_path / "stopped" / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records[:-1]))
+    code, said = cosee("pack", tmp_path / "whole.pack", tmp_path / "stopped", "--whole", "--json", "--quiet")
+    assert code == 0 and sum(m["failed"] for m in json.loads(said)["methods"].values()) == 1, said
+    whole = Run(tmp_path / "whole.pack")
+    assert {r["sample"] for r in whole} == set(asked[:-1]) and whole.about["questions"] == len(asked) - 1
+    assert sum(r["status"] == "failed" for r in whole) == 1
+    rest = pack_runs([run.folder], tmp_path / "rest.pack", without=[whole.folder])
+    assert {r["sample"] for r in rest} == {asked[-1]}
+    study = read_answers([whole.folder, rest.folder])
+    assert len(study) == len(records) and len({a.sample for a in study}) == len(asked)
+    code, said = cosee("pack", tmp_path / "none.pack", run.folder, "--without", pack.path)
+    assert code == 2 and "is left to pack" in said and said.count("\n") == 1
+    assert not (tmp_path / "none.pack").exists()
+
+
 def test_the_commands_read_packs(ran, tmp_path):
     run, pack = ran
     sample = next(iter(run))["sample"]

@@ -736,6 +736,10 @@ def pack_args(
     "The arguments of `cosee pack`."
     p.add_argument('output', metavar='OUT', help='file to write, ending in .pack')
     p.add_argument('folders', nargs='+', metavar='RUN', help='run folders or packs of one configuration')
+    p.add_argument('--whole', action='store_true',
+                   help='leave out questions that were not put to every method, as the last ones of a run that was stopped')
+    p.add_argument('--without', action='append', default=[], metavar='RUN',
+                   help='leave out questions that this run or pack holds; may be given several times')
     _strict_arg(p)
     ends_with(p, _pack)
 
@@ -743,7 +747,7 @@ def pack_args(
 def _pack(args: Namespace) -> int:
     "Put a run, or several of one configuration, into one compressed file"
     from cosee.runs.table import pack_runs
-    _ended(args, pack_runs(args.folders, args.output))
+    _ended(args, pack_runs(args.folders, args.output, args.whole, args.without))
     return RUN_OK
 
 # %% ../../nbs/cli/04_runs.ipynb #dca1cf4a

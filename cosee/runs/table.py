@@ -5,6 +5,7 @@
 # %% ../../nbs/runs/01_table.ipynb #5cd15443
 from __future__ import annotations
 import json
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import (TYPE_CHECKING, Any, BinaryIO, Callable, Iterable, Iterator, Mapping, Optional, TypedDict, Union,
@@ -16,7 +17,7 @@ from .log import (ABOUT, About, Entry, Fault, RECORDS, Record, RunError, RunLog,
                             parse_record, read_about, read_records, to_line, warn_damaged, write_about)
 from .pack import is_pack, open_pack, pack_about, pack_records, read_pack, what_ran
 from ..registry import need
-from ..text import abstains, html_table, md_table, one_line
+from ..text import abstains, counted, html_table, md_table, one_line
 
 # %% auto #0
 __all__ = ['Run', 'score_records', 'replay_record', 'merge_runs']
@@ -345,14 +346,25 @@ def _asked_in(abouts: list[About]) -> Optional[int]:
     return sum(counts) if all_there and len(counts) == len(known) else None
 
 # %% ../../nbs/runs/01_table.ipynb #a6c1c770
-def pack_runs(
-    folders: Iterable[Union[str, Path]], # run folders, or packs, of one configuration
-    out: Union[str, Path]                # the pack; an older one is replaced
-) -> Run:
-    "One run in one compressed file; RunError if the runs differ, are empty, or `out` is something else."
-    runs, out = _together(folders), Path(out)
+def _left(runs: list[Run], whole: bool, without: Iterable[Union[str, Path]]) -> Chosen:
+    "The entries of questions that may be packed; RunError if there is none"
     best = _best_entries(runs)
     if not best: raise RunError(f'{runs[0].folder} has no records yet')
+    there = {sample for other in map(Run, without) for sample, _ in other.entries()}
+    asked, methods = Counter(sample for sample, _ in best), len({method for _, method in best})
+    keep = {sample for sample, n in asked.items() if sample not in there and (n == methods or not whole)}
+    if not keep: raise RunError(f'{runs[0].folder}: none of its {counted(len(asked), "question")} is left to pack')
+    return {key: found for key, found in best.items() if key[0] in keep}
+
+def pack_runs(
+    folders: Iterable[Union[str, Path]], # run folders, or packs, of one configuration
+    out: Union[str, Path],               # the pack; an older one is replaced
+    whole: bool = False,                 # leave out questions that were not put to every method?
+    without: Iterable[Union[str, Path]] = () # runs whose questions are left out
+) -> Run:
+    "One run in one compressed file; RunError if the runs differ, nothing is left, or `out` is something else."
+    runs, out = _together(folders), Path(out)
+    best = _left(runs, whole, without)
     if out.suffix != '.pack' or out.exists() and not is_pack(out):
         raise RunError(f'{out}: name a file that ends in .pack, and is new or a pack')
     asked = len({sample for sample, _ in best})
