@@ -64,6 +64,8 @@ METHODS: Registry[MethodEntry] = Registry('method', dict(
     printed=_gate_of('one call, and no answer where no page says so', by='evidence', doubted='abstain'),
     sure=_gate_of('one call, and no answer where no page says so or it is unsure', by='both', ask='direct',
                   doubted='abstain', min_confidence=.65),
+    checked=_gate_of('one call that is asked about its answer, and no answer where it may be missing', by='check',
+                     ask='direct', doubted='abstain', min_confidence=.2),
     gated=MethodEntry('cosee.eval.baselines:gated_method', 'one call, and a team where that is unsure'),
     screen=MethodEntry('cosee.screen.agent:screen_method', 'the next step on a screen')))
 

@@ -16,7 +16,7 @@ from ..controller import Episode, Snap, call_record
 from ..datasets.sample import Sample
 from ..focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
 from ..jsonscan import Reading, read_answer  # noqa: F401  every method reads with it
-from ..models.client import (BudgetExceeded, Ledger, Reply, UsageRecord, VLMClient, merged, record,
+from ..models.client import (BudgetExceeded, Ledger, Message, Reply, UsageRecord, VLMClient, merged, record,
                                  thought_tokens)
 from ..pages import Page, page_of, page_sizes, with_page
 from ..text import NOT_ANSWERABLE, abstains, answer_key, check_question, one_line
@@ -106,11 +106,16 @@ class Task:
         images: Optional[Sequence[Image]] = None # other pages than those that are shown
     ) -> int:                      # tokens as the ledger's budget counts them
         "Most tokens that one call can cost."
+        pages = self.pages if images is None else images
+        def messages(client: VLMClient): return client.build_messages(pages, self.question, None, role_prompt)
+        return self._most(messages, max_new_tokens)
+
+    def _most(self, messages: Callable[[VLMClient], list[Message]], max_new_tokens: int) -> int:
+        "Most tokens that a call with these messages can cost"
         most = max_new_tokens + thought_tokens(self.client)
         if self.ledger.count == 'output': return most
-        client, images = _counter(self.client), self.pages if images is None else images
-        messages = client.build_messages(images, self.question, None, role_prompt)
-        return client.estimate(messages).prompt_tokens + most
+        client = _counter(self.client)
+        return client.estimate(messages(client)).prompt_tokens + most
 
     def affordable(self,
         role_prompt: str,         # the instruction
@@ -150,6 +155,25 @@ class Task:
                 finally: self._book(calls, agent, step)
         if not replies: self.ledger.require(self.price(role_prompt, new))
         return replies
+
+    def ask_back(self,
+        role_prompt: str,     # the instruction of a call
+        said: str,            # what was replied to it
+        back: str,            # what is asked about that
+        agent: str = 'solo',  # under whose name it is booked
+        step: int = 2,        # round
+        **gen                 # generation settings
+    ) -> Optional[Reply]:     # None from a client that cannot hold a conversation
+        "Ask about a reply in the same conversation; raises `BudgetExceeded` where that is not covered."
+        if not isinstance(self.client, VLMClient): return None
+        gen, client = merged(gen, self.gen), self.client
+        messages = [*client.build_messages(self.pages, self.question, None, role_prompt),
+                    Message(role='assistant', content=said), Message(role='user', content=back)]
+        if self.ledger.max_tokens is not None:
+            self.ledger.require(self._most(lambda client: messages, gen.get('max_new_tokens', 64)))
+        with record() as calls:
+            try: return client.chat(messages, seed=(self.seed + 1000 * (step - 1)) % 2 ** 31, **gen)
+            finally: self._book(calls, agent, step)
 
     def fit(self,
         prompts: list[tuple[str, int]], # pairs (instruction, max_new_tokens) that all have to be covered

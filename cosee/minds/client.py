@@ -8,10 +8,12 @@ from __future__ import annotations
 __all__ = ['PrintClient']
 
 # %% ../../nbs/minds/02_client.ipynb #1d61bd9a
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union, cast
+from ..jsonscan import read_answer
 from ..models.client import (Block, ImageBlock, Message, Outcome, Params, Picture, Reply, Schema, THUMBNAIL_PIXELS,
                                  TextBlock, Usage, VLMClient, checked_blocks)
 from ..models.wrapper import identity_of
@@ -19,7 +21,7 @@ from ..ocr.engine import Way, WordReader
 from ..ocr.print import PrintPage, sure_box
 from ..ocr.transcripts.page_reader import PageReader, print_source
 from .candidates import candidates
-from .confidence import ABSTAIN, ALTERNATIVES
+from .confidence import ABSTAIN, ALTERNATIVES, CHECK
 from .filling import FILL_RULES, form_example, short_form, values_alone, wants_form
 from .form import Cell, Form, Line, check_form, layout, write_excerpt, write_page
 from .pointing import (ANSWER_RULES, SHARED, answer_examples, answer_lines, answer_schema,
@@ -38,6 +40,7 @@ class Shown(NamedTuple):
     alone: bool = False     # is nothing but the answer wanted, or thought before it?
     aloud: bool = False     # is thought wanted before it?
     fills: bool = False     # are the fields of a form wanted?
+    checks: bool = False    # is it asked about an answer that was given?
 
 def _is_page(block: Block) -> bool:
     "Is it a picture that is read?"
@@ -127,12 +130,13 @@ class PrintClient(VLMClient):
         alone = aloud or text and _any(messages, wants_answer)
         form: Form = 'plain' if self.beside else self.form or ('plain' if alone or fills else 'rows')
         texts, lines = (self._excerpts if alone and self.excerpt else self._texts)(images, question, form)
-        told, out = iter(texts), list[Message]()
+        checks, told, out = alone and _checks(messages), iter(texts), list[Message]()
         for m in messages:
             blocks = [b for block in checked_blocks(m) for b in self._instead(block, told, alone)]
+            if checks and m['role'] == 'assistant': blocks = [_as_written(block) for block in blocks]
             out.append(Message(role=m['role'], content=blocks))
         if texts and not self.beside: out = [*_before(messages, form, alone, fills, bool(self.excerpt), aloud), *out]
-        return Shown(out, lines, question, form, alone, aloud, fills)
+        return Shown(out, lines, question, form, alone, aloud, fills, checks)
 
     def _instead(self, block: Block, told: Any, alone: bool) -> list[Block]:
         "What stands for a block of a prompt; `alone`: is an answer wanted?"
@@ -147,7 +151,7 @@ class PrintClient(VLMClient):
 
     def _asked(self, shown: Shown, schema: Optional[Schema]) -> Optional[Schema]:
         "The schema that the model is given"
-        if self.beside or not shown.lines: return schema
+        if self.beside or not shown.lines or shown.checks: return schema
         if schema is None and shown.alone:
             return answer_schema(shown.lines, shown.question, shown.form != 'plain', shown.aloud)
         if schema is None: return None
@@ -157,7 +161,7 @@ class PrintClient(VLMClient):
     def _answered(self, shown: Shown, reply: Outcome) -> Outcome:
         "The model's reply with pages and boxes"
         if not isinstance(reply, Reply) or self.beside: return reply
-        if shown.fills: return replace(reply, model=self.name)
+        if shown.fills or shown.checks: return replace(reply, model=self.name)
         text = answer_lines(reply.text, shown.lines, shown.question, reply.logprobs, self.abstain) if shown.alone \
             else boxes_for_lines(reply.text, shown.lines, shown.question)
         return replace(reply, text=text, model=self.name)
@@ -224,6 +228,16 @@ def _question(messages: list[Message]) -> str:
     "What is asked in a prompt"
     said = [b['text'] for m in messages for b in checked_blocks(m) if b['type'] == 'text']
     return next((t.removeprefix('Question: ') for t in said if t.startswith('Question: ')), '')
+
+def _checks(messages: list[Message]) -> bool:
+    "Is the last thing that is said a question about a reply?"
+    last = [m['role'] for m in messages[-2:]] == ['assistant', 'user'] and checked_blocks(messages[-1])
+    return bool(last) and [dict(b).get('text') for b in cast(list[Block], last)] == [CHECK]
+
+def _as_written(block: Block) -> Block:
+    "A reply as the model wrote it, before it was told in lines"
+    if block['type'] != 'text': return block
+    return _text(json.dumps(dict(answer=read_answer(block['text'])['answer']), ensure_ascii=False))
 
 # %% ../../nbs/minds/02_client.ipynb #c60fcb4a
 def _text(text: str) -> TextBlock: return TextBlock(type='text', text=text)

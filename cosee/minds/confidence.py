@@ -54,3 +54,34 @@ def confidence_of(
     "How likely an answer with these signs is right."
     x = _WEIGHTS[0] + sum(w * s for w, s in zip(_WEIGHTS[1:], signs, strict=True))
     return round(1 / (1 + math.exp(-x)), 3)
+
+# %% ../../nbs/minds/07_confidence.ipynb #d4f2977e
+CHECK = 'Is that right, or is the answer not on these pages? Reply with one word: right or missing.'
+CHECK_TOKENS = 4   # longest reply to it
+_WORDS, _MOST = ('right', 'missing'), 4.
+_SAID = dict(zip(_WORDS, (1.5, -_MOST), strict=True))   # log odds of a word alone
+
+def vouched(
+    text: str,                          # a reply to `CHECK`
+    tokens: Sequence[TokenLogprob] = () # of it, where they are known
+) -> Optional[float]:                   # log odds, 4 at most; None where it is no reply to it
+    "How much more probable a model holds it that its answer is right than that there is none."
+    if not tokens:
+        said = text.strip(' ."').casefold()
+        return next((odds for word, odds in _SAID.items() if said.startswith(word)), None)
+    top = [(t.strip(' "').casefold(), math.exp(p)) for t, p in tokens[0]['top'].items()]
+    right, missing = (sum(p for t, p in top if len(t) > 2 and word.startswith(t)) for word in _WORDS)
+    if not right + missing: return None
+    return max(-_MOST, min(_MOST, math.log(max(right, 1e-9) / max(missing, 1e-9))))
+
+# %% ../../nbs/minds/07_confidence.ipynb #4c1756ee
+_CHECKED = (-11.31, 8.01, 3.99)   # a constant, then one for the confidence and one for the log odds
+_USUAL = .65                      # confidence of an answer of which none is known
+
+def checked_confidence(
+    stated: Optional[float], # by `confidence_of`, 0-1; None where it is not known
+    odds: float              # of `vouched`
+) -> float:                  # 0-1
+    "How likely an answer is right that was asked about."
+    x = _CHECKED[0] + _CHECKED[1] * (_USUAL if stated is None else stated) + _CHECKED[2] * odds
+    return round(1 / (1 + math.exp(-x)), 3)

@@ -18,6 +18,7 @@ from ..eval.task import (COT_PROMPT, DIRECT_PROMPT, DIRECT_TOKENS, MethodOutcome
                              Task)
 from ..focus import FocusSpec
 from ..jsonscan import read_answer
+from ..minds.confidence import CHECK, CHECK_TOKENS, checked_confidence, vouched
 from ..models.client import BudgetExceeded
 from .proofs import PROVED, How, Prints
 from ..text import NOT_ANSWERABLE, abstains, letters_of, same_answer
@@ -72,6 +73,13 @@ class Gate:
         proved: list[How] = [how for how in found if how in PROVED]
         return proved[0] if proved else found[0] if found else ''
 
+    def check(self) -> Optional[float]: # log odds; None where nothing is known of them
+        "Ask the model whether its first answer is right."
+        try: reply = self.task.ask_back(_PROMPTS[self.ask], self.task.calls[0]['text'], CHECK, agent='check',
+                                        max_new_tokens=CHECK_TOKENS, **PLAIN_GEN)
+        except BudgetExceeded: return None
+        return reply and vouched(reply.text, reply.logprobs)
+
 # %% ../../nbs/rules/07_gates.ipynb #be02da2d
 
 def _by_confidence(gate: Gate, second: str) -> str:
@@ -113,12 +121,20 @@ def _by_both(gate: Gate, second: str) -> str:
     "Why to doubt, '' if there is no reason"
     return _by_evidence(gate, second) or ('' if gate.sure() is None else _by_confidence(gate, second))
 
+# %% ../../nbs/rules/07_gates.ipynb #d91f3468
+
+def _by_check(gate: Gate, second: str) -> str:
+    "Why to doubt, '' if there is no reason"
+    odds = gate.check()
+    if odds is not None: gate.reading['confidence'] = checked_confidence(gate.reading['confidence'], odds)
+    return _by_confidence(gate, second)
+
 # %% ../../nbs/rules/07_gates.ipynb #9aa3e30a
-By = Literal['confidence', 'agreement', 'evidence', 'both']
+By = Literal['confidence', 'agreement', 'evidence', 'both', 'check']
 Abstained = Literal['team', 'trust']
 Doubted = Literal['team', 'abstain']   # what becomes of an answer in doubt
 _DOUBTS: dict[str, Callable[[Gate, str], str]] = dict(confidence=_by_confidence, agreement=_by_agreement,
-                                                      evidence=_by_evidence, both=_by_both)
+                                                      evidence=_by_evidence, both=_by_both, check=_by_check)
 
 def _doubt(gate: Gate, by: By, second: Second, abstained: Abstained) -> str:
     "Why a team should be asked, '' if it need not"
@@ -158,13 +174,14 @@ def gate_method(task: Task, by: By = 'confidence', team: Union[str, Mapping[str,
     "One call, and a team where there is a reason to doubt it, or no answer."
     gate = Gate(task.look(focus, k), ask, max_new_tokens, min_confidence, curve, read and by in ('evidence', 'both'))
     first = task.outcome(**gate.start())
+    stated = _brief(gate.reading) or {}
     doubt = _doubt(gate, by, second, 'trust' if doubted == 'abstain' else abstained)
     told = dict(by=by, fired=bool(doubt), reason=doubt, confidence=gate.reading['confidence'], sure=gate.sure(),
-                min_confidence=min_confidence, first={**(_brief(gate.reading) or {}), 'proof': gate.proof()},
+                min_confidence=min_confidence, first={**stated, 'proof': gate.proof()},
                 second=_brief(gate.second), calls=len(task.calls), tokens=task.ledger.spent,
                 team=_name(team) if doubted == 'team' else '')
     if not doubt or doubted == 'abstain':
-        last = task.outcome(**gate.reading) if gate.second else first
+        last = task.outcome(**gate.reading) if len(task.calls) > 1 else first
         if doubt and last['answer']: last = task.outcome(answer=NOT_ANSWERABLE, page=None, confidence=None)
         return {**last, 'did': dict(gate={**told, 'kept': False})}
     out, kept = _behind(task.outcome(**gate.reading), _ask_team(task, team))

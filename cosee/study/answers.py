@@ -30,7 +30,8 @@ def model_of(
 
 # %% ../../nbs/study/00_answers.ipynb #0b2a3630
 Role = Literal['baseline', 'method', 'bound']
-BASELINES, SINGLE = ('direct', 'self_consistency'), ('direct', 'cot', 'printed', 'sure')   # types of methods
+BASELINES = 'direct', 'self_consistency'   # types of methods
+CALLS = dict(direct='1 call', cot='1 call', printed='1 call', sure='1 call', checked='2 calls')   # without a budget
 
 class Way(NamedTuple):
     "A method of a run, with what it may spend."
@@ -47,7 +48,7 @@ def _budget_name(budget: Mapping[str, Any], type: str) -> str:
     "What a budget is called"
     said = f"{budget['calls']:g}x" if budget.get('calls') else str(budget.get('max_tokens') or '')
     counted = budget.get('count') or 'total'
-    if not said: return '1 call' if type in SINGLE else 'free'
+    if not said: return CALLS.get(type, 'free')
     return said + f' {counted}' * (counted != 'total')
 
 # %% ../../nbs/study/00_answers.ipynb #cce50290
@@ -87,7 +88,8 @@ def _said_in(record: Record) -> list[Said]:
     gate = _fields(did.get('gate'))
     asked = [dict(gate[k], agent='gate') for k in ('first', 'second') if isinstance(gate.get(k), dict)]
     calls = [*(trace.get('before') or []), *(trace.get('calls') or [])]
-    spoken = [dict(c, answer=read_answer(str(c.get('text') or ''))['answer']) for c in calls if isinstance(c, dict)]
+    spoken = [dict(c, answer=read_answer(str(c.get('text') or ''))['answer'])
+              for c in calls if isinstance(c, dict) and c.get('agent') != 'check']
     turns = [dict(e['applied'], agent=e.get('agent')) for e in trace.get('events') or [] if e.get('applied')]
     return _told(spoken) + _told(turns) if trace else _told(asked) + _told(did.get('first'))
 
