@@ -31,8 +31,9 @@ SMALLEST = {
     'sandbox': '--repeats 1',
     'mutated': '--documents 30',
     'snapped_boxes': '--json --made 1',
-    'calibrate_print': '--help',   # needs weights, as the next one
-    'print_actions': '--help',
+    'calibrate_print': '--help',   # needs weights
+    'calibrate_check': f'--rows {ROOT}/benchmarks/results/calibrate_check.json',
+    'print_actions': '--help',   # needs weights, as the next one
     'role_examples': '--help',
     'visual_index': '--json --pages 3 --repeat 1 --lengths 729',
     'page_index': '--help',   # its documents are not ours to keep here

@@ -737,7 +737,7 @@ def pack_args(
     p.add_argument('output', metavar='OUT', help='file to write, ending in .pack')
     p.add_argument('folders', nargs='+', metavar='RUN', help='run folders or packs of one configuration')
     p.add_argument('--whole', action='store_true',
-                   help='leave out questions that were not put to every method, as the last ones of a run that was stopped')
+                   help='leave out questions that were not put to every method, as the last of a run that was stopped')
     p.add_argument('--without', action='append', default=[], metavar='RUN',
                    help='leave out questions that this run or pack holds; may be given several times')
     _strict_arg(p)

@@ -21,7 +21,7 @@ from ..ocr.engine import Way, WordReader
 from ..ocr.print import PrintPage, sure_box
 from ..ocr.transcripts.page_reader import PageReader, print_source
 from .candidates import candidates
-from .confidence import ABSTAIN, ALTERNATIVES, CHECK
+from .confidence import ABSTAIN, ALTERNATIVES
 from .filling import FILL_RULES, form_example, short_form, values_alone, wants_form
 from .form import Cell, Form, Line, check_form, layout, write_excerpt, write_page
 from .pointing import (ANSWER_RULES, SHARED, answer_examples, answer_lines, answer_schema,
@@ -40,7 +40,7 @@ class Shown(NamedTuple):
     alone: bool = False     # is nothing but the answer wanted, or thought before it?
     aloud: bool = False     # is thought wanted before it?
     fills: bool = False     # are the fields of a form wanted?
-    checks: bool = False    # is it asked about an answer that was given?
+    back: bool = False      # is it asked about a reply that was given?
 
 def _is_page(block: Block) -> bool:
     "Is it a picture that is read?"
@@ -130,13 +130,13 @@ class PrintClient(VLMClient):
         alone = aloud or text and _any(messages, wants_answer)
         form: Form = 'plain' if self.beside else self.form or ('plain' if alone or fills else 'rows')
         texts, lines = (self._excerpts if alone and self.excerpt else self._texts)(images, question, form)
-        checks, told, out = alone and _checks(messages), iter(texts), list[Message]()
+        back, told, out = alone and _asks_back(messages), iter(texts), list[Message]()
         for m in messages:
             blocks = [b for block in checked_blocks(m) for b in self._instead(block, told, alone)]
-            if checks and m['role'] == 'assistant': blocks = [_as_written(block) for block in blocks]
+            if back and m['role'] == 'assistant': blocks = [_as_written(block) for block in blocks]
             out.append(Message(role=m['role'], content=blocks))
         if texts and not self.beside: out = [*_before(messages, form, alone, fills, bool(self.excerpt), aloud), *out]
-        return Shown(out, lines, question, form, alone, aloud, fills, checks)
+        return Shown(out, lines, question, form, alone, aloud, fills, back)
 
     def _instead(self, block: Block, told: Any, alone: bool) -> list[Block]:
         "What stands for a block of a prompt; `alone`: is an answer wanted?"
@@ -151,7 +151,7 @@ class PrintClient(VLMClient):
 
     def _asked(self, shown: Shown, schema: Optional[Schema]) -> Optional[Schema]:
         "The schema that the model is given"
-        if self.beside or not shown.lines or shown.checks: return schema
+        if self.beside or not shown.lines or shown.back: return schema
         if schema is None and shown.alone:
             return answer_schema(shown.lines, shown.question, shown.form != 'plain', shown.aloud)
         if schema is None: return None
@@ -161,7 +161,7 @@ class PrintClient(VLMClient):
     def _answered(self, shown: Shown, reply: Outcome) -> Outcome:
         "The model's reply with pages and boxes"
         if not isinstance(reply, Reply) or self.beside: return reply
-        if shown.fills or shown.checks: return replace(reply, model=self.name)
+        if shown.fills or shown.back: return replace(reply, model=self.name)
         text = answer_lines(reply.text, shown.lines, shown.question, reply.logprobs, self.abstain) if shown.alone \
             else boxes_for_lines(reply.text, shown.lines, shown.question)
         return replace(reply, text=text, model=self.name)
@@ -229,10 +229,9 @@ def _question(messages: list[Message]) -> str:
     said = [b['text'] for m in messages for b in checked_blocks(m) if b['type'] == 'text']
     return next((t.removeprefix('Question: ') for t in said if t.startswith('Question: ')), '')
 
-def _checks(messages: list[Message]) -> bool:
-    "Is the last thing that is said a question about a reply?"
-    last = [m['role'] for m in messages[-2:]] == ['assistant', 'user'] and checked_blocks(messages[-1])
-    return bool(last) and [dict(b).get('text') for b in cast(list[Block], last)] == [CHECK]
+def _asks_back(messages: list[Message]) -> bool:
+    "Is the last thing that is said about a reply?"
+    return [m['role'] for m in messages[-2:]] == ['assistant', 'user']
 
 def _as_written(block: Block) -> Block:
     "A reply as the model wrote it, before it was told in lines"

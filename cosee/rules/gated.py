@@ -20,7 +20,8 @@ from ..eval.task import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN
 from ..focus import listed
 from ..jsonscan import read_answer
 from ..minds.client import PrintClient
-from ..models.client import Ledger, merged
+from ..minds.confidence import CHECK, CHECK_TOKENS, checked_confidence, vouched
+from ..models.client import Ledger, Message, VLMClient, merged
 from ..models.wrapper import ClientWrapper
 from .gates import Doubted
 from .proofs import PROVED, Prints
@@ -31,9 +32,10 @@ class _FirstReader(Agent):
     "Asked plainly, before a team."
     actions, gen_defaults = ('HYPOTHESIZE',), dict(max_new_tokens=DIRECT_TOKENS, **PLAIN_GEN)
 
-    def __init__(self, qwen_client: Optional[Model], name: str = 'first'):
+    def __init__(self, qwen_client: Optional[Model], name: str = 'first', checks: bool = False):
         super().__init__(name, DIRECT_PROMPT, qwen_client)
-        self.stated = False   # did the last reply say how sure it is?
+        self.checks, self.calls_per_turn = checks, 1 + checks
+        self.stated, self.said = False, ''   # did the last reply say how sure it is, and what did it say?
 
     def request(self, images: list[Any], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
@@ -44,15 +46,30 @@ class _FirstReader(Agent):
         "The answer as a proposal; INVALID if there is none."
         read = read_answer(text)
         if not read['answer']: return invalid_action(text, 'no answer in the reply')
-        self.stated = read['confidence'] is not None
+        self.stated, self.said = read['confidence'] is not None, text
         sure, box = .5 if read['confidence'] is None else read['confidence'], read.get('bbox')
         out = Action(action='HYPOTHESIZE', content=one_line(read['answer'], 200), answer=read['answer'],
                      supporting_cells=[], confidence=sure, tags=[])
         if read['page']: out['view'] = cast(View, dict(page=read['page'], **({'bbox': box} if box else {})))
         return out
 
+    def act(self, images: list[Any], question: str, board: Board,
+            gen_kwargs: Optional[dict[str, Any]] = None) -> Action:
+        "One call, and one about its answer where that is checked."
+        action, client = Agent.act(self, images, question, board, gen_kwargs), self.qwen_client
+        said = action.get('answer')
+        if not self.checks or not said or abstains(said) or not isinstance(client, VLMClient): return action
+        asked = self.request(images, question, board, gen_kwargs)
+        messages = [*asked.messages(client), Message(role='assistant', content=self.said),
+                    Message(role='user', content=CHECK)]
+        reply = client.chat(messages, **merged(asked.gen, dict(max_new_tokens=CHECK_TOKENS)))
+        odds = vouched(reply.text, reply.logprobs)
+        if odds is None: return action
+        stated, self.stated = action.get('confidence') if self.stated else None, True
+        return {**action, 'confidence': checked_confidence(stated, odds)}
+
 # %% ../../nbs/rules/09_gated.ipynb #30a3888e
-Doubt = Literal['evidence', 'confidence', 'both']
+Doubt = Literal['evidence', 'confidence', 'both', 'check']
 DOUBTS: tuple[Doubt, ...] = get_args(Doubt)
 
 def _not_printed(episode: Episode, prints: Prints) -> str:
@@ -72,8 +89,8 @@ def _reason(
     "Why a team should be asked."
     if not episode['answer']: return 'it gave no answer'
     if abstains(episode['answer']): return 'it found no answer'
-    reason = '' if by == 'confidence' else _not_printed(episode, prints)
-    if reason or by == 'evidence' or by == 'both' and not stated: return reason
+    reason = '' if by in ('confidence', 'check') else _not_printed(episode, prints)
+    if reason or by == 'evidence' or by in ('both', 'check') and not stated: return reason
     sure = episode['confidence']
     return f'its confidence of {sure:.0%} is below {min_confidence:.0%}' if sure < min_confidence else ''
 
@@ -104,7 +121,7 @@ class GatedController(CoSeeController):
 
     def _alone(self) -> CoSeeController:
         "A controller of the first reader, with all else as in this one"
-        first = _FirstReader(self.agents[-1].qwen_client if self.agents else None)
+        first = _FirstReader(self.agents[-1].qwen_client if self.agents else None, checks=self.by == 'check')
         return CoSeeController([first], 1, self.default_gen_kwargs, focus=self.focus,
                                snap=cast(Snap, self.snap), because=self.because)
 
@@ -170,7 +187,7 @@ def _with_gate(episode: Episode, gate: dict[str, Any], ledger: Ledger, stopped: 
     return episode
 
 # %% ../../nbs/rules/09_gated.ipynb #db238e84
-Gating = Literal['auto', 'evidence', 'confidence', 'printed', 'sure', 'none']
+Gating = Literal['auto', 'evidence', 'confidence', 'printed', 'sure', 'checked', 'none']
 
 def gated(
     client: Any,           # who is asked
@@ -181,5 +198,5 @@ def gated(
     while isinstance(client, ClientWrapper): client = client.client
     reads = isinstance(client, PrintClient) and not client.beside
     if gate == 'auto': gate = 'sure' if reads and not shaped else 'none'
-    if gate in ('printed', 'sure'): return {k: v for k, v in METHODS[gate].settings.items() if k != 'ask'}
+    if gate in ('printed', 'sure', 'checked'): return {k: v for k, v in METHODS[gate].settings.items() if k != 'ask'}
     return {} if gate == 'none' else dict(by=gate)

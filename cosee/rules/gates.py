@@ -127,7 +127,7 @@ def _by_check(gate: Gate, second: str) -> str:
     "Why to doubt, '' if there is no reason"
     odds = gate.check()
     if odds is not None: gate.reading['confidence'] = checked_confidence(gate.reading['confidence'], odds)
-    return _by_confidence(gate, second)
+    return '' if gate.sure() is None else _by_confidence(gate, second)
 
 # %% ../../nbs/rules/07_gates.ipynb #9aa3e30a
 By = Literal['confidence', 'agreement', 'evidence', 'both', 'check']

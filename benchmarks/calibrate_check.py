@@ -1,0 +1,155 @@
+"""Does a model know whether its answer is right, if it is asked about it? Fits the confidence of the method `checked`.
+
+    python benchmarks/calibrate_check.py --config configs/verdict_dev_more.yaml --root DATA --gguf model.gguf \\
+        --split dev --shard 1/2 --rows rows.jsonl
+    python benchmarks/calibrate_check.py --rows rows.jsonl --out calibrate_check.json
+
+The first command asks: each question once, as the method `direct` does, and each answer that is given is asked about
+twice, in the same conversation: as `checked` does (right, or missing?), and whether the pages say so (yes, or no?).
+A run that was cut off goes on, and shards may share a file. The second one fits: a logistic function of confidence and
+log odds, and for each bound what it leaves, by weights that have seen the question and by weights that have not. What
+is found is reported, not written: the weights stand in the notebook of the confidence, and the bound in that of the
+methods. Questions that no rule was chosen on do not belong here: --split fresh is refused.
+"""
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / 'benchmarks')]
+
+STATED = ('Now check that answer. Do the pages above say, for exactly what the question asks, that this is the '
+          'answer? Reply with yes or no.')
+RIDGE = .01   # on the squares of the weights
+BOUNDS = .15, .2, .25, .3, .35, .4
+
+
+def odds_of(reply, yes, no):
+    "Log odds of two words at the start of a reply"
+    top = [(t.strip(' "').casefold(), math.exp(p)) for t, p in reply.logprobs[0]['top'].items()]
+    a, b = (sum(p for t, p in top if t == word) for word in (yes, no))
+    return round(math.log(max(a, 1e-6) / max(b, 1e-6)), 3)
+
+
+def asked(client, sample) -> dict:
+    "One question: its answer, and what the model says of it"
+    from cosee.eval.metrics import score_many
+    from cosee.eval.task import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Task
+    from cosee.jsonscan import read_answer
+    from cosee.minds.confidence import CHECK
+    from cosee.text import abstains
+    meta = sample['meta']
+    task = Task(sample['images'], sample['question'], client, seed=11, meta=meta).look(dict(type='top', k=2))
+    reply = task.ask(DIRECT_PROMPT, max_new_tokens=DIRECT_TOKENS, **PLAIN_GEN)[0].text
+    read = read_answer(reply)
+    given = bool(read['answer']) and not abstains(read['answer'])
+    context = {k: meta[k] for k in ('answer_format', 'answer_type', 'dataset') if meta.get(k) is not None}
+    context['question'] = sample['question']
+    right = score_many([read['answer']], [sample['answer']], 'right', 'own', [context])
+    row = dict(id=meta['id'], kind=meta['kind'], answerable=bool(meta.get('answerable', True)), given=given,
+               right=bool(right[0]), printed=read['page'] is not None, confidence=read['confidence'])
+    for name, back, words in (('check', CHECK, ('right', 'missing')), ('stated', STATED, ('yes', 'no'))):
+        said = task.ask_back(DIRECT_PROMPT, reply, back, max_new_tokens=1, **PLAIN_GEN) if given else None
+        row[name] = said and odds_of(said, *words)
+    return row
+
+
+def kept(path) -> list:
+    "Rows of a run before, or of published results"
+    if not path.exists(): return []
+    text = path.read_text(encoding='utf-8')
+    return json.loads(text)['rows'] if path.suffix == '.json' else [json.loads(line) for line in text.splitlines()]
+
+
+def rows(args) -> list:
+    "A row for each question; those of --rows are not asked again"
+    from tqdm import tqdm
+    from cosee.minds.client import PrintClient
+    from cosee.models.registry import make_client
+    from cosee.runs.config import read_config
+    from cosee.runs.record import samples_of
+    found = kept(args.rows)
+    if not args.config: return found
+    done, (i, n) = {r['id'] for r in found}, map(int, args.shard.split('/'))
+    data = read_config(args.config).dataset.model_copy(update=dict(split=args.split, root=str(args.root)))
+    client = PrintClient(make_client('gguf', model_path=str(args.gguf), threads=1, context=8192), page_tokens=400)
+    for _, sample in tqdm(list(samples_of(data))[i - 1::n], desc=args.gguf.stem, disable=None):
+        if sample['meta']['id'] in done: continue
+        found.append(asked(client, sample))
+        with args.rows.open('a', encoding='utf-8') as f: f.write(json.dumps(found[-1]) + '\n')
+    return found
+
+
+def fitted(signs, right):
+    "Weights of a logistic function: a constant, and one for each sign"
+    import numpy as np
+    z, w = np.c_[np.ones(len(signs)), signs], np.zeros(signs.shape[1] + 1)
+    ridge = np.diag([0., *[RIDGE] * signs.shape[1]])
+    for _ in range(100):
+        p = share(z @ w)
+        w -= np.linalg.solve((z * (p * (1 - p))[:, None]).T @ z + ridge, z.T @ (p - right) + ridge @ w)
+    return w
+
+
+def share(x):
+    "What log odds are as a share"
+    import numpy as np
+    return 1 / (1 + np.exp(-np.asarray(x, dtype=float)))
+
+
+def left_by(rows, sure, bound) -> dict:
+    "What a bound leaves of answers; `sure` is what each is worth by its id"
+    given = [r for r in rows if r['given'] and sure[r['id']] >= bound]
+    none = [r for r in rows if not r['answerable']]
+    right = sum(r['right'] for r in given)
+    return dict(bound=bound, given=len(given), right=right, wrong=len(given) - right,
+                none_said=len(none) - sum(not r['answerable'] for r in given))
+
+
+def results(rows) -> dict:
+    "Weights, and what they are worth"
+    import numpy as np
+    from cosee.eval.calibration import area_under_roc
+    given = [r for r in rows if r['given'] and r['confidence'] is not None and r['check'] is not None]
+    signs = np.array([[r['confidence'], r['check']] for r in given])
+    right, ids = np.array([float(r['right']) for r in given]), [r['id'] for r in given]
+    weights, others = fitted(signs, right), ~np.eye(len(given), dtype=bool)
+    def worth(w, x): return [float(p) for p in share(w[0] + x @ w[1:])]
+    seen = dict(zip(ids, worth(weights, signs), strict=True))
+    unseen = {r: worth(fitted(signs[o], right[o]), signs[i:i + 1])[0]
+              for i, (r, o) in enumerate(zip(ids, others, strict=True))}
+    def area(values): return round(area_under_roc(list(values), right), 3)
+    areas = {k: area(r[k] if k == 'confidence' else float(share(r[k])) for r in given)
+             for k in ('confidence', 'check', 'stated')}
+    return dict(questions=len(rows), unanswerable=sum(not r['answerable'] for r in rows), weights=[
+        round(float(w), 2) for w in weights], areas={**areas, 'both': area(seen.values()), 'both, unseen':
+        area(unseen.values())}, everything=left_by(rows, dict.fromkeys(seen, 1.), 0),
+        seen=[left_by(rows, seen, b) for b in BOUNDS], unseen=[left_by(rows, unseen, b) for b in BOUNDS], rows=rows)
+
+
+def arguments():
+    "What can be said on the command line"
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument('--config', type=Path, default=None, help='whose questions are asked; without it, --rows is fitted')
+    p.add_argument('--root', type=Path, default=None, help='folder of the documents')
+    p.add_argument('--gguf', type=Path, default=None, help='the model')
+    p.add_argument('--split', choices=('dev',), default='dev', help='of the documents')
+    p.add_argument('--shard', default='1/1', help='every so-manieth question, as 1/2')
+    p.add_argument('--rows', type=Path, required=True,
+                   help='file of single rows, to go on with or to fit; or published results, to fit again')
+    p.add_argument('--out', type=Path, default=None, help='write the results to this file')
+    return p.parse_args()
+
+
+def main():
+    args = arguments()
+    found = rows(args)
+    if args.config: return
+    told = results(sorted(found, key=lambda r: r['id']))
+    if args.out: args.out.write_text(json.dumps(told) + '\n', encoding='utf-8')
+    print(json.dumps({k: v for k, v in told.items() if k != 'rows'}, indent=1))
+
+
+if __name__ == '__main__': main()
