@@ -36,6 +36,17 @@ def _gate_of(help: str, **settings) -> MethodEntry:
     "One call, and a team behind it"
     return MethodEntry('cosee.rules.gates:gate_method', help, settings)
 
+# %% ../../nbs/eval/08_methods.ipynb #4d39a694
+_GATES = dict(
+    gate_confidence=_gate_of('one call, and a team where it is unsure', by='confidence'),
+    gate_agreement=_gate_of('two calls, and a team where they disagree', by='agreement'),
+    gate_evidence=_gate_of('one call, and a team where no page says so', by='evidence'),
+    printed=_gate_of('one call, and no answer where no page says so', by='evidence', doubted='abstain'),
+    sure=_gate_of('one call, and no answer where no page says so or it is unsure', by='both', ask='direct',
+                  doubted='abstain', min_confidence=.65),
+    checked=_gate_of('one call that is asked about its answer, and no answer where it may be missing', by='check',
+                     ask='direct', doubted='abstain', min_confidence=.2))
+
 # %% ../../nbs/eval/08_methods.ipynb #f6fe107f
 METHODS: Registry[MethodEntry] = Registry('method', dict(
     direct=MethodEntry('cosee.eval.baselines:direct_method', 'one call, the answer alone'),
@@ -58,14 +69,7 @@ METHODS: Registry[MethodEntry] = Registry('method', dict(
     verified=_rules_of('a team whose corrections quote their line', checks='lines'),
     dissent=_rules_of('a team that keeps what a minority says', dissent=True),
     split=_rules_of('a team whose agents read different pages', first='blind', pages='split'),
-    gate_confidence=_gate_of('one call, and a team where it is unsure', by='confidence'),
-    gate_agreement=_gate_of('two calls, and a team where they disagree', by='agreement'),
-    gate_evidence=_gate_of('one call, and a team where no page says so', by='evidence'),
-    printed=_gate_of('one call, and no answer where no page says so', by='evidence', doubted='abstain'),
-    sure=_gate_of('one call, and no answer where no page says so or it is unsure', by='both', ask='direct',
-                  doubted='abstain', min_confidence=.65),
-    checked=_gate_of('one call that is asked about its answer, and no answer where it may be missing', by='check',
-                     ask='direct', doubted='abstain', min_confidence=.2),
+    **_GATES,
     gated=MethodEntry('cosee.eval.baselines:gated_method', 'one call, and a team where that is unsure'),
     screen=MethodEntry('cosee.screen.agent:screen_method', 'the next step on a screen')))
 

@@ -110,13 +110,6 @@ class Task:
         def messages(client: VLMClient): return client.build_messages(pages, self.question, None, role_prompt)
         return self._most(messages, max_new_tokens)
 
-    def _most(self, messages: Callable[[VLMClient], list[Message]], max_new_tokens: int) -> int:
-        "Most tokens that a call with these messages can cost"
-        most = max_new_tokens + thought_tokens(self.client)
-        if self.ledger.count == 'output': return most
-        client = _counter(self.client)
-        return client.estimate(messages(client)).prompt_tokens + most
-
     def affordable(self,
         role_prompt: str,         # the instruction
         max_new_tokens: int = 64  # longest reply
@@ -124,6 +117,13 @@ class Task:
         "How many such calls the budget covers."
         if self.ledger.max_tokens is None: return math.inf
         return max(0, self.ledger.left // max(1, self.price(role_prompt, max_new_tokens)))
+
+    def _most(self, messages: Callable[[VLMClient], list[Message]], max_new_tokens: int) -> int:
+        "Most tokens that a call with these messages can cost"
+        most = max_new_tokens + thought_tokens(self.client)
+        if self.ledger.count == 'output': return most
+        client = _counter(self.client)
+        return client.estimate(messages(client)).prompt_tokens + most
 
     def _call(self, role_prompt: str, seeds: list[int], gen: dict[str, Any]) -> list[Reply]:
         "Replies to one prompt, one for each seed"

@@ -223,12 +223,7 @@ def _before(messages: list[Message], form: Form, alone: bool, fills: bool, short
     said = [m for told, reply in role_examples(form) for m in (told, Message(role='assistant', content=reply))]
     return [Message(role='system', content=f'{_INTRO}\n{SHARED}'), *said]
 
-# %% ../../nbs/minds/02_client.ipynb #53d13d04
-def _question(messages: list[Message]) -> str:
-    "What is asked in a prompt"
-    said = [b['text'] for m in messages for b in checked_blocks(m) if b['type'] == 'text']
-    return next((t.removeprefix('Question: ') for t in said if t.startswith('Question: ')), '')
-
+# %% ../../nbs/minds/02_client.ipynb #91037567
 def _asks_back(messages: list[Message]) -> bool:
     "Is the last thing that is said about a reply?"
     return [m['role'] for m in messages[-2:]] == ['assistant', 'user']
@@ -237,6 +232,12 @@ def _as_written(block: Block) -> Block:
     "A reply as the model wrote it, before it was told in lines"
     if block['type'] != 'text': return block
     return _text(json.dumps(dict(answer=read_answer(block['text'])['answer']), ensure_ascii=False))
+
+# %% ../../nbs/minds/02_client.ipynb #53d13d04
+def _question(messages: list[Message]) -> str:
+    "What is asked in a prompt"
+    said = [b['text'] for m in messages for b in checked_blocks(m) if b['type'] == 'text']
+    return next((t.removeprefix('Question: ') for t in said if t.startswith('Question: ')), '')
 
 # %% ../../nbs/minds/02_client.ipynb #c60fcb4a
 def _text(text: str) -> TextBlock: return TextBlock(type='text', text=text)
