@@ -26,11 +26,11 @@ RIDGE = .01   # on the squares of the weights
 BOUNDS = .15, .2, .25, .3, .35, .4
 
 
-def odds_of(reply, yes, no):
-    "Log odds of two words at the start of a reply"
+def yes_or_no(reply) -> float:
+    "Log odds of a yes at the start of a reply"
     top = [(t.strip(' "').casefold(), math.exp(p)) for t, p in reply.logprobs[0]['top'].items()]
-    a, b = (sum(p for t, p in top if t == word) for word in (yes, no))
-    return round(math.log(max(a, 1e-6) / max(b, 1e-6)), 3)
+    yes, no = (max(1e-6, sum(p for t, p in top if t == word)) for word in ('yes', 'no'))
+    return math.log(yes / no)
 
 
 def asked(client, sample) -> dict:
@@ -38,7 +38,7 @@ def asked(client, sample) -> dict:
     from cosee.eval.metrics import score_many
     from cosee.eval.task import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Task
     from cosee.jsonscan import read_answer
-    from cosee.minds.confidence import CHECK
+    from cosee.minds.confidence import CHECK, vouched
     from cosee.text import abstains
     meta = sample['meta']
     task = Task(sample['images'], sample['question'], client, seed=11, meta=meta).look(dict(type='top', k=2))
@@ -50,10 +50,11 @@ def asked(client, sample) -> dict:
     right = score_many([read['answer']], [sample['answer']], 'right', 'own', [context])
     row = dict(id=meta['id'], kind=meta['kind'], answerable=bool(meta.get('answerable', True)), given=given,
                right=bool(right[0]), printed=read['page'] is not None, confidence=read['confidence'])
-    for name, back, words in (('check', CHECK, ('right', 'missing')), ('stated', STATED, ('yes', 'no'))):
-        said = task.ask_back(DIRECT_PROMPT, reply, back, max_new_tokens=1, **PLAIN_GEN) if given else None
-        row[name] = said and odds_of(said, *words)
-    return row
+    if not given: return dict(row, check=None, stated=None)
+    check, stated = (task.ask_back(DIRECT_PROMPT, reply, back, max_new_tokens=1, **PLAIN_GEN)
+                     for back in (CHECK, STATED))
+    odds = vouched(check.text, check.logprobs)
+    return dict(row, check=odds and round(odds, 3), stated=round(yes_or_no(stated), 3))
 
 
 def kept(path) -> list:
@@ -85,23 +86,18 @@ def rows(args) -> list:
 def fitted(signs, right):
     "Weights of a logistic function: a constant, and one for each sign"
     import numpy as np
+    from calibrate_print import predicted
     z, w = np.c_[np.ones(len(signs)), signs], np.zeros(signs.shape[1] + 1)
     ridge = np.diag([0., *[RIDGE] * signs.shape[1]])
     for _ in range(100):
-        p = share(z @ w)
+        p = predicted(w, signs)
         w -= np.linalg.solve((z * (p * (1 - p))[:, None]).T @ z + ridge, z.T @ (p - right) + ridge @ w)
     return w
 
 
-def share(x):
-    "What log odds are as a share"
-    import numpy as np
-    return 1 / (1 + np.exp(-np.asarray(x, dtype=float)))
-
-
 def left_by(rows, sure, bound) -> dict:
     "What a bound leaves of answers; `sure` is what each is worth by its id"
-    given = [r for r in rows if r['given'] and sure[r['id']] >= bound]
+    given = [r for r in rows if r['given'] and sure.get(r['id'], 0.) >= bound]
     none = [r for r in rows if not r['answerable']]
     right = sum(r['right'] for r in given)
     return dict(bound=bound, given=len(given), right=right, wrong=len(given) - right,
@@ -111,18 +107,18 @@ def left_by(rows, sure, bound) -> dict:
 def results(rows) -> dict:
     "Weights, and what they are worth"
     import numpy as np
+    from calibrate_print import predicted
     from cosee.eval.calibration import area_under_roc
     given = [r for r in rows if r['given'] and r['confidence'] is not None and r['check'] is not None]
     signs = np.array([[r['confidence'], r['check']] for r in given])
     right, ids = np.array([float(r['right']) for r in given]), [r['id'] for r in given]
     weights, others = fitted(signs, right), ~np.eye(len(given), dtype=bool)
-    def worth(w, x): return [float(p) for p in share(w[0] + x @ w[1:])]
-    seen = dict(zip(ids, worth(weights, signs), strict=True))
-    unseen = {r: worth(fitted(signs[o], right[o]), signs[i:i + 1])[0]
+    seen = dict(zip(ids, map(float, predicted(weights, signs)), strict=True))
+    unseen = {r: float(predicted(fitted(signs[o], right[o]), signs[i]))
               for i, (r, o) in enumerate(zip(ids, others, strict=True))}
     def area(values): return round(area_under_roc(list(values), right), 3)
-    areas = {k: area(r[k] if k == 'confidence' else float(share(r[k])) for r in given)
-             for k in ('confidence', 'check', 'stated')}
+    odds = {k: predicted(np.array([0., 1.]), np.array([[r[k]] for r in given])) for k in ('check', 'stated')}
+    areas = {'confidence': area(signs[:, 0]), **{k: area(v) for k, v in odds.items()}}
     return dict(questions=len(rows), unanswerable=sum(not r['answerable'] for r in rows), weights=[
         round(float(w), 2) for w in weights], areas={**areas, 'both': area(seen.values()), 'both, unseen':
         area(unseen.values())}, everything=left_by(rows, dict.fromkeys(seen, 1.), 0),

@@ -1,5 +1,6 @@
 """Print and minds from every door: the command line, files of backends, runs and Python; what cannot be used is one
 clear line before any work."""
+import csv
 import hashlib
 import json
 import re
@@ -16,6 +17,7 @@ from cosee.config import ConfigError
 from cosee.eval.methods import make_method
 from cosee.eval.task import Task
 from cosee.minds.client import PrintClient
+from cosee.minds.confidence import CHECK
 from cosee.minds.gguf_random import random_gguf
 from cosee.minds.sight import Sight, less_print
 from cosee.models import weights
@@ -145,6 +147,21 @@ def test_a_run_on_a_file(run, tmp_path):
                                                                       "page_tokens": 200}}
 
 
+def test_a_model_is_asked_about_its_answers_in_a_run_and_the_study_counts_two_calls(run, tmp_path):
+    pytest.importorskip("xllamacpp")
+    mind = random_gguf(tmp_path / "tiny.gguf")
+    code, _, err = run("run", "--limit", 4, "--method", "direct,checked", "--client", "print", "--model-path", mind,
+                       "--print", "text", "--page-tokens", 200, "--output-dir", tmp_path / "run", "--quiet")
+    assert code == 0, err
+    told = [json.loads(line) for line in (tmp_path / "run/records.jsonl").read_text().splitlines()]
+    asked = [r for r in told if r["method"] == "checked" and r["usage"]["calls"] == 2]
+    assert asked and all(r["trace"]["calls"][1]["prompt"][-1] == CHECK for r in asked)
+    code, _, err = run("study", tmp_path / "run", "-o", tmp_path / "study", "--resamples", 100, "--quiet")
+    assert code == 0, err
+    groups = {(row["method"], row["budget"]) for row in csv.DictReader((tmp_path / "study/answers.csv").open())}
+    assert groups == {("direct", "1 call"), ("checked", "2 calls")}
+
+
 def test_weights_say_which_client_is_meant(run, tmp_path):
     assert [client_for(w) for w in ("x/y.gguf", "qwen2.5-0.5b", "qwen3-vl-2b", tmp_path)] == [
         "print", "print", "qwen", "qwen"]
@@ -196,6 +213,18 @@ def test_what_no_page_says_is_not_given(run, first, why):
     result, calls, err = asked_plainly(run, first)
     assert result["answer"] is None and calls == [True] and "not enough" not in err
     assert why in result["reason"]
+
+
+@pytest.mark.parametrize("said, given", [("right", "36,871.72 USD"), ("missing", None)])
+def test_a_model_is_asked_about_its_answer(run, said, given):
+    def answers(body): return said if body["messages"][-1]["role"] == "user" and CHECK in str(body["messages"][-1]) \
+        else "Page: 1\nConfidence: 0.7\nAnswer: 36,871.72 USD"
+    with fake.FakeServer("openai", answer=answers) as server:
+        code, out, err = run("ask", INVOICE, "-q", "What is the subtotal?", "--client", "print", "--base-url",
+                             server.base_url, "--model", "m", "--gate", "checked", "--json")
+        result, bodies = json.loads(out)[0], [r["body"]["messages"] for r in server.requests]
+    assert result["answer"] == given and code == (0 if given else 3), err
+    assert [len(b) - len(bodies[0]) for b in bodies] == [0, 2] and bodies[1][-2]["role"] == "assistant"
 
 
 def test_an_answer_in_doubt_can_be_read_on_the_page_of_the_episode(run, tmp_path):

@@ -16,8 +16,8 @@ from ..controller import Episode, Snap, call_record
 from ..datasets.sample import Sample
 from ..focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
 from ..jsonscan import Reading, read_answer  # noqa: F401  every method reads with it
-from ..models.client import (BudgetExceeded, Ledger, Message, Reply, UsageRecord, VLMClient, merged, record,
-                                 thought_tokens)
+from ..models.client import (BudgetExceeded, Ledger, Message, Reply, UsageRecord, VLMClient, asked_back, merged,
+                                 record, thought_tokens)
 from ..pages import Page, page_of, page_sizes, with_page
 from ..text import NOT_ANSWERABLE, abstains, answer_key, check_question, one_line
 
@@ -167,8 +167,7 @@ class Task:
         "Ask about a reply in the same conversation; raises `BudgetExceeded` where that is not covered."
         if not isinstance(self.client, VLMClient): return None
         gen, client = merged(gen, self.gen), self.client
-        messages = [*client.build_messages(self.pages, self.question, None, role_prompt),
-                    Message(role='assistant', content=said), Message(role='user', content=back)]
+        messages = asked_back(client.build_messages(self.pages, self.question, None, role_prompt), said, back)
         if self.ledger.max_tokens is not None:
             self.ledger.require(self._most(lambda client: messages, gen.get('max_new_tokens', 64)))
         with record() as calls:

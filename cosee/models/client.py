@@ -267,6 +267,15 @@ def prompt_text(
     "The text that a model reads besides the pages."
     return '\n\n'.join(message_blocks(messages, 'text'))
 
+# %% ../../nbs/00_model.ipynb #bff93e9d
+def asked_back(
+    messages: Sequence[Message], # of a call
+    said: str,                   # what was replied to it
+    back: str                    # what is asked about that
+) -> list[Message]:              # the same conversation, further on
+    "The messages of a call that asks about a reply."
+    return [*messages, Message(role='assistant', content=said), Message(role='user', content=back)]
+
 # %% ../../nbs/00_model.ipynb #01ab7ec2
 class TokenLogprob(TypedDict):
     "A token of a reply, and how probable the model held it."

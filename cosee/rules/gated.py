@@ -21,7 +21,7 @@ from ..focus import listed
 from ..jsonscan import read_answer
 from ..minds.client import PrintClient
 from ..minds.confidence import CHECK, CHECK_TOKENS, checked_confidence, vouched
-from ..models.client import Ledger, Message, VLMClient, merged
+from ..models.client import Ledger, VLMClient, asked_back, merged
 from ..models.wrapper import ClientWrapper
 from .gates import Doubted
 from .proofs import PROVED, Prints
@@ -60,8 +60,7 @@ class _FirstReader(Agent):
         said = action.get('answer')
         if not self.checks or not said or abstains(said) or not isinstance(client, VLMClient): return action
         asked = self.request(images, question, board, gen_kwargs)
-        messages = [*asked.messages(client), Message(role='assistant', content=self.said),
-                    Message(role='user', content=CHECK)]
+        messages = asked_back(asked.messages(client), self.said, CHECK)
         reply = client.chat(messages, **merged(asked.gen, dict(max_new_tokens=CHECK_TOKENS)))
         odds = vouched(reply.text, reply.logprobs)
         if odds is None: return action

@@ -26,6 +26,7 @@ const words = {
     confidence: 'it is not sure',
     printed: 'never: what is not printed is no answer',
     sure: 'never: only what is printed and sure is an answer',
+    checked: 'never: an answer counts if the model stands by it',
     none: 'at once, without one',
   },
 };
