@@ -45,7 +45,11 @@ _GATES = dict(
     sure=_gate_of('one call, and no answer where no page says so or it is unsure', by='both', ask='direct',
                   doubted='abstain', min_confidence=.65),
     checked=_gate_of('one call that is asked about its answer, and no answer where it may be missing', by='check',
-                     ask='direct', doubted='abstain', min_confidence=.2))
+                     ask='direct', doubted='abstain', min_confidence=.2),
+    seconded=_gate_of('the rule reader, and one call where it is unsure; no answer where both are', by='seconded',
+                      ask='direct', doubted='abstain', min_confidence=.2),
+    cascade=_gate_of('the rule reader, one call, and one about its answer; no answer where all are unsure',
+                     by='cascade', ask='direct', doubted='abstain', min_confidence=.2))
 
 # %% ../../nbs/eval/08_methods.ipynb #f6fe107f
 METHODS: Registry[MethodEntry] = Registry('method', dict(

@@ -85,3 +85,17 @@ def checked_confidence(
     "How likely an answer is right that was asked about."
     x = _CHECKED[0] + _CHECKED[1] * (_USUAL if stated is None else stated) + _CHECKED[2] * odds
     return round(1 / (1 + math.exp(-x)), 3)
+
+# %% ../../nbs/minds/07_confidence.ipynb #49489944
+_SECONDED = (-9.07, 10.7, 7.18)        # a constant, then one for the confidence and one for that of the reader
+_CASCADE = (-11.37, 9.11, 6.76, 2.86)  # and one for the log odds
+
+def seconded_confidence(
+    stated: Optional[float],     # by `confidence_of`, 0-1; None where it is not known
+    agreeing: float,             # confidence of the rule reader that says the same, 0-1; 0 where it does not
+    odds: Optional[float] = None # of `vouched`, where it was asked about
+) -> float:                      # 0-1
+    "How likely an answer is right, beside what a reader by rules says."
+    signs = [1., _USUAL if stated is None else stated, agreeing, *([] if odds is None else [odds])]
+    x = sum(w * s for w, s in zip(_SECONDED if odds is None else _CASCADE, signs, strict=True))
+    return round(1 / (1 + math.exp(-x)), 3)

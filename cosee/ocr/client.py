@@ -285,13 +285,17 @@ class OcrClient(VLMClient):
             while len(self._readers) > 8: self._readers.popitem(last=False)
             return self._readers[key]
 
+    def found(self,
+        messages: list      # of a call
+    ) -> Optional[Answer]:  # however unsure; None where nothing fits
+        "The answer itself, for whoever wants no reply."
+        return _found(self.document(*_shown_pages(messages)), read_prompt(messages)[0])[0]
+
     def _chat(self, messages: list, schema: Optional[dict] = None, **params) -> Reply:
         "The reply of the agent that `schema` speaks of"
         question, notes = read_prompt(messages)
         doc = self.document(*_shown_pages(messages))
-        closed = _settle(doc, question)
-        found, why = (doc.answer(question), _NOTHING) if closed is None else (closed.answer, closed.reason or _NOTHING)
-        found = found and _surely(doc, found)
+        found, why, closed = _found(doc, question)
         schema = schema or {}
         allowed = schema.get('properties', {}).get('action', {}).get('enum')
         if not allowed: text = self._plain(found, why)
@@ -435,6 +439,12 @@ _NOTHING = 'No print on the pages answers the question.'
 def _without_revise(kinds: list[str]) -> list[str]:
     "Kinds of action for a choice, which stands on no page as it is written"
     return [k for k in kinds if k != 'REVISE'] or kinds
+
+def _found(doc: Reader, question: str) -> tuple[Optional[Answer], str, bool]:
+    "The answer however unsure, or why there is none, and whether it had to be settled"
+    closed = _settle(doc, question)
+    found, why = (doc.answer(question), _NOTHING) if closed is None else (closed.answer, closed.reason or _NOTHING)
+    return found and _surely(doc, found), why, closed is not None
 
 # %% ../../nbs/ocr/13_client.ipynb #e2675479
 def _covers(region: Region, found: Candidate) -> bool:

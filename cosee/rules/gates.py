@@ -21,6 +21,7 @@ from ..jsonscan import read_answer
 from ..minds.confidence import CHECK, CHECK_TOKENS, checked_confidence, vouched
 from ..models.client import BudgetExceeded
 from .proofs import PROVED, How, Prints
+from .second import read_by_rules, seconded, stands
 from ..text import NOT_ANSWERABLE, abstains, letters_of, same_answer
 
 # %% ../../nbs/rules/07_gates.ipynb #845d1fc6
@@ -42,6 +43,7 @@ class Gate:
         self.prints = Prints(task.images, getattr(task.client, 'words', None), read)
         self.reading: Reading = Reading(answer='', page=None, confidence=None)
         self.second: Optional[Reading] = None
+        self.rules: Optional[Reading] = None   # what the rule reader says
 
     def call(self,
         ask: str,        # how it is put
@@ -79,6 +81,13 @@ class Gate:
                                         max_new_tokens=CHECK_TOKENS, **PLAIN_GEN)
         except BudgetExceeded: return None
         return reply and vouched(reply.text, reply.logprobs)
+
+    def read(self) -> bool: # does its answer stand?
+        "Let the rule reader answer."
+        words = getattr(self.task.client, 'words', None)
+        self.rules = read_by_rules(self.task.pages, self.task.question, words)
+        if self.rules and stands(self.rules): self.reading = self.rules
+        return stands(self.rules)
 
 # %% ../../nbs/rules/07_gates.ipynb #be02da2d
 
@@ -129,12 +138,28 @@ def _by_check(gate: Gate, second: str) -> str:
     if odds is not None: gate.reading['confidence'] = checked_confidence(gate.reading['confidence'], odds)
     return '' if gate.sure() is None else _by_confidence(gate, second)
 
+# %% ../../nbs/rules/07_gates.ipynb #4d9e0bf2
+
+def _by_seconded(gate: Gate, second: str, odds: Optional[float] = None) -> str:
+    "Why to doubt, '' if there is no reason"
+    if not gate.task.calls: return ''
+    sure = seconded(gate.reading['answer'], gate.reading['confidence'], gate.rules, odds)
+    if sure is None: return _by_evidence(gate, second)
+    gate.reading['confidence'] = sure
+    return _by_confidence(gate, second)
+
+def _by_cascade(gate: Gate, second: str) -> str:
+    "Why to doubt, '' if there is no reason"
+    return _by_seconded(gate, second, gate.check() if gate.task.calls else None)
+
 # %% ../../nbs/rules/07_gates.ipynb #9aa3e30a
-By = Literal['confidence', 'agreement', 'evidence', 'both', 'check']
+By = Literal['confidence', 'agreement', 'evidence', 'both', 'check', 'seconded', 'cascade']
+READ: tuple[By, ...] = ('seconded', 'cascade')   # the rule reader answers first
 Abstained = Literal['team', 'trust']
 Doubted = Literal['team', 'abstain']   # what becomes of an answer in doubt
 _DOUBTS: dict[str, Callable[[Gate, str], str]] = dict(confidence=_by_confidence, agreement=_by_agreement,
-                                                      evidence=_by_evidence, both=_by_both, check=_by_check)
+                                                      evidence=_by_evidence, both=_by_both, check=_by_check,
+                                                      seconded=_by_seconded, cascade=_by_cascade)
 
 def _doubt(gate: Gate, by: By, second: Second, abstained: Abstained) -> str:
     "Why a team should be asked, '' if it need not"
@@ -172,17 +197,17 @@ def gate_method(task: Task, by: By = 'confidence', team: Union[str, Mapping[str,
                 abstained: Abstained = 'team', doubted: Doubted = 'team', read: bool = True, max_new_tokens: int = 256,
                 focus: FocusSpec = 'auto', k: float = 4) -> MethodOutcome:
     "One call, and a team where there is a reason to doubt it, or no answer."
-    gate = Gate(task.look(focus, k), ask, max_new_tokens, min_confidence, curve, read and by in ('evidence', 'both'))
-    first = task.outcome(**gate.start())
+    gate = Gate(task.look(focus, k), ask, max_new_tokens, min_confidence, curve, read and by in ('evidence', 'both', *READ))
+    if by not in READ or not gate.read(): gate.start()
     stated = _brief(gate.reading) or {}
     doubt = _doubt(gate, by, second, 'trust' if doubted == 'abstain' else abstained)
     told = dict(by=by, fired=bool(doubt), reason=doubt, confidence=gate.reading['confidence'], sure=gate.sure(),
                 min_confidence=min_confidence, first={**stated, 'proof': gate.proof()},
-                second=_brief(gate.second), calls=len(task.calls), tokens=task.ledger.spent,
+                second=_brief(gate.second), rules=_brief(gate.rules), calls=len(task.calls), tokens=task.ledger.spent,
                 team=_name(team) if doubted == 'team' else '')
     if not doubt or doubted == 'abstain':
-        last = task.outcome(**gate.reading) if len(task.calls) > 1 else first
-        if doubt and last['answer']: last = task.outcome(answer=NOT_ANSWERABLE, page=None, confidence=None)
+        none = Reading(answer=NOT_ANSWERABLE, page=None, confidence=None)
+        last = task.outcome(**(none if doubt and gate.reading['answer'] else gate.reading))
         return {**last, 'did': dict(gate={**told, 'kept': False})}
     out, kept = _behind(task.outcome(**gate.reading), _ask_team(task, team))
     return {**out, 'did': {**out.get('did', {}), 'gate': {**told, 'kept': kept}}}
