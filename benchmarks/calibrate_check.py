@@ -1,4 +1,5 @@
-"""Does a model know whether its answer is right, if it is asked about it? Fits the confidence of the method `checked`.
+"""Does a model know whether its answer is right, if it is asked about it, and does a second reader? Fits the confidence
+of the methods `checked`, `seconded` and `cascade`.
 
     python benchmarks/calibrate_check.py --config configs/verdict_dev_more.yaml --root DATA --gguf model.gguf \\
         --split dev --shard 1/2 --rows rows.jsonl
@@ -6,9 +7,10 @@
 
 The first command asks: each question once, as the method `direct` does, and each answer that is given is asked about
 twice, in the same conversation: as `checked` does (right, or missing?), and whether the pages say so (yes, or no?).
-A run that was cut off goes on, and shards may share a file. The second one fits: a logistic function of confidence and
-log odds, and for each bound what it leaves, by weights that have seen the question and by weights that have not. What
-is found is reported, not written: the weights stand in the notebook of the confidence, and the bound in that of the
+The reader by rules answers from the same pages. A run that was cut off goes on, and shards may share a file. The
+second one fits, for each method: a logistic function of confidence, log odds and the confidence of the reader that says
+the same, and for each bound what it leaves, by weights that have seen the question and by weights that have not. What
+is found is reported, not written: the weights stand in the notebook of the confidence, and the bounds in that of the
 methods. Questions that no rule was chosen on do not belong here: --split fresh is refused.
 """
 import argparse
@@ -24,6 +26,8 @@ STATED = ('Now check that answer. Do the pages above say, for exactly what the q
           'answer? Reply with yes or no.')
 RIDGE = .01   # on the squares of the weights
 BOUNDS = .15, .2, .25, .3, .35, .4
+SIGNS = dict(checked=('confidence', 'check'), seconded=('confidence', 'agreeing'),
+             cascade=('confidence', 'agreeing', 'check'))
 
 
 def yes_or_no(reply) -> float:
@@ -33,9 +37,25 @@ def yes_or_no(reply) -> float:
     return math.log(yes / no)
 
 
-def asked(client, sample) -> dict:
-    "One question: its answer, and what the model says of it"
+def is_right(answer, sample) -> bool:
+    "As the data set of the question judges"
     from cosee.eval.metrics import score_many
+    meta = sample['meta']
+    context = {k: meta[k] for k in ('answer_format', 'answer_type', 'dataset') if meta.get(k) is not None}
+    context['question'] = sample['question']
+    return bool(score_many([answer], [sample['answer']], 'right', 'own', [context])[0])
+
+
+def by_rules(task, sample, said) -> dict:
+    "What the reader by rules says of a question to which a model has said something"
+    from cosee.rules.second import agreeing, read_by_rules
+    rules = read_by_rules(task.pages, task.question, task.client.words)
+    return dict(reader=rules and rules['confidence'], reader_right=bool(rules) and is_right(rules['answer'], sample),
+                agreeing=agreeing(rules, said))
+
+
+def asked(client, sample) -> dict:
+    "One question: its answer, and what the model and the reader by rules say of it"
     from cosee.eval.task import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Task
     from cosee.jsonscan import read_answer
     from cosee.minds.confidence import CHECK, vouched
@@ -45,11 +65,9 @@ def asked(client, sample) -> dict:
     reply = task.ask(DIRECT_PROMPT, max_new_tokens=DIRECT_TOKENS, **PLAIN_GEN)[0].text
     read = read_answer(reply)
     given = bool(read['answer']) and not abstains(read['answer'])
-    context = {k: meta[k] for k in ('answer_format', 'answer_type', 'dataset') if meta.get(k) is not None}
-    context['question'] = sample['question']
-    right = score_many([read['answer']], [sample['answer']], 'right', 'own', [context])
     row = dict(id=meta['id'], kind=meta['kind'], answerable=bool(meta.get('answerable', True)), given=given,
-               right=bool(right[0]), printed=read['page'] is not None, confidence=read['confidence'])
+               right=is_right(read['answer'], sample), printed=read['page'] is not None,
+               confidence=read['confidence'], **by_rules(task, sample, read['answer']))
     if not given: return dict(row, check=None, stated=None)
     check, stated = (task.ask_back(DIRECT_PROMPT, reply, back, max_new_tokens=1, **PLAIN_GEN)
                      for back in (CHECK, STATED))
@@ -95,34 +113,48 @@ def fitted(signs, right):
     return w
 
 
-def left_by(rows, sure, bound) -> dict:
-    "What a bound leaves of answers; `sure` is what each is worth by its id"
-    given = [r for r in rows if r['given'] and sure.get(r['id'], 0.) >= bound]
+def left_by(rows, sure, bound, reads=False) -> dict:
+    """What a bound leaves of answers; `sure` is what each is worth by its id. With `reads`, the reader by rules answers
+    where it is sure."""
+    from cosee.rules.second import STANDS
+    told = [r for r in rows if reads and (r['reader'] or 0.) >= STANDS]
+    first = {r['id'] for r in told}
+    given = [r for r in rows if r['given'] and r['id'] not in first and sure.get(r['id'], 0.) >= bound]
     none = [r for r in rows if not r['answerable']]
-    right = sum(r['right'] for r in given)
-    return dict(bound=bound, given=len(given), right=right, wrong=len(given) - right,
-                none_said=len(none) - sum(not r['answerable'] for r in given))
+    right = sum(r['right'] for r in given) + sum(r['reader_right'] and r['answerable'] for r in told)
+    return dict(bound=bound, given=len(given) + len(told), right=right, wrong=len(given) + len(told) - right,
+                none_said=len(none) - sum(not r['answerable'] for r in [*given, *told]))
 
 
-def results(rows) -> dict:
-    "Weights, and what they are worth"
+def rated(rows, method) -> dict:
+    "The weights of a method's signs, and what they are worth"
     import numpy as np
     from calibrate_print import predicted
     from cosee.eval.calibration import area_under_roc
     given = [r for r in rows if r['given'] and r['confidence'] is not None and r['check'] is not None]
-    signs = np.array([[r['confidence'], r['check']] for r in given])
+    signs = np.array([[r[s] for s in SIGNS[method]] for r in given])
     right, ids = np.array([float(r['right']) for r in given]), [r['id'] for r in given]
     weights, others = fitted(signs, right), ~np.eye(len(given), dtype=bool)
     seen = dict(zip(ids, map(float, predicted(weights, signs)), strict=True))
     unseen = {r: float(predicted(fitted(signs[o], right[o]), signs[i]))
               for i, (r, o) in enumerate(zip(ids, others, strict=True))}
-    def area(values): return round(area_under_roc(list(values), right), 3)
-    odds = {k: predicted(np.array([0., 1.]), np.array([[r[k]] for r in given])) for k in ('check', 'stated')}
-    areas = {'confidence': area(signs[:, 0]), **{k: area(v) for k, v in odds.items()}}
-    return dict(questions=len(rows), unanswerable=sum(not r['answerable'] for r in rows), weights=[
-        round(float(w), 2) for w in weights], areas={**areas, 'both': area(seen.values()), 'both, unseen':
-        area(unseen.values())}, everything=left_by(rows, dict.fromkeys(seen, 1.), 0),
-        seen=[left_by(rows, seen, b) for b in BOUNDS], unseen=[left_by(rows, unseen, b) for b in BOUNDS], rows=rows)
+    def area(of): return round(area_under_roc(list(of.values()), right), 3)
+    def bounds(of): return [left_by(rows, of, b, 'agreeing' in SIGNS[method]) for b in BOUNDS]
+    return dict(weights=[round(float(w), 2) for w in weights], seen=bounds(seen), unseen=bounds(unseen),
+                areas=dict(seen=area(seen), unseen=area(unseen)))
+
+
+def results(rows) -> dict:
+    "What single signs are worth, and what methods make of them"
+    from cosee.eval.calibration import area_under_roc
+    given = [r for r in rows if r['given'] and r['confidence'] is not None and r['check'] is not None]
+    def area(sign):
+        low, high = min(r[sign] for r in given), max(r[sign] for r in given)
+        return round(area_under_roc([(r[sign] - low) / (high - low) for r in given], [r['right'] for r in given]), 3)
+    return dict(questions=len(rows), unanswerable=sum(not r['answerable'] for r in rows),
+                areas={s: area(s) for s in ('confidence', 'check', 'stated', 'agreeing')},
+                everything=left_by(rows, {r['id']: 1. for r in given}, 0),
+                methods={m: rated(rows, m) for m in SIGNS}, rows=rows)
 
 
 def arguments():

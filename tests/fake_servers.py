@@ -4,6 +4,7 @@ A `FakeServer` answers each POST as the next entry of its script says, and well 
 It keeps every request. Nothing sleeps: a slow answer waits for the server's end, a cut one closes the connection.
 """
 import json
+import math
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -13,13 +14,19 @@ FOUND = json.dumps({"action": "HYPOTHESIZE", "view": {"page": 1, "bbox_2d": [0, 
                     "confidence": 0.95})
 
 
-def openai(text, finish="stop", usage=True, refusal=None):
+def spelled(text, sure):
+    "The logprobs of a chat completion whose tokens are characters, each as probable as that."
+    tops = [[{"token": c, "logprob": math.log(sure)}] for c in text]
+    return {"logprobs": {"content": [{**top[0], "top_logprobs": top} for top in tops]}}
+
+
+def openai(text, finish="stop", usage=True, refusal=None, **more):
     "A chat completion."
     message = {"role": "assistant", "content": text, "refusal": refusal}
     counts = {"prompt_tokens": 200, "completion_tokens": 7, "total_tokens": 207,
               "prompt_tokens_details": {"cached_tokens": 64}}
     return {"id": "c", "object": "chat.completion", "created": 0, "model": "m", **({"usage": counts} if usage else {}),
-            "choices": [{"index": 0, "finish_reason": finish, "message": message}]}
+            "choices": [{"index": 0, "finish_reason": finish, "message": message, **more}]}
 
 
 def anthropic(text, finish="end_turn", usage=True, refusal=None):
@@ -126,8 +133,8 @@ class Handler(BaseHTTPRequestHandler):
         if isinstance(act, dict):
             return self.send(200, json.dumps(act).encode())
         if isinstance(act, tuple):
-            status, headers = act
-            error = {"error": {"message": f"planned status {status}", "type": "planned", "code": status,
+            status, headers, *said = act
+            error = {"error": {"message": said[0] if said else f"planned status {status}", "type": "planned", "code": status,
                                "status": "PLANNED"}}
             return self.send(status, json.dumps(error).encode(), headers)
         if act == "echo":  # as some gateways do

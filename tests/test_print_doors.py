@@ -14,7 +14,7 @@ import fake_servers as fake
 from conftest import ROOT
 from cosee.cli.entry import main
 from cosee.config import ConfigError
-from cosee.eval.methods import make_method
+from cosee.eval.methods import METHODS, make_method
 from cosee.eval.task import Task
 from cosee.minds.client import PrintClient
 from cosee.minds.confidence import CHECK
@@ -150,7 +150,7 @@ def test_a_run_on_a_file(run, tmp_path):
 def test_a_model_is_asked_about_its_answers_in_a_run_and_the_study_counts_two_calls(run, tmp_path):
     pytest.importorskip("xllamacpp")
     mind = random_gguf(tmp_path / "tiny.gguf")
-    code, _, err = run("run", "--limit", 4, "--method", "direct,checked", "--client", "print", "--model-path", mind,
+    code, _, err = run("run", "--limit", 4, "--method", "direct,checked,seconded,cascade", "--client", "print", "--model-path", mind,
                        "--print", "text", "--page-tokens", 200, "--output-dir", tmp_path / "run", "--quiet")
     assert code == 0, err
     told = [json.loads(line) for line in (tmp_path / "run/records.jsonl").read_text().splitlines()]
@@ -159,7 +159,7 @@ def test_a_model_is_asked_about_its_answers_in_a_run_and_the_study_counts_two_ca
     code, _, err = run("study", tmp_path / "run", "-o", tmp_path / "study", "--resamples", 100, "--quiet")
     assert code == 0, err
     groups = {(row["method"], row["budget"]) for row in csv.DictReader((tmp_path / "study/answers.csv").open())}
-    assert groups == {("direct", "1 call"), ("checked", "2 calls")}
+    assert groups == {("direct", "1 call"), ("checked", "2 calls"), ("seconded", "1 call"), ("cascade", "2 calls")}
 
 
 def test_weights_say_which_client_is_meant(run, tmp_path):
@@ -225,6 +225,49 @@ def test_a_model_is_asked_about_its_answer(run, said, given):
         result, bodies = json.loads(out)[0], [r["body"]["messages"] for r in server.requests]
     assert result["answer"] == given and code == (0 if given else 3), err
     assert [len(b) - len(bodies[0]) for b in bodies] == [0, 2] and bodies[1][-2]["role"] == "assistant"
+
+
+@pytest.mark.parametrize("gate", ["seconded", "cascade"])
+def test_nobody_is_asked_where_the_rule_reader_is_sure(run, tmp_path, gate):
+    result, calls, err = asked_plainly(run, "Page: 1\nAnswer: 99.10 USD", "--gate", gate, "--html", tmp_path / "a.html")
+    assert (result["answer"], calls, result["tokens"]["calls"]) == ("36,871.72 USD", [], 0), err
+    assert result["evidence"][0]["printed"] and "the reader by rules was sure" in (tmp_path / "a.html").read_text()
+
+
+@pytest.mark.parametrize("gate, stated, said, given, asked", [
+    ("seconded", .3, None, True, 1), ("cascade", .3, "right", True, 2), ("cascade", .3, "missing", False, 2)])
+def test_a_model_is_seconded_by_the_rule_reader(run, gate, stated, said, given, asked):
+    def answers(body): return said if CHECK in str(body["messages"][-1]) \
+        else f"Page: 1\nConfidence: {stated}\nAnswer: 36,871.72 USD"
+    with fake.FakeServer("openai", answer=answers) as server:
+        code, out, err = run("ask", INVOICE, "-q", "Which subtotal does the firm charge?", "--client", "print",
+                             "--base-url", server.base_url, "--model", "m", "--gate", gate, "--json")
+        result, calls = json.loads(out)[0], len(server.requests)
+    assert (result["answer"] is not None, calls) == (given, asked) and code == (0 if given else 3), err
+
+
+@pytest.mark.parametrize("sure, given", [(.95, True), (.2, False)])
+def test_how_probable_a_server_holds_its_words_is_how_sure_an_answer_is(run, sure, given):
+    def says(body):
+        assert body["logprobs"] and body["top_logprobs"] == 10
+        return fake.openai(json.dumps({"answer": "36,871.72 USD"}), **fake.spelled('{"answer": "36,871.72 USD"}', sure))
+    with fake.FakeServer("openai", script=[says]) as server:
+        code, out, err = run("ask", INVOICE, "-q", "What is the subtotal?", "--client", "print", "--base-url",
+                             server.base_url, "--model", "m", "--json")
+    result = json.loads(out)[0]
+    assert (result["answer"] is not None, result["stopped"]) == (given, "one call" if given else "in doubt"), (out, err)
+
+
+def test_a_server_that_refuses_to_tell_probabilities_is_asked_without(run):
+    def refuses(body):
+        asked = "logprobs" in body
+        return (400, {}, "logprobs are not supported with reasoning models") if asked else fake.openai(
+            "Page: 1\nAnswer: 36,871.72 USD")
+    with fake.FakeServer("openai", script=[refuses] * 9) as server:
+        code, out, err = run("ask", INVOICE, "-q", "What is the subtotal?", "-q", "What is the total?", "--client",
+                             "print", "--base-url", server.base_url, "--model", "m", "--json")
+        asked = ["logprobs" in r["body"] for r in server.requests]
+    assert [bool(r["answer"]) for r in json.loads(out)][0] and asked == [True, False, False], (out, err)
 
 
 def test_an_answer_in_doubt_can_be_read_on_the_page_of_the_episode(run, tmp_path):
@@ -493,3 +536,6 @@ def test_every_gate_is_offered_by_every_door():
     page = (ROOT / "cosee/app/assets/forms.mjs").read_text()
     offered = page.split("gate: {")[1].split("}")[0]
     assert sorted(_GATES) == sorted(get_args(Gating)) == sorted(re.findall(r"(\w+): '", offered))
+    told = (ROOT / "cosee/app/assets/logic.mjs").read_text().split("const gates = {")[1].split("}")[0]
+    alone = [g for g in get_args(Gating) if g in METHODS and METHODS[g].settings.get("doubted") == "abstain"]
+    assert sorted(["none", *alone]) == sorted(re.findall(r"(\w+): '", told))

@@ -59,6 +59,7 @@ def confidence_of(
 CHECK = 'Is that right, or is the answer not on these pages? Reply with one word: right or missing.'
 CHECK_TOKENS = 4   # longest reply to it
 _WORDS, _MOST = ('right', 'missing'), 4.
+_AROUND = ' \n."*'         # what a model may write around a word
 _SAID = dict(zip(_WORDS, (1.5, -_MOST), strict=True))   # log odds of a word alone
 
 def vouched(
@@ -66,13 +67,12 @@ def vouched(
     tokens: Sequence[TokenLogprob] = () # of it, where they are known
 ) -> Optional[float]:                   # log odds, 4 at most; None where it is no reply to it
     "How much more probable a model holds it that its answer is right than that there is none."
-    if not tokens:
-        said = text.strip(' ."').casefold()
-        return next((odds for word, odds in _SAID.items() if said.startswith(word)), None)
-    top = [(t.strip(' "').casefold(), math.exp(p)) for t, p in tokens[0]['top'].items()]
-    right, missing = (sum(p for t, p in top if len(t) > 2 and word.startswith(t)) for word in _WORDS)
-    if not right + missing: return None
-    return max(-_MOST, min(_MOST, math.log(max(right, 1e-9) / max(missing, 1e-9))))
+    for token in tokens:
+        top = [(t.strip(_AROUND).casefold(), math.exp(p)) for t, p in token['top'].items()]
+        right, missing = (sum(p for t, p in top if len(t) > 2 and word.startswith(t)) for word in _WORDS)
+        if right + missing: return max(-_MOST, min(_MOST, math.log(max(right, 1e-9) / max(missing, 1e-9))))
+    said = text.strip(_AROUND).casefold()
+    return next((odds for word, odds in _SAID.items() if said.startswith(word)), None)
 
 # %% ../../nbs/minds/07_confidence.ipynb #4c1756ee
 _CHECKED = (-11.31, 8.01, 3.99)   # a constant, then one for the confidence and one for the log odds

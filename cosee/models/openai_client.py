@@ -8,15 +8,18 @@ from __future__ import annotations
 __all__ = ['OpenAIVLMClient']
 
 # %% ../../nbs/models/02_openai.ipynb #0cf991d7
+import math
 from typing import Any, Optional, Union
-from .client import Message, Params, Reply, Schema
-from .remote import Counts, Encoded, RemoteClient, Turn, count_of, strict_schema
+from .client import Message, Params, Reply, Schema, TokenLogprob
+from .remote import (Counts, Encoded, RemoteClient, RequestError, ServerError, Turn, count_of,
+                                 strict_schema)
 from .net.wire import http_settings
 
 # %% ../../nbs/models/02_openai.ipynb #d728cf5d
 class OpenAIVLMClient(RemoteClient):
     "OpenAI, or any server with its chat interface."
-    kind, extra = 'openai', 'openai'
+    kind, extra, takes = 'openai', 'openai', ('top_logprobs',)
+    logprobs = True   # says how probable each token was, with `top_logprobs`; False once a server refuses
 
     def _connect(self) -> Any:
         b = self.backend
@@ -43,6 +46,7 @@ class OpenAIVLMClient(RemoteClient):
         if isinstance(s.get('stop'), tuple): s['stop'] = list(s['stop'])
         more = {k: settings[k] for k in extra if b.extra_sampling and k in settings} | b.extra_body
         messages = [dict(role=role, content=_content(role, parts)) for role, parts in turns]
+        if 'top_logprobs' in s: s['logprobs'] = True
         body = dict(model=b.model, messages=messages, **s, **self._format(schema))
         return {**body, 'extra_body': more} if more else body
 
@@ -54,8 +58,19 @@ class OpenAIVLMClient(RemoteClient):
         message, reason = choices[0].message, choices[0].finish_reason
         refusal = getattr(message, 'refusal', None)
         finish = 'refusal' if refusal or reason == 'content_filter' else 'length' if reason == 'length' else 'stop'
-        return self._reply(message.content or refusal or '', finish, messages, turns,
-                           schema if self.backend.structured == 'strict' else None, _counts(answer.usage))
+        reply = self._reply(message.content or refusal or '', finish, messages, turns,
+                            schema if self.backend.structured == 'strict' else None, _counts(answer.usage))
+        reply.logprobs = _probable(choices[0])
+        return reply
+
+    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
+        top = params.pop('top_logprobs', None)
+        if not top or not self.logprobs: return RemoteClient._chat(self, messages, schema, **params)
+        try: return RemoteClient._chat(self, messages, schema, top_logprobs=top, **params)
+        except (RequestError, ServerError) as e:
+            if 'logprob' not in str(e).casefold(): raise
+            self.logprobs = False
+            return RemoteClient._chat(self, messages, schema, **params)
 
 # %% ../../nbs/models/02_openai.ipynb #f98853ed
 def _part(part: Union[str, Encoded]) -> dict[str, Any]:
@@ -67,6 +82,23 @@ def _part(part: Union[str, Encoded]) -> dict[str, Any]:
 def _content(role: str, parts: list[Union[str, Encoded]]) -> Union[str, list[dict[str, Any]]]:
     "What a turn says: blocks of the user, text of everybody else"
     return [_part(p) for p in parts] if role == 'user' else '\n\n'.join(map(str, parts))
+
+# %% ../../nbs/models/02_openai.ipynb #4e1ef352
+_MOST_LOGPROBS = 20_000   # tokens of a reply whose probabilities are kept
+
+def _logprob(x: Any) -> float:
+    "The logarithm of a probability; raises ValueError where it cannot be one"
+    if isinstance(x, bool) or not isinstance(x, (int, float)) or math.isnan(x): raise ValueError(f'{x!r}'[:40])
+    return min(0., max(-9999., float(x)))
+
+def _probable(choice: Any) -> list[TokenLogprob]:
+    "How probable the tokens of a reply were; none where a server does not say, or not in this form"
+    try:
+        told = getattr(getattr(choice, 'logprobs', None), 'content', None) or []
+        return [TokenLogprob(token=str(t.token), logprob=_logprob(t.logprob),
+                             top={str(o.token): _logprob(o.logprob) for o in t.top_logprobs or []})
+                for t in told[:_MOST_LOGPROBS]]
+    except (TypeError, AttributeError, ValueError, KeyError): return []
 
 # %% ../../nbs/models/02_openai.ipynb #ac691b97
 def _counts(usage: Any) -> Counts:

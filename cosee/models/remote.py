@@ -231,6 +231,7 @@ class RemoteClient(VLMClient):
     "A model behind an SDK: subclasses say how to connect, how to ask, and how to read the reply."
     kind, extra = '', ''           # kind of backend; the SDK's module
     ignores: tuple[str, ...] = ()  # parameters that the provider has nothing like
+    takes: tuple[str, ...] = ()    # and those that no other has
     def __init__(self,
         backend: Union[Backend, str] = '', # what to talk to, or the model's name
         api_key: Optional[str] = None,     # instead of the environment's
@@ -291,17 +292,17 @@ class RemoteClient(VLMClient):
 
     def _settings(self, params: Params) -> Params:
         "Sampling of a call: its own settings, then the backend's"
-        unknown = params.keys() - {*_SAMPLING, 'min_pixels', 'max_pixels'}
+        known = *_SAMPLING, *self.takes
+        unknown = params.keys() - {*known, 'min_pixels', 'max_pixels'}
         if unknown:
-            raise ValueError(f'{self.name}: unknown parameter {sorted(unknown)[0]}; '
-                             f"choose from {', '.join(_SAMPLING)}")
+            raise ValueError(f"{self.name}: unknown parameter {sorted(unknown)[0]}; choose from {', '.join(known)}")
         b = self.backend
         shared = dict(max_new_tokens=b.max_tokens, temperature=b.temperature, top_p=b.top_p)
         p = {**shared, **{k: v for k, v in params.items() if v is not None}}
         idle = dict(presence_penalty=0, repetition_penalty=1, top_k=0)
         named = {'max_tokens': 'max_new_tokens'}
         omit = {*self.ignores, *(named.get(o, o) for o in b.omit)}
-        given = {k: v for k, v in p.items() if k in _SAMPLING and v is not None}
+        given = {k: v for k, v in p.items() if k in known and v is not None}
         return {k: v for k, v in given.items() if k not in omit and idle.get(k, ...) != v}
 
     def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:

@@ -120,6 +120,11 @@ class FallbackClient(ClientWrapper):
         self.constrains = all(c.constrains for c in clients)
 
     @property
+    def logprobs(self) -> bool:
+        "Does each of them say how probable its tokens were?"
+        return all(getattr(c, 'logprobs', False) for c in self.clients)
+
+    @property
     def identity(self) -> list[Any]:
         "What names the models, in their order."
         return [identity_of(c) for c in self.clients]

@@ -16,15 +16,16 @@ from ..board import Board, View
 from ..boxes import Box
 from ..controller import CoSeeController, Episode, Event, OnEvent, Snap, noted
 from ..eval.methods import METHODS
-from ..eval.task import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN
+from ..eval.task import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Reading
 from ..focus import listed
 from ..jsonscan import read_answer
 from ..minds.client import PrintClient
 from ..minds.confidence import CHECK, CHECK_TOKENS, checked_confidence, vouched
 from ..models.client import Ledger, VLMClient, asked_back, merged
 from ..models.wrapper import ClientWrapper
-from .gates import Doubted
+from .gates import READ, Doubted
 from .proofs import PROVED, Prints
+from .second import read_by_rules, seconded, stands
 from ..text import NOT_ANSWERABLE, abstains, one_line
 
 # %% ../../nbs/rules/09_gated.ipynb #2c165d10
@@ -32,10 +33,12 @@ class _FirstReader(Agent):
     "Asked plainly, before a team."
     actions, gen_defaults = ('HYPOTHESIZE',), dict(max_new_tokens=DIRECT_TOKENS, **PLAIN_GEN)
 
-    def __init__(self, qwen_client: Optional[Model], name: str = 'first', checks: bool = False):
+    def __init__(self, qwen_client: Optional[Model], name: str = 'first', checks: bool = False,
+                 seconds: bool = False):
         super().__init__(name, DIRECT_PROMPT, qwen_client)
-        self.checks, self.calls_per_turn = checks, 1 + checks
+        self.checks, self.seconds, self.calls_per_turn = checks, seconds, 1 + checks
         self.stated, self.said = False, ''   # did the last reply say how sure it is, and what did it say?
+        self.rules: Optional[Reading] = None # what the rule reader said last
 
     def request(self, images: list[Any], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
@@ -44,9 +47,13 @@ class _FirstReader(Agent):
 
     def interpret(self, text: str) -> Action:
         "The answer as a proposal; INVALID if there is none."
-        read = read_answer(text)
+        self.said = text
+        return self.propose(read_answer(text), text)
+
+    def propose(self, read: Reading, text: str = '') -> Action:
+        "What was read as a proposal; INVALID if that is nothing."
         if not read['answer']: return invalid_action(text, 'no answer in the reply')
-        self.stated, self.said = read['confidence'] is not None, text
+        self.stated = read['confidence'] is not None
         sure, box = .5 if read['confidence'] is None else read['confidence'], read.get('bbox')
         out = Action(action='HYPOTHESIZE', content=one_line(read['answer'], 200), answer=read['answer'],
                      supporting_cells=[], confidence=sure, tags=[])
@@ -55,20 +62,31 @@ class _FirstReader(Agent):
 
     def act(self, images: list[Any], question: str, board: Board,
             gen_kwargs: Optional[dict[str, Any]] = None) -> Action:
-        "One call, and one about its answer where that is checked."
-        action, client = Agent.act(self, images, question, board, gen_kwargs), self.qwen_client
+        "One call where it takes one, and one about its answer where that is checked."
+        self.rules = read_by_rules(images, question, words_of([self])) if self.seconds else None
+        if self.rules and stands(self.rules): return self.propose(self.rules)
+        action = Agent.act(self, images, question, board, gen_kwargs)
         said = action.get('answer')
-        if not self.checks or not said or abstains(said) or not isinstance(client, VLMClient): return action
+        if not said or abstains(said): return action
+        odds, stated = self.check(images, question, board, gen_kwargs), action.get('confidence') if self.stated else None
+        if self.seconds: sure = seconded(said, stated, self.rules, odds)
+        else: sure = None if odds is None else checked_confidence(stated, odds)
+        if sure is None: return action
+        self.stated = True
+        return {**action, 'confidence': sure}
+
+    def check(self, images: list[Any], question: str, board: Board,
+              gen_kwargs: Optional[dict[str, Any]] = None) -> Optional[float]:
+        "Log odds of its last answer, where that is checked and the model says anything of it."
+        client = self.qwen_client
+        if not self.checks or not isinstance(client, VLMClient): return None
         asked = self.request(images, question, board, gen_kwargs)
         messages = asked_back(asked.messages(client), self.said, CHECK)
         reply = client.chat(messages, **merged(asked.gen, dict(max_new_tokens=CHECK_TOKENS)))
-        odds = vouched(reply.text, reply.logprobs)
-        if odds is None: return action
-        stated, self.stated = action.get('confidence') if self.stated else None, True
-        return {**action, 'confidence': checked_confidence(stated, odds)}
+        return vouched(reply.text, reply.logprobs)
 
 # %% ../../nbs/rules/09_gated.ipynb #30a3888e
-Doubt = Literal['evidence', 'confidence', 'both', 'check']
+Doubt = Literal['evidence', 'confidence', 'both', 'check', 'seconded', 'cascade']
 DOUBTS: tuple[Doubt, ...] = get_args(Doubt)
 
 def _not_printed(episode: Episode, prints: Prints) -> str:
@@ -88,8 +106,9 @@ def _reason(
     "Why a team should be asked."
     if not episode['answer']: return 'it gave no answer'
     if abstains(episode['answer']): return 'it found no answer'
-    reason = '' if by in ('confidence', 'check') else _not_printed(episode, prints)
-    if reason or by == 'evidence' or by in ('both', 'check') and not stated: return reason
+    believed = by in ('confidence', 'check') or by in READ and stated
+    reason = '' if believed else _not_printed(episode, prints)
+    if reason or by == 'evidence' or by != 'confidence' and not stated: return reason
     sure = episode['confidence']
     return f'its confidence of {sure:.0%} is below {min_confidence:.0%}' if sure < min_confidence else ''
 
@@ -120,7 +139,8 @@ class GatedController(CoSeeController):
 
     def _alone(self) -> CoSeeController:
         "A controller of the first reader, with all else as in this one"
-        first = _FirstReader(self.agents[-1].qwen_client if self.agents else None, checks=self.by == 'check')
+        first = _FirstReader(self.agents[-1].qwen_client if self.agents else None,
+                             checks=self.by in ('check', 'cascade'), seconds=self.by in READ)
         return CoSeeController([first], 1, self.default_gen_kwargs, focus=self.focus,
                                snap=cast(Snap, self.snap), because=self.because)
 
@@ -135,18 +155,19 @@ class GatedController(CoSeeController):
         if earlier or not self.agents: return with_team()
         alone = self._alone()
         first = alone.run(images, question, ledger=ledger, on_event=held)
-        reason = _reason(first, self.by, Prints(images, words_of(self.agents)), self.min_confidence,
-                         cast(_FirstReader, alone.agents[0]).stated)
+        asked = cast(_FirstReader, alone.agents[0])
+        reason = _reason(first, self.by, Prints(images, words_of(self.agents)), self.min_confidence, asked.stated)
         gate = dict(by=self.by, fired=bool(reason), reason=reason, min_confidence=self.min_confidence,
-                    first={k: first[k] for k in ('answer', 'page', 'confidence')}, tokens=ledger.spent, kept=False)
+                    first={k: first[k] for k in ('answer', 'page', 'confidence')}, rules=_brief(asked.rules),
+                    tokens=ledger.spent, kept=False)
         if not reason or self.doubted == 'abstain':
             out = _withheld(first, reason) if reason else first
-            _with_gate(out, gate, ledger, 'one call' if out is first else 'in doubt')
+            _with_gate(out, gate, ledger, 'in doubt' if out is not first else 'one call' if _calls(first) else 'by rules')
             held.let_go(out)
             return out
         tell('gate', gate)
-        episode, calls = with_team(), [c for e in first['trace']['events'] for c in e['calls']]
-        if episode['answer'] or not first['answer']: return _with_gate(episode, gate, ledger, before=calls)
+        episode = with_team()
+        if episode['answer'] or not first['answer']: return _with_gate(episode, gate, ledger, before=_calls(first))
         return _with_gate(first, {**gate, 'kept': True}, ledger)
 
 # %% ../../nbs/rules/09_gated.ipynb #c34e2685
@@ -177,6 +198,14 @@ class _Held:
         for event in out['trace']['events'][heard:]: self.on_event('turn', event)
         self.on_event('end', out)
 
+def _calls(episode: Episode) -> list[Any]:
+    "The calls of an episode, as its trace keeps them"
+    return [c for e in episode['trace']['events'] for c in e['calls']]
+
+def _brief(reading: Optional[Reading]) -> Optional[dict[str, Any]]:
+    "A reading as a trace keeps it"
+    return reading and {k: reading[k] for k in ('answer', 'page', 'confidence')}
+
 def _with_gate(episode: Episode, gate: dict[str, Any], ledger: Ledger, stopped: str = '', **trace: Any) -> Episode:
     "The episode with what the gate did, and the account as it stands"
     episode['stopped'] = stopped or episode['stopped']
@@ -186,7 +215,8 @@ def _with_gate(episode: Episode, gate: dict[str, Any], ledger: Ledger, stopped: 
     return episode
 
 # %% ../../nbs/rules/09_gated.ipynb #db238e84
-Gating = Literal['auto', 'evidence', 'confidence', 'printed', 'sure', 'checked', 'none']
+Gating = Literal['auto', 'evidence', 'confidence', 'printed', 'sure', 'checked', 'seconded', 'cascade', 'none']
+_ALONE = 'printed', 'sure', 'checked', 'seconded', 'cascade'   # no team stands behind them
 
 def gated(
     client: Any,           # who is asked
@@ -197,5 +227,5 @@ def gated(
     while isinstance(client, ClientWrapper): client = client.client
     reads = isinstance(client, PrintClient) and not client.beside
     if gate == 'auto': gate = 'sure' if reads and not shaped else 'none'
-    if gate in ('printed', 'sure', 'checked'): return {k: v for k, v in METHODS[gate].settings.items() if k != 'ask'}
+    if gate in _ALONE: return {k: v for k, v in METHODS[gate].settings.items() if k != 'ask'}
     return {} if gate == 'none' else dict(by=gate)

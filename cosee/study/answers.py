@@ -31,7 +31,8 @@ def model_of(
 # %% ../../nbs/study/00_answers.ipynb #0b2a3630
 Role = Literal['baseline', 'method', 'bound']
 BASELINES = 'direct', 'self_consistency'   # types of methods
-CALLS = dict(direct='1 call', cot='1 call', printed='1 call', sure='1 call', checked='2 calls')   # without a budget
+CALLS = dict(direct='1 call', cot='1 call', printed='1 call', sure='1 call', seconded='1 call',   # without a budget
+             checked='2 calls', cascade='2 calls')
 
 class Way(NamedTuple):
     "A method of a run, with what it may spend."

@@ -27,6 +27,8 @@ const words = {
     printed: 'never: what is not printed is no answer',
     sure: 'never: only what is printed and sure is an answer',
     checked: 'never: an answer counts if the model stands by it',
+    seconded: 'never: a reader by rules answers first, and seconds the model',
+    cascade: 'never: as before, and the model has to stand by its answer',
     none: 'at once, without one',
   },
 };

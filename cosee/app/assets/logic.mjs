@@ -147,6 +147,9 @@ const gates = {
   none: 'no first call',
   printed: 'one call, print alone',
   sure: 'one call, print and confidence alone',
+  checked: 'one call and one about its answer',
+  seconded: 'rules first, then one call',
+  cascade: 'rules first, then one call and one about its answer',
 };
 
 // Settings in a few words: what somebody chose, and nothing that goes without saying.
