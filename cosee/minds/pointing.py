@@ -337,6 +337,14 @@ def _reasons(said: dict[str, Any]) -> list[str]:
     told = said.get('reasons')
     return [f'Reasons: {one_line(told)}'] if isinstance(told, str) and told.strip() else []
 
+_OWN = tuple(said for *_, said, _ in (*_ASKED, _NUMBERED) if len(letters_of(said)) > 4 and not abstains(said))
+
+def _from_example(answer: str, lines: Sequence[Line]) -> bool:
+    "Does an answer say what the example of the prompt says, and none of the lines?"
+    said = letters_of(answer)
+    repeated = [own for own in map(letters_of, _OWN) if own in said]
+    return bool(repeated) and not any(own in letters_of(' '.join(l.text for l in lines)) for own in repeated)
+
 def answer_lines(
     text: str,             # a reply to `answer_schema`
     lines: Sequence[Line], # all that were shown, by number
@@ -348,6 +356,7 @@ def answer_lines(
     said = next((o for _, _, o in scan_json(text) if isinstance(o, dict)), None)
     if said is None or not isinstance(said.get('answer'), (str, int, float)): return text
     answer = _printed_value(one_line(str(said['answer'])), lines, question)
+    if _from_example(answer, lines): answer = NOT_ANSWERABLE
     if abstains(answer): return '\n'.join([*_reasons(said), f'Answer: {answer}'])
     printed = _place({}, lines, [answer], question)
     signs = answer_signs(tokens, printed is not None)
