@@ -29,9 +29,13 @@ STEADY = {"PYTHONHASHSEED": "0", "MPLBACKEND": "agg", "TQDM_DISABLE": "1", "NO_C
           "TOKENIZERS_PARALLELISM": "false"}
 WIDGET = "application/vnd.jupyter.widget-view+json"
 STALE = 3   # exit code of a notebook that runs and shows something else than it stores
-# What every notebook's process needs before its first cell, and half of the time that most take
+# What every notebook's process needs before its first cell, and half of the time that most take; and what takes those
+# longest that ask a local model. Nothing of the package: it is as its files say when a notebook runs.
 PRELOADED = ["execnb.shell", "nbdev.process", "nbdev.clean", "nbdev.config", "fastcore.all", "numpy", "PIL.ImageDraw",
-             "pydantic", "run_notebooks"]
+             "pydantic", "run_notebooks", "pandas", "matplotlib.figure", "torch", "torchvision",
+             "transformers.cache_utils", "transformers.masking_utils", "transformers.models.auto.modeling_auto",
+             "transformers.models.qwen3_vl.modeling_qwen3_vl", "transformers.models.qwen3_vl.processing_qwen3_vl",
+             "transformers.models.qwen2_vl.image_processing_pil_qwen2_vl"]
 
 
 def skipped(cell, flags):
