@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / 'benchmarks')]
 STATED = ('Now check that answer. Do the pages above say, for exactly what the question asks, that this is the '
           'answer? Reply with yes or no.')
 RIDGE = .01   # on the squares of the weights
-BOUNDS = .15, .2, .25, .3, .35, .4
+BOUNDS = .05, .1, .15, .2, .25, .3, .35, .4
 SIGNS = dict(checked=('confidence', 'check'), seconded=('confidence', 'agreeing'),
              cascade=('confidence', 'agreeing', 'check'))
 

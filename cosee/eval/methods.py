@@ -49,7 +49,7 @@ _GATES = dict(
     seconded=_gate_of('the rule reader, and one call where it is unsure; no answer where both are', by='seconded',
                       ask='direct', doubted='abstain', min_confidence=.2),
     cascade=_gate_of('the rule reader, one call, and one about its answer; no answer where all are unsure',
-                     by='cascade', ask='direct', doubted='abstain', min_confidence=.2))
+                     by='cascade', ask='direct', doubted='abstain', min_confidence=.1))
 
 # %% ../../nbs/eval/08_methods.ipynb #f6fe107f
 METHODS: Registry[MethodEntry] = Registry('method', dict(

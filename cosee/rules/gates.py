@@ -44,6 +44,7 @@ class Gate:
         self.reading: Reading = Reading(answer='', page=None, confidence=None)
         self.second: Optional[Reading] = None
         self.rules: Optional[Reading] = None   # what the rule reader says
+        self.odds: Optional[float] = None      # what the model says of its answer
 
     def call(self,
         ask: str,        # how it is put
@@ -80,7 +81,8 @@ class Gate:
         try: reply = self.task.ask_back(_PROMPTS[self.ask], self.task.calls[0]['text'], CHECK, agent='check',
                                         max_new_tokens=CHECK_TOKENS, **PLAIN_GEN)
         except BudgetExceeded: return None
-        return reply and vouched(reply.text, reply.logprobs)
+        self.odds = reply and vouched(reply.text, reply.logprobs)
+        return self.odds
 
     def read(self) -> bool: # does its answer stand?
         "Let the rule reader answer."
@@ -197,14 +199,15 @@ def gate_method(task: Task, by: By = 'confidence', team: Union[str, Mapping[str,
                 abstained: Abstained = 'team', doubted: Doubted = 'team', read: bool = True, max_new_tokens: int = 256,
                 focus: FocusSpec = 'auto', k: float = 4) -> MethodOutcome:
     "One call, and a team where there is a reason to doubt it, or no answer."
-    gate = Gate(task.look(focus, k), ask, max_new_tokens, min_confidence, curve, read and by in ('evidence', 'both', *READ))
+    looks = read and by in ('evidence', 'both', *READ)
+    gate = Gate(task.look(focus, k), ask, max_new_tokens, min_confidence, curve, looks)
     if by not in READ or not gate.read(): gate.start()
     stated = _brief(gate.reading) or {}
     doubt = _doubt(gate, by, second, 'trust' if doubted == 'abstain' else abstained)
     told = dict(by=by, fired=bool(doubt), reason=doubt, confidence=gate.reading['confidence'], sure=gate.sure(),
                 min_confidence=min_confidence, first={**stated, 'proof': gate.proof()},
-                second=_brief(gate.second), rules=_brief(gate.rules), calls=len(task.calls), tokens=task.ledger.spent,
-                team=_name(team) if doubted == 'team' else '')
+                second=_brief(gate.second), rules=_brief(gate.rules), odds=gate.odds, calls=len(task.calls),
+                tokens=task.ledger.spent, team=_name(team) if doubted == 'team' else '')
     if not doubt or doubted == 'abstain':
         none = Reading(answer=NOT_ANSWERABLE, page=None, confidence=None)
         last = task.outcome(**(none if doubt and gate.reading['answer'] else gate.reading))
