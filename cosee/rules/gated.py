@@ -226,6 +226,6 @@ def gated(
     "Whether one call comes first, and what follows it."
     while isinstance(client, ClientWrapper): client = client.client
     reads = isinstance(client, PrintClient) and not client.beside
-    if gate == 'auto': gate = 'sure' if reads and not shaped else 'none'
+    if gate == 'auto': gate = 'seconded' if reads and not shaped else 'none'
     if gate in _ALONE: return {k: v for k, v in METHODS[gate].settings.items() if k != 'ask'}
     return {} if gate == 'none' else dict(by=gate)
