@@ -1,5 +1,5 @@
-"""Does a model know whether its answer is right, if it is asked about it, and does a second reader? Fits the confidence
-of the methods `checked`, `seconded` and `cascade`.
+"""Does a model know whether its answer is right, if it is asked about it, and does a second reader? Fits confidences:
+those of the methods `checked`, `seconded` and `cascade`.
 
     python benchmarks/calibrate_check.py --config configs/verdict_dev_more.yaml --root DATA --gguf model.gguf \\
         --split dev --shard 1/2 --rows rows.jsonl
@@ -8,10 +8,10 @@ of the methods `checked`, `seconded` and `cascade`.
 The first command asks: each question once, as the method `direct` does, and each answer that is given is asked about
 twice, in the same conversation: as `checked` does (right, or missing?), and whether the pages say so (yes, or no?).
 The reader by rules answers from the same pages. A run that was cut off goes on, and shards may share a file. The
-second one fits, for each method: a logistic function of confidence, log odds and the confidence of the reader that says
-the same, and for each bound what it leaves, by weights that have seen the question and by weights that have not. What
-is found is reported, not written: the weights stand in the notebook of the confidence, and the bounds in that of the
-methods. Questions that no rule was chosen on do not belong here: --split fresh is refused.
+second one fits, for each method: a logistic function of confidence, log odds and the confidence of the reader that
+says the same, and for each bound what it leaves, by weights that have seen the question and by weights that have not.
+What is found is reported, not written: the weights stand in the notebook of the confidence, and the bounds in that of
+the methods. Questions that no rule was chosen on do not belong here: --split fresh is refused.
 """
 import argparse
 import json
@@ -114,8 +114,8 @@ def fitted(signs, right):
 
 
 def left_by(rows, sure, bound, reads=False) -> dict:
-    """What a bound leaves of answers; `sure` is what each is worth by its id. With `reads`, the reader by rules answers
-    where it is sure."""
+    """What a bound leaves of answers; `sure` is what each is worth by its id. With `reads`, the reader by rules
+    answers where it is sure."""
     from cosee.rules.second import STANDS
     told = [r for r in rows if reads and (r['reader'] or 0.) >= STANDS]
     first = {r['id'] for r in told}

@@ -134,8 +134,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.send(200, json.dumps(act).encode())
         if isinstance(act, tuple):
             status, headers, *said = act
-            error = {"error": {"message": said[0] if said else f"planned status {status}", "type": "planned", "code": status,
-                               "status": "PLANNED"}}
+            error = {"error": {"message": said[0] if said else f"planned status {status}", "type": "planned",
+                               "code": status, "status": "PLANNED"}}
             return self.send(status, json.dumps(error).encode(), headers)
         if act == "echo":  # as some gateways do
             return self.send(401, json.dumps({"error": {"message": f"wrong key in {dict(self.headers)}"}}).encode())

@@ -150,8 +150,9 @@ def test_a_run_on_a_file(run, tmp_path):
 def test_a_model_is_asked_about_its_answers_in_a_run_and_the_study_counts_two_calls(run, tmp_path):
     pytest.importorskip("xllamacpp")
     mind = random_gguf(tmp_path / "tiny.gguf")
-    code, _, err = run("run", "--limit", 4, "--method", "direct,checked,seconded,cascade", "--client", "print", "--model-path", mind,
-                       "--print", "text", "--page-tokens", 200, "--output-dir", tmp_path / "run", "--quiet")
+    code, _, err = run("run", "--limit", 4, "--method", "direct,checked,seconded,cascade", "--client", "print",
+                       "--model-path", mind, "--print", "text", "--page-tokens", 200, "--output-dir", tmp_path / "run",
+                       "--quiet")
     assert code == 0, err
     told = [json.loads(line) for line in (tmp_path / "run/records.jsonl").read_text().splitlines()]
     asked = [r for r in told if r["method"] == "checked" and r["usage"]["calls"] == 2]
@@ -180,8 +181,8 @@ def says(first, team=FOUND):
 
 
 def asked_plainly(run, first, *argv, question="Which subtotal does the firm charge?"):
-    """Result, calls (True: plain ones) and progress of a question to a model that reads print, with the usual team. The
-    rule reader knows the answer, and is not sure enough to give it alone."""
+    """Result, calls (True: plain ones) and progress of a question to a model that reads print, with the usual team.
+    The rule reader knows the answer, and is not sure enough to give it alone."""
     with fake.FakeServer("openai", answer=says(first)) as server:
         code, out, err = run("ask", INVOICE, "-q", question, "--client", "print", "--base-url",
                              server.base_url, "--model", "m", "--max-steps", 1, "--json", *argv)
@@ -254,10 +255,10 @@ def test_how_probable_a_server_holds_its_words_is_how_sure_an_answer_is(run, sur
         assert body["logprobs"] and body["top_logprobs"] == 10
         return fake.openai(json.dumps({"answer": "2,581.02 USD"}), **fake.spelled('{"answer": "2,581.02 USD"}', sure))
     with fake.FakeServer("openai", script=[says]) as server:
-        code, out, err = run("ask", INVOICE, "-q", "Which subtotal does the firm charge?", "--client", "print", "--base-url",
-                             server.base_url, "--model", "m", "--json")
+        _, out, err = run("ask", INVOICE, "-q", "Which subtotal does the firm charge?", "--client", "print",
+                          "--base-url", server.base_url, "--model", "m", "--json")
     result = json.loads(out)[0]
-    assert (result["answer"] is not None, result["stopped"]) == (given, "one call" if given else "in doubt"), (out, err)
+    assert (result["answer"] is not None, result["stopped"]) == (given, "one call" if given else "in doubt"), err
 
 
 def test_a_server_that_refuses_to_tell_probabilities_is_asked_without(run):
@@ -266,9 +267,9 @@ def test_a_server_that_refuses_to_tell_probabilities_is_asked_without(run):
         return (400, {}, "logprobs are not supported with reasoning models") if asked else fake.openai(
             "Page: 1\nAnswer: 36,871.72 USD")
     with fake.FakeServer("openai", script=[refuses] * 9) as server:
-        code, out, err = run("ask", INVOICE, "-q", "Which subtotal does the firm charge?", "-q",
-                             "Which subtotal is charged by the firm?", "--client",
-                             "print", "--base-url", server.base_url, "--model", "m", "--json")
+        _, out, err = run("ask", INVOICE, "-q", "Which subtotal does the firm charge?", "-q",
+                          "Which subtotal is charged by the firm?", "--client", "print", "--base-url", server.base_url,
+                          "--model", "m", "--json")
         asked = ["logprobs" in r["body"] for r in server.requests]
     assert [bool(r["answer"]) for r in json.loads(out)][0] and asked == [True, False, False], (out, err)
 

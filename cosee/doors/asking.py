@@ -47,8 +47,8 @@ class Settings(BaseModel):
     k: int = Field(4, ge=1, le=50, description='pages that are searched for')
     tools: bool = Field(False, description='may agents look closer before they write?')
     gate: Gating = Field('auto', description='one plain call first, and the team where it is in doubt, or nobody '
-                                             '(printed, sure, checked, seconded, cascade); auto: seconded for models that '
-                                             'read print')
+                                             '(printed, sure, checked, seconded, cascade); auto: seconded for models '
+                                             'that read print')
     seed: int = Field(0, ge=0, lt=2**31, description='of everything drawn by chance')
 
     @property

@@ -345,6 +345,7 @@ def _from_example(answer: str, lines: Sequence[Line]) -> bool:
     repeated = [own for own in map(letters_of, _OWN) if own in said]
     return bool(repeated) and not any(own in letters_of(' '.join(l.text for l in lines)) for own in repeated)
 
+# %% ../../nbs/minds/01_pointing.ipynb #6f3ad7e1
 def answer_lines(
     text: str,             # a reply to `answer_schema`
     lines: Sequence[Line], # all that were shown, by number

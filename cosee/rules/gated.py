@@ -68,7 +68,8 @@ class _FirstReader(Agent):
         action = Agent.act(self, images, question, board, gen_kwargs)
         said = action.get('answer')
         if not said or abstains(said): return action
-        odds, stated = self.check(images, question, board, gen_kwargs), action.get('confidence') if self.stated else None
+        odds = self.check(images, question, board, gen_kwargs)
+        stated = action.get('confidence') if self.stated else None
         if self.seconds: sure = seconded(said, stated, self.rules, odds)
         else: sure = None if odds is None else checked_confidence(stated, odds)
         if sure is None: return action
@@ -162,7 +163,8 @@ class GatedController(CoSeeController):
                     tokens=ledger.spent, kept=False)
         if not reason or self.doubted == 'abstain':
             out = _withheld(first, reason) if reason else first
-            _with_gate(out, gate, ledger, 'in doubt' if out is not first else 'one call' if _calls(first) else 'by rules')
+            ended = 'in doubt' if out is not first else 'one call' if _calls(first) else 'by rules'
+            _with_gate(out, gate, ledger, ended)
             held.let_go(out)
             return out
         tell('gate', gate)
@@ -198,6 +200,7 @@ class _Held:
         for event in out['trace']['events'][heard:]: self.on_event('turn', event)
         self.on_event('end', out)
 
+# %% ../../nbs/rules/09_gated.ipynb #cb236fdb
 def _calls(episode: Episode) -> list[Any]:
     "The calls of an episode, as its trace keeps them"
     return [c for e in episode['trace']['events'] for c in e['calls']]
