@@ -48,7 +48,8 @@ def _gate_arg(g: Any):
                         'answer where it is not printed; sure: nor where the model states less than 0.65; '
                         'checked: one call that is asked about its answer; seconded: the rule reader first, and one '
                         'call where it is unsure; cascade: that, and the call is asked about its answer; none: '
-                        'always the team; auto: seconded for --client print, unless the team is shaped by other arguments (default: auto)')
+                        'always the team; auto: seconded for --client print, unless the team is shaped by other '
+                        'arguments (default: auto)')
 
 # %% ../../nbs/cli/01_ask.ipynb #ab5efedf
 def _team_args(p: ArgumentParser):
