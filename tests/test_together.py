@@ -43,7 +43,7 @@ def client(): return QwenVLClient.tiny(lookup=False)   # so that passes can be c
 def no_thread_left():
     before = set(threading.enumerate())
     yield
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before   # those of earlier tests may have ended meanwhile
 
 
 @pytest.mark.parametrize("budget", [{}, {"max_tokens": 500, "count": "uncached"}, {"max_tokens": 450},
