@@ -22,7 +22,7 @@ demo: core  ## ask questions about a sample document and open the evidence
 	@$(BIN)/cosee demo
 
 test: setup  ## run every notebook and every test
-	@echo "Every notebook and every test, in two processes: about 45 minutes on two cores. The slowest are named at the end."
+	@echo "Every notebook and every test, in two processes: about 25 minutes on two cores. The slowest are named at the end."
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --tb=short -n 2 --dist loadfile --durations 25 tests $(PYTEST_ARGS)
 
 random: setup  ## run the quick tests in random order (SEED=7 for a certain one, ALL=1 for every file alone)
