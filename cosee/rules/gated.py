@@ -23,7 +23,7 @@ from ..minds.client import PrintClient
 from ..minds.confidence import CHECK, CHECK_TOKENS, checked_confidence, vouched
 from ..models.client import Ledger, VLMClient, asked_back, merged
 from ..models.wrapper import ClientWrapper
-from .gates import READ, Doubted
+from .gates import READ, Doubted, brief
 from .proofs import PROVED, Prints
 from .second import read_by_rules, seconded, stands
 from ..text import NOT_ANSWERABLE, abstains, one_line
@@ -159,7 +159,7 @@ class GatedController(CoSeeController):
         asked = cast(_FirstReader, alone.agents[0])
         reason = _reason(first, self.by, Prints(images, words_of(self.agents)), self.min_confidence, asked.stated)
         gate = dict(by=self.by, fired=bool(reason), reason=reason, min_confidence=self.min_confidence,
-                    first={k: first[k] for k in ('answer', 'page', 'confidence')}, rules=_brief(asked.rules),
+                    first=brief(first), rules=brief(asked.rules),
                     tokens=ledger.spent, kept=False)
         if not reason or self.doubted == 'abstain':
             out = _withheld(first, reason) if reason else first
@@ -204,10 +204,6 @@ class _Held:
 def _calls(episode: Episode) -> list[Any]:
     "The calls of an episode, as its trace keeps them"
     return [c for e in episode['trace']['events'] for c in e['calls']]
-
-def _brief(reading: Optional[Reading]) -> Optional[dict[str, Any]]:
-    "A reading as a trace keeps it"
-    return reading and {k: reading[k] for k in ('answer', 'page', 'confidence')}
 
 def _with_gate(episode: Episode, gate: dict[str, Any], ledger: Ledger, stopped: str = '', **trace: Any) -> Episode:
     "The episode with what the gate did, and the account as it stands"

@@ -144,7 +144,6 @@ def _by_check(gate: Gate, second: str) -> str:
 
 def _by_seconded(gate: Gate, second: str, odds: Optional[float] = None) -> str:
     "Why to doubt, '' if there is no reason"
-    if not gate.task.calls: return ''
     sure = seconded(gate.reading['answer'], gate.reading['confidence'], gate.rules, odds)
     if sure is None: return _by_evidence(gate, second)
     gate.reading['confidence'] = sure
@@ -152,7 +151,7 @@ def _by_seconded(gate: Gate, second: str, odds: Optional[float] = None) -> str:
 
 def _by_cascade(gate: Gate, second: str) -> str:
     "Why to doubt, '' if there is no reason"
-    return _by_seconded(gate, second, gate.check() if gate.task.calls else None)
+    return _by_seconded(gate, second, gate.check())
 
 # %% ../../nbs/rules/07_gates.ipynb #9aa3e30a
 By = Literal['confidence', 'agreement', 'evidence', 'both', 'check', 'seconded', 'cascade']
@@ -169,9 +168,9 @@ def _doubt(gate: Gate, by: By, second: Second, abstained: Abstained) -> str:
     if none: return 'the first call abstains' if abstained == 'team' else ''
     return _DOUBTS[by](gate, second)
 
-def _brief(reading: Optional[Reading]) -> Optional[dict[str, Any]]:
+def brief(reading: Optional[Mapping[str, Any]]) -> Optional[dict[str, Any]]:
     "A reading as a record keeps it"
-    return reading and {k: reading[k] for k in ('answer', 'page', 'confidence')}
+    return None if reading is None else {k: reading[k] for k in ('answer', 'page', 'confidence')}
 
 # %% ../../nbs/rules/07_gates.ipynb #b9591ef2
 def _ask_team(task: Task, team: Union[str, Mapping[str, Any]]) -> Optional[MethodOutcome]:
@@ -201,12 +200,13 @@ def gate_method(task: Task, by: By = 'confidence', team: Union[str, Mapping[str,
     "One call, and a team where there is a reason to doubt it, or no answer."
     looks = read and by in ('evidence', 'both', *READ)
     gate = Gate(task.look(focus, k), ask, max_new_tokens, min_confidence, curve, looks)
-    if by not in READ or not gate.read(): gate.start()
-    stated = _brief(gate.reading) or {}
-    doubt = _doubt(gate, by, second, 'trust' if doubted == 'abstain' else abstained)
+    free = by in READ and gate.read()
+    if not free: gate.start()
+    stated = brief(gate.reading) or {}
+    doubt = '' if free else _doubt(gate, by, second, 'trust' if doubted == 'abstain' else abstained)
     told = dict(by=by, fired=bool(doubt), reason=doubt, confidence=gate.reading['confidence'], sure=gate.sure(),
                 min_confidence=min_confidence, first={**stated, 'proof': gate.proof()},
-                second=_brief(gate.second), rules=_brief(gate.rules), odds=gate.odds, calls=len(task.calls),
+                second=brief(gate.second), rules=brief(gate.rules), odds=gate.odds, calls=len(task.calls),
                 tokens=task.ledger.spent, team=_name(team) if doubted == 'team' else '')
     if not doubt or doubted == 'abstain':
         none = Reading(answer=NOT_ANSWERABLE, page=None, confidence=None)
