@@ -57,9 +57,9 @@ def by_rules(task, sample, said) -> dict:
 def asked(client, sample) -> dict:
     "One question: its answer, and what the model and the reader by rules say of it"
     from cosee.eval.task import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Task
-    from cosee.jsonscan import read_answer
+    from cosee.utils.json_scan import read_answer
     from cosee.minds.confidence import CHECK, vouched
-    from cosee.text import abstains
+    from cosee.utils.text import abstains
     meta = sample['meta']
     task = Task(sample['images'], sample['question'], client, seed=11, meta=meta).look(dict(type='top', k=2))
     reply = task.ask(DIRECT_PROMPT, max_new_tokens=DIRECT_TOKENS, **PLAIN_GEN)[0].text

@@ -47,9 +47,9 @@ def asked(client, question, answers, pages) -> dict:
     "One question: is the answer right, and what do its tokens tell?"
     from cosee.eval.metrics import anls
     from cosee.eval.task import DIRECT_PROMPT
-    from cosee.jsonscan import read_answer
+    from cosee.utils.json_scan import read_answer
     from cosee.minds.confidence import answer_signs
-    from cosee.text import abstains
+    from cosee.utils.text import abstains
     reply = client.chat(client.build_messages(list(pages), question, role_prompt=DIRECT_PROMPT), max_new_tokens=128)
     said = read_answer(reply.text)
     refused = abstains(said['answer'])

@@ -300,18 +300,18 @@ def row(a, runs, plain):
 
 def random_model(folder, size='bench'):
     "A checkpoint of random weights, made in `folder` by a process of its own"
-    code = f'from cosee.models.qwen.random_weights import *; print(random_checkpoint({folder!r}, {size!r}))'
+    code = f'from cosee.models.testing import *; print(random_checkpoint({folder!r}, {size!r}))'
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
     return done.stdout.splitlines()[-1]
 
 
 def architectures(args):
     "An episode with random weights of an architecture, or of each: plain, in turn, in parallel"
-    from cosee.models.local.random_models import RANDOM
+    from cosee.models.testing import RANDOM
     args.work, args.ways, args.pages = ['episode'], ['turns', 'parallel'], args.pages or [4]
     for arch in RANDOM if args.arch == 'all' else [args.arch]:
         with tempfile.TemporaryDirectory() as folder:
-            code = ('import sys; from cosee.models.local.random_models import random_model; '
+            code = ('import sys; from cosee.models.testing import random_model; '
                     'random_model(*sys.argv[1:3], scale=8)')
             subprocess.run([sys.executable, '-c', code, folder, arch], capture_output=True, check=True)
             yield from bench(args, folder, arch)
@@ -322,7 +322,7 @@ def main():
     p.add_argument('--json', action='store_true', help='one JSON object a line')
     p.add_argument('--size', default='bench', help="random weights: 'test', 'bench' (37 M parameters) or '4b'")
     p.add_argument('--model', help='directory of a model instead')
-    p.add_argument('--arch', help="an architecture of cosee.models.local.random_models instead, or 'all' of them")
+    p.add_argument('--arch', help="an architecture of cosee.models.testing instead, or 'all' of them")
     p.add_argument('--device', default='cpu')
     p.add_argument('--threads', type=int, default=1)
     p.add_argument('--isa', choices=list(ISA), help="forbid all libraries the processor's newer instructions")

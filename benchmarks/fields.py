@@ -50,7 +50,7 @@ def checksum(path) -> str: return hashlib.sha256(Path(path).read_bytes()).hexdig
 
 def drawn(name, folder, args) -> dict:
     "File -> its pages and gold values, of the documents that are drawn"
-    from cosee.datasets import load
+    from cosee.datasets.core import load
     from cosee.fields.official import official_golds
     loader, split = SETS[name]
     by_file = defaultdict(list)
@@ -92,7 +92,7 @@ def in_turn(files, ways) -> list:
 
 def measured(name, file, images, client, way, words) -> dict:
     "A row: one document, one reader, one way"
-    from cosee.fields import extract
+    from cosee.fields.episode import extract
     words.read([images[i] for i in range(min(len(images), 30))])
     start = time.process_time()
     try: found, error = extract(images, schema_of(name), client, by=way, words=words), ""

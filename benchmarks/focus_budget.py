@@ -24,11 +24,12 @@ from pathlib import Path
 from cosee import CoSeeController, load_pages, team
 from cosee.eval.statistics import compare_pair
 from cosee.focus import make_focus
-from cosee.index import PageIndex
+from cosee.index.pages import PageIndex
 from cosee.models.client import image_tokens
-from cosee.ocr import OcrClient, WordReader
+from cosee.ocr.client import OcrClient
+from cosee.ocr.engine import WordReader
 from cosee.pages import ShownPages
-from cosee.text import same_answer
+from cosee.utils.text import same_answer
 
 GOAL = .15   # by how much the focused team is right more often
 SEED = 41

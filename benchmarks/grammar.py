@@ -49,7 +49,7 @@ def role_schemas() -> dict:
 def made_tokenizer(size: int = TOKENS, seed: int = 0):
     "A byte-level BPE tokenizer of Qwen's size: real merges of a small corpus, then random ones."
     from transformers import Qwen2Tokenizer
-    from cosee.models.qwen.random_weights import SPECIAL, random_tokenizer
+    from cosee.models.testing import SPECIAL, random_tokenizer
     small, chance = random_tokenizer(), random.Random(seed)
     model = json.loads(small.backend_tokenizer.to_str())['model']
     vocab, merges = dict(model['vocab']), [tuple(m) for m in model['merges']]

@@ -50,8 +50,8 @@ def measured(command, cache):
 def ask(file, questions, how, cache):
     "`cosee ask` as a process: its results and what they cost."
     asked = [part for q in questions for part in ("-q", q["question"])]
-    command = [sys.executable, "-c", "from cosee.cli import main; raise SystemExit(main())", "ask", str(file), *asked,
-               "--json", "--quiet", "--print", how]
+    code = "from cosee.cli.start import main; raise SystemExit(main())"
+    command = [sys.executable, "-c", code, "ask", str(file), *asked, "--json", "--quiet", "--print", how]
     said, cost = measured(command, cache)
     return json.loads(said), cost
 
@@ -64,7 +64,7 @@ def opened(file, cache):
 
 def judged(results, questions):
     "How many answers and pages are right."
-    from cosee.text import same_answer
+    from cosee.utils.text import same_answer
     pairs = list(zip(results, questions))
     right = sum(any(same_answer(r["answer"], a) for a in q["answers"]) for r, q in pairs)
     return dict(questions=len(pairs), right=right, on_page=sum(r["page"] in q["evidence_pages"] for r, q in pairs))
@@ -126,7 +126,7 @@ def rows(args):
 def real(folder, limit):
     "The PDFs of a folder, told by their number of pages alone."
     from cosee.pages import page_count
-    from cosee.files import digest
+    from cosee.utils.files import digest
     question = {"question": "What is the title of the document?", "answers": [], "evidence_pages": []}
     for file in sorted(Path(folder).glob("**/*.pdf"))[:limit]:
         with tempfile.TemporaryDirectory() as cache:

@@ -99,7 +99,7 @@ def tiny_rows(args):
 def random_rows(args, folder):
     "Gibberish: actions, and text in which nothing repeats"
     from episode import SCHEMA, page, prompts
-    from cosee.models.qwen.random_weights import random_checkpoint
+    from cosee.models.testing import random_checkpoint
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     path = random_checkpoint(folder, args.size)
     make = lambda **options: QwenVLClient(path, **options)

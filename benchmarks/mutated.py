@@ -274,15 +274,15 @@ class Visit:
 def visit():
     "Do what comes in at standard input"
     from cosee.ocr.engine import WordReader
-    from cosee.sandbox import apart
-    from cosee.sandbox.apart import apart as first
+    from cosee.utils import isolation
+    from cosee.utils.isolation import apart
     reader = WordReader(workers=1, cache=None)
-    first(len, '')
+    apart(len, '')
     print('ready', flush=True)
     for line in sys.stdin:
-        found = Visit(apart._keeper)
+        found = Visit(isolation._keeper)
         found.document(*line.rstrip('\n').split('\t'), reader)
-        worker = apart._keeper.worker
+        worker = isolation._keeper.worker
         ended = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024   # may be this one's own, before a start
         mb = max(ended, peak(worker.process.pid) if worker else 0)
         print(json.dumps(dict(said=found.said, faults=found.faults, slowest=found.slowest, own_mb=round(peak('self')),

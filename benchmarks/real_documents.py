@@ -71,7 +71,7 @@ def own_questions(path):
 
 def questions(name, folder):
     "All samples of a set that are asked"
-    from cosee.datasets import load
+    from cosee.datasets.core import load
     rules = SETS[name]
     if name == "own": return list(own_questions(folder))
     samples = list(load(rules.loader, rules.split, root=folder, errors="skip"))
@@ -189,9 +189,9 @@ def gold_places(answers, pages, numbers, evidence):
 
 def judged(sample, said, places, rules) -> dict:
     "Scores of one answer"
-    from cosee.boxes import box_iou
+    from cosee.utils.boxes import box_iou
     from cosee.eval.metrics import anls, score
-    from cosee.text import abstains
+    from cosee.utils.text import abstains
     answers, refused = accepted(sample), not said.answer or abstains(said.answer)
     answerable = sample["meta"].get("answerable", True)
     context = {k: sample["meta"][k] for k in ("answer_type", "answer_format") if sample["meta"].get(k)}

@@ -49,7 +49,7 @@ def board_for(note, one, other):
 
 def is_right(act, one):
     "Did a turn do what its role is for?"
-    from cosee.text import same_answer
+    from cosee.utils.text import same_answer
     if act['action'] == 'INSPECT':
         box, gold = act.get('view', {}).get('bbox'), one['evidence'][0]['bbox']
         return bool(box) and box[0] < gold[2] and gold[0] < box[2] and box[1] < gold[3] and gold[1] < box[3]

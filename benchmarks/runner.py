@@ -41,7 +41,7 @@ def episodes(n, trace=True):
     from cosee.datasets.core import LOADERS, Loader
     from cosee.experiments import run_experiment
     from cosee.runs.config import make_config
-    from cosee.models.client import ScriptedClient
+    from cosee.models.testing import ScriptedClient
     LOADERS["numbered"] = Loader(samples, "questions on three small pages", splits=("dev",), kind="made")
     client = ScriptedClient({"scanner": [NOTE], "detail reader": [GUESS], "cross-checker": [AGAIN]}, cycle=True)
     client.calls = deque(maxlen=1)

@@ -28,14 +28,14 @@ way, most, *files = sys.argv[1:]
 seen, pages, checks, memory = hashlib.sha256(), 0, 0., 0.
 words = WordReader(workers=1, cache=None, print='text')
 def both():
-    worker = sys.modules['cosee.sandbox.apart']._keeper.worker
+    worker = sys.modules['cosee.utils.isolation']._keeper.worker
     return ['self', worker.process.pid] if worker else ['self']
 def mb(pid, name):
     with open(f'/proc/{pid}/status') as f: return next(int(l.split()[1]) / 1024 for l in f if l.startswith(name))
 def forget(pid):
     with open(f'/proc/{pid}/clear_refs', 'w') as f: f.write('5')   # its peak is what it has now
 def used():
-    worker = sys.modules['cosee.sandbox.apart']._keeper.worker
+    worker = sys.modules['cosee.utils.isolation']._keeper.worker
     return time.process_time() + (time.clock_gettime(~worker.process.pid << 3 | 2) if worker else 0)
 for file in files:
     with load_pages(file) as document:
@@ -84,7 +84,7 @@ def measured(way: str, sandbox: bool, files: list, most: int) -> dict:
 def asked(sandbox: bool, file: str) -> float:
     "Seconds of a processor of a whole command, its worker included"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    code = 'import sys; from cosee.cli import main; sys.exit(main())'
+    code = 'import sys; from cosee.cli.start import main; sys.exit(main())'
     subprocess.run([sys.executable, '-c', code, 'ask', file, '-q', 'What is the total?', '--no-cache'], check=True,
                    env=environment(sandbox), capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

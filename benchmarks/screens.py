@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 def digest(folder) -> dict:
     "Hash of every file of a data set"
-    from cosee.files import file_hash
+    from cosee.utils.files import file_hash
     return {p.relative_to(folder).as_posix(): file_hash(p) for p in sorted(Path(folder).rglob("*")) if p.is_file()}
 
 

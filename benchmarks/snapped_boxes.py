@@ -36,7 +36,7 @@ def shifted(box, rng, most=.05):
 
 def changed(answer, said, rng):
     "An answer that no print of a page says: another digit, or where it has none its letters backwards"
-    from cosee.text import letters_of
+    from cosee.utils.text import letters_of
     digits = [i for i, c in enumerate(answer) if c.isdigit()]
     for _ in range(50 if digits else 0):
         at = rng.choice(digits)
@@ -54,7 +54,7 @@ def episode(client, pages, question, snap='auto'):
 
 def scripted(pages, question, answer, page, box, snap):
     "An episode of a client that says what it is told"
-    from cosee.models.client import ScriptedClient
+    from cosee.models.testing import ScriptedClient
     said = dict(action='HYPOTHESIZE', view=dict(page=page, bbox_2d=box), content=f'It says {answer}', answer=answer,
                 supporting_cells=[], confidence=.9)
     return episode(ScriptedClient([json.dumps(said)]), pages, question, snap)
@@ -62,7 +62,7 @@ def scripted(pages, question, answer, page, box, snap):
 
 def judged(found, page, box, line=None):
     "A row of measures of one evidence; None where there is none with a box"
-    from cosee.boxes import box_iou
+    from cosee.utils.boxes import box_iou
     if not found or not (own := found[0].get('own_bbox', found[0]['bbox'])): return None
     right, now = found[0]['page'] == page, found[0]['bbox']
     row = dict(own=box_iou(own, box) if right else 0., snapped=box_iou(now, box) if right else 0.,
@@ -76,7 +76,7 @@ def made(n, rng, folder, ocr=0):
     from cosee.datasets.made.document import make_document
     from cosee.ocr.engine import WordReader
     from cosee.pages import load_pages
-    from cosee.text import letters_of
+    from cosee.utils.text import letters_of
     out, reader = dict(scripted=[], absent=[], scanned=[]), WordReader(cache=None)
     for i in range(n):
         doc = make_document(KINDS[i % len(KINDS)], 9000 + i)

@@ -22,7 +22,7 @@ from statistics import mean, median
 
 from PIL import Image
 
-from cosee.boxes import box_iou
+from cosee.utils.boxes import box_iou
 from cosee.ocr.engine import WordReader
 from cosee.ocr.layer.page import read_layer
 from cosee.ocr.layer.trust import Memory, latin

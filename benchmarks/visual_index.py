@@ -44,7 +44,7 @@ def unit(rng, rows):
 def write(folder, pages, low, high):
     "A document of so many pages, kept."
     import numpy as np
-    from cosee.files import FileCache
+    from cosee.utils.files import FileCache
     from cosee.index.looks import Looks
     rng = np.random.default_rng(0)
     looks = Looks("bench", pages, WIDE, FileCache(folder, 10**12))
@@ -84,7 +84,7 @@ def measure(folder, pages, tokens, repeat):
     "A row of figures, in this process."
     import numpy as np
     import torch
-    from cosee.files import FileCache
+    from cosee.utils.files import FileCache
     from cosee.index.looks import Looks
     from cosee.index.visual import late_interaction
     torch.set_num_threads(1)

@@ -6,53 +6,63 @@
 __all__ = []
 
 # %% ../nbs/package/00_cosee.ipynb #6fb8d755
-from .faces import face
+from typing import TYPE_CHECKING
+from .utils.lazy_exports import lazy_exports
 
 # %% ../nbs/package/00_cosee.ipynb #98d0267e
 __version__ = "0.1.0"
 
 # %% ../nbs/package/00_cosee.ipynb #a64e198e
-FACE = {
-    "cosee.pages": "PageError Pages load_pages",
-    "cosee.board": (
-        "AgentName AnswerText BBox Board Cell CellID PageIndex StepIndex Tag View"),
-    "cosee.agents": "Action Agent CrossCheckerAgent DetailReaderAgent ScannerAgent team",
-    "cosee.controller": "CoSeeController Episode replay",
-    "cosee.models.client": "BudgetExceeded Ledger ScriptedClient VLMClient",
-    "cosee.ocr.client": "OcrClient",
-    "cosee.models.local.client": "LocalVLMClient",
-    "cosee.models.qwen_vl_wrapper": "QwenVLClient",
-    "cosee.models.openai_client": "OpenAIVLMClient",
-    "cosee.models.anthropic_client": "AnthropicVLMClient",
-    "cosee.models.google_client": "GoogleVLMClient",
-    "cosee.models.remote": "VLMClientError",
-    "cosee.models.registry": "create_vlm_client resilient",
-    "cosee.models.backends": "load_config",
-    "cosee.config": "ConfigError",
-    "cosee.view.episode": "EpisodeView write_html",
-    "cosee.view.drawing": "annotate",
-    "cosee.view.widget": "EpisodeWidget follow",
-    "cosee.datasets.core": "load",
-    "cosee.datasets.sample": "Sample subset",
-    "cosee.datasets.checks": "DataError",
-    "cosee.datasets.own": "Folder",
-    "cosee.datasets.made.document": "make_samples samples_dir",
-    "cosee.datasets.submissions": "write_submission",
-    "cosee.eval.metrics": "aggregate_metrics anls exact_match f1_score normalize_answer score_many",
-    "cosee.eval.statistics": "bootstrap compare_runs",
-    "cosee.eval.baselines": "direct_answer self_consistency single_agent_cot",
-    "cosee.eval.chat": "multi_agent_chat_no_board",
-    "cosee.eval.methods": "register_method",
-    "cosee.eval.matching": "match_budget",
-    "cosee.experiments": "run_experiment",
-    "cosee.runs.config": "RunConfig read_config",
-    "cosee.runs.table": "Run",
-    "cosee.runs.report": "Report",
-    "cosee.runs.viewer": "Viewer",
-    "cosee.document": "Document InteractiveDocument VLMLanguageModel",
-    "cosee.tools.base": "Tool",
-    "cosee.tools.document": "InteractiveDocumentWithTools",
-    "cosee.tools.agent": "with_tools",
-}
+if TYPE_CHECKING:
+    from cosee.pages import PageError as PageError, Pages as Pages, load_pages as load_pages
+    from cosee.board import AgentName as AgentName, AnswerText as AnswerText, BBox as BBox, Board as Board
+    from cosee.board import Cell as Cell, CellID as CellID, PageIndex as PageIndex, StepIndex as StepIndex
+    from cosee.board import Tag as Tag, View as View
+    from cosee.agents import Action as Action, Agent as Agent, CrossCheckerAgent as CrossCheckerAgent
+    from cosee.agents import DetailReaderAgent as DetailReaderAgent, ScannerAgent as ScannerAgent, team as team
+    from cosee.controller import CoSeeController as CoSeeController, Episode as Episode, replay as replay
+    from cosee.models.client import BudgetExceeded as BudgetExceeded, Ledger as Ledger
+    from cosee.models.client import VLMClient as VLMClient
+    from cosee.models.testing import ScriptedClient as ScriptedClient
+    from cosee.ocr.client import OcrClient as OcrClient
+    from cosee.models.local.client import LocalVLMClient as LocalVLMClient
+    from cosee.models.qwen_vl_wrapper import QwenVLClient as QwenVLClient
+    from cosee.models.openai_client import OpenAIVLMClient as OpenAIVLMClient
+    from cosee.models.anthropic_client import AnthropicVLMClient as AnthropicVLMClient
+    from cosee.models.google_client import GoogleVLMClient as GoogleVLMClient
+    from cosee.models.remote import VLMClientError as VLMClientError
+    from cosee.models.registry import create_vlm_client as create_vlm_client, resilient as resilient
+    from cosee.models.backends import load_config as load_config
+    from cosee.utils.config import ConfigError as ConfigError
+    from cosee.view.episode import EpisodeView as EpisodeView, write_html as write_html
+    from cosee.view.drawing import annotate as annotate
+    from cosee.view.widget import EpisodeWidget as EpisodeWidget, follow as follow
+    from cosee.datasets.core import load as load
+    from cosee.datasets.sample import Sample as Sample, subset as subset
+    from cosee.datasets.checks import DataError as DataError
+    from cosee.datasets.own import Folder as Folder
+    from cosee.datasets.made.document import make_samples as make_samples, samples_dir as samples_dir
+    from cosee.datasets.submissions import write_submission as write_submission
+    from cosee.eval.metrics import aggregate_metrics as aggregate_metrics, anls as anls, exact_match as exact_match
+    from cosee.eval.metrics import f1_score as f1_score, normalize_answer as normalize_answer
+    from cosee.eval.metrics import score_many as score_many
+    from cosee.eval.statistics import bootstrap as bootstrap, compare_runs as compare_runs
+    from cosee.eval.baselines import direct_answer as direct_answer, self_consistency as self_consistency
+    from cosee.eval.baselines import single_agent_cot as single_agent_cot
+    from cosee.eval.chat import multi_agent_chat_no_board as multi_agent_chat_no_board
+    from cosee.eval.methods import register_method as register_method
+    from cosee.eval.matching import match_budget as match_budget
+    from cosee.experiments import run_experiment as run_experiment
+    from cosee.runs.config import RunConfig as RunConfig, read_config as read_config
+    from cosee.runs.table import Run as Run
+    from cosee.runs.report import Report as Report
+    from cosee.runs.viewer import Viewer as Viewer
+    from cosee.document import Document as Document, InteractiveDocument as InteractiveDocument
+    from cosee.document import VLMLanguageModel as VLMLanguageModel
+    from cosee.tools.base import Tool as Tool
+    from cosee.tools.document import InteractiveDocumentWithTools as InteractiveDocumentWithTools
+    from cosee.tools.agent import with_tools as with_tools
 
-__getattr__, __dir__, __all__ = face(__name__, FACE)
+# %% ../nbs/package/00_cosee.ipynb #e4c1d065
+#| eval: false
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -6,7 +6,12 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Action', 'Agent', 'ScannerAgent', 'DetailReaderAgent', 'CrossCheckerAgent', 'team']
+__all__ = ['ActionKind', 'ACTIONS', 'KINDS', 'Space', 'NO_OBJECT', 'NO_ACTION', 'PageImage', 'Model', 'DEFAULT_GEN',
+           'SCANNER_ACTIONS', 'READER_ACTIONS', 'CHECKER_ACTIONS', 'SCANNER_ROLE_PROMPT', 'DETAIL_READER_ROLE_PROMPT',
+           'CROSS_CHECKER_ROLE_PROMPT', 'Role', 'ROLES', 'Action', 'ActionError', 'read_confidence', 'action_schema',
+           'describe_actions', 'read_view', 'normalize_action', 'fit_action', 'Parsed', 'invalid_action', 'parse_reply',
+           'parse_action', 'Generates', 'ask', 'Agent', 'Request', 'role_text', 'ScannerAgent', 'DetailReaderAgent',
+           'CrossCheckerAgent', 'DummyAgent', 'team', 'words_of']
 
 # %% ../nbs/02_agents.ipynb #a87bd1e2
 import copy, json, math, re
@@ -18,13 +23,13 @@ from typing import (Annotated, Any, Literal, NamedTuple, Optional, Protocol, Req
                     Union, cast, get_args)
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from .board import YOU, Board, View
-from .boxes import ASKED_THOUSANDTHS, Box, Size, check_bbox, corners, from_thousandths, is_unit
+from .utils.boxes import ASKED_THOUSANDTHS, Box, Size, check_bbox, corners, from_thousandths, is_unit
 from .focus import num_pages
-from .jsonscan import bare_value, find_answer, read_answer, scan_json, spoken
+from .utils.json_scan import bare_value, find_answer, read_answer, scan_json, spoken
 from .models.client import (Message, Reply, VLMClient, as_client, build_messages, estimate_usage, merged,
                                  note_call, takes_prompt)
 from .pages import ShownPages
-from .text import NOT_ANSWERABLE, one_line
+from .utils.text import NOT_ANSWERABLE, one_line
 
 # %% ../nbs/02_agents.ipynb #995fe00d
 if TYPE_CHECKING:

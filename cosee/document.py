@@ -6,7 +6,11 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Document', 'VLMLanguageModel', 'InteractiveDocument']
+__all__ = ['View', 'DEFAULT_TEMPERATURE', 'DEFAULT_TOP_P', 'DEFAULT_TOP_K', 'DEFAULT_TERMINATORS', 'DEFAULT_TIMEOUT_SECONDS',
+           'CONTINUE', 'DEFAULT_MAX_CHARACTERS', 'DEFAULT_MAX_TOKENS', 'DEBUG_TAG', 'STATEMENT_TAG', 'QUESTION_TAG',
+           'RESPONSE_TAG', 'MODEL_TAG', 'INTERACTIVE_TAGS', 'Content', 'Document', 'DocumentView',
+           'InvalidResponseError', 'LanguageModel', 'VLMLanguageModel', 'truncate', 'match_choice',
+           'InteractiveDocument']
 
 # %% ../nbs/tools/00_document.ipynb #7c85f551
 import re
@@ -16,9 +20,9 @@ from copy import copy as _shallow
 from dataclasses import dataclass
 from itertools import count, islice, product
 from typing import Any, Optional, Protocol, TYPE_CHECKING, Union, runtime_checkable
-from .jsonscan import scan_json, spoken
+from .utils.json_scan import scan_json, spoken
 from .models.client import Ledger, accepted, as_client, user_message
-from .text import html_text, md_line, md_lines
+from .utils.text import html_text, md_line, md_lines
 
 # %% ../nbs/tools/00_document.ipynb #44fb5bd4
 if TYPE_CHECKING:

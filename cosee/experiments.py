@@ -10,9 +10,9 @@ from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, Optional, Union
-from .config import ConfigError
+from .utils.config import ConfigError
 from .eval.methods import make_method
-from .files import digest
+from .utils.files import digest
 from .index.pages import opened_visual
 from .models.registry import find_client, make_client
 from .runs.engines.together import answers_together, run_together
@@ -22,10 +22,10 @@ from .runs.record import Job, jobs_of, read_shard, run_here, split_of, utc_now
 from .runs.pack import portable
 from .runs.progress import RunProgress, planned_questions
 from .runs.table import Run
-from .text import counted
+from .utils.text import counted
 
 # %% auto #0
-__all__ = ['run_experiment']
+__all__ = ['Engine', 'open_run', 'run_experiment']
 
 # %% ../nbs/07_experiments.ipynb #b5a9c5e6
 _PACKAGES = ('torch', 'transformers', 'numpy', 'pillow', 'rapidocr', 'onnxruntime', 'pydantic')

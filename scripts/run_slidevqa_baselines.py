@@ -7,7 +7,7 @@
 import sys
 from pathlib import Path
 
-from cosee.cli import main
+from cosee.cli.start import main
 
 CONFIG = Path(__file__).resolve().parent.parent / "configs/slidevqa_baselines.yaml"
 

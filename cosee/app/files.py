@@ -10,7 +10,7 @@ __all__ = []
 
 # %% ../../nbs/app/00_files.ipynb #4fac8d12
 from functools import cache
-from ..files import digest
+from ..utils.files import digest
 from ..view.html import BASE, CONTROLS, ELEMENTS, SECTION, THEME, WORDS, asset
 
 # %% ../../nbs/app/00_files.ipynb #aa360a0e

@@ -25,7 +25,7 @@ from ..eval.task import outcome_of
 from ..runs.log import Record
 from ..runs.markdown import episode_markdown
 from ..runs.record import utc_now
-from ..text import NOT_ANSWERABLE, clean, one_line
+from ..utils.text import NOT_ANSWERABLE, clean, one_line
 from ..view.episode import EpisodeLike, episode_desk
 
 # %% ../../nbs/app/01_kept.ipynb #285f9cd7

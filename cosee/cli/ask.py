@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['Answers', 'Evidence', 'Result', 'result_of', 'ask_args', 'demo_args']
 
 # %% ../../nbs/cli/01_ask.ipynb #60d87764
 import json, sys, time
@@ -19,7 +19,7 @@ from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPag
                               cache_args, care_args, check_client, client_of, made_page_reader, model_args,
                               named_or_implied, page_sources, positive, roles_of, say, show_in_browser,
                               tell_duties, visual_args, visual_options)
-from ..text import NOT_ANSWERABLE, abstains, check_question, counted, left_text, one_line, same_answer
+from ..utils.text import NOT_ANSWERABLE, abstains, check_question, counted, left_text, one_line, same_answer
 
 # %% ../../nbs/cli/01_ask.ipynb #5bf32eef
 if TYPE_CHECKING:

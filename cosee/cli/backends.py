@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['Row', 'backends_args']
 
 # %% ../../nbs/cli/02_backends.ipynb #3aa96d47
 import json
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Callable, Optional
 from .common import ANSWERED, BAD_INPUT, FAILED, Stop, backends_config, check_weights
-from ..text import one_line
-from ..registry import need
+from ..utils.text import one_line
+from ..utils.registry import need
 
 # %% ../../nbs/cli/02_backends.ipynb #2444640b
 if TYPE_CHECKING: from cosee.models.backends import Backend
@@ -77,7 +77,7 @@ _USUAL = ['openai.gpt-4o', 'anthropic.claude-sonnet-4-5', 'google.gemini-2.5-fla
 
 def _rows(args: Namespace) -> list[Row]:
     "A row for each backend; raises `Stop` for a file that cannot be read"
-    from cosee.config import redact
+    from cosee.utils.config import redact
     from cosee.models.backends import usual_backend
     try: config = backends_config(args)
     except ValueError as e: raise Stop(str(e), BAD_INPUT) from e

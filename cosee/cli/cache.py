@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['cache_args', 'Kept']
 
 # %% ../../nbs/cli/09_cache.ipynb #aa335c4a
 import json
 from argparse import ArgumentParser, Namespace
 from typing import TypedDict
 from .common import ANSWERED, text_table
-from ..files import CACHE_LIMITS, CACHES, FileCache, cache_folder
-from ..text import counted
+from ..utils.files import CACHE_LIMITS, CACHES, FileCache, cache_folder
+from ..utils.text import counted
 
 # %% ../../nbs/cli/09_cache.ipynb #a5cab5dd
 def cache_args(

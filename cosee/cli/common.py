@@ -6,7 +6,12 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['ANSWERED', 'FAILED', 'BAD_INPUT', 'NOTHING', 'INTERRUPTED', 'PIPE_CLOSED', 'CODES_HELP', 'Stop', 'common_args',
+           'positive', 'amount', 'model_args', 'care_args', 'no_cache_args', 'cache_args', 'cache_wanted',
+           'page_reader_options', 'visual_args', 'visual_options', 'say', 'show_in_browser', 'serve_page',
+           'backends_config', 'made_page_reader', 'PageSources', 'page_sources', 'check_weights', 'named_client',
+           'roles_of', 'tell_duties', 'check_client', 'choose_client', 'named_or_implied', 'client_of', 'TerminalPage',
+           'board_lines', 'text_table']
 
 # %% ../../nbs/cli/00_common.ipynb #c1025029
 import argparse, json, logging, math, os, shutil, sys, textwrap
@@ -14,8 +19,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
-from ..registry import installed, no_such
-from ..text import one_line
+from ..utils.registry import installed, no_such
+from ..utils.text import one_line
 
 # %% ../../nbs/cli/00_common.ipynb #54084ce8
 if TYPE_CHECKING:
@@ -358,7 +363,7 @@ def roles_of(
 ) -> list[Any]: # names of roles, or dicts with name, and duty or prompt
     "The roles that are named, or listed in a YAML or JSON file; raises `Stop` for what is no team."
     from cosee.agents import ROLES
-    from cosee.config import ConfigError
+    from cosee.utils.config import ConfigError
     from cosee.eval.task import build_team
     try: roles = _listed_roles(text) if text.lower().endswith(('.yaml', '.yml', '.json')) else text.split(',')
     except ConfigError as e: raise Stop(f'--agents: {e}', BAD_INPUT) from e
@@ -384,7 +389,7 @@ def tell_duties(
 # %% ../../nbs/cli/00_common.ipynb #d4f1817a
 def _listed_roles(path: str) -> list[Any]:
     "What a file of roles holds: a list, or one under `agents`; raises ConfigError for anything else"
-    from cosee.config import ConfigError, parse_yaml, read_text
+    from cosee.utils.config import ConfigError, parse_yaml, read_text
     found = parse_yaml(read_text(path), path)
     found = found.get('agents') if isinstance(found, dict) else found
     if not isinstance(found, list) or not found:
@@ -397,7 +402,7 @@ def check_client(
     name: str        # in the table of clients, or a backend's id
 ):
     "Raises `Stop` for a client that nobody knows."
-    from cosee.config import ConfigError
+    from cosee.utils.config import ConfigError
     from cosee.models.registry import CLIENTS
     if name in CLIENTS or '.' in name and not args.config: return
     try: config = backends_config(args)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['extract_args']
 
 # %% ../../nbs/cli/15_extract.ipynb #fbdcfa89
 import json, os, sys, time
@@ -18,7 +18,7 @@ from typing import Any, Optional, TYPE_CHECKING, cast
 from .common import (ANSWERED, BAD_INPUT, CODES_HELP, FAILED, Stop, cache_args, care_args, check_client,
                               client_of, model_args, named_or_implied, page_sources, positive, say, text_table,
                               visual_args)
-from ..text import counted, left_text, one_line
+from ..utils.text import counted, left_text, one_line
 
 # %% ../../nbs/cli/15_extract.ipynb #f7a3b247
 if TYPE_CHECKING:

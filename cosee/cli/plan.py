@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['plan_args', 'quality_args']
 
 # %% ../../nbs/cli/06_plan.ipynb #7ba7535d
 import json
@@ -14,7 +14,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any, Optional
 from .common import (BAD_INPUT, FAILED, Stop, backends_config, check_client, common_args, model_args,
                               named_client)
-from ..text import one_line
+from ..utils.text import one_line
 
 # %% ../../nbs/cli/06_plan.ipynb #7c9daf39
 if TYPE_CHECKING:

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['RUN_OK', 'RUN_FAILED', 'Command', 'Method', 'told_in_a_line', 'ends_with', 'run_args', 'config_of', 'folder_args',
+           'resume_args', 'status_args', 'score_args', 'compare_args', 'report_args', 'replay_args', 'export_args',
+           'submit_args', 'merge_args', 'pack_args', 'view_args']
 
 # %% ../../nbs/cli/04_runs.ipynb #c6e2e24d
 import argparse, json, os, shlex, sys, warnings
@@ -20,7 +22,7 @@ from .common import (BAD_INPUT, Stop, TerminalPage, amount, board_lines, cache_a
                               named_or_implied, no_cache_args, page_reader_options, positive, roles_of, serve_page,
                               tell_duties,
                               text_table, visual_args, visual_options)
-from ..text import one_line, time_left
+from ..utils.text import one_line, time_left
 
 # %% ../../nbs/cli/04_runs.ipynb #ce3a905b
 if TYPE_CHECKING:
@@ -389,8 +391,8 @@ def _resume(args: Namespace) -> int:
 # %% ../../nbs/cli/04_runs.ipynb #c743c8fb
 def _config_again(run: 'Run', plugins: bool) -> 'RunConfig':
     "The configuration of a run that goes on; raises ConfigError for one that was changed or hides a key"
-    from cosee.config import HIDDEN, ConfigError
-    from cosee.files import digest
+    from cosee.utils.config import HIDDEN, ConfigError
+    from cosee.utils.files import digest
     from cosee.runs.config import make_config
     found, where = run.about.get('config'), f'{run.folder}/run.json'
     if HIDDEN in json.dumps(found):

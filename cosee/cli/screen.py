@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['Prediction', 'screen_args']
 
 # %% ../../nbs/cli/05_screen.ipynb #090fc596
 import json
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
 from .common import (BAD_INPUT, Stop, amount, care_args, client_of, common_args, model_args, positive,
                               say, text_table)
-from ..registry import load_plugin
-from ..text import counted, one_line
+from ..utils.registry import load_plugin
+from ..utils.text import counted, one_line
 
 # %% ../../nbs/cli/05_screen.ipynb #249a6f0b
 if TYPE_CHECKING:

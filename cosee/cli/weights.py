@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['models_args', 'fetch_args']
 
 # %% ../../nbs/cli/10_weights.ipynb #777c142a
 import json
@@ -16,7 +16,7 @@ from typing import Any, Optional
 from .common import ANSWERED, BAD_INPUT, FAILED, INTERRUPTED, Stop, common_args, say
 from ..models.download import FetchError
 from ..models.weights import WEIGHTS, Weights, fetch_weights, hub_address, weights_folder, weights_state
-from ..registry import UnknownName, no_such
+from ..utils.registry import UnknownName, no_such
 
 # %% ../../nbs/cli/10_weights.ipynb #77bd29a4
 def models_args(
@@ -103,7 +103,7 @@ def _looked_into(args: Namespace, path: str, row: Optional[dict[str, Any]] = Non
     from cosee.models.local.families import model_folder, vision_types
     from cosee.models.qwen.checkpoint import LOCAL, ModelError, check_model_path, free_bytes
     from cosee.models.registry import client_for
-    from cosee.registry import need
+    from cosee.utils.registry import need
     need('looking into a directory of weights', *LOCAL)
     try: found = model_folder(check_model_path(path, GET_ANY, vision_types()))
     except ModelError as e: raise Stop(f'{e}{_names_hint(path)}', BAD_INPUT) from e

@@ -4,10 +4,12 @@
 
 # %% ../../nbs/data/00_checks.ipynb #f075dd14
 from __future__ import annotations
-from ..registry import need
+from ..utils.registry import need
 
 # %% auto #0
-__all__ = ['DataError']
+__all__ = ['Source', 'T', 'Options', 'DataError', 'OutsideError', 'Images', 'field_of', 'inside', 'check_image', 'read_jsonl',
+           'read_json', 'open_parquet', 'read_parquet', 'listed', 'whole_number', 'page_numbers', 'parquet_files',
+           'first_of', 'image_bytes', 'pdf_images']
 
 # %% ../../nbs/data/00_checks.ipynb #29760721
 import ast, json, re
@@ -16,8 +18,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, Optional, TYPE_CHECKING, TypeVar, Union, overload
-from ..boxes import Size
-from ..files import PathError, inside as path_inside
+from ..utils.boxes import Size
+from ..utils.files import PathError, inside as path_inside
 from ..pages import PageError, Pages, kept, open_image, page_sizes, load_pages
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['register', 'load', 'as_torch']
+__all__ = ['LOADERS', 'Loader', 'register', 'load', 'as_torch']
 
 # %% ../../nbs/04_datasets.ipynb #bddbccdf
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Optional, TYPE_CHECKING, Union
 from .checks import DataError
 from .sample import FromFolder, OnError, Sample, Split, check_split, open_split
-from ..registry import Entry, Registry, need
+from ..utils.registry import Entry, Registry, need
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
 

@@ -17,7 +17,7 @@ from .checks import (
     DataError, Images, Located, Record, Source, check_image, field_of, inside, pdf_images, read_jsonl, whole_number)
 from .sample import Meta, OnError, Sample, Split, ToSample
 from ..pages import PageError, open_image, load_pages
-from ..text import abstains
+from ..utils.text import abstains
 if TYPE_CHECKING:
     from PIL.Image import Image
 

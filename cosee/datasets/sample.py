@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Sample', 'Split', 'subset', 'set_root']
+__all__ = ['Meta', 'OnError', 'Records', 'ToSample', 'Layout', 'FromFolder', 'PageBox', 'Sample', 'Split', 'subset', 'set_root',
+           'check_split', 'open_split', 'dev_subset_of']
 
 # %% ../../nbs/data/01_sample.ipynb #f1031c1d
 import math, os, random
@@ -14,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Optional, TYPE_CHECKING, TypedDict, Union, cast
-from ..boxes import Box
+from ..utils.boxes import Box
 from .checks import DataError, Located, Record
 if TYPE_CHECKING:
     from PIL.Image import Image

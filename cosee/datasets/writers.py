@@ -6,19 +6,19 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['write_layout']
+__all__ = ['Numbered', 'Writer', 'WRITERS', 'writer', 'write_layout']
 
 # %% ../../nbs/data/07_writers.ipynb #2a9ef252
 import io, json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Optional, TYPE_CHECKING, Union
-from ..boxes import pixel_box, placed
+from ..utils.boxes import pixel_box, placed
 from .checks import Record
 from .sample import Sample
 from .submissions import official_golds
-from ..registry import need
-from ..text import abstains
+from ..utils.registry import need
+from ..utils.text import abstains
 if TYPE_CHECKING:
     from PIL.Image import Image
 

@@ -11,12 +11,12 @@ from ..controller import CoSeeController, Order
 from ..focus import FocusSpec, listed
 from .task import (COT_PROMPT, DIRECT_PROMPT, DIRECT_TOKENS, MethodOutcome, PLAIN_GEN, Reading, Roles,
                              SAMPLE_GEN, Task, build_team, outcome_of, stochastic_rounding, vote)
-from ..jsonscan import read_answer
-from ..text import abstains, answer_key
+from ..utils.json_scan import read_answer
+from ..utils.text import abstains, answer_key
 if TYPE_CHECKING: from PIL.Image import Image
 
 # %% auto #0
-__all__ = ['direct_answer', 'single_agent_cot', 'self_consistency']
+__all__ = ['direct_answer', 'single_agent_cot', 'self_consistency', 'within_budget']
 
 # %% ../../nbs/06_baselines.ipynb #c2171aa9
 def _solo(task: Task, prompt: str, max_new_tokens: int) -> MethodOutcome:

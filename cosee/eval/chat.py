@@ -12,13 +12,13 @@ from ..document import (Content, DEBUG_TAG, Document, InteractiveDocument, MODEL
 from .task import (ANSWER_LINES, ANSWER_RULES, MethodOutcome, PLAIN_GEN, Reading, Roles, Task, build_team,
                              stochastic_rounding, vote)
 from ..focus import FocusSpec, listed
-from ..jsonscan import read_answer, without_reasoning
+from ..utils.json_scan import read_answer, without_reasoning
 from ..models.client import BudgetExceeded, VLMClient
-from ..text import answer_key, one_line
+from ..utils.text import answer_key, one_line
 if TYPE_CHECKING: from PIL.Image import Image
 
 # %% auto #0
-__all__ = ['multi_agent_chat_no_board']
+__all__ = ['chat_instruction', 'open_and_hidden', 'Speaker', 'memories', 'multi_agent_chat_no_board']
 
 # %% ../../nbs/eval/07_chat.ipynb #c2993835
 _CHAT = ('Talk to the others in at most three sentences: say what you see and on which page, and whether you agree. '

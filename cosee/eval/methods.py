@@ -13,10 +13,10 @@ from .calibration import check_curve
 from .task import MethodOutcome, Task, build_team
 from ..focus import listed, make_focus
 from ..models.client import Ledger
-from ..registry import Entry, Registry
+from ..utils.registry import Entry, Registry
 
 # %% auto #0
-__all__ = ['METHODS', 'Method', 'make_method', 'register_method']
+__all__ = ['METHODS', 'F', 'MethodEntry', 'method_settings', 'SettingError', 'Method', 'make_method', 'register_method']
 
 # %% ../../nbs/eval/08_methods.ipynb #7812c1b5
 @dataclass(frozen=True)

@@ -11,18 +11,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
 from ..agents import Agent, PageImage, ask, describe_actions, role_text, team
-from ..boxes import Box
+from ..utils.boxes import Box
 from ..controller import Episode, Snap, call_record
 from ..datasets.sample import Sample
 from ..focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
-from ..jsonscan import Reading, read_answer  # noqa: F401  every method reads with it
+from ..utils.json_scan import Reading
 from ..models.client import (BudgetExceeded, Ledger, Message, Reply, UsageRecord, VLMClient, asked_back, merged,
                                  record, thought_tokens)
 from ..pages import Page, page_of, page_sizes, with_page
-from ..text import NOT_ANSWERABLE, abstains, answer_key, check_question, one_line
+from ..utils.text import NOT_ANSWERABLE, abstains, answer_key, check_question, one_line
 
 # %% auto #0
-__all__ = ['MethodOutcome']
+__all__ = ['ANSWER_RULES', 'ANSWER_LINES', 'DIRECT_PROMPT', 'DIRECT_TOKENS', 'COT_PROMPT', 'PLAIN_GEN', 'SAMPLE_GEN',
+           'SMALLEST_SIDE', 'LEAST_PRINT', 'Roles', 'MethodOutcome', 'Task', 'shrink_pages', 'outcome_of', 'vote',
+           'seed_of', 'rounding_threshold', 'stochastic_rounding', 'sample_id', 'build_team']
 
 # %% ../../nbs/eval/06_task.ipynb #e7b871cc
 if TYPE_CHECKING:
@@ -328,7 +330,6 @@ def _bounds_below(tokens: int, floor: int) -> Iterator[int]:
     while tokens > floor: yield (tokens := max(floor, tokens * 4 // 5))
 
 # %% ../../nbs/eval/06_task.ipynb #ac79a685
-
 def _shown(turns: Iterable[Mapping[str, Any]]) -> list[int]:
     "The pages that calls or turns were shown, in order of appearance"
     return list(dict.fromkeys(p for turn in turns for p in turn.get('shown', [])))

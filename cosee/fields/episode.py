@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Extraction', 'extract']
+__all__ = ['By', 'FieldResult', 'Call', 'Extraction', 'extract', 'field_rows', 'fields_table']
 
 # %% ../../nbs/fields/05_episode.ipynb #ccb030c3
 import re
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Optional, TypedDict, cast
 from ..board import Board
-from ..boxes import Box
+from ..utils.boxes import Box
 from ..controller import CallRecord, call_record
 from ..eval.task import DIRECT_PROMPT, PLAIN_GEN
 from ..minds.places import Place, Printed
@@ -24,13 +24,13 @@ from .schema import Field, Form, Source, Table, assembled, question_of, read_sch
 from .tables import rows_of
 from .values import Order, date_order, read_value
 from ..focus import FEW_PAGES, InView
-from ..jsonscan import read_answer
+from ..utils.json_scan import read_answer
 from ..models.client import (BudgetExceeded, Ledger, Message, UsageRecord, VLMClient, as_client, record,
                                  thought_tokens)
 from ..ocr.client import OcrClient
 from ..ocr.engine import WordReader
 from ..pages import page_sizes
-from ..text import Md, abstains, answer_key, md_table, one_line
+from ..utils.text import Md, abstains, answer_key, md_table, one_line
 
 # %% ../../nbs/fields/05_episode.ipynb #da23658f
 class FieldResult(TypedDict):

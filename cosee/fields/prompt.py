@@ -6,18 +6,18 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['MOST_ROWS', 'MOST_LETTERS', 'short_name', 'reply_schema', 'form_prompt', 'Entry', 'Filled', 'read_reply']
 
 # %% ../../nbs/fields/03_prompt.ipynb #5753aa57
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 from ..agents import read_view
-from ..boxes import Box
+from ..utils.boxes import Box
 from .schema import Field, Form, Table, question_of
-from ..jsonscan import scan_json, spoken
+from ..utils.json_scan import scan_json, spoken
 from ..minds.filling import FILL_IN
 from ..models.client import Schema
-from ..text import NOT_ANSWERABLE, abstains, one_line
+from ..utils.text import NOT_ANSWERABLE, abstains, one_line
 
 # %% ../../nbs/fields/03_prompt.ipynb #1093d612
 MOST_ROWS, MOST_LETTERS = 60, 300   # rows of a reply; letters of a value

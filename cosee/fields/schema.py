@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['read_schema']
+__all__ = ['Kind', 'MAX_FIELDS', 'MAX_DEPTH', 'MAX_CHOICES', 'MAX_HINT', 'Source', 'SchemaError', 'Field', 'Table', 'Form',
+           'matches', 'ready_schemas', 'schema_document', 'read_schema', 'question_of', 'assembled']
 
 # %% ../../nbs/fields/00_schema.ipynb #1f465f44
 import re
@@ -15,8 +16,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Union, cast
-from ..config import ConfigError, parse_yaml, read_text
-from ..text import one_line
+from ..utils.config import ConfigError, parse_yaml, read_text
+from ..utils.text import one_line
 from importlib.resources import files
 from itertools import islice
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['same_value', 'Mark', 'FieldScore', 'FieldScores', 'score_fields', 'read_lines']
 
 # %% ../../nbs/fields/08_scores.ipynb #5465d6ba
 import re
@@ -20,8 +20,8 @@ from ..eval.statistics import Estimate, bootstrap
 from ..eval.text_scores import anls_rrc
 from .schema import Field, Form, SchemaError, Source, Table, read_schema
 from .values import Order, read_value
-from ..files import json_lines
-from ..text import Md, answer_key, counted, md_line, md_table, one_line
+from ..utils.files import json_lines
+from ..utils.text import Md, answer_key, counted, md_line, md_table, one_line
 
 # %% ../../nbs/fields/08_scores.ipynb #5875c024
 def _plain(asked: Field, value: Any, order: Order) -> Any:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['rows_of']
 
 # %% ../../nbs/fields/04_tables.ipynb #56f682a5
 import re

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['Order', 'MAX_PRINTED', 'date_order', 'Value', 'read_value']
 
 # %% ../../nbs/fields/01_values.ipynb #9aa2d147
 import math, re
@@ -15,7 +15,7 @@ from datetime import date
 from typing import Any, Literal, NamedTuple, Optional
 from .schema import Field, matches
 from ..ocr.values import to_number
-from ..text import answer_key, one_line
+from ..utils.text import answer_key, one_line
 
 # %% ../../nbs/fields/01_values.ipynb #936aff45
 Order = Literal['dmy', 'mdy', '']   # which part of a date in digits comes first; '' where nothing tells

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['When', 'dates_in', 'files_named', 'FileFocus']
 
 # %% ../../nbs/index/08_files.ipynb #ac8157ab
 import re

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['HEAD', 'MOST_ROWS', 'BLOCK', 'Looks']
 
 # %% ../../nbs/index/09_looks.ipynb #fdb24e8a
 import hashlib, json, os
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 
-from ..files import FileCache, own_file, private_folder
+from ..utils.files import FileCache, own_file, private_folder
 
 # %% ../../nbs/index/09_looks.ipynb #361d1882
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['FAMILIES', 'Family', 'VisualEncoder', 'visual_encoder', 'late_interaction']
 
 # %% ../../nbs/index/05_visual.ipynb #a98a5666
 import json, threading
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 
-from ..files import digest
+from ..utils.files import digest
 from ..models.qwen.checkpoint import ModelError, free_bytes, whole_model
-from ..registry import need
+from ..utils.registry import need
 
 # %% ../../nbs/index/05_visual.ipynb #8ba94ba5
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['How', 'Way', 'Place', 'Printed', 'snap_evidence', 'printed_pages', 'snapped']
 
 # %% ../../nbs/minds/09_places.ipynb #0a9414e3
 import math, re, unicodedata
@@ -15,13 +15,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Literal, NamedTuple, Optional
 from ..board import Evidence
-from ..boxes import Box, box_iou
+from ..utils.boxes import Box, box_iou
 from .form import Line, Word, around, layout, likeliest, write_page
 from ..ocr.engine import WordReader
 from ..ocr.print import PrintPage, Turn, sure_box, turned_box, upright
 from ..ocr.values import to_number
 from ..pages import PageError
-from ..text import abstains, letters_of
+from ..utils.text import abstains, letters_of
 
 # %% ../../nbs/minds/09_places.ipynb #5f806a62
 How = Literal['letters', 'number', 'nearly']   # how print says a value

@@ -6,19 +6,23 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['GEN_DEFAULTS', 'Usage', 'BudgetExceeded', 'Ledger', 'Reply', 'record', 'VLMClient', 'ScriptedClient']
+__all__ = ['CountedTokens', 'COUNTS', 'LedgerEntry', 'Picture', 'Schema', 'Params', 'Block', 'THUMBNAIL_PIXELS', 'Outcome',
+           'GEN_DEFAULTS', 'UsageRecord', 'Usage', 'count_tokens', 'BudgetExceeded', 'Ledger', 'LedgerRecord',
+           'TextBlock', 'ImageBlock', 'Message', 'user_message', 'build_messages', 'content_blocks', 'checked_blocks',
+           'message_blocks', 'prompt_text', 'asked_back', 'TokenLogprob', 'Reply', 'CallRecord', 'record', 'note_call',
+           'cut_when', 'to_be_cut', 'VLMClient', 'merged', 'prompt_messages', 'image_grid', 'image_tokens',
+           'estimate_usage', 'takes_prompt', 'accepted', 'GenerateClient', 'as_client', 'thought_tokens']
 
 # %% ../../nbs/00_model.ipynb #2c1a31f5
-import inspect, json, math, threading, time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
+import inspect, math, threading, time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Optional, TypedDict, Union, cast, get_args
 from ..pages import ShownPages, as_picture
-from ..text import html_table
+from ..utils.text import html_table
 
 # %% ../../nbs/00_model.ipynb #d2372808
 if TYPE_CHECKING: from PIL.Image import Image
@@ -170,7 +174,6 @@ class LedgerRecord(TypedDict):
     count: CountedTokens
     total: UsageRecord
     entries: list[LedgerEntry]
-
 
 def _cells(name: str, usage: Usage) -> list[str]:
     "A row of the ledger's table"
@@ -581,38 +584,3 @@ def thought_tokens(
     "Most tokens that a client writes before a reply, beside its `max_new_tokens`."
     asked = getattr(client, 'clients', None) or [client]
     return max(int(getattr(c, 'thought_tokens', 0)) for c in asked)
-
-# %% ../../nbs/00_model.ipynb #f108b38c
-class ScriptedClient(VLMClient):
-    "Replays `replies`; when they run out it raises IndexError, or starts again with `cycle`."
-    name = 'scripted'
-    def __init__(self,
-        replies: Union[Iterable[Any], dict[str, Iterable[Any]]], # replies in order, or prompt part -> replies
-        cycle: bool = False # start again at the end?
-    ):
-        self.replies, self.cycle = replies, cycle
-        self.calls: MutableSequence[dict[str, Any]] = []   # messages, schema and settings of each
-        groups = replies if isinstance(replies, dict) else {'': replies}
-        self._queues = {k: deque(v) for k, v in groups.items()}
-        self._mutex = threading.Lock()
-
-    def _next(self, text: str) -> Any:
-        "The next reply of the group whose key stands last in `text`: roles come last in a prompt"
-        keys = [k for k in self._queues if k in text]
-        key = max(keys, key=lambda k: (text.rfind(k) if k else -1, len(k)), default=None)
-        if key is None: raise IndexError(f'no scripted reply for a prompt that ends in {text[-60:]!r}')
-        queue = self._queues[key]
-        if not queue: raise IndexError(f'the scripted replies{f" for {key!r}" if key else ""} ran out')
-        if self.cycle: queue.rotate(-1)
-        return queue[-1] if self.cycle else queue.popleft()
-
-    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
-        with self._mutex:
-            self.calls.append(dict(messages=messages, schema=schema, **params))
-            reply = self._next(prompt_text(messages))
-        if isinstance(reply, BaseException): raise reply
-        if callable(reply): reply = reply(messages)
-        if isinstance(reply, Reply): return reply
-        text = reply if isinstance(reply, str) else json.dumps(reply)
-        usage = replace(self.estimate(messages), completion_tokens=math.ceil(len(text) / 4))
-        return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', usage=usage)

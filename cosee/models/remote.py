@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['VLMClientError', 'AuthenticationError', 'TimeoutError', 'ServerError', 'RequestError', 'RateLimitError',
-           'ResponseParseError']
+__all__ = ['Turn', 'MOST_TOKENS', 'VLMClientError', 'AuthenticationError', 'TimeoutError', 'ServerError', 'RequestError',
+           'RateLimitError', 'ResponseParseError', 'ImagesRefused', 'Encoded', 'encode_image', 'ImageEncoder',
+           'wrapped', 'unwrapped', 'strict_schema', 'RemoteClient', 'Counts', 'count_of']
 
 # %% ../../nbs/models/01_remote.ipynb #f64474cf
 import base64, builtins, io, json, re, threading, time
@@ -16,12 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 from pydantic import SecretStr
-from ..config import redact, remember_secret
+from ..utils.config import redact, remember_secret
 from .backends import Backend, usual_backend
 from .client import (Message, Outcome, Params, Picture, Reply, Schema, Usage, VLMClient, checked_blocks,
                                  image_tokens, prompt_text)
 from .net.wire import BadBody, Elsewhere, OutOfBounds, TooLate, retry_after, within
-from ..registry import need
+from ..utils.registry import need
 
 # %% ../../nbs/models/01_remote.ipynb #4cfd551e
 if TYPE_CHECKING: from PIL.Image import Image
@@ -141,7 +142,7 @@ class ImageEncoder:
 
     def __call__(self, image: Picture, max_pixels: Optional[int] = None) -> Encoded:
         from cosee.pages import open_image
-        from cosee.files import image_hash
+        from cosee.utils.files import image_hash
         im = open_image(image)
         key = image_hash(im), max_pixels
         with self._lock:

@@ -6,15 +6,19 @@
 __all__ = []
 
 # %% ../../nbs/planner/04_planner.ipynb #3da0b7b3
-from ..faces import face
+from typing import TYPE_CHECKING
+from ..utils.lazy_exports import lazy_exports
 
 # %% ../../nbs/planner/04_planner.ipynb #3bf45a24
-FACE = {
-    "cosee.planner.planning": (
-        "AgenticIQAState PlanCache PlanControlFlags PlannerOutput plan planner_client planner_node"),
-    "cosee.planner.measures": "full_reference image_quality",
-    "cosee.planner.quality": "QualityAgent QualityController quality_node",
-    "cosee.planner.graph": "cosee_graph planner_graph",
-}
+if TYPE_CHECKING:
+    from cosee.planner.planning import AgenticIQAState as AgenticIQAState, PlanCache as PlanCache
+    from cosee.planner.planning import PlanControlFlags as PlanControlFlags, PlannerOutput as PlannerOutput
+    from cosee.planner.planning import plan as plan, planner_client as planner_client, planner_node as planner_node
+    from cosee.planner.measures import full_reference as full_reference, image_quality as image_quality
+    from cosee.planner.quality import QualityAgent as QualityAgent, QualityController as QualityController
+    from cosee.planner.quality import quality_node as quality_node
+    from cosee.planner.graph import cosee_graph as cosee_graph, planner_graph as planner_graph
 
-__getattr__, __dir__, __all__ = face(__name__, FACE)
+# %% ../../nbs/planner/04_planner.ipynb #e4c1d065
+#| eval: false
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['DOCUMENT_PROMPT', 'PLAN_TOKENS', 'DocumentPlan', 'named_pages', 'said_plan', 'settled_document', 'Planned',
+           'plan_document']
 
 # %% ../../nbs/planner/05_document_plan.ipynb #3629f116
 import re
@@ -21,7 +22,7 @@ from ..models.client import Ledger, Usage, VLMClient, record
 from ..models.remote import ResponseParseError, VLMClientError
 from .planning import PLANNER_PROMPT, PlannerOutput, parse_plan, planner_schema, settled, told_error
 from .quality import required_of
-from ..text import one_line
+from ..utils.text import one_line
 from ..tools.sight import PAGE_TOOL_NAMES
 
 # %% ../../nbs/planner/05_document_plan.ipynb #b12698f1

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['image_quality', 'full_reference']
+__all__ = ['Measure', 'MEASURES', 'noise_level', 'edge_quality', 'blockiness', 'skew_angle', 'text_height', 'image_quality',
+           'full_reference']
 
 # %% ../../nbs/planner/01_measures.ipynb #ff3d798b
 from typing import TYPE_CHECKING, Callable, Optional

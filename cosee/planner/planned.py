@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['plan_text', 'PlannedController', 'planned_method']
 
 # %% ../../nbs/planner/06_planned_team.ipynb #df51930c
 import copy

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['PlanControlFlags', 'PlannerOutput', 'AgenticIQAState', 'PlanCache', 'planner_client', 'plan',
+__all__ = ['Picture', 'Client', 'Plan', 'PLANNER_PROMPT', 'IMAGE_SUFFIXES', 'PLANS', 'PlanControlFlags', 'PlannerOutput',
+           'AgenticIQAState', 'planner_schema', 'planner_prompt', 'parse_plan', 'settled', 'check_image_path',
+           'load_image', 'JsonLog', 'PlanCache', 'planner_client', 'plan_complaint', 'plan', 'told_error',
            'planner_node']
 
 # %% ../../nbs/planner/00_planning.ipynb #11e741a9
@@ -17,15 +19,15 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Literal, Optional, 
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
-from ..config import ConfigError, redact
-from ..jsonscan import scan_json, spoken
+from ..utils.config import ConfigError, redact
+from ..utils.json_scan import scan_json, spoken
 from ..models.backends import PlannerConfig
 from ..models.client import (GenerateClient, Message, Outcome, Params, Reply, Schema, VLMClient, as_client,
                                  prompt_messages)
 from ..models.registry import create_vlm_client, resilient
 from ..models.remote import ResponseParseError, VLMClientError
 from ..models.wrapper import BatchItem, ClientWrapper, ask_batch, identity_of, models_in
-from ..text import one_line
+from ..utils.text import one_line
 
 # %% ../../nbs/planner/00_planning.ipynb #a1c0de52
 if TYPE_CHECKING:
@@ -409,7 +411,7 @@ def plan(
     root: Union[str, Path, None] = None        # see `check_image_path`
 ) -> PlannerOutput:
     "The plan for a request about a picture; raises ValueError and `VLMClientError`."
-    from cosee.files import image_hash
+    from cosee.utils.files import image_hash
     if not str(query).strip(): raise ValueError('the request is empty; say what is to be found out')
     images = [load_image(i, root=root) for i in (image, reference) if i is not None]
     asked, settings = planner_client(client, config, fallback)

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['quality_node', 'QualityAgent', 'QualityController']
+__all__ = ['FINDINGS', 'Measures', 'FULL_REFERENCE', 'Finding', 'quality_findings', 'Required', 'required_of', 'wanted_measures',
+           'scope_box', 'cut', 'quality_node', 'quality_text', 'QualityAgent', 'QualityController']
 
 # %% ../../nbs/planner/02_quality.ipynb #c4e88dce
 import copy, re
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypedDict
 from ..agents import Action, Agent, words_of
 from ..board import View
-from ..boxes import Box
+from ..utils.boxes import Box
 from ..controller import CoSeeController, Episode
 from ..focus import listed, make_focus
 from ..pages import load_pages

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['blind']
 
 # %% ../../nbs/rules/02_blind.ipynb #ce113b2c
 from collections.abc import Sequence
 from typing import Any, Optional
 from ..agents import ROLES, Agent, PageImage, Request, describe_actions, role_text
 from ..board import Board
-from ..text import NOT_ANSWERABLE
+from ..utils.text import NOT_ANSWERABLE
 
 # %% ../../nbs/rules/02_blind.ipynb #d0984d77
 _ALONE = ('Nobody has written anything yet, and you answer the question on your own. HYPOTHESIZE the answer: copy it '

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['ProofOf', 'LineChecker', 'quoting', 'proved_corrections', 'survivors', 'Check', 'checks_of']
 
 # %% ../../nbs/rules/03_verified.ipynb #892bc6ca
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ from ..agents import Agent, CrossCheckerAgent, role_text
 from ..board import YOU, Board
 from ..controller import Hypothesis, proposal_key, standing
 from .proofs import PROVED, How
-from ..text import NOT_ANSWERABLE
+from ..utils.text import NOT_ANSWERABLE
 
 # %% ../../nbs/rules/03_verified.ipynb #b2b29a83
 _RULE = ('The content of what you write is the line of print that settles it, copied letter by letter and nothing '

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['KEEPER', 'minority', 'kept_cells', 'DissentKeeper', 'own_corrections']
 
 # %% ../../nbs/rules/04_dissent.ipynb #66be3ad5
 import re
@@ -15,7 +15,7 @@ from typing import Any, Optional
 from ..agents import Action, Agent, PageImage
 from ..board import YOU, Board
 from .votes import Vote, shares
-from ..text import answer_key, one_line
+from ..utils.text import answer_key, one_line
 
 # %% ../../nbs/rules/04_dissent.ipynb #e75aee83
 KEEPER = 'dissent'   # author of the notes

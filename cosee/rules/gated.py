@@ -6,19 +6,19 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['Doubt', 'DOUBTS', 'GATE', 'Gating', 'GatedController', 'gated']
 
 # %% ../../nbs/rules/09_gated.ipynb #1f269dce
 from collections.abc import Sequence
 from typing import Any, Literal, Optional, cast, get_args
 from ..agents import Action, Agent, Model, Request, invalid_action, words_of
 from ..board import Board, View
-from ..boxes import Box
+from ..utils.boxes import Box
 from ..controller import CoSeeController, Episode, Event, OnEvent, Snap, noted
 from ..eval.methods import METHODS
 from ..eval.task import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Reading
 from ..focus import listed
-from ..jsonscan import read_answer
+from ..utils.json_scan import read_answer
 from ..minds.client import PrintClient
 from ..minds.confidence import CHECK, CHECK_TOKENS, checked_confidence, vouched
 from ..models.client import Ledger, VLMClient, asked_back, merged
@@ -26,7 +26,7 @@ from ..models.wrapper import ClientWrapper
 from .gates import READ, Doubted, brief
 from .proofs import PROVED, Prints
 from .second import read_by_rules, seconded, stands
-from ..text import NOT_ANSWERABLE, abstains, one_line
+from ..utils.text import NOT_ANSWERABLE, abstains, one_line
 
 # %% ../../nbs/rules/09_gated.ipynb #2c165d10
 class _FirstReader(Agent):

@@ -6,23 +6,23 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['Ask', 'Second', 'By', 'READ', 'Abstained', 'Doubted', 'Gate', 'brief', 'gate_method']
 
 # %% ../../nbs/rules/07_gates.ipynb #974648d1
 import math
 from collections.abc import Mapping
 from typing import Any, Callable, Literal, Optional, Union, cast
-from ..boxes import Box
+from ..utils.boxes import Box
 from ..eval.calibration import Curve, calibrated, check_curve
 from ..eval.task import (COT_PROMPT, DIRECT_PROMPT, DIRECT_TOKENS, MethodOutcome, PLAIN_GEN, SAMPLE_GEN, Reading,
                              Task)
 from ..focus import FocusSpec
-from ..jsonscan import read_answer
+from ..utils.json_scan import read_answer
 from ..minds.confidence import CHECK, CHECK_TOKENS, checked_confidence, vouched
 from ..models.client import BudgetExceeded
 from .proofs import PROVED, How, Prints
 from .second import read_by_rules, seconded, stands
-from ..text import NOT_ANSWERABLE, abstains, letters_of, same_answer
+from ..utils.text import NOT_ANSWERABLE, abstains, letters_of, same_answer
 
 # %% ../../nbs/rules/07_gates.ipynb #845d1fc6
 Ask = Literal['cot', 'direct']
@@ -92,7 +92,6 @@ class Gate:
         return stands(self.rules)
 
 # %% ../../nbs/rules/07_gates.ipynb #be02da2d
-
 def _by_confidence(gate: Gate, second: str) -> str:
     "Why to doubt, '' if there is no reason"
     sure = gate.sure()
@@ -122,7 +121,6 @@ def _by_agreement(gate: Gate, second: str) -> str:
     return '' if _agree(gate.reading['answer'], gate.second['answer']) else 'two calls disagree'
 
 # %% ../../nbs/rules/07_gates.ipynb #92982e8d
-
 def _by_evidence(gate: Gate, second: str) -> str:
     "Why to doubt, '' if there is no reason"
     page = gate.reading['page']
@@ -133,7 +131,6 @@ def _by_both(gate: Gate, second: str) -> str:
     return _by_evidence(gate, second) or ('' if gate.sure() is None else _by_confidence(gate, second))
 
 # %% ../../nbs/rules/07_gates.ipynb #d91f3468
-
 def _by_check(gate: Gate, second: str) -> str:
     "Why to doubt, '' if there is no reason"
     odds = gate.check()
@@ -141,7 +138,6 @@ def _by_check(gate: Gate, second: str) -> str:
     return '' if gate.sure() is None else _by_confidence(gate, second)
 
 # %% ../../nbs/rules/07_gates.ipynb #4d9e0bf2
-
 def _by_seconded(gate: Gate, second: str, odds: Optional[float] = None) -> str:
     "Why to doubt, '' if there is no reason"
     sure = seconded(gate.reading['answer'], gate.reading['confidence'], gate.rules, odds)

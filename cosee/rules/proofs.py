@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Prints']
+__all__ = ['How', 'PROVED', 'Proof', 'Prints']
 
 # %% ../../nbs/rules/00_proofs.ipynb #6cc8e703
 import re
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Optional
-from ..boxes import Box
+from ..utils.boxes import Box
 from ..minds.places import Printed, printed_pages
-from ..text import abstains, letters_of
+from ..utils.text import abstains, letters_of
 
 # %% ../../nbs/rules/00_proofs.ipynb #ebcc8803
 How = Literal['box', 'page', 'quote', '', 'abstains', 'unread']

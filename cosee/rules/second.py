@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['STANDS', 'read_by_rules', 'stands', 'agreeing', 'seconded']
 
 # %% ../../nbs/rules/10_second.ipynb #c4b696f7
 from collections.abc import Sequence
 from typing import Any, Optional, cast
-from ..boxes import Box
+from ..utils.boxes import Box
 from ..eval.task import DIRECT_PROMPT, Reading
 from ..minds.confidence import seconded_confidence
 from ..ocr.client import OcrClient
-from ..text import same_answer
+from ..utils.text import same_answer
 
 # %% ../../nbs/rules/10_second.ipynb #8a3c25af
 def read_by_rules(

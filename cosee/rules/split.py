@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['only', 'shared_out']
 
 # %% ../../nbs/rules/05_split.ipynb #9365a120
 import math

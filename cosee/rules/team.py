@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Rules', 'TeamController']
+__all__ = ['First', 'Decide', 'Stop', 'Checks', 'Quotes', 'Share', 'Rules', 'TeamController', 'team_method']
 
 # %% ../../nbs/rules/06_team.ipynb #62b0e833
 import copy
@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Optional, cast, get_args
 from ..agents import ROLES, Agent, words_of
 from ..board import YOU, Board
-from ..boxes import Box
+from ..utils.boxes import Box
 from ..controller import (CoSeeController, Episode, Event, Hypothesis, OnEvent, Order, evidence_of,
                               proposal_key, rank_hypotheses, standing, stated_confidence)
 from ..eval.baselines import within_budget
@@ -29,7 +29,7 @@ from .dissent import DissentKeeper, kept_cells, minority, own_corrections
 from .proofs import PROVED, How, Prints, Proof
 from .split import shared_out
 from .votes import Vote, cast_votes, rank_votes, said_answer, shares
-from ..text import abstains, answer_key
+from ..utils.text import abstains, answer_key
 
 # %% ../../nbs/rules/06_team.ipynb #aef73141
 First = Literal['open', 'blind']

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['Vote', 'said_answer', 'cast_votes', 'shares', 'rank_votes']
 
 # %% ../../nbs/rules/01_votes.ipynb #53003eb7
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from typing import Optional, TypedDict
 from ..board import YOU
 from ..controller import Hypothesis, proposal_key, stated_confidence
 from .proofs import PROVED, How
-from ..text import abstains, answer_key
+from ..utils.text import abstains, answer_key
 
 # %% ../../nbs/rules/01_votes.ipynb #fd45b301
 class Vote(TypedDict):

@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TypedDict
-from ..jsonscan import read_answer
+from ..utils.json_scan import read_answer
 from ..eval.statistics import bootstrap
-from ..text import answer_key, one_line
+from ..utils.text import answer_key, one_line
 from ..view.figure import (COLOURS, LETTER_WIDTH, LINE_HEIGHT, Picture, SIGN_WIDTH, add_axes, new_figure,
                                place_names, series_style, spread)
 if TYPE_CHECKING:

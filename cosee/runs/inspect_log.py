@@ -4,7 +4,7 @@
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #f079cac6
 from __future__ import annotations
-from ..registry import need
+from ..utils.registry import need
 
 # %% auto #0
 __all__ = ['write_inspect']
@@ -16,12 +16,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 from ..eval.metrics import DEFAULT_METRICS
-from ..files import digest
+from ..utils.files import digest
 from ..focus import FEW_PAGES
 from ..pages import PageError
 from .log import Record, RunError
 from .table import Run
-from ..text import one_line
+from ..utils.text import one_line
 if TYPE_CHECKING:
     from inspect_ai.event import Event, ModelEvent
     from inspect_ai.log import EvalLog, EvalResults, EvalSample, EvalSpec

@@ -7,11 +7,13 @@ from __future__ import annotations
 import json, math, os, time, warnings
 from pathlib import Path
 from typing import (IO, TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, Optional, TypedDict, Union, cast)
-from ..config import concealed, without_keys
-from ..files import private_folder, write_whole
+from ..utils.config import concealed, without_keys
+from ..utils.files import private_folder, write_whole
 
 # %% auto #0
-__all__ = ['RunError', 'RunLog']
+__all__ = ['RECORDS', 'ABOUT', 'ASKED', 'OPENED', 'RunError', 'NoRoom', 'Record', 'key_of', 'without_times', 'locked_file',
+           'RunLog', 'to_line', 'write_about', 'strict_json', 'parse_record', 'Fault', 'read_records', 'DamagedRun',
+           'fault_words', 'warn_damaged', 'About', 'read_about', 'checked_about', 'Entry']
 
 # %% ../../nbs/runs/00_log.ipynb #38e10faa
 if TYPE_CHECKING: from cosee.controller import Evidence

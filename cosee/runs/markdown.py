@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Optional, TypedDict, Union
 from ..board import Board, Cell
-from ..boxes import Box
+from ..utils.boxes import Box
 from .table import Run
-from ..text import md_line
+from ..utils.text import md_line
 
 # %% ../../nbs/runs/08_markdown.ipynb #3400178b
 def _visible_char(c: str) -> str:

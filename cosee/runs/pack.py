@@ -8,11 +8,12 @@ import io, json, re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Union, cast
-from ..files import digest
+from ..utils.files import digest
 from .log import About, Record, RunError, checked_about, key_of, parse_record, strict_json, to_line
 
 # %% auto #0
-__all__ = []
+__all__ = ['MAGIC', 'VERSION', 'MOST', 'LONGEST', 'MEMORY', 'CHUNK', 'MEND', 'portable', 'what_ran', 'pack_records', 'damaged',
+           'open_pack', 'is_pack', 'pack_about', 'read_pack']
 
 # %% ../../nbs/runs/17_packs.ipynb #37d69c3d
 _WHOLE = re.compile(r'(?:[A-Za-z]:)?[\\/]|~')   # how a whole path begins
@@ -122,8 +123,6 @@ def damaged(
     return RunError(f'{path} is no pack that can be used: {why}; {MEND}')
 
 # %% ../../nbs/runs/17_packs.ipynb #8b55dd52
-
-
 def open_pack(
     path: Union[str, Path], # of the pack
     most: int = MOST        # bytes that it may unpack into

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['EVERY', 'planned_questions', 'RunProgress']
 
 # %% ../../nbs/runs/15_progress.ipynb #6ad78951
 import sys, threading, time
@@ -16,7 +16,7 @@ from ..datasets.core import LOADERS
 from ..datasets.sample import Split
 from .config import MADE, DataConfig
 from .log import Record
-from ..text import time_left
+from ..utils.text import time_left
 
 # %% ../../nbs/runs/15_progress.ipynb #54c13c91
 def planned_questions(

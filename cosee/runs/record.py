@@ -11,26 +11,27 @@ from functools import partial
 from itertools import islice
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, TypeVar, cast
 from ..board import Board
-from ..config import ConfigError, redact
+from ..utils.config import ConfigError, redact
 from ..datasets.core import LOADERS, load
 from ..datasets.checks import DataError
 from ..datasets.sample import OnError, Sample, subset
 from ..eval.methods import Method, make_method
 from ..eval.metrics import score_many
 from ..eval.task import DIRECT_PROMPT, DIRECT_TOKENS, MethodOutcome, Task, sample_id, seed_of
-from ..files import digest
+from ..utils.files import digest
 from ..focus import listed
 from ..models.client import Ledger
 from ..models.qwen.together import own_account
 from ..ocr.transcripts.page_reader import PageBill, page_bill
-from ..registry import UnknownName
+from ..utils.registry import UnknownName
 from .config import BudgetConfig, DataConfig, MADE, RunConfig, budget_of, metrics_of
 from .log import Entry, Record, RunError, record_fault, to_line
 from .table import score_all
-from ..text import one_line
+from ..utils.text import one_line
 
 # %% auto #0
-__all__ = []
+__all__ = ['RIGHT', 'T', 'split_of', 'samples_of', 'start_record', 'answer_one', 'utc_now', 'Timeout', 'limited', 'Job',
+           'read_shard', 'jobs_of', 'run_here', 'at_once']
 
 # %% ../../nbs/runs/03_record.ipynb #acdf822d
 def split_of(

@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import (TYPE_CHECKING, Any, BinaryIO, Callable, Iterable, Iterator, Mapping, Optional, TypedDict, Union,
                     cast)
 from ..datasets.submissions import NONE_WORDS, official_golds, official_prediction
-from ..files import digest, write_whole
+from ..utils.files import digest, write_whole
 from ..eval.metrics import ALIASES, DEFAULT_METRICS, Scores, score_many
 from .log import (ABOUT, About, Entry, Fault, RECORDS, Record, RunError, RunLog, fault_words, key_of,
                             parse_record, read_about, read_records, to_line, warn_damaged, write_about)
 from .pack import is_pack, open_pack, pack_about, pack_records, read_pack, what_ran
-from ..registry import need
-from ..text import abstains, counted, html_table, md_table, one_line
+from ..utils.registry import need
+from ..utils.text import abstains, counted, html_table, md_table, one_line
 
 # %% auto #0
-__all__ = ['Run', 'score_records', 'replay_record', 'merge_runs']
+__all__ = ['Chosen', 'Run', 'Counts', 'Status', 'score_all', 'score_records', 'slim', 'flat', 'write_frame', 'Transcript',
+           'replay_record', 'merge_runs', 'pack_runs']
 
 # %% ../../nbs/runs/01_table.ipynb #66253645
 if TYPE_CHECKING:
@@ -228,7 +229,6 @@ def flat(
             **_simple(record.get('meta') or {}, 'meta_')}
 
 # %% ../../nbs/runs/01_table.ipynb #22924127
-
 def _text(value) -> Optional[str]:
     "A cell as text; what is missing stays missing"
     return None if value is None or value != value else str(value)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Viewer', 'export_viewer']
+__all__ = ['Viewer', 'damage_words', 'ViewerData', 'Exported', 'export_viewer']
 
 # %% ../../nbs/runs/12_viewer.ipynb #b2004385
 import gzip, json, re, threading, time
@@ -15,7 +15,7 @@ from typing import (
     TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, TypedDict, Union, cast)
 from ..board import Board
 from ..eval.metrics import DEFAULT_METRICS
-from ..files import digest, files_mark, inside, json_lines, write_whole
+from ..utils.files import digest, files_mark, inside, json_lines, write_whole
 from ..pages import Pages, load_pages
 from .log import ABOUT, ASKED, OPENED, NoRoom, RECORDS, Record, RunError, fault_words
 from .pack import is_pack
@@ -23,7 +23,7 @@ from .shown import (FACETS, LogTail, ShownNumbers, ShownQuestion, ShownRow, as_d
                               short_text)
 from .table import Run, replay_record
 from .viewer_pages import record_page, viewer_page
-from ..text import one_line
+from ..utils.text import one_line
 from ..view.episode import episodes_html
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -109,8 +109,6 @@ class _Sources:
         return self.open[id]
 
 # %% ../../nbs/runs/12_viewer.ipynb #9b488f86
-
-
 def _fits(sample: Sample, record: dict[str, Any]) -> bool:
     "Is the sample what the record answers?"
     from cosee.eval.task import sample_id
@@ -119,7 +117,6 @@ def _fits(sample: Sample, record: dict[str, Any]) -> bool:
     return digest([sample_id(sample, record['index']), sample['question'], gold]) == record.get('data')
 
 # %% ../../nbs/runs/12_viewer.ipynb #f89d06c2
-
 def _where(folder: Path, opened: dict[str, Any]) -> list[Path]:
     "The files of a document: as they were, or as they lie in the run folder"
     files = [Path(str(f)) for f in opened['files']]

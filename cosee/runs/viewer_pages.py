@@ -13,9 +13,9 @@ import base64, io, json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Optional
-from ..boxes import Box, is_box, placed
+from ..utils.boxes import Box, is_box, placed
 from .shown import NO_REASON, as_dict, as_list, finite_number, short_text
-from ..text import clean, counted, html_text
+from ..utils.text import clean, counted, html_text
 from ..view.drawing import own_box
 from ..view.html import (
     BASE, CONTROLS, ELEMENTS, WORDS, Html, asset, csp_hash, el, fill_template, inline_script, inline_style)

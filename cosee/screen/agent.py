@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['load_screens', 'ScreenAgent', 'run_screens', 'write_board_records']
+__all__ = ['SCREEN_SPLITS', 'SCREEN_GEN', 'ReadStep', 'Prediction', 'read_step', 'load_screens', 'ScreenAgent', 'run_screens',
+           'write_board_records']
 
 # %% ../../nbs/screen/06_agent.ipynb #7231bcfa
 import json
@@ -17,20 +18,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union
 from ..agents import Action, Model, PageImage, ask
 from ..board import View
-from ..boxes import Box, is_box, thousandths
+from ..utils.boxes import Box, is_box, thousandths
 from ..controller import Episode, Event
 from ..datasets.checks import DataError, Images, Located
 from ..datasets.sample import Layout, PageBox, Sample, Split
 from ..eval.task import MethodOutcome, Task
-from ..files import write_whole
+from ..utils.files import write_whole
 from ..models.client import Usage, merged
-from ..registry import no_such
+from ..utils.registry import no_such
 from .call import (Point, RU_MAX, TOOL_NAMES, ToolCall, read_tool_calls, reply_calls, to_units,
                                tolerance_pair, tool_call_schema, validate_tool_call)
 from .check import case_faults, read_cases, read_lines, record_faults
 from .config import SYSTEM_PROMPTS, screen_config
 from .make import encode_picture, training_record, write_screens
-from ..text import abstains
+from ..utils.text import abstains
 
 # %% ../../nbs/screen/06_agent.ipynb #34f889bf
 if TYPE_CHECKING: from PIL.Image import Image

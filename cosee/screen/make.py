@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['make_screens']
+__all__ = ['training_record', 'encode_picture', 'split_numbers', 'write_screens', 'make_screens', 'screen_files']
 
 # %% ../../nbs/screen/04_make.ipynb #9c3225d4
 import io, json, multiprocessing, random, shutil, time
@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator, Literal, Optional, Union
 from ..datasets.checks import DataError
-from ..files import write_whole
+from ..utils.files import write_whole
 from .call import RU_MAX, Tolerance, ToolCall, format_tool_call, tolerance_pair
 from .config import ScreenConfig, instruction, read_screen_config, share_out
 from .scenes import mark_screen, middle

@@ -11,7 +11,7 @@ __all__ = ['ScreenReader']
 # %% ../../nbs/screen/08_reader.ipynb #3881a019
 import re
 from typing import TYPE_CHECKING, Any, Callable, Optional
-from ..boxes import thousandths
+from ..utils.boxes import thousandths
 from ..models.client import Message, Reply, VLMClient, message_blocks
 from .call import Point, ToolCall, format_tool_call
 

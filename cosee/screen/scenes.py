@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Scene']
+__all__ = ['Pixels', 'PixelBox', 'SIZES', 'DAYS', 'Entry', 'Scene', 'middle', 'mark_screen']
 
 # %% ../../nbs/screen/02_scenes.ipynb #99e9e03f
 import calendar, random

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['score_step', 'score_screens']
+__all__ = ['SPEAKING', 'StepScore', 'score_step', 'StepRow', 'ScreenScores', 'score_screens', 'step_picture']
 
 # %% ../../nbs/screen/07_score.ipynb #155a7382
 import json, re
@@ -20,7 +20,7 @@ from ..eval.text_scores import anls_rrc
 from .agent import read_step, step_of
 from .call import (RU_MAX, Tolerance, ToolCall, coordinate_faults, is_number, to_pixels, tolerance_pair,
                                unit_distance, validate_tool_call, within_tolerance)
-from ..text import md_table
+from ..utils.text import md_table
 
 # %% ../../nbs/screen/07_score.ipynb #969abc50
 if TYPE_CHECKING: from PIL.Image import Image

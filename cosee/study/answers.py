@@ -9,14 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Optional, Union, cast
 from ..eval.metrics import DEFAULT_METRICS, SCORERS
-from ..jsonscan import read_answer
+from ..utils.json_scan import read_answer
 from ..runs.log import Record, RunError
 from ..runs.record import RIGHT
 from ..runs.table import Run, score_all, slim
-from ..text import abstains, answer_key, letters_of, one_line
+from ..utils.text import abstains, answer_key, letters_of, one_line
 
 # %% auto #0
-__all__ = []
+__all__ = ['Role', 'BASELINES', 'CALLS', 'COLUMNS', 'model_of', 'Way', 'way_of', 'Said', 'quotes', 'Turns', 'Cost', 'added',
+           'roles_of', 'Answer', 'read_answers', 'answer_row', 'answers_csv']
 
 # %% ../../nbs/study/00_answers.ipynb #2178448a
 def model_of(

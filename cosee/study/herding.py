@@ -9,10 +9,10 @@ from typing import NamedTuple, Optional
 from ..eval.statistics import Estimate, bootstrap
 from .answers import Answer, quotes
 from .worth import Group, groups_of
-from ..text import answer_key
+from ..utils.text import answer_key
 
 # %% auto #0
-__all__ = []
+__all__ = ['Flow', 'Herding', 'herding', 'herding_of']
 
 # %% ../../nbs/study/02_herding.ipynb #c3b8c0be
 class Flow(NamedTuple):

@@ -12,11 +12,11 @@ from .herding import Flow, Herding
 from .tables import Study
 from .trust import Trust
 from .worth import Worth, size_of
-from ..text import one_line
+from ..utils.text import one_line
 from ..view.figure import Picture, add_axes, new_figure, series_style
 
 # %% auto #0
-__all__ = []
+__all__ = ['R', 'study_pictures']
 
 # %% ../../nbs/study/06_pictures.ipynb #4f47553d
 if TYPE_CHECKING:

@@ -8,17 +8,17 @@ from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
 from typing import Union
-from ..files import write_whole
+from ..utils.files import write_whole
 from ..runs.log import RunError
 from ..runs.report import REPORT_POLICY, report_table
 from .answers import answers_csv
 from .pictures import study_pictures
 from .tables import Study, Table, table_markdown, verdict, written
-from ..text import counted, md_line, one_line
+from ..utils.text import counted, md_line, one_line
 from ..view.html import Html, el, inline_style
 
 # %% auto #0
-__all__ = []
+__all__ = ['FILES', 'study_markdown', 'study_html', 'save_study', 'check_study']
 
 # %% ../../nbs/study/07_report.ipynb #006df503
 def _about(study: Study) -> str:

@@ -10,7 +10,7 @@ from .answers import Answer, Cost, Turns, added
 from .worth import Group, groups_of
 
 # %% auto #0
-__all__ = []
+__all__ = ['Spending', 'spending', 'spending_of']
 
 # %% ../../nbs/study/04_spending.ipynb #fa9642a7
 class Spending(NamedTuple):

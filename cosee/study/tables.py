@@ -15,10 +15,10 @@ from .herding import Herding, herding_of
 from .spending import Spending, spending_of
 from .trust import Sign, Trust, trust_of
 from .worth import Duel, PartWorth, Worth, duels_of, parts_of, worth_of
-from ..text import counted, md_line, md_table, one_line
+from ..utils.text import counted, md_line, md_table, one_line
 
 # %% auto #0
-__all__ = ['Study']
+__all__ = ['Value', 'Study', 'Table', 'written', 'table_markdown', 'verdict']
 
 # %% ../../nbs/study/05_tables.ipynb #eb6da6ff
 class Study:

@@ -14,7 +14,7 @@ from .answers import Answer
 from .worth import Group, groups_of
 
 # %% auto #0
-__all__ = []
+__all__ = ['SURE', 'Sign', 'Trust', 'trust', 'trust_of']
 
 # %% ../../nbs/study/03_trust.ipynb #e87c4282
 class Sign(NamedTuple):

@@ -12,7 +12,8 @@ from ..eval.statistics import Detectable, Difference, Estimate, bootstrap, compa
 from .answers import BASELINES, Answer, Cost, Turns, added
 
 # %% auto #0
-__all__ = []
+__all__ = ['K', 'PARTS', 'Group', 'size_of', 'by', 'groups_of', 'made_answer', 'Worth', 'estimate', 'worth_of', 'Duel',
+           'duels_of', 'PartWorth', 'parts_of']
 
 # %% ../../nbs/study/01_worth.ipynb #a7dada2b
 class Group(NamedTuple):

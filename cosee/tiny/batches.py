@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['LETTERS', 'SLOTS', 'PARTS', 'FIRST', 'FIRST_WEIGHT', 'NOTHING', 'Sizes', 'Batch', 'Aim', 'STAGES', 'ROWS',
+           'READ_ROWS', 'BOTH_LESSONS', 'GROW_FROM', 'DRILLS', 'DRILL_UNTIL', 'HARD_FONTS', 'MOVED_FROM', 'STILL',
+           'STILL_LATE', 'patches', 'pixel_values', 'letter_grid', 'Token', 'Row', 'Verdicts', 'read_verdicts',
+           'make_row', 'collate', 'Stage', 'stage', 'document_row', 'make_batch', 'batches']
 
 # %% ../../nbs/tiny/02_batches.ipynb #008f6460
 import os, random, re, string

@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['evaluate', 'summary', 'model_card']
+__all__ = ['METHODS_CONFIG', 'MethodConfig', 'Groups', 'PLAIN', 'Share', 'Judged', 'ReadingRow', 'ask_checker', 'read_documents',
+           'reading_groups', 'NoteRow', 'check_notes', 'StrangerRow', 'read_strangers', 'read_groups', 'evaluate',
+           'Found', 'Figures', 'Stated', 'NoteFigures', 'StrangerFigures', 'Summary', 'summary', 'summary_text',
+           'model_card']
 
 # %% ../../nbs/tiny/05_evaluation.ipynb #5c72a165
 import json, random
@@ -15,12 +18,12 @@ from pathlib import Path
 from typing import Any, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
 from ..agents import Action, CrossCheckerAgent, PageImage, parse_action
 from ..board import Board
-from ..boxes import box_iou
+from ..utils.boxes import box_iou
 from ..datasets.made.document import Effects, make_samples, render
 from ..datasets.made.small import SMALL_FONTS, SmallDocument, SmallQuestion, shift, small_document
 from ..eval.statistics import bootstrap
 from ..models.client import VLMClient
-from ..text import abstains, same_answer
+from ..utils.text import abstains, same_answer
 from .lessons import Trajectory, truth_of
 
 # %% ../../nbs/tiny/05_evaluation.ipynb #dfc572f6

@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['LOOK_LAYER', 'LOOK_FROM', 'LOOK_WEIGHT', 'VERDICT_FROM', 'ADDED_LAYERS', 'GROWN_LAYERS', 'MEANT_WEIGHT',
+           'MATCH_WEIGHT', 'POINT_WEIGHT', 'LOSS_WEIGHTS', 'answers', 'flat_patches', 'fast_attention', 'letter_head',
+           'letter_loss', 'watch_layer', 'first_head', 'look_loss', 'weighted', 'verdict_head', 'verdict_loss',
+           'zero_init', 'keep_output', 'meant_loss', 'match_loss', 'point_loss']
 
 # %% ../../nbs/tiny/03_losses.ipynb #bf668e06
 from typing import TYPE_CHECKING, Optional

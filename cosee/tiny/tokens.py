@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['tiny_tokenizer', 'tiny_model']
+__all__ = ['FIXED', 'TINY_TEXT', 'TINY_VISION', 'TINY_ROPE', 'TINY_LAYERS', 'role_prompts', 'prompt_tokens', 'tiny_tokenizer',
+           'special_id', 'tiny_model']
 
 # %% ../../nbs/tiny/00_tokens.ipynb #3379f77e
 import re
@@ -14,9 +15,9 @@ from functools import cache
 from typing import TYPE_CHECKING, cast
 from ..agents import CHECKER_ACTIONS, READER_ACTIONS, ROLES, SCANNER_ACTIONS, describe_actions, team
 from ..eval.chat import chat_instruction
-from ..models.client import ScriptedClient
-from ..models.qwen.random_weights import SPECIAL, random_processor
-from ..text import NOT_ANSWERABLE
+from ..models.testing import ScriptedClient
+from ..models.testing import SPECIAL, random_processor
+from ..utils.text import NOT_ANSWERABLE
 from ..tools.agent import with_tools
 from ..eval.task import COT_PROMPT, DIRECT_PROMPT
 

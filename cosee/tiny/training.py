@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['train']
+__all__ = ['SURE_FROM', 'SURES', 'Look', 'LOSSES', 'LOSS_NAMES', 'optimizers', 'restate', 'TrainingState', 'save_state',
+           'last_state', 'load_state', 'train', 'curves']
 
 # %% ../../nbs/tiny/04_training.ipynb #3ba6f00b
 import json, shutil, time
@@ -19,7 +20,7 @@ from .losses import (ADDED_LAYERS, GROWN_LAYERS, LOOK_FROM, LOSS_WEIGHTS, VERDIC
                                match_loss, meant_loss, point_loss, verdict_head, verdict_loss, watch_layer, weighted,
                                zero_init)
 from .tokens import special_id, tiny_model
-from ..registry import need
+from ..utils.registry import need
 
 # %% ../../nbs/tiny/04_training.ipynb #df6028e2
 if TYPE_CHECKING:

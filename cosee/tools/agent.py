@@ -6,18 +6,18 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['ToolAgent', 'with_tools']
+__all__ = ['turn_schema', 'ToolAgent', 'ToolRecord', 'with_tools']
 
 # %% ../../nbs/tools/05_agent.ipynb #c219065c
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
 from ..agents import Action, Agent, PageImage
 from ..board import Board, View
-from ..boxes import Box, rounded, thousandths, widened
+from ..utils.boxes import Box, rounded, thousandths, widened
 from ..focus import num_pages
 from ..models.client import Block, ImageBlock, Message, TextBlock, VLMClient, content_blocks
 from ..pages import ShownPages, document_of, same_pages
-from ..text import abstains
+from ..utils.text import abstains
 from .base import (EnforcementMode, Outcome, Tool, ToolCall, ToolPolicy, Toolbox, parse_tool_call,
                               tool_schema)
 from .sight import PAGE_TOOL_NAMES, Sight, SightPolicy, Source, ToolResult, page_tools

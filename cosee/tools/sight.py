@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Sight', 'Zoom', 'Ocr', 'FindPage', 'ReadBoard', 'page_tools', 'SightPolicy']
+__all__ = ['FINEST', 'PAGE_TOOL_NAMES', 'ToolResult', 'Sight', 'Zoom', 'Ocr', 'FindPage', 'ReadBoard', 'page_tools',
+           'SightPolicy']
 
 # %% ../../nbs/tools/04_sight.ipynb #4d3a80a6
 import math, re
@@ -16,7 +17,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 from ..agents import PageImage
 from ..board import Board, cell_line
-from ..boxes import ASKED_THOUSANDTHS, Box, read_box, thousandths
+from ..utils.boxes import ASKED_THOUSANDTHS, Box, read_box, thousandths
 from ..ocr.print import line_place
 from ..pages import Page, handle_of, load_pages, open_image
 from .base import (PolicyAction, PolicyDecision, Tool, ToolCall, ToolPolicy, object_schema,
@@ -137,7 +138,6 @@ class Sight:
         return self._index
 
 # %% ../../nbs/tools/04_sight.ipynb #06d139c9
-
 class _PageTool(Tool):
     "A tool that looks at a document"
     def __init__(self, sight: Sight): self.sight = sight

@@ -13,7 +13,7 @@ import base64, io, math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, cast
 from ..board import Cell
-from ..boxes import Box, Size, box_iou, is_box, placed
+from ..utils.boxes import Box, Size, box_iou, is_box, placed
 from ..pages import PageError, Pages, as_picture
 from .html import AUTHOR_COLOURS, Html, author_colours, el
 if TYPE_CHECKING:

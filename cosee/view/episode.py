@@ -15,11 +15,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypedDict, Union, cast
 from ..board import Board, Cell
-from ..boxes import Box, Size, is_box, placed
-from ..files import write_whole
+from ..utils.boxes import Box, Size, is_box, placed
+from ..utils.files import write_whole
 from ..focus import listed
 from ..pages import Pages, page_names
-from ..text import abstains, answer_key, clean, counted, html_text, same_answer
+from ..utils.text import abstains, answer_key, clean, counted, html_text, same_answer
 from .drawing import LINK_KINDS, CellLink, box_frame, cell_links, own_box, own_frame, page_pictures, page_svg
 from .html import AUTHOR_COLOURS, Html, author_colours, el
 from .page import episode_policy, episode_script, episode_style

@@ -4,7 +4,7 @@
 
 # %% ../../nbs/view/05_figure.ipynb #f07ab355
 from __future__ import annotations
-from ..registry import need
+from ..utils.registry import need
 
 # %% auto #0
 __all__ = ['Picture']

@@ -10,7 +10,7 @@ import base64, hashlib, re
 from importlib.resources import files
 from collections.abc import Iterable, Iterator
 from ..board import Cell
-from ..text import clean, html_text
+from ..utils.text import clean, html_text
 
 # %% ../../nbs/view/00_html.ipynb #cabb8376
 class Html(str): "Markup that is safe already: it is not escaped again."

@@ -4,10 +4,10 @@
 
 # %% ../../nbs/view/04_widget.ipynb #f07fbb51
 from __future__ import annotations
-from ..registry import need
+from ..utils.registry import need
 
 # %% auto #0
-__all__ = ['EpisodeWidget', 'follow']
+__all__ = ['EpisodeWidget', 'follow', 'explore_board']
 
 # %% ../../nbs/view/04_widget.ipynb #15d7d505
 import base64, io, threading, time
@@ -20,7 +20,7 @@ from ..controller import CoSeeController, Hypothesis, rank_hypotheses
 from ..focus import listed
 from ..models.client import BudgetExceeded
 from ..ocr.engine import reading_told
-from ..text import abstains, clean, counted, left_text, one_line
+from ..utils.text import abstains, clean, counted, left_text, one_line
 from .drawing import annotate
 from .episode import EpisodeLike, board_html, board_of, episode_sections, episodes_page, question_of
 from .html import Html, asset, el

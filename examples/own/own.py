@@ -5,7 +5,7 @@ from cosee.controller import CoSeeController
 from cosee.eval.methods import register_method
 from cosee.eval.registry import answer_text, gold_texts, scorer
 from cosee.eval.task import build_team, outcome_of
-from cosee.jsonscan import read_answer
+from cosee.utils.json_scan import read_answer
 from cosee.models.client import Reply, VLMClient, content_blocks
 from cosee.models.registry import register_client
 from cosee.ocr.engine import WordReader

@@ -10,7 +10,7 @@ from ..common import BAD_INPUT, Stop, positive
 from ..runs import RUN_FAILED, RUN_OK, ends_with, folder_args, told_in_a_line
 
 # %% auto #0
-__all__ = []
+__all__ = ['study_args']
 
 # %% ../../../nbs/cli/21_study.ipynb #ede54055
 _EXAMPLES = '''examples:

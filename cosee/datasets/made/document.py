@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['make_document', 'scan', 'render', 'make_samples', 'samples_dir']
+__all__ = ['MadeDocument', 'make_document', 'Effects', 'scan', 'render', 'MadePages', 'to_sample', 'make_samples',
+           'QuestionRecord', 'question_records', 'write_samples', 'samples_dir']
 
 # %% ../../../nbs/made/06_document.ipynb #d24c4793
 import io, json, random

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['LONG_WORDINGS', 'long_document', 'scanned', 'long_samples']
 
 # %% ../../../nbs/made/08_long.ipynb #7763150c
 import io, random
@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Optional, TYPE_CHECKING, TypedDict, Union, Unpack
-from ...boxes import Size
+from ...utils.boxes import Size
 from ..sample import Sample
 from .document import Effects, MadeDocument, MadePages, render, to_sample
 from .kinds import DOCUMENT_TYPES

@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['Color', 'Align', 'Where', 'FIELD_LAYOUTS', 'TABLE_LAYOUTS', 'FieldLayout', 'Look', 'Mark', 'FieldEntry', 'Askable',
+           'Fact', 'Details', 'Sheet', 'text_width', 'fit', 'Strip', 'pdf_pages', 'show_boxes', 'tiled']
 
 # %% ../../../nbs/made/01_sheet.ipynb #628e7825
 import io, random
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Literal, NotRequired, Optional, TYPE_CHECKING, TypedDict, Unpack
 from .values import FieldSpec, LOCALES, Locale, Value, fields_of, make_value, odd_label, phrases
-from ...boxes import Box, Size, rounded, unit_box
+from ...utils.boxes import Box, Size, rounded, unit_box
 from ...pages import pdfium_lock
 
 # %% ../../../nbs/made/01_sheet.ipynb #72a9860b

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['small_document', 'small_samples']
+__all__ = ['SMALL_SIZES', 'SMALL_FONTS', 'RULE', 'PITCH', 'FORMS', 'is_held_out', 'label_words', 'make_small_value', 'Heading',
+           'SmallMark', 'SmallFact', 'SmallAsked', 'SmallQuestion', 'SmallSheet', 'letter_places', 'SmallDocument',
+           'small_document', 'shift', 'small_samples', 'small_sample', 'write_small_sample']
 
 # %% ../../../nbs/made/07_small.ipynb #c3987711
 import json, random, zlib
@@ -16,13 +18,13 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Optional, TYPE_CHECKING, TypedDict, Union
-from ...boxes import Box
+from ...utils.boxes import Box
 from ..sample import Sample
 from .document import Effects, MadeDocument, question_records, render, to_sample
 from .questions import Asked, Evidence
 from .sheet import Mark, Strip, text_width
 from .values import NAMES
-from ...text import NOT_ANSWERABLE
+from ...utils.text import NOT_ANSWERABLE
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -227,8 +229,6 @@ class SmallSheet(Strip):
                          label_bbox=label_bbox, row_bbox=row_bbox)
 
 # %% ../../../nbs/made/07_small.ipynb #08bbacce
-
-
 def letter_places(
     mark: SmallMark # a line of a small page
 ) -> list[tuple[str, int, int]]: # (letter, row, column) of all but spaces, from 0

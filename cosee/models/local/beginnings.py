@@ -15,7 +15,7 @@ from ..qwen.prefix import Prefix, empty_prefix, holding
 from ..qwen.prompt import Boundary
 
 # %% auto #0
-__all__ = []
+__all__ = ['Copied', 'CopiedRows', 'seen_pictures', 'without_pixels', 'begin', 'nothing']
 
 # %% ../../../nbs/local/03_beginnings.ipynb #97097bc0
 def _shift(model) -> Optional[Tensor]:

@@ -20,10 +20,10 @@ from ..qwen.decode import DecodingRow, PresencePenalty, Sampling, write
 from ..qwen.lookup import Lookup, Pace
 from ..qwen.prompt import MAX_PIXELS, Boundary, Prompt
 from ..qwen.together import answered
-from ...registry import need
+from ...utils.registry import need
 
 # %% auto #0
-__all__ = ['LocalVLMClient', 'ContextOverflow']
+__all__ = ['GET_ANY', 'LocalVLMClient', 'ContextOverflow', 'cut', 'Call']
 
 # %% ../../../nbs/local/04_client.ipynb #ab9ec68e
 if TYPE_CHECKING:
@@ -446,6 +446,5 @@ def _probes(client: LocalVLMClient) -> list[Prompt]:
     return [client.prompt(build_messages(noise, t)) for t in texts]
 
 # %% ../../../nbs/local/04_client.ipynb #a9e04138
-
 _SHARE = dict(prefix='the beginning of their prompts', copy='a copy of their beginning',
               vision='what the vision tower sees', none='nothing')

@@ -8,12 +8,12 @@ import json, math, re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Optional, cast
-from ...boxes import ASKED_THOUSANDTHS, Size, is_unit, ordered, thousandths, thousandths_around
-from ...jsonscan import scan_json
+from ...utils.boxes import ASKED_THOUSANDTHS, Size, is_unit, ordered, thousandths, thousandths_around
+from ...utils.json_scan import scan_json
 from ..client import Block, Message, Schema, TextBlock, checked_blocks, content_blocks
 
 # %% auto #0
-__all__ = []
+__all__ = ['Boxes', 'IN_THOUSANDTHS', 'IN_PARTS', 'Change', 'Numbers', 'in_pixels', 'numbers_of']
 
 # %% ../../../nbs/local/05_coordinates.ipynb #7fb09314
 if TYPE_CHECKING: from PIL.Image import Image

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Literal, Optional
 from .coordinates import Boxes
 from ..qwen.checkpoint import needed_bytes, stored_config, stored_tensors
-from ...registry import Registry
+from ...utils.registry import Registry
 
 # %% auto #0
-__all__ = []
+__all__ = ['Reuse', 'REUSES', 'FAMILIES', 'UNKNOWN', 'Family', 'family_of', 'vision_types', 'ModelFolder', 'model_folder']
 
 # %% ../../../nbs/local/00_families.ipynb #d4e26e7a
 Reuse = Literal['prefix', 'copy', 'vision', 'none']

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
-from ...files import image_hash
+from ...utils.files import image_hash
 from ..client import ImageBlock, Message, Picture, Usage, build_messages, checked_blocks
 from .coordinates import Boxes, numbers_of
 from .families import family_of, vision_types
@@ -22,7 +22,7 @@ from ..qwen.prompt import (MAX_PIXELS, Prompt, estimate_tokens, leading_images, 
 from ...pages import open_image
 
 # %% auto #0
-__all__ = []
+__all__ = ['page_picture', 'KeptPictures', 'picture_tokens', 'local_prompt', 'estimate_local']
 
 # %% ../../../nbs/local/02_prompts.ipynb #3061cd16
 if TYPE_CHECKING: from PIL.Image import Image

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 # %% auto #0
-__all__ = []
+__all__ = ['MARKS', 'Thinker', 'switched', 'thinker_of', 'Thinking', 'thinking', 'most_thoughts', 'split_draft', 'bare_draft',
+           'unwrapped']
 
 # %% ../../../nbs/local/06_thoughts.ipynb #e5a77d67
 MARKS = '<think>', '</think>'   # where nothing else is known

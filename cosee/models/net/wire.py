@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['MAX_BODY', 'T', 'OutOfBounds', 'Elsewhere', 'BadBody', 'TooLate', 'bounded', 'within', 'http_settings', 'retry_after']
 
 # %% ../../../nbs/models/13_wire.ipynb #0fcd5697
 import contextvars, math, threading, time, zlib

@@ -14,7 +14,8 @@ from transformers.masking_utils import sdpa_mask
 from .products import kept_times
 
 # %% auto #0
-__all__ = []
+__all__ = ['KeyValues', 'Layers', 'Parts', 'KEYS', 'SMALL', 'ATTENTION', 'blockwise_parts', 'scores_by_blocks', 'mean_by_blocks',
+           'most_by_blocks', 'attention_parts', 'shared_attention']
 
 # %% ../../../nbs/qwen/10_attention.ipynb #02cd8c78
 KeyValues = tuple[Tensor, Tensor]   # of one layer, shapes (rows, heads, tokens, size)

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
-from ...registry import need
+from ...utils.registry import need
 
 # %% auto #0
-__all__ = ['ModelError', 'check_model_path']
+__all__ = ['LOCAL', 'GET_WEIGHTS', 'QWEN', 'ModelError', 'stored_config', 'check_model_path', 'whole_model', 'stored_tensors',
+           'needed_bytes', 'free_bytes', 'load_model']
 
 # %% ../../../nbs/qwen/00_checkpoint.ipynb #e3c5cade
 if TYPE_CHECKING: import torch

@@ -17,7 +17,7 @@ from .products import FastLinear
 from .single import single_step
 
 # %% auto #0
-__all__ = []
+__all__ = ['Product', 'BLOCK', 'rotate', 'Decoder', 'decoder_of']
 
 # %% ../../../nbs/qwen/11_decoder.ipynb #2a582dee
 def _spread(t: Tensor, heads: int) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 from .prompt import Prompt, Seen, Size
 
 # %% auto #0
-__all__ = []
+__all__ = ['PixelInputs', 'Pixels']
 
 # %% ../../../nbs/qwen/13_pixels.ipynb #624a708e
 PixelInputs = dict[str, Any]   # what `look` takes of one picture, as tensors

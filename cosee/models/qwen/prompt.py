@@ -17,7 +17,9 @@ from ..local.coordinates import IN_THOUSANDTHS, Numbers
 from .checkpoint import QWEN, check_model_path
 
 # %% auto #0
-__all__ = []
+__all__ = ['Size', 'MIN_PIXELS', 'MAX_PIXELS', 'TemplateBlock', 'TemplateMessage', 'Boundary', 'Seen', 'page_size', 'page_image',
+           'scaled', 'leading_images', 'template_messages', 'Prompt', 'shared_length', 'make_prompt', 'inputs_of',
+           'token_inputs', 'picture_inputs', 'processor_of', 'estimate_tokens']
 
 # %% ../../../nbs/qwen/01_prompt.ipynb #a402d233
 if TYPE_CHECKING: from PIL.Image import Image

@@ -13,7 +13,7 @@ from .attention import mean_by_blocks, most_by_blocks, scores_by_blocks, shared_
 from .products import has_onednn, kept_times, pack_wholly, packed
 
 # %% auto #0
-__all__ = []
+__all__ = ['RowWay', 'ROW_WAYS', 'KeysValues', 'MOST_BYTES', 'RowProduct', 'SingleStep', 'single_step']
 
 # %% ../../../nbs/qwen/15_single.ipynb #c4323d91
 RowWay = Literal['rows', 'columns', 'numpy rows', 'numpy columns', 'packed']

@@ -13,7 +13,7 @@ from ..client import Outcome
 from .prompt import Boundary, Prompt, shared_length
 
 # %% auto #0
-__all__ = []
+__all__ = ['Calls', 'Run', 'Gather', 'Asked', 'gathering', 'Account', 'text_known', 'own_account', 'this_account', 'answered']
 
 # %% ../../../nbs/qwen/14_together.ipynb #03784e5b
 class Asked(Protocol):

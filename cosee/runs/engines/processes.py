@@ -8,7 +8,7 @@ import json, os, selectors, signal, subprocess, sys, threading, time
 from collections import Counter, deque
 from contextlib import contextmanager
 from typing import Any, Iterable, Iterator, Optional, cast
-from ...config import ConfigError
+from ...utils.config import ConfigError
 from ...datasets.sample import Sample
 from ...eval.methods import Method, make_method
 from ...models.registry import make_client
@@ -17,7 +17,7 @@ from ..log import Record
 from ..record import Job, answer_one, samples_of, start_record
 
 # %% auto #0
-__all__ = []
+__all__ = ['GRACE', 'Answerer', 'work', 'failed_record', 'run_processes']
 
 # %% ../../../nbs/runs/04_processes.ipynb #3da19852
 class Answerer:

@@ -10,11 +10,11 @@ from ..config import RunConfig
 from ..log import Record
 from .processes import Answerer, failed_record
 from ..record import Job
-from ...text import one_line
-from ...registry import need
+from ...utils.text import one_line
+from ...utils.registry import need
 
 # %% auto #0
-__all__ = []
+__all__ = ['run_ray']
 
 # %% ../../../nbs/runs/05_ray.ipynb #3648319a
 def _ray() -> Any:

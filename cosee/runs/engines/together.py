@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, Optional, TypeVar, cast
-from ...config import ConfigError
+from ...utils.config import ConfigError
 from ...focus import FEW_PAGES
 from ...models.client import Outcome
 from ...models.qwen.together import Calls, Run, gathering
@@ -23,7 +23,7 @@ from ..log import Record
 from ..record import Job, answer_one
 
 # %% auto #0
-__all__ = []
+__all__ = ['T', 'side_by_side', 'document_of', 'run_together', 'answers_together']
 
 # %% ../../../nbs/runs/16_together.ipynb #8abeb1bb
 T = TypeVar('T')

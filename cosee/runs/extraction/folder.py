@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['KIND', 'DOCUMENTS', 'GOLD', 'SCHEMA', 'REPORT', 'Share', 'How', 'GoldOf', 'document_key', 'ShownField',
+           'DocumentLine', 'write_line', 'begin_folder', 'is_extraction', 'known_lines', 'Gold', 'read_gold',
+           'Extracted']
 
 # %% ../../../nbs/extraction/00_folder.ipynb #1cc918bc
 import json
@@ -14,11 +16,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from ...config import without_keys
+from ...utils.config import without_keys
 from ...fields.schema import Form, read_schema
-from ...files import append_line, digest, file_hash, json_lines, private_folder, write_whole
+from ...utils.files import append_line, digest, file_hash, json_lines, private_folder, write_whole
 from ..log import ABOUT, Fault, RunError, read_about, write_about
-from ...text import one_line
+from ...utils.text import one_line
 
 # %% ../../../nbs/extraction/00_folder.ipynb #286ee9f4
 if TYPE_CHECKING: from cosee.runs.log import About

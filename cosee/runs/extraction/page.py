@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['MOST_SAID', 'review_server']
 
 # %% ../../../nbs/extraction/06_page.ipynb #05326524
 import base64, json, re
@@ -17,7 +17,7 @@ from ...pages import PageError
 from .review import NotRead, Review, Said
 from ..server import HTML, STRICT, LocalServer, Request, Response, plain_response
 from ..viewer_pages import json_in_page
-from ...text import one_line
+from ...utils.text import one_line
 from ...view.drawing import picture_bytes
 from ...view.html import BASE, CONTROLS, ELEMENTS, asset, csp_hash, fill_template, inline_script, inline_style
 

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['DocumentPictures', 'box_of']
 
 # %% ../../../nbs/extraction/03_pictures.ipynb #d2a662c3
 import threading
 from typing import TYPE_CHECKING, Optional, cast
-from ...boxes import Box, is_box, placed
+from ...utils.boxes import Box, is_box, placed
 from ...pages import PageError, Pages, load_pages
 from .folder import DocumentLine, Extracted, ShownField, document_key
 from ...view.episode import window_around
@@ -66,8 +66,6 @@ class DocumentPictures:
         return im.crop((round(x), round(y), round(x + w), round(y + h)))
 
 # %% ../../../nbs/extraction/03_pictures.ipynb #e84ccacf
-
-
 _LEAST = 600, 150   # thousandths of the width of a page that are shown around a value
 
 # %% ../../../nbs/extraction/03_pictures.ipynb #fd3987d9

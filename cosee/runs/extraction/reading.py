@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['Lines', 'Reading', 'Todo', 'todo_of', 'Used', 'new_lines']
 
 # %% ../../../nbs/extraction/01_reading.ipynb #fabf2d16
 import time
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from typing import Any, Optional
-from ...config import redact
+from ...utils.config import redact
 from ...fields.episode import By, extract
 from ...fields.schema import Form
-from ...files import digest
+from ...utils.files import digest
 from ...models.client import Ledger, VLMClient
 from ...models.remote import VLMClientError
 from ...models.wrapper import identity_of
@@ -27,7 +27,7 @@ from ...ocr.transcripts.page_reader import page_bill
 from ...pages import PageError, load_pages
 from .folder import document_key
 from ..record import at_once
-from ...text import one_line
+from ...utils.text import one_line
 
 # %% ../../../nbs/extraction/01_reading.ipynb #c0a80be9
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['MOST_DOUBTS', 'FieldCounts', 'field_counts', 'Doubt', 'report_html', 'write_report', 'counts_table']
 
 # %% ../../../nbs/extraction/04_report.ipynb #c559095c
 import re
@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypedDict, Union
 from ...fields.schema import Form
-from ...files import write_whole
+from ...utils.files import write_whole
 from ...pages import PageError
 from .folder import DocumentLine, Extracted, ShownField
 from .pictures import DocumentPictures
-from ...text import Md, clean, counted, md_table, one_line
+from ...utils.text import Md, clean, counted, md_table, one_line
 from ...view.drawing import data_uri
 from ...view.html import Html, csp_hash, el, inline_style
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['ShownCell', 'Item', 'ShownDocument', 'ShownEntry', 'Said', 'NotRead', 'Review', 'items_of']
 
 # %% ../../../nbs/extraction/05_review.ipynb #ea89c157
 import re, threading
@@ -18,7 +18,7 @@ from ...fields.values import read_value
 from .folder import GOLD, DocumentLine, Extracted, Gold, How, ShownField, write_line
 from .pictures import DocumentPictures
 from .sheet import Value, row_of
-from ...text import clean
+from ...utils.text import clean
 
 # %% ../../../nbs/extraction/05_review.ipynb #0bbade24
 class ShownCell(TypedDict):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = []
+__all__ = ['Value', 'Row', 'row_of', 'export_values']
 
 # %% ../../../nbs/extraction/02_sheet.ipynb #3794add8
 import json, re
@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 from ...fields.schema import Form, Table
-from ...files import write_whole
-from ...registry import need
+from ...utils.files import write_whole
+from ...utils.registry import need
 from .folder import DocumentLine, Extracted, GoldOf
 from ..table import write_frame
 
