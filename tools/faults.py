@@ -1,4 +1,4 @@
-"""Run the fault tests at their full counts: `make faults`.
+"""Run the fault tests at their full counts: python tools/faults.py
 
 Tests with the marker `faults` try what surroundings can do: processes killed at random, full disks, folders that
 cannot be written, clocks that jump, two writers, hostile servers, replies, texts and files. The test suite runs each

@@ -3,7 +3,7 @@ from pathlib import Path
 
 from nbdev.clean import clean_jupyter
 
-c = get_config()  # noqa: F821  (Jupyter gives it)
+c = get_config()  # noqa: F821
 c.ServerApp.root_dir = str(Path(__file__).resolve().parent.parent)
 c.LabApp.default_url = "/lab/tree/nbs/index.ipynb"
 c.ContentsManager.pre_save_hook = clean_jupyter

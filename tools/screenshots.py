@@ -36,7 +36,7 @@ LIVE = ["from cosee import CoSeeController, OcrClient, follow, load_pages, sampl
 
 
 def cosee(*argv):
-    code = "import sys; from cosee.cli import main; sys.exit(main())"
+    code = "import sys; from cosee.cli.start import main; sys.exit(main())"
     subprocess.run([sys.executable, "-c", code, *map(str, argv)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 from contextlib import contextmanager
 
-from cosee.text import time_left
+from cosee.utils.text import time_left
 
 
 class Stages:
