@@ -22,9 +22,11 @@ os.environ.setdefault("TQDM_DISABLE", "1")
 # No test may reach for a model hub: whatever it needs is in the repository, in a package, or made on the spot.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-# What tests read is kept in a folder of theirs, never in the user's; the processes that they start know it too.
-os.environ["COSEE_CACHE"] = tempfile.mkdtemp(prefix="cosee-tests-")
-atexit.register(shutil.rmtree, os.environ["COSEE_CACHE"], ignore_errors=True)
+# What tests read is kept in a folder of theirs, never in the user's. Workers and the processes that they start
+# share it.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["COSEE_CACHE"] = tempfile.mkdtemp(prefix="cosee-tests-")
+    atexit.register(shutil.rmtree, os.environ["COSEE_CACHE"], ignore_errors=True)
 
 # The same examples in every run, and no clock: --hypothesis-profile=explore looks for new ones.
 hypothesis.settings.register_profile("steady", derandomize=True, deadline=None, database=None)
@@ -36,10 +38,10 @@ def pytest_addoption(parser):
     parser.addoption("--outputs", action="store_true", help="notebooks must also show what they store")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def random_folder(tmp_path_factory):
-    "A random checkpoint of each architecture that is asked for, made once for a file of tests."
-    from cosee.models.local.random_models import random_model
+    "A random checkpoint of each architecture that is asked for, made once."
+    from cosee.models.testing import random_model
     made = {}
 
     def make(kind):
@@ -74,7 +76,7 @@ def doc(tmp_path):
     return str(tmp_path / "page.png")
 
 
-# --- fault tests: what `make faults` counts ---
+# --- fault tests: what python tools/faults.py counts ---
 
 @pytest.fixture
 def counts(request):

@@ -22,12 +22,12 @@ from cosee.doors.documents import Caller, caller_of
 from cosee.doors.guard import Keys
 from cosee.doors.roots import Roots
 from cosee.doors.server import running
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 from cosee.models.registry import make_client
 from cosee.models.wrapper import ClientWrapper, ask_batch
 from test_browser import EVIL
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome on this machine")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")]
 TOKEN = "a token of many letters"
 ME = caller_of("me")
 QUESTION = "How many people does Facilities look for?"

@@ -60,6 +60,7 @@ def foreign(path):
     return [f"{path.name}:{line}: {text[:60]!r}" for line, text in texts(path) if CSS.search(text) or JS.search(text)]
 
 
+@pytest.mark.slow
 def test_no_python_string_holds_a_script_or_a_style():
     modules = [p for p in (ROOT / "cosee").rglob("*.py") if p.name != "_modidx.py"]
     assert len(modules) > 50 and [fault for p in modules for fault in foreign(p)] == []

@@ -10,9 +10,11 @@ from cosee.eval.baselines import self_consistency, single_agent_cot
 from cosee.eval.chat import multi_agent_chat_no_board
 from cosee.eval.matching import match_budget
 from cosee.eval.methods import METHODS, Method
-from cosee.eval.task import DIRECT_PROMPT, Task, read_answer, seed_of, shrink_pages, stochastic_rounding, vote
-from cosee.models.client import Ledger, ScriptedClient
+from cosee.eval.task import DIRECT_PROMPT, Task, seed_of, shrink_pages, stochastic_rounding, vote
+from cosee.models.client import Ledger
+from cosee.models.testing import ScriptedClient
 from cosee.screen.call import ToolCall, format_tool_call
+from cosee.utils.json_scan import read_answer
 
 PAGE = Image.new("RGB", (620, 877), "white")
 SAMPLE = {"images": [PAGE, PAGE], "question": "What is the total?", "meta": {"id": "q1"}}

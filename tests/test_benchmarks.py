@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 SMALLEST = {
     'scoring': '--json --pairs 3000 --part 300 --repeat 1',

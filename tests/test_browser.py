@@ -12,7 +12,7 @@ from PIL import Image
 from cosee.board import Board
 from cosee.view.episode import write_html
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome on this machine")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ from cosee.eval.chat import Speaker, memories, multi_agent_chat_no_board, open_a
 from cosee.eval.methods import Method
 from cosee.eval.task import Task
 from cosee.runs.log import without_times
-from cosee.models.client import Ledger, ScriptedClient, VLMClient, message_blocks
+from cosee.models.client import Ledger, VLMClient, message_blocks
+from cosee.models.testing import ScriptedClient
 
 PAGE = Image.new("RGB", (620, 877), "white")
 SAMPLE = {"images": [PAGE], "question": "What is the total?", "meta": {"id": "q"}}
@@ -60,6 +61,7 @@ def test_what_an_agent_does_not_say_is_in_no_prompt_of_another(seed):
         assert not any(w in memory.view(exclude_tags=["private", "debug"]).text() for w in mine)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.lists(st.text(st.sampled_from("ab:\n\r\u2028 <>/thinkPrivatedbug"), max_size=60) | st.text(max_size=60),
                 min_size=6, max_size=6), st.booleans())
@@ -152,7 +154,7 @@ def test_a_trace_with_memories_is_replayed_and_the_same_each_time():
 def test_the_past_is_reused_by_a_client_that_reuses_prefixes(tmp_path):
     torch = pytest.importorskip("torch")
     from cosee.models.qwen_vl_wrapper import QwenVLClient
-    from cosee.models.qwen.random_weights import random_checkpoint
+    from cosee.models.testing import random_checkpoint
     torch.set_num_threads(1)
     client = QwenVLClient(random_checkpoint(tmp_path))
     page = Image.effect_mandelbrot((420, 300), (-2, -1, 1, 1), 40).convert("RGB")

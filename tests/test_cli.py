@@ -10,11 +10,12 @@ import sys
 import pytest
 from PIL import Image
 
-from cosee.cli import ask as ask_module, main
+from cosee.cli import ask as ask_module
+from cosee.cli.start import main
 from cosee.cli.entry import COMMANDS
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
-from cosee.registry import Entry
+from cosee.utils.registry import Entry
 from test_pages import pdf, png_header
 
 SCAN = {"action": "INSPECT", "content": "A table", "view": {"page": 1, "bbox_2d": [100, 100, 900, 600]},
@@ -169,7 +170,7 @@ def test_interrupt(run, doc, monkeypatch):
 
 
 def shell(*argv, **kw):
-    code = "import sys; from cosee.cli import main; sys.exit(main())"
+    code = "import sys; from cosee.cli.start import main; sys.exit(main())"
     return subprocess.Popen([sys.executable, "-c", code, *map(str, argv)], text=True, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, **kw)
 
@@ -180,7 +181,7 @@ def test_the_process_ends_with_code_and_one_line(tmp_path):
     assert p.returncode == 2 and out == "" and err.count("\n") == 1
 
 
-SCRIPTED = ("import sys\nfrom cosee.cli import main\nfrom cosee.models.client import ScriptedClient\n"
+SCRIPTED = ("import sys\nfrom cosee.cli.start import main\nfrom cosee.models.testing import ScriptedClient\n"
             "from cosee.models.registry import register_client\n")
 
 
@@ -213,7 +214,7 @@ def test_every_sample_has_prepared_questions():
 
 def loaded_by(*argv):
     "The modules of the package that a command line imports."
-    code = ("import sys\nfrom cosee.cli import main\ncode = main(sys.argv[1:])\n"
+    code = ("import sys\nfrom cosee.cli.start import main\ncode = main(sys.argv[1:])\n"
             "print(code, *(m for m in sys.modules if m.startswith('cosee')), file=sys.stderr)")
     done = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=True)
     code, *modules = done.stderr.split()
@@ -274,11 +275,12 @@ def cache(tmp_path, monkeypatch):
 
 def process(*argv):
     "The command in a process of its own: code, standard output, standard error"
-    code = "import sys; from cosee.cli import main; sys.exit(main())"
+    code = "import sys; from cosee.cli.start import main; sys.exit(main())"
     done = subprocess.run([sys.executable, "-c", code, *map(str, argv)], capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_a_page_is_read_by_ocr_once(tmp_path, cache):
     "The second command reads nothing: no OCR engine is even made; --no-cache reads again and leaves nothing"
     scan = scanned(tmp_path / "scan.png")
@@ -291,6 +293,7 @@ def test_a_page_is_read_by_ocr_once(tmp_path, cache):
     assert same[0] == same[1]
 
 
+@pytest.mark.slow
 def test_no_engine_is_made_for_a_page_that_is_kept(run, tmp_path, cache, monkeypatch):
     scan = scanned(tmp_path / "scan.png")
     question = ("ask", scan, "-q", "What is the total due?")

@@ -93,6 +93,7 @@ def test_backends_that_answer(run, tmp_path):
     assert code == 0 and states["up.m"] == "answers" and states["down.m"].startswith("ServerError")
 
 
+@pytest.mark.slow
 def test_no_key_in_any_file_of_a_run(run, tmp_path):
     "Good replies, and errors of a gateway that quotes the key."
     config = tmp_path / "run.yaml"

@@ -8,10 +8,12 @@ import pytest
 from cosee.runs.engines.ray_engine import run_ray
 from cosee.runs.log import without_times
 from cosee.runs.table import Run
-from cosee.config import ConfigError
+from cosee.utils.config import ConfigError
 from cosee.experiments import run_experiment
 from cosee.runs.config import read_config
 from test_runs import TESTS, write_config, write_data
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

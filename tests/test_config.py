@@ -2,8 +2,8 @@
 import pytest
 import yaml
 from conftest import ROOT
-from cosee import config as config_module
-from cosee.config import ConfigError, fill_in, redact
+from cosee.utils import config as config_module
+from cosee.utils.config import ConfigError, fill_in, redact
 from cosee.models.backends import load_config, make_backend, parse_config, usual_backend
 from hypothesis import given
 from hypothesis import strategies as st

@@ -7,7 +7,7 @@ from PIL import Image
 from cosee.agents import DummyAgent, team
 from cosee.board import Board
 from cosee.controller import CoSeeController, rank_hypotheses
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 
 PAGES = [Image.new("RGB", (64, 64), "white")]
 

@@ -5,13 +5,13 @@ import pytest
 from PIL import Image
 
 from cosee.cli.entry import main
-from cosee.config import ConfigError
+from cosee.utils.config import ConfigError
 from cosee.eval.matching import match_budget
 from cosee.eval.methods import METHODS, Method, make_method, method_settings
 from cosee.eval.metrics import exact_match, f1_score
 from cosee.eval.task import build_team
 from cosee.experiments import run_experiment
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 from cosee.runs.config import make_config, metrics_of
 
 SAMPLE = dict(images=[Image.new("RGB", (64, 64), "white")], question="How much?", answer="3.4", meta={})
@@ -88,6 +88,7 @@ def test_the_number_of_agents_is_a_setting():
 
 # --- figures ---
 
+@pytest.mark.slow
 def test_metrics_stand_in_what_a_run_prints_and_records_say_who_is_right(tmp_path, capsys):
     path = tmp_path / "run.json"
     path.write_text(json.dumps(dict(dataset=MADE, client="ocr", methods=["direct"])))

@@ -10,18 +10,19 @@ from html import unescape
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from cosee.cli import ask as command, main
+from cosee.cli import ask as command
+from cosee.cli.start import main
 from cosee.view import episode as view
 from cosee.agents import read_view
 from cosee.board import Board
-from cosee.boxes import (box_iou, check_bbox, from_thousandths, is_box, ordered, pixel_box, placed, read_box,
+from cosee.utils.boxes import (box_iou, check_bbox, from_thousandths, is_box, ordered, pixel_box, placed, read_box,
                          rounded, thousandths, thousandths_around, unit_box, widened)
 from cosee.controller import CoSeeController, evidence_of
 from cosee.datasets.submissions import read_submission, write_submission
-from cosee.files import PathError, file_hash, inside, write_whole
-from cosee.models.client import ScriptedClient
+from cosee.utils.files import PathError, file_hash, inside, write_whole
+from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
-from cosee.text import NOT_ANSWERABLE, abstains, answer_key, clean, md_line, one_line, same_answer
+from cosee.utils.text import NOT_ANSWERABLE, abstains, answer_key, clean, md_line, one_line, same_answer
 from test_cli import FOUND, NOTHING, SCAN, ask
 from test_pages import pdf
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cosee import document as d
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 
 
 class Model:

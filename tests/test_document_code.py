@@ -22,7 +22,7 @@ import pytest
 from conftest import ROOT
 from cosee.agents import SCANNER_ROLE_PROMPT, team
 from cosee.board import Board
-from cosee.config import ConfigError, redact
+from cosee.utils.config import ConfigError, redact
 from cosee.controller import CoSeeController
 from cosee.datasets.checks import DataError
 from cosee.datasets.made.document import make_samples
@@ -31,12 +31,13 @@ from cosee.eval.baselines import direct_answer
 from cosee.eval.methods import make_method
 from cosee.experiments import make_config
 from cosee.models.backends import Backend, parse_config
-from cosee.index import PageIndex
-from cosee.models.client import Reply, ScriptedClient, VLMClient, as_client, image_tokens, merged
+from cosee.index.pages import PageIndex
+from cosee.models.client import Reply, VLMClient, as_client, image_tokens, merged
+from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.registry import CLIENTS, create_vlm_client, make_client, register_client
 from cosee.models.remote import RemoteClient, ServerError
-from cosee.ocr import WordReader
+from cosee.ocr.engine import WordReader
 from cosee.pages import PageError, load_pages, open_image, page_sizes
 from cosee.planner.planning import PlanCache, plan, planner_client, planner_node
 from cosee.runs.inspect_log import write_inspect
@@ -50,7 +51,9 @@ from cosee.screen.reader import ScreenReader
 from cosee.tools.agent import with_tools
 from cosee.tools.base import parse_tool_call
 from cosee.tools.calculator import Calculate
-from cosee.view import EpisodeView, EpisodeWidget, annotate, episode_html
+from cosee.view.episode import EpisodeView, episode_html
+from cosee.view.widget import EpisodeWidget
+from cosee.view.drawing import annotate
 from fake_servers import FakeServer
 from PIL import Image
 
@@ -493,6 +496,7 @@ def scored_log(tmp_path):
     return write_inspect(Run(tmp_path / "run"), tmp_path / "logs")[0]
 
 
+@pytest.mark.slow
 def test_inspect_scores_a_log_again(scored_log, tmp_path):
     pytest.importorskip("inspect_ai")
     from inspect_ai.log import read_eval_log
@@ -512,9 +516,10 @@ def test_inspect_scores_a_log_again(scored_log, tmp_path):
             == pytest.approx({s.name: s.metrics["mean"].value for s in after.results.scores}, abs=1e-6))
 
 
+@pytest.mark.slow
 def test_eight_bits_and_loading_make_no_noise(tmp_path, capfd, caplog):
     pytest.importorskip("bitsandbytes")
-    from cosee.models.qwen.random_weights import random_checkpoint
+    from cosee.models.testing import random_checkpoint
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     folder = random_checkpoint(tmp_path / "tiny")
     capfd.readouterr()

@@ -105,6 +105,7 @@ def hostile_names(place):
     return [n for n in up + coded + twice + slashes + dots if n not in ("deep", "invoice.pdf/")]
 
 
+@pytest.mark.slow
 def test_nothing_outside_is_opened_whatever_it_is_called(alice, place, house):
     names = hostile_names(place)
     assert len(names) > 150
@@ -301,6 +302,7 @@ def test_fifty_silent_connections_keep_nobody_out(tmp_path):
 
 # --- whose turn it is ---
 
+@pytest.mark.slow
 def test_fifty_clients_are_all_answered_in_turn(tmp_path):
     client = Gated(120)
     with served(tmp_path / "kept", client, roots=[samples_dir()]) as (desk, url):
@@ -448,6 +450,7 @@ def test_one_folder_has_one_writer_and_what_is_kept_is_for_its_owner(tmp_path):
         assert path.stat().st_mode & 0o077 == 0 or path.name == ".lock", path
 
 
+@pytest.mark.slow
 def test_cosee_view_shows_the_pages_of_what_a_server_was_asked(tmp_path):
     lies = tmp_path / "open/invoice.pdf"
     lies.parent.mkdir()
@@ -476,12 +479,13 @@ def test_cosee_view_shows_the_pages_of_what_a_server_was_asked(tmp_path):
 # --- the command ---
 
 def command(*args, **env):
-    code = "import sys; from cosee.cli import main; sys.exit(main())"
+    code = "import sys; from cosee.cli.start import main; sys.exit(main())"
     return subprocess.Popen([sys.executable, "-c", code, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             text=True,
                             env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **env})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("args, says", [
     (("serve", "--host", "0.0.0.0"), "others can reach this address"), (("serve", "/no/such/folder"),
                                                                         "no such file or folder"),

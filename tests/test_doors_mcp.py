@@ -24,7 +24,7 @@ from cosee.runs.table import Run
 
 QUESTION = "How much is the subtotal?"
 TOKEN = "a long and secret word"
-START = "import sys; from cosee.cli import main; sys.exit(main())"
+START = "import sys; from cosee.cli.start import main; sys.exit(main())"
 
 
 def desk_in(folder, client=OcrClient):

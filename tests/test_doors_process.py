@@ -20,11 +20,13 @@ from cosee.doors.asking import Clients
 from cosee.doors.desk import Desk
 from cosee.doors.documents import caller_of
 from cosee.doors.roots import Roots
-from cosee.text import NOT_ANSWERABLE
+from cosee.utils.text import NOT_ANSWERABLE
+
+pytestmark = pytest.mark.slow
 
 QUICK = dict(agents=["detail_reader"], max_steps=1)
 QUESTION = "How much is the subtotal?"
-START = "import sys; from cosee.cli import main; sys.exit(main())"
+START = "import sys; from cosee.cli.start import main; sys.exit(main())"
 
 
 @contextmanager

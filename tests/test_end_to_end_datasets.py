@@ -19,10 +19,11 @@ from cosee.datasets.submissions import FORMS, read_submission, write_submission
 from cosee.datasets.writers import write_layout
 from cosee.eval.answer_types import mmlongbench_f1
 from cosee.experiments import run_experiment
-from cosee.models.client import ScriptedClient, prompt_text
+from cosee.models.client import prompt_text
+from cosee.models.testing import ScriptedClient
 from cosee.runs.table import Run, score_records
 from cosee.screen.make import make_screens
-from cosee.text import abstains
+from cosee.utils.text import abstains
 
 # data set -> what its scorer makes of (the gold answer, an abstention where there is an answer, an abstention where
 # there is none, nonsense), and where that is written; None: the data set asks no such question
@@ -261,6 +262,7 @@ def runs(request, tmp_path_factory):
     return name, samples, out
 
 
+@pytest.mark.slow
 def test_the_figure_of_every_answer_is_the_official_one(runs):
     name, samples, out = runs
     right, wrong_none, right_none, nonsense, _ = OFFICIAL[name]

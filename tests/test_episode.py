@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from cosee.agents import ACTIONS, action_schema, parse_reply, team
 from cosee.controller import CoSeeController, replay
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 
 PER_EPISODE = 5        # replies in one episode
 EPISODES = 400         # so 2,000 malformed replies go through parser, validation and controller

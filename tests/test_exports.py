@@ -16,8 +16,8 @@ from cosee.runs.config import make_config
 from cosee.runs.record import answer_one
 from cosee.runs.inspect_log import write_inspect
 from cosee.runs.markdown import board_markdown, episode_markdown, md_block, run_markdown
-from cosee.models.client import ScriptedClient
-from cosee.text import md_line
+from cosee.models.testing import ScriptedClient
+from cosee.utils.text import md_line
 
 PAGE = Image.new("RGB", (620, 877), "white")
 HOSTILE = [
@@ -99,7 +99,7 @@ def test_a_line_is_words_wherever_it_stands(text, around):
 @example("http://x")
 @example("://")
 def test_any_line_is_words(text):
-    from cosee.text import one_line
+    from cosee.utils.text import one_line
     page = html("x " + md_line(text))
     assert re.findall(r"<[^>]*>", page) == ["<p>", "</p>"]
     assert words(page).split() == ("x " + one_line(text)).split()
@@ -238,6 +238,7 @@ def test_without_inspect_the_error_names_the_extra(tmp_path, monkeypatch):
 def inspect_log(): return pytest.importorskip("inspect_ai.log", reason="needs cosee[inspect]")
 
 
+@pytest.mark.slow
 def test_inspect_reads_back_what_was_written(tmp_path, inspect_log):
     run = made_run(tmp_path / "run")
     logs = write_inspect(run, tmp_path / "logs", pages=lambda record: [PAGE])

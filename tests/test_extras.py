@@ -14,7 +14,7 @@ import pytest
 import try_wheel
 from conftest import ROOT
 
-from cosee.registry import EXTRA_OF, MissingExtra, extra_of, missing_extra, need
+from cosee.utils.registry import EXTRA_OF, MissingExtra, extra_of, missing_extra, need
 
 HIDDEN = f"import sys\nfor name in {sorted(EXTRA_OF)!r}: sys.modules[name] = None\n"
 
@@ -37,6 +37,7 @@ def cosee(*args): return hidden("from cosee.cli.entry import main\nsys.exit(main
 def plain(name): return re.sub(r"[-_.]+", "-", name).lower()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module, extra", EXTRA_OF.items())
 def test_the_extra_that_is_named_brings_the_module(module, extra):
     words = settings()[f"extras_{extra}"].split()
@@ -122,12 +123,14 @@ def read(terminal):
     except OSError: return b""
 
 
+@pytest.mark.slow
 def test_the_demo_is_right_and_opens_its_page(tmp_path):
     code, text, note = in_terminal(tmp_path, "demo")
     assert code == 0 and "4 of 4 as expected" in text
     assert note.read_text() == (tmp_path / "cosee-demo.html").as_uri()
 
 
+@pytest.mark.slow
 def test_the_demo_opens_nothing_where_it_is_told_so_or_nobody_looks(tmp_path):
     code, text, note = in_terminal(tmp_path, "demo", "invoice", "--no-open")
     assert code == 0 and "4 of 4 as expected" in text and not note.exists()

@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 from cosee.experiments import run_experiment
-from cosee.files import FileCache
-from cosee.models.client import ScriptedClient
+from cosee.utils.files import FileCache
+from cosee.models.testing import ScriptedClient
 from cosee.models.remote import RateLimitError, TimeoutError
 from cosee.runs.config import make_config, read_config
 from cosee.runs.log import read_records, record_fault, without_times
@@ -85,6 +85,7 @@ def closed(here, tmp_path):
     for p in inside: p.chmod(modes[p])
 
 
+@pytest.mark.slow
 @pytest.mark.faults("a folder that cannot be written")
 @pytest.mark.skipif(os.name != "posix", reason="rights of POSIX")
 def test_a_read_only_folder_is_read_and_writing_into_it_is_one_line(here, closed, tmp_path, counts):
@@ -104,6 +105,7 @@ def test_a_read_only_folder_is_read_and_writing_into_it_is_one_line(here, closed
     assert {p: p.read_bytes() for p in closed.rglob("*") if p.is_file()} == before
 
 
+@pytest.mark.slow
 @pytest.mark.faults("a folder that cannot be written")
 @pytest.mark.skipif(os.name != "posix", reason="rights of POSIX")
 def test_a_cache_that_cannot_be_written_costs_only_the_cache(tmp_path, doc):

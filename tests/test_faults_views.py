@@ -23,7 +23,7 @@ from test_browser import CHROMIUM, EVIL, WRAPS, Browser
 from test_exports import html as rendered
 from test_viewer import clean, go
 
-pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome on this machine"),
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome on this machine"),
               pytest.mark.faults("a hostile text, in every view")]
 MOST = int(os.environ.get("COSEE_TEXTS", 12))
 NAMES = ["img", "svg", "video", "input", "iframe", "details", "body", "math", "object", "marquee", "x", "style"]

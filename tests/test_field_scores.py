@@ -10,11 +10,12 @@ from conftest import ROOT
 from cosee.cli.entry import main
 from cosee.datasets.forms import CONTRACT_QUESTIONS, RECEIPT_QUESTIONS
 from cosee.eval.form_scores import field_counts, form_f1
-from cosee.fields import extract, read_schema
+from cosee.fields.episode import extract
+from cosee.fields.schema import read_schema
 from cosee.fields.official import OFFICIAL, official_answers, official_golds, official_scores
 from cosee.fields.schema import SchemaError, ready_schemas
 from cosee.fields.scores import score_fields
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 from cosee.ocr.client import OcrClient
 from cosee.ocr.spans import typed_page
 from cosee.pages import load_pages
@@ -56,6 +57,7 @@ def test_rows_are_paired_whatever_their_order_and_each_once():
     assert (twice.right, twice.said, twice.gold) == (80, 100, 80)
 
 
+@pytest.mark.slow
 def test_many_rows_that_agree_in_nothing_take_seconds():
     found = [{"what": f"a{i}", "amount": i + .5} for i in range(400)]
     gold = [{"what": f"b{i}", "amount": -i - 1} for i in range(400)]
@@ -243,7 +245,7 @@ def test_a_name_that_is_neither_file_nor_schema_says_which_there_are(tmp_path, m
 # --- the command ---
 
 def command(*args):
-    start = "from cosee.cli import main; raise SystemExit(main())"
+    start = "from cosee.cli.start import main; raise SystemExit(main())"
     return subprocess.run([sys.executable, "-c", start, *map(str, args)], capture_output=True, text=True, timeout=60)
 
 

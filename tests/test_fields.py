@@ -8,13 +8,15 @@ import sys
 import time
 
 import pytest
-from cosee.boxes import box_iou
-from cosee.fields import extract, read_schema
+from cosee.utils.boxes import box_iou
+from cosee.fields.episode import extract
+from cosee.fields.schema import read_schema
 from cosee.minds.places import Printed
 from cosee.fields.prompt import read_reply, reply_schema
 from cosee.fields.schema import SchemaError
 from cosee.fields.values import read_value
-from cosee.models.client import Ledger, Reply, ScriptedClient, prompt_text
+from cosee.models.client import Ledger, Reply, prompt_text
+from cosee.models.testing import ScriptedClient
 from cosee.ocr.engine import WordReader
 from cosee.ocr.spans import typed_page
 from cosee.pages import load_pages
@@ -326,7 +328,7 @@ def test_excerpts_of_any_print_have_their_lines_in_order():
 
 def command(folder, *more):
     env = {**os.environ, "PYTHONPATH": str(ROOT), "COSEE_CACHE": str(folder / "cache")}
-    start = "from cosee.cli import main; raise SystemExit(main())"
+    start = "from cosee.cli.start import main; raise SystemExit(main())"
     args = [sys.executable, "-c", start, "extract", *map(str, more)]
     return subprocess.Popen(args, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
 
@@ -346,6 +348,7 @@ def inbox(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_killed_ten_times_every_document_is_there_once(inbox):
     args = inbox / "inbox", "--schema", inbox / "schema.json", "--out", inbox / "out.jsonl", "--quiet"
     rng = random.Random(5)

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from cosee.cli import main
+from cosee.cli.start import main
 from cosee.cli.ending.signals import HEARD
 from cosee.eval.registry import SCORERS
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
 
-SHELL = "import sys; from cosee.cli import main; sys.exit(main())"
+SHELL = "import sys; from cosee.cli.start import main; sys.exit(main())"
 PROMPT = 15   # seconds for what takes one where nothing else runs, and a minute or more where it is not heard
 
 
@@ -139,7 +139,7 @@ def test_ctrl_c_ends_reading_within_a_second_and_what_was_read_is_kept(tmp_path)
     assert "Traceback" not in err and not out
 
 
-LOADING = "import sys; from cosee.cli import main; print('here', file=sys.stderr, flush=True); sys.exit(main())"
+LOADING = "import sys; from cosee.cli.start import main; print('here', file=sys.stderr, flush=True); sys.exit(main())"
 
 
 @pytest.mark.parametrize("after", [0, .02, .05, .1, .2, .3])
@@ -166,8 +166,8 @@ def test_what_fails_because_of_ctrl_c_was_interrupted(run, monkeypatch):
 
 SLOW = """
 import sys, time
-from cosee.cli import main
-from cosee.models.client import ScriptedClient
+from cosee.cli.start import main
+from cosee.models.testing import ScriptedClient
 from cosee.models.registry import register_client
 class Slow(ScriptedClient):
     def _chat(self, *args, **kw):
@@ -270,7 +270,7 @@ def test_ctrl_c_prints_the_command_that_goes_on(tmp_path):
 
 def test_reading_is_not_charged_to_the_first_method(tmp_path):
     from cosee.experiments import run_experiment
-    from cosee.models.client import ScriptedClient
+    from cosee.models.testing import ScriptedClient
 
     class Reader:
         seconds = 0.

@@ -17,7 +17,8 @@ from cosee.eval.methods import Method, method_settings
 from cosee.eval.task import Task
 from cosee.focus import (AllPages, AutoFocus, InView, Overview, TopPages, Viewing, make_focus, note_on, num_pages,
                          thumbnail_size)
-from cosee.models.client import Ledger, ScriptedClient, build_messages, estimate_usage, prompt_text
+from cosee.models.client import Ledger, build_messages, estimate_usage, prompt_text
+from cosee.models.testing import ScriptedClient
 from cosee.models.qwen.prompt import template_messages
 from cosee.ocr.client import OcrClient
 from cosee.ocr.print import make_line
@@ -305,7 +306,7 @@ torch = pytest.importorskip("torch")
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     from transformers.utils import logging
-    from cosee.models.qwen.random_weights import random_checkpoint
+    from cosee.models.testing import random_checkpoint
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     torch.set_num_threads(1)
@@ -340,6 +341,7 @@ def views(rng, document):
             question = rng.choice(["What is the total?", "Who?"])
             yield build_messages(view.look(), question, board, "You are the scanner.")
 
+@pytest.mark.slow
 def test_a_changing_focus_writes_the_tokens_of_the_plain_way(clients):
     (fast, plain), rng, document = clients, random.Random(5), drawn(16, 7)
     prompts = views(rng, document)
@@ -376,6 +378,7 @@ def test_another_resolution_is_another_picture(clients):
         assert compare(fast, plain, shown, min_pixels=4096, max_pixels=limit)
     assert fast.looks == before + 2
 
+@pytest.mark.slow
 def test_episodes_on_a_model_are_the_same_with_and_without_reuse(clients):
     document, texts = drawn(16, 7), [f"Chapter {p}. Total {p}." for p in range(1, 17)]
     def episode(client, order):

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from cosee.config import ConfigError
+from cosee.utils.config import ConfigError
 from cosee.models.client import build_messages
 from cosee.models.gguf_client import GgufClient, GgufError, read_gguf
 from cosee.models.qwen.together import own_account
-from cosee.minds.gguf_random import random_gguf
+from cosee.models.testing import random_gguf
 from cosee.models.registry import make_client
 from cosee.models.remote import RequestError
 

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from llguidance import LLMatcher
 from cosee.models.qwen.endings import byte_tokenizer, shortest_ending
 from cosee.models.qwen.grammar import JsonGrammar, Vocabulary, bounded, vocabulary_of
-from cosee.models.qwen.random_weights import random_tokenizer
+from cosee.models.testing import random_tokenizer
 
 CASES = int(os.environ.get('COSEE_CASES', 400))
 
@@ -36,6 +36,7 @@ def model(size, rows, seed): return torch.randn(rows, size, generator=torch.Gene
 
 # -- the guarantee
 
+@pytest.mark.slow
 def test_every_output_is_valid_and_within_its_budget(bench):
     schemas = bench.role_schemas() | bench.general_schemas()
     writer, chance = bench.RandomModel(0, size=VOCABULARY.size + 17), random.Random(0)

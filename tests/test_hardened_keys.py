@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from cosee.board import Board
 from cosee.cli.entry import main
-from cosee.config import ConfigError, concealed, parse_yaml, read_text, redact
+from cosee.utils.config import ConfigError, concealed, parse_yaml, read_text, redact
 from cosee.controller import Episode
 from cosee.experiments import run_experiment
 from cosee.models.backends import Backend
@@ -21,7 +21,7 @@ from cosee.models.cache import ResponseCache
 from cosee.models.client import Ledger, Usage, build_messages
 from cosee.models.registry import CLIENTS
 from cosee.models.remote import RateLimitError, RequestError, ResponseParseError, TimeoutError, VLMClientError
-from cosee.registry import load_object
+from cosee.utils.registry import load_object
 from cosee.runs.config import make_config
 from cosee.runs.table import Run, Transcript
 from fake_servers import WIRES, FakeServer, LocalServer
@@ -163,6 +163,7 @@ SLOW = {"body": drip_body, "headers": drip_headers, "silent": silent,
             ("Retry_After_Ms", "50000")]}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SLOW)
 def test_one_deadline_holds_for_everything(wire, kind):
     with Strange(SLOW[kind]) as server:
@@ -280,7 +281,7 @@ def hostile_document():
 def hostile_view():
     from cosee.view.episode import EpisodeView
     from cosee.controller import CoSeeController
-    from cosee.models.client import ScriptedClient
+    from cosee.models.testing import ScriptedClient
     from cosee.agents import ScannerAgent
     client = ScriptedClient([json.dumps({"action": "HYPOTHESIZE", "view": {"page": 1}, "content": HOSTILE,
                                          "answer": HOSTILE, "confidence": 0.9})], cycle=True)
@@ -387,7 +388,7 @@ def test_every_class_that_shows_itself_is_tried_with_hostile_text(root):
 def test_text_is_escaped_in_one_place(root):
     found = {path.relative_to(root).as_posix() for path in (root / "cosee").rglob("*.py")
              if re.search(r"from html import (?!unescape$)|import html\b|html\.escape", path.read_text(), re.M)}
-    assert found == {"cosee/text.py"}
+    assert found == {"cosee/utils/text.py"}
 
 
 def shown_by(name, tmp_path):
@@ -435,7 +436,7 @@ def foreign(tmp_path, monkeypatch):
 
 
 def test_a_foreign_folder_runs_no_code(foreign, capsys):
-    from cosee.files import digest
+    from cosee.utils.files import digest
     folder, about = foreign
     sample = next(iter(Run(folder)))["sample"]
     (folder / "run.json").write_text(json.dumps(about))
@@ -518,4 +519,4 @@ def test_yaml_is_read_in_one_place(root):
     found = {p.relative_to(root).as_posix() for p in (root / "cosee").rglob("*.py")
              if any("yaml" in [*(n.name for n in node.names), getattr(node, "module", "")]
                     for node in ast.walk(ast.parse(p.read_text())) if isinstance(node, (ast.Import, ast.ImportFrom)))}
-    assert found == {"cosee/config.py"}
+    assert found == {"cosee/utils/config.py"}

@@ -12,11 +12,11 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from cosee import pages as module
-from cosee.files import image_hash
+from cosee.utils.files import image_hash
 from cosee.ocr.engine import WordReader
 from cosee.pages import PageError, load_pages, open_image
-from cosee.sandbox import apart as sandbox
-from cosee.sandbox.apart import JobError, JobLost, apart, stop_jobs
+from cosee.utils import isolation as sandbox
+from cosee.utils.isolation import JobError, JobLost, apart, stop_jobs
 
 SECONDS = 3.   # what a page may take here
 
@@ -83,6 +83,7 @@ def read_with(path):
             else: yield " ".join(line["text"] for line in found)
 
 
+@pytest.mark.slow
 @pytest.mark.faults("a page that never ends or takes all memory")
 @pytest.mark.parametrize("attack", [forms, rectangles])
 def test_a_page_that_is_a_bomb_costs_that_page(tmp_path, hasty, attack):
@@ -162,7 +163,7 @@ def test_a_fork_has_a_worker_of_its_own(tmp_path):
 SCRIPT = """
 import os, sys
 from cosee.pages import load_pages
-from cosee.sandbox.apart import apart
+from cosee.utils.isolation import apart
 print('begin', apart(os.getpid), load_pages(sys.argv[1])[0].size, flush=True)
 if sys.argv[2] == 'hang': load_pages(sys.argv[1])[1]
 """
@@ -225,10 +226,11 @@ def test_a_hanging_page_does_not_swallow_signals(tmp_path, blow):
     if blow == signal.SIGINT: assert ends_soon(worker)
 
 
+@pytest.mark.slow
 @pytest.mark.faults("a signal while a page hangs")
 def test_ctrl_c_ends_the_command(tmp_path):
     path = forms(tmp_path / "trap.pdf")
-    code = "import sys; from cosee.cli import main; sys.exit(main())"
+    code = "import sys; from cosee.cli.start import main; sys.exit(main())"
     process = subprocess.Popen([sys.executable, "-c", code, "ask", path, "-q", "What is the number?", "--no-cache"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                preexec_fn=listens)
@@ -242,7 +244,7 @@ def test_ctrl_c_ends_the_command(tmp_path):
 
 def test_questions_are_bounded(tmp_path):
     from cosee.controller import CoSeeController
-    from cosee.models.client import ScriptedClient
+    from cosee.models.testing import ScriptedClient
     from cosee.eval.baselines import direct_answer
     im = Image.new("RGB", (200, 200), "white")
     for question in ("total " * 2001, "a" * 20_001):
@@ -259,9 +261,10 @@ def printed(size, height, step, line):
     return im
 
 
+@pytest.mark.slow
 @pytest.mark.faults("a picture that OCR would read for minutes")
 def test_a_page_of_too_much_print_costs_that_page(tmp_path, monkeypatch, capsys):
-    from cosee.cli import main
+    from cosee.cli.start import main
     monkeypatch.setenv("COSEE_CACHE", str(tmp_path / "cache"))
     (tmp_path / "pages").mkdir()
     dense = printed((1600, 1600), 7, 8, lambda i: " ".join(str(1000 * i + k) for k in range(120)))
@@ -275,6 +278,7 @@ def test_a_page_of_too_much_print_costs_that_page(tmp_path, monkeypatch, capsys)
     assert time.process_time() - start < 30   # of the processor; all of it would be read for two minutes
 
 
+@pytest.mark.slow
 @pytest.mark.faults("a picture that OCR would read for minutes")
 @pytest.mark.parametrize("size", [(40, 1600), (200, 8000)])
 def test_a_strip_is_read_in_bounds(size):

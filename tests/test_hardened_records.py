@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 @pytest.fixture(scope="module")
 def random_weights(tmp_path_factory):
     pytest.importorskip("torch")
-    from cosee.models.qwen.random_weights import random_checkpoint
+    from cosee.models.testing import random_checkpoint
     return random_checkpoint(tmp_path_factory.mktemp("weights"))
 
 
@@ -74,7 +74,7 @@ def test_cosee_ask_refuses_a_damaged_checkpoint(random_weights, tmp_path, capsys
 
 def test_a_visual_retriever_with_a_missing_tensor_is_refused(tmp_path):
     pytest.importorskip("torch")
-    from cosee.index.random_retrievers import random_retriever
+    from cosee.models.testing import random_retriever
     from cosee.index.visual import VisualEncoder
     from cosee.models.qwen.checkpoint import ModelError
     whole = random_retriever(tmp_path / "whole")
@@ -125,6 +125,7 @@ COMMANDS: dict[str, list[str]] = {"status": [], "score": [], "compare": [], "rep
             "export ": ["--to", "markdown", "-o", "{}/md"], "view": ["--export", "{}/site"]}
 
 
+@pytest.mark.slow
 @pytest.mark.faults("a damaged record, read by every command")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_names_and_counts_damaged_lines_and_goes_on(damaged, sound, tmp_path, capsys, name):
@@ -224,6 +225,7 @@ UNRECORDABLE = [dict(meta=dict(id=[1, 2])), dict(meta=dict(id={})), dict(meta=di
                 dict(meta=dict(id="x", doc_id=[1]))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [[], ["--workers", "1", "--time-limit", "60"]])
 def test_what_cannot_be_recorded_is_skipped_by_name(tmp_path, capsys, workers):
     from cosee.cli.entry import main
@@ -272,7 +274,7 @@ def test_limits_that_are_no_numbers_are_refused(tmp_path, capsys, option, value)
                                      dict(trace={"calls": 7}), dict(page="one"), dict(evidence=[dict(page=None)])])
 def test_an_outcome_that_cannot_be_recorded_is_a_failed_question(outcome):
     from types import SimpleNamespace
-    from cosee.models.client import ScriptedClient
+    from cosee.models.testing import ScriptedClient
     from cosee.runs.config import make_config
     from cosee.runs.log import record_fault, to_line
     from cosee.runs.record import answer_one, samples_of
@@ -296,7 +298,7 @@ def test_the_key_of_a_reply_holds_what_readers_of_print_are_set_to(monkeypatch):
     import cosee
     from cosee.minds.client import PrintClient
     from cosee.minds.sight import Sight
-    from cosee.models.client import ScriptedClient
+    from cosee.models.testing import ScriptedClient
     from cosee.ocr.client import OcrClient
     from cosee.ocr.engine import WordReader
 
@@ -315,12 +317,13 @@ def test_the_key_of_a_reply_holds_what_readers_of_print_are_set_to(monkeypatch):
     assert not {key(make()) for make in makers} & {*keys}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind, variable", [("openai", "OPENAI_BASE_URL"), ("anthropic", "ANTHROPIC_BASE_URL"),
                                             ("google", "GOOGLE_GEMINI_BASE_URL")])
 def test_the_key_of_a_reply_holds_the_address_that_the_environment_names(monkeypatch, kind, variable):
     from cosee.models.backends import Backend
     from cosee.models.registry import CLIENTS
-    from cosee.registry import load_object
+    from cosee.utils.registry import load_object
 
     def made(**fields):
         return key(load_object(CLIENTS[kind].backend)(Backend(kind=kind, model="m", **fields), "k" * 20))
@@ -338,7 +341,7 @@ ODD_VALUES = ["many", -5, 10**30, 1e300, 2.5, True, [], {"a": 1}, ["7"], None]
 def server_client(server, **fields):
     from cosee.models.backends import Backend
     from cosee.models.registry import CLIENTS
-    from cosee.registry import load_object
+    from cosee.utils.registry import load_object
     backend = Backend(kind=server.wire, model="m", id=f"{server.wire}.m", base_url=server.base_url, max_retries=0,
                       timeout=20)
     return load_object(CLIENTS[server.wire].backend)(backend, "planted-0123456789")
@@ -393,6 +396,7 @@ def put(answer, path, value):
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wire", FIELDS)
 def test_odd_types_of_any_field_are_errors_that_others_can_stand_in_for(wire):
     from cosee.models.client import Reply
@@ -406,7 +410,7 @@ def test_odd_types_of_any_field_are_errors_that_others_can_stand_in_for(wire):
 
 
 def test_a_fallback_stands_in_for_a_server_that_answers_in_odd_types():
-    from cosee.models.client import ScriptedClient
+    from cosee.models.testing import ScriptedClient
     from cosee.models.retry import FallbackClient
     from fake_servers import FakeServer, openai
     odd = put(openai("x"), ("choices", 0, "message", "content"), ["a", "list"])
@@ -443,7 +447,7 @@ def reply_of(fields): return "{" + ",".join(f'"{k}":{v}' for k, v in fields.item
 def parsed(text):
     "Every parser on a reply; anything but a reading or a plain refusal is an error."
     from cosee.agents import parse_reply
-    from cosee.jsonscan import read_answer
+    from cosee.utils.json_scan import read_answer
     from cosee.models.remote import ResponseParseError
     from cosee.planner.document_plan import DocumentPlan
     from cosee.planner.planning import PlannerOutput, parse_plan
@@ -455,6 +459,7 @@ def parsed(text):
         with suppress(ResponseParseError): parse_plan(text, kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", GOOD_JSON["action"])
 def test_replies_with_an_odd_value_in_any_field_are_read(action):
     usual = {k: v[0] for k, v in GOOD_JSON.items()} | {"action": action}
@@ -475,6 +480,7 @@ replies = st.tuples(
 ).map(lambda t: (t[0] + t[1])[:len(t[0] + t[1]) - t[3] if t[3] > 45 else None] + t[2])
 
 
+@pytest.mark.slow
 @pytest.mark.faults("a reply of any kind, through every parser")
 @settings(max_examples=REPLIES, deadline=None, derandomize=REPLIES == 300, database=None,
           suppress_health_check=list(HealthCheck))
@@ -487,7 +493,7 @@ def test_replies_of_any_kind_are_read(counts, text):
 
 def test_a_planner_in_a_graph_has_an_error_for_every_reply(tmp_path):
     from PIL import Image
-    from cosee.models.client import ScriptedClient
+    from cosee.models.testing import ScriptedClient
     from cosee.planner.planning import planner_node
     Image.new("RGB", (40, 40), "white").save(tmp_path / "page.png")
     usual = {k: v[0] for k, v in GOOD_JSON.items()}
@@ -500,7 +506,7 @@ def test_a_planner_in_a_graph_has_an_error_for_every_reply(tmp_path):
 
 @pytest.mark.parametrize("order", ["parallel", "sequential"])
 def test_steps_survive_odd_replies_in_either_order(order):
-    from cosee.models.client import ScriptedClient
+    from cosee.models.testing import ScriptedClient
     from cosee.runs.config import make_config
     from cosee.runs.record import answer_one, make_method, samples_of
     config = make_config(dict(dataset=dict(limit=1, options=dict(pages=1)),
@@ -515,7 +521,7 @@ def test_steps_survive_odd_replies_in_either_order(order):
 
 @pytest.mark.parametrize("setting", ["max_steps", "agreement", "max_new_tokens"])
 def test_settings_without_end_are_refused(setting):
-    from cosee.config import ConfigError
+    from cosee.utils.config import ConfigError
     from cosee.runs.config import make_config
     with pytest.raises(ConfigError, match=setting):
         make_config(dict(methods=[{"type": "cosee_base", setting: 10**400}]))
@@ -580,7 +586,7 @@ def test_a_report_is_written_whole_or_not_at_all(sound, tmp_path, monkeypatch):
 
 def test_a_plugin_that_ends_the_program_is_an_error(tmp_path, monkeypatch, capsys):
     from cosee.cli.entry import main
-    from cosee.registry import load_plugin
+    from cosee.utils.registry import load_plugin
     (tmp_path / "leaving.py").write_text("import sys\nsys.exit(0)\n")
     (tmp_path / "broken.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -592,7 +598,7 @@ def test_a_plugin_that_ends_the_program_is_an_error(tmp_path, monkeypatch, capsy
 
 def test_a_method_that_ends_the_program_is_a_failed_question():
     from types import SimpleNamespace
-    from cosee.models.client import ScriptedClient
+    from cosee.models.testing import ScriptedClient
     from cosee.runs.config import make_config
     from cosee.runs.record import answer_one, samples_of
     config = make_config(dict(dataset=dict(limit=1, options=dict(pages=1)), methods=["direct"]))
@@ -605,6 +611,7 @@ def test_a_method_that_ends_the_program_is_a_failed_question():
 MAIN = "import sys; from cosee.cli.entry import main; sys.exit(main(sys.argv[1:]))"
 
 
+@pytest.mark.slow
 @pytest.mark.faults("a signal while workers answer")
 @pytest.mark.skipif(os.name == "nt", reason="signals of Unix")
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])

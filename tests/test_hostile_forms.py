@@ -5,13 +5,14 @@ import time
 import tracemalloc
 
 import pytest
-from cosee.boxes import is_box
-from cosee.config import ConfigError
-from cosee.fields import extract, read_schema
+from cosee.utils.boxes import is_box
+from cosee.utils.config import ConfigError
+from cosee.fields.episode import extract
+from cosee.fields.schema import read_schema
 from cosee.fields.prompt import form_prompt, reply_schema
 from cosee.fields.schema import SchemaError
 from cosee.fields.values import read_value
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 from cosee.ocr.spans import typed_page
 from PIL import Image
 
@@ -96,6 +97,7 @@ def wide(rng):
 SCHEMAS = [nested, circle, laughs, pattern, choices, odd, odd, wide]
 
 
+@pytest.mark.slow
 def test_three_hundred_schemas_are_read_or_refused_in_one_line():
     read, start = 0, time.process_time()
     tracemalloc.start()
@@ -218,6 +220,7 @@ def whole(found, pages):
         if f["found"]: assert f["page"] and f["bbox"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [True, False])
 def test_three_hundred_replies_end_in_whole_results_and_nothing_said_is_lost(first):
     pages, start = [Image.new("RGB", (40, 40), "white")] * 2, time.process_time()

@@ -266,6 +266,7 @@ def test_invisible_layer_that_lies(tmp_path, reader):
     assert "invisible text is not what can be seen" in page["why"]
 
 
+@pytest.mark.slow
 def test_only_a_picture_lacks_print(tmp_path, reader):
     pdf = Pdf()
     picture = pdf.image(scan_of([(20, "Serial 7741 KX")], size=(640, 120)))
@@ -304,6 +305,7 @@ def test_blank_pages_are_not_read(tmp_path, reader):
     assert page["lines"] == [] and page["source"] == "text" and not reader.counts["ocr"] + reader.counts["part"]
 
 
+@pytest.mark.slow
 def test_a_thousand_blank_pages(tmp_path, reader):
     pdf = Pdf()
     for _ in range(1000): pdf.page("", font=3)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 from PIL import Image
 from cosee.cli.entry import main
@@ -18,7 +20,7 @@ from cosee.models.client import build_messages
 from cosee.models.local.client import ContextOverflow, LocalVLMClient
 from cosee.models.local.families import FAMILIES
 from cosee.models.local.prompts import estimate_local
-from cosee.models.local.random_models import RANDOM, random_model
+from cosee.models.testing import RANDOM, random_model
 from cosee.models.qwen.checkpoint import ModelError
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.registry import create_vlm_client, make_client
@@ -145,7 +147,7 @@ def test_thoughts_are_no_reply(random_folder):
 
 
 def test_one_door(tmp_path, random_folder):
-    from cosee.models.qwen.random_weights import random_checkpoint
+    from cosee.models.testing import random_checkpoint
     path = random_checkpoint(tmp_path / "q")
     qwen, asked = make_client("local", model_path=path, max_pixels=65536), build_messages([], "What is the total?")
     assert type(qwen) is QwenVLClient and qwen.max_pixels == 65536
@@ -194,7 +196,7 @@ def test_directories_that_cannot_be_used(random_folder, tmp_path, kind, says):
 
 @pytest.mark.parametrize("kind", ["qwen2_5_vl", "llava", "smolvlm", "gemma3"])
 def test_a_picture_is_hashed_once_a_prompt_and_kept_by_its_bytes(random_folder, monkeypatch, kind):
-    from cosee.files import image_hash
+    from cosee.utils.files import image_hash
     hashed = []
     monkeypatch.setattr("cosee.models.local.prompts.image_hash", lambda im: hashed.append(im) or image_hash(im))
     client, shown = LocalVLMClient(random_folder(kind), reuse=False), pages(random.Random(3))

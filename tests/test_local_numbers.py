@@ -4,19 +4,21 @@ import random
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 from PIL import Image
 from cosee.agents import CrossCheckerAgent, DetailReaderAgent, ScannerAgent
 from cosee.board import Board
-from cosee.boxes import ASKED_THOUSANDTHS
+from cosee.utils.boxes import ASKED_THOUSANDTHS
 from cosee.controller import CoSeeController
-from cosee.jsonscan import scan_json
+from cosee.utils.json_scan import scan_json
 from cosee.models.client import build_messages, prompt_text, user_message
 from cosee.models.local.client import LocalVLMClient
 from cosee.models.local.coordinates import IN_PARTS, IN_THOUSANDTHS, in_pixels, numbers_of
 from cosee.models.local.families import FAMILIES
 from cosee.models.local.prompts import estimate_local, picture_tokens, local_prompt
-from cosee.models.local.random_models import RANDOM
+from cosee.models.testing import RANDOM
 from cosee.models.qwen.grammar import JsonGrammar
 from cosee.screen.agent import ScreenAgent
 from cosee.screen.call import tool_call_schema

@@ -6,19 +6,21 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 from PIL import Image
 from cosee.agents import DetailReaderAgent, ScannerAgent
-from cosee.config import ConfigError
+from cosee.utils.config import ConfigError
 from cosee.controller import CoSeeController
 from cosee.models.cache import CachedClient
 from cosee.models.client import Ledger, build_messages, thought_tokens
 from cosee.models.local.client import ContextOverflow, LocalVLMClient
 from cosee.models.local.families import FAMILIES
 from cosee.models.local.prompts import estimate_local
-from cosee.models.local.random_models import random_model
+from cosee.models.testing import random_model
 from cosee.models.local.thoughts import MARKS
-from cosee.models.qwen.random_weights import random_checkpoint
+from cosee.models.testing import random_checkpoint
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.registry import create_vlm_client, make_client
 

@@ -9,16 +9,16 @@ import pytest
 from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
-from cosee.cli import main
+from cosee.cli.start import main
 from cosee.datasets.core import load
 from cosee.datasets.made.long import long_document, scanned
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
 from cosee.pages import Pages, load_pages
-from cosee.text import same_answer
+from cosee.utils.text import same_answer
 from cosee.view.drawing import IN_FULL, page_pictures
 
-SHELL = "from cosee.cli import main; raise SystemExit(main())"
+SHELL = "from cosee.cli.start import main; raise SystemExit(main())"
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +59,7 @@ def torn(path, page):
     return path
 
 
+@pytest.mark.slow
 def test_three_hundred_pages_from_the_shell(tmp_path):
     doc = long_document("shell", 300, n_questions=40)
     file = doc.save(tmp_path / "report.pdf")
@@ -77,6 +78,7 @@ def test_three_hundred_pages_from_the_shell(tmp_path):
     assert len(html) < 9_000_000 and f"of {doc.pages} pages are here in full" in html
 
 
+@pytest.mark.slow
 def test_a_page_that_cannot_be_drawn_among_300(tmp_path, ask):
     lines = {200: ["Annual rent: 8,450 EUR"], 123: ["Deposit: 99 EUR"]}
     file = torn(report(tmp_path / "torn.pdf", 300, lines), 123)
@@ -85,6 +87,7 @@ def test_a_page_that_cannot_be_drawn_among_300(tmp_path, ask):
     assert err.count("page 123 is left out") == 1
 
 
+@pytest.mark.slow
 def test_a_thousand_blank_pages(tmp_path, ask):
     blank = set(range(1, 1001)) - {640}
     file = report(tmp_path / "blank.pdf", 1000, {640: ["Annual rent: 8,450 EUR"]}, blank)
@@ -123,6 +126,7 @@ def test_a_layer_that_lies_is_not_believed(tmp_path, ask):
     assert (code, result["answer"], result["page"]) == (0, "8,450 EUR", 10)
 
 
+@pytest.mark.slow
 def test_a_scan_that_was_read_needs_no_ocr_again(tmp_path, ask, monkeypatch):
     from cosee.ocr import engine
     doc = long_document("scan", 5, n_questions=2)

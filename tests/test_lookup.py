@@ -5,6 +5,8 @@ import os, random
 from collections import Counter
 import pytest
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip('torch')
 from PIL import Image
 from scipy.stats import chisquare
@@ -12,7 +14,7 @@ from cosee.models.client import build_messages
 from cosee.models.qwen import prefix
 from cosee.models.qwen.decode import DecodingRow, Sampling
 from cosee.models.qwen.lookup import Draft, Lookup, Pace
-from cosee.models.qwen.random_weights import random_checkpoint
+from cosee.models.testing import random_checkpoint
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 
 CASES = int(os.environ.get('COSEE_CASES', 100))

@@ -8,7 +8,9 @@ from cosee.datasets.made import document as made
 from cosee.datasets.made.sheet import FIELD_LAYOUTS, TABLE_LAYOUTS
 from cosee.datasets.made.values import all_labels
 from cosee.datasets.made.document import make_document, make_samples, render, samples_dir, write_samples
-from cosee.text import NOT_ANSWERABLE
+from cosee.utils.text import NOT_ANSWERABLE
+
+pytestmark = pytest.mark.slow
 
 CASES = [(k, style, seed) for k in made.DOCUMENT_TYPES for style in ("dev", "held_out") for seed in (0, 1, 2)]
 _docs = {}

@@ -21,8 +21,10 @@ from cosee.runs.extraction.report import report_html
 from cosee.runs.extraction.review import Review
 from cosee.runs.log import RunError, locked_file
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = {"type": "object", "title": "Card", "properties": {"number": {"type": "integer"}}}
-START = "import colour_plugin; from cosee.cli import main; raise SystemExit(main())"
+START = "import colour_plugin; from cosee.cli.start import main; raise SystemExit(main())"
 DOCUMENTS = int(os.environ.get("COSEE_DOCUMENTS", 60))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
-from cosee.boxes import box_iou
+from cosee.utils.boxes import box_iou
 from cosee.eval import answer_types as fl
 from cosee.eval.calibration import expected_calibration_error
 from cosee.eval.metrics import (RunningMetrics, aggregate_metrics, anls, anls_many, exact_match, f1_score, flavours,
@@ -343,6 +343,7 @@ def test_every_scorer_says_where_it_is_official():
 LONG = 100_000  # letters: whatever is quadratic in them would take minutes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [" " * LONG + "x", "a" + " " * LONG + "b", "(" * LONG, "x" * LONG,
                                   "1" * LONG + "\nx\ny", "1," * LONG, "[" + "a " * LONG + "]",
                                   "{" * LONG, "the " * LONG, "'" * LONG, "1-" * LONG, "a@" + "a." * LONG],

@@ -19,14 +19,15 @@ from cosee.agents import (
     team,
 )
 from cosee.board import Board
-from cosee.boxes import thousandths_around
+from cosee.utils.boxes import thousandths_around
 from cosee.controller import CoSeeController
 from cosee.eval.baselines import direct_answer, direct_method, single_agent_cot
 from cosee.eval.task import Task
 from cosee.minds.client import PrintClient
 from cosee.minds.form import Form, Line, Word, layout, write_page
 from cosee.minds.pointing import boxes_for_lines, find_words, lines_for_boxes, role_examples
-from cosee.models.client import ScriptedClient, build_messages, prompt_text
+from cosee.models.client import build_messages, prompt_text
+from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.registry import make_client
 from cosee.ocr.spans import typed_page
@@ -99,6 +100,7 @@ def test_what_the_budget_does_not_cover_is_named():
     assert "CORNER SHOP" in text and "TOTAL" not in text and 'more lines of this page are left out, from "' in text
 
 
+@pytest.mark.slow
 def test_a_page_of_thirty_thousand_words_is_cut_before_the_mind_sees_it():
     page = typed_page("\n".join(" ".join(f"w{i}x{j}" for j in range(10)) for i in range(3000)))
     client = PrintClient(ScriptedClient([]), words=ByWidth(w100=page), page_tokens=1000)
@@ -197,10 +199,11 @@ def test_no_reply_breaks_the_way_back(reply):
 def random_mind(tmp_path_factory):
     pytest.importorskip("xllamacpp")
     from cosee.models.gguf_client import GgufClient
-    from cosee.minds.gguf_random import random_gguf
+    from cosee.models.testing import random_gguf
     return GgufClient(random_gguf(tmp_path_factory.mktemp("mind") / "tiny.gguf"), threads=1)
 
 
+@pytest.mark.slow
 def test_random_actions_of_every_role_are_valid_and_each_box_is_one_of_print(random_mind):
     client = PrintClient(random_mind, words=WORDS)
     lines, counts = client.shown(build_messages(PAGES, "")).lines, {}

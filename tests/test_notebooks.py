@@ -1,8 +1,9 @@
 """Every notebook runs from top to bottom, each in a process of its own, so that none leans on another.
 
-The front page and the tutorials are run as people run them: every cell of a fresh copy, in JupyterLab's kernel, with
-none of nbdev's flags. With --outputs each notebook has to show what it stores, too: this holds on machines like
-the one that stored it."""
+`make test` runs the book, the tutorials and the notebooks that are quick and stay; the others are marked slow. The
+front page and the tutorials are run as people run them, too: every cell of a fresh copy, in JupyterLab's kernel, with
+none of nbdev's flags. With --outputs each notebook has to show what it stores: this holds on machines like the one
+that stored it."""
 import base64
 import io
 import json
@@ -10,28 +11,43 @@ import os
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatch
 
 import pytest
 from outputs import difference
 from PIL import Image
-from run_notebooks import ROOT, STALE, forked, template
+from run_notebooks import ROOT, STALE, forked
 from sync import notebooks
 
-# A notebook that takes this long hangs: the slowest takes a minute.
+# A notebook that takes this long hangs: the slowest takes two minutes.
 LIMIT = 900
+# What `make test` runs: patterns of names in nbs/, and what of them takes too long.
+QUICK = ("[0-9]*", "index.ipynb", "core/*", "data/*", "eval/*", "models/*", "package/*", "screen/*", "tools/*",
+         "tutorials/*", "utils/*", "view/*")
+SLOW = ("core/00_pages.ipynb", "data/03_mpdocvqa.ipynb", "data/04_slidevqa.ipynb", "eval/06_task.ipynb",
+        "eval/07_chat.ipynb", "eval/08_methods.ipynb", "eval/09_matching.ipynb", "models/08_registry.ipynb",
+        "screen/02_scenes.ipynb", "screen/03_tasks.ipynb", "screen/06_agent.ipynb", "screen/07_score.ipynb",
+        "screen/08_reader.ipynb", "tools/04_sight.ipynb", "tools/05_agent.ipynb",
+        "tutorials/assistants.ipynb", "tutorials/long_report.ipynb", "tutorials/screens.ipynb",
+        "tutorials/text_memory_and_tools.ipynb", "tutorials/your_own.ipynb", "view/04_widget.ipynb")
+
+
+def name(path):
+    "The name of a notebook in nbs/."
+    return path.relative_to(ROOT / "nbs").as_posix()
+
+
+def is_slow(path):
+    "Does only `make test-all` run this notebook?"
+    return name(path) in SLOW or not any(fnmatch(name(path), pattern) for pattern in QUICK)
+
 
 def run(path):
     "Run the notebook at `path` in a fresh process, and compare what it shows with what it stores."
     return forked(path, LIMIT)
 
 
-def in_lab(path):
-    "Is the notebook at `path` one that readers run?"
-    return path.parent.name == "tutorials" or path == ROOT / "nbs" / "index.ipynb"
-
-
-def run_all(path):
+def run_in_jupyter(path):
     "Run every cell of the notebook at `path` in JupyterLab's kernel, which works in the notebook's folder."
     command = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--stdout", path]
     env = {name: value for name, value in os.environ.items() if name not in ("IN_TEST", "MPLBACKEND", "COSEE_GGUF")}
@@ -39,8 +55,10 @@ def run_all(path):
     return done.returncode, done.stdout[-6000:] + done.stderr[-6000:]
 
 
-def cloned(folder):
+@pytest.fixture(scope="session")
+def clone(tmp_path_factory):
     "A copy of what git knows of the repository, and of what is new; but not of the package."
+    folder = tmp_path_factory.mktemp("clone")
     known = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ":!cosee"],
                            cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for file in filter(None, known.split("\0")):
@@ -49,26 +67,19 @@ def cloned(folder):
     return folder
 
 
-@pytest.fixture(scope="session")
-def runs(request, tmp_path_factory):
-    "The selected notebooks, started two at a time; a test waits for its own."
-    selected = [item.callspec.params["path"] for item in request.session.items if item.function is test_notebook]
-    copied = cloned(tmp_path_factory.mktemp("clone")) if any(map(in_lab, selected)) else None
-    stored = request.config.getoption("outputs")
-    def start(path): return run_all(copied / path.relative_to(ROOT)) if in_lab(path) and not stored else run(path)
-    template()   # before there are threads
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        started = {path: pool.submit(start, path) for path in selected}
-        yield started
-        for future in started.values():
-            future.cancel()
-
-
-@pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.relative_to(ROOT / "nbs").as_posix())
-def test_notebook(path, runs, pytestconfig):
-    code, said = runs[path].result()
+@pytest.mark.parametrize("path", [pytest.param(p, id=name(p), marks=[pytest.mark.slow] if is_slow(p) else [])
+                                  for p in notebooks()])
+def test_notebook(path, pytestconfig):
+    code, output = run(path)
     right = (0,) if pytestconfig.getoption("outputs") else (0, STALE)
-    assert code in right, f"{path.relative_to(ROOT)} failed:\n{said[-12000:]}"
+    assert code in right, f"{name(path)} failed:\n{output[-12000:]}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [ROOT / "nbs/index.ipynb", *sorted(ROOT.glob("nbs/tutorials/*.ipynb"))], ids=name)
+def test_in_jupyter(path, clone):
+    code, output = run_in_jupyter(clone / path.relative_to(ROOT))
+    assert code == 0, f"{name(path)} failed:\n{output}"
 
 
 def written(path, source, shown=(), kind="text/plain"):
@@ -87,6 +98,7 @@ def test_a_failing_cell_fails(tmp_path):
     assert code == 1 and "planted" in said
 
 
+@pytest.mark.slow
 def test_a_notebook_that_hangs_is_ended(tmp_path):
     "The runner itself: what it printed is there all the same."
     code, said = forked(written(tmp_path / "hangs.ipynb", "import os, time\nos.write(2, b'here')\ntime.sleep(99)"), 6)
@@ -102,10 +114,11 @@ def test_a_notebook_finds_nothing_of_another(tmp_path):
     assert run(written(tmp_path / "b.ipynb", asking)) == (0, "")
 
 
-def test_run_all_passes_over_no_cell(tmp_path):
+@pytest.mark.slow
+def test_run_in_jupyter_passes_over_no_cell(tmp_path):
     "The runner of tutorials: it runs what nbdev would not, in the notebook's folder."
     source = "#| eval: false\n#| weights\nimport pathlib\nassert not pathlib.Path('a.ipynb').exists(), 'planted'"
-    code, said = run_all(written(tmp_path / "a.ipynb", source))
+    code, said = run_in_jupyter(written(tmp_path / "a.ipynb", source))
     assert code == 1 and "planted" in said
 
 

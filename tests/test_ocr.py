@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image, ImageDraw, ImageFont
 from cosee.agents import ACTIONS, action_schema, parse_reply
-from cosee.boxes import thousandths_around
-from cosee.files import FileCache, cache_folder
+from cosee.utils.boxes import thousandths_around
+from cosee.utils.files import FileCache, cache_folder
 from cosee.models.client import build_messages
 from cosee.ocr.paragraphs import split_sentences
 from cosee.ocr.spans import page_spans, typed_page
@@ -178,6 +178,7 @@ def test_small_model_of_lines_knows_the_same_characters():
     assert known[0] == known[1] and len(known[0].splitlines()) > 18_000
 
 
+@pytest.mark.slow
 def test_lines_in_doubt_are_read_by_the_whole_model(monkeypatch):
     "Where every line is in doubt a page is what the whole model reads; where none is, the small one read it"
     page = _page_of_lines('Invoice number: NL-20418', 'Payable within 14 days', 'Gesamtbetrag 1.204,50 EUR')
@@ -223,6 +224,7 @@ def test_real_pages(tmp_path):
     assert Reader([page]).answer('Who is the insurer?')['answer'] == 'Helvia Mutual'
 
 
+@pytest.mark.slow
 def test_reading_needs_no_network():
     "The models lie in the package: an engine is made and reads where every connection is refused"
     code = ('import socket\n'
@@ -408,7 +410,7 @@ def test_half_written_files_leave_and_nothing_else_does(tmp_path):
 
 WRITES = '''
 import sys
-from cosee.files import FileCache, cache_folder
+from cosee.utils.files import FileCache, cache_folder
 cache = FileCache(sys.argv[1], limit=256 * 40_000)
 print('ready', flush=True)
 for i in range(100_000):
@@ -500,6 +502,7 @@ def test_turning_there_and_back_is_no_change(box, degrees):
     assert upright(as_drawn(page)) == page and valid_page(as_drawn(page))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('degrees', [90, 180, 270])
 def test_turned_pages_are_read(degrees):
     "A page on its side or upside down: the same words, at their places on the page as it is drawn"
@@ -519,6 +522,7 @@ def test_turned_pages_are_read(degrees):
     assert (box[2] - box[0]) * (box[3] - box[1]) < 0.8 * (line[2] - line[0]) * (line[3] - line[1])   # only the value
 
 
+@pytest.mark.slow
 def test_a_dark_edge_is_read_without_a_warning():
     "As a cut-out page has it: dark as solid areas are, and too thin to have an inside"
     page = Image.new('RGB', (400, 300), 'white')

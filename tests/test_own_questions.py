@@ -13,6 +13,7 @@ from pathlib import Path
 import pypdfium2
 import pytest
 
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / 'benchmarks'))
 

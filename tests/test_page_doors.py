@@ -18,9 +18,11 @@ from conftest import ROOT
 from cosee.cli.entry import COMMANDS, main
 from cosee.runs.table import Run
 
+pytestmark = pytest.mark.slow
+
 BILL = """<doctag><title><loc_50><loc_40><loc_250><loc_60>Invoice 2041</title>
 <text><loc_50><loc_200><loc_140><loc_210>Total: 43.50</text></doctag>"""
-START = "import sys; from cosee.cli import main; sys.exit(main())"
+START = "import sys; from cosee.cli.start import main; sys.exit(main())"
 QUICK = dict(agents=["detail_reader"], max_steps=1)
 DOORS = "ask", "extract", "run", "serve", "app", "mcp"
 COSTS = "text_tokens", "image_tokens", "completion_tokens"
@@ -206,7 +208,7 @@ def test_fields_are_read_by_it_and_the_bill_counts_in_the_budget(run, sheets, tm
 
 def test_a_run_is_resumed_with_its_page_reader_from_a_folder_beside_it(run, sheets, tmp_path):
     pytest.importorskip("torch")
-    from cosee.models.local.random_models import random_model
+    from cosee.models.testing import random_model
     random_model(tmp_path / "models/granite-docling", "granite_docling")
     rows = "".join(f"sheets/{n}.png,{q},43.50\n" for n in "ab" for q in ("What is the total?", "What is the number?"))
     (tmp_path / "q.csv").write_text("file,question,answer\n" + rows)
@@ -240,7 +242,7 @@ def test_a_run_is_resumed_with_its_page_reader_from_a_folder_beside_it(run, shee
 def retriever(tmp_path_factory):
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from cosee.index.random_retrievers import random_retriever
+    from cosee.models.testing import random_retriever
     return random_retriever(tmp_path_factory.mktemp("retrievers") / "colpali", "colpali")
 
 

@@ -13,12 +13,13 @@ from PIL import Image
 import fake_servers as fake
 from conftest import ROOT
 from cosee.cli.entry import main
-from cosee.config import ConfigError
+from cosee.utils.config import ConfigError
 from cosee.datasets.made.document import make_document
 from cosee.minds.client import PrintClient
 from cosee.minds.places import snapped
 from cosee.minds.sight import Sight
-from cosee.models.client import Reply, ScriptedClient, build_messages
+from cosee.models.client import Reply, build_messages
+from cosee.models.testing import ScriptedClient
 from cosee.models.registry import create_vlm_client, make_client, page_reader
 from cosee.models.remote import ImagesRefused
 from cosee.ocr.client import OcrClient
@@ -34,6 +35,8 @@ from cosee.ocr.transcripts.typeset import transcribed_page, typeset
 from cosee.pages import load_pages
 from cosee.tools.sight import FindPage
 from cosee.tools.sight import Sight as Looking
+
+pytestmark = pytest.mark.slow
 
 SIZE = (800, 1000)
 SHEET = Image.effect_noise(SIZE, 60)
@@ -176,7 +179,7 @@ def test_parts_with_their_places_in_front_come_back(found):
 def test_a_local_model_keeps_the_places_that_it_spots(tmp_path):
     pytest.importorskip("torch")
     from cosee.models.local.client import LocalVLMClient
-    from cosee.models.local.random_models import random_model
+    from cosee.models.testing import random_model
     client = LocalVLMClient(random_model(tmp_path / "paddleocr-vl", "paddleocr_vl"))
     client.tokenizer.add_special_tokens({"extra_special_tokens": [f"<|LOC_{n}|>" for n in range(1001)]},
                                         replace_extra_special_tokens=False)

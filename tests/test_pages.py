@@ -1,4 +1,4 @@
-"What hostile and odd files do to `cosee.pages`; the ordinary ways are shown in nbs/core/05_pages.ipynb."
+"What hostile and odd files do to `cosee.pages`; the ordinary ways are shown in nbs/core/00_pages.ipynb."
 import io, multiprocessing, os, pickle, re, struct, sys, threading, zlib
 from concurrent.futures import ProcessPoolExecutor
 from subprocess import run
@@ -9,7 +9,7 @@ from PIL import Image
 
 from cosee.pages import (PageError, ShownPages, document_of, handle_of, load_pages, open_image, page_count,
                          page_numbers, page_of, page_sizes, parse_pages, same_pages, with_page)
-from cosee.files import image_hash
+from cosee.utils.files import image_hash
 
 
 def pdf(path, n=1, size=(200, 300), **kw):
@@ -265,6 +265,7 @@ KINDS = [("JPEG", (5000, 3001)), ("JPEG", (301, 4999)), ("PNG", (2401, 77)), ("W
          ("TIFF", (50, 60))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind,size", KINDS)
 @pytest.mark.parametrize("turned", [1, 6])
 def test_sizes_are_told_before_drawing(tmp_path, kind, size, turned):

@@ -60,6 +60,7 @@ def check(svg):
 NAMES = [h for h in HOSTILE if len(h) < 200] + ["\u65e5\u672c\u8a9e", "\U0001f600", "e\u0301", "\ud800"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [NAMES[i:i + 6] for i in range(0, len(NAMES), 6)])
 def test_names_are_letters_in_every_picture(names):
     table = {name: row(40 + 7 * i, 1000 * 2 ** i) for i, name in enumerate(names)}
@@ -181,6 +182,7 @@ def test_without_matplotlib_the_error_names_the_extra_and_reports_go_on(tmp_path
     assert Report(run).html().count("<figure><svg") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE[:12])
 def test_a_report_of_hostile_names_shows_letters(tmp_path, text):
     page = Report(made_run(tmp_path / "run", question=text, n=2)).html()

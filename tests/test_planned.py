@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 from PIL import Image, ImageFilter
-from cosee.cli import main
+from cosee.cli.start import main
 from cosee.datasets.made.document import samples_dir
 from cosee.eval.methods import Method
-from cosee.models.client import Ledger, ScriptedClient, message_blocks
+from cosee.models.client import Ledger, message_blocks
+from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
 from cosee.models.remote import AuthenticationError
 from cosee.planner.document_plan import DocumentPlan, named_pages, plan_document, said_plan, settled_document
@@ -18,6 +19,8 @@ from cosee.planner.planned import PlannedController
 from cosee.planner.planning import PlannerOutput, plan, planner_node, planner_prompt
 from cosee.planner.quality import quality_node, scope_box, wanted_measures
 from cosee.agents import team
+
+pytestmark = pytest.mark.slow
 
 OFF = dict.fromkeys(["distortion_detection", "distortion_analysis", "tool_selection", "tool_execution"], False)
 PLAN = {"query_type": "Other", "query_scope": "Global", "distortion_source": "Inferred", "distortions": None,

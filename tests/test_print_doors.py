@@ -13,15 +13,16 @@ from PIL import Image
 import fake_servers as fake
 from conftest import ROOT
 from cosee.cli.entry import main
-from cosee.config import ConfigError
+from cosee.utils.config import ConfigError
 from cosee.eval.methods import METHODS, make_method
 from cosee.eval.task import Task
 from cosee.minds.client import PrintClient
 from cosee.minds.confidence import CHECK
-from cosee.minds.gguf_random import random_gguf
+from cosee.models.testing import random_gguf
 from cosee.minds.sight import Sight, less_print
 from cosee.models import weights
-from cosee.models.client import Ledger, ScriptedClient, build_messages
+from cosee.models.client import Ledger, build_messages
+from cosee.models.testing import ScriptedClient
 from cosee.models.download import RemoteFile
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.registry import client_for, create_vlm_client, make_client
@@ -30,6 +31,8 @@ from cosee.models.retry import RetryingClient
 from cosee.models.weights import WEIGHTS, Weights
 from cosee.ocr.spans import typed_page
 from cosee.pages import load_pages
+
+pytestmark = pytest.mark.slow
 
 INVOICE = str(ROOT / "cosee/samples/invoice.pdf")
 PAGES = [Image.new("RGB", (96, 64), "white")]

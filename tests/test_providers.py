@@ -7,14 +7,14 @@ import threading
 
 import pytest
 from cosee.agents import action_schema, parse_reply
-from cosee.config import ConfigError
+from cosee.utils.config import ConfigError
 from cosee.models.backends import Backend
 from cosee.models import remote as providers
 from cosee.models.client import build_messages
 from cosee.models.remote import (AuthenticationError, RateLimitError, RequestError, ResponseParseError, ServerError,
                                  TimeoutError, VLMClientError, encode_image, strict_schema, unwrapped)
 from cosee.models.registry import CLIENTS, create_vlm_client
-from cosee.registry import load_object
+from cosee.utils.registry import load_object
 from fake_servers import FakeServer, asked
 from PIL import Image
 

@@ -13,7 +13,9 @@ from cosee.datasets.core import load
 from cosee.eval.form_scores import field_counts, form_f1
 from cosee.eval.judge import Case, cases_of, judge_all, judge_answer, judge_messages, judged_scores, read_verdict
 from cosee.eval.metrics import score
-from cosee.models.client import Reply, ScriptedClient, VLMClient
+from cosee.models.client import Reply, VLMClient
+from cosee.models.testing import ScriptedClient
+
 
 
 def put(path, content=None):

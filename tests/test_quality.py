@@ -13,7 +13,7 @@ from cosee.agents import team
 from cosee.controller import CoSeeController
 from cosee.datasets.made.document import make_document, render, scan
 from cosee.planner.graph import cosee_graph, memory, planner_graph, serializer
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 from cosee.models.remote import ServerError
 from cosee.planner.planning import PlanControlFlags, PlannerOutput
 from cosee.planner.measures import MEASURES, image_quality
@@ -22,6 +22,8 @@ from cosee.planner.quality import (FINDINGS, QualityController, quality_findings
 from cosee.pages import PageError
 from conftest import ROOT
 from PIL import Image
+
+pytestmark = pytest.mark.slow
 
 FLAGS = {"distortion_detection": True, "distortion_analysis": True, "tool_selection": False, "tool_execution": True}
 PLAN = {"query_type": "Other", "query_scope": "Global", "distortion_source": "Inferred", "distortions": None,

@@ -11,7 +11,10 @@ import pytest
 import smalldocs
 import yaml
 
-from cosee.cli import entry, main
+from cosee.cli import entry
+from cosee.cli.start import main
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "nbs/explain/questions.ipynb"

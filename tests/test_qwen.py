@@ -14,7 +14,7 @@ from cosee.models.local.client import ContextOverflow
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.qwen.checkpoint import ModelError
 from cosee.models.qwen.prompt import estimate_tokens, inputs_of, page_size
-from cosee.models.qwen.random_weights import random_checkpoint
+from cosee.models.testing import random_checkpoint
 from cosee.models.registry import create_vlm_client
 
 PENALTY = 3.  # random weights like to repeat themselves; with it every reply has ten different tokens
@@ -103,6 +103,7 @@ def test_reuse_is_exact(path, plain, monkeypatch):
     assert not wrong
     assert 0 < kept < docs, 'the store must have been too small for all documents, so that some were evicted'
 
+@pytest.mark.slow
 def test_wrong_positions_would_show(path, plain, monkeypatch):
     import cosee.models.qwen.prefix as prefix
     real = prefix.prefill

@@ -304,6 +304,7 @@ def test_a_name_is_no_number(question):
 def test_scraps_of_questions_are_read(question): Reader([typed_page(LETTER)]).answer(question)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('size', [(80, 60), (300, 200), (1, 1), (20, 3000), (3000, 4)])
 @pytest.mark.parametrize('embeddings', [None, False])
 def test_a_page_without_print_has_no_answer(size, embeddings):

@@ -12,13 +12,13 @@ import pytest
 from PIL import Image
 
 from cosee.agents import team
-from cosee.boxes import thousandths_around, widened
+from cosee.utils.boxes import thousandths_around, widened
 from cosee.controller import CoSeeController
 from cosee.minds.client import PrintClient
 from cosee.models.client import Ledger, build_messages
 from cosee.models.registry import make_client
 from cosee.ocr.spans import typed_page
-from cosee.text import same_answer
+from cosee.utils.text import same_answer
 from typed_pages import ByWidth
 
 FILE = os.environ.get("COSEE_GGUF", "")

@@ -110,6 +110,7 @@ def test_no_import_changes_which_methods_exist(module):
     assert done[0] == done[1] and "screen" in done[0]
 
 
+@pytest.mark.slow
 def test_every_method_can_be_run_by_name(tmp_path):
     fields = {"client": {"type": "scripted", "options": {"replies": ["Answer: 42"]}}, "dataset": {"limit": 1}}
     (tmp_path / "run.yaml").write_text(json.dumps(fields))

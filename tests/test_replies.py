@@ -13,15 +13,17 @@ from PIL import Image
 
 from cosee.agents import normalize_action, parse_reply, read_view, team
 from cosee.board import Board
-from cosee.boxes import check_bbox
+from cosee.utils.boxes import check_bbox
 from cosee.controller import CoSeeController
 from cosee.eval.methods import Method
-from cosee.jsonscan import find_answer, read_answer, spoken, without_reasoning
-from cosee.models.client import ScriptedClient
+from cosee.utils.json_scan import find_answer, read_answer, spoken, without_reasoning
+from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.screen.call import read_tool_call, read_tool_calls
-from cosee.text import abstains
+from cosee.utils.text import abstains
 from cosee.tools.base import parse_tool_call
+
+pytestmark = pytest.mark.slow
 
 PAGES = [Image.new("RGB", (64, 64), "white")] * 3
 # (the answer, what a draft says instead)

@@ -9,7 +9,8 @@ import pytest
 from cosee.agents import parse_reply, team
 from cosee.models.backends import Backend
 from cosee.controller import CoSeeController
-from cosee.models.client import Ledger, ScriptedClient, build_messages
+from cosee.models.client import Ledger, build_messages
+from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.remote import ResponseParseError, ServerError, VLMClientError
 from cosee.models.cache import CachedClient, ResponseCache, call_key
@@ -278,6 +279,7 @@ def experiment(script):
         return out, len(server.requests), ledger.total
 
 
+@pytest.mark.slow
 def test_an_experiment_through_a_flaky_server_is_complete_and_identical():
     script = [FAULTS[(i // 5) % len(FAULTS)] if i % 5 == 2 else "ok" for i in range(400)]
     good, plain, spent = experiment([])

@@ -6,12 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from cosee.config import ConfigError
+from cosee.utils.config import ConfigError
 from cosee.controller import noted, replay
 from cosee.eval.methods import Method, make_method
 from cosee.experiments import run_experiment
 from cosee.minds.client import PrintClient
-from cosee.models.client import Ledger, ScriptedClient
+from cosee.models.client import Ledger
+from cosee.models.testing import ScriptedClient
 from cosee.ocr.client import OcrClient
 from cosee.ocr.engine import WordReader
 from cosee.ocr.spans import typed_page
@@ -289,7 +290,7 @@ def test_a_rule_that_cannot_be_is_named(entry, says):
 @pytest.fixture(scope="module")
 def random_mind(tmp_path_factory):
     pytest.importorskip("xllamacpp")
-    from cosee.minds.gguf_random import random_gguf
+    from cosee.models.testing import random_gguf
     from cosee.models.gguf_client import GgufClient
     return GgufClient(random_gguf(tmp_path_factory.mktemp("mind") / "tiny.gguf"), threads=1)
 
@@ -297,7 +298,7 @@ def random_mind(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     pytest.importorskip("torch")
-    from cosee.models.qwen.random_weights import random_checkpoint
+    from cosee.models.testing import random_checkpoint
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     return QwenVLClient(random_checkpoint(tmp_path_factory.mktemp("qwen")))
 
@@ -321,15 +322,18 @@ def test_the_rule_reader_proves_what_it_copies():
         assert out["answer"] == "8.00" and set(proofs) <= known, (name, out["answer"], proofs)
 
 
+@pytest.mark.slow
 def test_a_language_model_that_reads_print_can_be_any_of_them(random_mind):
     for _, out in outcomes(PrintClient(random_mind, words=WORDS), temperature=1.5, max_new_tokens=400):
         assert all(v["proof"] in ("", *PROVED, "abstains") for v in out["did"].get("votes", []))
 
 
+@pytest.mark.slow
 def test_a_model_that_sees_pixels_can_be_any_of_them(tiny):
     for name, out in outcomes(tiny, max_new_tokens=70): assert out["stopped"], name
 
 
+@pytest.mark.slow
 def test_records_keep_what_the_rules_did_and_each_method_its_budget(tmp_path):
     made = dict(name="made", limit=2, options=dict(kinds=["invoice"], dpi=60, pages=1))
     methods = [{**(e if isinstance(e, dict) else dict(type=e)), "budget": dict(calls=3)} for e in EXAMPLES]

@@ -20,7 +20,7 @@ from cosee.datasets.own import to_jsonl
 from cosee.runs.log import RunError, RunLog, read_records, without_times
 from cosee.runs.table import Run, merge_runs, pack_runs
 from cosee.experiments import run_experiment
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 from cosee.runs.config import make_config, read_config
 
 TESTS = Path(__file__).parent
@@ -195,6 +195,7 @@ def test_failures_are_recorded_and_retried_on_demand(here, undisturbed, tmp_path
     assert [{**r, "attempt": 1} for r in found] == undisturbed[0][:6 * len(METHODS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["hang", "stuck"])
 def test_a_hanging_model_costs_its_question_and_no_more(here, tmp_path, monkeypatch, kind):
     "`hang` is ended by the timer in the worker, `stuck` by killing the worker."
@@ -270,11 +271,12 @@ def test_replay_and_rescoring_agree_with_the_run(here, undisturbed):
             assert list(scores) == pytest.approx([r["scores"][metric] for r in run if r["method"] == m], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_samples(tmp_path):
     "Peak memory allocated while a run writes, at 40 and at 400 questions."
     import tracemalloc
     from cosee.runs import record
-    from cosee.models.client import ScriptedClient
+    from cosee.models.testing import ScriptedClient
     page = Image.new("RGB", (8, 8))
 
     class Many:

@@ -6,7 +6,8 @@ import pytest
 from cosee.agents import parse_reply, team
 from cosee.controller import CoSeeController, replay
 from cosee.datasets.checks import DataError
-from cosee.models.client import Reply, ScriptedClient, VLMClient, message_blocks
+from cosee.models.client import Reply, VLMClient, message_blocks
+from cosee.models.testing import ScriptedClient
 from cosee.screen.agent import ScreenAgent, load_screens, read_step, run_screens, write_board_records
 from cosee.screen.call import ToolCall, format_tool_call
 from cosee.screen.check import validate_dataset

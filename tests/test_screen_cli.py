@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cosee.cli.entry import main
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
 from cosee.screen.call import ToolCall, format_tool_call
 
@@ -29,6 +29,7 @@ def run(capsys):
     return go
 
 
+@pytest.mark.slow
 def test_make_says_what_it_made(folder, run):
     code, out, err = run("make", folder.parent / "dataset.yaml", "--out", folder.parent / "more", "--json",
                          "--no-resume")

@@ -97,6 +97,7 @@ def test_c34_to_c41_test_cases(office):
         assert (office / "test" / c["screenshot"]).is_file() and validate_tool_call(c["expected_action"]) == []
 
 
+@pytest.mark.slow
 def test_every_kind_of_every_task_is_drawn_in_full():
     for name, task in SCREEN_TASKS.items():
         for kind in task.kinds:
@@ -352,6 +353,7 @@ def mutate(sound, part, i, change, good):
     assert good or any(f.startswith(where) for f in faults)
 
 
+@pytest.mark.slow
 @settings(max_examples=int(os.environ.get("SCREEN_FILES", 150)),
           suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())

@@ -10,7 +10,7 @@ from cosee.cli.entry import main
 from cosee.datasets.core import load
 from cosee.eval.methods import Method
 from cosee.eval.metrics import score
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry, make_client
 from cosee.runs.config import make_config, metrics_of
 from cosee.runs.table import Run, score_records
@@ -47,6 +47,7 @@ def replies(folder, wrong=()):
     return [format_tool_call(CLICK if n in wrong else step) for n, step in enumerate(steps)]
 
 
+@pytest.mark.slow
 def test_a_run_on_screens_is_reported_compared_and_shown(folder, tmp_path):
     for name, wrong in (("good", ()), ("bad", range(6))):
         fields = dict(name=name, dataset=dict(name="screens", root=str(folder)), methods=["screen"],

@@ -14,8 +14,10 @@ from cosee.models.client import build_messages
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.remote import ResponseParseError
 from cosee.models.registry import resilient
-from cosee.models.qwen.random_weights import random_checkpoint
+from cosee.models.testing import random_checkpoint
 from PIL import Image
+
+pytestmark = pytest.mark.slow
 
 PAGES = [Image.new("RGB", (96, 64), c) for c in ("white", "navy")]
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}

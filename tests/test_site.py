@@ -30,6 +30,7 @@ def shown(name):
     return Renderer(name)._repr_markdown_().split("```")[1]
 
 
+@pytest.mark.slow
 def test_classes_of_fields_show_their_fields():
     assert "class WrittenPage(NamedTuple):\n    text: str\n    lines: list[Line]   # what" in shown(WrittenPage)
     assert shown(PageError).strip() == "python\nclass PageError(ValueError)"

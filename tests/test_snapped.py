@@ -7,18 +7,20 @@ import time
 import pytest
 from conftest import ROOT
 from cosee.agents import CrossCheckerAgent
-from cosee.boxes import box_iou
+from cosee.utils.boxes import box_iou
 from cosee.controller import CoSeeController, replay
 from cosee.eval.methods import Method
 from cosee.minds.places import Printed, snap_evidence, snapped
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 from cosee.ocr.client import OcrClient
 from cosee.ocr.spans import typed_page
 from cosee.pages import load_pages
-from cosee.text import letters_of
+from cosee.utils.text import letters_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+
+pytestmark = pytest.mark.slow
 
 INVOICE = ROOT / "cosee/samples/invoice.pdf"
 QUESTION = "What is the gross total?"
@@ -173,7 +175,7 @@ def test_long_answers_on_dense_pages_take_bounded_time():
 
 
 def test_the_command_line_says_where_and_how(tmp_path, capsys):
-    from cosee.cli import main
+    from cosee.cli.start import main
     ask = ["ask", str(INVOICE), "-q", QUESTION, "--quiet", "--json"]
     evidence = {}
     for snap in ("auto", "never"):

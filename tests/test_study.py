@@ -28,6 +28,8 @@ from cosee.study.tables import Study, verdict
 from cosee.study.trust import trust_of
 from cosee.study.worth import duels_of, made_answer, parts_of
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 MADE = dict(name="made", limit=6, options=dict(kinds=["invoice", "letter"], per_doc=3, dpi=72))
 METHODS = ["direct", dict(type="self_consistency", name="votes@3", budget=dict(calls=3)),

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 from cosee.agents import ROLES, parse_reply, team
 from cosee.datasets.made.small import is_held_out, letter_places, small_document, small_samples
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 from cosee.tiny.lessons import (checker_reply, corrupt, demonstrate, drill, make_lesson, reader_reply, text_of,
                                 truth_of)
 from cosee.tiny.batches import LETTERS, PARTS, collate, document_row, letter_grid, make_batch, stage
@@ -51,6 +51,7 @@ def test_letters_stand_within_their_lines():
                 assert 0 <= m["bbox"][0] < m["bbox"][2] <= 1 and 0 <= m["bbox"][1] < m["bbox"][3] <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ROLES)
 def test_lessons_are_valid_replies_of_their_roles(role):
     agent = team(ScriptedClient([]), (role,))[0]
@@ -64,6 +65,7 @@ def test_lessons_are_valid_replies_of_their_roles(role):
         assert view is None or 1 <= view["page"] <= doc.pages
 
 
+@pytest.mark.slow
 def test_a_misreading_is_never_the_truth():
     for i in range(200):
         doc, rng = small_document(f"mis-{i}"), random.Random(i)
@@ -72,6 +74,7 @@ def test_a_misreading_is_never_the_truth():
         assert wrong.answer != t.answer and wrong.answer
 
 
+@pytest.mark.slow
 def test_a_wrong_note_is_revised_and_a_right_one_confirmed():
     kinds = set()
     for i in range(300):
@@ -126,6 +129,7 @@ def test_a_reader_who_finds_nothing_abstains_and_leans_on_nothing():
     assert abstained > 5
 
 
+@pytest.mark.slow
 def test_the_pieces_of_a_reply_are_the_tokens_of_the_whole():
     from cosee.tiny.tokens import tiny_tokenizer
 
@@ -139,6 +143,7 @@ def test_the_pieces_of_a_reply_are_the_tokens_of_the_whole():
     assert kinds == set(PARTS)
 
 
+@pytest.mark.slow
 def test_verdicts_find_the_letter_where_a_note_goes_wrong():
     from cosee.tiny.lessons import note_of
     from cosee.tiny.tokens import tiny_tokenizer
@@ -168,6 +173,7 @@ def test_verdicts_find_the_letter_where_a_note_goes_wrong():
     assert found[True] > 50 and found[False] > 30
 
 
+@pytest.mark.slow
 def test_a_restated_confidence_is_the_probability_of_the_reading():
     import torch
     from safetensors.torch import load_file
@@ -227,6 +233,7 @@ def test_what_a_step_learns_depends_on_its_number_alone():
     assert stage(0)[0] == (1, 1) and stage(1)[0] == (1, 6)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)   # a step takes half a minute on a slow processor
 def test_training_falls_and_resumes_exactly(tmp_path):
     from safetensors.torch import load_file
@@ -251,6 +258,7 @@ def test_a_training_without_batches_does_not_end_as_if_it_were_done(tmp_path, mo
         train(tmp_path, steps=3, progress=False)
 
 
+@pytest.mark.slow
 def test_reading_apart_is_reading():
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     from cosee.tiny.evaluation import read_documents, read_groups
@@ -299,7 +307,8 @@ def test_the_checkpoint_of_the_package_is_small_and_whole():
 
 
 @pytest.mark.parametrize("settings, least", [
-    (dict(pages=(1, 2, 3)), .95), (dict(pages=(4, 5, 6)), .9), (dict(pages=(1, 2, 3), style="held_out"), .9)])
+    (dict(pages=(1, 2, 3)), .95), pytest.param(dict(pages=(4, 5, 6)), .9, marks=pytest.mark.slow),
+    pytest.param(dict(pages=(1, 2, 3), style="held_out"), .9, marks=pytest.mark.slow)])
 def test_it_reads(tiny, settings, least):
     from cosee.tiny.evaluation import read_documents
 
@@ -309,6 +318,7 @@ def test_it_reads(tiny, settings, least):
     assert sum(r["page"] for r in there) / len(there) >= .85 and sum(r["iou"] for r in there) / len(there) >= .6
 
 
+@pytest.mark.slow
 def test_it_answers_in_spite_of_a_wrong_note_and_leaves_a_right_one(tiny):
     from cosee.tiny.evaluation import check_notes
 
@@ -327,7 +337,7 @@ def test_it_does_not_pretend_to_read_ordinary_pages(tiny):
 
 def test_a_team_answers_in_parallel_as_well(tiny):
     from cosee.controller import CoSeeController
-    from cosee.text import answer_key
+    from cosee.utils.text import answer_key
 
     right, asked = 0, list(small_samples(8, seed="team", pages=2, unanswerable=0.))
     for s in asked:

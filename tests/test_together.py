@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cosee.config import ConfigError
+from cosee.utils.config import ConfigError
 from cosee.datasets.made.small import small_samples
 from cosee.eval.methods import register_method
 from cosee.experiments import run_experiment
-from cosee.models.client import ScriptedClient, build_messages
+from cosee.models.client import build_messages
+from cosee.models.testing import ScriptedClient
 from cosee.models.qwen.together import own_account
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.runs.config import make_config
@@ -21,6 +22,8 @@ from cosee.runs.engines.together import answers_together, run_together, side_by_
 from cosee.runs.log import read_records, without_times
 from cosee.runs.record import Job, jobs_of
 from cosee.runs.table import Run
+
+pytestmark = pytest.mark.slow
 
 TESTS = Path(__file__).parent
 METHODS = ["direct", {"type": "cot", "max_new_tokens": 48}, {"type": "self_consistency", "max_new_tokens": 48},

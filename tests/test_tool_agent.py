@@ -8,9 +8,10 @@ from PIL import Image
 
 from cosee.agents import CrossCheckerAgent, DetailReaderAgent, ScannerAgent, action_schema, team
 from cosee.board import Board
-from cosee.boxes import read_box
+from cosee.utils.boxes import read_box
 from cosee.controller import CoSeeController, replay
-from cosee.models.client import ScriptedClient, message_blocks, prompt_text
+from cosee.models.client import message_blocks, prompt_text
+from cosee.models.testing import ScriptedClient
 from cosee.tools.calculator import calculate
 from cosee.tools.sight import FindPage, Ocr, ReadBoard, Sight, SightPolicy, ToolResult, Zoom, page_tools
 from cosee.tools.agent import ToolAgent, turn_schema, with_tools

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from cosee import tools as t
 from cosee.document import VLMLanguageModel
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 from test_document import Backwards, Model
 
 REPLIES = int(os.environ.get("COSEE_REPLIES", "200"))   # generated model replies; the full number is 5000

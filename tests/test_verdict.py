@@ -13,6 +13,8 @@ from cosee.experiments import Run
 from cosee.models.qwen_vl_wrapper import tiny_folder
 from cosee.runs.config import read_config
 
+pytestmark = pytest.mark.slow
+
 CONFIG = Path(__file__).parent.parent / "configs/verdict.yaml"
 SMALL = json.dumps(dict(kinds=["invoice"], per_doc=1, dpi=50))
 NAMES = [m if isinstance(m, str) else m["name"] for m in read_config(CONFIG).methods]

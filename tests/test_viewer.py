@@ -22,13 +22,19 @@ from cosee.datasets.own import to_jsonl
 from cosee.runs.log import RunError, RunLog, write_about
 from cosee.runs.table import Run
 from cosee.experiments import run_experiment
-from cosee.models.client import ScriptedClient
+from cosee.models.testing import ScriptedClient
 from cosee.runs.report import Report
 from cosee.runs.server import view_server
 from cosee.runs.viewer import Viewer, export_viewer
 from test_browser import CHROMIUM, EVIL, Browser, contrast
 
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome on this machine")
+
+
+def needs_browser(test):
+    "Marks a test that is slow and needs Chromium."
+    return pytest.mark.slow(pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")(test))
+
+
 READY = """new Promise(done => { const look = () => performance.getEntriesByName('rows').length
   ? requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))) : setTimeout(look, 5);
   look(); })"""

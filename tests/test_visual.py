@@ -9,14 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cosee.files import FileCache
+from cosee.utils.files import FileCache
 from cosee.focus import make_focus
 from cosee.index.looks import BLOCK, HEAD, Looks
 from cosee.index.pages import PageIndex
-from cosee.index.random_retrievers import RETRIEVERS, WIDE, random_retriever
+from cosee.models.testing import RETRIEVERS, WIDE, random_retriever
 from cosee.index.visual import VisualEncoder, late_interaction, visual_encoder
 from cosee.models.qwen.checkpoint import ModelError
 from PIL import Image
+
+pytestmark = pytest.mark.slow
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -360,9 +362,9 @@ def test_scans_without_ocr_are_found_from_a_shell(folders, tmp_path, monkeypatch
 
 
 def test_a_method_of_a_run_looks_too(folders, tmp_path, monkeypatch):
-    from cosee.config import parse_yaml
+    from cosee.utils.config import parse_yaml
     from cosee.eval.methods import make_method
-    from cosee.models.client import ScriptedClient
+    from cosee.models.testing import ScriptedClient
     monkeypatch.setenv("COSEE_CACHE", str(tmp_path))
     said = f"{{type: direct, focus: {{type: top, k: 2, visual: '{Path(folders['colpali']).as_posix()}'}}}}"
     pages, client = drawn(6), ScriptedClient(["42"], cycle=True)

@@ -17,6 +17,8 @@ from lab import IDLE, RUN_ALL, Lab, cell_ready
 from screenshots import LIVE, notebook
 from test_first_hour import project, start
 
+pytestmark = pytest.mark.slow
+
 HOUSE = re.compile(r"Traceback|\b[A-Z]\w*(?:Error|Exception|Interrupt|Warning)\b|NoneType|object at 0x|<class |"
                    r"\bNone\b")
 
@@ -109,7 +111,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize("argv, names", MISTAKES, ids=[" ".join(argv) for argv, _ in MISTAKES])
 def test_a_mistake_is_told_with_what_to_do(mine, monkeypatch, capsys, argv, names):
-    from cosee.cli import main
+    from cosee.cli.start import main
     monkeypatch.chdir(mine)
     assert main(argv) == 2
     out, err = capsys.readouterr()
@@ -123,7 +125,7 @@ def test_a_mistake_is_told_with_what_to_do(mine, monkeypatch, capsys, argv, name
     ("file,question\nb.pdf,What?\n", "b.pdf"),
     ("file,question,answer\na.pdf,,seven\n", "question")])
 def test_a_faulty_table_of_questions_is_told(mine, monkeypatch, capsys, rows, says):
-    from cosee.cli import main
+    from cosee.cli.start import main
     monkeypatch.chdir(mine)
     (mine / "questions.csv").write_text(rows)
     assert main(["run", "run.yaml"]) in (1, 2)
