@@ -150,6 +150,20 @@ def test_dead_links_and_anchors_are_found(tmp_path):
 
 # --- imports ---
 
+def private_imports(path):
+    "The names with one underscore that the module at `path` takes from others of the package, inside functions too."
+    found = [node for node in nodes_of(path) if isinstance(node, ast.ImportFrom)
+             and (node.level or (node.module or "").partition(".")[0] == "cosee")]
+    return [alias.name for node in found for alias in node.names
+            if alias.name.startswith("_") and not alias.name.startswith("__") and alias.name != "_modidx"]
+
+
+def test_no_module_imports_a_private_name(tmp_path):
+    assert {name(path): found for path in MODULES if (found := private_imports(path))} == {}
+    (tmp_path / "planted.py").write_text("def f():\n    from cosee.board import _cell, Board\n", encoding="utf-8")
+    assert private_imports(tmp_path / "planted.py") == ["_cell"]
+
+
 def test_the_package_is_light():
     loaded = set(run("import sys, cosee; print(*{m.partition('.')[0] for m in sys.modules})").split())
     assert loaded & (HEAVY | {"numpy", "PIL", "pydantic"}) == set()
