@@ -22,8 +22,8 @@ from cosee.utils.text import same_answer
 from typed_pages import ByWidth
 
 FILE = os.environ.get("COSEE_GGUF", "")
-pytestmark = pytest.mark.skipif(not Path(FILE or "/nowhere").is_file(),
-                                reason="COSEE_GGUF names no file: real episodes need weights")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path(FILE or "/nowhere").is_file(),
+                                                  reason="COSEE_GGUF names no file: real episodes need weights")]
 
 RECEIPT = """
 CORNER SHOP LTD

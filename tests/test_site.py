@@ -54,13 +54,6 @@ def test_fields_of_models_have_types_defaults_and_meanings(model):
         assert field.is_required() or "=" in told, f"{name} has no default"
 
 
-def test_methods_of_private_classes_have_no_entry():
-    private = "#| export\n@patch\ndef draw(self: _Document, number: int): return number"
-    public = "#| export\n@patch\ndef draw(self: Pages, number: int): return number"
-    cells = [dict(cell_type="code", id=str(i), source=s) for i, s in enumerate((private, public))]
-    assert [c["source"].splitlines()[0] for c in docs.imports_alone(cells)] == ["#| exporti", "#| export"]
-
-
 def test_a_page_knows_the_classes_that_stand_further_down():
     cells = [dict(cell_type="code", source="#| default_exp pages"),
              dict(cell_type="code", source="#| export\nclass Page:\n    document: Pages"),

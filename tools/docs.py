@@ -43,10 +43,7 @@ def imports_alone(cells):
     """The cells as the site may run them: nbdev runs what is exported and every cell with an import in it, so a
     cell that imports and does more is not run, and its imports go into a hidden cell before it."""
     for cell in cells:
-        source = joined(cell["source"])
-        source = types_told(source)
-        if re.match(r"#\|\s*export\s*\n", source) and for_itself(source):
-            source = source.replace("export", "exporti", 1)
+        source = types_told(joined(cell["source"]))
         cell = {**cell, "source": source}
         kept = re.search(r"^#\|\s*(export|exec_doc)|^show_doc", source, flags=re.M)
         try:
@@ -58,15 +55,6 @@ def imports_alone(cells):
             yield {**cell, "id": cell["id"] + "i", "source": "\n".join(["#| hide", *lines]), "outputs": []}
             cell = {**cell, "source": "#| eval: false\n" + source}
         yield cell
-
-
-def for_itself(source):
-    "Does an exported cell hold nothing public but methods of private classes? The site has no entry for them."
-    defined = [node for node in ast.parse(source).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-    public = [node for node in defined if not node.name.startswith("_")]
-    return bool(public) and all(isinstance(node, ast.FunctionDef) and node.args.args
-                                and ast.unparse(node.args.args[0].annotation or ast.Constant("")).startswith("_")
-                                for node in public)
 
 
 def classes_known(cells):
