@@ -56,21 +56,21 @@ def by_rules(task, sample, said) -> dict:
 
 def asked(client, sample) -> dict:
     "One question: its answer, and what the model and the reader by rules say of it"
-    from cosee.eval.task import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Task
+    from cosee.eval.task import DIRECT, DIRECT_TOKENS, PLAIN_GEN, Task
     from cosee.utils.json_scan import read_answer
-    from cosee.minds.confidence import CHECK, vouched
+    from cosee.minds.confidence import CHECK_PROMPT, vouched
     from cosee.utils.text import abstains
     meta = sample['meta']
     task = Task(sample['images'], sample['question'], client, seed=11, meta=meta).look(dict(type='top', k=2))
-    reply = task.ask(DIRECT_PROMPT, max_new_tokens=DIRECT_TOKENS, **PLAIN_GEN)[0].text
+    reply = task.ask(DIRECT, max_new_tokens=DIRECT_TOKENS, **PLAIN_GEN)[0].text
     read = read_answer(reply)
     given = bool(read['answer']) and not abstains(read['answer'])
     row = dict(id=meta['id'], kind=meta['kind'], answerable=bool(meta.get('answerable', True)), given=given,
                right=is_right(read['answer'], sample), printed=read['page'] is not None,
                confidence=read['confidence'], **by_rules(task, sample, read['answer']))
     if not given: return dict(row, check=None, stated=None)
-    check, stated = (task.ask_back(DIRECT_PROMPT, reply, back, max_new_tokens=1, **PLAIN_GEN)
-                     for back in (CHECK, STATED))
+    check, stated = (task.ask_back(DIRECT, reply, back, max_new_tokens=1, **PLAIN_GEN)
+                     for back in (CHECK_PROMPT, STATED))
     odds = vouched(check.text, check.logprobs)
     return dict(row, check=odds and round(odds, 3), stated=round(yes_or_no(stated), 3))
 

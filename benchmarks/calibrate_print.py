@@ -46,11 +46,13 @@ def questions(args) -> list:
 def asked(client, question, answers, pages) -> dict:
     "One question: is the answer right, and what do its tokens tell?"
     from cosee.eval.metrics import anls
-    from cosee.eval.task import DIRECT_PROMPT
+    from cosee.eval.task import DIRECT
+    from cosee.models.client import page_request
     from cosee.utils.json_scan import read_answer
     from cosee.minds.confidence import answer_signs
     from cosee.utils.text import abstains
-    reply = client.chat(client.build_messages(list(pages), question, role_prompt=DIRECT_PROMPT), max_new_tokens=128)
+    asked = page_request(list(pages), question, settings=dict(max_new_tokens=128)).but(**DIRECT._asdict())
+    reply = client.respond(asked)
     said = read_answer(reply.text)
     refused = abstains(said['answer'])
     signs = None if refused else answer_signs(reply.logprobs, said['page'] is not None)

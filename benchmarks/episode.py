@@ -149,6 +149,7 @@ def child(a):
     from transformers.utils import logging
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    from cosee.models.client import Request
     from cosee.models.local.client import LocalVLMClient
     from cosee.models.qwen.decode import Sampling
     from cosee.models.qwen.products import use_fast_linear
@@ -164,9 +165,13 @@ def child(a):
     s = dict(max_new_tokens=a['new'], temperature=0, presence_penalty=0)
     vision, outs = VisionReuse(client), {}
 
+    def together(batch, **settings):
+        schema = settings.pop('schema', None)
+        return client.respond_many([Request(messages=tuple(m), schema=schema, settings=settings) for m in batch])
+
     def ask(batch, **kw):
         if a['mode'] == 'vision': replies = [vision(m, Sampling(**s)) for m in batch]
-        elif a['mode'] == 'parallel': replies = client.chat_batch(batch, **s | kw)
+        elif a['mode'] == 'parallel': replies = together(batch, **s | kw)
         else: replies = [client.chat(m, **s | kw) for m in batch]
         for m, r in zip(batch, replies, strict=True):
             outs[json.dumps([b.get('text') for b in m[0]['content']])] = tokens_of(client, r)
@@ -176,7 +181,7 @@ def child(a):
         batch = prompts(client, pages, 1, 1)[0] * 5
         def run():
             s.update(temperature=1., seed=0)
-            if not plain: return client.chat_batch(batch, **s)
+            if not plain: return together(batch, **s)
             from cosee.models.qwen.prompt import inputs_of
             with torch.inference_mode():
                 client.model.generate(**inputs_of(client.processor, client.prompt(batch[0])), do_sample=True, top_k=20,
@@ -205,7 +210,7 @@ def child(a):
     out = dict(cpu_s=cpu, peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
                passes=client.passes, machine=machine(), outs=outs)
     if a.get('arch'):
-        u = client.estimate(prompts(client, pages, 1, 1)[0][0])
+        u = client.estimate(Request(messages=tuple(prompts(client, pages, 1, 1)[0][0])))
         out['about'] = dict(arch=a['arch'], how=client.how, image_tokens=u.image_tokens, text_tokens=u.text_tokens)
     elif a['mode'] == 'plain' and work == 'episode': out['shares'] = shares(client, pages, a, s, cpu)
     return out

@@ -86,7 +86,7 @@ def tokens_of(client, agent, images, question):
     "What a prompt costs with these pages."
     from cosee.board import Board
     if isinstance(client, OcrClient): return sum(image_tokens(*im.size) for im in images)
-    return client.estimate(agent.request(images, question, Board()).messages(client)).prompt_tokens
+    return client.estimate(agent.request(images, question, Board())).prompt_tokens
 
 
 def resized(im, side):

@@ -23,19 +23,16 @@ WAYS = ('one', 'forced', 'lookup', 'all')
 
 
 def record(method, questions, seed):
-    "What a method asks its client about so many questions: a list of (messages, schemas, settings) of each batch"
+    "What a method asks its client about so many questions: a list of requests for each batch"
     from cosee.datasets.made.small import small_samples
     from cosee.eval.methods import make_method
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     client, asked = QwenVLClient.tiny(), []
-    one, several = client._chat, client._chat_batch
-    def chat(messages, schema=None, **params):
-        asked.append(([messages], [schema], [params]))
-        return one(messages, schema, **params)
-    def batch(messages, schemas, params):
-        asked.append((messages, schemas, params))
-        return several(messages, schemas, params)
-    client._chat, client._chat_batch = chat, batch
+    several = client.respond_many
+    def batch(requests, errors='raise'):
+        asked.append(list(requests))
+        return several(requests, errors)
+    client.respond_many = batch
     for s in small_samples(questions, per_doc=4, seed=seed): make_method(method).run(s, client)
     return asked
 
@@ -58,11 +55,11 @@ def clients(make):
 def replay(make, batches):
     "Answer all batches in every way: {way: figures}"
     made, cpu = clients(make), {w: [] for w in WAYS}
-    for i, (messages, schemas, params) in enumerate(batches):
+    for i, requests in enumerate(batches):
         for k in range(len(WAYS)):
             way = WAYS[(i + k) % len(WAYS)]
             before = time.process_time()
-            made[way].chat_batch(messages, schema=schemas, params=params)
+            made[way].respond_many(requests)
             cpu[way].append(time.process_time() - before)
     same = sum(len({made[w].written[i] for w in WAYS[1:]}) == 1 for i in range(len(made['one'].written)))
     return {w: dict(passes=c.passes, cpu_s=cpu[w], tokens=sum(map(len, c.written)), guessed=c.guessed,

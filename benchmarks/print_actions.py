@@ -51,11 +51,12 @@ def pages(args):
 
 def heard(mind):
     "A mind that remembers what it said last"
+    from cosee.models.client import ask_many
     from cosee.models.wrapper import ClientWrapper
 
     class Heard(ClientWrapper):
-        def _chat_batch(self, batch, schemas, params):
-            replies = self.client.chat_batch(batch, schema=schemas, params=params, errors='return')
+        def _respond_many(self, requests):
+            replies = ask_many(self.client, requests)
             self.said = getattr(replies[-1], 'text', '')
             return replies
 
@@ -103,14 +104,14 @@ def made(args):
     from tqdm import tqdm
     from cosee.agents import team
     from cosee.minds.client import PrintClient
-    from cosee.models.client import build_messages
+    from cosee.models.client import page_request
     from cosee.models.registry import make_client
     mind = heard(make_client('gguf', model_path=str(args.gguf), threads=args.threads, context=4096))
     rows, bar = kept(args), tqdm(total=args.actions, unit='action', disable=None)
     todo = args.actions
     for name, images, words in pages(args):
         client = PrintClient(mind, words=words)
-        crew, lines = team(client), client.shown(build_messages(list(images), '')).lines
+        crew, lines = team(client), client.shown(page_request(list(images), '')).lines
         turns = [*product(QUESTIONS, NOTES, crew)]
         for i in range(min(todo, -(-args.actions // (args.made + args.real * bool(args.sroie))))):
             at = args.actions - todo

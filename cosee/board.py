@@ -7,14 +7,14 @@ from __future__ import annotations
 import copy, json, re
 from bisect import bisect_left
 from operator import index
-from typing import Any, Literal, NotRequired, Optional, Required, TypedDict, Union, cast
+from typing import Any, Literal, NamedTuple, NotRequired, Optional, Required, TypedDict, Union, cast
 from .utils.boxes import Box, Size, check_bbox
 from .utils.text import html_table, one_line
 from collections.abc import Callable, Collection, Iterable
 
 # %% auto #0
 __all__ = ['PageIndex', 'BBox', 'Tag', 'CellID', 'StepIndex', 'AgentName', 'AnswerText', 'YOU', 'Found', 'NOT_SEEN', 'View',
-           'Cell', 'Evidence', 'Board', 'cell_line', 'Coverage']
+           'Cell', 'Evidence', 'Board', 'cell_line', 'BoardView', 'Coverage']
 
 # %% ../nbs/01_board.ipynb #bea7d864
 PageIndex = int      # of a page, from 1
@@ -162,20 +162,24 @@ class Board:
         "Cells with ANY of `tags`."
         return self.get_cells(tags=tags)
 
-    def to_text(self,
+    def view(self,
         max_cells_per_page: int = 8,  # most cells shown of a page
         max_total_chars: int = 2000   # most characters of the summary
-    ) -> str:                         # '' for an empty Board
-        "The Board as a summary for a prompt; the same Board gives the same text."
+    ) -> BoardView:
+        "What a prompt tells of the Board; the same Board gives the same."
         pages = _by_page(sorted(self._cells, key=_age)).values()
         newest = (cells[max(0, len(cells) - max(0, max_cells_per_page)):] for cells in pages)
         kept = sorted((c for cells in newest for c in cells), key=_age)
-        text = _render(kept)
-        if len(text) <= max_total_chars: return text
+        if len(_render(kept)) <= max_total_chars: return _view(kept)
         def fits(drop: int) -> bool: return len(_render(kept[drop:])) <= max_total_chars
         shown = kept[bisect_left(range(len(kept)), True, key=fits):]
+        if shown: return _view(shown)
         room = max_total_chars - len(_render(kept[-1:], 1)) + 1   # for the newest note, cut if need be
-        return _render(shown) if shown else _render(kept[-1:], room) if room > 0 else ''
+        return _view(kept[-1:], room) if room > 0 else BoardView('', ())
+
+    def to_text(self, max_cells_per_page: int = 8, max_total_chars: int = 2000) -> str:
+        "The summary of `view` alone; '' for an empty Board."
+        return self.view(max_cells_per_page, max_total_chars).text
 
     def coverage(self,
         num_pages: int # pages of the document
@@ -256,6 +260,18 @@ def _render(cells: list[Cell], limit: Optional[int] = None) -> str:
     "Cells as text, a block for each page"
     blocks = sorted(_by_page(cells).items())
     return '\n\n'.join('\n'.join([f'[Page {page}]', *(cell_line(c, limit) for c in own)]) for page, own in blocks)
+
+class BoardView(NamedTuple):
+    "A Board as a prompt tells of it: a summary, and the cells in it."
+    text: str                # '' where nothing is told
+    cells: tuple[Cell, ...]  # copies, in the order of the summary
+
+def _view(cells: list[Cell], limit: Optional[int] = None) -> BoardView:
+    "What a prompt tells of some cells"
+    ordered = [c for _, own in sorted(_by_page(cells).items()) for c in own]
+    told = tuple(Cell(**{**c, 'author': _name(c['author']), 'content': one_line(c['content'], limit)})
+                 for c in ordered)
+    return BoardView(_render(cells, limit), told)
 
 # %% ../nbs/01_board.ipynb #037cb849
 def _age(cell: Cell) -> tuple[int, int]: return cell['step'], cell['id']

@@ -8,20 +8,20 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
-from .agents import (Action, ActionError, Agent, PageImage, Request, fit_action, invalid_action,
-                          normalize_action, read_confidence, words_of)
+from .agents import (Action, ActionError, Agent, PageImage, fit_action, invalid_action, normalize_action,
+                          read_confidence, words_of)
 from .board import YOU, Board, Cell, Evidence, View
 from .utils.boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
-from .models.client import (BudgetExceeded, Ledger, Reply, Usage, UsageRecord, VLMClient, record,
-                                 thought_tokens)
+from .models.client import (BudgetExceeded, Ledger, Reply, Request, Usage, UsageRecord, VLMClient, as_client,
+                                 record, request_texts, thought_tokens, usable, usage_text)
 from .pages import Page, page_names, page_sizes
 from .utils.text import abstains, answer_key, check_question, html_text, one_line
 
 # %% auto #0
-__all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'Hypothesis', 'CallRecord', 'Event', 'TracePage', 'Decided', 'Trace',
-           'CoSeeController', 'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses', 'evidence_of',
-           'call_record', 'Episode', 'replay', 'turn_by_hand', 'noted']
+__all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'MODEL_FAILED', 'Hypothesis', 'CallRecord', 'Event', 'TracePage',
+           'Decided', 'Trace', 'CoSeeController', 'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses',
+           'evidence_of', 'call_record', 'Episode', 'replay', 'turn_by_hand', 'noted']
 
 # %% ../nbs/03_controller.ipynb #47b5820a
 class Hypothesis(Action, total=False):
@@ -236,6 +236,7 @@ class CoSeeController:
                     stopped = self.stop_reason(step, new, state.board) or 'should_stop'
                     break
         except BudgetExceeded as e: stopped = f'budget: {e}'
+        except _Hopeless as e: stopped = f'{MODEL_FAILED}{e}'
         episode = state._outcome(stopped)
         state.tell('end', episode)
         return episode
@@ -353,13 +354,10 @@ def call_record(
 ) -> CallRecord:
     "A recorded call as a trace keeps it: everything but the images, which the trace's `pages` name."
     reply: Reply = call['reply']
-    contents = [m['content'] for m in call['messages']]
-    blocks = [b for c in contents for b in ([{'type': 'text', 'text': c}] if isinstance(c, str) else c)]
-    prompt = [b if isinstance(b, str) else b['text'] for b in blocks if isinstance(b, str) or b.get('type') == 'text']
     plain = str, int, float, bool, list, type(None)
     params = {k: v for k, v in call['params'].items() if isinstance(v, plain)}
-    out = CallRecord(prompt=prompt, params=params, text=reply.text, finish=reply.finish, model=reply.model,
-                     usage=reply.usage.to_dict())
+    out = CallRecord(prompt=request_texts(call['request']), params=params, text=reply.text, model=reply.model,
+                     finish=reply.finish_reason, usage=reply.usage.to_dict())
     return {**out, 'thoughts': reply.thoughts} if reply.thoughts else out
 
 # %% ../nbs/03_controller.ipynb #8ac3323f
@@ -367,12 +365,14 @@ class _Turn(NamedTuple):
     "A turn whose action is not yet applied"
     event: Event
     usages: list[Usage]   # of its calls
+    final: bool = False   # did its model fail in a way that it would again?
 
 def _turn(agent: Agent, step: int, board: Board, calls: Sequence[Mapping[str, Any]], action: Any,
-          error: str = '') -> _Turn:
+          failure: Optional[BaseException] = None) -> _Turn:
+    error = _failed(failure) if failure else ''
     event = Event(step=step, agent=agent.name, board_cells=len(board), calls=list(map(call_record, calls)),
                   action=action, error=error)
-    return _Turn(event, [c['reply'].usage for c in calls])
+    return _Turn(event, [c['reply'].usage for c in calls], getattr(failure, 'final', False))
 
 def _failed(e: BaseException) -> str: return f'{type(e).__name__}: {one_line(str(e), 300)}'
 
@@ -382,29 +382,29 @@ Gen = Optional[dict[str, Any]]   # generation settings over an agent's own
 def _take_turn(agent: Agent, images: list[PageImage], question: str, board: Board, gen: Gen, step: int) -> _Turn:
     "Let one agent act; whatever it raises becomes the event's error"
     with record() as calls:
-        try: action, error = agent.act(images, question, board, gen), ''
+        try: action, failure = agent.act(images, question, board, gen), None
         except BudgetExceeded: raise
-        except Exception as e: action, error = invalid_action('', _failed(e)), _failed(e)
-    return _turn(agent, step, board, calls, action, error)
+        except Exception as e: action, failure = invalid_action('', _failed(e)), e
+    return _turn(agent, step, board, calls, action, failure)
 
 # %% ../nbs/03_controller.ipynb #e712d4f5
 def _shared_client(agents: Sequence[Agent]) -> Optional[VLMClient]:
     "The client that can be asked for all of `agents` at once, if there is one"
     client = agents[0].qwen_client if len(agents) > 1 else None
     same = all(a.qwen_client is client and type(a).act is Agent.act for a in agents)
-    return client if same and isinstance(client, VLMClient) else None
+    return as_client(client) if same and client is not None else None
 
 def _batch(client: VLMClient, requests: Sequence[Request]) -> list[tuple[Sequence[Mapping[str, Any]], Any]]:
-    "Requests of several agents as one `chat_batch`; for each its recorded calls, and its reply or exception"
-    with record() as calls:
-        replies = client.chat_batch([r.messages(client) for r in requests], schema=[r.schema for r in requests],
-                                    params=[r.gen for r in requests], errors='return')
+    "Requests of several agents at once; for each its recorded calls, and its reply or exception"
+    with record() as calls: replies = client.respond_many(requests, errors='return')
     return [([c for c in calls if c['reply'] is r], r) for r in replies]
 
 # %% ../nbs/03_controller.ipynb #f3645297
 def _batch_turn(agent: Agent, step: int, board: Board, calls: Sequence[Mapping[str, Any]], reply: Any) -> _Turn:
-    if not isinstance(reply, Exception): return _turn(agent, step, board, calls, agent.interpret(reply.text))
-    return _turn(agent, step, board, calls, invalid_action('', _failed(reply)), _failed(reply))
+    try:
+        if isinstance(reply, Exception): raise reply
+        return _turn(agent, step, board, calls, agent.read(usable(reply)))
+    except Exception as e: return _turn(agent, step, board, calls, invalid_action('', _failed(e)), e)
 
 def _take_turns(agents: Sequence[Agent], images: list[PageImage], question: str, board: Board, gens: Sequence[Gen],
                 step: int) -> list[_Turn]:
@@ -425,6 +425,10 @@ def _check_team(names: list[str], settings: Mapping[str, Any]):
     if wrong: raise ValueError(f"per_agent_gen_kwargs: no agent is called {wrong[0]!r}; there are {', '.join(names)}")
 
 # %% ../nbs/03_controller.ipynb #875f67e1
+MODEL_FAILED = 'model: '   # how `stopped` begins where a model failed in a way that it would again
+
+class _Hopeless(Exception): "Asking the model again is of no use."
+
 class _Run:
     "State of one episode"
     def __init__(self, controller: CoSeeController, images: Sequence[Any], question: str,
@@ -477,12 +481,10 @@ class _Run:
 
     def _most_tokens(self, agent: Agent, gen: Gen, images: list[PageImage]) -> int:
         "What the agent's next turn may cost at most; 0 where its client cannot tell"
-        client = agent.qwen_client
-        if not isinstance(client, VLMClient): return 0
-        request = agent.request(images, self.question, self.board, gen)
-        messages = request.messages(client)
-        prompt = 0 if self.ledger.count == 'output' else client.estimate(messages).prompt_tokens
-        new = request.gen.get('max_new_tokens', 64) + thought_tokens(client)
+        if agent.qwen_client is None: return 0
+        client, request = as_client(agent.qwen_client), agent.request(images, self.question, self.board, gen)
+        prompt = 0 if self.ledger.count == 'output' else client.estimate(request).prompt_tokens
+        new = request.settings.get('max_new_tokens', 64) + thought_tokens(client)
         return (prompt + new) * getattr(agent, 'calls_per_turn', 1)
 
     def _worst(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]) -> int:
@@ -540,6 +542,8 @@ class _Run:
                 turn.event['shown'], turn.event['why'] = getattr(agent, 'reads', shown), why
                 self._apply(turn)
                 for page in _named_pages(turn.event['action']): self.view.ask(page)
+            failed = next((t.event['error'] for t in turns if t.final), '')
+            if failed: raise _Hopeless(failed)
 
     def _best(self, answer: str) -> Optional[Hypothesis]:
         "The best of the hypotheses with this answer"
@@ -617,7 +621,7 @@ class Episode(dict[str, Any]):
         said = f"confidence {self['confidence']:.2f}, {self['steps']} steps, stopped: {self['stopped']}, "
         answer, because, where, rest = (html_text(one_line(str(text), n)) for text, n in (
             (self['answer'], 400), (self['because'], 600), (self._where(', '), 80),
-            (f"{said}{self['usage']['total_tokens']:,} tokens", 200)))
+            (f"{said}{usage_text(self['usage'])}", 200)))
         where = where and f', {where.lstrip(", ")}'
         return f'<p><b>{answer}</b>{where}<br>{because}<br>{rest}</p>' + self['board']._repr_html_()
 

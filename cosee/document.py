@@ -7,8 +7,8 @@ from __future__ import annotations
 
 # %% auto #0
 __all__ = ['View', 'DEFAULT_TEMPERATURE', 'DEFAULT_TOP_P', 'DEFAULT_TOP_K', 'DEFAULT_TERMINATORS', 'DEFAULT_TIMEOUT_SECONDS',
-           'CONTINUE', 'DEFAULT_MAX_CHARACTERS', 'DEFAULT_MAX_TOKENS', 'DEBUG_TAG', 'STATEMENT_TAG', 'QUESTION_TAG',
-           'RESPONSE_TAG', 'MODEL_TAG', 'INTERACTIVE_TAGS', 'Content', 'Document', 'DocumentView',
+           'CONTINUE_PROMPT', 'DEFAULT_MAX_CHARACTERS', 'DEFAULT_MAX_TOKENS', 'DEBUG_TAG', 'STATEMENT_TAG',
+           'QUESTION_TAG', 'RESPONSE_TAG', 'MODEL_TAG', 'INTERACTIVE_TAGS', 'Content', 'Document', 'DocumentView',
            'InvalidResponseError', 'LanguageModel', 'VLMLanguageModel', 'truncate', 'match_choice',
            'InteractiveDocument']
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import count, islice, product
 from typing import Any, Optional, Protocol, TYPE_CHECKING, Union, runtime_checkable
 from .utils.json_scan import scan_json, spoken
-from .models.client import Ledger, accepted, as_client, user_message
+from .models.client import Ledger, Reply, Request, TaskType, accepted, as_client, page_inputs
 from .utils.text import html_text, md_line, md_lines
 
 # %% ../nbs/tools/00_document.ipynb #44fb5bd4
@@ -211,14 +211,14 @@ class LanguageModel(Protocol):
         ...
 
 # %% ../nbs/tools/00_document.ipynb #809422e4
-CONTINUE = 'Continue the text below. Write only what comes next.'
+CONTINUE_PROMPT = 'Continue the text below. Write only what comes next.'
 
 class VLMLanguageModel:
     "Any `VLMClient`, with pages or without, as a `LanguageModel`."
     def __init__(self,
         client: Any,                  # answers: a `VLMClient`, or an object with `generate`
         images: Sequence[Union['Image', 'Path', str]] = (), # pages that come before the text
-        instruction: str = CONTINUE,  # what stands between pages and text; '' for nothing
+        instruction: str = CONTINUE_PROMPT,  # what stands between pages and text; '' for nothing
         ledger: Optional[Ledger] = None, # takes every call
         agent: Optional[str] = None,  # under whose name
         attempts: int = 5,            # how often a choice is asked for before giving up
@@ -227,13 +227,15 @@ class VLMLanguageModel:
         self.client, self.images, self.instruction = as_client(client), list(images), instruction
         self.ledger, self.agent, self.attempts, self.params = ledger, agent, attempts, params
 
-    def _ask(self, prompt: str, schema: Optional[dict[str, Any]] = None, **params: Any) -> str:
+    def _asked(self, task: TaskType, prompt: str, schema: Optional[dict[str, Any]] = None,
+               **settings: Any) -> Reply:
         "One call: pages, instruction, text"
-        texts = [t for t in (self.instruction, prompt) if t]
-        params = {**self.params, **{k: v for k, v in params.items() if v is not None}}
-        reply = self.client.chat([user_message(self.images, texts)], schema=schema, **params)
+        settings = {**self.params, **{k: v for k, v in settings.items() if v is not None}}
+        told = '\n\n'.join(filter(None, (self.instruction, prompt)))
+        reply = self.client.respond(Request(task=task, pages=page_inputs(self.images), instruction=told, schema=schema,
+                                            settings=settings))
         if self.ledger is not None: self.ledger.add(reply.usage, agent=self.agent)
-        return reply.text
+        return reply
 
     def sample_text(self,
         prompt: str,                            # the text so far
@@ -247,8 +249,8 @@ class VLMLanguageModel:
         seed: Optional[int] = None              # for clients that take one
     ) -> str:                                   # what comes next
         "Go on from `prompt`."
-        text = self._ask(prompt, max_new_tokens=max_tokens, temperature=temperature, top_p=top_p, top_k=top_k,
-                         seed=seed)
+        text = self._asked('write', prompt, max_new_tokens=max_tokens, temperature=temperature, top_p=top_p,
+                           top_k=top_k, seed=seed).text
         last = prompt.rsplit('\n', 1)[-1].strip()
         text = text.lstrip()
         return truncate((text.removeprefix(last) if last else text).lstrip(), terminators)
@@ -263,8 +265,8 @@ class VLMLanguageModel:
         if not len(responses): raise ValueError('there is nothing to choose from')
         schema, said = _choice_schema(responses) if self.client.constrains else None, ''
         for attempt in range(self.attempts):
-            said = self._ask(prompt, schema=schema, max_new_tokens=64, temperature=min(attempt * 0.25, 1.0),
-                             seed=None if seed is None else seed + attempt)
+            said = self._asked('choose', prompt, schema, max_new_tokens=64, temperature=min(attempt * 0.25, 1.0),
+                               seed=None if seed is None else seed + attempt).text
             chosen = next((str(o['choice']) for *_, o in scan_json(spoken(said)) if 'choice' in o), spoken(said))
             found = match_choice(chosen, responses)
             if found is not None: return found, responses[found], {'attempts': attempt + 1, 'reply': said}

@@ -15,7 +15,7 @@ class Colour(VLMClient):
         super().__init__()
         self.words = WordReader(print="text")
 
-    def _chat(self, messages, schema=None, seed=None, **params):
+    def send(self, messages, schema=None, seed=None, **params):
         block = next(b for m in messages for b in m["content"] if b.get("type") == "image")
         red, green, _ = block["image"].convert("RGB").getpixel((5, 5))
         said = f'{{"number": {{"answer": "{red + 256 * green}", "page": 1}}}}'

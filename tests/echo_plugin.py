@@ -35,7 +35,7 @@ def trap(text):
 class Echo(VLMClient):
     name, constrains = "echo", True
 
-    def _chat(self, messages, schema=None, seed=None, **params):
+    def send(self, messages, schema=None, seed=None, **params):
         text = prompt_text(messages)
         trap(text)
         n = draw(text, seed)

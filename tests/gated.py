@@ -1,7 +1,8 @@
 "A client of tests that waits until it may answer."
 import threading
 
-from cosee.models.wrapper import ClientWrapper, ask_batch
+from cosee.models.client import ask_many
+from cosee.models.wrapper import ClientWrapper
 from cosee.ocr.client import OcrClient
 
 
@@ -11,7 +12,7 @@ class Gated(ClientWrapper):
         super().__init__(OcrClient())
         self.gate, self.asked, self.seconds = threading.Event(), threading.Event(), seconds
 
-    def _chat_batch(self, batch, schemas, params):
+    def _respond_many(self, requests):
         self.asked.set()
         assert self.gate.wait(self.seconds)
-        return ask_batch(self.client, list(zip(batch, schemas, params, strict=True)))
+        return ask_many(self.client, requests)

@@ -24,7 +24,8 @@ from cosee.doors.roots import Roots
 from cosee.doors.server import running
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import make_client
-from cosee.models.wrapper import ClientWrapper, ask_batch
+from cosee.models.client import ask_many
+from cosee.models.wrapper import ClientWrapper
 from test_browser import EVIL
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")]
@@ -39,9 +40,9 @@ class Gated(ClientWrapper):
         super().__init__(client)
         self.gate = threading.Semaphore(0)
 
-    def _chat_batch(self, batch, schemas, params):
+    def _respond_many(self, requests):
         assert self.gate.acquire(timeout=60)
-        return ask_batch(self.client, list(zip(batch, schemas, params, strict=True)))
+        return ask_many(self.client, requests)
 
 
 HOSTILE = [before + text[:2000] + after for text in EVIL

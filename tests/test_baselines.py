@@ -61,8 +61,8 @@ def test_a_vote_elects_an_answer_that_most_gave(given_answers):
 
 def test_votes_take_samples_with_different_seeds_in_one_batch():
     client, batches = ScriptedClient(ANY, cycle=True), []
-    inner = client._chat_batch
-    client._chat_batch = lambda *a: batches.append(len(a[0])) or inner(*a)
+    inner = client.send_many
+    client.send_many = lambda batch: batches.append(len(batch)) or inner(batch)
     assert self_consistency(client, [PAGE], "What is the total?", num_samples=4) == "12"
     assert batches == [4] and len({c["seed"] for c in client.calls}) == 4
     assert all(c["temperature"] > 0 for c in client.calls)
@@ -156,3 +156,11 @@ def test_votes_are_not_spent_on_one_look_at_all_pages():
     assert out["usage"]["calls"] == 3 and len(out["shown"]) < len(pages), out["stopped"]
     out = votes.run(asked, client, Ledger(3 * all_once))
     assert out["usage"]["calls"] == 3 and len(out["shown"]) == len(pages), out["stopped"]
+
+
+def test_no_budget_is_matched_where_no_model_is_asked():
+    from cosee.eval.matching import match_budget
+    from cosee.ocr.client import OcrClient
+    sample = dict(images=[PAGE], question="What is the total?", answer=["1"], meta={})
+    with pytest.raises(ValueError, match="spends no tokens with this client"):
+        match_budget("self_consistency", of="direct", samples=[sample], client=OcrClient())

@@ -11,6 +11,7 @@ from cosee.eval.chat import Speaker, memories, multi_agent_chat_no_board, open_a
 from cosee.eval.methods import Method
 from cosee.eval.task import Task
 from cosee.runs.log import without_times
+from dataclasses import replace
 from cosee.models.client import Ledger, VLMClient, message_blocks
 from cosee.models.testing import ScriptedClient
 
@@ -162,11 +163,10 @@ def test_the_past_is_reused_by_a_client_that_reuses_prefixes(tmp_path):
 
     class Noted(VLMClient):
         "The real model computes each prompt; what it would have said is given, since random weights say nothing."
-        def _chat(self, messages, schema=None, **params):
-            reply = client._chat(messages, schema, **params)
+        def send(self, messages, schema=None, **params):
+            reply = client.send(messages, schema, **params)
             calls.append((message_blocks(messages, "text")[-1], reply.usage))
-            reply.text = f"Private: n{len(calls)}.\nPage 1 has it.\nAnswer: {len(calls)}"
-            return reply
+            return replace(reply, text=f"Private: n{len(calls)}.\nPage 1 has it.\nAnswer: {len(calls)}")
 
     Method("chat", agents=("scanner", "detail_reader"), max_turns=3, max_new_tokens=4, thoughts=True).run(
         dict(images=[page], question="What is the total?"), Noted())

@@ -53,7 +53,8 @@ def test_json_keeps_its_contract(run, doc, tmp_path):
     first, second = json.loads(out)
     assert second["question"] == "And  again?"
     assert list(first) == ["question", "answer", "guess", "reason", "confidence", "page", "file", "file_page",
-                           "evidence", "because", "client", "tokens", "reading_seconds", "seconds", "stopped"]
+                           "evidence", "because", "client", "model", "tokens", "reading_seconds", "seconds",
+                           "stopped"]
     assert (first["file"], first["file_page"], first["guess"], first["reason"]) == ("doc.pdf", 1, None, None)
     assert (first["answer"], first["page"], first["client"], first["confidence"]) == ("86.50", 2, "scripted", .9)
     assert first["evidence"][0] == {"page": 2, "bbox": [.6, .3, .8, .35], "content": "Total: 86.50", "cell": 2,

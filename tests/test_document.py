@@ -387,7 +387,7 @@ def test_any_client_is_a_model():
             and client.calls[0]["seed"] == 3)
     assert (model.sample_choice("(", ["a", "b"])[:2] == (1, "b")
             and model.sample_choice("(", ["a", "b"])[2]["attempts"] == 2)
-    assert [b["type"] for b in client.calls[0]["messages"][0]["content"]] == ["image", "text", "text"]
+    assert [b["type"] for b in client.calls[0]["messages"][0]["content"]] == ["image", "text"]
     with pytest.raises(ValueError, match="nothing to choose"): model.sample_choice("(", [])
 
 

@@ -56,6 +56,7 @@ from cosee.view.widget import EpisodeWidget
 from cosee.view.drawing import annotate
 from fake_servers import FakeServer
 from PIL import Image
+from asking import chat_many
 
 DOCUMENTS = Path(os.environ.get("COSEE_DOCUMENTS") or ROOT / "tests/data/documents")
 PAGE = Image.new("RGB", (64, 96), "white")
@@ -245,7 +246,7 @@ def test_what_cannot_be_asked_is_no_client():
 def test_a_length_has_two_names_everywhere():
     client = ScriptedClient(["a"] * 9, cycle=True)
     client.chat([], max_tokens=5)
-    client.chat_batch([[]], max_tokens=6)
+    chat_many(client, [[]], max_tokens=6)
     client.generate([], "?", max_tokens=7)
     direct_answer(client, [PAGE], "?", gen_kwargs={"max_tokens": 8})
     team(client, ["scanner"])[0].act([PAGE], "?", Board(), {"max_tokens": 9})
@@ -325,7 +326,7 @@ def test_a_provider_of_ones_own_has_ids_and_configuration(registered):
         def __init__(self, base_url=None):
             self.base_url = base_url
 
-        def _chat(self, messages, schema=None, **params):
+        def send(self, messages, schema=None, **params):
             return Reply(text=str(self.base_url))
     text = """
 backends:

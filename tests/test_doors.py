@@ -396,14 +396,15 @@ from cosee.doors.asking import Clients
 from cosee.doors.desk import Desk
 from cosee.doors.roots import Roots
 from cosee.doors.server import address_of, listening, serve
-from cosee.models.wrapper import ClientWrapper, ask_batch
+from cosee.models.client import ask_many
+from cosee.models.wrapper import ClientWrapper
 from cosee.ocr.client import OcrClient
 class Client(ClientWrapper):
-    def _chat_batch(self, batch, schemas, params):
-        if 'WAIT' in str(batch):
+    def _respond_many(self, requests):
+        if any('WAIT' in r.question for r in requests):
             print('begun', flush=True)
             threading.Event().wait()
-        return ask_batch(self.client, list(zip(batch, schemas, params)))
+        return ask_many(self.client, requests)
 with Desk(sys.argv[1], Clients({'ocr': lambda: Client(OcrClient())}), Roots([sys.argv[2]]), at_once=10) as desk:
     sock = listening()
     print(address_of(sock), flush=True)

@@ -125,7 +125,7 @@ def test_a_question_without_memory_has_failed_and_the_next_is_answered(where):
     index, sample = next(samples_of(config.dataset))
     def greedy(*args, **kwargs): return bytes(1 << 60)
     client = ScriptedClient(["Answer: 7"])
-    if where == "client": client._chat = greedy
+    if where == "client": client.send = greedy
     from cosee.runs.record import make_method
     method = make_method(config.methods[0]) if where == "client" else SimpleNamespace(name="own", run=greedy)
     record = answer_one(config, method, index, sample, client)

@@ -15,7 +15,7 @@ from cosee.minds.places import Printed
 from cosee.fields.prompt import read_reply, reply_schema
 from cosee.fields.schema import SchemaError
 from cosee.fields.values import read_value
-from cosee.models.client import Ledger, Reply, prompt_text
+from cosee.models.client import Ledger, Reply, estimate_usage, prompt_text
 from cosee.models.testing import ScriptedClient
 from cosee.ocr.engine import WordReader
 from cosee.ocr.spans import typed_page
@@ -236,7 +236,7 @@ class Knows(ScriptedClient):
             tokens += [(sep + name, 0.), ('": "', 0.), (value, sure[name])]
             sep = '", "'
         logprobs = [dict(token=t, logprob=p, top={t: p}) for t, p in [*tokens, ('"}', 0.)]]
-        return Reply(text=json.dumps(said), usage=self.estimate(messages), logprobs=logprobs)
+        return Reply(text=json.dumps(said), usage=estimate_usage(messages), logprobs=logprobs)
 
 
 FIVE = {"type": "object", "title": "Invoice", "properties": {

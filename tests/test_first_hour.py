@@ -170,10 +170,10 @@ from cosee.cli.start import main
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import register_client
 class Slow(ScriptedClient):
-    def _chat(self, *args, **kw):
+    def send(self, *args, **kw):
         if self.calls_made: time.sleep(60)
         self.calls_made = True
-        return super()._chat(*args, **kw)
+        return super().send(*args, **kw)
     calls_made = False
 SAID = {'action': 'HYPOTHESIZE', 'answer': 'seven', 'content': 'It says seven', 'confidence': .95, 'view': {'page': 1}}
 register_client('slow')(lambda: Slow([SAID], cycle=True))
@@ -279,9 +279,9 @@ def test_reading_is_not_charged_to_the_first_method(tmp_path):
 
     class Client(ScriptedClient):
         words = Reader()
-        def _chat(self, *args, **kw):
+        def send(self, *args, **kw):
             if not self.words.seconds: self.words.read([])
-            return super()._chat(*args, **kw)
+            return super().send(*args, **kw)
     config = dict(dataset=dict(limit=1, options=dict(pages=1)), methods=["direct", dict(type="direct", name="again")])
     status = run_experiment(config, tmp_path / "run", Client(["seven"], cycle=True)).status()
     assert [(s["reading"], s["seconds"] < 50) for s in status.values()] == [(100, True), (0, True)]

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from PIL import Image, ImageDraw
 
-from cosee.agents import ask, team
+from cosee.agents import team
 from cosee.board import Board
 from cosee.controller import CoSeeController, replay
 from cosee.eval.matching import match_budget
@@ -17,7 +17,7 @@ from cosee.eval.methods import Method, method_settings
 from cosee.eval.task import Task
 from cosee.focus import (AllPages, AutoFocus, InView, Overview, TopPages, Viewing, make_focus, note_on, num_pages,
                          thumbnail_size)
-from cosee.models.client import Ledger, build_messages, estimate_usage, prompt_text
+from cosee.models.client import Ledger, ask, build_messages, estimate_usage, page_request, prompt_text
 from cosee.models.testing import ScriptedClient
 from cosee.models.qwen.prompt import template_messages
 from cosee.ocr.client import OcrClient
@@ -196,7 +196,8 @@ def test_a_model_with_nothing_but_generate_is_told_which_pages_it_sees():
             self.said = role_prompt, len(images)
             return "Answer: 5"
     client = Plain()
-    ask(client, InView([BLANK, BLANK], [3, 57], [BLANK] * 60, "The document has 60 pages."), "Total?", None, "Read.")
+    pages = InView([BLANK, BLANK], [3, 57], [BLANK] * 60, "The document has 60 pages.")
+    ask(client, page_request(pages, "Total?", None, "Read."))
     assert client.said == ("The pictures are, in this order, pages 3, 57.\nThe document has 60 pages.\nRead.", 2)
 
 

@@ -14,6 +14,7 @@ from cosee.models.qwen.together import own_account
 from cosee.models.testing import random_gguf
 from cosee.models.registry import make_client
 from cosee.models.remote import RequestError
+from asking import chat_many, raw
 
 pytest.importorskip("xllamacpp")
 TEXTS = [{"type": "text", "text": "Some lines of print."}, {"type": "text", "text": "Reply."}]
@@ -77,13 +78,13 @@ def test_every_reply_follows_the_schema(client):
         reply = client.chat(SAY, schema=SCHEMA, temperature=1.5, seed=seed)
         said = json.loads(reply.text)
         assert list(said) == ["line", "answer"] and 3 <= said["line"] <= 1207 and 1 <= len(said["answer"]) <= 12
-        assert "\n" not in reply.text and reply.finish == "stop"
+        assert "\n" not in reply.text and reply.finish_reason == "stop"
 
 
 def test_counts_are_those_of_the_engine_and_known_before(client):
     reply = client.chat(SAY, max_new_tokens=9, temperature=0)
-    assert reply.usage.prompt_tokens == client.estimate(SAY).prompt_tokens
-    assert not client.estimate(SAY).estimated and reply.usage.completion_tokens <= 9
+    assert reply.usage.prompt_tokens == client.estimate(raw(SAY)).prompt_tokens
+    assert not client.estimate(raw(SAY)).estimated and reply.usage.completion_tokens <= 9
     assert client.count("abc th") == 5
 
 
@@ -105,8 +106,8 @@ def test_a_prompt_without_room_for_the_reply_is_refused_with_numbers(file):
 def test_one_broken_prompt_of_a_batch_leaves_the_others(file):
     several = GgufClient(file, threads=1, slots=2)
     long = [{"role": "user", "content": "x" * 9000}]
-    replies = several.chat_batch([SAY, long, SAY], schema=SCHEMA, seed=1, temperature=1.0, errors="return")
-    assert [type(r).__name__ for r in replies] == ["Reply", "RequestError", "Reply"]
+    replies = chat_many(several, [SAY, long, SAY], schema=SCHEMA, seed=1, temperature=1.0, errors="return")
+    assert [type(r).__name__ for r in replies] == ["Reply", "ContextError", "Reply"]
     assert replies[0].text == replies[2].text
 
 
@@ -154,11 +155,11 @@ def test_what_is_cached_is_what_the_episode_itself_has_sent(file, tmp_path):
         with own_account(): return [client.chat(m, max_new_tokens=4).usage.cached_tokens for m in asked]
 
     first = cached(one, SAY, other, SAY)
-    prompt = one.estimate(SAY).prompt_tokens
+    prompt = one.estimate(raw(SAY)).prompt_tokens
     assert first[0] == 0 < first[1] < first[2] == prompt - 1
     assert cached(one, SAY, other, SAY) == first == cached(several, SAY, other, SAY)   # whatever the engine holds
     assert one.chat(SAY, max_new_tokens=4).usage.cached_tokens > first[0]
     with own_account():
-        together = several.chat_batch([SAY, other, SAY], max_new_tokens=4)
+        together = chat_many(several, [SAY, other, SAY], max_new_tokens=4)
         assert [r.usage.cached_tokens for r in together] == first
         assert another.chat(SAY, max_new_tokens=4).usage.cached_tokens == 0   # which has not read it

@@ -1,6 +1,12 @@
 "What models are sent is what was recorded: see golden/calls.py, which writes the record anew."
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from golden import calls
+from golden.wording import structure
 
 
 @pytest.mark.parametrize("who", calls.WHO)
@@ -17,3 +23,17 @@ def test_models_are_sent_what_they_were_sent(who, tmp_path):
 def test_the_reader_by_rules_finds_what_it_found(tmp_path):
     for row in calls.found_by_rules(tmp_path):
         assert row in calls.recorded(), row["call"]
+
+
+@pytest.mark.parametrize("who", ["openai, text", "openai, both", "openai", "gguf"])
+def test_no_client_reads_the_wording_of_a_prompt(who, tmp_path):
+    "With other words in every prompt the same turns, examples, pages and schemas are sent."
+    if who == "gguf": pytest.importorskip("xllamacpp")
+    script = Path(calls.__file__).with_name("wording.py")
+    run = subprocess.run([sys.executable, script, tmp_path, who], capture_output=True, text=True, timeout=300)
+    assert not run.returncode, run.stderr[-2000:]
+    *rows, changed = map(json.loads, filter(lambda line: line[:1] in "{[", run.stdout.splitlines()))
+    assert len(changed) >= 15 and "cosee.eval.task.DIRECT_PROMPT" in changed
+    before = [row for row in calls.recorded() if row["who"] == who]
+    for row, old in zip(rows, before, strict=True):
+        assert row == {**old, "sent": structure(old["sent"])}, row["call"]

@@ -3,6 +3,7 @@ import json, os, shutil, signal, subprocess, sys, threading, time
 from contextlib import suppress
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
+from asking import chat_many
 
 
 # ---------------------------------------------------------------------------------------------------- weights
@@ -291,7 +292,8 @@ def test_an_outcome_that_cannot_be_recorded_is_a_failed_question(outcome):
 
 def key(client, temperature=0):
     from cosee.models.cache import call_key
-    return call_key(client, [dict(role="user", content="What is the total?")], None, dict(temperature=temperature))
+    from cosee.models.client import page_request
+    return call_key(client, page_request([], "What is the total?", settings=dict(temperature=temperature)))
 
 
 def test_the_key_of_a_reply_holds_what_readers_of_print_are_set_to(monkeypatch):
@@ -354,7 +356,7 @@ def heard(answers, wire):
         client = server_client(server)
         asked = [[dict(role="user", content="How many apples?")]] * len(answers)
         outcomes = []
-        for messages in asked: outcomes += client.chat_batch([messages], params=[{}], errors="return")
+        for messages in asked: outcomes += chat_many(client, [messages], params=[{}], errors="return")
         return outcomes
 
 
@@ -619,7 +621,7 @@ def test_signals_end_workers_without_a_traceback(tmp_path, sent):
     (tmp_path / "sleepy.py").write_text("import os, pathlib, time\nfrom cosee.models.client import VLMClient, Reply\n"
                                         "from cosee.models.registry import register_client\n"
                                         "@register_client('sleepy')\nclass Sleepy(VLMClient):\n    name = 'sleepy'\n"
-                                        "    def _chat(self, messages, schema=None, **params):\n"
+                                        "    def send(self, messages, schema=None, **params):\n"
                                         f"        pathlib.Path({str(tmp_path)!r}, f'{{os.getpid()}}.asleep').touch()\n"
                                         "        time.sleep(300)\n        return Reply(text='7')\n")
     args = ["run", "--dataset", "made", "--limit", "4", "--method", "direct", "--client", "sleepy", "--workers", "2",

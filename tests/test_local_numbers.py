@@ -13,7 +13,7 @@ from cosee.board import Board
 from cosee.utils.boxes import ASKED_THOUSANDTHS
 from cosee.controller import CoSeeController
 from cosee.utils.json_scan import scan_json
-from cosee.models.client import build_messages, prompt_text, user_message
+from cosee.models.client import build_messages, page_request, prompt_text, record
 from cosee.models.local.client import LocalVLMClient
 from cosee.models.local.coordinates import IN_PARTS, IN_THOUSANDTHS, in_pixels, numbers_of
 from cosee.models.local.families import FAMILIES
@@ -66,8 +66,8 @@ def test_an_action_of_a_model_that_writes_pixels_reaches_the_board(random_folder
         if len(seen) == len(shown): break
         agent, board = ScannerAgent(client), Board()
         drawn = dict(seed=seed, temperature=1.5, top_k=0, max_new_tokens=90)
-        action = agent.act(shown, "What is the total?", board, drawn)
-        view = written(client.last)["view"]
+        with record() as calls: action = agent.act(shown, "What is the total?", board, drawn)
+        view = written(calls[-1]["reply"])["view"]
         (w, h), box = sides[view["page"]], view["bbox_2d"]
         most = [max(s[axis] for s in sides.values()) for axis in (0, 1)] * 2
         assert all(0 <= v <= m for v, m in zip(box, most, strict=True))
@@ -95,12 +95,13 @@ def test_reuse_changes_nothing_in_pixels(random_folder):
 
 def test_a_screen_in_pixels(random_folder):
     client, screen = LocalVLMClient(random_folder("qwen2_5_vl")), Image.effect_noise((640, 360), 70).convert("RGB")
-    [(w, h)] = client.prompt([user_message([screen], ["?"])]).numbers.sides.values()
+    [(w, h)] = client.prompt(build_messages([screen], "?")).numbers.sides.values()
     points = 0
     for seed in range(60):     # as above: not every call names a point
         if points == 5: break
-        step = ScreenAgent(client, seed=seed, temperature=2., top_k=0, top_p=1.).act(screen, "Click on Save.")
-        at = written(client.last)["arguments"].get("coordinate")
+        agent = ScreenAgent(client, seed=seed, temperature=2., top_k=0, top_p=1.)
+        with record() as calls: step = agent.act(screen, "Click on Save.")
+        at = written(calls[-1]["reply"])["arguments"].get("coordinate")
         if at is None: continue
         points += 1
         assert 0 <= at[0] <= w and 0 <= at[1] <= h and step["how"] == "strict"
@@ -112,13 +113,15 @@ def test_tools_are_told_of_in_pixels(random_folder):
     client, shown = LocalVLMClient(random_folder("qwen2_5_vl")), pages()
     sides = client.prompt(build_messages(shown, "What?")).numbers.sides
     agent = with_tools([CrossCheckerAgent(client)], tools=["zoom"], offer=False, look=True, sure=2.)[0]
-    done = agent.act(shown, "What?", Board(), dict(seed=1, temperature=1.5, top_k=0, max_new_tokens=120))
+    with record() as calls:
+        done = agent.act(shown, "What?", Board(), dict(seed=1, temperature=1.5, top_k=0, max_new_tokens=120))
+    raw = calls[-1]["reply"].raw
     assert done["tools"]
     for call in done["tools"]:
         page, box = call["args"]["page"], call["args"]["bbox"]
         own = in_pixels(sides).own(box, page)
-        assert own != box and f'{{"bbox": {own}, "page": {page}}}' in client.last.raw
-        assert f"page {page}, region {own}, enlarged" in client.last.raw
+        assert own != box and f'{{"bbox": {own}, "page": {page}}}' in raw
+        assert f"page {page}, region {own}, enlarged" in raw
 
 
 @pytest.mark.parametrize("numbers", [in_pixels({1: (1092, 1456), 2: (700, 560)}), IN_PARTS, IN_THOUSANDTHS])
@@ -143,4 +146,4 @@ def test_nothing_is_turned_where_nothing_is_asked(random_folder):
     asked = build_messages(shown, f"Is {said} right?", f"[Page 1]\n- (#1, scanner, step 1) {said}")
     assert prompt_text(in_pixels({1: (28, 28)}).told(asked)) == prompt_text(asked)
     assert estimate_local(random_folder("qwen2_5_vl"), shown, "a", "b", ASKED_THOUSANDTHS) == LocalVLMClient(
-        random_folder("qwen2_5_vl"), reuse=False).estimate(build_messages(shown, "a", "b", ASKED_THOUSANDTHS))
+        random_folder("qwen2_5_vl"), reuse=False).estimate(page_request(shown, "a", "b", ASKED_THOUSANDTHS))

@@ -23,6 +23,7 @@ from cosee.models.local.thoughts import MARKS
 from cosee.models.testing import random_checkpoint
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.registry import create_vlm_client, make_client
+from asking import chat_many
 
 SCHEMA = dict(type="object", required=["page", "content"], properties=dict(
     page=dict(type="integer", minimum=1, maximum=2), content=dict(type="string", maxLength=12)))
@@ -60,7 +61,7 @@ def asked(n=2):
 
 
 def same(a, b):
-    assert (a.text, a.raw, a.thoughts, a.finish) == (b.text, b.raw, b.thoughts, b.finish)
+    assert (a.text, a.raw, a.thoughts, a.finish_reason) == (b.text, b.raw, b.thoughts, b.finish_reason)
     assert a.usage.completion_tokens == b.usage.completion_tokens
 
 
@@ -79,7 +80,7 @@ def test_a_draft_comes_before_the_json_and_is_shared_exactly(folder, kind):
             assert 30 < reply.usage.completion_tokens <= 54
             if how.get("stop") and not schema: assert "e" not in reply.text
     params = [dict(seed=i, temperature=1.1) for i in range(3)]
-    together = shares.chat_batch(prompts, [SCHEMA, None, SCHEMA], params, max_new_tokens=24)
+    together = chat_many(shares, prompts, [SCHEMA, None, SCHEMA], params, max_new_tokens=24)
     for r, messages, schema, p in zip(together, prompts, (SCHEMA, None, SCHEMA), params, strict=True):
         same(r, alone.chat(messages, schema=schema, max_new_tokens=24, **p))
 
@@ -146,7 +147,7 @@ def test_budgets_and_traces_know_of_drafts(folder, tmp_path):
     calls = [c for e in done["trace"]["events"] for c in e["calls"]]
     assert len(calls) == 2 and all(c["thoughts"] for c in calls)
     request = agents[0].request(shown, "What is the total?", done["board"].__class__(), greedy)
-    first = client.estimate(request.messages(client)).prompt_tokens + 125
+    first = client.estimate(request).prompt_tokens + 125
     assert calls[0]["usage"]["total_tokens"] <= first
     assert not [e for e in run(first - 1)["trace"]["events"] if e["calls"]]
     assert len(run(first)["trace"]["events"]) == 1

@@ -16,6 +16,7 @@ from cosee.models.qwen.decode import DecodingRow, Sampling
 from cosee.models.qwen.lookup import Draft, Lookup, Pace
 from cosee.models.testing import random_checkpoint
 from cosee.models.qwen_vl_wrapper import QwenVLClient
+from asking import chat_many
 
 CASES = int(os.environ.get('COSEE_CASES', 100))
 SCHEMAS = [None, None, {'enum': ['page', 'pages', 'total', 'report']},
@@ -68,10 +69,10 @@ def written(client, calls, **kw):
         return found['rows']
     client._rows = noted
     try:
-        replies = client.chat_batch(calls, **kw)
+        replies = chat_many(client, calls, **kw)
     finally: del client._rows
     assert not [r for r in replies if isinstance(r, Exception)], replies
-    return {(tuple(r.prompt), r.s): r.out for r in found['rows']}, [(r.text, r.finish) for r in replies]
+    return {(tuple(r.prompt), r.s): r.out for r in found['rows']}, [(r.text, r.finish_reason) for r in replies]
 
 def case(rng, docs):
     "A batch about one document: free text and schemas, greedy and sampled, long and short"

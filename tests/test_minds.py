@@ -2,6 +2,7 @@
 import json
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from cosee.eval.task import Task
 from cosee.minds.client import PrintClient
 from cosee.minds.form import Form, Line, Word, layout, write_page
 from cosee.minds.pointing import boxes_for_lines, find_words, lines_for_boxes, role_examples
-from cosee.models.client import build_messages, prompt_text
+from cosee.models.client import build_messages, page_request, prompt_text
 from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.registry import make_client
@@ -34,6 +35,7 @@ from cosee.ocr.spans import typed_page
 from cosee.pages import ShownPages
 from cosee.tools.agent import with_tools
 from typed_pages import ByWidth
+from asking import chat_many, raw
 
 RECEIPT = """
         CORNER SHOP LTD
@@ -64,7 +66,7 @@ def scripted(*replies, **options):
 
 def number(client, text, pages=PAGES):
     "The number of the line that begins with a text."
-    return next(l.id for l in client.shown(build_messages(pages, "")).lines if l.text.startswith(text))
+    return next(l.id for l in client.shown(page_request(pages, "")).lines if l.text.startswith(text))
 
 
 # --- what is shown ---
@@ -81,7 +83,7 @@ def test_print_stands_where_pictures_were_and_no_picture_is_left():
 
 def test_pages_keep_the_numbers_that_they_have_in_the_document():
     client, _ = scripted()
-    shown = client.shown(build_messages(ShownPages(PAGES[:2], [7, 31], 40, "the rest"), "What?"))
+    shown = client.shown(page_request(ShownPages(PAGES[:2], [7, 31], 40, "the rest"), "What?"))
     assert [l.page for l in shown.lines][:1] == [7] and {l.page for l in shown.lines} == {7, 31}
     assert "=== Page 31 ===" in prompt_text(shown.messages)
 
@@ -90,13 +92,13 @@ def test_thumbnails_are_not_read():
     words = ByWidth(w100=typed_page(RECEIPT))
     pages = [{"type": "image", "image": PAGES[0], "page": 1, "max_pixels": 4096},
              {"type": "image", "image": PAGES[0], "page": 9}]
-    shown = PrintClient(ScriptedClient([]), words=words).shown([{"role": "user", "content": pages}])
+    shown = PrintClient(ScriptedClient([]), words=words).shown(raw([{"role": "user", "content": pages}]))
     assert {l.page for l in shown.lines} == {9}
 
 
 def test_what_the_budget_does_not_cover_is_named():
     client, _ = scripted(page_tokens=20)
-    text = prompt_text(client.shown(build_messages(PAGES[:1], "")).messages)
+    text = prompt_text(client.shown(page_request(PAGES[:1], "")).messages)
     assert "CORNER SHOP" in text and "TOTAL" not in text and 'more lines of this page are left out, from "' in text
 
 
@@ -104,8 +106,8 @@ def test_what_the_budget_does_not_cover_is_named():
 def test_a_page_of_thirty_thousand_words_is_cut_before_the_mind_sees_it():
     page = typed_page("\n".join(" ".join(f"w{i}x{j}" for j in range(10)) for i in range(3000)))
     client = PrintClient(ScriptedClient([]), words=ByWidth(w100=page), page_tokens=1000)
-    shown = client.shown(build_messages(PAGES[:1], "What?"))
-    assert client.mind.estimate(shown.messages).prompt_tokens < 1100
+    shown = client.shown(page_request(PAGES[:1], "What?"))
+    assert client.mind.estimate(raw(shown.messages)).prompt_tokens < 1100
     assert "lines of this page are left out" in prompt_text(shown.messages)
 
 
@@ -126,7 +128,7 @@ def test_every_form_numbers_its_lines_without_a_gap(form: Form):
 
 def test_no_prompt_of_any_role_speaks_of_boxes_and_every_schema_of_lines():
     for agent in with_tools(team(PrintClient(ScriptedClient([]), words=WORDS))):
-        shown = agent.qwen_client.shown(agent.request(PAGES, "What?", Board()).messages(agent.qwen_client))
+        shown = agent.qwen_client.shown(agent.request(PAGES, "What?", Board()))
         assert "bbox" not in prompt_text(shown.messages) and '"line": line number' in prompt_text(shown.messages)
     for kinds in (SCANNER_ACTIONS, READER_ACTIONS, CHECKER_ACTIONS):
         told = json.dumps(lines_for_boxes(action_schema(kinds, 3, 2), 17))
@@ -154,7 +156,7 @@ def box_of(client):
     ("PAID", "eleven", 1, "PAID")])                   # printed nowhere: the line as it was named
 def test_the_box_is_that_of_the_words(line, answer, page, words):
     client, _ = scripted()
-    lines = client.shown(build_messages(PAGES, "")).lines
+    lines = client.shown(page_request(PAGES, "")).lines
     client.mind = ScriptedClient([json.dumps(propose(number(client, line), answer))])
     view = box_of(client)
     want = [w.bbox for l in lines if l.page == page for w in l.words if w.text in words.split()]
@@ -165,7 +167,7 @@ def test_the_box_is_that_of_the_words(line, answer, page, words):
 
 def test_a_page_without_print_is_pointed_at_as_a_whole():
     client, _ = scripted()
-    last = client.shown(build_messages(PAGES, "")).lines[-1]
+    last = client.shown(page_request(PAGES, "")).lines[-1]
     client.mind = ScriptedClient([json.dumps(propose(last.id, "a picture of a ship"))])
     assert box_of(client) == {"page": 3, "bbox_2d": [0, 0, 1000, 1000]}
 
@@ -206,7 +208,7 @@ def random_mind(tmp_path_factory):
 @pytest.mark.slow
 def test_random_actions_of_every_role_are_valid_and_each_box_is_one_of_print(random_mind):
     client = PrintClient(random_mind, words=WORDS)
-    lines, counts = client.shown(build_messages(PAGES, "")).lines, {}
+    lines, counts = client.shown(page_request(PAGES, "")).lines, {}
     allowed = {(l.page, tuple(thousandths_around(l.bbox))) for l in lines}
     singles = {(l.page, tuple(thousandths_around(w.bbox))) for l in lines for w in l.words}
     for seed in range(12):
@@ -227,8 +229,10 @@ def paid(usage): return usage.prompt_tokens - usage.cached_tokens
 def test_the_second_agent_of_an_episode_pays_a_seventh_of_the_first(random_mind):
     client = PrintClient(random_mind, words=ByWidth(w100=typed_page(RECEIPT * 12)), page_tokens=4000)
     for shared in (None, "#1 [scanner] page 1: CORNER SHOP LTD stands at the top"):
-        prompts = [client.build_messages(PAGES[:1], f"What? {shared}", shared, a.role_prompt) for a in team(client)]
-        usages = [client.chat(p, max_new_tokens=4).usage for p in prompts]
+        usages = []
+        for agent in team(client):
+            request = agent.request(PAGES[:1], f"What? {shared}", Board(), {"max_new_tokens": 4})
+            usages.append(client.respond(request.but(board=shared or "", schema=None)).usage)
         assert all(paid(u) <= .15 * usages[0].prompt_tokens for u in usages[1:])
 
 
@@ -266,7 +270,7 @@ def test_a_prompt_for_nothing_but_the_answer_asks_for_a_line_and_becomes_page_an
     task = Task(PAGES, "When does it leave?", client)
     found = task.run(direct_method)
     assert (found["answer"], found["page"]) == ("12 May 2021", 2)
-    shown = client.shown(build_messages(PAGES, ""))
+    shown = client.shown(page_request(PAGES, ""))
     assert mind.calls[0]["schema"]["properties"]["line"]["maximum"] == len(shown.lines)
     assert "the answer alone" not in prompt_text(mind.calls[0]["messages"])
 
@@ -318,7 +322,7 @@ def test_actions_too_answer_what_names_its_kind_by_what_is_printed(role, actions
 
 def test_examples_stand_between_what_all_roles_share_and_the_pages():
     client, _ = scripted()
-    shown = [client.shown(a.request(PAGES, "What is the total?", Board()).messages(client)).messages
+    shown = [client.shown(a.request(PAGES, "What is the total?", Board())).messages
              for a in team(client)]
     assert shown[0][:-1] == shown[1][:-1] == shown[2][:-1] and len(shown[0]) == 10
     for (_, reply), kinds in zip(role_examples("rows"), ("INSPECT", "HYPOTHESIZE", "REVISE", "HYPOTHESIZE"),
@@ -349,7 +353,7 @@ def test_of_a_long_page_the_rows_that_a_question_speaks_of_are_shown():
     rows[150:150] = ["warranty of the device", "it ends after 30 months"]
     client = PrintClient(ScriptedClient([]), words=ByWidth(w100=typed_page("\n".join(rows))), page_tokens=100)
     for asked in ("How long is the warranty?", "What?"):
-        text = prompt_text(client.shown(build_messages(PAGES[:1], asked)).messages)
+        text = prompt_text(client.shown(page_request(PAGES[:1], asked)).messages)
         assert ("30 months" in text) == ("warranty" in asked) and "are left out, from" in text
         assert len(text) < 600
 
@@ -357,7 +361,7 @@ def test_of_a_long_page_the_rows_that_a_question_speaks_of_are_shown():
 def test_what_follows_the_pages_is_short_in_every_role():
     client = PrintClient(ScriptedClient([]), words=WORDS)
     for agent in team(client):
-        shown = client.shown(agent.request(PAGES, "What?", Board()).messages(client)).messages
+        shown = client.shown(agent.request(PAGES, "What?", Board())).messages
         assert "REVISE" in str(shown[0]["content"]) and len(shown[1]["content"][-1]["text"]) < 600
 
 
@@ -372,7 +376,7 @@ def test_a_zoomed_place_is_read_and_pointed_at():
     act = agent.act(PAGES[:1], "What is the total?", Board())
     assert [t["tool"] for t in act["tools"]] == ["zoom"] and act["tools"][0]["page"] == 1
     x0, y0, x1, y1 = act["tools"][0]["bbox"]
-    line = client.shown(build_messages(PAGES[:1], "")).lines[total - 1]
+    line = client.shown(page_request(PAGES[:1], "")).lines[total - 1]
     assert x0 <= line.bbox[0] and y0 <= line.bbox[1] and x1 >= line.bbox[2] and y1 >= line.bbox[3]
     assert act["answer"] == "8.00" and act["view"]["page"] == 1
 
@@ -383,7 +387,7 @@ def test_a_page_that_cannot_be_read_leaves_the_other_prompts():
             if any(im.width == 300 for im in items): raise OSError("torn")
             return super().read(items)
     client = PrintClient(ScriptedClient(["one", "two"]), words=Torn(w100=typed_page(RECEIPT)))
-    replies = client.chat_batch([build_messages([im], "") for im in (PAGES[0], PAGES[2], PAGES[0])], errors="return")
+    replies = chat_many(client, [build_messages([im], "") for im in (PAGES[0], PAGES[2], PAGES[0])], errors="return")
     assert [str(r) for r in replies] == ["one", "torn", "two"]
 
 
@@ -394,7 +398,7 @@ def test_print_beside_the_picture_is_counted_and_boxes_stay_those_of_the_model()
     kinds = [b["type"] for b in mind.calls[0]["messages"][0]["content"]]
     assert kinds[:2] == ["image", "text"] and act["view"]["bbox"] == (.001, .002, .03, .04)
     assert "bbox_2d" in prompt_text(mind.calls[0]["messages"]) and "[1]" not in prompt_text(mind.calls[0]["messages"])
-    plain = build_messages(PAGES[:1], "What?")
+    plain = page_request(PAGES[:1], "What?")
     assert client.estimate(plain).text_tokens > mind.estimate(plain).text_tokens
 
 
@@ -428,13 +432,13 @@ class Telling(ScriptedClient):
     "A scripted mind that knows how probable its tokens were: at the first of the answer it was torn."
     logprobs, no = True, 0.
 
-    def _chat(self, messages, schema=None, **params):
+    def send(self, messages, schema=None, **params):
         assert params.pop("top_logprobs") >= 2
-        reply = super()._chat(messages, schema, **params)
+        reply = super().send(messages, schema, **params)
         parts = ['{"', "answer", '":', ' "', reply.text[len('{"answer": "'):-2], '"}']
         top = {"not": math.log(self.no)} if self.no else {}
-        reply.logprobs = [dict(token=t, logprob=-.1, top=top if i == 4 else {}) for i, t in enumerate(parts)]
-        return reply
+        tokens = [dict(token=t, logprob=-.1, top=top if i == 4 else {}) for i, t in enumerate(parts)]
+        return replace(reply, logprobs=tokens)
 
 
 def told(no, **options):

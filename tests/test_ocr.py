@@ -5,14 +5,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image, ImageDraw, ImageFont
-from cosee.agents import ACTIONS, action_schema, parse_reply
+from cosee.agents import ACTIONS, Agent, ScannerAgent, action_schema, fit_action, normalize_action
+from cosee.board import Board
 from cosee.utils.boxes import thousandths_around
 from cosee.utils.files import FileCache, cache_folder
-from cosee.models.client import build_messages
+from cosee.models.client import page_request
 from cosee.ocr.paragraphs import split_sentences
 from cosee.ocr.spans import page_spans, typed_page
 from cosee.ocr.values import value_kind
-from cosee.ocr.client import OcrClient, read_prompt
+from cosee.ocr.client import OcrClient
 from cosee.ocr.question import concepts, expected_kinds, lexicon_lines, similar, stem, tokens
 from cosee.ocr.facts import inline_pairs, touching_pairs, trailing_value
 from cosee.ocr.reader import Reader
@@ -61,48 +62,42 @@ def test_answers_are_print():
 
 @pytest.mark.parametrize('actions', [('INSPECT',), ('INSPECT', 'HYPOTHESIZE'), ('HYPOTHESIZE', 'REVISE', 'LINK'),
                                      ACTIONS, ('LINK', 'REVISE'), ('HYPOTHESIZE',)])
-@pytest.mark.parametrize('board', ['', '[Page 1]\n- (#1, scanner, step 1) Landlord: Somebody Else\n- (#2, x, step 1) '
-                                       'Answer: 77. No.'])
-def test_replies_follow_the_schema(lease, actions, board):
+@pytest.mark.parametrize('noted', [False, True])
+def test_actions_are_of_the_kinds_that_are_allowed(lease, actions, noted):
     client, images = lease
-    schema = action_schema(actions, len(images), board.count('(#') or 0)
+    board = Board()
+    for content in ('Landlord: Somebody Else', 'Answer: 77. No.') if noted else ():
+        board.add_cell({'page': 1}, content, author='scanner', step=1)
+    schema = action_schema(actions, len(images), len(board))
     for question in ('Who is the landlord?', 'What is the phase of the moon?', '?'):
-        reply = client.chat(build_messages(images, question, board or None, 'Do your duty.'), schema=schema)
-        parsed = parse_reply(reply.text)
-        assert parsed.how == 'strict', reply.text
-        kind = parsed.action['action']
-        assert kind in schema['properties']['action']['enum']
-        part = next((p for p in schema.get('anyOf', [schema]) if kind in p['properties']['action']['enum']), schema)
-        raw = json.loads(reply.text)
-        assert set(raw) == set(part['properties']), (raw, list(part['properties']))
-        for key, rule in part['properties'].items():
-            if 'maxLength' in rule: assert 1 <= len(raw[key]) <= rule['maxLength']
-            if 'maxItems' in rule: assert len(raw[key]) <= rule['maxItems']
+        action = Agent('reader', 'Do your duty.', client, actions).act(images, question, board)
+        assert action['action'] in schema['properties']['action']['enum']
+        assert fit_action(action, [im.size for im in images], len(board)) and len(action['content']) <= 200
+        assert len(action.get('answer', '')) <= 100 and len(action.get('supporting_cells', [])) <= 6
 
 
 def test_scanner_moves_on(lease):
     "With its first region on the Board, the scanner shows another one"
     client, images = lease
-    schema = action_schema(('INSPECT',), len(images), 0)
-    first = json.loads(client.chat(build_messages(images, 'How much is the deposit?', None, 'x'), schema=schema).text)
-    board = f"[Page {first['view']['page']}]\n- (#1, scanner, step 1) {first['content']}"
-    second = json.loads(client.chat(build_messages(images, 'How much is the deposit?', board, 'x'),
-                                    schema=schema).text)
+    board, agent = Board(), ScannerAgent(client)
+    first = agent.act(images, 'How much is the deposit?', board)
+    board.add_cell(first['view'], first['content'], author='scanner', step=1)
+    second = agent.act(images, 'How much is the deposit?', board)
     assert second['content'] != first['content']
 
 
-def test_usage_is_an_estimate(lease):
+def test_no_token_is_spent(lease):
     client, images = lease
-    usage = client.chat(build_messages(images, 'Who is the tenant?')).usage
-    assert usage.estimated and usage.image_tokens > 0 and usage.completion_tokens > 0
+    request = page_request(images, 'Who is the tenant?')
+    assert client.respond(request).usage.total_tokens == client.estimate(request).total_tokens == 0
 
 
 def test_pages_without_print_are_no_error():
     client = OcrClient(words=InOrder([dict(size=[100, 100], skew=0.0, lines=[])]), embeddings=False)
     blank = [Image.new('RGB', (100, 100))]
     for actions in (('INSPECT',), ('INSPECT', 'HYPOTHESIZE'), ('HYPOTHESIZE', 'REVISE')):
-        assert parse_reply(client.chat(build_messages(blank, 'What?'),
-                                       schema=action_schema(actions, 1, 0)).text).how == 'strict'
+        reply = client.respond(page_request(blank, 'What?', task='act', actions=actions))
+        assert normalize_action(reply.value)['action'] in actions
     assert 'not answerable' in client.generate(blank, 'What is the total?')
     assert 'not answerable' in client.generate([], 'What is the total?')
 
@@ -112,7 +107,7 @@ def test_pages_without_print_are_no_error():
 def test_text_helpers_take_any_text(text):
     for f in (tokens, value_kind, inline_pairs, trailing_value, touching_pairs, to_number, split_sentences): f(text)
     assert len(concepts(tokens(text))) == len(tokens(text))
-    read_prompt(build_messages([], text, text, text))
+    OcrClient().find(page_request([], text, text, text))
 
 
 @settings(max_examples=60, deadline=None)

@@ -18,7 +18,7 @@ from cosee.datasets.made.document import make_document
 from cosee.minds.client import PrintClient
 from cosee.minds.places import snapped
 from cosee.minds.sight import Sight
-from cosee.models.client import Reply, build_messages
+from cosee.models.client import Reply, build_messages, page_request
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import create_vlm_client, make_client, page_reader
 from cosee.models.remote import ImagesRefused
@@ -304,7 +304,7 @@ def test_places_are_told_as_far_as_they_are_known():
     assert .1 < exact[0] < exact[2] <= .2801 and exact[1:4:2] == [.4, .42]
     assert FindPage(Looking([SHEET], words=reader)).execute(text="Black ink").bbox == (.1, .2, .9, .32)
     client = PrintClient(ScriptedClient(["Answer: 19.50"]), words=reader)
-    shown = client.shown(build_messages([SHEET], "What is the price of black ink?"))
+    shown = client.shown(page_request([SHEET], "What is the price of black ink?"))
     assert {w.bbox for line in shown.lines for w in line.words if w.text in ("ink", "24.00")} == {(.1, .2, .9, .32)}
     assert sure_box(page, (.15, .41, .2, .415)) == (.15, .41, .2, .415)
 
@@ -324,7 +324,7 @@ def test_a_page_is_asked_for_once_whoever_asks(tmp_path):
 
 
 def test_retries_are_bounded_and_paid_for():
-    client = ScriptedClient(["", Reply("x", finish="refusal"), "", BILL])
+    client = ScriptedClient(["", Reply("x", finish_reason="refusal"), "", BILL])
     reader = PageReader(client, attempts=3, cache=None)
     page = reader.read([SHEET])[0]
     assert page["unread"] == "scripted wrote nothing down" and not page["lines"]

@@ -240,7 +240,7 @@ class Broken(ScriptedClient):
         super().__init__([])
         self.error = error
 
-    def _chat_batch(self, batch, schemas, params): raise self.error
+    def send_many(self, batch): raise self.error
 
 
 @pytest.mark.parametrize("error", [MemoryError("full"), ConnectionError("gone"), RuntimeError("CUDA out of memory"),

@@ -17,7 +17,7 @@ from cosee.utils.config import ConfigError
 from cosee.eval.methods import METHODS, make_method
 from cosee.eval.task import Task
 from cosee.minds.client import PrintClient
-from cosee.minds.confidence import CHECK
+from cosee.minds.confidence import CHECK_PROMPT
 from cosee.models.testing import random_gguf
 from cosee.minds.sight import Sight, less_print
 from cosee.models import weights
@@ -31,6 +31,7 @@ from cosee.models.retry import RetryingClient
 from cosee.models.weights import WEIGHTS, Weights
 from cosee.ocr.spans import typed_page
 from cosee.pages import load_pages
+from asking import chat_many
 
 pytestmark = pytest.mark.slow
 
@@ -159,7 +160,7 @@ def test_a_model_is_asked_about_its_answers_in_a_run_and_the_study_counts_two_ca
     assert code == 0, err
     told = [json.loads(line) for line in (tmp_path / "run/records.jsonl").read_text().splitlines()]
     asked = [r for r in told if r["method"] == "checked" and r["usage"]["calls"] == 2]
-    assert asked and all(r["trace"]["calls"][1]["prompt"][-1] == CHECK for r in asked)
+    assert asked and all(r["trace"]["calls"][1]["prompt"][-1] == CHECK_PROMPT for r in asked)
     code, _, err = run("study", tmp_path / "run", "-o", tmp_path / "study", "--resamples", 100, "--quiet")
     assert code == 0, err
     groups = {(row["method"], row["budget"]) for row in csv.DictReader((tmp_path / "study/answers.csv").open())}
@@ -222,8 +223,10 @@ def test_what_no_page_says_is_not_given(run, first, why):
 
 @pytest.mark.parametrize("said, given", [("right", "36,871.72 USD"), ("missing", None)])
 def test_a_model_is_asked_about_its_answer(run, said, given):
-    def answers(body): return said if body["messages"][-1]["role"] == "user" and CHECK in str(body["messages"][-1]) \
-        else "Page: 1\nConfidence: 0.7\nAnswer: 36,871.72 USD"
+    def answers(body):
+        last = body["messages"][-1]
+        return said if last["role"] == "user" and CHECK_PROMPT in str(last) \
+            else "Page: 1\nConfidence: 0.7\nAnswer: 36,871.72 USD"
     with fake.FakeServer("openai", answer=answers) as server:
         code, out, err = run("ask", INVOICE, "-q", "What is the subtotal?", "--client", "print", "--base-url",
                              server.base_url, "--model", "m", "--gate", "checked", "--json")
@@ -243,7 +246,7 @@ def test_nobody_is_asked_where_the_rule_reader_is_sure(run, tmp_path, gate):
 @pytest.mark.parametrize("gate, stated, said, given, asked", [
     ("seconded", .3, None, True, 1), ("cascade", .3, "right", True, 2), ("cascade", .3, "missing", False, 2)])
 def test_a_model_is_seconded_by_the_rule_reader(run, gate, stated, said, given, asked):
-    def answers(body): return said if CHECK in str(body["messages"][-1]) \
+    def answers(body): return said if CHECK_PROMPT in str(body["messages"][-1]) \
         else f"Page: 1\nConfidence: {stated}\nAnswer: 36,871.72 USD"
     with fake.FakeServer("openai", answer=answers) as server:
         code, out, err = run("ask", INVOICE, "-q", "Which subtotal does the firm charge?", "--client", "print",
@@ -374,7 +377,7 @@ def test_one_refusal_of_a_batch_leaves_the_others(refused):
     with TextServer(400, REFUSALS[2][1]) as server, warnings.catch_warnings(record=True):
         client = create_vlm_client("openai.m", base_url=server.base_url)
         text = [{"role": "user", "content": "What?"}]
-        replies = client.chat_batch([text, build_messages(PAGES, "What?"), text], errors="return")
+        replies = chat_many(client, [text, build_messages(PAGES, "What?"), text], errors="return")
     assert [str(r) for r in replies[::2]] == [FOUND] * 2 and "36,871.72 USD" in str(replies[1])
     assert [r.model for r in replies] == ["openai.m", "print+openai.m", "openai.m"]
 

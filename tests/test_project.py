@@ -123,8 +123,9 @@ def test_titles_stand_alone_and_no_two_pages_have_one_name():
 # Texts that models are given, and the chapter that shows them
 PROMPTS = [("agents:SCANNER_ROLE_PROMPT", "02_agents"), ("agents:DETAIL_READER_ROLE_PROMPT", "02_agents"),
            ("agents:CROSS_CHECKER_ROLE_PROMPT", "02_agents"), ("eval.task:DIRECT_PROMPT", "eval/06_task"),
-           ("eval.task:COT_PROMPT", "eval/06_task"), ("eval.judge:JUDGE_RULES", "eval/12_judge"),
-           ("minds.pointing:SHARED", "minds/01_pointing"), ("minds.pointing:ANSWER_RULES", "minds/01_pointing"),
+           ("eval.task:COT_PROMPT", "eval/06_task"), ("eval.judge:JUDGE_PROMPT", "eval/12_judge"),
+           ("minds.pointing:SHARED_PROMPT", "minds/01_pointing"),
+           ("minds.pointing:ANSWER_PROMPT", "minds/01_pointing"),
            ("planner.planning:PLANNER_PROMPT", "planner/00_planning")]
 PROMPTS += [(f"screen.config:SYSTEM_PROMPTS.{style}", "screen/01_config") for style in ("compact", "computer-use")]
 PROMPTS += [(f"tools.sight:{tool}.description", "tools/05_agent") for tool in ("Zoom", "Ocr", "FindPage", "ReadBoard")]
@@ -241,7 +242,7 @@ def test_no_older_python_would_do():
 def undeclared(modules, declared):
     "Modules that no declared distribution brings."
     owners, tops = OWNERS, {m.partition(".")[0] for m in modules}
-    foreign = tops - set(sys.stdlib_module_names) - {"cosee", "", *(p.stem for p in ROOT.glob("t*/*.py"))}
+    foreign = tops - set(sys.stdlib_module_names) - {"cosee", "", "golden", *(p.stem for p in ROOT.glob("t*/*.py"))}
     return {m for m in foreign if not {distribution(d) for d in owners.get(m, [m])} & declared}
 
 

@@ -17,6 +17,7 @@ from cosee.models.registry import CLIENTS, create_vlm_client
 from cosee.utils.registry import load_object
 from fake_servers import FakeServer, asked
 from PIL import Image
+from asking import chat_many
 
 KINDS = ["openai", "anthropic", "google"]
 KEY = "planted-0123456789-key"
@@ -45,7 +46,7 @@ def test_a_good_answer(wire):
     with FakeServer(wire) as server:
         client = client_of(server)
         reply = ask(client)
-        assert (reply.text, reply.finish, reply.model) == ("42", "stop", f"{wire}.m")
+        assert (reply.text, reply.finish_reason, reply.model) == ("42", "stop", f"{wire}.m")
         usage = reply.usage
         assert (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens, usage.estimated) == (
             200, 64, 7, False)
@@ -145,7 +146,7 @@ def test_empty_content_is_an_empty_reply(wire, act):
 def test_a_refusal_is_a_reply_that_says_so_and_is_paid_for(wire):
     with FakeServer(wire, ["refusal"]) as server:
         reply = ask(client_of(server))
-    assert reply.finish == "refusal" and reply.usage.completion_tokens == 7
+    assert reply.finish_reason == "refusal" and reply.usage.completion_tokens == 7
     assert parse_reply(reply.text).how != "strict"
 
 
@@ -161,7 +162,7 @@ def test_a_server_that_counts_nothing_leaves_an_estimate():
             {"index": 0, "finish_reason": "length", "message": {"role": "assistant", "content": "four"}}]}]) as server:
         reply = ask(client_of(server))
     assert reply.usage.estimated and reply.usage.prompt_tokens > 0 and reply.usage.completion_tokens == 1
-    assert reply.finish == "length"
+    assert reply.finish_reason == "length"
 
 
 def test_schemas_travel_in_the_form_of_each_wire(wire):
@@ -240,7 +241,7 @@ def test_a_batch_keeps_order_and_its_bound():
         batch = [build_messages(PAGES, f"q{i}") for i in range(12)]
         opener = threading.Timer(0.2, server.gate.set)
         opener.start()
-        replies = client.chat_batch(batch)
+        replies = chat_many(client, batch)
         opener.cancel()
         assert [r.text for r in replies] == [f"q{i}" for i in range(12)]
         assert 2 <= server.most_in_flight <= 3 and len(server.requests) == 12
@@ -248,7 +249,7 @@ def test_a_batch_keeps_order_and_its_bound():
 
 def test_one_broken_prompt_does_not_take_the_batch_along(wire):
     with FakeServer(wire, [(400, {})]) as server:
-        replies = client_of(server, in_flight=1).chat_batch([build_messages(PAGES, q) for q in "abc"], errors="return")
+        replies = chat_many(client_of(server, in_flight=1), [build_messages(PAGES, q) for q in "abc"], errors="return")
         assert isinstance(replies[0], RequestError) and [r.text for r in replies[1:]] == ["42", "42"]
         assert len(server.requests) == 3
 

@@ -16,6 +16,7 @@ from cosee.models.qwen.checkpoint import ModelError
 from cosee.models.qwen.prompt import estimate_tokens, inputs_of, page_size
 from cosee.models.testing import random_checkpoint
 from cosee.models.registry import create_vlm_client
+from asking import chat_many, raw
 
 PENALTY = 3.  # random weights like to repeat themselves; with it every reply has ten different tokens
 CASES = int(os.environ.get('COSEE_CASES', 36))
@@ -78,7 +79,7 @@ def tokens_of(client, calls, monkeypatch):
     with monkeypatch.context() as m:
         m.setattr(QwenVLClient, '_reply', lambda self, p, out, *a, **k: (seen.append((p.ids, list(out))),
                                                                          reply(self, p, out, *a, **k))[1])
-        replies = client.chat_batch(calls, temperature=0, presence_penalty=PENALTY, max_new_tokens=10)
+        replies = chat_many(client, calls, temperature=0, presence_penalty=PENALTY, max_new_tokens=10)
     found = {tuple(ids): out for ids, out in seen}
     return [found[tuple(client.prompt(c).ids)] for c in calls], replies
 
@@ -121,7 +122,7 @@ def test_a_row_does_not_see_its_neighbours(client):
     calls, kw = [ask(rng, docs) for _ in range(7)], dict(seed=5, max_new_tokens=12, temperature=.9)
     alone = [QwenVLClient.chat(client, c, **kw).text for c in calls]
     lengths = [dict(max_new_tokens=12 - i) for i in range(7)]
-    together = client.chat_batch(calls, params=lengths, **{k: v for k, v in kw.items() if k != 'max_new_tokens'})
+    together = chat_many(client, calls, params=lengths, **{k: v for k, v in kw.items() if k != 'max_new_tokens'})
     for a, b in zip(alone, together, strict=True): assert a.startswith(b.text.rstrip('\ufffd'))
     assert [r.usage.completion_tokens for r in together] <= [12 - i for i in range(7)]
 
@@ -141,7 +142,7 @@ def test_cached_tokens_add_up(path):
     client, docs = QwenVLClient(path), [document(random.Random(2))]
     first, second = (build_messages(docs[0], q, role_prompt='You are the scanner.')
                      for q in ('What is the total?', 'What is the date?'))
-    a, b = client.chat_batch([first, second], max_new_tokens=2)
+    a, b = chat_many(client, [first, second], max_new_tokens=2)
     assert a.usage.cached_tokens == 0 and b.usage.cached_tokens > b.usage.image_tokens
     again = client.chat(first, max_new_tokens=2)
     assert again.usage.cached_tokens == again.usage.prompt_tokens - 1
@@ -209,7 +210,7 @@ def test_fast_forward_changes_nothing_but_the_cost(path, client):
 
 def test_batches_of_schemas_and_free_text(client):
     messages = build_messages(document(random.Random(6)), 'What is the total?')
-    replies = client.chat_batch([messages] * 4, schema=[SCHEMA, None, SCHEMA, {'enum': ['yes', 'no']}], seed=1,
+    replies = chat_many(client, [messages] * 4, schema=[SCHEMA, None, SCHEMA, {'enum': ['yes', 'no']}], seed=1,
                                 max_new_tokens=100)
     for i in (0, 2): assert set(json.loads(replies[i].text)) >= {'action', 'content', 'view'}
     assert json.loads(replies[3].text) in ('yes', 'no')
@@ -217,8 +218,8 @@ def test_batches_of_schemas_and_free_text(client):
 def test_a_schema_without_choice_needs_no_model(path):
     client, messages = QwenVLClient(path), build_messages(document(random.Random(6)), 'What is the total?')
     alone = client.chat(messages, schema={'const': 'yes'})
-    assert alone.text == '"yes"' and alone.finish == 'stop' and client.passes == 0
-    batch = client.chat_batch([messages] * 4, schema=[{'const': 'yes'}, SCHEMA, SCHEMA, {'const': 'no'}], seed=1,
+    assert alone.text == '"yes"' and alone.finish_reason == 'stop' and client.passes == 0
+    batch = chat_many(client, [messages] * 4, schema=[{'const': 'yes'}, SCHEMA, SCHEMA, {'const': 'no'}], seed=1,
                               max_new_tokens=90)
     assert ([batch[0].text, batch[3].text] == ['"yes"', '"no"']
             and json.loads(batch[1].text) != json.loads(batch[2].text))
@@ -249,7 +250,7 @@ def test_a_square_grows_to_the_same_side_as_there():
 def test_what_does_not_fit_says_what_would(path):
     client, pages = QwenVLClient(path), [Image.new('L', (1190, 1684))] * 20
     messages = build_messages(pages, 'What is the total?')
-    assert client.estimate(messages).image_tokens == 20 * 988 < client.context
+    assert client.estimate(raw(messages)).image_tokens == 20 * 988 < client.context
     client.context = 8000
     with pytest.raises(ContextOverflow, match='lower max_pixels to ([0-9,]+)') as e:
         client.chat(messages, max_new_tokens=100)
@@ -294,7 +295,7 @@ gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA GPU
                                 dict(device='cuda', load_in_4bit=True), dict(device='cuda', load_in_8bit=True)])
 def test_on_a_gpu(path, kw):
     client, messages = QwenVLClient(path, **kw), build_messages(document(random.Random(9)), 'What is the total?')
-    batch = client.chat_batch([messages] * 3, temperature=0, max_new_tokens=8)
+    batch = chat_many(client, [messages] * 3, temperature=0, max_new_tokens=8)
     assert len({r.text for r in batch}) == 1 and batch[1].usage.cached_tokens > 0
     if kw == dict(device='cuda'):
         slow = QwenVLClient(path, reuse=False, **kw)
@@ -309,7 +310,7 @@ def test_a_reply_names_the_checkpoint_that_was_asked(path, client, tmp_path):
     small = QwenVLClient.tiny()
     assert small.chat(asked, max_new_tokens=1).model == 'tiny'
     with record() as calls:
-        small.chat_batch([asked], max_new_tokens=1)
+        chat_many(small, [asked], max_new_tokens=1)
     assert calls[0]['reply'].model == 'tiny'
     elsewhere = tmp_path / 'my-tiny'
     elsewhere.symlink_to(small.model_path)

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from PIL import Image, ImageDraw, ImageFont
 from cosee.agents import team
 from cosee.controller import CoSeeController
-from cosee.models.client import build_messages
+from cosee.models.client import page_request
 from cosee.ocr.client import OcrClient
 from cosee.ocr.engine import WordReader
 from cosee.ocr.reader import CALIBRATION, Reader, calibrated
@@ -20,7 +20,7 @@ def said(question, *texts):
     "What the client says to a question about typed pages"
     client = OcrClient(words=InOrder([typed_page(t) for t in texts]), embeddings=False)
     images = [Image.new('RGB', (20, 20))] * len(texts)
-    return client.chat(build_messages(images, f'Question: {question}')).text.rpartition('Answer: ')[2]
+    return client.respond(page_request(images, f'Question: {question}')).text.rpartition('Answer: ')[2]
 
 
 RECEIPT = '''
@@ -309,7 +309,7 @@ def test_scraps_of_questions_are_read(question): Reader([typed_page(LETTER)]).an
 @pytest.mark.parametrize('embeddings', [None, False])
 def test_a_page_without_print_has_no_answer(size, embeddings):
     client = OcrClient(cache=None, embeddings=embeddings)
-    said = client.chat(build_messages([Image.new('RGB', size, 'white')], 'What is the total?')).text
+    said = client.respond(page_request([Image.new('RGB', size, 'white')], 'What is the total?')).text
     assert said.endswith('Answer: not answerable')
 
 

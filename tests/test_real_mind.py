@@ -15,7 +15,7 @@ from cosee.agents import team
 from cosee.utils.boxes import thousandths_around, widened
 from cosee.controller import CoSeeController
 from cosee.minds.client import PrintClient
-from cosee.models.client import Ledger, build_messages
+from cosee.models.client import Ledger, page_request
 from cosee.models.registry import make_client
 from cosee.ocr.spans import typed_page
 from cosee.utils.text import same_answer
@@ -99,7 +99,7 @@ def episodes(client):
 def test_every_action_is_valid_and_every_box_lies_on_print(client, episodes, text, question):
     episode, ledger = episodes[text, question]
     assert episode["trace"]["invalid"] == 0 and len(ledger) == len(episode["trace"]["events"])
-    lines = client.shown(build_messages([page(text)], question)).lines
+    lines = client.shown(page_request([page(text)], question)).lines
     words = [w.bbox for l in lines for w in l.words]
     for cell in episode["board"].list_cells():
         box = cell["view"]["bbox"]

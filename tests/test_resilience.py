@@ -9,7 +9,7 @@ import pytest
 from cosee.agents import parse_reply, team
 from cosee.models.backends import Backend
 from cosee.controller import CoSeeController
-from cosee.models.client import Ledger, build_messages
+from cosee.models.client import Ledger, build_messages, page_request
 from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.remote import ResponseParseError, ServerError, VLMClientError
@@ -20,6 +20,7 @@ from fake_servers import FakeServer, asked
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from asking import chat_many
 
 PAGE = Image.new("RGB", (64, 64), "white")
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -38,7 +39,7 @@ def test_each_attempt_is_paid_for(bad):
     model = ScriptedClient([BAD] * bad + [GOOD])
     reply = ask(RetryingClient(model))
     assert reply.text == GOOD and reply.usage.calls == bad + 1 == len(model.calls)
-    one = model.estimate(build_messages([PAGE], "How many?"))
+    one = model.estimate(page_request([PAGE], "How many?"))
     assert (reply.usage.image_tokens == one.image_tokens * (bad + 1)
             and reply.usage.text_tokens >= one.text_tokens * (bad + 1))
 
@@ -82,7 +83,7 @@ def test_a_bug_stays_a_bug():
 def test_a_batch_is_as_good_as_one_by_one(scripts):
     names = [f"q{i}?" for i in range(len(scripts))]
     client = RetryingClient(ScriptedClient(dict(zip(names, scripts, strict=True))))
-    replies = client.chat_batch([build_messages([], q) for q in names], schema=SCHEMA, errors="return")
+    replies = chat_many(client, [build_messages([], q) for q in names], schema=SCHEMA, errors="return")
     for script, reply in zip(scripts, replies, strict=True):
         if GOOD in script:
             assert reply.text == GOOD and reply.usage.calls == script.index(GOOD) + 1
@@ -116,7 +117,7 @@ def test_when_all_fail_the_error_tells_of_each():
 def test_giving_up_quietly_keeps_the_account():
     clients = [ScriptedClient([BAD] * 2), ScriptedClient([BAD] * 2)]
     reply = ask(resilient(clients[0], attempts=2, fallbacks=clients[1:], raising=False))
-    assert (reply.finish, reply.text, reply.usage.calls) == ("error", BAD, 4)
+    assert (reply.finish_reason, reply.text, reply.usage.calls) == ("error", BAD, 4)
 
 
 def test_a_dead_server_is_replaced_by_a_living_one():
@@ -154,7 +155,7 @@ def test_samples_stay_samples_unless_asked_otherwise(tmp_path):
 
 def test_equal_prompts_of_a_batch_are_asked_once(tmp_path):
     model = ScriptedClient([GOOD])
-    replies = CachedClient(model, tmp_path / "c.sqlite").chat_batch([build_messages([PAGE], "?")] * 4, temperature=0)
+    replies = chat_many(CachedClient(model, tmp_path / "c.sqlite"), [build_messages([PAGE], "?")] * 4, temperature=0)
     assert [r.text for r in replies] == [GOOD] * 4 and len(model.calls) == 1
 
 
@@ -171,11 +172,11 @@ def test_failures_refusals_and_bad_replies_are_not_kept(tmp_path):
 def test_models_do_not_share_replies(tmp_path):
     def client(model, **fields):
         return OpenAIVLMClient(Backend(kind="openai", model=model, base_url="http://127.0.0.1:9/v1", **fields))
-    messages = build_messages([PAGE], "?")
-    keys = {call_key(c, messages, None, {}) for c in (client("a"), client("b"), client("a", top_p=0.5),
-                                                      RetryingClient(client("a")))}
+    request = page_request([PAGE], "?")
+    keys = {call_key(c, request) for c in (client("a"), client("b"), client("a", top_p=0.5),
+                                            RetryingClient(client("a")))}
     assert len(keys) == 3  # a wrapper that changes nothing of the request shares its model's replies
-    assert call_key(client("a"), messages, None, {"odd": object()}) is None
+    assert call_key(client("a"), request.but(settings={"odd": object()})) is None
 
 
 def test_the_size_is_bounded(tmp_path):

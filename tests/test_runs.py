@@ -324,9 +324,9 @@ def growing(**changed):
 def test_a_run_grows_by_methods_and_questions_and_asks_nothing_twice(tmp_path):
     class Counting(ScriptedClient):
         asked = 0
-        def _chat(self, *args, **kw):
+        def send(self, *args, **kw):
             self.asked += 1
-            return super()._chat(*args, **kw)
+            return super().send(*args, **kw)
 
     client = Counting(["Page: 1\nAnswer: 7"], cycle=True)
     at_once = run_experiment(growing(methods=["cot", "direct"], dataset=dict(limit=4)), tmp_path / "b", client=client)

@@ -59,7 +59,7 @@ class Constrained(VLMClient):
     "Keeps to a schema, and shows what it was given."
     constrains = True
 
-    def _chat(self, messages, schema=None, **params):
+    def send(self, messages, schema=None, **params):
         self.seen = messages, schema, params
         return Reply(json.dumps(CLICK.to_dict()))
 

@@ -53,7 +53,7 @@ def test_replies_come_with_the_servers_own_counts(client):
     short, long = (client.chat(build_messages(PAGES[:n], "What is it?"), max_new_tokens=n + 4, temperature=0)
                    for n in (1, 2))
     assert not short.usage.estimated and short.usage.prompt_tokens < long.usage.prompt_tokens
-    assert (short.usage.completion_tokens, long.usage.completion_tokens, long.finish) == (5, 6, "length")
+    assert (short.usage.completion_tokens, long.usage.completion_tokens, long.finish_reason) == (5, 6, "length")
     again = client.chat(build_messages(PAGES[:1], "What is it?"), max_new_tokens=5, temperature=0)
     assert (again.text, again.usage.prompt_tokens) == (short.text, short.usage.prompt_tokens)
 

@@ -22,6 +22,7 @@ from cosee.runs.engines.together import answers_together, run_together, side_by_
 from cosee.runs.log import read_records, without_times
 from cosee.runs.record import Job, jobs_of
 from cosee.runs.table import Run
+from asking import chat_many
 
 pytestmark = pytest.mark.slow
 
@@ -79,7 +80,7 @@ def test_the_account_is_that_of_a_client_that_has_seen_nothing_else():
         for i in range(4):
             messages = build_messages(sample["images"], sample["question"], "a note. " * i, "Write what you see.")
             yield client.chat(messages, max_new_tokens=2).usage.cached_tokens
-        batch = client.chat_batch([messages] * 3, max_new_tokens=2, seed=1)
+        batch = chat_many(client, [messages] * 3, max_new_tokens=2, seed=1)
         yield from (r.usage.cached_tokens for r in batch)
     fresh, used = QwenVLClient.tiny(), QwenVLClient.tiny()
     alone = list(calls(fresh))
@@ -118,7 +119,7 @@ def test_equal_calls_of_two_episodes_have_one_reply(client, tmp_path):
     @register_method("fixed")
     def fixed(task, other=0):
         batch = [task.client.build_messages(task.pages, "What?", None, "Write.")] * 2
-        said = task.client.chat_batch(batch, seed=5, temperature=1.5, top_k=0, top_p=1., max_new_tokens=6)
+        said = chat_many(task.client, batch, seed=5, temperature=1.5, top_k=0, top_p=1., max_new_tokens=6)
         return task.outcome("|".join(r.text for r in said))
 
     twice = ["fixed", {"type": "fixed", "name": "again", "other": 1}]

@@ -18,7 +18,8 @@ from pathlib import Path
 from chromium import CHROMIUM, Browser
 from lab import IDLE, RUN_ALL, Lab, cell_ready
 
-from cosee.models.wrapper import ClientWrapper, ask_batch
+from cosee.models.client import ask_many
+from cosee.models.wrapper import ClientWrapper
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES, EPISODES, SAMPLES = ROOT / "nbs/images", ROOT / "nbs/episodes", ROOT / "cosee/samples"
@@ -177,9 +178,9 @@ class Gated(ClientWrapper):
         super().__init__(client)
         self.gate = threading.Semaphore(0)
 
-    def _chat_batch(self, batch, schemas, params):
+    def _respond_many(self, requests):
         self.gate.acquire()
-        return ask_batch(self.client, list(zip(batch, schemas, params, strict=True)))
+        return ask_many(self.client, requests)
 
 
 class AppShots:

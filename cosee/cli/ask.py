@@ -19,6 +19,7 @@ from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPag
                               cache_args, care_args, check_client, client_of, made_page_reader, model_args,
                               named_or_implied, page_sources, positive, roles_of, say, show_in_browser,
                               tell_duties, visual_args, visual_options)
+from ..models.client import usage_text
 from ..utils.text import NOT_ANSWERABLE, abstains, check_question, counted, left_text, one_line, same_answer
 
 # %% ../../nbs/cli/01_ask.ipynb #5bf32eef
@@ -402,7 +403,8 @@ class Result(TypedDict):
     file_page: Optional[int]          # page in it, from 1
     evidence: list[Evidence]          # best first
     because: str                      # the reason, in a sentence
-    client: str                       # name of the model
+    client: str                       # name of the client
+    model: Optional[str]              # that was asked; None: no model was
     tokens: dict[str, int]            # `Usage` without seconds
     reading_seconds: float            # wall-clock time to read the pages, before the first question
     reading_tokens: NotRequired[int]  # of a model that wrote pages down, until then: once for all questions
@@ -453,8 +455,9 @@ def result_of(
     tokens = {k: v for k, v in episode['usage'].items() if k != 'seconds'}
     place = _place(episode['page'] or 0, pages)
     result = Result(question=question, **_verdict(episode, sure), page=episode['page'], **place, evidence=evidence,
-                    because=episode['because'], client=client, tokens=tokens, reading_seconds=round(reading, 2),
-                    seconds=round(seconds, 2), stopped=episode['stopped'])
+                    because=episode['because'], client=client, model=client if tokens['total_tokens'] else None,
+                    tokens=tokens, reading_seconds=round(reading, 2), seconds=round(seconds, 2),
+                    stopped=episode['stopped'])
     if planned := episode.get('plan'):
         result['plan'] = {k: v for k, v in planned.items() if k != 'calls'}
         result['quality'] = [{**q, **_place(q['page'], pages)} for q in episode.get('quality', [])]
@@ -573,12 +576,11 @@ def _looked_at(episode: 'Episode') -> str:
 
 def _cost_line(r: Result, episode: 'Episode') -> str:
     "What it took"
-    about = 'about ' if r['tokens']['estimated'] else ''
     took = f", {r['seconds']:.1f} s" if r['seconds'] >= .05 else ''
     took += f", after {r['reading_seconds']:.1f} s of reading" if r['reading_seconds'] >= .05 else ''
     looked = _looked_at(episode)
     return (f"{counted(len(episode['board']), 'note')} in {counted(episode['steps'], 'step')}, "
-            f"{looked}{about}{r['tokens']['total_tokens']:,} tokens{took}, {_ended(r['stopped'])}")
+            f"{looked}{usage_text(r['tokens']) or 'no call'}{took}, {_ended(r['stopped'])}")
 
 _ENDS = dict(confidence='ended sure of it', agreement='ended in agreement', max_steps='ended with the last step')
 

@@ -21,9 +21,9 @@ from ..eval.methods import METHODS, Method, make_method, method_settings
 from ..eval.task import MethodOutcome, build_team, outcome_of
 from ..utils.files import digest
 from ..focus import FEW_PAGES, FocusSpec, make_focus
-from ..models.client import BudgetExceeded, Ledger, Message, Outcome, Params, Schema, VLMClient, cut_when
+from ..models.client import BudgetExceeded, Ledger, Outcome, Request, VLMClient, ask_many
 from ..models.registry import make_client
-from ..models.wrapper import ClientWrapper, ask_batch
+from ..models.wrapper import ClientWrapper
 from ..ocr.engine import reading_told
 from ..ocr.transcripts.page_reader import PageBill, page_bill
 from ..utils.config import redact
@@ -130,10 +130,9 @@ class _Stoppable(ClientWrapper):
         super().__init__(client)
         self.check = check
 
-    def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
-                    params: list[Params]) -> list[Outcome]:
+    def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
         self.check()
-        with cut_when(self._over): return ask_batch(self.client, list(zip(batch, schemas, params, strict=True)))
+        return ask_many(self.client, [r.but(cancelled=self._over) for r in requests])
 
     def _over(self) -> bool:
         "Is it to end while it writes?"

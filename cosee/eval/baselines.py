@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 from ..agents import Agent, ROLES
 from ..controller import CoSeeController, Order
 from ..focus import FocusSpec, listed
-from .task import (COT_PROMPT, DIRECT_PROMPT, DIRECT_TOKENS, MethodOutcome, PLAIN_GEN, Reading, Roles,
-                             SAMPLE_GEN, Task, build_team, outcome_of, stochastic_rounding, vote)
-from ..utils.json_scan import read_answer
+from .task import (COT, DIRECT, DIRECT_TOKENS, MethodOutcome, PLAIN_GEN, Reading, Roles, SAMPLE_GEN, Task,
+                             Told, build_team, instruction_of, outcome_of, reading_of, stochastic_rounding, vote)
 from ..utils.text import abstains, answer_key
 if TYPE_CHECKING: from PIL.Image import Image
 
@@ -19,19 +18,19 @@ if TYPE_CHECKING: from PIL.Image import Image
 __all__ = ['direct_answer', 'single_agent_cot', 'self_consistency', 'within_budget']
 
 # %% ../../nbs/06_baselines.ipynb #c2171aa9
-def _solo(task: Task, prompt: str, max_new_tokens: int) -> MethodOutcome:
+def _solo(task: Task, prompt: Told, max_new_tokens: int) -> MethodOutcome:
     "One greedy reply, on smaller pages where the budget asks for it"
     task.fit([(prompt, max_new_tokens)])
-    return task.outcome(**read_answer(task.ask(prompt, max_new_tokens=max_new_tokens, **PLAIN_GEN)[0].text))
+    return task.outcome(**reading_of(task.ask(prompt, max_new_tokens=max_new_tokens, **PLAIN_GEN)[0]))
 
 def direct_method(task: Task, max_new_tokens: int = DIRECT_TOKENS, focus: FocusSpec = 'auto',
                   k: float = 4) -> MethodOutcome:
     "One call, the answer alone."
-    return _solo(task.look(focus, k), DIRECT_PROMPT, max_new_tokens)
+    return _solo(task.look(focus, k), DIRECT, max_new_tokens)
 
 def cot_method(task: Task, max_new_tokens: int = 256, focus: FocusSpec = 'auto', k: float = 4) -> MethodOutcome:
     "One call that reasons before it answers."
-    return _solo(task.look(focus, k), COT_PROMPT, max_new_tokens)
+    return _solo(task.look(focus, k), COT, max_new_tokens)
 
 # %% ../../nbs/06_baselines.ipynb #34bf1245
 def _answer(method: Callable[..., MethodOutcome], client, images, question: str, gen, **settings) -> str:
@@ -67,13 +66,13 @@ def single_agent_cot(
 def self_consistency_method(task: Task, num_samples: float = 3, max_new_tokens: int = 256, focus: FocusSpec = 'auto',
                             k: float = 4, reasons: bool = True, quorum: float = 0.) -> MethodOutcome:
     "A vote of several samples, a broken number of them rounded by chance; ValueError if there is none."
-    prompt = COT_PROMPT if reasons else DIRECT_PROMPT
+    prompt = COT if reasons else DIRECT
     n = stochastic_rounding(num_samples, task.seed)
     if n < 1: raise ValueError(f'num_samples must be at least 1, not {num_samples}')
     task.look(focus, k).fit([(prompt, max_new_tokens)], times=n)
     replies = task.ask(prompt, n, max_new_tokens=max_new_tokens, **SAMPLE_GEN)
     stopped = 'answered' if len(replies) == n else f'budget: {len(replies)} of {n} samples'
-    return task.outcome(**vote([read_answer(r.text) for r in replies], quorum), stopped=stopped)
+    return task.outcome(**vote([reading_of(r) for r in replies], quorum), stopped=stopped)
 
 # %% ../../nbs/06_baselines.ipynb #77975b63
 def self_consistency(
@@ -92,10 +91,10 @@ def self_consistency(
 # %% ../../nbs/06_baselines.ipynb #e08bd6d1
 _NOTE = 'x' * 400   # stands for what a turn adds to the Board's text
 
-def _needs(agents: list[Agent]) -> list[tuple[str, int]]:
+def _needs(agents: list[Agent]) -> list[tuple[Told, int]]:
     "Instructions and longest replies of one step, with room for the notes that it writes"
     def longest(agent: Agent) -> int: return int(agent.gen_defaults.get('max_new_tokens', 64))
-    return [(a.role_prompt + _NOTE * i, longest(a)) for i, a in enumerate(agents, 1)]
+    return [(instruction_of(a).longer(_NOTE * i), longest(a)) for i, a in enumerate(agents, 1)]
 
 def within_budget(
     task: Task,         # pays; its pages become smaller if need be
@@ -150,9 +149,9 @@ def gated_method(task: Task, pages: int = 10, probe: int = 1, min_confidence: fl
                  k: float = 4) -> MethodOutcome:
     "One call, and a team where that is unsure or the document long."
     if len(task.images) > pages: return cosee_method(task, agents, max_steps, focus=focus, k=k)
-    task.look(focus, k).fit([(COT_PROMPT, max_new_tokens)])
+    task.look(focus, k).fit([(COT, max_new_tokens)])
     gen = PLAIN_GEN if probe == 1 else SAMPLE_GEN
-    readings = [read_answer(r.text) for r in task.ask(COT_PROMPT, probe, max_new_tokens=max_new_tokens, **gen)]
+    readings = [reading_of(r) for r in task.ask(COT, probe, max_new_tokens=max_new_tokens, **gen)]
     first = task.outcome(**vote(readings) if probe > 1 else readings[0])
     if _settled(readings, min_confidence): return first
     out = cosee_method(task, agents, max_steps, focus=focus, k=k)

@@ -6,23 +6,24 @@
 from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Iterable, Optional, Sequence, cast
-from ..agents import Agent, ROLES, describe_actions
+from ..agents import Agent, ROLES
+from ..controller import MODEL_FAILED
 from ..document import (Content, DEBUG_TAG, Document, InteractiveDocument, MODEL_TAG, RESPONSE_TAG,
                             VLMLanguageModel)
-from .task import (ANSWER_LINES, ANSWER_RULES, MethodOutcome, PLAIN_GEN, Reading, Roles, Task, build_team,
-                             stochastic_rounding, vote)
+from .task import (ANSWER_LINES, ANSWER_RULES, Instruction, MethodOutcome, PLAIN_GEN, Reading, Roles, Task,
+                             Told, build_team, stochastic_rounding, vote)
 from ..focus import FocusSpec, listed
 from ..utils.json_scan import read_answer, without_reasoning
-from ..models.client import BudgetExceeded, VLMClient
+from ..models.client import BudgetExceeded, NoReply, Reply, TaskType, VLMClient
 from ..utils.text import answer_key, one_line
 if TYPE_CHECKING: from PIL.Image import Image
 
 # %% auto #0
-__all__ = ['chat_instruction', 'open_and_hidden', 'Speaker', 'memories', 'multi_agent_chat_no_board']
+__all__ = ['CHAT_PROMPT', 'chat_instruction', 'open_and_hidden', 'Speaker', 'memories', 'multi_agent_chat_no_board']
 
 # %% ../../nbs/eval/07_chat.ipynb #c2993835
-_CHAT = ('Talk to the others in at most three sentences: say what you see and on which page, and whether you agree. '
-         f'{ANSWER_RULES}\nEnd with these lines:\n{ANSWER_LINES}')
+CHAT_PROMPT = ('Talk to the others in at most three sentences: say what you see and on which page, and whether you '
+               f'agree. {ANSWER_RULES}\nEnd with these lines:\n{ANSWER_LINES}')
 _NOTES = ('You may first write one line that begins with "Private:", a note to yourself that the others never see.\n')
 _DUTIES = dict(scanner='You are the scanner: you show the others which page and region holds the answer.',
                detail_reader='You are the detail reader: you read small print, numbers, names and dates exactly.',
@@ -31,15 +32,19 @@ _DUTIES = dict(scanner='You are the scanner: you show the others which page and 
 
 def _duty(agent: Agent) -> str:
     "What an agent is there for, without the format of actions"
-    own = agent.role_prompt.replace(describe_actions(agent.actions), '').strip()
+    own = agent.duty or agent.role_prompt
     return next((d for n, d in _DUTIES.items() if isinstance(agent, ROLES[n])), own)
+
+def _part(agent: Agent, thoughts: bool) -> str:
+    "Who an agent is in a conversation"
+    return f'You are {agent.name} in a team. {_duty(agent)}\n{_NOTES if thoughts else ""}'
 
 def chat_instruction(
     agent: Agent,          # who speaks
     thoughts: bool = False # may it take notes that the others never see?
 ) -> str:                  # a role prompt
     "What an agent is told in a conversation."
-    return f'You are {agent.name} in a team. {_duty(agent)}\n{_NOTES if thoughts else ""}{_CHAT}'
+    return f'{_part(agent, thoughts)}{CHAT_PROMPT}'
 
 # %% ../../nbs/eval/07_chat.ipynb #c6b11ab7
 _PRIVATE = re.compile(r'^[^\w\n]*private\W*?:[ \t*_`]*(.*)(?:\n|\Z)', re.I | re.M)
@@ -72,27 +77,31 @@ class Speaker(VLMLanguageModel):
         self.gen = {**PLAIN_GEN, 'max_new_tokens': max_new_tokens}
         self.memory = InteractiveDocument(self, rng=default_rng(task.seed))
         self.public = self.memory.view(include_tags=[MODEL_TAG], exclude_tags=_HIDDEN)
-        self.instruction = chat_instruction(agent, thoughts)
+        self.part, self.instruction = _part(agent, thoughts), chat_instruction(agent, thoughts)
         self.memory.debug(self.instruction, tags=['private'])
 
-    def _ask(self, prompt: str, schema: Optional[dict] = None, **params) -> str:
+    def _ask(self, told: Told, **settings: Any) -> Reply:
         "One call through the task"
         self.task.client = self.client
-        settings = {**self.gen, **({} if schema is None else {'schema': schema}),
-                    **{k: v for k, v in params.items() if v is not None and k != 'seed'}}
-        return self.task.ask(prompt, agent=self.agent or self.name, step=self.step, **settings)[0].text
+        settings = {**self.gen, **{k: v for k, v in settings.items() if v is not None and k != 'seed'}}
+        return self.task.ask(told, agent=self.agent or self.name, step=self.step, **settings)[0]
 
-    def prompt(self) -> str:
+    def _asked(self, task: TaskType, prompt: str, schema: Optional[dict] = None, **settings: Any) -> Reply:
+        return self._ask(Instruction(task, prompt), schema=schema, **settings)
+
+    def prompt(self) -> Instruction:
         "What it is asked next."
         past = self.memory.model_view.text()
-        return (f'Conversation so far:\n{past}\n' if past else '') + self.instruction
+        context = f'Conversation so far:\n{past}' if past else ''
+        return Instruction('chat', self.instruction, self.part.strip(), context)
 
     def speak(self,
         step: int # round, from 1
     ) -> Reading: # of what the others hear
         "Ask for one message, and write it down with what stays unsaid."
         self.step = step
-        said, notes, reasoning = open_and_hidden(self._ask(self.prompt()), self.thoughts)
+        reply = self._ask(self.prompt())
+        said, notes, reasoning = open_and_hidden(reply.text, self.thoughts)
         if reasoning: self.memory.debug(reasoning[:6000], tags=['private'])
         if notes: self.memory.statement(f'{self.name}, to itself: {one_line(notes, 300)}', tags=['private'])
         self.memory.append(f'{self.name}: {one_line(said, 600)}\n', tags=[RESPONSE_TAG, MODEL_TAG])
@@ -146,10 +155,11 @@ def _talk(task: Task, agents: list[Agent], max_turns: int, max_new_tokens: int,
     "Everybody speaks in every round, until the rounds or the budget end"
     speakers, stopped = [Speaker(task, a, max_new_tokens, thoughts) for a in agents], 'max_turns'
     room, readings = 'x' * 200 * (len(agents) + thoughts), {}   # what a round may add to the past
-    task.fit([(s.prompt() + room, max_new_tokens) for s in speakers])
+    task.fit([(s.prompt().longer(room), max_new_tokens) for s in speakers])
     try:
         for step in range(1, max_turns + 1): _round(speakers, step, readings)
     except BudgetExceeded as e: stopped = f'budget: {e}'
+    except NoReply as e: stopped = f'{MODEL_FAILED}{e}'
     out = task.outcome(**_last_word(readings), stopped=stopped)
     out['trace']['memories'] = list(map(_kept, speakers))
     return out

@@ -85,6 +85,7 @@ def match_budget(
     def at(n: float) -> Method: return method.changed(**{dial: n})
     def costs(m: Method) -> list[int]: return _costs(m, samples, client, seed, count)
     target, low = _mean(costs(of)), costs(at(1))
+    if not target: raise ValueError(f'{of.name} spends no tokens with this client: there is no budget to match')
     if _mean(low) > target * 1.05:
         raise BudgetTooSmall(f'{method.name} spends {_mean(low):,.0f} tokens at its cheapest, more than {target:,.0f}')
     for n in range(2, most + 1):

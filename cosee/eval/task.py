@@ -9,22 +9,23 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
-from ..agents import Agent, PageImage, ask, describe_actions, role_text, team
+from typing import Any, NamedTuple, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
+from ..agents import Agent, describe_actions, role_text, team
 from ..utils.boxes import Box
-from ..controller import Episode, Snap, call_record
+from ..controller import MODEL_FAILED, Episode, Snap, call_record
 from ..datasets.sample import Sample
 from ..focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
-from ..utils.json_scan import Reading
-from ..models.client import (BudgetExceeded, Ledger, Message, Reply, UsageRecord, VLMClient, asked_back, merged,
-                                 record, thought_tokens)
+from ..utils.json_scan import Reading, read_answer
+from ..models.client import (BudgetExceeded, Ledger, NoReply, Reply, Request, TaskType, Turn, UsageRecord,
+                                 as_client, merged, page_request, record, thought_tokens, usable)
 from ..pages import Page, page_of, page_sizes, with_page
 from ..utils.text import NOT_ANSWERABLE, abstains, answer_key, check_question, one_line
 
 # %% auto #0
-__all__ = ['ANSWER_RULES', 'ANSWER_LINES', 'DIRECT_PROMPT', 'DIRECT_TOKENS', 'COT_PROMPT', 'PLAIN_GEN', 'SAMPLE_GEN',
-           'SMALLEST_SIDE', 'LEAST_PRINT', 'Roles', 'MethodOutcome', 'Task', 'shrink_pages', 'outcome_of', 'vote',
-           'seed_of', 'rounding_threshold', 'stochastic_rounding', 'sample_id', 'build_team']
+__all__ = ['ANSWER_RULES', 'ANSWER_LINES', 'DIRECT_PROMPT', 'DIRECT_TOKENS', 'COT_PROMPT', 'DIRECT', 'COT', 'Told', 'PLAIN_GEN',
+           'SAMPLE_GEN', 'SMALLEST_SIDE', 'LEAST_PRINT', 'Roles', 'Instruction', 'instruction_of', 'reading_of',
+           'MethodOutcome', 'Task', 'shrink_pages', 'outcome_of', 'vote', 'seed_of', 'rounding_threshold',
+           'stochastic_rounding', 'sample_id', 'build_team']
 
 # %% ../../nbs/eval/06_task.ipynb #e7b871cc
 if TYPE_CHECKING:
@@ -43,6 +44,38 @@ DIRECT_TOKENS = 64   # longest reply
 COT_PROMPT = ('Answer the question from the pages. Think step by step: which page holds it, which table or sentence, '
               'which row and column, what stands there.\n'
               f'{ANSWER_RULES}\nThen end with these lines:\n{ANSWER_LINES}')
+
+class Instruction(NamedTuple):
+    "What is asked beside pages and question: the fields of a `Request` by their names."
+    task: TaskType
+    instruction: str
+    duty: str = ''
+    context: str = ''
+    actions: tuple[str, ...] = ()
+
+    def longer(self, text: str) -> Instruction:
+        "The same with a text behind it."
+        return self._replace(instruction=self.instruction + text, duty=self.duty and self.duty + text)
+
+DIRECT = Instruction('answer', DIRECT_PROMPT)
+COT = Instruction('reason', COT_PROMPT)
+Told = Union[Instruction, str]   # an instruction, or the words of one that wants any reply
+
+def instruction_of(
+    agent: Agent # of a team
+) -> Instruction:
+    "What an agent is told in its turn."
+    return Instruction('act', agent.role_prompt, agent.brief, actions=tuple(agent.actions))
+
+def reading_of(
+    reply: Reply # to a question
+) -> Reading:    # its value, where the client gives one, or what its text says
+    "The answer in a reply, with page and confidence."
+    value = reply.value
+    return cast(Reading, value) if isinstance(value, dict) and 'answer' in value else read_answer(reply.text)
+
+def _instruction(told: Told) -> Instruction: return Instruction('write', told) if isinstance(told, str) else told
+
 PLAIN_GEN: dict[str, Any] = dict(temperature=0., presence_penalty=0.)   # greedy
 SAMPLE_GEN: dict[str, Any] = dict(temperature=.7, top_p=.95, presence_penalty=0.)   # for votes: samples have to differ
 
@@ -102,37 +135,41 @@ class Task:
             self.view.look()
         return self.view.images
 
+    def request(self,
+        told: Told,                              # what is asked beside pages and question
+        images: Optional[Sequence[Image]] = None, # other pages than those that are shown
+        **settings: Any                          # generation settings
+    ) -> Request:
+        "What a call asks."
+        pages = self.pages if images is None else images
+        return page_request(pages, self.question, settings=settings).but(**_instruction(told)._asdict())
+
     def price(self,
-        role_prompt: str,          # the instruction
+        told: Told,                # the instruction
         max_new_tokens: int = 64,  # longest reply
         images: Optional[Sequence[Image]] = None # other pages than those that are shown
     ) -> int:                      # tokens as the ledger's budget counts them
         "Most tokens that one call can cost."
-        pages = self.pages if images is None else images
-        def messages(client: VLMClient): return client.build_messages(pages, self.question, None, role_prompt)
-        return self._most(messages, max_new_tokens)
+        return self._most(self.request(told, images), max_new_tokens)
 
     def affordable(self,
-        role_prompt: str,         # the instruction
+        told: Told,               # the instruction
         max_new_tokens: int = 64  # longest reply
     ) -> float:                   # infinite without a budget
         "How many such calls the budget covers."
         if self.ledger.max_tokens is None: return math.inf
-        return max(0, self.ledger.left // max(1, self.price(role_prompt, max_new_tokens)))
+        return max(0, self.ledger.left // max(1, self.price(told, max_new_tokens)))
 
-    def _most(self, messages: Callable[[VLMClient], list[Message]], max_new_tokens: int) -> int:
-        "Most tokens that a call with these messages can cost"
+    def _most(self, request: Request, max_new_tokens: int) -> int:
+        "Most tokens that a call can cost"
         most = max_new_tokens + thought_tokens(self.client)
         if self.ledger.count == 'output': return most
-        client = _counter(self.client)
-        return client.estimate(messages(client)).prompt_tokens + most
+        return as_client(self.client).estimate(request).prompt_tokens + most
 
-    def _call(self, role_prompt: str, seeds: list[int], gen: dict[str, Any]) -> list[Reply]:
+    def _call(self, told: Told, seeds: list[int], schema: Any, gen: dict[str, Any]) -> list[Reply]:
         "Replies to one prompt, one for each seed"
-        args = cast(list[PageImage], self.pages), self.question, None, role_prompt
-        if not isinstance(self.client, VLMClient): return [ask(self.client, *args, **gen) for _ in seeds]
-        batch = [self.client.build_messages(*args)] * len(seeds)
-        return self.client.chat_batch(batch, params=[dict(seed=s) for s in seeds], **gen)
+        request = self.request(told).but(schema=schema)
+        return as_client(self.client).respond_many([request.but(settings={**gen, 'seed': s}) for s in seeds])
 
     def _book(self, calls: Sequence[Mapping[str, Any]], agent: str, step: int):
         "Put calls on the account, and keep what was said"
@@ -141,43 +178,45 @@ class Task:
         self.calls += [dict(agent=agent, step=step, shown=shown, why=why, **call_record(c)) for c in calls]
 
     def ask(self,
-        role_prompt: str,     # the instruction
+        told: Told,           # the instruction
         n: int = 1,           # samples
         agent: str = 'solo',  # under whose name it is booked
         step: int = 1,        # round
+        schema: Any = None,   # of the reply
         **gen                 # generation settings
     ) -> list[Reply]:         # `n`, or as many as the budget covers
         "Ask the client, and book what it costs; raises `BudgetExceeded` where not one call is covered."
         gen, replies = merged(gen, self.gen), []
         new = gen.get('max_new_tokens', 64)
-        while len(replies) < n and (k := int(min(n - len(replies), self.affordable(role_prompt, new)))):
+        while len(replies) < n and (k := int(min(n - len(replies), self.affordable(told, new)))):
             seeds = [(self.seed + len(replies) + i + 1000 * (step - 1)) % 2 ** 31 for i in range(k)]
             with record() as calls:
-                try: replies += self._call(role_prompt, seeds, gen)
+                try: replies += self._call(told, seeds, schema, gen)
                 finally: self._book(calls, agent, step)
-        if not replies: self.ledger.require(self.price(role_prompt, new))
+        if not replies: self.ledger.require(self.price(told, new))
+        if len(replies) == 1: usable(replies[0])
         return replies
 
     def ask_back(self,
-        role_prompt: str,     # the instruction of a call
+        told: Told,           # the instruction of a call
         said: str,            # what was replied to it
         back: str,            # what is asked about that
         agent: str = 'solo',  # under whose name it is booked
         step: int = 2,        # round
         **gen                 # generation settings
-    ) -> Optional[Reply]:     # None from a client that cannot hold a conversation
+    ) -> Reply:
         "Ask about a reply in the same conversation; raises `BudgetExceeded` where that is not covered."
-        if not isinstance(self.client, VLMClient): return None
-        gen, client = merged(gen, self.gen), self.client
-        messages = asked_back(client.build_messages(self.pages, self.question, None, role_prompt), said, back)
+        gen = {**merged(gen, self.gen), 'seed': (self.seed + 1000 * (step - 1)) % 2 ** 31}
+        turns = Turn('assistant', said), Turn('user', back)
+        request = self.request(told, **gen).but(turns=turns)
         if self.ledger.max_tokens is not None:
-            self.ledger.require(self._most(lambda client: messages, gen.get('max_new_tokens', 64)))
+            self.ledger.require(self._most(request, gen.get('max_new_tokens', 64)))
         with record() as calls:
-            try: return client.chat(messages, seed=(self.seed + 1000 * (step - 1)) % 2 ** 31, **gen)
+            try: return as_client(self.client).respond(request)
             finally: self._book(calls, agent, step)
 
     def fit(self,
-        prompts: list[tuple[str, int]], # pairs (instruction, max_new_tokens) that all have to be covered
+        prompts: Sequence[tuple[Told, int]], # pairs (instruction, max_new_tokens) that all have to be covered
         least: float = 0.,              # share of a page's print that is shown in any case, 0-1
         times: float = 1.               # how often they are asked: all of a long document is shown if all are covered
     ) -> bool:                          # are they?
@@ -192,8 +231,7 @@ class Task:
         bare, full = cost(shown.replaced([]) if isinstance(shown, InView) else []), cost(shown)
         if full <= left or self._read_less(lambda: cost(shown) <= left, least): return True
         if left <= bare or full == bare or not all(hasattr(im, 'resize') for im in shown): return False
-        client = _counter(self.client)
-        if not client.estimate(client.build_messages(shown, '')).image_tokens: return False   # print alone
+        if not as_client(self.client).estimate(page_request(shown, '')).image_tokens: return False   # print alone
         return self._shrink(_scale(bare, full, left), lambda images: cost(images) <= left)
 
     def _read_less(self, covered: Callable[[], bool], least: float) -> bool:
@@ -262,13 +300,9 @@ class Task:
         check_question(self.question)
         try: found = method(self, **settings)
         except BudgetExceeded as e: found = self.outcome('', stopped=f'budget: {e}')
+        except NoReply as e: found = self.outcome('', stopped=f'{MODEL_FAILED}{e}')
         tokens = getattr(self.client, 'page_tokens', None)
         return {**found, 'page_tokens': tokens} if isinstance(tokens, int) else found
-
-# %% ../../nbs/eval/06_task.ipynb #3ec8bf0d
-def _counter(client) -> VLMClient:
-    "A client that counts tokens as this one does, or at all"
-    return client if isinstance(client, VLMClient) else VLMClient()
 
 # %% ../../nbs/eval/06_task.ipynb #994ec932
 SMALLEST_SIDE = 320   # pixels of the longer side
@@ -407,8 +441,9 @@ def _described(client, role: dict[str, Any]) -> Agent:
     if wrong := [k for k in actions if k not in Agent.actions]:
         raise ValueError(f"agent {role['name']!r}: there is no action {str(wrong[0])[:40]!r}; "
                          f"there are {', '.join(Agent.actions)}")
-    told = role_text(role['duty'], actions) if 'duty' in role else _prompted(role['prompt'], actions)
-    return Agent(role['name'], told, client, actions)
+    if 'duty' in role: return Agent(role['name'], role_text(role['duty'], actions), client, actions, duty=role['duty'])
+    return Agent(role['name'], _prompted(role['prompt'], actions), client, actions,
+                 duty=role['prompt'].replace('{actions}', '').strip())
 
 _ROLE_FIELDS = 'name', 'duty', 'prompt', 'actions'
 

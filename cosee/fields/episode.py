@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Optional, TypedDict, cast
 from ..board import Board
 from ..utils.boxes import Box
-from ..controller import CallRecord, call_record
-from ..eval.task import DIRECT_PROMPT, PLAIN_GEN
+from ..controller import MODEL_FAILED, CallRecord, call_record
+from ..eval.task import DIRECT, Instruction, PLAIN_GEN, reading_of
 from ..minds.places import Place, Printed
 from ..minds.sight import excerpt_print
 from .prompt import Entry, form_prompt, read_reply, reply_schema, short_name
@@ -24,9 +24,8 @@ from .schema import Field, Form, Source, Table, assembled, question_of, read_sch
 from .tables import rows_of
 from .values import Order, date_order, read_value
 from ..focus import FEW_PAGES, InView
-from ..utils.json_scan import read_answer
-from ..models.client import (BudgetExceeded, Ledger, Message, UsageRecord, VLMClient, as_client, record,
-                                 thought_tokens)
+from ..models.client import (BudgetExceeded, Ledger, NoReply, Reply, Request, UsageRecord, VLMClient, as_client,
+                                 page_request, record, thought_tokens, usable)
 from ..ocr.client import OcrClient
 from ..ocr.engine import WordReader
 from ..pages import page_sizes
@@ -225,7 +224,7 @@ class _Asking(NamedTuple):
     "One call: what is asked of which pages, by whom"
     pages: Sequence[int]
     question: str
-    prompt: str
+    told: Instruction
     board: Optional[str] = None
     agent: str = 'reader'
     client: Optional[VLMClient] = None   # None: the client of the episode
@@ -240,29 +239,30 @@ def _form_call(work: _Work, numbers: Sequence[int], fields: Sequence[Field], tab
     "The call that asks for fields"
     asked = ', '.join([f.words for f in fields] + [t.path for t in tables])
     prompt = form_prompt(work.form, fields, tables, doubts or ())
+    told = Instruction('extract', prompt.instruction, prompt.fields)
     board = work.board.to_text() if doubts is not None else None
-    return _Asking(numbers, f'What is filled in for {asked}?', prompt, board, agent)
+    return _Asking(numbers, f'What is filled in for {asked}?', told, board, agent)
 
 # %% ../../nbs/fields/05_episode.ipynb #8d02f7b3
 def _ask(work: _Work, numbers: Sequence[int], fields: Sequence[Field], tables: Sequence[Table], agent: str,
          doubts: Optional[Sequence[str]] = None) -> str:
     "The reply to a prompt for fields, booked; raises `BudgetExceeded` where the budget does not cover it"
     call = _form_call(work, numbers, fields, tables, agent, doubts)
-    return _called(work, call, reply_schema(work.form, fields, tables, len(work.pages)), _gen(fields, tables))
+    return _called(work, call, reply_schema(work.form, fields, tables, len(work.pages)), _gen(fields, tables)).text
 
-def _messages(work: _Work, asking: _Asking) -> list[Message]:
-    "What a call says"
+def _request(work: _Work, asking: _Asking) -> Request:
+    "What a call asks"
     images = InView([work.pages[n - 1] for n in asking.pages], asking.pages, work.pages)
-    return (asking.client or work.client).build_messages(images, asking.question, asking.board, asking.prompt)
+    return page_request(images, asking.question, asking.board).but(**asking.told._asdict())
 
-def _called(work: _Work, asking: _Asking, schema: Any, gen: dict[str, Any]) -> str:
+def _called(work: _Work, asking: _Asking, schema: Any, gen: dict[str, Any]) -> Reply:
     "The reply to a call, booked; raises `BudgetExceeded` where the budget does not cover it"
-    client, messages = asking.client or work.client, _messages(work, asking)
+    client, request = asking.client or work.client, _request(work, asking)
     if work.ledger.max_tokens is not None:
         most = gen['max_new_tokens'] + thought_tokens(client)
-        work.ledger.require(client.estimate(messages).prompt_tokens + most)
+        work.ledger.require(client.estimate(request).prompt_tokens + most)
     with record() as calls:
-        try: return client.chat(messages, schema=schema, **gen).text
+        try: return usable(client.respond(request.but(schema=schema, settings=gen)))
         finally:
             for c in calls:
                 work.ledger.add(c['reply'].usage, agent=asking.agent)
@@ -299,17 +299,17 @@ _SHORTEST, _LONGEST = 130, 300   # tokens of an excerpt
 
 def _question(work: _Work, asked: Field, numbers: Sequence[int], **more: Any) -> _Asking:
     "The call that asks for one field alone"
-    return _Asking(numbers, question_of(asked, work.form.title), DIRECT_PROMPT, **more)
+    return _Asking(numbers, question_of(asked, work.form.title), DIRECT, **more)
 
 def _answer(work: _Work, asking: _Asking) -> Entry:
     "What a question is answered with"
-    said = read_answer(_called(work, asking, None, {**PLAIN_GEN, 'max_new_tokens': _TOKENS_A_FIELD}))
+    said = reading_of(_called(work, asking, None, {**PLAIN_GEN, 'max_new_tokens': _TOKENS_A_FIELD}))
     text = '' if abstains(said['answer']) else said['answer'] or ''
     return Entry(text, said['page'], said.get('bbox'), said['confidence'])
 
 def _planned(work: _Work, *asking: _Asking) -> int:
     "Tokens that calls will cost"
-    return sum((a.client or work.client).estimate(_messages(work, a)).prompt_tokens + _REPLY for a in asking)
+    return sum((a.client or work.client).estimate(_request(work, a)).prompt_tokens + _REPLY for a in asking)
 
 def _room(work: _Work) -> float:
     "Tokens that are left of what the form may cost"
@@ -434,6 +434,7 @@ def _run(work: _Work, by: By, check: bool) -> str:
         else:
             _by_form(work, portions, check)
     except BudgetExceeded as e: return f'budget: {e}'
+    except NoReply as e: return f'{MODEL_FAILED}{e}'
     return 'complete'
 
 # %% ../../nbs/fields/05_episode.ipynb #a7c1376c

@@ -5,41 +5,46 @@
 # %% ../../nbs/minds/02_client.ipynb #1d61bd9a
 from __future__ import annotations
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union, cast
 from ..utils.json_scan import read_answer
-from ..models.client import (Block, ImageBlock, Message, Outcome, Params, Picture, Reply, Schema, THUMBNAIL_PIXELS,
-                                 TextBlock, Usage, VLMClient, checked_blocks)
+from ..models.client import (Block, ImageBlock, Message, Outcome, Params, Picture, Rendered, Reply, Request,
+                                 Schema, TaskType, THUMBNAIL_PIXELS, TextBlock, Usage, VLMClient, as_client, ask_many,
+                                 checked_blocks, request_messages)
 from ..models.wrapper import identity_of
 from ..ocr.engine import Way, WordReader
 from ..ocr.print import PrintPage, sure_box
 from ..ocr.transcripts.page_reader import PageReader, print_source
 from .candidates import candidates
 from .confidence import ABSTAIN, ALTERNATIVES
-from .filling import FILL_RULES, form_example, short_form, values_alone, wants_form
+from .filling import FILL_PROMPT, form_example, values_alone
 from .form import Cell, Form, Line, check_form, layout, write_excerpt, write_page
-from .pointing import (ANSWER_RULES, SHARED, answer_examples, answer_lines, answer_schema,
-                                   beyond_rules, boxes_for_lines, lines_for_boxes, matching_examples, role_examples,
-                                   short_role, told_of_lines, wants_answer, wants_reasons)
+from .pointing import (ANSWER_PROMPT, SHARED_PROMPT, answer_examples, answer_lines, answer_schema,
+                                  boxes_for_lines, lines_for_boxes, matching_examples, role_examples)
 
 # %% auto #0
-__all__ = ['Shown', 'PrintClient']
+__all__ = ['INTRO_PROMPT', 'Shown', 'PrintClient']
 
 # %% ../../nbs/minds/02_client.ipynb #4c5db393
-_INTRO = 'The pages are given as their print. The number in square brackets is the number of a line.'
+INTRO_PROMPT = 'The pages are given as their print. The number in square brackets is the number of a line.'
+_ANSWERS: tuple[TaskType, ...] = ('answer', 'reason', 'chat')   # what is asked by examples of answers
+_REASONED: tuple[TaskType, ...] = ('reason', 'chat')            # with reasons before them
 
 class Shown(NamedTuple):
-    "A prompt as a language model is shown it."
+    "A request as a language model is shown it."
     messages: list[Message]
     lines: list[Line]       # what it can point at
     question: str = ''      # what is asked
     form: Form = 'rows'     # how print is written
-    alone: bool = False     # is nothing but the answer wanted, or thought before it?
-    aloud: bool = False     # is thought wanted before it?
-    fills: bool = False     # are the fields of a form wanted?
+    task: TaskType = 'write'     # what is asked in this client's own way; 'write': in the words of the caller
     back: bool = False      # is it asked about a reply that was given?
+
+    @property
+    def answers(self) -> bool:
+        "Is an answer wanted, alone or behind its reasons?"
+        return self.task in _ANSWERS
 
 def _is_page(block: Block) -> bool:
     "Is it a picture that is read?"
@@ -49,6 +54,14 @@ def _numbered(messages: list[Message]) -> list[tuple[ImageBlock, int]]:
     "The pictures that are read, with the numbers of their pages"
     images = [b for m in messages for b in checked_blocks(m) if b['type'] == 'image']
     return [(b, b.get('page', i)) for i, b in enumerate(images, 1) if _is_page(b)]
+
+def _in_own_words(request: Request) -> Request:
+    "A request without what this client says in its own way"
+    if request.task == 'chat': told = '\n'.join(filter(None, (request.context, request.duty)))
+    elif request.task in _ANSWERS: told = ''
+    elif request.task in ('act', 'extract') and request.duty: told = request.duty
+    else: return request
+    return request.but(context='', instruction=told)
 
 # %% ../../nbs/minds/02_client.ipynb #f9c5e04c
 class PrintClient(VLMClient):
@@ -120,84 +133,85 @@ class PrintClient(VLMClient):
         return [t.text for t in told], lines
 
     def shown(self,
-        messages: list[Message] # with page images
+        request: Request # with page images
     ) -> Shown:
         "What the model is shown, and the lines that it can point at."
-        images, question = _numbered(messages), _question(messages)
-        text = bool(images) and not self.beside
-        aloud, fills = text and _any(messages, wants_reasons), text and _any(messages, wants_form)
-        alone = aloud or text and _any(messages, wants_answer)
-        form: Form = 'plain' if self.beside else self.form or ('plain' if alone or fills else 'rows')
-        texts, lines = (self._excerpts if alone and self.excerpt else self._texts)(images, question, form)
-        back, told, out = alone and _asks_back(messages), iter(texts), list[Message]()
-        for m in messages:
-            blocks = [b for block in checked_blocks(m) for b in self._instead(block, told, alone)]
-            if back and m['role'] == 'assistant': blocks = [_as_written(block) for block in blocks]
+        messages, question = request_messages(request), request.question or ''
+        images = _numbered(messages)
+        if self.beside or not images: return self._beside(messages, images, question)
+        shown = Shown([], [], question, task=request.task, back=_asks_back(request))
+        form: Form = self.form or ('plain' if shown.answers or request.task == 'extract' else 'rows')
+        excerpt = shown.answers and self.excerpt
+        texts, lines = (self._excerpts if excerpt else self._texts)(images, question, form)
+        told, out = iter(texts), list[Message]()
+        for m in request_messages(_in_own_words(request)):
+            blocks: list[Block] = [b if b['type'] == 'text' else _text(next(told)) for b in checked_blocks(m)
+                                   if b['type'] == 'text' or _is_page(b)]
+            if shown.back and m['role'] == 'assistant': blocks = [_as_written(block) for block in blocks]
             out.append(Message(role=m['role'], content=blocks))
-        if texts and not self.beside: out = [*_before(messages, form, alone, fills, bool(self.excerpt), aloud), *out]
-        return Shown(out, lines, question, form, alone, aloud, fills, back)
+        return shown._replace(messages=[*_before(request, form, bool(self.excerpt)), *out], lines=lines, form=form)
 
-    def _instead(self, block: Block, told: Any, alone: bool) -> list[Block]:
-        "What stands for a block of a prompt; `alone`: is an answer wanted?"
-        if block['type'] == 'text':
-            text = block['text']
-            rest = beyond_rules(text)
-            if alone and rest != text: return [_text(rest)] if rest else []
-            if self.beside or rest != text: return [block]
-            return [_text(short_form(text) if wants_form(text) else told_of_lines(short_role(text)))]
-        read: list[Block] = [_text(next(told))] if _is_page(block) else []
-        return [block, *read] if self.beside else read
+    def _beside(self, messages: list[Message], images: list[tuple[ImageBlock, int]], question: str) -> Shown:
+        "Messages with print beside each picture, or as they are"
+        texts, lines = self._texts(images, question, 'plain')
+        told = iter(texts)
+        out = [Message(role=m['role'], content=[b for block in checked_blocks(m) for b in
+                                                (block, *([_text(next(told))] if _is_page(block) else []))])
+               for m in messages]
+        return Shown(out, lines, question, 'plain')
 
-    def _asked(self, shown: Shown, schema: Optional[Schema]) -> Optional[Schema]:
+    def _schema(self, shown: Shown, schema: Optional[Schema]) -> Optional[Schema]:
         "The schema that the model is given"
         if self.beside or not shown.lines or shown.back: return schema
-        if schema is None and shown.alone:
-            return answer_schema(shown.lines, shown.question, shown.form != 'plain', shown.aloud)
+        if schema is None and shown.answers:
+            return answer_schema(shown.lines, shown.question, shown.form != 'plain', shown.task in _REASONED)
         if schema is None: return None
-        if shown.fills: return values_alone(schema, lambda asked: candidates(shown.lines, asked))
+        if shown.task == 'extract': return values_alone(schema, lambda asked: candidates(shown.lines, asked))
         return lines_for_boxes(schema, len(shown.lines), candidates(shown.lines, shown.question))
 
-    def _answered(self, shown: Shown, reply: Outcome) -> Outcome:
+    def _settings(self, shown: Shown, settings: Params) -> Params:
+        "Settings of a call: for an answer, a model that can say how probable its tokens are is asked to"
+        known = shown.answers and getattr(self.mind, 'logprobs', False)
+        return {'top_logprobs': ALTERNATIVES, **settings} if known else settings
+
+    def render(self, request: Request) -> Rendered:
+        "Messages of text, and a schema that asks for lines."
+        return self._sent(request, self.shown(request))
+
+    def _sent(self, request: Request, shown: Shown) -> Rendered:
+        settings = self._settings(shown, VLMClient.render(self, request).settings)
+        return Rendered(shown.messages, self._schema(shown, request.schema), settings)
+
+    def _understood(self, shown: Shown, reply: Outcome) -> Outcome:
         "The model's reply with pages and boxes"
         if not isinstance(reply, Reply) or self.beside: return reply
-        if shown.fills or shown.back: return replace(reply, model=self.name)
-        text = answer_lines(reply.text, shown.lines, shown.question, reply.logprobs, self.abstain) if shown.alone \
+        if shown.task == 'extract' or shown.back: return replace(reply, model=self.name)
+        text = answer_lines(reply.text, shown.lines, shown.question, reply.logprobs, self.abstain) if shown.answers \
             else boxes_for_lines(reply.text, shown.lines, shown.question)
         return replace(reply, text=text, model=self.name)
 
-    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
-        outcome = self._chat_batch([messages], [schema], [params])[0]
-        if isinstance(outcome, Exception): raise outcome
-        return outcome
+    def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
+        shown = [self._attempt_shown(r) for r in requests]
+        asked = list[Request]()
+        for request, s in zip(requests, shown, strict=True):
+            if isinstance(s, Exception): continue
+            messages, schema, settings = self._sent(request, s)
+            asked.append(Request(request.task, messages=tuple(messages), schema=schema, settings=settings,
+                                 cancelled=request.cancelled))
+        replies = iter(ask_many(self.mind, asked))
+        return [s if isinstance(s, Exception) else self._understood(s, next(replies)) for s in shown]
 
-    def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
-                    params: list[Params]) -> list[Outcome]:
-        shown = [self._tried(m) for m in batch]
-        good = [(s, self._asked(s, schema), self._settings(s, p))
-                for s, schema, p in zip(shown, schemas, params, strict=True)
-                if isinstance(s, Shown)]
-        if not good: return [s for s in shown if isinstance(s, Exception)]
-        told, asked, settings = zip(*good, strict=True)
-        sent = [s.messages for s in told]
-        replies = iter(self.mind.chat_batch(sent, schema=asked, params=settings, errors='return'))
-        return [s if isinstance(s, Exception) else self._answered(s, next(replies)) for s in shown]
-
-    def _settings(self, shown: Shown, params: Params) -> Params:
-        "Settings of a call: for an answer, a model that can say how probable its tokens are is asked to"
-        known = shown.alone and getattr(self.mind, 'logprobs', False)
-        return {'top_logprobs': ALTERNATIVES, **params} if known else params
-
-    def _tried(self, messages: list[Message]) -> Union[Shown, Exception]:
-        "What the model is shown, or why it cannot be: one page that cannot be read must not lose other prompts"
-        try: return self.shown(messages)
+    def _attempt_shown(self, request: Request) -> Union[Shown, Exception]:
+        "What the model is shown, or why it cannot be: one page that cannot be read must not lose other requests"
+        try: return self.shown(request)
         except Exception as e: return e
 
     def estimate(self,
-        messages: list[Message] # chat messages
+        request: Request # as it would be asked
     ) -> Usage:
         "What the prompt would cost, without asking the model; an empty page stands for one that is not read yet."
-        unread = sum(_is_empty(b['image']) for b, _ in _numbered(messages))
-        found = self.mind.estimate(self.shown(messages).messages)
+        unread = sum(_is_empty(b['image']) for b, _ in _numbered(request_messages(request)))
+        found = as_client(self.mind).estimate(Request(messages=tuple(self.shown(request).messages)))
         if not unread: return found
         return replace(found, text_tokens=found.text_tokens + unread * self.page_tokens, estimated=True)
 
@@ -208,44 +222,33 @@ def _surely(page: PrintPage, lines: list[Line]) -> list[Line]:
     return [replace(line, words=tuple(w._replace(bbox=sure_box(page, w.bbox)) for w in line.words)) for line in lines]
 
 # %% ../../nbs/minds/02_client.ipynb #86cac074
-def _before(messages: list[Message], form: Form, alone: bool, fills: bool, short: bool = False,
-            aloud: bool = False) -> list[Message]:
-    "What stands before the pages; `alone`, `fills`: is an answer wanted, or a form? `short`: are few examples enough?"
-    if fills:
-        turn = zip(('system', 'user', 'assistant'), (FILL_RULES, *form_example(form)), strict=True)
+def _before(request: Request, form: Form, few: bool) -> list[Message]:
+    "What stands before the pages; `few`: are few examples enough?"
+    task, question = request.task, request.question or ''
+    if task == 'extract':
+        turn = zip(('system', 'user', 'assistant'), (FILL_PROMPT, *form_example(form)), strict=True)
         return [Message(role=role, content=text) for role, text in turn]
-    if alone:
-        examples = matching_examples(form, _question(messages), aloud) if short else answer_examples(form, aloud)
+    if task in _ANSWERS:
+        aloud = task in _REASONED
+        examples = matching_examples(form, question, aloud) if few else answer_examples(form, aloud)
         turns = [t for said in examples for t in zip(('user', 'assistant'), said, strict=True)]
-        return [Message(role=role, content=text) for role, text in (('system', ANSWER_RULES), *turns)]
-    if not _any(messages, lambda t: short_role(t) != t): return [Message(role='system', content=_INTRO)]
+        return [Message(role=role, content=text) for role, text in (('system', ANSWER_PROMPT), *turns)]
+    if task != 'act' or not request.duty: return [Message(role='system', content=INTRO_PROMPT)]
     said = [m for told, reply in role_examples(form) for m in (told, Message(role='assistant', content=reply))]
-    return [Message(role='system', content=f'{_INTRO}\n{SHARED}'), *said]
+    return [Message(role='system', content=f'{INTRO_PROMPT}\n{SHARED_PROMPT}'), *said]
 
 # %% ../../nbs/minds/02_client.ipynb #91037567
-def _asks_back(messages: list[Message]) -> bool:
-    "Is the last thing that is said about a reply?"
-    return [m['role'] for m in messages[-2:]] == ['assistant', 'user']
+def _asks_back(request: Request) -> bool:
+    "Is an answer asked about that was given?"
+    return request.task in _ANSWERS and [t.role for t in request.turns[-2:]] == ['assistant', 'user']
 
 def _as_written(block: Block) -> Block:
     "A reply as the model wrote it, before it was told in lines"
     if block['type'] != 'text': return block
     return _text(json.dumps(dict(answer=read_answer(block['text'])['answer']), ensure_ascii=False))
 
-# %% ../../nbs/minds/02_client.ipynb #53d13d04
-def _question(messages: list[Message]) -> str:
-    "What is asked in a prompt"
-    said = [b['text'] for m in messages for b in checked_blocks(m) if b['type'] == 'text']
-    return next((t.removeprefix('Question: ') for t in said if t.startswith('Question: ')), '')
-
 # %% ../../nbs/minds/02_client.ipynb #c60fcb4a
 def _text(text: str) -> TextBlock: return TextBlock(type='text', text=text)
-
-def _holds(block: Block, is_it: Callable[[str], bool]) -> bool: return block['type'] == 'text' and is_it(block['text'])
-
-def _any(messages: list[Message], is_it: Callable[[str], bool]) -> bool:
-    "Is there a text of this kind?"
-    return any(_holds(b, is_it) for m in messages for b in checked_blocks(m))
 
 # %% ../../nbs/minds/02_client.ipynb #b40bcf6d
 def _is_empty(image: Picture) -> bool:

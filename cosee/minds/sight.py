@@ -5,11 +5,12 @@
 # %% ../../nbs/minds/06_sight.ipynb #6b545537
 from __future__ import annotations
 import copy, warnings
+from collections.abc import Sequence
 from typing import Any, Optional, cast
 from .client import PrintClient
-from ..models.client import Message, Outcome, Params, Schema, Usage, VLMClient, message_blocks
+from ..models.client import Outcome, Rendered, Request, Usage, VLMClient, ask_many, shows_pages
 from ..models.remote import ImagesRefused
-from ..models.wrapper import BatchItem, ClientWrapper, ask_batch, identity_of
+from ..models.wrapper import ClientWrapper, identity_of
 
 # %% auto #0
 __all__ = ['Sight', 'mind_of', 'less_print', 'excerpt_print']
@@ -60,18 +61,16 @@ class Sight(ClientWrapper):
         return [identity_of(self.client), shown]
 
     def __repr__(self) -> str: return repr(self.now)
-    def estimate(self, messages: list[Message], **kwargs) -> Usage: return self.now.estimate(messages, **kwargs)
+    def render(self, request: Request) -> Rendered: return self.now.render(request)
+    def estimate(self, request: Request) -> Usage: return self.now.estimate(request)
 
-    def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
-                    params: list[Params]) -> list[Outcome]:
-        rows: list[BatchItem] = list(zip(batch, schemas, params, strict=True))
+    def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
         door = self.now
-        outcomes = ask_batch(door, rows)
-        refused = [i for i, o in enumerate(outcomes)
-                   if isinstance(o, ImagesRefused) and message_blocks(batch[i], 'image')]
+        outcomes = ask_many(door, requests)
+        refused = [i for i, o in enumerate(outcomes) if isinstance(o, ImagesRefused) and shows_pages(requests[i])]
         if not refused or self.images or door is self._doors.get('instead'): return outcomes
         self._go_blind()
-        again = ask_batch(self.now, [rows[i] for i in refused])
+        again = ask_many(self.now, [requests[i] for i in refused])
         return [again[refused.index(i)] if i in refused else o for i, o in enumerate(outcomes)]
 
     def _go_blind(self):

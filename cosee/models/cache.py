@@ -5,14 +5,14 @@
 # %% ../../nbs/models/07_cache.ipynb #987e28b5
 from __future__ import annotations
 import hashlib, json, os, sqlite3, threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Optional, TypedDict, TypeVar, Union
 from ..utils.config import holds_secret
-from .client import Block, Message, Outcome, Params, Reply, Schema, Usage, VLMClient
-from .wrapper import BatchItem, ClientWrapper, ask_batch, identity_of
+from .client import Outcome, PageInput, Picture, Reply, Request, Usage, VLMClient, ask_many, merged
+from .wrapper import ClientWrapper, identity_of
 
 # %% auto #0
 __all__ = ['T', 'ResponseCache', 'CacheStats', 'call_key', 'CachedClient']
@@ -109,23 +109,31 @@ class CacheStats(TypedDict):
     hits: int
 
 # %% ../../nbs/models/07_cache.ipynb #ea5f4f81
-def _plain(block: Block) -> dict[str, Any]:
-    "A content block with the hash of its pixels instead of the image"
+def _pixels(image: Picture) -> str:
+    "The hash of an image"
     from cosee.pages import open_image
     from cosee.utils.files import image_hash
-    return {**block, 'image': image_hash(open_image(block['image']))} if 'image' in block else {**block}
+    return image_hash(open_image(image))
+
+def _page(page: PageInput) -> list[Any]: return [_pixels(page.image), page.number, page.thumbnail]
+
+def _request(request: Request) -> dict[str, Any]:
+    "A request as JSON, with hashes in the place of images"
+    said = [[m['role'], m['content'] if isinstance(m['content'], str) else
+             [{**b, 'image': _pixels(b['image'])} if b['type'] == 'image' else b for b in m['content']]]
+            for m in request.messages]
+    turns = [[t.role, t.text, list(map(_page, t.pages))] for t in request.turns]
+    rest = {k: v for k, v in vars(request).items() if k != 'cancelled'}
+    return {**rest, 'messages': said, 'turns': turns, 'pages': list(map(_page, request.pages)),
+            'settings': merged(request.settings)}
 
 def call_key(
-    client: VLMClient,         # who is asked
-    messages: list[Message],   # what is asked
-    schema: Optional[Schema],  # of the reply
-    params: Params             # sampling and the like
-) -> Optional[str]:            # None if the call holds something that has no JSON form
+    client: VLMClient, # who is asked
+    request: Request   # what is asked
+) -> Optional[str]:    # None if the call holds something that has no JSON form
     "SHA-256 of everything that a reply depends on."
-    said = [(m['role'], m['content'] if isinstance(m['content'], str) else [_plain(b) for b in m['content']])
-            for m in messages]
     from cosee import __version__   # prompts and readers of printed text may be others in another version
-    try: text = json.dumps([2, __version__, identity_of(client), said, schema, params], sort_keys=True)
+    try: text = json.dumps([3, __version__, identity_of(client), _request(request)], sort_keys=True)
     except TypeError: return None
     return hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()
 
@@ -141,13 +149,14 @@ class CachedClient(ClientWrapper):
         self.cache = cache if isinstance(cache, ResponseCache) else ResponseCache(cache)
         self.sampled, self.hits, self.misses, self._count = sampled, 0, 0, threading.Lock()
 
-    def _key(self, messages: list[Message], schema: Optional[Schema], params: Params) -> Optional[str]:
-        fixed = self.sampled or params.get('temperature') == 0 or params.get('seed') is not None
-        return call_key(self.client, messages, schema, params) if fixed else None
+    def _key(self, request: Request) -> Optional[str]:
+        settings = request.settings
+        fixed = self.sampled or settings.get('temperature') == 0 or settings.get('seed') is not None
+        return call_key(self.client, request) if fixed else None
 
     def _keep(self, key: str, reply: Outcome):
         "Keep a reply that is whole and holds no secret"
-        if not isinstance(reply, Reply) or reply.finish not in ('stop', 'length'): return
+        if not isinstance(reply, Reply) or reply.finish_reason not in ('stop', 'length'): return
         if not holds_secret(reply.text + reply.raw): self.cache.put(key, asdict(reply))
 
     def _known(self, keys: list[Optional[str]]) -> dict[str, Reply]:
@@ -156,18 +165,16 @@ class CachedClient(ClientWrapper):
         replies = {k: _stored(value) for k, value in kept.items() if value}
         return {k: reply for k, reply in replies.items() if reply}
 
-    def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
-                    params: list[Params]) -> list[Outcome]:
-        items: list[BatchItem] = list(zip(batch, schemas, params, strict=True))
-        keys = [self._key(*item) for item in items]
+    def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
+        keys = [self._key(r) for r in requests]
         found = self._known(keys)
-        new = {k or i: item for i, (k, item) in enumerate(zip(keys, items, strict=True)) if k not in found}
-        asked = dict(zip(new, ask_batch(self.client, list(new.values())), strict=True)) if new else {}
+        new = {k or i: item for i, (k, item) in enumerate(zip(keys, requests, strict=True)) if k not in found}
+        asked = dict(zip(new, ask_many(self.client, list(new.values())), strict=True)) if new else {}
         for k, outcome in asked.items():
             if isinstance(k, str): self._keep(k, outcome)
         with self._count:
             self.misses += len(new)
-            self.hits += len(items) - len(new)
+            self.hits += len(requests) - len(new)
         return [found[k] if k in found else asked[k or i] for i, k in enumerate(keys)]
 
 # %% ../../nbs/models/07_cache.ipynb #485cb6f7

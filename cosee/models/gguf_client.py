@@ -5,15 +5,16 @@
 # %% ../../nbs/models/12_gguf.ipynb #07f6e575
 from __future__ import annotations
 import hashlib, json, math, mmap, os, struct, urllib.request
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Optional, Union
-from .client import (Message, Outcome, Params, Reply, Schema, TokenLogprob, Usage, VLMClient,
-                                 checked_blocks)
+from .client import (Message, Outcome, Params, Rendered, Reply, Request, Schema, TokenLogprob, Usage,
+                                 VLMClient, checked_blocks, cut_check)
 from .qwen.together import text_known, this_account
-from .remote import RequestError, ServerError
+from .remote import ContextError, RequestError, ServerError
 from ..utils.registry import need
 
 # %% auto #0
@@ -223,10 +224,10 @@ class GgufClient(VLMClient):
         return self._post('/tokenize', asked)['tokens']
 
     def estimate(self,
-        messages: list[Message] # chat messages without images
+        request: Request # without images
     ) -> Usage:
         "What the prompt costs, counted without running the model."
-        return Usage(text_tokens=len(self._ids(messages)))
+        return Usage(text_tokens=len(self._ids(self.render(request).messages)))
 
     def _settings(self, params: Params) -> Params:
         "Sampling of a call in the engine's words"
@@ -245,7 +246,7 @@ class GgufClient(VLMClient):
         body, plain = self._settings(params), _plain(messages, self.name)
         new = body['max_tokens']
         if tokens + new > self.context:
-            raise RequestError(f'{self.name}: the prompt has {tokens:,} tokens and the reply may have {new:,}, '
+            raise ContextError(f'{self.name}: the prompt has {tokens:,} tokens and the reply may have {new:,}, '
                                f'but the context holds {self.context:,}; show fewer pages or give it more context')
         if schema is not None:
             llama: Any = import_module('xllamacpp')
@@ -261,10 +262,10 @@ class GgufClient(VLMClient):
                 heard.raised = e
                 raise
 
-    def _reply(self, messages: list[Message], schema: Optional[Schema] = None,
+    def _reply(self, messages: list[Message], schema: Optional[Schema], over: Callable[[], bool],
                **params) -> tuple[Reply, list[int]]:
         "What the engine writes and counts, and the tokens that it read"
-        ids, heard = self._ids(messages), _Listener()
+        ids, heard = self._ids(messages), _Listener(over)
         body = self._body(messages, schema, params, len(ids))
         failed = self._heard(body, heard)
         if heard.raised is not None: raise heard.raised
@@ -272,10 +273,11 @@ class GgufClient(VLMClient):
             raise ServerError(f"{self.name}: {failed['error'].get('message')}")
         text, used = ''.join(heard.parts), heard.usage
         cached = (used.get('prompt_tokens_details') or {}).get('cached_tokens', 0)
-        usage = Usage(text_tokens=used.get('prompt_tokens', 0), cached_tokens=cached,
-                      completion_tokens=used.get('completion_tokens', 0))
+        usage = Usage(text_tokens=used.get('prompt_tokens', len(ids)), cached_tokens=cached,
+                      completion_tokens=used.get('completion_tokens', len(heard.parts)))
         reply = Reply(text=text, raw='\n'.join(m['content'] for m in body['messages']) + text, usage=usage,
-                      finish='length' if heard.finish == 'length' else 'stop', logprobs=heard.logprobs)
+                      finish_reason='length' if heard.cut or heard.finish == 'length' else 'stop',
+                      logprobs=heard.logprobs)
         return reply, ids
 
     def _booked(self, reply: Reply, ids: list[int]) -> Reply:
@@ -285,16 +287,16 @@ class GgufClient(VLMClient):
         cached = text_known(account, ids, self.signature)
         return replace(reply, usage=replace(reply.usage, cached_tokens=cached))
 
-    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
-        return self._booked(*self._reply(messages, schema, **params))
+    def send(self, messages: list[Message], schema: Optional[Schema] = None, **settings) -> Reply:
+        return self._booked(*self._reply(messages, schema, cut_check(), **settings))
 
-    def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
-                    params: list[Params]) -> list[Outcome]:
-        def attempt(m: list[Message], s: Optional[Schema], p: Params) -> Union[tuple[Reply, list[int]], Exception]:
-            try: return self._reply(m, s, **p)
+    def send_many(self, batch: Sequence[Rendered]) -> list[Outcome]:
+        over = cut_check()
+        def attempt(prompt: Rendered) -> Union[tuple[Reply, list[int]], Exception]:
+            try: return self._reply(prompt.messages, prompt.schema, over, **prompt.settings)
             except Exception as e: return e
         with ThreadPoolExecutor(max(1, min(self.slots, len(batch)))) as pool:
-            outcomes = list(pool.map(attempt, batch, schemas, params))
+            outcomes = list(pool.map(attempt, batch))
         return [o if isinstance(o, Exception) else self._booked(*o) for o in outcomes]
 
 # %% ../../nbs/models/12_gguf.ipynb #67f78901
@@ -324,15 +326,18 @@ def _probable(said: dict[str, Any]) -> TokenLogprob:
     return TokenLogprob(token=said['token'], logprob=said['logprob'], top=top)
 
 class _Listener:
-    "Collects a reply as it is written; what is `raised` meanwhile stops the engine"
-    def __init__(self):
+    "Collects a reply as it is written; what is `raised` meanwhile stops the engine, and so does `over`"
+    def __init__(self, over: Callable[[], bool]):
+        self.over, self.cut = over, False
         self.parts, self.finish, self.usage, self.raised = list[str](), 'stop', dict[str, Any](), None
         self.logprobs = list[TokenLogprob]()
 
     def __call__(self, chunk: Any) -> bool:
-        try: self._take(chunk if isinstance(chunk, dict) else json.loads(chunk))
+        try:
+            self._take(chunk if isinstance(chunk, dict) else json.loads(chunk))
+            self.cut = self.over()
         except BaseException as e: self.raised = e
-        return self.raised is not None
+        return self.cut or self.raised is not None
 
     def _take(self, chunk: dict[str, Any]):
         if 'error' in chunk: raise ServerError(str(chunk['error'].get('message', chunk['error'])))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 import base64
 from typing import Any, Optional, Union
-from .client import Message, Params, Reply, Schema
+from .client import FinishReason, Message, Params, Reply, Schema
 from .remote import Counts, Encoded, RemoteClient, Turn, count_of
 from .net.wire import http_settings
 
@@ -84,4 +84,5 @@ def _counts(usage: Any) -> Counts:
                   images=_by_kind(getattr(usage, 'prompt_tokens_details', None), 'IMAGE'))
 
 # %% ../../nbs/models/04_google.ipynb #17af5089
-_FINISH = {'STOP': 'stop', '': 'stop', 'FINISH_REASON_UNSPECIFIED': 'stop', 'MAX_TOKENS': 'length'}
+_FINISH: dict[str, FinishReason] = {'STOP': 'stop', '': 'stop', 'FINISH_REASON_UNSPECIFIED': 'stop',
+                                    'MAX_TOKENS': 'length'}

@@ -5,9 +5,10 @@
 # %% ../../nbs/models/02_openai.ipynb #0cf991d7
 from __future__ import annotations
 import math
+from dataclasses import replace
 from typing import Any, Optional, Union
 from .client import Message, Params, Reply, Schema, TokenLogprob
-from .remote import (Counts, Encoded, RemoteClient, RequestError, ServerError, Turn, count_of,
+from .remote import (Counts, Encoded, RemoteClient, Turn, count_of,
                                  strict_schema)
 from .net.wire import http_settings
 
@@ -18,7 +19,10 @@ __all__ = ['OpenAIVLMClient']
 class OpenAIVLMClient(RemoteClient):
     "OpenAI, or any server with its chat interface."
     kind, extra, takes = 'openai', 'openai', ('top_logprobs',)
-    logprobs = True   # says how probable each token was, with `top_logprobs`; False once a server refuses
+    @property
+    def logprobs(self) -> bool:
+        "Does it say how probable each token was, with `top_logprobs`? Not once a server refused."
+        return 'top_logprobs' not in self.refused
 
     def _connect(self) -> Any:
         b = self.backend
@@ -59,17 +63,8 @@ class OpenAIVLMClient(RemoteClient):
         finish = 'refusal' if refusal or reason == 'content_filter' else 'length' if reason == 'length' else 'stop'
         reply = self._reply(message.content or refusal or '', finish, messages, turns,
                             schema if self.backend.structured == 'strict' else None, _counts(answer.usage))
-        reply.logprobs = _probable(choices[0])
-        return reply
-
-    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
-        top = params.pop('top_logprobs', None)
-        if not top or not self.logprobs: return RemoteClient._chat(self, messages, schema, **params)
-        try: return RemoteClient._chat(self, messages, schema, top_logprobs=top, **params)
-        except (RequestError, ServerError) as e:
-            if 'logprob' not in str(e).casefold(): raise
-            self.logprobs = False
-            return RemoteClient._chat(self, messages, schema, **params)
+        thoughts = getattr(message, 'reasoning_content', None) or ''
+        return replace(reply, logprobs=_probable(choices[0]), thoughts=thoughts if isinstance(thoughts, str) else '')
 
 # %% ../../nbs/models/02_openai.ipynb #f98853ed
 def _part(part: Union[str, Encoded]) -> dict[str, Any]:

@@ -6,22 +6,24 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Turn', 'MOST_TOKENS', 'VLMClientError', 'AuthenticationError', 'TimeoutError', 'ServerError', 'RequestError',
-           'RateLimitError', 'ResponseParseError', 'ImagesRefused', 'Encoded', 'encode_image', 'ImageEncoder',
-           'wrapped', 'unwrapped', 'strict_schema', 'RemoteClient', 'Counts', 'count_of']
+__all__ = ['Turn', 'MOST_TOKENS', 'VLMClientError', 'AuthenticationError', 'QuotaError', 'TimeoutError', 'ServerError',
+           'RequestError', 'ContextError', 'RateLimitError', 'ResponseParseError', 'ImagesRefused', 'Encoded',
+           'encode_image', 'ImageEncoder', 'wrapped', 'unwrapped', 'strict_schema', 'RemoteClient', 'Counts',
+           'count_of']
 
 # %% ../../nbs/models/01_remote.ipynb #f64474cf
-import base64, builtins, io, json, re, threading, time
+import base64, builtins, io, json, re, threading, time, warnings
 from collections import OrderedDict
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 from pydantic import SecretStr
 from ..utils.config import redact, remember_secret
 from .backends import Backend, usual_backend
-from .client import (Message, Outcome, Params, Picture, Reply, Schema, Usage, VLMClient, checked_blocks,
-                                 image_tokens, prompt_text)
-from .net.wire import BadBody, Elsewhere, OutOfBounds, TooLate, retry_after, within
+from .client import (FinishReason, Message, Outcome, Params, Picture, Rendered, Reply, Schema, Usage,
+                                 VLMClient, checked_blocks, estimate_usage, image_tokens, prompt_text)
+from .net.wire import SPENT, BadBody, Elsewhere, OutOfBounds, TooLate, retry_after, within
 from ..utils.registry import need
 
 # %% ../../nbs/models/01_remote.ipynb #4cfd551e
@@ -30,14 +32,27 @@ if TYPE_CHECKING: from PIL.Image import Image
 # %% ../../nbs/models/01_remote.ipynb #6b83097c
 class VLMClientError(Exception):
     "A model could not be asked, or its reply cannot be used."
+    final = False   # would asking again bring the same?
+
     def __init__(self, message: str, usage: Optional[Usage] = None):
         super().__init__(redact(' '.join(str(message).split())))
         self.usage = usage or Usage(calls=0)
 
-class AuthenticationError(VLMClientError): "The key is missing or refused. Asking again is of no use."
+class AuthenticationError(VLMClientError):
+    "The key is missing or refused."
+    final = True
+
+class QuotaError(VLMClientError):
+    "The account is used up."
+    final = True
+
 class TimeoutError(VLMClientError, builtins.TimeoutError): "No answer in time."
 class ServerError(VLMClientError): "The server failed, or the connection broke."
 class RequestError(VLMClientError): "The server takes the request for wrong; the message says why."
+
+class ContextError(RequestError):
+    "The prompt and its reply do not fit the model's context: show fewer pages, or smaller ones."
+    final = True
 
 # %% ../../nbs/models/01_remote.ipynb #d5d406e8
 class RateLimitError(VLMClientError):
@@ -83,10 +98,35 @@ def _translated(e: Union[Exception, OutOfBounds], name: str) -> Union[Exception,
     if kinds & {'APITimeoutError', 'TimeoutException'} or status in (408, 504): return TimeoutError(text)
     if kinds & _UNREADABLE: return ResponseParseError(text, getattr(e, 'doc', '') or str(e))
     if status in (401, 403): return AuthenticationError(text)
+    if status in (402, 429) and SPENT.search(str(e)): return QuotaError(text)
     if status == 429: return RateLimitError(text, _wait(e))
     if status in _REFUSING and _NO_IMAGES.search(str(e)): return ImagesRefused(text)
+    if status in (400, 413, 422) and _TOO_LONG.search(str(e)): return ContextError(text)
     if isinstance(status, int): return ServerError(text) if status >= 500 else RequestError(text)
     return ServerError(text) if kinds & _BROKEN else e
+
+_TOO_LONG = re.compile(r'context[ _](length|window|size)|maximum context|prompt is too long|too many (input )?tokens'
+                       r'|input (is )?too long|exceed\w* .{0,40}\bcontext\b', re.I)
+_REFUSES = re.compile(r'not support|unsupported|unrecogni[sz]ed|unknown|not (permitted|allowed|available|implemented)'
+                      r'|extra (fields|inputs)|unexpected|only the default|does ?n.t (support|allow|accept)'
+                      r'|not (be )?accepted|deprecated', re.I)
+_NAMES = dict(schema=r'response_format|json_?schema|structured.output|response_schema|guided|grammar|tool_choice',
+              max_new_tokens=r'max_tokens|max_completion_tokens|max_output_tokens', top_logprobs='logprob')
+
+def _refused(e: VLMClientError, settings: Params, schema: Optional[Schema]) -> Optional[str]:
+    "The part of a request that a server says it does not take, if it is one that can be left out"
+    if isinstance(e, (ImagesRefused, ContextError)): return None
+    parts = [*(['schema'] if schema is not None else []), *settings]
+    named = [p for p in parts if re.search(_NAMES.get(p, rf'\b{p}\b'), str(e), re.I)]
+    if named == ['top_logprobs']: return 'top_logprobs'
+    return named[0] if named and isinstance(e, RequestError) and _REFUSES.search(str(e)) else None
+
+def _why_empty(text: str, finish: str) -> str:
+    "Why a reply is of no use, '' for one that is"
+    if finish == 'refusal': return f'the model refused, or its reply was filtered{f": {text[:200]}" if text else ""}'
+    if text.strip() or finish != 'length': return ''
+    return ('the reply was cut off at its limit before it said anything, as happens to models that think aloud first; '
+            'raise max_new_tokens (max_tokens of the backend), or let it think less')
 
 # %% ../../nbs/models/01_remote.ipynb #2c822b10
 @dataclass(frozen=True)
@@ -247,6 +287,7 @@ class RemoteClient(VLMClient):
         self.backend, self.name = backend, backend.id or f'{backend.kind}.{backend.model}'
         self.encode = ImageEncoder(backend.max_side, backend.max_image_bytes)
         self._slots, self.sdk = threading.BoundedSemaphore(backend.in_flight), self._connect()
+        self.refused = set[str]()   # parameters, or 'schema', that the server was found to refuse
 
     def _connect(self) -> Any:
         "The SDK's client"
@@ -306,7 +347,28 @@ class RemoteClient(VLMClient):
         given = {k: v for k, v in p.items() if k in known and v is not None}
         return {k: v for k, v in given.items() if k not in omit and idle.get(k, ...) != v}
 
-    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
+    def send(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
+        "Ask, and once more without what the server refuses, which is remembered."
+        while True:
+            sent = {k: v for k, v in params.items() if k not in self.refused}
+            shape = None if 'schema' in self.refused else schema
+            try: return self._send(messages, shape, **sent)
+            except (RequestError, ServerError) as e:
+                part = _refused(e, self._settings(sent), shape)
+                if part is None or part in self.refused: raise
+                self._leave_out(part, str(e))
+
+    def _leave_out(self, part: str, why: str):
+        "Remember what the server refuses, and say so once"
+        if part == 'max_new_tokens' and self.backend.length_field == 'max_tokens':
+            self.backend = self.backend.model_copy(update=dict(length_field='max_completion_tokens'))
+        else: self.refused.add(part)
+        if part == 'top_logprobs': return   # asked for where it is to be had
+        named = 'structured: none' if part == 'schema' else f'omit: [{part}]'
+        warnings.warn(f'{self.name}: {part} is left out from now on, since the server refuses it '
+                      f'({why[:160]}); `{named}` in its backend says so beforehand', stacklevel=2)
+
+    def _send(self, messages: list[Message], schema: Optional[Schema], **params) -> Reply:
         turns = _wire_turns(messages, self.encode, self.backend.page_labels, params.get('max_pixels'))
         body = self._request(turns, schema, self._settings(params))
         with self._slots:
@@ -325,22 +387,21 @@ class RemoteClient(VLMClient):
             said = ' '.join(str(e).split())[:100]
             raise self._unusable(f'the answer cannot be read ({type(e).__name__}: {said})', answer) from None
 
-    def _timed(self, messages: list[Message], schema: Optional[Schema], params: Params) -> Outcome:
+    def _timed(self, prompt: Rendered) -> Outcome:
         "The reply with its own time, or the exception"
         start = time.perf_counter()
-        reply = self._attempt(messages, schema, params)
-        if isinstance(reply, Reply): reply.usage = replace(reply.usage, seconds=time.perf_counter() - start)
-        return reply
+        reply = self._attempt(prompt)
+        if isinstance(reply, Exception): return reply
+        return replace(reply, usage=replace(reply.usage, seconds=time.perf_counter() - start))
 
-    def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
-                    params: list[Params]) -> list[Outcome]:
+    def send_many(self, batch: Sequence[Rendered]) -> list[Outcome]:
         with ThreadPoolExecutor(max(1, min(self.backend.in_flight, len(batch)))) as pool:
-            return list(pool.map(self._timed, batch, schemas, params))
+            return list(pool.map(self._timed, batch))
 
     def _usage(self, text: str, messages: list[Message], turns: list[Turn], counts: Counts) -> Usage:
         "The counts of the server, or an estimate"
         written = counts.written or -(-len(text) // 4)
-        if counts.prompt is None: return replace(self.estimate(messages), completion_tokens=written)
+        if counts.prompt is None: return replace(estimate_usage(messages), completion_tokens=written)
         sizes = [p.size for _, parts in turns for p in parts if isinstance(p, Encoded)]
         guess = sum(image_tokens(*size) for size in sizes) if counts.images is None else counts.images
         images = min(counts.prompt, guess)
@@ -348,13 +409,14 @@ class RemoteClient(VLMClient):
                      cached_tokens=min(counts.cached or 0, counts.prompt), completion_tokens=written,
                      estimated=written != (counts.written or 0))
 
-    def _reply(self, text: str, finish: str, messages: list[Message], turns: list[Turn],
+    def _reply(self, text: str, finish: FinishReason, messages: list[Message], turns: list[Turn],
                schema: Optional[Schema], counts: Counts) -> Reply:
         "What an answer says, with its account"
         if not isinstance(text, str): raise TypeError(f'its text is of type {type(text).__name__}')
         text = unwrapped(text, schema)
-        return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', finish=finish,
-                     model=self.name, usage=self._usage(text, messages, turns, counts))
+        return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', finish_reason=finish,
+                     error=_why_empty(text, finish), model=self.name,
+                     usage=self._usage(text, messages, turns, counts))
 
     def _unusable(self, what: str, answer: Any) -> ResponseParseError:
         "The error for an answer that holds no reply"

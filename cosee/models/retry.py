@@ -4,13 +4,13 @@
 
 # %% ../../nbs/models/06_retry.ipynb #12fd3d13
 from __future__ import annotations
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 from ..utils.json_scan import scan_json, spoken
-from .client import Message, Outcome, Params, Reply, Schema, TextBlock, Usage, VLMClient, content_blocks
+from .client import Outcome, Reply, Request, Schema, Turn, Usage, VLMClient, ask_many
 from .remote import ResponseParseError, VLMClientError
-from .wrapper import BatchItem, ClientWrapper, ask_batch, given_up, identity_of
+from .wrapper import ClientWrapper, given_up, identity_of, known_client
 
 # %% auto #0
 __all__ = ['ONLY_JSON', 'Check', 'validation_error', 'RetryingClient', 'FallbackClient', 'AllFailed']
@@ -35,11 +35,10 @@ def validation_error(
 # %% ../../nbs/models/06_retry.ipynb #b3cfa7ae
 ONLY_JSON = 'Return valid JSON only: one object, nothing before it and nothing after it.'
 
-def _reask(messages: list[Message], error: str, json_asked: bool = True) -> list[Message]:
+def _reask(request: Request, error: str) -> Request:
     "The same request, with what was wrong behind it"
-    text = f'Your last reply could not be used: {error}.' + (f' {ONLY_JSON}' if json_asked else '')
-    content = [*content_blocks(messages[-1]), TextBlock(type='text', text=text)]
-    return [*messages[:-1], Message(role=messages[-1]['role'], content=content)]
+    text = f'Your last reply could not be used: {error}.' + (f' {ONLY_JSON}' if request.schema is not None else '')
+    return request.but(turns=(*request.turns, Turn('user', text)))
 
 # %% ../../nbs/models/06_retry.ipynb #e017d0bc
 Check = Callable[[str, Optional[Schema]], Optional[str]]   # (text, schema) -> what is wrong, or None
@@ -50,7 +49,7 @@ class RetryingClient(ClientWrapper):
         client: VLMClient,              # the model
         attempts: int = 3,              # requests at most, the first included
         check: Optional[Check] = None,  # None: `validation_error`
-        raising: bool = True            # False: when all fail, the last reply comes back with finish 'error'
+        raising: bool = True            # False: when all fail, the last reply comes back with its `error`
     ):
         if attempts < 1: raise ValueError(f'attempts must be at least 1, not {attempts}')
         super().__init__(client)
@@ -58,9 +57,10 @@ class RetryingClient(ClientWrapper):
 
     def _error(self, reply: Reply, schema: Optional[Schema]) -> Optional[str]:
         "What is wrong with a reply, in the words that the model will hear"
-        if reply.finish == 'refusal': return f'the model refused ({reply.text[:100]})'
+        if reply.finish_reason == 'refusal': return f'the model refused ({reply.text[:100]})'
+        if reply.value is not None or reply.error and reply.finish_reason == 'length': return None
         found = self.check(reply.text, schema)
-        return f'{found}; it was cut off at the length limit' if found and reply.finish == 'length' else found
+        return f'{found}; it was cut off at the length limit' if found and reply.finish_reason == 'length' else found
 
     def _take(self, case: _Case, outcome: Outcome):
         "Judge a reply"
@@ -69,17 +69,16 @@ class RetryingClient(ClientWrapper):
         elif isinstance(outcome, Exception): case.reply = outcome
         else:
             case.spent, case.raw = case.spent + outcome.usage, outcome.text
-            case.error = self._error(outcome, case.item[1])
+            case.error = self._error(outcome, case.asked.schema)
             if case.error: case.said.append(case.error)
             else: case.reply = replace(outcome, usage=case.spent)
 
-    def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
-                    params: list[Params]) -> list[Outcome]:
-        cases = [_Case(item) for item in zip(batch, schemas, params, strict=True)]
+    def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
+        cases = [_Case(r) for r in requests]
         for _ in range(self.attempts):
             left = [c for c in cases if c.reply is None]
             if not left: break
-            outcomes = ask_batch(self.client, [c.request() for c in left])
+            outcomes = ask_many(self.client, [c.request() for c in left])
             for case, outcome in zip(left, outcomes, strict=True): self._take(case, outcome)
         return [self._failed(c) if c.reply is None else c.reply for c in cases]
 
@@ -93,18 +92,16 @@ class RetryingClient(ClientWrapper):
 @dataclass
 class _Case:
     "A prompt on its way through the attempts"
-    item: BatchItem                                              # messages, schema, settings
+    asked: Request
     spent: Usage = field(default_factory=lambda: Usage(calls=0)) # by all attempts
     said: list[str] = field(default_factory=list)                # what was wrong each time
     reply: Optional[Outcome] = None                              # what it ends with
     raw: str = ''                                                # the last reply's text
     error: Optional[str] = None                                  # what the model has to hear
 
-    def request(self) -> BatchItem:
-        "What to send next"
-        messages, schema, params = self.item
-        if self.error: messages = _reask(messages, self.error, schema is not None)
-        return messages, schema, params
+    def request(self) -> Request:
+        "What to ask next"
+        return _reask(self.asked, self.error) if self.error else self.asked
 
 # %% ../../nbs/models/06_retry.ipynb #0a1f55d8
 class FallbackClient(ClientWrapper):
@@ -115,8 +112,8 @@ class FallbackClient(ClientWrapper):
     ):
         if not clients: raise ValueError('a fallback needs at least one client')
         super().__init__(clients[0])
-        self.clients, self.raising = clients, raising
-        self.constrains = all(c.constrains for c in clients)
+        self.clients, self.raising = tuple(map(known_client, clients)), raising
+        self.constrains = all(c.constrains for c in self.clients)
 
     @property
     def logprobs(self) -> bool:
@@ -128,13 +125,12 @@ class FallbackClient(ClientWrapper):
         "What names the models, in their order."
         return [identity_of(c) for c in self.clients]
 
-    def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
-                    params: list[Params]) -> list[Outcome]:
-        cases = [_Case(item) for item in zip(batch, schemas, params, strict=True)]
+    def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
+        cases = [_Case(r) for r in requests]
         for client in self.clients:
             left = [c for c in cases if c.reply is None]
             if not left: break
-            outcomes = ask_batch(client, [c.item for c in left])
+            outcomes = ask_many(client, [c.asked for c in left])
             for case, outcome in zip(left, outcomes, strict=True): self._take(case, outcome)
         return [self._failed(c) if c.reply is None else c.reply for c in cases]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableSequence, Seque
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Optional, TypedDict, Union
-from .client import Message, Reply, Schema, VLMClient, prompt_text
+from .client import Message, Reply, Schema, VLMClient, estimate_usage, prompt_text
 from .qwen.checkpoint import LOCAL
 from ..utils.registry import Registry, need
 
@@ -46,15 +46,15 @@ class ScriptedClient(VLMClient):
         if self.cycle: queue.rotate(-1)
         return queue[-1] if self.cycle else queue.popleft()
 
-    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
+    def send(self, messages: list[Message], schema: Optional[Schema] = None, **settings) -> Reply:
         with self._mutex:
-            self.calls.append(dict(messages=messages, schema=schema, **params))
+            self.calls.append(dict(messages=messages, schema=schema, **settings))
             reply = self._next(prompt_text(messages))
         if isinstance(reply, BaseException): raise reply
         if callable(reply): reply = reply(messages)
         if isinstance(reply, Reply): return reply
         text = reply if isinstance(reply, str) else json.dumps(reply)
-        usage = replace(self.estimate(messages), completion_tokens=math.ceil(len(text) / 4))
+        usage = replace(estimate_usage(messages), completion_tokens=math.ceil(len(text) / 4))
         return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', usage=usage)
 
 # %% ../../nbs/models/14_testing.ipynb #ec4a5344

@@ -4,14 +4,14 @@
 
 # %% ../../nbs/ocr/13_client.ipynb #d1a05091
 from __future__ import annotations
-import json, math, re, threading
+import json, re, threading
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional, TypedDict, TypeVar, Union, cast
+from typing import Any, Optional, TypedDict, TypeVar, Union, cast
+from ..agents import Action, KINDS, normalize_action
 from ..utils.boxes import thousandths_around
-from ..models.client import (ImageBlock, Message, Reply, THUMBNAIL_PIXELS, VLMClient, content_blocks,
-                                 message_blocks)
+from ..models.client import NO_TOKENS, Outcome, Reply, Request, Usage, VLMClient, message_blocks, request_texts
 from .embeddings import embeddings_file, sentence_encoder
 from .engine import Way, WordReader
 from .facts import Fact, inline_pairs, is_cell, is_sentence
@@ -19,6 +19,7 @@ from .matching import POLITE
 from .question import content_words, expected_kinds, in_english, tokens
 from .reader import Answer, Candidate, Reader, Region, statement
 from .values import to_number
+from ..utils.json_scan import Reading
 from ..utils.text import NOT_ANSWERABLE, abstains, answer_key, letters_of, same_answer
 from collections.abc import Sequence
 from .print import PrintPage, sure_box
@@ -26,11 +27,9 @@ from .transcripts.page_reader import PageReader, print_source
 from ..utils.registry import need
 
 # %% auto #0
-__all__ = ['AtPlace', 'Note', 'read_prompt', 'kind_schema', 'OcrClient', 'supporting']
+__all__ = ['AtPlace', 'Note', 'OcrClient', 'supporting']
 
 # %% ../../nbs/ocr/13_client.ipynb #c5571520
-_NOTE = re.compile(r'^- \(#(\d+), (.*?), step (\d+)\) (.*)$')
-
 def _last_question(text: str) -> str:
     "A question somewhere in a prompt of another form: its last line that ends in a question mark, or its last line"
     lines = [l.strip() for l in text.splitlines() if l.strip()]
@@ -39,59 +38,40 @@ def _last_question(text: str) -> str:
 
 # %% ../../nbs/ocr/13_client.ipynb #230269e6
 class Note(TypedDict):
-    "A note on the Board, as the prompt tells it."
+    "A note on the Board."
     id: int
     author: str
     step: int
     page: int      # from 1
     content: str
 
-def read_prompt(
-    messages: list[Message] # chat messages
-) -> tuple[str, list[Note]]: # (question, notes on the Board)
-    "The question, and the Board's notes."
-    texts = message_blocks(messages, 'text')
-    question = next((t[9:].strip() for t in texts if t.startswith('Question:')), None)
-    if question is None: question = _last_question('\n'.join(texts))
-    board = next((t for t in texts if t.startswith('Shared board (summary):')), '')
-    notes, page = [], 1
-    for line in board.splitlines():
-        if m := re.fullmatch(r'\[Page (\d+)\]', line): page = int(m[1])
-        elif m := _NOTE.match(line):
-            notes.append(Note(id=int(m[1]), author=m[2], step=int(m[3]), page=page, content=m[4]))
-    return re.sub(r'^\s*(?:question|q)\s*:\s*', '', question, flags=re.I), notes
+def _question(request: Request) -> str:
+    "What is asked, without a word that announces it"
+    asked = request.question if request.question is not None else _last_question('\n'.join(request_texts(request)))
+    return re.sub(r'^\s*(?:question|q)\s*:\s*', '', asked.strip(), flags=re.I)
 
-# %% ../../nbs/ocr/13_client.ipynb #ce7f2a6f
-def kind_schema(
-    schema: dict, # schema of an agent's reply
-    kind: str     # 'INSPECT', ...
-) -> dict:        # the part that holds for `kind`
-    "The schema of one kind of action."
-    for part in schema.get('anyOf') or schema.get('oneOf') or []:
-        if kind in part.get('properties', {}).get('action', {}).get('enum', []): return part
-    return schema
+def _notes(request: Request) -> list[Note]:
+    "The notes that the request tells of"
+    return [Note(id=c['id'], author=c['author'], step=c['step'], page=c['view']['page'], content=c['content'])
+            for c in request.notes]
 
-def _within(value, rule: dict):
-    "`value` within the limits that `rule` sets"
-    if isinstance(value, str): return value[:rule.get('maxLength', len(value))]
-    if isinstance(value, list):
-        return [_within(v, rule.get('items', {})) for v in value[:rule.get('maxItems', len(value))]]
-    if isinstance(value, dict):
-        return {k: _within(v, rule['properties'][k]) for k, v in value.items() if k in rule.get('properties', {k: {}})}
-    return value
+def _allowed(request: Request) -> tuple[str, ...]:
+    "The kinds of action that can be valid: without notes there is nothing to link or to correct"
+    return tuple(a for a in request.actions if request.notes or a not in ('LINK', 'REVISE')) or ('INSPECT',)
 
 # %% ../../nbs/ocr/13_client.ipynb #eb8bdb17
-def _write_action(
-    schema: dict, # schema of the reply
-    kind: str,    # kind of action
-    **fields      # all that could be said
-) -> str:         # JSON
-    "The JSON text of an action: fields that the schema does not name are left out."
-    rules = kind_schema(schema, kind)['properties']
-    most = rules.get('supporting_cells', {}).get('items', {}).get('maximum', math.inf)
-    if 'supporting_cells' in fields: fields['supporting_cells'] = [c for c in fields['supporting_cells'] if c <= most]
-    named = {k: _within(fields[k], rules[k]) for k in rules if k in fields}
-    return json.dumps({'action': kind, **named} if len(rules) > 1 else {'action': kind, **fields}, ensure_ascii=False)
+_MOST: dict[str, Any] = dict(content=slice(200), answer=slice(100), tags=slice(3), supporting_cells=slice(6))
+
+def _action(
+    kind: str,    # of action
+    **fields: Any # all that could be said
+) -> Action:
+    "An action: fields that its kind does not have are left out."
+    named = {k: fields[k][_MOST[k]] if k in _MOST else fields[k] for k in KINDS[cast(Any, kind)][0] if k in fields}
+    return normalize_action({'action': kind, **named})
+
+def _view(page: int, box: Sequence[float]) -> dict[str, Any]:
+    return dict(page=page, bbox_2d=thousandths_around(cast(Any, box)))
 
 # %% ../../nbs/ocr/13_client.ipynb #d3c46b98
 @dataclass(frozen=True)
@@ -284,34 +264,52 @@ class OcrClient(VLMClient):
             while len(self._readers) > 8: self._readers.popitem(last=False)
             return self._readers[key]
 
-    def found(self,
-        messages: list      # of a call
+    def find(self,
+        request: Request    # what is asked
     ) -> Optional[Answer]:  # however unsure; None where nothing fits
         "The answer itself, for whoever wants no reply."
-        return _found(self.document(*_shown_pages(messages)), read_prompt(messages)[0])[0]
+        return _found(self.document(*_shown_pages(request)), _question(request))[0]
 
-    def _chat(self, messages: list, schema: Optional[dict] = None, **params) -> Reply:
-        "The reply of the agent that `schema` speaks of"
-        question, notes = read_prompt(messages)
-        doc = self.document(*_shown_pages(messages))
+    def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
+        return [self._outcome(r) for r in requests]
+
+    def _outcome(self, request: Request) -> Outcome:
+        try: return self._reply(request)
+        except Exception as e: return e
+
+    def _reply(self, request: Request) -> Reply:
+        "An action where one is wanted, or an answer, without a token spent"
+        question = _question(request)
+        doc = self.document(*_shown_pages(request))
         found, why, closed = _found(doc, question)
-        schema = schema or {}
-        allowed = schema.get('properties', {}).get('action', {}).get('enum')
-        if not allowed: text = self._plain(found, why)
-        elif not {'INSPECT', 'HYPOTHESIZE'} & set(allowed): text = self._link(found, notes, schema, allowed)
-        elif 'HYPOTHESIZE' not in allowed: text = self._scan(doc, question, notes, schema)
-        elif 'INSPECT' in allowed and 'REVISE' not in allowed: text = self._read(found, notes, schema, why)
-        else: text = self._check(doc, found, notes, schema, _without_revise(allowed) if closed else allowed, why)
-        usage = replace(self.estimate(messages), completion_tokens=math.ceil(len(text) / 4))
-        return Reply(text=text, raw=f"user\n{question}\nassistant\n{text}", usage=usage)
+        if request.task != 'act' or not request.actions: text, value = self._plain(found, why)
+        else:
+            value = self._act(request, question, doc, found, why, closed)
+            text = _told(value)
+        return Reply(text, raw=f'user\n{question}\nassistant\n{text}', usage=NO_TOKENS, value=value)
 
-    def _plain(self, found: Optional[Answer], why: str) -> str:
-        "An answer in words, with its page"
+    def _act(self, request: Request, question: str, doc: Reader, found: Optional[Answer], why: str,
+             closed: bool) -> Action:
+        "The action of the role whose kinds of action these are"
+        allowed, notes = _allowed(request), _notes(request)
+        if not {'INSPECT', 'HYPOTHESIZE'} & {*allowed}: return self._link(found, notes, allowed)
+        if 'HYPOTHESIZE' not in allowed: return self._scan(doc, question, notes)
+        if 'INSPECT' in allowed and 'REVISE' not in allowed: return self._read(found, notes, why)
+        return self._check(doc, found, notes, _without_revise(allowed) if closed else allowed, why)
+
+    def estimate(self, request: Request) -> Usage:
+        "Nothing: no model is asked."
+        return NO_TOKENS
+
+    def _plain(self, found: Optional[Answer], why: str) -> tuple[str, Reading]:
+        "An answer in words, and as a value"
         if found is None or found['confidence'] < self.abstain:
-            return f"{'No page shows the answer.' if why == _NOTHING else why}\nAnswer: {NOT_ANSWERABLE}"
-        return f"The answer is {found['answer']} (page {found['page']}).\nAnswer: {found['answer']}"
+            told = f"{'No page shows the answer.' if why == _NOTHING else why}\nAnswer: {NOT_ANSWERABLE}"
+            return told, Reading(answer=NOT_ANSWERABLE, page=None, confidence=None)
+        told = f"The answer is {found['answer']} (page {found['page']}).\nAnswer: {found['answer']}"
+        return told, Reading(answer=found['answer'], page=found['page'], confidence=None)
 
-    def _scan(self, doc: Reader, question: str, notes: list[Note], schema: dict) -> str:
+    def _scan(self, doc: Reader, question: str, notes: list[Note]) -> Action:
         "Note the best region that is not on the Board yet"
         ranked = doc.candidates(question, 40)
         def worth(region): return max((c['score'] for c in ranked if _covers(region, c)), default=0.0)
@@ -322,46 +320,36 @@ class OcrClient(VLMClient):
                    default=None)
         nothing = Region(page=1, bbox=(0, 0, 1, 1), content='Nothing more was found in print.', tag='section')
         best = _surely(doc, best or nothing)
-        return _write_action(schema, 'INSPECT', content=best['content'], tags=[best['tag']],
-                            view=dict(page=best['page'], bbox_2d=thousandths_around(best['bbox']),
-                                      description=best['tag']))
+        return _action('INSPECT', content=best['content'], tags=[best['tag']], view=_view(best['page'], best['bbox']))
 
-    def _propose(self, found: Answer, notes: list[Note], schema: dict) -> str:
+    def _propose(self, found: Answer, notes: list[Note]) -> Action:
         "Propose an answer at its place"
-        return _write_action(schema, 'HYPOTHESIZE', answer=found['answer'], confidence=found['confidence'],
-                            content=found['content'],
-                            supporting_cells=supporting(found, notes), tags=['value'],
-                            view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']),
-                                      description=found['kind']))
+        return _action('HYPOTHESIZE', answer=found['answer'], confidence=found['confidence'], content=found['content'],
+                       supporting_cells=supporting(found, notes), view=_view(found['page'], found['bbox']))
 
-    def _read(self, found: Optional[Answer], notes: list[Note], schema: dict, why: str) -> str:
+    def _read(self, found: Optional[Answer], notes: list[Note], why: str) -> Action:
         "Propose what is sure, note what is doubtful, abstain from what was noted before"
         known = found is not None and any(same_answer(n['content'], found['content']) for n in notes)
         if found is None or found['confidence'] < self.abstain and known:
-            return self._abstain(found, schema, why)
-        if found['confidence'] >= self.abstain: return self._propose(found, notes, schema)
-        return _write_action(schema, 'INSPECT', content=found['content'], tags=['field'],
-                            view=dict(page=found['page'], bbox_2d=thousandths_around(found['bbox']),
-                                      description=found['kind']))
+            return self._abstain(found, why)
+        if found['confidence'] >= self.abstain: return self._propose(found, notes)
+        return _action('INSPECT', content=found['content'], tags=['field'], view=_view(found['page'], found['bbox']))
 
-    def _abstain(self, found: Optional[Answer], schema: dict, why: str) -> str:
+    def _abstain(self, found: Optional[Answer], why: str) -> Action:
         "Say that nothing fits; the surer, the less the best candidate convinced"
         sure = round(0.6 - 0.5 * (found['confidence'] if found else 0.0), 3)
-        view = dict(page=found['page'] if found else 1,
-                    bbox_2d=thousandths_around(found['bbox'] if found else (0, 0, 1, 1)))
-        return _write_action(schema, 'HYPOTHESIZE', answer=NOT_ANSWERABLE, confidence=sure, supporting_cells=[],
-                            view=view, tags=['abstain'], content=why)
+        view = _view(found['page'], found['bbox']) if found else _view(1, (0, 0, 1, 1))
+        return _action('HYPOTHESIZE', answer=NOT_ANSWERABLE, confidence=sure, supporting_cells=[], view=view,
+                       content=why)
 
-    def _link(self, found: Optional[Answer], notes: list[Note], schema: dict, allowed: list[str]) -> str:
+    def _link(self, found: Optional[Answer], notes: list[Note], allowed: Sequence[str]) -> Action:
         "Point at the note that speaks of the answer, with the others as support"
         ids = (supporting(found, notes) if found else []) or [n['id'] for n in notes] or [1]
         answer, confidence = (found['answer'], found['confidence']) if found else (NOT_ANSWERABLE, 0.1)
         content = found['content'] if found else 'No print answers the question.'
-        page, box = (found['page'], found['bbox']) if found else (1, (0, 0, 1, 1))
-        return _write_action(schema, 'LINK' if 'LINK' in allowed else allowed[0], target_cell_id=ids[0],
-                            supporting_cells=ids[1:],
-                            content=content, answer=answer, confidence=confidence,
-                            view=dict(page=page, bbox_2d=thousandths_around(box)))
+        view = _view(found['page'], found['bbox']) if found else _view(1, (0, 0, 1, 1))
+        return _action('LINK' if 'LINK' in allowed else allowed[0], target_cell_id=ids[0], supporting_cells=ids[1:],
+                       content=content, answer=answer, confidence=confidence, view=view)
 
     def contradiction(self,
         doc: Reader, # the document
@@ -377,8 +365,8 @@ class OcrClient(VLMClient):
                  and same_answer(_doc_label(f), label)]
         return named[0] if len({f['value'] for f in named}) == 1 else None
 
-    def _check(self, doc: Reader, found: Optional[Answer], notes: list[Note], schema: dict,
-               allowed: list[str], why: str) -> str:
+    def _check(self, doc: Reader, found: Optional[Answer], notes: list[Note],
+               allowed: Sequence[str], why: str) -> Action:
         "Correct a note, or propose the answer, or abstain"
         sure = found if found is not None and found['confidence'] >= self.abstain else None
         for note in reversed(notes if 'REVISE' in allowed else []):
@@ -386,20 +374,19 @@ class OcrClient(VLMClient):
             if fact := self.contradiction(doc, note):
                 answer, confidence = (sure['answer'], sure['confidence']) if sure else (NOT_ANSWERABLE, 0.3)
                 return self._revise(note, answer, confidence, f"{_doc_label(fact)}: {fact['value']}",
-                                    _surely(doc, fact), schema)
+                                    _surely(doc, fact))
             if sure and _unprinted(doc, note):
-                return self._revise(note, sure['answer'], sure['confidence'], sure['content'], sure, schema)
-        if not sure: return self._abstain(found, schema, why)
+                return self._revise(note, sure['answer'], sure['confidence'], sure['content'], sure)
+        if not sure: return self._abstain(found, why)
         doubted = sure.copy()
         doubted['confidence'] = round(sure['confidence'] * (1.0 if sure['second'] else 0.9), 3)
-        return self._propose(doubted, notes, schema)
+        return self._propose(doubted, notes)
 
     def _revise(self, note: Note, answer: str, confidence: float, content: str,
-                place: Union[Fact, Answer], schema: dict) -> str:
+                place: Union[Fact, Answer]) -> Action:
         "A correction of a note by what is printed"
-        view = dict(page=place['page'], bbox_2d=thousandths_around(place['bbox']))
-        return _write_action(schema, 'REVISE', target_cell_id=note['id'], answer=answer, confidence=confidence,
-                            content=content, supporting_cells=[note['id']], view=view)
+        return _action('REVISE', target_cell_id=note['id'], answer=answer, confidence=confidence, content=content,
+                       view=_view(place['page'], place['bbox']))
 
 # %% ../../nbs/ocr/13_client.ipynb #dfa4764c
 _UNSEEN = cast(PrintPage, dict(size=[1, 1], skew=0., lines=[], source='text', turned=0))   # for a page not shown
@@ -416,13 +403,14 @@ def _seen(doc: Reader, number: int) -> bool:
     return 0 < number <= len(doc.pages) and doc.pages[number - 1] is not _UNSEEN
 
 def _shown_pages(
-    messages: list[Message] # chat messages
+    request: Request # as it is asked
 ) -> tuple[list, Optional[list[int]]]: # images that can be read, and their numbers; None: 1, 2, 3, ...
-    "The pages of a prompt."
-    blocks: list[ImageBlock] = [b for m in messages for b in content_blocks(m) if b['type'] == 'image']
-    if not any('page' in b for b in blocks): return [b['image'] for b in blocks], None
-    full = [b for b in blocks if b.get('max_pixels', THUMBNAIL_PIXELS + 1) > THUMBNAIL_PIXELS]
-    return [b['image'] for b in full], [b.get('page', i) for i, b in enumerate(full, 1)]
+    "The pages of a request."
+    if request.messages: return message_blocks(request.messages, 'image'), None
+    shown = [*request.pages, *(p for turn in request.turns for p in turn.pages)]
+    pages = [(p, p.number or i) for i, p in enumerate(shown, 1) if not p.thumbnail]
+    numbered = any(p.number is not None for p in shown)
+    return [p.image for p, _ in pages], [n for _, n in pages] if numbered else None
 
 # %% ../../nbs/ocr/13_client.ipynb #01b62159
 AtPlace = TypeVar('AtPlace', Answer, Region, Fact)   # what stands on a page, in a box
@@ -435,7 +423,13 @@ def _surely(doc: Reader, found: AtPlace) -> AtPlace:
 # %% ../../nbs/ocr/13_client.ipynb #ecbe5f8e
 _NOTHING = 'No print on the pages answers the question.'
 
-def _without_revise(kinds: list[str]) -> list[str]:
+def _told(action: Action) -> str:
+    "An action in words, for the trace"
+    answer, page = action.get('answer'), action.get('view', {}).get('page')
+    return (f"{action['action']}{f' (page {page})' if page else ''}: {action['content']}"
+            + (f'\nAnswer: {answer}' if answer else ''))
+
+def _without_revise(kinds: Sequence[str]) -> Sequence[str]:
     "Kinds of action for a choice, which stands on no page as it is written"
     return [k for k in kinds if k != 'REVISE'] or kinds
 

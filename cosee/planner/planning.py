@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Picture', 'Client', 'Plan', 'PLANNER_PROMPT', 'IMAGE_SUFFIXES', 'PLANS', 'PlanControlFlags', 'PlannerOutput',
-           'AgenticIQAState', 'planner_schema', 'planner_prompt', 'parse_plan', 'settled', 'check_image_path',
-           'load_image', 'JsonLog', 'PlanCache', 'planner_client', 'plan_complaint', 'plan', 'told_error',
-           'planner_node']
+__all__ = ['Picture', 'Client', 'Plan', 'PLAN_FIELDS_PROMPT', 'PLANNER_PROMPT', 'IMAGE_SUFFIXES', 'PLANS', 'PlanControlFlags',
+           'PlannerOutput', 'AgenticIQAState', 'planner_schema', 'planner_prompt', 'parse_plan', 'settled',
+           'check_image_path', 'load_image', 'JsonLog', 'PlanCache', 'planner_client', 'plan_complaint', 'plan',
+           'told_error', 'planner_node']
 
 # %% ../../nbs/planner/00_planning.ipynb #11e741a9
 import json, re, stat, threading, time
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Literal, Optional, TypedDict, TypeVar, Union, get_args
 from uuid import uuid4
@@ -22,11 +23,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, mo
 from ..utils.config import ConfigError, redact
 from ..utils.json_scan import scan_json, spoken
 from ..models.backends import PlannerConfig
-from ..models.client import (GenerateClient, Message, Outcome, Params, Reply, Schema, VLMClient, as_client,
-                                 prompt_messages)
+from ..models.client import (GenerateClient, Outcome, Request, Schema, VLMClient, as_client, ask_many,
+                                 prompt_request)
 from ..models.registry import create_vlm_client, resilient
 from ..models.remote import ResponseParseError, VLMClientError
-from ..models.wrapper import BatchItem, ClientWrapper, ask_batch, identity_of, models_in
+from ..models.wrapper import ClientWrapper, identity_of, models_in
 from ..utils.text import one_line
 
 # %% ../../nbs/planner/00_planning.ipynb #a1c0de52
@@ -166,11 +167,7 @@ class AgenticIQAState(_Request, total=False):
     attempts: int                  # times that the planner ran
 
 # %% ../../nbs/planner/00_planning.ipynb #522b4aa2
-PLANNER_PROMPT = '''You are a planner in an image quality assessment (IQA) system. You see a picture and a request \
-about it. You do not answer the request. You decide what has to be done to answer it well, and write that down as one \
-JSON object.
-
-Fields:
+PLAN_FIELDS_PROMPT = '''\
 - "query_type": "IQA" if the request is about how good the picture is: sharpness, noise, exposure, \
 compression, damage, whether something can be read. "Other" if it is about what the picture shows or says.
 - "query_scope": a list of the objects or regions that the request names, in its own words; \
@@ -185,7 +182,14 @@ that the request names; null if it names none.
   - "distortion_detection": must distortions be found first? false if they are named, true if they are inferred.
   - "distortion_analysis": must their strength or effect be described?
   - "tool_selection": must a measure be chosen? false if the request names it or needs none.
-  - "tool_execution": must a measure be computed?
+  - "tool_execution": must a measure be computed?'''
+
+PLANNER_PROMPT = '''You are a planner in an image quality assessment (IQA) system. You see a picture and a request \
+about it. You do not answer the request. You decide what has to be done to answer it well, and write that down as one \
+JSON object.
+
+Fields:
+''' + PLAN_FIELDS_PROMPT + '''
 
 JSON schema of the object:
 {schema}
@@ -348,18 +352,15 @@ PLANS = PlanCache()   # what `plan` uses unless it is given another
 # %% ../../nbs/planner/00_planning.ipynb #cee8d112
 class _Guarded(ClientWrapper):
     "A client whose every failure is one that another client can stand in for"
-    def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
-                    params: list[Params]) -> list[Outcome]:
-        rows: list[BatchItem] = list(zip(batch, schemas, params, strict=True))
-        try: return [_as_error(o) if isinstance(o, Exception) else o for o in ask_batch(self.client, rows)]
-        except Exception as e: return [_as_error(e) for _ in rows]
+    def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
+        try: return [_as_error(o) if isinstance(o, Exception) else o for o in ask_many(self.client, requests)]
+        except Exception as e: return [_as_error(e) for _ in requests]
 
 class _Absent(VLMClient):
     "Stands for a client that could not be made"
     def __init__(self, name: str, why: Exception): self.name, self.why = name, why
 
-    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
-        raise _as_error(self.why)
+    def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]: return [_as_error(self.why)] * len(requests)
 
 def _as_error(e: Exception) -> VLMClientError:
     "What went wrong, as an error of a client"
@@ -447,9 +448,10 @@ def _token(model: Any) -> str:
 def _planned(client: VLMClient, settings: PlannerConfig, query: str, images: 'list[Image]',
              log: Callable[..., None]) -> tuple[PlannerOutput, str]:
     "One request for a plan, and the name of the model that made it; logged whatever comes of it"
-    messages = prompt_messages(planner_prompt(query, len(images) > 1), images)
-    try: reply = client.chat(messages, schema=planner_schema(), max_new_tokens=settings.max_tokens,
-                             temperature=settings.temperature, top_p=settings.top_p)
+    sampling = dict(max_new_tokens=settings.max_tokens, temperature=settings.temperature, top_p=settings.top_p)
+    request = prompt_request(planner_prompt(query, len(images) > 1), images, task='plan', schema=planner_schema(),
+                             settings=sampling)
+    try: reply = client.respond(request)
     except VLMClientError as e:
         log('plan failed', query=query, model=', '.join(m.name for m in models_in(client)),
             error=f'{type(e).__name__}: {e}', usage=e.usage.to_dict())

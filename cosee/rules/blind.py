@@ -11,8 +11,9 @@ __all__ = ['blind']
 # %% ../../nbs/rules/02_blind.ipynb #ce113b2c
 from collections.abc import Sequence
 from typing import Any, Optional
-from ..agents import ROLES, Agent, PageImage, Request, describe_actions, role_text
+from ..agents import ROLES, Agent, PageImage, role_text
 from ..board import Board
+from ..models.client import Request
 from ..utils.text import NOT_ANSWERABLE
 
 # %% ../../nbs/rules/02_blind.ipynb #d0984d77
@@ -24,11 +25,10 @@ _DUTIES = dict(scanner='You look at whole pages first: headings, tables and the 
                cross_checker='You rule out what could be mistaken for the answer: other rows, columns and names.')
 _PROPOSE = ('HYPOTHESIZE',)
 
-def _alone_text(agent: Agent) -> str:
+def _alone_duty(agent: Agent) -> str:
     "What an agent is told that answers alone"
-    own = agent.role_prompt.replace(describe_actions(agent.actions), '').strip()
-    duty = next((d for n, d in _DUTIES.items() if isinstance(agent, ROLES[n])), own)
-    return role_text(f'{duty}\n{_ALONE}', _PROPOSE)
+    own = agent.duty or agent.role_prompt
+    return f'{next((d for n, d in _DUTIES.items() if isinstance(agent, ROLES[n])), own)}\n{_ALONE}'
 
 # %% ../../nbs/rules/02_blind.ipynb #f8b82d0b
 class _BlindAgent(Agent):
@@ -36,7 +36,9 @@ class _BlindAgent(Agent):
     def __init__(self,
         agent: Agent # whose name, model and settings it has
     ):
-        super().__init__(agent.name, _alone_text(agent), agent.qwen_client, _PROPOSE, agent.gen_defaults)
+        duty = _alone_duty(agent)
+        super().__init__(agent.name, role_text(duty, _PROPOSE), agent.qwen_client, _PROPOSE, agent.gen_defaults,
+                         duty=duty)
 
     def request(self, images: list[PageImage], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:

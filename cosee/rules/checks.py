@@ -32,7 +32,9 @@ class LineChecker(Agent):
     ):
         own = isinstance(agent, CrossCheckerAgent)
         told = role_text(_DUTY, agent.actions) if own else f'{agent.role_prompt}\n{_RULE}'
-        super().__init__(agent.name, told, agent.qwen_client, agent.actions, agent.gen_defaults, agent.board_kwargs)
+        super().__init__(agent.name, told, agent.qwen_client, agent.actions, agent.gen_defaults, agent.board_kwargs,
+                         _DUTY if own else agent.duty)
+        if self.brief and not own: self.brief += f'\n{_RULE}'
 
 def quoting(
     agents: Sequence[Agent] # a team

@@ -11,17 +11,16 @@ __all__ = ['Doubt', 'DOUBTS', 'GATE', 'Gating', 'GatedController', 'gated']
 # %% ../../nbs/rules/09_gated.ipynb #1f269dce
 from collections.abc import Sequence
 from typing import Any, Literal, Optional, cast, get_args
-from ..agents import Action, Agent, Model, Request, invalid_action, words_of
+from ..agents import Action, Agent, Model, invalid_action, words_of
 from ..board import Board, View
 from ..utils.boxes import Box
-from ..controller import CoSeeController, Episode, Event, OnEvent, Snap, noted
+from ..controller import MODEL_FAILED, CoSeeController, Episode, Event, OnEvent, Snap, noted
 from ..eval.methods import METHODS
-from ..eval.task import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Reading
+from ..eval.task import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Reading, reading_of
 from ..focus import listed
-from ..utils.json_scan import read_answer
 from ..minds.client import PrintClient
-from ..minds.confidence import CHECK, CHECK_TOKENS, checked_confidence, vouched
-from ..models.client import Ledger, VLMClient, asked_back, merged
+from ..minds.confidence import CHECK_PROMPT, CHECK_TOKENS, checked_confidence, vouched
+from ..models.client import GEN_DEFAULTS, Ledger, Reply, Request, Turn, ask, merged, page_request
 from ..models.wrapper import ClientWrapper
 from .gates import READ, Doubted, brief
 from .proofs import PROVED, Prints
@@ -43,12 +42,13 @@ class _FirstReader(Agent):
     def request(self, images: list[Any], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
         "The question alone."
-        return Request(images, question, None, self.role_prompt, None, merged(self.gen_defaults, gen_kwargs))
+        return page_request(images, question, None, self.role_prompt, task='answer',
+                            settings=merged(GEN_DEFAULTS, self.gen_defaults, gen_kwargs))
 
-    def interpret(self, text: str) -> Action:
+    def read(self, reply: Reply) -> Action:
         "The answer as a proposal; INVALID if there is none."
-        self.said = text
-        return self.propose(read_answer(text), text)
+        self.said = reply.text
+        return self.propose(reading_of(reply), reply.text)
 
     def propose(self, read: Reading, text: str = '') -> Action:
         "What was read as a proposal; INVALID if that is nothing."
@@ -79,11 +79,11 @@ class _FirstReader(Agent):
     def check(self, images: list[Any], question: str, board: Board,
               gen_kwargs: Optional[dict[str, Any]] = None) -> Optional[float]:
         "Log odds of its last answer, where that is checked and the model says anything of it."
-        client = self.qwen_client
-        if not self.checks or not isinstance(client, VLMClient): return None
+        if not self.checks or self.qwen_client is None: return None
         asked = self.request(images, question, board, gen_kwargs)
-        messages = asked_back(asked.messages(client), self.said, CHECK)
-        reply = client.chat(messages, **merged(asked.gen, dict(max_new_tokens=CHECK_TOKENS)))
+        turns = Turn('assistant', self.said), Turn('user', CHECK_PROMPT)
+        settings = merged(self.gen_defaults, gen_kwargs, dict(max_new_tokens=CHECK_TOKENS))
+        reply = ask(self.qwen_client, asked.but(turns=turns, settings=settings))
         return vouched(reply.text, reply.logprobs)
 
 # %% ../../nbs/rules/09_gated.ipynb #30a3888e
@@ -161,9 +161,10 @@ class GatedController(CoSeeController):
         gate = dict(by=self.by, fired=bool(reason), reason=reason, min_confidence=self.min_confidence,
                     first=brief(first), rules=brief(asked.rules),
                     tokens=ledger.spent, kept=False)
-        if not reason or self.doubted == 'abstain':
+        if not reason or self.doubted == 'abstain' or first['stopped'].startswith(MODEL_FAILED):
             out = _withheld(first, reason) if reason else first
             ended = 'in doubt' if out is not first else 'one call' if _calls(first) else 'by rules'
+            if first['stopped'].startswith(MODEL_FAILED): ended = first['stopped']
             _with_gate(out, gate, ledger, ended)
             held.let_go(out)
             return out

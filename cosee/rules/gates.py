@@ -14,11 +14,10 @@ from collections.abc import Mapping
 from typing import Any, Callable, Literal, Optional, Union, cast
 from ..utils.boxes import Box
 from ..eval.calibration import Curve, calibrated, check_curve
-from ..eval.task import (COT_PROMPT, DIRECT_PROMPT, DIRECT_TOKENS, MethodOutcome, PLAIN_GEN, SAMPLE_GEN, Reading,
-                             Task)
+from ..eval.task import (COT, DIRECT, DIRECT_TOKENS, Instruction, MethodOutcome, PLAIN_GEN, SAMPLE_GEN, Reading,
+                             Task, reading_of)
 from ..focus import FocusSpec
-from ..utils.json_scan import read_answer
-from ..minds.confidence import CHECK, CHECK_TOKENS, checked_confidence, vouched
+from ..minds.confidence import CHECK_PROMPT, CHECK_TOKENS, checked_confidence, vouched
 from ..models.client import BudgetExceeded
 from .proofs import PROVED, How, Prints
 from .second import read_by_rules, seconded, stands
@@ -26,7 +25,7 @@ from ..utils.text import NOT_ANSWERABLE, abstains, letters_of, same_answer
 
 # %% ../../nbs/rules/07_gates.ipynb #845d1fc6
 Ask = Literal['cot', 'direct']
-_PROMPTS: dict[str, str] = dict(cot=COT_PROMPT, direct=DIRECT_PROMPT)
+_PROMPTS: dict[str, Instruction] = dict(cot=COT, direct=DIRECT)
 
 class Gate:
     "One question before a gate: what was asked cheaply, and what there is to doubt."
@@ -54,7 +53,7 @@ class Gate:
     ) -> Reading:
         "One cheap call; raises BudgetExceeded where it is not covered."
         new = self.longest[ask]
-        return read_answer(self.task.ask(_PROMPTS[ask], agent=agent, step=step, max_new_tokens=new, **gen)[0].text)
+        return reading_of(self.task.ask(_PROMPTS[ask], agent=agent, step=step, max_new_tokens=new, **gen)[0])
 
     def start(self) -> Reading:
         "The first call, on smaller pages where the budget asks for it."
@@ -78,10 +77,10 @@ class Gate:
 
     def check(self) -> Optional[float]: # log odds; None where nothing is known of them
         "Ask the model whether its first answer is right."
-        try: reply = self.task.ask_back(_PROMPTS[self.ask], self.task.calls[0]['text'], CHECK, agent='check',
+        try: reply = self.task.ask_back(_PROMPTS[self.ask], self.task.calls[0]['text'], CHECK_PROMPT, agent='check',
                                         max_new_tokens=CHECK_TOKENS, **PLAIN_GEN)
         except BudgetExceeded: return None
-        self.odds = reply and vouched(reply.text, reply.logprobs)
+        self.odds = vouched(reply.text, reply.logprobs)
         return self.odds
 
     def read(self) -> bool: # does its answer stand?

@@ -12,7 +12,8 @@ __all__ = ['STANDS', 'read_by_rules', 'stands', 'agreeing', 'seconded']
 from collections.abc import Sequence
 from typing import Any, Optional, cast
 from ..utils.boxes import Box
-from ..eval.task import DIRECT_PROMPT, Reading
+from ..eval.task import Reading
+from ..models.client import page_request
 from ..minds.confidence import seconded_confidence
 from ..ocr.client import OcrClient
 from ..utils.text import same_answer
@@ -25,7 +26,7 @@ def read_by_rules(
 ) -> Optional[Reading]:   # None where nothing fits
     "The answer of the rule reader."
     reader = OcrClient(words=words)
-    found = reader.found(reader.build_messages(cast(Any, pages), question, role_prompt=DIRECT_PROMPT))
+    found = reader.find(page_request(pages, question))
     if found is None: return None
     return Reading(answer=found['answer'], page=found['page'], confidence=round(found['confidence'], 3),
                    bbox=cast(Box, tuple(found['bbox'])))

@@ -12,9 +12,10 @@ __all__ = ['only', 'shared_out']
 import math
 from collections.abc import Sequence
 from typing import Any, Optional
-from ..agents import Action, Agent, PageImage, Request
+from ..agents import Action, Agent, PageImage
 from ..board import Board
 from ..focus import InView, note_on
+from ..models.client import Reply, Request
 from ..pages import document_of
 
 # %% ../../nbs/rules/05_split.ipynb #0468e248
@@ -53,7 +54,7 @@ class _Share(Agent):
     "An agent that reads its share of the pages"
     def __init__(self, agent: Agent, place: int, team: int):
         super().__init__(agent.name, agent.role_prompt, agent.qwen_client, agent.actions, agent.gen_defaults,
-                         agent.board_kwargs)
+                         agent.board_kwargs, agent.duty)
         self.inner, self.place, self.team, self.reads = agent, place, team, list[int]()
 
     def request(self, images: list[PageImage], question: str, board: Board,
@@ -64,7 +65,7 @@ class _Share(Agent):
         self.reads = named or _share_of(pages, self.place, self.team)
         return self.inner.request(only(images, self.reads), question, board, gen_kwargs)
 
-    def interpret(self, text: str) -> Action: return self.inner.interpret(text)
+    def read(self, reply: Reply) -> Action: return self.inner.read(reply)
 
 def shared_out(
     agents: Sequence[Agent] # of a step

@@ -17,7 +17,7 @@ from ..datasets.checks import DataError
 from ..datasets.sample import OnError, Sample, subset
 from ..eval.methods import Method, make_method
 from ..eval.metrics import score_many
-from ..eval.task import DIRECT_PROMPT, DIRECT_TOKENS, MethodOutcome, Task, sample_id, seed_of
+from ..eval.task import DIRECT, DIRECT_TOKENS, MethodOutcome, Task, sample_id, seed_of
 from ..utils.files import digest
 from ..focus import listed
 from ..models.client import Ledger
@@ -149,7 +149,7 @@ def _price_of(budget: BudgetConfig, method: Method, sample: Sample, client, seed
     task = Task(listed(sample['images']), sample['question'], client, Ledger(count=budget.count), seed,
                 meta=sample.get('meta') or {})
     looks = {k: v for k, v in method.settings.items() if k in ('focus', 'k')}
-    price = task.look(**looks).price(DIRECT_PROMPT, DIRECT_TOKENS)
+    price = task.look(**looks).price(DIRECT, DIRECT_TOKENS)
     return int(price * cast(float, budget.calls))
 
 # %% ../../nbs/runs/03_record.ipynb #06ca4287

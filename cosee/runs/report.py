@@ -126,6 +126,7 @@ def _written(row: SummaryRow, columns: list[str]) -> list[str]:
     "A line of the table as it is shown"
     values = dict(row)
     if row['asked'] > row['questions']: values['questions'] = _Text(f"{row['questions']:,} of {row['asked']:,}")
+    if not row['tokens'] and row['calls']: values['tokens'] = _Text('no model')
     return [_COLUMNS[c].format(values[c]) for c in columns]
 
 class _Text(str):

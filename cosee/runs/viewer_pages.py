@@ -124,7 +124,8 @@ def _seen(page: int, pages: Sequence['Image'], boxes: list[tuple[str, Box]]) -> 
 def _counts(usage: dict[str, Any], names: dict[str, str], form: str) -> list[str]:
     "What is known of `names`, as `form` says it with name and number"
     found = {name: finite_number(usage.get(key)) for key, name in names.items()}
-    return [form.format(name=name, n=n) for name, n in found.items() if n is not None]
+    known = [form.format(name=name, n=n) for name, n in found.items() if n]
+    return known or ['no model'] * (0 in found.values())
 
 def _asked(call: dict[str, Any]) -> str:
     "The prompt of a call as one text"

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union
-from ..agents import Action, Model, PageImage, ask
+from ..agents import Action, Model, PageImage
 from ..board import View
 from ..utils.boxes import Box, is_box, thousandths
 from ..controller import Episode, Event
@@ -24,7 +24,7 @@ from ..datasets.checks import DataError, Images, Located
 from ..datasets.sample import Layout, PageBox, Sample, Split
 from ..eval.task import MethodOutcome, Task
 from ..utils.files import write_whole
-from ..models.client import Usage, merged
+from ..models.client import GEN_DEFAULTS, Usage, ask, merged, page_request
 from ..utils.registry import no_such
 from .call import (Point, RU_MAX, TOOL_NAMES, ToolCall, read_tool_calls, reply_calls, to_units,
                                tolerance_pair, tool_call_schema, validate_tool_call)
@@ -166,7 +166,8 @@ class ScreenAgent:
     ) -> Prediction:
         "The next step."
         told = next(p for p in (system_prompt, self.system_prompt, SYSTEM_PROMPTS['computer-use']) if p is not None)
-        reply = ask(self.client, [image], instruction, None, told or None, self.schema, **self.gen)
+        reply = ask(self.client, page_request([image], instruction, None, told, schema=self.schema,
+                                              settings={**GEN_DEFAULTS, **self.gen}))
         return Prediction(**read_step(reply.text), text=reply.text, usage=reply.usage)
 
 # %% ../../nbs/screen/06_agent.ipynb #f182bde1

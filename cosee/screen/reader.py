@@ -10,9 +10,11 @@ __all__ = ['ScreenReader']
 
 # %% ../../nbs/screen/08_reader.ipynb #3881a019
 import re
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Callable, Optional
 from ..utils.boxes import thousandths
-from ..models.client import Message, Reply, VLMClient, message_blocks
+from ..models.client import (NO_TOKENS, Outcome, Reply, Request, Usage, VLMClient, message_blocks,
+                                 page_request, request_texts)
 from .call import Point, ToolCall, format_tool_call
 
 # %% ../../nbs/screen/08_reader.ipynb #b198eb5d
@@ -98,14 +100,24 @@ class ScreenReader(VLMClient):
             self._ocr = OcrClient()
         return self._ocr
 
-    def _chat(self, messages: list[Message], schema: Optional[dict[str, Any]] = None,
-              **params: Any) -> Reply:
-        texts, images = message_blocks(messages, 'text'), message_blocks(messages, 'image')
-        text = next((t.removeprefix('Question: ') for t in texts if t.startswith('Question: ')), ' '.join(texts))
+    def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
+        return [self._outcome(r) for r in requests]
+
+    def _outcome(self, request: Request) -> Outcome:
+        try: return self._step(request)
+        except Exception as e: return e
+
+    def _step(self, request: Request) -> Reply:
+        images = [p.image for p in request.pages] or message_blocks(request.messages, 'image')
+        text = request.question or ' '.join(request_texts(request))
         if not images: raise ValueError('there is no screen to read')
         if text.rstrip().endswith('?'):
-            call = ToolCall.answer(self.ocr.generate(images[-1:], text).rpartition('Answer:')[2].strip())
+            call = ToolCall.answer(self.ocr.respond(page_request(images[-1:], text, task='answer')).value['answer'])
         else:
             lines = self.ocr.words.read(images[-1:])[0]['lines']
             call = next(rule for pattern, rule in _RULES if re.search(pattern, text, re.I))(text, lines)
-        return Reply(format_tool_call(call), usage=self.estimate(messages))
+        return Reply(format_tool_call(call), usage=NO_TOKENS)
+
+    def estimate(self, request: Request) -> Usage:
+        "Nothing: no model is asked."
+        return NO_TOKENS

@@ -61,8 +61,7 @@ def ask_checker(
     agent, boards = CrossCheckerAgent(client), boards or [Board() for _ in questions]
     pages: list[PageImage] = list(images)
     wanted = [agent.request(pages, q, b) for q, b in zip(questions, boards, strict=True)]
-    replies = client.chat_batch([r.messages(client) for r in wanted], schema=[r.schema for r in wanted],
-                                params=[r.gen for r in wanted])
+    replies = client.respond_many(wanted)
     return [parse_action(r.text) for r in replies]
 
 # %% ../../nbs/tiny/05_evaluation.ipynb #3dcea784

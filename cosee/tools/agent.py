@@ -15,7 +15,7 @@ from ..agents import Action, Agent, PageImage
 from ..board import Board, View
 from ..utils.boxes import Box, rounded, thousandths, widened
 from ..focus import num_pages
-from ..models.client import Block, ImageBlock, Message, TextBlock, VLMClient, content_blocks
+from ..models.client import PageInput, Reply, Turn, ask, usable
 from ..pages import ShownPages, document_of, same_pages
 from ..utils.text import abstains
 from .base import (EnforcementMode, Outcome, Tool, ToolCall, ToolPolicy, Toolbox, parse_tool_call,
@@ -51,10 +51,12 @@ def turn_schema(
 # %% ../../nbs/tools/05_agent.ipynb #4f776ef5
 def _described(
     tools: Iterable[Tool], # what may be called
-    max_calls: int         # how often
+    max_calls: int,        # how often
+    of_lines: bool = False # for a model that is shown numbered lines of text?
 ) -> str:                  # text behind a role prompt
     "How to call tools instead of replying at once"
-    listed = '\n'.join(f'- {t.name}: {t.description}' for t in tools)
+    def told(tool: Tool) -> str: return (of_lines and getattr(tool, 'of_lines', '')) or tool.description
+    listed = '\n'.join(f'- {t.name}: {told(t)}' for t in tools)
     times = 'once' if max_calls == 1 else f'{max_calls} times'
     return (f'You may look closer before you reply, at most {times}: instead of the action, write one call as '
             f'{{"tool": "<name>", "args": {{...}}}}, and you are shown the result.\n{listed}')
@@ -76,7 +78,8 @@ class ToolAgent(Agent):
     ):
         if max_calls < 1: raise ValueError(f'max_calls must be at least 1, not {max_calls}')
         super().__init__(agent.name, agent.role_prompt, agent.qwen_client, agent.actions, agent.gen_defaults,
-                         agent.board_kwargs)
+                         agent.board_kwargs, agent.duty)
+        self.brief = agent.brief
         self.agent, self.source, self.max_calls = agent, source, max_calls
         self.policy = policy
         self.mode: EnforcementMode = enforcement_mode
@@ -84,16 +87,19 @@ class ToolAgent(Agent):
         self.words = words or getattr(agent.qwen_client, 'words', None)
         self.calls_per_turn = max_calls + 1
         self._sight: Optional[Sight] = None
-        if offer: self.role_prompt += '\n' + _described(self.toolbox(Sight([])).tools.values(), max_calls)
+        if offer:
+            known = self.toolbox(Sight([])).tools.values()
+            self.role_prompt += '\n' + _described(known, max_calls)
+            if self.brief: self.brief += '\n' + _described(known, max_calls, of_lines=True)
 
     def toolbox(self, sight: Sight) -> Toolbox:
         "The tools for one document, with their policy."
         tools = [page_tools(sight, [t])[0] if isinstance(t, str) else t for t in self.tools]
         return Toolbox(tools, SightPolicy(len(sight.images), self.max_calls, self.policy), self.mode)
 
-    def interpret(self, text: str) -> Action:
+    def read(self, reply: Reply) -> Action:
         "As the wrapped agent does."
-        return self.agent.interpret(text)
+        return self.agent.read(reply)
 
     def sight(self,
         images: Sequence[PageImage], # pages
@@ -113,22 +119,21 @@ class ToolAgent(Agent):
         gen_kwargs: Optional[dict[str, Any]] = None # settings over the agent's own
     ) -> Action:                                    # what the agent did; `tools` lists its calls
         "One turn: read, call tools, write one action."
-        if not isinstance(self.qwen_client, VLMClient): return self.agent.act(images, question, board, gen_kwargs)
+        if self.qwen_client is None: return self.agent.act(images, question, board, gen_kwargs)
         box, request = self.toolbox(self.sight(images, board)), self.request(images, question, board, gen_kwargs)
-        messages, outs = request.messages(self.qwen_client), list[Outcome]()
+        turns, outs = list[Turn](), list[Outcome]()
         while True:
             asked = self.offer and len(outs) < self.max_calls
             schema = request.schema
             if asked and schema: schema = turn_schema(schema, box.tools.values())
-            reply = self.qwen_client.chat(messages, schema=schema, **request.gen)
+            reply = usable(ask(self.qwen_client, request.but(schema=schema, turns=tuple(turns))))
             call = parse_tool_call(reply.text) if asked else None
             if not call:
-                action = self.interpret(reply.text)
+                action = self.read(reply)
                 call = self._closer(action, outs, num_pages(images)) if len(outs) < self.max_calls else None
                 if not call: return self._grounded(action, outs, num_pages(images))
             outs.append(box.run(ToolCall(*call, raw_response=reply.text, attempt_index=len(outs) + 1)))
-            news = _call_blocks(outs[-1], _next_number(images, outs))
-            messages = [Message(role=messages[0]['role'], content=[*content_blocks(messages[0]), *news])]
+            turns.append(_result_turn(outs[-1], _next_number(images, outs)))
 
     def _unsure(self, action: Action) -> bool:
         unsure = abstains(action.get('answer')) or action.get('confidence', 0.) < self.sure
@@ -169,13 +174,11 @@ class ToolAgent(Agent):
         return {**action, 'tools': list(map(_tool_record, outs))} if outs else action
 
 # %% ../../nbs/tools/05_agent.ipynb #9f535660
-def _call_blocks(out: Outcome, number: Optional[int] = None) -> list[Block]:
+def _result_turn(out: Outcome, number: Optional[int] = None) -> Turn:
     "What a model reads about a call: text, and the picture if there is one, with its number where pages have theirs"
     text = '\n'.join(t for t in (out.call_text(), out.note, out.result_text()) if t)
     image = _result(out).image
-    said: list[Block] = [TextBlock(type='text', text=text)]
-    if image is None: return said
-    return [*said, ImageBlock(type='image', image=image, **({} if number is None else {'page': number}))]
+    return Turn('user', text, () if image is None else (PageInput(image, number),))
 
 def _next_number(images: Sequence[PageImage], outs: Iterable[Outcome]) -> Optional[int]:
     "What the picture of the latest call is called, where some pages are shown: one more than the last before it"
@@ -221,4 +224,4 @@ def with_tools(
     def tooled(agent: Agent) -> Agent:
         writes = getattr(agent.qwen_client, 'name', '') != 'ocr'
         return ToolAgent(agent, source, **{'offer': writes, 'look': not writes, **kwargs})
-    return [tooled(a) if isinstance(a.qwen_client, VLMClient) else a for a in agents]
+    return [a if a.qwen_client is None else tooled(a) for a in agents]

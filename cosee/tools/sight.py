@@ -153,6 +153,8 @@ class Zoom(_PageTool):
     name: str = 'zoom'
     description: str = ('look at a region of a page at a higher resolution. Args: page (int, from 1), '
                         f'bbox ([left, top, right, bottom], {ASKED_THOUSANDTHS})')
+    of_lines: str = ('look at a region of a page at a higher resolution. Args: '
+                     'line (int, its number in square brackets)')
     input_schema: dict[str, Any] = object_schema(['page', 'bbox'], page=_PAGE, bbox=_BBOX)
 
     def execute(self, *, page: int, bbox: Any = None, bbox_2d: Any = None) -> ToolResult:
@@ -166,6 +168,7 @@ class Ocr(_PageTool):
     name: str = 'ocr'
     description: str = ('read the print of a page or a region. Args: page (int, from 1), '
                         f'bbox (optional, [left, top, right, bottom], {ASKED_THOUSANDTHS})')
+    of_lines: str = 'read the print of a page or a region. Args: page (int, from 1)'
     input_schema: dict[str, Any] = object_schema(['page'], page=_PAGE, bbox=_BBOX)
 
     def execute(self, *, page: int, bbox: Any = None, bbox_2d: Any = None) -> ToolResult:

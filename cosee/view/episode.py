@@ -19,6 +19,7 @@ from ..utils.boxes import Box, Size, is_box, placed
 from ..utils.files import write_whole
 from ..focus import listed
 from ..pages import Pages, page_names
+from ..models.client import usage_text
 from ..utils.text import abstains, answer_key, clean, counted, html_text, same_answer
 from .drawing import LINK_KINDS, CellLink, box_frame, cell_links, own_box, own_frame, page_pictures, page_svg
 from .html import AUTHOR_COLOURS, Html, author_colours, el
@@ -167,9 +168,8 @@ def _team_facts(episode: EpisodeLike) -> list[str]:
 def _facts(episode: EpisodeLike) -> list[Html]:
     "What an episode cost, in words; what is unknown is left out"
     usage, stopped = episode.get('usage') or {}, str(episode.get('stopped') or '')
-    tokens, seconds = usage.get('total_tokens'), episode.get('seconds') or usage.get('seconds') or 0
-    estimated = ' (estimated)' * bool(usage.get('estimated'))
-    parts = [*_team_facts(episode), f'{tokens:,} tokens{estimated}' if tokens else '',
+    seconds = episode.get('seconds') or usage.get('seconds') or 0
+    parts = [*_team_facts(episode), usage_text(usage),
              f'{seconds:.1f} s' if seconds >= .05 else '', _STOPPED.get(stopped, stopped)]
     return [el('span', p) for p in parts if p]
 
@@ -386,7 +386,8 @@ def _call(call: dict[str, Any], largest: int) -> list[Html]:
     usage = call.get('usage') or {}
     read, wrote = usage.get('prompt_tokens', 0), usage.get('completion_tokens', 0)
     texts = _titled('Prompt', '\n\n'.join(call.get('prompt', []))), _titled('Reply', call.get('text', ''))
-    cost = f"{read:,} in, {wrote:,} out, {usage.get('seconds', 0):.1f} s"
+    tokens = f'{read:,} in, {wrote:,} out' if read or wrote else 'no model'
+    cost = f"{tokens}, {usage.get('seconds', 0):.1f} s"
     return [_cost_bar(read, wrote, largest), el('span', cost, cls='cost'),
             el('details', el('summary', 'prompt and reply'), texts)]
 
@@ -418,7 +419,7 @@ def _calls(episode: EpisodeLike, palette: dict[str, int], prefix: str) -> Option
     events = (episode.get('trace') or {}).get('events') or []
     costs = [(c.get('usage') or {}).get('total_tokens', 0) for e in events for c in e.get('calls', [])]
     turns = [_turn(e, palette, prefix, max([1, *costs])) for e in events]
-    label = f'{counted(len(costs), "call")}, {sum(costs):,} tokens'
+    label = f"{counted(len(costs), 'call')}, {f'{sum(costs):,} tokens' if sum(costs) else 'no model'}"
     return el('details', el('summary', label), el('ol', turns), cls='calls', data_o='calls') if turns else None
 
 # %% ../../nbs/view/03_episode.ipynb #4fe5e6b4

@@ -55,7 +55,7 @@ class LargestAmount(VLMClient):
         super().__init__()
         self.words = WordReader()
 
-    def _chat(self, messages, schema=None, **params):
+    def send(self, messages, schema=None, **params):
         blocks = [block for message in messages for block in content_blocks(message)]
         shown = [block["image"] for block in blocks if block["type"] == "image"]
         text = " ".join(line["text"] for page in self.words.read(shown) for line in page["lines"])

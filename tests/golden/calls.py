@@ -205,7 +205,7 @@ def bare(body):
         return {k: bare(v) for k, v in body.items()}
     if isinstance(body, str) and len(body) > 200:
         with contextlib.suppress(ValueError, OSError):
-            data = base64.b64decode(body.rpartition("base64,")[2], validate=True)
+            data = base64.b64decode(body.rpartition("base64,")[2].translate({45: "+", 95: "/"}), validate=True)
             return "picture of {}x{}".format(*Image.open(io.BytesIO(data)).size)
     return body
 

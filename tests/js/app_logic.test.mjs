@@ -185,6 +185,7 @@ test('the history in words', () => {
   assert.equal(logic.answerInWords({ state: 'stopped', error: 'stopped: by hand' }), 'stopped');
   assert.equal(logic.costInWords({ usage: { total_tokens: 1234 }, seconds: 2.25 }), '1,234 tokens, 2.3 s');
   assert.equal(logic.costInWords({}), '');
+  assert.equal(logic.costInWords({ usage: { total_tokens: 0, calls: 2 } }), 'no model');
   const read = { pages: 2, kept: 1, total_tokens: 4075 };
   assert.equal(
     logic.costInWords({ usage: { total_tokens: 12 }, reading: read }),

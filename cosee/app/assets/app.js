@@ -17,6 +17,7 @@ import {
   readingInWords,
   take,
   timeInWords,
+  tokensInWords,
   within,
 } from './logic.mjs';
 import { fileOf, followed, server } from './server.mjs';
@@ -507,7 +508,7 @@ function drawPair() {
     ['Answer', e => answerInWords(e)],
     ['Confidence', e => percent(e.confidence)],
     ['Page', e => e.page ?? '–'],
-    ['Tokens', e => inWords(e.usage?.total_tokens) || '–'],
+    ['Tokens', e => tokensInWords(e) || '–'],
     ['Calls', e => inWords(e.usage?.calls) || '–'],
     ...(pair.some(readingInWords) ? [['Reading', e => readingInWords(e) || '–']] : []),
     ['Seconds', e => (isNothing(e.seconds) ? '–' : inWords(e.seconds, 1))],

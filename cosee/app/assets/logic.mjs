@@ -259,12 +259,14 @@ export function readingInWords(e) {
   return parts.filter(Boolean).join(', ');
 }
 
+// What an episode spent; the reader by rules asks no model.
+export function tokensInWords(e) {
+  const { total_tokens: tokens, calls } = e.usage ?? {};
+  if (tokens) return `${tokens.toLocaleString('en')} tokens`;
+  return tokens === 0 && calls ? 'no model' : '';
+}
+
 export function costInWords(e) {
-  const tokens = e.usage?.total_tokens;
-  const parts = [
-    tokens ? `${tokens.toLocaleString('en')} tokens` : '',
-    readingInWords(e),
-    e.seconds >= 0.05 ? `${e.seconds.toFixed(1)} s` : '',
-  ];
+  const parts = [tokensInWords(e), readingInWords(e), e.seconds >= 0.05 ? `${e.seconds.toFixed(1)} s` : ''];
   return parts.filter(Boolean).join(', ');
 }

@@ -6,11 +6,12 @@
 from __future__ import annotations
 import threading, warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
-from ..client import (GEN_DEFAULTS, Message, Outcome, Params, Reply, Schema, Usage, VLMClient,
-                                 build_messages)
+from ..client import (GEN_DEFAULTS, Message, Outcome, Rendered, Reply, Request, Schema,
+                                 Usage, VLMClient, build_messages)
 from .families import REUSES, UNKNOWN, Family, Reuse, family_of, vision_types
 from .prompts import KeptPictures, local_prompt, picture_tokens
 from .thoughts import (MARKS, bare_draft, most_thoughts, split_draft, switched, thinker_of, thinking,
@@ -145,18 +146,18 @@ class LocalVLMClient(VLMClient):
         return 0
 
     def estimate(self,
-        messages: list[Message], # chat messages
-        **pixels                 # min_pixels, max_pixels of the call
-    ) -> Usage:                  # prompt tokens, exact
+        request: Request # min_pixels and max_pixels among its settings count
+    ) -> Usage:          # prompt tokens, exact
         "What the prompt costs, without running the model."
-        p = self.prompt(messages, **pixels)
+        messages, _, settings = self.render(request)
+        p = self.prompt(messages, settings.get('min_pixels'), settings.get('max_pixels'))
         return Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens)
 
     def tokenize_prompt_length(self,
         messages: list[Message] # chat messages
     ) -> int:                   # tokens of the prompt
         "Token count of the prompt."
-        return self.estimate(messages).prompt_tokens
+        return len(self.prompt(messages))
 
     @property
     def signature(self) -> str:
@@ -178,9 +179,10 @@ class LocalVLMClient(VLMClient):
         usage = Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens, cached_tokens=cached,
                       completion_tokens=len(out))
         thoughts, reply = self._parted(thought, text, free)
+        ended = stopped or out and out[-1] in self.ends
         return Reply(text=p.numbers.read(reply), thoughts=thoughts, usage=usage,
                      raw=self._text([t for t in p.ids if t not in self.pads]) + thought + text,
-                     finish=finish or ('stop' if stopped or out and out[-1] in self.ends else 'length'))
+                     finish_reason='stop' if finish == 'stop' or not finish and ended else 'length')
 
     def _parted(self, thought: str, text: str, free: bool) -> tuple[str, str]:
         "What was thought and what was said: one behind the other, or both in a `text` that is `free` of a schema"
@@ -321,8 +323,8 @@ class LocalVLMClient(VLMClient):
         "How many episodes it answers at once with the replies that each would have alone; 1 where that is not sure."
         return 1
 
-    def _chat(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:
-        reply = self._chat_batch([messages], [schema], [params])[0]
+    def send(self, messages: list[Message], schema: Optional[Schema] = None, **settings) -> Reply:
+        reply = self.send_many([Rendered(messages, schema, settings)])[0]
         if isinstance(reply, Exception): raise reply
         return reply
 
@@ -333,11 +335,10 @@ class LocalVLMClient(VLMClient):
         seen[same] += 1
         return replace(c, s=replace(c.s, seed=c.s.seed + seen[same] - 1))
 
-    def _chat_batch(self, batch: list[list[Message]], schemas: list[Optional[Schema]],
-                    params: list[Params]) -> list[Outcome]:
+    def send_many(self, batch: Sequence[Rendered]) -> list[Outcome]:
         calls: list[Union[Call, Exception]] = []
         seen: Counter[str] = Counter()
-        for messages, schema, settings in zip(batch, schemas, params, strict=True):
+        for messages, schema, settings in batch:
             try: calls.append(self._apart(self._call(messages, schema, **settings), schema, seen))
             except Exception as e: calls.append(e)
         return answered(self._run, calls) if self.reuse else self._run(calls)
@@ -384,6 +385,7 @@ class LocalVLMClient(VLMClient):
 # %% ../../../nbs/local/04_client.ipynb #67ae6fce
 class ContextOverflow(ValueError):
     "A prompt that does not fit the model's context together with its reply."
+    final = True
 
 # %% ../../../nbs/local/04_client.ipynb #3d6a3664
 def _checkpoint_name(

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['MAX_BODY', 'T', 'OutOfBounds', 'Elsewhere', 'BadBody', 'TooLate', 'bounded', 'within', 'http_settings', 'retry_after']
+__all__ = ['MAX_BODY', 'T', 'SPENT', 'OutOfBounds', 'Elsewhere', 'BadBody', 'TooLate', 'bounded', 'within', 'http_settings',
+           'retry_after']
 
 # %% ../../../nbs/models/13_wire.ipynb #0fcd5697
-import contextvars, math, threading, time, zlib
+import contextvars, math, re, threading, time, zlib
 from collections.abc import Callable, Iterable, Iterator
 from email.utils import parsedate_to_datetime
 from importlib import import_module
@@ -120,6 +121,8 @@ def _in_time(request: Any):
     for k, v in limits.items(): limits[k] = left if v is None else min(v, left)
 
 # %% ../../../nbs/models/13_wire.ipynb #7a836577
+SPENT = re.compile(r'insufficient_quota|credit balance|billing_(hard|not)|hard limit', re.I)   # in an answer of 429
+
 def _in_bounds(response: Any):
     "Check where an answer leads, and read its body in bounds"
     _stays(response)
@@ -129,6 +132,9 @@ def _in_bounds(response: Any):
         def __iter__(self) -> Iterator[bytes]: return bounded(source, packed, until)
         def close(self): source.close()
     response.stream = Bounded()
+    # An SDK asks again where there is too much to do. An account that is used up is not that.
+    if response.status_code == 429 and SPENT.search(response.read().decode(errors='replace')):
+        response.headers['x-should-retry'] = 'false'
 
 def http_settings() -> dict[str, Any]:
     "Arguments of an SDK's HTTP client that hold each of its requests in bounds."

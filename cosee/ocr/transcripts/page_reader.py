@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, Optional, TYPE_CHECKING, Union, cast
 from ...utils.json_scan import spoken
-from ...models.client import ImageBlock, Message, Params, Reply, TextBlock, Usage, VLMClient
+from ...models.client import PageInput, Params, Reply, Request, Usage, VLMClient, ask
 from ...models.remote import ImagesRefused
 from ...models.wrapper import identity_of, models_in
 from ..engine import Readable, Way, WordReader, opened_image, page_key
@@ -207,11 +207,9 @@ class PageReader(WordReader):
         image = image.convert('RGB')
         return image if image.size == (size[0], size[1]) else image.resize((size[0], size[1]))
 
-    def _prompt(self, image: 'Image') -> list[Message]:
-        "The messages that ask for a page"
-        content: list[Union[ImageBlock, TextBlock]] = [ImageBlock(type='image', image=image)]
-        if self.family.prompt: content.append(TextBlock(type='text', text=self.family.prompt))
-        return [Message(role='user', content=[*content])]
+    def _request(self, image: 'Image', settings: Params) -> Request:
+        "What asks for a page"
+        return Request('transcribe', pages=(PageInput(image),), instruction=self.family.prompt, settings=settings)
 
     def _asked(self, image: 'Image') -> Iterator[tuple[Reply, Usage]]:
         "Replies for a page, each with what was spent until then"
@@ -219,7 +217,7 @@ class PageReader(WordReader):
         for attempt in range(self.attempts):
             settings: Params = dict(temperature=.3, top_p=.9, seed=attempt) if attempt else dict(temperature=0.)
             settings['max_new_tokens'] = self.family.max_tokens
-            reply = self.client.chat(self._prompt(image), None, **settings)
+            reply = ask(self.client, self._request(image, settings))
             spent += reply.usage
             with self._lock: self.usage += reply.usage
             if getattr(self.client, 'blind', False):   # see `Sight`
@@ -230,9 +228,9 @@ class PageReader(WordReader):
         "The printed text of a page, written down now"
         shown, size, page = self._shown(image), image.size, None
         for reply, spent in self._asked(shown):
-            said, cut = spoken(reply.text), reply.finish == 'length'
+            said, cut = spoken(reply.text), reply.finish_reason == 'length'
             text = _without_circle(said) if cut else said
-            if reply.finish not in ('stop', 'length'): text = ''   # a refusal is no print
+            if reply.finish_reason not in ('stop', 'length'): text = ''   # a refusal is no print
             unit = (self.family.unit, self.family.unit) if self.family.unit else shown.size
             page = transcribed_page(text, size, self.family.markup, unit)
             page['cost'] = {k: round(float(v), 3) for k, v in vars(spent).items()}

@@ -530,7 +530,7 @@ function drawFacts(i, s) {
     fact('Gold', gold[s], 'big'),
     fact('Page', page(i)),
     data.metrics.slice(1).map(([name], k) => fact(name, inWords(rows.scores[k + 1][i], 2))),
-    fact('Tokens', inWords(rows.tokens[i])),
+    fact('Tokens', rows.tokens[i] === 0 ? 'no model' : inWords(rows.tokens[i])),
     fact('Calls', inWords(rows.calls[i])),
     fact('Seconds', inWords(rows.seconds[i], 2)),
     fact('Confidence', inWords(rows.confidence[i], 2)),

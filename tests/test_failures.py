@@ -1,0 +1,151 @@
+"What a server or a model fails in is told in fields, paid for once, and remembered where it will not change."
+import warnings
+
+import pytest
+from PIL import Image
+
+import fake_servers as fake
+from cosee.agents import team
+from cosee.controller import CoSeeController
+
+from cosee.eval.task import Task
+from cosee.eval.baselines import direct_method
+from cosee.fields.episode import extract
+from cosee.models.client import Request, page_request
+from cosee.models.registry import create_vlm_client
+from cosee.rules.gated import GatedController
+
+PAGES = [Image.new("RGB", (64, 64), "white")]
+
+
+def client_of(server, **fields):
+    return create_vlm_client("openai.m", base_url=server.base_url, api_key="none", max_retries=2, **fields)
+
+
+def choice(content, finish, **more):
+    "An answer of a server, whose message has these fields too."
+    answer = fake.openai(content, finish)
+    answer["choices"][0]["message"].update(more)
+    return answer
+
+
+EMPTY = {
+    "null": (choice(None, "length"), "cut off at its limit"),
+    "empty": (choice("", "length"), "cut off at its limit"),
+    "thoughts alone": (choice("", "length", reasoning_content="Let me see. " * 40), "cut off at its limit"),
+    "refused": (choice(None, "stop", refusal="I cannot help with that."), "its reply was filtered: I cannot help"),
+    "filtered": (choice("", "content_filter"), "its reply was filtered"),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize("order", ["sequential", "parallel"])
+def test_an_empty_reply_is_told_as_that_and_costs_one_call(name, order):
+    answer, why = EMPTY[name]
+    with fake.FakeServer(script=[answer] * 9) as server:
+        reply = client_of(server).respond(page_request(PAGES, "What?"))
+        assert why in reply.error and reply.finish_reason in ("length", "refusal")
+        assert reply.thoughts or name != "thoughts alone"
+        server.requests.clear()
+        episode = CoSeeController(team(client_of(server)), 3, order=order).run(PAGES, "What is the total?")
+        assert len(server.requests) == (1 if order == "sequential" else 3)
+    assert episode["stopped"].startswith("model: ") and why in episode["stopped"] and episode["answer"] == ""
+    assert episode["usage"]["calls"] == len(episode["trace"]["events"])   # the call is on the account
+
+
+def test_other_methods_end_at_the_first_empty_reply_too():
+    with fake.FakeServer(script=[EMPTY["empty"][0]] * 9) as server:
+        client = client_of(server)
+        out = Task(PAGES, "What?", client).run(direct_method)
+        assert "cut off at its limit" in out["stopped"] and out["usage"]["calls"] == 1
+        gated = GatedController(team(client)).run(PAGES, "What?")
+        assert "cut off at its limit" in gated["stopped"] and len(server.requests) == 2
+        found = extract(PAGES, {"type": "object", "properties": {"total": {"type": "string"}}}, client)
+        assert "cut off at its limit" in found["stopped"] and len(server.requests) == 3
+
+
+HOPELESS = {
+    "key": (401, {}, "Incorrect API key provided"),
+    "quota": (429, {}, "You exceeded your current quota (insufficient_quota), check your plan and billing details"),
+    "context": (400, {}, "This model's maximum context length is 4096 tokens, your messages resulted in 9000 tokens"),
+}
+
+
+@pytest.mark.parametrize("name", HOPELESS)
+def test_what_would_fail_again_ends_the_episode_at_the_first_call(name):
+    with fake.FakeServer(script=[HOPELESS[name]] * 30) as server:
+        episode = CoSeeController(team(client_of(server)), 3).run(PAGES, "What is the total?")
+        assert len(server.requests) == 1
+    assert episode["stopped"].startswith("model: ") and episode["steps"] == 1
+
+
+def test_a_passing_fault_ends_nothing():
+    with fake.FakeServer(script=[(500, {}, "busy")] * 3, answer=lambda body: fake.FOUND) as server:
+        episode = CoSeeController(team(client_of(server)), 1).run(PAGES, "What is the total?")
+    assert episode["answer"] == "1,250.00 EUR" and episode["trace"]["invalid"] == 1
+
+
+def refusing(name, said):
+    "A server that answers 400 where a request has something"
+    def act(body):
+        if name in body: return (400, {}, said)
+        return fake.openai(fake.FOUND)
+    return act
+
+
+REFUSED = {
+    "response_format": "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model",
+    "temperature": "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value "
+                   "is supported.",
+    "presence_penalty": "Unrecognized request argument supplied: presence_penalty",
+    "top_p": "extra fields not permitted: top_p",
+    "max_tokens": "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' "
+                  "instead.",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_server_refuses_is_left_out_once_and_for_all(name):
+    with fake.FakeServer() as server, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        server.script = [refusing(name, REFUSED[name])] * 40
+        client = client_of(server)
+        settings = dict(temperature=.2, top_p=.8, presence_penalty=.5, max_new_tokens=99)
+        schema = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"],
+                  "additionalProperties": False}
+        request = page_request(PAGES, "What?", schema=schema, settings=settings)
+        assert [client.respond(request).text for _ in range(3)] == [fake.FOUND] * 3
+        assert [name in r["body"] for r in server.requests] == [True, False, False, False]
+        if name == "max_tokens": assert server.requests[-1]["body"]["max_completion_tokens"] == 99
+    said = [str(w.message) for w in told if "left out" in str(w.message)]
+    assert len(said) == 1 and ("structured: none" if name == "response_format" else "") in said[0]
+
+
+def test_a_fault_that_names_nothing_that_was_sent_is_not_asked_away():
+    with fake.FakeServer(script=[(400, {}, "the messages are not supported")] * 5) as server:
+        with pytest.raises(Exception, match="messages are not supported"):
+            client_of(server).respond(page_request(PAGES, "What?"))
+        assert len(server.requests) == 1
+
+
+def test_a_cancelled_request_ends_while_tokens_are_written(tmp_path):
+    pytest.importorskip("xllamacpp")
+    from cosee.models.gguf_client import GgufClient
+    from cosee.models.testing import random_checkpoint, random_gguf
+    from cosee.models.qwen_vl_wrapper import QwenVLClient
+    gguf = GgufClient(random_gguf(tmp_path / "m.gguf"), threads=1)
+    for client in (gguf, QwenVLClient(random_checkpoint(tmp_path / "qwen"))):
+        left = iter(range(6))
+        request = Request(instruction="Write for ever.", settings=dict(max_new_tokens=400, temperature=1.5, seed=1),
+                          cancelled=lambda left=left: next(left, None) is None)
+        reply = client.respond(request)
+        assert 0 < reply.usage.completion_tokens < 100 and reply.finish_reason == "length", client
+        free = client.respond(request.but(cancelled=None, settings=dict(max_new_tokens=9, temperature=0)))
+        assert free.usage.completion_tokens > 0
+
+
+def test_one_failed_request_loses_no_other():
+    with fake.FakeServer(script=["ok", (400, {}, "odd"), "ok"]) as server:
+        asked = [page_request(PAGES, q) for q in "abc"]
+        replies = client_of(server, in_flight=1).respond_many(asked, errors="return")
+    assert [type(r).__name__ for r in replies] == ["Reply", "RequestError", "Reply"]
