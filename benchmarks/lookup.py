@@ -70,8 +70,8 @@ def row(work, weights, make, batches, repeat):
     "One line: counts of the first run, medians where they depend on the machine"
     runs = [replay(make, batches) for _ in range(repeat)]
     middle = lambda way, name: statistics.median(r[way][name] for r in runs)
-    replies, first = sum(len(m) for m, _, _ in batches), runs[0]
-    out = dict(work=work, weights=weights, grammar=all(s for _, schemas, _ in batches for s in schemas),
+    replies, first = sum(map(len, batches)), runs[0]
+    out = dict(work=work, weights=weights, grammar=all(r.schema for requests in batches for r in requests),
                batches=len(batches), replies=replies, tokens=first['forced']['tokens'], repeats=repeat)
     for way in WAYS:
         out[f'passes_{way}'] = int(middle(way, 'passes'))
@@ -96,6 +96,7 @@ def tiny_rows(args):
 def random_rows(args, folder):
     "Gibberish: actions, and text in which nothing repeats"
     from episode import SCHEMA, page, prompts
+    from cosee.models.client import Request
     from cosee.models.testing import random_checkpoint
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     path = random_checkpoint(folder, args.size)
@@ -103,11 +104,12 @@ def random_rows(args, folder):
     steps = prompts(make(), [page(i) for i in range(args.pages)], 3, 3)
     calls = [m for step in steps for m in step][:args.calls]
     settings = dict(max_new_tokens=256, temperature=1., seed=1)
-    yield row('actions in turn', f'random {args.size}', make, [([m], [SCHEMA], [settings]) for m in calls],
-              args.repeat)
+    def asked(m, schema=None, **more):
+        return [Request(messages=tuple(m), schema=schema, settings=settings | more)]
+    yield row('actions in turn', f'random {args.size}', make, [asked(m, SCHEMA) for m in calls], args.repeat)
     settings = dict(max_new_tokens=args.new, temperature=2., top_k=0, top_p=1., presence_penalty=0.)
     yield row('nothing repeats', f'random {args.size}', make,
-              [([m], [None], [settings | dict(seed=i)]) for i, m in enumerate(calls * 3)], args.repeat)
+              [asked(m, seed=i) for i, m in enumerate(calls * 3)], args.repeat)
 
 
 def total(rows):

@@ -14,7 +14,7 @@ from .board import YOU, Board, Cell, Evidence, View
 from .utils.boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
 from .models.client import (BudgetExceeded, Ledger, Reply, Request, Usage, UsageRecord, VLMClient, as_client,
-                                 record, request_texts, thought_tokens, usable, usage_text)
+                                 most_tokens, record, request_texts, usable, usage_text)
 from .pages import Page, page_names, page_sizes
 from .utils.text import abstains, answer_key, check_question, html_text, one_line
 
@@ -482,10 +482,8 @@ class _Run:
     def _most_tokens(self, agent: Agent, gen: Gen, images: list[PageImage]) -> int:
         "What the agent's next turn may cost at most; 0 where its client cannot tell"
         if agent.qwen_client is None: return 0
-        client, request = as_client(agent.qwen_client), agent.request(images, self.question, self.board, gen)
-        prompt = 0 if self.ledger.count == 'output' else client.estimate(request).prompt_tokens
-        new = request.settings.get('max_new_tokens', 64) + thought_tokens(client)
-        return (prompt + new) * getattr(agent, 'calls_per_turn', 1)
+        request = agent.request(images, self.question, self.board, gen)
+        return most_tokens(agent.qwen_client, request, self.ledger.count) * getattr(agent, 'calls_per_turn', 1)
 
     def _worst(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]) -> int:
         "What the next turns of some agents may cost at most"
@@ -494,7 +492,7 @@ class _Run:
     def _afford(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]):
         "Raise `BudgetExceeded` if the next calls might break the budget"
         if self.ledger.max_tokens is None: return
-        self.ledger.require(max(1, self._worst(agents, gens, images)))
+        self.ledger.require(self._worst(agents, gens, images))
 
     def _cover(self, agents: Sequence[Agent], gens: Sequence[Gen]) -> Optional[Callable[[list[Any]], bool]]:
         "Says of pages whether the budget covers the next turns with them; None without a budget"

@@ -194,7 +194,7 @@ def test_upload_ask_and_see_the_place(browser, place):
     answered(browser)
     page = browser.js("document.querySelector('#answer .snippet use').getAttribute('href')")
     assert page == "#page" + browser.js("document.getElementById('page').value")
-    assert "tokens" in text(browser, "#answer .facts") and count(browser, "#stage .mark.evidence") >= 1
+    assert "no model" in text(browser, "#answer .facts") and count(browser, "#stage .mark.evidence") >= 1
     assert count(browser, f'#pool image[id="{page[1:]}"]') == 1
     clean(browser, place)
 
@@ -237,7 +237,7 @@ def test_notes_appear_on_the_page_while_they_are_written(browser, place):
         waits(browser, f"document.querySelectorAll('#board .note').length === {n}")
         waits(browser, f"document.querySelectorAll('#stage .mark .badge').length === {n}")
         assert text(browser, "#stage .badge text") == "1"
-        assert "tokens" in text(browser, "#answer .facts")
+        assert "no model" in text(browser, "#answer .facts")
     assert browser.js("document.getElementById('page').value") == "4"   # it follows the team
     assert text(browser, ".thumb[data-page='4'] .count") == "2"
     assert browser.js("document.getElementById('doing').getAttribute('role')") == "status"

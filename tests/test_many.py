@@ -123,13 +123,13 @@ def test_other_settings_another_writer_and_odd_files_are_refused_in_a_line(few, 
 def test_a_document_that_fails_costs_itself_alone(few, capsys, monkeypatch):
     import colour_plugin
     monkeypatch.setenv("OPENAI_API_KEY", "sk-" + "b" * 30)
-    chat = colour_plugin.Colour._chat
+    chat = colour_plugin.Colour.send
 
     def failing(self, messages, **params):
         reply = chat(self, messages, **params)
         if '"1"' in reply.text: raise KeyError("Bearer sk-" + "b" * 30)
         return reply
-    monkeypatch.setattr(colour_plugin.Colour, "_chat", failing)
+    monkeypatch.setattr(colour_plugin.Colour, "send", failing)
     assert extract("inbox", "--out", "run", "--in-flight", "2") == 1
     failed = [line for line in whole_lines(few / "run/documents.jsonl") if "error" in line]
     assert len(failed) == 2 and all("bbbb" not in line["error"] for line in failed)

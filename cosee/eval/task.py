@@ -17,7 +17,7 @@ from ..datasets.sample import Sample
 from ..focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
 from ..utils.json_scan import Reading, read_answer
 from ..models.client import (BudgetExceeded, Ledger, NoReply, Reply, Request, TaskType, Turn, UsageRecord,
-                                 as_client, merged, page_request, record, thought_tokens, usable)
+                                 as_client, merged, most_tokens, page_request, record, usable)
 from ..pages import Page, page_of, page_sizes, with_page
 from ..utils.text import NOT_ANSWERABLE, abstains, answer_key, check_question, one_line
 
@@ -150,7 +150,7 @@ class Task:
         images: Optional[Sequence[Image]] = None # other pages than those that are shown
     ) -> int:                      # tokens as the ledger's budget counts them
         "Most tokens that one call can cost."
-        return self._most(self.request(told, images), max_new_tokens)
+        return most_tokens(self.client, self.request(told, images, max_new_tokens=max_new_tokens), self.ledger.count)
 
     def affordable(self,
         told: Told,               # the instruction
@@ -158,13 +158,8 @@ class Task:
     ) -> float:                   # infinite without a budget
         "How many such calls the budget covers."
         if self.ledger.max_tokens is None: return math.inf
-        return max(0, self.ledger.left // max(1, self.price(told, max_new_tokens)))
-
-    def _most(self, request: Request, max_new_tokens: int) -> int:
-        "Most tokens that a call can cost"
-        most = max_new_tokens + thought_tokens(self.client)
-        if self.ledger.count == 'output': return most
-        return as_client(self.client).estimate(request).prompt_tokens + most
+        price = self.price(told, max_new_tokens)
+        return max(0, self.ledger.left // price) if price else math.inf
 
     def _call(self, told: Told, seeds: list[int], schema: Any, gen: dict[str, Any]) -> list[Reply]:
         "Replies to one prompt, one for each seed"
@@ -210,7 +205,7 @@ class Task:
         turns = Turn('assistant', said), Turn('user', back)
         request = self.request(told, **gen).but(turns=turns)
         if self.ledger.max_tokens is not None:
-            self.ledger.require(self._most(request, gen.get('max_new_tokens', 64)))
+            self.ledger.require(most_tokens(self.client, request, self.ledger.count))
         with record() as calls:
             try: return as_client(self.client).respond(request)
             finally: self._book(calls, agent, step)

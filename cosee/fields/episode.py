@@ -25,7 +25,7 @@ from .tables import rows_of
 from .values import Order, date_order, read_value
 from ..focus import FEW_PAGES, InView
 from ..models.client import (BudgetExceeded, Ledger, NoReply, Reply, Request, UsageRecord, VLMClient, as_client,
-                                 page_request, record, thought_tokens, usable)
+                                 most_tokens, page_request, record, usable)
 from ..ocr.client import OcrClient
 from ..ocr.engine import WordReader
 from ..pages import page_sizes
@@ -259,8 +259,7 @@ def _called(work: _Work, asking: _Asking, schema: Any, gen: dict[str, Any]) -> R
     "The reply to a call, booked; raises `BudgetExceeded` where the budget does not cover it"
     client, request = asking.client or work.client, _request(work, asking)
     if work.ledger.max_tokens is not None:
-        most = gen['max_new_tokens'] + thought_tokens(client)
-        work.ledger.require(client.estimate(request).prompt_tokens + most)
+        work.ledger.require(most_tokens(client, request.but(settings=gen)))
     with record() as calls:
         try: return usable(client.respond(request.but(schema=schema, settings=gen)))
         finally:

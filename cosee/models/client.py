@@ -13,7 +13,7 @@ __all__ = ['NO_TOKENS', 'CountedTokens', 'COUNTS', 'LedgerEntry', 'Picture', 'Sc
            'prompt_text', 'request_texts', 'request_messages', 'build_messages', 'shows_pages', 'TokenLogprob', 'Reply',
            'NoReply', 'usable', 'CallRecord', 'record', 'note_call', 'cut_when', 'to_be_cut', 'cut_check', 'Rendered',
            'VLMClient', 'merged', 'prompt_request', 'image_grid', 'image_tokens', 'estimate_usage', 'accepted',
-           'is_client', 'GenerateClient', 'as_client', 'ask', 'ask_many', 'thought_tokens']
+           'is_client', 'GenerateClient', 'as_client', 'ask', 'ask_many', 'thought_tokens', 'most_tokens']
 
 # %% ../../nbs/00_model.ipynb #2c1a31f5
 import inspect, math, threading, time
@@ -472,6 +472,7 @@ class VLMClient:
     "Base of every model: subclasses implement `send`, and `send_many` where computing together pays."
     name = 'vlm'         # for reports
     constrains = False   # is a schema honoured by construction?
+    uses_model = True    # False: nothing is spent, whatever is asked
 
     def build_messages(self, images: Iterable[Picture], question: str, board_text: Optional[str] = None,
                        role_prompt: Optional[str] = None) -> list[Message]:
@@ -782,3 +783,14 @@ def thought_tokens(
     "Most tokens that a client writes before a reply, beside its `max_new_tokens`."
     asked = getattr(client, 'clients', None) or [client]
     return max(int(getattr(c, 'thought_tokens', 0)) for c in asked)
+
+def most_tokens(
+    model: Any,                    # a client, or an object with `generate`
+    request: Request,              # what would be asked
+    count: CountedTokens = 'total' # which tokens, see `count_tokens`
+) -> int:                          # 0 where no model is asked
+    "What a call can cost at most: its prompt, the longest reply, and the thoughts before it."
+    client = as_client(model)
+    if not client.uses_model: return 0
+    prompt = 0 if count == 'output' else client.estimate(request).prompt_tokens
+    return prompt + int(merged(request.settings).get('max_new_tokens', 64)) + thought_tokens(client)

@@ -58,7 +58,7 @@ class RetryingClient(ClientWrapper):
     def _error(self, reply: Reply, schema: Optional[Schema]) -> Optional[str]:
         "What is wrong with a reply, in the words that the model will hear"
         if reply.finish_reason == 'refusal': return f'the model refused ({reply.text[:100]})'
-        if reply.value is not None or reply.error and reply.finish_reason == 'length': return None
+        if reply.value is not None: return None   # not written to be read
         found = self.check(reply.text, schema)
         return f'{found}; it was cut off at the length limit' if found and reply.finish_reason == 'length' else found
 
@@ -114,6 +114,7 @@ class FallbackClient(ClientWrapper):
         super().__init__(clients[0])
         self.clients, self.raising = tuple(map(known_client, clients)), raising
         self.constrains = all(c.constrains for c in self.clients)
+        self.uses_model = any(c.uses_model for c in self.clients)
 
     @property
     def logprobs(self) -> bool:

@@ -25,6 +25,7 @@ class ClientWrapper(VLMClient):
     def __init__(self, client: VLMClient):
         self.client = known_client(client)
         self.name, self.constrains = self.client.name, self.client.constrains
+        self.uses_model = self.client.uses_model
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith('_') or name == 'client': raise AttributeError(name)

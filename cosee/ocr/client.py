@@ -227,7 +227,7 @@ def _settle(
 # %% ../../nbs/ocr/13_client.ipynb #63e1d9bf
 class OcrClient(VLMClient):
     "Reads pages by OCR and copies answers from them; it does not reason."
-    name, constrains = 'ocr', True
+    name, constrains, uses_model = 'ocr', True, False
     def __init__(self,
         threads: int = 1,              # threads for one page
         workers: Optional[int] = None, # pages read side by side; None: one a core, two at most

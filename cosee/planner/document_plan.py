@@ -18,7 +18,7 @@ from pydantic import Field, field_validator
 from ..agents import Model, PageImage
 from ..controller import CallRecord, call_record
 from ..focus import FocusSpec, Viewing, listed, make_focus
-from ..models.client import GEN_DEFAULTS, Ledger, Usage, as_client, ask, page_request, record
+from ..models.client import GEN_DEFAULTS, Ledger, Usage, ask, most_tokens, page_request, record
 from ..models.remote import ResponseParseError, VLMClientError
 from .planning import PLAN_FIELDS_PROMPT, PlannerOutput, parse_plan, planner_schema, settled, told_error
 from .quality import required_of
@@ -180,9 +180,9 @@ def _can_plan(
 def _afford(client: Model, images: list[PageImage], request: str, ledger: Ledger):
     "Raise `BudgetExceeded` where the budget does not cover a plan"
     if ledger.max_tokens is None: return
-    asked = page_request(images, request, None, DOCUMENT_PROMPT, task='plan')
-    prompt = 0 if ledger.count == 'output' else as_client(client).estimate(asked).prompt_tokens
-    ledger.require(prompt + PLAN_TOKENS)
+    longest = dict(max_new_tokens=PLAN_TOKENS)
+    asked = page_request(images, request, None, DOCUMENT_PROMPT, task='plan', settings=longest)
+    ledger.require(most_tokens(client, asked, ledger.count))
 
 # %% ../../nbs/planner/05_document_plan.ipynb #d9cf87b5
 def _heard(client: Model, images: list[PageImage], request: str, prompt: str, schema: dict[str, Any], ledger: Ledger,

@@ -86,7 +86,7 @@ _RULES: tuple[tuple[str, Callable[[str, list['PrintLine']], ToolCall]], ...] = (
 # %% ../../nbs/screen/08_reader.ipynb #ad9341cc
 class ScreenReader(VLMClient):
     "Reads the printed text of a screen and follows the verb of the instruction."
-    name, constrains = 'screen-ocr', True
+    name, constrains, uses_model = 'screen-ocr', True, False
 
     def __init__(self,
         ocr: Optional['OcrClient'] = None # a new one if None

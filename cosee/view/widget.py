@@ -86,9 +86,9 @@ def _grow(live: LiveEpisode, event: dict[str, Any]):
 
 # %% ../../nbs/view/04_widget.ipynb #ddf38a04
 def _spent(live: LiveEpisode) -> dict[str, Any]:
-    "Tokens and seconds of all calls so far"
+    "Calls, tokens and seconds so far"
     usages = [call['usage'] for event in live.events for call in event.get('calls') or []]
-    return {key: sum(usage.get(key) or 0 for usage in usages) for key in ('total_tokens', 'seconds')}
+    return {key: sum(usage.get(key) or 0 for usage in usages) for key in ('calls', 'total_tokens', 'seconds')}
 
 # %% ../../nbs/view/04_widget.ipynb #3949595b
 def _picture(pages: Sequence['Image'], page: int, cells: list[Cell], side: int = 900) -> Optional[Html]:
