@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Optional, Union, cast
 from ..utils.json_scan import read_answer
 from ..models.client import (Block, ImageBlock, Message, Outcome, Params, Picture, Rendered, Reply, Request,
                                  Schema, TaskType, THUMBNAIL_PIXELS, TextBlock, Usage, VLMClient, as_client, ask_many,
-                                 checked_blocks, request_messages)
+                                 attempt, checked_blocks, request_messages)
 from ..models.wrapper import identity_of
 from ..ocr.engine import Way, WordReader
 from ..ocr.print import PrintPage, sure_box
@@ -191,7 +191,7 @@ class PrintClient(VLMClient):
         return replace(reply, text=text, model=self.name)
 
     def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
-        shown = [self._attempt_shown(r) for r in requests]
+        shown = [attempt(self.shown, r) for r in requests]
         asked = list[Request]()
         for request, s in zip(requests, shown, strict=True):
             if isinstance(s, Exception): continue
@@ -200,11 +200,6 @@ class PrintClient(VLMClient):
                                  cancelled=request.cancelled))
         replies = iter(ask_many(self.mind, asked))
         return [s if isinstance(s, Exception) else self._understood(s, next(replies)) for s in shown]
-
-    def _attempt_shown(self, request: Request) -> Union[Shown, Exception]:
-        "What the model is shown, or why it cannot be: one page that cannot be read must not lose other requests"
-        try: return self.shown(request)
-        except Exception as e: return e
 
     def estimate(self,
         request: Request # as it would be asked

@@ -11,9 +11,9 @@ __all__ = ['NO_TOKENS', 'CountedTokens', 'COUNTS', 'LedgerEntry', 'Picture', 'Sc
            'count_tokens', 'BudgetExceeded', 'Ledger', 'LedgerRecord', 'PageInput', 'Turn', 'Request', 'page_inputs',
            'page_request', 'TextBlock', 'ImageBlock', 'Message', 'content_blocks', 'checked_blocks', 'message_blocks',
            'prompt_text', 'request_texts', 'request_messages', 'build_messages', 'shows_pages', 'TokenLogprob', 'Reply',
-           'NoReply', 'usable', 'CallRecord', 'record', 'note_call', 'cut_when', 'to_be_cut', 'cut_check', 'Rendered',
-           'VLMClient', 'merged', 'prompt_request', 'image_grid', 'image_tokens', 'estimate_usage', 'accepted',
-           'is_client', 'GenerateClient', 'as_client', 'ask', 'ask_many', 'thought_tokens', 'most_tokens']
+           'NoReply', 'usable', 'CallRecord', 'record', 'note_call', 'cut_when', 'to_be_cut', 'cut_check', 'attempt',
+           'Rendered', 'VLMClient', 'merged', 'prompt_request', 'image_grid', 'image_tokens', 'estimate_usage',
+           'accepted', 'is_client', 'GenerateClient', 'as_client', 'ask', 'ask_many', 'thought_tokens', 'most_tokens']
 
 # %% ../../nbs/00_model.ipynb #2c1a31f5
 import inspect, math, threading, time
@@ -233,6 +233,11 @@ class Request:
     settings: Params = field(default_factory=dict) # max_new_tokens, temperature, seed, ...
     cancelled: Optional[Callable[[], bool]] = None # asked while tokens are written; True ends the reply
 
+    @property
+    def all_pages(self) -> list[PageInput]:
+        "Its pages, and behind them those of later turns."
+        return [*self.pages, *(page for turn in self.turns for page in turn.pages)]
+
     def but(self, **fields: Any) -> Request:
         "The same request with other fields."
         return replace(self, **fields)
@@ -359,7 +364,7 @@ def shows_pages(
     request: Request # as it is asked
 ) -> bool:
     "Does it show a picture?"
-    return bool(request.pages or message_blocks(request.messages, 'image') or any(t.pages for t in request.turns))
+    return bool(request.all_pages or message_blocks(request.messages, 'image'))
 
 # %% ../../nbs/00_model.ipynb #01ab7ec2
 class TokenLogprob(TypedDict):
@@ -462,6 +467,14 @@ def _any_cancelled(requests: Sequence[Request]) -> bool:
 # %% ../../nbs/00_model.ipynb #101e0b1f
 Outcome = Union[Reply, Exception]   # what became of one request
 
+def attempt(
+    f: Callable[..., Any], # answers, renders or reads a request
+    *args: Any
+) -> Any:
+    "What `f` gives, or the exception that it raises: one broken request must not lose the others."
+    try: return f(*args)
+    except Exception as e: return e
+
 class Rendered(NamedTuple):
     "A request as a model is sent it."
     messages: list[Message]
@@ -495,16 +508,11 @@ class VLMClient:
         return [self._attempt(prompt) for prompt in batch]
 
     def _attempt(self, prompt: Rendered) -> Outcome:
-        try: return self.send(prompt.messages, schema=prompt.schema, **prompt.settings)
-        except Exception as e: return e
-
-    def _rendered(self, request: Request) -> Union[Rendered, Exception]:
-        try: return self.render(request)
-        except Exception as e: return e
+        return attempt(lambda: self.send(prompt.messages, schema=prompt.schema, **prompt.settings))
 
     def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
         "A reply to each request, or the exception in its place"
-        prompts = [self._rendered(r) for r in requests]
+        prompts = [attempt(self.render, r) for r in requests]
         good = [p for p in prompts if isinstance(p, Rendered)]
         replies = iter(self.send_many(good) if good else [])
         return [p if isinstance(p, Exception) else next(replies) for p in prompts]
@@ -705,7 +713,7 @@ class GenerateClient(VLMClient):
 
     def _arguments(self, request: Request) -> Params:
         "What `generate` is given"
-        pages = [*request.pages, *(p for t in request.turns for p in t.pages)]
+        pages = request.all_pages
         images = [p.image for p in pages] or message_blocks(request.messages, 'image')
         own, form = merged(request.settings), self._form
         if request.schema is not None and (is_client(self.model) or 'schema' in (form.names or ())):
@@ -735,11 +743,7 @@ class GenerateClient(VLMClient):
         return Reply(text=text, raw=f'user\n{told}\nassistant\n{text}', usage=usage)
 
     def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
-        return [self._outcome(r) for r in requests]
-
-    def _outcome(self, request: Request) -> Outcome:
-        try: return self._generate(request)
-        except Exception as e: return e
+        return [attempt(self._generate, r) for r in requests]
 
     def estimate(self, request: Request) -> Usage:
         "As the model counts, where it does."

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Optional, TypedDict, TypeVar, Union, cast
 from ..agents import Action, KINDS, normalize_action
 from ..utils.boxes import thousandths_around
-from ..models.client import NO_TOKENS, Outcome, Reply, Request, Usage, VLMClient, message_blocks, request_texts
+from ..models.client import (NO_TOKENS, Outcome, Reply, Request, Usage, VLMClient, attempt, message_blocks,
+                                 request_texts)
 from .embeddings import embeddings_file, sentence_encoder
 from .engine import Way, WordReader
 from .facts import Fact, inline_pairs, is_cell, is_sentence
@@ -271,11 +272,7 @@ class OcrClient(VLMClient):
         return _found(self.document(*_shown_pages(request)), _question(request))[0]
 
     def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
-        return [self._outcome(r) for r in requests]
-
-    def _outcome(self, request: Request) -> Outcome:
-        try: return self._reply(request)
-        except Exception as e: return e
+        return [attempt(self._reply, r) for r in requests]
 
     def _reply(self, request: Request) -> Reply:
         "An action where one is wanted, or an answer, without a token spent"
@@ -407,9 +404,8 @@ def _shown_pages(
 ) -> tuple[list, Optional[list[int]]]: # images that can be read, and their numbers; None: 1, 2, 3, ...
     "The pages of a request."
     if request.messages: return message_blocks(request.messages, 'image'), None
-    shown = [*request.pages, *(p for turn in request.turns for p in turn.pages)]
-    pages = [(p, p.number or i) for i, p in enumerate(shown, 1) if not p.thumbnail]
-    numbered = any(p.number is not None for p in shown)
+    pages = [(p, p.number or i) for i, p in enumerate(request.all_pages, 1) if not p.thumbnail]
+    numbered = any(p.number is not None for p in request.all_pages)
     return [p.image for p, _ in pages], [n for _, n in pages] if numbered else None
 
 # %% ../../nbs/ocr/13_client.ipynb #01b62159

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Callable, Optional
 from ..utils.boxes import thousandths
-from ..models.client import (NO_TOKENS, Outcome, Reply, Request, Usage, VLMClient, message_blocks,
+from ..models.client import (NO_TOKENS, Outcome, Reply, Request, Usage, VLMClient, attempt, message_blocks,
                                  page_request, request_texts)
 from .call import Point, ToolCall, format_tool_call
 
@@ -101,11 +101,7 @@ class ScreenReader(VLMClient):
         return self._ocr
 
     def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
-        return [self._outcome(r) for r in requests]
-
-    def _outcome(self, request: Request) -> Outcome:
-        try: return self._step(request)
-        except Exception as e: return e
+        return [attempt(self._step, r) for r in requests]
 
     def _step(self, request: Request) -> Reply:
         images = [p.image for p in request.pages] or message_blocks(request.messages, 'image')
