@@ -108,7 +108,7 @@ def shrunk(client, agent, pages, k, question, sides):
 def ask(client, roles, pages, question, focus):
     "The outcome of one team on one question."
     start = time.process_time()
-    e = CoSeeController(team(client, roles), 1, focus=focus).run(pages, question["question"])
+    e = CoSeeController(team(client, roles), 1, page_selection=focus).run(pages, question["question"])
     shown = {n for event in e["trace"]["events"] for n in event.get("shown") or []}
     return dict(answer=e["answer"], right=any(same_answer(e["answer"], a) for a in question["answers"]),
                 tokens=e["usage"]["total_tokens"], pages=len(shown) or len(pages),

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from cosee.eval.statistics import bootstrap as bootstrap, compare_runs as compare_runs
     from cosee.eval.baselines import direct_answer as direct_answer, self_consistency as self_consistency
     from cosee.eval.baselines import single_agent_cot as single_agent_cot
-    from cosee.eval.chat import multi_agent_chat_no_board as multi_agent_chat_no_board
+    from cosee.eval.baselines import multi_agent_chat_no_board as multi_agent_chat_no_board
     from cosee.eval.methods import register_method as register_method
     from cosee.eval.matching import match_budget as match_budget
     from cosee.experiments import run_experiment as run_experiment

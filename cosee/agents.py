@@ -7,8 +7,8 @@ from __future__ import annotations
 
 # %% auto #0
 __all__ = ['ActionKind', 'ACTIONS', 'KINDS', 'Place', 'Space', 'NO_OBJECT', 'NO_ACTION', 'PageImage', 'Model', 'DEFAULT_GEN',
-           'SCANNER_ACTIONS', 'READER_ACTIONS', 'CHECKER_ACTIONS', 'SCANNER_DUTY_PROMPT', 'SCANNER_ROLE_PROMPT',
-           'DETAIL_READER_DUTY_PROMPT', 'DETAIL_READER_ROLE_PROMPT', 'CROSS_CHECKER_DUTY_PROMPT',
+           'TOO_SHORT', 'SCANNER_ACTIONS', 'READER_ACTIONS', 'CHECKER_ACTIONS', 'SCANNER_DUTY_PROMPT',
+           'SCANNER_ROLE_PROMPT', 'DETAIL_READER_DUTY_PROMPT', 'DETAIL_READER_ROLE_PROMPT', 'CROSS_CHECKER_DUTY_PROMPT',
            'CROSS_CHECKER_ROLE_PROMPT', 'Role', 'ROLES', 'Action', 'ActionError', 'read_confidence', 'action_schema',
            'describe_actions', 'read_view', 'normalize_action', 'fit_action', 'Parsed', 'invalid_action', 'parse_reply',
            'parse_action', 'Generates', 'Agent', 'role_text', 'brief_role', 'ScannerAgent', 'DetailReaderAgent',
@@ -292,12 +292,10 @@ def _fit_view(action: Action, sizes: Sequence[Optional[Size]]):
     del action['view']
 
 def _fit_box(view: View, size: Optional[Size]):
-    "Turn pixels into 0-1, or drop the box"
+    "Turn pixels into 0-1 where the size of the page is known; drop a box that has no area there"
     if 'bbox' not in view: return
-    try: box = check_bbox(view['bbox'], size)
-    except ValueError: box = None
-    if box and max(box) <= 1: view['bbox'] = box
-    else: del view['bbox']
+    try: view['bbox'] = check_bbox(view['bbox'], size)
+    except ValueError: del view['bbox']
 
 # %% ../nbs/02_agents.ipynb #e140c071
 def _fit_cells(action: Action, num_cells: int):
@@ -397,6 +395,8 @@ Model = Union[VLMClient, Generates]
 # %% ../nbs/02_agents.ipynb #f8bc1685
 DEFAULT_GEN: dict[str, Any] = dict(max_new_tokens=320, temperature=0.0, presence_penalty=0.0)
 
+TOO_SHORT = 'max_new_tokens ended the reply before it was an action: give it more, an action takes some 150'
+
 class Agent:
     "A name, a role prompt and a client; subclasses differ in prompt, actions and settings."
     actions: Sequence[str] = ACTIONS
@@ -444,7 +444,10 @@ class Agent:
     def read(self, reply: Reply) -> Action:
         "The action of a reply: its value, where the client gives one, or what its text says."
         value = reply.value
-        return cast(Action, value) if isinstance(value, dict) and 'action' in value else self.interpret(reply.text)
+        if isinstance(value, dict) and 'action' in value: return cast(Action, value)
+        action = self.interpret(reply.text)
+        if action['action'] != 'INVALID' or reply.finish_reason != 'length': return action
+        return invalid_action(reply.text, f"{action['error']}; {TOO_SHORT}")
 
     def act(self,
         images: list[PageImage],                         # pages

@@ -13,12 +13,13 @@ from .utils.text import html_table, one_line
 from collections.abc import Callable, Collection, Iterable
 
 # %% auto #0
-__all__ = ['PageIndex', 'BBox', 'Tag', 'CellID', 'StepIndex', 'AgentName', 'AnswerText', 'YOU', 'Found', 'NOT_SEEN', 'View',
-           'Cell', 'Evidence', 'Board', 'cell_line', 'BoardView', 'Coverage']
+__all__ = ['PageIndex', 'BBox', 'Tag', 'CellID', 'StepIndex', 'AgentName', 'AnswerText', 'YOU', 'WHOLE_DOCUMENT', 'Found',
+           'NOT_SEEN', 'View', 'Cell', 'Evidence', 'unit_bbox', 'has_page', 'Board', 'cell_line', 'BoardView',
+           'Coverage']
 
 # %% ../nbs/01_board.ipynb #bea7d864
 PageIndex = int      # of a page, from 1
-BBox = Box           # (x_min, y_min, x_max, y_max), 0-1, or pixels where the size of the page is known
+BBox = Box           # (x_min, y_min, x_max, y_max): 0-1, or pixels of a page whose size is not known
 Tag = str            # of a note
 CellID = int         # of a note on its Board, from 1
 StepIndex = int      # of a round of the team, from 1
@@ -26,6 +27,7 @@ AgentName = str      # of who writes
 AnswerText = str     # an answer alone
 
 YOU = 'you'          # who writes by hand: the person who asks; no agent has this name
+WHOLE_DOCUMENT = 'whole document'   # description of a view that is of no page in particular
 
 # %% ../nbs/01_board.ipynb #c3df23e0
 class View(TypedDict, total=False):
@@ -74,15 +76,32 @@ def _check_view(
         out.pop('bbox', None)
         return out
     out['bbox'] = check_bbox(view['bbox'], size)
-    if max(out['bbox']) <= 1: return out
-    raise ValueError(f'bbox {str(tuple(view["bbox"]))[:60]} is in pixels, but the size of page {number} is not known: '
-                     'give it in 0-1, or the sizes as Board(page_sizes=...)')
+    return out
+
+def unit_bbox(
+    view: View       # of a cell or an action
+) -> Optional[Box]:  # None for the whole page, and for pixels of a page whose size is not known
+    "The box of a view in 0-1."
+    box = view.get('bbox')
+    return box if box and max(box) <= 1 else None
+
+def has_page(
+    view: View # of a cell
+) -> bool:     # or is it of the whole document?
+    "Is a view of a page?"
+    return view.get('description') != WHOLE_DOCUMENT
 
 # %% ../nbs/01_board.ipynb #9e43a7c4
+def _place(cell: Cell) -> int:
+    "The page of a note; 0 for one on the whole document"
+    return cell['view']['page'] if has_page(cell['view']) else 0
+
 def _where(cell: Cell) -> str:
-    box = cell['view'].get('bbox')
-    region = '' if box is None else ' ' + ' '.join(f'{v:.2f}' for v in box)
-    return f"{cell['view']['page']}{region}"
+    "Page and box as text"
+    box, page = cell['view'].get('bbox'), str(_place(cell) or WHOLE_DOCUMENT)
+    if box is None: return page
+    if unit_bbox(cell['view']) is None: return f"{page} {' '.join(f'{v:.0f}' for v in box)} px"
+    return f"{page} {' '.join(f'{v:.2f}' for v in box)}"
 
 def _row(c: Cell) -> tuple[object, ...]:
     return f"#{c['id']}", c['step'], c['author'], _where(c), ', '.join(c['tags']), one_line(c['content'], 400)
@@ -93,14 +112,27 @@ class Board:
     __hash__ = None   # type: ignore[assignment]  # a Board grows, so it is no key
 
     def __init__(self,
-        page_sizes: Optional[Iterable[Size]] = None # (width, height) of each page, turns pixels into 0-1
+        page_sizes: Optional[Iterable[Optional[Size]]] = None # (width, height) of each page in pixels, where known
     ):
         self._cells: list[Cell] = []
-        self._sizes = list(page_sizes or [])
+        self._sizes: list[Optional[Size]] = list(page_sizes or [])
 
     def __len__(self) -> int: return len(self._cells)
-    def __repr__(self) -> str: return f'Board({len(self)} cells on {len(_by_page(self._cells))} pages)'
+    def __repr__(self) -> str: return f'Board({len(self)} cells on {len({*map(_place, self._cells)} - {0})} pages)'
     def __eq__(self, other: object) -> bool: return isinstance(other, Board) and self.to_dict() == other.to_dict()
+
+    @property
+    def page_sizes(self) -> list[Optional[Size]]:
+        "(width, height) of each page in pixels, where known; once set, boxes in pixels become parts of their page."
+        return list(self._sizes)
+
+    @page_sizes.setter
+    def page_sizes(self, sizes: Iterable[Optional[Size]]):
+        self._sizes = list(sizes)
+        for cell in self._cells: cell['view'] = _check_view(cell['view'], self._size(cell['view']['page']))
+
+    def _size(self, page: Any) -> Optional[Size]:
+        return self._sizes[page - 1] if isinstance(page, int) and 0 < page <= len(self._sizes) else None
 
     def add_cell(self,
         view: View,                             # page (from 1), optional bbox and description
@@ -111,9 +143,7 @@ class Board:
         refs: Optional[Collection[int]] = None  # ids of cells on the Board that this one rests on or corrects
     ) -> int:                                   # id of the new cell
         "Write a note; raises ValueError for a page, box or reference that cannot be."
-        page = view.get('page') if isinstance(view, dict) else None
-        size = self._sizes[page - 1] if isinstance(page, int) and 0 < page <= len(self._sizes) else None
-        checked = _check_view(view, size)
+        checked = _check_view(view, self._size(view.get('page') if isinstance(view, dict) else None))
         lost = [r for r in refs or [] if not 0 < index(r) <= len(self)]
         if lost: raise ValueError(f'refs name cells that are not on the Board: {lost}')
         cell = Cell(id=len(self) + 1, view=checked, content=str(content), tags=[str(t) for t in tags or []],
@@ -146,7 +176,7 @@ class Board:
     ) -> list[Cell]:                                     # cells that pass every filter given
         "Cells by page, author and tags."
         pages, authors, any_of = _wanted(page), _wanted(author), _wanted(tags)
-        return self.list_cells(lambda c: (pages is None or c['view']['page'] in pages)
+        return self.list_cells(lambda c: (pages is None or _place(c) in pages)
                                and (authors is None or c['author'] in authors)
                                and (any_of is None or not any_of.isdisjoint(c['tags'])))
 
@@ -187,7 +217,7 @@ class Board:
         "Which pages the team looked at."
         seen = dict.fromkeys(range(1, num_pages + 1), 0)
         for c in self._cells:
-            page = c['view']['page']
+            page = _place(c)
             if page in seen and not set(c['tags']) & set(NOT_SEEN): seen[page] += 1
         return Coverage(share=sum(n > 0 for n in seen.values()) / num_pages if num_pages else 0., pages=seen)
 
@@ -196,7 +226,7 @@ class Board:
     ) -> float:                # share of cells that repeat an earlier one on the same page, 0-1
         "How much of the Board says again what was there (token-sorted similarity by rapidfuzz)."
         from rapidfuzz.fuzz import token_sort_ratio
-        texts = [(c['view']['page'], one_line(c['content'], 400).lower()) for c in self._cells]
+        texts = [(_place(c), one_line(c['content'], 400).lower()) for c in self._cells]
         repeats = sum(any(p == q and token_sort_ratio(t, u, score_cutoff=100 * threshold) for q, u in texts[:i])
                       for i, (p, t) in enumerate(texts))
         return repeats / len(texts) if texts else 0.
@@ -207,7 +237,7 @@ class Board:
 
     def to_dict(self) -> dict[str, Any]:
         "JSON-ready: `cells` and `page_sizes`."
-        return dict(cells=self.list_cells(), page_sizes=[list(s) for s in self._sizes])
+        return dict(cells=self.list_cells(), page_sizes=[list(s) if s else None for s in self._sizes])
 
     def to_json(self, **kwargs: Any) -> str:
         "The Board as JSON text; `kwargs` go to `json.dumps`."
@@ -235,9 +265,9 @@ class Board:
         return html_table(('cell', 'step', 'author', 'page and box', 'tags', 'note'), map(_row, self._cells))
 
 def _by_page(cells: Iterable[Cell]) -> dict[int, list[Cell]]:
-    "Page -> its cells, in their order"
+    "Page -> its cells, in their order; 0 -> those on the whole document"
     pages: dict[int, list[Cell]] = {}
-    for cell in cells: pages.setdefault(cell['view']['page'], []).append(cell)
+    for cell in cells: pages.setdefault(_place(cell), []).append(cell)
     return pages
 
 # %% ../nbs/01_board.ipynb #e6386f76
@@ -259,7 +289,8 @@ def cell_line(
 def _render(cells: list[Cell], limit: Optional[int] = None) -> str:
     "Cells as text, a block for each page"
     blocks = sorted(_by_page(cells).items())
-    return '\n\n'.join('\n'.join([f'[Page {page}]', *(cell_line(c, limit) for c in own)]) for page, own in blocks)
+    return '\n\n'.join('\n'.join([f'[Page {page}]' if page else f'[{WHOLE_DOCUMENT.capitalize()}]',
+                                   *(cell_line(c, limit) for c in own)]) for page, own in blocks)
 
 class BoardView(NamedTuple):
     "A Board as a prompt tells of it: a summary, and the cells in it."

@@ -4,13 +4,13 @@
 
 # %% ../nbs/03_controller.ipynb #fc765cc0
 from __future__ import annotations
-import copy
+import copy, logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
 from .agents import (Action, ActionError, Agent, PageImage, fit_action, invalid_action, normalize_action,
                           read_confidence, words_of)
-from .board import YOU, Board, Cell, Evidence, View
+from .board import WHOLE_DOCUMENT, YOU, Board, Cell, Evidence, View, has_page, unit_bbox
 from .utils.boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
 from .models.client import (BudgetExceeded, Ledger, Reply, Request, Usage, UsageRecord, VLMClient, as_client,
@@ -21,7 +21,7 @@ from .utils.text import abstains, answer_key, check_question, html_text, one_lin
 # %% auto #0
 __all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'MODEL_FAILED', 'Hypothesis', 'CallRecord', 'Event', 'TracePage',
            'Decided', 'Trace', 'CoSeeController', 'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses',
-           'evidence_of', 'call_record', 'Episode', 'replay', 'turn_by_hand', 'noted']
+           'evidence_of', 'call_record', 'told_apart', 'proposals_of', 'Episode', 'replay', 'turn_by_hand', 'noted']
 
 # %% ../nbs/03_controller.ipynb #47b5820a
 class Hypothesis(Action, total=False):
@@ -117,7 +117,8 @@ class CoSeeController:
         agreement: int = 2,           # so many agents of one answer end it
         error_cells: bool = False,    # leave a note where an action failed?
         because: bool = True,         # explain the answer from its cells?
-        focus: FocusSpec = 'auto',    # which pages are shown: 'auto' | 'all' | 'top' | 'overview', see `make_focus`
+        page_selection: FocusSpec = 'all', # which pages agents are shown: 'all' | 'auto' | 'top' | 'overview', see
+                                      # `make_focus`
         snap: Snap = 'auto'           # put the evidence's boxes on print: where there is some, always, or never
     ):
         names = [a.name for a in agents]
@@ -129,8 +130,8 @@ class CoSeeController:
         self.agents, self.max_steps, self.default_gen_kwargs = list(agents), max_steps, default_gen_kwargs
         self.order, self.stop_confidence, self.agreement = order, stop_confidence, agreement
         self.error_cells, self.because = error_cells, because
-        make_focus(focus)
-        self.focus, self.snap = focus, _check_snap(snap)
+        make_focus(page_selection)
+        self.page_selection, self.snap = page_selection, _check_snap(snap)
         self.decided: Optional[Decided] = None   # what rules of another controller chose, in an episode built again
 
     def validate_action(self,
@@ -148,18 +149,22 @@ class CoSeeController:
     ) -> Optional[int]: # id of the new cell; None if the action does not fit the Board
         "Write a validated action on the Board."
         try: action = fit_action(action, num_cells=len(board))
-        except ActionError: return None
+        except ActionError as e:
+            _log.warning('step %s, %s: not written: %s', step, author, one_line(str(e), 300))
+            return None
         target = action.get('target_cell_id')
         refs = list(dict.fromkeys(([target] if target else []) + action.get('supporting_cells', [])))
         content, tags = _note(action)
         tags = list(dict.fromkeys(tags + action.get('tags', [])))
         view = _view(board, action, refs)
         try: return board.add_cell(view, content, tags, author, step, refs)
-        except ValueError: return board.add_cell({'page': view['page']}, content, tags, author, step, refs)
+        except ValueError as e:
+            _log.warning('step %s, %s: written without its box: %s', step, author, one_line(str(e), 300))
+            return board.add_cell({'page': view['page']}, content, tags, author, step, refs)
 
     def should_stop(self,
         step: int,                        # current step, from 1
-        hypotheses: Sequence[Hypothesis], # all HYPOTHESIZE actions so far
+        hypotheses: Sequence[Hypothesis], # all proposals so far: HYPOTHESIZE, and REVISE with an answer
         board: Board                      # the Board, for policies of your own
     ) -> bool:                            # end the episode?
         "A sure hypothesis, agreement of several agents, or the last step."
@@ -167,7 +172,7 @@ class CoSeeController:
 
     def stop_reason(self,
         step: int,                        # current step, from 1
-        hypotheses: Sequence[Hypothesis], # all HYPOTHESIZE actions so far
+        hypotheses: Sequence[Hypothesis], # all proposals so far
         board: Board                      # the Board
     ) -> Optional[str]:                   # 'confidence' | 'agreement' | 'max_steps', or None to go on
         "Why an episode ends here."
@@ -177,7 +182,7 @@ class CoSeeController:
         return 'max_steps' if step >= self.max_steps else None
 
     def ranked(self,
-        hypotheses: Sequence[Hypothesis], # HYPOTHESIZE actions
+        hypotheses: Sequence[Hypothesis], # all proposals
         board: Board                      # the final Board
     ) -> list[Hypothesis]:                # best first
         "Hypotheses as they are decided upon; a team with another rule has its own."
@@ -188,7 +193,7 @@ class CoSeeController:
         return [*({**h, 'confidence': sure} for h in won), *found]
 
     def decide_final_answer(self,
-        hypotheses: Sequence[Hypothesis], # HYPOTHESIZE actions
+        hypotheses: Sequence[Hypothesis], # all proposals: HYPOTHESIZE, and REVISE with an answer
         board: Board,                     # the final Board
         fallback_answer: str = ''         # if there is no hypothesis
     ) -> str:                             # the answer
@@ -208,9 +213,10 @@ class CoSeeController:
         "The controller's settings and team, JSON-ready."
         agents = [dict(name=a.name, role=type(a).__name__, role_prompt=a.role_prompt, actions=list(a.actions),
                        gen=a.gen_defaults, client=_client_name(a.qwen_client)) for a in self.agents]
+        choice = self.page_selection if isinstance(self.page_selection, (str, dict)) else repr(self.page_selection)
         return dict(agents=agents, max_steps=self.max_steps, order=self.order, stop_confidence=self.stop_confidence,
                     agreement=self.agreement, error_cells=self.error_cells, default_gen_kwargs=self.default_gen_kwargs,
-                    snap=self.snap, focus=self.focus if isinstance(self.focus, (str, dict)) else repr(self.focus))
+                    snap=self.snap, page_selection=choice)
 
     def run(self,
         images: Sequence[PageImage],      # pages in order: PIL images or paths
@@ -231,7 +237,7 @@ class CoSeeController:
         try:
             for step in range(1, self.max_steps + 1):
                 state._step(before + step, gen_of)
-                state.tell('step', dict(step=before + step, cells=len(state.board), hypotheses=len(state.hypotheses)))
+                state.tell('step', dict(step=before + step, cells=len(state.board), hypotheses=len(state.proposals)))
                 if self.should_stop(step, new := state._since(before), state.board):
                     stopped = self.stop_reason(step, new, state.board) or 'should_stop'
                     break
@@ -242,16 +248,21 @@ class CoSeeController:
         return episode
 
 # %% ../nbs/03_controller.ipynb #ded18973
+_log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())   # whoever wants to read it says so
+
 def _cells(board: Board, ids: Iterable[int]) -> list[Cell]:
     "Those of the cells that are on the Board"
     found = map(board.get_cell, ids)
     return [cell for cell in found if cell is not None]
 
 def _view(board: Board, action: Action, refs: list[int]) -> View:
-    "The action's own view, or the page of what it refers to"
+    "The action's own view, or the page of what it refers to, or the whole document"
     if 'view' in action: return action['view']
-    cells = _cells(board, refs)
-    return {'page': cells[0]['view']['page']} if cells else {'page': 1, 'description': 'whole document'}
+    pages = [cell['view']['page'] for cell in _cells(board, refs) if has_page(cell['view'])]
+    return {'page': pages[0]} if pages else _whole_document()
+
+def _whole_document() -> View: return {'page': 1, 'description': WHOLE_DOCUMENT}
 
 def _note(action: Action) -> tuple[str, list[str]]:
     "Content and tags of the cell that an action becomes"
@@ -315,7 +326,7 @@ def rank_hypotheses(
 
 # %% ../nbs/03_controller.ipynb #e69574fb
 def _evidence(view: View, content: str, cell: Optional[int]) -> Evidence:
-    box = view.get('bbox')
+    box = unit_bbox(view)
     return Evidence(page=view['page'], bbox=list(box) if box else None, content=one_line(content, 300), cell=cell)
 
 def evidence_of(
@@ -326,7 +337,7 @@ def evidence_of(
     if abstains(hypothesis.get('answer') or hypothesis.get('content')): return []
     fallen = {old for old, _ in board.corrections()}
     cells = _cells(board, (c for c in hypothesis.get('supporting_cells', []) if c not in fallen))
-    places = [_evidence(c['view'], c['content'], c['id']) for c in cells]
+    places = [_evidence(c['view'], c['content'], c['id']) for c in cells if has_page(c['view'])]
     if 'view' not in hypothesis: return places
     return [_evidence(hypothesis['view'], hypothesis['content'], hypothesis.get('cell')), *places]
 
@@ -436,8 +447,7 @@ class _Run:
         self.c, self.images, self.question = controller, listed(images), question
         self.ledger, self._on_event = Ledger() if ledger is None else ledger, on_event
         self.sizes = page_sizes(self.images)
-        self.board, self.hypotheses, self.events = Board(), list[Hypothesis](), list[Event]()
-
+        self.board, self.proposals, self.events = Board(), list[Hypothesis](), list[Event]()
         self.view = Viewing(self.images, question, make_focus('all'))
 
     def tell(self, kind: Literal['start', 'turn', 'step', 'end'], event: Mapping[str, Any]):
@@ -464,6 +474,7 @@ class _Run:
         event.update(valid=bool(cell), applied=action, cell=cell)
         if action and not cell: event['error'] = 'does not fit the Board'
         if action and cell: self._propose(action, event, cell)
+        if not cell: _log.warning('step %s, %s: no valid action: %s', event['step'], event['agent'], event['error'])
         if not cell and self.c.error_cells: self._error_cell(event)
         self.events.append(event)
         self.tell('turn', event)
@@ -472,12 +483,11 @@ class _Run:
         "Keep the action as a hypothesis, if it proposes an answer"
         kind = action['action']
         if kind == 'HYPOTHESIZE' or kind == 'REVISE' and action.get('answer'):
-            self.hypotheses.append({**action, 'author': event['agent'], 'step': event['step'], 'cell': cell})
+            self.proposals.append({**action, 'author': event['agent'], 'step': event['step'], 'cell': cell})
 
     def _error_cell(self, event: Event):
         note = f"No valid action: {event['error']}"
-        where: View = {'page': 1, 'description': 'whole document'}
-        event['error_cell'] = self.board.add_cell(where, note, ['error'], event['agent'], event['step'])
+        event['error_cell'] = self.board.add_cell(_whole_document(), note, ['error'], event['agent'], event['step'])
 
     def _most_tokens(self, agent: Agent, gen: Gen, images: list[PageImage]) -> int:
         "What the agent's next turn may cost at most; 0 where its client cannot tell"
@@ -510,8 +520,8 @@ class _Run:
         return words_of(self.c.agents)
 
     def _open_view(self, gen_of: Callable[[Agent], Gen]):
-        "Let the controller's focus choose the pages"
-        focus = make_focus(self.c.focus, words=self._words(), fits=lambda: self._fits(gen_of))
+        "Let the controller's page selection choose what is shown"
+        focus = make_focus(self.c.page_selection, words=self._words(), fits=lambda: self._fits(gen_of))
         self.view = Viewing(self.images, self.question, focus, ASK_NOTE)
 
     def _go_on(self, earlier: Sequence[Event]) -> int:
@@ -524,12 +534,12 @@ class _Run:
 
     def _since(self, step: int) -> list[Hypothesis]:
         "What was proposed after a step, and still stands"
-        if not step: return self.hypotheses
-        return [h for h in standing(self.hypotheses, self.board) if h.get('step', 0) > step]
+        if not step: return self.proposals
+        return [h for h in standing(self.proposals, self.board) if h.get('step', 0) > step]
 
     def _step(self, step: int, gen_of: Callable[[Agent], Gen]):
         "All turns of one step"
-        for agents in self.c.groups(step, self.board, self.hypotheses):
+        for agents in self.c.groups(step, self.board, self.proposals):
             gens = [gen_of(a) for a in agents]
             images = self.view.look(self.board, self._cover(agents, gens))
             self._afford(agents, gens, images)
@@ -545,7 +555,7 @@ class _Run:
 
     def _best(self, answer: str) -> Optional[Hypothesis]:
         "The best of the hypotheses with this answer"
-        ranked = self.c.ranked(self.hypotheses, self.board)
+        ranked = self.c.ranked(self.proposals, self.board)
         return next((h for h in ranked if proposal_key(h) == answer_key(answer)), None)
 
     def _snapped(self, evidence: list[Evidence], answer: str) -> list[Evidence]:
@@ -556,13 +566,13 @@ class _Run:
 
     def _outcome(self, stopped: str) -> Episode:
         "Decide, and put the episode together"
-        answer = self.c.decide_final_answer(self.hypotheses, self.board)
+        answer = self.c.decide_final_answer(self.proposals, self.board)
         best = self._best(answer)
         evidence = self._snapped(evidence_of(best, self.board), answer) if best else []
         out = Episode(answer=answer, confidence=best.get('confidence', 0.) if best else 0.,
                       page=evidence[0]['page'] if evidence else None, evidence=evidence,
                       because=_because(evidence, self._page_names()) if self.c.because else '',
-                      board=self.board, hypotheses=self.hypotheses,
+                      board=self.board, **told_apart(self.proposals),
                       usage=self.ledger.total.to_dict(), stopped=stopped,
                       steps=max((e['step'] for e in self.events), default=0))
         out['trace'] = self._trace(out)
@@ -593,6 +603,21 @@ def _as_told(told: Event, done: Event) -> Event:
     return cast(Event, {**done, 'action': copy.deepcopy(told['action'])})
 
 # %% ../nbs/03_controller.ipynb #b684ddb1
+def told_apart(
+    proposals: Iterable[Hypothesis] # of an episode, in order of their notes
+) -> dict[str, list[Hypothesis]]:
+    "Proposals as `hypotheses` (by HYPOTHESIZE) and `corrections` (by REVISE)."
+    kinds = dict(hypotheses='HYPOTHESIZE', corrections='REVISE')
+    proposals = list(proposals)
+    return {name: [p for p in proposals if p['action'] == kind] for name, kind in kinds.items()}
+
+def proposals_of(
+    episode: Mapping[str, Any] # with `hypotheses` and `corrections`, or some of them
+) -> list[Hypothesis]:         # in order of their notes
+    "Every answer that was proposed, by HYPOTHESIZE or by REVISE."
+    both = [*(episode.get('hypotheses') or []), *(episode.get('corrections') or [])]
+    return sorted(both, key=lambda p: p.get('cell') or 0)
+
 def _is_plain(event: Event) -> bool:
     "Was an answer read out of plain words?"
     return isinstance(event['action'], dict) and bool(event['action'].get('plain'))
@@ -607,7 +632,8 @@ def _named_pages(action: Any) -> Iterator[Any]:
 
 # %% ../nbs/03_controller.ipynb #7b945f5c
 class Episode(dict[str, Any]):
-    "Result of a run: answer, confidence, page, evidence, because, board, hypotheses, trace, usage, stopped, steps."
+    """Result of a run: answer, confidence, page, evidence, because, board, hypotheses, corrections, trace, usage,
+    stopped, steps."""
     def _where(self, before: str, after: str = '') -> str:
         return f"{before}page {self['page']}{after}" if self.get('page') else ''
 

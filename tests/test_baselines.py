@@ -7,7 +7,7 @@ from PIL import Image
 
 from cosee.agents import CrossCheckerAgent, DetailReaderAgent, ScannerAgent
 from cosee.eval.baselines import self_consistency, single_agent_cot
-from cosee.eval.chat import multi_agent_chat_no_board
+from cosee.eval.baselines import multi_agent_chat_no_board
 from cosee.eval.matching import match_budget
 from cosee.eval.methods import METHODS, Method
 from cosee.eval.task import DIRECT_PROMPT, Task, seed_of, shrink_pages, stochastic_rounding, vote

@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from PIL import Image
 
 from cosee.agents import CrossCheckerAgent, DetailReaderAgent, ScannerAgent
-from cosee.eval.chat import Speaker, memories, multi_agent_chat_no_board, open_and_hidden
+from cosee.eval.baselines import Speaker, memories, multi_agent_chat_no_board, open_and_hidden
 from cosee.eval.methods import Method
 from cosee.eval.task import Task
 from cosee.runs.log import without_times

@@ -11,7 +11,7 @@ from cosee.board import Board
 from cosee.controller import CoSeeController
 from cosee.document import InteractiveDocument, VLMLanguageModel
 from cosee.eval.baselines import direct_answer, self_consistency, single_agent_cot
-from cosee.eval.chat import multi_agent_chat_no_board
+from cosee.eval.baselines import multi_agent_chat_no_board
 from cosee.eval.judge import judge_answer
 from cosee.fields.episode import extract
 from cosee.models.cache import CachedClient

@@ -1,4 +1,6 @@
 """The controller and the Board take what their documents allow, and refuse in words what they cannot use."""
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,7 +8,7 @@ from PIL import Image
 
 from cosee.agents import DummyAgent, team
 from cosee.board import Board
-from cosee.controller import CoSeeController, rank_hypotheses
+from cosee.controller import CoSeeController, evidence_of, rank_hypotheses, replay
 from cosee.models.testing import ScriptedClient
 
 PAGES = [Image.new("RGB", (64, 64), "white")]
@@ -61,19 +63,58 @@ def test_settings_of_nobody_are_refused():
     assert client.calls[0]["temperature"] == 1
 
 
-def test_a_board_stores_parts_of_the_page_or_says_why_not():
-    with pytest.raises(ValueError, match=r"is in pixels, but the size of page 2 is not known.*page_sizes"):
-        Board([(100, 100)]).add_cell(dict(page=2, bbox=(10, 10, 50, 50)), "x")
+def test_a_board_keeps_pixels_until_it_knows_the_size_of_their_page():
     board = Board([(100, 200)])
-    board.add_cell(dict(page=1, bbox=(10, 10, 50, 50)), "x")
-    assert board.get_cell(1)["view"]["bbox"] == (.1, .05, .5, .25)
+    for page in (1, 2): board.add_cell(dict(page=page, bbox=(10, 10, 50, 50)), "x")
+    assert [c["view"]["bbox"] for c in board.cells] == [(.1, .05, .5, .25), (10, 10, 50, 50)]
+    again = Board.from_json(board.to_json())
+    assert again == board and "2 10 10 50 50 px" in again._repr_html_()
+    again.page_sizes = [(100, 200), (200, 100)]
+    assert [c["view"]["bbox"] for c in again.cells] == [(.1, .05, .5, .25), (.05, .1, .25, .5)]
 
 
-def test_an_action_in_pixels_of_an_unknown_page_keeps_its_page():
+def test_pixels_of_an_unknown_page_reach_the_board_and_are_no_evidence_in_parts():
     controller, board = CoSeeController([]), Board()
     action = controller.validate_action(proposal("5", view=dict(page=3, bbox=[10, 10, 50, 50])))
     assert controller.apply_action(board, action, 1, "reader") == 1
-    assert board.get_cell(1)["view"] == dict(page=3)
+    assert board.get_cell(1)["view"] == dict(page=3, bbox=(10, 10, 50, 50))
+    assert evidence_of(dict(action, cell=1), board)[0]["bbox"] is None
+
+
+def test_what_stands_on_no_page_is_no_evidence_of_page_1():
+    script = [dict(action="INSPECT", content="A report."), proposal("5", supporting_cells=[1], confidence=.95)]
+    out = CoSeeController([DummyAgent(script=script)], max_steps=2).run(PAGES * 3, "How many?")
+    assert (out["answer"], out["page"], out["evidence"]) == ("5", None, [])
+    assert out["board"].to_text().startswith("[Whole document]\n- (#1, ") and out["board"].get_cells_by_page(1) == []
+    assert out["board"].coverage(3)["share"] == 0
+
+
+def test_what_cannot_be_written_is_logged(caplog):
+    script = ["nonsense", dict(action="REVISE", target_cell_id=9, content="no such note")]
+    CoSeeController([DummyAgent(script=script)], max_steps=2).run(PAGES, "How many?")
+    said = [r.getMessage() for r in caplog.records if r.name == "cosee.controller"]
+    assert "step 1, dummy: no valid action" in said[0] and "#9 is not on the Board" in said[1]
+    controller = CoSeeController([])
+    assert controller.apply_action(Board(), controller.validate_action(script[1]), 3, "me") is None
+    assert "step 3, me: not written: cell #9" in caplog.records[-1].getMessage()
+
+
+def test_corrections_that_propose_an_answer_are_told_apart():
+    script = [proposal("5", confidence=.6, view=dict(page=1)),
+              dict(action="REVISE", target_cell_id=1, content="The row above.", answer="7", confidence=.8)]
+    out = CoSeeController([DummyAgent(script=script)], max_steps=2).run(PAGES, "How many?")
+    assert [h["action"] for h in out["hypotheses"]] == ["HYPOTHESIZE"]
+    assert [(c["action"], c["answer"]) for c in out["corrections"]] == [("REVISE", "7")] and out["answer"] == "7"
+    again = replay(json.loads(json.dumps(out["trace"])))
+    assert (again["hypotheses"], again["corrections"]) == (out["hypotheses"], out["corrections"])
+
+
+@pytest.mark.parametrize("n", [1, 13, 40])
+def test_a_plain_call_shows_every_page_at_any_number(n):
+    client = ScriptedClient([proposal("5", view=dict(page=n), confidence=.95)])
+    out = CoSeeController(team(client, ("detail_reader",))).run(PAGES * n, "How many?")
+    assert out["trace"]["events"][0]["shown"] == list(range(1, n + 1)) and out["page"] == n
+    assert len(client.requests[0].pages) == n if hasattr(client, "requests") else True
 
 
 def test_the_oldest_note_goes_before_a_new_one_is_cut():

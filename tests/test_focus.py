@@ -72,7 +72,7 @@ def numbers(call): return [b["page"] for b in call["messages"][0]["content"] if 
 
 def test_an_agent_names_page_57_of_60_and_sees_it_next():
     document, client = Lazy(60), ScriptedClient([inspect(57), propose(57)])
-    controller = CoSeeController(team(client, ["scanner", "detail_reader"]), 1, focus=top(index()))
+    controller = CoSeeController(team(client, ["scanner", "detail_reader"]), 1, page_selection=top(index()))
     episode = controller.run(document, "Which subsidiaries are there?")
     assert [numbers(c) for c in client.calls] == [[3], [3, 57]]
     labels = [b["text"].strip() for b in template_messages(client.calls[1]["messages"])[0]["content"]
@@ -95,7 +95,7 @@ def test_traces_of_before_are_replayed():
     client = ScriptedClient([inspect(1), propose(1)])
     trace = CoSeeController(team(client, ["scanner", "detail_reader"]), 1).run([BLANK], "Which?")["trace"]
     old = copy.deepcopy(trace)
-    del old["config"]["focus"]
+    del old["config"]["page_selection"]
     for event in old["events"]: del event["shown"], event["why"]
     assert replay(old)["answer"] == replay(trace)["answer"] == "Moss Ltd"
 
@@ -104,7 +104,7 @@ def test_traces_of_before_are_replayed():
 def test_prompts_are_what_they_were_where_all_pages_are_shown(focus):
     pages = [BLANK.copy() for _ in range(12)]
     client = ScriptedClient([inspect(12), propose(12)])
-    episode = CoSeeController(team(client, ["scanner", "detail_reader"]), 1, focus=focus).run(pages, "Which?")
+    episode = CoSeeController(team(client, ["scanner", "detail_reader"]), 1, page_selection=focus).run(pages, "Which?")
     agents = team(client, ["scanner", "detail_reader"])
     assert client.calls[0]["messages"] == build_messages(pages, "Which?", None, agents[0].role_prompt)
     assert "page" not in client.calls[1]["messages"][0]["content"][0]
@@ -113,14 +113,16 @@ def test_prompts_are_what_they_were_where_all_pages_are_shown(focus):
 
 def test_the_board_is_part_of_the_query_and_what_was_shown_stays_in_front():
     found, client = index(), ScriptedClient([inspect(3, "Here are the holdings."), propose(57)])
-    CoSeeController(team(client, ["scanner", "detail_reader"]), 1, focus=top(found)).run(Lazy(60), "Subsidiaries?")
+    controller = CoSeeController(team(client, ["scanner", "detail_reader"]), 1, page_selection=top(found))
+    controller.run(Lazy(60), "Subsidiaries?")
     assert found.asked[1] == "Subsidiaries? Here are the holdings."
     assert [numbers(c) for c in client.calls] == [[3], [3, 57]]
 
 
 def test_agents_of_a_step_in_parallel_see_the_same_pages():
     client = ScriptedClient([inspect(40), inspect(41), propose(40), propose(41)])
-    controller = CoSeeController(team(client, ["scanner", "detail_reader"]), 2, order="parallel", focus=top(index()))
+    agents = team(client, ["scanner", "detail_reader"])
+    controller = CoSeeController(agents, 2, order="parallel", page_selection=top(index()))
     events = controller.run(Lazy(60), "Which subsidiaries?")["trace"]["events"]
     assert [e["shown"] for e in events] == [[3], [3], [3, 40, 41], [3, 40, 41]]
 
@@ -131,7 +133,7 @@ def test_a_page_that_cannot_be_drawn_is_told_and_the_rest_is_answered():
             if i == 56: raise PageError("page 57 is broken")
             return super().__getitem__(i)
     client = ScriptedClient([inspect(57), propose(3)])
-    controller = CoSeeController(team(client, ["scanner", "detail_reader"]), 1, focus=top(index()))
+    controller = CoSeeController(team(client, ["scanner", "detail_reader"]), 1, page_selection=top(index()))
     episode = controller.run(Torn(60), "Which subsidiaries?")
     assert episode["trace"]["events"][1]["shown"] == [3]
     assert "Page 57 cannot be drawn." in prompt_text(client.calls[1]["messages"])
@@ -160,7 +162,7 @@ class Print:
 def test_a_page_that_a_tool_looked_at_comes_into_view(call):
     client = ScriptedClient([call, inspect(3), propose(57)])
     crew = with_tools(team(client, ["scanner", "detail_reader"]), words=Print())
-    episode = CoSeeController(crew, 1, focus=top(index())).run(Lazy(60), "Which subsidiaries?")
+    episode = CoSeeController(crew, 1, page_selection=top(index())).run(Lazy(60), "Which subsidiaries?")
     assert numbers(client.calls[0]) == [3] and numbers(client.calls[2]) == [3, 57]
     assert episode["page"] == 57
 
@@ -168,7 +170,7 @@ def test_a_view_into_a_zoomed_picture_is_a_view_of_its_page():
     zoom = {"tool": "zoom", "args": {"page": 57, "bbox": [0, 500, 500, 1000]}}
     client = ScriptedClient([zoom, propose(61)])
     crew = with_tools(team(client, ["detail_reader"]), words=Print())
-    episode = CoSeeController(crew, 1, focus=top(index())).run(Lazy(60), "Which subsidiaries?")
+    episode = CoSeeController(crew, 1, page_selection=top(index())).run(Lazy(60), "Which subsidiaries?")
     assert numbers(client.calls[1]) == [3, 61]
     assert episode["evidence"][0]["page"] == 57 and episode["evidence"][0]["bbox"] == [.05, .6, .15, .7]
 
@@ -183,7 +185,7 @@ def test_the_reader_of_print_speaks_of_the_documents_pages():
                          if im.getpixel((0, 0))[0] == 56 else [line("Nothing to see", 60)]) for im in images]
     client = OcrClient(words=Reader(), embeddings=False)
     found = Words(sixty(p57="Invoice. Number 4711."))
-    episode = CoSeeController(team(client), 2, focus=top(found)).run(Lazy(60), "What is the invoice number?")
+    episode = CoSeeController(team(client), 2, page_selection=top(found)).run(Lazy(60), "What is the invoice number?")
     assert (episode["answer"], episode["page"]) == ("4711", 57)
     assert {c["view"]["page"] for c in episode["board"].list_cells()} <= {57}
     out = Method("direct", focus=top(found)).run(dict(images=Lazy(60), question="What is the invoice number?"), client)
@@ -277,7 +279,7 @@ def test_names_and_settings_of_a_focus_are_checked():
     mappings = {"k": 2}, {"type": "top", "kk": 1}, {"type": "top", "k": 0}, {"type": "all", "k": 3}
     for wrong in ("topp", "", None, 3, *mappings):
         with pytest.raises(ValueError): make_focus(wrong)
-    with pytest.raises(ValueError): CoSeeController([], focus="nowhere")
+    with pytest.raises(ValueError): CoSeeController([], page_selection="nowhere")
     assert isinstance(make_focus("all"), AllPages) and isinstance(make_focus(), AutoFocus)
     mine = AllPages()
     assert make_focus(mine) is mine
@@ -385,7 +387,7 @@ def test_episodes_on_a_model_are_the_same_with_and_without_reuse(clients):
     def episode(client, order):
         focus = TopPages(lambda d: Words(texts), 2, headings=True)
         controller = CoSeeController(team(client, ["scanner", "detail_reader"]), 2, dict(max_new_tokens=160, seed=3),
-                                     order=order, focus=focus, stop_confidence=2., agreement=9)
+                                     order=order, page_selection=focus, stop_confidence=2., agreement=9)
         return controller.run(document, "What is the total of chapter 9?")["trace"]["events"]
     for order in ("sequential", "parallel"):
         told = [[(e["shown"], [c["text"] for c in e["calls"]]) for e in episode(c, order)] for c in clients]

@@ -159,7 +159,7 @@ def test_one_door(tmp_path, random_folder):
     known = create_vlm_client("house.small", {"backends": {"house": {
         "kind": "local", "model_path": random_folder("llava"), "models": {"small": "llava"}}}})
     assert type(known) is LocalVLMClient and known.name == "house.small"
-    with pytest.raises(ContextOverflow, match="give fewer pages"):
+    with pytest.raises(ContextOverflow, match="show fewer pages"):
         client.context = 60
         client.chat(build_messages([Image.new("RGB", (99, 99))] * 9, "What?"))
 

@@ -130,7 +130,7 @@ def test_tools_and_measures_that_were_asked_for_stay():
     model = ScriptedClient([json.dumps({**PLAN, "pages": [], "tools": []}), json.dumps(FOUND)])
     controller = PlannedController(team(model, ["detail_reader"]), 1, which=("sharpness",))
     episode = controller.run(PAGES, "Who signed?")
-    assert [q["page"] for q in episode["quality"]] == [1, 2, 3] and controller.focus == "auto"
+    assert [q["page"] for q in episode["quality"]] == [1, 2, 3] and controller.page_selection == "all"
 
 
 @pytest.mark.parametrize("question, pages", [

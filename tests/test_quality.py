@@ -175,7 +175,7 @@ class LongDocument(Sequence):
 def test_of_a_long_document_only_the_pages_that_matter_are_measured():
     document, at = LongDocument(), {"view": {"page": 7, "bbox_2d": [0, 0, 9, 9]}}
     controller = QualityController(team(ScriptedClient([json.dumps({**FOUND, **at})]), ["detail_reader"]), max_steps=1,
-                                   focus=dict(type="oracle", pages=[5, 9, 300]), which=("brightness",))
+                                   page_selection=dict(type="oracle", pages=[5, 9, 300]), which=("brightness",))
     episode = controller.run(document, "Who signed?")
     assert set(document.drawn) == {5, 7, 9, 300} and len(document.drawn) <= 8
     assert [q["page"] for q in episode["quality"]] == [5, 7, 9, 300]
@@ -186,7 +186,7 @@ def test_of_a_long_document_only_the_pages_that_matter_are_measured():
 def test_an_answer_on_a_page_that_was_not_shown_first_is_measured_too():
     controller = QualityController(team(ScriptedClient([json.dumps({**FOUND, "view": {"page": 5}})]),
                                         ["detail_reader"]), max_steps=1, which=("brightness",),
-                                   focus=dict(type="oracle", pages=[300]))
+                                   page_selection=dict(type="oracle", pages=[300]))
     episode = controller.run(LongDocument(), "Who signed?")
     assert episode["page"] == 5 and "page 5 is hard to read: darkness" in episode["because"]
 

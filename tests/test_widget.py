@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from cosee.agents import DummyAgent, team
-from cosee.controller import CoSeeController, replay
+from cosee.controller import CoSeeController, proposals_of, replay
 from cosee.ocr.client import OcrClient
 from cosee.ocr.engine import WordReader
 from cosee.ocr.print import PrintPage
@@ -51,7 +51,7 @@ def test_events_lead_to_the_board_of_the_controller():
     episode = CoSeeController(
         [DummyAgent(script=script)], max_steps=4, stop_confidence=1.1, agreement=9, error_cells=True
     ).run(PAGES, "What?", on_event=live)
-    assert live.board == episode["board"] and live.hypotheses == episode["hypotheses"]
+    assert live.board == episode["board"] and live.proposals == proposals_of(episode)
     assert live.episode()["answer"] == episode["answer"] and "error" in live.board.get_cell(4)["tags"]
 
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from typing import IO, Any, cast
 from ..agents import ActionError
 from ..board import Board
-from ..controller import noted, replay
+from ..controller import noted, proposals_of, replay
 from ..doors.asking import EpisodeInfo, Note, Settings, told_of
 from ..doors.desk import Desk
 from ..doors.documents import Caller, Document
@@ -31,7 +31,7 @@ from ..view.episode import EpisodeLike, episode_desk
 # %% ../../nbs/app/01_kept.ipynb #285f9cd7
 def _proposed(trace: Any) -> list[Any]:
     "What was proposed in an episode; [] where its trace does not lead anywhere"
-    try: return replay(trace)['hypotheses'] if trace.get('events') else []
+    try: return proposals_of(replay(trace)) if trace.get('events') else []
     except (KeyError, TypeError, ValueError): return []
 
 def episode_of(

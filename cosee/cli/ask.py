@@ -64,7 +64,7 @@ def _team_args(p: ArgumentParser):
                    help="parallel: the agents of a step do not see each other's notes (default: sequential)")
     _gate_arg(g)
     g.add_argument('--max-tokens', type=positive, metavar='N', help='hard budget of tokens for each question')
-    g.add_argument('--focus', default='auto', choices=_FOCUSES,
+    g.add_argument('--page-selection', '--focus', dest='focus', default='auto', choices=_FOCUSES,
                    help='which pages an agent is shown; auto: all of a short document, else those that an index of '
                         'its printed text finds (default: auto)')
     g.add_argument('--k', type=positive, default=4, metavar='N',
@@ -348,7 +348,7 @@ def _controller(args: Namespace, client: 'VLMClient', pages: 'Pages', focus: 'Fo
     from cosee.planner.quality import QualityController
     from cosee.rules.gated import GatedController, gated
     crew = _team(args, client, pages)
-    shared = dict[str, Any](order=args.order, focus=focus, snap=_SNAPS[args.snap])
+    shared = dict[str, Any](order=args.order, page_selection=focus, snap=_SNAPS[args.snap])
     if args.plan:
         return PlannedController(crew, args.max_steps, source=_finer(args, pages), planner=client,
                                  which=tuple(MEASURES) if args.quality else None,
@@ -426,10 +426,12 @@ _NOBODY = 'Nobody proposed an answer before the end'
 
 def _why_none(episode: 'Episode') -> str:
     "Why there is no answer, in the words of whoever said so last"
-    said = [h.get('content') for h in episode['hypotheses'] if abstains(h.get('answer') or h.get('content'))]
+    from cosee.controller import proposals_of
+    proposals = proposals_of(episode)
+    said = [h.get('content') for h in proposals if abstains(h.get('answer') or h.get('content'))]
     told = one_line(str(said[-1] or ''), 300) if said else ''
     if told and not abstains(told): return told
-    if episode['hypotheses']: return 'The pages that were shown do not say.'
+    if proposals: return 'The pages that were shown do not say.'
     return f"{_NOBODY} ({one_line(episode['stopped'], 100)})."
 
 def _verdict(episode: 'Episode', sure: float) -> dict[str, Any]:

@@ -215,7 +215,7 @@ def _team_outcome(asked: Asked, document: Document, client: VLMClient, ledger: L
     gate = gated(client, settings.gate, _shaped(settings))
     make = partial(GatedController, **gate) if gate else CoSeeController
     controller = make(crew, settings.max_steps, dict(seed=settings.seed), settings.order,
-                      focus=_focus(settings, document))
+                      page_selection=_focus(settings, document))
     episode = controller.run(pages, asked.question, ledger=ledger, on_event=_listening(asked), earlier=asked.earlier)
     return outcome_of(episode)
 
@@ -244,8 +244,8 @@ def _named(outcome: MethodOutcome, document: Document) -> MethodOutcome:
                                        label in zip(document.files, document.labels, strict=True)}
     for page in trace.get('pages') or []: page['file'] = called.get(page.get('file', ''), document.name)
     for name, label in called.items(): trace['because'] = trace.get('because', '').replace(name, label)
-    focus = (trace.get('config') or {}).get('focus')
-    if isinstance(focus, dict): focus.pop('visual', None)   # where the server's checkpoints lie is its own affair
+    chosen = (trace.get('config') or {}).get('page_selection')
+    if isinstance(chosen, dict): chosen.pop('visual', None)   # where the server's checkpoints lie is its own affair
     return outcome
 
 # %% ../../nbs/doors/02_asking.ipynb #3ead7497

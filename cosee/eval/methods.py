@@ -26,7 +26,7 @@ class MethodEntry(Entry):
 
 def _team_of(help: str, **settings) -> MethodEntry:
     "A team with a Board, with settings of its own"
-    return MethodEntry('cosee.eval.baselines:cosee_method', help, settings, dial='max_steps')
+    return MethodEntry('cosee.eval.teams:cosee_method', help, settings, dial='max_steps')
 
 def _rules_of(help: str, **settings) -> MethodEntry:
     "A team with rules of its own"
@@ -57,14 +57,14 @@ METHODS: Registry[MethodEntry] = Registry('method', dict(
     cot=MethodEntry('cosee.eval.baselines:cot_method', 'one call that reasons before it answers'),
     self_consistency=MethodEntry('cosee.eval.baselines:self_consistency_method', 'a vote of several samples',
                                  dial='num_samples'),
-    chat=MethodEntry('cosee.eval.chat:chat_method', 'a conversation without a Board', dial='max_turns'),
+    chat=MethodEntry('cosee.eval.baselines:chat_method', 'a conversation without a Board', dial='max_turns'),
     cosee=_team_of('a team with a Board'),
     cosee_base=_team_of('three roles, two steps', agents=tuple(ROLES), max_steps=2),
     cosee_light=_team_of('two roles, two steps', agents=('scanner', 'detail_reader'), max_steps=2),
     cosee_expanded=_team_of('three roles, three steps', agents=tuple(ROLES), max_steps=3),
     single_board=_team_of('one role and its Board', agents=('detail_reader',), max_steps=3, agreement=1,
                           stop_confidence=.9),
-    cosee_tools=MethodEntry('cosee.eval.baselines:cosee_tools_method', 'a team that may look closer',
+    cosee_tools=MethodEntry('cosee.eval.teams:cosee_tools_method', 'a team that may look closer',
                             dial='max_steps'),
     cosee_plan=MethodEntry('cosee.planner.planned:planned_method', 'a plan, and a team that follows it',
                            dial='max_steps'),
@@ -74,7 +74,7 @@ METHODS: Registry[MethodEntry] = Registry('method', dict(
     dissent=_rules_of('a team that keeps what a minority says', dissent=True),
     split=_rules_of('a team whose agents read different pages', first='blind', pages='split'),
     **_GATES,
-    gated=MethodEntry('cosee.eval.baselines:gated_method', 'one call, and a team where that is unsure'),
+    gated=MethodEntry('cosee.eval.teams:gated_method', 'one call, and a team where that is unsure'),
     screen=MethodEntry('cosee.screen.agent:screen_method', 'the next step on a screen')))
 
 # %% ../../nbs/eval/08_methods.ipynb #cfe7d7d3

@@ -247,7 +247,8 @@ class GgufClient(VLMClient):
         new = body['max_tokens']
         if tokens + new > self.context:
             raise ContextError(f'{self.name}: the prompt has {tokens:,} tokens and the reply may have {new:,}, '
-                               f'but the context holds {self.context:,}; show fewer pages or give it more context')
+                               f"but the context holds {self.context:,}; show fewer pages (page_selection='auto') or "
+                               'give it more context')
         if schema is not None:
             llama: Any = import_module('xllamacpp')
             body['grammar'] = llama.json_schema_to_grammar(json.dumps({**schema, **_COMPACT}))

@@ -15,7 +15,7 @@ from typing import Any, Optional, cast
 from ..agents import ROLES, Action, Agent, Model
 from ..board import Board, View
 from ..controller import Episode, Event, OnEvent, Order
-from ..eval.baselines import within_budget
+from ..eval.teams import within_budget
 from ..eval.task import MethodOutcome, Roles, Task, build_team, outcome_of, stochastic_rounding
 from ..focus import Choice, FocusSpec, OraclePages, Pictures, index_of, listed
 from ..models.client import Ledger
@@ -100,7 +100,7 @@ class PlannedController(QualityController):
         mine.opening = [_PlanAgent(planned)] if plan_text(planned) else []
         if self.given is None: mine.which = tuple(m for m in wanted_measures(plan) if m in MEASURES)
         mine.region, mine.tell_all = scope_box(plan), plan.query_type == 'IQA'
-        if plan.pages: mine.focus = _PlannedPages(plan.pages)
+        if plan.pages: mine.page_selection = _PlannedPages(plan.pages)
         return mine
 
     def run(self, images: Sequence[Any], question: str,
@@ -108,7 +108,7 @@ class PlannedController(QualityController):
             on_event: Optional[OnEvent] = None, earlier: Sequence[Event] = ()) -> Episode:
         "Plan, then run one episode; raises what `CoSeeController.run` raises."
         images, ledger = listed(images), Ledger() if ledger is None else ledger
-        made = self.planned or plan_document(question, images, self.planner, self.focus, ledger)
+        made = self.planned or plan_document(question, images, self.planner, self.page_selection, ledger)
         if self.on_plan is not None: self.on_plan(made)
         settings = per_agent_gen_kwargs, ledger, on_event, earlier
         episode = QualityController.run(self._following(made), images, question, *settings)
@@ -126,5 +126,5 @@ def planned_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 
     if made.plan.pages: task.look(_PlannedPages(made.plan.pages))
     crew = within_budget(task, build_team(task.client, agents, num_agents))
     controller = PlannedController(crew, stochastic_rounding(max_steps, task.seed), {**task.gen, 'seed': task.seed},
-                                   order, stop_confidence, agreement, focus=task.focus, planned=made)
+                                   order, stop_confidence, agreement, page_selection=task.focus, planned=made)
     return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))

@@ -246,7 +246,7 @@ class QualityController(CoSeeController):
     def _first_pages(self, images: 'Sequence[Image]', question: str) -> list[int]:
         "The pages that the team is shown first"
         words = words_of(self.team)
-        return make_focus(self.focus, words=words).choose(images, question, None, []).pages
+        return make_focus(self.page_selection, words=words).choose(images, question, None, []).pages
 
     def _findings(self, images: 'Sequence[Image]', page: int) -> list[Finding]:
         "What is wrong with a page"

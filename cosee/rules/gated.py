@@ -142,7 +142,7 @@ class GatedController(CoSeeController):
         "A controller of the first reader, with all else as in this one"
         first = _FirstReader(self.agents[-1].qwen_client if self.agents else None,
                              checks=self.by in ('check', 'cascade'), seconds=self.by in READ)
-        return CoSeeController([first], 1, self.default_gen_kwargs, focus=self.focus,
+        return CoSeeController([first], 1, self.default_gen_kwargs, page_selection=self.page_selection,
                                snap=cast(Snap, self.snap), because=self.because)
 
     def run(self, images: Sequence[Any], question: str,

@@ -18,8 +18,8 @@ from ..agents import ROLES, Agent, words_of
 from ..board import YOU, Board
 from ..utils.boxes import Box
 from ..controller import (CoSeeController, Episode, Event, Hypothesis, OnEvent, Order, evidence_of,
-                              proposal_key, rank_hypotheses, standing, stated_confidence)
-from ..eval.baselines import within_budget
+                              proposal_key, proposals_of, rank_hypotheses, standing, stated_confidence)
+from ..eval.teams import within_budget
 from ..eval.task import MethodOutcome, Roles, Task, build_team, outcome_of, stochastic_rounding
 from ..focus import FocusSpec, listed
 from ..models.client import Ledger
@@ -176,9 +176,10 @@ class TeamController(CoSeeController):
         mine, images = copy.copy(self), listed(images)
         mine.proofs, mine.prints = {}, Prints(images, words_of(self.agents), self.read)
         episode = CoSeeController.run(mine, images, question, per_agent_gen_kwargs, ledger, on_event, earlier)
-        episode['did'] = mine.did(episode['hypotheses'], episode['board'])
+        proposals = proposals_of(episode)
+        episode['did'] = mine.did(proposals, episode['board'])
         if self.rules.pages == 'split': episode['did']['pages'] = _first_pages(episode['trace']['events'])
-        best = mine.ranked(episode['hypotheses'], episode['board'])[:1]
+        best = mine.ranked(proposals, episode['board'])[:1]
         kept = [dict(cell=h.get('cell'), confidence=stated_confidence(h)) for h in best]
         cast(Any, episode['trace']).update(proofs={str(c): how for c, how in mine.proofs.items()},
                                            **({'decided': kept[0]} if kept else {}))
@@ -238,6 +239,7 @@ def team_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, 
     for a in crew: a.board_kwargs = dict(max_cells_per_page=max_cells_per_page, max_total_chars=max_total_chars)
     if pages == 'same' or not _covers_shares(task, crew): crew = within_budget(task, crew)
     controller = TeamController(crew, steps, {**task.gen, 'seed': task.seed}, order,
-                                stop_confidence, agreement, focus=task.focus, snap=task.snap, rules=rules, read=read)
+                                stop_confidence, agreement, page_selection=task.focus, snap=task.snap, rules=rules,
+                                read=read)
     episode = controller.run(task.images, task.question, ledger=task.ledger)
     return outcome_of(episode)

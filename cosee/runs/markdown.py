@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Optional, TypedDict, Union
 from ..board import Board, Cell
+from ..controller import proposals_of
 from ..utils.boxes import Box
 from .table import Run
 from ..utils.text import md_line
@@ -86,7 +87,7 @@ def _head(e: Mapping[str, Any], level: str) -> list[str]:
 def _proposed(e: Mapping[str, Any]) -> list[str]:
     "Answers that were proposed"
     rows = [[md_line(h.get('answer') or h.get('content', '')), _sure(h), md_line(h.get('author', ''), 40),
-             f"\\#{int(h['cell'])}" if h.get('cell') else ''] for h in e.get('hypotheses') or []]
+             f'\\#{int(cell)}' if (cell := h.get('cell')) else ''] for h in proposals_of(e)]
     return [_table(['answer', 'confidence', 'author', 'note'], rows)] if rows else []
 
 # %% ../../nbs/runs/08_markdown.ipynb #85159613

@@ -208,7 +208,7 @@ def slim(
     record: Record # a record
 ) -> Record:
     "A record without what only looking at it needs."
-    return cast(Record, {k: v for k, v in record.items() if k not in ('trace', 'board', 'hypotheses')})
+    return cast(Record, {k: v for k, v in record.items() if k not in ('trace', 'board', 'hypotheses', 'corrections')})
 
 # %% ../../nbs/runs/01_table.ipynb #02bc6882
 def _simple(fields: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:

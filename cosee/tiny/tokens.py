@@ -14,7 +14,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, cast
 from ..agents import CHECKER_ACTIONS, READER_ACTIONS, ROLES, SCANNER_ACTIONS, describe_actions, team
-from ..eval.chat import chat_instruction
+from ..eval.baselines import chat_instruction
 from ..models.testing import ScriptedClient
 from ..models.testing import SPECIAL, random_processor
 from ..utils.text import NOT_ANSWERABLE

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypedDict, Union, cast
-from ..board import Board, Cell
+from ..board import WHOLE_DOCUMENT, Board, Cell, has_page
+from ..controller import proposals_of
 from ..utils.boxes import Box, Size, is_box, placed
 from ..utils.files import write_whole
 from ..focus import listed
@@ -66,6 +67,8 @@ class _Shared(NamedTuple):
     links: dict[int, list[Html]]   # id of a cell -> its links
     keys: dict[int, str]           # id of a cell -> the filters that it passes
 
+def _extent(cell: Cell) -> str: return 'whole page' if has_page(cell['view']) else WHOLE_DOCUMENT
+
 def _note(cell: Cell, shared: _Shared, alone: bool = False) -> Html:
     "One note of the Board; `alone`: not beside its page, so that it says which one it is"
     n, evidence = cell['id'], shared.evidence
@@ -75,7 +78,7 @@ def _note(cell: Cell, shared: _Shared, alone: bool = False) -> Html:
             el('span', f"step {cell['step']}", cls='step'))
     more = (el('span', 'evidence', cls='tag ev') if n in evidence else None,
             [el('span', clean(t, 40), cls='tag') for t in cell['tags'][:12]], shared.links.get(n),
-            None if cell['view'].get('bbox') else el('span', 'whole page', cls='refs'))
+            None if cell['view'].get('bbox') else el('span', _extent(cell), cls='refs'))
     return el('li', head, el('p', cell['content'], dir='auto'), el('div', more, cls='more'),
               id=f'{shared.prefix}c{n}', data_c=n, data_k=shared.keys[n], tabindex=0,
               cls=f"note a{shared.palette[cell['author']]} {evidence.get(n, '')}")
@@ -227,7 +230,7 @@ class _Proposal(TypedDict):
     cells: list[int]       # notes that say so
     fallen: bool           # was it corrected each time?
 
-def _add_proposal(p: _Proposal, h: dict[str, Any], fallen: set[int]):
+def _add_proposal(p: _Proposal, h: Mapping[str, Any], fallen: set[int]):
     "Count a hypothesis in"
     if isinstance(sure := h.get('confidence'), (int, float)): p['sure'] = max(p['sure'] or 0, min(1, max(0, sure)))
     if h.get('author') and h['author'] not in p['authors']: p['authors'].append(h['author'])
@@ -241,7 +244,7 @@ def _proposals(
     "Different answers that were proposed."
     fallen = {old for old, _ in board.corrections()}
     out: dict[str, _Proposal] = {}
-    for h in episode.get('hypotheses') or []:
+    for h in proposals_of(episode):
         answer = h.get('answer') or h.get('content')
         new = _Proposal(answer=answer, sure=None, authors=[], cells=[], fallen=True)
         _add_proposal(out.setdefault(answer_key(answer), new), h, fallen)
@@ -270,7 +273,7 @@ def _candidates(
 ) -> Optional[Html]:
     "Answers that were proposed, if it was more than once."
     found = _proposals(episode, board_of(episode))
-    if len(episode.get('hypotheses') or []) < 2: return None
+    if len(proposals_of(episode)) < 2: return None
     items = [_proposal(p, same_answer(p['answer'], str(episode.get('answer'))), prefix) for p in found[:12]]
     return el('ul', items, cls='others', aria_label='Proposed answers')
 

@@ -15,8 +15,8 @@ from contextvars import copy_context
 from functools import cache, partial
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
-from ..board import Board, Cell
-from ..controller import CoSeeController, Hypothesis, rank_hypotheses
+from ..board import WHOLE_DOCUMENT, Board, Cell
+from ..controller import CoSeeController, Hypothesis, rank_hypotheses, told_apart
 from ..focus import listed
 from ..models.client import BudgetExceeded
 from ..ocr.engine import reading_told
@@ -36,7 +36,7 @@ class LiveEpisode:
     ):
         self.question, self.status, self.board = str(question), 'Starting', Board()
         self.reading, self._reading_since = '', 0.
-        self.hypotheses: list[Hypothesis] = []
+        self.proposals: list[Hypothesis] = []
         self.events: list[dict[str, Any]] = []
         self.done: Optional[EpisodeLike] = None   # the episode once it is over
 
@@ -63,11 +63,11 @@ class LiveEpisode:
     def episode(self) -> dict[str, Any]: # as the view takes it
         "The episode so far; the controller's own once it is over."
         if self.done is not None: return {**self.done, 'question': self.question}
-        best = (rank_hypotheses(self.hypotheses, self.board) or [{}])[0]
+        best = (rank_hypotheses(self.proposals, self.board) or [{}])[0]
         so_far = best.get('answer') or best.get('content')
         status = ' · '.join(filter(None, (self.status, self.reading, so_far and f'so far: {clean(so_far, 200)}')))
         return dict(question=self.question, status=status, answer=so_far, board=self.board, evidence=[],
-                    usage=_spent(self), hypotheses=self.hypotheses,
+                    usage=_spent(self), **told_apart(self.proposals),
                     trace=dict(question=self.question, events=self.events))
 
 # %% ../../nbs/view/04_widget.ipynb #af32309b
@@ -79,9 +79,9 @@ def _grow(live: LiveEpisode, event: dict[str, Any]):
         cell = rules.apply_action(live.board, action, event['step'], event['agent'])
         if action['action'] == 'HYPOTHESIZE' or action.get('answer') and action['action'] == 'REVISE':
             told = {**action, 'author': event['agent'], 'step': event['step'], 'cell': cell}
-            live.hypotheses.append(cast(Hypothesis, told))
+            live.proposals.append(cast(Hypothesis, told))
     elif event.get('error_cell'):
-        live.board.add_cell({'page': 1, 'description': 'whole document'}, f"No valid action: {event['error']}",
+        live.board.add_cell({'page': 1, 'description': WHOLE_DOCUMENT}, f"No valid action: {event['error']}",
                             ['error'], event['agent'], event['step'])
 
 # %% ../../nbs/view/04_widget.ipynb #ddf38a04

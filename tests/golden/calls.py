@@ -30,7 +30,7 @@ from cosee.agents import ROLES, Agent, DetailReaderAgent, team
 from cosee.board import Board
 from cosee.controller import CoSeeController
 from cosee.eval.baselines import direct_answer, self_consistency, single_agent_cot
-from cosee.eval.chat import multi_agent_chat_no_board
+from cosee.eval.baselines import multi_agent_chat_no_board
 from cosee.eval.judge import judge_answer
 from cosee.eval.task import build_team
 from cosee.document import InteractiveDocument, VLMLanguageModel
@@ -113,7 +113,7 @@ def parallel(client, doc):
 
 def some_pages(client, doc):
     longer = document(Path(doc.infos[0].file).parent, 12)
-    return CoSeeController([DetailReaderAgent(client)], 1, focus="top").run(longer, QUESTION)
+    return CoSeeController([DetailReaderAgent(client)], 1, page_selection="top").run(longer, QUESTION)
 
 
 def write(client, doc):

@@ -135,8 +135,8 @@ class LocalVLMClient(VLMClient):
         if len(p) + new <= self.context: return
         pages = len(p.images)
         room = self._room(p, new)
-        mend = (f'lower max_pixels to {room:,}, or give fewer pages' if room else
-                'give fewer pages, a shorter text or fewer max_new_tokens')
+        mend = (f"lower max_pixels to {room:,}, or show fewer pages (page_selection='auto')" if room else
+                "show fewer pages (page_selection='auto'), a shorter text or fewer max_new_tokens")
         raise ContextOverflow(
             f'the prompt has {len(p):,} tokens ({p.image_tokens:,} for {pages} pages, {p.text_tokens:,} of text) and '
             f'max_new_tokens is {new:,}, but the context holds {self.context:,}: {mend}')
