@@ -447,7 +447,7 @@ class Agent:
         if isinstance(value, dict) and 'action' in value: return cast(Action, value)
         action = self.interpret(reply.text)
         if action['action'] != 'INVALID' or reply.finish_reason != 'length': return action
-        return invalid_action(reply.text, f"{action['error']}; {TOO_SHORT}")
+        return invalid_action(reply.text, f"{action.get('error', '')}; {TOO_SHORT}")
 
     def act(self,
         images: list[PageImage],                         # pages

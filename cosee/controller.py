@@ -248,7 +248,7 @@ class CoSeeController:
         return episode
 
 # %% ../nbs/03_controller.ipynb #ded18973
-_log = logging.getLogger(__name__)
+_log = logging.getLogger('cosee.controller')
 _log.addHandler(logging.NullHandler())   # whoever wants to read it says so
 
 def _cells(board: Board, ids: Iterable[int]) -> list[Cell]:
