@@ -5,7 +5,9 @@ import pytest
 from PIL import Image
 
 from cosee.board import Board
-from cosee.eval.methods import METHODS, Method, make_method, method_settings
+from cosee.cli.entry import main
+from cosee.eval.methods import METHODS, make_method, method_settings, register_method
+from cosee.experiments import run_experiment
 from cosee.models.client import prompt_text
 from cosee.models.testing import ScriptedClient
 from cosee.runs.config import make_config
@@ -13,6 +15,7 @@ from cosee.utils.config import ConfigError
 
 PAGES = [Image.new("RGB", (64, 64), "white")] * 2
 SAMPLE = dict(images=PAGES, question="How much?", answer="3.4", meta={})
+MADE = dict(name="made", limit=1, options=dict(kinds=["invoice"], dpi=30, pages=1))
 LIMITS = dict(max_cells_per_page=3, max_total_chars=90)
 GATES = [m for m in METHODS if METHODS[m].settings.get("doubted", "team") == "team" and "team" in method_settings(m)]
 TEAMS = [m for m in METHODS if "agents" in method_settings(m) and m != "chat"]
@@ -62,3 +65,71 @@ def test_a45_limits_of_the_board_reach_every_method_that_has_one(name, monkeypat
 def test_a45_a_limit_that_shows_nothing_is_refused(name, limit):
     with pytest.raises(ConfigError, match=rf"methods\.0\..*{limit} of method .*at least 1, not 0"):
         make_config(dict(methods=[with_limits(name, **{limit: 0})]))
+
+
+# --- A45: generation settings ---
+
+@pytest.mark.parametrize("gen, says", [
+    (dict(temperature="hot"), r"gen\.temperature: .*a number from 0 \(greedy\), not 'hot'"),
+    (dict(temperature=-.1), r"gen\.temperature: .*not -0\.1"), (dict(temperature=True), r"gen\.temperature"),
+    (dict(temperature=[.2]), r"gen\.temperature"), (dict(temperature=float("inf")), r"gen\.temperature"),
+    (dict(max_new_tokens=0), r"gen\.max_new_tokens: .*whole number from 1, not 0"),
+    (dict(max_new_tokens="many"), r"gen\.max_new_tokens: .*not 'many'"),
+    (dict(max_new_tokens=8.5), r"gen\.max_new_tokens"), (dict(max_tokens=0), r"gen\.max_tokens"),
+    (dict(max_tokens=8, max_new_tokens=8), r"field gen: max_tokens and max_new_tokens are two names"),
+    (dict(top_p=1.5), r"gen\.top_p: .*at most 1"), (dict(top_k=-3), r"gen\.top_k: .*not -3"),
+    (dict(repetition_penalty=0), r"gen\.repetition_penalty"), (dict(presence_penalty="x"), r"gen\.presence_penalty"),
+    (dict(seed="x"), r"gen\.seed: .*not 'x'"), (dict(stop=5), r"gen\.stop"), (dict(stop=[""]), r"gen\.stop")])
+def test_a45_a_generation_setting_that_cannot_be_is_named_before_the_first_question(gen, says, tmp_path):
+    asked = teammates()
+    with pytest.raises(ConfigError, match=says):
+        run_experiment(dict(dataset=MADE, methods=["cot"], gen=gen), tmp_path / "run", client=asked)
+    assert not asked.calls and not (tmp_path / "run").exists()
+
+
+def test_a45_the_command_line_names_the_setting_too(tmp_path, capsys):
+    path = tmp_path / "mine.yaml"
+    path.write_text("dataset: {name: made, limit: 1}\nmethods: [direct]\ngen: {temperature: hot}\n")
+    assert main(["run", str(path), "--output-dir", str(tmp_path / "run")]) == 2
+    assert "mine.yaml: field gen.temperature: " in capsys.readouterr().err
+
+
+def test_a45_generation_settings_reach_the_client_also_those_of_its_own():
+    gen = dict(temperature=.4, top_p=.9, top_k=5, max_tokens=33, stop=["\n\n"], min_p=.05, logit_bias={"7": 1})
+    config, client = make_config(dict(methods=["cot"], gen=gen)), teammates()
+    make_method(config.methods[0]).run(SAMPLE, client, gen=config.gen)
+    gen["max_new_tokens"] = gen.pop("max_tokens")
+    assert {k: client.calls[0][k] for k in gen} == gen
+
+
+@pytest.mark.parametrize("entry", ["self_consistency", dict(type="gated", probe=3),
+                                   dict(type="gate_agreement", second="sample")], ids=str)
+def test_a45_samples_that_would_be_equal_are_refused_or_drawn_warmer(entry):
+    "A method that has a temperature of its own draws by that; any other is refused"
+    raw = dict(methods=[entry], gen=dict(temperature=0))
+    if "temperature" not in make_method(entry).settings:
+        with pytest.raises(ConfigError, match=r"gen\.temperature: at 0 .* equal.* set it above 0, or leave it out"):
+            make_config(raw)
+        make_config(dict(raw, gen=dict(temperature=.3)))
+        return
+    client = teammates()
+    make_method(make_config(raw).methods[0]).run(SAMPLE, client, gen=dict(temperature=0))
+    assert client.calls and all(c["temperature"] > 0 for c in client.calls)
+
+
+def test_a45_a_method_s_own_temperature_is_what_counts():
+    @register_method("own_votes")
+    def own_votes(task, num_samples: float = 3, temperature: float = .7): return task.outcome("")
+    try:
+        make_config(dict(methods=["own_votes"], gen=dict(temperature=0)))
+        make_config(dict(methods=[dict(type="own_votes", num_samples=1, temperature=0)]))
+        with pytest.raises(ConfigError, match=r"methods\.0\.temperature: at 0 all samples of 'own_votes' are equal"):
+            make_config(dict(methods=[dict(type="own_votes", temperature=0)]))
+        with pytest.raises(ConfigError, match=r"methods\.0\.temperature: .*at least 0, not -1"):
+            make_config(dict(methods=[dict(type="own_votes", temperature=-1)]))
+    finally: METHODS.pop("own_votes")
+
+
+@pytest.mark.parametrize("entry", ["direct", "cosee_base", "gated", dict(type="self_consistency", num_samples=1)],
+                         ids=str)
+def test_a45_greedy_replies_are_fine_where_nobody_votes(entry): make_config(dict(methods=[entry], gen=dict(temperature=0)))
