@@ -1,4 +1,6 @@
-"""Configuration, data sets and metrics as they are specified, seen by a user; tests are named by the item they hold."""
+"""Configuration, data sets and metrics as they are specified; tests are named by the item that they hold."""
+import csv
+import io
 from itertools import count
 
 import pytest
@@ -6,6 +8,8 @@ from PIL import Image
 
 from cosee.board import Board
 from cosee.cli.entry import main
+from cosee.datasets.checks import DataError
+from cosee.datasets.core import load
 from cosee.eval.methods import METHODS, make_method, method_settings, register_method
 from cosee.experiments import run_experiment
 from cosee.models.client import prompt_text
@@ -132,4 +136,69 @@ def test_a45_a_method_s_own_temperature_is_what_counts():
 
 @pytest.mark.parametrize("entry", ["direct", "cosee_base", "gated", dict(type="self_consistency", num_samples=1)],
                          ids=str)
-def test_a45_greedy_replies_are_fine_where_nobody_votes(entry): make_config(dict(methods=[entry], gen=dict(temperature=0)))
+def test_a45_greedy_replies_are_fine_where_nobody_votes(entry):
+    make_config(dict(methods=[entry], gen=dict(temperature=0)))
+
+
+# --- question files of spreadsheets ---
+
+ROWS = [["file", "question", "answer"], ["a.png", "Wie hoch ist der Betrag für Öl?", "13.363,30 €"],
+        ["a.png", "Where is l’été in Zürich; the 1st?", "Zürich, Genève|Genf"], ["a.png", "Why?", ""]]
+
+
+def table(folder, encoding, delimiter, first="", name="q.csv"):
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter).writerows(ROWS)
+    Image.new("RGB", (60, 60), "white").save(folder / "a.png")
+    (folder / name).write_bytes((first + out.getvalue()).encode(encoding))
+    return folder / name
+
+
+@pytest.mark.parametrize("name", ["q.csv", "q.TSV"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_reports_a_table_of_questions_is_read_as_it_was_written(encoding, delimiter, name, tmp_path):
+    found = list(load("folder", root=table(tmp_path, encoding, delimiter, name=name)))
+    assert [s["question"] for s in found] == [r[1] for r in ROWS[1:]]
+    assert [s["answer"] for s in found] == [["13.363,30 €"], ["Zürich, Genève", "Genf"], []]
+    assert [s["meta"]["id"] for s in found] == [f"{name}, line {n}" for n in (2, 3, 4)]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8"])
+def test_reports_the_run_asks_what_the_table_says(encoding, tmp_path):
+    path, asked = table(tmp_path, encoding, ";"), teammates()
+    run = run_experiment(dict(dataset=dict(name="folder", root=str(path)), methods=["direct"]), tmp_path / "run",
+                         client=asked)
+    assert [r["gold"] for r in run] == [["13.363,30 €"], ["Zürich, Genève", "Genf"], []]
+    prompts = [prompt_text(c["messages"]) for c in asked.calls]
+    assert all(r[1] in p and "\ufffd" not in p for r, p in zip(ROWS[1:], prompts, strict=True))
+
+
+def test_reports_the_line_of_excel_that_names_the_delimiter(tmp_path):
+    found = list(load("folder", root=table(tmp_path, "utf-8-sig", ";", first="sep=;\r\n")))
+    assert [s["meta"]["id"] for s in found] == [f"q.csv, line {n}" for n in (3, 4, 5)]
+
+
+@pytest.mark.parametrize("text, encoding", [
+    ("Сколько стоит?", "cp1251"), ("Πόσο κοστίζει;", "cp1253"), ("Größe für Öl", "mac_roman"), ("Größe", "cp850"),
+    ("załącznik", "cp1250"), ("合計金額は", "shift_jis"), ("总金额", "gbk")])
+def test_reports_an_encoding_that_is_not_known_is_named_and_can_be(text, encoding, tmp_path):
+    table(tmp_path, "utf-8", ",")
+    (tmp_path / "q.csv").write_bytes(f"file,question\na.png,{text}\n".encode(encoding))
+    with pytest.raises(DataError, match=r"q\.csv: its encoding is not .* dataset\.options\.encoding="):
+        list(load("folder", root=tmp_path / "q.csv", errors="skip"))
+    (found,) = load("folder", root=tmp_path / "q.csv", encoding=encoding)
+    assert found["question"] == text
+
+
+@pytest.mark.parametrize("content, options, says", [
+    ("datei;frage\na.png;Why?\n", {}, "columns file and question.* as delimiter, not 'datei;frage'"),
+    ("file:question\na.png:Why?\n", {}, "as delimiter, not 'file:question'"),
+    ("sep=|\nfile;question\na.png;Why?\n", {}, "as delimiter"),
+    ("file,question,answer\na.png,How much?,13,30 €\n", {}, r"q\.csv, line 2: .*'30 €' .*delimiter ',' in"),
+    ("file,question\na.png,Öl?\n", dict(encoding="ascii"), r"its encoding is not ascii .*at byte"),
+    ("file,question\na.png,Why?\n", dict(encoding="utf-99"), "no encoding 'utf-99'")])
+def test_reports_a_table_that_cannot_be_read_says_why(content, options, says, tmp_path):
+    table(tmp_path, "utf-8", ",")
+    (tmp_path / "q.csv").write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=says): list(load("folder", root=tmp_path / "q.csv", **options))
