@@ -2,6 +2,7 @@
 import csv
 import io
 from itertools import count
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -14,9 +15,10 @@ from cosee.eval.methods import METHODS, make_method, method_settings, register_m
 from cosee.experiments import run_experiment
 from cosee.models.client import prompt_text
 from cosee.models.testing import ScriptedClient
-from cosee.runs.config import make_config
+from cosee.runs.config import make_config, metrics_of, read_config
 from cosee.utils.config import ConfigError
 
+CONFIGS = Path(__file__).parents[1] / "configs"
 PAGES = [Image.new("RGB", (64, 64), "white")] * 2
 SAMPLE = dict(images=PAGES, question="How much?", answer="3.4", meta={})
 MADE = dict(name="made", limit=1, options=dict(kinds=["invoice"], dpi=30, pages=1))
@@ -202,3 +204,10 @@ def test_reports_a_table_that_cannot_be_read_says_why(content, options, says, tm
     table(tmp_path, "utf-8", ",")
     (tmp_path / "q.csv").write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=says): list(load("folder", root=tmp_path / "q.csv", **options))
+
+
+# --- A46: what a run is scored by ---
+
+@pytest.mark.parametrize("name", ["mpdocvqa_cosee", "mpdocvqa_baselines"])
+def test_a46_the_configurations_of_mpdocvqa_report_anls_em_and_f1(name):
+    assert set(metrics_of(read_config(CONFIGS / f"{name}.yaml"))) == {"anls", "em", "f1"}
