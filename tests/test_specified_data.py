@@ -1,6 +1,7 @@
 """Configuration, data sets and metrics as they are specified; tests are named by the item that they hold."""
 import csv
 import io
+import json
 from itertools import count
 from pathlib import Path
 
@@ -12,9 +13,11 @@ from cosee.cli.entry import main
 from cosee.datasets.checks import DataError
 from cosee.datasets.core import load
 from cosee.eval.methods import METHODS, make_method, method_settings, register_method
+from cosee.eval.task import DIRECT, Task
 from cosee.experiments import run_experiment
 from cosee.models.client import prompt_text
 from cosee.models.testing import ScriptedClient
+from cosee.ocr.client import OcrClient
 from cosee.runs.config import make_config, metrics_of, read_config
 from cosee.utils.config import ConfigError
 
@@ -211,3 +214,71 @@ def test_reports_a_table_that_cannot_be_read_says_why(content, options, says, tm
 @pytest.mark.parametrize("name", ["mpdocvqa_cosee", "mpdocvqa_baselines"])
 def test_a46_the_configurations_of_mpdocvqa_report_anls_em_and_f1(name):
     assert set(metrics_of(read_config(CONFIGS / f"{name}.yaml"))) == {"anls", "em", "f1"}
+
+
+# --- DUDE: several values ---
+
+FLIGHTS, FORM = ["AF0055", "AF 1044"], "If the answer has several values, separate them by semicolons."
+
+
+def dude(folder, **rec):
+    "A split of DUDE with one question"
+    (folder / "images/val").mkdir(parents=True)
+    for i in range(2): Image.new("RGB", (64, 64), "white").save(folder / f"images/val/doc_{i}.jpg")
+    known = dict(questionId="doc_1", question="Which flights?", answers=FLIGHTS, answer_type="list/extractive",
+                 docId="doc", data_split="val", answers_page_bounding_boxes=[])
+    (folder / "DUDE_gt.json").write_text(json.dumps(dict(data=[dict(known, **rec)])))
+    return dict(name="dude", split="val", root=str(folder))
+
+
+def says(answer):
+    "A model that says it to a plain call, and proposes it in a team"
+    def reply(messages):
+        if "HYPOTHESIZE" not in prompt_text(messages): return f"Page: 1\nConfidence: 0.9\nAnswer: {answer}"
+        return dict(action="HYPOTHESIZE", view=dict(page=1), content="There.", answer=answer, confidence=.95)
+    return ScriptedClient([reply], cycle=True)
+
+
+@pytest.mark.parametrize("answer, score", [
+    ("AF 1044; AF0055", 1), ("AF0055;AF 1044", 1), ('["AF0055", "AF 1044"]', 1), ("AF0055", .5),
+    ("AF0055; AF 1044; ZZ9999", 2 / 3), ("not answerable", 0)])
+def test_dude_several_values_are_asked_for_and_read_as_its_scorer_takes_them(answer, score, tmp_path):
+    methods = ["direct", "cot", dict(type="self_consistency", num_samples=2), dict(type="chat", max_turns=1),
+               "single_board", "cosee_plan", "weighted", "gate_confidence"]
+    client = says(answer)
+    run = run_experiment(dict(dataset=dude(tmp_path / "data"), methods=methods), tmp_path / "run", client=client)
+    scored = {r["method"]: r["scores"]["anls"] for r in run}
+    assert scored == pytest.approx(dict.fromkeys(run.methods, score), abs=1e-5)
+    prompts = [prompt_text(c["messages"]) for c in client.calls]
+    asked = [t for t in prompts if "HYPOTHESIZE" in t or "Answer: " in t]   # all but the planner's
+    assert asked and all(f"Question: Which flights?\n{FORM}\n" in t for t in asked)
+    assert {r["question"] for r in run} == {"Which flights?"}
+
+
+def test_dude_every_question_is_told_so_since_the_type_is_part_of_the_gold(tmp_path):
+    client = says("Paris")
+    run = run_experiment(dict(dataset=dude(tmp_path / "data", answers=["Paris"], answer_type="extractive"),
+                              methods=["direct"]), tmp_path / "run", client=client)
+    assert FORM in prompt_text(client.calls[0]["messages"]) and next(iter(run))["scores"]["anls"] == 1
+
+
+def test_dude_a_submission_holds_the_list(tmp_path):
+    run_experiment(dict(dataset=dude(tmp_path / "data"), methods=["direct"]), tmp_path / "run", client=says("A; B"))
+    assert main(["submit", str(tmp_path / "run"), "--method", "direct", "-o", str(tmp_path / "s.json")]) == 0
+    assert [r["answers"] for r in json.loads((tmp_path / "s.json").read_text())] == [["A", "B"]]
+
+
+def test_dude_the_reader_by_rules_and_the_search_for_pages_read_the_bare_question(tmp_path):
+    sample = next(iter(load(**dude(tmp_path))))
+    assert sample["question"] == "Which flights?" and sample["meta"]["answer_form"] == FORM
+    for client, told in ((OcrClient(), False), (says("x"), True)):
+        task = Task(sample["images"], sample["question"], client, meta=sample["meta"])
+        assert (task.client is not client) is told and task.question == "Which flights?"
+        assert task.request("Say it.").question == "Which flights?"
+
+
+def test_dude_the_form_is_paid_for(tmp_path):
+    sample = next(iter(load(**dude(tmp_path))))
+    with_form, bare = (Task(sample["images"], sample["question"], says("x"), meta=meta).price(DIRECT)
+                       for meta in (sample["meta"], {}))
+    assert with_form > bare
