@@ -2,6 +2,7 @@
 import csv
 import io
 import json
+import math
 from itertools import count
 from pathlib import Path
 
@@ -282,3 +283,111 @@ def test_dude_the_form_is_paid_for(tmp_path):
     with_form, bare = (Task(sample["images"], sample["question"], says("x"), meta=meta).price(DIRECT)
                        for meta in (sample["meta"], {}))
     assert with_form > bare
+
+
+# --- the second metric reads what the question asks for ---
+
+def contract(folder):
+    "A contract of Kleister-NDA with two parties"
+    (folder / "documents").mkdir(parents=True)
+    Image.new("RGB", (200, 300), "white").save(folder / "documents/a.pdf", resolution=72)
+    (folder / "train").mkdir()
+    (folder / "train/in.tsv").write_text("a.pdf\tparty jurisdiction\tt\tt\tt\tt\n")
+    (folder / "train/expected.tsv").write_text("jurisdiction=New_York;_USA party=Acme_Inc. party=Bolt_LLC\n")
+    return folder
+
+
+def told(client_answers):
+    "A model that answers by what stands in the question"
+    def reply(messages):
+        text = prompt_text(messages)
+        return f"Answer: {next(a for q, a in client_answers.items() if q in text)}"
+    return ScriptedClient([reply], cycle=True)
+
+
+@pytest.mark.parametrize("parties", ["Bolt LLC; Acme Inc.", '["Acme Inc.", "Bolt LLC"]'])
+def test_kleister_and_mixed_score_the_list_that_was_asked_for(parties, tmp_path):
+    root, client = contract(tmp_path / "kleister_nda"), told({"parties": parties, "law": "New York; USA"})
+    alone = run_experiment(dict(dataset=dict(name="kleister_nda", split="train", root=str(root)), methods=["direct"]),
+                           tmp_path / "alone", client=client)
+    part = dict(name="kleister_nda", split="train")
+    data = dict(name="mixed", split="all", root=str(tmp_path), options=dict(parts=[part]))
+    mixed = run_experiment(dict(dataset=data, methods=["direct"]), tmp_path / "mixed", client=client)
+    for run in (alone, mixed):
+        scores = {r["meta"]["field"]: r["scores"] for r in run}
+        assert list(run.about["metrics"])[1] == "anls"
+        assert scores["party"]["anls"] == scores["jurisdiction"]["anls"] == 1
+        found = {m: run.scores(m)["direct"] for m in run.about["metrics"]}
+        assert all(found[m][str(r["sample"])] == r["scores"][m] for r in run for m in found)
+    assert [r["scores"]["right"] for r in mixed if r["meta"]["field"] == "party"] == [1]
+
+
+def test_mixed_scores_half_a_list_as_half_a_list(tmp_path):
+    root = dude(tmp_path / "dude")["root"]
+    assert Path(root).name == "dude"
+    for said, anls, right in (("AF 1044; AF0055", 1, 1), ("AF0055", .5, 1), ("ZZZ; QQQ", 0, 0)):
+        run = run_experiment(dict(dataset=dict(name="mixed", split="all", root=str(tmp_path), options=dict(
+            parts=[dict(name="dude", split="val")])), methods=["direct"]), tmp_path / said[:5], client=says(said))
+        assert [(r["scores"]["anls"], r["scores"]["right"]) for r in run] == [(anls, right)]
+
+
+# --- official metrics of data sets that score pages ---
+
+def scope(folder):
+    "Two questions of DocScope, one of them without an answer"
+    (folder / "pdfs").mkdir(parents=True)
+    pages = [Image.new("RGB", (200, 300), "white")] * 3
+    pages[0].save(folder / "pdfs/u.pdf", save_all=True, append_images=pages[1:], resolution=72)
+    def asked(id, **answer):
+        places = [dict(page=p, bbox=[10, 10, 90, 90]) for p in ((1, 3) if answer["is_answerable"] else ())]
+        return dict(id=id, split="dev", question=f"Which {id}?", answer=dict(answer_text="a coat", **answer),
+                    pdf=dict(doc_id_str="u"), evidences=places, facts=[])
+    found = [asked("one", is_answerable=True), asked("two", is_answerable=False)]
+    (folder / "benchmark.json").write_text(json.dumps(found))
+    return dict(name="docscope", split="dev", root=str(folder))
+
+
+def test_docscope_reports_its_f1_of_pages(tmp_path):
+    client = ScriptedClient([lambda m: "Page: 3\nAnswer: a coat" if "Which one" in prompt_text(m)
+                             else "Answer: not answerable"], cycle=True)
+    run = run_experiment(dict(dataset=scope(tmp_path / "data"), methods=["direct"]), tmp_path / "run", client=client)
+    assert run.about["metrics"]["evidence_f1"] == "docscope"
+    assert [r["scores"]["evidence_f1"] for r in run] == pytest.approx([2 / 3, 1], abs=1e-6)
+    assert run.scores("evidence_f1")["direct"] == pytest.approx(dict(one=2 / 3, two=1), abs=1e-6)
+    assert run.scores("anls")["direct"] == dict(one=1, two=1)
+
+
+def test_docscope_a_question_that_failed_finds_no_page(tmp_path):
+    run = run_experiment(dict(dataset=scope(tmp_path / "data"), methods=["direct"]), tmp_path / "run",
+                         client=ScriptedClient([]))
+    assert run.scores("evidence_f1")["direct"] == dict(one=0, two=0)
+
+
+def corpus(folder):
+    "A data set of ViDoRe v3 of three pages and one question"
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    out = io.BytesIO()
+    Image.new("RGB", (40, 50), "white").save(out, "PNG")
+    page = dict(image=dict(bytes=out.getvalue(), path=""), doc_id="a", markdown="x")
+    query = dict(query_id=0, query="How many?", language="english", query_types=["numerical"], query_format="question",
+                 content_type=["Text"], answer="42 boats")
+    rows = dict(corpus=[dict(page, corpus_id=10 + i, page_number_in_doc=i) for i in range(3)], queries=[query],
+                qrels=[dict(query_id=0, corpus_id=11, score=2), dict(query_id=0, corpus_id=12, score=1)])
+    for part, found in rows.items():
+        (folder / part).mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(found), folder / part / "test-00000-of-00001.parquet")
+    return dict(name="vidore_v3", split="test", root=str(folder))
+
+
+@pytest.mark.parametrize("page, wanted", [
+    (2, (2 + 1 / math.log2(4)) / (2 + 1 / math.log2(3))),                    # pages 2, 1, 3
+    (1, (2 / math.log2(3) + 1 / math.log2(4)) / (2 + 1 / math.log2(3)))])    # pages 1, 2, 3
+def test_vidore_v3_reports_ndcg_of_the_pages_in_the_order_of_what_was_found(page, wanted, tmp_path):
+    client = ScriptedClient([f"Page: {page}\nAnswer: 42 boats"], cycle=True)
+    run = run_experiment(dict(dataset=corpus(tmp_path / "data"), methods=["direct"]), tmp_path / "run", client=client)
+    assert next(iter(run.about["metrics"].items())) == ("evidence_ndcg", "vidore_v3")
+    (record,) = run
+    assert record["scores"]["evidence_ndcg"] == pytest.approx(wanted, abs=1e-6) and record["scores"]["anls"] == 1
+    assert run.scores("evidence_ndcg")["direct"]["0"] == pytest.approx(wanted)
+    assert main(["compare", str(run.folder), "--json"]) == 0

@@ -301,8 +301,10 @@ DATASET_METRICS = dict(mpdocvqa=dict(anls='mpdocvqa', em='mpdocvqa', f1='plain')
                        chartqapro=dict(accuracy='chartqapro'), docvqa2026=dict(accuracy='docvqa2026'),
                        longdocurl=dict(accuracy='longdocurl'), financebench=dict(accuracy='numbers'),
                        sroie=dict(em='sroie', anls='rrc'), vrdu=dict(em='vrdu', anls='rrc'),
-                       deepform=dict(em='deepform', anls='rrc'), kleister_nda=dict(f1='kleister', anls='dude'),
-                       screens=dict(step='screens', action='screens'), mixed=dict(right='own', anls='rrc'))
+                       deepform=dict(em='deepform', anls='rrc'), kleister_nda=dict(f1='kleister', anls='own'),
+                       screens=dict(step='screens', action='screens'), mixed=dict(right='own', anls='own'),
+                       docscope=dict(anls='rrc', evidence_f1='docscope'),
+                       vidore_v3=dict(evidence_ndcg='vidore_v3', anls='rrc'))
 
 def metrics_of(
     config: RunConfig # a configuration
