@@ -75,11 +75,14 @@ def _dude_boxes(rec: Record, where: str, images: Sequence['Image'], base: int) -
     return out
 
 # %% ../../nbs/data/05_benchmarks.ipynb #8afea273
+_SEVERAL = 'If the answer has several values, separate them by semicolons.'
+
 def _dude_sample(rec: Record, where: str, images: Sequence['Image'], base: int) -> Sample:
     kind, boxes = rec.get('answer_type'), _dude_boxes(rec, where, images, base)
     kind = kind.replace('not answerable', 'not-answerable') if isinstance(kind, str) else None
     answers = [str(a) for a in field_of(rec, 'answers', list, where, [])]
-    meta: Meta = dict(id=field_of(rec, 'questionId', str, where), doc_id=rec['docId'], answer_type=kind)
+    meta: Meta = dict(id=field_of(rec, 'questionId', str, where), doc_id=rec['docId'], answer_type=kind,
+                      answer_form=_SEVERAL)
     if boxes: meta.update(evidence_boxes=boxes, evidence_pages=sorted({b['page'] for b in boxes}))
     if others := rec.get('answers_variants'): meta['answers_variants'] = listed(others, where, 'answers_variants')
     if kind and (kind == 'not-answerable' or all(map(abstains, answers))):

@@ -9,10 +9,10 @@ from __future__ import annotations
 __all__ = ['to_jsonl', 'from_jsonl', 'Folder']
 
 # %% ../../nbs/data/02_own.ipynb #2a8d5a11
-import csv, io, json
+import csv, io, json, re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TYPE_CHECKING, Union
+from typing import Any, Optional, TYPE_CHECKING, Union
 from .checks import (
     DataError, Images, Located, Record, Source, check_image, field_of, inside, pdf_images, read_jsonl, whole_number)
 from .sample import Meta, OnError, Sample, Split, ToSample
@@ -74,6 +74,40 @@ def from_jsonl(
     path = path / 'samples.jsonl' if path.is_dir() else path
     return Split('jsonl', path.stem, lambda: read_jsonl(path), _own_sample(path.parent), errors, path.parent)
 
+# %% ../../nbs/data/02_own.ipynb #c5d10a01
+_MARKS = ((b'\xff\xfe\0\0', 'utf-32'), (b'\0\0\xfe\xff', 'utf-32'), (b'\xff\xfe', 'utf-16'), (b'\xfe\xff', 'utf-16'),
+          (b'\xef\xbb\xbf', 'utf-8-sig'))
+_BETWEEN = r'(?<=[^\W\d_])[{}](?=[^\W\d_])'   # between two letters
+_UNLIKELY = re.compile(r'[À-ÿ]{4}|(?<=[a-zß-ÿ])[À-ÖØ-ÞŒŠŽŸ](?=[a-zß-ÿ])|' + _BETWEEN.format('¹²³¼½¾') + '|'
+                       + _BETWEEN.format(r'^\w\s!-~·­‐-—‘’…'))
+
+def _encoding_of(data: bytes) -> str:
+    "The encoding of a table: by its mark or the zeros of UTF-16, UTF-8 if it is that, else Windows-1252"
+    marked = next((name for mark, name in _MARKS if data.startswith(mark)), '')
+    if marked: return marked
+    if b'\0' in data[:4]: return 'utf-16-be' if data[:1] == b'\0' else 'utf-16-le'
+    try: data.decode('utf-8')
+    except UnicodeDecodeError: return 'cp1252'
+    return 'utf-8'
+
+def _table_text(
+    path: Path,             # a table of questions
+    encoding: Optional[str] # None: found out
+) -> str:
+    "The text of a table; raises DataError where its encoding is not known or another one than is said"
+    try: data = path.read_bytes()
+    except OSError as e: raise DataError(f'{path}: cannot be read ({e.strerror})') from None
+    name = encoding or _encoding_of(data)
+    mend = 'save it as UTF-8, or name its encoding: dataset.options.encoding=cp1250'
+    try: text = data.decode(name)
+    except LookupError: raise DataError(f'{path.name}: there is no encoding {name!r}; {mend}') from None
+    except UnicodeDecodeError as e:
+        raise DataError(f'{path.name}: its encoding is not {name} ({e.reason} at byte {e.start}); {mend}') from None
+    if encoding or name != 'cp1252' or not (odd := _UNLIKELY.search(text)): return text
+    word = text[max(0, odd.start() - 8):odd.end() + 8].split()[0]
+    raise DataError(f'{path.name}: its encoding is not known: no UTF-8, and as Windows-1252 it says {word!r}; {mend}')
+
+
 # %% ../../nbs/data/02_own.ipynb #7491fe5c
 def _filled(row: dict[Any, Any]) -> Record:
     "The cells of a CSV row that say something; several answers are separated by '|'"
@@ -81,18 +115,33 @@ def _filled(row: dict[Any, Any]) -> Record:
     if 'answer' in rec: rec['answer'] = [a.strip() for a in rec['answer'].split('|')]
     return rec
 
-def _rows(path: Path) -> Iterator[Located]:
-    if path.suffix.lower() != '.csv':
-        yield from read_jsonl(path)
-        return
-    with path.open(newline='', encoding='utf-8-sig', errors='replace') as f:
-        reader = csv.DictReader(f)
-        for row in reader: yield f'{path.name}, line {reader.line_num}', _filled(row)
+def _delimiter(head: str, known: str, name: str) -> str:
+    "What separates the cells of a table, by its first line; raises DataError where that names no columns"
+    for sep in known:
+        if {'file', 'question'} <= {cell.strip() for cell in next(csv.reader([head], delimiter=sep), [])}: return sep
+    raise DataError(f'{name}: the first line must name the columns file and question, with a comma, a semicolon or a '
+                    f'tab as delimiter, not {head[:60]!r}')
 
-def _some(path: Path) -> Iterator[Located]:
+def _cells(path: Path, encoding: Optional[str]) -> Iterator[Located]:
+    "The rows of a CSV file; raises DataError where it cannot be read as one"
+    text, name = _table_text(path, encoding), path.name
+    if not text.strip(): return
+    said = re.match(r'sep=([^"\r\n])\r?\n', text)
+    text, before = (text[said.end():], 1) if said else (text, 0)
+    sep = _delimiter((text.splitlines() or [''])[0], said[1] if said else ',;\t', name)
+    reader = csv.DictReader(io.StringIO(text, newline=''), delimiter=sep)
+    try:
+        for row in reader:
+            where, over = f'{name}, line {reader.line_num + before}', [c for c in row.get(None) or () if c.strip()]
+            if over: yield where, DataError(f'{where}: more cells than columns, from {over[0][:40]!r} on; put a cell '
+                                            f'with the delimiter {sep!r} in it in quotes')
+            else: yield where, _filled(row)
+    except csv.Error as e: raise DataError(f'{name}, line {reader.line_num + before}: no CSV ({e})') from None
+
+def _some(path: Path, encoding: Optional[str]) -> Iterator[Located]:
     "The rows of a table of questions; raises DataError where there is none"
     row = None
-    for row in _rows(path): yield row
+    for row in _cells(path, encoding) if path.suffix.lower() in ('.csv', '.tsv') else read_jsonl(path): yield row
     if row is None: raise DataError(f'{path}: no question in it; each line has a file and a question, below a line '
                                     'of headings in a CSV: file,question,answer')
 
@@ -124,9 +173,11 @@ def _asked(folder: Path, options: dict[str, Any]) -> ToSample:
 def Folder(
     questions: Union[str, Path], # CSV or JSONL file: file, question, optional answer, page, id
     errors: OnError = 'raise',   # 'skip' leaves out samples that cannot be read
+    encoding: Optional[str] = None, # of a CSV file; None: found out
     **page_options: Any          # for `cosee.pages.load_pages`: dpi, max_side, ...
 ) -> Split:
     "A user's own documents and questions as samples; raises DataError where there is no such file."
     path = Path(questions)
     if not path.is_file(): raise DataError(f'{path}: no such questions file')
-    return Split('folder', path.stem, lambda: _some(path), _asked(path.parent, page_options), errors, path.parent)
+    records, to_sample = lambda: _some(path, encoding), _asked(path.parent, page_options)
+    return Split('folder', path.stem, records, to_sample, errors, path.parent)

@@ -7,7 +7,7 @@ __all__ = ['NONE_WORDS', 'Answer', 'Given', 'FORMS', 'official_golds', 'official
            'check_predictions', 'write_submission', 'read_submission']
 
 # %% ../../nbs/data/06_submissions.ipynb #fa2f448e
-import ast, json
+import ast, json, re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, Union
@@ -40,6 +40,11 @@ def _as_list(text: str) -> list[str]:
         if all(isinstance(x, (str, int, float)) for x in found): return list(map(str, found))
     return [text]
 
+def _values(text: str) -> list[str]:
+    "The members of a list, or what stands between semicolons and line ends"
+    found = _as_list(text)
+    return found if found != [text] else [v for v in map(str.strip, re.split(r'[;\n]', text)) if v] or [text]
+
 def _quoted(text: str) -> str:
     "A list whose members are not quoted, as one whose members are; any other text as it is"
     if not (text[:1] == '[' and text[-1:] == ']') or _as_list(text) != [text]: return text
@@ -52,7 +57,7 @@ def official_prediction(
     "An answer in the words and the form of those who score."
     given = answer if isinstance(answer, list) else [answer]
     said = official_golds(flavour, given if len(given) == 1 else [a for a in given if not abstains(a)])
-    parts = [part for a in said for part in _as_list(a.strip())]
+    parts = [part for a in said for part in (_as_list if len(said) > 1 else _values)(a.strip())]
     if flavour == 'dude' or flavour.startswith('kleister') and len(parts) > 1: return parts
     text = said[0] if len(said) == 1 else str(said)
     if flavour == 'chartqapro': return _quoted(text)

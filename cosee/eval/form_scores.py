@@ -255,7 +255,11 @@ RULES = dict(deepform=Rule('em', 'deepform'), vrdu=Rule('em', 'vrdu'), kleister_
              financebench=Rule('accuracy', 'numbers', .5), mmlongbench=Rule('accuracy', 'mmlongbench', .5),
              mmlongbench_v2=Rule('accuracy', 'mmlongbench', .5), longdocurl=Rule('accuracy', 'longdocurl', .5),
              slidevqa=Rule('em', 'slidevqa'))
-_USUAL = Rule('anls', 'rrc', .5)
+_USUAL = Rule('anls', 'own', .5)
+
+@scorer('anls', 'own', official='none: ANLS, of the whole list where several values are asked for')
+def _anls_own(pred, gold, answer_type='', **context) -> float:
+    return SCORERS['anls']['dude' if 'list' in str(answer_type) else 'rrc'](pred, gold, answer_type=str(answer_type))
 
 @scorer('right', 'own', official='none: each data set by its own rules, 1 or 0')
 def _right_own(pred, gold, dataset='', **context) -> bool:

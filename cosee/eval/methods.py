@@ -95,7 +95,7 @@ class SettingError(ValueError):
 
 _LEAST = dict(unproved=0, max_steps=1, max_turns=1, num_samples=1, max_new_tokens=1, agreement=1, max_calls=1, k=1,
               probe=1, pages=0, max_cells_per_page=1, max_total_chars=1, stop_confidence=0, min_confidence=0,
-              num_agents=1, quorum=0)
+              num_agents=1, quorum=0, temperature=0)
 _MOST = dict(unproved=1, quorum=1)
 
 def _type_fault(hint: Any, value: Any) -> Optional[str]:

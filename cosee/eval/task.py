@@ -16,8 +16,9 @@ from ..controller import MODEL_FAILED, Episode, Snap, call_record
 from ..datasets.sample import Sample
 from ..focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
 from ..utils.json_scan import Reading, read_answer
-from ..models.client import (BudgetExceeded, Ledger, NoReply, Reply, Request, TaskType, Turn, UsageRecord,
-                                 as_client, merged, most_tokens, page_request, record, usable)
+from ..models.client import (BudgetExceeded, Ledger, NoReply, Outcome, Rendered, Reply, Request, TaskType, Turn,
+                                 Usage, UsageRecord, as_client, merged, most_tokens, page_request, record, usable)
+from ..models.wrapper import ClientWrapper, known_client
 from ..pages import Page, page_of, page_sizes, with_page
 from ..utils.text import NOT_ANSWERABLE, abstains, answer_key, check_question, one_line
 
@@ -98,6 +99,25 @@ class MethodOutcome(TypedDict):
     page_tokens: NotRequired[int]   # most tokens of the printed text of a page, where print was shown
     did: NotRequired[dict[str, Any]] # what rules of its own did: first answers, votes and proofs, its gate
 
+# %% ../../nbs/eval/06_task.ipynb #f0a3e002
+_TOLD: tuple[TaskType, ...] = ('act', 'answer', 'reason', 'chat')   # what is told of the answer's form
+
+class _WithForm(ClientWrapper):
+    "A client that is told behind each question how its answer is written"
+    def __init__(self, client: Any, form: str):
+        super().__init__(client)
+        self.form_told = form
+
+    def _with(self, request: Request) -> Request:
+        told = request.task in _TOLD and request.question and not request.messages
+        return request.but(question=f'{request.question}\n{self.form_told}') if told else request
+
+    def render(self, request: Request) -> Rendered: return super().render(self._with(request))
+    def estimate(self, request: Request) -> Usage: return super().estimate(self._with(request))
+    def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
+        return super()._respond_many([self._with(r) for r in requests])
+
+
 # %% ../../nbs/eval/06_task.ipynb #1a6655e7
 @dataclass
 class Task:
@@ -115,6 +135,11 @@ class Task:
     snap: Snap = 'auto'                                  # are boxes put on print? as in `CoSeeController`
     whole: Any = None                                    # the client that shows all its print, where it was given less
     others: Optional[Callable[[Task, Any], MethodOutcome]] = None # runs another method by name, see `hand_over`
+
+    def __post_init__(self):
+        form = self.meta.get('answer_form')
+        if isinstance(form, str) and form and known_client(self.client).uses_model:
+            self.client = _WithForm(self.client, form)
 
     def look(self,
         focus: FocusSpec = 'auto', # which pages are shown, see `make_focus`

@@ -119,12 +119,15 @@ class PlannedController(QualityController):
 # %% ../../nbs/planner/06_planned_team.ipynb #454ab587
 def planned_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, order: Order = 'sequential',
                    stop_confidence: float = .9, agreement: int = 2, focus: FocusSpec = 'auto', k: float = 4,
-                   num_agents: Optional[int] = None) -> MethodOutcome:
+                   num_agents: Optional[int] = None, max_cells_per_page: int = 8,
+                   max_total_chars: int = 2000) -> MethodOutcome:
     "A plan, then a team with a Board that follows it."
     task.look(focus, k)
     made = plan_document(task.question, task.images, task.client, task.focus, task.ledger)
     if made.plan.pages: task.look(_PlannedPages(made.plan.pages))
-    crew = within_budget(task, build_team(task.client, agents, num_agents))
+    crew = build_team(task.client, agents, num_agents)
+    for a in crew: a.board_kwargs = dict(max_cells_per_page=max_cells_per_page, max_total_chars=max_total_chars)
+    crew = within_budget(task, crew)
     controller = PlannedController(crew, stochastic_rounding(max_steps, task.seed), {**task.gen, 'seed': task.seed},
                                    order, stop_confidence, agreement, page_selection=task.focus, planned=made)
     return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))

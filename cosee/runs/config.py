@@ -9,6 +9,7 @@ __all__ = ['MADE', 'USUAL', 'DATASET_METRICS', 'DataConfig', 'ClientConfig', 'Bu
 # %% ../../nbs/runs/02_config.ipynb #a77cd1a8
 import math, re, sys
 from copy import deepcopy
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Iterable, Literal, Mapping, Optional, Union
 from pydantic import (AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator,
@@ -16,6 +17,8 @@ from pydantic import (AfterValidator, BaseModel, ConfigDict, Field, ValidationEr
 from ..utils.config import ConfigError, parse_yaml, read_text
 from ..eval.methods import Method, SettingError, make_method
 from ..eval.metrics import find_scorer
+from ..models.client import merged
+from ..models.qwen.decode import Sampling
 from ..utils.registry import load_plugin
 
 # %% ../../nbs/runs/02_config.ipynb #7937cf97
@@ -114,6 +117,16 @@ def _fault(e: Mapping[str, Any]) -> str:
     shown = '' if isinstance(got, (dict, list)) else f' (it is {str(got)[:60]!r})'
     return f"field {where}: {e['msg'][:1].lower()}{e['msg'][1:]}{shown}"
 
+def _check_votes(method: Method, i: int, gen: Mapping[str, Any]):
+    "ConfigError for a method whose samples would be equal, so that their vote or their agreement says nothing"
+    said, own = method.settings, method.settings.get('temperature')
+    drawn = max(said.get('num_samples') or 1, said.get('probe') or 1)
+    again = said.get('by') == 'agreement' and said.get('second') == 'sample'
+    if (gen.get('temperature') if own is None else own) != 0 or drawn <= 1 and not again: return
+    where = 'gen.temperature' if own is None else f'methods.{i}.temperature'
+    raise ConfigError(f'field {where}: at 0 all samples of {method.name!r} are equal, and that they agree says '
+                      'nothing; set it above 0, or leave it out')
+
 def _check_methods(config: RunConfig):
     "ConfigError for a method that cannot be, or stands twice"
     names = []
@@ -121,8 +134,10 @@ def _check_methods(config: RunConfig):
         try:
             names.append((method := make_method(entry)).name)
             budget_of(config, method)
+            _check_votes(method, i, config.gen)
         except ValidationError as e: raise ConfigError(f'field methods.{i}.budget.{_fault(e.errors()[0])}') from None
         except SettingError as e: raise ConfigError(f'field methods.{i}.{e.setting}: {e}') from None
+        except ConfigError: raise
         except (ValueError, TypeError) as e: raise ConfigError(f'field methods.{i}: {e}') from None
     twice = [n for n in names if names.count(n) > 1]
     if twice: raise ConfigError(f'field methods: two methods are called {twice[0]!r}; give one a name of its own')
@@ -133,6 +148,18 @@ def _check_numbers(x: Any, where: str = ''):
     if isinstance(x, float) and not math.isfinite(x): raise ConfigError(f'field {where}: {x} is no finite number')
     items = x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, (list, tuple, set)) else ()
     for k, v in items: _check_numbers(v, f'{where}.{k}'.lstrip('.'))
+
+def _check_gen(config: RunConfig):
+    "ConfigError for a generation setting that cannot be; what is not known here is passed on"
+    known = {f.name for f in fields(Sampling)}
+    try: merged(config.gen)
+    except ValueError as e: raise ConfigError(f'field gen: {e}') from None
+    for name, value in config.gen.items():
+        meant = 'max_new_tokens' if name == 'max_tokens' else name
+        if value is None or meant not in known: continue
+        try: Sampling(**{meant: value})
+        except ValueError as e: raise ConfigError(f'field gen.{name}: {e}') from None
+        except TypeError: raise ConfigError(f'field gen.{name}: cannot be {str(value)[:60]!r}') from None
 
 def _check_metrics(config: RunConfig):
     "ConfigError for a metric that does not exist"
@@ -167,6 +194,7 @@ def make_config(
         _check_numbers(config.model_dump())
         if config.plugins and not plugins: raise ConfigError(_CODE.format(', '.join(map(repr, config.plugins))))
         load_plugins(config.plugins)
+        _check_gen(config)
         _check_methods(config)
         _check_metrics(config)
     except ValidationError as e: raise ConfigError(f'{where}: ' + '; '.join(map(_fault, e.errors()[:8]))) from None
@@ -273,8 +301,10 @@ DATASET_METRICS = dict(mpdocvqa=dict(anls='mpdocvqa', em='mpdocvqa', f1='plain')
                        chartqapro=dict(accuracy='chartqapro'), docvqa2026=dict(accuracy='docvqa2026'),
                        longdocurl=dict(accuracy='longdocurl'), financebench=dict(accuracy='numbers'),
                        sroie=dict(em='sroie', anls='rrc'), vrdu=dict(em='vrdu', anls='rrc'),
-                       deepform=dict(em='deepform', anls='rrc'), kleister_nda=dict(f1='kleister', anls='dude'),
-                       screens=dict(step='screens', action='screens'), mixed=dict(right='own', anls='rrc'))
+                       deepform=dict(em='deepform', anls='rrc'), kleister_nda=dict(f1='kleister', anls='own'),
+                       screens=dict(step='screens', action='screens'), mixed=dict(right='own', anls='own'),
+                       docscope=dict(anls='rrc', evidence_f1='docscope'),
+                       vidore_v3=dict(evidence_ndcg='vidore_v3', anls='rrc'))
 
 def metrics_of(
     config: RunConfig # a configuration

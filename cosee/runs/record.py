@@ -51,7 +51,8 @@ def split_of(
 
 # %% ../../nbs/runs/03_record.ipynb #c0100181
 _KEPT = ('wording', 'kind', 'style', 'answer_type', 'answer_format', 'year_flag', 'evidence_pages', 'evidence_boxes',
-         'reasoning_type', 'answerable', 'n_pages', 'dataset', 'split', 'page_ids', 'task_type', 'tolerance', 'field')
+         'reasoning_type', 'answerable', 'n_pages', 'dataset', 'split', 'page_ids', 'task_type', 'tolerance', 'field',
+         'relevance')
 
 def _asked(sample: Sample, index: int) -> dict[str, Any]:
     "What a record says of its sample"
@@ -124,10 +125,11 @@ def _page_scores(outcome: MethodOutcome, shown: list[int], gold: list[int]) -> d
 
 def _scores(outcome: MethodOutcome, record: Record, shown: list[int], metrics: Mapping[str, str]) -> dict[str, float]:
     "All scores of an outcome; none where the split has no gold"
-    answered, pages = cast(Record, {**record, 'answer': outcome['answer']}), record['meta'].get('evidence_pages')
+    said = {k: outcome[k] for k in ('answer', 'evidence')}
+    answered = cast(Record, {**record, **said, 'shown': shown, 'status': 'ok'})
+    pages = record['meta'].get('evidence_pages')
     known = {m: round(score_all([answered], m, f)[0], 6) for m, f in metrics.items()} if record['gold'] else {}
-    return {**known,
-            **(_page_scores(outcome, shown, pages) if pages else {})}
+    return {**(_page_scores(outcome, shown, pages) if pages else {}), **known}
 
 # %% ../../nbs/runs/03_record.ipynb #7a684210
 def start_record(

@@ -22,7 +22,7 @@ __all__ = ['REPORT_POLICY', 'gather', 'SummaryRow', 'Report', 'MethodAnswer', 'D
 
 # %% ../../nbs/runs/06_report.ipynb #563650af
 _KEEP = ('sample', 'method', 'doc', 'question', 'gold', 'answer', 'page', 'status', 'error', 'usage', 'invalid',
-         'scores', 'team', 'times', 'meta', 'shown')
+         'scores', 'team', 'times', 'meta', 'shown', 'evidence')
 
 def _labelled(runs: list[Run]) -> list[tuple[Run, dict[str, str]]]:
     "Pairs of a run and the label of each of its methods"

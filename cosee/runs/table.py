@@ -174,6 +174,18 @@ def _both_abstain(record: Record) -> bool:
     "Is there no answer, and was none given?"
     return abstains(record.get('answer')) and all(map(abstains, record['gold']))
 
+# the field of meta that holds the gold of a metric of pages
+_PAGE_GOLDS = dict(evidence_em='evidence_pages', evidence_f1='evidence_pages', evidence_ndcg='relevance')
+
+def _predicted(record: Record, metric: str, flavour: str) -> Any:
+    "What a metric looks at in a record; None in one that failed, where that is pages"
+    if metric not in _PAGE_GOLDS:
+        several = flavour == 'own' and 'list' in str((record.get('meta') or {}).get('answer_type'))
+        return official_prediction('kleister' if several else flavour, record.get('answer') or '')
+    if record.get('status', 'ok') != 'ok': return None
+    named = [e['page'] for e in record.get('evidence') or []]
+    return list(dict.fromkeys([*named, *(record.get('shown') or [])] if metric == 'evidence_ndcg' else named))
+
 def score_all(
     records: list[Record], # with answer and gold
     metric: str,           # what is measured
@@ -181,12 +193,12 @@ def score_all(
 ) -> Scores:               # in the order of the records
     "Scores of answers in the words of those who score; a right abstention counts 1 where they have no word for it."
     flavour = ALIASES.get(flavour, flavour)
-    preds = [official_prediction(flavour, r.get('answer') or '') for r in records]
-    golds = [official_golds(flavour, r['gold']) for r in records]
+    preds, pages = [_predicted(r, metric, flavour) for r in records], _PAGE_GOLDS.get(metric)
+    golds = [(r.get('meta') or {}).get(pages) if pages else official_golds(flavour, r['gold']) for r in records]
     fast = flavour == 'rrc' and metric == 'anls'   # it looks at nothing but answers
     scores = score_many(preds, golds, metric, flavour, None if fast else list(map(_context_of, records)),
                         on_error=None if fast else 0.)
-    if flavour in NONE_WORDS: return scores
+    if flavour in NONE_WORDS or pages: return scores
     scores[:] = [1. if _both_abstain(r) else s for s, r in zip(scores, records, strict=True)]
     return scores
 
