@@ -25,7 +25,7 @@ from ..utils.json_scan import scan_json, spoken
 from ..models.backends import PlannerConfig
 from ..models.client import (GenerateClient, Outcome, Request, Schema, VLMClient, as_client, ask_many,
                                  prompt_request)
-from ..models.registry import create_vlm_client, resilient
+from ..models.registry import reading_client, resilient
 from ..models.remote import ResponseParseError, VLMClientError
 from ..models.wrapper import ClientWrapper, identity_of, models_in
 from ..utils.text import one_line
@@ -393,7 +393,7 @@ def plan_complaint(
 
 def _made(client: Client, config: Optional['Config'], guarded: bool) -> VLMClient:
     "A client, or the one of an id; guarded, whatever keeps it from working lets another stand in for it"
-    try: made = create_vlm_client(client, config) if isinstance(client, str) else as_client(client)
+    try: made = reading_client(client, config) if isinstance(client, str) else as_client(client)
     except (VLMClientError, ImportError, OSError, RuntimeError, ValueError) as e:
         if not guarded or isinstance(e, ConfigError): raise
         return _Absent(str(client), e)
