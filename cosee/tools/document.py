@@ -46,7 +46,7 @@ class InteractiveDocumentWithTools(InteractiveDocument):
     def _parse_tool_call(self, text: str) -> Optional[tuple[str, dict[str, Any]]]: return parse_tool_call(text)
 
     def view(self, include_tags: Iterable[str] = (), exclude_tags: Iterable[str] = (DEBUG_TAG,)) -> DocumentView:
-        "A live view; without `tool_call` and `tool_result`, what else belongs to calls is hidden, too, unless included."
+        "A live view; without `tool_call` and `tool_result`, whatever else belongs to calls is hidden unless included."
         shown, hidden = super().view(include_tags, exclude_tags), {*exclude_tags}
         if not {TOOL_CALL_TAG, TOOL_RESULT_TAG} <= hidden: return shown
         return super().view(include_tags, hidden | ({TOOL_TALK_TAG, TOOL_POLICY_TAG} - {*include_tags}))
