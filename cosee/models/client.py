@@ -663,6 +663,7 @@ class _Form(NamedTuple):
     planner: bool                        # with a prompt and a picture, or with pages, question, Board and role?
     names: Optional[frozenset[str]]      # settings that it takes; None: any
     one: bool = False                    # is its `image` annotated as one picture?
+    schema: bool = False                 # does it name a schema?
 
 _forms: WeakKeyDictionary[Any, _Form] = WeakKeyDictionary()   # of functions that were looked at
 
@@ -679,7 +680,8 @@ def _read_form(generate: Callable[..., Any]) -> _Form:
     names = {p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     any_name = any(p.kind is p.VAR_KEYWORD for p in params)
     one = any(p.name == 'image' and _names_one_picture(p.annotation) for p in params)
-    return _Form(bool(names) and not {'images', 'question'} & names, None if any_name else frozenset(names), one)
+    return _Form(bool(names) and not {'images', 'question'} & names, None if any_name else frozenset(names), one,
+                 'schema' in names)
 
 def _names_one_picture(annotation: Any) -> bool:
     "Is an annotation PIL's Image, or its module?"
@@ -740,7 +742,7 @@ class GenerateClient(VLMClient):
         images = [p.image for p in pages] or message_blocks(request.messages, 'image')
         own, form = merged(request.settings), self._form
         known = is_client(self.model) and not self._alone   # a schema would be handed to an SDK that knows none
-        if request.schema is not None and (known or 'schema' in (form.names or ())):
+        if request.schema is not None and (known or form.schema):
             own['schema'] = request.schema
         if form.planner:
             shown = images if len(images) > 1 else images[0] if images else None
