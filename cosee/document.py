@@ -122,15 +122,17 @@ class Document:
         return twin
 
     @contextmanager
-    def edit(self) -> Iterator[Document]:
-        "A branch that sees this document and is appended to it on a normal exit."
+    def edit(self,
+        commit: bool = True # append the branch to this document on a normal exit?
+    ) -> Iterator[Document]:
+        "A branch that sees this document; without `commit` it is for trying out alone."
         branch = self.new()
         branch._base = self
         try:
             yield branch
             added = branch.contents()
         finally: branch._base = Document(self.visible())
-        self.extend(added)
+        if commit: self.extend(added)
 
     def _repr_pretty_(self, p: Any, cycle: bool):
         p.text(f'{type(self).__name__}(...)' if cycle else f'{type(self).__name__}({_summary(self)})')

@@ -111,8 +111,8 @@ def our_names():
     "Name -> what stands for it in the package."
     from cosee.agents import Agent
     from cosee.datasets import mpdocvqa
-    from cosee.eval import baselines, chat, metrics
-    found = {**vars(chat), **vars(baselines), **vars(metrics), **vars(mpdocvqa), "Agent": Agent}
+    from cosee.eval import baselines, metrics
+    found = {**vars(baselines), **vars(metrics), **vars(mpdocvqa), "Agent": Agent}
     return {**found, **{name: getattr(cosee, name) for name in cosee.__all__}}
 
 

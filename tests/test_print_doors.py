@@ -375,7 +375,7 @@ def test_print_is_not_told_twice_where_images_are_refused_beside_it(refused):
 
 def test_one_refusal_of_a_batch_leaves_the_others(refused):
     with TextServer(400, REFUSALS[2][1]) as server, warnings.catch_warnings(record=True):
-        client = create_vlm_client("openai.m", base_url=server.base_url)
+        client = create_vlm_client("openai.m", base_url=server.base_url, print="auto")
         text = [{"role": "user", "content": "What?"}]
         replies = chat_many(client, [text, build_messages(PAGES, "What?"), text], errors="return")
     assert [str(r) for r in replies[::2]] == [FOUND] * 2 and "36,871.72 USD" in str(replies[1])

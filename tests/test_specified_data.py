@@ -29,7 +29,6 @@ MADE = dict(name="made", limit=1, options=dict(kinds=["invoice"], dpi=30, pages=
 LIMITS = dict(max_cells_per_page=3, max_total_chars=90)
 GATES = [m for m in METHODS if METHODS[m].settings.get("doubted", "team") == "team" and "team" in method_settings(m)]
 TEAMS = [m for m in METHODS if "agents" in method_settings(m) and m != "chat"]
-LATER = pytest.mark.xfail(strict=True, raises=ConfigError, reason="has no such settings yet")
 
 
 # --- A45: what the Board shows ---
@@ -53,8 +52,7 @@ def teammates():
     return ScriptedClient([reply], cycle=True)
 
 
-@pytest.mark.parametrize("name", [pytest.param(m, marks=LATER) if m in ("cosee_tools", "gated") else m
-                                  for m in (*TEAMS, *GATES)])
+@pytest.mark.parametrize("name", [*TEAMS, *GATES])
 def test_a45_limits_of_the_board_reach_every_method_that_has_one(name, monkeypatch):
     config = make_config(dict(methods=[with_limits(name, **LIMITS)]))
     shown, view = [], Board.view
@@ -70,7 +68,7 @@ def test_a45_limits_of_the_board_reach_every_method_that_has_one(name, monkeypat
     assert all(any(text in prompt for prompt in prompts) for _, text in shown)
 
 
-@pytest.mark.parametrize("name", [m for m in (*TEAMS, *GATES) if m not in ("cosee_tools", "gated")])
+@pytest.mark.parametrize("name", [*TEAMS, *GATES])
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a45_a_limit_that_shows_nothing_is_refused(name, limit):
     with pytest.raises(ConfigError, match=rf"methods\.0\..*{limit} of method .*at least 1, not 0"):
@@ -114,17 +112,18 @@ def test_a45_generation_settings_reach_the_client_also_those_of_its_own():
 
 @pytest.mark.parametrize("entry", ["self_consistency", dict(type="gated", probe=3),
                                    dict(type="gate_agreement", second="sample")], ids=str)
-def test_a45_samples_that_would_be_equal_are_refused_or_drawn_warmer(entry):
-    "A method that has a temperature of its own draws by that; any other is refused"
+def test_a45_samples_that_would_be_equal_are_refused(entry):
     raw = dict(methods=[entry], gen=dict(temperature=0))
-    if "temperature" not in make_method(entry).settings:
-        with pytest.raises(ConfigError, match=r"gen\.temperature: at 0 .* equal.* set it above 0, or leave it out"):
-            make_config(raw)
-        make_config(dict(raw, gen=dict(temperature=.3)))
-        return
+    with pytest.raises(ConfigError, match=r"gen\.temperature: at 0 .* equal.* set it above 0, or leave it out"):
+        make_config(raw)
+    make_config(dict(raw, gen=dict(temperature=.3)))
+
+
+def test_a45_votes_have_a_temperature_of_their_own():
+    config = make_config(dict(methods=[dict(type="self_consistency", temperature=.5)], gen=dict(temperature=0)))
     client = teammates()
-    make_method(make_config(raw).methods[0]).run(SAMPLE, client, gen=dict(temperature=0))
-    assert client.calls and all(c["temperature"] > 0 for c in client.calls)
+    make_method(config.methods[0]).run(SAMPLE, client, gen=config.gen)
+    assert [c["temperature"] for c in client.calls] == [.5] * 3
 
 
 def test_a45_a_method_s_own_temperature_is_what_counts():

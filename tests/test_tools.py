@@ -158,7 +158,7 @@ def test_D44_without_tools_or_with_a_forced_response():
 def test_D45_preamble_and_terminators():
     x = doc("Well: a. b", tool=Search())
     assert x.open_question("?", answer_prefix="Well: ", terminators=(".",)) == "a"
-    assert x.contents()[0].tags == {"statement"} and x.contents()[0].text == (
+    assert x.contents()[0].tags == {"statement", "tool_talk"} and x.contents()[0].text == (
         "\nAvailable tools (use JSON format to call):\n- search: Search the web. Args: query (str)\n"
         '\nTo use a tool, respond with: {"tool": "<name>", "args": {...}}\nAfter receiving tool results, provide your '
         'final answer.\n')

@@ -264,12 +264,12 @@ def backends_config(
 
 def _by_id(args: Namespace, id: str) -> 'VLMClient':
     "The client of a backend's id"
-    from cosee.models.registry import create_vlm_client
+    from cosee.models.registry import reading_client
     reader = made_page_reader(args)
     names = 'print', 'page_tokens', *(['base_url'] if id == args.client else [])
     given: dict[str, Any] = {k: v for k in names if (v := getattr(args, k, None)) is not None}
     if reader: given['page_reader'] = reader
-    return create_vlm_client(id, backends_config(args), **given)
+    return reading_client(id, backends_config(args), **given)
 
 # %% ../../nbs/cli/00_common.ipynb #9d373376
 def made_page_reader(

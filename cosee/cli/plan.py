@@ -32,6 +32,8 @@ def plan_args(
     p.add_argument('--reference', metavar='IMAGE', help='the same picture without distortions')
     p.add_argument('--measure', action='store_true', help='measure what the plan asks for')
     p.add_argument('--fallback', metavar='NAME', help='client or id that is asked where the model fails')
+    p.add_argument('--prompt', metavar='TEXT', help="the planner's prompt in place of CoSee's own: a text with "
+                   '{query}, or a text file that holds one')
     p.add_argument('--log', metavar='FILE', help='append what happened to this JSON-lines file')
     model_args(p)
     common_args(p)
@@ -76,7 +78,8 @@ def _planned(args: Namespace) -> 'PlannerOutput':
     from cosee.planner.planning import JsonLog, plan
     try:
         return plan(args.question, args.image, args.reference, _asked(args, args.client), backends_config(args),
-                    _asked(args, args.fallback), cache=None, log=JsonLog(args.log) if args.log else None)
+                    _asked(args, args.fallback), cache=None, log=JsonLog(args.log) if args.log else None,
+                    prompt=args.prompt)
     except (ValueError, ImportError, AuthenticationError, OSError) as e: raise Stop(str(e), BAD_INPUT) from e
     except VLMClientError as e: raise Stop(f'{type(e).__name__}: {e}', FAILED) from e
 

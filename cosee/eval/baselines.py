@@ -71,12 +71,13 @@ def single_agent_cot(
 # %% ../../nbs/06_baselines.ipynb #30a5cc56
 def self_consistency_method(task: Task, num_samples: float = 3, max_new_tokens: int = 256, focus: FocusSpec = 'auto',
                             k: float = 4, reasons: bool = True, quorum: float = 0.,
-                            temperature: float = SAMPLE_GEN['temperature']) -> MethodOutcome:
+                            temperature: Optional[float] = None) -> MethodOutcome:
     "A vote of several samples, a broken number of them rounded by chance; ValueError if there is none."
     prompt = COT if reasons else DIRECT
     n = stochastic_rounding(num_samples, task.seed)
     if n < 1: raise ValueError(f'num_samples must be at least 1, not {num_samples}')
-    gen = {**SAMPLE_GEN, 'temperature': temperature, **task.gen}
+    if temperature is not None: task.gen = {**task.gen, 'temperature': temperature}
+    gen = {**SAMPLE_GEN, **task.gen}
     if n > 1 and not gen['temperature']:
         raise ValueError(f'self_consistency with a temperature of 0 gives one vote {n} times: set a temperature '
                          'above 0, or none')

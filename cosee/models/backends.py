@@ -143,6 +143,7 @@ class PlannerConfig(BaseModel):
     top_p: float = Field(default=0.1, gt=0, le=1)        # share of the likely words that are drawn from
     retry_attempts: int = Field(default=3, ge=1, le=10)  # requests for one plan at most
     fallback_backend: Optional[str] = None               # id of the model that stands in
+    prompt: Optional[str] = None                         # a text with {query}, or a file of one; None: CoSee's own
 
 # %% ../../nbs/models/00_backends.ipynb #6a6af372
 class Config(BaseModel):

@@ -662,6 +662,8 @@ class _Form(NamedTuple):
     "How a `generate` is called"
     planner: bool                        # with a prompt and a picture, or with pages, question, Board and role?
     names: Optional[frozenset[str]]      # settings that it takes; None: any
+    one: bool = False                    # is its `image` annotated as one picture?
+    schema: bool = False                 # does it name a schema?
 
 _forms: WeakKeyDictionary[Any, _Form] = WeakKeyDictionary()   # of functions that were looked at
 
@@ -677,7 +679,14 @@ def _read_form(generate: Callable[..., Any]) -> _Form:
     except (TypeError, ValueError): return _Form(False, None)
     names = {p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     any_name = any(p.kind is p.VAR_KEYWORD for p in params)
-    return _Form(bool(names) and not {'images', 'question'} & names, None if any_name else frozenset(names))
+    one = any(p.name == 'image' and _names_one_picture(p.annotation) for p in params)
+    return _Form(bool(names) and not {'images', 'question'} & names, None if any_name else frozenset(names), one,
+                 'schema' in names)
+
+def _names_one_picture(annotation: Any) -> bool:
+    "Is an annotation PIL's Image, or its module?"
+    named = annotation if isinstance(annotation, str) else getattr(annotation, '__name__', '')
+    return named.split('.')[-1] == 'Image'
 
 def accepted(
     f: Callable[..., Any], # anything that can be called
@@ -694,6 +703,21 @@ def is_client(
     "Is it a `VLMClient`? A mock may only say so."
     return issubclass(type(model), VLMClient)
 
+def _side_by_side(images: Sequence[Picture]) -> Image:
+    "Pictures as one, from left to right, made smaller where that would be too large"
+    from PIL import Image
+    from cosee.pages import MAX_PIXELS, open_image
+    opened = [open_image(im) for im in images]
+    area = sum(im.width for im in opened) * max(im.height for im in opened)
+    if area > MAX_PIXELS:
+        shrink = math.sqrt(MAX_PIXELS / area)
+        opened = [im.resize((max(1, int(im.width * shrink)), max(1, int(im.height * shrink)))) for im in opened]
+    out, left = Image.new('RGB', (sum(im.width for im in opened), max(im.height for im in opened)), 'white'), 0
+    for im in opened:
+        out.paste(im, (left, 0))
+        left += im.width
+    return out
+
 class GenerateClient(VLMClient):
     "An object that is asked by its `generate`, as a client; one that has none raises TypeError."
     def __init__(self,
@@ -706,6 +730,7 @@ class GenerateClient(VLMClient):
         self.identity = who if isinstance(who, (str, dict, list)) else None
         self.constrains = getattr(model, 'constrains', False) is True
         self._form = _form_of(model.generate)
+        self._alone = self._form.planner and _has_generate_alone(model)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith('_') or name == 'model' or not is_client(self.model): raise AttributeError(name)
@@ -716,10 +741,12 @@ class GenerateClient(VLMClient):
         pages = request.all_pages
         images = [p.image for p in pages] or message_blocks(request.messages, 'image')
         own, form = merged(request.settings), self._form
-        if request.schema is not None and (is_client(self.model) or 'schema' in (form.names or ())):
+        known = is_client(self.model) and not self._alone   # a schema would be handed to an SDK that knows none
+        if request.schema is not None and (known or form.schema):
             own['schema'] = request.schema
         if form.planner:
             shown = images if len(images) > 1 else images[0] if images else None
+            if form.one and len(images) > 1: shown = _side_by_side(images)
             if 'max_new_tokens' in own and 'max_new_tokens' not in (form.names or ()):
                 own['max_tokens'] = own.pop('max_new_tokens')
             said: Params = dict(prompt='\n\n'.join(request_texts(request)), image=shown)
@@ -748,6 +775,10 @@ class GenerateClient(VLMClient):
     def estimate(self, request: Request) -> Usage:
         "As the model counts, where it does."
         return self.model.estimate(request) if is_client(self.model) else VLMClient.estimate(self, request)
+
+def _has_generate_alone(model: Any) -> bool:
+    "Is there nothing of a client in it but its own `generate`?"
+    return all(getattr(type(model), f, None) is getattr(VLMClient, f) for f in ('send', 'send_many', '_respond_many'))
 
 def _named(pages: Sequence[PageInput]) -> str:
     "What a model that numbers no pages has to be told of them"

@@ -21,8 +21,8 @@ from .weights import WEIGHTS, local_weights
 from ..utils.registry import Entry, Registry, UnknownName, load_object
 
 # %% auto #0
-__all__ = ['CLIENTS', 'MakesClient', 'ClientEntry', 'page_reader', 'create_vlm_client', 'resilient', 'client_for', 'ClientChoice',
-           'find_client', 'make_client', 'register_client']
+__all__ = ['CLIENTS', 'MakesClient', 'ClientEntry', 'page_reader', 'create_vlm_client', 'reading_client', 'resilient',
+           'client_for', 'ClientChoice', 'find_client', 'make_client', 'register_client']
 
 # %% ../../nbs/models/08_registry.ipynb #d9da7d6a
 if TYPE_CHECKING:
@@ -199,27 +199,58 @@ def _configured(config: Union[Config, str, Path, dict[str, Any]]) -> Config:
     if isinstance(config, dict): return parse_config(json.dumps(config))
     return config if isinstance(config, Config) else load_config(config)
 
-def create_vlm_client(
-    backend: Union[str, Backend],  # id, such as 'openai.gpt-4o'
-    config: Union[Config, str, Path, dict[str, Any], None] = None, # or a YAML file, or what one holds
-    api_key: Optional[str] = None, # as it is; in a file or `fields` it would be ${NAME}
-    **fields                       # of `Backend`, over the configuration's
-) -> VLMClient:
-    "The client behind an id, by the usual backends if no `config` says another; an unknown id raises `ConfigError`."
+def _alone(config: Any) -> bool:
+    "Is a configuration the fields of one backend?"
+    return isinstance(config, dict) and not {'backends', 'planner'} & {*config}
+
+def _backend(backend: Union[str, Backend], config: Any, api_key: Optional[str], fields: dict[str, Any]) -> Backend:
+    "The backend that is meant, with what was given beside it"
+    if _alone(config):
+        fields, config = {**config, **fields}, None
+        api_key = api_key or fields.pop('api_key', None)
+    if not isinstance(api_key, (str, type(None))): raise ConfigError(f'{backend}: api_key: a text is expected')
     if api_key and VARIABLE.fullmatch(api_key): fields, api_key = {**fields, 'api_key': api_key}, None
     if not isinstance(backend, Backend):
         if config is None: backend, fields = usual_backend(backend, **fields), {}
         else: backend = _configured(config).backend(backend)
-    if fields: backend = Backend(**{**backend.model_dump(), **fields})
-    if api_key: backend = with_key(backend, api_key)
+    if fields: backend = Backend(**{**backend.model_dump(exclude_unset=True), **fields})
+    return with_key(backend, api_key) if api_key else backend
+
+def _asks_for_print(backend: Backend) -> bool:
+    "Does a backend say that its model is to be given printed text?"
+    if backend.images is False or backend.print == 'beside': return True
+    return backend.images is None and bool(backend.model_fields_set & {'print', 'page_tokens', 'page_reader'})
+
+def _client(backend: Backend, config: Any, reads: bool) -> VLMClient:
+    "The client of a backend; `reads`: print stands around it"
     entry = CLIENTS.find(backend.kind)
     if not entry.backend: return _own_client(entry, backend)
     if backend.page_reader:
-        backend = backend.model_copy(update=dict(page_reader=page_reader(backend.page_reader, config)))
+        others = None if _alone(config) else config
+        backend = backend.model_copy(update=dict(page_reader=page_reader(backend.page_reader, others)))
     client = load_object(entry.backend)(backend)
     own = backend.kind in ('qwen', 'local') and backend.print not in ('beside', 'model')
-    if backend.kind == 'gguf' or own: return client
+    if backend.kind == 'gguf' or own or not reads: return client
     return shown_print(client, backend.images, backend.print, backend.page_tokens, backend.page_reader)
+
+def create_vlm_client(
+    backend: Union[str, Backend],  # id, such as 'openai.gpt-4o'
+    config: Union[Config, str, Path, dict[str, Any], None] = None, # or a YAML file, what one holds, or fields alone
+    api_key: Optional[str] = None, # as it is; in a file or `fields` it would be ${NAME}
+    **fields                       # of `Backend`, over the configuration's
+) -> VLMClient:                    # of the backend's kind; print stands around it only where the backend asks for it
+    "The client behind an id, by the usual backends if no `config` says another; an unknown id raises `ConfigError`."
+    made = _backend(backend, config, api_key, fields)
+    return _client(made, config, _asks_for_print(made))
+
+def reading_client(
+    backend: Union[str, Backend],  # see `create_vlm_client`
+    config: Union[Config, str, Path, dict[str, Any], None] = None, # the same
+    api_key: Optional[str] = None, # the same
+    **fields                       # the same
+) -> VLMClient:                    # see `cosee.minds.sight.Sight`
+    "The client behind an id, which is given the printed text of pages as soon as its model refuses images."
+    return _client(_backend(backend, config, api_key, fields), config, True)
 
 # %% ../../nbs/models/08_registry.ipynb #694fe61a
 def _own_client(entry: ClientEntry, backend: Backend) -> VLMClient:
@@ -261,7 +292,7 @@ def provider_client(
     **fields                     # of `Backend`, such as base_url
 ) -> VLMClient:
     "A model of a provider, or of a server that speaks as it does."
-    return resilient(create_vlm_client(f'{kind}.{model}', **_from_file(fields)), attempts, cache=cache)
+    return resilient(reading_client(f'{kind}.{model}', **_from_file(fields)), attempts, cache=cache)
 
 def _from_file(fields: dict[str, Any]) -> dict[str, Any]:
     "Fields as a configuration may hold them; a key that is written there raises ConfigError"
@@ -276,7 +307,7 @@ def backend_client(
     **fields                      # of `Backend`, such as base_url
 ) -> VLMClient:
     "A provider or a server, by its id."
-    client = create_vlm_client(id, config or os.environ.get('COSEE_BACKENDS'), **_from_file(fields))
+    client = reading_client(id, config or os.environ.get('COSEE_BACKENDS'), **_from_file(fields))
     return resilient(client, attempts, cache=cache)
 
 # %% ../../nbs/models/08_registry.ipynb #7a7fbc56

@@ -100,11 +100,12 @@ def _translated(e: Union[Exception, OutOfBounds], name: str) -> Union[Exception,
     if status in (401, 403): return AuthenticationError(text)
     if status in (402, 429) and SPENT.search(str(e)): return QuotaError(text)
     if status == 429: return RateLimitError(text, _wait(e))
-    if status in _REFUSING and _NO_IMAGES.search(str(e)): return ImagesRefused(text)
+    if status in _REFUSING and _NO_IMAGES.search(str(e)): return ImagesRefused(f'{text} ({_BLIND})')
     if status in (400, 413, 422) and _TOO_LONG.search(str(e)): return ContextError(f'{text}; {_SHOW_FEWER}')
     if isinstance(status, int): return ServerError(text) if status >= 500 else RequestError(text)
     return ServerError(text) if kinds & _BROKEN else e
 
+_BLIND = '`images: false` in its backend gives it the printed text of pages instead'
 _SHOW_FEWER = "show fewer pages (page_selection='auto'), or smaller ones"
 _TOO_LONG = re.compile(r'context[ _](length|window|size)|maximum context|prompt is too long|too many (input )?tokens'
                        r'|input (is )?too long|exceed\w* .{0,40}\bcontext\b', re.I)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from cosee.planner.measures import full_reference as full_reference, image_quality as image_quality
     from cosee.planner.quality import QualityAgent as QualityAgent, QualityController as QualityController
     from cosee.planner.quality import quality_node as quality_node
+    from cosee.models.client import VLMClient as VLMClient
+    from cosee.models.registry import create_vlm_client as create_vlm_client
     from cosee.planner.graph import cosee_graph as cosee_graph, planner_graph as planner_graph
 
 # %% ../../nbs/planner/04_planner.ipynb #e4c1d065

@@ -33,7 +33,7 @@ def _langgraph():
 def planner_graph(
     client=None,       # see `cosee.planner.planning.plan`
     checkpointer=None, # of LangGraph; None: nothing is kept
-    **kwargs           # config, fallback, cache, log of `plan`; root of `planner_node`
+    **kwargs           # config, fallback, cache, log, prompt of `plan`; root of `planner_node`
 ):                     # a compiled graph: state -> state
     "A graph of one node: the planner."
     lg = _langgraph()
@@ -120,7 +120,7 @@ def cosee_graph(
     agents: Optional[list[str]] = None, # see `team_node`
     max_steps: int = 3,   # see `team_node`
     max_tokens: Optional[int] = None, # see `team_node`
-    **kwargs              # config, fallback, cache, log of `plan`
+    **kwargs              # config, fallback, cache, log, prompt of `plan`
 ):                        # a compiled graph: state -> state
     "planner -> quality -> team -> answer, with a way back."
     lg = _langgraph()

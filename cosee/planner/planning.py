@@ -7,9 +7,9 @@ from __future__ import annotations
 
 # %% auto #0
 __all__ = ['Picture', 'Client', 'Plan', 'PLAN_FIELDS_PROMPT', 'PLANNER_PROMPT', 'IMAGE_SUFFIXES', 'PLANS', 'PlanControlFlags',
-           'PlannerOutput', 'AgenticIQAState', 'planner_schema', 'planner_prompt', 'parse_plan', 'settled',
-           'check_image_path', 'load_image', 'JsonLog', 'PlanCache', 'planner_client', 'plan_complaint', 'plan',
-           'told_error', 'planner_node']
+           'PlannerOutput', 'AgenticIQAState', 'planner_schema', 'read_prompt', 'planner_prompt', 'parse_plan',
+           'settled', 'check_image_path', 'load_image', 'JsonLog', 'PlanCache', 'planner_client', 'plan_complaint',
+           'plan', 'told_error', 'planner_node']
 
 # %% ../../nbs/planner/00_planning.ipynb #11e741a9
 import json, re, stat, threading, time
@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Literal, Optional, 
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
-from ..utils.config import ConfigError, redact
+from ..utils.config import ConfigError, read_text, redact
 from ..utils.json_scan import scan_json, spoken
 from ..models.backends import PlannerConfig
 from ..models.client import (GenerateClient, Outcome, Request, Schema, VLMClient, as_client, ask_many,
                                  prompt_request)
-from ..models.registry import create_vlm_client, resilient
+from ..models.registry import reading_client, resilient
 from ..models.remote import ResponseParseError, VLMClientError
 from ..models.wrapper import ClientWrapper, identity_of, models_in
 from ..utils.text import one_line
@@ -217,15 +217,30 @@ def planner_schema() -> dict:
     return dict(type='object', properties=fields, required=list(fields), additionalProperties=False)
 
 # %% ../../nbs/planner/00_planning.ipynb #1df86262
-def planner_prompt(
-    query: str,             # what the user asks
-    reference: bool = False # is there a reference picture?
+_HOW_PROMPTED = 'a text with {query}, or a text file that holds one'
+
+def read_prompt(
+    prompt: Union[str, Path, None] = None # a text with {query}, or a file that holds one; None: CoSee's own
 ) -> str:
-    "The planner's prompt for a request."
+    "The planner's prompt before a request is put in; a missing file and a text without {query} raise `ConfigError`."
+    if prompt is None: return PLANNER_PROMPT
+    text = str(prompt)
+    if isinstance(prompt, Path) or not ('{query}' in text or '\n' in text):
+        try: text = read_text(text, _HOW_PROMPTED)
+        except ConfigError as e: raise ConfigError(f'prompt of the planner: {e}') from None
+    if '{query}' in text: return text
+    raise ConfigError('prompt of the planner: {query} is missing; write it where the request belongs')
+
+def planner_prompt(
+    query: str,              # what the user asks
+    reference: bool = False, # is there a reference picture?
+    prompt: Union[str, Path, None] = None # in place of `PLANNER_PROMPT`, see `read_prompt`
+) -> str:
+    "The planner's prompt for a request, in CoSee's own wording unless another is given."
     which = 'yes; the first picture is the one to plan for, the second is the reference'
     said = dict(schema=json.dumps(planner_schema()), reference=which if reference else 'no',
                 query=json.dumps(str(query), ensure_ascii=False))
-    return re.sub(r'\{(schema|reference|query)\}', lambda m: said[m[1]], PLANNER_PROMPT)
+    return re.sub(r'\{(schema|reference|query)\}', lambda m: said[m[1]], read_prompt(prompt))
 
 # %% ../../nbs/planner/00_planning.ipynb #e61784a2
 def _wrong(e: ValidationError) -> str:
@@ -393,7 +408,7 @@ def plan_complaint(
 
 def _made(client: Client, config: Optional['Config'], guarded: bool) -> VLMClient:
     "A client, or the one of an id; guarded, whatever keeps it from working lets another stand in for it"
-    try: made = create_vlm_client(client, config) if isinstance(client, str) else as_client(client)
+    try: made = reading_client(client, config) if isinstance(client, str) else as_client(client)
     except (VLMClientError, ImportError, OSError, RuntimeError, ValueError) as e:
         if not guarded or isinstance(e, ConfigError): raise
         return _Absent(str(client), e)
@@ -409,18 +424,20 @@ def plan(
     fallback: Optional[Client] = None,         # client or id that stands in
     cache: Optional[PlanCache] = PLANS,        # None: plan anew
     log: Optional[Callable[..., None]] = None, # such as `JsonLog`
-    root: Union[str, Path, None] = None        # see `check_image_path`
+    root: Union[str, Path, None] = None,       # see `check_image_path`
+    prompt: Union[str, Path, None] = None      # see `read_prompt`; None: the configuration's, else `PLANNER_PROMPT`
 ) -> PlannerOutput:
     "The plan for a request about a picture; raises ValueError and `VLMClientError`."
     from cosee.utils.files import image_hash
     if not str(query).strip(): raise ValueError('the request is empty; say what is to be found out')
     images = [load_image(i, root=root) for i in (image, reference) if i is not None]
     asked, settings = planner_client(client, config, fallback)
-    key = (str(query), tuple(map(image_hash, images)), _who(asked), settings.model_dump_json())
+    said = planner_prompt(query, len(images) > 1, settings.prompt if prompt is None else prompt)
+    key = (said, tuple(map(image_hash, images)), _who(asked), settings.model_dump_json())
     found = cache.get(key) if cache is not None else None
     if log and found is not None: log('plan', query=query, model=asked.name, cached=True, plan=found.model_dump())
     if found is not None: return found
-    made, model = _planned(asked, settings, query, images, log or _no_log)
+    made, model = _planned(asked, settings, query, said, images, log or _no_log)
     out = settled(made, reference is not None)
     first, *others = [m.signature for m in models_in(asked)]
     if cache is not None and model not in {*others} - {first}: cache.put(key, out)
@@ -445,12 +462,11 @@ def _token(model: Any) -> str:
     try: return _objects.setdefault(model, str(uuid4()))
     except TypeError: return str(uuid4())
 
-def _planned(client: VLMClient, settings: PlannerConfig, query: str, images: 'list[Image]',
+def _planned(client: VLMClient, settings: PlannerConfig, query: str, said: str, images: 'list[Image]',
              log: Callable[..., None]) -> tuple[PlannerOutput, str]:
     "One request for a plan, and the name of the model that made it; logged whatever comes of it"
     sampling = dict(max_new_tokens=settings.max_tokens, temperature=settings.temperature, top_p=settings.top_p)
-    request = prompt_request(planner_prompt(query, len(images) > 1), images, task='plan', schema=planner_schema(),
-                             settings=sampling)
+    request = prompt_request(said, images, task='plan', schema=planner_schema(), settings=sampling)
     try: reply = client.respond(request)
     except VLMClientError as e:
         log('plan failed', query=query, model=', '.join(m.name for m in models_in(client)),
@@ -470,7 +486,7 @@ def told_error(
 def planner_node(
     client: Optional[Client] = None, # see `plan`
     root: Union[str, Path, None] = '.', # the folder that pictures have to be in; None: anywhere
-    **kwargs                         # config, fallback, cache, log of `plan`
+    **kwargs                         # config, fallback, cache, log, prompt of `plan`
 ) -> Callable[..., dict[str, Any]]:  # state -> {'plan'} or {'error'}
     "A planner for a graph."
     def node(state: AgenticIQAState) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from ..utils.json_scan import json_span, scan_json, spoken
 
 # %% auto #0
 __all__ = ['EnforcementMode', 'DEFAULT_MAX_TOOL_CALLS_PER_QUESTION', 'DEFAULT_MAX_TOOL_RESULT_LENGTH', 'TOOL_CALL_TAG',
-           'TOOL_RESULT_TAG', 'TOOL_POLICY_TAG', 'TOOL_POLICY_ALLOW_TAG', 'TOOL_POLICY_DENY_OBSERVED_TAG',
-           'TOOL_POLICY_DENY_ENFORCED_TAG', 'TOOL_POLICY_EDIT_OBSERVED_TAG', 'TOOL_POLICY_EDIT_ENFORCED_TAG',
-           'TOOL_POLICY_ERROR_OBSERVED_TAG', 'TOOL_POLICY_ERROR_ENFORCED_TAG', 'Tool', 'object_schema', 'tool_schema',
-           'parse_tool_call', 'PolicyAction', 'PolicyDecision', 'ToolCall', 'ToolPolicy', 'validate_input_schema',
-           'SchemaValidatingPolicy', 'Toolbox', 'inert', 'Outcome']
+           'TOOL_RESULT_TAG', 'TOOL_POLICY_TAG', 'TOOL_TALK_TAG', 'TOOL_POLICY_ALLOW_TAG',
+           'TOOL_POLICY_DENY_OBSERVED_TAG', 'TOOL_POLICY_DENY_ENFORCED_TAG', 'TOOL_POLICY_EDIT_OBSERVED_TAG',
+           'TOOL_POLICY_EDIT_ENFORCED_TAG', 'TOOL_POLICY_ERROR_OBSERVED_TAG', 'TOOL_POLICY_ERROR_ENFORCED_TAG', 'Tool',
+           'object_schema', 'tool_schema', 'parse_tool_call', 'PolicyAction', 'PolicyDecision', 'ToolCall',
+           'ToolPolicy', 'validate_input_schema', 'SchemaValidatingPolicy', 'Toolbox', 'inert', 'Outcome']
 
 # %% ../../nbs/tools/01_base.ipynb #8a7e540b
 class Tool(abc.ABC):
@@ -161,6 +161,7 @@ class SchemaValidatingPolicy:
 EnforcementMode = Literal['observe', 'enforce']
 DEFAULT_MAX_TOOL_CALLS_PER_QUESTION, DEFAULT_MAX_TOOL_RESULT_LENGTH = 5, 1000
 TOOL_CALL_TAG, TOOL_RESULT_TAG, TOOL_POLICY_TAG = 'tool_call', 'tool_result', 'tool_policy'
+TOOL_TALK_TAG = 'tool_talk'   # what model and document say to each other about tools
 TOOL_POLICY_ALLOW_TAG = 'tool_policy_allow'
 TOOL_POLICY_DENY_OBSERVED_TAG, TOOL_POLICY_DENY_ENFORCED_TAG = 'tool_policy_deny_observed', 'tool_policy_deny_enforced'
 TOOL_POLICY_EDIT_OBSERVED_TAG, TOOL_POLICY_EDIT_ENFORCED_TAG = 'tool_policy_edit_observed', 'tool_policy_edit_enforced'

@@ -11,11 +11,11 @@ __all__ = ['InteractiveDocumentWithTools']
 # %% ../../nbs/tools/02_document_with_tools.ipynb #614f5589
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Optional
-from ..document import (Content, DEFAULT_MAX_TOKENS, DEFAULT_TEMPERATURE, DEFAULT_TOP_K, DEFAULT_TOP_P,
+from ..document import (Content, DEFAULT_MAX_TOKENS, DEBUG_TAG, DEFAULT_TEMPERATURE, DEFAULT_TOP_K, DEFAULT_TOP_P,
                             DocumentView, InteractiveDocument, match_choice, truncate)
 from .base import (DEFAULT_MAX_TOOL_CALLS_PER_QUESTION, DEFAULT_MAX_TOOL_RESULT_LENGTH, EnforcementMode,
-                              Outcome, TOOL_CALL_TAG, TOOL_POLICY_TAG, TOOL_RESULT_TAG, Tool, ToolCall, ToolPolicy,
-                              Toolbox, inert, parse_tool_call)
+                              Outcome, TOOL_CALL_TAG, TOOL_POLICY_TAG, TOOL_RESULT_TAG, TOOL_TALK_TAG, Tool, ToolCall,
+                              ToolPolicy, Toolbox, inert, parse_tool_call)
 
 # %% ../../nbs/tools/02_document_with_tools.ipynb #69ac7d41
 if TYPE_CHECKING: from numpy.random import Generator
@@ -45,6 +45,14 @@ class InteractiveDocumentWithTools(InteractiveDocument):
     def _tools(self) -> dict[str, Tool]: return self._box.tools
     def _parse_tool_call(self, text: str) -> Optional[tuple[str, dict[str, Any]]]: return parse_tool_call(text)
 
+    def view(self, include_tags: Iterable[str] = (), exclude_tags: Iterable[str] = (DEBUG_TAG,)) -> DocumentView:
+        "A live view; without `tool_call` and `tool_result`, whatever else belongs to calls is hidden unless included."
+        shown, hidden = super().view(include_tags, exclude_tags), {*exclude_tags}
+        if not {TOOL_CALL_TAG, TOOL_RESULT_TAG} <= hidden: return shown
+        return super().view(include_tags, hidden | ({TOOL_TALK_TAG, TOOL_POLICY_TAG} - {*include_tags}))
+
+    def _talk(self, text: str): self._response(text, tags=[TOOL_TALK_TAG])
+
     def _model_response(self, text: str, *, tags: Collection[str] = (), end: str = ''):
         "What a model says is never a record"
         super()._model_response(inert(text), tags=tags, end=end)
@@ -52,8 +60,8 @@ class InteractiveDocumentWithTools(InteractiveDocument):
     def _use(self, call: tuple[str, dict[str, Any]], reply: str, attempt: int) -> Outcome:
         "Run one call and write it down."
         out = self._box.run(ToolCall(*call, raw_response=reply, attempt_index=attempt))
-        self._model_response(reply)
-        self._response('\n')
+        self._model_response(reply, tags=[TOOL_TALK_TAG])
+        self._talk('\n')
         self.append(out.call_text() + '\n', tags=[TOOL_CALL_TAG, *out.tags])
         if out.note: self.append(out.note + '\n', tags=[TOOL_POLICY_TAG, *out.tags])
         self.append(out.result_text() + '\n', tags=[TOOL_RESULT_TAG, *out.tags])
@@ -67,13 +75,13 @@ class InteractiveDocumentWithTools(InteractiveDocument):
             call = self._parse_tool_call(reply)
             if call is None: return reply
             self._use(call, reply, attempt)
-            self._response(f'{label}: ')
+            self._talk(f'{label}: ')
 
     def _force(self, start: int, view: Optional[DocumentView], label: str,
                **settings: Any) -> str:
         "The calls are used up: one reply, whatever it says, is the answer."
-        self._response('[Max tool calls reached. Provide final answer.]\n')
-        self._response(f'{label}: ')
+        self._talk('[Max tool calls reached. Provide final answer.]\n')
+        self._talk(f'{label}: ')
         return self._sample(start, view, **settings)
 
     def open_question(self,
@@ -99,7 +107,7 @@ class InteractiveDocumentWithTools(InteractiveDocument):
                 answer_suffix=answer_suffix, terminators=terminators, question_label=question_label,
                 answer_label=answer_label, view=view, **sampling)
         start = len(self._contents)
-        self.statement(self._box.describe())
+        self.statement(self._box.describe(), tags=[TOOL_TALK_TAG])
         self._question(f'{question_label}: {question}\n')
         self._response(f'{answer_label}: {answer_prefix}')
         answer = self._consult(start, view, answer_label, **sampling)
@@ -118,13 +126,15 @@ class InteractiveDocumentWithTools(InteractiveDocument):
         if not self._tools:
             return InteractiveDocument.multiple_choice_question(self, question, answers, randomize_choices, view=view)
         start = len(self._contents)
-        self.statement(self._box.describe() + '\nAlternatively, answer with the letter of your choice.')
+        said = self._box.describe() + '\nAlternatively, answer with the letter of your choice.'
+        self.statement(said, tags=[TOOL_TALK_TAG])
         options = self._pose(question, answers, randomize_choices)
         self._response('Answer: ')
         reply = self._consult(start, view, 'Answer', max_tokens=500, temperature=0.0)
         if reply is None:
-            self._response('[Max tool calls reached. Select your answer.]\n')
-            self._response('Answer: (')
+            self._talk('[Max tool calls reached. Select your answer.]\n')
+            self._talk('Answer: ')
+            self._response('(')
             return self._choose(start, options, view)
         i = match_choice(reply, list(options))
         if i is None: i = match_choice(reply, [str(answers[j]) for j in options.values()])

@@ -185,17 +185,18 @@ def read_yaml(
     return found
 
 def read_text(
-    path: Union[str, Path] # a configuration file
+    path: Union[str, Path],    # a configuration file, or another that people write
+    what: str = 'a YAML file'  # what is wanted, for errors
 ) -> str:
     "The text of a plain file of reasonable size; raises `ConfigError` where there is none."
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, 'O_NONBLOCK', 0))   # a pipe would keep it waiting
         with open(fd, 'rb') as f:
-            if not stat.S_ISREG(os.fstat(fd).st_mode): raise ConfigError(f'{path}: no plain file; give a YAML file')
+            if not stat.S_ISREG(os.fstat(fd).st_mode): raise ConfigError(f'{path}: no plain file; give {what}')
             data = f.read(MAX_CONFIG + 1)
         if len(data) > MAX_CONFIG:
-            raise ConfigError(f'{path}: larger than {MAX_CONFIG:,} bytes; this is no configuration')
+            raise ConfigError(f'{path}: larger than {MAX_CONFIG:,} bytes; give {what}')
         return data.decode('utf-8-sig')
     except (OSError, UnicodeError) as e:
         why = getattr(e, 'strerror', None) or 'not UTF-8'
-        raise ConfigError(f'{path}: cannot be read ({why}); give a YAML file') from None
+        raise ConfigError(f'{path}: cannot be read ({why}); give {what}') from None
