@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from cosee.planner.quality import QualityAgent as QualityAgent, QualityController as QualityController
     from cosee.planner.quality import quality_node as quality_node
     from cosee.models.client import VLMClient as VLMClient
+    from cosee.models.openai_client import OpenAIVLMClient as OpenAIVLMClient
+    from cosee.models.anthropic_client import AnthropicVLMClient as AnthropicVLMClient
+    from cosee.models.google_client import GoogleVLMClient as GoogleVLMClient
     from cosee.models.registry import create_vlm_client as create_vlm_client
     from cosee.planner.graph import cosee_graph as cosee_graph, planner_graph as planner_graph
 
