@@ -14,7 +14,8 @@ from .task import (ANSWER_LINES, ANSWER_RULES, Instruction, MethodOutcome, PLAIN
                              Told, build_team, stochastic_rounding, vote)
 from ..focus import FocusSpec, listed
 from ..utils.json_scan import read_answer, without_reasoning
-from ..models.client import BudgetExceeded, NoReply, Reply, TaskType, VLMClient
+from ..models.client import NoReply, Reply, TaskType, VLMClient
+from ..models.usage import BudgetExceeded
 from ..utils.text import answer_key, one_line
 if TYPE_CHECKING: from PIL.Image import Image
 
