@@ -25,7 +25,7 @@ from cosee import CoSeeController, load_pages, team
 from cosee.eval.statistics import compare_pair
 from cosee.focus import make_focus
 from cosee.index.pages import PageIndex
-from cosee.models.client import image_tokens
+from cosee.models.usage import image_tokens
 from cosee.ocr.client import OcrClient
 from cosee.ocr.engine import WordReader
 from cosee.pages import ShownPages

@@ -58,9 +58,8 @@ def product_parts(client):
 
 def instrument(client, parts):
     "Time everything that has a name of its own"
-    from cosee.models import qwen_vl_wrapper
     from cosee.models.local import client as local_client
-    from cosee.models.qwen import decode, decoder, grammar, prefix, single, tower
+    from cosee.models.qwen import decode, decoder, engine, grammar, prefix, single, tower
     from cosee.models.qwen.products import FastLinear
     known, product = product_parts(client), FastLinear.forward
 
@@ -78,9 +77,9 @@ def instrument(client, parts):
         with parts.inside(rows[id(product)]): return by_row(product, x)
     single.RowProduct.__call__ = timed_row
     for owner, attr, name in (
-            (qwen_vl_wrapper, 'make_prompt', 'pages and prompt'), (tower, 'scaled', 'pages and prompt'),
+            (engine, 'make_prompt', 'pages and prompt'), (tower, 'scaled', 'pages and prompt'),
             (tower, "patches", "pages and prompt"), (tower, "_looked_up", "pages and prompt"),
-            (qwen_vl_wrapper.QwenVLClient, '_boundaries', 'pages and prompt'),
+            (engine.QwenEngine, '_boundaries', 'pages and prompt'),
             (tower.Tower, 'look', 'vision tower'), (decoder, '_after', 'attention'),
             (decoder, 'shared_attention', 'attention'), (single.SingleStep, '_seen', 'attention'),
             (prefix.PrefixCache, 'update', 'cache'), (prefix.PrefixCache, 'write', 'cache'),

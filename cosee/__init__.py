@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cosee.agents import Action as Action, Agent as Agent, CrossCheckerAgent as CrossCheckerAgent
     from cosee.agents import DetailReaderAgent as DetailReaderAgent, ScannerAgent as ScannerAgent, team as team
     from cosee.controller import CoSeeController as CoSeeController, Episode as Episode, replay as replay
-    from cosee.models.client import BudgetExceeded as BudgetExceeded, Ledger as Ledger
+    from cosee.models.usage import BudgetExceeded as BudgetExceeded, Ledger as Ledger
     from cosee.models.client import VLMClient as VLMClient
     from cosee.models.testing import ScriptedClient as ScriptedClient
     from cosee.ocr.client import OcrClient as OcrClient

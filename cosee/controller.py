@@ -13,8 +13,9 @@ from .agents import (Action, ActionError, Agent, PageImage, fit_action, invalid_
 from .board import WHOLE_DOCUMENT, YOU, Board, Cell, Evidence, View, has_page, unit_bbox
 from .utils.boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
-from .models.client import (BudgetExceeded, Ledger, Reply, Request, Usage, UsageRecord, VLMClient, as_client,
-                                 most_tokens, record, request_texts, usable, usage_text)
+from .models.client import Reply, Request, VLMClient, as_client, most_tokens, request_texts, usable
+from .models.calls import record
+from .models.usage import BudgetExceeded, Ledger, Usage, UsageRecord, usage_text
 from .pages import Page, page_names, page_sizes
 from .utils.text import abstains, answer_key, check_question, html_text, one_line
 

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from itertools import count, islice, product
 from typing import Any, Optional, Protocol, TYPE_CHECKING, Union, runtime_checkable
 from .utils.json_scan import scan_json, spoken
-from .models.client import Ledger, Reply, Request, TaskType, accepted, as_client, page_inputs
+from .models.client import Reply, Request, TaskType, accepted, as_client, page_inputs
+from .models.usage import Ledger
 from .utils.text import html_text, md_line, md_lines
 
 # %% ../nbs/tools/00_document.ipynb #44fb5bd4

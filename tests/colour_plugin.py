@@ -1,5 +1,6 @@
 "A client for tests of many documents: the number that it reads is the colour of a page; no print is read."
-from cosee.models.client import Reply, Usage, VLMClient
+from cosee.models.client import Reply, VLMClient
+from cosee.models.usage import Usage
 from cosee.models.registry import register_client
 from cosee.ocr.engine import WordReader
 

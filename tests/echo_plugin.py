@@ -13,7 +13,8 @@ import stat
 import time
 from pathlib import Path
 
-from cosee.models.client import Reply, Usage, VLMClient, prompt_text
+from cosee.models.client import Reply, VLMClient, prompt_text
+from cosee.models.usage import Usage
 from cosee.models.registry import register_client
 
 

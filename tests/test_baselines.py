@@ -11,7 +11,7 @@ from cosee.eval.baselines import multi_agent_chat_no_board
 from cosee.eval.matching import match_budget
 from cosee.eval.methods import METHODS, Method
 from cosee.eval.task import DIRECT_PROMPT, Task, seed_of, shrink_pages, stochastic_rounding, vote
-from cosee.models.client import Ledger
+from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
 from cosee.screen.call import ToolCall, format_tool_call
 from cosee.utils.json_scan import read_answer

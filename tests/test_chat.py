@@ -12,7 +12,8 @@ from cosee.eval.methods import Method
 from cosee.eval.task import Task
 from cosee.runs.log import without_times
 from dataclasses import replace
-from cosee.models.client import Ledger, VLMClient, message_blocks
+from cosee.models.client import VLMClient, message_blocks
+from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
 
 PAGE = Image.new("RGB", (620, 877), "white")

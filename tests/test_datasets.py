@@ -147,7 +147,7 @@ def test_subset_is_the_same_every_time(folders):
 
 def test_torch(folders):
     from torch.utils.data import DataLoader
-    from cosee.datasets.core import as_torch
+    from cosee.datasets.sample import as_torch
     split = load('mpdocvqa', 'val', root=folders['mpdocvqa', 'raw'])
     batches = list(DataLoader(as_torch(split), batch_size=4, collate_fn=lambda b: [s['meta']['id'] for s in b]))
     assert batches == [[1, 2, 3, 4], [5, 6]]

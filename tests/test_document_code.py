@@ -32,7 +32,8 @@ from cosee.eval.methods import make_method
 from cosee.experiments import make_config
 from cosee.models.backends import Backend, parse_config
 from cosee.index.pages import PageIndex
-from cosee.models.client import Reply, VLMClient, as_client, image_tokens, merged
+from cosee.models.client import Reply, VLMClient, as_client, merged
+from cosee.models.usage import image_tokens
 from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.registry import CLIENTS, create_vlm_client, make_client, register_client

@@ -27,7 +27,7 @@ from cosee.doors.documents import Limits, caller_of
 from cosee.doors.guard import Guard, Keys, names_for
 from cosee.doors.roots import DoorError, Roots
 from cosee.doors.server import running
-from cosee.models.client import BudgetExceeded
+from cosee.models.usage import BudgetExceeded
 from cosee.ocr.client import OcrClient
 from cosee.runs.table import Run
 from cosee.runs.viewer import Viewer, export_viewer

@@ -15,7 +15,8 @@ from cosee.minds.places import Printed
 from cosee.fields.prompt import read_reply, reply_schema
 from cosee.fields.schema import SchemaError
 from cosee.fields.values import read_value
-from cosee.models.client import Ledger, Reply, estimate_usage, prompt_text
+from cosee.models.client import Reply, estimate_usage, prompt_text
+from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
 from cosee.ocr.engine import WordReader
 from cosee.ocr.spans import typed_page

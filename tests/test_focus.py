@@ -17,7 +17,8 @@ from cosee.eval.methods import Method, method_settings
 from cosee.eval.task import Task
 from cosee.focus import (AllPages, AutoFocus, InView, Overview, TopPages, Viewing, make_focus, note_on, num_pages,
                          thumbnail_size)
-from cosee.models.client import Ledger, ask, build_messages, estimate_usage, page_request, prompt_text
+from cosee.models.client import ask, build_messages, estimate_usage, page_request, prompt_text
+from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
 from cosee.models.qwen.prompt import template_messages
 from cosee.ocr.client import OcrClient

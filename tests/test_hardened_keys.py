@@ -18,7 +18,8 @@ from cosee.controller import Episode
 from cosee.experiments import run_experiment
 from cosee.models.backends import Backend
 from cosee.models.cache import ResponseCache
-from cosee.models.client import Ledger, Usage, build_messages
+from cosee.models.client import build_messages
+from cosee.models.usage import Ledger, Usage
 from cosee.models.registry import CLIENTS
 from cosee.models.remote import RateLimitError, RequestError, ResponseParseError, TimeoutError, VLMClientError
 from cosee.utils.registry import load_object
@@ -357,7 +358,7 @@ def hostile_widget():
 
 
 # What shows itself in a notebook, with strangers' words in every place that takes some
-SHOWN = {"cosee.board.Board": hostile_board, "cosee.models.client.Ledger": hostile_ledger,
+SHOWN = {"cosee.board.Board": hostile_board, "cosee.models.usage.Ledger": hostile_ledger,
          "cosee.controller.Episode": hostile_episode, "cosee.document.Content": hostile_content,
          "cosee.document.Document": hostile_document, "cosee.view.episode.EpisodeView": hostile_view,
          "cosee.runs.table.Transcript": lambda: Transcript([dict(agent=HOSTILE, step=HOSTILE, text=HOSTILE)]),

@@ -21,7 +21,7 @@ from cosee.models.local.client import ContextOverflow, LocalVLMClient
 from cosee.models.local.families import FAMILIES
 from cosee.models.local.prompts import estimate_local
 from cosee.models.testing import RANDOM, random_model
-from cosee.models.qwen.checkpoint import ModelError
+from cosee.models.local.checkpoint import ModelError
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.registry import create_vlm_client, make_client
 from asking import chat_many

@@ -13,7 +13,8 @@ from cosee.board import Board
 from cosee.utils.boxes import ASKED_THOUSANDTHS
 from cosee.controller import CoSeeController
 from cosee.utils.json_scan import scan_json
-from cosee.models.client import build_messages, page_request, prompt_text, record
+from cosee.models.client import build_messages, page_request, prompt_text
+from cosee.models.calls import record
 from cosee.models.local.client import LocalVLMClient
 from cosee.models.local.coordinates import IN_PARTS, IN_THOUSANDTHS, in_pixels, numbers_of
 from cosee.models.local.families import FAMILIES

@@ -14,7 +14,8 @@ from cosee.agents import DetailReaderAgent, ScannerAgent
 from cosee.utils.config import ConfigError
 from cosee.controller import CoSeeController
 from cosee.models.cache import CachedClient
-from cosee.models.client import Ledger, build_messages, thought_tokens
+from cosee.models.client import build_messages, thought_tokens
+from cosee.models.usage import Ledger
 from cosee.models.local.client import ContextOverflow, LocalVLMClient
 from cosee.models.local.families import FAMILIES
 from cosee.models.local.prompts import estimate_local

@@ -8,7 +8,8 @@ from PIL import Image, ImageFilter
 from cosee.cli.start import main
 from cosee.datasets.made.document import samples_dir
 from cosee.eval.methods import Method
-from cosee.models.client import Ledger, message_blocks
+from cosee.models.client import message_blocks
+from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
 from cosee.models.remote import AuthenticationError

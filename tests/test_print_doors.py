@@ -21,7 +21,8 @@ from cosee.minds.confidence import CHECK_PROMPT
 from cosee.models.testing import random_gguf
 from cosee.minds.sight import Sight, less_print
 from cosee.models import weights
-from cosee.models.client import Ledger, build_messages
+from cosee.models.client import build_messages
+from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
 from cosee.models.download import RemoteFile
 from cosee.models.openai_client import OpenAIVLMClient

@@ -8,11 +8,13 @@ from hypothesis import example, given, settings, strategies as st
 
 torch = pytest.importorskip('torch')
 from PIL import Image
-from cosee.models.client import build_messages, image_tokens, record
+from cosee.models.client import build_messages
+from cosee.models.calls import record
+from cosee.models.usage import image_tokens
 from cosee.models.qwen.decode import Sampling
 from cosee.models.local.client import ContextOverflow
 from cosee.models.qwen_vl_wrapper import QwenVLClient
-from cosee.models.qwen.checkpoint import ModelError
+from cosee.models.local.checkpoint import ModelError
 from cosee.models.qwen.prompt import estimate_tokens, inputs_of, page_size
 from cosee.models.testing import random_checkpoint
 from cosee.models.registry import create_vlm_client

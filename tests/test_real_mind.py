@@ -15,7 +15,8 @@ from cosee.agents import team
 from cosee.utils.boxes import thousandths_around, widened
 from cosee.controller import CoSeeController
 from cosee.minds.client import PrintClient
-from cosee.models.client import Ledger, page_request
+from cosee.models.client import page_request
+from cosee.models.usage import Ledger
 from cosee.models.registry import make_client
 from cosee.ocr.spans import typed_page
 from cosee.utils.text import same_answer

@@ -9,7 +9,8 @@ import pytest
 from cosee.agents import parse_reply, team
 from cosee.models.backends import Backend
 from cosee.controller import CoSeeController
-from cosee.models.client import Ledger, build_messages, page_request
+from cosee.models.client import build_messages, page_request
+from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.remote import ResponseParseError, ServerError, VLMClientError

@@ -11,7 +11,7 @@ from cosee.controller import noted, replay
 from cosee.eval.methods import Method, make_method
 from cosee.experiments import run_experiment
 from cosee.minds.client import PrintClient
-from cosee.models.client import Ledger
+from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
 from cosee.ocr.client import OcrClient
 from cosee.ocr.engine import WordReader

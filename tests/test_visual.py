@@ -15,7 +15,7 @@ from cosee.index.looks import BLOCK, HEAD, Looks
 from cosee.index.pages import PageIndex
 from cosee.models.testing import RETRIEVERS, WIDE, random_retriever
 from cosee.index.visual import VisualEncoder, late_interaction, visual_encoder
-from cosee.models.qwen.checkpoint import ModelError
+from cosee.models.local.checkpoint import ModelError
 from PIL import Image
 
 pytestmark = pytest.mark.slow

@@ -59,7 +59,7 @@ CALLS = [
     ("cosee.QwenVLClient('folder')", "qwen"), ("cosee.EpisodeWidget('Why?')", "widget"),
     ("cosee.OcrClient(embeddings=True)", "embeddings"), ("cosee.Run('run').frame()", "table"),
     ("cosee.create_vlm_client('openai.gpt-4o')", "openai"),
-    ("from cosee.datasets.core import as_torch; as_torch([])", "qwen"),
+    ("from cosee.datasets.sample import as_torch; as_torch([])", "qwen"),
     ("from cosee.view.widget import explore_board; explore_board(cosee.Board())", "widget"),
     ("from cosee.planner.graph import planner_graph; planner_graph(cosee.ScriptedClient([]))", "planner"),
     ("from cosee.view.figure import new_figure; new_figure(1, 1)", "pictures"),

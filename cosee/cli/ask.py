@@ -19,7 +19,7 @@ from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPag
                               cache_args, care_args, check_client, client_of, made_page_reader, model_args,
                               named_or_implied, page_sources, positive, roles_of, say, show_in_browser,
                               tell_duties, visual_args, visual_options)
-from ..models.client import usage_text
+from ..models.usage import usage_text
 from ..utils.text import NOT_ANSWERABLE, abstains, check_question, counted, left_text, one_line, same_answer
 
 # %% ../../nbs/cli/01_ask.ipynb #5bf32eef
@@ -370,7 +370,7 @@ def _idle(episode: 'Episode') -> str:
 
 def _episode(args: Namespace, client: 'VLMClient', pages: 'Pages', question: str, focus: 'FocusSpec') -> 'Episode':
     "The episode of one question; raises `Stop` where no agent could act"
-    from cosee.models.client import Ledger
+    from cosee.models.usage import Ledger
     controller = _controller(args, client, pages, focus)
     episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_progress(args, pages))
     if error := _idle(episode): raise Stop(f'{question!r}: no agent could act: {error}')

@@ -335,7 +335,7 @@ def check_weights(
     "Raise `ModelError` or `WeightsError` for a directory that the client cannot open, in a moment."
     from cosee.models.local.client import GET_ANY
     from cosee.models.local.families import vision_types
-    from cosee.models.qwen.checkpoint import GET_WEIGHTS, QWEN, check_model_path
+    from cosee.models.local.checkpoint import GET_WEIGHTS, QWEN, check_model_path
     from cosee.models.weights import local_weights
     folder = local_weights(model_path)
     if kind == 'qwen': check_model_path(folder, GET_WEIGHTS, QWEN)

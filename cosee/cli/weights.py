@@ -101,7 +101,7 @@ def _looked_into(args: Namespace, path: str, row: Optional[dict[str, Any]] = Non
     "Say what a directory of weights holds, with the entry of the table of which it is, if any"
     from cosee.models.local.client import GET_ANY
     from cosee.models.local.families import model_folder, vision_types
-    from cosee.models.qwen.checkpoint import LOCAL, ModelError, check_model_path, free_bytes
+    from cosee.models.local.checkpoint import LOCAL, ModelError, check_model_path, free_bytes
     from cosee.models.registry import client_for
     from cosee.utils.registry import need
     need('looking into a directory of weights', *LOCAL)

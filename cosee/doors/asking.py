@@ -21,7 +21,8 @@ from ..eval.methods import METHODS, Method, make_method, method_settings
 from ..eval.task import MethodOutcome, build_team, outcome_of
 from ..utils.files import digest
 from ..focus import FEW_PAGES, FocusSpec, make_focus
-from ..models.client import BudgetExceeded, Ledger, Outcome, Request, VLMClient, ask_many
+from ..models.client import Outcome, Request, VLMClient, ask_many
+from ..models.usage import BudgetExceeded, Ledger
 from ..models.registry import make_client
 from ..models.wrapper import ClientWrapper
 from ..ocr.engine import reading_told

@@ -13,7 +13,7 @@ from ..controller import Event
 from .asking import OVER, Settings, State
 from .documents import Caller
 from .roots import DoorError
-from ..models.client import BudgetExceeded
+from ..models.usage import BudgetExceeded
 from ..utils.text import one_line
 from ..view.widget import LiveEpisode
 

@@ -15,7 +15,8 @@ from .task import (ANSWER_LINES, ANSWER_RULES, COT, DIRECT, DIRECT_TOKENS, Instr
                              PLAIN_GEN, Reading, Roles, SAMPLE_GEN, Task, Told, build_team, reading_of,
                              stochastic_rounding, vote)
 from ..utils.json_scan import read_answer, without_reasoning
-from ..models.client import BudgetExceeded, NoReply, Reply, TaskType, VLMClient
+from ..models.client import NoReply, Reply, TaskType, VLMClient
+from ..models.usage import BudgetExceeded
 from ..utils.text import answer_key, check_question, one_line
 if TYPE_CHECKING: from PIL.Image import Image
 

@@ -11,7 +11,7 @@ from typing import Any, Iterable, Mapping, Optional, Union
 from ..datasets.sample import Sample
 from .methods import METHODS, Method, make_method
 from .task import rounding_threshold, sample_id, seed_of
-from ..models.client import CountedTokens, Ledger
+from ..models.usage import CountedTokens, Ledger
 
 # %% ../../nbs/eval/09_matching.ipynb #b894e127
 def _seeds(method: Method, samples: list[Sample], seed: int) -> list[int]:

@@ -12,7 +12,7 @@ from ..datasets.sample import Sample
 from .calibration import check_curve
 from .task import MethodOutcome, Task, build_team
 from ..focus import listed, make_focus
-from ..models.client import Ledger
+from ..models.usage import Ledger
 from ..utils.registry import Entry, Registry
 
 # %% auto #0

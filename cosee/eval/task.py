@@ -16,8 +16,10 @@ from ..controller import MODEL_FAILED, Episode, Snap, call_record
 from ..datasets.sample import Sample
 from ..focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
 from ..utils.json_scan import Reading, read_answer
-from ..models.client import (BudgetExceeded, Ledger, NoReply, Outcome, Rendered, Reply, Request, TaskType, Turn,
-                                 Usage, UsageRecord, as_client, merged, most_tokens, page_request, record, usable)
+from ..models.client import (NoReply, Outcome, Rendered, Reply, Request, TaskType, Turn, as_client, merged,
+                                 most_tokens, page_request, usable)
+from ..models.calls import record
+from ..models.usage import BudgetExceeded, Ledger, Usage, UsageRecord
 from ..models.wrapper import ClientWrapper, known_client
 from ..pages import Page, page_of, page_sizes, with_page
 from ..utils.text import NOT_ANSWERABLE, abstains, answer_key, check_question, one_line

@@ -24,8 +24,9 @@ from .schema import Field, Form, Source, Table, assembled, question_of, read_sch
 from .tables import rows_of
 from .values import Order, date_order, read_value
 from ..focus import FEW_PAGES, InView
-from ..models.client import (BudgetExceeded, Ledger, NoReply, Reply, Request, UsageRecord, VLMClient, as_client,
-                                 most_tokens, page_request, record, usable)
+from ..models.client import NoReply, Reply, Request, VLMClient, as_client, most_tokens, page_request, usable
+from ..models.calls import record
+from ..models.usage import BudgetExceeded, Ledger, UsageRecord
 from ..ocr.client import OcrClient
 from ..ocr.engine import WordReader
 from ..pages import page_sizes

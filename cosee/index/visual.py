@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 
 from ..utils.files import digest
-from ..models.qwen.checkpoint import ModelError, free_bytes, whole_model
+from ..models.local.checkpoint import ModelError, free_bytes, whole_model
 from ..utils.registry import need
 
 # %% ../../nbs/index/05_visual.ipynb #8ba94ba5

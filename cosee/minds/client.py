@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union, cast
 from ..utils.json_scan import read_answer
 from ..models.client import (Block, ImageBlock, Message, Outcome, Params, Picture, Rendered, Reply, Request,
-                                 Schema, TaskType, THUMBNAIL_PIXELS, TextBlock, Usage, VLMClient, as_client, ask_many,
+                                 Schema, TaskType, THUMBNAIL_PIXELS, TextBlock, VLMClient, as_client, ask_many,
                                  attempt, checked_blocks, request_messages)
+from ..models.usage import Usage
 from ..models.wrapper import identity_of
 from ..ocr.engine import Way, WordReader
 from ..ocr.print import PrintPage, sure_box

@@ -8,7 +8,8 @@ import copy, warnings
 from collections.abc import Sequence
 from typing import Any, Optional, cast
 from .client import PrintClient
-from ..models.client import Outcome, Rendered, Request, Usage, VLMClient, ask_many, shows_pages
+from ..models.client import Outcome, Rendered, Request, VLMClient, ask_many, shows_pages
+from ..models.usage import Usage
 from ..models.remote import ImagesRefused
 from ..models.wrapper import ClientWrapper, identity_of
 

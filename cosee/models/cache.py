@@ -11,7 +11,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Optional, TypedDict, TypeVar, Union
 from ..utils.config import holds_secret
-from .client import Outcome, PageInput, Picture, Reply, Request, Usage, VLMClient, ask_many, merged
+from .client import Outcome, PageInput, Picture, Reply, Request, VLMClient, ask_many, merged
+from .usage import Usage
 from .wrapper import ClientWrapper, identity_of
 
 # %% auto #0

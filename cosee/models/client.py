@@ -6,192 +6,20 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['NO_TOKENS', 'CountedTokens', 'COUNTS', 'LedgerEntry', 'Picture', 'Schema', 'Params', 'TaskType', 'Block',
-           'THUMBNAIL_PIXELS', 'FinishReason', 'Outcome', 'GEN_DEFAULTS', 'UsageRecord', 'Usage', 'usage_text',
-           'count_tokens', 'BudgetExceeded', 'Ledger', 'LedgerRecord', 'PageInput', 'Turn', 'Request', 'page_inputs',
-           'page_request', 'TextBlock', 'ImageBlock', 'Message', 'content_blocks', 'checked_blocks', 'message_blocks',
-           'prompt_text', 'request_texts', 'request_messages', 'build_messages', 'shows_pages', 'TokenLogprob', 'Reply',
-           'NoReply', 'usable', 'CallRecord', 'record', 'note_call', 'cut_when', 'to_be_cut', 'cut_check', 'attempt',
-           'Rendered', 'VLMClient', 'merged', 'prompt_request', 'image_grid', 'image_tokens', 'estimate_usage',
-           'accepted', 'is_client', 'GenerateClient', 'as_client', 'ask', 'ask_many', 'thought_tokens', 'most_tokens']
+__all__ = ['Picture', 'Schema', 'Params', 'TaskType', 'Block', 'THUMBNAIL_PIXELS', 'FinishReason', 'GEN_DEFAULTS', 'Outcome', 'PageInput', 'Turn', 'Request', 'page_inputs', 'page_request', 'TextBlock', 'ImageBlock', 'Message', 'content_blocks', 'checked_blocks', 'message_blocks', 'prompt_text', 'request_texts', 'request_messages', 'build_messages', 'shows_pages', 'TokenLogprob', 'Reply', 'NoReply', 'usable', 'merged', 'attempt', 'Rendered', 'VLMClient', 'estimate_usage', 'prompt_request', 'ask', 'ask_many', 'accepted', 'is_client', 'GenerateClient', 'as_client', 'thought_tokens', 'most_tokens']
 
 # %% ../../nbs/00_model.ipynb #2c1a31f5
-import inspect, math, threading, time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+import math, time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast, get_args
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
+from .calls import CallRecord, cut_when, note_call, unrecorded
+from .usage import Usage, image_tokens
 from ..pages import ShownPages, as_picture
-from ..utils.text import html_table
 
 # %% ../../nbs/00_model.ipynb #d2372808
 if TYPE_CHECKING: from PIL.Image import Image
-
-# %% ../../nbs/00_model.ipynb #3f173a99
-class UsageRecord(TypedDict):
-    "A `Usage` as records and reports have it, with the sums."
-    text_tokens: int
-    image_tokens: int
-    cached_tokens: int
-    completion_tokens: int
-    seconds: float
-    calls: int
-    estimated: bool
-    prompt_tokens: int
-    total_tokens: int
-
-# %% ../../nbs/00_model.ipynb #4d54f2bf
-@dataclass(frozen=True)
-class Usage:
-    "Tokens and seconds of one call, or of several added up."
-    text_tokens: int = 0        # text tokens of the prompt
-    image_tokens: int = 0       # image tokens of the prompt
-    cached_tokens: int = 0      # how many of the prompt's tokens were not computed again
-    completion_tokens: int = 0  # tokens written by the model
-    seconds: float = 0.0        # wall-clock time
-    calls: int = 1              # calls that this usage covers
-    estimated: bool = False     # were any counts estimated instead of measured?
-
-    @property
-    def prompt_tokens(self) -> int:
-        "Tokens of the prompt."
-        return self.text_tokens + self.image_tokens
-
-    @property
-    def total_tokens(self) -> int:
-        "Tokens of prompt and reply."
-        return self.prompt_tokens + self.completion_tokens
-
-    def __add__(self, other: 'Usage') -> 'Usage':
-        a, b = vars(self), vars(other)
-        return Usage(**{k: (a[k] or b[k]) if k == 'estimated' else a[k] + b[k] for k in a})
-
-    def to_dict(self) -> UsageRecord:
-        "JSON-ready, with the sums included."
-        return UsageRecord(**vars(self), prompt_tokens=self.prompt_tokens, total_tokens=self.total_tokens)
-
-NO_TOKENS = Usage()   # a call that asks no model
-
-def usage_text(
-    usage: Mapping[str, Any] # as records have it
-) -> str:                    # '' where nothing is known
-    "What calls cost, in words: 'no model' where none was asked."
-    tokens = usage.get('total_tokens')
-    if not tokens: return 'no model' if tokens == 0 and usage.get('calls') else ''
-    return f'{tokens:,} tokens' + (' (estimated)' if usage.get('estimated') else '')
-
-# %% ../../nbs/00_model.ipynb #7d3158d1
-CountedTokens = Literal['total', 'uncached', 'output']
-COUNTS: tuple[CountedTokens, ...] = get_args(CountedTokens)
-
-def count_tokens(
-    usage: Usage,                  # cost of one or several calls
-    count: CountedTokens = 'total' # which of its tokens
-) -> int:                          # tokens that a budget counts
-    "Tokens of `usage` in the sense of `count`; an unknown `count` raises ValueError."
-    if count not in COUNTS: raise ValueError(f"count must be one of {', '.join(COUNTS)}, not {count!r}")
-    if count == 'output': return usage.completion_tokens
-    return usage.total_tokens - (usage.cached_tokens if count == 'uncached' else 0)
-
-# %% ../../nbs/00_model.ipynb #631139c5
-class BudgetExceeded(RuntimeError):
-    "Raised before a call that the ledger's budget does not cover."
-
-LedgerEntry = dict[str, Any]   # 'agent', 'step', 'usage' and whatever else was written with them
-
-# %% ../../nbs/00_model.ipynb #7b6cbed2
-class Ledger:
-    "The account of an episode: who spent what, when, and how much is left; an unknown `count` raises ValueError."
-    def __init__(self,
-        max_tokens: Optional[int] = None, # hard budget in tokens; None: no limit
-        count: CountedTokens = 'total'    # what the budget counts, see `count_tokens`
-    ):
-        count_tokens(Usage(), count)
-        self.max_tokens = max_tokens
-        self.count: CountedTokens = count
-        self.entries: list[LedgerEntry] = []
-        self._lock = threading.Lock()
-
-    def add(self,
-        usage: Usage,                # cost of the call
-        agent: Optional[str] = None, # who made it
-        step: Optional[int] = None,  # collaboration step, from 1
-        **extra                      # anything else worth keeping, JSON-ready
-    ) -> Usage:                      # `usage`, so that calls can be chained
-        "Write one entry."
-        with self._lock: self.entries.append(dict(agent=agent, step=step, usage=usage, **extra))
-        return usage
-
-    def __len__(self) -> int: return len(self.entries)
-    def __repr__(self) -> str:
-        budget = 'no budget' if self.max_tokens is None else f'budget {self.max_tokens:,} ({self.count})'
-        return f'Ledger({len(self)} calls, {self.spent:,} tokens, {budget})'
-
-    @property
-    def total(self) -> Usage:
-        "Everything spent so far."
-        return _sum(e['usage'] for e in list(self.entries))
-
-    def by(self,
-        *fields: str       # entry fields to group by: 'agent', 'step', or both
-    ) -> dict[Any, Usage]: # by group, in order of first appearance
-        "What each group of entries spent."
-        groups: dict[Any, list[Usage]] = {}
-        for e in list(self.entries):
-            key = tuple(e.get(f) for f in fields)
-            groups.setdefault(key[0] if len(key) == 1 else key, []).append(e['usage'])
-        return {k: _sum(us) for k, us in groups.items()}
-
-    @property
-    def spent(self) -> int:
-        "Tokens spent, in the sense of the budget."
-        return count_tokens(self.total, self.count)
-
-    @property
-    def left(self) -> float:
-        "Tokens that the budget still allows (infinite without a budget)."
-        return math.inf if self.max_tokens is None else self.max_tokens - self.spent
-
-    def require(self,
-        tokens: int # tokens that the next call may cost at most
-    ):
-        "Raise `BudgetExceeded` if `tokens` more would break the budget."
-        if tokens > self.left:
-            raise BudgetExceeded(f"the next call may cost {tokens:,} tokens, but {max(0, self.left):,} of "
-                                 f"{self.max_tokens:,} are left ({self.count})")
-
-    def to_dict(self) -> LedgerRecord:
-        "JSON-ready: budget, total, and every entry."
-        entries = [{**e, 'usage': e['usage'].to_dict()} for e in list(self.entries)]
-        return LedgerRecord(max_tokens=self.max_tokens, count=self.count, total=self.total.to_dict(), entries=entries)
-
-    def _repr_html_(self) -> str:
-        rows = [_cells(str(k), u) for k, u in [*self.by('agent').items(), ('all', self.total)]]
-        return html_table([c.replace('_', ' ') for c in ('agent', *_COLUMNS)], rows)
-
-# %% ../../nbs/00_model.ipynb #df74f67f
-def _sum(usages: Iterable[Usage]) -> Usage:
-    total = Usage(calls=0)
-    for u in usages: total = total + u
-    return total
-
-# %% ../../nbs/00_model.ipynb #01e8c2d0
-_COLUMNS = ('calls', 'text_tokens', 'image_tokens', 'cached_tokens', 'completion_tokens', 'total_tokens')
-
-class LedgerRecord(TypedDict):
-    "A `Ledger` as records have it."
-    max_tokens: Optional[int]
-    count: CountedTokens
-    total: UsageRecord
-    entries: list[LedgerEntry]
-
-def _cells(name: str, usage: Usage) -> list[str]:
-    "A row of the ledger's table"
-    return [name, *(f'{getattr(usage, c):,}' for c in _COLUMNS)]
 
 # %% ../../nbs/00_model.ipynb #a7c10001
 Picture = Union['Image', str, Path]   # a PIL image, or the path of one
@@ -214,7 +42,7 @@ class Turn:
     pages: tuple[PageInput, ...] = ()
 
 # %% ../../nbs/00_model.ipynb #a7c10003
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Request:
     "What is asked of a model."
     task: TaskType = 'write'              # what kind of reply is wanted
@@ -232,6 +60,8 @@ class Request:
     schema: Optional[Schema] = None       # of the reply; None: free text
     settings: Params = field(default_factory=dict) # max_new_tokens, temperature, seed, ...
     cancelled: Optional[Callable[[], bool]] = None # asked while tokens are written; True ends the reply
+
+    def __repr__(self) -> str: return f"Request({', '.join(f'{k}={v!r}' for k, v in vars(self).items() if v)})"
 
     @property
     def all_pages(self) -> list[PageInput]:
@@ -400,69 +230,22 @@ def usable(
     if reply.error and reply.finish_reason in ('length', 'refusal'): raise NoReply(reply.error)
     return reply
 
-# %% ../../nbs/00_model.ipynb #c31f257e
-class CallRecord(TypedDict):
-    "One call with its reply."
-    request: Request
-    messages: list[Message]   # the request as messages
-    schema: Optional[Schema]
-    params: Params
-    reply: Reply
+# %% ../../nbs/00_model.ipynb #529ddd30
+GEN_DEFAULTS: Params = dict(max_new_tokens=64, temperature=0.2, top_p=0.8, top_k=20, repetition_penalty=1.0,
+                            presence_penalty=1.5)
 
-_calls: ContextVar[Optional[list[CallRecord]]] = ContextVar('cosee_calls', default=None)
-
-@contextmanager
-def record() -> Iterator[list[CallRecord]]:
-    "Collect every call made in this block."
-    calls: list[CallRecord] = []
-    token = _calls.set(calls)
-    try: yield calls
-    finally: _calls.reset(token)
-
-# %% ../../nbs/00_model.ipynb #723e5d46
-@contextmanager
-def _unrecorded() -> Iterator[None]:
-    "Calls made in this block are part of a call that is recorded already"
-    token = _calls.set(None)
-    try: yield
-    finally: _calls.reset(token)
-
-def note_call(
-    request: Request, # what was asked
-    reply: Reply      # what was said
-) -> Reply:           # the same
-    "Add a call to the running `record`, if there is one."
-    calls = _calls.get()
-    if calls is not None:
-        calls.append(CallRecord(request=request, messages=request_messages(request), schema=request.schema,
-                                params=merged(request.settings), reply=reply))
-    return reply
-
-# %% ../../nbs/00_model.ipynb #92ca57d9
-def _never() -> bool: return False
-
-_cut: ContextVar[Callable[[], bool]] = ContextVar('cosee_cut', default=_never)
-
-@contextmanager
-def cut_when(
-    over: Callable[[], bool] # is the reply that is being written to end?
-) -> Iterator[None]:
-    "Within the block, replies that are being written end as soon as `over` says so."
-    before = _cut.get()
-    token = _cut.set(lambda: over() or before())
-    try: yield
-    finally: _cut.reset(token)
-
-def to_be_cut() -> bool:
-    "Is the reply that is being written to end now?"
-    return _cut.get()()
-
-def cut_check() -> Callable[[], bool]:
-    "`to_be_cut` for another thread."
-    return _cut.get()
-
-def _any_cancelled(requests: Sequence[Request]) -> bool:
-    return any(r.cancelled() for r in requests if r.cancelled is not None)
+def merged(
+    *layers: Optional[Params] # settings of a call, later ones over earlier ones
+) -> Params:
+    "Settings with `max_tokens` as `max_new_tokens`; a layer that holds both raises ValueError."
+    out: Params = {}
+    for layer in layers:
+        own = dict(layer or {})
+        if 'max_tokens' in own and 'max_new_tokens' in own:
+            raise ValueError('max_tokens and max_new_tokens are two names of one setting: give one of them')
+        if 'max_tokens' in own: own['max_new_tokens'] = own.pop('max_tokens')
+        out.update(own)
+    return out
 
 # %% ../../nbs/00_model.ipynb #101e0b1f
 Outcome = Union[Reply, Exception]   # what became of one request
@@ -487,8 +270,12 @@ class VLMClient:
     constrains = False   # is a schema honoured by construction?
     uses_model = True    # False: nothing is spent, whatever is asked
 
-    def build_messages(self, images: Iterable[Picture], question: str, board_text: Optional[str] = None,
-                       role_prompt: Optional[str] = None) -> list[Message]:
+    def build_messages(self,
+        images: Iterable[Picture],         # pages in reading order
+        question: str,                     # the question
+        board_text: Optional[str] = None,  # the Board's summary
+        role_prompt: Optional[str] = None  # what the agent is asked to do
+    ) -> list[Message]:                    # a single user turn
         "The messages of a call in the words of the specification."
         return self.render(page_request(images, question, board_text, role_prompt)).messages
 
@@ -527,7 +314,10 @@ class VLMClient:
     def _finish(self, request: Request, reply: Reply, seconds: float) -> Reply:
         "Stamp time and name, and let `record` know"
         usage = reply.usage if reply.usage.seconds else replace(reply.usage, seconds=seconds)
-        return note_call(request, replace(reply, usage=usage, model=reply.model or self.signature))
+        reply = replace(reply, usage=usage, model=reply.model or self.signature)
+        note_call(CallRecord(request=request, messages=request_messages(request), schema=request.schema,
+                             params=merged(request.settings), reply=reply))
+        return reply
 
     def respond(self,
         request: Request # what is asked
@@ -541,7 +331,8 @@ class VLMClient:
     ) -> list[Any]:                                   # replies in order; exceptions too, if returned
         "Answer several requests; time that the client does not tell apart is shared out evenly."
         requests, start = list(requests), time.perf_counter()
-        with _unrecorded(), cut_when(lambda: _any_cancelled(requests)): outcomes = self._respond_many(requests)
+        def over() -> bool: return any(r.cancelled() for r in requests if r.cancelled is not None)
+        with unrecorded(), cut_when(over): outcomes = self._respond_many(requests)
         seconds = (time.perf_counter() - start) / max(1, len(requests))
         replies = [self._finish(r, o, seconds) if isinstance(o, Reply) else o
                    for r, o in zip(requests, outcomes, strict=True)]
@@ -593,23 +384,14 @@ class VLMClient:
 
 cast(Any, VLMClient.generate).asks_respond = True   # whoever overrides it wants to be asked by it, see `as_client`
 
-# %% ../../nbs/00_model.ipynb #529ddd30
-def merged(
-    *layers: Optional[Params] # settings of a call, later ones over earlier ones
-) -> Params:
-    "Settings with `max_tokens` as `max_new_tokens`; a layer that holds both raises ValueError."
-    out: Params = {}
-    for layer in layers:
-        own = dict(layer or {})
-        if 'max_tokens' in own and 'max_new_tokens' in own:
-            raise ValueError('max_tokens and max_new_tokens are two names of one setting: give one of them')
-        if 'max_tokens' in own: own['max_new_tokens'] = own.pop('max_tokens')
-        out.update(own)
-    return out
-
-# %% ../../nbs/00_model.ipynb #f0624c62
-GEN_DEFAULTS: Params = dict(max_new_tokens=64, temperature=0.2, top_p=0.8, top_k=20, repetition_penalty=1.0,
-                            presence_penalty=1.5)
+# %% ../../nbs/00_model.ipynb #4fef8d32
+def estimate_usage(
+    messages: list[Message] # chat messages
+) -> Usage:                 # prompt tokens, marked as estimated
+    "What a prompt would cost a model that nobody has loaded."
+    sizes = [getattr(as_picture(im), 'size', (620, 877)) for im in message_blocks(messages, 'image')]
+    return Usage(text_tokens=math.ceil(len(prompt_text(messages)) / 4), estimated=True,
+                 image_tokens=sum(image_tokens(w, h) for w, h in sizes))
 
 # %% ../../nbs/00_model.ipynb #7cf1cff7
 def prompt_request(
@@ -621,43 +403,30 @@ def prompt_request(
     images = [] if image is None else image if isinstance(image, (list, tuple)) else [cast(Picture, image)]
     return Request(pages=page_inputs(images), instruction=prompt, **fields)
 
-# %% ../../nbs/00_model.ipynb #16259597
-def image_grid(
-    width: int,                       # pixels
-    height: int,                      # pixels
-    max_pixels: Optional[int] = None, # larger images are scaled down to this area
-    min_pixels: int = 32 * 32         # smaller ones are scaled up
-) -> tuple[int, int]:                 # columns and rows of 32 pixels
-    "The size at which Qwen3-VL sees an image: sides to the nearest 32 pixels, then scaled into the limits."
-    w, h, area = max(1, round(width / 32)), max(1, round(height / 32)), width * height
-    if max_pixels and w * h * 1024 > max_pixels:
-        shrink = math.sqrt(area / max_pixels) * 32
-        w, h = max(1, math.floor(width / shrink)), max(1, math.floor(height / shrink))
-    elif w * h * 1024 < min_pixels:
-        grow = math.sqrt(min_pixels / max(area, 1)) / 32
-        w, h = math.ceil(width * grow), math.ceil(height * grow)
-    return w, h
+# %% ../../nbs/00_model.ipynb #4a22ebff
+def ask(
+    model: Any,       # a client, or an object with `generate`
+    request: Request  # what is asked
+) -> Reply:
+    "The reply of a model, whichever way it is to be asked."
+    return as_client(model).respond(request)
 
-def image_tokens(
-    width: int,                       # pixels
-    height: int,                      # pixels
-    max_pixels: Optional[int] = None, # larger images are scaled down to this area
-    min_pixels: int = 32 * 32         # smaller ones are scaled up
-) -> int:                             # tokens of one image
-    "Tokens that Qwen3-VL spends on an image, one for each part of its `image_grid`."
-    w, h = image_grid(width, height, max_pixels, min_pixels)
-    return w * h
+def ask_many(
+    model: Any,                   # a client, or an object with `generate`
+    requests: Sequence[Request],  # what is asked
+    errors: Literal['raise', 'return'] = 'return' # exceptions in place of replies, or the first failure
+) -> list[Any]:
+    "The replies of a model to several requests."
+    return as_client(model).respond_many(requests, errors) if requests else []
 
-# %% ../../nbs/00_model.ipynb #4fef8d32
-def estimate_usage(
-    messages: list[Message] # chat messages
-) -> Usage:                 # prompt tokens, marked as estimated
-    "What a prompt would cost a model that nobody has loaded."
-    sizes = [getattr(as_picture(im), 'size', (620, 877)) for im in message_blocks(messages, 'image')]
-    return Usage(text_tokens=math.ceil(len(prompt_text(messages)) / 4), estimated=True,
-                 image_tokens=sum(image_tokens(w, h) for w, h in sizes))
+# %% ../../nbs/models/16_adapter.ipynb #16ad0003
+import inspect
+from functools import lru_cache
+from weakref import WeakKeyDictionary
+from .calls import record
+from .usage import CountedTokens
 
-# %% ../../nbs/00_model.ipynb #02f536ea
+# %% ../../nbs/models/16_adapter.ipynb #02f536ea
 class _Form(NamedTuple):
     "How a `generate` is called"
     planner: bool                        # with a prompt and a picture, or with pages, question, Board and role?
@@ -696,7 +465,7 @@ def accepted(
     names = _form_of(f).names
     return settings if names is None else {k: v for k, v in settings.items() if k in names}
 
-# %% ../../nbs/00_model.ipynb #4a22ebff
+# %% ../../nbs/models/16_adapter.ipynb #4a22ebff
 def is_client(
     model: Any # whatever was given
 ) -> bool:
@@ -764,7 +533,7 @@ class GenerateClient(VLMClient):
             if self._form.planner: text = str(self.model.generate(args.pop('prompt'), args.pop('image'), **args))
             else: text = str(self.model.generate(**args))
         said = next((c['reply'] for c in reversed(calls) if c['reply'].text == text), None)
-        if said is not None: return replace(said, usage=_sum(c['reply'].usage for c in calls))
+        if said is not None: return replace(said, usage=sum((c['reply'].usage for c in calls), Usage(calls=0)))
         usage = replace(self.estimate(request), completion_tokens=math.ceil(len(text) / 4))
         told = '\n\n'.join(request_texts(request))
         return Reply(text=text, raw=f'user\n{told}\nassistant\n{text}', usage=usage)
@@ -796,22 +565,7 @@ def as_client(
     "`model` as a client that can be asked by `respond`; one that has no `generate` raises TypeError."
     return model if _responds(type(model)) and 'generate' not in vars(model) else GenerateClient(model)
 
-def ask(
-    model: Any,       # a client, or an object with `generate`
-    request: Request  # what is asked
-) -> Reply:
-    "The reply of a model, whichever way it is to be asked."
-    return as_client(model).respond(request)
-
-def ask_many(
-    model: Any,                   # a client, or an object with `generate`
-    requests: Sequence[Request],  # what is asked
-    errors: Literal['raise', 'return'] = 'return' # exceptions in place of replies, or the first failure
-) -> list[Any]:
-    "The replies of a model to several requests."
-    return as_client(model).respond_many(requests, errors) if requests else []
-
-# %% ../../nbs/00_model.ipynb #abb19ede
+# %% ../../nbs/models/16_adapter.ipynb #abb19ede
 def thought_tokens(
     client: Any # a client, wrapped or not, or an object with `generate`
 ) -> int:       # 0 for one that does not say

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Optional, Union
-from .client import (Message, Outcome, Params, Rendered, Reply, Request, Schema, TokenLogprob, Usage,
-                                 VLMClient, checked_blocks, cut_check)
+from .client import (Message, Outcome, Params, Rendered, Reply, Request, Schema, TokenLogprob, VLMClient,
+                                 checked_blocks)
+from .calls import cut_check
+from .usage import Usage
 from .qwen.together import text_known, this_account
 from .remote import ContextError, RequestError, ServerError
 from ..utils.registry import need

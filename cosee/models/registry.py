@@ -347,7 +347,7 @@ def client_for(
     model_path: Union[str, Path] # a file, a directory, or a name in `WEIGHTS`
 ) -> str:                        # 'print', 'qwen' or 'local'
     "The name of the client that these weights are for."
-    from cosee.models.qwen.checkpoint import QWEN, stored_config
+    from cosee.models.local.checkpoint import QWEN, stored_config
     name = str(model_path)
     if name in WEIGHTS: name = WEIGHTS[name].files[0].name
     path = Path(name).expanduser()

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 from pydantic import SecretStr
 from ..utils.config import redact, remember_secret
 from .backends import Backend, usual_backend
-from .client import (FinishReason, Message, Outcome, Params, Picture, Rendered, Reply, Schema, Usage,
-                                 VLMClient, checked_blocks, estimate_usage, image_tokens, prompt_text)
+from .client import (FinishReason, Message, Outcome, Params, Picture, Rendered, Reply, Schema, VLMClient,
+                                 checked_blocks, estimate_usage, prompt_text)
+from .usage import Usage, image_tokens
 from .net.wire import SPENT, BadBody, Elsewhere, OutOfBounds, TooLate, retry_after, within
 from ..utils.registry import need
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 from ..utils.json_scan import scan_json, spoken
-from .client import Outcome, Reply, Request, Schema, Turn, Usage, VLMClient, ask_many
+from .client import Outcome, Reply, Request, Schema, Turn, VLMClient, ask_many
+from .usage import Usage
 from .remote import ResponseParseError, VLMClientError
 from .wrapper import ClientWrapper, given_up, identity_of, known_client
 

@@ -9,8 +9,9 @@ __all__ = ['known_client', 'ClientWrapper', 'given_up', 'identity_of', 'models_i
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from .client import (GenerateClient, Outcome, Rendered, Reply, Request, Usage, VLMClient, as_client,
-                                 ask_many, is_client)
+from .client import (GenerateClient, Outcome, Rendered, Reply, Request, VLMClient, as_client, ask_many,
+                                 is_client)
+from .usage import Usage
 from .remote import VLMClientError
 
 # %% ../../nbs/models/05_wrapper.ipynb #0ff69a13

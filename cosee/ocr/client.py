@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Optional, TypedDict, TypeVar, Union, cast
 from ..agents import Action, KINDS, normalize_action
 from ..utils.boxes import thousandths_around
-from ..models.client import (NO_TOKENS, Outcome, Reply, Request, Usage, VLMClient, attempt, message_blocks,
-                                 request_texts)
+from ..models.client import Outcome, Reply, Request, VLMClient, attempt, message_blocks, request_texts
+from ..models.usage import NO_TOKENS, Usage
 from .embeddings import embeddings_file, sentence_encoder
 from .engine import Way, WordReader
 from .facts import Fact, inline_pairs, is_cell, is_sentence

@@ -18,7 +18,9 @@ from pydantic import Field, field_validator
 from ..agents import Model, PageImage
 from ..controller import CallRecord, call_record
 from ..focus import FocusSpec, Viewing, listed, make_focus
-from ..models.client import GEN_DEFAULTS, Ledger, Usage, ask, most_tokens, page_request, record
+from ..models.client import GEN_DEFAULTS, ask, most_tokens, page_request
+from ..models.calls import record
+from ..models.usage import Ledger, Usage
 from ..models.remote import ResponseParseError, VLMClientError
 from .planning import PLAN_FIELDS_PROMPT, PlannerOutput, parse_plan, planner_schema, settled, told_error
 from .quality import required_of

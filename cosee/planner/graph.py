@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Callable, Optional, Union
 from ..agents import team
 from ..controller import Episode
-from ..models.client import Ledger, VLMClient
+from ..models.client import VLMClient
+from ..models.usage import Ledger
 from ..pages import load_pages
 from .document_plan import DocumentPlan, Planned, plan_document
 from .planned import PlannedController

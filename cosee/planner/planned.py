@@ -18,7 +18,7 @@ from ..controller import Episode, Event, OnEvent, Order
 from ..eval.teams import within_budget
 from ..eval.task import MethodOutcome, Roles, Task, build_team, outcome_of, stochastic_rounding
 from ..focus import Choice, FocusSpec, OraclePages, Pictures, index_of, listed
-from ..models.client import Ledger
+from ..models.usage import Ledger
 from .document_plan import Planned, plan_document
 from .measures import MEASURES
 from .quality import QualityController, scope_box, wanted_measures

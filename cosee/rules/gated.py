@@ -20,7 +20,8 @@ from ..eval.task import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Reading, readin
 from ..focus import listed
 from ..minds.client import PrintClient
 from ..minds.confidence import CHECK_PROMPT, CHECK_TOKENS, checked_confidence, vouched
-from ..models.client import GEN_DEFAULTS, Ledger, Reply, Request, Turn, ask, merged, page_request
+from ..models.client import GEN_DEFAULTS, Reply, Request, Turn, ask, merged, page_request
+from ..models.usage import Ledger
 from ..models.wrapper import ClientWrapper
 from .gates import READ, Doubted, brief
 from .proofs import PROVED, Prints

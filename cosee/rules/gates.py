@@ -18,7 +18,7 @@ from ..eval.task import (COT, DIRECT, DIRECT_TOKENS, Instruction, MethodOutcome,
                              Task, reading_of)
 from ..focus import FocusSpec
 from ..minds.confidence import CHECK_PROMPT, CHECK_TOKENS, checked_confidence, vouched
-from ..models.client import BudgetExceeded
+from ..models.usage import BudgetExceeded
 from .proofs import PROVED, How, Prints
 from .second import read_by_rules, seconded, stands
 from ..utils.text import NOT_ANSWERABLE, abstains, letters_of, same_answer

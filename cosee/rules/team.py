@@ -22,7 +22,7 @@ from ..controller import (CoSeeController, Episode, Event, Hypothesis, OnEvent, 
 from ..eval.teams import within_budget
 from ..eval.task import MethodOutcome, Roles, Task, build_team, outcome_of, stochastic_rounding
 from ..focus import FocusSpec, listed
-from ..models.client import Ledger
+from ..models.usage import Ledger
 from .blind import blind
 from .checks import checks_of, proved_corrections, quoting, survivors
 from .dissent import DissentKeeper, kept_cells, minority, own_corrections

@@ -20,7 +20,7 @@ from ..eval.metrics import score_many
 from ..eval.task import DIRECT, DIRECT_TOKENS, MethodOutcome, Task, sample_id, seed_of
 from ..utils.files import digest
 from ..focus import listed
-from ..models.client import Ledger
+from ..models.usage import Ledger
 from ..models.qwen.together import own_account
 from ..ocr.transcripts.page_reader import PageBill, page_bill
 from ..utils.registry import UnknownName

@@ -24,7 +24,8 @@ from ..datasets.checks import DataError, Images, Located
 from ..datasets.sample import Layout, PageBox, Sample, Split
 from ..eval.task import MethodOutcome, Task
 from ..utils.files import write_whole
-from ..models.client import GEN_DEFAULTS, Usage, ask, merged, page_request
+from ..models.client import GEN_DEFAULTS, ask, merged, page_request
+from ..models.usage import Usage
 from ..utils.registry import no_such
 from .call import (Point, RU_MAX, TOOL_NAMES, ToolCall, read_tool_calls, reply_calls, to_units,
                                tolerance_pair, tool_call_schema, validate_tool_call)

@@ -13,8 +13,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Callable, Optional
 from ..utils.boxes import thousandths
-from ..models.client import (NO_TOKENS, Outcome, Reply, Request, Usage, VLMClient, attempt, message_blocks,
-                                 page_request, request_texts)
+from ..models.client import (Outcome, Reply, Request, VLMClient, attempt, message_blocks, page_request,
+                                 request_texts)
+from ..models.usage import NO_TOKENS, Usage
 from .call import Point, ToolCall, format_tool_call
 
 # %% ../../nbs/screen/08_reader.ipynb #b198eb5d

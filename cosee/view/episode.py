@@ -20,7 +20,7 @@ from ..utils.boxes import Box, Size, is_box, placed
 from ..utils.files import write_whole
 from ..focus import listed
 from ..pages import Pages, page_names
-from ..models.client import usage_text
+from ..models.usage import usage_text
 from ..utils.text import abstains, answer_key, clean, counted, html_text, same_answer
 from .drawing import LINK_KINDS, CellLink, box_frame, cell_links, own_box, own_frame, page_pictures, page_svg
 from .html import AUTHOR_COLOURS, Html, author_colours, el

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
 from ..board import WHOLE_DOCUMENT, Board, Cell
 from ..controller import CoSeeController, Hypothesis, rank_hypotheses, told_apart
 from ..focus import listed
-from ..models.client import BudgetExceeded
+from ..models.usage import BudgetExceeded
 from ..ocr.engine import reading_told
 from ..utils.text import abstains, clean, counted, left_text, one_line
 from .drawing import annotate

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
-from ..client import (GEN_DEFAULTS, Message, Outcome, Rendered, Reply, Request, Schema,
-                                 Usage, VLMClient, build_messages)
+from ..client import (GEN_DEFAULTS, Message, Outcome, Rendered, Reply, Request, Schema, VLMClient,
+                                 build_messages)
+from ..usage import Usage
 from .families import REUSES, UNKNOWN, Family, Reuse, family_of, vision_types
 from .prompts import KeptPictures, local_prompt, picture_tokens
 from .thoughts import (MARKS, bare_draft, most_thoughts, split_draft, switched, thinker_of, thinking,
                                          unwrapped)
-from ..qwen.checkpoint import LOCAL, load_model
+from .checkpoint import LOCAL, load_model
 from ..qwen.decode import DecodingRow, PresencePenalty, Sampling, write
 from ..qwen.lookup import Lookup, Pace
 from ..qwen.prompt import MAX_PIXELS, Boundary, Prompt

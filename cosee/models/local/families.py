@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Optional
 from .coordinates import Boxes
-from ..qwen.checkpoint import needed_bytes, stored_config, stored_tensors
+from .checkpoint import needed_bytes, stored_config, stored_tensors
 from ...utils.registry import Registry
 
 # %% auto #0

@@ -12,11 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
 from ...utils.files import image_hash
-from ..client import ImageBlock, Message, Picture, Usage, build_messages, checked_blocks
+from ..client import ImageBlock, Message, Picture, build_messages, checked_blocks
+from ..usage import Usage
 from .coordinates import Boxes, numbers_of
 from .families import family_of, vision_types
 from .thoughts import switched
-from ..qwen.checkpoint import QWEN, ModelError, stored_config
+from .checkpoint import QWEN, ModelError, stored_config
 from ..qwen.prompt import (MAX_PIXELS, Prompt, estimate_tokens, leading_images, processor_of,
                                       template_messages)
 from ...pages import open_image

@@ -284,7 +284,7 @@ def write(
     lookup: Optional[Lookup] = None # guesses tokens, so that one pass may do for several
 ) -> int:                    # forward passes
     "Decode all rows to their ends; a row whose schema left no choice is at its end already."
-    from cosee.models.client import to_be_cut
+    from cosee.models.calls import to_be_cut
     live = [r for r in rows if not r.finish]
     passes = int(bool(live) and _part(model, cache, live) > 0)
     while live and not to_be_cut():

@@ -11,10 +11,10 @@ from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
-from ..client import (Block, ImageBlock, Message, Picture, Usage, build_messages as _build_messages,
-                                 checked_blocks, image_grid)
+from ..client import Block, ImageBlock, Message, Picture, build_messages as _build_messages, checked_blocks
+from ..usage import Usage, image_grid
 from ..local.coordinates import IN_THOUSANDTHS, Numbers
-from .checkpoint import QWEN, check_model_path
+from ..local.checkpoint import QWEN, check_model_path
 
 # %% auto #0
 __all__ = ['Size', 'MIN_PIXELS', 'MAX_PIXELS', 'TemplateBlock', 'TemplateMessage', 'Boundary', 'Seen', 'page_size', 'page_image',

@@ -12,7 +12,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, Optional, TYPE_CHECKING, Union, cast
 from ...utils.json_scan import spoken
-from ...models.client import PageInput, Params, Reply, Request, Usage, VLMClient, ask
+from ...models.client import PageInput, Params, Reply, Request, VLMClient, ask
+from ...models.usage import Usage
 from ...models.remote import ImagesRefused
 from ...models.wrapper import identity_of, models_in
 from ..engine import Readable, Way, WordReader, opened_image, page_key

@@ -19,7 +19,8 @@ from ...utils.config import redact
 from ...fields.episode import By, extract
 from ...fields.schema import Form
 from ...utils.files import digest
-from ...models.client import Ledger, VLMClient
+from ...models.client import VLMClient
+from ...models.usage import Ledger
 from ...models.remote import VLMClientError
 from ...models.wrapper import identity_of
 from ...ocr.engine import WordReader
