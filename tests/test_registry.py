@@ -159,7 +159,7 @@ def test_a_field_that_stands_twice_is_refused_by_every_command(run, tmp_path, mo
 @pytest.mark.parametrize("text, says", [
     ("a: &x [1]\nb: *x", "references"), ("a: [", "cannot be read as YAML"),
     ("a: !!python/object/apply:os.system [ls]", "cannot be read as YAML"),
-    ("x: " + "[" * 5000, "cannot be read as YAML"), ("x: " + "y" * 1_000_001, "no configuration"),
+    ("x: " + "[" * 5000, "cannot be read as YAML"), ("x: " + "y" * 1_000_001, "larger than 1,000,000 bytes"),
     ("? [a]\n: 1", "must be a word"),
     (b"a: \xff\xfe", "not UTF-8"), ("name: 3", "name")])
 @pytest.mark.parametrize("argv", [["run"], ["screen", "make"], ["backends", "--config"]], ids=lambda argv: argv[0])

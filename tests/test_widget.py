@@ -79,7 +79,8 @@ def slow_reader(monkeypatch):
 def told_of(pages):
     "What a widget says while an episode by print is followed, and what the front end was given"
     said, sent = [], []
-    controller = CoSeeController(team(OcrClient(words=WordReader(cache=None))), max_steps=1)
+    controller = CoSeeController(team(OcrClient(words=WordReader(cache=None))), max_steps=1,
+                                 page_selection="auto")
     class Watched(Following):
         def __call__(self, kind, event):
             super().__call__(kind, event)
