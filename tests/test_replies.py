@@ -10,15 +10,18 @@ from fake_servers import FakeServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from reportlab.pdfgen.canvas import Canvas
 
 from cosee.agents import ACTIONS, CUT_OFF, Agent, normalize_action, parse_reply, read_view, team
 from cosee.board import Board
+from cosee.cli.entry import main
 from cosee.utils.boxes import check_bbox
 from cosee.controller import CoSeeController
 from cosee.eval.methods import Method
 from cosee.utils.json_scan import find_answer, read_answer, spoken, without_reasoning
 from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient
+from cosee.pages import load_pages
 from cosee.screen.call import read_tool_call, read_tool_calls
 from cosee.utils.text import NOT_ANSWERABLE, abstains, means_none
 from cosee.tools.base import parse_tool_call
@@ -675,3 +678,55 @@ def test_a_box_that_overshoots_is_clamped_in_its_own_space(box, read, key):
 def test_pixels_stay_pixels():
     assert check_bbox([10, 20, 32, 64], (64, 64)) == pytest.approx((.15625, .3125, .5, 1))
     assert check_bbox([.1, .2, 1.02, .6], (64, 64)) == pytest.approx((.1, .2, 1, .6))
+
+
+# --- a place that nobody asked for ---
+
+ROWS = [("Order number:", "PO-77120"), ("Net amount:", "1,840.00 EUR"), ("Total due:", "2,189.60 EUR")]
+
+
+def order(path):
+    "A PDF of two pages, of which the second says what is due"
+    canvas = Canvas(str(path), invariant=1)
+    canvas.drawString(60, 780, "Terms of delivery")
+    canvas.showPage()
+    for i, (label, value) in enumerate(ROWS):
+        canvas.drawString(60, 740 - 26 * i, label)
+        canvas.drawString(330, 740 - 26 * i, value)
+    canvas.save()
+    return str(path)
+
+
+def asked(path, capsys, reply, *more):
+    "Exit code and result of `cosee ask` at a server that gives one reply, and its requests"
+    with FakeServer("openai", answer=lambda body: reply) as server:
+        code = main(["ask", path, "-q", "What is the total due?", "--client", "openai", "--base-url", server.base_url,
+                     "--model", "m", "--json", "--quiet", *more])
+    return code, json.loads(capsys.readouterr().out)[0], server.requests
+
+
+@pytest.mark.parametrize("gate", ["evidence", "printed", "sure", "seconded", "cascade"])
+@pytest.mark.parametrize("reply", ["Answer: 2,189.60 EUR", "2189.60", "Answer: 2,189.60 EUR<|im_end|>"])
+def test_an_answer_without_a_page_is_found_on_the_pages_that_were_shown(gate, reply, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COSEE_API_KEY", "x")
+    code, result, requests = asked(order(tmp_path / "order.pdf"), capsys, reply, "--gate", gate)
+    assert code == 0 and "2189.60" in result["answer"].replace(",", "") and result["page"] == 2
+    assert result["evidence"][0]["page"] == 2 and result["evidence"][0]["bbox"] and len(requests) <= 2
+
+
+def test_an_answer_that_no_page_shows_is_not_given(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COSEE_API_KEY", "x")
+    path = order(tmp_path / "order.pdf")
+    code, result, _ = asked(path, capsys, "Answer: 3,512.40 EUR", "--gate", "printed")
+    assert code == 3 and result["answer"] is None
+    for none in ("Not found", '{"answer": null}', "The document does not contain this information."):
+        code, result, _ = asked(path, capsys, none, "--gate", "printed")
+        assert code == 3 and result["answer"] is None
+
+
+@pytest.mark.parametrize("name", ["gate_evidence", "printed", "sure", "checked", "gate_agreement"])
+def test_a_method_takes_the_place_from_print_where_a_reply_names_none(name, tmp_path):
+    pages = load_pages(order(tmp_path / "order.pdf"))
+    sample = dict(images=pages, question="How much is owed?", answer=[], meta={})
+    out = Method(name, ask="direct").run(sample, ScriptedClient(["Answer: 2,189.60 EUR"], cycle=True))
+    assert (out["answer"], out["page"], len(out["evidence"])) == ("2,189.60 EUR", 2, 1) and out["evidence"][0]["bbox"]

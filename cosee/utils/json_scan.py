@@ -132,7 +132,8 @@ _TURN = re.compile(rf'<[|｜](?:im_start|start|start_header_id)[|｜]>\s*{_ROLE}
                    r'|end_header_id|(?:begin|end)[_▁]of[_▁](?:text|turn|sentence|utterance)|end_of_turn_token)[|｜]>'
                    r'|<(?:end_of_turn|end_of_utterance|turn\||eos|bos|pad)>|\A\s*(?:<s>|assistant\s*\n)|</s>'
                    r'|\[/?INST\]', re.I)
-_MARK = re.compile(r'<[|｜](?:box_start|quad_start|det)[|｜]>(?=[^<]{0,200},)[\s\d.,()[\]-]*<[|｜](?:box_end|quad_end|/det)[|｜]>'
+_MARK = re.compile(r'<[|｜](?:box_start|quad_start|det)[|｜]>(?=[^<]{0,200},)[\s\d.,()[\]-]*'
+                   r'<[|｜](?:box_end|quad_end|/det)[|｜]>'
                    r'|<(?:box|quad)>[\s\d.,()[\]-]*</(?:box|quad)>|<loc_?\d{1,4}>|</?ref>|<[|｜][\w▁/-]{1,32}[|｜]>')
 _BOX = {'<|begin_of_box|>': '<answer>', '<|end_of_box|>': '</answer>'}
 
