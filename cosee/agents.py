@@ -25,8 +25,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from .board import YOU, Board, View
 from .utils.boxes import ASKED_THOUSANDTHS, Box, Size, check_bbox, corners, from_thousandths, is_unit
 from .focus import num_pages
-from .utils.json_scan import (bare_value, cut_at, find_answer, page_number, read_answer, scan_json, spoken,
-                                   value_text, without_marks)
+from .utils.json_scan import (answer_name, bare_value, cut_at, find_answer, page_number, read_answer, scan_json,
+                                   spoken, value_text, without_marks)
 from .models.client import GEN_DEFAULTS, Reply, Request, VLMClient, ask, merged, page_request, usable
 from .utils.text import NOT_ANSWERABLE, abstains, one_line
 
@@ -208,6 +208,7 @@ Space = Literal['thousandths', 'pixels']   # what a `bbox` above 1 means
 
 def _read_box(raw: dict[str, Any], space: Space) -> Optional[Box]:
     box, large = (raw['bbox_2d'], True) if raw.get('bbox_2d') is not None else (raw.get('bbox'), False)
+    if isinstance(box, list) and len(box) == 1: box = box[0]   # a list of boxes
     try:
         if (large or space == 'thousandths') and not is_unit(corners(box)): return from_thousandths(box)
         return check_bbox(box)
@@ -252,6 +253,7 @@ _NEEDS: dict[ActionKind, tuple[str, ...]] = {
 def _view_of(raw: dict[str, Any]) -> dict[str, Any]:
     "The fields of an action's view, which may be the page alone, or stand in the action itself"
     view = raw.get('view')
+    if isinstance(view, list) and len(view) == 1: view = view[0]
     if isinstance(view, dict): return view
     return raw if isinstance(view, list) or page_number(view) is None else {**raw, 'page': view}
 
@@ -261,6 +263,7 @@ def normalize_action(
 ) -> Action:                     # checked, with defaults
     "An `Action` from `raw`; raises ActionError that says what is missing."
     if not isinstance(raw, dict): raise ActionError(f'an action is an object, not {type(raw).__name__}')
+    if 'answer' not in raw and (name := answer_name(raw)): raw = {**raw, 'answer': raw[name]}
     kind, got = _kind(raw), _readable(raw)
     if kind == 'LINK' and 'target_cell_id' not in got and got.get('supporting_cells'):
         got['target_cell_id'] = got['supporting_cells'][0]
@@ -352,7 +355,7 @@ def _answered(action: Action) -> Action:
 
 def _lost_answer(raw: dict[str, Any]) -> bool:
     "Could an action that was cut off have had an answer?"
-    return 'answer' not in raw and _kind(raw) in ('HYPOTHESIZE', 'REVISE')
+    return not answer_name(raw) and _kind(raw) in ('HYPOTHESIZE', 'REVISE')
 
 def parse_reply(
     text: str,                   # a model's reply

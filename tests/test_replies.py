@@ -228,6 +228,13 @@ def test_what_a_document_may_hold_is_kept(answer):
     assert read_answer(said(answer))["answer"] == parse_reply(action(answer)).action["answer"] == answer
 
 
+@pytest.mark.parametrize("typed", ["<|im_end|>", "see <ref>1</ref>", "</s>", "<|LOC_12|>"])
+def test_what_is_typed_on_a_screen_or_read_on_a_page_keeps_its_marks(typed):
+    step = {"name": "computer", "arguments": {"action": "type", "text": typed}}
+    assert read_tool_call(f"<tool_call>{json.dumps(step)}</tool_call><|im_end|>").text == typed
+    assert without_reasoning(f"<think>so</think>{typed}").spoken == typed
+
+
 READ = [   # (a reply, its answer, its page)
     ('{"answer": "42", "page": 3}.', "42", 3), ('{"answer": "42", "page": 3}\n\nIt stands in the table.', "42", 3),
     ('Here it is: {"answer": "42", "page": "3"} - done', "42", 3), ("{'answer': '42', 'page': 3,}", "42", 3),
@@ -279,6 +286,9 @@ ACTED = [   # (a reply, what is read in it)
     ('{"action":"HYPOTHESIZE","content":"x","answer":42}', dict(answer="42")),
     ('{"action":"HYPOTHESIZE","content":"x","answer":true}', dict(answer="yes")),
     ('{"action":"HYPOTHESIZE","content":"x","answer":{"amount":"42","currency":"EUR"}}', dict(answer="42 EUR")),
+    ('{"action":"HYPOTHESIZE","content":"It stands there.","Final answer":"42"}', dict(answer="42")),
+    ('{"action":"HYPOTHESIZE","answer":"42","view":[{"page":"page 2","bbox_2d":[[100,200,300,400]]}]}',
+     dict(answer="42", view=dict(page=2, bbox=(.1, .2, .3, .4)))),
     ('{"action":"REVISE","target_cell_id":1,"content":"wrong","answer":null}', dict(action="REVISE", content="wrong")),
     ('{"action":"HYPOTHESIZE","answer":"42","content":"The total is gi', dict(answer="42", content="42")),
     ('{"action":"HYPOTHESIZE","answer":"42","view":{"page":3,"bbox_2d":[1,2,30,4',

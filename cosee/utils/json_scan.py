@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['json_span', 'cut_at', 'scan_json', 'without_marks', 'Said', 'without_reasoning', 'spoken', 'page_number', 'Reading',
-           'value_text', 'find_answer', 'bare_value', 'read_answer']
+           'answer_name', 'value_text', 'find_answer', 'bare_value', 'read_answer']
 
 # %% ../../nbs/utils/03_json_scan.ipynb #5240852c
 import json, math, re
@@ -162,13 +162,13 @@ def _outside(pattern: re.Pattern, text: str) -> list[re.Match]:
     return [m for m in found if m.start() >= ends[bisect(starts, m.start())]]
 
 def _own_turn(text: str) -> str:
-    "The first turn in `text` that says something, without marks"
+    "The first turn in `text` that says something, without marks outside of objects"
     struck = '<s>' in text.lstrip()[3:]   # HTML, in which </s> ends no turn
     marks = [m for m in _outside(_TURN, text) if not (struck and m[0].lower() == '</s>')]
     starts, ends = [0, *(m.end() for m in marks)], [*(m.start() for m in marks), len(text)]
     own = next((text[a:b] for a, b in zip(starts, ends) if text[a:b].strip()), '' if marks else text)
-    for mark, tag in _BOX.items(): own = own.replace(mark, tag)
-    return without_marks(own)
+    outside = {m.start() for m in _outside(_MARK, own)}
+    return _MARK.sub(lambda m: _BOX.get(m[0], '') if m.start() in outside else m[0], own)
 
 # %% ../../nbs/utils/03_json_scan.ipynb #452ed07d
 _TAG = re.compile(r'(?:<(?:seed:)?|◁|\[(?=/?(?-i:THINK)\]))(/?)(?:think|thinking|thought|reasoning)[>▷\]]'
@@ -184,18 +184,18 @@ def without_reasoning(
     text: str,               # what a model wrote
     max_chars: int = 200_000 # only this much of it is looked at
 ) -> Said:
-    "A reply as what is said, without marks, and what is thought; never raises."
+    "A reply as what is said and what is thought; never raises."
     text = str(text or '')[:max_chars]
     tags = _outside(_TAG, text)
     start = next((m.end() for m in reversed(tags) if m[1] or m[2]), 0)
     end = next((m.start() for m in tags if m.start() >= start and not m[1]), len(text))
-    return Said(_own_turn(text[start:end]), _TAG.sub('', text[:start] + text[end:]).strip())
+    return Said(text[start:end], _TAG.sub('', text[:start] + text[end:]).strip())
 
 def spoken(
     text: str # what a model wrote
 ) -> str:
     "What a reply says, without its reasoning and the marks of its template; never raises."
-    return without_reasoning(text).spoken
+    return _own_turn(without_reasoning(text).spoken)
 
 # %% ../../nbs/utils/03_json_scan.ipynb #e2f7405b
 _PAGE_WORD = r'(?:pages?|pg|pp?(?=\.)|seiten?|(?<![\w.])s(?=\.))(?:\s*(?:(?:no|nr|number|nummer)\b|n°))?'
@@ -295,7 +295,11 @@ _NAMES = 'answer', 'finalanswer', 'shortanswer', 'antwort', 'réponse'
 _PARTS = 'value', 'amount', 'number', 'text', 'unit', 'currency'
 _BESIDE = *_PAGE_KEYS, 'confidence', 'bbox', 'bbox_2d', 'view', 'reasoning', 'explanation'   # told of it
 
-def _names_answer(key: str) -> bool: return ''.join(c for c in key.casefold() if c.isalpha()) in _NAMES
+def answer_name(
+    found: dict[str, Any] # an object that a model wrote
+) -> Optional[str]:
+    "Under which name an object has an answer."
+    return next((k for k in found if ''.join(c for c in str(k).casefold() if c.isalpha()) in _NAMES), None)
 
 def value_text(
     value: Any # of JSON
@@ -305,8 +309,7 @@ def value_text(
     if isinstance(value, bool): return 'yes' if value else 'no'
     if isinstance(value, (list, tuple)): return ', '.join(filter(None, map(value_text, value[:64])))
     if not isinstance(value, dict): return '' if value is None else json.dumps(value)
-    named = next((v for k, v in value.items() if _names_answer(k)), None)
-    if named is not None: return value_text(named)
+    if name := answer_name(value): return value_text(value[name])
     value = {k: v for k, v in value.items() if k not in _BESIDE}
     if value.keys() <= {*_PARTS}: return ' '.join(filter(None, map(value_text, value.values())))
     return ', '.join(f'{k}: {text}' for k, v in [*value.items()][:64] if (text := value_text(v)))
@@ -320,7 +323,7 @@ def _inner(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _holder(found: dict[str, Any]) -> Optional[tuple[dict[str, Any], str]]:
     "Of an object and those that it wraps the first that holds an answer, and under which name"
-    return next(((o, k) for o in _inner(found) for k in o if _names_answer(k)), None)
+    return next(((o, name) for o in _inner(found) if (name := answer_name(o))), None)
 
 # %% ../../nbs/utils/03_json_scan.ipynb #548bcbc0
 def _each(pattern: re.Pattern, read: Callable[[str], str], text: str,
@@ -330,7 +333,7 @@ def _each(pattern: re.Pattern, read: Callable[[str], str], text: str,
 _IN_LATEX = re.compile(r'\\[a-z]+\s?\{*\Z', re.I)
 
 def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    "`text` with a sign that nobody writes in place of the objects in it, except what LaTeX has in braces"
+    "`text` with a sign that nobody writes in place of some objects in it, except what LaTeX has in braces"
     parts, at = list[str](), 0
     for start, end in spans:
         if _IN_LATEX.search(text[max(0, start - 20):start]): continue
@@ -349,9 +352,9 @@ def _named(text: str) -> Optional[_Named]:
     "The last answer that a reply names as its answer"
     text = text.replace('\0', ' ')
     objects, cut = list(scan_json(text)), cut_at(text)
-    spans = [(start, end) for start, end, _ in objects if cut is None or start < cut]
+    held = {(start, end): holder for start, end, obj in objects if (holder := _holder(obj))}
+    spans = [(start, end) for start, end in held if cut is None or start < cut]
     rest = _without(text, spans if cut is None else [*spans, (cut, len(text))])
-    held = [(end, held) for _, end, obj in objects if (held := _holder(obj))]
     lines = _ANSWER_TAG.sub(lambda m: '\n'.ljust(len(m[0])), rest)
     found = [*_each(_LINE, _bare, lines), *_each(_HEADING, _bare, lines), *_each(_TAGGED, _bare, rest, -1),
              *_each(_IS, lambda words: _bare(words, sentence=True), lines),
@@ -359,7 +362,7 @@ def _named(text: str) -> Optional[_Named]:
     if not found and not held and not _OTHER_LETTER.search(rest): found = [*_each(_LETTER, _bare, rest)]
     told = [_Named(end, rank, answer) for end, rank, said in found
             if not (held and '\0' in said) and (answer := said.replace('\0', '').strip())]
-    told += [_Named(end, 2, value_text(obj[key]), obj) for end, (obj, key) in held]
+    told += [_Named(end, 2, value_text(obj[key]), obj) for (_, end), (obj, key) in held.items()]
     return max(told, key=lambda t: t[:2]) if told else None
 
 def find_answer(
