@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['ActionKind', 'ACTIONS', 'KINDS', 'Place', 'Space', 'NO_OBJECT', 'NO_ACTION', 'PageImage', 'Model', 'DEFAULT_GEN',
-           'TOO_SHORT', 'SCANNER_ACTIONS', 'READER_ACTIONS', 'CHECKER_ACTIONS', 'SCANNER_DUTY_PROMPT',
+__all__ = ['ActionKind', 'ACTIONS', 'KINDS', 'Place', 'Space', 'NO_OBJECT', 'NO_ACTION', 'CUT_OFF', 'PageImage', 'Model',
+           'DEFAULT_GEN', 'TOO_SHORT', 'SCANNER_ACTIONS', 'READER_ACTIONS', 'CHECKER_ACTIONS', 'SCANNER_DUTY_PROMPT',
            'SCANNER_ROLE_PROMPT', 'DETAIL_READER_DUTY_PROMPT', 'DETAIL_READER_ROLE_PROMPT', 'CROSS_CHECKER_DUTY_PROMPT',
            'CROSS_CHECKER_ROLE_PROMPT', 'Role', 'ROLES', 'Action', 'ActionError', 'read_confidence', 'action_schema',
            'describe_actions', 'read_view', 'normalize_action', 'fit_action', 'Parsed', 'invalid_action', 'parse_reply',
@@ -25,9 +25,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from .board import YOU, Board, View
 from .utils.boxes import ASKED_THOUSANDTHS, Box, Size, check_bbox, corners, from_thousandths, is_unit
 from .focus import num_pages
-from .utils.json_scan import bare_value, find_answer, read_answer, scan_json, spoken
+from .utils.json_scan import (answer_name, bare_value, cut_at, find_answer, page_number, read_answer, scan_json,
+                                   spoken, value_text, without_marks)
 from .models.client import GEN_DEFAULTS, Reply, Request, VLMClient, ask, merged, page_request, usable
-from .utils.text import NOT_ANSWERABLE, one_line
+from .utils.text import NOT_ANSWERABLE, abstains, one_line
 
 # %% ../nbs/02_agents.ipynb #995fe00d
 if TYPE_CHECKING:
@@ -207,29 +208,21 @@ Space = Literal['thousandths', 'pixels']   # what a `bbox` above 1 means
 
 def _read_box(raw: dict[str, Any], space: Space) -> Optional[Box]:
     box, large = (raw['bbox_2d'], True) if raw.get('bbox_2d') is not None else (raw.get('bbox'), False)
+    if isinstance(box, list) and len(box) == 1: box = box[0]   # a list of boxes
     try:
         if (large or space == 'thousandths') and not is_unit(corners(box)): return from_thousandths(box)
         return check_bbox(box)
     except ValueError: return None
 
-_PAGE = re.compile(r'\s*(?:pages?|pg|p)?[\s.:#_]*(\d{1,9})(?:\s*(?:of|/)\s*\d{1,9})?\s*', re.I)
-
-def _read_page(raw: Any) -> int:
-    "A page number; raises ActionError for anything else"
-    named = _PAGE.fullmatch(raw) if isinstance(raw, str) else None
-    try: page = _cell_id(named[1] if named else raw)
-    except ValueError: raise ActionError(f'page must be a whole number, not {str(raw)[:40]!r}') from None
-    if page < 1: raise ActionError(f'page numbers count from 1, not {page}')
-    return page
-
 # %% ../nbs/02_agents.ipynb #c34d23c0
 def read_view(
     raw: Any,                    # a view as a model or a caller wrote it
     space: Space = 'thousandths' # what a `bbox` above 1 means: 'thousandths' | 'pixels'
-) -> Optional[View]:             # page, box and description; None if there is no page
-    "A view with its box in 0-1 (or in pixels, where `space` says so); raises ActionError for a page that is none."
-    if not isinstance(raw, dict) or raw.get('page') is None: return None
-    view: View = {'page': _read_page(raw['page'])}
+) -> Optional[View]:             # page, box and description; None without a page that is one
+    "A view with its box in 0-1 (or in pixels, where `space` says so)."
+    page = page_number(raw.get('page', raw.get('page_number'))) if isinstance(raw, dict) else None
+    if page is None: return None
+    view: View = {'page': page}
     if box := _read_box(raw, space): view['bbox'] = box
     if text := raw.get('description'): view['description'] = one_line(str(text), 200)
     return view
@@ -245,6 +238,8 @@ def _kind(raw: dict[str, Any]) -> ActionKind:
 def _readable(raw: dict[str, Any]) -> dict[str, Any]:
     "Fields that are well formed; one that is not is left out"
     fields = {k: raw[k] for k in _ActionFields.model_fields if k not in ('action', 'view') and raw.get(k) is not None}
+    if 'answer' in fields: fields['answer'] = value_text(fields['answer'])
+    if isinstance(said := fields.get('content'), str): fields['content'] = without_marks(said)
     try: return _ActionFields(action='INSPECT', **fields).model_dump(exclude_none=True)
     except ValidationError as e:
         for fault in e.errors(): fields.pop(str(fault['loc'][0]), None)
@@ -258,9 +253,9 @@ _NEEDS: dict[ActionKind, tuple[str, ...]] = {
 def _view_of(raw: dict[str, Any]) -> dict[str, Any]:
     "The fields of an action's view, which may be the page alone, or stand in the action itself"
     view = raw.get('view')
+    if isinstance(view, list) and len(view) == 1: view = view[0]
     if isinstance(view, dict): return view
-    page = isinstance(view, int) and not isinstance(view, bool) or isinstance(view, str) and _PAGE.fullmatch(view)
-    return {**raw, 'page': view} if page else raw
+    return raw if isinstance(view, list) or page_number(view) is None else {**raw, 'page': view}
 
 def normalize_action(
     raw: Any,                    # what an agent wrote
@@ -268,10 +263,12 @@ def normalize_action(
 ) -> Action:                     # checked, with defaults
     "An `Action` from `raw`; raises ActionError that says what is missing."
     if not isinstance(raw, dict): raise ActionError(f'an action is an object, not {type(raw).__name__}')
+    if 'answer' not in raw and (name := answer_name(raw)): raw = {**raw, 'answer': raw[name]}
     kind, got = _kind(raw), _readable(raw)
     if kind == 'LINK' and 'target_cell_id' not in got and got.get('supporting_cells'):
         got['target_cell_id'] = got['supporting_cells'][0]
-    if kind == 'HYPOTHESIZE' and not got.get('answer'): got['answer'] = got.get('content', '')
+    if kind == 'HYPOTHESIZE' and not got.get('answer'):
+        got['answer'] = NOT_ANSWERABLE if 'answer' in raw else got.get('content', '')
     if not got.get('content'): got['content'] = got.get('answer', '')
     lacking = [f for f in _NEEDS[kind] if not got.get(f)]
     if lacking: raise ActionError(f'{kind} needs {" and ".join(lacking)}')
@@ -347,8 +344,17 @@ def invalid_action(
     return Action(action='INVALID', content=one_line(text, 400), error=error)
 
 NO_OBJECT, NO_ACTION = 'no JSON object in the reply', 'the object names no action'
+CUT_OFF = 'the reply was cut off'
 
 # %% ../nbs/02_agents.ipynb #61a08b87
+def _answered(action: Action) -> Action:
+    "`action` with the usual words where it abstains"
+    return {**action, 'answer': NOT_ANSWERABLE} if 'answer' in action and abstains(action['answer']) else action
+
+def _lost_answer(raw: dict[str, Any]) -> bool:
+    "Could an action that was cut off have had an answer?"
+    return not answer_name(raw) and _kind(raw) in ('HYPOTHESIZE', 'REVISE')
+
 def parse_reply(
     text: str,                   # a model's reply
     space: Space = 'thousandths' # see `read_view`
@@ -356,12 +362,16 @@ def parse_reply(
     "The first action in `text`, reasoning aside; never raises."
     text, error = spoken(text), NO_OBJECT
     whole = _strict(text)
-    objects = [whole] if isinstance(whole, dict) else (o for _, _, o in scan_json(text))
-    for obj in objects:
+    cut = None if isinstance(whole, dict) else cut_at(text)
+    objects = [(0, whole)] if isinstance(whole, dict) else ((start, o) for start, _, o in scan_json(text))
+    for start, obj in objects:
         error = NO_ACTION
         for found in _candidates(obj):
-            try: return Parsed(normalize_action(found, space), 'strict' if found is whole else 'mended')
-            except ActionError as e: error = str(e)
+            try:
+                if start == cut and _lost_answer(found): raise ActionError(CUT_OFF)
+                return Parsed(_answered(normalize_action(found, space)), 'strict' if found is whole else 'mended')
+            except ActionError as e: error = CUT_OFF if start == cut else str(e)
+    if cut is not None and error in (NO_OBJECT, NO_ACTION) and find_answer(text) is None: error = CUT_OFF
     return Parsed(invalid_action(text, error), 'failed', error)
 
 def parse_action(text: str, space: Space = 'thousandths') -> Action:
@@ -376,6 +386,7 @@ def _plain_answer(
     said, read = spoken(text).strip(), read_answer(text)
     named = find_answer(said)
     answer = bare_value(said) if named is None else named
+    if named == '' or read['answer'] == NOT_ANSWERABLE: answer = NOT_ANSWERABLE
     if not answer or len(answer) > 200: return None
     out = Action(action='HYPOTHESIZE', content=one_line(said, 200), answer=answer, supporting_cells=[],
                  confidence=.5 if read['confidence'] is None else read['confidence'], tags=[], plain=True)

@@ -304,7 +304,8 @@ def test_an_answer_of_a_kind_that_is_named_can_only_be_one_that_is_printed(what,
     ("Your order leaves on 12 May 2021.", "When does the order leave?", "12 May 2021"),
     ("The total of the receipt is 8.00", "What is the total of the receipt?", "8.00"),
     ("your order 4711 leaves on 12 May 2021.", "What does it say?", "your order 4711 leaves on 12 May 2021."),
-    ("I cannot say what it is.", "What is the weight?", "I cannot say what it is."), ("4711", "Which order?", "4711")])
+    ("Nobody can say what it is.", "What is the weight?", "Nobody can say what it is."),
+    ("4711", "Which order?", "4711")])
 def test_a_sentence_in_an_action_is_taken_at_its_printed_value(said, question, answer):
     client, _ = scripted(propose(1, said))
     episode = CoSeeController(team(client, ["detail_reader"]), max_steps=1).run(PAGES[:2], question)

@@ -10,20 +10,21 @@ from fake_servers import FakeServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from reportlab.pdfgen.canvas import Canvas
 
-from cosee.agents import normalize_action, parse_reply, read_view, team
+from cosee.agents import ACTIONS, CUT_OFF, Agent, normalize_action, parse_reply, read_view, team
 from cosee.board import Board
+from cosee.cli.entry import main
 from cosee.utils.boxes import check_bbox
 from cosee.controller import CoSeeController
 from cosee.eval.methods import Method
 from cosee.utils.json_scan import find_answer, read_answer, spoken, without_reasoning
 from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient
+from cosee.pages import load_pages
 from cosee.screen.call import read_tool_call, read_tool_calls
-from cosee.utils.text import abstains
+from cosee.utils.text import NOT_ANSWERABLE, abstains, means_none
 from cosee.tools.base import parse_tool_call
-
-pytestmark = pytest.mark.slow
 
 PAGES = [Image.new("RGB", (64, 64), "white")] * 3
 # (the answer, what a draft says instead)
@@ -118,6 +119,7 @@ def read():
     return found
 
 
+@pytest.mark.slow
 def test_team_and_baseline_read_the_same_share(read):
     shares = [sum(r[side]["answer"] == r[1] for r in read) / len(read) for side in (2, 3)]
     missed = [(form, answer, solo["answer"], crew["answer"]) for form, answer, solo, crew in read
@@ -125,6 +127,7 @@ def test_team_and_baseline_read_the_same_share(read):
     assert shares[0] == shares[1] >= .97, missed
 
 
+@pytest.mark.slow
 def test_plain_answers_are_counted_as_such_and_have_no_box(read):
     for form, _, _, crew in read:
         event = crew["trace"]["events"][0]
@@ -158,6 +161,7 @@ def test_a_tag_that_is_quoted_in_a_note_hides_nothing(content):
     assert parse_reply(text).action["content"] == content and parse_reply(f"So:\n{text}").action["answer"] == "17"
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from(["<think>", "</think>", "{", "}", '"', '{"a": 1}', "x", "\n", "Answer: 1",
                                  "\\boxed{"])))
@@ -170,10 +174,162 @@ def test_any_mixture_of_tags_is_split(parts):
 
 @pytest.mark.parametrize("attack", ["<think>" * 30_000, "</think>{" * 30_000, '{"a": "<think>"}' * 20_000,
                                     "\\boxed{" * 30_000, "answer is " * 20_000, "**" * 90_000, "<answer>" * 20_000,
-                                    "answer" + " " * 90_000 + ":", "the answer is " + "a. A" * 20_000])
+                                    "answer" + " " * 90_000 + ":", "the answer is " + "a. A" * 20_000,
+                                    "<|im_end|>" * 20_000, "<|begin_of_box|>" * 9_000, "<|box_start|>(1," * 9_000,
+                                    "<s></s>" * 20_000,
+                                    "page" + ":" * 90_000, "(page " * 20_000, '{"a": "b", ' * 9_000, "not " * 149,
+                                    "the document " * 45, "the x is not " * 45, "die seiten nennen " * 33])
 @pytest.mark.timeout(20)
+@pytest.mark.slow
 def test_a_hostile_reply_costs_little_time(attack):
     read_answer(attack), parse_reply(attack), parse_tool_call(attack), abstains(attack)
+
+
+# --- the marks of a template, and what stands around JSON ---
+
+AROUND = [
+    "{}<|im_end|>", "{}<|im_end|>\n<|endoftext|>", "<|im_start|>assistant\n{}<|im_end|>", "{}</s>", "<s> {} </s>",
+    "{}<|eot_id|>", "<|start_header_id|>assistant<|end_header_id|>\n\n{}<|eot_id|>",
+    "<|begin_of_text|>{}<|end_of_text|>",
+    "{}<|eom_id|>", "{}<|end|>", "<|assistant|>\n{}<|end|>", "{}<end_of_turn>",
+    "<start_of_turn>model\n{}<end_of_turn>\n<eos>",
+    "<bos>{}<eos>", "[/INST] {}</s>", "{}[/INST]", "{}<|end_of_sentence|>", "{}<｜end▁of▁sentence｜>",
+    "<｜Assistant｜>{}<｜end▁of▁sentence｜>", "<|assistant|>\n{}<|user|>", "{}<|observation|>", "{}<|eos|>",
+    "{}<end_of_utterance>", "<|vision_start|><|image_pad|><|vision_end|>{}<|im_end|>", "assistant\n\n{}",
+    "{}<|im_end|>\n<|im_start|>user\nAnd the tax? Answer: 7", "{}<end_of_turn>\n<start_of_turn>model\nAnswer: 7",
+    "<|begin_of_box|>{}<|end_of_box|>", "<think>7?</think>\n<|begin_of_box|>{}<|end_of_box|>", "<answer>{}</answer>",
+    "<|channel|>analysis<|message|>7?<|end|><|start|>assistant<|channel|>final<|message|>{}<|return|>"]
+SPOKEN = ["42", "Answer: 42", "The answer is **42**.", '{"answer": "42", "page": 3}', '[{"answer": "42", "page": 3}]',
+          '```json\n{"answer": "42", "page": 3}\n```']
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_the_marks_of_a_template_are_no_part_of_a_reply(around):
+    for text in SPOKEN:
+        found = read_answer(around.replace("{}", text))
+        assert (found["answer"], found["page"]) == ("42", 3 if "page" in text else None), text
+    act = parse_reply(around.replace("{}", action("42"))).action
+    assert (act["action"], act["answer"], act["content"]) == ("HYPOTHESIZE", "42", "It stands there.")
+
+
+@pytest.mark.parametrize("text", [
+    "<|object_ref_start|>42<|object_ref_end|><|box_start|>(10,20),(300,400)<|box_end|>",
+    "42<box>[[10, 20, 300, 400]]</box>",
+    "<ref>42</ref><box>[[10, 20, 300, 400]]</box>", "<|ref|>42<|/ref|><|det|>[[10, 20, 300, 400]]<|/det|>",
+    "<loc0012><loc0100><loc0200><loc0300> 42", "<|box_start|>42<|box_end|>",
+    "Answer: 42 <box>(10,20),(300,400)</box>"])
+def test_a_place_in_marks_is_no_part_of_an_answer(text):
+    assert "<" not in read_answer(said(text))["answer"]
+    assert read_answer(text)["answer"] == "42"
+
+
+@pytest.mark.parametrize("answer", ["<b>42</b>", "</s>", "a < b", "<s>41</s> 42", "<p>", "if x </s> y"])
+def test_what_a_document_may_hold_is_kept(answer):
+    assert read_answer(said(answer))["answer"] == parse_reply(action(answer)).action["answer"] == answer
+
+
+@pytest.mark.parametrize("typed", ["<|im_end|>", "see <ref>1</ref>", "</s>", "<|LOC_12|>"])
+def test_what_is_typed_on_a_screen_or_read_on_a_page_keeps_its_marks(typed):
+    step = {"name": "computer", "arguments": {"action": "type", "text": typed}}
+    assert read_tool_call(f"<tool_call>{json.dumps(step)}</tool_call><|im_end|>").text == typed
+    assert without_reasoning(f"<think>so</think>{typed}").spoken == typed
+
+
+READ = [   # (a reply, its answer, its page)
+    ('{"answer": "42", "page": 3}.', "42", 3), ('{"answer": "42", "page": 3}\n\nIt stands in the table.', "42", 3),
+    ('Here it is: {"answer": "42", "page": "3"} - done', "42", 3), ("{'answer': '42', 'page': 3,}", "42", 3),
+    ('{"answer": null, "page": null}', "", None), ('{"answer": "", "page": 2}', "", 2),
+    ('{"answer": 42, "page": [3, 4]}', "42", 3), ('{"answer": 4.5}', "4.5", None), ('{"answer": false}', "no", None),
+    ('{"answer": ["a", "b"], "page": "page 3"}', "a, b", 3), ('["a", "b"]', "a, b", None),
+    ('{"answer": {"value": "42", "unit": "kg"}, "page": 2}', "42 kg", 2),
+    ('{"answer": {"text": "42", "page": 3}}', "42", 3), ('{"answer": {"net": 40, "tax": 2}}', "net: 40, tax: 2", None),
+    ('{"answer": "42", "page": 0}', "42", None), ('{"answer": "42", "page_number": 3}', "42", 3),
+    ('{"reasoning": "Page 2 lists it.", "answer": "42", "page": null}', "42", None),
+    ('{"total_due": "2,189.60 EUR"}', "2,189.60 EUR", None), ('"answer": "42",\n"page": "3"', "42", 3),
+    ('{"name": "reply", "arguments": {"answer": "42", "page": 3}}', "42", 3),
+    ('{"name": "reply", "arguments": "{\\"answer\\": \\"42\\", \\"page\\": 3}"}', "42", 3),
+    ('<tool_call>\n{"name": "reply", "arguments": {"answer": "42", "page": 3}}\n</tool_call><|im_end|>', "42", 3),
+    ('<|python_tag|>{"name": "reply", "parameters": {"answer": "42", "page": 3}}<|eom_id|>', "42", 3),
+    ('[TOOL_CALLS][{"name": "reply", "arguments": {"answer": "42", "page": 3}}]</s>', "42", 3),
+    ('<answer>\n```json\n{"answer": "42", "page": 3}\n```\n</answer>', "42", 3),
+    ('{"answer": "5" wide", "page": 3}', '5" wide', 3), ('{"answer": "The total is gi', "", None),
+    ('{"answer": 4', "", None), ('{"answer": "42", "page": 1', "42", None),
+    ('{"answer": "42", "page": 3, "reasoning": "At the fo', "42", 3), ('Let me see.\n{"answ', "", None),
+    ("The total due is <|begin_of_box|>42<|end_of_box|> as printed.", "42", None),
+    ("Answer: 42\n**Page:** 3", "42", 3), ("Answer: 42\n**Page**: 3", "42", 3), ("Answer: 42\nPage no. 3", "42", 3),
+    ("Answer: 42\np. 3", "42", 3), ("Answer: 42 (page 3)", "42", 3), ("Answer: 42, p. 3", "42", 3),
+    ("Answer: 42\nSeite 3", "42", 3), ("Answer: 42\nPage n° 3", "42", 3), ("**Answer:** 42\n**Page:** **3**", "42", 3),
+    ("The answer is 42 on page 3 of 12.", "42", 3), ("Page 1 is a cover.\nPage: 3\nAnswer: 42 (see page 2)", "42", 3),
+    ("1. Answer: 42\n2. Page: 3", "42", 3), ("Answer: 42\nPage: none", "42", None),
+    ("Answer: 42\nPage: 0", "42", None),
+    ("Antwort: 42\nSeite: 3", "42", 3), ("Die Antwort lautet 42.", "42", None), ("Réponse : 42 (page 3)", "42", 3),
+    ("Answer: page 3", "page 3", 3), ("Answer: U.S. 50", "U.S. 50", None),
+    ("I have read both pages. The document does not contain this information.", NOT_ANSWERABLE, None),
+    ("Not stated.\nThe pages list prices alone.", NOT_ANSWERABLE, None),
+    ("Answer: N/A\nPage: N/A", NOT_ANSWERABLE, None),
+    ("I cannot find it on page 1. On page 2 it is **42**.", "42", 2)]
+
+
+@pytest.mark.parametrize("text, answer, page", READ)
+def test_answer_and_page_are_read_whatever_stands_around_them(text, answer, page):
+    found = read_answer(text)
+    assert (found["answer"], found["page"]) == (answer, page)
+
+
+ACTED = [   # (a reply, what is read in it)
+    ('{"action":"HYPOTHESIZE","content":"No page shows it.","answer":null,"confidence":1}',
+     dict(answer=NOT_ANSWERABLE)),
+    ('{"action":"HYPOTHESIZE","content":"No page shows it.","answer":""}', dict(answer=NOT_ANSWERABLE)),
+    ('{"action":"HYPOTHESIZE","content":"No page shows it.","answer":[]}', dict(answer=NOT_ANSWERABLE)),
+    ('{"action":"HYPOTHESIZE","content":"42"}', dict(answer="42")),
+    ('{"action":"HYPOTHESIZE","content":"two","answer":["a","b"]}', dict(answer="a, b")),
+    ('{"action":"HYPOTHESIZE","content":"x","answer":42}', dict(answer="42")),
+    ('{"action":"HYPOTHESIZE","content":"x","answer":true}', dict(answer="yes")),
+    ('{"action":"HYPOTHESIZE","content":"x","answer":{"amount":"42","currency":"EUR"}}', dict(answer="42 EUR")),
+    ('{"action":"HYPOTHESIZE","content":"It stands there.","Final answer":"42"}', dict(answer="42")),
+    ('{"action":"HYPOTHESIZE","answer":"42","view":[{"page":"page 2","bbox_2d":[[100,200,300,400]]}]}',
+     dict(answer="42", view=dict(page=2, bbox=(.1, .2, .3, .4)))),
+    ('{"action":"REVISE","target_cell_id":1,"content":"wrong","answer":null}', dict(action="REVISE", content="wrong")),
+    ('{"action":"HYPOTHESIZE","answer":"42","content":"The total is gi', dict(answer="42", content="42")),
+    ('{"action":"HYPOTHESIZE","answer":"42","view":{"page":3,"bbox_2d":[1,2,30,4',
+     dict(answer="42", view=dict(page=3))),
+    ('{"action":"INSPECT","content":"A table","view":{"page":1', dict(content="A table")),
+    ('{"action":"HYPOTHESIZE","content":"<|box_start|>(1,2),(3,4)<|box_end|>It is <|im_end|>","answer":"42"}',
+     dict(answer="42", content="It is")),
+    ('[{"action":"HYPOTHESIZE","answer":"42","content":"x"}].', dict(answer="42")),
+    ('{"answer": "42", "reasoning": "it is', dict(answer="42", plain=True)),
+    ('{"answer": null}', dict(answer=NOT_ANSWERABLE, plain=True)),
+    ("I cannot find this in the provided pages.", dict(answer=NOT_ANSWERABLE, plain=True))]
+
+
+def interpreted(text): return Agent("reader", "Read.", None, ACTIONS).interpret(text)
+
+
+@pytest.mark.parametrize("text, read", ACTED)
+def test_an_action_is_read_as_it_was_meant(text, read):
+    found = interpreted(text)
+    assert {k: found.get(k) for k in read} == read and found["action"] != "INVALID"
+    if "page" not in str(read): assert "view" not in found
+
+
+@pytest.mark.parametrize("text", [
+    '{"action": "HYPOTHESIZE", "view": {"page": 3, "bbox_2d": [1,2,30,40]}, "content": "The total is gi',
+    '{"action": "HYPOTHESIZE", "content": "It stands there.", "answer": "2,18',
+    '{"action": "HYPOTHESIZE", "answer": 4',
+    '{"action": "HYPOTHESIZE", "content": "It stands there."', '{"action": "INSPECT", "content": "the tot',
+    '{"action": "HYPO',
+    '{"action": "REVISE", "target_cell_id": 1, "content": "It is not',
+    '{"action": "REVISE", "content": "No.", "answer": "4',
+    '```json\n{"action": "HYPOTHESIZE", "content": "The answer is gi', '{"answer": "The total is gi'])
+def test_what_the_end_cuts_off_is_not_believed(text):
+    assert interpreted(text)["action"] == "INVALID" and interpreted(text)["error"] == CUT_OFF
+
+
+@pytest.mark.parametrize("page", [0, -1, "first", None, 1e99, True, "", [], {}, 2.5])
+@pytest.mark.parametrize("kind", ["INSPECT", "HYPOTHESIZE"])
+def test_a_view_that_cannot_be_read_is_no_view(page, kind):
+    read = normalize_action(dict(action=kind, content="x", answer="42", view=dict(page=page, bbox_2d=[1, 2, 30, 40])))
+    assert read["action"] == kind and "view" not in read and read_view(dict(page=page)) is None
 
 
 # --- what is none ---
@@ -186,9 +342,314 @@ def test_an_abstention_is_one_in_every_form(text):
     assert abstains(read_answer(text)["answer"])
 
 
-@pytest.mark.parametrize("text", ["none", "N/A", "unknown", "not answerable questions", "0", "no"])
-def test_what_may_be_printed_is_an_answer(text):
-    assert not abstains(text)
+ABSTENTIONS = """\
+Not found
+Not found.
+N/A
+n/a
+N / A
+n.a.
+none
+None.
+Null
+Unknown
+**Not found**
+[Not specified]
+The document does not contain this information.
+The provided document does not contain any information about the total amount.
+The document doesn't mention the CEO's name.
+The pages do not show it.
+The image does not provide this information.
+This page does not state a due date.
+The provided pages do not mention a delivery date.
+The invoice does not specify a due date.
+The text does not explicitly mention it.
+The document does not specify.
+It does not say.
+I cannot find this in the provided pages.
+I can't find it.
+I can’t find that information in the document.
+I could not find the answer.
+I couldn't find any mention of it on these pages.
+I don't know
+I don't know.
+I do not know the answer
+I do not have enough information to answer.
+I am unable to find the answer in the document.
+I'm unable to determine this from the image.
+I'm sorry, but I cannot find this information in the document.
+Sorry, I cannot determine that.
+Unfortunately, the document does not mention this.
+Based on the provided pages, the total cannot be determined.
+Based on the document, there is no information about it.
+There is no mention of it.
+There is no information about this in the document.
+There is no such information in the document.
+There isn't any information on this.
+There is not enough information to answer the question.
+Unable to determine from the document.
+Unable to determine
+Unable to answer.
+Cannot be determined
+Cannot be determined from the image.
+It cannot be determined from the given pages.
+The answer cannot be determined.
+The total amount cannot be found in the document.
+Cannot determine
+Impossible to determine.
+It is not possible to determine this from the page.
+Not mentioned
+Not specified
+Not stated
+Not provided
+Not available
+Not given
+Not listed
+Not shown
+Not indicated
+Not disclosed
+Not visible
+Not applicable
+Not known
+Not mentioned in the document
+Not specified in the provided document.
+Not explicitly stated
+Not explicitly mentioned in the text.
+Not found in the document.
+Not included in the document
+It is not mentioned.
+It is not stated in the document.
+This is not specified.
+This information is not provided.
+The information is not available in the document.
+This information is not available.
+The requested information is not present in the document.
+That information is not given in the document.
+The total is not shown on these pages.
+The due date is not specified in the invoice.
+The answer is not in the document.
+The answer is not given.
+The answer is not found in the provided pages.
+The question cannot be answered.
+The question cannot be answered from these pages.
+This question is not answerable.
+Unanswerable
+Information not available
+Information not found
+Answer not found
+No information
+No information available.
+No information provided.
+No mention of this.
+No answer
+No answer found.
+No relevant information found.
+No such information is given.
+Insufficient information
+Not enough information to answer.
+No date is mentioned.
+No page answers the question.
+None of the pages mention it.
+None found
+None mentioned
+Nothing in the document mentions it.
+The document contains no information about this.
+The document provides no answer.
+Invoice number not found
+Not stated. The pages list prices alone.
+The document does not contain this information. It only lists vendors.
+Keine Angabe
+keine Angaben
+Keine Angabe im Dokument
+Keine Angaben vorhanden
+k. A.
+k.A.
+nicht angegeben
+Nicht angegeben.
+Nicht beantwortbar
+Nicht gefunden
+Nicht genannt
+Nicht erwähnt
+Nicht verfügbar
+nicht bekannt
+Unbekannt
+Keine Information
+Keine Informationen verfügbar
+Keine Antwort
+Keine Antwort möglich.
+Die Seiten enthalten keine Angabe dazu
+Die Seiten enthalten keine Angaben dazu.
+Das Dokument enthält diese Information nicht
+Das Dokument enthält keine Informationen darüber.
+Das Dokument nennt keinen Betrag.
+Im Dokument ist nichts angegeben.
+Im Dokument nicht angegeben.
+Auf den Seiten steht dazu nichts.
+Auf den Seiten finde ich keine Angabe.
+Dazu gibt es keine Angaben.
+Es gibt keine Angaben dazu.
+Das wird im Dokument nicht erwähnt.
+Die Rechnungsnummer ist nicht angegeben.
+Der Name ist nicht genannt.
+Die Frage kann nicht beantwortet werden.
+Die Frage ist nicht beantwortbar.
+Die Frage lässt sich nicht beantworten.
+Das lässt sich aus dem Dokument nicht bestimmen.
+Das geht aus dem Dokument nicht hervor.
+Ich weiß es nicht.
+Ich kann das nicht finden.
+Ich kann diese Information nicht finden.
+Ich konnte keine Angabe finden.
+Non trouvé
+Non trouvée
+Non précisé
+Non spécifié
+non mentionné
+Non indiqué
+Non disponible
+Non renseigné
+Non communiqué
+Le document ne contient pas cette information
+Le document ne mentionne pas cela.
+Le document ne précise pas la date.
+Les pages ne donnent aucune indication.
+Ce document n'indique pas le montant.
+Impossible de répondre
+Impossible de répondre à la question.
+Impossible à déterminer
+Il est impossible de déterminer le montant.
+Il n'est pas possible de répondre.
+aucune information
+Aucune information disponible.
+Aucune réponse
+Aucune mention dans le document.
+pas de réponse
+Pas d'information
+Il n'y a pas d'information.
+Il n'y a aucune mention.
+Je ne sais pas
+Je ne trouve pas cette information.
+Je ne peux pas répondre.
+L'information n'est pas disponible.
+L'information n'est pas précisée dans le document.
+La réponse n'est pas dans le document.
+Le montant n'est pas indiqué.
+Cette information ne figure pas dans le document.
+Inconnu
+Pas mentionné
+""".splitlines()
+
+VALUES = """\
+None of the above
+No
+no
+0
+Yes
+42
+nil
+-
+—
+Not available until May
+Not available in stores
+Not available in Europe
+N/A Inc
+no smoking
+Not found Ltd
+Unavailable parts list
+Unknown Pleasures
+Unknown soldier
+Non-binding offer
+Non-EU
+No. 5
+No entry
+No charge
+No data protection officer
+No information security policy
+No answer key
+Nothing
+Nothing Phone
+Not for sale
+Not before 9 am
+Not applicable to minors
+Not included
+Not guilty
+Not Found (1995)
+Not given name
+Information desk
+Unable Ltd
+Cannot be undone
+Cannot be combined with other offers
+Cannot be refunded
+It cannot be opened
+The fee is not included
+The fee is not refundable.
+Breakfast is not provided
+The warranty does not cover water damage
+The offer does not include VAT
+The tenant cannot sublet the flat
+There are no penalties
+There is no fee
+There is no smoking area
+No penalty
+No information is shared with third parties
+no later than 5 May
+None but the brave
+Nonesuch Records
+answerable
+not answerable questions
+I cannot find it on page 1. On page 2 it is 42.
+The document does not mention it on page 1, but page 2 says 42.
+Keine Gewähr
+Keine
+Keine Haustiere
+Kein Rabatt
+nicht übertragbar
+Nicht rauchen
+Nicht vor dem 5. Mai
+Nicht verfügbar bis Mai
+Non
+Non-fumeur
+Pas de Calais
+Pas de danse
+Aucune
+Aucun frais
+Sans sucre
+Impossible Project
+Impossible Foods
+Ka
+K. Adams
+NA
+Null Island
+I can't get no satisfaction
+I cannot sing
+Not stated Ltd
+2,189.60 EUR
+The missing page
+Das Dokument
+Le document
+Mr. Not
+Notfound
+Unspecified Industries
+The text does not exceed 40 characters
+""".splitlines()
+
+
+@pytest.mark.parametrize("text", ABSTENTIONS)
+def test_the_usual_ways_of_saying_that_there_is_no_answer_are_none(text):
+    assert abstains(text) and abstains(text.upper()) and read_answer(text)["answer"] == NOT_ANSWERABLE
+    assert read_answer(f"Answer: {text}")["answer"] == read_answer(said(text))["answer"] == NOT_ANSWERABLE
+    agent = team(ScriptedClient([action(text)]), ("detail_reader",))[0]
+    assert agent.act(PAGES, "How much?", Board())["answer"] == NOT_ANSWERABLE
+
+
+@pytest.mark.parametrize("text", VALUES)
+def test_a_value_that_only_begins_like_an_abstention_is_an_answer(text):
+    assert not abstains(text) and find_answer(said(text)) == text
+
+
+@pytest.mark.parametrize("text", ["none", "N/A", "unknown", "null", "Not found", "keine Angabe", "no", "0"])
+def test_data_have_few_words_for_no_answer(text):
+    assert not means_none(text)
 
 
 @pytest.mark.parametrize("text", ["{broken", '{"tool": "zoom"}', '{"note": 7}', '{"action": "HYPOTHESIZE"}', "   ",
@@ -227,3 +688,55 @@ def test_a_box_that_overshoots_is_clamped_in_its_own_space(box, read, key):
 def test_pixels_stay_pixels():
     assert check_bbox([10, 20, 32, 64], (64, 64)) == pytest.approx((.15625, .3125, .5, 1))
     assert check_bbox([.1, .2, 1.02, .6], (64, 64)) == pytest.approx((.1, .2, 1, .6))
+
+
+# --- a place that nobody asked for ---
+
+ROWS = [("Order number:", "PO-77120"), ("Net amount:", "1,840.00 EUR"), ("Total due:", "2,189.60 EUR")]
+
+
+def order(path):
+    "A PDF of two pages, of which the second says what is due"
+    canvas = Canvas(str(path), invariant=1)
+    canvas.drawString(60, 780, "Terms of delivery")
+    canvas.showPage()
+    for i, (label, value) in enumerate(ROWS):
+        canvas.drawString(60, 740 - 26 * i, label)
+        canvas.drawString(330, 740 - 26 * i, value)
+    canvas.save()
+    return str(path)
+
+
+def asked(path, capsys, reply, *more):
+    "Exit code and result of `cosee ask` at a server that gives one reply, and its requests"
+    with FakeServer("openai", answer=lambda body: reply) as server:
+        code = main(["ask", path, "-q", "What is the total due?", "--client", "openai", "--base-url", server.base_url,
+                     "--model", "m", "--json", "--quiet", *more])
+    return code, json.loads(capsys.readouterr().out)[0], server.requests
+
+
+@pytest.mark.parametrize("gate", ["evidence", "printed", "sure", "seconded", "cascade"])
+@pytest.mark.parametrize("reply", ["Answer: 2,189.60 EUR", "2189.60", "Answer: 2,189.60 EUR<|im_end|>"])
+def test_an_answer_without_a_page_is_found_on_the_pages_that_were_shown(gate, reply, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COSEE_API_KEY", "x")
+    code, result, requests = asked(order(tmp_path / "order.pdf"), capsys, reply, "--gate", gate)
+    assert code == 0 and "2189.60" in result["answer"].replace(",", "") and result["page"] == 2
+    assert result["evidence"][0]["page"] == 2 and result["evidence"][0]["bbox"] and len(requests) <= 2
+
+
+def test_an_answer_that_no_page_shows_is_not_given(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COSEE_API_KEY", "x")
+    path = order(tmp_path / "order.pdf")
+    code, result, _ = asked(path, capsys, "Answer: 3,512.40 EUR", "--gate", "printed")
+    assert code == 3 and result["answer"] is None
+    for none in ("Not found", '{"answer": null}', "The document does not contain this information."):
+        code, result, _ = asked(path, capsys, none, "--gate", "printed")
+        assert code == 3 and result["answer"] is None
+
+
+@pytest.mark.parametrize("name", ["gate_evidence", "printed", "sure", "checked", "gate_agreement"])
+def test_a_method_takes_the_place_from_print_where_a_reply_names_none(name, tmp_path):
+    pages = load_pages(order(tmp_path / "order.pdf"))
+    sample = dict(images=pages, question="How much is owed?", answer=[], meta={})
+    out = Method(name, ask="direct").run(sample, ScriptedClient(["Answer: 2,189.60 EUR"], cycle=True))
+    assert (out["answer"], out["page"], len(out["evidence"])) == ("2,189.60 EUR", 2, 1) and out["evidence"][0]["bbox"]

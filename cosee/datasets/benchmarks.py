@@ -18,7 +18,7 @@ from .checks import (
     parquet_files, pdf_images, read_json, read_parquet, whole_number)
 from .sample import Layout, Meta, PageBox, Sample
 from ..pages import page_sizes
-from ..utils.text import NOT_ANSWERABLE, abstains
+from ..utils.text import NOT_ANSWERABLE, means_none
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -85,7 +85,7 @@ def _dude_sample(rec: Record, where: str, images: Sequence['Image'], base: int) 
                       answer_form=_SEVERAL)
     if boxes: meta.update(evidence_boxes=boxes, evidence_pages=sorted({b['page'] for b in boxes}))
     if others := rec.get('answers_variants'): meta['answers_variants'] = listed(others, where, 'answers_variants')
-    if kind and (kind == 'not-answerable' or all(map(abstains, answers))):
+    if kind and (kind == 'not-answerable' or all(map(means_none, answers))):
         answers, meta['answerable'] = [NOT_ANSWERABLE], False
     return Sample(images=images, question=field_of(rec, 'question', str, where), answer=answers, meta=meta)
 

@@ -17,7 +17,7 @@ from .checks import (
     DataError, Images, Located, Record, Source, check_image, field_of, inside, pdf_images, read_jsonl, whole_number)
 from .sample import Meta, OnError, Sample, Split, ToSample
 from ..pages import PageError, open_image, load_pages
-from ..utils.text import abstains
+from ..utils.text import means_none
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -165,7 +165,7 @@ def _asked(folder: Path, options: dict[str, Any]) -> ToSample:
         if rec.get('page') is not None: meta['evidence_pages'] = [whole_number(rec['page'], where, 'page')]
         answer = field_of(rec, 'answer', (str, list), where, [])
         given = [answer] if isinstance(answer, str) else answer
-        if given and all(isinstance(a, str) and abstains(a) for a in given): meta['answerable'] = False
+        if given and all(isinstance(a, str) and means_none(a) for a in given): meta['answerable'] = False
         return Sample(images=_any_document(file, where, options), question=question, answer=answer, meta=meta)
     return to_sample
 

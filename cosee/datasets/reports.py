@@ -16,7 +16,7 @@ from .checks import (
     read_json, read_jsonl, whole_number)
 from .sample import Layout, Meta, PageBox, Sample
 from ..pages import Pages
-from ..utils.text import NOT_ANSWERABLE, abstains
+from ..utils.text import NOT_ANSWERABLE, means_none
 
 # %% ../../nbs/data/10_reports.ipynb #22fbebd5
 def _question_types(root: Path) -> dict[tuple[Any, Any], Record]:
@@ -41,7 +41,7 @@ def mmlongbench_v2(
         sample['meta'].update(types.get((rec['doc_id'], rec['question']), {}))
         answer = str(rec.get('answer', ''))
         sample['meta']['answerable'] = not answer.startswith('Not answerable')
-        if not sample['meta']['answerable'] and not abstains(answer):   # it names what else may be said
+        if not sample['meta']['answerable'] and not means_none(answer):   # it names what else may be said
             sample['answer'] = [NOT_ANSWERABLE, answer]
         return sample
     return records, to_sample

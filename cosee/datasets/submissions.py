@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypedDict, Union
 from .checks import DataError, Record
 from .sample import Sample
 from ..utils.files import write_whole
-from ..utils.text import NOT_ANSWERABLE, abstains
+from ..utils.text import NOT_ANSWERABLE, means_none
 
 # %% ../../nbs/data/06_submissions.ipynb #b7bae5c6
 NONE_WORDS = dict(docvqa2026='Unknown', mmlongbench='Not answerable', longdocurl='Not answerable',
@@ -28,7 +28,7 @@ def official_golds(
 ) -> list[str]:
     "Gold answers in the words of those who score."
     none = NONE_WORDS.get(flavour, '')
-    return [none if abstains(g) else g for g in golds]
+    return [none if means_none(g) else g for g in golds]
 
 # %% ../../nbs/data/06_submissions.ipynb #d24100d2
 def _as_list(text: str) -> list[str]:
@@ -56,7 +56,7 @@ def official_prediction(
 ) -> Answer:       # a list for DUDE, and of several values of a form's field
     "An answer in the words and the form of those who score."
     given = answer if isinstance(answer, list) else [answer]
-    said = official_golds(flavour, given if len(given) == 1 else [a for a in given if not abstains(a)])
+    said = official_golds(flavour, given if len(given) == 1 else [a for a in given if not means_none(a)])
     parts = [part for a in said for part in (_as_list if len(said) > 1 else _values)(a.strip())]
     if flavour == 'dude' or flavour.startswith('kleister') and len(parts) > 1: return parts
     text = said[0] if len(said) == 1 else str(said)
@@ -76,14 +76,14 @@ class Prediction(TypedDict, total=False):
 
 def _none(p: Given) -> bool:
     "Does a prediction abstain?"
-    return all(map(abstains, p['answer'])) if isinstance(p['answer'], list) else abstains(p['answer'])
+    return all(map(means_none, p['answer'])) if isinstance(p['answer'], list) else means_none(p['answer'])
 
 # %% ../../nbs/data/06_submissions.ipynb #95c77c8a
 def _plain(p: Given) -> Record:
     return dict(questionId=p['id'], answer=official_prediction('rrc', p['answer']))
 
 def _from_plain(r: Record) -> Prediction:
-    return Prediction(id=r['questionId'], answer=NOT_ANSWERABLE if abstains(r['answer']) else r['answer'])
+    return Prediction(id=r['questionId'], answer=NOT_ANSWERABLE if means_none(r['answer']) else r['answer'])
 
 def _mpdocvqa(p: Given) -> Record: return {**_plain(p), 'answer_page': (p.get('page') or 1) - 1}
 
@@ -97,7 +97,7 @@ def _slidevqa(p: Given) -> Record:
 
 def _from_slidevqa(r: Record) -> Prediction:
     pages = r['evidence_pages']
-    answer = NOT_ANSWERABLE if abstains(r['answer']) else r['answer']
+    answer = NOT_ANSWERABLE if means_none(r['answer']) else r['answer']
     return Prediction(id=r['qa_id'], answer=answer, evidence_pages=pages, page=pages[0])
 
 # %% ../../nbs/data/06_submissions.ipynb #0980ba8a
@@ -107,8 +107,8 @@ def _dude(p: Given) -> Record:
                 answers_abstain=_none(p))
 
 def _from_dude(r: Record) -> Prediction:
-    said = [r['answers']] if isinstance(r['answers'], str) else [a for a in r['answers'] if not abstains(a)]
-    none = r.get('answers_abstain') or all(map(abstains, said))
+    said = [r['answers']] if isinstance(r['answers'], str) else [a for a in r['answers'] if not means_none(a)]
+    none = r.get('answers_abstain') or all(map(means_none, said))
     read = Prediction(id=r['questionId'], answer=NOT_ANSWERABLE if none else said if len(said) > 1 else said[0])
     if sure := r.get('answers_confidence'): read['confidence'] = float(sure[0] if isinstance(sure, list) else sure)
     return read

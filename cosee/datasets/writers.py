@@ -18,7 +18,7 @@ from .checks import Record
 from .sample import Sample
 from .submissions import official_golds
 from ..utils.registry import need
-from ..utils.text import abstains
+from ..utils.text import means_none
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -152,7 +152,7 @@ def _dude_boxes(s: Sample) -> list[list[Record]]:
     return out
 
 def _dude_record(n: int, s: Sample, split: str) -> Record:
-    answers = [a for a in _answers(s) if not abstains(a)]
+    answers = [a for a in _answers(s) if not means_none(a)]
     return dict(
         questionId=f'{_doc(s)}_{n}', question=s['question'], answers=answers, answers_variants=[],
         docId=_doc(s), data_split=split, answers_page_bounding_boxes=_dude_boxes(s),
@@ -173,7 +173,7 @@ def _images_as_pdf(images: Iterable['Image']) -> bytes:
     return buffer.getvalue()
 
 def _mmlongbench_record(s: Sample) -> Record:
-    none = abstains(_answers(s)[0])
+    none = means_none(_answers(s)[0])
     return dict(
         doc_id=f'{_doc(s)}.pdf', doc_type='made', question=s['question'], answer_format='None' if none else 'Str',
         answer='Not answerable' if none else _answers(s)[0],

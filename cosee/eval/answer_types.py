@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast, math, re, string, warnings
 from typing import Optional, Sequence
 from .registry import answer_text, gold_texts, levenshtein, norm_rrc, scorer
-from ..utils.text import abstains
+from ..utils.text import means_none
 
 # %% auto #0
 __all__ = ['UNANSWERABLE', 'MARKER', 'read_literal', 'mmlongbench_f1']
@@ -122,8 +122,8 @@ def mmlongbench_f1(
 ) -> float:       # 0 to 1
     "F1 over answerable questions, as MMLongBench-Doc reports it."
     if not len(scores) == len(golds) == len(preds): raise ValueError("scores, golds and predictions differ in number")
-    answerable, answered = sum(not abstains(g) for g in golds), sum(not abstains(p) for p in preds)
-    found = sum(s for s, g in zip(scores, golds) if not abstains(g))
+    answerable, answered = sum(not means_none(g) for g in golds), sum(not means_none(p) for p in preds)
+    found = sum(s for s, g in zip(scores, golds) if not means_none(g))
     if not (answerable and answered and found): return 0.0
     return 2 * (found / answerable) * (found / answered) / (found / answerable + found / answered)
 

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from typing import NamedTuple, Optional
 from .registry import SCORERS, answer_text, f_measure, gold_texts, levenshtein, scorer
 from .text_scores import anls_rrc
-from ..utils.text import abstains
+from ..utils.text import means_none
 
 # %% ../../nbs/eval/11_form_scores.ipynb #653c1479
 @scorer('em', 'sroie', official='SROIE, task 3')
@@ -134,7 +134,7 @@ def kleister_form(
 def _values(answer) -> list[str]:
     "Values of a field: those of a list, or of a text with semicolons or line ends; none where it abstains"
     parts = answer if isinstance(answer, (list, tuple)) else re.split(r'[;\n]', answer_text(answer))
-    return [v for v in (answer_text(p).strip() for p in parts) if not abstains(v)]
+    return [v for v in (answer_text(p).strip() for p in parts) if not means_none(v)]
 
 def _kleister(value: str) -> str: return re.sub(r'[\s:]', '_', value.strip()).upper()
 
@@ -182,7 +182,7 @@ def field_counts(
         raise ValueError(f"unknown flavour {flavour!r}: choose from {', '.join(_SINGLE)}, kleister, kleister_printed")
     golds = _values(gold)
     if flavour in _SINGLE:
-        said = not abstains(answer_text(pred))
+        said = not means_none(answer_text(pred))
         return FieldCounts(int(said and bool(golds) and _SINGLE[flavour](pred, golds, answer_type=answer_type)),
                            int(said), int(bool(golds)))
     values = _values(pred)

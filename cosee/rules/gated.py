@@ -23,6 +23,7 @@ from ..minds.confidence import CHECK_PROMPT, CHECK_TOKENS, checked_confidence, v
 from ..models.client import GEN_DEFAULTS, Reply, Request, Turn, ask, merged, page_request
 from ..models.usage import Ledger
 from ..models.wrapper import ClientWrapper
+from ..pages import page_numbers
 from .gates import READ, Doubted, brief
 from .proofs import PROVED, Prints
 from .second import read_by_rules, seconded, stands
@@ -34,8 +35,9 @@ class _FirstReader(Agent):
     actions, gen_defaults = ('HYPOTHESIZE',), dict(max_new_tokens=DIRECT_TOKENS, **PLAIN_GEN)
 
     def __init__(self, qwen_client: Optional[Model], name: str = 'first', checks: bool = False,
-                 seconds: bool = False):
+                 seconds: bool = False, prints: Optional[Prints] = None):
         super().__init__(name, DIRECT_PROMPT, qwen_client)
+        self.prints = prints   # of the document, in which an answer is looked up that names no page
         self.checks, self.seconds, self.calls_per_turn = checks, seconds, 1 + checks
         self.stated, self.said = False, ''   # did the last reply say how sure it is, and what did it say?
         self.rules: Optional[Reading] = None # what the rule reader said last
@@ -61,12 +63,18 @@ class _FirstReader(Agent):
         if read['page']: out['view'] = cast(View, dict(page=read['page'], **({'bbox': box} if box else {})))
         return out
 
+    def placed(self, action: Action, images: Sequence[Any]) -> Action:
+        "A proposal with the place where print says it, if it names none."
+        if self.prints is None or 'view' in action: return action
+        place = self.prints.find(action.get('answer', ''), page_numbers(images))
+        return {**action, 'view': View(page=place.page, bbox=place.bbox)} if place else action
+
     def act(self, images: list[Any], question: str, board: Board,
             gen_kwargs: Optional[dict[str, Any]] = None) -> Action:
         "One call where it takes one, and one about its answer where that is checked."
         self.rules = read_by_rules(images, question, words_of([self])) if self.seconds else None
         if self.rules and stands(self.rules): return self.propose(self.rules)
-        action = Agent.act(self, images, question, board, gen_kwargs)
+        action = self.placed(Agent.act(self, images, question, board, gen_kwargs), images)
         said = action.get('answer')
         if not said or abstains(said): return action
         odds = self.check(images, question, board, gen_kwargs)
@@ -139,10 +147,10 @@ class GatedController(CoSeeController):
         gate = dict(by=self.by, min_confidence=self.min_confidence, doubted=self.doubted)
         return {**super().describe(), 'gate': gate}
 
-    def _alone(self) -> CoSeeController:
+    def _alone(self, prints: Prints) -> CoSeeController:
         "A controller of the first reader, with all else as in this one"
         first = _FirstReader(self.agents[-1].qwen_client if self.agents else None,
-                             checks=self.by in ('check', 'cascade'), seconds=self.by in READ)
+                             checks=self.by in ('check', 'cascade'), seconds=self.by in READ, prints=prints)
         return CoSeeController([first], 1, self.default_gen_kwargs, page_selection=self.page_selection,
                                snap=cast(Snap, self.snap), because=self.because)
 
@@ -155,10 +163,11 @@ class GatedController(CoSeeController):
         def with_team() -> Episode:
             return CoSeeController.run(self, images, question, per_agent_gen_kwargs, ledger, on_event, earlier)
         if earlier or not self.agents: return with_team()
-        alone = self._alone()
+        prints = Prints(images, words_of(self.agents), read=self.by not in ('confidence', 'check'))
+        alone = self._alone(prints)
         first = alone.run(images, question, ledger=ledger, on_event=held)
         asked = cast(_FirstReader, alone.agents[0])
-        reason = _reason(first, self.by, Prints(images, words_of(self.agents)), self.min_confidence, asked.stated)
+        reason = _reason(first, self.by, prints, self.min_confidence, asked.stated)
         gate = dict(by=self.by, fired=bool(reason), reason=reason, min_confidence=self.min_confidence,
                     first=brief(first), rules=brief(asked.rules),
                     tokens=ledger.spent, kept=False)

@@ -66,11 +66,20 @@ class Gate:
         stated = self.reading['confidence']
         return None if stated is None else calibrated(stated, self.curve)
 
+    def shown(self) -> list[int]:
+        "The pages that the first call was shown."
+        shown = self.task.calls[0]['shown'] if self.task.calls else []
+        return shown or list(range(1, len(self.task.images) + 1))
+
+    def placed(self) -> Reading:
+        "The first answer, and where print says it if it named no page."
+        place = None if self.reading['page'] else self.prints.find(self.reading['answer'], self.shown())
+        return {**self.reading, 'page': place.page, 'bbox': place.bbox} if place else self.reading
+
     def proof(self) -> How:
         "How the first answer is proved."
         said, box = self.reading['answer'], cast(Optional[Box], self.reading.get('bbox'))
-        shown = self.task.calls[0]['shown'] if self.task.calls else []
-        pages = [self.reading['page']] if self.reading['page'] else shown or range(1, len(self.task.images) + 1)
+        pages = [self.reading['page']] if self.reading['page'] else self.shown()
         found: list[How] = [self.prints.stands(said, page, box).how for page in pages]
         proved: list[How] = [how for how in found if how in PROVED]
         return proved[0] if proved else found[0] if found else ''
@@ -205,7 +214,7 @@ def gate_method(task: Task, by: By = 'confidence', team: Union[str, Mapping[str,
                 tokens=task.ledger.spent, team=_name(team) if doubted == 'team' else '')
     if not doubt or doubted == 'abstain':
         none = Reading(answer=NOT_ANSWERABLE, page=None, confidence=None)
-        last = task.outcome(**(none if doubt and gate.reading['answer'] else gate.reading))
+        last = task.outcome(**(none if doubt and gate.reading['answer'] else gate.placed()))
         return {**last, 'did': dict(gate={**told, 'kept': False})}
-    out, kept = _behind(task.outcome(**gate.reading), _ask_team(task, team))
+    out, kept = _behind(task.outcome(**gate.placed()), _ask_team(task, team))
     return {**out, 'did': {**out.get('did', {}), 'gate': {**told, 'kept': kept}}}

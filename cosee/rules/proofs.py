@@ -10,10 +10,10 @@ __all__ = ['How', 'PROVED', 'Proof', 'Prints']
 
 # %% ../../nbs/rules/00_proofs.ipynb #6cc8e703
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Optional
 from ..utils.boxes import Box
-from ..minds.places import Printed, printed_pages
+from ..minds.places import Place, Printed, printed_pages
 from ..utils.text import abstains, letters_of
 
 # %% ../../nbs/rules/00_proofs.ipynb #ebcc8803
@@ -74,6 +74,15 @@ class Prints:
         if not page: return Proof('')
         printed = self.page(page)
         return _find(printed, answer, page, box) if printed else Proof('unread')
+
+    def find(self,
+        answer: str,         # that named no page
+        pages: Iterable[int] # that were shown, from 1
+    ) -> Optional[Place]:    # None where it is nowhere, or would be everywhere
+        "Where an answer stands on the first of some pages that has it."
+        if abstains(answer) or _common(letters_of(answer)): return None
+        found = (printed.find(answer) for n in pages if (printed := self.page(n)))
+        return next(filter(None, found), None)
 
     def quoted(self,
         note: str,           # that should quote a line

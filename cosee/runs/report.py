@@ -13,7 +13,7 @@ from ..eval.statistics import Differences, bootstrap, compare_runs
 from .figures import ScorePoint, ScoredRecord, record_summary, run_pictures
 from .log import Record, RunError
 from .table import Run, score_records
-from ..utils.text import Md, abstains, html_text, md_line, md_table, one_line
+from ..utils.text import Md, html_text, md_line, md_table, means_none, one_line
 from ..view.figure import Picture
 from ..view.html import Html, el, inline_style
 
@@ -156,7 +156,7 @@ def _count_asked(runs: list[Run], table: dict[str, SummaryRow]) -> _Reading:
 
 def _scored_notes(table: dict[str, SummaryRow], rows: list[ScoredRecord], reading: _Reading) -> list[str]:
     "Sentences about what is scored and what is not"
-    row, none = max(table.values(), key=lambda r: r['asked']), sum(all(map(abstains, r['gold'])) for r in rows)
+    row, none = max(table.values(), key=lambda r: r['asked']), sum(all(map(means_none, r['gold'])) for r in rows)
     out = list[str]()
     if row['asked'] > row['questions']:
         out.append(f"{row['questions']:,} of {row['asked']:,} questions are scored: the others have no answer to be "

@@ -17,7 +17,7 @@ from .log import (ABOUT, About, Entry, Fault, RECORDS, Record, RunError, RunLog,
                             parse_record, read_about, read_records, to_line, warn_damaged, write_about)
 from .pack import is_pack, open_pack, pack_about, pack_records, read_pack, what_ran
 from ..utils.registry import need
-from ..utils.text import abstains, counted, html_table, md_table, one_line
+from ..utils.text import counted, html_table, md_table, means_none, one_line
 
 # %% auto #0
 __all__ = ['Chosen', 'Run', 'Counts', 'Status', 'score_all', 'score_records', 'slim', 'flat', 'write_frame', 'Transcript',
@@ -172,7 +172,7 @@ def _context_of(
 # %% ../../nbs/runs/01_table.ipynb #f0510b4c
 def _both_abstain(record: Record) -> bool:
     "Is there no answer, and was none given?"
-    return abstains(record.get('answer')) and all(map(abstains, record['gold']))
+    return means_none(record.get('answer')) and all(map(means_none, record['gold']))
 
 # the field of meta that holds the gold of a metric of pages
 _PAGE_GOLDS = dict(evidence_em='evidence_pages', evidence_f1='evidence_pages', evidence_ndcg='relevance')

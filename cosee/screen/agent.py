@@ -32,7 +32,7 @@ from .call import (Point, RU_MAX, TOOL_NAMES, ToolCall, read_tool_calls, reply_c
 from .check import case_faults, read_cases, read_lines, record_faults
 from .config import SYSTEM_PROMPTS, screen_config
 from .make import encode_picture, training_record, write_screens
-from ..utils.text import abstains
+from ..utils.text import means_none
 
 # %% ../../nbs/screen/06_agent.ipynb #34f889bf
 if TYPE_CHECKING: from PIL.Image import Image
@@ -78,7 +78,7 @@ def step_text(
     "A step as the answer of a Sample: the words of an answer where nobody can mistake them, or its arguments as JSON."
     args = call.to_dict()['arguments'] if isinstance(call, ToolCall) else call['arguments']
     words = args.get('text') if args.get('action') == 'answer' else None
-    if isinstance(words, str) and not abstains(words) and step_of(words) == ToolCall.answer(words): return words
+    if isinstance(words, str) and not means_none(words) and step_of(words) == ToolCall.answer(words): return words
     return json.dumps(args, ensure_ascii=False)
 
 # %% ../../nbs/screen/06_agent.ipynb #052b813c

@@ -13,7 +13,7 @@ from ..utils.json_scan import read_answer
 from ..runs.log import Record, RunError
 from ..runs.record import RIGHT
 from ..runs.table import Run, score_all, slim
-from ..utils.text import abstains, answer_key, letters_of, one_line
+from ..utils.text import abstains, answer_key, letters_of, means_none, one_line
 
 # %% auto #0
 __all__ = ['Role', 'BASELINES', 'CALLS', 'COLUMNS', 'model_of', 'Way', 'way_of', 'Said', 'quotes', 'Turns', 'Cost', 'added',
@@ -229,7 +229,7 @@ def _about_question(record: Record, general: str) -> dict[str, Any]:
     known = meta.get('answerable')
     return dict(kind=one_line(str(meta.get('kind') or meta.get('dataset') or general), 40),
                 document=str(record.get('doc') or record['sample']), sample=str(record['sample']), gold=tuple(gold),
-                answerable=known if isinstance(known, bool) else not all(map(abstains, gold)),
+                answerable=known if isinstance(known, bool) else not all(map(means_none, gold)),
                 pages=int(meta.get('n_pages') or len((record.get('trace') or {}).get('pages') or [])),
                 answer_kind=_answer_kind(meta), evidence_pages=len(set(meta.get('evidence_pages') or [])))
 

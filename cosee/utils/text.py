@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['NOT_ANSWERABLE', 'MAX_WORDS', 'MAX_LETTERS', 'one_line', 'clean', 'Md', 'md_line', 'md_lines', 'md_code', 'md_table',
-           'html_text', 'html_table', 'answer_key', 'same_answer', 'letters_of', 'abstains', 'counted', 'time_left',
-           'check_question', 'left_text']
+           'html_text', 'html_table', 'answer_key', 'same_answer', 'letters_of', 'means_none', 'abstains', 'counted',
+           'time_left', 'check_question', 'left_text']
 
 # %% ../../nbs/utils/00_text.ipynb #b448afdb
 import re, unicodedata
@@ -138,12 +138,108 @@ _NONE = re.compile(r'(?:(?:the|this) question )?(?:is |it is )?'
                    r'|(?:the )?answer (?:is|was|can|could)(?: ?not|n\'t) (?:be )?'
                    r'(?:given|found|shown|stated|printed|provided|determined|available)(?: .{0,80})?')
 
+def means_none(
+    answer: Optional[str] # as a data set has it; None: nothing
+) -> bool:                # is it none?
+    "Does an answer of a data set say that there is none? 'None' may be a printed word, and is an answer."
+    key = answer_key(answer or '')
+    return not key or _NONE.fullmatch(key) is not None
+
+# %% ../../nbs/utils/00_text.ipynb #a83e5f10
+def _any(words: str) -> str: return f"(?:{'|'.join(words.split())})"
+
+_WORDS, _REST = r"(?:[\w'-]{1,30} ){0,4}", '(?: .{0,160})?'
+_FACT = _any('information info mention indication reference data answers? details?')
+_PAPER = _any('documents? pages? texts? images? pictures? photos? screenshots? scans? pdf files? context excerpts? '
+              'passages? materials? contents? sources? tables? forms? charts? figures? invoice receipt bill letter '
+              'contract agreement report slides? articles? paper section notes?')
+_THE_PAPER = rf'(?:(?:the|this|these|any|all) )?(?:{_WORDS}{_PAPER}(?: provided| given| itself)?|it|they)'
+_SAID = _any('mentioned specified stated indicated disclosed found listed shown printed visible legible determined '
+             'identified')
+_GIVEN = _any(f'{_SAID} provided available given known answerable applicable')
+_HELD = _any(f'{_GIVEN} included present described contained reported clear')
+_SAY = _any('mention specify state indicate say disclose provide give list show tell')
+_HOLD = _any(f'{_SAY} contain include have answer name describe report reveal address identify')
+_SEE = _any('find see locate determine identify answer tell know extract read say establish confirm infer')
+_SEEN = _any('found located determined identified answered extracted read established confirmed inferred known')
+_LY, _IS, _NOT = r'(?:\w{3,20}ly |been |be )?', '(?:is|are|was|were|has|have)', "(?: not|n't)"
+_ON = rf'(?: anywhere)? (?:in|on|from|by|within|based on) {_WORDS}{_PAPER}{_REST}'
+_IN = rf'(?: here| anywhere| at all|{_ON})'
+_OPENING = r"(?:(?:i'm |i am )?sorry,? (?:but )?|unfortunately,? |(?:based on|according to|after) [^,]{1,80}, )?"
+
+_ENGLISH = (
+    r'none|n ?/ ?a|n\. ?a|null|unknown|unavailable|unspecified|undisclosed',
+    rf'(?:(?:it|this|that) )?(?:{_IS} )?not {_LY}(?:{_GIVEN}{_IN}?|{_HELD}{_IN})',   # not stated on the page
+    rf'(?:the|this|that) .{{1,80}}? {_IS}{_NOT} {_LY}(?:{_SAID}{_IN}?|{_HELD}{_IN})',   # the date is not shown
+    rf'{_WORDS}(?:{_FACT}(?: {_IS})? not(?: {_LY}{_HELD}{_IN}?|{_ON})|not (?:mentioned|specified|stated|found){_IN}?)',
+    rf'{_THE_PAPER} (?:do|does|did){_NOT} {_LY}{_HOLD}{_REST}',   # the pages do not show it
+    rf'(?:does|do){_NOT} {_SAY}{_REST}',
+    rf'{_THE_PAPER} (?:has|have|contains?|gives?|shows?|provides?|makes?) no {_WORDS}{_FACT}{_REST}',
+    rf'(?:no|none of|nothing (?:in|on)) {_THE_PAPER} {_HOLD}s?{_REST}',   # no page answers it
+    rf"(?:i|we) (?:can ?not|can't|could{_NOT}|(?:do|did){_NOT}) {_LY}(?:{_SEE}|have {_WORDS}{_FACT}){_REST}",
+    rf"(?:(?:i|we) (?:am|was|are|were) |i'm |it is )?(?:unable|not able|impossible|not possible) to {_SEE}{_REST}",
+    rf"(?:(?:it|this|that|(?:the|this) .{{1,80}}?) )?(?:can ?not|can't|could{_NOT}) (?:be {_LY}{_SEEN}|{_SEE}){_REST}",
+    rf"there {_IS}(?: no|n't any| not any| not enough) {_WORDS}{_FACT}{_REST}",   # there is no mention of it
+    rf'(?:no|not enough|insufficient) (?:\w{{1,20}} )?{_FACT}'
+    rf'(?: (?:(?:{_IS} )?{_HELD}|on|about|of|for|in|to|regarding){_REST})?',
+    rf'(?:none|no .{{1,40}}?) {_SAID}{_IN}?',   # no date found
+)
+
+# %% ../../nbs/utils/00_text.ipynb #c92a4b7e
+_SEITE = _any('dokumente?n?s? seiten? texte?s? bild(?:er)?n? unterlagen? datei(?:en)? pdf vertrag rechnung bericht '
+              'tabelle formular schreiben')
+_ANGABE = _any('angaben? information(?:en)? antwort daten erwähnung hinweise? auskunft')
+_GENANNT = _any('angegeben genannt erwähnt vorhanden verfügbar ersichtlich gefunden bekannt beantwortbar beantwortet '
+                'auffindbar aufgeführt lesbar erkennbar bestimmbar bestimmt feststellbar ermittelbar spezifiziert')
+_NENNT = _any('enthält enthalten nennt nennen erwähnt erwähnen gibt geben zeigt zeigen macht machen liefert liefern '
+              'beantwortet beantworten')
+_KEIN, _DORT = '(?:keine?n?|nichts?)(?: .{0,80})?', rf'(?: hier| (?:im|in|auf|aus) {_WORDS}{_SEITE}{_REST})'
+_GERMAN = (
+    r'k\. ?a|unbekannt|unbeantwortbar',
+    rf'(?:es gibt |es liegen |dazu (?:gibt es |findet sich )?|hierzu )?keine (?:\w{{1,20}} )?{_ANGABE}'
+    r'(?: (?:dazu|darüber|hierzu|vor|vorhanden|verfügbar|gefunden|möglich|zu[rm]?|über|im|in|auf|bekannt)'
+    rf'{_REST})?',
+    rf'(?:(?:das|dies|die|der|diese|dieser|dieses|es) .{{0,80}}? ?)?(?:(?:ist|wird|wurde|sind|werden) .{{0,40}}?)?'
+    rf'(?:(?:im|in|auf|aus) {_WORDS}{_SEITE} )?nicht {_GENANNT}{_DORT}?',   # der Name ist nicht genannt
+    r'(?:das|dies|die|der|diese|es) .{1,100}? nicht (?:(?:beantwortet|bestimmt|ermittelt|gefunden) werden'
+    r'|beantworten|bestimmen|ermitteln|entnehmen|finden|hervor)',
+    rf'(?:das|dieses|die|diese|der|dieser) {_WORDS}{_SEITE} {_NENNT} .{{0,100}}?{_KEIN}',
+    rf'(?:im|in|auf) {_WORDS}{_SEITE} (?:ist|sind|steht|wird|werden|gibt|finden?|findet) .{{0,100}}?{_KEIN}',
+    rf'ich (?:kann|konnte|finde|weiss|sehe) .{{0,120}}?{_KEIN}',
+)
+_PIECE = _any('documents? pages? textes? images? fichiers? pdf contrat facture rapport tableau')
+_MENTION = _any('informations? réponses? mentions? données? indications? précisions?')
+_DIT = r'(?:(?:trouv|précis|mentionn|indiqu|spécifi|renseign|communiqu|détermin|donn)ée?s?|disponibles?|fournie?s?)'
+_DANS = rf'(?: ici| (?:dans|sur|par) {_WORDS}{_PIECE}{_REST})'
+_FRENCH = (
+    rf'inconnue?|sans réponse|(?:non|pas) {_DIT}{_DANS}?',
+    rf"(?:il n'y a )?(?:aucune?|pas (?:de |d')) ?{_MENTION}"
+    rf"(?: (?:disponibles?|trouvée?s?|fournie?s?|n'est|dans|sur|à|concernant){_REST})?",
+    rf"(?:il (?:est|n'est) )?(?:impossible|pas possible) (?:de |d'|à )"
+    rf"(?:répondre|déterminer|trouver|savoir|dire|identifier){_REST}",
+    rf"(?:le|ce|la|cette|les|ces) {_PIECE} (?:\w{{1,20}} )?(?:ne |n')\S{{1,20}} (?:pas|aucune?|rien){_REST}",
+    rf"je (?:ne |n'(?:en )?)(?:trouve|sais|peux|vois|connais){_REST}",
+    rf"(?:l'|(?:la|le|les|cette|ce|ces) ).{{1,80}}? (?:n'est|n'a|ne sont|ne figure|n'apparaît) (?:pas|nulle part)"
+    rf'(?: (?:été )?{_DIT})?{_DANS}?',
+)
+
+# %% ../../nbs/utils/00_text.ipynb #d46b7f91
+_SENTENCE = re.compile('|'.join((rf"{_OPENING}(?:{'|'.join(_ENGLISH)})", *_GERMAN, *_FRENCH)))
+_YET, _FRAME = re.compile(r'\b(?:but|however|aber|jedoch|mais)\b.*\d|[.!?] .*\d'), ' *_`[]<>…'
+
+def _says_none(key: str) -> bool:
+    "Does a sentence say that there is no answer?"
+    return _NONE.fullmatch(key) is not None or _SENTENCE.fullmatch(key) is not None and not _YET.search(key)
+
 def abstains(
     answer: Optional[str] # an answer as somebody gave it; None: nothing was said
 ) -> bool:                # is it none?
-    "Does an answer say that there is none?"
-    key = answer_key(answer or '')
-    return not key or _NONE.fullmatch(key) is not None
+    "Does an answer say that there is none, in whatever words?"
+    key = answer_key(answer or '').replace('’', "'")
+    if not key or len(key) > 600: return not key
+    key = key.strip(_FRAME)
+    first, _, rest = key.partition('. ')
+    return _says_none(key) or bool(rest) and not re.search(r'\d', rest) and _says_none(first)
 
 # %% ../../nbs/utils/00_text.ipynb #888a9c4a
 def counted(

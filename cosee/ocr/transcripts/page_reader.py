@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, Optional, TYPE_CHECKING, Union, cast
-from ...utils.json_scan import spoken
+from ...utils.json_scan import without_reasoning
 from ...models.client import PageInput, Params, Reply, Request, VLMClient, ask
 from ...models.usage import Usage
 from ...models.remote import ImagesRefused
@@ -229,7 +229,7 @@ class PageReader(WordReader):
         "The printed text of a page, written down now"
         shown, size, page = self._shown(image), image.size, None
         for reply, spent in self._asked(shown):
-            said, cut = spoken(reply.text), reply.finish_reason == 'length'
+            said, cut = without_reasoning(reply.text).spoken, reply.finish_reason == 'length'
             text = _without_circle(said) if cut else said
             if reply.finish_reason not in ('stop', 'length'): text = ''   # a refusal is no print
             unit = (self.family.unit, self.family.unit) if self.family.unit else shown.size
