@@ -13,7 +13,7 @@ from ..utils.json_scan import read_answer
 from ..runs.log import Record, RunError
 from ..runs.record import RIGHT
 from ..runs.table import Run, score_all, slim
-from ..utils.text import abstains, answer_key, letters_of, means_none, one_line
+from ..utils.text import answer_key, letters_of, means_none, one_line
 
 # %% auto #0
 __all__ = ['Role', 'BASELINES', 'CALLS', 'COLUMNS', 'model_of', 'Way', 'way_of', 'Said', 'quotes', 'Turns', 'Cost', 'added',
@@ -240,7 +240,7 @@ def _row(record: Record, model: str, way: Way, general: str, metric: str, flavou
     right, rated = _rated(record, said, metric, flavour)
     failed = record['status'] != 'ok'
     return Answer(model=model, **way._asdict(), **_about_question(record, general), right=right, failed=failed,
-                  answer=answer, confidence=record.get('confidence'), abstained=abstains(answer) and not failed,
+                  answer=answer, confidence=record.get('confidence'), abstained=means_none(answer) and not failed,
                   cost=_cost(record.get('usage') or {}, (record.get('times') or {}).get('seconds')),
                   turns=_turns_of(record), said=tuple(rated), agreement=_agreement_in(record, said),
                   noted=_noted_first(record), roles=roles_of(record))
