@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import (Annotated, Any, Literal, NamedTuple, Optional, Protocol, Required, TYPE_CHECKING, TypedDict,
                     Union, cast, get_args)
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from .board import YOU, Board, View
+from .board import YOU, Board, BoardView, View
 from .utils.boxes import ASKED_THOUSANDTHS, Box, Size, check_bbox, corners, from_thousandths, is_unit
 from .focus import num_pages
 from .utils.json_scan import (answer_name, bare_value, cut_at, find_answer, page_number, read_answer, scan_json,
@@ -408,6 +408,11 @@ DEFAULT_GEN: dict[str, Any] = dict(max_new_tokens=320, temperature=0.0, presence
 
 TOO_SHORT = 'max_new_tokens ended the reply before it was an action: give it more, an action takes some 150'
 
+def _told_of(board: Board, limits: dict[str, int]) -> BoardView:
+    "What a prompt tells of a Board; one with a `to_text` of its own is taken at its word"
+    if getattr(type(board), 'to_text', None) is Board.to_text: return board.view(**limits)
+    return BoardView(board.to_text(**limits), tuple(board.list_cells()))
+
 class Agent:
     "A name, a role prompt and a client; subclasses differ in prompt, actions and settings."
     actions: Sequence[str] = ACTIONS
@@ -439,8 +444,8 @@ class Agent:
         gen_kwargs: Optional[dict[str, Any]] = None # settings over the agent's own
     ) -> Request:
         "What `act` asks."
-        view = board.view(**self.board_kwargs)
-        by_hand = f'\n{_BY_HAND}' if board.get_cells(author=YOU) else ''
+        view = _told_of(board, self.board_kwargs)
+        by_hand = f'\n{_BY_HAND}' if any(c['author'] == YOU for c in view.cells) else ''
         return page_request(images, question, view.text, self.role_prompt + by_hand, task='act', notes=view.cells,
                             duty=self.brief and self.brief + by_hand, actions=tuple(self.actions),
                             schema=action_schema(self.actions, num_pages(images), len(board)),
@@ -583,4 +588,5 @@ def words_of(
     agents: Sequence[Agent] # a team
 ) -> Any:                   # see `WordReader`; None where no client has one
     "The reader of print of the first client in a team that has one."
-    return next((w for a in agents if (w := getattr(a.qwen_client, 'words', None)) is not None), None)
+    clients = (getattr(a, 'qwen_client', None) for a in agents)
+    return next((w for c in clients if (w := getattr(c, 'words', None)) is not None), None)

@@ -200,7 +200,7 @@ class CoSeeController:
     ) -> str:                             # the answer
         "The answer of the best hypothesis."
         best = self.ranked(hypotheses, board)
-        return (best[0].get('answer') or best[0].get('content') or fallback_answer) if best else fallback_answer
+        return str(best[0].get('answer') or best[0].get('content') or fallback_answer) if best else fallback_answer
 
     def groups(self,
         step: int,                       # that begins, from 1
@@ -212,8 +212,9 @@ class CoSeeController:
 
     def describe(self) -> dict[str, Any]:
         "The controller's settings and team, JSON-ready."
-        agents = [dict(name=a.name, role=type(a).__name__, role_prompt=a.role_prompt, actions=list(a.actions),
-                       gen=a.gen_defaults, client=_client_name(a.qwen_client)) for a in self.agents]
+        agents = [dict(name=a.name, role=type(a).__name__, role_prompt=getattr(a, 'role_prompt', ''),
+                       actions=list(a.actions), gen=a.gen_defaults,
+                       client=_client_name(getattr(a, 'qwen_client', None))) for a in self.agents]
         choice = self.page_selection if isinstance(self.page_selection, (str, dict)) else repr(self.page_selection)
         return dict(agents=agents, max_steps=self.max_steps, order=self.order, stop_confidence=self.stop_confidence,
                     agreement=self.agreement, error_cells=self.error_cells, default_gen_kwargs=self.default_gen_kwargs,
@@ -402,8 +403,9 @@ def _take_turn(agent: Agent, images: list[PageImage], question: str, board: Boar
 # %% ../nbs/03_controller.ipynb #e712d4f5
 def _shared_client(agents: Sequence[Agent]) -> Optional[VLMClient]:
     "The client that can be asked for all of `agents` at once, if there is one"
-    client = agents[0].qwen_client if len(agents) > 1 else None
-    same = all(a.qwen_client is client and type(a).act is Agent.act for a in agents)
+    if len(agents) < 2 or any(type(a).act is not Agent.act for a in agents): return None
+    client = agents[0].qwen_client
+    same = all(a.qwen_client is client for a in agents)
     return as_client(client) if same and client is not None else None
 
 def _batch(client: VLMClient, requests: Sequence[Request]) -> list[tuple[Sequence[Mapping[str, Any]], Any]]:
@@ -492,7 +494,7 @@ class _Run:
 
     def _most_tokens(self, agent: Agent, gen: Gen, images: list[PageImage]) -> int:
         "What the agent's next turn may cost at most; 0 where its client cannot tell"
-        if agent.qwen_client is None: return 0
+        if getattr(agent, 'qwen_client', None) is None: return 0
         request = agent.request(images, self.question, self.board, gen)
         return most_tokens(agent.qwen_client, request, self.ledger.count) * getattr(agent, 'calls_per_turn', 1)
 
@@ -666,7 +668,8 @@ def _origin(image: Any) -> tuple[Any, Any]:
 
 # %% ../nbs/03_controller.ipynb #940c0a64
 def _client_name(client: Any) -> Optional[str]:
-    return None if client is None else getattr(client, 'name', type(client).__name__)
+    name = getattr(client, 'name', None)
+    return None if client is None else name if isinstance(name, str) else type(client).__name__
 
 # %% ../nbs/03_controller.ipynb #72a7dd4e
 class _Size:

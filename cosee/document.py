@@ -262,7 +262,8 @@ class VLMLanguageModel:
         prompt: str,                         # the text so far
         responses: Sequence[str],            # what may come next
         *,
-        seed: Optional[int] = None           # for clients that take one
+        seed: Optional[int] = None,          # for clients that take one
+        names: Sequence[str] = ()            # what each of `responses` stands for: a reply may be that
     ) -> tuple[int, str, dict[str, Any]]:    # (index, response, info)
         "Choose one of `responses`; raises `InvalidResponseError` if the model does not, ValueError for none."
         if not len(responses): raise ValueError('there is nothing to choose from')
@@ -272,6 +273,7 @@ class VLMLanguageModel:
                                seed=None if seed is None else seed + attempt).text
             chosen = next((str(o['choice']) for *_, o in scan_json(spoken(said)) if 'choice' in o), spoken(said))
             found = match_choice(chosen, responses)
+            if found is None and names: found = match_choice(chosen, names)
             if found is not None: return found, responses[found], {'attempts': attempt + 1, 'reply': said}
         raise InvalidResponseError(f'no choice of {list(responses)} after {self.attempts} attempts; '
                                    f'the last reply was {said[:80]!r}')
@@ -344,7 +346,7 @@ class InteractiveDocument(Document):
         end: str = '\n'              # what ends it
     ):
         "Log something that is not meant for the model."
-        self.append(text + end, tags=[DEBUG_TAG, *tags])
+        self.append(text + end, tags=[DEBUG_TAG, *_tagset(tags)])
 
     def statement(self,
         text: str,                   # the text
@@ -353,7 +355,7 @@ class InteractiveDocument(Document):
         end: str = '\n'              # what ends it
     ):
         "Write a statement, a line of its own by default."
-        self.append(text + end, tags=[STATEMENT_TAG, *tags])
+        self.append(text + end, tags=[STATEMENT_TAG, *_tagset(tags)])
 
     def _question(self, text: str, *, tags: Collection[str] = (), end: str = ''):
         self.append(text + end, tags=[QUESTION_TAG, *tags])
@@ -438,10 +440,12 @@ class InteractiveDocument(Document):
         for letter, i in options.items(): self._question(f'  ({letter}) {answers[i]}\n')
         return options
 
-    def _choose(self, start: int, options: dict[str, int],
+    def _choose(self, start: int, options: dict[str, int], answers: Sequence[str],
                 view: Optional[DocumentView] = None) -> int:
-        "Let the model choose a letter; the index that it stands for."
-        i, letter, info = self._model.sample_choice(prompt=self._prompt(start, view), responses=list(options))
+        "Let the model choose a letter, or say what stands behind one; the index of the answer."
+        sample, names = self._model.sample_choice, [str(answers[i]) for i in options.values()]
+        i, letter, info = sample(prompt=self._prompt(start, view), responses=list(options),
+                                 **accepted(sample, dict(names=names)))
         self._model_response(letter)
         self._response(')\n')
         self.debug(f'[{info}]')
@@ -458,7 +462,7 @@ class InteractiveDocument(Document):
         start = len(self._contents)
         options = self._pose(question, answers, randomize_choices)
         self._response('Answer: (')
-        return self._choose(start, options, view)
+        return self._choose(start, options, answers, view)
 
     def yes_no_question(self,
         question: str,               # what is asked

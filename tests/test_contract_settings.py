@@ -109,7 +109,8 @@ def test_em_f1_and_anls_are_all_there(name):
 @pytest.mark.parametrize("pred, gold, same", [
     ("3.4", "34", 0), ("3.4", "3.4", 1), ("-5", "5", 0), (".5", "5", 0), ("1/2", "12", 0), ("12:30", "1230", 0),
     ("1,250", "1250", 1), ("$1,250.00", "1250.00", 1), ("The Eiffel Tower.", "eiffel tower", 1), ("45%", "45", 1),
-    ("12-03-2019", "12032019", 0), ("self-made", "selfmade", 1), ("", "", 1), ("the", "", 1), ("a", "b", 0)])
+    ("12-03-2019", "12032019", 0), ("self-made", "selfmade", 1), ("", "", 1), ("the", "", 0), ("a", "", 0),
+    ("a", "A.", 1), ("a", "b", 0)])
 def test_the_usual_em_knows_a_number_from_another(pred, gold, same):
     assert exact_match(pred, gold) == exact_match(gold, pred) == same
     assert f1_score(pred, gold) == same

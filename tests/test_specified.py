@@ -1,6 +1,7 @@
 """The specification's own code, as printed: each test runs what a user of it would type, by the ids of its points.
 
 `python tests/test_specified.py` prints a line for each point of this file and of test_specified_*.py beside it."""
+import json
 import logging
 import subprocess
 import sys
@@ -10,9 +11,10 @@ from unittest.mock import MagicMock
 import pytest
 from PIL import Image
 
-from cosee.agents import CrossCheckerAgent, DetailReaderAgent, DummyAgent, ScannerAgent
+from cosee.agents import Agent, CrossCheckerAgent, DetailReaderAgent, DummyAgent, ScannerAgent
 from cosee.board import Board
 from cosee.controller import CoSeeController
+from cosee.experiments import run_experiment
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.testing import ScriptedClient
 
@@ -153,6 +155,35 @@ def test_A22_an_agent_on_a_mock_calls_generate_with_the_parts_of_the_document():
     args = client.generate.call_args.kwargs
     assert args["images"] == [PAGE] and args["question"] == "What is the total?"
     assert args["board_text"] == board.to_text() and args["role_prompt"] == ScannerAgent(client).role_prompt
+
+
+def test_A23_act_asks_the_board_for_its_text():
+    class Quiet(Board):
+        def to_text(self, max_cells_per_page=8, max_total_chars=2000): return f"{len(self)} notes"
+
+    for board, text in ((Quiet(), "0 notes"), (MagicMock(spec=Board, **{"to_text.return_value": "B"}), "B")):
+        client = mock('{"action": "INSPECT", "content": "A table.", "view": {"page": 1}}')
+        assert ScannerAgent(client).act([PAGE], "What?", board)["action"] == "INSPECT"
+        assert client.generate.call_args.kwargs["board_text"] == text
+
+
+def test_A22_agents_without_the_base_class_s_init_and_mocks_as_clients_run_and_leave_a_json_trace(tmp_path):
+    class Own(Agent):
+        def __init__(self): self.name = "own"
+        def act(self, images, question, board, gen_kwargs=None): return dict(SURE, answer=5)
+
+    out = CoSeeController([Own()]).run([PAGE], "What is the total?")
+    assert out["answer"] == CoSeeController([]).decide_final_answer([dict(SURE, answer=5)], Board()) == "5"
+    json.dumps(CoSeeController([ScannerAgent(mock())]).run([PAGE], "What is the total?")["trace"])
+    made = dict(name="made", limit=1, options=dict(kinds=["invoice"], dpi=40))
+    run = run_experiment(dict(dataset=made, methods=["direct"]), tmp_path / "run", client=mock("Answer: 3"))
+    assert [r["answer"] for r in run] == ["3"]
+
+
+def test_A38_an_empty_answer_is_no_article():
+    from cosee.eval.metrics import aggregate_metrics, exact_match, f1_score
+    assert exact_match("", "a") == f1_score("", "The") == 0 and exact_match("a", "A.") == exact_match("", "") == 1
+    assert aggregate_metrics([None], ["a"])["em"] == 0
 
 
 def test_A40_single_agent_cot_calls_generate_once():

@@ -370,3 +370,19 @@ def test_D34_the_model_itself_still_sees_its_calls(page):
     names = asked_with_tools(page, json.dumps(CALL), "It is $45,000.")
     prompts = names["model"].prompts
     assert json.dumps(CALL) in prompts[1] and "[Tool Result: Bitcoin" in prompts[1]
+
+
+# --- D11 and D25: what a user of the document types first ---
+
+def test_D11_one_bare_string_is_no_list_of_tags():
+    doc = document.InteractiveDocument(ScriptedClient([]))
+    for write in (doc.statement, doc.debug):
+        with pytest.raises(TypeError, match=r"write \['private'\]"): write("secret", tags="private")
+    assert doc.text() == ""
+
+
+@pytest.mark.parametrize("reply, chosen", [("Yes", True), ("No.", False), ("yes", True), ("(b)", False), ("a", True)])
+def test_D25_a_choice_may_be_named_by_its_letter_or_its_words(reply, chosen):
+    doc = document.InteractiveDocument(ScriptedClient([reply], cycle=True))
+    assert doc.multiple_choice_question("Is it?", ["Yes", "No"], randomize_choices=False) == int(not chosen)
+    if len(reply.strip("().")) > 1: assert doc.yes_no_question("Is it?") is chosen

@@ -61,7 +61,8 @@ _THOUSANDS = re.compile(r'(?<=\d),(?=\d{3}(?!\d))')
 _LOOSE = re.compile(r'(?!(?<=\d)[.,:/-](?=\d)|(?<!\w)[.-](?=[\d.]))[' + re.escape(string.punctuation) + ']')
 
 def _norm_plain(text: str, question='') -> str:
-    return drop_articles(_LOOSE.sub('', _THOUSANDS.sub('', text.lower())))
+    text = _LOOSE.sub('', _THOUSANDS.sub('', text.lower()))
+    return drop_articles(text) or ' '.join(text.split())   # an answer that is an article alone stays one
 
 # %% ../../nbs/eval/01_text_scores.ipynb #5d2ced8c
 NORMAL_FORMS = dict(plain=_norm_plain, rrc=norm_rrc, dude=norm_rrc, anls_star=norm_rrc, mpdocvqa=_norm_mpdocvqa,

@@ -135,7 +135,7 @@ class InteractiveDocumentWithTools(InteractiveDocument):
             self._talk('[Max tool calls reached. Select your answer.]\n')
             self._talk('Answer: ')
             self._response('(')
-            return self._choose(start, options, view)
+            return self._choose(start, options, answers, view)
         i = match_choice(reply, list(options))
         if i is None: i = match_choice(reply, [str(answers[j]) for j in options.values()])
         if i is not None:
@@ -143,4 +143,4 @@ class InteractiveDocumentWithTools(InteractiveDocument):
             return list(options.values())[i]
         self._model_response(reply + '\n')
         self._response('Please select from the options: (')
-        return self._choose(start, options, view)
+        return self._choose(start, options, answers, view)

@@ -245,7 +245,8 @@ def answers_together(
     asked: Optional[int] = None   # so many; None: as many as change nothing in what it says
 ) -> int:                         # 1: one after the other
     "How many answers a client gives at once; raises ConfigError where it cannot give as many as it is asked for."
-    models = [getattr(m, 'together', 0) for m in models_in(client)]
+    found = [getattr(m, 'together', 0) for m in models_in(client)]
+    models = [n if isinstance(n, int) else 0 for n in found]   # a mock has anything
     if asked is None: return max(1, min(models, default=1))
     if asked > 1 and not all(models):
         raise ConfigError(f'together: {getattr(client, "name", client)!r} answers one question after the other; '
