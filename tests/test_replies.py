@@ -267,7 +267,13 @@ READ = [   # (a reply, its answer, its page)
     ("I have read both pages. The document does not contain this information.", NOT_ANSWERABLE, None),
     ("Not stated.\nThe pages list prices alone.", NOT_ANSWERABLE, None),
     ("Answer: N/A\nPage: N/A", NOT_ANSWERABLE, None),
-    ("I cannot find it on page 1. On page 2 it is **42**.", "42", 2)]
+    ("I cannot find it on page 1. On page 2 it is **42**.", "42", 2),
+    ("Final answer: **Paris**.", "Paris", None), ('Answer: "Paris".', "Paris", None), ("Answer: `42`.", "42", None),
+    ("Answer: *Paris*.", "Paris", None), ("Answer: “Paris”,", "Paris", None), ('**Answer**: **"Paris"**.', "Paris", None),
+    ("**Answer:** **42**.", "42", None), ("Answer: **$3.4M**, as shown on page 2.", "$3.4M", 2),
+    ("Answer: __init__.py", "__init__.py", None), ('Answer: 5" wide', '5" wide', None),
+    ("Page: none\nConfidence: 0.1\nAnswer:", "", None), ("Answer:\nPage: 3", "", 3), ("42\nPage 3", "42", 3),
+    ("Answer: 42\nAnswer:", "42", None), ("page 3", "page 3", 3), ("{}", "", None), ('{"page": 3}', "", 3)]
 
 
 @pytest.mark.parametrize("text, answer, page", READ)

@@ -215,7 +215,9 @@ def page_number(
 
 # %% ../../nbs/utils/03_json_scan.ipynb #5d512c78
 _ANSWER = r'(?:(?:final|short)\s+)?(?:answer|antwort|réponse)'
-_LINE = re.compile(rf'^(?:\d[.)])?[^\w\n]*{_ANSWER}\W*?:\s*(.+?)[\s*_`]*$', re.I | re.M)
+_LABEL = rf'\W*(?:{_PAGE_WORD}|confidence|box)\W*?:'
+_LINE = re.compile(rf'^(?:\d[.)])?[^\w\n]*{_ANSWER}\W*?:(?:[*_]+(?=\s))?(?:\s*+(?!{_LABEL})(.+?))?[\s*_`]*$',
+                   re.I | re.M)
 _LETTER, _OTHER_LETTER = re.compile(r'^\W*A\s?:\s*(\S.*)$', re.M), re.compile(r'^\W*B\s?[:.)]', re.M)
 _HEADING = re.compile(rf'^(?:#+\s*|\*\*){_ANSWER}\s*\**\s*\n\s*(.+)$', re.I | re.M)
 _TAGGED = re.compile(r'<(?:final_)?answer>\s*(.{1,400}?)\s*</(?:final_)?answer>', re.I | re.S)
@@ -253,12 +255,14 @@ _CITED = re.compile(rf'(?<=\S)\s*[(\[,;]\s*(?:(?:see|from|on|auf|siehe|voir|à l
 _QUOTED_KEY = re.compile(r'"([^"]*)",')
 _ABBREVIATED = re.compile(r'\b(?:inc|ltd|co|corp|jr|sr|st|no|etc|[a-z](?:\.[a-z])+)\.$', re.I)
 _FIGURE_STOP = re.compile(r'[^\w\s]?\s?[\d.,]*\d\s?%?\.')
-_MARKED = re.compile(r'(?:\*\*|__)(.+?)(?:\*\*|__)|"([^"]+)"|`([^`]+)`|“([^”]+)”')
+_MARKED = re.compile(r'''(?:(\*{1,3}|_{1,3}|["'`])(?=\S)(.+?)(?<=\S)\1|[“„«‘]\s*(.+?)\s*[”“»’])(?!\w)''')
 
-def _first_marked(text: str) -> Optional[str]:
-    "What is bold or quoted at the start of `text`"
+def _first_marked(text: str, sentence: bool) -> Optional[str]:
+    "What is bold, in italics or quoted at the start of `text`, and all of it unless it begins a `sentence`"
     m = _MARKED.match(text)
-    return next(filter(None, m.groups()), None) if m else None
+    if not m: return None
+    rest = text[m.end():]
+    return m[2] or m[3] if sentence or not rest.strip(' .,;:!') or _CLAUSE.match(rest) else None
 
 def _without_stop(text: str, sentence: bool) -> str:
     "`text` without the full stop that ends its sentence"
@@ -279,7 +283,8 @@ def _bare(text: str, sentence: bool = False) -> str:
     if boxes := _boxes(text): return _plain_text(boxes[-1][1])
     text = _CITED.sub('', _ANSWER_TAG.sub('', text).strip())
     if m := _QUOTED_KEY.fullmatch(text): text = m[1]   # JSON that lost its braces
-    if sentence: text = _first_marked(text) or _NEXT.split(_CLAUSE.split(text)[0])[0]
+    if marked := _first_marked(text, sentence): text = marked
+    elif sentence: text = _NEXT.split(_CLAUSE.split(text)[0])[0]
     text = _without_stop(text.strip().strip('"*`').strip(), sentence)
     return _plain_text(text) if '\\' in text or text[:1] == text[-1:] == '$' else text
 
@@ -328,7 +333,7 @@ def _holder(found: dict[str, Any]) -> Optional[tuple[dict[str, Any], str]]:
 # %% ../../nbs/utils/03_json_scan.ipynb #548bcbc0
 def _each(pattern: re.Pattern, read: Callable[[str], str], text: str,
           rank: int = 0) -> Iterable[tuple[int, int, str]]:
-    return ((m.end(1), rank, read(m[1])) for m in pattern.finditer(text))
+    return ((m.end(1), rank, read(m[1])) for m in pattern.finditer(text) if m[1])
 
 _IN_LATEX = re.compile(r'\\[a-z]+\s?\{*\Z', re.I)
 
@@ -363,6 +368,7 @@ def _named(text: str) -> Optional[_Named]:
     told = [_Named(end, rank, answer) for end, rank, said in found
             if not (held and '\0' in said) and (answer := said.replace('\0', '').strip())]
     told += [_Named(end, 2, value_text(obj[key]), obj) for (_, end), (obj, key) in held.items()]
+    if not told and _LINE.search(lines): return _Named(0, 0, '')   # a line for the answer, and nothing in it
     return max(told, key=lambda t: t[:2]) if told else None
 
 def find_answer(
@@ -378,13 +384,17 @@ _PAGE_LINE = re.compile(rf'^(?:\d[.)])?[^\w\n]*{_PAGE_WORD}[^\w\n]{{0,8}}?[:=]'
                         r'[^\w\n]{0,8}(?<!-)(\d{1,4})\b', re.I | re.M)
 _SURE = re.compile(r'^[^\w\n]*confidence\W*?:\W*(\d+(?:\.\d+)?)\s*(%)?', re.I | re.M)
 _PLACE = re.compile(r'^[^\w\n]*box:\s*\[([\d,\s]{7,40})\]\s*$', re.I | re.M)
-_LABELLED = re.compile(rf'(?:\d[.)])?\W*(?:{_PAGE_WORD}|confidence|box)\W*?:|\W*$', re.I)
+_LABELLED = re.compile(rf'(?:\d[.)])?{_LABEL}|\W*$', re.I)
 _IT_IS = re.compile(r"(?:it|this|that)(?:'s| is| was)\s+(\S.*)", re.I)
+
+def _telling(text: str) -> list[str]:
+    "The lines that may hold an answer: without labels, and without a page where there are others"
+    lines = [line.strip() for line in text.splitlines() if not _LABELLED.match(line)]
+    return [line for line in lines if not _ON_PAGE.fullmatch(line.strip(' ()[].*'))] or lines
 
 def _last_line(text: str) -> str:
     "The last line that says something, without the frame of its sentence"
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    line = next((line for line in reversed(lines) if not _LABELLED.match(line)), lines[-1] if lines else '')
+    line = (_telling(text) or text.strip().splitlines() or [''])[-1].strip()
     marked = re.findall(r'\*\*(.+?)\*\*', line)
     framed = _IT_IS.fullmatch(line)
     return _bare(framed[1], sentence=True) if framed else _bare(marked[0] if len(marked) == 1 else line)
@@ -396,7 +406,7 @@ def bare_value(
     text: str # what a model said, see `spoken`
 ) -> Optional[str]: # None for any other prose
     "The answer of a reply that is nothing but a few words, or whose last line has one in bold."
-    lines = [line.strip() for line in text.splitlines() if not _LABELLED.match(line)]
+    lines = _telling(text)
     if not lines or '{' in text: return None
     few = len(lines) == 1 and len(lines[0].split()) <= 6 and not _PROSE.match(lines[0])
     told = few or len(re.findall(r'\*\*(.+?)\*\*', lines[-1])) == 1 or _IT_IS.fullmatch(lines[-1])
@@ -434,6 +444,7 @@ def _unnamed(text: str) -> str:
     except (ValueError, RecursionError): return _last_line(text)
     if isinstance(whole, dict):
         told = [v for k, v in whole.items() if k not in _BESIDE]
+        if not told: return ''
         whole = told if len(told) == 1 else None
     return value_text(_tidy(whole)) if isinstance(whole, list) else _last_line(text)
 
