@@ -269,7 +269,7 @@ READ = [   # (a reply, its answer, its page)
     ("Answer: N/A\nPage: N/A", NOT_ANSWERABLE, None),
     ("I cannot find it on page 1. On page 2 it is **42**.", "42", 2),
     ("Final answer: **Paris**.", "Paris", None), ('Answer: "Paris".', "Paris", None), ("Answer: `42`.", "42", None),
-    ("Answer: *Paris*.", "Paris", None), ("Answer: “Paris”,", "Paris", None), ('**Answer**: **"Paris"**.', "Paris", None),
+    ("Answer: *Paris*.", "Paris", None), ("Answer: “Paris”,", "Paris", None), ('**Answer**: **"42"**.', "42", None),
     ("**Answer:** **42**.", "42", None), ("Answer: **$3.4M**, as shown on page 2.", "$3.4M", 2),
     ("Answer: __init__.py", "__init__.py", None), ('Answer: 5" wide', '5" wide', None),
     ("Page: none\nConfidence: 0.1\nAnswer:", "", None), ("Answer:\nPage: 3", "", 3), ("42\nPage 3", "42", 3),
@@ -543,6 +543,27 @@ Le montant n'est pas indiqué.
 Cette information ne figure pas dans le document.
 Inconnu
 Pas mentionné
+The pages shown do not mention the total.
+They do not provide this information.
+The invoice does not give any details about it.
+It does not say who signed it.
+I'm not sure
+Das steht nicht im Dokument.
+Darüber steht nichts im Text.
+Die Rechnungsnummer steht nicht im Dokument.
+Leider finde ich im Dokument keine Angabe dazu.
+Leider enthält das Dokument keine Angaben dazu.
+Das Dokument enthält das nicht.
+Die Rechnung gibt das Datum nicht an.
+Im Vertrag ist keine Frist genannt.
+Entfällt
+Information non disponible
+Ce n'est pas mentionné.
+Cela n'est pas indiqué dans le document.
+Désolé, je ne trouve pas la réponse.
+Malheureusement, le document ne précise pas la date.
+Le contrat ne contient pas cela.
+Sans objet
 """.splitlines()
 
 VALUES = """\
@@ -637,6 +658,25 @@ Mr. Not
 Notfound
 Unspecified Industries
 The text does not exceed 40 characters
+The invoice does not include VAT
+It does not contain nuts
+They do not provide breakfast
+This contract does not give any right to a refund
+The contract does not contain a penalty clause
+The contract does not contain a data protection clause
+The contract contains no data protection clause
+There is no data protection officer
+No invoice includes VAT
+Does not include VAT
+Data not shown
+Die Rechnung enthält keine Mehrwertsteuer
+Der Vertrag enthält keine Kündigungsfrist
+Im Vertrag gibt es keine Kündigungsfrist
+Im Vertrag ist Rauchen nicht erlaubt
+Das Haus steht nicht leer
+Le contrat ne comporte pas de pénalité
+La facture ne comprend pas la TVA
+Le contrat n'autorise pas la sous-location
 """.splitlines()
 
 
@@ -651,6 +691,8 @@ def test_the_usual_ways_of_saying_that_there_is_no_answer_are_none(text):
 @pytest.mark.parametrize("text", VALUES)
 def test_a_value_that_only_begins_like_an_abstention_is_an_answer(text):
     assert not abstains(text) and find_answer(said(text)) == text
+    for form in (text, f"{text}.", f"Answer: {text}", f"**Answer:** {text}."):
+        assert read_answer(form)["answer"] not in (NOT_ANSWERABLE, ""), form
 
 
 @pytest.mark.parametrize("text", ["none", "N/A", "unknown", "null", "Not found", "keine Angabe", "no", "0"])

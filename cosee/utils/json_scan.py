@@ -451,7 +451,7 @@ def _unnamed(text: str) -> str:
 def _refuses(text: str) -> bool:
     "Does prose that names no answer say that there is none, in whole or in its last sentence?"
     last = re.split(r'[.!?]\s+', text.strip())[-1]
-    return '**' not in text and (abstains(text) or abstains(last) and not re.search(r'\d', text))
+    return '**' not in text and (abstains(text) or abstains(last) and not re.search(r'\d|not (?:sure|certain)', text))
 
 def read_answer(
     text: str # what a model wrote
