@@ -9,10 +9,10 @@ from __future__ import annotations
 __all__ = ['ActionKind', 'ACTIONS', 'KINDS', 'Place', 'Space', 'NO_OBJECT', 'NO_ACTION', 'CUT_OFF', 'PageImage', 'Model',
            'DEFAULT_GEN', 'TOO_SHORT', 'SCANNER_ACTIONS', 'READER_ACTIONS', 'CHECKER_ACTIONS', 'SCANNER_DUTY_PROMPT',
            'SCANNER_ROLE_PROMPT', 'DETAIL_READER_DUTY_PROMPT', 'DETAIL_READER_ROLE_PROMPT', 'CROSS_CHECKER_DUTY_PROMPT',
-           'CROSS_CHECKER_ROLE_PROMPT', 'Role', 'ROLES', 'Action', 'ActionError', 'read_confidence', 'action_schema',
-           'describe_actions', 'read_view', 'normalize_action', 'fit_action', 'Parsed', 'invalid_action', 'parse_reply',
-           'parse_action', 'Generates', 'Agent', 'role_text', 'brief_role', 'ScannerAgent', 'DetailReaderAgent',
-           'CrossCheckerAgent', 'DummyAgent', 'team', 'words_of']
+           'CROSS_CHECKER_ROLE_PROMPT', 'Role', 'ROLES', 'Action', 'ActionError', 'action_schema', 'describe_actions',
+           'read_view', 'normalize_action', 'fit_action', 'Parsed', 'invalid_action', 'parse_reply', 'parse_action',
+           'Generates', 'Agent', 'role_text', 'brief_role', 'ScannerAgent', 'DetailReaderAgent', 'CrossCheckerAgent',
+           'DummyAgent', 'team', 'words_of']
 
 # %% ../nbs/02_agents.ipynb #a87bd1e2
 import copy, json, re
@@ -25,8 +25,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from .board import YOU, Board, View
 from .utils.boxes import ASKED_THOUSANDTHS, Box, Size, check_bbox, corners, from_thousandths, is_unit
 from .focus import num_pages
-from .utils.json_scan import (answer_name, bare_value, cut_at, find_answer, page_number, read_answer, scan_json,
-                                   spoken, value_text, without_marks)
+from .utils.json_scan import (answer_name, bare_value, cut_at, find_answer, page_number, read_answer,
+                                   read_confidence, scan_json, spoken, value_text, without_marks)
 from .models.client import GEN_DEFAULTS, Reply, Request, VLMClient, ask, merged, page_request, usable
 from .utils.text import NOT_ANSWERABLE, abstains, one_line
 
@@ -55,21 +55,6 @@ class Action(TypedDict, total=False):
 
 class ActionError(ValueError):
     "An action that cannot be used; the message says why."
-
-# %% ../nbs/02_agents.ipynb #5965ab41
-_WORDS = {'very high': .95, 'certain': .95, 'high': .9, 'medium': .6, 'moderate': .6, 'low': .3, 'very low': .1}
-
-def read_confidence(
-    value: Any # number in 0-1, percentage, or one of the words
-) -> float:    # 0-1
-    "A confidence as a number; raises ValueError for anything else."
-    if isinstance(value, str):
-        text = value.strip().lower()
-        if text in _WORDS: return _WORDS[text]
-        value = float(text.rstrip('% ')) / (100 if text.endswith('%') else 1)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
-        raise ValueError(f'confidence must be a number or high, medium, low, not {str(value)[:40]!r}')
-    return min(1., max(0., value / 100 if 1 < value <= 100 else float(value)))
 
 # %% ../nbs/02_agents.ipynb #28627c90
 def _cell_id(value: Any) -> int:

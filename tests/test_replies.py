@@ -282,6 +282,16 @@ def test_answer_and_page_are_read_whatever_stands_around_them(text, answer, page
     assert (found["answer"], found["page"]) == (answer, page)
 
 
+@pytest.mark.parametrize("told, sure", [
+    ("high", .9), ("High.", .9), ("9/10", .9), ("0,9", .9), ("90 %", .9), (.9, .9), (90, .9), ("-", None), (101, None),
+    (500, None), (1e99, None), ("150%", None), ("1e99", None), (None, None), ("very high", .95)])
+def test_confidence_is_read_in_every_form_and_never_made_up(told, sure):
+    assert read_answer(json.dumps(dict(answer="42", confidence=told)))["confidence"] == sure
+    if told: assert read_answer(f"Confidence: {told}\nAnswer: 42")["confidence"] == sure
+    acted = parse_reply(json.dumps(dict(action="HYPOTHESIZE", answer="42", confidence=told))).action
+    assert acted["confidence"] == (.5 if sure is None else sure)
+
+
 ACTED = [   # (a reply, what is read in it)
     ('{"action":"HYPOTHESIZE","content":"No page shows it.","answer":null,"confidence":1}',
      dict(answer=NOT_ANSWERABLE)),
