@@ -273,6 +273,10 @@ READ = [   # (a reply, its answer, its page)
     ("**Answer:** **42**.", "42", None), ("Answer: **$3.4M**, as shown on page 2.", "$3.4M", 2),
     ("Answer: __init__.py", "__init__.py", None), ('Answer: 5" wide', '5" wide', None),
     ("Page: none\nConfidence: 0.1\nAnswer:", "", None), ("Answer:\nPage: 3", "", 3), ("42\nPage 3", "42", 3),
+    ("42<unk>", "42", None), ("42<extra_id_0>", "42", None), ("42<0x0A>", "42", None), ("Answer： 42", "42", None),
+    ("答案：42", "42", None), ("Respuesta: 42\nPage：3", "42", 3), ("La respuesta es 42.", "42", None),
+    ('{"答案": "42"}', "42", None), ("42\n\nHuman: next", "42", None), ("Answer: 42\n\nHuman: Answer: 7", "42", None),
+    ("I think the answer is 42 but I am not sure.", "42", None),
     ("Answer: 42\nAnswer:", "42", None), ("page 3", "page 3", 3), ("{}", "", None), ('{"page": 3}', "", 3)]
 
 
@@ -741,6 +745,14 @@ def test_words_are_no_page():
 @pytest.mark.parametrize("key", ["bbox_2d", "bbox"])
 def test_a_box_that_overshoots_is_clamped_in_its_own_space(box, read, key):
     assert read_view({"page": 1, key: box})["bbox"] == pytest.approx(read)
+
+
+@pytest.mark.parametrize("place", [dict(bbox_2d=[100, 100, 200, 200]), dict(bbox=[.1, .1, .2, .2]),
+                                   dict(bbox=[[100, 100, 200, 200]]), dict(view=dict(bbox_2d=[100, 100, 200, 200]))])
+def test_a_box_beside_an_answer_is_read(place):
+    assert read_answer(json.dumps(dict(answer="42", page=2, **place)))["bbox"] == pytest.approx((.1, .1, .2, .2))
+    for bad in (dict(bbox=None), dict(bbox="left"), dict(bbox=[1, 2]), dict(bbox=[5, 5, 5, 5])):
+        assert "bbox" not in read_answer(json.dumps(dict(answer="42", **bad)))
 
 
 def test_pixels_stay_pixels():

@@ -11,7 +11,7 @@ import json, math, re
 from bisect import bisect
 from collections.abc import Callable, Iterable
 from typing import Any, Iterator, Literal, NamedTuple, NotRequired, Optional, TypedDict
-from .boxes import Box, from_thousandths
+from .boxes import Box, check_bbox, corners, from_thousandths, is_unit
 from .text import NOT_ANSWERABLE, abstains, answer_key
 
 # %% ../../nbs/utils/03_json_scan.ipynb #a984834e
@@ -131,10 +131,11 @@ _TURN = re.compile(rf'<[|｜](?:im_start|start|start_header_id)[|｜]>\s*{_ROLE}
                    r'|<[|｜](?:im_end|end_?of_?text|eo[stm]|eo[tm]_id|end|return|call|user|assistant|observation'
                    r'|end_header_id|(?:begin|end)[_▁]of[_▁](?:text|turn|sentence|utterance)|end_of_turn_token)[|｜]>'
                    r'|<(?:end_of_turn|end_of_utterance|turn\||eos|bos|pad)>|\A\s*(?:<s>|assistant\s*\n)|</s>'
-                   r'|\[/?INST\]', re.I)
+                   r'|\[/?INST\]|(?<=\n)\n(?-i:Human):\s', re.I)
 _MARK = re.compile(r'<[|｜](?:box_start|quad_start|det)[|｜]>(?=[^<]{0,200},)[\s\d.,()[\]-]*'
                    r'<[|｜](?:box_end|quad_end|/det)[|｜]>'
-                   r'|<(?:box|quad)>[\s\d.,()[\]-]*</(?:box|quad)>|<loc_?\d{1,4}>|</?ref>|<[|｜][\w▁/-]{1,32}[|｜]>')
+                   r'|<(?:box|quad)>[\s\d.,()[\]-]*</(?:box|quad)>|<loc_?\d{1,4}>|</?ref>|<unk>|<extra_id_\d{1,3}>|<0x[0-9A-F]{2}>'
+                   r'|<[|｜][\w▁/-]{1,32}[|｜]>')
 _BOX = {'<|begin_of_box|>': '<answer>', '<|end_of_box|>': '</answer>'}
 
 def without_marks(
@@ -232,15 +233,16 @@ def read_confidence(
     return max(0., number / (of or (100 if number > 1 else 1)))
 
 # %% ../../nbs/utils/03_json_scan.ipynb #5d512c78
-_ANSWER = r'(?:(?:final|short)\s+)?(?:answer|antwort|réponse)'
-_LABEL = rf'\W*(?:{_PAGE_WORD}|confidence|box)\W*?:'
-_LINE = re.compile(rf'^(?:\d[.)])?[^\w\n]*{_ANSWER}\W*?:(?:[*_]+(?=\s))?(?:\s*+(?!{_LABEL})(.+?))?[\s*_`]*$',
+_ANSWER = r'(?:(?:final|short)\s+)?(?:answer|antwort|réponse|respuesta|答案)'
+_LABEL = rf'\W*(?:{_PAGE_WORD}|confidence|box)\W*?[:：]'
+_LINE = re.compile(rf'^(?:\d[.)])?[^\w\n]*{_ANSWER}\W*?[:：](?:[*_]+(?=\s))?(?:\s*+(?!{_LABEL})(.+?))?[\s*_`]*$',
                    re.I | re.M)
 _LETTER, _OTHER_LETTER = re.compile(r'^\W*A\s?:\s*(\S.*)$', re.M), re.compile(r'^\W*B\s?[:.)]', re.M)
 _HEADING = re.compile(rf'^(?:#+\s*|\*\*){_ANSWER}\s*\**\s*\n\s*(.+)$', re.I | re.M)
 _TAGGED = re.compile(r'<(?:final_)?answer>\s*(.{1,400}?)\s*</(?:final_)?answer>', re.I | re.S)
 _IS = re.compile(r'(?:(?<!\bno )\banswer(?: to (?:the|this|your) question)? (?:is|would be|should be)'
-                 r'|\bantwort(?: auf die frage)? (?:ist|lautet)|\bréponse(?: à la question)? est)\b[\s:]*'
+                 r'|\bantwort(?: auf die frage)? (?:ist|lautet)|\bréponse(?: à la question)? est'
+                 r'|\brespuesta(?: a la pregunta)? es)\b[\s:]*'
                  r'(?!(?:not |nicht )?(?:given|found|shown|stated|printed|visible|provided)\b'
                  r'|(?:not )?(?:on|in|at|clear|there)\b)'
                  r'(\S.*)$', re.I | re.M)
@@ -267,7 +269,7 @@ _NEXT = re.compile(r'(?<!\b[A-Z])(?<!\bDr)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bSt)(
                    r'[.!]\s+(?=[A-Z"*(])')
 _CLAUSE = re.compile(r',?\s+(?:because|since|according to|based on|as (?:shown|stated|seen|indicated|printed|given)'
                      r'|\((?:see |from |on |as )|\(page\b|(?:on|from|auf) (?:page|seite) \d'
-                     r'|which is (?:shown|given|printed|on)\b)', re.I)
+                     r'|but (?:i|it|this)\b|which is (?:shown|given|printed|on)\b)', re.I)
 _CITED = re.compile(rf'(?<=\S)\s*[(\[,;]\s*(?:(?:see|from|on|auf|siehe|voir|à la)\s+)?{_PAGE_WORD}[\s.:#]*'
                     r'\d[^()\[\]]{0,20}[)\]]?\.?\Z', re.I)
 _QUOTED_KEY = re.compile(r'"([^"]*)",')
@@ -314,7 +316,7 @@ class Reading(TypedDict):
     confidence: Optional[float] # 0-1
     bbox: NotRequired[Box]      # in 0-1, where a reply names one
 
-_NAMES = 'answer', 'finalanswer', 'shortanswer', 'antwort', 'réponse'
+_NAMES = 'answer', 'finalanswer', 'shortanswer', 'antwort', 'réponse', 'respuesta', '答案'
 _PARTS = 'value', 'amount', 'number', 'text', 'unit', 'currency'
 _BESIDE = *_PAGE_KEYS, 'confidence', 'bbox', 'bbox_2d', 'view', 'reasoning', 'explanation'   # told of it
 
@@ -398,9 +400,9 @@ def find_answer(
 
 # %% ../../nbs/utils/03_json_scan.ipynb #3b0ce758
 _ON_PAGE = re.compile(rf'\b{_PAGE_WORD}[^\w\n]{{0,8}}(?<!\s-)(\d{{1,4}})\b', re.I)
-_PAGE_LINE = re.compile(rf'^(?:\d[.)])?[^\w\n]*{_PAGE_WORD}[^\w\n]{{0,8}}?[:=]'
+_PAGE_LINE = re.compile(rf'^(?:\d[.)])?[^\w\n]*{_PAGE_WORD}[^\w\n]{{0,8}}?[:：=]'
                         r'[^\w\n]{0,8}(?<!-)(\d{1,4})\b', re.I | re.M)
-_SURE = re.compile(r'^[^\w\n]*confidence\W*?:[^\w-]*?((?:very )?(?:high|low)\b|certain\b|medium\b|moderate\b'
+_SURE = re.compile(r'^[^\w\n]*confidence\W*?[:：][^\w-]*?((?:very )?(?:high|low)\b|certain\b|medium\b|moderate\b'
                    rf'|{_NUMBER}(?:\s?%|\s?(?:/|out of)\s?\d+)?)', re.I | re.M)
 _PLACE = re.compile(r'^[^\w\n]*box:\s*\[([\d,\s]{7,40})\]\s*$', re.I | re.M)
 _LABELLED = re.compile(rf'(?:\d[.)])?{_LABEL}|\W*$', re.I)
@@ -432,10 +434,14 @@ def bare_value(
     return _last_line(text) if told else None
 
 # %% ../../nbs/utils/03_json_scan.ipynb #157f5f97
-def _place(text: str) -> Optional[Box]:
-    "The last box that a reply names in a line of its own, in thousandths"
-    boxes = _PLACE.findall(text)
-    try: return from_thousandths(boxes[-1].split(',')) if boxes else None
+def _place(text: str, holder: dict[str, Any]) -> Optional[Box]:
+    "The box that stands beside the answer, in 0-1 or thousandths, or in a line of its own, in thousandths"
+    beside = next((o[k] for o in _inner(holder) for k in ('bbox_2d', 'bbox') if k in o), None)
+    if isinstance(beside, list) and len(beside) == 1: beside = beside[0]   # a list of boxes
+    try: return check_bbox(beside) if is_unit(corners(beside)) else from_thousandths(beside)
+    except ValueError: pass
+    lines = _PLACE.findall(text)
+    try: return from_thousandths(lines[-1].split(',')) if lines else None
     except ValueError: return None
 
 def _page(text: str, holder: dict[str, Any]) -> Optional[int]:
@@ -479,5 +485,5 @@ def read_answer(
     none = bool(answer_key(said)) and (abstains(said) or not named and _refuses(text))
     found = Reading(answer=NOT_ANSWERABLE if none else said, page=_page(whole, holder),
                     confidence=_confidence(whole, holder))
-    box = _place(text)
+    box = _place(text, holder)
     return {**found, 'bbox': box} if box else found
