@@ -57,8 +57,11 @@ class ActionError(ValueError):
     "An action that cannot be used; the message says why."
 
 # %% ../nbs/02_agents.ipynb #28627c90
+_CELL = re.compile(r'[\s#\[(]*(?:(?:cell|note)\b)?[\s#:.]*(\d{1,9})[\s\])]*', re.I)
+
 def _cell_id(value: Any) -> int:
-    if isinstance(value, str): value = int(value.strip().lstrip('#'))
+    if isinstance(value, (list, tuple)) and len(value) == 1: value = value[0]
+    if isinstance(value, str) and (m := _CELL.fullmatch(value)): value = int(m[1])
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 2**53 or value != int(value):
         raise ValueError(f'a cell id is a whole number, not {str(value)[:40]!r}')
     return int(value)
@@ -66,7 +69,11 @@ def _cell_id(value: Any) -> int:
 def _cell_ids(value: Any) -> list[int]:
     if isinstance(value, str): value = re.findall(r'\d{1,9}', value)
     if not isinstance(value, (list, tuple)): value = [value]
-    return list(dict.fromkeys(_cell_id(v) for v in value[:64]))
+    ids = dict[int, None]()
+    for v in value[:64]:
+        try: ids[_cell_id(v)] = None
+        except ValueError: continue   # the others can be read
+    return [*ids]
 
 def _text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
@@ -307,10 +314,14 @@ class Parsed(NamedTuple):
     how: Literal['strict', 'mended', 'failed']
     error: str = '' # why it failed
 
+def _lowered(obj: dict[str, Any]) -> dict[str, Any]: return {str(k).lower(): v for k, v in obj.items()}
+
 def _candidates(obj: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
     "`obj` and the objects in it that could be the action: arguments of a tool call, members of a list"
     if depth and isinstance(obj, str) and obj.lstrip().startswith('{'):
         obj = next((o for _, _, o in scan_json(obj)), None)
+    if isinstance(obj, dict) and 'action' not in obj and 'action' in (lower := _lowered(obj)):
+        obj = {k: _lowered(v) if isinstance(v, dict) else v for k, v in lower.items()}
     if isinstance(obj, dict) and isinstance(obj.get('action', obj.get('type')), str): yield obj
     inner = obj.values() if isinstance(obj, dict) else obj[:32] if isinstance(obj, list) else ()
     if depth < 3:

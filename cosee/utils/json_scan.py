@@ -246,7 +246,7 @@ _IS = re.compile(r'(?:(?<!\bno )\banswer(?: to (?:the|this|your) question)? (?:i
                  r'(?!(?:not |nicht )?(?:given|found|shown|stated|printed|visible|provided)\b'
                  r'|(?:not )?(?:on|in|at|clear|there)\b)'
                  r'(\S.*)$', re.I | re.M)
-_BOXED = re.compile(r'\\boxed\s*\{')
+_BOXED = re.compile(r'(?:\\b|\x08)oxed\s*\{')   # in JSON, \b that nobody escaped is a backspace
 
 def _closing(text: str, start: int) -> int:
     "Where the brace that opened before `start` is closed; the end of `text` if it is not"
@@ -319,6 +319,7 @@ class Reading(TypedDict):
 _NAMES = 'answer', 'finalanswer', 'shortanswer', 'antwort', 'réponse', 'respuesta', '答案'
 _PARTS = 'value', 'amount', 'number', 'text', 'unit', 'currency'
 _BESIDE = *_PAGE_KEYS, 'confidence', 'bbox', 'bbox_2d', 'view', 'reasoning', 'explanation'   # told of it
+_BOLD = re.compile(r'\*\*([^*]+)\*\*|`([^`]+)`')
 
 def answer_name(
     found: dict[str, Any] # an object that a model wrote
@@ -330,7 +331,11 @@ def value_text(
     value: Any # of JSON
 ) -> str:      # '' for nothing
     "A value in words: a list with commas, a truth as yes or no, an object by what it holds."
-    if isinstance(value, str): return without_marks(_ANSWER_TAG.sub('', value)).strip()
+    if isinstance(value, str):
+        text = without_marks(_ANSWER_TAG.sub('', value)).strip()
+        if boxes := _boxes(text): return _plain_text(boxes[-1][1])
+        bold = _BOLD.fullmatch(text)
+        return (bold[1] or bold[2]).strip() if bold else text
     if isinstance(value, bool): return 'yes' if value else 'no'
     if isinstance(value, (list, tuple)): return ', '.join(filter(None, map(value_text, value[:64])))
     if not isinstance(value, dict): return '' if value is None else json.dumps(value)
