@@ -9,10 +9,10 @@ from __future__ import annotations
 __all__ = ['ActionKind', 'ACTIONS', 'KINDS', 'Place', 'Space', 'NO_OBJECT', 'NO_ACTION', 'CUT_OFF', 'PageImage', 'Model',
            'DEFAULT_GEN', 'TOO_SHORT', 'SCANNER_ACTIONS', 'READER_ACTIONS', 'CHECKER_ACTIONS', 'SCANNER_DUTY_PROMPT',
            'SCANNER_ROLE_PROMPT', 'DETAIL_READER_DUTY_PROMPT', 'DETAIL_READER_ROLE_PROMPT', 'CROSS_CHECKER_DUTY_PROMPT',
-           'CROSS_CHECKER_ROLE_PROMPT', 'Role', 'ROLES', 'Action', 'ActionError', 'read_confidence', 'action_schema',
-           'describe_actions', 'read_view', 'normalize_action', 'fit_action', 'Parsed', 'invalid_action', 'parse_reply',
-           'parse_action', 'Generates', 'Agent', 'role_text', 'brief_role', 'ScannerAgent', 'DetailReaderAgent',
-           'CrossCheckerAgent', 'DummyAgent', 'team', 'words_of']
+           'CROSS_CHECKER_ROLE_PROMPT', 'Role', 'ROLES', 'Action', 'ActionError', 'action_schema', 'describe_actions',
+           'read_view', 'normalize_action', 'fit_action', 'Parsed', 'invalid_action', 'parse_reply', 'parse_action',
+           'Generates', 'Agent', 'role_text', 'brief_role', 'ScannerAgent', 'DetailReaderAgent', 'CrossCheckerAgent',
+           'DummyAgent', 'team', 'words_of']
 
 # %% ../nbs/02_agents.ipynb #a87bd1e2
 import copy, json, re
@@ -25,8 +25,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from .board import YOU, Board, BoardView, View
 from .utils.boxes import ASKED_THOUSANDTHS, Box, Size, check_bbox, corners, from_thousandths, is_unit
 from .focus import num_pages
-from .utils.json_scan import (answer_name, bare_value, cut_at, find_answer, page_number, read_answer, scan_json,
-                                   spoken, value_text, without_marks)
+from .utils.json_scan import (answer_name, bare_value, cut_at, find_answer, page_number, read_answer,
+                                   read_confidence, scan_json, spoken, value_text, without_marks)
 from .models.client import GEN_DEFAULTS, Reply, Request, VLMClient, ask, merged, page_request, usable
 from .utils.text import NOT_ANSWERABLE, abstains, one_line
 
@@ -56,24 +56,12 @@ class Action(TypedDict, total=False):
 class ActionError(ValueError):
     "An action that cannot be used; the message says why."
 
-# %% ../nbs/02_agents.ipynb #5965ab41
-_WORDS = {'very high': .95, 'certain': .95, 'high': .9, 'medium': .6, 'moderate': .6, 'low': .3, 'very low': .1}
-
-def read_confidence(
-    value: Any # number in 0-1, percentage, or one of the words
-) -> float:    # 0-1
-    "A confidence as a number; raises ValueError for anything else."
-    if isinstance(value, str):
-        text = value.strip().lower()
-        if text in _WORDS: return _WORDS[text]
-        value = float(text.rstrip('% ')) / (100 if text.endswith('%') else 1)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
-        raise ValueError(f'confidence must be a number or high, medium, low, not {str(value)[:40]!r}')
-    return min(1., max(0., value / 100 if 1 < value <= 100 else float(value)))
-
 # %% ../nbs/02_agents.ipynb #28627c90
+_CELL = re.compile(r'[\s#\[(]*(?:(?:cell|note)\b)?[\s#:.]*(\d{1,9})[\s\])]*', re.I)
+
 def _cell_id(value: Any) -> int:
-    if isinstance(value, str): value = int(value.strip().lstrip('#'))
+    if isinstance(value, (list, tuple)) and len(value) == 1: value = value[0]
+    if isinstance(value, str) and (m := _CELL.fullmatch(value)): value = int(m[1])
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 2**53 or value != int(value):
         raise ValueError(f'a cell id is a whole number, not {str(value)[:40]!r}')
     return int(value)
@@ -81,7 +69,11 @@ def _cell_id(value: Any) -> int:
 def _cell_ids(value: Any) -> list[int]:
     if isinstance(value, str): value = re.findall(r'\d{1,9}', value)
     if not isinstance(value, (list, tuple)): value = [value]
-    return list(dict.fromkeys(_cell_id(v) for v in value[:64]))
+    ids = dict[int, None]()
+    for v in value[:64]:
+        try: ids[_cell_id(v)] = None
+        except ValueError: continue   # the others can be read
+    return [*ids]
 
 def _text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
@@ -322,10 +314,14 @@ class Parsed(NamedTuple):
     how: Literal['strict', 'mended', 'failed']
     error: str = '' # why it failed
 
+def _lowered(obj: dict[str, Any]) -> dict[str, Any]: return {str(k).lower(): v for k, v in obj.items()}
+
 def _candidates(obj: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
     "`obj` and the objects in it that could be the action: arguments of a tool call, members of a list"
     if depth and isinstance(obj, str) and obj.lstrip().startswith('{'):
         obj = next((o for _, _, o in scan_json(obj)), None)
+    if isinstance(obj, dict) and 'action' not in obj and 'action' in (lower := _lowered(obj)):
+        obj = {k: _lowered(v) if isinstance(v, dict) else v for k, v in lower.items()}
     if isinstance(obj, dict) and isinstance(obj.get('action', obj.get('type')), str): yield obj
     inner = obj.values() if isinstance(obj, dict) else obj[:32] if isinstance(obj, list) else ()
     if depth < 3:

@@ -267,13 +267,33 @@ READ = [   # (a reply, its answer, its page)
     ("I have read both pages. The document does not contain this information.", NOT_ANSWERABLE, None),
     ("Not stated.\nThe pages list prices alone.", NOT_ANSWERABLE, None),
     ("Answer: N/A\nPage: N/A", NOT_ANSWERABLE, None),
-    ("I cannot find it on page 1. On page 2 it is **42**.", "42", 2)]
+    ("I cannot find it on page 1. On page 2 it is **42**.", "42", 2),
+    ("Final answer: **Paris**.", "Paris", None), ('Answer: "Paris".', "Paris", None), ("Answer: `42`.", "42", None),
+    ("Answer: *Paris*.", "Paris", None), ("Answer: “Paris”,", "Paris", None), ('**Answer**: **"42"**.', "42", None),
+    ("**Answer:** **42**.", "42", None), ("Answer: **$3.4M**, as shown on page 2.", "$3.4M", 2),
+    ("Answer: __init__.py", "__init__.py", None), ('Answer: 5" wide', '5" wide', None),
+    ("Page: none\nConfidence: 0.1\nAnswer:", "", None), ("Answer:\nPage: 3", "", 3), ("42\nPage 3", "42", 3),
+    ("42<unk>", "42", None), ("42<extra_id_0>", "42", None), ("42<0x0A>", "42", None), ("Answer： 42", "42", None),
+    ("答案：42", "42", None), ("Respuesta: 42\nPage：3", "42", 3), ("La respuesta es 42.", "42", None),
+    ('{"答案": "42"}', "42", None), ("42\n\nHuman: next", "42", None), ("Answer: 42\n\nHuman: Answer: 7", "42", None),
+    ("I think the answer is 42 but I am not sure.", "42", None),
+    ("Answer: 42\nAnswer:", "42", None), ("page 3", "page 3", 3), ("{}", "", None), ('{"page": 3}', "", 3)]
 
 
 @pytest.mark.parametrize("text, answer, page", READ)
 def test_answer_and_page_are_read_whatever_stands_around_them(text, answer, page):
     found = read_answer(text)
     assert (found["answer"], found["page"]) == (answer, page)
+
+
+@pytest.mark.parametrize("told, sure", [
+    ("high", .9), ("High.", .9), ("9/10", .9), ("0,9", .9), ("90 %", .9), (.9, .9), (90, .9), ("-", None), (101, None),
+    (500, None), (1e99, None), ("150%", None), ("1e99", None), (None, None), ("very high", .95)])
+def test_confidence_is_read_in_every_form_and_never_made_up(told, sure):
+    assert read_answer(json.dumps(dict(answer="42", confidence=told)))["confidence"] == sure
+    if told: assert read_answer(f"Confidence: {told}\nAnswer: 42")["confidence"] == sure
+    acted = parse_reply(json.dumps(dict(action="HYPOTHESIZE", answer="42", confidence=told))).action
+    assert acted["confidence"] == (.5 if sure is None else sure)
 
 
 ACTED = [   # (a reply, what is read in it)
@@ -297,6 +317,18 @@ ACTED = [   # (a reply, what is read in it)
     ('{"action":"HYPOTHESIZE","content":"<|box_start|>(1,2),(3,4)<|box_end|>It is <|im_end|>","answer":"42"}',
      dict(answer="42", content="It is")),
     ('[{"action":"HYPOTHESIZE","answer":"42","content":"x"}].', dict(answer="42")),
+    ('{"action":"HYPOTHESIZE","content":"x","answer":"**42**"}', dict(answer="42")),
+    ('{"action":"HYPOTHESIZE","content":"x","answer":"\\\\boxed{42}"}', dict(answer="42")),
+    ('{"action":"HYPOTHESIZE","content":"x","answer":"\\boxed{42}"}', dict(answer="42")),
+    ('{"action":"HYPOTHESIZE","content":"x","answer":"42","supporting_cells":["#1",null,"all",true]}',
+     dict(answer="42", supporting_cells=[1])),
+    ('{"action":"HYPOTHESIZE","content":"x","answer":"42","supporting_cells":["cell 1","Note #2",3]}',
+     dict(answer="42", supporting_cells=[1, 2, 3])),
+    ('{"action":"HYPOTHESIZE","content":"x","answer":"42","supporting_cells":[null]}', dict(supporting_cells=[])),
+    ('{"action":"REVISE","target_cell_id":"cell 3","content":"wrong"}', dict(target_cell_id=3)),
+    ('{"action":"REVISE","target_cell_id":[3],"content":"wrong"}', dict(target_cell_id=3)),
+    ('{"Action":"INSPECT","Content":"x"}', dict(action="INSPECT", content="x")),
+    ('{"ACTION":"inspect","Content":"x","View":{"Page":2}}', dict(content="x", view=dict(page=2))),
     ('{"answer": "42", "reasoning": "it is', dict(answer="42", plain=True)),
     ('{"answer": null}', dict(answer=NOT_ANSWERABLE, plain=True)),
     ("I cannot find this in the provided pages.", dict(answer=NOT_ANSWERABLE, plain=True))]
@@ -537,6 +569,27 @@ Le montant n'est pas indiqué.
 Cette information ne figure pas dans le document.
 Inconnu
 Pas mentionné
+The pages shown do not mention the total.
+They do not provide this information.
+The invoice does not give any details about it.
+It does not say who signed it.
+I'm not sure
+Das steht nicht im Dokument.
+Darüber steht nichts im Text.
+Die Rechnungsnummer steht nicht im Dokument.
+Leider finde ich im Dokument keine Angabe dazu.
+Leider enthält das Dokument keine Angaben dazu.
+Das Dokument enthält das nicht.
+Die Rechnung gibt das Datum nicht an.
+Im Vertrag ist keine Frist genannt.
+Entfällt
+Information non disponible
+Ce n'est pas mentionné.
+Cela n'est pas indiqué dans le document.
+Désolé, je ne trouve pas la réponse.
+Malheureusement, le document ne précise pas la date.
+Le contrat ne contient pas cela.
+Sans objet
 """.splitlines()
 
 VALUES = """\
@@ -631,6 +684,25 @@ Mr. Not
 Notfound
 Unspecified Industries
 The text does not exceed 40 characters
+The invoice does not include VAT
+It does not contain nuts
+They do not provide breakfast
+This contract does not give any right to a refund
+The contract does not contain a penalty clause
+The contract does not contain a data protection clause
+The contract contains no data protection clause
+There is no data protection officer
+No invoice includes VAT
+Does not include VAT
+Data not shown
+Die Rechnung enthält keine Mehrwertsteuer
+Der Vertrag enthält keine Kündigungsfrist
+Im Vertrag gibt es keine Kündigungsfrist
+Im Vertrag ist Rauchen nicht erlaubt
+Das Haus steht nicht leer
+Le contrat ne comporte pas de pénalité
+La facture ne comprend pas la TVA
+Le contrat n'autorise pas la sous-location
 """.splitlines()
 
 
@@ -645,6 +717,8 @@ def test_the_usual_ways_of_saying_that_there_is_no_answer_are_none(text):
 @pytest.mark.parametrize("text", VALUES)
 def test_a_value_that_only_begins_like_an_abstention_is_an_answer(text):
     assert not abstains(text) and find_answer(said(text)) == text
+    for form in (text, f"{text}.", f"Answer: {text}", f"**Answer:** {text}."):
+        assert read_answer(form)["answer"] not in (NOT_ANSWERABLE, ""), form
 
 
 @pytest.mark.parametrize("text", ["none", "N/A", "unknown", "null", "Not found", "keine Angabe", "no", "0"])
@@ -683,6 +757,14 @@ def test_words_are_no_page():
 @pytest.mark.parametrize("key", ["bbox_2d", "bbox"])
 def test_a_box_that_overshoots_is_clamped_in_its_own_space(box, read, key):
     assert read_view({"page": 1, key: box})["bbox"] == pytest.approx(read)
+
+
+@pytest.mark.parametrize("place", [dict(bbox_2d=[100, 100, 200, 200]), dict(bbox=[.1, .1, .2, .2]),
+                                   dict(bbox=[[100, 100, 200, 200]]), dict(view=dict(bbox_2d=[100, 100, 200, 200]))])
+def test_a_box_beside_an_answer_is_read(place):
+    assert read_answer(json.dumps(dict(answer="42", page=2, **place)))["bbox"] == pytest.approx((.1, .1, .2, .2))
+    for bad in (dict(bbox=None), dict(bbox="left"), dict(bbox=[1, 2]), dict(bbox=[5, 5, 5, 5])):
+        assert "bbox" not in read_answer(json.dumps(dict(answer="42", **bad)))
 
 
 def test_pixels_stay_pixels():

@@ -153,33 +153,40 @@ _FACT = _any('information info mention indication reference data answers? detail
 _PAPER = _any('documents? pages? texts? images? pictures? photos? screenshots? scans? pdf files? context excerpts? '
               'passages? materials? contents? sources? tables? forms? charts? figures? invoice receipt bill letter '
               'contract agreement report slides? articles? paper section notes?')
-_THE_PAPER = rf'(?:(?:the|this|these|any|all) )?(?:{_WORDS}{_PAPER}(?: provided| given| itself)?|it|they)'
+_THE_PAPER = (rf'(?:(?:the|this|these|any|all) )?{_WORDS}{_PAPER}'
+              r'(?: (?:you )?(?:provided|given|shown|attached|above|itself))?')
 _SAID = _any('mentioned specified stated indicated disclosed found listed shown printed visible legible determined '
              'identified')
 _GIVEN = _any(f'{_SAID} provided available given known answerable applicable')
 _HELD = _any(f'{_GIVEN} included present described contained reported clear')
-_SAY = _any('mention specify state indicate say disclose provide give list show tell')
-_HOLD = _any(f'{_SAY} contain include have answer name describe report reveal address identify')
+_SAY = _any('mention specify state indicate say disclose list tell answer name describe report reveal address '
+            'identify')
+_HOLD = _any('contain include have give provide show')
 _SEE = _any('find see locate determine identify answer tell know extract read say establish confirm infer')
 _SEEN = _any('found located determined identified answered extracted read established confirmed inferred known')
 _LY, _IS, _NOT = r'(?:\w{3,20}ly |been |be )?', '(?:is|are|was|were|has|have)', "(?: not|n't)"
 _ON = rf'(?: anywhere)? (?:in|on|from|by|within|based on) {_WORDS}{_PAPER}{_REST}'
 _IN = rf'(?: here| anywhere| at all|{_ON})'
+_ABOUT = rf'(?: (?:about|on|of|for|in|to|at|regarding|concerning|that|which|here|requested|needed){_REST})?'
+_IT = (rf'(?:(?:it|this|that|these|those)(?:{_IN})?|(?:who|what|when|where|which|whether|if|how){_REST}'
+       rf'|{_WORDS}{_FACT}{_ABOUT})')   # what means the answer, not a thing such as VAT
 _OPENING = r"(?:(?:i'm |i am )?sorry,? (?:but )?|unfortunately,? |(?:based on|according to|after) [^,]{1,80}, )?"
 
 _ENGLISH = (
     r'none|n ?/ ?a|n\. ?a|null|unknown|unavailable|unspecified|undisclosed',
     rf'(?:(?:it|this|that) )?(?:{_IS} )?not {_LY}(?:{_GIVEN}{_IN}?|{_HELD}{_IN})',   # not stated on the page
     rf'(?:the|this|that) .{{1,80}}? {_IS}{_NOT} {_LY}(?:{_SAID}{_IN}?|{_HELD}{_IN})',   # the date is not shown
-    rf'{_WORDS}(?:{_FACT}(?: {_IS})? not(?: {_LY}{_HELD}{_IN}?|{_ON})|not (?:mentioned|specified|stated|found){_IN}?)',
-    rf'{_THE_PAPER} (?:do|does|did){_NOT} {_LY}{_HOLD}{_REST}',   # the pages do not show it
-    rf'(?:does|do){_NOT} {_SAY}{_REST}',
-    rf'{_THE_PAPER} (?:has|have|contains?|gives?|shows?|provides?|makes?) no {_WORDS}{_FACT}{_REST}',
-    rf'(?:no|none of|nothing (?:in|on)) {_THE_PAPER} {_HOLD}s?{_REST}',   # no page answers it
+    rf'(?!data not shown){_WORDS}'
+    rf'(?:{_FACT}(?: {_IS})? not(?: {_LY}{_HELD}{_IN}?|{_ON})|not (?:mentioned|specified|stated|found){_IN}?)',
+    rf'(?:{_THE_PAPER} )?(?:do|does|did){_NOT} {_LY}(?:{_SAY}{_REST}|{_HOLD} {_IT})',   # the pages do not show it
+    rf'(?:it|they) (?:do|does|did){_NOT} {_LY}(?:{_SAY}|(?:{_SAY}|{_HOLD}) {_IT})',
+    rf'{_THE_PAPER} (?:has|have|contains?|gives?|shows?|provides?|makes?) no {_WORDS}{_FACT}{_ABOUT}',
+    rf'(?:no|none of|nothing (?:in|on)) {_THE_PAPER} (?:{_SAY}s?{_REST}|{_HOLD}s? {_IT})',   # no page answers it
+    r"(?:i'm|i am|we are) not (?:sure|certain)(?: (?:about|of) (?:it|this|that))?",
     rf"(?:i|we) (?:can ?not|can't|could{_NOT}|(?:do|did){_NOT}) {_LY}(?:{_SEE}|have {_WORDS}{_FACT}){_REST}",
     rf"(?:(?:i|we) (?:am|was|are|were) |i'm |it is )?(?:unable|not able|impossible|not possible) to {_SEE}{_REST}",
     rf"(?:(?:it|this|that|(?:the|this) .{{1,80}}?) )?(?:can ?not|can't|could{_NOT}) (?:be {_LY}{_SEEN}|{_SEE}){_REST}",
-    rf"there {_IS}(?: no|n't any| not any| not enough) {_WORDS}{_FACT}{_REST}",   # there is no mention of it
+    rf"there {_IS}(?: no|n't any| not any| not enough) {_WORDS}{_FACT}{_ABOUT}",   # there is no mention of it
     rf'(?:no|not enough|insufficient) (?:\w{{1,20}} )?{_FACT}'
     rf'(?: (?:(?:{_IS} )?{_HELD}|on|about|of|for|in|to|regarding){_REST})?',
     rf'(?:none|no .{{1,40}}?) {_SAID}{_IN}?',   # no date found
@@ -191,11 +198,16 @@ _SEITE = _any('dokumente?n?s? seiten? texte?s? bild(?:er)?n? unterlagen? datei(?
 _ANGABE = _any('angaben? information(?:en)? antwort daten erwähnung hinweise? auskunft')
 _GENANNT = _any('angegeben genannt erwähnt vorhanden verfügbar ersichtlich gefunden bekannt beantwortbar beantwortet '
                 'auffindbar aufgeführt lesbar erkennbar bestimmbar bestimmt feststellbar ermittelbar spezifiziert')
-_NENNT = _any('enthält enthalten nennt nennen erwähnt erwähnen gibt geben zeigt zeigen macht machen liefert liefern '
-              'beantwortet beantworten')
+_NENNT = _any('nennt nennen erwähnt erwähnen sagt sagen beantwortet beantworten')
+_HAT = _any('enthält enthalten gibt geben zeigt zeigen macht machen liefert liefern hat haben')
 _KEIN, _DORT = '(?:keine?n?|nichts?)(?: .{0,80})?', rf'(?: hier| (?:im|in|auf|aus) {_WORDS}{_SEITE}{_REST})'
+_DIES, _DAZU = '(?:das|dies|es)', '(?:dazu|darüber|davon|hierzu)'
+_KEINE_ANGABE = (rf'(?:{_WORDS}keine?n? {_WORDS}{_ANGABE}{_REST}|(?:{_WORDS}{_ANGABE}|{_DIES}) nicht'
+                 rf'|(?:{_DAZU} )?nichts?(?: {_DAZU})?)')
+_DAS_DOKUMENT = rf'(?:das|dieses|die|diese|der|dieser) {_WORDS}{_SEITE}'
+_LEIDER = '(?:leider |(?:entschuldigung|es tut mir leid),? (?:aber )?)?'
 _GERMAN = (
-    r'k\. ?a|unbekannt|unbeantwortbar',
+    r'k\. ?a|unbekannt|unbeantwortbar|entfällt',
     rf'(?:es gibt |es liegen |dazu (?:gibt es |findet sich )?|hierzu )?keine (?:\w{{1,20}} )?{_ANGABE}'
     r'(?: (?:dazu|darüber|hierzu|vor|vorhanden|verfügbar|gefunden|möglich|zu[rm]?|über|im|in|auf|bekannt)'
     rf'{_REST})?',
@@ -203,28 +215,37 @@ _GERMAN = (
     rf'(?:(?:im|in|auf|aus) {_WORDS}{_SEITE} )?nicht {_GENANNT}{_DORT}?',   # der Name ist nicht genannt
     r'(?:das|dies|die|der|diese|es) .{1,100}? nicht (?:(?:beantwortet|bestimmt|ermittelt|gefunden) werden'
     r'|beantworten|bestimmen|ermitteln|entnehmen|finden|hervor)',
-    rf'(?:das|dieses|die|diese|der|dieser) {_WORDS}{_SEITE} {_NENNT} .{{0,100}}?{_KEIN}',
-    rf'(?:im|in|auf) {_WORDS}{_SEITE} (?:ist|sind|steht|wird|werden|gibt|finden?|findet) .{{0,100}}?{_KEIN}',
-    rf'ich (?:kann|konnte|finde|weiss|sehe) .{{0,120}}?{_KEIN}',
+    rf'(?:{_DAS_DOKUMENT} {_NENNT}|{_NENNT} {_DAS_DOKUMENT}) .{{0,100}}?{_KEIN}',
+    rf'(?:{_DAS_DOKUMENT} {_HAT}|{_HAT} {_DAS_DOKUMENT}) {_KEINE_ANGABE}',
+    rf'{_DAS_DOKUMENT} (?:gibt|geben) .{{0,100}}?(?:keine?n?|nicht) (?:.{{0,80}} )?an',
+    rf'(?:im|in|auf) {_WORDS}{_SEITE} (?:ist|sind|steht|wird|werden|gibt|finden?|findet) (?:.{{0,80}} )?'
+    rf'(?:{_KEINE_ANGABE}|(?:keine?n?|nichts?) (?:.{{1,60}} )?{_GENANNT})',
+    rf'(?:{_DIES}|{_DAZU}) steht (?:\w{{1,20}} )?nichts?{_DORT}?|(?:das|die|der) .{{1,60}}? steht nicht{_DORT}',
+    rf'(?:ich (?:kann|konnte|finde|weiss|sehe)|(?:kann|konnte|finde) ich) .{{0,120}}?{_KEIN}',
 )
 _PIECE = _any('documents? pages? textes? images? fichiers? pdf contrat facture rapport tableau')
 _MENTION = _any('informations? réponses? mentions? données? indications? précisions?')
 _DIT = r'(?:(?:trouv|précis|mentionn|indiqu|spécifi|renseign|communiqu|détermin|donn)ée?s?|disponibles?|fournie?s?)'
 _DANS = rf'(?: ici| (?:dans|sur|par) {_WORDS}{_PIECE}{_REST})'
+_DOMMAGE = '(?:(?:je suis )?désolée?,? (?:mais )?|malheureusement,? )?'
 _FRENCH = (
-    rf'inconnue?|sans réponse|(?:non|pas) {_DIT}{_DANS}?',
+    rf'inconnue?|sans (?:réponse|objet)|(?:{_MENTION} )?(?:non|pas) {_DIT}{_DANS}?',
     rf"(?:il n'y a )?(?:aucune?|pas (?:de |d')) ?{_MENTION}"
     rf"(?: (?:disponibles?|trouvée?s?|fournie?s?|n'est|dans|sur|à|concernant){_REST})?",
     rf"(?:il (?:est|n'est) )?(?:impossible|pas possible) (?:de |d'|à )"
     rf"(?:répondre|déterminer|trouver|savoir|dire|identifier){_REST}",
-    rf"(?:le|ce|la|cette|les|ces) {_PIECE} (?:\w{{1,20}} )?(?:ne |n')\S{{1,20}} (?:pas|aucune?|rien){_REST}",
+    rf"(?:le|ce|la|cette|les|ces) {_PIECE} (?:\w{{1,20}} )?(?:ne |n')(?:"
+    rf"(?:(?:mentionn|précis|indiqu|spécifi|cit|nomm)\w{{1,4}}|dit|disent|répond(?:ent)?) (?:pas|aucune?|rien){_REST}"
+    rf"|\S{{1,20}} (?:(?:pas|aucune?) (?:d'|l'|\w{{1,12}} ){{0,3}}{_MENTION}{_REST}|pas(?: cela| ça)?|rien))",
+    rf"(?:ce|cela|ça|il) n'est (?:pas|nulle part) {_DIT}{_DANS}?",
     rf"je (?:ne |n'(?:en )?)(?:trouve|sais|peux|vois|connais){_REST}",
     rf"(?:l'|(?:la|le|les|cette|ce|ces) ).{{1,80}}? (?:n'est|n'a|ne sont|ne figure|n'apparaît) (?:pas|nulle part)"
     rf'(?: (?:été )?{_DIT})?{_DANS}?',
 )
 
 # %% ../../nbs/utils/00_text.ipynb #d46b7f91
-_SENTENCE = re.compile('|'.join((rf"{_OPENING}(?:{'|'.join(_ENGLISH)})", *_GERMAN, *_FRENCH)))
+_SENTENCE = re.compile('|'.join(f"{opening}(?:{'|'.join(sentences)})" for opening, sentences in (
+    (_OPENING, _ENGLISH), (_LEIDER, _GERMAN), (_DOMMAGE, _FRENCH))))
 _YET, _FRAME = re.compile(r'\b(?:but|however|aber|jedoch|mais)\b.*\d|[.!?] .*\d'), ' *_`[]<>…'
 
 def _says_none(key: str) -> bool:
