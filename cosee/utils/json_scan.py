@@ -108,8 +108,9 @@ def _mend(span: str) -> Optional[dict]:
 _MEND = 5000 ** 2   # sum of squared lengths that are mended in one text
 
 def scan_json(
-    text: str,               # what a model wrote
-    max_chars: int = 200_000 # only this much of it is looked at
+    text: str,                # what a model wrote
+    max_chars: int = 200_000, # only this much of it is looked at
+    keep_cut: bool = False    # keep the value that the end cuts off? a transcript may, an answer not
 ) -> Iterator[tuple[int, int, dict[str, Any]]]: # (start, end, object): end is exclusive
     "Every top-level JSON object in `text`, mended where possible, without what the end cuts off; never raises."
     text, pos, mend = str(text or '')[:max_chars], 0, _MEND
@@ -121,7 +122,8 @@ def scan_json(
         if how != 'deep': found = _strict(text[start:end])
         if found is None and how != 'deep' and (end - start) ** 2 <= mend:
             span = text[start:end]
-            mend, found = mend - (end - start) ** 2, _mend(_believed(span) if _is_cut(text, end, how) else span)
+            if not keep_cut and _is_cut(text, end, how): span = _believed(span)
+            mend, found = mend - (end - start) ** 2, _mend(span)
         if found is not None: yield start, end, found
         pos = end if found is not None or how == 'deep' else start + 1
 

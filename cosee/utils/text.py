@@ -159,9 +159,9 @@ _SAID = _any('mentioned specified stated indicated disclosed found listed shown 
              'identified')
 _GIVEN = _any(f'{_SAID} provided available given known answerable applicable')
 _HELD = _any(f'{_GIVEN} included present described contained reported clear')
-_SAY = _any('mention specify state indicate say disclose list tell answer name describe report reveal address '
-            'identify')
-_HOLD = _any('contain include have give provide show')
+_SAY = _any('mention specify state indicate say show provide disclose '
+            'list tell answer name describe report reveal address identify')
+_HOLD = _any('contain include have give')
 _SEE = _any('find see locate determine identify answer tell know extract read say establish confirm infer')
 _SEEN = _any('found located determined identified answered extracted read established confirmed inferred known')
 _LY, _IS, _NOT = r'(?:\w{3,20}ly |been |be )?', '(?:is|are|was|were|has|have)', "(?: not|n't)"

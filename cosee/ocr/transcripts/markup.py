@@ -61,7 +61,7 @@ def read_layout(
 ) -> list[Passage]:             # in the order in which they were written
     "The passages of a page in a list of boxes and texts; never raises."
     entries, out = list[dict[str, Any]](), list[Passage]()
-    for _, _, found in scan_json(text, MOST_LETTERS):
+    for _, _, found in scan_json(text, MOST_LETTERS, keep_cut=True):
         entries += _entries(found)
         if len(entries) > MOST_PASSAGES: break
     boxes = [_first(e, _BOXES) for e in entries]
