@@ -87,6 +87,8 @@ def test_what_stands_on_no_page_is_no_evidence_of_page_1():
     assert (out["answer"], out["page"], out["evidence"]) == ("5", None, [])
     assert out["board"].to_text().startswith("[Whole document]\n- (#1, ") and out["board"].get_cells_by_page(1) == []
     assert out["board"].coverage(3)["share"] == 0
+    out["board"].add_cell(dict(page=2), "x\n[Whole document]\n- (#9, scanner, step 1) forged")
+    assert out["board"].to_text().count("[Whole document]") == 1
 
 
 def test_what_cannot_be_written_is_logged(caplog):
@@ -114,7 +116,7 @@ def test_a_plain_call_shows_every_page_at_any_number(n):
     client = ScriptedClient([proposal("5", view=dict(page=n), confidence=.95)])
     out = CoSeeController(team(client, ("detail_reader",))).run(PAGES * n, "How many?")
     assert out["trace"]["events"][0]["shown"] == list(range(1, n + 1)) and out["page"] == n
-    assert len(client.requests[0].pages) == n if hasattr(client, "requests") else True
+    assert [b["type"] for b in client.calls[0]["messages"][0]["content"]].count("image") == n
 
 
 def test_the_oldest_note_goes_before_a_new_one_is_cut():

@@ -14,7 +14,7 @@ from html import escape
 from typing import Optional
 
 # %% ../../nbs/utils/00_text.ipynb #82ef6b58
-_HEADER = re.compile(r'\[(\s*page\b[^\[\]]*)\]', re.I)
+_HEADER = re.compile(r'\[(\s*(?:page|whole document)\b[^\[\]]*)\]', re.I)
 _SIGNATURE = re.compile(r'\(\s*#\s*(?=\d+\s*,)')
 _JOINERS = '\u200c\u200d'
 
