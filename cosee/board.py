@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterable
 
 # %% auto #0
 __all__ = ['PageIndex', 'BBox', 'Tag', 'CellID', 'StepIndex', 'AgentName', 'AnswerText', 'YOU', 'WHOLE_DOCUMENT', 'Found',
-           'NOT_SEEN', 'View', 'Cell', 'Evidence', 'unit_bbox', 'has_page', 'Board', 'cell_line', 'BoardView',
-           'Coverage']
+           'NOT_SEEN', 'View', 'Cell', 'Evidence', 'unit_bbox', 'has_page', 'cell_page', 'Board', 'cell_line',
+           'BoardView', 'Coverage']
 
 # %% ../nbs/01_board.ipynb #bea7d864
 PageIndex = int      # of a page, from 1
@@ -92,13 +92,15 @@ def has_page(
     return view.get('description') != WHOLE_DOCUMENT
 
 # %% ../nbs/01_board.ipynb #9e43a7c4
-def _place(cell: Cell) -> int:
-    "The page of a note; 0 for one on the whole document"
+def cell_page(
+    cell: Cell # a note
+) -> int:
+    "The page of a note; 0 for one on the whole document."
     return cell['view']['page'] if has_page(cell['view']) else 0
 
 def _where(cell: Cell) -> str:
     "Page and box as text"
-    box, page = cell['view'].get('bbox'), str(_place(cell) or WHOLE_DOCUMENT)
+    box, page = cell['view'].get('bbox'), str(cell_page(cell) or WHOLE_DOCUMENT)
     if box is None: return page
     if unit_bbox(cell['view']) is None: return f"{page} {' '.join(f'{v:.0f}' for v in box)} px"
     return f"{page} {' '.join(f'{v:.2f}' for v in box)}"
@@ -118,7 +120,7 @@ class Board:
         self._sizes: list[Optional[Size]] = list(page_sizes or [])
 
     def __len__(self) -> int: return len(self._cells)
-    def __repr__(self) -> str: return f'Board({len(self)} cells on {len({*map(_place, self._cells)} - {0})} pages)'
+    def __repr__(self) -> str: return f'Board({len(self)} cells on {len({*map(cell_page, self._cells)} - {0})} pages)'
     def __eq__(self, other: object) -> bool: return isinstance(other, Board) and self.to_dict() == other.to_dict()
 
     @property
@@ -176,7 +178,7 @@ class Board:
     ) -> list[Cell]:                                     # cells that pass every filter given
         "Cells by page, author and tags."
         pages, authors, any_of = _wanted(page), _wanted(author), _wanted(tags)
-        return self.list_cells(lambda c: (pages is None or _place(c) in pages)
+        return self.list_cells(lambda c: (pages is None or cell_page(c) in pages)
                                and (authors is None or c['author'] in authors)
                                and (any_of is None or not any_of.isdisjoint(c['tags'])))
 
@@ -217,7 +219,7 @@ class Board:
         "Which pages the team looked at."
         seen = dict.fromkeys(range(1, num_pages + 1), 0)
         for c in self._cells:
-            page = _place(c)
+            page = cell_page(c)
             if page in seen and not set(c['tags']) & set(NOT_SEEN): seen[page] += 1
         return Coverage(share=sum(n > 0 for n in seen.values()) / num_pages if num_pages else 0., pages=seen)
 
@@ -226,7 +228,7 @@ class Board:
     ) -> float:                # share of cells that repeat an earlier one on the same page, 0-1
         "How much of the Board says again what was there (token-sorted similarity by rapidfuzz)."
         from rapidfuzz.fuzz import token_sort_ratio
-        texts = [(_place(c), one_line(c['content'], 400).lower()) for c in self._cells]
+        texts = [(cell_page(c), one_line(c['content'], 400).lower()) for c in self._cells]
         repeats = sum(any(p == q and token_sort_ratio(t, u, score_cutoff=100 * threshold) for q, u in texts[:i])
                       for i, (p, t) in enumerate(texts))
         return repeats / len(texts) if texts else 0.
@@ -267,7 +269,7 @@ class Board:
 def _by_page(cells: Iterable[Cell]) -> dict[int, list[Cell]]:
     "Page -> its cells, in their order; 0 -> those on the whole document"
     pages: dict[int, list[Cell]] = {}
-    for cell in cells: pages.setdefault(_place(cell), []).append(cell)
+    for cell in cells: pages.setdefault(cell_page(cell), []).append(cell)
     return pages
 
 # %% ../nbs/01_board.ipynb #e6386f76

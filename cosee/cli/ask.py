@@ -20,7 +20,8 @@ from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPag
                               named_or_implied, page_sources, positive, roles_of, say, show_in_browser,
                               tell_duties, visual_args, visual_options)
 from ..models.usage import usage_text
-from ..utils.text import NOT_ANSWERABLE, abstains, check_question, counted, left_text, one_line, same_answer
+from ..utils.text import (NOT_ANSWERABLE, abstains, check_question, counted, left_text, means_none, one_line,
+                              same_answer)
 
 # %% ../../nbs/cli/01_ask.ipynb #5bf32eef
 if TYPE_CHECKING:
@@ -430,7 +431,7 @@ def _why_none(episode: 'Episode') -> str:
     proposals = proposals_of(episode)
     said = [h.get('content') for h in proposals if abstains(h.get('answer') or h.get('content'))]
     told = one_line(str(said[-1] or ''), 300) if said else ''
-    if told and not abstains(told): return told
+    if told and not means_none(told): return told   # a sentence that says why, not the bare word
     if proposals: return 'The pages that were shown do not say.'
     return f"{_NOBODY} ({one_line(episode['stopped'], 100)})."
 

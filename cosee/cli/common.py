@@ -468,10 +468,11 @@ def board_lines(
     names: Sequence[str] = () # what pages are called, see `page_names`; the rest by number
 ) -> list[str]:
     "The Board, page by page."
+    from cosee.board import WHOLE_DOCUMENT, cell_page
     out, last = [], None
-    for c in sorted(board.list_cells(), key=lambda c: (c['view']['page'], c['step'], c['id'])):
-        if (number := c['view']['page']) != last:
-            name = names[number - 1] if 0 < number <= len(names) else f'page {number}'
+    for c in sorted(board.list_cells(), key=lambda c: (cell_page(c), c['step'], c['id'])):
+        if (number := cell_page(c)) != last:
+            name = names[number - 1] if 0 < number <= len(names) else f'page {number}' if number else WHOLE_DOCUMENT
             out.append(page.grey(f'  {name[:1].upper()}{name[1:]}'))
         last = number
         refs = ' -> ' + ' '.join(f'#{r}' for r in c.get('refs', [])) if c.get('refs') else ''

@@ -17,7 +17,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, ContentBlock, ImageContent, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 from .. import __version__
-from ..board import Board, cell_line
+from ..board import WHOLE_DOCUMENT, Board, Cell, cell_line, cell_page
 from ..utils.boxes import Box
 from .asking import EpisodeInfo, Note, Settings
 from .desk import Desk
@@ -140,6 +140,8 @@ def _answer_text(answer: Answer) -> str:
     return f'{one_line(said, 2000)}{where}{because}\nEpisode {answer.episode}: the tool board shows its notes.'
 
 # %% ../../nbs/doors/10_assistants.ipynb #fb529942
+def _where(cell: Cell) -> str: return f'page {page}' if (page := cell_page(cell)) else f'the {WHOLE_DOCUMENT}'
+
 def _progress_text(told: Told) -> str:
     "An event in a line; '' for one that says nothing new"
     event: Any = told
@@ -150,7 +152,7 @@ def _progress_text(told: Told) -> str:
     if kind != 'turn': return ''
     cell: Any = event['cell']
     if cell is None: return f"{who}: no note ({one_line(event['error'], 100)})"
-    return f"{who}: note {cell['id']} on page {cell['view']['page']}: {one_line(cell['content'], 160)}"
+    return f"{who}: note {cell['id']} on {_where(cell)}: {one_line(cell['content'], 160)}"
 
 async def _followed(context: Context, desk: Desk, caller: Caller, job: Job) -> EpisodeInfo:
     "Tell how far an episode is until it is over; end it if nobody waits for it any more"
@@ -257,8 +259,7 @@ def _add_board(server: MCPServer, desk: Desk):
         "Show the notes that the team wrote on the way to an answer, each with its page and box."
         record = await asyncio.to_thread(desk.record, _caller(context), episode)
         cells = Board.from_dict(record.get('board') or {}).list_cells()
-        text = '\n'.join(f"[page {c['view']['page']}] {cell_line(c, 300)}"
-                         for c in cells) or 'this episode wrote no notes'
+        text = '\n'.join(f'[{_where(c)}] {cell_line(c, 300)}' for c in cells) or 'this episode wrote no notes'
         return _result(text, BoardText(notes=[dict(c) for c in cells]))
 
 # %% ../../nbs/doors/10_assistants.ipynb #54e7ea95

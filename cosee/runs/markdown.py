@@ -10,7 +10,7 @@ import re, unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Optional, TypedDict, Union
-from ..board import Board, Cell
+from ..board import WHOLE_DOCUMENT, Board, Cell, cell_page
 from ..controller import proposals_of
 from ..utils.boxes import Box
 from .table import Run
@@ -49,7 +49,7 @@ def _box(bbox: Optional[Box]) -> str:
 
 def _cell_row(c: Cell) -> list[str]:
     "A cell as a row of the table of a Board"
-    return [str(c['view']['page']), f"\\#{c['id']}", md_line(c['author'], 40), str(c['step']),
+    return [str(cell_page(c) or WHOLE_DOCUMENT), f"\\#{c['id']}", md_line(c['author'], 40), str(c['step']),
             md_line(c['content']), _box(c['view'].get('bbox')), md_line(', '.join(map(str, c['tags'])), 120),
             ', '.join(f'\\#{int(r)}' for r in c.get('refs') or [])]
 

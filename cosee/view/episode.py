@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypedDict, Union, cast
-from ..board import WHOLE_DOCUMENT, Board, Cell, has_page
+from ..board import WHOLE_DOCUMENT, Board, Cell, cell_page, has_page
 from ..controller import proposals_of
 from ..utils.boxes import Box, Size, is_box, placed
 from ..utils.files import write_whole
@@ -98,8 +98,8 @@ def _row(c: Cell, palette: dict[str, int]) -> Html:
     "A cell as a row of `board_html`"
     colour = AUTHOR_COLOURS[palette[c['author']]]   # under white, so that it can be read in any theme
     number = el('b', f"#{c['id']}", style=f'background: {colour}; color: #fff; padding: 0 .35em; border-radius: 4px')
-    values = (c['view']['page'], number, c['author'], c['step'], clean(c['content'], 400), ', '.join(c['tags']),
-              ', '.join(f'#{r}' for r in c.get('refs', [])))
+    values = (cell_page(c) or WHOLE_DOCUMENT, number, c['author'], c['step'], clean(c['content'], 400),
+              ', '.join(c['tags']), ', '.join(f'#{r}' for r in c.get('refs', [])))
     return el('tr', [el('td', v) for v in values])
 
 # %% ../../nbs/view/03_episode.ipynb #5bef88a1
