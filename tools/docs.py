@@ -58,14 +58,18 @@ def imports_alone(cells):
 
 
 def classes_known(cells):
-    """A hidden cell that imports the classes of a notebook from its module: the page of a class may name one that its
-    notebook writes further down."""
+    """A hidden cell that imports the classes of a notebook from their modules: the page of a class may name one that
+    its notebook writes further down."""
     sources = [joined(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    module = next((m[1] for s in sources if (m := re.match(r"#\|\s*default_exp\s+(\S+)", s))), None)
-    classes = [name for s in sources if re.match(r"#\|\s*export", s)
-               for name in re.findall(r"^class (\w+)", s, flags=re.M)]
-    if not module or not classes: return []
-    told = f"#| hide\nfrom cosee.{module} import {', '.join(classes)}"
+    own = next((m[1] for s in sources if (m := re.match(r"#\|\s*default_exp\s+(\S+)", s))), None)
+    lines = []
+    for source in sources:
+        target = re.match(r"#\|\s*exports?i?(?:[ \t]+(\S+))?", source)   # a notebook may add to another's module
+        module = target and (target[1] or own)
+        if not module: continue
+        lines += [f"from cosee.{module} import {name}" for name in re.findall(r"^class (\w+)", source, flags=re.M)]
+    if not lines: return []
+    told = "\n".join(["#| hide", *lines])
     return [dict(cell_type="code", id="classes", metadata={}, execution_count=None, outputs=[], source=told)]
 
 
