@@ -414,6 +414,8 @@ class Agent:
     actions: Sequence[str] = ACTIONS
     gen_defaults: dict[str, Any] = DEFAULT_GEN
     duty: str = ''
+    role_prompt: str = ''                  # these two stand here for a subclass with an __init__ of its own
+    qwen_client: Optional[Model] = None
 
     def __init__(self,
         name: str,                                    # unique in its team
@@ -584,5 +586,4 @@ def words_of(
     agents: Sequence[Agent] # a team
 ) -> Any:                   # see `WordReader`; None where no client has one
     "The reader of print of the first client in a team that has one."
-    clients = (getattr(a, 'qwen_client', None) for a in agents)
-    return next((w for c in clients if (w := getattr(c, 'words', None)) is not None), None)
+    return next((w for a in agents if (w := getattr(a.qwen_client, 'words', None)) is not None), None)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterable
 
 # %% auto #0
 __all__ = ['PageIndex', 'BBox', 'Tag', 'CellID', 'StepIndex', 'AgentName', 'AnswerText', 'YOU', 'WHOLE_DOCUMENT', 'Found',
-           'NOT_SEEN', 'View', 'Cell', 'Evidence', 'unit_bbox', 'has_page', 'cell_page', 'Board', 'cell_line',
-           'BoardView', 'Coverage']
+           'NOT_SEEN', 'View', 'Cell', 'Evidence', 'unit_bbox', 'whole_document', 'has_page', 'cell_page', 'Board',
+           'cell_line', 'BoardView', 'Coverage']
 
 # %% ../nbs/01_board.ipynb #bea7d864
 PageIndex = int      # of a page, from 1
@@ -84,6 +84,10 @@ def unit_bbox(
     "The box of a view in 0-1."
     box = view.get('bbox')
     return box if box and max(box) <= 1 else None
+
+def whole_document() -> View:
+    "The view of a note on no page in particular."
+    return {'page': 1, 'description': WHOLE_DOCUMENT}
 
 def has_page(
     view: View # of a cell

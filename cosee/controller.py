@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
 from .agents import (Action, ActionError, Agent, PageImage, fit_action, invalid_action, normalize_action,
                           read_confidence, words_of)
-from .board import WHOLE_DOCUMENT, YOU, Board, Cell, Evidence, View, has_page, unit_bbox
+from .board import YOU, Board, Cell, Evidence, View, has_page, unit_bbox, whole_document
 from .utils.boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
 from .models.client import Reply, Request, VLMClient, as_client, most_tokens, request_texts, usable
@@ -22,7 +22,8 @@ from .utils.text import abstains, answer_key, check_question, html_text, one_lin
 # %% auto #0
 __all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'MODEL_FAILED', 'Hypothesis', 'CallRecord', 'Event', 'TracePage',
            'Decided', 'Trace', 'CoSeeController', 'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses',
-           'evidence_of', 'call_record', 'told_apart', 'proposals_of', 'Episode', 'replay', 'turn_by_hand', 'noted']
+           'evidence_of', 'call_record', 'is_proposal', 'told_apart', 'proposals_of', 'Episode', 'replay',
+           'turn_by_hand', 'noted']
 
 # %% ../nbs/03_controller.ipynb #47b5820a
 class Hypothesis(Action, total=False):
@@ -212,9 +213,8 @@ class CoSeeController:
 
     def describe(self) -> dict[str, Any]:
         "The controller's settings and team, JSON-ready."
-        agents = [dict(name=a.name, role=type(a).__name__, role_prompt=getattr(a, 'role_prompt', ''),
-                       actions=list(a.actions), gen=a.gen_defaults,
-                       client=_client_name(getattr(a, 'qwen_client', None))) for a in self.agents]
+        agents = [dict(name=a.name, role=type(a).__name__, role_prompt=a.role_prompt, actions=list(a.actions),
+                       gen=a.gen_defaults, client=_client_name(a.qwen_client)) for a in self.agents]
         choice = self.page_selection if isinstance(self.page_selection, (str, dict)) else repr(self.page_selection)
         return dict(agents=agents, max_steps=self.max_steps, order=self.order, stop_confidence=self.stop_confidence,
                     agreement=self.agreement, error_cells=self.error_cells, default_gen_kwargs=self.default_gen_kwargs,
@@ -262,9 +262,7 @@ def _view(board: Board, action: Action, refs: list[int]) -> View:
     "The action's own view, or the page of what it refers to, or the whole document"
     if 'view' in action: return action['view']
     pages = [cell['view']['page'] for cell in _cells(board, refs) if has_page(cell['view'])]
-    return {'page': pages[0]} if pages else _whole_document()
-
-def _whole_document() -> View: return {'page': 1, 'description': WHOLE_DOCUMENT}
+    return {'page': pages[0]} if pages else whole_document()
 
 def _note(action: Action) -> tuple[str, list[str]]:
     "Content and tags of the cell that an action becomes"
@@ -403,7 +401,7 @@ def _take_turn(agent: Agent, images: list[PageImage], question: str, board: Boar
 # %% ../nbs/03_controller.ipynb #e712d4f5
 def _shared_client(agents: Sequence[Agent]) -> Optional[VLMClient]:
     "The client that can be asked for all of `agents` at once, if there is one"
-    if len(agents) < 2 or any(type(a).act is not Agent.act for a in agents): return None
+    if len(agents) < 2 or any(getattr(type(a), 'act', None) is not Agent.act for a in agents): return None
     client = agents[0].qwen_client
     same = all(a.qwen_client is client for a in agents)
     return as_client(client) if same and client is not None else None
@@ -484,17 +482,16 @@ class _Run:
 
     def _propose(self, action: Action, event: Event, cell: int):
         "Keep the action as a hypothesis, if it proposes an answer"
-        kind = action['action']
-        if kind == 'HYPOTHESIZE' or kind == 'REVISE' and action.get('answer'):
+        if is_proposal(action):
             self.proposals.append({**action, 'author': event['agent'], 'step': event['step'], 'cell': cell})
 
     def _error_cell(self, event: Event):
         note = f"No valid action: {event['error']}"
-        event['error_cell'] = self.board.add_cell(_whole_document(), note, ['error'], event['agent'], event['step'])
+        event['error_cell'] = self.board.add_cell(whole_document(), note, ['error'], event['agent'], event['step'])
 
     def _most_tokens(self, agent: Agent, gen: Gen, images: list[PageImage]) -> int:
         "What the agent's next turn may cost at most; 0 where its client cannot tell"
-        if getattr(agent, 'qwen_client', None) is None: return 0
+        if agent.qwen_client is None: return 0
         request = agent.request(images, self.question, self.board, gen)
         return most_tokens(agent.qwen_client, request, self.ledger.count) * getattr(agent, 'calls_per_turn', 1)
 
@@ -606,6 +603,12 @@ def _as_told(told: Event, done: Event) -> Event:
     return cast(Event, {**done, 'action': copy.deepcopy(told['action'])})
 
 # %% ../nbs/03_controller.ipynb #b684ddb1
+def is_proposal(
+    action: Mapping[str, Any] # valid
+) -> bool:
+    "Does an action propose an answer?"
+    return action['action'] == 'HYPOTHESIZE' or action['action'] == 'REVISE' and bool(action.get('answer'))
+
 def told_apart(
     proposals: Iterable[Hypothesis] # of an episode, in order of their notes
 ) -> dict[str, list[Hypothesis]]:

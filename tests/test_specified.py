@@ -174,6 +174,10 @@ def test_A22_agents_without_the_base_class_s_init_and_mocks_as_clients_run_and_l
 
     out = CoSeeController([Own()]).run([PAGE], "What is the total?")
     assert out["answer"] == CoSeeController([]).decide_final_answer([dict(SURE, answer=5)], Board()) == "5"
+    for order in ("sequential", "parallel"):
+        mocks = [MagicMock(spec=Agent, **{"act.return_value": GUESS}) for _ in range(2)]
+        for agent, name in zip(mocks, ("one", "two"), strict=True): agent.name = name
+        assert CoSeeController(mocks, order=order).run([PAGE], "What is the total?")["stopped"] == "agreement"
     json.dumps(CoSeeController([ScannerAgent(mock())]).run([PAGE], "What is the total?")["trace"])
     made = dict(name="made", limit=1, options=dict(kinds=["invoice"], dpi=40))
     run = run_experiment(dict(dataset=made, methods=["direct"]), tmp_path / "run", client=mock("Answer: 3"))

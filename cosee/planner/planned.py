@@ -13,7 +13,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Optional, cast
 from ..agents import ROLES, Action, Agent, Model
-from ..board import Board, View
+from ..board import Board, View, whole_document
 from ..controller import Episode, Event, OnEvent, Order
 from ..eval.teams import within_budget
 from ..eval.task import MethodOutcome, Roles, Task, build_team, outcome_of, stochastic_rounding
@@ -70,9 +70,9 @@ class _PlanAgent(Agent):
         self.planned = planned
 
     def act(self, images, question, board, gen_kwargs=None) -> Action:
-        page = next(iter(self.planned.plan.pages), 1)
-        return Action(action='INSPECT', content=plan_text(self.planned), tags=['plan'],
-                      view=View(page=page, description='whole page' if self.planned.plan.pages else 'whole document'))
+        pages = self.planned.plan.pages
+        view = View(page=pages[0], description='whole page') if pages else whole_document()
+        return Action(action='INSPECT', content=plan_text(self.planned), tags=['plan'], view=view)
 
 # %% ../../nbs/planner/06_planned_team.ipynb #b29a49a5
 class PlannedController(QualityController):

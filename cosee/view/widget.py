@@ -15,8 +15,8 @@ from contextvars import copy_context
 from functools import cache, partial
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
-from ..board import WHOLE_DOCUMENT, Board, Cell
-from ..controller import CoSeeController, Hypothesis, rank_hypotheses, told_apart
+from ..board import Board, Cell, whole_document
+from ..controller import CoSeeController, Hypothesis, is_proposal, rank_hypotheses, told_apart
 from ..focus import listed
 from ..models.usage import BudgetExceeded
 from ..ocr.engine import reading_told
@@ -77,11 +77,11 @@ def _grow(live: LiveEpisode, event: dict[str, Any]):
     live.events.append(event)
     if action and event.get('cell'):
         cell = rules.apply_action(live.board, action, event['step'], event['agent'])
-        if action['action'] == 'HYPOTHESIZE' or action.get('answer') and action['action'] == 'REVISE':
+        if is_proposal(action):
             told = {**action, 'author': event['agent'], 'step': event['step'], 'cell': cell}
             live.proposals.append(cast(Hypothesis, told))
     elif event.get('error_cell'):
-        live.board.add_cell({'page': 1, 'description': WHOLE_DOCUMENT}, f"No valid action: {event['error']}",
+        live.board.add_cell(whole_document(), f"No valid action: {event['error']}",
                             ['error'], event['agent'], event['step'])
 
 # %% ../../nbs/view/04_widget.ipynb #ddf38a04
