@@ -14,7 +14,7 @@ from .task import (COT, MethodOutcome, PLAIN_GEN, Reading, Roles, SAMPLE_GEN, Ta
 from ..utils.text import abstains, answer_key
 
 # %% auto #0
-__all__ = ['within_budget']
+__all__ = ['within_budget', 'board_team']
 
 # %% ../../nbs/eval/07_teams.ipynb #e08bd6d1
 _NOTE = 'x' * 400   # stands for what a turn adds to the Board's text
@@ -36,14 +36,20 @@ def within_budget(
         return some
     return agents
 
-# %% ../../nbs/eval/07_teams.ipynb #1aaf2cc5
-def board_team(task: Task, agents: Roles, num_agents: Optional[int], max_cells_per_page: int,
-               max_total_chars: int) -> list[Agent]:
-    "A team on the task's client whose agents read so much of the Board."
+# %% ../../nbs/eval/07_teams.ipynb #b0a7d7ea
+def board_team(
+    task: Task,                # its client is the team's
+    agents: Roles,             # in order of their turns
+    num_agents: Optional[int], # how many of them, see `build_team`
+    max_cells_per_page: int,   # most notes of a page that a prompt tells
+    max_total_chars: int       # most characters of the Board in a prompt
+) -> list[Agent]:
+    "A team whose agents read so much of the Board."
     crew = build_team(task.client, agents, num_agents)
     for a in crew: a.board_kwargs = dict(max_cells_per_page=max_cells_per_page, max_total_chars=max_total_chars)
     return crew
 
+# %% ../../nbs/eval/07_teams.ipynb #1aaf2cc5
 def _episode(task: Task, crew: list[Agent], max_steps: float, order: Order, stop_confidence: float,
              agreement: int) -> MethodOutcome:
     "The outcome of one episode of a crew"

@@ -15,8 +15,8 @@ from typing import Any, Optional, cast
 from ..agents import ROLES, Action, Agent, Model
 from ..board import Board, View, whole_document
 from ..controller import Episode, Event, OnEvent, Order
-from ..eval.teams import within_budget
-from ..eval.task import MethodOutcome, Roles, Task, build_team, outcome_of, stochastic_rounding
+from ..eval.teams import board_team, within_budget
+from ..eval.task import MethodOutcome, Roles, Task, outcome_of, stochastic_rounding
 from ..focus import Choice, FocusSpec, OraclePages, Pictures, index_of, listed
 from ..models.usage import Ledger
 from .document_plan import Planned, plan_document
@@ -125,9 +125,7 @@ def planned_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 
     task.look(focus, k)
     made = plan_document(task.question, task.images, task.client, task.focus, task.ledger)
     if made.plan.pages: task.look(_PlannedPages(made.plan.pages))
-    crew = build_team(task.client, agents, num_agents)
-    for a in crew: a.board_kwargs = dict(max_cells_per_page=max_cells_per_page, max_total_chars=max_total_chars)
-    crew = within_budget(task, crew)
+    crew = within_budget(task, board_team(task, agents, num_agents, max_cells_per_page, max_total_chars))
     controller = PlannedController(crew, stochastic_rounding(max_steps, task.seed), {**task.gen, 'seed': task.seed},
                                    order, stop_confidence, agreement, page_selection=task.focus, planned=made)
     return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))

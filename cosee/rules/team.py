@@ -19,8 +19,8 @@ from ..board import YOU, Board
 from ..utils.boxes import Box
 from ..controller import (CoSeeController, Episode, Event, Hypothesis, OnEvent, Order, evidence_of,
                               proposal_key, proposals_of, rank_hypotheses, standing, stated_confidence)
-from ..eval.teams import within_budget
-from ..eval.task import MethodOutcome, Roles, Task, build_team, outcome_of, stochastic_rounding
+from ..eval.teams import board_team, within_budget
+from ..eval.task import MethodOutcome, Roles, Task, outcome_of, stochastic_rounding
 from ..focus import FocusSpec, listed
 from ..models.usage import Ledger
 from .blind import blind
@@ -233,10 +233,9 @@ def team_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, 
     "A team with a Board and rules of its own."
     rules = Rules(first, decide, stop, unproved, checks, quotes, dissent, pages)
     steps = stochastic_rounding(max_steps, task.seed)
-    crew = build_team(task.client, agents, num_agents)
+    crew = board_team(task, agents, num_agents, max_cells_per_page, max_total_chars)
     task.look(focus, k * len(crew) if pages == 'split' else k)
     if checks == 'lines': crew = quoting(crew)
-    for a in crew: a.board_kwargs = dict(max_cells_per_page=max_cells_per_page, max_total_chars=max_total_chars)
     if pages == 'same' or not _covers_shares(task, crew): crew = within_budget(task, crew)
     controller = TeamController(crew, steps, {**task.gen, 'seed': task.seed}, order,
                                 stop_confidence, agreement, page_selection=task.focus, snap=task.snap, rules=rules,
