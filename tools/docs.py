@@ -62,12 +62,12 @@ def classes_known(cells):
     its notebook writes further down."""
     sources = [joined(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     own = next((m[1] for s in sources if (m := re.match(r"#\|\s*default_exp\s+(\S+)", s))), None)
-    lines = []
+    found = {}
     for source in sources:
         target = re.match(r"#\|\s*exports?i?(?:[ \t]+(\S+))?", source)   # a notebook may add to another's module
         module = target and (target[1] or own)
-        if not module: continue
-        lines += [f"from cosee.{module} import {name}" for name in re.findall(r"^class (\w+)", source, flags=re.M)]
+        if module: found.setdefault(module, []).extend(re.findall(r"^class (\w+)", source, flags=re.M))
+    lines = [f"from cosee.{module} import {', '.join(names)}" for module, names in found.items() if names]
     if not lines: return []
     told = "\n".join(["#| hide", *lines])
     return [dict(cell_type="code", id="classes", metadata={}, execution_count=None, outputs=[], source=told)]
