@@ -21,6 +21,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("TQDM_DISABLE", "1")
 # No test may reach for a model hub: whatever it needs is in the repository, in a package, or made on the spot.
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Nor may it find a model that happens to be on the machine: where a test names no client, no model answers.
+os.environ["COSEE_CLIENT"] = os.environ["COSEE_SERVERS"] = "none"
 
 # What tests read is kept in a folder of theirs, never in the user's. Workers and the processes that they start
 # share it.

@@ -26,7 +26,7 @@ ROOT = sync.ROOT
 # What would make outputs differ from one run to the next.
 STEADY = {"PYTHONHASHSEED": "0", "MPLBACKEND": "agg", "TQDM_DISABLE": "1", "NO_COLOR": "1", "COLUMNS": "100",
           "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1",
-          "TOKENIZERS_PARALLELISM": "false"}
+          "TOKENIZERS_PARALLELISM": "false", "COSEE_CLIENT": "none", "COSEE_SERVERS": "none"}
 WIDGET = "application/vnd.jupyter.widget-view+json"
 STALE = 3   # exit code of a notebook that runs and shows something else than it stores
 # What every notebook's process needs before its first cell, and half of the time that most take; and what takes those

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Callable, NotRequired, Optional, TYPE_CHECKING, TypedDict
 from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPage, amount, board_lines,
                               cache_args, care_args, check_client, client_of, made_page_reader, model_args,
-                              named_or_implied, page_sources, positive, roles_of, say, show_in_browser,
+                              page_sources, positive, roles_of, say, settle_client, show_in_browser,
                               tell_duties, visual_args, visual_options)
 from ..models.usage import usage_text
 from ..utils.text import (NOT_ANSWERABLE, abstains, check_question, counted, left_text, means_none, one_line,
@@ -627,30 +627,22 @@ def _report(args: Namespace, answers: Answers, html: bool = True):
         if read: print(page.grey(page.wrap(read, 'Pages     ')))
     if args.html and html: _write_page(args, pages, episodes)
 
-# %% ../../nbs/cli/01_ask.ipynb #19035441
-def _mind_here() -> str:
-    "The name of the largest language model of `cosee models` that is on this machine; '' if there is none"
-    from cosee.models.weights import WEIGHTS, weights_state
-    minds = [n for n, w in WEIGHTS.items() if w.files[0].name.endswith('.gguf')]
-    try: there = [n for n in minds if weights_state(n).found in ('here', 'unchecked')]
-    except OSError: return ''
-    return max(there, key=lambda n: WEIGHTS[n].size, default='')
-
-def _choose_client(args: Namespace):
-    "Settle on a client where none is named"
-    if args.client: return
-    args.client = named_or_implied(args) or 'ocr'
-    if args.client == 'ocr' and (name := _mind_here()):
-        say(args, f'{name} is on this machine: with --client print --model-path {name} it reads the pages')
-
 # %% ../../nbs/cli/01_ask.ipynb #4177a64a
 def _code(results: list[Result]) -> int: return ANSWERED if any(map(_answered, results)) else NOTHING
 
+def _tell_ways(args: Namespace, results: list[Result]):
+    "Say in a terminal how to come by a model, where the reader of printed text left a question open"
+    from cosee.models.discovery import ways_to_model
+    open_ones = [r for r in results if not _answered(r)]
+    if not getattr(args, 'no_model', False) or args.json or not open_ones or not sys.stdout.isatty(): return
+    print(TerminalPage(sys.stdout).grey(ways_to_model()))
+
 def _ask(args: Namespace) -> int:
     "Answer questions about a document"
-    _choose_client(args)
+    settle_client(args)
     answers = _ask_all(args)
     _report(args, answers)
+    _tell_ways(args, answers[-1])
     return _code(answers[-1])
 
 # %% ../../nbs/cli/01_ask.ipynb #64951894

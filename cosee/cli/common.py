@@ -7,11 +7,11 @@ from __future__ import annotations
 
 # %% auto #0
 __all__ = ['ANSWERED', 'FAILED', 'BAD_INPUT', 'NOTHING', 'INTERRUPTED', 'PIPE_CLOSED', 'CODES_HELP', 'Stop', 'common_args',
-           'positive', 'amount', 'model_args', 'care_args', 'no_cache_args', 'cache_args', 'cache_wanted',
-           'page_reader_options', 'visual_args', 'visual_options', 'say', 'show_in_browser', 'serve_page',
-           'backends_config', 'made_page_reader', 'PageSources', 'page_sources', 'check_weights', 'named_client',
-           'roles_of', 'tell_duties', 'check_client', 'choose_client', 'named_or_implied', 'client_of', 'TerminalPage',
-           'board_lines', 'text_table']
+           'positive', 'amount', 'client_name', 'model_args', 'care_args', 'no_cache_args', 'cache_args',
+           'cache_wanted', 'page_reader_options', 'visual_args', 'visual_options', 'say', 'show_in_browser',
+           'serve_page', 'backends_config', 'made_page_reader', 'PageSources', 'page_sources', 'check_weights',
+           'named_client', 'roles_of', 'tell_duties', 'check_client', 'settle_client', 'named_or_implied', 'client_of',
+           'TerminalPage', 'board_lines', 'text_table']
 
 # %% ../../nbs/cli/00_common.ipynb #c1025029
 import argparse, json, logging, math, os, shutil, sys, textwrap
@@ -79,6 +79,12 @@ def amount(
     return number
 
 # %% ../../nbs/cli/00_common.ipynb #c20ad046
+def client_name(
+    text: str # of an argument
+) -> str:     # in the table of clients, or the id of a backend
+    "The `type` of arguments that name a client: 'none' stands for the reader that asks no model."
+    return 'ocr' if text == 'none' else text
+
 def _clients_help() -> str:
     "The clients that the command line can make, a few words for each"
     from cosee.models.registry import CLIENTS
@@ -90,7 +96,9 @@ def model_args(
 ):
     "Arguments that choose the model."
     g = p.add_argument_group('model')
-    g.add_argument('--client', default='ocr', metavar='NAME', help=f'{_clients_help()} (default: ocr)')
+    g.add_argument('--client', type=client_name, metavar='NAME',
+                   help=f'{_clients_help()}; none: no model, which is ocr (default: the best that is at hand: what '
+                        'COSEE_CLIENT or --config names, a server on this machine, weights, else none)')
     g.add_argument('--model-path', metavar='PATH', help='for qwen and tiny, the directory with config, tokenizer '
                    'and weights; for print, a GGUF file; or a name that `cosee fetch` knows')
     g.add_argument('--model', metavar='NAME', help='what the provider or the server calls the model')
@@ -121,7 +129,7 @@ def care_args(
     g = p.add_argument_group('when a model fails, or is asked again')
     g.add_argument('--retry', type=positive, default=1, metavar='N',
                    help='how often to ask for one usable reply (default: 1)')
-    g.add_argument('--fallback', action='append', default=[], metavar='NAME',
+    g.add_argument('--fallback', action='append', default=[], type=client_name, metavar='NAME',
                    help='client or id that is asked where the model fails; may be given several times')
     g.add_argument('--replies', '--cache', dest='cache', metavar='FILE',
                    help='keep replies of the model in this file, and take them from there')
@@ -266,10 +274,16 @@ def _by_id(args: Namespace, id: str) -> 'VLMClient':
     "The client of a backend's id"
     from cosee.models.registry import reading_client
     reader = made_page_reader(args)
-    names = 'print', 'page_tokens', *(['base_url'] if id == args.client else [])
+    own = id == args.client and id not in getattr(args, 'found', {})
+    names = 'print', 'page_tokens', *(['base_url'] if own else [])
     given: dict[str, Any] = {k: v for k in names if (v := getattr(args, k, None)) is not None}
     if reader: given['page_reader'] = reader
-    return reading_client(id, backends_config(args), **given)
+    found = getattr(args, 'found', {}).get(id)
+    if not found: return reading_client(id, backends_config(args), **given)
+    if found.backend.model_path:
+        say(args, f'loading {found.backend.model} ...')
+        _hush(args)
+    return reading_client(found.backend, **given)
 
 # %% ../../nbs/cli/00_common.ipynb #9d373376
 def made_page_reader(
@@ -410,14 +424,34 @@ def check_client(
     ids = config.ids if config else []
     if name not in ids: raise Stop(f"--client: {no_such('client', name, [*CLIENTS, *ids])}", BAD_INPUT)
 
-def choose_client(
+def settle_client(
     args: Namespace # of `model_args`
 ) -> str:           # its name
-    "Settle on a client where none is named; raises `Stop` for one that nobody knows."
+    "Settle who is asked where no client is named, and say why; raises `Stop` for one that nobody knows."
     from cosee.models.registry import client_for
-    args.client = args.client or (client_for(args.model_path) if args.model_path else 'ocr')
+    from cosee.utils.config import ConfigError
+    args.found = {}
+    try:
+        if args.client is None and args.mind: args.client = 'print'
+        elif args.client is None and args.model_path: args.client = client_for(args.model_path)
+        elif args.client is None and args.model and args.base_url: args.client = 'openai'
+        elif args.client is None: args.client = _found_client(args)
+    except ConfigError as e: raise Stop(str(e), BAD_INPUT) from e
     check_client(args, args.client)
     return args.client
+
+def _found_client(args: Namespace) -> str:
+    "The best client at hand; remembers what was found as `found`, and that no model was as `no_model`"
+    from cosee.models.discovery import NO_MODEL, choose_model
+    if args.base_url or args.model: return _found_server(args)
+    choice = choose_model(backends_config(args))
+    args.found = {f.id: f for f in (choice.found, *choice.others) if f}
+    args.no_model = choice.client == NO_MODEL and not os.environ.get('COSEE_CLIENT')
+    if choice.found: say(args, f'asking {choice.why}; {_CHOOSE}')
+    elif args.no_model or choice.client != NO_MODEL: say(args, choice.why)
+    return choice.client
+
+_CHOOSE = '--client NAME asks another (see cosee models), --client none asks no model'
 
 def named_or_implied(
     args: Namespace  # of `model_args`
@@ -425,6 +459,20 @@ def named_or_implied(
     "The client that the arguments name, or that reads what `--model-path` names."
     from cosee.models.registry import client_for
     return args.client or (client_for(args.model_path) if args.model_path else None)
+
+def _found_server(args: Namespace) -> str:
+    "The model that is meant by an address alone, or by a name alone"
+    from cosee.models.discovery import find_servers, model_at
+    if args.base_url: found = model_at(args.base_url)
+    else:
+        named = [f for f in find_servers() if args.model in (f.backend.model, f.id)]
+        if not named:
+            raise Stop(f'--model: no server on this machine has {one_line(args.model, 60)!r}; say who does with '
+                       '--base-url or --client', BAD_INPUT)
+        found = named[0]
+    args.found = {found.id: found}
+    say(args, f'asking {found}')
+    return found.id
 
 # %% ../../nbs/cli/00_common.ipynb #cab2ae7d
 def client_of(

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Optional, TYPE_CHECKING, cast
-from .common import (ANSWERED, BAD_INPUT, CODES_HELP, FAILED, Stop, cache_args, care_args, check_client,
-                              client_of, model_args, named_or_implied, page_sources, positive, say, text_table,
+from .common import (ANSWERED, BAD_INPUT, CODES_HELP, FAILED, Stop, cache_args, care_args, client_of,
+                              model_args, page_sources, positive, say, settle_client, text_table,
                               visual_args)
 from ..utils.text import counted, left_text, one_line
 
@@ -70,8 +70,7 @@ def _reading(args: Namespace) -> 'Reading':
     from cosee.fields.schema import read_schema
     from cosee.models.remote import VLMClientError
     from cosee.runs.extraction.reading import Reading
-    args.client = named_or_implied(args) or 'ocr'
-    check_client(args, args.client)
+    settle_client(args)
     try: form = read_schema(args.schema)
     except (ValueError, OSError) as e: raise Stop(f'--schema: {e}', BAD_INPUT) from e
     try: client = client_of(args)

@@ -14,8 +14,8 @@ from ..utils.config import VARIABLE, ConfigError, fill_in, read_text, read_yaml,
 from ..utils.registry import no_such
 
 # %% auto #0
-__all__ = ['KINDS_OF_BACKEND', 'Fields', 'Variables', 'M', 'OWN_KINDS', 'Backend', 'make_backend', 'with_key', 'PlannerConfig',
-           'Config', 'parse_config', 'load_config', 'usual_backend']
+__all__ = ['KINDS_OF_BACKEND', 'Fields', 'Variables', 'M', 'OWN_KINDS', 'SERVER_PORTS', 'Backend', 'make_backend', 'with_key',
+           'PlannerConfig', 'Config', 'parse_config', 'load_config', 'usual_backend']
 
 # %% ../../nbs/models/00_backends.ipynb #9a3c0510
 # those of the package; more can be registered
@@ -152,6 +152,7 @@ class Config(BaseModel):
     source: str = 'config'                              # the file, for errors
     entries: dict[str, Fields] = Field({}, repr=False)  # id -> fields of a `Backend`, as they were written
     planner: PlannerConfig = PlannerConfig()            # how the planner is asked
+    client: Optional[str] = None                        # id of the usual model; 'none': no model
     _env: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @property
@@ -174,6 +175,8 @@ class Config(BaseModel):
             names = set(VARIABLE.findall(open_fields))
             unset = [n for n, default in names if not self._env.get(n) and not default]
             if not unset: self._backend(id, self._env)
+        if self.client and self.client not in ('none', *self.entries):
+            raise ConfigError(f"{self.source}: client: {no_such('backend', self.client, self.ids)}")
         for field in ('backend', 'fallback_backend'):
             id = getattr(self.planner, field)
             if field not in self.planner.model_fields_set or not id: continue
@@ -218,15 +221,18 @@ def parse_config(
 ) -> Config:
     "A checked `Config`: an unknown field anywhere raises `ConfigError`, whichever backend is used."
     raw, env = read_yaml(text, source), dict(os.environ if env is None else env)
-    unknown = [k for k in raw if k not in ('backends', 'planner')]
-    if unknown: raise ConfigError(f'{source}: {unknown[0]} is not a field; choose from backends, planner')
+    unknown = [k for k in raw if k not in ('backends', 'planner', 'client')]
+    if unknown: raise ConfigError(f'{source}: {unknown[0]} is not a field; choose from backends, planner, client')
+    client = raw.get('client')
+    if not isinstance(client, (str, type(None))):
+        raise ConfigError(f'{source}: client: the id of a backend is expected')
     named = raw.get('backends') or {}
     if not isinstance(named, dict): raise ConfigError(f'{source}: backends: a mapping is expected')
     entries: dict[str, Fields] = {}
     for name, fields in named.items(): entries |= _entries(name, fields, f'{source}: backends.{name}')
     where = f'{source}: planner'
     planner = _made(PlannerConfig, _filled(raw.get('planner') or {}, env, where), where)
-    config = Config(source=source, entries=entries, planner=planner)
+    config = Config(source=source, entries=entries, planner=planner, client=client)
     config._env.update(env)
     config._check()
     return config
@@ -240,12 +246,19 @@ def load_config(
     return parse_config(read_text(path), env, str(path))
 
 # %% ../../nbs/models/00_backends.ipynb #cbdad2cf
+SERVER_PORTS = {'ollama': 11434, 'lmstudio': 1234, 'llama-server': 8080, 'vllm': 8000, 'server': 8000}   # usual ones
+
+def _local_server(port: int) -> Fields:
+    "The fields of a server on this machine, which may need minutes to load its model"
+    return dict(kind='openai', base_url=f'http://127.0.0.1:{port}/v1', api_key='${COSEE_API_KEY}', timeout=600,
+                max_retries=1)
+
 _USUAL: dict[str, Fields] = dict(
     openai=dict(api_key='${OPENAI_API_KEY}', base_url='${OPENAI_BASE_URL:-https://api.openai.com/v1}',
                 structured='strict', length_field='max_completion_tokens', extra_sampling=False),
     anthropic=dict(api_key='${ANTHROPIC_API_KEY}'),
     google=dict(api_key='${GOOGLE_API_KEY}'),
-    qwen={}, gguf={})
+    qwen={}, gguf={}, **{name: _local_server(port) for name, port in SERVER_PORTS.items()})
 
 def usual_backend(
     id: str,                         # 'kind.model', such as 'openai.gpt-4o'

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterator
 from ..common import (BAD_INPUT, Stop, amount, cache_args, care_args, check_client, client_of, model_args,
-                              named_client, named_or_implied, page_sources, positive, say, visual_args)
+                              client_name, named_client, page_sources, positive, say, settle_client, visual_args)
 from ...utils.text import counted, one_line
 
 # %% auto #0
@@ -63,7 +63,7 @@ def desk_args(
     g.add_argument('--max-upload', type=positive, default=64, metavar='MB', help='of one document (default: 64)')
     g.add_argument('--max-pages', type=positive, default=2000, metavar='N', help='of one document (default: 2000)')
     model_args(p)
-    p.add_argument('--offer', action='append', default=[], metavar='NAME',
+    p.add_argument('--offer', action='append', default=[], type=client_name, metavar='NAME',
                    help='another client or id that may be asked for by name; may be given several times')
     care_args(p)
     cache_args(p)
@@ -110,10 +110,13 @@ def _clients_of(
 ) -> 'Clients':
     "The models that the arguments offer; raises `Stop` for one that nobody knows."
     from cosee.doors.asking import Clients
-    args.client = named_or_implied(args) or 'ocr'
-    for name in (args.client, *args.offer, *args.fallback): check_client(args, name)
+    settle_client(args)
+    for name in (*args.offer, *args.fallback): check_client(args, name)
     def maker(name: str) -> 'Callable[[], VLMClient]': return lambda: named_client(args, name)
-    return Clients({args.client: lambda: client_of(args), **{name: maker(name) for name in args.offer}})
+    found: 'list[str]' = [*args.found]
+    offered = dict.fromkeys(args.offer + found + (['ocr'] if found else []))
+    return Clients({args.client: lambda: client_of(args),
+                    **{name: maker(name) for name in offered if name != args.client}})
 
 def _desk_of(
     args: Namespace, # of `root_args` and `desk_args`
