@@ -1,7 +1,8 @@
 """Servers on 127.0.0.1 that speak the wire format of a provider, and fail on demand.
 
 A `FakeServer` answers each POST as the next entry of its script says, and well once the script has run out.
-It keeps every request. Nothing sleeps: a slow answer waits for the server's end, a cut one closes the connection.
+It keeps every request. What it lists of its models is `lists`: path -> JSON, and of Ollama name -> JSON. Nothing
+sleeps: a slow answer waits for the server's end, a cut one closes the connection.
 """
 import json
 import math
@@ -47,6 +48,15 @@ def google(text, finish="STOP", usage=True, refusal=None):
             **({"usageMetadata": counts} if usage else {})}
 
 
+def ollama(**models):
+    "What Ollama tells of its models: name -> (bytes, what it can do, its context where it is loaded)."
+    rows = [{"name": name, "size": size} for name, (size, _, _) in models.items()]
+    return {"/v1/models": {"data": [{"id": name, "owned_by": "library"} for name in models]},
+            "/api/tags": {"models": rows},
+            "/api/ps": {"models": [{"name": n, "context_length": c} for n, (_, _, c) in models.items() if c]},
+            **{name: {"capabilities": ["completion", *can]} for name, (_, can, _) in models.items()}}
+
+
 WIRES = {"openai": openai, "anthropic": anthropic, "google": google}
 
 
@@ -85,8 +95,8 @@ class LocalServer(ThreadingHTTPServer):
 class FakeServer(LocalServer):
     "`.requests` are dicts with path, headers, body."
 
-    def __init__(self, wire="openai", script=(), answer=lambda body: "42"):
-        self.wire, self.script, self.answer = wire, list(script), answer
+    def __init__(self, wire="openai", script=(), answer=lambda body: "42", lists=None):
+        self.wire, self.script, self.answer, self.lists = wire, list(script), answer, lists
         self.requests, self.in_flight, self.most_in_flight = [], 0, 0
         self.lock, self.gate = threading.Lock(), None
         super().__init__(Handler)
@@ -108,11 +118,19 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def do_GET(self):
+        if self.server.lists is not None:
+            return self.tell(self.server.lists.get(self.path))
         self.send(200, json.dumps({"object": "list", "data": [{"id": "m", "object": "model"}]}).encode())
+
+    def tell(self, found):
+        "Answer from the lists of the server"
+        self.send(404 if found is None else 200, json.dumps(found).encode())
 
     def do_POST(self):
         server = self.server
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/api/show":
+            return self.tell((server.lists or {}).get(body["model"]))
         with server.lock:
             server.requests.append({"path": self.path, "headers": dict(self.headers), "body": body})
             act = server.script.pop(0) if server.script else "ok"

@@ -413,7 +413,8 @@ def _listed_roles(path: str) -> list[Any]:
 # %% ../../nbs/cli/00_common.ipynb #805bfd0e
 def check_client(
     args: Namespace, # of `model_args`
-    name: str        # in the table of clients, or a backend's id
+    name: str,       # in the table of clients, or a backend's id
+    said: str = '--client' # where it is named
 ):
     "Raises `Stop` for a client that nobody knows."
     from cosee.utils.config import ConfigError
@@ -422,7 +423,7 @@ def check_client(
     try: config = backends_config(args)
     except ConfigError as e: raise Stop(str(e), BAD_INPUT) from None
     ids = config.ids if config else []
-    if name not in ids: raise Stop(f"--client: {no_such('client', name, [*CLIENTS, *ids])}", BAD_INPUT)
+    if name not in ids: raise Stop(f"{said}: {no_such('client', name, [*CLIENTS, *ids])}", BAD_INPUT)
 
 def settle_client(
     args: Namespace # of `model_args`
@@ -448,7 +449,8 @@ def _found_client(args: Namespace) -> str:
     args.found = {f.id: f for f in (choice.found, *choice.others) if f}
     args.no_model = choice.client == NO_MODEL and not os.environ.get('COSEE_CLIENT')
     if choice.found: say(args, f'asking {choice.why}; {_CHOOSE}')
-    elif args.no_model or choice.client != NO_MODEL: say(args, choice.why)
+    else: check_client(args, choice.client, choice.why)
+    if not choice.found and (args.no_model or choice.client != NO_MODEL): say(args, choice.why)
     return choice.client
 
 _CHOOSE = '--client NAME asks another (see cosee models), --client none asks no model'

@@ -100,7 +100,9 @@ def _number(x: Any) -> int:
     "A size as a server tells it; 0 for what is none"
     return int(x) if isinstance(x, (int, float)) and not isinstance(x, bool) and 0 < x < 1e15 else 0
 
-def _text(x: Any) -> str: return x if isinstance(x, str) and 0 < len(x) <= 300 else ''
+def _text(x: Any) -> str:
+    "A name as a server tells it, which is shown to people; '' for what is none"
+    return x if isinstance(x, str) and len(x) <= 300 and x.isprintable() else ''
 
 # %% ../../nbs/models/18_discovery.ipynb #d15c0010
 def _served(server: str, root: str, model: Any, sees: Optional[bool] = None, **found) -> Iterator[FoundModel]:
