@@ -75,11 +75,11 @@ def test_a_refused_key_is_told(run, doc):
 def test_backends_are_listed_without_keys(run, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
-    code, out, _ = run("backends", "--config", str(ROOT / "configs/model_backends.yaml"), "--json")
+    code, out, _ = run("models", "backends", "--config", str(ROOT / "configs/model_backends.yaml"), "--json")
     rows = {r["id"]: r for r in json.loads(out)}
     assert (code == 0 and rows["openai.gpt-4o"]["key"] == "OPENAI_API_KEY set"
             and rows["google.gemini-2.5-flash"]["key"] == "GOOGLE_API_KEY not set")
-    assert len(run("backends")[1].splitlines()) == 3
+    assert len(run("models", "backends")[1].splitlines()) == 3
 
 
 def test_backends_that_answer(run, tmp_path):
@@ -88,7 +88,7 @@ def test_backends_that_answer(run, tmp_path):
         urls = {"up": server.base_url, "down": "http://127.0.0.1:9/v1"}
         config.write_text(json.dumps({"backends": {n: {"kind": "openai", "base_url": u, "models": {"m": "m"}}
                                                    for n, u in urls.items()}}))
-        code, out, _ = run("backends", "--config", str(config), "--check", "--json")
+        code, out, _ = run("models", "backends", "--config", str(config), "--check", "--json")
     states = {r["id"]: r["state"] for r in json.loads(out)}
     assert code == 0 and states["up.m"] == "answers" and states["down.m"].startswith("ServerError")
 
