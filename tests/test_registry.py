@@ -162,7 +162,8 @@ def test_a_field_that_stands_twice_is_refused_by_every_command(run, tmp_path, mo
     ("x: " + "[" * 5000, "cannot be read as YAML"), ("x: " + "y" * 1_000_001, "larger than 1,000,000 bytes"),
     ("? [a]\n: 1", "must be a word"),
     (b"a: \xff\xfe", "not UTF-8"), ("name: 3", "name")])
-@pytest.mark.parametrize("argv", [["run"], ["screen", "make"], ["models", "backends", "--config"]], ids=lambda argv: argv[0])
+@pytest.mark.parametrize("argv", [["run"], ["screen", "make"], ["models", "backends", "--config"]],
+                         ids=lambda argv: argv[0])
 def test_hostile_yaml_is_one_clear_line(run, tmp_path, monkeypatch, argv, text, says):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "c.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
