@@ -20,7 +20,7 @@ from ..utils.text import one_line, same_answer
 # %% ../../nbs/cli/22_trial.ipynb #a54dc426
 if TYPE_CHECKING:
     from PIL.Image import Image
-    from cosee.models.client import Reply, VLMClient
+    from cosee.models.client import VLMClient
 
 # %% ../../nbs/cli/22_trial.ipynb #60f1b56c
 _LINES = 'Order of paper', 'Number of boxes: 4271', 'Colour: green'
@@ -37,21 +37,15 @@ def trial_page() -> 'Image':
     return page
 
 # %% ../../nbs/cli/22_trial.ipynb #3e6761b9
-def _answer(reply: 'Reply') -> str:
-    "The answer in a reply, or what its client takes for the answer"
-    from cosee.utils.json_scan import scan_json
-    text = reply.value if isinstance(reply.value, str) else reply.text
-    found = (value for _, _, value in scan_json(text) if isinstance(value, dict) and value.get('answer') is not None)
-    return one_line(str(next(found, {'answer': text})['answer']), 200)
-
 def _asked(client: 'VLMClient', page: 'Image', question: str, expected: str) -> dict[str, Any]:
     "What came of one question"
+    from cosee.eval.task import reading_of
     from cosee.models.client import page_request
     from cosee.models.retry import validation_error
     told = 'Answer from the page. Reply with JSON that has the single field "answer".'
     reply = client.respond(page_request([page], question, role_prompt=told, schema=_SCHEMA,
                                         settings=dict(max_new_tokens=64, temperature=0.)))
-    answer, usage = _answer(reply), reply.usage
+    answer, usage = one_line(reading_of(reply)['answer'], 200), reply.usage
     return dict(question=question, answer=answer, expected=expected, right=same_answer(answer, expected),
                 schema_error=validation_error(reply.text, _SCHEMA), seconds=round(usage.seconds, 2),
                 prompt_tokens=usage.prompt_tokens, image_tokens=usage.image_tokens,
