@@ -75,11 +75,11 @@ def test_a_refused_key_is_told(run, doc):
 def test_backends_are_listed_without_keys(run, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
-    code, out, _ = run("backends", "--config", str(ROOT / "configs/model_backends.yaml"), "--json")
+    code, out, _ = run("models", "backends", "--config", str(ROOT / "configs/model_backends.yaml"), "--json")
     rows = {r["id"]: r for r in json.loads(out)}
     assert (code == 0 and rows["openai.gpt-4o"]["key"] == "OPENAI_API_KEY set"
             and rows["google.gemini-2.5-flash"]["key"] == "GOOGLE_API_KEY not set")
-    assert len(run("backends")[1].splitlines()) == 3
+    assert len(run("models", "backends")[1].splitlines()) == 3
 
 
 def test_backends_that_answer(run, tmp_path):
@@ -88,7 +88,7 @@ def test_backends_that_answer(run, tmp_path):
         urls = {"up": server.base_url, "down": "http://127.0.0.1:9/v1"}
         config.write_text(json.dumps({"backends": {n: {"kind": "openai", "base_url": u, "models": {"m": "m"}}
                                                    for n, u in urls.items()}}))
-        code, out, _ = run("backends", "--config", str(config), "--check", "--json")
+        code, out, _ = run("models", "backends", "--config", str(config), "--check", "--json")
     states = {r["id"]: r["state"] for r in json.loads(out)}
     assert code == 0 and states["up.m"] == "answers" and states["down.m"].startswith("ServerError")
 
@@ -169,3 +169,74 @@ def test_ask_tells_the_team_of_a_page_that_is_hard_to_read(run, tmp_path):
     with FakeServer("openai", [(500, {"Retry-After": "0.01"})] * 99) as server:
         argv[argv.index("--base-url") + 1] = server.base_url
         assert run(*argv)[0] == 1
+
+
+# --- a model that is tried ---
+
+TRIED = ["4271", "green"]
+
+
+def tried(body): return json.dumps({"answer": TRIED[0 if "boxes" in json.dumps(body["messages"]) else 1]})
+
+
+def test_a_model_that_sees_is_tried(run):
+    with FakeServer("openai", answer=tried) as server:
+        argv = ["models", "try", "openai", "--base-url", server.base_url, "--model", "m"]
+        code, out, _ = run(*argv, "--json")
+        told = json.loads(out)
+        assert code == 0 and len(server.requests) == 2 and "image_url" in json.dumps(server.requests[0]["body"])
+        assert json.dumps(server.requests[0]["body"]).count("additionalProperties") == 1   # the schema is asked for
+        code, out, _ = run(*argv)
+    assert (told["name"], told["client"], told["given"]) == ("openai", "openai", "image")
+    found = [(q["answer"], q["right"], q["schema_error"]) for q in told["questions"]]
+    assert found == [(t, True, None) for t in TRIED]
+    assert told["questions"][1]["cached_tokens"] == 64 and told["seconds_to_open"] >= 0
+    assert code == 0 and "given the image of the page" in out and "4271: right; by the schema" in out
+
+
+def test_a_model_that_takes_no_images_is_given_the_text_of_the_page(run):
+    def act(body):
+        if "image_url" in json.dumps(body["messages"]): return 400, {}, "This model does not support image inputs."
+        assert "4271" in json.dumps(body["messages"])
+        return "ok"
+    with FakeServer("openai", [act] * 9, answer=lambda body: "It is 4271.") as server:
+        code, out, err = run("models", "try", "openai", "--base-url", server.base_url, "--model", "m", "--json")
+    told = json.loads(out)
+    assert code == 0 and told["given"] == "text" and "takes no images" in err
+    assert told["questions"][1]["right"] is False and "no JSON object" in told["questions"][1]["schema_error"]
+
+
+@pytest.mark.parametrize("argv, code, says", [
+    (["nobody"], 2, "there is no model 'nobody'"), (["qwen3-vl-2b"], 2, "get it with: cosee models fetch qwen3-vl-2b"),
+    (["none/there.gguf"], 2, "none/there.gguf: no such file"), (["openai"], 2, "needs --model"),
+    (["nobody.m"], 2, "write kind.model"), (["a.m", "--config", "none.yaml"], 2, "none.yaml: cannot be read"),
+    (["openai", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"], 1, "Connection error")])
+def test_a_model_that_cannot_be_tried_is_one_line(run, monkeypatch, tmp_path, argv, code, says):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setenv("COSEE_MODELS", str(tmp_path))
+    got, out, err = run("models", "try", *argv)
+    assert (got, out, err.count("\n")) == (code, "", 1) and says in err
+
+
+def test_a_model_that_says_nothing_is_no_success(run):
+    with FakeServer("openai", ["empty"] * 9) as server:
+        assert run("models", "try", "openai", "--base-url", server.base_url, "--model", "m")[0] == 1
+
+
+def test_a_backend_and_a_file_are_tried_by_name(run, tmp_path):
+    pytest.importorskip("xllamacpp")
+    from cosee.models.testing import random_gguf
+    mind = random_gguf(tmp_path / "tiny.gguf")
+    code, out, _ = run("models", "try", str(mind), "--json")
+    told = json.loads(out)
+    assert code in (0, 1) and (told["client"], told["given"]) == ("print", "text")
+    assert told["questions"][0]["prompt_tokens"] > 20
+    config = tmp_path / "b.yaml"
+    config.write_text(json.dumps({"backends": {"here": {"kind": "gguf", "models": {"m": {"model_path": str(mind)}}}}}))
+    code, out, _ = run("models", "try", "here.m", "--config", str(config), "--json")
+    assert json.loads(out)["model"] == "here.m"
+
+
+def test_the_reader_is_tried_without_any_model(run):
+    code, out, _ = run("models", "try", "ocr", "--json")
+    assert code == 0 and [q["right"] for q in json.loads(out)["questions"]] == [True, True]

@@ -24,12 +24,11 @@ from cosee.models import weights
 from cosee.models.client import build_messages
 from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
-from cosee.models.download import RemoteFile
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.registry import client_for, create_vlm_client, make_client
 from cosee.models.remote import ImagesRefused, RequestError, ServerError
 from cosee.models.retry import RetryingClient
-from cosee.models.weights import WEIGHTS, Weights
+from cosee.models.weights import WEIGHTS, RemoteFile, Weights
 from cosee.ocr.spans import typed_page
 from cosee.pages import load_pages
 from asking import chat_many
@@ -127,14 +126,14 @@ def test_a_file_in_the_file_of_backends(run, tmp_path):
     file = backends(tmp_path, here={"kind": "gguf", "page_tokens": 300, "models": {"m": {"model_path": str(mind)}}})
     client = create_vlm_client("here.m", file)
     assert isinstance(client, PrintClient) and (client.name, client.page_tokens) == ("here.m", 300)
-    code, out, _ = run("backends", "--config", file, "--check", "--json")
+    code, out, _ = run("models", "backends", "--config", file, "--check", "--json")
     assert code == 0 and json.loads(out)[0] == {"id": "here.m", "kind": "gguf", "model": str(mind), "address": "",
                                                 "key": "none", "state": "answers"}
     mind.write_bytes(mind.read_bytes()[:900])
-    assert "cut off or damaged" in run("backends", "--config", file, "--check")[1]
+    assert "cut off or damaged" in run("models", "backends", "--config", file, "--check")[1]
     with pytest.raises(ValueError, match="nowhere"): create_vlm_client("gguf.nowhere")
-    with pytest.raises(ValueError, match="qwen2.5-0.5b: is not on this machine; get it with: cosee fetch"):
-        create_vlm_client("gguf.qwen2.5-0.5b")
+    with pytest.raises(ValueError, match="qwen3-0.6b: is not on this machine; get it with: cosee models fetch"):
+        create_vlm_client("gguf.qwen3-0.6b")
 
 
 def test_a_run_on_a_file(run, tmp_path):
@@ -169,10 +168,10 @@ def test_a_model_is_asked_about_its_answers_in_a_run_and_the_study_counts_two_ca
 
 
 def test_weights_say_which_client_is_meant(run, tmp_path):
-    assert [client_for(w) for w in ("x/y.gguf", "qwen2.5-0.5b", "qwen3-vl-2b", tmp_path)] == [
+    assert [client_for(w) for w in ("x/y.gguf", "qwen3-0.6b", "qwen3-vl-2b", tmp_path)] == [
         "print", "print", "qwen", "qwen"]
-    code, _, err = ask(run, "--model-path", "qwen2.5-0.5b", "--quiet")
-    assert code == 2 and "get it with: cosee fetch qwen2.5-0.5b" in err
+    code, _, err = ask(run, "--model-path", "qwen3-0.6b", "--quiet")
+    assert code == 2 and "get it with: cosee models fetch qwen3-0.6b" in err
 
 
 # --- one call first ---

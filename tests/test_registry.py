@@ -140,7 +140,7 @@ TWINS = {
     "screens": ("name_prefix: a\ntasks: {click-day: 1, click-day: 2}\n", ["screen", "make", "FILE"], "line 2",
                 "tasks.click-day"),
     "backends": ("backends:\n  a: {kind: qwen, models: {m: m}}\n  a: {kind: qwen, models: {m: n}}\n",
-                 ["backends", "--config", "FILE"],
+                 ["models", "backends", "--config", "FILE"],
                  "line 3", "backends.a"),
 }
 
@@ -162,7 +162,8 @@ def test_a_field_that_stands_twice_is_refused_by_every_command(run, tmp_path, mo
     ("x: " + "[" * 5000, "cannot be read as YAML"), ("x: " + "y" * 1_000_001, "larger than 1,000,000 bytes"),
     ("? [a]\n: 1", "must be a word"),
     (b"a: \xff\xfe", "not UTF-8"), ("name: 3", "name")])
-@pytest.mark.parametrize("argv", [["run"], ["screen", "make"], ["backends", "--config"]], ids=lambda argv: argv[0])
+@pytest.mark.parametrize("argv", [["run"], ["screen", "make"], ["models", "backends", "--config"]],
+                         ids=lambda argv: argv[0])
 def test_hostile_yaml_is_one_clear_line(run, tmp_path, monkeypatch, argv, text, says):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "c.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())

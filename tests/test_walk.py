@@ -104,7 +104,8 @@ MISTAKES = [
     (["report", "runs/none"], "runs/none"),
     (["view", "runs/none"], "runs/none"),
     (["compare"], "RUN"),
-    (["fetch", "qwen9"], "qwen2.5"),
+    (["models", "fetch", "qwen9"], "qwen3"),
+    (["fetch", "qwen3-4b"], "models"),
     (["runn", "run.yaml"], "run"),
 ]
 

@@ -39,7 +39,8 @@ WORKS = [
     ("cosee submit run --method direct --form mpdocvqa -o s.json", 0, ""),
     ("cosee view run --export page --quiet", 0, "6 answers"),
     ("cosee quality {cosee}/samples/invoice.pdf", 0, "page"),
-    ("cosee backends", 0, "openai"), ("cosee models", 0, "qwen"), ("cosee cache", 0, ""),
+    ("cosee models backends", 0, "openai"), ("cosee models", 0, "qwen"), ("cosee cache", 0, ""),
+    ("cosee models try ocr", 0, "4271: right"),
     ("python -c \"import cosee, sys; assert not {{'numpy', 'PIL', 'torch'}} & set(sys.modules)\"", 0, ""),
 ]
 # A command that needs more, and the extra that it has to name

@@ -52,12 +52,13 @@ class Stop(Exception):
 
 # %% ../../nbs/cli/00_common.ipynb #8f06b952
 def common_args(
-    p: ArgumentParser # of any command
+    p: ArgumentParser,  # of any command, or of a part of one
+    unsaid: Any = False # argparse.SUPPRESS: for a part, so that what stands before its name is kept
 ):
-    "Arguments of every command of runs, plans and screens."
-    p.add_argument('--json', action='store_true', help='write JSON to standard output')
-    p.add_argument('--quiet', action='store_true', help='no progress on standard error')
-    p.add_argument('--debug', action='store_true', help='show the traceback of an error')
+    "Arguments of every command."
+    p.add_argument('--json', action='store_true', default=unsaid, help='write JSON to standard output')
+    p.add_argument('--quiet', action='store_true', default=unsaid, help='no progress on standard error')
+    p.add_argument('--debug', action='store_true', default=unsaid, help='show the traceback of an error')
 
 # %% ../../nbs/cli/00_common.ipynb #235f43d2
 def positive(
@@ -100,7 +101,7 @@ def model_args(
                    help=f'{_clients_help()}; none: no model, which is ocr (default: the best that is at hand: what '
                         'COSEE_CLIENT or --config names, a server on this machine, weights, else none)')
     g.add_argument('--model-path', metavar='PATH', help='for qwen and tiny, the directory with config, tokenizer '
-                   'and weights; for print, a GGUF file; or a name that `cosee fetch` knows')
+                   'and weights; for print, a GGUF file; or a name that `cosee models fetch` knows')
     g.add_argument('--model', metavar='NAME', help='what the provider or the server calls the model')
     g.add_argument('--base-url', metavar='URL',
                    help='address of a server that speaks like OpenAI, such as http://127.0.0.1:8000/v1')

@@ -338,7 +338,7 @@ def print_client(
     if mind is None: mind = 'openai' if options.get('model') else 'gguf' if model_path else ''
     if not mind:
         raise ValueError("the client 'print' needs a language model: a GGUF file as model_path, or a client as mind; "
-                         "at the shell --model-path FILE (`cosee fetch` brings one), or --mind CLIENT")
+                         "at the shell --model-path FILE (`cosee models fetch` brings one), or --mind CLIENT")
     if config and mind not in CLIENTS: mind, options = 'backend', {'id': mind, 'config': config, **options}
     return PrintClient(_with_room(mind_of(make_client(mind, **options))), **mine)
 
