@@ -46,7 +46,20 @@ def _line(row: dict[str, Any]) -> str:
     return f"{line}\n    {row['path']}" if row['path'] else line
 
 # %% ../../nbs/cli/10_weights.ipynb #sections1
+def _servers() -> list[dict[str, Any]]:
+    "What is told of the models of local servers"
+    from cosee.models.discovery import find_servers
+    return [dict(id=f.id, model=f.backend.model, where=f.where, vision=f.sees, loaded=f.loaded, bytes=f.size,
+                 address=f.backend.base_url) for f in find_servers(seconds=1)]
+
+def _server_line(row: dict[str, Any]) -> str:
+    "A model of a server for the terminal"
+    size = _gb(row['bytes']) if row['bytes'] else '-'
+    return f"{row['id']:<40}{size:>7}  {'loaded' if row['loaded'] else '-':<13}" \
+           f"{'vision' if row['vision'] else 'text'}: {row['where']}"
+
 _SECTIONS = [   # name in JSON, heading, what is told, a line of it
+    ('servers', 'servers on this machine, for --client', lambda args: _servers(), _server_line),
     ('weights', 'weights, for --model-path', lambda args: _rows(args.verify), _line),
     ('backends', 'backends, for --client', lambda args: backend_rows(Namespace(config=None)), backend_line)]
 
@@ -54,7 +67,8 @@ def _list(args: Namespace) -> int:
     "List weights and backends, and what there is of them"
     told = {name: rows(args) for name, _, rows, _ in _SECTIONS}
     if args.json: print(json.dumps(told, ensure_ascii=False, indent=2))
-    else: print('\n\n'.join('\n'.join([f'{head}:', *map(line, told[name])]) for name, head, _, line in _SECTIONS))
+    else: print('\n\n'.join('\n'.join([f'{head}:', *(map(line, told[name]) if told[name] else ['-'])])
+                            for name, head, _, line in _SECTIONS))
     if not any(r['path'] for r in told['weights']): say(args, 'no weights are here; cosee models fetch NAME gets some')
     return FAILED if any(r['state'] == 'damaged' for r in told['weights']) else ANSWERED
 

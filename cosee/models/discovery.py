@@ -310,7 +310,7 @@ def _short_context(found: FoundModel) -> str:
 def ways_to_model() -> str:
     "Two ways to a vision model on this machine: a file that is fetched, or a server."
     seeing = {name: w for name, w in WEIGHTS.items() if len(w.files) > 1}
-    files = {name: w for name, w in seeing.items() if w.files[0].name.endswith('.gguf')} or seeing
+    files = {name: w for name, w in seeing.items() if w.gguf} or seeing
     name = min(files, key=lambda n: files[n].size)
     extra = 'gguf' if files is not seeing else 'qwen'
     return f'''The reader copies printed text and does not reason. A vision model would, and is found by itself:
