@@ -25,9 +25,9 @@ from ..utils.json_scan import scan_json, spoken
 from ..models.backends import PlannerConfig
 from ..models.client import (GenerateClient, Outcome, Request, Schema, VLMClient, as_client, ask_many,
                                  prompt_request)
-from ..models.registry import reading_client, resilient
+from ..minds.clients import reading_client
 from ..models.remote import ResponseParseError, VLMClientError
-from ..models.wrapper import ClientWrapper, identity_of, models_in
+from ..models.wrappers import ClientWrapper, identity_of, models_in, resilient
 from ..utils.text import one_line
 
 # %% ../../nbs/planner/00_planning.ipynb #a1c0de52
