@@ -52,7 +52,7 @@ def pages(args):
 def heard(mind):
     "A mind that remembers what it said last"
     from cosee.models.client import ask_many
-    from cosee.models.wrapper import ClientWrapper
+    from cosee.models.wrappers import ClientWrapper
 
     class Heard(ClientWrapper):
         def _respond_many(self, requests):

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from cosee.models.anthropic_client import AnthropicVLMClient as AnthropicVLMClient
     from cosee.models.google_client import GoogleVLMClient as GoogleVLMClient
     from cosee.models.remote import VLMClientError as VLMClientError
-    from cosee.models.registry import create_vlm_client as create_vlm_client, resilient as resilient
+    from cosee.models.registry import create_vlm_client as create_vlm_client
+    from cosee.models.wrappers import resilient as resilient
     from cosee.models.backends import load_config as load_config
     from cosee.utils.config import ConfigError as ConfigError
     from cosee.view.episode import EpisodeView as EpisodeView, write_html as write_html

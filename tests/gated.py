@@ -2,7 +2,7 @@
 import threading
 
 from cosee.models.client import ask_many
-from cosee.models.wrapper import ClientWrapper
+from cosee.models.wrappers import ClientWrapper
 from cosee.ocr.client import OcrClient
 
 

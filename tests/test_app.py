@@ -25,7 +25,7 @@ from cosee.doors.server import running
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import make_client
 from cosee.models.client import ask_many
-from cosee.models.wrapper import ClientWrapper
+from cosee.models.wrappers import ClientWrapper
 from test_browser import EVIL
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")]

@@ -14,11 +14,10 @@ from cosee.eval.baselines import direct_answer, self_consistency, single_agent_c
 from cosee.eval.baselines import multi_agent_chat_no_board
 from cosee.eval.judge import judge_answer
 from cosee.fields.episode import extract
-from cosee.models.cache import CachedClient
 from cosee.models.client import VLMClient, ask, ask_many, page_request, prompt_request
 from cosee.models.calls import record
 from cosee.models.qwen_vl_wrapper import QwenVLClient
-from cosee.models.retry import FallbackClient, RetryingClient
+from cosee.models.wrappers import CachedClient, FallbackClient, RetryingClient
 from cosee.models.testing import ScriptedClient
 from cosee.planner.document_plan import plan_document
 from cosee.planner.planning import plan

@@ -397,7 +397,7 @@ from cosee.doors.desk import Desk
 from cosee.doors.roots import Roots
 from cosee.doors.server import address_of, listening, serve
 from cosee.models.client import ask_many
-from cosee.models.wrapper import ClientWrapper
+from cosee.models.wrappers import ClientWrapper
 from cosee.ocr.client import OcrClient
 class Client(ClientWrapper):
     def _respond_many(self, requests):

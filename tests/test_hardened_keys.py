@@ -17,7 +17,7 @@ from cosee.utils.config import ConfigError, concealed, parse_yaml, read_text, re
 from cosee.controller import Episode
 from cosee.experiments import run_experiment
 from cosee.models.backends import Backend
-from cosee.models.cache import ResponseCache
+from cosee.models.wrappers import ResponseCache
 from cosee.models.client import build_messages
 from cosee.models.usage import Ledger, Usage
 from cosee.models.registry import CLIENTS

@@ -291,7 +291,7 @@ def test_an_outcome_that_cannot_be_recorded_is_a_failed_question(outcome):
 # ------------------------------------------------------------------------------------------ caches and accounts
 
 def key(client, temperature=0):
-    from cosee.models.cache import call_key
+    from cosee.models.wrappers import call_key
     from cosee.models.client import page_request
     return call_key(client, page_request([], "What is the total?", settings=dict(temperature=temperature)))
 
@@ -414,7 +414,7 @@ def test_odd_types_of_any_field_are_errors_that_others_can_stand_in_for(wire):
 
 def test_a_fallback_stands_in_for_a_server_that_answers_in_odd_types():
     from cosee.models.testing import ScriptedClient
-    from cosee.models.retry import FallbackClient
+    from cosee.models.wrappers import FallbackClient
     from fake_servers import FakeServer, openai
     odd = put(openai("x"), ("choices", 0, "message", "content"), ["a", "list"])
     with FakeServer("openai", [odd]) as server:

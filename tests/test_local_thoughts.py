@@ -13,7 +13,7 @@ from PIL import Image
 from cosee.agents import DetailReaderAgent, ScannerAgent
 from cosee.utils.config import ConfigError
 from cosee.controller import CoSeeController
-from cosee.models.cache import CachedClient
+from cosee.models.wrappers import CachedClient
 from cosee.models.client import build_messages, thought_tokens
 from cosee.models.usage import Ledger
 from cosee.models.local.client import ContextOverflow, LocalVLMClient

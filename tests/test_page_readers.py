@@ -20,7 +20,7 @@ from cosee.minds.places import snapped
 from cosee.minds.sight import Sight
 from cosee.models.client import Reply, build_messages, page_request
 from cosee.models.testing import ScriptedClient
-from cosee.models.registry import create_vlm_client, make_client, page_reader
+from cosee.models.registry import create_vlm_client, make_client
 from cosee.models.remote import ImagesRefused
 from cosee.ocr.client import OcrClient
 from cosee.ocr.engine import WordReader
@@ -28,7 +28,7 @@ from cosee.ocr.print import sure_box, valid_page
 from cosee.ocr.transcripts.doctags import read_doctags
 from cosee.ocr.transcripts.markdown import read_markdown
 from cosee.ocr.transcripts.markup import markup_of, read_layout, read_markup
-from cosee.ocr.transcripts.page_reader import PageReader
+from cosee.ocr.transcripts.page_reader import PageReader, make_page_reader
 from cosee.ocr.transcripts.passages import MOST_PASSAGES, GridCell, Passage
 from cosee.ocr.transcripts.spotting import read_spots
 from cosee.ocr.transcripts.typeset import transcribed_page, typeset
@@ -340,7 +340,7 @@ def test_what_a_reader_cannot_be():
                       (dict(client="scripted", replies=["a"], attempts=0), "attempts"), (["ocr"], "name a client"),
                       (dict(client=7), "name a client"), ("ocr", "given their printed text itself"),
                       (dict(client="nobody"), "nobody"), ({}, "name a client")):
-        with pytest.raises(ConfigError, match=why): page_reader(said)
+        with pytest.raises(ConfigError, match=why): make_page_reader(said)
     with pytest.raises(ValueError, match="--page-reader"): WordReader(print="model")
     with pytest.raises(ValueError, match="--page-reader"): WordReader().read([SHEET], print="model")
     with pytest.raises(ValueError, match="print='model' alone"): OcrClient(page_reader=ScriptedClient([]), print="ocr")
@@ -490,6 +490,6 @@ def test_a_reader_behind_a_dead_server_or_without_eyes_is_one_line(run, sheet):
 def test_pages_are_asked_for_side_by_side_of_a_server():
     sheets = [Image.effect_noise((64, 64), 40 + i) for i in range(4)]
     with writer("Total: 42") as server:
-        reader = page_reader(dict(client="openai", model="m", base_url=server.base_url))
+        reader = make_page_reader(dict(client="openai", model="m", base_url=server.base_url))
         assert [p["lines"][0]["text"] for p in reader.read(sheets)] == ["Total: 42"] * 4
     assert len(server.requests) == 4 and reader.usage.calls == 4 and reader.workers > 1

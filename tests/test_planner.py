@@ -11,7 +11,7 @@ from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.remote import AuthenticationError, ResponseParseError, ServerError
 from cosee.models.registry import create_vlm_client
-from cosee.models.retry import AllFailed
+from cosee.models.wrappers import AllFailed
 from cosee.models.testing import random_checkpoint
 from cosee.planner.planning import (AgenticIQAState, JsonLog, PLANNER_PROMPT, PlanCache, PlanControlFlags,
                                     PlannerOutput, check_image_path, load_image, parse_plan, plan, planner_client,

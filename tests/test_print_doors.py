@@ -27,7 +27,7 @@ from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.registry import client_for, create_vlm_client, make_client
 from cosee.models.remote import ImagesRefused, RequestError, ServerError
-from cosee.models.retry import RetryingClient
+from cosee.models.wrappers import RetryingClient
 from cosee.models.weights import WEIGHTS, RemoteFile, Weights
 from cosee.ocr.spans import typed_page
 from cosee.pages import load_pages

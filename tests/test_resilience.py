@@ -14,9 +14,8 @@ from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.remote import ResponseParseError, ServerError, VLMClientError
-from cosee.models.cache import CachedClient, ResponseCache, call_key
-from cosee.models.retry import AllFailed, FallbackClient, RetryingClient, validation_error
-from cosee.models.registry import resilient
+from cosee.models.wrappers import (AllFailed, CachedClient, FallbackClient, ResponseCache, RetryingClient, call_key,
+                                   resilient, validation_error)
 from fake_servers import FakeServer, asked
 from hypothesis import given
 from hypothesis import strategies as st

@@ -13,7 +13,7 @@ from cosee.controller import CoSeeController
 from cosee.models.client import build_messages
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.remote import ResponseParseError
-from cosee.models.registry import resilient
+from cosee.models.wrappers import resilient
 from cosee.models.testing import random_checkpoint
 from PIL import Image
 

@@ -11,13 +11,13 @@ import pytest
 from cosee.cli.entry import main
 from cosee.models.anthropic_client import AnthropicVLMClient
 from cosee.models.backends import Backend, load_config
-from cosee.models.cache import CachedClient
 from cosee.models.google_client import GoogleVLMClient
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.qwen_vl_wrapper import QwenVLClient
-from cosee.models.registry import make_client, reading_client
-from cosee.models.retry import FallbackClient, RetryingClient
+from cosee.models.registry import make_client
+from cosee.models.wrappers import CachedClient, FallbackClient, RetryingClient
 from cosee.models.testing import ScriptedClient, random_checkpoint
+from cosee.minds.clients import reading_client
 from cosee.minds.sight import Sight
 from cosee.planner import VLMClient, create_vlm_client, plan, planner_client, planner_graph, planner_node
 from cosee.planner.planning import PLANNER_PROMPT, planner_prompt

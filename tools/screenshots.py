@@ -19,7 +19,7 @@ from chromium import CHROMIUM, Browser
 from lab import IDLE, RUN_ALL, Lab, cell_ready
 
 from cosee.models.client import ask_many
-from cosee.models.wrapper import ClientWrapper
+from cosee.models.wrappers import ClientWrapper
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES, EPISODES, SAMPLES = ROOT / "nbs/images", ROOT / "nbs/episodes", ROOT / "cosee/samples"

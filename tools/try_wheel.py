@@ -48,7 +48,6 @@ NEEDS = [
     ("cosee demo small", "qwen"), (f"cosee ask {INVOICE} -q 'How much?' --client random", "qwen"),
     ("cosee tiny train here", "qwen"), ("cosee tiny evaluate here", "qwen"),
     (f"cosee ask {INVOICE} -q 'How much?' --client anthropic --model m", "anthropic"),
-    (f"cosee ask {INVOICE} -q 'How much?' --client anthropic --model m", "anthropic"),
     (f"cosee ask {INVOICE} -q 'How much?' --client google --model m", "google"),
     ("cosee run small.yaml --output-dir other --client random --quiet", "qwen"),
     ("cosee run small.yaml --output-dir actors --ray 2 --quiet", "ray"),

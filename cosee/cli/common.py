@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cosee.board import Board
     from cosee.models.backends import Config
     from cosee.models.client import VLMClient
-    from cosee.models.retry import Check
+    from cosee.models.wrappers import Check
     from cosee.ocr.engine import WordReader
     from cosee.ocr.transcripts.page_reader import PageReader
     from cosee.runs.server import LocalServer
@@ -273,7 +273,7 @@ def backends_config(
 
 def _by_id(args: Namespace, id: str) -> 'VLMClient':
     "The client of a backend's id"
-    from cosee.models.registry import reading_client
+    from cosee.minds.clients import reading_client
     reader = made_page_reader(args)
     own = id == args.client and id not in getattr(args, 'found', {})
     names = 'print', 'page_tokens', *(['base_url'] if own else [])
@@ -291,7 +291,8 @@ def made_page_reader(
     args: Namespace # of `cache_args` and `model_args`
 ) -> 'Optional[PageReader]':
     "The reader that the arguments ask for, made once; None where pages are read as ever."
-    from cosee.models.registry import CLIENTS, page_reader
+    from cosee.models.registry import CLIENTS
+    from cosee.ocr.transcripts.page_reader import make_page_reader
     said = page_reader_options(args)
     if said is None or getattr(args, 'page_reader_made', None): return getattr(args, 'page_reader_made', None)
     options: dict[str, Any] = dict(said)
@@ -300,7 +301,7 @@ def made_page_reader(
     if name is None or name in CLIENTS and CLIENTS[name].local:
         _hush(args)
         options |= {k: v for k in ('device', 'dtype') if (v := getattr(args, k, None))}
-    args.page_reader_made = page_reader(options, backends_config(args) if name and name not in CLIENTS else None)
+    args.page_reader_made = make_page_reader(options, backends_config(args) if name and name not in CLIENTS else None)
     return args.page_reader_made
 
 # %% ../../nbs/cli/00_common.ipynb #8e946762
@@ -483,7 +484,7 @@ def client_of(
     check: Optional['Check'] = None  # what is wrong with a reply, or None; by default that it is no plan or action
 ) -> 'VLMClient':
     "The client that the arguments ask for, with all that stands around it; raises what `named_client` raises."
-    from cosee.models.registry import resilient
+    from cosee.models.wrappers import resilient
     first, *others = (named_client(args, n) for n in (args.client, *args.fallback))
     if args.retry == 1 and not others and not args.cache: return first
     return resilient(first, args.retry, others, args.cache, check or _complaint, sampled=True, raising=False)

@@ -104,7 +104,7 @@ def _begin(args: Namespace, reading: 'Reading'):
     "Begin a folder, or go on with it"
     from cosee import __version__
     from cosee.fields.schema import schema_document
-    from cosee.models.wrapper import identity_of
+    from cosee.models.wrappers import identity_of
     from cosee.runs.extraction.folder import begin_folder
     from cosee.runs.record import utc_now
     about = dict(name=args.out.name, hash=reading.mark, config=reading.settings, client=identity_of(reading.client),

@@ -41,7 +41,7 @@ def _asked(client: 'VLMClient', page: 'Image', question: str, expected: str) -> 
     "What came of one question"
     from cosee.eval.task import reading_of
     from cosee.models.client import page_request
-    from cosee.models.retry import validation_error
+    from cosee.models.wrappers import validation_error
     told = 'Answer from the page. Reply with JSON that has the single field "answer".'
     reply = client.respond(page_request([page], question, role_prompt=told, schema=_SCHEMA,
                                         settings=dict(max_new_tokens=64, temperature=0.)))

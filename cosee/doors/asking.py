@@ -24,7 +24,7 @@ from ..focus import FEW_PAGES, FocusSpec, make_focus
 from ..models.client import Outcome, Request, VLMClient, ask_many
 from ..models.usage import BudgetExceeded, Ledger
 from ..models.registry import make_client
-from ..models.wrapper import ClientWrapper
+from ..models.wrappers import ClientWrapper
 from ..ocr.engine import reading_told
 from ..ocr.transcripts.page_reader import PageBill, page_bill
 from ..utils.config import redact

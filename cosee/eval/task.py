@@ -20,7 +20,7 @@ from ..models.client import (NoReply, Outcome, Rendered, Reply, Request, TaskTyp
                                  most_tokens, page_request, usable)
 from ..models.calls import record
 from ..models.usage import BudgetExceeded, Ledger, Usage, UsageRecord
-from ..models.wrapper import ClientWrapper, known_client
+from ..models.wrappers import ClientWrapper, known_client
 from ..pages import Page, page_of, page_sizes, with_page
 from ..utils.text import NOT_ANSWERABLE, abstains, answer_key, check_question, one_line
 

@@ -14,7 +14,7 @@ from ..models.client import (Block, ImageBlock, Message, Outcome, Params, Pictur
                                  Schema, TaskType, THUMBNAIL_PIXELS, TextBlock, VLMClient, as_client, ask_many,
                                  attempt, checked_blocks, request_messages)
 from ..models.usage import Usage
-from ..models.wrapper import identity_of
+from ..models.wrappers import identity_of
 from ..ocr.engine import Way, WordReader
 from ..ocr.print import PrintPage, sure_box
 from ..ocr.transcripts.page_reader import PageReader, print_source

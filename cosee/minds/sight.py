@@ -11,7 +11,7 @@ from .client import PrintClient
 from ..models.client import Outcome, Rendered, Request, VLMClient, ask_many, shows_pages
 from ..models.usage import Usage
 from ..models.remote import ImagesRefused
-from ..models.wrapper import ClientWrapper, identity_of
+from ..models.wrappers import ClientWrapper, identity_of
 
 # %% auto #0
 __all__ = ['Sight', 'mind_of', 'less_print', 'excerpt_print']

@@ -8,7 +8,6 @@ import json
 from typing import Any, Optional, Union
 from .client import Message, Params, Reply, Schema
 from .remote import Counts, Encoded, RemoteClient, Turn, count_of, wrapped
-from .net.wire import http_settings
 
 # %% auto #0
 __all__ = ['AnthropicVLMClient']
@@ -16,15 +15,10 @@ __all__ = ['AnthropicVLMClient']
 # %% ../../nbs/models/03_anthropic.ipynb #5418e2f4
 class AnthropicVLMClient(RemoteClient):
     "Claude."
-    kind, extra, ignores = 'anthropic', 'anthropic', ('presence_penalty', 'repetition_penalty', 'seed')
+    kind, extra, host = 'anthropic', 'anthropic', 'api.anthropic.com'
+    ignores = 'presence_penalty', 'repetition_penalty', 'seed'
 
-    def _connect(self) -> Any:
-        b = self.backend
-        official = 'api.anthropic.com' in (b.base_url or 'api.anthropic.com')
-        sdk = self._sdk()
-        return sdk.Anthropic(api_key=self._token(official), base_url=b.base_url, timeout=b.timeout,
-                             max_retries=b.max_retries, http_client=sdk.DefaultHttpxClient(**http_settings()))
-
+    def _connect(self) -> Any: return self._sdk().Anthropic(**self._connection())
     def _ask(self, body: dict[str, Any]) -> Any: return self.sdk.messages.create(**body)
 
     def _request(self, turns: list[Turn], schema: Optional[Schema],
@@ -32,7 +26,7 @@ class AnthropicVLMClient(RemoteClient):
         "The arguments of `messages.create`"
         system = '\n\n'.join(str(p) for role, parts in turns if role == 'system' for p in parts)
         own = {k: v for k, v in settings.items() if k not in ('max_new_tokens', 'stop')}
-        body = dict(system=system, stop_sequences=_stop_words(settings.get('stop')),
+        body = dict(system=system, stop_sequences=settings.get('stop'),
                     extra_body={**own, **self.backend.extra_body})
         if schema is not None and self.backend.structured != 'none': body.update(_reply_tool(schema))
         return dict(model=self.backend.model, max_tokens=settings.get('max_new_tokens', 1024), messages=_marked(turns),
@@ -53,10 +47,6 @@ def _part(part: Union[str, Encoded]) -> dict[str, Any]:
     "A block of a message"
     if isinstance(part, str): return dict(type='text', text=part)
     return dict(type='image', source=dict(type='base64', media_type=part.media_type, data=part.data))
-
-def _stop_words(stop: Union[str, list[str], tuple[str, ...], None]) -> list[str]:
-    "Where a reply ends, as a list"
-    return [stop] if isinstance(stop, str) else list(stop or ())
 
 def _reply_tool(schema: Schema) -> dict[str, Any]:
     "A schema as the only tool, which the model has to call"

@@ -8,7 +8,7 @@ import base64
 from typing import Any, Optional, Union
 from .client import FinishReason, Message, Params, Reply, Schema
 from .remote import Counts, Encoded, RemoteClient, Turn, count_of
-from .net.wire import http_settings
+from .wire import http_settings
 
 # %% auto #0
 __all__ = ['GoogleVLMClient']
@@ -16,15 +16,14 @@ __all__ = ['GoogleVLMClient']
 # %% ../../nbs/models/04_google.ipynb #01f67ddc
 class GoogleVLMClient(RemoteClient):
     "Gemini."
-    kind, extra, ignores = 'google', 'google.genai', ('repetition_penalty',)
+    kind, extra, host, ignores = 'google', 'google.genai', 'googleapis.com', ('repetition_penalty',)
 
     def _connect(self) -> Any:
         b, genai = self.backend, self._sdk()
         retry = genai.types.HttpRetryOptions(attempts=b.max_retries + 1, initial_delay=.5, max_delay=30)
         options = genai.types.HttpOptions(base_url=b.base_url, timeout=int(b.timeout * 1000), retry_options=retry,
                                           extra_body=b.extra_body or None, client_args=http_settings())
-        official = 'googleapis.com' in (b.base_url or 'googleapis.com')
-        return genai.Client(api_key=self._token(official), vertexai=False, http_options=options)
+        return genai.Client(api_key=self._token(), vertexai=False, http_options=options)
 
     def _ask(self, body: dict[str, Any]) -> Any:
         try: return self.sdk.models.generate_content(**body)
@@ -37,7 +36,8 @@ class GoogleVLMClient(RemoteClient):
         contents = [types.Content(role='model' if role == 'assistant' else 'user', parts=[_part(p) for p in parts])
                     for role, parts in turns if role != 'system']
         system: list[Any] = [str(p) for role, parts in turns if role == 'system' for p in parts]
-        s, how = _renamed(settings), self.backend.structured
+        s = {_NAMED.get(k, k): v for k, v in settings.items()}
+        how = self.backend.structured
         if schema is not None and how != 'none': s['response_mime_type'] = 'application/json'
         if schema is not None and how not in ('none', 'json_object'): s['response_json_schema'] = schema
         config = types.GenerateContentConfig(system_instruction=system or None, **s)
@@ -60,13 +60,7 @@ def _part(part: Union[str, Encoded]) -> Any:
     if isinstance(part, str): return types.Part.from_text(text=part)
     return types.Part.from_bytes(data=base64.b64decode(part.data), mime_type=part.media_type)
 
-def _renamed(settings: Params) -> Params:
-    "Settings by the names that Google gives them"
-    s = {k: v for k, v in settings.items() if k not in ('max_new_tokens', 'stop')}
-    if 'max_new_tokens' in settings: s['max_output_tokens'] = settings['max_new_tokens']
-    stop = settings.get('stop', ())
-    if 'stop' in settings: s['stop_sequences'] = [stop] if isinstance(stop, str) else list(stop)
-    return s
+_NAMED = dict(max_new_tokens='max_output_tokens', stop='stop_sequences')   # what Google calls settings
 
 # %% ../../nbs/models/04_google.ipynb #5473750f
 def _by_kind(details: Any, kind: str) -> Optional[int]:

@@ -10,7 +10,6 @@ from typing import Any, Optional, Union
 from .client import Message, Params, Reply, Schema, TokenLogprob
 from .remote import (Counts, Encoded, RemoteClient, Turn, count_of,
                                  strict_schema)
-from .net.wire import http_settings
 
 # %% auto #0
 __all__ = ['OpenAIVLMClient']
@@ -18,19 +17,13 @@ __all__ = ['OpenAIVLMClient']
 # %% ../../nbs/models/02_openai.ipynb #d728cf5d
 class OpenAIVLMClient(RemoteClient):
     "OpenAI, or any server with its chat interface."
-    kind, extra, takes = 'openai', 'openai', ('top_logprobs',)
+    kind, extra, host, takes = 'openai', 'openai', 'api.openai.com', ('top_logprobs',)
     @property
     def logprobs(self) -> bool:
         "Does it say how probable each token was, with `top_logprobs`? Not once a server refused."
         return 'top_logprobs' not in self.refused
 
-    def _connect(self) -> Any:
-        b = self.backend
-        official = 'api.openai.com' in (b.base_url or 'api.openai.com')
-        sdk = self._sdk()
-        return sdk.OpenAI(api_key=self._token(official), base_url=b.base_url, timeout=b.timeout,
-                          max_retries=b.max_retries, http_client=sdk.DefaultHttpxClient(**http_settings()))
-
+    def _connect(self) -> Any: return self._sdk().OpenAI(**self._connection())
     def _ask(self, body: dict[str, Any]) -> Any: return self.sdk.chat.completions.create(**body)
 
     def _format(self, schema: Optional[Schema]) -> dict[str, Any]:
@@ -46,7 +39,6 @@ class OpenAIVLMClient(RemoteClient):
         "The arguments of `chat.completions.create`"
         b, extra = self.backend, ('top_k', 'repetition_penalty')
         s = {b.length_field if k == 'max_new_tokens' else k: v for k, v in settings.items() if k not in extra}
-        if isinstance(s.get('stop'), tuple): s['stop'] = list(s['stop'])
         more = {k: settings[k] for k in extra if b.extra_sampling and k in settings} | b.extra_body
         messages = [dict(role=role, content=_content(role, parts)) for role, parts in turns]
         if 'top_logprobs' in s: s['logprobs'] = True
@@ -67,15 +59,11 @@ class OpenAIVLMClient(RemoteClient):
         return replace(reply, logprobs=_probable(choices[0]), thoughts=thoughts if isinstance(thoughts, str) else '')
 
 # %% ../../nbs/models/02_openai.ipynb #f98853ed
-def _part(part: Union[str, Encoded]) -> dict[str, Any]:
-    "A block of a message"
-    if isinstance(part, Encoded): return dict(type='image_url', image_url=dict(url=part.url))
-    return dict(type='text', text=part)
-
-# %% ../../nbs/models/02_openai.ipynb #241d9c06
 def _content(role: str, parts: list[Union[str, Encoded]]) -> Union[str, list[dict[str, Any]]]:
     "What a turn says: blocks of the user, text of everybody else"
-    return [_part(p) for p in parts] if role == 'user' else '\n\n'.join(map(str, parts))
+    if role != 'user': return '\n\n'.join(map(str, parts))
+    return [dict(type='text', text=p) if isinstance(p, str) else dict(type='image_url', image_url=dict(url=p.url))
+            for p in parts]
 
 # %% ../../nbs/models/02_openai.ipynb #4e1ef352
 _MOST_LOGPROBS = 20_000   # tokens of a reply whose probabilities are kept

@@ -4,31 +4,28 @@
 
 # %% ../../nbs/models/08_registry.ipynb #04dfbb93
 from __future__ import annotations
-import json, os
+import json
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Protocol, TypeVar, Union, cast
+from typing import Any, Optional, Protocol, TypeVar, Union
 from ..utils.config import VARIABLE, ConfigError
 from .backends import OWN_KINDS, Backend, Config, load_config, parse_config, usual_backend, with_key
-from .cache import CachedClient, ResponseCache
 from .client import VLMClient, accepted
 from .testing import ScriptedClient
 from .remote import RemoteClient, VLMClientError
-from .retry import Check, FallbackClient, RetryingClient
 from .weights import WEIGHTS, local_weights
 from ..utils.registry import Entry, Registry, UnknownName, load_object
 
 # %% auto #0
-__all__ = ['CLIENTS', 'MakesClient', 'ClientEntry', 'page_reader', 'create_vlm_client', 'reading_client', 'resilient',
-           'client_for', 'ClientChoice', 'find_client', 'make_client', 'register_client']
-
-# %% ../../nbs/models/08_registry.ipynb #d9da7d6a
-if TYPE_CHECKING:
-    from cosee.ocr.transcripts.page_reader import PageReader
+__all__ = ['CLIENTS', 'MakesClient', 'ClientEntry', 'find_backend', 'make_backend_client', 'create_vlm_client', 'client_for',
+           'ClientChoice', 'find_client', 'make_client', 'register_client']
 
 # %% ../../nbs/models/08_registry.ipynb #add84cc8
+_PRINT = 'print', 'page_tokens', 'page_reader'
+_TEXT = 'cosee.minds.clients'
+
 @dataclass(frozen=True)
 class ClientEntry(Entry):
     "A client: `target` makes it from options."
@@ -40,10 +37,10 @@ class ClientEntry(Entry):
     def make(self, **options) -> VLMClient:
         "The client that these options make; `model_path` may be a name in `WEIGHTS`; raises as `local_weights` does."
         if options.get('model_path'): options['model_path'] = local_weights(options['model_path'])
-        if options.get('page_reader'): options['page_reader'] = page_reader(options['page_reader'])
-        shown = {k: options.pop(k) for k in ('print', 'page_tokens', 'page_reader') if self.sees and k in options}
+        shown = {k: options.pop(k) for k in _PRINT if self.sees and k in options}
         client = self.load()(**{**self.settings, **options})
-        return shown_print(client, **shown) if shown.get('print') in ('beside', 'model') else client
+        if shown.get('print') not in ('beside', 'model'): return client
+        return load_object(f'{_TEXT}:with_print')(client, **shown)
 
     @property
     def local(self) -> bool:
@@ -52,7 +49,6 @@ class ClientEntry(Entry):
 
 # %% ../../nbs/models/08_registry.ipynb #f30d8b62
 _MODEL = {'model': "the provider's name of the model"}
-_PRINT = 'print', 'page_tokens', 'page_reader'
 _WEIGHTS = {'model_path': 'the directory with the weights'}
 _LOADING = 'device', 'dtype', 'load_in_8bit', 'load_in_4bit', 'think_tokens', *_PRINT
 _HERE = 'cosee.models.registry'
@@ -60,7 +56,7 @@ _QWEN = 'cosee.models.qwen_vl_wrapper:QwenVLClient'
 
 def _provider(kind: str, client: str, help: str) -> ClientEntry:
     "The entry of a provider"
-    return ClientEntry(f'{_HERE}:provider_client', help, dict(kind=kind), needs=_MODEL, takes=('base_url', *_PRINT),
+    return ClientEntry(f'{_TEXT}:backend_client', help, dict(kind=kind), needs=_MODEL, takes=('base_url', *_PRINT),
                        backend=f'cosee.models.{kind}_client:{client}')
 
 # %% ../../nbs/models/08_registry.ipynb #6a28da47
@@ -69,16 +65,16 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
                     "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason",
                     takes=('print', 'page_reader')),
     qwen=ClientEntry(_QWEN, 'Qwen3-VL from the directory --model-path', needs=_WEIGHTS, takes=_LOADING,
-                     backend=f'{_HERE}:qwen_client', sees=True),
+                     backend=f'{_HERE}:weights_client', sees=True),
     local=ClientEntry(f'{_HERE}:open_local', 'any vision-language model that transformers knows, from the directory '
-                      '--model-path', needs=_WEIGHTS, takes=_LOADING, backend=f'{_HERE}:local_client', sees=True),
+                      '--model-path', needs=_WEIGHTS, takes=_LOADING, backend=f'{_HERE}:weights_client', sees=True),
     tiny=ClientEntry(f'{_QWEN}.tiny', 'a Qwen3-VL of two million parameters that reads synthetic documents of small '
                      'pages and nothing else; comes with the package, or from --model-path',
                      takes=('model_path', 'device', *_PRINT), sees=True),
     openai=_provider('openai', 'OpenAIVLMClient', 'OpenAI, or the server at --base-url, with --model'),
     anthropic=_provider('anthropic', 'AnthropicVLMClient', 'Claude, with --model'),
     google=_provider('google', 'GoogleVLMClient', 'Gemini, with --model'),
-    print=ClientEntry(f'{_HERE}:print_client', 'a language model that is given the printed text of the '
+    print=ClientEntry(f'{_TEXT}:print_client', 'a language model that is given the printed text of the '
                       'pages: a GGUF file as --model-path, or the server at --base-url, with --model, or any other '
                       'as --mind',
                       takes=('model_path', 'model', 'base_url', 'mind', 'config', *_PRINT)),
@@ -87,7 +83,7 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
     random=ClientEntry(f'{_HERE}:random_client', 'a Qwen3-VL of random weights, to try things out: its answers '
                        'make no sense',
                        takes=('device', 'dtype', *_PRINT), sees=True),
-    backend=ClientEntry(f'{_HERE}:backend_client', 'a model by the id of its backend',
+    backend=ClientEntry(f'{_TEXT}:backend_client', 'a model by the id of its backend',
                         needs={'id': 'that of a backend; it can stand in place of the name, such as openai.gpt-4o'}),
     scripted=ClientEntry(f'{_HERE}:scripted_client', 'replies that are given in advance', sees=True,
                          needs={'replies': 'a list of texts, which a configuration of a run can hold'}),
@@ -95,10 +91,13 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
                                  'the verb of the instruction; needs no GPU and no weights')}))
 
 # %% ../../nbs/models/08_registry.ipynb #e77cb2e9
-def _from_weights(make: Callable[..., VLMClient], backend: Backend) -> VLMClient:
-    "A client of weights on this machine; raises ConfigError where their directory is not named"
+def weights_client(
+    backend: Backend # of kind 'qwen' or 'local'
+) -> VLMClient:
+    "The client of weights on this machine; raises ConfigError where their directory is not named."
     if not backend.model_path:
         raise ConfigError(f'{backend.id}: model_path is missing; give the directory with the weights')
+    make = CLIENTS.find(backend.kind).load()
     client = make(local_weights(backend.model_path), backend.device, backend.dtype, backend.load_in_8bit,
                   backend.load_in_4bit, page_labels=backend.page_labels, think_tokens=backend.think_tokens)
     client.name = backend.id or client.name
@@ -114,24 +113,10 @@ def open_local(
     make = QwenVLClient if client_for(model_path) == 'qwen' else LocalVLMClient
     return make(model_path, *args, **options)
 
-# %% ../../nbs/models/08_registry.ipynb #92118716
-def qwen_client(
-    backend: Backend # of kind 'qwen'
-) -> VLMClient:
-    "The local Qwen3-VL of a backend; raises ConfigError where its directory is not named."
-    from cosee.models.qwen_vl_wrapper import QwenVLClient
-    return _from_weights(QwenVLClient, backend)
-
-def local_client(
-    backend: Backend # of kind 'local'
-) -> VLMClient:
-    "The local model of a backend, of any architecture; raises ConfigError where its directory is not named."
-    return _from_weights(open_local, backend)
-
 # %% ../../nbs/models/08_registry.ipynb #87fdb498
 _LEAST_CONTEXT = 2048   # tokens: instructions and a reply take a thousand, and some text has to be read
 
-def _with_room(mind: VLMClient) -> VLMClient:
+def with_room(mind: VLMClient) -> VLMClient:
     "A language model whose context holds a prompt with pages; raises ConfigError for a shorter one"
     context = getattr(mind, 'context', None)
     if context is None or context >= _LEAST_CONTEXT: return mind
@@ -142,56 +127,15 @@ def gguf_client(
     backend: Backend # of kind 'gguf'
 ) -> VLMClient:
     "The model of a GGUF file, which reads printed text; raises ConfigError where the file is not named."
-    from cosee.minds.client import PrintClient
     from cosee.models.gguf_client import GgufClient
+    PrintClient = load_object('cosee.minds.client:PrintClient')
     path = backend.model_path or backend.model
     if not path: raise ConfigError(f'{backend.id}: model_path is missing; give the GGUF file')
     if backend.print == 'beside': raise ConfigError(f'{backend.id}: print: a GGUF file sees no image to read beside')
-    mind = _with_room(GgufClient(local_weights(path), backend.context))
+    mind = with_room(GgufClient(local_weights(path), backend.context))
     client = PrintClient(mind, page_tokens=backend.page_tokens, print=backend.print, page_reader=backend.page_reader)
     client.name = backend.id or client.name
     return client
-
-# %% ../../nbs/models/08_registry.ipynb #68619d4d
-def shown_print(client: VLMClient, images: Optional[bool] = None, print: str = 'auto', page_tokens: int = 1500,
-                page_reader: Any = None) -> VLMClient:
-    "A client that is given print beside or instead of images, as far as a backend's fields want it or need be"
-    from cosee.minds.sight import Sight
-    from cosee.ocr.transcripts.page_reader import print_source
-    beside = print == 'beside'
-    if beside: print = 'model' if page_reader else 'auto'
-    words = dict(words=print_source(cast(Any, print), page_reader)) if print == 'model' or page_reader else {}
-    return Sight(client, images, beside, page_tokens=page_tokens, print=print, **words)
-
-# %% ../../nbs/models/08_registry.ipynb #370dd8b2
-_OF_READER = 'family', 'prompt', 'markup', 'max_tokens', 'attempts', 'side', 'workers'
-_HOW_NAMED = 'page_reader: name a client or the id of a backend, or give client, model_path, model, base_url, ...'
-
-def page_reader(
-    said: Any,          # a name or an id, a mapping with `client` and options, a client, or a `PageReader`
-    config: Any = None  # of backends, in which an id stands; None: $COSEE_BACKENDS
-) -> 'PageReader':
-    "The model that writes pages down; raises `ConfigError` for one that is not there, or sees no pages."
-    from cosee.ocr.transcripts.page_reader import PageReader
-    if isinstance(said, PageReader): return said
-    if isinstance(said, VLMClient): return PageReader(said)
-    if isinstance(said, str): said = dict(client=said)
-    options: dict[str, Any] = dict(said) if isinstance(said, dict) else {}
-    mine = {k: options.pop(k) for k in _OF_READER if k in options}
-    client = _writer(options, config)
-    if getattr(client, 'words', None) is not None:
-        raise ConfigError(f'page_reader: {client.name} sees no pages: it is given their printed text itself')
-    try: return PageReader(client, **mine)
-    except (TypeError, ValueError) as e: raise ConfigError(f'page_reader: {e}') from None
-
-def _writer(options: dict[str, Any], config: Any) -> VLMClient:
-    "The client of a page reader, who is shown images whatever comes of it"
-    path, config = options.get('model_path'), options.pop('config', None) or config
-    name = options.pop('client', None) or (client_for(path) if path else '')
-    if not isinstance(name, str) or not name: raise ConfigError(_HOW_NAMED)
-    if name in CLIENTS: seen = dict(images=True) if CLIENTS[name].settings.get('kind') else {}
-    else: seen, name = dict(images=True, print='auto', page_reader=None, id=name, config=config), 'backend'
-    return make_client(name, **options, **seen)
 
 # %% ../../nbs/models/08_registry.ipynb #74b34f1f
 def _configured(config: Union[Config, str, Path, dict[str, Any]]) -> Config:
@@ -199,13 +143,14 @@ def _configured(config: Union[Config, str, Path, dict[str, Any]]) -> Config:
     if isinstance(config, dict): return parse_config(json.dumps(config))
     return config if isinstance(config, Config) else load_config(config)
 
-def _alone(config: Any) -> bool:
-    "Is a configuration the fields of one backend?"
-    return isinstance(config, dict) and not {'backends', 'planner'} & {*config}
-
-def _backend(backend: Union[str, Backend], config: Any, api_key: Optional[str], fields: dict[str, Any]) -> Backend:
-    "The backend that is meant, with what was given beside it"
-    if _alone(config):
+def find_backend(
+    backend: Union[str, Backend],      # see `create_vlm_client`
+    config: Union[Config, str, Path, dict[str, Any], None] = None, # the same
+    api_key: Optional[str] = None,     # the same
+    **fields                           # the same
+) -> Backend:
+    "The backend that is meant, with what was given beside it; raises `ConfigError`."
+    if isinstance(config, dict) and not {'backends', 'planner'} & {*config}:   # the fields of one backend
         fields, config = {**config, **fields}, None
         api_key = api_key or fields.pop('api_key', None)
     if not isinstance(api_key, (str, type(None))): raise ConfigError(f'{backend}: api_key: a text is expected')
@@ -214,47 +159,17 @@ def _backend(backend: Union[str, Backend], config: Any, api_key: Optional[str], 
         if config is None: backend, fields = usual_backend(backend, **fields), {}
         else: backend = _configured(config).backend(backend)
     if fields: backend = Backend(**{**backend.model_dump(exclude_unset=True), **fields})
+    reader = dict(client=backend.page_reader) if isinstance(backend.page_reader, str) else backend.page_reader
+    if config is not None and isinstance(reader, dict):   # an id of the same configuration may be meant
+        backend = backend.model_copy(update=dict(page_reader={'config': config, **reader}))
     return with_key(backend, api_key) if api_key else backend
 
-def _asks_for_print(backend: Backend) -> bool:
-    "Does a backend say that its model is to be given printed text?"
-    if backend.images is False or backend.print == 'beside': return True
-    return backend.images is None and bool(backend.model_fields_set & {'print', 'page_tokens', 'page_reader'})
-
-def _client(backend: Backend, config: Any, reads: bool) -> VLMClient:
-    "The client of a backend; `reads`: print stands around it"
+def make_backend_client(
+    backend: Backend # of any kind; where that is a client of one's own, it is given the fields that were set
+) -> VLMClient:
+    "The client of a backend, with nothing around it; raises ConfigError for a field that it does not take."
     entry = CLIENTS.find(backend.kind)
-    if not entry.backend: return _own_client(entry, backend)
-    if backend.page_reader:
-        others = None if _alone(config) else config
-        backend = backend.model_copy(update=dict(page_reader=page_reader(backend.page_reader, others)))
-    client = load_object(entry.backend)(backend)
-    own = backend.kind in ('qwen', 'local') and backend.print not in ('beside', 'model')
-    if backend.kind == 'gguf' or own or not reads: return client
-    return shown_print(client, backend.images, backend.print, backend.page_tokens, backend.page_reader)
-
-def create_vlm_client(
-    backend: Union[str, Backend],  # id, such as 'openai.gpt-4o'
-    config: Union[Config, str, Path, dict[str, Any], None] = None, # or a YAML file, what one holds, or fields alone
-    api_key: Optional[str] = None, # as it is; in a file or `fields` it would be ${NAME}
-    **fields                       # of `Backend`, over the configuration's
-) -> VLMClient:                    # of the backend's kind; print stands around it only where the backend asks for it
-    "The client behind an id, by the usual backends if no `config` says another; an unknown id raises `ConfigError`."
-    made = _backend(backend, config, api_key, fields)
-    return _client(made, config, _asks_for_print(made))
-
-def reading_client(
-    backend: Union[str, Backend],  # see `create_vlm_client`
-    config: Union[Config, str, Path, dict[str, Any], None] = None, # the same
-    api_key: Optional[str] = None, # the same
-    **fields                       # the same
-) -> VLMClient:                    # see `cosee.minds.sight.Sight`
-    "The client behind an id, which is given the printed text of pages as soon as its model refuses images."
-    return _client(_backend(backend, config, api_key, fields), config, True)
-
-# %% ../../nbs/models/08_registry.ipynb #694fe61a
-def _own_client(entry: ClientEntry, backend: Backend) -> VLMClient:
-    "A registered client of a backend of its kind; raises ConfigError for a field that it does not take"
+    if entry.backend: return load_object(entry.backend)(backend)
     target = entry.load()
     if isinstance(target, type) and issubclass(target, RemoteClient): return target(backend)
     fields = {f: getattr(backend, f) for f in backend.model_fields_set - {'id', 'kind', 'key_variable'}}
@@ -265,50 +180,20 @@ def _own_client(entry: ClientEntry, backend: Backend) -> VLMClient:
     client.name = backend.id or client.name
     return client
 
-# %% ../../nbs/models/08_registry.ipynb #1479770e
-def resilient(
-    client: VLMClient,                       # the model
-    attempts: int = 1,                       # requests for one reply, see `RetryingClient`
-    fallbacks: Iterable[VLMClient] = (),     # clients that stand in
-    cache: Union[ResponseCache, str, Path, None] = None, # where replies are kept
-    check: Optional[Check] = None,           # see `RetryingClient`
-    sampled: bool = False,                   # see `CachedClient`
-    raising: bool = True                     # see `RetryingClient`
-) -> VLMClient:
-    "`client` with as much around it as is asked for."
-    fallbacks = list(fallbacks)
-    alone = not fallbacks
-    if attempts > 1 or not alone or check:
-        client, *fallbacks = (RetryingClient(c, attempts, check, raising or not alone) for c in (client, *fallbacks))
-    if not alone: client = FallbackClient(client, *fallbacks, raising=raising)
-    return client if cache is None else CachedClient(client, cache, sampled)
+def _asks_for_print(backend: Backend) -> bool:
+    "Does a backend say that its model is to be given printed text?"
+    if backend.images is False or backend.print == 'beside': return True
+    return backend.images is None and bool(backend.model_fields_set & {'print', 'page_tokens', 'page_reader'})
 
-# %% ../../nbs/models/08_registry.ipynb #6620639e
-def provider_client(
-    kind: str,                   # 'openai', 'anthropic' or 'google'
-    model: str,                  # the provider's name of the model
-    attempts: int = 1,           # see `resilient`
-    cache: Optional[str] = None, # see `resilient`
-    **fields                     # of `Backend`, such as base_url
-) -> VLMClient:
-    "A model of a provider, or of a server that speaks as it does."
-    return resilient(reading_client(f'{kind}.{model}', **_from_file(fields)), attempts, cache=cache)
-
-def _from_file(fields: dict[str, Any]) -> dict[str, Any]:
-    "Fields as a configuration may hold them; a key that is written there raises ConfigError"
-    if VARIABLE.fullmatch(str(fields.get('api_key', '${NAME}'))): return fields
-    raise ConfigError('api_key: a key does not belong in a file; write ${NAME_OF_A_VARIABLE} and set that')
-
-def backend_client(
-    id: str,                      # 'backend.alias' of a file, or 'kind.model'
-    config: Optional[str] = None, # file of backends; None: $COSEE_BACKENDS
-    attempts: int = 1,            # see `resilient`
-    cache: Optional[str] = None,  # see `resilient`
-    **fields                      # of `Backend`, such as base_url
-) -> VLMClient:
-    "A provider or a server, by its id."
-    client = reading_client(id, config or os.environ.get('COSEE_BACKENDS'), **_from_file(fields))
-    return resilient(client, attempts, cache=cache)
+def create_vlm_client(
+    backend: Union[str, Backend],  # id, such as 'openai.gpt-4o'
+    config: Union[Config, str, Path, dict[str, Any], None] = None, # or a YAML file, what one holds, or fields alone
+    api_key: Optional[str] = None, # as it is; in a file or `fields` it would be ${NAME}
+    **fields                       # of `Backend`, over the configuration's
+) -> VLMClient:                    # of the backend's kind; print stands around it only where the backend asks for it
+    "The client behind an id, by the usual backends if no `config` says another; an unknown id raises `ConfigError`."
+    made = find_backend(backend, config, api_key, **fields)
+    return load_object(f'{_TEXT}:reading_client')(made) if _asks_for_print(made) else make_backend_client(made)
 
 # %% ../../nbs/models/08_registry.ipynb #7a7fbc56
 def random_client(
@@ -321,26 +206,6 @@ def random_client(
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     from cosee.models.testing import random_checkpoint
     with TemporaryDirectory() as d: return QwenVLClient(random_checkpoint(d, size, seed), **options)
-
-# %% ../../nbs/models/08_registry.ipynb #c7a22d11
-def print_client(
-    model_path: Optional[str] = None, # a GGUF file
-    mind: Optional[str] = None,       # or a client by its name, such as openai, or a backend's id
-    config: Optional[str] = None,     # file in which that id stands; None: $COSEE_BACKENDS
-    **options                         # of `PrintClient`; all others of its language model
-) -> VLMClient:
-    "A language model that reads printed text; raises ValueError where neither file nor client is named."
-    from cosee.minds.client import PrintClient
-    from cosee.minds.sight import mind_of
-    mine = {k: options.pop(k) for k in ('form', 'page_tokens', 'print', 'beside', 'page_reader') if k in options}
-    if mine.get('print') == 'beside': mine.update(print='model' if mine.get('page_reader') else 'auto', beside=True)
-    if model_path: options['model_path'] = model_path
-    if mind is None: mind = 'openai' if options.get('model') else 'gguf' if model_path else ''
-    if not mind:
-        raise ValueError("the client 'print' needs a language model: a GGUF file as model_path, or a client as mind; "
-                         "at the shell --model-path FILE (`cosee models fetch` brings one), or --mind CLIENT")
-    if config and mind not in CLIENTS: mind, options = 'backend', {'id': mind, 'config': config, **options}
-    return PrintClient(_with_room(mind_of(make_client(mind, **options))), **mine)
 
 # %% ../../nbs/models/08_registry.ipynb #9e983f8b
 def client_for(

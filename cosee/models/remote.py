@@ -12,19 +12,20 @@ __all__ = ['Turn', 'MOST_TOKENS', 'VLMClientError', 'AuthenticationError', 'Quot
            'count_of']
 
 # %% ../../nbs/models/01_remote.ipynb #f64474cf
-import base64, builtins, io, json, re, threading, time, warnings
+import base64, builtins, io, json, math, re, threading, time, warnings
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
-from pydantic import SecretStr
-from ..utils.config import redact, remember_secret
-from .backends import Backend, usual_backend
+from ..utils.config import redact
+from .backends import Backend, usual_backend, with_key
 from .client import (FinishReason, Message, Outcome, Params, Picture, Rendered, Reply, Schema, VLMClient,
                                  checked_blocks, estimate_usage, prompt_text)
 from .usage import Usage, image_tokens
-from .net.wire import SPENT, BadBody, Elsewhere, OutOfBounds, TooLate, retry_after, within
+from .wire import SPENT, BadBody, Elsewhere, OutOfBounds, TooLate, http_settings, within
 from ..utils.registry import need
 
 # %% ../../nbs/models/01_remote.ipynb #4cfd551e
@@ -86,9 +87,16 @@ _BROKEN = {'APIConnectionError', 'TransportError', 'HTTPError', 'ConnectionError
 _BEYOND: dict[type[OutOfBounds], type[VLMClientError]] = {Elsewhere: RequestError, BadBody: ResponseParseError,
                                                           TooLate: TimeoutError}
 
-def _wait(e: Exception) -> Optional[float]:
-    "Seconds that the server asks to wait"
-    return retry_after(getattr(getattr(e, 'response', None), 'headers', None))
+# %% ../../nbs/models/01_remote.ipynb #7a1f335c
+def _wait(headers: Any) -> Optional[float]:
+    "Seconds that the headers of an answer ask to wait, at least 0; None where they say nothing that can be read"
+    try:
+        if 'retry-after-ms' in headers: found = float(headers['retry-after-ms']) / 1000
+        elif headers['retry-after'].endswith('GMT'):
+            found = parsedate_to_datetime(headers['retry-after']).timestamp() - time.time()
+        else: found = float(headers['retry-after'])
+    except (KeyError, TypeError, ValueError, OverflowError): return None
+    return max(0., found) if math.isfinite(found) else None
 
 # %% ../../nbs/models/01_remote.ipynb #9dbacd95
 def _translated(e: Union[Exception, OutOfBounds], name: str) -> Union[Exception, OutOfBounds]:
@@ -100,7 +108,7 @@ def _translated(e: Union[Exception, OutOfBounds], name: str) -> Union[Exception,
     if kinds & _UNREADABLE: return ResponseParseError(text, getattr(e, 'doc', '') or str(e))
     if status in (401, 403): return AuthenticationError(text)
     if status in (402, 429) and SPENT.search(str(e)): return QuotaError(text)
-    if status == 429: return RateLimitError(text, _wait(e))
+    if status == 429: return RateLimitError(text, _wait(getattr(getattr(e, 'response', None), 'headers', None)))
     if status in _REFUSING and _NO_IMAGES.search(str(e)): return ImagesRefused(f'{text} ({_BLIND})')
     if status in (400, 413, 422) and _TOO_LONG.search(str(e)): return ContextError(f'{text}; {_SHOW_FEWER}')
     if isinstance(status, int): return ServerError(text) if status >= 500 else RequestError(text)
@@ -274,6 +282,7 @@ _SAMPLING = ('max_new_tokens', 'temperature', 'top_p', 'top_k', 'repetition_pena
 class RemoteClient(VLMClient):
     "A model behind an SDK: subclasses say how to connect, how to ask, and how to read the reply."
     kind, extra = '', ''           # kind of backend; the SDK's module
+    host = ''                      # of the provider, which wants a key
     ignores: tuple[str, ...] = ()  # parameters that the provider has nothing like
     takes: tuple[str, ...] = ()    # and those that no other has
     def __init__(self,
@@ -284,9 +293,7 @@ class RemoteClient(VLMClient):
         if not isinstance(backend, Backend):
             backend = usual_backend(f'{self.kind}.{backend}', kinds=(self.kind,), **fields)
         elif fields: backend = Backend(**{**backend.model_dump(), **fields})
-        if api_key:
-            remember_secret(api_key)
-            backend = backend.model_copy(update=dict(api_key=SecretStr(api_key)))
+        if api_key: backend = with_key(backend, api_key)
         self.backend, self.name = backend, backend.id or f'{backend.kind}.{backend.model}'
         self.encode = ImageEncoder(backend.max_side, backend.max_image_bytes)
         self._slots, self.sdk = threading.BoundedSemaphore(backend.in_flight), self._connect()
@@ -309,19 +316,24 @@ class RemoteClient(VLMClient):
         "The reply in an answer"
         raise NotImplementedError(f'{type(self).__name__} must implement _read(answer, messages, turns, schema)')
 
-    def _token(self, needed: bool) -> str:
+    def _token(self) -> str:
         "The key, or a placeholder for servers that need none"
         b = self.backend
         if b.api_key is not None: return b.api_key.get_secret_value()
-        if not needed: return 'none'
+        if self.host not in (b.base_url or self.host): return 'none'
         variable = b.key_variable or 'that api_key names'
         raise AuthenticationError(f'{self.name}: no key; set the environment variable {variable}')
 
     def _sdk(self) -> Any:
         "The SDK's module"
-        from importlib import import_module
         need(self.name, self.extra)
         return import_module(self.extra)
+
+    def _connection(self) -> dict[str, Any]:
+        "Arguments of the SDK's client, as OpenAI's and Anthropic's name them: it retries, and the bounds are ours"
+        b, http = self.backend, self._sdk().DefaultHttpxClient(**http_settings())
+        return dict(api_key=self._token(), base_url=b.base_url, timeout=b.timeout, max_retries=b.max_retries,
+                    http_client=http)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -348,6 +360,7 @@ class RemoteClient(VLMClient):
         named = {'max_tokens': 'max_new_tokens'}
         omit = {*self.ignores, *(named.get(o, o) for o in b.omit)}
         given = {k: v for k, v in p.items() if k in known and v is not None}
+        if 'stop' in given: given['stop'] = [given['stop']] if isinstance(given['stop'], str) else [*given['stop']]
         return {k: v for k, v in given.items() if k not in omit and idle.get(k, ...) != v}
 
     def send(self, messages: list[Message], schema: Optional[Schema] = None, **params) -> Reply:

@@ -25,9 +25,8 @@ from ..utils.json_scan import scan_json, spoken
 from ..models.backends import PlannerConfig
 from ..models.client import (GenerateClient, Outcome, Request, Schema, VLMClient, as_client, ask_many,
                                  prompt_request)
-from ..models.registry import reading_client, resilient
 from ..models.remote import ResponseParseError, VLMClientError
-from ..models.wrapper import ClientWrapper, identity_of, models_in
+from ..models.wrappers import ClientWrapper, identity_of, models_in, resilient
 from ..utils.text import one_line
 
 # %% ../../nbs/planner/00_planning.ipynb #a1c0de52
@@ -408,6 +407,7 @@ def plan_complaint(
 
 def _made(client: Client, config: Optional['Config'], guarded: bool) -> VLMClient:
     "A client, or the one of an id; guarded, whatever keeps it from working lets another stand in for it"
+    from cosee.minds.clients import reading_client
     try: made = reading_client(client, config) if isinstance(client, str) else as_client(client)
     except (VLMClientError, ImportError, OSError, RuntimeError, ValueError) as e:
         if not guarded or isinstance(e, ConfigError): raise

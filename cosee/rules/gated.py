@@ -22,7 +22,7 @@ from ..minds.client import PrintClient
 from ..minds.confidence import CHECK_PROMPT, CHECK_TOKENS, checked_confidence, vouched
 from ..models.client import GEN_DEFAULTS, Reply, Request, Turn, ask, merged, page_request
 from ..models.usage import Ledger
-from ..models.wrapper import ClientWrapper
+from ..models.wrappers import ClientWrapper
 from ..pages import page_numbers
 from .gates import READ, Doubted, brief
 from .proofs import PROVED, Prints

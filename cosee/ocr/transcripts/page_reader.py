@@ -14,18 +14,21 @@ from typing import Any, NamedTuple, Optional, TYPE_CHECKING, Union, cast
 from ...utils.json_scan import without_reasoning
 from ...models.client import PageInput, Params, Reply, Request, VLMClient, ask
 from ...models.usage import Usage
+from ...models.registry import CLIENTS, client_for, make_client
 from ...models.remote import ImagesRefused
-from ...models.wrapper import identity_of, models_in
+from ...models.wrappers import identity_of, models_in
 from ..engine import Readable, Way, WordReader, opened_image, page_key
 from ..print import PrintPage
 from .markup import Markup, check_markup
 from .typeset import transcribed_page
 from ...pages import as_picture
+from ...utils.config import ConfigError
 from ...utils.registry import no_such
 from ...utils.text import counted
 
 # %% auto #0
-__all__ = ['FAMILIES', 'VERSION', 'Family', 'PageBill', 'cost_of', 'page_bill', 'bill_text', 'PageReader', 'print_source']
+__all__ = ['FAMILIES', 'VERSION', 'Family', 'PageBill', 'cost_of', 'page_bill', 'bill_text', 'PageReader', 'make_page_reader',
+           'print_source']
 
 # %% ../../../nbs/transcripts/05_page_reader.ipynb #381b3870
 if TYPE_CHECKING:
@@ -289,10 +292,39 @@ def _is_blank(image: 'Image') -> bool:
     low, high = cast(tuple[int, int], image.convert('L').getextrema())
     return high - low < 32
 
+# %% ../../../nbs/transcripts/05_page_reader.ipynb #370dd8b2
+_OF_READER = 'family', 'prompt', 'markup', 'max_tokens', 'attempts', 'side', 'workers'
+_HOW_NAMED = 'page_reader: name a client or the id of a backend, or give client, model_path, model, base_url, ...'
+
+def make_page_reader(
+    said: Any,          # a name or an id, a mapping with `client` and options, a client, or a `PageReader`
+    config: Any = None  # of backends, in which an id stands; None: $COSEE_BACKENDS
+) -> PageReader:
+    "The model that writes pages down; raises `ConfigError` for one that is not there, or sees no pages."
+    if isinstance(said, PageReader): return said
+    if isinstance(said, VLMClient): return PageReader(said)
+    if isinstance(said, str): said = dict(client=said)
+    options: dict[str, Any] = dict(said) if isinstance(said, dict) else {}
+    mine = {k: options.pop(k) for k in _OF_READER if k in options}
+    client = _writer(options, config)
+    if getattr(client, 'words', None) is not None:
+        raise ConfigError(f'page_reader: {client.name} sees no pages: it is given their printed text itself')
+    try: return PageReader(client, **mine)
+    except (TypeError, ValueError) as e: raise ConfigError(f'page_reader: {e}') from None
+
+def _writer(options: dict[str, Any], config: Any) -> VLMClient:
+    "The client of a page reader, who is shown images whatever comes of it"
+    path, config = options.get('model_path'), options.pop('config', None) or config
+    name = options.pop('client', None) or (client_for(path) if path else '')
+    if not isinstance(name, str) or not name: raise ConfigError(_HOW_NAMED)
+    if name in CLIENTS: seen = dict(images=True) if CLIENTS[name].settings.get('kind') else {}
+    else: seen, name = dict(images=True, print='auto', page_reader=None, id=name, config=config), 'backend'
+    return make_client(name, **options, **seen)
+
 # %% ../../../nbs/transcripts/05_page_reader.ipynb #4e39c07a
 def print_source(
     print: Way = 'auto',   # see `WordReader`
-    page_reader: Union[PageReader, VLMClient, None] = None, # of 'model': who writes pages down
+    page_reader: Any = None, # of 'model': who writes pages down, see `make_page_reader`
     threads: int = 1,      # as of `WordReader`, and so on
     workers: Optional[int] = None,
     max_side: int = 1600,
@@ -301,5 +333,5 @@ def print_source(
     "The reader of printed text that `print` names; raises ValueError for a model that is not named, or not asked."
     if page_reader is None: return WordReader(threads, workers, max_side, cache, print)
     if print != 'model': raise ValueError(f"a page_reader is asked with print='model' alone, not with {print!r}")
-    if isinstance(page_reader, PageReader): return page_reader
-    return PageReader(page_reader, workers=workers, cache=cache)
+    if isinstance(page_reader, VLMClient): return PageReader(page_reader, workers=workers, cache=cache)
+    return make_page_reader(page_reader)

@@ -16,7 +16,7 @@ from ...utils.config import ConfigError
 from ...focus import FEW_PAGES
 from ...models.client import Outcome
 from ...models.qwen.together import Calls, Run, gathering
-from ...models.wrapper import models_in
+from ...models.wrappers import models_in
 from ...eval.methods import make_method
 from ..config import BudgetConfig, RunConfig, budget_of
 from ..log import Record

@@ -22,7 +22,7 @@ from ...utils.files import digest
 from ...models.client import VLMClient
 from ...models.usage import Ledger
 from ...models.remote import VLMClientError
-from ...models.wrapper import identity_of
+from ...models.wrappers import identity_of
 from ...ocr.engine import WordReader
 from ...ocr.transcripts.page_reader import page_bill
 from ...pages import PageError, load_pages
