@@ -256,29 +256,28 @@ def gguf(replies, folder):
     "A GGUF file of random weights: what the engine is asked"
     import xllamacpp
 
+    from cosee.models import gguf_client
     from cosee.models.testing import random_gguf
     file = random_gguf(folder / "m.gguf", context=32768)
     client = create_vlm_client(Backend(id="m", kind="gguf", model_path=str(file), context=32768))
-    sent, schemas, engine, to_grammar = [], [], client.mind._server, xllamacpp.json_schema_to_grammar
-
-    def grammar(text):
-        schemas.append(json.loads(text))
-        return "grammar"
+    sent, engine, to_grammar = [], client.mind._server, xllamacpp.json_schema_to_grammar
 
     def answer(body, heard):
-        schema = schemas.pop(0) if "grammar" in body else None
+        schema = json.loads(body["grammar"]) if "grammar" in body else None
         sent.append({k: v for k, v in body.items() if k != "grammar"} | {"schema": schema})
         choice = {"index": 0, "delta": {"content": said_to(schema, replies)}, "finish_reason": None}
         heard({"choices": [choice]})
         heard({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-        heard({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 9}})
+        heard({"choices": [], "usage": {"completion_tokens": 9}})
     client.mind._server = SimpleNamespace(listening_address=engine.listening_address, engine=engine,
                                           handle_chat_completions=answer)
-    xllamacpp.json_schema_to_grammar = grammar
+    gguf_client._grammar.cache_clear()
+    xllamacpp.json_schema_to_grammar = str
     try:
         yield client, lambda: sent
     finally:
         xllamacpp.json_schema_to_grammar = to_grammar
+        gguf_client._grammar.cache_clear()
 
 
 def wire(who, replies, folder):
