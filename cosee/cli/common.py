@@ -92,7 +92,9 @@ def model_args(
     g = p.add_argument_group('model')
     g.add_argument('--client', default='ocr', metavar='NAME', help=f'{_clients_help()} (default: ocr)')
     g.add_argument('--model-path', metavar='PATH', help='for qwen and tiny, the directory with config, tokenizer '
-                   'and weights; for print, a GGUF file; or a name that `cosee fetch` knows')
+                   'and weights; for gguf and print, a GGUF file; or a name that `cosee fetch` knows')
+    g.add_argument('--mmproj', metavar='FILE', help='of --client gguf: the projector, by which it sees pages, where '
+                   'it does not lie beside the model')
     g.add_argument('--model', metavar='NAME', help='what the provider or the server calls the model')
     g.add_argument('--base-url', metavar='URL',
                    help='address of a server that speaks like OpenAI, such as http://127.0.0.1:8000/v1')

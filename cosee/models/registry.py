@@ -82,8 +82,9 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
                       'pages: a GGUF file as --model-path, or the server at --base-url, with --model, or any other '
                       'as --mind',
                       takes=('model_path', 'model', 'base_url', 'mind', 'config', *_PRINT)),
-    gguf=ClientEntry('cosee.models.gguf_client:GgufClient', 'the language model of --client print alone, which reads '
-                     'text and no pages', needs={'model_path': 'the file'}, backend=f'{_HERE}:gguf_client'),
+    gguf=ClientEntry(f'{_HERE}:open_gguf', 'a GGUF file as --model-path: shown the pages where its projector (mmproj) '
+                     'lies beside it, else given their printed text', needs={'model_path': 'the file'},
+                     takes=('mmproj', *_PRINT), backend=f'{_HERE}:gguf_client'),
     random=ClientEntry(f'{_HERE}:random_client', 'a Qwen3-VL of random weights, to try things out: its answers '
                        'make no sense',
                        takes=('device', 'dtype', *_PRINT), sees=True),
@@ -138,19 +139,40 @@ def _with_room(mind: VLMClient) -> VLMClient:
     raise ConfigError(f'{mind.name}: a context of {context:,} tokens is too short for a page, its question and the '
                       f'reply; {_LEAST_CONTEXT:,} are needed')
 
+def open_gguf(
+    model_path: Union[str, Path],  # a GGUF file
+    mmproj: Union[str, Path, bool, None] = None, # its projector; None: that beside the model; False: none
+    print: str = 'auto',           # where printed text comes from; 'beside': given with each image
+    page_tokens: int = 1500,       # most tokens of the printed text of a page
+    page_reader: Any = None,       # see `Backend`
+    **options                      # of `GgufClient`
+) -> VLMClient:
+    "A model from a GGUF file, which sees pages by a projector or reads their print; raises ConfigError and GgufError."
+    from cosee.minds.client import PrintClient
+    from cosee.models.gguf_client import GgufClient
+    client = GgufClient(model_path, mmproj=cast(Any, mmproj), **options)
+    if client.projector and print in ('beside', 'model'):
+        return shown_print(client, print=print, page_tokens=page_tokens, page_reader=page_reader)
+    if client.projector: return client
+    if print == 'beside':
+        raise ConfigError(f'print: {client.name} sees no image to read beside; name its projector as mmproj')
+    return PrintClient(_with_room(client), page_tokens=page_tokens, print=cast(Any, print), page_reader=page_reader)
+
 def gguf_client(
     backend: Backend # of kind 'gguf'
 ) -> VLMClient:
-    "The model of a GGUF file, which reads printed text; raises ConfigError where the file is not named."
-    from cosee.minds.client import PrintClient
-    from cosee.models.gguf_client import GgufClient
+    "The model of a GGUF file; raises ConfigError where the file is not named, or has no projector but needs one."
     path = backend.model_path or backend.model
     if not path: raise ConfigError(f'{backend.id}: model_path is missing; give the GGUF file')
-    if backend.print == 'beside': raise ConfigError(f'{backend.id}: print: a GGUF file sees no image to read beside')
-    mind = _with_room(GgufClient(local_weights(path), backend.context))
-    client = PrintClient(mind, page_tokens=backend.page_tokens, print=backend.print, page_reader=backend.page_reader)
+    mmproj = False if backend.images is False else backend.mmproj
+    try: client = open_gguf(local_weights(path), mmproj, backend.print, backend.page_tokens, backend.page_reader,
+                            context=backend.context)
+    except ConfigError as e: raise ConfigError(f'{backend.id}: {e}') from None
+    if backend.images and getattr(client, 'words', None) is not None:
+        raise ConfigError(f'{backend.id}: images: {path} has no projector beside it; name one as mmproj')
     client.name = backend.id or client.name
     return client
+
 
 # %% ../../nbs/models/08_registry.ipynb #68619d4d
 def shown_print(client: VLMClient, images: Optional[bool] = None, print: str = 'auto', page_tokens: int = 1500,
@@ -339,19 +361,26 @@ def print_client(
     if not mind:
         raise ValueError("the client 'print' needs a language model: a GGUF file as model_path, or a client as mind; "
                          "at the shell --model-path FILE (`cosee fetch` brings one), or --mind CLIENT")
+    if mind == 'gguf': options.setdefault('mmproj', False)   # it is given no page to look at
     if config and mind not in CLIENTS: mind, options = 'backend', {'id': mind, 'config': config, **options}
     return PrintClient(_with_room(mind_of(make_client(mind, **options))), **mine)
 
 # %% ../../nbs/models/08_registry.ipynb #9e983f8b
+def _sees(path: Path) -> bool:
+    "Does a projector fit a GGUF file? Whatever is wrong with it is said where it is opened"
+    from cosee.models.gguf_file import GgufError, find_projector, read_gguf
+    try: return find_projector(read_gguf(path)) is not None
+    except (GgufError, OSError): return False
+
 def client_for(
     model_path: Union[str, Path] # a file, a directory, or a name in `WEIGHTS`
-) -> str:                        # 'print', 'qwen' or 'local'
+) -> str:                        # 'gguf', 'print', 'qwen' or 'local'
     "The name of the client that these weights are for."
     from cosee.models.local.checkpoint import QWEN, stored_config
     name = str(model_path)
     if name in WEIGHTS: name = WEIGHTS[name].files[0].name
     path = Path(name).expanduser()
-    if name.endswith('.gguf') or path.is_file(): return 'print'
+    if name.endswith('.gguf') or path.is_file(): return 'gguf' if _sees(path) else 'print'
     return 'qwen' if stored_config(path).get('model_type', *QWEN) in QWEN else 'local'
 
 # %% ../../nbs/models/08_registry.ipynb #983b8a0e

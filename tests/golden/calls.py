@@ -15,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 from PIL import Image
@@ -260,7 +261,7 @@ def gguf(replies, folder):
     from cosee.models.testing import random_gguf
     file = random_gguf(folder / "m.gguf", context=32768)
     client = create_vlm_client(Backend(id="m", kind="gguf", model_path=str(file), context=32768))
-    sent, engine, to_grammar = [], client.mind._server, xllamacpp.json_schema_to_grammar
+    sent, engine = [], client.mind._server
 
     def answer(body, heard):
         schema = json.loads(body["grammar"]) if "grammar" in body else None
@@ -272,12 +273,10 @@ def gguf(replies, folder):
     client.mind._server = SimpleNamespace(listening_address=engine.listening_address, engine=engine,
                                           handle_chat_completions=answer)
     gguf_client._grammar.cache_clear()
-    xllamacpp.json_schema_to_grammar = str
-    try:
+    with mock.patch.object(xllamacpp, "json_schema_to_grammar", str), \
+         mock.patch.object(gguf_client, "_unlike", lambda *_: ""):   # some replies here are of other schemas
         yield client, lambda: sent
-    finally:
-        xllamacpp.json_schema_to_grammar = to_grammar
-        gguf_client._grammar.cache_clear()
+    gguf_client._grammar.cache_clear()
 
 
 def wire(who, replies, folder):
