@@ -16,8 +16,8 @@ from ..utils.registry import Registry, need
 
 # %% auto #0
 __all__ = ['SIZES', 'SPECIAL', 'TEMPLATE', 'Made', 'RANDOM', 'RETRIEVERS', 'ScriptedClient', 'VisionSize', 'ModelSize',
-           'byte_pairs', 'random_tokenizer', 'random_processor', 'random_checkpoint', 'random_model', 'random_gguf',
-           'random_retriever']
+           'byte_pairs', 'random_tokenizer', 'random_processor', 'random_checkpoint', 'random_model', 'byte_letters',
+           'random_gguf', 'random_retriever']
 
 # %% ../../nbs/models/14_testing.ipynb #7e570007
 if TYPE_CHECKING: import numpy as np
@@ -520,15 +520,15 @@ def _list_field(name: str, kind: int, items: list) -> bytes:
 _GGUF_TEMPLATE = ("{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
             "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 
-def _alphabet() -> list[str]:
-    "The character that stands for each byte, as tokenizers of bytes write them"
+def byte_letters() -> list[str]:
+    "The character that stands for each byte, as tokenizers of bytes write them."
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     other = [b for b in range(256) if b not in plain]
     return [chr(b) if b in plain else chr(256 + other.index(b)) for b in range(256)]
 
 def _gguf_tokenizer(template: str) -> Iterator[bytes]:
     "The fields of a tokenizer whose words are bytes"
-    tokens = [*_alphabet(), '<|endoftext|>', '<|im_start|>', '<|im_end|>', 'th', 'in']
+    tokens = [*byte_letters(), '<|endoftext|>', '<|im_start|>', '<|im_end|>', 'th', 'in']
     yield from (_field('tokenizer.ggml.model', _STRING, 'gpt2'), _field('tokenizer.ggml.pre', _STRING, 'gpt-2'))
     yield _list_field('tokenizer.ggml.tokens', _STRING, tokens)
     yield _list_field('tokenizer.ggml.token_type', _INT, [1] * 256 + [3] * 3 + [1] * 2)   # 3: a token that steers
