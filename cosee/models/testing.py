@@ -86,6 +86,10 @@ SIZES: dict[str, ModelSize] = {
         hidden=512, layers=8, heads=8, kv_heads=2, head_dim=64, inner=2048,
         vision=VisionSize(hidden_size=192, depth=3, num_heads=3, intermediate_size=768,
                           deepstack_visual_indexes=[0, 1, 2])),
+    'wide': ModelSize(   # layers of the 2B model, four of 28, and four of the 24 of its tower
+        hidden=2048, layers=4, heads=16, kv_heads=8, head_dim=128, inner=6144,
+        vision=VisionSize(hidden_size=1024, depth=4, num_heads=16, intermediate_size=4096,
+                          deepstack_visual_indexes=[0, 1, 2])),
     '4b': ModelSize(
         hidden=2560, layers=36, heads=32, kv_heads=8, head_dim=128, inner=9728, vocab_size=151936,
         vision=VisionSize(hidden_size=1024, depth=24, num_heads=16, intermediate_size=4096,
@@ -184,7 +188,7 @@ def _random_config(
 # %% ../../nbs/models/14_testing.ipynb #af6955ac
 def random_checkpoint(
     folder: Union[str, Path],  # where to write; made if absent
-    size: str = 'test',        # 'test' (about 1 M parameters), 'bench' (about 37 M) or '4b'
+    size: str = 'test',        # 'test' (about 1 M parameters), 'bench' (about 37 M), 'wide' or '4b'
     seed: int = 0,             # of the weights
     dtype: Literal['float32', 'float16', 'bfloat16'] = 'float32' # of the weights on disk
 ) -> str:                      # the folder
