@@ -192,6 +192,8 @@ def check_model(
         raise GgufError(f'{name} is a projector and no language model: name it as mmproj, and the model as model_path')
     if re.search(r'-\d{5}-of-\d{5}$', Path(name).stem) or header.fields.get('split.count', 1) not in (0, 1):
         raise GgufError(f'{name} is one part of a model in several files: join them with llama-gguf-split --merge')
+    if 0 < header.number('block_count') <= header.number('n_deepstack_layers'):   # llama.cpp would end the process
+        raise GgufError(f'{name}: pages go into all of its layers, and llama.cpp needs one above them')
     if not header.template:
         raise GgufError(f'{name} has no chat template: take the instruct variant of the model')
 
