@@ -6,6 +6,7 @@
 from __future__ import annotations
 import json
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Union
 
@@ -48,12 +49,19 @@ def _tensors(folder: Path, deep: list[int]) -> Iterator[tuple[str, 'np.ndarray']
                 if told != 'v.patch_embd.weight': yield told, numbers
                 else: yield from ((told, numbers[:, :, 0]), (f'{told}.1', numbers[:, :, 1]))
 
+def _kit() -> Any:
+    "The package gguf, which builders of CoSee have; raises ImportError"
+    try: return import_module('gguf')
+    except ImportError: raise ImportError('writing GGUF files needs gguf, which is not installed: pip install gguf') \
+        from None
+
 def _add(writer: Any, name: str, numbers: 'np.ndarray', kind: Numbers):
     "Matrices as `kind` wants them; what is small, and places, in full"
-    from gguf import GGMLQuantizationType as Kinds, quants
+    kit = _kit()
+    Kinds = kit.GGMLQuantizationType
     how = Kinds.F32 if numbers.ndim == 1 or name.startswith('v.position') else Kinds[kind]
     if how == Kinds.Q8_0 and (numbers.ndim > 2 or numbers.shape[-1] % 32): how = Kinds.F16
-    writer.add_tensor(name, quants.quantize(numbers, how), raw_dtype=how)
+    writer.add_tensor(name, kit.quants.quantize(numbers, how), raw_dtype=how)
 
 # %% ../../nbs/models/18_gguf_pair.ipynb #f18a000a
 _LONGEST = 1024             # bytes of a token
@@ -131,15 +139,13 @@ def write_gguf_pair(
     sight: Numbers = 'F16'        # matrices of the projector
 ) -> tuple[Path, Path]:           # model and projector
     "Write a small Qwen3-VL as GGUF; raises ImportError where the package gguf is not installed."
-    try: from gguf import GGUFWriter
-    except ImportError: raise ImportError('writing GGUF files needs gguf, which is not installed: pip install gguf') \
-        from None
+    writer_of = _kit().GGUFWriter
     source, folder = Path(checkpoint), Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     config = json.loads((source / 'config.json').read_text(encoding='utf-8'))
     deep = config['vision_config']['deepstack_visual_indexes']
     paths = folder / f'model-{text}.gguf', folder / f'mmproj-model-{sight}.gguf'
-    model, projector = GGUFWriter(paths[0], 'qwen3vl'), GGUFWriter(paths[1], 'clip')
+    model, projector = writer_of(paths[0], 'qwen3vl'), writer_of(paths[1], 'clip')
     _add_text(model, config['text_config'], deep)
     _add_vocabulary(model, source, config['text_config']['vocab_size'])
     _add_vision(projector, config['vision_config'], deep)
