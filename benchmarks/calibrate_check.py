@@ -86,14 +86,14 @@ def rows(args) -> list:
     "A row for each question; those of --rows are not asked again"
     from tqdm import tqdm
     from cosee.minds.client import PrintClient
-    from cosee.models.registry import make_client
+    from cosee.models.gguf_client import GgufClient
     from cosee.runs.config import read_config
     from cosee.runs.record import samples_of
     found = kept(args.rows)
     if not args.config: return found
     done, (i, n) = {r['id'] for r in found}, map(int, args.shard.split('/'))
     data = read_config(args.config).dataset.model_copy(update=dict(split=args.split, root=str(args.root)))
-    client = PrintClient(make_client('gguf', model_path=str(args.gguf), threads=1, context=8192), page_tokens=400)
+    client = PrintClient(GgufClient(str(args.gguf), threads=1, context=8192), page_tokens=400)
     for _, sample in tqdm(list(samples_of(data))[i - 1::n], desc=args.gguf.stem, disable=None):
         if sample['meta']['id'] in done: continue
         found.append(asked(client, sample))

@@ -64,12 +64,12 @@ def rows(args) -> list:
     "A row for each model and question; those of --rows are not asked again"
     from tqdm import tqdm
     from cosee.minds.client import PrintClient
-    from cosee.models.registry import make_client
+    from cosee.models.gguf_client import GgufClient
     from cosee.ocr.engine import WordReader
     found, words = kept(args.rows), WordReader(cache=args.cache or True, workers=1)
     done = {(r['model'], r['file'], r['field']) for r in found}
     for path in [] if args.fit else args.gguf:
-        mind = make_client('gguf', model_path=str(path), threads=1, context=8192)
+        mind = GgufClient(str(path), threads=1, context=8192)
         client = PrintClient(mind, words=words, abstain=0.)
         for file, field, question, answers, pages in tqdm(questions(args), desc=path.stem, disable=None):
             if (path.stem, file, field) in done: continue

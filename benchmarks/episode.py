@@ -13,6 +13,13 @@ weights, but without reuse; `vision` keeps the outputs of the vision tower; `tur
 project's. Plain calls cost nearly the same each; with --plain-calls 3 that many of an episode are computed and the
 cost scaled up: the first of each step, whose Boards are shortest, so rather too little than too much.
 
+    python benchmarks/episode.py --size wide --gguf --work episode --pages 4 --plain-calls 1 --ways turns
+
+GGUF files of the same weights (16 bits, and 8 bits a number), opened with llama.cpp, are two ways more: `gguf_F16` and
+`gguf_Q8_0`; the projector has 16 bits. `wide` has layers as wide as those of Qwen3-VL-2B, four of each kind.
+`same_counts` says of how many prompts a way counts the tokens that plain transformers counts. It needs the packages
+gguf and xllamacpp.
+
     python benchmarks/episode.py --vllm PYTHON           # vLLM's prefix caching as well
 
 PYTHON is the interpreter of an environment of its own that has vLLM (run with the CPU build of vLLM 0.32); it gets
@@ -68,7 +75,12 @@ def prompts(client, pages, agents, steps, question=0, sequential=True):
 
 
 def tokens_of(client, reply):
-    return reply.raw[-200:], reply.usage.completion_tokens
+    return reply.text.strip()[-200:], reply.usage.completion_tokens
+
+
+def key_of(messages):
+    "What stands in a prompt besides pages"
+    return json.dumps([b.get('text') for b in messages[0]['content']])
 
 
 class VisionReuse:
@@ -138,12 +150,32 @@ def vllm_child(a, client, steps, s):
         if r.returncode: raise SystemExit(r.stderr[-3000:])
     out = json.loads(r.stdout.splitlines()[-1])
     replies = [client._reply(p, ids, Sampling(**s)) for p, ids in zip(calls, out.pop('ids'), strict=True)]
-    texts = [json.dumps([b.get('text') for b in m[0]['content']]) for step in steps for m in step]
+    texts = [key_of(m) for step in steps for m in step]
     return out | dict(passes=0, outs={t: tokens_of(client, r) for t, r in zip(texts, replies, strict=True)})
+
+
+def gguf_child(a):
+    "An episode through GGUF files of the same weights, in a process without PyTorch"
+    from tokenizers import Tokenizer
+    from cosee.models import gguf_client
+    gguf_client._QUIET['ignore_eos'] = True   # every way writes as many tokens
+    client = gguf_client.GgufClient(a['gguf'], context=a['pages'] * 600 + 4096, threads=a['threads'])
+    client.tokenizer = Tokenizer.from_file(os.path.join(a['model'], 'tokenizer.json'))
+    pages, outs, counts, cached = [page(i) for i in range(a['pages'])], {}, {}, 0
+    calls = [m for step in prompts(client, pages, a['agents'], a['steps']) for m in step]
+    before = time.process_time()
+    for m in calls:
+        r = client.chat(m, max_new_tokens=a['new'], temperature=0)
+        outs[key_of(m)], counts[key_of(m)] = tokens_of(client, r), r.usage.prompt_tokens
+        cached += r.usage.cached_tokens
+    cpu, peak = time.process_time() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    from cosee.models.qwen.products import machine
+    return dict(cpu_s=cpu, peak_mb=peak, passes=0, machine=machine(), outs=outs, counts=counts, cached=cached)
 
 
 def child(a):
     "Run one way and report its cost"
+    if a['mode'].startswith('gguf'): return gguf_child(a)
     import torch
     torch.set_num_threads(a['threads'])
     from transformers.utils import logging
@@ -163,7 +195,7 @@ def child(a):
     client.ends, client.model.generation_config.eos_token_id = {-1}, None
     pages = [page(i) for i in range(a['pages'])]
     s = dict(max_new_tokens=a['new'], temperature=0, presence_penalty=0)
-    vision, outs = VisionReuse(client), {}
+    vision, outs, counts = VisionReuse(client), {}, {}
 
     def together(batch, **settings):
         schema = settings.pop('schema', None)
@@ -174,7 +206,7 @@ def child(a):
         elif a['mode'] == 'parallel': replies = together(batch, **s | kw)
         else: replies = [client.chat(m, **s | kw) for m in batch]
         for m, r in zip(batch, replies, strict=True):
-            outs[json.dumps([b.get('text') for b in m[0]['content']])] = tokens_of(client, r)
+            outs[key_of(m)], counts[key_of(m)] = tokens_of(client, r), r.usage.prompt_tokens
 
     work = a['work']
     if work == 'samples':
@@ -208,7 +240,7 @@ def child(a):
     cpu = time.process_time() - before
     if work == 'episode' and plain and a['plain_calls']: cpu *= a['agents'] * a['steps'] / len(some)
     out = dict(cpu_s=cpu, peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-               passes=client.passes, machine=machine(), outs=outs)
+               passes=client.passes, machine=machine(), outs=outs, counts=counts)
     if a.get('arch'):
         u = client.estimate(Request(messages=tuple(prompts(client, pages, 1, 1)[0][0])))
         out['about'] = dict(arch=a['arch'], how=client.how, image_tokens=u.image_tokens, text_tokens=u.text_tokens)
@@ -270,11 +302,13 @@ def bench(args, model, arch=''):
     for work, (pages, ways) in PLAN.items():
         if args.work and work not in args.work: continue
         for n in [n for n in pages if n in (args.pages or pages)]:
-            for mode in ways + (('vllm', 'vllm_parallel') if args.vllm and work == 'episode' else ()):
-                if args.ways and mode not in args.ways and mode != 'plain': continue
+            more = (('vllm', 'vllm_parallel') if args.vllm else ()) + (GGUF if args.gguf else ())
+            for mode in ways + (more if work == 'episode' else ()):
+                if args.ways and mode not in args.ways and mode != 'plain' and mode not in more: continue
                 a = dict(work=work, mode=mode, pages=n, agents=args.agents, steps=args.steps, model=model, arch=arch,
                          device=args.device, isa=args.isa,
                          threads=args.threads, new=args.new, plain_calls=args.plain_calls, vllm=args.vllm,
+                         gguf=args.gguf.get(mode, '') if args.gguf else '',
                          episodes=10 if work == 'episodes' else 1)
                 once = args.quick and (n in (1, 20) or work in ('episodes', 'questions', 'actions'))
                 runs = [measure(**a) for _ in range(1 if once else args.repeat)]
@@ -287,10 +321,10 @@ def row(a, runs, plain):
     out = dict(work=work, mode=a['mode'], pages=n, agents=a['agents'], steps=a['steps'], cpu_s=round(cpu, 2),
                peak_mb=round(statistics.median(r['peak_mb'] for r in runs)), passes=runs[0]['passes'], runs=len(runs),
                machine=runs[0]['machine'])
-    if a['mode'] == 'plain': plain[work, n] = cpu, runs[0]['outs']
+    if a['mode'] == 'plain': plain[work, n] = cpu, runs[0]['outs'], runs[0].get('counts', {})
     out.update(runs[0].get('about', {}))
     if a['mode'] == 'plain' and 'shares' in runs[0]: out.update({k: round(v, 3) for k, v in runs[0]['shares'].items()})
-    base, outs = plain.get((work, n)) or (None, {})
+    base, outs, counts = plain.get((work, n)) or (None, {}, {})
     calls = a['agents'] * a['steps']
     # as many plain calls as these, of the same length
     if ('episode', n) in plain and work in ('episodes', 'questions'):
@@ -299,8 +333,23 @@ def row(a, runs, plain):
     if base: out['ratio'] = round(base / cpu, 2)
     if a['mode'] in ('plain', 'quick', 'vision') and work == 'episode' and a['plain_calls']:
         out['calls_computed'] = a['plain_calls']
-    if outs and work != 'samples': out['identical'] = agree(outs, runs[0]['outs'])
+    if outs and work != 'samples':
+        out['identical'] = agree(outs, runs[0]['outs'])
+        if 'counts' in runs[0]: out['same_counts'] = agree(counts, runs[0]['counts'])
     return out
+
+
+GGUF = 'gguf_F16', 'gguf_Q8_0'
+
+def gguf_files(model, folder):
+    "Way -> a GGUF file of the same weights, made in a process of its own, its projector beside it"
+    code = ('import sys; from cosee.models.gguf_pair import write_gguf_pair; '
+            'print(write_gguf_pair(*sys.argv[1:4])[0])')
+    made = {}
+    for way in GGUF:
+        asked = [sys.executable, '-c', code, model, os.path.join(folder, way), way.removeprefix('gguf_')]
+        made[way] = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+    return made
 
 
 def random_model(folder, size='bench'):
@@ -325,7 +374,7 @@ def architectures(args):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('--json', action='store_true', help='one JSON object a line')
-    p.add_argument('--size', default='bench', help="random weights: 'test', 'bench' (37 M parameters) or '4b'")
+    p.add_argument('--size', default='bench', help="random weights: 'test', 'bench' (37 M parameters), 'wide' or '4b'")
     p.add_argument('--model', help='directory of a model instead')
     p.add_argument('--arch', help="an architecture of cosee.models.testing instead, or 'all' of them")
     p.add_argument('--device', default='cpu')
@@ -341,6 +390,7 @@ def main():
     p.add_argument('--pages', type=int, nargs='*', help='only these of 1, 4, 12 and 20')
     p.add_argument('--work', nargs='*', choices=list(PLAN), help='only this work')
     p.add_argument('--ways', nargs='*', help='only these ways beside plain, such as turns parallel')
+    p.add_argument('--gguf', action='store_true', help='the GGUF client as well, with 16 and 8 bits')
     p.add_argument('--vllm', metavar='PYTHON', help='interpreter of an environment with vLLM')
     p.add_argument('--child', help=argparse.SUPPRESS)
     p.add_argument('--serve', nargs=2, help=argparse.SUPPRESS)
@@ -349,7 +399,8 @@ def main():
     if args.serve: return print('\n' + json.dumps(serve(*args.serve)))
     if args.child: return print(json.dumps(child(json.loads(args.child))))
     with tempfile.TemporaryDirectory() as folder:
-        if not args.arch: args.model = args.model or random_model(folder, args.size)
+        if not args.arch: args.model = args.model or random_model(os.path.join(folder, 'weights'), args.size)
+        args.gguf = gguf_files(args.model, folder) if args.gguf and not args.arch else {}
         for line in architectures(args) if args.arch else bench(args, args.model):
             if args.json: print(json.dumps(line), flush=True)
             else: print('  '.join(f'{k}={v}' for k, v in line.items()), flush=True)

@@ -105,8 +105,8 @@ def made(args):
     from cosee.agents import team
     from cosee.minds.client import PrintClient
     from cosee.models.client import page_request
-    from cosee.models.registry import make_client
-    mind = heard(make_client('gguf', model_path=str(args.gguf), threads=args.threads, context=4096))
+    from cosee.models.gguf_client import GgufClient
+    mind = heard(GgufClient(str(args.gguf), threads=args.threads, context=4096))
     rows, bar = kept(args), tqdm(total=args.actions, unit='action', disable=None)
     todo = args.actions
     for name, images, words in pages(args):

@@ -141,12 +141,13 @@ class Model:
 def readers(args, words):
     "Readers by name; a model is opened when its turn comes"
     from cosee.minds.client import PrintClient
+    from cosee.models.gguf_client import GgufClient
     from cosee.models.registry import make_client
     for kind in args.reader:
         if kind == "ocr": yield Rulebook(words)
         elif kind == "print":
             for path in args.gguf:
-                mind = make_client("gguf", model_path=str(path), threads=args.threads, context=args.context)
+                mind = GgufClient(str(path), threads=args.threads, context=args.context)
                 more = dict(page_tokens=args.page_tokens) if args.page_tokens else {}
                 for form in args.form or [None]:
                     client = PrintClient(mind, words=words, **more, **(dict(form=form) if form else {}))

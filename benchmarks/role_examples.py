@@ -61,10 +61,10 @@ def turns(args, done):
     import cosee.minds.client as module
     from cosee.agents import team
     from cosee.minds.client import PrintClient
-    from cosee.models.registry import make_client
+    from cosee.models.gguf_client import GgufClient
     from cosee.ocr.engine import WordReader
     from tqdm import tqdm
-    mind = make_client('gguf', model_path=str(args.gguf), threads=args.threads, context=4096)
+    mind = GgufClient(str(args.gguf), threads=args.threads, context=4096)
     client = PrintClient(mind, words=WordReader(print='text'))
     crew, shown = {a.name: a for a in team(client)}, module.role_examples
     with TemporaryDirectory() as folder:

@@ -422,7 +422,8 @@ WEIGHTS = os.environ.get("COSEE_GGUF", "")
 @pytest.mark.parametrize("question, answer", [("What is the total?", "8.00"),
                                               ("When does order 4711 leave?", "12 May 2021")])
 def test_real_episodes(question, answer):
-    client = PrintClient(make_client("gguf", model_path=WEIGHTS), words=WORDS)
+    from cosee.models.gguf_client import GgufClient
+    client = PrintClient(GgufClient(WEIGHTS), words=WORDS)
     episode = CoSeeController(team(client), max_steps=1).run(PAGES[:2], question)
     assert episode["answer"] and episode["evidence"], answer
 

@@ -17,7 +17,7 @@ from cosee.controller import CoSeeController
 from cosee.minds.client import PrintClient
 from cosee.models.client import page_request
 from cosee.models.usage import Ledger
-from cosee.models.registry import make_client
+from cosee.models.gguf_client import GgufClient
 from cosee.ocr.spans import typed_page
 from cosee.utils.text import same_answer
 from typed_pages import ByWidth
@@ -82,7 +82,7 @@ def page(text): return Image.new("RGB", (100 + 10 * list(ASKED).index(text), 150
 
 @pytest.fixture(scope="module")
 def client():
-    return PrintClient(make_client("gguf", model_path=FILE, context=4096), words=ByWidth(**PAGES))
+    return PrintClient(GgufClient(FILE, context=4096), words=ByWidth(**PAGES))
 
 
 @pytest.fixture(scope="module")

@@ -44,12 +44,14 @@ def _ping(backend: 'Backend') -> str:
 
 def _trouble(backend: 'Backend') -> str:
     "'' if a backend can be used, otherwise why not"
-    from cosee.models.gguf_client import read_gguf
+    from cosee.models.gguf_file import check_model, check_projector, read_gguf
     from cosee.models.local.checkpoint import LOCAL
     from cosee.models.remote import VLMClientError
     from cosee.models.weights import local_weights
     try:
-        if backend.kind == 'gguf': read_gguf(local_weights(backend.model_path or backend.model))
+        if backend.kind == 'gguf':
+            check_model(header := read_gguf(local_weights(backend.model_path or backend.model)))
+            if backend.mmproj: check_projector(read_gguf(backend.mmproj), header)
         elif backend.kind in ('qwen', 'local'):
             need('a local model', *LOCAL)
             check_weights(backend.kind, backend.model_path or 'models')

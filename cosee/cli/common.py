@@ -101,7 +101,9 @@ def model_args(
                    help=f'{_clients_help()}; none: no model, which is ocr (default: the best that is at hand: what '
                         'COSEE_CLIENT or --config names, a server on this machine, weights, else none)')
     g.add_argument('--model-path', metavar='PATH', help='for qwen and tiny, the directory with config, tokenizer '
-                   'and weights; for print, a GGUF file; or a name that `cosee models fetch` knows')
+                   'and weights; for gguf and print, a GGUF file; or a name that `cosee models` knows')
+    g.add_argument('--mmproj', metavar='FILE', help='of --client gguf: the projector, by which it sees pages, where '
+                   'it does not lie beside the model')
     g.add_argument('--model', metavar='NAME', help='what the provider or the server calls the model')
     g.add_argument('--base-url', metavar='URL',
                    help='address of a server that speaks like OpenAI, such as http://127.0.0.1:8000/v1')

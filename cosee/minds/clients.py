@@ -6,12 +6,13 @@
 from __future__ import annotations
 import os
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any, Optional, Union, cast
 from .client import PrintClient
 from .sight import Sight, mind_of
 from ..models.backends import Backend, Config
 from ..models.client import VLMClient
-from ..models.registry import CLIENTS, find_backend, make_backend_client, make_client, with_room
+from ..models.registry import CLIENTS, find_backend, make_backend_client, make_client
+from ..models.weights import local_weights
 from ..models.wrappers import resilient
 from ..ocr.transcripts.page_reader import print_source
 from ..utils.config import VARIABLE, ConfigError
@@ -36,6 +37,49 @@ def with_print(
     way, beside = _way(print, page_reader)
     words = print_source(way, page_reader) if way == 'model' or page_reader else None
     return Sight(client, images, beside, page_tokens=page_tokens, print=way, words=words)
+
+# %% ../../nbs/minds/10_clients.ipynb #87fdb498
+_LEAST_CONTEXT = 2048   # tokens: instructions and a reply take a thousand, and some text has to be read
+
+def with_room(mind: VLMClient) -> VLMClient:
+    "A language model whose context holds a prompt with pages; raises ConfigError for a shorter one"
+    context = getattr(mind, 'context', None)
+    if context is None or context >= _LEAST_CONTEXT: return mind
+    raise ConfigError(f'{mind.name}: a context of {context:,} tokens is too short for a page, its question and the '
+                      f'reply; {_LEAST_CONTEXT:,} are needed')
+
+def open_gguf(
+    model_path: Union[str, Path],  # a GGUF file
+    mmproj: Union[str, Path, bool, None] = None, # its projector; None: that beside the model; False: none
+    print: str = 'auto',           # where printed text comes from; 'beside': given with each image
+    page_tokens: int = 1500,       # most tokens of the printed text of a page
+    page_reader: Any = None,       # see `Backend`
+    **options                      # of `GgufClient`
+) -> VLMClient:
+    "A model from a GGUF file, which sees pages by a projector or reads their print; raises ConfigError and GgufError."
+    from cosee.models.gguf_client import GgufClient
+    client = GgufClient(model_path, mmproj=cast(Any, mmproj), **options)
+    if client.projector and print in ('beside', 'model'):
+        return with_print(client, print=print, page_tokens=page_tokens, page_reader=page_reader)
+    if client.projector: return client
+    if print == 'beside':
+        raise ConfigError(f'print: {client.name} sees no image to read beside; name its projector as mmproj')
+    return PrintClient(with_room(client), page_tokens=page_tokens, print=cast(Any, print), page_reader=page_reader)
+
+def gguf_client(
+    backend: Backend # of kind 'gguf'
+) -> VLMClient:
+    "The model of a GGUF file; raises ConfigError where the file is not named, or has no projector but needs one."
+    path = backend.model_path or backend.model
+    if not path: raise ConfigError(f'{backend.id}: model_path is missing; give the GGUF file')
+    mmproj = False if backend.images is False else backend.mmproj
+    try: client = open_gguf(local_weights(path), mmproj, backend.print, backend.page_tokens, backend.page_reader,
+                            context=backend.context)
+    except ConfigError as e: raise ConfigError(f'{backend.id}: {e}') from None
+    if backend.images and getattr(client, 'words', None) is not None:
+        raise ConfigError(f'{backend.id}: images: {path} has no projector beside it; name one as mmproj')
+    client.name = backend.id or client.name
+    return client
 
 # %% ../../nbs/minds/10_clients.ipynb #4f0a6d83
 def reading_client(
@@ -83,5 +127,6 @@ def print_client(
     if not mind:
         raise ValueError("the client 'print' needs a language model: a GGUF file as model_path, or a client as mind; "
                          "at the shell --model-path FILE (`cosee models fetch` brings one), or --mind CLIENT")
+    if mind == 'gguf': options.setdefault('mmproj', False)   # it is given no page to look at
     if config and mind not in CLIENTS: mind, options = 'backend', {'id': mind, 'config': config, **options}
     return PrintClient(with_room(mind_of(make_client(mind, **options))), **mine)

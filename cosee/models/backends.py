@@ -67,6 +67,8 @@ class Backend(_Limits):
     page_tokens: int = Field(1500, ge=16, description='most tokens of the printed text of a page')
     context: Optional[int] = Field(None, ge=256, description='tokens of prompt and reply, of a GGUF file')
     model_path: Optional[str] = None   # folder or GGUF file of weights on this machine
+    mmproj: Optional[str] = Field(None, description='projector of a GGUF file that sees pages; without it, the one '
+                                  'that lies beside the model')
     device: str = 'cpu'                # of these weights: 'cpu', 'cuda', 'auto'
     dtype: str = 'auto'                # of these weights, e.g. 'bfloat16'
     load_in_8bit: bool = False         # in whole numbers of eight bits

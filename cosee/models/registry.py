@@ -78,8 +78,9 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
                       'pages: a GGUF file as --model-path, or the server at --base-url, with --model, or any other '
                       'as --mind',
                       takes=('model_path', 'model', 'base_url', 'mind', 'config', *_PRINT)),
-    gguf=ClientEntry('cosee.models.gguf_client:GgufClient', 'the language model of --client print alone, which reads '
-                     'text and no pages', needs={'model_path': 'the file'}, backend=f'{_HERE}:gguf_client'),
+    gguf=ClientEntry(f'{_TEXT}:open_gguf', 'a GGUF file as --model-path: shown the pages where its projector (mmproj) '
+                     'lies beside it, else given their printed text', needs={'model_path': 'the file'},
+                     takes=('mmproj', *_PRINT), backend=f'{_TEXT}:gguf_client'),
     random=ClientEntry(f'{_HERE}:random_client', 'a Qwen3-VL of random weights, to try things out: its answers '
                        'make no sense',
                        takes=('device', 'dtype', *_PRINT), sees=True),
@@ -112,30 +113,6 @@ def open_local(
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     make = QwenVLClient if client_for(model_path) == 'qwen' else LocalVLMClient
     return make(model_path, *args, **options)
-
-# %% ../../nbs/models/08_registry.ipynb #87fdb498
-_LEAST_CONTEXT = 2048   # tokens: instructions and a reply take a thousand, and some text has to be read
-
-def with_room(mind: VLMClient) -> VLMClient:
-    "A language model whose context holds a prompt with pages; raises ConfigError for a shorter one"
-    context = getattr(mind, 'context', None)
-    if context is None or context >= _LEAST_CONTEXT: return mind
-    raise ConfigError(f'{mind.name}: a context of {context:,} tokens is too short for a page, its question and the '
-                      f'reply; {_LEAST_CONTEXT:,} are needed')
-
-def gguf_client(
-    backend: Backend # of kind 'gguf'
-) -> VLMClient:
-    "The model of a GGUF file, which reads printed text; raises ConfigError where the file is not named."
-    from cosee.models.gguf_client import GgufClient
-    PrintClient = load_object('cosee.minds.client:PrintClient')
-    path = backend.model_path or backend.model
-    if not path: raise ConfigError(f'{backend.id}: model_path is missing; give the GGUF file')
-    if backend.print == 'beside': raise ConfigError(f'{backend.id}: print: a GGUF file sees no image to read beside')
-    mind = with_room(GgufClient(local_weights(path), backend.context))
-    client = PrintClient(mind, page_tokens=backend.page_tokens, print=backend.print, page_reader=backend.page_reader)
-    client.name = backend.id or client.name
-    return client
 
 # %% ../../nbs/models/08_registry.ipynb #74b34f1f
 def _configured(config: Union[Config, str, Path, dict[str, Any]]) -> Config:
@@ -208,15 +185,21 @@ def random_client(
     with TemporaryDirectory() as d: return QwenVLClient(random_checkpoint(d, size, seed), **options)
 
 # %% ../../nbs/models/08_registry.ipynb #9e983f8b
+def _sees(path: Path) -> bool:
+    "Does a projector fit a GGUF file? Whatever is wrong with it is said where it is opened"
+    from cosee.models.gguf_file import GgufError, find_projector, read_gguf
+    try: return find_projector(read_gguf(path)) is not None
+    except (GgufError, OSError): return False
+
 def client_for(
     model_path: Union[str, Path] # a file, a directory, or a name in `WEIGHTS`
-) -> str:                        # 'print', 'qwen' or 'local'
+) -> str:                        # 'gguf', 'print', 'qwen' or 'local'
     "The name of the client that these weights are for."
     from cosee.models.local.checkpoint import QWEN, stored_config
     name = str(model_path)
-    if name in WEIGHTS: name = WEIGHTS[name].files[0].name
+    if name in WEIGHTS and WEIGHTS[name].gguf: return 'gguf' if len(WEIGHTS[name].files) > 1 else 'print'
     path = Path(name).expanduser()
-    if name.endswith('.gguf') or path.is_file(): return 'print'
+    if name.endswith('.gguf') or path.is_file(): return 'gguf' if _sees(path) else 'print'
     return 'qwen' if stored_config(path).get('model_type', *QWEN) in QWEN else 'local'
 
 # %% ../../nbs/models/08_registry.ipynb #983b8a0e
@@ -243,7 +226,7 @@ def find_client(
     name, said = (client, {}) if isinstance(client, str) else (client.type, client.options)
     options = {**said, **options}
     if '.' in name and name not in CLIENTS: name, options = 'backend', {'id': name, **options}
-    try: entry = CLIENTS.find(name)
+    try: entry = CLIENTS.find('ocr' if name == 'none' else name)   # 'none': no model
     except UnknownName as e: raise ConfigError(f'field client.type: {e}') from None
     missing = next((n for n in entry.needs if options.get(n) is None), None)
     if missing: raise ConfigError(f'field client.options: {name!r} needs {missing}, {entry.needs[missing]}')

@@ -16,8 +16,8 @@ from ..utils.registry import Registry, need
 
 # %% auto #0
 __all__ = ['SIZES', 'SPECIAL', 'TEMPLATE', 'Made', 'RANDOM', 'RETRIEVERS', 'ScriptedClient', 'VisionSize', 'ModelSize',
-           'byte_pairs', 'random_tokenizer', 'random_processor', 'random_checkpoint', 'random_model', 'random_gguf',
-           'random_retriever']
+           'byte_pairs', 'random_tokenizer', 'random_processor', 'random_checkpoint', 'random_model', 'byte_letters',
+           'random_gguf', 'random_retriever']
 
 # %% ../../nbs/models/14_testing.ipynb #7e570007
 if TYPE_CHECKING: import numpy as np
@@ -85,6 +85,10 @@ SIZES: dict[str, ModelSize] = {
     'bench': ModelSize(
         hidden=512, layers=8, heads=8, kv_heads=2, head_dim=64, inner=2048,
         vision=VisionSize(hidden_size=192, depth=3, num_heads=3, intermediate_size=768,
+                          deepstack_visual_indexes=[0, 1, 2])),
+    'wide': ModelSize(   # layers of the 2B model, four of 28, and four of the 24 of its tower
+        hidden=2048, layers=4, heads=16, kv_heads=8, head_dim=128, inner=6144,
+        vision=VisionSize(hidden_size=1024, depth=4, num_heads=16, intermediate_size=4096,
                           deepstack_visual_indexes=[0, 1, 2])),
     '4b': ModelSize(
         hidden=2560, layers=36, heads=32, kv_heads=8, head_dim=128, inner=9728, vocab_size=151936,
@@ -184,7 +188,7 @@ def _random_config(
 # %% ../../nbs/models/14_testing.ipynb #af6955ac
 def random_checkpoint(
     folder: Union[str, Path],  # where to write; made if absent
-    size: str = 'test',        # 'test' (about 1 M parameters), 'bench' (about 37 M) or '4b'
+    size: str = 'test',        # 'test' (about 1 M parameters), 'bench' (about 37 M), 'wide' or '4b'
     seed: int = 0,             # of the weights
     dtype: Literal['float32', 'float16', 'bfloat16'] = 'float32' # of the weights on disk
 ) -> str:                      # the folder
@@ -520,15 +524,15 @@ def _list_field(name: str, kind: int, items: list) -> bytes:
 _GGUF_TEMPLATE = ("{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
             "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 
-def _alphabet() -> list[str]:
-    "The character that stands for each byte, as tokenizers of bytes write them"
+def byte_letters() -> list[str]:
+    "The character that stands for each byte, as tokenizers of bytes write them."
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     other = [b for b in range(256) if b not in plain]
     return [chr(b) if b in plain else chr(256 + other.index(b)) for b in range(256)]
 
 def _gguf_tokenizer(template: str) -> Iterator[bytes]:
     "The fields of a tokenizer whose words are bytes"
-    tokens = [*_alphabet(), '<|endoftext|>', '<|im_start|>', '<|im_end|>', 'th', 'in']
+    tokens = [*byte_letters(), '<|endoftext|>', '<|im_start|>', '<|im_end|>', 'th', 'in']
     yield from (_field('tokenizer.ggml.model', _STRING, 'gpt2'), _field('tokenizer.ggml.pre', _STRING, 'gpt-2'))
     yield _list_field('tokenizer.ggml.tokens', _STRING, tokens)
     yield _list_field('tokenizer.ggml.token_type', _INT, [1] * 256 + [3] * 3 + [1] * 2)   # 3: a token that steers

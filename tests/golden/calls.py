@@ -15,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 from PIL import Image
@@ -256,29 +257,26 @@ def gguf(replies, folder):
     "A GGUF file of random weights: what the engine is asked"
     import xllamacpp
 
+    from cosee.models import gguf_client
     from cosee.models.testing import random_gguf
     file = random_gguf(folder / "m.gguf", context=32768)
     client = create_vlm_client(Backend(id="m", kind="gguf", model_path=str(file), context=32768))
-    sent, schemas, engine, to_grammar = [], [], client.mind._server, xllamacpp.json_schema_to_grammar
-
-    def grammar(text):
-        schemas.append(json.loads(text))
-        return "grammar"
+    sent, engine = [], client.mind._server
 
     def answer(body, heard):
-        schema = schemas.pop(0) if "grammar" in body else None
+        schema = json.loads(body["grammar"]) if "grammar" in body else None
         sent.append({k: v for k, v in body.items() if k != "grammar"} | {"schema": schema})
         choice = {"index": 0, "delta": {"content": said_to(schema, replies)}, "finish_reason": None}
         heard({"choices": [choice]})
         heard({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-        heard({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 9}})
+        heard({"choices": [], "usage": {"completion_tokens": 9}})
     client.mind._server = SimpleNamespace(listening_address=engine.listening_address, engine=engine,
                                           handle_chat_completions=answer)
-    xllamacpp.json_schema_to_grammar = grammar
-    try:
+    gguf_client._grammar.cache_clear()
+    with mock.patch.object(xllamacpp, "json_schema_to_grammar", str), \
+         mock.patch.object(gguf_client, "_unlike", lambda *_: ""):   # some replies here are of other schemas
         yield client, lambda: sent
-    finally:
-        xllamacpp.json_schema_to_grammar = to_grammar
+    gguf_client._grammar.cache_clear()
 
 
 def wire(who, replies, folder):

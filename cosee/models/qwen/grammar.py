@@ -14,7 +14,7 @@ from ..client import Schema
 from .endings import byte_tokenizer, completes, shortest_ending
 
 # %% auto #0
-__all__ = ['Change', 'bounded', 'Vocabulary', 'vocabulary_of', 'JsonGrammar', 'GrammarState', 'Foresight']
+__all__ = ['Change', 'bounded', 'Vocabulary', 'vocabulary_of', 'check_schema', 'JsonGrammar', 'GrammarState', 'Foresight']
 
 # %% ../../../nbs/qwen/05_grammar.ipynb #ef036c1b
 if TYPE_CHECKING: import torch
@@ -179,6 +179,12 @@ def _matcher(schema: Schema, tokenizer: Any, escapes: str = '"\\nrbtfu') -> Any:
     if m.is_error(): raise ValueError(f'no grammar for this schema: {m.get_error().strip().splitlines()[0][:300]}')
     return m
 
+def check_schema(
+    schema: Schema # JSON schema
+):
+    "Raise ValueError for a schema from which no grammar can be made."
+    _matcher(schema, byte_tokenizer())
+
 class _Compiled(NamedTuple):
     "A schema, ready to be followed"
     schema: Schema                                # with bounds
@@ -192,7 +198,7 @@ _NONE = 'no grammar for this schema: no instance of at most 2,000 bytes was foun
 def _compile(source: str, vocabulary: Vocabulary) -> _Compiled:
     "The grammar of `source`, a schema with its bounds as JSON; ValueError where there is none"
     schema, bounds = json.loads(source)
-    _matcher(schema, byte_tokenizer())   # refuses a malformed schema
+    check_schema(schema)
     schema = bounded(schema, **bounds)
     literals = ''.join(_literals(schema))
     for name in vocabulary.special:
