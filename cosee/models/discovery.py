@@ -126,7 +126,8 @@ def _of_llama_server(root: str, listed: Any) -> list[FoundModel]:
         told, meta = can.get(_text(m.get('id'))), m.get('meta')
         size = _number(meta.get('size')) if isinstance(meta, dict) else 0
         sees = 'multimodal' in told or 'vision' in told if isinstance(told, list) else None
-        found += _served('llama-server', root, m.get('id'), sees, loaded=True, size=size)
+        context = _number(meta.get('n_ctx')) if isinstance(meta, dict) else 0
+        found += _served('llama-server', root, m.get('id'), sees, loaded=True, size=size, context=context or None)
     return found
 
 def _of_vllm(root: str, listed: Any) -> list[FoundModel]:
