@@ -2,7 +2,7 @@
 Whatever a server does, a call ends in time with a reply or with an error of the client, which quotes no key,
 and nothing is sent to another address.
 
-COSEE_SERVERS=2000 asks for more of them."""
+COSEE_SERVER_CASES=2000 asks for more of them."""
 import gzip
 import json
 import os
@@ -17,7 +17,7 @@ from cosee.models.remote import VLMClientError
 from fake_servers import WIRES, FakeServer
 from test_hardened_keys import KEY, KINDS, Strange, ask, client_at
 
-SERVERS = int(os.environ.get("COSEE_SERVERS", 30))
+SERVERS = int(os.environ.get("COSEE_SERVER_CASES", 30))
 DEADLINE, PATIENCE = .25, 20.   # seconds: for servers that would keep a caller waiting, and for those that would not
 GRACE = 8.                      # what a busy machine may add
 STATUSES = [200] * 60 + [201, 204, 206, 300, 301, 302, 304, 307, 308, 400, 401, 402, 403, 404, 408, 409, 413, 418, 422,

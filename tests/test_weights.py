@@ -417,9 +417,10 @@ def test_the_cache_of_the_hub_is_looked_through_and_a_damaged_file_there_is_fetc
 def test_models_tells_what_is_there_and_verify_hashes_again(hub, home, capsys):
     assert main(["models"]) == 0
     out, err = capsys.readouterr()
-    assert out.splitlines()[0] == "weights, for --model-path:" and "openai.gpt-4o" in out
-    assert len(out.partition("\n\n")[0].splitlines()) == 1 + len(WEIGHTS)
-    assert max(map(len, out.partition("\n\n")[0].splitlines())) <= 119 and "cosee models fetch NAME gets some" in err
+    servers, weights, backends = out.split("\n\n")
+    assert servers == "servers on this machine, for --client:\n-" and "openai.gpt-4o" in backends
+    assert weights.splitlines()[0] == "weights, for --model-path:" and len(weights.splitlines()) == 1 + len(WEIGHTS)
+    assert max(map(len, weights.splitlines())) <= 119 and "cosee models fetch NAME gets some" in err
     path = fetch_weights("small", weights_folder() / "small")
     stat = path.stat()
     path.write_bytes(OTHER)
@@ -435,7 +436,7 @@ def test_what_stands_before_a_part_is_heard(home, capsys):
     for argv in (["models", "list", "--json"], ["models", "--json", "list"], ["models", "--json"]):
         assert main(argv) == 0
         said.append(json.loads(capsys.readouterr().out))
-    assert said[0] == said[1] == said[2] and [*said[0]] == ["weights", "backends"]
+    assert said[0] == said[1] == said[2] and [*said[0]] == ["servers", "weights", "backends"]
 
 
 def test_show_takes_a_name_of_the_table(hub, home, monkeypatch, capsys):

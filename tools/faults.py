@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks/results/faults.json"
 FULL = {"COSEE_KILLS": "45", "COSEE_SAMPLES": "120",  # 45 kills of a run in one process, 15 of one with workers
-        "COSEE_REPLIES": "50000", "COSEE_SERVERS": "2000", "COSEE_TEXTS": "500",
+        "COSEE_REPLIES": "50000", "COSEE_SERVER_CASES": "2000", "COSEE_TEXTS": "500",
         "COSEE_DOCUMENTS": "500"}  # whose fields are read by a command that is killed ten times
 
 
