@@ -357,3 +357,21 @@ def test_numbers_of_other_widths_reply_too(text, sight, tmp_path, pages, both):
     client = GgufClient(write_gguf_pair(tiny_folder(), tmp_path, text, sight)[0], threads=1, max_pixels=TINY_PIXELS)
     said = [[c.respond(asked(pages, q)).text for q in questions()] for c in (both[0], client)]
     assert sum(a == b for a, b in zip(*said, strict=True)) >= (6 if text == "F32" else 5)
+
+
+THINKS = """{%- for m in messages -%}<|im_start|>{{ m['role'] }}
+{{ m['content'] }}<|im_end|>
+{% endfor -%}<|im_start|>assistant
+{% if enable_thinking is defined and enable_thinking is false %}<think>
+
+</think>
+
+{% endif %}"""
+
+
+def test_a_model_that_can_think_aloud_does_not(tmp_path):
+    client = GgufClient(random_gguf(tmp_path / "thinks.gguf", template=THINKS), threads=1)
+    asked = [dict(role="user", content="What is the total?")]
+    assert client.prompt(asked).endswith("<think>\n\n</think>\n\n")
+    reply = client.chat(asked, max_new_tokens=4, temperature=0)   # the engine reads the same tokens, or it would raise
+    assert reply.usage.text_tokens == client.estimate(raw(asked)).text_tokens

@@ -83,6 +83,9 @@ class GgufClient(VLMClient):
         self._server = _engine(self.path, self.projector, self.context, threads or os.cpu_count() or 1, self.slots,
                                cache_mib, self._key)
         self._post('/lora-adapters')   # a wait: closed before its loop runs, the engine would never end
+        # a model that may think aloud does not: a reply is short, and a budget counts each token
+        self._quiet: Params = dict(chat_template_kwargs=dict(enable_thinking=False)) \
+            if 'enable_thinking' in self.header.template else {}
         self._marker = str(self._post('/props').get('media_marker') or '')   # stands where a page is shown
         self._steering = _steering(filter(None, (*self.header.control, self._marker)))
 
@@ -123,7 +126,9 @@ class GgufClient(VLMClient):
         pages = [page_image(b, min(least, most), most) for b in blocks]
         return [_told(m, self._steering) for m in template_messages(messages, self.page_labels)], pages
 
-    def _templated(self, told: list[Told]) -> str: return self._post('/apply-template', dict(messages=told))['prompt']
+    def _templated(self, told: list[Told]) -> str:
+        "Messages in the model's template"
+        return self._post('/apply-template', dict(messages=told, **self._quiet))['prompt']
 
     def prompt(self,
         messages: list[Message] # chat messages
@@ -176,7 +181,8 @@ class GgufClient(VLMClient):
                                f"but the context holds {self.context:,}; show fewer pages (page_selection='auto') or "
                                'give it more context (context=)')
         if schema is not None: body['grammar'] = self._grammar(schema)
-        return dict(messages=told, cache_prompt=True, stream=True, stream_options={'include_usage': True}, **body)
+        return dict(messages=told, cache_prompt=True, stream=True, stream_options={'include_usage': True},
+                    **self._quiet, **body)
 
     def _grammar(self, schema: Schema) -> str:
         "JSON on one line: of a model that sees as `QwenVLClient` has it, of one that reads with spaces"
