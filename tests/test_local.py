@@ -214,13 +214,13 @@ def test_a_picture_is_hashed_once_a_prompt_and_kept_by_its_bytes(random_folder, 
 
 def test_the_command_line(random_folder, capsys, tmp_path, doc):
     said = random_folder("smolvlm")
-    assert main(["models", said]) == 0
+    assert main(["models", "show", said]) == 0
     out = capsys.readouterr().out
     assert "SmolVLM (smolvlm)" in out and f"--client local --model-path {said}" in out
-    assert main(["models", said, "--json"]) == 0
+    assert main(["models", "show", said, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["reuse"], told["client"], told["dtype"]) == ("prefix", "local", "F32")
-    assert main(["models", broken("own code", random_folder, tmp_path / "m")]) != 0
+    assert main(["models", "show", broken("own code", random_folder, tmp_path / "m")]) != 0
     assert "code of its own" in capsys.readouterr().err
     done = subprocess.run([Path(sys.executable).with_name("cosee"), "ask", str(doc), "-q", "What is the total?",
                            "--client", "local", "--model-path", said, "--json"], capture_output=True, text=True)

@@ -405,14 +405,16 @@ def known(monkeypatch, tmp_path):
     return folder / "small.gguf"
 
 
-def test_weights_that_are_there_are_told_of_once_and_nothing_is_hashed(run, known, doc, monkeypatch):
-    monkeypatch.setattr(weights, "file_hash", lambda path: pytest.fail("hashed"))
-    _, _, err = run("ask", doc, "-q", "What?", "-q", "Who?")
-    assert err.count("small-mind is on this machine: with --client print --model-path small-mind") == 1
-    for quiet in (["--quiet"], ["--client", "ocr"]):
-        assert "small-mind" not in run("ask", doc, "-q", "What?", *quiet)[2]
+def test_weights_that_are_there_are_found_and_asked(run, known, doc, monkeypatch):
+    from cosee.models.discovery import choose_model
+    monkeypatch.delenv("COSEE_CLIENT")
+    with monkeypatch.context() as m:
+        m.setattr(weights, "file_hash", lambda path: pytest.fail("hashed"))
+        assert choose_model().client == "gguf.small-mind"
+    _, _, err = run("ask", doc, "-q", "What?", "-q", "Who?", "--max-steps", "1")
+    assert err.count("asking small-mind of weights on this machine, a text model") == 1
     known.unlink()
-    assert "is on this machine" not in run("ask", doc, "-q", "What?")[2]
+    assert "no model is at hand" in run("ask", doc, "-q", "What?")[2]
 
 
 # --- bad input ---
