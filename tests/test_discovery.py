@@ -146,6 +146,19 @@ def test_extract_asks_it_too(monkeypatch, capsys, tmp_path):
         assert server.requests and "asking qwen3-vl:4b of Ollama" in capsys.readouterr().err
 
 
+def test_weights_in_the_cache_of_the_hub_are_found_and_asked(monkeypatch, capsys, tmp_path):
+    from cosee.models.qwen_vl_wrapper import tiny_folder
+    serving(monkeypatch)
+    folder = tmp_path / "hub/models--Org--Small-VL/snapshots/1"
+    folder.parent.mkdir(parents=True)
+    folder.symlink_to(tiny_folder())
+    assert main(["ask", str(samples_dir() / "small.pdf"), "-q", "Find the Ground.", "--dpi", "72", "--json"]) == 0
+    said = capsys.readouterr()
+    result, = json.loads(said.out)
+    assert (result["client"], result["answer"], result["page"]) == ("qwen.Org/Small-VL", "J3191", 1)
+    assert "asking Org/Small-VL of weights on this machine, a vision model" in said.err
+
+
 @pytest.mark.parametrize("lists", [
     {}, {"/v1/models": []}, {"/v1/models": {"data": "qwen3-vl"}}, {"/v1/models": {"data": [7, None, {"id": 3}]}},
     {"/v1/models": {"data": [{"id": "vl\x1b[31m"}, {"id": ""}, {"id": "x" * 10_000}, {"id": "nomic-embed-text"}]}},

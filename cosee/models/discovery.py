@@ -12,8 +12,8 @@ from typing import Any, Optional
 from urllib.parse import urlsplit
 from ..utils.config import ConfigError
 from ..utils.registry import installed
-from .backends import Backend, Config, make_backend, usual_backend
-from .weights import WEIGHTS, weights_state
+from .backends import SERVER_PORTS, Backend, Config, make_backend, usual_backend
+from .weights import WEIGHTS, hub_folder, weights_state
 
 # %% auto #0
 __all__ = ['USUAL_SERVERS', 'NO_MODEL', 'FoundModel', 'looks_visual', 'server_addresses', 'find_servers', 'find_weights',
@@ -57,7 +57,7 @@ def looks_visual(
     return bool(_VISION.search(name))
 
 # %% ../../nbs/models/19_discovery.ipynb #d15c000b
-USUAL_SERVERS = '127.0.0.1:11434', '127.0.0.1:1234', '127.0.0.1:8080', '127.0.0.1:8000'
+USUAL_SERVERS = tuple(f'127.0.0.1:{port}' for port in dict.fromkeys(SERVER_PORTS.values()))
 
 def server_addresses() -> list[str]:
     "Where servers are looked for: `$COSEE_SERVERS`, or the usual ports of this machine; [] for 'none'."
@@ -208,8 +208,7 @@ def find_servers(
 # %% ../../nbs/models/19_discovery.ipynb #d15c001d
 def _hub_folders() -> Iterator[tuple[str, Path]]:
     "Repository and folder of each whole vision model in the cache of the hub"
-    from huggingface_hub.constants import HF_HUB_CACHE
-    for config in sorted(Path(HF_HUB_CACHE).glob('models--*/snapshots/*/config.json')):
+    for config in sorted(hub_folder().glob('models--*/snapshots/*/config.json')):
         if _takes_images(config) and _is_whole(config.parent):
             yield config.parts[-4].removeprefix('models--').replace('--', '/'), config.parent
 
@@ -229,16 +228,15 @@ def _is_whole(folder: Path) -> bool:
     return all((folder / p).is_file() for p in parts)
 
 # %% ../../nbs/models/19_discovery.ipynb #d15c001e
-_OPENS = dict(gguf=('xllamacpp',), qwen=('torch', 'transformers'), local=('torch', 'transformers'))   # packages
-
 def _has_gpu() -> bool: return Path('/proc/driver/nvidia/version').exists()
 
 def _weights(name: str, path: Path, sees: bool, size: int) -> Iterator[FoundModel]:
     "Weights as a model, where they can be opened here"
-    from cosee.models.local.checkpoint import QWEN, free_bytes, stored_config
+    from cosee.models.local.checkpoint import LOCAL, QWEN, free_bytes, stored_config
     kind = 'gguf' if path.suffix == '.gguf' else 'qwen' if stored_config(path).get('model_type') in QWEN else 'local'
     free, gpu = free_bytes(), _has_gpu() and kind != 'gguf'
-    if not installed(*_OPENS[kind]) or not gpu and free is not None and size > free: return
+    if not all(map(installed, ['xllamacpp'] if kind == 'gguf' else LOCAL)): return
+    if not gpu and free is not None and size > free: return
     backend = make_backend(dict(id=f'{kind}.{name}', kind=kind, model=name, model_path=str(path),
                                 device='auto' if gpu else 'cpu'))
     yield FoundModel(backend, 'weights on this machine', sees, size=size)
@@ -250,8 +248,7 @@ def find_weights() -> list[FoundModel]: # vision before text, then what suits th
         state = weights_state(name)
         if state.found not in ('here', 'unchecked') or not state.path: continue
         known.add(entry.repository)
-        # several files are a folder of a vision model, or a model with its projector
-        found += _weights(name, state.path, len(entry.files) > 1, entry.size)
+        found += _weights(name, state.path, entry.sees, entry.size)
     for repository, folder in _hub_folders():
         size = sum(p.stat().st_size for p in folder.glob('*.safetensors'))
         if repository not in known: found += _weights(repository, folder, True, size)
@@ -273,11 +270,10 @@ def configured_client(
     config: Optional[Config] = None # a file of backends
 ) -> Optional[Choice]: # None where nothing is said
     "What `COSEE_CLIENT` or a file of backends names."
-    said = os.environ.get('COSEE_CLIENT', '').strip()
-    if said: return Choice(NO_MODEL if said == 'none' else said, f'{said}, as COSEE_CLIENT says')
-    if config is None: return None
-    said = config.client or (config.ids[0] if len(config.ids) == 1 else None)
-    return Choice(NO_MODEL if said == 'none' else said, f'{said}, as {config.source} says') if said else None
+    said, where = os.environ.get('COSEE_CLIENT', '').strip(), 'COSEE_CLIENT'
+    if not said and config:
+        said, where = config.client or (config.ids[0] if len(config.ids) == 1 else ''), config.source
+    return Choice(NO_MODEL if said == 'none' else said, f'{said}, as {where} says') if said else None
 
 # %% ../../nbs/models/19_discovery.ipynb #d15c0022
 _KEYS = dict(OPENAI_API_KEY='openai.gpt-4o', ANTHROPIC_API_KEY='anthropic.claude-sonnet-4-5',
@@ -310,7 +306,7 @@ def _short_context(found: FoundModel) -> str:
 # %% ../../nbs/models/19_discovery.ipynb #8657b615
 def ways_to_model() -> str:
     "Two ways to a vision model on this machine: a file that is fetched, or a server."
-    seeing = {name: w for name, w in WEIGHTS.items() if len(w.files) > 1}
+    seeing = {name: w for name, w in WEIGHTS.items() if w.sees}
     files = {name: w for name, w in seeing.items() if w.gguf} or seeing
     name = min(files, key=lambda n: files[n].size)
     extra = 'gguf' if files is not seeing else 'qwen'

@@ -197,7 +197,7 @@ def client_for(
     "The name of the client that these weights are for."
     from cosee.models.local.checkpoint import QWEN, stored_config
     name = str(model_path)
-    if name in WEIGHTS and WEIGHTS[name].gguf: return 'gguf' if len(WEIGHTS[name].files) > 1 else 'print'
+    if name in WEIGHTS and WEIGHTS[name].gguf: return 'gguf' if WEIGHTS[name].sees else 'print'
     path = Path(name).expanduser()
     if name.endswith('.gguf') or path.is_file(): return 'gguf' if _sees(path) else 'print'
     return 'qwen' if stored_config(path).get('model_type', *QWEN) in QWEN else 'local'
