@@ -65,8 +65,8 @@ def rows(args) -> list:
     from tqdm import tqdm
     from cosee.minds.client import PrintClient
     from cosee.models.gguf_client import GgufClient
-    from cosee.ocr.engine import WordReader
-    found, words = kept(args.rows), WordReader(cache=args.cache or True, workers=1)
+    from cosee.text.ocr import TextExtractor
+    found, words = kept(args.rows), TextExtractor(cache=args.cache or True, workers=1)
     done = {(r['model'], r['file'], r['field']) for r in found}
     for path in [] if args.fit else args.gguf:
         mind = GgufClient(str(path), threads=1, context=8192)

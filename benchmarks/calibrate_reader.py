@@ -48,7 +48,7 @@ def receipts(args, encoder, words):
     "(name, rows) of every receipt"
     from cosee.datasets.forms import RECEIPT_QUESTIONS
     from cosee.eval.metrics import anls
-    from cosee.ocr.reader import Reader
+    from cosee.text.reader import Reader
     root = Path(args.sroie)
     for path in sorted(p for p in (root / 'img').iterdir() if is_dev(p.name))[:args.most]:
         if path.name in args.done: continue
@@ -61,7 +61,7 @@ def receipts(args, encoder, words):
 def report_rows(pages, index, samples, encoder, words) -> list[dict]:
     "The rows of one report"
     from cosee.eval.metrics import score
-    from cosee.ocr.reader import Reader
+    from cosee.text.reader import Reader
     out = []
     for s in samples:
         numbers = sorted(h.page for h in index.search(s['question'], SHOWN)) or [1]
@@ -75,8 +75,8 @@ def report_rows(pages, index, samples, encoder, words) -> list[dict]:
 
 def reports(args, encoder, words):
     "(name, rows) of every report"
-    from cosee.index.pages import PageIndex
-    from cosee.ocr.engine import WordReader
+    from cosee.retrieval.index import PageIndex
+    from cosee.text.ocr import TextExtractor
     from cosee.pages import load_pages
     root = Path(args.mmlong)
     samples = json.loads((root / 'samples_v2.json').read_text(encoding='utf-8'))
@@ -84,7 +84,7 @@ def reports(args, encoder, words):
         mine = [s for s in samples if s['doc_id'] == path.name]
         if path.name in args.done or not mine: continue
         pages = load_pages(path)
-        index = PageIndex(pages, words=WordReader(cache=False, print='text'), embeddings=False)
+        index = PageIndex(pages, words=TextExtractor(cache=False, print='text'), embeddings=False)
         index.read()
         yield path.name, report_rows(pages, index, mine, encoder, words)
 
@@ -92,7 +92,7 @@ def reports(args, encoder, words):
 def own_documents(args, encoder, words):
     "(name, rows) of every document of one's own"
     from cosee.eval.metrics import score
-    from cosee.ocr.client import OcrClient
+    from cosee.minds.reader_client import OcrClient
     from real_documents import accepted, looked_at, own_questions
     client = OcrClient(words=words, embeddings=args.encoder)
     samples = [(Path(path).resolve().parent.name, s) for path in args.own for s in own_questions(Path(path))]
@@ -110,7 +110,7 @@ def own_documents(args, encoder, words):
 def made_documents(args, encoder, words):
     "(name, rows) of every made document"
     from cosee.eval.metrics import exact_match
-    from cosee.ocr.reader import Reader
+    from cosee.text.reader import Reader
     from ocr_reader import KINDS, made
     settings = argparse.Namespace(kinds=KINDS, docs=args.made, seed=args.seed, style='dev', dpi=120, rotate=0, noise=0)
     for n, (kind, images, questions) in enumerate(made(settings)):
@@ -123,7 +123,7 @@ def made_documents(args, encoder, words):
 
 def gathered(args, words) -> list[dict]:
     "Every question with its evidence, from the file of rows and by asking"
-    from cosee.ocr.embeddings import sentence_encoder
+    from cosee.text.encoder import sentence_encoder
     encoder = sentence_encoder() if args.encoder else None
     path = Path(args.rows)
     lines = [json.loads(l) for l in path.read_text().splitlines()] if path.exists() else []
@@ -173,7 +173,7 @@ def left_out(rows, names) -> list[float]:
 
 def stated(row, weights: dict) -> float:
     "The confidence that an answer comes with"
-    from cosee.ocr.reader import calibrated
+    from cosee.text.reader import calibrated
     return min(row.get('most', 1.0), calibrated(row['seen'], weights))
 
 
@@ -191,9 +191,9 @@ def summary(rows, confidence) -> dict:
 
 
 def run(args) -> dict:
-    from cosee.ocr.engine import WordReader
-    from cosee.ocr.reader import CALIBRATION
-    words = WordReader(cache=args.cache)
+    from cosee.text.ocr import TextExtractor
+    from cosee.text.reader import CALIBRATION
+    words = TextExtractor(cache=args.cache)
     rows = gathered(args, words)
     if not rows: sys.exit('no questions: name --sroie, --mmlong, --own or --made')
     used, names = CALIBRATION[args.encoder], args.signs

@@ -74,7 +74,7 @@ def readers(args, words):
     "Readers by name; a model is opened when its turn comes"
     from cosee.minds.client import PrintClient
     from cosee.models.gguf_client import GgufClient
-    from cosee.ocr.client import OcrClient
+    from cosee.minds.reader_client import OcrClient
     if "ocr" in args.reader: yield "ocr", OcrClient(words=words)
     for path in args.gguf:
         mind = GgufClient(path, context=args.context, threads=args.threads, cache_mib=0)
@@ -124,8 +124,8 @@ class Kept:
 
 def asked(sets, args, kept):
     "Read what is not kept"
-    from cosee.ocr.engine import WordReader
-    words = WordReader(cache=args.cache or True, workers=1)
+    from cosee.text.ocr import TextExtractor
+    words = TextExtractor(cache=args.cache or True, workers=1)
     for reader, client in readers(args, words):
         ways = WAYS[:1] if reader == "ocr" else WAYS
         for name, documents in sets.items():

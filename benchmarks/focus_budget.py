@@ -24,10 +24,10 @@ from pathlib import Path
 from cosee import CoSeeController, load_pages, team
 from cosee.eval.statistics import compare_pair
 from cosee.focus import make_focus
-from cosee.index.pages import PageIndex
+from cosee.retrieval.index import PageIndex
 from cosee.models.usage import image_tokens
-from cosee.ocr.client import OcrClient
-from cosee.ocr.engine import WordReader
+from cosee.minds.reader_client import OcrClient
+from cosee.text.ocr import TextExtractor
 from cosee.pages import ShownPages
 from cosee.utils.text import same_answer
 
@@ -48,7 +48,7 @@ def tiny_client():
     return Quiet.tiny(min_pixels=64 * 64)
 
 
-class KnownPrint(WordReader):
+class KnownPrint(TextExtractor):
     "The print that the pages of a made document were drawn with."
     def __init__(self, doc):
         super().__init__(cache=None)
@@ -58,7 +58,7 @@ class KnownPrint(WordReader):
     def read(self, items, print=None): return [{"lines": self.lines[page.number]} for page in items]
 
 
-CLIENTS = {"tiny": tiny_client, "ocr": lambda: OcrClient(words=WordReader(print="ocr"))}
+CLIENTS = {"tiny": tiny_client, "ocr": lambda: OcrClient(words=TextExtractor(print="ocr"))}
 ROLES = {"tiny": ["detail_reader", "cross_checker"], "ocr": ["scanner", "detail_reader"]}
 
 
@@ -76,7 +76,7 @@ def scans(folder, i, pages, n):
     from cosee.datasets.made.long import long_document, scanned
     doc, file = long_document(f"focus-{SEED}-{i}", pages, n_questions=n), folder / f"scan-{i}.pdf"
     file.write_bytes(scanned(doc, 110, noise=.01))
-    return load_pages(file, dpi=110), doc.questions, WordReader(print="ocr")
+    return load_pages(file, dpi=110), doc.questions, TextExtractor(print="ocr")
 
 
 DOCUMENTS = {"tiny": small_pages, "ocr": scans}

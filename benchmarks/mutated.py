@@ -273,10 +273,10 @@ class Visit:
 
 def visit():
     "Do what comes in at standard input"
-    from cosee.ocr.engine import WordReader
+    from cosee.text.ocr import TextExtractor
     from cosee.utils import isolation
     from cosee.utils.isolation import apart
-    reader = WordReader(workers=1, cache=None)
+    reader = TextExtractor(workers=1, cache=None)
     apart(len, '')
     print('ready', flush=True)
     for line in sys.stdin:

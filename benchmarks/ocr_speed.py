@@ -4,8 +4,8 @@
     python benchmarks/ocr_speed.py --pages 4 --pdfs ~/reports --pdf-pages 6
 
 All ways read the same pages in the same run, page by page in turn, so that whatever else the machine does falls on
-all. `plain` is rapidocr with its usual batches of six padded lines, `cosee` is what `WordReader` does, and `whole` the
-same without the model in whole numbers. Of made pages the truth is known (character error rate line by line, share of
+all. `plain` is rapidocr with its usual batches of six padded lines, `cosee` is what `TextExtractor` does, and `whole`
+the same without the model in whole numbers. Of made pages the truth is known (character error rate line by line, share of
 words found); of PDFs it is their text layer.
 """
 import argparse
@@ -137,7 +137,7 @@ def engines(shares=()) -> dict:
     "The ways, each loaded and warm"
     import numpy as np
     from rapidocr import RapidOCR
-    from cosee.ocr.engine import _make_engine
+    from cosee.text.ocr import _make_engine
     out = dict(plain=RapidOCR(params=PLAIN), whole=_make_engine(quick=False), cosee=_make_engine())
     out |= {f'lines at {share:g}': narrowed(_make_engine(quick=False), share) for share in shares}
     for engine in out.values():
@@ -149,13 +149,13 @@ def engines(shares=()) -> dict:
 def read_plainly(engine, image) -> dict:
     "A page of print from the engine as it comes"
     import numpy as np
-    from cosee.ocr.engine import _blank_solids, _print_page
+    from cosee.text.ocr import _blank_solids, _print_page
     return _print_page(engine(_blank_solids(np.asarray(image.convert('RGB')))[:, :, ::-1]), image.size)
 
 
 def measure(pages: list, shares=()) -> list:
     "A row for each page and way"
-    from cosee.ocr.engine import _ocr_page
+    from cosee.text.ocr import _ocr_page
     made, rows = engines(shares), []
     clocks = {way: Timed(engine) for way, engine in made.items()}
     for name, image, truth in pages:
@@ -172,10 +172,10 @@ def measure(pages: list, shares=()) -> list:
 
 def side_by_side(pages: list) -> dict:
     "CPU and elapsed seconds a page when one thread reads, and when two do"
-    from cosee.ocr.engine import WordReader
+    from cosee.text.ocr import TextExtractor
     out = {}
     for workers in (1, 2):
-        reader, start, cpu = WordReader(workers=workers, cache=None), time.perf_counter(), time.process_time()
+        reader, start, cpu = TextExtractor(workers=workers, cache=None), time.perf_counter(), time.process_time()
         reader.read([image for _, image, _ in pages])
         out[workers] = dict(cpu=round((time.process_time() - cpu) / len(pages), 2),
                             elapsed=round((time.perf_counter() - start) / len(pages), 2))

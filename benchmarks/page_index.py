@@ -6,7 +6,7 @@
 `--finance` one with filings of FinanceBench and financebench_open_source.jsonl; questions about files that are not
 there, or without an evidence page in the file, are left out. `any` is the share of questions with an evidence page
 among the first k, `all` of those with all of them; intervals come from drawing whole documents. Print comes from
-`WordReader`, or from `--lines`, a folder with NAME.pdf.json: {"pages": [[[text, [left, top, right, bottom]], ...]],
+`TextExtractor`, or from `--lines`, a folder with NAME.pdf.json: {"pages": [[[text, [left, top, right, bottom]], ...]],
 "toc": [[title, level, page], ...]}. With `--checkpoint` each document's rows are kept as soon as they are there, and a
 run that was stopped goes on with the next one. The results hold numbers and checksums, no text of a document.
 """
@@ -62,7 +62,7 @@ def ranking(scores):
 
 def by_meaning(index, question):
     "Pages by meaning alone, all of them looked at, and by name"
-    from cosee.index.hints import plain_question
+    from cosee.retrieval.query_parsing import plain_question
     return index.by_meaning(plain_question(question)) + index.word_index().by_name(question)
 
 
@@ -91,7 +91,7 @@ def ways(index, without):
 
 def document(path, questions, args, reader):
     "Rows for the questions about one document, and what reading and searching took"
-    from cosee.index.pages import PageIndex
+    from cosee.retrieval.index import PageIndex
     pages, words = opened(path, args.lines, reader)
     without = PageIndex(pages, words=words, embeddings=False)
     index = PageIndex(pages, words=words, embeddings=False if args.no_embeddings else None, folder=args.vectors)
@@ -185,8 +185,8 @@ def main(argv=None):
     p.add_argument("--checkpoint", type=Path, help="file that keeps each document's rows until all are there")
     p.add_argument("--json", type=Path, help="file for the results")
     args = p.parse_args(argv)
-    from cosee.ocr.engine import WordReader
-    reader = WordReader(print=args.print, workers=1)
+    from cosee.text.ocr import TextExtractor
+    reader = TextExtractor(print=args.print, workers=1)
     results = [measured(name, load(folder), folder, args, reader) for name, load, folder in
                (("mmlong", mmlong, args.mmlong), ("finance", finance, args.finance)) if folder]
     for result in results: shown(result)

@@ -37,14 +37,14 @@ def hashed(name) -> int:
 def pages(args):
     "(name, page, words) of every page that is asked about"
     from cosee.datasets.made.document import make_document
-    from cosee.ocr.engine import WordReader
+    from cosee.text.ocr import TextExtractor
     from cosee.pages import load_pages
     with TemporaryDirectory() as folder:
         for seed in range(args.made):
             file = make_document('receipt', seed, pages=1).save(Path(folder) / f'made-{seed}.pdf')
-            yield file.stem, load_pages(file), WordReader(print='text')
+            yield file.stem, load_pages(file), TextExtractor(print='text')
     files = sorted((args.sroie / 'img').iterdir(), key=lambda p: hashed(p.name)) if args.sroie else []
-    words = WordReader(cache=args.cache or True, workers=1)
+    words = TextExtractor(cache=args.cache or True, workers=1)
     for path in [p for p in files if hashed(p.name) % 3 == 0][:args.real]:
         yield path.name, load_pages(path), words
 

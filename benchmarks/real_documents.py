@@ -113,7 +113,7 @@ class Rulebook:
     name = "ocr"
 
     def __init__(self, words):
-        from cosee.ocr.client import OcrClient
+        from cosee.minds.reader_client import OcrClient
         self.words, self.client = words, OcrClient(words=words)
 
     def answer(self, sample, pages, numbers) -> Answered:
@@ -165,7 +165,7 @@ def looked_at(sample, words, k):
     images = sample["images"]
     numbers = list(range(1, len(images) + 1))
     if len(images) > k:
-        from cosee.index.pages import PageIndex
+        from cosee.retrieval.index import PageIndex
         key = sample["meta"]["doc_id"]
         if key not in _indexes: _indexes.clear(), _indexes.update({key: PageIndex(images, words=words)})
         hits = [h.page for h in _indexes[key].search(sample["question"], k)]
@@ -252,8 +252,8 @@ class Kept:
 def asked(folders, args, kept):
     "Rows of all readers, sets and questions"
     from tqdm import tqdm
-    from cosee.ocr.engine import WordReader
-    words = WordReader(cache=args.cache or True, workers=1, print=args.print)
+    from cosee.text.ocr import TextExtractor
+    words = TextExtractor(cache=args.cache or True, workers=1, print=args.print)
     samples = {name: drawn(name, folder, args) for name, folder in folders.items()}
     rows = []
     for reader in readers(args, words):

@@ -62,10 +62,10 @@ def turns(args, done):
     from cosee.agents import team
     from cosee.minds.client import PrintClient
     from cosee.models.gguf_client import GgufClient
-    from cosee.ocr.engine import WordReader
+    from cosee.text.ocr import TextExtractor
     from tqdm import tqdm
     mind = GgufClient(str(args.gguf), threads=args.threads, context=4096)
-    client = PrintClient(mind, words=WordReader(print='text'))
+    client = PrintClient(mind, words=TextExtractor(print='text'))
     crew, shown = {a.name: a for a in team(client)}, module.role_examples
     with TemporaryDirectory() as folder:
         found = (f for seed in range(args.seed, args.seed + 9 * args.questions) if (f := asked(seed, folder)))

@@ -23,10 +23,10 @@ ROOT = Path(__file__).resolve().parents[1]
 CHILD = """
 import hashlib, json, os, resource, sys, time
 from cosee.pages import load_pages
-from cosee.ocr.engine import WordReader
+from cosee.text.ocr import TextExtractor
 way, most, *files = sys.argv[1:]
 seen, pages, checks, memory = hashlib.sha256(), 0, 0., 0.
-words = WordReader(workers=1, cache=None, print='text')
+words = TextExtractor(workers=1, cache=None, print='text')
 def both():
     worker = sys.modules['cosee.utils.isolation']._keeper.worker
     return ['self', worker.process.pid] if worker else ['self']

@@ -74,10 +74,10 @@ def judged(found, page, box, line=None):
 def made(n, rng, folder, ocr=0):
     "Rows of `scripted`, `absent` and `scanned` over made documents"
     from cosee.datasets.made.document import make_document
-    from cosee.ocr.engine import WordReader
+    from cosee.text.ocr import TextExtractor
     from cosee.pages import load_pages
     from cosee.utils.text import letters_of
-    out, reader = dict(scripted=[], absent=[], scanned=[]), WordReader(cache=None)
+    out, reader = dict(scripted=[], absent=[], scanned=[]), TextExtractor(cache=None)
     for i in range(n):
         doc = make_document(KINDS[i % len(KINDS)], 9000 + i)
         pages = load_pages(doc.save(Path(folder) / f'{i}.pdf'))

@@ -23,10 +23,10 @@ from statistics import mean, median
 from PIL import Image
 
 from cosee.utils.boxes import box_iou
-from cosee.ocr.engine import WordReader
-from cosee.ocr.layer.page import read_layer
-from cosee.ocr.layer.trust import Memory, latin
-from cosee.ocr.print import PrintPage
+from cosee.text.ocr import TextExtractor
+from cosee.text.pdf_text import read_layer
+from cosee.text.pdf_validation import Memory, latin
+from cosee.text.page_text import PageText
 from cosee.pages import PageError, load_pages
 
 
@@ -91,7 +91,7 @@ def near_all(found, text):
 
 def no_ocr(image, box):
     "Stands in for OCR where only the words of the text layer are wanted."
-    return PrintPage(size=list(image.size), skew=0.0, lines=[], source="ocr", turned=0)
+    return PageText(size=list(image.size), skew=0.0, lines=[], source="ocr", turned=0)
 
 
 def timed(call):
@@ -162,7 +162,7 @@ def main(argv=None):
     p.add_argument("--most", type=int, default=1000, help="documents at most")
     args = p.parse_args(argv)
     files = sorted(f for folder in args.json for f in Path(folder).glob("*.pdf"))[:args.most]
-    reader, rows, failed = WordReader(workers=1, cache=None), [], []
+    reader, rows, failed = TextExtractor(workers=1, cache=None), [], []
     reader.line(Image.new("RGB", (200, 40), "white"))   # the models are loaded
     for file in files:
         try: rows += read_document(file, args.cache, reader)

@@ -5,8 +5,8 @@
 
 Vectors of length 1 are drawn by chance: what they say does not matter for the time. Each row of the result is a
 document whose pages have so many vectors: as many as ColPali makes of a page, as many as a square of 27 by 27 patches,
-and a mixture of lengths, as ColQwen2 makes. They are kept in a file by `cosee.index.looks.Looks`, and a new process
-opens it: it maps the file, holds every record against its fingerprint, and asks. Ways take turns, in changing order,
+and a mixture of lengths, as ColQwen2 makes. They are kept in a file by
+`cosee.retrieval.visual_embeddings.Looks`, and a new process opens it: it maps the file, holds every record against its fingerprint, and asks. Ways take turns, in changing order,
 in one process on one thread; figures are CPU seconds, medians over the questions:
 
     open and check   the file, to where it can be asked
@@ -45,7 +45,7 @@ def write(folder, pages, low, high):
     "A document of so many pages, kept."
     import numpy as np
     from cosee.utils.files import FileCache
-    from cosee.index.looks import Looks
+    from cosee.retrieval.visual_embeddings import Looks
     rng = np.random.default_rng(0)
     looks = Looks("bench", pages, WIDE, FileCache(folder, 10**12))
     for start in range(0, pages, 8):
@@ -59,7 +59,7 @@ def padded(looks, question):
     "As `Looks.scores`, each page padded to the longest of its block."
     import numpy as np
     import torch
-    from cosee.index.looks import BLOCK
+    from cosee.retrieval.visual_embeddings import BLOCK
     out, asked, room = np.full(looks.pages, -1.), torch.from_numpy(question), torch.empty(2 * BLOCK, WIDE)
     for block in looks._blocks():
         longest = max(len(looks.rows[page]) for page in block)
@@ -85,8 +85,8 @@ def measure(folder, pages, tokens, repeat):
     import numpy as np
     import torch
     from cosee.utils.files import FileCache
-    from cosee.index.looks import Looks
-    from cosee.index.visual import late_interaction
+    from cosee.retrieval.visual_embeddings import Looks
+    from cosee.retrieval.visual import late_interaction
     torch.set_num_threads(1)
     rng = np.random.default_rng(1)
     looks, opened = spent(Looks, "bench", pages, WIDE, FileCache(folder, 10**12))

@@ -584,6 +584,6 @@ def team(
 # %% ../nbs/02_agents.ipynb #61b81197
 def words_of(
     agents: Sequence[Agent] # a team
-) -> Any:                   # see `WordReader`; None where no client has one
+) -> Any:                   # see `TextExtractor`; None where no client has one
     "The reader of print of the first client in a team that has one."
     return next((w for a in agents if (w := getattr(a.qwen_client, 'words', None)) is not None), None)

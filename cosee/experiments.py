@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterable, Iterator, Optional, Union
 from .utils.config import ConfigError
 from .eval.methods import make_method
 from .utils.files import digest
-from .index.pages import opened_visual
+from .retrieval.index import opened_visual
 from .models.registry import find_client, make_client
 from .runs.engines.together import answers_together, run_together
 from .runs.config import RunConfig, make_config, metrics_of, read_config

@@ -259,7 +259,7 @@ FOCUSES: Registry[Entry] = Registry('focus', dict(
     oracle=Entry('cosee.focus:OraclePages', 'the pages that hold the evidence, for studies')))
 
 # %% ../nbs/core/01_focus.ipynb #903c0991
-PAGE_INDEX = Entry('cosee.index.pages:PageIndex', 'finds pages by their printed text')
+PAGE_INDEX = Entry('cosee.retrieval.index:PageIndex', 'finds pages by their printed text')
 _indexes: OrderedDict[Any, tuple[Pictures, Index]] = OrderedDict()
 
 @dataclass(frozen=True)

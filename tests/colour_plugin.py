@@ -2,7 +2,7 @@
 from cosee.models.client import Reply, VLMClient
 from cosee.models.usage import Usage
 from cosee.models.registry import register_client
-from cosee.ocr.engine import WordReader
+from cosee.text.ocr import TextExtractor
 
 
 def colour_of(number): return number % 256, number // 256, 7
@@ -14,7 +14,7 @@ class Colour(VLMClient):
 
     def __init__(self):
         super().__init__()
-        self.words = WordReader(print="text")
+        self.words = TextExtractor(print="text")
 
     def send(self, messages, schema=None, seed=None, **params):
         block = next(b for m in messages for b in m["content"] if b.get("type") == "image")

@@ -163,8 +163,8 @@ Warranty granted by: Steyr Motors
 
 def ask(probes, embeddings=None) -> list:
     "(question, answer, what the reader gave) of all probes"
-    from cosee.ocr.spans import typed_page
-    from cosee.ocr.reader import Reader
+    from cosee.text.layout import typed_page
+    from cosee.text.reader import Reader
     rows = []
     for page, questions in probes:
         reader = Reader([typed_page(page)], embeddings)

@@ -299,7 +299,7 @@ def test_no_engine_is_made_for_a_page_that_is_kept(run, tmp_path, cache, monkeyp
     scan = scanned(tmp_path / "scan.png")
     question = ("ask", scan, "-q", "What is the total due?")
     assert run(*question, replies=None)[0] == 0
-    monkeypatch.setattr("cosee.ocr.engine._shared_engine", lambda *a: pytest.fail("an engine was made"))
+    monkeypatch.setattr("cosee.text.ocr._shared_engine", lambda *a: pytest.fail("an engine was made"))
     assert run(*question, replies=None)[0] == 0
 
 

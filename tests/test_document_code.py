@@ -31,14 +31,14 @@ from cosee.eval.baselines import direct_answer
 from cosee.eval.methods import make_method
 from cosee.experiments import make_config
 from cosee.models.backends import Backend, parse_config
-from cosee.index.pages import PageIndex
+from cosee.retrieval.index import PageIndex
 from cosee.models.client import Reply, VLMClient, as_client, merged
 from cosee.models.usage import image_tokens
 from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.registry import CLIENTS, create_vlm_client, make_client, register_client
 from cosee.models.remote import RemoteClient, ServerError
-from cosee.ocr.engine import WordReader
+from cosee.text.ocr import TextExtractor
 from cosee.pages import PageError, load_pages, open_image, page_sizes
 from cosee.planner.planning import PlanCache, plan, planner_client, planner_node
 from cosee.runs.inspect_log import write_inspect
@@ -428,7 +428,7 @@ DOORS = {
     "a file": lambda: "data:image/webp" in episode_html(SEEN, [ARRAY]),
     "a widget": lambda: EpisodeWidget(SEEN, [ARRAY]).pages[0].size == (64, 96),
     "an index": lambda: PageIndex([ARRAY, ARRAY]).read() == 2,
-    "print": lambda: WordReader().read([ARRAY, ARRAY])[1]["size"] == [64, 96],
+    "print": lambda: TextExtractor().read([ARRAY, ARRAY])[1]["size"] == [64, 96],
     "sizes": lambda: page_sizes([ARRAY]) == [(64, 96)],
     "a message": lambda: ScriptedClient(["Answer: 42"]).chat([MESSAGE]).usage.image_tokens == image_tokens(64, 96),
     "a screen": lambda: ScreenAgent(ScreenReader()).act(ARRAY, "Click Save")["call"] is not None,

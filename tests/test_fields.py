@@ -18,8 +18,8 @@ from cosee.fields.values import read_value
 from cosee.models.client import Reply, estimate_usage, prompt_text
 from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
-from cosee.ocr.engine import WordReader
-from cosee.ocr.spans import typed_page
+from cosee.text.ocr import TextExtractor
+from cosee.text.layout import typed_page
 from cosee.pages import load_pages
 from conftest import ROOT
 from PIL import Image
@@ -126,7 +126,7 @@ def test_a_reply_of_any_kind_ends_in_a_whole_result():
 
 def test_boxes_that_are_off_by_a_twentieth_of_the_page_find_their_words():
     pages = load_pages(INVOICE)
-    words = WordReader().read([pages[0]])[0]
+    words = TextExtractor().read([pages[0]])[0]
     printed, rng, found = Printed({1: words}), random.Random(3), []
     lines = [l for l in words["lines"] if len(l["text"]) > 3]
     for line in lines:

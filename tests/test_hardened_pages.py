@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from cosee import pages as module
 from cosee.utils.files import image_hash
-from cosee.ocr.engine import WordReader
+from cosee.text.ocr import TextExtractor
 from cosee.pages import PageError, load_pages, open_image
 from cosee.utils import isolation as sandbox
 from cosee.utils.isolation import JobError, JobLost, apart, stop_jobs
@@ -75,7 +75,7 @@ def rectangles(path):
 
 def read_with(path):
     "What a reader reads of each page, or why not"
-    reader = WordReader(workers=1, cache=None)
+    reader = TextExtractor(workers=1, cache=None)
     with load_pages(path) as document:
         for page in document.infos:
             try: found = reader.read([page])[0]["lines"]
@@ -282,8 +282,8 @@ def test_a_page_of_too_much_print_costs_that_page(tmp_path, monkeypatch, capsys)
 @pytest.mark.faults("a picture that OCR would read for minutes")
 @pytest.mark.parametrize("size", [(40, 1600), (200, 8000)])
 def test_a_strip_is_read_in_bounds(size):
-    from cosee.ocr.engine import _shared_engine
-    reader, seen = WordReader(workers=1, cache=None), []
+    from cosee.text.ocr import _shared_engine
+    reader, seen = TextExtractor(workers=1, cache=None), []
     engine = _shared_engine(1, 1600)
     net = engine.detect_and_crop.__self__._load_det_model()
     detector = net.session
@@ -300,13 +300,13 @@ def test_a_line_is_read_in_bounds(monkeypatch):
     from types import SimpleNamespace
     seen = []
     read = lambda crops: seen.extend(c.shape for c in crops) or SimpleNamespace(txts=["x"])
-    monkeypatch.setattr(WordReader, "_engine", lambda self: SimpleNamespace(recognize_txt=read))
-    assert WordReader(cache=None).line(Image.new("L", (2400, 5))) == "x" and seen == [(5, 1000, 3)]
+    monkeypatch.setattr(TextExtractor, "_engine", lambda self: SimpleNamespace(recognize_txt=read))
+    assert TextExtractor(cache=None).line(Image.new("L", (2400, 5))) == "x" and seen == [(5, 1000, 3)]
 
 
 def test_letters_without_a_place_lie_off_the_page():
     import numpy as np
-    from cosee.ocr.layer.chars import chars_of
+    from cosee.text.pdf_chars import chars_of
     place = [10., 20., 18., 32.]
     said = dict(codes=[97, 98, 99], boxes=[*place, *[float("nan")] * 4, *[3e38, -3e38, float("inf"), 1.]],
                 owners=[7, 7, 7], failed=[0, 0, 0], objects=[7], angles=[0.], matrix=(1., 0., 0., 0., -1., 500.))

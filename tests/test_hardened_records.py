@@ -76,7 +76,7 @@ def test_cosee_ask_refuses_a_damaged_checkpoint(random_weights, tmp_path, capsys
 def test_a_visual_retriever_with_a_missing_tensor_is_refused(tmp_path):
     pytest.importorskip("torch")
     from cosee.models.testing import random_retriever
-    from cosee.index.visual import VisualEncoder
+    from cosee.retrieval.visual import VisualEncoder
     from cosee.models.local.checkpoint import ModelError
     whole = random_retriever(tmp_path / "whole")
     folder = damaged_copy(whole, tmp_path / "cut", lambda t: t.pop("embedding_proj_layer.weight"))
@@ -301,13 +301,13 @@ def test_the_key_of_a_reply_holds_what_readers_of_print_are_set_to(monkeypatch):
     from cosee.minds.client import PrintClient
     from cosee.minds.sight import Sight
     from cosee.models.testing import ScriptedClient
-    from cosee.ocr.client import OcrClient
-    from cosee.ocr.engine import WordReader
+    from cosee.minds.reader_client import OcrClient
+    from cosee.text.ocr import TextExtractor
 
     def ocr(**settings): return OcrClient(**{"cache": None, "embeddings": False} | settings)
     mind = ScriptedClient(["7"])
     makers = [lambda: ocr(), lambda: ocr(print="ocr"), lambda: ocr(max_side=800), lambda: ocr(abstain=.5),
-              lambda: PrintClient(mind), lambda: PrintClient(mind, words=WordReader(max_side=900)),
+              lambda: PrintClient(mind), lambda: PrintClient(mind, words=TextExtractor(max_side=900)),
               lambda: PrintClient(mind, print="ocr"), lambda: PrintClient(mind, page_tokens=50),
               lambda: Sight(mind), lambda: Sight(mind, page_tokens=50), lambda: Sight(mind, print="ocr")]
     keys = [key(make()) for make in makers]

@@ -13,7 +13,7 @@ from cosee.fields.prompt import form_prompt, reply_schema
 from cosee.fields.schema import SchemaError
 from cosee.fields.values import read_value
 from cosee.models.testing import ScriptedClient
-from cosee.ocr.spans import typed_page
+from cosee.text.layout import typed_page
 from PIL import Image
 
 N = 300

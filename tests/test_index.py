@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image
 
-from cosee.index.cut import MOST_LINES, cut_page, print_key
-from cosee.index.hints import asked_pages, asked_terms, labels_of, plain_question, printed_offset
-from cosee.index.lexical import WordIndex
-from cosee.index.meaning import nearness, passages, vectors_from_bytes, vectors_to_bytes
-from cosee.index.pages import PageHit, PageIndex, fused
-from cosee.index.terms import folded, terms, whole_lines
-from cosee.ocr.engine import WordReader
+from cosee.retrieval.segments import MOST_LINES, cut_page, print_key
+from cosee.retrieval.query_parsing import asked_pages, asked_terms, labels_of, plain_question, printed_offset
+from cosee.retrieval.lexical import WordIndex
+from cosee.retrieval.embeddings import nearness, passages, vectors_from_bytes, vectors_to_bytes
+from cosee.retrieval.index import PageHit, PageIndex, fused
+from cosee.retrieval.tokenizer import folded, terms, whole_lines
+from cosee.text.ocr import TextExtractor
 from cosee.pages import PageError
 from cosee.tools.sight import FindPage, Sight
 
@@ -264,6 +264,6 @@ def test_find_page_in_a_long_document():
 
 
 def test_the_reader_decides_where_vectors_are_kept(tmp_path):
-    index = PageIndex([], words=WordReader(cache=tmp_path / "print"), embeddings=False)
+    index = PageIndex([], words=TextExtractor(cache=tmp_path / "print"), embeddings=False)
     assert index.files.folder == tmp_path / "index"
-    assert PageIndex([], words=WordReader(cache=None), embeddings=False).files is None
+    assert PageIndex([], words=TextExtractor(cache=None), embeddings=False).files is None

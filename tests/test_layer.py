@@ -1,4 +1,4 @@
-"The print that a PDF carries, where it is what is drawn and where it is not; ordinary pages are shown in nbs/layer."
+"The print that a PDF carries, where it is what is drawn and where it is not; ordinary pages are shown in nbs/text."
 import io, random, time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from cosee.ocr.engine import WordReader
-from cosee.ocr.layer.chars import MAX_CHARS
+from cosee.text.ocr import TextExtractor
+from cosee.text.pdf_chars import MAX_CHARS
 from cosee.pages import load_pages, with_page
 
 TEXT = "The quick brown fox jumps over the lazy dog near 40 rivers"
@@ -77,7 +77,7 @@ def scan_of(lines, size=(1600, 1200), height=56):
 
 
 @pytest.fixture
-def reader(): return WordReader(workers=1)
+def reader(): return TextExtractor(workers=1)
 
 
 def read(path, reader, **kw):
@@ -296,7 +296,7 @@ def test_the_document_is_not_changed_by_reading_fields(tmp_path, reader):
     test_form_fields(tmp_path, reader)
     with load_pages(tmp_path / "a.pdf") as pages:
         before = pages[0].tobytes()
-        WordReader(workers=1).read([pages.info(1)])
+        TextExtractor(workers=1).read([pages.info(1)])
         assert pages.page(1, dpi=pages.document.dpi).tobytes() == before
 
 
@@ -330,7 +330,7 @@ def test_the_way_is_checked(tmp_path, reader):
     f = Pdf().page(say(TEXT)).save(tmp_path / "a.pdf")
     assert read(f, reader, print="ocr")["source"] == "ocr"
     with pytest.raises(ValueError, match="print must be"): read(f, reader, print="layer")
-    with pytest.raises(ValueError, match="print must be"): WordReader(print="layer")
+    with pytest.raises(ValueError, match="print must be"): TextExtractor(print="layer")
 
 
 def test_threads(tmp_path, reader):

@@ -127,7 +127,7 @@ def test_a_layer_that_lies_is_not_believed(tmp_path, ask):
 
 @pytest.mark.slow
 def test_a_scan_that_was_read_needs_no_ocr_again(tmp_path, ask, monkeypatch):
-    from cosee.ocr import engine
+    from cosee.text import ocr as engine
     doc = long_document("scan", 5, n_questions=2)
     file = tmp_path / "scan.pdf"
     file.write_bytes(scanned(doc, 90, [3, 4]))

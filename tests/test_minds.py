@@ -31,7 +31,7 @@ from cosee.models.client import build_messages, page_request, prompt_text
 from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.registry import make_client
-from cosee.ocr.spans import typed_page
+from cosee.text.layout import typed_page
 from cosee.pages import ShownPages
 from cosee.tools.agent import with_tools
 from typed_pages import ByWidth

@@ -10,16 +10,16 @@ from cosee.board import Board
 from cosee.utils.boxes import thousandths_around
 from cosee.utils.files import FileCache, cache_folder
 from cosee.models.client import page_request
-from cosee.ocr.paragraphs import split_sentences
-from cosee.ocr.spans import page_spans, typed_page
-from cosee.ocr.values import value_kind
-from cosee.ocr.client import OcrClient
-from cosee.ocr.question import concepts, expected_kinds, lexicon_lines, similar, stem, tokens
-from cosee.ocr.facts import inline_pairs, touching_pairs, trailing_value
-from cosee.ocr.reader import Reader
-from cosee.ocr.values import to_number
-from cosee.ocr.engine import WordReader, _make_engine, _ocr_page, page_key
-from cosee.ocr.print import PageCache, as_drawn, make_line, turned_box, upright, valid_page
+from cosee.text.paragraphs import split_sentences
+from cosee.text.layout import page_spans, typed_page
+from cosee.text.values import value_kind
+from cosee.minds.reader_client import OcrClient
+from cosee.text.question import concepts, expected_kinds, lexicon_lines, similar, stem, tokens
+from cosee.text.facts import inline_pairs, touching_pairs, trailing_value
+from cosee.text.reader import Reader
+from cosee.text.values import to_number
+from cosee.text.ocr import TextExtractor, _make_engine, _ocr_page, page_key
+from cosee.text.page_text import PageCache, as_drawn, make_line, turned_box, upright, valid_page
 from other_layouts import clinic_form
 from reader_probes import BLIND, ask
 from typed_pages import InOrder
@@ -179,9 +179,9 @@ def test_lines_in_doubt_are_read_by_the_whole_model(monkeypatch):
     page = _page_of_lines('Invoice number: NL-20418', 'Payable within 14 days', 'Gesamtbetrag 1.204,50 EUR')
     read = lambda **how: _ocr_page(_make_engine(**how), page)['lines']
     whole, usual = read(quick=False), read()
-    monkeypatch.setattr('cosee.ocr.engine._DOUBT', 2)
+    monkeypatch.setattr('cosee.text.ocr._DOUBT', 2)
     assert read() == whole
-    monkeypatch.setattr('cosee.ocr.engine._DOUBT', 0)
+    monkeypatch.setattr('cosee.text.ocr._DOUBT', 0)
     small = read()
     assert small != whole   # scores differ
     assert [l['text'] for l in small] == [l['text'] for l in usual] == [l['text'] for l in whole]
@@ -208,11 +208,11 @@ def test_unwritable_cache_is_no_error(tmp_path):
 def test_real_pages(tmp_path):
     "One page read for real: print, a tick, the disk cache, and no second reading"
     doc = clinic_form()
-    reader = WordReader(cache=tmp_path, max_side=1200)
+    reader = TextExtractor(cache=tmp_path, max_side=1200)
     page, = reader.read(doc['pages'])
     assert valid_page(page) and 'Okonkwo' in [l['text'] for l in page['lines']]
     assert len(list(tmp_path.rglob('*.kept'))) == 1
-    again = WordReader(cache=tmp_path, max_side=1200)
+    again = TextExtractor(cache=tmp_path, max_side=1200)
     again._engine = lambda: pytest.fail('read twice')
     assert again.read(doc['pages']) == [page]
     assert page_key(doc['pages'][0], 1) != page_key(doc['pages'][0], 2)
@@ -225,8 +225,8 @@ def test_reading_needs_no_network():
     code = ('import socket\n'
             'def refuse(*a, **k): raise OSError("no network")\n'
             'socket.socket.connect = refuse; socket.create_connection = refuse; socket.getaddrinfo = refuse\n'
-            'from PIL import Image\nfrom cosee.ocr.engine import WordReader\n'
-            'assert WordReader().read([Image.new("RGB", (200, 80), "white")])[0]["lines"] == []\n')
+            'from PIL import Image\nfrom cosee.text.ocr import TextExtractor\n'
+            'assert TextExtractor().read([Image.new("RGB", (200, 80), "white")])[0]["lines"] == []\n')
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, cwd=Path(__file__).parents[1],
                           timeout=300)
     assert done.returncode == 0, done.stderr
@@ -234,7 +234,7 @@ def test_reading_needs_no_network():
 
 
 def test_import_is_light():
-    code = ("import sys, cosee.ocr.client\n"
+    code = ("import sys, cosee.minds.reader_client\n"
             "heavy = {'torch', 'transformers', 'rapidocr', 'onnxruntime', 'cv2', 'numpy', 'sentence_transformers'} & "
             "set(sys.modules)\n"
             "assert not heavy, heavy")
@@ -445,7 +445,7 @@ def test_the_cache_can_be_elsewhere_or_off(tmp_path, monkeypatch):
 
 # --- how pages are read ---
 
-class Counting(WordReader):
+class Counting(TextExtractor):
     "Reads nothing, and counts what it would have read"
     def __init__(self, **given):
         super().__init__(**given)
@@ -461,7 +461,7 @@ def counting(monkeypatch):
         time.sleep(0.05)
         reader.read_now.append(image.size)
         return {**ONE, 'size': list(image.size), 'source': 'ocr'}
-    monkeypatch.setattr('cosee.ocr.engine._ocr_page', ocr)
+    monkeypatch.setattr('cosee.text.ocr._ocr_page', ocr)
     return reader
 
 
@@ -506,7 +506,7 @@ def test_turned_pages_are_read(degrees):
     for i, text in enumerate(said):
         ImageDraw.Draw(straight).text((40, 40 + 80 * i), text, fill='black', font=ImageFont.load_default(30))
     drawn = straight.rotate(degrees, expand=True)   # which has to be turned clockwise to be read
-    page, = WordReader(cache=None).read([drawn])
+    page, = TextExtractor(cache=None).read([drawn])
     assert page['turned'] == degrees and page['size'] == list(drawn.size)
     assert [l['text'] for l in upright(page)['lines']] == said
     total = next(l for l in page['lines'] if l['text'].startswith('Total'))
@@ -524,4 +524,4 @@ def test_a_dark_edge_is_read_without_a_warning():
     page.paste('black', (0, 295, 400, 300))
     with warnings.catch_warnings():
         warnings.simplefilter('error')
-        assert WordReader(cache=False).read([page])[0]['lines'] == []
+        assert TextExtractor(cache=False).read([page])[0]['lines'] == []

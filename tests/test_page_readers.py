@@ -22,16 +22,16 @@ from cosee.models.client import Reply, build_messages, page_request
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import create_vlm_client, make_client
 from cosee.models.remote import ImagesRefused
-from cosee.ocr.client import OcrClient
-from cosee.ocr.engine import WordReader
-from cosee.ocr.print import sure_box, valid_page
-from cosee.ocr.transcripts.doctags import read_doctags
-from cosee.ocr.transcripts.markdown import read_markdown
-from cosee.ocr.transcripts.markup import markup_of, read_layout, read_markup
-from cosee.ocr.transcripts.page_reader import PageReader, make_page_reader
-from cosee.ocr.transcripts.passages import MOST_PASSAGES, GridCell, Passage
-from cosee.ocr.transcripts.spotting import read_spots
-from cosee.ocr.transcripts.typeset import transcribed_page, typeset
+from cosee.minds.reader_client import OcrClient
+from cosee.text.ocr import TextExtractor
+from cosee.text.page_text import sure_box, valid_page
+from cosee.text.doctags import read_doctags
+from cosee.text.markdown import read_markdown
+from cosee.text.markup import markup_of, read_layout, read_markup
+from cosee.minds.transcriber import PageReader, make_page_reader
+from cosee.text.markup_passages import MOST_PASSAGES, GridCell, Passage
+from cosee.text.spotting import read_spots
+from cosee.text.typeset import transcribed_page, typeset
 from cosee.pages import load_pages
 from cosee.tools.sight import FindPage
 from cosee.tools.sight import Sight as Looking
@@ -212,11 +212,11 @@ def test_every_word_is_set_once_and_stands_on_the_page(found, placed):
 
 def test_a_page_of_a_made_document_says_the_same_as_its_own_text(tmp_path):
     pages = load_pages(make_document("invoice", seed=3).save(tmp_path / "made.pdf"))
-    page = WordReader(print="text", cache=None).read(pages.infos)[0]
+    page = TextExtractor(print="text", cache=None).read(pages.infos)[0]
     tags = doctags([Passage("text", line["text"], tuple(line["bbox"])) for line in page["lines"]])
     again = transcribed_page(tags, tuple(page["size"]))
     assert {" ".join(line["text"].split()) for line in page["lines"]} == {line["text"] for line in again["lines"]}
-    client, other = (OcrClient(words=WordReader(cache=None)) for _ in range(2))
+    client, other = (OcrClient(words=TextExtractor(cache=None)) for _ in range(2))
     client.words.read = lambda pages, print=None: [again]
     other.words.read = lambda pages, print=None: [page]
     for question in ("What is the total?", "What is the invoice number?"):
@@ -341,8 +341,8 @@ def test_what_a_reader_cannot_be():
                       (dict(client=7), "name a client"), ("ocr", "given their printed text itself"),
                       (dict(client="nobody"), "nobody"), ({}, "name a client")):
         with pytest.raises(ConfigError, match=why): make_page_reader(said)
-    with pytest.raises(ValueError, match="--page-reader"): WordReader(print="model")
-    with pytest.raises(ValueError, match="--page-reader"): WordReader().read([SHEET], print="model")
+    with pytest.raises(ValueError, match="--page-reader"): TextExtractor(print="model")
+    with pytest.raises(ValueError, match="--page-reader"): TextExtractor().read([SHEET], print="model")
     with pytest.raises(ValueError, match="print='model' alone"): OcrClient(page_reader=ScriptedClient([]), print="ocr")
     with pytest.raises(ConfigError, match="page reader"): make_client("scripted", replies=["a"], print="model")
 

@@ -29,7 +29,7 @@ from cosee.models.registry import client_for, create_vlm_client, make_client
 from cosee.models.remote import ImagesRefused, RequestError, ServerError
 from cosee.models.wrappers import RetryingClient
 from cosee.models.weights import WEIGHTS, RemoteFile, Weights
-from cosee.ocr.spans import typed_page
+from cosee.text.layout import typed_page
 from cosee.pages import load_pages
 from asking import chat_many
 
@@ -426,7 +426,7 @@ def one_line(run, path, *more):
 
 
 def test_files_that_are_no_mind_are_one_line_before_any_work(run, tmp_path, known, monkeypatch):
-    monkeypatch.setattr("cosee.ocr.engine.WordReader.read", lambda *a, **k: pytest.fail("a page was read"))
+    monkeypatch.setattr("cosee.text.ocr.TextExtractor.read", lambda *a, **k: pytest.fail("a page was read"))
     data = known.read_bytes()
     (tmp_path / "cut.gguf").write_bytes(data[:-5000])
     assert "cut.gguf is cut off or damaged" in one_line(run, tmp_path / "cut.gguf")

@@ -9,10 +9,10 @@ from PIL import Image, ImageDraw, ImageFont
 from cosee.agents import team
 from cosee.controller import CoSeeController
 from cosee.models.client import page_request
-from cosee.ocr.client import OcrClient
-from cosee.ocr.engine import WordReader
-from cosee.ocr.reader import CALIBRATION, Reader, calibrated
-from cosee.ocr.spans import typed_page
+from cosee.minds.reader_client import OcrClient
+from cosee.text.ocr import TextExtractor
+from cosee.text.reader import CALIBRATION, Reader, calibrated
+from cosee.text.layout import typed_page
 from typed_pages import InOrder
 
 
@@ -63,7 +63,7 @@ def test_a_drawn_receipt():
     for i, line in enumerate(RECEIPT.strip('\n').split('\n')):
         draw.text((30, 20 + 40 * i), line[:17].strip(), 'black', font)
         draw.text((340, 20 + 40 * i), line[17:].strip(), 'black', font)
-    found = Reader(WordReader(cache=False).read([image])).answer('What is the total amount of the receipt?')
+    found = Reader(TextExtractor(cache=False).read([image])).answer('What is the total amount of the receipt?')
     x0, y0, x1, y1 = found['bbox']
     assert found['answer'] == '7.00' and 0.6 < x0 < x1 < 0.8
     assert y0 * 760 - 12 < 20 + 40 * 12 + 12 < y1 * 760 + 12
@@ -143,7 +143,7 @@ def test_confidence_is_never_above_its_table(seen, encoder):
 
 
 def test_an_answer_is_never_surer_than_the_table():
-    from cosee.ocr.reader import evidence
+    from cosee.text.reader import evidence
     reader = Reader([typed_page(RECEIPT)])
     for question in ('What is the total amount of the receipt?', 'Who is the patient?', 'What is the date?'):
         ranked, found = reader.candidates(question, 8), reader.answer(question)
@@ -562,7 +562,7 @@ def test_a_letter_is_signed_on_its_last_page(question, closing):
 
 def test_questions_about_the_whole_document_look_at_its_first_page():
     "However often other pages say the words"
-    from cosee.index.hints import asked_pages
+    from cosee.retrieval.query_parsing import asked_pages
     whole = ('Who wrote it?', 'Wer ist die Autorin?', "Qui est l'auteur ?", 'Which version is this?',
              'Welche Fassung ist das?')
     assert all(asked_pages(q, 9).counted == [1] for q in whole)

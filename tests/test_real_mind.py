@@ -18,7 +18,7 @@ from cosee.minds.client import PrintClient
 from cosee.models.client import page_request
 from cosee.models.usage import Ledger
 from cosee.models.gguf_client import GgufClient
-from cosee.ocr.spans import typed_page
+from cosee.text.layout import typed_page
 from cosee.utils.text import same_answer
 from typed_pages import ByWidth
 

@@ -13,9 +13,9 @@ from cosee.experiments import run_experiment
 from cosee.minds.client import PrintClient
 from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
-from cosee.ocr.client import OcrClient
-from cosee.ocr.engine import WordReader
-from cosee.ocr.spans import typed_page
+from cosee.minds.reader_client import OcrClient
+from cosee.text.ocr import TextExtractor
+from cosee.text.layout import typed_page
 from cosee.rules.checks import LineChecker, quoting
 from cosee.rules.proofs import PROVED, Prints
 from cosee.rules.team import Rules, TeamController
@@ -33,7 +33,7 @@ PAID            10.00
 TYPED = {100: typed_page(RECEIPT), 200: typed_page("Thank you, and come back on 12 May 2021.")}
 
 
-class Typed(WordReader):
+class Typed(TextExtractor):
     "Knows pages by the width of their image, and counts those that it reads"
     count = 0
 

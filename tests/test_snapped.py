@@ -12,8 +12,8 @@ from cosee.controller import CoSeeController, replay
 from cosee.eval.methods import Method
 from cosee.minds.places import Printed, snap_evidence, snapped
 from cosee.models.testing import ScriptedClient
-from cosee.ocr.client import OcrClient
-from cosee.ocr.spans import typed_page
+from cosee.minds.reader_client import OcrClient
+from cosee.text.layout import typed_page
 from cosee.pages import load_pages
 from cosee.utils.text import letters_of
 from hypothesis import given, settings
@@ -143,7 +143,7 @@ def test_single_calls_have_their_box_on_print_too():
 # --- places ---
 
 def test_a_page_that_lies_on_its_side_has_its_boxes_where_they_are_drawn():
-    from cosee.ocr.print import as_drawn
+    from cosee.text.page_text import as_drawn
     upright = typed_page("Blue Heron Books      Bill A-2291\nTotal due     1,021.60\nPaid          1,030.00")
     for turned in (90, 180, 270):
         drawn = as_drawn({**upright, "turned": turned})

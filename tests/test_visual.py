@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from cosee.utils.files import FileCache
 from cosee.focus import make_focus
-from cosee.index.looks import BLOCK, HEAD, Looks
-from cosee.index.pages import PageIndex
+from cosee.retrieval.visual_embeddings import BLOCK, HEAD, Looks
+from cosee.retrieval.index import PageIndex
 from cosee.models.testing import RETRIEVERS, WIDE, random_retriever
-from cosee.index.visual import VisualEncoder, late_interaction, visual_encoder
+from cosee.retrieval.visual import VisualEncoder, late_interaction, visual_encoder
 from cosee.models.local.checkpoint import ModelError
 from PIL import Image
 
@@ -134,7 +134,7 @@ def test_no_folder_no_device_and_no_room(folders, tmp_path, monkeypatch):
     with pytest.raises(ModelError, match="is a file"): VisualEncoder(tmp_path / "file")
     if not torch.cuda.is_available():
         with pytest.raises(ModelError, match="'cuda:7' is not there"): VisualEncoder(folders["colpali"], "cuda:7")
-    monkeypatch.setattr("cosee.index.visual._free", lambda device: 1000)
+    monkeypatch.setattr("cosee.retrieval.visual._free", lambda device: 1000)
     with pytest.raises(ModelError, match="its weights take .* are free on cpu"): VisualEncoder(folders["colpali"])
 
 
@@ -209,7 +209,7 @@ def at_record(pages, n): return sum(HEAD + pages[i].nbytes for i in range(n))
 
 def refingered(data, at, key, page, rows):
     "A record whose fingerprint is right and whose vectors are others."
-    from cosee.index.looks import _record
+    from cosee.retrieval.visual_embeddings import _record
     return data[:at] + _record(key, page, rows)
 
 
@@ -271,8 +271,8 @@ def test_a_full_cache_lets_old_documents_go_and_stays_in_bounds(tmp_path):
 KILLED = """
 import os, signal, sys
 import numpy as np
-from cosee.index.pages import PageIndex
-from cosee.index.visual import VisualEncoder
+from cosee.retrieval.index import PageIndex
+from cosee.retrieval.visual import VisualEncoder
 sys.path.insert(0, sys.argv[1])
 from test_visual import NoPrint, drawn
 encoder, done, pages = VisualEncoder(sys.argv[2]), [], VisualEncoder.pages

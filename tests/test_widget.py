@@ -10,9 +10,9 @@ from PIL import Image
 
 from cosee.agents import DummyAgent, team
 from cosee.controller import CoSeeController, proposals_of, replay
-from cosee.ocr.client import OcrClient
-from cosee.ocr.engine import WordReader
-from cosee.ocr.print import PrintPage
+from cosee.minds.reader_client import OcrClient
+from cosee.text.ocr import TextExtractor
+from cosee.text.page_text import PageText
 from cosee.view.widget import EpisodeWidget, Following, LiveEpisode, follow
 
 PAGES = [Image.new("RGB", (300, 400), "white")]
@@ -70,16 +70,16 @@ def slow_reader(monkeypatch):
     now = [0.]
     def read(self, item, way):
         now[0] += 5
-        return PrintPage(size=[300, 400], skew=0., lines=[], source="text", turned=0)
+        return PageText(size=[300, 400], skew=0., lines=[], source="text", turned=0)
     monkeypatch.setattr("cosee.view.widget.time", SimpleNamespace(perf_counter=lambda: now[0]))
-    monkeypatch.setattr(WordReader, "_read", read)
-    monkeypatch.setattr(WordReader, "_pool", lambda self: SimpleNamespace(map=map))
+    monkeypatch.setattr(TextExtractor, "_read", read)
+    monkeypatch.setattr(TextExtractor, "_pool", lambda self: SimpleNamespace(map=map))
 
 
 def told_of(pages):
     "What a widget says while an episode by print is followed, and what the front end was given"
     said, sent = [], []
-    controller = CoSeeController(team(OcrClient(words=WordReader(cache=None))), max_steps=1,
+    controller = CoSeeController(team(OcrClient(words=TextExtractor(cache=None))), max_steps=1,
                                  page_selection="auto")
     class Watched(Following):
         def __call__(self, kind, event):

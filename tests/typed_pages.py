@@ -1,9 +1,9 @@
 """Readers of pages that hand out print which was typed, so that a test says what stands on a page."""
-from cosee.ocr.engine import WordReader
-from cosee.ocr.spans import typed_page
+from cosee.text.ocr import TextExtractor
+from cosee.text.layout import typed_page
 
 
-class InOrder(WordReader):
+class InOrder(TextExtractor):
     "Hands out the same pages of print for whatever images it is given, the first for the first."
 
     def __init__(self, pages):

@@ -29,7 +29,7 @@ def made_lines() -> list:
     "Pictures of the lines of made pages."
     import numpy as np
     from cosee.datasets.made.document import make_document, render
-    from cosee.ocr.engine import _make_engine
+    from cosee.text.ocr import _make_engine
     engine, out = _make_engine(quick=False), []
     for kind, seed, dpi, effects in PAGES:
         image = render(make_document(kind, seed, "dev"), dpi, [1], **effects)[0]

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from cosee.agents import Agent
     from cosee.controller import CoSeeController, Episode
     from cosee.focus import FocusSpec
-    from cosee.index.pages import PageIndex
+    from cosee.retrieval.index import PageIndex
     from cosee.models.client import VLMClient
-    from cosee.ocr.engine import WordReader
+    from cosee.text.ocr import TextExtractor
     from cosee.pages import Page, Pages
     from cosee.planner.document_plan import Planned
 
@@ -211,7 +211,7 @@ def _spent(args: Namespace) -> str:
     if not reader or not reader.usage.calls: return ''
     return f' by {reader.by} for {reader.usage.total_tokens:,} tokens'
 
-def _read_print(args: Namespace, words: 'WordReader', pages: 'Pages') -> float:
+def _read_print(args: Namespace, words: 'TextExtractor', pages: 'Pages') -> float:
     "Read the print of all pages, and tell how far it is; the seconds that it took"
     pace, handles, before = _ReadingPace(args, len(pages)), pages.infos, Counter(words.counts)
     for i in range(0, len(handles), 2):
@@ -239,7 +239,7 @@ def _look_at(args: Namespace, index: 'PageIndex', names: list[str]) -> float:
     return pace.seconds
 
 # %% ../../nbs/cli/01_ask.ipynb #ced6b37b
-def _read_some(args: Namespace, words: 'WordReader', pages: 'list[Page]'):
+def _read_some(args: Namespace, words: 'TextExtractor', pages: 'list[Page]'):
     "Read the print of a few pages together, or one by one where that fails; what cannot be read is told"
     from cosee.pages import PageError
     try:
@@ -270,7 +270,7 @@ def _focus(args: Namespace, index: Any = None) -> 'FocusSpec':
 # %% ../../nbs/cli/01_ask.ipynb #39bceac6
 def _read_ahead(args: Namespace, client: 'VLMClient', pages: 'Pages') -> 'tuple[FocusSpec, float]':
     "The focus, and the seconds that it took to read what it and the client need"
-    from cosee.index.pages import PageIndex
+    from cosee.retrieval.index import PageIndex
     own = getattr(client, 'words', None)
     if not _is_narrow(args, len(pages)):
         if args.visual: say(args, '--visual is not needed: no page has to be looked for, as all of them are shown')
@@ -471,7 +471,7 @@ Answers = tuple['Pages', 'list[Episode]', list[Result]]   # pages, and of each q
 
 def _ask_all(args: Namespace) -> Answers:
     "Pages, episodes and results of all questions"
-    from cosee.ocr.transcripts.page_reader import PageBill, page_bill
+    from cosee.minds.transcriber import PageBill, page_bill
     questions = _checked(args)
     pages, client = _opened(args)
     answers: Answers = pages, [], []
@@ -508,7 +508,7 @@ def _ask_one(args: Namespace, client: 'VLMClient', answers: Answers, question: s
 # %% ../../nbs/cli/01_ask.ipynb #7eabce26
 def _files_meant(args: Namespace, client: 'VLMClient', pages: 'Pages', question: str) -> list[str]:
     "The files that a question names, where there are several; [] where it names none, or all"
-    from cosee.index.files import files_named
+    from cosee.retrieval.files import files_named
     held = _files_of(pages)
     names, words = list(held), getattr(client, 'words', None)
     def print_of(i: int) -> str:
@@ -523,14 +523,14 @@ def _files_meant(args: Namespace, client: 'VLMClient', pages: 'Pages', question:
 def _files_focus(args: Namespace, pages: 'Pages', some: list[str], focus: 'FocusSpec') -> 'FocusSpec':
     "A focus on the pages of some files"
     from cosee.focus import index_of
-    from cosee.index.files import FileFocus
+    from cosee.retrieval.files import FileFocus
     held = _files_of(pages)
     visual = focus.get('visual') if isinstance(focus, dict) else None
     index = getattr(focus, 'index', None) or (lambda document: index_of(document, visual=visual))
     return FileFocus([n for name in some for n in held[name]], index, args.k)
 
 # %% ../../nbs/cli/01_ask.ipynb #fe430b47
-def _kept(args: Namespace, answers: Answers, questions: int, words: Optional['WordReader']) -> str:
+def _kept(args: Namespace, answers: Answers, questions: int, words: Optional['TextExtractor']) -> str:
     "Print the answers that there are; in words, what was kept"
     _, episodes, results = answers
     if results: _report(args, (answers[0], episodes[:len(results)], results), html=False)
@@ -617,7 +617,7 @@ def _write_page(args: Namespace, pages: 'Pages', episodes: 'list[Episode]'):
 
 def _report(args: Namespace, answers: Answers, html: bool = True):
     "Print the results, write the HTML file if there is to be one"
-    from cosee.ocr.transcripts.page_reader import bill_text
+    from cosee.minds.transcriber import bill_text
     pages, episodes, results = answers
     if args.json: print(json.dumps(results, ensure_ascii=False, indent=2))
     else:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from cosee.models.backends import Config
     from cosee.models.client import VLMClient
     from cosee.models.wrappers import Check
-    from cosee.ocr.engine import WordReader
-    from cosee.ocr.transcripts.page_reader import PageReader
+    from cosee.text.ocr import TextExtractor
+    from cosee.minds.transcriber import PageReader
     from cosee.runs.server import LocalServer
 
 # %% ../../nbs/cli/00_common.ipynb #346240a4
@@ -294,7 +294,7 @@ def made_page_reader(
 ) -> 'Optional[PageReader]':
     "The reader that the arguments ask for, made once; None where pages are read as ever."
     from cosee.models.registry import CLIENTS
-    from cosee.ocr.transcripts.page_reader import make_page_reader
+    from cosee.minds.transcriber import make_page_reader
     said = page_reader_options(args)
     if said is None or getattr(args, 'page_reader_made', None): return getattr(args, 'page_reader_made', None)
     options: dict[str, Any] = dict(said)
@@ -309,7 +309,7 @@ def made_page_reader(
 # %% ../../nbs/cli/00_common.ipynb #8e946762
 class PageSources(NamedTuple):
     "How the pages of a command are read and found."
-    words: 'WordReader'              # the page reader, or one of print as `--print` says
+    words: 'TextExtractor'              # the page reader, or one of print as `--print` says
     visual: Optional[dict[str, Any]] # opens a visual retriever, see `PageIndex`
 
 def page_sources(
@@ -317,7 +317,7 @@ def page_sources(
 ) -> PageSources:
     "What reads and finds pages, each made once; raises `Stop` for what cannot be used."
     from cosee.models.remote import VLMClientError
-    from cosee.ocr.transcripts.page_reader import print_source
+    from cosee.minds.transcriber import print_source
     visual = visual_options(args)
     try:
         reader = made_page_reader(args)
@@ -328,7 +328,7 @@ def page_sources(
 
 def _open_visual(args: Namespace, visual: dict[str, Any]):
     "Open a visual retriever, which stays open"
-    from cosee.index.pages import opened_visual
+    from cosee.retrieval.index import opened_visual
     say(args, f"loading {visual['folder']} ...")
     _hush(args)
     opened_visual(visual)

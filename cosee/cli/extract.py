@@ -114,7 +114,7 @@ def _begin(args: Namespace, reading: 'Reading'):
 # %% ../../nbs/cli/15_extract.ipynb #facf7f41
 def _told(line: dict[str, Any]) -> str:
     "A line of progress about a document"
-    from cosee.ocr.transcripts.page_reader import bill_text
+    from cosee.minds.transcriber import bill_text
     name = one_line(Path(line['file']).name, 60)
     if 'error' in line: return f"{name}: {line['error']}"
     there = sum(f['value'] is not None for f in line['fields'])

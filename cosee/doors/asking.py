@@ -25,8 +25,8 @@ from ..models.client import Outcome, Request, VLMClient, ask_many
 from ..models.usage import BudgetExceeded, Ledger
 from ..models.registry import make_client
 from ..models.wrappers import ClientWrapper
-from ..ocr.engine import reading_told
-from ..ocr.transcripts.page_reader import PageBill, page_bill
+from ..text.ocr import reading_told
+from ..minds.transcriber import PageBill, page_bill
 from ..utils.config import redact
 from ..rules.gated import GatedController, Gating, gated
 from ..runs.log import Record

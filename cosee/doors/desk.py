@@ -20,7 +20,7 @@ from .documents import Caller, Document, Library, Limits
 from .jobs import Job, Jobs, Told
 from .roots import DoorError, Roots
 from ..utils.files import append_line, digest, json_lines, private_folder
-from ..ocr.engine import WordReader
+from ..text.ocr import TextExtractor
 from ..runs.log import ASKED, RECORDS, Record, RunLog, parse_record, read_records, write_about
 from ..runs.record import utc_now
 from ..utils.text import check_question
@@ -180,7 +180,7 @@ class Desk:
         limits: Optional[Limits] = None, # None: the usual ones
         at_once: int = 2,              # episodes at a time
         shared: bool = False,          # does everybody see everything?
-        words: Optional[WordReader] = None, # reads print where the usual client has no reader; None: a new one
+        words: Optional[TextExtractor] = None, # reads print where the usual client has no reader; None: a new one
         visual: Optional[dict[str, Any]] = None # opens a visual retriever, as in `PageIndex`; None: none
     ):
         self.folder, self.clients, self.limits, self.shared = Path(folder), clients, limits or Limits(), shared
@@ -351,6 +351,6 @@ class Desk:
 # %% ../../nbs/doors/04_desk.ipynb #fbfbf5c9
 class PagesRead(BaseModel):
     "How the pages of a server's documents are read."
-    print: str         # where print comes from, see `WordReader`
+    print: str         # where print comes from, see `TextExtractor`
     page_reader: str   # the model that writes pages down; '' where none does
     visual: str        # the checkpoint by which pages are found by their looks; '' where none is

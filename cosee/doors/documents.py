@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Optional, TypedD
 from ..utils.boxes import Box
 from .roots import DoorError, Roots
 from ..utils.files import append_line, digest, files_mark, json_lines, private_folder
-from ..index.pages import PageHit, PageIndex
-from ..ocr.engine import WordReader
+from ..retrieval.index import PageHit, PageIndex
+from ..text.ocr import TextExtractor
 from ..pages import MAX_PIXELS, Pages, load_pages
 from ..runs.log import OPENED
 from ..utils.text import one_line
@@ -28,7 +28,7 @@ __all__ = ['Kind', 'DPI', 'SIDES', 'KEPT_OPEN', 'KEPT_DOCUMENTS', 'Caller', 'cal
 # %% ../../nbs/doors/01_documents.ipynb #ac8180d8
 if TYPE_CHECKING:
     from PIL.Image import Image
-    from cosee.ocr.print import PrintLine
+    from cosee.text.page_text import TextLine
 
 # %% ../../nbs/doors/01_documents.ipynb #bdf64734
 class Caller(NamedTuple):
@@ -79,7 +79,7 @@ class Document:
     count: int                 # of its pages
     at: str                    # when it was opened, in UTC
     mark: str                  # fingerprint of what was opened: the same bytes or the same files
-    reader: WordReader = field(repr=False) # of printed text
+    reader: TextExtractor = field(repr=False) # of printed text
     check: Callable[['Document'], None] = field(repr=False,
                                                 compare=False) # raises `DoorError` where it may not be opened
     max_pixels: int = MAX_PIXELS
@@ -179,7 +179,7 @@ class Document:
 
     def print_of(self,
         page: int # from 1
-    ) -> list['PrintLine']: # with `text` and `bbox` in 0-1
+    ) -> list['TextLine']: # with `text` and `bbox` in 0-1
         "The printed lines of a page, from top to bottom; raises `DoorError` where it cannot be read."
         number = self.number(page)
         return self._drawn(lambda: self.sight.print_of(number))
@@ -274,11 +274,11 @@ class Library:
         roots: Optional[Roots] = None, # what may be opened by a path; None: nothing
         limits: Optional[Limits] = None, # None: the usual ones
         shared: bool = False,          # does everybody see everything?
-        reader: Optional[WordReader] = None, # of printed text; None: a new one
+        reader: Optional[TextExtractor] = None, # of printed text; None: a new one
         visual: Optional[dict[str, Any]] = None # opens a visual retriever, as in `PageIndex`; None: none
     ):
         self.folder, self.roots, self.limits, self.shared = Path(folder), roots or Roots(), limits or Limits(), shared
-        self.reader, self.visual, self._lock = reader or WordReader(), visual, threading.RLock()
+        self.reader, self.visual, self._lock = reader or TextExtractor(), visual, threading.RLock()
         self._all, self._open = dict[str, Document](), OrderedDict[str, None]()
         private_folder(self.folder)
         self._remember()

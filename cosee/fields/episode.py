@@ -27,8 +27,8 @@ from ..focus import FEW_PAGES, InView
 from ..models.client import NoReply, Reply, Request, VLMClient, as_client, most_tokens, page_request, usable
 from ..models.calls import record
 from ..models.usage import BudgetExceeded, Ledger, UsageRecord
-from ..ocr.client import OcrClient
-from ..ocr.engine import WordReader
+from ..minds.reader_client import OcrClient
+from ..text.ocr import TextExtractor
 from ..pages import page_sizes
 from ..utils.text import Md, abstains, answer_key, md_table, one_line
 
@@ -81,7 +81,7 @@ class _Work:
     form: Form
     pages: Sequence[Any]
     client: VLMClient
-    words: WordReader
+    words: TextExtractor
     ledger: Ledger
     board: Board
     tell: Callable[[str, Mapping[str, Any]], Any]
@@ -375,7 +375,7 @@ _AT_ONCE, _OF_EACH, _MOST_PAGES = 4, 2, 24
 def _chosen(work: _Work) -> list[int]:
     "Numbers of the pages that are looked at"
     if len(work.pages) <= FEW_PAGES: return list(range(1, len(work.pages) + 1))
-    from cosee.index.pages import PageIndex
+    from cosee.retrieval.index import PageIndex
     index, found = PageIndex(work.pages, work.words, visual=work.visual), dict[int, float]()
     asked = [question_of(replace(f, choices=()), work.form.title) for f in work.form.fields]
     asked += [f"{t.path} {t.hint} {' '.join(c.words for c in t.columns)}" for t in work.form.tables]
@@ -395,7 +395,7 @@ def extract(
     by: By = 'form',                       # all fields at once, or one question a field
     check: bool = True,                    # ask a second time for what is doubtful?
     ledger: Optional[Ledger] = None,       # account, with or without a budget
-    words: Optional[WordReader] = None,    # reader of print; None: the client's own, or a new one
+    words: Optional[TextExtractor] = None,    # reader of print; None: the client's own, or a new one
     visual: Any = None,                    # a visual retriever by which pages are found too, as in `PageIndex`
     on_event: Optional[Callable[[str, Mapping[str, Any]], Any]] = None # told ('pages' | 'field', dict)
 ) -> Extraction:
@@ -403,7 +403,7 @@ def extract(
     if by not in ('form', 'question'): raise ValueError(f"by must be 'form' or 'question', not {by!r}")
     form, client = read_schema(schema), as_client(client or OcrClient())
     if not len(pages): raise ValueError('there is no page')
-    reader = words or getattr(client, 'words', None) or WordReader()
+    reader = words or getattr(client, 'words', None) or TextExtractor()
     sizes = [size or (1, 1) for size in page_sizes(pages)]
     work = _Work(form, pages, client, reader, ledger or Ledger(), Board(sizes), on_event or (lambda *_: None),
                  visual=visual)

@@ -13,10 +13,10 @@ import re
 from typing import NamedTuple, Optional
 from .prompt import Entry
 from .schema import Field, Table
-from ..ocr.matching import Asked
-from ..ocr.reader import Reader
-from ..ocr.spans import Span
-from ..ocr.tables import Table as PrintedTable
+from ..text.matching import Asked
+from ..text.reader import Reader
+from ..text.layout import Span
+from ..text.tables import Table as PrintedTable
 
 # %% ../../nbs/fields/04_tables.ipynb #de8520b0
 _SUM = re.compile(r'(?i)\W*(?:sub|grand |net |gross )?-?'

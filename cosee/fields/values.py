@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from datetime import date
 from typing import Any, Literal, NamedTuple, Optional
 from .schema import Field, matches
-from ..ocr.values import to_number
+from ..text.values import to_number
 from ..utils.text import answer_key, one_line
 
 # %% ../../nbs/fields/01_values.ipynb #936aff45

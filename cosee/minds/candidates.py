@@ -9,8 +9,8 @@ __all__ = ['Wanted', 'MOST', 'wanted_kind', 'candidates', 'values_in']
 import re
 from collections.abc import Sequence
 from typing import Literal
-from ..ocr.question import STOP, expected_kinds, tokens
-from ..ocr.values import MONTHS, value_kind
+from ..text.question import STOP, expected_kinds, tokens
+from ..text.values import MONTHS, value_kind
 from .form import Line
 
 # %% ../../nbs/minds/05_candidates.ipynb #1db30af1

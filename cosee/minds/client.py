@@ -15,9 +15,9 @@ from ..models.client import (Block, ImageBlock, Message, Outcome, Params, Pictur
                                  attempt, checked_blocks, request_messages)
 from ..models.usage import Usage
 from ..models.wrappers import identity_of
-from ..ocr.engine import Way, WordReader
-from ..ocr.print import PrintPage, sure_box
-from ..ocr.transcripts.page_reader import PageReader, print_source
+from ..text.ocr import Way, TextExtractor
+from ..text.page_text import PageText, sure_box
+from .transcriber import PageReader, print_source
 from .candidates import candidates
 from .confidence import ABSTAIN, ALTERNATIVES
 from .filling import FILL_PROMPT, form_example, values_alone
@@ -71,8 +71,8 @@ class PrintClient(VLMClient):
         mind: VLMClient,                    # who is asked
         form: Optional[Form] = None,        # how print is written, see `write_page`; None: the best for each prompt
         page_tokens: int = 1500,            # most tokens of a page
-        print: Way = 'auto',                # where printed text comes from, see `WordReader`
-        words: Optional[WordReader] = None, # your own reader of pages
+        print: Way = 'auto',                # where printed text comes from, see `TextExtractor`
+        words: Optional[TextExtractor] = None, # your own reader of pages
         beside: bool = False,               # keep pictures, and put print next to them
         abstain: float = ABSTAIN,           # an answer less sure than this is given as 'not answerable'
         excerpt: int = 0,                   # most tokens of print for a question alone; 0: whole pages
@@ -84,7 +84,7 @@ class PrintClient(VLMClient):
         self.form: Optional[Form] = check_form(form) if form else None
         self.words = words or print_source(print, page_reader)
         self.name, self.constrains = f'print+{mind.name}', mind.constrains
-        self._layouts = dict[tuple[int, Form], tuple[PrintPage, list[list[Cell]], int]]()
+        self._layouts = dict[tuple[int, Form], tuple[PageText, list[list[Cell]], int]]()
 
     def __repr__(self) -> str: return f'PrintClient({self.mind!r}, form={self.form!r})'
 
@@ -100,7 +100,7 @@ class PrintClient(VLMClient):
         count = getattr(self.mind, 'count', None)
         return int(cast(Any, count)(text)) if callable(count) else -(-len(text) // 3)
 
-    def _laid_out(self, page: PrintPage, form: Form) -> tuple[list[list[Cell]], int]:
+    def _laid_out(self, page: PageText, form: Form) -> tuple[list[list[Cell]], int]:
         "The rows of a page and its tokens when all of it is shown; of the latest pages they are kept"
         key = id(page), form
         if (kept := self._layouts.get(key)) is None or kept[0] is not page:
@@ -212,7 +212,7 @@ class PrintClient(VLMClient):
         return replace(found, text_tokens=found.text_tokens + unread * self.page_tokens, estimated=True)
 
 # %% ../../nbs/minds/02_client.ipynb #fb855a25
-def _surely(page: PrintPage, lines: list[Line]) -> list[Line]:
+def _surely(page: PageText, lines: list[Line]) -> list[Line]:
     "Lines whose words stand where print is sure that they do"
     if not any('region' in l for l in page['lines']): return lines
     return [replace(line, words=tuple(w._replace(bbox=sure_box(page, w.bbox)) for w in line.words)) for line in lines]

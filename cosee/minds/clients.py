@@ -14,7 +14,7 @@ from ..models.client import VLMClient
 from ..models.registry import CLIENTS, find_backend, make_backend_client, make_client
 from ..models.weights import local_weights
 from ..models.wrappers import resilient
-from ..ocr.transcripts.page_reader import print_source
+from .transcriber import print_source
 from ..utils.config import VARIABLE, ConfigError
 
 # %% auto #0

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 from .form import Form, layout, write_page
 from .pointing import EXAMPLE
-from ..ocr.spans import typed_page
+from ..text.layout import typed_page
 from ..utils.text import NOT_ANSWERABLE
 
 # %% ../../nbs/minds/08_filling.ipynb #e7b71539

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Optional, cast, get_args
 from ..utils.boxes import Box, enclosing, rounded
-from ..ocr.print import PrintPage
-from ..ocr.spans import Span, page_rows, page_spans
+from ..text.page_text import PageText
+from ..text.layout import Span, page_rows, page_spans
 
 # %% ../../nbs/minds/00_form.ipynb #25df8fc6
 class Word(NamedTuple):
@@ -47,7 +47,7 @@ class Line:
 # %% ../../nbs/minds/00_form.ipynb #ee23a070
 Cell = tuple[Word, ...]
 
-def _cell(span: Span, page: PrintPage) -> Cell:
+def _cell(span: Span, page: PageText) -> Cell:
     "The words of a span; where their places are not known, its width is shared out by letters"
     width, (left, top, right, bottom) = page['size'][0], span['bbox']
     placed = [(t, x0 / width, x1 / width) for t, x0, x1 in span['words']]
@@ -86,7 +86,7 @@ def _parted(rows: list[list[Span]], x: float) -> list[list[Span]]:
     return [*out, *left, *right]
 
 def layout(
-    page: PrintPage # a page of printed text
+    page: PageText # a page of printed text
 ) -> list[list[Cell]]: # rows of cells, in reading order
     "What stands on a page, row by row, column by column where text runs in two."
     rows = page_rows(page_spans(page))

@@ -17,9 +17,9 @@ from typing import Any, Literal, NamedTuple, Optional
 from ..board import Evidence
 from ..utils.boxes import Box, box_iou
 from .form import Line, Word, around, layout, likeliest, write_page
-from ..ocr.engine import WordReader
-from ..ocr.print import PrintPage, Turn, sure_box, turned_box, upright
-from ..ocr.values import to_number
+from ..text.ocr import TextExtractor
+from ..text.page_text import PageText, Turn, sure_box, turned_box, upright
+from ..text.values import to_number
 from ..pages import PageError
 from ..utils.text import abstains, letters_of
 
@@ -123,7 +123,7 @@ def _with_signs(tokens: Sequence[_Token], run: Sequence[_Token], said: str) -> S
 class Printed:
     "The print of pages, in which values are looked up."
     def __init__(self,
-        pages: Mapping[int, PrintPage] # number of a page, from 1 -> its print
+        pages: Mapping[int, PageText] # number of a page, from 1 -> its print
     ):
         self.lines, self._tokens = list[Line](), dict[int, list[list[_Token]]]()
         self._vague = {n: page for n, page in pages.items() if any('region' in l for l in page['lines'])}
@@ -272,11 +272,11 @@ def snap_evidence(
 
 # %% ../../nbs/minds/09_places.ipynb #5eb9e263
 @cache   # for clients that read no print: what one episode reads of pictures is not at hand in another
-def _reader(read: bool) -> WordReader: return WordReader(cache=None)
+def _reader(read: bool) -> TextExtractor: return TextExtractor(cache=None)
 
-def _print_of(page: Any, words: Optional[WordReader], read: bool) -> Optional[PrintPage]:
+def _print_of(page: Any, words: Optional[TextExtractor], read: bool) -> Optional[PageText]:
     "The print of a page; None where it is not to be had"
-    reader = words if isinstance(words, WordReader) else _reader(read)
+    reader = words if isinstance(words, TextExtractor) else _reader(read)
     try: return reader.read([page])[0] if read else reader.at_hand(page)
     except (PageError, OSError): return None
 
@@ -284,7 +284,7 @@ def _print_of(page: Any, words: Optional[WordReader], read: bool) -> Optional[Pr
 def printed_pages(
     document: Sequence[Any],     # all pages
     numbers: Iterable[int],      # of those that are wanted, from 1
-    words: Optional[WordReader], # a reader of print, if there is one
+    words: Optional[TextExtractor], # a reader of print, if there is one
     read: bool = False           # read pages whose print is not at hand?
 ) -> Optional[Printed]:          # None where none of them has print, or it is not to be had
     "The print of some pages of a document."
@@ -298,7 +298,7 @@ def snapped(
     evidence: Sequence[Evidence],  # of an answer, its own place first
     answer: str,                   # the answer
     document: Sequence[Any],       # all pages
-    words: Optional[WordReader],   # the client's reader of print, if it has one
+    words: Optional[TextExtractor],   # the client's reader of print, if it has one
     read: bool = False             # read pages whose print is not at hand?
 ) -> list[Evidence]:
     "Evidence with its boxes on the print of the pages, where print is to be had."

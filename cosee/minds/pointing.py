@@ -17,7 +17,7 @@ from ..utils.boxes import Box, thousandths_around, widened
 from ..utils.json_scan import scan_json
 from ..models.client import Message, Schema, TextBlock, TokenLogprob, build_messages, content_blocks
 from ..utils.text import NOT_ANSWERABLE, abstains, letters_of, one_line
-from ..ocr.spans import typed_page
+from ..text.layout import typed_page
 from .candidates import candidates, values_in, wanted_kind
 from .confidence import answer_signs, confidence_of
 from .form import Form, Line, Word, around, layout, likeliest, write_page

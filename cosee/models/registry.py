@@ -61,7 +61,7 @@ def _provider(kind: str, client: str, help: str) -> ClientEntry:
 
 # %% ../../nbs/models/08_registry.ipynb #6a28da47
 CLIENTS: Registry[ClientEntry] = Registry('client', dict(
-    ocr=ClientEntry('cosee.ocr.client:OcrClient',
+    ocr=ClientEntry('cosee.minds.reader_client:OcrClient',
                     "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason",
                     takes=('print', 'page_reader')),
     qwen=ClientEntry(_QWEN, 'Qwen3-VL from the directory --model-path', needs=_WEIGHTS, takes=_LOADING,

@@ -15,7 +15,7 @@ from ..utils.boxes import Box
 from ..eval.task import Reading
 from ..models.client import page_request
 from ..minds.confidence import seconded_confidence
-from ..ocr.client import OcrClient
+from ..minds.reader_client import OcrClient
 from ..utils.text import same_answer
 
 # %% ../../nbs/rules/10_second.ipynb #8a3c25af

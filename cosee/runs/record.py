@@ -22,7 +22,7 @@ from ..utils.files import digest
 from ..focus import listed
 from ..models.usage import Ledger
 from ..models.qwen.together import own_account
-from ..ocr.transcripts.page_reader import PageBill, page_bill
+from ..minds.transcriber import PageBill, page_bill
 from ..utils.registry import UnknownName
 from .config import BudgetConfig, DataConfig, MADE, RunConfig, budget_of, metrics_of
 from .log import Entry, Record, RunError, record_fault, to_line

@@ -20,8 +20,8 @@ from .call import Point, ToolCall, format_tool_call
 
 # %% ../../nbs/screen/08_reader.ipynb #b198eb5d
 if TYPE_CHECKING:
-    from cosee.ocr.client import OcrClient
-    from cosee.ocr.print import PrintLine
+    from cosee.minds.reader_client import OcrClient
+    from cosee.text.page_text import TextLine
 
 # %% ../../nbs/screen/08_reader.ipynb #14081d61
 def _plain(text: str) -> str: return re.sub(r'\W+', ' ', text).strip().lower()
@@ -33,7 +33,7 @@ def _likeness(words: str, line: str) -> float:
     return max(fuzz.ratio(_plain(words), _plain(line)), holds)
 
 def _find_print(
-    lines: list['PrintLine'], # see `WordReader`
+    lines: list['TextLine'], # see `TextExtractor`
     words: str                # what to look for
 ) -> Optional[Point]:         # its middle in thousandths; None if nothing is alike
     "Where `words` stand on a screen"
@@ -50,37 +50,37 @@ _SHORTCUT = {'save': 'ctrl s', 'print': 'ctrl p', 'open': 'ctrl o', 'copy': 'ctr
 
 def _quoted(text: str) -> list[str]: return re.findall(r"'([^'\n]+)'", text)
 
-def _shortcut(text: str, lines: list['PrintLine']) -> ToolCall:
+def _shortcut(text: str, lines: list['TextLine']) -> ToolCall:
     keys = max((k for k in _SHORTCUT if k in text.lower()), key=len, default='save')
     return ToolCall.key_press(_SHORTCUT[keys].split())
 
-def _scrolling(text: str, lines: list['PrintLine']) -> ToolCall:
+def _scrolling(text: str, lines: list['TextLine']) -> ToolCall:
     back, across = re.search(r'\b(up|left|previous|before)\b', text), re.search(r'\b(left|right)\b', text)
     return (ToolCall.hscroll if across else ToolCall.scroll)((500, 500), -300 if back else 300)
 
 # %% ../../nbs/screen/08_reader.ipynb #aa0fd3b2
-def _waiting(text: str, lines: list['PrintLine']) -> ToolCall:
+def _waiting(text: str, lines: list['TextLine']) -> ToolCall:
     shown = ' '.join(line['text'].lower() for line in lines)
     if re.search(r'\b(error|failed)\b', shown): return ToolCall.terminate('failure')
     return ToolCall.terminate() if re.search(r'\b(done|finished|complete)\b', shown) else ToolCall.wait(5)
 
-def _dragging(text: str, lines: list['PrintLine']) -> ToolCall:
+def _dragging(text: str, lines: list['TextLine']) -> ToolCall:
     target, second = _quoted(text), 'Steps so far' in text
     at = _find_print(lines, target[-1 if second else 0]) if target else None
     return (ToolCall.left_click_drag if second else ToolCall.mouse_move)(at or (500, 500))
 
-def _typing(text: str, lines: list['PrintLine']) -> ToolCall: return ToolCall.type_text((_quoted(text) or [''])[0])
+def _typing(text: str, lines: list['TextLine']) -> ToolCall: return ToolCall.type_text((_quoted(text) or [''])[0])
 
 # %% ../../nbs/screen/08_reader.ipynb #e965a0a4
 _CLICKS = {'right-click|context menu': 'right_click', 'middle': 'middle_click', 'double': 'double_click',
            'triple': 'triple_click'}
 
-def _clicking(text: str, lines: list['PrintLine']) -> ToolCall:
+def _clicking(text: str, lines: list['TextLine']) -> ToolCall:
     action = next((a for pattern, a in _CLICKS.items() if re.search(pattern, text, re.I)), 'left_click')
     words = _quoted(text) or re.findall(r'\b\d{1,2}\b', text)[:1] or [text]
     return ToolCall(action, coordinate=_find_print(lines, words[0]) or (500, 500))
 
-_RULES: tuple[tuple[str, Callable[[str, list['PrintLine']], ToolCall]], ...] = (
+_RULES: tuple[tuple[str, Callable[[str, list['TextLine']], ToolCall]], ...] = (
     (r'shortcut|keyboard', _shortcut), (r'\bscroll', _scrolling), (r'\bwait until\b', _waiting),
     (r'\bdrag', _dragging), (r"^(type|enter) '", _typing), (r'', _clicking))
 
@@ -97,7 +97,7 @@ class ScreenReader(VLMClient):
     def ocr(self) -> 'OcrClient':
         "The client that reads."
         if self._ocr is None:
-            from cosee.ocr.client import OcrClient
+            from cosee.minds.reader_client import OcrClient
             self._ocr = OcrClient()
         return self._ocr
 

@@ -23,7 +23,7 @@ from .base import (EnforcementMode, Outcome, Tool, ToolCall, ToolPolicy, Toolbox
 from .sight import PAGE_TOOL_NAMES, Sight, SightPolicy, Source, ToolResult, page_tools
 
 # %% ../../nbs/tools/05_agent.ipynb #76eec38a
-if TYPE_CHECKING: from cosee.ocr.engine import WordReader
+if TYPE_CHECKING: from cosee.text.ocr import TextExtractor
 
 # %% ../../nbs/tools/05_agent.ipynb #9f78df46
 _ARGS = dict(page={'type': 'integer', 'minimum': 1}, text={'type': 'string', 'minLength': 1, 'maxLength': 80},
@@ -74,7 +74,7 @@ class ToolAgent(Agent):
         offer: bool = True,                    # tell the model about the tools?
         look: bool = False,                    # zoom for a model that is unsure?
         sure: float = 0.95,                    # confidence from which no look is needed, 0-1
-        words: Optional['WordReader'] = None   # to share; None: the client's, or a new one
+        words: Optional['TextExtractor'] = None   # to share; None: the client's, or a new one
     ):
         if max_calls < 1: raise ValueError(f'max_calls must be at least 1, not {max_calls}')
         super().__init__(agent.name, agent.role_prompt, agent.qwen_client, agent.actions, agent.gen_defaults,

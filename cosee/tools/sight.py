@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 from ..agents import PageImage
 from ..board import Board, cell_line
 from ..utils.boxes import ASKED_THOUSANDTHS, Box, read_box, thousandths
-from ..ocr.print import line_place
+from ..text.page_text import line_place
 from ..pages import Page, handle_of, load_pages, open_image
 from .base import (PolicyAction, PolicyDecision, Tool, ToolCall, ToolPolicy, object_schema,
                               validate_input_schema)
@@ -28,10 +28,10 @@ from .calculator import Calculate
 if TYPE_CHECKING:
     from pathlib import Path
     from PIL.Image import Image
-    from cosee.index.cut import FoundLine
-    from cosee.index.pages import PageIndex
-    from cosee.ocr.engine import WordReader
-    from cosee.ocr.print import PrintLine
+    from cosee.retrieval.segments import FoundLine
+    from cosee.retrieval.index import PageIndex
+    from cosee.text.ocr import TextExtractor
+    from cosee.text.page_text import TextLine
 
 # %% ../../nbs/tools/04_sight.ipynb #a78e00a7
 class ToolResult(str):
@@ -59,7 +59,7 @@ class Sight:
         source: Source = None,          # whatever `cosee.pages.load_pages` opens with the same pages, or a function
                                         # page -> image; None: nothing finer than what `images` know of themselves
         board: Optional[Board] = None,  # for `ReadBoard`
-        words: Optional['WordReader'] = None, # for OCR; None: one is made when it is needed
+        words: Optional['TextExtractor'] = None, # for OCR; None: one is made when it is needed
         dpi: float = 288,               # resolution at which PDFs are drawn again
         max_side: int = 1536            # longest side of a zoomed picture in pixels
     ):
@@ -68,11 +68,11 @@ class Sight:
         self._index: Optional['PageIndex'] = None
 
     @property
-    def words(self) -> 'WordReader':
+    def words(self) -> 'TextExtractor':
         "The reader of print, made at first use."
         if self._words is None:
-            from cosee.ocr.engine import WordReader
-            self._words = WordReader()
+            from cosee.text.ocr import TextExtractor
+            self._words = TextExtractor()
         return self._words
 
     def check_page(self, page: Any) -> int:
@@ -125,7 +125,7 @@ class Sight:
         if max(handle.pixels) > 2 / 3 * self.max_side: return handle
         return load_pages(handle.document, dpi=self.dpi, max_side=self.max_side).info(handle.number)
 
-    def print_of(self, page: int) -> list['PrintLine']:
+    def print_of(self, page: int) -> list['TextLine']:
         "Lines of a page, with their boxes in 0-1."
         return self.words.read([self.readable(page)])[0]['lines']
 
@@ -133,7 +133,7 @@ class Sight:
     def index(self) -> 'PageIndex':
         "Finds pages of a long document; made at first use."
         if self._index is None:
-            from cosee.index.pages import PageIndex
+            from cosee.retrieval.index import PageIndex
             self._index = PageIndex(range(1, len(self.images) + 1), self.words, readable=self.readable)
         return self._index
 
@@ -183,7 +183,7 @@ class _Hit(NamedTuple):
     "A line that a text may stand in"
     page: int       # from 1
     score: float    # 0-100
-    line: Union['PrintLine', 'FoundLine']
+    line: Union['TextLine', 'FoundLine']
 
 def _likeness(wanted: str, line: str) -> float:
     "How much `line` is like `wanted`, or holds it: 0-100"

@@ -19,7 +19,7 @@ from ..board import Board, Cell, whole_document
 from ..controller import CoSeeController, Hypothesis, is_proposal, rank_hypotheses, told_apart
 from ..focus import listed
 from ..models.usage import BudgetExceeded
-from ..ocr.engine import reading_told
+from ..text.ocr import reading_told
 from ..utils.text import abstains, clean, counted, left_text, one_line
 from .drawing import annotate
 from .episode import EpisodeLike, board_html, board_of, episode_sections, episodes_page, question_of

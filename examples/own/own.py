@@ -8,8 +8,8 @@ from cosee.eval.task import build_team, outcome_of
 from cosee.utils.json_scan import read_answer
 from cosee.models.client import Reply, VLMClient, content_blocks
 from cosee.models.registry import register_client
-from cosee.ocr.engine import WordReader
-from cosee.ocr.values import to_number
+from cosee.text.ocr import TextExtractor
+from cosee.text.values import to_number
 from cosee.tools.agent import with_tools
 from cosee.tools.base import Tool
 
@@ -53,7 +53,7 @@ class LargestAmount(VLMClient):
 
     def __init__(self):
         super().__init__()
-        self.words = WordReader()
+        self.words = TextExtractor()
 
     def send(self, messages, schema=None, **params):
         blocks = [block for message in messages for block in content_blocks(message)]

@@ -38,8 +38,8 @@ from cosee.document import InteractiveDocument, VLMLanguageModel
 from cosee.fields.episode import extract
 from cosee.models.backends import Backend
 from cosee.models.registry import create_vlm_client
-from cosee.ocr.client import OcrClient
-from cosee.ocr.transcripts.page_reader import PageReader
+from cosee.minds.reader_client import OcrClient
+from cosee.minds.transcriber import PageReader
 from cosee.pages import load_pages
 from cosee.planner.document_plan import plan_document
 from cosee.planner.planning import plan
