@@ -6,7 +6,8 @@
 Vectors of length 1 are drawn by chance: what they say does not matter for the time. Each row of the result is a
 document whose pages have so many vectors: as many as ColPali makes of a page, as many as a square of 27 by 27 patches,
 and a mixture of lengths, as ColQwen2 makes. They are kept in a file by
-`cosee.retrieval.visual_embeddings.Looks`, and a new process opens it: it maps the file, holds every record against its fingerprint, and asks. Ways take turns, in changing order,
+`cosee.retrieval.visual_embeddings.Looks`, and a new process opens it:
+it maps the file, holds every record against its fingerprint, and asks. Ways take turns, in changing order,
 in one process on one thread; figures are CPU seconds, medians over the questions:
 
     open and check   the file, to where it can be asked
