@@ -5,8 +5,8 @@
 
 All ways read the same pages in the same run, page by page in turn, so that whatever else the machine does falls on
 all. `plain` is rapidocr with its usual batches of six padded lines, `cosee` is what `TextExtractor` does, and `whole`
-the same without the model in whole numbers. Of made pages the truth is known (character error rate line by line, share of
-words found); of PDFs it is their text layer.
+the same without the model in whole numbers. Of made pages the truth is known (character error rate line by line,
+share of words found); of PDFs it is their text layer.
 """
 import argparse
 import json

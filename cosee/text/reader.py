@@ -20,7 +20,7 @@ from .letterhead import letterhead
 from .letters import letter_facts, signature_facts
 from .options import asks_for_option, named_options, option_facts
 from .titles import title_facts
-from .question import STOP, concepts, parts_of, stem, tokens
+from .question import STOP, concepts, content_words, parts_of, stem, tokens
 from .sentences import sentence_facts
 from .page_text import PageText, Turn, turned_box, upright
 from .layout import Span, page_rows, page_spans
@@ -30,8 +30,8 @@ from .weights import WEIGHTS
 from ..utils.text import same_answer
 
 # %% auto #0
-__all__ = ['CALIBRATION', 'SUREST', 'UNSAID', 'NOTHING', 'Candidate', 'Region', 'Answer', 'Reader', 'label_text', 'evidence',
-           'calibrated', 'statement']
+__all__ = ['MOST_LABELS', 'CALIBRATION', 'SUREST', 'UNSAID', 'NOTHING', 'Candidate', 'Region', 'Answer', 'Reader', 'label_text',
+           'evidence', 'calibrated', 'statement']
 
 # %% ../../nbs/text/12_reader.ipynb #698292d2
 def _is_ruled(
@@ -161,6 +161,8 @@ class Answer(Candidate):
     content: str                             # what it says, as a note
 
 # %% ../../nbs/text/12_reader.ipynb #bc9ad99c
+MOST_LABELS = 150   # whose meaning is compared with a question: those that share most words with it, short ones first
+
 class Reader:
     "A document as facts, ready for questions."
     def __init__(self,
@@ -220,14 +222,14 @@ class Reader:
     def similarity(self,
         question: str # a question
     ) -> dict:        # label -> -1 to 1; empty without an encoder
-        "How near each label of the document is to `question` in meaning."
-        if self.embeddings is None: return {}
+        "How near the labels of the document are to `question` in meaning; of many, those that are likeliest."
+        if self.embeddings is None or not self.facts: return {}
         if not hasattr(self, '_labels'):
-            labels = [t for t in dict.fromkeys(map(label_text, self.facts)) if t]
-            self._vectors = self.embeddings.encode(labels) if labels else None
-            self._labels = labels   # last: other threads take it as the sign that both are there
-        if self._vectors is None: return {}
-        return dict(zip(self._labels, (self._vectors @ self.embeddings.encode([question])[0]).tolist()))
+            self._labels = {t: {stem(w) for w in tokens(t)} for t in map(label_text, self.facts) if t}
+        asked = {stem(w) for w in content_words(question)}
+        likely = sorted(self._labels, key=lambda t: (-len(asked & self._labels[t]), len(t)))[:MOST_LABELS]
+        if not likely: return {}
+        return dict(zip(likely, (self.embeddings.encode(likely) @ self.embeddings.encode([question])[0]).tolist()))
 
     def score(self,
         asked: Asked, # the question
