@@ -69,13 +69,8 @@ def _family_of(
     return next(name for name, family in FAMILIES.items()
                 if any(re.search(family.names, part, re.I) for part in said[0]))
 
-def _family(client: VLMClient, name: Optional[str]) -> Family:
-    "The family of that name, or that of the client; raises ValueError where there is none"
-    if name is not None and name not in FAMILIES: raise ValueError(no_such('family of page readers', name, FAMILIES))
-    return FAMILIES[name or _family_of(client)]
-
 # %% ../../nbs/minds/12_transcriber.ipynb #06a00be0
-_CIRCLE, _OFTEN, _TAIL = re.compile(r'(.{1,120}?)\1{11,}\Z', re.S), 11, 4000   # letters of the end that are looked at
+_CIRCLE, _TAIL = re.compile(r'(.{1,120}?)\1{11,}\Z', re.S), 4000   # letters of the end that are looked at
 
 def _without_circle(
     text: str # that was cut off at its length
@@ -120,7 +115,7 @@ _COUNTED = 'text_tokens', 'image_tokens', 'cached_tokens', 'completion_tokens', 
 
 def cost_of(
     page: PageText # of a `Transcriber`
-) -> Usage:      # nothing for any other
+) -> Usage:    # nothing for any other
     "What a page cost when it was written down."
     cost = page.get('cost', {})
     counts = {k: round(cost.get(k, 0)) for k in _COUNTED}
@@ -170,9 +165,12 @@ class Transcriber(TextExtractor):
     ):
         if attempts < 1 or side < 64: raise ValueError('attempts must be at least 1 and side at least 64')
         if max_tokens is not None and max_tokens < 16: raise ValueError('max_tokens must be at least 16')
-        asked = _family(client, family)
+        if family is not None and family not in FAMILIES:
+            raise ValueError(no_such('family of transcribers', family, FAMILIES))
+        asked, model = FAMILIES[family or _family_of(client)], models_in(client)[0]
         if asked is FAMILIES['docling']: need('reading DocTags', 'docling_core')   # before a page is paid for
-        super().__init__(workers=workers or _at_once(client), cache=cache, print='model')
+        at_once = getattr(getattr(model, 'backend', None), 'in_flight', 1)   # requests that a server takes, or one
+        super().__init__(workers=workers or at_once, cache=cache, print='model')
         self.client, self.attempts, self.side, self.usage = client, attempts, side, Usage(calls=0)
         self._unpaid = dict[int, PageText]()
         self.family = asked._replace(prompt=asked.prompt if prompt is None else prompt,
@@ -220,7 +218,9 @@ class Transcriber(TextExtractor):
             if cut and text != said: page['unfinished'] = 'the model began to repeat itself'
             elif page['lines']: break
         page['cost'] = {k: round(float(v), 3) for k, v in vars(spent).items()}
-        if not page['lines'] and not _is_blank(image): page['unread'] = f'{self.client.name} wrote nothing down'
+        low, high = cast(tuple[int, int], image.convert('L').getextrema())
+        if not page['lines'] and high - low >= 32:   # of a blank page nothing is written
+            page['unread'] = f'{self.client.name} wrote nothing down'
         return page
 
     def _key(self, image: 'Image') -> str: return page_key(image.convert('RGB'), self.identity)
@@ -258,17 +258,6 @@ class Transcriber(TextExtractor):
         "The page text of a page, if it was written down already; raises `PageError` for one that is not opened."
         if not len(self.pages) and not self.pages.files: return None
         return self.pages.get(self._key(opened_image(as_picture(item))))
-
-# %% ../../nbs/minds/12_transcriber.ipynb #3c1fb495
-def _at_once(client: VLMClient) -> int:
-    "Requests that a client takes at a time: those of a server, or one"
-    return getattr(getattr(models_in(client)[0], 'backend', None), 'in_flight', 1)
-
-# %% ../../nbs/minds/12_transcriber.ipynb #b727cf2b
-def _is_blank(image: 'Image') -> bool:
-    "Is all of it of one colour, or nearly?"
-    low, high = cast(tuple[int, int], image.convert('L').getextrema())
-    return high - low < 32
 
 # %% ../../nbs/minds/12_transcriber.ipynb #370dd8b2
 _OPTIONS = 'family', 'prompt', 'max_tokens', 'attempts', 'side', 'workers'
