@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cosee.models.client import VLMClient
     from cosee.models.wrappers import Check
     from cosee.text.ocr import TextExtractor
-    from cosee.minds.transcriber import PageReader
+    from cosee.minds.transcriber import Transcriber
     from cosee.runs.server import LocalServer
 
 # %% ../../nbs/cli/00_common.ipynb #346240a4
@@ -182,8 +182,8 @@ def _page_reader_args(p: ArgumentParser):
     g.add_argument('--page-reader-model', metavar='NAME', help='what its server calls it')
     g.add_argument('--page-reader-url', metavar='URL', help='address of its server')
     g.add_argument('--page-reader-family', metavar='NAME', help='how it is asked: docling, glm-ocr, paddleocr-vl, '
-                   'paddleocr-vl-spotting, deepseek-ocr, dots-ocr, lighton-ocr, thousandths for large models that '
-                   'were trained on such boxes, or markdown for any other (default: by its name)')
+                   'deepseek-ocr, dots-ocr, lighton-ocr, thousandths for large models that were trained on '
+                   'such boxes, or markdown for any other (default: by its name)')
 
 _READER = dict(client='page_reader', model_path='page_reader_path', model='page_reader_model',
                base_url='page_reader_url', family='page_reader_family')
@@ -291,10 +291,10 @@ def _by_id(args: Namespace, id: str) -> 'VLMClient':
 # %% ../../nbs/cli/00_common.ipynb #9d373376
 def made_page_reader(
     args: Namespace # of `cache_args` and `model_args`
-) -> 'Optional[PageReader]':
+) -> 'Optional[Transcriber]':
     "The reader that the arguments ask for, made once; None where pages are read as ever."
     from cosee.models.registry import CLIENTS
-    from cosee.minds.transcriber import make_page_reader
+    from cosee.minds.transcriber import make_transcriber
     said = page_reader_options(args)
     if said is None or getattr(args, 'page_reader_made', None): return getattr(args, 'page_reader_made', None)
     options: dict[str, Any] = dict(said)
@@ -303,7 +303,7 @@ def made_page_reader(
     if name is None or name in CLIENTS and CLIENTS[name].local:
         _hush(args)
         options |= {k: v for k in ('device', 'dtype') if (v := getattr(args, k, None))}
-    args.page_reader_made = make_page_reader(options, backends_config(args) if name and name not in CLIENTS else None)
+    args.page_reader_made = make_transcriber(options, backends_config(args) if name and name not in CLIENTS else None)
     return args.page_reader_made
 
 # %% ../../nbs/cli/00_common.ipynb #8e946762

@@ -17,7 +17,7 @@ from ..models.usage import Usage
 from ..models.wrappers import identity_of
 from ..text.ocr import Way, TextExtractor
 from ..text.page_text import PageText, sure_box
-from .transcriber import PageReader, print_source
+from .transcriber import Transcriber, print_source
 from .candidates import candidates
 from .confidence import ABSTAIN, ALTERNATIVES
 from .filling import FILL_PROMPT, form_example, values_alone
@@ -76,7 +76,7 @@ class PrintClient(VLMClient):
         beside: bool = False,               # keep pictures, and put print next to them
         abstain: float = ABSTAIN,           # an answer less sure than this is given as 'not answerable'
         excerpt: int = 0,                   # most tokens of print for a question alone; 0: whole pages
-        page_reader: Union[PageReader, VLMClient, None] = None # of print='model': who writes pages down
+        page_reader: Union[Transcriber, VLMClient, None] = None # of print='model': who writes pages down
     ):
         if page_tokens < 16: raise ValueError('page_tokens must be at least 16')
         self.excerpt = excerpt

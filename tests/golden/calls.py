@@ -39,7 +39,7 @@ from cosee.fields.episode import extract
 from cosee.models.backends import Backend
 from cosee.models.registry import create_vlm_client
 from cosee.minds.reader_client import OcrClient
-from cosee.minds.transcriber import PageReader
+from cosee.minds.transcriber import Transcriber
 from cosee.pages import load_pages
 from cosee.planner.document_plan import plan_document
 from cosee.planner.planning import plan
@@ -153,7 +153,7 @@ CALLS = {
     "plan a document": lambda client, doc: plan_document("What is due, and when?", doc, client),
     "write": write, "choose": choose,
     "screen": lambda client, doc: ScreenAgent(client).act(list(doc)[0], "Press the button 'Save'"),
-    "write down": lambda client, doc: PageReader(client, cache=False).read(list(doc)[:1]),
+    "write down": lambda client, doc: Transcriber(client, cache=False).read(list(doc)[:1]),
 }
 FEW = ("detail_reader+board", "direct", "check", "tools", "plan", "write")
 SEEING = [name for name in CALLS if name not in ("own duty",)]
