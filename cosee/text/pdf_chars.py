@@ -30,7 +30,9 @@ def pdfium_calls(
                  FPDFTextObj_GetFont=(p, p), FPDFPage_CountObjects=(i, p), FPDFPage_GetObject=(p, p, i),
                  FPDFFormObj_CountObjects=(i, p), FPDFFormObj_GetObject=(p, p, ctypes.c_ulong),
                  FPDFPageObj_GetType=(i, p), FPDFPageObj_GetBounds=(i, p, p, p, p, p),
-                 FPDFPageObj_GetMatrix=(i, p, p), FPDFPageObj_HasTransparency=(i, p))
+                 FPDFPageObj_GetMatrix=(i, p, p), FPDFPageObj_HasTransparency=(i, p),
+                 FPDFPath_GetDrawMode=(i, p, p, p), FPDFPageObj_GetStrokeWidth=(i, p, p),
+                 FPDFPageObj_SetIsActive=(i, p, i))
     return [ctypes.PYFUNCTYPE(*kinds[n])(address(getattr(raw, n))) for n in names]
 
 def address(

@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional
 from ..utils.boxes import Box
 from .pdf_scan import Scan
 from .pdf_chars import Chars, chars_of
-from .pdf_visibility import SIDE, Pictures, below_pictures, pictures_of, print_like
+from .pdf_visibility import SIDE, below_pictures, pictures_of, print_like
 from .pdf_visibility import share_in, strokes, without
 from .pdf_words import Words, find_words, some_words
 from ..utils.text import counted
 
 # %% auto #0
-__all__ = ['LEAST_INK', 'SMALLEST', 'EVEN', 'ALIKE', 'HIDDEN_ALIKE', 'LEAST_AREA', 'WHOLE', 'BLANK', 'Text', 'Look', 'look',
-           'Sample', 'latin', 'alike', 'Font', 'Memory', 'Verdict', 'judge']
+__all__ = ['LEAST_INK', 'SMALLEST', 'EVEN', 'LEAST_LETTERS', 'ALIKE', 'HIDDEN_ALIKE', 'LEAST_AREA', 'WHOLE', 'BLANK', 'Text',
+           'Look', 'look', 'Sample', 'latin', 'alike', 'Font', 'Memory', 'Verdict', 'judge']
 
 # %% ../../nbs/text/23_pdf_validation.ipynb #441658d9
 if TYPE_CHECKING: import numpy as np
 
 # %% ../../nbs/text/23_pdf_validation.ipynb #3825cabb
 LEAST_INK, SMALLEST, EVEN = 0.03, 1.5, 'even '   # part of a word's box; points; start of a name
+LEAST_LETTERS = 0.7   # of a word that is partly covered
 
 @dataclass
 class Text:
@@ -64,21 +65,47 @@ def _even_objects(chars: Chars) -> dict[int, str]:
     np.maximum.at(top, chars.owners[some], (wide / high)[some])
     return {chars.objects[i]: f'{EVEN}{top[i]:.2f} ' for i in np.flatnonzero(both & (top - low < 0.01 * top))}
 
-def _is_drawn(words: Words, size, grey):
-    "Which words stand over ink on the page and are large enough to be seen"
+
+# %% ../../nbs/text/23_pdf_validation.ipynb #d0b7f002
+def _has_ink(words: Words, chars: Chars, found: Scan):
+    "Which words change the page: most letters of those in doubt, anything of the others"
+    import cv2, numpy as np
+    scale, whole = SIDE / max(found['size']), np.asarray(found['whole'])
+    letter = np.array([chr(c).isalnum() for c in chars.codes.tolist()])
+    ink, out = np.zeros(len(chars.codes), bool), np.zeros(len(words.texts), bool)
+    turn = np.zeros(len(chars.objects), int)
+    for k, part in enumerate(found['lacking']):
+        if k: turn[np.isin(chars.objects, part['texts'])] = k
+    for k, part in enumerate(found['lacking']):
+        changed = (cv2.absdiff(whole, np.asarray(part['grey'])) > 30).astype(np.uint8)
+        ink |= (turn[chars.owners] == k) & (share_in(changed, chars.boxes * scale) > LEAST_INK)
+        near = cv2.dilate(changed, np.ones((3, 3), np.uint8))
+        out |= (turn[words.owners] == k) & (share_in(near, words.boxes * scale) > LEAST_INK)
+    count = lambda which: np.diff(np.append(0, np.cumsum(which))[words.spans + [0, 1]])[:, 0]
+    return out & ((turn[words.owners] == 0) | (count(ink & letter) >= LEAST_LETTERS * count(letter)))
+
+def _over_strokes(words: Words, size, grey):
+    "Which words stand where the page shows strokes in the middle of their height"
+    import numpy as np
+    inner, high = words.boxes.copy(), words.boxes[:, 2:] - words.boxes[:, :2]
+    letters = np.array([any(map(str.isalnum, text)) for text in words.texts])
+    rim = np.where(np.stack([words.turns % 2 > 0, words.turns % 2 == 0], 1) & letters[:, None], high / 4, 0)
+    inner[:, :2] += rim
+    inner[:, 2:] -= rim
+    return share_in(strokes(grey), inner * (SIDE / max(size))) > LEAST_INK
+
+def _on_page(words: Words, size):
+    "Which words lie on the page and are large enough to be seen"
     import numpy as np
     middle, sides = (words.boxes[:, :2] + words.boxes[:, 2:]) / 2, words.boxes[:, 2:] - words.boxes[:, :2]
-    ink = share_in(strokes(grey), words.boxes * (SIDE / max(size))) > LEAST_INK
     there = (middle > 0).all(axis=1) & (middle < size).all(axis=1)
-    return ink & there & (np.where(words.turns % 2, sides[:, 0], sides[:, 1]) > SMALLEST)
+    return there & (np.where(words.turns % 2, sides[:, 0], sides[:, 1]) > SMALLEST)
 
 # %% ../../nbs/text/23_pdf_validation.ipynb #ab67fedc
-def _text(words: Words, chars: Chars, shown: Pictures, found: Scan) -> Text:
+def _text(words: Words, chars: Chars, hidden, found: Scan) -> Text:
     "Words that are drawn, with what their objects say of them"
     import numpy as np
     objects = [chars.objects[i] for i in words.owners]
-    modes = np.array(found['modes'])[words.owners]
-    hidden = np.isin(modes, (3, 7)) | below_pictures(shown, words.boxes, objects)
     unread = (words.unknown > 0.3) & (np.diff(words.spans)[:, 0] > 0)
     even = _even_objects(chars)
     names = [found['names'][i] for i in np.asarray(found['fonts'])[words.owners]]
@@ -97,9 +124,12 @@ def look(
     every = find_words(chars)
     if every is None: return Look(size, grey, shown.boxes)
     says = (every.unknown > 0) | [bool(text) for text in every.texts]
-    words = some_words(every, _is_drawn(every, size, grey) & says)
+    hidden = np.isin(np.array(found['modes'])[every.owners], (3, 7))
+    hidden |= below_pictures(shown, every.boxes, [chars.objects[i] for i in every.owners])
+    drawn = np.where(hidden, _over_strokes(every, size, grey), _has_ink(every, chars, found)) & _on_page(every, size)
+    words = some_words(every, drawn & says)
     seen = Look(size, grey, shown.boxes, dropped=len(every.texts) - len(words.texts))
-    if words.texts: seen.text = _text(words, chars, shown, found)
+    if words.texts: seen.text = _text(words, chars, hidden[drawn & says], found)
     return seen
 
 # %% ../../nbs/text/23_pdf_validation.ipynb #cd6bbd1f

@@ -7,13 +7,13 @@ from __future__ import annotations
 import ctypes
 from array import array
 from itertools import islice
-from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, TypedDict
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sequence, TypedDict
 from .pdf_chars import Matrix, address, page_matrix, pdfium_calls
 from ..pages import drawn_leaf
 
 # %% auto #0
 __all__ = ['SIDE', 'MAX_OBJECTS', 'small_picture', 'strokes', 'share_in', 'without', 'print_like', 'Pictures', 'RawPictures',
-           'ask_pictures', 'pictures_of', 'below_pictures']
+           'ask_pictures', 'doubtful_texts', 'picture_without', 'pictures_of', 'below_pictures']
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #c4bb9bfb
 if TYPE_CHECKING: import numpy as np
@@ -84,7 +84,8 @@ def print_like(
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #ac28fcfb
 MAX_OBJECTS = 20_000   # of one page; what comes behind them is not looked at
-_TEXT, _PICTURE, _FORM = 1, 3, 5
+_TEXT, _PATH, _PICTURE, _FORM = 1, 2, 3, 5   # kinds of objects
+_THIN = 3            # points that a line is thick at most
 
 class Pictures(NamedTuple):
     "Pictures of a page, and the order in which it is drawn."
@@ -111,8 +112,8 @@ def _within(outer: Matrix, inner: Matrix) -> Matrix:
     (a, c, x, b, d, y), (i, k, u, j, l, v) = outer, inner
     return (a * i + c * j, a * k + c * l, a * u + c * v + x, b * i + d * j, b * k + d * l, b * u + d * v + y)
 
-def _picture_box(obj: int, matrix: Matrix) -> Optional[tuple[float, float, float, float]]:
-    "Where a picture is drawn: its corners on the page, which may turn it"
+def _object_box(obj: int, matrix: Matrix) -> Optional[tuple[float, float, float, float]]:
+    "Where an object is drawn: its corners on the page, which may turn it"
     bounds, = pdfium_calls('FPDFPageObj_GetBounds')
     edges = (ctypes.c_float * 4)()
     at = ctypes.addressof(edges)
@@ -123,23 +124,87 @@ def _picture_box(obj: int, matrix: Matrix) -> Optional[tuple[float, float, float
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #9fa2598f
 class RawPictures(TypedDict):
-    "What PDFium says of a page's pictures."
+    "What PDFium says of a page's pictures, and of what is drawn over its texts."
     rows: 'array[float]'    # (6n,) box, place and solidity of each picture, as in `Pictures`
+    rules: 'array[float]'   # (4n,) boxes of painted lines that are thin
     texts: 'array[int]'     # addresses of text objects
     places: 'array[int]'    # of each
+    boxes: 'array[float]'   # (4n,) of each
+    areas: 'array[float]'   # (5n,) box and place of what may cover a text
 
 def ask_pictures(
     leaf # an open page of pypdfium2, under `pdfium_lock`
 ) -> RawPictures:
     "What PDFium says of a page's pictures and of the order in which it is drawn."
-    (clear,), rows, texts, places = pdfium_calls('FPDFPageObj_HasTransparency'), array('d'), array('Q'), array('q')
+    clear, mode, stroke = pdfium_calls('FPDFPageObj_HasTransparency', 'FPDFPath_GetDrawMode',
+                                       'FPDFPageObj_GetStrokeWidth')
+    found = RawPictures(rows=array('d'), rules=array('d'), texts=array('Q'), places=array('q'), boxes=array('d'),
+                        areas=array('d'))
+    fill, line, width = ctypes.c_int(), ctypes.c_int(), ctypes.c_float()
     objects = _objects(address(leaf.raw), page_matrix(leaf))
     for n, (obj, kind, matrix) in enumerate(islice(objects, MAX_OBJECTS)):
+        box = _object_box(obj, matrix)
+        if box is None: continue
         if kind == _TEXT:
-            texts.append(obj)
-            places.append(n)
-        if kind == _PICTURE and (box := _picture_box(obj, matrix)): rows.extend((*box, n, not clear(obj)))
-    return RawPictures(rows=rows, texts=texts, places=places)
+            found['texts'].append(obj)
+            found['places'].append(n)
+            found['boxes'].extend(box)
+        elif kind == _PATH:
+            mode(obj, ctypes.addressof(fill), ctypes.addressof(line))
+            stroke(obj, ctypes.addressof(width))
+            if not fill.value and not line.value: continue   # it is there to clip
+            if min(box[2] - box[0], box[3] - box[1]) <= _THIN: found['rules'].extend(box)
+            elif fill.value or width.value > _THIN: found['areas'].extend((*box, n))
+        else:
+            found['areas'].extend((*box, n))
+            if kind == _PICTURE: found['rows'].extend((*box, n, not clear(obj)))
+    return found
+
+# %% ../../nbs/text/22_pdf_visibility.ipynb #d0b7f001
+def _meet(a, b) -> bool:
+    "Do two boxes share as much as half a letter?"
+    letter = min(a[2] - a[0], a[3] - a[1], b[2] - b[0], b[3] - b[1]) / 2
+    return min(a[2], b[2]) - max(a[0], b[0]) > letter < min(a[3], b[3]) - max(a[1], b[1])
+
+def _meetings(boxes: list, most: int = 500_000) -> dict[int, list[int]]:
+    "Which boxes lie over which others, both ways; `most` pairs are looked at"
+    out, order = dict[int, list[int]](), sorted(range(len(boxes)), key=lambda i: boxes[i][1])
+    for k, i in enumerate(order):
+        for j in islice(order, k + 1, None):
+            most -= 1
+            if boxes[j][1] > boxes[i][3] or most < 0: break
+            if _meet(boxes[i], boxes[j]):
+                out.setdefault(i, []).append(j)
+                out.setdefault(j, []).append(i)
+    return out
+
+def doubtful_texts(
+    said: RawPictures, # of a page
+    turns: int = 3,    # that are taken at most
+    pairs: int = 100_000 # of texts and areas that are looked at; beyond it all texts before the last area are in doubt
+) -> list[list[int]]:  # addresses of text objects, by turns
+    "Texts that lie over others, or below an area that is drawn later; those at one place come in different turns."
+    boxes, places = list(zip(*[iter(said['boxes'])] * 4, strict=True)), said['places']
+    areas = [a for a in zip(*[iter(said['areas'])] * 5, strict=True) if len(places) and a[4] > places[0]]
+    meet, last = _meetings(boxes), areas[-1][4] if areas else 0
+    if len(areas) * len(boxes) > pairs: covered = {i for i, place in enumerate(places) if place < last}
+    else: covered = {i for a in areas for i, box in enumerate(boxes) if places[i] < a[4] and _meet(box, a)}
+    turn = dict[int, int]()
+    for i in sorted(covered | meet.keys()):
+        taken = {turn.get(j) for j in meet.get(i, ())}
+        turn[i] = next(k for k in range(turns) if k not in taken or k == turns - 1)
+    return [[said['texts'][i] for i in turn if turn[i] == k] for k in range(max(turn.values(), default=-1) + 1)]
+
+def picture_without(
+    leaf, # an open page of pypdfium2, under `pdfium_lock`
+    texts: Sequence[int] # addresses of its text objects
+) -> memoryview:         # as `small_picture`
+    "The page drawn without some of its texts, which it has again afterwards."
+    active, = pdfium_calls('FPDFPageObj_SetIsActive')
+    for obj in texts: active(obj, 0)
+    try: return small_picture(leaf)
+    finally:
+        for obj in texts: active(obj, 1)
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #387e3eea
 def pictures_of(
