@@ -4,7 +4,7 @@
 
 # %% ../../nbs/text/01_ocr.ipynb #af2d896d
 from __future__ import annotations
-import hashlib, math, os, threading, time
+import hashlib, math, os, re, threading, time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ from typing import Iterable, Literal, Sequence, Optional, Protocol, TYPE_CHECKIN
 from weakref import WeakKeyDictionary, WeakValueDictionary
 from ..utils.boxes import Box
 from .pdf_text import Known, read_layer
-from .page_text import PageCache, TextLine, PageText, Turn, as_drawn, make_line, page_skew
+from .page_text import RAISED, PageCache, TextLine, PageText, Turn, as_drawn, make_line, page_skew
 from ..utils.isolation import stop_jobs
 from ..pages import Page, PageError, Pages, as_picture, open_image, page_of
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 # %% ../../nbs/text/01_ocr.ipynb #bdc0e832
-VERSION = 'rapidocr-3.10/6'   # another one where the same pixels may give other print
+VERSION = 'rapidocr-3.10/7'   # another one where the same pixels may give other print
 
 def page_key(
     image,         # a PIL image
@@ -170,6 +170,44 @@ def _print_page(found, size: tuple[int, int], turned: Turn = 0) -> PageText:
     lines = [make_line(t, q, s, size, ps) for t, q, s, ps in zip(found.txts, quads, found.scores, pieces, strict=True)]
     return {**page, 'skew': page_skew(quads, size), 'lines': [l for l in lines if l['text']]}
 
+# %% ../../nbs/text/01_ocr.ipynb #d0b70051
+def _glyphs(
+    crop # picture of a line
+):       # (n, 2) top and bottom of its signs in pixels, from left to right
+    "The pieces into which the strokes of a line fall; what lies above another is one piece with it."
+    import cv2, numpy as np
+    grey = cv2.cvtColor(crop, cv2.COLOR_BGR2GRAY)
+    dark = cv2.threshold(grey, 0, 255, cv2.THRESH_OTSU)[1] < 128
+    if dark.mean() > 0.5: dark = ~dark
+    x, y, w, h, area = cv2.connectedComponentsWithStats(dark.astype(np.uint8))[2][1:].T
+    signs = list[list[int]]()
+    for left, top, right, bottom, size in sorted(zip(x, y, x + w, y + h, area, strict=True)):
+        if size < 3: continue
+        if signs and left + 1 < signs[-1][2]: signs[-1] = [signs[-1][0], min(top, signs[-1][1]),
+                                                         max(right, signs[-1][2]), max(bottom, signs[-1][3])]
+        else: signs.append([left, top, right, bottom])
+    return np.array([[top, bottom] for _, top, _, bottom in signs], float).reshape(-1, 2)
+
+def _small_signs(
+    text: str, # what was read of a line
+    crop       # its picture
+) -> str:      # of the same length
+    "Raised digits behind a number as such, and commas that were taken for full stops."
+    import numpy as np
+    if not re.search(r'\d[\d%)]*[\da-z]|\d\.\d', text): return text
+    places, signs = [i for i, c in enumerate(text) if c != ' '], _glyphs(crop)
+    if len(places) != len(signs): return text
+    of = dict(zip(places, signs, strict=True))
+    digits = np.array([of[i] for i in places if text[i].isdigit()])
+    high, foot = np.median(digits[:, 1] - digits[:, 0]), np.median(digits[:, 1])
+    def sign(i: int) -> str:
+        top, bottom = of.get(i, (0, 0))
+        if text[i] == '.' and i and text[i - 1].isdigit() and bottom > foot + 0.1 * high: return ','
+        behind = i > 0 and re.fullmatch(r'[\d%]', text[i - 1]) and re.fullmatch('[0-9a-z]', text[i])
+        small = behind and bottom < foot - 0.15 * high and bottom - top < 0.8 * high
+        return RAISED.get(text[i], text[i]) if small else text[i]
+    return ''.join(map(sign, range(len(text))))
+
 # %% ../../nbs/text/01_ocr.ipynb #95253733
 MOST_LETTERS = 30_000   # of one page that OCR reads, about a minute of a processor; a dense one has 10,000
 _LETTER, _LONGEST = 20, 200   # pixels that a letter is wide where a line is 48 high; heights that a line is wide
@@ -237,6 +275,7 @@ def _found(
     except (RapidOCRError, ResizeImgError): return None, 0   # it holds no line, or is too narrow for one
     if turn and (turned := _turn_of_standing(engine, boxes.boxes, crops)): return None, turned
     lines = engine.recognize_txt(crops)
+    lines.txts = tuple(_small_signs(t, c) for t, c in zip(lines.txts or (), crops, strict=True))
     if turn and (turned := _turn_of_unread(engine, lines, crops)): return None, turned
     return engine.build_final_output(bgr, boxes, TextClsOutput(), lines, crops, record), 0
 

@@ -11,7 +11,8 @@ from array import array
 from contextlib import contextmanager
 from typing import Any, Iterator, Optional, Sequence, TypedDict
 from .pdf_chars import RawChars, TooManyChars, ask_chars, pdfium_calls
-from .pdf_visibility import RawPictures, ask_pictures, doubtful_texts, picture_without, small_picture
+from .pdf_visibility import RawPictures, ask_pictures, doubtful_texts, picture_without
+from .pdf_visibility import small_picture
 
 # %% ../../nbs/text/25_pdf_scan.ipynb #8c3886ea
 _LINK, _POPUP = 2, 16   # kinds of annotations that draw nothing to read

@@ -12,12 +12,12 @@ from .pdf_scan import Scan
 from .pdf_chars import Chars, chars_of
 from .pdf_visibility import SIDE, below_pictures, pictures_of, print_like
 from .pdf_visibility import share_in, strokes, without
-from .pdf_words import Words, find_words, some_words
+from .pdf_words import Words, crossed_out, find_words, some_words
 from ..utils.text import counted
 
 # %% auto #0
-__all__ = ['LEAST_INK', 'SMALLEST', 'EVEN', 'LEAST_LETTERS', 'ALIKE', 'HIDDEN_ALIKE', 'LEAST_AREA', 'WHOLE', 'BLANK', 'Text',
-           'Look', 'look', 'Sample', 'latin', 'alike', 'Font', 'Memory', 'Verdict', 'judge']
+__all__ = ['LEAST_INK', 'SMALLEST', 'EVEN', 'LEAST_LETTERS', 'ALIKE', 'HIDDEN_ALIKE', 'MOST_NUMBERS', 'LEAST_AREA', 'WHOLE',
+           'BLANK', 'Text', 'Look', 'look', 'Sample', 'latin', 'alike', 'Font', 'Memory', 'Verdict', 'judge']
 
 # %% ../../nbs/text/23_pdf_validation.ipynb #441658d9
 if TYPE_CHECKING: import numpy as np
@@ -128,6 +128,7 @@ def look(
     hidden |= below_pictures(shown, every.boxes, [chars.objects[i] for i in every.owners])
     drawn = np.where(hidden, _over_strokes(every, size, grey), _has_ink(every, chars, found)) & _on_page(every, size)
     words = some_words(every, drawn & says)
+    words = words._replace(struck=crossed_out(words, np.array(found['pictures']['rules']).reshape(-1, 4)))
     seen = Look(size, grey, shown.boxes, dropped=len(every.texts) - len(words.texts))
     if words.texts: seen.text = _text(words, chars, hidden[drawn & says], found)
     return seen
@@ -135,6 +136,7 @@ def look(
 # %% ../../nbs/text/23_pdf_validation.ipynb #cd6bbd1f
 ALIKE = 0.6        # of letters; less is another text
 HIDDEN_ALIKE = 0.75 # of an invisible layer, which is often itself by OCR
+MOST_NUMBERS = 150  # of a page, in an invisible layer; more are faster read with all of the page
 
 class Sample(NamedTuple):
     "A run of words on a line."
@@ -171,18 +173,18 @@ def _runs(words: Words, which, longest: int = 45) -> Iterator[list[int]]:
         run.append(i)
     if run: yield run
 
+def _sample(words: Words, run: list[int]) -> Sample:
+    box = words.boxes[run]
+    x0, y0, x1, y1 = (*box[:, :2].min(axis=0).tolist(), *box[:, 2:].max(axis=0).tolist())
+    return Sample(' '.join(words.texts[i] for i in run), (x0, y0, x1, y1), int(words.turns[run[0]]))
+
 def _find_samples(
     words: Words,        # of a page
     which: 'np.ndarray'  # (n,) bool
 ) -> list[Sample]:
     "Runs of words that OCR can be expected to read."
-    samples = []
-    for run in _runs(words, which):
-        text, box = ' '.join(words.texts[i] for i in run), words.boxes[run]
-        if len(latin(text)) < max(3, 0.7 * len(re.sub(r'[\W_]', '', text))): continue
-        x0, y0, x1, y1 = (*box[:, :2].min(axis=0).tolist(), *box[:, 2:].max(axis=0).tolist())
-        samples.append(Sample(text, (x0, y0, x1, y1), int(words.turns[run[0]])))
-    return samples
+    samples = [_sample(words, run) for run in _runs(words, which)]
+    return [s for s in samples if len(latin(s.text)) >= max(3, 0.7 * len(re.sub(r'[\W_]', '', s.text)))]
 
 # %% ../../nbs/text/23_pdf_validation.ipynb #5e5abc89
 @dataclass
@@ -249,6 +251,16 @@ def _hidden_agrees(
     scores = [alike(s.text, read(s)) for s in samples[::max(1, len(samples) // times)][:times]]
     return bool(scores) and sum(scores) / len(scores) >= HIDDEN_ALIKE
 
+def _wrong_numbers(text: Text, read: Callable[[Sample], str]) -> Optional['np.ndarray']: # (words,) bool
+    "Runs of invisible words in whose digits OCR reads others; None for more than are compared one by one"
+    import numpy as np
+    out, digits = np.zeros(len(text.fonts), bool), lambda s: re.sub(r'\D', '', s)
+    runs = [(run, _sample(text.words, run)) for run in _runs(text.words, text.hidden & ~text.unread)]
+    runs = [(run, sample) for run, sample in runs if digits(sample.text)]
+    if len(runs) > MOST_NUMBERS: return None
+    for run, sample in runs: out[run] = digits(sample.text) != digits(read(sample))
+    return out
+
 # %% ../../nbs/text/23_pdf_validation.ipynb #986a4eec
 LEAST_AREA = 0.0005   # of the page: print smaller than this, about one word, is not looked for
 
@@ -309,7 +321,11 @@ def _kept_words(text: Text, memory: Memory, read: Callable[[Sample], str]) -> tu
     lies, kept, notes = _lying_words(text, memory, read), text.plain, []
     if text.unread.any(): notes.append(f"{counted(int(text.unread.sum()), 'word')} without known letters")
     if lies.any(): notes.append(f"{counted(int(lies.sum()), 'word')} in fonts that draw other letters than they say")
-    if text.hidden.any() and _hidden_agrees(text, read): kept = ~text.unread
+    agrees = text.hidden.any() and _hidden_agrees(text, read)
+    wrong = _wrong_numbers(text, read) if agrees else None
+    if wrong is not None:
+        kept = ~text.unread & ~wrong
+        if wrong.any(): notes.append(f"{counted(int(wrong.sum()), 'invisible word')} with other digits than drawn")
     elif text.hidden.any(): notes.append('the invisible text is not what can be seen')
     return kept & ~lies, notes
 

@@ -6,12 +6,13 @@
 from __future__ import annotations
 import unicodedata
 from functools import cache
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence
-from .page_text import TextLine, Turn, clean_print, turned_box
+from .page_text import TextLine, Turn, clean_print, raised_mark, turned_box
 from .pdf_chars import Chars
 
 # %% auto #0
-__all__ = ['WORD_GAP', 'CELL_GAP', 'Words', 'find_words', 'some_words', 'in_order', 'print_lines']
+__all__ = ['WORD_GAP', 'CELL_GAP', 'Words', 'find_words', 'some_words', 'in_order', 'crossed_out', 'print_lines']
 
 # %% ../../nbs/text/21_pdf_words.ipynb #f2b258f6
 if TYPE_CHECKING: import numpy as np
@@ -39,6 +40,7 @@ class Words(NamedTuple):
     turns: 'np.ndarray'   # (n,) quarter turns clockwise
     unknown: 'np.ndarray' # (n,) share of letters that are unknown
     spans: 'np.ndarray'   # (n, 2) first and last of its `Chars`
+    struck: 'np.ndarray'  # (n,) bool: is it crossed out?
 
 def _as_read(
     boxes: 'np.ndarray', # (n, 4)
@@ -77,16 +79,33 @@ def _steps(box, codes):
     return gap / tall, np.abs(box[1:, 1] + box[1:, 3] - box[:-1, 1] - box[:-1, 3]) / 2 / tall
 
 # %% ../../nbs/text/21_pdf_words.ipynb #66c2d377
+_HIGH = '⁰¹²³⁴⁵⁶⁷⁸⁹'
+
+def _raises(base, mark):
+    "Is each of the boxes `mark` so much smaller and higher than that of `base` as a raised mark is?"
+    high, small = base[..., 3] - base[..., 1], mark[..., 3] - mark[..., 1]
+    return (small < 0.8 * high) & (small > 0.4 * high) & (mark[..., 3] < base[..., 3] - 0.15 * high)
+
+def _smaller(base, mark):
+    "Is each of the boxes `mark` as small as a raised mark is, at any height?"
+    high, small = base[..., 3] - base[..., 1], mark[..., 3] - mark[..., 1]
+    return (small < 0.7 * high) & (small > 0.4 * high)
+
 def _ends(chars: Chars, shown):
     "(a word, a line) ends before each visible character but the first"
     import numpy as np
     owner, codes = chars.owners[shown], chars.codes
     turn, askew = chars.turns[owner], chars.slanted[owner][1:]
-    gap, step = _steps(_as_read(chars.boxes[shown], turn), codes[shown])
+    up = _as_read(chars.boxes[shown], turn)
+    gap, step = _steps(up, codes[shown])
+    number, digit, raised = (np.isin(codes[shown], [ord(c) for c in some])
+                             for some in ('0123456789%', '0123456789', _HIGH))
+    mark = number[:-1] & digit[1:] & _smaller(up[:-1], up[1:]) | (raised[:-1] != raised[1:])
+    mark |= _raises(up[:-1], up[1:]) | _raises(up[1:], up[:-1])
     after = lambda which: np.diff(np.cumsum(np.isin(codes, which))[shown]) > 0
     line = after((10, 13)) & ((step > 0.3) | (gap < -0.5)) | (step > 0.6) | (gap > CELL_GAP) | (gap < -1.2)
     line = np.where(askew, np.diff(owner) != 0, line) | (np.diff(turn) != 0)
-    return line | after(_SPACES) | ~askew & (gap > WORD_GAP), line
+    return line | after(_SPACES) | ~askew & ((gap > WORD_GAP) | mark), line
 
 # %% ../../nbs/text/21_pdf_words.ipynb #3a0c6484
 def find_words(
@@ -105,7 +124,7 @@ def find_words(
     unknown = np.add.reduceat(chars.unknown[shown].astype(float), first) / (last - first + 1)
     owners = chars.owners[shown][first]
     return Words(texts, boxes, np.concatenate([[0], np.cumsum(line)])[first], owners, chars.turns[owners], unknown,
-                 np.stack([shown[first], shown[last]], 1))
+                 np.stack([shown[first], shown[last]], 1), np.zeros(len(first), bool))
 
 def some_words(
     words: Words,       # of a page
@@ -179,6 +198,48 @@ def in_order(
         else: rows.append((middle + 0.4 * (box[3] - box[1]), [(box, line)]))
     return [line for _, row in rows for _, line in sorted(row, key=lambda p: p[0][0])]
 
+
+# %% ../../nbs/text/21_pdf_words.ipynb #d0b70020
+def crossed_out(
+    words: Words,        # of a page
+    rules: 'np.ndarray'  # (n, 4) boxes of thin lines in points
+) -> 'np.ndarray':       # (words,) bool
+    "Which words a line is drawn through."
+    import numpy as np
+    up, out = _as_read(words.boxes, words.turns), np.zeros(len(words.texts), bool)
+    high = up[:, 3] - up[:, 1]
+    for turn in set(words.turns.tolist()):
+        for x0, y0, x1, y1 in _as_read(rules, np.full(len(rules), turn)).tolist():
+            middle, thick = (y0 + y1) / 2, y1 - y0
+            if x1 - x0 < 2 * thick: continue
+            hit = (words.turns == turn) & (middle > up[:, 1] + high / 3) & (middle < up[:, 3] - high / 3)
+            shared = np.minimum(x1, up[:, 2]) - np.maximum(x0, up[:, 0])
+            hit &= (thick < high / 4) & (shared > 0.7 * (up[:, 2] - up[:, 0]))
+            if not hit.any(): continue
+            room = high[hit].max()   # a rule of a table goes on
+            if x0 > up[hit, 0].min() - room and x1 < up[hit, 2].max() + room: out |= hit
+    return out
+
+# %% ../../nbs/text/21_pdf_words.ipynb #d0b70021
+def _written(words: Words, row: list[int]) -> tuple[str, list[list[int]]]:
+    "(text of a line, for each of its words which of `words` it is made of): raised marks as they are written"
+    up, text, parts, base, high = _as_read(words.boxes[row], words.turns[row]), '', list[list[int]](), 0, False
+    for k, i in enumerate(row):
+        word, gap = words.texts[i], (up[k, 0] - up[k - 1, 2]) / (up[base, 3] - up[base, 1])
+        before, high = high, k > 0 and -0.5 < gap < 0.6 and (
+            _raises(up[base], up[k]) or all(c in _HIGH for c in word)
+            or word.isdigit() and text[-1] in '0123456789%' and _smaller(up[base], up[k]))
+        if high: word = raised_mark(text if gap < WORD_GAP else '', word)
+        alone = high and gap >= WORD_GAP or not high and not (
+            before and gap < WORD_GAP / 2 and (len(parts[-1]) > 1 or not word[0].isalnum()))
+        if not high: base = k
+        if alone or word.startswith(' ') or not parts:
+            text, word = f'{text} '.lstrip(), word.strip()
+            parts.append([])
+        text += word
+        parts[-1].append(i)
+    return text, parts
+
 def print_lines(
     words: Optional[Words],    # of a page
     size: tuple[float, float], # of the page in points
@@ -187,10 +248,14 @@ def print_lines(
     "Words as lines of printed text; they are as sure as can be."
     if words is None or not words.texts: return []
     import numpy as np
-    boxes, lines = np.round(np.clip(words.boxes / [*size, *size], 0, 1), 4).tolist(), []
-    for row in filter(None, ([i for i in row if words.texts[i]] for row in _line_rows(words))):
-        left, top, right, bottom = zip(*(boxes[i] for i in row), strict=True)
-        edges = zip(*((top, bottom) if turned in (90, 270) else (left, right)), strict=True)
-        lines.append(TextLine(text=' '.join(words.texts[i] for i in row), score=1., words=[[*edge] for edge in edges],
-                               bbox=[min(left), min(top), max(right), max(bottom)]))
+    boxes, lines = np.round(np.clip(words.boxes / [*size, *size], 0, 1), 4), list[TextLine]()
+    for row in _line_rows(words):
+        for struck, part in groupby((i for i in row if words.texts[i]), key=lambda i: bool(words.struck[i])):
+            text, parts = _written(words, [*part])
+            every = [(*boxes[p, :2].min(axis=0).tolist(), *boxes[p, 2:].max(axis=0).tolist()) for p in parts]
+            left, top, right, bottom = zip(*every, strict=True)
+            edges = zip(*((top, bottom) if turned in (90, 270) else (left, right)), strict=True)
+            line = TextLine(text=text, score=1., words=[[*edge] for edge in edges],
+                            bbox=[min(left), min(top), max(right), max(bottom)])
+            lines.append({**line, 'struck': True} if struck else line)
     return in_order(lines, turned)
