@@ -96,7 +96,8 @@ def page_spans(
     page: PageText # a page of printed text
 ) -> list:     # spans from top to bottom
     "All spans of a page."
-    spans = sorted((s for line in page['lines'] if not line.get('struck') for s in _line_spans(line, page)), key=lambda s: s['x0'])
+    valid = (line for line in page['lines'] if not line.get('struck'))
+    spans = sorted((s for line in valid for s in _line_spans(line, page)), key=lambda s: s['x0'])
     out = []
     for s in spans:
         left = next((t for t in out if _touches(t, s)), None)

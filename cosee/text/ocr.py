@@ -173,7 +173,7 @@ def _print_page(found, size: tuple[int, int], turned: Turn = 0) -> PageText:
 # %% ../../nbs/text/01_ocr.ipynb #d0b70051
 def _glyphs(
     crop # picture of a line
-):       # (n, 2) top and bottom of its signs in pixels, from left to right
+):       # (n, 4) boxes of its signs in pixels, from left to right
     "The pieces into which the strokes of a line fall; what lies above another is one piece with it."
     import cv2, numpy as np
     grey = cv2.cvtColor(crop, cv2.COLOR_BGR2GRAY)
@@ -186,7 +186,7 @@ def _glyphs(
         if signs and left + 1 < signs[-1][2]: signs[-1] = [signs[-1][0], min(top, signs[-1][1]),
                                                          max(right, signs[-1][2]), max(bottom, signs[-1][3])]
         else: signs.append([left, top, right, bottom])
-    return np.array([[top, bottom] for _, top, _, bottom in signs], float).reshape(-1, 2)
+    return np.array(signs, float).reshape(-1, 4)
 
 def _small_signs(
     text: str, # what was read of a line
@@ -195,14 +195,16 @@ def _small_signs(
     "Raised digits behind a number as such, and commas that were taken for full stops."
     import numpy as np
     if not re.search(r'\d[\d%)]*[\da-z]|\d\.\d', text): return text
-    places, signs = [i for i, c in enumerate(text) if c != ' '], _glyphs(crop)
-    if len(places) != len(signs): return text
-    of = dict(zip(places, signs, strict=True))
-    digits = np.array([of[i] for i in places if text[i].isdigit()])
+    words, signs, of = [*re.finditer(r'\S+', text)], _glyphs(crop), {}
+    gaps = np.sort(np.argsort(signs[:-1, 2] - signs[1:, 0])[:len(words) - 1]) + 1   # the widest
+    for word, group in zip(words, np.split(signs, gaps)):
+        if len(group) == len(word[0]): of.update(zip(range(*word.span()), group[:, 1::2]))
+    digits = np.array([of[i] for i in of if text[i].isdigit()])
+    if not len(digits): return text
     high, foot = np.median(digits[:, 1] - digits[:, 0]), np.median(digits[:, 1])
     def sign(i: int) -> str:
         top, bottom = of.get(i, (0, 0))
-        if text[i] == '.' and i and text[i - 1].isdigit() and bottom > foot + 0.1 * high: return ','
+        if text[i] == '.' and i and text[i - 1].isdigit() and bottom > foot + 0.07 * high: return ','
         behind = i > 0 and re.fullmatch(r'[\d%]', text[i - 1]) and re.fullmatch('[0-9a-z]', text[i])
         small = behind and bottom < foot - 0.15 * high and bottom - top < 0.8 * high
         return RAISED.get(text[i], text[i]) if small else text[i]
