@@ -4,7 +4,10 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from cosee.pages import load_pages, open_image
+from cosee.text.layout import page_spans, typed_page
 from cosee.text.ocr import TextExtractor
+from cosee.text.page_text import valid_page
+from cosee.text.paragraphs import page_paragraphs, paragraph_text
 from test_layer import Pdf, say
 
 
@@ -75,6 +78,23 @@ class Sheet:
         return self.path
 
 
+def scan_with_layer(path, drawn, said, bar=None):
+    "A drawn page with an invisible layer of text"
+    from reportlab.lib.utils import ImageReader
+    im = Image.new("RGB", (1600, 1200), "white")
+    for n, text in enumerate(drawn):
+        ImageDraw.Draw(im).text((160, 200 + 160 * n), text, fill="black", font=ImageFont.load_default(48))
+    if bar: ImageDraw.Draw(im).rectangle(bar, fill="black")
+    sheet = Sheet(path)
+    sheet.canvas.drawImage(ImageReader(im), 0, 0, 400, 300)
+    for n, text in enumerate(said):
+        layer = sheet.canvas.beginText(40, 239 - 40 * n)
+        layer.setTextRenderMode(3)
+        layer.textOut(text)
+        sheet.canvas.drawText(layer)
+    return sheet.save()
+
+
 ROWS = "Name R. Lindqvist", "Salary 81,450 EUR", "Office 14 North"
 
 
@@ -119,18 +139,84 @@ def test_a_layer_that_is_off(tmp_path, reader):
 
 def test_a_bar_on_a_scan_with_a_layer(tmp_path, reader):
     "The layer still says what the bar hides"
-    from reportlab.lib.utils import ImageReader
     rows = "Delivery note number 48213", "Salary of the driver 81450", "Fourteen boxes of green apples"
-    im = Image.new("RGB", (1600, 1200), "white")
-    draw = ImageDraw.Draw(im)
-    for n, text in enumerate(rows): draw.text((160, 200 + 160 * n), text, fill="black", font=ImageFont.load_default(48))
-    draw.rectangle((150, 355, 900, 425), fill="black")
-    sheet = Sheet(tmp_path / "a.pdf")
-    sheet.canvas.drawImage(ImageReader(im), 0, 0, 400, 300)
-    for n, text in enumerate(rows):
-        layer = sheet.canvas.beginText(40, 239 - 40 * n)
-        layer.setTextRenderMode(3)
-        layer.textOut(text)
-        sheet.canvas.drawText(layer)
-    said = " ".join(texts(read(sheet.save(), reader)))
+    f = scan_with_layer(tmp_path / "a.pdf", rows, rows, bar=(150, 355, 900, 425))
+    said = " ".join(texts(read(f, reader)))
     assert "48213" in said and "green apples" in said and "81450" not in said
+
+
+@pytest.mark.parametrize("how", ["line", "box"])
+def test_print_that_is_crossed_out(tmp_path, reader, how):
+    "And what is underlined, or stands beside a rule of a table, is not"
+    sheet = Sheet(tmp_path / "a.pdf").print("Price 349.00", "Deposit 20.00", "Weight 4.5 kg")
+    c, wide = sheet.canvas, sheet.canvas.stringWidth("Price 349.00", "Helvetica", 12)
+    if how == "line": c.line(38, 244, 42 + wide, 244)
+    else: c.rect(40, 243.5, wide, 0.8, stroke=0, fill=1)
+    c.line(40, 198, 40 + wide, 198)
+    c.line(10, 164, 390, 164)
+    page = read(sheet.save(), reader)
+    assert texts(page) == ["Price 349.00", "Deposit 20.00", "Weight 4.5 kg"]
+    assert [line.get("struck", False) for line in page["lines"]] == [True, False, False]
+    assert valid_page(page) and "Price" not in " ".join(s["text"] for s in page_spans(page))
+
+
+def test_the_struck_part_of_a_line_stands_apart(tmp_path, reader):
+    sheet = Sheet(tmp_path / "a.pdf").print("Now 349.00 279.00 EUR")
+    left, wide = (sheet.canvas.stringWidth(text, "Helvetica", 12) for text in ("Now ", "349.00"))
+    sheet.canvas.line(40 + left, 244, 40 + left + wide, 244)
+    lines = read(sheet.save(), reader)["lines"]
+    assert [(line["text"], line.get("struck", False)) for line in lines] == [
+        ("Now", False), ("349.00", True), ("279.00 EUR", False)]
+
+
+@pytest.mark.parametrize("base, mark, rest, said", [
+    ("1,871", "2", "", "1,871 ²"), ("340", "4", " people", "340 ⁴ people"), ("14.0%", "(3)", "", "14.0% ⁽³⁾"),
+    ("56", "b", "", "56 ᵇ"), ("Revenue", "1", "", "Revenue ¹"), ("75 m", "3", " of oil", "75 m³ of oil"),
+    ("2.5 km", "2", "", "2.5 km²"), ("3 × 10", "6", "", "3 × 10⁶"), ("the 4", "th", " floor", "the 4th floor")])
+def test_raised_marks(tmp_path, reader, base, mark, rest, said):
+    sheet = Sheet(tmp_path / "a.pdf")
+    text = sheet.canvas.beginText(40, 200)
+    for size, rise, part in (12, 0, base), (7, 5, mark), (12, 0, rest):
+        text.setFont("Helvetica", size)
+        text.setRise(rise)
+        if part: text.textOut(part)
+    sheet.canvas.drawText(text)
+    page = read(sheet.save(), reader, print="text")
+    assert texts(page) == [said] and valid_page(page)
+
+
+def test_raised_signs_of_a_font(tmp_path, reader):
+    f = Sheet(tmp_path / "a.pdf").print("Sold 1,871² on 75 m²").save()
+    assert texts(read(f, reader, print="text")) == ["Sold 1,871 ² on 75 m²"]
+
+
+def test_lowered_signs_stay(tmp_path, reader):
+    sheet = Sheet(tmp_path / "a.pdf")
+    for x, y, size, part in (40, 200, 12, "H"), (48.7, 197, 8, "2"), (53.1, 200, 12, "O"):
+        sheet.canvas.setFont("Helvetica", size)
+        sheet.canvas.drawString(x, y, part)
+    assert texts(read(sheet.save(), reader, print="text")) == ["H2O"]
+
+
+def test_raised_digits_of_a_scan(tmp_path, reader):
+    im = Image.new("RGB", (900, 300), "white")
+    draw, font = ImageDraw.Draw(im), ImageFont.load_default(44)
+    draw.text((40, 40), "Revenue 1,871", fill="black", font=font)
+    draw.text((44 + draw.textlength("Revenue 1,871", font), 36), "2", fill="black", font=ImageFont.load_default(26))
+    draw.text((40, 160), "Headcount 5612", fill="black", font=font)
+    im.save(tmp_path / "a.png")
+    assert texts(read(tmp_path / "a.png", reader)) == ["Revenue 1,871 ²", "Headcount 5612"]
+
+
+def test_words_cut_at_the_end_of_a_line():
+    rows = "The model that was cho-", "sen is the AX-", "700 of the North-", "Sea line, for in-", "and outgoing mail."
+    said = [paragraph_text(p)[0] for p in page_paragraphs(page_spans(typed_page("\n".join(rows))))]
+    assert said == ["The model that was chosen is the AX-700 of the North-Sea line, for in- and outgoing mail."]
+
+
+def test_a_wrong_digit_in_an_invisible_layer(tmp_path, reader):
+    drawn = "Delivery note number 48213", "Net amount 1,840.00 euros", "Fourteen boxes of green apples"
+    page = read(scan_with_layer(tmp_path / "a.pdf", drawn, [drawn[0], "Net amount 1,340.00 euros", drawn[2]]), reader)
+    assert "1,840.00" in " ".join(texts(page)) and "1,340.00" not in " ".join(texts(page))
+    assert "other digits than drawn" in page["why"]
+    assert read(scan_with_layer(tmp_path / "b.pdf", drawn, drawn), reader)["source"] == "text"

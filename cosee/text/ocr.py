@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Iterable, Literal, Sequence, Optional, Protocol, TYPE_CHECKING, Union, cast, get_args
 from weakref import WeakKeyDictionary, WeakValueDictionary
 from ..utils.boxes import Box
-from .pdf_text import Known, read_layer
+from .pdf_visibility import Known, read_layer
 from .page_text import RAISED, PageCache, TextLine, PageText, Turn, as_drawn, make_line, page_skew
 from ..utils.isolation import stop_jobs
 from ..pages import Page, PageError, Pages, as_picture, open_image, page_of
@@ -188,27 +188,38 @@ def _glyphs(
         else: signs.append([left, top, right, bottom])
     return np.array(signs, float).reshape(-1, 4)
 
+def _seen_word(
+    word: str, # that has a digit
+    signs      # (n, 2) top and bottom of its signs in pixels
+) -> str:      # of the same length
+    "A word with raised signs at its end as such, and with commas in place of those of several full stops."
+    import numpy as np
+    (top, bottom), digits = signs.T, np.array([c.isdigit() for c in word])
+    foot, high = bottom[digits].max(), (bottom - top)[digits].max()   # one digit at least is no mark
+    level = np.abs(bottom - foot) < 0.12 * high
+    small = (bottom < foot - 0.3 * high) & (bottom - top < 0.8 * high)
+    end = len(word) - next((k for k, s in enumerate(small[::-1]) if not s), len(word))
+    marks = word[end:]
+    if not level[:end][digits[:end]].all() or not end: return word
+    if word.count('.') > 1: word = ''.join(
+        ',' if c == '.' and b > foot + 0.07 * high else c for c, b in zip(word, bottom, strict=True))
+    if re.fullmatch(r'[0-9a-h]{1,2}|\([0-9a-h]\)', marks) and word[end - 1] in '0123456789%':
+        return word[:end] + ''.join(RAISED[c] for c in marks)
+    return word
+
 def _small_signs(
     text: str, # what was read of a line
     crop       # its picture
 ) -> str:      # of the same length
-    "Raised digits behind a number as such, and commas that were taken for full stops."
+    "A line whose numbers are as their strokes say."
     import numpy as np
-    if not re.search(r'\d[\d%)]*[\da-z]|\d\.\d', text): return text
-    words, signs, of = [*re.finditer(r'\S+', text)], _glyphs(crop), {}
+    if not re.search(r'[\d%][\da-h(]|\d\.\d', text): return text
+    words, signs = [*re.finditer(r'\S+', text)], _glyphs(crop)
     gaps = np.sort(np.argsort(signs[:-1, 2] - signs[1:, 0])[:len(words) - 1]) + 1   # the widest
     for word, group in zip(words, np.split(signs, gaps)):
-        if len(group) == len(word[0]): of.update(zip(range(*word.span()), group[:, 1::2]))
-    digits = np.array([of[i] for i in of if text[i].isdigit()])
-    if not len(digits): return text
-    high, foot = np.median(digits[:, 1] - digits[:, 0]), np.median(digits[:, 1])
-    def sign(i: int) -> str:
-        top, bottom = of.get(i, (0, 0))
-        if text[i] == '.' and i and text[i - 1].isdigit() and bottom > foot + 0.07 * high: return ','
-        behind = i > 0 and re.fullmatch(r'[\d%]', text[i - 1]) and re.fullmatch('[0-9a-z]', text[i])
-        small = behind and bottom < foot - 0.15 * high and bottom - top < 0.8 * high
-        return RAISED.get(text[i], text[i]) if small else text[i]
-    return ''.join(map(sign, range(len(text))))
+        if len(group) != len(word[0]) or not re.search(r'\d', word[0]): continue
+        text = text[:word.start()] + _seen_word(word[0], group[:, 1::2]) + text[word.end():]
+    return text
 
 # %% ../../nbs/text/01_ocr.ipynb #95253733
 MOST_LETTERS = 30_000   # of one page that OCR reads, about a minute of a processor; a dense one has 10,000
