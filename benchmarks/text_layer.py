@@ -24,8 +24,7 @@ from PIL import Image
 
 from cosee.utils.boxes import box_iou
 from cosee.text.ocr import TextExtractor
-from cosee.text.pdf_text import read_layer
-from cosee.text.pdf_validation import Memory, latin
+from cosee.text.pdf_visibility import Memory, latin, read_layer
 from cosee.text.page_text import PageText
 from cosee.pages import PageError, load_pages
 

@@ -127,21 +127,41 @@ def _eight_bits(im):
     return im.convert('F').point(lambda v: v * (255 / full) - low * 255 / full).convert('L')
 
 # %% ../nbs/core/00_pages.ipynb #acdd5771
+def _ground(
+    im # PIL image, RGBA
+) -> str:
+    "The colour on which a transparent picture can be read: white, unless light print on a clear ground is all of it."
+    from PIL import ImageStat
+    alpha = im.getchannel('A')
+    drawn, pixels = alpha.point(lambda a: 255 * (a > 127)), im.width * im.height
+    if not 0 < drawn.histogram()[255] < pixels / 2: return 'white'
+    return 'black' if ImageStat.Stat(im.convert('L'), drawn).mean[0] > 200 else 'white'
+
 def _rgb(
     im # PIL image of any mode
 ):     # PIL image, upright, RGB, without metadata
-    "Bring an image of any mode to upright RGB on white."
+    "Bring an image of any mode to upright RGB; transparent ones are put on white, light print on black."
     from PIL import Image, ImageOps
     im = ImageOps.exif_transpose(im)
     if im.mode[0] in 'IF': im = _eight_bits(im)
     if im.has_transparency_data:
         im = im.convert('RGBA')
-        im = Image.alpha_composite(Image.new('RGBA', im.size, 'white'), im)
+        im = Image.alpha_composite(Image.new('RGBA', im.size, _ground(im)), im)
     im = im.convert('RGB') if im.mode != 'RGB' else im.copy()
     im.info = {}
     return im
 
 # %% ../nbs/core/00_pages.ipynb #53f82b43
+def _square_size(
+    im,       # PIL image that is open
+    kind: str # as `_kind`
+) -> tuple[int, int]: # width and height in pixels
+    "The size of a picture with square pixels: those of a fax are higher than wide, as its resolution says."
+    (w, h), (across, down) = im.size, im.info.get('dpi') or im.info.get('resolution') or (1, 1)
+    ratio = float(across) / float(down) if kind == 'TIFF' and down else 1
+    if not 1.2 < max(ratio, 1 / ratio if ratio else 1) < 4: return w, h
+    return (w, round(h * ratio)) if ratio > 1 else (round(w / ratio), h)
+
 def _decoded(
     source: Any,             # an image file: a path, or its bytes
     where: str,              # file and page, for errors
@@ -156,10 +176,13 @@ def _decoded(
     broken = _explained(where, f'the {kind} is broken or cut off')
     with broken, _no_bombs(where), Image.open(file, formats=[kind]) as im:
         if page > 1: im.seek(page - 1)
-        _check_size(im.size, where, max_pixels)
+        _check_size(stored := im.size, where, max_pixels)
         if max_side: im.draft('RGB', (max_side, max_side))
         im.load()
+        square = _square_size(im, kind)
+        _check_size(square, where, max_pixels)
         im = _rgb(im)
+        if square != im.size and im.size == stored: im = im.resize(square)
         if max_side: im.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
         return dict(size=im.size, layout='RGBX', stride=4 * im.width, data=_pixels(im))
 
@@ -600,7 +623,7 @@ _BLOCK = 64              # pages of a PDF whose sizes are asked for at once
 
 def _upright_size(im: Image, kind: str) -> tuple[int, int]:
     "The size of a picture that is open and not decoded, turned as its EXIF data says"
-    w, h = im.size
+    w, h = _square_size(im, kind)
     if kind == 'TIFF' or kind == 'PNG' and 'exif' not in im.info: return w, h   # turned already, or it would decode
     return (h, w) if im.getexif().get(0x0112) in (5, 6, 7, 8) else (w, h)
 

@@ -306,7 +306,7 @@ def test_a_line_is_read_in_bounds(monkeypatch):
 
 def test_letters_without_a_place_lie_off_the_page():
     import numpy as np
-    from cosee.text.pdf_chars import chars_of
+    from cosee.text.pdf_objects import chars_of
     place = [10., 20., 18., 32.]
     said = dict(codes=[97, 98, 99], boxes=[*place, *[float("nan")] * 4, *[3e38, -3e38, float("inf"), 1.]],
                 owners=[7, 7, 7], failed=[0, 0, 0], objects=[7], angles=[0.], matrix=(1., 0., 0., 0., -1., 500.))

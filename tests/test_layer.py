@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from cosee.text.ocr import TextExtractor
-from cosee.text.pdf_chars import MAX_CHARS
+from cosee.text.pdf_objects import MAX_CHARS
 from cosee.pages import load_pages, with_page
 
 TEXT = "The quick brown fox jumps over the lazy dog near 40 rivers"

@@ -8,7 +8,7 @@ __all__ = ['Span', 'page_spans', 'typed_page', 'page_rows', 'aligned']
 # %% ../../nbs/text/03_layout.ipynb #17a876a6
 import re, statistics
 from typing import NotRequired, TypedDict
-from .page_text import TextLine, PageText, make_line
+from .page_text import TextLine, PageText, is_raised, make_line
 
 # %% ../../nbs/text/03_layout.ipynb #415bf37f
 class Span(TypedDict):
@@ -69,8 +69,9 @@ def _line_spans(
     page: PageText  # its page
 ) -> list:      # spans of the line
     "Spans of one line: cut at wide gaps and at leaders, in deskewed pixels."
-    (w, h), words = page['size'], line['text'].split()
-    edges, spans = [(a * w, b * w) for a, b in line['words']], []
+    (w, h), spans = page['size'], []
+    placed = [(word, edge) for word, edge in zip(line['text'].split(), line['words']) if not is_raised(word)]
+    words, edges = [word for word, _ in placed], [(a * w, b * w) for _, (a, b) in placed]
     for group in _cuts(words, edges, max(1.0, (line['bbox'][3] - line['bbox'][1]) * h)) if words else []:
         text, placed = ' '.join(words[i] for i in group), [(words[i], *edges[i]) for i in group]
         for part, x0, x1 in _leader_parts(text, placed[0][1], placed[-1][2]):
@@ -95,7 +96,8 @@ def page_spans(
     page: PageText # a page of printed text
 ) -> list:     # spans from top to bottom
     "All spans of a page."
-    spans = sorted((s for line in page['lines'] for s in _line_spans(line, page)), key=lambda s: s['x0'])
+    valid = (line for line in page['lines'] if not line.get('struck'))
+    spans = sorted((s for line in valid for s in _line_spans(line, page)), key=lambda s: s['x0'])
     out = []
     for s in spans:
         left = next((t for t in out if _touches(t, s)), None)

@@ -4,7 +4,7 @@
 
 # %% ../../nbs/text/01_ocr.ipynb #af2d896d
 from __future__ import annotations
-import hashlib, math, os, threading, time
+import hashlib, math, os, re, threading, time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Iterable, Literal, Sequence, Optional, Protocol, TYPE_CHECKING, Union, cast, get_args
 from weakref import WeakKeyDictionary, WeakValueDictionary
 from ..utils.boxes import Box
-from .pdf_text import Known, read_layer
-from .page_text import PageCache, TextLine, PageText, Turn, as_drawn, make_line, page_skew
+from .pdf_visibility import Known, read_layer
+from .page_text import RAISED, PageCache, TextLine, PageText, Turn, as_drawn, make_line, page_skew
 from ..utils.isolation import stop_jobs
 from ..pages import Page, PageError, Pages, as_picture, open_image, page_of
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 # %% ../../nbs/text/01_ocr.ipynb #bdc0e832
-VERSION = 'rapidocr-3.10/6'   # another one where the same pixels may give other print
+VERSION = 'rapidocr-3.10/7'   # another one where the same pixels may give other print
 
 def page_key(
     image,         # a PIL image
@@ -170,6 +170,57 @@ def _print_page(found, size: tuple[int, int], turned: Turn = 0) -> PageText:
     lines = [make_line(t, q, s, size, ps) for t, q, s, ps in zip(found.txts, quads, found.scores, pieces, strict=True)]
     return {**page, 'skew': page_skew(quads, size), 'lines': [l for l in lines if l['text']]}
 
+# %% ../../nbs/text/01_ocr.ipynb #d0b70051
+def _glyphs(
+    crop # picture of a line
+):       # (n, 4) boxes of its signs in pixels, from left to right
+    "The pieces into which the strokes of a line fall; what lies above another is one piece with it."
+    import cv2, numpy as np
+    grey = cv2.cvtColor(crop, cv2.COLOR_BGR2GRAY)
+    dark = cv2.threshold(grey, 0, 255, cv2.THRESH_OTSU)[1] < 128
+    if dark.mean() > 0.5: dark = ~dark
+    x, y, w, h, area = cv2.connectedComponentsWithStats(dark.astype(np.uint8))[2][1:].T
+    signs = list[list[int]]()
+    for left, top, right, bottom, size in sorted(zip(x, y, x + w, y + h, area, strict=True)):
+        if size < 3: continue
+        if signs and left + 1 < signs[-1][2]: signs[-1] = [signs[-1][0], min(top, signs[-1][1]),
+                                                         max(right, signs[-1][2]), max(bottom, signs[-1][3])]
+        else: signs.append([left, top, right, bottom])
+    return np.array(signs, float).reshape(-1, 4)
+
+def _seen_word(
+    word: str, # that has a digit
+    signs      # (n, 2) top and bottom of its signs in pixels
+) -> str:      # of the same length
+    "A word with raised signs at its end as such, and with commas in place of those of several full stops."
+    import numpy as np
+    (top, bottom), digits = signs.T, np.array([c.isdigit() for c in word])
+    foot, high = bottom[digits].max(), (bottom - top)[digits].max()   # one digit at least is no mark
+    level = np.abs(bottom - foot) < 0.12 * high
+    small = (bottom < foot - 0.3 * high) & (bottom - top < 0.8 * high)
+    end = len(word) - next((k for k, s in enumerate(small[::-1]) if not s), len(word))
+    marks = word[end:]
+    if not level[:end][digits[:end]].all() or not end: return word
+    if word.count('.') > 1: word = ''.join(
+        ',' if c == '.' and b > foot + 0.07 * high else c for c, b in zip(word, bottom, strict=True))
+    if re.fullmatch(r'[0-9a-h]{1,2}|\([0-9a-h]\)', marks) and word[end - 1] in '0123456789%':
+        return word[:end] + ''.join(RAISED[c] for c in marks)
+    return word
+
+def _small_signs(
+    text: str, # what was read of a line
+    crop       # its picture
+) -> str:      # of the same length
+    "A line whose numbers are as their strokes say."
+    import numpy as np
+    if not re.search(r'[\d%][\da-h(]|\d\.\d', text): return text
+    words, signs = [*re.finditer(r'\S+', text)], _glyphs(crop)
+    gaps = np.sort(np.argsort(signs[:-1, 2] - signs[1:, 0])[:len(words) - 1]) + 1   # the widest
+    for word, group in zip(words, np.split(signs, gaps)):
+        if len(group) != len(word[0]) or not re.search(r'\d', word[0]): continue
+        text = text[:word.start()] + _seen_word(word[0], group[:, 1::2]) + text[word.end():]
+    return text
+
 # %% ../../nbs/text/01_ocr.ipynb #95253733
 MOST_LETTERS = 30_000   # of one page that OCR reads, about a minute of a processor; a dense one has 10,000
 _LETTER, _LONGEST = 20, 200   # pixels that a letter is wide where a line is 48 high; heights that a line is wide
@@ -237,6 +288,7 @@ def _found(
     except (RapidOCRError, ResizeImgError): return None, 0   # it holds no line, or is too narrow for one
     if turn and (turned := _turn_of_standing(engine, boxes.boxes, crops)): return None, turned
     lines = engine.recognize_txt(crops)
+    lines.txts = tuple(_small_signs(t, c) for t, c in zip(lines.txts or (), crops, strict=True))
     if turn and (turned := _turn_of_unread(engine, lines, crops)): return None, turned
     return engine.build_final_output(bgr, boxes, TextClsOutput(), lines, crops, record), 0
 

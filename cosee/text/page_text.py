@@ -4,7 +4,7 @@
 
 # %% ../../nbs/text/00_page_text.ipynb #0a8096c3
 from __future__ import annotations
-import json, statistics, threading, unicodedata
+import json, re, statistics, threading, unicodedata
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any, Literal, Mapping, Optional, Sequence, NotRequired, TypedDict, Union, get_args
@@ -12,8 +12,8 @@ from ..utils.boxes import Box, corners, enclosing, is_box
 from ..utils.files import FileCache, cache_folder
 
 # %% auto #0
-__all__ = ['Source', 'Turn', 'TextLine', 'PageText', 'clean_print', 'make_line', 'page_skew', 'turned_box', 'upright', 'as_drawn',
-           'line_place', 'sure_box', 'valid_page', 'PageCache']
+__all__ = ['Source', 'Turn', 'RAISED', 'TextLine', 'PageText', 'clean_print', 'raised_mark', 'is_raised', 'make_line',
+           'page_skew', 'turned_box', 'upright', 'as_drawn', 'line_place', 'sure_box', 'valid_page', 'PageCache']
 
 # %% ../../nbs/text/00_page_text.ipynb #8cb2f9f1
 class TextLine(TypedDict):
@@ -22,6 +22,7 @@ class TextLine(TypedDict):
     bbox: list[float]         # left, top, right, bottom, 0-1
     score: float              # certainty 0-1
     words: list[list[float]]  # edges of each word along the line, 0-1: from left to right, or down a turned page
+    struck: NotRequired[bool] # is it crossed out? what was printed first, and holds no more
     region: NotRequired[list[float]] # where it is sure to stand, where `bbox` is its place in reading order alone
 
 Source = Literal['text', 'ocr', 'both', 'model']   # the file's own text, OCR, some of each, or a model's transcription
@@ -51,6 +52,37 @@ def clean_print(
     text = ''.join(_PRINT.get(c, c) for c in text)
     text = ''.join(c if unicodedata.category(c)[0] != 'C' else ' ' for c in text)
     return ' '.join(text.split())
+
+# %% ../../nbs/text/00_page_text.ipynb #d0b70011
+_LEVEL = '0123456789()+-−abcdefghijklmnoprstuvwxyz'
+_RAISED = '⁰¹²³⁴⁵⁶⁷⁸⁹⁽⁾⁺⁻⁻ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ'
+RAISED = dict(zip(_LEVEL, _RAISED, strict=True))   # sign -> the same raised
+_RAISE, _LOWER = str.maketrans(RAISED), str.maketrans(_RAISED, _LEVEL)
+_UNITS = re.compile(r'(?:.*[\d\s/·*(])?(?:[kcdmnµμ]?m|ft|in|yd|mi|s|h|[^\W\d_])', re.S)   # or one letter of a formula
+_ORDINALS = {'st', 'nd', 'rd', 'th', 'er', 're', 'ème', 'o'}
+_IN_WORD = re.compile(rf'(\S*[^\s{_RAISED}])([{_RAISED}]+)(?![^\W{_RAISED}])')
+
+def raised_mark(
+    base: str, # what it stands at
+    mark: str  # small print that stands higher
+) -> str:      # what is written behind `base`; begins with a space where it stands apart
+    "A raised mark as it is written."
+    plain = mark.translate(_LOWER)
+    if plain in _ORDINALS and base[-1:].isalnum() or not any(c.isalnum() or c in '*†‡§¶#' for c in plain): return plain
+    raised = plain.translate(_RAISE) if len(plain) < 9 else plain
+    power = re.search(r'(?:^|\W)10$', base) and (plain[0] in '+-−' or re.search(r'[x×·*]\s?10$', base))
+    own = power or re.fullmatch('[+−-]?[1-9]', plain) and _UNITS.fullmatch(base)
+    return raised if own else f' {raised}'
+
+def is_raised(
+    word: str
+) -> bool:
+    "Is a word nothing but a raised mark?"
+    return re.fullmatch(rf'[{_RAISED}]+(?:,[{_RAISED}]+)*[.,;:]?', word) is not None
+
+def _marks_apart(text: str) -> str:
+    "A line whose raised marks stand apart"
+    return _IN_WORD.sub(lambda m: m[1] + raised_mark(text[:m.end(1)], m[2]), text)
 
 # %% ../../nbs/text/00_page_text.ipynb #bf391574
 def _word_edges(
@@ -93,7 +125,7 @@ def make_line(
     w, h = size
     xs, ys = [p[0] for p in quad], [p[1] for p in quad]
     unit = lambda v, side: round(min(1.0, max(0.0, v / side)), 4)
-    text = clean_print(text)
+    text = _marks_apart(clean_print(text))
     edges = _word_edges(text, pieces) or _spread_words(text, min(xs), max(xs))
     top, bottom = (ys[0] + ys[1]) / 2, (ys[2] + ys[3]) / 2
     return TextLine(text=text, bbox=[unit(min(xs), w), unit(top, h), unit(max(xs), w), unit(bottom, h)],
@@ -176,7 +208,7 @@ def _valid_line(line: dict) -> bool:
     "Has `line` the fields of a line, with as many edges as words?"
     return (isinstance(line['text'], str) and _is_number(line['score'])
             and len(line['bbox']) == 4 and all(map(_is_number, line['bbox']))
-            and ('region' not in line or is_box(line['region']))
+            and isinstance(line.get('struck', False), bool) and ('region' not in line or is_box(line['region']))
             and len(line['words']) == len(line['text'].split())
             and all(_is_number(a) and _is_number(b) for a, b in line['words']))
 

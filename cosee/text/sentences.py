@@ -8,7 +8,7 @@ __all__ = ['VALUE_PATTERNS', 'place_of', 'sentence_facts']
 # %% ../../nbs/text/10_sentences.ipynb #099b3048
 import re
 from .facts import Fact, make_fact, part_box
-from .paragraphs import split_sentences
+from .paragraphs import paragraph_text, split_sentences
 from .layout import Span
 from .values import NUMBER_WORDS, PATTERNS, QUANTITY, RANGE
 
@@ -95,22 +95,9 @@ def _phrases(text: str) -> list:
                 out.append(('complement' if _COPULA.match(m[0]) else 'phrase', m.end(), end))
     return out
 
-# %% ../../nbs/text/10_sentences.ipynb #5682a1f0
-def _paragraph_text(
-    lines: list[Span] # spans of a paragraph
-) -> tuple:     # (text, [(start, end, span)])
-    "A paragraph as one text, words hyphenated at line ends put together, with the place of each line in it."
-    text, places = '', []
-    for s in lines:
-        if text and re.search(r'[a-z]-$', text) and s['text'][:1].islower(): text = text[:-1]
-        elif text: text += ' '
-        places.append((len(text), len(text) + len(s['text']), s))
-        text += s['text']
-    return text, places
-
 # %% ../../nbs/text/10_sentences.ipynb #5a526f8b
 def place_of(
-    places: list, # see `_paragraph_text`
+    places: list, # see `paragraph_text`
     start: int,   # first character
     end: int      # behind the last character
 ) -> tuple:       # (span of the first line, box on that line)
@@ -124,7 +111,7 @@ def sentence_facts(
     lines: list[Span] # spans of a paragraph
 ) -> list[Fact]:      # facts
     "Facts from the sentences of a paragraph."
-    text, places = _paragraph_text(lines)
+    text, places = paragraph_text(lines)
     out = []
     for a, b in split_sentences(text):
         sentence = text[a:b]
