@@ -8,6 +8,7 @@ import unicodedata
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence
+from ..utils.boxes import enclosing
 from .page_text import TextLine, Turn, clean_print, raised_mark, turned_box
 from .pdf_objects import Chars
 
@@ -221,9 +222,13 @@ def crossed_out(
     return out
 
 # %% ../../nbs/text/21_pdf_text.ipynb #d0b70021
-def _written(words: Words, row: list[int]) -> tuple[str, list[list[int]]]:
-    "(text of a line, for each of its words which of `words` it is made of): raised marks as they are written"
-    up, text, parts, base, high = _as_read(words.boxes[row], words.turns[row]), '', list[list[int]](), 0, False
+def _written(words: Words, read, row: list[int]) -> tuple[str, list[list[int]]]:
+    "(text of a line, which of `words` make up each of its own): raised marks as written; `read` is `_as_read` of all"
+    up, text, parts, base, high = read[row], ' '.join(words.texts[i] for i in row), list[list[int]](), 0, False
+    tall = (up[:, 3] - up[:, 1]).tolist()
+    if min(tall) > 0.8 * max(tall) and not set(_HIGH).intersection(text):
+        return text, [[i] for i in row]   # none is raised
+    text = ''
     for k, i in enumerate(row):
         word, gap = words.texts[i], (up[k, 0] - up[k - 1, 2]) / (up[base, 3] - up[base, 1])
         upright = up[base, 2] - up[base, 0] > 0.15 * len(words.texts[row[base]]) * (up[base, 3] - up[base, 1])
@@ -249,12 +254,13 @@ def print_lines(
     "Words as lines of printed text; they are as sure as can be."
     if words is None or not words.texts: return []
     import numpy as np
-    boxes, lines = np.round(np.clip(words.boxes / [*size, *size], 0, 1), 4), list[TextLine]()
+    boxes, lines = np.round(np.clip(words.boxes / [*size, *size], 0, 1), 4).tolist(), list[TextLine]()
+    read = _as_read(words.boxes, words.turns)
     for row in _line_rows(words):
         for struck, part in groupby((i for i in row if words.texts[i]), key=lambda i: bool(words.struck[i])):
-            text, parts = _written(words, [*part])
-            every = [(*boxes[p, :2].min(axis=0).tolist(), *boxes[p, 2:].max(axis=0).tolist()) for p in parts]
-            left, top, right, bottom = zip(*every, strict=True)
+            text, parts = _written(words, read, [*part])
+            left, top, right, bottom = zip(*(enclosing([boxes[i] for i in p]) if len(p) > 1 else boxes[p[0]]
+                                             for p in parts), strict=True)
             edges = zip(*((top, bottom) if turned in (90, 270) else (left, right)), strict=True)
             line = TextLine(text=text, score=1., words=[[*edge] for edge in edges],
                             bbox=[min(left), min(top), max(right), max(bottom)])

@@ -145,16 +145,18 @@ def _has_ink(words: Words, chars: Chars, found: Scan):
     "Which words change the page: most letters of those in doubt, anything of the others"
     import cv2, numpy as np
     scale, whole = SIDE / max(found['size']), np.asarray(found['whole'])
-    letter = np.array([chr(c).isalnum() for c in chars.codes.tolist()])
     ink, out = np.zeros(len(chars.codes), bool), np.zeros(len(words.texts), bool)
     turn = np.zeros(len(chars.objects), int)
     for k, part in enumerate(found['lacking']):
         if k: turn[np.isin(chars.objects, part['texts'])] = k
     for k, part in enumerate(found['lacking']):
+        if k and not (turn == k).any(): continue
         changed = (cv2.absdiff(whole, np.asarray(part['grey'])) > 30).astype(np.uint8)
-        ink |= (turn[chars.owners] == k) & (share_in(changed, chars.boxes * scale) > LEAST_INK)
+        if k: ink |= (turn[chars.owners] == k) & (share_in(changed, chars.boxes * scale) > LEAST_INK)
         near = cv2.dilate(changed, np.ones((3, 3), np.uint8))
         out |= (turn[words.owners] == k) & (share_in(near, words.boxes * scale) > LEAST_INK)
+    if not turn.any(): return out
+    letter = np.array([chr(c).isalnum() for c in chars.codes.tolist()])
     before, last = words.spans[:, 0], words.spans[:, 1] + 1
     count = lambda which: (upto := np.append(0, np.cumsum(which)))[last] - upto[before]
     return out & ((turn[words.owners] == 0) | (count(ink & letter) >= LEAST_LETTERS * count(letter)))
@@ -191,8 +193,9 @@ def look(
     says = (every.unknown > 0) | [bool(text) for text in every.texts]
     hidden = np.isin(np.array(found['modes'])[every.owners], (3, 7))
     hidden |= below_pictures(said, every.boxes, [chars.objects[i] for i in every.owners])
-    drawn = np.where(hidden, _over_strokes(every, seen.size, grey), _has_ink(every, chars, found)) \
-        & _on_page(every, seen.size)
+    drawn = _has_ink(every, chars, found)
+    if hidden.any(): drawn = np.where(hidden, _over_strokes(every, seen.size, grey), drawn)
+    drawn &= _on_page(every, seen.size)
     words = some_words(every, drawn & says)
     words = words._replace(struck=crossed_out(words, np.array(said['rules']).reshape(-1, 4)))
     seen.dropped = len(every.texts) - len(words.texts)
