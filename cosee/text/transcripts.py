@@ -151,8 +151,9 @@ _SIGNS = dict(checkbox_selected='☑ ', checkbox_unselected='☐ ')
 def _read_doctags(text: str) -> Iterator[Block]:
     "The blocks of DocTags; raises `MissingExtra` without docling-core"
     need('reading DocTags', 'docling_core')
-    from docling_core.types.doc import (  # pyright: ignore[reportPrivateImportUsage]
-        ContentLayer, DoclingDocument, DocTagsDocument, DocTagsPage, TableItem, TextItem)  # pyright: ignore
+    from docling_core.types.doc import (
+        ContentLayer, DoclingDocument, DocTagsDocument,  # pyright: ignore[reportPrivateImportUsage]
+        DocTagsPage, TableItem, TextItem)  # pyright: ignore[reportPrivateImportUsage]
     loaded = DoclingDocument.load_from_doctags(DocTagsDocument(pages=[DocTagsPage(tokens=_close_tags(text))]))
     of_tables = {caption.cref for table in loaded.tables for caption in table.captions}
     held = list[list[str]]()
