@@ -1,11 +1,11 @@
-"What models are sent is what was recorded: see golden/calls.py, which writes the record anew."
+"What models are sent and what pages say is what was recorded: see golden/, whose scripts write the records anew."
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from golden import calls
+from golden import calls, page_text
 from golden.wording import structure
 
 
@@ -23,6 +23,12 @@ def test_models_are_sent_what_they_were_sent(who, tmp_path):
 def test_the_reader_by_rules_finds_what_it_found(tmp_path):
     for row in calls.found_by_rules(tmp_path):
         assert row in calls.recorded(), row["call"]
+
+
+def test_the_samples_say_what_they_said():
+    rows = list(page_text.from_files())
+    before = [row for row in page_text.recorded() if row.get("source") == "text"]
+    assert len(rows) > 10 and json.loads(json.dumps(rows)) == before
 
 
 @pytest.mark.parametrize("who", ["openai, text", "openai, both", "openai", "gguf"])

@@ -4,7 +4,8 @@
     python tests/golden/page_text.py --write  write it anew, where something changes on purpose: say why in the commit
 
 The samples are read from their own text, and one page of each by OCR; the pages of tests/other_layouts.py by OCR. What
-OCR reads differs by processor in a letter here and there, so its pages are compared by their words.
+OCR reads, and a confidence near its bound, differ by processor here and there: look at what is told before you write.
+The tests compare the pages that are read from their own text.
 """
 import json
 import sys
