@@ -13,7 +13,6 @@ import re
 from typing import NamedTuple, Optional
 from .prompt import Entry
 from .schema import Field, Table
-from ..text.matching import Asked
 from ..text.reader import Reader
 from ..text.layout import Span
 from ..text.tables import Table as PrintedTable
@@ -35,7 +34,7 @@ def _likeness(column: Field, head: str, reader: Reader) -> float:
     "How far the words of a head mean a column, 0-1"
     if not head: return 0.
     words = column.path.rpartition('[]')[2].lstrip('.').replace('_', ' ')
-    asked = Asked(f'What is the {words} {column.hint.rstrip("?")}?', reader)
+    asked = reader.parse(f'What is the {words} {column.hint.rstrip("?")}?')
     return min(1., asked.precision(head, reader))
 
 def _fit(table: PrintedTable, wanted: Table, reader: Reader) -> _Fit:

@@ -8,9 +8,9 @@ import math, re
 from typing import Optional, TypedDict
 from ..utils.boxes import box_iou, enclosing
 from .facts import (CellFact, Fact, SentenceFact, above_facts, below_facts, cell_facts, chart_facts,
-                             is_cell, is_sentence, make_fact, right_facts, span_pairs)
+                              is_cell, is_sentence, make_fact, right_facts, span_pairs)
 from .matching import (ASKING, Asked, SMALL, best_fit, labels_around, last_preposition, meaning_bonus,
-                                sentence_match, without_values)
+                                 sentence_match, without_values)
 from .paragraphs import BULLET, page_headings, page_paragraphs
 from .unlabelled import alone_facts
 from .invoices import bill_facts, is_bill
@@ -171,7 +171,7 @@ class Reader:
         weights=WEIGHTS  # what the score is made of
     ):
         self.pages, self.facts, tables, self.contexts = pages, [], [], []
-        self.embeddings, self.weights = embeddings, weights
+        self.embeddings, self.weights, self._parsed = embeddings, weights, ('', None)
         straight = [upright(page) for page in pages]
         spans = [[_on_page(s, i) for s in page_spans(page)] for i, page in enumerate(straight, 1)]
         for i, (page, said, margin) in enumerate(zip(straight, spans, furniture(spans), strict=True), 1):
@@ -231,6 +231,14 @@ class Reader:
         if not likely: return {}
         return dict(zip(likely, (self.embeddings.encode(likely) @ self.embeddings.encode([question])[0]).tolist()))
 
+    def parse(self,
+        question: str # a question
+    ) -> Asked:
+        "The question taken apart, once for all that is asked of it."
+        text, asked = self._parsed
+        if asked is None or text != question: self._parsed = question, (asked := Asked(question, self))
+        return asked
+
     def score(self,
         asked: Asked, # the question
         fact: Fact    # a fact
@@ -256,7 +264,7 @@ class Reader:
         top: int = 5   # how many to give
     ) -> list[Candidate]: # best first
         "The best answers that stand in the document, no two the same."
-        asked, best = Asked(question, self), {}
+        asked, best = self.parse(question), {}
         facts = _askable(self, asked)
         if not facts: return []
         if facts[0]['kind'] == 'option name': asked = asked.without('option', 'flag', 'switch')
@@ -292,7 +300,7 @@ class Reader:
         top: int = 3   # how many to give
     ) -> list:         # dicts with answer, page, bbox, score; best first
         "Values near the question's words, by distance alone."
-        asked, out = Asked(question, self), []
+        asked, out = self.parse(question), []
         for page, context in enumerate(self.contexts, 1):
             hits = [(s, m) for s in context['spans'] if any(m := asked.match(s['text']))]
             for v in context['spans']:
@@ -321,7 +329,7 @@ class Reader:
         ranked: list[Candidate]  # its candidates, best first; at least one
     ) -> dict[str, float]:       # see `evidence`, with how well the kind fits, and what is not said
         "What the confidence in the best candidate is judged by."
-        asked = Asked(question, self)
+        asked = self.parse(question)
         good = 0.0 if asked.kind == 'any' else best_fit(asked.kinds, ranked[0]['answer'])[0]
         more = dict(fit=good, misfit=float(good < 0), unheard=self.unheard(asked))
         return dict(evidence(ranked, len(self.facts)), **more)
@@ -331,7 +339,7 @@ class Reader:
         best: Candidate # its best candidate
     ) -> float:         # 0-1
         "The most that the confidence in a candidate may be."
-        asked, most = Asked(question, self), SUREST
+        asked, most = self.parse(question), SUREST
         if best['kind'] == 'option name' or _touched(self, question, best) < NOTHING: most = min(most, best['cover'])
         if asked.is_said(best['fact']) and asked.has_form(best['fact'], best['answer']): return most
         return min(most, UNSAID)
@@ -544,7 +552,7 @@ def _touched(
 ) -> float:         # 0-1
     "Coverage without the question word: `Name` alone says nothing of *who is the clerk?*"
     if best['kind'] == 'extreme': return best['cover']
-    return _named(reader, Asked(question, reader).without(ASKING), best['fact'])[0]
+    return _named(reader, reader.parse(question).without(ASKING), best['fact'])[0]
 
 # %% ../../nbs/text/12_reader.ipynb #6016e133
 def evidence(
