@@ -9,8 +9,8 @@ from copy import copy
 from typing import Mapping, Protocol
 from .facts import Fact, SentenceFact, is_cell, is_sentence
 from .question import (STOP, SYNONYM, aside_words, asks_for_page, asking_concepts, asking_prepositions,
-                                concepts, content_words, expected_kinds, focus_words, in_english, names_money,
-                                other_prepositions, quoted_labels, similar, stem, superlative, tokens)
+                                 concepts, content_words, expected_kinds, focus_words, in_english, names_money,
+                                 other_prepositions, quoted_labels, similar, stem, superlative, tokens)
 from .sentences import VALUE_PATTERNS
 from .values import NUMBER_WORDS, PATTERNS, value_kind
 from .weights import WEIGHTS

@@ -129,7 +129,7 @@ def make_line(
     edges = _word_edges(text, pieces) or _spread_words(text, min(xs), max(xs))
     top, bottom = (ys[0] + ys[1]) / 2, (ys[2] + ys[3]) / 2
     return TextLine(text=text, bbox=[unit(min(xs), w), unit(top, h), unit(max(xs), w), unit(bottom, h)],
-                     score=round(float(score), 3), words=[[unit(a, w), unit(b, w)] for a, b in edges])
+                    score=round(float(score), 3), words=[[unit(a, w), unit(b, w)] for a, b in edges])
 
 # %% ../../nbs/text/00_page_text.ipynb #3dfd9991
 def page_skew(

@@ -481,7 +481,7 @@ def read_layer(
     why = '; '.join(filter(None, [verdict.why, *(part.get('unread', '') for part in parts)]))
     size = [max(1, round(2 * side)) for side in seen.size]
     return PageText(size=size, skew=0., lines=in_order([*lines, *more], turned), source='both' if more else 'text',
-                     turned=turned, why=why)
+                    turned=turned, why=why)
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #2c204458
 class Known:
