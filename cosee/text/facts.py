@@ -300,17 +300,28 @@ def chart_facts(
     return facts, used
 
 # %% ../../nbs/text/09_facts.ipynb #b59e56d1
+def _labelled_rows(rows: list[list[Optional[Span]]]) -> list[list[Optional[Span]]]:
+    "Rows with the labels at their beginning that are printed once for several, if the rows are filled alike else"
+    out = list[list[Optional[Span]]]()
+    for row in rows:
+        empty = next((i for i, c in enumerate(row) if c is not None), 0)
+        above = out[-1] if out else []
+        alike = len(row) > empty + 1 and all((a is None) == (c is None) for a, c in zip(above[empty:], row[empty:]))
+        labels = [c if c and value_kind(c['text']) == 'text' else None for c in above[:empty]]
+        out.append([*labels, *row[empty:]] if empty and labels and all(labels) and alike else row)
+    return out
+
 def cell_facts(
     table: Table, # a table, see `join_tables`
     number: int  # number of the table in the document
 ) -> list[Fact]:       # facts
-    "A fact for each cell."
+    "A fact for each cell; a label that is printed once names the rows below it too."
     heads = [c['text'] if c else '' for c in table['header']] if table['header'] else [''] * len(table['cols'])
-    out = []
+    out, labelled = [], _labelled_rows(table['rows'])
     for i, row in enumerate(table['rows']):
         for j, c in enumerate(row):
             if c is None: continue
-            others = [(heads[k], o['text'], k == 0) for k, o in enumerate(row) if k != j and o is not None]
+            others = [(heads[k], o['text'], k == 0) for k, o in enumerate(labelled[i]) if k != j and o is not None]
             first = row[0]['bbox'] if row[0] else None
             out.append(make_fact('cell', c['text'], c, [('column', heads[j])], others=others,
                                  table=number, row=i, col=j, headed=bool(table['header']),

@@ -67,8 +67,9 @@ class _Sum(NamedTuple):
 def _said(row: list[Span]) -> str: return ' '.join(s['text'] for s in row)
 
 def _amounts(row: list[Span]) -> list[tuple[Span, str]]:
-    "The amounts of a row, from left to right"
-    return [(s, m[0].strip()) for s in row for m in _AMOUNT.finditer(s['text'])]
+    "The amounts of a row, from left to right; a number without a mark may count something"
+    found = [(s, m[0].strip()) for s in row for m in _AMOUNT.finditer(s['text'])]
+    return [(s, text) for s, text in found if re.search(r"\d[.,'’ ]\s?\d", text)]
 
 def _number(amount: str) -> float:
     "An amount of money; a scan may have a gap behind its decimal mark"

@@ -8,10 +8,10 @@ import math, re
 from typing import Optional, TypedDict
 from ..utils.boxes import box_iou, enclosing
 from .facts import (CellFact, Fact, SentenceFact, above_facts, below_facts, cell_facts, chart_facts,
-                             is_cell, is_sentence, make_fact, right_facts, span_pairs)
+                             inline_pairs, is_cell, is_sentence, make_fact, right_facts, span_pairs)
 from .matching import (ASKING, Asked, SMALL, best_fit, labels_around, last_preposition, meaning_bonus,
                                 sentence_match, without_values)
-from .paragraphs import BULLET, page_headings, page_paragraphs
+from .paragraphs import BULLET, page_headings, page_paragraphs, prose
 from .unlabelled import alone_facts
 from .invoices import bill_facts, is_bill
 from .contents import pointer_facts, pointer_lines
@@ -70,11 +70,15 @@ def _page_title(spans: list[Span]) -> Optional[Span]:
 # %% ../../nbs/text/12_reader.ipynb #65e0aca5
 def _loose_facts(loose: list, tables: list) -> list:
     "Facts of spans that stand in no ruled table and no chart"
-    facts = [f for s in loose for f in span_pairs(s)] + [f for r in page_rows(loose) for f in right_facts(r)]
+    said = [s for block in prose(loose) for s in block]
+    pairs = _without(loose, said) + [s for s in said if inline_pairs(s['text'])]
+    facts = [f for s in pairs for f in span_pairs(s)] + [f for r in page_rows(loose) for f in right_facts(r)]
     forms = [c['text'].rstrip(': ') for t in tables if t['form'] for c in t['header'] if c]
     for f in facts:
         if f['kind'] in ('right', 'right?') and f['labels'][0][1] in forms: f['kind'] = 'right-'
     facts += below_facts(loose) + above_facts(loose)
+    lines = {s['bbox'] for s in said}
+    facts = [f for f in facts if f.get('key_box') not in lines]   # no line of running text is a label
     return facts + [f for p in page_paragraphs(loose) for f in sentence_facts(p)]
 
 # %% ../../nbs/text/12_reader.ipynb #70478bcc
@@ -93,7 +97,7 @@ def _page_facts(
     pointers = pointer_lines(page, page_rows(spans))
     spans = _without(spans, pointers)
     rows = page_rows(spans)
-    tables, heads = find_tables(rows, number), page_headings(rows)
+    tables, heads = find_tables(page_rows(_without(spans, _columns(spans))), number), page_headings(rows)
     boxes = [_table_box(t) for t in tables if _is_ruled(t)]
     loose = [s for s in spans if not any(_within(s, b) for b in boxes)]
     facts, charted = chart_facts(page_rows(loose), loose)
@@ -104,6 +108,12 @@ def _page_facts(
     return facts + _loose_facts(loose, tables), tables, context
 
 # %% ../../nbs/text/12_reader.ipynb #3105082d
+def _columns(spans: list[Span]) -> list[Span]:
+    "The lines of running text that stand side by side"
+    blocks = prose(spans)
+    beside = lambda a, b: a is not b and a[0]['y0'] < b[-1]['y1'] and b[0]['y0'] < a[-1]['y1']
+    return [s for a in blocks if any(beside(a, b) for b in blocks) for s in a]
+
 def _without(spans: list[Span], others: list[Span]) -> list[Span]:
     "The spans that are none of `others`"
     gone = {id(s) for s in others}
