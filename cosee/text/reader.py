@@ -5,18 +5,20 @@
 # %% ../../nbs/text/12_reader.ipynb #24c1bffd
 from __future__ import annotations
 import math, re
-from typing import Optional, TypedDict
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple, Optional, TypedDict
 from ..utils.boxes import box_iou, enclosing
 from .facts import (CellFact, Fact, SentenceFact, above_facts, below_facts, cell_facts, chart_facts,
                              inline_pairs, is_cell, is_sentence, make_fact, right_facts, span_pairs)
-from .matching import (ASKING, Asked, SMALL, best_fit, labels_around, last_preposition, meaning_bonus,
-                                sentence_match, without_values)
+from .matching import (ASKING, Asked, SMALL, around, best_fit, labels_around, last_preposition,
+                                meaning_bonus, sentence_match, without_values)
 from .paragraphs import BULLET, page_headings, page_paragraphs, prose
 from .unlabelled import alone_facts
 from .invoices import bill_facts, is_bill
 from .contents import pointer_facts, pointer_lines
 from .headers_footers import furniture
-from .letterhead import letterhead
+from .letterhead import address_facts, letterhead
 from .letters import letter_facts, signature_facts
 from .options import asks_for_option, named_options, option_facts
 from .titles import title_facts
@@ -27,7 +29,7 @@ from .layout import Span, page_rows, page_spans
 from .tables import Table, find_tables, join_tables
 from .values import is_value, to_number, value_kind
 from .weights import WEIGHTS
-from ..utils.text import same_answer
+from ..utils.text import answer_key, same_answer
 
 # %% auto #0
 __all__ = ['CALIBRATION', 'SUREST', 'UNSAID', 'NOTHING', 'Candidate', 'Region', 'Answer', 'Reader', 'label_text', 'evidence',
@@ -122,9 +124,10 @@ def _without(spans: list[Span], others: list[Span]) -> list[Span]:
 def _placed_facts(page: PageText, spans: list[Span], number: int) -> list[Fact]:
     "What its place on the page names: of a bill, and of the first page"
     bill = is_bill([l['text'] for l in page['lines']])
-    if not bill and number > 1: return signature_facts(spans)
+    blocks = address_facts(spans)
+    if not bill and number > 1: return blocks + signature_facts(spans)
     height, title = page['size'][1], _page_title(spans)
-    head = letterhead(spans, height, bill)
+    head = blocks + letterhead(spans, height, bill)
     if bill: return head + bill_facts(spans)
     return head + (letter_facts(spans, height) or (title_facts(spans, title, height) if title else []))
 
@@ -227,6 +230,31 @@ class Reader:
         if word in self.df or concepts((word,))[0]: return (word,)
         return parts_of(word, lambda w: w in self.df or bool(concepts((w,))[0]))
 
+    @cached_property
+    def text(self) -> str:
+        "All printed text."
+        return '\n'.join(line['text'] for page in self.pages for line in page['lines'])
+
+    @cached_property
+    def digits(self) -> set[str]:
+        "All runs of digits, with leading zeros and without."
+        found = re.findall(r'\d+', self.text)
+        return {*found, *(d.lstrip('0') for d in found)}
+
+    @cached_property
+    def _named(self) -> dict[str, list[Fact]]:
+        "Facts by label"
+        out = dict[str, list[Fact]]()
+        for f in self.facts: out.setdefault(_name(f), []).append(f)
+        return out
+
+    def namesakes(self,
+        fact: Fact     # a fact
+    ) -> list[Fact]:   # itself among them; none without a label
+        "The facts that have the same label."
+        key = _name(fact)
+        return self._named[key] if key and fact['kind'] not in ('title', 'alone') else []
+
     def similarity(self,
         question: str # a question
     ) -> dict:        # label -> -1 to 1; empty without an encoder
@@ -268,16 +296,18 @@ class Reader:
         facts = _askable(self, asked)
         if not facts: return []
         if facts[0]['kind'] == 'option name': asked = asked.without('option', 'flag', 'switch')
+        marks = _marks(self, asked)
+        rest = asked.without(*(t for m in marks for t in tokens(m.said)))   # where the marks are there
         for f in facts:
             if not asked.may_be(f['value']): continue
-            score, value, cover, label = self.score(asked, f)
+            score, value, cover, label = self.score(rest if marks and _is_marked(self, marks, f) else asked, f)
             c = Candidate(answer=value, page=f['page'], bbox=f['bbox'], score=score, cover=cover, label=label,
                           kind=f['kind'], fact=f)
             if value and not _is_small(f, value): _keep(best, (value.lower(), f['page']), c)
         if asked.most and asked.kind in ('any', 'person', 'place', 'code', 'date', 'time'):
             for c in self.extremes(asked): _keep(best, (c['answer'].lower(), c['page'], 'extreme'), c)
         ranked = sorted(best.values(), key=lambda c: (-c['score'], c['page'], c['bbox'][1]))
-        return ranked[:top]
+        return list(islice((c for c in ranked if _is_meant(self, marks, c['fact']) is not False), top))
 
     def extremes(self,
         asked: Asked # a question that asks for the largest or smallest
@@ -340,6 +370,7 @@ class Reader:
     ) -> float:         # 0-1
         "The most that the confidence in a candidate may be."
         asked, most = Asked(question, self), SUREST
+        if _is_meant(self, _marks(self, asked), best['fact']) is None: most = min(most, UNSAID)
         if best['kind'] == 'option name' or _touched(self, question, best) < NOTHING: most = min(most, best['cover'])
         if asked.is_said(best['fact']) and asked.has_form(best['fact'], best['answer']): return most
         return min(most, UNSAID)
@@ -365,6 +396,65 @@ class Reader:
                     and (t['header'] or len(t['rows']) > 2)]
             out += _section_regions(context, page)
         return out
+
+# %% ../../nbs/text/12_reader.ipynb #e4a90b02
+_MARK = re.compile(r'(?:([^\W\d_]+)\W{1,3}(?:(?:no|number|nr)\b\W{0,3})?)?(?<![\w.,-])'
+                   r'([\w./-]*\d[\w./-]*\w|\d)(?!\w)|["“„«]([^"”“»]+)["”“»]', re.I)
+_NO_MARK = re.compile(r'(?:pages?|seiten?|tables?|figures?|sections?|chapters?|top|first|last|than|over|under)', re.I)
+
+class _Mark(NamedTuple):
+    "A number, a code or a phrase of a question, by which it names what is meant."
+    said: str
+    printed: re.Pattern[str]   # with the word before it, where pages say both
+
+def _mark(word: str, mark: str) -> re.Pattern[str]:
+    "How pages print a mark, with the word before it if there is one"
+    before = rf'(?<!\w){re.escape(word)}\W{{0,3}}(?:(?:no|number|nr)\b\W{{0,3}})?' if word else r'(?<!\w)(?<!\d[.,])'
+    return re.compile(rf'{before}0*{re.escape(mark)}(?!\w|[.,]\d)', re.I)
+
+def _marks(reader: Reader, asked: Asked) -> list[_Mark]:
+    "What the question names by a number, a code or in quotation marks"
+    if asked.kind == 'yesno' or asked.page: return []
+    out = list[_Mark]()
+    for word, mark, quoted in _MARK.findall(asked.text):
+        if quoted and quoted.strip() not in asked.quoted: out.append(_Mark(quoted, _mark('', quoted.strip())))
+        if not mark or _NO_MARK.fullmatch(word): continue
+        both = _mark(word, mark)
+        out.append(_Mark(mark, both if both.search(reader.text) else _mark('', mark)))
+    return out
+
+
+# %% ../../nbs/text/12_reader.ipynb #e4a90b03
+def _name(fact: Fact) -> str:
+    "What a value is called: by its label, or by its row where its column has none"
+    row = next((t for _, t, first in fact['others'] if first), '') if is_cell(fact) else ''
+    return answer_key(label_text(fact) or row)
+
+def _place(reader: Reader, fact: Fact) -> str:
+    "The row of a value and the labels around it, or its page from the value of the same label before it"
+    if is_cell(fact) and fact['headed']: return around(fact)
+    (_, top, _, bottom), lines = fact['bbox'], reader.pages[fact['page'] - 1]['lines']
+    here = [f['bbox'] for f in reader.namesakes(fact) if f['page'] == fact['page']]
+    above, below = [b[3] for b in here if b[3] <= top], [b[1] for b in here if b[1] >= bottom]
+    low, high = max(above, default=-1.0), bottom if below or above else 2.0
+    return ' '.join(l['text'] for l in lines if low < (l['bbox'][1] + l['bbox'][3]) / 2 < high)
+
+def _is_marked(reader: Reader, marks: list[_Mark], fact: Fact) -> bool:
+    "Is `fact` one of several namesakes, and each mark there where it stands?"
+    if is_cell(fact) or len(reader.namesakes(fact)) < 2: return False
+    return all(m.printed.search(_place(reader, fact)) for m in marks)
+
+def _is_meant(reader: Reader, marks: list[_Mark], fact: Fact) -> Optional[bool]:
+    "Does each mark stand where `fact` does? No if it stands where a namesake does; None if it stands nowhere"
+    value = fact['value']
+    if any(m.printed.fullmatch(value) or answer_key(m.said) == answer_key(value) for m in marks): return False
+    others = [f for f in reader.namesakes(fact) if f is not fact] if marks else []
+    missing = [m for m in marks if others and not m.printed.search(_place(reader, fact))]
+    if any(m.printed.search(_place(reader, f)) for m in missing for f in others): return False
+    if all(same_answer(f['value'], fact['value']) for f in others): return True
+    unsaid = [m for m in missing if not reader.digits.issuperset(re.findall(r'\d+', m.said))]
+    return None if unsaid else True
+
 
 # %% ../../nbs/text/12_reader.ipynb #574a8bb8
 def _titles(contexts: list) -> list:
