@@ -25,6 +25,7 @@ class Fact(TypedDict):
     bbox: tuple[float, float, float, float]  # 0-1
     labels: list[tuple[str, str]]            # (role, text); the first names the value, the others stand around it
     key_box: NotRequired[Optional[tuple]]    # where the label stands
+    turned: NotRequired[int]                 # degrees by which the page is turned to read it, if it is
     chart: NotRequired[int]                  # of a bar: number of its chart
 
 class CellFact(Fact):
@@ -124,6 +125,7 @@ def make_fact(
     value = value.strip()
     plain = Fact(kind=kind, value=ticked(value.rstrip('†‡§¶ ') or value), page=span.get('page', 1),   # no footnotes
                  bbox=box or span['bbox'], labels=labels)
+    if turned := span.get('turned', 0): plain['turned'] = turned
     return Fact(**plain, **extra)
 
 # %% ../../nbs/text/09_facts.ipynb #51b7c3ae
@@ -191,15 +193,28 @@ def _looks_like_label(
     return len(text.split()) <= 8 and lettered and value_kind(text) in ('text', 'code')
 
 # %% ../../nbs/text/09_facts.ipynb #8ced696d
+_BOX = re.compile(f'{_TICK.pattern}|{_OPEN.pattern}')
+
+def _option_facts(label: Span, behind: list[Span]) -> list[Fact]:
+    "The options behind a label that are ticked; none where no box is"
+    end = next((i for i, s in enumerate(behind) if not _BOX.match(s['text'])), len(behind))
+    on = [s for s in behind[:end] if _TICK.search(s['text'])]
+    value = ticked(' '.join(s['text'] for s in behind[:end]))
+    if not on or _BOX.search(value): return []
+    return [make_fact('right', value, on[0], [('key', label['text'].rstrip(': '))], key_box=label['bbox'])]
+
 def right_facts(
     row: list[Span] # spans of a row, from left to right
 ) -> list[Fact]:    # facts
-    "Label and right neighbour."
+    "Label and right neighbour, or the options right of it that are ticked; none for boxes of which none is."
     out = []
     for i, (a, b) in enumerate(zip(row, row[1:])):
         if not _looks_like_label(a['text']) or a['text'].endswith(('.', ';')) and not a['text'].endswith('No.'):
             continue
         if b['text'].endswith(':') or inline_pairs(a['text']): continue
+        if _BOX.match(b['text']):
+            if not _BOX.match(a['text']): out += _option_facts(a, row[i + 1:])
+            continue
         kind = 'right' if a['text'].endswith(':') or i % 2 == 0 else 'right?'
         out.append(make_fact(kind, b['text'], b, [('key', a['text'].rstrip(': '))], key_box=a['bbox']))
     return out

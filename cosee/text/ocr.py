@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 # %% ../../nbs/text/01_ocr.ipynb #bdc0e832
-VERSION = 'rapidocr-3.10/6'   # another one where the same pixels may give other print
+VERSION = 'rapidocr-3.10/7'   # another one where the same pixels may give other print
 
 def page_key(
     image,         # a PIL image

@@ -10,7 +10,7 @@ import ctypes
 from array import array
 from contextlib import contextmanager
 from typing import Any, Iterator, Optional, TypedDict
-from .pdf_chars import RawChars, TooManyChars, ask_chars, pdfium_calls
+from .pdf_chars import RawChars, TooManyChars, ask_chars, page_matrix, pdfium_calls
 from .pdf_visibility import RawPictures, ask_pictures, small_picture
 
 # %% ../../nbs/text/25_pdf_scan.ipynb #8c3886ea
@@ -27,6 +27,25 @@ def _drawn_annotations(leaf) -> bool:
     return False
 
 # %% ../../nbs/text/25_pdf_scan.ipynb #5532da8d
+_WIDGET = 20   # kind of annotation of a field
+
+def _check_boxes(leaf) -> list[tuple[float, float, float, float, bool]]:
+    "(left, top, right, bottom in points of the drawn page, is it ticked?) of each check box and radio button"
+    import pypdfium2.raw as raw
+    out, (a, b, x, c, d, y) = list[tuple[float, float, float, float, bool]](), page_matrix(leaf)
+    for i in range(min(raw.FPDFPage_GetAnnotCount(leaf.raw), 1000)):
+        note, rect, state = raw.FPDFPage_GetAnnot(leaf.raw, i), raw.FS_RECTF(), ctypes.create_string_buffer(256)
+        try:
+            if raw.FPDFAnnot_GetSubtype(note) != _WIDGET or not raw.FPDFAnnot_HasKey(note, b'AS'): continue
+            size = raw.FPDFAnnot_GetStringValue(note, b'AS', ctypes.cast(state, ctypes.POINTER(raw.FPDF_WCHAR)), 256)
+            name = state.raw[:max(0, min(size, 256) - 2)].decode('utf-16-le', 'replace')
+            if name and raw.FPDFAnnot_GetRect(note, rect):
+                ends = (rect.left, rect.bottom), (rect.right, rect.top)
+                across, down = sorted(a * u + b * v + x for u, v in ends), sorted(c * u + d * v + y for u, v in ends)
+                out.append((across[0], down[0], across[1], down[1], name != 'Off'))
+        finally: raw.FPDFPage_CloseAnnot(note)
+    return out
+
 @contextmanager
 def _with_fields(
     leaf,     # an open page of pypdfium2, under `pdfium_lock`
@@ -68,6 +87,7 @@ class Scan(TypedDict):
     size: tuple[float, float] # in points
     grey: memoryview          # the page drawn small
     pictures: RawPictures
+    boxes: list[tuple[float, float, float, float, bool]] # check boxes of a form, in points: ticked?
     why: str                  # the text layer was not read at all
     chars: Optional[RawChars] # None where it was not read
     modes: 'array[int]'       # (objects,) how each text object is drawn
@@ -92,7 +112,7 @@ def scan(
     "What PDFium says of a page."
     grey = small_picture(leaf)
     with _with_fields(leaf, index) as page:
-        found = Scan(size=leaf.get_size(), grey=grey, pictures=ask_pictures(page), why='', chars=None,
+        found = Scan(size=leaf.get_size(), grey=grey, pictures=ask_pictures(page), boxes=_check_boxes(leaf), why='', chars=None,
                      modes=array('l'), names=[], fonts=array('L'))
         _scan_text(page, found)
         return found

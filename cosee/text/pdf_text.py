@@ -11,7 +11,7 @@ from ..utils.boxes import Box, Size
 from .pdf_scan import scan
 from .pdf_validation import Look, Memory, Sample, Verdict, judge, look
 from .pdf_words import Words, in_order, print_lines, some_words
-from .page_text import TextLine, PageText, Turn
+from .page_text import EMPTY, TICKED, TextLine, PageText, Turn
 
 # %% auto #0
 __all__ = ['read_layer', 'Known']
@@ -71,6 +71,27 @@ def _only_seen(seen: Look) -> Verdict:
     "The words that are visible by themselves, nothing tried"
     return Verdict(seen.text and seen.text.plain, [], seen.why)
 
+# %% ../../nbs/text/24_pdf_text.ipynb #d91c0a02
+def _with_fields(
+    lines: list[TextLine], # of a page
+    boxes: list[tuple[float, float, float, float, bool]], # check boxes in points: ticked?
+    size: Size             # of the page in points
+) -> list[TextLine]:
+    "Lines with the state of each check box before its label."
+    out = list(lines)
+    for x0, y0, x1, y1, on in boxes:
+        box = [round(min(1., max(0., v / side)), 4) for v, side in zip((x0, y0, x1, y1), (*size, *size), strict=True)]
+        mark, middle, room = TICKED if on else EMPTY, (box[1] + box[3]) / 2, 1.5 * (x1 - x0) / size[0]
+        near = [i for i, l in enumerate(out) if l['bbox'][1] < middle < l['bbox'][3]
+                and -0.2 * room < l['bbox'][0] - box[2] < room]
+        if not near:
+            out.append(TextLine(text=mark, bbox=box, score=1., words=[[box[0], box[2]]]))
+            continue
+        line = out[at := min(near, key=lambda i: out[i]['bbox'][0])]
+        out[at] = {**line, 'text': f"{mark} {line['text']}", 'words': [[box[0], box[2]], *line['words']],
+                   'bbox': [box[0], *line['bbox'][1:]]}
+    return out
+
 # %% ../../nbs/text/24_pdf_text.ipynb #35b4434e
 def read_layer(
     page: 'Page',                     # of a PDF
@@ -82,13 +103,15 @@ def read_layer(
 ) -> PageText:
     "The printed text of a PDF's page; raises `PageError` if the page cannot be opened."
     drawn = _Drawn(page, image)
-    seen = look(page.examine(scan))
+    found = page.examine(scan)
+    seen = look(found)
     read = lambda sample: line(_cut_sample(drawn(), sample, seen.size))
     verdict = _only_seen(seen) if alone else judge(seen, memory, read)
     text, kept = seen.text, verdict.kept
     words = None if text is None or kept is None else some_words(text.words, kept)
     turned = _main_turn(words)
     lines = print_lines(words, seen.size, turned)
+    if not turned: lines = in_order(_with_fields(lines, found['boxes'], seen.size))
     if verdict.areas and not lines: return {**ocr(drawn(), None), 'why': verdict.why}
     parts = [ocr(drawn(), area) for area in verdict.areas]
     more = [l for part in parts for l in _added_lines(lines, part['lines'])]

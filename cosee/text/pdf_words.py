@@ -7,7 +7,7 @@ from __future__ import annotations
 import unicodedata
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence
-from .page_text import TextLine, Turn, clean_print, turned_box
+from .page_text import TextLine, Turn, clean_print, turned_box, with_boxes
 from .pdf_chars import Chars
 
 # %% auto #0
@@ -166,11 +166,18 @@ def _line_rows(
     return rows
 
 # %% ../../nbs/text/21_pdf_words.ipynb #a0ff712c
+_TURNS: tuple[Turn, ...] = 0, 270, 180, 90   # by which a page is turned so that words of a number of quarter turns lie
+
 def in_order(
     lines: Sequence[TextLine], # in any order
     turned: Turn = 0            # by how much the page is turned to be read
 ) -> list[TextLine]:
-    "Lines from top to bottom; those on one height from left to right."
+    "Lines from top to bottom; those on one height from left to right, and those of another turn behind, by turn."
+    turns = dict.fromkeys([turned, *(line.get('turned', turned) for line in lines)])
+    return [line for turn in turns for line in _ordered([l for l in lines if l.get('turned', turned) == turn], turn)]
+
+def _ordered(lines: Sequence[TextLine], turned: Turn) -> list[TextLine]:
+    "Lines of one turn in order"
     rows: list[tuple[float, list]] = []
     placed = ((turned_box(line['bbox'], turned) if turned else line['bbox'], line) for line in lines)
     for box, line in sorted(placed, key=lambda p: p[0][1] + p[0][3]):
@@ -190,7 +197,9 @@ def print_lines(
     boxes, lines = np.round(np.clip(words.boxes / [*size, *size], 0, 1), 4).tolist(), []
     for row in filter(None, ([i for i in row if words.texts[i]] for row in _line_rows(words))):
         left, top, right, bottom = zip(*(boxes[i] for i in row), strict=True)
-        edges = zip(*((top, bottom) if turned in (90, 270) else (left, right)), strict=True)
-        lines.append(TextLine(text=' '.join(words.texts[i] for i in row), score=1., words=[[*edge] for edge in edges],
-                               bbox=[min(left), min(top), max(right), max(bottom)]))
+        turn = _TURNS[words.turns[row[0]]]
+        edges = zip(*((top, bottom) if turn in (90, 270) else (left, right)), strict=True)
+        line = TextLine(text=' '.join(words.texts[i] for i in row), score=1., words=[[*edge] for edge in edges],
+                        bbox=[min(left), min(top), max(right), max(bottom)])
+        lines.append(with_boxes({**line, 'turned': turn} if turn != turned else line))
     return in_order(lines, turned)

@@ -24,7 +24,7 @@ from .options import asks_for_option, named_options, option_facts
 from .titles import title_facts
 from .question import STOP, concepts, parts_of, stem, tokens
 from .sentences import sentence_facts
-from .page_text import PageText, Turn, turned_box, upright
+from .page_text import PageText, Turn, directions, turned_box
 from .layout import Span, page_rows, page_spans
 from .tables import Table, find_tables, join_tables
 from .values import is_value, to_number, value_kind
@@ -84,11 +84,16 @@ def _loose_facts(loose: list, tables: list) -> list:
     return facts + [f for p in page_paragraphs(loose) for f in sentence_facts(p)]
 
 # %% ../../nbs/text/12_reader.ipynb #70478bcc
-def _on_page(span: Span, number: int) -> Span:
-    "A copy of `span` that knows its page"
+def _on_page(span: Span, number: int, page: PageText) -> Span:
+    "A copy of `span` that knows its page, and how that is turned"
     out = span.copy()
     out['page'] = number
+    if turned := page.get('turned', 0): out['turned'] = turned
     return out
+
+def _block_facts(block: PageText, number: int) -> tuple[list[Fact], list[Table], dict]:
+    "What stands in another direction than most of its page"
+    return _page_facts(block, [_on_page(s, number, block) for s in page_spans(block)], number)
 
 def _page_facts(
     page: PageText,   # a page of print
@@ -183,16 +188,21 @@ class Reader:
     ):
         self.pages, self.facts, tables, self.contexts = pages, [], [], []
         self.embeddings, self.weights = embeddings, weights
-        straight = [upright(page) for page in pages]
-        spans = [[_on_page(s, i) for s in page_spans(page)] for i, page in enumerate(straight, 1)]
-        for i, (page, said, margin) in enumerate(zip(straight, spans, furniture(spans), strict=True), 1):
-            facts, found, context = _page_facts(page, _without(said, margin), i)
+        parts, apart, around = [directions(page) for page in pages], list[Table](), {}
+        spans = [[_on_page(s, i, part[0]) for s in page_spans(part[0])] for i, part in enumerate(parts, 1)]
+        for i, (part, said, margin) in enumerate(zip(parts, spans, furniture(spans), strict=True), 1):
+            facts, found, context = _page_facts(part[0], _without(said, margin), i)
             self.facts += facts
             tables += found
             self.contexts.append(context)
-        self.tables = join_tables(tables, max([c['size'][0] for c in self.contexts], default=1))
+            around[i, part[0].get('turned', 0)] = context
+            for block in part[1:]:   # what is printed in another direction
+                facts, found, around[i, block['turned']] = _block_facts(block, i)
+                self.facts += facts
+                apart += join_tables(found, block['size'][0])
+        self.tables = join_tables(tables, max([c['size'][0] for c in self.contexts], default=1)) + apart
         for n, t in enumerate(self.tables): self.facts += cell_facts(t, n)
-        for f in self.facts: _add_surroundings(f, self.contexts[f['page'] - 1])
+        for f in self.facts: _add_surroundings(f, around[f['page'], f.get('turned', 0)])
         self.facts += _titles(self.contexts) + alone_facts([c['spans'] for c in self.contexts])
         self._turn_back()
         self._count_words()
@@ -202,8 +212,8 @@ class Reader:
     def _turn_back(self):
         "Boxes of turned pages, as the pages are drawn"
         back: dict[Turn, Turn] = {90: 270, 180: 180, 270: 90}
-        for thing, page in _placed(self):
-            turned = self.pages[page - 1].get('turned', 0)
+        for thing in _placed(self):
+            turned = thing.get('turned', 0)
             for name in ('bbox', 'key_box') if turned else ():
                 if thing.get(name): thing[name] = tuple(turned_box(thing[name], back[turned]))
 
@@ -459,18 +469,17 @@ def _is_meant(reader: Reader, marks: list[_Mark], fact: Fact) -> Optional[bool]:
 # %% ../../nbs/text/12_reader.ipynb #574a8bb8
 def _titles(contexts: list) -> list:
     "The title of the document, and of each page"
-    titles = [_on_page(c['title'], i) for i, c in enumerate(contexts, 1) if c['title']]
+    titles = [c['title'] for c in contexts if c['title']]
     first, other = 'title headline of the document report', 'title headline'
     return [make_fact('title', t['text'], t, [('key', first if t.get('page') == 1 else other)]) for t in titles]
 
 # %% ../../nbs/text/12_reader.ipynb #504f04b7
-def _placed(reader: Reader) -> list[tuple[dict, int]]:
-    "Whatever has a box, each once, with its page"
-    found = [(f, f['page']) for f in reader.facts]
-    found += [(s, n) for n, context in enumerate(reader.contexts, 1) for s in context['spans']]
-    found += [(cell, cell.get('page', t['page'])) for t in reader.tables for row in (t['header'] or [], *t['rows'])
+def _placed(reader: Reader) -> list[dict]:
+    "Whatever has a box, each once"
+    found = [*reader.facts, *(s for context in reader.contexts for s in context['spans'])]
+    found += [cell for t in reader.tables for row in (t['header'] or [], *t['rows'])
               for cell in row if cell]
-    return list({id(thing): (thing, page) for thing, page in found}.values())
+    return list({id(thing): thing for thing in found}.values())
 
 # %% ../../nbs/text/12_reader.ipynb #cb06a119
 def label_text(
