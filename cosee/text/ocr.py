@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Iterable, Literal, Sequence, Optional, Protocol, TYPE_CHECKING, Union, cast, get_args
 from weakref import WeakKeyDictionary, WeakValueDictionary
 from ..utils.boxes import Box
+from .checkboxes import find_boxes, with_marks
 from .pdf_text import Known, read_layer
+from .pdf_words import in_order
 from .page_text import PageCache, TextLine, PageText, Turn, as_drawn, make_line, page_skew
 from ..utils.isolation import stop_jobs
 from ..pages import Page, PageError, Pages, as_picture, open_image, page_of
@@ -260,8 +262,10 @@ def _ocr_page(
 ) -> PageText: # a page of printed text
     "Read one page, unless there is too much on it."
     if min(image.size) < 8: return _print_page(None, image.size)
-    try: return {**_read_upright(engine, _reduced(image, engine.max_side_len)), 'size': list(image.size)}
+    try: page = _read_upright(engine, reduced := _reduced(image, engine.max_side_len))
     except _TooMuch as e: return {**_print_page(None, image.size), 'unread': str(e)}
+    lines = page['lines'] if page['turned'] else in_order(with_marks(page['lines'], find_boxes(reduced)))
+    return {**page, 'lines': lines, 'size': list(image.size)}
 
 # %% ../../nbs/text/01_ocr.ipynb #21bb62cd
 Way = Literal['auto', 'text', 'ocr', 'model']   # a file's own text where it can be trusted, that alone, OCR, a model

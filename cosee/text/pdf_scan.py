@@ -29,6 +29,20 @@ def _drawn_annotations(leaf) -> bool:
 # %% ../../nbs/text/25_pdf_scan.ipynb #5532da8d
 _WIDGET = 20   # kind of annotation of a field
 
+_PATH, _SIDES = 2, (5, 30)   # kind of object; points of a box
+
+def _has_squares(page) -> bool:
+    "Are there paths that may be check boxes?"
+    import pypdfium2.raw as raw
+    ends = [ctypes.c_float() for _ in range(4)]
+    for i in range(min(raw.FPDFPage_CountObjects(page.raw), 5000)):
+        thing = raw.FPDFPage_GetObject(page.raw, i)
+        if raw.FPDFPageObj_GetType(thing) != _PATH or not raw.FPDFPageObj_GetBounds(thing, *ends): continue
+        left, bottom, right, top = (e.value for e in ends)
+        wide, high = right - left, top - bottom
+        if _SIDES[0] < wide < _SIDES[1] and 0.8 * wide < high < 1.25 * wide: return True
+    return False
+
 def _check_boxes(leaf) -> list[tuple[float, float, float, float, bool]]:
     "(left, top, right, bottom in points of the drawn page, is it ticked?) of each check box and radio button"
     import pypdfium2.raw as raw
@@ -88,6 +102,7 @@ class Scan(TypedDict):
     grey: memoryview          # the page drawn small
     pictures: RawPictures
     boxes: list[tuple[float, float, float, float, bool]] # check boxes of a form, in points: ticked?
+    squares: bool             # are there paths that may be check boxes?
     why: str                  # the text layer was not read at all
     chars: Optional[RawChars] # None where it was not read
     modes: 'array[int]'       # (objects,) how each text object is drawn
@@ -112,7 +127,7 @@ def scan(
     "What PDFium says of a page."
     grey = small_picture(leaf)
     with _with_fields(leaf, index) as page:
-        found = Scan(size=leaf.get_size(), grey=grey, pictures=ask_pictures(page), boxes=_check_boxes(leaf), why='', chars=None,
-                     modes=array('l'), names=[], fonts=array('L'))
+        found = Scan(size=leaf.get_size(), grey=grey, pictures=ask_pictures(page), boxes=_check_boxes(leaf),
+                     squares=_has_squares(page), why='', chars=None, modes=array('l'), names=[], fonts=array('L'))
         _scan_text(page, found)
         return found

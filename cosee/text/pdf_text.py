@@ -8,10 +8,11 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Callable, Optional, Sequence
 from ..utils.boxes import Box, Size
-from .pdf_scan import scan
+from .checkboxes import find_boxes, with_marks
+from .pdf_scan import Scan, scan
 from .pdf_validation import Look, Memory, Sample, Verdict, judge, look
 from .pdf_words import Words, in_order, print_lines, some_words
-from .page_text import EMPTY, TICKED, TextLine, PageText, Turn
+from .page_text import TextLine, PageText, Turn
 
 # %% auto #0
 __all__ = ['read_layer', 'Known']
@@ -72,25 +73,12 @@ def _only_seen(seen: Look) -> Verdict:
     return Verdict(seen.text and seen.text.plain, [], seen.why)
 
 # %% ../../nbs/text/24_pdf_text.ipynb #d91c0a02
-def _with_fields(
-    lines: list[TextLine], # of a page
-    boxes: list[tuple[float, float, float, float, bool]], # check boxes in points: ticked?
-    size: Size             # of the page in points
-) -> list[TextLine]:
-    "Lines with the state of each check box before its label."
-    out = list(lines)
-    for x0, y0, x1, y1, on in boxes:
-        box = [round(min(1., max(0., v / side)), 4) for v, side in zip((x0, y0, x1, y1), (*size, *size), strict=True)]
-        mark, middle, room = TICKED if on else EMPTY, (box[1] + box[3]) / 2, 1.5 * (x1 - x0) / size[0]
-        near = [i for i, l in enumerate(out) if l['bbox'][1] < middle < l['bbox'][3]
-                and -0.2 * room < l['bbox'][0] - box[2] < room]
-        if not near:
-            out.append(TextLine(text=mark, bbox=box, score=1., words=[[box[0], box[2]]]))
-            continue
-        line = out[at := min(near, key=lambda i: out[i]['bbox'][0])]
-        out[at] = {**line, 'text': f"{mark} {line['text']}", 'words': [[box[0], box[2]], *line['words']],
-                   'bbox': [box[0], *line['bbox'][1:]]}
-    return out
+def _boxes(found: Scan, drawn: '_Drawn') -> list[tuple[Box, Optional[bool]]]:
+    "The check boxes of a page, each once: by its form, or else as they look"
+    (w, h), fields = found['size'], list[tuple[Box, Optional[bool]]]()
+    for x0, y0, x1, y1, on in found['boxes']: fields.append(((x0 / w, y0 / h, x1 / w, y1 / h), on))
+    seen = find_boxes(drawn()) if found['squares'] else []
+    return fields + [(box, on) for box, on in seen if not any(_overlap(box, known) for known, _ in fields)]
 
 # %% ../../nbs/text/24_pdf_text.ipynb #35b4434e
 def read_layer(
@@ -111,7 +99,7 @@ def read_layer(
     words = None if text is None or kept is None else some_words(text.words, kept)
     turned = _main_turn(words)
     lines = print_lines(words, seen.size, turned)
-    if not turned: lines = in_order(_with_fields(lines, found['boxes'], seen.size))
+    if not turned: lines = in_order(with_marks(lines, _boxes(found, drawn)))
     if verdict.areas and not lines: return {**ocr(drawn(), None), 'why': verdict.why}
     parts = [ocr(drawn(), area) for area in verdict.areas]
     more = [l for part in parts for l in _added_lines(lines, part['lines'])]

@@ -173,7 +173,7 @@ def in_order(
     turned: Turn = 0            # by how much the page is turned to be read
 ) -> list[TextLine]:
     "Lines from top to bottom; those on one height from left to right, and those of another turn behind, by turn."
-    turns = dict.fromkeys([turned, *(line.get('turned', turned) for line in lines)])
+    turns: dict[Turn, None] = dict.fromkeys([turned, *(line.get('turned', turned) for line in lines)])
     return [line for turn in turns for line in _ordered([l for l in lines if l.get('turned', turned) == turn], turn)]
 
 def _ordered(lines: Sequence[TextLine], turned: Turn) -> list[TextLine]:
