@@ -204,6 +204,13 @@ def _both_said(doc: Reader, best: Answer) -> bool:
     words = {answer_key(w) for text in row for w in re.findall(r'[^\W\d_]+', text)} & {*_YES_OR_NO}
     return len(words) > 1 and not any(TICKED in text for text in row)
 
+def _said_plainly(doc: Reader, question: str, best: Answer) -> Optional[Answer]:
+    "The yes or no that the page says: the best answer, or one whose label is in the question"
+    if answer_key(best['answer']) in _YES_OR_NO: return best
+    found = (c for c in doc.candidates(question, _RANKS) if answer_key(c['answer']) in _YES_OR_NO and c['label'] > .6)
+    value = next(found, None)
+    return value and _as_answer(best, value, value['answer'], _CLAIM, statement(value))
+
 def _judge_claim(
     doc: Reader,  # the document
     question: str # that asks for yes or no
@@ -211,7 +218,8 @@ def _judge_claim(
     "Yes or no, where a printed value settles it."
     best = doc.answer(question)
     if best is None: return _Settled(None, 'No print on the pages speaks of it.')
-    if answer_key(best['answer']) in _YES_OR_NO:
+    if plain := _said_plainly(doc, question, best):
+        best = plain
         if not _both_said(doc, best): return _Settled(best)
         return _Settled(None, 'The page offers yes and no, and which box is ticked cannot be read.')
     if _OTHERS.search(question): return _Settled(None, 'This takes a comparison, and print alone does not settle it.')

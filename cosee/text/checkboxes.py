@@ -4,6 +4,7 @@
 
 # %% ../../nbs/text/26_checkboxes.ipynb #f26a0005
 from __future__ import annotations
+import re
 from typing import TYPE_CHECKING, Iterable, Optional
 from .page_text import EMPTY, TICKED, TextLine
 from ..utils.boxes import Box
@@ -38,6 +39,12 @@ def _stands_free(ink, x: int, y: int, w: int, h: int) -> bool:
     right = ink[y + h // 2:y + h, x + w + edge:x + w + edge + room]
     return not left.any() and not right.any()
 
+def _has_corners(ink, x: int, y: int, w: int, h: int, stroke: int) -> bool:
+    "Are the four outer corners of a hole's outline black?"
+    part = max(1, stroke // 2)
+    ends = [(a, b) for a in (y - stroke, y + h + stroke - part) for b in (x - stroke, x + w + stroke - part)]
+    return all(min(a, b) >= 0 and ink[a:a + part, b:b + part].mean() > 0.6 for a, b in ends)
+
 def find_boxes(
     image: Image # a page, upright
 ) -> list[tuple[Box, Optional[bool]]]: # (place 0-1, is it ticked? None: not known)
@@ -47,25 +54,28 @@ def find_boxes(
     low, high = (part * max(w, h) for part in _SIDE)
     long = max(5, round(0.8 * low))
     strokes = [cv2.morphologyEx(ink, cv2.MORPH_OPEN, np.ones(shape, np.uint8)) for shape in ((1, long), (long, 1))]
-    outlines, tree = cv2.findContours(strokes[0] | strokes[1], cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
+    outlines, tree = cv2.findContours(cv2.bitwise_or(*strokes), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
     out = list[tuple[Box, Optional[bool]]]()
-    for hole, (_, _, _, parent) in zip(outlines, tree[0] if tree is not None else (), strict=True):
+    parents = np.asarray(tree)[0, :, 3].tolist() if len(outlines) else []
+    for hole, parent in zip(outlines, parents, strict=True):
         if parent < 0: continue
-        (x, y, bw, bh), (_, _, pw, ph) = cv2.boundingRect(hole), cv2.boundingRect(outlines[parent])
+        (x, y, bw, bh), (px, py, pw, ph) = cv2.boundingRect(hole), cv2.boundingRect(outlines[parent])
+        stroke = max(1, min(x - px, y - py, px + pw - x - bw, py + ph - y - bh))
         square = low <= bw <= high and 0.8 < bw / bh < 1.25 and cv2.contourArea(hole) > 0.85 * (bw - 1) * (bh - 1)
         if not square or max(pw, ph) > 1.6 * max(bw, bh) or not _stands_free(ink, x, y, bw, bh): continue
+        if not _has_corners(ink, x, y, bw, bh, stroke): continue
         rim = max(2, bw // 6)
         inside = ink[y + rim:y + bh - rim, x + rim:x + bw - rim]
         out.append(((x / w, y / h, (x + bw) / w, (y + bh) / h), _state(inside)))
     return out if len(out) <= _MOST else []
 
 # %% ../../nbs/text/26_checkboxes.ipynb #f26a0011
-_TAKEN_FOR = frozenset('☐☒□■口回囗DOoXx×✓✔V')   # single letters that OCR may read a box as
+_TAKEN_FOR = re.compile('[DOoXx×V\u2000-\uffff]')   # a box as OCR may read it: a letter, a sign, a Chinese character
 
 def _marked(line: TextLine, at: int, mark: str, box: list[float]) -> TextLine:
     "A line with a mark before word `at`, or for it"
     words, edges, own = line['text'].split(), list(line['words']), [box[0], box[2]]
-    over = words[at] in _TAKEN_FOR and edges[at][0] < box[2] and box[0] < edges[at][1]
+    over = bool(_TAKEN_FOR.fullmatch(words[at])) and edges[at][0] < box[2] and box[0] < edges[at][1]
     words[at:at + over], edges[at:at + over] = [mark], [own]
     left, top, right, bottom = line['bbox']
     return {**line, 'text': ' '.join(words), 'words': edges, 'bbox': [min(left, box[0]), top, right, bottom]}

@@ -182,7 +182,7 @@ def directions(
     "The page as it stands when it is read, once for each direction in which a block of it is printed."
     mine = page.get('turned', 0)
     turn = lambda line: line.get('turned', mine)
-    found = {t: upright({**page, 'turned': t, 'skew': 0., 'lines': [l for l in page['lines'] if turn(l) == t]})
+    found = {t: upright({**page, 'turned': t, 'skew': 0., 'lines': [_plain(l) for l in page['lines'] if turn(l) == t]})
              for t in dict.fromkeys(map(turn, page['lines'])) if t != mine}
     apart = {t: part for t, part in found.items() if _in_rows(part['lines'])}
     rest = [l if turn(l) == mine else _along(l, mine) for l in page['lines'] if turn(l) not in apart]
@@ -192,7 +192,13 @@ def _along(line: TextLine, turned: Turn) -> TextLine:
     "A line that is read in another direction, as if it were read as its page is"
     x0, y0, x1, y1 = line['bbox']
     edges = _spread_words(line['text'], *((y0, y1) if turned in (90, 270) else (x0, x1)))
-    return {**line, 'words': [[round(a, 4), round(b, 4)] for a, b in edges]}
+    return {**_plain(line), 'words': [[round(a, 4), round(b, 4)] for a, b in edges]}
+
+def _plain(line: TextLine) -> TextLine:
+    "A line without a turn of its own"
+    out = line.copy()
+    out.pop('turned', None)
+    return out
 
 # %% ../../nbs/text/00_page_text.ipynb #94fffbd4
 def _touch(a: Sequence[float], b: Sequence[float]) -> bool:
