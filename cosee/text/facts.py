@@ -73,6 +73,7 @@ def inline_pairs(
     off, out = len(text) - len(bare), []
     for m in _PAIR.finditer(bare):
         key, at = m['key'].strip(' ,;-–•'), m.start('value') - 1
+        key = key[split_sentences(key)[-1][0]:] if key else ''   # no end of the sentence before
         clock = re.search(r'\d$', m['key']) and re.match(r'\d', m['value']) and bare[m.end('key'):at + 1] == ':'
         if key and not clock and len(key.split()) <= 8 and not m['value'].startswith('//'):
             value = _first_sentence(m['value']).rstrip(' ,;')

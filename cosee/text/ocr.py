@@ -288,8 +288,9 @@ def _ocr_page(
         page = _with_standing(engine, reduced, page)
     except _TooMuch as e: return {**_print_page(None, image.size), 'unread': str(e)}
     boxes = [] if page['turned'] else find_boxes(reduced)
-    if boxes: page = {**page, 'lines': in_order(with_marks(page['lines'], boxes))}
-    return {**page, 'size': list(image.size)}
+    if boxes: page['lines'] = in_order(with_marks(page['lines'], boxes))
+    page['size'] = list(image.size)
+    return page
 
 # %% ../../nbs/text/01_ocr.ipynb #21bb62cd
 Way = Literal['auto', 'text', 'ocr', 'model']   # a file's own text where it can be trusted, that alone, OCR, a model

@@ -252,8 +252,8 @@ class Reader:
         return {*found, *(d.lstrip('0') for d in found)}
 
     @cached_property
-    def _named(self) -> dict[str, list[Fact]]:
-        "Facts by label"
+    def named(self) -> dict[str, list[Fact]]:
+        "Facts by label."
         out = dict[str, list[Fact]]()
         for f in self.facts: out.setdefault(_name(f), []).append(f)
         return out
@@ -263,7 +263,7 @@ class Reader:
     ) -> list[Fact]:   # itself among them; none without a label
         "The facts that have the same label."
         key = _name(fact)
-        return self._named[key] if key and fact['kind'] not in ('title', 'alone') else []
+        return self.named[key] if key and fact['kind'] not in ('title', 'alone') else []
 
     def similarity(self,
         question: str # a question
@@ -427,7 +427,7 @@ def _marks(reader: Reader, asked: Asked) -> list[_Mark]:
     if asked.kind == 'yesno' or asked.page: return []
     out = list[_Mark]()
     for word, mark, quoted in _MARK.findall(asked.text):
-        if quoted and quoted.strip() not in asked.quoted: out.append(_Mark(quoted, _mark('', quoted.strip())))
+        if quoted and answer_key(quoted) not in reader.named: out.append(_Mark(quoted, _mark('', quoted.strip())))
         if not mark or _NO_MARK.fullmatch(word): continue
         both = _mark(word, mark)
         out.append(_Mark(mark, both if both.search(reader.text) else _mark('', mark)))
