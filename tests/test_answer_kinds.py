@@ -175,6 +175,11 @@ def test_columns_of_text(client, tmp_path):
     assert said(client, pdf(tmp_path / 'columns.pdf', page), 'What is the height of the dam?') == '41 metres'
 
 
+def test_a_sentence_behind_a_firm():
+    text = 'The walls of the port were built\nby Kvist & Co. The captain of the\nferry is Oskar Reeve, a sailor.'
+    assert typed('Who is the captain of the ferry?', text).startswith('Oskar Reeve')
+
+
 def test_a_row_label_that_is_printed_once(client, tmp_path):
     rows = ('Branch', 'Day', 'Opens'), ('Elmgate', 'Monday', '08:30'), ('', 'Saturday', '09:15'), \
         ('Quayside', 'Monday', '07:45'), ('', 'Saturday', '10:00')

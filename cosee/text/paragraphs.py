@@ -78,6 +78,8 @@ _ABBREV = {'no', 'nr', 'dr', 'mr', 'mrs', 'ms', 'prof', 'st', 'str', 'inc', 'ltd
            'i.e', 'vs', 'p', 'pp', 'vol', 'ch', 'al', 'u.a', 'z.b', 'bzw', 'fig', 'art', 'sec',
            'tel', 'ca', 'max', 'min', 'incl', 'excl', 'p.a', 'jan', 'feb', 'mar',
            'apr', 'jun', 'jul', 'aug', 'sept', 'sep', 'oct', 'nov', 'dec'}
+_FIRMS = {'inc', 'ltd', 'co', 'corp', 'al', 'p.a'}   # which may end a sentence, too
+_FRESH = re.compile(r'(?:The|This|These|Its?|He|She|We|They|An?|All|In|On|Der|Die|Das|Les?|La)\b')
 
 # %% ../../nbs/text/05_paragraphs.ipynb #3f4e0637
 def split_sentences(
@@ -87,7 +89,9 @@ def split_sentences(
     out, start = [], 0
     for m in re.finditer(r'[.!?]["”\')]*\s+(?=["“(]?[A-Z0-9•–-])', text):
         last = text[start:m.start()].split()[-1:] or ['']
-        if last[0].lower().strip('("') in _ABBREV or re.fullmatch(r'[A-Z]|\d{1,2}(?:\.\d+)*', last[0]): continue
+        known = last[0].lower().strip('("')
+        if known in _FIRMS and _FRESH.match(text, m.end()): pass
+        elif known in _ABBREV or re.fullmatch(r'[A-Z]|\d{1,2}(?:\.\d+)*', last[0]): continue
         out.append((start, m.end()))
         start = m.end()
     return out + ([(start, len(text))] if text[start:].strip() else [])
