@@ -92,8 +92,8 @@ def over_ink(path, page):
     with load_pages(path) as pages: im = pages[0].convert("L")
     w, h = im.size
     clean = im.copy()
-    side = page["turned"] in (90, 270)
     for line in page["lines"]:
+        side = line.get("turned", page["turned"]) in (90, 270)
         for edges in line["words"]:
             box = [*line["bbox"]]
             box[side], box[2 + side] = edges

@@ -619,7 +619,7 @@ HOTEL = '''
 
 
 @pytest.mark.parametrize('question, answer, page', [
-    ('Wie viel muss ich insgesamt zahlen?', '98,00', STROM), ('Bis wann muss ich zahlen?', '17.04.2021', STROM),
+    ('Wie viel muss ich insgesamt zahlen?', '98,00 €', STROM), ('Bis wann muss ich zahlen?', '17.04.2021', STROM),
     ('Welche Nummer kann ich anrufen?', '0800 123 4567', STROM),
     ('Auf welches Konto soll ich überweisen?', 'DE02 1203 0000 0000 2020 51', STROM),
     ('Welcher Zeitraum wird abgerechnet?', '01.03.2021 - 31.03.2021', STROM),

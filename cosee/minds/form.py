@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Optional, cast, get_args
 from ..utils.boxes import Box, enclosing, rounded
-from ..text.page_text import PageText
+from ..text.page_text import PageText, Turn, directions, turned_box
 from ..text.layout import Span, page_rows, page_spans
 
 # %% ../../nbs/minds/00_form.ipynb #25df8fc6
@@ -88,11 +88,24 @@ def _parted(rows: list[list[Span]], x: float) -> list[list[Span]]:
 def layout(
     page: PageText # a page of printed text
 ) -> list[list[Cell]]: # rows of cells, in reading order
-    "What stands on a page, row by row, column by column where text runs in two."
-    rows = page_rows(page_spans(page))
-    gutter = _gutter(rows, page['size'][0]) if len(rows) > 8 else 0
-    cells = [[_cell(s, page) for s in row] for row in (_parted(rows, gutter) if gutter else rows)]
+    "What stands on a page, row by row, column by column where text runs in two; what is turned as a block by itself."
+    return [row for part in directions(page) for row in _part_rows(part)]
+
+def _part_rows(part: PageText) -> list[list[Cell]]:
+    "The rows of what is read in one direction, at their places on the page as it is drawn"
+    rows = page_rows(page_spans(part))
+    gutter = _gutter(rows, part['size'][0]) if len(rows) > 8 else 0
+    cells = [[_drawn(_cell(s, part), part.get('turned', 0)) for s in row]
+             for row in (_parted(rows, gutter) if gutter else rows)]
     return [kept for row in cells if (kept := [c for c in row if c])]
+
+_BACK: dict[Turn, Turn] = {90: 270, 180: 180, 270: 90}
+
+def _drawn(cell: Cell, turned: Turn) -> Cell:
+    "Words where they stand on a page that was turned to be read"
+    if turned not in _BACK: return cell
+    boxes = (turned_box(w.bbox, _BACK[turned]) for w in cell)
+    return tuple(Word(w.text, (x0, y0, x1, y1)) for w, (x0, y0, x1, y1) in zip(cell, boxes, strict=True))
 
 # %% ../../nbs/minds/00_form.ipynb #b25b5510
 Form = Literal['cells', 'lines', 'rows', 'grid', 'plain']

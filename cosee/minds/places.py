@@ -18,7 +18,7 @@ from ..board import Evidence
 from ..utils.boxes import Box, box_iou
 from .form import Line, Word, around, layout, likeliest, write_page
 from ..text.ocr import TextExtractor
-from ..text.page_text import PageText, Turn, sure_box, turned_box, upright
+from ..text.page_text import PageText, Turn, directions, sure_box, turned_box
 from ..text.values import to_number
 from ..pages import PageError
 from ..utils.text import abstains, letters_of
@@ -128,11 +128,13 @@ class Printed:
         self.lines, self._tokens = list[Line](), dict[int, list[list[_Token]]]()
         self._vague = {n: page for n, page in pages.items() if any('region' in l for l in page['lines'])}
         for number, page in pages.items():
-            rows = layout(upright(page))
-            lines = write_page(rows, number, 'rows', len(self.lines) + 1).lines if rows else []
-            across, down = (_as_drawn(ws, page['turned']) for ws in ([l.words for l in lines], _down(rows)))
-            self.lines += [replace(l, words=words) for l, words in zip(lines, across, strict=True)]
-            self._tokens[number] = [_tokens(across), _tokens(down)]
+            self._tokens[number] = []
+            for part in directions(page):
+                rows = layout({**part, 'turned': 0})
+                lines = write_page(rows, number, 'rows', len(self.lines) + 1).lines if rows else []
+                across, down = (_as_drawn(ws, part['turned']) for ws in ([l.words for l in lines], _down(rows)))
+                self.lines += [replace(l, words=words) for l, words in zip(lines, across, strict=True)]
+                self._tokens[number] += [_tokens(across), _tokens(down)]
 
     def __repr__(self) -> str: return f'Printed({len(self._tokens)} pages, {len(self.lines)} lines)'
 

@@ -23,7 +23,7 @@ from ..text.values import to_number
 from ..utils.json_scan import Reading
 from ..utils.text import NOT_ANSWERABLE, abstains, answer_key, letters_of, same_answer
 from collections.abc import Sequence
-from ..text.page_text import PageText, sure_box
+from ..text.page_text import PageText, TICKED, sure_box
 from .transcriber import Transcriber, print_source
 from ..utils.registry import need
 
@@ -197,6 +197,20 @@ def _verdict(question: str, found: Sequence[Candidate]) -> Optional[tuple[str, C
     if same is not None: return 'Yes', same
     return ('No', named[0]) if named and _other_number(question, named[0]['answer']) else None
 
+def _both_said(doc: Reader, best: Answer) -> bool:
+    "Does the row of a yes or no say the other one too, without a sign for what is ticked?"
+    (_, top, _, bottom), page = best['bbox'], doc.pages[best['page'] - 1]
+    row = [l['text'] for l in page['lines'] if l['bbox'][1] < (top + bottom) / 2 < l['bbox'][3]]
+    words = {answer_key(w) for text in row for w in re.findall(r'[^\W\d_]+', text)} & {*_YES_OR_NO}
+    return len(words) > 1 and not any(TICKED in text for text in row)
+
+def _said_plainly(doc: Reader, question: str, best: Answer) -> Optional[Answer]:
+    "The yes or no that the page says: the best answer, or one whose label is in the question"
+    if answer_key(best['answer']) in _YES_OR_NO: return best
+    found = (c for c in doc.candidates(question, _RANKS) if answer_key(c['answer']) in _YES_OR_NO and c['label'] > .6)
+    value = next(found, None)
+    return value and _as_answer(best, value, value['answer'], _CLAIM, statement(value))
+
 def _judge_claim(
     doc: Reader,  # the document
     question: str # that asks for yes or no
@@ -204,7 +218,10 @@ def _judge_claim(
     "Yes or no, where a printed value settles it."
     best = doc.answer(question)
     if best is None: return _Settled(None, 'No print on the pages speaks of it.')
-    if answer_key(best['answer']) in _YES_OR_NO: return _Settled(best)
+    if plain := _said_plainly(doc, question, best):
+        best = plain
+        if not _both_said(doc, best): return _Settled(best)
+        return _Settled(None, 'The page offers yes and no, and which box is ticked cannot be read.')
     if _OTHERS.search(question): return _Settled(None, 'This takes a comparison, and print alone does not settle it.')
     found = _verdict(question, doc.candidates(question, _RANKS))
     if found: return _Settled(_as_answer(best, found[1], found[0], _CLAIM, statement(found[1])))

@@ -25,6 +25,7 @@ class Fact(TypedDict):
     bbox: tuple[float, float, float, float]  # 0-1
     labels: list[tuple[str, str]]            # (role, text); the first names the value, the others stand around it
     key_box: NotRequired[Optional[tuple]]    # where the label stands
+    turned: NotRequired[int]                 # degrees by which the page is turned to read it, if it is
     chart: NotRequired[int]                  # of a bar: number of its chart
 
 class CellFact(Fact):
@@ -72,6 +73,7 @@ def inline_pairs(
     off, out = len(text) - len(bare), []
     for m in _PAIR.finditer(bare):
         key, at = m['key'].strip(' ,;-–•'), m.start('value') - 1
+        key = key[split_sentences(key)[-1][0]:] if key else ''   # no end of the sentence before
         clock = re.search(r'\d$', m['key']) and re.match(r'\d', m['value']) and bare[m.end('key'):at + 1] == ':'
         if key and not clock and len(key.split()) <= 8 and not m['value'].startswith('//'):
             value = _first_sentence(m['value']).rstrip(' ,;')
@@ -124,6 +126,7 @@ def make_fact(
     value = value.strip()
     plain = Fact(kind=kind, value=ticked(value.rstrip('†‡§¶ ') or value), page=span.get('page', 1),   # no footnotes
                  bbox=box or span['bbox'], labels=labels)
+    if turned := span.get('turned', 0): plain['turned'] = turned
     return Fact(**plain, **extra)
 
 # %% ../../nbs/text/09_facts.ipynb #51b7c3ae
@@ -191,15 +194,28 @@ def _looks_like_label(
     return len(text.split()) <= 8 and lettered and value_kind(text) in ('text', 'code')
 
 # %% ../../nbs/text/09_facts.ipynb #8ced696d
+_BOX = re.compile(f'{_TICK.pattern}|{_OPEN.pattern}')
+
+def _option_facts(label: Span, behind: list[Span]) -> list[Fact]:
+    "The options behind a label that are ticked; none where no box is"
+    end = next((i for i, s in enumerate(behind) if not _BOX.match(s['text'])), len(behind))
+    on = [s for s in behind[:end] if _TICK.search(s['text'])]
+    value = ticked(' '.join(s['text'] for s in behind[:end]))
+    if not on or _BOX.search(value): return []
+    return [make_fact('right', value, on[0], [('key', label['text'].rstrip(': '))], key_box=label['bbox'])]
+
 def right_facts(
     row: list[Span] # spans of a row, from left to right
 ) -> list[Fact]:    # facts
-    "Label and right neighbour."
+    "Label and right neighbour, or the options right of it that are ticked; none for boxes of which none is."
     out = []
     for i, (a, b) in enumerate(zip(row, row[1:])):
         if not _looks_like_label(a['text']) or a['text'].endswith(('.', ';')) and not a['text'].endswith('No.'):
             continue
         if b['text'].endswith(':') or inline_pairs(a['text']): continue
+        if _BOX.match(b['text']):
+            if not _BOX.match(a['text']): out += _option_facts(a, row[i + 1:])
+            continue
         kind = 'right' if a['text'].endswith(':') or i % 2 == 0 else 'right?'
         out.append(make_fact(kind, b['text'], b, [('key', a['text'].rstrip(': '))], key_box=a['bbox']))
     return out
@@ -300,17 +316,28 @@ def chart_facts(
     return facts, used
 
 # %% ../../nbs/text/09_facts.ipynb #b59e56d1
+def _labelled_rows(rows: list[list[Optional[Span]]]) -> list[list[Optional[Span]]]:
+    "Rows with the labels at their beginning that are printed once for several, if the rows are filled alike else"
+    out = list[list[Optional[Span]]]()
+    for row in rows:
+        empty = next((i for i, c in enumerate(row) if c is not None), 0)
+        above = out[-1] if out else []
+        alike = len(row) > empty + 1 and all((a is None) == (c is None) for a, c in zip(above[empty:], row[empty:]))
+        labels = [c if c and value_kind(c['text']) == 'text' else None for c in above[:empty]]
+        out.append([*labels, *row[empty:]] if empty and labels and all(labels) and alike else row)
+    return out
+
 def cell_facts(
     table: Table, # a table, see `join_tables`
     number: int  # number of the table in the document
 ) -> list[Fact]:       # facts
-    "A fact for each cell."
+    "A fact for each cell; a label that is printed once names the rows below it too."
     heads = [c['text'] if c else '' for c in table['header']] if table['header'] else [''] * len(table['cols'])
-    out = []
+    out, labelled = [], _labelled_rows(table['rows'])
     for i, row in enumerate(table['rows']):
         for j, c in enumerate(row):
             if c is None: continue
-            others = [(heads[k], o['text'], k == 0) for k, o in enumerate(row) if k != j and o is not None]
+            others = [(heads[k], o['text'], k == 0) for k, o in enumerate(labelled[i]) if k != j and o is not None]
             first = row[0]['bbox'] if row[0] else None
             out.append(make_fact('cell', c['text'], c, [('column', heads[j])], others=others,
                                  table=number, row=i, col=j, headed=bool(table['header']),

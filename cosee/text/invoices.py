@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Optional
 from .facts import Fact, make_fact, part_box
 from .layout import Span, page_rows
-from .values import PATTERNS
+from .values import PATTERNS, to_number
 
 # %% ../../nbs/text/31_invoices.ipynb #07951d95
 _BILL = re.compile(r'''\b(?:
@@ -51,7 +51,9 @@ _LAST = re.compile(r'round|to be paid|\bnett?\b|payable|due|grand|to pay|zu zahl
 _WITH_TAX = re.compile(r'\bin[cl]|inkl|gesamtbetrag', re.I)
 _GIVEN = re.compile(r'cash|tender|paid|payment|visa|card|gegeben|bar\b|espèces', re.I)
 _BACK = re.compile(r'change|rückgeld|rendu', re.I)
-_AMOUNT = re.compile(r'[$€£]?\s?\d[\d,]*[.,]\s?\d\d(?!\d|%|[.,]\d)')
+_MARKED = r"\d{1,3}(?:[.,'’]\d{3})+|\d+"   # a whole number, with marks between thousands or without
+_AMOUNT = re.compile(rf"(?:{PATTERNS['money']})|(?<![\d.,'’])(?:{_MARKED})[.,]\s?\d\d(?!\d|\s?%|[.,]\d)|"
+                     r'^\d{1,3}(?: \d{3})+[.,]\d\d$')   # a space parts thousands where nothing else stands
 
 # %% ../../nbs/text/31_invoices.ipynb #c7902074
 class _Sum(NamedTuple):
@@ -65,12 +67,13 @@ class _Sum(NamedTuple):
 def _said(row: list[Span]) -> str: return ' '.join(s['text'] for s in row)
 
 def _amounts(row: list[Span]) -> list[tuple[Span, str]]:
-    "The amounts of a row, from left to right"
-    return [(s, m[0].strip()) for s in row for m in _AMOUNT.finditer(s['text'])]
+    "The amounts of a row, from left to right; a number without a mark may count something"
+    found = [(s, m[0].strip()) for s in row for m in _AMOUNT.finditer(s['text'])]
+    return [(s, text) for s, text in found if re.search(r"\d[.,'’ ]\s?\d", text)]
 
 def _number(amount: str) -> float:
-    "An amount of money, whose last two digits are the hundredths"
-    return int(re.sub(r'\D', '', amount)) / 100
+    "An amount of money; a scan may have a gap behind its decimal mark"
+    return to_number(re.sub(r'(?<=[.,])\s(?=\d\d(?!\d))', '', amount)) or 0.0
 
 # %% ../../nbs/text/31_invoices.ipynb #d4464090
 def _sums(rows: list[list[Span]]) -> list[_Sum]:

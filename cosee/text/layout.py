@@ -23,6 +23,7 @@ class Span(TypedDict):
     bbox: tuple[float, float, float, float]
     words: list[tuple[str, float, float]]  # (word, left, right); empty where the places are not known
     page: NotRequired[int]                 # number of the page, from 1, once the span is part of a document
+    turned: NotRequired[int]               # degrees by which that is turned to read the span, if it is
     wrapped: NotRequired[float]            # lower edge of the last line, in a cell of several lines
     parts: NotRequired[int]                # how many lines were put to the cell
 

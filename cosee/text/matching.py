@@ -16,7 +16,7 @@ from .values import NUMBER_WORDS, PATTERNS, value_kind
 from .weights import WEIGHTS
 
 # %% auto #0
-__all__ = ['SMALL', 'ASKING', 'POLITE', 'label_words', 'Weigher', 'Asked', 'sentence_match', 'last_preposition', 'fits',
+__all__ = ['SMALL', 'ASKING', 'POLITE', 'label_words', 'Weigher', 'Asked', 'around', 'sentence_match', 'last_preposition', 'fits',
            'best_fit', 'labels_around', 'meaning_bonus', 'without_values']
 
 # %% ../../nbs/text/11_matching.ipynb #8e503c2d
@@ -138,7 +138,7 @@ class Asked:
     ) -> bool:
         "Does what stands around `fact` say each narrow word of the question, or does the value show it?"
         if not self.narrow or value_kind(fact['value']) == self.kind == 'iban': return True
-        return all(_says_one(group, _around(fact)) for group in self.narrow)
+        return all(_says_one(group, around(fact)) for group in self.narrow)
 
     def concerns(self,
         *words: str # in English
@@ -158,7 +158,7 @@ class Asked:
         if self.kind == 'yesno' and not POLITE.match(self.text): return bool(_YES_OR_NO.match(value))
         if self.kind != 'money' or value_kind(value) not in ('number', 'code'): return True
         named = any(m > 0.9 for t in keys for m in self.match(t))
-        return named or bool(re.search(r'\d[.,]\d\d$', value)) or any(names_money(t) for t in tokens(_around(fact)))
+        return named or bool(re.search(r'\d[.,]\d\d$', value)) or any(names_money(t) for t in tokens(around(fact)))
 
     def trimmed(self,
         value: str # a phrase of a sentence
@@ -228,7 +228,9 @@ class Asked:
         return sum(w * b for w, b in zip(self.weights, best)) / self.total
 
 # %% ../../nbs/text/11_matching.ipynb #4f8c97c2
-def _around(fact: Fact) -> str:
+def around(
+    fact: Fact # a fact
+) -> str:
     "A value with its labels, its row or its sentence"
     text = ' '.join([*(t for _, t in fact['labels']), fact['value']])
     if is_sentence(fact): text += ' ' + fact['sentence']

@@ -15,7 +15,9 @@ from itertools import repeat
 from pathlib import Path
 from typing import Iterable, Literal, Sequence, Optional, Protocol, TYPE_CHECKING, Union, cast, get_args
 from weakref import WeakKeyDictionary, WeakValueDictionary
-from ..utils.boxes import Box
+from ..utils.boxes import Box, corners, enclosing
+from .checkboxes import find_boxes, with_marks
+from .pdf_text import in_order
 from .pdf_visibility import Known, read_layer
 from .page_text import RAISED, PageCache, TextLine, PageText, Turn, as_drawn, make_line, page_skew
 from ..utils.isolation import stop_jobs
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 # %% ../../nbs/text/01_ocr.ipynb #bdc0e832
-VERSION = 'rapidocr-3.10/7'   # another one where the same pixels may give other print
+VERSION = 'rapidocr-3.10/8'   # another one where the same pixels may give other print
 
 def page_key(
     image,         # a PIL image
@@ -306,14 +308,41 @@ def _read_upright(
     found, _ = _found(engine, bgr, False)
     return as_drawn(_print_page(found, bgr.shape[1::-1], turned))
 
+_FEW = 4   # lines that stand by chance
+
+def _with_standing(engine, image: 'Image', page: PageText) -> PageText:
+    "A page with what stands sideways on it, as a table may, read again by itself; raises `_TooMuch`"
+    w, h = image.size
+    wide, high = (lambda l: (l['bbox'][2] - l['bbox'][0]) * w), (lambda l: (l['bbox'][3] - l['bbox'][1]) * h)
+    stands = [l for l in page['lines'] if len(l['text']) > 1 and high(l) >= _STANDS * wide(l)]
+    if page['turned'] or len(stands) < _FEW: return page
+    x0, y0, x1, y1 = enclosing([corners(l['bbox']) for l in stands])
+    inside = [l for l in page['lines'] if x0 < sum(l['bbox'][::2]) / 2 < x1 and y0 < sum(l['bbox'][1::2]) / 2 < y1]
+    if len(stands) < 0.5 * len(inside): return page
+    room = max(map(wide, stands))
+    at = max(0, int(x0 * w - room)), max(0, int(y0 * h - room))
+    part = _read_upright(engine, image.crop((*at, min(w, int(x1 * w + room)), min(h, int(y1 * h + room)))))
+    if part['turned'] not in (90, 270): return page
+    lines = [l for l in page['lines'] if l not in inside]
+    for l in _moved(part, at, image.size)['lines']:
+        l['turned'] = part['turned']
+        lines.append(l)
+    return {**page, 'lines': lines}
+
 def _ocr_page(
     engine, # an OCR engine, see `_make_engine`
     image   # a PIL image
 ) -> PageText: # a page of printed text
     "Read one page, unless there is too much on it."
     if min(image.size) < 8: return _print_page(None, image.size)
-    try: return {**_read_upright(engine, _reduced(image, engine.max_side_len)), 'size': list(image.size)}
+    try:
+        page = _read_upright(engine, reduced := _reduced(image, engine.max_side_len))
+        page = _with_standing(engine, reduced, page)
     except _TooMuch as e: return {**_print_page(None, image.size), 'unread': str(e)}
+    boxes = [] if page['turned'] else find_boxes(reduced)
+    if boxes: page['lines'] = in_order(with_marks(page['lines'], boxes))
+    page['size'] = list(image.size)
+    return page
 
 # %% ../../nbs/text/01_ocr.ipynb #21bb62cd
 Way = Literal['auto', 'text', 'ocr', 'model']   # a file's own text where it can be trusted, that alone, OCR, a model

@@ -12,10 +12,13 @@ from ..utils.boxes import Box, corners, enclosing, is_box
 from ..utils.files import FileCache, cache_folder
 
 # %% auto #0
-__all__ = ['Source', 'Turn', 'RAISED', 'TextLine', 'PageText', 'clean_print', 'raised_mark', 'is_raised', 'make_line',
-           'page_skew', 'turned_box', 'upright', 'as_drawn', 'line_place', 'sure_box', 'valid_page', 'PageCache']
+__all__ = ['Turn', 'Source', 'TICKED', 'EMPTY', 'RAISED', 'TextLine', 'PageText', 'clean_print', 'with_boxes', 'raised_mark',
+           'is_raised', 'make_line', 'page_skew', 'turned_box', 'upright', 'as_drawn', 'directions', 'line_place',
+           'sure_box', 'valid_page', 'PageCache']
 
 # %% ../../nbs/text/00_page_text.ipynb #8cb2f9f1
+Turn = Literal[0, 90, 180, 270]           # degrees clockwise
+
 class TextLine(TypedDict):
     "A line of printed text."
     text: str                 # as a reader would type it
@@ -23,10 +26,10 @@ class TextLine(TypedDict):
     score: float              # certainty 0-1
     words: list[list[float]]  # edges of each word along the line, 0-1: from left to right, or down a turned page
     struck: NotRequired[bool] # is it crossed out? what was printed first, and holds no more
+    turned: NotRequired[Turn] # by how much the page is turned to read it, where that is not as for the page
     region: NotRequired[list[float]] # where it is sure to stand, where `bbox` is its place in reading order alone
 
 Source = Literal['text', 'ocr', 'both', 'model']   # the file's own text, OCR, some of each, or a model's transcription
-Turn = Literal[0, 90, 180, 270]           # degrees clockwise
 
 class PageText(TypedDict):
     "A page of printed text."
@@ -52,6 +55,23 @@ def clean_print(
     text = ''.join(_PRINT.get(c, c) for c in text)
     text = ''.join(c if unicodedata.category(c)[0] != 'C' else ' ' for c in text)
     return ' '.join(text.split())
+
+# %% ../../nbs/text/00_page_text.ipynb #c81f0a02
+TICKED, EMPTY = '☒', '☐'
+_TICKED, _EMPTY = re.compile(r'\[\s?[xX×✓✔✗✘]\s?\]|[☑🗹✅]'), re.compile(r'\[\s?\](?!\()|[□▢❏❑]')
+
+def with_boxes(
+    line: TextLine # as it is printed
+) -> TextLine:     # with one sign for each check box
+    "A line whose check boxes are ☒ and ☐."
+    text = _EMPTY.sub(EMPTY, _TICKED.sub(TICKED, line['text']))
+    if text == line['text'] or len(line['words']) != len(line['text'].split()): return line
+    edges, at = list(line['words']), 0
+    for m in re.finditer(r'\[\s[xX×✓✔✗✘]?\s?\]|\[[xX×✓✔✗✘]\s\]', line['text']):   # of several words that become one
+        first, more = len(line['text'][:m.start()].split()) - at, len(m[0].split()) - 1
+        edges[first:first + more + 1] = [[edges[first][0], edges[first + more][1]]]
+        at += more
+    return {**line, 'text': text, 'words': edges}
 
 # %% ../../nbs/text/00_page_text.ipynb #d0b70011
 _LEVEL = '0123456789()+-−abcdefghijklmnoprstuvwxyz'
@@ -128,8 +148,9 @@ def make_line(
     text = _marks_apart(clean_print(text))
     edges = _word_edges(text, pieces) or _spread_words(text, min(xs), max(xs))
     top, bottom = (ys[0] + ys[1]) / 2, (ys[2] + ys[3]) / 2
-    return TextLine(text=text, bbox=[unit(min(xs), w), unit(top, h), unit(max(xs), w), unit(bottom, h)],
+    line = TextLine(text=text, bbox=[unit(min(xs), w), unit(top, h), unit(max(xs), w), unit(bottom, h)],
                     score=round(float(score), 3), words=[[unit(a, w), unit(b, w)] for a, b in edges])
+    return with_boxes(line)
 
 # %% ../../nbs/text/00_page_text.ipynb #3dfd9991
 def page_skew(
@@ -181,6 +202,37 @@ def as_drawn(
     back: dict[Turn, Turn] = {90: 270, 180: 180, 270: 90}
     return _turned_page(page, back[page['turned']], page['turned'] in (90, 180)) if page['turned'] else page
 
+# %% ../../nbs/text/00_page_text.ipynb #c81f0b02
+def _in_rows(lines: list[TextLine]) -> bool:
+    "Do lines that are read in one direction stand side by side, or have many words?"
+    beside = lambda a, b: a['bbox'][1] < (b['bbox'][1] + b['bbox'][3]) / 2 < a['bbox'][3]
+    return (sum(len(l['words']) for l in lines) > 3 * len(lines)
+            or sum(any(beside(a, b) for b in lines if b is not a) for a in lines) > 0.5 * len(lines))
+
+def directions(
+    page: PageText # a page of printed text
+) -> list[PageText]: # as it is read: most of it first
+    "The page as it stands when it is read, once for each direction in which a block of it is printed."
+    mine = page.get('turned', 0)
+    turn = lambda line: line.get('turned', mine)
+    found = {t: upright({**page, 'turned': t, 'skew': 0., 'lines': [_plain(l) for l in page['lines'] if turn(l) == t]})
+             for t in dict.fromkeys(map(turn, page['lines'])) if t != mine}
+    apart = {t: part for t, part in found.items() if _in_rows(part['lines'])}
+    rest = [l if turn(l) == mine else _along(l, mine) for l in page['lines'] if turn(l) not in apart]
+    return [upright({**page, 'lines': rest}), *apart.values()]
+
+def _along(line: TextLine, turned: Turn) -> TextLine:
+    "A line that is read in another direction, as if it were read as its page is"
+    x0, y0, x1, y1 = line['bbox']
+    edges = _spread_words(line['text'], *((y0, y1) if turned in (90, 270) else (x0, x1)))
+    return {**_plain(line), 'words': [[round(a, 4), round(b, 4)] for a, b in edges]}
+
+def _plain(line: TextLine) -> TextLine:
+    "A line without a turn of its own"
+    out = line.copy()
+    out.pop('turned', None)
+    return out
+
 # %% ../../nbs/text/00_page_text.ipynb #94fffbd4
 def _touch(a: Sequence[float], b: Sequence[float]) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
@@ -208,7 +260,8 @@ def _valid_line(line: dict) -> bool:
     "Has `line` the fields of a line, with as many edges as words?"
     return (isinstance(line['text'], str) and _is_number(line['score'])
             and len(line['bbox']) == 4 and all(map(_is_number, line['bbox']))
-            and isinstance(line.get('struck', False), bool) and ('region' not in line or is_box(line['region']))
+            and isinstance(line.get('struck', False), bool) and line.get('turned', 0) in get_args(Turn)
+            and ('region' not in line or is_box(line['region']))
             and len(line['words']) == len(line['text'].split())
             and all(_is_number(a) and _is_number(b) for a, b in line['words']))
 

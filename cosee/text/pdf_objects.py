@@ -186,6 +186,7 @@ def _composed(
 # %% ../../nbs/text/20_pdf_objects.ipynb #ac28fcfb
 MAX_OBJECTS = 20_000   # of one page; what comes behind them is not looked at
 _TEXT, _PATH, _PICTURE, _FORM = 1, 2, 3, 5   # kinds of objects
+_SQUARE = 5, 30      # points of the sides of a check box
 _THIN = 3            # points that a line is thick at most
 
 # %% ../../nbs/text/20_pdf_objects.ipynb #49b90a07
@@ -225,6 +226,7 @@ class RawPictures(TypedDict):
     places: 'array[int]'    # of each
     boxes: 'array[float]'   # (4n,) of each
     areas: 'array[float]'   # (5n,) box and place of what may cover a text
+    squares: 'array[float]' # (4n,) boxes of paths that may be check boxes
 
 def ask_pictures(
     leaf # an open page of pypdfium2, under `pdfium_lock`
@@ -233,7 +235,7 @@ def ask_pictures(
     clear, mode, stroke = pdfium_calls('FPDFPageObj_HasTransparency', 'FPDFPath_GetDrawMode',
                                        'FPDFPageObj_GetStrokeWidth')
     found = RawPictures(rows=array('d'), rules=array('d'), texts=array('Q'), places=array('q'), boxes=array('d'),
-                        areas=array('d'))
+                        areas=array('d'), squares=array('d'))
     fill, line, width = ctypes.c_int(), ctypes.c_int(), ctypes.c_float()
     objects = _objects(address(leaf.raw), page_matrix(leaf))
     for n, (obj, kind, matrix) in enumerate(islice(objects, MAX_OBJECTS)):
@@ -247,7 +249,9 @@ def ask_pictures(
             mode(obj, ctypes.addressof(fill), ctypes.addressof(line))
             stroke(obj, ctypes.addressof(width))
             if not fill.value and not line.value: continue   # it is there to clip
-            if min(box[2] - box[0], box[3] - box[1]) <= _THIN: found['rules'].extend(box)
+            wide, high = box[2] - box[0], box[3] - box[1]
+            if _SQUARE[0] < wide < _SQUARE[1] and 0.8 * wide < high < 1.25 * wide: found['squares'].extend(box)
+            if min(wide, high) <= _THIN: found['rules'].extend(box)
             elif fill.value or width.value > _THIN: found['areas'].extend((*box, n))
         else:
             found['areas'].extend((*box, n))
@@ -323,6 +327,32 @@ def _drawn_annotations(leaf) -> bool:
         finally: raw.FPDFPage_CloseAnnot(note)
     return False
 
+# %% ../../nbs/text/20_pdf_objects.ipynb #d91c0a03
+_FIELD = 20   # kind of annotation of a field
+
+def _state_of(note) -> str:
+    "The state in which a field is drawn: of a check box its value, or Off; '' where it has none"
+    import pypdfium2.raw as raw
+    text = ctypes.create_string_buffer(256)
+    if raw.FPDFAnnot_GetSubtype(note) != _FIELD or not raw.FPDFAnnot_HasKey(note, b'AS'): return ''
+    size = raw.FPDFAnnot_GetStringValue(note, b'AS', ctypes.cast(text, ctypes.POINTER(raw.FPDF_WCHAR)), 256)
+    return text.raw[:max(0, min(size, 256) - 2)].decode('utf-16-le', 'replace')
+
+def _check_boxes(leaf) -> 'array[float]':
+    "(5n,) box in points of the drawn page, and 1 where it is ticked, of each check box and radio button"
+    import pypdfium2.raw as raw
+    out, (a, b, x, c, d, y) = array('d'), page_matrix(leaf)
+    for i in range(min(raw.FPDFPage_GetAnnotCount(leaf.raw), 1000)):
+        note, rect = raw.FPDFPage_GetAnnot(leaf.raw, i), raw.FS_RECTF()
+        try:
+            state = _state_of(note)
+            if not state or not raw.FPDFAnnot_GetRect(note, rect): continue
+            ends = (rect.left, rect.bottom), (rect.right, rect.top)
+            across, down = sorted(a * u + b * v + x for u, v in ends), sorted(c * u + d * v + y for u, v in ends)
+            out.extend((across[0], down[0], across[1], down[1], state != 'Off'))
+        finally: raw.FPDFPage_CloseAnnot(note)
+    return out
+
 # %% ../../nbs/text/20_pdf_objects.ipynb #5532da8d
 @contextmanager
 def _with_fields(
@@ -372,6 +402,7 @@ class Scan(TypedDict):
     whole: memoryview         # the same with its fields, as `lacking` was drawn
     lacking: list[Lacking]    # first without all of its text
     pictures: RawPictures
+    boxes: 'array[float]'     # (5n,) check boxes of a form in points, and whether they are ticked
     why: str                  # the text layer was not read at all
     chars: Optional[RawChars] # None where it was not read
     modes: 'array[int]'       # (objects,) how each text object is drawn
@@ -398,7 +429,8 @@ def scan(
     with _with_fields(leaf, index) as page:
         said = ask_pictures(page)
         found = Scan(size=leaf.get_size(), grey=grey, whole=grey if page is leaf else small_picture(page), lacking=[],
-                     pictures=said, why='', chars=None, modes=array('l'), names=[], fonts=array('L'))
+                     pictures=said, boxes=_check_boxes(leaf), why='', chars=None, modes=array('l'), names=[],
+                     fonts=array('L'))
         _scan_text(page, found)
         if found['chars'] and said['texts']: found['lacking'] = [
             Lacking(grey=picture_without(page, texts), texts=array('Q', texts))

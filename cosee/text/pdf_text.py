@@ -9,7 +9,7 @@ from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence
 from ..utils.boxes import enclosing
-from .page_text import TextLine, Turn, clean_print, raised_mark, turned_box
+from .page_text import TextLine, Turn, clean_print, raised_mark, turned_box, with_boxes
 from .pdf_objects import Chars
 
 # %% auto #0
@@ -186,11 +186,18 @@ def _line_rows(
     return rows
 
 # %% ../../nbs/text/21_pdf_text.ipynb #a0ff712c
+_TURNS: tuple[Turn, ...] = 0, 270, 180, 90   # by which a page is turned so that words of a number of quarter turns lie
+
 def in_order(
     lines: Sequence[TextLine], # in any order
     turned: Turn = 0            # by how much the page is turned to be read
 ) -> list[TextLine]:
-    "Lines from top to bottom; those on one height from left to right."
+    "Lines from top to bottom; those on one height from left to right, and those of another turn behind, by turn."
+    turns: dict[Turn, None] = dict.fromkeys([turned, *(line.get('turned', turned) for line in lines)])
+    return [line for turn in turns for line in _ordered([l for l in lines if l.get('turned', turned) == turn], turn)]
+
+def _ordered(lines: Sequence[TextLine], turned: Turn) -> list[TextLine]:
+    "Lines of one turn in order"
     rows: list[tuple[float, list]] = []
     placed = ((turned_box(line['bbox'], turned) if turned else line['bbox'], line) for line in lines)
     for box, line in sorted(placed, key=lambda p: p[0][1] + p[0][3]):
@@ -198,7 +205,6 @@ def in_order(
         if rows and middle < rows[-1][0]: rows[-1][1].append((box, line))
         else: rows.append((middle + 0.4 * (box[3] - box[1]), [(box, line)]))
     return [line for _, row in rows for _, line in sorted(row, key=lambda p: p[0][0])]
-
 
 # %% ../../nbs/text/21_pdf_text.ipynb #d0b70020
 def crossed_out(
@@ -261,8 +267,11 @@ def print_lines(
             text, parts = _written(words, read, [*part])
             left, top, right, bottom = zip(*(enclosing([boxes[i] for i in p]) if len(p) > 1 else boxes[p[0]]
                                              for p in parts), strict=True)
-            edges = zip(*((top, bottom) if turned in (90, 270) else (left, right)), strict=True)
+            turn = _TURNS[words.turns[row[0]]]
+            edges = zip(*((top, bottom) if turn in (90, 270) else (left, right)), strict=True)
             line = TextLine(text=text, score=1., words=[[*edge] for edge in edges],
                             bbox=[min(left), min(top), max(right), max(bottom)])
-            lines.append({**line, 'struck': True} if struck else line)
+            if struck: line['struck'] = True
+            if turn != turned: line['turned'] = turn
+            lines.append(with_boxes(line))
     return in_order(lines, turned)

@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional, Sequence
 from ..utils.boxes import Box, Size
 from ..utils.text import counted
+from .checkboxes import find_boxes, with_marks
 from .page_text import TextLine, PageText, Turn
 from .pdf_objects import MAX_OBJECTS, SIDE, Chars, RawPictures, Scan, chars_of, scan
 from .pdf_text import Words, crossed_out, find_words, in_order, print_lines, some_words
@@ -456,6 +457,17 @@ def _main_turn(
     turns: tuple[Turn, ...] = 0, 270, 180, 90
     return turns[int(letters.argmax())]
 
+# %% ../../nbs/text/22_pdf_visibility.ipynb #d91c0a02
+def _boxes(found: Scan, drawn: Callable[[], 'Image']) -> list[tuple[Box, Optional[bool]]]:
+    "The check boxes of a page, each once: by its form, or else as they look"
+    share = lambda flat, n: [(x0 / w, y0 / h, x1 / w, y1 / h, *ticked)
+                             for x0, y0, x1, y1, *ticked in zip(*[iter(flat)] * n, strict=True)]
+    w, h = found['size']
+    fields: list[tuple[Box, Optional[bool]]] = [(box[:4], bool(box[4])) for box in share(found['boxes'], 5)]
+    is_known = lambda box: any(_overlap(box, field) for field, _ in fields)
+    if all(map(is_known, share(found['pictures']['squares'], 4))): return fields
+    return fields + [(box, ticked) for box, ticked in find_boxes(drawn()) if not is_known(box)]
+
 # %% ../../nbs/text/22_pdf_visibility.ipynb #35b4434e
 def read_layer(
     page: 'Page',                     # of a PDF
@@ -467,7 +479,8 @@ def read_layer(
 ) -> PageText:
     "The printed text of a PDF's page; raises `PageError` if the page cannot be opened."
     drawn = cache(lambda: page.draw() if image is None else image)
-    seen = look(page.examine(scan))
+    found = page.examine(scan)
+    seen = look(found)
     read = lambda sample: line(_cut_sample(drawn(), sample, seen.size))
     if alone: verdict = Verdict(seen.text and seen.text.plain, [], seen.why)   # what is seen by itself, nothing tried
     else: verdict = judge(seen, memory, read)
@@ -475,6 +488,7 @@ def read_layer(
     words = None if text is None or kept is None else some_words(text.words, kept)
     turned = _main_turn(words)
     lines = print_lines(words, seen.size, turned)
+    if not turned: lines = in_order(with_marks(lines, _boxes(found, drawn)))
     if verdict.areas and not lines: return {**ocr(drawn(), None), 'why': verdict.why}
     parts = [ocr(drawn(), area) for area in verdict.areas]
     more = [l for part in parts for l in _added_lines(lines, part['lines'])]

@@ -386,7 +386,8 @@ def _number_kinds(phrase: tuple, behind: tuple) -> dict:
     "A number may be a count, a code, or one to call"
     if any('money' in _noun_kinds(w) for w in phrase): return {'number': 1.0}     # the total number
     if behind[:1] != ('of',): return {'code': 1.0, 'number': SECOND}
-    one = behind[1:2] and behind[1] in _DETERMINERS and not behind[-1].endswith('s')
+    named = behind[1:2] and behind[1] in _DETERMINERS or any(c.isdigit() for c in behind[-1])   # of unit 73
+    one = named and not behind[-1].endswith('s')
     return {'number': 1.0, 'code': 1.0} if one else {'number': 1.0}              # of the order, of chairs
 
 def _heads(phrase: tuple, behind: tuple) -> tuple:

@@ -5,29 +5,31 @@
 # %% ../../nbs/text/12_reader.ipynb #24c1bffd
 from __future__ import annotations
 import math, re
-from typing import Optional, TypedDict
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple, Optional, TypedDict
 from ..utils.boxes import box_iou, enclosing
 from .facts import (CellFact, Fact, SentenceFact, above_facts, below_facts, cell_facts, chart_facts,
-                              is_cell, is_sentence, make_fact, right_facts, span_pairs)
-from .matching import (ASKING, Asked, SMALL, best_fit, labels_around, last_preposition, meaning_bonus,
-                                 sentence_match, without_values)
-from .paragraphs import BULLET, page_headings, page_paragraphs
+                              inline_pairs, is_cell, is_sentence, make_fact, right_facts, span_pairs)
+from .matching import (ASKING, Asked, SMALL, around, best_fit, labels_around, last_preposition,
+                                 meaning_bonus, sentence_match, without_values)
+from .paragraphs import BULLET, page_headings, page_paragraphs, prose
 from .unlabelled import alone_facts
 from .invoices import bill_facts, is_bill
 from .contents import pointer_facts, pointer_lines
 from .headers_footers import furniture
-from .letterhead import letterhead
+from .letterhead import address_facts, letterhead
 from .letters import letter_facts, signature_facts
 from .options import asks_for_option, named_options, option_facts
 from .titles import title_facts
 from .question import STOP, concepts, content_words, parts_of, stem, tokens
 from .sentences import sentence_facts
-from .page_text import PageText, Turn, turned_box, upright
+from .page_text import PageText, Turn, directions, turned_box
 from .layout import Span, page_rows, page_spans
 from .tables import Table, find_tables, join_tables
 from .values import is_value, to_number, value_kind
 from .weights import WEIGHTS
-from ..utils.text import same_answer
+from ..utils.text import answer_key, same_answer
 
 # %% auto #0
 __all__ = ['MOST_LABELS', 'CALIBRATION', 'SUREST', 'UNSAID', 'NOTHING', 'Candidate', 'Region', 'Answer', 'Reader', 'label_text',
@@ -70,19 +72,28 @@ def _page_title(spans: list[Span]) -> Optional[Span]:
 # %% ../../nbs/text/12_reader.ipynb #65e0aca5
 def _loose_facts(loose: list, tables: list) -> list:
     "Facts of spans that stand in no ruled table and no chart"
-    facts = [f for s in loose for f in span_pairs(s)] + [f for r in page_rows(loose) for f in right_facts(r)]
+    said = [s for block in prose(loose) for s in block]
+    pairs = _without(loose, said) + [s for s in said if inline_pairs(s['text'])]
+    facts = [f for s in pairs for f in span_pairs(s)] + [f for r in page_rows(loose) for f in right_facts(r)]
     forms = [c['text'].rstrip(': ') for t in tables if t['form'] for c in t['header'] if c]
     for f in facts:
         if f['kind'] in ('right', 'right?') and f['labels'][0][1] in forms: f['kind'] = 'right-'
     facts += below_facts(loose) + above_facts(loose)
+    lines = {s['bbox'] for s in said}
+    facts = [f for f in facts if f.get('key_box') not in lines]   # no line of running text is a label
     return facts + [f for p in page_paragraphs(loose) for f in sentence_facts(p)]
 
 # %% ../../nbs/text/12_reader.ipynb #70478bcc
-def _on_page(span: Span, number: int) -> Span:
-    "A copy of `span` that knows its page"
+def _on_page(span: Span, number: int, page: PageText) -> Span:
+    "A copy of `span` that knows its page, and how that is turned"
     out = span.copy()
     out['page'] = number
+    if turned := page.get('turned', 0): out['turned'] = turned
     return out
+
+def _block_facts(block: PageText, number: int) -> tuple[list[Fact], list[Table], dict]:
+    "What stands in another direction than most of its page"
+    return _page_facts(block, [_on_page(s, number, block) for s in page_spans(block)], number)
 
 def _page_facts(
     page: PageText,   # a page of print
@@ -93,7 +104,7 @@ def _page_facts(
     pointers = pointer_lines(page, page_rows(spans))
     spans = _without(spans, pointers)
     rows = page_rows(spans)
-    tables, heads = find_tables(rows, number), page_headings(rows)
+    tables, heads = find_tables(page_rows(_without(spans, _columns(spans))), number), page_headings(rows)
     boxes = [_table_box(t) for t in tables if _is_ruled(t)]
     loose = [s for s in spans if not any(_within(s, b) for b in boxes)]
     facts, charted = chart_facts(page_rows(loose), loose)
@@ -104,6 +115,12 @@ def _page_facts(
     return facts + _loose_facts(loose, tables), tables, context
 
 # %% ../../nbs/text/12_reader.ipynb #3105082d
+def _columns(spans: list[Span]) -> list[Span]:
+    "The lines of running text that stand side by side"
+    blocks = prose(spans)
+    beside = lambda a, b: a is not b and a[0]['y0'] < b[-1]['y1'] and b[0]['y0'] < a[-1]['y1']
+    return [s for a in blocks if any(beside(a, b) for b in blocks) for s in a]
+
 def _without(spans: list[Span], others: list[Span]) -> list[Span]:
     "The spans that are none of `others`"
     gone = {id(s) for s in others}
@@ -112,9 +129,10 @@ def _without(spans: list[Span], others: list[Span]) -> list[Span]:
 def _placed_facts(page: PageText, spans: list[Span], number: int) -> list[Fact]:
     "What its place on the page names: of a bill, and of the first page"
     bill = is_bill([l['text'] for l in page['lines']])
-    if not bill and number > 1: return signature_facts(spans)
+    blocks = address_facts(spans)
+    if not bill and number > 1: return blocks + signature_facts(spans)
     height, title = page['size'][1], _page_title(spans)
-    head = letterhead(spans, height, bill)
+    head = blocks + letterhead(spans, height, bill)
     if bill: return head + bill_facts(spans)
     return head + (letter_facts(spans, height) or (title_facts(spans, title, height) if title else []))
 
@@ -172,16 +190,21 @@ class Reader:
     ):
         self.pages, self.facts, tables, self.contexts = pages, [], [], []
         self.embeddings, self.weights, self._parsed = embeddings, weights, ('', None)
-        straight = [upright(page) for page in pages]
-        spans = [[_on_page(s, i) for s in page_spans(page)] for i, page in enumerate(straight, 1)]
-        for i, (page, said, margin) in enumerate(zip(straight, spans, furniture(spans), strict=True), 1):
-            facts, found, context = _page_facts(page, _without(said, margin), i)
+        parts, apart, around = [directions(page) for page in pages], list[Table](), {}
+        spans = [[_on_page(s, i, part[0]) for s in page_spans(part[0])] for i, part in enumerate(parts, 1)]
+        for i, (part, said, margin) in enumerate(zip(parts, spans, furniture(spans), strict=True), 1):
+            facts, found, context = _page_facts(part[0], _without(said, margin), i)
             self.facts += facts
             tables += found
             self.contexts.append(context)
-        self.tables = join_tables(tables, max([c['size'][0] for c in self.contexts], default=1))
+            around[i, part[0].get('turned', 0)] = context
+            for block in part[1:]:   # what is printed in another direction
+                facts, found, around[i, block['turned']] = _block_facts(block, i)
+                self.facts += facts
+                apart += join_tables(found, block['size'][0])
+        self.tables = join_tables(tables, max([c['size'][0] for c in self.contexts], default=1)) + apart
         for n, t in enumerate(self.tables): self.facts += cell_facts(t, n)
-        for f in self.facts: _add_surroundings(f, self.contexts[f['page'] - 1])
+        for f in self.facts: _add_surroundings(f, around[f['page'], f.get('turned', 0)])
         self.facts += _titles(self.contexts) + alone_facts([c['spans'] for c in self.contexts])
         self._turn_back()
         self._count_words()
@@ -191,8 +214,8 @@ class Reader:
     def _turn_back(self):
         "Boxes of turned pages, as the pages are drawn"
         back: dict[Turn, Turn] = {90: 270, 180: 180, 270: 90}
-        for thing, page in _placed(self):
-            turned = self.pages[page - 1].get('turned', 0)
+        for thing in _placed(self):
+            turned = thing.get('turned', 0)
             for name in ('bbox', 'key_box') if turned else ():
                 if thing.get(name): thing[name] = tuple(turned_box(thing[name], back[turned]))
 
@@ -218,6 +241,31 @@ class Reader:
         "What to look for where the document does not have a word."
         if word in self.df or concepts((word,))[0]: return (word,)
         return parts_of(word, lambda w: w in self.df or bool(concepts((w,))[0]))
+
+    @cached_property
+    def text(self) -> str:
+        "All printed text."
+        return '\n'.join(line['text'] for page in self.pages for line in page['lines'])
+
+    @cached_property
+    def digits(self) -> set[str]:
+        "All runs of digits, with leading zeros and without."
+        found = re.findall(r'\d+', self.text)
+        return {*found, *(d.lstrip('0') for d in found)}
+
+    @cached_property
+    def named(self) -> dict[str, list[Fact]]:
+        "Facts by label."
+        out = dict[str, list[Fact]]()
+        for f in self.facts: out.setdefault(_name(f), []).append(f)
+        return out
+
+    def namesakes(self,
+        fact: Fact     # a fact
+    ) -> list[Fact]:   # itself among them; none without a label
+        "The facts that have the same label."
+        key = _name(fact)
+        return self.named[key] if key and fact['kind'] not in ('title', 'alone') else []
 
     def similarity(self,
         question: str # a question
@@ -268,16 +316,18 @@ class Reader:
         facts = _askable(self, asked)
         if not facts: return []
         if facts[0]['kind'] == 'option name': asked = asked.without('option', 'flag', 'switch')
+        marks = _marks(self, asked)
+        rest = asked.without(*(t for m in marks for t in tokens(m.said)))   # where the marks are there
         for f in facts:
             if not asked.may_be(f['value']): continue
-            score, value, cover, label = self.score(asked, f)
+            score, value, cover, label = self.score(rest if marks and _is_marked(self, marks, f) else asked, f)
             c = Candidate(answer=value, page=f['page'], bbox=f['bbox'], score=score, cover=cover, label=label,
                           kind=f['kind'], fact=f)
             if value and not _is_small(f, value): _keep(best, (value.lower(), f['page']), c)
         if asked.most and asked.kind in ('any', 'person', 'place', 'code', 'date', 'time'):
             for c in self.extremes(asked): _keep(best, (c['answer'].lower(), c['page'], 'extreme'), c)
         ranked = sorted(best.values(), key=lambda c: (-c['score'], c['page'], c['bbox'][1]))
-        return ranked[:top]
+        return list(islice((c for c in ranked if _is_meant(self, marks, c['fact']) is not False), top))
 
     def extremes(self,
         asked: Asked # a question that asks for the largest or smallest
@@ -340,6 +390,7 @@ class Reader:
     ) -> float:         # 0-1
         "The most that the confidence in a candidate may be."
         asked, most = self.parse(question), SUREST
+        if _is_meant(self, _marks(self, asked), best['fact']) is None: most = min(most, UNSAID)
         if best['kind'] == 'option name' or _touched(self, question, best) < NOTHING: most = min(most, best['cover'])
         if asked.is_said(best['fact']) and asked.has_form(best['fact'], best['answer']): return most
         return min(most, UNSAID)
@@ -366,21 +417,79 @@ class Reader:
             out += _section_regions(context, page)
         return out
 
+# %% ../../nbs/text/12_reader.ipynb #e4a90b02
+_MARK = re.compile(r'(?:([^\W\d_]+)\W{1,3}(?:(?:no|number|nr)\b\W{0,3})?)?(?<![\w.,-])'
+                   r'([\w./-]*\d[\w./-]*\w|\d)(?!\w)|["“„«]([^"”“»]+)["”“»]', re.I)
+_NO_MARK = re.compile(r'(?:pages?|seiten?|tables?|figures?|sections?|chapters?|top|first|last|than|over|under)', re.I)
+
+class _Mark(NamedTuple):
+    "A number, a code or a phrase of a question, by which it names what is meant."
+    said: str
+    printed: re.Pattern[str]   # with the word before it, where pages say both
+
+def _mark(word: str, mark: str) -> re.Pattern[str]:
+    "How pages print a mark, with the word before it if there is one"
+    before = rf'(?<!\w){re.escape(word)}\W{{0,3}}(?:(?:no|number|nr)\b\W{{0,3}})?' if word else r'(?<!\w)(?<!\d[.,])'
+    return re.compile(rf'{before}0*{re.escape(mark)}(?!\w|[.,]\d)', re.I)
+
+def _marks(reader: Reader, asked: Asked) -> list[_Mark]:
+    "What the question names by a number, a code or in quotation marks"
+    if asked.kind == 'yesno' or asked.page: return []
+    out = list[_Mark]()
+    for word, mark, quoted in _MARK.findall(asked.text):
+        if quoted and answer_key(quoted) not in reader.named: out.append(_Mark(quoted, _mark('', quoted.strip())))
+        if not mark or _NO_MARK.fullmatch(word): continue
+        both = _mark(word, mark)
+        out.append(_Mark(mark, both if both.search(reader.text) else _mark('', mark)))
+    return out
+
+
+# %% ../../nbs/text/12_reader.ipynb #e4a90b03
+def _name(fact: Fact) -> str:
+    "What a value is called: by its label, or by its row where its column has none"
+    row = next((t for _, t, first in fact['others'] if first), '') if is_cell(fact) else ''
+    return answer_key(label_text(fact) or row)
+
+def _place(reader: Reader, fact: Fact) -> str:
+    "The row of a value and the labels around it, or its page from the value of the same label before it"
+    if is_cell(fact) and fact['headed']: return around(fact)
+    (_, top, _, bottom), lines = fact['bbox'], reader.pages[fact['page'] - 1]['lines']
+    here = [f['bbox'] for f in reader.namesakes(fact) if f['page'] == fact['page']]
+    above, below = [b[3] for b in here if b[3] <= top], [b[1] for b in here if b[1] >= bottom]
+    low, high = max(above, default=-1.0), bottom if below or above else 2.0
+    return ' '.join(l['text'] for l in lines if low < (l['bbox'][1] + l['bbox'][3]) / 2 < high)
+
+def _is_marked(reader: Reader, marks: list[_Mark], fact: Fact) -> bool:
+    "Is `fact` one of several namesakes, and each mark there where it stands?"
+    if is_cell(fact) or len(reader.namesakes(fact)) < 2: return False
+    return all(m.printed.search(_place(reader, fact)) for m in marks)
+
+def _is_meant(reader: Reader, marks: list[_Mark], fact: Fact) -> Optional[bool]:
+    "Does each mark stand where `fact` does? No if it stands where a namesake does; None if it stands nowhere"
+    value = fact['value']
+    if any(m.printed.fullmatch(value) or answer_key(m.said) == answer_key(value) for m in marks): return False
+    others = [f for f in reader.namesakes(fact) if f is not fact] if marks else []
+    missing = [m for m in marks if others and not m.printed.search(_place(reader, fact))]
+    if any(m.printed.search(_place(reader, f)) for m in missing for f in others): return False
+    if all(same_answer(f['value'], fact['value']) for f in others): return True
+    unsaid = [m for m in missing if not reader.digits.issuperset(re.findall(r'\d+', m.said))]
+    return None if unsaid else True
+
+
 # %% ../../nbs/text/12_reader.ipynb #574a8bb8
 def _titles(contexts: list) -> list:
     "The title of the document, and of each page"
-    titles = [_on_page(c['title'], i) for i, c in enumerate(contexts, 1) if c['title']]
+    titles = [c['title'] for c in contexts if c['title']]
     first, other = 'title headline of the document report', 'title headline'
     return [make_fact('title', t['text'], t, [('key', first if t.get('page') == 1 else other)]) for t in titles]
 
 # %% ../../nbs/text/12_reader.ipynb #504f04b7
-def _placed(reader: Reader) -> list[tuple[dict, int]]:
-    "Whatever has a box, each once, with its page"
-    found = [(f, f['page']) for f in reader.facts]
-    found += [(s, n) for n, context in enumerate(reader.contexts, 1) for s in context['spans']]
-    found += [(cell, cell.get('page', t['page'])) for t in reader.tables for row in (t['header'] or [], *t['rows'])
+def _placed(reader: Reader) -> list[dict]:
+    "Whatever has a box, each once"
+    found = [*reader.facts, *(s for context in reader.contexts for s in context['spans'])]
+    found += [cell for t in reader.tables for row in (t['header'] or [], *t['rows'])
               for cell in row if cell]
-    return list({id(thing): (thing, page) for thing, page in found}.values())
+    return list({id(thing): thing for thing in found}.values())
 
 # %% ../../nbs/text/12_reader.ipynb #cb06a119
 def label_text(

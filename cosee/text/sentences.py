@@ -90,7 +90,7 @@ def _phrases(text: str) -> list:
         stop = _STOPS.search(text, m.end() + 1)
         last = stop.start() if stop else len(text.rstrip(' .;:!?'))
         ends = [c.start() for c in _CLAUSE.finditer(text, m.end() + 1) if c.start() < last] + [last]
-        for end in sorted(set(ends))[:2]:
+        for end in sorted({len(text[:end].rstrip(' ,;')) for end in ends})[:2]:
             if m.end() < end and len(text[m.end():end].split()) <= 9 and not _VERBAL.match(text, m.end()):
                 out.append(('complement' if _COPULA.match(m[0]) else 'phrase', m.end(), end))
     return out

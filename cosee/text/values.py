@@ -19,11 +19,14 @@ _WEEKDAY = (r'(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:mon|diens|donners
 _WEEK = r'(?:mon?|tue?|wed?|thu?|fri?|sat?|sun?|di|mi|do|sa|so|lun?|mar|mer|jeu|ven|sam|dim)[a-z]*'
 _DAYS = rf'(?:{_WEEK}\.?\s?[-–—]\s?{_WEEK}\b)'   # Mon-Fri
 _NUM = r"[-+−–±]?\s?\d[\d,.\u202f\u00a0]*(?:[\s'’]\d{3}(?!\d))*(?:[.,]\d+)?"
-_CUR = (r'(?:[A-Z]{0,3}[$€£¥₹]|USD|EUR|GBP|CHF|JPY|SEK|NOK|DKK|CAD|AUD|PLN|CZK|INR|CNY|Euros?|euros?|'
-        r'dollars?|pounds?|Fr\.|kr\.?)')
-_SCALE_WORD = r'(?:[mb]illions?|trillions?|thousand|(?:[Mm]io|[Mm]rd|[Tt]sd)\b\.?|bn|mn)'
+_CUR = (r'(?:[A-Z]{0,3}[$€£¥₹₩₺₽₴₪₫฿]|(?<![^\W\d_])(?:USD|EUR|GBP|CHF|JPY|SEK|NOK|DKK|ISK|CAD|AUD|NZD|PLN|CZK|HUF|'
+        r'RON|BGN|TRY|UAH|RUB|ILS|AED|SAR|ZAR|INR|CNY|HKD|SGD|KRW|THB|MYR|IDR|PHP|BRL|MXN|Euros?|euros?|dollars?|'
+        r'pounds?|Rs\.?|S?Fr\.|kr\.?)|zł|Kč|Ft)')
+_SCALE_WORD = r'(?:[mb]illions?|trillions?|thousand|[Ll]akhs?|[Cc]rores?|(?:[Mm]io|[Mm]rd|[Tt]sd)\b\.?|bn|mn)'
 _SCALE = rf'(?:\s?(?:{_SCALE_WORD}|m|M|k|K|B))'
-_EVEN = r'(?:[.,][-–—]{1,2})?'   # no cents: EUR 5,- and CHF 1’200.–
+_EVEN = r'(?:[.,][-–—]{1,2}|(?<=\d)[-−])?'   # no cents, EUR 5,- and CHF 1’200.–, or a minus behind, 5,00- EUR
+_POWER = (r'[eE](?:[-+−]|(?<=[.,]\d[eE])|(?<=[.,]\d\d[eE]))\d{1,3}(?!\w)|'   # 2.4E+06, but not the code 12E5
+          r'\s?[x×·*]\s?10(?:\s?(?:\^|\*\*)\s?[-+−]?\d{1,3}(?!\w)|[⁺⁻]?[⁰¹²³⁴-⁹]+)')
 _DAY = r'\d{1,2}(?:st|nd|rd|th|er)?'
 _CLOCK = (r'(?:[01]?\d|2[0-4])(?::|\s?h\s?|\.(?=[0-5]\d\s*(?:h\b|am\b|pm\b|a\.m|p\.m|uhr|o.clock)))[0-5]\d'
           r'(?::[0-5]\d)?(?:\s*(?:am|pm|a\.m\.|p\.m\.|h|uhr|CET|UTC|GMT)\b)?')
@@ -81,7 +84,7 @@ _UNITS = (r'(?:°\s?[CFK]|C|[kKMGTmµuncd]?(?:m|g|s|A|V|W|Hz|Wh|J|N|Pa|bar|B|b|b
 QUANTITY = re.compile(rf'{_NUM}(?:\s?(?:to|-|–|\.\.\.|…|x|×|/)\s?{_NUM})*\s?{_UNITS}(?![\w])(?:\s?(?:AC|DC)\b)?')
 _FULL = {k: re.compile(rf'(?:{p})[.,;]?', re.I if k in ('date', 'time', 'duration') else 0)
          for k, p in PATTERNS.items()}
-_NUMBER = re.compile(rf'\(?{_NUM}\)?(?:\s?{_SCALE_WORD})?[.,;-]?|\d+\s\d/\d{{1,2}}|\d*\s?[¼½¾⅓⅔⅛⅜⅝⅞]')
+_NUMBER = re.compile(rf'\(?{_NUM}\)?(?:\s?{_SCALE_WORD}|{_POWER})?[.,;-]?|\d+\s\d/\d{{1,2}}|\d*\s?[¼½¾⅓⅔⅛⅜⅝⅞]')
 _CODE = re.compile(r'(?=[^\s]*\d)(?=[^\s]*[A-Za-z#/-])[A-Za-z0-9#][A-Za-z0-9#/._-]+')
 
 # %% ../../nbs/text/02_values.ipynb #6518c89c
@@ -107,12 +110,13 @@ def is_value(
     return cell is not None and value_kind(cell['text']) in NUMERIC_KINDS
 
 # %% ../../nbs/text/02_values.ipynb #9dde66c6
-_SCALES = {1e3: r'thousands?|tsd|tausend', 1e6: r'millions?|mio|mn|mill', 1e9: r'billions?|bn|mrd|milliards?',
-           1e12: r'trillions?|tn', 0.01: r'bps'}
+_SCALES = {1e3: r'thousands?|tsd|tausend', 1e5: r'lakhs?|lacs?', 1e6: r'millions?|mio|mn|mill', 1e7: r'crores?',
+           1e9: r'billions?|bn|mrd|milliards?', 1e12: r'trillions?|tn', 0.01: r'bps'}
 _LETTERS = dict(k=1e3, K=1e3, m=1e6, M=1e6, B=1e9)      # a scale behind money alone: 5 m is a length
 _DIGITS = re.compile(r"\d{1,3}(?:['’\u00a0\u202f ]\d{3})+(?!\d)(?:[.,]\d+)?|\d[\d.,]*|(?=[¼½¾⅓⅔⅛⅜⅝⅞])")
 _FRACTION = re.compile(r'(\d+)\s?/\s?(\d{1,2})(?![\d/])')
 _MONEY = re.compile(PATTERNS['money'])
+_TIMES_TEN = re.compile(_POWER)
 
 def _clock(text: str) -> Optional[float]:
     "Minutes since midnight of a time of day, or None"
@@ -137,9 +141,12 @@ def _decimal(
     cut = len(re.sub('[.,]', '', digits[:mark]))
     return float(f'{plain[:cut]}.{plain[cut:]}') if decimal else float(plain)
 
-def _scale(behind: str, text: str) -> float:
-    "What the word or letter right behind a number multiplies it with"
-    word = re.match(r'[.,]?\s?([^\W\d_]+)', behind)
+def _scale(text: str, end: int) -> float:
+    "What the word, letter or power of ten right behind a number that ends at `end` multiplies it with"
+    if power := _TIMES_TEN.match(text, end):
+        digits = re.sub(r'^\s?(?:[eE]|.\s?10\W*?(?=[-−⁻\d⁰¹²³⁴-⁹]))', '', power[0])
+        return 10.0 ** int(unicodedata.normalize('NFKC', digits).replace('−', '-').strip())
+    word = re.match(r'[.,]?\s?([^\W\d_]+)', text[end:])
     if not word: return 1.0
     letter = _LETTERS.get(word[1]) if _MONEY.search(text) else None
     return letter or next((by for by, p in _SCALES.items() if re.fullmatch(p, word[1], re.I)), 1.0)
@@ -147,13 +154,15 @@ def _scale(behind: str, text: str) -> float:
 # %% ../../nbs/text/02_values.ipynb #e45b59ab
 _MINUS = re.compile(r'(?:^|[\s(])[-−–]\s?\D{0,4}$|^\s*[-−–]\s*\D{0,6}$')
 
+_MINUS_BEHIND = re.compile(rf'[-−](?:(?!\s?[\w-])|\s?{_CUR}(?!\w))')   # 5,00- and 5,00- EUR
+
 _BRACKETS = re.compile(r'[^\W\d]{0,4}[$€£¥₹]?\s?\([^\w()]*[^\W\d]{0,4}\s?[^\w()]*\)\s?'   # (1,234) without the number
                        r'[^\w(]{0,2}[^\W\d]{0,4}')
 
 def _is_negative(text: str, start: int, end: int) -> bool:
     "Is the number between `start` and `end` of `text` below zero?"
     if _MINUS.search(text[:start]): return True
-    if re.match(r'[-−](?!\s?[\w-])', text[end:]) and text[end - 1:end].isdigit(): return True
+    if text[end - 1:end].isdigit() and _MINUS_BEHIND.match(text, end): return True
     rest = text[:start] + text[end:]
     return bool(_BRACKETS.fullmatch(rest))
 
@@ -176,6 +185,6 @@ def to_number(
     half, more = _fraction(text[end:])
     if not half and (part := _FRACTION.fullmatch(text.strip())) and 0 < int(part[1]) < int(part[2]):
         return int(part[1]) / int(part[2])
-    by = _scale(text[end + more:], text)
-    number = (_decimal(m[0], by > 1) if m[0] else 0.0) + half
+    by = _scale(text, end + more)
+    number = (_decimal(m[0], by != 1) if m[0] else 0.0) + half
     return (-1 if _is_negative(text, m.start(), end + more) else 1) * number * by
