@@ -124,6 +124,8 @@ class WordIndex:
         known = [detect_language(w for line in page for w in line) for page in words]
         usual = [language for language, _ in Counter(filter(None, known)).most_common(3)] or ['english']
         self.numbers, self.languages = list(numbers), usual
+        self.stops = frozenset[str]().union(*(stop_words()[language] for language in usual))
+        self._latest = '', dict[str, float]()   # a question and its weights
         self.labels, self.offset = [label_lines(page) for page in lines], page_number_offset(lines, self.numbers)
         self.lines = [[[term for w in line for term in _terms_of(w, language if language in usual else usual[0])]
                        for line in page] for page, language in zip(words, known, strict=True)]
@@ -155,12 +157,15 @@ class WordIndex:
         question: str      # a question, or words
     ) -> dict[str, float]: # term -> its weight
         "Return what is looked up for a question; where it has nothing but stop words, these."
+        latest, weights = self._latest
+        if latest == question: return weights
         words = split_words(question)
-        stops = frozenset[str]().union(*(stop_words()[language] for language in self.languages))
-        asked = [w for w in words if w not in stops] or words
+        asked = [w for w in words if w not in self.stops] or words
         terms = list(dict.fromkeys(t for l in self.languages for w in asked for t in _terms_of(w, l)))[:MAX_TERMS]
         similar = {t: weight for term in terms for t, weight in self.similar_terms(term).items()}
-        return {**similar, **dict.fromkeys(terms, 1.)}
+        weights = {**similar, **dict.fromkeys(terms, 1.)}
+        self._latest = question, weights
+        return weights
 
     def word_scores(self,
         question: str    # a question
