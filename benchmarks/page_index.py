@@ -62,15 +62,14 @@ def ranking(scores):
 
 def by_meaning(index, question):
     "Pages by meaning alone, all of them looked at, and by name"
-    from cosee.retrieval.query_parsing import plain_question
-    return index.by_meaning(plain_question(question)) + index.word_index().by_name(question)
+    return index.semantic_scores(question) + index.word_index().reference_scores(question)
 
 
 def plain_bm25(index):
     "BM25 over the words of a page as they are: what is usually done"
     import re
     from bm25s import BM25
-    texts = [" ".join(line["text"] for line in index.print_of(n)) for n in index.numbers]
+    texts = [" ".join(line["text"] for line in index.lines_of(n)) for n in index.numbers]
     pages = [re.findall(r"\w+", text.lower()) or ["\0"] for text in texts]
     bm25 = BM25(k1=1.5, b=.75)
     bm25.index(pages, show_progress=False)

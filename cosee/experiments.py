@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterable, Iterator, Optional, Union
 from .utils.config import ConfigError
 from .eval.methods import make_method
 from .utils.files import digest
-from .retrieval.index import opened_visual
+from .retrieval.index import load_retriever
 from .models.registry import find_client, make_client
 from .runs.engines.together import answers_together, run_together
 from .runs.config import RunConfig, make_config, metrics_of, read_config
@@ -144,7 +144,7 @@ def _retrievers_first(config: RunConfig):
     for i, method in enumerate(map(make_method, config.methods)):
         focus = getattr(method, 'settings', {}).get('focus')
         visual = focus.get('visual') if isinstance(focus, dict) else None
-        try: opened_visual(visual)
+        try: load_retriever(visual)
         except ValueError as e: raise ConfigError(f'field methods.{i}.focus.visual: {e}') from None
 
 # %% ../nbs/07_experiments.ipynb #70f8cea1

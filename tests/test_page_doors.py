@@ -105,7 +105,7 @@ def test_every_door_refuses_a_reader_in_one_line(run, command, argv, why, sheets
 @pytest.mark.parametrize("command", ["extract", "run", "serve", "app", "mcp"])
 def test_every_door_refuses_a_retriever_in_one_line(run, command, sheets, tmp_path):
     code, out, err = run(*argv_of(command, sheets, tmp_path), "--visual", tmp_path / "nothing", "--quiet")
-    assert code == 2 and not out and "nothing: no such folder" in err and err.count("\n") == 1, err
+    assert code == 2 and not out and "nothing: no such directory" in err and err.count("\n") == 1, err
     assert not (tmp_path / "run").exists()
 
 
@@ -289,4 +289,4 @@ def test_fields_and_runs_find_pages_by_their_looks(run, retriever, tmp_path):
     config = dict(methods=[dict(type="direct", focus=dict(type="top", visual="x"))])
     (tmp_path / "run.yaml").write_text(json.dumps(config))
     code, _, err = run("run", tmp_path / "run.yaml", "--output-dir", tmp_path / "no", "--quiet")
-    assert code == 2 and "field methods.0.focus.visual: x: no such folder" in err and not (tmp_path / "no").exists()
+    assert code == 2 and "field methods.0.focus.visual: x: no such directory" in err and not (tmp_path / "no").exists()

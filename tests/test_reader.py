@@ -562,11 +562,11 @@ def test_a_letter_is_signed_on_its_last_page(question, closing):
 
 def test_questions_about_the_whole_document_look_at_its_first_page():
     "However often other pages say the words"
-    from cosee.retrieval.query_parsing import asked_pages
+    from cosee.retrieval.query_parsing import find_page_references as find
     whole = ('Who wrote it?', 'Wer ist die Autorin?', "Qui est l'auteur ?", 'Which version is this?',
              'Welche Fassung ist das?')
-    assert all(asked_pages(q, 9).counted == [1] for q in whole)
-    assert not any(asked_pages(q, 9).counted for q in ('Who is the director?', 'Wer zahlt?', 'Qui paie ?'))
+    assert all(find(q, 9).positions == [1] for q in whole)
+    assert not any(find(q, 9).positions for q in ('Who is the director?', 'Wer zahlt?', 'Qui paie ?'))
 
 
 STROM = '''

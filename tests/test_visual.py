@@ -1,5 +1,4 @@
 """Pages found by their look: checkpoints of each family, broken folders, vectors that are kept and searched."""
-import json
 import os
 import shutil
 import signal
@@ -9,9 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cosee.utils.files import FileCache
 from cosee.focus import make_focus
-from cosee.retrieval.visual_embeddings import BLOCK, HEAD, Looks
 from cosee.retrieval.index import PageIndex
 from cosee.models.testing import RETRIEVERS, WIDE, random_retriever
 from cosee.retrieval.visual import VisualEncoder, late_interaction, visual_encoder
@@ -58,38 +55,40 @@ def index_of(document, visual, folder=None):
 @pytest.mark.parametrize("kind", RETRIEVERS)
 def test_each_family_gives_the_same_vectors_alone_and_together(kind, folders):
     encoder, pages = VisualEncoder(folders[kind]), drawn(4)
-    together = encoder.pages(pages)
+    together = encoder.encode_pages(pages)
     for page, rows in zip(pages, together, strict=True):
-        [alone] = encoder.pages([page])
-        assert rows.dtype == np.float16 and rows.shape == alone.shape and rows.shape[1] == encoder.wide == WIDE
+        [alone] = encoder.encode_pages([page])
+        assert rows.dtype == np.float16 and rows.shape == alone.shape and rows.shape[1] == encoder.width == WIDE
         assert np.abs(rows.astype(float) - alone).max() < 2e-3
         assert np.allclose(np.linalg.norm(rows.astype(float), axis=1), 1, atol=2e-3)   # none is of padding
-    for text, rows in zip(QUESTIONS, encoder.questions(QUESTIONS), strict=True):
-        assert np.abs(rows - encoder.questions([text])[0]).max() < 1e-5 and np.linalg.norm(rows, axis=1).min() > .99
+    for text, rows in zip(QUESTIONS, encoder.encode_questions(QUESTIONS), strict=True):
+        assert np.abs(rows - encoder.encode_questions([text])[0]).max() < 1e-5
+        assert np.linalg.norm(rows, axis=1).min() > .99
 
 
 @pytest.mark.parametrize("kind", RETRIEVERS)
 def test_each_family_ranks_pages_and_is_not_asked_twice(kind, folders, tmp_path):
     encoder, pages = VisualEncoder(folders[kind]), drawn(5)
     hits = index_of(pages, folders[kind], tmp_path).search("Which page is red?", 5)
-    plain = late_interaction(encoder.questions(["Which page is red?"])[0], [encoder.pages([p])[0] for p in pages])
+    vectors = [encoder.encode_pages([p])[0] for p in pages]
+    plain = late_interaction(encoder.encode_questions(["Which page is red?"])[0], vectors)
     assert hits[0].page == plain.argmax() + 1 and all(hit.why == [] for hit in hits)
-    encoder.pages = None   # every picture is known by now
+    encoder.encode_pages = None   # every picture is known by now
     again = index_of(pages, encoder, tmp_path)
-    assert again.search("Which page is red?", 5) == hits and again.look() == 0
+    assert again.search("Which page is red?", 5) == hits and again.encode_images() == 0
 
 
 def test_a_batch_that_does_not_fit_is_halved(folders):
     encoder, pages, seen = VisualEncoder(folders["colpali"]), drawn(5), []
-    whole = encoder.pages(pages)
+    whole = encoder.encode_pages(pages)
 
     def full(model, args, given):
         seen.append(len(given["input_ids"]))
         if seen[-1] > 2: raise torch.OutOfMemoryError("out of memory")
 
     encoder.model.register_forward_pre_hook(full, with_kwargs=True)
-    assert all(np.allclose(a, b, atol=2e-3) for a, b in zip(encoder.pages(pages), whole, strict=True))
-    assert seen == [5, 2, 3, 1, 2] and 1 <= encoder.at_once <= 8
+    assert all(np.allclose(a, b, atol=2e-3) for a, b in zip(encoder.encode_pages(pages), whole, strict=True))
+    assert seen == [5, 2, 3, 1, 2] and 1 <= encoder.batch_size <= 8
 
 
 def test_the_latest_checkpoint_stays_open(folders):
@@ -113,159 +112,56 @@ def changed(folder, tmp_path, **files):
     ({"config.json": None}, "config.json is missing"), ({"config.json": "{"}, "config.json is damaged"),
     ({"config.json": "[" * 100_000}, "config.json is damaged"), ({"config.json": "[1]"}, "config.json is damaged"),
     ({"config.json": '{"model_type": "bert"}'}, "describes a 'bert' model; a retriever of pages is one of colqwen2"),
-    ({"config.json": '{"model_type": ["colpali"]}'}, "a retriever of pages is one of"),
-    ({"config.json": '{"model_type": "colqwen9", "auto_map": {}}'}, "with code of its own, which is never run"),
+    ({"config.json": '{"model_type": ["colpali"]}'}, "config.json is damaged"),
+    ({"config.json": '{"model_type": "colqwen9", "auto_map": {}}'}, "code of its own is never run"),
     ({"config.json": None, "adapter_config.json": "{}"}, "is an adapter without its model"),
     ({"model.safetensors": None}, "model.safetensors is missing"),
-    ({"model.safetensors": None, "pytorch_model.bin": "x"}, "pytorch_model.bin is pickled"),
+    ({"model.safetensors": None, "pytorch_model.bin": "x"}, "pytorch_model.bin holds pickled weights"),
     ({"model.safetensors": "version https://git-lfs.github.com/spec/v1"}, "is a Git LFS pointer"),
-    ({"model.safetensors": "x" * 100}, "cannot be loaded"),
+    ({"model.safetensors": "x" * 100}, "model.safetensors: the table of tensors at its beginning is damaged"),
     ({"tokenizer.json": None}, "tokenizer.json is missing"), ({"tokenizer.json": "{"}, "cannot be loaded"),
-    ({"processor_config.json": None}, "processor_config.json is missing")])
+    ({"processor_config.json": None}, "preprocessor_config.json is missing")])
 def test_a_broken_folder_gets_one_line(folders, tmp_path, files, said):
     folder = changed(folders["colqwen2"], tmp_path, **files)
     with pytest.raises(ModelError) as e: VisualEncoder(folder)
-    assert str(e.value).startswith(f"{folder}: ") and said in str(e.value) and "\n" not in str(e.value)
+    assert str(e.value).startswith(str(folder)) and said in str(e.value) and "\n" not in str(e.value)
 
 
 def test_no_folder_no_device_and_no_room(folders, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ModelError, match="no such folder"): VisualEncoder(tmp_path / "nothing")
+    with pytest.raises(ModelError, match="no such directory"): VisualEncoder(tmp_path / "nothing")
     with pytest.raises(ModelError, match="is a file"): VisualEncoder(tmp_path / "file")
     if not torch.cuda.is_available():
         with pytest.raises(ModelError, match="'cuda:7' is not there"): VisualEncoder(folders["colpali"], "cuda:7")
-    monkeypatch.setattr("cosee.retrieval.visual._free", lambda device: 1000)
+    monkeypatch.setattr("cosee.retrieval.visual._free_memory", lambda device: 1000)
     with pytest.raises(ModelError, match="its weights take .* are free on cpu"): VisualEncoder(folders["colpali"])
 
 
 # --- vectors that are kept ---
 
-def made(rows, seed=0, wide=WIDE):
+def random_rows(rows, seed=0, wide=WIDE):
     found = np.random.default_rng(seed).normal(size=(rows, wide))
     return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float16)
-
-
-@pytest.fixture
-def cache(tmp_path): return FileCache(tmp_path / "looks")
-
-
-@pytest.fixture
-def kept(cache):
-    "Three pages in the cache, and their vectors."
-    pages = {i: made(20 + i, i) for i in range(3)}
-    Looks("doc", 3, WIDE, cache).add(pages)
-    return pages
-
-
-def same(looks, pages):
-    return looks.rows.keys() == pages.keys() and all((looks.rows[i] == pages[i]).all() for i in pages)
-
-
-def test_what_is_kept_is_what_was_found(cache, kept):
-    again = Looks("doc", 3, WIDE, cache)
-    assert same(again, kept) and again.missing == [] and again.path.stat().st_mode & 0o777 == 0o600
-    assert cache.usage()[0] == 1 and Looks("other", 3, WIDE, cache).missing == [0, 1, 2]
-
-
-@pytest.mark.parametrize("pages", [1, 7, 40])
-def test_the_fast_search_is_the_plain_one(cache, pages):
-    "Pages of many lengths, some of which fill more than a block; one is not known."
-    rng = np.random.default_rng(pages)
-    found = {i: made(int(rng.integers(1, 2000 if i else BLOCK + 9)), i) for i in range(pages)}
-    looks = Looks("doc", pages + 1, WIDE, cache)
-    looks.add(found)
-    for tokens in (1, 33):
-        asked = made(tokens, 99).astype(np.float32)
-        plain = late_interaction(asked, [*found.values(), made(0)])
-        for source in (looks, Looks("doc", pages + 1, WIDE, cache)):
-            assert np.abs(source.scores(asked) - plain).max() < 1e-4 and source.scores(asked)[-1] == -1
 
 
 def test_half_precision_costs_no_more_than_it_says():
     exact = np.random.default_rng(3).normal(size=(900, 128))
     exact /= np.linalg.norm(exact, axis=1, keepdims=True)
-    looks, asked = Looks("doc", 1, 128), made(20, 5, 128).astype(np.float32)
-    looks.add({0: exact.astype(np.float16)})
-    assert abs(looks.scores(asked)[0] - (asked @ exact.T).max(axis=1).mean()) < 5e-4
+    asked = random_rows(20, 5, 128).astype(np.float32)
+    assert abs(late_interaction(asked, [exact.astype(np.float16)])[0] - (asked @ exact.T).max(axis=1).mean()) < 5e-4
 
 
-def test_equal_pages_have_equal_scores_in_any_block(cache):
-    looks, page = Looks("doc", 30, WIDE, cache), made(1001, 1)
-    looks.add({i: page if i % 3 else made(700 + i, i) for i in range(30)})
-    scores = looks.scores(made(17, 2).astype(np.float32))
-    assert len({scores[i] for i in range(30) if i % 3}) == 1
-
-
-def test_what_is_no_vector_is_refused(cache):
-    looks = Looks("doc", 3, WIDE, cache)
-    for bad in (made(0), made(3, wide=WIDE + 1), np.full((2, WIDE), np.nan, np.float16), made(5)[0]):
-        with pytest.raises(ValueError, match="page 2: no vectors of 16"): looks.add({1: bad})
-    with pytest.raises(ValueError, match="not of 16 numbers"): looks.scores(np.zeros((2, 4), np.float32))
-    assert looks.rows == {} and not looks.path.exists()
-
-
-def at_record(pages, n): return sum(HEAD + pages[i].nbytes for i in range(n))
-
-
-def refingered(data, at, key, page, rows):
-    "A record whose fingerprint is right and whose vectors are others."
-    from cosee.retrieval.visual_embeddings import _record
-    return data[:at] + _record(key, page, rows)
-
-
-DAMAGE = {   # what is done to the file -> pages that are still known
-    "empty": (lambda d, p: b"", []), "cut in a head": (lambda d, p: d[:at_record(p, 2) + 9], [0, 1]),
-    "cut in vectors": (lambda d, p: d[:-1], [0, 1]), "a bit": (lambda d, p: d[:-1] + bytes([d[-1] ^ 1]), [0, 1]),
-    "a bit of the first": (lambda d, p: d[:HEAD] + bytes([d[HEAD] ^ 1]) + d[HEAD + 1:], [1, 2]),
-    "noise": (lambda d, p: os.urandom(5000), []), "a pickle": (lambda d, p: b"\x80\x04cos\nsystem\n." + d, []),
-    "noise behind": (lambda d, p: d + b"x" * 999, [0, 1, 2]), "brackets": (lambda d, p: b"[" * 9999, []),
-    "many vectors": (lambda d, p: json.dumps([0, 60_000, ""]).ljust(HEAD).encode() + d, []),
-    "a page too far": (lambda d, p: refingered(d, at_record(p, 1), "doc", 7, made(4)), [0]),
-    "of another file": (lambda d, p: refingered(d, at_record(p, 1), "other", 1, made(4)), [0]),
-    "not a number": (lambda d, p: refingered(d, at_record(p, 1), "doc", 1, made(4) * np.float16("nan")), [0]),
-    "infinite": (lambda d, p: refingered(d, at_record(p, 1), "doc", 1, made(4) + np.float16("inf")), [0])}
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_file_is_noticed_and_made_anew(cache, kept, damage):
-    change, known = DAMAGE[damage]
-    path = cache.path_of("doc")
-    mapped = Looks("doc", 3, WIDE, cache)   # somebody who has it open keeps what was there
-    data = path.read_bytes()
-    path.unlink()
-    path.write_bytes(change(data, kept))
-    looks = Looks("doc", 3, WIDE, cache)
-    assert same(looks, {i: kept[i] for i in known}) and same(mapped, kept)
-    looks.add({i: kept[i] for i in looks.missing})
-    assert same(Looks("doc", 3, WIDE, cache), kept) and path.read_bytes().count(b"\n") >= 3
-    assert path.stat().st_size == len(data)   # nothing of the damage is left in it
-
-
-def test_what_is_no_file_of_the_user_is_replaced(cache, kept, tmp_path):
-    path, diary = cache.path_of("doc"), tmp_path / "diary"
-    diary.write_bytes(path.read_bytes())
-    path.unlink()
-    path.symlink_to(diary)
-    Looks("doc", 3, WIDE, cache).add({0: kept[0]})
-    assert not path.is_symlink() and diary.exists() and Looks("doc", 3, WIDE, cache).missing == [1, 2]
-    path.unlink()
-    path.mkdir()
-    looks = Looks("doc", 3, WIDE, cache)
-    looks.add(kept)
-    assert same(looks, kept) and looks.path is None and path.is_dir()   # in memory, then
-
-
-def test_a_full_cache_lets_old_documents_go_and_stays_in_bounds(tmp_path):
-    cache = FileCache(tmp_path, limit=3 * (HEAD + made(20).nbytes))
-    for n, key in enumerate(("one", "two", "three")):
-        Looks(key, 1, WIDE, cache).add({0: made(20)})
-        os.utime(cache.path_of(key), (n, n))
-    Looks("one", 1, WIDE, cache)   # it was used just now
-    Looks("four", 1, WIDE, cache).add({0: made(20)})
-    assert [key for key in ("one", "two", "three", "four") if cache.path_of(key).exists()] == ["one", "three", "four"]
-    large = Looks("five", 1, WIDE, cache)
-    large.add({0: made(200)})
-    assert large.missing == [] and cache.usage()[1] <= cache.limit   # in memory
+@pytest.mark.parametrize("damage", [lambda d: b"", lambda d: d[:-1], lambda d: d[:-1] + bytes([d[-1] ^ 1]),
+                                    lambda d: os.urandom(5000), lambda d: b"\x80\x04cos\nsystem\n." + d])
+def test_a_damaged_file_is_noticed_and_made_anew(encoder, tmp_path, damage):
+    pages = drawn(3)
+    scores = index_of(pages, encoder, tmp_path).visual_scores("Total?")
+    path = next(p for p in sorted((tmp_path / "looks").rglob("*.kept")))
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.write_bytes(damage(path.read_bytes()))
+    again = index_of(pages, encoder, tmp_path)
+    assert again.encode_images() == 1 and np.abs(again.visual_scores("Total?") - scores).max() < 1e-3
+    assert index_of(pages, encoder, tmp_path).encode_images() == 0
 
 
 KILLED = """
@@ -275,13 +171,13 @@ from cosee.retrieval.index import PageIndex
 from cosee.retrieval.visual import VisualEncoder
 sys.path.insert(0, sys.argv[1])
 from test_visual import NoPrint, drawn
-encoder, done, pages = VisualEncoder(sys.argv[2]), [], VisualEncoder.pages
+encoder, done, pages = VisualEncoder(sys.argv[2]), [], VisualEncoder.encode_pages
 def counted(images):
     if len(done) == 3: os.kill(os.getpid(), signal.SIGKILL)
     done.append(len(images))
     return pages(encoder, images)
-VisualEncoder.at_once, encoder.pages = 2, counted
-PageIndex(drawn(9), words=NoPrint(), embeddings=False, visual=encoder, folder=sys.argv[3]).look()
+VisualEncoder.batch_size, encoder.encode_pages = 2, counted
+PageIndex(drawn(9), words=NoPrint(), embeddings=False, visual=encoder, folder=sys.argv[3]).encode_images()
 """
 
 
@@ -292,9 +188,10 @@ def test_a_process_that_is_killed_loses_one_batch(encoder, tmp_path):
     assert done.returncode == -signal.SIGKILL, done.stderr
     pages, told = drawn(9), []
     index = index_of(pages, encoder, tmp_path)
-    assert index.look(progress=lambda *a: told.append(a)) == 3 and told == [(3, 3)]   # six were kept
+    assert index.encode_images(progress=lambda *a: told.append(a)) == 3 and told == [(3, 3)]   # six were kept
     fresh = index_of(pages, encoder, tmp_path / "fresh")
-    assert np.abs(index.by_look("Total?") - fresh.by_look("Total?")).max() < 1e-4 and fresh.look() == 0
+    assert np.abs(index.visual_scores("Total?") - fresh.visual_scores("Total?")).max() < 1e-4
+    assert fresh.encode_images() == 0
 
 
 # --- documents ---
@@ -308,11 +205,11 @@ def test_a_known_document_is_not_drawn_again(encoder, tmp_path, monkeypatch):
     from cosee.pages import Pages, load_pages
     (tmp_path / "scans").mkdir()
     document = load_pages(saved(drawn(5), tmp_path / "scans"))
-    first = index_of(document, encoder, tmp_path).by_look("Total?")
+    first = index_of(document, encoder, tmp_path).visual_scores("Total?")
     with monkeypatch.context() as m:
         m.setattr(Pages, "__getitem__", lambda self, i: pytest.fail("a page was drawn"))
         again = index_of(load_pages(tmp_path / "scans"), encoder, tmp_path)
-        assert (again.by_look("Total?") == first).all()
+        assert (again.visual_scores("Total?") == first).all()
     os.utime(tmp_path / "scans/3.png", (0, 0))
     assert load_pages(tmp_path / "scans").mark != document.mark != load_pages(tmp_path / "scans", max_side=50).mark
     assert load_pages(drawn(2)).mark == "" != document[:2].mark != document.mark
@@ -322,13 +219,14 @@ def test_a_page_that_cannot_be_drawn_is_told(encoder, tmp_path):
     (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\nnothing")
     good = drawn(3)
     index = index_of([good[0], str(tmp_path / "bad.png"), good[2]], encoder, tmp_path)
-    scores = index.by_look("Total?")
-    assert scores[1] == -1 and scores[[0, 2]].min() > -1 and list(index.unseen) == [2] and index.look() == 0
+    scores = index.visual_scores("Total?")
+    assert scores[1] == -1 and scores[[0, 2]].min() > -1
+    assert list(index.not_drawn) == [2] and index.encode_images() == 0
     assert len(index.search("Total?", 3)) == 3
 
 
 def test_look_needs_a_retriever():
-    for ask in (lambda i: i.look(), lambda i: i.by_look("x")):
+    for ask in (lambda i: i.encode_images(), lambda i: i.visual_scores("x")):
         with pytest.raises(ValueError, match="needs a visual retriever"): ask(index_of(drawn(1), None))
 
 
@@ -341,7 +239,7 @@ def test_a_focus_looks_too(folders, tmp_path, monkeypatch):
         assert sorted(focus.choose(pages, "Total?", None, []).pages) == sorted(h.page for h in best)
     for visual in (7, "", {}, dict(device="cpu")):
         with pytest.raises(ValueError, match="visual must be the folder"): make_focus(dict(type="top", visual=visual))
-    for visual, said in ((tmp_path / "nothing", "no such folder"), (dict(folder="x", size=3), "visual: .*size")):
+    for visual, said in ((tmp_path / "nothing", "no such directory"), (dict(folder="x", size=3), "visual: .*size")):
         focus = make_focus(dict(type="top", k=1, visual=visual), words=NoPrint())
         with pytest.raises(ValueError, match=said): focus.choose(pages, "Total?", None, [])
     with pytest.raises(ValueError, match="focus 'all'"): make_focus(dict(type="all", visual="x"))
@@ -357,7 +255,7 @@ def test_scans_without_ocr_are_found_from_a_shell(folders, tmp_path, monkeypatch
     for said in ("5 pages looked at in", "0 pages looked at, 5 from the cache in"):
         main([*ask, folders["colmodernvbert"]])
         assert said in capsys.readouterr().err
-    assert main([*ask, str(tmp_path / "nothing")]) == 2 and "nothing: no such folder" in capsys.readouterr().err
+    assert main([*ask, str(tmp_path / "nothing")]) == 2 and "nothing: no such directory" in capsys.readouterr().err
     assert [p.name for p in (tmp_path / "cache").iterdir() if p.name == "looks"] == ["looks"]
 
 

@@ -232,8 +232,8 @@ def _read_index(args: Namespace, index: 'PageIndex', names: list[str]) -> float:
 def _look_at(args: Namespace, index: 'PageIndex', names: list[str]) -> float:
     "Let an index look at all pages, and tell how far it is; the seconds that it took"
     pace = _ReadingPace(args, len(index), ('looking at', 'looked at'))
-    fresh = index.look(progress=lambda done, of: pace.tell(len(index) - of + done))
-    for n, fault in index.unseen.items(): say(args, one_line(f'{names[n - 1]} is not looked at: {fault}', 200))
+    fresh = index.encode_images(progress=lambda done, of: pace.tell(len(index) - of + done))
+    for n, fault in index.not_drawn.items(): say(args, one_line(f'{names[n - 1]} is not looked at: {fault}', 200))
     kept = len(index) - fresh
     say(args, f"{counted(fresh, 'page')} looked at{f', {kept:,} from the cache' * (kept > 0)} in {pace.seconds:.1f} s")
     return pace.seconds

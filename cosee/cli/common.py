@@ -328,10 +328,10 @@ def page_sources(
 
 def _open_visual(args: Namespace, visual: dict[str, Any]):
     "Open a visual retriever, which stays open"
-    from cosee.retrieval.index import opened_visual
+    from cosee.retrieval.index import load_retriever
     say(args, f"loading {visual['folder']} ...")
     _hush(args)
-    opened_visual(visual)
+    load_retriever(visual)
 
 # %% ../../nbs/cli/00_common.ipynb #282be890
 def _options(args: Namespace, name: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Optional
 from ..board import Board
 from ..focus import FEW_PAGES, Choice, Hit, Index, Pictures, TopPages, note_on
-from .tokenizer import folded
+from .lexical import normalize
 
 # %% ../../nbs/retrieval/08_files.ipynb #767af263
 class When(NamedTuple):
@@ -66,15 +66,15 @@ def dates_in(
     loose: bool = False # take small letters for a month, too?
 ) -> list[When]:
     "The dates that a text names."
-    text = folded(text) if loose else _plain(text)
+    text = normalize(text) if loose else _plain(text)
     return list(dict.fromkeys([*_in_figures(text), *_named(text, loose)]))
 
 def _plain(text: str) -> str:
     "A text without accents, in its own letters"
-    return ''.join(folded(c) if ord(c) > 127 else c for c in text)
+    return ''.join(normalize(c) if ord(c) > 127 else c for c in text)
 
 # %% ../../nbs/retrieval/08_files.ipynb #7d779655
-def _words(text: str) -> list[str]: return re.findall(r'[a-z]+|\d+', folded(text))
+def _words(text: str) -> list[str]: return re.findall(r'[a-z]+|\d+', normalize(text))
 
 def _stem(name: str) -> str:
     "The name of a file without folder and ending"

@@ -28,8 +28,7 @@ from .calculator import Calculate
 if TYPE_CHECKING:
     from pathlib import Path
     from PIL.Image import Image
-    from cosee.retrieval.segments import FoundLine
-    from cosee.retrieval.index import PageIndex
+    from cosee.retrieval.index import FoundLine, PageIndex
     from cosee.text.ocr import TextExtractor
     from cosee.text.page_text import TextLine
 
@@ -209,7 +208,7 @@ FEW = 12   # pages whose lines are all compared with the text
 
 def _exact(index: 'PageIndex', page: int, wanted: str) -> Optional[_Hit]:
     "The first line of a page that holds `wanted`"
-    lines = (line for line in index.print_of(page) if wanted in ' '.join(line['text'].casefold().split()))
+    lines = (line for line in index.lines_of(page) if wanted in ' '.join(line['text'].casefold().split()))
     return next((_Hit(page, 100., line) for line in lines), None)
 
 def _best_hits(sight: Sight, text: str) -> list[_Hit]:

@@ -232,17 +232,6 @@ class FileCache:
             self._make_room(path.parent, len(sealed))
             write_whole(path, sealed, sync=False, mode=0o600)
 
-    def room_for(self,
-        size: int, # bytes
-        keep: Path # a file that stays
-    ) -> bool:     # do they fit in then?
-        "Let files go, those that were not used for longest first, until `size` more bytes fit in."
-        files = sorted(file for name in _FOLDERS for file in _files_in(self.folder / name))
-        held = sum(bytes for _, bytes, _ in files)
-        for _, bytes, path in files:
-            if held + size > self.limit and path != keep and _remove(path): held -= bytes
-        return held + size <= self.limit
-
     def usage(self) -> tuple[int, int]:
         "How many files there are, and their bytes."
         files = [file for name in _FOLDERS for file in _files_in(self.folder / name)]
