@@ -72,7 +72,7 @@ def numbers(reply) -> list:
 
 def around_words(view, lines) -> bool:
     "Is a box the smallest one around words of its page?"
-    from cosee.minds.form import around
+    from cosee.text.linearization import around
     box = view['bbox']
     inside = [w.bbox for l in lines if l.page == view['page'] for w in l.words
               if w.bbox[0] >= box[0] - .0015 and w.bbox[1] >= box[1] - .0015

@@ -175,7 +175,7 @@ def looked_at(sample, words, k):
 
 def gold_places(answers, pages, numbers, evidence):
     "Boxes of the words of the gold answer on the pages of evidence, by page"
-    from cosee.minds.form import around, layout, write_page
+    from cosee.text.linearization import around, layout, write_page
     from cosee.minds.pointing import find_words
     found = set()
     for page, number in zip(pages, numbers, strict=True):

@@ -115,7 +115,7 @@ def tiny(n, folder):
 
 def cost(folder):
     "Seconds of the processor for evidence on a PDF's own text: the first page of a document, and each one later"
-    from cosee.minds.places import snapped
+    from cosee.text.grounding import ground
     from cosee.pages import load_pages
     cold, warm = [], []
     for path in sorted(Path(folder).glob('[0-9]*.pdf'))[:12]:
@@ -123,7 +123,7 @@ def cost(folder):
         e = dict(page=1, bbox=[.2, .2, .4, .3], content='', cell=None)
         for into in (cold, warm, warm):
             start = time.process_time()
-            snapped([e], 'nothing that is printed', pages, None)
+            ground([e], 'nothing that is printed', pages, None)
             into.append(time.process_time() - start)
     return dict(cold=round(fmean(cold), 4), warm=round(fmean(warm), 4)) if cold else {}
 

@@ -561,8 +561,8 @@ class _Run:
     def _snapped(self, evidence: list[Evidence], answer: str) -> list[Evidence]:
         "Evidence with its boxes on print"
         if not evidence or not self.c.snap: return evidence
-        from cosee.minds.places import snapped
-        return snapped(evidence, answer, self.images, self._words(), self.c.snap is True)
+        from cosee.text.grounding import ground
+        return ground(evidence, answer, self.images, self._words(), self.c.snap is True)
 
     def _outcome(self, stopped: str) -> Episode:
         "Decide, and put the episode together"

@@ -11,7 +11,7 @@ import pytest
 from cosee.utils.boxes import box_iou
 from cosee.fields.episode import extract
 from cosee.fields.schema import read_schema
-from cosee.minds.places import Printed
+from cosee.text.grounding import TextLocator
 from cosee.fields.prompt import read_reply, reply_schema
 from cosee.fields.schema import SchemaError
 from cosee.fields.values import read_value
@@ -127,21 +127,21 @@ def test_a_reply_of_any_kind_ends_in_a_whole_result():
 def test_boxes_that_are_off_by_a_twentieth_of_the_page_find_their_words():
     pages = load_pages(INVOICE)
     words = TextExtractor().read([pages[0]])[0]
-    printed, rng, found = Printed({1: words}), random.Random(3), []
+    printed, rng, found = TextLocator({1: words}), random.Random(3), []
     lines = [l for l in words["lines"] if len(l["text"]) > 3]
     for line in lines:
         off = [min(1, max(0, v + rng.uniform(-.05, .05))) for v in line["bbox"]]
-        place = printed.find(line["text"], (1, (min(off[0], off[2]), min(off[1], off[3]), max(off[0], off[2]),
+        place = printed.locate(line["text"], (1, (min(off[0], off[2]), min(off[1], off[3]), max(off[0], off[2]),
                                                 max(off[1], off[3]))))
         found.append(box_iou(place.bbox, tuple(line["bbox"])) if place else 0.)
     assert sum(found) / len(found) > .75, found
 
 
 def test_digits_that_are_not_printed_are_never_found():
-    printed = Printed({1: typed_page("Total due    39,452.74\nInvoice      INV-82635")})
+    printed = TextLocator({1: typed_page("Total due    39,452.74\nInvoice      INV-82635")})
     for said in ("39,542.74", "INV-82653", "39,452.7", "Total due 39,452.75"):
-        assert printed.find(said) is None, said
-    assert printed.find("39452.74 USD").how == "number" and printed.find("lnvoice INV-82635").how == "nearly"
+        assert printed.locate(said) is None, said
+    assert printed.locate("39452.74 USD").match == "number" and printed.locate("lnvoice INV-82635").match == "nearly"
 
 
 def test_a_value_without_print_keeps_the_models_box_and_is_doubtful():
@@ -314,7 +314,7 @@ def test_a_larger_model_and_one_that_does_not_say_how_sure_it_is_read_the_form_o
 
 
 def test_excerpts_of_any_print_have_their_lines_in_order():
-    from cosee.minds.form import layout, write_excerpt
+    from cosee.text.linearization import layout, write_excerpt
     rng, bits = random.Random(5), ["Total", "21.60", "[3]", "=== Page 9 ===", "\u202e", "a" * 50, "|", "..."]
     for _ in range(60):
         pages = [(n, layout(typed_page("\n".join(" ".join(rng.choices(bits, k=rng.randint(1, 6)))

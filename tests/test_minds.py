@@ -25,7 +25,7 @@ from cosee.controller import CoSeeController
 from cosee.eval.baselines import direct_answer, direct_method, single_agent_cot
 from cosee.eval.task import Task
 from cosee.minds.client import PrintClient
-from cosee.minds.form import Form, Line, Word, layout, write_page
+from cosee.text.linearization import Form, Line, Word, layout, write_page
 from cosee.minds.pointing import boxes_for_lines, find_words, lines_for_boxes, role_examples
 from cosee.models.client import build_messages, page_request, prompt_text
 from cosee.models.testing import ScriptedClient

@@ -16,7 +16,7 @@ from conftest import ROOT
 from cosee.cli.entry import main
 from cosee.datasets.made.document import make_document
 from cosee.minds.client import PrintClient
-from cosee.minds.places import snapped
+from cosee.text.grounding import ground
 from cosee.minds.reader_client import OcrClient
 from cosee.minds.sight import Sight
 from cosee.minds.transcriber import Transcriber, make_transcriber
@@ -261,9 +261,9 @@ def test_places_are_told_as_far_as_they_are_known():
     reader = Transcriber(ScriptedClient([BILL]), family="docling", cache=None)
     page = reader.read([SHEET])[0]
     evidence = [{"page": 1, "bbox": None, "content": "Black ink: 19.50", "cell": 1}]
-    place = snapped(evidence, "19.50", [SHEET], reader)[0]
+    place = ground(evidence, "19.50", [SHEET], reader)[0]
     assert (place["bbox"], place["printed"]) == ([.1, .2, .9, .32], "19.50")
-    exact = snapped([dict(evidence[0], content="Total: 43.50")], "43.50", [SHEET], reader)[0]["bbox"]
+    exact = ground([dict(evidence[0], content="Total: 43.50")], "43.50", [SHEET], reader)[0]["bbox"]
     assert .1 < exact[0] < exact[2] <= .2801 and exact[1:4:2] == [.4, .42]
     assert FindPage(Looking([SHEET], words=reader)).execute(text="Black ink").bbox == (.1, .2, .9, .32)
     client = PrintClient(ScriptedClient(["Answer: 19.50"]), words=reader)

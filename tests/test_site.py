@@ -17,7 +17,7 @@ from site_fields import Renderer
 from stages import Stages
 
 from cosee.agents import team
-from cosee.minds.form import WrittenPage
+from cosee.text.linearization import WrittenPage
 from cosee.models.backends import Backend, Config, PlannerConfig
 from cosee.pages import PageError
 from cosee.planner.planning import PlanControlFlags, PlannerOutput

@@ -10,7 +10,7 @@ from cosee.agents import CrossCheckerAgent
 from cosee.utils.boxes import box_iou
 from cosee.controller import CoSeeController, replay
 from cosee.eval.methods import Method
-from cosee.minds.places import Printed, snap_evidence, snapped
+from cosee.text.grounding import TextLocator, ground_evidence, ground
 from cosee.models.testing import ScriptedClient
 from cosee.minds.reader_client import OcrClient
 from cosee.text.layout import typed_page
@@ -120,15 +120,15 @@ def test_a_closed_document_and_pages_that_are_none_cost_nothing():
     pages = load_pages(INVOICE)
     e = dict(page=1, bbox=[.1, .1, .2, .2], content="x", cell=None)
     pages.close()
-    for read in (False, True): assert snapped([e], "Total", pages, None, read) == [e]
-    assert snapped([{**e, "page": 7}], "Total", load_pages(INVOICE), None) == [{**e, "page": 7}]
-    assert snapped([e], "Total", [Image.new("RGB", (40, 40))], None) == [e]
-    assert snapped([], "Total", [], None) == []
+    for read in (False, True): assert ground([e], "Total", pages, None, read) == [e]
+    assert ground([{**e, "page": 7}], "Total", load_pages(INVOICE), None) == [{**e, "page": 7}]
+    assert ground([e], "Total", [Image.new("RGB", (40, 40))], None) == [e]
+    assert ground([], "Total", [], None) == []
     words = OcrClient(cache=None).words
     words.read([load_pages(INVOICE)[0].copy()], print="ocr")   # a reader that holds pages looks for others, too
     for reader in (None, words):
         for read in (False, True):
-            for page in (None, 7, object()): assert snapped([e], "Total", [page], reader, read) == [e]
+            for page in (None, 7, object()): assert ground([e], "Total", [page], reader, read) == [e]
 
 
 def test_single_calls_have_their_box_on_print_too():
@@ -147,7 +147,8 @@ def test_a_page_that_lies_on_its_side_has_its_boxes_where_they_are_drawn():
     upright = typed_page("Blue Heron Books      Bill A-2291\nTotal due     1,021.60\nPaid          1,030.00")
     for turned in (90, 180, 270):
         drawn = as_drawn({**upright, "turned": turned})
-        place, (line,) = Printed({1: drawn}).find("1,021.60"), [l for l in drawn["lines"] if l["text"] == "1,021.60"]
+        place = TextLocator({1: drawn}).locate("1,021.60")
+        line, = [l for l in drawn["lines"] if l["text"] == "1,021.60"]
         assert box_iou(place.bbox, tuple(line["bbox"])) > .9, turned
 
 
@@ -158,7 +159,7 @@ def test_a_snapped_box_is_around_words_that_say_so_and_every_other_is_the_models
     page = typed_page("\n".join(rows) + "\nlast")
     x0, y0, x1, y1 = corners
     box = [min(x0, x1), min(y0, y1), max(x0, x1) + .01, max(y0, y1) + .01]
-    e = snap_evidence([dict(page=1, bbox=box, content="", cell=1)], answer, Printed({1: page}))[0]
+    e = ground_evidence([dict(page=1, bbox=box, content="", cell=1)], answer, TextLocator({1: page}))[0]
     assert e["own_bbox"] == box
     if not e["found"]: assert e["bbox"] == box and e["printed"] == ""
     elif e["found"] == "letters": assert letters_of(answer) in letters_of(e["printed"])
@@ -170,7 +171,7 @@ def test_long_answers_on_dense_pages_take_bounded_time():
     lines = ["  ".join(rng.choice(["Total", "12", "a", "aa 99", "Steel 1"]) for _ in range(4)) for _ in range(150)]
     page, start = typed_page("\n".join(lines)), time.process_time()
     for text in ("a" * 20_000, "9" * 400, "1 " * 5000, "\ud800", "Total " * 300):
-        snap_evidence([dict(page=1, bbox=[.1, .1, .2, .2], content=text, cell=1)] * 2, text, Printed({1: page}))
+        ground_evidence([dict(page=1, bbox=[.1, .1, .2, .2], content=text, cell=1)] * 2, text, TextLocator({1: page}))
     assert time.process_time() - start < 20
 
 

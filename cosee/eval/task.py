@@ -303,9 +303,9 @@ class Task:
 
     def _snapped(self, evidence: list[Evidence], answer: str) -> list[Evidence]:
         "Evidence with its box on print"
-        from cosee.minds.places import snapped
+        from cosee.text.grounding import ground
         if not self.snap: return evidence
-        return snapped(evidence, answer, self.images, getattr(self.client, 'words', None), self.snap is True)
+        return ground(evidence, answer, self.images, getattr(self.client, 'words', None), self.snap is True)
 
     def hand_over(self,
         method: Any     # its name, or an object with a type and settings, as in a configuration

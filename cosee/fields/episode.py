@@ -17,7 +17,7 @@ from ..board import Board
 from ..utils.boxes import Box
 from ..controller import MODEL_FAILED, CallRecord, call_record
 from ..eval.task import DIRECT, Instruction, PLAIN_GEN, reading_of
-from ..minds.places import Place, Printed
+from ..text.grounding import Location, TextLocator
 from ..minds.sight import excerpt_print
 from .prompt import Entry, form_prompt, read_reply, reply_schema, short_name
 from .schema import Field, Form, Source, Table, assembled, question_of, read_schema
@@ -91,14 +91,14 @@ class _Work:
     calls: list[Call] = field(default_factory=list)
     shown: list[int] = field(default_factory=list)
     alone: int = 0     # tokens that a question for each field would have cost
-    printed: Printed = field(default_factory=lambda: Printed({}))
+    printed: TextLocator = field(default_factory=lambda: TextLocator({}))
     order: Order = ''
 
     def read(self, numbers: Sequence[int]) -> None:
         "Read the print of the pages that are looked at"
         prints = self.words.read([self.pages[n - 1] for n in numbers])
         self.shown = list(numbers)
-        self.printed = Printed(dict(zip(numbers, prints, strict=True)))
+        self.printed = TextLocator(dict(zip(numbers, prints, strict=True)))
         self.order = date_order(self.printed.texts())
 
     def open_fields(self) -> list[Field]:
@@ -122,24 +122,24 @@ def _to_check(work: _Work) -> list[Field]:
             or f.required and r['value'] is None]
 
 def _settled(work: _Work, asked: Field, path: str, entry: Entry, by: str, near: Optional[tuple[int, Box]] = None,
-             taken: Sequence[tuple[int, Box]] = ()) -> tuple[FieldResult, Optional[Place]]:
+             taken: Sequence[tuple[int, Box]] = ()) -> tuple[FieldResult, Optional[Location]]:
     "What an entry comes to: its value, and the place where print says it"
     if not entry.printed: return _empty(path, _NOT_SAID, by), None
     if near is None and entry.page: near = entry.page, entry.bbox or (0., 0., 1., 1.)
-    place = work.printed.find(entry.printed, near or work.printed.likely(question_of(asked)), taken)
+    place = work.printed.locate(entry.printed, near or work.printed.likeliest(question_of(asked)), taken)
     value, fault = read_value(asked, entry.printed, work.order)
     own = list(entry.bbox) if entry.bbox else None
     page = place.page if place else entry.page if entry.page in work.shown else None
     return FieldResult(path=path, value=value, printed=place.text if place else entry.printed, page=page,
                        bbox=list(place.bbox) if place else own if page else None, own_bbox=own,
-                       found=place.how if place else '', confidence=None, by=by, cells=[],
+                       found=place.match if place else '', confidence=None, by=by, cells=[],
                        reason=f'{one_line(entry.printed, 60)!r}: {fault}' if fault else None), place
 
 # %% ../../nbs/fields/05_episode.ipynb #67821d1d
 def _surely(work: _Work, result: FieldResult) -> FieldResult:
     "A field with the box that its page is sure of, where print bears it out"
     if not result['found'] or not result['page'] or not result['bbox']: return result
-    return {**result, 'bbox': [*work.printed.sure(result['page'], cast(Box, tuple(result['bbox'])))]}
+    return {**result, 'bbox': [*work.printed.sure_box(result['page'], cast(Box, tuple(result['bbox'])))]}
 
 def _note(work: _Work, asked: Field, result: FieldResult, step: int) -> None:
     "Write what is said of a field on the Board"
@@ -204,7 +204,7 @@ def _below(rows: Sequence[Mapping[str, FieldResult]]) -> Optional[tuple[int, Box
 
 def _told_before(work: _Work, entries: Mapping[str, Entry], rows: Sequence[Mapping[str, FieldResult]]) -> bool:
     "Does a row that has no place of its own say what other rows have?"
-    return bool(rows) and any(work.printed.find(e.printed) for e in entries.values() if e.printed)
+    return bool(rows) and any(work.printed.locate(e.printed) for e in entries.values() if e.printed)
 
 # %% ../../nbs/fields/05_episode.ipynb #8a64d66a
 def _note_rows(work: _Work, table: Table, step: int, by: str, before: int) -> None:

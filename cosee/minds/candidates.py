@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Literal
 from ..text.question import STOP, expected_kinds, tokens
 from ..text.values import MONTHS, value_kind
-from .form import Line
+from ..text.linearization import Line
 
 # %% ../../nbs/minds/05_candidates.ipynb #1db30af1
 Wanted = Literal['date', 'amount', 'code', 'company', 'address', '']

@@ -21,7 +21,7 @@ from .transcriber import Transcriber, print_source
 from .candidates import candidates
 from .confidence import ABSTAIN, ALTERNATIVES
 from .filling import FILL_PROMPT, form_example, values_alone
-from .form import Cell, Form, Line, check_form, layout, write_excerpt, write_page
+from ..text.linearization import Cell, Form, Line, check_form, layout, write_excerpt, write_page
 from .pointing import (ANSWER_PROMPT, SHARED_PROMPT, answer_examples, answer_lines, answer_schema,
                                   boxes_for_lines, lines_for_boxes, matching_examples, role_examples)
 

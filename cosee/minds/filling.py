@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
-from .form import Form, layout, write_page
+from ..text.linearization import Form, layout, write_page
 from .pointing import EXAMPLE
 from ..text.layout import typed_page
 from ..utils.text import NOT_ANSWERABLE

@@ -20,8 +20,8 @@ from ..utils.text import NOT_ANSWERABLE, abstains, letters_of, one_line
 from ..text.layout import typed_page
 from .candidates import candidates, values_in, wanted_kind
 from .confidence import answer_signs, confidence_of
-from .form import Form, Line, Word, around, layout, likeliest, write_page
-from .places import first_run
+from ..text.linearization import Form, Line, Word, around, layout, likeliest, write_page
+from ..text.grounding import first_run
 
 # %% ../../nbs/minds/01_pointing.ipynb #c728098c
 _BOXES = ('bbox_2d', 'bbox')

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Optional
 from ..utils.boxes import Box
-from ..minds.places import Place, Printed, printed_pages
+from ..text.grounding import Location, TextLocator, open_locator
 from ..utils.text import abstains, letters_of
 
 # %% ../../nbs/rules/00_proofs.ipynb #ebcc8803
@@ -38,11 +38,11 @@ def _common(letters: str) -> bool:
     "Would it be found on any page?"
     return len(letters) < 3 or letters in _CLAIMS
 
-def _find(printed: Printed, said: str, page: int, box: Optional[Box]) -> Proof:
+def _find(printed: TextLocator, said: str, page: int, box: Optional[Box]) -> Proof:
     "Where a value stands on a page"
-    at = printed.find(said, (page, box), reach=_AT) if box else None
+    at = printed.locate(said, (page, box), reach=_AT) if box else None
     if at: return Proof('box', at.text)
-    there = None if _common(letters_of(said)) else printed.find(said)
+    there = None if _common(letters_of(said)) else printed.locate(said)
     return Proof('page', there.text) if there else Proof('')
 
 # %% ../../nbs/rules/00_proofs.ipynb #df87e944
@@ -54,14 +54,14 @@ class Prints:
         read: bool = True        # read pages whose print is not at hand?
     ):
         self.document, self.words, self.read = document, words, read
-        self._pages: dict[int, Optional[Printed]] = {}
+        self._pages: dict[int, Optional[TextLocator]] = {}
 
     def page(self,
         number: int # from 1
-    ) -> Optional[Printed]: # None where it has no print, or none is to be had
+    ) -> Optional[TextLocator]: # None where it has no print, or none is to be had
         "The print of one page."
         if number not in self._pages:
-            self._pages[number] = printed_pages(self.document, [number], self.words, self.read)
+            self._pages[number] = open_locator(self.document, [number], self.words, self.read)
         return self._pages[number]
 
     def stands(self,
@@ -78,10 +78,10 @@ class Prints:
     def find(self,
         answer: str,         # that named no page
         pages: Iterable[int] # that were shown, from 1
-    ) -> Optional[Place]:    # None where it is nowhere, or would be everywhere
+    ) -> Optional[Location]:    # None where it is nowhere, or would be everywhere
         "Where an answer stands on the first of some pages that has it."
         if abstains(answer) or _common(letters_of(answer)): return None
-        found = (printed.find(answer) for n in pages if (printed := self.page(n)))
+        found = (printed.locate(answer) for n in pages if (printed := self.page(n)))
         return next(filter(None, found), None)
 
     def quoted(self,
@@ -94,7 +94,7 @@ class Prints:
         printed = self.page(page) if page else None
         if printed is None: return Proof('unread' if page else '')
         for said in _quotes(note):
-            line = printed.find(said) if len(letters_of(said)) > 3 and _holds(said, answer) else None
+            line = printed.locate(said) if len(letters_of(said)) > 3 and _holds(said, answer) else None
             if line: return Proof('quote', line.text)
         return Proof('')
 
