@@ -86,12 +86,16 @@ def _is_code(text: str) -> bool: return value_kind(text) == 'code' and len(text)
 # %% ../../nbs/text/09_facts.ipynb #67b6fc3d
 _SECTION = re.compile(r'\d{1,2}(?:\.\d)+(?:\.\d+)*\.?\s+[^\W\d_]{2}')   # 1.2 Terms: a heading
 
+_STOP = re.compile(r'(?<=[^\W\d_]{3})\.$')   # of a sentence
+
 def trailing_value(
     text: str # a short text
 ) -> Optional[tuple]: # (key, value, start of the value, end of the value), or None
     "The value at the end or the beginning of a short text, and the words beside it."
     bare = BULLET.sub('', text)
-    words, off = bare.split(), len(text) - len(bare)
+    off = len(text) - len(bare)
+    bare = _STOP.sub('', bare)
+    words = bare.split()
     if not 2 <= len(words) <= 9 or value_kind(bare) != 'text' or _SECTION.match(bare): return None
     for n in range(min(5, len(words) - 1), 0, -1):
         tail, head = ' '.join(words[-n:]), ' '.join(words[:n])

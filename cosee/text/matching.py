@@ -308,12 +308,18 @@ _ORG = re.compile(r'\b(?:GmbH|Ltd|Inc|LLC|PLC|AB|AG|Corp|Co|Company|S\.?A|SE|NV|
 _COUNT = re.compile(NUMBER_WORDS, re.I)
 _BY = re.compile(r'(?:^|\s)(?:by|von|par|de)\s(?=[A-ZÀ-Þ])', re.I)
 
+# behind a name: what somebody does, an address
+_BEHIND = re.compile(r',\s|\s[^\s:]*\d')
+
 def _person_in(
     value: str # a text that is no name as a whole
 ) -> tuple[float, str]: # (how well it fits, the value, cut to the name behind *by* if there is one)
     "A text in which a person may be named."
     found = list(_PERSON.finditer(value))
-    if found and not found[0].start() and re.match(r'\s*[(<\[]', value[found[0].end():]): return 0.9, found[0][0]
+    behind = value[found[0].end():] if found and not found[0].start() else ''
+    if re.match(r'\s*[(<\[]', behind): return 0.9, found[0][0]
+    others = all(map(_PERSON.fullmatch, re.split(r',\s', behind.lstrip(', '))))
+    if _BEHIND.match(behind) and not others: return 0.8, found[0][0]
     by = [m for m in found if any(b.end() == m.start() for b in _BY.finditer(value))]
     if len(by) == 1: return 0.7, by[0][0]
     return (0.2 if found else -0.6 if re.search(r'\d', value) else -0.25), value
@@ -329,6 +335,7 @@ def fits(
     if kind == 'person' and looks == 'text':
         if _ORG.search(value): return 0.45, value
         return (1.0, value) if _PERSON.fullmatch(value) else _person_in(value)
+    if kind == 'code' and looks == 'text' and not re.search(r'\d|[A-Z]{2}', value): return -0.6, value
     if kind == 'place' and (looks == 'number' or _VALUE.search(value)): return -0.5, value
     if kind == 'date' and re.fullmatch(r'(?:19|20)\d\d', value): return 0.6, value
     if kind == 'number' and _COUNT.fullmatch(value): return 0.8, value

@@ -347,7 +347,7 @@ KIND_NOUNS = dict(
           'remise acompte cout',
     person='person employee manager doctor physician speaker author teacher colleague',
     place='city town place country location room hall building venue',
-    code='number no code id reference identifier nummer rechnungsnummer kundennummer numero '
+    code='number no code id ref reference identifier nummer aktenzeichen rechnungsnummer kundennummer numero '
          'konto bankkonto compte')
 KIND_VERBS = dict(money='cost charge earn pay', quantity='weigh measure')
 

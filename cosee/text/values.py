@@ -18,7 +18,7 @@ _WEEKDAY = (r'(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:mon|diens|donners
             r'sonnabend|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)')
 _WEEK = r'(?:mon?|tue?|wed?|thu?|fri?|sat?|sun?|di|mi|do|sa|so|lun?|mar|mer|jeu|ven|sam|dim)[a-z]*'
 _DAYS = rf'(?:{_WEEK}\.?\s?[-–—]\s?{_WEEK}\b)'   # Mon-Fri
-_NUM = r"[-+−–±]?\s?\d[\d,.\u202f\u00a0]*(?:[\s'’]\d{3}(?!\d))*(?:[.,]\d+)?"
+_NUM = r"[-+−–±]?\s?\d[\d,.\u202f\u00a0]*(?:[\s'’`´]\d{3}(?!\d))*(?:[.,]\d+)?"
 _CUR = (r'(?:[A-Z]{0,3}[$€£¥₹₩₺₽₴₪₫฿]|(?<![^\W\d_])(?:USD|EUR|GBP|CHF|JPY|SEK|NOK|DKK|ISK|CAD|AUD|NZD|PLN|CZK|HUF|'
         r'RON|BGN|TRY|UAH|RUB|ILS|AED|SAR|ZAR|INR|CNY|HKD|SGD|KRW|THB|MYR|IDR|PHP|BRL|MXN|Euros?|euros?|dollars?|'
         r'pounds?|Rs\.?|S?Fr\.|kr\.?)|zł|Kč|Ft)')
@@ -113,7 +113,7 @@ def is_value(
 _SCALES = {1e3: r'thousands?|tsd|tausend', 1e5: r'lakhs?|lacs?', 1e6: r'millions?|mio|mn|mill', 1e7: r'crores?',
            1e9: r'billions?|bn|mrd|milliards?', 1e12: r'trillions?|tn', 0.01: r'bps'}
 _LETTERS = dict(k=1e3, K=1e3, m=1e6, M=1e6, B=1e9)      # a scale behind money alone: 5 m is a length
-_DIGITS = re.compile(r"\d{1,3}(?:['’\u00a0\u202f ]\d{3})+(?!\d)(?:[.,]\d+)?|\d[\d.,]*|(?=[¼½¾⅓⅔⅛⅜⅝⅞])")
+_DIGITS = re.compile(r"\d{1,3}(?:['’`´\u00a0\u202f ]\d{3})+(?!\d)(?:[.,]\d+)?|\d[\d.,]*|(?=[¼½¾⅓⅔⅛⅜⅝⅞])")
 _FRACTION = re.compile(r'(\d+)\s?/\s?(\d{1,2})(?![\d/])')
 _MONEY = re.compile(PATTERNS['money'])
 _TIMES_TEN = re.compile(_POWER)
@@ -131,7 +131,7 @@ def _decimal(
     scaled: bool # does a word such as *million* follow?
 ) -> float:
     "The number that `digits` stand for"
-    digits = re.sub(r"[\s'’]", '', digits).rstrip('.,')
+    digits = re.sub(r"[\s'’`´]", '', digits).rstrip('.,')
     mark = max(digits.rfind('.'), digits.rfind(','))
     plain = re.sub('[.,]', '', digits)
     if mark < 0: return float(plain)
