@@ -1,31 +1,35 @@
-"""How sure is the reader of print, and how sure may it be? Fits the confidence of `OcrClient` on real documents.
+"""How often is the reader of page text right, and how sure may it be? Asks all sets and fits the confidence.
 
-    python benchmarks/calibrate_reader.py --sroie DIR --own QUESTIONS.jsonl --made 2 --rows rows.jsonl \\
-        --cache ~/pages --json benchmarks/results/calibrate_reader.json
+    python benchmarks/calibrate_reader.py --encoder --made 10 --layouts --sroie DIR --mmlong DIR \\
+        --own OWN/questions.jsonl --own UNSEEN/questions.jsonl --judge UNSEEN --rows rows.jsonl --cache PAGES \\
+        --json benchmarks/results/calibrate_reader.json
 
-It asks every question of the receipts of SROIE (folders img and key), of the reports of MMLongBench-Doc-V2
-(--mmlong DIR: samples_v2.json beside the PDFs; four pages found by words, their text layer alone), of documents of
-your own (--own, more than once if you like; see real_documents.py) and of made documents, and keeps
-the evidence of the best candidate and whether it was right (receipts: ANLS of 0.8; reports: the official score; made
-documents: exact match). Real documents count only where the SHA-1 of their file's name leaves 0 by 3: the others
-judge. A logistic function of --signs is fitted to all of it; the error is that of five folds over documents
-(`held_out`), and for each set that of weights which the set had no part in (`left_out`). Documents of one's own make a
-set for each folder. `--rows` keeps what was asked, so that a run that was cut off goes on, and rows of an older state
-of the rules can stand for documents that the rules have learned from since; with --judge, a set is judged and not
-fitted. What is found is reported, not written: the table stands in the notebook of the reader.
+It asks every question of made documents, of the layouts that the tests draw, of the receipts of SROIE (folders img
+and key), of the reports of MMLongBench-Doc-V2 (--mmlong DIR: samples_v2.json beside the PDFs; four pages found by
+words, their text layer alone), of documents of your own (--own, as often as you like; own_documents.py fetches two
+such sets), and keeps the evidence of the best candidate and whether it was right (receipts: ANLS of 0.8; reports: the
+official score; others: exact match). Receipts and reports count only where the SHA-1 of their file's name leaves 0 by
+3: the others judge. A logistic function of --signs is fitted to all of it. For each set and each way of weighing it
+says: how often the first answer and one of the first three is right, how many answers are given at --bound, how many
+of them are right, which share is wrong (an answer to a question that has none is wrong), how many right ones are
+withheld, how many questions without an answer are refused, and the calibration error. `held_out` are five folds over
+documents, `left_out` weights that the set had no part in; with --judge, a set is judged and not fitted. `--rows`
+keeps what was asked, so that a run that was cut off goes on. What is found is reported, not written: the table stands
+in the notebook of the reader. To compare with another version, run this file with its folder in PYTHONPATH.
 """
 import argparse
 import hashlib
 import json
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / 'benchmarks')]
+sys.path[:0] = [str(ROOT / 'benchmarks'), str(ROOT / 'tests')]
+sys.path.append(str(ROOT))   # behind PYTHONPATH
 
 FOLDS = 5
 PENALTY = 0.002       # on the squares of the weights: few documents must not make a confidence of 1
-SIGNS = 'cover', 'label', 'lead', 'misfit', 'unheard'
 READ_RIGHT = 0.8      # ANLS from which a field of a receipt counts as right
 SHOWN = 4             # pages of a report, found by words
 
@@ -35,13 +39,16 @@ def is_dev(name: str) -> bool:
     return int(hashlib.sha1(name.encode()).hexdigest()[:8], 16) % 3 == 0
 
 
-def asked(reader, question: str, right) -> dict:
-    "The evidence of the best candidate for a question, and whether it is right"
+def asked(reader, question: str, right, answerable: bool = True) -> dict:
+    "The evidence of the best candidate for a question, and which of the first three are right"
+    start = time.process_time()
     ranked = reader.candidates(question, 8)
     seen = reader.evidence(question, ranked) if ranked else None
     most = reader.surest(question, ranked[0]) if ranked else 0.0
-    return dict(seen=seen, kind=ranked[0]['kind'] if ranked else '', most=most,
-                right=bool(ranked) and bool(right(ranked[0]['answer'])))
+    spent = time.process_time() - start
+    hits = [answerable and bool(right(c['answer'])) for c in ranked[:3]]
+    return dict(question=question, seen=seen, kind=ranked[0]['kind'] if ranked else '', most=most,
+                right=bool(hits and hits[0]), three=any(hits), answerable=answerable, seconds=round(spent, 3))
 
 
 def receipts(args, encoder, words):
@@ -67,9 +74,8 @@ def report_rows(pages, index, samples, encoder, words) -> list[dict]:
         numbers = sorted(h.page for h in index.search(s['question'], SHOWN)) or [1]
         reader = Reader(words.read([pages.infos[n - 1] for n in numbers], print='text'), encoder)
         def right(answer, s=s):
-            if s['answer_format'] == 'None': return False
             return score(answer, s['answer'], 'accuracy', 'mmlongbench', answer_format=s['answer_format']) > 0.5
-        out.append(asked(reader, s['question'], right))
+        out.append(asked(reader, s['question'], right, s['answer_format'] != 'None'))
     return out
 
 
@@ -100,10 +106,9 @@ def own_documents(args, encoder, words):
         if f'{folder} {name}' in args.done: continue
         rows = []
         for s in (s for f, s in samples if (f, s["meta"]["doc_id"]) == (folder, name)):
-            def right(answer, s=s):
-                if not s["meta"].get("answerable", True): return False
-                return score(answer, accepted(s), "em", "squad") == 1.0
-            rows.append(asked(client.document(*looked_at(s, words, SHOWN)), s["question"], right))
+            def right(answer, s=s): return score(answer, accepted(s), "em", "squad") == 1.0
+            rows.append(asked(client.document(*looked_at(s, words, SHOWN)), s["question"], right,
+                              s["meta"].get("answerable", True)))
         yield f'{folder} {name}', rows
 
 
@@ -117,8 +122,21 @@ def made_documents(args, encoder, words):
         name = f'{kind}-{n}'
         if name in args.done: continue
         reader = Reader(words.read(images), encoder)
-        yield name, [asked(reader, q['question'], lambda a, q=q: bool(q['answers']) and q['wording'] != 'unanswerable'
-                           and exact_match(a, q['answers']) == 1.0) for q in questions]
+        yield name, [asked(reader, q['question'], lambda a, q=q: exact_match(a, q['answers']) == 1.0,
+                           bool(q['answers']) and q['wording'] != 'unanswerable') for q in questions]
+
+
+def layouts(args, encoder, words):
+    "(name, rows) of the documents that the tests draw"
+    from other_layouts import documents
+    from cosee.eval.metrics import exact_match
+    from cosee.text.reader import Reader
+    for n, d in enumerate(documents()):
+        name = f"{d['kind']}-{n}"
+        if name in args.done: continue
+        reader = Reader(words.read(d['pages']), encoder)
+        yield name, [asked(reader, q['question'], lambda a, q=q: exact_match(a, q['answers']) == 1.0,
+                           bool(q['answers'])) for q in d['questions']]
 
 
 def gathered(args, words) -> list[dict]:
@@ -129,21 +147,23 @@ def gathered(args, words) -> list[dict]:
     lines = [json.loads(l) for l in path.read_text().splitlines()] if path.exists() else []
     rows = [r for r in lines if r['encoder'] == args.encoder]
     args.done = {r['document'] for r in rows}
-    sets = dict(made=made_documents if args.made else None, own=own_documents if args.own else None,
-                receipts=receipts if args.sroie else None, reports=reports if args.mmlong else None)
+    sets = dict(made=made_documents if args.made else None, layouts=layouts if args.layouts else None,
+                own=own_documents if args.own else None, receipts=receipts if args.sroie else None,
+                reports=reports if args.mmlong else None)
     for name, source in sets.items():
         for document, found in source(args, encoder, words) if source else ():
             kind = document.split()[0] if name == 'own' else name
             new = [dict(set=kind, document=document, encoder=args.encoder, **r) for r in found]
             with path.open('a', encoding='utf-8') as f: f.writelines(json.dumps(r) + '\n' for r in new)
             rows += new
-    return [r for r in rows if r['seen']]
+    return rows
 
 
 def fitted(rows, names) -> dict:
     "The weights that make the log-loss least; every set of documents counts the same"
     import numpy as np
     from scipy.optimize import minimize
+    rows = [r for r in rows if r['seen']]
     x = np.array([[1.0, *(r['seen'][n] for n in names)] for r in rows])
     y = np.array([r['right'] for r in rows], dtype=float)
     sizes = {s: sum(r['set'] == s for r in rows) for s in {r['set'] for r in rows}}
@@ -174,20 +194,28 @@ def left_out(rows, names) -> list[float]:
 def stated(row, weights: dict) -> float:
     "The confidence that an answer comes with"
     from cosee.text.reader import calibrated
-    return min(row.get('most', 1.0), calibrated(row['seen'], weights))
+    return min(row['most'], calibrated(row['seen'], weights)) if row['seen'] else 0.0
 
 
-def summary(rows, confidence) -> dict:
-    "Of each set: questions, share right, mean confidence, and expected calibration error"
+def of_set(rows, confidence, bound: float) -> dict:
+    "What is right of some questions, and what is said at a bound"
     from cosee.eval.calibration import expected_calibration_error
-    out = {}
-    for name in (*sorted({r['set'] for r in rows}), 'all'):
-        mine = [(c, float(r['right'])) for r, c in zip(rows, confidence, strict=True) if name in (r['set'], 'all')]
-        sure, right = zip(*mine, strict=True)
-        out[name] = dict(n=len(mine), right=round(sum(right) / len(mine), 3), 
-                         confidence=round(sum(sure) / len(mine), 3),
-                         ece=round(float(expected_calibration_error(sure, right)), 3))
-    return out
+    given = [r for r, c in zip(rows, confidence, strict=True) if c >= bound]
+    right, found = [float(r['right']) for r in rows], sum(r['right'] for r in given)
+    none = [r for r in rows if not r['answerable']]
+    return dict(n=len(rows), answerable=len(rows) - len(none), first=int(sum(right)),
+                three=sum(r['three'] for r in rows), given=len(given), right=found,
+                wrong=round(1 - found / len(given), 3) if given else 0.0,
+                withheld=int(sum(right)) - found, refused=len(none) - sum(not r['answerable'] for r in given),
+                ece=round(float(expected_calibration_error(confidence, right)), 3),
+                seconds=round(sum(r['seconds'] for r in rows) / len(rows), 2))
+
+
+def summary(rows, confidence, bound: float) -> dict:
+    "The same of each set"
+    pairs = [*zip(rows, confidence, strict=True)]
+    return {name: of_set(*map(list, zip(*[p for p in pairs if p[0]['set'] == name], strict=True)), bound)
+            for name in sorted({r['set'] for r in rows})}
 
 
 def run(args) -> dict:
@@ -196,13 +224,15 @@ def run(args) -> dict:
     words = TextExtractor(cache=args.cache)
     rows = gathered(args, words)
     if not rows: sys.exit('no questions: name --sroie, --mmlong, --own or --made')
-    used, names = CALIBRATION[args.encoder], args.signs
+    used, names, bound = CALIBRATION[args.encoder], args.signs or [*CALIBRATION[args.encoder]][1:], args.bound
     fit = [r for r in rows if r['set'] not in args.judge]
     sets = len({r['set'] for r in fit})
-    apart = dict(left_out=summary(fit, left_out(fit, names))) if sets > 1 else {}
-    return dict(encoder=args.encoder, documents=len({r['document'] for r in rows}), judged=args.judge, used=used,
-                with_used=summary(rows, [stated(r, used) for r in rows]),
-                best=fitted(fit, names), held_out=summary(fit, held_out(fit, names)), **apart)
+    apart = dict(left_out=summary(fit, left_out(fit, names), bound)) if sets > 1 else {}
+    best = fitted(fit, names)
+    return dict(encoder=args.encoder, documents=len({r['document'] for r in rows}), judged=args.judge, bound=bound,
+                used=used, with_used=summary(rows, [stated(r, used) for r in rows], bound),
+                best=best, with_best=summary(rows, [stated(r, best) for r in rows], bound),
+                held_out=summary(fit, held_out(fit, names), bound), **apart)
 
 
 def main():
@@ -211,9 +241,11 @@ def main():
     p.add_argument('--mmlong', default=None, help='folder with samples_v2.json and PDFs')
     p.add_argument('--own', action='append', default=[], help='questions about documents of your own (JSON Lines)')
     p.add_argument('--made', type=int, default=0, help='made documents of each kind')
-    p.add_argument('--seed', type=int, default=700, help='first seed of made documents')
+    p.add_argument('--seed', type=int, default=9100, help='first seed of made documents')
     p.add_argument('--most', type=int, default=None, help='most receipts')
-    p.add_argument('--signs', nargs='+', default=SIGNS, help='what the confidence is a function of')
+    p.add_argument('--layouts', action='store_true', help='documents that the tests draw')
+    p.add_argument('--signs', nargs='+', help='what the confidence is a function of (default: what it is)')
+    p.add_argument('--bound', type=float, default=0.6, help='confidence from which an answer is given')
     p.add_argument('--judge', nargs='+', default=[], help='sets that are judged alone, and not fitted')
     p.add_argument('--encoder', action='store_true', help='with the sentence encoder')
     p.add_argument('--rows', default='calibrate_rows.jsonl', help='file that keeps what was asked')

@@ -20,6 +20,7 @@ from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPag
                               page_sources, positive, roles_of, say, settle_client, show_in_browser,
                               tell_duties, visual_args, visual_options)
 from ..models.usage import usage_text
+from ..text.weights import BOUND
 from ..utils.text import (NOT_ANSWERABLE, abstains, check_question, counted, left_text, means_none, one_line,
                               same_answer)
 
@@ -83,7 +84,7 @@ def _team_args(p: ArgumentParser):
                         'be read')
 
 # %% ../../nbs/cli/01_ask.ipynb #10d4e772
-_SURE = dict(ocr=.6)   # client -> below this confidence an answer is a guess; measured, see below
+_SURE = dict(ocr=BOUND)   # client -> below this confidence an answer is a guess; measured, see below
 
 def _share(text: str) -> float:
     "The `type` of a share; raises ArgumentTypeError for all but a number from 0 to 1"

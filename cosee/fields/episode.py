@@ -29,6 +29,7 @@ from ..models.calls import record
 from ..models.usage import BudgetExceeded, Ledger, UsageRecord
 from ..minds.reader_client import OcrClient
 from ..text.ocr import TextExtractor
+from ..text.weights import BOUND
 from ..pages import page_sizes
 from ..utils.text import Md, abstains, answer_key, md_table, one_line
 
@@ -111,10 +112,8 @@ def _is_doubtful(asked: Field, result: Optional[FieldResult]) -> bool:
     if result is None or not result['printed']: return False
     return result['value'] is None or not result['found'] and asked.kind in _AS_PRINTED
 
-_SURE = .6   # of a value of less confidence the client is not sure: a bound that was measured for `cosee ask`
-
 def _is_guess(result: FieldResult) -> bool:
-    return result['value'] is not None and result['confidence'] is not None and result['confidence'] < _SURE
+    return result['value'] is not None and result['confidence'] is not None and result['confidence'] < BOUND
 
 def _to_check(work: _Work) -> list[Field]:
     "Fields whose value no print says or that could not be read, and those that have to be there and are not"

@@ -20,6 +20,7 @@ from ..text.matching import POLITE
 from ..text.question import content_words, expected_kinds, in_english, tokens
 from ..text.reader import Answer, Candidate, Reader, Region, statement
 from ..text.values import to_number
+from ..text.weights import BOUND
 from ..utils.json_scan import Reading
 from ..utils.text import NOT_ANSWERABLE, abstains, answer_key, letters_of, same_answer
 from collections.abc import Sequence
@@ -162,7 +163,8 @@ def _choose_option(
 
 def _as_answer(best: Answer, place: Candidate, answer: str, confidence: float, said: str) -> Answer:
     "An answer that stands where a value stands"
-    return Answer(**{**best, **place, 'answer': answer, 'confidence': round(confidence, 3), 'content': said})
+    return Answer(**{**best, **place, 'answer': answer, 'confidence': round(confidence, 3), 'content': said,
+                     'others': []})
 
 # %% ../../nbs/minds/11_reader_client.ipynb #d49c1515
 _OTHERS = re.compile(r'\b(?:more|less|fewer|higher|lower|larger|smaller|greater|than|between|both|any|every|all|same'
@@ -337,8 +339,10 @@ class OcrClient(VLMClient):
         return _action('INSPECT', content=best['content'], tags=[best['tag']], view=_view(best['page'], best['bbox']))
 
     def _propose(self, found: Answer, notes: list[Note]) -> Action:
-        "Propose an answer at its place"
-        return _action('HYPOTHESIZE', answer=found['answer'], confidence=found['confidence'], content=found['content'],
+        "Propose an answer at its place; where it is doubtful, with the values that are nearly as likely"
+        one_of = found['others'] if found['confidence'] < BOUND else []
+        content = f"One of these: {'; '.join([found['answer'], *one_of])}" if one_of else found['content']
+        return _action('HYPOTHESIZE', answer=found['answer'], confidence=found['confidence'], content=content,
                        supporting_cells=supporting(found, notes), view=_view(found['page'], found['bbox']))
 
     def _read(self, found: Optional[Answer], notes: list[Note], why: str) -> Action:

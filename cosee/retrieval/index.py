@@ -64,7 +64,7 @@ def find_headings(
 # %% ../../nbs/retrieval/06_index.ipynb #bba3d040
 GROUP = 4                              # pages that are read at a time
 CANDIDATES = 12                        # pages, best by words, whose passages are encoded for a question
-EMBEDDING_WEIGHT, VISUAL_WEIGHT = .4, 1. # of these rankings beside words
+EMBEDDING_WEIGHT, VISUAL_WEIGHT = .5, 1. # of these rankings beside words
 MAX_QUERY = 4000                       # letters: with notes of the Board a question may be long
 Retriever = Union[VisualEncoder, str, Path, Mapping[str, Any], None]   # a visual one, its folder, or what opens it
 

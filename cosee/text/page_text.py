@@ -58,20 +58,23 @@ def clean_print(
 
 # %% ../../nbs/text/00_page_text.ipynb #c81f0a02
 TICKED, EMPTY = '☒', '☐'
-_TICKED, _EMPTY = re.compile(r'\[\s?[xX×✓✔✗✘]\s?\]|[☑🗹✅]'), re.compile(r'\[\s?\](?!\()|[□▢❏❑]')
+_TICKED = re.compile(r'(?<!\w)\[\s?[xX×✓✔✗✘]\s?\]|[☑🗹✅]')
+_EMPTY = re.compile(r'(?<!\w)\[\s?\](?!\()|[□▢❏❑]')
 
 def with_boxes(
     line: TextLine # as it is printed
 ) -> TextLine:     # with one sign for each check box
     "A line whose check boxes are ☒ and ☐."
-    text = _EMPTY.sub(EMPTY, _TICKED.sub(TICKED, line['text']))
-    if text == line['text'] or len(line['words']) != len(line['text'].split()): return line
-    edges, at = list(line['words']), 0
-    for m in re.finditer(r'\[\s[xX×✓✔✗✘]?\s?\]|\[[xX×✓✔✗✘]\s\]', line['text']):   # of several words that become one
-        first, more = len(line['text'][:m.start()].split()) - at, len(m[0].split()) - 1
-        edges[first:first + more + 1] = [[edges[first][0], edges[first + more][1]]]
-        at += more
-    return {**line, 'text': text, 'words': edges}
+    said = line['text']
+    for sign, box in ((TICKED, _TICKED), (EMPTY, _EMPTY)):   # a NUL for each space within: words can be counted
+        said = box.sub(lambda m, sign=sign: sign + '\0' * len(re.findall(r'\s', m[0])), said)
+    if said == line['text'] or len(line['words']) != len(line['text'].split()): return line
+    words, edges, at = said.split(), list[list[float]](), 0
+    for word in words:
+        last = at + word.count('\0')
+        edges.append([line['words'][at][0], line['words'][last][1]])
+        at = last + 1
+    return {**line, 'text': ' '.join(words).replace('\0', ''), 'words': edges}
 
 # %% ../../nbs/text/00_page_text.ipynb #d0b70011
 _LEVEL = '0123456789()+-−abcdefghijklmnoprstuvwxyz'

@@ -32,8 +32,8 @@ from .weights import WEIGHTS
 from ..utils.text import answer_key, same_answer
 
 # %% auto #0
-__all__ = ['MOST_LABELS', 'CALIBRATION', 'SUREST', 'UNSAID', 'NOTHING', 'Candidate', 'Region', 'Answer', 'Reader', 'label_text',
-           'evidence', 'calibrated', 'statement']
+__all__ = ['MOST_LABELS', 'CALIBRATION', 'SUREST', 'UNSAID', 'NOTHING', 'CLOSE', 'Candidate', 'Region', 'Answer', 'Reader',
+           'label_text', 'rivals', 'close', 'calibrated', 'statement']
 
 # %% ../../nbs/text/12_reader.ipynb #698292d2
 def _is_ruled(
@@ -175,6 +175,7 @@ class Region(TypedDict):
 class Answer(Candidate):
     "The best candidate, and how sure it is."
     confidence: float                        # 0-1
+    others: list[str]                        # other values that are nearly as likely, likeliest first
     second: bool                             # does the nearest value say the same?
     content: str                             # what it says, as a note
 
@@ -377,12 +378,18 @@ class Reader:
     def evidence(self,
         question: str,           # a question
         ranked: list[Candidate]  # its candidates, best first; at least one
-    ) -> dict[str, float]:       # see `evidence`, with how well the kind fits, and what is not said
-        "What the confidence in the best candidate is judged by."
-        asked = self.parse(question)
-        good = 0.0 if asked.kind == 'any' else best_fit(asked.kinds, ranked[0]['answer'])[0]
-        more = dict(fit=good, misfit=float(good < 0), unheard=self.unheard(asked))
-        return dict(evidence(ranked, len(self.facts)), **more)
+    ) -> dict[str, float]:       # names of `CALIBRATION`
+        "What the confidence in the best candidate is judged by, each from 0 to 1."
+        asked, best, others = self.parse(question), ranked[0], rivals(ranked)
+        good = 0.0 if asked.kind == 'any' else best_fit(asked.kinds, best['answer'])[0]
+        return dict(cover=min(1.0, best['cover']), label=min(1.0, best['label']), fits=max(0.0, good),
+                    misfits=float(good < 0), lead=min(0.5, best['score'] - others[0]['score']) if others else 0.5,
+                    close=min(1.0, len(close(ranked)) / 7), unheard=self.unheard(asked),
+                    form=float(asked.has_form(best['fact'], best['answer'])),
+                    counts=float(bool(_COUNTS.search(question))),
+                    answer_words=min(1.0, len(best['answer'].split()) / 20),
+                    question_words=min(1.0, len(question.split()) / 40),
+                    facts=min(1.0, math.log10(1 + len(self.facts)) / 4))
 
     def surest(self,
         question: str,  # a question
@@ -406,7 +413,8 @@ class Reader:
         second = any(same_answer(a, best['answer']) or best['answer'] in a for a in near)
         confidence = calibrated(self.evidence(question, ranked), CALIBRATION[self.embeddings is not None])
         confidence = min(confidence, self.surest(question, best))
-        return Answer(**best, confidence=round(confidence, 3), second=second, content=statement(best))
+        return Answer(**best, confidence=round(confidence, 3), second=second, content=statement(best),
+                      others=[c['answer'] for c in close(ranked)])
 
     def regions(self) -> list[Region]:
         "Tables and sections of all pages."
@@ -664,20 +672,27 @@ def _touched(
     return _named(reader, reader.parse(question).without(ASKING), best['fact'])[0]
 
 # %% ../../nbs/text/12_reader.ipynb #6016e133
-def evidence(
-    ranked: list[Candidate], # best first; at least one
-    facts: int = 0           # of the document
-) -> dict[str, float]: # cover, label and lead of the first, how it was found, how much there was to choose from
-    "What the confidence in the best candidate is judged by."
-    best = ranked[0]
-    rival = next((c for c in ranked[1:] if not same_answer(c['answer'], best['answer'])), None)
-    lead = min(0.5, best['score'] - rival['score']) if rival else 0.5
-    return dict(cover=min(1.0, best['cover']), label=min(1.0, best['label']), lead=lead,
-                placed=float(best['kind'] in ('head', 'stamp', 'total')), prose=float(best['kind'] == 'sentence'),
-                many=min(1.0, math.log10(1 + facts) / 4))
+CLOSE = 0.15   # what is that much behind the best candidate may be meant as well
+
+def rivals(
+    ranked: list[Candidate] # best first; at least one
+) -> list[Candidate]:       # best first
+    "The candidates that say something else than the best one, neither a part of it nor more than it."
+    best = answer_key(ranked[0]['answer'])
+    return [c for c in ranked[1:] if not same_answer(c['answer'], ranked[0]['answer'])
+            and best not in (other := answer_key(c['answer'])) and other not in best]
+
+def close(
+    ranked: list[Candidate] # best first; at least one
+) -> list[Candidate]:       # best first
+    "The rivals that are nearly as likely as the best candidate."
+    return [c for c in rivals(ranked) if c['score'] > ranked[0]['score'] - CLOSE]
+
+_COUNTS = re.compile(r"\b(?:how many|wie viele|combien d)\b.*\b(?:types?|kinds?|steps?|times|different|gibt es|arten|"
+                     r"y a-t-il|of (?:them|these|the)|(?:are|is|were) (?:there|shown|listed|mentioned|used))\b", re.I)
 
 def calibrated(
-    seen: dict[str, float],  # what `evidence` gives
+    seen: dict[str, float],  # what `Reader.evidence` gives
     weights: dict[str, float] # one of `CALIBRATION`
 ) -> float:                  # 0-1
     "The logistic function of the weighted evidence."
