@@ -44,7 +44,7 @@ def asked(reader, question: str, right, answerable: bool = True) -> dict:
     start = time.process_time()
     ranked = reader.candidates(question, 8)
     seen = reader.evidence(question, ranked) if ranked else None
-    most = reader.surest(question, ranked[0]) if ranked else 0.0
+    most = reader.surest(question, ranked) if ranked else 0.0
     spent = time.process_time() - start
     hits = [answerable and bool(right(c['answer'])) for c in ranked[:3]]
     return dict(question=question, seen=seen, kind=ranked[0]['kind'] if ranked else '', most=most,
@@ -132,7 +132,7 @@ def layouts(args, encoder, words):
     from cosee.eval.metrics import exact_match
     from cosee.text.reader import Reader
     for n, d in enumerate(documents()):
-        name = f"{d['kind']}-{n}"
+        name = f"layout {d['kind']}-{n}"
         if name in args.done: continue
         reader = Reader(words.read(d['pages']), encoder)
         yield name, [asked(reader, q['question'], lambda a, q=q: exact_match(a, q['answers']) == 1.0,
@@ -203,8 +203,8 @@ def of_set(rows, confidence, bound: float) -> dict:
     given = [r for r, c in zip(rows, confidence, strict=True) if c >= bound]
     right, found = [float(r['right']) for r in rows], sum(r['right'] for r in given)
     none = [r for r in rows if not r['answerable']]
-    return dict(n=len(rows), answerable=len(rows) - len(none), first=int(sum(right)),
-                three=sum(r['three'] for r in rows), given=len(given), right=found,
+    return dict(documents=len({r['document'] for r in rows}), n=len(rows), answerable=len(rows) - len(none),
+                first=int(sum(right)), three=sum(r['three'] for r in rows), given=len(given), right=found,
                 wrong=round(1 - found / len(given), 3) if given else 0.0,
                 withheld=int(sum(right)) - found, refused=len(none) - sum(not r['answerable'] for r in given),
                 ece=round(float(expected_calibration_error(confidence, right)), 3),

@@ -1,8 +1,6 @@
-"""Are the reader's weights near their best? Tries each a step lower and higher, and fits the confidence anew.
+"""Are the reader's weights near their best? Tries each a step lower and higher.
 
     python benchmarks/fit_reader.py --docs 3 --cache ~/pages --json weights.json
-    python benchmarks/fit_reader.py --seed 710 --docs 6 --calibration-only \\
-        --json benchmarks/results/fit_reader_lexicon.json
 
 It runs on made documents in the style `dev`, by default with seeds from 700 on, which nothing is measured on.
 A weight that gains answers is reported, not written: the table stands in the notebook of the reader.
@@ -17,7 +15,6 @@ sys.path[:0] = [str(ROOT), str(ROOT / 'benchmarks')]
 
 FACTORS = (0.75, 1.33)   # a step down and up
 NEAR_ZERO = 0.03         # the step of weights that are nearly nothing
-PENALTY = 0.0005         # on the squares of the calibration's weights
 
 
 def documents(args, encoder) -> list:
@@ -65,48 +62,6 @@ def try_weights(docs, weights: dict, names: list) -> list[dict]:
     return rows
 
 
-def samples(docs, weights) -> tuple[list, list]:
-    "(evidence of the best candidate, was it right) of all questions, unanswerable ones too"
-    from cosee.text.reader import evidence
-    seen, right = [], []
-    for reader, questions in docs:
-        reader.weights = weights
-        for q in questions:
-            ranked = reader.candidates(q['question'], 8)
-            if ranked:
-                seen.append(evidence(ranked, len(reader.facts)))
-                right.append(is_right(ranked, q))
-    return seen, right
-
-
-def log_loss(seen, right, calibration: dict) -> float:
-    "Mean negative log-likelihood of what was right"
-    import numpy as np
-    from cosee.text.reader import calibrated
-    p = np.clip([calibrated(s, calibration) for s in seen], 1e-6, 1 - 1e-6)
-    return float(-np.log(np.where(right, p, 1 - p)).mean())
-
-
-def fit_calibration(seen, right, start: dict) -> dict:
-    "The calibration that makes the log-loss least"
-    import numpy as np
-    from scipy.optimize import minimize
-    names = list(start)
-    loss = lambda x: log_loss(seen, right, dict(zip(names, x, strict=True))) + PENALTY * float(np.square(x[1:]).mean())
-    found = minimize(loss, [start[n] for n in names], method='Nelder-Mead', options=dict(maxiter=2000))
-    return {n: round(float(v), 2) for n, v in zip(names, found.x, strict=True)}
-
-
-def calibration_report(docs, weights, with_encoder: bool) -> dict:
-    "The calibration that is used, and the one that fits these documents best"
-    from cosee.text.reader import CALIBRATION
-    seen, right = samples(docs, weights)
-    used = CALIBRATION[with_encoder]
-    best = fit_calibration(seen, right, used)
-    return dict(n=len(right), right=sum(right), used=used, loss_used=round(log_loss(seen, right, used), 4),
-                best=best, loss_best=round(log_loss(seen, right, best), 4))
-
-
 def run(args) -> dict:
     "Everything that the options ask for, as a dict"
     from cosee.text.encoder import sentence_encoder
@@ -118,11 +73,9 @@ def run(args) -> dict:
     asked = sum(is_answerable(q) for _, questions in docs for q in questions)
     right = right_answers(docs, weights)
     print(f'{right} of {asked} answerable questions are answered right')
-    rows = [] if args.calibration_only else try_weights(docs, weights, args.weights or list(weights))
-    report = calibration_report(docs, weights, encoder is not None)
-    print(json.dumps(report))
+    rows = try_weights(docs, weights, args.weights or list(weights))
     settings = {k: getattr(args, k) for k in ('docs', 'seed', 'style', 'kinds', 'dpi', 'max_side', 'encoder')}
-    return dict(settings=settings, asked=asked, right=right, weights=rows, calibration=report)
+    return dict(settings=settings, asked=asked, right=right, weights=rows)
 
 
 def main():
@@ -133,7 +86,6 @@ def main():
     p.add_argument('--kinds', nargs='+', default=KINDS, help='kinds of documents')
     p.add_argument('--encoder', action='store_true', help='with the sentence encoder')
     p.add_argument('--weights', nargs='+', default=None, help='try these weights alone')
-    p.add_argument('--calibration-only', action='store_true', help='fit the confidence, try no weights')
     p.add_argument('--dpi', type=float, default=120, help='resolution of the pages')
     p.add_argument('--max-side', type=int, default=1600, help='longest side at which pages are read')
     p.add_argument('--cache', default=None, help='folder that keeps what was read')

@@ -1,14 +1,19 @@
-"""Fetch the documents of own_questions.jsonl: real manuals, forms, letters, statements, slides, and scans of some.
+"""Fetch the documents of a file of questions: real manuals, forms, letters, statements, slides, and scans of some.
 
     python benchmarks/own_documents.py FOLDER           # fetch, verify, scan; FOLDER/questions.jsonl names the files
     python benchmarks/own_documents.py FOLDER --debs D  # with packages that lie in D already
     python benchmarks/own_documents.py --list --json    # what would be fetched; touches no network
+    python benchmarks/own_documents.py FOLDER --questions benchmarks/unseen_questions.jsonl
 
-The documents are PDFs of Debian's packages (release 12), got with `apt-get download` and opened with `dpkg-deb`; only
-the files that are asked about are taken out, and each must have the SHA-256 that its questions name. The packages are
-about 1 GB, most of it texlive-latex-extra-doc. Their documents are free under several licences (LPPL, GPL, GFDL,
-Creative Commons, BSD: each package's usr/share/doc/PACKAGE/copyright says which): the repository keeps questions and
-short answers alone, none of the documents.
+own_questions.jsonl, the default, served to improve the reader of page text; unseen_questions.jsonl was written before
+any reader had answered one of it, to judge it by (its wrong answers were looked at once, after the first run). A part
+of its documents are test files of public repositories, got from GitHub at the commit that is named.
+
+The other documents are PDFs of Debian's packages (release 12), got with `apt-get download` and opened with
+`dpkg-deb`; only the files that are asked about are taken out, and each must have the SHA-256 that its questions name.
+The packages are about 1 GB, most of it texlive-latex-extra-doc. Their documents are free under several licences
+(LPPL, GPL, GFDL, Creative Commons, BSD: each package's usr/share/doc/PACKAGE/copyright says which): the repository
+keeps questions and short answers alone, none of the documents.
 
 The questions were written from pictures of the pages, in three languages, before any reader had answered one. `page`
 is the page of the document that is asked (a scan counts its own), `wording` says how it is asked; `answers` is empty
@@ -24,9 +29,12 @@ import subprocess
 import sys
 import tarfile
 import time
+import urllib.parse
+import urllib.request
 from pathlib import Path
 
 QUESTIONS = Path(__file__).with_name("own_questions.jsonl")
+GITHUB = "https://raw.githubusercontent.com"
 EPOCH = time.gmtime(0)   # the date in a scan's PDF, so that its bytes are the same each time
 
 
@@ -37,8 +45,8 @@ def read_questions(file=QUESTIONS):
 
 def file_name(row):
     "Where a question's document lies in the folder of documents."
-    stem = Path(row["path"].removesuffix(".gz")).stem
-    return f"{stem}-{row['sha256'][:8]}{'-scan' if row['scan'] else ''}.pdf"
+    path = Path(row["path"].removesuffix(".gz"))
+    return f"{path.stem}-{row['sha256'][:8]}{'-scan' if row['scan'] else ''}{path.suffix.lower()}"
 
 
 def wanted(rows):
@@ -97,6 +105,19 @@ def contents(deb, paths):
         sys.exit(f"{deb} cannot be opened ({problem}): remove it to fetch it again")
 
 
+def fetch_raw(repository, commit, paths, server):
+    "{path: bytes} of a public repository's files. Ends the script with one line where one cannot be fetched."
+    out = {}
+    for path in paths:
+        address = f"{server}/{repository}/{commit}/{urllib.parse.quote(path)}"
+        try:
+            with urllib.request.urlopen(address, timeout=60) as reply:
+                out[path] = reply.read()
+        except OSError as problem:
+            sys.exit(f"{address} cannot be fetched ({problem})")
+    return out
+
+
 def verify(package, files, sums):
     "Ends the script with one line where a file is missing or another one than the questions were written on."
     for path, sha in sums.items():
@@ -129,13 +150,15 @@ def make_scan(data, settings):
     return out.getvalue()
 
 
-def build(rows, folder, debs):
-    "Fetches the packages, and writes the documents, the scans and the questions with their files' names."
+def build(rows, folder, debs, server=GITHUB):
+    "Fetches packages and files, and writes the documents, the scans and the questions with their files' names."
     documents = folder / "documents"
     for each in (documents, debs):
         each.mkdir(parents=True, exist_ok=True)
     for (package, version), sums in wanted(rows).items():
-        files = contents(fetch_deb(package, version, debs), sums)
+        repository = package.removeprefix("github:")
+        files = (contents(fetch_deb(package, version, debs), sums) if repository == package
+                 else fetch_raw(repository, version, sums, server))
         verify(package, files, sums)
         for name, row in {file_name(r): r for r in rows if r["package"] == package}.items():
             data = files[row["path"]]
@@ -160,11 +183,12 @@ def main():
     "Runs the script."
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", help="where the documents go")
+    parser.add_argument("--questions", type=Path, default=QUESTIONS, help="JSON Lines (default: own_questions.jsonl)")
     parser.add_argument("--debs", type=Path, help="where packages lie or go (default: FOLDER/debs)")
     parser.add_argument("--list", action="store_true", help="only say what there is")
     parser.add_argument("--json", action="store_true", help="say it as one JSON object")
     args = parser.parse_args()
-    rows = read_questions()
+    rows = read_questions(args.questions)
     if not args.list:
         if not args.folder:
             parser.error("give a FOLDER, or --list")

@@ -130,3 +130,38 @@ def test_a_broken_package_is_refused(rows, tmp_path):
     (tmp_path / 'own_1%3a2-3_all.deb').write_bytes(b'not a package')
     with pytest.raises(SystemExit, match='cannot be opened'):
         own.build(rows, tmp_path / 'out', tmp_path)
+
+
+UNSEEN = own.read_questions(ROOT / 'benchmarks/unseen_questions.jsonl')
+
+
+@pytest.mark.parametrize('row', UNSEEN, ids=lambda row: row['id'])
+def test_row_of_unseen_papers(row):
+    assert list(row) == FIELDS and row['scan'] is None and '..' not in row['path']
+    assert re.fullmatch(r'[0-9a-f]{64}', row['sha256'])
+    if row['package'].startswith('github:'): assert re.fullmatch(r'[0-9a-f]{40}', row['version'])
+    assert (row['wording'] == 'unanswerable') == (not row['answers'])
+    assert len({own.file_name(r) for r in UNSEEN}) >= 30
+
+
+def test_files_of_public_repositories_are_fetched_and_verified(tmp_path, pdf):
+    from functools import partial
+    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+    from threading import Thread
+    commit = 'a' * 40
+    path = tmp_path / 'site/someone/papers' / commit / 'in voices/bill.pdf'
+    path.parent.mkdir(parents=True)
+    path.write_bytes(pdf)
+    row = dict(ROWS[0], package='github:someone/papers', version=commit, path='in voices/bill.pdf', scan=None,
+               sha256=hashlib.sha256(pdf).hexdigest())
+    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path / 'site')
+    with ThreadingHTTPServer(('127.0.0.1', 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f'http://127.0.0.1:{server.server_port}'
+        own.build([row], tmp_path / 'out', tmp_path / 'debs', address)
+        with pytest.raises(SystemExit, match='SHA-256 differs'):
+            own.build([dict(row, sha256='0' * 64)], tmp_path / 'out', tmp_path / 'debs', address)
+        with pytest.raises(SystemExit, match='cannot be fetched'):
+            own.build([dict(row, path='none.pdf')], tmp_path / 'out', tmp_path / 'debs', address)
+        server.shutdown()
+    assert (tmp_path / 'out/documents' / own.file_name(row)).read_bytes() == pdf

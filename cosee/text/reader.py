@@ -32,8 +32,8 @@ from .weights import WEIGHTS
 from ..utils.text import answer_key, same_answer
 
 # %% auto #0
-__all__ = ['MOST_LABELS', 'CALIBRATION', 'SUREST', 'UNSAID', 'NOTHING', 'CLOSE', 'Candidate', 'Region', 'Answer', 'Reader',
-           'label_text', 'rivals', 'close', 'calibrated', 'statement']
+__all__ = ['MOST_LABELS', 'CALIBRATION', 'SUREST', 'UNSAID', 'NOTHING', 'CLOSE', 'TIED', 'Candidate', 'Region', 'Answer',
+           'Reader', 'label_text', 'rivals', 'close', 'calibrated', 'statement']
 
 # %% ../../nbs/text/12_reader.ipynb #698292d2
 def _is_ruled(
@@ -381,22 +381,19 @@ class Reader:
     ) -> dict[str, float]:       # names of `CALIBRATION`
         "What the confidence in the best candidate is judged by, each from 0 to 1."
         asked, best, others = self.parse(question), ranked[0], rivals(ranked)
-        good = 0.0 if asked.kind == 'any' else best_fit(asked.kinds, best['answer'])[0]
-        return dict(cover=min(1.0, best['cover']), label=min(1.0, best['label']), fits=max(0.0, good),
-                    misfits=float(good < 0), lead=min(0.5, best['score'] - others[0]['score']) if others else 0.5,
-                    close=min(1.0, len(close(ranked)) / 7), unheard=self.unheard(asked),
-                    form=float(asked.has_form(best['fact'], best['answer'])),
-                    counts=float(bool(_COUNTS.search(question))),
-                    answer_words=min(1.0, len(best['answer'].split()) / 20),
-                    question_words=min(1.0, len(question.split()) / 40),
-                    facts=min(1.0, math.log10(1 + len(self.facts)) / 4))
+        fits = 0.0 if asked.kind == 'any' else best_fit(asked.kinds, best['answer'])[0]
+        return dict(cover=min(1.0, best['cover']), label=min(1.0, best['label']),
+                    lead=min(0.5, best['score'] - others[0]['score']) if others else 0.5,
+                    misfit=float(fits < 0), unheard=self.unheard(asked))
 
     def surest(self,
-        question: str,  # a question
-        best: Candidate # its best candidate
-    ) -> float:         # 0-1
-        "The most that the confidence in a candidate may be."
-        asked, most = self.parse(question), SUREST
+        question: str,          # a question
+        ranked: list[Candidate] # its candidates, best first; at least one
+    ) -> float:                 # 0-1
+        "The most that the confidence in the best candidate may be."
+        asked, best = self.parse(question), ranked[0]
+        tied = sum(c['score'] > best['score'] - TIED for c in rivals(ranked))
+        most = min(SUREST, 1 / (1 + tied))   # of values that nothing tells apart one at most is right
         if _is_meant(self, _marks(self, asked), best['fact']) is None: most = min(most, UNSAID)
         if best['kind'] == 'option name' or _touched(self, question, best) < NOTHING: most = min(most, best['cover'])
         if asked.is_said(best['fact']) and asked.has_form(best['fact'], best['answer']): return most
@@ -412,7 +409,7 @@ class Reader:
         near = [c['answer'] for c in self.nearby(question, 1)]
         second = any(same_answer(a, best['answer']) or best['answer'] in a for a in near)
         confidence = calibrated(self.evidence(question, ranked), CALIBRATION[self.embeddings is not None])
-        confidence = min(confidence, self.surest(question, best))
+        confidence = min(confidence, self.surest(question, ranked))
         return Answer(**best, confidence=round(confidence, 3), second=second, content=statement(best),
                       others=[c['answer'] for c in close(ranked)])
 
@@ -673,6 +670,7 @@ def _touched(
 
 # %% ../../nbs/text/12_reader.ipynb #6016e133
 CLOSE = 0.15   # what is that much behind the best candidate may be meant as well
+TIED = 0.03    # a lead below it tells the best from nothing
 
 def rivals(
     ranked: list[Candidate] # best first; at least one
@@ -687,9 +685,6 @@ def close(
 ) -> list[Candidate]:       # best first
     "The rivals that are nearly as likely as the best candidate."
     return [c for c in rivals(ranked) if c['score'] > ranked[0]['score'] - CLOSE]
-
-_COUNTS = re.compile(r"\b(?:how many|wie viele|combien d)\b.*\b(?:types?|kinds?|steps?|times|different|gibt es|arten|"
-                     r"y a-t-il|of (?:them|these|the)|(?:are|is|were) (?:there|shown|listed|mentioned|used))\b", re.I)
 
 def calibrated(
     seen: dict[str, float],  # what `Reader.evidence` gives
