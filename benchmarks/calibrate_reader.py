@@ -15,7 +15,10 @@ of them are right, which share is wrong (an answer to a question that has none i
 withheld, how many questions without an answer are refused, and the calibration error. `held_out` are five folds over
 documents, `left_out` weights that the set had no part in; with --judge, a set is judged and not fitted. `--rows`
 keeps what was asked, so that a run that was cut off goes on. What is found is reported, not written: the table stands
-in the notebook of the reader. To compare with another version, run this file with its folder in PYTHONPATH.
+in the notebook of the reader.
+
+`calibrate_reader_before.json` is of the reader at commit 810eb6ea: this file in its folder benchmarks, where
+`reader.surest` is given `ranked[0]`. Long reports are in no stored result: they take half an hour.
 """
 import argparse
 import hashlib
@@ -25,8 +28,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / 'benchmarks'), str(ROOT / 'tests')]
-sys.path.append(str(ROOT))   # behind PYTHONPATH
+sys.path[:0] = [str(ROOT), str(ROOT / 'benchmarks'), str(ROOT / 'tests')]
 
 FOLDS = 5
 PENALTY = 0.002       # on the squares of the weights: few documents must not make a confidence of 1
@@ -213,9 +215,11 @@ def of_set(rows, confidence, bound: float) -> dict:
 
 def summary(rows, confidence, bound: float) -> dict:
     "The same of each set"
-    pairs = [*zip(rows, confidence, strict=True)]
-    return {name: of_set(*map(list, zip(*[p for p in pairs if p[0]['set'] == name], strict=True)), bound)
-            for name in sorted({r['set'] for r in rows})}
+    pairs, out = [*zip(rows, confidence, strict=True)], {}
+    for name in sorted({r['set'] for r in rows}):
+        mine = [p for p in pairs if p[0]['set'] == name]
+        out[name] = of_set([r for r, _ in mine], [c for _, c in mine], bound)
+    return out
 
 
 def run(args) -> dict:

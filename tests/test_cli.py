@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from PIL import Image
+from reportlab.pdfgen.canvas import Canvas
 
 from cosee.cli import ask as ask_module
 from cosee.cli.start import main
@@ -319,3 +320,18 @@ def test_cache_is_told_and_cleared(run, tmp_path, cache):
 def test_no_cache_ends_with_its_command(run, doc, cache):
     assert run(*ask(doc, "-q", "What is the total?", "--no-cache"))[0] == 0
     assert os.environ["COSEE_CACHE"] == str(cache)
+
+
+def test_of_two_values_that_nothing_tells_apart_none_is_an_answer_and_both_are_shown(run, tmp_path):
+    canvas = Canvas(str(tmp_path / "lease.pdf"))
+    rows = (700, "Deposit:", "100.00 EUR"), (670, "Rent:", "840.00 EUR"), (640, "Deposit:", "250.00 EUR")
+    for y, label, value in rows:
+        canvas.drawString(60, y, label)
+        canvas.drawString(200, y, value)
+    canvas.save()
+    code, out, _ = run("ask", tmp_path / "lease.pdf", "-q", "What is the deposit?", "-q", "How much is the rent?",
+                       "--json", replies=())
+    deposit, rent = json.loads(out)
+    assert deposit["answer"] is None and deposit["guess"] in ("100.00 EUR", "250.00 EUR")
+    assert "One of these: 100.00 EUR; 250.00 EUR" in deposit["because"]
+    assert (rent["answer"], rent["guess"]) == ("840.00 EUR", None) and code == 0

@@ -208,7 +208,7 @@ def _location(page: int, tokens: Sequence[_Token], run: Sequence[_Token], match:
     "The location of a run of words, and of the lines among which they stand"
     numbers = {t.line for t in run}
     return Location(page, around([t.word.bbox for t in run]), ' '.join(t.word.text for t in run),
-                 around([t.word.bbox for t in tokens if t.line in numbers]), match)
+                    around([t.word.bbox for t in tokens if t.line in numbers]), match)
 
 def _is_taken(place: Location, taken: Collection[tuple[int, Box]]) -> bool:
     return any(page == place.page and box_iou(box, place.bbox) > .5 for page, box in taken)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Optional, cast, get_args
 from ..utils.boxes import Box, enclosing, rounded
-from .page_text import PageText, Turn, directions, turned_box
+from .page_text import TURN_BACK, PageText, Turn, directions, turned_box
 from .layout import Span, page_rows, page_spans
 
 # %% ../../nbs/text/13_linearization.ipynb #25df8fc6
@@ -99,15 +99,13 @@ def _part_rows(part: PageText) -> list[list[Cell]]:
              for row in (_parted(rows, gutter) if gutter else rows)]
     return [kept for row in cells if (kept := [c for c in row if c])]
 
-_BACK: dict[Turn, Turn] = {90: 270, 180: 180, 270: 90}
-
 def as_drawn_words(
     words: Cell, # on a page that was turned to be read
     turned: Turn # by how much
 ) -> Cell:
     "Words where they stand on the page as it is drawn."
-    if turned not in _BACK: return words
-    boxes = (turned_box(w.bbox, _BACK[turned]) for w in words)
+    if not turned: return words
+    boxes = (turned_box(w.bbox, TURN_BACK[turned]) for w in words)
     return tuple(Word(w.text, (x0, y0, x1, y1)) for w, (x0, y0, x1, y1) in zip(words, boxes, strict=True))
 
 # %% ../../nbs/text/13_linearization.ipynb #b25b5510

@@ -12,12 +12,13 @@ from ..utils.boxes import Box, corners, enclosing, is_box
 from ..utils.files import FileCache, cache_folder
 
 # %% auto #0
-__all__ = ['Turn', 'Source', 'TICKED', 'EMPTY', 'RAISED', 'TextLine', 'PageText', 'clean_print', 'with_boxes', 'raised_mark',
-           'is_raised', 'make_line', 'page_skew', 'turned_box', 'upright', 'as_drawn', 'directions', 'line_place',
-           'sure_box', 'valid_page', 'PageCache']
+__all__ = ['Turn', 'TURN_BACK', 'Source', 'TICKED', 'EMPTY', 'RAISED', 'TextLine', 'PageText', 'clean_print', 'with_boxes',
+           'raised_mark', 'is_raised', 'make_line', 'page_skew', 'turned_box', 'upright', 'as_drawn', 'directions',
+           'line_place', 'sure_box', 'valid_page', 'PageCache']
 
 # %% ../../nbs/text/00_page_text.ipynb #8cb2f9f1
 Turn = Literal[0, 90, 180, 270]           # degrees clockwise
+TURN_BACK: dict[Turn, Turn] = {0: 0, 90: 270, 180: 180, 270: 90}   # by which a turned page is as it was
 
 class TextLine(TypedDict):
     "A line of printed text."
@@ -202,8 +203,7 @@ def as_drawn(
     page: PageText # a page of printed text as it is read
 ) -> PageText:     # the page as it is drawn
     "The page as it is drawn, which is `turned` when it is read."
-    back: dict[Turn, Turn] = {90: 270, 180: 180, 270: 90}
-    return _turned_page(page, back[page['turned']], page['turned'] in (90, 180)) if page['turned'] else page
+    return _turned_page(page, TURN_BACK[page['turned']], page['turned'] in (90, 180)) if page['turned'] else page
 
 # %% ../../nbs/text/00_page_text.ipynb #c81f0b02
 def _in_rows(lines: list[TextLine]) -> bool:

@@ -207,15 +207,18 @@ def _within(outer: Matrix, inner: Matrix) -> Matrix:
     (a, c, x, b, d, y), (i, k, u, j, l, v) = outer, inner
     return (a * i + c * j, a * k + c * l, a * u + c * v + x, b * i + d * j, b * k + d * l, b * u + d * v + y)
 
+def _drawn_box(corners: Sequence[float], matrix: Matrix) -> tuple[float, float, float, float]:
+    "Where two opposite corners x, y, x, y come to lie on the drawn page, which may turn them"
+    (a, c, x, b, d, y), (left, bottom, right, top) = matrix, corners
+    (x0, y0), (x1, y1) = ((a * u + c * v + x, b * u + d * v + y) for u, v in ((left, bottom), (right, top)))
+    return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
+
 def _object_box(obj: int, matrix: Matrix) -> Optional[tuple[float, float, float, float]]:
-    "Where an object is drawn: its corners on the page, which may turn it"
+    "Where an object is drawn"
     bounds, = pdfium_calls('FPDFPageObj_GetBounds')
     edges = (ctypes.c_float * 4)()
     at = ctypes.addressof(edges)
-    if not bounds(obj, at, at + 4, at + 8, at + 12): return None
-    (a, c, x, b, d, y), (left, bottom, right, top) = matrix, edges
-    (x0, y0), (x1, y1) = ((a * u + c * v + x, b * u + d * v + y) for u, v in ((left, bottom), (right, top)))
-    return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
+    return _drawn_box(list(edges), matrix) if bounds(obj, at, at + 4, at + 8, at + 12) else None
 
 # %% ../../nbs/text/20_pdf_objects.ipynb #9fa2598f
 class RawPictures(TypedDict):
@@ -315,21 +318,23 @@ def picture_without(
         for obj in texts: active(obj, 1)
 
 # %% ../../nbs/text/20_pdf_objects.ipynb #8c3886ea
-_LINK, _POPUP = 2, 16   # kinds of annotations that draw nothing to read
+_LINK, _POPUP, _FIELD = 2, 16, 20   # kinds of annotations; the first two draw nothing to read
+
+def _annotations(leaf) -> Iterator[Any]:
+    "The annotations of a page, each open until the next"
+    import pypdfium2.raw as raw
+    for i in range(min(raw.FPDFPage_GetAnnotCount(leaf.raw), 1000)):
+        note = raw.FPDFPage_GetAnnot(leaf.raw, i)
+        try: yield note
+        finally: raw.FPDFPage_CloseAnnot(note)
 
 def _drawn_annotations(leaf) -> bool:
     "Does a page have form fields or notes that are drawn?"
     import pypdfium2.raw as raw
-    for i in range(min(raw.FPDFPage_GetAnnotCount(leaf.raw), 1000)):
-        note = raw.FPDFPage_GetAnnot(leaf.raw, i)
-        try:
-            if raw.FPDFAnnot_GetSubtype(note) not in (_LINK, _POPUP) and raw.FPDFAnnot_HasKey(note, b'AP'): return True
-        finally: raw.FPDFPage_CloseAnnot(note)
-    return False
+    return any(raw.FPDFAnnot_GetSubtype(note) not in (_LINK, _POPUP) and raw.FPDFAnnot_HasKey(note, b'AP')
+               for note in _annotations(leaf))
 
 # %% ../../nbs/text/20_pdf_objects.ipynb #d91c0a03
-_FIELD = 20   # kind of annotation of a field
-
 def _state_of(note) -> str:
     "The state in which a field is drawn: of a check box its value, or Off; '' where it has none"
     import pypdfium2.raw as raw
@@ -341,16 +346,12 @@ def _state_of(note) -> str:
 def _check_boxes(leaf) -> 'array[float]':
     "(5n,) box in points of the drawn page, and 1 where it is ticked, of each check box and radio button"
     import pypdfium2.raw as raw
-    out, (a, b, x, c, d, y) = array('d'), page_matrix(leaf)
-    for i in range(min(raw.FPDFPage_GetAnnotCount(leaf.raw), 1000)):
-        note, rect = raw.FPDFPage_GetAnnot(leaf.raw, i), raw.FS_RECTF()
-        try:
-            state = _state_of(note)
-            if not state or not raw.FPDFAnnot_GetRect(note, rect): continue
-            ends = (rect.left, rect.bottom), (rect.right, rect.top)
-            across, down = sorted(a * u + b * v + x for u, v in ends), sorted(c * u + d * v + y for u, v in ends)
-            out.extend((across[0], down[0], across[1], down[1], state != 'Off'))
-        finally: raw.FPDFPage_CloseAnnot(note)
+    out, rect, matrix = array('d'), raw.FS_RECTF(), page_matrix(leaf)
+    for note in _annotations(leaf):
+        state = _state_of(note)
+        if not state or not raw.FPDFAnnot_GetRect(note, rect): continue
+        corners = rect.left, rect.bottom, rect.right, rect.top
+        out.extend((*_drawn_box(corners, matrix), state != 'Off'))
     return out
 
 # %% ../../nbs/text/20_pdf_objects.ipynb #5532da8d

@@ -13,7 +13,7 @@ from .page_text import TextLine, Turn, clean_print, raised_mark, turned_box, wit
 from .pdf_objects import Chars
 
 # %% auto #0
-__all__ = ['WORD_GAP', 'CELL_GAP', 'Words', 'find_words', 'some_words', 'in_order', 'crossed_out', 'print_lines']
+__all__ = ['WORD_GAP', 'CELL_GAP', 'TURNS', 'Words', 'find_words', 'some_words', 'in_order', 'crossed_out', 'print_lines']
 
 # %% ../../nbs/text/21_pdf_text.ipynb #f2b258f6
 if TYPE_CHECKING: import numpy as np
@@ -186,7 +186,7 @@ def _line_rows(
     return rows
 
 # %% ../../nbs/text/21_pdf_text.ipynb #a0ff712c
-_TURNS: tuple[Turn, ...] = 0, 270, 180, 90   # by which a page is turned so that words of a number of quarter turns lie
+TURNS: tuple[Turn, ...] = 0, 270, 180, 90   # by which a page is turned so that words of a number of quarter turns lie
 
 def in_order(
     lines: Sequence[TextLine], # in any order
@@ -267,7 +267,7 @@ def print_lines(
             text, parts = _written(words, read, [*part])
             left, top, right, bottom = zip(*(enclosing([boxes[i] for i in p]) if len(p) > 1 else boxes[p[0]]
                                              for p in parts), strict=True)
-            turn = _TURNS[words.turns[row[0]]]
+            turn = TURNS[words.turns[row[0]]]
             edges = zip(*((top, bottom) if turn in (90, 270) else (left, right)), strict=True)
             line = TextLine(text=text, score=1., words=[[*edge] for edge in edges],
                             bbox=[min(left), min(top), max(right), max(bottom)])

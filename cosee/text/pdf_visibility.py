@@ -14,7 +14,7 @@ from ..utils.text import counted
 from .checkboxes import find_boxes, with_marks
 from .page_text import TextLine, PageText, Turn
 from .pdf_objects import MAX_OBJECTS, SIDE, Chars, RawPictures, Scan, chars_of, scan
-from .pdf_text import Words, crossed_out, find_words, in_order, print_lines, some_words
+from .pdf_text import TURNS, Words, crossed_out, find_words, in_order, print_lines, some_words
 
 # %% auto #0
 __all__ = ['LEAST_INK', 'SMALLEST', 'EVEN', 'LEAST_LETTERS', 'ALIKE', 'HIDDEN_ALIKE', 'MOST_NUMBERS', 'LEAST_AREA', 'WHOLE',
@@ -454,8 +454,7 @@ def _main_turn(
     import numpy as np
     if words is None or not words.texts: return 0
     letters = np.bincount(words.turns, weights=[len(text) for text in words.texts], minlength=4)
-    turns: tuple[Turn, ...] = 0, 270, 180, 90
-    return turns[int(letters.argmax())]
+    return TURNS[int(letters.argmax())]
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #d91c0a02
 def _boxes(found: Scan, drawn: Callable[[], 'Image']) -> list[tuple[Box, Optional[bool]]]:
@@ -488,7 +487,7 @@ def read_layer(
     words = None if text is None or kept is None else some_words(text.words, kept)
     turned = _main_turn(words)
     lines = print_lines(words, seen.size, turned)
-    if not turned: lines = in_order(with_marks(lines, _boxes(found, drawn)))
+    if not turned: lines = with_marks(lines, _boxes(found, drawn))
     if verdict.areas and not lines: return {**ocr(drawn(), None), 'why': verdict.why}
     parts = [ocr(drawn(), area) for area in verdict.areas]
     more = [l for part in parts for l in _added_lines(lines, part['lines'])]

@@ -24,7 +24,7 @@ from .options import asks_for_option, named_options, option_facts
 from .titles import title_facts
 from .question import STOP, concepts, content_words, parts_of, stem, tokens
 from .sentences import sentence_facts
-from .page_text import PageText, Turn, directions, turned_box
+from .page_text import TURN_BACK, PageText, directions, turned_box
 from .layout import Span, page_rows, page_spans
 from .tables import Table, find_tables, join_tables
 from .values import is_value, to_number, value_kind
@@ -33,7 +33,7 @@ from ..utils.text import answer_key, same_answer
 
 # %% auto #0
 __all__ = ['MOST_LABELS', 'CALIBRATION', 'SUREST', 'UNSAID', 'NOTHING', 'CLOSE', 'TIED', 'Candidate', 'Region', 'Answer',
-           'Reader', 'label_text', 'rivals', 'close', 'calibrated', 'statement']
+           'Reader', 'label_text', 'rivals', 'calibrated', 'statement']
 
 # %% ../../nbs/text/12_reader.ipynb #698292d2
 def _is_ruled(
@@ -214,11 +214,10 @@ class Reader:
 
     def _turn_back(self):
         "Boxes of turned pages, as the pages are drawn"
-        back: dict[Turn, Turn] = {90: 270, 180: 180, 270: 90}
         for thing in _placed(self):
             turned = thing.get('turned', 0)
             for name in ('bbox', 'key_box') if turned else ():
-                if thing.get(name): thing[name] = tuple(turned_box(thing[name], back[turned]))
+                if thing.get(name): thing[name] = tuple(turned_box(thing[name], TURN_BACK[turned]))
 
     def _count_words(self):
         "How many lines hold a word: rare words say more"
@@ -392,8 +391,7 @@ class Reader:
     ) -> float:                 # 0-1
         "The most that the confidence in the best candidate may be."
         asked, best = self.parse(question), ranked[0]
-        tied = sum(c['score'] > best['score'] - TIED for c in rivals(ranked))
-        most = min(SUREST, 1 / (1 + tied))   # of values that nothing tells apart one at most is right
+        most = min(SUREST, 1 / (1 + len(rivals(ranked, TIED))))   # one at most of them is right
         if _is_meant(self, _marks(self, asked), best['fact']) is None: most = min(most, UNSAID)
         if best['kind'] == 'option name' or _touched(self, question, best) < NOTHING: most = min(most, best['cover'])
         if asked.is_said(best['fact']) and asked.has_form(best['fact'], best['answer']): return most
@@ -411,7 +409,7 @@ class Reader:
         confidence = calibrated(self.evidence(question, ranked), CALIBRATION[self.embeddings is not None])
         confidence = min(confidence, self.surest(question, ranked))
         return Answer(**best, confidence=round(confidence, 3), second=second, content=statement(best),
-                      others=[c['answer'] for c in close(ranked)])
+                      others=[c['answer'] for c in rivals(ranked, CLOSE)])
 
     def regions(self) -> list[Region]:
         "Tables and sections of all pages."
@@ -673,18 +671,14 @@ CLOSE = 0.15   # what is that much behind the best candidate may be meant as wel
 TIED = 0.03    # a lead below it tells the best from nothing
 
 def rivals(
-    ranked: list[Candidate] # best first; at least one
-) -> list[Candidate]:       # best first
+    ranked: list[Candidate],  # best first; at least one
+    within: float = math.inf  # how far behind the best one at most, in scores
+) -> list[Candidate]:         # best first
     "The candidates that say something else than the best one, neither a part of it nor more than it."
-    best = answer_key(ranked[0]['answer'])
-    return [c for c in ranked[1:] if not same_answer(c['answer'], ranked[0]['answer'])
-            and best not in (other := answer_key(c['answer'])) and other not in best]
-
-def close(
-    ranked: list[Candidate] # best first; at least one
-) -> list[Candidate]:       # best first
-    "The rivals that are nearly as likely as the best candidate."
-    return [c for c in rivals(ranked) if c['score'] > ranked[0]['score'] - CLOSE]
+    best, key = ranked[0], answer_key(ranked[0]['answer'])
+    return [c for c in ranked[1:] if c['score'] > best['score'] - within
+            and not same_answer(c['answer'], best['answer'])
+            and key not in (other := answer_key(c['answer'])) and other not in key]
 
 def calibrated(
     seen: dict[str, float],  # what `Reader.evidence` gives
