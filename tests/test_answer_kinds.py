@@ -17,7 +17,7 @@ TOP = 760
 
 
 @pytest.fixture(scope='module')
-def client(): return OcrClient(cache=None, embeddings=False)
+def client(): return OcrClient(cache=None)
 
 
 def pdf(path, *pages, size=12):
@@ -42,7 +42,7 @@ def said(client, path, question):
 
 def typed(question, *texts):
     "What is said about typed pages"
-    client = OcrClient(words=InOrder([typed_page(t) for t in texts]), embeddings=False)
+    client = OcrClient(words=InOrder([typed_page(t) for t in texts]))
     images = [Image.new('RGB', (20, 20))] * len(texts)
     return client.respond(page_request(images, question)).text.rpartition('Answer: ')[2]
 

@@ -184,7 +184,7 @@ def test_the_reader_of_print_speaks_of_the_documents_pages():
         def read(self, images, **settings):
             return [dict(size=[310, 438], skew=0., source="text", turned=0, lines=[line("Invoice number: 4711", 60)]
                          if im.getpixel((0, 0))[0] == 56 else [line("Nothing to see", 60)]) for im in images]
-    client = OcrClient(words=Reader(), embeddings=False)
+    client = OcrClient(words=Reader())
     found = Words(sixty(p57="Invoice. Number 4711."))
     episode = CoSeeController(team(client), 2, page_selection=top(found)).run(Lazy(60), "What is the invoice number?")
     assert (episode["answer"], episode["page"]) == ("4711", 57)

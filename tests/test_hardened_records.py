@@ -304,7 +304,7 @@ def test_the_key_of_a_reply_holds_what_readers_of_print_are_set_to(monkeypatch):
     from cosee.minds.reader_client import OcrClient
     from cosee.text.ocr import TextExtractor
 
-    def ocr(**settings): return OcrClient(**{"cache": None, "embeddings": False} | settings)
+    def ocr(**settings): return OcrClient(**{"cache": None} | settings)
     mind = ScriptedClient(["7"])
     makers = [lambda: ocr(), lambda: ocr(print="ocr"), lambda: ocr(max_side=800), lambda: ocr(abstain=.5),
               lambda: PrintClient(mind), lambda: PrintClient(mind, words=TextExtractor(max_side=900)),
@@ -312,9 +312,6 @@ def test_the_key_of_a_reply_holds_what_readers_of_print_are_set_to(monkeypatch):
               lambda: Sight(mind), lambda: Sight(mind, page_tokens=50), lambda: Sight(mind, print="ocr")]
     keys = [key(make()) for make in makers]
     assert len({*keys}) == len(keys) and [key(make()) for make in makers] == keys
-    judges = ocr()
-    judges.embeddings = True
-    assert key(judges) != keys[0]
     monkeypatch.setattr(cosee, "__version__", "99.0")
     assert not {key(make()) for make in makers} & {*keys}
 

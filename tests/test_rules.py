@@ -316,7 +316,7 @@ def outcomes(client, names=(*TEAMS, *GATES), **gen):
 
 
 def test_the_rule_reader_proves_what_it_copies():
-    for name, out in outcomes(OcrClient(words=WORDS, embeddings=False)):
+    for name, out in outcomes(OcrClient(words=WORDS)):
         proofs = [v["proof"] for v in out["did"].get("votes", [])]
         known = {"box", "page", *(["abstains"] if name == "split" else [])}   # its second agent reads the other page
         assert out["answer"] == "8.00" and set(proofs) <= known, (name, out["answer"], proofs)
@@ -339,7 +339,7 @@ def test_records_keep_what_the_rules_did_and_each_method_its_budget(tmp_path):
     methods = [{**(e if isinstance(e, dict) else dict(type=e)), "budget": dict(calls=3)} for e in EXAMPLES]
     for trace in (True, False):
         run = run_experiment(dict(dataset=made, methods=methods, trace=trace), tmp_path / str(trace),
-                             client=OcrClient(embeddings=False))
+                             client=OcrClient())
         records = list(run)
         assert len(records) == 2 * len(EXAMPLES) and all(r["status"] == "ok" for r in records)
         assert all(r["meta"]["did"] and r["meta"]["kind"] for r in records)

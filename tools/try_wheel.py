@@ -57,7 +57,7 @@ NEEDS = [
 # The same in Python, behind `import cosee`
 CALLS = [
     ("cosee.QwenVLClient('folder')", "qwen"), ("cosee.EpisodeWidget('Why?')", "widget"),
-    ("cosee.OcrClient(embeddings=True)", "embeddings"), ("cosee.Run('run').frame()", "table"),
+    ("cosee.Run('run').frame()", "table"),
     ("cosee.create_vlm_client('anthropic.claude')", "anthropic"),
     ("from cosee.datasets.sample import as_torch; as_torch([])", "qwen"),
     ("from cosee.view.widget import explore_board; explore_board(cosee.Board())", "widget"),
@@ -66,7 +66,7 @@ CALLS = [
 ]
 # Extras that can be together in their oldest versions, and the tests that use them
 TESTED = {
-    "qwen,table,parquet,anthropic,google,planner,ray,gguf,widget,pictures,embeddings":
+    "qwen,table,parquet,anthropic,google,planner,ray,gguf,widget,pictures":
         "chat cli_models cluster core datasets exports gguf grammar index many pictures planned planner providers "
         "qwen runs view weights widget",
     "inspect": "exports",

