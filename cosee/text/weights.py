@@ -11,7 +11,6 @@ from types import MappingProxyType
 # %% ../../nbs/text/08_weights.ipynb #7d307105
 WEIGHTS = MappingProxyType({
     # how much words of the question count
-    'question word': 0.3,          # who, where: as a word that only concepts can match
     'aside': 0.35,                 # a word that only says where to look (of the device)
     'absent word': 0.75,           # a word that is nowhere in the document
     'common word': 0.25,           # what is added to the inverse frequency, so that no word counts nothing
@@ -31,15 +30,12 @@ WEIGHTS = MappingProxyType({
     'extreme': 0.4,                # the row or bar of the largest or smallest number
     # how often a way of finding facts is right
     'of byline': 0.1, 'of alone': 0.0,
-    'list': 0.05,                  # gain of a list behind the noun that is asked for: *the packages a and b*
-    'noun': 0.12,                  # gain of a label that says the noun behind *what* and *which*: *what mark*
     'no sum': 0.25,                # loss of a bare number where a sum is asked for and nothing says money
     'open bracket': 0.2,           # loss of a value that ends within brackets
     'unsaid': 0.5,                 # loss where a narrow word of the question (*mobile*) is not said
-    'of total': 0.2, 'of head': 0.1, 'of stamp': 0.0, 'of letter': 0.1, 'of pointer': 0.3,
-    'of option': 0.0, 'of option name': 0.0,   # only among themselves
-    'of bar': 0.08, 'of party': 0.08, 'of inline': 0.06, 'of right': 0.06, 'of cell': 0.04, 'of below': 0.0,
-    'of above': -0.01, 'of right?': -0.03, 'of sentence': -0.05, 'of title': -0.05, 'of touching': -0.12,
+    'of total': 0.2, 'of head': 0.1, 'of stamp': 0.0, 'of address': 0.1, 'of pointer': 0.3,
+    'of bar': 0.08, 'of inline': 0.06, 'of right': 0.06, 'of cell': 0.04, 'of below': 0.0,
+    'of right?': -0.03, 'of sentence': -0.05, 'of title': -0.05,
     'of below?': -0.22, 'of right-': -0.3,
     'of name': 0.02, 'of phrase': -0.04, 'of complement': 0.04,   # spans of a sentence
     # label of a cell
@@ -51,7 +47,6 @@ WEIGHTS = MappingProxyType({
     # words of a sentence around a value
     'word before': 0.8, 'word behind': 0.55,         # as its label
     'distance': 0.03, 'farthest': 0.55, 'behind': 0.92,   # loss for each word between, least value, factor behind
-    'other preposition': 0.3,      # loss behind the wrong one (*where* and *by*), at a label's end or before a value
     'other value': 0.68, 'maybe other value': 0.9,   # the word speaks for another value of the kind
 })
 
