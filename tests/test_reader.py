@@ -13,6 +13,7 @@ from cosee.minds.reader_client import OcrClient
 from cosee.text.ocr import TextExtractor
 from cosee.text.reader import CALIBRATION, Reader, calibrated
 from cosee.text.layout import typed_page
+from cosee.text.page_text import make_line
 from typed_pages import InOrder
 
 
@@ -499,6 +500,15 @@ def test_a_note_has_one_colon_behind_a_label():
     reader = Reader([typed_page('Due date:       Purchase order:      Date of invoice:\n'
                                 '2025-10-17      PO-82485             2025-05-23\n')])
     assert reader.answer('When is it due?')['content'] == 'Due date: 2025-10-17'
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize('piece', ['1 ', 'is ', 'of the ', 'A. ', 'a', 'a²', '²', 'é'])
+def test_much_of_anything_on_a_page_is_read_in_bounds(piece):
+    "What grows with the square of a line's length takes minutes here"
+    long = make_line(piece * 50_000, [[0, 0], [900, 0], [900, 20], [0, 20]], 1.0, (1000, 1000))
+    assert long['text']
+    Reader([typed_page('\n'.join([(piece * 1500)[:1500]] * 6))]).answer('What is the total?')
 
 
 def test_two_episodes_share_a_reader():

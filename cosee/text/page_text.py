@@ -84,7 +84,7 @@ RAISED = dict(zip(_LEVEL, _RAISED, strict=True))   # sign -> the same raised
 _RAISE, _LOWER = str.maketrans(RAISED), str.maketrans(_RAISED, _LEVEL)
 _UNITS = re.compile(r'(?:.*[\d\s/·*(])?(?:[kcdmnµμ]?m|ft|in|yd|mi|s|h|[^\W\d_])', re.S)   # or one letter of a formula
 _ORDINALS = {'st', 'nd', 'rd', 'th', 'er', 're', 'ème', 'o'}
-_IN_WORD = re.compile(rf'(\S*[^\s{_RAISED}])([{_RAISED}]+)(?![^\W{_RAISED}])')
+_IN_WORD = re.compile(rf'(?<=[^\s{_RAISED}])[{_RAISED}]+(?![^\W{_RAISED}])')   # behind a word, at its end
 
 def raised_mark(
     base: str, # what it stands at
@@ -106,7 +106,7 @@ def is_raised(
 
 def _marks_apart(text: str) -> str:
     "A line whose raised marks stand apart"
-    return _IN_WORD.sub(lambda m: m[1] + raised_mark(text[:m.end(1)], m[2]), text)
+    return _IN_WORD.sub(lambda m: raised_mark(text[max(0, m.start() - 40):m.start()], m[0]), text)
 
 # %% ../../nbs/text/00_page_text.ipynb #bf391574
 def _word_edges(
