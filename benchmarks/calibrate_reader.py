@@ -17,8 +17,9 @@ documents, `left_out` weights that the set had no part in; with --judge, a set i
 keeps what was asked, so that a run that was cut off goes on. What is found is reported, not written: the table stands
 in the notebook of the reader.
 
-`calibrate_reader_before.json` is of the reader at commit 810eb6ea: this file in its folder benchmarks, where
-`reader.surest` is given `ranked[0]`. Long reports are in no stored result: they take half an hour.
+`calibrate_reader_before.json` is of the reader at commit 810eb6ea: this file as of commit 51ad3284 in its folder
+benchmarks, with --encoder, where `reader.surest` is given `ranked[0]`. Long reports are in no stored result: they take
+half an hour.
 """
 import argparse
 import hashlib

@@ -52,12 +52,12 @@ def judge(found, q, abstain) -> dict:
 
 
 def run(args) -> list:
-    "A row for each question and variant: with the lexicon alone, and with the sentence encoder where it is installed"
+    "A row for each question and variant: with the lexicon alone, and with the sentence encoder"
     from cosee.text.encoder import sentence_encoder
     from cosee.minds.reader_client import OcrClient
     from cosee.text.reader import Reader
     client, rows = OcrClient(cache=args.cache, max_side=args.max_side), []
-    variants = {'lexicon': None, **({'encoder': sentence_encoder()} if sentence_encoder() else {})}
+    variants = {'lexicon': None, 'encoder': sentence_encoder()}
     for kind, images, questions in (own if args.set == 'own' else made)(args):
         pages = client.words.read(images)
         for variant, embeddings in variants.items():

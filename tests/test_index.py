@@ -258,3 +258,11 @@ def test_the_reader_decides_where_vectors_are_kept(tmp_path):
     index = PageIndex([], words=TextExtractor(cache=tmp_path / "print"), embeddings=False)
     assert index.files.folder == tmp_path / "index"
     assert PageIndex([], words=TextExtractor(cache=None), embeddings=False).files is None
+
+
+def test_another_file_than_the_known_one_is_no_sentence_encoder(tmp_path):
+    from cosee.text.encoder import encoder_bytes
+    path = tmp_path / "model.onnx"
+    path.write_bytes(encoder_bytes()[:-1] + b"?")
+    with pytest.raises(ValueError, match="not the sentence encoder.*pip install") as told: encoder_bytes(path)
+    assert str(path) in str(told.value)

@@ -495,6 +495,21 @@ class Together:
         return np.ones((len(texts), 3))
 
 
+@pytest.mark.parametrize('question, answer', [
+    ('What does --all do?', 'do not ignore entries starting with .'), ('What does --almost-all do?', 'not answerable'),
+    ('What does -m do?', 'not answerable')])
+def test_of_flags_only_the_one_that_is_named_answers(question, answer):
+    assert said(question, '  --all         do not ignore entries starting with .\n'
+                          '  --reverse     reverse order while sorting\n') == answer
+
+
+def test_who_wrote_a_page_is_not_to_whom_it_was_written():
+    page = 'Northern Gardens Ltd\n4 Mill Lane\nLS1 4AP Leeds\n\nInvoice\n\nDate 7 June 2024\nTotal 12.00\nTax 2.00\n'
+    assert said('What is the name of the company that issued the invoice?', page) == 'Northern Gardens Ltd'
+    for question in ('Who is the addressee of the invoice?', 'An wen ist die Rechnung gerichtet?'):
+        assert said(question, page) == 'not answerable'
+
+
 def test_a_note_has_one_colon_behind_a_label():
     "Also where labels that end in one stand above their values, as the heads of a table do"
     reader = Reader([typed_page('Due date:       Purchase order:      Date of invoice:\n'

@@ -11,7 +11,7 @@ import re
 from typing import NotRequired, Optional, TypedDict, TypeGuard
 from ..utils.boxes import enclosing
 from .paragraphs import BULLET, split_sentences
-from .layout import Span
+from .layout import Span, row_text
 from .tables import Table
 from .values import NUMERIC_KINDS, value_kind
 
@@ -190,7 +190,7 @@ def _option_facts(label: Span, behind: list[Span]) -> list[Fact]:
     "The options behind a label that are ticked; none where no box is"
     end = next((i for i, s in enumerate(behind) if not _BOX.match(s['text'])), len(behind))
     on = [s for s in behind[:end] if _TICK.search(s['text'])]
-    value = ticked(' '.join(s['text'] for s in behind[:end]))
+    value = ticked(row_text(behind[:end]))
     if not on or _BOX.search(value): return []
     return [make_fact('right', value, on[0], [('key', label['text'].rstrip(': '))], key_box=label['bbox'])]
 

@@ -123,7 +123,7 @@ class Asked:
         fact: Fact # what may answer it
     ) -> bool:
         "Does what stands around `fact` say each flag and narrow word of the question, or does the value show it?"
-        if not self.narrow and not self.flags or value_kind(fact['value']) == self.kind == 'iban': return True
+        if not (self.narrow or self.flags) or value_kind(fact['value']) == self.kind == 'iban': return True
         said = around(fact)
         return {*self.flags} <= {*_FLAG.findall(said)} and all(_says_one(group, said) for group in self.narrow)
 

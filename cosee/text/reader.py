@@ -15,11 +15,11 @@ from .matching import (Asked, SMALL, around, best_fit, labels_around, meaning_bo
                                  sentence_match, without_values)
 from .paragraphs import BULLET, page_headings, page_paragraphs, prose
 from .unlabelled import address_facts, alone_facts, bill_facts, is_bill, letterhead, title_facts
-from .contents import furniture, pointer_facts, pointer_lines
+from .contents import headers_footers, pointer_facts, pointer_lines
 from .question import STOP, concepts, content_words, parts_of, stem, tokens
 from .sentences import sentence_facts
 from .page_text import TURN_BACK, PageText, directions, turned_box
-from .layout import Span, page_rows, page_spans
+from .layout import Span, page_rows, page_spans, row_text
 from .tables import Table, find_tables, join_tables
 from .values import is_value, to_number, value_kind
 from .weights import WEIGHTS
@@ -186,7 +186,7 @@ class Reader:
         self.embeddings, self.weights, self._parsed = embeddings, weights, ('', None)
         parts, apart, around = [directions(page) for page in pages], list[Table](), {}
         spans = [[_on_page(s, i, part[0]) for s in page_spans(part[0])] for i, part in enumerate(parts, 1)]
-        for i, (part, said, margin) in enumerate(zip(parts, spans, furniture(spans), strict=True), 1):
+        for i, (part, said, margin) in enumerate(zip(parts, spans, headers_footers(spans), strict=True), 1):
             facts, found, context = _page_facts(part[0], _without(said, margin), i)
             self.facts += facts
             tables += found
@@ -645,7 +645,7 @@ def _section_regions(context: dict, page: int) -> list[Region]:
     out = []
     for a, b in zip(starts, starts[1:]):
         inside = [s for s in spans if a - 1 <= s['y0'] < b - 1]
-        text = '; '.join(' '.join(s['text'] for s in row) for row in page_rows(inside))
+        text = '; '.join(row_text(row) for row in page_rows(inside))
         if not inside: continue
         box = enclosing([s['bbox'] for s in inside])
         out.append(Region(page=page, bbox=box, tag='section', content=_short(text)))

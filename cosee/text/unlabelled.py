@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
 from .facts import Fact, lines_fact, make_fact, part_box
-from .layout import Span, page_rows
+from .layout import Span, page_rows, row_text
 from .values import PATTERNS, to_number, value_kind
 
 # %% ../../nbs/text/30_unlabelled.ipynb #47a52093
@@ -50,8 +50,6 @@ _REGISTRATION = re.compile(r'''
     (?<!\w)[A-Z]{0,3}-?\d{4,} [\w\s-]{0,6} [)\]]?\s*$
 ''', re.I | re.X)
 
-def _joined(spans: list[Span]) -> str: return ' '.join(s['text'] for s in spans)
-
 def _is_name(text: str) -> bool:
     "May a line be the name of a firm: four letters in words, no bracket before them, nothing that says otherwise?"
     text = _REGISTRATION.sub('', text)
@@ -75,7 +73,7 @@ def _name_lines(lines: list[Span]) -> list[Span]:
     if not names: return []
     at = next((i for p in (_FORM, _FIRM) for i, s in enumerate(names) if p.search(s['text'])), 0)
     begin = _beginning(names, at)
-    while _open(_joined(names[begin:at + 1])) and at + 1 < len(names): at += 1
+    while _open(row_text(names[begin:at + 1])) and at + 1 < len(names): at += 1
     if at + 1 < len(names) and _FIRM.match(names[at + 1]['text']): at += 1
     return names[begin:at + 1]
 
@@ -118,8 +116,8 @@ def letterhead(
     else:
         above, below = ([s for s in part if _overlap(head[at], s)] for part in (head[:at], head[at + 1:]))
         named, address = _name_lines(above), _address_lines(head[at], below)
-    found = [_head_fact(named, _REGISTRATION.sub('', _joined(named)), 'company', _WHO),
-             _head_fact(address, _joined(address), 'address', _WHERE)]
+    found = [_head_fact(named, _REGISTRATION.sub('', row_text(named)), 'company', _WHO),
+             _head_fact(address, row_text(address), 'address', _WHERE)]
     return [fact for fact in found if fact]
 
 # %% ../../nbs/text/30_unlabelled.ipynb #b7d20c12
@@ -216,7 +214,7 @@ def _sums(rows: list[list[Span]]) -> list[_Sum]:
     "The totals of a bill, those of its tax summary left out"
     out, rounded = [], False
     for row, below in zip(rows, [*rows[1:], []], strict=True):
-        said = _joined(row)
+        said = row_text(row)
         rounded = rounded or 'rounding' in said.lower()
         if out and _SUMMARY.search(said): break
         alone = len(below) == 1 and not re.search('[a-z]{3}', below[0]['text'], re.I)
@@ -231,7 +229,7 @@ def _sums(rows: list[list[Span]]) -> list[_Sum]:
 # %% ../../nbs/text/30_unlabelled.ipynb #fb09c440
 def _settled(rows: list[list[Span]]) -> set[float]:
     "What was given less what came back, for every such pair; what was given where nothing came back"
-    said = [(_joined(row), _amounts(row)) for row in rows]
+    said = [(row_text(row), _amounts(row)) for row in rows]
     given = [_number(a) for t, found in said if _GIVEN.search(t) and not _BACK.search(t) for _, a in found[-1:]]
     back = [_number(a) for t, found in said if _BACK.search(t) for _, a in found[-1:]]
     return {round(g - b, 2) for g in given for b in back or [0.0]}

@@ -28,11 +28,11 @@ WEIGHTS = MappingProxyType({
     'overlap from': 0.2,           # share that costs nothing
     'long': 0.03,                  # for each word over eight
     'extreme': 0.4,                # the row or bar of the largest or smallest number
-    # how often a way of finding facts is right
-    'of byline': 0.1, 'of alone': 0.0,
     'no sum': 0.25,                # loss of a bare number where a sum is asked for and nothing says money
     'open bracket': 0.2,           # loss of a value that ends within brackets
-    'unsaid': 0.5,                 # loss where a narrow word of the question (*mobile*) is not said
+    'unsaid': 0.5,                 # loss where a flag or a narrow word (*mobile*) of the question is not said
+    # how often a way of finding facts is right
+    'of byline': 0.1, 'of alone': 0.0,
     'of total': 0.2, 'of head': 0.1, 'of stamp': 0.0, 'of address': 0.1, 'of pointer': 0.3,
     'of bar': 0.08, 'of inline': 0.06, 'of right': 0.06, 'of cell': 0.04, 'of below': 0.0,
     'of right?': -0.03, 'of sentence': -0.05, 'of title': -0.05,
