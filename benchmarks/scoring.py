@@ -21,6 +21,8 @@ import argparse, contextlib, importlib, io, json, logging, platform, random, sta
 from datetime import date
 from pathlib import Path
 
+from processor import processor
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 
@@ -269,14 +271,6 @@ def compared(args) -> dict:
         out[name] = f'{len(pairs):,} pairs, {wrong} differ, mean {statistics.fmean(t for _, t in pairs):.4f}'
         total += wrong
     return {**out, 'different_scores': total, 'seed': args.seed, 'python': platform.python_version()}
-
-
-def processor() -> str:
-    "Name of the processor, as far as the system tells"
-    try: lines = Path('/proc/cpuinfo').read_text().splitlines()
-    except OSError: lines = []
-    return next((line.split(':', 1)[1].strip() for line in lines if line.startswith('model name')),
-                platform.processor() or platform.machine())
 
 
 def main() -> int:

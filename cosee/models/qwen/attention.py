@@ -4,18 +4,14 @@
 
 # %% ../../../nbs/qwen/10_attention.ipynb #93106f92
 from __future__ import annotations
-import numpy as np
-import time, torch
-from collections.abc import Callable
+import torch
 from typing import Any, Optional
 from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
-from .products import kept_times
 
 # %% auto #0
-__all__ = ['KeyValues', 'Layers', 'Parts', 'KEYS', 'SMALL', 'ATTENTION', 'blockwise_parts', 'scores_by_blocks', 'mean_by_blocks',
-           'most_by_blocks', 'attention_parts', 'shared_attention']
+__all__ = ['KeyValues', 'Layers', 'Parts', 'ATTENTION', 'blockwise_parts', 'attention_parts', 'shared_attention']
 
 # %% ../../../nbs/qwen/10_attention.ipynb #02cd8c78
 KeyValues = tuple[Tensor, Tensor]   # of one layer, shapes (rows, heads, tokens, size)
@@ -45,86 +41,17 @@ def blockwise_parts(
     parts = [_plain_parts(q, key, value, m) for q, m in zip(queries, masks, strict=True)]
     return torch.cat([out for out, _ in parts], 2), torch.cat([lse for _, lse in parts], 2)
 
-# %% ../../../nbs/qwen/10_attention.ipynb #44f8de7d
-KEYS, SMALL = 1024, 10**6   # keys at a time at most; multiplications of what NumPy's library takes for small
-
-def _keys_at_once(queries: int, size: int) -> int: return max(64, min(KEYS, SMALL // (queries * size)))
-
-def scores_by_blocks(
-    query: np.ndarray, # scaled, shape (heads, queries, size)
-    key: np.ndarray,   # shape (heads, keys, size)
-    out: np.ndarray    # is filled: shape (heads, keys, queries)
-):
-    "The scores of a few queries."
-    turned, n = query.transpose(0, 2, 1), _keys_at_once(*query.shape[1:])
-    for i in range(0, key.shape[1], n): np.matmul(key[:, i:i + n], turned, out=out[:, i:i + n])
-
-def mean_by_blocks(
-    weights: np.ndarray, # shape (heads, queries, keys)
-    value: np.ndarray    # shape (heads, keys, size)
-) -> np.ndarray:         # shape (heads, queries, size)
-    "The weighted sums of values."
-    n = _keys_at_once(weights.shape[1], value.shape[2])
-    out = weights[..., :n] @ value[:, :n]
-    for i in range(n, value.shape[1], n): out += weights[..., i:i + n] @ value[:, i:i + n]
-    return out
-
-# %% ../../../nbs/qwen/10_attention.ipynb #45845b98
-def _parts_by_blocks(query: Tensor, key: Tensor, value: Tensor) -> Parts:
-    "`_plain_parts` of one row by NumPy"
-    q, k, v = (t[0].numpy() for t in (query, key, value))
-    scores = np.empty((len(q), k.shape[1], q.shape[1]), np.float32)
-    scores_by_blocks(q, k, scores)
-    weights = torch.from_numpy(np.ascontiguousarray(scores.transpose(0, 2, 1)))
-    top = weights.amax(-1, keepdim=True)
-    weights.sub_(top).exp_()
-    total = weights.sum(-1, keepdim=True)
-    return (torch.from_numpy(mean_by_blocks(weights.numpy(), v)) / total)[None], (top + total.log())[None]
-
-# %% ../../../nbs/qwen/10_attention.ipynb #38258d25
-_FEW = 4, 12, 20   # queries of a head that are measured, each for so many and fewer
-
-@torch.inference_mode()
-def _measured(heads: int, size: int) -> dict[str, list[float]]:
-    "Seconds for some thousand keys, in PyTorch's way and by blocks"
-    layers = [(torch.randn(1, heads, 3000, size), torch.randn(1, heads, 3000, size)) for _ in range(8)]
-    ways: dict[str, Callable[..., Parts]] = dict(plain=_by_torch, blocks=_parts_by_blocks)
-    def seconds(way: str, query: Tensor) -> float:
-        start = time.perf_counter()
-        for kv in layers: ways[way](query, *kv)
-        return time.perf_counter() - start
-    turns = [[{way: seconds(way, torch.randn(1, heads, n, size)) for way in ways} for _ in range(4)] for n in _FEW]
-    return {way: [min(turn[way] for turn in each) for each in turns] for way in ways}
-
-def most_by_blocks(
-    heads: int, # of keys
-    size: int   # of a head
-) -> int:       # 0: none
-    "Up to how many queries of a head go by blocks on this machine, in single precision on a CPU."
-    if torch.get_num_threads() > 1: return 0
-    times = kept_times(['attention', heads, size], ('plain', 'blocks'), len(_FEW), lambda: _measured(heads, size))
-    faster = [blocks < .97 * plain for plain, blocks in zip(times['plain'], times['blocks'], strict=True)]
-    return max((n for i, n in enumerate(_FEW) if all(faster[:i + 1])), default=0)
-
 # %% ../../../nbs/qwen/10_attention.ipynb #c18175cb
 def attention_parts(
     query: Tensor, # scaled, shape (rows, heads, queries, size)
     key: Tensor,   # shape (rows, heads, keys, size)
     value: Tensor, # like `key`
-    mask: Optional[Tensor] = None, # is added to the scores; shape (rows or 1, 1, queries, keys)
-    by_blocks: int = 0 # of one row, up to so many queries of a head go by NumPy; see `most_by_blocks`
+    mask: Optional[Tensor] = None # is added to the scores; shape (rows or 1, 1, queries, keys)
 ) -> Parts:
     "Attention over a part of the keys, in a form that can be merged."
     fused = getattr(torch.ops.aten, '_scaled_dot_product_flash_attention_for_cpu', None)
     if query.device.type != 'cpu' or fused is None: return blockwise_parts(query, key, value, mask)
-    if mask is None and query.shape[2] <= by_blocks and len(query) == 1 and query.dtype == torch.float32:
-        return _parts_by_blocks(query, key, value)
-    return _by_torch(query, key, value, mask)
-
-def _by_torch(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor] = None) -> Parts:
-    "Attention in PyTorch's ways, on a CPU"
     if query.shape[2] <= 4 and query.dtype == torch.float32: return _plain_parts(query, key, value, mask)
-    fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     out, lse = fused(query, key, value, attn_mask=mask, scale=1.)
     return out.float(), lse[..., None].float()
 
@@ -144,8 +71,7 @@ def shared_attention(
     value: Tensor,     # like `key`
     prefix: KeyValues, # each (1, heads, length, size)
     mask: Optional[Tensor], # 0 or -inf for each slot: (rows, 1, queries, slots); None: all are seen
-    scaling: float,    # of the scores
-    by_blocks: int = 0 # see `attention_parts`
+    scaling: float     # of the scores
 ) -> Tensor:           # (rows, queries, query heads, size)
     "Attention of all rows over one shared prefix and their own suffixes."
     rows, heads, _, size = key.shape
@@ -156,7 +82,7 @@ def shared_attention(
         return _by_one_softmax(packed, key, value, prefix, mask).view(query.shape).transpose(1, 2)
     out, lse = attention_parts(packed, key, value, mask)
     if prefix[0].shape[2]:
-        parts = attention_parts(packed.transpose(0, 1).reshape(1, heads, -1, size), *prefix, by_blocks=by_blocks)
+        parts = attention_parts(packed.transpose(0, 1).reshape(1, heads, -1, size), *prefix)
         out_p, lse_p = (t[0].unflatten(1, (rows, -1)).transpose(0, 1) for t in parts)
         out = torch.lerp(out, out_p, torch.sigmoid(lse_p - lse))
     return out.to(query.dtype).view(query.shape).transpose(1, 2)

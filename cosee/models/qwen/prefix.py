@@ -5,7 +5,6 @@
 # %% ../../../nbs/qwen/03_prefix.ipynb #cf344076
 from __future__ import annotations
 import inspect, threading, torch
-import numpy as np
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +15,8 @@ from transformers import Cache, DynamicCache
 from transformers.cache_utils import CacheLayerMixin
 from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
 from .attention import KeyValues, Layers
-from .decoder import decoder_of
 from .prompt import Boundary, shared_length
-from .tower import Features, features_of
+from .tower import Features, encode_pages
 
 # %% auto #0
 __all__ = ['Kept', 'Prefix', 'best_suffix', 'Store', 'PrefixStore', 'PrefixCache', 'copy_suffix', 'holding', 'prefill',
@@ -163,15 +161,6 @@ class _SuffixLayer(CacheLayerMixin):
     def batch_select_indices(self, indices: list[int]):
         if self.is_initialized: self.keys, self.values = self.keys[indices], self.values[indices]
 
-    def write(self, key: np.ndarray, value: np.ndarray, slots: list[int],
-              room: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        "Write a token of each row, each of shape (rows, heads, size); returns of each row the slots up to it"
-        if not self.is_initialized: self.lazy_initialization(*(torch.from_numpy(t)[:, :, None] for t in (key, value)))
-        if self.keys.shape[2] < room: self.keys, self.values = _roomy(self.keys, room), _roomy(self.values, room)
-        keys, values = self.keys.numpy(), self.values.numpy()
-        for row, slot in enumerate(slots): keys[row, :, slot], values[row, :, slot] = key[row], value[row]
-        return [(keys[row, :, :slot + 1], values[row, :, :slot + 1]) for row, slot in enumerate(slots)]
-
 # %% ../../../nbs/qwen/03_prefix.ipynb #c9a84e6d
 class PrefixCache(Cache):
     "A transformers cache: rows that continue one shared prefix, each with its own suffix."
@@ -183,7 +172,6 @@ class PrefixCache(Cache):
     ):
         super().__init__(layers=[_SuffixLayer() for _ in prefix.layers])
         self.prefix, self.slots, self.room, self.width = prefix, torch.empty(0, 0, dtype=torch.long), 0, 0
-        self.ends: list[int] = []   # where the next tokens go, one of each row
         for layer, (k, v) in zip(self.layers, suffix or [], strict=False):
             layer.keys, layer.values, layer.is_initialized = k, v, True
 
@@ -203,18 +191,6 @@ class PrefixCache(Cache):
         self.slots = torch.where(slots < 0, self.room - 1, slots)
         hidden = torch.arange(self.width, device=slots.device) > self.slots[:, None, :, None]
         return torch.zeros(hidden.shape, device=slots.device).masked_fill_(hidden, -torch.inf)
-
-    @property
-    def positions(self) -> list[int]: return [self.prefix.next_position + slot for slot in self.ends]
-
-    def place(self, slots: list[int]):
-        "Place the next token of each row."
-        self.ends, self.width = slots, max(slots) + 1
-        if self.width >= self.room: self.room = max(64, 2 * self.width)
-
-    def write(self, layer: int, key: np.ndarray, value: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        "Write tokens that were placed, shape (rows, heads, size); returns what each row sees, (heads, slots, size)"
-        return self.layers[layer].write(key, value, self.ends, self.room)
 
     def advance(self,
         model,                   # see `forward`
@@ -256,7 +232,7 @@ def _features(model, inputs, which: range, see: Optional[Callable[[int], Feature
     if see is not None: return [see(i) for i in which]
     grids = inputs['image_grid_thw']
     first, last = (int(grids[:i].prod(-1).sum()) for i in (which.start, which.stop))
-    return features_of(model, inputs['pixel_values'][first:last], grids[which.start:which.stop])
+    return encode_pages(model, inputs['pixel_values'][first:last], grids[which.start:which.stop])
 
 # %% ../../../nbs/qwen/03_prefix.ipynb #7152e850
 @lru_cache
@@ -271,17 +247,9 @@ def holding(
     "The cache as an argument of the model."
     return {_cache_name(type(model)): cache}
 
-def _by_decoder(decoder, ids: Tensor, positions: Tensor, shown: Tensor, features: list[Features],
-                base: Optional[Layers]) -> Layers:
-    "Keys and values of a beginning; `ids` and `shown` are of the new tokens, `positions` of shape (3, tokens)"
-    x = decoder.text.embed_tokens(ids)
-    if features: x[shown] = torch.cat([f.embeddings for f in features])
-    deep = [torch.cat(layer) for layer in zip(*(f.deepstack for f in features), strict=True)]
-    return decoder.prefill(x, positions, shown, deep, base)
-
-def _by_modules(model, ids: Tensor, positions: Tensor, kinds: Tensor, features: list[Features],
-                base: Optional[Layers]) -> Layers:
-    "The same by transformers' modules"
+def _keys_values(model, ids: Tensor, positions: Tensor, kinds: Tensor, features: list[Features],
+                 base: Optional[Layers]) -> Layers:
+    "Keys and values of a beginning; `ids` and `kinds` are of the new tokens, `positions` of shape (3, tokens)"
     cache: Any = DynamicCache(config=model.config.text_config)
     for i, (k, v) in enumerate(base or []): cache.update(k, v, i)
     model.model(input_ids=ids[None], position_ids=positions[:, None], **holding(model.model, cache),
@@ -301,11 +269,10 @@ def prefill(
     positions, _ = model.model.get_rope_index(
         inputs['input_ids'], mm_token_type_ids=inputs['mm_token_type_ids'], image_grid_thw=inputs['image_grid_thw'])
     start = base.length if base else 0
-    new, positions, decoder = slice(start, length), positions[:, 0, :length], decoder_of(model)
+    new, positions = slice(start, length), positions[:, 0, :length]
     features = _features(model, inputs, _pictures_between(model, inputs, start, length), see)
     ids, kinds, old = inputs['input_ids'][0, new], inputs['mm_token_type_ids'][0, new], base.layers if base else None
-    if decoder: layers = _by_decoder(decoder, ids, positions[:, new], kinds == 1, features, old)
-    else: layers = _by_modules(model, ids, positions[:, new], kinds, features, old)
+    layers = _keys_values(model, ids, positions[:, new], kinds, features, old)
     largest = positions.amax(0).cpu()
     return Prefix(layers, length, int(largest[-1]) + 1, positions=largest)
 
@@ -330,11 +297,6 @@ def forward(
     keep: int = 1            # how many of the last tokens' logits are wanted
 ) -> Tensor:                 # logits of what follows each of them, shape (rows, keep, vocabulary)
     "Continue every row of `cache` by its `tokens`."
-    decoder = decoder_of(model)
-    if decoder and decoder.single and decoder.single.serves(tokens):
-        cache.place(starts)
-        hidden = decoder.single([t for row in tokens for t in row], cache)
-        return model.lm_head(model.model.language_model.norm(hidden))
     pads = [max(map(len, tokens)) - len(t) for t in tokens]
     rows = list(zip(pads, tokens, starts, strict=True))
     ids = torch.tensor([[0] * p + list(t) for p, t, _ in rows], device=model.device)
@@ -342,8 +304,5 @@ def forward(
     positions = cache.prefix.next_position + slots.clamp(min=0)
     if cache.prefix.axes > 1: positions = positions.expand(cache.prefix.axes, -1, -1)
     mask = cache.aim(slots)
-    if decoder:
-        hidden = decoder.step(ids, positions, cache, None if slots.numel() == 1 else mask)
-        return model.lm_head(model.model.language_model.norm(hidden[:, -keep:]))
     return model(input_ids=ids, position_ids=positions, attention_mask=mask, **holding(model, cache),
                  prefix_cache=cache, use_cache=True, logits_to_keep=keep).logits

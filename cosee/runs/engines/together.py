@@ -6,19 +6,15 @@
 from __future__ import annotations
 import threading, time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, Optional, TypeVar, cast
 from ...utils.config import ConfigError
-from ...focus import FEW_PAGES
 from ...models.client import Outcome
 from ...models.qwen.together import Calls, Run, gathering
 from ...models.wrappers import models_in
-from ...eval.methods import make_method
-from ..config import BudgetConfig, RunConfig, budget_of
+from ..config import RunConfig
 from ..log import Record
 from ..record import Job, answer_one
 
@@ -160,10 +156,6 @@ class _Window:
         if self.held: return document_of(self.held[0])
         if self.fault is not None: raise self.fault
 
-    def next(self) -> Optional[Job]:
-        "The next job, if it is in reach"
-        return self.held[0] if self.held else None
-
     def about(self, document: Any) -> Iterator[Job]:
         "The jobs about a document, as long as one is in reach"
         while True:
@@ -181,34 +173,6 @@ def document_of(
     meta = job.sample.get('meta', {})
     return meta.get('doc_id', ('question', job.index))
 
-# %% ../../../nbs/runs/16_together.ipynb #b5074217
-def _prepare(client, pages: Sequence[Any]):
-    "Make pages ready for each model of a client that can"
-    for make_ready in filter(None, (getattr(m, 'prepare', None) for m in models_in(client))):
-        with suppress(Exception): make_ready(list(pages))
-
-class _Ahead:
-    "Makes the pages of one document ready, in a thread"
-    def __init__(self, client, on: bool):
-        self.client, self.on, self.work = client, on, None
-
-    def __enter__(self) -> _Ahead:
-        self.pool = ThreadPoolExecutor(1) if self.on else None
-        return self
-
-    def __exit__(self, *exc):
-        if self.pool is not None: self.pool.shutdown(cancel_futures=True)
-
-    def begin(self, job: Optional[Job]):
-        "Begin with a document"
-        if self.pool is None or job is None or len(job.sample['images']) > FEW_PAGES: return
-        self.work = self.pool.submit(_prepare, self.client, job.sample['images'])
-
-    def wait(self):
-        "Wait for what was begun"
-        if self.work is not None: self.work.result()
-        self.work = None
-
 # %% ../../../nbs/runs/16_together.ipynb #003de071
 def run_together(
     config: RunConfig,   # the run
@@ -218,19 +182,11 @@ def run_together(
 ) -> Iterator[Record]:   # as they come
     "Work on `jobs` in this process, several answers about a document at once."
     window, words = _Window(jobs, together), getattr(client, 'words', None)
-    free = all(budget_of(config, make_method(m)) == BudgetConfig() for m in config.methods)
-    with _Ahead(client, free) as ahead:
-        while (document := window.document()) is not None:
-            ahead.wait()
-            works = _works(config, client, window, document, ahead)
-            for record, others, read in side_by_side(works, together, lambda: getattr(words, 'seconds', 0.)):
-                yield _own_times(record, others, read)
-
-def _works(config: RunConfig, client, window: _Window, document: Any, ahead: _Ahead) -> Iterator[Callable[[], Record]]:
-    "What is to be done about a document; behind it, the next one is begun with"
-    for j in window.about(document):
-        for m, attempt in j.methods: yield partial(answer_one, config, m, j.index, j.sample, client, None, attempt)
-    ahead.begin(window.next())
+    while (document := window.document()) is not None:
+        works = (partial(answer_one, config, m, j.index, j.sample, client, None, attempt)
+                 for j in window.about(document) for m, attempt in j.methods)
+        for record, others, read in side_by_side(works, together, lambda: getattr(words, 'seconds', 0.)):
+            yield _own_times(record, others, read)
 
 def _own_times(record: Record, others: float, read: float) -> Record:
     "The record without the time that went to others"
