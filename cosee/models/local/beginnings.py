@@ -4,7 +4,7 @@
 
 # %% ../../../nbs/local/03_beginnings.ipynb #2f1bd324
 from __future__ import annotations
-import copy, inspect, torch
+import copy, torch
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional, Union
@@ -15,7 +15,7 @@ from ..qwen.prefix import Prefix, empty_prefix, holding
 from ..qwen.prompt import Boundary
 
 # %% auto #0
-__all__ = ['Copied', 'CopiedRows', 'seen_pictures', 'without_pixels', 'begin', 'nothing']
+__all__ = ['Copied', 'CopiedRows', 'begin', 'nothing']
 
 # %% ../../../nbs/local/03_beginnings.ipynb #97097bc0
 def _shift(model) -> Optional[Tensor]:
@@ -83,24 +83,6 @@ class CopiedRows:
         _set_shift(model, self.prefix.shift)
         ids = torch.tensor([new], device=model.device)
         return model(input_ids=ids, **holding(model, row), use_cache=True, logits_to_keep=keep).logits[0]
-
-# %% ../../../nbs/local/03_beginnings.ipynb #555a25ce
-def seen_pictures(
-    model,      # any
-    inputs: Any # of a prompt with pictures
-) -> Any:       # what the model takes as `mm_encoder_outputs`
-    "What the vision tower makes of all pictures of a prompt."
-    looks = getattr(model, 'get_image_features', None) or model.model.get_image_features
-    takes = inspect.signature(looks).parameters
-    with torch.inference_mode():
-        return dict(image=looks(**{k: v for k, v in inputs.items() if k in takes and k != 'input_ids'}))
-
-def without_pixels(
-    inputs: Any, # of a prompt
-    seen: Any    # see `seen_pictures`
-) -> dict[str, Any]:
-    "The same inputs with what was seen in the place of pixels."
-    return {k: v for k, v in inputs.items() if k != 'pixel_values'} | dict(mm_encoder_outputs=seen)
 
 # %% ../../../nbs/local/03_beginnings.ipynb #8dbe5a0c
 def _first(inputs: Any, length: int) -> dict[str, Any]:

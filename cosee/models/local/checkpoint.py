@@ -4,7 +4,7 @@
 
 # %% ../../../nbs/local/01_checkpoint.ipynb #c83eb1dc
 from __future__ import annotations
-import json, logging, math, warnings
+import json, logging, math, platform, warnings
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from ...utils.registry import need
 
 # %% auto #0
 __all__ = ['LOCAL', 'GET_WEIGHTS', 'QWEN', 'ModelError', 'stored_config', 'check_model_path', 'whole_model', 'stored_tensors',
-           'needed_bytes', 'free_bytes', 'load_model']
+           'needed_bytes', 'free_bytes', 'suited_dtype', 'load_model']
 
 # %% ../../../nbs/local/01_checkpoint.ipynb #e3c5cade
 if TYPE_CHECKING: import torch
@@ -244,8 +244,34 @@ def _check_room(folder: Path, device: Union[str, torch.device] = 'cpu', dtype: U
     try: needed, free = needed_bytes(folder, getattr(dtype, 'itemsize', None), bits), free_bytes(device)
     except ModelError: return
     if free is None or needed <= free: return
-    raise ModelError(f'{folder}: its weights take {needed / 2**30:.1f} GB, and {free / 2**30:.1f} GB are free; use '
-                     "dtype='bfloat16', load_in_4bit=True, a smaller model, or a machine with more memory")
+    how = '' if dtype == 'auto' or bits else f" in {str(dtype).removeprefix('torch.')}"
+    raise ModelError(f'{folder}: its weights take {needed / 2**30:.1f} GB{how}, and {free / 2**30:.1f} GB are free; '
+                     'use quantised weights (a GGUF file, or load_in_4bit=True), a smaller model, or a machine with '
+                     'more memory')
+
+# %% ../../../nbs/local/01_checkpoint.ipynb #6a1f0b32
+@cache
+def _computes_bfloat16(
+    device: str # 'cpu', 'cuda', ...
+) -> bool:
+    "Does a device have instructions for bfloat16?"
+    import torch
+    if device.startswith('cuda'): return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device != 'cpu': return True
+    if platform.machine() in ('arm64', 'aarch64'): return torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+
+def suited_dtype(
+    folder: Path,                            # with weights
+    device: Union[str, torch.device] = 'cpu' # 'auto': the GPUs, if there are any
+) -> Union[Literal['auto'], torch.dtype]:    # 'auto': as stored
+    "The format in which a device computes fast what a model directory holds."
+    import torch
+    try: stored = stored_tensors(folder)
+    except ModelError: return 'auto'   # loading tells what is wrong
+    half = stored['BF16'] + stored['F16'] > stored.total() / 2
+    if device == 'auto': device = 'cuda' if torch.cuda.is_available() else 'cpu'
+    return torch.float32 if half and not _computes_bfloat16(str(device)) else 'auto'
 
 # %% ../../../nbs/local/01_checkpoint.ipynb #31106987
 def _from_disk(folder: Path, **kwargs) -> tuple[Any, Any]:
@@ -258,7 +284,7 @@ def _from_disk(folder: Path, **kwargs) -> tuple[Any, Any]:
 def load_model(
     model_path: Union[str, Path],              # directory with the weights
     device: Union[str, torch.device] = 'cpu',  # 'cpu', 'cuda', 'cuda:0', 'auto', ...
-    dtype: Union[str, torch.dtype] = 'auto',   # 'auto': as stored; 'bfloat16', 'float16', 'float32'
+    dtype: Union[str, torch.dtype] = 'auto',   # 'auto': see `suited_dtype`; 'bfloat16', 'float16', 'float32'
     load_in_8bit: bool = False,                # quantise to 8 bits
     load_in_4bit: bool = False,                # quantise to 4 bits
     get: str = GET_WEIGHTS,                    # how to come by it, for errors; {} is the directory
@@ -266,6 +292,7 @@ def load_model(
 ) -> tuple[Any, Any]:                          # model and processor of transformers
     "Load from disk alone; whatever goes wrong raises `ModelError`, what would not fit into memory before loading."
     folder, where, numbers = check_model_path(model_path, get, kinds), _device(device), _dtype(dtype)
+    if numbers == 'auto': numbers = suited_dtype(folder, where)
     _check_room(folder, where, numbers, 8 if load_in_8bit else 4 if load_in_4bit else None)
     quant = _quantised(load_in_8bit, load_in_4bit, numbers)
     place = dict(device_map='auto' if where == 'auto' else {'': where}) if quant or where == 'auto' else {}

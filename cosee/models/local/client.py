@@ -45,7 +45,7 @@ class LocalVLMClient(VLMClient):
     def __init__(self,
         model_path: Union[str, Path],  # local directory with weights, tokenizer and processor configuration
         device: str = 'cpu',           # 'cpu', 'cuda', 'cuda:0', 'auto', ...
-        dtype: str = 'auto',           # 'auto': as stored; 'bfloat16', 'float16', 'float32'
+        dtype: str = 'auto',           # 'auto': what the device computes fast; 'bfloat16', 'float16', 'float32'
         load_in_8bit: bool = False,    # quantise to 8 bits
         load_in_4bit: bool = False,    # quantise to 4 bits
         max_pixels: int = MAX_PIXELS,  # greatest area of a page that the model's own processor is given
@@ -211,18 +211,9 @@ class LocalVLMClient(VLMClient):
                                       **self._settings(p, s) | gen_kwargs)
         return out[0, len(p):].tolist()
 
-    def _with_pixels(self, p: Prompt) -> dict[str, Any]:
-        "What the model takes for a prompt of which nothing was seen yet"
-        return dict(p.inputs.to(self.device, dtype=self.model.dtype))
-
     def _inputs_of(self, p: Prompt) -> dict[str, Any]:
         "What the model takes for a prompt"
-        inputs = self._with_pixels(p)
-        if self.how != 'vision' or not p.boundaries: return inputs
-        from cosee.models.local.beginnings import seen_pictures, without_pixels
-        name = p.boundaries[-1][1]
-        if self._seen[0] != name: self._seen = name, seen_pictures(self.model, inputs)
-        return without_pixels(inputs, self._seen[1])
+        return dict(p.inputs.to(self.device, dtype=self.model.dtype))
 
     def _boundaries(self, p: Prompt) -> tuple[Boundary, ...]:
         "(tokens up to the end of a picture, a name for what they are, pictures included), shortest first"
@@ -354,7 +345,7 @@ class LocalVLMClient(VLMClient):
             write(self.model, prefix.start(), [row])
             if self._shares: self.prefixes.put(self._key(p), prefix)
             with torch.inference_mode():
-                plain = self.model.generate(**self._with_pixels(p), do_sample=False, max_new_tokens=8,
+                plain = self.model.generate(**self._inputs_of(p), do_sample=False, max_new_tokens=8,
                                             output_logits=True, return_dict_in_generate=True)
             theirs = plain.sequences[0, len(p):].tolist()
             if not _same(row.out, theirs, plain.logits, _TIES.get(str(self.model.dtype)[6:], 3e-2)): return False
@@ -362,7 +353,6 @@ class LocalVLMClient(VLMClient):
 
     def _settle(self):
         "Find the most that calls about the same pages can share"
-        self._seen: tuple[str, Any] = ('', None)
         prompts = _probes(self)
         for how in REUSES[REUSES.index(self.family.reuse):-1]:
             self.how = how
@@ -372,9 +362,8 @@ class LocalVLMClient(VLMClient):
             self.prefixes.entries.clear()
             if agrees: break
             self.how = 'none'
-        self._seen, found = ('', None), self.how
-        if found != self.family.reuse:
-            warnings.warn(f'{self.model_path}: calls about the same pages share {_SHARE[found]}, not '
+        if self.how != self.family.reuse:
+            warnings.warn(f'{self.model_path}: calls about the same pages share {_SHARE[self.how]}, not '
                           f'{_SHARE[self.family.reuse]}: with that this checkpoint writes other tokens', stacklevel=3)
 
     def _aim(self):
@@ -450,4 +439,4 @@ def _probes(client: LocalVLMClient) -> list[Prompt]:
 
 # %% ../../../nbs/local/04_client.ipynb #a9e04138
 _SHARE = dict(prefix='the beginning of their prompts', copy='a copy of their beginning',
-              vision='what the vision tower sees', none='nothing')
+              none='nothing')

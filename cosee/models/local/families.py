@@ -16,8 +16,8 @@ from ...utils.registry import Registry
 __all__ = ['Reuse', 'REUSES', 'FAMILIES', 'UNKNOWN', 'Family', 'family_of', 'vision_types', 'ModelFolder', 'model_folder']
 
 # %% ../../../nbs/local/00_families.ipynb #d4e26e7a
-Reuse = Literal['prefix', 'copy', 'vision', 'none']
-REUSES: tuple[Reuse, ...] = ('prefix', 'copy', 'vision', 'none')   # from most to least
+Reuse = Literal['prefix', 'copy', 'none']
+REUSES: tuple[Reuse, ...] = ('prefix', 'copy', 'none')   # from most to least
 
 # %% ../../../nbs/local/00_families.ipynb #9451e12c
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def vision_types() -> frozenset[str]:
 
 # %% ../../../nbs/local/00_families.ipynb #3548bf0d
 _REUSE_SAID = dict(prefix='all calls about the same pages share them', copy='pages are computed once, then copied',
-                   vision='only the vision tower is computed once', none='every call is computed in full')
+                   none='every call is computed in full')
 _BOXES_SAID = dict(thousandths='boxes in thousandths', pixels='boxes in pixels', parts='boxes in parts of the page',
                    docling='boxes of DocTags', none='not trained on boxes')
 
