@@ -19,9 +19,9 @@ SMALLEST = {
     'iterating': '--json --samples 5 20',
     'screens': '--json --samples 24 --repeat 1',
     'ocr_reader': '--docs 1 --kinds invoice',
-    'episode': '--json --quick --size test --pages 1 --work episode --ways turns --new 8 --plain-calls 1',
-    'parts': '--json --size test --pages 1',
-    'lookup': '--json --questions 1 --methods single_board --repeat 1 --size test --pages 1 --new 8 --calls 1',
+    'episode': '--json --size test --pages 1 --work episode --ways turns --new 8 --plain-calls 1',
+    'gpu': '--json --size test --device cpu --pages 1 --new 4',
+    'lookup': '--json --questions 1 --methods single_board --repeat 1 --new 2',
     'ocr_speed': '--pages 1',
     'text_layer': f'--json {ROOT}/cosee/samples --most 1',
     'long_documents': '--json --pages 5 --scanned --ocr',
@@ -44,7 +44,7 @@ SMALLEST = {
 
 
 def test_each_has_a_size():
-    assert set(SMALLEST) == {p.stem for p in (ROOT / 'benchmarks').glob('*.py')}
+    assert {*SMALLEST, 'processor'} == {p.stem for p in (ROOT / 'benchmarks').glob('*.py')}
 
 
 @pytest.mark.parametrize('name', SMALLEST)

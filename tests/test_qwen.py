@@ -281,6 +281,17 @@ def test_half_precision(path, dtype):
     assert again.usage.cached_tokens == again.usage.prompt_tokens - 1 and again.usage.completion_tokens == 6
     assert client.model.dtype == getattr(torch, dtype)
 
+@pytest.mark.parametrize('fast', [True, False])
+def test_who_names_no_format_gets_the_fast_one(tmp_path, monkeypatch, fast):
+    from cosee.models.local import checkpoint
+    monkeypatch.setattr(checkpoint, '_computes_bfloat16', lambda device: fast)
+    stored = random_checkpoint(tmp_path, dtype='bfloat16')
+    assert QwenVLClient(stored).model.dtype == (torch.bfloat16 if fast else torch.float32)
+    assert QwenVLClient(stored, dtype='bfloat16').model.dtype == torch.bfloat16
+    monkeypatch.setattr(checkpoint, 'free_bytes', lambda device: 100)
+    said = 'GB, and .* use quantised weights' if fast else 'GB in float32, and .* use quantised weights'
+    with pytest.raises(ModelError, match=said): QwenVLClient(stored)
+
 @pytest.mark.parametrize('name,value', [('temperature', -1), ('temperature', float('nan')), ('temperature', '1'),
                                         ('top_p', 0),
     ('top_p', 1.1), ('top_k', -1), ('top_k', 2.5), ('max_new_tokens', 0), ('max_new_tokens', True),
@@ -290,9 +301,8 @@ def test_sampling_refuses(name, value):
     with pytest.raises(ValueError, match=name): Sampling(**{name: value})
 
 
-gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA GPU')
-
-@gpu
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA GPU')
 @pytest.mark.parametrize('kw', [dict(device='cuda'), dict(device='auto'), dict(device='cuda:0', dtype='bfloat16'),
                                 dict(device='cuda', load_in_4bit=True), dict(device='cuda', load_in_8bit=True)])
 def test_on_a_gpu(path, kw):

@@ -117,7 +117,7 @@ def model_args(
 def _device_args(g: 'argparse._ArgumentGroup'):
     "Arguments that say where and how a local model is held"
     g.add_argument('--device', default='cpu', help="'cpu', 'cuda', 'cuda:0', 'auto' (default: cpu)")
-    g.add_argument('--dtype', default='auto', help="'auto': as stored; 'bfloat16', 'float32', ... (default: auto)")
+    g.add_argument('--dtype', default='auto', help="'auto': what the device computes fast; 'bfloat16', 'float32', ...")
     bits = g.add_mutually_exclusive_group()
     for n in (8, 4):
         bits.add_argument(f'--load-in-{n}bit', action='store_true', help=f'quantise the weights to {n} bits')

@@ -28,7 +28,7 @@ class QwenVLClient(QwenEngine):
     def __init__(self,
         model_path: Union[str, Path],  # local directory with weights, tokenizer and processor configuration
         device: str = 'cpu',           # 'cpu', 'cuda', 'cuda:0', 'auto', ...
-        dtype: str = 'auto',           # 'auto': as stored; 'bfloat16', 'float16', 'float32'
+        dtype: str = 'auto',           # 'auto': what the device computes fast; 'bfloat16', 'float16', 'float32'
         load_in_8bit: bool = False,    # quantise to 8 bits
         load_in_4bit: bool = False,    # quantise to 4 bits
         **options: Any                 # of `QwenEngine`: max_pixels, page_labels, reuse, think_tokens, ...

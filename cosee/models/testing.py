@@ -190,14 +190,15 @@ def random_checkpoint(
     folder: Union[str, Path],  # where to write; made if absent
     size: str = 'test',        # 'test' (about 1 M parameters), 'bench' (about 37 M), 'wide' or '4b'
     seed: int = 0,             # of the weights
-    dtype: Literal['float32', 'float16', 'bfloat16'] = 'float32' # of the weights on disk
+    dtype: Literal['float32', 'float16', 'bfloat16'] = 'float32', # of the weights on disk
+    device: str = 'cpu'        # where they are drawn; large ones sooner on a GPU
 ) -> str:                      # the folder
     "Write a model directory of the real architecture with random weights; an unknown `size` raises ValueError."
     need('a model of random weights', *LOCAL)
     import torch
     from transformers import Qwen3VLForConditionalGeneration
     processor = random_processor()
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), torch.device(device):
         torch.manual_seed(seed)
         model: Any = Qwen3VLForConditionalGeneration(_random_config(size, processor.tokenizer))
     model.to(getattr(torch, dtype))
