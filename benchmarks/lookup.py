@@ -1,25 +1,76 @@
-"""How many forward passes an action takes: one token at a time, with forced tokens, and with guesses looked up.
+"""How many forward passes an action takes with guesses looked up, and what these cost at the widths of a real model.
 
     python benchmarks/lookup.py            a table
     python benchmarks/lookup.py --json     one JSON object
 
-Real prompts: every method of the tiny checkpoint's evaluation answers questions on made documents, and what it asks
-its client is recorded, batches as they are. Then the same batches are answered again, four ways side by side: `one`
-token at a time under the grammar; `forced`, with tokens that the grammar fixes appended at once; `lookup`, with
-guesses as far as they were measured to be worth while, which is what a client does; `all`, with every guess checked,
-whatever it costs. Each method begins with new clients, so nothing was said before.
+What a pass costs is measured with random weights as wide as those of Qwen3-VL-2B (`wide`, four of its 28 layers):
+CPU seconds on one thread by the number of tokens, behind four pages. How many passes there are is counted with real
+replies: every method of the tiny checkpoint's evaluation answers questions on made documents, and what it asks its
+client is recorded, batches as they are. Then the same batches are answered again, four ways side by side: `one` token
+at a time under the grammar; `forced`, with tokens that the grammar fixes appended at once; `lookup`, with guesses as
+far as they are worth while at the costs that were measured; `all`, with every guess checked. `seconds_*` is composed:
+the passes of the tiny checkpoint at the costs of the wide one. Each method begins with new clients, so nothing was
+said before. `identical` says how many replies are the same, token by token, with guesses and without.
 
-Random weights of benchmarks/episode.py's size stand beside it: actions that are gibberish in a frame of JSON, and
-free text at temperature 2, in which nothing repeats: there guesses can only cost something.
-
-CPU time is that of the process, on one thread; ways take turns batch by batch, in changing order. `of_one` compares
-passes of `lookup` with one token at a time, `cpu_ratio` CPU time of `lookup` with `forced`: the median over batches.
-`identical` says how many replies are the same, token by token, with guesses and without.
+At last what guesses cost where nothing repeats: free text of the wide weights at temperature 2, measured.
 """
-import argparse, json, platform, statistics, tempfile, time
-from collections import defaultdict
+import argparse, json, statistics, tempfile, time
+from bisect import bisect_left
+from collections import Counter
+
+from processor import machine
 
 WAYS = ('one', 'forced', 'lookup', 'all')
+WIDTHS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256
+
+
+def wide_client(folder, **options):
+    from cosee.models.qwen_vl_wrapper import QwenVLClient
+    from cosee.models.testing import random_checkpoint
+    client = QwenVLClient(random_checkpoint(folder, 'wide'), **options)
+    client.ends = {-1}
+    return client
+
+
+def pass_costs(client, repeat):
+    "CPU seconds of a pass by its tokens, behind four pages: {tokens: seconds}"
+    from cosee.models.client import build_messages
+    from cosee.models.qwen.prefix import PrefixCache, forward
+    from episode import page
+    prefix, _ = client._prefix(client.prompt(build_messages([page(i) for i in range(4)], 'What is the total?')))
+    def once(n):
+        cache = PrefixCache(prefix)
+        forward(client.model, cache, [list(range(10, 74))], [0])   # a question before it
+        before = time.process_time()
+        forward(client.model, cache, [list(range(n))], [64], keep=n)
+        return time.process_time() - before
+    turns = [[once(n) for n in WIDTHS] for _ in range(repeat)]
+    return {n: round(statistics.median(turn[i] for turn in turns), 4) for i, n in enumerate(WIDTHS)}
+
+
+def cost(costs, tokens):
+    "Seconds of a pass, between those that were measured on a line"
+    i = bisect_left(WIDTHS, min(tokens, WIDTHS[-1]))
+    if WIDTHS[i] == tokens or not i: return costs[WIDTHS[i]]
+    lower, upper = WIDTHS[i - 1], WIDTHS[i]
+    return costs[lower] + (costs[upper] - costs[lower]) * (tokens - lower) / (upper - lower)
+
+
+def counting(way, skip, costs):
+    "What a client is given as its lookup in a way: passes are counted by their tokens"
+    from cosee.models.qwen.lookup import Draft, Lookup, Pace
+    class Known(Pace):
+        def cost(self, tokens): return cost(costs, tokens)
+    class Counting(Lookup):
+        widths = None
+        def drafts(self, rows):
+            return super().drafts(rows) if way in ('lookup', 'all') else [Draft(len(r.out)) for r in rows]
+        def timed(self, tokens, run):
+            self.widths[tokens] += 1
+            return run()
+    found = Counting(skip, pace=Known() if way == 'lookup' else None)
+    found.widths = Counter()
+    return found
 
 
 def record(method, questions, seed):
@@ -37,90 +88,56 @@ def record(method, questions, seed):
     return asked
 
 
-def clients(make):
-    "A new client for each way, its replies' tokens kept"
-    from cosee.models.qwen.lookup import Lookup
-    made = {}
-    for way in WAYS:
-        c = made[way] = make(lookup=way in ('lookup', 'all'), fast_forward=way != 'one')
-        if way == 'all': c.lookup = Lookup({c.processor.image_token_id})
-        c.written, reply = [], c._reply
-        def kept(p, out, *a, c=c, reply=reply, **k):
-            c.written.append(tuple(out))
-            return reply(p, out, *a, **k)
-        c._reply = kept
-    return made
-
-
-def replay(make, batches):
-    "Answer all batches in every way: {way: figures}"
-    made, cpu = clients(make), {w: [] for w in WAYS}
-    for i, requests in enumerate(batches):
-        for k in range(len(WAYS)):
-            way = WAYS[(i + k) % len(WAYS)]
-            before = time.process_time()
-            made[way].respond_many(requests)
-            cpu[way].append(time.process_time() - before)
-    same = sum(len({made[w].written[i] for w in WAYS[1:]}) == 1 for i in range(len(made['one'].written)))
-    return {w: dict(passes=c.passes, cpu_s=cpu[w], tokens=sum(map(len, c.written)), guessed=c.guessed,
-                    accepted=c.accepted, same=same) for w, c in made.items()}
-
-
-def row(work, weights, make, batches, repeat):
-    "One line: counts of the first run, medians where they depend on the machine"
-    runs = [replay(make, batches) for _ in range(repeat)]
-    middle = lambda way, name: statistics.median(r[way][name] for r in runs)
-    replies, first = sum(map(len, batches)), runs[0]
-    out = dict(work=work, weights=weights, grammar=all(r.schema for requests in batches for r in requests),
-               batches=len(batches), replies=replies, tokens=first['forced']['tokens'], repeats=repeat)
-    for way in WAYS:
-        out[f'passes_{way}'] = int(middle(way, 'passes'))
-        out[f'cpu_s_{way}'] = round(statistics.median(sum(r[way]['cpu_s']) for r in runs), 2)
-    ratios = [a / b for r in runs for a, b in zip(r['lookup']['cpu_s'], r['forced']['cpu_s'], strict=True)]
-    return out | dict(of_one=round(out['passes_lookup'] / out['passes_one'], 3),
-                      cpu_ratio=round(statistics.median(ratios), 3),
-                      guessed=int(middle('lookup', 'guessed')), accepted=int(middle('lookup', 'accepted')),
-                      identical=f"{min(r['forced']['same'] for r in runs)}/{replies}")
-
-
-def tiny_rows(args):
-    "The methods of the tiny checkpoint's evaluation"
+def replay(way, batches, costs):
+    "Answer all batches in a way: tokens of each reply, and passes by their tokens"
     from cosee.models.qwen_vl_wrapper import QwenVLClient
-    from cosee.tiny.evaluation import METHODS_CONFIG
-    for method in METHODS_CONFIG['methods']:
-        name = method if isinstance(method, str) else method['name']
-        if args.methods and name not in args.methods: continue
-        yield row(name, 'tiny', QwenVLClient.tiny, record(method, args.questions, 'methods'), args.repeat)
+    client, written = QwenVLClient.tiny(fast_forward=way != 'one'), []
+    client.lookup = counting(way, {client.processor.image_token_id}, costs)
+    reply = client._reply
+    def kept(p, out, *a, **k):
+        written.append(tuple(out))
+        return reply(p, out, *a, **k)
+    client._reply = kept
+    for requests in batches: client.respond_many(requests)
+    return written, client.lookup
 
 
-def random_rows(args, folder):
-    "Gibberish: actions, and text in which nothing repeats"
-    from episode import SCHEMA, page, prompts
-    from cosee.models.client import Request
-    from cosee.models.testing import random_checkpoint
-    from cosee.models.qwen_vl_wrapper import QwenVLClient
-    path = random_checkpoint(folder, args.size)
-    make = lambda **options: QwenVLClient(path, **options)
-    steps = prompts(make(), [page(i) for i in range(args.pages)], 3, 3)
-    calls = [m for step in steps for m in step][:args.calls]
-    settings = dict(max_new_tokens=256, temperature=1., seed=1)
-    def asked(m, schema=None, **more):
-        return [Request(messages=tuple(m), schema=schema, settings=settings | more)]
-    yield row('actions in turn', f'random {args.size}', make, [asked(m, SCHEMA) for m in calls], args.repeat)
-    settings = dict(max_new_tokens=args.new, temperature=2., top_k=0, top_p=1., presence_penalty=0.)
-    yield row('nothing repeats', f'random {args.size}', make,
-              [asked(m, seed=i) for i, m in enumerate(calls * 3)], args.repeat)
+def row(method, batches, costs):
+    "One line of the table"
+    out = dict(work=method, batches=len(batches), replies=sum(map(len, batches)))
+    found = {way: replay(way, batches, costs) for way in WAYS}
+    out['tokens'] = sum(map(len, found['forced'][0]))
+    for way, (_, seen) in found.items():
+        out[f'passes_{way}'] = seen.widths.total()
+        out[f'seconds_{way}'] = round(sum(n * cost(costs, tokens) for tokens, n in seen.widths.items()), 2)
+    _, seen = found['lookup']
+    same = sum(len({written[i] for way, (written, _) in found.items() if way != 'one'}) == 1
+               for i in range(out['replies']))
+    return out | dict(guessed=seen.guessed, accepted=seen.accepted, identical=f"{same}/{out['replies']}")
+
+
+def nothing_repeats(client, new):
+    "CPU seconds of text in which nothing repeats, without guesses and with"
+    from cosee.models.client import build_messages
+    from cosee.models.qwen.lookup import Lookup, Pace
+    from episode import page
+    asked, spent = build_messages([page(0)], 'What is the total?'), {}
+    client.chat(asked, max_new_tokens=1)
+    for way in ('forced', 'lookup'):
+        client.lookup = Lookup({*client.pads}, pace=Pace()) if way == 'lookup' else None
+        before = time.process_time()
+        for seed in range(3):
+            client.chat(asked, max_new_tokens=new, temperature=2., top_k=0, top_p=1., presence_penalty=0., seed=seed)
+        spent[way] = round(time.process_time() - before, 2)
+    return dict(tokens=3 * new, **{f'cpu_s_{way}': s for way, s in spent.items()})
 
 
 def total(rows):
-    "All actions of the tiny checkpoint together"
-    out = defaultdict(int)
-    for r in rows:
-        if r['weights'] != 'tiny' or not r['grammar']: continue
-        for k, v in r.items():
-            if isinstance(v, (int, float)) and k not in ('grammar', 'repeats', 'of_one', 'cpu_ratio'): out[k] += v
-    return {k: round(v, 2) for k, v in out.items()} | {f'of_one_{w}': round(out[f'passes_{w}'] / out['passes_one'], 3)
-                                                       for w in WAYS[1:]} if out else {}
+    "All methods together"
+    names = [k for k, v in rows[0].items() if isinstance(v, (int, float))]
+    out = {k: round(sum(r[k] for r in rows), 2) for k in names}
+    return out | {f'of_{what}_{way}': round(out[f'{what}_{way}'] / out[f'{what}_one'], 3)
+                  for what in ('passes', 'seconds') for way in WAYS[1:]}
 
 
 def main():
@@ -128,33 +145,27 @@ def main():
     p.add_argument('--json', action='store_true', help='one JSON object')
     p.add_argument('--questions', type=int, default=24, help='asked of each method, four on a document')
     p.add_argument('--methods', nargs='*', help='only these methods')
-    p.add_argument('--repeat', type=int, default=3, help='runs of which the median counts')
-    p.add_argument('--size', default='bench', help='of the random weights')
-    p.add_argument('--pages', type=int, default=4, help='that the random weights are shown')
-    p.add_argument('--calls', type=int, default=9, help='of the random weights, at most 9')
-    p.add_argument('--new', type=int, default=128, help='tokens of a text in which nothing repeats')
+    p.add_argument('--repeat', type=int, default=7, help='measurements of a pass, of which the median counts')
+    p.add_argument('--new', type=int, default=64, help='tokens of a text in which nothing repeats')
     args = p.parse_args()
     import torch
     from transformers.utils import logging
+    from cosee.tiny.evaluation import METHODS_CONFIG
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for found in (tiny_rows(args), random_rows(args, folder)):
-            for r in found:
-                rows.append(r)
-                if not args.json: print('  '.join(f'{k}={v}' for k, v in r.items()), flush=True)
-    out = dict(rows=rows, actions=total(rows), questions=args.questions, python=platform.python_version(),
-               processor=processor(), instructions=torch.backends.cpu.get_cpu_capability())
-    print(json.dumps(out, indent=1) if args.json else out['actions'])
-
-
-def processor():
-    "What the machine says it is"
-    try:
-        with open('/proc/cpuinfo') as f: return next(line.split(':')[1].strip() for line in f if 'model name' in line)
-    except (OSError, StopIteration): return platform.processor()
+        client = wide_client(folder)
+        costs, plain = pass_costs(client, args.repeat), nothing_repeats(client, args.new)
+    rows = []
+    for method in METHODS_CONFIG['methods']:
+        name = method if isinstance(method, str) else method['name']
+        if args.methods and name not in args.methods: continue
+        rows.append(row(name, record(method, args.questions, 'methods'), costs))
+        if not args.json: print('  '.join(f'{k}={v}' for k, v in rows[-1].items()), flush=True)
+    out = dict(rows=rows, actions=total(rows), costs=costs, nothing_repeats=plain, questions=args.questions,
+               machine=machine())
+    print(json.dumps(out, indent=1) if args.json else {k: v for k, v in out.items() if k != 'rows'})
 
 
 if __name__ == '__main__': main()

@@ -31,7 +31,7 @@ class Recalling(Lookup):
         super().__init__()
         self.told, self.rng = told, random.Random(seed)
 
-    def drafts(self, rows, prefix):
+    def drafts(self, rows):
         return [self.draft(r, min(8, r.s.max_new_tokens - len(r.out) - 1)) for r in rows]
 
     def draft(self, row, most):
@@ -49,7 +49,7 @@ class Recalling(Lookup):
 class Jumpy(Pace):
     "Measures whatever comes to its mind."
     rng = random.Random(0)
-    def note(self, prefix, tokens, seconds): super().note(prefix, tokens, self.rng.random())
+    def note(self, tokens, seconds): super().note(tokens, self.rng.random())
 
 
 @pytest.fixture(scope='module')

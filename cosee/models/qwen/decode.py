@@ -256,10 +256,10 @@ def _advance(model, cache: Continuation, rows: list[DecodingRow], drafts: list[D
 def _further(model, cache: Continuation, rows: list[DecodingRow], lookup: Optional[Lookup]):
     "Write on in every row, by one forward pass"
     from cosee.models.qwen.lookup import Draft
-    drafts = lookup.drafts(rows, cache.prefix.length) if lookup else [Draft()] * len(rows)
+    drafts = lookup.drafts(rows) if lookup else [Draft()] * len(rows)
     width = max(len(r.pending) + len(d.tokens) for r, d in zip(rows, drafts, strict=True))
     def run() -> torch.Tensor: return _advance(model, cache, rows, drafts)
-    logits = lookup.timed(cache.prefix.length, len(rows) * width, run) if lookup else run()
+    logits = lookup.timed(len(rows) * width, run) if lookup else run()
     for row, scores, d in zip(rows, logits, drafts, strict=True): row.follow(scores[-len(d.tokens) - 1:], d.tokens)
     if lookup: lookup.learn(rows, drafts)
 

@@ -8,16 +8,17 @@ import itertools, math, time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import median, median_low
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Protocol
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 # %% auto #0
-__all__ = ['Kind', 'Text', 'Match', 'Guesser', 'Pace', 'Guess', 'Draft', 'Lookup', 'Row']
+__all__ = ['Kind', 'Text', 'Guess', 'Guesser', 'Pace', 'Draft', 'Lookup']
 
 # %% ../../../nbs/qwen/08_lookup.ipynb #84def53f
 if TYPE_CHECKING:
     import torch
-    from cosee.models.qwen.grammar import Foresight, GrammarState
+    from cosee.models.qwen.decode import DecodingRow
+    from cosee.models.qwen.grammar import Foresight
 
 # %% ../../../nbs/qwen/08_lookup.ipynb #94cb4aee
 class Text:
@@ -66,10 +67,9 @@ def _likeness(a: Sequence[int], b: Sequence[int]) -> float:
 
 # %% ../../../nbs/qwen/08_lookup.ipynb #4eebf8a7
 _START = -1   # stands before each reply
-
 Kind = tuple[str, int]   # which text a guess is from, and how much its place is like this one
 
-class Match(NamedTuple):
+class Guess(NamedTuple):
     "A token that may come next."
     token: int
     kind: Kind
@@ -97,122 +97,61 @@ class Guesser:
         self.own.drop(n)
         del self.written[len(self.written) - n:]
 
-    def matches(self) -> list[Match]:
+    def guesses(self) -> list[Guess]:
         "A token from each text that has one."
         found = ('own', self.own.find(self.own.tokens)), ('replies', self.replies.find(self.written))
-        return [Match(at[1], _kind(name, at[0])) for name, at in found if at and at[1] != _START]
-
-# %% ../../../nbs/qwen/08_lookup.ipynb #f22a081b
-class _Odds:
-    "How often guesses of each kind come true."
-    def __init__(self,
-        decay: float = .98 # what a guess counts for after the next one of its kind
-    ):
-        self.decay = decay
-        self.counts: dict[Kind, tuple[float, float]] = {}   # true, all
-
-    def _count(self, kind: Kind) -> tuple[float, float]:
-        return self.counts.get(kind) or (1., 4. if kind[1] < 2 else 2.)
-
-    def chance(self, kind: Kind) -> float:
-        "That a guess comes true."
-        true, tries = self._count(kind)
-        return true / tries
-
-    def learn(self, kind: Kind, true: bool):
-        "A guess of this `kind` was made."
-        before, tries = self._count(kind)
-        self.counts[kind] = before * self.decay + true, tries * self.decay + 1
+        return [Guess(at[1], _kind(name, at[0])) for name, at in found if at and at[1] != _START]
 
 # %% ../../../nbs/qwen/08_lookup.ipynb #cfb10661
-class _Group:
-    "Passes of about one size."
-    def __init__(self):
-        self.seen: deque[tuple[int, float]] = deque(maxlen=15)   # tokens, seconds
-        self.last, self.point = 0, (0., 0.)                     # when the last was noted; median tokens and seconds
-
-    def note(self, tokens: int, seconds: float, now: int):
-        "Remember a pass."
-        self.seen.append((tokens, seconds))
-        self.last, self.point = now, (median(n for n, _ in self.seen), median_low(s for _, s in self.seen))
-
-def _on_lines(points: Sequence[tuple[float, float]], x: float) -> float:
-    "The height at `x` of lines through `points`, which go on level at both ends"
-    for (x0, y0), (x1, y1) in itertools.pairwise(points):
-        if x0 <= x < x1: return y0 + (x - x0) * (y1 - y0) / (x1 - x0)
-    return points[0][1] if x < points[0][0] else points[-1][1]
-
-# %% ../../../nbs/qwen/08_lookup.ipynb #318674cc
 class Pace:
     "What forward passes take, measured as they happen."
-    def __init__(self,
-        margin: float = 1.,  # by which guesses must be faster than none
-        memory: int = 256     # passes after which a measurement is forgotten
-    ):
-        self.margin, self.memory, self.passes = margin, memory, 0
-        self.groups: dict[int, dict[int, _Group]] = {}   # by size of the prefix, then of the pass
+    def __init__(self):
+        self.passes = 0
+        self.seconds: dict[int, deque[float]] = {}   # of the latest passes, by size
 
     def note(self,
-        prefix: int,   # tokens that were there
         tokens: int,   # of the pass, padding included
         seconds: float # that it took
     ):
         "Remember a pass."
         self.passes += 1
-        groups = self.groups.setdefault(prefix.bit_length(), {})
-        groups.setdefault((tokens - 1).bit_length(), _Group()).note(tokens, seconds, self.passes)
+        if self.passes % 500 == 0: self.seconds.clear()
+        self.seconds.setdefault((tokens - 1).bit_length(), deque(maxlen=15)).append(seconds)
 
-    def costs(self,
-        prefix: int,            # tokens that are there
-        tokens: Sequence[int]   # sizes of passes, the smallest first
-    ) -> Optional[list[float]]: # seconds of each; None as long as nothing so small was measured twice
-        "What passes would take behind this prefix, or one of the nearest size that is known."
-        sizes = sorted(self.groups, key=lambda size: abs(size - prefix.bit_length()))
-        known = next((self.groups[size] for size in sizes if _knows(self.groups[size], tokens[0])), None)
-        if known is None: return None
-        groups = [g for _, g in sorted(known.items())]
-        points = [g.point for g in groups if self.passes - g.last < self.memory] or [groups[0].point]
-        return [_on_lines(points, n) for n in tokens]
+    def cost(self,
+        tokens: int    # of a pass
+    ) -> float:        # seconds; infinite as long as nothing so small was measured
+        "What a pass takes."
+        known = [size for size in self.seconds if size <= (tokens - 1).bit_length()]
+        return median(self.seconds[max(known)]) if known else math.inf
 
     def width(self,
-        prefix: int,        # tokens that are there
         waiting: list[int], # tokens that each row has to read anyway
         worth: list[list[float]] # chance that a row's pass is saved, for each token of its draft
     ) -> int:               # to which rows should be filled up with guesses
         "The width at which most is written in a second."
-        least, rows, drafts = max(waiting), len(waiting), list(zip(waiting, worth, strict=True))
-        widths = range(least, max(least, *(n + len(w) for n, w in drafts)) + 1)
-        written = [rows + sum(sum(w[:width - n]) for n, w in drafts) for width in widths]
-        if written[-1] <= self.margin * written[0]: return least
-        if not (costs := self.costs(prefix, [rows * width for width in widths])): return least
-        rates = [n / cost for n, cost in zip(written, costs, strict=True)]
-        best = max(range(len(rates)), key=rates.__getitem__)
-        return least + best if rates[best] > self.margin * rates[0] else least
-
-# %% ../../../nbs/qwen/08_lookup.ipynb #1456acb5
-def _knows(groups: dict[int, _Group], tokens: int) -> bool:
-    "Was a pass of so few tokens measured twice?"
-    return any(len(g.seen) > 1 for size, g in groups.items() if size <= (tokens - 1).bit_length())
+        rows, drafts = len(waiting), list(zip(waiting, worth, strict=True))
+        widths = range(max(waiting), max(max(waiting), *(n + len(w) for n, w in drafts)) + 1)
+        def rate(width: int) -> float:
+            return (rows + sum(sum(w[:width - n]) for n, w in drafts)) / self.cost(rows * width)
+        return max(widths, key=rate)
 
 # %% ../../../nbs/qwen/08_lookup.ipynb #40ed064c
-class Guess(NamedTuple):
-    "One token of a draft that is not certain."
-    at: int    # its place in the draft
-    match: Match
-
 @dataclass
 class Draft:
     "What a row may write next."
     start: int = 0                                     # tokens that it had written before
     tokens: list[int] = field(default_factory=list)    # that the next pass reads as well
     worth: list[float] = field(default_factory=list)   # of each: chance that it saves a pass
-    guesses: list[Guess] = field(default_factory=list) # the last may lie behind all tokens: it is only watched
+    guesses: list[tuple[int, Guess]] = field(default_factory=list) # by place; the last may only be watched
 
     def cut(self, length: int):
         "Keep `length` tokens."
         del self.tokens[length:], self.worth[length:]
 
 # %% ../../../nbs/qwen/08_lookup.ipynb #668ff859
+_UNLIKELY = .05   # chance below which a draft ends
+
 class Lookup:
     "Guesses tokens from what was read and written before."
     def __init__(self,
@@ -222,27 +161,37 @@ class Lookup:
         pace: Optional[Pace] = None # chooses how many guesses are worth while; None: all of them
     ):
         self.skip, self.most, self.kept, self.pace = {*skip}, most, kept, pace
-        self.replies, self.odds = Text(), _Odds()
+        self.replies = Text()
+        self.counts: dict[Kind, tuple[float, float]] = {}   # guesses that came true, and all
         self.guessed = self.accepted = 0   # tokens that were checked, and those that came true
-        self.idle = 0                      # passes since a guess was last worth while
 
     def __repr__(self) -> str: return f'Lookup({self.accepted:,} of {self.guessed:,} guesses came true)'
 
-    def _guess(self, guesser: Guesser, ahead: Optional[Foresight], ends: set[int]) -> Optional[Match]:
+    def _count(self, kind: Kind) -> tuple[float, float]:
+        return self.counts.get(kind) or (1., 4. if kind[1] < 2 else 2.)
+
+    def chance(self, guess: Guess) -> float:
+        "That a guess comes true."
+        true, tries = self._count(guess.kind)
+        return true / tries
+
+    def _guess(self, guesser: Guesser, ahead: Optional[Foresight], ends: set[int]) -> Optional[Guess]:
         "The best guess of the next token, of those that are possible"
-        found = [m for m in guesser.matches() if m.token not in ends and (ahead is None or ahead.allows(m.token))]
-        return max(found, key=lambda m: self.odds.chance(m.kind), default=None)
+        found = [g for g in guesser.guesses() if g.token not in ends and (ahead is None or ahead.allows(g.token))]
+        return max(found, key=self.chance, default=None)
 
     def draft(self,
-        row: Row, # that is not finished
+        row: DecodingRow, # that is not finished
         most: int         # tokens
     ) -> Draft:
         "What `row` may write next."
         guesser = row.guesser = row.guesser or Guesser((t for t in row.prompt if t not in self.skip), self.replies)
-        ahead, draft, chance = _attempt(guesser, row), Draft(len(row.out)), 1.
+        guesser.add(row.out[len(guesser.written) - 1:])
+        ahead = row.state.foresight(row.fast_forward) if row.state else None
+        draft, chance = Draft(len(row.out)), 1.
         while len(draft.tokens) < most and (guess := self._guess(guesser, ahead, row.ends)):
-            draft.guesses.append(Guess(len(draft.tokens), guess))
-            chance *= self.odds.chance(guess.kind)
+            draft.guesses.append((len(draft.tokens), guess))
+            chance *= self.chance(guess)
             fixed = ahead.take(guess.token) if ahead else []
             if chance < _UNLIKELY or ahead and ahead.done: break
             draft.tokens += [guess.token, *fixed]
@@ -252,76 +201,46 @@ class Lookup:
         return draft
 
     def drafts(self,
-        rows: Sequence[Row], # of the next pass
-        prefix: int              # tokens that they share
-    ) -> list[Draft]:            # one for each row
+        rows: Sequence[DecodingRow] # of the next pass
+    ) -> list[Draft]:               # one for each row
         "What the rows may write next, as far as checking it is worth while."
-        self.idle += 1
-        if self.pace and self.idle > _PATIENCE and self.idle % 4: return [Draft()] * len(rows)
         most = max(1, min(self.most, 64 // len(rows)))
         found = [self.draft(r, min(most, r.room - 1)) for r in rows]
         waiting = [len(r.pending) for r in rows]
-        width = self.pace.width(prefix, waiting, [d.worth for d in found]) if self.pace else max(waiting) + most
+        width = self.pace.width(waiting, [d.worth for d in found]) if self.pace else max(waiting) + most
         for d, n in zip(found, waiting, strict=True): d.cut(width - n)
-        if width > max(waiting): self.idle = 0
         return found
 
     def timed(self,
-        prefix: int, # tokens that all rows share
         tokens: int, # that the pass reads, padding included
         run: Callable[[], torch.Tensor] # the pass
     ) -> torch.Tensor: # what it gives
-        "Run a forward pass and remember what it took."
+        "Run a forward pass and remember what it took; on a GPU, until it is done."
         before = time.perf_counter()
         logits = run()
         if logits.is_cuda:
             import torch
             torch.cuda.synchronize(logits.device)
-        if self.pace: self.pace.note(prefix, tokens, time.perf_counter() - before)
+        if self.pace: self.pace.note(tokens, time.perf_counter() - before)
         return logits
 
     def learn(self,
-        rows: Sequence[Row], # after the pass
-        drafts: list[Draft]      # of `drafts`
+        rows: Sequence[DecodingRow], # after the pass
+        drafts: list[Draft]          # of `drafts`
     ):
         "See what became of the guesses."
         for row, d in zip(rows, drafts, strict=True):
-            self.guessed += sum(g.at < len(d.tokens) for g in d.guesses)
-            for at, match in d.guesses:
+            self.guessed += sum(at < len(d.tokens) for at, _ in d.guesses)
+            for at, guess in d.guesses:
                 if d.start + at >= len(row.out): break
-                true = row.out[d.start + at] == match.token
-                self.odds.learn(match.kind, true)
+                true, (before, tries) = row.out[d.start + at] == guess.token, self._count(guess.kind)
+                self.counts[guess.kind] = .98 * before + true, .98 * tries + 1
                 self.accepted += true and at < len(d.tokens)
                 if not true: break
 
     def keep(self,
-        rows: Sequence[Row] # finished
+        rows: Sequence[DecodingRow] # finished
     ):
         "Remember what they wrote."
         for r in rows: self.replies.add([_START, *r.out])
         if len(self.replies) > self.kept: self.replies = Text(self.replies.tokens[-self.kept // 2:])
-
-# %% ../../../nbs/qwen/08_lookup.ipynb #61e63f5e
-class Row(Protocol):
-    "A reply in the making, such as a `DecodingRow`."
-    prompt: list[int]             # tokens of the prompt
-    out: list[int]                # tokens written
-    pending: list[int]            # tokens that the model has not seen
-    s: Any                        # its `Sampling`
-    ends: set[int]                # tokens that end it
-    state: Optional[GrammarState] # of a grammar, or None for free text
-    fast_forward: bool            # are forced tokens appended at once?
-    guesser: Optional[Guesser]    # made when it is first needed
-    @property
-    def room(self) -> int: ...    # most tokens that it may still write
-
-# %% ../../../nbs/qwen/08_lookup.ipynb #621ff7da
-_UNLIKELY = .05   # chance below which a draft ends
-
-def _attempt(guesser: Guesser, row: Row) -> Optional[Foresight]:
-    "Let `guesser` catch up with its row; returns a look at what the row's grammar allows"
-    guesser.add(row.out[len(guesser.written) - 1:])
-    return row.state.foresight(row.fast_forward) if row.state else None
-
-# %% ../../../nbs/qwen/08_lookup.ipynb #a991dd89
-_PATIENCE = 32   # passes
