@@ -506,7 +506,8 @@ def test_of_flags_only_the_one_that_is_named_answers(question, answer):
 def test_who_wrote_a_page_is_not_to_whom_it_was_written():
     page = 'Northern Gardens Ltd\n4 Mill Lane\nLS1 4AP Leeds\n\nInvoice\n\nDate 7 June 2024\nTotal 12.00\nTax 2.00\n'
     assert said('What is the name of the company that issued the invoice?', page) == 'Northern Gardens Ltd'
-    for question in ('Who is the addressee of the invoice?', 'An wen ist die Rechnung gerichtet?'):
+    for question in ('Who is the addressee of the invoice?', 'To whom is the invoice addressed?',
+                     'An wen ist die Rechnung gerichtet?'):
         assert said(question, page) == 'not answerable'
 
 

@@ -198,12 +198,14 @@ _BEFORE = {language: _WORDS[language]['leading'] | _WORDS[language]['preposition
 _SMALL_WORDS = {language: _WORDS[language]['prepositions'] | _by_word(_WORDS[language]['small'])
                 for language in ('de', 'fr')}
 _BEGINS = {language: _asks_in(language) for language in ('de', 'fr')}
+_TO_WHOM = re.compile(r'(?=.*\bto\b)\s*(?:to )?whom?\s+(?:is|was|are|were)\s+(.*?)\s+'
+                      r'(?:addressed|sent|billed|invoiced)(?: to)?\W*$', re.I)
 _INVERTED = re.compile(r'-(?:t-)?(?:ils?|elles?|on|ce|vous|nous|je|tu)\b', re.I)   # habite-t-il
 
 def in_english(
     question: str # a question
 ) -> str:         # with an English question word in front
-    "A German or French question with its question words and small words put into English; others as they are."
+    "A German or French question with its question words and small words put into English; who something goes to."
     question = question.replace('’', "'")
     for language, begins in _BEGINS.items():
         m, english = next(((m, e) for p, e in begins if (m := p.match(question))), (None, ''))
@@ -211,7 +213,7 @@ def in_english(
         before = _BEFORE[language].get((m[1] or '').lower(), '')
         rest = _INVERTED.sub('', question[m.end():]) if language == 'fr' else question[m.end():]
         return f'{before} {english}{_small_in_english(rest, _SMALL_WORDS[language])}'.strip()
-    return question
+    return _TO_WHOM.sub(r'who is the addressee of \1?', question)
 
 def _small_in_english(text: str, small: dict[str, str]) -> str:
     "`text` with its small words replaced, articles that lean on a word left out"
