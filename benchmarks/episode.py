@@ -107,7 +107,7 @@ def serve(folder, mode):
 
 def vllm_child(a, client, steps):
     "Hand an episode to vLLM and read its tokens as this client does"
-    from cosee.models.qwen.prompt import scaled
+    from cosee.models.prompts import scaled
     calls = [client.prompt(m) for step in steps for m in step]
     say = lambda m: client.processor.apply_chat_template(client.prompt(m).messages, tokenize=False,
                                                          add_generation_prompt=True)
@@ -156,12 +156,12 @@ def child(a):
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     from cosee.models.client import Request
-    from cosee.models.local.client import LocalVLMClient
-    from cosee.models.qwen.prompt import inputs_of
+    from cosee.models.transformers_client import TransformersClient
+    from cosee.models.prompts import inputs_of
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     plain = a['mode'] == 'plain'
     # random weights repeat themselves: guesses that are looked up would come true far too often (see lookup.py)
-    opened = LocalVLMClient if a.get('arch') else QwenVLClient
+    opened = TransformersClient if a.get('arch') else QwenVLClient
     client = keeping_tokens(opened(a['model'], device=a['device'], dtype=a['dtype'], reuse=not plain, lookup=False))
     client.ends, client.model.generation_config.eos_token_id = {-1}, None
     pages = [page(i) for i in range(a['pages'])]

@@ -49,7 +49,7 @@ def ways(model_path, device, pages, new, plain_calls):
 
 def compare(found):
     "Ratios to plain calls, and how far the replies are the same"
-    from cosee.models.qwen.prompt import shared_length
+    from cosee.models.prompts import shared_length
     plain, rows = found['plain'], []
     for way, r in found.items():
         both = [(plain['said'][k], tokens) for k, tokens in r['said'].items() if k in plain['said']]

@@ -119,7 +119,7 @@ def clocked(times: dict, cls, *names):
 
 def measure(name: str, schema: dict, tok, runs: int, times: dict, seed: int) -> dict:
     "Many outputs under one schema."
-    from cosee.models.qwen.grammar import JsonGrammar
+    from cosee.models.constrained import JsonGrammar
     start = time.thread_time()
     grammar = JsonGrammar(schema, tok)
     out = dict(schema=name, compile_ms=(time.thread_time() - start) * 1e3, shortest=len(grammar.shortest), runs=runs,
@@ -154,7 +154,7 @@ def main():
     a = p.parse_args()
     import torch
     torch.set_num_threads(1)
-    from cosee.models.qwen.grammar import GrammarState, vocabulary_of
+    from cosee.models.constrained import GrammarState, vocabulary_of
     if a.tokenizer:
         from transformers import AutoTokenizer
         tok = AutoTokenizer.from_pretrained(a.tokenizer)

@@ -35,7 +35,7 @@ def wide_client(folder, **options):
 def pass_costs(client, repeat):
     "CPU seconds of a pass by its tokens, behind four pages: {tokens: seconds}"
     from cosee.models.client import build_messages
-    from cosee.models.qwen.prefix import PrefixCache, forward
+    from cosee.models.prefix_cache import PrefixCache, forward
     from episode import page
     prefix, _ = client._prefix(client.prompt(build_messages([page(i) for i in range(4)], 'What is the total?')))
     def once(n):
@@ -58,7 +58,7 @@ def cost(costs, tokens):
 
 def counting(way, skip, costs):
     "What a client is given as its lookup in a way: passes are counted by their tokens"
-    from cosee.models.qwen.lookup import Draft, Lookup, Pace
+    from cosee.models.prompt_lookup import Draft, Lookup, Pace
     class Known(Pace):
         def cost(self, tokens): return cost(costs, tokens)
     class Counting(Lookup):
@@ -119,7 +119,7 @@ def row(method, batches, costs):
 def nothing_repeats(client, new):
     "CPU seconds of text in which nothing repeats, without guesses and with"
     from cosee.models.client import build_messages
-    from cosee.models.qwen.lookup import Lookup, Pace
+    from cosee.models.prompt_lookup import Lookup, Pace
     from episode import page
     asked, spent = build_messages([page(0)], 'What is the total?'), {}
     client.chat(asked, max_new_tokens=1)

@@ -20,7 +20,7 @@ from cosee.focus import (AllPages, AutoFocus, InView, Overview, TopPages, Viewin
 from cosee.models.client import ask, build_messages, estimate_usage, page_request, prompt_text
 from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
-from cosee.models.qwen.prompt import template_messages
+from cosee.models.prompts import template_messages
 from cosee.minds.reader_client import OcrClient
 from cosee.text.page_text import make_line
 from cosee.pages import PageError, document_of, load_pages

@@ -16,7 +16,7 @@ from cosee.models.client import PageInput, build_messages, page_request
 from cosee.models.gguf_client import GgufClient
 from cosee.models.gguf_file import GgufError, read_gguf
 from cosee.models.gguf_pair import write_gguf_pair
-from cosee.models.qwen.together import own_account
+from cosee.models.batching import own_account
 from cosee.models.qwen_vl_wrapper import TINY_PIXELS, QwenVLClient, tiny_folder
 from cosee.models.testing import random_gguf
 from cosee.models.registry import client_for, create_vlm_client, make_client

@@ -8,8 +8,8 @@ from hypothesis import example, given, settings, strategies as st
 torch = pytest.importorskip('torch')
 from jsonschema import Draft202012Validator
 from llguidance import LLMatcher
-from cosee.models.qwen.endings import byte_tokenizer, shortest_ending
-from cosee.models.qwen.grammar import JsonGrammar, Vocabulary, bounded, vocabulary_of
+from cosee.models.constrained import byte_tokenizer, shortest_ending
+from cosee.models.constrained import JsonGrammar, Vocabulary, bounded, vocabulary_of
 from cosee.models.testing import random_tokenizer
 
 CASES = int(os.environ.get('COSEE_CASES', 400))

@@ -457,7 +457,7 @@ def test_a_foreign_folder_runs_no_code(foreign, capsys):
 def test_no_code_of_a_checkpoint_is_run(root):
     calls = [node for path in (root / "cosee").rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))
              if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "from_pretrained"]
-    assert len(calls) >= 4
+    assert len(calls) >= 3
     for call in calls:
         assert [k.value.value for k in call.keywords if k.arg == "trust_remote_code"] == [False]
 

@@ -40,7 +40,7 @@ def renamed(tensors):
 
 def test_a_checkpoint_with_wrong_tensors_is_refused_with_their_names(random_weights, tmp_path, capfd):
     import torch
-    from cosee.models.local.checkpoint import ModelError
+    from cosee.models.checkpoint import ModelError
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     attacks = {
         f"missing: {NORM}": lambda t: t.pop(NORM),
@@ -58,7 +58,7 @@ def test_a_checkpoint_with_wrong_tensors_is_refused_with_their_names(random_weig
 
 
 def test_weights_that_are_tied_need_to_be_there_once(random_weights, tmp_path):
-    from cosee.models.local.checkpoint import load_model
+    from cosee.models.checkpoint import load_model
     model, _ = load_model(random_weights)
     both = damaged_copy(random_weights, tmp_path / "both", lambda t: t.update({"lm_head.weight": t[WORDS].clone()}))
     assert (load_model(both)[0].lm_head.weight == model.lm_head.weight).all()
@@ -77,7 +77,7 @@ def test_a_visual_retriever_with_a_missing_tensor_is_refused(tmp_path):
     pytest.importorskip("torch")
     from cosee.models.testing import random_retriever
     from cosee.retrieval.visual import VisualEncoder
-    from cosee.models.local.checkpoint import ModelError
+    from cosee.models.checkpoint import ModelError
     whole = random_retriever(tmp_path / "whole")
     folder = damaged_copy(whole, tmp_path / "cut", lambda t: t.pop("embedding_proj_layer.weight"))
     with pytest.raises(ModelError, match="cut: .*missing: embedding_proj_layer.weight"): VisualEncoder(folder)

@@ -15,12 +15,11 @@ pytestmark = pytest.mark.slow
 torch = pytest.importorskip("torch")
 from PIL import Image
 from cosee.cli.entry import main
-from cosee.models.client import build_messages, page_request
-from cosee.models.local.client import ContextOverflow, LocalVLMClient
-from cosee.models.local.families import FAMILIES
-from cosee.models.local.prompts import estimate_local
+from cosee.models.client import build_messages
+from cosee.models.transformers_client import ContextOverflow, TransformersClient
+from cosee.models.families import FAMILIES
 from cosee.models.testing import RANDOM, random_model
-from cosee.models.local.checkpoint import ModelError
+from cosee.models.checkpoint import ModelError
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.registry import create_vlm_client, make_client
 from asking import chat_many
@@ -54,8 +53,8 @@ def calls(rng, shown):
 def test_nothing_that_is_shared_changes_a_token(random_folder, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        shares = LocalVLMClient(random_folder(kind))
-    alone, rng = LocalVLMClient(random_folder(kind), reuse=False), random.Random(kind)
+        shares = TransformersClient(random_folder(kind))
+    alone, rng = TransformersClient(random_folder(kind), reuse=False), random.Random(kind)
     assert shares.how == FAMILIES[kind].reuse
     for episode in range(EPISODES):
         shown, first = pages(rng), True
@@ -73,36 +72,34 @@ def test_nothing_that_is_shared_changes_a_token(random_folder, kind):
     asked = [*calls(rng, shown)]
     together = chat_many(shares, asked, temperature=0, max_new_tokens=6)
     assert [r.text for r in together] == [alone.chat(m, temperature=0, max_new_tokens=6).text for m in asked]
-    assert estimate_local(random_folder(kind), shown, "a", "b", "c") == alone.estimate(
-        page_request(shown, "a", "b", "c"))
 
 
 @pytest.mark.parametrize("kind", ["gemma3", "qwen3_5", "lfm2_vl"])
 def test_a_table_that_claims_too_much_is_noticed(random_folder, kind, monkeypatch):
     monkeypatch.setitem(FAMILIES, kind, replace(FAMILIES[kind], reuse="prefix"))
     with pytest.warns(UserWarning, match="share a copy of their beginning, not the beginning"):
-        client = LocalVLMClient(random_folder(kind))
+        client = TransformersClient(random_folder(kind))
     assert client.how == "copy"
 
 
 @pytest.mark.parametrize("kind", ["qwen2_5_vl", "glm4v", "paddleocr_vl"])
 def test_wrong_positions_are_noticed(random_folder, kind, monkeypatch):
-    from cosee.models.local import beginnings
+    from cosee.models import prefix_cache as beginnings
     right = beginnings._shift
     monkeypatch.setattr(beginnings, "_shift", lambda model: right(model) + 9)
     with pytest.warns(UserWarning, match="with that this checkpoint writes other tokens"):
-        assert LocalVLMClient(random_folder(kind)).how == "none"
+        assert TransformersClient(random_folder(kind)).how == "none"
 
 
 def test_an_architecture_that_is_not_in_the_table(random_folder, monkeypatch):
     monkeypatch.delitem(FAMILIES, "internvl")
-    client = LocalVLMClient(random_folder("internvl"))
+    client = TransformersClient(random_folder("internvl"))
     assert client.how == "copy" and client.family.title.startswith("an architecture")
 
 
 def test_less_is_shared_where_no_more_is_claimed(random_folder, monkeypatch):
     monkeypatch.setitem(FAMILIES, "idefics3", replace(FAMILIES["idefics3"], reuse="none"))
-    client, alone = LocalVLMClient(random_folder("idefics3")), LocalVLMClient(random_folder("idefics3"), reuse=False)
+    client, alone = (TransformersClient(random_folder("idefics3"), reuse=r) for r in (True, False))
     assert client.how == "none"
     shown = pages(random.Random(4))
     for asked in calls(random.Random(5), shown):
@@ -113,7 +110,7 @@ def test_less_is_shared_where_no_more_is_claimed(random_folder, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["internvl", "gemma3", "qwen2_5_vl"])
 def test_in_four_bits_the_eyes_stay_precise(kind, tmp_path):
-    client = LocalVLMClient(random_model(tmp_path / kind, kind, scale=4), load_in_4bit=True)
+    client = TransformersClient(random_model(tmp_path / kind, kind, scale=4), load_in_4bit=True)
     packed = [n for n, m in client.model.named_modules() if type(m).__name__ == "Linear4bit"]
     assert packed and not [n for n in packed if "vis" in n or "projector" in n or "lm_head" in n]
     shown = pages(random.Random(1))
@@ -125,7 +122,7 @@ def test_in_four_bits_the_eyes_stay_precise(kind, tmp_path):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.parametrize("kind", ["internvl", "gemma3", "qwen2_5_vl"])
 def test_on_a_gpu(random_folder, kind):
-    shares, alone = (LocalVLMClient(random_folder(kind), device="cuda", reuse=r) for r in (True, False))
+    shares, alone = (TransformersClient(random_folder(kind), device="cuda", reuse=r) for r in (True, False))
     assert shares.how == FAMILIES[kind].reuse
     for asked in calls(random.Random(2), pages(random.Random(3))):
         for how in (dict(temperature=0), dict(seed=1, schema=SCHEMA)):
@@ -134,7 +131,7 @@ def test_on_a_gpu(random_folder, kind):
 
 
 def test_thoughts_are_no_reply(random_folder):
-    client = LocalVLMClient(random_folder("glm4v"))
+    client = TransformersClient(random_folder("glm4v"))
     p, s = client.prompt(build_messages([], "What?")), client._call(build_messages([], "What?")).s
     for said, text in (("<think>so</think>12.50", "12.50"), ("so </think> 12.50", "12.50"), ("12.50", "12.50")):
         reply = client._reply(p, client.tokenizer.encode(said, add_special_tokens=False), s)
@@ -147,13 +144,13 @@ def test_one_door(tmp_path, random_folder):
     path = random_checkpoint(tmp_path / "q")
     qwen, asked = make_client("local", model_path=path, max_pixels=65536), build_messages([], "What is the total?")
     assert type(qwen) is QwenVLClient and qwen.max_pixels == 65536
-    other = LocalVLMClient(path)   # not the faster one, but the same model
+    other = TransformersClient(path)   # not the faster one, but the same model
     assert other.how == "prefix" and other.chat(asked, temperature=0).text == qwen.chat(asked, temperature=0).text
     client = make_client("local", model_path=random_folder("llava"))
-    assert type(client) is LocalVLMClient and client.signature == Path(random_folder("llava")).name
+    assert type(client) is TransformersClient and client.signature == Path(random_folder("llava")).name
     known = create_vlm_client("house.small", {"backends": {"house": {
         "kind": "local", "model_path": random_folder("llava"), "models": {"small": "llava"}}}})
-    assert type(known) is LocalVLMClient and known.name == "house.small"
+    assert type(known) is TransformersClient and known.name == "house.small"
     with pytest.raises(ContextOverflow, match="show fewer pages"):
         client.context = 60
         client.chat(build_messages([Image.new("RGB", (99, 99))] * 9, "What?"))
@@ -186,22 +183,18 @@ def broken(kind, random_folder, at):
     ("template", "has no chat template")])
 def test_directories_that_cannot_be_used(random_folder, tmp_path, kind, says):
     path = broken(kind, random_folder, tmp_path / "m")
-    with pytest.raises(ModelError, match=says) as e: LocalVLMClient(path)
+    with pytest.raises(ModelError, match=says) as e: TransformersClient(path)
     assert "\n" not in str(e.value)
     assert not [n for n in sys.modules if "seer" in n]
 
 
 @pytest.mark.parametrize("kind", ["qwen2_5_vl", "llava", "smolvlm", "gemma3"])
-def test_a_picture_is_hashed_once_a_prompt_and_kept_by_its_bytes(random_folder, monkeypatch, kind):
-    from cosee.utils.files import image_hash
-    hashed = []
-    monkeypatch.setattr("cosee.models.local.prompts.image_hash", lambda im: hashed.append(im) or image_hash(im))
-    client, shown = LocalVLMClient(random_folder(kind), reuse=False), pages(random.Random(3))
+def test_pictures_are_kept_by_their_bytes(random_folder, kind):
+    client, shown = TransformersClient(random_folder(kind), reuse=False), pages(random.Random(3))
     kept = client.processor.image_processor
-    hashed.clear()
     kept.found.clear()
     first, again = (client.prompt(build_messages(shown, words(random.Random(i), 6))) for i in range(2))
-    assert len(hashed) == 2 * len(shown) and len(kept.found) == 1
+    assert len(kept.found) == 1
     assert first.boundaries[0][1] != client.prompt(build_messages(pages(random.Random(4)), "?")).boundaries[0][1]
     kept.most = 1
     client.prompt(build_messages(shown, "Total?"))

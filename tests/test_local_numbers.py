@@ -13,14 +13,14 @@ from cosee.board import Board
 from cosee.utils.boxes import ASKED_THOUSANDTHS
 from cosee.controller import CoSeeController
 from cosee.utils.json_scan import scan_json
-from cosee.models.client import build_messages, page_request, prompt_text
+from cosee.models.client import build_messages, prompt_text
 from cosee.models.calls import record
-from cosee.models.local.client import LocalVLMClient
-from cosee.models.local.coordinates import IN_PARTS, IN_THOUSANDTHS, in_pixels, numbers_of
-from cosee.models.local.families import FAMILIES
-from cosee.models.local.prompts import estimate_local, picture_tokens, local_prompt
+from cosee.models.transformers_client import TransformersClient
+from cosee.models.coordinates import IN_PARTS, IN_THOUSANDTHS, in_pixels, numbers_of
+from cosee.models.families import FAMILIES
+from cosee.models.prompts import picture_tokens, local_prompt
 from cosee.models.testing import RANDOM
-from cosee.models.qwen.grammar import JsonGrammar
+from cosee.models.constrained import JsonGrammar
 from cosee.screen.agent import ScreenAgent
 from cosee.screen.call import tool_call_schema
 from cosee.tools.agent import with_tools
@@ -60,7 +60,7 @@ def test_every_family_is_asked_for_its_own_numbers(random_folder, kind):
 
 
 def test_an_action_of_a_model_that_writes_pixels_reaches_the_board(random_folder):
-    client, shown, seen = LocalVLMClient(random_folder("qwen2_5_vl")), pages(), set()
+    client, shown, seen = TransformersClient(random_folder("qwen2_5_vl")), pages(), set()
     sides = client.prompt(build_messages(shown, "What?")).numbers.sides
     # What random weights draw differs from processor to processor, and some boxes have no area: as many as it takes.
     for seed in range(60):
@@ -85,7 +85,7 @@ def test_an_action_of_a_model_that_writes_pixels_reaches_the_board(random_folder
 
 
 def test_reuse_changes_nothing_in_pixels(random_folder):
-    clients, shown = [LocalVLMClient(random_folder("qwen2_5_vl"), reuse=r) for r in (True, False)], pages()
+    clients, shown = [TransformersClient(random_folder("qwen2_5_vl"), reuse=r) for r in (True, False)], pages()
     def episode(client):
         agents = [ScannerAgent(client), DetailReaderAgent(client)]
         greedy = {agent.name: dict(temperature=0., max_new_tokens=110) for agent in agents}
@@ -95,7 +95,7 @@ def test_reuse_changes_nothing_in_pixels(random_folder):
 
 
 def test_a_screen_in_pixels(random_folder):
-    client, screen = LocalVLMClient(random_folder("qwen2_5_vl")), Image.effect_noise((640, 360), 70).convert("RGB")
+    client, screen = TransformersClient(random_folder("qwen2_5_vl")), Image.effect_noise((640, 360), 70).convert("RGB")
     [(w, h)] = client.prompt(build_messages([screen], "?")).numbers.sides.values()
     points = 0
     for seed in range(60):     # as above: not every call names a point
@@ -111,7 +111,7 @@ def test_a_screen_in_pixels(random_folder):
 
 
 def test_tools_are_told_of_in_pixels(random_folder):
-    client, shown = LocalVLMClient(random_folder("qwen2_5_vl")), pages()
+    client, shown = TransformersClient(random_folder("qwen2_5_vl")), pages()
     sides = client.prompt(build_messages(shown, "What?")).numbers.sides
     agent = with_tools([CrossCheckerAgent(client)], tools=["zoom"], offer=False, look=True, sure=2.)[0]
     with record() as calls:
@@ -146,5 +146,3 @@ def test_nothing_is_turned_where_nothing_is_asked(random_folder):
     said = '{"bbox": [1, 2, 3, 4]}'
     asked = build_messages(shown, f"Is {said} right?", f"[Page 1]\n- (#1, scanner, step 1) {said}")
     assert prompt_text(in_pixels({1: (28, 28)}).told(asked)) == prompt_text(asked)
-    assert estimate_local(random_folder("qwen2_5_vl"), shown, "a", "b", ASKED_THOUSANDTHS) == LocalVLMClient(
-        random_folder("qwen2_5_vl"), reuse=False).estimate(page_request(shown, "a", "b", ASKED_THOUSANDTHS))

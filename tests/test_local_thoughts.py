@@ -16,11 +16,10 @@ from cosee.controller import CoSeeController
 from cosee.models.wrappers import CachedClient
 from cosee.models.client import build_messages, thought_tokens
 from cosee.models.usage import Ledger
-from cosee.models.local.client import ContextOverflow, LocalVLMClient
-from cosee.models.local.families import FAMILIES
-from cosee.models.local.prompts import estimate_local
+from cosee.models.transformers_client import ContextOverflow, TransformersClient
+from cosee.models.families import FAMILIES
 from cosee.models.testing import random_model
-from cosee.models.local.thoughts import MARKS
+from cosee.models.reasoning import MARKS
 from cosee.models.testing import random_checkpoint
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.registry import create_vlm_client, make_client
@@ -51,7 +50,7 @@ def folder(tmp_path_factory):
 
 
 def opened(kind, path, **options):
-    return (QwenVLClient if kind == "qwen3_vl" else LocalVLMClient)(path, **options)
+    return (QwenVLClient if kind == "qwen3_vl" else TransformersClient)(path, **options)
 
 
 def asked(n=2):
@@ -87,7 +86,7 @@ def test_a_draft_comes_before_the_json_and_is_shared_exactly(folder, kind):
 
 
 def test_every_token_is_counted(folder):
-    client = LocalVLMClient(folder("internvl", "<think>\\n"), think_tokens=20)
+    client = TransformersClient(folder("internvl", "<think>\\n"), think_tokens=20)
     for schema in (SCHEMA, None):
         reply = client.chat(asked()[1][0], schema=schema, temperature=1., seed=3, max_new_tokens=24)
         closing = client.tokenizer.decode(client.thinker.closing)
@@ -100,7 +99,7 @@ def test_every_token_is_counted(folder):
 
 def test_a_draft_that_closes_itself(folder, monkeypatch):
     monkeypatch.setitem(FAMILIES, "internvl", replace(FAMILIES["internvl"], draft=("<think>", "e"), behind="--"))
-    client, alone = (LocalVLMClient(folder("internvl"), think_tokens=400, reuse=r) for r in (True, False))
+    client, alone = (TransformersClient(folder("internvl"), think_tokens=400, reuse=r) for r in (True, False))
     ended, messages = 0, asked()[1][0]
     for seed in range(6):
         how = dict(seed=seed, temperature=1.5, top_k=0, top_p=1., schema=SCHEMA, max_new_tokens=24)
@@ -128,7 +127,7 @@ def test_without_a_bound_there_is_no_draft_under_a_schema(folder, kind):
 
 
 def test_json_that_speaks_of_drafts_is_not_cut(folder):
-    client = LocalVLMClient(folder("glm4v"))
+    client = TransformersClient(folder("glm4v"))
     p, s = client.prompt(asked()[1][0]), client._call(asked()[1][0]).s
     said = '{"content":"</think> <answer>"}'
     out = client.tokenizer.encode(said, add_special_tokens=False)
@@ -140,7 +139,7 @@ def test_json_that_speaks_of_drafts_is_not_cut(folder):
 
 def test_budgets_and_traces_know_of_drafts(folder, tmp_path):
     path, (shown, _) = folder("internvl", "<think>\\n"), asked()
-    client = LocalVLMClient(path, think_tokens=25)
+    client = TransformersClient(path, think_tokens=25)
     agents, greedy = [ScannerAgent(client), DetailReaderAgent(client)], dict(temperature=0., max_new_tokens=100)
     gen = {agent.name: greedy for agent in agents}
     def run(most): return CoSeeController(agents, max_steps=1).run(shown, "What is the total?", gen, Ledger(most))
@@ -152,8 +151,6 @@ def test_budgets_and_traces_know_of_drafts(folder, tmp_path):
     assert calls[0]["usage"]["total_tokens"] <= first
     assert not [e for e in run(first - 1)["trace"]["events"] if e["calls"]]
     assert len(run(first)["trace"]["events"]) == 1
-    a, b = (estimate_local(path, shown, "What?", think_tokens=n) for n in (0, 25))
-    assert b.total_tokens == a.total_tokens + 25
     assert thought_tokens(CachedClient(client, tmp_path / "replies.sqlite")) == 25
     client.context = len(client.prompt(asked()[1][0])) + 24 + 10
     with pytest.raises(ContextOverflow): client.chat(asked()[1][0], max_new_tokens=24)
@@ -164,14 +161,14 @@ def test_who_can_think(folder, tmp_path):
     path = folder("qwen3_5")
     said = Path(path) / "chat_template.jinja"
     said.write_text(said.read_text() + switch)
-    quiet, thinks = (LocalVLMClient(path, think_tokens=n) for n in (None, 24))
+    quiet, thinks = (TransformersClient(path, think_tokens=n) for n in (None, 24))
     _, (messages, _) = asked()
     assert quiet.prompt(messages).ids != thinks.prompt(messages).ids and not quiet.thinker.opens
     reply = thinks.chat(messages, schema=SCHEMA, temperature=0, max_new_tokens=24)
     assert reply.thoughts and json.loads(reply.text)
     assert "</think>" not in quiet.chat(messages, schema=SCHEMA, temperature=0, max_new_tokens=24).text
     with pytest.raises(ValueError, match="knows of no thoughts, and neither does LLaVA"):
-        LocalVLMClient(folder("llava"), think_tokens=5)
+        TransformersClient(folder("llava"), think_tokens=5)
     with pytest.raises(ConfigError, match="a whole number from 0"):
         make_client("local", model_path=folder("llava"), think_tokens=-1)
     backends = {"backends": {"house": {"kind": "local", "model_path": str(folder("internvl")), "think_tokens": 40,

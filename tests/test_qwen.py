@@ -11,11 +11,11 @@ from PIL import Image
 from cosee.models.client import build_messages
 from cosee.models.calls import record
 from cosee.models.usage import image_tokens
-from cosee.models.qwen.decode import Sampling
-from cosee.models.local.client import ContextOverflow
+from cosee.models.decoding import Sampling
+from cosee.models.transformers_client import ContextOverflow
 from cosee.models.qwen_vl_wrapper import QwenVLClient
-from cosee.models.local.checkpoint import ModelError
-from cosee.models.qwen.prompt import estimate_tokens, inputs_of, page_size
+from cosee.models.checkpoint import ModelError
+from cosee.models.prompts import inputs_of, page_size
 from cosee.models.testing import random_checkpoint
 from cosee.models.registry import create_vlm_client
 from asking import chat_many, raw
@@ -108,7 +108,7 @@ def test_reuse_is_exact(path, plain, monkeypatch):
 
 @pytest.mark.slow
 def test_wrong_positions_would_show(path, plain, monkeypatch):
-    import cosee.models.qwen.prefix as prefix
+    import cosee.models.prefix_cache as prefix
     real = prefix.prefill
     def shifted(*a):
         p = real(*a)
@@ -258,7 +258,7 @@ def test_what_does_not_fit_says_what_would(path):
         client.chat(messages, max_new_tokens=100)
     fits = int(str(e.value).split('max_pixels to ')[1].split(', or')[0].replace(',', ''))
     client._fit(client.prompt(messages, max_pixels=fits), 100)
-    assert estimate_tokens(pages, 'What is the total?', max_pixels=fits, model_path=path).prompt_tokens <= 7900
+    assert len(client.prompt(messages, max_pixels=fits)) <= 7900
 
 def test_models_that_cannot_be_loaded(path, tmp_path):
     for bad in (dict(device='gpu'), dict(dtype='int3'), dict(load_in_4bit=True, load_in_8bit=True)):
@@ -283,7 +283,7 @@ def test_half_precision(path, dtype):
 
 @pytest.mark.parametrize('fast', [True, False])
 def test_who_names_no_format_gets_the_fast_one(tmp_path, monkeypatch, fast):
-    from cosee.models.local import checkpoint
+    from cosee.models import checkpoint
     monkeypatch.setattr(checkpoint, '_computes_bfloat16', lambda device: fast)
     stored = random_checkpoint(tmp_path, dtype='bfloat16')
     assert QwenVLClient(stored).model.dtype == (torch.bfloat16 if fast else torch.float32)

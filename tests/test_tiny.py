@@ -296,7 +296,7 @@ def tiny():
 
 def test_the_checkpoint_of_the_package_is_small_and_whole():
     from cosee.models.qwen_vl_wrapper import QwenVLClient, tiny_folder
-    from cosee.models.local.checkpoint import ModelError, check_model_path
+    from cosee.models.checkpoint import ModelError, check_model_path
 
     assert sum(p.stat().st_size for p in tiny_folder().iterdir()) < 10_000_000
     check_model_path(tiny_folder())

@@ -15,7 +15,7 @@ from cosee.eval.methods import register_method
 from cosee.experiments import run_experiment
 from cosee.models.client import build_messages
 from cosee.models.testing import ScriptedClient
-from cosee.models.qwen.together import own_account
+from cosee.models.batching import own_account
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.runs.config import make_config
 from cosee.runs.engines.together import answers_together, run_together, side_by_side

@@ -12,7 +12,7 @@ from cosee.focus import make_focus
 from cosee.retrieval.index import PageIndex
 from cosee.models.testing import RETRIEVERS, WIDE, random_retriever
 from cosee.retrieval.visual import VisualEncoder, late_interaction, visual_encoder
-from cosee.models.local.checkpoint import ModelError
+from cosee.models.checkpoint import ModelError
 from PIL import Image
 
 pytestmark = pytest.mark.slow

@@ -74,8 +74,7 @@ TESTED = {
 TOOLS = ["fastcore", "nbdev", "execnb", "ipython", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "scipy",
          "fastapi", "uvicorn"]
 # Modules whose classes extend those of PyTorch; all others import such libraries inside functions.
-NEED_TORCH = {"cosee.models.local.beginnings"} | {
-    f"cosee.models.qwen.{m}" for m in ("attention", "decoder", "prefix", "products", "single", "tower")}
+NEED_TORCH = {f"cosee.models.{m}" for m in ("prefix_attention", "prefix_cache", "products")}
 # Every module but those whose classes extend another library's; and no part of an extra is there, so that nothing is
 # found by luck
 MODULES = f"""

@@ -45,7 +45,7 @@ def _ping(backend: 'Backend') -> str:
 def _trouble(backend: 'Backend') -> str:
     "'' if a backend can be used, otherwise why not"
     from cosee.models.gguf_file import check_model, check_projector, read_gguf
-    from cosee.models.local.checkpoint import LOCAL
+    from cosee.models.checkpoint import LOCAL
     from cosee.models.remote import VLMClientError
     from cosee.models.weights import local_weights
     try:

@@ -351,9 +351,9 @@ def check_weights(
     model_path: str # a directory, or a name in `WEIGHTS`
 ):
     "Raise `ModelError` or `WeightsError` for a directory that the client cannot open, in a moment."
-    from cosee.models.local.client import GET_ANY
-    from cosee.models.local.families import vision_types
-    from cosee.models.local.checkpoint import GET_WEIGHTS, QWEN, check_model_path
+    from cosee.models.transformers_client import GET_ANY
+    from cosee.models.families import vision_types
+    from cosee.models.checkpoint import GET_WEIGHTS, QWEN, check_model_path
     from cosee.models.weights import local_weights
     folder = local_weights(model_path)
     if kind == 'qwen': check_model_path(folder, GET_WEIGHTS, QWEN)

@@ -63,7 +63,7 @@ def _trained(args: Namespace) -> str:
 def _evaluated(args: Namespace) -> str:
     "Evaluate; returns what to say"
     from cosee.models.qwen_vl_wrapper import QwenVLClient
-    from cosee.models.local.checkpoint import ModelError
+    from cosee.models.checkpoint import ModelError
     from cosee.tiny.evaluation import evaluate, summary_text
     try: client = QwenVLClient.tiny(args.checkpoint)
     except ModelError as e: raise Stop(str(e), BAD_INPUT) from e

@@ -93,9 +93,9 @@ def _entry_told(args: Namespace, row: dict[str, Any]) -> int:
 # %% ../../nbs/cli/10_weights.ipynb #9f78654c
 def _looked_into(args: Namespace, path: str, row: Optional[dict[str, Any]] = None) -> int:
     "Say what a directory of weights holds, with the entry of the table of which it is, if any"
-    from cosee.models.local.client import GET_ANY
-    from cosee.models.local.families import model_folder, vision_types
-    from cosee.models.local.checkpoint import LOCAL, ModelError, check_model_path, free_bytes
+    from cosee.models.transformers_client import GET_ANY
+    from cosee.models.families import model_folder, vision_types
+    from cosee.models.checkpoint import LOCAL, ModelError, check_model_path, free_bytes
     from cosee.models.registry import client_for
     from cosee.utils.registry import need
     need('looking into a directory of weights', *LOCAL)

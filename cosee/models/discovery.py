@@ -232,7 +232,7 @@ def _has_gpu() -> bool: return Path('/proc/driver/nvidia/version').exists()
 
 def _weights(name: str, path: Path, sees: bool, size: int) -> Iterator[FoundModel]:
     "Weights as a model, where they can be opened here"
-    from cosee.models.local.checkpoint import LOCAL, QWEN, free_bytes, stored_config
+    from cosee.models.checkpoint import LOCAL, QWEN, free_bytes, stored_config
     kind = 'gguf' if path.suffix == '.gguf' else 'qwen' if stored_config(path).get('model_type') in QWEN else 'local'
     free, gpu = free_bytes(), _has_gpu() and kind != 'gguf'
     if not all(map(installed, ['xllamacpp'] if kind == 'gguf' else LOCAL)): return

@@ -18,9 +18,9 @@ from .client import (Message, Outcome, Params, Rendered, Reply, Request, Schema,
 from .calls import cut_check
 from .usage import Usage
 from .gguf_file import GgufError, GgufHeader, check_model, check_projector, find_projector, read_gguf
-from .qwen.grammar import bounded, check_schema
-from .qwen.prompt import MAX_PIXELS, MIN_PIXELS, Size, page_image, page_size, template_messages
-from .qwen.together import text_known, this_account
+from .constrained import bounded, check_schema
+from .prompts import MAX_PIXELS, MIN_PIXELS, Size, page_image, page_size, template_messages
+from .batching import text_known, this_account
 from .remote import ContextError, ImagesRefused, RequestError, ResponseParseError, ServerError
 from ..utils.registry import need
 

@@ -106,12 +106,12 @@ def weights_client(
 
 def open_local(
     model_path: Union[str, Path], # directory with weights
-    *args, **options              # of `LocalVLMClient`
+    *args, **options              # of `TransformersClient`
 ) -> VLMClient:                   # a `QwenVLClient` where the weights are of that architecture
     "A vision-language model from a directory, by the client that serves it best; raises `ModelError`."
-    from cosee.models.local.client import LocalVLMClient
+    from cosee.models.transformers_client import TransformersClient
     from cosee.models.qwen_vl_wrapper import QwenVLClient
-    make = QwenVLClient if client_for(model_path) == 'qwen' else LocalVLMClient
+    make = QwenVLClient if client_for(model_path) == 'qwen' else TransformersClient
     return make(model_path, *args, **options)
 
 # %% ../../nbs/models/08_registry.ipynb #74b34f1f
@@ -195,7 +195,7 @@ def client_for(
     model_path: Union[str, Path] # a file, a directory, or a name in `WEIGHTS`
 ) -> str:                        # 'gguf', 'print', 'qwen' or 'local'
     "The name of the client that these weights are for."
-    from cosee.models.local.checkpoint import QWEN, stored_config
+    from cosee.models.checkpoint import QWEN, stored_config
     name = str(model_path)
     if name in WEIGHTS and WEIGHTS[name].gguf: return 'gguf' if WEIGHTS[name].sees else 'print'
     path = Path(name).expanduser()

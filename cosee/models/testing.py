@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Optional, TypedDict, Union
 from .client import Message, Reply, Schema, VLMClient, estimate_usage, prompt_text
-from .local.checkpoint import LOCAL
+from .checkpoint import LOCAL
 from ..utils.registry import Registry, need
 
 # %% auto #0

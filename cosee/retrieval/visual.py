@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
 from ..utils.files import digest
-from ..models.local.checkpoint import (
+from ..models.checkpoint import (
     ModelError, check_model_path, free_bytes, needed_bytes, stored_config, whole_model)
 from ..utils.registry import need
 

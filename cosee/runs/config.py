@@ -18,7 +18,7 @@ from ..utils.config import ConfigError, parse_yaml, read_text
 from ..eval.methods import Method, SettingError, make_method
 from ..eval.metrics import find_scorer
 from ..models.client import merged
-from ..models.qwen.decode import Sampling
+from ..models.decoding import Sampling
 from ..utils.registry import load_plugin
 
 # %% ../../nbs/runs/02_config.ipynb #7937cf97

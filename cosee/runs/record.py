@@ -21,7 +21,7 @@ from ..eval.task import DIRECT, DIRECT_TOKENS, MethodOutcome, Task, sample_id, s
 from ..utils.files import digest
 from ..focus import listed
 from ..models.usage import Ledger
-from ..models.qwen.together import own_account
+from ..models.batching import own_account
 from ..minds.transcriber import PageBill, page_bill
 from ..utils.registry import UnknownName
 from .config import BudgetConfig, DataConfig, MADE, RunConfig, budget_of, metrics_of

@@ -222,7 +222,7 @@ def served(kind, replies, **fields):
 @contextlib.contextmanager
 def qwen(replies, folder):
     "A Qwen3-VL of random weights: what its processor made, with schema and settings"
-    from cosee.models.local.client import LocalVLMClient
+    from cosee.models.transformers_client import TransformersClient
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     from cosee.models.testing import random_checkpoint
     random_checkpoint(folder / "qwen")
@@ -246,7 +246,7 @@ def qwen(replies, folder):
 
     def noted(self, schema, s):
         schemas.append(schema)
-        return LocalVLMClient._grammar(self, schema, s)
+        return TransformersClient._grammar(self, schema, s)
     client._run, client._grammar = written, noted.__get__(client)
     client.reuse = False
     yield client, lambda: sent

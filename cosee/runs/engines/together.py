@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Generic, Optional, TypeVar, cast
 from ...utils.config import ConfigError
 from ...models.client import Outcome
-from ...models.qwen.together import Calls, Run, gathering
+from ...models.batching import Calls, Run, gathering
 from ...models.wrappers import models_in
 from ..config import RunConfig
 from ..log import Record
