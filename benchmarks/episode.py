@@ -48,9 +48,9 @@ def text(client, n, seed):
     return out
 
 
-def prompts(client, pages, agents, steps, question=0, sequential=True):
+def prompts(client, pages, agents, steps, sequential=True):
     "The messages of an episode; a list of steps, each a list of calls. Notes do not depend on replies."
-    q, roles, notes, out = (text(client, QUESTION, question),
+    q, roles, notes, out = (text(client, QUESTION, 0),
                             [text(client, ROLE, 100 + a) for a in range(agents)], [], [])
     for step in range(steps):
         old, calls = len(notes), []
@@ -59,24 +59,24 @@ def prompts(client, pages, agents, steps, question=0, sequential=True):
             board = '[Page 1]\n' + '\n'.join(seen) if seen else None
             calls.append(client.build_messages(pages, q, board, roles[a]))
             notes.append(f'- (#{len(notes) + 1}, agent {a}, step {step + 1}) '
-                         + text(client, NOTE, 1000 * question + len(notes)))
+                         + text(client, NOTE, len(notes)))
         out.append(calls)
     return out
 
 
 def keeping_tokens(client):
-    "Let a client keep the tokens of its replies by the tokens of their prompts"
-    client.written, reply = {}, client._reply
+    "Let a client keep what it writes: (tokens of the prompt, tokens of the reply), in order"
+    client.written, reply = [], client._reply
     def kept(p, out, *a, **k):
-        client.written[tuple(p.ids)] = list(out)
+        client.written.append((tuple(p.ids), tuple(out)))
         return reply(p, out, *a, **k)
     client._reply = kept
     return client
 
 
-def said(client, messages, reply):
-    "What a reply is compared by: its text, and its tokens where they are known"
-    return dict(text=reply.text.strip(), ids=client.written.get(tuple(client.prompt(messages).ids)))
+def tokens_of(client, messages):
+    "The tokens of the latest reply to a prompt"
+    return dict(client.written)[tuple(client.prompt(messages).ids)]
 
 
 def key_of(messages):
@@ -173,7 +173,8 @@ def child(a):
             replies = client.respond_many([Request(messages=tuple(m), settings=s) for m in batch])
         else: replies = [client.chat(m, **s) for m in batch]
         for m, r in zip(batch, replies, strict=True):
-            outs[key_of(m)], counts[key_of(m)] = said(client, m, r), r.usage.prompt_tokens
+            said = dict(text=r.text.strip(), ids=tokens_of(client, m))
+            outs[key_of(m)], counts[key_of(m)] = said, r.usage.prompt_tokens
 
     steps = prompts(client, pages, a['agents'], a['steps'], sequential=not a['mode'].endswith('parallel'))
     some = []

@@ -14,8 +14,8 @@ The tests of the GPU are run with: pytest -m gpu
 """
 import argparse, json, tempfile, time
 
-from episode import NEW, keeping_tokens, key_of, page, prompts
-from processor import processor
+from episode import NEW, keeping_tokens, key_of, page, prompts, tokens_of
+from processor import machine
 
 
 def ways(model_path, device, pages, new, plain_calls):
@@ -39,7 +39,7 @@ def ways(model_path, device, pages, new, plain_calls):
         if device != 'cpu': torch.cuda.synchronize()
         seconds = time.perf_counter() - start
         if way == 'plain': seconds *= 9 / len(batches)
-        said = {key_of(m): client.written[tuple(client.prompt(m).ids)] for batch in batches for m in batch}
+        said = {key_of(m): tokens_of(client, m) for batch in batches for m in batch}
         memory = torch.cuda.max_memory_allocated() / 2**30 if device != 'cpu' else None
         out[way] = dict(seconds=round(seconds, 2), memory_gb=memory and round(memory, 2), said=said)
         del client
@@ -78,7 +78,7 @@ def main():
         small = 'test' if args.size == 'test' else 'wide'
         path = random_checkpoint(f'{folder}/single', small, device=args.device)
         exact = compare(ways(path, args.device, min(args.pages, 4), args.new, 3))
-    name = processor() if args.device == 'cpu' else torch.cuda.get_device_name()
+    name = machine() if args.device == 'cpu' else torch.cuda.get_device_name()
     out = dict(device=name, torch=torch.__version__, size=args.size, pages=args.pages, half=half, exact=exact)
     if args.json: print(json.dumps(out, indent=1))
     else:

@@ -18,16 +18,17 @@ import argparse, json, statistics, tempfile, time
 from bisect import bisect_left
 from collections import Counter
 
+from episode import keeping_tokens, page
 from processor import machine
 
 WAYS = ('one', 'forced', 'lookup', 'all')
 WIDTHS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256
 
 
-def wide_client(folder, **options):
+def wide_client(folder):
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     from cosee.models.testing import random_checkpoint
-    client = QwenVLClient(random_checkpoint(folder, 'wide'), **options)
+    client = QwenVLClient(random_checkpoint(folder, 'wide'))
     client.ends = {-1}
     return client
 
@@ -36,7 +37,6 @@ def pass_costs(client, repeat):
     "CPU seconds of a pass by its tokens, behind four pages: {tokens: seconds}"
     from cosee.models.client import build_messages
     from cosee.models.prefix_cache import PrefixCache, forward
-    from episode import page
     prefix, _ = client._prefix(client.prompt(build_messages([page(i) for i in range(4)], 'What is the total?')))
     def once(n):
         cache = PrefixCache(prefix)
@@ -62,15 +62,15 @@ def counting(way, skip, costs):
     class Known(Pace):
         def cost(self, tokens): return cost(costs, tokens)
     class Counting(Lookup):
-        widths = None
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.widths = Counter()
         def drafts(self, rows):
             return super().drafts(rows) if way in ('lookup', 'all') else [Draft(len(r.out)) for r in rows]
         def timed(self, tokens, run):
             self.widths[tokens] += 1
             return run()
-    found = Counting(skip, pace=Known() if way == 'lookup' else None)
-    found.widths = Counter()
-    return found
+    return Counting(skip, pace=Known() if way == 'lookup' else None)
 
 
 def record(method, questions, seed):
@@ -91,15 +91,10 @@ def record(method, questions, seed):
 def replay(way, batches, costs):
     "Answer all batches in a way: tokens of each reply, and passes by their tokens"
     from cosee.models.qwen_vl_wrapper import QwenVLClient
-    client, written = QwenVLClient.tiny(fast_forward=way != 'one'), []
+    client = keeping_tokens(QwenVLClient.tiny(fast_forward=way != 'one'))
     client.lookup = counting(way, {client.processor.image_token_id}, costs)
-    reply = client._reply
-    def kept(p, out, *a, **k):
-        written.append(tuple(out))
-        return reply(p, out, *a, **k)
-    client._reply = kept
     for requests in batches: client.respond_many(requests)
-    return written, client.lookup
+    return [reply for _, reply in client.written], client.lookup
 
 
 def row(method, batches, costs):
@@ -120,7 +115,6 @@ def nothing_repeats(client, new):
     "CPU seconds of text in which nothing repeats, without guesses and with"
     from cosee.models.client import build_messages
     from cosee.models.prompt_lookup import Lookup, Pace
-    from episode import page
     asked, spent = build_messages([page(0)], 'What is the total?'), {}
     client.chat(asked, max_new_tokens=1)
     for way in ('forced', 'lookup'):

@@ -21,8 +21,6 @@ import argparse, contextlib, importlib, io, json, logging, platform, random, sta
 from datetime import date
 from pathlib import Path
 
-from processor import processor
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 
@@ -87,6 +85,7 @@ def timed(f, repeat: int) -> tuple:
 
 def run(args) -> dict:
     from cosee.eval.metrics import anls_many
+    from cosee.models.checkpoint import processor_name
     rng = random.Random(args.seed)
     golds = answers(rng, args.pairs)
     preds = predictions(rng, golds)
@@ -100,7 +99,7 @@ def run(args) -> dict:
                 plain_part=len(part), plain_cpu_seconds=round(slow_time, 3), plain_cpu_seconds_scaled=round(scaled, 2),
                 ratio=round(scaled / fast_time, 1),
                 different_scores=sum(s != f for s, f in zip(slow, fast[part].tolist(), strict=True)),
-                seed=args.seed, python=platform.python_version(), processor=processor())
+                seed=args.seed, python=platform.python_version(), processor=processor_name())
 
 
 # --- against the official code ---

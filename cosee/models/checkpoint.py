@@ -252,11 +252,13 @@ def _check_room(folder: Path, device: Union[str, torch.device] = 'cpu', dtype: U
 # %% ../../nbs/local/01_checkpoint.ipynb #6a1f0b30
 @cache
 def processor_name() -> str:
-    "What the processor is called, as far as the system tells."
-    try: lines = Path('/proc/cpuinfo').read_text().splitlines()
-    except OSError: lines = []
-    named = (line.partition(':')[2].strip() for line in lines if line.startswith('model name'))
-    return next(named, platform.processor() or platform.machine())
+    "What the processor is called, with family and model where the system tells them."
+    try: text = Path('/proc/cpuinfo').read_text().partition('\n\n')[0]
+    except OSError: text = ''
+    told = {key.strip(): value.strip() for key, _, value in (line.partition(':') for line in text.splitlines())}
+    named = ('family', 'cpu family'), ('model', 'model')
+    numbers = ', '.join(f'{name} {told[key]}' for name, key in named if key in told)
+    return f"{told.get('model name') or platform.processor() or platform.machine()}{numbers and f' ({numbers})'}"
 
 # %% ../../nbs/local/01_checkpoint.ipynb #6a1f0b32
 @cache

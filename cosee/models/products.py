@@ -11,20 +11,19 @@ from torch.nn import functional as F
 from .checkpoint import processor_name
 
 # %% auto #0
-__all__ = ['flatten_patch_embedding', 'use_onednn']
+__all__ = ['use_fast_products']
 
 # %% ../../nbs/local/13_products.ipynb #7c2e91d4
 class _PatchProduct(torch.nn.Conv3d):
-    "A convolution over patches that do not overlap, computed as one matrix product"
+    "A convolution whose kernel is its stride; over a batch of patches, one matrix product"
     def forward(self, input: Tensor) -> Tensor:   # of shape (patches, channels, frames, height, width)
+        if input.shape[2:] != self.kernel_size: return super().forward(input)
         return F.linear(input.flatten(1), self.weight.flatten(1), self.bias)[..., None, None, None]
 
-def flatten_patch_embedding(
-    visual # vision encoder of a Qwen3-VL
-):
-    "Compute its patch embedding as one matrix product from now on, with the same weights."
-    proj = visual.patch_embed.proj
-    if proj.kernel_size == proj.stride: proj.__class__ = _PatchProduct
+def _cuts_patches(layer: torch.nn.Module) -> bool:
+    "Is it a convolution over patches that do not overlap?"
+    return type(layer) is torch.nn.Conv3d and layer.kernel_size == layer.stride and layer.groups == 1 and (
+        layer.padding == (0, 0, 0))
 
 # %% ../../nbs/local/13_products.ipynb #c0de0009
 class _OneDnnLinear(torch.nn.Linear):
@@ -38,11 +37,16 @@ def _prefers_onednn() -> bool:
     "Is oneDNN faster than what PyTorch takes by itself on this processor?"
     return torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available() and 'AMD' in processor_name()
 
-def use_onednn(
+def _is_single(layer: torch.nn.Module) -> bool:
+    "Is it a linear layer in single precision on the processor?"
+    if type(layer) is not torch.nn.Linear: return False
+    return layer.weight.dtype == torch.float32 and layer.weight.device.type == 'cpu'
+
+# %% ../../nbs/local/13_products.ipynb #c0de000d
+def use_fast_products(
     model # of transformers
 ):
-    "Multiply in its layers of single precision by oneDNN from now on, where that is faster."
-    if not _prefers_onednn(): return
+    "Multiply in its layers by what is faster here, from now on, with the same weights."
     for layer in model.modules():
-        if type(layer) is not torch.nn.Linear: continue
-        if layer.weight.dtype == torch.float32 and layer.weight.device.type == 'cpu': layer.__class__ = _OneDnnLinear
+        if _cuts_patches(layer): layer.__class__ = _PatchProduct
+        elif _prefers_onednn() and _is_single(layer): layer.__class__ = _OneDnnLinear

@@ -55,14 +55,12 @@ class QwenEngine(TransformersClient):
         need('a local Qwen3-VL', *LOCAL)
         from cosee.models.prefix_attention import ATTENTION
         from cosee.models.prefix_cache import Features, Store
-        from cosee.models.products import flatten_patch_embedding
         page_size(32, 32, min_pixels, max_pixels)
         self._open(model_path, device, dtype, load_in_8bit, load_in_4bit, get, QWEN)
         self._keep(reuse, cache_bytes, max_rows, fast_forward)
         self._think(think_tokens)
         self.how, self.page_labels, self.min_pixels, self.max_pixels = 'prefix', page_labels, min_pixels, max_pixels
         self.model.set_attn_implementation({'text_config': ATTENTION})
-        if reuse: flatten_patch_embedding(self.model.model.visual)
         self.features, self.looks = Store[Features](vision_bytes), 0   # and how often the tower was asked for one
         if lookup: self.lookup = Lookup({*self.pads}, pace=Pace())
 

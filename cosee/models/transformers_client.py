@@ -83,10 +83,10 @@ class TransformersClient(VLMClient):
         self.ends = {*(ends if isinstance(ends, list) else [ends]), self.tokenizer.eos_token_id} - {None}
 
     def _keep(self, reuse: bool, cache_bytes: int, max_rows: int, fast_forward: bool):
-        "What is kept from call to call, and counted"
+        "How calls are computed, and what is kept from one to the next"
         from cosee.models.prefix_cache import PrefixStore
-        from cosee.models.products import use_onednn
-        if reuse: use_onednn(self.model)
+        from cosee.models.products import use_fast_products
+        if reuse: use_fast_products(self.model)
         self.reuse, self.max_rows, self.fast_forward, self.passes = reuse, max_rows, fast_forward, 0
         self._lock = threading.RLock()
         self.lookup: Optional[Lookup] = None
